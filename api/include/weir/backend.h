@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * weir/backend.h - the backend ABI: what a runtime (CUDA, HIP, Level Zero, the host) must offer to Weir.
+ *
+ * A backend is a shared library that exports one function, WEIR_BACKEND_QUERY_SYMBOL, or a function of that
+ * type linked into the program. It returns a table that lives as long as the library. The core calls the
+ * table and nothing else of the backend; the backend calls nothing of the core but the callbacks it is given.
+ *
+ * Rules for every entry:
+ *  - Entries are thread-safe unless the comment says otherwise. They never throw and never exit.
+ *  - They return a weir_result. On failure nothing has changed, nothing is leaked, and `*native` of the
+ *    thread is what last_error_code() returns until the thread's next call.
+ *  - Out-parameters are written only on success.
+ *  - Entries leave the calling thread's runtime state (such as the current CUDA context) as they found it.
+ *  - Devices are named by their index within the backend, addresses are uint64_t, sizes are bytes.
+ *  - A NULL entry means NOT_SUPPORTED. Groups are all or none; which group a capability needs is said at the
+ *    group. The loader refuses a table whose capabilities and groups disagree.
+ *  - A table may be larger than the core knows (a newer backend) or smaller (an older one): entries are only appended.
+ */
+#ifndef WEIR_BACKEND_H
+#define WEIR_BACKEND_H
+
+#include <weir/context.h>
+
+WEIR_BEGIN_DECLS
+
+/** Version of this interface. While it is 0, only equal versions fit together. */
+#define WEIR_BACKEND_ABI_MAJOR 0
+#define WEIR_BACKEND_QUERY_SYMBOL "weir_backend_query"
+
+/** The backend's own state, made by start(). */
+typedef struct weir_be_state weir_be_state;
+/** Physical memory; 0 is none. */
+typedef uint64_t weir_be_granule;
+/** A stream as the backend knows it; NULL is none. */
+typedef struct weir_be_stream_s *weir_be_stream;
+/** A one-shot marker of a point in a stream; 0 is none. Any value the backend likes: a pointer, a number. */
+typedef uint64_t weir_be_fence;
+
+/** What start() is told. */
+typedef struct weir_be_start {
+  uint32_t struct_size;
+  uint32_t reserved;
+  const char *options;     /**< "key=value" joined by ';', the backend's own keys only, without its prefix; "" if none */
+  weir_log_callback log;   /**< may be NULL; same rules as in weir_context_desc */
+  void *log_user;
+} weir_be_start;
+
+typedef struct weir_be_device {
+  uint32_t struct_size;
+  uint32_t numa_node;      /**< UINT32_MAX if unknown */
+  uint64_t capabilities;   /**< WEIR_CAP_* */
+  uint64_t memory_total;
+  uint64_t granule;        /**< smallest physical unit and its alignment; 0 without VMM */
+  uint64_t granule_large;  /**< a size that maps more cheaply per byte, a multiple of granule; 0 = none */
+  uint64_t address_space;  /**< bytes that range_reserve can give in all; 0 = plenty */
+  char name[64];
+  char pci_address[32];
+  uint8_t uuid[16];
+} weir_be_device;
+
+typedef struct weir_be_link {
+  uint32_t struct_size;
+  uint32_t kind;           /**< WEIR_LINK_* */
+  uint64_t bandwidth;      /**< bytes a second one way; 0 = unknown */
+  uint64_t latency_ns;
+  uint32_t hops;
+  uint32_t direct;         /**< 1 = copy_async works between the two */
+} weir_be_link;
+
+/** One copy. Both sides are addresses: device addresses, or host memory from host_allocate / host_register.
+ *  Ranges do not overlap. */
+typedef struct weir_be_copy {
+  uint64_t destination;
+  uint64_t source;
+  uint64_t bytes;
+} weir_be_copy;
+
+typedef struct weir_backend_table {
+  uint32_t struct_size;
+  uint32_t abi_major;      /**< WEIR_BACKEND_ABI_MAJOR */
+  const char *name;        /**< "host", "cuda": lower case, also the prefix of its options */
+
+  /* ---- runtime (required) ---- */
+  /** Finds and starts the runtime. On failure *reason (never NULL then, static or owned by the library until
+   *  its next start) says why in words for a person: "HIP runtime 5.2 found, 6.0 needed". Called once per context; several states may exist. */
+  weir_result (*start)(const weir_be_start *desc, weir_be_state **state, const char **reason);
+  /** Frees everything the state still owns. No other entry is running or will be called with it. */
+  void (*stop)(weir_be_state *state);
+  /** The runtime's version, "" if unknown. Lives as long as the state. */
+  const char *(*runtime_version)(weir_be_state *state);
+  /** The calling thread's last native error code, 0 if none. */
+  int64_t (*last_error_code)(weir_be_state *state);
+  /** A native code in words; never NULL; static. */
+  const char *(*error_text)(weir_be_state *state, int64_t native);
+
+  /* ---- devices (required) ---- */
+  weir_result (*device_count)(weir_be_state *state, uint32_t *count);
+  weir_result (*device_describe)(weir_be_state *state, uint32_t device, weir_be_device *description);
+  weir_result (*device_memory)(weir_be_state *state, uint32_t device, uint64_t *free_bytes, uint64_t *total_bytes);
+  /** `from` or `to` may be WEIR_DEVICE_HOST. */
+  weir_result (*link_describe)(weir_be_state *state, uint32_t from, uint32_t to, weir_be_link *link);
+
+  /* ---- physical memory: all or none, WEIR_CAP_VMM ---- */
+  /** Makes `bytes` (a multiple of the granule) of physical memory on the device. Contents are undefined.
+   *  DEVICE_OOM when the device has none left. */
+  weir_result (*granule_create)(weir_be_state *state, uint32_t device, uint64_t bytes, weir_be_granule *granule);
+  /** Legal only when it is mapped nowhere. */
+  weir_result (*granule_destroy)(weir_be_state *state, uint32_t device, weir_be_granule granule);
+  /** Reserves addresses of the device without memory behind them; `alignment` is a power of two >= granule. */
+  weir_result (*range_reserve)(weir_be_state *state, uint32_t device, uint64_t bytes, uint64_t alignment,
+                               uint64_t *address);
+  /** `address` and `bytes` as reserved; nothing is mapped in it. */
+  weir_result (*range_free)(weir_be_state *state, uint32_t device, uint64_t address, uint64_t bytes);
+  /** Maps granule bytes [offset, offset+bytes) at `address` (all multiples of the granule size) inside one reservation,
+   *  where nothing is mapped, readable and writable by the owning device and by `peers`. When it returns,
+   *  work enqueued from now on sees it. Called on one thread per device unless WEIR_CAP_MAP_ANY_THREAD. A granule is mapped
+   *  once at a time unless WEIR_CAP_MULTI_MAP. */
+  weir_result (*map)(weir_be_state *state, uint32_t device, uint64_t address, uint64_t bytes,
+                     weir_be_granule granule, uint64_t offset, const uint32_t *peers, uint32_t peer_count);
+  /** Removes exactly what one map call made. The core calls it only when no work that uses the address is
+   *  pending; it relies on no synchronisation by it. */
+  weir_result (*unmap)(weir_be_state *state, uint32_t device, uint64_t address, uint64_t bytes);
+
+  /* ---- export: all or none, WEIR_CAP_EXPORT_FD ---- */
+  weir_result (*granule_export)(weir_be_state *state, uint32_t device, weir_be_granule granule, int32_t *fd);
+  weir_result (*granule_import)(weir_be_state *state, uint32_t device, int32_t fd, uint64_t bytes,
+                                weir_be_granule *granule);
+
+  /* ---- plain memory (required) ---- */
+  /** Memory with an address at once; `alignment` is a power of two <= 2 MiB. DEVICE_OOM when there is none. */
+  weir_result (*plain_allocate)(weir_be_state *state, uint32_t device, uint64_t bytes, uint64_t alignment,
+                                uint64_t *address);
+  weir_result (*plain_free)(weir_be_state *state, uint32_t device, uint64_t address, uint64_t bytes);
+
+  /* ---- host memory for copies: host_allocate required; register: all or none, WEIR_CAP_HOST_REGISTER ---- */
+  /** Pinned, page-aligned memory that every device of the backend can copy to and from. */
+  weir_result (*host_allocate)(weir_be_state *state, uint64_t bytes, void **memory);
+  weir_result (*host_free)(weir_be_state *state, void *memory, uint64_t bytes);
+  /** Makes existing page-aligned host memory usable for copies by every device of the backend. */
+  weir_result (*host_register)(weir_be_state *state, void *memory, uint64_t bytes);
+  weir_result (*host_unregister)(weir_be_state *state, void *memory, uint64_t bytes);
+
+  /* ---- streams (required; host_call: WEIR_CAP_HOST_CALL) ---- */
+  /** flags: 0. In-order queues; different streams are unordered. */
+  weir_result (*stream_create)(weir_be_state *state, uint32_t device, uint64_t flags, weir_be_stream *stream);
+  weir_result (*stream_wrap)(weir_be_state *state, uint32_t device, void *native, weir_be_stream *stream);
+  /** Ends the wrapper; a native stream made by stream_create ends too, after its work has finished. Fences
+   *  recorded on it stay valid. */
+  weir_result (*stream_destroy)(weir_be_state *state, weir_be_stream stream);
+  weir_result (*stream_native)(weir_be_state *state, weir_be_stream stream, void **native);
+  /** SUCCESS, or STREAM_CAPTURING when the stream is recording a graph. Cheap: called on every acquire's slow path. */
+  weir_result (*stream_check)(weir_be_state *state, weir_be_stream stream);
+  weir_result (*stream_synchronize)(weir_be_state *state, weir_be_stream stream);
+  weir_result (*stream_query)(weir_be_state *state, weir_be_stream stream); /**< SUCCESS or NOT_READY */
+  weir_result (*stream_host_call)(weir_be_state *state, weir_be_stream stream, weir_host_function function,
+                                  void *user);
+
+  /* ---- fences (required) ----
+   * A fence is recorded once, waited for any number of times by any thread or stream of the backend, and destroyed
+   * once, passed or not. fence_record and fence_poll are on Weir's fastest path: tens of nanoseconds matter. */
+  weir_result (*fence_record)(weir_be_state *state, weir_be_stream stream, weir_be_fence *fence);
+  /** Work enqueued on `stream` from now on runs after the fence. Does not block the thread. */
+  weir_result (*stream_wait)(weir_be_state *state, weir_be_stream stream, weir_be_fence fence);
+  weir_result (*fence_poll)(weir_be_state *state, weir_be_fence fence);     /**< SUCCESS or NOT_READY */
+  /** Blocks up to timeout_ns (0 = poll, UINT64_MAX = no limit): SUCCESS or TIMEOUT. */
+  weir_result (*fence_wait)(weir_be_state *state, weir_be_fence fence, uint64_t timeout_ns);
+  weir_result (*fence_destroy)(weir_be_state *state, weir_be_fence fence);
+
+  /* ---- copies (copy and fill required; batch: WEIR_CAP_BATCH_COPY) ---- */
+  /** Enqueues a copy. A copy never spans two map calls' ranges or two reservations on either side. */
+  weir_result (*copy_async)(weir_be_state *state, weir_be_stream stream, const weir_be_copy *copy);
+  /** Enqueues all or none; order among them is free. */
+  weir_result (*copy_batch_async)(weir_be_state *state, weir_be_stream stream, const weir_be_copy *copies,
+                                  uint32_t count);
+  /** Fills device memory with a byte. */
+  weir_result (*fill_async)(weir_be_state *state, weir_be_stream stream, uint64_t address, uint8_t value,
+                            uint64_t bytes);
+
+  /* ---- peers: all or none, WEIR_CAP_PEER ---- */
+  /** Whether `device` can reach `peer`'s memory directly; enables it where the runtime asks for that. */
+  weir_result (*peer_enable)(weir_be_state *state, uint32_t device, uint32_t peer);
+} weir_backend_table;
+
+/** The entry point. Returns NULL if the backend does not speak this major version. */
+typedef const weir_backend_table *(*weir_backend_query_function)(uint32_t abi_major);
+
+WEIR_END_DECLS
+#endif /* WEIR_BACKEND_H */
