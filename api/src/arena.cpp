@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The weir_arena_* functions over physical::Arena. Handles are generation and index; a generation of a live
+// node is odd, so a handle is never 0. An arena belongs to no context: its nodes come from the C++ heap.
+//
+// Must never let an exception through, and must refuse in about the time an allocation takes: callers that
+// spill on refusal meet it on their hot path.
+
+#include "core/base/descriptor.hpp"
+#include "core/base/status.hpp"
+#include "core/physical/arena.hpp"
+
+#include <weir/arena.h>
+
+#include <algorithm>
+#include <bit>
+#include <charconv>
+#include <cinttypes>
+#include <memory>
+#include <new>
+#include <string_view>
+
+struct weir_arena_s {
+  weir_arena_s(uint64_t size, uint64_t quantum_)
+      : ranges(size, quantum_, std::pmr::new_delete_resource()), quantum(quantum_) {}
+  weir::physical::Arena ranges;
+  uint64_t quantum;
+};
+
+namespace {
+
+using weir::fail;
+using weir::Status;
+using weir::physical::Arena;
+
+constexpr uint64_t max_size = uint64_t{1} << 48;
+
+weir_result null_arena() { return fail(WEIR_ERROR_INVALID_HANDLE, "arena is NULL").code(); }
+
+weir_result no_memory() {
+  return fail(WEIR_ERROR_OUT_OF_HOST_MEMORY, "the arena's node table could not grow").code();
+}
+
+weir_arena_allocation handle_of(const Arena &ranges, Arena::Node node) {
+  return uint64_t{ranges.generation(node)} << 32 | node;
+}
+
+/// The live node a handle names, or none with the error told.
+Arena::Node find(const Arena &ranges, weir_arena_allocation allocation) {
+  const auto node = static_cast<Arena::Node>(allocation);
+  if (ranges.live(node) && ranges.generation(node) == allocation >> 32) return node;
+  (void)fail(WEIR_ERROR_INVALID_HANDLE, "allocation 0x%" PRIx64 " is not a live one of this arena",
+             allocation);
+  return Arena::none;
+}
+
+/// What fail() does, without printf, which would cost several times the search.
+weir_result refuse(uint64_t size, uint64_t alignment, const Arena &ranges) {
+  weir::LastError &error = weir::last_error();
+  error.result = WEIR_ERROR_OVER_BUDGET;
+  error.detail = {};
+  error.detail.asked = size;
+  error.detail.available = ranges.largest_free();
+  char *out = error.text;
+  const auto text = [&out](std::string_view part) {
+    out = std::copy(part.begin(), part.end(), out);
+  };
+  const auto number = [&out](uint64_t value) { out = std::to_chars(out, out + 20, value).ptr; };
+  text("no free range of ");
+  number(size);
+  text(" units at alignment ");
+  number(alignment);
+  text("; the largest has ");
+  number(error.detail.available);
+  *out = '\0';
+  return WEIR_ERROR_OVER_BUDGET;
+}
+
+Status check(const weir_arena_desc &desc) {
+  const weir_result invalid = WEIR_ERROR_INVALID_ARGUMENT;
+  if (desc.reserved != 0)
+    return fail(invalid, "desc.reserved is %" PRIu32 ", not 0", desc.reserved);
+  if (desc.size == 0 || desc.size > max_size) {
+    return fail(invalid, "desc.size is %" PRIu64 ", not in 1 .. 2^48", desc.size);
+  }
+  if (desc.quantum != 0 && !std::has_single_bit(desc.quantum)) {
+    return fail(invalid, "desc.quantum is %" PRIu64 ", not a power of two", desc.quantum);
+  }
+  if (desc.quantum > desc.size) {
+    return fail(invalid, "desc.quantum is %" PRIu64 ", more than desc.size %" PRIu64, desc.quantum,
+                desc.size);
+  }
+  return {};
+}
+
+}  // namespace
+
+weir_result weir_arena_create(const weir_arena_desc *desc, weir_arena *arena) {
+  weir_arena_desc full = WEIR_ARENA_DESC_INIT;
+  if (Status read = weir::read_descriptor(desc, "desc", &full); !read) return read.code();
+  if (Status valid = check(full); !valid) return valid.code();
+  if (arena == nullptr) return fail(WEIR_ERROR_INVALID_ARGUMENT, "arena is NULL").code();
+  try {
+    const uint64_t quantum = full.quantum != 0 ? full.quantum : 1;
+    *arena = std::make_unique<weir_arena_s>(full.size, quantum).release();
+    return WEIR_SUCCESS;
+  } catch (const std::bad_alloc &) {
+    return fail(WEIR_ERROR_OUT_OF_HOST_MEMORY, "no host memory for an arena").code();
+  }
+}
+
+void weir_arena_destroy(weir_arena arena) { std::unique_ptr<weir_arena_s>{arena}.reset(); }
+
+weir_result weir_arena_allocate(weir_arena arena, uint64_t size, uint64_t alignment,
+                                weir_arena_allocation *allocation, uint64_t *offset) {
+  if (arena == nullptr) return null_arena();
+  const weir_result invalid = WEIR_ERROR_INVALID_ARGUMENT;
+  if (alignment == 0) alignment = 1;
+  if (!std::has_single_bit(alignment) || alignment > Arena::max_alignment) {
+    return fail(invalid, "alignment is %" PRIu64 ", not a power of two up to 2^30", alignment)
+        .code();
+  }
+  if (size == 0) return fail(invalid, "size is 0").code();
+  if (allocation == nullptr) return fail(invalid, "allocation is NULL").code();
+  if (offset == nullptr) return fail(invalid, "offset is NULL").code();
+  try {
+    const Arena::Allocation place = arena->ranges.allocate(size, alignment);
+    if (!place) return refuse(size, alignment, arena->ranges);
+    *allocation = handle_of(arena->ranges, place.node);
+    *offset = place.offset;
+    return WEIR_SUCCESS;
+  } catch (const std::bad_alloc &) {
+    return no_memory();
+  }
+}
+
+weir_result weir_arena_free(weir_arena arena, weir_arena_allocation allocation) {
+  if (arena == nullptr) return null_arena();
+  const Arena::Node node = find(arena->ranges, allocation);
+  if (node == Arena::none) return WEIR_ERROR_INVALID_HANDLE;
+  arena->ranges.free(node);
+  return WEIR_SUCCESS;
+}
+
+weir_result weir_arena_info(weir_arena arena, weir_arena_allocation allocation, uint64_t *offset,
+                            uint64_t *size) {
+  if (arena == nullptr) return null_arena();
+  if (offset == nullptr) return fail(WEIR_ERROR_INVALID_ARGUMENT, "offset is NULL").code();
+  if (size == nullptr) return fail(WEIR_ERROR_INVALID_ARGUMENT, "size is NULL").code();
+  const Arena::Node node = find(arena->ranges, allocation);
+  if (node == Arena::none) return WEIR_ERROR_INVALID_HANDLE;
+  *offset = arena->ranges.offset(node);
+  *size = arena->ranges.size(node);
+  return WEIR_SUCCESS;
+}
+
+weir_result weir_arena_resize(weir_arena arena, uint64_t size) {
+  if (arena == nullptr) return null_arena();
+  if (size == 0 || size > max_size) {
+    return fail(WEIR_ERROR_INVALID_ARGUMENT, "size is %" PRIu64 ", not in 1 .. 2^48", size).code();
+  }
+  if (size < arena->quantum) {
+    return fail(WEIR_ERROR_INVALID_ARGUMENT, "size is %" PRIu64 ", less than the quantum %" PRIu64,
+                size, arena->quantum)
+        .code();
+  }
+  try {
+    if (arena->ranges.resize(size)) return WEIR_SUCCESS;
+    return fail(WEIR_ERROR_BUSY, "the arena can't shrink to %" PRIu64 " units: its end is in use",
+                size)
+        .code();
+  } catch (const std::bad_alloc &) {
+    return no_memory();
+  }
+}
+
+weir_result weir_arena_stats_get(weir_arena arena, weir_arena_stats *stats) {
+  if (arena == nullptr) return null_arena();
+  const Arena &ranges = arena->ranges;
+  weir_arena_stats full = WEIR_ARENA_STATS_INIT;
+  full.allocations = ranges.allocations();
+  full.size = ranges.size();
+  full.used = ranges.used();
+  full.free = ranges.free_units();
+  full.largest_free = ranges.largest_free();
+  full.free_ranges = ranges.free_ranges();
+  full.node_bytes = ranges.node_bytes();
+  return weir::write_output(full, "stats", stats).code();
+}
+
+weir_result weir_arena_validate(weir_arena arena) {
+  if (arena == nullptr) return null_arena();
+  try {
+    const std::string broken = arena->ranges.validate();
+    if (broken.empty()) return WEIR_SUCCESS;
+    return fail(WEIR_ERROR_INTERNAL, "%s", broken.c_str()).code();
+  } catch (const std::bad_alloc &) {
+    return fail(WEIR_ERROR_OUT_OF_HOST_MEMORY, "no host memory to say which invariant broke")
+        .code();
+  }
+}

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// weir/buffer.h: buffers and their bytes.
+
+#include "api/src/guard.hpp"
+
+using weir::fail;
+using weir::Status;
+using weir::api::get;
+using weir::api::guarded;
+using weir::api::need;
+using weir::backend::Stream;
+using weir::pool::Pool;
+using weir::residency::Engine;
+
+namespace {
+
+/// Runs `body` with the pool's engine.
+template <class Body>
+weir_result with_engine(weir_pool pool, Body &&body) noexcept {
+  return guarded([&]() -> Status {
+    Pool *object = nullptr;
+    WEIR_TRY(get(pool, &object));
+    return body(object->engine());
+  });
+}
+
+Status create_buffer(weir_pool handle, const weir_buffer_desc *given, weir_buffer *out) {
+  Pool *pool = nullptr;
+  WEIR_TRY(get(handle, &pool));
+  WEIR_TRY(need(out, "buffer"));
+  weir_buffer_desc desc = WEIR_BUFFER_DESC_INIT;
+  WEIR_TRY(weir::read_descriptor(given, "desc", &desc));
+  if (desc.reserved != 0) return fail(WEIR_ERROR_INVALID_ARGUMENT, "desc.reserved is %u, not 0", desc.reserved);
+  uint32_t client = 0;
+  if (desc.client != nullptr) {
+    weir::pool::ClientHandle *object = nullptr;
+    WEIR_TRY(get(desc.client, &object));
+    if (object->pool != pool) return fail(WEIR_ERROR_INVALID_HANDLE, "the client is of another pool");
+    client = object->id;
+  }
+  return pool->engine().create_buffer(desc, client, out);
+}
+
+}  // namespace
+
+extern "C" {
+
+weir_result weir_buffer_create(weir_pool pool, const weir_buffer_desc *desc, weir_buffer *buffer) {
+  return guarded([&] { return create_buffer(pool, desc, buffer); });
+}
+
+weir_result weir_buffer_destroy(weir_pool pool, weir_buffer buffer) {
+  return with_engine(pool, [&](Engine &engine) { return engine.destroy_buffer(buffer); });
+}
+
+weir_result weir_buffer_query(weir_pool pool, weir_buffer buffer, uint64_t offset, uint64_t length,
+                              weir_buffer_info *info) {
+  return with_engine(pool, [&](Engine &engine) -> Status {
+    weir_buffer_info value = WEIR_BUFFER_INFO_INIT;
+    WEIR_TRY(engine.query(buffer, offset, length, &value));
+    return weir::write_output(value, "info", info);
+  });
+}
+
+weir_result weir_buffer_read(weir_pool pool, weir_buffer buffer, uint64_t offset, uint64_t length, void *destination) {
+  return with_engine(pool, [&](Engine &engine) { return engine.read(buffer, offset, length, destination); });
+}
+
+weir_result weir_buffer_write(weir_pool pool, weir_buffer buffer, uint64_t offset, uint64_t length,
+                              const void *source) {
+  return with_engine(pool, [&](Engine &engine) { return engine.write(buffer, offset, length, source); });
+}
+
+weir_result weir_advise(weir_pool pool, weir_buffer buffer, uint64_t offset, uint64_t length, uint32_t advice) {
+  return with_engine(pool, [&](Engine &engine) { return engine.advise(buffer, offset, length, advice); });
+}
+
+weir_result weir_discard(weir_pool pool, weir_buffer buffer, uint64_t offset, uint64_t length) {
+  return with_engine(pool, [&](Engine &engine) { return engine.discard(buffer, offset, length); });
+}
+
+weir_result weir_buffer_set_priority(weir_pool pool, weir_buffer buffer, int32_t priority) {
+  return with_engine(pool, [&](Engine &engine) { return engine.set_priority(buffer, priority); });
+}
+
+weir_result weir_hold(weir_pool pool, weir_buffer buffer, weir_device device, uint64_t *address) {
+  return with_engine(pool, [&](Engine &engine) -> Status {
+    WEIR_TRY(need(address, "address"));
+    return engine.hold(buffer, device, address);
+  });
+}
+
+weir_result weir_unhold(weir_pool pool, weir_buffer buffer) {
+  return with_engine(pool, [&](Engine &engine) { return engine.unhold(buffer); });
+}
+
+weir_result weir_host_register(weir_pool pool, weir_buffer buffer, void *memory, uint64_t flags) {
+  return with_engine(pool, [&](Engine &engine) { return engine.host_register(buffer, memory, flags); });
+}
+
+weir_result weir_host_unregister(weir_pool pool, weir_buffer buffer) {
+  return with_engine(pool, [&](Engine &engine) { return engine.host_unregister(buffer); });
+}
+
+weir_result weir_malloc(weir_pool pool, weir_device device, weir_stream stream, uint64_t size, uint64_t *address) {
+  return guarded([&]() -> Status {
+    Pool *object = nullptr;
+    WEIR_TRY(get(pool, &object));
+    WEIR_TRY(need(address, "address"));
+    Stream *queue = nullptr;
+    if (stream != nullptr) WEIR_TRY(get(*object, stream, &queue));
+    return object->engine().malloc(device, queue, size, address);
+  });
+}
+
+weir_result weir_free(weir_pool pool, weir_stream stream, uint64_t address) {
+  return guarded([&]() -> Status {
+    Pool *object = nullptr;
+    WEIR_TRY(get(pool, &object));
+    Stream *queue = nullptr;
+    if (stream != nullptr) WEIR_TRY(get(*object, stream, &queue));
+    return object->engine().free(queue, address);
+  });
+}
+
+}  // extern "C"

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What every function of the C ABI does first and last: refuse in a forked child, and let no exception out.
+// Also how handles become objects.
+#pragma once
+
+#include "core/base/descriptor.hpp"
+#include "core/base/status.hpp"
+#include "core/pool/pool.hpp"
+
+#include <new>
+
+namespace weir::api {
+
+/// Set in the child by a handler that weir_context_create registers.
+extern std::atomic<bool> forked;
+
+template <class Body>
+weir_result guarded(Body &&body) noexcept {
+  if (forked.load(std::memory_order_relaxed)) [[unlikely]] {
+    return fail(WEIR_ERROR_FORKED, "this process is a child of fork(); create a context of its own after exec").code();
+  }
+  try {
+    return body().code();
+  } catch (const std::bad_alloc &) {
+    return fail(WEIR_ERROR_OUT_OF_HOST_MEMORY, "no host memory for Weir's own records").code();
+  } catch (const std::exception &error) {
+    return fail(WEIR_ERROR_INTERNAL, "unexpected: %s", error.what()).code();
+  } catch (...) {
+    return fail(WEIR_ERROR_INTERNAL, "unexpected exception").code();
+  }
+}
+
+inline Status get(weir_context handle, pool::Context **context) {
+  *context = reinterpret_cast<pool::Context *>(handle);
+  if (*context != nullptr && (*context)->alive()) return {};
+  return fail(WEIR_ERROR_INVALID_HANDLE, "%p is no context", static_cast<void *>(handle));
+}
+inline Status get(weir_pool handle, pool::Pool **pool) {
+  *pool = reinterpret_cast<pool::Pool *>(handle);
+  if (*pool != nullptr && (*pool)->alive()) return {};
+  return fail(WEIR_ERROR_INVALID_HANDLE, "%p is no pool", static_cast<void *>(handle));
+}
+inline Status get(weir_stream handle, backend::Stream **stream) {
+  *stream = reinterpret_cast<backend::Stream *>(handle);
+  if (*stream != nullptr && (*stream)->alive()) return {};
+  return fail(WEIR_ERROR_INVALID_HANDLE, "%p is no open stream", static_cast<void *>(handle));
+}
+inline Status get(weir_client handle, pool::ClientHandle **client) {
+  *client = reinterpret_cast<pool::ClientHandle *>(handle);
+  if (*client != nullptr && (*client)->magic == pool::ClientHandle::alive_magic) return {};
+  return fail(WEIR_ERROR_INVALID_HANDLE, "%p is no client", static_cast<void *>(handle));
+}
+/// A stream of the pool's own context.
+inline Status get(pool::Pool &pool, weir_stream handle, backend::Stream **stream) {
+  WEIR_TRY(get(handle, stream));
+  if ((*stream)->owner == &pool.context()) return {};
+  return fail(WEIR_ERROR_INVALID_HANDLE, "stream %p is of another context than the pool", static_cast<void *>(handle));
+}
+
+inline Status need(const void *pointer, const char *name) {
+  return pointer != nullptr ? Status{} : fail(WEIR_ERROR_INVALID_ARGUMENT, "%s is NULL", name);
+}
+
+}  // namespace weir::api

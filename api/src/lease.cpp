@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// weir/lease.h: acquire, release, asynchronous requests, prefetch, announce.
+
+#include "api/src/guard.hpp"
+
+#include <memory>
+
+using weir::fail;
+using weir::Status;
+using weir::api::get;
+using weir::api::guarded;
+using weir::api::need;
+using weir::backend::Stream;
+using weir::pool::Context;
+using weir::pool::Pool;
+using weir::pool::Request;
+
+namespace {
+
+Status read_options(const weir_acquire_options *given, weir::residency::AcquireOptions *options) {
+  if (given == nullptr) return {};
+  weir_acquire_options desc = WEIR_ACQUIRE_OPTIONS_INIT;
+  WEIR_TRY(weir::read_descriptor(given, "options", &desc));
+  if ((desc.flags & ~uint64_t{WEIR_ACQUIRE_SOLE_HOLDER}) != 0) {
+    return fail(WEIR_ERROR_INVALID_ARGUMENT, "options.flags %#llx has bits this version does not know",
+                static_cast<unsigned long long>(desc.flags));
+  }
+  if (desc.reserved != 0) return fail(WEIR_ERROR_INVALID_ARGUMENT, "options.reserved is %u, not 0", desc.reserved);
+  if (desc.timeout_ns == WEIR_INFINITE && (desc.flags & WEIR_ACQUIRE_SOLE_HOLDER) == 0) {
+    return fail(WEIR_ERROR_INVALID_ARGUMENT, "an infinite timeout needs WEIR_ACQUIRE_SOLE_HOLDER");
+  }
+  options->timeout_ns = desc.timeout_ns;
+  return {};
+}
+
+struct RequestHandle {
+  std::shared_ptr<Request> request;
+};
+
+Status get_request(weir_request handle, Request **request) {
+  WEIR_TRY(need(handle, "request"));
+  *request = reinterpret_cast<RequestHandle *>(handle)->request.get();
+  if ((*request)->magic == Request::alive_magic) return {};
+  return fail(WEIR_ERROR_INVALID_HANDLE, "%p is no request", static_cast<void *>(handle));
+}
+
+Status acquire_async(weir_pool handle, weir_stream stream, weir_use *uses, size_t count,
+                     const weir_acquire_options *given, weir_acquire_callback callback, void *user,
+                     weir_request *out) {
+  Pool *pool = nullptr;
+  WEIR_TRY(get(handle, &pool));
+  auto request = std::make_shared<Request>();
+  WEIR_TRY(weir::api::get(*pool, stream, &request->stream));
+  WEIR_TRY(need(uses, "uses"));
+  if (callback == nullptr) return fail(WEIR_ERROR_INVALID_ARGUMENT, "callback is NULL");
+  weir::residency::AcquireOptions options;
+  WEIR_TRY(read_options(given, &options));
+  request->uses = uses;
+  request->count = count;
+  request->timeout_ns = options.timeout_ns;
+  request->callback = callback;
+  request->user = user;
+  request->engine = &pool->engine();
+  auto owner = out != nullptr ? std::make_unique<RequestHandle>(RequestHandle{request}) : nullptr;
+  WEIR_TRY(pool->submit(std::move(request)));
+  if (out != nullptr) *out = reinterpret_cast<weir_request>(owner.release());
+  return {};
+}
+
+}  // namespace
+
+extern "C" {
+
+weir_result weir_acquire(weir_pool pool, weir_stream stream, weir_use *uses, size_t count,
+                         const weir_acquire_options *options, weir_lease *lease) {
+  return guarded([&]() -> Status {
+    Pool *object = nullptr;
+    Stream *queue = nullptr;
+    WEIR_TRY(get(pool, &object));
+    WEIR_TRY(weir::api::get(*object, stream, &queue));
+    if (uses == nullptr || lease == nullptr) {
+      return fail(WEIR_ERROR_INVALID_ARGUMENT, "%s is NULL", uses == nullptr ? "uses" : "lease");
+    }
+    weir::residency::AcquireOptions own;
+    WEIR_TRY(read_options(options, &own));
+    return object->engine().acquire(*queue, uses, count, own, lease);
+  });
+}
+
+weir_result weir_release(weir_lease lease, weir_stream stream) {
+  return guarded([&]() -> Status {
+    Stream *queue = nullptr;
+    WEIR_TRY(get(stream, &queue));
+    const auto *context = static_cast<const Context *>(queue->owner);
+    Pool *pool = context->pool(static_cast<uint32_t>(reinterpret_cast<uint64_t>(lease) >> 52));
+    if (pool == nullptr) return fail(WEIR_ERROR_INVALID_HANDLE, "%p is no lease", static_cast<void *>(lease));
+    return pool->engine().release(lease, *queue);
+  });
+}
+
+weir_result weir_acquire_async(weir_pool pool, weir_stream stream, weir_use *uses, size_t count,
+                               const weir_acquire_options *options, weir_acquire_callback callback, void *user,
+                               weir_request *request) {
+  return guarded([&] { return acquire_async(pool, stream, uses, count, options, callback, user, request); });
+}
+
+weir_result weir_request_wait(weir_request request, weir_result *result) {
+  return guarded([&]() -> Status {
+    Request *object = nullptr;
+    WEIR_TRY(get_request(request, &object));
+    std::unique_lock hold(object->mutex);
+    object->ended.wait(hold, [object] { return object->done; });
+    if (result != nullptr) *result = object->result;
+    return {};
+  });
+}
+
+weir_result weir_request_cancel(weir_request request) {
+  return guarded([&]() -> Status {
+    Request *object = nullptr;
+    WEIR_TRY(get_request(request, &object));
+    {
+      // The pool may be gone once the request has ended.
+      std::lock_guard hold(object->mutex);
+      if (object->done) return {};
+      object->cancelled.store(true);
+    }
+    object->engine->wake_all();
+    return {};
+  });
+}
+
+void weir_request_close(weir_request request) { delete reinterpret_cast<RequestHandle *>(request); }
+
+weir_result weir_prefetch(weir_pool pool, weir_stream stream, const weir_use *uses, size_t count) {
+  return guarded([&]() -> Status {
+    Pool *object = nullptr;
+    Stream *queue = nullptr;
+    WEIR_TRY(get(pool, &object));
+    WEIR_TRY(weir::api::get(*object, stream, &queue));
+    if (count != 0) WEIR_TRY(need(uses, "uses"));
+    return object->engine().prefetch(*queue, uses, count);
+  });
+}
+
+weir_result weir_announce(weir_pool pool, weir_stream stream, const weir_operation *operations, size_t count,
+                          uint64_t flags) {
+  return guarded([&]() -> Status {
+    Pool *object = nullptr;
+    Stream *queue = nullptr;
+    WEIR_TRY(get(pool, &object));
+    WEIR_TRY(weir::api::get(*object, stream, &queue));
+    if (count != 0) WEIR_TRY(need(operations, "operations"));
+    if ((flags & ~uint64_t{WEIR_ANNOUNCE_REPLACE}) != 0) {
+      return fail(WEIR_ERROR_INVALID_ARGUMENT, "flags %#llx has bits this version does not know",
+                  static_cast<unsigned long long>(flags));
+    }
+    return object->engine().announce(*queue, operations, count, (flags & WEIR_ANNOUNCE_REPLACE) != 0);
+  });
+}
+
+}  // extern "C"

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// weir/pool.h: pools, clients, trim, counters, snapshot.
+
+#include "api/src/guard.hpp"
+
+#include "core/observe/snapshot.hpp"
+
+#include <cstring>
+#include <memory>
+
+using weir::fail;
+using weir::Status;
+using weir::api::get;
+using weir::api::guarded;
+using weir::api::need;
+using weir::pool::ClientHandle;
+using weir::pool::Context;
+using weir::pool::Pool;
+
+namespace {
+
+Status create_pool(weir_context handle, const weir_pool_desc *given, weir_pool *out) {
+  Context *context = nullptr;
+  WEIR_TRY(get(handle, &context));
+  WEIR_TRY(need(out, "pool"));
+  weir_pool_desc desc = WEIR_POOL_DESC_INIT;
+  WEIR_TRY(weir::read_descriptor(given, "desc", &desc));
+  // The number first: leases and buffers carry it.
+  uint32_t id = 0;
+  WEIR_TRY(context->reserve_pool(&id));
+  std::unique_ptr<Pool> pool;
+  Status status;
+  try {
+    pool = std::make_unique<Pool>(*context, id);
+    status = pool->start(desc);
+  } catch (...) {
+    pool.reset();
+    context->remove_pool(id);
+    throw;
+  }
+  if (!status) {
+    const weir::LastError why = weir::last_error();
+    pool.reset();
+    context->remove_pool(id);
+    weir::last_error() = why;
+    return status;
+  }
+  context->set_pool(id, pool.get());
+  *out = reinterpret_cast<weir_pool>(pool.release());
+  return {};
+}
+
+Status destroy_pool(weir_pool handle) {
+  if (handle == nullptr) return {};
+  Pool *pool = nullptr;
+  WEIR_TRY(get(handle, &pool));
+  WEIR_TRY(pool->shutdown());
+  Context &context = pool->context();
+  const uint32_t id = pool->id();
+  delete pool;
+  context.remove_pool(id);
+  return {};
+}
+
+Status snapshot(weir_pool handle, char *text, size_t capacity, size_t *needed) {
+  Pool *pool = nullptr;
+  WEIR_TRY(get(handle, &pool));
+  if (text == nullptr && capacity != 0) return fail(WEIR_ERROR_INVALID_ARGUMENT, "text is NULL and capacity %zu", capacity);
+  const std::string json = weir::observe::snapshot(pool->engine(), pool->name());
+  if (needed != nullptr) *needed = json.size() + 1;
+  if (capacity != 0) {
+    const size_t length = std::min(capacity - 1, json.size());
+    std::memcpy(text, json.data(), length);
+    text[length] = '\0';
+  }
+  if (capacity > json.size() || (capacity == 0 && needed != nullptr)) return {};
+  return fail(WEIR_ERROR_INVALID_ARGUMENT, "capacity is %zu, the snapshot takes %zu", capacity, json.size() + 1);
+}
+
+}  // namespace
+
+extern "C" {
+
+weir_result weir_pool_create(weir_context context, const weir_pool_desc *desc, weir_pool *pool) {
+  return guarded([&] { return create_pool(context, desc, pool); });
+}
+
+weir_result weir_pool_destroy(weir_pool pool) {
+  return guarded([&] { return destroy_pool(pool); });
+}
+
+weir_result weir_client_create(weir_pool pool, const weir_client_desc *given, weir_client *client) {
+  return guarded([&]() -> Status {
+    Pool *object = nullptr;
+    WEIR_TRY(get(pool, &object));
+    WEIR_TRY(need(client, "client"));
+    weir_client_desc desc = WEIR_CLIENT_DESC_INIT;
+    WEIR_TRY(weir::read_descriptor(given, "desc", &desc));
+    ClientHandle *handle = nullptr;
+    WEIR_TRY(object->create_client(desc, &handle));
+    *client = reinterpret_cast<weir_client>(handle);
+    return {};
+  });
+}
+
+weir_result weir_client_destroy(weir_client client) {
+  return guarded([&]() -> Status {
+    if (client == nullptr) return {};
+    ClientHandle *object = nullptr;
+    WEIR_TRY(get(client, &object));
+    return object->pool->destroy_client(object);
+  });
+}
+
+weir_result weir_client_stats_get(weir_client client, weir_client_stats *stats) {
+  return guarded([&]() -> Status {
+    ClientHandle *object = nullptr;
+    WEIR_TRY(get(client, &object));
+    weir_client_stats value = WEIR_CLIENT_STATS_INIT;
+    WEIR_TRY(object->pool->engine().client_stats(object->id, &value));
+    return weir::write_output(value, "stats", stats);
+  });
+}
+
+weir_result weir_pool_trim(weir_pool pool, weir_device device, uint32_t level, uint64_t bytes, uint64_t *freed) {
+  return guarded([&]() -> Status {
+    Pool *object = nullptr;
+    WEIR_TRY(get(pool, &object));
+    uint64_t done = 0;
+    const Status status = object->engine().trim(device, level, bytes, &done);
+    if (freed != nullptr) *freed = done;
+    return status;
+  });
+}
+
+weir_result weir_pool_stats_get(weir_pool pool, weir_pool_stats *stats) {
+  return guarded([&]() -> Status {
+    Pool *object = nullptr;
+    WEIR_TRY(get(pool, &object));
+    weir_pool_stats value{};
+    object->engine().stats(&value);
+    return weir::write_output(value, "stats", stats);
+  });
+}
+
+weir_result weir_pool_device_stats_get(weir_pool pool, weir_device device, weir_pool_device_stats *stats) {
+  return guarded([&]() -> Status {
+    Pool *object = nullptr;
+    WEIR_TRY(get(pool, &object));
+    weir_pool_device_stats value = WEIR_POOL_DEVICE_STATS_INIT;
+    WEIR_TRY(object->engine().device_stats(device, &value));
+    return weir::write_output(value, "stats", stats);
+  });
+}
+
+weir_result weir_pool_snapshot(weir_pool pool, char *text, size_t capacity, size_t *needed) {
+  return guarded([&] { return snapshot(pool, text, capacity, needed); });
+}
+
+}  // extern "C"

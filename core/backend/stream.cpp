@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Opening, closing and reusing stream slots.
+
+#include "core/backend/stream.hpp"
+
+#include <mutex>
+
+namespace weir::backend {
+
+StreamTable::StreamTable(std::pmr::memory_resource *memory, Ticks *ticks)
+    : memory_(memory), ticks_(ticks), slots_(memory), closed_(memory) {
+  slots_.reserve(max_slots);
+  closed_.reserve(64);
+  slots_.push_back(make_owned<Stream>(memory_));  // slot 0 is "none"
+}
+
+StreamTable::~StreamTable() {
+  for (auto &stream : slots_) {
+    if (stream->device == nullptr) continue;
+    stream->timeline.drain();
+    if (stream->alive()) (void)stream->device->table().stream_destroy(stream->device->state(), stream->native);
+  }
+}
+
+Status StreamTable::take_slot(Stream **stream) {
+  for (size_t i = 0; i < closed_.size(); ++i) {
+    Stream &old = *slots_[closed_[i]];
+    if (!old.timeline.passed(old.timeline.last())) continue;
+    old.timeline.drain();
+    closed_[i] = closed_.back();
+    closed_.pop_back();
+    *stream = &old;
+    return {};
+  }
+  if (slots_.size() >= max_slots) {
+    return fail(WEIR_ERROR_NOT_SUPPORTED, "more than %u streams are open", max_slots - 1);
+  }
+  closed_.reserve(slots_.size() + 1);  // so that close() can't fail
+  Owned<Stream> fresh = make_owned<Stream>(memory_);
+  fresh->slot = static_cast<uint32_t>(slots_.size());
+  *stream = fresh.get();
+  slots_.push_back(std::move(fresh));
+  return {};
+}
+
+Status StreamTable::open(const Device *device, void *native, void *owner, Stream **stream) {
+  std::lock_guard hold(mutex_);
+  Stream *slot = nullptr;
+  WEIR_TRY(take_slot(&slot));
+  slot->device = nullptr;
+  weir_be_stream handle = nullptr;
+  if (device != nullptr) {
+    const weir_backend_table &table = device->table();
+    const Status status =
+        native == nullptr
+            ? device->check(table.stream_create(device->state(), device->index, 0, &handle), "stream_create")
+            : device->check(table.stream_wrap(device->state(), device->index, native, &handle), "stream_wrap");
+    if (!status) {
+      closed_.push_back(slot->slot);
+      return status;
+    }
+  }
+  slot->device = device;
+  slot->native = handle;
+  slot->owner = owner;
+  slot->closing = false;
+  ++slot->generation;
+  slot->timeline.open(device, handle, ticks_);
+  slot->magic.store(Stream::alive_magic, std::memory_order_release);
+  ++open_;
+  *stream = slot;
+  return {};
+}
+
+Status StreamTable::close(Stream *stream) {
+  std::lock_guard hold(mutex_);
+  stream->magic.store(0, std::memory_order_release);
+  --open_;
+  closed_.push_back(stream->slot);
+  if (stream->device == nullptr) return {};
+  const Device &device = *stream->device;
+  return device.check(device.table().stream_destroy(device.state(), stream->native), "stream_destroy");
+}
+
+Status StreamTable::enqueue_wait(Stream &stream, Stamp stamp) noexcept {
+  if (!stamp || stamp.slot() == stream.slot) return {};
+  return timeline(stamp).enqueue_wait(stream.device, stream.native, stamp.point());
+}
+
+}  // namespace weir::backend

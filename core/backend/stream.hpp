@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Streams and the table of their slots. A Stream object is never freed before the context: a stamp may name
+// its slot long after it was closed. Closing keeps the timeline until its last point has passed, then the slot is reused.
+#pragma once
+
+#include "core/backend/timeline.hpp"
+#include "core/base/memory.hpp"
+#include "core/base/mutex.hpp"
+
+#include <memory_resource>
+#include <vector>
+
+namespace weir::backend {
+
+struct Stream {
+  static constexpr uint64_t alive_magic = 0x57656972'53747231;
+
+  std::atomic<uint64_t> magic{0};
+  uint32_t slot = 0;
+  uint32_t generation = 0;         ///< lives of this slot so far
+  const Device *device = nullptr;  ///< nullptr: the CPU
+  weir_be_stream native = nullptr;
+  void *owner = nullptr;           ///< the context, for handle checks
+  bool closing = false;
+  std::atomic<uint32_t> leases{0};  ///< unreleased leases; counted on slow paths only (see residency)
+  Timeline timeline;
+
+  bool alive() const noexcept { return magic.load(std::memory_order_acquire) == alive_magic; }
+};
+
+class StreamTable {
+ public:
+  static constexpr uint32_t max_slots = 0x7fff;
+
+  StreamTable(std::pmr::memory_resource *memory, Ticks *ticks);
+  ~StreamTable();
+
+  /// Creates or wraps a native stream (native == nullptr creates one; device == nullptr is the CPU).
+  Status open(const Device *device, void *native, void *owner, Stream **stream);
+  /// Ends the wrapper. Its stamps stay good.
+  Status close(Stream *stream);
+
+  Stream &at(uint32_t slot) noexcept { return *slots_[slot]; }
+  Timeline &timeline(Stamp stamp) noexcept { return slots_[stamp.slot()]->timeline; }
+  bool passed(Stamp stamp) noexcept { return !stamp || timeline(stamp).passed(stamp.point()); }
+  Status wait(Stamp stamp, uint64_t timeout_ns) noexcept {
+    return stamp ? timeline(stamp).wait(stamp.point(), timeout_ns) : Status{};
+  }
+  /// Makes `stream` run after the stamp's point.
+  Status enqueue_wait(Stream &stream, Stamp stamp) noexcept;
+  uint32_t open_count() const noexcept { return open_; }
+
+ private:
+  Status take_slot(Stream **stream);
+
+  std::pmr::memory_resource *memory_;
+  Ticks *ticks_;
+  RankedMutex<Rank::leaf> mutex_;
+  // Reserved once for all slots, so that at() needs no lock while another thread opens a stream.
+  std::pmr::vector<Owned<Stream>> slots_;
+  std::pmr::vector<uint32_t> closed_;  ///< waiting for their last point
+  uint32_t open_ = 0;
+};
+
+}  // namespace weir::backend

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Timeline: the fences of one stream as a growing number. Streams run in order, so "point 70 has passed"
+// implies every earlier one; a buffer therefore remembers a use as a Stamp (stream slot and point), eight
+// bytes, with no reference count. The timeline keeps a bounded ring of backend fences: when it is full,
+// intermediate ones are dropped, and who waits for a dropped point waits for the next one kept.
+//
+// Points are logical ticks (base/clock.hpp), so a stamp also tells how recent a use is. A slot is reused
+// only after its last point has passed, and the new stream starts beyond it: an old stamp then reads as passed.
+#pragma once
+
+#include "core/backend/runtime.hpp"
+#include "core/base/clock.hpp"
+#include "core/base/spin_lock.hpp"
+
+#include <array>
+
+namespace weir::backend {
+
+/// A point in a stream's work. bits: write (1) | slot (15) | point (48); 0 is none.
+struct Stamp {
+  uint64_t bits = 0;
+
+  static constexpr uint64_t write_bit = uint64_t{1} << 63;
+  static constexpr uint64_t point_mask = (uint64_t{1} << 48) - 1;
+  static constexpr Stamp make(uint32_t slot, uint64_t point, bool write) noexcept {
+    return Stamp{(write ? write_bit : 0) | (uint64_t{slot} << 48) | point};
+  }
+  constexpr explicit operator bool() const noexcept { return bits != 0; }
+  constexpr uint32_t slot() const noexcept { return static_cast<uint32_t>(bits >> 48) & 0x7fffU; }
+  constexpr uint64_t point() const noexcept { return bits & point_mask; }
+  constexpr bool write() const noexcept { return (bits & write_bit) != 0; }
+};
+
+class alignas(64) Timeline {
+ public:
+  /// The lock of the hit path: guards the ring, and whatever the residency layer keeps beside it per stream.
+  SpinLock lock;
+
+  /// Attaches to a stream of `device`; device == nullptr is the CPU, whose every point has passed.
+  void open(const Device *device, weir_be_stream stream, Ticks *ticks) noexcept;
+  /// Records a fence after everything enqueued so far. The caller holds `lock`. On failure nothing is recorded.
+  Status record_locked(uint64_t *point) noexcept;
+  Status record(uint64_t *point) noexcept;
+  /// Ends a recording that the backend refused: everything enqueued so far has been synchronised by the caller.
+  uint64_t pass_all() noexcept;
+
+  uint64_t last() const noexcept { return last_; }
+  bool passed(uint64_t point) noexcept;
+  /// Blocks until the point has passed; TIMEOUT after timeout_ns.
+  Status wait(uint64_t point, uint64_t timeout_ns) noexcept;
+  /// Makes `stream` (of the same runtime) run after the point. If it belongs to another runtime, blocks instead.
+  Status enqueue_wait(const Device *device, weir_be_stream stream, uint64_t point) noexcept;
+  /// Waits for everything and destroys the fences.
+  void drain() noexcept;
+
+ private:
+  static constexpr uint32_t capacity = 64;
+  struct Entry {
+    uint64_t point = 0;
+    weir_be_fence fence = 0;
+  };
+  /// A fence that threads are waiting on outside the lock: it is destroyed by the last of them if the ring has
+  /// dropped it meanwhile.
+  struct Pinned {
+    weir_be_fence fence = 0;
+    uint32_t waiters = 0;
+    bool dropped = false;
+  };
+
+  Entry &at(uint32_t i) noexcept { return ring_[(head_ + i) & (capacity - 1)]; }
+  void make_room() noexcept;
+  void pop_through(uint32_t count) noexcept;
+  void retire(weir_be_fence fence) noexcept;
+  /// The first kept fence at or after the point, or 0 if the point has passed.
+  weir_be_fence find(uint64_t point) noexcept;
+  /// find() and pin; nullptr in *pin with a fence: no slot is left.
+  weir_be_fence pin(uint64_t point, Pinned **pin) noexcept;
+  void unpin(Pinned *pin) noexcept;
+
+  const Device *device_ = nullptr;
+  weir_be_stream stream_ = nullptr;
+  Ticks *ticks_ = nullptr;
+  uint64_t last_ = 0;
+  std::atomic<uint64_t> passed_{0};
+  uint32_t head_ = 0, count_ = 0;
+  std::array<Entry, capacity> ring_{};
+  std::array<Pinned, 16> pinned_{};
+};
+
+}  // namespace weir::backend

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Log: one line to the context's callback. Never called with a lock held.
+#pragma once
+
+#include <weir/context.h>
+
+#include <cstdarg>
+#include <cstdio>
+
+namespace weir {
+
+class Log {
+ public:
+  Log() = default;
+  Log(weir_log_callback function, void *argument) noexcept : callback_(function), user_(argument) {}
+
+  weir_log_callback callback() const noexcept { return callback_; }
+  void *user() const noexcept { return user_; }
+
+  void operator()(int32_t level, const char *format, ...) const __attribute__((format(printf, 3, 4))) {
+    if (callback_ == nullptr) return;
+    char text[512];
+    va_list args;
+    va_start(args, format);
+    std::vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    callback_(user_, level, text);
+  }
+
+ private:
+  weir_log_callback callback_ = nullptr;
+  void *user_ = nullptr;
+};
+
+}  // namespace weir

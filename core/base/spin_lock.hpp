@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A lock for a handful of instructions: one exchange to take, one store to give. Never held across a call
+// that can block, allocate or take another lock.
+#pragma once
+
+#include <atomic>
+#include <thread>
+
+namespace weir {
+
+class SpinLock {
+ public:
+  void lock() noexcept {
+    int spins = 0;
+    while (taken_.exchange(true, std::memory_order_acquire)) {
+      while (taken_.load(std::memory_order_relaxed)) {
+        if (++spins > 200) std::this_thread::yield();  // the holder may have lost its core
+      }
+    }
+  }
+  void unlock() noexcept { taken_.store(false, std::memory_order_release); }
+
+ private:
+  std::atomic<bool> taken_{false};
+};
+
+}  // namespace weir

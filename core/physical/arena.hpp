@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// BasicArena: hands out ranges of a number line and touches no memory behind it. A two-level segregated fit
+// (Masmano et al., "TLSF: a new dynamic memory allocator for real-time systems", ECRTS 2004) whose nodes lie
+// in a table beside the line, so that it can manage memory the CPU cannot see.
+//
+// Invariants, all checked by validate():
+//  - the nodes, chained in address order, tile [0, size) without gap or overlap; no two free ones touch;
+//  - a free node is in exactly one bin, that of its size, except the tail (the free range that ends the
+//    line), which is in none: it is used last, so that holes fill first and the end stays free for resize();
+//  - a node's generation is odd while it is allocated and even otherwise, and never goes back;
+//  - `bound_` is no smaller than any binned range, and `largest_`, where known, is a range of that size.
+//
+// Every search is bounded: allocate() looks at a constant number of ranges whether it succeeds or not, so
+// it may refuse while one range would fit that shares the top class (or, with alignment, a class near it)
+// with others that do not. It never refuses the size that largest_free() just told.
+//
+// Not thread-safe, const functions included (largest_free() keeps what it found). It must never allocate
+// after it began to change something: a failing memory resource leaves everything as it was.
+#pragma once
+
+#include <bit>
+#include <cassert>
+#include <cstdint>
+#include <memory_resource>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+namespace weir::physical {
+
+template <class Unit, unsigned second_bits>
+class BasicArena {
+  static_assert(std::is_same_v<Unit, uint64_t> || std::is_same_v<Unit, uint32_t>);
+  static_assert(second_bits >= 1 && second_bits <= 5,
+                "a row's bins are the bits of one 32-bit word");
+
+ public:
+  using Node = uint32_t;
+  static constexpr Node none = UINT32_MAX;
+  /// The longest line, in quanta.
+  static constexpr uint64_t max_quanta = uint64_t{1} << (sizeof(Unit) == 8 ? 48 : 31);
+  static constexpr uint64_t max_alignment = uint64_t{1} << 30;
+
+  struct Allocation {
+    Node node = none;
+    uint64_t offset = 0;
+    explicit operator bool() const { return node != none; }
+  };
+
+  /// `size` units, of which whole quanta are used (a power of two); all memory comes from `memory`.
+  BasicArena(uint64_t size, uint64_t quantum, std::pmr::memory_resource *memory);
+  BasicArena(const BasicArena &) = delete;
+  BasicArena &operator=(const BasicArena &) = delete;
+
+  /// A range of `size` units (at least one quantum) at a multiple of `alignment`, a power of two. Without a
+  /// fit the node is none. std::bad_alloc, with nothing changed, when the node table can't grow.
+  Allocation allocate(uint64_t size, uint64_t alignment = 1);
+  /// The node must be live.
+  void free(Node node) noexcept;
+  /// Adds units at the end or takes free ones away from there; false, with nothing changed, if the end is
+  /// in use or the size is beyond max_quanta. std::bad_alloc as in allocate().
+  bool resize(uint64_t size);
+
+  uint64_t offset(Node node) const { return uint64_t{live_entry(node).offset} << shift_; }
+  uint64_t size(Node node) const { return length(live_index(node)) << shift_; }
+  uint32_t generation(Node node) const { return live_entry(node).generation; }
+  /// 32 bits of the caller's for as long as the node lives; 0 at first.
+  void set_owner(Node node, uint32_t owner) noexcept {
+    entries_[live_index(node)].list_before = owner;
+  }
+  uint32_t owner(Node node) const { return live_entry(node).list_before; }
+  bool live(Node node) const {
+    return node != end && node < entries_.size() && (entries_[node].generation & 1) != 0;
+  }
+
+  /// The live nodes in address order.
+  Node first() const { return live_from(entries_[end].after); }
+  Node next(Node node) const { return live_from(live_entry(node).after); }
+
+  uint64_t size() const { return quanta() << shift_; }
+  uint64_t used() const { return used_ << shift_; }
+  uint64_t free_units() const { return (quanta() - used_) << shift_; }
+  /// Exact. Walks the top class if its largest range has been taken since the last call, else O(1).
+  uint64_t largest_free() const;
+  uint32_t allocations() const { return live_; }
+  uint64_t free_ranges() const { return entries_.size() - 1 - unused_count_ - live_; }
+  uint64_t node_bytes() const {
+    return entries_.capacity() * sizeof(Entry) + bins_.capacity() * sizeof(uint32_t);
+  }
+  bool empty() const { return live_ == 0; }
+
+  /// Empty, or the first invariant that does not hold. O(n).
+  std::string validate() const;
+
+ private:
+  /// A range's length is the distance to the next one's offset.
+  struct SmallEntry {
+    Unit offset = 0;
+    uint32_t generation = 0;
+    uint32_t before = 0;  ///< neighbours in address order
+    uint32_t after = 0;
+    uint32_t list_before = 0;  ///< in the bin; the owner while live
+    uint32_t list_after = 0;   ///< in the bin, or the next unused entry
+  };
+  /// Here there is room for a copy of a binned range's length, which saves the look at its neighbour.
+  struct WideEntry : SmallEntry {
+    uint32_t binned_length = 0;  ///< too_long if it does not fit
+  };
+  static constexpr bool wide = sizeof(Unit) == 8;
+  static constexpr uint32_t too_long = UINT32_MAX;
+  using Entry = std::conditional_t<wide, WideEntry, SmallEntry>;
+  static_assert(sizeof(Entry) == (wide ? 32 : 24));
+
+  struct Bin {
+    uint32_t row;
+    uint32_t column;
+  };
+
+  /// Entry 0 stands at the line's end and closes the chain to a ring; it counts as allocated, so that
+  /// nothing merges across the ends. As a link in a list, it means "no more".
+  static constexpr Node end = 0;
+  static constexpr uint32_t columns = uint32_t{1} << second_bits;
+  static constexpr uint32_t row_words =
+      columns + 1;  ///< the map of used columns, then the list heads
+  static constexpr uint32_t unused_mark = UINT32_MAX;  ///< `before` of an entry that is no range
+  static constexpr uint32_t max_looks = 8;
+
+  static constexpr uint32_t row_count(uint64_t quanta) {
+    const auto bits = static_cast<uint32_t>(std::bit_width(quanta));
+    return bits <= second_bits ? 1 : bits - second_bits + 1;
+  }
+  static Bin bin_of(uint64_t length) {
+    if (length < columns) return {0, static_cast<uint32_t>(length)};
+    const auto log = static_cast<uint32_t>(std::bit_width(length)) - 1;
+    const auto mantissa = static_cast<uint32_t>(length >> (log - second_bits));
+    return {log - second_bits + 1, mantissa & (columns - 1)};
+  }
+  /// The first class whose every range is at least that long.
+  static Bin bin_of_at_least(uint64_t length) {
+    if (length < columns) return bin_of(length);
+    const auto log = static_cast<uint32_t>(std::bit_width(length)) - 1;
+    return bin_of(length + (uint64_t{1} << (log - second_bits)) - 1);
+  }
+
+  uint64_t quanta() const { return entries_[end].offset; }
+  uint64_t length(Node node) const {
+    return uint64_t{entries_[entries_[node].after].offset} - entries_[node].offset;
+  }
+  /// length() of a range that is in a bin.
+  uint64_t binned_length(Node node) const {
+    if constexpr (wide) {
+      if (const uint32_t known = entries_[node].binned_length; known != too_long) return known;
+    }
+    return length(node);
+  }
+  bool is_free(Node node) const { return (entries_[node].generation & 1) == 0; }
+  Node tail() const { return is_free(entries_[end].before) ? entries_[end].before : end; }
+  Node live_index(Node node) const {
+    assert(live(node));
+    return node;
+  }
+  const Entry &live_entry(Node node) const { return entries_[live_index(node)]; }
+  /// At most one free range lies between two live ones.
+  Node live_from(Node node) const {
+    if (is_free(node)) node = entries_[node].after;
+    return node == end ? none : node;
+  }
+  uint32_t &map(uint32_t row) { return bins_[row * row_words]; }
+  uint32_t map(uint32_t row) const { return bins_[row * row_words]; }
+  uint32_t &head(Bin bin) { return bins_[bin.row * row_words + 1 + bin.column]; }
+  uint32_t head(Bin bin) const { return bins_[bin.row * row_words + 1 + bin.column]; }
+
+  /// Whether a range at that place and length holds `length` at the alignment.
+  bool fits(Node node, uint64_t present, uint64_t length, uint64_t alignment) const {
+    const uint64_t from = entries_[node].offset;
+    return align_up(from, alignment) - from + length <= present;
+  }
+  static uint64_t align_up(uint64_t value, uint64_t alignment) {
+    return (value + alignment - 1) & ~(alignment - 1);
+  }
+  inline bool next_used(Bin *bin) const;
+  inline Node look(Bin bin, uint64_t length, uint64_t alignment, uint32_t *looks) const;
+  inline Node search(uint64_t length, uint64_t alignment) const;
+  Node search_aligned(Bin bin, uint64_t length, uint64_t alignment) const;
+  void find_largest() const;
+
+  inline void reserve(uint32_t count);
+  void grow(size_t needed);
+  inline Node take_entry() noexcept;
+  inline void drop_entry(Node node) noexcept;
+  inline void link_before(Node node, Node successor, uint64_t offset) noexcept;
+  inline void unlink(Node node) noexcept;
+  inline void put_in_bin(Node node, uint64_t length) noexcept;
+  inline void take_from_bin(Node node) noexcept;
+
+  std::string validate_line() const;
+  std::string validate_bins() const;
+  std::string validate_bin(Bin bin, uint64_t *seen, uint64_t *longest) const;
+  std::string validate_unused() const;
+
+  std::pmr::vector<Entry> entries_;
+  std::pmr::vector<uint32_t> bins_;  ///< rows by power of two; no more than the size needs
+  uint64_t used_rows_ = 0;           ///< a bit per row that has a used column
+  uint64_t used_ = 0;
+  mutable uint64_t bound_ = 0;
+  mutable Node largest_ = end;  ///< end: not known
+  Node unused_ = end;
+  uint32_t unused_count_ = 0;
+  uint32_t rows_ = 0;
+  uint32_t live_ = 0;
+  uint32_t shift_ = 0;  ///< log2 of the quantum
+};
+
+/// Device memory, host memory and address space in bytes.
+using Arena = BasicArena<uint64_t, 5>;
+/// Slabs: thousands of short lines.
+using SmallArena = BasicArena<uint32_t, 3>;
+
+extern template class BasicArena<uint64_t, 5>;
+extern template class BasicArena<uint32_t, 3>;
+
+}  // namespace weir::physical

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The mapping thread, for runtimes that want one.
+
+#include "core/physical/mapper.hpp"
+
+#include <system_error>
+
+namespace weir::physical {
+
+Mapper::~Mapper() {
+  if (!thread_.joinable()) return;
+  {
+    std::lock_guard hold(mutex_);
+    stop_ = true;
+  }
+  changed_.notify_all();
+  thread_.join();
+}
+
+Status Mapper::start() {
+  if (!device_.has(WEIR_CAP_VMM) || device_.has(WEIR_CAP_MAP_ANY_THREAD)) return {};
+  try {
+    thread_ = std::thread([this] { serve(); });
+  } catch (const std::system_error &error) {
+    return fail(WEIR_ERROR_OUT_OF_HOST_MEMORY, "cannot start the mapping thread: %s", error.what());
+  }
+  return {};
+}
+
+Status Mapper::map(uint64_t address, uint64_t bytes, weir_be_granule granule) {
+  return run(Call{true, address, bytes, granule});
+}
+
+Status Mapper::unmap(uint64_t address, uint64_t bytes) { return run(Call{false, address, bytes, 0}); }
+
+Status Mapper::perform(const Call &call) {
+  const weir_backend_table &table = device_.table();
+  if (!call.map) return device_.check(table.unmap(device_.state(), device_.index, call.address, call.bytes), "unmap");
+  return device_.check(table.map(device_.state(), device_.index, call.address, call.bytes, call.granule, 0,
+                                 peers_.data(), static_cast<uint32_t>(peers_.size())),
+                       "map");
+}
+
+Status Mapper::run(const Call &call) {
+  if (!thread_.joinable()) return perform(call);
+  std::lock_guard one(turn_);
+  std::unique_lock hold(mutex_);
+  pending_ = &call;
+  done_ = false;
+  changed_.notify_all();
+  changed_.wait(hold, [this] { return done_; });
+  if (!result_) last_error() = error_;
+  return result_;
+}
+
+void Mapper::serve() {
+  std::unique_lock hold(mutex_);
+  for (;;) {
+    changed_.wait(hold, [this] { return stop_ || pending_ != nullptr; });
+    if (pending_ == nullptr) return;
+    const Call call = *pending_;
+    pending_ = nullptr;
+    hold.unlock();
+    const Status status = perform(call);
+    hold.lock();
+    result_ = status;
+    if (!status) error_ = last_error();
+    done_ = true;
+    changed_.notify_all();
+  }
+}
+
+}  // namespace weir::physical

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Mapper: map and unmap of one device. Where the runtime wants mapping kept off the application's threads
+// (it may stall, or leave the thread with another current context), the calls run on a thread of the mapper's; the caller waits either way.
+// Never called with a lock held.
+#pragma once
+
+#include "core/backend/runtime.hpp"
+
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace weir::physical {
+
+class Mapper {
+ public:
+  explicit Mapper(const backend::Device &device) : device_(device) {}
+  ~Mapper();
+  Mapper(const Mapper &) = delete;
+  Mapper &operator=(const Mapper &) = delete;
+
+  /// Devices of the same backend that may access what is mapped.
+  void set_peers(std::vector<uint32_t> peers) { peers_ = std::move(peers); }
+  Status start();
+  Status map(uint64_t address, uint64_t bytes, weir_be_granule granule);
+  Status unmap(uint64_t address, uint64_t bytes);
+
+ private:
+  struct Call {
+    bool map = false;
+    uint64_t address = 0, bytes = 0;
+    weir_be_granule granule = 0;
+  };
+  Status run(const Call &call);
+  Status perform(const Call &call);
+  void serve();
+
+  const backend::Device &device_;
+  std::vector<uint32_t> peers_;
+  std::mutex turn_;  // one caller at a time
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  const Call *pending_ = nullptr;
+  Status result_;
+  LastError error_;
+  bool done_ = false, stop_ = false;
+  std::thread thread_;
+};
+
+}  // namespace weir::physical

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Finding and starting backends. A backend that can't start is a state with a reason; one that was asked for by
+// name and is no backend is an error.
+
+#include "core/pool/context.hpp"
+
+#include <dirent.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+
+namespace weir::pool {
+namespace {
+
+/// The options of one backend, without its prefix. "host.a=1;cuda.b=2;host.c" -> "a=1;c" for "host".
+std::pmr::string options_of(const char *options, const char *name, std::pmr::memory_resource *memory) {
+  std::pmr::string result(memory);
+  const size_t length = std::strlen(name);
+  for (const char *at = options; *at != '\0';) {
+    const char *end = std::strchr(at, ';');
+    const size_t size = end != nullptr ? static_cast<size_t>(end - at) : std::strlen(at);
+    if (size > length && std::strncmp(at, name, length) == 0 && at[length] == '.') {
+      if (!result.empty()) result += ';';
+      result.append(at + length + 1, size - length - 1);
+    }
+    at += size + (end != nullptr ? 1 : 0);
+  }
+  return result;
+}
+
+}  // namespace
+
+Context::Context(const weir_allocator &allocator, const Log &log)
+    : memory_(allocator), log_(log), runtimes_(&memory_), places_(&memory_), streams_(&memory_, &ticks_) {}
+
+Context::~Context() = default;
+
+Status Context::start(const weir_context_desc &desc, weir_backend_query_fn built_in, const char *search_folder) {
+  const char *options = desc.options;
+  if (options == nullptr) options = secure_getenv("WEIR_OPTIONS");
+  if (options == nullptr) options = "";
+  if (built_in != nullptr) WEIR_TRY(add_backend(built_in, "built-in", options));
+  for (uint32_t i = 0; i < desc.backend_count; ++i) WEIR_TRY(add_backend(desc.backends[i], "linked", options));
+  for (const char *const *path = desc.backend_paths; path != nullptr && *path != nullptr; ++path) {
+    WEIR_TRY(add_library(*path, options));
+  }
+  if (search_folder != nullptr) WEIR_TRY(search(search_folder, options));
+  return check_options(options);
+}
+
+Status Context::add_backend(weir_backend_query_fn query, const char *path, const char *options) {
+  auto runtime = make_owned<backend::Runtime>(&memory_, &memory_);
+  WEIR_TRY(runtime->adopt(query, path));
+  return start_backend(std::move(runtime), options);
+}
+
+Status Context::add_library(const char *path, const char *options) {
+  auto runtime = make_owned<backend::Runtime>(&memory_, &memory_);
+  WEIR_TRY(runtime->load(path));
+  return start_backend(std::move(runtime), options);
+}
+
+Status Context::start_backend(Owned<backend::Runtime> runtime, const char *options) {
+  const std::pmr::string own = options_of(options, runtime->name(), &memory_);
+  runtimes_.reserve(runtimes_.size() + 1);
+  WEIR_TRY(runtime->start(own.c_str(), log_));
+  runtimes_.push_back(std::move(runtime));
+  backend::Runtime &started = *runtimes_.back();
+  if (!started.available()) {
+    log_(WEIR_LOG_INFO, "backend %s is not available: %s", started.name(), started.reason());
+    return {};
+  }
+  return places_.add(started, static_cast<uint32_t>(runtimes_.size() - 1));
+}
+
+/// Libraries beside libweir, in the order of their names. One that is broken is reported and passed over.
+Status Context::search(const char *folder, const char *options) {
+  DIR *dir = opendir(folder);
+  if (dir == nullptr) return {};
+  std::pmr::vector<std::pmr::string> found(&memory_);
+  while (const dirent *entry = readdir(dir)) {
+    const char *name = entry->d_name;
+    const size_t length = std::strlen(name);
+    const bool backend = std::strncmp(name, "libweir_backend_", 16) == 0 && length > 3 &&
+                         std::strcmp(name + length - 3, ".so") == 0 && std::strcmp(name, "libweir_backend_host.so") != 0;
+    if (backend) found.emplace_back(std::pmr::string(folder, &memory_) + "/" + name);
+  }
+  closedir(dir);
+  std::sort(found.begin(), found.end());
+  for (const std::pmr::string &path : found) {
+    if (!add_library(path.c_str(), options)) log_(WEIR_LOG_WARNING, "%s", last_error().text);
+  }
+  return {};
+}
+
+/// Every option must be for a backend that is there.
+Status Context::check_options(const char *options) {
+  for (const char *at = options; *at != '\0';) {
+    const char *end = std::strchr(at, ';');
+    const size_t size = end != nullptr ? static_cast<size_t>(end - at) : std::strlen(at);
+    const bool known = size == 0 || std::any_of(runtimes_.begin(), runtimes_.end(), [at, size](const auto &runtime) {
+      const size_t length = std::strlen(runtime->name());
+      return size > length && std::strncmp(at, runtime->name(), length) == 0 && at[length] == '.';
+    });
+    if (!known) {
+      return fail(WEIR_ERROR_INVALID_ARGUMENT, "option \"%.*s\" is for no backend of this context",
+                  static_cast<int>(size), at);
+    }
+    at += size + (end != nullptr ? 1 : 0);
+  }
+  return {};
+}
+
+Status Context::may_end() {
+  for (const auto &pool : pools_) {
+    if (pool.load() != nullptr) return fail(WEIR_ERROR_BUSY, "the context still has pools");
+  }
+  if (const uint32_t open = user_streams.load(); open != 0) {
+    return fail(WEIR_ERROR_BUSY, "the context still has %u streams", open);
+  }
+  return {};
+}
+
+uint32_t Context::first_device(uint32_t backend) const noexcept {
+  uint32_t id = 0;
+  while (id < places_.count() && places_.find(id)->backend < backend) ++id;
+  return id;
+}
+
+Status Context::reserve_pool(uint32_t *id) {
+  for (uint32_t i = 1; i < max_pools; ++i) {
+    Pool *none = nullptr;
+    if (pools_[i].compare_exchange_strong(none, reserved())) {
+      *id = i;
+      return {};
+    }
+  }
+  return fail(WEIR_ERROR_NOT_SUPPORTED, "a context has at most %u pools", max_pools - 1);
+}
+
+}  // namespace weir::pool

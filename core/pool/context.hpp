@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Context: the root object. Backends, the places they offer, streams, and the pools by number (leases and
+// buffers name their pool by it). It lives until every pool and stream of it has ended.
+#pragma once
+
+#include "core/backend/stream.hpp"
+#include "core/topology/places.hpp"
+
+#include <array>
+#include <atomic>
+
+namespace weir::pool {
+
+class Pool;
+
+class Context {
+ public:
+  static constexpr uint64_t alive_magic = 0x57656972'43747831;
+  static constexpr uint32_t max_pools = 4096;
+
+  Context(const weir_allocator &allocator, const Log &log);
+  ~Context();
+  Context(const Context &) = delete;
+  Context &operator=(const Context &) = delete;
+
+  /// `built_in` (may be NULL) comes first; then desc.backends, desc.backend_paths, and the libraries in `search_folder`.
+  Status start(const weir_context_desc &desc, weir_backend_query_fn built_in, const char *search_folder);
+  /// BUSY while pools or streams exist.
+  Status may_end();
+
+  bool alive() const noexcept { return magic_.load(std::memory_order_acquire) == alive_magic; }
+  void die() noexcept { magic_.store(0, std::memory_order_release); }
+
+  std::pmr::memory_resource *memory() noexcept { return &memory_; }
+  const Log &log() const noexcept { return log_; }
+  topology::Places &places() noexcept { return places_; }
+  backend::StreamTable &streams() noexcept { return streams_; }
+  Ticks &ticks() noexcept { return ticks_; }
+  uint32_t backend_count() const noexcept { return static_cast<uint32_t>(runtimes_.size()); }
+  backend::Runtime &runtime(uint32_t i) noexcept { return *runtimes_[i]; }
+  /// Of the backend with this number; places are numbered in the order of backends.
+  uint32_t first_device(uint32_t backend) const noexcept;
+
+  /// A number for a pool that is being made; pool() does not show it before set_pool().
+  Status reserve_pool(uint32_t *id);
+  void set_pool(uint32_t id, Pool *pool) noexcept { pools_[id].store(pool, std::memory_order_release); }
+  void remove_pool(uint32_t id) noexcept { pools_[id].store(nullptr); }
+  Pool *pool(uint32_t id) const noexcept {
+    Pool *found = id < max_pools ? pools_[id].load(std::memory_order_acquire) : nullptr;
+    return found != reserved() ? found : nullptr;
+  }
+
+  std::atomic<uint32_t> user_streams{0};
+
+ private:
+  static Pool *reserved() noexcept { return reinterpret_cast<Pool *>(uintptr_t{1}); }
+  Status add_backend(weir_backend_query_fn query, const char *path, const char *options);
+  Status add_library(const char *path, const char *options);
+  Status start_backend(Owned<backend::Runtime> runtime, const char *options);
+  Status search(const char *folder, const char *options);
+  Status check_options(const char *options);
+
+  std::atomic<uint64_t> magic_{alive_magic};
+  HostMemory memory_;
+  Log log_;
+  Ticks ticks_;
+  std::pmr::vector<Owned<backend::Runtime>> runtimes_;
+  topology::Places places_;
+  backend::StreamTable streams_;
+  std::array<std::atomic<Pool *>, max_pools> pools_{};
+};
+
+}  // namespace weir::pool

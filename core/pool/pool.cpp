@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A pool's descriptor turned into an engine's configuration, client handles, and the request thread.
+
+#include "core/pool/pool.hpp"
+
+#include <system_error>
+
+namespace weir::pool {
+
+Pool::Pool(Context &context, uint32_t id)
+    : context_(context),
+      id_(id),
+      name_(context.memory()),
+      engine_(context.memory(), context.streams(), context.ticks(), id, context.log()),
+      clients_(context.memory()) {}
+
+Pool::~Pool() {
+  magic_.store(0, std::memory_order_release);
+  {
+    std::lock_guard hold(mutex_);
+    stopping_ = true;
+  }
+  changed_.notify_all();
+  if (thread_.joinable()) thread_.join();
+}
+
+Status Pool::start(const weir_pool_desc &desc) {
+  constexpr uint64_t known = WEIR_POOL_NO_BACKGROUND | WEIR_POOL_CHECKSUM_HOST;
+  if ((desc.flags & ~known) != 0) {
+    return fail(WEIR_ERROR_INVALID_ARGUMENT, "flags %#llx has bits this version does not know",
+                static_cast<unsigned long long>(desc.flags));
+  }
+  if (desc.device_count == 0 || desc.device_count > 30 || desc.devices == nullptr) {
+    return fail(WEIR_ERROR_INVALID_ARGUMENT, "device_count is %u; a pool has 1 to 30 devices", desc.device_count);
+  }
+  residency::EngineConfig config;
+  for (uint32_t i = 0; i < desc.device_count; ++i) {
+    const weir_pool_device &entry = desc.devices[i];
+    const backend::Device *device = context_.places().find(entry.device);
+    if (device == nullptr) {
+      return fail(WEIR_ERROR_INVALID_ARGUMENT, "devices[%u].device is %u; the context has %u devices", i, entry.device,
+                  context_.places().count());
+    }
+    if (entry.reserved0 != 0 || entry.reserved[0] != 0 || entry.reserved[1] != 0) {
+      return fail(WEIR_ERROR_INVALID_ARGUMENT, "devices[%u]: its reserved words are not zero", i);
+    }
+    for (const auto &other : config.devices) {
+      if (other.device == device) return fail(WEIR_ERROR_INVALID_ARGUMENT, "devices[%u]: device %u is listed twice", i, entry.device);
+    }
+    config.devices.push_back({device, entry.budget});
+  }
+  if (desc.watermark_low > 500 || desc.watermark_high > 500 ||
+      (desc.watermark_high != 0 && desc.watermark_low > desc.watermark_high)) {
+    return fail(WEIR_ERROR_INVALID_ARGUMENT, "watermarks %u and %u: thousandths, low <= high <= 500", desc.watermark_low,
+                desc.watermark_high);
+  }
+  config.host_budget = desc.host_budget;
+  config.page_size = desc.page_size;
+  config.large_page_size = desc.large_page_size;
+  if (desc.watermark_low != 0) config.watermark_low = desc.watermark_low;
+  config.watermark_high = desc.watermark_high != 0 ? desc.watermark_high : std::max(30U, config.watermark_low);
+  if (desc.evict_wait_ns != 0) config.evict_wait_ns = desc.evict_wait_ns;
+  config.policy = desc.policy;
+  config.background = (desc.flags & WEIR_POOL_NO_BACKGROUND) == 0;
+  config.checksum_host = (desc.flags & WEIR_POOL_CHECKSUM_HOST) != 0;
+  config.pool_id = id_;
+  name_ = desc.name != nullptr ? desc.name : "pool";
+  return engine_.start(std::move(config));
+}
+
+Status Pool::shutdown() {
+  std::unique_lock hold(mutex_);
+  if (!requests_.empty() || running_ != nullptr) return fail(WEIR_ERROR_BUSY, "asynchronous acquires are not finished");
+  return engine_.shutdown();
+}
+
+Status Pool::create_client(const weir_client_desc &desc, ClientHandle **client) {
+  std::lock_guard hold(mutex_);
+  clients_.reserve(clients_.size() + 1);
+  auto fresh = make_owned<ClientHandle>(context_.memory());
+  WEIR_TRY(engine_.create_client(desc, &fresh->id));
+  fresh->pool = this;
+  *client = fresh.get();
+  clients_.push_back(std::move(fresh));
+  return {};
+}
+
+Status Pool::destroy_client(ClientHandle *client) {
+  std::lock_guard hold(mutex_);
+  WEIR_TRY(engine_.destroy_client(client->id));
+  client->magic = 0;  // the record goes with the pool, so that a dead handle is recognised
+  return {};
+}
+
+Status Pool::submit(std::shared_ptr<Request> request) {
+  std::lock_guard hold(mutex_);
+  if (!thread_.joinable()) {
+    try {
+      thread_ = std::thread([this] { serve(); });
+    } catch (const std::system_error &error) {
+      return fail(WEIR_ERROR_OUT_OF_HOST_MEMORY, "cannot start the pool's request thread: %s", error.what());
+    }
+  }
+  requests_.push_back(std::move(request));
+  changed_.notify_all();
+  return {};
+}
+
+void Pool::serve() {
+  std::unique_lock hold(mutex_);
+  for (;;) {
+    changed_.wait(hold, [this] { return stopping_ || !requests_.empty(); });
+    if (requests_.empty()) return;
+    running_ = requests_.front();
+    requests_.pop_front();
+    Request &request = *running_;
+    hold.unlock();
+    weir_lease lease = nullptr;
+    residency::AcquireOptions options;
+    options.timeout_ns = request.timeout_ns;
+    options.cancelled = &request.cancelled;
+    Status status = request.cancelled.load() ? fail(WEIR_ERROR_CANCELLED, "the acquire was cancelled")
+                                             : engine_.acquire(*request.stream, request.uses, request.count, options, &lease);
+    // The callback may use the pool again, so the request is off the books before it runs.
+    hold.lock();
+    std::shared_ptr<Request> ended = std::move(running_);
+    running_ = nullptr;
+    hold.unlock();
+    ended->callback(ended->user, status.code(), lease);
+    {
+      std::lock_guard own(ended->mutex);
+      ended->done = true;
+      ended->result = status.code();
+    }
+    ended->ended.notify_all();
+    ended.reset();
+    hold.lock();
+  }
+}
+
+}  // namespace weir::pool

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Pool: an engine with a name, the clients' handles, and the thread that runs asynchronous acquires.
+#pragma once
+
+#include "core/pool/context.hpp"
+#include "core/residency/engine.hpp"
+
+#include <condition_variable>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+
+namespace weir::pool {
+
+class Pool;
+
+struct ClientHandle {
+  static constexpr uint64_t alive_magic = 0x57656972'436c6931;
+  uint64_t magic = alive_magic;
+  Pool *pool = nullptr;
+  uint32_t id = 0;
+};
+
+/// An asynchronous acquire. Shared by the caller's handle and the pool's queue.
+struct Request {
+  static constexpr uint64_t alive_magic = 0x57656972'52657131;
+  uint64_t magic = alive_magic;
+  backend::Stream *stream = nullptr;
+  weir_use *uses = nullptr;
+  size_t count = 0;
+  uint64_t timeout_ns = 0;
+  weir_acquire_callback callback = nullptr;
+  void *user = nullptr;
+  residency::Engine *engine = nullptr;
+  std::atomic<bool> cancelled{false};
+  std::mutex mutex;
+  std::condition_variable ended;
+  bool done = false;
+  weir_result result = WEIR_NOT_READY;
+  std::string text;
+};
+
+class Pool {
+ public:
+  static constexpr uint64_t alive_magic = 0x57656972'506f6f31;
+
+  Pool(Context &context, uint32_t id);
+  ~Pool();
+  Pool(const Pool &) = delete;
+  Pool &operator=(const Pool &) = delete;
+
+  Status start(const weir_pool_desc &desc);
+  Status shutdown();
+  bool alive() const noexcept { return magic_.load(std::memory_order_acquire) == alive_magic; }
+
+  Context &context() noexcept { return context_; }
+  residency::Engine &engine() noexcept { return engine_; }
+  uint32_t id() const noexcept { return id_; }
+  const char *name() const noexcept { return name_.c_str(); }
+
+  Status create_client(const weir_client_desc &desc, ClientHandle **client);
+  Status destroy_client(ClientHandle *client);
+
+  /// Queues a request; the pool's thread is started by the first.
+  Status submit(std::shared_ptr<Request> request);
+
+ private:
+  void serve();
+
+  std::atomic<uint64_t> magic_{alive_magic};
+  Context &context_;
+  const uint32_t id_;
+  std::pmr::string name_;
+  residency::Engine engine_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::pmr::vector<Owned<ClientHandle>> clients_;
+  std::deque<std::shared_ptr<Request>> requests_;
+  std::shared_ptr<Request> running_;
+  bool stopping_ = false;
+  std::thread thread_;
+};
+
+}  // namespace weir::pool

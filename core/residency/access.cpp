@@ -1,0 +1,310 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Bytes without a lease: read and write from the host, discard, query. A copy claims its range like a lease
+// does (place any_place: byte by byte), so that neither an eviction nor a conflicting lease gets in its way,
+// and goes to whichever copy is the latest; nothing is promoted.
+
+#include "core/residency/plan.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+namespace weir::residency {
+
+/// Waits, without the lock, for the work that a read (or write) of the range must come after.
+Status Engine::wait_range(Lock &lock, uint32_t index, uint64_t begin, uint64_t end, bool write) {
+  std::pmr::vector<Stamp> stamps(&memory_);
+  gather_stamps(index, begin, end, write, &stamps);
+  const Target where = target(index);
+  const uint32_t last = where.region->shape.page_at(where.base + end - 1);
+  for (uint32_t p = where.region->shape.page_at(where.base + begin); p <= last; ++p) {
+    for (const auto &r : where.region->residences) {
+      if (r->pages[p].ready) stamps.push_back(r->pages[p].ready);
+    }
+  }
+  lock.unlock();
+  Status status;
+  for (const Stamp stamp : stamps) {
+    status = streams_.wait(stamp, UINT64_MAX);
+    if (!status) break;
+  }
+  lock.lock();
+  return status;
+}
+
+/// Between an address of the device and the caller's memory, through pinned staging. Without the lock.
+Status Engine::copy_device(PoolDevice &device, uint64_t address, unsigned char *out, const unsigned char *in,
+                           uint64_t bytes) {
+  std::lock_guard hold(staging_mutex_);
+  const backend::Device &target = device.device;
+  if (staging_ == nullptr) {
+    WEIR_TRY(target.check(target.table().host_allocate(target.state(), staging_bytes, &staging_), "host_allocate"));
+    staging_runtime_ = target.runtime;
+  }
+  const auto staging = reinterpret_cast<uint64_t>(staging_);
+  Stream &stream = in != nullptr ? *device.up : *device.down;
+  for (uint64_t done = 0; done < bytes;) {
+    const uint64_t step = std::min(bytes - done, staging_bytes);
+    weir_be_copy copy{staging, address + done, step};
+    if (in != nullptr) {
+      std::memcpy(staging_, in + done, step);
+      copy = weir_be_copy{address + done, staging, step};
+    }
+    WEIR_TRY(target.check(target.table().copy_async(target.state(), stream.native, &copy), "copy_async"));
+    uint64_t point = 0;
+    WEIR_TRY(stream.timeline.record(&point));
+    WEIR_TRY(stream.timeline.wait(point, UINT64_MAX));
+    if (out != nullptr) std::memcpy(out + done, staging_, step);
+    done += step;
+  }
+  return {};
+}
+
+/// Bytes [begin, end) of the region, all on one page. The page is claimed, so it stays where it is.
+Status Engine::copy_piece(Lock &lock, uint32_t index, const Target &where, uint32_t page, uint64_t begin, uint64_t end,
+                          unsigned char *out, const unsigned char *in) {
+  Region &region = *where.region;
+  const uint64_t bytes = end - begin;
+  const uint64_t within = begin - region.shape.offset(page);
+  while (region.pages[page].busy != 0) {
+    for (auto &r : region.residences) r->pages[page].wanted = true;
+    changed_.wait(lock);
+  }
+  Page &copies = region.pages[page];
+  if ((copies.latest & vm::lost_bit) != 0) return fail(WEIR_ERROR_DATA_LOST, "bytes of page %u were lost with their device", page);
+  if (copies.latest == 0 && out != nullptr) {
+    std::memset(out, 0, bytes);
+    return {};
+  }
+  if (out != nullptr && (copies.latest & vm::host_bit) != 0) {
+    std::memcpy(out, host_bytes(region, page) + within, bytes);
+    return {};
+  }
+  if (copies.latest == 0) {
+    tier::HostSlot slot;
+    if (region.registered == nullptr) {
+      ++copies.leases;  // host_slot may drop the lock
+      const Status status = host_slot(lock, region.client, region.shape.used_bytes(page), &slot);
+      --copies.leases;
+      if (!status) return status;
+    }
+    copies.host = slot;
+    std::memset(host_bytes(region, page), 0, region.shape.used_bytes(page));
+    copies.latest = vm::host_bit;
+  }
+  // A device's copy first: a lease on other bytes of the page may be using it.
+  for (auto &r : region.residences) {
+    PoolDevice &device = *devices_[r->place];
+    if ((copies.latest & device.bit()) == 0 || r->pages[page].state != PageState::resident) continue;
+    const uint64_t address = device.vmm() ? r->range.address + begin : device.granules->at(r->pages[page].granule).address + within;
+    lock.unlock();
+    const Status status = copy_device(device, address, out, in, bytes);
+    lock.lock();
+    if (status && in != nullptr) {
+      invalidate(region, page, device.bit());
+      set_flags(index, 0, Word::sole | Word::resident);
+    }
+    return status;
+  }
+  if (in != nullptr) {
+    std::memcpy(host_bytes(region, page) + within, in, bytes);
+    copies.latest = vm::host_bit;
+    set_flags(index, 0, Word::resident);
+  }
+  return {};
+}
+
+Status Engine::copy_pieces(Lock &lock, uint32_t index, const Target &where, uint64_t begin, uint64_t end,
+                           unsigned char *out, const unsigned char *in) {
+  WEIR_TRY(wait_range(lock, index, begin, end, in != nullptr));
+  const vm::Geometry &shape = where.region->shape;
+  for (uint64_t at = where.base + begin; at < where.base + end;) {
+    const uint32_t page = shape.page_at(at);
+    const uint64_t stop = std::min(where.base + end, shape.offset(page) + shape.page_bytes(page));
+    WEIR_TRY(copy_piece(lock, index, where, page, at, stop, out, in));
+    if (out != nullptr) out += stop - at;
+    if (in != nullptr) in += stop - at;
+    at = stop;
+  }
+  return {};
+}
+
+Status Engine::copy_range(weir_buffer buffer, uint64_t offset, uint64_t length, unsigned char *out,
+                          const unsigned char *in) {
+  Lock lock(mutex_);
+  Plan plan(&memory_, nullptr, nullptr);
+  plan.lease = &plan;
+  plan.any = true;
+  PlanItem item;
+  WEIR_TRY(decode(buffer, &item.buffer));
+  WEIR_TRY(range_of(item.buffer, offset, &length));
+  item.generation = buffers_.hot(item.buffer).word.load(std::memory_order_relaxed) & Word::generation_mask;
+  item.begin = offset;
+  item.end = offset + length;
+  item.mode = in != nullptr ? WEIR_READ_WRITE : WEIR_READ;
+  plan.items.push_back(item);
+  WEIR_TRY(resolve(plan));
+  WEIR_TRY(check_conflicts(plan));
+  WEIR_TRY(take_claims(plan));
+  const PlanItem &claimed = plan.items[0];
+  const Target where = target(claimed.buffer);
+  // A whole claim is counted in the word alone; the pages must stay put too.
+  count_pages(*where.region, where.base + offset, where.base + offset + length, 1);
+  Status status;
+  try {
+    if (claimed.virgin && out != nullptr) {
+      std::memset(out, 0, length);
+    } else {
+      if (claimed.virgin && !claimed.whole) {  // the rest of the place must read as zero from now on
+        std::pmr::vector<unsigned char> zeroes(where.size, 0, &memory_);
+        status = copy_pieces(lock, claimed.buffer, where, 0, where.size, nullptr, zeroes.data());
+      }
+      if (status) status = copy_pieces(lock, claimed.buffer, where, offset, offset + length, out, in);
+      if (status && claimed.virgin) set_flags(claimed.buffer, 0, Word::virgin);
+    }
+  } catch (const std::bad_alloc &) {
+    status = fail(WEIR_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the records of this copy");
+  }
+  const LastError why = last_error();
+  count_pages(*where.region, where.base + offset, where.base + offset + length, -1);
+  drop_claims(plan);
+  last_error() = why;
+  lock.unlock();
+  if (waiters_.load() != 0) wake_all();
+  return status;
+}
+
+Status Engine::read(weir_buffer buffer, uint64_t offset, uint64_t length, void *destination) {
+  if (destination == nullptr) return fail(WEIR_ERROR_INVALID_ARGUMENT, "destination is NULL");
+  return copy_range(buffer, offset, length, static_cast<unsigned char *>(destination), nullptr);
+}
+
+Status Engine::write(weir_buffer buffer, uint64_t offset, uint64_t length, const void *source) {
+  if (source == nullptr) return fail(WEIR_ERROR_INVALID_ARGUMENT, "source is NULL");
+  return copy_range(buffer, offset, length, nullptr, static_cast<const unsigned char *>(source));
+}
+
+Status Engine::discard(weir_buffer buffer, uint64_t offset, uint64_t length) {
+  Lock lock(mutex_);
+  uint32_t index = 0;
+  WEIR_TRY(decode(buffer, &index));
+  WEIR_TRY(range_of(index, offset, &length));
+  const Target where = target(index);
+  Region &region = *where.region;
+  if (conflicts(index, offset, offset + length, true, any_place, region, where.base)) {
+    ++stats_.lease_conflicts;
+    return fail(WEIR_ERROR_LEASE_CONFLICT, "an unreleased lease on the range forbids discarding it");
+  }
+  // From here the hit path is closed; it may have granted a lease since the check.
+  set_flags(index, 0, Word::resident | Word::sole);
+  if (Word::leases(buffers_.hot(index).word.load(std::memory_order_acquire)) != 0) {
+    return fail(WEIR_ERROR_LEASE_CONFLICT, "an unreleased lease on the range forbids discarding it");
+  }
+  const bool tenant = buffers_.cold(index).node != physical::SmallArena::none;
+  if (tenant) {
+    if (length == where.size) set_flags(index, Word::virgin, 0);
+    return {};
+  }
+  const uint32_t last = region.shape.page_at(offset + length - 1);
+  for (uint32_t p = region.shape.page_at(offset); p <= last; ++p) {
+    const uint64_t at = region.shape.offset(p);
+    const bool inside = offset <= at && at + region.shape.used_bytes(p) <= offset + length;
+    if (!inside || region.pages[p].busy != 0) continue;  // a page under way is a hint less
+    free_host(region, p);
+    region.pages[p].latest = 0;
+  }
+  return {};
+}
+
+Status Engine::query(weir_buffer buffer, uint64_t offset, uint64_t length, weir_buffer_info *info) {
+  Lock lock(mutex_);
+  uint32_t index = 0;
+  WEIR_TRY(decode(buffer, &index));
+  WEIR_TRY(range_of(index, offset, &length));
+  describe_buffer(index, offset, length, info);
+  return {};
+}
+
+void Engine::describe_buffer(uint32_t index, uint64_t offset, uint64_t length, weir_buffer_info *info) {
+  const Target where = target(index);
+  Region &region = *where.region;
+  const uint64_t word = buffers_.hot(index).word.load(std::memory_order_relaxed);
+  const bool tenant = buffers_.cold(index).node != physical::SmallArena::none;
+  Residence *home = region.on(region.home);
+  info->home = devices_[region.home]->device.id;
+  info->size = where.size;
+  info->tag = region.tag;
+  if (const auto tag = tags_.find(index); tenant && tag != tags_.end()) info->tag = tag->second;
+  const bool placed = home != nullptr && (devices_[region.home]->vmm() || home->resident != 0);
+  info->address = placed ? home->range.address + where.base : 0;
+  info->priority = region.priority;
+  info->pages = tenant ? 0 : region.shape.pages();
+  const auto held = holds_.find(index);
+  info->held = held != holds_.end() ? held->second : 0;
+  info->leases = static_cast<uint32_t>(word & Word::readers_mask) + ((word & Word::writer) != 0 ? 1 : 0);
+  if (const auto partial = partials_.find(index); partial != partials_.end()) {
+    info->leases += static_cast<uint32_t>(partial->second.size());
+  }
+  const uint32_t home_bit = uint32_t{1} << region.home;
+  for (uint64_t at = where.base + offset; at < where.base + offset + length;) {
+    const uint32_t p = region.shape.page_at(at);
+    const uint64_t stop = std::min(where.base + offset + length, region.shape.offset(p) + region.shape.page_bytes(p));
+    const uint64_t bytes = stop - at;
+    const uint32_t latest = (word & Word::virgin) != 0 ? 0 : region.pages[p].latest;
+    if (latest == 0) {
+      info->unwritten_bytes += bytes;
+    } else if ((latest & vm::lost_bit) != 0) {
+      info->lost_bytes += bytes;
+    } else if ((latest & home_bit) != 0) {
+      info->device_bytes += bytes;
+      if ((latest & vm::host_bit) != 0) info->both_bytes += bytes;
+    } else if ((latest & ~vm::host_bit) != 0) {
+      info->peer_bytes += bytes;
+    } else {
+      info->host_bytes += bytes;
+    }
+    at = stop;
+  }
+}
+
+Status Engine::advise(weir_buffer buffer, uint64_t offset, uint64_t length, uint32_t advice) {
+  Lock lock(mutex_);
+  uint32_t index = 0;
+  WEIR_TRY(decode(buffer, &index));
+  WEIR_TRY(range_of(index, offset, &length));
+  Region &region = *target(index).region;
+  const uint64_t generation = buffers_.hot(index).word.load(std::memory_order_relaxed) & Word::generation_mask;
+  switch (advice) {
+    case WEIR_ADVISE_NORMAL:
+      region.cold = region.streaming = false;
+      return {};
+    case WEIR_ADVISE_COLD:
+      region.cold = true;
+      region.streaming = false;
+      return {};
+    case WEIR_ADVISE_STREAMING:
+      region.streaming = true;
+      return {};
+    case WEIR_ADVISE_WILL_NEED:
+      prefetches_.push_back(PrefetchRequest{index, generation, offset, offset + length, WEIR_READ, region.home});
+      work_.notify_all();
+      return {};
+    default:
+      return fail(WEIR_ERROR_INVALID_ARGUMENT, "advice %u is none of WEIR_ADVISE_*", advice);
+  }
+}
+
+Status Engine::set_priority(weir_buffer buffer, int32_t priority) {
+  if (priority < WEIR_PRIORITY_LOWEST || priority > WEIR_PRIORITY_HIGHEST) {
+    return fail(WEIR_ERROR_INVALID_ARGUMENT, "priority is %d, not %d..%d", priority, WEIR_PRIORITY_LOWEST,
+                WEIR_PRIORITY_HIGHEST);
+  }
+  Lock lock(mutex_);
+  uint32_t index = 0;
+  WEIR_TRY(decode(buffer, &index));
+  Region &region = *target(index).region;
+  if (!region.slab) region.priority = static_cast<int8_t>(priority);
+  return {};
+}
+
+}  // namespace weir::residency

@@ -1,0 +1,316 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The slow path of acquire, as the residency protocol has it (docs/design.md, section 7, steps 1 to 11).
+
+#include "core/residency/plan.hpp"
+
+#include <algorithm>
+
+namespace weir::residency {
+namespace {
+
+Status bad_use(size_t i, const char *what, unsigned long long value) {
+  ErrorDetail detail;
+  detail.use_index = i;
+  return fail(WEIR_ERROR_INVALID_ARGUMENT, detail, "uses[%zu].%s is %llu", i, what, value);
+}
+
+}  // namespace
+
+/// Checks the uses and merges those of one buffer that overlap. Under the lock.
+Status Engine::build_plan(const weir_use *uses, size_t count, Plan *plan) {
+  plan->items.reserve(count);
+  for (size_t i = 0; i < count; ++i) {
+    const weir_use &use = uses[i];
+    if (use.mode < WEIR_READ || use.mode > WEIR_DISCARD_WRITE) return bad_use(i, "mode", use.mode);
+    if (use.flags != 0) return bad_use(i, "flags", use.flags);
+    if ((use.reserved[0] | use.reserved[1] | use.reserved[2]) != 0) return bad_use(i, "reserved", use.reserved[0]);
+    PlanItem item;
+    if (!decode(use.buffer, &item.buffer)) {
+      ErrorDetail detail;
+      detail.use_index = i;
+      return fail(WEIR_ERROR_INVALID_HANDLE, detail, "uses[%zu].buffer %p is no live buffer of this pool", i,
+                  static_cast<void *>(use.buffer));
+    }
+    const vm::Hot &hot = buffers_.hot(item.buffer);
+    item.generation = hot.word.load(std::memory_order_relaxed) & Word::generation_mask;
+    if (use.offset >= hot.size()) return bad_use(i, "offset", use.offset);
+    const uint64_t left = hot.size() - use.offset;
+    if (use.length == 0 || (use.length != WEIR_WHOLE && use.length > left)) return bad_use(i, "length", use.length);
+    item.begin = use.offset;
+    item.end = use.offset + (use.length == WEIR_WHOLE ? left : use.length);
+    item.mode = static_cast<uint8_t>(use.mode);
+    item.use = static_cast<uint32_t>(i);
+    plan->items.push_back(item);
+  }
+  std::stable_sort(plan->items.begin(), plan->items.end(), [](const PlanItem &a, const PlanItem &b) {
+    return a.buffer != b.buffer ? a.buffer < b.buffer : a.begin < b.begin;
+  });
+  size_t kept = 0;
+  for (size_t i = 0; i < plan->items.size(); ++i) {
+    const PlanItem item = plan->items[i];
+    PlanItem *last = kept > 0 ? &plan->items[kept - 1] : nullptr;
+    const bool same = last != nullptr && last->buffer == item.buffer;
+    if (same && (item.begin < last->end || (item.begin == last->end && item.mode == last->mode))) {
+      last->end = std::max(last->end, item.end);
+      if (last->mode != item.mode) last->mode = WEIR_READ_WRITE;
+    } else {
+      plan->items[kept++] = item;
+    }
+  }
+  plan->items.resize(kept);
+  return {};
+}
+
+Status Engine::check_lost(const Plan &plan) {
+  for (const PlanPage &page : plan.pages) {
+    if ((page.region->pages[page.page].latest & vm::lost_bit) == 0 || page.discard) continue;
+    ErrorDetail detail;
+    detail.use_index = plan.items[page.item].use;
+    return fail(WEIR_ERROR_DATA_LOST, detail, "uses[%u]: bytes of page %u were lost with their device",
+                plan.items[page.item].use, page.page);
+  }
+  return {};
+}
+
+/// Gets the set's pages in place, leased, and filled. Called and returns with the lock held; on failure nothing
+/// is claimed.
+Status Engine::bring_in(Lock &lock, Plan &plan, const AcquireOptions &options) {
+  const uint64_t deadline = options.timeout_ns == UINT64_MAX ? UINT64_MAX : now_ns() + options.timeout_ns;
+  struct Turn {  // leaves the queue whatever happens; the lock is held whenever this ends
+    Engine &engine;
+    Ticket ticket;
+    ~Turn() { engine.leave(ticket); }
+  } turn{*this, {}};
+  bool repacked = false;
+  for (;;) {
+    WEIR_TRY(resolve(plan));
+    WEIR_TRY(check_conflicts(plan));
+    bool busy = false;
+    scan_pages(plan, &busy);
+    if (busy) {  // a drain or fill of Weir's own: it ends by itself
+      if (plan.quiet) return Status(WEIR_ERROR_WOULD_BLOCK);
+      changed_.wait(lock);
+      continue;
+    }
+    WEIR_TRY(check_lost(plan));
+    WEIR_TRY(check_budget(plan));
+    if (plan.need_bytes != 0 && !plan.quiet && ticket_head_ != &turn.ticket) {
+      // Free granules may be taken past somebody who waits for leases: that keeps lease holders moving.
+      const bool fits = plan.device->vmm() && plan.device->granules->room() >= plan.need_bytes;
+      const bool stuck = ticket_head_ != nullptr && ticket_head_->waits_for_leases;
+      if (ticket_head_ == nullptr) {
+        enter(turn.ticket);
+      } else if (stuck && options.timeout_ns == 0 && !fits) {
+        ++stats_.would_block;
+        return fail(WEIR_ERROR_WOULD_BLOCK, "other acquires are waiting for room before this one");
+      } else if (!(stuck && fits)) {
+        enter(turn.ticket);
+        const Status waited = wait_changed(lock, options, stuck ? deadline : UINT64_MAX);
+        if (waited.code() == WEIR_ERROR_TIMEOUT) {
+          ++stats_.would_block;
+          return fail(WEIR_ERROR_TIMEOUT, "other acquires were waiting for room before this one");
+        }
+        WEIR_TRY(waited);
+        continue;
+      }
+    }
+    turn.ticket.waits_for_leases = false;
+    const bool unclaimed = plan.lease == nullptr;  // no lease keeps the regions alive
+    if (unclaimed) pin(plan);
+    Status status = try_claim(lock, plan);
+    const bool claimed = status.ok();
+    if (claimed) {
+      leave(turn.ticket);
+      if (plan.work) status = do_fill(lock, plan);
+    }
+    if (unclaimed) unpin(plan);
+    if (status) return {};
+    if (claimed) {
+      // The runtime has less than the budget says: live with what there is.
+      if (status.code() == WEIR_ERROR_DEVICE_OOM && !plan.quiet) {
+        ++stats_.device_oom;
+        plan.device->granules->lower_budget();
+        continue;
+      }
+      return status;
+    }
+    if (status.code() != WEIR_ERROR_WOULD_BLOCK || plan.quiet) return status;
+    if (!plan.device->vmm() && !repacked) {  // fragments: take everything out that can go, then lay it out anew
+      repacked = true;
+      if (evict_all(lock, *plan.device)) continue;
+    }
+    if (options.timeout_ns == 0) {
+      ++stats_.would_block;
+      ErrorDetail detail;
+      detail.tier = WEIR_TIER_DEVICE;
+      detail.device = plan.device->device.id;
+      detail.asked = plan.need_bytes;
+      detail.available = plan.device->granules->room();
+      return fail(WEIR_ERROR_WOULD_BLOCK, detail, "%llu bytes of device %u are short until other leases are released",
+                  static_cast<unsigned long long>(plan.need_bytes - std::min(plan.need_bytes, detail.available)),
+                  plan.device->device.id);
+    }
+    WEIR_TRY(wait_for_leases(lock, plan, turn.ticket, options, deadline));
+  }
+}
+
+/// Leases, then granules. On failure both are given back.
+Status Engine::try_claim(Lock &lock, Plan &plan) {
+  const auto undo = [&] {
+    return_granules(plan);
+    drop_claims(plan);
+    destroy_doomed(lock, plan);
+  };
+  try {
+    if (plan.lease != nullptr) WEIR_TRY(take_claims(plan));
+    const Status status = plan.need_bytes != 0 ? gather(lock, plan) : Status{};
+    if (!status) {
+      const LastError why = last_error();
+      undo();
+      last_error() = why;
+      return status;
+    }
+    if (plan.quiet) {  // without claims the pages may have changed hands while room was made
+      bool busy = false;
+      for (const PlanPage &page : plan.pages) busy = busy || page.region->pages[page.page].busy != 0;
+      if (busy) {
+        undo();
+        return Status(WEIR_ERROR_WOULD_BLOCK);
+      }
+    }
+    if (plan.work) mark_filling(plan);
+    return {};
+  } catch (...) {
+    undo();
+    throw;
+  }
+}
+
+Status Engine::do_fill(Lock &lock, Plan &plan) {
+  lock.unlock();
+  for (GranuleId id : plan.doomed) (void)plan.device->granules->destroy(id);
+  Status status;
+  try {
+    status = fill(plan);
+  } catch (const std::bad_alloc &) {
+    status = fail(WEIR_ERROR_OUT_OF_HOST_MEMORY, "no host memory while filling pages");
+  }
+  lock.lock();
+  for (GranuleId id : plan.doomed) plan.device->granules->forget(id, false);
+  plan.doomed.clear();
+  settle_fill(plan, status.ok());
+  if (!status) {
+    const LastError why = last_error();
+    drop_claims(plan);
+    last_error() = why;
+  }
+  return status;
+}
+
+Status Engine::wait_for_leases(Lock &lock, Plan &plan, Ticket &ticket, const AcquireOptions &options,
+                               uint64_t deadline) {
+  enter(ticket);
+  ticket.waits_for_leases = true;
+  changed_.notify_all();  // who queued behind may have to answer WOULD_BLOCK now
+  const uint64_t start = now_ns();
+  // From here a release on the hit path takes the lock to notify; leases that ended before are seen by looking again.
+  waiters_.fetch_add(1);
+  Status status;
+  if (!room_possible(plan)) status = wait_changed(lock, options, deadline);
+  waiters_.fetch_sub(1);
+  stats_.wait_ns += now_ns() - start;
+  if (status.code() != WEIR_ERROR_TIMEOUT) return status;
+  ++stats_.would_block;
+  return fail(WEIR_ERROR_TIMEOUT, "waited %llu ns for other leases on device %u",
+              static_cast<unsigned long long>(options.timeout_ns), plan.device->device.id);
+}
+
+/// Whether some page could be evicted right now.
+bool Engine::room_possible(const Plan &plan) {
+  PoolDevice &device = *plan.device;
+  if (device.in_flight != 0) return true;
+  for (const auto &region : regions_) {
+    if (region == nullptr) continue;
+    const Residence *here = region->on(device.place);
+    if (here == nullptr || here->resident == 0) continue;
+    for (uint32_t p = 0; p < here->pages.size(); ++p) {
+      if (here->pages[p].state == PageState::resident && !in_use(*region, p)) return true;
+    }
+  }
+  return false;
+}
+
+bool Engine::evict_all(Lock &lock, PoolDevice &device) {
+  Wanted wanted;
+  wanted.bytes = UINT64_MAX;
+  std::pmr::vector<PageRef> victims(&memory_);
+  device.policy->choose(wanted, device, &victims);
+  Status why;
+  return !victims.empty() && evict(lock, device, victims, false, &why) != 0;
+}
+
+Status Engine::acquire_slow(Stream &stream, weir_use *uses, size_t count, const AcquireOptions &options,
+                            Lease *lease) {
+  PoolDevice *device = nullptr;
+  if (stream.device != nullptr) {
+    WEIR_TRY(stream.device->check(stream.device->table().stream_check(stream.device->state(), stream.native),
+                                  "stream_check"));
+    uint8_t place = 0;
+    WEIR_TRY(place_of(stream.device->id, &place));
+    device = devices_[place].get();
+  }
+  Plan plan(&memory_, &stream, device);
+  plan.lease = lease;
+  Lock lock(mutex_);
+  WEIR_TRY(build_plan(uses, count, &plan));
+  if (plan.items.size() > Lease::inline_items) lease->more.reserve(plan.items.size());
+  for (const PlanItem &item : plan.items) WEIR_TRY(unslab_for(lock, item.buffer, plan.place()));
+  if (device != nullptr) {
+    WEIR_TRY(bring_in(lock, plan, options));
+  } else {
+    WEIR_TRY(bring_to_host(lock, plan));
+  }
+  const Status waits = enqueue_waits(plan);
+  if (!waits) {
+    const LastError why = last_error();
+    drop_claims(plan);
+    last_error() = why;
+    return waits;
+  }
+  commit(plan);
+  if (StreamState *state = states_[stream.slot].load(std::memory_order_relaxed);
+      state != nullptr && state->has_announced.load(std::memory_order_relaxed)) {
+    consume_announced(*state);
+  }
+  return fill_lease(plan, uses, count, lease);
+}
+
+Status Engine::fill_lease(Plan &plan, weir_use *uses, size_t count, Lease *lease) {
+  for (size_t i = 0; i < count; ++i) {
+    uint32_t index = 0;
+    (void)decode(uses[i].buffer, &index);
+    const Target where = target(index);
+    if (plan.device != nullptr) {
+      uses[i].address = address_of(*where.region, *where.region->on(plan.place())) + where.base + uses[i].offset;
+    } else {
+      uses[i].address = reinterpret_cast<uint64_t>(where.region->registered != nullptr ? where.region->registered
+                                                                                      : where.region->alias) +
+                        uses[i].offset;
+    }
+  }
+  // Only now does the record count as a lease: release looks at `count` under the timeline's lock.
+  std::lock_guard hold(plan.stream->timeline.lock);
+  const auto items = static_cast<uint32_t>(plan.items.size());
+  if (items > Lease::inline_items) lease->more.resize(items);
+  lease->place = plan.place();
+  lease->count = items;
+  for (uint32_t i = 0; i < items; ++i) {
+    const PlanItem &item = plan.items[i];
+    lease->items()[i] = LeaseItem{item.begin, item.end, item.buffer, item.mode,
+                                  item.whole ? LeaseKind::whole : LeaseKind::partial};
+  }
+  return {};
+}
+
+}  // namespace weir::residency

@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Ahead of demand: announced operations, prefetch, and the background threads. Announcements are hints: a
+// buffer that died meanwhile is skipped, and a prefetch takes neither a leased page nor one that is needed sooner
+// than what it brings.
+
+#include "core/residency/plan.hpp"
+
+#include <algorithm>
+
+namespace weir::residency {
+
+void Engine::pin(Plan &plan) noexcept {
+  for (const PlanItem &item : plan.items) ++item.region->operations;
+}
+
+void Engine::unpin(Plan &plan) noexcept {
+  for (const PlanItem &item : plan.items) {
+    --item.region->operations;
+    retire_region(*item.region);
+  }
+  changed_.notify_all();
+}
+
+// ---- announcements ----
+
+void Engine::set_next_use(Region &region, uint32_t slot) noexcept {
+  const auto list = upcoming_.find(region.id);
+  region.next_use = list == upcoming_.end() || list->second.empty() ? UINT64_MAX : list->second.front();
+  region.next_use_slot = slot;
+}
+
+Status Engine::announce(Stream &stream, const weir_operation *operations, size_t count, bool replace) {
+  StreamState *state = nullptr;
+  WEIR_TRY(stream_state(stream, &state));
+  Lock lock(mutex_);
+  // All of it is checked and copied before any of it counts.
+  std::pmr::vector<StreamState::Announced> fresh(&memory_);
+  fresh.reserve(count);
+  for (size_t i = 0; i < count; ++i) {
+    StreamState::Announced operation(&memory_);
+    const weir_operation &from = operations[i];
+    if (from.use_count != 0 && from.uses == nullptr) {
+      return fail(WEIR_ERROR_INVALID_ARGUMENT, "operations[%zu].uses is NULL", i);
+    }
+    operation.uses.reserve(from.use_count);
+    for (uint64_t u = 0; u < from.use_count; ++u) {
+      const weir_use &use = from.uses[u];
+      StreamState::AnnouncedUse copy{};
+      uint32_t index = 0;
+      if (!decode(use.buffer, &index)) continue;
+      uint64_t length = use.length;
+      if (!range_of(index, use.offset, &length) || use.mode < WEIR_READ || use.mode > WEIR_DISCARD_WRITE) {
+        return fail(WEIR_ERROR_INVALID_ARGUMENT, "operations[%zu].uses[%llu]: range or mode is not valid", i,
+                    static_cast<unsigned long long>(u));
+      }
+      copy.buffer = index;
+      copy.generation = buffers_.hot(index).word.load(std::memory_order_relaxed) & Word::generation_mask;
+      copy.begin = use.offset;
+      copy.end = use.offset + length;
+      copy.mode = static_cast<uint8_t>(use.mode);
+      operation.uses.push_back(copy);
+    }
+    fresh.push_back(std::move(operation));
+  }
+  if (replace) forget_announced(*state);
+  for (StreamState::Announced &operation : fresh) {
+    const uint64_t number = state->announced_base + state->announced.size();
+    for (const StreamState::AnnouncedUse &use : operation.uses) {
+      Region &region = *target(use.buffer).region;
+      auto [list, is_new] = upcoming_.try_emplace(region.id);
+      if (list->second.empty() || list->second.back() < number) list->second.push_back(number);
+      set_next_use(region, stream.slot);
+    }
+    state->announced.push_back(std::move(operation));
+  }
+  state->has_announced.store(!state->announced.empty(), std::memory_order_relaxed);
+  work_.notify_all();
+  return {};
+}
+
+/// The stream's next announced operation has been acquired.
+void Engine::consume_announced(StreamState &state) {
+  if (state.announced.empty()) return;
+  const uint64_t number = state.announced_base;
+  for (const StreamState::AnnouncedUse &use : state.announced.front().uses) {
+    const uint64_t word = buffers_.hot(use.buffer).word.load(std::memory_order_relaxed);
+    if ((word & (Word::alive | Word::generation_mask)) != (Word::alive | use.generation)) continue;
+    Region &region = *target(use.buffer).region;
+    const auto list = upcoming_.find(region.id);
+    if (list == upcoming_.end()) continue;
+    while (!list->second.empty() && list->second.front() <= number) list->second.pop_front();
+    if (list->second.empty()) upcoming_.erase(list);
+    set_next_use(region, state.stream->slot);
+  }
+  state.announced.pop_front();
+  ++state.announced_base;
+  state.prefetched_until = std::max(state.prefetched_until, state.announced_base);
+  state.has_announced.store(!state.announced.empty(), std::memory_order_relaxed);
+  work_.notify_all();
+}
+
+void Engine::forget_announced(StreamState &state) noexcept {
+  while (!state.announced.empty()) consume_announced(state);
+}
+
+/// The next use worth bringing in, within the first operations announced on any stream.
+bool Engine::next_announced(PrefetchRequest *request, uint64_t *distance) {
+  for (const auto &state : owned_states_) {
+    if (state->stream->device == nullptr) continue;
+    uint8_t place = 0;
+    if (!place_of(state->stream->device->id, &place)) continue;
+    const uint64_t end = state->announced_base + std::min<uint64_t>(state->announced.size(), 64);
+    for (; state->prefetched_until < end; ++state->prefetched_until, state->prefetched_use = 0) {
+      const auto &uses = state->announced[state->prefetched_until - state->announced_base].uses;
+      while (state->prefetched_use < uses.size()) {
+        const StreamState::AnnouncedUse &use = uses[state->prefetched_use++];
+        if (use.mode == WEIR_DISCARD_WRITE) continue;
+        const uint64_t word = buffers_.hot(use.buffer).word.load(std::memory_order_relaxed);
+        if ((word & (Word::alive | Word::closing | Word::generation_mask)) != (Word::alive | use.generation)) continue;
+        if ((word & (Word::resident | Word::virgin)) != 0) continue;
+        const Target where = target(use.buffer);
+        if (where.region->slab && where.region->home != place) continue;
+        *request = PrefetchRequest{use.buffer, use.generation, use.begin, use.end, use.mode, place};
+        *distance = state->prefetched_until - state->announced_base;
+        return true;
+      }
+    }
+  }
+  return false;
+}
+
+// ---- prefetch ----
+
+Status Engine::prefetch(Stream &stream, const weir_use *uses, size_t count) {
+  if (stream.device == nullptr) return fail(WEIR_ERROR_NOT_SUPPORTED, "prefetch to the CPU's memory is not supported");
+  uint8_t place = 0;
+  WEIR_TRY(place_of(stream.device->id, &place));
+  Lock lock(mutex_);
+  for (size_t i = 0; i < count; ++i) {
+    uint32_t index = 0;
+    WEIR_TRY(decode(uses[i].buffer, &index));
+    uint64_t length = uses[i].length;
+    WEIR_TRY(range_of(index, uses[i].offset, &length));
+    const uint64_t generation = buffers_.hot(index).word.load(std::memory_order_relaxed) & Word::generation_mask;
+    prefetches_.push_back(PrefetchRequest{index, generation, uses[i].offset, uses[i].offset + length,
+                                          static_cast<uint8_t>(uses[i].mode), place});
+  }
+  work_.notify_all();
+  // Without background threads the work is done here, as far as it needs no waiting.
+  while (!config_.background && !prefetches_.empty()) {
+    const PrefetchRequest request = prefetches_.front();
+    prefetches_.pop_front();
+    (void)prefetch_one(lock, request, 0);
+  }
+  return {};
+}
+
+/// False: there was no room. Called and returns with the lock held.
+bool Engine::prefetch_one(Lock &lock, const PrefetchRequest &request, uint64_t distance) {
+  Plan plan(&memory_, nullptr, devices_[request.place].get());
+  plan.quiet = true;
+  plan.not_before = distance + 1;
+  const uint64_t word = buffers_.hot(request.buffer).word.load(std::memory_order_relaxed);
+  if ((word & (Word::alive | Word::closing | Word::generation_mask)) != (Word::alive | request.generation)) return true;
+  if ((word & Word::virgin) != 0) return true;
+  if (target(request.buffer).region->slab && target(request.buffer).region->home != request.place) return true;
+  PlanItem item;
+  item.buffer = request.buffer;
+  item.generation = request.generation;
+  item.begin = request.begin;
+  item.end = request.end;
+  item.mode = request.mode;
+  plan.items.push_back(item);
+  if (!bring_in(lock, plan, AcquireOptions{})) return false;
+  // The buffer may have died while its slab was being brought in.
+  const uint64_t now = buffers_.hot(request.buffer).word.load(std::memory_order_relaxed);
+  if ((now & (Word::alive | Word::generation_mask)) != (Word::alive | request.generation)) return true;
+  const Target where = target(request.buffer);
+  refresh_word(request.buffer, *where.region, where.base, where.size);
+  return true;
+}
+
+void Engine::prefetcher_loop() {
+  Lock lock(mutex_);
+  bool blocked = false;
+  while (!stopping_) {
+    PrefetchRequest request{};
+    uint64_t distance = 0;
+    bool some = false;
+    try {
+      if (!prefetches_.empty()) {
+        request = prefetches_.front();
+        prefetches_.pop_front();
+        some = true;
+        (void)prefetch_one(lock, request, 0);
+      } else if (!blocked && next_announced(&request, &distance)) {
+        some = true;
+        // No room without taking what is needed sooner: go on when the stream has.
+        blocked = !prefetch_one(lock, request, distance);
+      }
+    } catch (const std::bad_alloc &) {
+      // A hint less.
+    }
+    if (some) continue;
+    work_.wait(lock);
+    blocked = false;
+  }
+}
+
+/// Keeps granules free between the watermarks, so that demand rarely meets a dirty victim; grows HOST before it is full.
+void Engine::demoter_loop() {
+  Lock lock(mutex_);
+  while (!stopping_) {
+    bool worked = false;
+    try {
+      if (host_->wants_growth()) (void)grow_host(lock, tier::HostStore::unit);
+      for (auto &device : devices_) {
+        if (!device->vmm() || stopping_) continue;
+        const uint64_t room = device->granules->room();
+        if (room >= device->low_water && !(device->draining_ahead && room < device->high_water)) {
+          device->draining_ahead = false;
+          continue;
+        }
+        device->draining_ahead = true;
+        Wanted wanted;
+        wanted.bytes = std::min<uint64_t>(device->high_water - room, uint64_t{64} << 20U);
+        wanted.not_before = 8;
+        std::pmr::vector<PageRef> victims(&memory_);
+        device->policy->choose(wanted, *device, &victims);
+        Status why;
+        if (victims.empty() || evict(lock, *device, victims, true, &why) == 0) {
+          device->draining_ahead = false;
+        } else {
+          worked = true;
+        }
+      }
+    } catch (const std::bad_alloc &) {
+      worked = false;
+    }
+    if (!worked && !stopping_) work_.wait(lock);
+  }
+}
+
+}  // namespace weir::residency

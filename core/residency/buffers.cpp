@@ -1,0 +1,522 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Buffers: creating and destroying them, and what becomes of their regions. A buffer of a page or more owns a
+// region; a smaller one is a tenant of a slab. A destroyed buffer's region is "kept": its pages stay mapped and are
+// the first to be evicted, unless a new buffer of the same shape and client takes them over as they are, with
+// the fences of the work that may still be running on them. So destruction never waits for a device.
+
+#include "core/residency/plan.hpp"
+
+#include <algorithm>
+
+namespace weir::residency {
+namespace {
+
+constexpr uint32_t slab_pages = 4;  // more pages waste less at a page's end; each is resident on its own
+
+uint64_t shape_key(const vm::Geometry &shape, uint8_t home, uint32_t client) noexcept {
+  uint64_t key = shape.large;
+  for (const uint64_t part : {uint64_t{shape.small}, shape.small_bytes, uint64_t{home}, uint64_t{client}}) {
+    key = (key ^ part) * 0x9e3779b97f4a7c15ULL;
+  }
+  return key;
+}
+
+uint64_t group_key(uint8_t home, uint32_t client, int32_t priority, bool pinned) noexcept {
+  return (uint64_t{client} << 32) | (uint64_t{home} << 16) | (static_cast<uint64_t>(priority + 128) << 8) |
+         (pinned ? 1U : 0U);
+}
+
+}  // namespace
+
+Status Engine::decode(weir_buffer buffer, uint32_t *index) {
+  uint64_t generation = 0;
+  if (buffers_.decode(buffer, index, &generation)) {
+    const uint64_t word = buffers_.hot(*index).word.load(std::memory_order_relaxed);
+    if ((word & (Word::alive | Word::closing | Word::generation_mask)) == (Word::alive | generation)) return {};
+  }
+  return fail(WEIR_ERROR_INVALID_HANDLE, "%p is no live buffer of this pool", static_cast<void *>(buffer));
+}
+
+Engine::Target Engine::target(uint32_t index) {
+  const vm::Cold &cold = buffers_.cold(index);
+  Target where;
+  where.region = regions_[cold.region].get();
+  where.base = cold.node == physical::SmallArena::none ? 0 : where.region->tenants->offset(cold.node);
+  where.size = buffers_.hot(index).size();
+  return where;
+}
+
+Status Engine::range_of(uint32_t index, uint64_t offset, uint64_t *length) {
+  const uint64_t size = buffers_.hot(index).size();
+  if (offset >= size) {
+    return fail(WEIR_ERROR_INVALID_ARGUMENT, "offset %llu is not inside the buffer's %llu bytes",
+                static_cast<unsigned long long>(offset), static_cast<unsigned long long>(size));
+  }
+  if (*length == WEIR_WHOLE) *length = size - offset;
+  if (*length == 0 || *length > size - offset) {
+    return fail(WEIR_ERROR_INVALID_ARGUMENT, "length %llu at offset %llu is not inside the buffer's %llu bytes",
+                static_cast<unsigned long long>(*length), static_cast<unsigned long long>(offset),
+                static_cast<unsigned long long>(size));
+  }
+  return {};
+}
+
+Status Engine::place_of(uint32_t device_id, uint8_t *place) {
+  if (device_id == WEIR_DEVICE_DEFAULT) {
+    *place = 0;
+    return {};
+  }
+  for (const auto &device : devices_) {
+    if (device->device.id == device_id) {
+      *place = device->place;
+      return {};
+    }
+  }
+  return fail(WEIR_ERROR_INVALID_ARGUMENT, "device %u is not of this pool", device_id);
+}
+
+vm::Geometry Engine::shape_for(uint8_t place, uint64_t size) const noexcept {
+  const PoolDevice &device = *devices_[place];
+  return device.vmm() ? vm::Geometry::paged(size, device.page_size, device.large_page_size)
+                      : vm::Geometry::whole(size);
+}
+
+uint64_t Engine::address_of(Region &, Residence &residence) noexcept { return residence.range.address; }
+
+// ---- regions ----
+
+/// Strong: a throw changes nothing but capacities.
+Region &Engine::new_region() {
+  if (free_regions_.empty()) {
+    regions_.reserve(regions_.size() + 1 + regions_.size() / 4);
+    region_generations_.reserve(regions_.capacity());
+    free_regions_.reserve(regions_.capacity());  // so that free_region() can't fail
+    const auto id = static_cast<uint32_t>(regions_.size());
+    Owned<Region> fresh = make_owned<Region>(&memory_, id, &memory_);
+    regions_.push_back(std::move(fresh));
+    region_generations_.push_back(1);
+    return *regions_.back();
+  }
+  const uint32_t id = free_regions_.back();
+  regions_[id] = make_owned<Region>(&memory_, id, &memory_);
+  free_regions_.pop_back();
+  return *regions_[id];
+}
+
+Status Engine::make_region(const vm::Geometry &shape, uint8_t home, uint32_t client, Region **region) {
+  Region &fresh = new_region();
+  try {
+    fresh.pages.resize(shape.pages());
+    fresh.residences.reserve(1);
+  } catch (...) {
+    free_region(fresh);
+    throw;
+  }
+  fresh.shape = shape;
+  fresh.home = home;
+  fresh.client = client;
+  page_count_ += shape.pages();
+  *region = &fresh;
+  return {};
+}
+
+/// The region's state on a device, made at first use.
+Residence *Engine::residence(Region &region, PoolDevice &device, Status *status) {
+  if (Residence *found = region.on(device.place)) return found;
+  region.residences.reserve(region.residences.size() + 1);
+  Owned<Residence> fresh = make_owned<Residence>(&memory_, device.place, &memory_);
+  fresh->pages.resize(region.shape.pages());
+  if (device.vmm()) {
+    const uint64_t alignment = region.shape.large != 0 ? device.large_page_size : device.page_size;
+    *status = device.addresses->allocate(region.shape.physical_bytes(), alignment, &fresh->range);
+    if (!*status) return nullptr;
+  }
+  region.residences.push_back(std::move(fresh));
+  return region.residences.back().get();
+}
+
+void Engine::free_region(Region &region) noexcept {
+  drop_alias(region);
+  if (region.kept) {
+    auto [first, last] = kept_.equal_range(shape_key(region.shape, region.home, region.client));
+    for (; first != last; ++first) {
+      if (first->second != region.id) continue;
+      kept_.erase(first);
+      break;
+    }
+  }
+  for (auto &r : region.residences) {
+    if (r->range) devices_[r->place]->addresses->free(r->range);
+  }
+  upcoming_.erase(region.id);
+  page_count_ -= region.pages.empty() ? 0 : region.shape.pages();
+  const uint32_t id = region.id;
+  regions_[id].reset();
+  ++region_generations_[id];
+  free_regions_.push_back(id);
+}
+
+/// The region has lost its owner. Nobody leases it; its host copies go, its device pages become disposable.
+void Engine::keep_or_free(Region &region) noexcept {
+  drop_alias(region);
+  region.registered = nullptr;
+  region.buffer = vm::BufferTable::none;
+  region.slab = region.cold = region.streaming = false;
+  region.tenants.reset();
+  region.next_use = UINT64_MAX;
+  region.tag = 0;
+  uint32_t resident = 0;
+  for (uint32_t p = 0; p < region.pages.size(); ++p) {
+    free_host(region, p);
+    region.pages[p].latest = 0;
+  }
+  for (auto &r : region.residences) {
+    PoolDevice &device = *devices_[r->place];
+    for (uint32_t p = 0; p < r->pages.size(); ++p) {
+      if (r->pages[p].state == PageState::absent || r->pages[p].state == PageState::filling) continue;
+      ++resident;
+      clients_[region.client]->device[r->place].refund(region.shape.page_bytes(p));
+      try {
+        device.policy->dispose(PageRef{region.id, region_generations_[region.id], p});
+      } catch (const std::bad_alloc &) {
+        // It is among the policy's pages already; it only goes a little later.
+      }
+    }
+  }
+  region.kept = true;
+  const bool whole = region.residences.size() == 1 && region.residences[0]->place == region.home &&
+                     region.residences[0]->resident == region.pages.size();
+  if (whole && !region.scrub && !region.pinned) {
+    try {
+      kept_.emplace(shape_key(region.shape, region.home, region.client), region.id);
+    } catch (const std::bad_alloc &) {
+    }
+  }
+  if (resident == 0) retire_region(region);
+}
+
+/// Frees a kept region once nothing of it is on a device and nobody works on it.
+void Engine::retire_region(Region &region) noexcept {
+  if (!region.kept || region.operations != 0) return;
+  for (const auto &r : region.residences) {
+    if (r->resident != 0) return;
+  }
+  free_region(region);
+}
+
+/// A kept region of the shape, with everything in place and paid for, or nullptr.
+Region *Engine::adopt_kept(const vm::Geometry &shape, uint8_t home, uint32_t client) {
+  auto [first, last] = kept_.equal_range(shape_key(shape, home, client));
+  while (first != last) {
+    Region &region = *regions_[first->second];
+    const bool fits = region.kept && region.operations == 0 && region.shape.same_shape(shape) &&
+                      region.home == home && region.client == client;
+    const bool whole = fits && region.residences[0]->resident == region.pages.size();
+    if (!whole) {
+      first = kept_.erase(first);
+      continue;
+    }
+    if (!clients_[client]->device[home].charge(shape.physical_bytes())) return nullptr;
+    kept_.erase(first);
+    region.kept = false;
+    region.shape.size = shape.size;
+    return &region;
+  }
+  return nullptr;
+}
+
+// ---- buffers ----
+
+Status Engine::own_region(uint32_t index, const weir_buffer_desc &desc, uint8_t home, uint32_t client) {
+  const vm::Geometry shape = shape_for(home, desc.size);
+  History inherited(&memory_);
+  Region *region = (desc.flags & WEIR_BUFFER_SCRUB) == 0 ? adopt_kept(shape, home, client) : nullptr;
+  if (region != nullptr) {
+    try {
+      for (const vm::Tombstone &dead : region->tombstones) inherited.add(PastUse{0, desc.size, dead.stamp}, streams_);
+      inherited.forget_passed(streams_);
+      if (!inherited.empty()) history_.emplace(index, std::move(inherited));
+    } catch (...) {
+      keep_or_free(*region);
+      throw;
+    }
+    region->tombstones.clear();
+  } else {
+    WEIR_TRY(make_region(shape, home, client, &region));
+    Status status;
+    try {
+      (void)residence(*region, *devices_[home], &status);
+    } catch (...) {
+      free_region(*region);
+      throw;
+    }
+    if (!status) {
+      free_region(*region);
+      return status;
+    }
+  }
+  region->buffer = index;
+  region->priority = static_cast<int8_t>(
+      std::clamp<int32_t>(desc.priority + clients_[client]->priority, WEIR_PRIORITY_LOWEST, WEIR_PRIORITY_HIGHEST));
+  region->stable = (desc.flags & WEIR_BUFFER_STABLE_ADDRESS) != 0;
+  region->scrub = (desc.flags & WEIR_BUFFER_SCRUB) != 0;
+  region->tag = desc.tag;
+  region->last_use = ticks_.now();
+  buffers_.cold(index) = vm::Cold{region->id, physical::SmallArena::none};
+  return {};
+}
+
+Status Engine::place_tenant(uint32_t index, const weir_buffer_desc &desc, uint8_t home, uint32_t client,
+                            bool pinned) {
+  PoolDevice &device = *devices_[home];
+  const int32_t priority =
+      std::clamp<int32_t>(desc.priority + clients_[client]->priority, WEIR_PRIORITY_LOWEST, WEIR_PRIORITY_HIGHEST);
+  auto [group, fresh] = slabs_.try_emplace(group_key(home, client, priority, pinned));
+  auto &slabs = group->second;
+  const uint64_t alignment = std::max<uint64_t>(desc.alignment, 256);
+  physical::SmallArena::Allocation place;
+  Region *region = nullptr;
+  // The newest first: tenants made together are used together. A bounded look.
+  for (size_t i = slabs.size(); i-- > 0 && i + 8 >= slabs.size() && !place;) {
+    region = regions_[slabs[i]].get();
+    place = region->tenants->allocate(desc.size, alignment);
+  }
+  if (!place) {
+    slabs.reserve(slabs.size() + 1);
+    const vm::Geometry shape = device.vmm() ? vm::Geometry::paged(device.page_size * slab_pages, device.page_size, 0)
+                                            : vm::Geometry::whole(device.page_size);
+    WEIR_TRY(make_region(shape, home, client, &region));
+    Status status;
+    try {
+      (void)residence(*region, device, &status);
+      if (status) {
+        region->tenants.emplace(shape.physical_bytes(), 256, &memory_);
+        place = region->tenants->allocate(desc.size, alignment);
+      }
+    } catch (...) {
+      free_region(*region);
+      throw;
+    }
+    if (!status) {
+      free_region(*region);
+      return status;
+    }
+    region->slab = true;
+    region->pinned = pinned;
+    region->priority = static_cast<int8_t>(priority);
+    slabs.push_back(region->id);
+    ++slab_count_;
+  }
+  region->tenants->set_owner(place.node, index);
+  buffers_.cold(index) = vm::Cold{region->id, place.node};
+  try {
+    // Work of dead tenants that may still run on this place is now this buffer's past.
+    std::erase_if(region->tombstones, [this](const vm::Tombstone &dead) { return streams_.passed(dead.stamp); });
+    History inherited(&memory_);
+    for (const vm::Tombstone &dead : region->tombstones) {
+      if (dead.begin >= place.offset + desc.size || dead.end <= place.offset) continue;
+      inherited.add(PastUse{0, desc.size, dead.stamp}, streams_);
+    }
+    if (!inherited.empty()) history_.emplace(index, std::move(inherited));
+    if (desc.tag != 0) tags_.emplace(index, desc.tag);
+  } catch (...) {
+    history_.erase(index);
+    remove_tenant(index);
+    throw;
+  }
+  return {};
+}
+
+void Engine::remove_tenant(uint32_t index) noexcept {
+  const vm::Cold cold = buffers_.cold(index);
+  Region &region = *regions_[cold.region];
+  region.tenants->free(cold.node);
+  if (!region.tenants->empty()) return;
+  auto group = slabs_.find(group_key(region.home, region.client, region.priority, region.pinned));
+  if (group != slabs_.end()) std::erase(group->second, region.id);
+  --slab_count_;
+  keep_or_free(region);
+}
+
+Status Engine::create_locked(const weir_buffer_desc &desc, uint32_t client, bool pinned, uint32_t *index) {
+  uint8_t home = 0;
+  WEIR_TRY(place_of(desc.home, &home));
+  PoolDevice &device = *devices_[home];
+  if ((desc.flags & WEIR_BUFFER_STABLE_ADDRESS) != 0 && !device.vmm()) {
+    return fail(WEIR_ERROR_NOT_SUPPORTED, "STABLE_ADDRESS: device %u has no virtual-memory management",
+                device.device.id);
+  }
+  if (desc.alignment > device.page_size) {
+    return fail(WEIR_ERROR_INVALID_ARGUMENT, "alignment %llu is more than the page size %llu",
+                static_cast<unsigned long long>(desc.alignment), static_cast<unsigned long long>(device.page_size));
+  }
+  // Tenants share pages, so what must be alone on its pages owns them: to be scrubbed, or to be used on several
+  // devices at a fixed address.
+  const bool alone = (desc.flags & WEIR_BUFFER_SCRUB) != 0 ||
+                     ((desc.flags & WEIR_BUFFER_STABLE_ADDRESS) != 0 && devices_.size() > 1);
+  const bool tenant = desc.size < device.page_size && !alone;
+  const uint32_t fresh = buffers_.take();
+  Status status;
+  try {
+    status = tenant ? place_tenant(fresh, desc, home, client, pinned) : own_region(fresh, desc, home, client);
+  } catch (...) {
+    buffers_.give(fresh);
+    throw;
+  }
+  if (!status) {
+    buffers_.give(fresh);
+    return status;
+  }
+  vm::Hot &hot = buffers_.hot(fresh);
+  hot.stamp.store(0, std::memory_order_relaxed);
+  hot.address = 0;
+  hot.size_home = desc.size | (uint64_t{device.device.id} << 48);
+  const uint64_t word = buffers_.next_generation(fresh) | Word::alive | (tenant ? Word::virgin : 0) |
+                        (history_.contains(fresh) ? Word::history : 0);
+  hot.word.store(word, std::memory_order_release);
+  ++clients_[client]->buffers;
+  buffer_bytes_ += desc.size;
+  *index = fresh;
+  return {};
+}
+
+Status Engine::create_buffer(const weir_buffer_desc &desc, uint32_t client, weir_buffer *buffer) {
+  constexpr uint64_t known = WEIR_BUFFER_STABLE_ADDRESS | WEIR_BUFFER_SCRUB;
+  if ((desc.flags & ~known) != 0) {
+    return fail(WEIR_ERROR_INVALID_ARGUMENT, "flags %#llx has bits this version does not know",
+                static_cast<unsigned long long>(desc.flags));
+  }
+  if (desc.size == 0 || desc.size > vm::BufferTable::max_size / 2) {
+    return fail(WEIR_ERROR_INVALID_ARGUMENT, "size is %llu", static_cast<unsigned long long>(desc.size));
+  }
+  if ((desc.alignment & (desc.alignment - 1)) != 0) {
+    return fail(WEIR_ERROR_INVALID_ARGUMENT, "alignment %llu is not a power of two",
+                static_cast<unsigned long long>(desc.alignment));
+  }
+  if (desc.priority < WEIR_PRIORITY_LOWEST || desc.priority > WEIR_PRIORITY_HIGHEST) {
+    return fail(WEIR_ERROR_INVALID_ARGUMENT, "priority is %d, not %d..%d", desc.priority, WEIR_PRIORITY_LOWEST,
+                WEIR_PRIORITY_HIGHEST);
+  }
+  Lock lock(mutex_);
+  uint32_t index = 0;
+  WEIR_TRY(create_locked(desc, client, false, &index));
+  *buffer = buffers_.handle(index, buffers_.hot(index).word.load(std::memory_order_relaxed));
+  return {};
+}
+
+/// Dead at once: nobody leases it and nothing of Weir's own is working on it.
+void Engine::destroy_locked(uint32_t index) noexcept {
+  const Target where = target(index);
+  vm::Hot &hot = buffers_.hot(index);
+  const uint64_t word = hot.word.load(std::memory_order_relaxed);
+  --clients_[where.region->client]->buffers;
+  buffer_bytes_ -= where.size;
+  // What may still run on its bytes is remembered by the place, not by the buffer.
+  const auto bury = [&](uint64_t begin, uint64_t end, Stamp stamp) {
+    if (!stamp || streams_.passed(stamp)) return;
+    try {
+      where.region->tombstones.push_back(vm::Tombstone{where.base + begin, where.base + end, stamp});
+    } catch (const std::bad_alloc &) {
+      (void)streams_.wait(stamp, UINT64_MAX);
+    }
+  };
+  bury(0, where.size, Stamp{hot.stamp.load(std::memory_order_relaxed)});
+  if (const auto entry = history_.find(index); entry != history_.end()) {
+    for (const PastUse &use : entry->second.uses()) bury(use.begin, use.end, use.stamp);
+    history_.erase(entry);
+  }
+  holds_.erase(index);
+  tags_.erase(index);
+  const bool tenant = buffers_.cold(index).node != physical::SmallArena::none;
+  hot.word.store(word & Word::generation_mask, std::memory_order_release);
+  if (tenant) {
+    remove_tenant(index);
+  } else {
+    keep_or_free(*where.region);
+  }
+  buffers_.give(index);
+  changed_.notify_all();
+}
+
+Status Engine::destroy_buffer(weir_buffer buffer) {
+  Lock lock(mutex_);
+  uint32_t index = 0;
+  WEIR_TRY(decode(buffer, &index));
+  std::atomic<uint64_t> &word = buffers_.hot(index).word;
+  uint64_t seen = word.load(std::memory_order_relaxed);
+  do {
+    if (Word::leases(seen) != 0 || (seen & Word::partial) != 0) {
+      return fail(WEIR_ERROR_BUSY, "the buffer has unreleased leases");
+    }
+    if (holds_.contains(index)) return fail(WEIR_ERROR_BUSY, "the buffer is held (weir_hold)");
+  } while (!word.compare_exchange_weak(seen, (seen | Word::closing) & ~Word::resident, std::memory_order_acq_rel));
+  // A prefetch or an eviction under way ends by itself. A slab outlives its tenant.
+  const bool tenant = buffers_.cold(index).node != physical::SmallArena::none;
+  if (!tenant) {
+    Region &region = *regions_[buffers_.cold(index).region];
+    changed_.wait(lock, [&region] { return region.operations == 0; });
+    if (region.registered != nullptr) unregister_memory(lock, region);
+  }
+  destroy_locked(index);
+  return {};
+}
+
+// ---- a tenant that can't stay one ----
+
+Status Engine::unslab_for(Lock &lock, uint32_t index, uint8_t place) {
+  const Target where = target(index);
+  if (!where.region->slab || where.region->home == place) return {};
+  return unslab(lock, index);
+}
+
+/// Gives a tenant pages of its own, through HOST: tenants share a page, and a page has one latest version, so
+/// one of them can't be used elsewhere alone.
+Status Engine::unslab(Lock &lock, uint32_t index) {
+  std::atomic<uint64_t> &word = buffers_.hot(index).word;
+  uint64_t seen = word.load(std::memory_order_relaxed);
+  do {
+    if (Word::leases(seen) != 0 || (seen & Word::partial) != 0 || holds_.contains(index)) {
+      return fail(WEIR_ERROR_LEASE_CONFLICT, "a buffer below a page is leased on its home device; it can be used "
+                                             "elsewhere only when it is not");
+    }
+  } while (!word.compare_exchange_weak(seen, (seen | Word::writer) & ~Word::resident, std::memory_order_acq_rel));
+  const Target where = target(index);
+  count_pages(*where.region, where.base, where.base + where.size, 1);
+  const bool virgin = (seen & Word::virgin) != 0;
+  Region *fresh = nullptr;
+  tier::HostSlot slot;
+  const auto work = [&]() -> Status {
+    WEIR_TRY(make_region(shape_for(where.region->home, where.size), where.region->home, where.region->client, &fresh));
+    if (virgin) return {};
+    WEIR_TRY(host_slot(lock, where.region->client, where.size, &slot));
+    return copy_pieces(lock, index, where, 0, where.size, static_cast<unsigned char *>(host_->address(slot)), nullptr);
+  };
+  Status status;
+  try {
+    status = work();
+  } catch (const std::bad_alloc &) {
+    status = fail(WEIR_ERROR_OUT_OF_HOST_MEMORY, "no host memory to move a small buffer");
+  }
+  count_pages(*where.region, where.base, where.base + where.size, -1);
+  if (status) {
+    fresh->buffer = index;
+    fresh->priority = where.region->priority;
+    if (const auto tag = tags_.find(index); tag != tags_.end()) fresh->tag = tag->second;
+    fresh->pages[0].host = slot;
+    fresh->pages[0].latest = virgin ? 0 : vm::host_bit;
+    remove_tenant(index);
+    buffers_.cold(index) = vm::Cold{fresh->id, physical::SmallArena::none};
+    set_flags(index, 0, Word::virgin);
+  } else {
+    const LastError why = last_error();
+    if (slot) free_slot(where.region->client, slot);
+    if (fresh != nullptr) free_region(*fresh);
+    last_error() = why;
+  }
+  word.fetch_sub(Word::writer);
+  changed_.notify_all();
+  return status;
+}
+
+}  // namespace weir::residency

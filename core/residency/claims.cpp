@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Claims: what forbids a lease, and counting one in and out. All under the pool's lock; the words are changed
+// by compare-and-swap all the same, because the hit path does not take it.
+
+#include "core/residency/plan.hpp"
+
+#include <algorithm>
+
+namespace weir::residency {
+
+// Buffers may have died, moved or changed since the plan was made: everything derived is derived again.
+Status Engine::resolve(Plan &plan) {
+  for (PlanItem &item : plan.items) {
+    const uint64_t word = buffers_.hot(item.buffer).word.load(std::memory_order_relaxed);
+    if ((word & (Word::alive | Word::generation_mask)) != (Word::alive | item.generation)) {
+      ErrorDetail detail;
+      detail.use_index = item.use;
+      return fail(WEIR_ERROR_INVALID_HANDLE, detail, "the buffer of uses[%u] was destroyed", item.use);
+    }
+    const Target where = target(item.buffer);
+    item.region = where.region;
+    item.base = where.base;
+    item.size = where.size;
+    item.whole = item.begin == 0 && item.end == item.size;
+    item.virgin = (word & Word::virgin) != 0;
+    item.first = where.region->shape.page_at(where.base + item.begin);
+    item.last = where.region->shape.page_at(where.base + item.end - 1);
+    if (item.zeroes()) {  // the whole place is zeroed, so all its pages are needed
+      item.first = where.region->shape.page_at(where.base);
+      item.last = where.region->shape.page_at(where.base + where.size - 1);
+    }
+    if (plan.device == nullptr) continue;
+    Status status;
+    if (residence(*item.region, *plan.device, &status) == nullptr) return status;
+  }
+  return {};
+}
+
+bool Engine::conflicts(uint32_t index, uint64_t begin, uint64_t end, bool write, uint8_t place,
+                       const Region &region, uint64_t base) {
+  const uint64_t word = buffers_.hot(index).word.load(std::memory_order_relaxed);
+  if ((word & Word::writer) != 0 || (write && Word::leases(word) != 0)) return true;
+  if ((word & Word::partial) == 0) return false;
+  const auto found = partials_.find(index);
+  if (found == partials_.end()) return false;
+  const vm::Geometry &shape = region.shape;
+  for (const Partial &other : found->second) {
+    if (!write && other.mode == WEIR_READ) continue;
+    if (other.place == place || other.place == any_place || place == any_place) {
+      if (other.begin < end && begin < other.end) return true;
+      continue;
+    }
+    // Between places a page has one latest version: what shares a page conflicts.
+    if (shape.page_at(base + other.begin) <= shape.page_at(base + end - 1) &&
+        shape.page_at(base + begin) <= shape.page_at(base + other.end - 1)) {
+      return true;
+    }
+  }
+  return false;
+}
+
+Status Engine::check_conflicts(Plan &plan) {
+  if (plan.lease == nullptr) return {};  // brings bytes in for nobody in particular
+  for (const PlanItem &item : plan.items) {
+    if (!conflicts(item.buffer, item.begin, item.end, item.writes(), plan.place(), *item.region, item.base)) continue;
+    ErrorDetail detail;
+    detail.use_index = item.use;
+    ++stats_.lease_conflicts;
+    return fail(WEIR_ERROR_LEASE_CONFLICT, detail, "uses[%u]: an unreleased lease on bytes %llu..%llu forbids %s",
+                item.use, static_cast<unsigned long long>(item.begin), static_cast<unsigned long long>(item.end),
+                item.writes() ? "writing" : "reading");
+  }
+  return {};
+}
+
+// Lists every page of the set once, with what it lacks. *busy: another thread is working on one of them.
+void Engine::scan_pages(Plan &plan, bool *busy) {
+  *busy = false;
+  plan.pages.clear();
+  plan.set_bytes = plan.need_bytes = 0;
+  plan.work = false;
+  for (uint32_t i = 0; i < plan.items.size(); ++i) {
+    PlanItem &item = plan.items[i];
+    item.missed = item.zeroes();
+    plan.work = plan.work || item.zeroes();
+    for (uint32_t p = item.first; p <= item.last; ++p) {
+      PlanPage page;
+      page.region = item.region;
+      page.page = p;
+      page.item = i;
+      page.bytes = item.region->shape.page_bytes(p);
+      const uint64_t at = item.region->shape.offset(p);
+      page.discard = item.mode == WEIR_DISCARD_WRITE && !item.region->slab && item.base + item.begin <= at &&
+                     at + item.region->shape.used_bytes(p) <= item.base + item.end;
+      plan.pages.push_back(page);
+    }
+  }
+  const auto key = [](const PlanPage &p) { return std::pair(p.region->id, p.page); };
+  std::sort(plan.pages.begin(), plan.pages.end(),
+            [&key](const PlanPage &a, const PlanPage &b) { return key(a) < key(b); });
+  // Two items on one page: neither covers it alone.
+  size_t kept = 0;
+  for (size_t i = 0; i < plan.pages.size(); ++i) {
+    if (kept > 0 && key(plan.pages[kept - 1]) == key(plan.pages[i])) {
+      plan.pages[kept - 1].discard = false;
+    } else {
+      plan.pages[kept++] = plan.pages[i];
+    }
+  }
+  plan.pages.resize(kept);
+  for (PlanPage &page : plan.pages) {
+    Region &region = *page.region;
+    Page &copies = region.pages[page.page];
+    plan.set_bytes += page.bytes;
+    DevicePage &here = region.on(plan.place())->pages[page.page];
+    if (copies.busy != 0) {
+      here.wanted = true;
+      for (auto &r : region.residences) r->pages[page.page].wanted = true;
+      *busy = true;
+    }
+    page.absent = here.state == PageState::absent;
+    page.stale = here.state == PageState::resident && (copies.latest & plan.device->bit()) == 0 &&
+                 !page.discard && !(region.slab && copies.latest == 0);
+    if (page.absent) plan.need_bytes += page.bytes;
+    if (page.absent || page.stale) {
+      plan.work = true;
+      plan.items[page.item].missed = true;
+    }
+  }
+}
+
+void Engine::add_partial(uint32_t index, const Partial &partial) {
+  auto [entry, fresh] = partials_.try_emplace(index);
+  try {
+    entry->second.push_back(partial);
+  } catch (...) {
+    if (entry->second.empty()) partials_.erase(entry);
+    throw;
+  }
+  set_flags(index, Word::partial, 0);
+}
+
+void Engine::remove_partial(uint32_t index, const void *lease, uint64_t begin, uint64_t end) noexcept {
+  const auto entry = partials_.find(index);
+  if (entry == partials_.end()) return;
+  auto &list = entry->second;
+  for (size_t i = 0; i < list.size(); ++i) {
+    if (list[i].lease != lease || list[i].begin != begin || list[i].end != end) continue;
+    list[i] = list.back();
+    list.pop_back();
+    const Target where = target(index);
+    count_pages(*where.region, where.base + begin, where.base + end, -1);
+    break;
+  }
+  if (list.empty()) {
+    partials_.erase(entry);
+    set_flags(index, 0, Word::partial);
+  }
+}
+
+void Engine::count_pages(Region &region, uint64_t begin, uint64_t end, int delta) noexcept {
+  const uint32_t last = region.shape.page_at(end - 1);
+  for (uint32_t p = region.shape.page_at(begin); p <= last; ++p) {
+    region.pages[p].leases = static_cast<uint16_t>(region.pages[p].leases + delta);
+  }
+}
+
+/// Counts every item in. The hit path may have granted a conflicting lease since the check: then what was
+/// counted is taken back. Throws std::bad_alloc, after which drop_claims() puts everything right.
+Status Engine::take_claims(Plan &plan) {
+  for (PlanItem &item : plan.items) {
+    std::atomic<uint64_t> &word = buffers_.hot(item.buffer).word;
+    bool granted = false;
+    if (item.whole) {
+      uint64_t seen = word.load(std::memory_order_relaxed);
+      for (;;) {
+        const bool full = (seen & Word::readers_mask) == Word::readers_mask;
+        if ((seen & Word::writer) != 0 || full || (item.writes() && Word::leases(seen) != 0)) break;
+        const uint64_t next = item.writes() ? seen | Word::writer : seen + Word::reader;
+        if (word.compare_exchange_weak(seen, next, std::memory_order_acq_rel)) {
+          granted = true;
+          break;
+        }
+      }
+    } else {
+      add_partial(item.buffer, Partial{item.begin, item.end, item.mode, plan.place(), plan.lease});
+      count_pages(*item.region, item.base + item.begin, item.base + item.end, 1);
+      item.claimed = true;
+      // The flag has closed the hit path; what it granted before shows in the word.
+      const uint64_t seen = word.load(std::memory_order_acquire);
+      granted = (seen & Word::writer) == 0 && !(item.writes() && Word::leases(seen) != 0);
+    }
+    item.claimed = item.claimed || granted;
+    if (granted) continue;
+    drop_claims(plan);
+    return check_conflicts(plan).ok() ? fail(WEIR_ERROR_LEASE_CONFLICT, "uses[%u]: leased meanwhile", item.use)
+                                      : Status(WEIR_ERROR_LEASE_CONFLICT);
+  }
+  return {};
+}
+
+void Engine::drop_claims(Plan &plan) noexcept {
+  for (PlanItem &item : plan.items) {
+    if (!item.claimed) continue;
+    item.claimed = false;
+    if (item.whole) {
+      buffers_.hot(item.buffer).word.fetch_sub(item.writes() ? Word::writer : Word::reader);
+    } else {
+      remove_partial(item.buffer, plan.lease, item.begin, item.end);
+    }
+  }
+  changed_.notify_all();
+}
+
+}  // namespace weir::residency

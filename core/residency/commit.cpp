@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Commit: the caller's stream is made to wait for what is still in flight; then versions change and flags are
+// set. Enqueueing the waits is the last thing that can fail.
+
+#include "core/residency/plan.hpp"
+
+#include <algorithm>
+
+namespace weir::residency {
+
+void Engine::gather_stamps(uint32_t index, uint64_t begin, uint64_t end, bool write, std::pmr::vector<Stamp> *stamps) {
+  const Stamp whole{buffers_.hot(index).stamp.load(std::memory_order_relaxed)};
+  if (whole && (write || whole.write())) stamps->push_back(whole);
+  const auto entry = history_.find(index);
+  if (entry == history_.end()) return;
+  for (const PastUse &use : entry->second.uses()) {
+    if (use.begin < end && begin < use.end && (write || use.stamp.write())) stamps->push_back(use.stamp);
+  }
+}
+
+/// Under the lock: enqueueing a wait does not block (streams of another runtime excepted, which no pool mixes).
+Status Engine::enqueue_waits(Plan &plan) {
+  plan.waits.clear();
+  for (const PlanItem &item : plan.items) {
+    gather_stamps(item.buffer, item.begin, item.end, item.writes(), &plan.waits);
+  }
+  if (plan.device != nullptr) {
+    for (const PlanPage &page : plan.pages) {
+      const Stamp ready = page.region->on(plan.place())->pages[page.page].ready;
+      if (ready) plan.waits.push_back(ready);
+    }
+  }
+  if (plan.work && plan.ready) plan.waits.push_back(plan.ready);
+  // One wait a stream: its latest point stands for the earlier ones.
+  std::sort(plan.waits.begin(), plan.waits.end(), [](Stamp a, Stamp b) {
+    return a.slot() != b.slot() ? a.slot() < b.slot() : a.point() > b.point();
+  });
+  uint32_t slot = 0;
+  for (const Stamp stamp : plan.waits) {
+    if (stamp.slot() == slot) continue;
+    slot = stamp.slot();
+    if (plan.stream != nullptr && plan.stream->device != nullptr) {
+      WEIR_TRY(streams_.enqueue_wait(*plan.stream, stamp));
+    } else {
+      WEIR_TRY(streams_.wait(stamp, UINT64_MAX));
+    }
+  }
+  return {};
+}
+
+/// The page has a new version, on `keep_bit` alone: every other copy is stale.
+void Engine::invalidate(Region &region, uint32_t page, uint32_t keep_bit) noexcept {
+  Page &copies = region.pages[page];
+  if (copies.latest == keep_bit) return;
+  copies.latest = keep_bit;
+  if (keep_bit != vm::host_bit) free_host(region, page);
+}
+
+/// Sets what the hit path may rely on, from the pages as they are. Under the lock, with the buffer claimed.
+void Engine::refresh_word(uint32_t index, Region &region, uint64_t base, uint64_t size) noexcept {
+  uint64_t set = 0;
+  uint64_t clear = 0;
+  const auto entry = history_.find(index);
+  bool pending = false;
+  if (entry != history_.end()) {
+    entry->second.forget_passed(streams_);
+    if (entry->second.empty()) {
+      history_.erase(entry);
+    } else {
+      pending = true;
+    }
+  }
+  Residence *home = region.on(region.home);
+  bool resident = home != nullptr;
+  bool sole = resident;
+  const uint32_t bit = uint32_t{1} << region.home;
+  const uint32_t last = region.shape.page_at(base + size - 1);
+  for (uint32_t p = region.shape.page_at(base); resident && p <= last; ++p) {
+    DevicePage &state = home->pages[p];
+    const Page &copies = region.pages[p];
+    resident = state.state == PageState::resident && (copies.latest & bit) != 0;
+    sole = sole && copies.latest == bit;
+    if (state.ready && streams_.passed(state.ready)) state.ready = Stamp{};
+    pending = pending || state.ready;
+  }
+  vm::Hot &hot = buffers_.hot(index);
+  const uint64_t word = hot.word.load(std::memory_order_relaxed);
+  if ((word & Word::virgin) != 0) resident = false;
+  (resident ? set : clear) |= Word::resident;
+  (resident && sole ? set : clear) |= Word::sole;
+  (pending ? set : clear) |= Word::history;
+  if (resident) hot.address = address_of(region, *home) + base;
+  set_flags(index, set, clear);
+}
+
+/// Nothing fails here. The caller's stream waits for everything older, so what an exclusive lease covers is from
+/// now on represented by the stamp its release will leave.
+void Engine::commit(Plan &plan) noexcept {
+  const uint32_t bit = plan.device != nullptr ? plan.device->bit() : vm::host_bit;
+  for (PlanItem &item : plan.items) {
+    Region &region = *item.region;
+    vm::Hot &hot = buffers_.hot(item.buffer);
+    region.cold = region.streaming;
+    if (item.virgin) {
+      const uint32_t last = region.shape.page_at(item.base + item.size - 1);
+      for (uint32_t p = region.shape.page_at(item.base); p <= last; ++p) invalidate(region, p, bit);
+      set_flags(item.buffer, 0, Word::virgin);
+    }
+    if (item.writes()) {
+      const uint32_t last = region.shape.page_at(item.base + item.end - 1);
+      for (uint32_t p = region.shape.page_at(item.base + item.begin); p <= last; ++p) invalidate(region, p, bit);
+    }
+    if (item.whole && item.writes()) {
+      history_.erase(item.buffer);
+      hot.stamp.store(0, std::memory_order_relaxed);
+    } else if (item.whole) {
+      // A read on another stream than the last use's: its fence moves to the history, so that this stream's can follow.
+      const Stamp old{hot.stamp.load(std::memory_order_relaxed)};
+      const bool other = old && (plan.stream == nullptr || old.slot() != plan.stream->slot);
+      if (other && Word::leases(hot.word.load(std::memory_order_relaxed)) == Word::reader) {
+        hot.stamp.store(0, std::memory_order_relaxed);
+        if (!streams_.passed(old)) note_use(item.buffer, 0, item.size, old);
+      }
+    }
+    region.last_use = std::max(region.last_use, ticks_.now());
+    refresh_word(item.buffer, region, item.base, item.size);
+    (item.missed ? stats_.misses : stats_.hits) += 1;
+  }
+}
+
+}  // namespace weir::residency

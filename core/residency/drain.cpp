@@ -1,0 +1,283 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Drain: pages leave a device. Claimed under the lock (nobody leases them, the hit path is closed), copied
+// and unmapped outside of it, settled under it. A page whose bytes could not be brought to safety stays where it is;
+// one that somebody asked for meanwhile stays too, clean now.
+
+#include "core/residency/plan.hpp"
+#include "core/transfer/copier.hpp"
+
+#include <xxhash.h>
+
+namespace weir::residency {
+
+// Whether a lease, a hold or an operation needs the page in place.
+bool Engine::in_use(Region &region, uint32_t page) noexcept {
+  if (region.holds != 0 || region.pages[page].leases != 0 || region.pages[page].busy != 0) return true;
+  const auto leased = [this](uint32_t index) {
+    return Word::leases(buffers_.hot(index).word.load(std::memory_order_relaxed)) != 0;
+  };
+  if (!region.slab) return region.buffer != vm::BufferTable::none && leased(region.buffer);
+  const uint64_t begin = region.shape.offset(page);
+  const uint64_t end = begin + region.shape.page_bytes(page);
+  auto &tenants = *region.tenants;
+  for (auto node = tenants.first(); node != physical::SmallArena::none; node = tenants.next(node)) {
+    const uint64_t at = tenants.offset(node);
+    if (at >= end) break;
+    if (at + tenants.size(node) > begin && leased(tenants.owner(node))) return true;
+  }
+  return false;
+}
+
+/// Closes the hit path of every buffer on the page. False if one is leased: then some may be closed without
+/// need, which only sends their next acquire the slow way.
+bool Engine::close_owner(Region &region, uint32_t page) noexcept {
+  const auto close = [this](uint32_t index) {
+    std::atomic<uint64_t> &word = buffers_.hot(index).word;
+    uint64_t seen = word.load(std::memory_order_relaxed);
+    do {
+      if (Word::leases(seen) != 0) return false;
+    } while (!word.compare_exchange_weak(seen, seen & ~Word::resident, std::memory_order_acq_rel));
+    return true;
+  };
+  if (region.holds != 0 || region.pages[page].leases != 0) return false;
+  if (!region.slab) return region.buffer == vm::BufferTable::none || close(region.buffer);
+  const uint64_t begin = region.shape.offset(page);
+  const uint64_t end = begin + region.shape.page_bytes(page);
+  auto &tenants = *region.tenants;
+  for (auto node = tenants.first(); node != physical::SmallArena::none; node = tenants.next(node)) {
+    const uint64_t at = tenants.offset(node);
+    if (at >= end) break;
+    if (at + tenants.size(node) > begin && !close(tenants.owner(node))) return false;
+  }
+  return true;
+}
+
+void Engine::collect_fences(Region &region, uint32_t page, PoolDevice &device, std::pmr::vector<Stamp> *fences) {
+  const auto add = [this, fences](Stamp stamp) {
+    if (stamp && !streams_.passed(stamp)) fences->push_back(stamp);
+  };
+  const uint64_t begin = region.shape.offset(page);
+  const uint64_t end = begin + region.shape.page_bytes(page);
+  const auto of_buffer = [&](uint32_t index, uint64_t base) {
+    add(Stamp{buffers_.hot(index).stamp.load(std::memory_order_relaxed)});
+    const auto entry = history_.find(index);
+    if (entry == history_.end()) return;
+    for (const PastUse &use : entry->second.uses()) {
+      if (base + use.begin < end && base + use.end > begin) add(use.stamp);
+    }
+  };
+  for (const vm::Tombstone &dead : region.tombstones) {
+    if (dead.begin < end && dead.end > begin) add(dead.stamp);
+  }
+  if (const Residence *here = region.on(device.place)) add(here->pages[page].ready);
+  if (!region.slab) {
+    if (region.buffer != vm::BufferTable::none) of_buffer(region.buffer, 0);
+    return;
+  }
+  auto &tenants = *region.tenants;
+  for (auto node = tenants.first(); node != physical::SmallArena::none; node = tenants.next(node)) {
+    const uint64_t at = tenants.offset(node);
+    if (at >= end) break;
+    if (at + tenants.size(node) > begin) of_buffer(tenants.owner(node), at);
+  }
+}
+
+bool Engine::claim_victim(PoolDevice &device, const PageRef &ref, Victim *victim) {
+  if (ref.region >= regions_.size() || regions_[ref.region] == nullptr ||
+      region_generations_[ref.region] != ref.generation) {
+    return false;
+  }
+  Region &region = *regions_[ref.region];
+  Residence *here = region.on(device.place);
+  if (here == nullptr || here->pages[ref.page].state != PageState::resident) return false;
+  if (region.pages[ref.page].busy != 0 || !close_owner(region, ref.page)) {
+    (void)device.policy->give_back(ref, tick());
+    return false;
+  }
+  const Page &copies = region.pages[ref.page];
+  const bool latest_here = (copies.latest & device.bit()) != 0;
+  victim->ref = ref;
+  victim->region = &region;
+  victim->page = ref.page;
+  victim->had_content = copies.latest != 0;
+  victim->copy = latest_here && (copies.latest & ~device.bit()) == 0;
+  victim->bytes = region.shape.page_bytes(ref.page);
+  victim->used = region.shape.used_bytes(ref.page);
+  victim->address = device.vmm() ? address_of(region, *here) + region.shape.offset(ref.page)
+                                 : device.granules->at(here->pages[ref.page].granule).address;
+  collect_fences(region, ref.page, device, &victim->fences);
+  return true;
+}
+
+/// Evicts what can go of `pages`; returns the bytes freed on the device. Drops the lock meanwhile.
+uint64_t Engine::evict(Lock &lock, PoolDevice &device, const std::pmr::vector<PageRef> &pages, bool background,
+                       Status *why) {
+  std::pmr::vector<Victim> victims(&memory_);
+  victims.reserve(pages.size());
+  for (const PageRef &ref : pages) {
+    Victim victim(&memory_);
+    if (!claim_victim(device, ref, &victim)) continue;
+    Region &region = *victim.region;
+    if (victim.copy && region.registered != nullptr) {
+      victim.destination = region.registered + region.shape.offset(victim.page);
+    } else if (victim.copy) {
+      // The slot may need the lock dropped; the mark keeps the page ours until then.
+      ++region.pages[victim.page].busy;
+      ++region.operations;
+      const Status slot = host_slot(lock, region.client, victim.used, &victim.slot);
+      --region.pages[victim.page].busy;
+      --region.operations;
+      if (!slot) {
+        *why = slot;
+        (void)device.policy->give_back(ref, tick());
+        ++stats_.eviction_failures;
+        changed_.notify_all();
+        continue;
+      }
+      victim.destination = host_->address(victim.slot);
+    }
+    DevicePage &state = region.on(device.place)->pages[victim.page];
+    state.state = PageState::draining;
+    state.wanted = false;
+    ++region.pages[victim.page].busy;
+    ++region.operations;
+    ++device.in_flight;
+    victims.push_back(std::move(victim));
+  }
+  if (victims.empty()) return 0;
+  lock.unlock();
+  points.at("evict.claimed");
+  const Status drained = demote(device, victims);
+  if (!drained) *why = drained;
+  lock.lock();
+  // Somebody asked for it meanwhile: it stays, unless it has no bytes worth staying for.
+  for (Victim &victim : victims) {
+    const DevicePage &state = victim.region->on(device.place)->pages[victim.page];
+    victim.out = victim.safe && (victim.region->scrub || !(state.wanted && victim.had_content));
+  }
+  lock.unlock();
+  for (Victim &victim : victims) {
+    if (!victim.out) continue;
+    if (!device.vmm()) {
+      victim.gone = true;
+      continue;
+    }
+    const Status unmapped = device.mapper->unmap(victim.address, victim.bytes);
+    victim.gone = unmapped.ok();
+    if (!unmapped) *why = unmapped;
+  }
+  points.at("evict.unmapped");
+  lock.lock();
+  uint64_t freed = 0;
+  settle_drain(device, victims, background, &freed);
+  return freed;
+}
+
+/// Outside the lock: waits for the fences, copies what is dirty, waits for the copies. What went well is marked `safe`.
+Status Engine::demote(PoolDevice &device, std::pmr::vector<Victim> &victims) {
+  Status first;
+  const auto note = [&first](const Status &status) {
+    if (first.ok() && !status.ok()) first = status;
+  };
+  transfer::Copier copier(*device.down);
+  for (Victim &victim : victims) {
+    Status status;
+    for (const Stamp stamp : victim.fences) {
+      status = streams_.wait(stamp, config_.evict_wait_ns);
+      if (!status) break;
+    }
+    if (status && victim.copy) {
+      status = copier.copy(reinterpret_cast<uint64_t>(victim.destination), victim.address, victim.used);
+      if (status) status = copier.flush();
+    }
+    if (status && victim.region->scrub && !victim.copy) status = copier.zero(victim.address, victim.bytes);
+    uint64_t point = 0;
+    if (status && (victim.copy || victim.region->scrub)) {
+      status = device.down->timeline.record(&point);
+      if (status) {
+        victim.copied = Stamp::make(device.down->slot, point, false);
+      } else {
+        // Enqueued, but without a mark: it has to end before its memory can be let go of.
+        (void)device.device.table().stream_synchronize(device.device.state(), device.down->native);
+      }
+    }
+    victim.safe = status.ok();
+    note(status);
+  }
+  for (Victim &victim : victims) {
+    if (!victim.safe || !victim.copied) continue;
+    Status status = streams_.wait(victim.copied, UINT64_MAX);
+    if (status && victim.copy && victim.region->scrub) {
+      status = copier.zero(victim.address, victim.bytes);
+      if (status) {
+        status = device.device.check(
+            device.device.table().stream_synchronize(device.device.state(), device.down->native), "stream_synchronize");
+      }
+    }
+    victim.safe = status.ok();
+    note(status);
+    if (status && victim.copy && config_.checksum_host && victim.slot) {
+      victim.region->pages[victim.page].checksum = XXH3_64bits(victim.destination, victim.used);
+    }
+  }
+  return first;
+}
+
+void Engine::settle_drain(PoolDevice &device, std::pmr::vector<Victim> &victims, bool background,
+                          uint64_t *freed) noexcept {
+  for (Victim &victim : victims) {
+    Region &region = *victim.region;
+    Residence &here = *region.on(device.place);
+    DevicePage &state = here.pages[victim.page];
+    Page &copies = region.pages[victim.page];
+    --copies.busy;
+    --region.operations;
+    --device.in_flight;
+    if (victim.copy && victim.safe && !region.kept) {
+      if (victim.slot) copies.host = victim.slot;
+      copies.latest |= vm::host_bit;
+      stats_.demoted_bytes += victim.used;
+      if (background) stats_.background_demoted_bytes += victim.used;
+    } else if (victim.slot) {
+      clients_[region.client]->host.refund(host_->bytes(victim.slot));
+      host_->free(victim.slot);
+    }
+    if (victim.gone) {
+      if (!victim.had_content) {
+        stats_.discarded_bytes += victim.used;
+      } else if (!victim.copy) {
+        stats_.dropped_clean_bytes += victim.used;
+      }
+      *freed += victim.bytes;
+      vacate(region, victim.page, device, region.scrub ? physical::client_unknown : region.client);
+    } else {
+      state.state = PageState::resident;
+      if (!state.wanted) ++stats_.eviction_failures;
+      (void)device.policy->give_back(victim.ref, tick());
+    }
+    state.wanted = false;
+    if (region.kept && region.operations == 0) retire_region(region);
+  }
+  changed_.notify_all();
+}
+
+/// The page's granule goes back to the pool; nothing is mapped there any more.
+void Engine::vacate(Region &region, uint32_t page, PoolDevice &device, uint32_t granule_client) noexcept {
+  Residence &here = *region.on(device.place);
+  DevicePage &state = here.pages[page];
+  device.granules->at(state.granule).client = granule_client;
+  device.granules->release(state.granule);
+  const uint64_t bytes = region.shape.page_bytes(page);
+  if (!region.kept) clients_[region.client]->device[device.place].refund(bytes);
+  device.evicted_total += bytes;
+  ++stats_.evictions;
+  region.pages[page].latest &= ~device.bit();
+  state.granule = physical::no_granule;
+  state.state = PageState::absent;
+  state.ready = Stamp{};
+  state.evicted_at = device.evicted_total;
+  --here.resident;
+}
+
+}  // namespace weir::residency

@@ -1,0 +1,386 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// An engine's beginning and end, clients, trim and counters.
+
+#include "core/residency/plan.hpp"
+
+#include <algorithm>
+#include <system_error>
+
+namespace weir::residency {
+
+PoolDevice::PoolDevice(Engine &engine_, uint8_t place_, const backend::Device &device_,
+                       std::pmr::memory_resource *)
+    : engine(engine_), place(place_), device(device_) {}
+
+uint64_t PoolDevice::now() const { return engine.ticks_.now(); }
+
+bool PoolDevice::describe(const PageRef &ref, PageInfo *info) {
+  if (ref.region >= engine.regions_.size() || engine.regions_[ref.region] == nullptr ||
+      engine.region_generations_[ref.region] != ref.generation) {
+    return false;
+  }
+  Region &region = *engine.regions_[ref.region];
+  Residence *here = region.on(place);
+  if (here == nullptr || here->pages[ref.page].state != PageState::resident) return false;
+  const Page &copies = region.pages[ref.page];
+  info->bytes = region.shape.page_bytes(ref.page);
+  info->priority = region.priority;
+  info->dirty = (copies.latest & bit()) != 0 && (copies.latest & ~bit()) == 0;
+  info->disposable = region.kept;
+  info->cold = region.cold || copies.latest == 0 || (copies.latest & bit()) == 0;
+  info->client = region.client;
+  info->evictable = !engine.in_use(region, ref.page);
+  info->last_use = region.last_use;
+  if (!region.slab && region.buffer != vm::BufferTable::none) {
+    const Stamp stamp{engine.buffers_.hot(region.buffer).stamp.load(std::memory_order_relaxed)};
+    info->last_use = std::max(info->last_use, stamp.point());
+  } else if (region.slab) {
+    auto &tenants = *region.tenants;
+    for (auto node = tenants.first(); node != physical::SmallArena::none; node = tenants.next(node)) {
+      const Stamp stamp{engine.buffers_.hot(tenants.owner(node)).stamp.load(std::memory_order_relaxed)};
+      info->last_use = std::max(info->last_use, stamp.point());
+    }
+  }
+  info->next_use = UINT64_MAX;
+  if (region.next_use != UINT64_MAX) {
+    const StreamState *state = engine.states_[region.next_use_slot].load(std::memory_order_relaxed);
+    info->next_use = region.next_use > state->announced_base ? region.next_use - state->announced_base : 0;
+  }
+  return true;
+}
+
+Engine::Engine(std::pmr::memory_resource *memory, backend::StreamTable &streams, Ticks &ticks, uint32_t pool_id,
+               const Log &log)
+    : memory_(memory),
+      streams_(streams),
+      ticks_(ticks),
+      log_(log),
+      buffers_(&memory_, pool_id),
+      regions_(&memory_),
+      region_generations_(&memory_),
+      free_regions_(&memory_),
+      devices_(&memory_),
+      clients_(&memory_),
+      history_(&memory_),
+      partials_(&memory_),
+      holds_(&memory_),
+      tags_(&memory_),
+      mallocs_(&memory_),
+      kept_(&memory_),
+      slabs_(&memory_),
+      upcoming_(&memory_),
+      retired_(&memory_),
+      states_(backend::StreamTable::max_slots + 1, &memory_),
+      owned_states_(&memory_),
+      prefetches_(&memory_) {
+  config_.pool_id = pool_id;
+}
+
+Status Engine::start(EngineConfig config) {
+  config_ = std::move(config);
+  std::pmr::vector<backend::Runtime *> runtimes(&memory_);
+  bool registrable = true;
+  devices_.reserve(config_.devices.size());
+  for (const EngineConfig::DeviceBudget &budget : config_.devices) {
+    WEIR_TRY(add_device(budget));
+    if (std::find(runtimes.begin(), runtimes.end(), budget.device->runtime) == runtimes.end()) {
+      runtimes.push_back(budget.device->runtime);
+    }
+    registrable = registrable && budget.device->has(WEIR_CAP_HOST_REGISTER);
+  }
+  for (auto &device : devices_) {
+    std::vector<uint32_t> peers;
+    for (auto &other : devices_) {
+      const bool same = other->device.runtime == device->device.runtime;
+      if (other != device && same && device->device.has(WEIR_CAP_PEER)) peers.push_back(other->device.index);
+    }
+    device->mapper->set_peers(std::move(peers));
+    WEIR_TRY(device->mapper->start());
+  }
+  if (runtimes.size() > 1) {
+    return fail(WEIR_ERROR_NOT_SUPPORTED, "a pool over devices of several backends is not supported");
+  }
+  host_ = make_owned<tier::HostStore>(&memory_, &memory_, config_.host_budget, std::move(runtimes), registrable);
+  uint32_t own = 0;
+  WEIR_TRY(create_client(weir_client_desc WEIR_CLIENT_DESC_INIT, &own));
+  if (!config_.background) return {};
+  try {
+    demoter_ = std::thread([this] { demoter_loop(); });
+    prefetcher_ = std::thread([this] { prefetcher_loop(); });
+  } catch (const std::system_error &error) {
+    return fail(WEIR_ERROR_OUT_OF_HOST_MEMORY, "cannot start a background thread: %s", error.what());
+  }
+  return {};
+}
+
+Status Engine::add_device(const EngineConfig::DeviceBudget &budget) {
+  const backend::Device &device = *budget.device;
+  const auto place = static_cast<uint8_t>(devices_.size());
+  const uint64_t granule = device.has(WEIR_CAP_VMM) ? device.description.granule : 256;
+  const uint64_t fallback = device.has(WEIR_CAP_VMM) ? granule : uint64_t{2} << 20U;
+  const uint64_t page = config_.page_size != 0 ? config_.page_size : fallback;
+  if (page % granule != 0 || page < 4096) {
+    return fail(WEIR_ERROR_INVALID_ARGUMENT, "page_size %llu is not a multiple of device %u's granule %llu",
+                static_cast<unsigned long long>(page), device.id, static_cast<unsigned long long>(granule));
+  }
+  uint64_t large = config_.large_page_size;
+  if (large == 0) {
+    // Large pages only where the budget has many of them: otherwise their rounding costs more than their mapping saves.
+    const uint64_t offered = device.description.granule_large;
+    large = offered > page && offered % page == 0 && budget.budget / offered >= 64 ? offered : page;
+  }
+  if (large < page || large % page != 0) {
+    return fail(WEIR_ERROR_INVALID_ARGUMENT, "large_page_size %llu is not a multiple of the page size %llu",
+                static_cast<unsigned long long>(large), static_cast<unsigned long long>(page));
+  }
+  if (budget.budget < page) {
+    return fail(WEIR_ERROR_INVALID_ARGUMENT, "the budget of device %u, %llu bytes, is less than a page of %llu",
+                device.id, static_cast<unsigned long long>(budget.budget), static_cast<unsigned long long>(page));
+  }
+  devices_.push_back(make_owned<PoolDevice>(&memory_, *this, place, device, &memory_));
+  PoolDevice &fresh = *devices_.back();
+  fresh.page_size = page;
+  fresh.large_page_size = large;
+  fresh.granules = make_owned<physical::GranulePool>(&memory_, device, page, large, budget.budget, &memory_);
+  WEIR_TRY(fresh.granules->start());
+  fresh.addresses = make_owned<vm::AddressSpace>(&memory_, device, page, budget.budget + config_.host_budget, &memory_);
+  fresh.mapper = make_owned<physical::Mapper>(&memory_, device);
+  fresh.policy = make_policy(config_.policy, &memory_);
+  if (fresh.policy == nullptr) return fail(WEIR_ERROR_INVALID_ARGUMENT, "there is no policy \"%s\"", config_.policy);
+  fresh.low_water = budget.budget / 1000 * config_.watermark_low;
+  fresh.high_water = budget.budget / 1000 * config_.watermark_high;
+  WEIR_TRY(streams_.open(&device, nullptr, this, &fresh.up));
+  return streams_.open(&device, nullptr, this, &fresh.down);
+}
+
+Status Engine::shutdown() {
+  {
+    Lock lock(mutex_);
+    if (!mallocs_.empty()) return fail(WEIR_ERROR_BUSY, "%zu allocations of weir_malloc are out", mallocs_.size());
+    for (uint32_t i = 0; i < buffers_.end(); ++i) {
+      const uint64_t word = buffers_.hot(i).word.load();
+      if ((word & Word::alive) != 0 && (Word::leases(word) != 0 || (word & Word::partial) != 0)) {
+        return fail(WEIR_ERROR_BUSY, "a buffer of the pool has unreleased leases");
+      }
+    }
+    stopping_ = true;
+    work_.notify_all();
+    changed_.notify_all();
+  }
+  if (demoter_.joinable()) demoter_.join();
+  if (prefetcher_.joinable()) prefetcher_.join();
+  return {};
+}
+
+Engine::~Engine() {
+  if (demoter_.joinable() || prefetcher_.joinable()) (void)shutdown();
+  Lock lock(mutex_);
+  for (uint32_t i = 0; i < buffers_.end(); ++i) {
+    if ((buffers_.hot(i).word.load() & Word::alive) == 0) continue;
+    Region &region = *target(i).region;
+    region.holds = 0;
+    if (region.registered != nullptr) unregister_memory(lock, region);
+    destroy_locked(i);
+  }
+  for (auto &device : devices_) release_device(lock, *device);
+  lock.unlock();
+  for (auto &region : regions_) {
+    if (region != nullptr) drop_alias(*region);
+  }
+  if (staging_ != nullptr) (void)staging_runtime_->table().host_free(staging_runtime_->state(), staging_, staging_bytes);
+}
+
+/// Takes every page off a device that is being let go of, whatever fails: fences, unmap, granules.
+void Engine::release_device(Lock &lock, PoolDevice &device) noexcept {
+  for (Stream *stream : {device.up, device.down}) {
+    if (stream != nullptr) stream->timeline.drain();
+  }
+  for (auto &region : regions_) {
+    Residence *here = region != nullptr ? region->on(device.place) : nullptr;
+    if (here == nullptr) continue;
+    for (uint32_t p = 0; p < here->pages.size(); ++p) {
+      DevicePage &state = here->pages[p];
+      if (state.granule == physical::no_granule) continue;
+      for (const vm::Tombstone &dead : region->tombstones) (void)streams_.wait(dead.stamp, config_.evict_wait_ns);
+      if (device.vmm()) (void)device.mapper->unmap(here->range.address + region->shape.offset(p), region->shape.page_bytes(p));
+      device.granules->release(state.granule);
+      state.granule = physical::no_granule;
+    }
+    if (here->range && device.vmm()) device.addresses->free(here->range);
+  }
+  lock.unlock();
+  for (Stream *stream : {device.up, device.down}) {
+    if (stream != nullptr) (void)streams_.close(stream);
+  }
+  lock.lock();
+}
+
+// ---- clients ----
+
+Status Engine::create_client(const weir_client_desc &desc, uint32_t *id) {
+  if (desc.priority < WEIR_PRIORITY_LOWEST || desc.priority > WEIR_PRIORITY_HIGHEST) {
+    return fail(WEIR_ERROR_INVALID_ARGUMENT, "priority is %d, not %d..%d", desc.priority, WEIR_PRIORITY_LOWEST,
+                WEIR_PRIORITY_HIGHEST);
+  }
+  Lock lock(mutex_);
+  auto fresh = make_owned<Client>(&memory_, static_cast<uint32_t>(clients_.size()), &memory_);
+  fresh->priority = desc.priority;
+  fresh->name = desc.name != nullptr ? desc.name : "";
+  const auto quota = [](uint64_t bytes) { return Budget(bytes == 0 ? UINT64_MAX : bytes); };
+  fresh->device.assign(devices_.size(), quota(desc.device_quota));
+  fresh->host = quota(desc.host_quota);
+  *id = fresh->id;
+  clients_.push_back(std::move(fresh));
+  return {};
+}
+
+Status Engine::destroy_client(uint32_t id) {
+  Lock lock(mutex_);
+  if (clients_[id]->buffers != 0) {
+    return fail(WEIR_ERROR_BUSY, "client \"%s\" has %u buffers", clients_[id]->name.c_str(), clients_[id]->buffers);
+  }
+  return {};  // its record stays: granules remember whose bytes they hold by its number
+}
+
+Status Engine::client_stats(uint32_t id, weir_client_stats *stats) {
+  Lock lock(mutex_);
+  const Client &client = *clients_[id];
+  stats->buffers = client.buffers;
+  for (const Budget &budget : client.device) stats->device_bytes += budget.used();
+  stats->host_bytes = client.host.used();
+  return {};
+}
+
+// ---- trim and counters ----
+
+Status Engine::trim(uint32_t device_id, uint32_t level, uint64_t bytes, uint64_t *freed) {
+  *freed = 0;
+  if (level > WEIR_TRIM_EMERGENCY) return fail(WEIR_ERROR_INVALID_ARGUMENT, "level is %u", level);
+  Lock lock(mutex_);
+  if (device_id == WEIR_DEVICE_HOST) return trim_host(lock, bytes, freed);
+  uint8_t place = 0;
+  WEIR_TRY(place_of(device_id, &place));
+  PoolDevice &device = *devices_[place];
+  Status why;
+  for (uint32_t barren = 0; *freed < bytes && barren < 2;) {
+    std::pmr::vector<GranuleId> doomed(&memory_);
+    *freed += device.granules->take_idle(bytes - *freed, &doomed);
+    lock.unlock();
+    for (GranuleId id : doomed) (void)device.granules->destroy(id);
+    lock.lock();
+    for (GranuleId id : doomed) device.granules->forget(id, false);
+    if (*freed >= bytes || !device.vmm()) break;
+    Wanted wanted;
+    wanted.bytes = bytes - *freed;
+    wanted.clean_only = level == WEIR_TRIM_GRADUAL;
+    std::pmr::vector<PageRef> victims(&memory_);
+    device.policy->choose(wanted, device, &victims);
+    if (victims.empty()) break;
+    if (evict(lock, device, victims, false, &why) == 0) ++barren;
+  }
+  if (level == WEIR_TRIM_EMERGENCY) {
+    uint64_t spare = 0;
+    WEIR_TRY(trim_host(lock, UINT64_MAX, &spare));
+  }
+  return {};
+}
+
+Status Engine::trim_host(Lock &lock, uint64_t bytes, uint64_t *freed) {
+  (void)sweep_retired();
+  while (*freed < bytes && !growing_) {
+    Owned<tier::HostStore::Chunk> chunk = host_->detach_empty();
+    if (chunk == nullptr) break;
+    *freed += chunk->bytes;
+    lock.unlock();
+    host_->unmake_chunk(*chunk);
+    chunk.reset();
+    lock.lock();
+  }
+  return {};
+}
+
+void Engine::stats(weir_pool_stats *out) {
+  Lock lock(mutex_);
+  Stats stats = stats_;
+  for (const auto &device : devices_) {
+    stats.device_budget += device->granules->budget();
+    stats.device_bytes += device->granules->held();
+    stats.device_free_bytes += device->granules->idle();
+    stats.device_held_bytes += device->held_bytes;
+  }
+  stats.host_budget = host_->budget();
+  stats.host_bytes = host_->held();
+  stats.host_used_bytes = host_->used();
+  stats.buffers = buffers_.live();
+  stats.pages = page_count_;
+  stats.slabs = slab_count_;
+  stats.buffer_bytes = buffer_bytes_;
+  stats.bookkeeping_bytes = memory_.bytes();
+  for (const auto &state : owned_states_) {
+    std::lock_guard hold(state->stream->timeline.lock);
+    stats.hits += state->hits;
+  }
+#define WEIR_COPY(name, meaning) out->name = stats.name;
+  WEIR_POOL_STATS_FIELDS(WEIR_COPY)
+#undef WEIR_COPY
+}
+
+Status Engine::device_stats(uint32_t device_id, weir_pool_device_stats *stats) {
+  Lock lock(mutex_);
+  uint8_t place = 0;
+  WEIR_TRY(place_of(device_id, &place));
+  const PoolDevice &device = *devices_[place];
+  stats->device = device.device.id;
+  stats->budget = device.granules->budget();
+  stats->bytes = device.granules->held();
+  stats->free_bytes = device.granules->idle();
+  stats->held_bytes = device.held_bytes;
+  stats->page_size = device.page_size;
+  stats->large_page_size = device.large_page_size;
+  return {};
+}
+
+// ---- walks ----
+
+void Engine::for_each_device(const std::function<void(const weir_pool_device_stats &)> &visit) {
+  for (const auto &device : devices_) {
+    weir_pool_device_stats stats = WEIR_POOL_DEVICE_STATS_INIT;
+    if (device_stats(device->device.id, &stats)) visit(stats);
+  }
+}
+
+void Engine::for_each_client(const std::function<void(const char *, const weir_client_stats &)> &visit) {
+  for (uint32_t id = 0;; ++id) {
+    std::string name;
+    {
+      Lock lock(mutex_);
+      if (id >= clients_.size()) return;
+      name = clients_[id]->name;
+    }
+    weir_client_stats stats = WEIR_CLIENT_STATS_INIT;
+    if (client_stats(id, &stats)) visit(name.c_str(), stats);
+  }
+}
+
+void Engine::for_each_buffer(const std::function<void(const weir_buffer_info &)> &visit) {
+  Lock lock(mutex_);
+  for (uint32_t i = 0; i < buffers_.end(); ++i) {
+    if ((buffers_.hot(i).word.load() & Word::alive) == 0) continue;
+    weir_buffer_info info = WEIR_BUFFER_INFO_INIT;
+    describe_buffer(i, 0, buffers_.hot(i).size(), &info);
+    visit(info);
+  }
+}
+
+bool Engine::has_leases(const Stream &stream) noexcept {
+  StreamState *state = states_[stream.slot].load(std::memory_order_acquire);
+  if (state == nullptr) return false;
+  std::lock_guard hold(state->stream->timeline.lock);
+  for (const auto &lease : state->leases) {
+    if (lease->count != 0) return true;
+  }
+  return false;
+}
+
+}  // namespace weir::residency

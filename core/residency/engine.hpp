@@ -1,0 +1,394 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Engine: the residency protocol of one pool (docs/design.md, section 7). It owns the buffers, their regions
+// and the memory under them; the pool layer above only translates the C ABI.
+//
+// One mutex guards all state but the hit path's words (virtual/buffer_table.hpp) and the per-stream lease
+// lists (residency/lease.hpp). It is never held across a runtime call that can block: pages being worked on
+// are marked FILLING or DRAINING, which keeps everybody else off them. Whoever needs such a page waits on changed_.
+//
+//   hit_path.cpp   acquire and release without the mutex      acquire.cpp   the slow path of acquire
+//   claims.cpp     conflicts, leases, undo                    room.cpp      granules, tickets, victims
+//   fill.cpp       bringing pages in                          drain.cpp     taking pages out
+//   commit.cpp     waits and versions at grant                release.cpp   fences at release
+//   buffers.cpp    buffers, slabs, kept regions               host_room.cpp slots of HOST
+//   access.cpp     read, write, discard, query                holds.cpp     hold, malloc, registration
+//   ahead.cpp      announce, prefetch, background             host_lease.cpp leases on CPU memory
+#pragma once
+
+#include "core/backend/stream.hpp"
+#include "core/base/client.hpp"
+#include "core/base/mutex.hpp"
+#include "core/base/seq_points.hpp"
+#include "core/physical/mapper.hpp"
+#include "core/residency/history.hpp"
+#include "core/residency/lease.hpp"
+#include "core/residency/policy.hpp"
+#include "core/residency/stats.hpp"
+#include "core/virtual/buffer_table.hpp"
+#include "core/virtual/region.hpp"
+
+#include <condition_variable>
+#include <functional>
+#include <mutex>
+#include <thread>
+#include <unordered_map>
+
+namespace weir::residency {
+
+using backend::Stamp;
+using physical::GranuleId;
+using backend::Stream;
+using vm::DevicePage;
+using vm::Page;
+using vm::PageState;
+using vm::Region;
+using vm::Residence;
+using vm::Word;
+
+/// A device of the pool with what the engine keeps for it.
+struct PoolDevice final : View {
+  PoolDevice(class Engine &engine, uint8_t place_, const backend::Device &device_, std::pmr::memory_resource *memory);
+
+  bool describe(const PageRef &page, PageInfo *info) override;
+  uint64_t now() const override;
+
+  Engine &engine;
+  const uint8_t place;
+  const backend::Device &device;
+  Owned<physical::GranulePool> granules;
+  Owned<vm::AddressSpace> addresses;
+  Owned<physical::Mapper> mapper;
+  Owned<Policy> policy;
+  Stream *up = nullptr;    ///< copies and fills towards the device
+  Stream *down = nullptr;  ///< copies from the device
+  uint64_t page_size = 0, large_page_size = 0;
+  uint64_t low_water = 0, high_water = 0;
+  uint64_t held_bytes = 0;      ///< pages of held regions
+  uint64_t evicted_total = 0;   ///< bytes ever evicted
+  uint32_t in_flight = 0;       ///< drains and fills going on: room may appear without a release
+  bool draining_ahead = false;  ///< the demoter is on its way from the low to the high watermark
+
+  uint32_t bit() const noexcept { return uint32_t{1} << place; }
+  bool vmm() const noexcept { return granules->vmm(); }
+};
+
+struct EngineConfig {
+  struct DeviceBudget {
+    const backend::Device *device;
+    uint64_t budget;
+  };
+  std::pmr::vector<DeviceBudget> devices;
+  uint64_t host_budget = 0;
+  uint64_t page_size = 0, large_page_size = 0;
+  uint32_t watermark_low = 10, watermark_high = 30;
+  uint64_t evict_wait_ns = 10'000'000'000;
+  const char *policy = nullptr;
+  bool background = true;
+  bool checksum_host = false;
+  uint32_t pool_id = 0;
+};
+
+struct AcquireOptions {
+  uint64_t timeout_ns = 0;
+  const std::atomic<bool> *cancelled = nullptr;
+};
+
+/// One thread's turn at making room; lives on its stack.
+struct Ticket {
+  Ticket *next = nullptr;
+  bool queued = false;
+  bool waits_for_leases = false;
+};
+
+struct Plan;      // residency/plan.hpp
+struct PlanItem;
+struct PlanPage;
+struct Victim;
+
+class Engine {
+ public:
+  static constexpr uint8_t host_place = 30;
+  static constexpr uint8_t any_place = 31;
+
+  Engine(std::pmr::memory_resource *memory, backend::StreamTable &streams, Ticks &ticks, uint32_t pool_id,
+         const Log &log);
+  ~Engine();
+  Engine(const Engine &) = delete;
+  Engine &operator=(const Engine &) = delete;
+
+  Status start(EngineConfig config);
+  /// BUSY while leases or weir_malloc memory are out.
+  Status shutdown();
+
+  // ---- clients ----
+  Status create_client(const weir_client_desc &desc, uint32_t *id);
+  Status destroy_client(uint32_t id);
+  Status client_stats(uint32_t id, weir_client_stats *stats);
+
+  // ---- buffers ----
+  Status create_buffer(const weir_buffer_desc &desc, uint32_t client, weir_buffer *buffer);
+  Status destroy_buffer(weir_buffer buffer);
+  Status query(weir_buffer buffer, uint64_t offset, uint64_t length, weir_buffer_info *info);
+  Status read(weir_buffer buffer, uint64_t offset, uint64_t length, void *destination);
+  Status write(weir_buffer buffer, uint64_t offset, uint64_t length, const void *source);
+  Status discard(weir_buffer buffer, uint64_t offset, uint64_t length);
+  Status advise(weir_buffer buffer, uint64_t offset, uint64_t length, uint32_t advice);
+  Status set_priority(weir_buffer buffer, int32_t priority);
+  Status hold(weir_buffer buffer, uint32_t device_id, uint64_t *address);
+  Status unhold(weir_buffer buffer);
+  Status host_register(weir_buffer buffer, void *memory, uint64_t flags);
+  Status host_unregister(weir_buffer buffer);
+  Status malloc(uint32_t device_id, Stream *stream, uint64_t size, uint64_t *address);
+  Status free(Stream *stream, uint64_t address);
+
+  // ---- leases ----
+  Status acquire(Stream &stream, weir_use *uses, size_t count, const AcquireOptions &options, weir_lease *lease);
+  Status release(weir_lease lease, Stream &stream);
+  Status prefetch(Stream &stream, const weir_use *uses, size_t count);
+  Status announce(Stream &stream, const weir_operation *operations, size_t count, bool replace);
+
+  // ---- the whole ----
+  Status trim(uint32_t device_id, uint32_t level, uint64_t bytes, uint64_t *freed);
+  void stats(weir_pool_stats *stats);
+  Status device_stats(uint32_t device_id, weir_pool_device_stats *stats);
+  /// Walks, one lock each; for snapshots.
+  void for_each_device(const std::function<void(const weir_pool_device_stats &)> &visit);
+  void for_each_client(const std::function<void(const char *, const weir_client_stats &)> &visit);
+  void for_each_buffer(const std::function<void(const weir_buffer_info &)> &visit);
+  bool has_leases(const Stream &stream) noexcept;
+
+  SeqPoints points;
+  /// Wakes everybody who waits inside acquire (a request was cancelled).
+  void wake_all();
+  /// "" or the first broken invariant; for tests.
+  std::string validate();
+
+ private:
+  friend struct PoolDevice;
+  using Lock = std::unique_lock<RankedMutex<Rank::pool>>;
+
+  struct Partial {
+    uint64_t begin, end;
+    uint8_t mode, place;
+    const void *lease;
+  };
+  using Partials = std::pmr::vector<Partial>;
+  struct RetiredSlot {
+    tier::HostSlot slot;
+    uint32_t client;
+    Stamp stamp;
+  };
+  struct PrefetchRequest {
+    uint32_t buffer;
+    uint64_t generation;
+    uint64_t begin, end;
+    uint8_t mode, place;
+  };
+  struct Target {
+    Region *region = nullptr;
+    uint64_t base = 0;  ///< of the buffer within the region
+    uint64_t size = 0;
+  };
+
+  // hit_path.cpp
+  bool try_fast(uint32_t index, uint64_t generation, uint8_t mode, const Stream &stream, uint64_t *address) noexcept;
+  void undo_fast(uint32_t index, uint8_t mode) noexcept;
+  Status acquire_fast(Stream &stream, StreamState &state, weir_use *uses, size_t count, Lease *lease, bool *granted);
+  bool release_fast(const LeaseItem &item, Stamp stamp) noexcept;
+  Status stream_state(Stream &stream, StreamState **state);
+  Lease *take_lease(StreamState &state);
+  void give_lease(StreamState &state, Lease *lease) noexcept;
+  weir_lease lease_handle(const Stream &stream, const Lease &lease) const noexcept;
+  bool find_lease(weir_lease handle, StreamState **state, Lease **lease) noexcept;
+
+  // acquire.cpp
+  Status acquire_slow(Stream &stream, weir_use *uses, size_t count, const AcquireOptions &options, Lease *lease);
+  Status build_plan(const weir_use *uses, size_t count, Plan *plan);
+  Status bring_in(Lock &lock, Plan &plan, const AcquireOptions &options);
+  Status try_claim(Lock &lock, Plan &plan);
+  Status do_fill(Lock &lock, Plan &plan);
+  Status wait_for_leases(Lock &lock, Plan &plan, Ticket &ticket, const AcquireOptions &options, uint64_t deadline);
+  bool room_possible(const Plan &plan);
+  bool evict_all(Lock &lock, PoolDevice &device);
+  Status check_lost(const Plan &plan);
+  Status fill_lease(Plan &plan, weir_use *uses, size_t count, Lease *lease);
+  Status check_budget(Plan &plan);
+
+  // claims.cpp
+  Status resolve(Plan &plan);
+  Status check_conflicts(Plan &plan);
+  bool conflicts(uint32_t index, uint64_t begin, uint64_t end, bool write, uint8_t place, const Region &region,
+                 uint64_t base);
+  void scan_pages(Plan &plan, bool *busy);
+  Status take_claims(Plan &plan);
+  void drop_claims(Plan &plan) noexcept;
+  void add_partial(uint32_t index, const Partial &partial);
+  void remove_partial(uint32_t index, const void *lease, uint64_t begin, uint64_t end) noexcept;
+  void count_pages(Region &region, uint64_t begin, uint64_t end, int delta) noexcept;
+
+  // room.cpp
+  Status gather(Lock &lock, Plan &plan);
+  Status make_room(Lock &lock, PoolDevice &device, Wanted wanted, uint32_t *barren);
+  void return_granules(Plan &plan) noexcept;
+  void enter(Ticket &ticket) noexcept;
+  void leave(Ticket &ticket) noexcept;
+  Status wait_changed(Lock &lock, const AcquireOptions &options, uint64_t deadline_ns);
+  uint64_t now_ns() const noexcept { return clock_.now_ns(); }
+
+  // fill.cpp
+  void mark_filling(Plan &plan);
+  Status fill(Plan &plan);
+  Status prepare_page(Plan &plan, PlanPage &page);
+  void destroy_doomed(Lock &lock, Plan &plan) noexcept;
+  void settle_fill(Plan &plan, bool filled) noexcept;
+
+  // drain.cpp
+  uint64_t evict(Lock &lock, PoolDevice &device, const std::pmr::vector<PageRef> &pages, bool background,
+                 Status *why);
+  bool claim_victim(PoolDevice &device, const PageRef &ref, Victim *victim);
+  bool close_owner(Region &region, uint32_t page) noexcept;
+  bool in_use(Region &region, uint32_t page) noexcept;
+  void collect_fences(Region &region, uint32_t page, PoolDevice &device, std::pmr::vector<Stamp> *fences);
+  Status demote(PoolDevice &device, std::pmr::vector<Victim> &victims);
+  void settle_drain(PoolDevice &device, std::pmr::vector<Victim> &victims, bool background, uint64_t *freed) noexcept;
+  void vacate(Region &region, uint32_t page, PoolDevice &device, uint32_t granule_client) noexcept;
+
+  // commit.cpp
+  Status enqueue_waits(Plan &plan);
+  void commit(Plan &plan) noexcept;
+  void invalidate(Region &region, uint32_t page, uint32_t keep_bit) noexcept;
+  void refresh_word(uint32_t index, Region &region, uint64_t base, uint64_t size) noexcept;
+  void set_flags(uint32_t index, uint64_t set, uint64_t clear) noexcept;
+
+  // release.cpp
+  Status record_release(Stream &stream, uint64_t *point);
+  void release_slow(const LeaseItem &item, const Lease *lease, Stamp stamp) noexcept;
+  void note_use(uint32_t index, uint64_t begin, uint64_t end, Stamp stamp) noexcept;
+
+  // buffers.cpp
+  Status decode(weir_buffer buffer, uint32_t *index);
+  Target target(uint32_t index);
+  Status range_of(uint32_t index, uint64_t offset, uint64_t *length);
+  Status place_of(uint32_t device_id, uint8_t *place);
+  Region &new_region();
+  void free_region(Region &region) noexcept;
+  Status make_region(const vm::Geometry &shape, uint8_t home, uint32_t client, Region **region);
+  Residence *residence(Region &region, PoolDevice &device, Status *status);
+  Region *adopt_kept(const vm::Geometry &shape, uint8_t home, uint32_t client);
+  void keep_or_free(Region &region) noexcept;
+  void retire_region(Region &region) noexcept;
+  Status place_tenant(uint32_t index, const weir_buffer_desc &desc, uint8_t home, uint32_t client, bool pinned);
+  void remove_tenant(uint32_t index) noexcept;
+  Status own_region(uint32_t index, const weir_buffer_desc &desc, uint8_t home, uint32_t client);
+  Status unslab_for(Lock &lock, uint32_t index, uint8_t place);
+  Status unslab(Lock &lock, uint32_t index);
+  Status create_locked(const weir_buffer_desc &desc, uint32_t client, bool pinned, uint32_t *index);
+  void destroy_locked(uint32_t index) noexcept;
+  vm::Geometry shape_for(uint8_t place, uint64_t size) const noexcept;
+  uint64_t address_of(Region &region, Residence &residence) noexcept;
+
+  // host_room.cpp
+  Status host_slot(Lock &lock, uint32_t client, uint64_t bytes, tier::HostSlot *slot);
+  tier::HostSlot try_host_slot(uint32_t client, uint64_t bytes);
+  void free_host(Region &region, uint32_t page) noexcept;
+  bool sweep_retired() noexcept;
+  void free_slot(uint32_t client, tier::HostSlot slot) noexcept;
+  bool drop_clean_copies(uint64_t bytes) noexcept;
+  Status grow_host(Lock &lock, uint64_t bytes);
+  unsigned char *host_bytes(Region &region, uint32_t page) noexcept;
+  bool has_host(const Region &region, uint32_t page) const noexcept;
+
+  // access.cpp
+  void describe_buffer(uint32_t index, uint64_t offset, uint64_t length, weir_buffer_info *info);
+  Status copy_range(weir_buffer buffer, uint64_t offset, uint64_t length, unsigned char *out, const unsigned char *in);
+  Status copy_pieces(Lock &lock, uint32_t index, const Target &where, uint64_t begin, uint64_t end,
+                     unsigned char *out, const unsigned char *in);
+  Status copy_piece(Lock &lock, uint32_t index, const Target &where, uint32_t page, uint64_t begin, uint64_t end,
+                    unsigned char *out, const unsigned char *in);
+  Status copy_device(PoolDevice &device, uint64_t address, unsigned char *out, const unsigned char *in, uint64_t bytes);
+  Status wait_range(Lock &lock, uint32_t index, uint64_t begin, uint64_t end, bool write);
+  void gather_stamps(uint32_t index, uint64_t begin, uint64_t end, bool write, std::pmr::vector<Stamp> *stamps);
+
+  // ahead.cpp
+  void pin(Plan &plan) noexcept;
+  void unpin(Plan &plan) noexcept;
+  void consume_announced(StreamState &state);
+  void forget_announced(StreamState &state) noexcept;
+  void set_next_use(Region &region, uint32_t slot) noexcept;
+  void demoter_loop();
+  void prefetcher_loop();
+  bool prefetch_one(Lock &lock, const PrefetchRequest &request, uint64_t distance);
+  bool next_announced(PrefetchRequest *request, uint64_t *distance);
+
+  // holds.cpp
+  void add_hold(Region &region) noexcept;
+  void drop_hold(Region &region) noexcept;
+  Status bring_whole(Lock &lock, uint32_t index, uint8_t mode, PoolDevice &device, Stream *stream, bool hold);
+  Status claim_alone(uint32_t index);
+  void unregister_memory(Lock &lock, Region &region) noexcept;
+  uint64_t resident_bytes(const Region &region, uint8_t place) const noexcept;
+
+  // host_lease.cpp
+  Status bring_to_host(Lock &lock, Plan &plan);
+  Status page_to_host(Lock &lock, const PlanItem &item, uint32_t page, bool discard);
+  Status host_alias(Region &region);
+  void drop_alias(Region &region) noexcept;
+
+  // engine.cpp
+  Status add_device(const EngineConfig::DeviceBudget &budget);
+  void release_device(Lock &lock, PoolDevice &device) noexcept;
+  Status trim_host(Lock &lock, uint64_t bytes, uint64_t *freed);
+
+  PoolDevice &device_at(uint8_t place) noexcept { return *devices_[place]; }
+  Region *find_region(uint32_t id) noexcept { return regions_[id].get(); }
+  uint64_t tick() noexcept { return ticks_.advance(ticks_.now() + 1); }
+
+  CountingMemory memory_;
+  backend::StreamTable &streams_;
+  Ticks &ticks_;
+  Log log_;
+  Clock clock_;
+  EngineConfig config_;
+
+  RankedMutex<Rank::pool> mutex_;
+  std::condition_variable_any changed_;
+  std::condition_variable_any work_;  ///< for the background threads
+  std::atomic<uint32_t> waiters_{0};  ///< threads waiting for a release; read by the hit path
+  Ticket *ticket_head_ = nullptr;
+  Ticket *ticket_tail_ = nullptr;
+  bool stopping_ = false;
+
+  vm::BufferTable buffers_;
+  std::pmr::vector<Owned<Region>> regions_;
+  std::pmr::vector<uint32_t> region_generations_;
+  std::pmr::vector<uint32_t> free_regions_;
+  std::pmr::vector<Owned<PoolDevice>> devices_;
+  std::pmr::vector<Owned<Client>> clients_;
+  std::pmr::unordered_map<uint32_t, History> history_;
+  std::pmr::unordered_map<uint32_t, Partials> partials_;
+  std::pmr::unordered_map<uint32_t, uint32_t> holds_;      ///< buffer -> holds
+  std::pmr::unordered_map<uint32_t, uint64_t> tags_;       ///< tenants' tags
+  std::pmr::unordered_map<uint64_t, uint32_t> mallocs_;    ///< address -> buffer
+  std::pmr::unordered_multimap<uint64_t, uint32_t> kept_;  ///< shape -> region
+  std::pmr::unordered_map<uint64_t, std::pmr::vector<uint32_t>> slabs_;  ///< group -> regions with room
+  std::pmr::unordered_map<uint32_t, std::pmr::deque<uint64_t>> upcoming_;  ///< region -> announced operations
+  Owned<tier::HostStore> host_;
+  std::pmr::vector<RetiredSlot> retired_;
+  bool growing_ = false;
+  size_t host_cursor_ = 0;
+  std::pmr::vector<std::atomic<StreamState *>> states_;
+  std::pmr::vector<Owned<StreamState>> owned_states_;
+  std::pmr::deque<PrefetchRequest> prefetches_;
+  Stats stats_;
+  uint64_t buffer_bytes_ = 0;
+  uint64_t page_count_ = 0;
+  uint32_t slab_count_ = 0;
+  static constexpr uint64_t staging_bytes = uint64_t{1} << 20U;
+  std::mutex staging_mutex_;  ///< never taken with mutex_ held
+  void *staging_ = nullptr;
+  backend::Runtime *staging_runtime_ = nullptr;
+  std::thread demoter_, prefetcher_;
+};
+
+}  // namespace weir::residency

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Fill: granules become pages with the right bytes in them. Marked under the lock, done outside of it,
+// settled under it again. Until it is settled nothing but this plan touches the pages; if any step fails they
+// are as absent (or as stale) as before and every older copy is still the latest.
+
+#include "core/residency/plan.hpp"
+#include "core/transfer/copier.hpp"
+
+namespace weir::residency {
+
+void Engine::mark_filling(Plan &plan) {
+  PoolDevice &device = *plan.device;
+  plan.before.clear();
+  bool into_place = false;
+  for (const PlanPage &page : plan.pages) into_place = into_place || page.stale;
+  // What is written where bytes already are must come after everything that may still use them; and a copy
+  // from another device after what writes there.
+  for (const PlanItem &item : plan.items) {
+    const bool several = item.region->residences.size() > 1;
+    if (into_place || several || item.zeroes()) {
+      gather_stamps(item.buffer, 0, item.size, true, &plan.before);
+    }
+  }
+  for (PlanPage &page : plan.pages) {
+    Region &region = *page.region;
+    Residence &here = *region.on(plan.place());
+    Page &copies = region.pages[page.page];
+    page.used = region.shape.used_bytes(page.page);
+    page.address = address_of(region, here) + region.shape.offset(page.page);
+    if (!page.absent && !page.stale) continue;
+    if (page.absent && !device.vmm()) page.address = device.granules->at(page.granule).address;
+    page.source = 0;
+    page.peer = page.zero = false;
+    const bool foreign = page.absent && device.granules->at(page.granule).client != region.client;
+    if (copies.latest == 0 || page.discard) {
+      page.zero = foreign || (!page.discard && !region.slab);
+    } else if (has_host(region, page.page) && (copies.latest & vm::host_bit) != 0) {
+      page.source = reinterpret_cast<uint64_t>(host_bytes(region, page.page));
+    } else {
+      for (auto &other : region.residences) {
+        if ((copies.latest & (uint32_t{1} << other->place)) == 0) continue;
+        const DevicePage &there = other->pages[page.page];
+        PoolDevice &peer = device_at(other->place);
+        page.peer = true;
+        page.source = peer.vmm() ? address_of(region, *other) + region.shape.offset(page.page)
+                                 : peer.granules->at(there.granule).address;
+        if (there.ready) plan.before.push_back(there.ready);
+        break;
+      }
+    }
+    DevicePage &state = here.pages[page.page];
+    if (page.absent) state.granule = page.granule;
+    state.state = PageState::filling;
+    page.filling = true;
+    ++copies.busy;
+    ++region.operations;
+    ++device.in_flight;
+  }
+}
+
+Status Engine::prepare_page(Plan &plan, PlanPage &page) {
+  PoolDevice &device = *plan.device;
+  WEIR_TRY(device.granules->materialize(page.granule));
+  if (!device.vmm()) return {};
+  WEIR_TRY(device.mapper->map(page.address, page.bytes, device.granules->at(page.granule).handle));
+  page.mapped = true;
+  return {};
+}
+
+/// Outside the lock. Maps page by page and enqueues as it goes, so that mapping overlaps with copying.
+Status Engine::fill(Plan &plan) {
+  PoolDevice &device = *plan.device;
+  transfer::Copier copier(*device.up);
+  const auto run = [&]() -> Status {
+    for (const Stamp stamp : plan.before) WEIR_TRY(streams_.enqueue_wait(*device.up, stamp));
+    for (PlanPage &page : plan.pages) {
+      if (!page.filling) continue;
+      if (page.absent) WEIR_TRY(prepare_page(plan, page));
+      if (page.zero) {
+        WEIR_TRY(copier.zero(page.address, page.bytes));
+      } else if (page.source != 0) {
+        WEIR_TRY(copier.copy(page.address, page.source, page.used));
+      }
+    }
+    for (const PlanItem &item : plan.items) {
+      if (!item.zeroes()) continue;
+      // A page at a time: a fill, too, stays within one mapping.
+      for (uint32_t p = item.first; p <= item.last; ++p) {
+        const uint64_t at = item.region->shape.offset(p);
+        const uint64_t from = std::max(at, item.base);
+        const uint64_t to = std::min(at + item.region->shape.page_bytes(p), item.base + item.size);
+        uint64_t page_address = 0;
+        for (const PlanPage &page : plan.pages) {
+          if (page.region == item.region && page.page == p) page_address = page.address;
+        }
+        WEIR_TRY(copier.zero(page_address + (from - at), to - from));
+      }
+    }
+    WEIR_TRY(copier.flush());
+    uint64_t point = 0;
+    WEIR_TRY(device.up->timeline.record(&point));
+    plan.ready = Stamp::make(device.up->slot, point, true);
+    return {};
+  };
+  points.at("fill");
+  Status status = run();
+  if (status) return {};
+  const LastError why = last_error();
+  // Nothing may still be writing into memory that is about to be someone else's.
+  if (copier.enqueued()) {
+    (void)device.device.table().stream_synchronize(device.device.state(), device.up->native);
+  }
+  for (PlanPage &page : plan.pages) {
+    if (page.mapped && device.mapper->unmap(page.address, page.bytes)) page.mapped = false;
+  }
+  last_error() = why;
+  return status;
+}
+
+void Engine::destroy_doomed(Lock &lock, Plan &plan) noexcept {
+  if (plan.doomed.empty()) return;
+  physical::GranulePool &granules = *plan.device->granules;
+  lock.unlock();
+  for (GranuleId id : plan.doomed) (void)granules.destroy(id);
+  lock.lock();
+  for (GranuleId id : plan.doomed) granules.forget(id, false);
+  plan.doomed.clear();
+}
+
+void Engine::settle_fill(Plan &plan, bool filled) noexcept {
+  PoolDevice &device = *plan.device;
+  for (PlanPage &page : plan.pages) {
+    if (!page.filling) continue;
+    page.filling = false;
+    Region &region = *page.region;
+    Residence &here = *region.on(plan.place());
+    DevicePage &state = here.pages[page.page];
+    Page &copies = region.pages[page.page];
+    --copies.busy;
+    --region.operations;
+    --device.in_flight;
+    state.wanted = false;
+    if (filled) {
+      state.state = PageState::resident;
+      state.ready = plan.ready;
+      if (page.absent) {
+        ++here.resident;
+        device.granules->at(page.granule).client = region.client;
+        if (!device.vmm()) here.range.address = page.address;
+        if (region.holds != 0) device.held_bytes += page.bytes;
+        if (region.kept) clients_[region.client]->device[device.place].refund(page.bytes);  // a slab that emptied meanwhile
+        const PageRef ref{region.id, region_generations_[region.id], page.page};
+        device.policy->admit(ref, tick());  // reserved by gather()
+        if (state.evicted_at != 0 && device.evicted_total - state.evicted_at < device.granules->budget()) {
+          stats_.refaults += page.used;
+        }
+      }
+      // The bytes are here; where they came from they still are too. A page to be overwritten, or a slab's
+      // untouched one, has no version yet.
+      if (region.kept) {
+        copies.latest = 0;
+      } else if (copies.latest != 0 && !page.discard) {
+        copies.latest |= device.bit();
+      } else if (page.zero && !page.discard && !region.slab) {
+        copies.latest = device.bit();
+      }
+      if (page.zero) stats_.zero_filled_bytes += page.bytes;
+      if (page.source != 0) (page.peer ? stats_.peer_bytes : stats_.promoted_bytes) += page.used;
+      if (page.source != 0 && plan.quiet) stats_.prefetched_bytes += page.used;
+      page.granule = physical::no_granule;
+      page.absent = page.stale = false;
+    } else if (page.stale) {
+      state.state = PageState::resident;
+    } else {
+      state.state = PageState::absent;
+      state.granule = physical::no_granule;
+      if (page.mapped) {
+        // It could not be unmapped: the granule can't be used again. It stays charged.
+        page.granule = physical::no_granule;
+      }
+    }
+  }
+  if (!filled) return_granules(plan);
+  changed_.notify_all();
+}
+
+}  // namespace weir::residency

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Leases on CPU memory: streams of WEIR_DEVICE_HOST. The pages get their latest version in HOST, and the buffer
+// one contiguous view of its slots, an alias of the same memory the devices copy from and to. The CPU has no
+// queue to order things on, so acquire waits for the bytes, and release's fence has passed at once.
+
+#include "core/residency/plan.hpp"
+
+#include <sys/mman.h>
+
+#include <cerrno>
+#include <cstring>
+
+namespace weir::residency {
+
+void Engine::drop_alias(Region &region) noexcept {
+  if (region.alias == nullptr) return;
+  munmap(region.alias, region.alias_bytes);
+  region.alias = nullptr;
+}
+
+/// A view of all slots the region has; pages without one are not accessible in it.
+Status Engine::host_alias(Region &region) {
+  if (region.registered != nullptr) return {};
+  if (!host_->aliasable()) {
+    return fail(WEIR_ERROR_NOT_SUPPORTED, "host leases need a runtime that can register host memory");
+  }
+  if (region.alias == nullptr) {
+    const uint64_t bytes = tier::HostStore::rounded(region.shape.size);
+    void *place = mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (place == MAP_FAILED) {
+      return fail(WEIR_ERROR_OUT_OF_HOST_MEMORY, "no address space for a host lease: %s", strerrordesc_np(errno));
+    }
+    region.alias = static_cast<unsigned char *>(place);
+    region.alias_bytes = bytes;
+  }
+  for (uint32_t p = 0; p < region.pages.size(); ++p) {
+    if (!region.pages[p].host) continue;
+    const Status status = host_->map_alias(region.pages[p].host, tier::HostStore::rounded(region.shape.used_bytes(p)),
+                                           region.alias + region.shape.offset(p));
+    if (!status) {
+      drop_alias(region);
+      return status;
+    }
+  }
+  return {};
+}
+
+/// The latest bytes of one claimed page into HOST. May drop the lock.
+Status Engine::page_to_host(Lock &lock, const PlanItem &item, uint32_t page, bool discard) {
+  Region &region = *item.region;
+  while (region.pages[page].busy != 0) {
+    for (auto &r : region.residences) r->pages[page].wanted = true;
+    changed_.wait(lock);
+  }
+  Page &copies = region.pages[page];
+  if ((copies.latest & vm::lost_bit) != 0 && !discard) {
+    return fail(WEIR_ERROR_DATA_LOST, "bytes of page %u were lost with their device", page);
+  }
+  if ((copies.latest & vm::host_bit) != 0) return {};
+  const uint64_t at = region.shape.offset(page);
+  const uint64_t used = region.shape.used_bytes(page);
+  tier::HostSlot slot = copies.host;
+  const bool fresh = !slot && region.registered == nullptr;
+  if (fresh) WEIR_TRY(host_slot(lock, region.client, used, &slot));
+  auto *bytes = region.registered != nullptr ? region.registered + at
+                                             : static_cast<unsigned char *>(host_->address(slot));
+  Status status;
+  if (!discard || copies.latest == 0) {
+    const Target where{&region, 0, region.shape.size};
+    status = copy_pieces(lock, item.buffer, where, at, at + used, bytes, nullptr);
+  }
+  if (!status) {
+    if (fresh) free_slot(region.client, slot);
+    return status;
+  }
+  if (fresh) copies.host = slot;
+  copies.latest = discard ? copies.latest : copies.latest | vm::host_bit;
+  if (copies.latest == 0) copies.latest = vm::host_bit;
+  return {};
+}
+
+Status Engine::bring_to_host(Lock &lock, Plan &plan) {
+  WEIR_TRY(resolve(plan));
+  WEIR_TRY(check_conflicts(plan));
+  WEIR_TRY(take_claims(plan));
+  // Pages of a whole claim are counted too: the alias must not lose its slots.
+  const auto count = [&](int delta) {
+    for (const PlanItem &item : plan.items) count_pages(*item.region, item.begin, item.end, delta);
+  };
+  count(1);
+  const auto work = [&]() -> Status {
+    for (PlanItem &item : plan.items) {
+      const vm::Geometry &shape = item.region->shape;
+      for (uint32_t p = item.first; p <= item.last; ++p) {
+        const uint64_t at = shape.offset(p);
+        const bool covered = item.mode == WEIR_DISCARD_WRITE && item.begin <= at && at + shape.used_bytes(p) <= item.end;
+        item.missed = item.missed || (item.region->pages[p].latest & vm::host_bit) == 0;
+        WEIR_TRY(page_to_host(lock, item, p, covered));
+      }
+      WEIR_TRY(host_alias(*item.region));
+    }
+    return {};
+  };
+  Status status;
+  try {
+    status = work();
+  } catch (const std::bad_alloc &) {
+    status = fail(WEIR_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the records of a host lease");
+  }
+  const LastError why = last_error();
+  count(-1);
+  if (!status) drop_claims(plan);
+  last_error() = why;
+  return status;
+}
+
+}  // namespace weir::residency

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Room in HOST: slots for pages on their way down, the store's growth, and what can be given up for it (copies
+// of pages that are on a device as well).
+
+#include "core/residency/plan.hpp"
+
+namespace weir::residency {
+
+bool Engine::has_host(const Region &region, uint32_t page) const noexcept {
+  return region.registered != nullptr || region.pages[page].host;
+}
+
+unsigned char *Engine::host_bytes(Region &region, uint32_t page) noexcept {
+  if (region.registered != nullptr) return region.registered + region.shape.offset(page);
+  return static_cast<unsigned char *>(host_->address(region.pages[page].host));
+}
+
+void Engine::free_slot(uint32_t client, tier::HostSlot slot) noexcept {
+  clients_[client]->host.refund(host_->bytes(slot));
+  host_->free(slot);
+}
+
+/// Gives up a page's slot. A copy up from it may still be in flight: then it waits in the retired list.
+void Engine::free_host(Region &region, uint32_t page) noexcept {
+  Page &copies = region.pages[page];
+  if (!copies.host) return;
+  if (region.alias != nullptr) drop_alias(region);
+  const tier::HostSlot slot = copies.host;
+  copies.host = tier::HostSlot{};
+  for (const auto &r : region.residences) {
+    const Stamp ready = r->pages[page].ready;
+    if (!ready || streams_.passed(ready)) continue;
+    try {
+      retired_.push_back(RetiredSlot{slot, region.client, ready});
+      return;
+    } catch (const std::bad_alloc &) {
+      (void)streams_.wait(ready, UINT64_MAX);  // a copy, not compute: it ends soon
+    }
+  }
+  free_slot(region.client, slot);
+}
+
+bool Engine::sweep_retired() noexcept {
+  return std::erase_if(retired_, [this](const RetiredSlot &old) {
+           if (!streams_.passed(old.stamp)) return false;
+           free_slot(old.client, old.slot);
+           return true;
+         }) != 0;
+}
+
+/// Frees slots whose page has its latest version on a device too. They become dirty, not lost. Looks round the
+/// regions from where it stopped last.
+bool Engine::drop_clean_copies(uint64_t bytes) noexcept {
+  uint64_t freed = 0;
+  for (size_t looked = 0; looked < regions_.size() && freed < bytes; ++looked) {
+    host_cursor_ = (host_cursor_ + 1) % regions_.size();
+    Region *region = regions_[host_cursor_].get();
+    if (region == nullptr || region->registered != nullptr || region->alias != nullptr) continue;
+    for (uint32_t p = 0; p < region->pages.size(); ++p) {
+      Page &copies = region->pages[p];
+      const bool elsewhere = (copies.latest & ~vm::host_bit) != 0;
+      if (!copies.host || copies.busy != 0 || copies.leases != 0 || !elsewhere) continue;
+      freed += region->shape.used_bytes(p);
+      copies.latest &= ~vm::host_bit;
+      free_host(*region, p);
+    }
+  }
+  return freed != 0;
+}
+
+tier::HostSlot Engine::try_host_slot(uint32_t client, uint64_t bytes) {
+  const uint64_t size = tier::HostStore::rounded(bytes);
+  if (!clients_[client]->host.charge(size)) return {};
+  tier::HostSlot slot;
+  try {
+    slot = host_->allocate(size);
+  } catch (...) {
+    clients_[client]->host.refund(size);
+    throw;
+  }
+  if (!slot) clients_[client]->host.refund(size);
+  return slot;
+}
+
+Status Engine::host_slot(Lock &lock, uint32_t client, uint64_t bytes, tier::HostSlot *slot) {
+  bool dropped = false;
+  for (;;) {
+    *slot = try_host_slot(client, bytes);
+    if (*slot) {
+      if (config_.background && host_->wants_growth()) work_.notify_all();
+      return {};
+    }
+    if (sweep_retired()) continue;
+    const Budget &quota = clients_[client]->host;
+    const bool within = quota.room() >= tier::HostStore::rounded(bytes);
+    if (within && host_->growth_for(bytes) != 0) {
+      WEIR_TRY(grow_host(lock, bytes));
+      continue;
+    }
+    if (growing_) {
+      changed_.wait(lock);
+      continue;
+    }
+    if (!dropped && within && drop_clean_copies(bytes)) continue;
+    dropped = true;
+    if (!retired_.empty()) {
+      const Stamp stamp = retired_.front().stamp;
+      lock.unlock();
+      const Status waited = streams_.wait(stamp, UINT64_MAX);
+      lock.lock();
+      WEIR_TRY(waited);
+      continue;
+    }
+    ErrorDetail detail;
+    detail.tier = WEIR_TIER_HOST;
+    detail.asked = bytes;
+    detail.available = within ? host_->budget() - host_->used() : quota.room();
+    return fail(WEIR_ERROR_OVER_BUDGET, detail,
+                "HOST has no room for %llu bytes that must leave the device: %llu of %llu in use%s",
+                static_cast<unsigned long long>(bytes),
+                static_cast<unsigned long long>(within ? host_->used() : quota.used()),
+                static_cast<unsigned long long>(within ? host_->budget() : quota.limit()),
+                within ? "" : " by this client");
+  }
+}
+
+Status Engine::grow_host(Lock &lock, uint64_t bytes) {
+  if (growing_) {
+    changed_.wait(lock);
+    return {};
+  }
+  const uint64_t growth = host_->growth_for(bytes);
+  if (growth == 0 || !host_->begin_growth(growth)) return {};
+  growing_ = true;
+  lock.unlock();
+  Owned<tier::HostStore::Chunk> chunk;
+  Status status;
+  try {
+    status = host_->make_chunk(growth, &chunk);
+  } catch (const std::bad_alloc &) {
+    status = fail(WEIR_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the records of a host chunk");
+  }
+  lock.lock();
+  growing_ = false;
+  changed_.notify_all();
+  if (!status) {
+    host_->cancel_growth(growth);
+    return status;
+  }
+  host_->attach(std::move(chunk));
+  return {};
+}
+
+}  // namespace weir::residency

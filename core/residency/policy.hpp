@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Policy: which pages leave a device. The engine tells what becomes resident and asks for victims; the
+// policy reads the rest (recency, announced next use, cost) through a View when it decides, so that the hit
+// path need not tell it anything. One policy object per device; called under the pool's lock.
+#pragma once
+
+#include "core/base/memory.hpp"
+
+#include <cstdint>
+#include <memory_resource>
+#include <vector>
+
+namespace weir::residency {
+
+/// A page of a region on the policy's device. The generation tells a dead region from one that reuses its slot.
+struct PageRef {
+  uint32_t region = 0;
+  uint32_t generation = 0;
+  uint32_t page = 0;
+};
+
+/// What a policy may weigh.
+struct PageInfo {
+  uint64_t bytes = 0;
+  uint64_t last_use = 0;           ///< logical tick (base/clock.hpp)
+  uint64_t next_use = UINT64_MAX;  ///< operations until its announced next use; UINT64_MAX: not announced
+  int32_t priority = 0;
+  bool dirty = false;      ///< evicting it means a copy down
+  bool disposable = false; ///< nobody owns it any more
+  bool cold = false;       ///< advised so
+  bool evictable = false;  ///< neither leased nor held, and in place
+  uint32_t client = 0;
+};
+
+class View {
+ public:
+  /// False: the page is no longer resident here; the policy forgets it.
+  virtual bool describe(const PageRef &page, PageInfo *info) = 0;
+  virtual uint64_t now() const = 0;
+
+ protected:
+  ~View() = default;
+};
+
+struct Wanted {
+  uint64_t bytes = 0;
+  uint32_t client = UINT32_MAX;         ///< only pages of this client, if set
+  uint64_t not_before = 0;              ///< prefetch: nothing whose announced next use is nearer than this
+  bool clean_only = false;
+  bool dirty_only = false;
+};
+
+class Policy {
+ public:
+  virtual ~Policy() = default;
+  virtual const char *name() const noexcept = 0;
+
+  /// The page became resident. Throws std::bad_alloc with nothing changed.
+  virtual void admit(const PageRef &page, uint64_t tick) = 0;
+  /// Makes room for `pages` admissions, so that they can't fail.
+  virtual void reserve(size_t pages) = 0;
+  /// The page lost its owner: it is to go before any other.
+  virtual void dispose(const PageRef &page) = 0;
+  /// Appends victims worth at least wanted.bytes to *victims, as far as there are any, in the order they should go;
+  /// returns their bytes. The same page is not returned again before it is admitted again or given back.
+  virtual uint64_t choose(const Wanted &wanted, View &view, std::pmr::vector<PageRef> *victims) = 0;
+  /// A victim that stays after all. False: there was no memory to remember it; it is to be admitted again later.
+  virtual bool give_back(const PageRef &page, uint64_t tick) noexcept = 0;
+};
+
+/// Least recently used, corrected by announced next uses and by the cost of a write-back.
+Owned<Policy> make_lru_window(std::pmr::memory_resource *memory);
+
+/// Policies by name; nullptr if there is none.
+Owned<Policy> make_policy(const char *name, std::pmr::memory_resource *memory);
+
+}  // namespace weir::residency

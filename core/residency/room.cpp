@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Room: who may make it (tickets, first come first served) and how (granules, then victims). Only the holder
+// of the head ticket counts leases in while it is still short, so two sets can't starve each other; a thread that has
+// to wait for leases of others holds nothing meanwhile.
+
+#include "core/residency/plan.hpp"
+
+#include <algorithm>
+#include <chrono>
+
+namespace weir::residency {
+
+void Engine::enter(Ticket &ticket) noexcept {
+  if (ticket.queued) return;
+  ticket.queued = true;
+  ticket.next = nullptr;
+  if (ticket_tail_ != nullptr) {
+    ticket_tail_->next = &ticket;
+  } else {
+    ticket_head_ = &ticket;
+  }
+  ticket_tail_ = &ticket;
+}
+
+void Engine::leave(Ticket &ticket) noexcept {
+  if (!ticket.queued) return;
+  Ticket *before = nullptr;
+  for (Ticket *t = ticket_head_; t != &ticket; t = t->next) before = t;
+  (before != nullptr ? before->next : ticket_head_) = ticket.next;
+  if (ticket_tail_ == &ticket) ticket_tail_ = before;
+  ticket.queued = false;
+  changed_.notify_all();
+}
+
+Status Engine::wait_changed(Lock &lock, const AcquireOptions &options, uint64_t deadline_ns) {
+  if (stopping_ || (options.cancelled != nullptr && options.cancelled->load())) {
+    return fail(WEIR_ERROR_CANCELLED, "the acquire was cancelled");
+  }
+  if (deadline_ns == UINT64_MAX) {
+    changed_.wait(lock);
+    return {};
+  }
+  const uint64_t now = now_ns();
+  if (now >= deadline_ns) return Status(WEIR_ERROR_TIMEOUT);
+  changed_.wait_for(lock, std::chrono::nanoseconds(deadline_ns - now));
+  return {};
+}
+
+void Engine::wake_all() {
+  Lock lock(mutex_);
+  changed_.notify_all();
+}
+
+Status Engine::check_budget(Plan &plan) {
+  PoolDevice &device = *plan.device;
+  uint64_t held_in_set = 0;
+  for (const PlanPage &page : plan.pages) {
+    if (page.region->holds != 0 && !page.absent) held_in_set += page.bytes;
+  }
+  const uint64_t held = device.held_bytes - std::min(device.held_bytes, held_in_set);
+  const uint64_t budget = device.granules->budget();
+  const uint64_t available = budget > held ? budget - held : 0;
+  ErrorDetail detail;
+  detail.tier = WEIR_TIER_DEVICE;
+  detail.device = device.device.id;
+  detail.asked = plan.set_bytes;
+  if (plan.set_bytes > available) {
+    detail.available = available;
+    const bool lowered = budget < config_.devices[device.place].budget / device.page_size * device.page_size;
+    if (!plan.quiet) ++stats_.over_budget;
+    return fail(lowered && device.vmm() ? WEIR_ERROR_DEVICE_OOM : WEIR_ERROR_OVER_BUDGET, detail,
+                "the set needs %llu bytes of device %u in whole pages; its budget is %llu, %llu of it held: short of %llu",
+                static_cast<unsigned long long>(plan.set_bytes), device.device.id,
+                static_cast<unsigned long long>(budget), static_cast<unsigned long long>(held),
+                static_cast<unsigned long long>(plan.set_bytes - available));
+  }
+  // Quotas: what the set holds of each client at once.
+  for (const auto &client : clients_) {
+    if (client == nullptr || client->device[device.place].limit() == UINT64_MAX) continue;
+    uint64_t of_client = 0;
+    for (const PlanPage &page : plan.pages) {
+      if (page.region->client == client->id) of_client += page.bytes;
+    }
+    const uint64_t quota = client->device[device.place].limit();
+    if (of_client <= quota) continue;
+    detail.asked = of_client;
+    detail.available = quota;
+    if (!plan.quiet) ++stats_.over_budget;
+    return fail(WEIR_ERROR_OVER_BUDGET, detail,
+                "client \"%s\": the set needs %llu bytes of device %u in whole pages, its quota is %llu: short of %llu",
+                client->name.c_str(), static_cast<unsigned long long>(of_client), device.device.id,
+                static_cast<unsigned long long>(quota), static_cast<unsigned long long>(of_client - quota));
+  }
+  return {};
+}
+
+/// Evicts up to wanted.bytes. Success means that something changed and it is worth trying again. `barren`
+/// counts rounds that freed nothing, so that a copy that always fails ends in its error.
+Status Engine::make_room(Lock &lock, PoolDevice &device, Wanted wanted, uint32_t *barren) {
+  std::pmr::vector<PageRef> victims(&memory_);
+  victims.reserve(64);
+  device.policy->choose(wanted, device, &victims);
+  if (!victims.empty()) {
+    Status why;
+    if (evict(lock, device, victims, false, &why) != 0) {
+      *barren = 0;
+      return {};
+    }
+    if (++*barren < 3) return {};
+    return why.ok() ? Status(WEIR_ERROR_WOULD_BLOCK) : why;
+  }
+  if (device.in_flight != 0) {  // somebody's drain or fill ends soon, whatever other leases do
+    changed_.wait(lock);
+    return {};
+  }
+  return Status(WEIR_ERROR_WOULD_BLOCK);
+}
+
+/// Claims a granule for every page that has none. On failure the caller gives back what was claimed.
+Status Engine::gather(Lock &lock, Plan &plan) {
+  PoolDevice &device = *plan.device;
+  uint64_t left = plan.need_bytes;
+  uint32_t barren = 0;
+  device.policy->reserve(plan.pages.size());
+  // Extents of different sizes fit best with the largest first.
+  if (!device.vmm()) {
+    std::stable_sort(plan.pages.begin(), plan.pages.end(),
+                     [](const PlanPage &a, const PlanPage &b) { return a.bytes > b.bytes; });
+  }
+  for (PlanPage &page : plan.pages) {
+    while (page.absent && page.granule == physical::no_granule) {
+      Budget &quota = clients_[page.region->client]->device[device.place];
+      Wanted wanted;
+      wanted.not_before = plan.not_before;
+      wanted.clean_only = false;
+      if (quota.charge(page.bytes)) {
+        const size_t doomed = plan.doomed.size();
+        try {
+          page.granule = device.granules->claim(page.region->shape.page_class(page.page), page.bytes, &plan.doomed);
+        } catch (...) {
+          quota.refund(page.bytes);
+          throw;
+        }
+        if (page.granule != physical::no_granule) {
+          left -= page.bytes;
+          break;
+        }
+        plan.doomed.resize(doomed);
+        quota.refund(page.bytes);
+        const uint64_t room = device.granules->room();
+        wanted.bytes = std::max(page.bytes, left > room ? left - room : 0);
+      } else {
+        wanted.client = page.region->client;
+        wanted.bytes = page.bytes;
+      }
+      const uint64_t generation = device.evicted_total;
+      WEIR_TRY(make_room(lock, device, wanted, &barren));
+      if (plan.quiet && device.evicted_total == generation) return Status(WEIR_ERROR_WOULD_BLOCK);
+    }
+  }
+  if (config_.background && device.granules->room() < device.low_water) work_.notify_all();
+  return {};
+}
+
+void Engine::return_granules(Plan &plan) noexcept {
+  PoolDevice &device = *plan.device;
+  for (PlanPage &page : plan.pages) {
+    if (page.granule == physical::no_granule || page.filling) continue;
+    clients_[page.region->client]->device[device.place].refund(page.bytes);
+    physical::Granule &granule = device.granules->at(page.granule);
+    if (device.vmm() && granule.handle == 0) {
+      device.granules->forget(page.granule, true);
+    } else {
+      device.granules->release(page.granule);
+    }
+    page.granule = physical::no_granule;
+  }
+}
+
+}  // namespace weir::residency

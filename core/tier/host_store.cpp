@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Chunks of pinned memory: made, registered with every runtime, given back.
+
+#include "core/tier/host_store.hpp"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+namespace weir::tier {
+namespace {
+
+constexpr uint64_t chunk_bytes = uint64_t{64} << 20U;
+
+Status system_error(const char *what) {
+  ErrorDetail detail;
+  detail.native = errno;
+  detail.tier = WEIR_TIER_HOST;
+  const weir_result code = errno == ENOMEM ? WEIR_ERROR_OUT_OF_HOST_MEMORY : WEIR_ERROR_IO;
+  return fail(code, detail, "host memory: %s failed: %s", what, strerrordesc_np(errno));
+}
+
+}  // namespace
+
+HostStore::HostStore(std::pmr::memory_resource *memory, uint64_t budget,
+                     std::pmr::vector<backend::Runtime *> runtimes, bool registrable)
+    : memory_(memory), budget_(budget / unit * unit), runtimes_(std::move(runtimes)), chunks_(memory) {
+  if (registrable) file_ = memfd_create("weir-host", MFD_CLOEXEC);
+}
+
+HostStore::~HostStore() {
+  for (auto &chunk : chunks_) {
+    if (chunk != nullptr) unmake_chunk(*chunk);
+  }
+  if (file_ >= 0) close(file_);
+}
+
+HostSlot HostStore::allocate(uint64_t bytes) {
+  for (size_t i = 0; i < chunks_.size(); ++i) {
+    if (chunks_[i] == nullptr || chunks_[i]->arena.free_units() < bytes) continue;
+    const auto extent = chunks_[i]->arena.allocate(bytes, unit);
+    if (!extent) continue;
+    used_ += chunks_[i]->arena.size(extent.node);
+    return HostSlot{static_cast<uint32_t>(i), extent.node};
+  }
+  return {};
+}
+
+void HostStore::free(HostSlot slot) noexcept {
+  Chunk &chunk = *chunks_[slot.chunk];
+  used_ -= chunk.arena.size(slot.node);
+  chunk.arena.free(slot.node);
+}
+
+void *HostStore::address(HostSlot slot) const noexcept {
+  const Chunk &chunk = *chunks_[slot.chunk];
+  return chunk.view + chunk.arena.offset(slot.node);
+}
+
+uint64_t HostStore::bytes(HostSlot slot) const noexcept { return chunks_[slot.chunk]->arena.size(slot.node); }
+
+uint64_t HostStore::growth_for(uint64_t bytes) const noexcept {
+  const uint64_t need = rounded(bytes);
+  if (need > budget_.room()) return 0;
+  // Chunks grow with the store, so that a large one has few of them.
+  const uint64_t wanted = std::max({need, chunk_bytes, rounded(budget_.used() / 8)});
+  return std::min(wanted, budget_.room());
+}
+
+bool HostStore::wants_growth() const noexcept {
+  const uint64_t spare = budget_.used() - used_;
+  return budget_.room() >= unit && budget_.used() != 0 && spare < chunk_bytes / 4;
+}
+
+Status HostStore::make_chunk(uint64_t bytes, Owned<Chunk> *chunk) {
+  Owned<Chunk> fresh = make_owned<Chunk>(memory_, memory_, bytes);
+  if (file_ < 0) {
+    void *memory = nullptr;
+    backend::Runtime &runtime = *runtimes_.front();
+    WEIR_TRY(runtime.check(runtime.table().host_allocate(runtime.state(), bytes, &memory), "host_allocate"));
+    fresh->view = static_cast<unsigned char *>(memory);
+    *chunk = std::move(fresh);
+    return {};
+  }
+  fresh->file_offset = file_end_;
+  if (ftruncate(file_, static_cast<off_t>(file_end_ + bytes)) != 0) return system_error("ftruncate");
+  // Populated here, in the background as a rule: DMA and demotion must not meet page faults.
+  void *view = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, file_,
+                    static_cast<off_t>(file_end_));
+  if (view == MAP_FAILED) return system_error("mmap");
+  (void)madvise(view, bytes, MADV_DONTFORK);
+  for (size_t i = 0; i < runtimes_.size(); ++i) {
+    const Status status = runtimes_[i]->check(
+        runtimes_[i]->table().host_register(runtimes_[i]->state(), view, bytes), "host_register");
+    if (status) continue;
+    while (i-- > 0) (void)runtimes_[i]->table().host_unregister(runtimes_[i]->state(), view, bytes);
+    munmap(view, bytes);
+    return status;
+  }
+  file_end_ += bytes;
+  fresh->view = static_cast<unsigned char *>(view);
+  *chunk = std::move(fresh);
+  return {};
+}
+
+void HostStore::unmake_chunk(Chunk &chunk) noexcept {
+  if (file_ < 0) {
+    (void)runtimes_.front()->table().host_free(runtimes_.front()->state(), chunk.view, chunk.bytes);
+    return;
+  }
+  for (backend::Runtime *runtime : runtimes_) {
+    (void)runtime->table().host_unregister(runtime->state(), chunk.view, chunk.bytes);
+  }
+  munmap(chunk.view, chunk.bytes);
+  (void)fallocate(file_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(chunk.file_offset),
+                  static_cast<off_t>(chunk.bytes));
+}
+
+void HostStore::attach(Owned<Chunk> chunk) noexcept {
+  for (auto &place : chunks_) {
+    if (place == nullptr) {
+      place = std::move(chunk);
+      return;
+    }
+  }
+  chunks_.push_back(std::move(chunk));
+}
+
+Owned<HostStore::Chunk> HostStore::detach_empty() noexcept {
+  for (auto &place : chunks_) {
+    if (place == nullptr || !place->arena.empty()) continue;
+    budget_.refund(place->bytes);
+    return std::move(place);
+  }
+  return {};
+}
+
+Status HostStore::map_alias(HostSlot slot, uint64_t bytes, void *address) const {
+  const Chunk &chunk = *chunks_[slot.chunk];
+  const uint64_t offset = chunk.file_offset + chunk.arena.offset(slot.node);
+  if (mmap(address, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file_, static_cast<off_t>(offset)) ==
+      MAP_FAILED) {
+    return system_error("mmap of an alias");
+  }
+  return {};
+}
+
+}  // namespace weir::tier

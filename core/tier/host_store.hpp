@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// HostStore: the HOST tier. Pinned memory in chunks, each on one shared memfd where the runtimes can register
+// memory (then a buffer's slots can also be mapped in a row for the CPU, see map_alias), else from the runtime's own pinned
+// allocator. Chunks count against a hard budget; slots are placed by the offset allocator in 4 KiB units.
+//
+// allocate() and free() are bookkeeping under the pool's lock. grow() and shrink() call the system, outside
+// of it, one at a time.
+#pragma once
+
+#include "core/backend/runtime.hpp"
+#include "core/base/budget.hpp"
+#include "core/base/memory.hpp"
+#include "core/physical/arena.hpp"
+
+#include <vector>
+
+namespace weir::tier {
+
+/// A place in the store; also the caller's own memory (weir_host_register), which has no node.
+struct HostSlot {
+  uint32_t chunk = UINT32_MAX;
+  uint32_t node = UINT32_MAX;
+  explicit operator bool() const noexcept { return chunk != UINT32_MAX; }
+};
+
+class HostStore {
+ public:
+  static constexpr uint64_t unit = 4096;
+
+  HostStore(std::pmr::memory_resource *memory, uint64_t budget, std::pmr::vector<backend::Runtime *> runtimes,
+            bool registrable);
+  ~HostStore();
+  HostStore(const HostStore &) = delete;
+  HostStore &operator=(const HostStore &) = delete;
+
+  static uint64_t rounded(uint64_t bytes) noexcept { return (bytes + unit - 1) / unit * unit; }
+
+  // ---- under the pool's lock ----
+  /// No slot: what is grown so far is full. Throws std::bad_alloc with nothing changed.
+  HostSlot allocate(uint64_t bytes);
+  void free(HostSlot slot) noexcept;
+  void *address(HostSlot slot) const noexcept;
+  uint64_t bytes(HostSlot slot) const noexcept;
+  uint64_t budget() const noexcept { return budget_.limit(); }
+  uint64_t held() const noexcept { return budget_.used(); }
+  uint64_t used() const noexcept { return used_; }
+  /// How much grow() should add for an allocation of `bytes` that found no slot; 0: the budget has no room for it.
+  uint64_t growth_for(uint64_t bytes) const noexcept;
+  bool wants_growth() const noexcept;
+
+  // ---- outside the lock ----
+  struct Chunk {
+    explicit Chunk(std::pmr::memory_resource *memory, uint64_t bytes_) : bytes(bytes_), arena(bytes_, unit, memory) {}
+    uint64_t bytes;
+    uint64_t file_offset = 0;
+    unsigned char *view = nullptr;
+    physical::Arena arena;
+  };
+  /// Makes a chunk; attach() under the lock publishes it. The budget was charged by begin_growth().
+  Status make_chunk(uint64_t bytes, Owned<Chunk> *chunk);
+  /// Under the lock: charges the budget, and makes sure that attach() can't fail.
+  bool begin_growth(uint64_t bytes) {
+    chunks_.reserve(chunks_.size() + 1);
+    return budget_.charge(bytes);
+  }
+  void cancel_growth(uint64_t bytes) noexcept { budget_.refund(bytes); }        ///< under the lock
+  void attach(Owned<Chunk> chunk) noexcept;                                     ///< under the lock
+  /// Takes an empty chunk out (under the lock); the caller drops it outside with unmake_chunk().
+  Owned<Chunk> detach_empty() noexcept;
+  void unmake_chunk(Chunk &chunk) noexcept;
+
+  /// Whether slots can be mapped in a row for the CPU.
+  bool aliasable() const noexcept { return file_ >= 0; }
+  /// Maps the slot's bytes at `address` as well (4 KiB aligned, inside a reservation of the caller's).
+  Status map_alias(HostSlot slot, uint64_t bytes, void *address) const;
+
+ private:
+  std::pmr::memory_resource *memory_;
+  Budget budget_;
+  std::pmr::vector<backend::Runtime *> runtimes_;
+  std::pmr::vector<Owned<Chunk>> chunks_;
+  int file_ = -1;
+  uint64_t file_end_ = 0;
+  uint64_t used_ = 0;
+};
+
+}  // namespace weir::tier

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Region: a run of pages with one address per device, owned by one buffer of a page or more, or shared by
+// the tenants of a slab. Page keeps where the versions of a page's bytes are; DevicePage keeps its state on
+// one device. docs/page-states.md has the table of states. Guarded by the pool's lock, but for what its comment excepts.
+#pragma once
+
+#include "core/backend/timeline.hpp"
+#include "core/physical/granule_pool.hpp"
+#include "core/tier/host_store.hpp"
+#include "core/virtual/address_space.hpp"
+#include "core/virtual/geometry.hpp"
+
+#include <array>
+#include <optional>
+#include <vector>
+
+namespace weir::vm {
+
+using backend::Stamp;
+using physical::GranuleId;
+
+/// Places a page's bytes can be, as bits of Page::latest: a device of the pool by its position, or:
+inline constexpr uint32_t host_bit = uint32_t{1} << 30U;
+inline constexpr uint32_t lost_bit = uint32_t{1} << 31U;
+
+struct Page {
+  uint32_t latest = 0;  ///< places that have the latest version; 0: never written, reads as zero
+  uint16_t leases = 0;  ///< leases on parts of the owner that touch the page, and operations that must find it in place
+  uint16_t busy = 0;    ///< devices on which it is FILLING or DRAINING
+  tier::HostSlot host;  ///< its copy in HOST, latest or being written
+  uint64_t checksum = 0;
+};
+
+enum class PageState : uint8_t { absent, filling, resident, draining };
+
+struct DevicePage {
+  Stamp ready;  ///< the copy or fill that brings the bytes, until it has passed
+  GranuleId granule = physical::no_granule;
+  PageState state = PageState::absent;
+  bool wanted = false;   ///< somebody waits for it while it is draining: keep it
+  bool mapped = false;   ///< outside the lock while filling or draining
+  bool queued = false;   ///< known to the policy
+  uint64_t last_use = 0; ///< as the policy last saw it
+  uint64_t evicted_at = 0; ///< position in the device's stream of evictions, for refaults
+};
+
+/// A region on one device.
+struct Residence {
+  Residence(uint8_t place_, std::pmr::memory_resource *memory) : place(place_), pages(memory) {}
+  uint8_t place;        ///< position of the device in the pool
+  AddressRange range;   ///< with VMM
+  uint32_t resident = 0;  ///< pages RESIDENT
+  std::pmr::vector<DevicePage> pages;
+};
+
+/// Work on a dead tenant's place that may still be running.
+struct Tombstone {
+  uint64_t begin = 0, end = 0;
+  Stamp stamp;
+};
+
+struct Region {
+  Region(uint32_t id_, std::pmr::memory_resource *memory)
+      : id(id_), pages(memory), residences(memory), tombstones(memory) {}
+
+  uint32_t id;
+  uint32_t buffer = UINT32_MAX;  ///< its owner; none for a slab or a kept region
+  uint32_t client = 0;
+  uint8_t home = 0;              ///< position in the pool
+  int8_t priority = 0;
+  bool slab = false;
+  bool kept = false;             ///< no owner any more: its pages wait to be reused or dropped
+  bool pinned = false;           ///< a slab of weir_malloc
+  bool stable = false;
+  bool scrub = false;
+  bool cold = false;             ///< advised COLD, until the next use
+  bool streaming = false;        ///< advised STREAMING
+  uint32_t holds = 0;
+  uint32_t operations = 0;       ///< threads working on it outside the lock: it must not be freed
+  uint64_t tag = 0;
+  uint64_t last_use = 0;
+  uint64_t next_use = UINT64_MAX;  ///< number of the next announced operation that uses it ...
+  uint32_t next_use_slot = 0;      ///< ... on this stream slot
+  Geometry shape;
+  std::pmr::vector<Page> pages;
+  std::pmr::vector<Owned<Residence>> residences;
+  std::optional<physical::SmallArena> tenants;  ///< slabs
+  std::pmr::vector<Tombstone> tombstones;
+  unsigned char *registered = nullptr;  ///< the caller's own host memory (weir_host_register)
+  unsigned char *alias = nullptr;       ///< contiguous CPU view of host slots (host leases)
+  uint64_t alias_bytes = 0;
+
+  Residence *on(uint32_t place) noexcept {
+    for (auto &r : residences) {
+      if (r->place == place) return r.get();
+    }
+    return nullptr;
+  }
+};
+
+}  // namespace weir::vm
