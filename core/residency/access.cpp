@@ -81,14 +81,9 @@ Status Engine::copy_piece(Lock &lock, uint32_t index, const Target &where, uint3
     return {};
   }
   if (copies.latest == 0) {
-    tier::HostSlot slot;
-    if (region.registered == nullptr) {
-      ++copies.leases;  // host_slot may drop the lock
-      const Status status = host_slot(lock, region.client, region.shape.used_bytes(page), &slot);
-      --copies.leases;
-      if (!status) return status;
-    }
-    copies.host = slot;
+    WEIR_TRY(give_slot(lock, region, page));
+    // Another tenant of the page may have been here while the lock was dropped.
+    if (copies.busy != 0 || copies.latest != 0) return copy_piece(lock, index, where, page, begin, end, out, in);
     std::memset(host_bytes(region, page), 0, region.shape.used_bytes(page));
     copies.latest = vm::host_bit;
   }

@@ -80,7 +80,11 @@ Status Engine::bring_in(Lock &lock, Plan &plan, const AcquireOptions &options) {
   struct Turn {  // leaves the queue whatever happens; the lock is held whenever this ends
     Engine &engine;
     Ticket ticket;
-    ~Turn() { engine.leave(ticket); }
+    bool watching = false;
+    ~Turn() {
+      engine.leave(ticket);
+      if (watching) engine.waiters_.fetch_sub(1);
+    }
   } turn{*this, {}};
   bool repacked = false;
   for (;;) {
@@ -135,6 +139,7 @@ Status Engine::bring_in(Lock &lock, Plan &plan, const AcquireOptions &options) {
       }
       return status;
     }
+    if (status.code() == WEIR_NOT_READY && !plan.quiet) continue;
     if (status.code() != WEIR_ERROR_WOULD_BLOCK || plan.quiet) return status;
     if (!plan.device->vmm() && !repacked) {  // fragments: take everything out that can go, then lay it out anew
       repacked = true;
@@ -151,7 +156,24 @@ Status Engine::bring_in(Lock &lock, Plan &plan, const AcquireOptions &options) {
                   static_cast<unsigned long long>(plan.need_bytes - std::min(plan.need_bytes, detail.available)),
                   plan.device->device.id);
     }
-    WEIR_TRY(wait_for_leases(lock, plan, turn.ticket, options, deadline));
+    enter(turn.ticket);
+    turn.ticket.waits_for_leases = true;
+    changed_.notify_all();  // who queued behind may have to answer WOULD_BLOCK now
+    if (!turn.watching) {
+      // From here a release on the hit path takes the lock to notify. One that came before is seen by looking again.
+      turn.watching = true;
+      waiters_.fetch_add(1);
+      continue;
+    }
+    const uint64_t start = now_ns();
+    status = wait_changed(lock, options, deadline);
+    stats_.wait_ns += now_ns() - start;
+    if (status.code() == WEIR_ERROR_TIMEOUT) {
+      ++stats_.would_block;
+      return fail(WEIR_ERROR_TIMEOUT, "waited %llu ns for other leases on device %u",
+                  static_cast<unsigned long long>(options.timeout_ns), plan.device->device.id);
+    }
+    WEIR_TRY(status);
   }
 }
 
@@ -171,13 +193,14 @@ Status Engine::try_claim(Lock &lock, Plan &plan) {
       last_error() = why;
       return status;
     }
-    if (plan.quiet) {  // without claims the pages may have changed hands while room was made
-      bool busy = false;
-      for (const PlanPage &page : plan.pages) busy = busy || page.region->pages[page.page].busy != 0;
-      if (busy) {
-        undo();
-        return Status(WEIR_ERROR_WOULD_BLOCK);
-      }
+    // Making room drops the lock: another reader of the same pages may have been faster.
+    for (const PlanPage &page : plan.pages) {
+      const PageState state = page.region->on(plan.place())->pages[page.page].state;
+      const bool same = page.region->pages[page.page].busy == 0 &&
+                        state == (page.absent ? PageState::absent : PageState::resident);
+      if (same) continue;
+      undo();
+      return Status(WEIR_NOT_READY);
     }
     if (plan.work) mark_filling(plan);
     return {};
@@ -206,39 +229,6 @@ Status Engine::do_fill(Lock &lock, Plan &plan) {
     last_error() = why;
   }
   return status;
-}
-
-Status Engine::wait_for_leases(Lock &lock, Plan &plan, Ticket &ticket, const AcquireOptions &options,
-                               uint64_t deadline) {
-  enter(ticket);
-  ticket.waits_for_leases = true;
-  changed_.notify_all();  // who queued behind may have to answer WOULD_BLOCK now
-  const uint64_t start = now_ns();
-  // From here a release on the hit path takes the lock to notify; leases that ended before are seen by looking again.
-  waiters_.fetch_add(1);
-  Status status;
-  if (!room_possible(plan)) status = wait_changed(lock, options, deadline);
-  waiters_.fetch_sub(1);
-  stats_.wait_ns += now_ns() - start;
-  if (status.code() != WEIR_ERROR_TIMEOUT) return status;
-  ++stats_.would_block;
-  return fail(WEIR_ERROR_TIMEOUT, "waited %llu ns for other leases on device %u",
-              static_cast<unsigned long long>(options.timeout_ns), plan.device->device.id);
-}
-
-/// Whether some page could be evicted right now.
-bool Engine::room_possible(const Plan &plan) {
-  PoolDevice &device = *plan.device;
-  if (device.in_flight != 0) return true;
-  for (const auto &region : regions_) {
-    if (region == nullptr) continue;
-    const Residence *here = region->on(device.place);
-    if (here == nullptr || here->resident == 0) continue;
-    for (uint32_t p = 0; p < here->pages.size(); ++p) {
-      if (here->pages[p].state == PageState::resident && !in_use(*region, p)) return true;
-    }
-  }
-  return false;
 }
 
 bool Engine::evict_all(Lock &lock, PoolDevice &device) {

@@ -351,10 +351,8 @@ Status Engine::create_locked(const weir_buffer_desc &desc, uint32_t client, bool
     return fail(WEIR_ERROR_INVALID_ARGUMENT, "alignment %llu is more than the page size %llu",
                 static_cast<unsigned long long>(desc.alignment), static_cast<unsigned long long>(device.page_size));
   }
-  // Tenants share pages, so what must be alone on its pages owns them: to be scrubbed, or to be used on several
-  // devices at a fixed address.
-  const bool alone = (desc.flags & WEIR_BUFFER_SCRUB) != 0 ||
-                     ((desc.flags & WEIR_BUFFER_STABLE_ADDRESS) != 0 && devices_.size() > 1);
+  // Tenants share pages and may have to leave them (unslab); what must be scrubbed or stay owns its pages.
+  const bool alone = (desc.flags & (WEIR_BUFFER_SCRUB | WEIR_BUFFER_STABLE_ADDRESS)) != 0;
   const bool tenant = desc.size < device.page_size && !alone;
   const uint32_t fresh = buffers_.take();
   Status status;

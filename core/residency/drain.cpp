@@ -122,6 +122,7 @@ uint64_t Engine::evict(Lock &lock, PoolDevice &device, const std::pmr::vector<Pa
     if (victim.copy && region.registered != nullptr) {
       victim.destination = region.registered + region.shape.offset(victim.page);
     } else if (victim.copy) {
+      free_host(region, victim.page);  // one that an acquire which failed has left there
       // The slot may need the lock dropped; the mark keeps the page ours until then.
       ++region.pages[victim.page].busy;
       ++region.operations;

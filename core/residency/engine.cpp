@@ -245,6 +245,7 @@ Status Engine::destroy_client(uint32_t id) {
 
 Status Engine::client_stats(uint32_t id, weir_client_stats *stats) {
   Lock lock(mutex_);
+  (void)sweep_retired();
   const Client &client = *clients_[id];
   stats->buffers = client.buffers;
   for (const Budget &budget : client.device) stats->device_bytes += budget.used();

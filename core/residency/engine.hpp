@@ -208,8 +208,6 @@ class Engine {
   Status bring_in(Lock &lock, Plan &plan, const AcquireOptions &options);
   Status try_claim(Lock &lock, Plan &plan);
   Status do_fill(Lock &lock, Plan &plan);
-  Status wait_for_leases(Lock &lock, Plan &plan, Ticket &ticket, const AcquireOptions &options, uint64_t deadline);
-  bool room_possible(const Plan &plan);
   bool evict_all(Lock &lock, PoolDevice &device);
   Status check_lost(const Plan &plan);
   Status fill_lease(Plan &plan, weir_use *uses, size_t count, Lease *lease);
@@ -292,6 +290,7 @@ class Engine {
   Status host_slot(Lock &lock, uint32_t client, uint64_t bytes, tier::HostSlot *slot);
   tier::HostSlot try_host_slot(uint32_t client, uint64_t bytes);
   void free_host(Region &region, uint32_t page) noexcept;
+  Status give_slot(Lock &lock, Region &region, uint32_t page);
   bool sweep_retired() noexcept;
   void free_slot(uint32_t client, tier::HostSlot slot) noexcept;
   bool drop_clean_copies(uint64_t bytes) noexcept;

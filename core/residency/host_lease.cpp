@@ -60,21 +60,13 @@ Status Engine::page_to_host(Lock &lock, const PlanItem &item, uint32_t page, boo
   if ((copies.latest & vm::host_bit) != 0) return {};
   const uint64_t at = region.shape.offset(page);
   const uint64_t used = region.shape.used_bytes(page);
-  tier::HostSlot slot = copies.host;
-  const bool fresh = !slot && region.registered == nullptr;
-  if (fresh) WEIR_TRY(host_slot(lock, region.client, used, &slot));
-  auto *bytes = region.registered != nullptr ? region.registered + at
-                                             : static_cast<unsigned char *>(host_->address(slot));
-  Status status;
+  WEIR_TRY(give_slot(lock, region, page));
+  if (copies.busy != 0) return page_to_host(lock, item, page, discard);
+  // A slot that is not the latest version yet is nobody's to read: copies can go there without the lock.
   if (!discard || copies.latest == 0) {
     const Target where{&region, 0, region.shape.size};
-    status = copy_pieces(lock, item.buffer, where, at, at + used, bytes, nullptr);
+    WEIR_TRY(copy_pieces(lock, item.buffer, where, at, at + used, host_bytes(region, page), nullptr));
   }
-  if (!status) {
-    if (fresh) free_slot(region.client, slot);
-    return status;
-  }
-  if (fresh) copies.host = slot;
   copies.latest = discard ? copies.latest : copies.latest | vm::host_bit;
   if (copies.latest == 0) copies.latest = vm::host_bit;
   return {};

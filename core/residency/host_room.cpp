@@ -41,6 +41,23 @@ void Engine::free_host(Region &region, uint32_t page) noexcept {
   free_slot(region.client, slot);
 }
 
+/// A page that must stay in place gets a slot in HOST, if it has none. May drop the lock.
+Status Engine::give_slot(Lock &lock, Region &region, uint32_t page) {
+  Page &copies = region.pages[page];
+  if (region.registered != nullptr || copies.host) return {};
+  tier::HostSlot slot;
+  ++copies.leases;
+  const Status status = host_slot(lock, region.client, region.shape.used_bytes(page), &slot);
+  --copies.leases;
+  if (!status) return status;
+  if (copies.host) {
+    free_slot(region.client, slot);
+  } else {
+    copies.host = slot;
+  }
+  return {};
+}
+
 bool Engine::sweep_retired() noexcept {
   return std::erase_if(retired_, [this](const RetiredSlot &old) {
            if (!streams_.passed(old.stamp)) return false;

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The addresses of device memory: reservations without memory behind them, extents mapped into
+// them, and the table that turns an address back into physical memory, so that a copy never depends
+// on a mapping staying. Every precondition of the backend ABI's map group is checked here; a
+// refused call has changed nothing. The table's lock is never held during a system call.
+// Thread-safe.
+#pragma once
+
+#include "backends/host/memory.hpp"
+
+#include <weir/backend.h>
+
+#include <map>
+#include <memory>
+#include <shared_mutex>
+
+namespace weir::host {
+
+/// A piece of device memory that an address stands for.
+struct Physical {
+  uint32_t device = WEIR_DEVICE_HOST;  ///< WEIR_DEVICE_HOST: not an address of any device
+  std::byte *memory = nullptr;
+};
+
+class AddressSpace {
+ public:
+  /// `granule` is what addresses, offsets and sizes of reserve() and map() must be multiples of.
+  explicit AddressSpace(uint64_t granule) noexcept : granule_(granule) {}
+  ~AddressSpace();
+  AddressSpace(const AddressSpace &) = delete;
+  AddressSpace &operator=(const AddressSpace &) = delete;
+
+  weir_result reserve(uint32_t device, uint64_t bytes, uint64_t alignment, uint64_t *address);
+  weir_result free(uint32_t device, uint64_t address, uint64_t bytes);
+  /// Maps extent bytes [offset, offset + bytes). The mapping shares the extent's ownership and
+  /// keeps `tag`, the caller's own word, for unmap() to give back.
+  weir_result map(uint32_t device, uint64_t address, uint64_t bytes, std::shared_ptr<Extent> extent,
+                  uint64_t offset, bool populate, uint64_t tag);
+  /// Removes exactly what one map() made; *tag is what that was told.
+  weir_result unmap(uint32_t device, uint64_t address, uint64_t bytes, uint64_t *tag);
+  /// Both in one: an address for a whole extent, until drop().
+  weir_result place(uint32_t device, std::shared_ptr<Extent> extent, uint64_t alignment,
+                    uint64_t *address);
+  weir_result drop(uint32_t device, uint64_t address, uint64_t bytes);
+
+  /// What the range stands for. A range that touches no reservation is host memory; one that
+  /// touches a reservation must lie inside one mapping.
+  weir_result translate(uint64_t address, uint64_t bytes, Physical *physical) const;
+
+ private:
+  struct Mapping {
+    uint64_t bytes = 0;
+    uint64_t offset = 0;  ///< in the extent
+    std::shared_ptr<Extent> extent;
+    uint64_t tag = 0;
+    bool ready = false;  ///< false while map or unmap is at work on it
+  };
+  struct Reservation {
+    uint64_t bytes = 0;
+    uint32_t device = 0;
+    bool plain = false;  ///< made by place(): the caller can neither map nor free it
+    std::map<uint64_t, Mapping> mappings;
+  };
+  using Reservations = std::map<uint64_t, Reservation>;
+
+  weir_result make(uint32_t device, uint64_t bytes, uint64_t alignment, bool plain,
+                   uint64_t *address);
+  weir_result remove(uint32_t device, uint64_t address, uint64_t bytes, bool plain);
+  /// The reservation of this kind that holds the whole range, or end().
+  Reservations::iterator around(uint32_t device, uint64_t address, uint64_t bytes, bool plain);
+  weir_result connect(uint32_t device, uint64_t address, Mapping mapping, bool plain,
+                      bool populate);
+  weir_result disconnect(uint32_t device, uint64_t address, uint64_t bytes, bool plain,
+                         uint64_t *tag);
+
+  /// Whether the value is a multiple of the granule and, if it is a size, not 0.
+  weir_result check_unit(const char *what, uint64_t value, bool size) const noexcept;
+
+  const uint64_t granule_;
+  mutable std::shared_mutex mutex_;
+  Reservations reservations_;
+};
+
+}  // namespace weir::host

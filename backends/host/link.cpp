@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Booking a link's time without a lock, and waiting for a point in time precisely.
+#include "backends/host/link.hpp"
+
+#include <weir/backend.h>
+
+#include <time.h>
+
+#include <algorithm>
+
+namespace weir::host {
+
+uint64_t now_ns() noexcept {
+  timespec time{};
+  clock_gettime(CLOCK_MONOTONIC, &time);
+  return static_cast<uint64_t>(time.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(time.tv_nsec);
+}
+
+void wait_until(uint64_t deadline_ns) noexcept {
+  constexpr uint64_t spin_ns = 20'000;  // what a sleep commonly overshoots by
+  if (now_ns() + spin_ns < deadline_ns) {
+    const uint64_t wake = deadline_ns - spin_ns;
+    const timespec time{static_cast<time_t>(wake / 1'000'000'000),
+                        static_cast<long>(wake % 1'000'000'000)};
+    while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &time, nullptr) != 0) {
+    }
+  }
+  while (now_ns() < deadline_ns) {
+  }
+}
+
+uint64_t LinkMeter::book(uint64_t bytes, uint64_t ready_ns, bool with_latency) noexcept {
+  uint64_t duration = 0;
+  if (bandwidth_ != 0) {
+    // Rounded up, so that a copy is never faster than the link. Seconds and the rest apart, to not overflow.
+    const uint64_t rest = bytes % bandwidth_;
+    duration =
+        bytes / bandwidth_ * 1'000'000'000 +
+        static_cast<uint64_t>(static_cast<double>(rest) * 1e9 / static_cast<double>(bandwidth_)) +
+        1;
+  }
+  uint64_t free_at = free_at_.load(std::memory_order_relaxed), end = 0;
+  do {
+    end = std::max(free_at, ready_ns) + duration;
+  } while (!free_at_.compare_exchange_weak(free_at, end, std::memory_order_relaxed));
+  return end + (with_latency ? latency_ns_ : 0);
+}
+
+Links::Links(uint32_t devices, uint64_t host_bandwidth, uint64_t peer_bandwidth,
+             uint64_t latency_ns)
+    : devices_(devices),
+      meters_(std::make_unique<LinkMeter[]>((size_t{devices} + 1) * (size_t{devices} + 1))) {
+  for (uint32_t from = 0; from <= devices; ++from) {
+    for (uint32_t to = 0; to <= devices; ++to) {
+      if (from == to) continue;
+      const bool host = from == devices || to == devices;
+      meters_[size_t{from} * (devices + 1) + to].configure(host ? host_bandwidth : peer_bandwidth,
+                                                           latency_ns);
+    }
+  }
+}
+
+LinkMeter *Links::meter(uint32_t from, uint32_t to) const noexcept {
+  const size_t row = from == WEIR_DEVICE_HOST ? devices_ : from;
+  const size_t column = to == WEIR_DEVICE_HOST ? devices_ : to;
+  return &meters_[row * (devices_ + 1) + column];
+}
+
+LinkMeter *Links::path(uint32_t from, uint32_t to) noexcept {
+  LinkMeter *found = meter(from, to);
+  return found->active() ? found : nullptr;
+}
+
+void Links::describe(uint32_t from, uint32_t to, uint64_t *bandwidth,
+                     uint64_t *latency_ns) const noexcept {
+  const LinkMeter *found = meter(from, to);
+  *bandwidth = found->bandwidth();
+  *latency_ns = found->latency_ns();
+}
+
+}  // namespace weir::host

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Simulated links: how long a copy of so many bytes would take over a path of given bandwidth and latency.
+// A meter hands out stretches of the link's time in the order asked, so that all its users together never
+// exceed the bandwidth. It computes times and does not wait; waiting is wait_until's.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+
+namespace weir::host {
+
+/// Monotonic time in nanoseconds.
+uint64_t now_ns() noexcept;
+/// Sleeps until shortly before `deadline_ns`, then spins up to it.
+void wait_until(uint64_t deadline_ns) noexcept;
+
+class LinkMeter {
+ public:
+  void configure(uint64_t bandwidth, uint64_t latency_ns) noexcept {
+    bandwidth_ = bandwidth;
+    latency_ns_ = latency_ns;
+  }
+  bool active() const noexcept { return bandwidth_ != 0 || latency_ns_ != 0; }
+  uint64_t bandwidth() const noexcept { return bandwidth_; }
+  uint64_t latency_ns() const noexcept { return latency_ns_; }
+
+  /// Books `bytes` not before `ready_ns`; returns when the last byte has arrived.
+  uint64_t book(uint64_t bytes, uint64_t ready_ns, bool with_latency) noexcept;
+
+ private:
+  uint64_t bandwidth_ = 0, latency_ns_ = 0;
+  std::atomic<uint64_t> free_at_{0};
+};
+
+/// The meters of all paths: one per device and direction to the host, one per ordered pair of devices.
+class Links {
+ public:
+  Links(uint32_t devices, uint64_t host_bandwidth, uint64_t peer_bandwidth, uint64_t latency_ns);
+  /// The path, or NULL where copies are not held up. Either end may be WEIR_DEVICE_HOST.
+  LinkMeter *path(uint32_t from, uint32_t to) noexcept;
+  /// What the path is said to have; zeros within a device.
+  void describe(uint32_t from, uint32_t to, uint64_t *bandwidth,
+                uint64_t *latency_ns) const noexcept;
+
+ private:
+  LinkMeter *meter(uint32_t from, uint32_t to) const noexcept;
+  uint32_t devices_;
+  std::unique_ptr<LinkMeter[]> meters_;  // (devices + 1) squared, the host last
+};
+
+}  // namespace weir::host

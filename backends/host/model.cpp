@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The device model's calls: what they demand of their arguments, and how the parts below answer them.
+// Addresses become views of physical memory when an operation is enqueued, so a worker meets no bad one.
+
+#include "backends/host/model.hpp"
+
+#include "backends/host/fault.hpp"
+
+#include <array>
+#include <bit>
+#include <utility>
+
+namespace weir::host {
+namespace {
+
+using Number = unsigned long long;
+constexpr uint64_t page = 4096;
+constexpr uint64_t most_plain_alignment = uint64_t{2} << 20U;
+
+bool touch(const std::byte *a, const std::byte *b, uint64_t bytes) noexcept {
+  const uintptr_t x = reinterpret_cast<uintptr_t>(a), y = reinterpret_cast<uintptr_t>(b);
+  return x < y ? y - x < bytes : x - y < bytes;
+}
+
+}  // namespace
+
+Model::Model(const Options &options)
+    : options_(options),
+      space_(options.granule),
+      links_(options.devices, options.link_bandwidth, options.peer_bandwidth,
+             options.link_latency_ns) {}
+
+weir_result Model::open() {
+  memory_.reserve(options_.devices);
+  for (uint32_t device = 0; device < options_.devices; ++device) {
+    auto memory = std::make_unique<DeviceMemory>();
+    WEIR_HOST_TRY(memory->open(device, options_.memory, options_.punch_hole));
+    memory_.push_back(std::move(memory));
+  }
+  return WEIR_SUCCESS;
+}
+
+weir_result Model::check_device(uint32_t device) const noexcept {
+  if (device < options_.devices) return WEIR_SUCCESS;
+  return refuse(WEIR_ERROR_INVALID_ARGUMENT, "there is no device %u, only %u of them", device,
+                options_.devices);
+}
+
+weir_result Model::check_vmm(uint32_t device) const noexcept {
+  if (!options_.vmm)
+    return refuse(WEIR_ERROR_NOT_SUPPORTED, "virtual-memory management is off (vmm=0)");
+  return check_device(device);
+}
+
+weir_result Model::check_granule_size(uint64_t bytes) const noexcept {
+  if (bytes != 0 && bytes % options_.granule == 0) return WEIR_SUCCESS;
+  return refuse(WEIR_ERROR_INVALID_ARGUMENT,
+                "a granule of %#llx bytes, not a positive multiple of %#llx",
+                static_cast<Number>(bytes), static_cast<Number>(options_.granule));
+}
+
+weir_result Model::granule_create(uint32_t device, uint64_t bytes, weir_be_granule *granule) {
+  WEIR_HOST_TRY(check_vmm(device));
+  WEIR_HOST_TRY(check_granule_size(bytes));
+  std::shared_ptr<Extent> extent;
+  WEIR_HOST_TRY(memory_[device]->take_low(bytes, page, &extent));
+  *granule = granules_.add(device, std::move(extent));
+  return WEIR_SUCCESS;
+}
+
+weir_result Model::granule_destroy(uint32_t device, weir_be_granule granule) {
+  WEIR_HOST_TRY(check_vmm(device));
+  return granules_.remove(device, granule);
+}
+
+weir_result Model::granule_export(uint32_t device, weir_be_granule granule, int32_t *fd) {
+  WEIR_HOST_TRY(check_vmm(device));
+  if (!options_.export_fd) return refuse(WEIR_ERROR_NOT_SUPPORTED, "export is off (export_fd=0)");
+  std::shared_ptr<Extent> extent;
+  WEIR_HOST_TRY(granules_.find(device, granule, &extent));
+  return export_extent(*extent, fd);
+}
+
+weir_result Model::granule_import(uint32_t device, int32_t fd, uint64_t bytes,
+                                  weir_be_granule *granule) {
+  WEIR_HOST_TRY(check_vmm(device));
+  if (!options_.export_fd) return refuse(WEIR_ERROR_NOT_SUPPORTED, "import is off (export_fd=0)");
+  WEIR_HOST_TRY(check_granule_size(bytes));
+  DeviceMemory::Place place;
+  WEIR_HOST_TRY(exported_place(fd, bytes, &place));
+  for (uint32_t other = 0; other < options_.devices; ++other) {
+    if (other == device || !memory_[other]->owns(fd)) continue;
+    return refuse(WEIR_ERROR_INVALID_ARGUMENT, "fd %d is memory of device %u, not %u", fd, other,
+                  device);
+  }
+  std::shared_ptr<Extent> extent;
+  if (memory_[device]->owns(fd)) {
+    extent = memory_[device]->find(place);
+    if (extent == nullptr) {
+      return refuse(WEIR_ERROR_INVALID_ARGUMENT,
+                    "fd %d names memory of device %u that is a granule no longer", fd, device);
+    }
+  } else {
+    WEIR_HOST_TRY(import_file(fd, place, &extent));
+  }
+  *granule = granules_.add(device, std::move(extent));
+  return WEIR_SUCCESS;
+}
+
+weir_result Model::range_reserve(uint32_t device, uint64_t bytes, uint64_t alignment,
+                                 uint64_t *address) {
+  WEIR_HOST_TRY(check_vmm(device));
+  return space_.reserve(device, bytes, alignment, address);
+}
+
+weir_result Model::range_free(uint32_t device, uint64_t address, uint64_t bytes) {
+  WEIR_HOST_TRY(check_vmm(device));
+  return space_.free(device, address, bytes);
+}
+
+weir_result Model::check_peers(const uint32_t *peers, uint32_t peer_count) const noexcept {
+  if (peer_count != 0 && !options_.peer)
+    return refuse(WEIR_ERROR_NOT_SUPPORTED, "peers are off (peer=0)");
+  if (peer_count != 0 && peers == nullptr) {
+    return refuse(WEIR_ERROR_INVALID_ARGUMENT, "peers is NULL and peer_count %u", peer_count);
+  }
+  for (uint32_t i = 0; i < peer_count; ++i) WEIR_HOST_TRY(check_device(peers[i]));
+  return WEIR_SUCCESS;
+}
+
+weir_result Model::map(uint32_t device, uint64_t address, uint64_t bytes, weir_be_granule granule,
+                       uint64_t offset, const uint32_t *peers, uint32_t peer_count) {
+  WEIR_HOST_TRY(check_vmm(device));
+  WEIR_HOST_TRY(check_peers(peers, peer_count));
+  std::shared_ptr<Extent> extent;
+  WEIR_HOST_TRY(granules_.pin(device, granule, options_.multi_map, &extent));
+  wait_as_asked(device);
+  weir_result result = WEIR_ERROR_OUT_OF_HOST_MEMORY;
+  try {
+    result =
+        space_.map(device, address, bytes, std::move(extent), offset, options_.populate, granule);
+  } catch (...) {
+    granules_.unpin(granule);
+    throw;
+  }
+  if (result != WEIR_SUCCESS) granules_.unpin(granule);
+  return result;
+}
+
+weir_result Model::unmap(uint32_t device, uint64_t address, uint64_t bytes) {
+  WEIR_HOST_TRY(check_vmm(device));
+  wait_as_asked(device);
+  uint64_t granule = 0;
+  WEIR_HOST_TRY(space_.unmap(device, address, bytes, &granule));
+  granules_.unpin(granule);
+  return WEIR_SUCCESS;
+}
+
+void Model::wait_as_asked(uint32_t device) noexcept {
+  if (options_.map_may_block) streams_.drain_device(device);
+}
+
+weir_result Model::plain_allocate(uint32_t device, uint64_t bytes, uint64_t alignment,
+                                  uint64_t *address) {
+  WEIR_HOST_TRY(check_device(device));
+  if (bytes == 0 || bytes > UINT64_MAX - page) {
+    return refuse(WEIR_ERROR_INVALID_ARGUMENT, "plain memory of %llu bytes",
+                  static_cast<Number>(bytes));
+  }
+  if (!std::has_single_bit(alignment) || alignment > most_plain_alignment) {
+    return refuse(WEIR_ERROR_INVALID_ARGUMENT,
+                  "alignment %#llx is no power of two of at most 2 MiB",
+                  static_cast<Number>(alignment));
+  }
+  std::shared_ptr<Extent> extent;
+  WEIR_HOST_TRY(memory_[device]->take_high((bytes + page - 1) / page * page, &extent));
+  return space_.place(device, std::move(extent), alignment < page ? page : alignment, address);
+}
+
+weir_result Model::plain_free(uint32_t device, uint64_t address, uint64_t bytes) {
+  WEIR_HOST_TRY(check_device(device));
+  return space_.drop(device, address, (bytes + page - 1) / page * page);
+}
+
+weir_result Model::resolve(const weir_be_copy &copy, Operation *operation) {
+  Physical to, from;
+  WEIR_HOST_TRY(space_.translate(copy.destination, copy.bytes, &to));
+  WEIR_HOST_TRY(space_.translate(copy.source, copy.bytes, &from));
+  if (touch(to.memory, from.memory, copy.bytes)) {
+    return refuse(WEIR_ERROR_INVALID_ARGUMENT,
+                  "the %llu bytes at %#llx and %#llx are partly the same memory",
+                  static_cast<Number>(copy.bytes), static_cast<Number>(copy.destination),
+                  static_cast<Number>(copy.source));
+  }
+  const bool across =
+      to.device != from.device && to.device != WEIR_DEVICE_HOST && from.device != WEIR_DEVICE_HOST;
+  if (across && !options_.peer) {
+    return refuse(WEIR_ERROR_NOT_SUPPORTED,
+                  "a copy from device %u to device %u: peers are off (peer=0)", from.device,
+                  to.device);
+  }
+  operation->kind = Operation::Kind::copy;
+  operation->destination = to.memory;
+  operation->source = from.memory;
+  operation->bytes = copy.bytes;
+  operation->link = links_.path(from.device, to.device);
+  operation->enqueued_ns = operation->link != nullptr ? now_ns() : 0;
+  return WEIR_SUCCESS;
+}
+
+weir_result Model::copy(Stream &stream, const weir_be_copy *copies, uint32_t count) {
+  if (count == 1) {
+    Operation single;
+    WEIR_HOST_TRY(resolve(*copies, &single));
+    single.with_latency = true;
+    stream.enqueue(&single, 1);
+    return WEIR_SUCCESS;
+  }
+  std::vector<Operation> batch(count);
+  const LinkMeter *previous = nullptr;
+  for (uint32_t i = 0; i < count; ++i) {
+    WEIR_HOST_TRY(resolve(copies[i], &batch[i]));
+    // One start-up a run on one link: that is what a batch is for.
+    batch[i].with_latency = batch[i].link != previous;
+    previous = batch[i].link;
+  }
+  stream.enqueue(batch.data(), batch.size());
+  return WEIR_SUCCESS;
+}
+
+weir_result Model::fill(Stream &stream, uint64_t address, uint8_t value, uint64_t bytes) {
+  Physical to;
+  WEIR_HOST_TRY(space_.translate(address, bytes, &to));
+  if (to.device == WEIR_DEVICE_HOST) {
+    return refuse(WEIR_ERROR_INVALID_ARGUMENT, "fill: %#llx is no device address",
+                  static_cast<Number>(address));
+  }
+  Operation operation;
+  operation.kind = Operation::Kind::fill;
+  operation.destination = to.memory;
+  operation.bytes = bytes;
+  operation.value = value;
+  stream.enqueue(&operation, 1);
+  return WEIR_SUCCESS;
+}
+
+weir_result Model::call(Stream &stream, weir_host_function function, void *user) {
+  if (!options_.host_call)
+    return refuse(WEIR_ERROR_NOT_SUPPORTED, "host calls are off (host_call=0)");
+  if (function == nullptr) return refuse(WEIR_ERROR_INVALID_ARGUMENT, "the host function is NULL");
+  Operation operation;
+  operation.kind = Operation::Kind::call;
+  operation.function = function;
+  operation.user = user;
+  stream.enqueue(&operation, 1);
+  return WEIR_SUCCESS;
+}
+
+weir_result Model::wait(Stream &stream, weir_be_fence fence) {
+  Stream *other = streams_.stream_of(fence);
+  if (other == nullptr) {
+    return refuse(WEIR_ERROR_INVALID_ARGUMENT, "%#llx is no fence", static_cast<Number>(fence));
+  }
+  // A fence of the stream itself lies before whatever is enqueued next.
+  if (other == &stream || other->done(StreamTable::sequence_of(fence))) return WEIR_SUCCESS;
+  Operation operation;
+  operation.kind = Operation::Kind::wait;
+  operation.fence = fence;
+  stream.enqueue(&operation, 1);
+  return WEIR_SUCCESS;
+}
+
+}  // namespace weir::host

@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# The product: libweir.so, libweir_static.a and the backend plugins.
+#   core/*/*.cpp        -> objects weir_core      the manager
+#   backends/host/*.cpp -> objects weir_host      the built-in backend; plugin.cpp goes to its plugin only
+#   api/src/*.cpp       -> objects weir_api       the C shim; it makes the libraries
+# libweir.so exports what api/weir.map lets through and nothing else.
+
+set(weir_product_objects)
+
+weir_glob(weir_core_sources "core/*/*.cpp")
+if(weir_core_sources)
+  find_package(nlohmann_json 3.10 REQUIRED)  # headers only: the library depends on nothing at run time
+  weir_object_library(weir_core ${weir_core_sources})
+  # The checksum is compiled in: the library then needs xxhash's header to build and nothing of it to run.
+  target_compile_definitions(weir_core PRIVATE XXH_INLINE_ALL)
+  target_link_libraries(weir_core PRIVATE nlohmann_json::nlohmann_json)
+  list(APPEND weir_product_objects weir_core)
+endif()
+
+weir_glob(weir_host_sources "backends/host/*.cpp")
+list(REMOVE_ITEM weir_host_sources ${PROJECT_SOURCE_DIR}/backends/host/plugin.cpp)
+if(weir_host_sources)
+  weir_object_library(weir_host ${weir_host_sources})
+  list(APPEND weir_product_objects weir_host)
+endif()
+
+weir_glob(weir_api_sources "api/src/*.cpp")
+if(weir_api_sources)
+  weir_object_library(weir_api ${weir_api_sources})
+  list(APPEND weir_product_objects weir_api)
+endif()
+
+set(weir_plugins)
+if(weir_host_sources AND EXISTS ${PROJECT_SOURCE_DIR}/backends/host/plugin.cpp)
+  add_library(weir_backend_host MODULE backends/host/plugin.cpp)
+  set_target_properties(weir_backend_host PROPERTIES
+    CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON
+    LIBRARY_OUTPUT_DIRECTORY ${CMAKE_LIBRARY_OUTPUT_DIRECTORY}/weir
+    LINK_DEPENDS ${PROJECT_SOURCE_DIR}/cmake/plugin.map)
+  target_link_libraries(weir_backend_host PRIVATE weir_host weir_build)
+  target_link_options(weir_backend_host PRIVATE LINKER:--version-script=${PROJECT_SOURCE_DIR}/cmake/plugin.map)
+  list(APPEND weir_plugins weir_backend_host)
+endif()
+
+# Until the shim has sources there is no library to use, but its parts can be linked by unit tests.
+if(weir_product_objects)
+  add_library(weir_static STATIC)
+  add_library(weir::static ALIAS weir_static)
+  target_link_libraries(weir_static PRIVATE ${weir_product_objects} PUBLIC Threads::Threads ${CMAKE_DL_LIBS})
+  target_link_libraries(weir_static PUBLIC $<BUILD_INTERFACE:weir_instrumentation>)
+  target_include_directories(weir_static INTERFACE $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/api/include>)
+endif()
+
+if(weir_api_sources)
+  add_library(weir SHARED)
+  add_library(weir::weir ALIAS weir)
+  set_target_properties(weir PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION 0
+    LINK_DEPENDS ${PROJECT_SOURCE_DIR}/api/weir.map)
+  target_link_libraries(weir PRIVATE ${weir_product_objects} Threads::Threads ${CMAKE_DL_LIBS}
+    $<BUILD_INTERFACE:weir_instrumentation>)
+  target_include_directories(weir INTERFACE $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/api/include>)
+  target_link_options(weir PRIVATE LINKER:--version-script=${PROJECT_SOURCE_DIR}/api/weir.map)
+  if(NOT WEIR_SANITIZE)
+    target_link_options(weir PRIVATE LINKER:-z,defs)
+  endif()
+endif()
+
+# Backend plugins lie beside the library and are found at run time, so nothing links them.
+if(TARGET weir AND weir_plugins)
+  add_dependencies(weir ${weir_plugins})
+endif()

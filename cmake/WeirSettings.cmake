@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# Settings every target shares: where outputs go, language standards, warnings, instrumentation, and the
+# two helpers the other modules are written with. Nothing here names a source file.
+
+if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
+  set(CMAKE_BUILD_TYPE Release CACHE STRING "Release, RelWithDebInfo or Debug" FORCE)
+endif()
+
+set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
+set(CMAKE_LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/lib)
+set(CMAKE_ARCHIVE_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/lib)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+
+# Programs find libweir.so beside themselves, in the build tree as in an installation.
+set(CMAKE_BUILD_RPATH_USE_ORIGIN ON)
+set(CMAKE_INSTALL_RPATH "$ORIGIN/../${CMAKE_INSTALL_LIBDIR}")
+
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_C_STANDARD 11)
+set(CMAKE_C_STANDARD_REQUIRED ON)
+set(CMAKE_C_EXTENSIONS OFF)
+
+set(THREADS_PREFER_PTHREAD_FLAG ON)
+find_package(Threads REQUIRED)
+
+# Warnings, linked privately by every target of ours and never exported.
+add_library(weir_warnings INTERFACE)
+target_compile_options(weir_warnings INTERFACE -Wall -Wextra -Wpedantic -Wconversion -Wshadow
+  $<$<BOOL:${WEIR_WERROR}>:-Werror>)
+
+# Sanitizers and coverage hold for everything in the build: a half-instrumented program gives false reports.
+add_library(weir_instrumentation INTERFACE)
+if(WEIR_SANITIZE)
+  target_compile_options(weir_instrumentation INTERFACE
+    -fsanitize=${WEIR_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
+  target_link_options(weir_instrumentation INTERFACE -fsanitize=${WEIR_SANITIZE})
+  target_compile_definitions(weir_instrumentation INTERFACE WEIR_DEBUG_CHECKS=1)
+endif()
+if(WEIR_COVERAGE)
+  target_compile_options(weir_instrumentation INTERFACE --coverage -fprofile-update=atomic)
+  target_link_options(weir_instrumentation INTERFACE --coverage)
+  target_compile_definitions(weir_instrumentation INTERFACE WEIR_DEBUG_CHECKS=1)
+endif()
+
+# What our own code needs to compile: the public headers, the repository root, threads, POSIX names in C.
+add_library(weir_build INTERFACE)
+target_include_directories(weir_build INTERFACE ${PROJECT_SOURCE_DIR}/api/include ${PROJECT_SOURCE_DIR})
+target_compile_definitions(weir_build INTERFACE $<$<COMPILE_LANGUAGE:C>:_POSIX_C_SOURCE=200809L>)
+target_link_libraries(weir_build INTERFACE weir_warnings weir_instrumentation Threads::Threads ${CMAKE_DL_LIBS})
+
+# weir_glob(OUT pattern...): sources of the repository matching the patterns, re-globbed at each build.
+function(weir_glob out)
+  list(TRANSFORM ARGN PREPEND ${PROJECT_SOURCE_DIR}/ OUTPUT_VARIABLE patterns)
+  file(GLOB found CONFIGURE_DEPENDS ${patterns})
+  set(${out} ${found} PARENT_SCOPE)
+endfunction()
+
+# weir_object_library(NAME source...): position-independent objects with hidden visibility.
+function(weir_object_library name)
+  add_library(${name} OBJECT ${ARGN})
+  set_target_properties(${name} PROPERTIES POSITION_INDEPENDENT_CODE ON
+    C_VISIBILITY_PRESET hidden CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON)
+  target_link_libraries(${name} PRIVATE weir_build)
+endfunction()

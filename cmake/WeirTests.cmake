@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# Tests, by folder:
+#   tests/support/*.cpp             -> archive linked to every test
+#   tests/drivers/*.cpp             -> archive weir_test_drivers, simulated drivers, linked to every test
+#   tests/unit/test_*.cpp           -> one program each on libweir_static.a         label unit
+#   tests/abi/test_*.{c,cpp}        -> one program each on libweir.so               label abi
+#   tests/fuzz/fuzz_*.cpp           -> one program each on libweir_static.a         label fuzz
+#   tests/tools/test_*.cpp          -> one program each on the weir command's parts label tool
+# plus the checks of the tree itself (layers, documents, exports) and runs of programs.
+# Every test has a time limit; none needs another to have run.
+
+find_package(PkgConfig REQUIRED)
+find_package(Python3 REQUIRED COMPONENTS Interpreter)
+pkg_check_modules(CMOCKA REQUIRED IMPORTED_TARGET cmocka)
+
+set(WEIR_FUZZ_ARGUMENTS "--seconds;10" CACHE STRING "Arguments each fuzzer is run with by CTest")
+set(weir_test_timeout 300)
+set(weir_test_environment
+  "ASAN_OPTIONS=detect_leaks=1:strict_string_checks=1:detect_stack_use_after_return=1"
+  "UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1"
+  "TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1"
+  "WEIR_BIN_DIR=${CMAKE_RUNTIME_OUTPUT_DIRECTORY}"
+  "WEIR_LIB_DIR=${CMAKE_LIBRARY_OUTPUT_DIRECTORY}"
+  "WEIR_SOURCE_DIR=${PROJECT_SOURCE_DIR}")
+# Recorded data beside the checkout. Tests that need it say that they skip where it is missing.
+cmake_path(GET PROJECT_SOURCE_DIR PARENT_PATH weir_parent)
+if(IS_DIRECTORY ${weir_parent}/shared)
+  list(APPEND weir_test_environment "WEIR_SHARED_DIR=${weir_parent}/shared")
+endif()
+
+# weir_register_test(NAME LABEL command...)
+function(weir_register_test name label)
+  add_test(NAME ${name} COMMAND ${ARGN} WORKING_DIRECTORY ${CMAKE_BINARY_DIR})
+  set_tests_properties(${name} PROPERTIES LABELS ${label} TIMEOUT ${weir_test_timeout}
+    ENVIRONMENT "${weir_test_environment}" SKIP_RETURN_CODE 77)
+endfunction()
+
+# weir_test_program(SOURCE LABEL library...): a CMocka program and its CTest of the same name.
+function(weir_test_program source label)
+  cmake_path(GET source STEM name)
+  add_executable(${name} ${source})
+  target_link_libraries(${name} PRIVATE weir_test_support ${ARGN} weir_build PkgConfig::CMOCKA)
+  weir_register_test(${name} ${label} ${name})
+endfunction()
+
+# An archive of helpers if the folder has sources, else an empty target, so that tests link it either way.
+function(weir_test_archive name)
+  weir_glob(sources ${ARGN})
+  if(sources)
+    add_library(${name} STATIC ${sources})
+    set_target_properties(${name} PROPERTIES POSITION_INDEPENDENT_CODE ON)
+    target_link_libraries(${name} PRIVATE weir_build PkgConfig::CMOCKA)
+  else()
+    add_library(${name} INTERFACE)
+  endif()
+endfunction()
+weir_test_archive(weir_test_drivers "tests/drivers/*.cpp")
+weir_test_archive(weir_test_helpers "tests/support/*.cpp")
+add_library(weir_test_support INTERFACE)
+target_link_libraries(weir_test_support INTERFACE weir_test_helpers weir_test_drivers)
+
+set(weir_tool_parts)
+if(TARGET weir_tool)
+  set(weir_tool_parts weir_tool)
+endif()
+
+if(TARGET weir_static)
+  weir_glob(sources "tests/unit/test_*.cpp")
+  foreach(source IN LISTS sources)
+    weir_test_program(${source} unit ${weir_tool_parts} weir_static)
+  endforeach()
+  weir_glob(sources "tests/fuzz/fuzz_*.cpp")
+  foreach(source IN LISTS sources)
+    cmake_path(GET source STEM name)
+    add_executable(${name} ${source})
+    target_link_libraries(${name} PRIVATE weir_test_support weir_static weir_build PkgConfig::CMOCKA)
+    weir_register_test(${name} fuzz ${name} ${WEIR_FUZZ_ARGUMENTS})
+  endforeach()
+  if(TARGET weir_tool)
+    weir_glob(sources "tests/tools/test_*.cpp")
+    foreach(source IN LISTS sources)
+      weir_test_program(${source} tool weir_tool weir_static)
+    endforeach()
+  endif()
+endif()
+
+if(TARGET weir)
+  weir_glob(sources "tests/abi/test_*.c" "tests/abi/test_*.cpp")
+  foreach(source IN LISTS sources)
+    weir_test_program(${source} abi weir)
+  endforeach()
+endif()
+
+include(WeirHeaderChecks)
+include(WeirTreeTests)

@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The weir command as its user meets it: runs the program itself on small traces and looks at exit status, both outputs
+// and what it leaves on disk. WEIR_BIN_DIR says where the program is; without it the test skips.
+#include "tests/unit/trace_files.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include <array>
+#include <vector>
+
+namespace {
+
+using weir::test::contains;
+using weir::test::TemporaryFile;
+using Json = nlohmann::json;
+
+std::string program() {
+  const char *folder = std::getenv("WEIR_BIN_DIR");
+  return folder != nullptr ? std::string(folder) + "/weir" : "";
+}
+
+struct Outcome {
+  int status = -1;
+  std::string output;
+  std::string errors;
+};
+
+std::string contents(const std::string &path) {
+  std::string text;
+  std::array<char, 4096> buffer{};
+  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (file < 0) return text;
+  for (ssize_t got = 0; (got = read(file, buffer.data(), buffer.size())) > 0;)
+    text.append(buffer.data(), static_cast<size_t>(got));
+  close(file);
+  return text;
+}
+
+Outcome run(std::vector<std::string> arguments) {
+  const TemporaryFile output("");
+  const TemporaryFile errors("");
+  arguments.insert(arguments.begin(), program());
+  std::vector<char *> pointers;
+  for (std::string &argument : arguments) pointers.push_back(argument.data());
+  pointers.push_back(nullptr);
+  const pid_t child = fork();
+  if (child == 0) {
+    dup2(open(output.path().c_str(), O_WRONLY), STDOUT_FILENO);
+    dup2(open(errors.path().c_str(), O_WRONLY), STDERR_FILENO);
+    execv(pointers[0], pointers.data());
+    _exit(127);
+  }
+  int status = 0;
+  assert_int_equal(waitpid(child, &status, 0), child);
+  Outcome outcome;
+  outcome.status = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  outcome.output = contents(output.path());
+  outcome.errors = contents(errors.path());
+  return outcome;
+}
+
+/// 24 blocks of 64 KiB and a few small ones, written, read in rounds, updated in part: at half its peak it must move data.
+std::string busy_trace() {
+  constexpr int blocks = 24;
+  std::string text = "#vmt 1\n#name busy\n";
+  int op = 0;
+  const auto operation = [&](const std::string &uses) {
+    text += "o " + std::to_string(op++) + " 1000 n\n" + uses;
+  };
+  for (int i = 0; i < blocks; ++i) text += "a " + std::to_string(i) + " 65536 x\n";
+  for (int i = 0; i < 4; ++i) text += "a " + std::to_string(blocks + i) + " 700 y\n";
+  for (int round = 0; round < 4; ++round)
+    for (int i = 0; i < blocks; ++i) {
+      const std::string block = "u " + std::to_string(i);
+      const std::string small = "u " + std::to_string(blocks + i % 4) + " x\n";
+      operation(round == 0 ? block + " w\n" : block + " r\n" + block + " w 1000 20000\n" + small);
+    }
+  return text + "e\n";
+}
+
+void expect_refusal(const Outcome &outcome, std::string_view named) {
+  assert_int_equal(outcome.status, 1);
+  assert_true(contains(outcome.errors, named));
+  assert_string_equal(outcome.output.c_str(), "");
+  assert_int_equal(outcome.errors.find('\n'), outcome.errors.size() - 1);  // one sentence
+}
+
+void replays_and_reports(void **) {
+  const TemporaryFile trace(busy_trace());
+  const Outcome outcome = run({"replay", trace.path(), "--device-memory", "50%", "--json"});
+  assert_int_equal(outcome.status, 0);
+  const Json report = Json::parse(outcome.output);
+  for (const char *name :
+       {"operations", "peak_live_bytes", "device_bytes", "promoted_bytes", "demoted_bytes", "dropped_clean_bytes",
+        "hits", "misses", "verify_errors", "seconds", "seconds_all_resident", "slowdown", "oracle_slowdown"})
+    assert_true(report.contains(name));
+  assert_int_equal(report["operations"].get<int>(), 96);
+  assert_int_equal(report["peak_live_bytes"].get<int>(), 24 * 65536 + 4 * 700);
+  assert_int_equal(report["verify_errors"].get<int>(), 0);
+  assert_true(report["device_bytes"].get<uint64_t>() <= 24 * 65536 / 2 + 4 * 700 / 2);
+  assert_true(report["promoted_bytes"].get<uint64_t>() > 0);
+  assert_true(report["demoted_bytes"].get<uint64_t>() > 0);
+  assert_int_equal(report["all_resident_demoted_bytes"].get<uint64_t>(), 0);
+  assert_true(report["oracle_slowdown"].is_null());  // no pace: no link speed to go by
+}
+
+void replays_every_way(void **) {
+  const TemporaryFile trace(busy_trace());
+  const std::vector<std::vector<std::string>> ways = {
+      {"--no-vmm"},
+      {"--no-multi-map"},
+      {"--announce", "0", "--ahead", "1"},
+      {"--data", "tensor", "--yardstick"},
+      {"--data", "random", "--scale", "7"},
+      {"--pace", "1e9,1e9,1e9", "--slow", "2"},
+      {"--no-verify"},
+      {"--limit", "50", "--no-warm-up"},
+  };
+  for (const auto &way : ways) {
+    std::vector<std::string> arguments = {"replay", trace.path(), "--device-memory", "40%", "--json"};
+    arguments.insert(arguments.end(), way.begin(), way.end());
+    const Outcome outcome = run(arguments);
+    if (outcome.status != 0) print_error("%s: %s\n", way[0].c_str(), outcome.errors.c_str());
+    assert_int_equal(outcome.status, 0);
+    assert_int_equal(Json::parse(outcome.output)["verify_errors"].get<int>(), 0);
+  }
+}
+
+void writes_the_report_whole_or_not_at_all(void **) {
+  std::string folder = "/tmp/weir-command-XXXXXX";
+  assert_non_null(mkdtemp(folder.data()));
+  const std::string path = folder + "/report.json";
+  const TemporaryFile trace(busy_trace());
+  const TemporaryFile broken("#vmt 1\na 0 100 x\no 0 1 n\nu 0 w\nu 7 r\n");
+  expect_refusal(run({"replay", broken.path(), "--json-out", path}), "line 5");
+  assert_int_equal(rmdir(folder.c_str()), 0);  // it was empty
+  expect_refusal(run({"replay", trace.path(), "--json-out", path}), path);
+
+  assert_int_equal(mkdir(folder.c_str(), 0700), 0);
+  assert_int_equal(run({"replay", trace.path(), "--json-out", path}).status, 0);
+  assert_int_equal(Json::parse(contents(path))["operations"].get<int>(), 96);
+  assert_int_equal(unlink(path.c_str()), 0);
+  assert_int_equal(rmdir(folder.c_str()), 0);
+}
+
+void says_what_is_wrong(void **) {
+  const TemporaryFile trace(busy_trace());
+  const TemporaryFile text("hello\n");
+  const TemporaryFile nothing("");
+  expect_refusal(run({"replay", "/nonexistent.vmt"}), "/nonexistent.vmt");
+  expect_refusal(run({"replay", text.path()}), "#vmt 1");
+  expect_refusal(run({"replay", nothing.path()}), "empty");
+  expect_refusal(run({"replay", trace.path(), "--granule", "1000"}), "--granule: '1000'");
+  expect_refusal(run({"replay", trace.path(), "--backend", "abacus"}), "abacus");
+  expect_refusal(run({"replay", trace.path(), "--device-memory", "40%", "--host-memory", "64K"}), "budget");
+  expect_refusal(run({"replay"}), "trace");
+  expect_refusal(run({"frobnicate"}), "weir --help");
+}
+
+void lists_devices_and_limits(void **) {
+  const Outcome devices = run({"devices", "--json"});
+  assert_int_equal(devices.status, 0);
+  const Json backends = Json::parse(devices.output)["backends"];
+  assert_string_equal(backends.at(0)["name"].get<std::string>().c_str(), "host");
+  assert_true(backends[0]["available"].get<bool>());
+  assert_true(backends[0]["devices"].at(0)["memory_total"].get<uint64_t>() > 0);
+  assert_true(contains(run({"devices"}).output, "host"));
+  const Outcome info = run({"info", "--json"});
+  assert_int_equal(info.status, 0);
+  assert_true(Json::parse(info.output).contains("limits"));
+  assert_true(contains(run({"info"}).output, "vm.max_map_count"));
+}
+
+}  // namespace
+
+int main() {
+  if (access(program().c_str(), X_OK) != 0) {
+    std::printf("skipped: WEIR_BIN_DIR names no folder with the weir command\n");
+    return 77;
+  }
+  const CMUnitTest tests[] = {
+      cmocka_unit_test(replays_and_reports),  cmocka_unit_test(replays_every_way),
+      cmocka_unit_test(writes_the_report_whole_or_not_at_all),
+      cmocka_unit_test(says_what_is_wrong),   cmocka_unit_test(lists_devices_and_limits),
+  };
+  return cmocka_run_group_tests(tests, nullptr, nullptr);
+}

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// `weir devices`: every backend, found or the reason why not, and its devices. It only asks; it creates no pool.
+#include "commands.hpp"
+#include "error.hpp"
+#include "handles.hpp"
+#include "text.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <cstdio>
+
+namespace weir::tool {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr struct {
+  uint64_t bit;
+  const char *name;
+} capability_names[] = {
+    {WEIR_CAP_VMM, "vmm"},
+    {WEIR_CAP_MULTI_MAP, "multi_map"},
+    {WEIR_CAP_MAP_MAY_BLOCK_DEVICE, "map_may_block_device"},
+    {WEIR_CAP_STREAM_ANY_THREAD, "stream_any_thread"},
+    {WEIR_CAP_PEER, "peer"},
+    {WEIR_CAP_EXPORT_FD, "export_fd"},
+    {WEIR_CAP_BATCH_COPY, "batch_copy"},
+    {WEIR_CAP_KERNELS, "kernels"},
+    {WEIR_CAP_HOST_CALL, "host_call"},
+    {WEIR_CAP_HOST_ACCESS, "host_access"},
+    {WEIR_CAP_MAP_ANY_THREAD, "map_any_thread"},
+    {WEIR_CAP_HOST_REGISTER, "host_register"},
+};
+
+const char *link_kind(uint32_t kind) {
+  switch (kind) {
+    case WEIR_LINK_NONE: return "none";
+    case WEIR_LINK_SAME: return "same";
+    case WEIR_LINK_PCIE: return "pcie";
+    case WEIR_LINK_NVLINK: return "nvlink";
+    case WEIR_LINK_INFINITY_FABRIC: return "infinity_fabric";
+    case WEIR_LINK_XE: return "xe";
+    case WEIR_LINK_MEMORY: return "memory";
+    default: return "unknown";
+  }
+}
+
+Json capabilities_json(uint64_t bits) {
+  Json list = Json::array();
+  for (const auto &capability : capability_names)
+    if ((bits & capability.bit) != 0) list.push_back(capability.name);
+  return list;
+}
+
+std::string uuid_text(const uint8_t (&uuid)[16]) {
+  std::string text;
+  char byte[3];
+  for (size_t i = 0; i < sizeof uuid; ++i) {
+    if (i == 4 || i == 6 || i == 8 || i == 10) text += '-';
+    std::snprintf(byte, sizeof byte, "%02x", uuid[i]);
+    text += byte;
+  }
+  return text;
+}
+
+Json link_json(weir_context context, weir_device device) {
+  weir_link_info link = WEIR_LINK_INFO_INIT;
+  if (weir_link_info_get(context, device, WEIR_DEVICE_HOST, &link) != WEIR_SUCCESS) return nullptr;
+  return {{"kind", link_kind(link.kind)},
+          {"bandwidth", link.bandwidth},
+          {"latency_ns", link.latency_ns},
+          {"hops", link.hops},
+          {"direct", link.direct != 0}};
+}
+
+Json device_json(weir_context context, weir_device device) {
+  weir_device_info info = WEIR_DEVICE_INFO_INIT;
+  require(weir_device_info_get(context, device, &info), "cannot ask about device " + std::to_string(device));
+  Json json;
+  json["index"] = device;
+  json["name"] = info.name;
+  json["memory_total"] = info.memory_total;
+  json["memory_free"] = info.memory_free;
+  json["granule"] = info.granule;
+  json["numa_node"] = info.numa_node == UINT32_MAX ? Json(nullptr) : Json(info.numa_node);
+  json["pci_address"] = info.pci_address;
+  json["uuid"] = uuid_text(info.uuid);
+  json["capabilities"] = capabilities_json(info.capabilities);
+  json["host_link"] = link_json(context, device);
+  return json;
+}
+
+Json backends_json(weir_context context) {
+  uint32_t count = 0;
+  require(weir_backend_count(context, &count), "cannot list the backends");
+  Json backends = Json::array();
+  for (uint32_t i = 0; i < count; ++i) {
+    weir_backend_info info = WEIR_BACKEND_INFO_INIT;
+    require(weir_backend_info_get(context, i, &info), "cannot ask about backend " + std::to_string(i));
+    Json json;
+    json["name"] = info.name;
+    json["available"] = info.available != 0;
+    json["version"] = info.version;
+    json["reason"] = info.reason;
+    json["path"] = info.path;
+    json["devices"] = Json::array();
+    for (uint32_t k = 0; info.available != 0 && k < info.device_count; ++k)
+      json["devices"].push_back(device_json(context, info.first_device + k));
+    backends.push_back(std::move(json));
+  }
+  return backends;
+}
+
+void print_device(const Json &device) {
+  const auto &link = device["host_link"];
+  std::string joined;
+  for (const auto &name : device["capabilities"]) {
+    if (!joined.empty()) joined += ' ';
+    joined += name.get<std::string>();
+  }
+  std::printf("  device %u: %s%s%s\n", device["index"].get<unsigned>(), device["name"].get<std::string>().c_str(),
+              device["pci_address"] == "" ? "" : " at ", device["pci_address"].get<std::string>().c_str());
+  std::printf("    memory       %s, %s free; granule %s\n", format_bytes(device["memory_total"]).c_str(),
+              format_bytes(device["memory_free"]).c_str(),
+              device["granule"] == 0 ? "none" : format_bytes(device["granule"]).c_str());
+  std::printf("    capabilities %s\n", joined.empty() ? "none" : joined.c_str());
+  if (link.is_null()) return;
+  const uint64_t bandwidth = link["bandwidth"];
+  std::printf("    host link    %s, %s\n", link["kind"].get<std::string>().c_str(),
+              bandwidth == 0 ? "speed unknown" : (format_bytes(bandwidth) + "/s one way").c_str());
+}
+
+void print_backend(const Json &backend) {
+  const std::string version = backend["version"];
+  std::printf("%s (%s)%s%s: ", backend["name"].get<std::string>().c_str(),
+              backend["path"].get<std::string>().c_str(), version.empty() ? "" : ", version ", version.c_str());
+  if (!backend["available"].get<bool>()) {
+    std::printf("not available: %s\n", backend["reason"].get<std::string>().c_str());
+    return;
+  }
+  const size_t count = backend["devices"].size();
+  std::printf("%zu device%s\n", count, count == 1 ? "" : "s");
+  for (const Json &device : backend["devices"]) print_device(device);
+}
+
+}  // namespace
+
+int run_devices(bool json) {
+  const Context context = open_context({});
+  const Json backends = backends_json(context.get());
+  if (json) {
+    std::printf("%s\n", Json{{"backends", backends}}.dump(2).c_str());
+  } else if (backends.empty()) {
+    std::printf("no backends\n");
+  } else {
+    for (const Json &backend : backends) print_backend(backend);
+  }
+  if (std::fflush(stdout) != 0) throw ToolError("cannot write to standard output");
+  return 0;
+}
+
+}  // namespace weir::tool

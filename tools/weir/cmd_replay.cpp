@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// `weir replay`: the pre-pass, the all-resident run (with --yardstick: three times, alternating with plain memory), the
+// constrained run, the oracle, the report. Exit status 1 if a single byte was wrong.
+#include "commands.hpp"
+#include "error.hpp"
+#include "oracle.hpp"
+#include "plain_machine.hpp"
+#include "progress.hpp"
+#include "report.hpp"
+#include "weir_machine.hpp"
+
+#include <algorithm>
+#include <cstdio>
+
+namespace weir::tool {
+namespace {
+
+constexpr int yardstick_rounds = 3;
+
+double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return values[values.size() / 2];
+}
+
+class Replay {
+ public:
+  explicit Replay(const ReplayOptions &options)
+      : options_(options),
+        progress_(Progress::choose(options.json && !options.progress)),
+        pattern_(options.data, options.seed) {}
+
+  Report run() {
+    read();
+    settings_ = settle(options_, plan_);
+    report_.options = &options_;
+    report_.plan = &plan_;
+    report_.settings = &settings_;
+    run_options_.announce = options_.announce;
+    run_options_.ahead = options_.ahead;
+    run_options_.verify = options_.verify;
+    run_options_.pace = options_.pace;
+    run_options_.progress = [this](uint64_t operations) { progress_.update(operations); };
+    all_resident();
+    constrained();
+    oracle();
+    progress_.done();
+    return report_;
+  }
+
+ private:
+  void read() {
+    progress_.start("reading", "bytes", 1);
+    PlanOptions plan_options;
+    plan_options.scale = options_.scale;
+    plan_options.limit = options_.limit;
+    bool known = false;
+    plan_options.progress = [&](uint64_t bytes, uint64_t of) {
+      if (!known) progress_.start("reading", "bytes", of);
+      known = true;
+      progress_.update(bytes);
+    };
+    plan_ = read_plan(options_.trace, plan_options);
+    if (plan_.operations.empty()) throw ToolError("trace '" + options_.trace + "' has no operations to replay");
+  }
+
+  WeirMachineDesc machine_desc(const std::string &context_options, uint64_t device_budget) const {
+    WeirMachineDesc desc;
+    desc.context_options = context_options;
+    desc.backend = options_.backend;
+    desc.page = settings_.page;
+    desc.device_budget = device_budget;
+    desc.host_budget = settings_.host_budget;
+    return desc;
+  }
+
+  RunResult measured(const std::string &step, Machine &machine) {
+    progress_.start(step, "operations", plan_.operations.size());
+    const RunResult result = replay(plan_, machine, pattern_, run_options_);
+    report_.verify_errors += result.verify_errors;
+    for (const VerifyError &error : result.first_errors)
+      if (report_.first_errors.size() < VerifyLog::kept) report_.first_errors.push_back(error);
+    return result;
+  }
+
+  void all_resident() {
+    WeirMachine machine(machine_desc(settings_.all_resident_context_options, settings_.all_resident_budget),
+                        plan_.block_bytes.size());
+    progress_.start("warming up", "steps", 0);
+    // Only what the run will touch; all but the watermarks' share of the budget.
+    if (warms_up()) machine.warm_up(settings_.all_resident_budget / 100 * 93, 0);
+    const weir_pool_stats before = machine.stats();
+    std::vector<double> seconds{measured("all resident", machine).seconds};
+    if (options_.yardstick) {
+      PlainMachine plain(settings_.all_resident_context_options, options_.backend, plan_.block_bytes.size());
+      std::vector<double> plain_seconds{measured("plain memory", plain).seconds};
+      for (int round = 1; round < yardstick_rounds; ++round) {
+        seconds.push_back(measured("all resident", machine).seconds);
+        plain_seconds.push_back(measured("plain memory", plain).seconds);
+      }
+      report_.seconds_plain = median(plain_seconds);
+    }
+    report_.seconds_all_resident = median(seconds);
+    report_.all_resident_stats = stats_between(before, machine.stats());
+  }
+
+  /// Memory is only touched by jobs that fill and check.
+  bool warms_up() const { return options_.warm_up && options_.verify; }
+
+  void constrained() {
+    WeirMachine machine(machine_desc(settings_.context_options, settings_.device_budget),
+                        plan_.block_bytes.size());
+    progress_.start("warming up", "steps", 0);
+    if (warms_up()) {
+      const uint64_t host = std::min(settings_.host_budget, settings_.footprint.live) / 100 * 93;
+      machine.warm_up(settings_.device_budget / 100 * 93, host);
+    }
+    const weir_pool_stats before = machine.stats();
+    report_.constrained = measured("constrained", machine);
+    report_.stats = stats_between(before, machine.stats());
+  }
+
+  void oracle() {
+    report_.oracle = run_oracle(plan_, report_.stats.device_budget);
+    if (!options_.pace) return;
+    report_.compute_seconds = compute_seconds(plan_, *options_.pace);
+    report_.oracle_slowdown =
+        oracle_slowdown(report_.oracle, *report_.compute_seconds, options_.pace->link_bandwidth());
+  }
+
+  const ReplayOptions &options_;
+  Progress progress_;
+  Pattern pattern_;
+  Plan plan_;
+  Settings settings_;
+  RunOptions run_options_;
+  Report report_;
+};
+
+void print_errors(const Report &report) {
+  for (const VerifyError &error : report.first_errors)
+    std::fprintf(stderr, "wrong: operation %llu, block %u, offset %llu: expected %016llx, got %016llx\n",
+                 static_cast<unsigned long long>(error.operation), error.block,
+                 static_cast<unsigned long long>(error.offset), static_cast<unsigned long long>(error.expected),
+                 static_cast<unsigned long long>(error.got));
+}
+
+}  // namespace
+
+int run_replay(const ReplayOptions &options) {
+  std::optional<OutputFile> file;
+  if (!options.json_out.empty()) file.emplace(options.json_out);
+  Replay replay(options);
+  const Report report = replay.run();
+  const std::string json = report_json(report);
+  if (file) file->commit(json);
+  const std::string text = options.json ? json : report_text(report);
+  if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0)
+    throw ToolError("cannot write the report to standard output");
+  if (report.verify_errors == 0) return 0;
+  print_errors(report);
+  throw ToolError(std::to_string(report.verify_errors) + " words read back were not what was written");
+}
+
+}  // namespace weir::tool

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The sub-commands of `weir`. Each returns the exit status and throws ToolError for what ends it early.
+#pragma once
+
+#include "replay_options.hpp"
+
+namespace weir::tool {
+
+int run_devices(bool json);
+int run_info(bool json);
+int run_replay(const ReplayOptions &options);
+
+}  // namespace weir::tool

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Flags of `weir replay`: checking, and what they come to for a trace. main.cpp declares them.
+#include "replay_options.hpp"
+
+#include "error.hpp"
+
+#include <algorithm>
+#include <bit>
+
+namespace weir::tool {
+namespace {
+
+constexpr uint64_t smallest_granule = 4096;
+constexpr uint64_t most_ahead = 65536;
+
+Pace parse_pace(const std::string &text) {
+  if (text == "a100") return {312e12, 1.555e12, 25e9, 1};
+  if (text == "h100") return {989e12, 3.35e12, 55e9, 1};
+  const size_t first = text.find(',');
+  const size_t second = first == std::string::npos ? first : text.find(',', first + 1);
+  if (second == std::string::npos || text.find(',', second + 1) != std::string::npos)
+    throw ToolError("--pace: '" + text + "' is neither 'a100', 'h100' nor FLOPS,BYTES_PER_S,LINK_BYTES_PER_S");
+  const std::string_view view = text;
+  return {parse_rate(view.substr(0, first), "--pace"),
+          parse_rate(view.substr(first + 1, second - first - 1), "--pace"),
+          parse_rate(view.substr(second + 1), "--pace"), 1};
+}
+
+DataMode parse_data(const std::string &text) {
+  for (const DataMode mode : {DataMode::pattern, DataMode::tensor, DataMode::random})
+    if (text == data_mode_name(mode)) return mode;
+  throw ToolError("--data: '" + text + "' is not 'pattern', 'tensor' or 'random'");
+}
+
+uint64_t round_up(uint64_t bytes, uint64_t unit) { return (bytes + unit - 1) / unit * unit; }
+
+std::string host_options(const ReplayOptions &options, uint64_t page, uint64_t budget) {
+  if (options.backend != "host") return {};
+  // Beside the budget: room for what the device rounds and, without VMM, for fragments of its segments.
+  const uint64_t memory = round_up(budget + budget / 8 + (uint64_t{64} << 20), page);
+  std::string text = "host.devices=1;host.memory=" + std::to_string(memory) +
+                     ";host.granule=" + std::to_string(page) + ";host.granule_large=0";
+  if (!options.vmm) text += ";host.vmm=0";
+  if (!options.multi_map) text += ";host.multi_map=0";
+  if (options.pace)
+    text += ";host.link_bandwidth=" + std::to_string(static_cast<uint64_t>(options.pace->link_bandwidth()));
+  return text;
+}
+
+}  // namespace
+
+ReplayOptions check_replay_flags(const ReplayFlags &flags) {
+  ReplayOptions options;
+  options.trace = flags.trace;
+  options.device_memory = parse_size_or_share(flags.device_memory, "--device-memory");
+  if (!options.device_memory.percent && options.device_memory.bytes == 0)
+    throw ToolError("--device-memory: '" + flags.device_memory + "' is no memory at all");
+  if (!flags.host_memory.empty()) options.host_memory = parse_size_or_share(flags.host_memory, "--host-memory");
+  if (!flags.granule.empty()) {
+    options.granule = parse_size(flags.granule, "--granule");
+    if (!std::has_single_bit(options.granule) || options.granule < smallest_granule)
+      throw ToolError("--granule: '" + flags.granule + "' is not a power of two of 4K or more");
+  }
+  if (flags.scale == 0) throw ToolError("--scale: 0 is not a divisor");
+  if (flags.limit == 0) throw ToolError("--limit: 0 operations are nothing to replay");
+  if (flags.ahead == 0 || flags.ahead > most_ahead)
+    throw ToolError("--ahead: " + std::to_string(flags.ahead) + " is not between 1 and 65536");
+  if (flags.announce > most_ahead)
+    throw ToolError("--announce: " + std::to_string(flags.announce) + " is not between 0 and 65536");
+  options.data = parse_data(flags.data);
+  if (!(flags.slow > 0)) throw ToolError("--slow: " + std::to_string(flags.slow) + " is not above 0");
+  if (!flags.pace.empty()) {
+    options.pace = parse_pace(flags.pace);
+    options.pace->slow = flags.slow;
+    options.pace_text = flags.pace;
+    if (options.pace->link_bandwidth() < 1)
+      throw ToolError("--slow: " + std::to_string(flags.slow) + " leaves a link of less than 1 byte a second");
+  } else if (flags.slow != 1) {
+    throw ToolError("--slow needs --pace");
+  }
+  options.scale = flags.scale;
+  options.seed = flags.seed;
+  options.limit = flags.limit;
+  options.announce = flags.announce;
+  options.ahead = flags.ahead;
+  options.vmm = !flags.no_vmm;
+  options.multi_map = !flags.no_multi_map;
+  options.verify = !flags.no_verify;
+  options.warm_up = !flags.no_warm_up;
+  options.yardstick = flags.yardstick;
+  options.backend = flags.backend;
+  options.json = flags.json;
+  options.json_out = flags.json_out;
+  options.progress = flags.progress;
+  return options;
+}
+
+Settings settle(const ReplayOptions &options, const Plan &plan) {
+  Settings settings;
+  settings.page = options.granule != 0 ? options.granule : default_granule(plan.peak_live_bytes);
+  const uint64_t page = settings.page;
+  settings.footprint = measure_footprint(plan, {page, options.ahead, !options.vmm});
+
+  const uint64_t least = round_up(settings.footprint.largest_set + settings.footprint.largest_set / 10, page);
+  const uint64_t asked = options.device_memory.of(plan.peak_live_bytes);
+  settings.device_budget = std::max<uint64_t>(asked / page * page, page);
+  if (settings.device_budget < least) {
+    settings.notes.push_back("device memory raised from " + format_bytes(asked) + " to " + format_bytes(least) +
+                             ": the largest operation uses " + format_bytes(settings.footprint.largest_set) +
+                             " in whole pages");
+    settings.device_budget = least;
+  }
+  const uint64_t everything = settings.footprint.live + settings.footprint.live / 4 + 64 * page;
+  settings.host_budget = options.host_memory ? options.host_memory->of(plan.peak_live_bytes)
+                                             : round_up(everything, page);
+  settings.all_resident_budget = settings.footprint.all_resident;
+  // Without VMM blocks lie in segments with gaps between them.
+  if (!options.vmm) settings.all_resident_budget = round_up(settings.all_resident_budget * 3 / 2, page);
+  settings.context_options = host_options(options, page, settings.device_budget);
+  settings.all_resident_context_options = host_options(options, page, settings.all_resident_budget);
+  if (plan.stray_uses != 0)
+    settings.notes.push_back(std::to_string(plan.stray_uses) + " use lines outside any operation were left out");
+  if (plan.uses == 0) settings.notes.push_back("the trace has no uses: blocks come and go, nothing is acquired");
+  return settings;
+}
+
+}  // namespace weir::tool

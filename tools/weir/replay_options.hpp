@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// ReplayOptions: the flags of `weir replay`, parsed and checked on their own. What depends on the trace (percentages, the
+// page size) is settled later, by settle().
+#pragma once
+
+#include "footprint.hpp"
+#include "pattern.hpp"
+#include "plan.hpp"
+#include "replayer.hpp"
+#include "text.hpp"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace weir::tool {
+
+struct ReplayOptions {
+  std::string trace;
+  SizeOrShare device_memory{0, 75.0};
+  std::optional<SizeOrShare> host_memory;
+  uint64_t scale = 1;
+  uint64_t granule = 0;  ///< 0 = by the trace
+  DataMode data = DataMode::pattern;
+  uint64_t seed = 1;
+  std::optional<Pace> pace;
+  std::string pace_text;
+  bool vmm = true;
+  bool multi_map = true;
+  bool verify = true;
+  bool warm_up = true;
+  bool yardstick = false;
+  uint64_t limit = UINT64_MAX;
+  uint64_t announce = 32;
+  uint64_t ahead = 64;
+  std::string backend = "host";
+  bool json = false;
+  std::string json_out;
+  bool progress = false;
+};
+
+/// The options as they stand on the command line.
+struct ReplayFlags {
+  std::string trace, device_memory = "75%", host_memory, granule, data = "pattern", pace, json_out;
+  std::string backend = "host";
+  double slow = 1;
+  uint64_t scale = 1, seed = 1, limit = UINT64_MAX, announce = 32, ahead = 64;
+  bool no_vmm = false, no_multi_map = false, no_verify = false, no_warm_up = false;
+  bool yardstick = false, json = false, progress = false;
+};
+
+/// Throws ToolError naming the flag and its value.
+ReplayOptions check_replay_flags(const ReplayFlags &flags);
+
+/// What the options come to for one trace.
+struct Settings {
+  uint64_t page = 0;
+  uint64_t device_budget = 0;
+  uint64_t host_budget = 0;
+  uint64_t all_resident_budget = 0;
+  Footprint footprint;
+  std::string context_options;               ///< of the constrained run
+  std::string all_resident_context_options;
+  std::vector<std::string> notes;            ///< what was changed, in sentences
+};
+
+Settings settle(const ReplayOptions &options, const Plan &plan);
+
+}  // namespace weir::tool

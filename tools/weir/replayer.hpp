@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Replayer: drives one machine through a plan. It keeps what each byte must hold (versions), hands the stream a job an
+// operation, announces operations a window ahead, and runs ahead of the stream by a bounded number of operations.
+#pragma once
+
+#include "job.hpp"
+#include "machine.hpp"
+#include "pattern.hpp"
+#include "plan.hpp"
+
+#include <functional>
+#include <optional>
+
+namespace weir::tool {
+
+/// How long an operation takes: max(flops / F, touched bytes / B), scaled down with the trace and slowed at will.
+struct Pace {
+  double flops = 0;           ///< a second
+  double bytes = 0;           ///< a second
+  double link = 0;            ///< bytes a second, each way
+  double slow = 1;
+
+  double seconds(const Plan &plan, const PlanOperation &operation) const;
+  double link_bandwidth() const { return link / slow; }
+};
+
+/// The sum over all operations.
+double compute_seconds(const Plan &plan, const Pace &pace);
+
+struct RunOptions {
+  uint64_t announce = 32;  ///< operations; 0 = none
+  uint64_t ahead = 64;     ///< operations the host may be ahead of the stream
+  bool verify = true;      ///< fill and check; else jobs only hold time
+  std::optional<Pace> pace;
+  std::function<void(uint64_t operations)> progress;  ///< told now and then; may be empty
+};
+
+struct RunResult {
+  double seconds = 0;  ///< from the first operation to the end of the stream's work
+  uint64_t verify_errors = 0;
+  std::vector<VerifyError> first_errors;
+};
+
+/// Runs the whole plan and destroys the blocks that are left. Throws ToolError when the machine refuses; no job runs any
+/// more then.
+RunResult replay(const Plan &plan, Machine &machine, const Pattern &pattern, const RunOptions &options);
+
+}  // namespace weir::tool

@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Report: the numbers' names and the table. A number that does not exist is null in JSON and "-" in text.
+#include "report.hpp"
+
+#include "error.hpp"
+#include "text.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+
+namespace weir::tool {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json optional_number(const std::optional<double> &value) { return value ? Json(*value) : Json(nullptr); }
+
+Json errors_json(const std::vector<VerifyError> &errors) {
+  Json list = Json::array();
+  for (const VerifyError &error : errors)
+    list.push_back({{"operation", error.operation},
+                    {"block", error.block},
+                    {"offset", error.offset},
+                    {"expected", error.expected},
+                    {"got", error.got}});
+  return list;
+}
+
+std::string percent(double part, double whole) {
+  return whole > 0 ? format_fixed(100 * part / whole, 1) + " %" : std::string("-");
+}
+
+std::string times(const std::optional<double> &value) { return value ? format_fixed(*value, 3) + " x" : "-"; }
+
+class Table {
+ public:
+  void row(const std::string &label, const std::string &value) {
+    text_ += "  " + label + std::string(label.size() < 30 ? 30 - label.size() : 1, ' ') + value + "\n";
+  }
+  void heading(const std::string &title) { text_ += title + "\n"; }
+  std::string take() { return std::move(text_); }
+
+ private:
+  std::string text_;
+};
+
+}  // namespace
+
+std::string report_json(const Report &report) {
+  const Plan &plan = *report.plan;
+  const ReplayOptions &options = *report.options;
+  const weir_pool_stats &stats = report.stats;
+  Json json;
+  json["trace"] = plan.name.empty() ? options.trace : plan.name;
+  json["operations"] = plan.operations.size();
+  json["uses"] = plan.uses;
+  json["peak_live_bytes"] = plan.peak_live_bytes;
+  json["largest_operation_bytes"] = plan.largest_set_bytes;
+  json["device_bytes"] = stats.device_budget;
+  json["host_bytes"] = report.settings->host_budget;
+  json["host_held_bytes"] = stats.host_bytes;
+  json["granule"] = report.settings->page;
+  json["scale"] = plan.scale;
+  json["data"] = data_mode_name(options.data);
+  json["seed"] = options.seed;
+  json["verify"] = options.verify;
+  json["announce"] = options.announce;
+  json["ahead"] = options.ahead;
+  json["backend"] = options.backend;
+  json["vmm"] = options.vmm;
+  json["multi_map"] = options.multi_map;
+  json["warm_up"] = options.warm_up;
+  json["promoted_bytes"] = stats.promoted_bytes;
+  json["demoted_bytes"] = stats.demoted_bytes;
+  json["dropped_clean_bytes"] = stats.dropped_clean_bytes;
+  json["discarded_bytes"] = stats.discarded_bytes;
+  json["prefetched_bytes"] = stats.prefetched_bytes;
+  json["background_demoted_bytes"] = stats.background_demoted_bytes;
+  json["zero_filled_bytes"] = stats.zero_filled_bytes;
+  json["refaulted_bytes"] = stats.refaults;
+  json["evictions"] = stats.evictions;
+  json["eviction_failures"] = stats.eviction_failures;
+  json["hits"] = stats.hits;
+  json["misses"] = stats.misses;
+  json["verify_errors"] = report.verify_errors;
+  if (!report.first_errors.empty()) json["first_verify_errors"] = errors_json(report.first_errors);
+  json["seconds"] = report.constrained.seconds;
+  json["seconds_all_resident"] = report.seconds_all_resident;
+  json["slowdown"] = report.slowdown();
+  json["oracle_slowdown"] = optional_number(report.oracle_slowdown);
+  json["oracle_fetched_bytes"] = report.oracle.fetched;
+  json["oracle_written_back_bytes"] = report.oracle.written_back;
+  json["all_resident_device_bytes"] = report.all_resident_stats.device_budget;
+  json["all_resident_demoted_bytes"] = report.all_resident_stats.demoted_bytes;
+  json["compute_seconds"] = optional_number(report.compute_seconds);
+  if (options.pace) {
+    json["pace"] = {{"flops", options.pace->flops},
+                    {"bytes_per_second", options.pace->bytes},
+                    {"link_bytes_per_second", options.pace->link},
+                    {"slow", options.pace->slow}};
+  } else {
+    json["pace"] = nullptr;
+  }
+  if (report.seconds_plain) {
+    json["seconds_plain"] = *report.seconds_plain;
+    json["overhead_all_resident"] = report.seconds_all_resident / *report.seconds_plain;
+  }
+  json["notes"] = report.settings->notes;
+  return json.dump(2) + "\n";
+}
+
+std::string report_text(const Report &report) {
+  const Plan &plan = *report.plan;
+  const ReplayOptions &options = *report.options;
+  const weir_pool_stats &stats = report.stats;
+  const auto peak = static_cast<double>(plan.peak_live_bytes);
+  Table table;
+  table.heading((plan.name.empty() ? options.trace : plan.name) + ": " +
+                std::to_string(plan.operations.size()) + " operations, " + std::to_string(plan.uses) + " uses" +
+                (plan.scale != 1 ? ", sizes divided by " + std::to_string(plan.scale) : ""));
+  for (const std::string &note : report.settings->notes) table.heading("  note: " + note);
+  table.row("needed at its peak", format_bytes(plan.peak_live_bytes));
+  table.row("device memory", format_bytes(stats.device_budget) + " (" +
+                                 percent(static_cast<double>(stats.device_budget), peak) + " of the peak), pages of " +
+                                 format_bytes(report.settings->page));
+  table.row("host memory", format_bytes(report.settings->host_budget) + ", held " + format_bytes(stats.host_bytes));
+  table.row("brought to the device", format_bytes(stats.promoted_bytes) + " (ahead of demand " +
+                                         percent(static_cast<double>(stats.prefetched_bytes),
+                                                 static_cast<double>(stats.promoted_bytes)) +
+                                         ")");
+  table.row("copied to the host", format_bytes(stats.demoted_bytes) + " (ahead of demand " +
+                                      percent(static_cast<double>(stats.background_demoted_bytes),
+                                              static_cast<double>(stats.demoted_bytes)) +
+                                      ")");
+  table.row("dropped clean", format_bytes(stats.dropped_clean_bytes));
+  table.row("uses found resident", std::to_string(stats.hits) + " of " + std::to_string(stats.hits + stats.misses) +
+                                       " (" + percent(static_cast<double>(stats.hits),
+                                                      static_cast<double>(stats.hits + stats.misses)) +
+                                       ")");
+  table.row("time, all resident", format_fixed(report.seconds_all_resident, 3) + " s");
+  if (report.seconds_plain) {
+    table.row("time, plain memory", format_fixed(*report.seconds_plain, 3) + " s");
+    table.row("overhead, all resident", times(report.seconds_all_resident / *report.seconds_plain));
+  }
+  table.row("time, constrained", format_fixed(report.constrained.seconds, 3) + " s");
+  table.row("slowdown", times(report.slowdown()));
+  table.row("slowdown, oracle", times(report.oracle_slowdown));
+  table.row("wrong words", options.verify ? std::to_string(report.verify_errors) : "not checked");
+  return table.take();
+}
+
+OutputFile::OutputFile(std::string path) : path_(std::move(path)), temporary_(path_ + ".XXXXXX") {
+  file_ = mkostemp(temporary_.data(), O_CLOEXEC);
+  if (file_ < 0) throw ToolError("cannot write '" + path_ + "': " + std::strerror(errno));
+}
+
+OutputFile::~OutputFile() {
+  if (file_ < 0) return;
+  close(file_);
+  unlink(temporary_.c_str());
+}
+
+void OutputFile::commit(const std::string &text) {
+  const auto failed = [this] { throw ToolError("cannot write '" + path_ + "': " + std::strerror(errno)); };
+  for (size_t done = 0; done < text.size();) {
+    const ssize_t wrote = write(file_, text.data() + done, text.size() - done);
+    if (wrote < 0 && errno == EINTR) continue;
+    if (wrote < 0) failed();
+    done += static_cast<size_t>(wrote);
+  }
+  if (fchmod(file_, 0644) != 0 || rename(temporary_.c_str(), path_.c_str()) != 0) failed();
+  close(file_);
+  file_ = -1;
+}
+
+}  // namespace weir::tool

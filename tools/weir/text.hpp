@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Numbers as people write them: sizes with K/M/G/T suffixes (binary), percentages, rates. Parsing is strict: what is
+// not wholly a number is refused, with the text named. Nothing here may depend on the locale.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace weir::tool {
+
+/// "4096", "64K", "1.5G" (K = 1024). Throws ToolError naming `what` and the text.
+uint64_t parse_size(std::string_view text, std::string_view what);
+
+/// A size, or "50%" of something known later.
+struct SizeOrShare {
+  uint64_t bytes = 0;
+  std::optional<double> percent;
+  uint64_t of(uint64_t whole) const;
+};
+SizeOrShare parse_size_or_share(std::string_view text, std::string_view what);
+
+/// A positive decimal number such as "312e12".
+double parse_rate(std::string_view text, std::string_view what);
+
+/// "3.46 GiB".
+std::string format_bytes(uint64_t bytes);
+
+/// Fixed decimals, without the locale.
+std::string format_fixed(double value, int decimals);
+
+}  // namespace weir::tool

@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// WeirMachine: each step is one call of the public API. Failures carry weir_last_error(), which for OVER_BUDGET names the
+// use and the bytes short.
+#include "weir_machine.hpp"
+
+#include "error.hpp"
+#include "job.hpp"
+
+#include <algorithm>
+
+namespace weir::tool {
+namespace {
+
+uint32_t api_mode(UseMode mode) {
+  switch (mode) {
+    case UseMode::read: return WEIR_READ;
+    case UseMode::overwrite: return WEIR_DISCARD_WRITE;
+    case UseMode::update: return WEIR_READ_WRITE;
+  }
+  return WEIR_READ;
+}
+
+struct TouchJob {
+  std::byte *at;
+  uint64_t bytes;
+};
+
+void touch(void *user) {
+  const auto &job = *static_cast<TouchJob *>(user);
+  for (uint64_t at = 0; at < job.bytes; at += 4096) job.at[at] = std::byte{1};
+}
+
+}  // namespace
+
+WeirMachine::WeirMachine(const WeirMachineDesc &desc, size_t blocks)
+    : context_(open_context(desc.context_options)), desc_(desc), buffers_(blocks) {
+  const weir_device device = find_device(context_.get(), desc.backend);
+  weir_device_info info = WEIR_DEVICE_INFO_INIT;
+  require(weir_device_info_get(context_.get(), device, &info), "cannot ask about device " + std::to_string(device));
+  constexpr uint64_t needed = WEIR_CAP_HOST_CALL | WEIR_CAP_HOST_ACCESS;
+  if ((info.capabilities & needed) != needed)
+    throw ToolError("device " + std::to_string(device) + " (" + info.name +
+                    ") can't replay: the CPU must reach its memory and its streams must run host functions");
+  stream_ = open_stream(context_.get(), device);
+
+  weir_pool_device place{};
+  place.device = device;
+  place.budget = desc.device_budget;
+  weir_pool_desc pool = WEIR_POOL_DESC_INIT;
+  pool.device_count = 1;
+  pool.devices = &place;
+  pool.host_budget = desc.host_budget;
+  pool.page_size = desc.page;
+  pool.large_page_size = desc.page;
+  pool.name = "replay";
+  weir_pool handle = nullptr;
+  require(weir_pool_create(context_.get(), &pool, &handle),
+          "cannot create a pool of " + std::to_string(desc.device_budget) + " bytes of device memory");
+  pool_.reset(handle);
+}
+
+WeirMachine::~WeirMachine() {
+  abandon();
+  // The pool waits for work in flight on its buffers; the stream must still exist then.
+  pool_.reset();
+}
+
+void WeirMachine::write_once(weir_buffer buffer, uint64_t bytes) {
+  weir_use use = WEIR_USE(buffer, WEIR_DISCARD_WRITE);
+  weir_acquire_options options = WEIR_ACQUIRE_OPTIONS_INIT;
+  options.flags = WEIR_ACQUIRE_SOLE_HOLDER;
+  options.timeout_ns = WEIR_INFINITE;
+  require(weir_acquire(pool_.get(), stream_.get(), &use, 1, &options, &lease_), "cannot acquire warm-up memory");
+  TouchJob job{reinterpret_cast<std::byte *>(use.address), bytes};
+  const weir_result called = weir_stream_host_call(stream_.get(), touch, &job);
+  end();
+  finish();  // the job is on this stack
+  require(called, "cannot enqueue on the stream");
+}
+
+void WeirMachine::warm_up(uint64_t device_bytes, uint64_t host_bytes) {
+  const uint64_t total = device_bytes + host_bytes;
+  uint64_t chunk = std::clamp<uint64_t>(desc_.device_budget / 16, desc_.page, uint64_t{32} << 20);
+  chunk = chunk / desc_.page * desc_.page;
+  std::vector<weir_buffer> buffers;
+  for (uint64_t done = 0; done + chunk <= total; done += chunk) {
+    weir_buffer_desc desc = WEIR_BUFFER_DESC_INIT;
+    desc.size = chunk;
+    weir_buffer buffer = nullptr;
+    require(weir_buffer_create(pool_.get(), &desc, &buffer), "cannot create a warm-up buffer");
+    buffers.push_back(buffer);
+    write_once(buffer, chunk);
+  }
+  for (weir_buffer buffer : buffers)
+    require(weir_buffer_destroy(pool_.get(), buffer), "cannot destroy a warm-up buffer");
+}
+
+void WeirMachine::create(uint32_t block, uint64_t bytes) {
+  weir_buffer_desc desc = WEIR_BUFFER_DESC_INIT;
+  desc.size = bytes;
+  desc.tag = block;
+  require(weir_buffer_create(pool_.get(), &desc, &buffers_[block]),
+          "cannot create block " + std::to_string(block) + " of " + std::to_string(bytes) + " bytes");
+}
+
+void WeirMachine::destroy(uint32_t block) {
+  const weir_buffer buffer = buffers_[block];
+  buffers_[block] = nullptr;
+  require(weir_buffer_destroy(pool_.get(), buffer), "cannot destroy block " + std::to_string(block));
+}
+
+void WeirMachine::announce(const std::string &name, std::span<const BlockUse> uses) {
+  uses_.clear();
+  for (const BlockUse &use : uses) {
+    if (buffers_[use.block] == nullptr) continue;
+    weir_use announced = WEIR_USE(buffers_[use.block], api_mode(use.mode));
+    announced.offset = use.offset;
+    announced.length = use.length;
+    uses_.push_back(announced);
+  }
+  weir_operation operation{};
+  operation.name = name.c_str();
+  operation.uses = uses_.data();
+  operation.use_count = uses_.size();
+  require(weir_announce(pool_.get(), stream_.get(), &operation, 1, 0), "cannot announce operation '" + name + "'");
+}
+
+void WeirMachine::begin(const std::string &name, std::span<const BlockUse> uses,
+                        std::span<std::byte *> addresses) {
+  uses_.clear();
+  for (const BlockUse &use : uses) {
+    weir_use wanted = WEIR_USE(buffers_[use.block], api_mode(use.mode));
+    wanted.offset = use.offset;
+    wanted.length = use.length;
+    uses_.push_back(wanted);
+  }
+  weir_acquire_options options = WEIR_ACQUIRE_OPTIONS_INIT;
+  options.flags = WEIR_ACQUIRE_SOLE_HOLDER;
+  options.timeout_ns = WEIR_INFINITE;
+  options.operation = name.c_str();
+  require(weir_acquire(pool_.get(), stream_.get(), uses_.data(), uses_.size(), &options, &lease_),
+          "cannot acquire the " + std::to_string(uses.size()) + " uses of an operation '" + name + "'");
+  for (size_t i = 0; i < uses.size(); ++i) addresses[i] = reinterpret_cast<std::byte *>(uses_[i].address);
+}
+
+void WeirMachine::submit(Job &job) {
+  require(weir_stream_host_call(stream_.get(), &JobRing::run, &job), "cannot enqueue on the stream");
+}
+
+void WeirMachine::end() {
+  const weir_lease lease = lease_;
+  lease_ = nullptr;
+  require(weir_release(lease, stream_.get()), "a release reported");
+}
+
+void WeirMachine::finish() { require(weir_stream_synchronize(stream_.get()), "cannot finish the stream's work"); }
+
+void WeirMachine::abandon() noexcept {
+  if (lease_ != nullptr) weir_release(lease_, stream_.get());
+  lease_ = nullptr;
+  if (stream_) weir_stream_synchronize(stream_.get());
+}
+
+weir_pool_stats WeirMachine::stats() const {
+  weir_pool_stats stats{};
+  stats.struct_size = sizeof stats;
+  require(weir_pool_stats_get(pool_.get(), &stats), "cannot read the pool's counters");
+  return stats;
+}
+
+weir_pool_stats stats_between(const weir_pool_stats &before, const weir_pool_stats &after) {
+  weir_pool_stats gained = after;
+  static constexpr uint64_t weir_pool_stats::*counters[] = {
+      &weir_pool_stats::hits,
+      &weir_pool_stats::misses,
+      &weir_pool_stats::promoted_bytes,
+      &weir_pool_stats::demoted_bytes,
+      &weir_pool_stats::dropped_clean_bytes,
+      &weir_pool_stats::discarded_bytes,
+      &weir_pool_stats::zero_filled_bytes,
+      &weir_pool_stats::prefetched_bytes,
+      &weir_pool_stats::background_demoted_bytes,
+      &weir_pool_stats::evictions,
+      &weir_pool_stats::eviction_failures,
+      &weir_pool_stats::refaults,
+      &weir_pool_stats::wait_ns,
+  };
+  for (const auto counter : counters) gained.*counter -= before.*counter;
+  return gained;
+}
+
+}  // namespace weir::tool

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// WeirMachine: a replay's machine made of Weir's public API: one context, one pool over one device, one stream. It holds at
+// most one lease at a time, so that its acquires may wait without a deadline.
+#pragma once
+
+#include "handles.hpp"
+#include "machine.hpp"
+
+#include <vector>
+
+namespace weir::tool {
+
+struct WeirMachineDesc {
+  std::string context_options;
+  std::string backend = "host";
+  uint64_t page = 0;
+  uint64_t device_budget = 0;
+  uint64_t host_budget = 0;
+};
+
+class WeirMachine final : public Machine {
+ public:
+  WeirMachine(const WeirMachineDesc &desc, size_t blocks);
+  ~WeirMachine() override;
+
+  /// Touches `device_bytes` of device memory and `host_bytes` of host memory once, through buffers that are gone
+  /// afterwards: the first touch of memory is the system's cost, not the pool's.
+  void warm_up(uint64_t device_bytes, uint64_t host_bytes);
+
+  void create(uint32_t block, uint64_t bytes) override;
+  void destroy(uint32_t block) override;
+  void announce(const std::string &name, std::span<const BlockUse> uses) override;
+  void begin(const std::string &name, std::span<const BlockUse> uses, std::span<std::byte *> addresses) override;
+  void submit(Job &job) override;
+  void end() override;
+  void finish() override;
+  void abandon() noexcept override;
+  bool starts_zeroed() const override { return true; }
+
+  weir_pool_stats stats() const;
+
+ private:
+  void write_once(weir_buffer buffer, uint64_t bytes);
+
+  Context context_;
+  Stream stream_;
+  Pool pool_;
+  WeirMachineDesc desc_;
+  weir_lease lease_ = nullptr;
+  std::vector<weir_buffer> buffers_;  ///< by block; NULL = not alive
+  std::vector<weir_use> uses_;
+};
+
+/// What the counters of `after` gained over `before`; sizes and budgets as in `after`.
+weir_pool_stats stats_between(const weir_pool_stats &before, const weir_pool_stats &after);
+
+}  // namespace weir::tool
