@@ -16,6 +16,8 @@ if(weir_plugins)
   install(TARGETS ${weir_plugins} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/weir)
 endif()
 if(TARGET weir)
+  # Relative to the file itself, so that `cmake --install --prefix` and moved trees are right too.
+  file(RELATIVE_PATH weir_pc_prefix /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
   configure_file(cmake/weir.pc.in weir.pc @ONLY)
   install(FILES ${CMAKE_CURRENT_BINARY_DIR}/weir.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 endif()

@@ -34,7 +34,7 @@ endif()
 set(weir_plugins)
 if(weir_host_sources AND EXISTS ${PROJECT_SOURCE_DIR}/backends/host/plugin.cpp)
   add_library(weir_backend_host MODULE backends/host/plugin.cpp)
-  set_target_properties(weir_backend_host PROPERTIES
+  set_target_properties(weir_backend_host PROPERTIES INSTALL_RPATH ""
     CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON
     LIBRARY_OUTPUT_DIRECTORY ${CMAKE_LIBRARY_OUTPUT_DIRECTORY}/weir
     LINK_DEPENDS ${PROJECT_SOURCE_DIR}/cmake/plugin.map)
@@ -55,7 +55,7 @@ endif()
 if(weir_api_sources)
   add_library(weir SHARED)
   add_library(weir::weir ALIAS weir)
-  set_target_properties(weir PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION 0
+  set_target_properties(weir PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION 0 INSTALL_RPATH ""
     LINK_DEPENDS ${PROJECT_SOURCE_DIR}/api/weir.map)
   target_link_libraries(weir PRIVATE ${weir_product_objects} Threads::Threads ${CMAKE_DL_LIBS}
     $<BUILD_INTERFACE:weir_instrumentation>)

@@ -60,16 +60,35 @@ Status Engine::copy_device(PoolDevice &device, uint64_t address, unsigned char *
   return {};
 }
 
+/// Waits until nobody works on the page and the copies that brought its bytes have ended.
+Status Engine::settle_page(Lock &lock, Region &region, uint32_t page) {
+  for (;;) {
+    Stamp ready;
+    for (auto &r : region.residences) {
+      DevicePage &state = r->pages[page];
+      if (region.pages[page].busy != 0) state.wanted = true;
+      if (state.ready && !streams_.passed(state.ready)) ready = state.ready;
+    }
+    if (region.pages[page].busy != 0) {
+      changed_.wait(lock);
+    } else if (ready) {
+      lock.unlock();
+      const Status status = streams_.wait(ready, UINT64_MAX);
+      lock.lock();
+      WEIR_TRY(status);
+    } else {
+      return {};
+    }
+  }
+}
+
 /// Bytes [begin, end) of the region, all on one page. The page is claimed, so it stays where it is.
 Status Engine::copy_piece(Lock &lock, uint32_t index, const Target &where, uint32_t page, uint64_t begin, uint64_t end,
                           unsigned char *out, const unsigned char *in) {
   Region &region = *where.region;
   const uint64_t bytes = end - begin;
   const uint64_t within = begin - region.shape.offset(page);
-  while (region.pages[page].busy != 0) {
-    for (auto &r : region.residences) r->pages[page].wanted = true;
-    changed_.wait(lock);
-  }
+  WEIR_TRY(settle_page(lock, region, page));
   Page &copies = region.pages[page];
   if ((copies.latest & vm::lost_bit) != 0) return fail(WEIR_ERROR_DATA_LOST, "bytes of page %u were lost with their device", page);
   if (copies.latest == 0 && out != nullptr) {

@@ -186,7 +186,10 @@ Status Engine::try_claim(Lock &lock, Plan &plan) {
   };
   try {
     if (plan.lease != nullptr) WEIR_TRY(take_claims(plan));
-    const Status status = plan.need_bytes != 0 ? gather(lock, plan) : Status{};
+    bool moved = false;
+    Status status = stage_through_host(lock, plan, &moved);
+    if (status && moved) status = Status(WEIR_NOT_READY);
+    if (status && plan.need_bytes != 0) status = gather(lock, plan);
     if (!status) {
       const LastError why = last_error();
       undo();
@@ -196,11 +199,16 @@ Status Engine::try_claim(Lock &lock, Plan &plan) {
     // Making room drops the lock: another reader of the same pages may have been faster.
     for (const PlanPage &page : plan.pages) {
       const PageState state = page.region->on(plan.place())->pages[page.page].state;
-      const bool same = page.region->pages[page.page].busy == 0 &&
+      const Page &copies = page.region->pages[page.page];
+      const bool same = copies.busy == 0 && copies.latest == page.latest &&
                         state == (page.absent ? PageState::absent : PageState::resident);
       if (same) continue;
       undo();
       return Status(WEIR_NOT_READY);
+    }
+    if (plan.lease == nullptr && plan.work && !close_for_copy(plan)) {
+      undo();
+      return fail(WEIR_ERROR_LEASE_CONFLICT, "the buffer is leased for writing elsewhere");
     }
     if (plan.work) mark_filling(plan);
     return {};
@@ -208,6 +216,41 @@ Status Engine::try_claim(Lock &lock, Plan &plan) {
     undo();
     throw;
   }
+}
+
+/// Without a lease of its own, a copy must not run beside a writer on another device: sends new ones the slow
+/// way, where they find the page busy. False: one is there already.
+bool Engine::close_for_copy(Plan &plan) {
+  for (const PlanItem &item : plan.items) {
+    set_flags(item.buffer, 0, Word::resident);
+    if ((buffers_.hot(item.buffer).word.load(std::memory_order_acquire) & Word::writer) != 0) return false;
+    const auto partial = partials_.find(item.buffer);
+    if (partial == partials_.end()) continue;
+    for (const Partial &other : partial->second) {
+      if (other.mode != WEIR_READ) return false;
+    }
+  }
+  return true;
+}
+
+/// Where devices can't reach each other a page goes through HOST. Sets *moved if one did (the lock was dropped).
+Status Engine::stage_through_host(Lock &lock, Plan &plan, bool *moved) {
+  for (const PlanPage &page : plan.pages) {
+    const uint32_t latest = page.region->pages[page.page].latest;
+    const bool needs = (page.absent || page.stale) && !page.discard && latest != 0;
+    if (!needs || (latest & vm::host_bit) != 0 || plan.device->device.has(WEIR_CAP_PEER)) continue;
+    *moved = true;
+    if (plan.quiet) return Status(WEIR_ERROR_WOULD_BLOCK);
+    Region &region = *page.region;
+    ++region.pages[page.page].leases;
+    ++region.operations;
+    const Status status = page_to_host(lock, plan.items[page.item], page.page, false);
+    --region.pages[page.page].leases;
+    --region.operations;
+    changed_.notify_all();
+    return status;
+  }
+  return {};
 }
 
 Status Engine::do_fill(Lock &lock, Plan &plan) {

@@ -113,6 +113,7 @@ void Engine::scan_pages(Plan &plan, bool *busy) {
     Region &region = *page.region;
     Page &copies = region.pages[page.page];
     plan.set_bytes += page.bytes;
+    page.latest = copies.latest;
     DevicePage &here = region.on(plan.place())->pages[page.page];
     if (copies.busy != 0) {
       here.wanted = true;

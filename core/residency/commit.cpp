@@ -79,7 +79,8 @@ void Engine::refresh_word(uint32_t index, Region &region, uint64_t base, uint64_
   for (uint32_t p = region.shape.page_at(base); resident && p <= last; ++p) {
     DevicePage &state = home->pages[p];
     const Page &copies = region.pages[p];
-    resident = state.state == PageState::resident && (copies.latest & bit) != 0;
+    // Busy: another device is being filled from it, so writers must come the slow way.
+    resident = state.state == PageState::resident && copies.busy == 0 && (copies.latest & bit) != 0;
     sole = sole && copies.latest == bit;
     if (state.ready && streams_.passed(state.ready)) state.ready = Stamp{};
     pending = pending || state.ready;

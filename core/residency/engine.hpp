@@ -207,6 +207,8 @@ class Engine {
   Status build_plan(const weir_use *uses, size_t count, Plan *plan);
   Status bring_in(Lock &lock, Plan &plan, const AcquireOptions &options);
   Status try_claim(Lock &lock, Plan &plan);
+  bool close_for_copy(Plan &plan);
+  Status stage_through_host(Lock &lock, Plan &plan, bool *moved);
   Status do_fill(Lock &lock, Plan &plan);
   bool evict_all(Lock &lock, PoolDevice &device);
   Status check_lost(const Plan &plan);
@@ -305,6 +307,7 @@ class Engine {
                      unsigned char *out, const unsigned char *in);
   Status copy_piece(Lock &lock, uint32_t index, const Target &where, uint32_t page, uint64_t begin, uint64_t end,
                     unsigned char *out, const unsigned char *in);
+  Status settle_page(Lock &lock, Region &region, uint32_t page);
   Status copy_device(PoolDevice &device, uint64_t address, unsigned char *out, const unsigned char *in, uint64_t bytes);
   Status wait_range(Lock &lock, uint32_t index, uint64_t begin, uint64_t end, bool write);
   void gather_stamps(uint32_t index, uint64_t begin, uint64_t end, bool write, std::pmr::vector<Stamp> *stamps);

@@ -144,6 +144,7 @@ void Engine::settle_fill(Plan &plan, bool filled) noexcept {
     if (filled) {
       state.state = PageState::resident;
       state.ready = plan.ready;
+      if (region.buffer != vm::BufferTable::none) set_flags(region.buffer, 0, Word::sole);
       if (page.absent) {
         ++here.resident;
         device.granules->at(page.granule).client = region.client;
@@ -180,6 +181,12 @@ void Engine::settle_fill(Plan &plan, bool filled) noexcept {
         page.granule = physical::no_granule;
       }
     }
+  }
+  // A virgin tenant's place was zeroed on pages that may have been there all along: who comes next waits for it.
+  for (const PlanItem &item : plan.items) {
+    if (!filled || !item.zeroes()) continue;
+    Residence &here = *item.region->on(plan.place());
+    for (uint32_t p = item.first; p <= item.last; ++p) here.pages[p].ready = plan.ready;
   }
   if (!filled) return_granules(plan);
   changed_.notify_all();

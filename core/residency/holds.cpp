@@ -32,6 +32,7 @@ void Engine::drop_hold(Region &region) noexcept {
 /// resident can be evicted again as soon as the lock is dropped.
 Status Engine::bring_whole(Lock &lock, uint32_t index, uint8_t mode, PoolDevice &device, Stream *stream, bool hold) {
   Plan plan(&memory_, stream, &device);
+  plan.lease = &plan;  // claimed while it is brought in, so that no writer is at work elsewhere
   PlanItem item;
   item.buffer = index;
   item.generation = buffers_.hot(index).word.load(std::memory_order_relaxed) & Word::generation_mask;
@@ -41,6 +42,7 @@ Status Engine::bring_whole(Lock &lock, uint32_t index, uint8_t mode, PoolDevice 
   WEIR_TRY(bring_in(lock, plan, AcquireOptions{}));
   Region &region = *plan.items[0].region;
   if (hold) add_hold(region);
+  drop_claims(plan);
   const auto wait = [&]() -> Status {
     if (stream != nullptr) return enqueue_waits(plan);
     return wait_range(lock, index, 0, item.end, mode != WEIR_READ);
@@ -52,7 +54,7 @@ Status Engine::bring_whole(Lock &lock, uint32_t index, uint8_t mode, PoolDevice 
   }
   if (mode != WEIR_READ || plan.items[0].virgin) {
     for (uint32_t p = plan.items[0].first; p <= plan.items[0].last; ++p) {
-      if (mode != WEIR_READ || region.pages[p].latest == 0) invalidate(region, p, device.bit());
+      invalidate(region, p, device.bit());  // a virgin tenant was zeroed here and nowhere else
     }
     set_flags(index, 0, Word::virgin);
   }

@@ -49,10 +49,7 @@ Status Engine::host_alias(Region &region) {
 /// The latest bytes of one claimed page into HOST. May drop the lock.
 Status Engine::page_to_host(Lock &lock, const PlanItem &item, uint32_t page, bool discard) {
   Region &region = *item.region;
-  while (region.pages[page].busy != 0) {
-    for (auto &r : region.residences) r->pages[page].wanted = true;
-    changed_.wait(lock);
-  }
+  WEIR_TRY(settle_page(lock, region, page));
   Page &copies = region.pages[page];
   if ((copies.latest & vm::lost_bit) != 0 && !discard) {
     return fail(WEIR_ERROR_DATA_LOST, "bytes of page %u were lost with their device", page);
@@ -67,6 +64,7 @@ Status Engine::page_to_host(Lock &lock, const PlanItem &item, uint32_t page, boo
     const Target where{&region, 0, region.shape.size};
     WEIR_TRY(copy_pieces(lock, item.buffer, where, at, at + used, host_bytes(region, page), nullptr));
   }
+  set_flags(item.buffer, 0, Word::sole);  // a write must come the slow way, to make this copy stale
   copies.latest = discard ? copies.latest : copies.latest | vm::host_bit;
   if (copies.latest == 0) copies.latest = vm::host_bit;
   return {};

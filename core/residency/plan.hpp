@@ -31,6 +31,7 @@ struct PlanPage {
   Region *region = nullptr;
   uint32_t page = 0;
   uint32_t item = 0;
+  uint32_t latest = 0;   ///< Page::latest when it was scanned
   GranuleId granule = physical::no_granule;  ///< claimed for it
   bool absent = false;   ///< needs a granule
   bool stale = false;    ///< has one, but not the latest bytes

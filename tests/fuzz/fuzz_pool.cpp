@@ -42,6 +42,7 @@ struct Job {
     unsigned char *at = nullptr;
     Bytes expected;  // empty: do not read
     Bytes written;   // empty: do not write
+    std::string past;
   };
   std::vector<Piece> pieces;
   uint64_t seed = 0;
@@ -53,6 +54,7 @@ struct Job {
         while (piece.at[i] == piece.expected[i]) ++i;
         std::fprintf(stderr, "byte %zu of %zu: expected %u, got %u\n", i, piece.expected.size(), piece.expected[i],
                      piece.at[i]);
+        std::fprintf(stderr, "%s\n", piece.past.c_str());
         report("a kernel read wrong bytes", seed);
       }
       if (!piece.written.empty()) std::memcpy(piece.at, piece.written.data(), piece.written.size());
@@ -263,6 +265,7 @@ class Worker {
       piece.at = reinterpret_cast<unsigned char *>(uses[i].address);
       const auto from = model.bytes.begin() + static_cast<long>(uses[i].offset);
       const auto to = from + static_cast<long>(length);
+      piece.past = model.past;
       if (uses[i].mode != WEIR_DISCARD_WRITE) piece.expected.assign(from, to);
       if (uses[i].mode != WEIR_READ) {
         piece.written = noise(length);
@@ -370,7 +373,7 @@ class Worker {
     if (result != WEIR_SUCCESS) return;
     auto job = std::make_unique<Job>();
     job->seed = world_.seed;
-    job->pieces.push_back(Job::Piece{reinterpret_cast<unsigned char *>(address), {}, noise(size)});
+    job->pieces.push_back(Job::Piece{reinterpret_cast<unsigned char *>(address), {}, noise(size), {}});
     expect(weir_stream_host_call(stream, kernel, job.release()), "host_call");
     if (below(2) == 0) {
       expect(weir_free(world_.pool, stream, address), "free");

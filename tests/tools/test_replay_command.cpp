@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The weir command as its user meets it: runs the program itself on small traces and looks at exit status, both outputs
-// and what it leaves on disk. WEIR_BIN_DIR says where the program is; without it the test skips.
+// The weir command as its user meets it: runs the program itself on small traces and looks at exit
+// status, both outputs and what it leaves on disk. WEIR_BIN_DIR says where the program is; without
+// it the test skips.
 #include "tests/unit/trace_files.hpp"
 
 #include <nlohmann/json.hpp>
@@ -65,7 +66,8 @@ Outcome run(std::vector<std::string> arguments) {
   return outcome;
 }
 
-/// 24 blocks of 64 KiB and a few small ones, written, read in rounds, updated in part: at half its peak it must move data.
+/// 24 blocks of 64 KiB and a few small ones, written, read in rounds, updated in part: at half its
+/// peak it must move data.
 std::string busy_trace() {
   constexpr int blocks = 24;
   std::string text = "#vmt 1\n#name busy\n";
@@ -97,8 +99,9 @@ void replays_and_reports(void **) {
   assert_int_equal(outcome.status, 0);
   const Json report = Json::parse(outcome.output);
   for (const char *name :
-       {"operations", "peak_live_bytes", "device_bytes", "promoted_bytes", "demoted_bytes", "dropped_clean_bytes",
-        "hits", "misses", "verify_errors", "seconds", "seconds_all_resident", "slowdown", "oracle_slowdown"})
+       {"operations", "peak_live_bytes", "device_bytes", "promoted_bytes", "demoted_bytes",
+        "dropped_clean_bytes", "hits", "misses", "verify_errors", "seconds", "seconds_all_resident",
+        "slowdown", "oracle_slowdown"})
     assert_true(report.contains(name));
   assert_int_equal(report["operations"].get<int>(), 96);
   assert_int_equal(report["peak_live_bytes"].get<int>(), 24 * 65536 + 4 * 700);
@@ -123,7 +126,8 @@ void replays_every_way(void **) {
       {"--limit", "50", "--no-warm-up"},
   };
   for (const auto &way : ways) {
-    std::vector<std::string> arguments = {"replay", trace.path(), "--device-memory", "40%", "--json"};
+    std::vector<std::string> arguments = {"replay", trace.path(), "--device-memory", "40%",
+                                          "--json"};
     arguments.insert(arguments.end(), way.begin(), way.end());
     const Outcome outcome = run(arguments);
     if (outcome.status != 0) print_error("%s: %s\n", way[0].c_str(), outcome.errors.c_str());
@@ -158,7 +162,8 @@ void says_what_is_wrong(void **) {
   expect_refusal(run({"replay", nothing.path()}), "empty");
   expect_refusal(run({"replay", trace.path(), "--granule", "1000"}), "--granule: '1000'");
   expect_refusal(run({"replay", trace.path(), "--backend", "abacus"}), "abacus");
-  expect_refusal(run({"replay", trace.path(), "--device-memory", "40%", "--host-memory", "64K"}), "budget");
+  expect_refusal(run({"replay", trace.path(), "--device-memory", "40%", "--host-memory", "64K"}),
+                 "budget");
   expect_refusal(run({"replay"}), "trace");
   expect_refusal(run({"frobnicate"}), "weir --help");
 }
@@ -185,9 +190,11 @@ int main() {
     return 77;
   }
   const CMUnitTest tests[] = {
-      cmocka_unit_test(replays_and_reports),  cmocka_unit_test(replays_every_way),
+      cmocka_unit_test(replays_and_reports),
+      cmocka_unit_test(replays_every_way),
       cmocka_unit_test(writes_the_report_whole_or_not_at_all),
-      cmocka_unit_test(says_what_is_wrong),   cmocka_unit_test(lists_devices_and_limits),
+      cmocka_unit_test(says_what_is_wrong),
+      cmocka_unit_test(lists_devices_and_limits),
   };
   return cmocka_run_group_tests(tests, nullptr, nullptr);
 }

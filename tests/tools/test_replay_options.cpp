@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The flags of `weir replay` and what they come to for a trace: budgets, clamps, page size, the backend's options. Refusals
-// must name the flag and its value.
+// The flags of `weir replay` and what they come to for a trace: budgets, clamps, page size, the
+// backend's options. Refusals must name the flag and its value.
 #include "tests/unit/trace_files.hpp"
 
 #include "tools/weir/footprint.hpp"
@@ -14,6 +14,13 @@ using namespace weir::tool;
 using weir::test::contains;
 using weir::test::error_of;
 
+std::string numbered(const char *before, int number, const char *after) {
+  std::string text = before;
+  text += std::to_string(number);
+  text += after;
+  return text;
+}
+
 ReplayFlags flags_for(const std::string &trace = "trace.vmt") {
   ReplayFlags flags;
   flags.trace = trace;
@@ -25,7 +32,8 @@ void sizes_are_read_strictly(void **) {
   assert_int_equal(parse_size("64K", "x"), 65536);
   assert_int_equal(parse_size("1.5G", "x"), uint64_t{3} << 29);
   for (const char *text : {"", "K", "-1", "12Q", "1 K", "nan", "1e30", "0x10"})
-    assert_true(contains(error_of([&] { parse_size(text, "--granule"); }), "--granule: '" + std::string(text) + "'"));
+    assert_true(contains(error_of([&] { parse_size(text, "--granule"); }),
+                         std::string("--granule: '") + text));
   assert_int_equal(parse_size_or_share("50%", "x").of(1000), 500);
   assert_int_equal(parse_size_or_share("2K", "x").of(1000), 2048);
   for (const char *text : {"0%", "-5%", "%", "x%"})
@@ -40,7 +48,7 @@ void flags_that_make_no_sense_are_named(void **) {
   };
   refused([](ReplayFlags &f) { f.granule = "3000"; }, "--granule: '3000'");
   refused([](ReplayFlags &f) { f.granule = "2K"; }, "--granule: '2K'");
-  refused([](ReplayFlags &f) { f.device_memory = "0"; }, "--device-memory: '0'");
+  refused([](ReplayFlags &f) { f.device_memory = "0K"; }, "--device-memory: '0K'");
   refused([](ReplayFlags &f) { f.scale = 0; }, "--scale: 0");
   refused([](ReplayFlags &f) { f.limit = 0; }, "--limit: 0");
   refused([](ReplayFlags &f) { f.ahead = 0; }, "--ahead: 0");
@@ -76,10 +84,10 @@ void granules_follow_the_peak(void **) {
 /// 64 blocks of 1 MiB, each used alone, and one operation that uses 8 of them.
 Plan sixty_four_blocks() {
   std::string text = "#vmt 1\n#name blocks\n";
-  for (int i = 0; i < 64; ++i) text += "a " + std::to_string(i) + " 1048576 x\n";
-  for (int i = 0; i < 64; ++i) text += "o " + std::to_string(i) + " 1 n\nu " + std::to_string(i) + " x\n";
+  for (int i = 0; i < 64; ++i) text += numbered("a ", i, " 1048576 x\n");
+  for (int i = 0; i < 64; ++i) text += numbered("o ", i, " 1 n\n") + numbered("u ", i, " x\n");
   text += "o 64 1 wide\n";
-  for (int i = 0; i < 8; ++i) text += "u " + std::to_string(8 * i) + " r\n";
+  for (int i = 0; i < 8; ++i) text += numbered("u ", 8 * i, " r\n");
   const weir::test::TemporaryFile file(text);
   return read_plan(file.path(), {});
 }
@@ -111,15 +119,18 @@ void budgets_follow_the_trace(void **) {
   assert_true(clamped.device_budget < 9 * mib);
   assert_int_equal(clamped.notes.size(), 1);
   assert_true(contains(clamped.notes[0], "raised from 5.00 MiB"));
-  assert_true(contains(clamped.context_options, "host.vmm=0;host.multi_map=0;host.link_bandwidth=1000000000"));
+  assert_true(contains(clamped.context_options,
+                       "host.vmm=0;host.multi_map=0;host.link_bandwidth=1000000000"));
 }
 
-/// A set is counted in pages touched, not in blocks; memory freed but perhaps still in use counts for everything's budget.
+/// A set is counted in pages touched, not in blocks; memory freed but perhaps still in use counts
+/// for everything's budget.
 void footprints_count_pages_and_lag(void **) {
   std::string text = "#vmt 1\na 0 1048576 x\no 0 1 n\nu 0 r 65535 2\nu 0 r 65536 10\n";
-  for (int i = 1; i <= 10; ++i)
-    text += "o " + std::to_string(i) + " 1 n\na " + std::to_string(i) + " 1048576 t\nu " + std::to_string(i) +
-            " w 0 4096\nf " + std::to_string(i) + "\n";
+  for (int i = 1; i <= 10; ++i) {
+    text += numbered("o ", i, " 1 n\n") + numbered("a ", i, " 1048576 t\n");
+    text += numbered("u ", i, " w 0 4096\n") + numbered("f ", i, "\n");
+  }
   const weir::test::TemporaryFile file(text);
   const Plan plan = read_plan(file.path(), {});
   const Footprint near = measure_footprint(plan, {65536, 1, false});
@@ -135,9 +146,12 @@ void footprints_count_pages_and_lag(void **) {
 
 int main() {
   const CMUnitTest tests[] = {
-      cmocka_unit_test(sizes_are_read_strictly),      cmocka_unit_test(flags_that_make_no_sense_are_named),
-      cmocka_unit_test(paces_have_names),             cmocka_unit_test(granules_follow_the_peak),
-      cmocka_unit_test(budgets_follow_the_trace),     cmocka_unit_test(footprints_count_pages_and_lag),
+      cmocka_unit_test(sizes_are_read_strictly),
+      cmocka_unit_test(flags_that_make_no_sense_are_named),
+      cmocka_unit_test(paces_have_names),
+      cmocka_unit_test(granules_follow_the_peak),
+      cmocka_unit_test(budgets_follow_the_trace),
+      cmocka_unit_test(footprints_count_pages_and_lag),
   };
   return cmocka_run_group_tests(tests, nullptr, nullptr);
 }

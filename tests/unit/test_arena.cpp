@@ -34,10 +34,7 @@ constexpr uint64_t ki = 1024;
 
 std::pmr::memory_resource *heap() { return std::pmr::new_delete_resource(); }
 
-template <class Allocation>
-bool placed(const Allocation &allocation) {
-  return static_cast<bool>(allocation);
-}
+bool placed(const auto &allocation) { return static_cast<bool>(allocation); }
 
 template <class A>
 void check_valid(const A &arena) {
@@ -86,9 +83,7 @@ class Shadow {
   struct Range {
     uint64_t offset;
     uint64_t size;
-    uint32_t node;
-    uint32_t generation;
-    uint32_t owner;
+    uint32_t node, generation, owner;
   };
 
   uint64_t any_size() {
@@ -448,7 +443,7 @@ void scenario(FailingMemory *memory) {
   }
   std::vector<uint32_t> nodes;
   for (uint64_t i = 0; i < 30; ++i) {
-    step(*arena, [&] { assert_true(arena->resize(64 << i % 10)); });
+    step(*arena, [&] { assert_true(arena->resize(uint64_t{64} << i % 10)); });
     const uint64_t alignment = uint64_t{1} << i % 4;
     step(*arena, [&] { nodes.push_back(arena->allocate(1 + i % 3, alignment).node); });
     if (nodes.back() == A::none) nodes.pop_back();

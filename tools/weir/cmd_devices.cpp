@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// `weir devices`: every backend, found or the reason why not, and its devices. It only asks; it creates no pool.
+// `weir devices`: every backend, found or the reason why not, and its devices. It only asks; it
+// creates no pool.
 #include "commands.hpp"
 #include "error.hpp"
 #include "handles.hpp"
@@ -36,14 +37,22 @@ constexpr struct {
 
 const char *link_kind(uint32_t kind) {
   switch (kind) {
-    case WEIR_LINK_NONE: return "none";
-    case WEIR_LINK_SAME: return "same";
-    case WEIR_LINK_PCIE: return "pcie";
-    case WEIR_LINK_NVLINK: return "nvlink";
-    case WEIR_LINK_INFINITY_FABRIC: return "infinity_fabric";
-    case WEIR_LINK_XE: return "xe";
-    case WEIR_LINK_MEMORY: return "memory";
-    default: return "unknown";
+    case WEIR_LINK_NONE:
+      return "none";
+    case WEIR_LINK_SAME:
+      return "same";
+    case WEIR_LINK_PCIE:
+      return "pcie";
+    case WEIR_LINK_NVLINK:
+      return "nvlink";
+    case WEIR_LINK_INFINITY_FABRIC:
+      return "infinity_fabric";
+    case WEIR_LINK_XE:
+      return "xe";
+    case WEIR_LINK_MEMORY:
+      return "memory";
+    default:
+      return "unknown";
   }
 }
 
@@ -77,7 +86,8 @@ Json link_json(weir_context context, weir_device device) {
 
 Json device_json(weir_context context, weir_device device) {
   weir_device_info info = WEIR_DEVICE_INFO_INIT;
-  require(weir_device_info_get(context, device, &info), "cannot ask about device " + std::to_string(device));
+  require(weir_device_info_get(context, device, &info),
+          "cannot ask about device " + std::to_string(device));
   Json json;
   json["index"] = device;
   json["name"] = info.name;
@@ -98,7 +108,8 @@ Json backends_json(weir_context context) {
   Json backends = Json::array();
   for (uint32_t i = 0; i < count; ++i) {
     weir_backend_info info = WEIR_BACKEND_INFO_INIT;
-    require(weir_backend_info_get(context, i, &info), "cannot ask about backend " + std::to_string(i));
+    require(weir_backend_info_get(context, i, &info),
+            "cannot ask about backend " + std::to_string(i));
     Json json;
     json["name"] = info.name;
     json["available"] = info.available != 0;
@@ -120,9 +131,11 @@ void print_device(const Json &device) {
     if (!joined.empty()) joined += ' ';
     joined += name.get<std::string>();
   }
-  std::printf("  device %u: %s%s%s\n", device["index"].get<unsigned>(), device["name"].get<std::string>().c_str(),
-              device["pci_address"] == "" ? "" : " at ", device["pci_address"].get<std::string>().c_str());
-  std::printf("    memory       %s, %s free; granule %s\n", format_bytes(device["memory_total"]).c_str(),
+  std::printf("  device %u: %s%s%s\n", device["index"].get<unsigned>(),
+              device["name"].get<std::string>().c_str(), device["pci_address"] == "" ? "" : " at ",
+              device["pci_address"].get<std::string>().c_str());
+  std::printf("    memory       %s, %s free; granule %s\n",
+              format_bytes(device["memory_total"]).c_str(),
               format_bytes(device["memory_free"]).c_str(),
               device["granule"] == 0 ? "none" : format_bytes(device["granule"]).c_str());
   std::printf("    capabilities %s\n", joined.empty() ? "none" : joined.c_str());
@@ -135,7 +148,8 @@ void print_device(const Json &device) {
 void print_backend(const Json &backend) {
   const std::string version = backend["version"];
   std::printf("%s (%s)%s%s: ", backend["name"].get<std::string>().c_str(),
-              backend["path"].get<std::string>().c_str(), version.empty() ? "" : ", version ", version.c_str());
+              backend["path"].get<std::string>().c_str(), version.empty() ? "" : ", version ",
+              version.c_str());
   if (!backend["available"].get<bool>()) {
     std::printf("not available: %s\n", backend["reason"].get<std::string>().c_str());
     return;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// `weir info`: version, build, interface versions, the system's limits that matter to Weir, options in force. It starts no
-// backend, so that it works where nothing else does.
+// `weir info`: version, build, interface versions, the system's limits that matter to Weir, options
+// in force. It starts no backend, so that it works where nothing else does.
 #include "commands.hpp"
 #include "error.hpp"
 #include "text.hpp"
@@ -23,8 +23,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr const char *environment[] = {"WEIR_OPTIONS", "WEIR_LOG", "WEIR_CUDA_LIBRARY", "WEIR_HIP_LIBRARY",
-                                       "WEIR_LEVEL_ZERO_LIBRARY"};
+constexpr const char *environment[] = {"WEIR_OPTIONS", "WEIR_LOG", "WEIR_CUDA_LIBRARY",
+                                       "WEIR_HIP_LIBRARY", "WEIR_LEVEL_ZERO_LIBRARY"};
 
 /// Null if the system does not tell.
 Json max_map_count() {
@@ -36,7 +36,8 @@ Json max_map_count() {
 /// Null means no limit.
 Json limit(int resource) {
   rlimit value{};
-  if (getrlimit(static_cast<__rlimit_resource_t>(resource), &value) != 0 || value.rlim_cur == RLIM_INFINITY)
+  if (getrlimit(static_cast<__rlimit_resource_t>(resource), &value) != 0 ||
+      value.rlim_cur == RLIM_INFINITY)
     return nullptr;
   return value.rlim_cur;
 }
@@ -100,12 +101,14 @@ void print(const Json &json) {
   std::printf("interfaces: library %d, backends %d\n", json["abi"]["library"].get<int>(),
               json["abi"]["backend"].get<int>());
   const Json &limits = json["limits"];
-  std::printf("limits: vm.max_map_count %s, locked memory %s, address space %s, open files %s, memory %s\n",
-              limits["vm.max_map_count"].is_null() ? "unknown"
-                                                   : limit_text(limits["vm.max_map_count"], false).c_str(),
-              limit_text(limits["memlock_bytes"], true).c_str(),
-              limit_text(limits["address_space_bytes"], true).c_str(),
-              limit_text(limits["open_files"], false).c_str(), format_bytes(limits["memory_bytes"]).c_str());
+  std::printf(
+      "limits: vm.max_map_count %s, locked memory %s, address space %s, open files %s, memory %s\n",
+      limits["vm.max_map_count"].is_null() ? "unknown"
+                                           : limit_text(limits["vm.max_map_count"], false).c_str(),
+      limit_text(limits["memlock_bytes"], true).c_str(),
+      limit_text(limits["address_space_bytes"], true).c_str(),
+      limit_text(limits["open_files"], false).c_str(),
+      format_bytes(limits["memory_bytes"]).c_str());
   if (json["options"].empty()) std::printf("options: none\n");
   for (const auto &[name, value] : json["options"].items())
     std::printf("options: %s=%s\n", name.c_str(), value.get<std::string>().c_str());

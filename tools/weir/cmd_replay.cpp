@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// `weir replay`: the pre-pass, the all-resident run (with --yardstick: three times, alternating with plain memory), the
-// constrained run, the oracle, the report. Exit status 1 if a single byte was wrong.
+// `weir replay`: the pre-pass, the all-resident run (with --yardstick: three times, alternating
+// with plain memory), the constrained run, the oracle, the report. Exit status 1 if a single byte
+// was wrong.
 #include "commands.hpp"
 #include "error.hpp"
 #include "oracle.hpp"
@@ -61,7 +62,8 @@ class Replay {
       progress_.update(bytes);
     };
     plan_ = read_plan(options_.trace, plan_options);
-    if (plan_.operations.empty()) throw ToolError("trace '" + options_.trace + "' has no operations to replay");
+    if (plan_.operations.empty())
+      throw ToolError("trace '" + options_.trace + "' has no operations to replay");
   }
 
   WeirMachineDesc machine_desc(const std::string &context_options, uint64_t device_budget) const {
@@ -84,15 +86,19 @@ class Replay {
   }
 
   void all_resident() {
-    WeirMachine machine(machine_desc(settings_.all_resident_context_options, settings_.all_resident_budget),
-                        plan_.block_bytes.size());
+    WeirMachine machine(
+        machine_desc(settings_.all_resident_context_options, settings_.all_resident_budget),
+        plan_.block_bytes.size());
     progress_.start("warming up", "steps", 0);
-    // Only what the run will touch; all but the watermarks' share of the budget.
-    if (warms_up()) machine.warm_up(settings_.all_resident_budget / 100 * 93, 0);
+    // No more than the run itself will touch, and below the watermarks.
+    if (warms_up())
+      machine.warm_up(std::min(settings_.footprint.live, settings_.all_resident_budget / 100 * 93),
+                      0);
     const weir_pool_stats before = machine.stats();
     std::vector<double> seconds{measured("all resident", machine).seconds};
     if (options_.yardstick) {
-      PlainMachine plain(settings_.all_resident_context_options, options_.backend, plan_.block_bytes.size());
+      PlainMachine plain(settings_.all_resident_context_options, options_.backend,
+                         plan_.block_bytes.size());
       std::vector<double> plain_seconds{measured("plain memory", plain).seconds};
       for (int round = 1; round < yardstick_rounds; ++round) {
         seconds.push_back(measured("all resident", machine).seconds);
@@ -112,8 +118,11 @@ class Replay {
                         plan_.block_bytes.size());
     progress_.start("warming up", "steps", 0);
     if (warms_up()) {
-      const uint64_t host = std::min(settings_.host_budget, settings_.footprint.live) / 100 * 93;
-      machine.warm_up(settings_.device_budget / 100 * 93, host);
+      const uint64_t live = settings_.footprint.live;
+      const uint64_t device = std::min(settings_.device_budget / 100 * 93, live);
+      // What can't stay on the device, and some clean copies of what does.
+      const uint64_t host = live - device + live / 8;
+      machine.warm_up(device, std::min(host, settings_.host_budget / 100 * 93));
     }
     const weir_pool_stats before = machine.stats();
     report_.constrained = measured("constrained", machine);
@@ -139,9 +148,11 @@ class Replay {
 
 void print_errors(const Report &report) {
   for (const VerifyError &error : report.first_errors)
-    std::fprintf(stderr, "wrong: operation %llu, block %u, offset %llu: expected %016llx, got %016llx\n",
+    std::fprintf(stderr,
+                 "wrong: operation %llu, block %u, offset %llu: expected %016llx, got %016llx\n",
                  static_cast<unsigned long long>(error.operation), error.block,
-                 static_cast<unsigned long long>(error.offset), static_cast<unsigned long long>(error.expected),
+                 static_cast<unsigned long long>(error.offset),
+                 static_cast<unsigned long long>(error.expected),
                  static_cast<unsigned long long>(error.got));
 }
 
@@ -159,7 +170,8 @@ int run_replay(const ReplayOptions &options) {
     throw ToolError("cannot write the report to standard output");
   if (report.verify_errors == 0) return 0;
   print_errors(report);
-  throw ToolError(std::to_string(report.verify_errors) + " words read back were not what was written");
+  throw ToolError(std::to_string(report.verify_errors) +
+                  " words read back were not what was written");
 }
 
 }  // namespace weir::tool

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The sub-commands of `weir`. Each returns the exit status and throws ToolError for what ends it early.
+// The sub-commands of `weir`. Each returns the exit status and throws ToolError for what ends it
+// early.
 #pragma once
 
 #include "replay_options.hpp"

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Footprint: one walk over the plan. Blocks below a page share slabs, so they count by their bytes with room for
-// fragmentation; in an operation's set each may touch a page of its own, but no more pages than the slabs have.
+// Footprint: one walk over the plan. Blocks below a page share slabs, so they count by their bytes
+// with room for fragmentation; in an operation's set each may touch a page of its own, but no more
+// pages than the slabs have.
 #include "footprint.hpp"
 
 #include "operation_uses.hpp"
@@ -51,7 +52,9 @@ class Meter {
     }
   };
 
-  uint64_t rounded(uint64_t bytes) const { return (bytes + options_.page - 1) / options_.page * options_.page; }
+  uint64_t rounded(uint64_t bytes) const {
+    return (bytes + options_.page - 1) / options_.page * options_.page;
+  }
 
   Parts parts(uint32_t block) const {
     const uint64_t bytes = plan_.block_bytes[block];
@@ -115,8 +118,8 @@ class Meter {
   const FootprintOptions &options_;
   Footprint result_;
   Parts live_;
-  Parts lagging_;             ///< freed in the last operations
-  std::vector<Parts> lag_;    ///< the same, by operation
+  Parts lagging_;           ///< freed in the last operations
+  std::vector<Parts> lag_;  ///< the same, by operation
   size_t next_lag_ = 0;
   uint64_t largest_charge_ = 0;
   UseMerger merger_;

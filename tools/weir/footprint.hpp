@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Footprint: how much device memory a trace needs at a page size: for everything at once, and for its largest operation.
-// Both are upper bounds, as slabs and the lag between submission and completion are the library's matter.
+// Footprint: how much device memory a trace needs at a page size: for everything at once, and for
+// its largest operation. Both are upper bounds, as slabs and the lag between submission and
+// completion are the library's matter.
 #pragma once
 
 #include "plan.hpp"
@@ -12,7 +13,7 @@ namespace weir::tool {
 
 struct FootprintOptions {
   uint64_t page = 0;
-  uint64_t ahead = 0;         ///< operations the host may run ahead: memory freed there is still charged
+  uint64_t ahead = 0;  ///< operations the host may run ahead: memory freed there is still charged
   bool whole_blocks = false;  ///< residency is by whole blocks (no VMM)
 };
 

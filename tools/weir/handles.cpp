@@ -10,7 +10,8 @@ namespace weir::tool {
 void require(weir_result result, const std::string &doing) {
   if (result == WEIR_SUCCESS) return;
   const std::string detail = weir_last_error();
-  throw ToolError(doing + ": " + weir_result_string(result) + (detail.empty() ? "" : ": " + detail));
+  throw ToolError(doing + ": " + weir_result_string(result) +
+                  (detail.empty() ? "" : ": " + detail));
 }
 
 Context open_context(const std::string &options) {
@@ -36,15 +37,18 @@ weir_device find_device(weir_context context, const std::string &backend) {
   std::string known;
   for (uint32_t i = 0; i < count; ++i) {
     weir_backend_info info = WEIR_BACKEND_INFO_INIT;
-    require(weir_backend_info_get(context, i, &info), "cannot ask about backend " + std::to_string(i));
+    require(weir_backend_info_get(context, i, &info),
+            "cannot ask about backend " + std::to_string(i));
     if (backend == info.name) {
-      if (info.available == 0) throw ToolError("backend '" + backend + "' is not available: " + info.reason);
+      if (info.available == 0)
+        throw ToolError("backend '" + backend + "' is not available: " + info.reason);
       if (info.device_count == 0) throw ToolError("backend '" + backend + "' has no device");
       return info.first_device;
     }
     known += (known.empty() ? "" : ", ") + std::string(info.name);
   }
-  throw ToolError("no backend is named '" + backend + "'; there are: " + (known.empty() ? "none" : known));
+  throw ToolError("no backend is named '" + backend +
+                  "'; there are: " + (known.empty() ? "none" : known));
 }
 
 }  // namespace weir::tool

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Handles: RAII over the C API, and the one way a failed call becomes a ToolError: what was done, the result's
-// text, and weir_last_error(). Every destructor leaves nothing behind as long as handles die in reverse order.
+// Handles: RAII over the C API, and the one way a failed call becomes a ToolError: what was done,
+// the result's text, and weir_last_error(). Every destructor leaves nothing behind as long as
+// handles die in reverse order.
 #pragma once
 
 #include <weir/weir.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Jobs: the ring's hand-over and the kernel. A job's slot may be refilled as soon as completed() counts it, so the
-// kernel touches the job no more after that.
+// Jobs: the ring's hand-over and the kernel. A job's slot may be refilled as soon as completed()
+// counts it, so the kernel touches the job no more after that.
 #include "job.hpp"
 
 #include <algorithm>
@@ -75,12 +75,17 @@ void JobRing::execute(const Job &job) {
   for (const Task &task : job.tasks) {
     switch (task.action) {
       case Task::Action::check: {
-        const Mismatch found = pattern_.check(task.at, task.block, task.version, task.offset, task.length);
+        const Mismatch found =
+            pattern_.check(task.at, task.block, task.version, task.offset, task.length);
         if (found.words != 0) log_.add(job.operation, task.block, found);
         break;
       }
-      case Task::Action::fill: pattern_.fill(task.at, task.block, task.version, task.offset, task.length); break;
-      case Task::Action::zero: std::memset(task.at, 0, task.length); break;
+      case Task::Action::fill:
+        pattern_.fill(task.at, task.block, task.version, task.offset, task.length);
+        break;
+      case Task::Action::zero:
+        std::memset(task.at, 0, task.length);
+        break;
     }
   }
   if (job.duration_ns != 0) {
@@ -92,7 +97,8 @@ void JobRing::execute(const Job &job) {
 void JobRing::hold_until(uint64_t end_ns) const {
   if (end_ns > now_ns() + spin_ns) {
     const uint64_t wake = end_ns - spin_ns;
-    const timespec until{static_cast<time_t>(wake / 1'000'000'000), static_cast<long>(wake % 1'000'000'000)};
+    const timespec until{static_cast<time_t>(wake / 1'000'000'000),
+                         static_cast<long>(wake % 1'000'000'000)};
     while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, nullptr) == EINTR) {
     }
   }

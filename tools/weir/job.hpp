@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Jobs: what an operation does when it runs in its stream: check what it reads, fill what it writes, hold the stream for
-// the operation's modelled time. The submitting thread fills a job, the stream's thread runs it; a ring bounds how
-// far the first may run ahead. A job never calls Weir.
+// Jobs: what an operation does when it runs in its stream: check what it reads, fill what it
+// writes, hold the stream for the operation's modelled time. The submitting thread fills a job, the
+// stream's thread runs it; a ring bounds how far the first may run ahead. A job never calls Weir.
 #pragma once
 
 #include "pattern.hpp"
@@ -52,7 +52,8 @@ class JobRing;
 struct Job {
   JobRing *ring = nullptr;
   uint64_t operation = 0;
-  uint64_t duration_ns = 0;  ///< how long it holds the stream at least; 0 = as long as its tasks take
+  uint64_t duration_ns =
+      0;  ///< how long it holds the stream at least; 0 = as long as its tasks take
   std::vector<Task> tasks;
 };
 

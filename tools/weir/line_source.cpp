@@ -21,20 +21,24 @@ constexpr unsigned char zstd_magic[4] = {0x28, 0xb5, 0x2f, 0xfd};
 
 }  // namespace
 
-void LineSource::ContextFree::operator()(ZSTD_DCtx_s *context) const noexcept { ZSTD_freeDCtx(context); }
+void LineSource::ContextFree::operator()(ZSTD_DCtx_s *context) const noexcept {
+  ZSTD_freeDCtx(context);
+}
 
 LineSource::LineSource(std::string path) : path_(std::move(path)) {
   file_.reset(std::fopen(path_.c_str(), "rbe"));
   if (!file_) throw ToolError("cannot open trace '" + path_ + "': " + std::strerror(errno));
   struct stat status {};
   if (fstat(fileno(file_.get()), &status) == 0) {
-    if (S_ISDIR(status.st_mode)) throw ToolError("cannot read trace '" + path_ + "': it is a directory");
+    if (S_ISDIR(status.st_mode))
+      throw ToolError("cannot read trace '" + path_ + "': it is a directory");
     if (S_ISREG(status.st_mode)) file_bytes_ = static_cast<uint64_t>(status.st_size);
   }
   text_.resize(text_bytes);
   stored_.resize(stored_bytes);
   stored_end_ = read_file(stored_.data(), stored_.size());
-  if (stored_end_ >= sizeof zstd_magic && std::memcmp(stored_.data(), zstd_magic, sizeof zstd_magic) == 0) {
+  if (stored_end_ >= sizeof zstd_magic &&
+      std::memcmp(stored_.data(), zstd_magic, sizeof zstd_magic) == 0) {
     zstd_.reset(ZSTD_createDCtx());
     if (!zstd_) throw ToolError("out of memory while opening trace '" + path_ + "'");
     ZSTD_DCtx_setParameter(zstd_.get(), ZSTD_d_windowLogMax, 31);
@@ -98,7 +102,8 @@ bool LineSource::next(std::string_view &line, bool &terminated) {
   size_t scanned = begin_;
   for (;;) {
     const char *start = text_.data() + begin_;
-    const void *found = scanned < end_ ? std::memchr(text_.data() + scanned, '\n', end_ - scanned) : nullptr;
+    const void *found =
+        scanned < end_ ? std::memchr(text_.data() + scanned, '\n', end_ - scanned) : nullptr;
     if (found != nullptr) {
       const auto length = static_cast<size_t>(static_cast<const char *>(found) - start);
       line = {start, length};
@@ -107,7 +112,8 @@ bool LineSource::next(std::string_view &line, bool &terminated) {
       return true;
     }
     const size_t pending = end_ - begin_;
-    if (pending > longest_line) throw ToolError("trace '" + path_ + "' has a line of more than 1 MiB");
+    if (pending > longest_line)
+      throw ToolError("trace '" + path_ + "' has a line of more than 1 MiB");
     if (refill()) {
       scanned = begin_ + pending;
       continue;

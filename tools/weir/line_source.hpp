@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// LineSource: the lines of a text file, plain or zstd-compressed (told apart by its first bytes), read as a stream.
-// It holds one buffer, never the whole text. A line it hands out is valid until the next call.
+// LineSource: the lines of a text file, plain or zstd-compressed (told apart by its first bytes),
+// read as a stream. It holds one buffer, never the whole text. A line it hands out is valid until
+// the next call.
 #pragma once
 
 #include <cstdint>
@@ -23,8 +24,9 @@ class LineSource {
   LineSource(const LineSource &) = delete;
   LineSource &operator=(const LineSource &) = delete;
 
-  /// The next line without its line end; false at the end of the file. `terminated` tells whether the line ended
-  /// in LF. Throws ToolError on a read or decompression error, and on a line of more than 1 MiB.
+  /// The next line without its line end; false at the end of the file. `terminated` tells whether
+  /// the line ended in LF. Throws ToolError on a read or decompression error, and on a line of more
+  /// than 1 MiB.
   bool next(std::string_view &line, bool &terminated);
 
   const std::string &path() const noexcept { return path_; }

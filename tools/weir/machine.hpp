@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Machine: where a replay runs: blocks come and go, an operation's uses are made addressable, its job is put in a stream.
-// One implementation drives Weir, one plain memory, so that both are measured with the same loop.
+// Machine: where a replay runs: blocks come and go, an operation's uses are made addressable, its
+// job is put in a stream. One implementation drives Weir, one plain memory, so that both are
+// measured with the same loop.
 #pragma once
 
 #include "operation_uses.hpp"
@@ -22,9 +23,11 @@ class Machine {
   virtual void create(uint32_t block, uint64_t bytes) = 0;
   /// Outside an operation. Jobs submitted earlier may still use the block.
   virtual void destroy(uint32_t block) = 0;
-  /// The next operation to come, after those announced already. Blocks that do not exist yet are left out.
+  /// The next operation to come, after those announced already. Blocks that do not exist yet are
+  /// left out.
   virtual void announce(const std::string &name, std::span<const BlockUse> uses) = 0;
-  /// Begins an operation: addresses[i] is where byte uses[i].offset is, valid for jobs submitted before end().
+  /// Begins an operation: addresses[i] is where byte uses[i].offset is, valid for jobs submitted
+  /// before end().
   virtual void begin(const std::string &name, std::span<const BlockUse> uses,
                      std::span<std::byte *> addresses) = 0;
   virtual void submit(Job &job) = 0;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The `weir` command: declares and parses the command line, and hands over. Everything that goes wrong ends here as one
-// sentence on stderr and exit status 1. The only file that includes CLI11, which is slow to compile.
+// The `weir` command: declares and parses the command line, and hands over. Everything that goes
+// wrong ends here as one sentence on stderr and exit status 1. The only file that includes CLI11,
+// which is slow to compile.
 #include "commands.hpp"
 #include "error.hpp"
 
@@ -18,33 +19,45 @@ namespace {
 using weir::tool::ReplayFlags;
 
 void add_replay_flags(CLI::App &command, ReplayFlags &flags) {
-  command.add_option("trace", flags.trace, "trace file (.vmt, plain or zstd-compressed)")->required();
-  command.add_option("--device-memory", flags.device_memory,
-                     "device budget: a size (K, M, G, T = powers of 1024) or P% of the trace's peak")
+  command.add_option("trace", flags.trace, "trace file (.vmt, plain or zstd-compressed)")
+      ->required();
+  command
+      .add_option("--device-memory", flags.device_memory,
+                  "device budget: a size (K, M, G, T = powers of 1024) or P% of the trace's peak")
       ->capture_default_str();
   command.add_option("--host-memory", flags.host_memory,
                      "host budget, as above [default: enough for everything]");
-  command.add_option("--scale", flags.scale, "divide all sizes and offsets (and modelled times) by this")
+  command
+      .add_option("--scale", flags.scale,
+                  "divide all sizes and offsets (and modelled times) by this")
       ->capture_default_str();
   command.add_option("--granule", flags.granule,
                      "page size, a power of two [default: near peak / 4096, 16K to 2M]");
-  command.add_option("--data", flags.data, "contents: pattern, tensor or random")->capture_default_str();
+  command.add_option("--data", flags.data, "contents: pattern, tensor or random")
+      ->capture_default_str();
   command.add_option("--seed", flags.seed, "seed of the contents")->capture_default_str();
-  command.add_option("--pace", flags.pace,
-                     "a100, h100 or FLOPS,BYTES_PER_S,LINK_BYTES_PER_S: operations take as long as on such a "
-                     "device, and its link is as fast");
-  command.add_option("--slow", flags.slow, "with --pace: stretch all modelled times by this")->capture_default_str();
+  command.add_option(
+      "--pace", flags.pace,
+      "a100, h100 or FLOPS,BYTES_PER_S,LINK_BYTES_PER_S: operations take as long as on such a "
+      "device, and its link is as fast");
+  command.add_option("--slow", flags.slow, "with --pace: stretch all modelled times by this")
+      ->capture_default_str();
   command.add_flag("--no-vmm", flags.no_vmm, "host backend without virtual memory management");
   command.add_flag("--no-multi-map", flags.no_multi_map, "host backend with one mapping a granule");
-  command.add_flag("--no-verify", flags.no_verify, "neither fill nor check; operations only hold time (--pace)");
-  command.add_flag("--no-warm-up", flags.no_warm_up, "do not touch the memory once before the clock starts");
+  command.add_flag("--no-verify", flags.no_verify,
+                   "neither fill nor check; operations only hold time (--pace)");
+  command.add_flag("--no-warm-up", flags.no_warm_up,
+                   "do not touch the memory once before the clock starts");
   command.add_option("--limit", flags.limit, "replay only the first operations");
-  command.add_option("--announce", flags.announce, "operations announced ahead; 0 = none")->capture_default_str();
+  command.add_option("--announce", flags.announce, "operations announced ahead; 0 = none")
+      ->capture_default_str();
   command.add_option("--ahead", flags.ahead, "operations the host may be ahead of the stream")
       ->capture_default_str();
-  command.add_option("--backend", flags.backend, "use the first device of this backend")->capture_default_str();
-  command.add_flag("--yardstick", flags.yardstick,
-                   "also run on plain memory, alternating with the all-resident run, three times each");
+  command.add_option("--backend", flags.backend, "use the first device of this backend")
+      ->capture_default_str();
+  command.add_flag(
+      "--yardstick", flags.yardstick,
+      "also run on plain memory, alternating with the all-resident run, three times each");
   command.add_flag("--json", flags.json, "print the result as JSON");
   command.add_option("--json-out", flags.json_out, "also write the JSON to this file");
   command.add_flag("--progress", flags.progress, "show progress also with --json and no terminal");
@@ -62,7 +75,8 @@ int run(int argc, char **argv) {
   devices->add_flag("--json", devices_json, "print JSON");
   CLI::App *info = app.add_subcommand("info", "show version, build, limits and options");
   info->add_flag("--json", info_json, "print JSON");
-  CLI::App *replay = app.add_subcommand("replay", "run an allocation and use trace under a memory budget");
+  CLI::App *replay =
+      app.add_subcommand("replay", "run an allocation and use trace under a memory budget");
   add_replay_flags(*replay, replay_flags);
   try {
     app.parse(argc, argv);

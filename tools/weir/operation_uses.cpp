@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Merging of uses: a sweep over the edges of one block's ranges. Most operations name each block once, so that case costs a
-// sort and no more.
+// Merging of uses: a sweep over the edges of one block's ranges. Most operations name each block
+// once, so that case costs a sort and no more.
 #include "operation_uses.hpp"
 
 #include <algorithm>
@@ -11,9 +11,12 @@ namespace {
 
 UseMode mode_of(PlanKind kind) {
   switch (plan_mode(kind)) {
-    case plan_read: return UseMode::read;
-    case plan_write: return UseMode::overwrite;
-    default: return UseMode::update;
+    case plan_read:
+      return UseMode::read;
+    case plan_write:
+      return UseMode::overwrite;
+    default:
+      return UseMode::update;
   }
 }
 
@@ -34,7 +37,8 @@ void hulls(std::vector<BlockUse> &uses) {
 
 }  // namespace
 
-void UseMerger::merge(const Plan &plan, const PlanOperation &operation, std::vector<BlockUse> &out) {
+void UseMerger::merge(const Plan &plan, const PlanOperation &operation,
+                      std::vector<BlockUse> &out) {
   raw_.clear();
   out.clear();
   uint64_t span = operation.spans;
@@ -54,7 +58,8 @@ void UseMerger::merge(const Plan &plan, const PlanOperation &operation, std::vec
   const auto earlier = [](const BlockUse &a, const BlockUse &b) {
     return a.block != b.block ? a.block < b.block : a.offset < b.offset;
   };
-  if (!std::is_sorted(raw_.begin(), raw_.end(), earlier)) std::sort(raw_.begin(), raw_.end(), earlier);
+  if (!std::is_sorted(raw_.begin(), raw_.end(), earlier))
+    std::sort(raw_.begin(), raw_.end(), earlier);
   for (size_t begin = 0; begin < raw_.size();) {
     size_t end = begin + 1;
     while (end < raw_.size() && raw_[end].block == raw_[begin].block) ++end;
@@ -84,8 +89,11 @@ void UseMerger::merge_block(size_t begin, size_t end, std::vector<BlockUse> &out
   uint64_t from = 0;
   for (const Edge &edge : edges_) {
     if (edge.at != from && (reads != 0 || writes != 0)) {
-      const UseMode mode = writes == 0 ? UseMode::read : reads == 0 ? UseMode::overwrite : UseMode::update;
-      if (out.size() > first && out.back().mode == mode && out.back().offset + out.back().length == from)
+      const UseMode mode = writes == 0  ? UseMode::read
+                           : reads == 0 ? UseMode::overwrite
+                                        : UseMode::update;
+      if (out.size() > first && out.back().mode == mode &&
+          out.back().offset + out.back().length == from)
         out.back().length += edge.at - from;
       else
         out.push_back({from, edge.at - from, block, mode});

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What one operation acquires: the uses of its lines, merged so that those of one block are disjoint. A range read by one
-// line and written by another is READ_WRITE. Order: by block, then by offset.
+// What one operation acquires: the uses of its lines, merged so that those of one block are
+// disjoint. A range read by one line and written by another is READ_WRITE. Order: by block, then by
+// offset.
 #pragma once
 
 #include "plan.hpp"
@@ -24,7 +25,8 @@ struct BlockUse {
 /// Merges; keeps its scratch memory between calls.
 class UseMerger {
  public:
-  /// The most uses one acquire may have (weir/lease.h); beyond it the uses of each block become one.
+  /// The most uses one acquire may have (weir/lease.h); beyond it the uses of each block become
+  /// one.
   static constexpr size_t limit = 65535;
 
   void merge(const Plan &plan, const PlanOperation &operation, std::vector<BlockUse> &out);

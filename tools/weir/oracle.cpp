@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Oracle: next uses are found in one walk backwards; the walk forwards keeps the resident blocks in an indexed heap by
-// next use. An operation's own blocks are out of the heap while it runs, so they are never its victims.
+// Oracle: next uses are found in one walk backwards; the walk forwards keeps the resident blocks in
+// an indexed heap by next use. An operation's own blocks are out of the heap while it runs, so they
+// are never its victims.
 #include "oracle.hpp"
 
 #include <algorithm>
@@ -12,7 +13,8 @@ namespace {
 
 constexpr uint32_t never = UINT32_MAX;
 
-/// Resident blocks, the farthest next use on top. Positions are kept, so that any block can be taken out.
+/// Resident blocks, the farthest next use on top. Positions are kept, so that any block can be
+/// taken out.
 class FarthestHeap {
  public:
   explicit FarthestHeap(size_t blocks) : position_(blocks, never) {}
@@ -82,7 +84,8 @@ std::vector<uint32_t> next_uses(const Plan &plan) {
     for (uint64_t i = operation.body; i < operation.end; ++i)
       if (plan_is_use(plan_kind(plan.events[i]))) next[i] = upcoming[plan_block(plan.events[i])];
     for (uint64_t i = operation.body; i < operation.end; ++i)
-      if (plan_is_use(plan_kind(plan.events[i]))) upcoming[plan_block(plan.events[i])] = static_cast<uint32_t>(op);
+      if (plan_is_use(plan_kind(plan.events[i])))
+        upcoming[plan_block(plan.events[i])] = static_cast<uint32_t>(op);
   }
   return next;
 }
@@ -90,7 +93,10 @@ std::vector<uint32_t> next_uses(const Plan &plan) {
 class Oracle {
  public:
   Oracle(const Plan &plan, uint64_t capacity)
-      : plan_(plan), capacity_(capacity), heap_(plan.block_bytes.size()), state_(plan.block_bytes.size()) {}
+      : plan_(plan),
+        capacity_(capacity),
+        heap_(plan.block_bytes.size()),
+        state_(plan.block_bytes.size()) {}
 
   OracleTraffic run() {
     const std::vector<uint32_t> next = next_uses(plan_);
@@ -142,7 +148,8 @@ class Oracle {
       const uint32_t victim = heap_.top();
       State &state = state_[victim];
       if (state.written && !state.dirty) traffic_.dropped_clean += plan_.block_bytes[victim];
-      if (state.dirty && heap_.top_next_use() != never) traffic_.written_back += plan_.block_bytes[victim];
+      if (state.dirty && heap_.top_next_use() != never)
+        traffic_.written_back += plan_.block_bytes[victim];
       state.dirty = false;
       drop(victim);
     }
@@ -174,7 +181,9 @@ class Oracle {
 
 }  // namespace
 
-OracleTraffic run_oracle(const Plan &plan, uint64_t capacity) { return Oracle(plan, capacity).run(); }
+OracleTraffic run_oracle(const Plan &plan, uint64_t capacity) {
+  return Oracle(plan, capacity).run();
+}
 
 std::optional<double> oracle_slowdown(const OracleTraffic &traffic, double compute_seconds,
                                       double link_bytes_per_second) {

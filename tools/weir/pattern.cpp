@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Pattern: the generators and the loops over them. A generator gives single words and pairs of words; the loops work on
-// groups of pairs with no branch inside, in vector types of 16 bytes, which every compiler here turns into SIMD code.
+// Pattern: the generators and the loops over them. A generator gives single words and pairs of
+// words; the loops work on groups of pairs with no branch inside, in vector types of 16 bytes,
+// which every compiler here turns into SIMD code.
 #include "pattern.hpp"
 
 #include <algorithm>
@@ -13,7 +14,8 @@
 namespace weir::tool {
 namespace {
 
-static_assert(std::endian::native == std::endian::little, "the patterns are defined as little-endian bytes");
+static_assert(std::endian::native == std::endian::little,
+              "the patterns are defined as little-endian bytes");
 
 using Pair = uint64_t __attribute__((vector_size(16)));
 
@@ -80,8 +82,11 @@ struct TensorWords {
   const uint64_t *tile;
   uint64_t flips;
 
-  /// Consecutive words come from consecutive places of the tile; the start value decides where it begins.
-  uint64_t slot(uint64_t i) const { return (i + (linear.start.base >> 40)) & (Pattern::tile_words - 1); }
+  /// Consecutive words come from consecutive places of the tile; the start value decides where it
+  /// begins.
+  uint64_t slot(uint64_t i) const {
+    return (i + (linear.start.base >> 40)) & (Pattern::tile_words - 1);
+  }
   uint64_t word(uint64_t i) const { return tile[slot(i)] ^ (scrambled(linear.word(i)) & flips); }
   template <class Take>
   void group(uint64_t i, Take &&take) const {
@@ -93,7 +98,8 @@ struct TensorWords {
   }
 };
 
-/// Bytes of a word that begins at byte 8 * i of the block, where the range covers only [from, to) of it.
+/// Bytes of a word that begins at byte 8 * i of the block, where the range covers only [from, to)
+/// of it.
 template <class Words>
 void fill_part(const Words &words, std::byte *at, uint64_t i, uint64_t from, uint64_t to) {
   const uint64_t word = words.word(i);
@@ -101,7 +107,8 @@ void fill_part(const Words &words, std::byte *at, uint64_t i, uint64_t from, uin
 }
 
 template <class Words>
-void check_part(const Words &words, const std::byte *at, uint64_t i, uint64_t from, uint64_t to, Mismatch &found) {
+void check_part(const Words &words, const std::byte *at, uint64_t i, uint64_t from, uint64_t to,
+                Mismatch &found) {
   uint64_t expected = 0;
   uint64_t got = 0;
   const uint64_t word = words.word(i);
@@ -149,7 +156,8 @@ Mismatch check_range(const Words &words, const std::byte *at, uint64_t offset, u
       std::memcpy(&got, at + 16 * k, 16);
       wrong |= got ^ pair;
     });
-    if ((wrong[0] | wrong[1]) == 0) [[likely]] continue;
+    if ((wrong[0] | wrong[1]) == 0) [[likely]]
+      continue;
     for (uint64_t k = 0; k < group_words; ++k) check_part(words, at + 8 * k, i + k, 0, 8, found);
   }
   for (; i < last; ++i, at += 8) check_part(words, at, i, 0, 8, found);
@@ -183,8 +191,8 @@ std::unique_ptr<Pattern::Tiles> make_tiles(uint64_t seed) {
 
 /// Calls use(words) with the generator of (block, version).
 template <class Use>
-auto with_words(DataMode mode, uint64_t seed, const Pattern::Tiles *tiles, uint32_t block, uint32_t version,
-                Use &&use) {
+auto with_words(DataMode mode, uint64_t seed, const Pattern::Tiles *tiles, uint32_t block,
+                uint32_t version, Use &&use) {
   if (version == 0) return use(ZeroWords{});
   const LinearWords linear{start_of(seed, block, version)};
   if (mode == DataMode::pattern) return use(linear);
@@ -198,9 +206,12 @@ auto with_words(DataMode mode, uint64_t seed, const Pattern::Tiles *tiles, uint3
 
 std::string_view data_mode_name(DataMode mode) {
   switch (mode) {
-    case DataMode::pattern: return "pattern";
-    case DataMode::tensor: return "tensor";
-    case DataMode::random: return "random";
+    case DataMode::pattern:
+      return "pattern";
+    case DataMode::tensor:
+      return "tensor";
+    case DataMode::random:
+      return "random";
   }
   return "?";
 }
@@ -209,7 +220,8 @@ Pattern::Pattern(DataMode mode, uint64_t seed) : mode_(mode), seed_(seed) {
   if (mode == DataMode::tensor) tiles_ = make_tiles(seed);
 }
 
-void Pattern::fill(std::byte *to, uint32_t block, uint32_t version, uint64_t offset, uint64_t length) const {
+void Pattern::fill(std::byte *to, uint32_t block, uint32_t version, uint64_t offset,
+                   uint64_t length) const {
   with_words(mode_, seed_, tiles_.get(), block, version,
              [&](const auto &words) { fill_range(words, to, offset, length); });
 }

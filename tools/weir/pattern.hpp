@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Pattern: the bytes that (block, version) has at each offset: a pure function, so that any range can be filled or checked
-// without what lies around it. 64-bit word i is derived from a start value and i; bytes are little-endian. Version 0 is
-// all zero. Filling and checking must run at several GB/s on one core, as every byte of every use passes here.
+// Pattern: the bytes that (block, version) has at each offset: a pure function, so that any range
+// can be filled or checked without what lies around it. 64-bit word i is derived from a start value
+// and i; bytes are little-endian. Version 0 is all zero. Filling and checking must run at several
+// GB/s on one core, as every byte of every use passes here.
 //
 //   pattern  start + i * step: cheapest
 //   random   the same, scrambled by shifts: does not compress
-//   tensor   normally distributed bf16 or fp32 values (the block decides), with random sign and mantissa: compresses as
-//            weights and activations do
+//   tensor   normally distributed bf16 or fp32 values (the block decides), with random sign and
+//            mantissa: compresses as weights and activations do
 #pragma once
 
 #include <array>
@@ -35,10 +36,12 @@ class Pattern {
   Pattern(DataMode mode, uint64_t seed);
 
   /// Writes bytes [offset, offset + length) of the version to `to`.
-  void fill(std::byte *to, uint32_t block, uint32_t version, uint64_t offset, uint64_t length) const;
+  void fill(std::byte *to, uint32_t block, uint32_t version, uint64_t offset,
+            uint64_t length) const;
 
   /// Compares; reads every byte, changes nothing.
-  Mismatch check(const std::byte *at, uint32_t block, uint32_t version, uint64_t offset, uint64_t length) const;
+  Mismatch check(const std::byte *at, uint32_t block, uint32_t version, uint64_t offset,
+                 uint64_t length) const;
 
   /// One word, as the reference for tests.
   uint64_t word(uint32_t block, uint32_t version, uint64_t index) const;

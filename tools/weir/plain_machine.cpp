@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// PlainMachine: memory by size class, four classes to a power of two. A block freed while its jobs still run may be given out
-// again at once: jobs run in the stream's order, so the next owner's come after.
+// PlainMachine: memory by size class, four classes to a power of two. A block freed while its jobs
+// still run may be given out again at once: jobs run in the stream's order, so the next owner's
+// come after.
 #include "plain_machine.hpp"
 
 #include "error.hpp"
@@ -23,7 +24,8 @@ uint64_t capacity_for(uint64_t bytes) {
 
 void PlainMachine::Free::operator()(std::byte *memory) const noexcept { std::free(memory); }
 
-PlainMachine::PlainMachine(const std::string &context_options, const std::string &backend, size_t blocks)
+PlainMachine::PlainMachine(const std::string &context_options, const std::string &backend,
+                           size_t blocks)
     : context_(open_context(context_options)), blocks_(blocks) {
   stream_ = open_stream(context_.get(), find_device(context_.get(), backend));
 }
@@ -41,8 +43,9 @@ void PlainMachine::create(uint32_t block, uint64_t bytes) {
     return;
   }
   made.memory.reset(static_cast<std::byte *>(std::malloc(capacity)));
-  if (!made.memory) throw ToolError("out of memory for block " + std::to_string(block) + " of " +
-                                    std::to_string(bytes) + " bytes");
+  if (!made.memory)
+    throw ToolError("out of memory for block " + std::to_string(block) + " of " +
+                    std::to_string(bytes) + " bytes");
 }
 
 void PlainMachine::destroy(uint32_t block) {
@@ -50,15 +53,20 @@ void PlainMachine::destroy(uint32_t block) {
   spare_[gone.capacity].push_back(std::move(gone.memory));
 }
 
-void PlainMachine::begin(const std::string &, std::span<const BlockUse> uses, std::span<std::byte *> addresses) {
-  for (size_t i = 0; i < uses.size(); ++i) addresses[i] = blocks_[uses[i].block].memory.get() + uses[i].offset;
+void PlainMachine::begin(const std::string &, std::span<const BlockUse> uses,
+                         std::span<std::byte *> addresses) {
+  for (size_t i = 0; i < uses.size(); ++i)
+    addresses[i] = blocks_[uses[i].block].memory.get() + uses[i].offset;
 }
 
 void PlainMachine::submit(Job &job) {
-  require(weir_stream_host_call(stream_.get(), &JobRing::run, &job), "cannot enqueue on the stream");
+  require(weir_stream_host_call(stream_.get(), &JobRing::run, &job),
+          "cannot enqueue on the stream");
 }
 
-void PlainMachine::finish() { require(weir_stream_synchronize(stream_.get()), "cannot finish the stream's work"); }
+void PlainMachine::finish() {
+  require(weir_stream_synchronize(stream_.get()), "cannot finish the stream's work");
+}
 
 void PlainMachine::abandon() noexcept {
   if (stream_) weir_stream_synchronize(stream_.get());

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// PlainMachine: the yardstick: the same stream and jobs on malloc'ed memory, without Weir's memory management. Freed
-// memory is kept in lists by size and given out again, as a framework's allocator does; nothing is ever evicted.
+// PlainMachine: the yardstick: the same stream and jobs on malloc'ed memory, without Weir's memory
+// management. Freed memory is kept in lists by size and given out again, as a framework's allocator
+// does; nothing is ever evicted.
 #pragma once
 
 #include "handles.hpp"
@@ -20,7 +21,8 @@ class PlainMachine final : public Machine {
   void create(uint32_t block, uint64_t bytes) override;
   void destroy(uint32_t block) override;
   void announce(const std::string &, std::span<const BlockUse>) override {}
-  void begin(const std::string &name, std::span<const BlockUse> uses, std::span<std::byte *> addresses) override;
+  void begin(const std::string &name, std::span<const BlockUse> uses,
+             std::span<std::byte *> addresses) override;
   void submit(Job &job) override;
   void end() override {}
   void finish() override;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The pre-pass: checks what the lines of a trace mean together and packs them. One class holds the state of the checks,
-// so that the finished Plan carries nothing but what replay needs.
+// The pre-pass: checks what the lines of a trace mean together and packs them. One class holds the
+// state of the checks, so that the finished Plan carries nothing but what replay needs.
 #include "plan.hpp"
 
 #include "error.hpp"
@@ -17,7 +17,8 @@ using Kind = TraceEvent::Kind;
 
 class PlanBuilder {
  public:
-  PlanBuilder(const std::string &path, const PlanOptions &options) : reader_(path), options_(options) {
+  PlanBuilder(const std::string &path, const PlanOptions &options)
+      : reader_(path), options_(options) {
     plan_.scale = options.scale;
   }
 
@@ -38,18 +39,33 @@ class PlanBuilder {
  private:
   void take(const TraceEvent &event) {
     switch (event.kind) {
-      case Kind::alloc: alloc(event); break;
-      case Kind::free: free(event); break;
-      case Kind::operation: operation(event); break;
+      case Kind::alloc:
+        alloc(event);
+        break;
+      case Kind::free:
+        free(event);
+        break;
+      case Kind::operation:
+        operation(event);
+        break;
       case Kind::end:
         if (!in_operation_) reader_.refuse("the end of an operation outside one");
         end_operation();
         break;
-      case Kind::use: use(event); break;
-      case Kind::use_group: use_group(event); break;
-      case Kind::join: join(event); break;
-      case Kind::dissolve: dissolve(event); break;
-      case Kind::phase: break;
+      case Kind::use:
+        use(event);
+        break;
+      case Kind::use_group:
+        use_group(event);
+        break;
+      case Kind::join:
+        join(event);
+        break;
+      case Kind::dissolve:
+        dissolve(event);
+        break;
+      case Kind::phase:
+        break;
       case Kind::time:
         if (event.id < last_time_) reader_.refuse("the clock goes backwards");
         last_time_ = event.id;
@@ -63,9 +79,11 @@ class PlanBuilder {
   void add(uint32_t block, PlanKind kind) { plan_.events.push_back(block << 3 | kind); }
 
   void alloc(const TraceEvent &event) {
-    if (event.id != bytes_.size()) reader_.refuse("block ids must be 0, 1, 2, ... in order of allocation");
+    if (event.id != bytes_.size())
+      reader_.refuse("block ids must be 0, 1, 2, ... in order of allocation");
     if (event.bytes == 0) reader_.refuse("an allocation of 0 bytes");
-    if (event.id >= UINT32_MAX >> 3) reader_.refuse("more blocks than this program can hold (2^29)");
+    if (event.id >= UINT32_MAX >> 3)
+      reader_.refuse("more blocks than this program can hold (2^29)");
     bytes_.push_back(event.bytes);
     live_.push_back(1);
     groups_of_.push_back(0);
@@ -88,8 +106,10 @@ class PlanBuilder {
   }
 
   void operation(const TraceEvent &event) {
-    if (event.id != plan_.operations.size()) reader_.refuse("operation indices must be 0, 1, 2, ... in order");
-    if (event.id >= UINT32_MAX - 1) reader_.refuse("more operations than this program can hold (2^32)");
+    if (event.id != plan_.operations.size())
+      reader_.refuse("operation indices must be 0, 1, 2, ... in order");
+    if (event.id >= UINT32_MAX - 1)
+      reader_.refuse("more operations than this program can hold (2^32)");
     end_operation();
     in_operation_ = true;
     set_bytes_ = 0;
@@ -143,7 +163,8 @@ class PlanBuilder {
     if (event.touched > event.length) reader_.refuse("more bytes touched than the span has");
   }
 
-  /// A use outside an operation is part of no acquire. The format allows the line, so it is counted and left out.
+  /// A use outside an operation is part of no acquire. The format allows the line, so it is counted
+  /// and left out.
   bool counts() {
     if (in_operation_)
       ++plan_.use_lines;
@@ -189,7 +210,8 @@ class PlanBuilder {
 
   uint32_t intern(std::string_view text) {
     name_.assign(text);
-    const auto [entry, fresh] = name_index_.try_emplace(name_, static_cast<uint32_t>(plan_.names.size()));
+    const auto [entry, fresh] =
+        name_index_.try_emplace(name_, static_cast<uint32_t>(plan_.names.size()));
     if (fresh) plan_.names.push_back(name_);
     return entry->second;
   }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Plan: a whole trace in memory, checked, groups expanded, sizes scaled, packed in 4 bytes an event. Every later step
-// (window, oracle, the runs) walks it. Invariants: an operation's events name live blocks only; spans lie inside their blocks.
+// Plan: a whole trace in memory, checked, groups expanded, sizes scaled, packed in 4 bytes an
+// event. Every later step (window, oracle, the runs) walks it. Invariants: an operation's events
+// name live blocks only; spans lie inside their blocks.
 #pragma once
 
 #include <cstdint>
@@ -37,7 +38,8 @@ struct PlanSpan {
   uint64_t length = 0;
 };
 
-/// Events [prelude, body) happen before the operation (host side), [body, next operation's prelude) inside it.
+/// Events [prelude, body) happen before the operation (host side), [body, next operation's prelude)
+/// inside it.
 struct PlanOperation {
   uint64_t prelude = 0;
   uint64_t body = 0;
@@ -53,9 +55,9 @@ struct Plan {
   uint64_t scale = 1;
   uint64_t lines = 0;
   uint64_t use_lines = 0;
-  uint64_t stray_uses = 0;       ///< lines outside any operation, left out
-  uint64_t uses = 0;             ///< groups expanded
-  uint64_t peak_live_bytes = 0;  ///< after scaling
+  uint64_t stray_uses = 0;         ///< lines outside any operation, left out
+  uint64_t uses = 0;               ///< groups expanded
+  uint64_t peak_live_bytes = 0;    ///< after scaling
   uint64_t largest_set_bytes = 0;  ///< whole blocks named or born in one operation, after scaling
   std::vector<uint64_t> block_bytes;  ///< after scaling
   std::vector<PlanEvent> events;      ///< those after the last operation come last
@@ -71,7 +73,8 @@ struct PlanOptions {
   std::function<void(uint64_t bytes, uint64_t of)> progress;
 };
 
-/// Reads and checks the trace. Throws ToolError with line number and text at the first line that breaks a rule.
+/// Reads and checks the trace. Throws ToolError with line number and text at the first line that
+/// breaks a rule.
 Plan read_plan(const std::string &path, const PlanOptions &options);
 
 }  // namespace weir::tool

@@ -55,14 +55,16 @@ std::string Progress::rate_text(uint64_t now, uint64_t count) const {
 
 void Progress::show(uint64_t now, uint64_t count) {
   const double share = total_ != 0 ? static_cast<double>(count) / static_cast<double>(total_) : 0;
-  const std::string percent = total_ != 0 ? format_fixed(100 * share, 1) + " %" : std::to_string(count);
+  const std::string percent =
+      total_ != 0 ? format_fixed(100 * share, 1) + " %" : std::to_string(count);
   const std::string tail = percent + ", " + rate_text(now, count);
   if (style_ == Style::lines) {
     std::fprintf(stderr, "%s: %s\n", step_.c_str(), tail.c_str());
     return;
   }
   const auto filled = static_cast<size_t>(share * static_cast<double>(bar_cells));
-  const std::string bar = std::string(std::min(filled, bar_cells), '#') + std::string(bar_cells - std::min(filled, bar_cells), '.');
+  const std::string bar = std::string(std::min(filled, bar_cells), '#') +
+                          std::string(bar_cells - std::min(filled, bar_cells), '.');
   std::fprintf(stderr, "\r\033[K%-12s [%s] %s", step_.c_str(), bar.c_str(), tail.c_str());
   std::fflush(stderr);
   shown_ = true;

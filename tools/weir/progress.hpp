@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Progress: how far a long step is, on stderr: a bar with rate and time left on a terminal, a line every five seconds
-// elsewhere, nothing when told so. It never writes to stdout.
+// Progress: how far a long step is, on stderr: a bar with rate and time left on a terminal, a line
+// every five seconds elsewhere, nothing when told so. It never writes to stdout.
 #pragma once
 
 #include <cstdint>

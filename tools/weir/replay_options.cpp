@@ -20,7 +20,8 @@ Pace parse_pace(const std::string &text) {
   const size_t first = text.find(',');
   const size_t second = first == std::string::npos ? first : text.find(',', first + 1);
   if (second == std::string::npos || text.find(',', second + 1) != std::string::npos)
-    throw ToolError("--pace: '" + text + "' is neither 'a100', 'h100' nor FLOPS,BYTES_PER_S,LINK_BYTES_PER_S");
+    throw ToolError("--pace: '" + text +
+                    "' is neither 'a100', 'h100' nor FLOPS,BYTES_PER_S,LINK_BYTES_PER_S");
   const std::string_view view = text;
   return {parse_rate(view.substr(0, first), "--pace"),
           parse_rate(view.substr(first + 1, second - first - 1), "--pace"),
@@ -37,14 +38,16 @@ uint64_t round_up(uint64_t bytes, uint64_t unit) { return (bytes + unit - 1) / u
 
 std::string host_options(const ReplayOptions &options, uint64_t page, uint64_t budget) {
   if (options.backend != "host") return {};
-  // Beside the budget: room for what the device rounds and, without VMM, for fragments of its segments.
+  // Beside the budget: room for what the device rounds and, without VMM, for fragments of its
+  // segments.
   const uint64_t memory = round_up(budget + budget / 8 + (uint64_t{64} << 20), page);
   std::string text = "host.devices=1;host.memory=" + std::to_string(memory) +
                      ";host.granule=" + std::to_string(page) + ";host.granule_large=0";
   if (!options.vmm) text += ";host.vmm=0";
   if (!options.multi_map) text += ";host.multi_map=0";
   if (options.pace)
-    text += ";host.link_bandwidth=" + std::to_string(static_cast<uint64_t>(options.pace->link_bandwidth()));
+    text += ";host.link_bandwidth=" +
+            std::to_string(static_cast<uint64_t>(options.pace->link_bandwidth()));
   return text;
 }
 
@@ -56,7 +59,8 @@ ReplayOptions check_replay_flags(const ReplayFlags &flags) {
   options.device_memory = parse_size_or_share(flags.device_memory, "--device-memory");
   if (!options.device_memory.percent && options.device_memory.bytes == 0)
     throw ToolError("--device-memory: '" + flags.device_memory + "' is no memory at all");
-  if (!flags.host_memory.empty()) options.host_memory = parse_size_or_share(flags.host_memory, "--host-memory");
+  if (!flags.host_memory.empty())
+    options.host_memory = parse_size_or_share(flags.host_memory, "--host-memory");
   if (!flags.granule.empty()) {
     options.granule = parse_size(flags.granule, "--granule");
     if (!std::has_single_bit(options.granule) || options.granule < smallest_granule)
@@ -67,15 +71,18 @@ ReplayOptions check_replay_flags(const ReplayFlags &flags) {
   if (flags.ahead == 0 || flags.ahead > most_ahead)
     throw ToolError("--ahead: " + std::to_string(flags.ahead) + " is not between 1 and 65536");
   if (flags.announce > most_ahead)
-    throw ToolError("--announce: " + std::to_string(flags.announce) + " is not between 0 and 65536");
+    throw ToolError("--announce: " + std::to_string(flags.announce) +
+                    " is not between 0 and 65536");
   options.data = parse_data(flags.data);
-  if (!(flags.slow > 0)) throw ToolError("--slow: " + std::to_string(flags.slow) + " is not above 0");
+  if (!(flags.slow > 0))
+    throw ToolError("--slow: " + std::to_string(flags.slow) + " is not above 0");
   if (!flags.pace.empty()) {
     options.pace = parse_pace(flags.pace);
     options.pace->slow = flags.slow;
     options.pace_text = flags.pace;
     if (options.pace->link_bandwidth() < 1)
-      throw ToolError("--slow: " + std::to_string(flags.slow) + " leaves a link of less than 1 byte a second");
+      throw ToolError("--slow: " + std::to_string(flags.slow) +
+                      " leaves a link of less than 1 byte a second");
   } else if (flags.slow != 1) {
     throw ToolError("--slow needs --pace");
   }
@@ -102,13 +109,14 @@ Settings settle(const ReplayOptions &options, const Plan &plan) {
   const uint64_t page = settings.page;
   settings.footprint = measure_footprint(plan, {page, options.ahead, !options.vmm});
 
-  const uint64_t least = round_up(settings.footprint.largest_set + settings.footprint.largest_set / 10, page);
+  const uint64_t least =
+      round_up(settings.footprint.largest_set + settings.footprint.largest_set / 10, page);
   const uint64_t asked = options.device_memory.of(plan.peak_live_bytes);
   settings.device_budget = std::max<uint64_t>(asked / page * page, page);
   if (settings.device_budget < least) {
-    settings.notes.push_back("device memory raised from " + format_bytes(asked) + " to " + format_bytes(least) +
-                             ": the largest operation uses " + format_bytes(settings.footprint.largest_set) +
-                             " in whole pages");
+    settings.notes.push_back("device memory raised from " + format_bytes(asked) + " to " +
+                             format_bytes(least) + ": the largest operation uses " +
+                             format_bytes(settings.footprint.largest_set) + " in whole pages");
     settings.device_budget = least;
   }
   const uint64_t everything = settings.footprint.live + settings.footprint.live / 4 + 64 * page;
@@ -116,12 +124,15 @@ Settings settle(const ReplayOptions &options, const Plan &plan) {
                                              : round_up(everything, page);
   settings.all_resident_budget = settings.footprint.all_resident;
   // Without VMM blocks lie in segments with gaps between them.
-  if (!options.vmm) settings.all_resident_budget = round_up(settings.all_resident_budget * 3 / 2, page);
+  if (!options.vmm)
+    settings.all_resident_budget = round_up(settings.all_resident_budget * 3 / 2, page);
   settings.context_options = host_options(options, page, settings.device_budget);
   settings.all_resident_context_options = host_options(options, page, settings.all_resident_budget);
   if (plan.stray_uses != 0)
-    settings.notes.push_back(std::to_string(plan.stray_uses) + " use lines outside any operation were left out");
-  if (plan.uses == 0) settings.notes.push_back("the trace has no uses: blocks come and go, nothing is acquired");
+    settings.notes.push_back(std::to_string(plan.stray_uses) +
+                             " use lines outside any operation were left out");
+  if (plan.uses == 0)
+    settings.notes.push_back("the trace has no uses: blocks come and go, nothing is acquired");
   return settings;
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ReplayOptions: the flags of `weir replay`, parsed and checked on their own. What depends on the trace (percentages, the
-// page size) is settled later, by settle().
+// ReplayOptions: the flags of `weir replay`, parsed and checked on their own. What depends on the
+// trace (percentages, the page size) is settled later, by settle().
 #pragma once
 
 #include "footprint.hpp"
@@ -61,9 +61,9 @@ struct Settings {
   uint64_t host_budget = 0;
   uint64_t all_resident_budget = 0;
   Footprint footprint;
-  std::string context_options;               ///< of the constrained run
+  std::string context_options;  ///< of the constrained run
   std::string all_resident_context_options;
-  std::vector<std::string> notes;            ///< what was changed, in sentences
+  std::vector<std::string> notes;  ///< what was changed, in sentences
 };
 
 Settings settle(const ReplayOptions &options, const Plan &plan);

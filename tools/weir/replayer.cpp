@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Replayer: the loop. For each operation: blocks born before and inside it are created, the window is announced, the uses
-// are acquired, the job is enqueued, the lease is released, blocks freed inside it are destroyed.
+// Replayer: the loop. For each operation: blocks born before and inside it are created, the window
+// is announced, the uses are acquired, the job is enqueued, the lease is released, blocks freed
+// inside it are destroyed.
 #include "replayer.hpp"
 
 #include "versions.hpp"
@@ -93,19 +94,23 @@ class Loop {
     machine_.destroy(block);
   }
 
-  /// Merges, and announces, operations up to the window's end. An operation without uses is no acquire.
+  /// Merges, and announces, operations up to the window's end. An operation without uses is no
+  /// acquire.
   void look_ahead(uint64_t index) {
     const uint64_t stop = std::min<uint64_t>(index + window_.size(), plan_.operations.size());
     for (; prepared_ < stop; ++prepared_) {
       const PlanOperation &operation = plan_.operations[prepared_];
       std::vector<BlockUse> &uses = window_[prepared_ % window_.size()];
       merger_.merge(plan_, operation, uses);
-      if (options_.announce != 0 && !uses.empty()) machine_.announce(plan_.names[operation.name], uses);
+      if (options_.announce != 0 && !uses.empty())
+        machine_.announce(plan_.names[operation.name], uses);
     }
   }
 
   uint64_t duration_ns(const PlanOperation &operation) const {
-    return options_.pace ? static_cast<uint64_t>(std::llround(options_.pace->seconds(plan_, operation) * 1e9)) : 0;
+    return options_.pace
+               ? static_cast<uint64_t>(std::llround(options_.pace->seconds(plan_, operation) * 1e9))
+               : 0;
   }
 
   void enqueue(const std::string &name, const std::vector<BlockUse> &uses, Job &job) {
@@ -128,11 +133,12 @@ class Loop {
   void add_tasks(const BlockUse &use, std::byte *at, Job &job) {
     Versions &versions = versions_[use.block];
     if (use.mode != UseMode::overwrite)
-      versions.read(use.offset, use.length, [&](uint64_t offset, uint64_t length, uint32_t version) {
-        const bool make_zero = version == 0 && !machine_.starts_zeroed();
-        job.tasks.push_back({at + (offset - use.offset), offset, length, use.block, version,
-                             make_zero ? Task::Action::zero : Task::Action::check});
-      });
+      versions.read(
+          use.offset, use.length, [&](uint64_t offset, uint64_t length, uint32_t version) {
+            const bool make_zero = version == 0 && !machine_.starts_zeroed();
+            job.tasks.push_back({at + (offset - use.offset), offset, length, use.block, version,
+                                 make_zero ? Task::Action::zero : Task::Action::check});
+          });
     if (use.mode == UseMode::read) return;
     const auto version = static_cast<uint32_t>(job.operation + 1);
     versions.write(use.offset, use.length, plan_.block_bytes[use.block], version);
@@ -154,7 +160,8 @@ class Loop {
 
 }  // namespace
 
-RunResult replay(const Plan &plan, Machine &machine, const Pattern &pattern, const RunOptions &options) {
+RunResult replay(const Plan &plan, Machine &machine, const Pattern &pattern,
+                 const RunOptions &options) {
   return Loop(plan, machine, pattern, options).run();
 }
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Replayer: drives one machine through a plan. It keeps what each byte must hold (versions), hands the stream a job an
-// operation, announces operations a window ahead, and runs ahead of the stream by a bounded number of operations.
+// Replayer: drives one machine through a plan. It keeps what each byte must hold (versions), hands
+// the stream a job an operation, announces operations a window ahead, and runs ahead of the stream
+// by a bounded number of operations.
 #pragma once
 
 #include "job.hpp"
@@ -14,11 +15,12 @@
 
 namespace weir::tool {
 
-/// How long an operation takes: max(flops / F, touched bytes / B), scaled down with the trace and slowed at will.
+/// How long an operation takes: max(flops / F, touched bytes / B), scaled down with the trace and
+/// slowed at will.
 struct Pace {
-  double flops = 0;           ///< a second
-  double bytes = 0;           ///< a second
-  double link = 0;            ///< bytes a second, each way
+  double flops = 0;  ///< a second
+  double bytes = 0;  ///< a second
+  double link = 0;   ///< bytes a second, each way
   double slow = 1;
 
   double seconds(const Plan &plan, const PlanOperation &operation) const;
@@ -42,8 +44,9 @@ struct RunResult {
   std::vector<VerifyError> first_errors;
 };
 
-/// Runs the whole plan and destroys the blocks that are left. Throws ToolError when the machine refuses; no job runs any
-/// more then.
-RunResult replay(const Plan &plan, Machine &machine, const Pattern &pattern, const RunOptions &options);
+/// Runs the whole plan and destroys the blocks that are left. Throws ToolError when the machine
+/// refuses; no job runs any more then.
+RunResult replay(const Plan &plan, Machine &machine, const Pattern &pattern,
+                 const RunOptions &options);
 
 }  // namespace weir::tool

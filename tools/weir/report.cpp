@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Report: the numbers' names and the table. A number that does not exist is null in JSON and "-" in text.
+// Report: the numbers' names and the table. A number that does not exist is null in JSON and "-" in
+// text.
 #include "report.hpp"
 
 #include "error.hpp"
@@ -21,7 +22,9 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-Json optional_number(const std::optional<double> &value) { return value ? Json(*value) : Json(nullptr); }
+Json optional_number(const std::optional<double> &value) {
+  return value ? Json(*value) : Json(nullptr);
+}
 
 Json errors_json(const std::vector<VerifyError> &errors) {
   Json list = Json::array();
@@ -38,12 +41,15 @@ std::string percent(double part, double whole) {
   return whole > 0 ? format_fixed(100 * part / whole, 1) + " %" : std::string("-");
 }
 
-std::string times(const std::optional<double> &value) { return value ? format_fixed(*value, 3) + " x" : "-"; }
+std::string times(const std::optional<double> &value) {
+  return value ? format_fixed(*value, 3) + " x" : "-";
+}
 
 class Table {
  public:
   void row(const std::string &label, const std::string &value) {
-    text_ += "  " + label + std::string(label.size() < 30 ? 30 - label.size() : 1, ' ') + value + "\n";
+    text_ +=
+        "  " + label + std::string(label.size() < 30 ? 30 - label.size() : 1, ' ') + value + "\n";
   }
   void heading(const std::string &title) { text_ += title + "\n"; }
   std::string take() { return std::move(text_); }
@@ -124,14 +130,16 @@ std::string report_text(const Report &report) {
   const auto peak = static_cast<double>(plan.peak_live_bytes);
   Table table;
   table.heading((plan.name.empty() ? options.trace : plan.name) + ": " +
-                std::to_string(plan.operations.size()) + " operations, " + std::to_string(plan.uses) + " uses" +
+                std::to_string(plan.operations.size()) + " operations, " +
+                std::to_string(plan.uses) + " uses" +
                 (plan.scale != 1 ? ", sizes divided by " + std::to_string(plan.scale) : ""));
   for (const std::string &note : report.settings->notes) table.heading("  note: " + note);
   table.row("needed at its peak", format_bytes(plan.peak_live_bytes));
   table.row("device memory", format_bytes(stats.device_budget) + " (" +
-                                 percent(static_cast<double>(stats.device_budget), peak) + " of the peak), pages of " +
-                                 format_bytes(report.settings->page));
-  table.row("host memory", format_bytes(report.settings->host_budget) + ", held " + format_bytes(stats.host_bytes));
+                                 percent(static_cast<double>(stats.device_budget), peak) +
+                                 " of the peak), pages of " + format_bytes(report.settings->page));
+  table.row("host memory", format_bytes(report.settings->host_budget) + ", held " +
+                               format_bytes(stats.host_bytes));
   table.row("brought to the device", format_bytes(stats.promoted_bytes) + " (ahead of demand " +
                                          percent(static_cast<double>(stats.prefetched_bytes),
                                                  static_cast<double>(stats.promoted_bytes)) +
@@ -141,10 +149,11 @@ std::string report_text(const Report &report) {
                                               static_cast<double>(stats.demoted_bytes)) +
                                       ")");
   table.row("dropped clean", format_bytes(stats.dropped_clean_bytes));
-  table.row("uses found resident", std::to_string(stats.hits) + " of " + std::to_string(stats.hits + stats.misses) +
-                                       " (" + percent(static_cast<double>(stats.hits),
-                                                      static_cast<double>(stats.hits + stats.misses)) +
-                                       ")");
+  table.row(
+      "uses found resident",
+      std::to_string(stats.hits) + " of " + std::to_string(stats.hits + stats.misses) + " (" +
+          percent(static_cast<double>(stats.hits), static_cast<double>(stats.hits + stats.misses)) +
+          ")");
   table.row("time, all resident", format_fixed(report.seconds_all_resident, 3) + " s");
   if (report.seconds_plain) {
     table.row("time, plain memory", format_fixed(*report.seconds_plain, 3) + " s");
@@ -169,7 +178,9 @@ OutputFile::~OutputFile() {
 }
 
 void OutputFile::commit(const std::string &text) {
-  const auto failed = [this] { throw ToolError("cannot write '" + path_ + "': " + std::strerror(errno)); };
+  const auto failed = [this] {
+    throw ToolError("cannot write '" + path_ + "': " + std::strerror(errno));
+  };
   for (size_t done = 0; done < text.size();) {
     const ssize_t wrote = write(file_, text.data() + done, text.size() - done);
     if (wrote < 0 && errno == EINTR) continue;

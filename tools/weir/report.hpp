@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Report: what a replay found, as text for people and as JSON for programs. The JSON names are a contract with scripts;
-// they are only added to.
+// Report: what a replay found, as text for people and as JSON for programs. The JSON names are a
+// contract with scripts; they are only added to.
 #pragma once
 
 #include "oracle.hpp"
@@ -20,10 +20,10 @@ struct Report {
   const Plan *plan = nullptr;
   const Settings *settings = nullptr;
   RunResult constrained;
-  weir_pool_stats stats{};               ///< of the constrained run
+  weir_pool_stats stats{};  ///< of the constrained run
   double seconds_all_resident = 0;
   weir_pool_stats all_resident_stats{};
-  uint64_t verify_errors = 0;            ///< of all runs
+  uint64_t verify_errors = 0;  ///< of all runs
   std::vector<VerifyError> first_errors;
   std::optional<double> seconds_plain;
   std::optional<double> compute_seconds;  ///< with --pace: the sum of the modelled times
@@ -36,10 +36,12 @@ struct Report {
 std::string report_json(const Report &report);
 std::string report_text(const Report &report);
 
-/// A file that appears only when it is complete: written beside its name, then renamed; removed if that never happens.
+/// A file that appears only when it is complete: written beside its name, then renamed; removed if
+/// that never happens.
 class OutputFile {
  public:
-  /// Creates the temporary file, so that an unwritable place is known before the work. Throws ToolError.
+  /// Creates the temporary file, so that an unwritable place is known before the work. Throws
+  /// ToolError.
   explicit OutputFile(std::string path);
   ~OutputFile();
   OutputFile(const OutputFile &) = delete;

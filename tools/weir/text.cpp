@@ -13,7 +13,8 @@ namespace weir::tool {
 namespace {
 
 [[noreturn]] void refuse(std::string_view text, std::string_view what, std::string_view wanted) {
-  throw ToolError(std::string(what) + ": '" + std::string(text) + "' is not " + std::string(wanted));
+  throw ToolError(std::string(what) + ": '" + std::string(text) + "' is not " +
+                  std::string(wanted));
 }
 
 std::optional<double> to_double(std::string_view text) {
@@ -31,16 +32,30 @@ uint64_t parse_size(std::string_view text, std::string_view what) {
   unsigned shift = 0;
   if (!number.empty()) {
     switch (number.back()) {
-      case 'K': case 'k': shift = 10; break;
-      case 'M': case 'm': shift = 20; break;
-      case 'G': case 'g': shift = 30; break;
-      case 'T': case 't': shift = 40; break;
-      default: break;
+      case 'K':
+      case 'k':
+        shift = 10;
+        break;
+      case 'M':
+      case 'm':
+        shift = 20;
+        break;
+      case 'G':
+      case 'g':
+        shift = 30;
+        break;
+      case 'T':
+      case 't':
+        shift = 40;
+        break;
+      default:
+        break;
     }
     if (shift != 0) number.remove_suffix(1);
   }
   const auto value = to_double(number);
-  if (!value || *value < 0 || std::ldexp(*value, static_cast<int>(shift)) >= 0x1p62) refuse(text, what, wanted);
+  if (!value || *value < 0 || std::ldexp(*value, static_cast<int>(shift)) >= 0x1p62)
+    refuse(text, what, wanted);
   return static_cast<uint64_t>(std::ldexp(*value, static_cast<int>(shift)));
 }
 

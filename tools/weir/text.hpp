@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Numbers as people write them: sizes with K/M/G/T suffixes (binary), percentages, rates. Parsing is strict: what is
-// not wholly a number is refused, with the text named. Nothing here may depend on the locale.
+// Numbers as people write them: sizes with K/M/G/T suffixes (binary), percentages, rates. Parsing
+// is strict: what is not wholly a number is refused, with the text named. Nothing here may depend
+// on the locale.
 #pragma once
 
 #include <cstdint>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The grammar of the .vmt format, version 1: fields separated by exactly one space, lines ended by LF, numbers decimal
-// and unsigned, words of printable ASCII.
+// The grammar of the .vmt format, version 1: fields separated by exactly one space, lines ended by
+// LF, numbers decimal and unsigned, words of printable ASCII.
 #include "trace_reader.hpp"
 
 #include "error.hpp"
@@ -66,16 +66,35 @@ bool parse_use(Cursor &cursor, TraceEvent &event) {
 
 bool kind_of(char letter, Kind &kind) {
   switch (letter) {
-    case 'a': kind = Kind::alloc; return true;
-    case 'f': kind = Kind::free; return true;
-    case 'o': kind = Kind::operation; return true;
-    case 'e': kind = Kind::end; return true;
-    case 'u': kind = Kind::use; return true;
-    case 'g': kind = Kind::join; return true;
-    case 'd': kind = Kind::dissolve; return true;
-    case 'p': kind = Kind::phase; return true;
-    case 't': kind = Kind::time; return true;
-    default: return false;
+    case 'a':
+      kind = Kind::alloc;
+      return true;
+    case 'f':
+      kind = Kind::free;
+      return true;
+    case 'o':
+      kind = Kind::operation;
+      return true;
+    case 'e':
+      kind = Kind::end;
+      return true;
+    case 'u':
+      kind = Kind::use;
+      return true;
+    case 'g':
+      kind = Kind::join;
+      return true;
+    case 'd':
+      kind = Kind::dissolve;
+      return true;
+    case 'p':
+      kind = Kind::phase;
+      return true;
+    case 't':
+      kind = Kind::time;
+      return true;
+    default:
+      return false;
   }
 }
 
@@ -145,9 +164,15 @@ bool TraceReader::parse(TraceEvent &event) const {
     case Kind::join:
       ok = cursor.number(event.id) && cursor.eat(' ') && cursor.number(event.bytes);
       break;
-    case Kind::use: ok = parse_use(cursor, event); break;
-    case Kind::phase: ok = cursor.word(event.text); break;
-    default: ok = cursor.number(event.id); break;
+    case Kind::use:
+      ok = parse_use(cursor, event);
+      break;
+    case Kind::phase:
+      ok = cursor.word(event.text);
+      break;
+    default:
+      ok = cursor.number(event.id);
+      break;
   }
   return ok && cursor.at_end();
 }

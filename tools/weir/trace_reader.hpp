@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// TraceReader: turns the lines of a .vmt trace into events, one at a time. It checks the form of each line and nothing
-// about what the lines mean together: that is plan.cpp's. It never holds more of the text than LineSource does.
+// TraceReader: turns the lines of a .vmt trace into events, one at a time. It checks the form of
+// each line and nothing about what the lines mean together: that is plan.cpp's. It never holds more
+// of the text than LineSource does.
 #pragma once
 
 #include "line_source.hpp"
@@ -15,13 +16,23 @@ namespace weir::tool {
 /// One line. Which fields count depends on the kind.
 struct TraceEvent {
   enum class Kind : uint8_t {
-    alloc, free, operation, end, use, use_group, join, dissolve, phase, time
+    alloc,
+    free,
+    operation,
+    end,
+    use,
+    use_group,
+    join,
+    dissolve,
+    phase,
+    time
   };
   Kind kind = Kind::end;
-  char mode = 0;          ///< use, use_group: r, w or x
-  bool span = false;      ///< use: offset, length and touched were given
-  uint64_t id = 0;        ///< block (alloc, free, use), group (use_group, join, dissolve), index, or microseconds
-  uint64_t bytes = 0;     ///< alloc: its size; operation: its flops; join: the block
+  char mode = 0;      ///< use, use_group: r, w or x
+  bool span = false;  ///< use: offset, length and touched were given
+  uint64_t id =
+      0;  ///< block (alloc, free, use), group (use_group, join, dissolve), index, or microseconds
+  uint64_t bytes = 0;  ///< alloc: its size; operation: its flops; join: the block
   uint64_t offset = 0;
   uint64_t length = 0;
   uint64_t touched = 0;

@@ -8,8 +8,9 @@
 namespace weir::tool {
 
 size_t Versions::find(uint64_t offset) const {
-  const auto after = std::upper_bound(pieces_.begin(), pieces_.end(), offset,
-                                      [](uint64_t at, const Piece &piece) { return at < piece.begin; });
+  const auto after =
+      std::upper_bound(pieces_.begin(), pieces_.end(), offset,
+                       [](uint64_t at, const Piece &piece) { return at < piece.begin; });
   return static_cast<size_t>(after - pieces_.begin()) - 1;
 }
 
@@ -37,8 +38,9 @@ void Versions::write(uint64_t offset, uint64_t length, uint64_t size, uint32_t v
 
   size_t stop = last + 1;
   if (!tail && stop < pieces_.size() && pieces_[stop].version == version) ++stop;
-  const auto at = pieces_.erase(pieces_.begin() + static_cast<std::ptrdiff_t>(first),
-                                pieces_.begin() + static_cast<std::ptrdiff_t>(std::max(first, stop)));
+  const auto at =
+      pieces_.erase(pieces_.begin() + static_cast<std::ptrdiff_t>(first),
+                    pieces_.begin() + static_cast<std::ptrdiff_t>(std::max(first, stop)));
   pieces_.insert(at, fresh, fresh + count);
   if (pieces_.size() == 1) {
     whole_ = pieces_[0].version;

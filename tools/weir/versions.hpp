@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Versions: which version each byte of a block has: a map from ranges to numbers, kept minimal. Version 0 is "never
-// written". Most blocks have one version all over, and then nothing is allocated.
+// Versions: which version each byte of a block has: a map from ranges to numbers, kept minimal.
+// Version 0 is "never written". Most blocks have one version all over, and then nothing is
+// allocated.
 #pragma once
 
 #include <cstddef>
@@ -24,7 +25,8 @@ class Versions {
     }
     const uint64_t end = offset + length;
     for (size_t i = find(offset); offset < end; ++i) {
-      const uint64_t piece_end = i + 1 < pieces_.size() && pieces_[i + 1].begin < end ? pieces_[i + 1].begin : end;
+      const uint64_t piece_end =
+          i + 1 < pieces_.size() && pieces_[i + 1].begin < end ? pieces_[i + 1].begin : end;
       visit(offset, piece_end - offset, pieces_[i].version);
       offset = piece_end;
     }
@@ -44,8 +46,8 @@ class Versions {
   /// The piece that holds the byte; pieces_ is not empty.
   size_t find(uint64_t offset) const;
 
-  uint32_t whole_ = 0;          ///< of all bytes, while pieces_ is empty
-  std::vector<Piece> pieces_;   ///< the first begins at 0, each ends where the next begins
+  uint32_t whole_ = 0;         ///< of all bytes, while pieces_ is empty
+  std::vector<Piece> pieces_;  ///< the first begins at 0, each ends where the next begins
 };
 
 }  // namespace weir::tool

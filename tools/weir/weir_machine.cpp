@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// WeirMachine: each step is one call of the public API. Failures carry weir_last_error(), which for OVER_BUDGET names the
-// use and the bytes short.
+// WeirMachine: each step is one call of the public API. Failures carry weir_last_error(), which for
+// OVER_BUDGET names the use and the bytes short.
 #include "weir_machine.hpp"
 
 #include "error.hpp"
@@ -14,9 +14,12 @@ namespace {
 
 uint32_t api_mode(UseMode mode) {
   switch (mode) {
-    case UseMode::read: return WEIR_READ;
-    case UseMode::overwrite: return WEIR_DISCARD_WRITE;
-    case UseMode::update: return WEIR_READ_WRITE;
+    case UseMode::read:
+      return WEIR_READ;
+    case UseMode::overwrite:
+      return WEIR_DISCARD_WRITE;
+    case UseMode::update:
+      return WEIR_READ_WRITE;
   }
   return WEIR_READ;
 }
@@ -37,11 +40,13 @@ WeirMachine::WeirMachine(const WeirMachineDesc &desc, size_t blocks)
     : context_(open_context(desc.context_options)), desc_(desc), buffers_(blocks) {
   const weir_device device = find_device(context_.get(), desc.backend);
   weir_device_info info = WEIR_DEVICE_INFO_INIT;
-  require(weir_device_info_get(context_.get(), device, &info), "cannot ask about device " + std::to_string(device));
+  require(weir_device_info_get(context_.get(), device, &info),
+          "cannot ask about device " + std::to_string(device));
   constexpr uint64_t needed = WEIR_CAP_HOST_CALL | WEIR_CAP_HOST_ACCESS;
   if ((info.capabilities & needed) != needed)
-    throw ToolError("device " + std::to_string(device) + " (" + info.name +
-                    ") can't replay: the CPU must reach its memory and its streams must run host functions");
+    throw ToolError(
+        "device " + std::to_string(device) + " (" + info.name +
+        ") can't replay: the CPU must reach its memory and its streams must run host functions");
   stream_ = open_stream(context_.get(), device);
 
   weir_pool_device place{};
@@ -55,8 +60,9 @@ WeirMachine::WeirMachine(const WeirMachineDesc &desc, size_t blocks)
   pool.large_page_size = desc.page;
   pool.name = "replay";
   weir_pool handle = nullptr;
-  require(weir_pool_create(context_.get(), &pool, &handle),
-          "cannot create a pool of " + std::to_string(desc.device_budget) + " bytes of device memory");
+  require(
+      weir_pool_create(context_.get(), &pool, &handle),
+      "cannot create a pool of " + std::to_string(desc.device_budget) + " bytes of device memory");
   pool_.reset(handle);
 }
 
@@ -71,7 +77,8 @@ void WeirMachine::write_once(weir_buffer buffer, uint64_t bytes) {
   weir_acquire_options options = WEIR_ACQUIRE_OPTIONS_INIT;
   options.flags = WEIR_ACQUIRE_SOLE_HOLDER;
   options.timeout_ns = WEIR_INFINITE;
-  require(weir_acquire(pool_.get(), stream_.get(), &use, 1, &options, &lease_), "cannot acquire warm-up memory");
+  require(weir_acquire(pool_.get(), stream_.get(), &use, 1, &options, &lease_),
+          "cannot acquire warm-up memory");
   TouchJob job{reinterpret_cast<std::byte *>(use.address), bytes};
   const weir_result called = weir_stream_host_call(stream_.get(), touch, &job);
   end();
@@ -100,14 +107,16 @@ void WeirMachine::create(uint32_t block, uint64_t bytes) {
   weir_buffer_desc desc = WEIR_BUFFER_DESC_INIT;
   desc.size = bytes;
   desc.tag = block;
-  require(weir_buffer_create(pool_.get(), &desc, &buffers_[block]),
-          "cannot create block " + std::to_string(block) + " of " + std::to_string(bytes) + " bytes");
+  require(
+      weir_buffer_create(pool_.get(), &desc, &buffers_[block]),
+      "cannot create block " + std::to_string(block) + " of " + std::to_string(bytes) + " bytes");
 }
 
 void WeirMachine::destroy(uint32_t block) {
   const weir_buffer buffer = buffers_[block];
   buffers_[block] = nullptr;
-  require(weir_buffer_destroy(pool_.get(), buffer), "cannot destroy block " + std::to_string(block));
+  require(weir_buffer_destroy(pool_.get(), buffer),
+          "cannot destroy block " + std::to_string(block));
 }
 
 void WeirMachine::announce(const std::string &name, std::span<const BlockUse> uses) {
@@ -123,7 +132,8 @@ void WeirMachine::announce(const std::string &name, std::span<const BlockUse> us
   operation.name = name.c_str();
   operation.uses = uses_.data();
   operation.use_count = uses_.size();
-  require(weir_announce(pool_.get(), stream_.get(), &operation, 1, 0), "cannot announce operation '" + name + "'");
+  require(weir_announce(pool_.get(), stream_.get(), &operation, 1, 0),
+          "cannot announce operation '" + name + "'");
 }
 
 void WeirMachine::begin(const std::string &name, std::span<const BlockUse> uses,
@@ -139,13 +149,16 @@ void WeirMachine::begin(const std::string &name, std::span<const BlockUse> uses,
   options.flags = WEIR_ACQUIRE_SOLE_HOLDER;
   options.timeout_ns = WEIR_INFINITE;
   options.operation = name.c_str();
-  require(weir_acquire(pool_.get(), stream_.get(), uses_.data(), uses_.size(), &options, &lease_),
-          "cannot acquire the " + std::to_string(uses.size()) + " uses of an operation '" + name + "'");
-  for (size_t i = 0; i < uses.size(); ++i) addresses[i] = reinterpret_cast<std::byte *>(uses_[i].address);
+  require(
+      weir_acquire(pool_.get(), stream_.get(), uses_.data(), uses_.size(), &options, &lease_),
+      "cannot acquire the " + std::to_string(uses.size()) + " uses of an operation '" + name + "'");
+  for (size_t i = 0; i < uses.size(); ++i)
+    addresses[i] = reinterpret_cast<std::byte *>(uses_[i].address);
 }
 
 void WeirMachine::submit(Job &job) {
-  require(weir_stream_host_call(stream_.get(), &JobRing::run, &job), "cannot enqueue on the stream");
+  require(weir_stream_host_call(stream_.get(), &JobRing::run, &job),
+          "cannot enqueue on the stream");
 }
 
 void WeirMachine::end() {
@@ -154,7 +167,9 @@ void WeirMachine::end() {
   require(weir_release(lease, stream_.get()), "a release reported");
 }
 
-void WeirMachine::finish() { require(weir_stream_synchronize(stream_.get()), "cannot finish the stream's work"); }
+void WeirMachine::finish() {
+  require(weir_stream_synchronize(stream_.get()), "cannot finish the stream's work");
+}
 
 void WeirMachine::abandon() noexcept {
   if (lease_ != nullptr) weir_release(lease_, stream_.get());

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// WeirMachine: a replay's machine made of Weir's public API: one context, one pool over one device, one stream. It holds at
-// most one lease at a time, so that its acquires may wait without a deadline.
+// WeirMachine: a replay's machine made of Weir's public API: one context, one pool over one device,
+// one stream. It holds at most one lease at a time, so that its acquires may wait without a
+// deadline.
 #pragma once
 
 #include "handles.hpp"
@@ -24,14 +25,15 @@ class WeirMachine final : public Machine {
   WeirMachine(const WeirMachineDesc &desc, size_t blocks);
   ~WeirMachine() override;
 
-  /// Touches `device_bytes` of device memory and `host_bytes` of host memory once, through buffers that are gone
-  /// afterwards: the first touch of memory is the system's cost, not the pool's.
+  /// Touches `device_bytes` of device memory and `host_bytes` of host memory once, through buffers
+  /// that are gone afterwards: the first touch of memory is the system's cost, not the pool's.
   void warm_up(uint64_t device_bytes, uint64_t host_bytes);
 
   void create(uint32_t block, uint64_t bytes) override;
   void destroy(uint32_t block) override;
   void announce(const std::string &name, std::span<const BlockUse> uses) override;
-  void begin(const std::string &name, std::span<const BlockUse> uses, std::span<std::byte *> addresses) override;
+  void begin(const std::string &name, std::span<const BlockUse> uses,
+             std::span<std::byte *> addresses) override;
   void submit(Job &job) override;
   void end() override;
   void finish() override;

@@ -96,7 +96,8 @@ WEIR_API weir_result weir_buffer_set_priority(weir_pool pool, weir_buffer buffer
 
 /** Makes the whole buffer resident on `device` and keeps it there until weir_unhold, without a lease: for
  *  captured graphs and exported memory. Holds nest. Returns when the bytes are there. Held bytes count
- *  against the budget of every later acquire. Concurrent writers are the caller's to order. Errors as weir_acquire. */
+ *  against the budget of every later acquire. LEASE_CONFLICT while it is leased for writing; later writers are the
+ *  caller's to order with the work under the hold. Other errors as weir_acquire. */
 WEIR_API weir_result weir_hold(weir_pool pool, weir_buffer buffer, weir_device device, uint64_t *address);
 /** Undoes one hold. The caller has made sure that no work enqueued under the hold is still running. */
 WEIR_API weir_result weir_unhold(weir_pool pool, weir_buffer buffer);
