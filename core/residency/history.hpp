@@ -6,6 +6,7 @@
 
 #include "core/backend/stream.hpp"
 
+#include <algorithm>
 #include <memory_resource>
 #include <vector>
 
@@ -25,7 +26,8 @@ class History {
     forget_passed(streams);
     size_t kept = 0;
     for (const PastUse &old : uses_) {
-      const bool covered = old.stamp.slot() == use.stamp.slot() && use.begin <= old.begin && old.end <= use.end &&
+      // Not every use added is the latest: the hit path's stamp moves here when another stream comes.
+      const bool covered = old.stamp.slot() == use.stamp.slot() && old.stamp.point() <= use.stamp.point() && use.begin <= old.begin && old.end <= use.end &&
                            (use.stamp.write() || !old.stamp.write());
       if (!covered) uses_[kept++] = old;
     }

@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a lease on resident memory costs: against an uncontended mutex, with few and with very many live
+// buffers, and from two threads at once. Every part has its yardstick in the same run.
+//
+// Must never judge: it exits 0 whatever the numbers are, and 1 only if a call fails.
+
+#include "common.hpp"
+
+#include <pthread.h>
+
+#include <atomic>
+#include <cstring>
+#include <random>
+#include <thread>
+
+namespace {
+
+using namespace weir::bench;
+
+constexpr int repetitions = 15;
+constexpr int rounds = 100000;
+
+double time_mutex_ns() {
+  static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+  const double start = now_ns();
+  for (int i = 0; i < rounds; ++i) {
+    pthread_mutex_lock(&mutex);
+    pthread_mutex_unlock(&mutex);
+  }
+  return (now_ns() - start) / rounds;
+}
+
+double time_lease_ns(Rig &rig, weir_buffer buffer, uint32_t mode) {
+  const double start = now_ns();
+  for (int i = 0; i < rounds; ++i) rig.touch(buffer, mode);
+  const double each = (now_ns() - start) / rounds;
+  rig.synchronize();
+  return each;
+}
+
+weir_pool_desc resident_pool() {
+  weir_pool_desc desc = WEIR_POOL_DESC_INIT;
+  desc.host_budget = 64 * mib;
+  desc.flags = WEIR_POOL_NO_BACKGROUND;
+  return desc;
+}
+
+/// Makes one small write resident, so that later uses are hits.
+weir_buffer resident_buffer(Rig &rig, uint64_t size) {
+  weir_buffer buffer = rig.add_buffer(size);
+  rig.touch(buffer, WEIR_DISCARD_WRITE);
+  rig.touch(buffer, WEIR_READ_WRITE);
+  rig.synchronize();
+  return buffer;
+}
+
+void against_mutex() {
+  Rig rig("host.memory=64M;host.granule=2M", resident_pool(), 32 * mib);
+  weir_buffer buffer = resident_buffer(rig, 2 * mib);
+  for (const uint32_t mode : {uint32_t{WEIR_READ}, uint32_t{WEIR_READ_WRITE}}) {
+    const Pair pair = interleave(
+        repetitions, [&] { return time_lease_ns(rig, buffer, mode); }, time_mutex_ns);
+    Json("acquire_vs_mutex")
+        .text("mode", mode == WEIR_READ ? "READ" : "READ_WRITE")
+        .pair("lease_ns", "mutex_ns", pair)
+        .text("goal", "ratio <= 3")
+        .print();
+  }
+}
+
+/// Buffers used in a random order that is the same in every repetition. At most `window` of them are
+/// visited in one repetition; the next one goes on from there.
+class RandomOrder {
+ public:
+  RandomOrder(Rig &rig, size_t count) : rig_(rig), buffers_(count) {
+    for (weir_buffer &buffer : buffers_) {
+      buffer = rig.add_buffer(256);
+      rig.touch(buffer, WEIR_DISCARD_WRITE);
+    }
+    rig.synchronize();
+    std::mt19937_64 random(1);
+    std::shuffle(buffers_.begin(), buffers_.end(), random);
+  }
+  double time_ns() {
+    const double start = now_ns();
+    for (int i = 0; i < rounds; ++i) {
+      rig_.touch(buffers_[next_], WEIR_READ);
+      if (++next_ == buffers_.size()) next_ = 0;
+    }
+    const double each = (now_ns() - start) / rounds;
+    rig_.synchronize();
+    return each;
+  }
+
+ private:
+  Rig &rig_;
+  std::vector<weir_buffer> buffers_;
+  size_t next_ = 0;
+};
+
+/// Reads one byte of each of as many records of 64 bytes as there are buffers, in random order: what the
+/// machine's caches and TLB alone make of the step from few to many.
+class RandomLines {
+ public:
+  explicit RandomLines(size_t count) : lines_(count * 64, 1), order_(count) {
+    for (size_t i = 0; i < count; ++i) order_[i] = static_cast<uint32_t>(i);
+    std::mt19937_64 random(1);
+    std::shuffle(order_.begin(), order_.end(), random);
+  }
+  double time_ns() {
+    const double start = now_ns();
+    size_t sum = 0;
+    for (int i = 0; i < rounds; ++i) {
+      // The sum is part of the next address: no two reads overlap, as no two leases of one thread do.
+      sum += static_cast<unsigned char>(lines_[(size_t{order_[next_]} * 64) + (sum & 1U)]);
+      if (++next_ == order_.size()) next_ = 0;
+    }
+    const double each = (now_ns() - start) / rounds;
+    asm volatile("" : : "r"(sum));
+    return each;
+  }
+
+ private:
+  std::vector<char> lines_;
+  std::vector<uint32_t> order_;
+  size_t next_ = 0;
+};
+
+void many_buffers() {
+  constexpr size_t few = 1000;
+  constexpr size_t many = 1000000;
+  Rig rig("host.memory=1G;host.granule=2M", resident_pool(), 768 * mib);
+  Rig small_rig("host.memory=64M;host.granule=2M", resident_pool(), 32 * mib);
+  RandomOrder small(small_rig, few);
+  const double start = now_ns();
+  RandomOrder large(rig, many);
+  const double made_ns = (now_ns() - start) / static_cast<double>(many);
+  const Pair pair =
+      interleave(repetitions, [&] { return large.time_ns(); }, [&] { return small.time_ns(); });
+  RandomLines small_lines(few);
+  RandomLines large_lines(many);
+  const Pair lines = interleave(
+      repetitions, [&] { return large_lines.time_ns(); }, [&] { return small_lines.time_ns(); });
+  Json("acquire_many_buffers")
+      .number("few", static_cast<double>(few))
+      .number("many", static_cast<double>(many))
+      .pair("many_ns", "few_ns", pair)
+      .text("goal", "ratio <= 1.5")
+      .number("bare_reads_many_ns", lines.subject)
+      .number("bare_reads_few_ns", lines.yardstick)
+      .number("create_and_first_use_ns", made_ns)
+      .print();
+}
+
+/// Leases a second that `threads` threads get together, each on a stream and a buffer of its own.
+template <class Step>
+double throughput(unsigned threads, Step step) {
+  std::atomic<unsigned> ready{0};
+  std::vector<double> starts(threads);
+  std::vector<double> ends(threads);
+  const auto body = [&](unsigned who) {
+    ready.fetch_add(1);
+    while (ready.load() != threads) {
+    }
+    starts[who] = now_ns();
+    step(who);
+    ends[who] = now_ns();
+  };
+  std::vector<std::thread> others;
+  for (unsigned who = 1; who < threads; ++who) others.emplace_back(body, who);
+  body(0);
+  for (std::thread &other : others) other.join();
+  const double wall = *std::max_element(ends.begin(), ends.end()) -
+                      *std::min_element(starts.begin(), starts.end());
+  return threads * 1e9 / wall;
+}
+
+void two_threads() {
+  Rig rig("host.memory=64M;host.granule=2M", resident_pool(), 32 * mib);
+  const weir_stream streams[2] = {rig.stream(), rig.add_stream()};
+  const weir_buffer buffers[2] = {rig.add_buffer(2 * mib), rig.add_buffer(2 * mib)};
+  for (int i = 0; i < 2; ++i) rig.touch(streams[i], buffers[i], WEIR_DISCARD_WRITE);
+  constexpr int each = 4 * rounds;
+  const auto leases = [&](unsigned who) {
+    for (int i = 0; i < each; ++i) rig.touch(streams[who], buffers[who], WEIR_READ);
+  };
+  // The same with arithmetic that shares nothing: how much a second thread is worth here at all.
+  const auto alone = [&](unsigned who) {
+    uint64_t x = who + 1;
+    for (int i = 0; i < each * 16; ++i) {
+      x = x * 6364136223846793005U + 1442695040888963407U;
+      asm volatile("" : "+r"(x));
+    }
+  };
+  const Pair pair = interleave(
+      repetitions, [&] { return throughput(2, leases) * each; },
+      [&] { return throughput(1, leases) * each; });
+  const Pair machine =
+      interleave(repetitions, [&] { return throughput(2, alone); }, [&] { return throughput(1, alone); });
+  Json("acquire_two_threads")
+      .pair("two_threads_per_s", "one_thread_per_s", pair)
+      .text("goal", "ratio >= 1.8")
+      .number("machine_ratio", machine.ratio)
+      .number("of_machine_ratio", pair.ratio / machine.ratio)
+      .print();
+}
+
+}  // namespace
+
+int main(int argc, char **argv) {
+  const auto wanted = [&](const char *name) { return argc < 2 || std::strcmp(argv[1], name) == 0; };
+  if (wanted("mutex")) against_mutex();
+  if (wanted("threads")) two_threads();
+  if (wanted("many")) many_buffers();
+  return 0;
+}

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What most tests of the C ABI stand on: a context on the host backend with small granules, one pool with
+// small budgets and its streams. Everything is undone in reverse order, and a refusal to be undone (a lease
+// or a buffer left behind) fails the test. It must never hide a result: each call is checked with `ok`.
+#pragma once
+
+#include <weir/weir.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "tests/support/cmocka.hpp"
+
+namespace weir::test {
+
+inline constexpr uint64_t page_bytes = 16 * 1024;
+inline constexpr const char *small_host = "host.memory=16M;host.granule=16K;host.granule_large=0";
+
+/// The expected result, or a message with what the library says about the other one.
+#define expect_result(wanted, call)                                                              \
+  do {                                                                                           \
+    const weir_result got_ = (call);                                                             \
+    if (got_ != (wanted)) {                                                                      \
+      print_error("%s: got %d (%s)\n", #call, got_, weir_last_error());                          \
+    }                                                                                            \
+    assert_int_equal(got_, (wanted));                                                            \
+  } while (false)
+#define ok(call) expect_result(WEIR_SUCCESS, call)
+
+inline weir_error_info last_error() {
+  weir_error_info info = WEIR_ERROR_INFO_INIT;
+  ok(weir_last_error_info(&info));
+  return info;
+}
+
+inline weir_context make_context(const char *options) {
+  weir_context_desc desc = WEIR_CONTEXT_DESC_INIT;
+  desc.flags = WEIR_CONTEXT_NO_SEARCH;
+  desc.options = options;
+  weir_context context = nullptr;
+  ok(weir_context_create(&desc, &context));
+  return context;
+}
+
+struct Setup {
+  std::string options = small_host;
+  uint64_t device_pages = 8;
+  uint64_t host_pages = 64;
+  uint64_t flags = WEIR_POOL_NO_BACKGROUND;
+  uint32_t devices = 1;
+};
+
+/// A context, a pool and one stream a device. Not a RAII class on purpose: a failed assertion leaves the
+/// test by longjmp, so destructors would not run; `close` is the last line of each test.
+struct World {
+  weir_context context = nullptr;
+  weir_pool pool = nullptr;
+  weir_stream streams[2] = {nullptr, nullptr};
+
+  explicit World(const Setup &setup = {}) {
+    context = make_context(setup.options.c_str());
+    weir_pool_device devices[2] = {};
+    for (uint32_t i = 0; i < setup.devices; ++i) {
+      devices[i].device = i;
+      devices[i].budget = setup.device_pages * page_bytes;
+      ok(weir_stream_create(context, i, 0, &streams[i]));
+    }
+    weir_pool_desc desc = WEIR_POOL_DESC_INIT;
+    desc.device_count = setup.devices;
+    desc.devices = devices;
+    desc.flags = setup.flags;
+    desc.host_budget = setup.host_pages * page_bytes;
+    desc.page_size = page_bytes;
+    desc.large_page_size = page_bytes;
+    ok(weir_pool_create(context, &desc, &pool));
+  }
+
+  void close() {
+    ok(weir_pool_destroy(pool));
+    for (weir_stream stream : streams) ok(weir_stream_close(stream));
+    ok(weir_context_destroy(context));
+  }
+
+  weir_buffer buffer(uint64_t bytes, weir_device home = WEIR_DEVICE_DEFAULT,
+                     weir_client client = nullptr) {
+    weir_buffer_desc desc = WEIR_BUFFER_DESC_INIT;
+    desc.size = bytes;
+    desc.home = home;
+    desc.client = client;
+    weir_buffer made = nullptr;
+    ok(weir_buffer_create(pool, &desc, &made));
+    return made;
+  }
+
+  weir_result acquire(weir_buffer of, uint32_t mode, weir_lease *lease, uint64_t *address = nullptr,
+                      uint32_t device = 0) {
+    weir_use use = WEIR_USE(of, mode);
+    const weir_result result = weir_acquire(pool, streams[device], &use, 1, nullptr, lease);
+    if (address != nullptr) *address = use.address;
+    return result;
+  }
+
+  /// Writes the pattern through a lease, by a "kernel": a host call on the stream.
+  void fill(weir_buffer of, uint64_t bytes, uint32_t seed, uint32_t device = 0);
+  /// Reads the whole buffer through a lease and a kernel and compares it with the pattern.
+  void check(weir_buffer of, uint64_t bytes, uint32_t seed, uint32_t device = 0);
+  /// The same through weir_buffer_read: nothing is promoted.
+  void check_read(weir_buffer of, uint64_t bytes, uint32_t seed);
+
+  weir_pool_stats stats() {
+    weir_pool_stats out{};
+    out.struct_size = sizeof(out);
+    ok(weir_pool_stats_get(pool, &out));
+    return out;
+  }
+};
+
+inline uint8_t pattern(uint32_t seed, uint64_t at) {
+  return static_cast<uint8_t>((at * 131U + (at >> 9U) * 7U + seed * 29U + 1U) & 0xffU);
+}
+
+struct Kernel {
+  uint64_t address = 0;
+  uint64_t bytes = 0;
+  uint32_t seed = 0;
+  uint64_t wrong = 0;  ///< bytes that differed
+
+  static void write(void *user) {
+    auto *self = static_cast<Kernel *>(user);
+    auto *to = reinterpret_cast<uint8_t *>(self->address);
+    for (uint64_t i = 0; i < self->bytes; ++i) to[i] = pattern(self->seed, i);
+  }
+  static void compare(void *user) {
+    auto *self = static_cast<Kernel *>(user);
+    const auto *from = reinterpret_cast<const uint8_t *>(self->address);
+    for (uint64_t i = 0; i < self->bytes; ++i) self->wrong += from[i] != pattern(self->seed, i);
+  }
+};
+
+inline void World::fill(weir_buffer of, uint64_t bytes, uint32_t seed, uint32_t device) {
+  weir_lease lease = nullptr;
+  Kernel kernel{0, bytes, seed, 0};
+  ok(acquire(of, WEIR_DISCARD_WRITE, &lease, &kernel.address, device));
+  ok(weir_stream_host_call(streams[device], Kernel::write, &kernel));
+  ok(weir_release(lease, streams[device]));
+  ok(weir_stream_synchronize(streams[device]));
+}
+
+inline void World::check(weir_buffer of, uint64_t bytes, uint32_t seed, uint32_t device) {
+  weir_lease lease = nullptr;
+  Kernel kernel{0, bytes, seed, 0};
+  ok(acquire(of, WEIR_READ, &lease, &kernel.address, device));
+  ok(weir_stream_host_call(streams[device], Kernel::compare, &kernel));
+  ok(weir_release(lease, streams[device]));
+  ok(weir_stream_synchronize(streams[device]));
+  assert_int_equal(kernel.wrong, 0);
+}
+
+inline void World::check_read(weir_buffer of, uint64_t bytes, uint32_t seed) {
+  std::vector<uint8_t> copy(bytes);
+  ok(weir_buffer_read(pool, of, 0, bytes, copy.data()));
+  uint64_t wrong = 0;
+  for (uint64_t i = 0; i < bytes; ++i) wrong += copy[i] != pattern(seed, i);
+  assert_int_equal(wrong, 0);
+}
+
+}  // namespace weir::test

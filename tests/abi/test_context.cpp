@@ -1,0 +1,300 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Contexts, backends, devices, links, streams and errors through the C ABI: what is offered, what is refused
+// and with which words. It must not look behind the public headers.
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstring>
+
+#include "tests/abi/pool_fixture.hpp"
+
+namespace {
+
+using namespace weir::test;
+
+void versions_and_words(void **) {
+  assert_string_equal(weir_version_string(), "0.1.0");
+  assert_string_equal(weir_result_string(WEIR_SUCCESS), "success");
+  assert_string_equal(weir_result_string(WEIR_ERROR_OVER_BUDGET), "over budget");
+  assert_string_equal(weir_result_string(-9999), "unknown result");
+  for (weir_result r = -20; r <= 1; ++r) {
+    if (r != -19) assert_string_not_equal(weir_result_string(r), "unknown result");
+  }
+}
+
+void devices_are_as_configured(void **) {
+  weir_context context = make_context("host.devices=2;host.memory=4M;host.granule=16K;host.granule_large=0");
+  uint32_t backends = 0;
+  ok(weir_backend_count(context, &backends));
+  assert_int_equal(backends, 1);
+  weir_backend_info backend = WEIR_BACKEND_INFO_INIT;
+  ok(weir_backend_info_get(context, 0, &backend));
+  assert_int_equal(backend.available, 1);
+  assert_int_equal(backend.device_count, 2);
+  assert_int_equal(backend.first_device, 0);
+  assert_string_equal(backend.name, "host");
+  assert_string_equal(backend.reason, "");
+  assert_string_equal(backend.path, "built-in");
+  expect_result(WEIR_ERROR_INVALID_ARGUMENT, weir_backend_info_get(context, 1, &backend));
+  uint32_t count = 0;
+  ok(weir_device_count(context, &count));
+  assert_int_equal(count, 2);
+  weir_device_info device = WEIR_DEVICE_INFO_INIT;
+  ok(weir_device_info_get(context, 1, &device));
+  assert_int_equal(device.backend, 0);
+  assert_int_equal(device.memory_total, 4U << 20U);
+  assert_int_equal(device.granule, page_bytes);
+  assert_true((device.capabilities & WEIR_CAP_VMM) != 0);
+  assert_true((device.capabilities & WEIR_CAP_HOST_ACCESS) != 0);
+  assert_true(device.name[0] != '\0');
+  expect_result(WEIR_ERROR_INVALID_ARGUMENT, weir_device_info_get(context, 2, &device));
+  assert_non_null(std::strstr(weir_last_error(), "2"));
+  expect_result(WEIR_ERROR_INVALID_ARGUMENT, weir_device_count(context, nullptr));
+  ok(weir_context_destroy(context));
+}
+
+void links_between_places(void **) {
+  weir_context context = make_context("host.devices=2;host.memory=4M;host.granule=16K;host.granule_large=0;"
+                                      "host.link_bandwidth=5G;host.link_latency_ns=700");
+  weir_link_info link = WEIR_LINK_INFO_INIT;
+  ok(weir_link_info_get(context, WEIR_DEVICE_HOST, 0, &link));
+  assert_int_equal(link.bandwidth, 5000000000U);
+  assert_int_equal(link.latency_ns, 700);
+  ok(weir_link_info_get(context, 0, 1, &link));
+  ok(weir_link_info_get(context, 1, 1, &link));
+  assert_int_equal(link.kind, WEIR_LINK_SAME);
+  ok(weir_link_info_get(context, WEIR_DEVICE_HOST, WEIR_DEVICE_HOST, &link));
+  expect_result(WEIR_ERROR_INVALID_ARGUMENT, weir_link_info_get(context, 0, 7, &link));
+  assert_non_null(std::strstr(weir_last_error(), "7"));
+  ok(weir_context_destroy(context));
+}
+
+void output_structs_are_bounded_by_the_callers_size(void **) {
+  weir_context context = make_context(small_host);
+  struct {
+    weir_device_info info;
+    uint8_t guard[8];
+  } out;
+  std::memset(&out, 0xab, sizeof(out));
+  out.info.struct_size = offsetof(weir_device_info, memory_free);
+  ok(weir_device_info_get(context, 0, &out.info));
+  assert_int_equal(out.info.memory_total, 16U << 20U);
+  assert_int_equal(out.info.memory_free, UINT64_C(0xabababababababab));
+  assert_int_equal(out.guard[0], 0xab);
+  ok(weir_context_destroy(context));
+}
+
+/// A context that must not come to be; the message must name the value at fault.
+void refused(const char *options, const char *named) {
+  weir_context_desc desc = WEIR_CONTEXT_DESC_INIT;
+  desc.flags = WEIR_CONTEXT_NO_SEARCH;
+  desc.options = options;
+  auto *const untouched = reinterpret_cast<weir_context>(uintptr_t{0x10});
+  weir_context context = untouched;
+  expect_result(WEIR_ERROR_INVALID_ARGUMENT, weir_context_create(&desc, &context));
+  assert_ptr_equal(context, untouched);
+  if (std::strstr(weir_last_error(), named) == nullptr) fail_msg("\"%s\" does not name \"%s\"", weir_last_error(), named);
+}
+
+void wrong_options_are_named(void **) {
+  refused("host.memroy=4M", "memroy");
+  refused("nobody.key=1", "nobody");
+  refused("host.memory", "host.memory");
+}
+
+void wrong_descriptors_are_refused(void **) {
+  weir_context context = nullptr;
+  expect_result(WEIR_ERROR_INVALID_ARGUMENT, weir_context_create(nullptr, nullptr));
+  weir_context_desc desc = WEIR_CONTEXT_DESC_INIT;
+  desc.options = small_host;
+  desc.flags = UINT64_C(1) << 40U;
+  expect_result(WEIR_ERROR_INVALID_ARGUMENT, weir_context_create(&desc, &context));
+  desc.flags = WEIR_CONTEXT_NO_SEARCH;
+  desc.allocator.allocate = [](void *, size_t, size_t) -> void * { return nullptr; };
+  expect_result(WEIR_ERROR_INVALID_ARGUMENT, weir_context_create(&desc, &context));
+  desc.allocator.deallocate = [](void *, void *, size_t, size_t) {};
+  expect_result(WEIR_ERROR_OUT_OF_HOST_MEMORY, weir_context_create(&desc, &context));
+  desc.allocator = {nullptr, nullptr, nullptr};
+  desc.struct_size = 2;
+  expect_result(WEIR_ERROR_INVALID_ARGUMENT, weir_context_create(&desc, &context));
+  assert_null(context);
+}
+
+void larger_descriptors_need_a_zero_tail(void **) {
+  struct {
+    weir_context_desc desc;
+    uint64_t newer[2];
+  } large = {WEIR_CONTEXT_DESC_INIT, {0, 0}};
+  large.desc.struct_size = sizeof(large);
+  large.desc.flags = WEIR_CONTEXT_NO_SEARCH;
+  large.desc.options = small_host;
+  weir_context context = nullptr;
+  ok(weir_context_create(&large.desc, &context));
+  ok(weir_context_destroy(context));
+  large.newer[1] = 1;
+  expect_result(WEIR_ERROR_INVALID_ARGUMENT, weir_context_create(&large.desc, &context));
+}
+
+void a_missing_backend_library_is_told(void **) {
+  const char *paths[] = {"/nonexistent/libweir_backend_none.so", nullptr};
+  weir_context_desc desc = WEIR_CONTEXT_DESC_INIT;
+  desc.flags = WEIR_CONTEXT_NO_SEARCH;
+  desc.options = small_host;
+  desc.backend_paths = paths;
+  weir_context context = nullptr;
+  expect_result(WEIR_ERROR_BACKEND, weir_context_create(&desc, &context));
+  assert_non_null(std::strstr(weir_last_error(), "libweir_backend_none.so"));
+}
+
+void no_host_backend_means_no_devices(void **) {
+  weir_context_desc desc = WEIR_CONTEXT_DESC_INIT;
+  desc.flags = WEIR_CONTEXT_NO_SEARCH | WEIR_CONTEXT_NO_HOST_BACKEND;
+  desc.options = "";
+  weir_context context = nullptr;
+  ok(weir_context_create(&desc, &context));
+  uint32_t count = 9;
+  ok(weir_device_count(context, &count));
+  assert_int_equal(count, 0);
+  ok(weir_context_destroy(context));
+}
+
+void handles_are_checked(void **) {
+  uint32_t count = 0;
+  expect_result(WEIR_ERROR_INVALID_HANDLE, weir_device_count(nullptr, &count));
+  expect_result(WEIR_ERROR_INVALID_HANDLE, weir_stream_synchronize(nullptr));
+  ok(weir_context_destroy(nullptr));
+  ok(weir_stream_close(nullptr));
+  ok(weir_pool_destroy(nullptr));
+  ok(weir_client_destroy(nullptr));
+  weir_request_close(nullptr);
+}
+
+void a_context_in_use_is_busy(void **) {
+  weir_context context = make_context(small_host);
+  weir_stream stream = nullptr;
+  ok(weir_stream_create(context, 0, 0, &stream));
+  expect_result(WEIR_ERROR_BUSY, weir_context_destroy(context));
+  ok(weir_stream_close(stream));
+  ok(weir_context_destroy(context));
+}
+
+struct Order {
+  std::atomic<bool> go{false};
+  std::atomic<int> ran{0};
+  static void hold(void *user) {
+    auto *self = static_cast<Order *>(user);
+    self->go.wait(false);
+    self->ran.store(1);
+  }
+  static void next(void *user) {
+    auto *self = static_cast<Order *>(user);
+    if (self->ran.load() == 1) self->ran.store(2);
+  }
+};
+
+void streams_run_in_order(void **) {
+  weir_context context = make_context(small_host);
+  weir_stream stream = nullptr;
+  ok(weir_stream_create(context, 0, 0, &stream));
+  ok(weir_stream_query(stream));
+  Order order;
+  ok(weir_stream_host_call(stream, Order::hold, &order));
+  ok(weir_stream_host_call(stream, Order::next, &order));
+  expect_result(WEIR_NOT_READY, weir_stream_query(stream));
+  order.go.store(true);
+  order.go.notify_all();
+  ok(weir_stream_synchronize(stream));
+  assert_int_equal(order.ran.load(), 2);
+  ok(weir_stream_query(stream));
+  ok(weir_stream_close(stream));
+  ok(weir_context_destroy(context));
+}
+
+void native_streams_can_be_wrapped(void **) {
+  weir_context context = make_context(small_host);
+  weir_stream stream = nullptr;
+  weir_stream wrapped = nullptr;
+  void *native = nullptr;
+  ok(weir_stream_create(context, 0, 0, &stream));
+  ok(weir_stream_native(stream, &native));
+  assert_non_null(native);
+  ok(weir_stream_wrap(context, 0, native, 0, &wrapped));
+  Order order;
+  order.ran.store(1);
+  ok(weir_stream_host_call(wrapped, Order::next, &order));
+  ok(weir_stream_synchronize(stream));
+  assert_int_equal(order.ran.load(), 2);
+  ok(weir_stream_close(wrapped));
+  ok(weir_stream_synchronize(stream));
+  expect_result(WEIR_ERROR_INVALID_ARGUMENT, weir_stream_wrap(context, 0, native, 1, &wrapped));
+  expect_result(WEIR_ERROR_INVALID_ARGUMENT, weir_stream_wrap(context, 3, native, 0, &wrapped));
+  expect_result(WEIR_ERROR_NOT_SUPPORTED, weir_stream_wrap(context, WEIR_DEVICE_HOST, native, 0, &wrapped));
+  expect_result(WEIR_ERROR_INVALID_ARGUMENT, weir_stream_create(context, 0, UINT64_C(1) << 30U, &wrapped));
+  ok(weir_stream_close(stream));
+  ok(weir_context_destroy(context));
+}
+
+void host_calls_may_be_missing(void **) {
+  weir_context context = make_context("host.memory=4M;host.host_call=0");
+  weir_stream stream = nullptr;
+  ok(weir_stream_create(context, 0, 0, &stream));
+  Order order;
+  expect_result(WEIR_ERROR_NOT_SUPPORTED, weir_stream_host_call(stream, Order::next, &order));
+  ok(weir_stream_close(stream));
+  ok(weir_context_destroy(context));
+}
+
+void after_fork_the_child_is_refused(void **) {
+  World world;
+  weir_buffer buffer = world.buffer(page_bytes);
+  const pid_t child = fork();
+  assert_true(child >= 0);
+  if (child == 0) {
+    // The exit status is the number of the first call that was not refused.
+    uint32_t count = 0;
+    weir_lease lease = nullptr;
+    weir_context fresh = nullptr;
+    weir_context_desc desc = WEIR_CONTEXT_DESC_INIT;
+    if (weir_device_count(world.context, &count) != WEIR_ERROR_FORKED) _exit(1);
+    if (world.acquire(buffer, WEIR_READ, &lease) != WEIR_ERROR_FORKED) _exit(2);
+    if (weir_stream_synchronize(world.streams[0]) != WEIR_ERROR_FORKED) _exit(3);
+    if (weir_buffer_destroy(world.pool, buffer) != WEIR_ERROR_FORKED) _exit(4);
+    if (weir_pool_destroy(world.pool) != WEIR_ERROR_FORKED) _exit(5);
+    if (weir_context_destroy(world.context) != WEIR_ERROR_FORKED) _exit(6);
+    if (weir_context_create(&desc, &fresh) != WEIR_ERROR_FORKED) _exit(7);
+    _exit(0);
+  }
+  int status = -1;
+  assert_int_equal(waitpid(child, &status, 0), child);
+  assert_true(WIFEXITED(status));
+  assert_int_equal(WEXITSTATUS(status), 0);
+  world.fill(buffer, page_bytes, 1);  // the parent goes on as before
+  world.check(buffer, page_bytes, 1);
+  world.close();
+}
+
+}  // namespace
+
+int main() {
+  const CMUnitTest tests[] = {
+      cmocka_unit_test(versions_and_words),
+      cmocka_unit_test(devices_are_as_configured),
+      cmocka_unit_test(links_between_places),
+      cmocka_unit_test(output_structs_are_bounded_by_the_callers_size),
+      cmocka_unit_test(wrong_options_are_named),
+      cmocka_unit_test(wrong_descriptors_are_refused),
+      cmocka_unit_test(larger_descriptors_need_a_zero_tail),
+      cmocka_unit_test(a_missing_backend_library_is_told),
+      cmocka_unit_test(no_host_backend_means_no_devices),
+      cmocka_unit_test(handles_are_checked),
+      cmocka_unit_test(a_context_in_use_is_busy),
+      cmocka_unit_test(streams_run_in_order),
+      cmocka_unit_test(native_streams_can_be_wrapped),
+      cmocka_unit_test(host_calls_may_be_missing),
+      cmocka_unit_test(after_fork_the_child_is_refused),
+  };
+  return cmocka_run_group_tests(tests, nullptr, nullptr);
+}
