@@ -46,7 +46,7 @@ weir_pool_desc resident_pool() {
   return desc;
 }
 
-/// Makes one small write resident, so that later uses are hits.
+/// A buffer whose next use is a hit.
 weir_buffer resident_buffer(Rig &rig, uint64_t size) {
   weir_buffer buffer = rig.add_buffer(size);
   rig.touch(buffer, WEIR_DISCARD_WRITE);
@@ -69,8 +69,7 @@ void against_mutex() {
   }
 }
 
-/// Buffers used in a random order that is the same in every repetition. At most `window` of them are
-/// visited in one repetition; the next one goes on from there.
+/// Buffers used in one fixed random order. A repetition goes on where the one before it stopped.
 class RandomOrder {
  public:
   RandomOrder(Rig &rig, size_t count) : rig_(rig), buffers_(count) {
@@ -81,6 +80,9 @@ class RandomOrder {
     rig.synchronize();
     std::mt19937_64 random(1);
     std::shuffle(buffers_.begin(), buffers_.end(), random);
+    // The first use after the one that wrote goes another way: it is no part of what is timed.
+    for (const weir_buffer buffer : buffers_) rig.touch(buffer, WEIR_READ);
+    rig.synchronize();
   }
   double time_ns() {
     const double start = now_ns();
@@ -136,8 +138,8 @@ void many_buffers() {
   const double start = now_ns();
   RandomOrder large(rig, many);
   const double made_ns = (now_ns() - start) / static_cast<double>(many);
-  const Pair pair =
-      interleave(repetitions, [&] { return large.time_ns(); }, [&] { return small.time_ns(); });
+  const Pair pair = interleave(
+      repetitions, [&] { return large.time_ns(); }, [&] { return small.time_ns(); });
   RandomLines small_lines(few);
   RandomLines large_lines(many);
   const Pair lines = interleave(
@@ -171,39 +173,64 @@ double throughput(unsigned threads, Step step) {
   for (unsigned who = 1; who < threads; ++who) others.emplace_back(body, who);
   body(0);
   for (std::thread &other : others) other.join();
-  const double wall = *std::max_element(ends.begin(), ends.end()) -
-                      *std::min_element(starts.begin(), starts.end());
+  const double wall =
+      *std::max_element(ends.begin(), ends.end()) - *std::min_element(starts.begin(), starts.end());
   return threads * 1e9 / wall;
 }
 
-void two_threads() {
-  Rig rig("host.memory=64M;host.granule=2M", resident_pool(), 32 * mib);
-  const weir_stream streams[2] = {rig.stream(), rig.add_stream()};
-  const weir_buffer buffers[2] = {rig.add_buffer(2 * mib), rig.add_buffer(2 * mib)};
-  for (int i = 0; i < 2; ++i) rig.touch(streams[i], buffers[i], WEIR_DISCARD_WRITE);
-  constexpr int each = 4 * rounds;
-  const auto leases = [&](unsigned who) {
-    for (int i = 0; i < each; ++i) rig.touch(streams[who], buffers[who], WEIR_READ);
-  };
-  // The same with arithmetic that shares nothing: how much a second thread is worth here at all.
-  const auto alone = [&](unsigned who) {
+/// Two threads of arithmetic that share nothing: what a second thread is worth on this machine right now.
+double machine_scaling(int steps) {
+  const auto body = [&](unsigned who) {
     uint64_t x = who + 1;
-    for (int i = 0; i < each * 16; ++i) {
+    for (int i = 0; i < steps; ++i) {
       x = x * 6364136223846793005U + 1442695040888963407U;
       asm volatile("" : "+r"(x));
     }
   };
-  const Pair pair = interleave(
-      repetitions, [&] { return throughput(2, leases) * each; },
-      [&] { return throughput(1, leases) * each; });
-  const Pair machine =
-      interleave(repetitions, [&] { return throughput(2, alone); }, [&] { return throughput(1, alone); });
-  Json("acquire_two_threads")
-      .pair("two_threads_per_s", "one_thread_per_s", pair)
-      .text("goal", "ratio >= 1.8")
-      .number("machine_ratio", machine.ratio)
-      .number("of_machine_ratio", pair.ratio / machine.ratio)
-      .print();
+  const double two = throughput(2, body);
+  return two / throughput(1, body);
+}
+
+/// `spacers`: buffers made between the two, so that their records are not neighbours.
+void two_threads(const char *placement, int spacers) {
+  Rig rig("host.memory=64M;host.granule=2M", resident_pool(), 32 * mib);
+  const weir_stream streams[2] = {rig.stream(), rig.add_stream()};
+  weir_buffer buffers[2] = {rig.add_buffer(2 * mib), nullptr};
+  for (int i = 0; i < spacers; ++i) rig.add_buffer(2 * mib);
+  buffers[1] = rig.add_buffer(2 * mib);
+  for (int i = 0; i < 2; ++i) {
+    rig.touch(streams[i], buffers[i], WEIR_DISCARD_WRITE);
+    rig.touch(streams[i], buffers[i], WEIR_READ);
+  }
+  // Short and many: a neighbour on the machine who takes a core spoils one repetition, not all. Those in which
+  // even threads that share nothing did not scale say nothing about leases: they are counted and left out.
+  constexpr int each = 50000;
+  constexpr int tries = 101;
+  constexpr double quiet = 1.8;
+  const auto leases = [&](unsigned who) {
+    for (int i = 0; i < each; ++i) rig.touch(streams[who], buffers[who], WEIR_READ);
+  };
+  std::vector<double> machine;
+  std::vector<double> ratios;
+  std::vector<double> quiet_ratios;
+  for (int i = 0; i < tries; ++i) {
+    const double before = machine_scaling(each * 8);
+    const double one = throughput(1, leases);
+    const double ratio = throughput(2, leases) / one;
+    const double worse = std::min(before, machine_scaling(each * 8));
+    machine.push_back(worse);
+    ratios.push_back(ratio);
+    if (worse >= quiet) quiet_ratios.push_back(ratio);
+  }
+  Json json("acquire_two_threads");
+  json.text("records", placement)
+      .number("repetitions", tries)
+      .number("machine_ratio", median(machine))
+      .number("ratio_of_all", median(ratios))
+      .number("quiet_repetitions", static_cast<double>(quiet_ratios.size()))
+      .text("goal", "ratio >= 1.8");
+  if (!quiet_ratios.empty()) json.number("ratio", median(quiet_ratios));
+  json.print();
 }
 
 }  // namespace
@@ -211,7 +238,10 @@ void two_threads() {
 int main(int argc, char **argv) {
   const auto wanted = [&](const char *name) { return argc < 2 || std::strcmp(argv[1], name) == 0; };
   if (wanted("mutex")) against_mutex();
-  if (wanted("threads")) two_threads();
+  if (wanted("threads")) {
+    two_threads("neighbours", 0);
+    two_threads("apart", 8);
+  }
   if (wanted("many")) many_buffers();
   return 0;
 }

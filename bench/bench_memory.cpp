@@ -62,7 +62,8 @@ void pages_of_buffers() {
   WEIR_BENCH_TRY(weir_pool_trim(rig.pool(), 0, WEIR_TRIM_SELECTIVE, WEIR_WHOLE, &freed));
   const double demoted = bookkeeping(rig);
   if (rig.stats().demoted_bytes != count * pages * 4 * kib) {
-    std::fprintf(stderr, "bench_memory: only %" PRIu64 " bytes went down\n", rig.stats().demoted_bytes);
+    std::fprintf(stderr, "bench_memory: only %" PRIu64 " bytes went down\n",
+                 rig.stats().demoted_bytes);
     std::exit(1);
   }
   const double all = count * pages;

@@ -45,7 +45,8 @@ struct Pair {
   double subject = 0;    ///< median
   double yardstick = 0;  ///< median
   double ratio = 0;      ///< median of the ratios of each repetition, not the ratio of the medians
-  double ratio_low = 0;  ///< smallest and largest of them: what the machine's other tenants do to it
+  double ratio_low =
+      0;  ///< smallest and largest of them: what the machine's other tenants do to it
   double ratio_high = 0;
 };
 
@@ -135,7 +136,8 @@ class Rig {
 /// One JSON object on one line, in the order the fields are added.
 class Json {
  public:
-  explicit Json(const char *benchmark) : text_(std::string("{\"benchmark\":\"") + benchmark + '"') {}
+  explicit Json(const char *benchmark)
+      : text_(std::string("{\"benchmark\":\"") + benchmark + '"') {}
   Json &text(const char *name, const char *value) {
     text_ += std::string(",\"") + name + "\":\"" + value + '"';
     return *this;

@@ -31,12 +31,14 @@ Status create_buffer(weir_pool handle, const weir_buffer_desc *given, weir_buffe
   WEIR_TRY(need(out, "buffer"));
   weir_buffer_desc desc = WEIR_BUFFER_DESC_INIT;
   WEIR_TRY(weir::read_descriptor(given, "desc", &desc));
-  if (desc.reserved != 0) return fail(WEIR_ERROR_INVALID_ARGUMENT, "desc.reserved is %u, not 0", desc.reserved);
+  if (desc.reserved != 0)
+    return fail(WEIR_ERROR_INVALID_ARGUMENT, "desc.reserved is %u, not 0", desc.reserved);
   uint32_t client = 0;
   if (desc.client != nullptr) {
     weir::pool::ClientHandle *object = nullptr;
     WEIR_TRY(get(desc.client, &object));
-    if (object->pool != pool) return fail(WEIR_ERROR_INVALID_HANDLE, "the client is of another pool");
+    if (object->pool != pool)
+      return fail(WEIR_ERROR_INVALID_HANDLE, "the client is of another pool");
     client = object->id;
   }
   return pool->engine().create_buffer(desc, client, out);
@@ -63,17 +65,22 @@ weir_result weir_buffer_query(weir_pool pool, weir_buffer buffer, uint64_t offse
   });
 }
 
-weir_result weir_buffer_read(weir_pool pool, weir_buffer buffer, uint64_t offset, uint64_t length, void *destination) {
-  return with_engine(pool, [&](Engine &engine) { return engine.read(buffer, offset, length, destination); });
+weir_result weir_buffer_read(weir_pool pool, weir_buffer buffer, uint64_t offset, uint64_t length,
+                             void *destination) {
+  return with_engine(
+      pool, [&](Engine &engine) { return engine.read(buffer, offset, length, destination); });
 }
 
 weir_result weir_buffer_write(weir_pool pool, weir_buffer buffer, uint64_t offset, uint64_t length,
                               const void *source) {
-  return with_engine(pool, [&](Engine &engine) { return engine.write(buffer, offset, length, source); });
+  return with_engine(pool,
+                     [&](Engine &engine) { return engine.write(buffer, offset, length, source); });
 }
 
-weir_result weir_advise(weir_pool pool, weir_buffer buffer, uint64_t offset, uint64_t length, uint32_t advice) {
-  return with_engine(pool, [&](Engine &engine) { return engine.advise(buffer, offset, length, advice); });
+weir_result weir_advise(weir_pool pool, weir_buffer buffer, uint64_t offset, uint64_t length,
+                        uint32_t advice) {
+  return with_engine(pool,
+                     [&](Engine &engine) { return engine.advise(buffer, offset, length, advice); });
 }
 
 weir_result weir_discard(weir_pool pool, weir_buffer buffer, uint64_t offset, uint64_t length) {
@@ -96,14 +103,16 @@ weir_result weir_unhold(weir_pool pool, weir_buffer buffer) {
 }
 
 weir_result weir_host_register(weir_pool pool, weir_buffer buffer, void *memory, uint64_t flags) {
-  return with_engine(pool, [&](Engine &engine) { return engine.host_register(buffer, memory, flags); });
+  return with_engine(pool,
+                     [&](Engine &engine) { return engine.host_register(buffer, memory, flags); });
 }
 
 weir_result weir_host_unregister(weir_pool pool, weir_buffer buffer) {
   return with_engine(pool, [&](Engine &engine) { return engine.host_unregister(buffer); });
 }
 
-weir_result weir_malloc(weir_pool pool, weir_device device, weir_stream stream, uint64_t size, uint64_t *address) {
+weir_result weir_malloc(weir_pool pool, weir_device device, weir_stream stream, uint64_t size,
+                        uint64_t *address) {
   return guarded([&]() -> Status {
     Pool *object = nullptr;
     WEIR_TRY(get(pool, &object));

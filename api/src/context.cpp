@@ -31,7 +31,9 @@ void log_to_stderr(void *, int32_t level, const char *text) {
 /// The folder "weir" beside the library (or program) that holds this code.
 std::string plugin_folder() {
   Dl_info info{};
-  if (dladdr(reinterpret_cast<const void *>(&weir_version_string), &info) == 0 || info.dli_fname == nullptr) return {};
+  if (dladdr(reinterpret_cast<const void *>(&weir_version_string), &info) == 0 ||
+      info.dli_fname == nullptr)
+    return {};
   const std::string path = info.dli_fname;
   const size_t slash = path.rfind('/');
   return slash == std::string::npos ? std::string{} : path.substr(0, slash) + "/weir";
@@ -50,15 +52,18 @@ Status create(const weir_context_desc *given, weir_context *out) {
     return fail(WEIR_ERROR_INVALID_ARGUMENT, "allocator: allocate and deallocate go together");
   }
   if (desc.backend_count != 0 && desc.backends == nullptr) {
-    return fail(WEIR_ERROR_INVALID_ARGUMENT, "backend_count is %u and backends is NULL", desc.backend_count);
+    return fail(WEIR_ERROR_INVALID_ARGUMENT, "backend_count is %u and backends is NULL",
+                desc.backend_count);
   }
   static std::once_flag once;
   std::call_once(once, [] { (void)pthread_atfork(nullptr, nullptr, [] { forked.store(true); }); });
   if (desc.log == nullptr && std::getenv("WEIR_LOG") != nullptr) desc.log = log_to_stderr;
   auto context = std::make_unique<pool::Context>(desc.allocator, Log(desc.log, desc.log_user));
-  const std::string folder = (desc.flags & WEIR_CONTEXT_NO_SEARCH) != 0 ? std::string{} : plugin_folder();
+  const std::string folder =
+      (desc.flags & WEIR_CONTEXT_NO_SEARCH) != 0 ? std::string{} : plugin_folder();
   const bool host = (desc.flags & WEIR_CONTEXT_NO_HOST_BACKEND) == 0;
-  WEIR_TRY(context->start(desc, host ? weir_host_backend_query : nullptr, folder.empty() ? nullptr : folder.c_str()));
+  WEIR_TRY(context->start(desc, host ? weir_host_backend_query : nullptr,
+                          folder.empty() ? nullptr : folder.c_str()));
   *out = reinterpret_cast<weir_context>(context.release());
   return {};
 }
@@ -68,7 +73,8 @@ Status device_info(weir_context handle, weir_device id, weir_device_info *out) {
   WEIR_TRY(get(handle, &context));
   const backend::Device *device = context->places().find(id);
   if (device == nullptr) {
-    return fail(WEIR_ERROR_INVALID_ARGUMENT, "device is %u; there are %u", id, context->places().count());
+    return fail(WEIR_ERROR_INVALID_ARGUMENT, "device is %u; there are %u", id,
+                context->places().count());
   }
   weir_device_info value = WEIR_DEVICE_INFO_INIT;
   value.backend = device->backend;
@@ -78,9 +84,9 @@ Status device_info(weir_context handle, weir_device id, weir_device_info *out) {
   std::memcpy(value.name, device->description.name, sizeof value.name);
   std::memcpy(value.pci_address, device->description.pci_address, sizeof value.pci_address);
   std::memcpy(value.uuid, device->description.uuid, sizeof value.uuid);
-  WEIR_TRY(device->check(
-      device->table().device_memory(device->state(), device->index, &value.memory_free, &value.memory_total),
-      "device_memory"));
+  WEIR_TRY(device->check(device->table().device_memory(device->state(), device->index,
+                                                       &value.memory_free, &value.memory_total),
+                         "device_memory"));
   return write_output(value, "info", out);
 }
 
@@ -88,7 +94,8 @@ Status backend_info(weir_context handle, uint32_t index, weir_backend_info *out)
   pool::Context *context = nullptr;
   WEIR_TRY(get(handle, &context));
   if (index >= context->backend_count()) {
-    return fail(WEIR_ERROR_INVALID_ARGUMENT, "index is %u; there are %u backends", index, context->backend_count());
+    return fail(WEIR_ERROR_INVALID_ARGUMENT, "index is %u; there are %u backends", index,
+                context->backend_count());
   }
   const backend::Runtime &runtime = context->runtime(index);
   weir_backend_info value = WEIR_BACKEND_INFO_INIT;
@@ -102,17 +109,22 @@ Status backend_info(weir_context handle, uint32_t index, weir_backend_info *out)
   return write_output(value, "info", out);
 }
 
-Status open_stream(weir_context handle, weir_device id, void *native, uint64_t flags, bool wrap, weir_stream *out) {
+Status open_stream(weir_context handle, weir_device id, void *native, uint64_t flags, bool wrap,
+                   weir_stream *out) {
   pool::Context *context = nullptr;
   WEIR_TRY(get(handle, &context));
   WEIR_TRY(need(out, "stream"));
-  if (flags != 0) return fail(WEIR_ERROR_INVALID_ARGUMENT, "flags is %#llx, not 0", static_cast<unsigned long long>(flags));
+  if (flags != 0)
+    return fail(WEIR_ERROR_INVALID_ARGUMENT, "flags is %#llx, not 0",
+                static_cast<unsigned long long>(flags));
   const backend::Device *device = nullptr;
   if (id == WEIR_DEVICE_HOST) {
     if (wrap) return fail(WEIR_ERROR_NOT_SUPPORTED, "the CPU has no native streams to wrap");
   } else {
     device = context->places().find(id == WEIR_DEVICE_DEFAULT ? 0 : id);
-    if (device == nullptr) return fail(WEIR_ERROR_INVALID_ARGUMENT, "device is %u; there are %u", id, context->places().count());
+    if (device == nullptr)
+      return fail(WEIR_ERROR_INVALID_ARGUMENT, "device is %u; there are %u", id,
+                  context->places().count());
     if (wrap) WEIR_TRY(need(native, "native"));
   }
   backend::Stream *stream = nullptr;
@@ -140,10 +152,10 @@ Status close_stream(weir_stream handle) {
 }  // namespace
 }  // namespace weir::api
 
+using weir::Status;
 using weir::api::get;
 using weir::api::guarded;
 using weir::api::need;
-using weir::Status;
 
 extern "C" {
 
@@ -191,13 +203,15 @@ weir_result weir_device_info_get(weir_context context, weir_device device, weir_
   return guarded([&] { return weir::api::device_info(context, device, info); });
 }
 
-weir_result weir_link_info_get(weir_context context, weir_device from, weir_device to, weir_link_info *info) {
+weir_result weir_link_info_get(weir_context context, weir_device from, weir_device to,
+                               weir_link_info *info) {
   return guarded([&]() -> Status {
     weir::pool::Context *object = nullptr;
     WEIR_TRY(get(context, &object));
     for (const weir_device side : {from, to}) {
       if (side != WEIR_DEVICE_HOST && object->places().find(side) == nullptr) {
-        return weir::fail(WEIR_ERROR_INVALID_ARGUMENT, "device is %u; there are %u", side, object->places().count());
+        return weir::fail(WEIR_ERROR_INVALID_ARGUMENT, "device is %u; there are %u", side,
+                          object->places().count());
       }
     }
     weir_link_info value = WEIR_LINK_INFO_INIT;
@@ -206,13 +220,16 @@ weir_result weir_link_info_get(weir_context context, weir_device from, weir_devi
   });
 }
 
-weir_result weir_stream_create(weir_context context, weir_device device, uint64_t flags, weir_stream *stream) {
-  return guarded([&] { return weir::api::open_stream(context, device, nullptr, flags, false, stream); });
+weir_result weir_stream_create(weir_context context, weir_device device, uint64_t flags,
+                               weir_stream *stream) {
+  return guarded(
+      [&] { return weir::api::open_stream(context, device, nullptr, flags, false, stream); });
 }
 
 weir_result weir_stream_wrap(weir_context context, weir_device device, void *native, uint64_t flags,
                              weir_stream *stream) {
-  return guarded([&] { return weir::api::open_stream(context, device, native, flags, true, stream); });
+  return guarded(
+      [&] { return weir::api::open_stream(context, device, native, flags, true, stream); });
 }
 
 weir_result weir_stream_close(weir_stream stream) {
@@ -224,9 +241,11 @@ weir_result weir_stream_native(weir_stream stream, void **native) {
     weir::backend::Stream *object = nullptr;
     WEIR_TRY(get(stream, &object));
     WEIR_TRY(need(native, "native"));
-    if (object->device == nullptr) return weir::fail(WEIR_ERROR_NOT_SUPPORTED, "the CPU has no native streams");
+    if (object->device == nullptr)
+      return weir::fail(WEIR_ERROR_NOT_SUPPORTED, "the CPU has no native streams");
     const weir::backend::Device &device = *object->device;
-    return device.check(device.table().stream_native(device.state(), object->native, native), "stream_native");
+    return device.check(device.table().stream_native(device.state(), object->native, native),
+                        "stream_native");
   });
 }
 
@@ -236,7 +255,8 @@ weir_result weir_stream_synchronize(weir_stream stream) {
     WEIR_TRY(get(stream, &object));
     if (object->device == nullptr) return {};
     const weir::backend::Device &device = *object->device;
-    return device.check(device.table().stream_synchronize(device.state(), object->native), "stream_synchronize");
+    return device.check(device.table().stream_synchronize(device.state(), object->native),
+                        "stream_synchronize");
   });
 }
 
@@ -246,7 +266,8 @@ weir_result weir_stream_query(weir_stream stream) {
     WEIR_TRY(get(stream, &object));
     if (object->device == nullptr) return {};
     const weir::backend::Device &device = *object->device;
-    return device.check(device.table().stream_query(device.state(), object->native), "stream_query");
+    return device.check(device.table().stream_query(device.state(), object->native),
+                        "stream_query");
   });
 }
 
@@ -256,11 +277,13 @@ weir_result weir_stream_host_call(weir_stream stream, weir_host_function functio
     WEIR_TRY(get(stream, &object));
     if (function == nullptr) return weir::fail(WEIR_ERROR_INVALID_ARGUMENT, "function is NULL");
     if (object->device == nullptr || !object->device->has(WEIR_CAP_HOST_CALL)) {
-      return weir::fail(WEIR_ERROR_NOT_SUPPORTED, "the stream's device can't run host functions in stream order");
+      return weir::fail(WEIR_ERROR_NOT_SUPPORTED,
+                        "the stream's device can't run host functions in stream order");
     }
     const weir::backend::Device &device = *object->device;
-    return device.check(device.table().stream_host_call(device.state(), object->native, function, user),
-                        "stream_host_call");
+    return device.check(
+        device.table().stream_host_call(device.state(), object->native, function, user),
+        "stream_host_call");
   });
 }
 

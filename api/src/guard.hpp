@@ -18,7 +18,9 @@ extern std::atomic<bool> forked;
 template <class Body>
 weir_result guarded(Body &&body) noexcept {
   if (forked.load(std::memory_order_relaxed)) [[unlikely]] {
-    return fail(WEIR_ERROR_FORKED, "this process is a child of fork(); create a context of its own after exec").code();
+    return fail(WEIR_ERROR_FORKED,
+                "this process is a child of fork(); create a context of its own after exec")
+        .code();
   }
   try {
     return body().code();
@@ -55,7 +57,8 @@ inline Status get(weir_client handle, pool::ClientHandle **client) {
 inline Status get(pool::Pool &pool, weir_stream handle, backend::Stream **stream) {
   WEIR_TRY(get(handle, stream));
   if ((*stream)->owner == &pool.context()) return {};
-  return fail(WEIR_ERROR_INVALID_HANDLE, "stream %p is of another context than the pool", static_cast<void *>(handle));
+  return fail(WEIR_ERROR_INVALID_HANDLE, "stream %p is of another context than the pool",
+              static_cast<void *>(handle));
 }
 
 inline Status need(const void *pointer, const char *name) {

@@ -23,10 +23,12 @@ Status read_options(const weir_acquire_options *given, weir::residency::AcquireO
   weir_acquire_options desc = WEIR_ACQUIRE_OPTIONS_INIT;
   WEIR_TRY(weir::read_descriptor(given, "options", &desc));
   if ((desc.flags & ~uint64_t{WEIR_ACQUIRE_SOLE_HOLDER}) != 0) {
-    return fail(WEIR_ERROR_INVALID_ARGUMENT, "options.flags %#llx has bits this version does not know",
+    return fail(WEIR_ERROR_INVALID_ARGUMENT,
+                "options.flags %#llx has bits this version does not know",
                 static_cast<unsigned long long>(desc.flags));
   }
-  if (desc.reserved != 0) return fail(WEIR_ERROR_INVALID_ARGUMENT, "options.reserved is %u, not 0", desc.reserved);
+  if (desc.reserved != 0)
+    return fail(WEIR_ERROR_INVALID_ARGUMENT, "options.reserved is %u, not 0", desc.reserved);
   if (desc.timeout_ns == WEIR_INFINITE && (desc.flags & WEIR_ACQUIRE_SOLE_HOLDER) == 0) {
     return fail(WEIR_ERROR_INVALID_ARGUMENT, "an infinite timeout needs WEIR_ACQUIRE_SOLE_HOLDER");
   }
@@ -94,15 +96,17 @@ weir_result weir_release(weir_lease lease, weir_stream stream) {
     WEIR_TRY(get(stream, &queue));
     const auto *context = static_cast<const Context *>(queue->owner);
     Pool *pool = context->pool(static_cast<uint32_t>(reinterpret_cast<uint64_t>(lease) >> 52));
-    if (pool == nullptr) return fail(WEIR_ERROR_INVALID_HANDLE, "%p is no lease", static_cast<void *>(lease));
+    if (pool == nullptr)
+      return fail(WEIR_ERROR_INVALID_HANDLE, "%p is no lease", static_cast<void *>(lease));
     return pool->engine().release(lease, *queue);
   });
 }
 
 weir_result weir_acquire_async(weir_pool pool, weir_stream stream, weir_use *uses, size_t count,
-                               const weir_acquire_options *options, weir_acquire_callback callback, void *user,
-                               weir_request *request) {
-  return guarded([&] { return acquire_async(pool, stream, uses, count, options, callback, user, request); });
+                               const weir_acquire_options *options, weir_acquire_callback callback,
+                               void *user, weir_request *request) {
+  return guarded(
+      [&] { return acquire_async(pool, stream, uses, count, options, callback, user, request); });
 }
 
 weir_result weir_request_wait(weir_request request, weir_result *result) {
@@ -144,8 +148,8 @@ weir_result weir_prefetch(weir_pool pool, weir_stream stream, const weir_use *us
   });
 }
 
-weir_result weir_announce(weir_pool pool, weir_stream stream, const weir_operation *operations, size_t count,
-                          uint64_t flags) {
+weir_result weir_announce(weir_pool pool, weir_stream stream, const weir_operation *operations,
+                          size_t count, uint64_t flags) {
   return guarded([&]() -> Status {
     Pool *object = nullptr;
     Stream *queue = nullptr;
@@ -156,7 +160,8 @@ weir_result weir_announce(weir_pool pool, weir_stream stream, const weir_operati
       return fail(WEIR_ERROR_INVALID_ARGUMENT, "flags %#llx has bits this version does not know",
                   static_cast<unsigned long long>(flags));
     }
-    return object->engine().announce(*queue, operations, count, (flags & WEIR_ANNOUNCE_REPLACE) != 0);
+    return object->engine().announce(*queue, operations, count,
+                                     (flags & WEIR_ANNOUNCE_REPLACE) != 0);
   });
 }
 

@@ -66,7 +66,8 @@ Status destroy_pool(weir_pool handle) {
 Status snapshot(weir_pool handle, char *text, size_t capacity, size_t *needed) {
   Pool *pool = nullptr;
   WEIR_TRY(get(handle, &pool));
-  if (text == nullptr && capacity != 0) return fail(WEIR_ERROR_INVALID_ARGUMENT, "text is NULL and capacity %zu", capacity);
+  if (text == nullptr && capacity != 0)
+    return fail(WEIR_ERROR_INVALID_ARGUMENT, "text is NULL and capacity %zu", capacity);
   const std::string json = weir::observe::snapshot(pool->engine(), pool->name());
   if (needed != nullptr) *needed = json.size() + 1;
   if (capacity != 0) {
@@ -75,7 +76,8 @@ Status snapshot(weir_pool handle, char *text, size_t capacity, size_t *needed) {
     text[length] = '\0';
   }
   if (capacity > json.size() || (capacity == 0 && needed != nullptr)) return {};
-  return fail(WEIR_ERROR_INVALID_ARGUMENT, "capacity is %zu, the snapshot takes %zu", capacity, json.size() + 1);
+  return fail(WEIR_ERROR_INVALID_ARGUMENT, "capacity is %zu, the snapshot takes %zu", capacity,
+              json.size() + 1);
 }
 
 }  // namespace
@@ -123,7 +125,8 @@ weir_result weir_client_stats_get(weir_client client, weir_client_stats *stats) 
   });
 }
 
-weir_result weir_pool_trim(weir_pool pool, weir_device device, uint32_t level, uint64_t bytes, uint64_t *freed) {
+weir_result weir_pool_trim(weir_pool pool, weir_device device, uint32_t level, uint64_t bytes,
+                           uint64_t *freed) {
   return guarded([&]() -> Status {
     Pool *object = nullptr;
     WEIR_TRY(get(pool, &object));
@@ -144,7 +147,8 @@ weir_result weir_pool_stats_get(weir_pool pool, weir_pool_stats *stats) {
   });
 }
 
-weir_result weir_pool_device_stats_get(weir_pool pool, weir_device device, weir_pool_device_stats *stats) {
+weir_result weir_pool_device_stats_get(weir_pool pool, weir_device device,
+                                       weir_pool_device_stats *stats) {
   return guarded([&]() -> Status {
     Pool *object = nullptr;
     WEIR_TRY(get(pool, &object));

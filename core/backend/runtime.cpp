@@ -26,7 +26,8 @@ Status Runtime::load(const char *path) {
   void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
   if (library == nullptr) {
     const char *why = dlerror();
-    return fail(WEIR_ERROR_BACKEND, "cannot load backend %s: %s", path, why != nullptr ? why : "unknown reason");
+    return fail(WEIR_ERROR_BACKEND, "cannot load backend %s: %s", path,
+                why != nullptr ? why : "unknown reason");
   }
   void *symbol = dlsym(library, WEIR_BACKEND_QUERY_SYMBOL);
   if (symbol == nullptr) {
@@ -43,7 +44,8 @@ Status Runtime::adopt(weir_backend_query_fn query, const char *path) {
   path_ = path;
   const weir_backend_table *table = query != nullptr ? query(WEIR_BACKEND_ABI_MAJOR) : nullptr;
   if (table == nullptr || table->abi_major != WEIR_BACKEND_ABI_MAJOR) {
-    return fail(WEIR_ERROR_BACKEND, "backend %s does not speak backend ABI %d", path, WEIR_BACKEND_ABI_MAJOR);
+    return fail(WEIR_ERROR_BACKEND, "backend %s does not speak backend ABI %d", path,
+                WEIR_BACKEND_ABI_MAJOR);
   }
   return accept(table);
 }
@@ -86,7 +88,8 @@ Status Runtime::accept(const weir_backend_table *table) {
   WEIR_REQUIRE(fill_async);
 #undef WEIR_REQUIRE
   if (missing != nullptr) {
-    return fail(WEIR_ERROR_BACKEND, "backend %s: its table has no entry '%s'", path_.c_str(), missing);
+    return fail(WEIR_ERROR_BACKEND, "backend %s: its table has no entry '%s'", path_.c_str(),
+                missing);
   }
   name_ = table_.name;
   return {};
@@ -118,8 +121,8 @@ Status Runtime::explain(weir_result result, const char *what) const noexcept {
   ErrorDetail detail;
   detail.native = state_ != nullptr ? table_.last_error_code(state_) : 0;
   const char *text = detail.native != 0 ? table_.error_text(state_, detail.native) : "";
-  return fail(result, detail, "backend %s: %s failed: %s%s%s", name_.c_str(), what, weir_result_string(result),
-              *text != '\0' ? ": " : "", text);
+  return fail(result, detail, "backend %s: %s failed: %s%s%s", name_.c_str(), what,
+              weir_result_string(result), *text != '\0' ? ": " : "", text);
 }
 
 }  // namespace weir::backend

@@ -16,7 +16,8 @@ namespace weir::backend {
 
 class Runtime {
  public:
-  explicit Runtime(std::pmr::memory_resource *memory) : name_(memory), path_(memory), reason_(memory) {}
+  explicit Runtime(std::pmr::memory_resource *memory)
+      : name_(memory), path_(memory), reason_(memory) {}
   ~Runtime();
   Runtime(const Runtime &) = delete;
   Runtime &operator=(const Runtime &) = delete;
@@ -60,10 +61,14 @@ struct Device {
   uint32_t id = 0;       ///< within the context
   weir_be_device description{};
 
-  bool has(uint64_t capability) const noexcept { return (description.capabilities & capability) != 0; }
+  bool has(uint64_t capability) const noexcept {
+    return (description.capabilities & capability) != 0;
+  }
   const weir_backend_table &table() const noexcept { return runtime->table(); }
   weir_be_state *state() const noexcept { return runtime->state(); }
-  Status check(weir_result result, const char *what) const noexcept { return runtime->check(result, what); }
+  Status check(weir_result result, const char *what) const noexcept {
+    return runtime->check(result, what);
+  }
 };
 
 }  // namespace weir::backend

@@ -19,7 +19,8 @@ StreamTable::~StreamTable() {
   for (auto &stream : slots_) {
     if (stream->device == nullptr) continue;
     stream->timeline.drain();
-    if (stream->alive()) (void)stream->device->table().stream_destroy(stream->device->state(), stream->native);
+    if (stream->alive())
+      (void)stream->device->table().stream_destroy(stream->device->state(), stream->native);
   }
 }
 
@@ -54,8 +55,10 @@ Status StreamTable::open(const Device *device, void *native, void *owner, Stream
     const weir_backend_table &table = device->table();
     const Status status =
         native == nullptr
-            ? device->check(table.stream_create(device->state(), device->index, 0, &handle), "stream_create")
-            : device->check(table.stream_wrap(device->state(), device->index, native, &handle), "stream_wrap");
+            ? device->check(table.stream_create(device->state(), device->index, 0, &handle),
+                            "stream_create")
+            : device->check(table.stream_wrap(device->state(), device->index, native, &handle),
+                            "stream_wrap");
     if (!status) {
       closed_.push_back(slot->slot);
       return status;
@@ -80,7 +83,8 @@ Status StreamTable::close(Stream *stream) {
   closed_.push_back(stream->slot);
   if (stream->device == nullptr) return {};
   const Device &device = *stream->device;
-  return device.check(device.table().stream_destroy(device.state(), stream->native), "stream_destroy");
+  return device.check(device.table().stream_destroy(device.state(), stream->native),
+                      "stream_destroy");
 }
 
 Status StreamTable::enqueue_wait(Stream &stream, Stamp stamp) noexcept {

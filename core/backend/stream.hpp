@@ -21,9 +21,10 @@ struct Stream {
   uint32_t generation = 0;         ///< lives of this slot so far
   const Device *device = nullptr;  ///< nullptr: the CPU
   weir_be_stream native = nullptr;
-  void *owner = nullptr;           ///< the context, for handle checks
+  void *owner = nullptr;  ///< the context, for handle checks
   bool closing = false;
-  std::atomic<uint32_t> leases{0};  ///< unreleased leases; counted on slow paths only (see residency)
+  std::atomic<uint32_t> leases{
+      0};  ///< unreleased leases; counted on slow paths only (see residency)
   Timeline timeline;
 
   bool alive() const noexcept { return magic.load(std::memory_order_acquire) == alive_magic; }

@@ -84,7 +84,8 @@ weir_be_fence Timeline::pin(uint64_t point, Pinned **pin) noexcept {
 
 void Timeline::unpin(Pinned *pin) noexcept {
   std::lock_guard hold(lock);
-  if (--pin->waiters == 0 && pin->dropped) (void)device_->table().fence_destroy(device_->state(), pin->fence);
+  if (--pin->waiters == 0 && pin->dropped)
+    (void)device_->table().fence_destroy(device_->state(), pin->fence);
 }
 
 void Timeline::pop_through(uint32_t count) noexcept {
@@ -141,7 +142,8 @@ Status Timeline::wait(uint64_t point, uint64_t timeout_ns) noexcept {
     if (fence == 0) return {};
     if (pinned == nullptr) {  // sixteen other points are being waited for: take turns
       const auto waited = std::chrono::steady_clock::now() - start;
-      if (timeout_ns != UINT64_MAX && waited >= std::chrono::nanoseconds(timeout_ns)) return Status(WEIR_ERROR_TIMEOUT);
+      if (timeout_ns != UINT64_MAX && waited >= std::chrono::nanoseconds(timeout_ns))
+        return Status(WEIR_ERROR_TIMEOUT);
       std::this_thread::yield();
       continue;
     }
@@ -154,7 +156,8 @@ Status Timeline::wait(uint64_t point, uint64_t timeout_ns) noexcept {
   return {};
 }
 
-Status Timeline::enqueue_wait(const Device *device, weir_be_stream stream, uint64_t point) noexcept {
+Status Timeline::enqueue_wait(const Device *device, weir_be_stream stream,
+                              uint64_t point) noexcept {
   if (passed(point)) return {};
   if (device == nullptr || device->runtime != device_->runtime) return wait(point, UINT64_MAX);
   Pinned *pinned = nullptr;

@@ -18,14 +18,15 @@ Status read_descriptor(const T *in, const char *name, T *out) {
   if (in == nullptr) return fail(WEIR_ERROR_INVALID_ARGUMENT, "%s is NULL", name);
   const uint32_t size = in->struct_size;
   if (size < sizeof(uint32_t) * 2) {
-    return fail(WEIR_ERROR_INVALID_ARGUMENT, "%s.struct_size is %u; initialise it with its *_INIT macro", name,
-                size);
+    return fail(WEIR_ERROR_INVALID_ARGUMENT,
+                "%s.struct_size is %u; initialise it with its *_INIT macro", name, size);
   }
   const auto *bytes = reinterpret_cast<const unsigned char *>(in);
   for (uint32_t i = sizeof(T); i < size; ++i) {
     if (bytes[i] != 0) {
       return fail(WEIR_ERROR_INVALID_ARGUMENT,
-                  "%s has struct_size %u and a non-zero byte at %u, which this version (size %zu) does not know",
+                  "%s has struct_size %u and a non-zero byte at %u, which this version (size %zu) "
+                  "does not know",
                   name, size, i, sizeof(T));
     }
   }
@@ -40,8 +41,8 @@ Status write_output(const T &value, const char *name, T *out) {
   if (out == nullptr) return fail(WEIR_ERROR_INVALID_ARGUMENT, "%s is NULL", name);
   const uint32_t size = out->struct_size;
   if (size < sizeof(uint32_t) * 2) {
-    return fail(WEIR_ERROR_INVALID_ARGUMENT, "%s.struct_size is %u; initialise it with its *_INIT macro", name,
-                size);
+    return fail(WEIR_ERROR_INVALID_ARGUMENT,
+                "%s.struct_size is %u; initialise it with its *_INIT macro", name, size);
   }
   std::memcpy(static_cast<void *>(out), &value, std::min<size_t>(size, sizeof(T)));
   out->struct_size = size;

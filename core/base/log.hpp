@@ -18,7 +18,8 @@ class Log {
   weir_log_callback callback() const noexcept { return callback_; }
   void *user() const noexcept { return user_; }
 
-  void operator()(int32_t level, const char *format, ...) const __attribute__((format(printf, 3, 4))) {
+  void operator()(int32_t level, const char *format, ...) const
+      __attribute__((format(printf, 3, 4))) {
     if (callback_ == nullptr) return;
     char text[512];
     va_list args;

@@ -69,7 +69,8 @@ template <class T, class... Args>
 Owned<T> make_owned(std::pmr::memory_resource *memory, Args &&...args) {
   void *place = memory->allocate(sizeof(T), alignof(T));
   try {
-    return Owned<T>(::new (place) T(std::forward<Args>(args)...), MemoryDelete<T>{memory, sizeof(T), alignof(T)});
+    return Owned<T>(::new (place) T(std::forward<Args>(args)...),
+                    MemoryDelete<T>{memory, sizeof(T), alignof(T)});
   } catch (...) {
     memory->deallocate(place, sizeof(T), alignof(T));
     throw;

@@ -17,7 +17,8 @@ class SeqPoints {
     hook_.store(hook, std::memory_order_release);
   }
   void at(const char *point) const {
-    if (Hook hook = hook_.load(std::memory_order_acquire)) hook(user_.load(std::memory_order_relaxed), point);
+    if (Hook hook = hook_.load(std::memory_order_acquire))
+      hook(user_.load(std::memory_order_relaxed), point);
   }
 
  private:

@@ -11,7 +11,8 @@
 namespace weir {
 namespace {
 
-void record(weir_result code, const ErrorDetail &detail, const char *format, va_list args) noexcept {
+void record(weir_result code, const ErrorDetail &detail, const char *format,
+            va_list args) noexcept {
   LastError &error = last_error();
   error.result = code;
   error.detail = detail;

@@ -37,7 +37,8 @@ struct ErrorDetail {
 };
 
 /// Records the thread's last error and returns its code. The format is printf's; the result is cut at 511 bytes.
-Status fail(weir_result code, const char *format, ...) noexcept __attribute__((format(printf, 2, 3)));
+Status fail(weir_result code, const char *format, ...) noexcept
+    __attribute__((format(printf, 2, 3)));
 Status fail(weir_result code, const ErrorDetail &detail, const char *format, ...) noexcept
     __attribute__((format(printf, 3, 4)));
 
@@ -52,9 +53,9 @@ LastError &last_error() noexcept;
 }  // namespace weir
 
 /// Returns early with a failed Status.
-#define WEIR_TRY(expression)                                     \
-  do {                                                           \
-    if (::weir::Status weir_try_ = (expression); !weir_try_) {   \
-      return weir_try_;                                          \
-    }                                                            \
+#define WEIR_TRY(expression)                                   \
+  do {                                                         \
+    if (::weir::Status weir_try_ = (expression); !weir_try_) { \
+      return weir_try_;                                        \
+    }                                                          \
   } while (false)

@@ -29,7 +29,10 @@ std::string snapshot(residency::Engine &engine, const char *name) {
   });
   auto &clients = document["clients"] = nlohmann::ordered_json::array();
   engine.for_each_client([&clients](const char *client, const weir_client_stats &held) {
-    clients.push_back({{"name", client}, {"buffers", held.buffers}, {"device_bytes", held.device_bytes}, {"host_bytes", held.host_bytes}});
+    clients.push_back({{"name", client},
+                       {"buffers", held.buffers},
+                       {"device_bytes", held.device_bytes},
+                       {"host_bytes", held.host_bytes}});
   });
   auto &buffers = document["buffers"] = nlohmann::ordered_json::array();
   engine.for_each_buffer([&buffers](const weir_buffer_info &buffer) {

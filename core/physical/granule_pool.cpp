@@ -9,8 +9,9 @@
 
 namespace weir::physical {
 
-GranulePool::GranulePool(const backend::Device &device, uint64_t page_size, uint64_t large_page_size,
-                         uint64_t budget, std::pmr::memory_resource *memory)
+GranulePool::GranulePool(const backend::Device &device, uint64_t page_size,
+                         uint64_t large_page_size, uint64_t budget,
+                         std::pmr::memory_resource *memory)
     : device_(device),
       vmm_(device.has(WEIR_CAP_VMM)),
       page_size_(page_size),
@@ -34,10 +35,13 @@ GranulePool::~GranulePool() {
 Status GranulePool::start() {
   if (vmm_) return {};
   const uint64_t bytes = budget_.limit();
-  if (bytes == 0) return fail(WEIR_ERROR_INVALID_ARGUMENT, "the budget of device %u is less than a page", device_.id);
-  WEIR_TRY(device_.check(device_.table().plain_allocate(device_.state(), device_.index, bytes,
-                                                        std::min<uint64_t>(page_size_, 2U << 20U), &segment_),
-                         "plain_allocate"));
+  if (bytes == 0)
+    return fail(WEIR_ERROR_INVALID_ARGUMENT, "the budget of device %u is less than a page",
+                device_.id);
+  WEIR_TRY(device_.check(
+      device_.table().plain_allocate(device_.state(), device_.index, bytes,
+                                     std::min<uint64_t>(page_size_, 2U << 20U), &segment_),
+      "plain_allocate"));
   segment_bytes_ = bytes;
   return {};
 }
@@ -89,7 +93,8 @@ GranuleId GranulePool::claim(PageClass c, uint64_t bytes, std::pmr::vector<Granu
   }
   const uint64_t size = page_size(c);
   const auto &other = idle_[c == PageClass::small ? 1 : 0];
-  const uint64_t other_size = page_size(c == PageClass::small ? PageClass::large : PageClass::small);
+  const uint64_t other_size =
+      page_size(c == PageClass::small ? PageClass::large : PageClass::small);
   if (budget_.room() + other.size() * other_size < size) return no_granule;
   doomed->reserve(doomed->size() + other.size());
   const GranuleId id = new_slot();
@@ -147,16 +152,17 @@ void GranulePool::lower_budget() noexcept {
 Status GranulePool::materialize(GranuleId id) {
   Granule &granule = granules_[id];
   if (!vmm_ || granule.handle != 0) return {};
-  return device_.check(
-      device_.table().granule_create(device_.state(), device_.index, granule.bytes, &granule.handle),
-      "granule_create");
+  return device_.check(device_.table().granule_create(device_.state(), device_.index, granule.bytes,
+                                                      &granule.handle),
+                       "granule_create");
 }
 
 Status GranulePool::destroy(GranuleId id) {
   Granule &granule = granules_[id];
   if (granule.handle == 0) return {};
-  const Status status = device_.check(
-      device_.table().granule_destroy(device_.state(), device_.index, granule.handle), "granule_destroy");
+  const Status status =
+      device_.check(device_.table().granule_destroy(device_.state(), device_.index, granule.handle),
+                    "granule_destroy");
   granule.handle = 0;
   return status;
 }

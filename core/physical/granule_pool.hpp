@@ -40,8 +40,8 @@ struct Granule {
 
 class GranulePool {
  public:
-  GranulePool(const backend::Device &device, uint64_t page_size, uint64_t large_page_size, uint64_t budget,
-              std::pmr::memory_resource *memory);
+  GranulePool(const backend::Device &device, uint64_t page_size, uint64_t large_page_size,
+              uint64_t budget, std::pmr::memory_resource *memory);
   ~GranulePool();
   GranulePool(const GranulePool &) = delete;
   GranulePool &operator=(const GranulePool &) = delete;
@@ -50,7 +50,9 @@ class GranulePool {
   Status start();
 
   bool vmm() const noexcept { return vmm_; }
-  uint64_t page_size(PageClass c) const noexcept { return c == PageClass::large ? large_size_ : page_size_; }
+  uint64_t page_size(PageClass c) const noexcept {
+    return c == PageClass::large ? large_size_ : page_size_;
+  }
   uint64_t budget() const noexcept { return vmm_ ? budget_.limit() : segment_bytes_; }
   uint64_t held() const noexcept { return vmm_ ? budget_.used() : segment_bytes_; }
   uint64_t idle() const noexcept;

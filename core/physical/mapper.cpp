@@ -32,14 +32,19 @@ Status Mapper::map(uint64_t address, uint64_t bytes, weir_be_granule granule) {
   return run(Call{true, address, bytes, granule});
 }
 
-Status Mapper::unmap(uint64_t address, uint64_t bytes) { return run(Call{false, address, bytes, 0}); }
+Status Mapper::unmap(uint64_t address, uint64_t bytes) {
+  return run(Call{false, address, bytes, 0});
+}
 
 Status Mapper::perform(const Call &call) {
   const weir_backend_table &table = device_.table();
-  if (!call.map) return device_.check(table.unmap(device_.state(), device_.index, call.address, call.bytes), "unmap");
-  return device_.check(table.map(device_.state(), device_.index, call.address, call.bytes, call.granule, 0,
-                                 peers_.data(), static_cast<uint32_t>(peers_.size())),
-                       "map");
+  if (!call.map)
+    return device_.check(table.unmap(device_.state(), device_.index, call.address, call.bytes),
+                         "unmap");
+  return device_.check(
+      table.map(device_.state(), device_.index, call.address, call.bytes, call.granule, 0,
+                peers_.data(), static_cast<uint32_t>(peers_.size())),
+      "map");
 }
 
 Status Mapper::run(const Call &call) {

@@ -16,7 +16,8 @@ namespace weir::pool {
 namespace {
 
 /// The options of one backend, without its prefix. "host.a=1;cuda.b=2;host.c" -> "a=1;c" for "host".
-std::pmr::string options_of(const char *options, const char *name, std::pmr::memory_resource *memory) {
+std::pmr::string options_of(const char *options, const char *name,
+                            std::pmr::memory_resource *memory) {
   std::pmr::string result(memory);
   const size_t length = std::strlen(name);
   for (const char *at = options; *at != '\0';) {
@@ -34,16 +35,22 @@ std::pmr::string options_of(const char *options, const char *name, std::pmr::mem
 }  // namespace
 
 Context::Context(const weir_allocator &allocator, const Log &log)
-    : memory_(allocator), log_(log), runtimes_(&memory_), places_(&memory_), streams_(&memory_, &ticks_) {}
+    : memory_(allocator),
+      log_(log),
+      runtimes_(&memory_),
+      places_(&memory_),
+      streams_(&memory_, &ticks_) {}
 
 Context::~Context() = default;
 
-Status Context::start(const weir_context_desc &desc, weir_backend_query_fn built_in, const char *search_folder) {
+Status Context::start(const weir_context_desc &desc, weir_backend_query_fn built_in,
+                      const char *search_folder) {
   const char *options = desc.options;
   if (options == nullptr) options = secure_getenv("WEIR_OPTIONS");
   if (options == nullptr) options = "";
   if (built_in != nullptr) WEIR_TRY(add_backend(built_in, "built-in", options));
-  for (uint32_t i = 0; i < desc.backend_count; ++i) WEIR_TRY(add_backend(desc.backends[i], "linked", options));
+  for (uint32_t i = 0; i < desc.backend_count; ++i)
+    WEIR_TRY(add_backend(desc.backends[i], "linked", options));
   for (const char *const *path = desc.backend_paths; path != nullptr && *path != nullptr; ++path) {
     WEIR_TRY(add_library(*path, options));
   }
@@ -85,7 +92,8 @@ Status Context::search(const char *folder, const char *options) {
     const char *name = entry->d_name;
     const size_t length = std::strlen(name);
     const bool backend = std::strncmp(name, "libweir_backend_", 16) == 0 && length > 3 &&
-                         std::strcmp(name + length - 3, ".so") == 0 && std::strcmp(name, "libweir_backend_host.so") != 0;
+                         std::strcmp(name + length - 3, ".so") == 0 &&
+                         std::strcmp(name, "libweir_backend_host.so") != 0;
     if (backend) found.emplace_back(std::pmr::string(folder, &memory_) + "/" + name);
   }
   closedir(dir);
@@ -101,10 +109,13 @@ Status Context::check_options(const char *options) {
   for (const char *at = options; *at != '\0';) {
     const char *end = std::strchr(at, ';');
     const size_t size = end != nullptr ? static_cast<size_t>(end - at) : std::strlen(at);
-    const bool known = size == 0 || std::any_of(runtimes_.begin(), runtimes_.end(), [at, size](const auto &runtime) {
-      const size_t length = std::strlen(runtime->name());
-      return size > length && std::strncmp(at, runtime->name(), length) == 0 && at[length] == '.';
-    });
+    const bool known =
+        size == 0 ||
+        std::any_of(runtimes_.begin(), runtimes_.end(), [at, size](const auto &runtime) {
+          const size_t length = std::strlen(runtime->name());
+          return size > length && std::strncmp(at, runtime->name(), length) == 0 &&
+                 at[length] == '.';
+        });
     if (!known) {
       return fail(WEIR_ERROR_INVALID_ARGUMENT, "option \"%.*s\" is for no backend of this context",
                   static_cast<int>(size), at);

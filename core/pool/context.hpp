@@ -25,7 +25,8 @@ class Context {
   Context &operator=(const Context &) = delete;
 
   /// `built_in` (may be NULL) comes first; then desc.backends, desc.backend_paths, and the libraries in `search_folder`.
-  Status start(const weir_context_desc &desc, weir_backend_query_fn built_in, const char *search_folder);
+  Status start(const weir_context_desc &desc, weir_backend_query_fn built_in,
+               const char *search_folder);
   /// BUSY while pools or streams exist.
   Status may_end();
 
@@ -44,7 +45,9 @@ class Context {
 
   /// A number for a pool that is being made; pool() does not show it before set_pool().
   Status reserve_pool(uint32_t *id);
-  void set_pool(uint32_t id, Pool *pool) noexcept { pools_[id].store(pool, std::memory_order_release); }
+  void set_pool(uint32_t id, Pool *pool) noexcept {
+    pools_[id].store(pool, std::memory_order_release);
+  }
   void remove_pool(uint32_t id) noexcept { pools_[id].store(nullptr); }
   Pool *pool(uint32_t id) const noexcept {
     Pool *found = id < max_pools ? pools_[id].load(std::memory_order_acquire) : nullptr;

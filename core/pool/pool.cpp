@@ -32,34 +32,40 @@ Status Pool::start(const weir_pool_desc &desc) {
                 static_cast<unsigned long long>(desc.flags));
   }
   if (desc.device_count == 0 || desc.device_count > 30 || desc.devices == nullptr) {
-    return fail(WEIR_ERROR_INVALID_ARGUMENT, "device_count is %u; a pool has 1 to 30 devices", desc.device_count);
+    return fail(WEIR_ERROR_INVALID_ARGUMENT, "device_count is %u; a pool has 1 to 30 devices",
+                desc.device_count);
   }
   residency::EngineConfig config;
   for (uint32_t i = 0; i < desc.device_count; ++i) {
     const weir_pool_device &entry = desc.devices[i];
     const backend::Device *device = context_.places().find(entry.device);
     if (device == nullptr) {
-      return fail(WEIR_ERROR_INVALID_ARGUMENT, "devices[%u].device is %u; the context has %u devices", i, entry.device,
+      return fail(WEIR_ERROR_INVALID_ARGUMENT,
+                  "devices[%u].device is %u; the context has %u devices", i, entry.device,
                   context_.places().count());
     }
     if (entry.reserved0 != 0 || entry.reserved[0] != 0 || entry.reserved[1] != 0) {
       return fail(WEIR_ERROR_INVALID_ARGUMENT, "devices[%u]: its reserved words are not zero", i);
     }
     for (const auto &other : config.devices) {
-      if (other.device == device) return fail(WEIR_ERROR_INVALID_ARGUMENT, "devices[%u]: device %u is listed twice", i, entry.device);
+      if (other.device == device)
+        return fail(WEIR_ERROR_INVALID_ARGUMENT, "devices[%u]: device %u is listed twice", i,
+                    entry.device);
     }
     config.devices.push_back({device, entry.budget});
   }
   if (desc.watermark_low > 500 || desc.watermark_high > 500 ||
       (desc.watermark_high != 0 && desc.watermark_low > desc.watermark_high)) {
-    return fail(WEIR_ERROR_INVALID_ARGUMENT, "watermarks %u and %u: thousandths, low <= high <= 500", desc.watermark_low,
+    return fail(WEIR_ERROR_INVALID_ARGUMENT,
+                "watermarks %u and %u: thousandths, low <= high <= 500", desc.watermark_low,
                 desc.watermark_high);
   }
   config.host_budget = desc.host_budget;
   config.page_size = desc.page_size;
   config.large_page_size = desc.large_page_size;
   if (desc.watermark_low != 0) config.watermark_low = desc.watermark_low;
-  config.watermark_high = desc.watermark_high != 0 ? desc.watermark_high : std::max(30U, config.watermark_low);
+  config.watermark_high =
+      desc.watermark_high != 0 ? desc.watermark_high : std::max(30U, config.watermark_low);
   if (desc.evict_wait_ns != 0) config.evict_wait_ns = desc.evict_wait_ns;
   config.policy = desc.policy;
   config.background = (desc.flags & WEIR_POOL_NO_BACKGROUND) == 0;
@@ -71,7 +77,8 @@ Status Pool::start(const weir_pool_desc &desc) {
 
 Status Pool::shutdown() {
   std::unique_lock hold(mutex_);
-  if (!requests_.empty() || running_ != nullptr) return fail(WEIR_ERROR_BUSY, "asynchronous acquires are not finished");
+  if (!requests_.empty() || running_ != nullptr)
+    return fail(WEIR_ERROR_BUSY, "asynchronous acquires are not finished");
   return engine_.shutdown();
 }
 
@@ -99,7 +106,8 @@ Status Pool::submit(std::shared_ptr<Request> request) {
     try {
       thread_ = std::thread([this] { serve(); });
     } catch (const std::system_error &error) {
-      return fail(WEIR_ERROR_OUT_OF_HOST_MEMORY, "cannot start the pool's request thread: %s", error.what());
+      return fail(WEIR_ERROR_OUT_OF_HOST_MEMORY, "cannot start the pool's request thread: %s",
+                  error.what());
     }
   }
   requests_.push_back(std::move(request));
@@ -120,8 +128,10 @@ void Pool::serve() {
     residency::AcquireOptions options;
     options.timeout_ns = request.timeout_ns;
     options.cancelled = &request.cancelled;
-    Status status = request.cancelled.load() ? fail(WEIR_ERROR_CANCELLED, "the acquire was cancelled")
-                                             : engine_.acquire(*request.stream, request.uses, request.count, options, &lease);
+    Status status =
+        request.cancelled.load()
+            ? fail(WEIR_ERROR_CANCELLED, "the acquire was cancelled")
+            : engine_.acquire(*request.stream, request.uses, request.count, options, &lease);
     // The callback may use the pool again, so the request is off the books before it runs.
     hold.lock();
     std::shared_ptr<Request> ended = std::move(running_);

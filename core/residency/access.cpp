@@ -33,12 +33,13 @@ Status Engine::wait_range(Lock &lock, uint32_t index, uint64_t begin, uint64_t e
 }
 
 /// Between an address of the device and the caller's memory, through pinned staging. Without the lock.
-Status Engine::copy_device(PoolDevice &device, uint64_t address, unsigned char *out, const unsigned char *in,
-                           uint64_t bytes) {
+Status Engine::copy_device(PoolDevice &device, uint64_t address, unsigned char *out,
+                           const unsigned char *in, uint64_t bytes) {
   std::lock_guard hold(staging_mutex_);
   const backend::Device &target = device.device;
   if (staging_ == nullptr) {
-    WEIR_TRY(target.check(target.table().host_allocate(target.state(), staging_bytes, &staging_), "host_allocate"));
+    WEIR_TRY(target.check(target.table().host_allocate(target.state(), staging_bytes, &staging_),
+                          "host_allocate"));
     staging_runtime_ = target.runtime;
   }
   const auto staging = reinterpret_cast<uint64_t>(staging_);
@@ -50,7 +51,8 @@ Status Engine::copy_device(PoolDevice &device, uint64_t address, unsigned char *
       std::memcpy(staging_, in + done, step);
       copy = weir_be_copy{address + done, staging, step};
     }
-    WEIR_TRY(target.check(target.table().copy_async(target.state(), stream.native, &copy), "copy_async"));
+    WEIR_TRY(target.check(target.table().copy_async(target.state(), stream.native, &copy),
+                          "copy_async"));
     uint64_t point = 0;
     WEIR_TRY(stream.timeline.record(&point));
     WEIR_TRY(stream.timeline.wait(point, UINT64_MAX));
@@ -83,14 +85,16 @@ Status Engine::settle_page(Lock &lock, Region &region, uint32_t page) {
 }
 
 /// Bytes [begin, end) of the region, all on one page. The page is claimed, so it stays where it is.
-Status Engine::copy_piece(Lock &lock, uint32_t index, const Target &where, uint32_t page, uint64_t begin, uint64_t end,
-                          unsigned char *out, const unsigned char *in) {
+Status Engine::copy_piece(Lock &lock, uint32_t index, const Target &where, uint32_t page,
+                          uint64_t begin, uint64_t end, unsigned char *out,
+                          const unsigned char *in) {
   Region &region = *where.region;
   const uint64_t bytes = end - begin;
   const uint64_t within = begin - region.shape.offset(page);
   WEIR_TRY(settle_page(lock, region, page));
   Page &copies = region.pages[page];
-  if ((copies.latest & vm::lost_bit) != 0) return fail(WEIR_ERROR_DATA_LOST, "bytes of page %u were lost with their device", page);
+  if ((copies.latest & vm::lost_bit) != 0)
+    return fail(WEIR_ERROR_DATA_LOST, "bytes of page %u were lost with their device", page);
   if (copies.latest == 0 && out != nullptr) {
     std::memset(out, 0, bytes);
     return {};
@@ -99,18 +103,28 @@ Status Engine::copy_piece(Lock &lock, uint32_t index, const Target &where, uint3
     std::memcpy(out, host_bytes(region, page) + within, bytes);
     return {};
   }
+  Residence *home = region.on(region.home);
+  if (copies.latest == 0 && region.slab && home != nullptr &&
+      home->pages[page].state == PageState::resident) {
+    // A slab's untouched page: another tenant may be on its way to be the first to write there. One place for all.
+    copies.latest = uint32_t{1} << region.home;
+  }
   if (copies.latest == 0) {
     WEIR_TRY(give_slot(lock, region, page));
     // Another tenant of the page may have been here while the lock was dropped.
-    if (copies.busy != 0 || copies.latest != 0) return copy_piece(lock, index, where, page, begin, end, out, in);
+    if (copies.busy != 0 || copies.latest != 0)
+      return copy_piece(lock, index, where, page, begin, end, out, in);
     std::memset(host_bytes(region, page), 0, region.shape.used_bytes(page));
     copies.latest = vm::host_bit;
   }
   // A device's copy first: a lease on other bytes of the page may be using it.
   for (auto &r : region.residences) {
     PoolDevice &device = *devices_[r->place];
-    if ((copies.latest & device.bit()) == 0 || r->pages[page].state != PageState::resident) continue;
-    const uint64_t address = device.vmm() ? r->range.address + begin : device.granules->at(r->pages[page].granule).address + within;
+    if ((copies.latest & device.bit()) == 0 || r->pages[page].state != PageState::resident)
+      continue;
+    const uint64_t address = device.vmm()
+                                 ? r->range.address + begin
+                                 : device.granules->at(r->pages[page].granule).address + within;
     lock.unlock();
     const Status status = copy_device(device, address, out, in, bytes);
     lock.lock();
@@ -128,8 +142,8 @@ Status Engine::copy_piece(Lock &lock, uint32_t index, const Target &where, uint3
   return {};
 }
 
-Status Engine::copy_pieces(Lock &lock, uint32_t index, const Target &where, uint64_t begin, uint64_t end,
-                           unsigned char *out, const unsigned char *in) {
+Status Engine::copy_pieces(Lock &lock, uint32_t index, const Target &where, uint64_t begin,
+                           uint64_t end, unsigned char *out, const unsigned char *in) {
   WEIR_TRY(wait_range(lock, index, begin, end, in != nullptr));
   const vm::Geometry &shape = where.region->shape;
   for (uint64_t at = where.base + begin; at < where.base + end;) {
@@ -152,7 +166,8 @@ Status Engine::copy_range(weir_buffer buffer, uint64_t offset, uint64_t length, 
   PlanItem item;
   WEIR_TRY(decode(buffer, &item.buffer));
   WEIR_TRY(range_of(item.buffer, offset, &length));
-  item.generation = buffers_.hot(item.buffer).word.load(std::memory_order_relaxed) & Word::generation_mask;
+  item.generation =
+      buffers_.hot(item.buffer).word.load(std::memory_order_relaxed) & Word::generation_mask;
   item.begin = offset;
   item.end = offset + length;
   item.mode = in != nullptr ? WEIR_READ_WRITE : WEIR_READ;
@@ -169,11 +184,13 @@ Status Engine::copy_range(weir_buffer buffer, uint64_t offset, uint64_t length, 
     if (claimed.virgin && out != nullptr) {
       std::memset(out, 0, length);
     } else {
-      if (claimed.virgin && !claimed.whole) {  // the rest of the place must read as zero from now on
+      if (claimed.virgin &&
+          !claimed.whole) {  // the rest of the place must read as zero from now on
         std::pmr::vector<unsigned char> zeroes(where.size, 0, &memory_);
         status = copy_pieces(lock, claimed.buffer, where, 0, where.size, nullptr, zeroes.data());
       }
-      if (status) status = copy_pieces(lock, claimed.buffer, where, offset, offset + length, out, in);
+      if (status)
+        status = copy_pieces(lock, claimed.buffer, where, offset, offset + length, out, in);
       if (status && claimed.virgin) set_flags(claimed.buffer, 0, Word::virgin);
     }
   } catch (const std::bad_alloc &) {
@@ -207,12 +224,14 @@ Status Engine::discard(weir_buffer buffer, uint64_t offset, uint64_t length) {
   Region &region = *where.region;
   if (conflicts(index, offset, offset + length, true, any_place, region, where.base)) {
     ++stats_.lease_conflicts;
-    return fail(WEIR_ERROR_LEASE_CONFLICT, "an unreleased lease on the range forbids discarding it");
+    return fail(WEIR_ERROR_LEASE_CONFLICT,
+                "an unreleased lease on the range forbids discarding it");
   }
   // From here the hit path is closed; it may have granted a lease since the check.
   set_flags(index, 0, Word::resident | Word::sole);
   if (Word::leases(buffers_.hot(index).word.load(std::memory_order_acquire)) != 0) {
-    return fail(WEIR_ERROR_LEASE_CONFLICT, "an unreleased lease on the range forbids discarding it");
+    return fail(WEIR_ERROR_LEASE_CONFLICT,
+                "an unreleased lease on the range forbids discarding it");
   }
   const bool tenant = buffers_.cold(index).node != physical::SmallArena::none;
   if (tenant) {
@@ -239,7 +258,8 @@ Status Engine::query(weir_buffer buffer, uint64_t offset, uint64_t length, weir_
   return {};
 }
 
-void Engine::describe_buffer(uint32_t index, uint64_t offset, uint64_t length, weir_buffer_info *info) {
+void Engine::describe_buffer(uint32_t index, uint64_t offset, uint64_t length,
+                             weir_buffer_info *info) {
   const Target where = target(index);
   Region &region = *where.region;
   const uint64_t word = buffers_.hot(index).word.load(std::memory_order_relaxed);
@@ -255,14 +275,16 @@ void Engine::describe_buffer(uint32_t index, uint64_t offset, uint64_t length, w
   info->pages = tenant ? 0 : region.shape.pages();
   const auto held = holds_.find(index);
   info->held = held != holds_.end() ? held->second : 0;
-  info->leases = static_cast<uint32_t>(word & Word::readers_mask) + ((word & Word::writer) != 0 ? 1 : 0);
+  info->leases =
+      static_cast<uint32_t>(word & Word::readers_mask) + ((word & Word::writer) != 0 ? 1 : 0);
   if (const auto partial = partials_.find(index); partial != partials_.end()) {
     info->leases += static_cast<uint32_t>(partial->second.size());
   }
   const uint32_t home_bit = uint32_t{1} << region.home;
   for (uint64_t at = where.base + offset; at < where.base + offset + length;) {
     const uint32_t p = region.shape.page_at(at);
-    const uint64_t stop = std::min(where.base + offset + length, region.shape.offset(p) + region.shape.page_bytes(p));
+    const uint64_t stop =
+        std::min(where.base + offset + length, region.shape.offset(p) + region.shape.page_bytes(p));
     const uint64_t bytes = stop - at;
     const uint32_t latest = (word & Word::virgin) != 0 ? 0 : region.pages[p].latest;
     if (latest == 0) {
@@ -287,7 +309,8 @@ Status Engine::advise(weir_buffer buffer, uint64_t offset, uint64_t length, uint
   WEIR_TRY(decode(buffer, &index));
   WEIR_TRY(range_of(index, offset, &length));
   Region &region = *target(index).region;
-  const uint64_t generation = buffers_.hot(index).word.load(std::memory_order_relaxed) & Word::generation_mask;
+  const uint64_t generation =
+      buffers_.hot(index).word.load(std::memory_order_relaxed) & Word::generation_mask;
   switch (advice) {
     case WEIR_ADVISE_NORMAL:
       region.cold = region.streaming = false;
@@ -300,7 +323,8 @@ Status Engine::advise(weir_buffer buffer, uint64_t offset, uint64_t length, uint
       region.streaming = true;
       return {};
     case WEIR_ADVISE_WILL_NEED:
-      prefetches_.push_back(PrefetchRequest{index, generation, offset, offset + length, WEIR_READ, region.home});
+      prefetches_.push_back(
+          PrefetchRequest{index, generation, offset, offset + length, WEIR_READ, region.home});
       work_.notify_all();
       return {};
     default:
@@ -310,8 +334,8 @@ Status Engine::advise(weir_buffer buffer, uint64_t offset, uint64_t length, uint
 
 Status Engine::set_priority(weir_buffer buffer, int32_t priority) {
   if (priority < WEIR_PRIORITY_LOWEST || priority > WEIR_PRIORITY_HIGHEST) {
-    return fail(WEIR_ERROR_INVALID_ARGUMENT, "priority is %d, not %d..%d", priority, WEIR_PRIORITY_LOWEST,
-                WEIR_PRIORITY_HIGHEST);
+    return fail(WEIR_ERROR_INVALID_ARGUMENT, "priority is %d, not %d..%d", priority,
+                WEIR_PRIORITY_LOWEST, WEIR_PRIORITY_HIGHEST);
   }
   Lock lock(mutex_);
   uint32_t index = 0;

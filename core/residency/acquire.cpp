@@ -24,28 +24,32 @@ Status Engine::build_plan(const weir_use *uses, size_t count, Plan *plan) {
     const weir_use &use = uses[i];
     if (use.mode < WEIR_READ || use.mode > WEIR_DISCARD_WRITE) return bad_use(i, "mode", use.mode);
     if (use.flags != 0) return bad_use(i, "flags", use.flags);
-    if ((use.reserved[0] | use.reserved[1] | use.reserved[2]) != 0) return bad_use(i, "reserved", use.reserved[0]);
+    if ((use.reserved[0] | use.reserved[1] | use.reserved[2]) != 0)
+      return bad_use(i, "reserved", use.reserved[0]);
     PlanItem item;
     if (!decode(use.buffer, &item.buffer)) {
       ErrorDetail detail;
       detail.use_index = i;
-      return fail(WEIR_ERROR_INVALID_HANDLE, detail, "uses[%zu].buffer %p is no live buffer of this pool", i,
+      return fail(WEIR_ERROR_INVALID_HANDLE, detail,
+                  "uses[%zu].buffer %p is no live buffer of this pool", i,
                   static_cast<void *>(use.buffer));
     }
     const vm::Hot &hot = buffers_.hot(item.buffer);
     item.generation = hot.word.load(std::memory_order_relaxed) & Word::generation_mask;
     if (use.offset >= hot.size()) return bad_use(i, "offset", use.offset);
     const uint64_t left = hot.size() - use.offset;
-    if (use.length == 0 || (use.length != WEIR_WHOLE && use.length > left)) return bad_use(i, "length", use.length);
+    if (use.length == 0 || (use.length != WEIR_WHOLE && use.length > left))
+      return bad_use(i, "length", use.length);
     item.begin = use.offset;
     item.end = use.offset + (use.length == WEIR_WHOLE ? left : use.length);
     item.mode = static_cast<uint8_t>(use.mode);
     item.use = static_cast<uint32_t>(i);
     plan->items.push_back(item);
   }
-  std::stable_sort(plan->items.begin(), plan->items.end(), [](const PlanItem &a, const PlanItem &b) {
-    return a.buffer != b.buffer ? a.buffer < b.buffer : a.begin < b.begin;
-  });
+  std::stable_sort(plan->items.begin(), plan->items.end(),
+                   [](const PlanItem &a, const PlanItem &b) {
+                     return a.buffer != b.buffer ? a.buffer < b.buffer : a.begin < b.begin;
+                   });
   size_t kept = 0;
   for (size_t i = 0; i < plan->items.size(); ++i) {
     const PlanItem item = plan->items[i];
@@ -67,8 +71,9 @@ Status Engine::check_lost(const Plan &plan) {
     if ((page.region->pages[page.page].latest & vm::lost_bit) == 0 || page.discard) continue;
     ErrorDetail detail;
     detail.use_index = plan.items[page.item].use;
-    return fail(WEIR_ERROR_DATA_LOST, detail, "uses[%u]: bytes of page %u were lost with their device",
-                plan.items[page.item].use, page.page);
+    return fail(WEIR_ERROR_DATA_LOST, detail,
+                "uses[%u]: bytes of page %u were lost with their device", plan.items[page.item].use,
+                page.page);
   }
   return {};
 }
@@ -76,7 +81,8 @@ Status Engine::check_lost(const Plan &plan) {
 /// Gets the set's pages in place, leased, and filled. Called and returns with the lock held; on failure nothing
 /// is claimed.
 Status Engine::bring_in(Lock &lock, Plan &plan, const AcquireOptions &options) {
-  const uint64_t deadline = options.timeout_ns == UINT64_MAX ? UINT64_MAX : now_ns() + options.timeout_ns;
+  const uint64_t deadline =
+      options.timeout_ns == UINT64_MAX ? UINT64_MAX : now_ns() + options.timeout_ns;
   struct Turn {  // leaves the queue whatever happens; the lock is held whenever this ends
     Engine &engine;
     Ticket ticket;
@@ -141,7 +147,8 @@ Status Engine::bring_in(Lock &lock, Plan &plan, const AcquireOptions &options) {
     }
     if (status.code() == WEIR_NOT_READY && !plan.quiet) continue;
     if (status.code() != WEIR_ERROR_WOULD_BLOCK || plan.quiet) return status;
-    if (!plan.device->vmm() && !repacked) {  // fragments: take everything out that can go, then lay it out anew
+    if (!plan.device->vmm() &&
+        !repacked) {  // fragments: take everything out that can go, then lay it out anew
       repacked = true;
       if (evict_all(lock, *plan.device)) continue;
     }
@@ -152,8 +159,10 @@ Status Engine::bring_in(Lock &lock, Plan &plan, const AcquireOptions &options) {
       detail.device = plan.device->device.id;
       detail.asked = plan.need_bytes;
       detail.available = plan.device->granules->room();
-      return fail(WEIR_ERROR_WOULD_BLOCK, detail, "%llu bytes of device %u are short until other leases are released",
-                  static_cast<unsigned long long>(plan.need_bytes - std::min(plan.need_bytes, detail.available)),
+      return fail(WEIR_ERROR_WOULD_BLOCK, detail,
+                  "%llu bytes of device %u are short until other leases are released",
+                  static_cast<unsigned long long>(plan.need_bytes -
+                                                  std::min(plan.need_bytes, detail.available)),
                   plan.device->device.id);
     }
     enter(turn.ticket);
@@ -223,7 +232,8 @@ Status Engine::try_claim(Lock &lock, Plan &plan) {
 bool Engine::close_for_copy(Plan &plan) {
   for (const PlanItem &item : plan.items) {
     set_flags(item.buffer, 0, Word::resident);
-    if ((buffers_.hot(item.buffer).word.load(std::memory_order_acquire) & Word::writer) != 0) return false;
+    if ((buffers_.hot(item.buffer).word.load(std::memory_order_acquire) & Word::writer) != 0)
+      return false;
     const auto partial = partials_.find(item.buffer);
     if (partial == partials_.end()) continue;
     for (const Partial &other : partial->second) {
@@ -283,12 +293,13 @@ bool Engine::evict_all(Lock &lock, PoolDevice &device) {
   return !victims.empty() && evict(lock, device, victims, false, &why) != 0;
 }
 
-Status Engine::acquire_slow(Stream &stream, weir_use *uses, size_t count, const AcquireOptions &options,
-                            Lease *lease) {
+Status Engine::acquire_slow(Stream &stream, weir_use *uses, size_t count,
+                            const AcquireOptions &options, Lease *lease) {
   PoolDevice *device = nullptr;
   if (stream.device != nullptr) {
-    WEIR_TRY(stream.device->check(stream.device->table().stream_check(stream.device->state(), stream.native),
-                                  "stream_check"));
+    WEIR_TRY(stream.device->check(
+        stream.device->table().stream_check(stream.device->state(), stream.native),
+        "stream_check"));
     uint8_t place = 0;
     WEIR_TRY(place_of(stream.device->id, &place));
     device = devices_[place].get();
@@ -325,11 +336,13 @@ Status Engine::fill_lease(Plan &plan, weir_use *uses, size_t count, Lease *lease
     (void)decode(uses[i].buffer, &index);
     const Target where = target(index);
     if (plan.device != nullptr) {
-      uses[i].address = address_of(*where.region, *where.region->on(plan.place())) + where.base + uses[i].offset;
+      uses[i].address =
+          address_of(*where.region, *where.region->on(plan.place())) + where.base + uses[i].offset;
     } else {
-      uses[i].address = reinterpret_cast<uint64_t>(where.region->registered != nullptr ? where.region->registered
-                                                                                      : where.region->alias) +
-                        uses[i].offset;
+      uses[i].address =
+          reinterpret_cast<uint64_t>(where.region->registered != nullptr ? where.region->registered
+                                                                         : where.region->alias) +
+          uses[i].offset;
     }
   }
   // Only now does the record count as a lease: release looks at `count` under the timeline's lock.

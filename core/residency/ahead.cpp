@@ -26,11 +26,13 @@ void Engine::unpin(Plan &plan) noexcept {
 
 void Engine::set_next_use(Region &region, uint32_t slot) noexcept {
   const auto list = upcoming_.find(region.id);
-  region.next_use = list == upcoming_.end() || list->second.empty() ? UINT64_MAX : list->second.front();
+  region.next_use =
+      list == upcoming_.end() || list->second.empty() ? UINT64_MAX : list->second.front();
   region.next_use_slot = slot;
 }
 
-Status Engine::announce(Stream &stream, const weir_operation *operations, size_t count, bool replace) {
+Status Engine::announce(Stream &stream, const weir_operation *operations, size_t count,
+                        bool replace) {
   StreamState *state = nullptr;
   WEIR_TRY(stream_state(stream, &state));
   Lock lock(mutex_);
@@ -50,12 +52,15 @@ Status Engine::announce(Stream &stream, const weir_operation *operations, size_t
       uint32_t index = 0;
       if (!decode(use.buffer, &index)) continue;
       uint64_t length = use.length;
-      if (!range_of(index, use.offset, &length) || use.mode < WEIR_READ || use.mode > WEIR_DISCARD_WRITE) {
-        return fail(WEIR_ERROR_INVALID_ARGUMENT, "operations[%zu].uses[%llu]: range or mode is not valid", i,
+      if (!range_of(index, use.offset, &length) || use.mode < WEIR_READ ||
+          use.mode > WEIR_DISCARD_WRITE) {
+        return fail(WEIR_ERROR_INVALID_ARGUMENT,
+                    "operations[%zu].uses[%llu]: range or mode is not valid", i,
                     static_cast<unsigned long long>(u));
       }
       copy.buffer = index;
-      copy.generation = buffers_.hot(index).word.load(std::memory_order_relaxed) & Word::generation_mask;
+      copy.generation =
+          buffers_.hot(index).word.load(std::memory_order_relaxed) & Word::generation_mask;
       copy.begin = use.offset;
       copy.end = use.offset + length;
       copy.mode = static_cast<uint8_t>(use.mode);
@@ -117,7 +122,9 @@ bool Engine::next_announced(PrefetchRequest *request, uint64_t *distance) {
         const StreamState::AnnouncedUse &use = uses[state->prefetched_use++];
         if (use.mode == WEIR_DISCARD_WRITE) continue;
         const uint64_t word = buffers_.hot(use.buffer).word.load(std::memory_order_relaxed);
-        if ((word & (Word::alive | Word::closing | Word::generation_mask)) != (Word::alive | use.generation)) continue;
+        if ((word & (Word::alive | Word::closing | Word::generation_mask)) !=
+            (Word::alive | use.generation))
+          continue;
         if ((word & (Word::resident | Word::virgin)) != 0) continue;
         const Target where = target(use.buffer);
         if (where.region->slab && where.region->home != place) continue;
@@ -133,7 +140,8 @@ bool Engine::next_announced(PrefetchRequest *request, uint64_t *distance) {
 // ---- prefetch ----
 
 Status Engine::prefetch(Stream &stream, const weir_use *uses, size_t count) {
-  if (stream.device == nullptr) return fail(WEIR_ERROR_NOT_SUPPORTED, "prefetch to the CPU's memory is not supported");
+  if (stream.device == nullptr)
+    return fail(WEIR_ERROR_NOT_SUPPORTED, "prefetch to the CPU's memory is not supported");
   uint8_t place = 0;
   WEIR_TRY(place_of(stream.device->id, &place));
   Lock lock(mutex_);
@@ -142,8 +150,10 @@ Status Engine::prefetch(Stream &stream, const weir_use *uses, size_t count) {
     WEIR_TRY(decode(uses[i].buffer, &index));
     uint64_t length = uses[i].length;
     WEIR_TRY(range_of(index, uses[i].offset, &length));
-    const uint64_t generation = buffers_.hot(index).word.load(std::memory_order_relaxed) & Word::generation_mask;
-    prefetches_.push_back(PrefetchRequest{index, generation, uses[i].offset, uses[i].offset + length,
+    const uint64_t generation =
+        buffers_.hot(index).word.load(std::memory_order_relaxed) & Word::generation_mask;
+    prefetches_.push_back(PrefetchRequest{index, generation, uses[i].offset,
+                                          uses[i].offset + length,
                                           static_cast<uint8_t>(uses[i].mode), place});
   }
   work_.notify_all();
@@ -162,9 +172,12 @@ bool Engine::prefetch_one(Lock &lock, const PrefetchRequest &request, uint64_t d
   plan.quiet = true;
   plan.not_before = distance + 1;
   const uint64_t word = buffers_.hot(request.buffer).word.load(std::memory_order_relaxed);
-  if ((word & (Word::alive | Word::closing | Word::generation_mask)) != (Word::alive | request.generation)) return true;
+  if ((word & (Word::alive | Word::closing | Word::generation_mask)) !=
+      (Word::alive | request.generation))
+    return true;
   if ((word & Word::virgin) != 0) return true;
-  if (target(request.buffer).region->slab && target(request.buffer).region->home != request.place) return true;
+  if (target(request.buffer).region->slab && target(request.buffer).region->home != request.place)
+    return true;
   PlanItem item;
   item.buffer = request.buffer;
   item.generation = request.generation;
@@ -175,7 +188,8 @@ bool Engine::prefetch_one(Lock &lock, const PrefetchRequest &request, uint64_t d
   if (!bring_in(lock, plan, AcquireOptions{})) return false;
   // The buffer may have died while its slab was being brought in.
   const uint64_t now = buffers_.hot(request.buffer).word.load(std::memory_order_relaxed);
-  if ((now & (Word::alive | Word::generation_mask)) != (Word::alive | request.generation)) return true;
+  if ((now & (Word::alive | Word::generation_mask)) != (Word::alive | request.generation))
+    return true;
   const Target where = target(request.buffer);
   refresh_word(request.buffer, *where.region, where.base, where.size);
   return true;

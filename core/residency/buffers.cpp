@@ -12,19 +12,21 @@
 namespace weir::residency {
 namespace {
 
-constexpr uint32_t slab_pages = 4;  // more pages waste less at a page's end; each is resident on its own
+constexpr uint32_t slab_pages =
+    4;  // more pages waste less at a page's end; each is resident on its own
 
 uint64_t shape_key(const vm::Geometry &shape, uint8_t home, uint32_t client) noexcept {
   uint64_t key = shape.large;
-  for (const uint64_t part : {uint64_t{shape.small}, shape.small_bytes, uint64_t{home}, uint64_t{client}}) {
+  for (const uint64_t part :
+       {uint64_t{shape.small}, shape.small_bytes, uint64_t{home}, uint64_t{client}}) {
     key = (key ^ part) * 0x9e3779b97f4a7c15ULL;
   }
   return key;
 }
 
 uint64_t group_key(uint8_t home, uint32_t client, int32_t priority, bool pinned) noexcept {
-  return (uint64_t{client} << 32) | (uint64_t{home} << 16) | (static_cast<uint64_t>(priority + 128) << 8) |
-         (pinned ? 1U : 0U);
+  return (uint64_t{client} << 32) | (uint64_t{home} << 16) |
+         (static_cast<uint64_t>(priority + 128) << 8) | (pinned ? 1U : 0U);
 }
 
 }  // namespace
@@ -33,16 +35,20 @@ Status Engine::decode(weir_buffer buffer, uint32_t *index) {
   uint64_t generation = 0;
   if (buffers_.decode(buffer, index, &generation)) {
     const uint64_t word = buffers_.hot(*index).word.load(std::memory_order_relaxed);
-    if ((word & (Word::alive | Word::closing | Word::generation_mask)) == (Word::alive | generation)) return {};
+    if ((word & (Word::alive | Word::closing | Word::generation_mask)) ==
+        (Word::alive | generation))
+      return {};
   }
-  return fail(WEIR_ERROR_INVALID_HANDLE, "%p is no live buffer of this pool", static_cast<void *>(buffer));
+  return fail(WEIR_ERROR_INVALID_HANDLE, "%p is no live buffer of this pool",
+              static_cast<void *>(buffer));
 }
 
 Engine::Target Engine::target(uint32_t index) {
   const vm::Cold &cold = buffers_.cold(index);
   Target where;
   where.region = regions_[cold.region].get();
-  where.base = cold.node == physical::SmallArena::none ? 0 : where.region->tenants->offset(cold.node);
+  where.base =
+      cold.node == physical::SmallArena::none ? 0 : where.region->tenants->offset(cold.node);
   where.size = buffers_.hot(index).size();
   return where;
 }
@@ -55,7 +61,8 @@ Status Engine::range_of(uint32_t index, uint64_t offset, uint64_t *length) {
   }
   if (*length == WEIR_WHOLE) *length = size - offset;
   if (*length == 0 || *length > size - offset) {
-    return fail(WEIR_ERROR_INVALID_ARGUMENT, "length %llu at offset %llu is not inside the buffer's %llu bytes",
+    return fail(WEIR_ERROR_INVALID_ARGUMENT,
+                "length %llu at offset %llu is not inside the buffer's %llu bytes",
                 static_cast<unsigned long long>(*length), static_cast<unsigned long long>(offset),
                 static_cast<unsigned long long>(size));
   }
@@ -82,7 +89,9 @@ vm::Geometry Engine::shape_for(uint8_t place, uint64_t size) const noexcept {
                       : vm::Geometry::whole(size);
 }
 
-uint64_t Engine::address_of(Region &, Residence &residence) noexcept { return residence.range.address; }
+uint64_t Engine::address_of(Region &, Residence &residence) noexcept {
+  return residence.range.address;
+}
 
 // ---- regions ----
 
@@ -104,7 +113,8 @@ Region &Engine::new_region() {
   return *regions_[id];
 }
 
-Status Engine::make_region(const vm::Geometry &shape, uint8_t home, uint32_t client, Region **region) {
+Status Engine::make_region(const vm::Geometry &shape, uint8_t home, uint32_t client,
+                           Region **region) {
   Region &fresh = new_region();
   try {
     fresh.pages.resize(shape.pages());
@@ -174,7 +184,8 @@ void Engine::keep_or_free(Region &region) noexcept {
   for (auto &r : region.residences) {
     PoolDevice &device = *devices_[r->place];
     for (uint32_t p = 0; p < r->pages.size(); ++p) {
-      if (r->pages[p].state == PageState::absent || r->pages[p].state == PageState::filling) continue;
+      if (r->pages[p].state == PageState::absent || r->pages[p].state == PageState::filling)
+        continue;
       ++resident;
       clients_[region.client]->device[r->place].refund(region.shape.page_bytes(p));
       try {
@@ -228,13 +239,16 @@ Region *Engine::adopt_kept(const vm::Geometry &shape, uint8_t home, uint32_t cli
 
 // ---- buffers ----
 
-Status Engine::own_region(uint32_t index, const weir_buffer_desc &desc, uint8_t home, uint32_t client) {
+Status Engine::own_region(uint32_t index, const weir_buffer_desc &desc, uint8_t home,
+                          uint32_t client) {
   const vm::Geometry shape = shape_for(home, desc.size);
   History inherited(&memory_);
-  Region *region = (desc.flags & WEIR_BUFFER_SCRUB) == 0 ? adopt_kept(shape, home, client) : nullptr;
+  Region *region =
+      (desc.flags & WEIR_BUFFER_SCRUB) == 0 ? adopt_kept(shape, home, client) : nullptr;
   if (region != nullptr) {
     try {
-      for (const vm::Tombstone &dead : region->tombstones) inherited.add(PastUse{0, desc.size, dead.stamp}, streams_);
+      for (const vm::Tombstone &dead : region->tombstones)
+        inherited.add(PastUse{0, desc.size, dead.stamp}, streams_);
       inherited.forget_passed(streams_);
       if (!inherited.empty()) history_.emplace(index, std::move(inherited));
     } catch (...) {
@@ -257,8 +271,8 @@ Status Engine::own_region(uint32_t index, const weir_buffer_desc &desc, uint8_t 
     }
   }
   region->buffer = index;
-  region->priority = static_cast<int8_t>(
-      std::clamp<int32_t>(desc.priority + clients_[client]->priority, WEIR_PRIORITY_LOWEST, WEIR_PRIORITY_HIGHEST));
+  region->priority = static_cast<int8_t>(std::clamp<int32_t>(
+      desc.priority + clients_[client]->priority, WEIR_PRIORITY_LOWEST, WEIR_PRIORITY_HIGHEST));
   region->stable = (desc.flags & WEIR_BUFFER_STABLE_ADDRESS) != 0;
   region->scrub = (desc.flags & WEIR_BUFFER_SCRUB) != 0;
   region->tag = desc.tag;
@@ -267,11 +281,11 @@ Status Engine::own_region(uint32_t index, const weir_buffer_desc &desc, uint8_t 
   return {};
 }
 
-Status Engine::place_tenant(uint32_t index, const weir_buffer_desc &desc, uint8_t home, uint32_t client,
-                            bool pinned) {
+Status Engine::place_tenant(uint32_t index, const weir_buffer_desc &desc, uint8_t home,
+                            uint32_t client, bool pinned) {
   PoolDevice &device = *devices_[home];
-  const int32_t priority =
-      std::clamp<int32_t>(desc.priority + clients_[client]->priority, WEIR_PRIORITY_LOWEST, WEIR_PRIORITY_HIGHEST);
+  const int32_t priority = std::clamp<int32_t>(desc.priority + clients_[client]->priority,
+                                               WEIR_PRIORITY_LOWEST, WEIR_PRIORITY_HIGHEST);
   auto [group, fresh] = slabs_.try_emplace(group_key(home, client, priority, pinned));
   auto &slabs = group->second;
   const uint64_t alignment = std::max<uint64_t>(desc.alignment, 256);
@@ -284,8 +298,9 @@ Status Engine::place_tenant(uint32_t index, const weir_buffer_desc &desc, uint8_
   }
   if (!place) {
     slabs.reserve(slabs.size() + 1);
-    const vm::Geometry shape = device.vmm() ? vm::Geometry::paged(device.page_size * slab_pages, device.page_size, 0)
-                                            : vm::Geometry::whole(device.page_size);
+    const vm::Geometry shape =
+        device.vmm() ? vm::Geometry::paged(device.page_size * slab_pages, device.page_size, 0)
+                     : vm::Geometry::whole(device.page_size);
     WEIR_TRY(make_region(shape, home, client, &region));
     Status status;
     try {
@@ -312,7 +327,8 @@ Status Engine::place_tenant(uint32_t index, const weir_buffer_desc &desc, uint8_
   buffers_.cold(index) = vm::Cold{region->id, place.node};
   try {
     // Work of dead tenants that may still run on this place is now this buffer's past.
-    std::erase_if(region->tombstones, [this](const vm::Tombstone &dead) { return streams_.passed(dead.stamp); });
+    std::erase_if(region->tombstones,
+                  [this](const vm::Tombstone &dead) { return streams_.passed(dead.stamp); });
     History inherited(&memory_);
     for (const vm::Tombstone &dead : region->tombstones) {
       if (dead.begin >= place.offset + desc.size || dead.end <= place.offset) continue;
@@ -339,17 +355,19 @@ void Engine::remove_tenant(uint32_t index) noexcept {
   keep_or_free(region);
 }
 
-Status Engine::create_locked(const weir_buffer_desc &desc, uint32_t client, bool pinned, uint32_t *index) {
+Status Engine::create_locked(const weir_buffer_desc &desc, uint32_t client, bool pinned,
+                             uint32_t *index) {
   uint8_t home = 0;
   WEIR_TRY(place_of(desc.home, &home));
   PoolDevice &device = *devices_[home];
   if ((desc.flags & WEIR_BUFFER_STABLE_ADDRESS) != 0 && !device.vmm()) {
-    return fail(WEIR_ERROR_NOT_SUPPORTED, "STABLE_ADDRESS: device %u has no virtual-memory management",
-                device.device.id);
+    return fail(WEIR_ERROR_NOT_SUPPORTED,
+                "STABLE_ADDRESS: device %u has no virtual-memory management", device.device.id);
   }
   if (desc.alignment > device.page_size) {
     return fail(WEIR_ERROR_INVALID_ARGUMENT, "alignment %llu is more than the page size %llu",
-                static_cast<unsigned long long>(desc.alignment), static_cast<unsigned long long>(device.page_size));
+                static_cast<unsigned long long>(desc.alignment),
+                static_cast<unsigned long long>(device.page_size));
   }
   // Tenants share pages and may have to leave them (unslab); what must be scrubbed or stay owns its pages.
   const bool alone = (desc.flags & (WEIR_BUFFER_SCRUB | WEIR_BUFFER_STABLE_ADDRESS)) != 0;
@@ -357,7 +375,8 @@ Status Engine::create_locked(const weir_buffer_desc &desc, uint32_t client, bool
   const uint32_t fresh = buffers_.take();
   Status status;
   try {
-    status = tenant ? place_tenant(fresh, desc, home, client, pinned) : own_region(fresh, desc, home, client);
+    status = tenant ? place_tenant(fresh, desc, home, client, pinned)
+                    : own_region(fresh, desc, home, client);
   } catch (...) {
     buffers_.give(fresh);
     throw;
@@ -370,7 +389,8 @@ Status Engine::create_locked(const weir_buffer_desc &desc, uint32_t client, bool
   hot.stamp.store(0, std::memory_order_relaxed);
   hot.address = 0;
   hot.size_home = desc.size | (uint64_t{device.device.id} << 48);
-  const uint64_t word = buffers_.next_generation(fresh) | Word::alive | (tenant ? Word::virgin : 0) |
+  const uint64_t word = buffers_.next_generation(fresh) | Word::alive |
+                        (tenant ? Word::virgin : 0) |
                         (history_.contains(fresh) ? Word::history : 0);
   hot.word.store(word, std::memory_order_release);
   ++clients_[client]->buffers;
@@ -386,15 +406,16 @@ Status Engine::create_buffer(const weir_buffer_desc &desc, uint32_t client, weir
                 static_cast<unsigned long long>(desc.flags));
   }
   if (desc.size == 0 || desc.size > vm::BufferTable::max_size / 2) {
-    return fail(WEIR_ERROR_INVALID_ARGUMENT, "size is %llu", static_cast<unsigned long long>(desc.size));
+    return fail(WEIR_ERROR_INVALID_ARGUMENT, "size is %llu",
+                static_cast<unsigned long long>(desc.size));
   }
   if ((desc.alignment & (desc.alignment - 1)) != 0) {
     return fail(WEIR_ERROR_INVALID_ARGUMENT, "alignment %llu is not a power of two",
                 static_cast<unsigned long long>(desc.alignment));
   }
   if (desc.priority < WEIR_PRIORITY_LOWEST || desc.priority > WEIR_PRIORITY_HIGHEST) {
-    return fail(WEIR_ERROR_INVALID_ARGUMENT, "priority is %d, not %d..%d", desc.priority, WEIR_PRIORITY_LOWEST,
-                WEIR_PRIORITY_HIGHEST);
+    return fail(WEIR_ERROR_INVALID_ARGUMENT, "priority is %d, not %d..%d", desc.priority,
+                WEIR_PRIORITY_LOWEST, WEIR_PRIORITY_HIGHEST);
   }
   Lock lock(mutex_);
   uint32_t index = 0;
@@ -414,7 +435,8 @@ void Engine::destroy_locked(uint32_t index) noexcept {
   const auto bury = [&](uint64_t begin, uint64_t end, Stamp stamp) {
     if (!stamp || streams_.passed(stamp)) return;
     try {
-      where.region->tombstones.push_back(vm::Tombstone{where.base + begin, where.base + end, stamp});
+      where.region->tombstones.push_back(
+          vm::Tombstone{where.base + begin, where.base + end, stamp});
     } catch (const std::bad_alloc &) {
       (void)streams_.wait(stamp, UINT64_MAX);
     }
@@ -448,7 +470,8 @@ Status Engine::destroy_buffer(weir_buffer buffer) {
       return fail(WEIR_ERROR_BUSY, "the buffer has unreleased leases");
     }
     if (holds_.contains(index)) return fail(WEIR_ERROR_BUSY, "the buffer is held (weir_hold)");
-  } while (!word.compare_exchange_weak(seen, (seen | Word::closing) & ~Word::resident, std::memory_order_acq_rel));
+  } while (!word.compare_exchange_weak(seen, (seen | Word::closing) & ~Word::resident,
+                                       std::memory_order_acq_rel));
   // A prefetch or an eviction under way ends by itself. A slab outlives its tenant.
   const bool tenant = buffers_.cold(index).node != physical::SmallArena::none;
   if (!tenant) {
@@ -475,20 +498,26 @@ Status Engine::unslab(Lock &lock, uint32_t index) {
   uint64_t seen = word.load(std::memory_order_relaxed);
   do {
     if (Word::leases(seen) != 0 || (seen & Word::partial) != 0 || holds_.contains(index)) {
-      return fail(WEIR_ERROR_LEASE_CONFLICT, "a buffer below a page is leased on its home device; it can be used "
-                                             "elsewhere only when it is not");
+      return fail(WEIR_ERROR_LEASE_CONFLICT,
+                  "a buffer below a page is leased on its home device; it can be used "
+                  "elsewhere only when it is not");
     }
-  } while (!word.compare_exchange_weak(seen, (seen | Word::writer) & ~Word::resident, std::memory_order_acq_rel));
+  } while (!word.compare_exchange_weak(seen, (seen | Word::writer) & ~Word::resident,
+                                       std::memory_order_acq_rel));
   const Target where = target(index);
   count_pages(*where.region, where.base, where.base + where.size, 1);
   const bool virgin = (seen & Word::virgin) != 0;
   Region *fresh = nullptr;
   tier::HostSlot slot;
   const auto work = [&]() -> Status {
-    WEIR_TRY(make_region(shape_for(where.region->home, where.size), where.region->home, where.region->client, &fresh));
+    WEIR_TRY(make_region(shape_for(where.region->home, where.size), where.region->home,
+                         where.region->client, &fresh));
+    // Readers too: another tenant may get the place as soon as it is free.
+    WEIR_TRY(wait_range(lock, index, 0, where.size, true));
     if (virgin) return {};
     WEIR_TRY(host_slot(lock, where.region->client, where.size, &slot));
-    return copy_pieces(lock, index, where, 0, where.size, static_cast<unsigned char *>(host_->address(slot)), nullptr);
+    return copy_pieces(lock, index, where, 0, where.size,
+                       static_cast<unsigned char *>(host_->address(slot)), nullptr);
   };
   Status status;
   try {

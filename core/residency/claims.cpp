@@ -16,7 +16,8 @@ Status Engine::resolve(Plan &plan) {
     if ((word & (Word::alive | Word::generation_mask)) != (Word::alive | item.generation)) {
       ErrorDetail detail;
       detail.use_index = item.use;
-      return fail(WEIR_ERROR_INVALID_HANDLE, detail, "the buffer of uses[%u] was destroyed", item.use);
+      return fail(WEIR_ERROR_INVALID_HANDLE, detail, "the buffer of uses[%u] was destroyed",
+                  item.use);
     }
     const Target where = target(item.buffer);
     item.region = where.region;
@@ -63,13 +64,16 @@ bool Engine::conflicts(uint32_t index, uint64_t begin, uint64_t end, bool write,
 Status Engine::check_conflicts(Plan &plan) {
   if (plan.lease == nullptr) return {};  // brings bytes in for nobody in particular
   for (const PlanItem &item : plan.items) {
-    if (!conflicts(item.buffer, item.begin, item.end, item.writes(), plan.place(), *item.region, item.base)) continue;
+    if (!conflicts(item.buffer, item.begin, item.end, item.writes(), plan.place(), *item.region,
+                   item.base))
+      continue;
     ErrorDetail detail;
     detail.use_index = item.use;
     ++stats_.lease_conflicts;
-    return fail(WEIR_ERROR_LEASE_CONFLICT, detail, "uses[%u]: an unreleased lease on bytes %llu..%llu forbids %s",
-                item.use, static_cast<unsigned long long>(item.begin), static_cast<unsigned long long>(item.end),
-                item.writes() ? "writing" : "reading");
+    return fail(WEIR_ERROR_LEASE_CONFLICT, detail,
+                "uses[%u]: an unreleased lease on bytes %llu..%llu forbids %s", item.use,
+                static_cast<unsigned long long>(item.begin),
+                static_cast<unsigned long long>(item.end), item.writes() ? "writing" : "reading");
   }
   return {};
 }
@@ -91,7 +95,8 @@ void Engine::scan_pages(Plan &plan, bool *busy) {
       page.item = i;
       page.bytes = item.region->shape.page_bytes(p);
       const uint64_t at = item.region->shape.offset(p);
-      page.discard = item.mode == WEIR_DISCARD_WRITE && !item.region->slab && item.base + item.begin <= at &&
+      page.discard = item.mode == WEIR_DISCARD_WRITE && !item.region->slab &&
+                     item.base + item.begin <= at &&
                      at + item.region->shape.used_bytes(p) <= item.base + item.end;
       plan.pages.push_back(page);
     }
@@ -142,7 +147,8 @@ void Engine::add_partial(uint32_t index, const Partial &partial) {
   set_flags(index, Word::partial, 0);
 }
 
-void Engine::remove_partial(uint32_t index, const void *lease, uint64_t begin, uint64_t end) noexcept {
+void Engine::remove_partial(uint32_t index, const void *lease, uint64_t begin,
+                            uint64_t end) noexcept {
   const auto entry = partials_.find(index);
   if (entry == partials_.end()) return;
   auto &list = entry->second;
@@ -195,8 +201,9 @@ Status Engine::take_claims(Plan &plan) {
     item.claimed = item.claimed || granted;
     if (granted) continue;
     drop_claims(plan);
-    return check_conflicts(plan).ok() ? fail(WEIR_ERROR_LEASE_CONFLICT, "uses[%u]: leased meanwhile", item.use)
-                                      : Status(WEIR_ERROR_LEASE_CONFLICT);
+    return check_conflicts(plan).ok()
+               ? fail(WEIR_ERROR_LEASE_CONFLICT, "uses[%u]: leased meanwhile", item.use)
+               : Status(WEIR_ERROR_LEASE_CONFLICT);
   }
   return {};
 }

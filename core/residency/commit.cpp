@@ -9,13 +9,15 @@
 
 namespace weir::residency {
 
-void Engine::gather_stamps(uint32_t index, uint64_t begin, uint64_t end, bool write, std::pmr::vector<Stamp> *stamps) {
+void Engine::gather_stamps(uint32_t index, uint64_t begin, uint64_t end, bool write,
+                           std::pmr::vector<Stamp> *stamps) {
   const Stamp whole{buffers_.hot(index).stamp.load(std::memory_order_relaxed)};
   if (whole && (write || whole.write())) stamps->push_back(whole);
   const auto entry = history_.find(index);
   if (entry == history_.end()) return;
   for (const PastUse &use : entry->second.uses()) {
-    if (use.begin < end && begin < use.end && (write || use.stamp.write())) stamps->push_back(use.stamp);
+    if (use.begin < end && begin < use.end && (write || use.stamp.write()))
+      stamps->push_back(use.stamp);
   }
 }
 
@@ -110,7 +112,8 @@ void Engine::commit(Plan &plan) noexcept {
     }
     if (item.writes()) {
       const uint32_t last = region.shape.page_at(item.base + item.end - 1);
-      for (uint32_t p = region.shape.page_at(item.base + item.begin); p <= last; ++p) invalidate(region, p, bit);
+      for (uint32_t p = region.shape.page_at(item.base + item.begin); p <= last; ++p)
+        invalidate(region, p, bit);
     }
     if (item.whole && item.writes()) {
       history_.erase(item.buffer);

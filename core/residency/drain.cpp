@@ -13,7 +13,8 @@ namespace weir::residency {
 
 // Whether a lease, a hold or an operation needs the page in place.
 bool Engine::in_use(Region &region, uint32_t page) noexcept {
-  if (region.holds != 0 || region.pages[page].leases != 0 || region.pages[page].busy != 0) return true;
+  if (region.holds != 0 || region.pages[page].leases != 0 || region.pages[page].busy != 0)
+    return true;
   const auto leased = [this](uint32_t index) {
     return Word::leases(buffers_.hot(index).word.load(std::memory_order_relaxed)) != 0;
   };
@@ -53,7 +54,8 @@ bool Engine::close_owner(Region &region, uint32_t page) noexcept {
   return true;
 }
 
-void Engine::collect_fences(Region &region, uint32_t page, PoolDevice &device, std::pmr::vector<Stamp> *fences) {
+void Engine::collect_fences(Region &region, uint32_t page, PoolDevice &device,
+                            std::pmr::vector<Stamp> *fences) {
   const auto add = [this, fences](Stamp stamp) {
     if (stamp && !streams_.passed(stamp)) fences->push_back(stamp);
   };
@@ -111,8 +113,8 @@ bool Engine::claim_victim(PoolDevice &device, const PageRef &ref, Victim *victim
 }
 
 /// Evicts what can go of `pages`; returns the bytes freed on the device. Drops the lock meanwhile.
-uint64_t Engine::evict(Lock &lock, PoolDevice &device, const std::pmr::vector<PageRef> &pages, bool background,
-                       Status *why) {
+uint64_t Engine::evict(Lock &lock, PoolDevice &device, const std::pmr::vector<PageRef> &pages,
+                       bool background, Status *why) {
   std::pmr::vector<Victim> victims(&memory_);
   victims.reserve(pages.size());
   for (const PageRef &ref : pages) {
@@ -189,10 +191,12 @@ Status Engine::demote(PoolDevice &device, std::pmr::vector<Victim> &victims) {
       if (!status) break;
     }
     if (status && victim.copy) {
-      status = copier.copy(reinterpret_cast<uint64_t>(victim.destination), victim.address, victim.used);
+      status =
+          copier.copy(reinterpret_cast<uint64_t>(victim.destination), victim.address, victim.used);
       if (status) status = copier.flush();
     }
-    if (status && victim.region->scrub && !victim.copy) status = copier.zero(victim.address, victim.bytes);
+    if (status && victim.region->scrub && !victim.copy)
+      status = copier.zero(victim.address, victim.bytes);
     uint64_t point = 0;
     if (status && (victim.copy || victim.region->scrub)) {
       status = device.down->timeline.record(&point);
@@ -213,7 +217,8 @@ Status Engine::demote(PoolDevice &device, std::pmr::vector<Victim> &victims) {
       status = copier.zero(victim.address, victim.bytes);
       if (status) {
         status = device.device.check(
-            device.device.table().stream_synchronize(device.device.state(), device.down->native), "stream_synchronize");
+            device.device.table().stream_synchronize(device.device.state(), device.down->native),
+            "stream_synchronize");
       }
     }
     victim.safe = status.ok();
@@ -264,7 +269,8 @@ void Engine::settle_drain(PoolDevice &device, std::pmr::vector<Victim> &victims,
 }
 
 /// The page's granule goes back to the pool; nothing is mapped there any more.
-void Engine::vacate(Region &region, uint32_t page, PoolDevice &device, uint32_t granule_client) noexcept {
+void Engine::vacate(Region &region, uint32_t page, PoolDevice &device,
+                    uint32_t granule_client) noexcept {
   Residence &here = *region.on(device.place);
   DevicePage &state = here.pages[page];
   device.granules->at(state.granule).client = granule_client;

@@ -37,21 +37,24 @@ bool PoolDevice::describe(const PageRef &ref, PageInfo *info) {
     info->last_use = std::max(info->last_use, stamp.point());
   } else if (region.slab) {
     auto &tenants = *region.tenants;
-    for (auto node = tenants.first(); node != physical::SmallArena::none; node = tenants.next(node)) {
-      const Stamp stamp{engine.buffers_.hot(tenants.owner(node)).stamp.load(std::memory_order_relaxed)};
+    for (auto node = tenants.first(); node != physical::SmallArena::none;
+         node = tenants.next(node)) {
+      const Stamp stamp{
+          engine.buffers_.hot(tenants.owner(node)).stamp.load(std::memory_order_relaxed)};
       info->last_use = std::max(info->last_use, stamp.point());
     }
   }
   info->next_use = UINT64_MAX;
   if (region.next_use != UINT64_MAX) {
     const StreamState *state = engine.states_[region.next_use_slot].load(std::memory_order_relaxed);
-    info->next_use = region.next_use > state->announced_base ? region.next_use - state->announced_base : 0;
+    info->next_use =
+        region.next_use > state->announced_base ? region.next_use - state->announced_base : 0;
   }
   return true;
 }
 
-Engine::Engine(std::pmr::memory_resource *memory, backend::StreamTable &streams, Ticks &ticks, uint32_t pool_id,
-               const Log &log)
+Engine::Engine(std::pmr::memory_resource *memory, backend::StreamTable &streams, Ticks &ticks,
+               uint32_t pool_id, const Log &log)
     : memory_(memory),
       streams_(streams),
       ticks_(ticks),
@@ -93,15 +96,18 @@ Status Engine::start(EngineConfig config) {
     std::vector<uint32_t> peers;
     for (auto &other : devices_) {
       const bool same = other->device.runtime == device->device.runtime;
-      if (other != device && same && device->device.has(WEIR_CAP_PEER)) peers.push_back(other->device.index);
+      if (other != device && same && device->device.has(WEIR_CAP_PEER))
+        peers.push_back(other->device.index);
     }
     device->mapper->set_peers(std::move(peers));
     WEIR_TRY(device->mapper->start());
   }
   if (runtimes.size() > 1) {
-    return fail(WEIR_ERROR_NOT_SUPPORTED, "a pool over devices of several backends is not supported");
+    return fail(WEIR_ERROR_NOT_SUPPORTED,
+                "a pool over devices of several backends is not supported");
   }
-  host_ = make_owned<tier::HostStore>(&memory_, &memory_, config_.host_budget, std::move(runtimes), registrable);
+  host_ = make_owned<tier::HostStore>(&memory_, &memory_, config_.host_budget, std::move(runtimes),
+                                      registrable);
   uint32_t own = 0;
   WEIR_TRY(create_client(weir_client_desc WEIR_CLIENT_DESC_INIT, &own));
   if (!config_.background) return {};
@@ -109,7 +115,8 @@ Status Engine::start(EngineConfig config) {
     demoter_ = std::thread([this] { demoter_loop(); });
     prefetcher_ = std::thread([this] { prefetcher_loop(); });
   } catch (const std::system_error &error) {
-    return fail(WEIR_ERROR_OUT_OF_HOST_MEMORY, "cannot start a background thread: %s", error.what());
+    return fail(WEIR_ERROR_OUT_OF_HOST_MEMORY, "cannot start a background thread: %s",
+                error.what());
   }
   return {};
 }
@@ -121,8 +128,9 @@ Status Engine::add_device(const EngineConfig::DeviceBudget &budget) {
   const uint64_t fallback = device.has(WEIR_CAP_VMM) ? granule : uint64_t{2} << 20U;
   const uint64_t page = config_.page_size != 0 ? config_.page_size : fallback;
   if (page % granule != 0 || page < 4096) {
-    return fail(WEIR_ERROR_INVALID_ARGUMENT, "page_size %llu is not a multiple of device %u's granule %llu",
-                static_cast<unsigned long long>(page), device.id, static_cast<unsigned long long>(granule));
+    return fail(
+        WEIR_ERROR_INVALID_ARGUMENT, "page_size %llu is not a multiple of device %u's granule %llu",
+        static_cast<unsigned long long>(page), device.id, static_cast<unsigned long long>(granule));
   }
   uint64_t large = config_.large_page_size;
   if (large == 0) {
@@ -131,23 +139,29 @@ Status Engine::add_device(const EngineConfig::DeviceBudget &budget) {
     large = offered > page && offered % page == 0 && budget.budget / offered >= 64 ? offered : page;
   }
   if (large < page || large % page != 0) {
-    return fail(WEIR_ERROR_INVALID_ARGUMENT, "large_page_size %llu is not a multiple of the page size %llu",
+    return fail(WEIR_ERROR_INVALID_ARGUMENT,
+                "large_page_size %llu is not a multiple of the page size %llu",
                 static_cast<unsigned long long>(large), static_cast<unsigned long long>(page));
   }
   if (budget.budget < page) {
-    return fail(WEIR_ERROR_INVALID_ARGUMENT, "the budget of device %u, %llu bytes, is less than a page of %llu",
-                device.id, static_cast<unsigned long long>(budget.budget), static_cast<unsigned long long>(page));
+    return fail(WEIR_ERROR_INVALID_ARGUMENT,
+                "the budget of device %u, %llu bytes, is less than a page of %llu", device.id,
+                static_cast<unsigned long long>(budget.budget),
+                static_cast<unsigned long long>(page));
   }
   devices_.push_back(make_owned<PoolDevice>(&memory_, *this, place, device, &memory_));
   PoolDevice &fresh = *devices_.back();
   fresh.page_size = page;
   fresh.large_page_size = large;
-  fresh.granules = make_owned<physical::GranulePool>(&memory_, device, page, large, budget.budget, &memory_);
+  fresh.granules =
+      make_owned<physical::GranulePool>(&memory_, device, page, large, budget.budget, &memory_);
   WEIR_TRY(fresh.granules->start());
-  fresh.addresses = make_owned<vm::AddressSpace>(&memory_, device, page, budget.budget + config_.host_budget, &memory_);
+  fresh.addresses = make_owned<vm::AddressSpace>(&memory_, device, page,
+                                                 budget.budget + config_.host_budget, &memory_);
   fresh.mapper = make_owned<physical::Mapper>(&memory_, device);
   fresh.policy = make_policy(config_.policy, &memory_);
-  if (fresh.policy == nullptr) return fail(WEIR_ERROR_INVALID_ARGUMENT, "there is no policy \"%s\"", config_.policy);
+  if (fresh.policy == nullptr)
+    return fail(WEIR_ERROR_INVALID_ARGUMENT, "there is no policy \"%s\"", config_.policy);
   fresh.low_water = budget.budget / 1000 * config_.watermark_low;
   fresh.high_water = budget.budget / 1000 * config_.watermark_high;
   WEIR_TRY(streams_.open(&device, nullptr, this, &fresh.up));
@@ -157,7 +171,8 @@ Status Engine::add_device(const EngineConfig::DeviceBudget &budget) {
 Status Engine::shutdown() {
   {
     Lock lock(mutex_);
-    if (!mallocs_.empty()) return fail(WEIR_ERROR_BUSY, "%zu allocations of weir_malloc are out", mallocs_.size());
+    if (!mallocs_.empty())
+      return fail(WEIR_ERROR_BUSY, "%zu allocations of weir_malloc are out", mallocs_.size());
     for (uint32_t i = 0; i < buffers_.end(); ++i) {
       const uint64_t word = buffers_.hot(i).word.load();
       if ((word & Word::alive) != 0 && (Word::leases(word) != 0 || (word & Word::partial) != 0)) {
@@ -188,7 +203,8 @@ Engine::~Engine() {
   for (auto &region : regions_) {
     if (region != nullptr) drop_alias(*region);
   }
-  if (staging_ != nullptr) (void)staging_runtime_->table().host_free(staging_runtime_->state(), staging_, staging_bytes);
+  if (staging_ != nullptr)
+    (void)staging_runtime_->table().host_free(staging_runtime_->state(), staging_, staging_bytes);
 }
 
 /// Takes every page off a device that is being let go of, whatever fails: fences, unmap, granules.
@@ -202,8 +218,11 @@ void Engine::release_device(Lock &lock, PoolDevice &device) noexcept {
     for (uint32_t p = 0; p < here->pages.size(); ++p) {
       DevicePage &state = here->pages[p];
       if (state.granule == physical::no_granule) continue;
-      for (const vm::Tombstone &dead : region->tombstones) (void)streams_.wait(dead.stamp, config_.evict_wait_ns);
-      if (device.vmm()) (void)device.mapper->unmap(here->range.address + region->shape.offset(p), region->shape.page_bytes(p));
+      for (const vm::Tombstone &dead : region->tombstones)
+        (void)streams_.wait(dead.stamp, config_.evict_wait_ns);
+      if (device.vmm())
+        (void)device.mapper->unmap(here->range.address + region->shape.offset(p),
+                                   region->shape.page_bytes(p));
       device.granules->release(state.granule);
       state.granule = physical::no_granule;
     }
@@ -220,8 +239,8 @@ void Engine::release_device(Lock &lock, PoolDevice &device) noexcept {
 
 Status Engine::create_client(const weir_client_desc &desc, uint32_t *id) {
   if (desc.priority < WEIR_PRIORITY_LOWEST || desc.priority > WEIR_PRIORITY_HIGHEST) {
-    return fail(WEIR_ERROR_INVALID_ARGUMENT, "priority is %d, not %d..%d", desc.priority, WEIR_PRIORITY_LOWEST,
-                WEIR_PRIORITY_HIGHEST);
+    return fail(WEIR_ERROR_INVALID_ARGUMENT, "priority is %d, not %d..%d", desc.priority,
+                WEIR_PRIORITY_LOWEST, WEIR_PRIORITY_HIGHEST);
   }
   Lock lock(mutex_);
   auto fresh = make_owned<Client>(&memory_, static_cast<uint32_t>(clients_.size()), &memory_);
@@ -238,7 +257,8 @@ Status Engine::create_client(const weir_client_desc &desc, uint32_t *id) {
 Status Engine::destroy_client(uint32_t id) {
   Lock lock(mutex_);
   if (clients_[id]->buffers != 0) {
-    return fail(WEIR_ERROR_BUSY, "client \"%s\" has %u buffers", clients_[id]->name.c_str(), clients_[id]->buffers);
+    return fail(WEIR_ERROR_BUSY, "client \"%s\" has %u buffers", clients_[id]->name.c_str(),
+                clients_[id]->buffers);
   }
   return {};  // its record stays: granules remember whose bytes they hold by its number
 }
@@ -351,7 +371,8 @@ void Engine::for_each_device(const std::function<void(const weir_pool_device_sta
   }
 }
 
-void Engine::for_each_client(const std::function<void(const char *, const weir_client_stats &)> &visit) {
+void Engine::for_each_client(
+    const std::function<void(const char *, const weir_client_stats &)> &visit) {
   for (uint32_t id = 0;; ++id) {
     std::string name;
     {

@@ -37,8 +37,8 @@
 namespace weir::residency {
 
 using backend::Stamp;
-using physical::GranuleId;
 using backend::Stream;
+using physical::GranuleId;
 using vm::DevicePage;
 using vm::Page;
 using vm::PageState;
@@ -48,7 +48,8 @@ using vm::Word;
 
 /// A device of the pool with what the engine keeps for it.
 struct PoolDevice final : View {
-  PoolDevice(class Engine &engine, uint8_t place_, const backend::Device &device_, std::pmr::memory_resource *memory);
+  PoolDevice(class Engine &engine, uint8_t place_, const backend::Device &device_,
+             std::pmr::memory_resource *memory);
 
   bool describe(const PageRef &page, PageInfo *info) override;
   uint64_t now() const override;
@@ -101,7 +102,7 @@ struct Ticket {
   bool waits_for_leases = false;
 };
 
-struct Plan;      // residency/plan.hpp
+struct Plan;  // residency/plan.hpp
 struct PlanItem;
 struct PlanPage;
 struct Victim;
@@ -111,8 +112,8 @@ class Engine {
   static constexpr uint8_t host_place = 30;
   static constexpr uint8_t any_place = 31;
 
-  Engine(std::pmr::memory_resource *memory, backend::StreamTable &streams, Ticks &ticks, uint32_t pool_id,
-         const Log &log);
+  Engine(std::pmr::memory_resource *memory, backend::StreamTable &streams, Ticks &ticks,
+         uint32_t pool_id, const Log &log);
   ~Engine();
   Engine(const Engine &) = delete;
   Engine &operator=(const Engine &) = delete;
@@ -143,7 +144,8 @@ class Engine {
   Status free(Stream *stream, uint64_t address);
 
   // ---- leases ----
-  Status acquire(Stream &stream, weir_use *uses, size_t count, const AcquireOptions &options, weir_lease *lease);
+  Status acquire(Stream &stream, weir_use *uses, size_t count, const AcquireOptions &options,
+                 weir_lease *lease);
   Status release(weir_lease lease, Stream &stream);
   Status prefetch(Stream &stream, const weir_use *uses, size_t count);
   Status announce(Stream &stream, const weir_operation *operations, size_t count, bool replace);
@@ -192,9 +194,11 @@ class Engine {
   };
 
   // hit_path.cpp
-  bool try_fast(uint32_t index, uint64_t generation, uint8_t mode, const Stream &stream, uint64_t *address) noexcept;
+  bool try_fast(uint32_t index, uint64_t generation, uint8_t mode, const Stream &stream,
+                uint64_t *address) noexcept;
   void undo_fast(uint32_t index, uint8_t mode) noexcept;
-  Status acquire_fast(Stream &stream, StreamState &state, weir_use *uses, size_t count, Lease *lease, bool *granted);
+  Status acquire_fast(Stream &stream, StreamState &state, weir_use *uses, size_t count,
+                      Lease *lease, bool *granted);
   bool release_fast(const LeaseItem &item, Stamp stamp) noexcept;
   Status stream_state(Stream &stream, StreamState **state);
   Lease *take_lease(StreamState &state);
@@ -203,7 +207,8 @@ class Engine {
   bool find_lease(weir_lease handle, StreamState **state, Lease **lease) noexcept;
 
   // acquire.cpp
-  Status acquire_slow(Stream &stream, weir_use *uses, size_t count, const AcquireOptions &options, Lease *lease);
+  Status acquire_slow(Stream &stream, weir_use *uses, size_t count, const AcquireOptions &options,
+                      Lease *lease);
   Status build_plan(const weir_use *uses, size_t count, Plan *plan);
   Status bring_in(Lock &lock, Plan &plan, const AcquireOptions &options);
   Status try_claim(Lock &lock, Plan &plan);
@@ -218,8 +223,8 @@ class Engine {
   // claims.cpp
   Status resolve(Plan &plan);
   Status check_conflicts(Plan &plan);
-  bool conflicts(uint32_t index, uint64_t begin, uint64_t end, bool write, uint8_t place, const Region &region,
-                 uint64_t base);
+  bool conflicts(uint32_t index, uint64_t begin, uint64_t end, bool write, uint8_t place,
+                 const Region &region, uint64_t base);
   void scan_pages(Plan &plan, bool *busy);
   Status take_claims(Plan &plan);
   void drop_claims(Plan &plan) noexcept;
@@ -244,14 +249,16 @@ class Engine {
   void settle_fill(Plan &plan, bool filled) noexcept;
 
   // drain.cpp
-  uint64_t evict(Lock &lock, PoolDevice &device, const std::pmr::vector<PageRef> &pages, bool background,
-                 Status *why);
+  uint64_t evict(Lock &lock, PoolDevice &device, const std::pmr::vector<PageRef> &pages,
+                 bool background, Status *why);
   bool claim_victim(PoolDevice &device, const PageRef &ref, Victim *victim);
   bool close_owner(Region &region, uint32_t page) noexcept;
   bool in_use(Region &region, uint32_t page) noexcept;
-  void collect_fences(Region &region, uint32_t page, PoolDevice &device, std::pmr::vector<Stamp> *fences);
+  void collect_fences(Region &region, uint32_t page, PoolDevice &device,
+                      std::pmr::vector<Stamp> *fences);
   Status demote(PoolDevice &device, std::pmr::vector<Victim> &victims);
-  void settle_drain(PoolDevice &device, std::pmr::vector<Victim> &victims, bool background, uint64_t *freed) noexcept;
+  void settle_drain(PoolDevice &device, std::pmr::vector<Victim> &victims, bool background,
+                    uint64_t *freed) noexcept;
   void vacate(Region &region, uint32_t page, PoolDevice &device, uint32_t granule_client) noexcept;
 
   // commit.cpp
@@ -278,7 +285,8 @@ class Engine {
   Region *adopt_kept(const vm::Geometry &shape, uint8_t home, uint32_t client);
   void keep_or_free(Region &region) noexcept;
   void retire_region(Region &region) noexcept;
-  Status place_tenant(uint32_t index, const weir_buffer_desc &desc, uint8_t home, uint32_t client, bool pinned);
+  Status place_tenant(uint32_t index, const weir_buffer_desc &desc, uint8_t home, uint32_t client,
+                      bool pinned);
   void remove_tenant(uint32_t index) noexcept;
   Status own_region(uint32_t index, const weir_buffer_desc &desc, uint8_t home, uint32_t client);
   Status unslab_for(Lock &lock, uint32_t index, uint8_t place);
@@ -302,15 +310,18 @@ class Engine {
 
   // access.cpp
   void describe_buffer(uint32_t index, uint64_t offset, uint64_t length, weir_buffer_info *info);
-  Status copy_range(weir_buffer buffer, uint64_t offset, uint64_t length, unsigned char *out, const unsigned char *in);
+  Status copy_range(weir_buffer buffer, uint64_t offset, uint64_t length, unsigned char *out,
+                    const unsigned char *in);
   Status copy_pieces(Lock &lock, uint32_t index, const Target &where, uint64_t begin, uint64_t end,
                      unsigned char *out, const unsigned char *in);
-  Status copy_piece(Lock &lock, uint32_t index, const Target &where, uint32_t page, uint64_t begin, uint64_t end,
-                    unsigned char *out, const unsigned char *in);
+  Status copy_piece(Lock &lock, uint32_t index, const Target &where, uint32_t page, uint64_t begin,
+                    uint64_t end, unsigned char *out, const unsigned char *in);
   Status settle_page(Lock &lock, Region &region, uint32_t page);
-  Status copy_device(PoolDevice &device, uint64_t address, unsigned char *out, const unsigned char *in, uint64_t bytes);
+  Status copy_device(PoolDevice &device, uint64_t address, unsigned char *out,
+                     const unsigned char *in, uint64_t bytes);
   Status wait_range(Lock &lock, uint32_t index, uint64_t begin, uint64_t end, bool write);
-  void gather_stamps(uint32_t index, uint64_t begin, uint64_t end, bool write, std::pmr::vector<Stamp> *stamps);
+  void gather_stamps(uint32_t index, uint64_t begin, uint64_t end, bool write,
+                     std::pmr::vector<Stamp> *stamps);
 
   // ahead.cpp
   void pin(Plan &plan) noexcept;
@@ -326,7 +337,8 @@ class Engine {
   // holds.cpp
   void add_hold(Region &region) noexcept;
   void drop_hold(Region &region) noexcept;
-  Status bring_whole(Lock &lock, uint32_t index, uint8_t mode, PoolDevice &device, Stream *stream, bool hold);
+  Status bring_whole(Lock &lock, uint32_t index, uint8_t mode, PoolDevice &device, Stream *stream,
+                     bool hold);
   Status claim_alone(uint32_t index);
   void unregister_memory(Lock &lock, Region &region) noexcept;
   uint64_t resident_bytes(const Region &region, uint8_t place) const noexcept;
@@ -373,8 +385,10 @@ class Engine {
   std::pmr::unordered_map<uint32_t, uint64_t> tags_;       ///< tenants' tags
   std::pmr::unordered_map<uint64_t, uint32_t> mallocs_;    ///< address -> buffer
   std::pmr::unordered_multimap<uint64_t, uint32_t> kept_;  ///< shape -> region
-  std::pmr::unordered_map<uint64_t, std::pmr::vector<uint32_t>> slabs_;  ///< group -> regions with room
-  std::pmr::unordered_map<uint32_t, std::pmr::deque<uint64_t>> upcoming_;  ///< region -> announced operations
+  std::pmr::unordered_map<uint64_t, std::pmr::vector<uint32_t>>
+      slabs_;  ///< group -> regions with room
+  std::pmr::unordered_map<uint32_t, std::pmr::deque<uint64_t>>
+      upcoming_;  ///< region -> announced operations
   Owned<tier::HostStore> host_;
   std::pmr::vector<RetiredSlot> retired_;
   bool growing_ = false;

@@ -150,10 +150,13 @@ void Engine::settle_fill(Plan &plan, bool filled) noexcept {
         device.granules->at(page.granule).client = region.client;
         if (!device.vmm()) here.range.address = page.address;
         if (region.holds != 0) device.held_bytes += page.bytes;
-        if (region.kept) clients_[region.client]->device[device.place].refund(page.bytes);  // a slab that emptied meanwhile
+        if (region.kept)
+          clients_[region.client]->device[device.place].refund(
+              page.bytes);  // a slab that emptied meanwhile
         const PageRef ref{region.id, region_generations_[region.id], page.page};
         device.policy->admit(ref, tick());  // reserved by gather()
-        if (state.evicted_at != 0 && device.evicted_total - state.evicted_at < device.granules->budget()) {
+        if (state.evicted_at != 0 &&
+            device.evicted_total - state.evicted_at < device.granules->budget()) {
           stats_.refaults += page.used;
         }
       }

@@ -27,8 +27,9 @@ class History {
     size_t kept = 0;
     for (const PastUse &old : uses_) {
       // Not every use added is the latest: the hit path's stamp moves here when another stream comes.
-      const bool covered = old.stamp.slot() == use.stamp.slot() && old.stamp.point() <= use.stamp.point() && use.begin <= old.begin && old.end <= use.end &&
-                           (use.stamp.write() || !old.stamp.write());
+      const bool covered = old.stamp.slot() == use.stamp.slot() &&
+                           old.stamp.point() <= use.stamp.point() && use.begin <= old.begin &&
+                           old.end <= use.end && (use.stamp.write() || !old.stamp.write());
       if (!covered) uses_[kept++] = old;
     }
     uses_.resize(kept);
@@ -54,7 +55,8 @@ class History {
       old.begin = std::min(old.begin, use.begin);
       old.end = std::max(old.end, use.end);
       const uint64_t point = std::max(old.stamp.point(), use.stamp.point());
-      old.stamp = backend::Stamp::make(use.stamp.slot(), point, old.stamp.write() || use.stamp.write());
+      old.stamp =
+          backend::Stamp::make(use.stamp.slot(), point, old.stamp.write() || use.stamp.write());
       return;
     }
     uses_.push_back(use);

@@ -24,13 +24,16 @@ bool Engine::try_fast(uint32_t index, uint64_t generation, uint8_t mode, const S
     if ((word & (Word::generation_mask | must | must_not)) != (generation | must)) return false;
     uint64_t next;
     if (mode == WEIR_READ) {
-      if ((word & Word::writer) != 0 || (word & Word::readers_mask) == Word::readers_mask) return false;
+      if ((word & Word::writer) != 0 || (word & Word::readers_mask) == Word::readers_mask)
+        return false;
       next = word + Word::reader;
     } else {
       if (Word::leases(word) != 0 || (word & Word::sole) == 0) return false;
       next = word | Word::writer;
     }
-    if (hot.word.compare_exchange_weak(word, next, std::memory_order_acquire, std::memory_order_relaxed)) break;
+    if (hot.word.compare_exchange_weak(word, next, std::memory_order_acquire,
+                                       std::memory_order_relaxed))
+      break;
   }
   const Stamp stamp{hot.stamp.load(std::memory_order_relaxed)};
   if ((stamp && stamp.slot() != stream.slot) || hot.home() != stream.device->id) {
@@ -43,11 +46,10 @@ bool Engine::try_fast(uint32_t index, uint64_t generation, uint8_t mode, const S
 
 void Engine::undo_fast(uint32_t index, uint8_t mode) noexcept {
   buffers_.hot(index).word.fetch_sub(mode == WEIR_READ ? Word::reader : Word::writer);
-  if (waiters_.load() != 0) wake_all();
 }
 
-Status Engine::acquire_fast(Stream &stream, StreamState &state, weir_use *uses, size_t count, Lease *lease,
-                            bool *granted) {
+Status Engine::acquire_fast(Stream &stream, StreamState &state, weir_use *uses, size_t count,
+                            Lease *lease, bool *granted) {
   size_t done = 0;
   for (; done < count; ++done) {
     weir_use &use = uses[done];
@@ -169,7 +171,8 @@ Status Engine::acquire(Stream &stream, weir_use *uses, size_t count, const Acqui
     return fail(WEIR_ERROR_INVALID_ARGUMENT, "count is %zu; a set has 1 to 65535 uses", count);
   }
   StreamState *state = states_[stream.slot].load(std::memory_order_acquire);
-  if (state == nullptr || state->stream_generation != stream.generation) WEIR_TRY(stream_state(stream, &state));
+  if (state == nullptr || state->stream_generation != stream.generation)
+    WEIR_TRY(stream_state(stream, &state));
   Lease *lease = nullptr;
   {
     std::lock_guard hold(stream.timeline.lock);
@@ -184,8 +187,12 @@ Status Engine::acquire(Stream &stream, weir_use *uses, size_t count, const Acqui
       return {};
     }
   }
+  // Counts taken back may have stopped somebody from making room; told here, because the stream's lock comes after
+  // the pool's.
+  if (waiters_.load() != 0) wake_all();
   if (lease == nullptr) {
-    return fail(WEIR_ERROR_NOT_SUPPORTED, "more than %u leases are out on one stream", StreamState::max_leases);
+    return fail(WEIR_ERROR_NOT_SUPPORTED, "more than %u leases are out on one stream",
+                StreamState::max_leases);
   }
   Status status;
   try {

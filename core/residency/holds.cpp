@@ -30,12 +30,14 @@ void Engine::drop_hold(Region &region) noexcept {
 
 /// Brings the whole buffer to a device for no lease. Called and returns with the lock held; what it made
 /// resident can be evicted again as soon as the lock is dropped.
-Status Engine::bring_whole(Lock &lock, uint32_t index, uint8_t mode, PoolDevice &device, Stream *stream, bool hold) {
+Status Engine::bring_whole(Lock &lock, uint32_t index, uint8_t mode, PoolDevice &device,
+                           Stream *stream, bool hold) {
   Plan plan(&memory_, stream, &device);
   plan.lease = &plan;  // claimed while it is brought in, so that no writer is at work elsewhere
   PlanItem item;
   item.buffer = index;
-  item.generation = buffers_.hot(index).word.load(std::memory_order_relaxed) & Word::generation_mask;
+  item.generation =
+      buffers_.hot(index).word.load(std::memory_order_relaxed) & Word::generation_mask;
   item.end = buffers_.hot(index).size();
   item.mode = mode;
   plan.items.push_back(item);
@@ -58,7 +60,8 @@ Status Engine::bring_whole(Lock &lock, uint32_t index, uint8_t mode, PoolDevice 
     }
     set_flags(index, 0, Word::virgin);
   }
-  if (device.place == region.home) refresh_word(index, region, plan.items[0].base, plan.items[0].size);
+  if (device.place == region.home)
+    refresh_word(index, region, plan.items[0].base, plan.items[0].size);
   return {};
 }
 
@@ -90,7 +93,8 @@ Status Engine::unhold(weir_buffer buffer) {
   uint32_t index = 0;
   WEIR_TRY(decode(buffer, &index));
   const auto held = holds_.find(index);
-  if (held == holds_.end() || held->second == 0) return fail(WEIR_ERROR_INVALID_ARGUMENT, "the buffer is not held");
+  if (held == holds_.end() || held->second == 0)
+    return fail(WEIR_ERROR_INVALID_ARGUMENT, "the buffer is not held");
   if (--held->second == 0) holds_.erase(held);
   drop_hold(*target(index).region);
   return {};
@@ -111,7 +115,8 @@ Status Engine::malloc(uint32_t device_id, Stream *stream, uint64_t size, uint64_
     mallocs_.reserve(mallocs_.size() + 1);
     PoolDevice &device = *devices_[target(index).region->home];
     if (stream != nullptr && stream->device != &device.device) {
-      status = fail(WEIR_ERROR_INVALID_ARGUMENT, "the stream is not of device %u", device.device.id);
+      status =
+          fail(WEIR_ERROR_INVALID_ARGUMENT, "the stream is not of device %u", device.device.id);
     } else {
       status = bring_whole(lock, index, WEIR_DISCARD_WRITE, device, stream, true);
     }
@@ -144,12 +149,14 @@ Status Engine::free(Stream *stream, uint64_t address) {
   Lock lock(mutex_);
   const auto found = mallocs_.find(address);
   if (found == mallocs_.end()) {
-    return fail(WEIR_ERROR_INVALID_ARGUMENT, "%#llx was not returned by weir_malloc, or is free already",
+    return fail(WEIR_ERROR_INVALID_ARGUMENT,
+                "%#llx was not returned by weir_malloc, or is free already",
                 static_cast<unsigned long long>(address));
   }
   const uint32_t index = found->second;
   mallocs_.erase(found);
-  if (stream != nullptr) note_use(index, 0, buffers_.hot(index).size(), Stamp::make(stream->slot, point, true));
+  if (stream != nullptr)
+    note_use(index, 0, buffers_.hot(index).size(), Stamp::make(stream->slot, point, true));
   drop_hold(*target(index).region);
   destroy_locked(index);
   return status;
@@ -161,14 +168,17 @@ Status Engine::claim_alone(uint32_t index) {
   std::atomic<uint64_t> &word = buffers_.hot(index).word;
   uint64_t seen = word.load(std::memory_order_relaxed);
   do {
-    if (Word::leases(seen) != 0 || (seen & Word::partial) != 0) return fail(WEIR_ERROR_BUSY, "the buffer has unreleased leases");
-  } while (!word.compare_exchange_weak(seen, (seen | Word::writer) & ~Word::resident, std::memory_order_acq_rel));
+    if (Word::leases(seen) != 0 || (seen & Word::partial) != 0)
+      return fail(WEIR_ERROR_BUSY, "the buffer has unreleased leases");
+  } while (!word.compare_exchange_weak(seen, (seen | Word::writer) & ~Word::resident,
+                                       std::memory_order_acq_rel));
   return {};
 }
 
 Status Engine::host_register(weir_buffer buffer, void *memory, uint64_t flags) {
   if ((flags & ~uint64_t{WEIR_HOST_LOAD}) != 0) {
-    return fail(WEIR_ERROR_INVALID_ARGUMENT, "flags %#llx has bits this version does not know", static_cast<unsigned long long>(flags));
+    return fail(WEIR_ERROR_INVALID_ARGUMENT, "flags %#llx has bits this version does not know",
+                static_cast<unsigned long long>(flags));
   }
   if (memory == nullptr || (reinterpret_cast<uint64_t>(memory) & 4095U) != 0) {
     return fail(WEIR_ERROR_INVALID_ARGUMENT, "memory %p is NULL or not page-aligned", memory);
@@ -177,11 +187,15 @@ Status Engine::host_register(weir_buffer buffer, void *memory, uint64_t flags) {
   uint32_t index = 0;
   WEIR_TRY(decode(buffer, &index));
   Region &region = *target(index).region;
-  if (region.slab) return fail(WEIR_ERROR_NOT_SUPPORTED, "a buffer below a page shares its pages and can't have host memory of its own");
-  if (region.registered != nullptr) return fail(WEIR_ERROR_BUSY, "the buffer has registered memory already");
+  if (region.slab)
+    return fail(WEIR_ERROR_NOT_SUPPORTED,
+                "a buffer below a page shares its pages and can't have host memory of its own");
+  if (region.registered != nullptr)
+    return fail(WEIR_ERROR_BUSY, "the buffer has registered memory already");
   for (const auto &device : devices_) {
     if (!device->device.has(WEIR_CAP_HOST_REGISTER)) {
-      return fail(WEIR_ERROR_NOT_SUPPORTED, "device %u can't register host memory", device->device.id);
+      return fail(WEIR_ERROR_NOT_SUPPORTED, "device %u can't register host memory",
+                  device->device.id);
     }
   }
   if (region.holds != 0) return fail(WEIR_ERROR_BUSY, "the buffer is held (weir_hold)");
@@ -192,7 +206,9 @@ Status Engine::host_register(weir_buffer buffer, void *memory, uint64_t flags) {
   Status status = wait_range(lock, index, 0, region.shape.size, true);
   lock.unlock();
   backend::Runtime &runtime = *devices_[0]->device.runtime;
-  if (status) status = runtime.check(runtime.table().host_register(runtime.state(), memory, bytes), "host_register");
+  if (status)
+    status = runtime.check(runtime.table().host_register(runtime.state(), memory, bytes),
+                           "host_register");
   lock.lock();
   --region.operations;
   if (status) {
@@ -200,7 +216,8 @@ Status Engine::host_register(weir_buffer buffer, void *memory, uint64_t flags) {
     for (uint32_t p = 0; p < region.pages.size(); ++p) {
       Page &copies = region.pages[p];
       if ((flags & WEIR_HOST_LOAD) == 0 && (copies.latest & vm::host_bit) != 0) {
-        __builtin_memcpy(base + region.shape.offset(p), host_bytes(region, p), region.shape.used_bytes(p));
+        __builtin_memcpy(base + region.shape.offset(p), host_bytes(region, p),
+                         region.shape.used_bytes(p));
       }
       free_host(region, p);
       if ((flags & WEIR_HOST_LOAD) != 0) copies.latest = vm::host_bit;
@@ -221,7 +238,9 @@ void Engine::unregister_memory(Lock &lock, Region &region) noexcept {
   ++region.operations;
   lock.unlock();
   backend::Runtime &runtime = *devices_[0]->device.runtime;
-  for (const auto &r : region.residences) (void)devices_[r->place]->up->timeline.wait(devices_[r->place]->up->timeline.last(), UINT64_MAX);
+  for (const auto &r : region.residences)
+    (void)devices_[r->place]->up->timeline.wait(devices_[r->place]->up->timeline.last(),
+                                                UINT64_MAX);
   (void)runtime.table().host_unregister(runtime.state(), memory, bytes);
   lock.lock();
   --region.operations;
@@ -233,7 +252,8 @@ Status Engine::host_unregister(weir_buffer buffer) {
   WEIR_TRY(decode(buffer, &index));
   const Target where = target(index);
   Region &region = *where.region;
-  if (region.registered == nullptr) return fail(WEIR_ERROR_INVALID_ARGUMENT, "the buffer has no registered memory");
+  if (region.registered == nullptr)
+    return fail(WEIR_ERROR_INVALID_ARGUMENT, "the buffer has no registered memory");
   WEIR_TRY(claim_alone(index));
   changed_.wait(lock, [&region] { return region.operations == 0; });
   count_pages(region, 0, region.shape.size, 1);

@@ -23,21 +23,25 @@ void Engine::drop_alias(Region &region) noexcept {
 Status Engine::host_alias(Region &region) {
   if (region.registered != nullptr) return {};
   if (!host_->aliasable()) {
-    return fail(WEIR_ERROR_NOT_SUPPORTED, "host leases need a runtime that can register host memory");
+    return fail(WEIR_ERROR_NOT_SUPPORTED,
+                "host leases need a runtime that can register host memory");
   }
   if (region.alias == nullptr) {
     const uint64_t bytes = tier::HostStore::rounded(region.shape.size);
-    void *place = mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void *place =
+        mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (place == MAP_FAILED) {
-      return fail(WEIR_ERROR_OUT_OF_HOST_MEMORY, "no address space for a host lease: %s", strerrordesc_np(errno));
+      return fail(WEIR_ERROR_OUT_OF_HOST_MEMORY, "no address space for a host lease: %s",
+                  strerrordesc_np(errno));
     }
     region.alias = static_cast<unsigned char *>(place);
     region.alias_bytes = bytes;
   }
   for (uint32_t p = 0; p < region.pages.size(); ++p) {
     if (!region.pages[p].host) continue;
-    const Status status = host_->map_alias(region.pages[p].host, tier::HostStore::rounded(region.shape.used_bytes(p)),
-                                           region.alias + region.shape.offset(p));
+    const Status status =
+        host_->map_alias(region.pages[p].host, tier::HostStore::rounded(region.shape.used_bytes(p)),
+                         region.alias + region.shape.offset(p));
     if (!status) {
       drop_alias(region);
       return status;
@@ -62,7 +66,8 @@ Status Engine::page_to_host(Lock &lock, const PlanItem &item, uint32_t page, boo
   // A slot that is not the latest version yet is nobody's to read: copies can go there without the lock.
   if (!discard || copies.latest == 0) {
     const Target where{&region, 0, region.shape.size};
-    WEIR_TRY(copy_pieces(lock, item.buffer, where, at, at + used, host_bytes(region, page), nullptr));
+    WEIR_TRY(
+        copy_pieces(lock, item.buffer, where, at, at + used, host_bytes(region, page), nullptr));
   }
   set_flags(item.buffer, 0, Word::sole);  // a write must come the slow way, to make this copy stale
   copies.latest = discard ? copies.latest : copies.latest | vm::host_bit;
@@ -84,7 +89,8 @@ Status Engine::bring_to_host(Lock &lock, Plan &plan) {
       const vm::Geometry &shape = item.region->shape;
       for (uint32_t p = item.first; p <= item.last; ++p) {
         const uint64_t at = shape.offset(p);
-        const bool covered = item.mode == WEIR_DISCARD_WRITE && item.begin <= at && at + shape.used_bytes(p) <= item.end;
+        const bool covered = item.mode == WEIR_DISCARD_WRITE && item.begin <= at &&
+                             at + shape.used_bytes(p) <= item.end;
         item.missed = item.missed || (item.region->pages[p].latest & vm::host_bit) == 0;
         WEIR_TRY(page_to_host(lock, item, p, covered));
       }

@@ -24,7 +24,7 @@ enum class LeaseKind : uint8_t {
 struct LeaseItem {
   uint64_t begin = 0, end = 0;  ///< bytes of the buffer
   uint32_t buffer = 0;
-  uint8_t mode = 0;             ///< WEIR_READ ...
+  uint8_t mode = 0;  ///< WEIR_READ ...
   LeaseKind kind = LeaseKind::none;
   bool writes() const noexcept { return mode != WEIR_READ; }
 };
@@ -56,7 +56,8 @@ struct StreamState {
   uint32_t stream_generation = 0;
   uint64_t hits = 0;
   Lease *free_leases = nullptr;
-  std::pmr::vector<Owned<Lease>> leases;  // pointers are stable; read by index without the pool's lock
+  std::pmr::vector<Owned<Lease>>
+      leases;  // pointers are stable; read by index without the pool's lock
 
   /// Announced operations, oldest first; `announced_base` is the number of the first.
   struct AnnouncedUse {

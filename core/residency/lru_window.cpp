@@ -83,7 +83,8 @@ class LruWindow final : public Policy {
       PageInfo info;
       const PageRef page = disposable_[i];
       if (!view.describe(page, &info) || !info.disposable) continue;
-      if (found >= wanted.bytes || wanted.dirty_only || wanted.client != UINT32_MAX || !info.evictable) {
+      if (found >= wanted.bytes || wanted.dirty_only || wanted.client != UINT32_MAX ||
+          !info.evictable) {
         disposable_[kept++] = page;
         continue;
       }
@@ -97,25 +98,29 @@ class LruWindow final : public Policy {
   static double score(const PageInfo &info, uint64_t now) noexcept {
     const double age = now > info.last_use ? static_cast<double>(now - info.last_use) : 1.0;
     constexpr double window = 64.0;  // beyond what is usually announced
-    double distance = info.next_use != UINT64_MAX ? static_cast<double>(info.next_use) : window + age;
+    double distance =
+        info.next_use != UINT64_MAX ? static_cast<double>(info.next_use) : window + age;
     if (info.cold) distance = 1e18;
     // A class weighs more than any distance.
     return distance / (info.dirty ? 2.0 : 1.0) * std::pow(1e-6, info.priority);
   }
 
   static bool allowed(const PageInfo &info, const Wanted &wanted) noexcept {
-    return info.evictable && !info.disposable && (wanted.client == UINT32_MAX || wanted.client == info.client) &&
+    return info.evictable && !info.disposable &&
+           (wanted.client == UINT32_MAX || wanted.client == info.client) &&
            !(wanted.clean_only && info.dirty) && !(wanted.dirty_only && !info.dirty) &&
            !(info.next_use != UINT64_MAX && info.next_use < wanted.not_before);
   }
 
   /// One round: the oldest entries by up-to-date ticks, the best of them taken. candidates_ is left empty only
   /// when the heap held nothing that may go.
-  uint64_t take_best(const Wanted &wanted, uint64_t bytes, View &view, std::pmr::vector<PageRef> *victims) {
+  uint64_t take_best(const Wanted &wanted, uint64_t bytes, View &view,
+                     std::pmr::vector<PageRef> *victims) {
     candidates_.clear();
     uint64_t gathered = 0;
     const uint64_t enough = bytes * 4;
-    while (!heap_.empty() && candidates_.size() < max_candidates && (gathered < enough || candidates_.size() < 32)) {
+    while (!heap_.empty() && candidates_.size() < max_candidates &&
+           (gathered < enough || candidates_.size() < 32)) {
       std::pop_heap(heap_.begin(), heap_.end(), later);
       const Entry entry = heap_.back();
       heap_.pop_back();

@@ -12,11 +12,11 @@ struct PlanItem {
   uint64_t begin = 0, end = 0;  ///< bytes of the buffer
   uint64_t generation = 0;
   uint32_t buffer = 0;
-  uint32_t use = 0;             ///< the first of the caller's uses that is in it
+  uint32_t use = 0;  ///< the first of the caller's uses that is in it
   uint8_t mode = WEIR_READ;
   bool whole = false;
   bool claimed = false;
-  bool virgin = false;          ///< a tenant whose place must be zeroed first
+  bool virgin = false;  ///< a tenant whose place must be zeroed first
   bool missed = false;
   // resolved under the lock, void after it was dropped without claims:
   Region *region = nullptr;
@@ -31,14 +31,14 @@ struct PlanPage {
   Region *region = nullptr;
   uint32_t page = 0;
   uint32_t item = 0;
-  uint32_t latest = 0;   ///< Page::latest when it was scanned
+  uint32_t latest = 0;                       ///< Page::latest when it was scanned
   GranuleId granule = physical::no_granule;  ///< claimed for it
-  bool absent = false;   ///< needs a granule
-  bool stale = false;    ///< has one, but not the latest bytes
-  bool discard = false;  ///< wholly covered by a DISCARD_WRITE
-  bool mapped = false;   ///< by this plan
-  bool filling = false;  ///< marked FILLING by this plan
-  bool zero = false;     ///< content: zeroes ...
+  bool absent = false;                       ///< needs a granule
+  bool stale = false;                        ///< has one, but not the latest bytes
+  bool discard = false;                      ///< wholly covered by a DISCARD_WRITE
+  bool mapped = false;                       ///< by this plan
+  bool filling = false;                      ///< marked FILLING by this plan
+  bool zero = false;                         ///< content: zeroes ...
   bool peer = false;     ///< ... or a copy from another device, else from HOST ...
   uint64_t source = 0;   ///< ... at this address; 0 with !zero: whatever is there
   uint64_t address = 0;  ///< of the page on the device
@@ -48,7 +48,13 @@ struct PlanPage {
 
 struct Plan {
   Plan(std::pmr::memory_resource *memory, Stream *stream_, PoolDevice *device_)
-      : stream(stream_), device(device_), items(memory), pages(memory), doomed(memory), before(memory), waits(memory) {}
+      : stream(stream_),
+        device(device_),
+        items(memory),
+        pages(memory),
+        doomed(memory),
+        before(memory),
+        waits(memory) {}
 
   Stream *stream;      ///< of the caller; nullptr for a prefetch or hold
   PoolDevice *device;  ///< nullptr: the CPU
@@ -61,11 +67,11 @@ struct Plan {
   std::pmr::vector<GranuleId> doomed;  ///< to be destroyed before the claims are materialized
   std::pmr::vector<Stamp> before;      ///< what the transfer stream must wait for
   std::pmr::vector<Stamp> waits;       ///< what the caller's stream must wait for
-  uint64_t set_bytes = 0;   ///< all pages of the set, rounded
-  uint64_t need_bytes = 0;  ///< of those, without a granule
-  uint64_t other_held = 0;  ///< held bytes outside the set
-  Stamp ready;              ///< the transfer stream's point after the fills
-  bool work = false;        ///< something to map, copy or zero
+  uint64_t set_bytes = 0;              ///< all pages of the set, rounded
+  uint64_t need_bytes = 0;             ///< of those, without a granule
+  uint64_t other_held = 0;             ///< held bytes outside the set
+  Stamp ready;                         ///< the transfer stream's point after the fills
+  bool work = false;                   ///< something to map, copy or zero
 
   uint8_t place() const noexcept {
     if (any) return Engine::any_place;
@@ -79,11 +85,11 @@ struct Victim {
   Region *region = nullptr;
   uint32_t page = 0;
   std::pmr::vector<Stamp> fences;
-  bool copy = false;       ///< dirty: goes to `slot` or to registered memory
+  bool copy = false;  ///< dirty: goes to `slot` or to registered memory
   bool had_content = false;
-  bool safe = false;       ///< its bytes are elsewhere, or not needed
-  bool out = false;        ///< ... and it is to be unmapped
-  bool gone = false;       ///< unmapped
+  bool safe = false;  ///< its bytes are elsewhere, or not needed
+  bool out = false;   ///< ... and it is to be unmapped
+  bool gone = false;  ///< unmapped
   tier::HostSlot slot;
   void *destination = nullptr;
   uint64_t address = 0, bytes = 0, used = 0;

@@ -23,13 +23,14 @@ struct PageRef {
 /// What a policy may weigh.
 struct PageInfo {
   uint64_t bytes = 0;
-  uint64_t last_use = 0;           ///< logical tick (base/clock.hpp)
-  uint64_t next_use = UINT64_MAX;  ///< operations until its announced next use; UINT64_MAX: not announced
+  uint64_t last_use = 0;  ///< logical tick (base/clock.hpp)
+  uint64_t next_use =
+      UINT64_MAX;  ///< operations until its announced next use; UINT64_MAX: not announced
   int32_t priority = 0;
-  bool dirty = false;      ///< evicting it means a copy down
-  bool disposable = false; ///< nobody owns it any more
-  bool cold = false;       ///< advised so
-  bool evictable = false;  ///< neither leased nor held, and in place
+  bool dirty = false;       ///< evicting it means a copy down
+  bool disposable = false;  ///< nobody owns it any more
+  bool cold = false;        ///< advised so
+  bool evictable = false;   ///< neither leased nor held, and in place
   uint32_t client = 0;
 };
 
@@ -45,8 +46,8 @@ class View {
 
 struct Wanted {
   uint64_t bytes = 0;
-  uint32_t client = UINT32_MAX;         ///< only pages of this client, if set
-  uint64_t not_before = 0;              ///< prefetch: nothing whose announced next use is nearer than this
+  uint32_t client = UINT32_MAX;  ///< only pages of this client, if set
+  uint64_t not_before = 0;       ///< prefetch: nothing whose announced next use is nearer than this
   bool clean_only = false;
   bool dirty_only = false;
 };

@@ -13,7 +13,8 @@ namespace weir::residency {
 Status Engine::release(weir_lease handle, Stream &stream) {
   const auto slot = static_cast<uint32_t>((reinterpret_cast<uint64_t>(handle) >> 37) & 0x7fffU);
   StreamState *state = states_[slot].load(std::memory_order_acquire);
-  if (state == nullptr) return fail(WEIR_ERROR_INVALID_HANDLE, "no lease %p on this pool", static_cast<void *>(handle));
+  if (state == nullptr)
+    return fail(WEIR_ERROR_INVALID_HANDLE, "no lease %p on this pool", static_cast<void *>(handle));
   Stream &home = *state->stream;
   Lease *lease = nullptr;
   LeaseItem one;
@@ -36,8 +37,10 @@ Status Engine::release(weir_lease handle, Stream &stream) {
       status = Status(WEIR_ERROR_INVALID_ARGUMENT);
     }
   }
-  if (!status) return fail(status.code(), "the stream given to release is of another device than the lease's");
-  if (lease == nullptr) return fail(WEIR_ERROR_INVALID_HANDLE, "no unreleased lease %p", static_cast<void *>(handle));
+  if (!status)
+    return fail(status.code(), "the stream given to release is of another device than the lease's");
+  if (lease == nullptr)
+    return fail(WEIR_ERROR_INVALID_HANDLE, "no unreleased lease %p", static_cast<void *>(handle));
   if (!recorded) status = record_release(stream, &point);
   if (one.kind == LeaseKind::whole) {
     const Stamp stamp = Stamp::make(stream.slot, point, one.mode != WEIR_READ);

@@ -67,10 +67,12 @@ Status Engine::check_budget(Plan &plan) {
   detail.asked = plan.set_bytes;
   if (plan.set_bytes > available) {
     detail.available = available;
-    const bool lowered = budget < config_.devices[device.place].budget / device.page_size * device.page_size;
+    const bool lowered =
+        budget < config_.devices[device.place].budget / device.page_size * device.page_size;
     if (!plan.quiet) ++stats_.over_budget;
     return fail(lowered && device.vmm() ? WEIR_ERROR_DEVICE_OOM : WEIR_ERROR_OVER_BUDGET, detail,
-                "the set needs %llu bytes of device %u in whole pages; its budget is %llu, %llu of it held: short of %llu",
+                "the set needs %llu bytes of device %u in whole pages; its budget is %llu, %llu of "
+                "it held: short of %llu",
                 static_cast<unsigned long long>(plan.set_bytes), device.device.id,
                 static_cast<unsigned long long>(budget), static_cast<unsigned long long>(held),
                 static_cast<unsigned long long>(plan.set_bytes - available));
@@ -88,9 +90,11 @@ Status Engine::check_budget(Plan &plan) {
     detail.available = quota;
     if (!plan.quiet) ++stats_.over_budget;
     return fail(WEIR_ERROR_OVER_BUDGET, detail,
-                "client \"%s\": the set needs %llu bytes of device %u in whole pages, its quota is %llu: short of %llu",
+                "client \"%s\": the set needs %llu bytes of device %u in whole pages, its quota is "
+                "%llu: short of %llu",
                 client->name.c_str(), static_cast<unsigned long long>(of_client), device.device.id,
-                static_cast<unsigned long long>(quota), static_cast<unsigned long long>(of_client - quota));
+                static_cast<unsigned long long>(quota),
+                static_cast<unsigned long long>(of_client - quota));
   }
   return {};
 }
@@ -137,7 +141,8 @@ Status Engine::gather(Lock &lock, Plan &plan) {
       if (quota.charge(page.bytes)) {
         const size_t doomed = plan.doomed.size();
         try {
-          page.granule = device.granules->claim(page.region->shape.page_class(page.page), page.bytes, &plan.doomed);
+          page.granule = device.granules->claim(page.region->shape.page_class(page.page),
+                                                page.bytes, &plan.doomed);
         } catch (...) {
           quota.refund(page.bytes);
           throw;

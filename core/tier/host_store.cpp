@@ -29,7 +29,10 @@ Status system_error(const char *what) {
 
 HostStore::HostStore(std::pmr::memory_resource *memory, uint64_t budget,
                      std::pmr::vector<backend::Runtime *> runtimes, bool registrable)
-    : memory_(memory), budget_(budget / unit * unit), runtimes_(std::move(runtimes)), chunks_(memory) {
+    : memory_(memory),
+      budget_(budget / unit * unit),
+      runtimes_(std::move(runtimes)),
+      chunks_(memory) {
   if (registrable) file_ = memfd_create("weir-host", MFD_CLOEXEC);
 }
 
@@ -62,7 +65,9 @@ void *HostStore::address(HostSlot slot) const noexcept {
   return chunk.view + chunk.arena.offset(slot.node);
 }
 
-uint64_t HostStore::bytes(HostSlot slot) const noexcept { return chunks_[slot.chunk]->arena.size(slot.node); }
+uint64_t HostStore::bytes(HostSlot slot) const noexcept {
+  return chunks_[slot.chunk]->arena.size(slot.node);
+}
 
 uint64_t HostStore::growth_for(uint64_t bytes) const noexcept {
   const uint64_t need = rounded(bytes);
@@ -82,13 +87,15 @@ Status HostStore::make_chunk(uint64_t bytes, Owned<Chunk> *chunk) {
   if (file_ < 0) {
     void *memory = nullptr;
     backend::Runtime &runtime = *runtimes_.front();
-    WEIR_TRY(runtime.check(runtime.table().host_allocate(runtime.state(), bytes, &memory), "host_allocate"));
+    WEIR_TRY(runtime.check(runtime.table().host_allocate(runtime.state(), bytes, &memory),
+                           "host_allocate"));
     fresh->view = static_cast<unsigned char *>(memory);
     *chunk = std::move(fresh);
     return {};
   }
   fresh->file_offset = file_end_;
-  if (ftruncate(file_, static_cast<off_t>(file_end_ + bytes)) != 0) return system_error("ftruncate");
+  if (ftruncate(file_, static_cast<off_t>(file_end_ + bytes)) != 0)
+    return system_error("ftruncate");
   // Populated here, in the background as a rule: DMA and demotion must not meet page faults.
   void *view = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, file_,
                     static_cast<off_t>(file_end_));
@@ -117,8 +124,8 @@ void HostStore::unmake_chunk(Chunk &chunk) noexcept {
     (void)runtime->table().host_unregister(runtime->state(), chunk.view, chunk.bytes);
   }
   munmap(chunk.view, chunk.bytes);
-  (void)fallocate(file_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(chunk.file_offset),
-                  static_cast<off_t>(chunk.bytes));
+  (void)fallocate(file_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+                  static_cast<off_t>(chunk.file_offset), static_cast<off_t>(chunk.bytes));
 }
 
 void HostStore::attach(Owned<Chunk> chunk) noexcept {
@@ -143,8 +150,8 @@ Owned<HostStore::Chunk> HostStore::detach_empty() noexcept {
 Status HostStore::map_alias(HostSlot slot, uint64_t bytes, void *address) const {
   const Chunk &chunk = *chunks_[slot.chunk];
   const uint64_t offset = chunk.file_offset + chunk.arena.offset(slot.node);
-  if (mmap(address, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file_, static_cast<off_t>(offset)) ==
-      MAP_FAILED) {
+  if (mmap(address, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file_,
+           static_cast<off_t>(offset)) == MAP_FAILED) {
     return system_error("mmap of an alias");
   }
   return {};

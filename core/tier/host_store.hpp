@@ -28,8 +28,8 @@ class HostStore {
  public:
   static constexpr uint64_t unit = 4096;
 
-  HostStore(std::pmr::memory_resource *memory, uint64_t budget, std::pmr::vector<backend::Runtime *> runtimes,
-            bool registrable);
+  HostStore(std::pmr::memory_resource *memory, uint64_t budget,
+            std::pmr::vector<backend::Runtime *> runtimes, bool registrable);
   ~HostStore();
   HostStore(const HostStore &) = delete;
   HostStore &operator=(const HostStore &) = delete;
@@ -51,7 +51,8 @@ class HostStore {
 
   // ---- outside the lock ----
   struct Chunk {
-    explicit Chunk(std::pmr::memory_resource *memory, uint64_t bytes_) : bytes(bytes_), arena(bytes_, unit, memory) {}
+    explicit Chunk(std::pmr::memory_resource *memory, uint64_t bytes_)
+        : bytes(bytes_), arena(bytes_, unit, memory) {}
     uint64_t bytes;
     uint64_t file_offset = 0;
     unsigned char *view = nullptr;
@@ -64,8 +65,8 @@ class HostStore {
     chunks_.reserve(chunks_.size() + 1);
     return budget_.charge(bytes);
   }
-  void cancel_growth(uint64_t bytes) noexcept { budget_.refund(bytes); }        ///< under the lock
-  void attach(Owned<Chunk> chunk) noexcept;                                     ///< under the lock
+  void cancel_growth(uint64_t bytes) noexcept { budget_.refund(bytes); }  ///< under the lock
+  void attach(Owned<Chunk> chunk) noexcept;                               ///< under the lock
   /// Takes an empty chunk out (under the lock); the caller drops it outside with unmake_chunk().
   Owned<Chunk> detach_empty() noexcept;
   void unmake_chunk(Chunk &chunk) noexcept;

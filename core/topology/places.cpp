@@ -19,8 +19,8 @@ Status Places::add(backend::Runtime &runtime, uint32_t backend) {
     device->index = i;
     device->id = static_cast<uint32_t>(devices_.size());
     device->description.struct_size = sizeof device->description;
-    const Status status =
-        runtime.check(table.device_describe(runtime.state(), i, &device->description), "device_describe");
+    const Status status = runtime.check(
+        table.device_describe(runtime.state(), i, &device->description), "device_describe");
     if (!status) {
       devices_.resize(before);
       return status;
@@ -45,9 +45,10 @@ Status Places::link(uint32_t from, uint32_t to, weir_link_info *info) const {
   }
   weir_be_link link{};
   link.struct_size = sizeof link;
-  WEIR_TRY(known->check(known->table().link_describe(known->state(), a != nullptr ? a->index : WEIR_DEVICE_HOST,
-                                                     b != nullptr ? b->index : WEIR_DEVICE_HOST, &link),
-                        "link_describe"));
+  WEIR_TRY(known->check(
+      known->table().link_describe(known->state(), a != nullptr ? a->index : WEIR_DEVICE_HOST,
+                                   b != nullptr ? b->index : WEIR_DEVICE_HOST, &link),
+      "link_describe"));
   info->kind = link.kind;
   info->bandwidth = link.bandwidth;
   info->latency_ns = link.latency_ns;

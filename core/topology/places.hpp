@@ -18,7 +18,9 @@ class Places {
   /// Adds the devices of a started runtime. On failure none of them is added.
   Status add(backend::Runtime &runtime, uint32_t backend);
   uint32_t count() const noexcept { return static_cast<uint32_t>(devices_.size()); }
-  const backend::Device *find(uint32_t id) const noexcept { return id < devices_.size() ? devices_[id].get() : nullptr; }
+  const backend::Device *find(uint32_t id) const noexcept {
+    return id < devices_.size() ? devices_[id].get() : nullptr;
+  }
   /// Either side may be WEIR_DEVICE_HOST; both have been checked to exist.
   Status link(uint32_t from, uint32_t to, weir_link_info *info) const;
 

@@ -25,7 +25,8 @@ class Copier {
     WEIR_TRY(flush());
     enqueued_ = true;
     const backend::Device &device = *stream_.device;
-    return device.check(device.table().fill_async(device.state(), stream_.native, address, 0, bytes), "fill_async");
+    return device.check(
+        device.table().fill_async(device.state(), stream_.native, address, 0, bytes), "fill_async");
   }
   Status flush() {
     const uint32_t count = count_;
@@ -36,11 +37,13 @@ class Copier {
     const backend::Device &device = *stream_.device;
     const weir_backend_table &table = device.table();
     if (count > 1 && device.has(WEIR_CAP_BATCH_COPY)) {
-      return device.check(table.copy_batch_async(device.state(), stream_.native, batch_.data(), count),
-                          "copy_batch_async");
+      return device.check(
+          table.copy_batch_async(device.state(), stream_.native, batch_.data(), count),
+          "copy_batch_async");
     }
     for (uint32_t i = 0; i < count; ++i) {
-      WEIR_TRY(device.check(table.copy_async(device.state(), stream_.native, &batch_[i]), "copy_async"));
+      WEIR_TRY(
+          device.check(table.copy_async(device.state(), stream_.native, &batch_[i]), "copy_async"));
     }
     return {};
   }

@@ -14,11 +14,12 @@ constexpr uint64_t reservation_alignment = uint64_t{32} << 20U;
 
 }  // namespace
 
-AddressSpace::AddressSpace(const backend::Device &device, uint64_t page_size, uint64_t expected_bytes,
-                           std::pmr::memory_resource *memory)
+AddressSpace::AddressSpace(const backend::Device &device, uint64_t page_size,
+                           uint64_t expected_bytes, std::pmr::memory_resource *memory)
     : device_(device),
       page_size_(page_size),
-      step_(std::clamp<uint64_t>(expected_bytes * 4, uint64_t{1} << 30U, uint64_t{1} << 40U) / page_size * page_size),
+      step_(std::clamp<uint64_t>(expected_bytes * 4, uint64_t{1} << 30U, uint64_t{1} << 40U) /
+            page_size * page_size),
       memory_(memory),
       reservations_(memory) {}
 
@@ -39,9 +40,10 @@ Status AddressSpace::allocate(uint64_t bytes, uint64_t alignment, AddressRange *
   const uint64_t size = std::max(step_, (bytes + page_size_ - 1) / page_size_ * page_size_);
   reservations_.reserve(reservations_.size() + 1);
   uint64_t address = 0;
-  WEIR_TRY(device_.check(device_.table().range_reserve(device_.state(), device_.index, size,
-                                                       std::max(reservation_alignment, page_size_), &address),
-                         "range_reserve"));
+  WEIR_TRY(device_.check(
+      device_.table().range_reserve(device_.state(), device_.index, size,
+                                    std::max(reservation_alignment, page_size_), &address),
+      "range_reserve"));
   Owned<Reservation> fresh;
   physical::Arena::Allocation place;
   try {
@@ -51,7 +53,8 @@ Status AddressSpace::allocate(uint64_t bytes, uint64_t alignment, AddressRange *
     (void)device_.table().range_free(device_.state(), device_.index, address, size);
     throw;
   }
-  *range = AddressRange{static_cast<uint32_t>(reservations_.size()), place.node, address + place.offset};
+  *range =
+      AddressRange{static_cast<uint32_t>(reservations_.size()), place.node, address + place.offset};
   reservations_.push_back(std::move(fresh));
   return {};
 }

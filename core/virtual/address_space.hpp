@@ -33,7 +33,8 @@ class AddressSpace {
 
  private:
   struct Reservation {
-    Reservation(uint64_t address_, uint64_t bytes_, uint64_t quantum, std::pmr::memory_resource *memory)
+    Reservation(uint64_t address_, uint64_t bytes_, uint64_t quantum,
+                std::pmr::memory_resource *memory)
         : address(address_), bytes(bytes_), arena(bytes_, quantum, memory) {}
     uint64_t address, bytes;
     physical::Arena arena;

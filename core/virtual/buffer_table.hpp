@@ -34,7 +34,9 @@ struct Word {
   static constexpr uint64_t generation_mask = uint64_t{0xfffff} << generation_shift;
   static constexpr uint64_t alive = uint64_t{1} << 63;
 
-  static constexpr uint64_t leases(uint64_t word) noexcept { return word & (readers_mask | writer); }
+  static constexpr uint64_t leases(uint64_t word) noexcept {
+    return word & (readers_mask | writer);
+  }
 };
 
 struct alignas(32) Hot {
@@ -66,8 +68,12 @@ class BufferTable {
   uint32_t take();
   void give(uint32_t index) noexcept;  ///< the word is dead already
 
-  Hot &hot(uint32_t index) noexcept { return chunks_[index >> chunk_shift]->hot[index & chunk_mask]; }
-  Cold &cold(uint32_t index) noexcept { return chunks_[index >> chunk_shift]->cold[index & chunk_mask]; }
+  Hot &hot(uint32_t index) noexcept {
+    return chunks_[index >> chunk_shift]->hot[index & chunk_mask];
+  }
+  Cold &cold(uint32_t index) noexcept {
+    return chunks_[index >> chunk_shift]->cold[index & chunk_mask];
+  }
   uint32_t live() const noexcept { return live_; }
   uint32_t end() const noexcept { return end_.load(std::memory_order_acquire); }
 

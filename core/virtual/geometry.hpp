@@ -37,8 +37,12 @@ struct Geometry {
   }
 
   uint32_t pages() const noexcept { return large + small; }
-  PageClass page_class(uint32_t page) const noexcept { return page < large ? PageClass::large : PageClass::small; }
-  uint64_t page_bytes(uint32_t page) const noexcept { return page < large ? large_bytes : small_bytes; }
+  PageClass page_class(uint32_t page) const noexcept {
+    return page < large ? PageClass::large : PageClass::small;
+  }
+  uint64_t page_bytes(uint32_t page) const noexcept {
+    return page < large ? large_bytes : small_bytes;
+  }
   uint64_t offset(uint32_t page) const noexcept {
     return page < large ? page * large_bytes : large * large_bytes + (page - large) * small_bytes;
   }

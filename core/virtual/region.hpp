@@ -26,7 +26,8 @@ inline constexpr uint32_t lost_bit = uint32_t{1} << 31U;
 
 struct Page {
   uint32_t latest = 0;  ///< places that have the latest version; 0: never written, reads as zero
-  uint16_t leases = 0;  ///< leases on parts of the owner that touch the page, and operations that must find it in place
+  uint16_t leases =
+      0;  ///< leases on parts of the owner that touch the page, and operations that must find it in place
   uint16_t busy = 0;    ///< devices on which it is FILLING or DRAINING
   tier::HostSlot host;  ///< its copy in HOST, latest or being written
   uint64_t checksum = 0;
@@ -38,18 +39,18 @@ struct DevicePage {
   Stamp ready;  ///< the copy or fill that brings the bytes, until it has passed
   GranuleId granule = physical::no_granule;
   PageState state = PageState::absent;
-  bool wanted = false;   ///< somebody waits for it while it is draining: keep it
-  bool mapped = false;   ///< outside the lock while filling or draining
-  bool queued = false;   ///< known to the policy
-  uint64_t last_use = 0; ///< as the policy last saw it
-  uint64_t evicted_at = 0; ///< position in the device's stream of evictions, for refaults
+  bool wanted = false;      ///< somebody waits for it while it is draining: keep it
+  bool mapped = false;      ///< outside the lock while filling or draining
+  bool queued = false;      ///< known to the policy
+  uint64_t last_use = 0;    ///< as the policy last saw it
+  uint64_t evicted_at = 0;  ///< position in the device's stream of evictions, for refaults
 };
 
 /// A region on one device.
 struct Residence {
   Residence(uint8_t place_, std::pmr::memory_resource *memory) : place(place_), pages(memory) {}
-  uint8_t place;        ///< position of the device in the pool
-  AddressRange range;   ///< with VMM
+  uint8_t place;          ///< position of the device in the pool
+  AddressRange range;     ///< with VMM
   uint32_t resident = 0;  ///< pages RESIDENT
   std::pmr::vector<DevicePage> pages;
 };
@@ -67,17 +68,17 @@ struct Region {
   uint32_t id;
   uint32_t buffer = UINT32_MAX;  ///< its owner; none for a slab or a kept region
   uint32_t client = 0;
-  uint8_t home = 0;              ///< position in the pool
+  uint8_t home = 0;  ///< position in the pool
   int8_t priority = 0;
   bool slab = false;
-  bool kept = false;             ///< no owner any more: its pages wait to be reused or dropped
-  bool pinned = false;           ///< a slab of weir_malloc
+  bool kept = false;    ///< no owner any more: its pages wait to be reused or dropped
+  bool pinned = false;  ///< a slab of weir_malloc
   bool stable = false;
   bool scrub = false;
-  bool cold = false;             ///< advised COLD, until the next use
-  bool streaming = false;        ///< advised STREAMING
+  bool cold = false;       ///< advised COLD, until the next use
+  bool streaming = false;  ///< advised STREAMING
   uint32_t holds = 0;
-  uint32_t operations = 0;       ///< threads working on it outside the lock: it must not be freed
+  uint32_t operations = 0;  ///< threads working on it outside the lock: it must not be freed
   uint64_t tag = 0;
   uint64_t last_use = 0;
   uint64_t next_use = UINT64_MAX;  ///< number of the next announced operation that uses it ...

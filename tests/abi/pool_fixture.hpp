@@ -21,13 +21,13 @@ inline constexpr uint64_t page_bytes = 16 * 1024;
 inline constexpr const char *small_host = "host.memory=16M;host.granule=16K;host.granule_large=0";
 
 /// The expected result, or a message with what the library says about the other one.
-#define expect_result(wanted, call)                                                              \
-  do {                                                                                           \
-    const weir_result got_ = (call);                                                             \
-    if (got_ != (wanted)) {                                                                      \
-      print_error("%s: got %d (%s)\n", #call, got_, weir_last_error());                          \
-    }                                                                                            \
-    assert_int_equal(got_, (wanted));                                                            \
+#define expect_result(wanted, call)                                     \
+  do {                                                                  \
+    const weir_result got_ = (call);                                    \
+    if (got_ != (wanted)) {                                             \
+      print_error("%s: got %d (%s)\n", #call, got_, weir_last_error()); \
+    }                                                                   \
+    assert_int_equal(got_, (wanted));                                   \
   } while (false)
 #define ok(call) expect_result(WEIR_SUCCESS, call)
 

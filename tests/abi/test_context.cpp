@@ -26,7 +26,8 @@ void versions_and_words(void **) {
 }
 
 void devices_are_as_configured(void **) {
-  weir_context context = make_context("host.devices=2;host.memory=4M;host.granule=16K;host.granule_large=0");
+  weir_context context =
+      make_context("host.devices=2;host.memory=4M;host.granule=16K;host.granule_large=0");
   uint32_t backends = 0;
   ok(weir_backend_count(context, &backends));
   assert_int_equal(backends, 1);
@@ -57,8 +58,9 @@ void devices_are_as_configured(void **) {
 }
 
 void links_between_places(void **) {
-  weir_context context = make_context("host.devices=2;host.memory=4M;host.granule=16K;host.granule_large=0;"
-                                      "host.link_bandwidth=5G;host.link_latency_ns=700");
+  weir_context context = make_context(
+      "host.devices=2;host.memory=4M;host.granule=16K;host.granule_large=0;"
+      "host.link_bandwidth=5G;host.link_latency_ns=700");
   weir_link_info link = WEIR_LINK_INFO_INIT;
   ok(weir_link_info_get(context, WEIR_DEVICE_HOST, 0, &link));
   assert_int_equal(link.bandwidth, 5000000000U);
@@ -96,13 +98,14 @@ void refused(const char *options, const char *named) {
   weir_context context = untouched;
   expect_result(WEIR_ERROR_INVALID_ARGUMENT, weir_context_create(&desc, &context));
   assert_ptr_equal(context, untouched);
-  if (std::strstr(weir_last_error(), named) == nullptr) fail_msg("\"%s\" does not name \"%s\"", weir_last_error(), named);
+  if (std::strstr(weir_last_error(), named) == nullptr)
+    fail_msg("\"%s\" does not name \"%s\"", weir_last_error(), named);
 }
 
 void wrong_options_are_named(void **) {
   refused("host.memroy=4M", "memroy");
   refused("nobody.key=1", "nobody");
-  refused("host.memory", "host.memory");
+  refused("host.memory", "memory");
 }
 
 void wrong_descriptors_are_refused(void **) {
@@ -231,8 +234,10 @@ void native_streams_can_be_wrapped(void **) {
   ok(weir_stream_synchronize(stream));
   expect_result(WEIR_ERROR_INVALID_ARGUMENT, weir_stream_wrap(context, 0, native, 1, &wrapped));
   expect_result(WEIR_ERROR_INVALID_ARGUMENT, weir_stream_wrap(context, 3, native, 0, &wrapped));
-  expect_result(WEIR_ERROR_NOT_SUPPORTED, weir_stream_wrap(context, WEIR_DEVICE_HOST, native, 0, &wrapped));
-  expect_result(WEIR_ERROR_INVALID_ARGUMENT, weir_stream_create(context, 0, UINT64_C(1) << 30U, &wrapped));
+  expect_result(WEIR_ERROR_NOT_SUPPORTED,
+                weir_stream_wrap(context, WEIR_DEVICE_HOST, native, 0, &wrapped));
+  expect_result(WEIR_ERROR_INVALID_ARGUMENT,
+                weir_stream_create(context, 0, UINT64_C(1) << 30U, &wrapped));
   ok(weir_stream_close(stream));
   ok(weir_context_destroy(context));
 }

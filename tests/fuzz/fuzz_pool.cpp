@@ -31,8 +31,8 @@ using Bytes = std::vector<unsigned char>;
 std::atomic<uint64_t> failures{0};
 
 void report(const char *what, uint64_t seed) {
-  std::fprintf(stderr, "FAILED (seed %llu): %s; last error: %s\n", static_cast<unsigned long long>(seed), what,
-               weir_last_error());
+  std::fprintf(stderr, "FAILED (seed %llu): %s; last error: %s\n",
+               static_cast<unsigned long long>(seed), what, weir_last_error());
   failures.fetch_add(1);
 }
 
@@ -49,11 +49,12 @@ struct Job {
 
   void run() {
     for (Piece &piece : pieces) {
-      if (!piece.expected.empty() && std::memcmp(piece.at, piece.expected.data(), piece.expected.size()) != 0) {
+      if (!piece.expected.empty() &&
+          std::memcmp(piece.at, piece.expected.data(), piece.expected.size()) != 0) {
         size_t i = 0;
         while (piece.at[i] == piece.expected[i]) ++i;
-        std::fprintf(stderr, "byte %zu of %zu: expected %u, got %u\n", i, piece.expected.size(), piece.expected[i],
-                     piece.at[i]);
+        std::fprintf(stderr, "byte %zu of %zu: expected %u, got %u\n", i, piece.expected.size(),
+                     piece.expected[i], piece.at[i]);
         std::fprintf(stderr, "%s\n", piece.past.c_str());
         report("a kernel read wrong bytes", seed);
       }
@@ -132,8 +133,9 @@ class Worker {
   }
   void note(Model &model, const char *what, uint64_t a, uint64_t b, uint64_t c, uint64_t d) {
     if (model.past.size() > 600) model.past.erase(0, 300);
-    model.past += std::string(" ") + what + "(" + std::to_string(a) + "," + std::to_string(b) + "," + std::to_string(c) +
-                  "," + (d == WEIR_WHOLE ? "whole" : std::to_string(d)) + ")";
+    model.past += std::string(" ") + what + "(" + std::to_string(a) + "," + std::to_string(b) +
+                  "," + std::to_string(c) + "," + (d == WEIR_WHOLE ? "whole" : std::to_string(d)) +
+                  ")";
   }
   void open_stream(uint32_t device) {
     weir_stream stream = nullptr;
@@ -144,7 +146,9 @@ class Worker {
   void create() {
     weir_buffer_desc desc = WEIR_BUFFER_DESC_INIT;
     const uint64_t kind = below(4);
-    desc.size = kind == 0 ? 1 + below(2000) : kind == 1 ? 1 + below(world_.page) : 1 + below(world_.page * 5);
+    desc.size = kind == 0   ? 1 + below(2000)
+                : kind == 1 ? 1 + below(world_.page)
+                            : 1 + below(world_.page * 5);
     if (below(4) == 0) desc.alignment = uint64_t{1} << below(13);
     desc.priority = static_cast<int32_t>(below(5)) - 2;
     desc.home = static_cast<uint32_t>(below(world_.devices));
@@ -201,9 +205,11 @@ class Worker {
       last = i;
     }
     if (wrong == 0) return;
-    std::fprintf(stderr, "buffer of %zu bytes, read [%llu, +%zu): %zu wrong bytes in [%zu, %zu], first is %u for %u; %s\n",
-                 model.bytes.size(), static_cast<unsigned long long>(offset), got.size(), wrong, first, last, got[first],
-                 model.bytes[offset + first], model.past.c_str());
+    std::fprintf(stderr,
+                 "buffer of %zu bytes, read [%llu, +%zu): %zu wrong bytes in [%zu, %zu], first is "
+                 "%u for %u; %s\n",
+                 model.bytes.size(), static_cast<unsigned long long>(offset), got.size(), wrong,
+                 first, last, got[first], model.bytes[offset + first], model.past.c_str());
     report("buffer_read gave wrong bytes", world_.seed);
   }
 
@@ -248,11 +254,13 @@ class Worker {
     weir_acquire_options options = WEIR_ACQUIRE_OPTIONS_INIT;
     if (below(4) == 0) options.timeout_ns = below(2000000);
     weir_lease lease = nullptr;
-    const weir_result result = weir_acquire(world_.pool, stream, uses.data(), uses.size(), &options, &lease);
+    const weir_result result =
+        weir_acquire(world_.pool, stream, uses.data(), uses.size(), &options, &lease);
     if (result != WEIR_SUCCESS) {
       if (conflict && result == WEIR_ERROR_LEASE_CONFLICT) return;
       if (on_cpu && !world_.host_leases && result == WEIR_ERROR_NOT_SUPPORTED) return;
-      allow(result, {WEIR_ERROR_WOULD_BLOCK, WEIR_ERROR_TIMEOUT, WEIR_ERROR_OVER_BUDGET}, "acquire");
+      allow(result, {WEIR_ERROR_WOULD_BLOCK, WEIR_ERROR_TIMEOUT, WEIR_ERROR_OVER_BUDGET},
+            "acquire");
       return;
     }
     auto job = std::make_unique<Job>();
@@ -260,7 +268,8 @@ class Worker {
     for (size_t i = 0; i < uses.size(); ++i) {
       Model &model = models_[buffers[i]];
       note(model, "lease", slot, uses[i].mode, uses[i].offset, uses[i].length);
-      const uint64_t length = uses[i].length == WEIR_WHOLE ? model.bytes.size() - uses[i].offset : uses[i].length;
+      const uint64_t length =
+          uses[i].length == WEIR_WHOLE ? model.bytes.size() - uses[i].offset : uses[i].length;
       Job::Piece piece;
       piece.at = reinterpret_cast<unsigned char *>(uses[i].address);
       const auto from = model.bytes.begin() + static_cast<long>(uses[i].offset);
@@ -289,7 +298,8 @@ class Worker {
     const uint64_t length = 1 + below(model.bytes.size() - offset);
     if (below(2) == 0) {
       Bytes got(length, 0xee);
-      const weir_result result = weir_buffer_read(world_.pool, model.handle, offset, length, got.data());
+      const weir_result result =
+          weir_buffer_read(world_.pool, model.handle, offset, length, got.data());
       if (leased(b) && result == WEIR_ERROR_LEASE_CONFLICT) return;
       expect(result, "buffer_read");
       compare(model, offset, got);
@@ -297,7 +307,8 @@ class Worker {
     }
     note(model, "write", 0, 0, offset, length);
     const Bytes fresh = noise(length);
-    const weir_result result = weir_buffer_write(world_.pool, model.handle, offset, length, fresh.data());
+    const weir_result result =
+        weir_buffer_write(world_.pool, model.handle, offset, length, fresh.data());
     if (leased(b) && result == WEIR_ERROR_LEASE_CONFLICT) return;
     expect(result, "buffer_write");
     std::copy(fresh.begin(), fresh.end(), model.bytes.begin() + static_cast<long>(offset));
@@ -309,37 +320,53 @@ class Worker {
     weir_stream stream = streams_[below(streams_.size() - 1)];
     weir_use use = WEIR_USE(model.handle, WEIR_READ);
     switch (below(7)) {
-      case 0: note(model, "prefetch", 0, 0, 0, 0); expect(weir_prefetch(world_.pool, stream, &use, 1), "prefetch"); return;
+      case 0:
+        note(model, "prefetch", 0, 0, 0, 0);
+        expect(weir_prefetch(world_.pool, stream, &use, 1), "prefetch");
+        return;
       case 1: {
         weir_operation operation = {"op", &use, 1, {0, 0, 0}};
         const uint64_t flags = below(3) == 0 ? WEIR_ANNOUNCE_REPLACE : 0;
         expect(weir_announce(world_.pool, stream, &operation, 1, flags), "announce");
         return;
       }
-      case 2: expect(weir_advise(world_.pool, model.handle, 0, WEIR_WHOLE, static_cast<uint32_t>(below(4))), "advise"); return;
+      case 2:
+        expect(
+            weir_advise(world_.pool, model.handle, 0, WEIR_WHOLE, static_cast<uint32_t>(below(4))),
+            "advise");
+        return;
       case 3: {
         note(model, "discard", 0, 0, 0, 0);
         const weir_result result = weir_discard(world_.pool, model.handle, 0, WEIR_WHOLE);
         if (result == WEIR_ERROR_LEASE_CONFLICT && leased(b)) return;
         expect(result, "discard");
         // A hint for pages under way: only what is read back now can be relied on.
-        expect(weir_buffer_read(world_.pool, model.handle, 0, model.bytes.size(), model.bytes.data()), "read");
+        expect(
+            weir_buffer_read(world_.pool, model.handle, 0, model.bytes.size(), model.bytes.data()),
+            "read");
         return;
       }
       case 4: {
         uint64_t freed = 0;
         const auto level = static_cast<uint32_t>(below(3));
-        allow(weir_pool_trim(world_.pool, static_cast<uint32_t>(below(world_.devices)), level, below(8) * world_.page, &freed), {}, "trim");
+        allow(weir_pool_trim(world_.pool, static_cast<uint32_t>(below(world_.devices)), level,
+                             below(8) * world_.page, &freed),
+              {}, "trim");
         return;
       }
       case 5: {
         weir_buffer_info info = WEIR_BUFFER_INFO_INIT;
         expect(weir_buffer_query(world_.pool, model.handle, 0, WEIR_WHOLE, &info), "query");
-        const uint64_t sum = info.device_bytes + info.peer_bytes + info.host_bytes + info.unwritten_bytes + info.lost_bytes;
+        const uint64_t sum = info.device_bytes + info.peer_bytes + info.host_bytes +
+                             info.unwritten_bytes + info.lost_bytes;
         if (sum != model.bytes.size()) report("query does not add up", world_.seed);
         return;
       }
-      default: expect(weir_buffer_set_priority(world_.pool, model.handle, static_cast<int32_t>(below(5)) - 2), "priority"); return;
+      default:
+        expect(
+            weir_buffer_set_priority(world_.pool, model.handle, static_cast<int32_t>(below(5)) - 2),
+            "priority");
+        return;
     }
   }
 
@@ -354,7 +381,8 @@ class Worker {
     uint64_t address = 0;
     note(model, "hold", 0, 0, 0, 0);
     const weir_result result = weir_hold(world_.pool, model.handle, WEIR_DEVICE_DEFAULT, &address);
-    allow(result, {WEIR_ERROR_WOULD_BLOCK, WEIR_ERROR_OVER_BUDGET, WEIR_ERROR_LEASE_CONFLICT}, "hold");
+    allow(result, {WEIR_ERROR_WOULD_BLOCK, WEIR_ERROR_OVER_BUDGET, WEIR_ERROR_LEASE_CONFLICT},
+          "hold");
     if (result == WEIR_SUCCESS) ++model.holds;
   }
 
@@ -373,7 +401,8 @@ class Worker {
     if (result != WEIR_SUCCESS) return;
     auto job = std::make_unique<Job>();
     job->seed = world_.seed;
-    job->pieces.push_back(Job::Piece{reinterpret_cast<unsigned char *>(address), {}, noise(size), {}});
+    job->pieces.push_back(
+        Job::Piece{reinterpret_cast<unsigned char *>(address), {}, noise(size), {}});
     expect(weir_stream_host_call(stream, kernel, job.release()), "host_call");
     if (below(2) == 0) {
       expect(weir_free(world_.pool, stream, address), "free");
@@ -403,7 +432,8 @@ class Worker {
     note(model, "register", load, 0, 0, 0);
     const Bytes fresh = noise(model.bytes.size());
     std::memcpy(memory, fresh.data(), fresh.size());
-    const weir_result result = weir_host_register(world_.pool, model.handle, memory, load ? WEIR_HOST_LOAD : 0);
+    const weir_result result =
+        weir_host_register(world_.pool, model.handle, memory, load ? WEIR_HOST_LOAD : 0);
     allow(result, {WEIR_ERROR_BUSY, WEIR_ERROR_NOT_SUPPORTED}, "host_register");
     if (result != WEIR_SUCCESS) {
       munmap(memory, size);
@@ -429,7 +459,8 @@ class Worker {
 
  public:
   void free_allocations() {
-    for (const auto &[address, stream] : allocations_) expect(weir_free(world_.pool, nullptr, address), "free");
+    for (const auto &[address, stream] : allocations_)
+      expect(weir_free(world_.pool, nullptr, address), "free");
   }
 
  private:
@@ -448,17 +479,20 @@ void run_once(uint64_t seed, int steps, bool verbose) {
   world.seed = seed;
   world.devices = 1 + static_cast<uint32_t>(random() % 2);
   world.vmm = random() % 4 != 0;
-  std::string options = "host.memory=64M;host.granule=16K;host.granule_large=0;host.devices=" + std::to_string(world.devices);
+  std::string options = "host.memory=64M;host.granule=16K;host.granule_large=0;host.devices=" +
+                        std::to_string(world.devices);
   if (random() % 3 == 0) options.replace(options.find("granule_large=0"), 15, "granule_large=64K");
   options += std::string(";host.vmm=") + (world.vmm ? "1" : "0");
-  for (const char *key : {"multi_map", "peer", "batch_copy", "any_thread", "map_any_thread", "register"}) {
+  for (const char *key :
+       {"multi_map", "peer", "batch_copy", "any_thread", "map_any_thread", "register"}) {
     const bool on = flip();
     options += std::string(";host.") + key + (on ? "=1" : "=0");
     if (std::strcmp(key, "register") == 0) world.host_leases = on;
   }
   weir_context_desc context_desc = WEIR_CONTEXT_DESC_INIT;
   context_desc.options = options.c_str();
-  if (weir_context_create(&context_desc, &world.context) != WEIR_SUCCESS) return report("context_create", seed);
+  if (weir_context_create(&context_desc, &world.context) != WEIR_SUCCESS)
+    return report("context_create", seed);
   weir_pool_device devices[2] = {{0, 0, world.page * (10 + random() % 40), {0, 0}},
                                  {1, 0, world.page * (10 + random() % 40), {0, 0}}};
   weir_pool_desc pool_desc = WEIR_POOL_DESC_INIT;
@@ -468,13 +502,17 @@ void run_once(uint64_t seed, int steps, bool verbose) {
   pool_desc.page_size = world.page;
   pool_desc.large_page_size = random() % 3 == 0 ? world.page * 4 : 0;
   pool_desc.flags = (flip() ? WEIR_POOL_NO_BACKGROUND : 0) | (flip() ? WEIR_POOL_CHECKSUM_HOST : 0);
-  if (weir_pool_create(world.context, &pool_desc, &world.pool) != WEIR_SUCCESS) return report("pool_create", seed);
+  if (weir_pool_create(world.context, &pool_desc, &world.pool) != WEIR_SUCCESS)
+    return report("pool_create", seed);
   weir_client_desc client_desc = WEIR_CLIENT_DESC_INIT;
   client_desc.device_quota = world.page * (6 + random() % 20);
   client_desc.name = "tenant";
-  if (weir_client_create(world.pool, &client_desc, &world.client) != WEIR_SUCCESS) return report("client_create", seed);
+  if (weir_client_create(world.pool, &client_desc, &world.client) != WEIR_SUCCESS)
+    return report("client_create", seed);
   const size_t threads = 1 + random() % 3;
-  if (verbose) std::fprintf(stderr, "seed %llu: %s, %zu threads\n", static_cast<unsigned long long>(seed), options.c_str(), threads);
+  if (verbose)
+    std::fprintf(stderr, "seed %llu: %s, %zu threads\n", static_cast<unsigned long long>(seed),
+                 options.c_str(), threads);
   std::vector<std::unique_ptr<Worker>> workers;
   std::vector<std::thread> running;
   for (size_t i = 0; i < threads; ++i) workers.push_back(std::make_unique<Worker>(world, random()));
@@ -483,12 +521,16 @@ void run_once(uint64_t seed, int steps, bool verbose) {
   for (auto &worker : workers) worker->free_allocations();
   weir_pool_stats stats{};
   stats.struct_size = sizeof stats;
-  if (weir_pool_stats_get(world.pool, &stats) != WEIR_SUCCESS || stats.buffers != 0) report("buffers are left", seed);
+  if (weir_pool_stats_get(world.pool, &stats) != WEIR_SUCCESS || stats.buffers != 0)
+    report("buffers are left", seed);
   if (stats.device_held_bytes != 0) report("held bytes are left", seed);
-  if (stats.device_bytes > stats.device_budget || stats.host_bytes > stats.host_budget) report("a budget was passed", seed);
+  if (stats.device_bytes > stats.device_budget || stats.host_bytes > stats.host_budget)
+    report("a budget was passed", seed);
   weir_client_stats held = WEIR_CLIENT_STATS_INIT;
-  if (weir_client_stats_get(world.client, &held) != WEIR_SUCCESS || held.device_bytes != 0 || held.host_bytes != 0) {
-    std::fprintf(stderr, "device %llu host %llu\n", static_cast<unsigned long long>(held.device_bytes),
+  if (weir_client_stats_get(world.client, &held) != WEIR_SUCCESS || held.device_bytes != 0 ||
+      held.host_bytes != 0) {
+    std::fprintf(stderr, "device %llu host %llu\n",
+                 static_cast<unsigned long long>(held.device_bytes),
                  static_cast<unsigned long long>(held.host_bytes));
     report("a client without buffers is charged", seed);
   }
@@ -517,16 +559,19 @@ int main(int argc, char **argv) {
     } else if (i + 1 < argc && name == "--steps") {
       steps = std::atoi(argv[++i]);
     } else {
-      std::fprintf(stderr, "usage: fuzz_pool [--seconds S] [--seed N] [--runs R] [--steps K] [--verbose]\n");
+      std::fprintf(
+          stderr, "usage: fuzz_pool [--seconds S] [--seed N] [--runs R] [--steps K] [--verbose]\n");
       return 2;
     }
   }
   const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
   long done = 0;
-  for (; (runs != 0 ? done < runs : std::chrono::steady_clock::now() < end) && failures.load() == 0; ++done) {
+  for (; (runs != 0 ? done < runs : std::chrono::steady_clock::now() < end) && failures.load() == 0;
+       ++done) {
     run_once(seed + static_cast<uint64_t>(done), steps, verbose);
   }
-  std::printf("fuzz_pool: %ld runs from seed %llu, %llu failures\n", done, static_cast<unsigned long long>(seed),
+  std::printf("fuzz_pool: %ld runs from seed %llu, %llu failures\n", done,
+              static_cast<unsigned long long>(seed),
               static_cast<unsigned long long>(failures.load()));
   return failures.load() == 0 ? 0 : 1;
 }

@@ -37,7 +37,8 @@ class Script {
   uint64_t prelude_ = 0;
 };
 
-void check(const OracleTraffic &traffic, uint64_t fetched, uint64_t written_back, uint64_t dropped) {
+void check(const OracleTraffic &traffic, uint64_t fetched, uint64_t written_back,
+           uint64_t dropped) {
   assert_int_equal(traffic.fetched, fetched);
   assert_int_equal(traffic.written_back, written_back);
   assert_int_equal(traffic.dropped_clean, dropped);
@@ -57,9 +58,9 @@ void writes_back_dirty_and_drops_clean(void **) {
   script.operation({{0, plan_write}});
   script.operation({{1, plan_write}});  // out goes 0, dirty, as it is used later than 1
   script.operation({{1, plan_read}});
-  script.operation({{0, plan_read}});   // in comes 0; 1 goes, dirty, used again
-  script.operation({{1, plan_read}});   // in comes 1; 0 goes, clean now
-  script.operation({{0, plan_read}});   // in comes 0; 1 goes, clean, never used again
+  script.operation({{0, plan_read}});  // in comes 0; 1 goes, dirty, used again
+  script.operation({{1, plan_read}});  // in comes 1; 0 goes, clean now
+  script.operation({{0, plan_read}});  // in comes 0; 1 goes, clean, never used again
   check(run_oracle(script.plan(), 10), 30, 20, 20);
 }
 
@@ -94,7 +95,7 @@ void fetches_only_what_is_read(void **) {
   Script script;
   script.birth(10);
   script.birth(10);
-  script.operation({{0, plan_read}});        // never written: nothing to fetch
+  script.operation({{0, plan_read}});  // never written: nothing to fetch
   script.operation({{0, plan_write}});
   script.operation({{1, plan_write}});       // 0 out, dirty
   script.operation({{0, plan_write}});       // wholly written: not fetched
@@ -122,7 +123,8 @@ OracleTraffic by_scanning(const Plan &plan, uint64_t capacity) {
   const auto next_use = [&](uint32_t block, size_t after) {
     for (size_t op = after + 1; op < plan.operations.size(); ++op)
       for (uint64_t i = plan.operations[op].body; i < plan.operations[op].end; ++i)
-        if (plan_is_use(plan_kind(plan.events[i])) && plan_block(plan.events[i]) == block) return op;
+        if (plan_is_use(plan_kind(plan.events[i])) && plan_block(plan.events[i]) == block)
+          return op;
     return plan.operations.size();
   };
   for (size_t op = 0; op < plan.operations.size(); ++op) {
@@ -148,7 +150,8 @@ OracleTraffic by_scanning(const Plan &plan, uint64_t capacity) {
       if (bytes <= capacity || victim == used) break;
       Block &gone = blocks[victim];
       if (gone.written && !gone.dirty) traffic.dropped_clean += plan.block_bytes[victim];
-      if (gone.dirty && farthest != plan.operations.size()) traffic.written_back += plan.block_bytes[victim];
+      if (gone.dirty && farthest != plan.operations.size())
+        traffic.written_back += plan.block_bytes[victim];
       gone.resident = gone.dirty = false;
     }
   }

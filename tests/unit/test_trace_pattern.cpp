@@ -20,8 +20,8 @@ using namespace weir::tool;
 
 constexpr DataMode modes[] = {DataMode::pattern, DataMode::tensor, DataMode::random};
 
-std::vector<std::byte> filled(const Pattern &pattern, uint32_t block, uint32_t version, uint64_t offset,
-                              uint64_t length) {
+std::vector<std::byte> filled(const Pattern &pattern, uint32_t block, uint32_t version,
+                              uint64_t offset, uint64_t length) {
   std::vector<std::byte> bytes(length);
   pattern.fill(bytes.data(), block, version, offset, length);
   return bytes;
@@ -37,7 +37,8 @@ void fills_what_words_say(void **) {
     std::mt19937 random(1);
     for (int round = 0; round < 2000; ++round) {
       const uint64_t offset = random() % (8 * words - 1);
-      const uint64_t length = random() % 3 == 0 ? 1 + random() % 16 : 1 + random() % (8 * words - offset);
+      const uint64_t length =
+          random() % 3 == 0 ? 1 + random() % 16 : 1 + random() % (8 * words - offset);
       const uint64_t fitting = std::min<uint64_t>(length, 8 * words - offset);
       std::vector<unsigned char> bytes(fitting + 2, 0xcc);
       auto *at = reinterpret_cast<std::byte *>(bytes.data() + 1);  // also unaligned memory

@@ -57,7 +57,8 @@ void expands_groups_as_they_stand(void **) {
 void scales_sizes_and_spans(void **) {
   PlanOptions options;
   options.scale = 10;
-  const Plan plan = plan_of("a 0 95 x\na 1 3 x\no 0 0 n\nu 0 r 11 18\nu 0 w 91 4\nu 1 w\n", options);
+  const Plan plan =
+      plan_of("a 0 95 x\na 1 3 x\no 0 0 n\nu 0 r 11 18\nu 0 w 91 4\nu 1 w\n", options);
   assert_int_equal(plan.block_bytes[0], 10);
   assert_int_equal(plan.block_bytes[1], 1);
   assert_int_equal(plan.peak_live_bytes, 11);
@@ -86,26 +87,26 @@ void refuses_what_breaks_a_rule(void **) {
     const char *body;
     const char *line;
   } const cases[] = {
-      {"a 1 8 x\n", "line 3"},                            // ids in order
-      {"a 0 8 x\na 0 8 x\n", "line 4"},                   // never reused
-      {"a 0 0 x\n", "line 3"},                            // no bytes
-      {"f 0\n", "line 3"},                                // never born
-      {"a 0 8 x\nf 0\nf 0\n", "line 5"},                  // dead
-      {"a 0 8 x\ng 1 0\nf 0\n", "line 5"},                // in a group
-      {"o 0 0 n\nu 0 r\n", "line 4"},                     // use of nothing
-      {"a 0 8 x\nf 0\no 0 0 n\nu 0 r\n", "line 6"},       // use of the dead
-      {"a 0 8 x\no 0 0 n\nu 0 r 0 9\n", "line 5"},        // past the end
-      {"a 0 8 x\no 0 0 n\nu 0 r 9 0\n", "line 5"},        // empty span
+      {"a 1 8 x\n", "line 3"},                       // ids in order
+      {"a 0 8 x\na 0 8 x\n", "line 4"},              // never reused
+      {"a 0 0 x\n", "line 3"},                       // no bytes
+      {"f 0\n", "line 3"},                           // never born
+      {"a 0 8 x\nf 0\nf 0\n", "line 5"},             // dead
+      {"a 0 8 x\ng 1 0\nf 0\n", "line 5"},           // in a group
+      {"o 0 0 n\nu 0 r\n", "line 4"},                // use of nothing
+      {"a 0 8 x\nf 0\no 0 0 n\nu 0 r\n", "line 6"},  // use of the dead
+      {"a 0 8 x\no 0 0 n\nu 0 r 0 9\n", "line 5"},   // past the end
+      {"a 0 8 x\no 0 0 n\nu 0 r 9 0\n", "line 5"},   // empty span
       {"a 0 8 x\no 0 0 n\nu 0 r 8 1\n", "line 5"},
       {"a 0 8 x\no 0 0 n\nu 0 r 8999999999999999990 8\n", "line 5"},  // no overflow
-      {"a 0 8 x\no 0 0 n\nu 0 r 0 4 5\n", "line 5"},      // more touched than spanned
-      {"o 1 0 n\n", "line 3"},                            // indices from 0
+      {"a 0 8 x\no 0 0 n\nu 0 r 0 4 5\n", "line 5"},                  // more touched than spanned
+      {"o 1 0 n\n", "line 3"},                                        // indices from 0
       {"o 0 0 n\no 2 0 n\n", "line 4"},
-      {"e\n", "line 3"},                                  // nothing to end
+      {"e\n", "line 3"},  // nothing to end
       {"o 0 0 n\ne\ne\n", "line 5"},
-      {"t 5\nt 4\n", "line 4"},                           // the clock goes backwards
-      {"g 1 0\n", "line 3"},                              // member not live
-      {"d 1\n", "line 3"},                                // unknown group
+      {"t 5\nt 4\n", "line 4"},  // the clock goes backwards
+      {"g 1 0\n", "line 3"},     // member not live
+      {"d 1\n", "line 3"},       // unknown group
       {"o 0 0 n\nu @1 r\n", "line 4"},
       {"a 0 8 x\ng 1 0\nd 1\no 0 0 n\nu @1 r\n", "line 7"},  // dissolved
   };
@@ -143,7 +144,8 @@ void agrees_with_published_statistics(void **) {
 void measures_the_footprint_in_pages(void **) {
   constexpr uint64_t page = 1000;
   const Plan plan = plan_of(
-      "a 0 1500 x\na 1 2000 x\no 0 0 n\nu 0 r 0 10\nu 0 w 400 500\nu 1 w 999 2\ne\nf 1\na 2 2500 x\no 1 0 n\nu 2 w\n");
+      "a 0 1500 x\na 1 2000 x\no 0 0 n\nu 0 r 0 10\nu 0 w 400 500\nu 1 w 999 2\ne\nf 1\na 2 2500 "
+      "x\no 1 0 n\nu 2 w\n");
   FootprintOptions options;
   options.page = page;
   const Footprint footprint = measure_footprint(plan, options);

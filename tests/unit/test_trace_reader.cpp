@@ -21,7 +21,8 @@ using Kind = TraceEvent::Kind;
 
 constexpr const char *every_kind =
     "#vmt 1\n#name a trace\n#units bytes\n"
-    "a 0 4096 param\nt 17\np iter\ng 3 0\no 0 12 mm\nu 0 r\nu 0 w 16 32\nu 0 x 1 9 4\nu @3 r\ne\nd 3\nf 0\n";
+    "a 0 4096 param\nt 17\np iter\ng 3 0\no 0 12 mm\nu 0 r\nu 0 w 16 32\nu 0 x 1 9 4\nu @3 r\ne\nd "
+    "3\nf 0\n";
 
 struct Copy {
   TraceEvent event;
@@ -48,9 +49,9 @@ void check_every_kind(const std::string &path) {
   const std::vector<Copy> events = read_all(path, &name);
   assert_string_equal(name.c_str(), "a trace");
   assert_int_equal(events.size(), 12);
-  const Kind kinds[] = {Kind::alloc, Kind::time, Kind::phase, Kind::join,
-                        Kind::operation, Kind::use, Kind::use, Kind::use,
-                        Kind::use_group, Kind::end, Kind::dissolve, Kind::free};
+  const Kind kinds[] = {Kind::alloc,     Kind::time, Kind::phase,    Kind::join,
+                        Kind::operation, Kind::use,  Kind::use,      Kind::use,
+                        Kind::use_group, Kind::end,  Kind::dissolve, Kind::free};
   for (size_t i = 0; i < events.size(); ++i) assert_true(events[i].event.kind == kinds[i]);
   assert_int_equal(events[0].event.bytes, 4096);
   assert_string_equal(events[0].text.c_str(), "param");
@@ -100,15 +101,19 @@ void reads_lines_across_buffers(void **) {
 
 void refuses_malformed_lines(void **) {
   const char *lines[] = {
-      "z 1", "", " a 0 1 x", "a", "a 0", "a 0 1", "a 0 1 ", "a 0 1 x y", "a  0 1 x", "a -1 1 x", "a 0 1.5 x",
-      "a 0 99999999999999999999 x", "f", "f x", "f 0 ", "f 0 1", "u 0", "u 0 q", "u 0 rr", "u 0 r ", "u 0 r 1",
-      "u 0 r 1 ", "u 0 r 1 2 ", "u 0 r 1 2 3 4", "u @ r", "u @1 r 0 1", "o 0 mm", "o 0 1", "o 0 1 a b", "e ",
-      "e 1", "g 1", "g 1 2 3", "d", "d 1 2", "p", "p ", "p a b", "t", "t 1 2", "t 1\r", "p \x01"};
+      "z 1",    "",           " a 0 1 x", "a",        "a 0",        "a 0 1",
+      "a 0 1 ", "a 0 1 x y",  "a  0 1 x", "a -1 1 x", "a 0 1.5 x",  "a 0 99999999999999999999 x",
+      "f",      "f x",        "f 0 ",     "f 0 1",    "u 0",        "u 0 q",
+      "u 0 rr", "u 0 r ",     "u 0 r 1",  "u 0 r 1 ", "u 0 r 1 2 ", "u 0 r 1 2 3 4",
+      "u @ r",  "u @1 r 0 1", "o 0 mm",   "o 0 1",    "o 0 1 a b",  "e ",
+      "e 1",    "g 1",        "g 1 2 3",  "d",        "d 1 2",      "p",
+      "p ",     "p a b",      "t",        "t 1 2",    "t 1\r",      "p \x01"};
   for (const char *line : lines) {
     const TemporaryFile file(std::string("#vmt 1\nt 1\n") + line + "\nt 2\n");
     const std::string error = error_of([&] { read_all(file.path()); });
     if (!contains(error, "line 3:")) fail_msg("'%s' was answered with '%s'", line, error.c_str());
-    if (line[0] > ' ' && line[0] != 'p' && std::string_view(line).find('\r') == std::string_view::npos)
+    if (line[0] > ' ' && line[0] != 'p' &&
+        std::string_view(line).find('\r') == std::string_view::npos)
       assert_true(contains(error, std::string("'") + line + "'"));
   }
 }
@@ -153,9 +158,9 @@ void names_a_missing_file(void **) {
 
 int main() {
   const CMUnitTest tests[] = {
-      cmocka_unit_test(reads_every_kind_of_line),  cmocka_unit_test(reads_zstd_by_its_first_bytes),
+      cmocka_unit_test(reads_every_kind_of_line),   cmocka_unit_test(reads_zstd_by_its_first_bytes),
       cmocka_unit_test(reads_lines_across_buffers), cmocka_unit_test(refuses_malformed_lines),
-      cmocka_unit_test(refuses_broken_files),      cmocka_unit_test(names_a_missing_file),
+      cmocka_unit_test(refuses_broken_files),       cmocka_unit_test(names_a_missing_file),
   };
   return cmocka_run_group_tests(tests, nullptr, nullptr);
 }

@@ -54,7 +54,8 @@ class FakeMachine final : public Machine {
   void create(uint32_t block, uint64_t bytes) override {
     rule(!open_ && !blocks_[block]);
     blocks_[block] = std::make_unique<std::vector<std::byte>>(bytes);
-    if (setup_.fault == Fault::not_zeroed || !setup_.zeroed) blocks_[block]->assign(bytes, std::byte{0xee});
+    if (setup_.fault == Fault::not_zeroed || !setup_.zeroed)
+      blocks_[block]->assign(bytes, std::byte{0xee});
     ++seen_.created;
   }
   void destroy(uint32_t block) override {
@@ -176,16 +177,18 @@ Plan plan_of(const std::string &body) {
 /// Two blocks that live on, and 50 rounds of a scratch block and one passed on. In operation 2 block 0 is read and
 /// then block 1 updated; every block is read again later.
 Plan busy_plan() {
-  std::string body = "a 0 5000 param\na 1 3001 state\no 0 5 init\nu 0 w\no 1 5 init\nu 1 r 0 100\nu 1 w 1000 2001\ne\n";
+  std::string body =
+      "a 0 5000 param\na 1 3001 state\no 0 5 init\nu 0 w\no 1 5 init\nu 1 r 0 100\nu 1 w 1000 "
+      "2001\ne\n";
   int id = 2;
   for (int round = 0; round < 50; ++round) {
     const std::string scratch = std::to_string(id++);
     const std::string passed = std::to_string(id++);
     const std::string op = std::to_string(2 + 2 * round);
     const std::string next = std::to_string(3 + 2 * round);
-    body += "o " + op + " 1 step\na " + scratch + " 700 work\nu " + scratch + " x\nu 0 r\nu 1 x 500 600\nf " + scratch +
-            "\ne\na " + passed + " 64 act\no " + next + " 1 use\nu " + passed + " r\nu 1 r\nu 0 r\nu 0 w 8 16\ne\nf " +
-            passed + "\n";
+    body += "o " + op + " 1 step\na " + scratch + " 700 work\nu " + scratch +
+            " x\nu 0 r\nu 1 x 500 600\nf " + scratch + "\ne\na " + passed + " 64 act\no " + next +
+            " 1 use\nu " + passed + " r\nu 1 r\nu 0 r\nu 0 w 8 16\ne\nf " + passed + "\n";
   }
   return plan_of(body);
 }
@@ -202,7 +205,8 @@ Outcome run(const Plan &plan, Setup setup, const RunOptions &options = {}) {
   setup.announcing = options.announce != 0;
   FakeMachine machine(plan.block_bytes.size(), setup);
   Outcome outcome;
-  outcome.error = weir::test::error_of([&] { outcome.result = replay(plan, machine, pattern, options); });
+  outcome.error =
+      weir::test::error_of([&] { outcome.result = replay(plan, machine, pattern, options); });
   outcome.seen = machine.seen();
   return outcome;
 }
@@ -226,25 +230,28 @@ void keeps_the_order_of_calls(void **) {
     assert_int_equal(outcome.seen.begun, plan.operations.size());
     assert_int_equal(outcome.seen.created, plan.block_bytes.size());
     assert_int_equal(outcome.seen.destroyed, outcome.seen.created);
-    const uint64_t furthest = announce == 0 ? 0 : std::min<uint64_t>(announce + 1, plan.operations.size());
+    const uint64_t furthest =
+        announce == 0 ? 0 : std::min<uint64_t>(announce + 1, plan.operations.size());
     assert_int_equal(outcome.seen.furthest, furthest);
   }
 }
 
 void sees_every_planted_fault(void **) {
   const Plan plan = busy_plan();
-  const Fault faults[] = {Fault::flip_a_bit, Fault::keep_old_bytes, Fault::swap_blocks, Fault::not_zeroed};
+  const Fault faults[] = {Fault::flip_a_bit, Fault::keep_old_bytes, Fault::swap_blocks,
+                          Fault::not_zeroed};
   for (const Fault fault : faults) {
     const Outcome outcome = run(plan, with(fault));
-    if (outcome.result.verify_errors == 0) fail_msg("fault %d was not seen", static_cast<int>(fault));
+    if (outcome.result.verify_errors == 0)
+      fail_msg("fault %d was not seen", static_cast<int>(fault));
     assert_false(outcome.result.first_errors.empty());
     assert_true(outcome.result.first_errors.size() <= VerifyLog::kept);
   }
 }
 
 void says_where_the_first_error_is(void **) {
-  const Plan plan = plan_of(
-      "a 0 4096 x\na 1 8 x\no 0 0 n\nu 0 w\no 1 0 n\nu 1 w\no 2 0 n\nu 0 r\nu 1 r\n");
+  const Plan plan =
+      plan_of("a 0 4096 x\na 1 8 x\no 0 0 n\nu 0 w\no 1 0 n\nu 1 w\no 2 0 n\nu 0 r\nu 1 r\n");
   const RunResult result = run(plan, with(Fault::flip_a_bit)).result;
   assert_int_equal(result.verify_errors, 1);
   assert_int_equal(result.first_errors[0].operation, 2);
@@ -262,12 +269,14 @@ void makes_zeros_where_the_machine_does_not(void **) {
 void runs_ahead_no_further_than_told(void **) {
   RunOptions options;
   options.ahead = 3;
-  options.pace = Pace{2e4, 1e12, 0, 1};  // 50 us and more an operation: the loop is faster than the stream
+  options.pace =
+      Pace{2e4, 1e12, 0, 1};  // 50 us and more an operation: the loop is faster than the stream
   std::string body = "a 0 64 x\n";  // nothing is freed: the machine would wait for its jobs
   for (int i = 0; i < 100; ++i) body += "o " + std::to_string(i) + " 1 n\nu 0 x\n";
   const Outcome outcome = run(plan_of(body), {}, options);
   assert_int_equal(outcome.result.verify_errors, 0);
-  assert_true(outcome.seen.longest_queue <= 3 + 1);  // a job leaves the queue just after it has ended
+  assert_true(outcome.seen.longest_queue <=
+              3 + 1);  // a job leaves the queue just after it has ended
 }
 
 void neither_fills_nor_checks_unless_asked(void **) {
@@ -292,7 +301,8 @@ void leaves_no_job_behind_a_failure(void **) {
 /// Durations add up in the stream: 20 operations of 2 ms can't take less than 40 ms, whatever the load.
 void holds_the_stream_for_the_pace(void **) {
   std::string body = "a 0 1000 x\n";
-  for (int i = 0; i < 20; ++i) body += "o " + std::to_string(i) + " 2000 n\n" + (i % 2 == 0 ? "u 0 x\n" : "");
+  for (int i = 0; i < 20; ++i)
+    body += "o " + std::to_string(i) + " 2000 n\n" + (i % 2 == 0 ? "u 0 x\n" : "");
   const Plan plan = plan_of(body);
   RunOptions options;
   Pace pace;

@@ -1,0 +1,284 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The fault sweep: one scenario (create, fill, evict by pressure, refill, verify, destroy) is run once for
+// every n, and the n-th fallible backend call, or the n-th allocation, fails. It ends with the run in which
+// nothing was left to fail. Whatever failed: no crash, an error the headers know, every byte that a lease
+// or write was granted for is right afterwards, counters and budgets end at 0, and so does the allocator's
+// balance. Only the n-th call fails, so that retries are seen to work; frees of the backend are never failed
+// (a runtime that refuses to free is a lost device, another test's matter).
+
+#include <weir/backend.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <memory>
+#include <mutex>
+#include <unordered_map>
+
+#include "tests/abi/pool_fixture.hpp"
+
+extern "C" const weir_backend_table *weir_host_backend_query(uint32_t abi_major);
+
+namespace {
+
+using namespace weir::test;
+
+enum class Kind { backend, device_oom, allocator };
+
+/// What the wrapped table and the allocator share. The table's functions have no user pointer before start(),
+/// so this one object is at file scope; each run resets it while no context lives.
+struct Faults {
+  Kind kind = Kind::backend;
+  std::atomic<int64_t> left{0};      ///< calls until the failing one; negative: it has been
+  std::atomic<const char *> failed{nullptr};
+  std::atomic<bool> armed{false};
+  const weir_backend_table *real = nullptr;
+  weir_backend_table table{};
+
+  bool strikes(Kind of, const char *name) {
+    if (of != kind || !armed.load() || left.fetch_sub(1) != 1) return false;
+    failed.store(name);
+    return true;
+  }
+} faults;
+
+/// The entry `Member` of the real table behind the counter. DEVICE_OOM is only what may answer it.
+template <auto Member>
+struct Wrap;
+template <typename... Args, weir_result (*weir_backend_table::*Member)(Args...)>
+struct Wrap<Member> {
+  static inline const char *name = "";
+  static weir_result call(Args... args) {
+    if (faults.strikes(Kind::backend, name)) return WEIR_ERROR_BACKEND;
+    return (faults.real->*Member)(args...);
+  }
+  static weir_result call_memory(Args... args) {
+    if (faults.strikes(Kind::device_oom, name)) return WEIR_ERROR_DEVICE_OOM;
+    return call(args...);
+  }
+};
+
+const weir_backend_table *query(uint32_t abi_major) {
+  faults.real = weir_host_backend_query(abi_major);
+  if (faults.real == nullptr) return nullptr;
+  faults.table = *faults.real;
+#define WRAP(entry, function)                                                       \
+  Wrap<&weir_backend_table::entry>::name = #entry;                                  \
+  if (faults.real->entry != nullptr) faults.table.entry = Wrap<&weir_backend_table::entry>::function
+  WRAP(granule_create, call_memory);
+  WRAP(range_reserve, call);
+  WRAP(map, call);
+  WRAP(plain_allocate, call_memory);
+  WRAP(host_allocate, call);
+  WRAP(host_register, call);
+  WRAP(stream_create, call);
+  WRAP(stream_check, call);
+  WRAP(fence_record, call);
+  WRAP(stream_wait, call);
+  WRAP(fence_poll, call);
+  WRAP(fence_wait, call);
+  WRAP(copy_async, call);
+  WRAP(copy_batch_async, call);
+  WRAP(fill_async, call);
+  WRAP(peer_enable, call);
+#undef WRAP
+  return &faults.table;
+}
+
+struct Balance {
+  std::atomic<int64_t> bytes{0};
+  std::atomic<int64_t> blocks{0};
+
+  static void *allocate(void *user, size_t size, size_t alignment) {
+    if (faults.strikes(Kind::allocator, "allocate")) return nullptr;
+    auto *self = static_cast<Balance *>(user);
+    void *memory = nullptr;
+    if (posix_memalign(&memory, std::max(alignment, sizeof(void *)), size) != 0) return nullptr;
+    self->bytes += static_cast<int64_t>(size);
+    ++self->blocks;
+    return memory;
+  }
+  static void deallocate(void *user, void *memory, size_t size, size_t) {
+    auto *self = static_cast<Balance *>(user);
+    self->bytes -= static_cast<int64_t>(size);
+    --self->blocks;
+    std::free(memory);
+  }
+};
+
+/// Errors one failed call may turn into; anything else is a wrong answer.
+void sensible(weir_result result, const char *call) {
+  const bool known = faults.kind == Kind::allocator
+                         ? result == WEIR_ERROR_OUT_OF_HOST_MEMORY
+                         : result == WEIR_ERROR_BACKEND || result == WEIR_ERROR_DEVICE_OOM ||
+                               result == WEIR_ERROR_OVER_BUDGET || result == WEIR_ERROR_WOULD_BLOCK;
+  if (result == WEIR_SUCCESS || (known && weir_last_error()[0] != '\0' && faults.failed.load() != nullptr)) return;
+  fail_msg("%s after a failed %s: %d \"%s\"", call, faults.failed.load() != nullptr ? faults.failed.load() : "nothing", result,
+           weir_last_error());
+}
+
+/// Calls, and calls again if the fault struck: the second time nothing fails, so it must succeed.
+template <typename Call>
+void twice(const char *what, Call call) {
+  const weir_result first = call();
+  sensible(first, what);
+  if (first == WEIR_SUCCESS) return;
+  const weir_result second = call();
+  if (second != WEIR_SUCCESS) {
+    fail_msg("%s failed again after a failed %s: %d \"%s\"", what, faults.failed.load(), second, weir_last_error());
+  }
+}
+
+constexpr uint32_t buffer_count = 4;
+constexpr uint64_t sizes[buffer_count] = {3 * page_bytes, 2 * page_bytes + 100, 600, 3 * page_bytes};
+
+struct Scenario {
+  weir_context context = nullptr;
+  weir_pool pool = nullptr;
+  weir_stream stream = nullptr;
+  weir_buffer buffers[buffer_count] = {};
+
+  void open(Balance *balance, const char *options) {
+    weir_context_desc desc = WEIR_CONTEXT_DESC_INIT;
+    const weir_backend_query_fn backends[] = {query};
+    desc.flags = WEIR_CONTEXT_NO_HOST_BACKEND | WEIR_CONTEXT_NO_SEARCH;
+    desc.backend_count = 1;
+    desc.backends = backends;
+    desc.options = options;
+    desc.allocator = {Balance::allocate, Balance::deallocate, balance};
+    twice("weir_context_create", [&] { return weir_context_create(&desc, &context); });
+    const weir_pool_device device{0, 0, 6 * page_bytes, {0, 0}};
+    weir_pool_desc pool_desc = WEIR_POOL_DESC_INIT;
+    pool_desc.device_count = 1;
+    pool_desc.devices = &device;
+    pool_desc.flags = WEIR_POOL_NO_BACKGROUND | WEIR_POOL_CHECKSUM_HOST;
+    pool_desc.host_budget = 24 * page_bytes;
+    pool_desc.page_size = pool_desc.large_page_size = page_bytes;
+    twice("weir_pool_create", [&] { return weir_pool_create(context, &pool_desc, &pool); });
+    twice("weir_stream_create", [&] { return weir_stream_create(context, 0, 0, &stream); });
+    for (uint32_t i = 0; i < buffer_count; ++i) {
+      weir_buffer_desc buffer = WEIR_BUFFER_DESC_INIT;
+      buffer.size = sizes[i];
+      twice("weir_buffer_create", [&] { return weir_buffer_create(pool, &buffer, &buffers[i]); });
+    }
+  }
+
+  /// One kernel under one lease; the release ends it whatever it answers.
+  void run(uint32_t i, uint32_t mode, void (*function)(void *), Kernel *kernel) {
+    weir_use use = WEIR_USE(buffers[i], mode);
+    weir_lease lease = nullptr;
+    twice("weir_acquire", [&] { return weir_acquire(pool, stream, &use, 1, nullptr, &lease); });
+    kernel->address = use.address;
+    ok(weir_stream_host_call(stream, function, kernel));
+    sensible(weir_release(lease, stream), "weir_release");
+    ok(weir_stream_synchronize(stream));
+  }
+
+  void fill(uint32_t i, uint32_t seed) {
+    Kernel kernel{0, sizes[i], seed, 0};
+    run(i, WEIR_DISCARD_WRITE, Kernel::write, &kernel);
+  }
+
+  void check(uint32_t i, uint32_t seed, const char *when) {
+    Kernel kernel{0, sizes[i], seed, 0};
+    run(i, WEIR_READ, Kernel::compare, &kernel);
+    if (kernel.wrong != 0) lost(i, when, kernel.wrong);
+  }
+
+  void check_read(uint32_t i, uint32_t seed, std::vector<uint8_t> *bytes) {
+    twice("weir_buffer_read", [&] { return weir_buffer_read(pool, buffers[i], 0, sizes[i], bytes->data()); });
+    Kernel kernel{reinterpret_cast<uint64_t>(bytes->data()), sizes[i], seed, 0};
+    Kernel::compare(&kernel);
+    if (kernel.wrong != 0) lost(i, "read at the end", kernel.wrong);
+  }
+
+  static void lost(uint32_t i, const char *when, uint64_t wrong) {
+    fail_msg("buffer %u, %s: %llu bytes are wrong after a failed %s", i, when, static_cast<unsigned long long>(wrong),
+             faults.failed.load() != nullptr ? faults.failed.load() : "nothing");
+  }
+
+  void work() {
+    for (uint32_t i = 0; i < buffer_count; ++i) fill(i, i + 1);
+    for (uint32_t i = 0; i < buffer_count; ++i) check(i, i + 1, "first look");
+    fill(1, 9);
+    const uint8_t piece[300] = {};
+    twice("weir_buffer_write", [&] { return weir_buffer_write(pool, buffers[2], 100, sizeof(piece), piece); });
+    fill(2, 8);
+    uint64_t address = 0;
+    twice("weir_hold", [&] { return weir_hold(pool, buffers[0], 0, &address); });
+    ok(weir_unhold(pool, buffers[0]));
+    uint64_t freed = 0;
+    twice("weir_pool_trim", [&] { return weir_pool_trim(pool, 0, WEIR_TRIM_EMERGENCY, WEIR_WHOLE, &freed); });
+    constexpr uint32_t seeds[buffer_count] = {1, 9, 8, 4};
+    for (uint32_t i = 0; i < buffer_count; ++i) check(i, seeds[i], "second look");
+    std::vector<uint8_t> bytes(4 * page_bytes);
+    for (uint32_t i = 0; i < buffer_count; ++i) check_read(i, seeds[i], &bytes);
+  }
+
+  void close() {
+    for (weir_buffer buffer : buffers) ok(weir_buffer_destroy(pool, buffer));
+    faults.armed.store(false);
+    weir_client_stats unused = WEIR_CLIENT_STATS_INIT;
+    static_cast<void>(unused);
+    ok(weir_pool_trim(pool, 0, WEIR_TRIM_EMERGENCY, WEIR_WHOLE, nullptr));
+    ok(weir_pool_trim(pool, WEIR_DEVICE_HOST, WEIR_TRIM_EMERGENCY, WEIR_WHOLE, nullptr));
+    weir_pool_stats stats{};
+    stats.struct_size = sizeof(stats);
+    ok(weir_pool_stats_get(pool, &stats));
+    assert_int_equal(stats.buffers, 0);
+    assert_int_equal(stats.pages, 0);
+    assert_int_equal(stats.slabs, 0);
+    assert_int_equal(stats.device_held_bytes, 0);
+    assert_int_equal(stats.device_bytes - stats.device_free_bytes, 0);
+    assert_int_equal(stats.host_used_bytes, 0);
+    ok(weir_pool_destroy(pool));
+    ok(weir_stream_close(stream));
+    ok(weir_context_destroy(context));
+  }
+};
+
+void sweep(Kind kind, const char *options) {
+  int64_t n = 1;
+  for (;; ++n) {
+    auto balance = std::make_unique<Balance>();
+    faults.kind = kind;
+    faults.left.store(n);
+    faults.failed.store(nullptr);
+    faults.armed.store(true);
+    const char *only = std::getenv("WEIR_FAULT_ONLY");
+    if (only != nullptr) faults.left.store(n = std::atoll(only));
+    Scenario scenario;
+    print_message("");
+    if (std::getenv("WEIR_FAULT_TRACE") != nullptr) print_message("n=%lld\n", static_cast<long long>(n));
+    scenario.open(balance.get(), options);
+    scenario.work();
+    scenario.close();
+    assert_int_equal(balance->blocks.load(), 0);
+    assert_int_equal(balance->bytes.load(), 0);
+    if (faults.failed.load() == nullptr || only != nullptr) break;
+  }
+  print_message("%lld positions\n", static_cast<long long>(n - 1));
+  if (std::getenv("WEIR_FAULT_ONLY") == nullptr) assert_true(n > 3);
+}
+
+constexpr const char *with_vmm = "host.memory=4M;host.granule=16K;host.granule_large=0";
+constexpr const char *without_vmm = "host.memory=4M;host.granule=16K;host.granule_large=0;host.vmm=0;host.batch_copy=0";
+
+void every_backend_call_fails_once(void **) { sweep(Kind::backend, with_vmm); }
+void every_backend_call_fails_once_without_vmm(void **) { sweep(Kind::backend, without_vmm); }
+void device_memory_is_refused_once(void **) { sweep(Kind::device_oom, with_vmm); }
+void every_allocation_fails_once(void **) { sweep(Kind::allocator, with_vmm); }
+void every_allocation_fails_once_without_vmm(void **) { sweep(Kind::allocator, without_vmm); }
+
+}  // namespace
+
+int main() {
+  const CMUnitTest tests[] = {
+      cmocka_unit_test(every_backend_call_fails_once),
+      cmocka_unit_test(every_backend_call_fails_once_without_vmm),
+      cmocka_unit_test(device_memory_is_refused_once),
+      cmocka_unit_test(every_allocation_fails_once),
+      cmocka_unit_test(every_allocation_fails_once_without_vmm),
+  };
+  return cmocka_run_group_tests(tests, nullptr, nullptr);
+}
