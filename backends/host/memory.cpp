@@ -56,12 +56,6 @@ weir_result View::open(int fd, uint64_t offset, uint64_t bytes) {
   return WEIR_SUCCESS;
 }
 
-/// From its second mapping on an extent is mapped with its page tables filled: its memory exists by then, as a rule,
-/// and one call is several times cheaper than a fault per page. (Asking the file with SEEK_HOLE walks the whole page cache.)
-bool Extent::populated() const noexcept {
-  return populated_.exchange(true, std::memory_order_relaxed);
-}
-
 /// An extent of our own file; giving it back is its end.
 class DeviceMemory::Piece final : public Extent {
  public:

@@ -68,8 +68,8 @@ class Extent {
   uint64_t offset() const noexcept { return offset_; }  ///< in the file
   uint64_t bytes() const noexcept { return bytes_; }
   std::byte *physical() const noexcept { return physical_; }
-  /// Whether every page exists already, so that mapping it at once costs no new memory.
-  bool populated() const noexcept;
+  /// Whether it was mapped before; remembers that it is now.
+  bool mapped_before() noexcept { return mapped_.exchange(true, std::memory_order_relaxed); }
 
  protected:
   Extent(int fd, uint64_t offset, uint64_t bytes, std::byte *physical) noexcept
@@ -79,7 +79,7 @@ class Extent {
   int fd_;
   uint64_t offset_, bytes_;
   std::byte *physical_;
-  mutable std::atomic<bool> populated_{false};
+  std::atomic<bool> mapped_{false};
 };
 
 /// The memory of one device. It must outlive its extents. Thread-safe.

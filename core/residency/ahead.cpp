@@ -186,10 +186,11 @@ bool Engine::prefetch_one(Lock &lock, const PrefetchRequest &request, uint64_t d
   item.mode = request.mode;
   plan.items.push_back(item);
   if (!bring_in(lock, plan, AcquireOptions{})) return false;
-  // The buffer may have died while its slab was being brought in.
+  // The buffer may have died while its slab was being brought in; or somebody has it to himself, and may be moving it.
   const uint64_t now = buffers_.hot(request.buffer).word.load(std::memory_order_relaxed);
-  if ((now & (Word::alive | Word::generation_mask)) != (Word::alive | request.generation))
-    return true;
+  const bool same =
+      (now & (Word::alive | Word::generation_mask)) == (Word::alive | request.generation);
+  if (!same || (now & Word::writer) != 0) return true;
   const Target where = target(request.buffer);
   refresh_word(request.buffer, *where.region, where.base, where.size);
   return true;

@@ -534,7 +534,8 @@ Status Engine::unslab(Lock &lock, uint32_t index) {
     fresh->pages[0].latest = virgin ? 0 : vm::host_bit;
     remove_tenant(index);
     buffers_.cold(index) = vm::Cold{fresh->id, physical::SmallArena::none};
-    set_flags(index, 0, Word::virgin);
+    // A prefetch may have opened the hit path to the old place while the lock was dropped.
+    set_flags(index, 0, Word::virgin | Word::resident | Word::sole);
   } else {
     const LastError why = last_error();
     if (slot) free_slot(where.region->client, slot);

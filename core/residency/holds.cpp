@@ -224,6 +224,7 @@ Status Engine::host_register(weir_buffer buffer, void *memory, uint64_t flags) {
     }
     drop_alias(region);
     region.registered = base;
+    set_flags(index, 0, Word::resident | Word::sole);  // as a prefetch may have set them meanwhile
   }
   buffers_.hot(index).word.fetch_sub(Word::writer);
   changed_.notify_all();

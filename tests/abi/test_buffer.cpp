@@ -58,6 +58,7 @@ void dead_and_foreign_buffers_are_recognised(void **) {
   ok(weir_buffer_destroy(world.pool, buffer));
   weir_buffer reused = world.buffer(page_bytes);  // likely the same slot
   uint8_t byte = 0;
+  alignas(4096) static uint8_t page[4096];
   uint64_t address = 0;
   weir_lease lease = nullptr;
   expect_result(WEIR_ERROR_INVALID_HANDLE, weir_buffer_destroy(world.pool, buffer));
@@ -68,7 +69,7 @@ void dead_and_foreign_buffers_are_recognised(void **) {
   expect_result(WEIR_ERROR_INVALID_HANDLE, weir_buffer_set_priority(world.pool, buffer, 0));
   expect_result(WEIR_ERROR_INVALID_HANDLE, weir_hold(world.pool, buffer, 0, &address));
   expect_result(WEIR_ERROR_INVALID_HANDLE, weir_unhold(world.pool, buffer));
-  expect_result(WEIR_ERROR_INVALID_HANDLE, weir_host_register(world.pool, buffer, &byte, 0));
+  expect_result(WEIR_ERROR_INVALID_HANDLE, weir_host_register(world.pool, buffer, page, 0));
   expect_result(WEIR_ERROR_INVALID_HANDLE, weir_host_unregister(world.pool, buffer));
   expect_result(WEIR_ERROR_INVALID_HANDLE, world.acquire(buffer, WEIR_READ, &lease));
   assert_int_equal(last_error().use_index, 0);

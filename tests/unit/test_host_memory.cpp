@@ -256,16 +256,13 @@ void freed_memory_goes_back_unless_kept(void **) {
   }
 }
 
-void populated_is_known_exactly(void **) {
+void extents_know_their_past_and_place(void **) {
   weir::host::DeviceMemory memory;
   assert_int_equal(memory.open(0, 4 * kib64, true), WEIR_SUCCESS);
   std::shared_ptr<weir::host::Extent> extent;
   assert_int_equal(memory.take_low(kib64, kib64, &extent), WEIR_SUCCESS);
-  assert_false(extent->populated());
-  std::memset(extent->physical(), 1, kib64 - 4096);
-  assert_false(extent->populated());
-  std::memset(extent->physical() + kib64 - 4096, 1, 4096);
-  assert_true(extent->populated());
+  assert_false(extent->mapped_before());
+  assert_true(extent->mapped_before());
   // Plain memory comes from the other end, and a large alignment of granules skips to where it
   // fits.
   std::shared_ptr<weir::host::Extent> high;
@@ -348,7 +345,7 @@ int main() {
       cmocka_unit_test(memory_runs_out_and_comes_back),
       cmocka_unit_test(granule_create_refuses_odd_sizes),
       cmocka_unit_test(freed_memory_goes_back_unless_kept),
-      cmocka_unit_test(populated_is_known_exactly),
+      cmocka_unit_test(extents_know_their_past_and_place),
       cmocka_unit_test(threads_share_the_tables),
       cmocka_unit_test(stop_frees_what_is_left),
   };
