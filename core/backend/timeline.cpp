@@ -55,6 +55,7 @@ uint64_t Timeline::pass_all() noexcept {
 
 void Timeline::retire(weir_be_fence fence) noexcept {
   for (Pinned &pin : pinned_) {
+    if (pins_ == 0) break;
     if (pin.waiters != 0 && pin.fence == fence) {
       pin.dropped = true;
       return;
@@ -77,15 +78,19 @@ weir_be_fence Timeline::pin(uint64_t point, Pinned **pin) noexcept {
     }
     if (slot.waiters == 0) unused = &slot;
   }
-  if (unused != nullptr) *unused = Pinned{fence, 1, false};
+  if (unused != nullptr) {
+    *unused = Pinned{fence, 1, false};
+    ++pins_;
+  }
   *pin = unused;
   return fence;
 }
 
 void Timeline::unpin(Pinned *pin) noexcept {
   std::lock_guard hold(lock);
-  if (--pin->waiters == 0 && pin->dropped)
-    (void)device_->table().fence_destroy(device_->state(), pin->fence);
+  if (--pin->waiters != 0) return;
+  --pins_;
+  if (pin->dropped) (void)device_->table().fence_destroy(device_->state(), pin->fence);
 }
 
 void Timeline::pop_through(uint32_t count) noexcept {

@@ -86,6 +86,7 @@ class alignas(64) Timeline {
   uint32_t head_ = 0, count_ = 0;
   std::array<Entry, capacity> ring_{};
   std::array<Pinned, 16> pinned_{};
+  uint32_t pins_ = 0;  ///< entries of pinned_ in use
 };
 
 }  // namespace weir::backend

@@ -145,8 +145,9 @@ void GranulePool::forget(GranuleId id, bool returned) noexcept {
   unused_.push_back(id);
 }
 
-void GranulePool::lower_budget() noexcept {
-  if (vmm_) budget_.set_limit(std::min(budget_.limit(), budget_.used()));
+void GranulePool::lower_budget(uint64_t bytes) noexcept {
+  const uint64_t limit = budget_.limit();
+  if (vmm_) budget_.set_limit(std::max(budget_.used(), limit - std::min(limit, bytes)));
 }
 
 Status GranulePool::materialize(GranuleId id) {

@@ -70,8 +70,8 @@ class GranulePool {
   uint64_t take_idle(uint64_t bytes, std::pmr::vector<GranuleId> *doomed);
   /// Forgets a granule that was never materialized or has been destroyed; `returned`: its bytes leave the budget.
   void forget(GranuleId id, bool returned) noexcept;
-  /// The runtime refused memory inside the budget: what is held now is all there is.
-  void lower_budget() noexcept;
+  /// The runtime refused `bytes` inside the budget: so much less is to be had.
+  void lower_budget(uint64_t bytes) noexcept;
   /// Room for one more release() of every granule, so that it can't fail.
   Granule &at(GranuleId id) noexcept { return granules_[id]; }
 

@@ -81,8 +81,9 @@ Status Engine::check_lost(const Plan &plan) {
 /// Gets the set's pages in place, leased, and filled. Called and returns with the lock held; on failure nothing
 /// is claimed.
 Status Engine::bring_in(Lock &lock, Plan &plan, const AcquireOptions &options) {
+  const uint64_t now = now_ns();
   const uint64_t deadline =
-      options.timeout_ns == UINT64_MAX ? UINT64_MAX : now_ns() + options.timeout_ns;
+      options.timeout_ns < UINT64_MAX - now ? now + options.timeout_ns : UINT64_MAX;
   struct Turn {  // leaves the queue whatever happens; the lock is held whenever this ends
     Engine &engine;
     Ticket ticket;
@@ -140,7 +141,7 @@ Status Engine::bring_in(Lock &lock, Plan &plan, const AcquireOptions &options) {
       // The runtime has less than the budget says: live with what there is.
       if (status.code() == WEIR_ERROR_DEVICE_OOM && !plan.quiet) {
         ++stats_.device_oom;
-        plan.device->granules->lower_budget();
+        plan.device->granules->lower_budget(plan.device->page_size);
         continue;
       }
       return status;
@@ -315,7 +316,13 @@ Status Engine::acquire_slow(Stream &stream, weir_use *uses, size_t count,
   } else {
     WEIR_TRY(bring_to_host(lock, plan));
   }
-  const Status waits = enqueue_waits(plan);
+  Status waits;
+  try {
+    waits = enqueue_waits(plan);
+  } catch (...) {
+    drop_claims(plan);
+    throw;
+  }
   if (!waits) {
     const LastError why = last_error();
     drop_claims(plan);

@@ -147,6 +147,9 @@ Status Engine::prefetch(Stream &stream, const weir_use *uses, size_t count) {
   Lock lock(mutex_);
   for (size_t i = 0; i < count; ++i) {
     uint32_t index = 0;
+    if (uses[i].mode < WEIR_READ || uses[i].mode > WEIR_DISCARD_WRITE) {
+      return fail(WEIR_ERROR_INVALID_ARGUMENT, "uses[%zu].mode is %u", i, uses[i].mode);
+    }
     WEIR_TRY(decode(uses[i].buffer, &index));
     uint64_t length = uses[i].length;
     WEIR_TRY(range_of(index, uses[i].offset, &length));

@@ -101,6 +101,10 @@ void Engine::refresh_word(uint32_t index, Region &region, uint64_t base, uint64_
 /// now on represented by the stamp its release will leave.
 void Engine::commit(Plan &plan) noexcept {
   const uint32_t bit = plan.device != nullptr ? plan.device->bit() : vm::host_bit;
+  for (const PlanPage &page : plan.pages) {
+    if (!page.region->on(plan.place())->pages[page.page].queued)
+      offer(*page.region, page.page, *plan.device);
+  }
   for (PlanItem &item : plan.items) {
     Region &region = *item.region;
     vm::Hot &hot = buffers_.hot(item.buffer);

@@ -54,8 +54,7 @@ bool Engine::close_owner(Region &region, uint32_t page) noexcept {
   return true;
 }
 
-void Engine::collect_fences(Region &region, uint32_t page, PoolDevice &device,
-                            std::pmr::vector<Stamp> *fences) {
+void Engine::collect_fences(Region &region, uint32_t page, std::pmr::vector<Stamp> *fences) {
   const auto add = [this, fences](Stamp stamp) {
     if (stamp && !streams_.passed(stamp)) fences->push_back(stamp);
   };
@@ -72,7 +71,8 @@ void Engine::collect_fences(Region &region, uint32_t page, PoolDevice &device,
   for (const vm::Tombstone &dead : region.tombstones) {
     if (dead.begin < end && dead.end > begin) add(dead.stamp);
   }
-  if (const Residence *here = region.on(device.place)) add(here->pages[page].ready);
+  // Of every device: a copy to another one may still be reading this one's granule.
+  for (const auto &r : region.residences) add(r->pages[page].ready);
   if (!region.slab) {
     if (region.buffer != vm::BufferTable::none) of_buffer(region.buffer, 0);
     return;
@@ -94,7 +94,7 @@ bool Engine::claim_victim(PoolDevice &device, const PageRef &ref, Victim *victim
   Residence *here = region.on(device.place);
   if (here == nullptr || here->pages[ref.page].state != PageState::resident) return false;
   if (region.pages[ref.page].busy != 0 || !close_owner(region, ref.page)) {
-    (void)device.policy->give_back(ref, tick());
+    give_back(region, ref, device);
     return false;
   }
   const Page &copies = region.pages[ref.page];
@@ -108,15 +108,22 @@ bool Engine::claim_victim(PoolDevice &device, const PageRef &ref, Victim *victim
   victim->used = region.shape.used_bytes(ref.page);
   victim->address = device.vmm() ? address_of(region, *here) + region.shape.offset(ref.page)
                                  : device.granules->at(here->pages[ref.page].granule).address;
-  collect_fences(region, ref.page, device, &victim->fences);
+  try {
+    collect_fences(region, ref.page, &victim->fences);
+  } catch (const std::bad_alloc &) {
+    give_back(region, ref, device);
+    return false;
+  }
   return true;
 }
 
-/// Evicts what can go of `pages`; returns the bytes freed on the device. Drops the lock meanwhile.
-uint64_t Engine::evict(Lock &lock, PoolDevice &device, const std::pmr::vector<PageRef> &pages,
-                       bool background, Status *why) {
-  std::pmr::vector<Victim> victims(&memory_);
-  victims.reserve(pages.size());
+void Engine::give_back(Region &region, const PageRef &ref, PoolDevice &device) noexcept {
+  region.on(device.place)->pages[ref.page].queued = device.policy->give_back(ref, tick());
+}
+
+/// Claims what can go of `pages` and gives each dirty page a place in HOST. May drop the lock.
+void Engine::claim_victims(Lock &lock, PoolDevice &device, const std::pmr::vector<PageRef> &pages,
+                           std::pmr::vector<Victim> *victims, Status *why) {
   for (const PageRef &ref : pages) {
     Victim victim(&memory_);
     if (!claim_victim(device, ref, &victim)) continue;
@@ -128,14 +135,20 @@ uint64_t Engine::evict(Lock &lock, PoolDevice &device, const std::pmr::vector<Pa
       // The slot may need the lock dropped; the mark keeps the page ours until then.
       ++region.pages[victim.page].busy;
       ++region.operations;
-      const Status slot = host_slot(lock, region.client, victim.used, &victim.slot);
+      Status slot;
+      try {
+        slot = host_slot(lock, region.client, victim.used, &victim.slot);
+      } catch (const std::bad_alloc &) {
+        slot = fail(WEIR_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the records of a demotion");
+      }
       --region.pages[victim.page].busy;
       --region.operations;
       if (!slot) {
         *why = slot;
-        (void)device.policy->give_back(ref, tick());
+        give_back(region, ref, device);
         ++stats_.eviction_failures;
         changed_.notify_all();
+        retire_region(region);
         continue;
       }
       victim.destination = host_->address(victim.slot);
@@ -146,8 +159,21 @@ uint64_t Engine::evict(Lock &lock, PoolDevice &device, const std::pmr::vector<Pa
     ++region.pages[victim.page].busy;
     ++region.operations;
     ++device.in_flight;
-    victims.push_back(std::move(victim));
+    victims->push_back(std::move(victim));  // reserved by evict()
   }
+}
+
+/// Evicts what can go of `pages`; returns the bytes freed on the device. Drops the lock meanwhile.
+uint64_t Engine::evict(Lock &lock, PoolDevice &device, const std::pmr::vector<PageRef> &pages,
+                       bool background, Status *why) {
+  std::pmr::vector<Victim> victims(&memory_);
+  try {
+    victims.reserve(pages.size());
+  } catch (const std::bad_alloc &) {
+    for (const PageRef &ref : pages) give_back(*regions_[ref.region], ref, device);
+    throw;
+  }
+  claim_victims(lock, device, pages, &victims, why);
   if (victims.empty()) return 0;
   lock.unlock();
   points.at("evict.claimed");
@@ -260,7 +286,7 @@ void Engine::settle_drain(PoolDevice &device, std::pmr::vector<Victim> &victims,
     } else {
       state.state = PageState::resident;
       if (!state.wanted) ++stats_.eviction_failures;
-      (void)device.policy->give_back(victim.ref, tick());
+      give_back(region, victim.ref, device);
     }
     state.wanted = false;
     if (region.kept && region.operations == 0) retire_region(region);

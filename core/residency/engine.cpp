@@ -291,7 +291,7 @@ Status Engine::trim(uint32_t device_id, uint32_t level, uint64_t bytes, uint64_t
     for (GranuleId id : doomed) (void)device.granules->destroy(id);
     lock.lock();
     for (GranuleId id : doomed) device.granules->forget(id, false);
-    if (*freed >= bytes || !device.vmm()) break;
+    if (*freed >= bytes) break;
     Wanted wanted;
     wanted.bytes = bytes - *freed;
     wanted.clean_only = level == WEIR_TRIM_GRADUAL;
@@ -299,6 +299,7 @@ Status Engine::trim(uint32_t device_id, uint32_t level, uint64_t bytes, uint64_t
     device.policy->choose(wanted, device, &victims);
     if (victims.empty()) break;
     if (evict(lock, device, victims, false, &why) == 0) ++barren;
+    if (!device.vmm()) break;  // extents are freed, but a segment can't be given back in part
   }
   if (level == WEIR_TRIM_EMERGENCY) {
     uint64_t spare = 0;

@@ -246,16 +246,19 @@ class Engine {
   Status fill(Plan &plan);
   Status prepare_page(Plan &plan, PlanPage &page);
   void destroy_doomed(Lock &lock, Plan &plan) noexcept;
+  void offer(Region &region, uint32_t page, PoolDevice &device) noexcept;
   void settle_fill(Plan &plan, bool filled) noexcept;
 
   // drain.cpp
   uint64_t evict(Lock &lock, PoolDevice &device, const std::pmr::vector<PageRef> &pages,
                  bool background, Status *why);
   bool claim_victim(PoolDevice &device, const PageRef &ref, Victim *victim);
+  void give_back(Region &region, const PageRef &ref, PoolDevice &device) noexcept;
+  void claim_victims(Lock &lock, PoolDevice &device, const std::pmr::vector<PageRef> &pages,
+                     std::pmr::vector<Victim> *victims, Status *why);
   bool close_owner(Region &region, uint32_t page) noexcept;
   bool in_use(Region &region, uint32_t page) noexcept;
-  void collect_fences(Region &region, uint32_t page, PoolDevice &device,
-                      std::pmr::vector<Stamp> *fences);
+  void collect_fences(Region &region, uint32_t page, std::pmr::vector<Stamp> *fences);
   Status demote(PoolDevice &device, std::pmr::vector<Victim> &victims);
   void settle_drain(PoolDevice &device, std::pmr::vector<Victim> &victims, bool background,
                     uint64_t *freed) noexcept;

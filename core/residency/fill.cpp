@@ -22,6 +22,8 @@ void Engine::mark_filling(Plan &plan) {
       gather_stamps(item.buffer, 0, item.size, true, &plan.before);
     }
   }
+  plan.before.reserve(plan.before.size() +
+                      plan.pages.size());  // from the first mark on nothing may throw
   for (PlanPage &page : plan.pages) {
     Region &region = *page.region;
     Residence &here = *region.on(plan.place());
@@ -128,6 +130,17 @@ void Engine::destroy_doomed(Lock &lock, Plan &plan) noexcept {
   plan.doomed.clear();
 }
 
+/// Tells the policy of a page that became resident. Without memory for that it is told at the page's next use.
+void Engine::offer(Region &region, uint32_t page, PoolDevice &device) noexcept {
+  DevicePage &state = region.on(device.place)->pages[page];
+  try {
+    device.policy->admit(PageRef{region.id, region_generations_[region.id], page}, tick());
+    state.queued = true;
+  } catch (const std::bad_alloc &) {
+    state.queued = false;
+  }
+}
+
 void Engine::settle_fill(Plan &plan, bool filled) noexcept {
   PoolDevice &device = *plan.device;
   for (PlanPage &page : plan.pages) {
@@ -153,8 +166,7 @@ void Engine::settle_fill(Plan &plan, bool filled) noexcept {
         if (region.kept)
           clients_[region.client]->device[device.place].refund(
               page.bytes);  // a slab that emptied meanwhile
-        const PageRef ref{region.id, region_generations_[region.id], page.page};
-        device.policy->admit(ref, tick());  // reserved by gather()
+        offer(region, page.page, device);
         if (state.evicted_at != 0 &&
             device.evicted_total - state.evicted_at < device.granules->budget()) {
           stats_.refaults += page.used;

@@ -49,7 +49,13 @@ Status Engine::bring_whole(Lock &lock, uint32_t index, uint8_t mode, PoolDevice 
     if (stream != nullptr) return enqueue_waits(plan);
     return wait_range(lock, index, 0, item.end, mode != WEIR_READ);
   };
-  const Status status = wait();
+  Status status;
+  try {
+    status = wait();
+  } catch (...) {
+    if (hold) drop_hold(region);
+    throw;
+  }
   if (!status) {
     if (hold) drop_hold(region);
     return status;
@@ -76,10 +82,19 @@ Status Engine::hold(weir_buffer buffer, uint32_t device_id, uint64_t *address) {
     WEIR_TRY(place_of(device_id, &place));
   }
   WEIR_TRY(unslab_for(lock, index, place));
-  holds_.try_emplace(index, 0U);
-  const Status status = bring_whole(lock, index, WEIR_READ, *devices_[place], nullptr, true);
-  if (!status) {
+  holds_.try_emplace(index, 0U);  // first, so that nothing can fail once the pages are held
+  const auto forget = [this, index] {
     if (holds_[index] == 0) holds_.erase(index);
+  };
+  Status status;
+  try {
+    status = bring_whole(lock, index, WEIR_READ, *devices_[place], nullptr, true);
+  } catch (...) {
+    forget();
+    throw;
+  }
+  if (!status) {
+    forget();
     return status;
   }
   ++holds_[index];

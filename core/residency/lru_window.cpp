@@ -56,9 +56,13 @@ class LruWindow final : public Policy {
   }
 
   uint64_t choose(const Wanted &wanted, View &view, std::pmr::vector<PageRef> *victims) override {
+    // Whatever may be needed is had before the first entry is taken out: none is lost where there is no memory.
+    parked_.clear();
+    parked_.reserve(heap_.size());
+    candidates_.reserve(max_candidates);
+    victims->reserve(victims->size() + heap_.size() + disposable_.size());
     uint64_t found = take_disposable(wanted, view, victims);
     // Entries that can't go now (leased, of another client) wait here, so that one pass ends.
-    parked_.clear();
     while (found < wanted.bytes && !heap_.empty()) {
       const uint64_t more = take_best(wanted, wanted.bytes - found, view, victims);
       if (more == 0 && candidates_.empty()) break;
@@ -106,7 +110,7 @@ class LruWindow final : public Policy {
   }
 
   static bool allowed(const PageInfo &info, const Wanted &wanted) noexcept {
-    return info.evictable && !info.disposable &&
+    return info.evictable && !(info.disposable && wanted.client != UINT32_MAX) &&
            (wanted.client == UINT32_MAX || wanted.client == info.client) &&
            !(wanted.clean_only && info.dirty) && !(wanted.dirty_only && !info.dirty) &&
            !(info.next_use != UINT64_MAX && info.next_use < wanted.not_before);

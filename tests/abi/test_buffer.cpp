@@ -78,6 +78,25 @@ void dead_and_foreign_buffers_are_recognised(void **) {
   world.close();
 }
 
+void released_leases_are_stale(void **) {
+  World world;
+  weir_buffer buffer = world.buffer(page_bytes);
+  weir_lease lease = nullptr;
+  ok(world.acquire(buffer, WEIR_READ, &lease));
+  weir_stream other = nullptr;
+  ok(weir_stream_create(world.context, 0, 0, &other));
+  ok(weir_release(lease, other));
+  expect_result(WEIR_ERROR_INVALID_HANDLE, weir_release(lease, world.streams[0]));
+  expect_result(WEIR_ERROR_INVALID_HANDLE, weir_release(nullptr, world.streams[0]));
+  weir_lease again = nullptr;
+  ok(world.acquire(buffer, WEIR_READ_WRITE, &again));  // reuses the record
+  expect_result(WEIR_ERROR_INVALID_HANDLE, weir_release(lease, world.streams[0]));
+  expect_result(WEIR_ERROR_INVALID_HANDLE, weir_release(again, nullptr));
+  ok(weir_release(again, world.streams[0]));
+  ok(weir_stream_close(other));
+  world.close();
+}
+
 void a_new_buffer_is_zero_and_takes_nothing(void **) {
   World world;
   for (const uint64_t size : {uint64_t{100}, 3 * page_bytes + 5}) {
@@ -332,6 +351,7 @@ int main() {
   const CMUnitTest tests[] = {
       cmocka_unit_test(create_checks_its_descriptor),
       cmocka_unit_test(dead_and_foreign_buffers_are_recognised),
+      cmocka_unit_test(released_leases_are_stale),
       cmocka_unit_test(a_new_buffer_is_zero_and_takes_nothing),
       cmocka_unit_test(query_tells_where_the_bytes_are),
       cmocka_unit_test(read_and_write_any_tier),

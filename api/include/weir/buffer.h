@@ -102,7 +102,7 @@ WEIR_API weir_result weir_hold(weir_pool pool, weir_buffer buffer, weir_device d
 /** Undoes one hold. The caller has made sure that no work enqueued under the hold is still running. */
 WEIR_API weir_result weir_unhold(weir_pool pool, weir_buffer buffer);
 
-/** Gives the buffer `memory` (of at least its size, page-aligned for best speed) as the home of its HOST
+/** Gives the buffer `memory` (of at least its size, page-aligned) as the home of its HOST
  *  copies: what is demoted goes there and is not charged to the host budget. With WEIR_HOST_LOAD the
  *  memory's contents become the buffer's. The memory must stay valid and untouched until weir_host_unregister or the
  *  buffer's end. Not for tenants of slabs (buffers below a page): NOT_SUPPORTED. BUSY while leased. */

@@ -103,7 +103,7 @@ WEIR_API weir_result weir_pool_trim(weir_pool pool, weir_device device, uint32_t
   X(host_bytes, "bytes of pinned memory held from the system")                                 \
   X(host_used_bytes, "of those, occupied by pages")                                            \
   X(buffers, "live buffers")                                                                   \
-  X(pages, "pages of live buffers and slabs")                                                  \
+  X(pages, "pages of live buffers and slabs, and of dead ones not yet given up")                                                  \
   X(slabs, "slabs")                                                                            \
   X(buffer_bytes, "bytes of live buffers as asked for")                                        \
   X(bookkeeping_bytes, "host memory the pool's own records take")                              \
@@ -153,7 +153,8 @@ WEIR_API weir_result weir_pool_device_stats_get(weir_pool pool, weir_device devi
 
 /** Writes a JSON document of the pool, its devices, clients and buffers: at most `capacity` bytes, always
  *  NUL-terminated if capacity > 0. *needed (may be NULL) gets the full size with the NUL. Stops nothing, but
- *  walks all buffers under the pool's lock. INVALID_ARGUMENT if it was cut. */
+ *  walks all buffers under the pool's lock. INVALID_ARGUMENT if it was cut; capacity 0
+ *  with a `needed` only asks for the size. */
 WEIR_API weir_result weir_pool_snapshot(weir_pool pool, char *text, size_t capacity, size_t *needed);
 
 WEIR_END_DECLS
