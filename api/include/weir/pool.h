@@ -38,7 +38,7 @@ typedef struct weir_pool_desc {
 
 enum {
   WEIR_POOL_NO_BACKGROUND = 1, /**< no demotion or prefetch threads: all work happens inside calls */
-  WEIR_POOL_CHECKSUM_HOST = 2  /**< checksum every page that goes to host memory and check it when it comes back */
+  WEIR_POOL_CHECKSUM_HOST = 2  /**< checksum every page that goes to host memory; not checked on the way back yet */
 };
 
 /** Creates a pool. Host memory is taken as it is needed (in chunks, in the background), device memory too.
