@@ -176,7 +176,7 @@ Status Timeline::enqueue_wait(const Device *device, weir_be_stream stream,
 
 void Timeline::drain() noexcept {
   if (device_ == nullptr) return;
-  (void)wait(last_, UINT64_MAX);
+  (void)wait(last(), UINT64_MAX);
   std::lock_guard hold(lock);
   pop_through(count_);
   passed_.store(last_, std::memory_order_release);

@@ -14,6 +14,7 @@
 #include "core/base/spin_lock.hpp"
 
 #include <array>
+#include <mutex>
 
 namespace weir::backend {
 
@@ -45,7 +46,10 @@ class alignas(64) Timeline {
   /// Ends a recording that the backend refused: everything enqueued so far has been synchronised by the caller.
   uint64_t pass_all() noexcept;
 
-  uint64_t last() const noexcept { return last_; }
+  uint64_t last() noexcept {
+    std::lock_guard hold(lock);
+    return last_;
+  }
   bool passed(uint64_t point) noexcept;
   /// Blocks until the point has passed; TIMEOUT after timeout_ns.
   Status wait(uint64_t point, uint64_t timeout_ns) noexcept;
