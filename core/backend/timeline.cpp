@@ -21,25 +21,6 @@ void Timeline::open(const Device *device, weir_be_stream stream, Ticks *ticks) n
   passed_.store(last_, std::memory_order_release);
 }
 
-Status Timeline::record_locked(uint64_t *point) noexcept {
-  const uint64_t next = ticks_->next(last_);
-  if (device_ == nullptr) {
-    last_ = next;
-    passed_.store(next, std::memory_order_release);
-    *point = next;
-    return {};
-  }
-  if (count_ == capacity) make_room();
-  weir_be_fence fence = 0;
-  const weir_result result = device_->table().fence_record(device_->state(), stream_, &fence);
-  if (result != WEIR_SUCCESS) return device_->check(result, "fence_record");
-  last_ = next;
-  at(count_) = Entry{next, fence};
-  ++count_;
-  *point = next;
-  return {};
-}
-
 Status Timeline::record(uint64_t *point) noexcept {
   std::lock_guard hold(lock);
   return record_locked(point);

@@ -93,4 +93,24 @@ class alignas(64) Timeline {
   uint32_t pins_ = 0;  ///< entries of pinned_ in use
 };
 
+// On the hit path.
+inline Status Timeline::record_locked(uint64_t *point) noexcept {
+  const uint64_t next = ticks_->next(last_);
+  if (device_ == nullptr) {
+    last_ = next;
+    passed_.store(next, std::memory_order_release);
+    *point = next;
+    return {};
+  }
+  if (count_ == capacity) make_room();
+  weir_be_fence fence = 0;
+  const weir_result result = device_->table().fence_record(device_->state(), stream_, &fence);
+  if (result != WEIR_SUCCESS) return device_->check(result, "fence_record");
+  last_ = next;
+  at(count_) = Entry{next, fence};
+  ++count_;
+  *point = next;
+  return {};
+}
+
 }  // namespace weir::backend

@@ -44,7 +44,7 @@ class Ticks {
   }
 
  private:
-  std::atomic<uint64_t> now_{1};
+  alignas(64) std::atomic<uint64_t> now_{1};
 };
 
 }  // namespace weir

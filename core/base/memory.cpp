@@ -4,6 +4,8 @@
 
 #include "core/base/memory.hpp"
 
+#include <sys/mman.h>
+
 #include <cstdlib>
 #include <new>
 
@@ -28,6 +30,15 @@ void HostMemory::do_deallocate(void *memory, size_t bytes, size_t alignment) noe
   } else {
     std::free(memory);
   }
+}
+
+void advise_huge_pages(void *memory, size_t bytes) noexcept {
+#if defined(MADV_HUGEPAGE)
+  (void)madvise(memory, bytes, MADV_HUGEPAGE);
+#else
+  (void)memory;
+  (void)bytes;
+#endif
 }
 
 }  // namespace weir

@@ -27,6 +27,9 @@ class HostMemory final : public std::pmr::memory_resource {
   weir_allocator callbacks_;
 };
 
+/// Asks for huge pages under memory that is used at random. A hint: nothing depends on it.
+void advise_huge_pages(void *memory, size_t bytes) noexcept;
+
 /// Counts the bytes that pass through to another resource.
 class CountingMemory final : public std::pmr::memory_resource {
  public:

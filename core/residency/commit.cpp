@@ -93,7 +93,9 @@ void Engine::refresh_word(uint32_t index, Region &region, uint64_t base, uint64_
   (resident ? set : clear) |= Word::resident;
   (resident && sole ? set : clear) |= Word::sole;
   (pending ? set : clear) |= Word::history;
-  if (resident) hot.address = address_of(region, *home) + base;
+  // Where the hit path is open already the address is the same, and being read.
+  const uint64_t address = resident ? address_of(region, *home) + base : hot.address;
+  if (hot.address != address) hot.address = address;
   set_flags(index, set, clear);
 }
 
@@ -127,8 +129,9 @@ void Engine::commit(Plan &plan) noexcept {
       const Stamp old{hot.stamp.load(std::memory_order_relaxed)};
       const bool other = old && (plan.stream == nullptr || old.slot() != plan.stream->slot);
       if (other && Word::leases(hot.word.load(std::memory_order_relaxed)) == Word::reader) {
-        hot.stamp.store(0, std::memory_order_relaxed);
-        if (!streams_.passed(old)) note_use(item.buffer, 0, item.size, old);
+        // Exchanged: between the look and here a hit on the old stream may have come and gone.
+        const Stamp last{hot.stamp.exchange(0, std::memory_order_relaxed)};
+        if (last && !streams_.passed(last)) note_use(item.buffer, 0, item.size, last);
       }
     }
     region.last_use = std::max(region.last_use, ticks_.now());

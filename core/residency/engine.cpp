@@ -342,6 +342,7 @@ void Engine::stats(weir_pool_stats *out) {
   for (const auto &state : owned_states_) {
     std::lock_guard hold(state->stream->timeline.lock);
     stats.hits += state->hits;
+    for (const OwnLeases &own : state->own) stats.hits += own.hits.load(std::memory_order_relaxed);
   }
 #define WEIR_COPY(name, meaning) out->name = stats.name;
   WEIR_POOL_STATS_FIELDS(WEIR_COPY)

@@ -194,17 +194,14 @@ class Engine {
   };
 
   // hit_path.cpp
-  bool try_fast(uint32_t index, uint64_t generation, uint8_t mode, const Stream &stream,
-                uint64_t *address) noexcept;
-  void undo_fast(uint32_t index, uint8_t mode) noexcept;
-  Status acquire_fast(Stream &stream, StreamState &state, weir_use *uses, size_t count,
-                      Lease *lease, bool *granted);
-  bool release_fast(const LeaseItem &item, Stamp stamp) noexcept;
+  bool plain_use(const weir_use &use, uint32_t *index, uint64_t *generation) noexcept;
+  bool acquire_one(Stream &stream, StreamState &state, weir_use &use, weir_lease *out) noexcept;
+  bool acquire_fast(Stream &stream, StreamState &state, weir_use *uses, size_t count,
+                    Lease *lease) noexcept;
+  Status acquire_set(Stream &stream, StreamState &state, weir_use *uses, size_t count,
+                     const AcquireOptions &options, bool fast, weir_lease *out);
+  bool release_one(Stream &stream, StreamState &state, weir_lease handle, LeaseItem *item) noexcept;
   Status stream_state(Stream &stream, StreamState **state);
-  Lease *take_lease(StreamState &state);
-  void give_lease(StreamState &state, Lease *lease) noexcept;
-  weir_lease lease_handle(const Stream &stream, const Lease &lease) const noexcept;
-  bool find_lease(weir_lease handle, StreamState **state, Lease **lease) noexcept;
 
   // acquire.cpp
   Status acquire_slow(Stream &stream, weir_use *uses, size_t count, const AcquireOptions &options,
@@ -272,6 +269,9 @@ class Engine {
   void set_flags(uint32_t index, uint64_t set, uint64_t clear) noexcept;
 
   // release.cpp
+  Status release_set(weir_lease handle, StreamState *state, Stream &stream);
+  void release_item(const LeaseItem &item, const Lease *lease, Stamp stamp,
+                    Stream &stream) noexcept;
   Status record_release(Stream &stream, uint64_t *point);
   void release_slow(const LeaseItem &item, const Lease *lease, Stamp stamp) noexcept;
   void note_use(uint32_t index, uint64_t begin, uint64_t end, Stamp stamp) noexcept;

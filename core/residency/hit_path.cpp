@@ -1,12 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Acquire and release of resident buffers without the pool's lock. Acquire: one compare-and-swap a buffer;
-// release: one fence for all, then a stamp and a decrement a buffer. The rules that make this right:
-//  - a lease is counted first and the fences are looked at after it: whoever published a fence did so before
-//    dropping its own count, so what is seen then is complete;
-//  - release publishes the fence before it drops the count: who claims the page afterwards finds it;
-//  - a buffer with anything unusual about it (history, partial leases, copies elsewhere, another stream's
-//    fence) says so in its word or stamp, and goes the slow way.
+// Acquire and release of resident buffers without the pool's lock: one compare-and-swap a buffer to acquire, one
+// fence for all, then a stamp and a decrement a buffer to release. virtual/hot.hpp has the rules that make it right.
+// A lease of one whole buffer, by far the commonest, has a way of its own: every locked instruction counts.
 
 #include "core/residency/plan.hpp"
 
@@ -14,56 +10,48 @@
 
 namespace weir::residency {
 
-bool Engine::try_fast(uint32_t index, uint64_t generation, uint8_t mode, const Stream &stream,
-                      uint64_t *address) noexcept {
-  constexpr uint64_t must = Word::alive | Word::resident;
-  constexpr uint64_t must_not = Word::history | Word::partial | Word::closing;
-  vm::Hot &hot = buffers_.hot(index);
-  uint64_t word = hot.word.load(std::memory_order_relaxed);
-  for (;;) {
-    if ((word & (Word::generation_mask | must | must_not)) != (generation | must)) return false;
-    uint64_t next;
-    if (mode == WEIR_READ) {
-      if ((word & Word::writer) != 0 || (word & Word::readers_mask) == Word::readers_mask)
-        return false;
-      next = word + Word::reader;
-    } else {
-      if (Word::leases(word) != 0 || (word & Word::sole) == 0) return false;
-      next = word | Word::writer;
-    }
-    if (hot.word.compare_exchange_weak(word, next, std::memory_order_acquire,
-                                       std::memory_order_relaxed))
-      break;
-  }
-  const Stamp stamp{hot.stamp.load(std::memory_order_relaxed)};
-  if ((stamp && stamp.slot() != stream.slot) || hot.home() != stream.device->id) {
-    undo_fast(index, mode);
+/// Whether the use could be one of a whole buffer; checks all that the word does not tell.
+inline bool Engine::plain_use(const weir_use &use, uint32_t *index, uint64_t *generation) noexcept {
+  const bool plain =
+      (use.offset | use.flags | use.reserved[0] | use.reserved[1] | use.reserved[2]) == 0 &&
+      use.mode - 1U <= 2U && buffers_.decode(use.buffer, index, generation);
+  return plain && (use.length == WEIR_WHOLE || use.length == buffers_.hot(*index).size());
+}
+
+/// A lease of one whole resident buffer with a record of the thread's own, granted or not even tried.
+inline bool Engine::acquire_one(Stream &stream, StreamState &state, weir_use &use,
+                                weir_lease *out) noexcept {
+  uint32_t index = 0;
+  uint64_t generation = 0;
+  OwnLeases *own = state.of_this_thread();
+  if (own == nullptr || own->free.head == nullptr) return false;
+  if (!plain_use(use, &index, &generation)) return false;
+  const auto mode = static_cast<uint8_t>(use.mode);
+  if (!buffers_.hot(index).try_lease(generation, mode, stream.slot, stream.device->id,
+                                     &use.address))
     return false;
-  }
-  *address = hot.address;
+  Lease *lease = own->free.pop();
+  lease->few[0].buffer = index;
+  lease->few[0].mode = mode;
+  lease->few[0].kind = LeaseKind::whole;
+  lease->count.store(1, std::memory_order_relaxed);
+  own->hits.store(own->hits.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  *out = state.handle(config_.pool_id, *lease);
   return true;
 }
 
-void Engine::undo_fast(uint32_t index, uint8_t mode) noexcept {
-  buffers_.hot(index).word.fetch_sub(mode == WEIR_READ ? Word::reader : Word::writer);
-}
-
-Status Engine::acquire_fast(Stream &stream, StreamState &state, weir_use *uses, size_t count,
-                            Lease *lease, bool *granted) {
+bool Engine::acquire_fast(Stream &stream, StreamState &state, weir_use *uses, size_t count,
+                          Lease *lease) noexcept {
   size_t done = 0;
   for (; done < count; ++done) {
     weir_use &use = uses[done];
     uint32_t index = 0;
     uint64_t generation = 0;
-    uint64_t address = 0;
-    const bool plain = use.offset == 0 && use.flags == 0 && use.mode - 1U <= 2U &&
-                       (use.reserved[0] | use.reserved[1] | use.reserved[2]) == 0 &&
-                       buffers_.decode(use.buffer, &index, &generation);
-    if (!plain) break;
-    if (use.length != WEIR_WHOLE && use.length != buffers_.hot(index).size()) break;
+    if (!plain_use(use, &index, &generation)) break;
     const auto mode = static_cast<uint8_t>(use.mode);
-    if (!try_fast(index, generation, mode, stream, &address)) break;
-    use.address = address;
+    if (!buffers_.hot(index).try_lease(generation, mode, stream.slot, stream.device->id,
+                                       &use.address))
+      break;
     LeaseItem &item = lease->few[done];
     item.buffer = index;
     item.mode = mode;
@@ -72,33 +60,10 @@ Status Engine::acquire_fast(Stream &stream, StreamState &state, weir_use *uses, 
   if (done == count) {
     lease->count = static_cast<uint32_t>(count);
     state.hits += count;
-    *granted = true;
-    return {};
-  }
-  while (done-- > 0) undo_fast(lease->few[done].buffer, lease->few[done].mode);
-  return {};
-}
-
-bool Engine::release_fast(const LeaseItem &item, Stamp stamp) noexcept {
-  vm::Hot &hot = buffers_.hot(item.buffer);
-  uint64_t seen = hot.stamp.load(std::memory_order_relaxed);
-  if (item.mode != WEIR_READ) {
-    const Stamp old{seen};
-    if (old && old.slot() != stamp.slot()) return false;
-    hot.stamp.store(stamp.bits, std::memory_order_relaxed);  // alone: nobody else publishes
-    hot.word.fetch_sub(Word::writer);
     return true;
   }
-  for (;;) {
-    const Stamp old{seen};
-    if (old && old.slot() != stamp.slot()) return false;
-    if (old && old.point() >= stamp.point()) break;  // a later reader was faster
-    // The write bit stays: it says that a write on this stream is among what the stamp stands for.
-    const uint64_t next = stamp.bits | (seen & Stamp::write_bit);
-    if (hot.stamp.compare_exchange_weak(seen, next, std::memory_order_relaxed)) break;
-  }
-  hot.word.fetch_sub(Word::reader);
-  return true;
+  while (done-- > 0) buffers_.hot(lease->few[done].buffer).drop_lease(lease->few[done].mode);
+  return false;
 }
 
 Status Engine::stream_state(Stream &stream, StreamState **state) {
@@ -124,47 +89,6 @@ Status Engine::stream_state(Stream &stream, StreamState **state) {
   return {};
 }
 
-// The caller holds the stream's timeline lock. nullptr: none is free and none could be made.
-Lease *Engine::take_lease(StreamState &state) {
-  Lease *lease = state.free_leases;
-  if (lease != nullptr) {
-    state.free_leases = lease->next_free;
-    return lease;
-  }
-  const size_t index = state.leases.size();
-  if (index == StreamState::max_leases) return nullptr;
-  state.leases.push_back(make_owned<Lease>(&memory_, &memory_));
-  lease = state.leases.back().get();
-  lease->index = static_cast<uint32_t>(index);
-  return lease;
-}
-
-// The caller holds the stream's timeline lock.
-void Engine::give_lease(StreamState &state, Lease *lease) noexcept {
-  lease->count = 0;
-  lease->generation = (lease->generation + 1) & 0x1fffffU;
-  if (lease->generation == 0) lease->generation = 1;
-  lease->next_free = state.free_leases;
-  state.free_leases = lease;
-}
-
-// pool 12 | slot 15 | index 16 | generation 21
-weir_lease Engine::lease_handle(const Stream &stream, const Lease &lease) const noexcept {
-  const uint64_t bits = (uint64_t{config_.pool_id} << 52) | (uint64_t{stream.slot} << 37) |
-                        (uint64_t{lease.index} << 21) | lease.generation;
-  return reinterpret_cast<weir_lease>(bits);
-}
-
-// The caller holds the timeline lock of the handle's slot.
-bool Engine::find_lease(weir_lease handle, StreamState **state, Lease **lease) noexcept {
-  const auto bits = reinterpret_cast<uint64_t>(handle);
-  StreamState *found = *state;
-  const auto index = static_cast<uint32_t>((bits >> 21) & 0xffffU);
-  if (found == nullptr || index >= found->leases.size()) return false;
-  *lease = found->leases[index].get();
-  return (*lease)->count != 0 && (*lease)->generation == (bits & 0x1fffffU);
-}
-
 Status Engine::acquire(Stream &stream, weir_use *uses, size_t count, const AcquireOptions &options,
                        weir_lease *out) {
   if (count == 0 || count > UINT16_MAX) {
@@ -173,17 +97,22 @@ Status Engine::acquire(Stream &stream, weir_use *uses, size_t count, const Acqui
   StreamState *state = states_[stream.slot].load(std::memory_order_acquire);
   if (state == nullptr || state->stream_generation != stream.generation)
     WEIR_TRY(stream_state(stream, &state));
+  const bool fast =
+      stream.device != nullptr && !state->has_announced.load(std::memory_order_relaxed);
+  if (fast && count == 1 && acquire_one(stream, *state, uses[0], out)) return {};
+  return acquire_set(stream, *state, uses, count, options, fast, out);
+}
+
+Status Engine::acquire_set(Stream &stream, StreamState &state, weir_use *uses, size_t count,
+                           const AcquireOptions &options, bool fast, weir_lease *out) {
   Lease *lease = nullptr;
   {
     std::lock_guard hold(stream.timeline.lock);
-    lease = take_lease(*state);
-    bool granted = false;
-    if (lease != nullptr && count <= Lease::inline_items && stream.device != nullptr &&
-        !state->has_announced.load(std::memory_order_relaxed)) {
-      WEIR_TRY(acquire_fast(stream, *state, uses, count, lease, &granted));
-    }
-    if (granted) {
-      *out = lease_handle(stream, *lease);
+    state.adopt_this_thread();
+    lease = state.take(&memory_);
+    if (lease != nullptr && fast && count <= Lease::inline_items &&
+        acquire_fast(stream, state, uses, count, lease)) {
+      *out = state.handle(config_.pool_id, *lease);
       return {};
     }
   }
@@ -202,11 +131,46 @@ Status Engine::acquire(Stream &stream, weir_use *uses, size_t count, const Acqui
   }
   std::lock_guard hold(stream.timeline.lock);
   if (!status) {
-    give_lease(*state, lease);
+    state.give(lease);
     return status;
   }
-  *out = lease_handle(stream, *lease);
+  *out = state.handle(config_.pool_id, *lease);
   return {};
+}
+
+/// Under the timeline's lock: the whole of a release but dropping the count. False: it is not of this kind, and
+/// nothing has happened.
+inline bool Engine::release_one(Stream &stream, StreamState &state, weir_lease handle,
+                                LeaseItem *item) noexcept {
+  Lease *lease = state.find(handle);
+  if (lease == nullptr || lease->count != 1) return false;
+  *item = lease->few[0];
+  if (item->kind != LeaseKind::whole) return false;
+  vm::Hot &hot = buffers_.hot(item->buffer);
+  const Stamp seen{hot.stamp.load(std::memory_order_relaxed)};
+  if (seen && seen.slot() != stream.slot) return false;
+  uint64_t point = 0;
+  if (!stream.timeline.record_locked(&point)) return false;
+  if (!hot.publish(Stamp::make(stream.slot, point, item->mode != WEIR_READ))) return false;
+  state.give(lease);
+  return true;
+}
+
+Status Engine::release(weir_lease handle, Stream &stream) {
+  const uint32_t slot = StreamState::slot_of(handle);
+  StreamState *state = states_[slot].load(std::memory_order_acquire);
+  if (state != nullptr && slot == stream.slot) {
+    LeaseItem item;
+    stream.timeline.lock.lock();
+    const bool released = release_one(stream, *state, handle, &item);
+    stream.timeline.lock.unlock();
+    if (released) {
+      buffers_.hot(item.buffer).drop_lease(item.mode);
+      if (waiters_.load() != 0) wake_all();
+      return {};
+    }
+  }
+  return release_set(handle, state, stream);
 }
 
 }  // namespace weir::residency

@@ -6,6 +6,7 @@
 
 #include "core/backend/stream.hpp"
 #include "core/base/memory.hpp"
+#include "core/base/thread_id.hpp"
 
 #include <weir/lease.h>
 
@@ -29,33 +30,66 @@ struct LeaseItem {
   bool writes() const noexcept { return mode != WEIR_READ; }
 };
 
-struct Lease {
+/// Records of two streams share no cache line.
+struct alignas(64) Lease {
   explicit Lease(std::pmr::memory_resource *memory) : more(memory) {}
   static constexpr uint32_t inline_items = 4;
 
   uint32_t index = 0;
-  uint32_t generation = 1;
-  uint32_t count = 0;  ///< items; 0: not in use
-  uint8_t place = 0;   ///< device's position in the pool, or host_place
+  // Relaxed atomics: a stale handle is compared with whatever the record is now.
+  std::atomic<uint32_t> generation{1};
+  std::atomic<uint32_t> count{0};  ///< items; 0: not in use
+  uint8_t place = 0;               ///< device's position in the pool, or host_place
   Lease *next_free = nullptr;
   std::array<LeaseItem, inline_items> few;
   std::pmr::vector<LeaseItem> more;  ///< all items, when there are more than inline_items
 
-  LeaseItem *items() noexcept { return count <= inline_items ? few.data() : more.data(); }
+  LeaseItem *items() noexcept {
+    return count.load(std::memory_order_relaxed) <= inline_items ? few.data() : more.data();
+  }
 };
 
-/// What a pool keeps for a stream. `free_leases`, `hits` and the leases' `count` are guarded by the stream's
-/// timeline lock, the rest by the pool's.
-struct StreamState {
+/// Free records.
+struct LeaseList {
+  Lease *head = nullptr;
+  uint32_t size = 0;
+
+  Lease *pop() noexcept {
+    Lease *lease = head;
+    if (lease != nullptr) {
+      head = lease->next_free;
+      --size;
+    }
+    return lease;
+  }
+  void push(Lease *lease) noexcept {
+    lease->next_free = head;
+    head = lease;
+    ++size;
+  }
+};
+
+/// Records set aside for one thread, which takes them without a lock. No other ever touches `free`.
+struct alignas(64) OwnLeases {
+  std::atomic<uint32_t> thread{0};  ///< its number; set once, under the stream's timeline lock
+  std::atomic<uint64_t> hits{0};
+  LeaseList free;
+};
+
+/// What a pool keeps for a stream. `own` belongs to the threads it names; `shared`, `leases` and `hits` are guarded by
+/// the stream's timeline lock, the rest by the pool's.
+struct alignas(64) StreamState {
   explicit StreamState(std::pmr::memory_resource *memory) : leases(memory), announced(memory) {
     leases.reserve(max_leases / 64);
   }
   static constexpr uint32_t max_leases = 1U << 16;
+  static constexpr uint32_t max_own = 64;
 
   backend::Stream *stream = nullptr;
   uint32_t stream_generation = 0;
+  std::array<OwnLeases, 4> own;  ///< for the first threads that use the stream, by their numbers
+  LeaseList shared;
   uint64_t hits = 0;
-  Lease *free_leases = nullptr;
   std::pmr::vector<Owned<Lease>>
       leases;  // pointers are stable; read by index without the pool's lock
 
@@ -75,6 +109,65 @@ struct StreamState {
   uint64_t prefetched_until = 0;  ///< operation number the prefetcher has got to ...
   size_t prefetched_use = 0;      ///< ... and its use
   std::atomic<bool> has_announced{false};
+
+  /// nullptr: the thread has to share. Needs no lock.
+  OwnLeases *of_this_thread() noexcept {
+    const uint32_t thread = thread_number();
+    OwnLeases &mine = own[thread % own.size()];
+    return thread != 0 && mine.thread.load(std::memory_order_relaxed) == thread ? &mine : nullptr;
+  }
+
+  // ---- under the stream's timeline lock ----
+  void adopt_this_thread() noexcept {
+    const uint32_t thread = number_thread();
+    OwnLeases &mine = own[thread % own.size()];
+    if (thread != 0 && mine.thread.load(std::memory_order_relaxed) == 0)
+      mine.thread.store(thread, std::memory_order_relaxed);
+  }
+  /// nullptr: max_leases are out. Throws std::bad_alloc with nothing changed.
+  Lease *take(std::pmr::memory_resource *memory) {
+    if (Lease *lease = shared.pop()) return lease;
+    const size_t index = leases.size();
+    if (index == max_leases) return nullptr;
+    leases.push_back(make_owned<Lease>(memory, memory));
+    leases.back()->index = static_cast<uint32_t>(index);
+    return leases.back().get();
+  }
+  void give(Lease *lease) noexcept {
+    lease->count.store(0, std::memory_order_relaxed);
+    bury(lease);
+    OwnLeases *mine = of_this_thread();
+    (mine != nullptr && mine->free.size < max_own ? mine->free : shared).push(lease);
+  }
+  /// From now on no handle names the lease.
+  static void bury(Lease *lease) noexcept {
+    const uint32_t next = (lease->generation.load(std::memory_order_relaxed) + 1) & generation_mask;
+    lease->generation.store(next != 0 ? next : 1, std::memory_order_relaxed);
+  }
+  /// The unreleased lease of a handle that names this stream's slot, or nullptr.
+  Lease *find(weir_lease handle) noexcept {
+    const auto bits = reinterpret_cast<uint64_t>(handle);
+    const auto index = static_cast<uint32_t>((bits >> index_shift) & (max_leases - 1));
+    if (index >= leases.size()) return nullptr;
+    Lease *lease = leases[index].get();
+    return lease->count.load(std::memory_order_relaxed) != 0 &&
+                   lease->generation.load(std::memory_order_relaxed) == (bits & generation_mask)
+               ? lease
+               : nullptr;
+  }
+
+  // A handle: pool 12 | slot 15 | index 16 | generation 21.
+  weir_lease handle(uint32_t pool_id, const Lease &lease) const noexcept {
+    const uint64_t bits =
+        (uint64_t{pool_id} << pool_shift) | (uint64_t{stream->slot} << slot_shift) |
+        (uint64_t{lease.index} << index_shift) | lease.generation.load(std::memory_order_relaxed);
+    return reinterpret_cast<weir_lease>(bits);
+  }
+  static uint32_t slot_of(weir_lease handle) noexcept {
+    return static_cast<uint32_t>(reinterpret_cast<uint64_t>(handle) >> slot_shift) & 0x7fffU;
+  }
+  static constexpr unsigned index_shift = 21, slot_shift = 37, pool_shift = 52;
+  static constexpr uint32_t generation_mask = (1U << index_shift) - 1;
 };
 
 }  // namespace weir::residency

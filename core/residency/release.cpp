@@ -10,54 +10,58 @@
 
 namespace weir::residency {
 
-Status Engine::release(weir_lease handle, Stream &stream) {
-  const auto slot = static_cast<uint32_t>((reinterpret_cast<uint64_t>(handle) >> 37) & 0x7fffU);
-  StreamState *state = states_[slot].load(std::memory_order_acquire);
+/// A lease of several items, of ranges, on the CPU, or released on another stream than it was acquired on; or no lease.
+Status Engine::release_set(weir_lease handle, StreamState *state, Stream &stream) {
   if (state == nullptr)
     return fail(WEIR_ERROR_INVALID_HANDLE, "no lease %p on this pool", static_cast<void *>(handle));
   Stream &home = *state->stream;
   Lease *lease = nullptr;
-  LeaseItem one;
-  uint64_t point = 0;
-  Status status;
-  bool recorded = false;
   {
     std::lock_guard hold(home.timeline.lock);
-    if (!find_lease(handle, &state, &lease)) lease = nullptr;
-    const bool same_device = home.device == stream.device;
-    if (lease != nullptr && same_device && &home == &stream && lease->count == 1) {
-      // The common case in one go: record, take the item, give the record back.
-      recorded = home.timeline.record_locked(&point).ok();
-      if (recorded && lease->few[0].kind == LeaseKind::whole) {
-        one = lease->few[0];
-        give_lease(*state, lease);
-      }
-    } else if (lease != nullptr && !same_device) {
-      lease = nullptr;
-      status = Status(WEIR_ERROR_INVALID_ARGUMENT);
-    }
+    lease = state->find(handle);
+    // Of two threads that release one lease only the first goes on.
+    if (lease != nullptr && home.device == stream.device) state->bury(lease);
   }
-  if (!status)
-    return fail(status.code(), "the stream given to release is of another device than the lease's");
   if (lease == nullptr)
     return fail(WEIR_ERROR_INVALID_HANDLE, "no unreleased lease %p", static_cast<void *>(handle));
-  if (!recorded) status = record_release(stream, &point);
-  if (one.kind == LeaseKind::whole) {
-    const Stamp stamp = Stamp::make(stream.slot, point, one.mode != WEIR_READ);
-    if (!release_fast(one, stamp)) release_slow(one, nullptr, stamp);
-  } else {
-    const uint32_t count = lease->count;
-    LeaseItem *items = lease->items();
-    for (uint32_t i = 0; i < count; ++i) {
-      const Stamp stamp = Stamp::make(stream.slot, point, items[i].writes());
-      if (items[i].kind == LeaseKind::whole && release_fast(items[i], stamp)) continue;
-      release_slow(items[i], lease, stamp);
-    }
+  if (home.device != stream.device) {
+    return fail(WEIR_ERROR_INVALID_ARGUMENT,
+                "the stream given to release is of another device than the lease's");
+  }
+  uint64_t point = 0;
+  const Status status = record_release(stream, &point);
+  const uint32_t count = lease->count;
+  LeaseItem *items = lease->items();
+  for (uint32_t i = 0; i < count; ++i) {
+    release_item(items[i], lease, Stamp::make(stream.slot, point, items[i].writes()), stream);
+  }
+  {
     std::lock_guard hold(home.timeline.lock);
-    give_lease(*state, lease);
+    state->give(lease);
   }
   if (waiters_.load() != 0) wake_all();
   return status;
+}
+
+void Engine::release_item(const LeaseItem &item, const Lease *lease, Stamp stamp,
+                          Stream &stream) noexcept {
+  if (item.kind == LeaseKind::whole) {
+    vm::Hot &hot = buffers_.hot(item.buffer);
+    bool published = false;
+    {
+      std::lock_guard hold(stream.timeline.lock);
+      // A release of a later point may have been faster; it stands for this one.
+      const Stamp seen{hot.stamp.load(std::memory_order_relaxed)};
+      published =
+          (seen.slot() == stamp.slot() && seen.point() >= stamp.point() && !item.writes()) ||
+          hot.publish(stamp);
+    }
+    if (published) {
+      hot.drop_lease(item.mode);
+      return;
+    }
+  }
+  release_slow(item, lease, stamp);
 }
 
 Status Engine::record_release(Stream &stream, uint64_t *point) {
@@ -80,7 +84,7 @@ void Engine::release_slow(const LeaseItem &item, const Lease *lease, Stamp stamp
   const uint64_t begin = item.kind == LeaseKind::whole ? 0 : item.begin;
   note_use(item.buffer, begin, end, stamp);
   if (item.kind == LeaseKind::whole) {
-    buffers_.hot(item.buffer).word.fetch_sub(item.mode == WEIR_READ ? Word::reader : Word::writer);
+    buffers_.hot(item.buffer).drop_lease(item.mode);
   } else {
     remove_partial(item.buffer, lease, item.begin, item.end);
   }

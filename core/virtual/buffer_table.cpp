@@ -4,17 +4,45 @@
 
 #include "core/virtual/buffer_table.hpp"
 
+#include <memory>
 #include <new>
 
 namespace weir::vm {
 
 BufferTable::BufferTable(std::pmr::memory_resource *memory, uint32_t pool_id)
-    : memory_(memory), pool_id_(pool_id), chunks_(memory) {
-  chunks_.reserve(max_chunks);
+    : memory_(memory), pool_id_(pool_id), hot_(memory), cold_(memory) {
+  hot_.reserve(max_chunks);
+  cold_.reserve(max_chunks);
 }
 
 BufferTable::~BufferTable() {
-  for (Chunk *chunk : chunks_) memory_->deallocate(chunk, sizeof(Chunk), alignof(Chunk));
+  for (size_t chunk = 0; chunk < hot_.size();) {
+    const size_t count = chunk < block_chunks ? 1 : block_chunks;
+    memory_->deallocate(hot_[chunk], count * chunk_size * sizeof(Hot), count == 1 ? 64 : huge_page);
+    memory_->deallocate(cold_[chunk], count * chunk_size * sizeof(Cold), alignof(Cold));
+    chunk += count;
+  }
+}
+
+/// Room for another chunk's records, not yet constructed. Throws std::bad_alloc with nothing changed.
+void BufferTable::add_chunks() {
+  if (hot_.size() == max_chunks) throw std::bad_alloc();
+  const size_t count = hot_.size() < block_chunks ? 1 : block_chunks;
+  const size_t hot_bytes = count * chunk_size * sizeof(Hot);
+  const size_t alignment = count == 1 ? 64 : huge_page;
+  auto *hot = static_cast<Hot *>(memory_->allocate(hot_bytes, alignment));
+  Cold *cold = nullptr;
+  try {
+    cold = static_cast<Cold *>(memory_->allocate(count * chunk_size * sizeof(Cold), alignof(Cold)));
+  } catch (...) {
+    memory_->deallocate(hot, hot_bytes, alignment);
+    throw;
+  }
+  if (count != 1) advise_huge_pages(hot, hot_bytes);
+  for (size_t i = 0; i < count; ++i) {
+    hot_.push_back(hot + i * chunk_size);
+    cold_.push_back(cold + i * chunk_size);
+  }
 }
 
 uint32_t BufferTable::take() {
@@ -25,16 +53,15 @@ uint32_t BufferTable::take() {
     ++live_;
     return index;
   }
-  const uint32_t index = end_.load(std::memory_order_relaxed);
-  if ((index >> chunk_shift) == chunks_.size()) {
-    if (chunks_.size() == max_chunks) throw std::bad_alloc();
-    chunks_.push_back(static_cast<Chunk *>(memory_->allocate(sizeof(Chunk), alignof(Chunk))));
+  const uint32_t chunk = fresh_ >> chunk_shift;
+  if (fresh_ == end_.load(std::memory_order_relaxed)) {
+    if (chunk == hot_.size()) add_chunks();
+    std::uninitialized_default_construct_n(hot_[chunk], chunk_size);
+    std::uninitialized_default_construct_n(cold_[chunk], chunk_size);
+    end_.store(fresh_ + chunk_size, std::memory_order_release);
   }
-  // Entries come to life one by one, so that a small pool touches little memory.
-  Chunk &chunk = *chunks_[index >> chunk_shift];
-  ::new (&chunk.hot[index & chunk_mask]) Hot();
-  ::new (&chunk.cold[index & chunk_mask]) Cold();
-  end_.store(index + 1, std::memory_order_release);
+  const uint32_t index = (chunk << chunk_shift) | spread(fresh_ & chunk_mask);
+  ++fresh_;
   ++live_;
   return index;
 }

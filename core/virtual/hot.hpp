@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Hot: what the hit path needs to know of a buffer, in 32 bytes, and the protocol of its word and stamp. Acquire
+// counts a lease by one compare-and-swap; release publishes its fence, then drops the count. The rules:
+//  - a lease is counted first and the fence is looked at after it: whoever published a fence did so before
+//    dropping its own count, so what is seen then is complete;
+//  - release publishes the fence before it drops the count: who claims the page afterwards finds it;
+//  - a buffer with anything unusual about it (history, partial leases, copies elsewhere, another stream's
+//    fence) says so in its word or stamp, and goes the slow way;
+//  - a stamp that names a stream is replaced by that stream's releases alone, under its timeline's lock, or
+//    emptied by an atomic exchange under the pool's: no release is lost between the two.
+#pragma once
+
+#include "core/backend/timeline.hpp"
+
+#include <weir/lease.h>
+
+#include <atomic>
+
+namespace weir::vm {
+
+/// The buffer's state word. The hit path changes it by compare-and-swap, everything else under the pool's lock.
+///   readers 16 | writer | resident | history | partial | sole | closing | virgin | generation 20 | alive
+struct Word {
+  static constexpr uint64_t reader = 1;
+  static constexpr uint64_t readers_mask = 0xffff;
+  static constexpr uint64_t writer = uint64_t{1} << 16;
+  /// Every page of the buffer has its latest version on the home device, mapped at Hot::address.
+  static constexpr uint64_t resident = uint64_t{1} << 17;
+  /// There are fences beyond Hot::stamp: in the history, or of a copy still in flight.
+  static constexpr uint64_t history = uint64_t{1} << 18;
+  /// There are unreleased leases on parts of it.
+  static constexpr uint64_t partial = uint64_t{1} << 19;
+  /// No page has a latest copy elsewhere: a write needs no invalidation.
+  static constexpr uint64_t sole = uint64_t{1} << 20;
+  static constexpr uint64_t closing = uint64_t{1} << 21;
+  /// A tenant never written: its place in the slab may hold another's bytes.
+  static constexpr uint64_t virgin = uint64_t{1} << 22;
+  static constexpr unsigned generation_shift = 40;
+  static constexpr uint64_t generation_mask = uint64_t{0xfffff} << generation_shift;
+  static constexpr uint64_t alive = uint64_t{1} << 63;
+
+  static constexpr uint64_t leases(uint64_t word) noexcept {
+    return word & (readers_mask | writer);
+  }
+};
+
+struct alignas(32) Hot {
+  std::atomic<uint64_t> word{0};
+  std::atomic<uint64_t> stamp{0};  ///< backend::Stamp of the last whole uses, all on one stream
+  uint64_t address = 0;            ///< on the home device; valid while `resident`
+  uint64_t size_home = 0;          ///< size (48) | home device's id in the context (16)
+
+  /// Counts a lease of the whole buffer for a stream of the device `home_id`. False: it takes the slow way, and nothing
+  /// has changed.
+  bool try_lease(uint64_t generation, uint32_t mode, uint32_t slot, uint32_t home_id,
+                 uint64_t *where) noexcept {
+    constexpr uint64_t must = Word::alive | Word::resident;
+    constexpr uint64_t must_not = Word::history | Word::partial | Word::closing;
+    uint64_t seen = word.load(std::memory_order_relaxed);
+    for (;;) {
+      if ((seen & (Word::generation_mask | must | must_not)) != (generation | must)) return false;
+      uint64_t next;
+      if (mode == WEIR_READ) {
+        if ((seen & Word::writer) != 0 || (seen & Word::readers_mask) == Word::readers_mask)
+          return false;
+        next = seen + Word::reader;
+      } else {
+        if (Word::leases(seen) != 0 || (seen & Word::sole) == 0) return false;
+        next = seen | Word::writer;
+      }
+      if (word.compare_exchange_weak(seen, next, std::memory_order_acquire,
+                                     std::memory_order_relaxed))
+        break;
+    }
+    const backend::Stamp last{stamp.load(std::memory_order_relaxed)};
+    if ((last && last.slot() != slot) || home() != home_id) {
+      drop_lease(mode);
+      return false;
+    }
+    *where = address;
+    return true;
+  }
+  void drop_lease(uint32_t mode) noexcept {
+    word.fetch_sub(mode == WEIR_READ ? Word::reader : Word::writer);
+  }
+  /// Publishes the fence of a whole lease, which is still counted; the caller holds the lock of its stream's
+  /// timeline. False: there is a fence of another stream, so this one belongs into the history.
+  bool publish(backend::Stamp use) noexcept {
+    uint64_t seen = stamp.load(std::memory_order_relaxed);
+    if (seen == 0) {
+      // Readers on two streams may both find it empty.
+      if (stamp.compare_exchange_strong(seen, use.bits, std::memory_order_relaxed)) return true;
+    }
+    if (backend::Stamp{seen}.slot() != use.slot()) return false;
+    // The write bit stays: it says that a write on this stream is among what the stamp stands for.
+    stamp.store(use.bits | (seen & backend::Stamp::write_bit), std::memory_order_relaxed);
+    return true;
+  }
+
+  uint64_t size() const noexcept { return size_home & ((uint64_t{1} << 48) - 1); }
+  uint32_t home() const noexcept { return static_cast<uint32_t>(size_home >> 48); }
+};
+static_assert(sizeof(Hot) == 32);
+
+}  // namespace weir::vm
