@@ -157,24 +157,30 @@ Status Engine::copy_pieces(Lock &lock, uint32_t index, const Target &where, uint
   return {};
 }
 
-Status Engine::copy_range(weir_buffer buffer, uint64_t offset, uint64_t length, unsigned char *out,
-                          const unsigned char *in) {
-  Lock lock(mutex_);
-  Plan plan(&memory_, nullptr, nullptr);
+/// Claims a range for one call, as a lease would, byte by byte against every place. Under the lock.
+Status Engine::claim_range(Plan &plan, weir_buffer buffer, uint64_t offset, uint64_t *length,
+                           uint8_t mode) {
   plan.lease = &plan;
   plan.any = true;
   PlanItem item;
   WEIR_TRY(decode(buffer, &item.buffer));
-  WEIR_TRY(range_of(item.buffer, offset, &length));
+  WEIR_TRY(range_of(item.buffer, offset, length));
   item.generation =
       buffers_.hot(item.buffer).word.load(std::memory_order_relaxed) & Word::generation_mask;
   item.begin = offset;
-  item.end = offset + length;
-  item.mode = in != nullptr ? WEIR_READ_WRITE : WEIR_READ;
+  item.end = offset + *length;
+  item.mode = mode;
   plan.items.push_back(item);
   WEIR_TRY(resolve(plan));
   WEIR_TRY(check_conflicts(plan));
-  WEIR_TRY(take_claims(plan));
+  return take_claims(plan);
+}
+
+Status Engine::copy_range(weir_buffer buffer, uint64_t offset, uint64_t length, unsigned char *out,
+                          const unsigned char *in) {
+  Lock lock(mutex_);
+  Plan plan(&memory_, nullptr, nullptr);
+  WEIR_TRY(claim_range(plan, buffer, offset, &length, in != nullptr ? WEIR_READ_WRITE : WEIR_READ));
   const PlanItem &claimed = plan.items[0];
   const Target where = target(claimed.buffer);
   // A whole claim is counted in the word alone; the pages must stay put too.
@@ -217,35 +223,27 @@ Status Engine::write(weir_buffer buffer, uint64_t offset, uint64_t length, const
 
 Status Engine::discard(weir_buffer buffer, uint64_t offset, uint64_t length) {
   Lock lock(mutex_);
-  uint32_t index = 0;
-  WEIR_TRY(decode(buffer, &index));
-  WEIR_TRY(range_of(index, offset, &length));
-  const Target where = target(index);
+  Plan plan(&memory_, nullptr, nullptr);
+  WEIR_TRY(claim_range(plan, buffer, offset, &length, WEIR_DISCARD_WRITE));
+  const PlanItem &claimed = plan.items[0];
+  const Target where = target(claimed.buffer);
   Region &region = *where.region;
-  if (conflicts(index, offset, offset + length, true, any_place, region, where.base)) {
-    ++stats_.lease_conflicts;
-    return fail(WEIR_ERROR_LEASE_CONFLICT,
-                "an unreleased lease on the range forbids discarding it");
-  }
-  // From here the hit path is closed; it may have granted a lease since the check.
-  set_flags(index, 0, Word::resident | Word::sole);
-  if (Word::leases(buffers_.hot(index).word.load(std::memory_order_acquire)) != 0) {
-    return fail(WEIR_ERROR_LEASE_CONFLICT,
-                "an unreleased lease on the range forbids discarding it");
-  }
-  const bool tenant = buffers_.cold(index).node != physical::SmallArena::none;
-  if (tenant) {
-    if (length == where.size) set_flags(index, Word::virgin, 0);
+  if (buffers_.cold(claimed.buffer).node != physical::SmallArena::none) {
+    if (claimed.whole) set_flags(claimed.buffer, Word::virgin, Word::resident | Word::sole);
+    drop_claims(plan);
     return {};
   }
-  const uint32_t last = region.shape.page_at(offset + length - 1);
-  for (uint32_t p = region.shape.page_at(offset); p <= last; ++p) {
+  for (uint32_t p = claimed.first; p <= claimed.last; ++p) {
     const uint64_t at = region.shape.offset(p);
-    const bool inside = offset <= at && at + region.shape.used_bytes(p) <= offset + length;
-    if (!inside || region.pages[p].busy != 0) continue;  // a page under way is a hint less
+    if (at < offset || at + region.shape.used_bytes(p) > offset + length) continue;
+    // An eviction or a fill under way would bring the old bytes back: it ends first.
+    changed_.wait(lock, [&region, p] { return region.pages[p].busy == 0; });
     free_host(region, p);
     region.pages[p].latest = 0;
   }
+  // At the end: a prefetch of the buffer may have opened the hit path meanwhile.
+  set_flags(claimed.buffer, 0, Word::resident | Word::sole);
+  drop_claims(plan);
   return {};
 }
 

@@ -313,6 +313,8 @@ class Engine {
 
   // access.cpp
   void describe_buffer(uint32_t index, uint64_t offset, uint64_t length, weir_buffer_info *info);
+  Status claim_range(Plan &plan, weir_buffer buffer, uint64_t offset, uint64_t *length,
+                     uint8_t mode);
   Status copy_range(weir_buffer buffer, uint64_t offset, uint64_t length, unsigned char *out,
                     const unsigned char *in);
   Status copy_pieces(Lock &lock, uint32_t index, const Target &where, uint64_t begin, uint64_t end,

@@ -87,8 +87,8 @@ WEIR_API weir_result weir_advise(weir_pool pool, weir_buffer buffer, uint64_t of
                                  uint32_t advice);
 
 /** The contents of the range are no longer needed: pages wholly inside it are dropped without a copy and
- *  read as zero from then on; bytes of pages only partly inside are left as they are. LEASE_CONFLICT against an
- *  unreleased lease on the range. */
+ *  read as zero from then on; bytes of pages only partly inside are left as they are. Waits for pages that Weir is
+ *  moving. LEASE_CONFLICT against an unreleased lease on the range. */
 WEIR_API weir_result weir_discard(weir_pool pool, weir_buffer buffer, uint64_t offset, uint64_t length);
 
 /** Changes the eviction class. A tenant of a slab takes it on when it next moves. */
