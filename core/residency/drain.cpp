@@ -203,6 +203,23 @@ uint64_t Engine::evict(Lock &lock, PoolDevice &device, const std::pmr::vector<Pa
   return freed;
 }
 
+/// What was handed to the transfer stream has to end before its memory can be let go of.
+void Engine::end_copies(PoolDevice &device) noexcept {
+  (void)device.device.table().stream_synchronize(device.device.state(), device.down->native);
+}
+
+/// Zeroes a page whose bytes are in HOST already, and waits for it.
+Status Engine::wipe(PoolDevice &device, Victim &victim) {
+  transfer::Copier copier(*device.down);
+  victim.wiped = true;
+  WEIR_TRY(copier.zero(victim.address, victim.bytes));
+  uint64_t point = 0;
+  Status status = device.down->timeline.record(&point);
+  if (status) status = device.down->timeline.wait(point, UINT64_MAX);
+  if (!status) end_copies(device);
+  return status;
+}
+
 /// Outside the lock: waits for the fences, copies what is dirty, waits for the copies. What went well is marked `safe`.
 Status Engine::demote(PoolDevice &device, std::pmr::vector<Victim> &victims) {
   Status first;
@@ -221,16 +238,17 @@ Status Engine::demote(PoolDevice &device, std::pmr::vector<Victim> &victims) {
           copier.copy(reinterpret_cast<uint64_t>(victim.destination), victim.address, victim.used);
       if (status) status = copier.flush();
     }
-    if (status && victim.region->scrub && !victim.copy)
+    if (status && victim.region->scrub && !victim.copy) {
+      victim.wiped = true;
       status = copier.zero(victim.address, victim.bytes);
+    }
     uint64_t point = 0;
     if (status && (victim.copy || victim.region->scrub)) {
       status = device.down->timeline.record(&point);
       if (status) {
         victim.copied = Stamp::make(device.down->slot, point, false);
       } else {
-        // Enqueued, but without a mark: it has to end before its memory can be let go of.
-        (void)device.device.table().stream_synchronize(device.device.state(), device.down->native);
+        end_copies(device);  // enqueued, but without a mark
       }
     }
     victim.safe = status.ok();
@@ -239,17 +257,11 @@ Status Engine::demote(PoolDevice &device, std::pmr::vector<Victim> &victims) {
   for (Victim &victim : victims) {
     if (!victim.safe || !victim.copied) continue;
     Status status = streams_.wait(victim.copied, UINT64_MAX);
-    if (status && victim.copy && victim.region->scrub) {
-      status = copier.zero(victim.address, victim.bytes);
-      if (status) {
-        status = device.device.check(
-            device.device.table().stream_synchronize(device.device.state(), device.down->native),
-            "stream_synchronize");
-      }
-    }
+    if (!status) end_copies(device);  // its slot is about to be someone else's
+    if (status && victim.copy && victim.region->scrub) status = wipe(device, victim);
     victim.safe = status.ok();
     note(status);
-    if (status && victim.copy && config_.checksum_host && victim.slot) {
+    if ((status || victim.wiped) && victim.copy && config_.checksum_host && victim.slot) {
       victim.region->pages[victim.page].checksum = XXH3_64bits(victim.destination, victim.used);
     }
   }
@@ -266,7 +278,7 @@ void Engine::settle_drain(PoolDevice &device, std::pmr::vector<Victim> &victims,
     --copies.busy;
     --region.operations;
     --device.in_flight;
-    if (victim.copy && victim.safe && !region.kept) {
+    if (victim.copy && (victim.safe || victim.wiped) && !region.kept) {
       if (victim.slot) copies.host = victim.slot;
       copies.latest |= vm::host_bit;
       stats_.demoted_bytes += victim.used;
@@ -285,6 +297,7 @@ void Engine::settle_drain(PoolDevice &device, std::pmr::vector<Victim> &victims,
       vacate(region, victim.page, device, region.scrub ? physical::client_unknown : region.client);
     } else {
       state.state = PageState::resident;
+      if (victim.wiped) copies.latest &= ~device.bit();
       if (!state.wanted) ++stats_.eviction_failures;
       give_back(region, victim.ref, device);
     }

@@ -257,6 +257,8 @@ class Engine {
   bool in_use(Region &region, uint32_t page) noexcept;
   void collect_fences(Region &region, uint32_t page, std::pmr::vector<Stamp> *fences);
   Status demote(PoolDevice &device, std::pmr::vector<Victim> &victims);
+  Status wipe(PoolDevice &device, Victim &victim);
+  void end_copies(PoolDevice &device) noexcept;
   void settle_drain(PoolDevice &device, std::pmr::vector<Victim> &victims, bool background,
                     uint64_t *freed) noexcept;
   void vacate(Region &region, uint32_t page, PoolDevice &device, uint32_t granule_client) noexcept;

@@ -87,9 +87,10 @@ struct Victim {
   std::pmr::vector<Stamp> fences;
   bool copy = false;  ///< dirty: goes to `slot` or to registered memory
   bool had_content = false;
-  bool safe = false;  ///< its bytes are elsewhere, or not needed
-  bool out = false;   ///< ... and it is to be unmapped
-  bool gone = false;  ///< unmapped
+  bool safe = false;   ///< its bytes are elsewhere, or not needed
+  bool wiped = false;  ///< zeroed on the device, or maybe: no version any more
+  bool out = false;    ///< safe, and it is to be unmapped
+  bool gone = false;   ///< unmapped
   tier::HostSlot slot;
   void *destination = nullptr;
   uint64_t address = 0, bytes = 0, used = 0;
