@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The host backend behind a table of our own, so that a test decides what a runtime's call answers: the n-th call
+// fails, a stream is capturing, the device is lost. Only entries that may fail in a healthy program stand
+// behind it; frees do not. The table's functions have no user pointer before start(), so its state is global to
+// the program: set it while no other test's context lives.
+#pragma once
+
+#include <weir/backend.h>
+
+#include <atomic>
+
+extern "C" const weir_backend_table *weir_host_backend_query(uint32_t abi_major);
+
+namespace weir::test {
+
+/// Asked before each call, by the entry's name, on any thread. WEIR_SUCCESS: let the real entry answer.
+using Interpose = weir_result (*)(const char *entry);
+
+struct InterposedHost {
+  std::atomic<Interpose> interpose{nullptr};
+  const weir_backend_table *real = nullptr;
+  weir_backend_table table{};
+
+  /// For weir_context_desc.backends.
+  static const weir_backend_table *query(uint32_t abi_major);
+};
+inline InterposedHost interposed;
+
+template <auto Member>
+struct Interposed;
+template <typename... Args, weir_result (*weir_backend_table::*Member)(Args...)>
+struct Interposed<Member> {
+  static inline const char *name = "";
+  static weir_result call(Args... args) {
+    if (const Interpose ask = interposed.interpose.load()) {
+      if (const weir_result answer = ask(name); answer != WEIR_SUCCESS) return answer;
+    }
+    return (interposed.real->*Member)(args...);
+  }
+};
+
+inline const weir_backend_table *InterposedHost::query(uint32_t abi_major) {
+  interposed.real = weir_host_backend_query(abi_major);
+  if (interposed.real == nullptr) return nullptr;
+  interposed.table = *interposed.real;
+#define WEIR_INTERPOSE(entry)                            \
+  Interposed<&weir_backend_table::entry>::name = #entry; \
+  if (interposed.real->entry != nullptr)                 \
+  interposed.table.entry = Interposed<&weir_backend_table::entry>::call
+  WEIR_INTERPOSE(granule_create);
+  WEIR_INTERPOSE(range_reserve);
+  WEIR_INTERPOSE(map);
+  WEIR_INTERPOSE(plain_allocate);
+  WEIR_INTERPOSE(host_allocate);
+  WEIR_INTERPOSE(host_register);
+  WEIR_INTERPOSE(stream_create);
+  WEIR_INTERPOSE(stream_check);
+  WEIR_INTERPOSE(stream_synchronize);
+  WEIR_INTERPOSE(stream_query);
+  WEIR_INTERPOSE(stream_host_call);
+  WEIR_INTERPOSE(fence_record);
+  WEIR_INTERPOSE(stream_wait);
+  WEIR_INTERPOSE(fence_poll);
+  WEIR_INTERPOSE(fence_wait);
+  WEIR_INTERPOSE(copy_async);
+  WEIR_INTERPOSE(copy_batch_async);
+  WEIR_INTERPOSE(fill_async);
+  WEIR_INTERPOSE(peer_enable);
+#undef WEIR_INTERPOSE
+  return &interposed.table;
+}
+
+}  // namespace weir::test
