@@ -37,9 +37,13 @@ inline weir_error_info last_error() {
   return info;
 }
 
-inline weir_context make_context(const char *options) {
+/// `backend`: one linked into the program, instead of the built-in host backend.
+inline weir_context make_context(const char *options, weir_backend_query_fn backend = nullptr) {
   weir_context_desc desc = WEIR_CONTEXT_DESC_INIT;
   desc.flags = WEIR_CONTEXT_NO_SEARCH;
+  if (backend != nullptr) desc.flags |= WEIR_CONTEXT_NO_HOST_BACKEND;
+  desc.backend_count = backend != nullptr ? 1 : 0;
+  desc.backends = &backend;
   desc.options = options;
   weir_context context = nullptr;
   ok(weir_context_create(&desc, &context));
@@ -52,6 +56,7 @@ struct Setup {
   uint64_t host_pages = 64;
   uint64_t flags = WEIR_POOL_NO_BACKGROUND;
   uint32_t devices = 1;
+  weir_backend_query_fn backend = nullptr;
 };
 
 /// A context, a pool and one stream a device. Not a RAII class on purpose: a failed assertion leaves the
@@ -62,7 +67,7 @@ struct World {
   weir_stream streams[2] = {nullptr, nullptr};
 
   explicit World(const Setup &setup = {}) {
-    context = make_context(setup.options.c_str());
+    context = make_context(setup.options.c_str(), setup.backend);
     weir_pool_device devices[2] = {};
     for (uint32_t i = 0; i < setup.devices; ++i) {
       devices[i].device = i;
