@@ -316,6 +316,7 @@ void Engine::vacate(Region &region, uint32_t page, PoolDevice &device,
   device.granules->release(state.granule);
   const uint64_t bytes = region.shape.page_bytes(page);
   if (!region.kept) clients_[region.client]->device[device.place].refund(bytes);
+  if (region.holds != 0) device.held_bytes -= bytes;  // a hold on its slab that came meanwhile
   device.evicted_total += bytes;
   ++stats_.evictions;
   region.pages[page].latest &= ~device.bit();

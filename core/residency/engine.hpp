@@ -348,7 +348,7 @@ class Engine {
                      bool hold);
   Status claim_alone(uint32_t index);
   void unregister_memory(Lock &lock, Region &region) noexcept;
-  uint64_t resident_bytes(const Region &region, uint8_t place) const noexcept;
+  uint64_t occupied_bytes(const Region &region, const Residence &residence) const noexcept;
 
   // host_lease.cpp
   Status bring_to_host(Lock &lock, Plan &plan);

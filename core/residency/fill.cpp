@@ -52,7 +52,10 @@ void Engine::mark_filling(Plan &plan) {
       }
     }
     DevicePage &state = here.pages[page.page];
-    if (page.absent) state.granule = page.granule;
+    if (page.absent) {
+      state.granule = page.granule;
+      if (region.holds != 0) device.held_bytes += page.bytes;
+    }
     state.state = PageState::filling;
     page.filling = true;
     ++copies.busy;
@@ -162,7 +165,6 @@ void Engine::settle_fill(Plan &plan, bool filled) noexcept {
         ++here.resident;
         device.granules->at(page.granule).client = region.client;
         if (!device.vmm()) here.range.address = page.address;
-        if (region.holds != 0) device.held_bytes += page.bytes;
         if (region.kept)
           clients_[region.client]->device[device.place].refund(
               page.bytes);  // a slab that emptied meanwhile
@@ -191,6 +193,7 @@ void Engine::settle_fill(Plan &plan, bool filled) noexcept {
     } else {
       state.state = PageState::absent;
       state.granule = physical::no_granule;
+      if (region.holds != 0) device.held_bytes -= page.bytes;
       if (page.mapped) {
         // It could not be unmapped: the granule can't be used again. It stays charged.
         page.granule = physical::no_granule;

@@ -6,25 +6,26 @@
 
 namespace weir::residency {
 
-uint64_t Engine::resident_bytes(const Region &region, uint8_t place) const noexcept {
+/// Bytes of the region's granules on a device. Held bytes are counted by granules, not by states: a page on the move
+/// when a hold comes or goes is counted once all the same.
+uint64_t Engine::occupied_bytes(const Region &region, const Residence &residence) const noexcept {
   uint64_t bytes = 0;
-  for (const auto &r : region.residences) {
-    if (r->place != place) continue;
-    for (uint32_t p = 0; p < r->pages.size(); ++p) {
-      if (r->pages[p].state == PageState::resident) bytes += region.shape.page_bytes(p);
-    }
+  for (uint32_t p = 0; p < residence.pages.size(); ++p) {
+    if (residence.pages[p].granule != physical::no_granule) bytes += region.shape.page_bytes(p);
   }
   return bytes;
 }
 
 void Engine::add_hold(Region &region) noexcept {
   if (region.holds++ != 0) return;
-  for (const auto &device : devices_) device->held_bytes += resident_bytes(region, device->place);
+  for (const auto &r : region.residences)
+    device_at(r->place).held_bytes += occupied_bytes(region, *r);
 }
 
 void Engine::drop_hold(Region &region) noexcept {
   if (--region.holds != 0) return;
-  for (const auto &device : devices_) device->held_bytes -= resident_bytes(region, device->place);
+  for (const auto &r : region.residences)
+    device_at(r->place).held_bytes -= occupied_bytes(region, *r);
   changed_.notify_all();
 }
 

@@ -327,6 +327,31 @@ void a_writer_meets_a_prefetch_to_another_device(void **state) {
   close_clean(world);
 }
 
+/// The copy on the second device is stale and held there; while it is brought up to date its hold goes.
+void a_hold_ends_while_its_page_is_filled(void **state) {
+  World world = world_for(state, 2);
+  weir_buffer buffer = world.buffer(two_pages);
+  uint64_t address = 0;
+  world.fill(buffer, two_pages, 1);
+  ok(weir_hold(world.pool, buffer, 1, &address));
+  world.fill(buffer, two_pages, 2);
+  Kernel kernel{0, two_pages, 2, 0};
+  {
+    Gate gate(world.pool, "fill");
+    Task reader([&] { return run(world, buffer, WEIR_READ, &kernel, 1); });
+    gate.await();
+    ok(weir_unhold(world.pool, buffer));
+    assert_int_equal(world.stats().device_held_bytes, 0);
+    gate.open();
+    ok(reader.join());
+  }
+  assert_int_equal(kernel.wrong, 0);
+  assert_int_equal(world.stats().device_held_bytes, 0);
+  ok(weir_buffer_destroy(world.pool, buffer));
+  ok(weir_pool_trim(world.pool, 1, WEIR_TRIM_EMERGENCY, WEIR_WHOLE, nullptr));
+  close_clean(world);
+}
+
 }  // namespace
 
 int main() {
@@ -342,6 +367,7 @@ int main() {
       BOTH(a_trim_meets_a_prefetch),
       BOTH(a_prefetch_does_not_hide_what_the_host_did),
       BOTH(a_writer_meets_a_prefetch_to_another_device),
+      BOTH(a_hold_ends_while_its_page_is_filled),
   };
   return cmocka_run_group_tests(tests, nullptr, nullptr);
 }
