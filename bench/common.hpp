@@ -73,9 +73,9 @@ Pair interleave(int repetitions, Subject &&subject, Yardstick &&yardstick) {
 /// A context with one pool on its first device and one stream there. Buffers of it die with the pool.
 class Rig {
  public:
-  Rig(const char *options, weir_pool_desc desc, uint64_t device_budget) {
+  Rig(const std::string &options, weir_pool_desc desc, uint64_t device_budget) {
     weir_context_desc context = WEIR_CONTEXT_DESC_INIT;
-    context.options = options;
+    context.options = options.c_str();
     WEIR_BENCH_TRY(weir_context_create(&context, &context_));
     const weir_pool_device device = {0, 0, device_budget, {0, 0}};
     desc.devices = &device;

@@ -137,7 +137,7 @@ AddressSpace::Reservations::iterator AddressSpace::around(uint32_t device, uint6
 }
 
 weir_result AddressSpace::map(uint32_t device, uint64_t address, uint64_t bytes,
-                              std::shared_ptr<Extent> extent, uint64_t offset, bool populate,
+                              std::shared_ptr<Extent> extent, uint64_t offset, Prefault prefault,
                               uint64_t tag) {
   WEIR_HOST_TRY(check_unit("address", address, false));
   WEIR_HOST_TRY(check_unit("bytes", bytes, true));
@@ -149,11 +149,11 @@ weir_result AddressSpace::map(uint32_t device, uint64_t address, uint64_t bytes,
                   static_cast<Number>(extent->bytes()));
   }
   return connect(device, address, Mapping{bytes, offset, std::move(extent), tag, false}, false,
-                 populate);
+                 prefault);
 }
 
 weir_result AddressSpace::connect(uint32_t device, uint64_t address, Mapping mapping, bool plain,
-                                  bool populate) {
+                                  Prefault prefault) {
   Extent &extent = *mapping.extent;
   const uint64_t bytes = mapping.bytes;
   const uint64_t offset = extent.offset() + mapping.offset;
@@ -180,9 +180,11 @@ weir_result AddressSpace::connect(uint32_t device, uint64_t address, Mapping map
     entry = mappings.emplace_hint(next, address, std::move(mapping));
   }
   // From its second mapping on its memory exists, as a rule, and filling the page tables in one call is several
-  // times cheaper than a fault per page.
+  // times cheaper than a fault per page, if the pages are used.
   const bool again = extent.mapped_before();
-  const int error = map_fixed(address, bytes, extent.fd(), offset, populate || again);
+  const bool populate =
+      prefault == Prefault::always || (prefault == Prefault::from_second && again);
+  const int error = map_fixed(address, bytes, extent.fd(), offset, populate);
   // A mapping that failed half way may have torn out the reservation below it.
   if (error != 0) (void)map_nothing(address, bytes);
   std::shared_ptr<Extent> dropped;
@@ -243,7 +245,8 @@ weir_result AddressSpace::place(uint32_t device, std::shared_ptr<Extent> extent,
   WEIR_HOST_TRY(make(device, bytes, alignment, true, &start));
   weir_result result = WEIR_ERROR_OUT_OF_HOST_MEMORY;
   try {
-    result = connect(device, start, Mapping{bytes, 0, std::move(extent), 0, false}, true, false);
+    result = connect(device, start, Mapping{bytes, 0, std::move(extent), 0, false}, true,
+                     Prefault::never);
   } catch (...) {
     (void)remove(device, start, bytes, true);
     throw;

@@ -8,6 +8,7 @@
 #pragma once
 
 #include "backends/host/memory.hpp"
+#include "backends/host/options.hpp"
 
 #include <weir/backend.h>
 
@@ -36,7 +37,7 @@ class AddressSpace {
   /// Maps extent bytes [offset, offset + bytes). The mapping shares the extent's ownership and
   /// keeps `tag`, the caller's own word, for unmap() to give back.
   weir_result map(uint32_t device, uint64_t address, uint64_t bytes, std::shared_ptr<Extent> extent,
-                  uint64_t offset, bool populate, uint64_t tag);
+                  uint64_t offset, Prefault prefault, uint64_t tag);
   /// Removes exactly what one map() made; *tag is what that was told.
   weir_result unmap(uint32_t device, uint64_t address, uint64_t bytes, uint64_t *tag);
   /// Both in one: an address for a whole extent, until drop().
@@ -70,7 +71,7 @@ class AddressSpace {
   /// The reservation of this kind that holds the whole range, or end().
   Reservations::iterator around(uint32_t device, uint64_t address, uint64_t bytes, bool plain);
   weir_result connect(uint32_t device, uint64_t address, Mapping mapping, bool plain,
-                      bool populate);
+                      Prefault prefault);
   weir_result disconnect(uint32_t device, uint64_t address, uint64_t bytes, bool plain,
                          uint64_t *tag);
 

@@ -139,7 +139,7 @@ weir_result Model::map(uint32_t device, uint64_t address, uint64_t bytes, weir_b
   weir_result result = WEIR_ERROR_OUT_OF_HOST_MEMORY;
   try {
     result =
-        space_.map(device, address, bytes, std::move(extent), offset, options_.populate, granule);
+        space_.map(device, address, bytes, std::move(extent), offset, options_.prefault, granule);
   } catch (...) {
     granules_.unpin(granule);
     throw;

@@ -26,7 +26,7 @@ struct Key {
   uint64_t unit = 1024;  ///< what K stands for
 };
 
-constexpr std::array<Key, 18> keys{{
+constexpr std::array<Key, 17> keys{{
     {"memory", nullptr, &Options::memory},
     {"granule", nullptr, &Options::granule},
     {"granule_large", nullptr, &Options::granule_large},
@@ -40,7 +40,6 @@ constexpr std::array<Key, 18> keys{{
     {"map_any_thread", &Options::map_any_thread},
     {"register", &Options::host_register},
     {"map_may_block", &Options::map_may_block},
-    {"populate", &Options::populate},
     {"punch_hole", &Options::punch_hole},
     {"link_bandwidth", nullptr, &Options::link_bandwidth, 1000},
     {"peer_bandwidth", nullptr, &Options::peer_bandwidth, 1000},
@@ -74,7 +73,7 @@ std::string bad(std::string_view key, std::string_view value, std::string_view w
 }
 
 std::string known_keys() {
-  std::string list = "devices";
+  std::string list = "devices, prefault";
   for (const Key &key : keys) list += ", " + std::string(key.name);
   return list;
 }
@@ -88,6 +87,12 @@ std::string apply(std::string_view name, std::string_view value, Options *option
       return bad(name, value, "a number from 1 to " + std::to_string(max_devices) + " is needed");
     }
     options->devices = static_cast<uint32_t>(count);
+    return {};
+  }
+  if (name == "prefault") {
+    if (value != "0" && value != "1" && value != "2")
+      return bad(name, value, "0 (never), 1 (from the second mapping on) or 2 (always) is needed");
+    options->prefault = static_cast<Prefault>(value[0] - '0');
     return {};
   }
   const auto key =

@@ -12,6 +12,9 @@
 
 namespace weir::host {
 
+/// When a mapping call fills the page tables, which makes memory that has no pages yet; else first use does, page by page.
+enum class Prefault : uint64_t { never = 0, from_second = 1, always = 2 };
+
 struct Options {
   uint32_t devices = 1;
   uint64_t memory = 0;  ///< bytes per device; after parsing a multiple of the granule, never 0
@@ -27,8 +30,8 @@ struct Options {
   bool map_any_thread = true;
   bool host_register = true;
   bool map_may_block = false;  ///< mapping waits for the device's running work, as some runtimes do
-  bool populate = false;       ///< mapping makes the pages at once, also of memory never written
   bool punch_hole = true;      ///< freed device memory goes back to the system
+  Prefault prefault = Prefault::from_second;
   uint64_t link_bandwidth =
       0;  ///< bytes a second, device <-> host, each direction; 0 = as fast as memcpy
   uint64_t peer_bandwidth = 0;  ///< the same between two devices

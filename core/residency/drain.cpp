@@ -9,6 +9,8 @@
 
 #include <xxhash.h>
 
+#include <algorithm>
+
 namespace weir::residency {
 
 // Whether a lease, a hold or an operation needs the page in place.
@@ -163,7 +165,8 @@ void Engine::claim_victims(Lock &lock, PoolDevice &device, const std::pmr::vecto
   }
 }
 
-/// Evicts what can go of `pages`; returns the bytes freed on the device. Drops the lock meanwhile.
+/// Evicts what can go of `pages`; returns the bytes freed on the device. Drops the lock meanwhile. Pages are finished
+/// in the order their copies end, so that unmapping one overlaps with copying the next and its granule is free at once.
 uint64_t Engine::evict(Lock &lock, PoolDevice &device, const std::pmr::vector<PageRef> &pages,
                        bool background, Status *why) {
   std::pmr::vector<Victim> victims(&memory_);
@@ -177,30 +180,30 @@ uint64_t Engine::evict(Lock &lock, PoolDevice &device, const std::pmr::vector<Pa
   if (victims.empty()) return 0;
   lock.unlock();
   points.at("evict.claimed");
-  const Status drained = demote(device, victims);
-  if (!drained) *why = drained;
-  lock.lock();
-  // Somebody asked for it meanwhile: it stays, unless it has no bytes worth staying for.
-  for (Victim &victim : victims) {
-    const DevicePage &state = victim.region->on(device.place)->pages[victim.page];
-    victim.out = victim.safe && (victim.region->scrub || !(state.wanted && victim.had_content));
+  Drain drain(device, background);
+  transfer::Copier copier(*device.down);
+  size_t finished = 0;
+  for (size_t i = 0; i < victims.size(); ++i) {
+    // Before waiting for work of the caller's, what has been copied is let go of.
+    const bool idle = fences_passed(victims[i]);
+    while (finished < i && (!idle || copied(victims[finished])))
+      finish_victim(lock, drain, victims[finished++]);
+    start_victim(drain, copier, victims[i]);
   }
-  lock.unlock();
-  for (Victim &victim : victims) {
-    if (!victim.out) continue;
-    if (!device.vmm()) {
-      victim.gone = true;
-      continue;
-    }
-    const Status unmapped = device.mapper->unmap(victim.address, victim.bytes);
-    victim.gone = unmapped.ok();
-    if (!unmapped) *why = unmapped;
-  }
-  points.at("evict.unmapped");
+  while (finished < victims.size()) finish_victim(lock, drain, victims[finished++]);
   lock.lock();
-  uint64_t freed = 0;
-  settle_drain(device, victims, background, &freed);
-  return freed;
+  changed_.notify_all();
+  if (!drain.why) *why = drain.why;
+  return drain.freed;
+}
+
+bool Engine::fences_passed(const Victim &victim) noexcept {
+  return std::all_of(victim.fences.begin(), victim.fences.end(),
+                     [this](Stamp stamp) { return streams_.passed(stamp); });
+}
+
+bool Engine::copied(const Victim &victim) noexcept {
+  return !victim.copied || streams_.passed(victim.copied);
 }
 
 /// What was handed to the transfer stream has to end before its memory can be let go of.
@@ -220,91 +223,105 @@ Status Engine::wipe(PoolDevice &device, Victim &victim) {
   return status;
 }
 
-/// Outside the lock: waits for the fences, copies what is dirty, waits for the copies. What went well is marked `safe`.
-Status Engine::demote(PoolDevice &device, std::pmr::vector<Victim> &victims) {
-  Status first;
-  const auto note = [&first](const Status &status) {
-    if (first.ok() && !status.ok()) first = status;
-  };
-  transfer::Copier copier(*device.down);
-  for (Victim &victim : victims) {
-    Status status;
-    for (const Stamp stamp : victim.fences) {
-      status = streams_.wait(stamp, config_.evict_wait_ns);
-      if (!status) break;
-    }
-    if (status && victim.copy) {
-      status =
-          copier.copy(reinterpret_cast<uint64_t>(victim.destination), victim.address, victim.used);
-      if (status) status = copier.flush();
-    }
-    if (status && victim.region->scrub && !victim.copy) {
-      victim.wiped = true;
-      status = copier.zero(victim.address, victim.bytes);
-    }
-    uint64_t point = 0;
-    if (status && (victim.copy || victim.region->scrub)) {
-      status = device.down->timeline.record(&point);
-      if (status) {
-        victim.copied = Stamp::make(device.down->slot, point, false);
-      } else {
-        end_copies(device);  // enqueued, but without a mark
-      }
-    }
-    victim.safe = status.ok();
-    note(status);
+/// Outside the lock: waits for the fences and sends the copy on its way. What went well so far is marked `safe`.
+void Engine::start_victim(Drain &drain, transfer::Copier &copier, Victim &victim) {
+  PoolDevice &device = drain.device;
+  Status status;
+  for (const Stamp stamp : victim.fences) {
+    status = streams_.wait(stamp, config_.evict_wait_ns);
+    if (!status) break;
   }
-  for (Victim &victim : victims) {
-    if (!victim.safe || !victim.copied) continue;
+  if (status && victim.copy) {
+    status =
+        copier.copy(reinterpret_cast<uint64_t>(victim.destination), victim.address, victim.used);
+    if (status) status = copier.flush();
+  }
+  if (status && victim.region->scrub && !victim.copy) {
+    victim.wiped = true;
+    status = copier.zero(victim.address, victim.bytes);
+  }
+  uint64_t point = 0;
+  if (status && (victim.copy || victim.region->scrub)) {
+    status = device.down->timeline.record(&point);
+    if (status) {
+      victim.copied = Stamp::make(device.down->slot, point, false);
+    } else {
+      end_copies(device);  // enqueued, but without a mark
+    }
+  }
+  victim.safe = status.ok();
+  drain.note(status);
+}
+
+/// Outside the lock, which it takes in between: waits for the copy, unmaps, settles.
+void Engine::finish_victim(Lock &lock, Drain &drain, Victim &victim) {
+  PoolDevice &device = drain.device;
+  if (victim.safe && victim.copied) {
     Status status = streams_.wait(victim.copied, UINT64_MAX);
     if (!status) end_copies(device);  // its slot is about to be someone else's
     if (status && victim.copy && victim.region->scrub) status = wipe(device, victim);
     victim.safe = status.ok();
-    note(status);
+    drain.note(status);
     if ((status || victim.wiped) && victim.copy && config_.checksum_host && victim.slot) {
       victim.region->pages[victim.page].checksum = XXH3_64bits(victim.destination, victim.used);
     }
   }
-  return first;
+  lock.lock();
+  // Somebody asked for it meanwhile: it stays, unless it has no bytes worth staying for.
+  const DevicePage &state = victim.region->on(device.place)->pages[victim.page];
+  victim.out = victim.safe && (victim.region->scrub || !(state.wanted && victim.had_content));
+  lock.unlock();
+  if (victim.out) {
+    const Status unmapped =
+        device.vmm() ? device.mapper->unmap(victim.address, victim.bytes) : Status{};
+    victim.gone = unmapped.ok();
+    drain.note(unmapped);
+  }
+  points.at("evict.unmapped");
+  lock.lock();
+  settle_victim(drain, victim);
+  drain.untold += victim.bytes;
+  if (drain.untold >= Drain::worth_telling) {
+    drain.untold = 0;
+    changed_.notify_all();
+  }
+  lock.unlock();
 }
 
-void Engine::settle_drain(PoolDevice &device, std::pmr::vector<Victim> &victims, bool background,
-                          uint64_t *freed) noexcept {
-  for (Victim &victim : victims) {
-    Region &region = *victim.region;
-    Residence &here = *region.on(device.place);
-    DevicePage &state = here.pages[victim.page];
-    Page &copies = region.pages[victim.page];
-    --copies.busy;
-    --region.operations;
-    --device.in_flight;
-    if (victim.copy && (victim.safe || victim.wiped) && !region.kept) {
-      if (victim.slot) copies.host = victim.slot;
-      copies.latest |= vm::host_bit;
-      stats_.demoted_bytes += victim.used;
-      if (background) stats_.background_demoted_bytes += victim.used;
-    } else if (victim.slot) {
-      clients_[region.client]->host.refund(host_->bytes(victim.slot));
-      host_->free(victim.slot);
-    }
-    if (victim.gone) {
-      if (!victim.had_content) {
-        stats_.discarded_bytes += victim.used;
-      } else if (!victim.copy) {
-        stats_.dropped_clean_bytes += victim.used;
-      }
-      *freed += victim.bytes;
-      vacate(region, victim.page, device, region.scrub ? physical::client_unknown : region.client);
-    } else {
-      state.state = PageState::resident;
-      if (victim.wiped) copies.latest &= ~device.bit();
-      if (!state.wanted) ++stats_.eviction_failures;
-      give_back(region, victim.ref, device);
-    }
-    state.wanted = false;
-    if (region.kept && region.operations == 0) retire_region(region);
+void Engine::settle_victim(Drain &drain, Victim &victim) noexcept {
+  PoolDevice &device = drain.device;
+  Region &region = *victim.region;
+  Residence &here = *region.on(device.place);
+  DevicePage &state = here.pages[victim.page];
+  Page &copies = region.pages[victim.page];
+  --copies.busy;
+  --region.operations;
+  --device.in_flight;
+  if (victim.copy && (victim.safe || victim.wiped) && !region.kept) {
+    if (victim.slot) copies.host = victim.slot;
+    copies.latest |= vm::host_bit;
+    stats_.demoted_bytes += victim.used;
+    if (drain.background) stats_.background_demoted_bytes += victim.used;
+  } else if (victim.slot) {
+    clients_[region.client]->host.refund(host_->bytes(victim.slot));
+    host_->free(victim.slot);
   }
-  changed_.notify_all();
+  if (victim.gone) {
+    if (!victim.had_content) {
+      stats_.discarded_bytes += victim.used;
+    } else if (!victim.copy) {
+      stats_.dropped_clean_bytes += victim.used;
+    }
+    drain.freed += victim.bytes;
+    vacate(region, victim.page, device, region.scrub ? physical::client_unknown : region.client);
+  } else {
+    state.state = PageState::resident;
+    if (victim.wiped) copies.latest &= ~device.bit();
+    if (!state.wanted) ++stats_.eviction_failures;
+    give_back(region, victim.ref, device);
+  }
+  state.wanted = false;
+  if (region.kept && region.operations == 0) retire_region(region);
 }
 
 /// The page's granule goes back to the pool; nothing is mapped there any more.

@@ -34,6 +34,10 @@
 #include <thread>
 #include <unordered_map>
 
+namespace weir::transfer {
+class Copier;
+}
+
 namespace weir::residency {
 
 using backend::Stamp;
@@ -106,6 +110,7 @@ struct Plan;  // residency/plan.hpp
 struct PlanItem;
 struct PlanPage;
 struct Victim;
+struct Drain;
 
 class Engine {
  public:
@@ -256,11 +261,13 @@ class Engine {
   bool close_owner(Region &region, uint32_t page) noexcept;
   bool in_use(Region &region, uint32_t page) noexcept;
   void collect_fences(Region &region, uint32_t page, std::pmr::vector<Stamp> *fences);
-  Status demote(PoolDevice &device, std::pmr::vector<Victim> &victims);
+  bool fences_passed(const Victim &victim) noexcept;
+  bool copied(const Victim &victim) noexcept;
+  void start_victim(Drain &drain, transfer::Copier &copier, Victim &victim);
+  void finish_victim(Lock &lock, Drain &drain, Victim &victim);
   Status wipe(PoolDevice &device, Victim &victim);
   void end_copies(PoolDevice &device) noexcept;
-  void settle_drain(PoolDevice &device, std::pmr::vector<Victim> &victims, bool background,
-                    uint64_t *freed) noexcept;
+  void settle_victim(Drain &drain, Victim &victim) noexcept;
   void vacate(Region &region, uint32_t page, PoolDevice &device, uint32_t granule_client) noexcept;
 
   // commit.cpp

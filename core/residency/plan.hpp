@@ -97,4 +97,22 @@ struct Victim {
   Stamp copied;
 };
 
+/// One round of evictions: what it has come to so far.
+struct Drain {
+  Drain(PoolDevice &device_, bool background_) noexcept
+      : device(device_), background(background_) {}
+  /// Waiters are woken when so much has been settled, and in the end: not for every small page.
+  static constexpr uint64_t worth_telling = uint64_t{1} << 20U;
+
+  PoolDevice &device;
+  bool background;
+  uint64_t freed = 0;
+  uint64_t untold = 0;
+  Status why;  ///< the first failure
+
+  void note(const Status &status) noexcept {
+    if (why.ok() && !status.ok()) why = status;
+  }
+};
+
 }  // namespace weir::residency

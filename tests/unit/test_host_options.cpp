@@ -59,7 +59,7 @@ void defaults_are_whole_granules(void **) {
   assert_true(options.memory > 0);
   assert_int_equal(options.memory % options.granule, 0);
   assert_true(options.punch_hole);
-  assert_false(options.populate);
+  assert_true(options.prefault == weir::host::Prefault::from_second);
   assert_int_equal(options.link_bandwidth, 0);
   std::string reason;
   Options from_null;
@@ -77,6 +77,12 @@ void sizes_and_rates_have_suffixes(void **) {
   assert_int_equal(options.link_bandwidth, UINT64_C(25000000000));
   assert_int_equal(options.peer_bandwidth, 7000);
   assert_int_equal(options.link_latency_ns, 1500);
+}
+
+void prefaulting_has_three_settings(void **) {
+  assert_true(parsed("prefault=0").prefault == weir::host::Prefault::never);
+  assert_true(parsed("prefault=1").prefault == weir::host::Prefault::from_second);
+  assert_true(parsed("prefault=2").prefault == weir::host::Prefault::always);
 }
 
 void memory_is_cut_to_granules(void **) {
@@ -100,6 +106,8 @@ void bad_text_is_refused_by_name(void **) {
   assert_names(refused("memory=99999999999G"), {"memory", "99999999999G"});
   assert_names(refused("vmm=yes"), {"vmm", "\"yes\""});
   assert_names(refused("peer=2"), {"peer", "\"2\""});
+  assert_names(refused("prefault=3"), {"prefault", "\"3\""});
+  assert_names(refused("prefault="), {"prefault", "\"\""});
   assert_names(refused("devices=2;link_bandwidth=fast"), {"link_bandwidth", "\"fast\""});
   assert_names(refused("memory= 1M"), {"memory", "\" 1M\""});
 }
@@ -151,6 +159,7 @@ int main() {
   const CMUnitTest tests[] = {
       cmocka_unit_test(defaults_are_whole_granules),
       cmocka_unit_test(sizes_and_rates_have_suffixes),
+      cmocka_unit_test(prefaulting_has_three_settings),
       cmocka_unit_test(memory_is_cut_to_granules),
       cmocka_unit_test(bad_text_is_refused_by_name),
       cmocka_unit_test(bad_sizes_are_refused_by_name),
