@@ -158,9 +158,7 @@ void Engine::claim_victims(Lock &lock, PoolDevice &device, const std::pmr::vecto
     DevicePage &state = region.on(device.place)->pages[victim.page];
     state.state = PageState::draining;
     state.wanted = false;
-    ++region.pages[victim.page].busy;
-    ++region.operations;
-    ++device.in_flight;
+    begin_work(region, victim.page, device);
     victims->push_back(std::move(victim));  // reserved by evict()
   }
 }
@@ -294,9 +292,7 @@ void Engine::settle_victim(Drain &drain, Victim &victim) noexcept {
   Residence &here = *region.on(device.place);
   DevicePage &state = here.pages[victim.page];
   Page &copies = region.pages[victim.page];
-  --copies.busy;
-  --region.operations;
-  --device.in_flight;
+  end_work(region, victim.page, device);
   if (victim.copy && (victim.safe || victim.wiped) && !region.kept) {
     if (victim.slot) copies.host = victim.slot;
     copies.latest |= vm::host_bit;

@@ -245,6 +245,9 @@ class Engine {
 
   // fill.cpp
   void mark_filling(Plan &plan);
+  void mark_zeroing(Plan &plan, const PlanItem &item) noexcept;
+  void begin_work(Region &region, uint32_t page, PoolDevice &device) noexcept;
+  void end_work(Region &region, uint32_t page, PoolDevice &device) noexcept;
   Status fill(Plan &plan);
   Status prepare_page(Plan &plan, PlanPage &page);
   void destroy_doomed(Lock &lock, Plan &plan) noexcept;

@@ -58,9 +58,33 @@ void Engine::mark_filling(Plan &plan) {
     }
     state.state = PageState::filling;
     page.filling = true;
-    ++copies.busy;
-    ++region.operations;
-    ++device.in_flight;
+    begin_work(region, page.page, device);
+  }
+  for (const PlanItem &item : plan.items) {
+    if (item.zeroes()) mark_zeroing(plan, item);
+  }
+}
+
+void Engine::begin_work(Region &region, uint32_t page, PoolDevice &device) noexcept {
+  ++region.pages[page].busy;
+  ++region.operations;
+  ++device.in_flight;
+}
+
+void Engine::end_work(Region &region, uint32_t page, PoolDevice &device) noexcept {
+  --region.pages[page].busy;
+  --region.operations;
+  --device.in_flight;
+}
+
+/// The place of a tenant never written is zeroed once, for whoever comes first, also on pages of it that he does not
+/// lease: nobody else may do so, use it or move these pages until it is done.
+void Engine::mark_zeroing(Plan &plan, const PlanItem &item) noexcept {
+  for (PlanPage &page : plan.pages) {
+    if (page.region != item.region || page.page < item.first || page.page > item.last) continue;
+    if (page.filling || page.zeroing) continue;
+    page.zeroing = true;
+    begin_work(*page.region, page.page, *plan.device);
   }
 }
 
@@ -147,15 +171,15 @@ void Engine::offer(Region &region, uint32_t page, PoolDevice &device) noexcept {
 void Engine::settle_fill(Plan &plan, bool filled) noexcept {
   PoolDevice &device = *plan.device;
   for (PlanPage &page : plan.pages) {
+    if (page.zeroing) end_work(*page.region, page.page, device);
+    page.zeroing = false;
     if (!page.filling) continue;
     page.filling = false;
     Region &region = *page.region;
     Residence &here = *region.on(plan.place());
     DevicePage &state = here.pages[page.page];
     Page &copies = region.pages[page.page];
-    --copies.busy;
-    --region.operations;
-    --device.in_flight;
+    end_work(region, page.page, device);
     state.wanted = false;
     if (filled) {
       state.state = PageState::resident;

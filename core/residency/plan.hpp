@@ -38,9 +38,11 @@ struct PlanPage {
   bool discard = false;                      ///< wholly covered by a DISCARD_WRITE
   bool mapped = false;                       ///< by this plan
   bool filling = false;                      ///< marked FILLING by this plan
-  bool zero = false;                         ///< content: zeroes ...
-  bool peer = false;     ///< ... or a copy from another device, else from HOST ...
-  uint64_t source = 0;   ///< ... at this address; 0 with !zero: whatever is there
+  bool zeroing =
+      false;            ///< stays RESIDENT, but a tenant's place on it is being zeroed by this plan
+  bool zero = false;    ///< content: zeroes ...
+  bool peer = false;    ///< ... or a copy from another device, else from HOST ...
+  uint64_t source = 0;  ///< ... at this address; 0 with !zero: whatever is there
   uint64_t address = 0;  ///< of the page on the device
   uint64_t bytes = 0;    ///< of the page
   uint64_t used = 0;     ///< of those, the region's
