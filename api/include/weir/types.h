@@ -15,7 +15,8 @@
  *  - Every function may be called from any thread unless its comment says otherwise.
  *  - A handle must not be used while another thread destroys it; that apart, a dead or foreign handle
  *    of a buffer or lease is recognised and answered with WEIR_ERROR_INVALID_HANDLE.
- *  - After fork(), every call in the child returns WEIR_ERROR_FORKED.
+ *  - After fork(), every call in the child returns WEIR_ERROR_FORKED, but for what touches no runtime: weir_arena_*,
+ *    versions, texts and the last error.
  */
 #ifndef WEIR_TYPES_H
 #define WEIR_TYPES_H

@@ -1,0 +1,400 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Order between streams: what is enqueued under a lease runs after everything on the same bytes that it must come
+// after, and only after that. A kernel at the head of one stream waits for the test, so its work is surely unfinished
+// when the second use is granted. What must wait is then looked at a number of times: it must never be ready.
+
+#include <atomic>
+#include <condition_variable>
+#include <cstring>
+#include <mutex>
+#include <thread>
+
+#include "tests/abi/pool_fixture.hpp"
+
+namespace {
+
+using namespace weir::test;
+
+constexpr uint64_t two_pages = 2 * page_bytes;
+
+/// A kernel that stands at the head of a stream until the test opens it.
+class Blocker {
+ public:
+  explicit Blocker(weir_stream stream) { ok(weir_stream_host_call(stream, &Blocker::stand, this)); }
+  void open() {
+    std::lock_guard hold(mutex_);
+    open_ = true;
+    changed_.notify_all();
+  }
+  bool passed() const { return passed_.load(); }
+
+ private:
+  static void stand(void *user) {
+    auto *self = static_cast<Blocker *>(user);
+    std::unique_lock hold(self->mutex_);
+    self->changed_.wait(hold, [self] { return self->open_; });
+    self->passed_.store(true);
+  }
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool open_ = false;
+  std::atomic<bool> passed_{false};
+};
+
+/// One use of one buffer.
+struct Use {
+  uint32_t mode;
+  bool whole;
+  bool writes() const { return mode != WEIR_READ; }
+};
+constexpr Use all_uses[] = {{WEIR_READ, true},
+                            {WEIR_READ_WRITE, true},
+                            {WEIR_DISCARD_WRITE, true},
+                            {WEIR_READ, false},
+                            {WEIR_READ_WRITE, false}};
+
+struct Running {
+  Kernel kernel;
+  weir_lease lease = nullptr;
+};
+
+/// Acquires and enqueues. A use that is not whole covers everything but the last byte, so it counts by its range; that
+/// byte is therefore not looked at.
+weir_result begin(World &world, weir_stream stream, weir_buffer buffer, uint64_t size, Use use,
+                  uint32_t seed, Running *running) {
+  weir_use one{buffer, 0, use.whole ? WEIR_WHOLE : size - 1, use.mode, 0, 0, {0, 0, 0}};
+  const weir_result result = weir_acquire(world.pool, stream, &one, 1, nullptr, &running->lease);
+  if (result != WEIR_SUCCESS) return result;
+  running->kernel = Kernel{one.address, use.writes() && use.whole ? size : size - 1, seed, 0};
+  return weir_stream_host_call(stream, use.writes() ? Kernel::write : Kernel::compare,
+                               &running->kernel);
+}
+
+bool never_ready(weir_stream stream) {
+  for (uint32_t i = 0; i < 300; ++i) {
+    if (weir_stream_query(stream) != WEIR_NOT_READY) return false;
+    std::this_thread::yield();
+  }
+  return true;
+}
+
+/// Two further streams beside the world's own.
+struct Streams {
+  weir_stream a = nullptr, b = nullptr, c = nullptr;
+  explicit Streams(World &world) : a(world.streams[0]) {
+    ok(weir_stream_create(world.context, 0, 0, &b));
+    ok(weir_stream_create(world.context, 0, 0, &c));
+  }
+  void close() {
+    ok(weir_stream_close(b));
+    ok(weir_stream_close(c));
+  }
+};
+
+/// What a kernel must see, or leaves behind, given that seed 1 was there before and writers write `own`.
+uint32_t seed_for(Use use, uint32_t before, uint32_t own) { return use.writes() ? own : before; }
+
+/// Every use after every other one, on buffers of pages and on tenants of slabs. `between`: the first stream has
+/// read the whole buffer since, which must hide nothing of what it did before.
+void pairs(bool between) {
+  for (const uint64_t size : {two_pages, uint64_t{600}}) {
+    for (const Use first : all_uses) {
+      for (const Use second : all_uses) {
+        World world;
+        Streams streams(world);
+        weir_buffer buffer = world.buffer(size);
+        world.fill(buffer, size, 1);
+        world.check(buffer, size, 1);  // everything is in place, and the hit path is open
+        Blocker blocker(streams.a);
+        Running one;
+        Running two;
+        ok(begin(world, streams.a, buffer, size, first, seed_for(first, 1, 2), &one));
+        ok(weir_release(one.lease, streams.a));
+        if (between) {
+          weir_lease lease = nullptr;
+          ok(world.acquire(buffer, WEIR_READ, &lease));
+          ok(weir_release(lease, streams.a));
+        }
+        const uint32_t left = seed_for(first, 1, 2);
+        ok(begin(world, streams.b, buffer, size, second, seed_for(second, left, 3), &two));
+        ok(weir_release(two.lease, streams.b));
+        const bool ordered = first.writes() || second.writes();
+        const bool as_said = !ordered || never_ready(streams.b);  // readers may wait or not
+        blocker.open();
+        ok(weir_stream_synchronize(streams.b));
+        ok(weir_stream_synchronize(streams.a));
+        if (!as_said || one.kernel.wrong + two.kernel.wrong != 0) {
+          fail_msg("size %llu: mode %u (whole %d), then mode %u (whole %d): %llu and %llu wrong",
+                   static_cast<unsigned long long>(size), first.mode, first.whole, second.mode,
+                   second.whole, static_cast<unsigned long long>(one.kernel.wrong),
+                   static_cast<unsigned long long>(two.kernel.wrong));
+        }
+        ok(weir_buffer_destroy(world.pool, buffer));
+        streams.close();
+        world.close();
+      }
+    }
+  }
+}
+
+void uses_on_two_streams_are_ordered(void **) { pairs(false); }
+void a_later_read_hides_no_earlier_write(void **) { pairs(true); }
+
+/// Leases of two streams at a time, released one after the other: a writer comes after both.
+void a_writer_comes_after_every_reader(void **) {
+  for (const bool slow_first : {false, true}) {
+    World world;
+    Streams streams(world);
+    weir_buffer buffer = world.buffer(two_pages);
+    world.fill(buffer, two_pages, 1);
+    ok(weir_pool_trim(world.pool, 0, WEIR_TRIM_EMERGENCY, WEIR_WHOLE, nullptr));
+    uint64_t address = 0;
+    ok(weir_hold(world.pool, buffer, 0, &address));  // in place, and used by no stream yet
+    ok(weir_unhold(world.pool, buffer));
+    Blocker blocker(slow_first ? streams.a : streams.b);
+    Running one;
+    Running two;
+    Running writer;
+    ok(begin(world, streams.a, buffer, two_pages, all_uses[0], 1, &one));
+    ok(begin(world, streams.b, buffer, two_pages, all_uses[0], 1, &two));
+    ok(weir_release(one.lease, streams.a));
+    ok(weir_release(two.lease, streams.b));
+    ok(begin(world, streams.c, buffer, two_pages, all_uses[1], 2, &writer));
+    ok(weir_release(writer.lease, streams.c));
+    const bool waited = never_ready(streams.c);
+    blocker.open();
+    for (weir_stream stream : {streams.a, streams.b, streams.c})
+      ok(weir_stream_synchronize(stream));
+    assert_true(waited);
+    assert_int_equal(one.kernel.wrong + two.kernel.wrong, 0);
+    world.check(buffer, two_pages, 2);
+    streams.close();
+    world.close();
+  }
+}
+
+/// What a call from the host must come after: it returns only when the kernel before it has run.
+template <typename Call>
+void host_call_waits(Use first, uint64_t size, Call call) {
+  World world;
+  weir_buffer buffer = world.buffer(size);
+  world.fill(buffer, size, 1);
+  world.check(buffer, size, 1);
+  Blocker blocker(world.streams[0]);
+  Running running;
+  ok(begin(world, world.streams[0], buffer, size, first, seed_for(first, 1, 2), &running));
+  ok(weir_release(running.lease, world.streams[0]));
+  std::atomic<bool> ended{false};
+  bool after = false;
+  weir_result result = WEIR_NOT_READY;
+  std::thread caller([&] {
+    result = call(world, buffer);
+    after = blocker.passed();
+    ended.store(true);
+  });
+  for (uint32_t i = 0; i < 300 && !ended.load(); ++i) std::this_thread::yield();
+  blocker.open();
+  caller.join();
+  ok(result);
+  assert_true(after);
+  ok(weir_stream_synchronize(world.streams[0]));
+  assert_int_equal(running.kernel.wrong, 0);
+  world.close();
+}
+
+void reads_and_writes_from_the_host_wait(void **) {
+  for (const uint64_t size : {two_pages, uint64_t{600}}) {
+    for (const Use first : all_uses) {
+      static uint8_t bytes[two_pages];
+      if (first.writes()) {
+        host_call_waits(first, size, [size](World &world, weir_buffer buffer) {
+          const weir_result result = weir_buffer_read(world.pool, buffer, 0, size - 1, bytes);
+          uint64_t wrong = 0;
+          for (uint64_t i = 0; i < size - 1; ++i) wrong += bytes[i] != pattern(2, i);
+          return wrong == 0 ? result : WEIR_ERROR_INTERNAL;
+        });
+        host_call_waits(first, size, [](World &world, weir_buffer buffer) {
+          uint64_t address = 0;
+          const weir_result result = weir_hold(world.pool, buffer, 0, &address);
+          if (result == WEIR_SUCCESS) return weir_unhold(world.pool, buffer);
+          return result;
+        });
+      }
+      host_call_waits(first, size, [size](World &world, weir_buffer buffer) {
+        std::memset(bytes, 9, sizeof bytes);
+        return weir_buffer_write(world.pool, buffer, 0, size, bytes);
+      });
+    }
+  }
+}
+
+/// Destruction waits for nobody, and what comes after in the same place waits for what is still running there.
+void a_new_buffer_inherits_unfinished_work(void **) {
+  for (const char *vmm : {"", ";host.vmm=0"}) {
+    for (const uint64_t size : {two_pages, uint64_t{600}}) {
+      for (const Use first : all_uses) {
+        World world({.options = std::string(small_host) + vmm, .device_pages = 4});
+        Streams streams(world);
+        weir_buffer old = world.buffer(size);
+        weir_buffer neighbour = world.buffer(600);
+        world.fill(neighbour, 600, 7);
+        world.fill(old, size, 1);
+        Blocker blocker(streams.a);
+        Running one;
+        Running two;
+        ok(begin(world, streams.a, old, size, first, seed_for(first, 1, 2), &one));
+        ok(weir_release(one.lease, streams.a));
+        ok(weir_buffer_destroy(world.pool, old));
+        weir_buffer fresh = world.buffer(size);
+        ok(begin(world, streams.b, fresh, size, all_uses[2], 3, &two));
+        const bool same = two.kernel.address == one.kernel.address;
+        ok(weir_release(two.lease, streams.b));
+        const bool waited = !same || never_ready(streams.b);
+        blocker.open();
+        ok(weir_stream_synchronize(streams.a));
+        ok(weir_stream_synchronize(streams.b));
+        assert_true(same);  // taken over as it is
+        assert_true(waited);
+        assert_int_equal(one.kernel.wrong, 0);
+        world.check(fresh, size, 3);
+        world.check(neighbour, 600, 7);
+        streams.close();
+        world.close();
+      }
+    }
+  }
+}
+
+/// weir_free after the work enqueued so far: the next owner of the memory comes after it.
+void freed_memory_is_ordered_by_its_stream(void **) {
+  World world({.device_pages = 2});
+  Streams streams(world);
+  uint64_t first = 0;
+  uint64_t second = 0;
+  ok(weir_malloc(world.pool, 0, streams.a, two_pages, &first));
+  Blocker blocker(streams.a);
+  Kernel one{first, two_pages, 1, 0};
+  ok(weir_stream_host_call(streams.a, Kernel::write, &one));
+  ok(weir_stream_host_call(streams.a, Kernel::compare, &one));
+  ok(weir_free(world.pool, streams.a, first));
+  ok(weir_malloc(world.pool, 0, streams.b, two_pages, &second));
+  Kernel two{second, two_pages, 2, 0};
+  ok(weir_stream_host_call(streams.b, Kernel::write, &two));
+  const bool waited = never_ready(streams.b);
+  blocker.open();
+  ok(weir_stream_host_call(streams.b, Kernel::compare, &two));
+  ok(weir_stream_synchronize(streams.a));
+  ok(weir_stream_synchronize(streams.b));
+  assert_true(waited || first != second);
+  assert_int_equal(one.wrong + two.wrong, 0);
+  ok(weir_free(world.pool, nullptr, second));
+  streams.close();
+  world.close();
+}
+
+/// More work on a stream than fences are kept for: the early points are stood for by later ones.
+void many_releases_on_a_blocked_stream(void **) {
+  World world;
+  Streams streams(world);
+  weir_buffer buffer = world.buffer(two_pages);
+  weir_buffer others[3];
+  for (weir_buffer &other : others) other = world.buffer(page_bytes);
+  world.fill(buffer, two_pages, 1);
+  Blocker blocker(streams.a);
+  Running one;
+  Running two;
+  ok(begin(world, streams.a, buffer, two_pages, all_uses[1], 2, &one));
+  ok(weir_release(one.lease, streams.a));
+  for (uint32_t i = 0; i < 400; ++i) {
+    weir_lease lease = nullptr;
+    ok(world.acquire(others[i % 3], WEIR_READ, &lease));
+    ok(weir_release(lease, streams.a));
+  }
+  ok(begin(world, streams.b, buffer, two_pages, all_uses[0], 2, &two));
+  ok(weir_release(two.lease, streams.b));
+  const bool waited = never_ready(streams.b);
+  blocker.open();
+  ok(weir_stream_synchronize(streams.b));
+  ok(weir_stream_synchronize(streams.a));
+  assert_true(waited);
+  assert_int_equal(two.kernel.wrong, 0);
+  streams.close();
+  world.close();
+}
+
+/// "Buffers still alive die with it; it waits for work in flight on them."
+void a_pools_end_waits_for_its_work(void **) {
+  World world;
+  weir_buffer buffer = world.buffer(two_pages);
+  world.fill(buffer, two_pages, 1);
+  Blocker blocker(world.streams[0]);
+  Running running;
+  ok(begin(world, world.streams[0], buffer, two_pages, all_uses[1], 2, &running));
+  ok(weir_release(running.lease, world.streams[0]));
+  std::atomic<bool> ended{false};
+  bool after = false;
+  weir_result result = WEIR_NOT_READY;
+  std::thread destroyer([&] {
+    result = weir_pool_destroy(world.pool);
+    after = blocker.passed();
+    ended.store(true);
+  });
+  for (uint32_t i = 0; i < 300 && !ended.load(); ++i) std::this_thread::yield();
+  blocker.open();
+  destroyer.join();
+  ok(result);
+  assert_true(after);
+  ok(weir_stream_close(world.streams[0]));
+  ok(weir_context_destroy(world.context));
+}
+
+/// An eviction waits for the work of released leases, and gives up after the bound the pool was made with.
+void an_eviction_waits_for_running_work(void **) {
+  World world({.device_pages = 2, .host_pages = 8});
+  Streams streams(world);
+  weir_buffer busy = world.buffer(two_pages);
+  weir_buffer next = world.buffer(two_pages);
+  world.fill(busy, two_pages, 1);
+  Blocker blocker(streams.a);
+  Running running;
+  ok(begin(world, streams.a, busy, two_pages, all_uses[1], 2, &running));
+  ok(weir_release(running.lease, streams.a));
+  std::atomic<bool> ended{false};
+  bool after = false;
+  weir_result result = WEIR_NOT_READY;
+  std::thread other([&] {
+    weir_use use = WEIR_USE(next, WEIR_DISCARD_WRITE);
+    weir_lease lease = nullptr;
+    result = weir_acquire(world.pool, streams.b, &use, 1, nullptr, &lease);
+    after = blocker.passed();
+    ended.store(true);
+    if (result == WEIR_SUCCESS) result = weir_release(lease, streams.b);
+  });
+  for (uint32_t i = 0; i < 300 && !ended.load(); ++i) std::this_thread::yield();
+  blocker.open();
+  other.join();
+  ok(result);
+  assert_true(after);
+  ok(weir_stream_synchronize(streams.a));
+  world.check_read(busy, two_pages, 2);
+  streams.close();
+  world.close();
+}
+
+}  // namespace
+
+int main() {
+  const CMUnitTest tests[] = {
+      cmocka_unit_test(uses_on_two_streams_are_ordered),
+      cmocka_unit_test(a_later_read_hides_no_earlier_write),
+      cmocka_unit_test(a_writer_comes_after_every_reader),
+      cmocka_unit_test(reads_and_writes_from_the_host_wait),
+      cmocka_unit_test(a_new_buffer_inherits_unfinished_work),
+      cmocka_unit_test(freed_memory_is_ordered_by_its_stream),
+      cmocka_unit_test(many_releases_on_a_blocked_stream),
+      cmocka_unit_test(a_pools_end_waits_for_its_work),
+      cmocka_unit_test(an_eviction_waits_for_running_work),
+  };
+  return cmocka_run_group_tests(tests, nullptr, nullptr);
+}
