@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The host backend behind a table of our own, so that a test decides what a runtime's call answers: the n-th call
-// fails, a stream is capturing, the device is lost. Only entries that may fail in a healthy program stand
-// behind it; frees do not. The table's functions have no user pointer before start(), so its state is global to
-// the program: set it while no other test's context lives.
+// fails, a stream is capturing, the device is lost, a transfer stays in flight. Only entries that may fail in a
+// healthy program stand behind it; frees do not. The table's functions have no user pointer before start(), so its
+// state is global to the program: set it while no other test's context lives.
 #pragma once
 
 #include <weir/backend.h>
 
 #include <atomic>
+#include <condition_variable>
+#include <mutex>
+#include <type_traits>
 
 extern "C" const weir_backend_table *weir_host_backend_query(uint32_t abi_major);
 
@@ -17,8 +20,34 @@ namespace weir::test {
 /// Asked before each call, by the entry's name, on any thread. WEIR_SUCCESS: let the real entry answer.
 using Interpose = weir_result (*)(const char *entry);
 
+/// What stands at the head of a stream until the test opens it.
+class Blocker {
+ public:
+  void open() {
+    std::lock_guard hold(mutex_);
+    open_ = true;
+    changed_.notify_all();
+  }
+  bool is_open() {
+    std::lock_guard hold(mutex_);
+    return open_;
+  }
+  static void stand(void *user) {
+    auto *self = static_cast<Blocker *>(user);
+    std::unique_lock hold(self->mutex_);
+    self->changed_.wait(hold, [self] { return self->open_; });
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool open_ = false;
+};
+
 struct InterposedHost {
   std::atomic<Interpose> interpose{nullptr};
+  /// If set, each copy and fill enqueued from now on stands behind it: it is in flight until it is opened.
+  std::atomic<Blocker *> transfers{nullptr};
   const weir_backend_table *real = nullptr;
   weir_backend_table table{};
 
@@ -36,7 +65,19 @@ struct Interposed<Member> {
     if (const Interpose ask = interposed.interpose.load()) {
       if (const weir_result answer = ask(name); answer != WEIR_SUCCESS) return answer;
     }
+    stall(args...);
     return (interposed.real->*Member)(args...);
+  }
+
+ private:
+  template <typename... None>
+  static void stall(weir_be_state *, None...) {}
+  template <typename What, typename... Rest>
+  static void stall(weir_be_state *state, weir_be_stream stream, What, Rest...) {
+    constexpr bool transfer = std::is_same_v<What, const weir_be_copy *> || sizeof...(Rest) == 2;
+    Blocker *blocker = interposed.transfers.load();
+    if (transfer && blocker != nullptr)
+      (void)interposed.real->stream_host_call(state, stream, Blocker::stand, blocker);
   }
 };
 
