@@ -9,6 +9,15 @@
 #include <algorithm>
 
 namespace weir::residency {
+namespace {
+
+/// But for its buffer and range. A hint's use obeys the same rules as an acquire's.
+bool well_formed(const weir_use &use) noexcept {
+  return use.mode >= WEIR_READ && use.mode <= WEIR_DISCARD_WRITE && use.flags == 0 &&
+         (use.reserved[0] | use.reserved[1] | use.reserved[2]) == 0;
+}
+
+}  // namespace
 
 void Engine::pin(Plan &plan) noexcept {
   for (const PlanItem &item : plan.items) ++item.region->operations;
@@ -45,19 +54,24 @@ Status Engine::announce(Stream &stream, const weir_operation *operations, size_t
     if (from.use_count != 0 && from.uses == nullptr) {
       return fail(WEIR_ERROR_INVALID_ARGUMENT, "operations[%zu].uses is NULL", i);
     }
+    if ((from.reserved[0] | from.reserved[1] | from.reserved[2]) != 0) {
+      return fail(WEIR_ERROR_INVALID_ARGUMENT, "operations[%zu]: its reserved words are not zero",
+                  i);
+    }
     operation.uses.reserve(from.use_count);
     for (uint64_t u = 0; u < from.use_count; ++u) {
       const weir_use &use = from.uses[u];
       StreamState::AnnouncedUse copy{};
       uint32_t index = 0;
-      if (!decode(use.buffer, &index)) continue;
+      const bool alive = decode(use.buffer, &index).ok();
       uint64_t length = use.length;
-      if (!range_of(index, use.offset, &length) || use.mode < WEIR_READ ||
-          use.mode > WEIR_DISCARD_WRITE) {
-        return fail(WEIR_ERROR_INVALID_ARGUMENT,
-                    "operations[%zu].uses[%llu]: range or mode is not valid", i,
-                    static_cast<unsigned long long>(u));
+      if (!well_formed(use) || (alive && !range_of(index, use.offset, &length))) {
+        return fail(
+            WEIR_ERROR_INVALID_ARGUMENT,
+            "operations[%zu].uses[%llu]: range, mode, flags or reserved words are not valid", i,
+            static_cast<unsigned long long>(u));
       }
+      if (!alive) continue;
       copy.buffer = index;
       copy.generation =
           buffers_.hot(index).word.load(std::memory_order_relaxed) & Word::generation_mask;
@@ -147,8 +161,9 @@ Status Engine::prefetch(Stream &stream, const weir_use *uses, size_t count) {
   Lock lock(mutex_);
   for (size_t i = 0; i < count; ++i) {
     uint32_t index = 0;
-    if (uses[i].mode < WEIR_READ || uses[i].mode > WEIR_DISCARD_WRITE) {
-      return fail(WEIR_ERROR_INVALID_ARGUMENT, "uses[%zu].mode is %u", i, uses[i].mode);
+    if (!well_formed(uses[i])) {
+      return fail(WEIR_ERROR_INVALID_ARGUMENT,
+                  "uses[%zu]: mode %u, flags or reserved words are not valid", i, uses[i].mode);
     }
     WEIR_TRY(decode(uses[i].buffer, &index));
     uint64_t length = uses[i].length;

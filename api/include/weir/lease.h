@@ -85,7 +85,8 @@ WEIR_API void weir_request_close(weir_request request);
 /** Ends the lease: what was enqueued on `stream` so far is the work it protects. `stream` is the lease's own or
  *  another of the same device that has been made to wait for it. The lease is over whatever the result;
  *  an error tells that a fence could not be recorded (the stream was synchronised instead) or that the
- *  device is lost. INVALID_HANDLE: no such lease (nothing is changed). */
+ *  device is lost. Nothing is changed by INVALID_HANDLE (no such lease or stream) and INVALID_ARGUMENT (a stream
+ *  of another device). */
 WEIR_API weir_result weir_release(weir_lease lease, weir_stream stream);
 
 /** Starts bringing the uses' bytes to the stream's device, as far as that needs no lease to end and no page
