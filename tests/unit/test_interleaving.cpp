@@ -340,6 +340,125 @@ void a_hold_meets_an_eviction(void **state) {
   }
 }
 
+/// All room is on its way out: who needs some waits for it, and is not told that leases are in the way.
+void an_acquire_waits_for_room_under_way(void **state) {
+  for (const char *point : {"evict.claimed", "evict.unmapped"}) {
+    World world = world_for(state);
+    weir_buffer leaving = world.buffer(4 * page_bytes);
+    weir_buffer next = world.buffer(two_pages);
+    world.fill(leaving, 4 * page_bytes, 1);
+    Kernel kernel{0, two_pages, 2, 0};
+    {
+      Gate gate(world.pool, point);
+      Task trim([&] { return trim_all(world); });
+      gate.await();
+      Task writer([&] { return run(world, next, WEIR_DISCARD_WRITE, &kernel); });
+      const bool waited = writer.keeps_waiting();
+      gate.open();
+      ok(writer.join());
+      ok(trim.join());
+      assert_true(waited);
+    }
+    world.check_read(leaving, 4 * page_bytes, 1);
+    world.check(next, two_pages, 2);
+    for (weir_buffer b : {leaving, next}) ok(weir_buffer_destroy(world.pool, b));
+    close_clean(world);
+  }
+}
+
+/// The last copy of a page is not given up for room in HOST while the other one is leaving its device.
+void host_room_is_not_made_of_what_is_leaving(void **state) {
+  for (const char *point : {"evict.claimed", "evict.unmapped"}) {
+    World world({.options = std::string(small_host) + static_cast<const char *>(*state),
+                 .device_pages = 4,
+                 .host_pages = 2});
+    weir_buffer clean = world.buffer(two_pages);
+    weir_buffer other = world.buffer(two_pages);
+    world.fill(clean, two_pages, 1);
+    ok(trim_all(world));
+    world.check(clean, two_pages, 1);  // in both places now; HOST is full
+    std::vector<uint8_t> bytes(two_pages, 7);
+    {
+      Gate gate(world.pool, point);
+      Task trim([&] { return trim_all(world); });
+      gate.await();
+      const weir_result written = weir_buffer_write(world.pool, other, 0, two_pages, bytes.data());
+      assert_true(written == WEIR_SUCCESS || written == WEIR_ERROR_OVER_BUDGET);
+      gate.open();
+      ok(trim.join());
+    }
+    world.check_read(clean, two_pages, 1);
+    for (weir_buffer b : {clean, other}) ok(weir_buffer_destroy(world.pool, b));
+    close_clean(world);
+  }
+}
+
+/// A dead buffer's pages are taken over as they are by the next of its shape, but not when they are leaving.
+void a_new_buffer_meets_the_eviction_of_a_dead_one(void **state) {
+  for (const char *point : {"evict.claimed", "evict.unmapped"}) {
+    World world = world_for(state);
+    weir_buffer dead = world.buffer(two_pages);
+    world.fill(dead, two_pages, 1);
+    ok(weir_buffer_destroy(world.pool, dead));
+    uint64_t freed = 0;
+    ok(trim_all(
+        world, &freed));  // with VMM this gives its memory back, so that the next one is really new
+    dead = world.buffer(two_pages);
+    world.fill(dead, two_pages, 1);
+    ok(weir_buffer_destroy(world.pool, dead));
+    {
+      Gate gate(world.pool, point);
+      Task trim([&] { return trim_all(world); });
+      gate.await();
+      weir_buffer fresh = world.buffer(two_pages);
+      world.fill(fresh, two_pages, 2);
+      gate.open();
+      ok(trim.join());
+      world.check(fresh, two_pages, 2);
+      ok(weir_buffer_destroy(world.pool, fresh));
+    }
+    close_clean(world);
+  }
+}
+
+/// Registering and unregistering host memory waits for pages on their way down, wherever they go.
+void registration_meets_an_eviction(void **state) {
+  for (const char *point : {"evict.claimed", "evict.unmapped"}) {
+    for (const bool registers : {true, false}) {
+      World world = world_for(state);
+      alignas(page_bytes) static uint8_t memory[two_pages];
+      weir_buffer buffer = world.buffer(two_pages);
+      world.fill(buffer, two_pages, 1);
+      if (!registers) ok(weir_host_register(world.pool, buffer, memory, 0));
+      {
+        Gate gate(world.pool, point);
+        Task trim([&] { return trim_all(world); });
+        gate.await();
+        Task host([&] {
+          return registers ? weir_host_register(world.pool, buffer, memory, 0)
+                           : weir_host_unregister(world.pool, buffer);
+        });
+        await_claim(world, buffer, host);
+        const bool waited = host.keeps_waiting();
+        gate.open();
+        ok(host.join());
+        ok(trim.join());
+        assert_true(waited);
+      }
+      if (!registers) {
+        for (uint64_t i = 0; i < two_pages; ++i) assert_int_equal(memory[i], pattern(1, i));
+      }
+      world.check_read(buffer, two_pages, 1);
+      world.check(buffer, two_pages, 1);
+      if (registers) ok(weir_host_unregister(world.pool, buffer));
+      std::fill_n(memory, two_pages, uint8_t{0});
+      world.check(buffer, two_pages, 1);
+      ok(weir_buffer_destroy(world.pool, buffer));
+      close_clean(world);
+    }
+  }
+}
+
 }  // namespace
 
 int main() {
@@ -355,6 +474,10 @@ int main() {
       BOTH(a_discard_meets_an_eviction),
       BOTH(a_host_lease_meets_an_eviction),
       BOTH(a_hold_meets_an_eviction),
+      BOTH(an_acquire_waits_for_room_under_way),
+      BOTH(host_room_is_not_made_of_what_is_leaving),
+      BOTH(a_new_buffer_meets_the_eviction_of_a_dead_one),
+      BOTH(registration_meets_an_eviction),
   };
   return cmocka_run_group_tests(tests, nullptr, nullptr);
 }

@@ -195,7 +195,12 @@ void neighbours_come_and_go_during_a_fill(void **state) {
 /// A tenant's page is brought in for another tenant of it; it dies meanwhile, the last one too.
 void a_slab_dies_while_a_prefetch_brings_it_in(void **state) {
   World world = world_for(state);
-  weir_buffer tenant = on_host(world, 700, 1);
+  weir_client_desc desc = WEIR_CLIENT_DESC_INIT;
+  weir_client client = nullptr;
+  ok(weir_client_create(world.pool, &desc, &client));
+  weir_buffer tenant = world.buffer(700, WEIR_DEVICE_DEFAULT, client);
+  world.fill(tenant, 700, 1);
+  ok(trim_all(world));
   {
     Gate gate(world.pool, "fill");
     Task prefetch([&] {
@@ -204,13 +209,19 @@ void a_slab_dies_while_a_prefetch_brings_it_in(void **state) {
     });
     gate.await();
     ok(weir_buffer_destroy(world.pool, tenant));  // waits for nobody: the slab outlives it
-    weir_buffer next = world.buffer(700);
+    weir_buffer next = world.buffer(700, WEIR_DEVICE_DEFAULT, client);
     world.fill(next, 700, 2);
     gate.open();
     ok(prefetch.join());
     world.check(next, 700, 2);
     ok(weir_buffer_destroy(world.pool, next));
   }
+  ok(trim_all(world));
+  weir_client_stats stats = WEIR_CLIENT_STATS_INIT;
+  ok(weir_client_stats_get(client, &stats));
+  assert_int_equal(stats.device_bytes, 0);
+  assert_int_equal(stats.host_bytes, 0);
+  ok(weir_client_destroy(client));
   close_clean(world);
 }
 
@@ -309,15 +320,23 @@ void a_writer_meets_a_prefetch_to_another_device(void **state) {
   {
     Gate gate(world.pool, "fill");
     Task prefetch([&] {
-      const weir_use use = WEIR_USE(buffer, WEIR_READ);
+      const weir_use use{buffer, 0, page_bytes, WEIR_READ, 0, 0, {0, 0, 0}};
       return weir_prefetch(world.pool, world.streams[1], &use, 1);
     });
     gate.await();
+    // A reader of another page must not open the hit path over the one that is being copied.
+    weir_use part{buffer, page_bytes, page_bytes, WEIR_READ, 0, 0, {0, 0, 0}};
+    weir_lease lease = nullptr;
+    if (has_vmm(world)) {
+      ok(weir_acquire(world.pool, world.streams[0], &part, 1, nullptr, &lease));
+      ok(weir_release(lease, world.streams[0]));
+    }
     Task writer([&] { return run(world, buffer, WEIR_READ_WRITE, &kernel); });
-    want(world, buffer);
+    const bool waited = writer.keeps_waiting();
     gate.open();
     ok(prefetch.join());
     ok(writer.join());
+    assert_true(waited);
   }
   world.check(buffer, two_pages, 2, 1);
   world.check(buffer, two_pages, 2, 0);
