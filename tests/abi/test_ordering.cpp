@@ -141,36 +141,41 @@ void pairs(bool between) {
 void uses_on_two_streams_are_ordered(void **) { pairs(false); }
 void a_later_read_hides_no_earlier_write(void **) { pairs(true); }
 
-/// Leases of two streams at a time, released one after the other: a writer comes after both.
+/// Readers on two streams, at a time or one after the other, the first or the second still running: a writer comes
+/// after both.
+void readers_then_a_writer(bool slow_first, bool together) {
+  World world;
+  Streams streams(world);
+  weir_buffer buffer = world.buffer(two_pages);
+  world.fill(buffer, two_pages, 1);
+  ok(weir_pool_trim(world.pool, 0, WEIR_TRIM_EMERGENCY, WEIR_WHOLE, nullptr));
+  uint64_t address = 0;
+  ok(weir_hold(world.pool, buffer, 0, &address));  // in place, and used by no stream yet
+  ok(weir_unhold(world.pool, buffer));
+  Blocker blocker(slow_first ? streams.a : streams.b);
+  Running one;
+  Running two;
+  Running writer;
+  ok(begin(world, streams.a, buffer, two_pages, all_uses[0], 1, &one));
+  if (!together) ok(weir_release(one.lease, streams.a));
+  ok(begin(world, streams.b, buffer, two_pages, all_uses[0], 1, &two));
+  if (together) ok(weir_release(one.lease, streams.a));
+  ok(weir_release(two.lease, streams.b));
+  ok(begin(world, streams.c, buffer, two_pages, all_uses[1], 2, &writer));
+  ok(weir_release(writer.lease, streams.c));
+  const bool waited = never_ready(streams.c);
+  blocker.open();
+  for (weir_stream stream : {streams.a, streams.b, streams.c}) ok(weir_stream_synchronize(stream));
+  assert_true(waited);
+  assert_int_equal(one.kernel.wrong + two.kernel.wrong, 0);
+  world.check(buffer, two_pages, 2);
+  streams.close();
+  world.close();
+}
+
 void a_writer_comes_after_every_reader(void **) {
   for (const bool slow_first : {false, true}) {
-    World world;
-    Streams streams(world);
-    weir_buffer buffer = world.buffer(two_pages);
-    world.fill(buffer, two_pages, 1);
-    ok(weir_pool_trim(world.pool, 0, WEIR_TRIM_EMERGENCY, WEIR_WHOLE, nullptr));
-    uint64_t address = 0;
-    ok(weir_hold(world.pool, buffer, 0, &address));  // in place, and used by no stream yet
-    ok(weir_unhold(world.pool, buffer));
-    Blocker blocker(slow_first ? streams.a : streams.b);
-    Running one;
-    Running two;
-    Running writer;
-    ok(begin(world, streams.a, buffer, two_pages, all_uses[0], 1, &one));
-    ok(begin(world, streams.b, buffer, two_pages, all_uses[0], 1, &two));
-    ok(weir_release(one.lease, streams.a));
-    ok(weir_release(two.lease, streams.b));
-    ok(begin(world, streams.c, buffer, two_pages, all_uses[1], 2, &writer));
-    ok(weir_release(writer.lease, streams.c));
-    const bool waited = never_ready(streams.c);
-    blocker.open();
-    for (weir_stream stream : {streams.a, streams.b, streams.c})
-      ok(weir_stream_synchronize(stream));
-    assert_true(waited);
-    assert_int_equal(one.kernel.wrong + two.kernel.wrong, 0);
-    world.check(buffer, two_pages, 2);
-    streams.close();
-    world.close();
+    for (const bool together : {false, true}) readers_then_a_writer(slow_first, together);
   }
 }
 
@@ -227,6 +232,22 @@ void reads_and_writes_from_the_host_wait(void **) {
       });
     }
   }
+}
+
+/// A tenant moves to pages of its own when the CPU leases it: not before its readers are done, for its place is
+/// somebody else's then.
+void a_tenant_leaves_after_its_readers(void **) {
+  host_call_waits(all_uses[0], 600, [](World &world, weir_buffer buffer) {
+    weir_stream cpu = nullptr;
+    weir_result result = weir_stream_create(world.context, WEIR_DEVICE_HOST, 0, &cpu);
+    if (result != WEIR_SUCCESS) return result;
+    weir_use use = WEIR_USE(buffer, WEIR_READ);
+    weir_lease lease = nullptr;
+    result = weir_acquire(world.pool, cpu, &use, 1, nullptr, &lease);
+    if (result == WEIR_SUCCESS) result = weir_release(lease, cpu);
+    const weir_result closed = weir_stream_close(cpu);
+    return result == WEIR_SUCCESS ? closed : result;
+  });
 }
 
 /// Destruction waits for nobody, and what comes after in the same place waits for what is still running there.
@@ -390,6 +411,7 @@ int main() {
       cmocka_unit_test(a_later_read_hides_no_earlier_write),
       cmocka_unit_test(a_writer_comes_after_every_reader),
       cmocka_unit_test(reads_and_writes_from_the_host_wait),
+      cmocka_unit_test(a_tenant_leaves_after_its_readers),
       cmocka_unit_test(a_new_buffer_inherits_unfinished_work),
       cmocka_unit_test(freed_memory_is_ordered_by_its_stream),
       cmocka_unit_test(many_releases_on_a_blocked_stream),

@@ -269,16 +269,18 @@ void held_bytes_of_the_set_do_not_count_against_it(void **) {
   world.close();
 }
 
+/// What must leave the device is charged to its client's quota in HOST, page by page.
 void host_quotas_are_hard(void **) {
-  World world({.device_pages = 4, .host_pages = 16});
+  World world({.device_pages = 2, .host_pages = 16});
   weir_client_desc desc = WEIR_CLIENT_DESC_INIT;
   desc.host_quota = page_bytes;
   weir_client client = nullptr;
   ok(weir_client_create(world.pool, &desc, &client));
   weir_buffer buffer = world.buffer(two_pages, WEIR_DEVICE_DEFAULT, client);
-  std::vector<uint8_t> bytes(two_pages, 1);
-  expect_result(WEIR_ERROR_OVER_BUDGET,
-                weir_buffer_write(world.pool, buffer, 0, two_pages, bytes.data()));
+  weir_buffer other = world.buffer(two_pages);
+  world.fill(buffer, two_pages, 1);
+  weir_lease lease = nullptr;
+  expect_result(WEIR_ERROR_OVER_BUDGET, world.acquire(other, WEIR_READ, &lease));
   const weir_error_info info = last_error();
   assert_int_equal(info.tier, WEIR_TIER_HOST);
   assert_int_equal(info.asked, page_bytes);
@@ -287,9 +289,13 @@ void host_quotas_are_hard(void **) {
   weir_client_stats stats = WEIR_CLIENT_STATS_INIT;
   ok(weir_client_stats_get(client, &stats));
   assert_int_equal(stats.host_bytes, page_bytes);
+  assert_int_equal(stats.device_bytes, page_bytes);
+  world.check_read(buffer, two_pages, 1);
   ok(weir_buffer_destroy(world.pool, buffer));
   ok(weir_client_stats_get(client, &stats));
   assert_int_equal(stats.host_bytes, 0);
+  ok(world.acquire(other, WEIR_READ, &lease));
+  ok(weir_release(lease, world.streams[0]));
   ok(weir_client_destroy(client));
   expect_result(WEIR_ERROR_INVALID_HANDLE, weir_client_destroy(client));
   expect_result(WEIR_ERROR_INVALID_HANDLE, weir_client_stats_get(client, &stats));
@@ -418,6 +424,44 @@ void scrubbed_memory_is_zeroed(void **) {
   }
 }
 
+/// The next buffer of the same client, too, finds nothing of one that was to be scrubbed.
+void scrubbed_memory_is_not_handed_on(void **) {
+  World world({.device_pages = 2, .host_pages = 4});
+  weir_buffer_desc desc = WEIR_BUFFER_DESC_INIT;
+  desc.size = two_pages;
+  desc.flags = WEIR_BUFFER_SCRUB;
+  weir_buffer secret = nullptr;
+  ok(weir_buffer_create(world.pool, &desc, &secret));
+  world.fill(secret, two_pages, 1);
+  ok(weir_buffer_destroy(world.pool, secret));
+  weir_buffer next = world.buffer(two_pages);
+  weir_lease lease = nullptr;
+  uint64_t address = 0;
+  ok(world.acquire(next, WEIR_DISCARD_WRITE, &lease, &address));
+  ok(weir_stream_synchronize(world.streams[0]));
+  const auto *bytes = reinterpret_cast<const uint8_t *>(address);
+  assert_true(std::all_of(bytes, bytes + two_pages, [](uint8_t b) { return b == 0; }));
+  ok(weir_release(lease, world.streams[0]));
+  world.close();
+}
+
+/// A lease on the CPU that does not fit HOST is refused; it must not make room of its own first pages.
+void a_host_lease_beyond_host_is_refused(void **) {
+  World world({.device_pages = 4, .host_pages = 1});
+  weir_stream cpu = nullptr;
+  ok(weir_stream_create(world.context, WEIR_DEVICE_HOST, 0, &cpu));
+  weir_buffer buffer = world.buffer(two_pages);
+  world.fill(buffer, two_pages, 1);
+  weir_use use = WEIR_USE(buffer, WEIR_READ);
+  weir_lease lease = nullptr;
+  expect_result(WEIR_ERROR_OVER_BUDGET, weir_acquire(world.pool, cpu, &use, 1, nullptr, &lease));
+  assert_int_equal(last_error().tier, WEIR_TIER_HOST);
+  assert_int_equal(query(world, buffer).leases, 0);
+  world.check(buffer, two_pages, 1);
+  ok(weir_stream_close(cpu));
+  world.close();
+}
+
 /// HOST is charged for what it keeps, and no longer than it keeps it.
 void rewritten_pages_leave_host(void **) {
   World world({.device_pages = 4, .host_pages = 8});
@@ -454,6 +498,8 @@ int main() {
       cmocka_unit_test(registration_has_its_own_refusals),
       cmocka_unit_test(stable_addresses_and_alignment),
       cmocka_unit_test(scrubbed_memory_is_zeroed),
+      cmocka_unit_test(scrubbed_memory_is_not_handed_on),
+      cmocka_unit_test(a_host_lease_beyond_host_is_refused),
       cmocka_unit_test(rewritten_pages_leave_host),
   };
   return cmocka_run_group_tests(tests, nullptr, nullptr);
