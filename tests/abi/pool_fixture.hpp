@@ -8,9 +8,11 @@
 #include <weir/weir.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "tests/support/cmocka.hpp"
@@ -126,6 +128,22 @@ struct World {
 
 inline uint8_t pattern(uint32_t seed, uint64_t at) {
   return static_cast<uint8_t>((at * 131U + (at >> 9U) * 7U + seed * 29U + 1U) & 0xffU);
+}
+
+/// Looks again and again for two milliseconds whether something stays as it must. A right answer does not depend on
+/// the time; only how surely a wrong one is seen does.
+template <typename Look>
+bool stays(Look look) {
+  const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(2);
+  do {
+    if (!look()) return false;
+    std::this_thread::yield();
+  } while (std::chrono::steady_clock::now() < end);
+  return true;
+}
+/// Work on the stream is unfinished, and must be.
+inline bool never_ready(weir_stream stream) {
+  return stays([stream] { return weir_stream_query(stream) == WEIR_NOT_READY; });
 }
 
 struct Kernel {

@@ -71,14 +71,6 @@ weir_result begin(World &world, weir_stream stream, weir_buffer buffer, uint64_t
                                &running->kernel);
 }
 
-bool never_ready(weir_stream stream) {
-  for (uint32_t i = 0; i < 300; ++i) {
-    if (weir_stream_query(stream) != WEIR_NOT_READY) return false;
-    std::this_thread::yield();
-  }
-  return true;
-}
-
 /// Two further streams beside the world's own.
 struct Streams {
   weir_stream a = nullptr, b = nullptr, c = nullptr;
@@ -198,7 +190,7 @@ void host_call_waits(Use first, uint64_t size, Call call) {
     after = blocker.passed();
     ended.store(true);
   });
-  for (uint32_t i = 0; i < 300 && !ended.load(); ++i) std::this_thread::yield();
+  (void)stays([&ended] { return !ended.load(); });
   blocker.open();
   caller.join();
   ok(result);
@@ -361,7 +353,7 @@ void a_pools_end_waits_for_its_work(void **) {
     after = blocker.passed();
     ended.store(true);
   });
-  for (uint32_t i = 0; i < 300 && !ended.load(); ++i) std::this_thread::yield();
+  (void)stays([&ended] { return !ended.load(); });
   blocker.open();
   destroyer.join();
   ok(result);
@@ -392,7 +384,7 @@ void an_eviction_waits_for_running_work(void **) {
     ended.store(true);
     if (result == WEIR_SUCCESS) result = weir_release(lease, streams.b);
   });
-  for (uint32_t i = 0; i < 300 && !ended.load(); ++i) std::this_thread::yield();
+  (void)stays([&ended] { return !ended.load(); });
   blocker.open();
   other.join();
   ok(result);

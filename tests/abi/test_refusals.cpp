@@ -368,115 +368,6 @@ void registration_has_its_own_refusals(void **) {
   without.close();
 }
 
-void stable_addresses_and_alignment(void **) {
-  World world({.device_pages = 4});
-  weir_buffer_desc desc = WEIR_BUFFER_DESC_INIT;
-  desc.size = 100;
-  desc.flags = WEIR_BUFFER_STABLE_ADDRESS;
-  weir_buffer stable = nullptr;
-  ok(weir_buffer_create(world.pool, &desc, &stable));
-  world.fill(stable, 100, 1);
-  const uint64_t address = query(world, stable).address;
-  ok(weir_pool_trim(world.pool, 0, WEIR_TRIM_EMERGENCY, WEIR_WHOLE, nullptr));
-  weir_buffer other = world.buffer(3 * page_bytes);
-  world.fill(other, 3 * page_bytes, 2);
-  world.check(stable, 100, 1);
-  assert_int_equal(query(world, stable).address, address);
-  desc.flags = 0;
-  desc.size = 10;
-  for (const uint64_t alignment : {uint64_t{0}, uint64_t{512}, page_bytes / 2, page_bytes}) {
-    desc.alignment = alignment;
-    weir_buffer aligned = nullptr;
-    ok(weir_buffer_create(world.pool, &desc, &aligned));
-    world.fill(aligned, 10, 3);
-    const uint64_t at = query(world, aligned).address;
-    assert_int_equal(at % (alignment != 0 ? alignment : 256), 0);
-  }
-  world.close();
-  World without({.options = std::string(small_host) + ";host.vmm=0"});
-  desc.alignment = 0;
-  desc.flags = WEIR_BUFFER_STABLE_ADDRESS;
-  weir_buffer refused = nullptr;
-  expect_result(WEIR_ERROR_NOT_SUPPORTED, weir_buffer_create(without.pool, &desc, &refused));
-  assert_null(refused);
-  assert_int_equal(without.stats().buffers, 0);
-  without.close();
-}
-
-/// Whenever a scrubbed buffer leaves a device, and when it dies, nothing of it stays there. Without VMM the CPU can
-/// look at the place afterwards.
-void scrubbed_memory_is_zeroed(void **) {
-  for (const bool dies : {false, true}) {
-    World world({.options = std::string(small_host) + ";host.vmm=0"});
-    weir_buffer_desc desc = WEIR_BUFFER_DESC_INIT;
-    desc.size = two_pages;
-    desc.flags = WEIR_BUFFER_SCRUB;
-    weir_buffer buffer = nullptr;
-    ok(weir_buffer_create(world.pool, &desc, &buffer));
-    world.fill(buffer, two_pages, 1);
-    const auto *place = reinterpret_cast<const uint8_t *>(query(world, buffer).address);
-    assert_int_equal(place[5], pattern(1, 5));
-    if (dies) ok(weir_buffer_destroy(world.pool, buffer));
-    ok(weir_pool_trim(world.pool, 0, WEIR_TRIM_EMERGENCY, WEIR_WHOLE, nullptr));
-    assert_true(std::all_of(place, place + two_pages, [](uint8_t b) { return b == 0; }));
-    if (!dies) world.check(buffer, two_pages, 1);
-    world.close();
-  }
-}
-
-/// The next buffer of the same client, too, finds nothing of one that was to be scrubbed.
-void scrubbed_memory_is_not_handed_on(void **) {
-  World world({.device_pages = 2, .host_pages = 4});
-  weir_buffer_desc desc = WEIR_BUFFER_DESC_INIT;
-  desc.size = two_pages;
-  desc.flags = WEIR_BUFFER_SCRUB;
-  weir_buffer secret = nullptr;
-  ok(weir_buffer_create(world.pool, &desc, &secret));
-  world.fill(secret, two_pages, 1);
-  ok(weir_buffer_destroy(world.pool, secret));
-  weir_buffer next = world.buffer(two_pages);
-  weir_lease lease = nullptr;
-  uint64_t address = 0;
-  ok(world.acquire(next, WEIR_DISCARD_WRITE, &lease, &address));
-  ok(weir_stream_synchronize(world.streams[0]));
-  const auto *bytes = reinterpret_cast<const uint8_t *>(address);
-  assert_true(std::all_of(bytes, bytes + two_pages, [](uint8_t b) { return b == 0; }));
-  ok(weir_release(lease, world.streams[0]));
-  world.close();
-}
-
-/// A lease on the CPU that does not fit HOST is refused; it must not make room of its own first pages.
-void a_host_lease_beyond_host_is_refused(void **) {
-  World world({.device_pages = 4, .host_pages = 1});
-  weir_stream cpu = nullptr;
-  ok(weir_stream_create(world.context, WEIR_DEVICE_HOST, 0, &cpu));
-  weir_buffer buffer = world.buffer(two_pages);
-  world.fill(buffer, two_pages, 1);
-  weir_use use = WEIR_USE(buffer, WEIR_READ);
-  weir_lease lease = nullptr;
-  expect_result(WEIR_ERROR_OVER_BUDGET, weir_acquire(world.pool, cpu, &use, 1, nullptr, &lease));
-  assert_int_equal(last_error().tier, WEIR_TIER_HOST);
-  assert_int_equal(query(world, buffer).leases, 0);
-  world.check(buffer, two_pages, 1);
-  ok(weir_stream_close(cpu));
-  world.close();
-}
-
-/// HOST is charged for what it keeps, and no longer than it keeps it.
-void rewritten_pages_leave_host(void **) {
-  World world({.device_pages = 4, .host_pages = 8});
-  weir_buffer buffer = world.buffer(two_pages);
-  world.fill(buffer, two_pages, 1);
-  ok(weir_pool_trim(world.pool, 0, WEIR_TRIM_EMERGENCY, WEIR_WHOLE, nullptr));
-  assert_int_equal(world.stats().host_used_bytes, two_pages);
-  world.check(buffer, two_pages, 1);
-  world.fill(buffer, two_pages, 2);
-  ok(weir_pool_trim(world.pool, WEIR_DEVICE_HOST, WEIR_TRIM_EMERGENCY, WEIR_WHOLE, nullptr));
-  assert_int_equal(world.stats().host_used_bytes, 0);
-  world.check(buffer, two_pages, 2);
-  world.close();
-}
-
 }  // namespace
 
 int main() {
@@ -496,11 +387,6 @@ int main() {
       cmocka_unit_test(host_quotas_are_hard),
       cmocka_unit_test(a_clients_priority_is_added),
       cmocka_unit_test(registration_has_its_own_refusals),
-      cmocka_unit_test(stable_addresses_and_alignment),
-      cmocka_unit_test(scrubbed_memory_is_zeroed),
-      cmocka_unit_test(scrubbed_memory_is_not_handed_on),
-      cmocka_unit_test(a_host_lease_beyond_host_is_refused),
-      cmocka_unit_test(rewritten_pages_leave_host),
   };
   return cmocka_run_group_tests(tests, nullptr, nullptr);
 }

@@ -75,14 +75,6 @@ class Task {
           ended_.store(true);
         }) {}
   bool ended() const { return ended_.load(); }
-  /// For what must not end before something else happens: looks a number of times.
-  bool keeps_waiting() const {
-    for (uint32_t i = 0; i < 300; ++i) {
-      if (ended()) return false;
-      std::this_thread::yield();
-    }
-    return true;
-  }
   weir_result join() {
     thread_.join();
     return result_;

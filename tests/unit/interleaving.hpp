@@ -66,6 +66,11 @@ inline void await_claim(World &world, weir_buffer buffer, const Task &task) {
   while (query(world, buffer).leases == 0 && !task.ended()) std::this_thread::yield();
 }
 
+/// For what must not end before somebody else goes on.
+inline bool keeps_waiting(const Task &task) {
+  return stays([&task] { return !task.ended(); });
+}
+
 /// Nothing of the pool's may be left once its buffers are gone.
 inline void close_clean(World &world) {
   ok(trim_all(world));

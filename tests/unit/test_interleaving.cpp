@@ -353,7 +353,7 @@ void an_acquire_waits_for_room_under_way(void **state) {
       Task trim([&] { return trim_all(world); });
       gate.await();
       Task writer([&] { return run(world, next, WEIR_DISCARD_WRITE, &kernel); });
-      const bool waited = writer.keeps_waiting();
+      const bool waited = keeps_waiting(writer);
       gate.open();
       ok(writer.join());
       ok(trim.join());
@@ -439,7 +439,7 @@ void registration_meets_an_eviction(void **state) {
                            : weir_host_unregister(world.pool, buffer);
         });
         await_claim(world, buffer, host);
-        const bool waited = host.keeps_waiting();
+        const bool waited = keeps_waiting(host);
         gate.open();
         ok(host.join());
         ok(trim.join());

@@ -332,7 +332,7 @@ void a_writer_meets_a_prefetch_to_another_device(void **state) {
       ok(weir_release(lease, world.streams[0]));
     }
     Task writer([&] { return run(world, buffer, WEIR_READ_WRITE, &kernel); });
-    const bool waited = writer.keeps_waiting();
+    const bool waited = keeps_waiting(writer);
     gate.open();
     ok(prefetch.join());
     ok(writer.join());

@@ -54,19 +54,11 @@ weir_result ends_after(Blocker &blocker, const std::function<weir_result()> &cal
     after = blocker.is_open();
     return result;
   });
-  for (uint32_t i = 0; i < 300 && !task.ended(); ++i) std::this_thread::yield();
+  (void)stays([&task] { return !task.ended(); });
   blocker.open();
   const weir_result result = task.join();
   assert_true(after);
   return result;
-}
-
-bool never_ready(weir_stream stream) {
-  for (uint32_t i = 0; i < 300; ++i) {
-    if (weir_stream_query(stream) != WEIR_NOT_READY) return false;
-    std::this_thread::yield();
-  }
-  return true;
 }
 
 bool zeroes(const std::vector<uint8_t> &bytes) {
