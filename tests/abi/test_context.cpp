@@ -7,7 +7,9 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cstdlib>
 #include <cstring>
+#include <thread>
 
 #include "tests/abi/pool_fixture.hpp"
 
@@ -139,6 +141,72 @@ void larger_descriptors_need_a_zero_tail(void **) {
   ok(weir_context_destroy(context));
   large.newer[1] = 1;
   expect_result(WEIR_ERROR_INVALID_ARGUMENT, weir_context_create(&large.desc, &context));
+}
+
+/// A program built with an older header: what it does not know is as if it were zero.
+void smaller_descriptors_are_extended(void **) {
+  weir_context_desc desc = WEIR_CONTEXT_DESC_INIT;
+  desc.options = small_host;
+  desc.flags = WEIR_CONTEXT_NO_SEARCH;
+  desc.struct_size = offsetof(weir_context_desc, allocator);
+  desc.allocator.allocate = [](void *, size_t, size_t) -> void * {
+    return nullptr;
+  };  // not looked at
+  weir_context context = nullptr;
+  ok(weir_context_create(&desc, &context));
+  ok(weir_context_destroy(context));
+}
+
+void options_come_from_the_environment(void **) {
+  assert_int_equal(setenv("WEIR_OPTIONS", "host.devices=3;host.memory=4M", 1), 0);
+  weir_context_desc desc = WEIR_CONTEXT_DESC_INIT;
+  desc.flags = WEIR_CONTEXT_NO_SEARCH;
+  weir_context context = nullptr;
+  uint32_t count = 0;
+  ok(weir_context_create(&desc, &context));
+  ok(weir_device_count(context, &count));
+  assert_int_equal(count, 3);
+  ok(weir_context_destroy(context));
+  desc.options = "host.memory=4M";  // given ones are not mixed with it
+  ok(weir_context_create(&desc, &context));
+  ok(weir_device_count(context, &count));
+  assert_int_equal(count, 1);
+  ok(weir_context_destroy(context));
+  assert_int_equal(unsetenv("WEIR_OPTIONS"), 0);
+}
+
+void missing_arguments_are_named(void **) {
+  World world;
+  weir_stream stream = nullptr;
+  expect_result(WEIR_ERROR_INVALID_ARGUMENT, weir_backend_count(world.context, nullptr));
+  expect_result(WEIR_ERROR_INVALID_ARGUMENT, weir_device_info_get(world.context, 0, nullptr));
+  expect_result(WEIR_ERROR_INVALID_ARGUMENT, weir_backend_info_get(world.context, 0, nullptr));
+  expect_result(WEIR_ERROR_INVALID_ARGUMENT, weir_link_info_get(world.context, 0, 0, nullptr));
+  expect_result(WEIR_ERROR_INVALID_ARGUMENT, weir_stream_create(world.context, 0, 0, nullptr));
+  expect_result(WEIR_ERROR_INVALID_ARGUMENT,
+                weir_stream_wrap(world.context, 0, nullptr, 0, &stream));
+  expect_result(WEIR_ERROR_INVALID_ARGUMENT, weir_stream_native(world.streams[0], nullptr));
+  expect_result(WEIR_ERROR_INVALID_ARGUMENT, weir_last_error_info(nullptr));
+  expect_result(WEIR_ERROR_INVALID_ARGUMENT, weir_pool_stats_get(world.pool, nullptr));
+  expect_result(WEIR_ERROR_INVALID_ARGUMENT, weir_pool_device_stats_get(world.pool, 0, nullptr));
+  weir_context_desc desc = WEIR_CONTEXT_DESC_INIT;
+  desc.backend_count = 1;
+  weir_context context = nullptr;
+  expect_result(WEIR_ERROR_INVALID_ARGUMENT, weir_context_create(&desc, &context));
+  assert_null(context);
+  world.close();
+}
+
+/// An error is its thread's own.
+void errors_belong_to_their_thread(void **) {
+  World world;
+  uint32_t count = 0;
+  expect_result(WEIR_ERROR_INVALID_HANDLE, weir_device_count(nullptr, &count));
+  std::string other = "unset";
+  std::thread([&other] { other = weir_last_error(); }).join();
+  assert_string_equal(other.c_str(), "");
+  assert_int_equal(last_error().result, WEIR_ERROR_INVALID_HANDLE);
+  world.close();
 }
 
 void a_missing_backend_library_is_told(void **) {
@@ -292,6 +360,10 @@ int main() {
       cmocka_unit_test(wrong_options_are_named),
       cmocka_unit_test(wrong_descriptors_are_refused),
       cmocka_unit_test(larger_descriptors_need_a_zero_tail),
+      cmocka_unit_test(smaller_descriptors_are_extended),
+      cmocka_unit_test(options_come_from_the_environment),
+      cmocka_unit_test(missing_arguments_are_named),
+      cmocka_unit_test(errors_belong_to_their_thread),
       cmocka_unit_test(a_missing_backend_library_is_told),
       cmocka_unit_test(no_host_backend_means_no_devices),
       cmocka_unit_test(handles_are_checked),

@@ -252,6 +252,31 @@ void a_failed_call_is_told(void **) {
   world.close();
 }
 
+/// Devices of two backends are devices of one context, but a pool has them from one backend.
+void a_pool_keeps_to_one_backend(void **) {
+  interposed.interpose.store(nullptr);
+  weir_context_desc desc = WEIR_CONTEXT_DESC_INIT;
+  const weir_backend_query_fn backends[] = {InterposedHost::query};
+  desc.flags = WEIR_CONTEXT_NO_SEARCH;
+  desc.backend_count = 1;
+  desc.backends = backends;
+  desc.options = small_host;
+  weir_context context = nullptr;
+  ok(weir_context_create(&desc, &context));
+  uint32_t count = 0;
+  ok(weir_device_count(context, &count));
+  assert_int_equal(count, 2);
+  const weir_pool_device devices[2] = {{0, 0, 4 * page_bytes, {0, 0}},
+                                       {1, 0, 4 * page_bytes, {0, 0}}};
+  weir_pool_desc pool_desc = WEIR_POOL_DESC_INIT;
+  pool_desc.device_count = 2;
+  pool_desc.devices = devices;
+  weir_pool pool = nullptr;
+  expect_result(WEIR_ERROR_NOT_SUPPORTED, weir_pool_create(context, &pool_desc, &pool));
+  assert_null(pool);
+  ok(weir_context_destroy(context));
+}
+
 }  // namespace
 
 int main() {
@@ -263,6 +288,7 @@ int main() {
       cmocka_unit_test(no_device_memory_at_all),
       cmocka_unit_test(a_release_without_a_fence),
       cmocka_unit_test(a_failed_call_is_told),
+      cmocka_unit_test(a_pool_keeps_to_one_backend),
   };
   return cmocka_run_group_tests(tests, nullptr, nullptr);
 }
