@@ -4,6 +4,7 @@
 // no longer answers, memory refused inside the budget, calls that fail with a code of their own. What each
 // function of the C ABI then answers, with which numbers, and that nothing else has changed.
 
+#include <atomic>
 #include <cstring>
 
 #include "tests/abi/pool_fixture.hpp"
@@ -252,6 +253,32 @@ void a_failed_call_is_told(void **) {
   world.close();
 }
 
+std::atomic<int> fences_left{0};
+weir_result second_fence_fails(const char *entry) {
+  return is(entry, "fence_record") && --fences_left == 0 ? WEIR_ERROR_BACKEND : WEIR_SUCCESS;
+}
+
+/// Its bytes are in HOST, its place is zeroed, and then it can't leave: what is on the device is not read again.
+void a_scrubbed_page_that_stays_is_no_version(void **) {
+  for (const char *vmm : {"", ";host.vmm=0"}) {
+    World world = interposed_world({.options = std::string(small_host) + vmm});
+    weir_buffer_desc desc = WEIR_BUFFER_DESC_INIT;
+    desc.size = page_bytes;
+    desc.flags = WEIR_BUFFER_SCRUB;
+    weir_buffer buffer = nullptr;
+    ok(weir_buffer_create(world.pool, &desc, &buffer));
+    world.fill(buffer, page_bytes, 1);
+    fences_left.store(2);  // the first marks the copy down, the second the scrubbing
+    interposed.interpose.store(second_fence_fails);
+    ok(weir_pool_trim(world.pool, 0, WEIR_TRIM_EMERGENCY, 1, nullptr));
+    assert_true(fences_left.load() <= 0);
+    interposed.interpose.store(nullptr);
+    world.check(buffer, page_bytes, 1);
+    world.check_read(buffer, page_bytes, 1);
+    world.close();
+  }
+}
+
 /// Devices of two backends are devices of one context, but a pool has them from one backend.
 void a_pool_keeps_to_one_backend(void **) {
   interposed.interpose.store(nullptr);
@@ -288,6 +315,7 @@ int main() {
       cmocka_unit_test(no_device_memory_at_all),
       cmocka_unit_test(a_release_without_a_fence),
       cmocka_unit_test(a_failed_call_is_told),
+      cmocka_unit_test(a_scrubbed_page_that_stays_is_no_version),
       cmocka_unit_test(a_pool_keeps_to_one_backend),
   };
   return cmocka_run_group_tests(tests, nullptr, nullptr);
