@@ -35,6 +35,7 @@ Status Engine::wait_range(Lock &lock, uint32_t index, uint64_t begin, uint64_t e
 /// Between an address of the device and the caller's memory, through pinned staging. Without the lock.
 Status Engine::copy_device(PoolDevice &device, uint64_t address, unsigned char *out,
                            const unsigned char *in, uint64_t bytes) {
+  points.at("copy");
   std::lock_guard hold(staging_mutex_);
   const backend::Device &target = device.device;
   if (staging_ == nullptr) {
@@ -84,15 +85,30 @@ Status Engine::settle_page(Lock &lock, Region &region, uint32_t page) {
   }
 }
 
+/// Nobody works on the page, and its bytes have arrived wherever they are.
+bool Engine::settled(Region &region, uint32_t page) noexcept {
+  return region.pages[page].busy == 0 &&
+         std::all_of(region.residences.begin(), region.residences.end(),
+                     [&](const auto &r) { return streams_.passed(r->pages[page].ready); });
+}
+
 /// Bytes [begin, end) of the region, all on one page. The page is claimed, so it stays where it is.
 Status Engine::copy_piece(Lock &lock, uint32_t index, const Target &where, uint32_t page,
                           uint64_t begin, uint64_t end, unsigned char *out,
                           const unsigned char *in) {
+  WEIR_TRY(settle_page(lock, *where.region, page));
+  return copy_settled(lock, index, where, page, begin, end, out, in);
+}
+
+/// The same for a page that nobody else is working on.
+Status Engine::copy_settled(Lock &lock, uint32_t index, const Target &where, uint32_t page,
+                            uint64_t begin, uint64_t end, unsigned char *out,
+                            const unsigned char *in) {
   Region &region = *where.region;
   const uint64_t bytes = end - begin;
   const uint64_t within = begin - region.shape.offset(page);
-  WEIR_TRY(settle_page(lock, region, page));
   Page &copies = region.pages[page];
+  const uint16_t busy = copies.busy;
   if ((copies.latest & vm::lost_bit) != 0)
     return fail(WEIR_ERROR_DATA_LOST, "bytes of page %u were lost with their device", page);
   if (copies.latest == 0 && out != nullptr) {
@@ -112,8 +128,8 @@ Status Engine::copy_piece(Lock &lock, uint32_t index, const Target &where, uint3
   if (copies.latest == 0) {
     WEIR_TRY(give_slot(lock, region, page));
     // Another tenant of the page may have been here while the lock was dropped.
-    if (copies.busy != 0 || copies.latest != 0)
-      return copy_piece(lock, index, where, page, begin, end, out, in);
+    if (copies.busy != busy) return copy_piece(lock, index, where, page, begin, end, out, in);
+    if (copies.latest != 0) return copy_settled(lock, index, where, page, begin, end, out, in);
     std::memset(host_bytes(region, page), 0, region.shape.used_bytes(page));
     copies.latest = vm::host_bit;
   }
@@ -140,6 +156,42 @@ Status Engine::copy_piece(Lock &lock, uint32_t index, const Target &where, uint3
     set_flags(index, 0, Word::resident);
   }
   return {};
+}
+
+/// Zeroes the place of a tenant never written, of which a part is about to be. Once: who else comes for it, or for its
+/// pages, waits.
+Status Engine::zero_place(Lock &lock, uint32_t index, const Target &where) {
+  Region &region = *where.region;
+  const vm::Geometry &shape = region.shape;
+  const uint32_t first = shape.page_at(where.base);
+  const uint32_t last = shape.page_at(where.base + where.size - 1);
+  WEIR_TRY(wait_range(lock, index, 0, where.size, true));
+  for (uint32_t p = first; p <= last;) {
+    if (settled(region, p)) {
+      ++p;
+    } else {
+      WEIR_TRY(settle_page(lock, region, p));
+      p = first;  // the lock was dropped: all are looked at again
+    }
+  }
+  if ((buffers_.hot(index).word.load(std::memory_order_relaxed) & Word::virgin) == 0) return {};
+  PoolDevice &device = device_at(region.home);
+  for (uint32_t p = first; p <= last; ++p) begin_work(region, p, device);
+  Status status;
+  try {
+    const std::pmr::vector<unsigned char> zeroes(where.size, 0, &memory_);
+    for (uint32_t p = first; p <= last && status; ++p) {
+      const uint64_t begin = std::max(where.base, shape.offset(p));
+      const uint64_t end = std::min(where.base + where.size, shape.offset(p) + shape.page_bytes(p));
+      status = copy_settled(lock, index, where, p, begin, end, nullptr, zeroes.data());
+    }
+  } catch (const std::bad_alloc &) {
+    status = fail(WEIR_ERROR_OUT_OF_HOST_MEMORY, "no host memory to zero a small buffer");
+  }
+  for (uint32_t p = first; p <= last; ++p) end_work(region, p, device);
+  if (status) set_flags(index, 0, Word::virgin);
+  changed_.notify_all();
+  return status;
 }
 
 Status Engine::copy_pieces(Lock &lock, uint32_t index, const Target &where, uint64_t begin,
@@ -190,11 +242,8 @@ Status Engine::copy_range(weir_buffer buffer, uint64_t offset, uint64_t length, 
     if (claimed.virgin && out != nullptr) {
       std::memset(out, 0, length);
     } else {
-      if (claimed.virgin &&
-          !claimed.whole) {  // the rest of the place must read as zero from now on
-        std::pmr::vector<unsigned char> zeroes(where.size, 0, &memory_);
-        status = copy_pieces(lock, claimed.buffer, where, 0, where.size, nullptr, zeroes.data());
-      }
+      // The rest of the place must read as zero from now on.
+      if (claimed.virgin && !claimed.whole) status = zero_place(lock, claimed.buffer, where);
       if (status)
         status = copy_pieces(lock, claimed.buffer, where, offset, offset + length, out, in);
       if (status && claimed.virgin) set_flags(claimed.buffer, 0, Word::virgin);

@@ -333,6 +333,10 @@ class Engine {
                      unsigned char *out, const unsigned char *in);
   Status copy_piece(Lock &lock, uint32_t index, const Target &where, uint32_t page, uint64_t begin,
                     uint64_t end, unsigned char *out, const unsigned char *in);
+  Status copy_settled(Lock &lock, uint32_t index, const Target &where, uint32_t page,
+                      uint64_t begin, uint64_t end, unsigned char *out, const unsigned char *in);
+  Status zero_place(Lock &lock, uint32_t index, const Target &where);
+  bool settled(Region &region, uint32_t page) noexcept;
   Status settle_page(Lock &lock, Region &region, uint32_t page);
   Status copy_device(PoolDevice &device, uint64_t address, unsigned char *out,
                      const unsigned char *in, uint64_t bytes);

@@ -371,88 +371,6 @@ void a_hold_ends_while_its_page_is_filled(void **state) {
   close_clean(world);
 }
 
-/// A small buffer that lies on two pages is leased on the second for the first time: its place is zeroed on both,
-/// and the first, which no lease names, must not leave meanwhile.
-void a_trim_meets_the_zeroing_of_a_place(void **state) {
-  World world = world_for(state);
-  const uint64_t three_quarters = page_bytes / 4 * 3;
-  weir_buffer first = world.buffer(three_quarters);
-  weir_buffer second = world.buffer(three_quarters);
-  world.fill(first, three_quarters, 1);
-  {
-    Gate gate(world.pool, "fill");
-    weir_result result = WEIR_ERROR_INTERNAL;
-    Task reader([&] {
-      weir_use use = WEIR_USE(second, WEIR_READ);
-      use.offset = page_bytes / 2;
-      use.length = page_bytes / 8;
-      weir_lease lease = nullptr;
-      result = weir_acquire(world.pool, world.streams[0], &use, 1, nullptr, &lease);
-      return result == WEIR_SUCCESS ? weir_release(lease, world.streams[0]) : result;
-    });
-    gate.await();
-    ok(trim_all(world));
-    gate.open();
-    ok(reader.join());
-  }
-  world.check(first, three_quarters, 1);
-  std::vector<unsigned char> bytes(three_quarters, 1);
-  ok(weir_buffer_read(world.pool, second, 0, three_quarters, bytes.data()));
-  for (const unsigned char byte : bytes) assert_int_equal(byte, 0);
-  ok(weir_buffer_destroy(world.pool, first));
-  ok(weir_buffer_destroy(world.pool, second));
-  close_clean(world);
-}
-
-/// Two threads use disjoint parts of a small buffer never written, for the first time: its place is zeroed once, not
-/// again over what the first has written.
-void two_first_uses_of_one_place(void **state) {
-  World world = world_for(state);
-  weir_buffer neighbour = world.buffer(page_bytes / 4);
-  weir_buffer buffer = world.buffer(page_bytes / 4);
-  world.fill(neighbour, page_bytes / 4, 1);  // their page is on the device
-  weir_stream streams[2] = {world.streams[0], nullptr};
-  ok(weir_stream_create(world.context, 0, 0, &streams[1]));
-  Kernel kernels[2] = {{0, page_bytes / 8, 2, 0}, {0, page_bytes / 8, 3, 0}};
-  const auto write = [&](int i) {
-    weir_use use = WEIR_USE(buffer, WEIR_READ_WRITE);
-    use.offset = static_cast<uint64_t>(i) * (page_bytes / 8);
-    use.length = page_bytes / 8;
-    weir_lease lease = nullptr;
-    weir_result result = weir_acquire(world.pool, streams[i], &use, 1, nullptr, &lease);
-    if (result != WEIR_SUCCESS) return result;
-    kernels[i].address = use.address;
-    result = weir_stream_host_call(streams[i], Kernel::write, &kernels[i]);
-    const weir_result released = weir_release(lease, streams[i]);
-    const weir_result ended = weir_stream_synchronize(streams[i]);
-    if (result == WEIR_SUCCESS) result = released;
-    return result == WEIR_SUCCESS ? ended : result;
-  };
-  {
-    Gate gate(world.pool, "fill");
-    Task first([&] { return write(0); });
-    gate.await();
-    Task second([&] { return write(1); });
-    // It has to wait, which nothing shows; one that does not wait gets the time to end, and to be caught.
-    for (int i = 0; i < 20000 && !second.ended(); ++i) std::this_thread::yield();
-    gate.open();
-    ok(first.join());
-    ok(second.join());
-  }
-  for (int i = 0; i < 2; ++i) {
-    std::vector<unsigned char> expected(page_bytes / 8), got(page_bytes / 8);
-    Kernel same{reinterpret_cast<uint64_t>(expected.data()), page_bytes / 8, kernels[i].seed, 0};
-    Kernel::write(&same);
-    ok(weir_buffer_read(world.pool, buffer, static_cast<uint64_t>(i) * (page_bytes / 8),
-                        page_bytes / 8, got.data()));
-    assert_memory_equal(expected.data(), got.data(), got.size());
-  }
-  ok(weir_stream_close(streams[1]));
-  ok(weir_buffer_destroy(world.pool, neighbour));
-  ok(weir_buffer_destroy(world.pool, buffer));
-  close_clean(world);
-}
-
 }  // namespace
 
 int main() {
@@ -469,8 +387,6 @@ int main() {
       BOTH(a_prefetch_does_not_hide_what_the_host_did),
       BOTH(a_writer_meets_a_prefetch_to_another_device),
       BOTH(a_hold_ends_while_its_page_is_filled),
-      BOTH(a_trim_meets_the_zeroing_of_a_place),
-      BOTH(two_first_uses_of_one_place),
   };
   return cmocka_run_group_tests(tests, nullptr, nullptr);
 }
