@@ -116,6 +116,11 @@ Status Engine::copy_settled(Lock &lock, uint32_t index, const Target &where, uin
     return {};
   }
   if (out != nullptr && (copies.latest & vm::host_bit) != 0) {
+    const Status intact = verify_host(region, page, 0);
+    if (!intact && (copies.latest & ~vm::host_bit) == 0) return intact;
+    if (!intact) forsake_host_copy(region, page);
+  }
+  if (out != nullptr && (copies.latest & vm::host_bit) != 0) {
     std::memcpy(out, host_bytes(region, page) + within, bytes);
     return {};
   }
@@ -153,6 +158,7 @@ Status Engine::copy_settled(Lock &lock, uint32_t index, const Target &where, uin
   if (in != nullptr) {
     std::memcpy(host_bytes(region, page) + within, in, bytes);
     copies.latest = vm::host_bit;
+    copies.checksum = 0;
     set_flags(index, 0, Word::resident);
   }
   return {};

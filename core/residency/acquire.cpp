@@ -78,6 +78,13 @@ Status Engine::check_lost(const Plan &plan) {
   return {};
 }
 
+/// Whether a page of the plan is left with nothing but a copy that was found damaged.
+bool Engine::corrupt_to_the_last(const Plan &plan) noexcept {
+  return std::any_of(plan.pages.begin(), plan.pages.end(), [](const PlanPage &page) {
+    return page.corrupt && page.region->pages[page.page].latest == vm::host_bit;
+  });
+}
+
 /// Gets the set's pages in place, leased, and filled. Called and returns with the lock held; on failure nothing
 /// is claimed.
 Status Engine::bring_in(Lock &lock, Plan &plan, const AcquireOptions &options) {
@@ -144,6 +151,9 @@ Status Engine::bring_in(Lock &lock, Plan &plan, const AcquireOptions &options) {
         plan.device->granules->lower_budget(plan.device->page_size);
         continue;
       }
+      // A damaged copy has been given up, and another is left.
+      if (status.code() == WEIR_ERROR_CORRUPT && !plan.quiet && !corrupt_to_the_last(plan))
+        continue;
       return status;
     }
     if (status.code() == WEIR_NOT_READY && !plan.quiet) continue;

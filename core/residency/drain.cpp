@@ -7,8 +7,6 @@
 #include "core/residency/plan.hpp"
 #include "core/transfer/copier.hpp"
 
-#include <xxhash.h>
-
 #include <algorithm>
 
 namespace weir::residency {
@@ -261,7 +259,7 @@ void Engine::finish_victim(Lock &lock, Drain &drain, Victim &victim) {
     victim.safe = status.ok();
     drain.note(status);
     if ((status || victim.wiped) && victim.copy && config_.checksum_host && victim.slot) {
-      victim.region->pages[victim.page].checksum = XXH3_64bits(victim.destination, victim.used);
+      victim.checksum = tier::checksum_of(victim.destination, victim.used);
     }
   }
   lock.lock();
@@ -294,7 +292,10 @@ void Engine::settle_victim(Drain &drain, Victim &victim) noexcept {
   Page &copies = region.pages[victim.page];
   end_work(region, victim.page, device);
   if (victim.copy && (victim.safe || victim.wiped) && !region.kept) {
-    if (victim.slot) copies.host = victim.slot;
+    if (victim.slot) {
+      copies.host = victim.slot;
+      copies.checksum = victim.checksum;
+    }
     copies.latest |= vm::host_bit;
     stats_.demoted_bytes += victim.used;
     if (drain.background) stats_.background_demoted_bytes += victim.used;

@@ -219,6 +219,7 @@ class Engine {
   Status do_fill(Lock &lock, Plan &plan);
   bool evict_all(Lock &lock, PoolDevice &device);
   Status check_lost(const Plan &plan);
+  bool corrupt_to_the_last(const Plan &plan) noexcept;
   Status fill_lease(Plan &plan, weir_use *uses, size_t count, Lease *lease);
   Status check_budget(Plan &plan);
 
@@ -250,6 +251,7 @@ class Engine {
   void end_work(Region &region, uint32_t page, PoolDevice &device) noexcept;
   Status fill(Plan &plan);
   Status prepare_page(Plan &plan, PlanPage &page);
+  Status verify_source(const Plan &plan, PlanPage *page);
   void destroy_doomed(Lock &lock, Plan &plan) noexcept;
   void offer(Region &region, uint32_t page, PoolDevice &device) noexcept;
   void settle_fill(Plan &plan, bool filled) noexcept;
@@ -312,6 +314,9 @@ class Engine {
   uint64_t address_of(Region &region, Residence &residence) noexcept;
 
   // host_room.cpp
+  void forsake_host_copy(Region &region, uint32_t page) noexcept;
+  Status fail_corrupt(uint32_t use, uint32_t page) noexcept;
+  Status verify_host(Region &region, uint32_t page, uint32_t use);
   Status host_slot(Lock &lock, uint32_t client, uint64_t bytes, tier::HostSlot *slot);
   tier::HostSlot try_host_slot(uint32_t client, uint64_t bytes);
   void free_host(Region &region, uint32_t page) noexcept;
@@ -418,6 +423,7 @@ class Engine {
   std::pmr::vector<Owned<StreamState>> owned_states_;
   std::pmr::deque<PrefetchRequest> prefetches_;
   Stats stats_;
+  std::atomic<uint64_t> checksum_failures_{0};
   uint64_t buffer_bytes_ = 0;
   uint64_t page_count_ = 0;
   uint32_t slab_count_ = 0;

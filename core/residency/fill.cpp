@@ -32,13 +32,15 @@ void Engine::mark_filling(Plan &plan) {
     page.address = address_of(region, here) + region.shape.offset(page.page);
     if (!page.absent && !page.stale) continue;
     if (page.absent && !device.vmm()) page.address = device.granules->at(page.granule).address;
-    page.source = 0;
+    page.source = page.checksum = 0;
+    page.corrupt = false;
     page.peer = page.zero = false;
     const bool foreign = page.absent && device.granules->at(page.granule).client != region.client;
     if (copies.latest == 0 || page.discard) {
       page.zero = foreign || (!page.discard && !region.slab);
     } else if (has_host(region, page.page) && (copies.latest & vm::host_bit) != 0) {
       page.source = reinterpret_cast<uint64_t>(host_bytes(region, page.page));
+      page.checksum = copies.checksum;
     } else {
       for (auto &other : region.residences) {
         if ((copies.latest & (uint32_t{1} << other->place)) == 0) continue;
@@ -97,6 +99,15 @@ Status Engine::prepare_page(Plan &plan, PlanPage &page) {
   return {};
 }
 
+/// Outside the lock, before a copy up: the bytes are those that were demoted.
+Status Engine::verify_source(const Plan &plan, PlanPage *page) {
+  if (page->checksum == 0) return {};
+  const auto *bytes = reinterpret_cast<const unsigned char *>(page->source);
+  if (tier::checksum_of(bytes, page->used) == page->checksum) return {};
+  page->corrupt = true;
+  return fail_corrupt(plan.items[page->item].use, page->page);
+}
+
 /// Outside the lock. Maps page by page and enqueues as it goes, so that mapping overlaps with copying.
 Status Engine::fill(Plan &plan) {
   PoolDevice &device = *plan.device;
@@ -109,6 +120,7 @@ Status Engine::fill(Plan &plan) {
       if (page.zero) {
         WEIR_TRY(copier.zero(page.address, page.bytes));
       } else if (page.source != 0) {
+        WEIR_TRY(verify_source(plan, &page));
         WEIR_TRY(copier.copy(page.address, page.source, page.used));
       }
     }
@@ -214,10 +226,12 @@ void Engine::settle_fill(Plan &plan, bool filled) noexcept {
       page.absent = page.stale = false;
     } else if (page.stale) {
       state.state = PageState::resident;
+      if (page.corrupt) forsake_host_copy(region, page.page);
     } else {
       state.state = PageState::absent;
       state.granule = physical::no_granule;
       if (region.holds != 0) device.held_bytes -= page.bytes;
+      if (page.corrupt) forsake_host_copy(region, page.page);
       if (page.mapped) {
         // It could not be unmapped: the granule can't be used again. It stays charged.
         page.granule = physical::no_granule;

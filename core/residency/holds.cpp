@@ -220,6 +220,10 @@ Status Engine::host_register(weir_buffer buffer, void *memory, uint64_t flags) {
   ++region.operations;
   const uint64_t bytes = tier::HostStore::rounded(region.shape.size);
   Status status = wait_range(lock, index, 0, region.shape.size, true);
+  for (uint32_t p = 0; p < region.pages.size() && status; ++p) {
+    if ((flags & WEIR_HOST_LOAD) == 0 && (region.pages[p].latest & vm::host_bit) != 0)
+      status = verify_host(region, p, 0);
+  }
   lock.unlock();
   backend::Runtime &runtime = *devices_[0]->device.runtime;
   if (status)

@@ -58,7 +58,12 @@ Status Engine::page_to_host(Lock &lock, const PlanItem &item, uint32_t page, boo
   if ((copies.latest & vm::lost_bit) != 0 && !discard) {
     return fail(WEIR_ERROR_DATA_LOST, "bytes of page %u were lost with their device", page);
   }
-  if ((copies.latest & vm::host_bit) != 0) return {};
+  if ((copies.latest & vm::host_bit) != 0) {
+    if (discard) return {};
+    const Status intact = verify_host(region, page, item.use);
+    if (intact || (copies.latest & ~vm::host_bit) == 0) return intact;
+    forsake_host_copy(region, page);
+  }
   const uint64_t at = region.shape.offset(page);
   const uint64_t used = region.shape.used_bytes(page);
   WEIR_TRY(give_slot(lock, region, page));

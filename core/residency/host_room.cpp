@@ -16,6 +16,32 @@ unsigned char *Engine::host_bytes(Region &region, uint32_t page) noexcept {
   return static_cast<unsigned char *>(host_->address(region.pages[page].host));
 }
 
+Status Engine::fail_corrupt(uint32_t use, uint32_t page) noexcept {
+  checksum_failures_.fetch_add(1, std::memory_order_relaxed);
+  ErrorDetail detail;
+  detail.tier = WEIR_TIER_HOST;
+  detail.use_index = use;
+  return fail(WEIR_ERROR_CORRUPT, detail,
+              "uses[%u]: the bytes of page %u in HOST are not those that were demoted", use, page);
+}
+
+/// A damaged copy is given up where there is another; else it stays, and so does the error.
+void Engine::forsake_host_copy(Region &region, uint32_t page) noexcept {
+  Page &copies = region.pages[page];
+  if ((copies.latest & ~vm::host_bit) == 0) return;
+  copies.latest &= ~vm::host_bit;
+  free_host(region, page);
+}
+
+/// Before bytes are read from HOST by the CPU. Under the lock.
+Status Engine::verify_host(Region &region, uint32_t page, uint32_t use) {
+  const Page &copies = region.pages[page];
+  if (copies.checksum == 0 || !copies.host) return {};
+  if (tier::checksum_of(host_bytes(region, page), region.shape.used_bytes(page)) == copies.checksum)
+    return {};
+  return fail_corrupt(use, page);
+}
+
 void Engine::free_slot(uint32_t client, tier::HostSlot slot) noexcept {
   clients_[client]->host.refund(host_->bytes(slot));
   host_->free(slot);
@@ -28,6 +54,7 @@ void Engine::free_host(Region &region, uint32_t page) noexcept {
   if (region.alias != nullptr) drop_alias(region);
   const tier::HostSlot slot = copies.host;
   copies.host = tier::HostSlot{};
+  copies.checksum = 0;
   for (const auto &r : region.residences) {
     const Stamp ready = r->pages[page].ready;
     if (!ready || streams_.passed(ready)) continue;
@@ -54,6 +81,7 @@ Status Engine::give_slot(Lock &lock, Region &region, uint32_t page) {
     free_slot(region.client, slot);
   } else {
     copies.host = slot;
+    copies.checksum = 0;
   }
   return {};
 }

@@ -38,14 +38,16 @@ struct PlanPage {
   bool discard = false;                      ///< wholly covered by a DISCARD_WRITE
   bool mapped = false;                       ///< by this plan
   bool filling = false;                      ///< marked FILLING by this plan
-  bool zeroing =
-      false;            ///< stays RESIDENT, but a tenant's place on it is being zeroed by this plan
-  bool zero = false;    ///< content: zeroes ...
-  bool peer = false;    ///< ... or a copy from another device, else from HOST ...
-  uint64_t source = 0;  ///< ... at this address; 0 with !zero: whatever is there
-  uint64_t address = 0;  ///< of the page on the device
-  uint64_t bytes = 0;    ///< of the page
-  uint64_t used = 0;     ///< of those, the region's
+  /// It stays RESIDENT, but a tenant's place on it is being zeroed by this plan.
+  bool corrupt = false;  ///< its copy in HOST is not what was written there
+  bool zeroing = false;
+  bool zero = false;      ///< content: zeroes ...
+  bool peer = false;      ///< ... or a copy from another device, else from HOST ...
+  uint64_t checksum = 0;  ///< of a source in HOST; 0: none was made
+  uint64_t source = 0;    ///< ... at this address; 0 with !zero: whatever is there
+  uint64_t address = 0;   ///< of the page on the device
+  uint64_t bytes = 0;     ///< of the page
+  uint64_t used = 0;      ///< of those, the region's
 };
 
 struct Plan {
@@ -94,6 +96,7 @@ struct Victim {
   bool out = false;    ///< safe, and it is to be unmapped
   bool gone = false;   ///< unmapped
   tier::HostSlot slot;
+  uint64_t checksum = 0;  ///< of what was copied there, if one is wanted
   void *destination = nullptr;
   uint64_t address = 0, bytes = 0, used = 0;
   Stamp copied;

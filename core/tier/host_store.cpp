@@ -5,6 +5,8 @@
 #include "core/tier/host_store.hpp"
 
 #include <fcntl.h>
+#include <xxhash.h>
+
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -155,6 +157,11 @@ Status HostStore::map_alias(HostSlot slot, uint64_t bytes, void *address) const 
     return system_error("mmap of an alias");
   }
   return {};
+}
+
+uint64_t checksum_of(const void *bytes, uint64_t count) noexcept {
+  const uint64_t sum = XXH3_64bits(bytes, count);
+  return sum != 0 ? sum : 1;
 }
 
 }  // namespace weir::tier

@@ -24,6 +24,9 @@ struct HostSlot {
   explicit operator bool() const noexcept { return chunk != UINT32_MAX; }
 };
 
+/// Of a page's bytes in a lower tier: XXH3, 64 bits (Y. Collet, xxHash); never 0, which stands for none.
+uint64_t checksum_of(const void *bytes, uint64_t count) noexcept;
+
 class HostStore {
  public:
   static constexpr uint64_t unit = 4096;

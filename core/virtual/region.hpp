@@ -28,9 +28,9 @@ struct Page {
   uint32_t latest = 0;  ///< places that have the latest version; 0: never written, reads as zero
   uint16_t leases =
       0;  ///< leases on parts of the owner that touch the page, and operations that must find it in place
-  uint16_t busy = 0;    ///< devices on which it is FILLING or DRAINING
-  tier::HostSlot host;  ///< its copy in HOST, latest or being written
-  uint64_t checksum = 0;
+  uint16_t busy = 0;      ///< devices on which it is FILLING or DRAINING
+  tier::HostSlot host;    ///< its copy in HOST, latest or being written
+  uint64_t checksum = 0;  ///< of the bytes in `host`; 0: not known
 };
 
 enum class PageState : uint8_t { absent, filling, resident, draining };

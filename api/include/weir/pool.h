@@ -38,7 +38,7 @@ typedef struct weir_pool_desc {
 
 enum {
   WEIR_POOL_NO_BACKGROUND = 1, /**< no demotion or prefetch threads: all work happens inside calls */
-  WEIR_POOL_CHECKSUM_HOST = 2  /**< checksum every page that goes to host memory; not checked on the way back yet */
+  WEIR_POOL_CHECKSUM_HOST = 2  /**< checksum every page that is demoted to host memory, and compare it before the bytes are used again */
 };
 
 /** Creates a pool. Host memory is taken as it is needed (in chunks, in the background), device memory too.
@@ -124,7 +124,8 @@ WEIR_API weir_result weir_pool_trim(weir_pool pool, weir_device device, uint32_t
   X(lease_conflicts, "acquires refused with LEASE_CONFLICT")                                   \
   X(device_oom, "times the runtime refused memory inside the budget")                          \
   X(refaults, "promoted bytes that had been evicted within the last device_budget bytes of evictions") \
-  X(wait_ns, "time acquires spent waiting for other leases")
+  X(wait_ns, "time acquires spent waiting for other leases")                                   \
+  X(checksum_failures, "pages found in HOST with other bytes than were demoted (WEIR_POOL_CHECKSUM_HOST)")
 
 typedef struct weir_pool_stats {
   uint32_t struct_size;
