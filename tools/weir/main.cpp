@@ -47,7 +47,7 @@ void add_replay_flags(CLI::App &command, ReplayFlags &flags) {
   command.add_flag("--no-verify", flags.no_verify,
                    "neither fill nor check; operations only hold time (--pace)");
   command.add_flag("--no-warm-up", flags.no_warm_up,
-                   "do not touch the memory once before the clock starts");
+                   "do not replay once on cold memory before the clock starts");
   command.add_option("--limit", flags.limit, "replay only the first operations");
   command.add_option("--announce", flags.announce, "operations announced ahead; 0 = none")
       ->capture_default_str();

@@ -24,16 +24,6 @@ uint32_t api_mode(UseMode mode) {
   return WEIR_READ;
 }
 
-struct TouchJob {
-  std::byte *at;
-  uint64_t bytes;
-};
-
-void touch(void *user) {
-  const auto &job = *static_cast<TouchJob *>(user);
-  for (uint64_t at = 0; at < job.bytes; at += 4096) job.at[at] = std::byte{1};
-}
-
 }  // namespace
 
 WeirMachine::WeirMachine(const WeirMachineDesc &desc, size_t blocks)
@@ -70,37 +60,6 @@ WeirMachine::~WeirMachine() {
   abandon();
   // The pool waits for work in flight on its buffers; the stream must still exist then.
   pool_.reset();
-}
-
-void WeirMachine::write_once(weir_buffer buffer, uint64_t bytes) {
-  weir_use use = WEIR_USE(buffer, WEIR_DISCARD_WRITE);
-  weir_acquire_options options = WEIR_ACQUIRE_OPTIONS_INIT;
-  options.flags = WEIR_ACQUIRE_SOLE_HOLDER;
-  options.timeout_ns = WEIR_INFINITE;
-  require(weir_acquire(pool_.get(), stream_.get(), &use, 1, &options, &lease_),
-          "cannot acquire warm-up memory");
-  TouchJob job{reinterpret_cast<std::byte *>(use.address), bytes};
-  const weir_result called = weir_stream_host_call(stream_.get(), touch, &job);
-  end();
-  finish();  // the job is on this stack
-  require(called, "cannot enqueue on the stream");
-}
-
-void WeirMachine::warm_up(uint64_t device_bytes, uint64_t host_bytes) {
-  const uint64_t total = device_bytes + host_bytes;
-  uint64_t chunk = std::clamp<uint64_t>(desc_.device_budget / 16, desc_.page, uint64_t{32} << 20);
-  chunk = chunk / desc_.page * desc_.page;
-  std::vector<weir_buffer> buffers;
-  for (uint64_t done = 0; done + chunk <= total; done += chunk) {
-    weir_buffer_desc desc = WEIR_BUFFER_DESC_INIT;
-    desc.size = chunk;
-    weir_buffer buffer = nullptr;
-    require(weir_buffer_create(pool_.get(), &desc, &buffer), "cannot create a warm-up buffer");
-    buffers.push_back(buffer);
-    write_once(buffer, chunk);
-  }
-  for (weir_buffer buffer : buffers)
-    require(weir_buffer_destroy(pool_.get(), buffer), "cannot destroy a warm-up buffer");
 }
 
 void WeirMachine::create(uint32_t block, uint64_t bytes) {

@@ -25,10 +25,6 @@ class WeirMachine final : public Machine {
   WeirMachine(const WeirMachineDesc &desc, size_t blocks);
   ~WeirMachine() override;
 
-  /// Touches `device_bytes` of device memory and `host_bytes` of host memory once, through buffers
-  /// that are gone afterwards: the first touch of memory is the system's cost, not the pool's.
-  void warm_up(uint64_t device_bytes, uint64_t host_bytes);
-
   void create(uint32_t block, uint64_t bytes) override;
   void destroy(uint32_t block) override;
   void announce(const std::string &name, std::span<const BlockUse> uses) override;
@@ -43,8 +39,6 @@ class WeirMachine final : public Machine {
   weir_pool_stats stats() const;
 
  private:
-  void write_once(weir_buffer buffer, uint64_t bytes);
-
   Context context_;
   Stream stream_;
   Pool pool_;
