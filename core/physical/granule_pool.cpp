@@ -17,15 +17,13 @@ GranulePool::GranulePool(const backend::Device &device, uint64_t page_size,
       page_size_(page_size),
       large_size_(large_page_size),
       budget_(budget / page_size * page_size),
-      granules_(memory),
-      unused_(memory),
-      idle_{std::pmr::vector<GranuleId>(memory), std::pmr::vector<GranuleId>(memory)} {
+      granules_(memory) {
   if (!vmm_) arena_.emplace(std::max<uint64_t>(budget_.limit(), page_size_), 256, memory);
 }
 
 GranulePool::~GranulePool() {
-  for (auto &list : idle_) {
-    for (GranuleId id : list) (void)destroy(id);
+  for (FreeList &list : idle_) {
+    while (list.size != 0) (void)destroy(granules_[pop(&list)]);
   }
   if (segment_ != 0) {
     (void)device_.table().plain_free(device_.state(), device_.index, segment_, segment_bytes_);
@@ -48,67 +46,67 @@ Status GranulePool::start() {
 
 uint64_t GranulePool::idle() const noexcept {
   if (!vmm_) return arena_->free_units();
-  return idle_[0].size() * page_size_ + idle_[1].size() * large_size_;
+  return idle_[0].size * page_size_ + idle_[1].size * large_size_;
+}
+
+GranuleId GranulePool::pop(FreeList *list) noexcept {
+  const GranuleId id = list->head;
+  list->head = granules_[id].node;
+  --list->size;
+  return id;
+}
+
+void GranulePool::push(FreeList *list, GranuleId id) noexcept {
+  granules_[id].node = list->head;
+  list->head = id;
+  ++list->size;
 }
 
 GranuleId GranulePool::new_slot() {
-  if (!unused_.empty()) {
-    const GranuleId id = unused_.back();
-    unused_.pop_back();
+  if (unused_.size != 0) {
+    const GranuleId id = pop(&unused_);
     granules_[id] = Granule{};
     return id;
-  }
-  // Everything that could later need a place gets it now: release() and forget() must not allocate.
-  const size_t count = granules_.size() + 1;
-  const size_t room = count + count / 2;
-  for (auto *list : {&unused_, &idle_[0], &idle_[1]}) {
-    if (list->capacity() < count) list->reserve(room);
   }
   granules_.emplace_back();
   return static_cast<GranuleId>(granules_.size() - 1);
 }
 
-GranuleId GranulePool::claim(PageClass c, uint64_t bytes, std::pmr::vector<GranuleId> *doomed) {
+GranuleId GranulePool::claim(PageClass c, uint64_t bytes, DoomedList *doomed) {
   if (!vmm_) {
     const GranuleId id = new_slot();
     Arena::Allocation extent;
     try {
       extent = arena_->allocate(bytes, 256);
     } catch (...) {
-      unused_.push_back(id);
+      push(&unused_, id);
       throw;
     }
     if (!extent) {
-      unused_.push_back(id);
+      push(&unused_, id);
       return no_granule;
     }
-    granules_[id] = Granule{0, segment_ + extent.offset, bytes, extent.node, client_unknown, c};
+    granules_[id].place = segment_ + extent.offset;
+    granules_[id].node = extent.node;
     return id;
   }
-  auto &list = idle_[static_cast<size_t>(c)];
-  if (!list.empty()) {
-    const GranuleId id = list.back();
-    list.pop_back();
-    return id;
-  }
+  if (idle_of(c).size != 0) return pop(&idle_of(c));
   const uint64_t size = page_size(c);
-  const auto &other = idle_[c == PageClass::small ? 1 : 0];
-  const uint64_t other_size =
-      page_size(c == PageClass::small ? PageClass::large : PageClass::small);
-  if (budget_.room() + other.size() * other_size < size) return no_granule;
-  doomed->reserve(doomed->size() + other.size());
+  const PageClass other_class = c == PageClass::small ? PageClass::large : PageClass::small;
+  FreeList &other = idle_of(other_class);
+  const uint64_t other_size = page_size(other_class);
+  if (budget_.room() + other.size * other_size < size) return no_granule;
+  doomed->reserve(doomed->size() + other.size);
   const GranuleId id = new_slot();
-  auto &victims = idle_[c == PageClass::small ? 1 : 0];
   while (budget_.room() < size) {
-    doomed->push_back(victims.back());
+    const GranuleId victim = pop(&other);
+    doomed->push_back(Doomed{victim, &granules_[victim]});
     budget_.refund(other_size);
-    victims.pop_back();
   }
   const bool charged = budget_.charge(size);
   assert(charged);
   (void)charged;
-  granules_[id].bytes = size;
-  granules_[id].page_class = c;
+  granules_[id].set_class(c);
   return id;
 }
 
@@ -117,32 +115,31 @@ void GranulePool::release(GranuleId id) noexcept {
   if (!vmm_) {
     arena_->free(granule.node);
     granule = Granule{};
-    unused_.push_back(id);
+    push(&unused_, id);
     return;
   }
-  idle_[static_cast<size_t>(granule.page_class)].push_back(id);
+  push(&idle_of(granule.page_class()), id);
 }
 
-uint64_t GranulePool::take_idle(uint64_t bytes, std::pmr::vector<GranuleId> *doomed) {
+uint64_t GranulePool::take_idle(uint64_t bytes, DoomedList *doomed) {
   if (!vmm_) return 0;
-  doomed->reserve(doomed->size() + idle_[0].size() + idle_[1].size());
+  doomed->reserve(doomed->size() + idle_[0].size + idle_[1].size);
   uint64_t taken = 0;
-  for (auto *list : {&idle_[1], &idle_[0]}) {
-    while (!list->empty() && taken < bytes) {
-      const GranuleId id = list->back();
-      list->pop_back();
-      doomed->push_back(id);
-      taken += granules_[id].bytes;
-      budget_.refund(granules_[id].bytes);
+  for (const PageClass c : {PageClass::large, PageClass::small}) {
+    while (idle_of(c).size != 0 && taken < bytes) {
+      const GranuleId id = pop(&idle_of(c));
+      doomed->push_back(Doomed{id, &granules_[id]});
+      taken += page_size(c);
+      budget_.refund(page_size(c));
     }
   }
   return taken;
 }
 
 void GranulePool::forget(GranuleId id, bool returned) noexcept {
-  if (returned) budget_.refund(granules_[id].bytes);
+  if (returned) budget_.refund(page_size(granules_[id].page_class()));
   granules_[id] = Granule{};
-  unused_.push_back(id);
+  push(&unused_, id);
 }
 
 void GranulePool::lower_budget(uint64_t bytes) noexcept {
@@ -150,21 +147,20 @@ void GranulePool::lower_budget(uint64_t bytes) noexcept {
   if (vmm_) budget_.set_limit(std::max(budget_.used(), limit - std::min(limit, bytes)));
 }
 
-Status GranulePool::materialize(GranuleId id) {
-  Granule &granule = granules_[id];
-  if (!vmm_ || granule.handle != 0) return {};
-  return device_.check(device_.table().granule_create(device_.state(), device_.index, granule.bytes,
-                                                      &granule.handle),
-                       "granule_create");
+Status GranulePool::materialize(Granule &granule) {
+  if (!vmm_ || granule.place != 0) return {};
+  return device_.check(
+      device_.table().granule_create(device_.state(), device_.index,
+                                     page_size(granule.page_class()), &granule.place),
+      "granule_create");
 }
 
-Status GranulePool::destroy(GranuleId id) {
-  Granule &granule = granules_[id];
-  if (granule.handle == 0) return {};
+Status GranulePool::destroy(Granule &granule) {
+  if (granule.place == 0) return {};
   const Status status =
-      device_.check(device_.table().granule_destroy(device_.state(), device_.index, granule.handle),
+      device_.check(device_.table().granule_destroy(device_.state(), device_.index, granule.place),
                     "granule_destroy");
-  granule.handle = 0;
+  granule.place = 0;
   return status;
 }
 

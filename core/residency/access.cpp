@@ -145,7 +145,7 @@ Status Engine::copy_settled(Lock &lock, uint32_t index, const Target &where, uin
       continue;
     const uint64_t address = device.vmm()
                                  ? r->range.address + begin
-                                 : device.granules->at(r->pages[page].granule).address + within;
+                                 : device.granules->at(r->pages[page].granule).place + within;
     lock.unlock();
     const Status status = copy_device(device, address, out, in, bytes);
     lock.lock();

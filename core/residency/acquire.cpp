@@ -276,7 +276,8 @@ Status Engine::stage_through_host(Lock &lock, Plan &plan, bool *moved) {
 
 Status Engine::do_fill(Lock &lock, Plan &plan) {
   lock.unlock();
-  for (GranuleId id : plan.doomed) (void)plan.device->granules->destroy(id);
+  for (const physical::Doomed &old : plan.doomed)
+    (void)plan.device->granules->destroy(*old.granule);
   Status status;
   try {
     status = fill(plan);
@@ -284,7 +285,7 @@ Status Engine::do_fill(Lock &lock, Plan &plan) {
     status = fail(WEIR_ERROR_OUT_OF_HOST_MEMORY, "no host memory while filling pages");
   }
   lock.lock();
-  for (GranuleId id : plan.doomed) plan.device->granules->forget(id, false);
+  for (const physical::Doomed &old : plan.doomed) plan.device->granules->forget(old.id, false);
   plan.doomed.clear();
   settle_fill(plan, status.ok());
   if (!status) {

@@ -189,7 +189,7 @@ void Engine::keep_or_free(Region &region) noexcept {
       ++resident;
       clients_[region.client]->device[r->place].refund(region.shape.page_bytes(p));
       try {
-        device.policy->dispose(PageRef{region.id, region_generations_[region.id], p});
+        device.policy->dispose(PageRef{region.id, p, region_generations_[region.id]});
       } catch (const std::bad_alloc &) {
         // It is among the policy's pages already; it only goes a little later.
       }

@@ -107,7 +107,7 @@ bool Engine::claim_victim(PoolDevice &device, const PageRef &ref, Victim *victim
   victim->bytes = region.shape.page_bytes(ref.page);
   victim->used = region.shape.used_bytes(ref.page);
   victim->address = device.vmm() ? address_of(region, *here) + region.shape.offset(ref.page)
-                                 : device.granules->at(here->pages[ref.page].granule).address;
+                                 : device.granules->at(here->pages[ref.page].granule).place;
   try {
     collect_fences(region, ref.page, &victim->fences);
   } catch (const std::bad_alloc &) {
@@ -326,7 +326,7 @@ void Engine::vacate(Region &region, uint32_t page, PoolDevice &device,
                     uint32_t granule_client) noexcept {
   Residence &here = *region.on(device.place);
   DevicePage &state = here.pages[page];
-  device.granules->at(state.granule).client = granule_client;
+  device.granules->at(state.granule).set_client(granule_client);
   device.granules->release(state.granule);
   const uint64_t bytes = region.shape.page_bytes(page);
   if (!region.kept) clients_[region.client]->device[device.place].refund(bytes);

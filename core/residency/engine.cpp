@@ -285,12 +285,12 @@ Status Engine::trim(uint32_t device_id, uint32_t level, uint64_t bytes, uint64_t
   PoolDevice &device = *devices_[place];
   Status why;
   for (uint32_t barren = 0; *freed < bytes && barren < 2;) {
-    std::pmr::vector<GranuleId> doomed(&memory_);
+    physical::DoomedList doomed(&memory_);
     *freed += device.granules->take_idle(bytes - *freed, &doomed);
     lock.unlock();
-    for (GranuleId id : doomed) (void)device.granules->destroy(id);
+    for (const physical::Doomed &old : doomed) (void)device.granules->destroy(*old.granule);
     lock.lock();
-    for (GranuleId id : doomed) device.granules->forget(id, false);
+    for (const physical::Doomed &old : doomed) device.granules->forget(old.id, false);
     if (*freed >= bytes) break;
     Wanted wanted;
     wanted.bytes = bytes - *freed;

@@ -401,7 +401,7 @@ class Engine {
 
   vm::BufferTable buffers_;
   std::pmr::vector<Owned<Region>> regions_;
-  std::pmr::vector<uint32_t> region_generations_;
+  std::pmr::vector<uint16_t> region_generations_;
   std::pmr::vector<uint32_t> free_regions_;
   std::pmr::vector<Owned<PoolDevice>> devices_;
   std::pmr::vector<Owned<Client>> clients_;

@@ -31,11 +31,11 @@ void Engine::mark_filling(Plan &plan) {
     page.used = region.shape.used_bytes(page.page);
     page.address = address_of(region, here) + region.shape.offset(page.page);
     if (!page.absent && !page.stale) continue;
-    if (page.absent && !device.vmm()) page.address = device.granules->at(page.granule).address;
+    if (page.absent && !device.vmm()) page.address = device.granules->at(page.granule).place;
     page.source = page.checksum = 0;
     page.corrupt = false;
     page.peer = page.zero = false;
-    const bool foreign = page.absent && device.granules->at(page.granule).client != region.client;
+    const bool foreign = page.absent && device.granules->at(page.granule).client() != region.client;
     if (copies.latest == 0 || page.discard) {
       page.zero = foreign || (!page.discard && !region.slab);
     } else if (has_host(region, page.page) && (copies.latest & vm::host_bit) != 0) {
@@ -48,7 +48,7 @@ void Engine::mark_filling(Plan &plan) {
         PoolDevice &peer = device_at(other->place);
         page.peer = true;
         page.source = peer.vmm() ? address_of(region, *other) + region.shape.offset(page.page)
-                                 : peer.granules->at(there.granule).address;
+                                 : peer.granules->at(there.granule).place;
         if (there.ready) plan.before.push_back(there.ready);
         break;
       }
@@ -56,6 +56,7 @@ void Engine::mark_filling(Plan &plan) {
     DevicePage &state = here.pages[page.page];
     if (page.absent) {
       state.granule = page.granule;
+      page.memory = &device.granules->at(page.granule);
       if (region.holds != 0) device.held_bytes += page.bytes;
     }
     state.state = PageState::filling;
@@ -92,9 +93,9 @@ void Engine::mark_zeroing(Plan &plan, const PlanItem &item) noexcept {
 
 Status Engine::prepare_page(Plan &plan, PlanPage &page) {
   PoolDevice &device = *plan.device;
-  WEIR_TRY(device.granules->materialize(page.granule));
+  WEIR_TRY(device.granules->materialize(*page.memory));
   if (!device.vmm()) return {};
-  WEIR_TRY(device.mapper->map(page.address, page.bytes, device.granules->at(page.granule).handle));
+  WEIR_TRY(device.mapper->map(page.address, page.bytes, page.memory->place));
   page.mapped = true;
   return {};
 }
@@ -163,9 +164,9 @@ void Engine::destroy_doomed(Lock &lock, Plan &plan) noexcept {
   if (plan.doomed.empty()) return;
   physical::GranulePool &granules = *plan.device->granules;
   lock.unlock();
-  for (GranuleId id : plan.doomed) (void)granules.destroy(id);
+  for (const physical::Doomed &old : plan.doomed) (void)granules.destroy(*old.granule);
   lock.lock();
-  for (GranuleId id : plan.doomed) granules.forget(id, false);
+  for (const physical::Doomed &old : plan.doomed) granules.forget(old.id, false);
   plan.doomed.clear();
 }
 
@@ -173,7 +174,7 @@ void Engine::destroy_doomed(Lock &lock, Plan &plan) noexcept {
 void Engine::offer(Region &region, uint32_t page, PoolDevice &device) noexcept {
   DevicePage &state = region.on(device.place)->pages[page];
   try {
-    device.policy->admit(PageRef{region.id, region_generations_[region.id], page}, tick());
+    device.policy->admit(PageRef{region.id, page, region_generations_[region.id]}, tick());
     state.queued = true;
   } catch (const std::bad_alloc &) {
     state.queued = false;
@@ -199,7 +200,7 @@ void Engine::settle_fill(Plan &plan, bool filled) noexcept {
       if (region.buffer != vm::BufferTable::none) set_flags(region.buffer, 0, Word::sole);
       if (page.absent) {
         ++here.resident;
-        device.granules->at(page.granule).client = region.client;
+        device.granules->at(page.granule).set_client(region.client);
         if (!device.vmm()) here.range.address = page.address;
         if (region.kept)
           clients_[region.client]->device[device.place].refund(

@@ -16,11 +16,26 @@
 namespace weir::residency {
 namespace {
 
+/// Sixteen bytes a page, whatever the device holds.
 struct Entry {
-  uint64_t tick;
-  PageRef page;
+  uint64_t tick : 48;
+  uint64_t generation : 16;
+  uint32_t region;
+  uint32_t page;
+
+  static Entry of(const PageRef &ref, uint64_t tick) noexcept {
+    return Entry{tick & 0xffffffffffffU, ref.generation, ref.region, ref.page};
+  }
+  PageRef ref() const noexcept { return PageRef{region, page, static_cast<uint16_t>(generation)}; }
 };
+static_assert(sizeof(Entry) == 16);
 bool later(const Entry &a, const Entry &b) noexcept { return a.tick > b.tick; }
+
+/// Room for `count`, with less slack than a vector takes: there is an entry for every page.
+template <class List>
+void make_room_for(List *list, size_t count) {
+  if (list->capacity() < count) list->reserve(count + count / 8 + 16);
+}
 
 struct Scored {
   Entry entry;
@@ -31,24 +46,21 @@ struct Scored {
 class LruWindow final : public Policy {
  public:
   explicit LruWindow(std::pmr::memory_resource *memory)
-      : heap_(memory), disposable_(memory), candidates_(memory), parked_(memory) {}
+      : heap_(memory), disposable_(memory), candidates_(memory) {}
 
   const char *name() const noexcept override { return "lru-window"; }
 
   void reserve(size_t pages) override {
-    const size_t count = heap_.size() + pages;
-    for (auto *list : {&heap_, &parked_}) {
-      if (list->capacity() < count) list->reserve(count + count / 2);
-    }
-    if (candidates_.capacity() < max_candidates) candidates_.reserve(max_candidates);
-    if (disposable_.capacity() < count) disposable_.reserve(count + count / 2);
+    make_room_for(&heap_, heap_.size() + pages);
+    make_room_for(&disposable_, heap_.size() + pages);
+    make_room_for(&candidates_, max_candidates);
   }
 
-  void admit(const PageRef &page, uint64_t tick) override { push(Entry{tick, page}); }
+  void admit(const PageRef &page, uint64_t tick) override { push(Entry::of(page, tick)); }
   void dispose(const PageRef &page) override { disposable_.push_back(page); }
   bool give_back(const PageRef &page, uint64_t tick) noexcept override {
     try {
-      push(Entry{tick, page});
+      push(Entry::of(page, tick));
       return true;
     } catch (const std::bad_alloc &) {
       return false;
@@ -57,27 +69,44 @@ class LruWindow final : public Policy {
 
   uint64_t choose(const Wanted &wanted, View &view, std::pmr::vector<PageRef> *victims) override {
     // Whatever may be needed is had before the first entry is taken out: none is lost where there is no memory.
-    parked_.clear();
-    parked_.reserve(heap_.size());
     candidates_.reserve(max_candidates);
-    victims->reserve(victims->size() + heap_.size() + disposable_.size());
+    const size_t all = heap_.size() + disposable_.size();
+    victims->reserve(victims->size() + std::min<size_t>(all, wanted.bytes / 4096 + max_candidates));
     uint64_t found = take_disposable(wanted, view, victims);
-    // Entries that can't go now (leased, of another client) wait here, so that one pass ends.
-    while (found < wanted.bytes && !heap_.empty()) {
+    while (found < wanted.bytes && heap_end_ != 0 && room_for_victims(*victims)) {
       const uint64_t more = take_best(wanted, wanted.bytes - found, view, victims);
       if (more == 0 && candidates_.empty()) break;
       found += more;
     }
-    for (const Entry &entry : parked_) push(entry);
+    while (heap_end_ != heap_.size()) {
+      ++heap_end_;
+      std::push_heap(heap_.begin(), heap_.begin() + static_cast<ptrdiff_t>(heap_end_), later);
+    }
     return found;
   }
 
  private:
   static constexpr size_t max_candidates = 256;
 
+  static bool room_for_victims(const std::pmr::vector<PageRef> &victims) noexcept {
+    return victims.size() < victims.capacity();
+  }
+
   void push(const Entry &entry) {
     heap_.push_back(entry);
-    std::push_heap(heap_.begin(), heap_.end(), later);
+    std::swap(heap_[heap_end_], heap_.back());
+    ++heap_end_;
+    std::push_heap(heap_.begin(), heap_.begin() + static_cast<ptrdiff_t>(heap_end_), later);
+  }
+  /// The oldest entry, parked: out of the heap but still in the list.
+  Entry park_oldest() noexcept {
+    std::pop_heap(heap_.begin(), heap_.begin() + static_cast<ptrdiff_t>(heap_end_), later);
+    return heap_[--heap_end_];
+  }
+  /// Takes the entry that was parked last out of the list.
+  void remove_parked() noexcept {
+    heap_[heap_end_] = heap_.back();
+    heap_.pop_back();
   }
 
   uint64_t take_disposable(const Wanted &wanted, View &view, std::pmr::vector<PageRef> *victims) {
@@ -87,8 +116,8 @@ class LruWindow final : public Policy {
       PageInfo info;
       const PageRef page = disposable_[i];
       if (!view.describe(page, &info) || !info.disposable) continue;
-      if (found >= wanted.bytes || wanted.dirty_only || wanted.client != UINT32_MAX ||
-          !info.evictable) {
+      if (found >= wanted.bytes || !room_for_victims(*victims) || wanted.dirty_only ||
+          wanted.client != UINT32_MAX || !info.evictable) {
         disposable_[kept++] = page;
         continue;
       }
@@ -123,19 +152,17 @@ class LruWindow final : public Policy {
     candidates_.clear();
     uint64_t gathered = 0;
     const uint64_t enough = bytes * 4;
-    while (!heap_.empty() && candidates_.size() < max_candidates &&
+    while (heap_end_ != 0 && candidates_.size() < max_candidates &&
            (gathered < enough || candidates_.size() < 32)) {
-      std::pop_heap(heap_.begin(), heap_.end(), later);
-      const Entry entry = heap_.back();
-      heap_.pop_back();
+      const Entry entry = park_oldest();
       PageInfo info;
-      if (!view.describe(entry.page, &info)) continue;
+      const bool known = view.describe(entry.ref(), &info);
+      // What can't go now (leased, of another client) stays parked to the end, so that one pass ends.
+      if (known && info.last_use <= entry.tick && !allowed(info, wanted)) continue;
+      remove_parked();
+      if (!known) continue;
       if (info.last_use > entry.tick) {
-        push(Entry{info.last_use, entry.page});
-        continue;
-      }
-      if (!allowed(info, wanted)) {
-        parked_.push_back(entry);
+        push(Entry::of(entry.ref(), info.last_use));
         continue;
       }
       candidates_.push_back(Scored{entry, score(info, view.now()), info.bytes});
@@ -145,8 +172,8 @@ class LruWindow final : public Policy {
                      [](const Scored &a, const Scored &b) { return a.score > b.score; });
     uint64_t found = 0;
     for (const Scored &candidate : candidates_) {
-      if (found < bytes) {
-        victims->push_back(candidate.entry.page);
+      if (found < bytes && room_for_victims(*victims)) {
+        victims->push_back(candidate.entry.ref());
         found += candidate.bytes;
       } else {
         push(candidate.entry);
@@ -155,10 +182,11 @@ class LruWindow final : public Policy {
     return found;
   }
 
-  std::pmr::vector<Entry> heap_;
+  std::pmr::vector<Entry>
+      heap_;  ///< a heap in front, while victims are chosen followed by what was parked
+  size_t heap_end_ = 0;
   std::pmr::vector<PageRef> disposable_;
   std::pmr::vector<Scored> candidates_;
-  std::pmr::vector<Entry> parked_;
 };
 
 }  // namespace

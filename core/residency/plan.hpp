@@ -32,7 +32,8 @@ struct PlanPage {
   uint32_t page = 0;
   uint32_t item = 0;
   uint32_t latest = 0;                       ///< Page::latest when it was scanned
-  GranuleId granule = physical::no_granule;  ///< claimed for it
+  GranuleId granule = physical::no_granule;  ///< claimed for it ...
+  physical::Granule *memory = nullptr;       ///< ... and its record, for use without the lock
   bool absent = false;                       ///< needs a granule
   bool stale = false;                        ///< has one, but not the latest bytes
   bool discard = false;                      ///< wholly covered by a DISCARD_WRITE
@@ -68,14 +69,14 @@ struct Plan {
   uint64_t not_before = 0;
   std::pmr::vector<PlanItem> items;
   std::pmr::vector<PlanPage> pages;
-  std::pmr::vector<GranuleId> doomed;  ///< to be destroyed before the claims are materialized
-  std::pmr::vector<Stamp> before;      ///< what the transfer stream must wait for
-  std::pmr::vector<Stamp> waits;       ///< what the caller's stream must wait for
-  uint64_t set_bytes = 0;              ///< all pages of the set, rounded
-  uint64_t need_bytes = 0;             ///< of those, without a granule
-  uint64_t other_held = 0;             ///< held bytes outside the set
-  Stamp ready;                         ///< the transfer stream's point after the fills
-  bool work = false;                   ///< something to map, copy or zero
+  physical::DoomedList doomed;     ///< to be destroyed before the claims are materialized
+  std::pmr::vector<Stamp> before;  ///< what the transfer stream must wait for
+  std::pmr::vector<Stamp> waits;   ///< what the caller's stream must wait for
+  uint64_t set_bytes = 0;          ///< all pages of the set, rounded
+  uint64_t need_bytes = 0;         ///< of those, without a granule
+  uint64_t other_held = 0;         ///< held bytes outside the set
+  Stamp ready;                     ///< the transfer stream's point after the fills
+  bool work = false;               ///< something to map, copy or zero
 
   uint8_t place() const noexcept {
     if (any) return Engine::any_place;

@@ -13,11 +13,12 @@
 
 namespace weir::residency {
 
-/// A page of a region on the policy's device. The generation tells a dead region from one that reuses its slot.
+/// A page of a region on the policy's device. The generation tells a dead region from one that reuses its slot; once in
+/// 65536 lives it does not, and the policy then knows a page twice, which is harmless: the engine refuses the second.
 struct PageRef {
   uint32_t region = 0;
-  uint32_t generation = 0;
   uint32_t page = 0;
+  uint16_t generation = 0;
 };
 
 /// What a policy may weigh.

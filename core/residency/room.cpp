@@ -174,7 +174,7 @@ void Engine::return_granules(Plan &plan) noexcept {
     if (page.granule == physical::no_granule || page.filling) continue;
     clients_[page.region->client]->device[device.place].refund(page.bytes);
     physical::Granule &granule = device.granules->at(page.granule);
-    if (device.vmm() && granule.handle == 0) {
+    if (device.vmm() && granule.place == 0) {
       device.granules->forget(page.granule, true);
     } else {
       device.granules->release(page.granule);
