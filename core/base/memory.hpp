@@ -52,15 +52,23 @@ class CountingMemory final : public std::pmr::memory_resource {
   std::atomic<uint64_t> bytes_{0};
 };
 
-/// Deletes an object that lives in a memory resource; size and place are those of the most derived type.
-template <class T>
+/// Deletes an object that lives in a memory resource.
+template <class T, bool polymorphic = std::is_polymorphic_v<T>>
 struct MemoryDelete {
+  std::pmr::memory_resource *memory = nullptr;
+  void operator()(T *object) const noexcept {
+    object->~T();
+    memory->deallocate(object, sizeof(T), alignof(T));
+  }
+};
+/// Size and place are those of the most derived type.
+template <class T>
+struct MemoryDelete<T, true> {
   std::pmr::memory_resource *memory = nullptr;
   size_t size = sizeof(T);
   size_t alignment = alignof(T);
   void operator()(T *object) const noexcept {
-    void *place = object;
-    if constexpr (std::is_polymorphic_v<T>) place = dynamic_cast<void *>(object);
+    void *place = dynamic_cast<void *>(object);
     object->~T();
     memory->deallocate(place, size, alignment);
   }
@@ -72,8 +80,7 @@ template <class T, class... Args>
 Owned<T> make_owned(std::pmr::memory_resource *memory, Args &&...args) {
   void *place = memory->allocate(sizeof(T), alignof(T));
   try {
-    return Owned<T>(::new (place) T(std::forward<Args>(args)...),
-                    MemoryDelete<T>{memory, sizeof(T), alignof(T)});
+    return Owned<T>(::new (place) T(std::forward<Args>(args)...), MemoryDelete<T>{memory});
   } catch (...) {
     memory->deallocate(place, sizeof(T), alignof(T));
     throw;

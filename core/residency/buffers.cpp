@@ -306,7 +306,8 @@ Status Engine::place_tenant(uint32_t index, const weir_buffer_desc &desc, uint8_
     try {
       (void)residence(*region, device, &status);
       if (status) {
-        region->tenants.emplace(shape.physical_bytes(), 256, &memory_);
+        region->tenants =
+            make_owned<physical::SmallArena>(&memory_, shape.physical_bytes(), 256, &memory_);
         place = region->tenants->allocate(desc.size, alignment);
       }
     } catch (...) {

@@ -12,7 +12,6 @@
 #include "core/virtual/geometry.hpp"
 
 #include <array>
-#include <optional>
 #include <vector>
 
 namespace weir::vm {
@@ -86,7 +85,7 @@ struct Region {
   Geometry shape;
   std::pmr::vector<Page> pages;
   std::pmr::vector<Owned<Residence>> residences;
-  std::optional<physical::SmallArena> tenants;  ///< slabs
+  Owned<physical::SmallArena> tenants;  ///< slabs
   std::pmr::vector<Tombstone> tombstones;
   unsigned char *registered = nullptr;  ///< the caller's own host memory (weir_host_register)
   unsigned char *alias = nullptr;       ///< contiguous CPU view of host slots (host leases)
