@@ -320,10 +320,6 @@ weir_result stream_native(weir_be_state *, weir_be_stream stream, void **native)
   return WEIR_SUCCESS;
 }
 
-weir_result stream_check(weir_be_state *, weir_be_stream stream) noexcept {
-  return stream != nullptr ? WEIR_SUCCESS : missing("the stream");
-}
-
 weir_result stream_synchronize(weir_be_state *, weir_be_stream stream) noexcept {
   if (stream == nullptr) return missing("the stream");
   Stream *each = stream_of(stream);
@@ -440,7 +436,6 @@ weir_backend_table make_table() noexcept {
   t.stream_wrap = stream_wrap;
   t.stream_destroy = stream_destroy;
   t.stream_native = stream_native;
-  t.stream_check = stream_check;
   t.stream_synchronize = stream_synchronize;
   t.stream_query = stream_query;
   t.stream_host_call = stream_host_call;

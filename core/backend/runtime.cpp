@@ -76,7 +76,6 @@ Status Runtime::accept(const weir_backend_table *table) {
   WEIR_REQUIRE(stream_wrap);
   WEIR_REQUIRE(stream_destroy);
   WEIR_REQUIRE(stream_native);
-  WEIR_REQUIRE(stream_check);
   WEIR_REQUIRE(stream_synchronize);
   WEIR_REQUIRE(stream_query);
   WEIR_REQUIRE(fence_record);

@@ -67,6 +67,7 @@ Status StreamTable::open(const Device *device, void *native, void *owner, Stream
   slot->device = device;
   slot->native = handle;
   slot->owner = owner;
+  slot->may_capture = device != nullptr && device->table().stream_check != nullptr;
   slot->closing = false;
   ++slot->generation;
   slot->timeline.open(device, handle, ticks_);

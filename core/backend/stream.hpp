@@ -21,12 +21,18 @@ struct Stream {
   uint32_t generation = 0;         ///< lives of this slot so far
   const Device *device = nullptr;  ///< nullptr: the CPU
   weir_be_stream native = nullptr;
-  void *owner = nullptr;  ///< the context, for handle checks
+  void *owner = nullptr;     ///< the context, for handle checks
+  bool may_capture = false;  ///< the runtime can make the stream record a graph
   bool closing = false;
   std::atomic<uint32_t> leases{
       0};  ///< unreleased leases; counted on slow paths only (see residency)
   Timeline timeline;
 
+  /// STREAM_CAPTURING while the stream records a graph.
+  Status check_capture() const noexcept {
+    if (!may_capture) return {};
+    return device->check(device->table().stream_check(device->state(), native), "stream_check");
+  }
   bool alive() const noexcept { return magic.load(std::memory_order_acquire) == alive_magic; }
 };
 

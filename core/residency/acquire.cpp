@@ -309,9 +309,6 @@ Status Engine::acquire_slow(Stream &stream, weir_use *uses, size_t count,
                             const AcquireOptions &options, Lease *lease) {
   PoolDevice *device = nullptr;
   if (stream.device != nullptr) {
-    WEIR_TRY(stream.device->check(
-        stream.device->table().stream_check(stream.device->state(), stream.native),
-        "stream_check"));
     uint8_t place = 0;
     WEIR_TRY(place_of(stream.device->id, &place));
     device = devices_[place].get();

@@ -94,6 +94,7 @@ Status Engine::acquire(Stream &stream, weir_use *uses, size_t count, const Acqui
   if (count == 0 || count > UINT16_MAX) {
     return fail(WEIR_ERROR_INVALID_ARGUMENT, "count is %zu; a set has 1 to 65535 uses", count);
   }
+  WEIR_TRY(stream.check_capture());
   StreamState *state = states_[stream.slot].load(std::memory_order_acquire);
   if (state == nullptr || state->stream_generation != stream.generation)
     WEIR_TRY(stream_state(stream, &state));

@@ -123,6 +123,7 @@ Status Engine::malloc(uint32_t device_id, Stream *stream, uint64_t size, uint64_
   weir_buffer_desc desc = WEIR_BUFFER_DESC_INIT;
   desc.size = size;
   desc.home = device_id;
+  if (stream != nullptr) WEIR_TRY(stream->check_capture());
   Lock lock(mutex_);
   uint32_t index = 0;
   WEIR_TRY(create_locked(desc, 0, true, &index));
@@ -159,6 +160,7 @@ Status Engine::malloc(uint32_t device_id, Stream *stream, uint64_t size, uint64_
 
 Status Engine::free(Stream *stream, uint64_t address) {
   if (address == 0) return {};
+  if (stream != nullptr) WEIR_TRY(stream->check_capture());
   uint64_t point = 0;
   Status status;
   if (stream != nullptr) status = record_release(*stream, &point);

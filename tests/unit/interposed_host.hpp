@@ -96,7 +96,11 @@ inline const weir_backend_table *InterposedHost::query(uint32_t abi_major) {
   WEIR_INTERPOSE(host_allocate);
   WEIR_INTERPOSE(host_register);
   WEIR_INTERPOSE(stream_create);
-  WEIR_INTERPOSE(stream_check);
+  // The host backend has none: its streams record no graphs.
+  interposed.table.stream_check = [](weir_be_state *, weir_be_stream) -> weir_result {
+    const Interpose ask = interposed.interpose.load();
+    return ask != nullptr ? ask("stream_check") : WEIR_SUCCESS;
+  };
   WEIR_INTERPOSE(stream_synchronize);
   WEIR_INTERPOSE(stream_query);
   WEIR_INTERPOSE(stream_host_call);

@@ -67,6 +67,20 @@ void a_capturing_stream_gets_no_lease(void **) {
     assert_int_equal(query(world, buffer).leases, 0);
     assert_int_equal(query(world, buffer).host_bytes, two_pages);
   }
+  // Nor where nothing would have to be moved, nor memory in its order.
+  interposed.interpose.store(nullptr);
+  world.check(buffer, two_pages, 1);
+  world.check(buffer, two_pages, 1);
+  uint64_t allocation = 0;
+  ok(weir_malloc(world.pool, 0, world.streams[0], page_bytes, &allocation));
+  interposed.interpose.store(capturing);
+  expect_result(WEIR_ERROR_STREAM_CAPTURING, world.acquire(buffer, WEIR_READ, &lease));
+  uint64_t none = 0;
+  expect_result(WEIR_ERROR_STREAM_CAPTURING,
+                weir_malloc(world.pool, 0, world.streams[0], page_bytes, &none));
+  expect_result(WEIR_ERROR_STREAM_CAPTURING, weir_free(world.pool, world.streams[0], allocation));
+  assert_int_equal(query(world, buffer).leases, 0);
+  ok(weir_free(world.pool, nullptr, allocation));
   // A hold is what a captured graph stands on.
   uint64_t address = 0;
   ok(weir_hold(world.pool, buffer, 0, &address));

@@ -149,7 +149,8 @@ typedef struct weir_backend_table {
    *  recorded on it stay valid. */
   weir_result (*stream_destroy)(weir_be_state *state, weir_be_stream stream);
   weir_result (*stream_native)(weir_be_state *state, weir_be_stream stream, void **native);
-  /** SUCCESS, or STREAM_CAPTURING when the stream is recording a graph. Cheap: called on every acquire's slow path. */
+  /** SUCCESS, or STREAM_CAPTURING when the stream is recording a graph. Called by every acquire, so nanoseconds matter.
+   *  NULL where streams can't do that. */
   weir_result (*stream_check)(weir_be_state *state, weir_be_stream stream);
   weir_result (*stream_synchronize)(weir_be_state *state, weir_be_stream stream);
   weir_result (*stream_query)(weir_be_state *state, weir_be_stream stream); /**< SUCCESS or NOT_READY */
