@@ -149,6 +149,11 @@ Status Engine::copy_settled(Lock &lock, uint32_t index, const Target &where, uin
     lock.unlock();
     const Status status = copy_device(device, address, out, in, bytes);
     lock.lock();
+    if (!status) {
+      const LastError why = last_error();
+      note_loss(device, status);
+      last_error() = why;
+    }
     if (status && in != nullptr) {
       invalidate(region, page, device.bit());
       set_flags(index, 0, Word::sole | Word::resident);

@@ -102,6 +102,7 @@ Status Engine::bring_in(Lock &lock, Plan &plan, const AcquireOptions &options) {
   } turn{*this, {}};
   bool repacked = false;
   for (;;) {
+    WEIR_TRY(check_device(plan));
     WEIR_TRY(resolve(plan));
     WEIR_TRY(check_conflicts(plan));
     bool busy = false;
@@ -287,7 +288,9 @@ Status Engine::do_fill(Lock &lock, Plan &plan) {
   lock.lock();
   for (const physical::Doomed &old : plan.doomed) plan.device->granules->forget(old.id, false);
   plan.doomed.clear();
-  settle_fill(plan, status.ok());
+  note_loss(*plan.device, status);
+  settle_fill(plan, status.ok() && !plan.device->lost);
+  if (status) status = check_device(plan);  // lost by another's call meanwhile
   if (!status) {
     const LastError why = last_error();
     drop_claims(plan);
@@ -333,6 +336,7 @@ Status Engine::acquire_slow(Stream &stream, weir_use *uses, size_t count,
   }
   if (!waits) {
     const LastError why = last_error();
+    if (device != nullptr) note_loss(*device, waits);
     drop_claims(plan);
     last_error() = why;
     return waits;

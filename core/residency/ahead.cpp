@@ -249,7 +249,7 @@ void Engine::demoter_loop() {
     try {
       if (host_->wants_growth()) (void)grow_host(lock, tier::HostStore::unit);
       for (auto &device : devices_) {
-        if (!device->vmm() || stopping_) continue;
+        if (!device->vmm() || device->lost || stopping_) continue;
         const uint64_t room = device->granules->room();
         if (room >= device->low_water && !(device->draining_ahead && room < device->high_water)) {
           device->draining_ahead = false;

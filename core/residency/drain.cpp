@@ -190,6 +190,7 @@ uint64_t Engine::evict(Lock &lock, PoolDevice &device, const std::pmr::vector<Pa
   lock.lock();
   changed_.notify_all();
   if (!drain.why) *why = drain.why;
+  note_loss(device, drain.why);
   return drain.freed;
 }
 

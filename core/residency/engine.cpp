@@ -284,7 +284,7 @@ Status Engine::trim(uint32_t device_id, uint32_t level, uint64_t bytes, uint64_t
   WEIR_TRY(place_of(device_id, &place));
   PoolDevice &device = *devices_[place];
   Status why;
-  for (uint32_t barren = 0; *freed < bytes && barren < 2;) {
+  for (uint32_t barren = 0; *freed < bytes && barren < 2 && !device.lost;) {
     physical::DoomedList doomed(&memory_);
     *freed += device.granules->take_idle(bytes - *freed, &doomed);
     lock.unlock();

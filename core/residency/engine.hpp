@@ -14,6 +14,7 @@
 //   buffers.cpp    buffers, slabs, kept regions               host_room.cpp slots of HOST
 //   access.cpp     read, write, discard, query                holds.cpp     hold, malloc, registration
 //   ahead.cpp      announce, prefetch, background             host_lease.cpp leases on CPU memory
+//   loss.cpp       what the loss of a device takes along
 #pragma once
 
 #include "core/backend/stream.hpp"
@@ -69,7 +70,8 @@ struct PoolDevice final : View {
   Stream *down = nullptr;  ///< copies from the device
   uint64_t page_size = 0, large_page_size = 0;
   uint64_t low_water = 0, high_water = 0;
-  uint64_t held_bytes = 0;      ///< pages of held regions
+  uint64_t held_bytes = 0;  ///< pages of held regions
+  bool lost = false;  ///< the runtime said so: nothing is brought here or taken from here any more
   uint64_t evicted_total = 0;   ///< bytes ever evicted
   uint32_t in_flight = 0;       ///< drains and fills going on: room may appear without a release
   bool draining_ahead = false;  ///< the demoter is on its way from the low to the high watermark
@@ -255,6 +257,12 @@ class Engine {
   void destroy_doomed(Lock &lock, Plan &plan) noexcept;
   void offer(Region &region, uint32_t page, PoolDevice &device) noexcept;
   void settle_fill(Plan &plan, bool filled) noexcept;
+
+  // loss.cpp
+  void note_loss(PoolDevice &device, const Status &status) noexcept;
+  void note_loss(const Stream &stream, const Status &status) noexcept;
+  void lose(PoolDevice &device) noexcept;
+  Status check_device(const Plan &plan) noexcept;
 
   // drain.cpp
   uint64_t evict(Lock &lock, PoolDevice &device, const std::pmr::vector<PageRef> &pages,

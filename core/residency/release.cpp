@@ -74,6 +74,7 @@ Status Engine::record_release(Stream &stream, uint64_t *point) {
     (void)stream.device->table().stream_synchronize(stream.device->state(), stream.native);
   }
   *point = stream.timeline.pass_all();
+  note_loss(stream, status);
   last_error() = why;
   return status;
 }

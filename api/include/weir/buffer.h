@@ -70,7 +70,7 @@ WEIR_API weir_result weir_buffer_read(weir_pool pool, weir_buffer buffer, uint64
                                       void *destination);
 
 /** Copies bytes in. Waits for work that uses the range, and for the copy. Pages resident on a device are
- *  written there, others in HOST (or on the device, if HOST is full). LEASE_CONFLICT against any unreleased lease on
+ *  written there, others in HOST: OVER_BUDGET if that is full. LEASE_CONFLICT against any unreleased lease on
  *  the range. If it fails, bytes of the range before the failure may already be new; none outside change. */
 WEIR_API weir_result weir_buffer_write(weir_pool pool, weir_buffer buffer, uint64_t offset, uint64_t length,
                                        const void *source);
@@ -115,7 +115,7 @@ WEIR_API weir_result weir_host_unregister(weir_pool pool, weir_buffer buffer);
 /** Stream-ordered allocation for frameworks' allocators: always resident, never moved, charged as held.
  *  `stream` may be NULL (ready for any stream). Memory may be reused from frees on the same stream at
  *  once. *address is valid for work enqueued on `stream` from now on. Contents are zero or the same client's own old bytes.
- *  Errors: OVER_BUDGET, WOULD_BLOCK, DEVICE_OOM, INVALID_ARGUMENT. */
+ *  Errors: OVER_BUDGET, WOULD_BLOCK, DEVICE_OOM, DEVICE_LOST, STREAM_CAPTURING, INVALID_ARGUMENT. */
 WEIR_API weir_result weir_malloc(weir_pool pool, weir_device device, weir_stream stream, uint64_t size,
                                  uint64_t *address);
 /** Frees memory of weir_malloc after the work enqueued so far on `stream` (NULL: now). Address 0 is allowed. */
