@@ -14,7 +14,7 @@
 //   buffers.cpp    buffers, slabs, kept regions               host_room.cpp slots of HOST
 //   access.cpp     read, write, discard, query                holds.cpp     hold, malloc, registration
 //   ahead.cpp      announce, prefetch, background             host_lease.cpp leases on CPU memory
-//   loss.cpp       what the loss of a device takes along
+//   loss.cpp       what the loss of a device takes along     validate.cpp   the invariants, for tests
 #pragma once
 
 #include "core/backend/stream.hpp"
@@ -264,6 +264,11 @@ class Engine {
   void lose(PoolDevice &device) noexcept;
   Status check_device(const Plan &plan) noexcept;
 
+  // validate.cpp
+  std::string validate_page(Region &region, uint32_t page) noexcept;
+  std::string validate_word(uint32_t index) noexcept;
+  std::string validate_device(PoolDevice &device) noexcept;
+
   // drain.cpp
   uint64_t evict(Lock &lock, PoolDevice &device, const std::pmr::vector<PageRef> &pages,
                  bool background, Status *why);
@@ -389,7 +394,6 @@ class Engine {
   Status trim_host(Lock &lock, uint64_t bytes, uint64_t *freed);
 
   PoolDevice &device_at(uint8_t place) noexcept { return *devices_[place]; }
-  Region *find_region(uint32_t id) noexcept { return regions_[id].get(); }
   uint64_t tick() noexcept { return ticks_.advance(ticks_.now() + 1); }
 
   CountingMemory memory_;

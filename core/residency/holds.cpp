@@ -257,6 +257,9 @@ Status Engine::host_register(weir_buffer buffer, void *memory, uint64_t flags) {
 void Engine::unregister_memory(Lock &lock, Region &region) noexcept {
   unsigned char *memory = region.registered;
   region.registered = nullptr;
+  for (Page &copies : region.pages) {
+    if (!copies.host) copies.latest &= ~vm::host_bit;
+  }
   const uint64_t bytes = tier::HostStore::rounded(region.shape.size);
   ++region.operations;
   lock.unlock();

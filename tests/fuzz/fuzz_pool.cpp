@@ -9,6 +9,8 @@
 //
 // A run's seed is printed; the same seed makes the same calls (threads still interleave as they like).
 
+#include "core/pool/pool.hpp"
+
 #include <weir/weir.h>
 
 #include <atomic>
@@ -92,6 +94,12 @@ struct World {
   bool host_leases = true;
   uint64_t seed = 0;
 };
+
+/// The pool's own invariants hold at any time, whatever the other threads are doing.
+void validate(World &world) {
+  const std::string wrong = reinterpret_cast<weir::pool::Pool *>(world.pool)->engine().validate();
+  if (!wrong.empty()) report(wrong.c_str(), world.seed);
+}
 
 class Worker {
  public:
@@ -448,6 +456,7 @@ class Worker {
 
   void step() {
     const uint64_t what = below(100);
+    if (below(40) == 0) validate(world_);
     if (models_.size() < 4 || (what < 6 && models_.size() < 24)) return create();
     if (what < 10) return destroy(below(models_.size()));
     if (what < 60) return lease();
@@ -526,6 +535,7 @@ void run_once(uint64_t seed, int steps, bool verbose) {
   if (weir_pool_stats_get(world.pool, &stats) != WEIR_SUCCESS || stats.buffers != 0)
     report("buffers are left", seed);
   if (stats.device_held_bytes != 0) report("held bytes are left", seed);
+  validate(world);
   if (stats.device_bytes > stats.device_budget || stats.host_bytes > stats.host_budget)
     report("a budget was passed", seed);
   weir_client_stats held = WEIR_CLIENT_STATS_INIT;

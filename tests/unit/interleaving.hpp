@@ -74,6 +74,9 @@ inline bool keeps_waiting(const Task &task) {
 /// Nothing of the pool's may be left once its buffers are gone.
 inline void close_clean(World &world) {
   ok(trim_all(world));
+  const std::string wrong = reinterpret_cast<pool::Pool *>(world.pool)->engine().validate();
+  if (!wrong.empty()) print_error("%s\n", wrong.c_str());
+  assert_true(wrong.empty());
   const weir_pool_stats stats = world.stats();
   assert_int_equal(stats.buffers, 0);
   assert_int_equal(stats.slabs, 0);

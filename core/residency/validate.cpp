@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The invariants of docs/page-states.md, looked up one by one: for tests, which call this whenever they like, also while
+// other threads are at work. Changes nothing.
+
+#include "core/residency/plan.hpp"
+
+#include <cstdio>
+
+namespace weir::residency {
+namespace {
+
+std::string broken(const Region &region, uint32_t page, const char *what) {
+  char text[160];
+  std::snprintf(text, sizeof text, "region %u, page %u: %s", region.id, page, what);
+  return text;
+}
+
+}  // namespace
+
+/// One page across its places, by the table of states.
+std::string Engine::validate_page(Region &region, uint32_t page) noexcept {
+  const Page &copies = region.pages[page];
+  uint32_t moving = 0;
+  uint32_t here = 0;
+  for (const auto &r : region.residences) {
+    const DevicePage &state = r->pages[page];
+    const bool granule = state.granule != physical::no_granule;
+    if (granule != (state.state != PageState::absent))
+      return broken(region, page, granule ? "ABSENT with a granule" : "in place without a granule");
+    moving += state.state == PageState::filling || state.state == PageState::draining ? 1 : 0;
+    if (state.state == PageState::resident || state.state == PageState::draining)
+      here |= device_at(r->place).bit();
+  }
+  // A page that is being worked on where it lies is busy too, so this is no equality.
+  if (moving > copies.busy) return broken(region, page, "on the move and not marked busy");
+  if ((copies.latest & vm::lost_bit) != 0 && copies.latest != vm::lost_bit)
+    return broken(region, page, "lost, and somewhere");
+  if ((copies.latest & vm::host_bit) != 0 && !has_host(region, page))
+    return broken(region, page, "latest in HOST without a place there");
+  const uint32_t devices = copies.latest & ~(vm::host_bit | vm::lost_bit);
+  if ((devices & ~here) != 0) return broken(region, page, "latest on a device it is not on");
+  return {};
+}
+
+/// What the hit path may rely on.
+std::string Engine::validate_word(uint32_t index) noexcept {
+  const uint64_t word = buffers_.hot(index).word.load();
+  const Target where = target(index);
+  Region &region = *where.region;
+  const auto partial = partials_.find(index);
+  const bool partials = partial != partials_.end() && !partial->second.empty();
+  if (partials != ((word & Word::partial) != 0))
+    return broken(region, 0, "its buffer's flag of leases on parts is wrong");
+  // Closed anyway: who has the buffer to himself may be changing it.
+  if ((word & Word::resident) == 0 || partials || (word & Word::writer) != 0) return {};
+  if ((word & Word::virgin) != 0) return broken(region, 0, "open to hits before its first use");
+  const uint32_t bit = uint32_t{1} << region.home;
+  const uint32_t last = region.shape.page_at(where.base + where.size - 1);
+  for (uint32_t p = region.shape.page_at(where.base); p <= last; ++p) {
+    const Page &copies = region.pages[p];
+    if ((copies.latest & bit) == 0) return broken(region, p, "open to hits and not the latest");
+    if ((word & Word::sole) != 0 && copies.latest != bit)
+      return broken(region, p, "open to writing hits with another latest copy");
+  }
+  return {};
+}
+
+std::string Engine::validate_device(PoolDevice &device) noexcept {
+  uint64_t held = 0;
+  uint64_t occupied = 0;
+  for (const auto &region : regions_) {
+    Residence *here = region != nullptr ? region->on(device.place) : nullptr;
+    if (here == nullptr) continue;
+    const uint64_t bytes = occupied_bytes(*region, *here);
+    occupied += bytes;
+    if (region->holds != 0) held += bytes;
+  }
+  char text[160] = "";
+  if (held != device.held_bytes) {
+    std::snprintf(text, sizeof text, "device %u: %llu bytes are held, %llu counted",
+                  device.device.id, static_cast<unsigned long long>(held),
+                  static_cast<unsigned long long>(device.held_bytes));
+  } else if (device.vmm() && occupied + device.granules->idle() > device.granules->held()) {
+    std::snprintf(text, sizeof text, "device %u: pages and idle granules exceed what is held",
+                  device.device.id);
+  } else if (device.granules->held() > device.granules->budget()) {
+    std::snprintf(text, sizeof text, "device %u: more is held than the budget", device.device.id);
+  }
+  return text;
+}
+
+std::string Engine::validate() {
+  Lock lock(mutex_);
+  std::string wrong;
+  for (const auto &region : regions_) {
+    for (uint32_t p = 0; region != nullptr && p < region->pages.size() && wrong.empty(); ++p)
+      wrong = validate_page(*region, p);
+  }
+  for (uint32_t i = 0; i < buffers_.end() && wrong.empty(); ++i) {
+    if ((buffers_.hot(i).word.load() & Word::alive) != 0) wrong = validate_word(i);
+  }
+  for (const auto &device : devices_) {
+    if (wrong.empty()) wrong = validate_device(*device);
+  }
+  return wrong;
+}
+
+}  // namespace weir::residency
