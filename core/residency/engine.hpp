@@ -11,10 +11,10 @@
 //   claims.cpp     conflicts, leases, undo                    room.cpp      granules, tickets, victims
 //   fill.cpp       bringing pages in                          drain.cpp     taking pages out
 //   commit.cpp     waits and versions at grant                release.cpp   fences at release
-//   buffers.cpp    buffers, slabs, kept regions               host_room.cpp slots of HOST
+//   buffers.cpp    buffers, kept regions                      slabs.cpp     small buffers, which share pages
 //   access.cpp     read, write, discard, query                holds.cpp     hold, malloc, registration
 //   ahead.cpp      announce, prefetch, background             host_lease.cpp leases on CPU memory
-//   loss.cpp       what the loss of a device takes along     validate.cpp   the invariants, for tests
+//   loss.cpp       what the loss of a device takes along      validate.cpp  the invariants, for tests
 #pragma once
 
 #include "core/backend/stream.hpp"
