@@ -92,6 +92,19 @@ bool Engine::settled(Region &region, uint32_t page) noexcept {
                      [&](const auto &r) { return streams_.passed(r->pages[page].ready); });
 }
 
+/// Bytes have been written on a device. A copy in HOST that a lease may be looking at follows; any other is stale.
+void Engine::write_through(Region &region, uint32_t page, PoolDevice &device, uint64_t within,
+                           const unsigned char *in, uint64_t bytes) noexcept {
+  Page &copies = region.pages[page];
+  if (region.alias == nullptr || (copies.latest & vm::host_bit) == 0) {
+    invalidate(region, page, device.bit());
+    return;
+  }
+  std::memcpy(host_bytes(region, page) + within, in, bytes);
+  copies.checksum = 0;
+  copies.latest = device.bit() | vm::host_bit;
+}
+
 /// Bytes [begin, end) of the region, all on one page. The page is claimed, so it stays where it is.
 Status Engine::copy_piece(Lock &lock, uint32_t index, const Target &where, uint32_t page,
                           uint64_t begin, uint64_t end, unsigned char *out,
@@ -146,16 +159,20 @@ Status Engine::copy_settled(Lock &lock, uint32_t index, const Target &where, uin
     const uint64_t address = device.vmm()
                                  ? r->range.address + begin
                                  : device.granules->at(r->pages[page].granule).place + within;
+    // Nobody else takes or changes the page's versions until this one is told.
+    begin_work(region, page, device);
     lock.unlock();
     const Status status = copy_device(device, address, out, in, bytes);
     lock.lock();
+    end_work(region, page, device);
+    changed_.notify_all();
     if (!status) {
       const LastError why = last_error();
       note_loss(device, status);
       last_error() = why;
     }
     if (status && in != nullptr) {
-      invalidate(region, page, device.bit());
+      write_through(region, page, device, within, in, bytes);
       set_flags(index, 0, Word::sole | Word::resident);
     }
     return status;

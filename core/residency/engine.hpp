@@ -354,6 +354,8 @@ class Engine {
   Status copy_settled(Lock &lock, uint32_t index, const Target &where, uint32_t page,
                       uint64_t begin, uint64_t end, unsigned char *out, const unsigned char *in);
   Status zero_place(Lock &lock, uint32_t index, const Target &where);
+  void write_through(Region &region, uint32_t page, PoolDevice &device, uint64_t within,
+                     const unsigned char *in, uint64_t bytes) noexcept;
   bool settled(Region &region, uint32_t page) noexcept;
   Status settle_page(Lock &lock, Region &region, uint32_t page);
   Status copy_device(PoolDevice &device, uint64_t address, unsigned char *out,

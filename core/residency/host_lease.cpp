@@ -70,9 +70,17 @@ Status Engine::page_to_host(Lock &lock, const PlanItem &item, uint32_t page, boo
   if (copies.busy != 0) return page_to_host(lock, item, page, discard);
   // A slot that is not the latest version yet is nobody's to read: copies can go there without the lock.
   if (!discard || copies.latest == 0) {
+    WEIR_TRY(wait_range(lock, item.buffer, at, at + used, false));
+    if (!settled(region, page) || (copies.latest & vm::host_bit) != 0)
+      return page_to_host(lock, item, page, discard);
     const Target where{&region, 0, region.shape.size};
-    WEIR_TRY(
-        copy_pieces(lock, item.buffer, where, at, at + used, host_bytes(region, page), nullptr));
+    PoolDevice &home = device_at(region.home);
+    begin_work(region, page, home);
+    const Status status = copy_settled(lock, item.buffer, where, page, at, at + used,
+                                       host_bytes(region, page), nullptr);
+    end_work(region, page, home);
+    changed_.notify_all();
+    WEIR_TRY(status);
   }
   set_flags(item.buffer, 0, Word::sole);  // a write must come the slow way, to make this copy stale
   copies.latest = discard ? copies.latest : copies.latest | vm::host_bit;
