@@ -72,7 +72,6 @@ Status StreamTable::open(const Device *device, void *native, void *owner, Stream
   ++slot->generation;
   slot->timeline.open(device, handle, ticks_);
   slot->magic.store(Stream::alive_magic, std::memory_order_release);
-  ++open_;
   *stream = slot;
   return {};
 }
@@ -80,7 +79,6 @@ Status StreamTable::open(const Device *device, void *native, void *owner, Stream
 Status StreamTable::close(Stream *stream) {
   std::lock_guard hold(mutex_);
   stream->magic.store(0, std::memory_order_release);
-  --open_;
   closed_.push_back(stream->slot);
   if (stream->device == nullptr) return {};
   const Device &device = *stream->device;

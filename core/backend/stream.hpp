@@ -24,8 +24,6 @@ struct Stream {
   void *owner = nullptr;     ///< the context, for handle checks
   bool may_capture = false;  ///< the runtime can make the stream record a graph
   bool closing = false;
-  std::atomic<uint32_t> leases{
-      0};  ///< unreleased leases; counted on slow paths only (see residency)
   Timeline timeline;
 
   /// STREAM_CAPTURING while the stream records a graph.
@@ -56,7 +54,6 @@ class StreamTable {
   }
   /// Makes `stream` run after the stamp's point.
   Status enqueue_wait(Stream &stream, Stamp stamp) noexcept;
-  uint32_t open_count() const noexcept { return open_; }
 
  private:
   Status take_slot(Stream **stream);
@@ -67,7 +64,6 @@ class StreamTable {
   // Reserved once for all slots, so that at() needs no lock while another thread opens a stream.
   std::pmr::vector<Owned<Stream>> slots_;
   std::pmr::vector<uint32_t> closed_;  ///< waiting for their last point
-  uint32_t open_ = 0;
 };
 
 }  // namespace weir::backend

@@ -123,6 +123,26 @@ Status Engine::make_region(const vm::Geometry &shape, uint8_t home, uint32_t cli
   return {};
 }
 
+/// A region that has its addresses on its home device.
+Status Engine::make_home_region(const vm::Geometry &shape, uint8_t home, uint32_t client,
+                                Region **region) {
+  Region *fresh = nullptr;
+  WEIR_TRY(make_region(shape, home, client, &fresh));
+  Status status;
+  try {
+    (void)residence(*fresh, *devices_[home], &status);
+  } catch (...) {
+    free_region(*fresh);
+    throw;
+  }
+  if (!status) {
+    free_region(*fresh);
+    return status;
+  }
+  *region = fresh;
+  return {};
+}
+
 /// The region's state on a device, made at first use.
 Residence *Engine::residence(Region &region, PoolDevice &device, Status *status) {
   if (Residence *found = region.on(device.place)) return found;
@@ -249,18 +269,7 @@ Status Engine::own_region(uint32_t index, const weir_buffer_desc &desc, uint8_t 
     }
     region->tombstones.clear();
   } else {
-    WEIR_TRY(make_region(shape, home, client, &region));
-    Status status;
-    try {
-      (void)residence(*region, *devices_[home], &status);
-    } catch (...) {
-      free_region(*region);
-      throw;
-    }
-    if (!status) {
-      free_region(*region);
-      return status;
-    }
+    WEIR_TRY(make_home_region(shape, home, client, &region));
   }
   region->buffer = index;
   region->priority = static_cast<int8_t>(std::clamp<int32_t>(

@@ -311,6 +311,8 @@ class Engine {
   Region &new_region();
   void free_region(Region &region) noexcept;
   Status make_region(const vm::Geometry &shape, uint8_t home, uint32_t client, Region **region);
+  Status make_home_region(const vm::Geometry &shape, uint8_t home, uint32_t client,
+                          Region **region);
   Residence *residence(Region &region, PoolDevice &device, Status *status);
   Region *adopt_kept(const vm::Geometry &shape, uint8_t home, uint32_t client);
   void keep_or_free(Region &region) noexcept;

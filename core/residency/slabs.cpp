@@ -41,22 +41,14 @@ Status Engine::place_tenant(uint32_t index, const weir_buffer_desc &desc, uint8_
     const vm::Geometry shape =
         device.vmm() ? vm::Geometry::paged(device.page_size * slab_pages, device.page_size, 0)
                      : vm::Geometry::whole(device.page_size);
-    WEIR_TRY(make_region(shape, home, client, &region));
-    Status status;
+    WEIR_TRY(make_home_region(shape, home, client, &region));
     try {
-      (void)residence(*region, device, &status);
-      if (status) {
-        region->tenants =
-            make_owned<physical::SmallArena>(&memory_, shape.physical_bytes(), 256, &memory_);
-        place = region->tenants->allocate(desc.size, alignment);
-      }
+      region->tenants =
+          make_owned<physical::SmallArena>(&memory_, shape.physical_bytes(), 256, &memory_);
+      place = region->tenants->allocate(desc.size, alignment);
     } catch (...) {
       free_region(*region);
       throw;
-    }
-    if (!status) {
-      free_region(*region);
-      return status;
     }
     region->slab = true;
     region->pinned = pinned;

@@ -39,9 +39,7 @@ struct DevicePage {
   GranuleId granule = physical::no_granule;
   PageState state = PageState::absent;
   bool wanted = false;      ///< somebody waits for it while it is draining: keep it
-  bool mapped = false;      ///< outside the lock while filling or draining
   bool queued = false;      ///< known to the policy
-  uint64_t last_use = 0;    ///< as the policy last saw it
   uint64_t evicted_at = 0;  ///< position in the device's stream of evictions, for refaults
 };
 
