@@ -31,9 +31,12 @@ Status Pool::start(const weir_pool_desc &desc) {
     return fail(WEIR_ERROR_INVALID_ARGUMENT, "flags %#llx has bits this version does not know",
                 static_cast<unsigned long long>(desc.flags));
   }
-  if (desc.device_count == 0 || desc.device_count > 30 || desc.devices == nullptr) {
-    return fail(WEIR_ERROR_INVALID_ARGUMENT, "device_count is %u; a pool has 1 to 30 devices",
+  if (desc.device_count == 0 || desc.device_count > 28 || desc.devices == nullptr) {
+    return fail(WEIR_ERROR_INVALID_ARGUMENT, "device_count is %u; a pool has 1 to 28 devices",
                 desc.device_count);
+  }
+  if (desc.compressed_budget != 0 || desc.storage_budget != 0) {
+    return fail(WEIR_ERROR_NOT_SUPPORTED, "the COMPRESSED and STORAGE tiers are not built yet");
   }
   residency::EngineConfig config;
   for (uint32_t i = 0; i < desc.device_count; ++i) {
@@ -60,7 +63,7 @@ Status Pool::start(const weir_pool_desc &desc) {
                 "watermarks %u and %u: thousandths, low <= high <= 500", desc.watermark_low,
                 desc.watermark_high);
   }
-  config.host_budget = desc.host_budget;
+  config.host_budget = desc.host_budget != WEIR_NONE ? desc.host_budget : 0;
   config.page_size = desc.page_size;
   config.large_page_size = desc.large_page_size;
   if (desc.watermark_low != 0) config.watermark_low = desc.watermark_low;

@@ -49,7 +49,7 @@ typedef struct weir_buffer_info {
   /* of the range asked about, by where the latest version lies: */
   uint64_t device_bytes;    /**< on the home device */
   uint64_t peer_bytes;      /**< on other devices of the pool, and not on the home device */
-  uint64_t host_bytes;      /**< in HOST only */
+  uint64_t host_bytes;      /**< in HOST, and on no device */
   uint64_t both_bytes;      /**< of device_bytes, those that are in HOST too (clean) */
   uint64_t unwritten_bytes; /**< never written, or discarded: they read as zero */
   uint64_t lost_bytes;      /**< lost with a device */
@@ -57,8 +57,10 @@ typedef struct weir_buffer_info {
   int32_t priority;
   uint32_t held;            /**< holds not yet undone */
   uint32_t pages;           /**< 0 for a tenant of a slab */
+  uint64_t compressed_bytes; /**< in COMPRESSED, and neither on a device nor in HOST */
+  uint64_t storage_bytes;    /**< in STORAGE, and nowhere else */
 } weir_buffer_info;
-#define WEIR_BUFFER_INFO_INIT {sizeof(weir_buffer_info), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
+#define WEIR_BUFFER_INFO_INIT {sizeof(weir_buffer_info), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
 
 /** Where the bytes [offset, offset+length) are, in whole pages clipped to the range. Stops nothing. */
 WEIR_API weir_result weir_buffer_query(weir_pool pool, weir_buffer buffer, uint64_t offset, uint64_t length,

@@ -2,8 +2,9 @@
  *
  * weir/pool.h - pools (budgets over devices and tiers) and clients (who bytes are charged to).
  *
- * A pool promises more memory than its devices have: device_budget + host_budget in all. Budgets are hard:
- * Weir's own doing never charges more than them, and what does not fit is refused at once, exactly.
+ * A pool promises more memory than its devices have: device, host, compressed and storage budgets in all. Budgets
+ * are hard: Weir's own doing never charges more than them, and what does not fit is refused at once, exactly.
+ * docs/tiers.md says what each tier costs and promises.
  */
 #ifndef WEIR_POOL_H
 #define WEIR_POOL_H
@@ -22,10 +23,11 @@ typedef struct weir_pool_device {
 
 typedef struct weir_pool_desc {
   uint32_t struct_size;
-  uint32_t device_count;             /**< 1 .. 30 */
+  uint32_t device_count;             /**< 1 .. 28 */
   const weir_pool_device *devices;   /**< copied; each device at most once; the first is WEIR_DEVICE_DEFAULT */
   uint64_t flags;                    /**< WEIR_POOL_* */
-  uint64_t host_budget;              /**< bytes of pinned host memory; 0 = none (nothing can be demoted) */
+  uint64_t host_budget;              /**< bytes of pinned host memory; WEIR_NONE = none but for staging; 0 = follows what
+                                          the machine and the cgroup have to spare (docs/budgets.md) */
   uint64_t page_size;                /**< 0 = the device's granule; else a multiple of it */
   uint64_t large_page_size;          /**< 0 = chosen by the budget; equal to page_size = one class only */
   uint32_t watermark_low;            /**< thousandths of the device budget kept free; below it background demotion starts (0 = 10) */
@@ -33,12 +35,24 @@ typedef struct weir_pool_desc {
   uint64_t evict_wait_ns;            /**< how long one eviction may wait for the fences of released work (0 = 10 s) */
   const char *policy;                /**< NULL = "lru-window" */
   const char *name;                  /**< for logs and snapshots; NULL = "pool" */
+  uint64_t compressed_budget;        /**< bytes of pageable host memory for compressed pages; 0 = no such tier */
+  uint64_t storage_budget;           /**< bytes of spill files in all, preallocated by weir_pool_create; 0 = no such tier */
+  const char *const *storage_paths;  /**< directories; each gets one unlinked file, pages are striped over them; copied */
+  uint32_t storage_path_count;       /**< 1 .. 16 with a storage_budget */
+  uint32_t compress_threads;         /**< threads that (de)compress; 0 = a quarter of the CPUs, at least one */
+  uint32_t compress_share;           /**< percent of a CPU each of them may use in the background, 1 .. 100; 0 = 100.
+                                          What a caller waits for is not held back. */
+  uint32_t reserved;
+  const char *codec;                 /**< "auto" (NULL), "lz4", "zstd" or "raw": what compressed blocks may be coded with */
 } weir_pool_desc;
-#define WEIR_POOL_DESC_INIT {sizeof(weir_pool_desc), 0, NULL, 0, 0, 0, 0, 0, 0, 0, NULL, NULL}
+#define WEIR_POOL_DESC_INIT {sizeof(weir_pool_desc), 0, NULL, 0, 0, 0, 0, 0, 0, 0, NULL, NULL, 0, 0, NULL, 0, 0, 0, 0, NULL}
 
 enum {
-  WEIR_POOL_NO_BACKGROUND = 1, /**< no demotion or prefetch threads: all work happens inside calls */
-  WEIR_POOL_CHECKSUM_HOST = 2  /**< checksum every page that is demoted to host memory, and compare it before the bytes are used again */
+  WEIR_POOL_NO_BACKGROUND = 1,     /**< no demotion or prefetch threads: all work happens inside calls */
+  WEIR_POOL_CHECKSUM_HOST = 2,     /**< checksum every page that is demoted to host memory, and compare it before the bytes are used again */
+  WEIR_POOL_ENCRYPT_STORAGE = 4,   /**< AES-256-XTS with a random key that is kept in memory only; NOT_SUPPORTED without libcrypto */
+  WEIR_POOL_BUFFERED_STORAGE = 8,  /**< through the page cache: no O_DIRECT even where the file system has it */
+  WEIR_POOL_NO_IO_URING = 16       /**< pread and pwrite on threads, even where io_uring works */
 };
 
 /** Creates a pool. Host memory is taken as it is needed (in chunks, in the background), device memory too.
@@ -61,8 +75,10 @@ typedef struct weir_client_desc {
   uint64_t device_quota;  /**< bytes it may hold on each device; 0 = the pool's budget */
   uint64_t host_quota;    /**< bytes it may hold in HOST; 0 = the pool's budget */
   const char *name;       /**< copied; NULL = "" */
+  uint64_t compressed_quota; /**< bytes it may hold in COMPRESSED, as compressed; 0 = the pool's budget */
+  uint64_t storage_quota;    /**< bytes it may hold in STORAGE, as stored; 0 = the pool's budget */
 } weir_client_desc;
-#define WEIR_CLIENT_DESC_INIT {sizeof(weir_client_desc), 0, 0, 0, NULL}
+#define WEIR_CLIENT_DESC_INIT {sizeof(weir_client_desc), 0, 0, 0, NULL, 0, 0}
 
 /** A client is charged for what its buffers hold. Memory never passes from one client to another unzeroed.
  *  The caller owns *client. Buffers made without a client belong to the pool's own, which has no quota. */
@@ -76,8 +92,10 @@ typedef struct weir_client_stats {
   uint32_t buffers;
   uint64_t device_bytes; /**< held on all devices, in whole pages */
   uint64_t host_bytes;
+  uint64_t compressed_bytes;
+  uint64_t storage_bytes;
 } weir_client_stats;
-#define WEIR_CLIENT_STATS_INIT {sizeof(weir_client_stats), 0, 0, 0}
+#define WEIR_CLIENT_STATS_INIT {sizeof(weir_client_stats), 0, 0, 0, 0, 0}
 WEIR_API weir_result weir_client_stats_get(weir_client client, weir_client_stats *stats);
 
 /** How hard a trim tries. */
@@ -125,7 +143,23 @@ WEIR_API weir_result weir_pool_trim(weir_pool pool, weir_device device, uint32_t
   X(device_oom, "times the runtime refused memory inside the budget")                          \
   X(refaults, "promoted bytes that had been evicted within the last device_budget bytes of evictions") \
   X(wait_ns, "time acquires spent waiting for other leases")                                   \
-  X(checksum_failures, "pages found in HOST with other bytes than were demoted (WEIR_POOL_CHECKSUM_HOST)")
+  X(checksum_failures, "pages found in a lower tier with other bytes than were demoted")         \
+  X(staging_bytes, "of host_bytes, those that lower tiers are reached through")                \
+  X(compressed_budget, "bytes COMPRESSED may hold")                                            \
+  X(compressed_bytes, "bytes of memory compressed pages take")                                 \
+  X(compressed_raw_bytes, "bytes of those pages uncompressed")                                 \
+  X(storage_budget, "bytes of the spill files")                                                \
+  X(storage_bytes, "of those, occupied by pages")                                              \
+  X(storage_raw_bytes, "bytes of those pages uncompressed")                                    \
+  X(storage_written_bytes, "bytes written to the spill files")                                 \
+  X(storage_read_bytes, "bytes read back from them")                                           \
+  X(compressed_in_bytes, "bytes of pages compressed, before")                                  \
+  X(compressed_out_bytes, "... and after")                                                     \
+  X(decompressed_bytes, "bytes of pages decompressed")                                         \
+  X(incompressible_bytes, "bytes of pages that were not compressed because it would not pay")  \
+  X(sunk_bytes, "bytes of pages moved out of HOST to a lower tier, or past it")                \
+  X(lifted_bytes, "bytes of pages brought up from a lower tier than HOST")                     \
+  X(io_errors, "reads and writes of the spill files that failed")
 
 typedef struct weir_pool_stats {
   uint32_t struct_size;

@@ -99,6 +99,8 @@ typedef uint32_t weir_device;
 /** As a length: from the offset to the buffer's end. As a budget: no limit of Weir's own. */
 #define WEIR_WHOLE UINT64_MAX
 #define WEIR_UNLIMITED UINT64_MAX
+/** As a budget, where 0 means that Weir chooses: nothing. */
+#define WEIR_NONE (UINT64_MAX - 1)
 /** As a timeout: wait without a deadline (weir_acquire then asks for WEIR_ACQUIRE_SOLE_HOLDER). */
 #define WEIR_INFINITE UINT64_MAX
 
@@ -108,8 +110,8 @@ enum {
   WEIR_TIER_DEVICE = 1,
   WEIR_TIER_PEER = 2, /* not in this version */
   WEIR_TIER_HOST = 3,
-  WEIR_TIER_COMPRESSED = 4, /* not in this version */
-  WEIR_TIER_STORAGE = 5     /* not in this version */
+  WEIR_TIER_COMPRESSED = 4,
+  WEIR_TIER_STORAGE = 5
 };
 
 /** The numbers behind the thread's last error. Fields that do not apply are 0. */
