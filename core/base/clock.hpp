@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Two clocks. Clock tells nanoseconds and can be replaced by a test. Ticks is the logical clock that orders
-// uses: every stream counts its own and catches up with the others now and then, so that taking a tick
-// costs no shared cache line and recency is still comparable across streams to within `batch` uses.
+// Two clocks. Clock tells nanoseconds, of time and of a thread's CPU time, and can be replaced by a test.
+// Ticks is the logical clock that orders uses: every stream counts its own and catches up with the others
+// now and then, so that taking a tick costs no shared cache line and recency is still comparable across
+// streams to within `batch` uses.
 #pragma once
 
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <ctime>
 
 namespace weir {
 
@@ -18,6 +20,12 @@ class Clock {
     return static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(
                                      std::chrono::steady_clock::now().time_since_epoch())
                                      .count());
+  }
+  /// What the calling thread has used of a CPU.
+  virtual uint64_t thread_cpu_ns() const noexcept {
+    timespec used{};
+    (void)clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
+    return static_cast<uint64_t>(used.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(used.tv_nsec);
   }
 };
 
