@@ -7,15 +7,22 @@
 # libweir.so exports what api/weir.map lets through and nothing else.
 
 set(weir_product_objects)
+set(weir_core_libraries)  # what the core's objects need when they are linked
 
 weir_glob(weir_core_sources "core/*/*.cpp")
 if(weir_core_sources)
-  find_package(nlohmann_json 3.10 REQUIRED)  # headers only: the library depends on nothing at run time
+  find_package(nlohmann_json 3.10 REQUIRED)  # headers only
   weir_object_library(weir_core ${weir_core_sources})
   # The checksum is compiled in: the library then needs xxhash's header to build and nothing of it to run.
   target_compile_definitions(weir_core PRIVATE XXH_INLINE_ALL)
   target_link_libraries(weir_core PRIVATE nlohmann_json::nlohmann_json)
   list(APPEND weir_product_objects weir_core)
+  # Block codecs of the COMPRESSED tier.
+  find_package(PkgConfig REQUIRED)
+  pkg_check_modules(LZ4 REQUIRED IMPORTED_TARGET GLOBAL liblz4)
+  pkg_check_modules(ZSTD REQUIRED IMPORTED_TARGET GLOBAL libzstd)
+  target_link_libraries(weir_core PRIVATE PkgConfig::LZ4 PkgConfig::ZSTD)
+  list(APPEND weir_core_libraries PkgConfig::LZ4 PkgConfig::ZSTD)
 endif()
 
 weir_glob(weir_host_sources "backends/host/*.cpp")
@@ -47,7 +54,8 @@ endif()
 if(weir_product_objects)
   add_library(weir_static STATIC)
   add_library(weir::static ALIAS weir_static)
-  target_link_libraries(weir_static PRIVATE ${weir_product_objects} PUBLIC Threads::Threads ${CMAKE_DL_LIBS})
+  target_link_libraries(weir_static PRIVATE ${weir_product_objects} PUBLIC Threads::Threads ${CMAKE_DL_LIBS}
+    ${weir_core_libraries})
   target_link_libraries(weir_static PUBLIC $<BUILD_INTERFACE:weir_instrumentation>)
   target_include_directories(weir_static INTERFACE $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/api/include>)
 endif()
@@ -57,7 +65,7 @@ if(weir_api_sources)
   add_library(weir::weir ALIAS weir)
   set_target_properties(weir PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION 0 INSTALL_RPATH ""
     LINK_DEPENDS ${PROJECT_SOURCE_DIR}/api/weir.map)
-  target_link_libraries(weir PRIVATE ${weir_product_objects} Threads::Threads ${CMAKE_DL_LIBS}
+  target_link_libraries(weir PRIVATE ${weir_product_objects} Threads::Threads ${CMAKE_DL_LIBS} ${weir_core_libraries}
     $<BUILD_INTERFACE:weir_instrumentation>)
   target_include_directories(weir INTERFACE $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/api/include>)
   target_link_options(weir PRIVATE LINKER:--version-script=${PROJECT_SOURCE_DIR}/api/weir.map)

@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The methods over liblz4 and libzstd, and the two that need no library. Sizes are a block's, so they fit in an int.
+
+#include "core/tier/block_methods.hpp"
+
+#include <lz4.h>
+#include <zstd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <new>
+
+namespace weir::tier {
+namespace {
+
+constexpr uint64_t pattern_bytes = 8;
+constexpr int zstd_level = 1;
+
+}  // namespace
+
+// ---- same ----
+
+bool is_same(const unsigned char *bytes, uint64_t count) noexcept {
+  if (count <= pattern_bytes) return false;  // the pattern would be no shorter
+  // The ends first: what starts with zeros as a rule does not end with them too.
+  const uint64_t shifted = count - pattern_bytes;
+  const uint64_t near = std::min<uint64_t>(shifted, 64);
+  if (std::memcmp(bytes, bytes + pattern_bytes, near) != 0) return false;
+  if (std::memcmp(bytes + shifted - near, bytes + count - near, near) != 0) return false;
+  return std::memcmp(bytes, bytes + pattern_bytes, shifted) == 0;
+}
+
+uint64_t SameMethod::encode(const unsigned char *in, uint64_t raw, unsigned char *out,
+                            uint64_t room) noexcept {
+  if (room < pattern_bytes || !is_same(in, raw)) return 0;
+  std::memcpy(out, in, pattern_bytes);
+  return pattern_bytes;
+}
+
+Decoded SameMethod::decode(const unsigned char *in, uint64_t bytes, unsigned char *out,
+                           uint64_t raw) noexcept {
+  if (bytes != pattern_bytes || raw <= pattern_bytes) return Decoded::malformed;
+  if (std::all_of(in, in + pattern_bytes, [in](unsigned char byte) { return byte == in[0]; })) {
+    std::memset(out, in[0], raw);
+    return Decoded::ok;
+  }
+  // What has been written is repeated, up to a length that stays in the nearest cache.
+  std::memcpy(out, in, pattern_bytes);
+  for (uint64_t done = pattern_bytes; done < raw;) {
+    const uint64_t step = std::min({done, raw - done, uint64_t{4096}});
+    std::memcpy(out + done, out, step);
+    done += step;
+  }
+  return Decoded::ok;
+}
+
+// ---- raw ----
+
+uint64_t RawMethod::encode(const unsigned char *in, uint64_t raw, unsigned char *out,
+                           uint64_t room) noexcept {
+  if (room < raw) return 0;
+  std::memcpy(out, in, raw);
+  return raw;
+}
+
+Decoded RawMethod::decode(const unsigned char *in, uint64_t bytes, unsigned char *out,
+                          uint64_t raw) noexcept {
+  if (bytes != raw) return Decoded::malformed;
+  std::memcpy(out, in, raw);
+  return Decoded::ok;
+}
+
+// ---- LZ4 ----
+
+uint64_t Lz4Method::encode(const unsigned char *in, uint64_t raw, unsigned char *out,
+                           uint64_t room) noexcept {
+  const int length = LZ4_compress_fast(
+      reinterpret_cast<const char *>(in), reinterpret_cast<char *>(out), static_cast<int>(raw),
+      static_cast<int>(std::min<uint64_t>(room, LZ4_MAX_INPUT_SIZE)), 1);
+  return length > 0 ? static_cast<uint64_t>(length) : 0;
+}
+
+Decoded Lz4Method::decode(const unsigned char *in, uint64_t bytes, unsigned char *out,
+                          uint64_t raw) noexcept {
+  const int length =
+      LZ4_decompress_safe(reinterpret_cast<const char *>(in), reinterpret_cast<char *>(out),
+                          static_cast<int>(bytes), static_cast<int>(raw));
+  return length >= 0 && static_cast<uint64_t>(length) == raw ? Decoded::ok : Decoded::malformed;
+}
+
+// ---- contexts ----
+
+template <class Context>
+ContextPool<Context>::~ContextPool() {
+  while (free_ != nullptr) {
+    Node *node = free_;
+    free_ = node->next;
+    release_(node->context);
+    delete node;
+  }
+}
+
+/// Whoever holds a context is running one block and waits for nothing, so waiting for it ends.
+template <class Context>
+auto ContextPool<Context>::take() noexcept -> Node * {
+  {
+    const std::lock_guard lock(mutex_);
+    if (Node *node = free_; node != nullptr) {
+      free_ = node->next;
+      return node;
+    }
+  }
+  if (Context *context = make_(); context != nullptr) {
+    if (Node *node = new (std::nothrow) Node{context, nullptr}; node != nullptr) {
+      const std::lock_guard lock(mutex_);
+      ++made_;
+      return node;
+    }
+    release_(context);
+  }
+  std::unique_lock lock(mutex_);
+  if (made_ == 0) return nullptr;
+  given_.wait(lock, [this] { return free_ != nullptr; });
+  Node *node = free_;
+  free_ = node->next;
+  return node;
+}
+
+template <class Context>
+void ContextPool<Context>::give(Node *node) noexcept {
+  {
+    const std::lock_guard lock(mutex_);
+    node->next = free_;
+    free_ = node;
+  }
+  given_.notify_one();
+}
+
+template class ContextPool<ZSTD_CCtx>;
+template class ContextPool<ZSTD_DCtx>;
+
+// ---- zstd ----
+
+ZstdMethod::ZstdMethod(bool decoder_ready) noexcept
+    : BlockMethod(MethodId::zstd, "zstd", 8),
+      encoders_([]() noexcept { return ZSTD_createCCtx(); },
+                [](ZSTD_CCtx *context) noexcept { ZSTD_freeCCtx(context); }),
+      decoders_([]() noexcept { return ZSTD_createDCtx(); },
+                [](ZSTD_DCtx *context) noexcept { ZSTD_freeDCtx(context); }) {
+  if (decoder_ready) const ContextPool<ZSTD_DCtx>::Loan first(decoders_);
+}
+
+uint64_t ZstdMethod::encode(const unsigned char *in, uint64_t raw, unsigned char *out,
+                            uint64_t room) noexcept {
+  const ContextPool<ZSTD_CCtx>::Loan loan(encoders_);
+  if (loan.get() == nullptr) return 0;
+  // Too little room and too little memory are the same to the caller: this block is stored as it is.
+  const size_t length = ZSTD_compressCCtx(loan.get(), out, room, in, raw, zstd_level);
+  return ZSTD_isError(length) != 0 ? 0 : length;
+}
+
+Decoded ZstdMethod::decode(const unsigned char *in, uint64_t bytes, unsigned char *out,
+                           uint64_t raw) noexcept {
+  const ContextPool<ZSTD_DCtx>::Loan loan(decoders_);
+  if (loan.get() == nullptr) return Decoded::no_memory;
+  const size_t length = ZSTD_decompressDCtx(loan.get(), out, raw, in, bytes);
+  return ZSTD_isError(length) == 0 && length == raw ? Decoded::ok : Decoded::malformed;
+}
+
+// ---- all of them ----
+
+BlockMethod *BlockMethods::find(uint8_t id) noexcept {
+  switch (static_cast<MethodId>(id)) {
+    case MethodId::same:
+      return &same_;
+    case MethodId::raw:
+      return &raw_;
+    case MethodId::lz4:
+      return &lz4_;
+    case MethodId::zstd:
+      return &zstd_;
+    case MethodId::none:
+      break;
+  }
+  return nullptr;
+}
+
+}  // namespace weir::tier

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// BlockMethods: the ways one block can be coded, each a name, a number that stands in blobs, and two functions. A
+// further codec is a class here and a line in BlockMethods; the Codec chooses among them by what they measure.
+//
+// A method never reads or writes outside the ranges it is given, whatever is in them, and keeps no trace of one block
+// in the next. Its contexts are its own: as many as there were threads in it at once, freed with it.
+#pragma once
+
+#include "core/base/status.hpp"
+
+#include <array>
+#include <condition_variable>
+#include <cstdint>
+#include <mutex>
+
+struct ZSTD_CCtx_s;
+struct ZSTD_DCtx_s;
+
+namespace weir::tier {
+
+/// Numbers in blobs: never reused, never 0.
+enum class MethodId : uint8_t { none = 0, same = 1, raw = 2, lz4 = 3, zstd = 4 };
+
+enum class Decoded : uint8_t { ok, malformed, no_memory };
+
+class BlockMethod {
+ public:
+  BlockMethod(MethodId id, const char *name, uint32_t price) noexcept
+      : id_(id), name_(name), price_(price) {}
+  BlockMethod(const BlockMethod &) = delete;
+  BlockMethod &operator=(const BlockMethod &) = delete;
+
+  MethodId id() const noexcept { return id_; }
+  const char *name() const noexcept { return name_; }
+  /// What its time is worth: 1/64 of the raw bytes it has to save before it is preferred to a method that costs none.
+  uint32_t price() const noexcept { return price_; }
+
+  /// Codes `raw` bytes into at most `room`; 0: they do not fit, or there is no memory for a context.
+  virtual uint64_t encode(const unsigned char *in, uint64_t raw, unsigned char *out,
+                          uint64_t room) noexcept = 0;
+  /// Writes exactly `raw` bytes, or is not `ok`.
+  virtual Decoded decode(const unsigned char *in, uint64_t bytes, unsigned char *out,
+                         uint64_t raw) noexcept = 0;
+
+ protected:
+  ~BlockMethod() = default;
+
+ private:
+  const MethodId id_;
+  const char *const name_;
+  const uint32_t price_;
+};
+
+/// Whether the bytes repeat every 8, which is how zeros and any other same-filled memory look. Stops at the first
+/// that does not, so that it costs next to nothing on anything else.
+bool is_same(const unsigned char *bytes, uint64_t count) noexcept;
+
+/// One pattern of 8 bytes.
+class SameMethod final : public BlockMethod {
+ public:
+  SameMethod() noexcept : BlockMethod(MethodId::same, "same", 0) {}
+  uint64_t encode(const unsigned char *in, uint64_t raw, unsigned char *out,
+                  uint64_t room) noexcept override;
+  Decoded decode(const unsigned char *in, uint64_t bytes, unsigned char *out,
+                 uint64_t raw) noexcept override;
+};
+
+class RawMethod final : public BlockMethod {
+ public:
+  RawMethod() noexcept : BlockMethod(MethodId::raw, "raw", 0) {}
+  uint64_t encode(const unsigned char *in, uint64_t raw, unsigned char *out,
+                  uint64_t room) noexcept override;
+  Decoded decode(const unsigned char *in, uint64_t bytes, unsigned char *out,
+                 uint64_t raw) noexcept override;
+};
+
+class Lz4Method final : public BlockMethod {
+ public:
+  Lz4Method() noexcept : BlockMethod(MethodId::lz4, "lz4", 0) {}
+  uint64_t encode(const unsigned char *in, uint64_t raw, unsigned char *out,
+                  uint64_t room) noexcept override;
+  Decoded decode(const unsigned char *in, uint64_t bytes, unsigned char *out,
+                 uint64_t raw) noexcept override;
+};
+
+/// Contexts of a library, made when none is free. Borrowing one cannot fail once there is one.
+template <class Context>
+class ContextPool {
+ public:
+  using Make = Context *(*)() noexcept;
+  using Free = void (*)(Context *) noexcept;
+  ContextPool(Make make, Free release) noexcept : make_(make), release_(release) {}
+  ~ContextPool();
+  ContextPool(const ContextPool &) = delete;
+  ContextPool &operator=(const ContextPool &) = delete;
+
+  struct Node {
+    Context *context;
+    Node *next;
+  };
+  /// A context for as long as this lives; none if the system has no memory for the very first.
+  class Loan {
+   public:
+    explicit Loan(ContextPool &pool) noexcept : pool_(pool), node_(pool.take()) {}
+    ~Loan() {
+      if (node_ != nullptr) pool_.give(node_);
+    }
+    Loan(const Loan &) = delete;
+    Loan &operator=(const Loan &) = delete;
+    Context *get() const noexcept { return node_ != nullptr ? node_->context : nullptr; }
+
+   private:
+    ContextPool &pool_;
+    Node *node_;
+  };
+
+ private:
+  Node *take() noexcept;
+  void give(Node *node) noexcept;
+
+  const Make make_;
+  const Free release_;
+  std::mutex mutex_;
+  std::condition_variable given_;
+  Node *free_ = nullptr;
+  uint32_t made_ = 0;
+};
+
+extern template class ContextPool<ZSTD_CCtx_s>;
+extern template class ContextPool<ZSTD_DCtx_s>;
+
+/// Level 1: the higher ones are not worth their time on what device memory holds.
+class ZstdMethod final : public BlockMethod {
+ public:
+  /// `decoder_ready`: makes the first context for decoding now, so that decoding cannot fail for want of it.
+  explicit ZstdMethod(bool decoder_ready) noexcept;
+  uint64_t encode(const unsigned char *in, uint64_t raw, unsigned char *out,
+                  uint64_t room) noexcept override;
+  Decoded decode(const unsigned char *in, uint64_t bytes, unsigned char *out,
+                 uint64_t raw) noexcept override;
+
+ private:
+  ContextPool<ZSTD_CCtx_s> encoders_;
+  ContextPool<ZSTD_DCtx_s> decoders_;
+};
+
+class BlockMethods {
+ public:
+  explicit BlockMethods(bool zstd_ready) noexcept : zstd_(zstd_ready) {}
+
+  /// nullptr: there is no such method.
+  BlockMethod *find(uint8_t id) noexcept;
+  /// Those that a trial compares. The others need none.
+  static constexpr uint32_t tried = 2;
+  std::array<BlockMethod *, tried> candidates() noexcept { return {&lz4_, &zstd_}; }
+
+ private:
+  SameMethod same_;
+  RawMethod raw_;
+  Lz4Method lz4_;
+  ZstdMethod zstd_;
+};
+
+}  // namespace weir::tier
