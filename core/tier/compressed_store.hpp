@@ -3,6 +3,11 @@
 // CompressedStore: the COMPRESSED tier's memory. One reservation of pageable memory as long as the budget, whose
 // pages come into being as they are touched; slots of 4 KiB units are placed in it by the offset allocator. It knows
 // nothing of what is in them. allocate() and free() are bookkeeping under the pool's lock.
+//
+// What must hold: a unit of memory that is resident belongs to a slot, or has its bit in `stale_map_`, and `stale_`
+// counts the bits. So resident memory is never more than used() + stale(), and stale() is held below a threshold: a
+// free() that finds more gives back what lies together, a bounded piece of work at a time, and later ones go on.
+// A child of fork() has none of the memory.
 #pragma once
 
 #include "core/base/memory.hpp"
@@ -18,16 +23,20 @@ class CompressedStore {
   CompressedStore(const CompressedStore &) = delete;
   CompressedStore &operator=(const CompressedStore &) = delete;
 
-  /// Reserves the address space. OUT_OF_HOST_MEMORY with the reason.
+  /// Reserves the address space. OUT_OF_HOST_MEMORY with the reason; INVALID_ARGUMENT for a budget beyond
+  /// UnitArena::max_bytes. Before it there is nothing to allocate.
   Status start();
 
   // ---- under the pool's lock ----
-  UnitSlot allocate(uint64_t bytes) { return arena_.allocate(bytes); }
+  /// No slot: nothing free is long enough. Throws std::bad_alloc with nothing changed. Its memory holds anything.
+  UnitSlot allocate(uint64_t bytes);
   void free(UnitSlot slot) noexcept;
   uint64_t bytes(UnitSlot slot) const noexcept { return arena_.bytes(slot); }
   uint64_t budget() const noexcept { return arena_.budget(); }
   uint64_t used() const noexcept { return arena_.used(); }
   uint64_t room() const noexcept { return arena_.room(); }
+  /// Bytes of free ranges that may be resident.
+  uint64_t stale() const noexcept { return stale_ * UnitArena::unit; }
   /// Gives memory of free ranges back to the system, so that what is resident is what is used; returns an upper bound
   /// of the bytes given back. The store also does so by itself when much has been freed.
   uint64_t trim() noexcept;
@@ -36,9 +45,21 @@ class CompressedStore {
   unsigned char *address(UnitSlot slot) const noexcept { return base_ + UnitArena::offset(slot); }
 
  private:
+  uint64_t words() const noexcept { return (budget() / UnitArena::unit + 63) / 64; }
+  uint64_t find_stale(uint64_t from) const noexcept;
+  uint64_t find_kept(uint64_t from) const noexcept;
+  template <bool set>
+  void mark(uint64_t first, uint64_t count) noexcept;
+  uint64_t give_back(uint64_t units, uint64_t runs) noexcept;
+
+  const uint64_t asked_;
   UnitArena arena_;
   unsigned char *base_ = nullptr;
-  uint64_t reserved_ = 0;
+  uint64_t *stale_map_ =
+      nullptr;  ///< a bit a unit; pageable memory of its own, touched only where the store is
+  uint64_t stale_ = 0;   ///< units
+  uint64_t top_ = 0;     ///< no bit is set at or above
+  uint64_t cursor_ = 0;  ///< where giving back goes on
 };
 
 }  // namespace weir::tier

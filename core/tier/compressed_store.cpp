@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The compressed store's memory and its way back to the system.
+
+#include "core/tier/compressed_store.hpp"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+#include <cstring>
+
+namespace weir::tier {
+namespace {
+
+/// Freed memory is kept for what comes next up to this much, or up to 1/16 of what is used if that is more.
+constexpr uint64_t kept_units = (uint64_t{16} << 20U) / UnitArena::unit;
+constexpr uint64_t kept_share = 16;
+/// What one free() gives back besides twice its own size, and in how many calls, as it is made under the pool's lock.
+constexpr uint64_t step_units = (uint64_t{4} << 20U) / UnitArena::unit;
+constexpr uint64_t step_runs = 64;
+
+void *reserve(uint64_t bytes) noexcept {
+  void *memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  return memory != MAP_FAILED ? memory : nullptr;
+}
+
+}  // namespace
+
+CompressedStore::CompressedStore(uint64_t budget, std::pmr::memory_resource *memory)
+    : asked_(budget), arena_(budget <= UnitArena::max_bytes ? budget : 0, memory) {}
+
+CompressedStore::~CompressedStore() {
+  if (base_ != nullptr) munmap(base_, budget());
+  if (stale_map_ != nullptr) munmap(stale_map_, words() * sizeof(uint64_t));
+}
+
+Status CompressedStore::start() {
+  ErrorDetail detail;
+  detail.tier = WEIR_TIER_COMPRESSED;
+  detail.asked = asked_;
+  detail.available = UnitArena::max_bytes;
+  if (asked_ > UnitArena::max_bytes) {
+    return fail(WEIR_ERROR_INVALID_ARGUMENT, detail,
+                "a compressed budget of %llu bytes is beyond what a store can place, %llu",
+                static_cast<unsigned long long>(asked_),
+                static_cast<unsigned long long>(UnitArena::max_bytes));
+  }
+  if (base_ != nullptr || budget() == 0) return {};
+  void *base = reserve(budget());
+  void *map = base != nullptr ? reserve(words() * sizeof(uint64_t)) : nullptr;
+  if (map == nullptr) {
+    detail.native = errno;
+    detail.available = 0;
+    if (base != nullptr) munmap(base, budget());
+    return fail(WEIR_ERROR_OUT_OF_HOST_MEMORY, detail,
+                "address space for %llu bytes of compressed memory could not be reserved: %s",
+                static_cast<unsigned long long>(budget()),
+                strerrordesc_np(static_cast<int>(detail.native)));
+  }
+  // Hints all three: a child has no use for it, a core dump neither, and huge pages would keep resident what is given
+  // back by the unit.
+  (void)madvise(base, budget(), MADV_DONTFORK);
+  (void)madvise(base, budget(), MADV_DONTDUMP);
+  (void)madvise(base, budget(), MADV_NOHUGEPAGE);
+  base_ = static_cast<unsigned char *>(base);
+  stale_map_ = static_cast<uint64_t *>(map);
+  return {};
+}
+
+UnitSlot CompressedStore::allocate(uint64_t bytes) {
+  if (base_ == nullptr || bytes == 0) return {};
+  const UnitSlot slot = arena_.allocate(bytes);
+  if (slot) mark<false>(slot.first, arena_.bytes(slot) / UnitArena::unit);
+  return slot;
+}
+
+void CompressedStore::free(UnitSlot slot) noexcept {
+  const uint64_t units = arena_.bytes(slot) / UnitArena::unit;
+  arena_.free(slot);
+  mark<true>(slot.first, units);
+  top_ = std::max(top_, slot.first + units);
+  if (stale_ > std::max(kept_units, used() / UnitArena::unit / kept_share)) {
+    (void)give_back(std::max(step_units, 2 * units), step_runs);
+  }
+}
+
+uint64_t CompressedStore::trim() noexcept {
+  cursor_ = 0;
+  const uint64_t given = give_back(UINT64_MAX, UINT64_MAX) * UnitArena::unit;
+  if (stale_ == 0) top_ = cursor_ = 0;
+  return given;
+}
+
+// ---- the map of what is stale ----
+
+/// The first unit at or after `from` with its bit set; `top_` if there is none.
+uint64_t CompressedStore::find_stale(uint64_t from) const noexcept {
+  while (from < top_) {
+    const uint64_t word = stale_map_[from / 64] >> (from % 64);
+    if (word != 0) return from + static_cast<uint64_t>(std::countr_zero(word));
+    from = (from / 64 + 1) * 64;
+  }
+  return top_;
+}
+
+/// The first with its bit clear.
+uint64_t CompressedStore::find_kept(uint64_t from) const noexcept {
+  while (from < top_) {
+    const uint64_t word = ~stale_map_[from / 64] >> (from % 64);
+    if (word != 0) return std::min(from + static_cast<uint64_t>(std::countr_zero(word)), top_);
+    from = (from / 64 + 1) * 64;
+  }
+  return top_;
+}
+
+template <bool set>
+void CompressedStore::mark(uint64_t first, uint64_t count) noexcept {
+  while (count > 0) {
+    const uint64_t bit = first % 64;
+    const uint64_t here = std::min(64 - bit, count);
+    const uint64_t mask = (here == 64 ? UINT64_MAX : (uint64_t{1} << here) - 1) << bit;
+    uint64_t &word = stale_map_[first / 64];
+    const auto before = static_cast<uint64_t>(std::popcount(word & mask));
+    if constexpr (set) {
+      word |= mask;
+      stale_ += here - before;
+    } else if (before != 0) {
+      word &= ~mask;
+      stale_ -= before;
+    }
+    first += here;
+    count -= here;
+  }
+}
+
+/// Gives back about that many units, in no more runs than that, from where it left off; returns how many units.
+uint64_t CompressedStore::give_back(uint64_t units, uint64_t runs) noexcept {
+  uint64_t given = 0;
+  bool wrapped = false;
+  while (stale_ > 0 && given < units && runs > 0) {
+    const uint64_t first = find_stale(cursor_);
+    if (first >= top_) {
+      if (wrapped) break;
+      wrapped = true;
+      cursor_ = 0;
+      continue;
+    }
+    const uint64_t most = units - given;
+    const uint64_t end = std::min(find_kept(first), most < top_ - first ? first + most : top_);
+    cursor_ = end;
+    --runs;
+    // It fails only for locked memory, which stays resident and stale.
+    if (madvise(base_ + first * UnitArena::unit, (end - first) * UnitArena::unit, MADV_DONTNEED) !=
+        0)
+      continue;
+    mark<false>(first, end - first);
+    given += end - first;
+  }
+  return given;
+}
+
+}  // namespace weir::tier
