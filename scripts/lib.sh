@@ -8,7 +8,7 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 BUILD_PACKAGES=(g++ cmake ninja-build pkg-config libxxhash-dev libcmocka-dev liblz4-dev libzstd-dev
-                nlohmann-json3-dev libcli11-dev python3)
+                liburing-dev libssl-dev nlohmann-json3-dev libcli11-dev python3)
 TEST_PACKAGES=(clang-format-14)
 
 JOBS="${WEIR_JOBS:-$(nproc 2>/dev/null || echo 2)}"

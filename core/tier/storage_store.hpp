@@ -13,57 +13,29 @@
 #include "core/base/log.hpp"
 #include "core/base/memory.hpp"
 #include "core/base/status.hpp"
+#include "core/tier/storage_io.hpp"
 #include "core/tier/unit_slot.hpp"
 
-#include <atomic>
 #include <string>
 #include <vector>
 
 namespace weir::tier {
 
-enum class IoCall : uint8_t { open, preallocate, read, write };
-
-/// A test's say in the system calls of a store. Called from any thread.
-class IoHook {
- public:
-  /// 0: go ahead; negative: fail with that errno, without the call; positive (read, write): do that many bytes only.
-  virtual int64_t before(IoCall call, uint64_t bytes) noexcept = 0;
-  /// Bytes as they came from the file, before they are decrypted.
-  virtual void after_read(void *bytes, uint64_t count) noexcept {
-    (void)bytes;
-    (void)count;
-  }
-
- protected:
-  ~IoHook() = default;
-};
-
 struct StorageConfig {
   std::vector<std::string> directories;
   uint64_t budget = 0;
   bool encrypt = false;
-  bool direct = true;  ///< O_DIRECT where it works
-  bool uring = true;   ///< io_uring where it works
+  bool direct = true;    ///< O_DIRECT where it works
+  bool uring = true;     ///< io_uring where it works
+  uint32_t threads = 8;  ///< that read and write where there is no io_uring
   IoHook *hook = nullptr;
-};
-
-/// One transfer of the front of a slot. The caller keeps it in place until wait() has returned.
-struct StorageIo {
-  UnitSlot slot;
-  void *memory = nullptr;  ///< aligned to 4 KiB; read and written in whole units
-  uint64_t bytes = 0;      ///< of content; the rest of the last unit is read or written too
-  bool write = false;
-  bool background = false;  ///< nobody waits for it
-
-  // The store's own:
-  std::atomic<uint32_t> pending{0};
-  std::atomic<int32_t> error{0};
-  void *bounce = nullptr;
 };
 
 class StorageStore {
  public:
   static constexpr uint64_t unit = UnitArena::unit;
+
+  static constexpr uint32_t max_directories = 16;
 
   StorageStore(StorageConfig config, const Log &log, std::pmr::memory_resource *memory);
   ~StorageStore();  ///< no transfer may be under way
@@ -71,7 +43,8 @@ class StorageStore {
   StorageStore &operator=(const StorageStore &) = delete;
 
   /// Makes the files. IO with errno and the directory named; OVER_BUDGET where a file system has not the room;
-  /// NOT_SUPPORTED for encryption without libcrypto.
+  /// NOT_SUPPORTED for encryption without libcrypto. Throws std::bad_alloc. A start that fails leaves nothing behind
+  /// and may be tried again.
   Status start();
   /// E.g. "io_uring, O_DIRECT, 2 files".
   const char *how() const noexcept;
@@ -85,21 +58,22 @@ class StorageStore {
   uint64_t room() const noexcept;
 
   // ---- outside of it, any thread ----
-  /// Queues a transfer. A write may wait here until there is room in the write-behind.
+  /// Queues a transfer, from the start of its slot. A write may wait here until there is room in the write-behind.
   void submit(StorageIo *io) noexcept;
-  /// Waits for it to end. IO with the errno.
+  /// Waits for it to end. IO with the errno; says which directory, and where in its file.
   Status wait(StorageIo *io) noexcept;
   bool done(const StorageIo &io) const noexcept {
     return io.pending.load(std::memory_order_acquire) == 0;
   }
 
-  /// Memory that transfers will use often: registered with the kernel where that helps. Hints; never fail.
+  /// Memory that transfers will use often: registered (and pinned) with the kernel where that helps, until it is
+  /// removed, which must be before it is unmapped and while no transfer uses it. Hints; never fail.
   void add_memory(void *base, uint64_t bytes) noexcept;
   void remove_memory(void *base) noexcept;
 
-  uint64_t written_bytes() const noexcept;
+  uint64_t written_bytes() const noexcept;  ///< in whole units
   uint64_t read_bytes() const noexcept;
-  uint64_t errors() const noexcept;
+  uint64_t errors() const noexcept;  ///< transfers that failed
 
  private:
   struct State;

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A piece's way through the hook, the cipher and short transfers, the same for every kind of lane.
+
+#include "core/tier/io_lane.hpp"
+
+#include <algorithm>
+#include <cassert>
+#include <cerrno>
+#include <csignal>
+#include <system_error>
+
+namespace weir::tier {
+namespace {
+
+constexpr uint64_t unit = UnitArena::unit;
+/// A file that brings nothing that often, without an error, never will.
+constexpr uint32_t max_stalls = 1024;
+
+}  // namespace
+
+Status IoLane::start_thread() {
+  if (shared_.key != nullptr) WEIR_TRY(cipher_.start(*shared_.key));
+  // A thread inherits what is blocked.
+  sigset_t all;
+  sigset_t before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  Status status;
+  try {
+    thread_ = std::thread([this] { run(); });
+  } catch (const std::system_error &error) {
+    ErrorDetail detail;
+    detail.native = error.code().value();
+    detail.tier = WEIR_TIER_STORAGE;
+    status = fail(WEIR_ERROR_OUT_OF_HOST_MEMORY, detail, "storage: cannot start a thread: %s",
+                  error.what());
+  } catch (...) {
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    throw;
+  }
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  return status;
+}
+
+bool IoLane::prepare(Piece *piece, unsigned char *bounce) noexcept {
+  if (!piece->io->write || shared_.key == nullptr) return true;
+  piece->from = bounce;
+  return cipher_.encrypt(piece->line / unit, piece->memory, bounce, piece->bytes);
+}
+
+int IoLane::begin(Piece *piece) noexcept {
+  piece->asked = piece->bytes - piece->done;
+  if (shared_.hook == nullptr) return 0;
+  const int64_t answer =
+      shared_.hook->before(piece->io->write ? IoCall::write : IoCall::read, piece->asked);
+  if (answer < 0) return static_cast<int>(-answer);
+  if (answer > 0) {
+    auto count = static_cast<uint64_t>(answer);
+    if (file(*piece).direct()) count = UnitArena::rounded(count);
+    piece->asked = std::min(piece->asked, count);
+  }
+  return 0;
+}
+
+bool IoLane::advance(Piece *piece, int64_t result, int *error) noexcept {
+  *error = 0;
+  if (result < 0 && result != -EINTR && result != -EAGAIN) {
+    *error = static_cast<int>(-result);
+    return false;
+  }
+  if (result == 0) {  // past the end of a file, which we made long enough
+    *error = EIO;
+    return false;
+  }
+  uint64_t count = result < 0 ? 0 : static_cast<uint64_t>(result);
+  assert(count <= piece->bytes - piece->done);
+  // What is left must be asked for in whole units again.
+  if (file(*piece).direct() && piece->done + count != piece->bytes) count = count / unit * unit;
+  if (count == 0) {
+    if (++piece->stalls < max_stalls) return true;
+    *error = result < 0 ? static_cast<int>(-result) : EIO;
+    return false;
+  }
+  piece->stalls = 0;
+  piece->done += count;
+  if (piece->done != piece->bytes) return true;
+  if (!piece->io->write && !end_read(piece)) *error = EIO;
+  return false;
+}
+
+bool IoLane::end_read(Piece *piece) noexcept {
+  if (shared_.hook != nullptr) shared_.hook->after_read(piece->memory, piece->bytes);
+  return shared_.key == nullptr ||
+         cipher_.decrypt(piece->line / unit, piece->memory, piece->memory, piece->bytes);
+}
+
+}  // namespace weir::tier

@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The order of a store's pieces, and the book of what is under way.
+
+#include "core/tier/io_queue.hpp"
+
+#include <cassert>
+
+namespace weir::tier {
+
+IoQueue::Class IoQueue::class_of(const StorageIo &io) noexcept {
+  if (io.write) return io.background ? background_write : demand_write;
+  return io.background ? background_read : demand_read;
+}
+
+std::condition_variable &IoQueue::signal_of(const StorageIo *io) noexcept {
+  constexpr size_t count = sizeof done_ / sizeof done_[0];
+  return done_[reinterpret_cast<uintptr_t>(io) / sizeof(StorageIo) % count];
+}
+
+void IoQueue::submit(StorageIo *io) noexcept {
+  assert(reinterpret_cast<uintptr_t>(io->memory) % UnitArena::unit == 0);
+  IoSleeper *sleeper = nullptr;
+  {
+    std::unique_lock hold(mutex_);
+    io->error = 0;
+    io->total = UnitArena::rounded(io->bytes);
+    io->started = 0;
+    io->running = 0;
+    io->next = nullptr;
+    if (io->total == 0) return;
+    io->pending.store(1, std::memory_order_relaxed);
+    if (io->write) {
+      const uint64_t ticket = next_ticket_++;
+      room_.wait(hold, [&] {
+        return ticket == serving_ && (behind_ == 0 || behind_ + io->total <= limits_.write_behind);
+      });
+      ++serving_;
+      behind_ += io->total;
+      if (serving_ != next_ticket_) room_.notify_all();
+    }
+    const Class which = class_of(*io);
+    if (which == demand_read) ++demand_;
+    Line &line = lines_[which];
+    (line.last != nullptr ? line.last->next : line.first) = io;
+    line.last = io;
+    if (choose(true) != classes) sleeper = take_sleeper();
+  }
+  if (sleeper != nullptr) sleeper->wake();
+}
+
+void IoQueue::wait(StorageIo *io) noexcept {
+  if (io->pending.load(std::memory_order_acquire) == 0) return;
+  std::unique_lock hold(mutex_);
+  signal_of(io).wait(hold, [io] { return io->pending.load(std::memory_order_acquire) == 0; });
+}
+
+bool IoQueue::may_start(Class which, uint64_t bytes) const noexcept {
+  if (which == demand_read)
+    return running_[which] == 0 || running_[which] + bytes <= limits_.demand_reads;
+  if (other_pieces_ >= limits_.other_pieces) return false;
+  if (which == background_read)
+    return running_[which] == 0 || running_[which] + bytes <= limits_.background_reads;
+  const uint64_t running = running_[demand_write] + running_[background_write];
+  return running == 0 ||
+         running + bytes <= (demand_ != 0 ? limits_.writes_beside_demand : limits_.writes);
+}
+
+/// `classes`: nothing may start now.
+IoQueue::Class IoQueue::choose(bool writes) const noexcept {
+  const auto startable = [this](Class which) {
+    const StorageIo *first = lines_[which].first;
+    return first != nullptr && may_start(which, next_bytes(*first));
+  };
+  const auto first_write = [&] {
+    if (!writes) return classes;
+    if (startable(demand_write)) return demand_write;
+    return startable(background_write) ? background_write : classes;
+  };
+  if (reads_since_write_ >= limits_.reads_per_write) {
+    if (const Class write = first_write(); write != classes) return write;
+  }
+  if (startable(demand_read)) return demand_read;
+  if (startable(background_read)) return background_read;
+  return first_write();
+}
+
+uint64_t IoQueue::next_bytes(const StorageIo &io) const noexcept {
+  return stripes_.run(UnitArena::offset(io.slot) + io.started, io.total - io.started).bytes;
+}
+
+IoQueue::Next IoQueue::next(IoSleeper *lane, bool writes, Piece *piece) noexcept {
+  IoSleeper *sleeper = nullptr;
+  {
+    std::lock_guard hold(mutex_);
+    if (lane->asleep_) {  // woken by something else than us
+      IoSleeper **at = &asleep_;
+      while (*at != lane) at = &(*at)->next_asleep_;
+      *at = lane->next_asleep_;
+      lane->asleep_ = false;
+    }
+    const Class which = choose(writes);
+    if (which == classes) {
+      if (stopping_) return Next::stop;
+      lane->asleep_ = true;
+      lane->next_asleep_ = asleep_;
+      asleep_ = lane;
+      return Next::none;
+    }
+    take(which, piece);
+    // Whoever takes one calls the next to take another: as many work as there is work for.
+    if (choose(true) != classes) sleeper = take_sleeper();
+  }
+  if (sleeper != nullptr) sleeper->wake();
+  return Next::piece;
+}
+
+void IoQueue::take(Class which, Piece *piece) noexcept {
+  StorageIo *io = lines_[which].first;
+  *piece = Piece();
+  piece->io = io;
+  piece->memory = static_cast<unsigned char *>(io->memory) + io->started;
+  piece->line = UnitArena::offset(io->slot) + io->started;
+  const Stripes::Run run = stripes_.run(piece->line, io->total - io->started);
+  piece->file = run.file;
+  piece->offset = run.offset;
+  piece->bytes = run.bytes;
+  io->started += run.bytes;
+  ++io->running;
+  if (io->started == io->total) pop(which);
+  running_[which] += run.bytes;
+  if (which != demand_read) ++other_pieces_;
+  if (io->write) {
+    reads_since_write_ = 0;
+  } else if (lines_[demand_write].first != nullptr || lines_[background_write].first != nullptr) {
+    reads_since_write_ += run.bytes;
+  }
+}
+
+void IoQueue::pop(Class which) noexcept {
+  Line &line = lines_[which];
+  line.first = line.first->next;
+  if (line.first == nullptr) line.last = nullptr;
+}
+
+void IoQueue::finish(const Piece &piece, int error) noexcept {
+  std::lock_guard hold(mutex_);
+  StorageIo *io = piece.io;
+  const Class which = class_of(*io);
+  running_[which] -= piece.bytes;
+  if (which != demand_read) --other_pieces_;
+  --io->running;
+  if (error == 0) {
+    (io->write ? written_ : read_).fetch_add(piece.bytes, std::memory_order_relaxed);
+  } else if (io->error == 0) {
+    errors_.fetch_add(1, std::memory_order_relaxed);
+    io->error = error;
+    io->error_file = piece.file;
+    io->error_offset = piece.offset;
+    // The rest of it is not started. One that has pieces and is not all started is the first of its line.
+    if (io->started != io->total) {
+      assert(lines_[which].first == io);
+      pop(which);
+      io->started = io->total;
+    }
+  }
+  if (io->started == io->total && io->running == 0) complete(io);
+}
+
+void IoQueue::complete(StorageIo *io) noexcept {
+  if (io->write) {
+    behind_ -= io->total;
+    if (serving_ != next_ticket_) room_.notify_all();
+  } else if (!io->background) {
+    --demand_;
+  }
+  std::condition_variable &signal = signal_of(io);
+  io->pending.store(0, std::memory_order_release);  // from here on it is the caller's again
+  signal.notify_all();
+}
+
+void IoQueue::stop() noexcept {
+  std::unique_lock hold(mutex_);
+  stopping_ = true;
+  while (IoSleeper *sleeper = take_sleeper()) {
+    hold.unlock();
+    sleeper->wake();
+    hold.lock();
+  }
+}
+
+IoSleeper *IoQueue::take_sleeper() noexcept {
+  IoSleeper *sleeper = asleep_;
+  if (sleeper == nullptr) return nullptr;
+  asleep_ = sleeper->next_asleep_;
+  sleeper->asleep_ = false;
+  return sleeper;
+}
+
+}  // namespace weir::tier

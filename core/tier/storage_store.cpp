@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The store: its files, its line of units, its queue and the lanes that serve it, put together and taken apart.
+
+#include "core/tier/storage_store.hpp"
+
+#include "core/tier/cipher.hpp"
+#include "core/tier/io_lane.hpp"
+#include "core/tier/io_queue.hpp"
+#include "core/tier/spill_file.hpp"
+#include "core/tier/stripes.hpp"
+
+#include <algorithm>
+#include <cinttypes>
+#include <cstdio>
+#include <cstring>
+#include <optional>
+#include <thread>
+
+namespace weir::tier {
+namespace {
+
+/// Also the longest piece. Long enough for a device's full speed with several under way, and short enough that a read
+/// does not wait long behind one; what a bio of the kernel's holds in single pages, so that it is not cut again.
+constexpr uint64_t stripe_bytes = uint64_t{512} << 10U;
+
+/// One thread keeps an io_uring busy; with a cipher to run it takes some.
+unsigned ring_count(bool encrypt) noexcept {
+  return encrypt ? std::clamp(std::thread::hardware_concurrency() / 2, 1U, 4U) : 1;
+}
+
+}  // namespace
+
+struct StorageStore::State {
+  State(StorageConfig config_, const Log &log_, std::pmr::memory_resource *memory_)
+      : config(std::move(config_)), log(log_), memory(memory_) {}
+
+  /// What start() makes; dropped whole if any of it fails. In the order in which it must be made.
+  struct Running {
+    explicit Running(std::pmr::memory_resource *memory) : files(memory), lanes(memory) {}
+    ~Running() {
+      if (queue) queue->stop();
+    }
+    Running(const Running &) = delete;
+    Running &operator=(const Running &) = delete;
+
+    std::optional<UnitArena> arena;
+    std::pmr::vector<SpillFile> files;
+    std::optional<CipherKey> key;
+    std::optional<IoQueue> queue;
+    std::pmr::vector<Owned<IoLane>> lanes;
+    char how[96] = "";
+  };
+
+  Status check() const;
+  Status make_files(const Stripes &stripes, Running *fresh) const;
+  Status make_lanes(const Stripes &stripes, Running *fresh) const;
+  void describe(bool uring, Running *fresh) const;
+
+  const StorageConfig config;
+  const Log log;
+  std::pmr::memory_resource *const memory;
+  Owned<Running> running;
+};
+
+Status StorageStore::State::check() const {
+  ErrorDetail detail;
+  detail.tier = WEIR_TIER_STORAGE;
+  detail.asked = config.budget;
+  if (config.directories.empty() || config.directories.size() > max_directories) {
+    return fail(WEIR_ERROR_INVALID_ARGUMENT, detail,
+                "storage: %zu directories given; it takes 1 to %u", config.directories.size(),
+                max_directories);
+  }
+  detail.available = UnitArena::max_bytes;
+  if (config.budget < unit || config.budget > UnitArena::max_bytes) {
+    return fail(WEIR_ERROR_INVALID_ARGUMENT, detail,
+                "storage: a budget of %" PRIu64 " bytes; it takes %" PRIu64 " to %" PRIu64,
+                config.budget, unit, UnitArena::max_bytes);
+  }
+  return {};
+}
+
+Status StorageStore::State::make_files(const Stripes &stripes, Running *fresh) const {
+  fresh->files.reserve(stripes.files());
+  for (uint32_t i = 0; i < stripes.files(); ++i) {
+    SpillFile file;
+    WEIR_TRY(SpillFile::make(config.directories[i], stripes.file_bytes(i), config.direct,
+                             config.hook, log, &file));
+    fresh->files.push_back(std::move(file));
+  }
+  return {};
+}
+
+Status StorageStore::State::make_lanes(const Stripes &stripes, Running *fresh) const {
+  const auto shared = [&] {
+    return IoShared{*fresh->queue, fresh->files, config.hook, fresh->key ? &*fresh->key : nullptr,
+                    stripe_bytes,  memory};
+  };
+  const auto stop = [&] {
+    fresh->queue->stop();
+    fresh->lanes.clear();
+  };
+  if (config.uring) {
+    const LastError before = last_error();
+    fresh->queue.emplace(stripes, IoQueue::Limits());
+    Status status;
+    for (unsigned i = 0; i < ring_count(config.encrypt) && status; ++i) {
+      Owned<IoLane> lane;
+      status = make_uring_lane(shared(), &lane);
+      if (status) fresh->lanes.push_back(std::move(lane));
+    }
+    // As many as there may be are enough.
+    if (!fresh->lanes.empty()) {
+      last_error() = before;
+      describe(true, fresh);
+      return {};
+    }
+    log(WEIR_LOG_INFO, "%s; threads do its work", last_error().text);
+    last_error() = before;  // which is no error of the caller's
+    stop();
+  }
+  IoQueue::Limits limits;
+  const uint32_t threads = std::max(config.threads, 1U);
+  limits.other_pieces = std::max(threads - std::max(threads / 4, 1U), 1U);
+  fresh->queue.emplace(stripes, limits);
+  for (uint32_t i = 0; i < threads; ++i) {
+    Owned<IoLane> lane;
+    if (const Status status = make_thread_lane(shared(), &lane); !status) {
+      stop();
+      return status;
+    }
+    fresh->lanes.push_back(std::move(lane));
+  }
+  describe(false, fresh);
+  return {};
+}
+
+void StorageStore::State::describe(bool uring, Running *fresh) const {
+  char lanes[32] = "io_uring";
+  if (!uring) std::snprintf(lanes, sizeof lanes, "%zu threads", fresh->lanes.size());
+  const auto direct = std::count_if(fresh->files.begin(), fresh->files.end(),
+                                    [](const SpillFile &file) { return file.direct(); });
+  const auto files = static_cast<int64_t>(fresh->files.size());
+  char access[40] = "O_DIRECT";
+  if (direct == 0) std::snprintf(access, sizeof access, "page cache");
+  if (direct != 0 && direct != files)
+    std::snprintf(access, sizeof access, "O_DIRECT in %" PRId64 " of", int64_t{direct});
+  std::snprintf(fresh->how, sizeof fresh->how, "%s, %s, %" PRId64 " file%s%s", lanes, access, files,
+                files == 1 ? "" : "s", config.encrypt ? ", AES-256-XTS" : "");
+}
+
+StorageStore::StorageStore(StorageConfig config, const Log &log, std::pmr::memory_resource *memory)
+    : state_(make_owned<State>(memory, std::move(config), log, memory).release()) {}
+
+// The lanes end before what they use.
+StorageStore::~StorageStore() {
+  const Owned<State> owner(state_, MemoryDelete<State>{state_->memory});
+}
+
+Status StorageStore::start() {
+  WEIR_TRY(state_->check());
+  const uint64_t line = state_->config.budget / unit * unit;
+  const Stripes stripes(line, static_cast<uint32_t>(state_->config.directories.size()),
+                        stripe_bytes);
+  Owned<State::Running> fresh = make_owned<State::Running>(state_->memory, state_->memory);
+  fresh->arena.emplace(line, state_->memory);
+  if (state_->config.encrypt) {
+    fresh->key.emplace();
+    WEIR_TRY(fresh->key->make());
+  }
+  WEIR_TRY(state_->make_files(stripes, fresh.get()));
+  WEIR_TRY(state_->make_lanes(stripes, fresh.get()));
+  state_->running = std::move(fresh);
+  state_->log(WEIR_LOG_INFO, "storage: %s, %" PRIu64 " bytes in '%s'%s", how(), line,
+              state_->config.directories.front().c_str(),
+              state_->config.directories.size() > 1 ? " and others" : "");
+  return {};
+}
+
+const char *StorageStore::how() const noexcept {
+  return state_->running != nullptr ? state_->running->how : "not started";
+}
+
+UnitSlot StorageStore::allocate(uint64_t bytes) { return state_->running->arena->allocate(bytes); }
+void StorageStore::free(UnitSlot slot) noexcept { state_->running->arena->free(slot); }
+uint64_t StorageStore::bytes(UnitSlot slot) const noexcept {
+  return state_->running->arena->bytes(slot);
+}
+uint64_t StorageStore::budget() const noexcept {
+  return state_->running != nullptr ? state_->running->arena->budget() : 0;
+}
+uint64_t StorageStore::used() const noexcept {
+  return state_->running != nullptr ? state_->running->arena->used() : 0;
+}
+uint64_t StorageStore::room() const noexcept { return budget() - used(); }
+
+void StorageStore::submit(StorageIo *io) noexcept { state_->running->queue->submit(io); }
+
+Status StorageStore::wait(StorageIo *io) noexcept {
+  state_->running->queue->wait(io);
+  if (io->error == 0) return {};
+  ErrorDetail detail;
+  detail.native = io->error;
+  detail.tier = WEIR_TIER_STORAGE;
+  detail.asked = io->bytes;
+  return fail(WEIR_ERROR_IO, detail,
+              "storage: a %s of %" PRIu64 " bytes failed in '%s' at offset %" PRIu64 ": %s",
+              io->write ? "write" : "read", io->bytes,
+              state_->config.directories[io->error_file].c_str(), io->error_offset,
+              strerrordesc_np(io->error));
+}
+
+void StorageStore::add_memory(void *base, uint64_t bytes) noexcept {
+  for (auto &lane : state_->running->lanes) lane->add_memory(base, bytes);
+}
+void StorageStore::remove_memory(void *base) noexcept {
+  for (auto &lane : state_->running->lanes) lane->remove_memory(base);
+}
+
+uint64_t StorageStore::written_bytes() const noexcept {
+  return state_->running != nullptr ? state_->running->queue->written_bytes() : 0;
+}
+uint64_t StorageStore::read_bytes() const noexcept {
+  return state_->running != nullptr ? state_->running->queue->read_bytes() : 0;
+}
+uint64_t StorageStore::errors() const noexcept {
+  return state_->running != nullptr ? state_->running->queue->errors() : 0;
+}
+
+}  // namespace weir::tier
