@@ -19,10 +19,10 @@ if(weir_core_sources)
   list(APPEND weir_product_objects weir_core)
   # Block codecs of the COMPRESSED tier.
   find_package(PkgConfig REQUIRED)
-  pkg_check_modules(LZ4 REQUIRED IMPORTED_TARGET GLOBAL liblz4)
-  pkg_check_modules(ZSTD REQUIRED IMPORTED_TARGET GLOBAL libzstd)
-  target_link_libraries(weir_core PRIVATE PkgConfig::LZ4 PkgConfig::ZSTD)
-  list(APPEND weir_core_libraries PkgConfig::LZ4 PkgConfig::ZSTD)
+  pkg_check_modules(WEIR_LZ4 REQUIRED IMPORTED_TARGET GLOBAL liblz4)
+  pkg_check_modules(WEIR_ZSTD REQUIRED IMPORTED_TARGET GLOBAL libzstd)
+  target_link_libraries(weir_core PRIVATE PkgConfig::WEIR_LZ4 PkgConfig::WEIR_ZSTD)
+  list(APPEND weir_core_libraries PkgConfig::WEIR_LZ4 PkgConfig::WEIR_ZSTD)
 endif()
 
 # What the STORAGE tier uses where it is there: io_uring (else threads read and write), and a cipher (else encryption is

@@ -172,11 +172,12 @@ struct Codec::Page {
 
 // ---- what to code with ----
 
-/// The methods side by side on parts of a page, spread evenly from its first byte to its last. A part of one pattern
-/// tells nothing about them and is left out. `out` is where they are coded to; nothing of it is kept.
+/// The methods side by side on parts of a page, each as long as a block (what repeats over half a block is not seen in a
+/// quarter of one), spread evenly from its first byte to its last. A part of one pattern tells nothing about them and
+/// is left out. `out` is where they are coded to; nothing of it is kept.
 struct Codec::Trial {
-  static constexpr uint64_t part_bytes = uint64_t{64} << 10U;
-  static constexpr uint32_t max_parts = 4;
+  static constexpr uint64_t first_parts = 4;  ///< of a region of which nothing is known
+  static constexpr uint64_t later_parts = 2;
 
   const Page &page;
   std::array<BlockMethod *, BlockMethods::tried> methods;
@@ -185,14 +186,13 @@ struct Codec::Trial {
   std::array<std::atomic<uint64_t>, BlockMethods::tried> coded{};
 
   void part(uint32_t index) noexcept {
-    const uint64_t length = parts == 1 ? page.raw : part_bytes;
-    const uint64_t span = page.raw - length;
+    const uint64_t length = std::min(page.raw, block_bytes);
     // Elements of a power of two bytes are not cut, as long as the page starts with one.
-    const uint64_t start = parts == 1 ? 0 : span * index / (parts - 1) & ~uint64_t{63};
-    const unsigned char *in = page.in + start;
+    const uint64_t step = parts > 1 ? (page.raw - length) / (parts - 1) & ~uint64_t{63} : 0;
+    const unsigned char *in = page.in + index * step;
     if (is_same(in, length)) return;
     raw.fetch_add(length, std::memory_order_relaxed);
-    unsigned char *scratch = page.out + payload_at(page.raw) + index * length;
+    unsigned char *scratch = page.place(index);
     for (size_t i = 0; i < methods.size(); ++i) {
       const uint64_t bytes = methods[i]->encode(in, length, scratch, paying(length));
       coded[i].fetch_add(bytes != 0 ? bytes : length, std::memory_order_relaxed);
@@ -202,9 +202,11 @@ struct Codec::Trial {
 
 /// Of the methods that save at least 1/16 of the parts, the one that saves most beyond its price; nullptr: none does.
 /// LZ4 codes and decodes several times as fast as zstd, which therefore has to save 1/8 of the raw bytes more.
-BlockMethod *Codec::try_methods(Page &page, Workers::Urgency urgency) noexcept {
-  // A page of one block is tried whole. A longer one has room for every part's own scratch.
-  Trial trial{page, methods_.candidates(), page.count == 1 ? 1 : Trial::max_parts};
+BlockMethod *Codec::try_methods(Page &page, bool known, Workers::Urgency urgency) noexcept {
+  const uint64_t most_parts = known ? Trial::later_parts : Trial::first_parts;
+  const auto parts =
+      static_cast<uint32_t>(std::clamp<uint64_t>(page.raw / block_bytes, 1, most_parts));
+  Trial trial{page, methods_.candidates(), parts};
   workers_.run(
       trial.parts,
       [](void *context, uint32_t index) noexcept { static_cast<Trial *>(context)->part(index); },
@@ -218,7 +220,7 @@ BlockMethod *Codec::try_methods(Page &page, Workers::Urgency urgency) noexcept {
   for (size_t i = 0; i < trial.methods.size(); ++i) {
     const uint64_t coded = trial.coded[i].load(std::memory_order_relaxed);
     const uint64_t saved = raw - coded;
-    const uint64_t price = raw / 64 * trial.methods[i]->price();
+    const uint64_t price = raw * trial.methods[i]->price() / 64;
     if (coded > paying(raw) || saved <= price || saved - price <= most) continue;
     most = saved - price;
     best = trial.methods[i];
@@ -236,7 +238,8 @@ BlockMethod *Codec::pick(Page &page, CodecPlan *plan, Workers::Urgency urgency) 
   }
   if (choice_ == CodecChoice::automatic) {
     BlockMethod *known = methods_.find(plan->method);
-    return known != nullptr && plan->age < trial_period ? known : try_methods(page, urgency);
+    if (known != nullptr && plan->age < trial_period) return known;
+    return try_methods(page, known != nullptr || plan->backoff > 0, urgency);
   }
   // Only one comes into question, so the page itself is the trial.
   page.tried = true;

@@ -85,7 +85,7 @@ class Codec {
   struct Reading;
 
   BlockMethod *pick(Page &page, CodecPlan *plan, Workers::Urgency urgency) noexcept;
-  BlockMethod *try_methods(Page &page, Workers::Urgency urgency) noexcept;
+  BlockMethod *try_methods(Page &page, bool known, Workers::Urgency urgency) noexcept;
   void learn(const Page &page, CodecPlan *plan) const noexcept;
 
   Workers &workers_;

@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Blobs as a disk or a stray write may leave them: every truncation, every field of the header, and random changes by
+// the hundred thousand. The answer is CORRUPT, or success where the change hit nothing but content; never a byte read
+// or written outside (ASan sees the first, guards and ASan the second). And memory that runs out: zstd's contexts are
+// made by functions that this program puts in between.
+//
+// Must be reproducible: seeds are fixed.
+
+#include "tests/unit/codec_data.hpp"
+
+#include <dlfcn.h>
+#include <zstd.h>
+
+namespace {
+
+std::atomic<int> contexts_left{INT32_MAX};  ///< as many may still be made
+
+/// The library's own function, unless none may be made any more.
+template <class Make>
+Make real_unless_none_left(const char *name) {
+  if (contexts_left.fetch_sub(1) <= 0) return nullptr;
+  return reinterpret_cast<Make>(dlsym(RTLD_NEXT, name));
+}
+
+}  // namespace
+
+extern "C" {
+ZSTD_DCtx *ZSTD_createDCtx(void) {
+  auto *real = real_unless_none_left<ZSTD_DCtx *(*)()>("ZSTD_createDCtx");
+  return real != nullptr ? real() : nullptr;
+}
+ZSTD_CCtx *ZSTD_createCCtx(void) {
+  auto *real = real_unless_none_left<ZSTD_CCtx *(*)()>("ZSTD_createCCtx");
+  return real != nullptr ? real() : nullptr;
+}
+}
+
+namespace {
+
+using namespace weir::test;
+using weir::Clock;
+using weir::Status;
+using weir::Workers;
+
+constexpr uint64_t block = Codec::block_bytes;
+const Clock system_clock;
+
+/// Decodes from memory that ends with the blob into memory that ends with the page.
+weir_result decode(Codec &codec, const Bytes &blob, uint64_t raw) {
+  const Bytes exact(blob);
+  Room room(raw);
+  const Status status = codec.decode(exact.data(), exact.size(), room.data(), raw, demand);
+  room.check();
+  return status.code();
+}
+
+void expect_corrupt(Codec &codec, const Bytes &blob, uint64_t raw, const char *what) {
+  weir::last_error().text[0] = 0;
+  const weir_result result = decode(codec, blob, raw);
+  if (result != WEIR_ERROR_CORRUPT) fail_msg("%s: %d", what, result);
+  assert_true(weir::last_error().text[0] != 0);
+}
+
+struct Sample {
+  const char *name;
+  uint64_t raw;
+  Bytes blob;
+};
+
+/// Small ones of every method and one with all of them.
+std::vector<Sample> samples() {
+  Workers none(0, 100, system_clock);
+  std::vector<Sample> all;
+  const auto add = [&](const char *name, CodecChoice choice, const Bytes &in) {
+    Codec codec(none, choice);
+    CodecPlan plan;
+    all.push_back({name, in.size(), encode(codec, in, true, &plan)});
+  };
+  add("same", CodecChoice::raw, make_bytes(Kind::pattern, 1003));
+  add("raw", CodecChoice::raw, make_bytes(Kind::random, 333));
+  add("lz4", CodecChoice::lz4, make_bytes(Kind::text, 4096));
+  add("zstd", CodecChoice::zstd, make_bytes(Kind::text, 4096));
+  add("zstd of floats", CodecChoice::zstd, make_bytes(Kind::bf16, 4096));
+  add("one byte", CodecChoice::automatic, make_bytes(Kind::random, 1));
+  return all;
+}
+
+Bytes mixed_page() {
+  Bytes in = make_bytes(Kind::text, 4 * block + 1000);
+  const Bytes noise = make_bytes(Kind::random, block);
+  std::copy(noise.begin(), noise.end(), in.begin() + block);
+  std::fill(in.begin() + 2 * block, in.begin() + 3 * block, static_cast<unsigned char>(9));
+  return in;
+}
+
+void truncations(void **) {
+  Workers none(0, 100, system_clock);
+  Codec codec(none, CodecChoice::automatic);
+  for (const Sample &sample : samples()) {
+    assert_int_equal(decode(codec, sample.blob, sample.raw), WEIR_SUCCESS);
+    for (size_t length = 0; length < sample.blob.size(); ++length) {
+      const Bytes cut(sample.blob.begin(), sample.blob.begin() + static_cast<long>(length));
+      expect_corrupt(codec, cut, sample.raw, sample.name);
+      // With a table that goes along with it, so that the block itself is short.
+      if (length <= 24 || length > UINT16_MAX) continue;
+      Bytes fitted(cut);
+      fitted[16] = static_cast<unsigned char>(length);
+      fitted[17] = static_cast<unsigned char>(length >> 8U);
+      expect_corrupt(codec, fitted, sample.raw, sample.name);
+    }
+    for (const size_t more : {1, 8, 4096}) {
+      Bytes longer(sample.blob);
+      longer.resize(longer.size() + more, 0);
+      expect_corrupt(codec, longer, sample.raw, sample.name);
+      const size_t length = longer.size();
+      longer[16] = static_cast<unsigned char>(length);
+      longer[17] = static_cast<unsigned char>(length >> 8U);
+      // What is behind a method's own end must not be passed over.
+      expect_corrupt(codec, longer, sample.raw, sample.name);
+    }
+    for (const uint64_t raw : {sample.raw - 1, sample.raw + 1, sample.raw + block, UINT64_MAX}) {
+      const Bytes exact(sample.blob);
+      Room room(sample.raw + 1);  // never written: the header tells another length
+      assert_int_equal(codec.decode(exact.data(), exact.size(), room.data(), raw, demand).code(),
+                       WEIR_ERROR_CORRUPT);
+    }
+  }
+}
+
+/// Every byte of the header and the table, every value. None may pass but the one that was there.
+void header_fields(void **) {
+  Workers none(0, 100, system_clock);
+  Codec codec(none, CodecChoice::automatic);
+  for (const Sample &sample : samples()) {
+    for (size_t at = 0; at < 24; ++at) {
+      for (unsigned value = 0; value < 256; ++value) {
+        if (value == sample.blob[at]) continue;
+        Bytes changed(sample.blob);
+        changed[at] = static_cast<unsigned char>(value);
+        expect_corrupt(codec, changed, sample.raw, sample.name);
+      }
+    }
+  }
+}
+
+/// Tables that add up but lie about where blocks begin.
+void shifted_tables(void **) {
+  Workers none(0, 100, system_clock);
+  Codec codec(none, CodecChoice::lz4);
+  CodecPlan plan;
+  const Bytes in = mixed_page();
+  const Bytes blob = encode(codec, in, true, &plan);
+  for (size_t index = 0; index + 1 < 5; ++index) {
+    for (const int by : {-1, 1, 2, 100, -100, 1000000, -1000000}) {
+      Bytes changed(blob);
+      uint64_t entry = 0;
+      std::memcpy(&entry, &changed[16 + 8 * index], sizeof entry);
+      entry += static_cast<uint64_t>(static_cast<int64_t>(by));
+      std::memcpy(&changed[16 + 8 * index], &entry, sizeof entry);
+      expect_corrupt(codec, changed, in.size(), "table");
+    }
+  }
+}
+
+/// Changed bytes, swapped pieces, changed lengths: whatever comes of it, nothing outside is touched.
+void mutations(void **) {
+  Workers none(0, 100, system_clock);
+  Codec codec(none, CodecChoice::automatic);
+  std::mt19937_64 random(7);
+  uint32_t corrupt = 0, passed = 0;
+  const std::vector<Sample> all = samples();
+  for (int round = 0; round < 120000; ++round) {
+    const Sample &sample = all[random() % all.size()];
+    Bytes changed(sample.blob);
+    for (uint64_t changes = 1 + random() % 4; changes > 0; --changes) {
+      // The header refuses nearly all, so most go behind it.
+      const size_t from = random() % 8 == 0 ? 0 : 24;
+      const size_t at = from + random() % (changed.size() - from);
+      switch (random() % 3) {
+        case 0:
+          changed[at] ^= static_cast<unsigned char>(1U << random() % 8);
+          break;
+        case 1:
+          changed[at] = static_cast<unsigned char>(random());
+          break;
+        default: {
+          const size_t other = from + random() % (changed.size() - from);
+          std::swap(changed[at], changed[other]);
+        }
+      }
+    }
+    if (random() % 8 == 0 && changed.size() > 30) {
+      changed.resize(25 + random() % (changed.size() - 25));
+      changed[16] = static_cast<unsigned char>(changed.size());
+      changed[17] = static_cast<unsigned char>(changed.size() >> 8U);
+    }
+    const weir_result result = decode(codec, changed, sample.raw);
+    if (result != WEIR_SUCCESS && result != WEIR_ERROR_CORRUPT)
+      fail_msg("round %d: %d", round, result);
+    ++(result == WEIR_SUCCESS ? passed : corrupt);
+  }
+  print_message("%u refused, %u taken for other content\n", corrupt, passed);
+  assert_true(corrupt > 30000 && passed > 1000);
+}
+
+void mutations_of_many_blocks(void **) {
+  Workers workers(2, 100, system_clock);
+  assert_true(workers.start().ok());
+  std::mt19937_64 random(8);
+  const Bytes in = mixed_page();
+  for (const CodecChoice choice : {CodecChoice::lz4, CodecChoice::zstd}) {
+    Codec codec(workers, choice);
+    CodecPlan plan;
+    const Bytes blob = encode(codec, in, true, &plan);
+    for (int round = 0; round < 200; ++round) {
+      Bytes changed(blob);
+      for (int changes = 0; changes < 3; ++changes) {
+        changed[random() % (round % 2 == 0 ? 56 : changed.size())] ^=
+            static_cast<unsigned char>(1U << random() % 8);
+      }
+      const weir_result result = decode(codec, changed, in.size());
+      assert_true(result == WEIR_SUCCESS || result == WEIR_ERROR_CORRUPT);
+    }
+    check_decodes(codec, blob, in);
+  }
+}
+
+// ---- memory that runs out ----
+
+void no_memory_for_encoding(void **) {
+  Workers none(0, 100, system_clock);
+  const Bytes in = make_bytes(Kind::text, 2 * block);
+  {
+    Codec codec(none, CodecChoice::zstd);
+    CodecPlan plan;
+    contexts_left = 0;
+    const Bytes blob = encode(codec, in, true, &plan);
+    assert_true(methods_of(blob) == std::vector<MethodId>(2, MethodId::raw));
+    check_decodes(codec, blob, in);
+    assert_int_equal(encode(codec, in, false, &plan).size(), 0);
+    contexts_left = INT32_MAX;
+    while (plan.skip > 0) assert_int_equal(encode(codec, in, false, &plan).size(), 0);
+    assert_true(methods_of(encode(codec, in, true, &plan)).front() == MethodId::zstd);
+  }
+  contexts_left = 0;
+  {
+    Codec codec(none, CodecChoice::automatic);  // then it is LZ4
+    CodecPlan plan;
+    assert_true(methods_of(encode(codec, in, true, &plan)).front() == MethodId::lz4);
+  }
+  contexts_left = INT32_MAX;
+}
+
+/// With the one context made at the start, any number of threads decode.
+void no_memory_for_decoding(void **) {
+  Workers workers(3, 100, system_clock);
+  assert_true(workers.start().ok());
+  const Bytes in = make_bytes(Kind::text, 8 * block);
+  Codec codec(workers, CodecChoice::zstd);
+  CodecPlan plan;
+  const Bytes blob = encode(codec, in, true, &plan);
+  assert_true(methods_of(blob) == std::vector<MethodId>(8, MethodId::zstd));
+  contexts_left = 0;
+  for (int i = 0; i < 20; ++i) check_decodes(codec, blob, in);
+  {
+    Codec bare(workers, CodecChoice::automatic);  // could not even make the first
+    assert_int_equal(decode(bare, blob, in.size()), WEIR_ERROR_OUT_OF_HOST_MEMORY);
+    contexts_left = 1;
+    check_decodes(bare, blob, in);
+  }
+  contexts_left = INT32_MAX;
+}
+
+}  // namespace
+
+int main() {
+  const CMUnitTest tests[] = {
+      cmocka_unit_test(truncations),
+      cmocka_unit_test(header_fields),
+      cmocka_unit_test(shifted_tables),
+      cmocka_unit_test(mutations),
+      cmocka_unit_test(mutations_of_many_blocks),
+      cmocka_unit_test(no_memory_for_encoding),
+      cmocka_unit_test(no_memory_for_decoding),
+  };
+  return cmocka_run_group_tests(tests, nullptr, nullptr);
+}
