@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a plan learns: it sticks to what paid, tries again after a while or when the ratio drifts, passes over what does
+// not pay for longer and longer, finds zeros there all the same, and recovers when the bytes become compressible.
+
+#include "tests/unit/codec_data.hpp"
+
+namespace {
+
+using namespace weir::test;
+using weir::Clock;
+using weir::Workers;
+
+constexpr uint64_t block = Codec::block_bytes;
+constexpr auto lz4 = static_cast<uint8_t>(MethodId::lz4);
+constexpr auto zstd = static_cast<uint8_t>(MethodId::zstd);
+const Clock system_clock;
+
+struct Rig {
+  explicit Rig(CodecChoice choice = CodecChoice::automatic) : codec(none, choice) {}
+
+  /// Encodes and checks; the blob's length, 0 if there is none.
+  uint64_t page(const Bytes &in, bool must = false) {
+    const Bytes blob = encode(codec, in, must, &plan);
+    if (!blob.empty()) check_decodes(codec, blob, in);
+    methods = blob.empty() ? std::vector<MethodId>() : methods_of(blob);
+    return blob.size();
+  }
+
+  Workers none{0, 100, system_clock};
+  Codec codec;
+  CodecPlan plan;
+  std::vector<MethodId> methods;
+};
+
+void sticks(void **) {
+  Rig rig;
+  // As good with LZ4 as with zstd, as nearly as counts.
+  const Bytes simple = make_bytes(Kind::odd_pattern, 2 * block);
+  assert_true(rig.page(simple) > 0);
+  assert_int_equal(rig.plan.method, lz4);
+  assert_int_equal(rig.plan.age, 0);
+  const uint32_t ratio = rig.plan.ratio;
+  assert_true(ratio > 200 * 256);
+  for (int i = 1; i <= Codec::trial_period; ++i) {
+    assert_true(rig.page(simple) > 0);
+    assert_int_equal(rig.plan.method, lz4);
+    assert_int_equal(rig.plan.age, i);
+  }
+  rig.page(simple);  // tried
+  assert_int_equal(rig.plan.age, 0);
+  assert_int_equal(rig.plan.ratio, ratio);
+  // What would be zstd's is not found out before the next trial is due ...
+  Rig floats;
+  floats.page(make_bytes(Kind::bf16, 2 * block));
+  assert_int_equal(floats.plan.method, zstd);
+  // ... and pages of one pattern teach nothing.
+  for (int i = 0; i < 100; ++i) floats.page(Bytes(2 * block, 0));
+  assert_int_equal(floats.plan.age, 0);
+}
+
+/// A ratio 10 percent off, either way, brings the next trial forward, but not at once.
+void drift(void **) {
+  const Bytes floats = make_bytes(Kind::bf16, 2 * block);
+  for (const Kind other : {Kind::text, Kind::odd_pattern}) {
+    Rig rig;
+    rig.page(floats);
+    const uint32_t ratio = rig.plan.ratio;
+    const Bytes changed = make_bytes(other, 2 * block);
+    for (int i = 1; i < Codec::trial_rest; ++i) {
+      rig.page(changed);
+      assert_int_equal(rig.plan.age, i);
+    }
+    rig.page(changed);
+    assert_int_equal(rig.plan.age, Codec::trial_period);
+    rig.page(changed);
+    assert_int_equal(rig.plan.age, 0);
+    assert_true(rig.plan.ratio > ratio + ratio / 10);
+    // And back down.
+    for (int i = 0; i <= Codec::trial_rest; ++i) rig.page(floats);
+    for (int i = 0; rig.plan.method != zstd || rig.plan.ratio != ratio; ++i) {
+      assert_true(i < 4);
+      rig.page(floats);
+    }
+  }
+  // One that stays within it does not.
+  Rig rig;
+  rig.page(floats);
+  for (unsigned i = 1; i <= 20; ++i) {
+    rig.page(make_bytes(Kind::bf16, 2 * block, i));
+    assert_int_equal(rig.plan.age, i);
+  }
+}
+
+/// The pages at which something was tried, out of so many: the others are passed over without a look at the methods.
+std::vector<int> trials(Rig &rig, const Bytes &page, int pages) {
+  std::vector<int> at;
+  for (int i = 0; i < pages; ++i) {
+    const bool passed_over = rig.plan.skip > 0;
+    assert_int_equal(rig.page(page), 0);
+    if (!passed_over) at.push_back(i);
+  }
+  return at;
+}
+
+void back_off(void **) {
+  for (const CodecChoice choice : {CodecChoice::automatic, CodecChoice::lz4, CodecChoice::zstd}) {
+    Rig rig(choice);
+    const Bytes noise = make_bytes(Kind::random, block + 100);
+    const std::vector<int> expected = {0, 2, 5, 10, 19, 36, 69, 134, 199};
+    assert_true(trials(rig, noise, 200) == expected);
+    assert_int_equal(rig.codec.stats().in_bytes, 0);
+    assert_int_equal(rig.codec.stats().incompressible_bytes, 200 * noise.size());
+    // A page that has to be stored is stored as it is, and counts as passed over.
+    rig.plan.skip = 2;
+    assert_int_equal(rig.page(noise, true), Codec::bound(noise.size()));
+    assert_int_equal(rig.plan.skip, 1);
+  }
+}
+
+/// What is worth less than 1/16 is not worth it.
+void little_gain(void **) {
+  for (const uint64_t zeros : {block / 20, block / 10}) {
+    Bytes page = make_bytes(Kind::random, block);
+    std::fill(page.begin(), page.begin() + static_cast<long>(zeros), static_cast<unsigned char>(0));
+    Rig rig;
+    const uint64_t length = rig.page(page);
+    assert_true(zeros == block / 20 ? length == 0 : length > 0 && length <= block - block / 16);
+  }
+}
+
+void zeros_among_noise(void **) {
+  Rig rig;
+  const Bytes noise = make_bytes(Kind::random, 32 * block);
+  assert_int_equal(rig.page(noise), 0);
+  rig.plan.skip = 100;
+  rig.plan.backoff = 3;
+  // All of a page, ...
+  assert_int_equal(rig.page(Bytes(32 * block, 0)), 16 + 32 * 16);
+  // ... a sixteenth, with the header to be had too, ...
+  Bytes some = noise;
+  for (const uint64_t index : {5, 9, 31}) {
+    std::fill_n(some.begin() + static_cast<long>(index * block), block,
+                static_cast<unsigned char>(0));
+  }
+  assert_int_equal(rig.page(some), 16 + 32 * 8 + 29 * block + 3 * 8);
+  // ... or too little; blocks that only look like it at their ends are no blocks of zeros.
+  std::fill_n(some.begin() + static_cast<long>(5 * block), 64, static_cast<unsigned char>(3));
+  std::fill_n(some.begin() + static_cast<long>(9 * block), 64, static_cast<unsigned char>(3));
+  assert_int_equal(rig.page(some), 0);
+  Bytes hollow(32 * block, 0);
+  for (uint64_t at = block / 2; at < hollow.size(); at += block) hollow[at] = 1;
+  assert_int_equal(rig.page(hollow), 0);
+  assert_int_equal(rig.plan.skip, 96);
+  assert_int_equal(rig.plan.backoff, 3);
+}
+
+/// Never later than after the longest back-off; then at once as if it had never been otherwise.
+void recovery(void **) {
+  for (const CodecChoice choice : {CodecChoice::automatic, CodecChoice::lz4, CodecChoice::zstd}) {
+    Rig rig(choice);
+    const Bytes noise = make_bytes(Kind::random, block), text = make_bytes(Kind::text, block);
+    trials(rig, noise, 200);
+    int pages = 0;
+    while (rig.page(text) == 0) assert_true(++pages <= 64);
+    assert_true(pages > 30);
+    assert_int_equal(rig.plan.backoff, 0);
+    assert_int_equal(rig.plan.skip, 0);
+    for (int i = 0; i < 10; ++i) assert_true(rig.page(text) > 0);
+    // One bad page costs one page.
+    assert_int_equal(rig.page(noise), 0);
+    assert_int_equal(rig.plan.skip, 1);
+    assert_int_equal(rig.page(text), 0);
+    assert_true(rig.page(text) > 0);
+  }
+}
+
+/// Blocks are coded by what they hold, whatever the plan says of the region.
+void mixed_pages(void **) {
+  Rig rig;
+  const Bytes half = make_bytes(Kind::half_text, 8 * block);
+  for (int i = 0; i < 3; ++i) {
+    assert_true(rig.page(half) > 4 * block);
+    for (size_t at = 0; at < 4; ++at) assert_int_equal(rig.methods[at], rig.plan.method);
+    for (size_t at = 4; at < 8; ++at) assert_true(rig.methods[at] == MethodId::raw);
+  }
+}
+
+/// A page whose tried parts are all zeros, with something between them: coded by the cheapest, nothing learnt for good.
+void nothing_to_try(void **) {
+  Rig rig;
+  Bytes page(16 * block, 0);
+  const Bytes text = make_bytes(Kind::text, block);
+  std::copy(text.begin(), text.end(), page.begin() + 2 * block);
+  assert_true(rig.page(page) > 0);
+  assert_true(rig.methods[2] == MethodId::lz4);
+  assert_int_equal(rig.plan.method, 0);
+  assert_int_equal(rig.plan.skip, 0);
+}
+
+/// Raw is what was asked for, so it always pays and nothing is learnt.
+void raw_always_pays(void **) {
+  Rig rig(CodecChoice::raw);
+  const Bytes noise = make_bytes(Kind::random, 2 * block);
+  for (int i = 0; i < 3; ++i) assert_int_equal(rig.page(noise), Codec::bound(noise.size()));
+  const CodecPlan untouched;
+  assert_memory_equal(&rig.plan, &untouched, sizeof untouched);
+}
+
+}  // namespace
+
+int main() {
+  const CMUnitTest tests[] = {
+      cmocka_unit_test(sticks),
+      cmocka_unit_test(drift),
+      cmocka_unit_test(back_off),
+      cmocka_unit_test(little_gain),
+      cmocka_unit_test(zeros_among_noise),
+      cmocka_unit_test(recovery),
+      cmocka_unit_test(mixed_pages),
+      cmocka_unit_test(nothing_to_try),
+      cmocka_unit_test(raw_always_pays),
+  };
+  return cmocka_run_group_tests(tests, nullptr, nullptr);
+}
