@@ -49,7 +49,7 @@ struct StorageStore::State {
     std::optional<CipherKey> key;
     std::optional<IoQueue> queue;
     std::pmr::vector<Owned<IoLane>> lanes;
-    char how[96] = "";
+    char how[128] = "";
   };
 
   Status check() const;
