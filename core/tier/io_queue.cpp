@@ -5,8 +5,18 @@
 #include "core/tier/io_queue.hpp"
 
 #include <cassert>
+#include <chrono>
 
 namespace weir::tier {
+namespace {
+
+int64_t now_ns() noexcept {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+}  // namespace
 
 IoQueue::Class IoQueue::class_of(const StorageIo &io) noexcept {
   if (io.write) return io.background ? background_write : demand_write;
@@ -62,8 +72,12 @@ bool IoQueue::may_start(Class which, uint64_t bytes) const noexcept {
   if (which == background_read)
     return running_[which] == 0 || running_[which] + bytes <= limits_.background_reads;
   const uint64_t running = running_[demand_write] + running_[background_write];
-  return running == 0 ||
-         running + bytes <= (demand_ != 0 ? limits_.writes_beside_demand : limits_.writes);
+  if (running == 0 || running + bytes <= limits_.writes_beside_demand) return true;
+  return running + bytes <= limits_.writes && !demand_near();
+}
+
+bool IoQueue::demand_near() const noexcept {
+  return demand_ != 0 || (quiet_at_ != 0 && now_ns() < quiet_at_);
 }
 
 /// `classes`: nothing may start now.
@@ -173,6 +187,7 @@ void IoQueue::complete(StorageIo *io) noexcept {
     if (serving_ != next_ticket_) room_.notify_all();
   } else if (!io->background) {
     --demand_;
+    if (limits_.quiet_ns != 0) quiet_at_ = now_ns() + limits_.quiet_ns;
   }
   std::condition_variable &signal = signal_of(io);
   io->pending.store(0, std::memory_order_release);  // from here on it is the caller's again

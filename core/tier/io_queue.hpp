@@ -7,7 +7,7 @@
 // The order: demand reads, background reads, demand writes, background writes; each first come, first served.
 // Invariants:
 //  - demand reads find room: pieces of anything else are never all that can be under way, and only so many bytes of
-//    writes are, fewer while somebody waits for a read (a device serves what it was given first);
+//    writes are, fewer while somebody waits for a read or just did (a device serves what it was given first);
 //  - nothing starves: a class with nothing under way may always start a piece when its turn comes, and writes get a
 //    turn every so many bytes of reads;
 //  - no more than `write_behind` bytes of writes are queued, or a single transfer: submit() waits, first come first
@@ -61,11 +61,12 @@ class IoQueue {
   struct Limits {
     uint64_t demand_reads = uint64_t{32} << 20U;  ///< bytes under way at a time, of each kind
     uint64_t background_reads = uint64_t{8} << 20U;
-    uint64_t writes = uint64_t{8} << 20U;
-    uint64_t writes_beside_demand = uint64_t{1} << 20U;  ///< while a demand read is not done
-    uint32_t other_pieces = 48;                          ///< under way that are not of demand reads
-    uint64_t reads_per_write = uint64_t{16} << 20U;      ///< bytes, after which a write gets a turn
-    uint64_t write_behind = uint64_t{64} << 20U;         ///< bytes of writes queued or under way
+    uint64_t writes = uint64_t{4} << 20U;
+    uint64_t writes_beside_demand = uint64_t{1} << 20U;  ///< while a demand read is not done ...
+    int64_t quiet_ns = 5'000'000;  ///< ... and so long after one: where one was, more come
+    uint32_t other_pieces = 48;    ///< under way that are not of demand reads
+    uint64_t reads_per_write = uint64_t{16} << 20U;  ///< bytes, after which a write gets a turn
+    uint64_t write_behind = uint64_t{64} << 20U;     ///< bytes of writes queued or under way
   };
 
   IoQueue(const Stripes &stripes, const Limits &limits) noexcept
@@ -99,6 +100,7 @@ class IoQueue {
 
   static Class class_of(const StorageIo &io) noexcept;
   bool may_start(Class which, uint64_t bytes) const noexcept;
+  bool demand_near() const noexcept;
   Class choose(bool writes) const noexcept;
   uint64_t next_bytes(const StorageIo &io) const noexcept;
   void take(Class which, Piece *piece) noexcept;
@@ -115,6 +117,7 @@ class IoQueue {
   uint64_t running_[classes] = {};  ///< bytes under way
   uint32_t other_pieces_ = 0;       ///< under way that are not of demand reads
   uint32_t demand_ = 0;             ///< demand reads that are not done
+  int64_t quiet_at_ = 0;            ///< when the last of them counts as long ago
   uint64_t reads_since_write_ = 0;  ///< bytes started while a write was waiting
   bool stopping_ = false;
   IoSleeper *asleep_ = nullptr;
