@@ -98,11 +98,43 @@ void replays_and_reports(void **) {
   const Outcome outcome = run({"replay", trace.path(), "--device-memory", "50%", "--json"});
   assert_int_equal(outcome.status, 0);
   const Json report = Json::parse(outcome.output);
-  for (const char *name :
-       {"operations", "peak_live_bytes", "device_bytes", "promoted_bytes", "demoted_bytes",
-        "dropped_clean_bytes", "hits", "misses", "verify_errors", "seconds", "seconds_all_resident",
-        "slowdown", "oracle_slowdown"})
+  for (const char *name : {"operations",
+                           "peak_live_bytes",
+                           "device_bytes",
+                           "promoted_bytes",
+                           "demoted_bytes",
+                           "dropped_clean_bytes",
+                           "hits",
+                           "misses",
+                           "verify_errors",
+                           "seconds",
+                           "seconds_all_resident",
+                           "slowdown",
+                           "oracle_slowdown",
+                           "host_bytes",
+                           "compressed_budget",
+                           "compressed_bytes",
+                           "compressed_ratio",
+                           "compressed_in_bytes",
+                           "decompressed_bytes",
+                           "incompressible_bytes",
+                           "storage_budget",
+                           "storage_bytes",
+                           "storage_written_bytes",
+                           "storage_read_bytes",
+                           "storage",
+                           "encrypt_storage",
+                           "codec",
+                           "sunk_bytes",
+                           "lifted_bytes",
+                           "io_errors",
+                           "checksum_failures"})
     assert_true(report.contains(name));
+  for (const char *name : {"compressed_budget", "compressed_bytes", "compressed_ratio",
+                           "storage_budget", "storage_bytes", "storage_written_bytes",
+                           "storage_read_bytes", "sunk_bytes", "lifted_bytes", "io_errors"})
+    assert_true(report[name].get<double>() == 0);
+  assert_true(report["storage"].empty());
   assert_int_equal(report["operations"].get<int>(), 96);
   assert_int_equal(report["peak_live_bytes"].get<int>(), 24 * 65536 + 4 * 700);
   assert_int_equal(report["verify_errors"].get<int>(), 0);
@@ -121,6 +153,7 @@ void replays_every_way(void **) {
       {"--announce", "0", "--ahead", "1"},
       {"--data", "tensor", "--yardstick"},
       {"--data", "random", "--scale", "7"},
+      {"--data", "zero"},
       {"--pace", "1e9,1e9,1e9", "--slow", "2"},
       {"--no-verify"},
       {"--limit", "50", "--no-warm-up"},
@@ -164,6 +197,12 @@ void says_what_is_wrong(void **) {
   expect_refusal(run({"replay", trace.path(), "--backend", "abacus"}), "abacus");
   expect_refusal(run({"replay", trace.path(), "--device-memory", "40%", "--host-memory", "64K"}),
                  "budget");
+  expect_refusal(run({"replay", trace.path(), "--device-memory", "40%", "--host-memory", "0"}),
+                 "budget");
+  expect_refusal(run({"replay", trace.path(), "--storage-size", "1G"}),
+                 "--storage-size: '1G' needs --storage DIR");
+  expect_refusal(run({"replay", "--storage", "/tmp", "--storage", "/nonexistent", trace.path()}),
+                 "--storage: '/nonexistent'");
   expect_refusal(run({"replay"}), "trace");
   expect_refusal(run({"frobnicate"}), "weir --help");
 }

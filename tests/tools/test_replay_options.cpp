@@ -54,6 +54,29 @@ void flags_that_make_no_sense_are_named(void **) {
   refused([](ReplayFlags &f) { f.ahead = 0; }, "--ahead: 0");
   refused([](ReplayFlags &f) { f.announce = 70000; }, "--announce: 70000");
   refused([](ReplayFlags &f) { f.data = "noise"; }, "--data: 'noise'");
+  refused([](ReplayFlags &f) { f.host_memory = "lots"; }, "--host-memory: 'lots'");
+  refused([](ReplayFlags &f) { f.compressed_memory = "-5%"; }, "--compressed-memory: '-5%'");
+  refused([](ReplayFlags &f) { f.storage_size = "1G"; },
+          "--storage-size: '1G' needs --storage DIR");
+  refused([](ReplayFlags &f) { f.encrypt_storage = true; }, "--encrypt-storage needs --storage");
+  refused([](ReplayFlags &f) { f.buffered_storage = true; }, "--buffered-storage needs --storage");
+  refused([](ReplayFlags &f) { f.no_io_uring = true; }, "--no-io-uring needs --storage");
+  refused([](ReplayFlags &f) { f.storage = {""}; }, "--storage: ''");
+  refused(
+      [](ReplayFlags &f) {
+        f.storage = {"/tmp", "/nonexistent/folder"};
+      },
+      "--storage: '/nonexistent/folder': No such file");
+  refused([](ReplayFlags &f) { f.storage = {"/dev/null"}; },
+          "--storage: '/dev/null' is not a directory");
+  refused([](ReplayFlags &f) { f.storage.assign(17, "/tmp"); }, "--storage: 17 directories");
+  refused([](ReplayFlags &f) { f.storage = {"/tmp"}, f.storage_size = "much"; },
+          "--storage-size: 'much'");
+  refused([](ReplayFlags &f) { f.storage = {"/tmp"}, f.storage_size = "0"; },
+          "--storage-size: '0'");
+  refused([](ReplayFlags &f) { f.codec = "lz4"; }, "--codec: 'lz4' needs --compressed-memory");
+  refused([](ReplayFlags &f) { f.storage = {"/tmp"}, f.codec = "lzma"; }, "--codec: 'lzma'");
+  refused([](ReplayFlags &f) { f.compress_threads = 5000; }, "--compress-threads: 5000");
   refused([](ReplayFlags &f) { f.pace = "1,2"; }, "--pace: '1,2'");
   refused([](ReplayFlags &f) { f.pace = "1,2,3,4"; }, "--pace: '1,2,3,4'");
   refused([](ReplayFlags &f) { f.pace = "1,x,3"; }, "--pace: 'x'");
@@ -123,6 +146,48 @@ void budgets_follow_the_trace(void **) {
                        "host.vmm=0;host.multi_map=0;host.link_bandwidth=1000000000"));
 }
 
+void lower_tiers_follow_the_trace(void **) {
+  constexpr uint64_t mib = uint64_t{1} << 20;
+  const Plan plan = sixty_four_blocks();
+  ReplayFlags flags = flags_for();
+  flags.granule = "64K";
+  const Settings none = settle(check_replay_flags(flags), plan);
+  assert_int_equal(none.compressed_budget, 0);
+  assert_int_equal(none.storage_budget, 0);
+
+  flags.host_memory = "0";
+  flags.compressed_memory = "25%";
+  flags.storage = {"/tmp", "/"};
+  flags.codec = "zstd";
+  flags.compress_threads = 3;
+  flags.encrypt_storage = flags.buffered_storage = flags.no_io_uring = true;
+  flags.data = "tensor";
+  const ReplayOptions options = check_replay_flags(flags);
+  assert_int_equal(options.storage.size(), 2);
+  assert_string_equal(options.codec.c_str(), "zstd");
+  assert_int_equal(options.compress_threads, 3);
+  assert_true(options.encrypt_storage && options.buffered_storage && !options.io_uring);
+  const Settings settings = settle(options, plan);
+  assert_int_equal(settings.host_budget, 0);
+  assert_int_equal(settings.compressed_budget, 16 * mib);
+  assert_true(settings.storage_budget >= 80 * mib);  // room for everything, unless told
+  assert_true(settings.notes.empty());
+
+  flags.storage_size = "1000001";
+  flags.compressed_memory = "0";
+  const Settings told = settle(check_replay_flags(flags), plan);
+  assert_int_equal(told.storage_budget, 16 * 65536);  // in whole pages
+  assert_int_equal(told.compressed_budget, 0);
+
+  flags.host_memory = "";
+  flags.compressed_memory = "1M";
+  flags.data = "pattern";
+  const Settings roomy = settle(check_replay_flags(flags), plan);
+  assert_int_equal(roomy.notes.size(), 2);
+  assert_true(contains(roomy.notes[0], "--host-memory"));
+  assert_true(contains(roomy.notes[1], "--data tensor"));
+}
+
 /// A set is counted in pages touched, not in blocks; memory freed but perhaps still in use counts
 /// for everything's budget.
 void footprints_count_pages_and_lag(void **) {
@@ -151,6 +216,7 @@ int main() {
       cmocka_unit_test(paces_have_names),
       cmocka_unit_test(granules_follow_the_peak),
       cmocka_unit_test(budgets_follow_the_trace),
+      cmocka_unit_test(lower_tiers_follow_the_trace),
       cmocka_unit_test(footprints_count_pages_and_lag),
   };
   return cmocka_run_group_tests(tests, nullptr, nullptr);

@@ -18,7 +18,8 @@ namespace {
 
 using namespace weir::tool;
 
-constexpr DataMode modes[] = {DataMode::pattern, DataMode::tensor, DataMode::random};
+constexpr DataMode modes[] = {DataMode::pattern, DataMode::tensor, DataMode::random,
+                              DataMode::zero};
 
 std::vector<std::byte> filled(const Pattern &pattern, uint32_t block, uint32_t version,
                               uint64_t offset, uint64_t length) {
@@ -97,7 +98,8 @@ void tells_contents_apart(void **) {
     const auto wrong_words = [&](const std::vector<std::byte> &bytes) {
       return pattern.check(bytes.data(), 2, 3, 0, length).words;
     };
-    constexpr uint64_t nearly_all = length / 8 - 8;
+    // Zeros are the same everywhere; the marks between them must not be.
+    const uint64_t nearly_all = mode == DataMode::zero ? length / 512 - 1 : length / 8 - 8;
     assert_true(wrong_words(filled(pattern, 1, 3, 0, length)) > nearly_all);
     assert_true(wrong_words(filled(pattern, 2, 2, 0, length)) > nearly_all);
     assert_true(wrong_words(filled(pattern, 3, 2, 0, length)) > nearly_all);
@@ -112,7 +114,7 @@ void is_the_same_on_every_machine(void **) {
   // Known values: traces verified on one machine must be comparable with another's report.
   std::set<uint64_t> seen;
   for (const DataMode mode : modes) seen.insert(Pattern(mode, 1).word(1, 1, 1));
-  assert_int_equal(seen.size(), 3);
+  assert_int_equal(seen.size(), 4);
   const Pattern first(DataMode::pattern, 1);
   const Pattern second(DataMode::pattern, 1);
   for (uint64_t i = 0; i < 100; ++i) assert_int_equal(first.word(7, 7, i), second.word(7, 7, i));
@@ -134,7 +136,17 @@ void compresses_as_its_name_says(void **) {
     assert_true(compressed_share(DataMode::random, block) > 0.99);
     const double tensor = compressed_share(DataMode::tensor, block);
     assert_true(tensor > 0.5 && tensor < 0.97);
+    assert_true(compressed_share(DataMode::zero, block) < 0.05);
   }
+}
+
+/// What a page holds whose bytes were dropped, and nothing else, must be told from a page of marks.
+void marks_stand_in_every_page(void **) {
+  const Pattern pattern(DataMode::zero, 1);
+  for (uint64_t i = 0; i < 4096; ++i) assert_true((pattern.word(5, 6, i) != 0) == (i % 64 == 0));
+  const std::vector<std::byte> nothing(512);
+  for (uint64_t offset = 0; offset < 65536; offset += 512)
+    assert_int_equal(pattern.check(nothing.data(), 5, 6, offset, 512).words, 1);
 }
 
 void tensor_values_are_small_floats(void **) {
@@ -172,6 +184,7 @@ int main() {
       cmocka_unit_test(tells_contents_apart),
       cmocka_unit_test(is_the_same_on_every_machine),
       cmocka_unit_test(compresses_as_its_name_says),
+      cmocka_unit_test(marks_stand_in_every_page),
       cmocka_unit_test(tensor_values_are_small_floats),
   };
   return cmocka_run_group_tests(tests, nullptr, nullptr);

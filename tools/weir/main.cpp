@@ -26,14 +26,30 @@ void add_replay_flags(CLI::App &command, ReplayFlags &flags) {
                   "device budget: a size (K, M, G, T = powers of 1024) or P% of the trace's peak")
       ->capture_default_str();
   command.add_option("--host-memory", flags.host_memory,
-                     "host budget, as above [default: enough for everything]");
+                     "host budget, as above; 0 = none [default: enough for everything]");
+  command.add_option("--compressed-memory", flags.compressed_memory,
+                     "budget of memory for compressed pages, as above [default: none]");
+  command
+      .add_option("--storage", flags.storage,
+                  "directory for spilled pages; more than one: striped over them")
+      ->allow_extra_args(false);
+  command.add_option("--storage-size", flags.storage_size,
+                     "storage budget, as above [default: enough for everything]");
+  command.add_flag("--encrypt-storage", flags.encrypt_storage,
+                   "encrypt what is spilled, with a key that only this process has");
+  command.add_flag("--buffered-storage", flags.buffered_storage,
+                   "spill through the page cache, not past it");
+  command.add_flag("--no-io-uring", flags.no_io_uring, "read and write on threads");
+  command.add_option("--codec", flags.codec, "auto, lz4, zstd or raw [default: auto]");
+  command.add_option("--compress-threads", flags.compress_threads,
+                     "threads that compress [default: a quarter of the CPUs]");
   command
       .add_option("--scale", flags.scale,
                   "divide all sizes and offsets (and modelled times) by this")
       ->capture_default_str();
   command.add_option("--granule", flags.granule,
                      "page size, a power of two [default: near peak / 4096, 16K to 2M]");
-  command.add_option("--data", flags.data, "contents: pattern, tensor or random")
+  command.add_option("--data", flags.data, "contents: pattern, tensor, random or zero")
       ->capture_default_str();
   command.add_option("--seed", flags.seed, "seed of the contents")->capture_default_str();
   command.add_option(

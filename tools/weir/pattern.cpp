@@ -76,6 +76,19 @@ struct RandomWords {
   }
 };
 
+/// Zero but for a mark at every 64th word.
+struct MarkedWords {
+  LinearWords linear;
+  static constexpr uint64_t distance = 64;
+
+  uint64_t word(uint64_t i) const { return linear.word(i) & (uint64_t{i % distance != 0} - 1); }
+  template <class Take>
+  void group(uint64_t i, Take &&take) const {
+    for (uint64_t k = 0; k < group_words / 2; ++k)
+      take(k, Pair{word(i + 2 * k), word(i + 2 * k + 1)});
+  }
+};
+
 /// Values from the tile, rotated by the start value; sign and mantissa bits flipped at random.
 struct TensorWords {
   LinearWords linear;
@@ -197,6 +210,7 @@ auto with_words(DataMode mode, uint64_t seed, const Pattern::Tiles *tiles, uint3
   const LinearWords linear{start_of(seed, block, version)};
   if (mode == DataMode::pattern) return use(linear);
   if (mode == DataMode::random) return use(RandomWords{linear});
+  if (mode == DataMode::zero) return use(MarkedWords{linear});
   const bool fp32 = is_fp32(start_of(seed, block, 0));  // the block decides, not the version
   return use(fp32 ? TensorWords{linear, tiles->fp32.data(), fp32_flips}
                   : TensorWords{linear, tiles->bf16.data(), bf16_flips});
@@ -212,6 +226,8 @@ std::string_view data_mode_name(DataMode mode) {
       return "tensor";
     case DataMode::random:
       return "random";
+    case DataMode::zero:
+      return "zero";
   }
   return "?";
 }

@@ -9,6 +9,8 @@
 //   random   the same, scrambled by shifts: does not compress
 //   tensor   normally distributed bf16 or fp32 values (the block decides), with random sign and
 //            mantissa: compresses as weights and activations do
+//   zero     one word in 64 as in pattern, the others zero: compresses to next to nothing, and a page that is
+//            another's, or old, is told all the same
 #pragma once
 
 #include <array>
@@ -19,7 +21,7 @@
 
 namespace weir::tool {
 
-enum class DataMode : uint8_t { pattern, tensor, random };
+enum class DataMode : uint8_t { pattern, tensor, random, zero };
 
 std::string_view data_mode_name(DataMode mode);
 

@@ -5,14 +5,20 @@
 
 #include "error.hpp"
 
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <bit>
+#include <cerrno>
+#include <cstring>
 
 namespace weir::tool {
 namespace {
 
 constexpr uint64_t smallest_granule = 4096;
 constexpr uint64_t most_ahead = 65536;
+constexpr size_t most_storage_directories = 16;  // weir/pool.h
+constexpr uint64_t most_compress_threads = 1024;
 
 Pace parse_pace(const std::string &text) {
   if (text == "a100") return {312e12, 1.555e12, 25e9, 1};
@@ -29,9 +35,58 @@ Pace parse_pace(const std::string &text) {
 }
 
 DataMode parse_data(const std::string &text) {
-  for (const DataMode mode : {DataMode::pattern, DataMode::tensor, DataMode::random})
+  for (const DataMode mode :
+       {DataMode::pattern, DataMode::tensor, DataMode::random, DataMode::zero})
     if (text == data_mode_name(mode)) return mode;
-  throw ToolError("--data: '" + text + "' is not 'pattern', 'tensor' or 'random'");
+  throw ToolError("--data: '" + text + "' is not 'pattern', 'tensor', 'random' or 'zero'");
+}
+
+void check_directory(const std::string &path) {
+  struct stat found {};
+  if (path.empty()) throw ToolError("--storage: '' names no directory");
+  if (stat(path.c_str(), &found) != 0)
+    throw ToolError("--storage: '" + path + "': " + std::strerror(errno));
+  if (!S_ISDIR(found.st_mode)) throw ToolError("--storage: '" + path + "' is not a directory");
+}
+
+void check_storage(const ReplayFlags &flags, ReplayOptions &options) {
+  const auto needs_storage = [&](bool given, const std::string &flag) {
+    if (given && flags.storage.empty()) throw ToolError(flag + " needs --storage DIR");
+  };
+  needs_storage(!flags.storage_size.empty(), "--storage-size: '" + flags.storage_size + "'");
+  needs_storage(flags.encrypt_storage, "--encrypt-storage");
+  needs_storage(flags.buffered_storage, "--buffered-storage");
+  needs_storage(flags.no_io_uring, "--no-io-uring");
+  if (flags.storage.size() > most_storage_directories)
+    throw ToolError("--storage: " + std::to_string(flags.storage.size()) +
+                    " directories are more than 16");
+  for (const std::string &path : flags.storage) check_directory(path);
+  options.storage = flags.storage;
+  if (!flags.storage_size.empty()) {
+    options.storage_size = parse_size_or_share(flags.storage_size, "--storage-size");
+    if (!options.storage_size->percent && options.storage_size->bytes == 0)
+      throw ToolError("--storage-size: '" + flags.storage_size + "' is no storage at all");
+  }
+  options.encrypt_storage = flags.encrypt_storage;
+  options.buffered_storage = flags.buffered_storage;
+  options.io_uring = !flags.no_io_uring;
+}
+
+void check_compression(const ReplayFlags &flags, ReplayOptions &options) {
+  if (!flags.compressed_memory.empty())
+    options.compressed_memory = parse_size_or_share(flags.compressed_memory, "--compressed-memory");
+  if (!flags.codec.empty()) {
+    if (flags.codec != "auto" && flags.codec != "lz4" && flags.codec != "zstd" &&
+        flags.codec != "raw")
+      throw ToolError("--codec: '" + flags.codec + "' is not 'auto', 'lz4', 'zstd' or 'raw'");
+    if (flags.compressed_memory.empty() && flags.storage.empty())
+      throw ToolError("--codec: '" + flags.codec + "' needs --compressed-memory or --storage");
+    options.codec = flags.codec;
+  }
+  if (flags.compress_threads > most_compress_threads)
+    throw ToolError("--compress-threads: " + std::to_string(flags.compress_threads) +
+                    " is more than 1024");
+  options.compress_threads = static_cast<uint32_t>(flags.compress_threads);
 }
 
 uint64_t round_up(uint64_t bytes, uint64_t unit) { return (bytes + unit - 1) / unit * unit; }
@@ -61,6 +116,8 @@ ReplayOptions check_replay_flags(const ReplayFlags &flags) {
     throw ToolError("--device-memory: '" + flags.device_memory + "' is no memory at all");
   if (!flags.host_memory.empty())
     options.host_memory = parse_size_or_share(flags.host_memory, "--host-memory");
+  check_compression(flags, options);
+  check_storage(flags, options);
   if (!flags.granule.empty()) {
     options.granule = parse_size(flags.granule, "--granule");
     if (!std::has_single_bit(options.granule) || options.granule < smallest_granule)
@@ -122,6 +179,11 @@ Settings settle(const ReplayOptions &options, const Plan &plan) {
   const uint64_t everything = settings.footprint.live + settings.footprint.live / 4 + 64 * page;
   settings.host_budget = options.host_memory ? options.host_memory->of(plan.peak_live_bytes)
                                              : round_up(everything, page);
+  if (options.compressed_memory)
+    settings.compressed_budget = options.compressed_memory->of(plan.peak_live_bytes);
+  if (!options.storage.empty())
+    settings.storage_budget = round_up(
+        options.storage_size ? options.storage_size->of(plan.peak_live_bytes) : everything, page);
   settings.all_resident_budget = settings.footprint.all_resident;
   // Without VMM blocks lie in segments with gaps between them.
   if (!options.vmm)
@@ -131,6 +193,13 @@ Settings settle(const ReplayOptions &options, const Plan &plan) {
   if (plan.stray_uses != 0)
     settings.notes.push_back(std::to_string(plan.stray_uses) +
                              " use lines outside any operation were left out");
+  if ((settings.compressed_budget != 0 || settings.storage_budget != 0) && !options.host_memory)
+    settings.notes.push_back(
+        "host memory has room for everything, so nothing need sink to the tiers below it: see "
+        "--host-memory");
+  if (settings.compressed_budget != 0 && options.data == DataMode::pattern)
+    settings.notes.push_back(
+        "the contents 'pattern' do not compress as a program's data do: see --data tensor");
   if (plan.uses == 0)
     settings.notes.push_back("the trace has no uses: blocks come and go, nothing is acquired");
   return settings;

@@ -21,6 +21,14 @@ struct ReplayOptions {
   std::string trace;
   SizeOrShare device_memory{0, 75.0};
   std::optional<SizeOrShare> host_memory;
+  std::optional<SizeOrShare> compressed_memory;  ///< nothing = no such tier
+  std::optional<SizeOrShare> storage_size;       ///< nothing = enough for everything
+  std::vector<std::string> storage;              ///< directories; none = no such tier
+  std::string codec = "auto";
+  uint32_t compress_threads = 0;  ///< 0 = the library's choice
+  bool encrypt_storage = false;
+  bool buffered_storage = false;
+  bool io_uring = true;
   uint64_t scale = 1;
   uint64_t granule = 0;  ///< 0 = by the trace
   DataMode data = DataMode::pattern;
@@ -44,11 +52,15 @@ struct ReplayOptions {
 /// The options as they stand on the command line.
 struct ReplayFlags {
   std::string trace, device_memory = "75%", host_memory, granule, data = "pattern", pace, json_out;
+  std::string compressed_memory, storage_size, codec;
+  std::vector<std::string> storage;
+  uint64_t compress_threads = 0;
   std::string backend = "host";
   double slow = 1;
   uint64_t scale = 1, seed = 1, limit = UINT64_MAX, announce = 32, ahead = 64;
   bool no_vmm = false, no_multi_map = false, no_verify = false, no_warm_up = false;
   bool yardstick = false, json = false, progress = false;
+  bool encrypt_storage = false, buffered_storage = false, no_io_uring = false;
 };
 
 /// Throws ToolError naming the flag and its value.
@@ -59,6 +71,8 @@ struct Settings {
   uint64_t page = 0;
   uint64_t device_budget = 0;
   uint64_t host_budget = 0;
+  uint64_t compressed_budget = 0;  ///< 0 = no such tier
+  uint64_t storage_budget = 0;     ///< 0 = no such tier
   uint64_t all_resident_budget = 0;
   Footprint footprint;
   std::string context_options;  ///< of the constrained run

@@ -58,6 +58,31 @@ class Table {
   std::string text_;
 };
 
+/// What the tiers below HOST did, where there are any.
+void add_lower_rows(const Report &report, Table &table) {
+  const weir_pool_stats &stats = report.stats;
+  if (report.settings->compressed_budget != 0) {
+    table.row("compressed memory", format_bytes(report.settings->compressed_budget) + ", at most " +
+                                       format_bytes(report.lower_peaks.compressed) + " used");
+    table.row("compressed", format_bytes(stats.compressed_in_bytes) + " to " +
+                                format_bytes(stats.compressed_out_bytes) + " (" +
+                                times(stats.compressed_out_bytes != 0
+                                          ? std::optional<double>(report.compressed_ratio())
+                                          : std::nullopt) +
+                                "), not worth it " + format_bytes(stats.incompressible_bytes));
+    table.row("decompressed", format_bytes(stats.decompressed_bytes));
+  }
+  if (report.settings->storage_budget != 0) {
+    table.row("storage", format_bytes(report.settings->storage_budget) + ", at most " +
+                             format_bytes(report.lower_peaks.storage) + " used");
+    table.row("written to storage", format_bytes(stats.storage_written_bytes));
+    table.row(
+        "read from storage",
+        format_bytes(stats.storage_read_bytes) +
+            (stats.io_errors != 0 ? " (" + std::to_string(stats.io_errors) + " errors)" : ""));
+  }
+}
+
 }  // namespace
 
 std::string report_json(const Report &report) {
@@ -73,6 +98,11 @@ std::string report_json(const Report &report) {
   json["device_bytes"] = stats.device_budget;
   json["host_bytes"] = report.settings->host_budget;
   json["host_held_bytes"] = stats.host_bytes;
+  json["compressed_budget"] = report.settings->compressed_budget;
+  json["storage_budget"] = report.settings->storage_budget;
+  json["storage"] = options.storage;
+  json["encrypt_storage"] = options.encrypt_storage;
+  json["codec"] = options.codec;
   json["granule"] = report.settings->page;
   json["scale"] = plan.scale;
   json["data"] = data_mode_name(options.data);
@@ -92,6 +122,18 @@ std::string report_json(const Report &report) {
   json["background_demoted_bytes"] = stats.background_demoted_bytes;
   json["zero_filled_bytes"] = stats.zero_filled_bytes;
   json["refaulted_bytes"] = stats.refaults;
+  json["compressed_bytes"] = report.lower_peaks.compressed;
+  json["compressed_ratio"] = report.compressed_ratio();
+  json["compressed_in_bytes"] = stats.compressed_in_bytes;
+  json["decompressed_bytes"] = stats.decompressed_bytes;
+  json["incompressible_bytes"] = stats.incompressible_bytes;
+  json["storage_bytes"] = report.lower_peaks.storage;
+  json["storage_written_bytes"] = stats.storage_written_bytes;
+  json["storage_read_bytes"] = stats.storage_read_bytes;
+  json["sunk_bytes"] = stats.sunk_bytes;
+  json["lifted_bytes"] = stats.lifted_bytes;
+  json["io_errors"] = stats.io_errors;
+  json["checksum_failures"] = stats.checksum_failures;
   json["evictions"] = stats.evictions;
   json["eviction_failures"] = stats.eviction_failures;
   json["hits"] = stats.hits;
@@ -148,6 +190,7 @@ std::string report_text(const Report &report) {
                                       percent(static_cast<double>(stats.background_demoted_bytes),
                                               static_cast<double>(stats.demoted_bytes)) +
                                       ")");
+  add_lower_rows(report, table);
   table.row("dropped clean", format_bytes(stats.dropped_clean_bytes));
   table.row(
       "uses found resident",

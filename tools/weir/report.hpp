@@ -7,6 +7,7 @@
 #include "oracle.hpp"
 #include "replay_options.hpp"
 #include "replayer.hpp"
+#include "weir_machine.hpp"
 
 #include <weir/weir.h>
 
@@ -21,6 +22,7 @@ struct Report {
   const Settings *settings = nullptr;
   RunResult constrained;
   weir_pool_stats stats{};  ///< of the constrained run
+  LowerPeaks lower_peaks;   ///< the same
   double seconds_all_resident = 0;
   weir_pool_stats all_resident_stats{};
   uint64_t verify_errors = 0;  ///< of all runs
@@ -30,6 +32,12 @@ struct Report {
   OracleTraffic oracle;
   std::optional<double> oracle_slowdown;
 
+  /// Bytes of all pages compressed, before to after; 0 if there were none.
+  double compressed_ratio() const {
+    return stats.compressed_out_bytes == 0 ? 0
+                                           : static_cast<double>(stats.compressed_in_bytes) /
+                                                 static_cast<double>(stats.compressed_out_bytes);
+  }
   double slowdown() const { return constrained.seconds / seconds_all_resident; }
 };
 

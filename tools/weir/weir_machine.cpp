@@ -8,6 +8,7 @@
 #include "job.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace weir::tool {
 namespace {
@@ -22,6 +23,20 @@ uint32_t api_mode(UseMode mode) {
       return WEIR_READ_WRITE;
   }
   return WEIR_READ;
+}
+
+std::string pool_text(const WeirMachineDesc &desc) {
+  std::string text = std::to_string(desc.device_budget) + " bytes of device memory";
+  if (!desc.lower.any()) return text;
+  text += ", " + std::to_string(desc.host_budget) + " of host memory, " +
+          std::to_string(desc.lower.compressed_budget) + " of compressed memory and " +
+          std::to_string(desc.lower.storage_budget) + " of storage";
+  const char *before = " in ";
+  for (const std::string &path : desc.lower.storage) {
+    text += before + ("'" + path + "'");
+    before = ", ";
+  }
+  return text;
 }
 
 }  // namespace
@@ -45,14 +60,23 @@ WeirMachine::WeirMachine(const WeirMachineDesc &desc, size_t blocks)
   weir_pool_desc pool = WEIR_POOL_DESC_INIT;
   pool.device_count = 1;
   pool.devices = &place;
-  pool.host_budget = desc.host_budget;
+  pool.host_budget = desc.host_budget != 0 ? desc.host_budget : WEIR_NONE;
   pool.page_size = desc.page;
   pool.large_page_size = desc.page;
   pool.name = "replay";
+  const LowerTiers &lower = desc.lower;
+  std::vector<const char *> paths;
+  for (const std::string &path : lower.storage) paths.push_back(path.c_str());
+  pool.flags = lower.flags;
+  pool.compressed_budget = lower.compressed_budget;
+  pool.storage_budget = lower.storage_budget;
+  pool.storage_paths = paths.data();
+  pool.storage_path_count = static_cast<uint32_t>(paths.size());
+  pool.compress_threads = lower.compress_threads;
+  if (!lower.codec.empty()) pool.codec = lower.codec.c_str();
   weir_pool handle = nullptr;
-  require(
-      weir_pool_create(context_.get(), &pool, &handle),
-      "cannot create a pool of " + std::to_string(desc.device_budget) + " bytes of device memory");
+  require(weir_pool_create(context_.get(), &pool, &handle),
+          "cannot create a pool of " + pool_text(desc));
   pool_.reset(handle);
 }
 
@@ -124,6 +148,10 @@ void WeirMachine::end() {
   const weir_lease lease = lease_;
   lease_ = nullptr;
   require(weir_release(lease, stream_.get()), "a release reported");
+  if (!desc_.lower.any()) return;
+  const weir_pool_stats now = stats();
+  peaks_.compressed = std::max(peaks_.compressed, now.compressed_bytes);
+  peaks_.storage = std::max(peaks_.storage, now.storage_bytes);
 }
 
 void WeirMachine::finish() {
@@ -143,6 +171,8 @@ weir_pool_stats WeirMachine::stats() const {
   return stats;
 }
 
+LowerPeaks WeirMachine::take_lower_peaks() { return std::exchange(peaks_, {}); }
+
 weir_pool_stats stats_between(const weir_pool_stats &before, const weir_pool_stats &after) {
   weir_pool_stats gained = after;
   static constexpr uint64_t weir_pool_stats::*counters[] = {
@@ -159,6 +189,16 @@ weir_pool_stats stats_between(const weir_pool_stats &before, const weir_pool_sta
       &weir_pool_stats::eviction_failures,
       &weir_pool_stats::refaults,
       &weir_pool_stats::wait_ns,
+      &weir_pool_stats::checksum_failures,
+      &weir_pool_stats::storage_written_bytes,
+      &weir_pool_stats::storage_read_bytes,
+      &weir_pool_stats::compressed_in_bytes,
+      &weir_pool_stats::compressed_out_bytes,
+      &weir_pool_stats::decompressed_bytes,
+      &weir_pool_stats::incompressible_bytes,
+      &weir_pool_stats::sunk_bytes,
+      &weir_pool_stats::lifted_bytes,
+      &weir_pool_stats::io_errors,
   };
   for (const auto counter : counters) gained.*counter -= before.*counter;
   return gained;

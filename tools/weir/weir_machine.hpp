@@ -12,12 +12,31 @@
 
 namespace weir::tool {
 
+/// What lies below HOST. All zero: nothing does.
+struct LowerTiers {
+  uint64_t compressed_budget = 0;
+  uint64_t storage_budget = 0;
+  std::vector<std::string> storage;
+  uint64_t flags = 0;  ///< of WEIR_POOL_*
+  std::string codec;
+  uint32_t compress_threads = 0;
+
+  bool any() const { return compressed_budget != 0 || storage_budget != 0; }
+};
+
+/// The most bytes the lower tiers were seen to hold at the end of an operation.
+struct LowerPeaks {
+  uint64_t compressed = 0;
+  uint64_t storage = 0;
+};
+
 struct WeirMachineDesc {
   std::string context_options;
   std::string backend = "host";
   uint64_t page = 0;
   uint64_t device_budget = 0;
-  uint64_t host_budget = 0;
+  uint64_t host_budget = 0;  ///< 0 = none
+  LowerTiers lower;
 };
 
 class WeirMachine final : public Machine {
@@ -37,6 +56,8 @@ class WeirMachine final : public Machine {
   bool starts_zeroed() const override { return true; }
 
   weir_pool_stats stats() const;
+  /// Since the last call. Counted only where there are lower tiers: it takes a look at the counters each operation.
+  LowerPeaks take_lower_peaks();
 
  private:
   Context context_;
@@ -44,6 +65,7 @@ class WeirMachine final : public Machine {
   Pool pool_;
   WeirMachineDesc desc_;
   weir_lease lease_ = nullptr;
+  LowerPeaks peaks_;
   std::vector<weir_buffer> buffers_;  ///< by block; NULL = not alive
   std::vector<weir_use> uses_;
 };
