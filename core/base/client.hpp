@@ -22,6 +22,8 @@ struct Client {
   std::pmr::string name;
   std::pmr::vector<Budget> device;  ///< per device of the pool
   Budget host;
+  Budget compressed;
+  Budget storage;
 };
 
 }  // namespace weir

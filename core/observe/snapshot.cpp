@@ -32,7 +32,9 @@ std::string snapshot(residency::Engine &engine, const char *name) {
     clients.push_back({{"name", client},
                        {"buffers", held.buffers},
                        {"device_bytes", held.device_bytes},
-                       {"host_bytes", held.host_bytes}});
+                       {"host_bytes", held.host_bytes},
+                       {"compressed_bytes", held.compressed_bytes},
+                       {"storage_bytes", held.storage_bytes}});
   });
   auto &buffers = document["buffers"] = nlohmann::ordered_json::array();
   engine.for_each_buffer([&buffers](const weir_buffer_info &buffer) {
@@ -42,6 +44,8 @@ std::string snapshot(residency::Engine &engine, const char *name) {
                        {"device_bytes", buffer.device_bytes},
                        {"peer_bytes", buffer.peer_bytes},
                        {"host_bytes", buffer.host_bytes},
+                       {"compressed_bytes", buffer.compressed_bytes},
+                       {"storage_bytes", buffer.storage_bytes},
                        {"both_bytes", buffer.both_bytes},
                        {"unwritten_bytes", buffer.unwritten_bytes},
                        {"lost_bytes", buffer.lost_bytes},

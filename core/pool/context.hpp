@@ -5,6 +5,7 @@
 #pragma once
 
 #include "core/backend/stream.hpp"
+#include "core/tier/storage_store.hpp"
 #include "core/topology/places.hpp"
 
 #include <array>
@@ -55,6 +56,9 @@ class Context {
   }
 
   std::atomic<uint32_t> user_streams{0};
+  /// Of the pools made from now on: a test's say in their I/O, and the root of the files that tell the memory limits.
+  tier::IoHook *io_hook = nullptr;
+  std::string memory_root;
 
  private:
   static Pool *reserved() noexcept { return reinterpret_cast<Pool *>(uintptr_t{1}); }

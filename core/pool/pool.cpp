@@ -26,7 +26,9 @@ Pool::~Pool() {
 }
 
 Status Pool::start(const weir_pool_desc &desc) {
-  constexpr uint64_t known = WEIR_POOL_NO_BACKGROUND | WEIR_POOL_CHECKSUM_HOST;
+  constexpr uint64_t known = WEIR_POOL_NO_BACKGROUND | WEIR_POOL_CHECKSUM_HOST |
+                             WEIR_POOL_ENCRYPT_STORAGE | WEIR_POOL_BUFFERED_STORAGE |
+                             WEIR_POOL_NO_IO_URING;
   if ((desc.flags & ~known) != 0) {
     return fail(WEIR_ERROR_INVALID_ARGUMENT, "flags %#llx has bits this version does not know",
                 static_cast<unsigned long long>(desc.flags));
@@ -34,9 +36,6 @@ Status Pool::start(const weir_pool_desc &desc) {
   if (desc.device_count == 0 || desc.device_count > 28 || desc.devices == nullptr) {
     return fail(WEIR_ERROR_INVALID_ARGUMENT, "device_count is %u; a pool has 1 to 28 devices",
                 desc.device_count);
-  }
-  if (desc.compressed_budget != 0 || desc.storage_budget != 0) {
-    return fail(WEIR_ERROR_NOT_SUPPORTED, "the COMPRESSED and STORAGE tiers are not built yet");
   }
   residency::EngineConfig config;
   for (uint32_t i = 0; i < desc.device_count; ++i) {
@@ -63,6 +62,8 @@ Status Pool::start(const weir_pool_desc &desc) {
                 "watermarks %u and %u: thousandths, low <= high <= 500", desc.watermark_low,
                 desc.watermark_high);
   }
+  config.memory_root = context_.memory_root;
+  config.host_follows = desc.host_budget == 0;
   config.host_budget = desc.host_budget != WEIR_NONE ? desc.host_budget : 0;
   config.page_size = desc.page_size;
   config.large_page_size = desc.large_page_size;
@@ -74,8 +75,50 @@ Status Pool::start(const weir_pool_desc &desc) {
   config.background = (desc.flags & WEIR_POOL_NO_BACKGROUND) == 0;
   config.checksum_host = (desc.flags & WEIR_POOL_CHECKSUM_HOST) != 0;
   config.pool_id = id_;
+  WEIR_TRY(read_lower(desc, &config));
   name_ = desc.name != nullptr ? desc.name : "pool";
   return engine_.start(std::move(config));
+}
+
+/// What the descriptor says of the tiers below HOST.
+Status Pool::read_lower(const weir_pool_desc &desc, residency::EngineConfig *config) {
+  if (desc.reserved != 0) return fail(WEIR_ERROR_INVALID_ARGUMENT, "reserved is %u", desc.reserved);
+  if (desc.compress_share > 100) {
+    return fail(WEIR_ERROR_INVALID_ARGUMENT, "compress_share is %u percent", desc.compress_share);
+  }
+  if (!tier::Codec::parse(desc.codec, &config->codec))
+    return fail(WEIR_ERROR_INVALID_ARGUMENT, "there is no codec \"%s\"", desc.codec);
+  if (desc.compressed_budget != 0 && desc.compressed_budget < tier::UnitArena::unit) {
+    return fail(WEIR_ERROR_INVALID_ARGUMENT, "compressed_budget is %llu, less than a unit of %llu",
+                static_cast<unsigned long long>(desc.compressed_budget),
+                static_cast<unsigned long long>(tier::UnitArena::unit));
+  }
+  config->compressed_budget = desc.compressed_budget;
+  config->compress_share = desc.compress_share != 0 ? desc.compress_share : 100;
+  config->compress_threads = desc.compress_threads != 0
+                                 ? desc.compress_threads
+                                 : std::max(1U, std::thread::hardware_concurrency() / 4);
+  if (desc.storage_budget == 0) {
+    if (desc.storage_path_count == 0) return {};
+    return fail(WEIR_ERROR_INVALID_ARGUMENT, "storage_budget is 0, but there are storage_paths");
+  }
+  if (desc.storage_path_count == 0 || desc.storage_path_count > 16 ||
+      desc.storage_paths == nullptr) {
+    return fail(WEIR_ERROR_INVALID_ARGUMENT,
+                "storage_path_count is %u; STORAGE takes 1 to 16 directories",
+                desc.storage_path_count);
+  }
+  for (uint32_t i = 0; i < desc.storage_path_count; ++i) {
+    if (desc.storage_paths[i] == nullptr || desc.storage_paths[i][0] == '\0')
+      return fail(WEIR_ERROR_INVALID_ARGUMENT, "storage_paths[%u] is NULL or empty", i);
+    config->storage.directories.emplace_back(desc.storage_paths[i]);
+  }
+  config->storage.budget = desc.storage_budget;
+  config->storage.encrypt = (desc.flags & WEIR_POOL_ENCRYPT_STORAGE) != 0;
+  config->storage.direct = (desc.flags & WEIR_POOL_BUFFERED_STORAGE) == 0;
+  config->storage.uring = (desc.flags & WEIR_POOL_NO_IO_URING) == 0;
+  config->storage.hook = context_.io_hook;
+  return {};
 }
 
 Status Pool::shutdown() {

@@ -69,6 +69,7 @@ class Pool {
   Status submit(std::shared_ptr<Request> request);
 
  private:
+  Status read_lower(const weir_pool_desc &desc, residency::EngineConfig *config);
   void serve();
 
   std::atomic<uint64_t> magic_{alive_magic};

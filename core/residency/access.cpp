@@ -63,7 +63,7 @@ Status Engine::copy_device(PoolDevice &device, uint64_t address, unsigned char *
   return {};
 }
 
-/// Waits until nobody works on the page and the copies that brought its bytes have ended.
+/// Waits until nobody works on the page or copies it down, and the copies that brought its bytes have ended.
 Status Engine::settle_page(Lock &lock, Region &region, uint32_t page) {
   for (;;) {
     Stamp ready;
@@ -72,7 +72,7 @@ Status Engine::settle_page(Lock &lock, Region &region, uint32_t page) {
       if (region.pages[page].busy != 0) state.wanted = true;
       if (state.ready && !streams_.passed(state.ready)) ready = state.ready;
     }
-    if (region.pages[page].busy != 0) {
+    if (region.pages[page].busy != 0 || region.pages[page].sinking) {
       changed_.wait(lock);
     } else if (ready) {
       lock.unlock();
@@ -87,7 +87,7 @@ Status Engine::settle_page(Lock &lock, Region &region, uint32_t page) {
 
 /// Nobody works on the page, and its bytes have arrived wherever they are.
 bool Engine::settled(Region &region, uint32_t page) noexcept {
-  return region.pages[page].busy == 0 &&
+  return region.pages[page].busy == 0 && !region.pages[page].sinking &&
          std::all_of(region.residences.begin(), region.residences.end(),
                      [&](const auto &r) { return streams_.passed(r->pages[page].ready); });
 }
@@ -101,7 +101,7 @@ void Engine::write_through(Region &region, uint32_t page, PoolDevice &device, ui
     return;
   }
   std::memcpy(host_bytes(region, page) + within, in, bytes);
-  copies.checksum = 0;
+  free_lower(region, page);
   copies.latest = device.bit() | vm::host_bit;
 }
 
@@ -131,11 +131,22 @@ Status Engine::copy_settled(Lock &lock, uint32_t index, const Target &where, uin
   if (out != nullptr && (copies.latest & vm::host_bit) != 0) {
     const Status intact = verify_host(region, page, 0);
     if (!intact && (copies.latest & ~vm::host_bit) == 0) return intact;
-    if (!intact) forsake_host_copy(region, page);
+    if (!intact) forsake_copy(region, page, vm::host_bit);
   }
   if (out != nullptr && (copies.latest & vm::host_bit) != 0) {
     std::memcpy(out, host_bytes(region, page) + within, bytes);
     return {};
+  }
+  const bool below = (copies.latest & vm::below_host) != 0 &&
+                     (copies.latest & (vm::device_bits | vm::host_bit)) == 0;
+  if (below && out != nullptr) return read_below(lock, region, page, within, within + bytes, out);
+  if (below) {
+    const bool whole = within == 0 && bytes >= region.shape.used_bytes(page);
+    WEIR_TRY(give_slot(lock, region, page));
+    if (copies.busy != busy || copies.sinking)
+      return copy_piece(lock, index, where, page, begin, end, out, in);
+    if ((copies.latest & (vm::device_bits | vm::host_bit)) == 0 && !whole)
+      WEIR_TRY(raise_to_host(lock, region, page));
   }
   Residence *home = region.on(region.home);
   if (copies.latest == 0 && region.slab && home != nullptr &&
@@ -179,8 +190,9 @@ Status Engine::copy_settled(Lock &lock, uint32_t index, const Target &where, uin
   }
   if (in != nullptr) {
     std::memcpy(host_bytes(region, page) + within, in, bytes);
+    free_lower(region, page);
     copies.latest = vm::host_bit;
-    copies.checksum = 0;
+    note_in_order(region, page, vm::host_bit);
     set_flags(index, 0, Word::resident);
   }
   return {};
@@ -316,6 +328,7 @@ Status Engine::discard(weir_buffer buffer, uint64_t offset, uint64_t length) {
     // An eviction or a fill under way would bring the old bytes back: it ends first.
     changed_.wait(lock, [&region, p] { return region.pages[p].busy == 0; });
     free_host(region, p);
+    free_lower(region, p);
     region.pages[p].latest = 0;
   }
   // At the end: a prefetch of the buffer may have opened the hit path meanwhile.
@@ -369,10 +382,14 @@ void Engine::describe_buffer(uint32_t index, uint64_t offset, uint64_t length,
     } else if ((latest & home_bit) != 0) {
       info->device_bytes += bytes;
       if ((latest & vm::host_bit) != 0) info->both_bytes += bytes;
-    } else if ((latest & ~vm::host_bit) != 0) {
+    } else if ((latest & vm::device_bits) != 0) {
       info->peer_bytes += bytes;
-    } else {
+    } else if ((latest & vm::host_bit) != 0) {
       info->host_bytes += bytes;
+    } else if ((latest & vm::compressed_bit) != 0) {
+      info->compressed_bytes += bytes;
+    } else {
+      info->storage_bytes += bytes;
     }
     at = stop;
   }

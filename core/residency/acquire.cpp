@@ -81,7 +81,7 @@ Status Engine::check_lost(const Plan &plan) {
 /// Whether a page of the plan is left with nothing but a copy that was found damaged.
 bool Engine::corrupt_to_the_last(const Plan &plan) noexcept {
   return std::any_of(plan.pages.begin(), plan.pages.end(), [](const PlanPage &page) {
-    return page.corrupt && page.region->pages[page.page].latest == vm::host_bit;
+    return page.corrupt && page.region->pages[page.page].latest == page.from;
   });
 }
 
@@ -260,7 +260,8 @@ Status Engine::stage_through_host(Lock &lock, Plan &plan, bool *moved) {
   for (const PlanPage &page : plan.pages) {
     const uint32_t latest = page.region->pages[page.page].latest;
     const bool needs = (page.absent || page.stale) && !page.discard && latest != 0;
-    if (!needs || (latest & vm::host_bit) != 0 || plan.device->device.has(WEIR_CAP_PEER)) continue;
+    const bool lower = (latest & (vm::host_bit | vm::below_host)) != 0;
+    if (!needs || lower || plan.device->device.has(WEIR_CAP_PEER)) continue;
     *moved = true;
     if (plan.quiet) return Status(WEIR_ERROR_WOULD_BLOCK);
     Region &region = *page.region;

@@ -191,6 +191,7 @@ void Engine::keep_or_free(Region &region) noexcept {
   uint32_t resident = 0;
   for (uint32_t p = 0; p < region.pages.size(); ++p) {
     free_host(region, p);
+    free_lower(region, p);
     region.pages[p].latest = 0;
   }
   for (auto &r : region.residences) {

@@ -54,7 +54,7 @@ Status Engine::enqueue_waits(Plan &plan) {
 /// The page has a new version, on `keep_bit` alone: every other copy is stale.
 void Engine::invalidate(Region &region, uint32_t page, uint32_t keep_bit) noexcept {
   Page &copies = region.pages[page];
-  if (keep_bit == vm::host_bit) copies.checksum = 0;
+  free_lower(region, page);
   if (copies.latest == keep_bit) return;
   copies.latest = keep_bit;
   if (keep_bit != vm::host_bit) free_host(region, page);

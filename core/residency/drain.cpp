@@ -5,6 +5,7 @@
 // one that somebody asked for meanwhile stays too, clean now.
 
 #include "core/residency/plan.hpp"
+#include "core/tier/checksum.hpp"
 #include "core/transfer/copier.hpp"
 
 #include <algorithm>
@@ -121,7 +122,37 @@ void Engine::give_back(Region &region, const PageRef &ref, PoolDevice &device) n
   region.on(device.place)->pages[ref.page].queued = device.policy->give_back(ref, tick());
 }
 
-/// Claims what can go of `pages` and gives each dirty page a place in HOST. May drop the lock.
+/// A dirty page gets a place in HOST, or is marked to pass it by: what is not expected back soon, and what HOST can't
+/// make room for. May drop the lock.
+Status Engine::place_victim(Lock &lock, Victim &victim) {
+  Region &region = *victim.region;
+  free_host(region, victim.page);  // one that an acquire which failed has left there
+  victim.straight = lower_.any() && region.cold;
+  Status slot;
+  if (!victim.straight) slot = host_slot(lock, region.client, victim.used, &victim.slot);
+  if (!slot && slot.code() == WEIR_ERROR_OVER_BUDGET && lower_.any()) victim.straight = true;
+  if (!slot && !victim.straight) return slot;
+  if (victim.straight) {
+    victim.plan = region.codec;
+    victim.chain = lower_.copies.take(parts_of(region, victim.page));
+  } else {
+    victim.destination = host_->address(victim.slot);
+    if (config_.checksum_host) victim.chain = lower_.copies.take(1);
+  }
+  return {};
+}
+
+/// What place_victim() gave, if the page does not go after all.
+void Engine::unplace_victim(Victim &victim) noexcept {
+  const uint32_t client = victim.region->client;
+  if (victim.slot) free_slot(client, victim.slot);
+  free_places(client, victim.chain, vm::below_host);
+  lower_.copies.give(victim.chain);
+  victim.slot = {};
+  victim.chain = tier::CopyTable::none;
+}
+
+/// Claims what can go of `pages` and gives each dirty page a place to go to. May drop the lock.
 void Engine::claim_victims(Lock &lock, PoolDevice &device, const std::pmr::vector<PageRef> &pages,
                            std::pmr::vector<Victim> *victims, Status *why) {
   for (const PageRef &ref : pages) {
@@ -131,14 +162,14 @@ void Engine::claim_victims(Lock &lock, PoolDevice &device, const std::pmr::vecto
     if (victim.copy && region.registered != nullptr) {
       victim.destination = region.registered + region.shape.offset(victim.page);
     } else if (victim.copy) {
-      free_host(region, victim.page);  // one that an acquire which failed has left there
-      // The slot may need the lock dropped; the mark keeps the page ours until then.
+      // A place may need the lock dropped; the mark keeps the page ours until then.
       ++region.pages[victim.page].busy;
       ++region.operations;
       Status slot;
       try {
-        slot = host_slot(lock, region.client, victim.used, &victim.slot);
+        slot = place_victim(lock, victim);
       } catch (const std::bad_alloc &) {
+        unplace_victim(victim);
         slot = fail(WEIR_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the records of a demotion");
       }
       --region.pages[victim.page].busy;
@@ -151,7 +182,6 @@ void Engine::claim_victims(Lock &lock, PoolDevice &device, const std::pmr::vecto
         retire_region(region);
         continue;
       }
-      victim.destination = host_->address(victim.slot);
     }
     DevicePage &state = region.on(device.place)->pages[victim.page];
     state.state = PageState::draining;
@@ -228,7 +258,7 @@ void Engine::start_victim(Drain &drain, transfer::Copier &copier, Victim &victim
     status = streams_.wait(stamp, config_.evict_wait_ns);
     if (!status) break;
   }
-  if (status && victim.copy) {
+  if (status && victim.copy && !victim.straight) {
     status =
         copier.copy(reinterpret_cast<uint64_t>(victim.destination), victim.address, victim.used);
     if (status) status = copier.flush();
@@ -238,7 +268,7 @@ void Engine::start_victim(Drain &drain, transfer::Copier &copier, Victim &victim
     status = copier.zero(victim.address, victim.bytes);
   }
   uint64_t point = 0;
-  if (status && (victim.copy || victim.region->scrub)) {
+  if (status && !victim.straight && (victim.copy || victim.region->scrub)) {
     status = device.down->timeline.record(&point);
     if (status) {
       victim.copied = Stamp::make(device.down->slot, point, false);
@@ -263,6 +293,17 @@ void Engine::finish_victim(Lock &lock, Drain &drain, Victim &victim) {
       victim.checksum = tier::checksum_of(victim.destination, victim.used);
     }
   }
+  if (victim.safe && victim.straight) {
+    Status status;
+    try {
+      status = send_straight(lock, drain, victim);
+    } catch (const std::bad_alloc &) {
+      status = fail(WEIR_ERROR_OUT_OF_HOST_MEMORY, "no host memory for a place below HOST");
+    }
+    if (status && victim.region->scrub) status = wipe(device, victim);
+    victim.safe = status.ok();
+    drain.note(status);
+  }
   lock.lock();
   // Somebody asked for it meanwhile: it stays, unless it has no bytes worth staying for.
   const DevicePage &state = victim.region->on(device.place)->pages[victim.page];
@@ -285,6 +326,30 @@ void Engine::finish_victim(Lock &lock, Drain &drain, Victim &victim) {
   lock.unlock();
 }
 
+/// The page's bytes have come to where place_victim() meant them to.
+void Engine::settle_place(Victim &victim) noexcept {
+  Region &region = *victim.region;
+  Page &copies = region.pages[victim.page];
+  if (victim.straight) {
+    region.codec = victim.plan;
+    lower_.copies[victim.chain].checksum = victim.checksum;
+    publish_lower(region, victim.page, victim.chain, victim.into);
+    stats_.sunk_bytes += victim.used;
+    return;
+  }
+  if (victim.chain != tier::CopyTable::none) {
+    if (copies.lower == tier::CopyTable::none) {
+      copies.lower = victim.chain;
+    } else {
+      lower_.copies.give(victim.chain);
+    }
+    lower_.copies[copies.lower].checksum = victim.checksum;
+  }
+  if (victim.slot) copies.host = victim.slot;
+  copies.latest |= vm::host_bit;
+  if (victim.slot) note_in_order(region, victim.page, vm::host_bit);
+}
+
 void Engine::settle_victim(Drain &drain, Victim &victim) noexcept {
   PoolDevice &device = drain.device;
   Region &region = *victim.region;
@@ -293,16 +358,11 @@ void Engine::settle_victim(Drain &drain, Victim &victim) noexcept {
   Page &copies = region.pages[victim.page];
   end_work(region, victim.page, device);
   if (victim.copy && (victim.safe || victim.wiped) && !region.kept) {
-    if (victim.slot) {
-      copies.host = victim.slot;
-      copies.checksum = victim.checksum;
-    }
-    copies.latest |= vm::host_bit;
+    settle_place(victim);
     stats_.demoted_bytes += victim.used;
     if (drain.background) stats_.background_demoted_bytes += victim.used;
-  } else if (victim.slot) {
-    clients_[region.client]->host.refund(host_->bytes(victim.slot));
-    host_->free(victim.slot);
+  } else {
+    unplace_victim(victim);
   }
   if (victim.gone) {
     if (!victim.had_content) {

@@ -31,26 +31,29 @@ bool PoolDevice::describe(const PageRef &ref, PageInfo *info) {
   info->cold = region.cold || copies.latest == 0 || (copies.latest & bit()) == 0;
   info->client = region.client;
   info->evictable = !engine.in_use(region, ref.page);
+  engine.describe_uses(region, info);
+  return true;
+}
+
+/// When a region was used last, and when it will be next.
+void Engine::describe_uses(Region &region, PageInfo *info) noexcept {
   info->last_use = region.last_use;
-  if (!region.slab && region.buffer != vm::BufferTable::none) {
-    const Stamp stamp{engine.buffers_.hot(region.buffer).stamp.load(std::memory_order_relaxed)};
+  const auto seen = [this, info](uint32_t index) {
+    const Stamp stamp{buffers_.hot(index).stamp.load(std::memory_order_relaxed)};
     info->last_use = std::max(info->last_use, stamp.point());
+  };
+  if (!region.slab && region.buffer != vm::BufferTable::none) {
+    seen(region.buffer);
   } else if (region.slab) {
     auto &tenants = *region.tenants;
-    for (auto node = tenants.first(); node != physical::SmallArena::none;
-         node = tenants.next(node)) {
-      const Stamp stamp{
-          engine.buffers_.hot(tenants.owner(node)).stamp.load(std::memory_order_relaxed)};
-      info->last_use = std::max(info->last_use, stamp.point());
-    }
+    for (auto node = tenants.first(); node != physical::SmallArena::none; node = tenants.next(node))
+      seen(tenants.owner(node));
   }
   info->next_use = UINT64_MAX;
-  if (region.next_use != UINT64_MAX) {
-    const StreamState *state = engine.states_[region.next_use_slot].load(std::memory_order_relaxed);
-    info->next_use =
-        region.next_use > state->announced_base ? region.next_use - state->announced_base : 0;
-  }
-  return true;
+  if (region.next_use == UINT64_MAX) return;
+  const StreamState *state = states_[region.next_use_slot].load(std::memory_order_relaxed);
+  info->next_use =
+      region.next_use > state->announced_base ? region.next_use - state->announced_base : 0;
 }
 
 Engine::Engine(std::pmr::memory_resource *memory, backend::StreamTable &streams, Ticks &ticks,
@@ -74,6 +77,7 @@ Engine::Engine(std::pmr::memory_resource *memory, backend::StreamTable &streams,
       slabs_(&memory_),
       upcoming_(&memory_),
       retired_(&memory_),
+      lower_(*this, &memory_),
       states_(backend::StreamTable::max_slots + 1, &memory_),
       owned_states_(&memory_),
       prefetches_(&memory_) {
@@ -82,6 +86,7 @@ Engine::Engine(std::pmr::memory_resource *memory, backend::StreamTable &streams,
 
 Status Engine::start(EngineConfig config) {
   config_ = std::move(config);
+  if (config_.host_follows) config_.host_budget = spare_memory();
   std::pmr::vector<backend::Runtime *> runtimes(&memory_);
   bool registrable = true;
   devices_.reserve(config_.devices.size());
@@ -106,6 +111,8 @@ Status Engine::start(EngineConfig config) {
     return fail(WEIR_ERROR_NOT_SUPPORTED,
                 "a pool over devices of several backends is not supported");
   }
+  backend::Runtime &runtime = *runtimes.front();
+  WEIR_TRY(start_lower(runtime));
   host_ = make_owned<tier::HostStore>(&memory_, &memory_, config_.host_budget, std::move(runtimes),
                                       registrable);
   uint32_t own = 0;
@@ -114,6 +121,7 @@ Status Engine::start(EngineConfig config) {
   try {
     demoter_ = std::thread([this] { demoter_loop(); });
     prefetcher_ = std::thread([this] { prefetcher_loop(); });
+    if (lower_.any() || config_.host_follows) sinker_ = std::thread([this] { sinker_loop(); });
   } catch (const std::system_error &error) {
     return fail(WEIR_ERROR_OUT_OF_HOST_MEMORY, "cannot start a background thread: %s",
                 error.what());
@@ -156,8 +164,9 @@ Status Engine::add_device(const EngineConfig::DeviceBudget &budget) {
   fresh.granules =
       make_owned<physical::GranulePool>(&memory_, device, page, large, budget.budget, &memory_);
   WEIR_TRY(fresh.granules->start());
-  fresh.addresses = make_owned<vm::AddressSpace>(&memory_, device, page,
-                                                 budget.budget + config_.host_budget, &memory_);
+  const uint64_t promised =
+      budget.budget + config_.host_budget + 2 * config_.compressed_budget + config_.storage.budget;
+  fresh.addresses = make_owned<vm::AddressSpace>(&memory_, device, page, promised, &memory_);
   fresh.mapper = make_owned<physical::Mapper>(&memory_, device);
   fresh.policy = make_policy(config_.policy, &memory_);
   if (fresh.policy == nullptr)
@@ -185,11 +194,12 @@ Status Engine::shutdown() {
   }
   if (demoter_.joinable()) demoter_.join();
   if (prefetcher_.joinable()) prefetcher_.join();
+  if (sinker_.joinable()) sinker_.join();
   return {};
 }
 
 Engine::~Engine() {
-  if (demoter_.joinable() || prefetcher_.joinable()) (void)shutdown();
+  if (demoter_.joinable() || prefetcher_.joinable() || sinker_.joinable()) (void)shutdown();
   Lock lock(mutex_);
   for (uint32_t i = 0; i < buffers_.end(); ++i) {
     if ((buffers_.hot(i).word.load() & Word::alive) == 0) continue;
@@ -249,6 +259,8 @@ Status Engine::create_client(const weir_client_desc &desc, uint32_t *id) {
   const auto quota = [](uint64_t bytes) { return Budget(bytes == 0 ? UINT64_MAX : bytes); };
   fresh->device.assign(devices_.size(), quota(desc.device_quota));
   fresh->host = quota(desc.host_quota);
+  fresh->compressed = quota(desc.compressed_quota);
+  fresh->storage = quota(desc.storage_quota);
   *id = fresh->id;
   clients_.push_back(std::move(fresh));
   return {};
@@ -270,6 +282,8 @@ Status Engine::client_stats(uint32_t id, weir_client_stats *stats) {
   stats->buffers = client.buffers;
   for (const Budget &budget : client.device) stats->device_bytes += budget.used();
   stats->host_bytes = client.host.used();
+  stats->compressed_bytes = client.compressed.used();
+  stats->storage_bytes = client.storage.used();
   return {};
 }
 
@@ -279,7 +293,15 @@ Status Engine::trim(uint32_t device_id, uint32_t level, uint64_t bytes, uint64_t
   *freed = 0;
   if (level > WEIR_TRIM_EMERGENCY) return fail(WEIR_ERROR_INVALID_ARGUMENT, "level is %u", level);
   Lock lock(mutex_);
-  if (device_id == WEIR_DEVICE_HOST) return trim_host(lock, bytes, freed);
+  if (device_id == WEIR_DEVICE_HOST) {
+    if (level != WEIR_TRIM_GRADUAL) changed_.wait(lock, [this] { return !lower_.sinking; });
+    give_chunks_back(lock, bytes, freed);
+    const uint64_t held = host_->held();
+    if (*freed < bytes && level != WEIR_TRIM_GRADUAL) (void)shrink_host(lock, bytes - *freed);
+    *freed += held - std::min(held, host_->held());
+    if (lower_.compressed != nullptr) (void)lower_.compressed->trim();
+    return {};
+  }
   uint8_t place = 0;
   WEIR_TRY(place_of(device_id, &place));
   PoolDevice &device = *devices_[place];
@@ -303,23 +325,25 @@ Status Engine::trim(uint32_t device_id, uint32_t level, uint64_t bytes, uint64_t
   }
   if (level == WEIR_TRIM_EMERGENCY) {
     uint64_t spare = 0;
-    WEIR_TRY(trim_host(lock, UINT64_MAX, &spare));
+    give_chunks_back(lock, UINT64_MAX, &spare);
+    if (lower_.compressed != nullptr) (void)lower_.compressed->trim();
   }
   return {};
 }
 
-Status Engine::trim_host(Lock &lock, uint64_t bytes, uint64_t *freed) {
+/// Gives empty chunks of pinned memory back to the system.
+void Engine::give_chunks_back(Lock &lock, uint64_t bytes, uint64_t *freed) noexcept {
   (void)sweep_retired();
   while (*freed < bytes && !growing_) {
     Owned<tier::HostStore::Chunk> chunk = host_->detach_empty();
     if (chunk == nullptr) break;
     *freed += chunk->bytes;
     lock.unlock();
+    if (lower_.storage != nullptr) lower_.storage->remove_memory(chunk->view);
     host_->unmake_chunk(*chunk);
     chunk.reset();
     lock.lock();
   }
-  return {};
 }
 
 void Engine::stats(weir_pool_stats *out) {
@@ -334,6 +358,7 @@ void Engine::stats(weir_pool_stats *out) {
   stats.host_budget = host_->budget();
   stats.host_bytes = host_->held();
   stats.host_used_bytes = host_->used();
+  add_lower_stats(&stats);
   stats.buffers = buffers_.live();
   stats.pages = page_count_;
   stats.slabs = slab_count_;

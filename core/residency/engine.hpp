@@ -15,6 +15,8 @@
 //   access.cpp     read, write, discard, query                holds.cpp     hold, malloc, registration
 //   ahead.cpp      announce, prefetch, background             host_lease.cpp leases on CPU memory
 //   loss.cpp       what the loss of a device takes along      validate.cpp  the invariants, for tests
+//   ladder.cpp     down from HOST, and past it                lift.cpp      up from below HOST
+//   lower_room.cpp places below HOST                          lower.cpp     the tiers below HOST, the sinker's thread
 #pragma once
 
 #include "core/backend/stream.hpp"
@@ -24,6 +26,7 @@
 #include "core/physical/mapper.hpp"
 #include "core/residency/history.hpp"
 #include "core/residency/lease.hpp"
+#include "core/residency/lower.hpp"
 #include "core/residency/policy.hpp"
 #include "core/residency/stats.hpp"
 #include "core/virtual/buffer_table.hpp"
@@ -94,6 +97,12 @@ struct EngineConfig {
   bool background = true;
   bool checksum_host = false;
   uint32_t pool_id = 0;
+  bool host_follows = false;  ///< the host budget is what the machine has to spare
+  std::string memory_root;    ///< of the files that tell what that is; tests have their own
+  uint64_t compressed_budget = 0;
+  tier::StorageConfig storage;  ///< budget 0: no STORAGE
+  tier::CodecChoice codec = tier::CodecChoice::automatic;
+  uint32_t compress_threads = 0, compress_share = 100;
 };
 
 struct AcquireOptions {
@@ -108,6 +117,8 @@ struct Ticket {
   bool waits_for_leases = false;
 };
 
+struct LiftPart;  // residency/lift.hpp
+class Lift;
 struct Plan;  // residency/plan.hpp
 struct PlanItem;
 struct PlanPage;
@@ -170,12 +181,30 @@ class Engine {
   SeqPoints points;
   /// Wakes everybody who waits inside acquire (a request was cancelled).
   void wake_all();
+  /// Waits until no page is on the move; for tests.
+  void wait_idle();
   /// "" or the first broken invariant; for tests.
   std::string validate();
 
  private:
   friend struct PoolDevice;
+  friend class TierView;
   using Lock = std::unique_lock<RankedMutex<Rank::pool>>;
+
+  /// Takes the lock for a scope of code that runs without it.
+  class Locked {
+   public:
+    explicit Locked(Lock &lock) : lock_(lock) { lock_.lock(); }
+    ~Locked() {
+      if (lock_.owns_lock()) lock_.unlock();
+    }
+    Locked(const Locked &) = delete;
+    Locked &operator=(const Locked &) = delete;
+    void unlock() { lock_.unlock(); }
+
+   private:
+    Lock &lock_;
+  };
 
   struct Partial {
     uint64_t begin, end;
@@ -254,6 +283,8 @@ class Engine {
   Status fill(Plan &plan);
   Status prepare_page(Plan &plan, PlanPage &page);
   Status verify_source(const Plan &plan, PlanPage *page);
+  Status fill_from_below(Plan &plan, Lift &lift, transfer::Copier &copier);
+  uint64_t parts_below(const Plan &plan) const noexcept;
   void destroy_doomed(Lock &lock, Plan &plan) noexcept;
   void offer(Region &region, uint32_t page, PoolDevice &device) noexcept;
   void settle_fill(Plan &plan, bool filled) noexcept;
@@ -266,6 +297,7 @@ class Engine {
 
   // validate.cpp
   std::string validate_page(Region &region, uint32_t page) noexcept;
+  const char *validate_below(Region &region, uint32_t page) noexcept;
   std::string validate_word(uint32_t index) noexcept;
   std::string validate_device(PoolDevice &device) noexcept;
 
@@ -273,6 +305,9 @@ class Engine {
   uint64_t evict(Lock &lock, PoolDevice &device, const std::pmr::vector<PageRef> &pages,
                  bool background, Status *why);
   bool claim_victim(PoolDevice &device, const PageRef &ref, Victim *victim);
+  Status place_victim(Lock &lock, Victim &victim);
+  void unplace_victim(Victim &victim) noexcept;
+  void settle_place(Victim &victim) noexcept;
   void give_back(Region &region, const PageRef &ref, PoolDevice &device) noexcept;
   void claim_victims(Lock &lock, PoolDevice &device, const std::pmr::vector<PageRef> &pages,
                      std::pmr::vector<Victim> *victims, Status *why);
@@ -329,8 +364,8 @@ class Engine {
   uint64_t address_of(Region &region, Residence &residence) noexcept;
 
   // host_room.cpp
-  void forsake_host_copy(Region &region, uint32_t page) noexcept;
-  Status fail_corrupt(uint32_t use, uint32_t page) noexcept;
+  void forsake_copy(Region &region, uint32_t page, uint32_t bit) noexcept;
+  Status fail_corrupt(uint32_t use, uint32_t page, uint32_t bit) noexcept;
   Status verify_host(Region &region, uint32_t page, uint32_t use);
   Status host_slot(Lock &lock, uint32_t client, uint64_t bytes, tier::HostSlot *slot);
   tier::HostSlot try_host_slot(uint32_t client, uint64_t bytes);
@@ -338,10 +373,68 @@ class Engine {
   Status give_slot(Lock &lock, Region &region, uint32_t page);
   bool sweep_retired() noexcept;
   void free_slot(uint32_t client, tier::HostSlot slot) noexcept;
+  void retire_slot(uint32_t client, tier::HostSlot slot, Stamp busy) noexcept;
+  bool alias_in_use(const Region &region) noexcept;
   bool drop_clean_copies(uint64_t bytes) noexcept;
   Status grow_host(Lock &lock, uint64_t bytes);
   unsigned char *host_bytes(Region &region, uint32_t page) noexcept;
   bool has_host(const Region &region, uint32_t page) const noexcept;
+
+  // lower.cpp
+  Status start_lower(backend::Runtime &runtime);
+  void add_lower_stats(Stats *stats) noexcept;
+  void sinker_loop();
+  bool keep_host_free(Lock &lock);
+  bool keep_compressed_free(Lock &lock);
+  void follow_memory(Lock &lock);
+  uint64_t spare_memory() const;
+  bool shrink_host(Lock &lock, uint64_t bytes);
+  bool empty_chunk(Lock &lock, uint32_t chunk);
+
+  // lower_room.cpp
+  uint32_t parts_of(const Region &region, uint32_t page) const noexcept;
+  uint64_t checksum_of_version(const Page &copies) noexcept;
+  void free_places(uint32_t client, uint32_t chain, uint32_t bits) noexcept;
+  void count_below(const Region &region, uint32_t page, uint32_t bits, bool more) noexcept;
+  Sinking *sinking_of(const Region &region, uint32_t page) noexcept;
+  void free_lower(Region &region, uint32_t page) noexcept;
+  void drop_lower(Region &region, uint32_t page, uint32_t bit) noexcept;
+  bool drop_redundant(uint32_t bit, uint64_t bytes) noexcept;
+  tier::UnitSlot place_compressed(Lock &lock, uint32_t client, uint64_t bytes, bool sinker);
+  tier::UnitSlot place_storage(uint32_t client, uint64_t bytes);
+  void publish_lower(Region &region, uint32_t page, uint32_t chain, uint32_t bit) noexcept;
+  void note_in_order(Region &region, uint32_t page, uint32_t bit) noexcept;
+  bool requeue(uint32_t bit) noexcept;
+
+  // ladder.cpp
+  void begin_sinking(Region &region, uint32_t page, bool from_host);
+  uint64_t list_sinking(const std::pmr::vector<PageRef> &refs, uint32_t bit, Status *why);
+  uint64_t choose_sinking(uint64_t bytes, uint32_t client, uint32_t bit, Status *why);
+  bool sink(Lock &lock, uint64_t bytes, uint32_t client, bool background, Status *why);
+  bool spill(Lock &lock, uint64_t bytes, uint32_t client, bool sinker, Status *why);
+  uint64_t carry_down(Lock &lock, size_t first, bool background, Status *why);
+  Status send_down(Lock &lock, Sinking &entry, bool background);
+  Status send_compressed(Lock &lock, Sinking &entry, bool background, bool must);
+  Status send_stored(Lock &lock, Sinking &entry);
+  Status send_blobs(Lock &lock, Sinking &entry);
+  void write_part(Sinking &entry, tier::UnitSlot slot, const unsigned char *bytes,
+                  uint64_t count) noexcept;
+  Status fail_full(Lock &lock, uint64_t bytes);
+  uint64_t settle_sinking(Sinking &entry) noexcept;
+  uint64_t leave_tier(Region &region, uint32_t page, uint32_t bit) noexcept;
+  Status send_straight(Lock &lock, Drain &drain, Victim &victim);
+  Status copy_part(PoolDevice &device, uint64_t address, unsigned char *out, uint64_t bytes);
+  Status store_part(Lock &lock, Victim &victim, bool background, uint32_t record,
+                    tier::StagingSlot *slot, uint64_t raw);
+
+  // lift.cpp
+  void list_parts(const Region &region, uint32_t page, uint32_t tag,
+                  std::pmr::vector<LiftPart> *parts);
+  Status read_parts(const std::pmr::vector<LiftPart> &parts, uint64_t checksum, uint64_t begin,
+                    uint64_t end, unsigned char *out);
+  Status read_below(Lock &lock, Region &region, uint32_t page, uint64_t begin, uint64_t end,
+                    unsigned char *out);
+  Status raise_to_host(Lock &lock, Region &region, uint32_t page);
 
   // access.cpp
   void describe_buffer(uint32_t index, uint64_t offset, uint64_t length, weir_buffer_info *info);
@@ -395,7 +488,8 @@ class Engine {
   // engine.cpp
   Status add_device(const EngineConfig::DeviceBudget &budget);
   void release_device(Lock &lock, PoolDevice &device) noexcept;
-  Status trim_host(Lock &lock, uint64_t bytes, uint64_t *freed);
+  void give_chunks_back(Lock &lock, uint64_t bytes, uint64_t *freed) noexcept;
+  void describe_uses(Region &region, PageInfo *info) noexcept;
 
   PoolDevice &device_at(uint8_t place) noexcept { return *devices_[place]; }
   uint64_t tick() noexcept { return ticks_.advance(ticks_.now() + 1); }
@@ -434,6 +528,10 @@ class Engine {
   Owned<tier::HostStore> host_;
   std::pmr::vector<RetiredSlot> retired_;
   bool growing_ = false;
+  Lower lower_;
+  /// Worth of one round of moving pages down: enough to pay for it, little enough to be waited for.
+  static constexpr uint64_t spill_bytes = uint64_t{8} << 20U;
+  uint64_t looked_at_ns_ = 0;  ///< when the machine's memory was last looked at
   size_t host_cursor_ = 0;
   std::pmr::vector<std::atomic<StreamState *>> states_;
   std::pmr::vector<Owned<StreamState>> owned_states_;
@@ -447,7 +545,7 @@ class Engine {
   std::mutex staging_mutex_;  ///< never taken with mutex_ held
   void *staging_ = nullptr;
   backend::Runtime *staging_runtime_ = nullptr;
-  std::thread demoter_, prefetcher_;
+  std::thread demoter_, prefetcher_, sinker_;
 };
 
 }  // namespace weir::residency

@@ -5,6 +5,7 @@
 // are as absent (or as stale) as before and every older copy is still the latest.
 
 #include "core/residency/plan.hpp"
+#include "core/tier/checksum.hpp"
 #include "core/transfer/copier.hpp"
 
 namespace weir::residency {
@@ -22,8 +23,10 @@ void Engine::mark_filling(Plan &plan) {
       gather_stamps(item.buffer, 0, item.size, true, &plan.before);
     }
   }
-  plan.before.reserve(plan.before.size() +
-                      plan.pages.size());  // from the first mark on nothing may throw
+  // From the first mark on nothing may throw.
+  plan.before.reserve(plan.before.size() + plan.pages.size());
+  plan.parts.clear();
+  plan.parts.reserve(parts_below(plan));
   for (PlanPage &page : plan.pages) {
     Region &region = *page.region;
     Residence &here = *region.on(plan.place());
@@ -33,20 +36,26 @@ void Engine::mark_filling(Plan &plan) {
     if (!page.absent && !page.stale) continue;
     if (page.absent && !device.vmm()) page.address = device.granules->at(page.granule).place;
     page.source = page.checksum = 0;
-    page.corrupt = false;
-    page.peer = page.zero = false;
+    page.from = 0;
+    page.corrupt = page.zero = false;
     const bool foreign = page.absent && device.granules->at(page.granule).client() != region.client;
     if (copies.latest == 0 || page.discard) {
       page.zero = foreign || (!page.discard && !region.slab);
     } else if (has_host(region, page.page) && (copies.latest & vm::host_bit) != 0) {
+      page.from = vm::host_bit;
       page.source = reinterpret_cast<uint64_t>(host_bytes(region, page.page));
-      page.checksum = copies.checksum;
+      if (config_.checksum_host) page.checksum = checksum_of_version(copies);
+    } else if ((copies.latest & vm::below_host) != 0 &&
+               ((copies.latest & vm::device_bits) == 0 || !device.device.has(WEIR_CAP_PEER))) {
+      list_parts(region, page.page, static_cast<uint32_t>(&page - plan.pages.data()), &plan.parts);
+      page.from = plan.parts.back().bit;
+      page.checksum = checksum_of_version(copies);
     } else {
       for (auto &other : region.residences) {
         if ((copies.latest & (uint32_t{1} << other->place)) == 0) continue;
         const DevicePage &there = other->pages[page.page];
         PoolDevice &peer = device_at(other->place);
-        page.peer = true;
+        page.from = other->place_bit();
         page.source = peer.vmm() ? address_of(region, *other) + region.shape.offset(page.page)
                                  : peer.granules->at(there.granule).place;
         if (there.ready) plan.before.push_back(there.ready);
@@ -106,14 +115,53 @@ Status Engine::verify_source(const Plan &plan, PlanPage *page) {
   const auto *bytes = reinterpret_cast<const unsigned char *>(page->source);
   if (tier::checksum_of(bytes, page->used) == page->checksum) return {};
   page->corrupt = true;
-  return fail_corrupt(plan.items[page->item].use, page->page);
+  return fail_corrupt(plan.items[page->item].use, page->page, page->from);
+}
+
+/// Outside the lock: the pages that come from below HOST, through staging. Their reads have begun.
+Status Engine::fill_from_below(Plan &plan, Lift &lift, transfer::Copier &copier) {
+  tier::PageChecksum sum;
+  for (size_t i = 0; i < plan.parts.size(); ++i) {
+    const LiftPart &part = plan.parts[i];
+    PlanPage &page = plan.pages[part.page];
+    lift.begin(plan.parts);
+    tier::StagingSlot *slot = nullptr;
+    const Status read = lift.finish(part, &slot);
+    if (part.offset == 0) sum.reset();
+    if (read) sum.add(slot->pinned, part.bytes);
+    const bool last = part.offset + part.bytes == page.used;
+    const bool damaged =
+        read.ok() ? last && sum.sum() != page.checksum : read.code() == WEIR_ERROR_CORRUPT;
+    if (damaged) {
+      page.corrupt = true;
+      return fail_corrupt(plan.items[page.item].use, page.page, part.bit);
+    }
+    WEIR_TRY(read);
+    Status status = copier.copy(page.address + part.offset,
+                                reinterpret_cast<uint64_t>(slot->pinned), part.bytes);
+    if (status) status = copier.flush();
+    uint64_t point = 0;
+    if (status) status = plan.device->up->timeline.record(&point);
+    if (!status) return status;  // the slot stays taken until the stream has been synchronized
+    lift.give(Stamp::make(plan.device->up->slot, point, true));
+  }
+  return {};
+}
+
+uint64_t Engine::parts_below(const Plan &plan) const noexcept {
+  if (!lower_.any()) return 0;
+  uint64_t parts = 0;
+  for (const PlanPage &page : plan.pages) parts += parts_of(*page.region, page.page);
+  return parts;
 }
 
 /// Outside the lock. Maps page by page and enqueues as it goes, so that mapping overlaps with copying.
 Status Engine::fill(Plan &plan) {
   PoolDevice &device = *plan.device;
   transfer::Copier copier(*device.up);
+  Lift lift(lower_, plan.quiet);
   const auto run = [&]() -> Status {
+    if (!plan.parts.empty()) lift.begin(plan.parts);
     for (const Stamp stamp : plan.before) WEIR_TRY(streams_.enqueue_wait(*device.up, stamp));
     for (PlanPage &page : plan.pages) {
       if (!page.filling) continue;
@@ -125,6 +173,7 @@ Status Engine::fill(Plan &plan) {
         WEIR_TRY(copier.copy(page.address, page.source, page.used));
       }
     }
+    WEIR_TRY(fill_from_below(plan, lift, copier));
     for (const PlanItem &item : plan.items) {
       if (!item.zeroes()) continue;
       // A page at a time: a fill, too, stays within one mapping.
@@ -221,18 +270,22 @@ void Engine::settle_fill(Plan &plan, bool filled) noexcept {
         copies.latest = device.bit();
       }
       if (page.zero) stats_.zero_filled_bytes += page.bytes;
-      if (page.source != 0) (page.peer ? stats_.peer_bytes : stats_.promoted_bytes) += page.used;
-      if (page.source != 0 && plan.quiet) stats_.prefetched_bytes += page.used;
+      if (page.from != 0) {
+        const bool peer = (page.from & vm::device_bits) != 0;
+        (peer ? stats_.peer_bytes : stats_.promoted_bytes) += page.used;
+        if ((page.from & vm::below_host) != 0) stats_.lifted_bytes += page.used;
+        if (plan.quiet) stats_.prefetched_bytes += page.used;
+      }
       page.granule = physical::no_granule;
       page.absent = page.stale = false;
     } else if (page.stale) {
       state.state = PageState::resident;
-      if (page.corrupt) forsake_host_copy(region, page.page);
+      if (page.corrupt) forsake_copy(region, page.page, page.from);
     } else {
       state.state = PageState::absent;
       state.granule = physical::no_granule;
       if (region.holds != 0) device.held_bytes -= page.bytes;
-      if (page.corrupt) forsake_host_copy(region, page.page);
+      if (page.corrupt) forsake_copy(region, page.page, page.from);
       if (page.mapped) {
         // It could not be unmapped: the granule can't be used again. It stays charged.
         page.granule = physical::no_granule;

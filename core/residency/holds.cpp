@@ -242,7 +242,10 @@ Status Engine::host_register(weir_buffer buffer, void *memory, uint64_t flags) {
                          region.shape.used_bytes(p));
       }
       free_host(region, p);
-      if ((flags & WEIR_HOST_LOAD) != 0) copies.latest = vm::host_bit;
+      if ((flags & WEIR_HOST_LOAD) != 0) {
+        free_lower(region, p);
+        copies.latest = vm::host_bit;
+      }
     }
     drop_alias(region);
     region.registered = base;

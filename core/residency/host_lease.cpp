@@ -62,7 +62,7 @@ Status Engine::page_to_host(Lock &lock, const PlanItem &item, uint32_t page, boo
     if (discard) return {};
     const Status intact = verify_host(region, page, item.use);
     if (intact || (copies.latest & ~vm::host_bit) == 0) return intact;
-    forsake_host_copy(region, page);
+    forsake_copy(region, page, vm::host_bit);
   }
   const uint64_t at = region.shape.offset(page);
   const uint64_t used = region.shape.used_bytes(page);
@@ -85,6 +85,7 @@ Status Engine::page_to_host(Lock &lock, const PlanItem &item, uint32_t page, boo
   set_flags(item.buffer, 0, Word::sole);  // a write must come the slow way, to make this copy stale
   copies.latest = discard ? copies.latest : copies.latest | vm::host_bit;
   if (copies.latest == 0) copies.latest = vm::host_bit;
+  if (!discard) note_in_order(region, page, vm::host_bit);
   return {};
 }
 

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Room in HOST: slots for pages on their way down, the store's growth, and what can be given up for it (copies
-// of pages that are on a device as well).
+// Room in HOST: slots for pages on their way down, the store's growth, and what can be given up for it: copies of
+// pages that are on a device as well, and then what the ladder can move further down.
 
 #include "core/residency/plan.hpp"
+#include "core/tier/checksum.hpp"
+
+#include <algorithm>
 
 namespace weir::residency {
 
@@ -16,30 +19,39 @@ unsigned char *Engine::host_bytes(Region &region, uint32_t page) noexcept {
   return static_cast<unsigned char *>(host_->address(region.pages[page].host));
 }
 
-Status Engine::fail_corrupt(uint32_t use, uint32_t page) noexcept {
+Status Engine::fail_corrupt(uint32_t use, uint32_t page, uint32_t bit) noexcept {
   checksum_failures_.fetch_add(1, std::memory_order_relaxed);
   ErrorDetail detail;
-  detail.tier = WEIR_TIER_HOST;
+  const bool host = bit == vm::host_bit;
+  const bool compressed = bit == vm::compressed_bit;
+  detail.tier = host ? WEIR_TIER_HOST : compressed ? WEIR_TIER_COMPRESSED : WEIR_TIER_STORAGE;
   detail.use_index = use;
   return fail(WEIR_ERROR_CORRUPT, detail,
-              "uses[%u]: the bytes of page %u in HOST are not those that were demoted", use, page);
+              "uses[%u]: the bytes of page %u in %s are not those that were demoted", use, page,
+              host         ? "HOST"
+              : compressed ? "COMPRESSED"
+                           : "STORAGE");
 }
 
 /// A damaged copy is given up where there is another; else it stays, and so does the error.
-void Engine::forsake_host_copy(Region &region, uint32_t page) noexcept {
+void Engine::forsake_copy(Region &region, uint32_t page, uint32_t bit) noexcept {
   Page &copies = region.pages[page];
-  if ((copies.latest & ~vm::host_bit) == 0) return;
-  copies.latest &= ~vm::host_bit;
-  free_host(region, page);
+  if ((copies.latest & ~bit) == 0 || (copies.latest & bit) == 0 || copies.sinking) return;
+  if (bit == vm::host_bit) {
+    copies.latest &= ~vm::host_bit;
+    free_host(region, page);
+  } else {
+    drop_lower(region, page, bit);
+  }
 }
 
 /// Before bytes are read from HOST by the CPU. Under the lock.
 Status Engine::verify_host(Region &region, uint32_t page, uint32_t use) {
   const Page &copies = region.pages[page];
-  if (copies.checksum == 0 || !copies.host) return {};
-  if (tier::checksum_of(host_bytes(region, page), region.shape.used_bytes(page)) == copies.checksum)
-    return {};
-  return fail_corrupt(use, page);
+  const uint64_t sum = checksum_of_version(copies);
+  if (!config_.checksum_host || sum == 0 || !copies.host) return {};
+  if (tier::checksum_of(host_bytes(region, page), region.shape.used_bytes(page)) == sum) return {};
+  return fail_corrupt(use, page, vm::host_bit);
 }
 
 void Engine::free_slot(uint32_t client, tier::HostSlot slot) noexcept {
@@ -47,25 +59,45 @@ void Engine::free_slot(uint32_t client, tier::HostSlot slot) noexcept {
   host_->free(slot);
 }
 
-/// Gives up a page's slot. A copy up from it may still be in flight: then it waits in the retired list.
+/// Frees a slot once a copy up from it has ended: until then it waits in the retired list.
+void Engine::retire_slot(uint32_t client, tier::HostSlot slot, Stamp busy) noexcept {
+  if (busy && !streams_.passed(busy)) {
+    try {
+      retired_.push_back(RetiredSlot{slot, client, busy});
+      return;
+    } catch (const std::bad_alloc &) {
+      (void)streams_.wait(busy, UINT64_MAX);  // a copy, not compute: it ends soon
+    }
+  }
+  free_slot(client, slot);
+}
+
+/// Gives up a page's slot. Who is copying it down meanwhile frees it.
 void Engine::free_host(Region &region, uint32_t page) noexcept {
   Page &copies = region.pages[page];
   if (!copies.host) return;
   if (region.alias != nullptr) drop_alias(region);
   const tier::HostSlot slot = copies.host;
   copies.host = tier::HostSlot{};
-  copies.checksum = 0;
+  Stamp busy;
   for (const auto &r : region.residences) {
     const Stamp ready = r->pages[page].ready;
-    if (!ready || streams_.passed(ready)) continue;
-    try {
-      retired_.push_back(RetiredSlot{slot, region.client, ready});
-      return;
-    } catch (const std::bad_alloc &) {
-      (void)streams_.wait(ready, UINT64_MAX);  // a copy, not compute: it ends soon
-    }
+    if (ready && !streams_.passed(ready)) busy = ready;  // one device at a time is filled from it
   }
-  free_slot(region.client, slot);
+  Sinking *sinking = copies.sinking ? sinking_of(region, page) : nullptr;
+  if (sinking != nullptr && sinking->from_host) {
+    sinking->attached = sinking->valid = copies.sinking = false;
+    sinking->busy = busy;
+    return;
+  }
+  retire_slot(region.client, slot, busy);
+}
+
+/// A lease on CPU memory may be looking at the region's slots.
+bool Engine::alias_in_use(const Region &region) noexcept {
+  if (region.alias == nullptr || region.buffer == vm::BufferTable::none) return false;
+  const uint64_t word = buffers_.hot(region.buffer).word.load(std::memory_order_relaxed);
+  return Word::leases(word) != 0 || (word & Word::partial) != 0;
 }
 
 /// A page that must stay in place gets a slot in HOST, if it has none. May drop the lock.
@@ -81,7 +113,6 @@ Status Engine::give_slot(Lock &lock, Region &region, uint32_t page) {
     free_slot(region.client, slot);
   } else {
     copies.host = slot;
-    copies.checksum = 0;
   }
   return {};
 }
@@ -104,8 +135,9 @@ bool Engine::drop_clean_copies(uint64_t bytes) noexcept {
     if (region == nullptr || region->registered != nullptr || region->alias != nullptr) continue;
     for (uint32_t p = 0; p < region->pages.size(); ++p) {
       Page &copies = region->pages[p];
-      const bool elsewhere = (copies.latest & ~vm::host_bit) != 0;
-      if (!copies.host || copies.busy != 0 || copies.leases != 0 || !elsewhere) continue;
+      const bool elsewhere = (copies.latest & vm::device_bits) != 0;
+      const bool used = copies.busy != 0 || copies.leases != 0 || copies.sinking;
+      if (!copies.host || used || !elsewhere) continue;
       freed += region->shape.used_bytes(p);
       copies.latest &= ~vm::host_bit;
       free_host(*region, p);
@@ -130,10 +162,12 @@ tier::HostSlot Engine::try_host_slot(uint32_t client, uint64_t bytes) {
 
 Status Engine::host_slot(Lock &lock, uint32_t client, uint64_t bytes, tier::HostSlot *slot) {
   bool dropped = false;
+  Status why;
   for (;;) {
     *slot = try_host_slot(client, bytes);
     if (*slot) {
-      if (config_.background && host_->wants_growth()) work_.notify_all();
+      const bool low = lower_.any() && host_->room() < lower_.host_low;
+      if (config_.background && (low || host_->wants_growth())) work_.notify_all();
       return {};
     }
     if (sweep_retired()) continue;
@@ -157,10 +191,16 @@ Status Engine::host_slot(Lock &lock, uint32_t client, uint64_t bytes, tier::Host
       WEIR_TRY(waited);
       continue;
     }
+    const uint64_t size = tier::HostStore::rounded(bytes);
+    const bool possible = size <= std::min(host_->budget(), quota.limit());
+    if (possible && lower_.any() &&
+        sink(lock, std::max(size, spill_bytes), within ? UINT32_MAX : client, false, &why))
+      continue;
+    if (!why) return why;
     ErrorDetail detail;
     detail.tier = WEIR_TIER_HOST;
     detail.asked = bytes;
-    detail.available = within ? host_->budget() - host_->used() : quota.room();
+    detail.available = within ? host_->room() : quota.room();
     return fail(WEIR_ERROR_OVER_BUDGET, detail,
                 "HOST has no room for %llu bytes that must leave the device: %llu of %llu in use%s",
                 static_cast<unsigned long long>(bytes),
@@ -193,6 +233,7 @@ Status Engine::grow_host(Lock &lock, uint64_t bytes) {
     host_->cancel_growth(growth);
     return status;
   }
+  if (lower_.storage != nullptr) lower_.storage->add_memory(chunk->view, chunk->bytes);
   host_->attach(std::move(chunk));
   return {};
 }

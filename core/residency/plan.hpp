@@ -5,6 +5,7 @@
 #pragma once
 
 #include "core/residency/engine.hpp"
+#include "core/residency/lift.hpp"
 
 namespace weir::residency {
 
@@ -39,13 +40,13 @@ struct PlanPage {
   bool discard = false;                      ///< wholly covered by a DISCARD_WRITE
   bool mapped = false;                       ///< by this plan
   bool filling = false;                      ///< marked FILLING by this plan
+  bool corrupt = false;                      ///< its copy in `from` is not what was written there
   /// It stays RESIDENT, but a tenant's place on it is being zeroed by this plan.
-  bool corrupt = false;  ///< its copy in HOST is not what was written there
   bool zeroing = false;
-  bool zero = false;      ///< content: zeroes ...
-  bool peer = false;      ///< ... or a copy from another device, else from HOST ...
-  uint64_t checksum = 0;  ///< of a source in HOST; 0: none was made
-  uint64_t source = 0;    ///< ... at this address; 0 with !zero: whatever is there
+  bool zero = false;  ///< content: zeroes ...
+  uint32_t from = 0;  ///< ... or a copy from the place of this bit; 0 with !zero: whatever is there
+  uint64_t source = 0;    ///< its address, unless it is below HOST (plan.parts)
+  uint64_t checksum = 0;  ///< of it; 0: none was made
   uint64_t address = 0;   ///< of the page on the device
   uint64_t bytes = 0;     ///< of the page
   uint64_t used = 0;      ///< of those, the region's
@@ -57,6 +58,7 @@ struct Plan {
         device(device_),
         items(memory),
         pages(memory),
+        parts(memory),
         doomed(memory),
         before(memory),
         waits(memory) {}
@@ -69,14 +71,15 @@ struct Plan {
   uint64_t not_before = 0;
   std::pmr::vector<PlanItem> items;
   std::pmr::vector<PlanPage> pages;
-  physical::DoomedList doomed;     ///< to be destroyed before the claims are materialized
-  std::pmr::vector<Stamp> before;  ///< what the transfer stream must wait for
-  std::pmr::vector<Stamp> waits;   ///< what the caller's stream must wait for
-  uint64_t set_bytes = 0;          ///< all pages of the set, rounded
-  uint64_t need_bytes = 0;         ///< of those, without a granule
-  uint64_t other_held = 0;         ///< held bytes outside the set
-  Stamp ready;                     ///< the transfer stream's point after the fills
-  bool work = false;               ///< something to map, copy or zero
+  std::pmr::vector<LiftPart> parts;  ///< what comes from below HOST, in the order of pages
+  physical::DoomedList doomed;       ///< to be destroyed before the claims are materialized
+  std::pmr::vector<Stamp> before;    ///< what the transfer stream must wait for
+  std::pmr::vector<Stamp> waits;     ///< what the caller's stream must wait for
+  uint64_t set_bytes = 0;            ///< all pages of the set, rounded
+  uint64_t need_bytes = 0;           ///< of those, without a granule
+  uint64_t other_held = 0;           ///< held bytes outside the set
+  Stamp ready;                       ///< the transfer stream's point after the fills
+  bool work = false;                 ///< something to map, copy or zero
 
   uint8_t place() const noexcept {
     if (any) return Engine::any_place;
@@ -92,12 +95,16 @@ struct Victim {
   std::pmr::vector<Stamp> fences;
   bool copy = false;  ///< dirty: goes to `slot` or to registered memory
   bool had_content = false;
-  bool safe = false;   ///< its bytes are elsewhere, or not needed
-  bool wiped = false;  ///< zeroed on the device, or maybe: no version any more
-  bool out = false;    ///< safe, and it is to be unmapped
-  bool gone = false;   ///< unmapped
+  bool safe = false;      ///< its bytes are elsewhere, or not needed
+  bool wiped = false;     ///< zeroed on the device, or maybe: no version any more
+  bool out = false;       ///< safe, and it is to be unmapped
+  bool gone = false;      ///< unmapped
+  bool straight = false;  ///< to the tiers below HOST, without a slot there
   tier::HostSlot slot;
-  uint64_t checksum = 0;  ///< of what was copied there, if one is wanted
+  uint64_t checksum = 0;                   ///< of what was copied there, if one is wanted
+  uint32_t chain = tier::CopyTable::none;  ///< records for that, or for its places below HOST
+  uint32_t into = 0;                       ///< straight: which tier it came to
+  tier::CodecPlan plan;
   void *destination = nullptr;
   uint64_t address = 0, bytes = 0, used = 0;
   Stamp copied;

@@ -52,6 +52,15 @@ void Engine::wake_all() {
   changed_.notify_all();
 }
 
+void Engine::wait_idle() {
+  Lock lock(mutex_);
+  changed_.wait(lock, [this] {
+    return !lower_.sinking && std::all_of(devices_.begin(), devices_.end(), [](const auto &device) {
+      return device->in_flight == 0;
+    });
+  });
+}
+
 Status Engine::check_budget(Plan &plan) {
   PoolDevice &device = *plan.device;
   uint64_t held_in_set = 0;

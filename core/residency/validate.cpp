@@ -38,9 +38,30 @@ std::string Engine::validate_page(Region &region, uint32_t page) noexcept {
     return broken(region, page, "lost, and somewhere");
   if ((copies.latest & vm::host_bit) != 0 && !has_host(region, page))
     return broken(region, page, "latest in HOST without a place there");
-  const uint32_t devices = copies.latest & ~(vm::host_bit | vm::lost_bit);
+  const char *below = validate_below(region, page);
+  if (below != nullptr) return broken(region, page, below);
+  const uint32_t devices = copies.latest & vm::device_bits;
   if ((devices & ~here) != 0) return broken(region, page, "latest on a device it is not on");
   return {};
+}
+
+/// What lies below HOST, or is on its way there.
+const char *Engine::validate_below(Region &region, uint32_t page) noexcept {
+  const Page &copies = region.pages[page];
+  const bool below = (copies.latest & vm::below_host) != 0;
+  if (below && copies.lower == tier::CopyTable::none) return "latest below HOST without a record";
+  if (below && checksum_of_version(copies) == 0) return "latest below HOST without a checksum";
+  Sinking *sinking = sinking_of(region, page);
+  if (copies.sinking != (sinking != nullptr)) return "sinking, and nobody knows of it";
+  for (uint32_t at = copies.lower; at != tier::CopyTable::none; at = lower_.copies[at].next) {
+    const tier::LowerCopy &part = lower_.copies[at];
+    const bool writing = sinking != nullptr && !sinking->from_host;
+    if (static_cast<bool>(part.compressed) != ((copies.latest & vm::compressed_bit) != 0))
+      return "its places in COMPRESSED are not those of its state";
+    if (!writing && static_cast<bool>(part.storage) != ((copies.latest & vm::storage_bit) != 0))
+      return "its places in STORAGE are not those of its state";
+  }
+  return nullptr;
 }
 
 /// What the hit path may rely on.

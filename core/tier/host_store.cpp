@@ -5,8 +5,6 @@
 #include "core/tier/host_store.hpp"
 
 #include <fcntl.h>
-#include <xxhash.h>
-
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -47,7 +45,7 @@ HostStore::~HostStore() {
 
 HostSlot HostStore::allocate(uint64_t bytes) {
   for (size_t i = 0; i < chunks_.size(); ++i) {
-    if (chunks_[i] == nullptr || chunks_[i]->arena.free_units() < bytes) continue;
+    if (chunks_[i] == nullptr || i == closed_ || chunks_[i]->arena.free_units() < bytes) continue;
     const auto extent = chunks_[i]->arena.allocate(bytes, unit);
     if (!extent) continue;
     used_ += chunks_[i]->arena.size(extent.node);
@@ -140,6 +138,17 @@ void HostStore::attach(Owned<Chunk> chunk) noexcept {
   chunks_.push_back(std::move(chunk));
 }
 
+uint32_t HostStore::close_emptiest() noexcept {
+  closed_ = UINT32_MAX;
+  uint64_t least = UINT64_MAX;
+  for (size_t i = 0; i < chunks_.size(); ++i) {
+    if (chunks_[i] == nullptr || chunks_[i]->arena.used() >= least) continue;
+    least = chunks_[i]->arena.used();
+    closed_ = static_cast<uint32_t>(i);
+  }
+  return closed_;
+}
+
 Owned<HostStore::Chunk> HostStore::detach_empty() noexcept {
   for (auto &place : chunks_) {
     if (place == nullptr || !place->arena.empty()) continue;
@@ -157,11 +166,6 @@ Status HostStore::map_alias(HostSlot slot, uint64_t bytes, void *address) const 
     return system_error("mmap of an alias");
   }
   return {};
-}
-
-uint64_t checksum_of(const void *bytes, uint64_t count) noexcept {
-  const uint64_t sum = XXH3_64bits(bytes, count);
-  return sum != 0 ? sum : 1;
 }
 
 }  // namespace weir::tier

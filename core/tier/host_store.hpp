@@ -24,9 +24,6 @@ struct HostSlot {
   explicit operator bool() const noexcept { return chunk != UINT32_MAX; }
 };
 
-/// Of a page's bytes in a lower tier: XXH3, 64 bits (Y. Collet, xxHash); never 0, which stands for none.
-uint64_t checksum_of(const void *bytes, uint64_t count) noexcept;
-
 class HostStore {
  public:
   static constexpr uint64_t unit = 4096;
@@ -46,6 +43,9 @@ class HostStore {
   void *address(HostSlot slot) const noexcept;
   uint64_t bytes(HostSlot slot) const noexcept;
   uint64_t budget() const noexcept { return budget_.limit(); }
+  void set_budget(uint64_t bytes) noexcept { budget_.set_limit(bytes / unit * unit); }
+  /// Bytes of the budget that no page occupies.
+  uint64_t room() const noexcept { return budget_.limit() > used_ ? budget_.limit() - used_ : 0; }
   uint64_t held() const noexcept { return budget_.used(); }
   uint64_t used() const noexcept { return used_; }
   /// How much grow() should add for an allocation of `bytes` that found no slot; 0: the budget has no room for it.
@@ -70,6 +70,9 @@ class HostStore {
   }
   void cancel_growth(uint64_t bytes) noexcept { budget_.refund(bytes); }  ///< under the lock
   void attach(Owned<Chunk> chunk) noexcept;                               ///< under the lock
+  /// The chunk that would be emptied soonest gets no more pages; UINT32_MAX: there is none. For shrinking.
+  uint32_t close_emptiest() noexcept;
+  void reopen() noexcept { closed_ = UINT32_MAX; }
   /// Takes an empty chunk out (under the lock); the caller drops it outside with unmake_chunk().
   Owned<Chunk> detach_empty() noexcept;
   void unmake_chunk(Chunk &chunk) noexcept;
@@ -87,6 +90,7 @@ class HostStore {
   int file_ = -1;
   uint64_t file_end_ = 0;
   uint64_t used_ = 0;
+  uint32_t closed_ = UINT32_MAX;  ///< chunk that is being emptied
 };
 
 }  // namespace weir::tier

@@ -7,6 +7,8 @@
 
 #include "core/backend/timeline.hpp"
 #include "core/physical/granule_pool.hpp"
+#include "core/tier/codec.hpp"
+#include "core/tier/copies.hpp"
 #include "core/tier/host_store.hpp"
 #include "core/virtual/address_space.hpp"
 #include "core/virtual/geometry.hpp"
@@ -20,17 +22,26 @@ using backend::Stamp;
 using physical::GranuleId;
 
 /// Places a page's bytes can be, as bits of Page::latest: a device of the pool by its position, or:
+inline constexpr uint32_t storage_bit = uint32_t{1} << 28U;
+inline constexpr uint32_t compressed_bit = uint32_t{1} << 29U;
 inline constexpr uint32_t host_bit = uint32_t{1} << 30U;
 inline constexpr uint32_t lost_bit = uint32_t{1} << 31U;
+inline constexpr uint32_t below_host = compressed_bit | storage_bit;
+inline constexpr uint32_t device_bits = storage_bit - 1;
 
 struct Page {
   uint32_t latest = 0;  ///< places that have the latest version; 0: never written, reads as zero
   uint16_t leases =
       0;  ///< leases on parts of the owner that touch the page, and operations that must find it in place
-  uint16_t busy = 0;      ///< devices on which it is FILLING or DRAINING
-  tier::HostSlot host;    ///< its copy in HOST, latest or being written
-  uint64_t checksum = 0;  ///< of the bytes in `host`; 0: not known
+  uint16_t busy = 0;    ///< devices on which it is FILLING or DRAINING
+  tier::HostSlot host;  ///< its copy in HOST, latest or being written
+  /// Its copies below HOST and the checksum of the latest version, in the pool's CopyTable.
+  uint32_t lower = tier::CopyTable::none;
+  bool sinking = false;              ///< being copied down from HOST or COMPRESSED
+  bool in_host_order = false;        ///< known to the policy of HOST ...
+  bool in_compressed_order = false;  ///< ... and of COMPRESSED
 };
+static_assert(sizeof(Page) == 24);
 
 enum class PageState : uint8_t { absent, filling, resident, draining };
 
@@ -50,6 +61,8 @@ struct Residence {
   AddressRange range;     ///< with VMM
   uint32_t resident = 0;  ///< pages RESIDENT
   std::pmr::vector<DevicePage> pages;
+
+  uint32_t place_bit() const noexcept { return uint32_t{1} << place; }
 };
 
 /// Work on a dead tenant's place that may still be running.
@@ -80,6 +93,7 @@ struct Region {
   uint64_t last_use = 0;
   uint64_t next_use = UINT64_MAX;  ///< number of the next announced operation that uses it ...
   uint32_t next_use_slot = 0;      ///< ... on this stream slot
+  tier::CodecPlan codec;           ///< what was learnt of its bytes
   Geometry shape;
   std::pmr::vector<Page> pages;
   std::pmr::vector<Owned<Residence>> residences;

@@ -80,7 +80,7 @@ struct World {
     desc.device_count = setup.devices;
     desc.devices = devices;
     desc.flags = setup.flags;
-    desc.host_budget = setup.host_pages * page_bytes;
+    desc.host_budget = setup.host_pages != 0 ? setup.host_pages * page_bytes : WEIR_NONE;
     desc.page_size = page_bytes;
     desc.large_page_size = page_bytes;
     ok(weir_pool_create(context, &desc, &pool));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A model-based fuzzer of the C ABI: several threads make random calls on buffers of their own in one shared
-// pool that is far too small, over every combination of capabilities, and an oracle holds the bytes that each
+// pool that is far too small, over every combination of capabilities and of tiers, and an oracle holds the bytes that each
 // buffer must have. Every kernel checks what it reads before it writes; every refusal must be one that the documentation
 // allows; at the end everything is read back.
 //
@@ -31,6 +31,7 @@ namespace {
 using Bytes = std::vector<unsigned char>;
 
 std::atomic<uint64_t> failures{0};
+uint64_t sunk_bytes = 0, lifted_bytes = 0;  // over all runs
 
 void report(const char *what, uint64_t seed) {
   std::fprintf(stderr, "FAILED (seed %llu): %s; last error: %s\n",
@@ -92,6 +93,7 @@ struct World {
   uint64_t page = 16384;
   bool vmm = true;
   bool host_leases = true;
+  bool host_is_short = false;  // leases on the CPU's memory may fill it
   uint64_t seed = 0;
 };
 
@@ -132,9 +134,22 @@ class Worker {
     }
     report(what, world_.seed);
   }
+  /// Random bytes, or such as compress: all the same, or few different ones.
   Bytes noise(size_t size) {
     Bytes bytes(size);
     uint64_t x = random_();
+    const uint64_t kind = x % 4;
+    if (kind == 0) {
+      std::fill(bytes.begin(), bytes.end(), static_cast<unsigned char>(x >> 32));
+      return bytes;
+    }
+    if (kind == 1) {
+      for (size_t i = 0; i < size; ++i) {
+        if (i % 61 == 0) x = x * 6364136223846793005ULL + 1442695040888963407ULL;
+        bytes[i] = static_cast<unsigned char>(x >> 60);
+      }
+      return bytes;
+    }
     for (size_t i = 0; i < size; ++i) {
       x = x * 6364136223846793005ULL + 1442695040888963407ULL;
       bytes[i] = static_cast<unsigned char>(x >> 56);
@@ -320,6 +335,13 @@ class Worker {
     const weir_result result =
         weir_buffer_write(world_.pool, model.handle, offset, length, fresh.data());
     if (leased(b) && result == WEIR_ERROR_LEASE_CONFLICT) return;
+    if (world_.host_is_short && result == WEIR_ERROR_OVER_BUDGET) {
+      // Bytes of the range before the failure may be new ones.
+      expect(
+          weir_buffer_read(world_.pool, model.handle, offset, length, model.bytes.data() + offset),
+          "buffer_read after a refused write");
+      return;
+    }
     expect(result, "buffer_write");
     std::copy(fresh.begin(), fresh.end(), model.bytes.begin() + static_cast<long>(offset));
   }
@@ -359,16 +381,19 @@ class Worker {
       case 4: {
         uint64_t freed = 0;
         const auto level = static_cast<uint32_t>(below(3));
-        allow(weir_pool_trim(world_.pool, static_cast<uint32_t>(below(world_.devices)), level,
-                             below(8) * world_.page, &freed),
-              {}, "trim");
+        const uint64_t place = below(world_.devices + 1);
+        const auto device =
+            place == world_.devices ? WEIR_DEVICE_HOST : static_cast<uint32_t>(place);
+        allow(weir_pool_trim(world_.pool, device, level, below(8) * world_.page, &freed), {},
+              "trim");
         return;
       }
       case 5: {
         weir_buffer_info info = WEIR_BUFFER_INFO_INIT;
         expect(weir_buffer_query(world_.pool, model.handle, 0, WEIR_WHOLE, &info), "query");
         const uint64_t sum = info.device_bytes + info.peer_bytes + info.host_bytes +
-                             info.unwritten_bytes + info.lost_bytes;
+                             info.compressed_bytes + info.storage_bytes + info.unwritten_bytes +
+                             info.lost_bytes;
         if (sum != model.bytes.size()) report("query does not add up", world_.seed);
         return;
       }
@@ -483,6 +508,29 @@ class Worker {
   std::vector<std::pair<uint64_t, weir_stream>> allocations_;
 };
 
+/// Half of the runs have tiers below HOST, which is short then.
+void add_tiers(std::mt19937_64 &random, const char *const *folders, World *world,
+               weir_pool_desc *desc) {
+  const uint64_t kind = random() % 8;
+  if (kind < 4) return;
+  if (kind != 4) {
+    desc->storage_budget = uint64_t{64} << 20;
+    desc->storage_paths = folders;
+    desc->storage_path_count = 1 + static_cast<uint32_t>(random() % 2);
+    const uint64_t flags[] = {
+        0, 0, 0, WEIR_POOL_NO_IO_URING, WEIR_POOL_BUFFERED_STORAGE, WEIR_POOL_ENCRYPT_STORAGE};
+    desc->flags |= flags[random() % 6];
+  }
+  // COMPRESSED alone has to take everything; beside STORAGE it is small enough to be spilled.
+  if (kind == 4) desc->compressed_budget = uint64_t{64} << 20;
+  if (kind > 5) desc->compressed_budget = world->page * (8 + random() % 60);
+  const char *const codecs[] = {nullptr, nullptr, "lz4", "zstd", "raw"};
+  desc->codec = codecs[random() % 5];
+  world->host_is_short = true;
+  const uint64_t staging = world->vmm ? 8 * world->page * 4 : 8 * world->page * 50;
+  desc->host_budget = random() % 6 == 0 ? WEIR_NONE : staging + world->page * (4 + random() % 60);
+}
+
 void run_once(uint64_t seed, int steps, bool verbose) {
   std::mt19937_64 random(seed);
   const auto flip = [&random] { return (random() & 1U) != 0; };
@@ -513,6 +561,9 @@ void run_once(uint64_t seed, int steps, bool verbose) {
   pool_desc.page_size = world.page;
   pool_desc.large_page_size = random() % 3 == 0 ? world.page * 4 : 0;
   pool_desc.flags = (flip() ? WEIR_POOL_NO_BACKGROUND : 0) | (flip() ? WEIR_POOL_CHECKSUM_HOST : 0);
+  const char *folder = std::getenv("TMPDIR") != nullptr ? std::getenv("TMPDIR") : "/tmp";
+  const char *const folders[] = {folder, folder};
+  add_tiers(random, folders, &world, &pool_desc);
   if (weir_pool_create(world.context, &pool_desc, &world.pool) != WEIR_SUCCESS)
     return report("pool_create", seed);
   weir_client_desc client_desc = WEIR_CLIENT_DESC_INIT;
@@ -522,14 +573,22 @@ void run_once(uint64_t seed, int steps, bool verbose) {
     return report("client_create", seed);
   const size_t threads = 1 + random() % 3;
   if (verbose)
-    std::fprintf(stderr, "seed %llu: %s, %zu threads\n", static_cast<unsigned long long>(seed),
-                 options.c_str(), threads);
+    std::fprintf(
+        stderr,
+        "seed %llu: %s, %zu threads, flags %llu, host %lld, compressed %llu, storage %llu\n",
+        static_cast<unsigned long long>(seed), options.c_str(), threads,
+        static_cast<unsigned long long>(pool_desc.flags),
+        static_cast<long long>(pool_desc.host_budget),
+        static_cast<unsigned long long>(pool_desc.compressed_budget),
+        static_cast<unsigned long long>(pool_desc.storage_budget));
   std::vector<std::unique_ptr<Worker>> workers;
   std::vector<std::thread> running;
   for (size_t i = 0; i < threads; ++i) workers.push_back(std::make_unique<Worker>(world, random()));
   for (auto &worker : workers) running.emplace_back([&worker, steps] { worker->run(steps); });
   for (std::thread &thread : running) thread.join();
   for (auto &worker : workers) worker->free_allocations();
+  // Pages of dead buffers that are being moved down are charged until that ends.
+  reinterpret_cast<weir::pool::Pool *>(world.pool)->engine().wait_idle();
   weir_pool_stats stats{};
   stats.struct_size = sizeof stats;
   if (weir_pool_stats_get(world.pool, &stats) != WEIR_SUCCESS || stats.buffers != 0)
@@ -538,9 +597,14 @@ void run_once(uint64_t seed, int steps, bool verbose) {
   validate(world);
   if (stats.device_bytes > stats.device_budget || stats.host_bytes > stats.host_budget)
     report("a budget was passed", seed);
+  if (stats.compressed_raw_bytes != 0 || stats.storage_raw_bytes != 0 ||
+      stats.compressed_bytes != 0 || stats.storage_bytes != 0)
+    report("bytes are left below HOST", seed);
+  sunk_bytes += stats.sunk_bytes;
+  lifted_bytes += stats.lifted_bytes;
   weir_client_stats held = WEIR_CLIENT_STATS_INIT;
   if (weir_client_stats_get(world.client, &held) != WEIR_SUCCESS || held.device_bytes != 0 ||
-      held.host_bytes != 0) {
+      held.host_bytes != 0 || held.compressed_bytes != 0 || held.storage_bytes != 0) {
     std::fprintf(stderr, "device %llu host %llu\n",
                  static_cast<unsigned long long>(held.device_bytes),
                  static_cast<unsigned long long>(held.host_bytes));
@@ -582,8 +646,9 @@ int main(int argc, char **argv) {
        ++done) {
     run_once(seed + static_cast<uint64_t>(done), steps, verbose);
   }
-  std::printf("fuzz_pool: %ld runs from seed %llu, %llu failures\n", done,
-              static_cast<unsigned long long>(seed),
-              static_cast<unsigned long long>(failures.load()));
+  std::printf(
+      "fuzz_pool: %ld runs from seed %llu, %llu failures; %llu bytes sunk, %llu lifted\n", done,
+      static_cast<unsigned long long>(seed), static_cast<unsigned long long>(failures.load()),
+      static_cast<unsigned long long>(sunk_bytes), static_cast<unsigned long long>(lifted_bytes));
   return failures.load() == 0 ? 0 : 1;
 }

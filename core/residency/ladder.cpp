@@ -1,0 +1,431 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The ladder: pages move down from HOST to COMPRESSED or STORAGE (sink) and from COMPRESSED to STORAGE (spill), coldest
+// first, to make room for what comes after them. One thread at a time does so, the sinker: chosen and settled under
+// the pool's lock, compressed and written outside of it. A page's source stays valid and readable until its new copy
+// is complete; if that fails it stays where it is.
+//
+// Which tier: COMPRESSED if the page's bytes compress (what was learnt of its region says whether to try) and there is
+// room or room can be made there; else STORAGE; else COMPRESSED all the same.
+
+#include "core/residency/plan.hpp"
+#include "core/tier/checksum.hpp"
+#include "core/transfer/copier.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+namespace weir::residency {
+namespace {
+
+Workers::Urgency urgency(bool background) noexcept {
+  return background ? Workers::Urgency::background : Workers::Urgency::demand;
+}
+
+}  // namespace
+
+/// Puts a page on the list of what is going down. Throws std::bad_alloc with nothing changed.
+void Engine::begin_sinking(Region &region, uint32_t page, bool from_host) {
+  Page &copies = region.pages[page];
+  const uint32_t parts = parts_of(region, page);
+  while (lower_.ios.size() < lower_.ios_used + parts) lower_.ios.emplace_back();
+  Sinking &entry = lower_.sinkings.emplace_back();
+  try {
+    entry.chain = from_host ? lower_.copies.take(parts) : tier::CopyTable::none;
+  } catch (...) {
+    lower_.sinkings.pop_back();
+    throw;
+  }
+  entry.region = &region;
+  entry.page = page;
+  entry.from_host = from_host;
+  entry.used = region.shape.used_bytes(page);
+  entry.checksum = checksum_of_version(copies);
+  entry.plan = region.codec;
+  entry.first_io = lower_.ios_used;
+  if (from_host) {
+    entry.slot = copies.host;
+    entry.bytes = host_bytes(region, page);
+  } else {
+    entry.chain = copies.lower;
+  }
+  lower_.ios_used += parts;
+  copies.sinking = true;
+  ++region.operations;
+}
+
+/// Chooses what is to leave a tier.
+uint64_t Engine::choose_sinking(uint64_t bytes, uint32_t client, uint32_t bit, Status *why) {
+  std::pmr::vector<PageRef> refs(&memory_);
+  const bool from_host = bit == vm::host_bit;
+  Policy &order = from_host ? *lower_.host_order : *lower_.compressed_order;
+  TierView &view = from_host ? lower_.host_view : lower_.compressed_view;
+  Wanted wanted;
+  wanted.bytes = bytes;
+  wanted.client = client;
+  order.choose(wanted, view, &refs);
+  if (refs.empty() && requeue(bit)) order.choose(wanted, view, &refs);
+  for (const PageRef &ref : refs) {  // the policy has forgotten them
+    Page &copies = regions_[ref.region]->pages[ref.page];
+    (from_host ? copies.in_host_order : copies.in_compressed_order) = false;
+  }
+  return list_sinking(refs, bit, why);
+}
+
+/// Drops what lies elsewhere too and lists the rest, to be carried down. Returns the bytes dropped.
+uint64_t Engine::list_sinking(const std::pmr::vector<PageRef> &refs, uint32_t bit, Status *why) {
+  const bool from_host = bit == vm::host_bit;
+  uint64_t dropped = 0;
+  for (size_t i = 0; i < refs.size(); ++i) {
+    Region &region = *regions_[refs[i].region];
+    Page &copies = region.pages[refs[i].page];
+    // A policy may know a page twice, by what was chosen past it.
+    if (copies.sinking || (copies.latest & bit) == 0) continue;
+    if ((copies.latest & ~bit) != 0) {
+      dropped += region.shape.used_bytes(refs[i].page);
+      if (from_host) {
+        copies.latest &= ~vm::host_bit;
+        free_host(region, refs[i].page);
+      } else {
+        drop_lower(region, refs[i].page, bit);
+      }
+      continue;
+    }
+    try {
+      begin_sinking(region, refs[i].page, from_host);
+    } catch (const std::bad_alloc &) {
+      *why = fail(WEIR_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the records of a demotion");
+      for (; i < refs.size(); ++i) note_in_order(*regions_[refs[i].region], refs[i].page, bit);
+      break;
+    }
+  }
+  return dropped;
+}
+
+/// Frees room in HOST by about `bytes` (of `client` alone, if one is named). True: something changed, it is worth
+/// looking again. May drop the lock.
+bool Engine::sink(Lock &lock, uint64_t bytes, uint32_t client, bool background, Status *why) {
+  if (lower_.sinking) {
+    changed_.wait(lock);
+    return true;
+  }
+  lower_.sinking = true;
+  const size_t first = lower_.sinkings.size();
+  uint64_t freed = 0;
+  try {
+    freed = choose_sinking(bytes, client, vm::host_bit, why);
+  } catch (const std::bad_alloc &) {
+    *why = fail(WEIR_ERROR_OUT_OF_HOST_MEMORY, "no host memory to choose what is to leave HOST");
+  }
+  freed += carry_down(lock, first, background, why);
+  lower_.sinking = false;
+  changed_.notify_all();
+  return freed != 0;
+}
+
+/// Moves what was listed from `first` on, and settles it. Returns the bytes freed in the tier it left.
+uint64_t Engine::carry_down(Lock &lock, size_t first, bool background, Status *why) {
+  const size_t end = lower_.sinkings.size();
+  if (first == end) return 0;
+  lock.unlock();
+  points.at("sink");
+  for (size_t i = first; i < end; ++i) {
+    Sinking &entry = lower_.sinkings[i];
+    Status status;
+    try {
+      status = entry.from_host ? send_down(lock, entry, background) : send_blobs(lock, entry);
+    } catch (const std::bad_alloc &) {
+      status = fail(WEIR_ERROR_OUT_OF_HOST_MEMORY, "no host memory for a place below HOST");
+    }
+    entry.failed = !status.ok();
+    if (!status && why->ok()) *why = status;
+  }
+  for (size_t i = first; i < end; ++i) {
+    Sinking &entry = lower_.sinkings[i];
+    for (size_t io = entry.first_io; io < entry.first_io + entry.ios; ++io) {
+      const Status status = lower_.storage->wait(&lower_.ios[io]);
+      entry.failed = entry.failed || !status.ok();
+      if (!status && why->ok()) *why = status;
+    }
+  }
+  points.at("sunk");
+  lock.lock();
+  uint64_t freed = 0;
+  for (size_t i = first; i < end; ++i) freed += settle_sinking(lower_.sinkings[i]);
+  while (lower_.sinkings.size() > first) {
+    lower_.ios_used = lower_.sinkings.back().first_io;
+    lower_.sinkings.pop_back();
+  }
+  return freed;
+}
+
+/// Outside the lock, which it takes for places: one page of HOST on its way.
+Status Engine::send_down(Lock &lock, Sinking &entry, bool background) {
+  if (entry.checksum == 0) entry.checksum = tier::checksum_of(entry.bytes, entry.used);
+  const bool storage = lower_.storage != nullptr;
+  if (lower_.compressed != nullptr) {
+    WEIR_TRY(send_compressed(lock, entry, background, !storage));
+    if (entry.into != 0) return {};
+  }
+  if (storage) WEIR_TRY(send_stored(lock, entry));
+  if (entry.into == 0 && storage && lower_.compressed != nullptr)
+    WEIR_TRY(send_compressed(lock, entry, background, true));
+  return entry.into != 0 ? Status{} : fail_full(lock, entry.used);
+}
+
+Status Engine::fail_full(Lock &lock, uint64_t bytes) {
+  Locked held(lock);
+  ErrorDetail detail;
+  detail.tier = lower_.storage != nullptr ? WEIR_TIER_STORAGE : WEIR_TIER_COMPRESSED;
+  detail.asked = bytes;
+  const auto number = [](uint64_t value) { return static_cast<unsigned long long>(value); };
+  const uint64_t stored = lower_.storage != nullptr ? lower_.storage->used() : 0;
+  const uint64_t storage = lower_.storage != nullptr ? lower_.storage->budget() : 0;
+  const uint64_t packed = lower_.compressed != nullptr ? lower_.compressed->used() : 0;
+  const uint64_t memory = lower_.compressed != nullptr ? lower_.compressed->budget() : 0;
+  detail.available = lower_.storage != nullptr ? storage - stored : memory - packed;
+  return fail(
+      WEIR_ERROR_OVER_BUDGET, detail,
+      "no room below HOST for %llu bytes: COMPRESSED has %llu of %llu in use, STORAGE %llu of %llu",
+      number(bytes), number(packed), number(memory), number(stored), number(storage));
+}
+
+/// Into COMPRESSED, if it pays (or must) and has room: entry.into tells.
+Status Engine::send_compressed(Lock &lock, Sinking &entry, bool background, bool must) {
+  unsigned char *blob = lower_.staging->spare_blob();
+  const uint64_t part_bytes = lower_.staging->part_bytes();
+  const uint32_t client = entry.region->client;
+  bool placed = true;
+  uint32_t record = entry.chain;
+  for (uint64_t at = 0; at < entry.used && placed; at += part_bytes) {
+    const uint64_t raw = std::min(part_bytes, entry.used - at);
+    const uint64_t bytes =
+        lower_.codec->encode(entry.bytes + at, raw, blob, must, &entry.plan, urgency(background));
+    placed = bytes != 0;
+    if (!placed) break;
+    Locked held(lock);
+    const tier::UnitSlot slot = place_compressed(lock, client, bytes, true);
+    placed = static_cast<bool>(slot);
+    if (!placed) break;
+    tier::LowerCopy &part = lower_.copies[record];
+    part.compressed = slot;
+    part.compressed_bytes = static_cast<uint32_t>(bytes);
+    record = part.next;
+    held.unlock();
+    std::memcpy(lower_.compressed->address(slot), blob, bytes);
+  }
+  if (placed) {
+    entry.into = vm::compressed_bit;
+  } else {
+    Locked held(lock);
+    free_places(client, entry.chain, vm::compressed_bit);
+  }
+  return {};
+}
+
+/// Into STORAGE as it is, if there is room: the writes are under way then.
+Status Engine::send_stored(Lock &lock, Sinking &entry) {
+  const uint64_t part_bytes = lower_.staging->part_bytes();
+  const uint32_t client = entry.region->client;
+  uint32_t record = entry.chain;
+  for (uint64_t at = 0; at < entry.used; at += part_bytes) {
+    const uint64_t raw = std::min(part_bytes, entry.used - at);
+    Locked held(lock);
+    const tier::UnitSlot slot = place_storage(client, raw);
+    if (!slot) return {};  // places of earlier parts are freed when the page is settled
+    tier::LowerCopy &part = lower_.copies[record];
+    part.storage = slot;
+    record = part.next;
+    held.unlock();
+    write_part(entry, slot, entry.bytes + at, raw);
+  }
+  entry.into = vm::storage_bit;
+  return {};
+}
+
+void Engine::write_part(Sinking &entry, tier::UnitSlot slot, const unsigned char *bytes,
+                        uint64_t count) noexcept {
+  tier::StorageIo &io = lower_.ios[entry.first_io + entry.ios++];
+  io.slot = slot;
+  io.memory = const_cast<unsigned char *>(bytes);
+  io.bytes = count;
+  io.write = true;
+  io.background = true;
+  lower_.storage->submit(&io);
+}
+
+/// A page of COMPRESSED to STORAGE, as it is compressed.
+Status Engine::send_blobs(Lock &lock, Sinking &entry) {
+  for (uint32_t record = entry.chain; record != tier::CopyTable::none;) {
+    // The chain is the page's own, or was: it is looked at under the lock only.
+    Locked held(lock);
+    if (!entry.attached) return {};
+    tier::LowerCopy &part = lower_.copies[record];
+    const uint64_t count = part.compressed_bytes;
+    part.storage = place_storage(entry.region->client, count);
+    if (!part.storage) {
+      held.unlock();
+      return fail_full(lock, count);
+    }
+    part.storage_bytes = part.compressed_bytes;
+    const tier::UnitSlot slot = part.storage;
+    const unsigned char *bytes = lower_.compressed->address(part.compressed);
+    record = part.next;
+    held.unlock();
+    write_part(entry, slot, bytes, count);
+  }
+  entry.into = vm::storage_bit;
+  return {};
+}
+
+/// Under the lock: the page has its new copy, or everything is as it was. Returns the bytes freed where it left.
+uint64_t Engine::settle_sinking(Sinking &entry) noexcept {
+  Region &region = *entry.region;
+  Page &copies = region.pages[entry.page];
+  const uint32_t client = region.client;
+  --region.operations;
+  uint64_t freed = 0;
+  const bool good = entry.attached && entry.valid && !entry.failed && entry.into != 0;
+  if (entry.attached) copies.sinking = false;
+  if (good) {
+    stats_.sunk_bytes += entry.used;
+    region.codec = entry.plan;
+    // A first try at another tier may have left places behind.
+    if (entry.from_host) free_places(client, entry.chain, vm::below_host & ~entry.into);
+    lower_.copies[entry.chain].checksum = entry.checksum;
+    publish_lower(region, entry.page, entry.chain, entry.into);
+    freed = leave_tier(region, entry.page, entry.from_host ? vm::host_bit : vm::compressed_bit);
+  } else if (entry.from_host) {
+    free_places(client, entry.chain, vm::below_host);
+    lower_.copies.give(entry.chain);
+    if (entry.attached) note_in_order(region, entry.page, vm::host_bit);
+  } else if (entry.attached) {
+    free_places(client, entry.chain, vm::storage_bit);
+    note_in_order(region, entry.page, vm::compressed_bit);
+  }
+  if (!entry.attached && entry.from_host) retire_slot(client, entry.slot, entry.busy);
+  if (entry.orphan != tier::CopyTable::none) {
+    free_places(client, entry.orphan, vm::below_host);
+    lower_.copies.give(entry.orphan);
+  }
+  retire_region(region);
+  return freed;
+}
+
+/// The page has another latest copy now. It goes from the tier, unless somebody came to use it there meanwhile.
+uint64_t Engine::leave_tier(Region &region, uint32_t page, uint32_t bit) noexcept {
+  Page &copies = region.pages[page];
+  const bool host = bit == vm::host_bit;
+  if (copies.busy != 0 || copies.leases != 0 || (host && alias_in_use(region))) {
+    note_in_order(region, page, bit);
+    return 0;
+  }
+  if (host) {
+    copies.latest &= ~vm::host_bit;
+    free_host(region, page);
+  } else {
+    drop_lower(region, page, bit);
+  }
+  return region.shape.used_bytes(page);
+}
+
+/// Frees room in COMPRESSED by moving pages on to STORAGE. True: it is worth looking again. May drop the lock.
+bool Engine::spill(Lock &lock, uint64_t bytes, uint32_t client, bool sinker, Status *why) {
+  if (!sinker && lower_.sinking) {
+    changed_.wait(lock);
+    return true;
+  }
+  lower_.sinking = true;
+  const size_t first = lower_.sinkings.size();
+  uint64_t freed = 0;
+  try {
+    freed = choose_sinking(bytes, client, vm::compressed_bit, why);
+  } catch (const std::bad_alloc &) {
+    *why =
+        fail(WEIR_ERROR_OUT_OF_HOST_MEMORY, "no host memory to choose what is to leave COMPRESSED");
+  }
+  freed += carry_down(lock, first, true, why);
+  if (!sinker) {
+    lower_.sinking = false;
+    changed_.notify_all();
+  }
+  return freed != 0;
+}
+
+/// Outside the lock: a page from a device past HOST to a tier below, part by part through staging.
+Status Engine::send_straight(Lock &lock, Drain &drain, Victim &victim) {
+  tier::PageChecksum sum;
+  const uint64_t part_bytes = lower_.staging->part_bytes();
+  uint32_t record = victim.chain;
+  for (uint64_t at = 0; at < victim.used; at += part_bytes) {
+    const uint64_t raw = std::min(part_bytes, victim.used - at);
+    tier::StagingSlot *slot = lower_.staging->take();
+    Status status = copy_part(drain.device, victim.address + at, slot->pinned, raw);
+    if (status) {
+      sum.add(slot->pinned, raw);
+      try {
+        status = store_part(lock, victim, drain.background, record, slot, raw);
+      } catch (...) {
+        lower_.staging->give(slot, Stamp{});
+        throw;
+      }
+    }
+    lower_.staging->give(slot, Stamp{});
+    WEIR_TRY(status);
+    lock.lock();
+    record = lower_.copies[record].next;
+    lock.unlock();
+  }
+  victim.checksum = sum.sum();
+  return {};
+}
+
+/// From the device into pinned memory, and waits for it.
+Status Engine::copy_part(PoolDevice &device, uint64_t address, unsigned char *out, uint64_t bytes) {
+  transfer::Copier copier(*device.down);
+  Status status = copier.copy(reinterpret_cast<uint64_t>(out), address, bytes);
+  if (status) status = copier.flush();
+  uint64_t point = 0;
+  if (status) status = device.down->timeline.record(&point);
+  if (status) status = device.down->timeline.wait(point, UINT64_MAX);
+  if (!status) end_copies(device);
+  return status;
+}
+
+/// One part, in staging, to COMPRESSED or STORAGE; all parts of a page go to the same.
+Status Engine::store_part(Lock &lock, Victim &victim, bool background, uint32_t record,
+                          tier::StagingSlot *slot, uint64_t raw) {
+  const uint32_t client = victim.region->client;
+  const bool storage = lower_.storage != nullptr && victim.into != vm::compressed_bit;
+  if (lower_.compressed != nullptr && victim.into != vm::storage_bit) {
+    const uint64_t bytes = lower_.codec->encode(slot->pinned, raw, slot->blob, !storage,
+                                                &victim.plan, urgency(background));
+    Locked held(lock);
+    tier::UnitSlot place;
+    if (bytes != 0) place = place_compressed(lock, client, bytes, false);
+    lower_.copies[record].compressed = place;
+    lower_.copies[record].compressed_bytes = static_cast<uint32_t>(bytes);
+    held.unlock();
+    if (place) {
+      std::memcpy(lower_.compressed->address(place), slot->blob, bytes);
+      victim.into = vm::compressed_bit;
+      return {};
+    }
+  }
+  if (!storage) return fail_full(lock, raw);
+  Locked held(lock);
+  const tier::UnitSlot place = place_storage(client, raw);
+  lower_.copies[record].storage = place;
+  held.unlock();
+  if (!place) return fail_full(lock, raw);
+  victim.into = vm::storage_bit;
+  slot->io.slot = place;
+  slot->io.memory = slot->pinned;
+  slot->io.bytes = raw;
+  slot->io.write = true;
+  slot->io.background = background;
+  lower_.storage->submit(&slot->io);
+  return lower_.storage->wait(&slot->io);
+}
+
+}  // namespace weir::residency

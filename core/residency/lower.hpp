@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Lower: what a pool has below HOST, and what the engine remembers while pages are on their way there. The parts
+// (stores, codec, staging) take care of themselves; the rest is guarded by the pool's lock.
+#pragma once
+
+#include "core/base/memory_limit.hpp"
+#include "core/residency/policy.hpp"
+#include "core/tier/codec.hpp"
+#include "core/tier/compressed_store.hpp"
+#include "core/tier/copies.hpp"
+#include "core/tier/host_store.hpp"
+#include "core/tier/staging.hpp"
+#include "core/tier/storage_store.hpp"
+#include "core/virtual/region.hpp"
+
+#include <deque>
+
+namespace weir::residency {
+
+/// HOST or COMPRESSED as a policy sees it.
+class TierView final : public View {
+ public:
+  TierView(class Engine &engine, uint32_t bit) noexcept : engine_(engine), bit_(bit) {}
+  bool describe(const PageRef &page, PageInfo *info) override;
+  uint64_t now() const override;
+
+ private:
+  Engine &engine_;
+  const uint32_t bit_;
+};
+
+/// One page on its way down from HOST or COMPRESSED. Its source stays where it is and may be read by others meanwhile;
+/// nobody overwrites it in place, and who frees it leaves that to the one who copies.
+struct Sinking {
+  vm::Region *region = nullptr;
+  uint32_t page = 0;
+  bool from_host = false;
+  bool attached = true;  ///< the page knows of it; else its source has become this entry's to free
+  bool valid = true;     ///< what is being copied is still the latest version
+  bool failed = false;
+  tier::HostSlot slot;                   ///< the source in HOST ...
+  const unsigned char *bytes = nullptr;  ///< ... and its bytes
+  backend::Stamp busy;                   ///< of the orphaned slot: a copy up that may still read it
+  uint32_t orphan = tier::CopyTable::none;  ///< the orphaned chain in COMPRESSED
+  uint64_t used = 0;
+  uint64_t checksum = 0;  ///< 0: not known yet
+  tier::CodecPlan plan;
+  uint32_t chain = tier::CopyTable::none;  ///< its own records: where it goes
+  uint32_t into = 0;  ///< vm::compressed_bit or storage_bit, once it is decided
+  size_t first_io = 0, ios = 0;
+};
+
+struct Lower {
+  Lower(Engine &engine, std::pmr::memory_resource *memory)
+      : copies(memory),
+        host_view(engine, vm::host_bit),
+        compressed_view(engine, vm::compressed_bit),
+        sinkings(memory),
+        ios(memory) {}
+
+  Owned<Workers> workers;
+  Owned<tier::Codec> codec;
+  Owned<tier::CompressedStore> compressed;
+  Owned<tier::StorageStore> storage;
+  Owned<tier::Staging> staging;
+  tier::CopyTable copies;
+
+  TierView host_view, compressed_view;
+  Owned<Policy> host_order, compressed_order;
+
+  /// One thread at a time moves pages down from HOST or COMPRESSED: the sinker.
+  bool sinking = false;
+  std::pmr::deque<Sinking> sinkings;
+  std::pmr::deque<tier::StorageIo> ios;  ///< the sinker's, of which ...
+  size_t ios_used = 0;                   ///< ... so many are under way
+
+  uint64_t host_low = 0, host_high = 0;              ///< watermarks: bytes of HOST kept free
+  uint64_t compressed_low = 0, compressed_high = 0;  ///< and of COMPRESSED
+  bool ahead = false;  ///< on the way from HOST's low watermark to the high one
+  size_t redundant_cursor = 0;
+  uint64_t retry_after_ns = 0;  ///< a failed sink is not tried again in the background before
+
+  bool any() const noexcept { return compressed != nullptr || storage != nullptr; }
+};
+
+}  // namespace weir::residency

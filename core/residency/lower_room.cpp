@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Room below HOST: places for pages' parts in COMPRESSED and STORAGE, their records, and how both are given up. Under
+// the pool's lock; only making room in COMPRESSED by moving pages on to STORAGE drops it.
+
+#include "core/residency/plan.hpp"
+
+#include <algorithm>
+
+namespace weir::residency {
+
+uint32_t Engine::parts_of(const Region &region, uint32_t page) const noexcept {
+  const uint64_t part = lower_.staging->part_bytes();
+  return static_cast<uint32_t>((region.shape.used_bytes(page) + part - 1) / part);
+}
+
+uint64_t Engine::checksum_of_version(const Page &copies) noexcept {
+  return copies.lower != tier::CopyTable::none ? lower_.copies[copies.lower].checksum : 0;
+}
+
+/// Frees what the chain's records point to in the tiers of `bits`.
+void Engine::free_places(uint32_t client, uint32_t chain, uint32_t bits) noexcept {
+  for (uint32_t at = chain; at != tier::CopyTable::none; at = lower_.copies[at].next) {
+    tier::LowerCopy &part = lower_.copies[at];
+    if ((bits & vm::compressed_bit) != 0 && part.compressed) {
+      clients_[client]->compressed.refund(lower_.compressed->bytes(part.compressed));
+      lower_.compressed->free(part.compressed);
+      part.compressed = {};
+    }
+    if ((bits & vm::storage_bit) != 0 && part.storage) {
+      clients_[client]->storage.refund(lower_.storage->bytes(part.storage));
+      lower_.storage->free(part.storage);
+      part.storage = {};
+    }
+  }
+}
+
+void Engine::count_below(const Region &region, uint32_t page, uint32_t bits, bool more) noexcept {
+  const uint64_t used = region.shape.used_bytes(page);
+  const uint64_t change = more ? used : uint64_t{0} - used;
+  if ((bits & vm::compressed_bit) != 0) stats_.compressed_raw_bytes += change;
+  if ((bits & vm::storage_bit) != 0) stats_.storage_raw_bytes += change;
+}
+
+Sinking *Engine::sinking_of(const Region &region, uint32_t page) noexcept {
+  for (Sinking &entry : lower_.sinkings) {
+    if (entry.attached && entry.region == &region && entry.page == page) return &entry;
+  }
+  return nullptr;
+}
+
+/// The version that the page's records are about is gone: with it go its copies below HOST and its checksum.
+void Engine::free_lower(Region &region, uint32_t page) noexcept {
+  Page &copies = region.pages[page];
+  if (copies.sinking) {
+    Sinking &entry = *sinking_of(region, page);
+    entry.valid = false;
+    if (!entry.from_host) {  // its compressed parts are being written to its places in STORAGE
+      entry.attached = false;
+      entry.orphan = copies.lower;
+      copies.lower = tier::CopyTable::none;
+      copies.sinking = false;
+    }
+  }
+  count_below(region, page, copies.latest & vm::below_host, false);
+  copies.latest &= ~vm::below_host;
+  if (copies.lower == tier::CopyTable::none) return;
+  free_places(region.client, copies.lower, vm::below_host);
+  lower_.copies.give(copies.lower);
+  copies.lower = tier::CopyTable::none;
+}
+
+/// Gives up the page's copy in one tier below HOST; it has another latest copy. The page is not sinking from there.
+void Engine::drop_lower(Region &region, uint32_t page, uint32_t bit) noexcept {
+  Page &copies = region.pages[page];
+  count_below(region, page, copies.latest & bit, false);
+  copies.latest &= ~bit;
+  free_places(region.client, copies.lower, bit);
+  const bool lower = (copies.latest & (vm::below_host | vm::host_bit)) != 0;
+  if (lower || copies.sinking) return;  // the checksum is still of use
+  lower_.copies.give(copies.lower);
+  copies.lower = tier::CopyTable::none;
+}
+
+/// Frees copies in a tier whose page has its latest version in a faster place too, round the regions from where the
+/// last search stopped. False: there are none.
+bool Engine::drop_redundant(uint32_t bit, uint64_t bytes) noexcept {
+  const uint32_t faster = bit == vm::compressed_bit
+                              ? vm::device_bits | vm::host_bit
+                              : vm::device_bits | vm::host_bit | vm::compressed_bit;
+  uint64_t freed = 0;
+  size_t &cursor = lower_.redundant_cursor;
+  for (size_t looked = 0; looked < regions_.size() && freed < bytes; ++looked) {
+    cursor = (cursor + 1) % regions_.size();
+    Region *region = regions_[cursor].get();
+    if (region == nullptr) continue;
+    for (uint32_t p = 0; p < region->pages.size() && freed < bytes; ++p) {
+      const Page &copies = region->pages[p];
+      const bool redundant = (copies.latest & bit) != 0 && (copies.latest & faster) != 0;
+      if (!redundant || copies.busy != 0 || copies.sinking) continue;
+      freed += region->shape.used_bytes(p);
+      drop_lower(*region, p, bit);
+    }
+  }
+  return freed != 0;
+}
+
+/// A place for a blob in COMPRESSED; none where neither budget nor quota can be made to have room. May drop the lock.
+/// `sinker`: the caller is the one who moves pages down, else it may have to wait for that one.
+tier::UnitSlot Engine::place_compressed(Lock &lock, uint32_t client, uint64_t bytes, bool sinker) {
+  const uint64_t size = tier::UnitArena::rounded(bytes);
+  Budget &quota = clients_[client]->compressed;
+  for (uint32_t barren = 0; size <= lower_.compressed->budget();) {
+    if (quota.charge(size)) {
+      tier::UnitSlot slot;
+      try {
+        slot = lower_.compressed->allocate(size);
+      } catch (...) {
+        quota.refund(size);
+        throw;
+      }
+      if (slot) return slot;
+      quota.refund(size);
+    } else if (quota.limit() < size) {
+      break;
+    }
+    const uint32_t of_client = quota.room() < size ? client : UINT32_MAX;
+    if (of_client == UINT32_MAX && drop_redundant(vm::compressed_bit, size)) continue;
+    Status why;
+    if (lower_.storage == nullptr ||
+        !spill(lock, std::max(size, spill_bytes), of_client, sinker, &why))
+      break;
+    if (++barren > 64) break;  // what was freed does not add up to one range
+  }
+  return {};
+}
+
+tier::UnitSlot Engine::place_storage(uint32_t client, uint64_t bytes) {
+  const uint64_t size = tier::UnitArena::rounded(bytes);
+  Budget &quota = clients_[client]->storage;
+  for (;;) {
+    if (!quota.charge(size)) return {};
+    tier::UnitSlot slot;
+    try {
+      slot = lower_.storage->allocate(size);
+    } catch (...) {
+      quota.refund(size);
+      throw;
+    }
+    if (slot) return slot;
+    quota.refund(size);
+    if (!drop_redundant(vm::storage_bit, size)) return {};
+  }
+}
+
+/// The page's bytes lie below HOST now too, in the tier of `bit`, at the places of `chain`, which becomes the page's.
+void Engine::publish_lower(Region &region, uint32_t page, uint32_t chain, uint32_t bit) noexcept {
+  Page &copies = region.pages[page];
+  if (copies.lower == tier::CopyTable::none) {
+    copies.lower = chain;
+  } else if (copies.lower != chain) {
+    lower_.copies[copies.lower].checksum = lower_.copies[chain].checksum;
+    for (uint32_t to = copies.lower, from = chain; from != tier::CopyTable::none;) {
+      tier::LowerCopy &own = lower_.copies[to];
+      const tier::LowerCopy &other = lower_.copies[from];
+      if (bit == vm::compressed_bit) {
+        own.compressed = other.compressed;
+        own.compressed_bytes = other.compressed_bytes;
+      } else {
+        own.storage = other.storage;
+        own.storage_bytes = other.storage_bytes;
+      }
+      to = own.next;
+      from = other.next;
+    }
+    lower_.copies.give(chain);
+  }
+  if ((copies.latest & bit) == 0) count_below(region, page, bit, true);
+  copies.latest |= bit;
+  if (bit == vm::compressed_bit) note_in_order(region, page, vm::compressed_bit);
+}
+
+/// Tells a tier's policy of a page that came there. Without memory for that, it is found by requeue().
+void Engine::note_in_order(Region &region, uint32_t page, uint32_t bit) noexcept {
+  if (!lower_.any()) return;
+  Page &copies = region.pages[page];
+  bool &known = bit == vm::host_bit ? copies.in_host_order : copies.in_compressed_order;
+  Policy *order = bit == vm::host_bit ? lower_.host_order.get() : lower_.compressed_order.get();
+  if (known || order == nullptr) return;
+  known = order->give_back(PageRef{region.id, page, region_generations_[region.id]}, tick());
+}
+
+/// Tells a tier's policy of every page that it was not told of. False: there was none.
+bool Engine::requeue(uint32_t bit) noexcept {
+  bool found = false;
+  for (const auto &region : regions_) {
+    if (region == nullptr) continue;
+    for (uint32_t p = 0; p < region->pages.size(); ++p) {
+      const Page &copies = region->pages[p];
+      const bool known = bit == vm::host_bit ? copies.in_host_order : copies.in_compressed_order;
+      const bool here = (copies.latest & bit) != 0 && (bit != vm::host_bit || copies.host);
+      if (known || copies.sinking || !here) continue;
+      note_in_order(*region, p, bit);
+      found = true;
+    }
+  }
+  return found;
+}
+
+// ---- what the policies of the tiers see ----
+
+uint64_t TierView::now() const { return engine_.ticks_.now(); }
+
+bool TierView::describe(const PageRef &ref, PageInfo *info) {
+  if (ref.region >= engine_.regions_.size() || engine_.regions_[ref.region] == nullptr ||
+      engine_.region_generations_[ref.region] != ref.generation) {
+    return false;
+  }
+  Region &region = *engine_.regions_[ref.region];
+  if (ref.page >= region.pages.size()) return false;
+  Page &copies = region.pages[ref.page];
+  bool &known = bit_ == vm::host_bit ? copies.in_host_order : copies.in_compressed_order;
+  if ((copies.latest & bit_) == 0 || (bit_ == vm::host_bit && !copies.host)) {
+    known = false;
+    return false;
+  }
+  info->bytes = region.shape.used_bytes(ref.page);
+  info->priority = region.priority;
+  info->dirty = (copies.latest & ~bit_) == 0;
+  info->disposable = false;
+  info->cold = region.cold;
+  info->client = region.client;
+  info->evictable = !copies.sinking && !engine_.in_use(region, ref.page) &&
+                    (bit_ != vm::host_bit || !engine_.alias_in_use(region));
+  engine_.describe_uses(region, info);
+  return true;
+}
+
+}  // namespace weir::residency

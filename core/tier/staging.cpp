@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Slots taken and given back.
+
+#include "core/tier/staging.hpp"
+
+#include <sys/mman.h>
+
+#include <cerrno>
+#include <cstring>
+
+namespace weir::tier {
+
+Staging::~Staging() {
+  if (blobs_ != nullptr) munmap(blobs_, (count_ + 1) * blob_stride_);
+  if (allocation_ != nullptr)
+    (void)runtime_->table().host_free(runtime_->state(), allocation_, bytes() + UnitArena::unit);
+}
+
+Status Staging::start(backend::Runtime &runtime, uint32_t slots, uint64_t part_bytes,
+                      uint64_t blob_bytes) {
+  part_bytes_ = UnitArena::rounded(part_bytes);
+  blob_stride_ = UnitArena::rounded(blob_bytes);
+  count_ = slots;
+  // A unit more than needed: direct I/O wants alignment, which a runtime need not give.
+  WEIR_TRY(runtime.check(
+      runtime.table().host_allocate(runtime.state(), bytes() + UnitArena::unit, &allocation_),
+      "host_allocate"));
+  runtime_ = &runtime;
+  const auto address = reinterpret_cast<uint64_t>(allocation_);
+  pinned_ = reinterpret_cast<unsigned char *>(UnitArena::rounded(address));
+  void *blobs = mmap(nullptr, (count_ + 1) * blob_stride_, PROT_READ | PROT_WRITE,
+                     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (blobs == MAP_FAILED) {
+    return fail(WEIR_ERROR_OUT_OF_HOST_MEMORY, "no memory to compress pages in: %s",
+                strerrordesc_np(errno));
+  }
+  (void)madvise(blobs, (count_ + 1) * blob_stride_, MADV_DONTFORK);
+  blobs_ = static_cast<unsigned char *>(blobs);
+  for (uint32_t i = 0; i < count_; ++i) {
+    slots_[i].pinned = pinned_ + i * part_bytes_;
+    slots_[i].blob = blobs_ + i * blob_stride_;
+  }
+  return {};
+}
+
+StagingSlot *Staging::try_take() noexcept {
+  std::lock_guard hold(mutex_);
+  for (uint32_t i = 0; i < count_; ++i) {
+    StagingSlot &slot = slots_[i];
+    if (slot.taken || !streams_.passed(slot.busy)) continue;
+    slot.taken = true;
+    return &slot;
+  }
+  return nullptr;
+}
+
+StagingSlot *Staging::take() noexcept {
+  if (StagingSlot *slot = try_take()) return slot;
+  std::unique_lock hold(mutex_);
+  for (;;) {
+    for (uint32_t i = 0; i < count_; ++i) {
+      StagingSlot &slot = slots_[i];
+      if (slot.taken) continue;
+      slot.taken = true;
+      const backend::Stamp busy = slot.busy;
+      hold.unlock();
+      // A copy, not compute: it ends soon. Of a lost device it has ended.
+      (void)streams_.wait(busy, UINT64_MAX);
+      return &slot;
+    }
+    given_.wait(hold);
+  }
+}
+
+void Staging::give(StagingSlot *slot, backend::Stamp busy) noexcept {
+  {
+    std::lock_guard hold(mutex_);
+    slot->busy = busy;
+    slot->taken = false;
+  }
+  given_.notify_one();
+}
+
+}  // namespace weir::tier

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Staging: the pinned memory that bytes pass through between a device and the tiers below HOST. Allocated once, so
+// that no eviction needs memory, and divided into slots of one part of a page each; every slot has pageable memory
+// beside it for a compressed part. A slot is given back with the stamp of the copy that may still use it.
+//
+// Who holds a slot waits for nothing but that copy, I/O and codecs; who waits for one holds none. So slots always come
+// back.
+#pragma once
+
+#include "core/backend/stream.hpp"
+#include "core/tier/storage_store.hpp"
+
+#include <array>
+#include <condition_variable>
+#include <mutex>
+
+namespace weir::tier {
+
+struct StagingSlot {
+  unsigned char *pinned = nullptr;
+  unsigned char *blob = nullptr;
+  StorageIo io;  ///< for the holder's use
+  backend::Stamp busy;
+  bool taken = false;
+};
+
+class Staging {
+ public:
+  static constexpr uint32_t max_slots = 8;
+
+  explicit Staging(backend::StreamTable &streams) noexcept : streams_(streams) {}
+  ~Staging();
+  Staging(const Staging &) = delete;
+  Staging &operator=(const Staging &) = delete;
+
+  Status start(backend::Runtime &runtime, uint32_t slots, uint64_t part_bytes, uint64_t blob_bytes);
+  uint64_t part_bytes() const noexcept { return part_bytes_; }
+  /// Of pinned memory, in all.
+  uint64_t bytes() const noexcept { return count_ * part_bytes_; }
+  unsigned char *base() const noexcept { return pinned_; }
+  /// Room for one compressed part, for whoever moves pages down from HOST: one thread at a time.
+  unsigned char *spare_blob() const noexcept { return blobs_ + count_ * blob_stride_; }
+
+  /// A slot, or nullptr if none is free without waiting.
+  StagingSlot *try_take() noexcept;
+  /// Waits. The caller holds no slot and no lock.
+  StagingSlot *take() noexcept;
+  void give(StagingSlot *slot, backend::Stamp busy) noexcept;
+
+ private:
+  backend::StreamTable &streams_;
+  backend::Runtime *runtime_ = nullptr;
+  void *allocation_ = nullptr;
+  unsigned char *pinned_ = nullptr;
+  unsigned char *blobs_ = nullptr;
+  uint64_t part_bytes_ = 0, blob_stride_ = 0;
+  uint32_t count_ = 0;
+  std::mutex mutex_;
+  std::condition_variable given_;
+  std::array<StagingSlot, max_slots> slots_;
+};
+
+}  // namespace weir::tier
