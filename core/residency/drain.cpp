@@ -105,6 +105,9 @@ bool Engine::claim_victim(PoolDevice &device, const PageRef &ref, Victim *victim
   victim->page = ref.page;
   victim->had_content = copies.latest != 0;
   victim->copy = latest_here && (copies.latest & ~device.bit()) == 0;
+  const bool near = (copies.latest & ~device.bit() & ~vm::below_host) != 0;
+  victim->cached = latest_here && !victim->copy && !near && !region.cold && !region.scrub &&
+                   region.registered == nullptr;
   victim->bytes = region.shape.page_bytes(ref.page);
   victim->used = region.shape.used_bytes(ref.page);
   victim->address = device.vmm() ? address_of(region, *here) + region.shape.offset(ref.page)
@@ -140,6 +143,22 @@ Status Engine::place_victim(Lock &lock, Victim &victim) {
     if (config_.checksum_host) victim.chain = lower_.copies.take(1);
   }
   return {};
+}
+
+/// A page that could be dropped, were it not for the time it takes to bring it up from below HOST, is copied to HOST if a
+/// slot can be had there for nothing.
+void Engine::cache_victim(Victim &victim) noexcept {
+  const uint32_t client = victim.region->client;
+  try {
+    free_host(*victim.region, victim.page);
+    victim.slot = try_host_slot(client, victim.used);
+    if (!victim.slot && drop_from_host(victim.used))
+      victim.slot = try_host_slot(client, victim.used);
+  } catch (const std::bad_alloc &) {
+    victim.slot = {};
+  }
+  victim.cached = victim.copy = static_cast<bool>(victim.slot);
+  if (victim.slot) victim.destination = host_->address(victim.slot);
 }
 
 /// What place_victim() gave, if the page does not go after all.
@@ -183,6 +202,7 @@ void Engine::claim_victims(Lock &lock, PoolDevice &device, const std::pmr::vecto
         continue;
       }
     }
+    if (victim.cached) cache_victim(victim);
     DevicePage &state = region.on(device.place)->pages[victim.page];
     state.state = PageState::draining;
     state.wanted = false;
@@ -359,15 +379,15 @@ void Engine::settle_victim(Drain &drain, Victim &victim) noexcept {
   end_work(region, victim.page, device);
   if (victim.copy && (victim.safe || victim.wiped) && !region.kept) {
     settle_place(victim);
-    stats_.demoted_bytes += victim.used;
-    if (drain.background) stats_.background_demoted_bytes += victim.used;
+    (victim.cached ? stats_.cached_bytes : stats_.demoted_bytes) += victim.used;
+    if (drain.background && !victim.cached) stats_.background_demoted_bytes += victim.used;
   } else {
     unplace_victim(victim);
   }
   if (victim.gone) {
     if (!victim.had_content) {
       stats_.discarded_bytes += victim.used;
-    } else if (!victim.copy) {
+    } else if (!victim.copy || victim.cached) {
       stats_.dropped_clean_bytes += victim.used;
     }
     drain.freed += victim.bytes;

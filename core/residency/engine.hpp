@@ -306,6 +306,7 @@ class Engine {
                  bool background, Status *why);
   bool claim_victim(PoolDevice &device, const PageRef &ref, Victim *victim);
   Status place_victim(Lock &lock, Victim &victim);
+  void cache_victim(Victim &victim) noexcept;
   void unplace_victim(Victim &victim) noexcept;
   void settle_place(Victim &victim) noexcept;
   void give_back(Region &region, const PageRef &ref, PoolDevice &device) noexcept;
@@ -376,6 +377,7 @@ class Engine {
   void retire_slot(uint32_t client, tier::HostSlot slot, Stamp busy) noexcept;
   bool alias_in_use(const Region &region) noexcept;
   bool drop_clean_copies(uint64_t bytes) noexcept;
+  bool drop_from_host(uint64_t bytes);
   Status grow_host(Lock &lock, uint64_t bytes);
   unsigned char *host_bytes(Region &region, uint32_t page) noexcept;
   bool has_host(const Region &region, uint32_t page) const noexcept;

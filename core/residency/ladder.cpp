@@ -102,6 +102,26 @@ uint64_t Engine::list_sinking(const std::pmr::vector<PageRef> &refs, uint32_t bi
   return dropped;
 }
 
+/// Frees room in HOST by dropping pages that lie elsewhere too, coldest first. False: there was none.
+bool Engine::drop_from_host(uint64_t bytes) {
+  std::pmr::vector<PageRef> refs(&memory_);
+  Wanted wanted;
+  wanted.bytes = bytes;
+  wanted.clean_only = true;
+  lower_.host_order->choose(wanted, lower_.host_view, &refs);
+  uint64_t dropped = 0;
+  for (const PageRef &ref : refs) {
+    Region &region = *regions_[ref.region];
+    Page &copies = region.pages[ref.page];
+    copies.in_host_order = false;
+    if (copies.sinking || (copies.latest & vm::host_bit) == 0) continue;
+    copies.latest &= ~vm::host_bit;
+    free_host(region, ref.page);
+    dropped += region.shape.used_bytes(ref.page);
+  }
+  return dropped != 0;
+}
+
 /// Frees room in HOST by about `bytes` (of `client` alone, if one is named). True: something changed, it is worth
 /// looking again. May drop the lock.
 bool Engine::sink(Lock &lock, uint64_t bytes, uint32_t client, bool background, Status *why) {

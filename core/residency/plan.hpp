@@ -99,6 +99,7 @@ struct Victim {
   bool wiped = false;     ///< zeroed on the device, or maybe: no version any more
   bool out = false;       ///< safe, and it is to be unmapped
   bool gone = false;      ///< unmapped
+  bool cached = false;    ///< clean, but copied to HOST because its other copies are below that
   bool straight = false;  ///< to the tiers below HOST, without a slot there
   tier::HostSlot slot;
   uint64_t checksum = 0;                   ///< of what was copied there, if one is wanted

@@ -159,7 +159,8 @@ WEIR_API weir_result weir_pool_trim(weir_pool pool, weir_device device, uint32_t
   X(incompressible_bytes, "bytes of pages that were not compressed because it would not pay")  \
   X(sunk_bytes, "bytes of pages moved out of HOST to a lower tier, or past it")                \
   X(lifted_bytes, "bytes of pages brought up from a lower tier than HOST")                     \
-  X(io_errors, "reads and writes of the spill files that failed")
+  X(io_errors, "reads and writes of the spill files that failed")                              \
+  X(cached_bytes, "of dropped_clean_bytes, those copied to HOST all the same, to be nearer than below it")
 
 typedef struct weir_pool_stats {
   uint32_t struct_size;
