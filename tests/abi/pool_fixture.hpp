@@ -11,6 +11,7 @@
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <string>
 #include <thread>
 #include <vector>
@@ -59,7 +60,16 @@ struct Setup {
   uint64_t flags = WEIR_POOL_NO_BACKGROUND;
   uint32_t devices = 1;
   weir_backend_query_fn backend = nullptr;
+  uint64_t compressed_pages = 0;
+  uint64_t storage_pages = 0;
+  const char *codec = nullptr;
 };
+
+/// Where spill files go in tests.
+inline const char *spill_folder() {
+  const char *folder = std::getenv("TMPDIR");
+  return folder != nullptr ? folder : "/tmp";
+}
 
 /// A context, a pool and one stream a device. Not a RAII class on purpose: a failed assertion leaves the
 /// test by longjmp, so destructors would not run; `close` is the last line of each test.
@@ -83,6 +93,12 @@ struct World {
     desc.host_budget = setup.host_pages != 0 ? setup.host_pages * page_bytes : WEIR_NONE;
     desc.page_size = page_bytes;
     desc.large_page_size = page_bytes;
+    desc.compressed_budget = setup.compressed_pages * page_bytes;
+    desc.storage_budget = setup.storage_pages * page_bytes;
+    const char *folder = spill_folder();
+    desc.storage_paths = &folder;
+    desc.storage_path_count = setup.storage_pages != 0 ? 1 : 0;
+    desc.codec = setup.codec;
     ok(weir_pool_create(context, &desc, &pool));
   }
 
