@@ -364,7 +364,6 @@ void Engine::stats(weir_pool_stats *out) {
   stats.slabs = slab_count_;
   stats.buffer_bytes = buffer_bytes_;
   stats.bookkeeping_bytes = memory_.bytes();
-  stats.checksum_failures = checksum_failures_.load(std::memory_order_relaxed);
   for (const auto &state : owned_states_) {
     std::lock_guard hold(state->stream->timeline.lock);
     stats.hits += state->hits;

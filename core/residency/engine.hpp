@@ -17,17 +17,18 @@
 //   loss.cpp       what the loss of a device takes along      validate.cpp  the invariants, for tests
 //   ladder.cpp     down from HOST, and past it                lift.cpp      up from below HOST
 //   lower_room.cpp places below HOST                          lower.cpp     the tiers below HOST, the sinker's thread
+//   straight.cpp   from a device past HOST
 #pragma once
 
 #include "core/backend/stream.hpp"
 #include "core/base/client.hpp"
 #include "core/base/mutex.hpp"
 #include "core/base/seq_points.hpp"
-#include "core/physical/mapper.hpp"
 #include "core/residency/history.hpp"
 #include "core/residency/lease.hpp"
 #include "core/residency/lower.hpp"
-#include "core/residency/policy.hpp"
+#include "core/residency/config.hpp"
+#include "core/residency/pool_device.hpp"
 #include "core/residency/stats.hpp"
 #include "core/virtual/buffer_table.hpp"
 #include "core/virtual/region.hpp"
@@ -43,72 +44,6 @@ class Copier;
 }
 
 namespace weir::residency {
-
-using backend::Stamp;
-using backend::Stream;
-using physical::GranuleId;
-using vm::DevicePage;
-using vm::Page;
-using vm::PageState;
-using vm::Region;
-using vm::Residence;
-using vm::Word;
-
-/// A device of the pool with what the engine keeps for it.
-struct PoolDevice final : View {
-  PoolDevice(class Engine &engine, uint8_t place_, const backend::Device &device_,
-             std::pmr::memory_resource *memory);
-
-  bool describe(const PageRef &page, PageInfo *info) override;
-  uint64_t now() const override;
-
-  Engine &engine;
-  const uint8_t place;
-  const backend::Device &device;
-  Owned<physical::GranulePool> granules;
-  Owned<vm::AddressSpace> addresses;
-  Owned<physical::Mapper> mapper;
-  Owned<Policy> policy;
-  Stream *up = nullptr;    ///< copies and fills towards the device
-  Stream *down = nullptr;  ///< copies from the device
-  uint64_t page_size = 0, large_page_size = 0;
-  uint64_t low_water = 0, high_water = 0;
-  uint64_t held_bytes = 0;  ///< pages of held regions
-  bool lost = false;  ///< the runtime said so: nothing is brought here or taken from here any more
-  uint64_t evicted_total = 0;   ///< bytes ever evicted
-  uint32_t in_flight = 0;       ///< drains and fills going on: room may appear without a release
-  bool draining_ahead = false;  ///< the demoter is on its way from the low to the high watermark
-
-  uint32_t bit() const noexcept { return uint32_t{1} << place; }
-  bool vmm() const noexcept { return granules->vmm(); }
-};
-
-struct EngineConfig {
-  struct DeviceBudget {
-    const backend::Device *device;
-    uint64_t budget;
-  };
-  std::pmr::vector<DeviceBudget> devices;
-  uint64_t host_budget = 0;
-  uint64_t page_size = 0, large_page_size = 0;
-  uint32_t watermark_low = 10, watermark_high = 30;
-  uint64_t evict_wait_ns = 10'000'000'000;
-  const char *policy = nullptr;
-  bool background = true;
-  bool checksum_host = false;
-  uint32_t pool_id = 0;
-  bool host_follows = false;  ///< the host budget is what the machine has to spare
-  std::string memory_root;    ///< of the files that tell what that is; tests have their own
-  uint64_t compressed_budget = 0;
-  tier::StorageConfig storage;  ///< budget 0: no STORAGE
-  tier::CodecChoice codec = tier::CodecChoice::automatic;
-  uint32_t compress_threads = 0, compress_share = 100;
-};
-
-struct AcquireOptions {
-  uint64_t timeout_ns = 0;
-  const std::atomic<bool> *cancelled = nullptr;
-};
 
 /// One thread's turn at making room; lives on its stack.
 struct Ticket {
@@ -424,6 +359,8 @@ class Engine {
   Status fail_full(Lock &lock, uint64_t bytes);
   uint64_t settle_sinking(Sinking &entry) noexcept;
   uint64_t leave_tier(Region &region, uint32_t page, uint32_t bit) noexcept;
+
+  // straight.cpp
   Status send_straight(Lock &lock, Drain &drain, Victim &victim);
   Status copy_part(PoolDevice &device, uint64_t address, unsigned char *out, uint64_t bytes);
   Status store_part(Lock &lock, Victim &victim, bool background, uint32_t record,
@@ -539,7 +476,6 @@ class Engine {
   std::pmr::vector<Owned<StreamState>> owned_states_;
   std::pmr::deque<PrefetchRequest> prefetches_;
   Stats stats_;
-  std::atomic<uint64_t> checksum_failures_{0};
   uint64_t buffer_bytes_ = 0;
   uint64_t page_count_ = 0;
   uint32_t slab_count_ = 0;

@@ -243,6 +243,8 @@ void Engine::settle_fill(Plan &plan, bool filled) noexcept {
     Page &copies = region.pages[page.page];
     end_work(region, page.page, device);
     state.wanted = false;
+    // Of a page whose owner is gone, the copies may have gone while they were read.
+    if (page.corrupt && !region.kept) ++stats_.checksum_failures;
     if (filled) {
       state.state = PageState::resident;
       state.ready = plan.ready;

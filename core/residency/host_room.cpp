@@ -20,7 +20,6 @@ unsigned char *Engine::host_bytes(Region &region, uint32_t page) noexcept {
 }
 
 Status Engine::fail_corrupt(uint32_t use, uint32_t page, uint32_t bit) noexcept {
-  checksum_failures_.fetch_add(1, std::memory_order_relaxed);
   ErrorDetail detail;
   const bool host = bit == vm::host_bit;
   const bool compressed = bit == vm::compressed_bit;
@@ -51,6 +50,7 @@ Status Engine::verify_host(Region &region, uint32_t page, uint32_t use) {
   const uint64_t sum = checksum_of_version(copies);
   if (!config_.checksum_host || sum == 0 || !copies.host) return {};
   if (tier::checksum_of(host_bytes(region, page), region.shape.used_bytes(page)) == sum) return {};
+  ++stats_.checksum_failures;
   return fail_corrupt(use, page, vm::host_bit);
 }
 

@@ -10,7 +10,6 @@
 
 #include "core/residency/plan.hpp"
 #include "core/tier/checksum.hpp"
-#include "core/transfer/copier.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -370,82 +369,6 @@ bool Engine::spill(Lock &lock, uint64_t bytes, uint32_t client, bool sinker, Sta
     changed_.notify_all();
   }
   return freed != 0;
-}
-
-/// Outside the lock: a page from a device past HOST to a tier below, part by part through staging.
-Status Engine::send_straight(Lock &lock, Drain &drain, Victim &victim) {
-  tier::PageChecksum sum;
-  const uint64_t part_bytes = lower_.staging->part_bytes();
-  uint32_t record = victim.chain;
-  for (uint64_t at = 0; at < victim.used; at += part_bytes) {
-    const uint64_t raw = std::min(part_bytes, victim.used - at);
-    tier::StagingSlot *slot = lower_.staging->take();
-    Status status = copy_part(drain.device, victim.address + at, slot->pinned, raw);
-    if (status) {
-      sum.add(slot->pinned, raw);
-      try {
-        status = store_part(lock, victim, drain.background, record, slot, raw);
-      } catch (...) {
-        lower_.staging->give(slot, Stamp{});
-        throw;
-      }
-    }
-    lower_.staging->give(slot, Stamp{});
-    WEIR_TRY(status);
-    lock.lock();
-    record = lower_.copies[record].next;
-    lock.unlock();
-  }
-  victim.checksum = sum.sum();
-  return {};
-}
-
-/// From the device into pinned memory, and waits for it.
-Status Engine::copy_part(PoolDevice &device, uint64_t address, unsigned char *out, uint64_t bytes) {
-  transfer::Copier copier(*device.down);
-  Status status = copier.copy(reinterpret_cast<uint64_t>(out), address, bytes);
-  if (status) status = copier.flush();
-  uint64_t point = 0;
-  if (status) status = device.down->timeline.record(&point);
-  if (status) status = device.down->timeline.wait(point, UINT64_MAX);
-  if (!status) end_copies(device);
-  return status;
-}
-
-/// One part, in staging, to COMPRESSED or STORAGE; all parts of a page go to the same.
-Status Engine::store_part(Lock &lock, Victim &victim, bool background, uint32_t record,
-                          tier::StagingSlot *slot, uint64_t raw) {
-  const uint32_t client = victim.region->client;
-  const bool storage = lower_.storage != nullptr && victim.into != vm::compressed_bit;
-  if (lower_.compressed != nullptr && victim.into != vm::storage_bit) {
-    const uint64_t bytes = lower_.codec->encode(slot->pinned, raw, slot->blob, !storage,
-                                                &victim.plan, urgency(background));
-    Locked held(lock);
-    tier::UnitSlot place;
-    if (bytes != 0) place = place_compressed(lock, client, bytes, false);
-    lower_.copies[record].compressed = place;
-    lower_.copies[record].compressed_bytes = static_cast<uint32_t>(bytes);
-    held.unlock();
-    if (place) {
-      std::memcpy(lower_.compressed->address(place), slot->blob, bytes);
-      victim.into = vm::compressed_bit;
-      return {};
-    }
-  }
-  if (!storage) return fail_full(lock, raw);
-  Locked held(lock);
-  const tier::UnitSlot place = place_storage(client, raw);
-  lower_.copies[record].storage = place;
-  held.unlock();
-  if (!place) return fail_full(lock, raw);
-  victim.into = vm::storage_bit;
-  slot->io.slot = place;
-  slot->io.memory = slot->pinned;
-  slot->io.bytes = raw;
-  slot->io.write = true;
-  slot->io.background = background;
-  lower_.storage->submit(&slot->io);
-  return lower_.storage->wait(&slot->io);
 }
 
 }  // namespace weir::residency

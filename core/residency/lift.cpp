@@ -119,6 +119,7 @@ Status Engine::read_below(Lock &lock, Region &region, uint32_t page, uint64_t be
       return {};
     }
     if (status.code() != WEIR_ERROR_CORRUPT) return status;
+    ++stats_.checksum_failures;
     const Status corrupt = fail_corrupt(0, page, bit);
     const uint32_t before = region.pages[page].latest;
     forsake_copy(region, page, bit);

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a pool is made with, and what one acquire may ask for. Read from the C ABI's descriptors, with every default
+// filled in (core/pool/pool.cpp).
+#pragma once
+
+#include "core/backend/runtime.hpp"
+#include "core/tier/codec.hpp"
+#include "core/tier/storage_store.hpp"
+
+#include <atomic>
+#include <string>
+#include <vector>
+
+namespace weir::residency {
+
+struct EngineConfig {
+  struct DeviceBudget {
+    const backend::Device *device;
+    uint64_t budget;
+  };
+  std::pmr::vector<DeviceBudget> devices;
+  uint64_t host_budget = 0;
+  uint64_t page_size = 0, large_page_size = 0;
+  uint32_t watermark_low = 10, watermark_high = 30;
+  uint64_t evict_wait_ns = 10'000'000'000;
+  const char *policy = nullptr;
+  bool background = true;
+  bool checksum_host = false;
+  uint32_t pool_id = 0;
+  bool host_follows = false;  ///< the host budget is what the machine has to spare
+  std::string memory_root;    ///< of the files that tell what that is; tests have their own
+  uint64_t compressed_budget = 0;
+  tier::StorageConfig storage;  ///< budget 0: no STORAGE
+  tier::CodecChoice codec = tier::CodecChoice::automatic;
+  uint32_t compress_threads = 0, compress_share = 100;
+};
+
+struct AcquireOptions {
+  uint64_t timeout_ns = 0;
+  const std::atomic<bool> *cancelled = nullptr;
+};
+
+}  // namespace weir::residency

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// PoolDevice: a device of the pool with what the engine keeps for it: granules, addresses, the transfer streams, the
+// order of eviction. Guarded by the pool's lock, but for the parts that say otherwise of themselves.
+#pragma once
+
+#include "core/backend/stream.hpp"
+#include "core/physical/mapper.hpp"
+#include "core/residency/policy.hpp"
+#include "core/virtual/buffer_table.hpp"
+#include "core/virtual/region.hpp"
+
+namespace weir::residency {
+
+using backend::Stamp;
+using backend::Stream;
+using physical::GranuleId;
+using vm::DevicePage;
+using vm::Page;
+using vm::PageState;
+using vm::Region;
+using vm::Residence;
+using vm::Word;
+
+/// A device of the pool with what the engine keeps for it.
+struct PoolDevice final : View {
+  PoolDevice(class Engine &engine, uint8_t place_, const backend::Device &device_,
+             std::pmr::memory_resource *memory);
+
+  bool describe(const PageRef &page, PageInfo *info) override;
+  uint64_t now() const override;
+
+  Engine &engine;
+  const uint8_t place;
+  const backend::Device &device;
+  Owned<physical::GranulePool> granules;
+  Owned<vm::AddressSpace> addresses;
+  Owned<physical::Mapper> mapper;
+  Owned<Policy> policy;
+  Stream *up = nullptr;    ///< copies and fills towards the device
+  Stream *down = nullptr;  ///< copies from the device
+  uint64_t page_size = 0, large_page_size = 0;
+  uint64_t low_water = 0, high_water = 0;
+  uint64_t held_bytes = 0;  ///< pages of held regions
+  bool lost = false;  ///< the runtime said so: nothing is brought here or taken from here any more
+  uint64_t evicted_total = 0;   ///< bytes ever evicted
+  uint32_t in_flight = 0;       ///< drains and fills going on: room may appear without a release
+  bool draining_ahead = false;  ///< the demoter is on its way from the low to the high watermark
+
+  uint32_t bit() const noexcept { return uint32_t{1} << place; }
+  bool vmm() const noexcept { return granules->vmm(); }
+};
+
+}  // namespace weir::residency
