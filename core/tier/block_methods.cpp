@@ -101,29 +101,30 @@ ContextPool<Context>::~ContextPool() {
   }
 }
 
-/// Whoever holds a context is running one block and waits for nothing, so waiting for it ends.
+/// Whoever holds a context is running one block and waits for nothing, so waiting for it ends. So does waiting for one
+/// that is being made: either it is given back some time, or the last who tried tells that there is none to wait for.
 template <class Context>
 auto ContextPool<Context>::take() noexcept -> Node * {
-  {
-    const std::lock_guard lock(mutex_);
-    if (Node *node = free_; node != nullptr) {
-      free_ = node->next;
-      return node;
-    }
-  }
-  if (Context *context = make_(); context != nullptr) {
-    if (Node *node = new (std::nothrow) Node{context, nullptr}; node != nullptr) {
-      const std::lock_guard lock(mutex_);
-      ++made_;
-      return node;
-    }
-    release_(context);
-  }
   std::unique_lock lock(mutex_);
-  if (made_ == 0) return nullptr;
-  given_.wait(lock, [this] { return free_ != nullptr; });
+  if (free_ == nullptr) {
+    ++made_;
+    lock.unlock();
+    if (Node *node = create(); node != nullptr) return node;
+    lock.lock();
+    if (--made_ == 0) given_.notify_all();
+    given_.wait(lock, [this] { return free_ != nullptr || made_ == 0; });
+  }
   Node *node = free_;
-  free_ = node->next;
+  if (node != nullptr) free_ = node->next;
+  return node;
+}
+
+template <class Context>
+auto ContextPool<Context>::create() noexcept -> Node * {
+  Context *context = make_();
+  if (context == nullptr) return nullptr;
+  Node *node = new (std::nothrow) Node{context, nullptr};
+  if (node == nullptr) release_(context);
   return node;
 }
 

@@ -117,6 +117,7 @@ class ContextPool {
 
  private:
   Node *take() noexcept;
+  Node *create() noexcept;
   void give(Node *node) noexcept;
 
   const Make make_;
@@ -124,7 +125,7 @@ class ContextPool {
   std::mutex mutex_;
   std::condition_variable given_;
   Node *free_ = nullptr;
-  uint32_t made_ = 0;
+  uint32_t made_ = 0;  ///< and those being made
 };
 
 extern template class ContextPool<ZSTD_CCtx_s>;
