@@ -37,6 +37,11 @@ class RegisteredMemory {
     if (io_uring_register_buffers_sparse(ring, places) == 0) ring_ = ring;
   }
 
+  void stop() noexcept {
+    if (ring_ != nullptr) (void)io_uring_unregister_buffers(ring_);
+    ring_ = nullptr;
+  }
+
   void add(void *base, uint64_t bytes) noexcept {
     if (ring_ == nullptr) return;
     auto *at = static_cast<unsigned char *>(base);
@@ -119,7 +124,11 @@ class UringLane final : public IoLane {
   explicit UringLane(const IoShared &shared) : IoLane(shared) {}
   ~UringLane() override {
     join();
-    if (open_) io_uring_queue_exit(&ring_);
+    if (!open_) return;
+    // A ring's end is put off by the kernel; who has ended a store may unmount the directory and use the memory.
+    if (fixed_files_) (void)io_uring_unregister_files(&ring_);
+    registered_.stop();
+    io_uring_queue_exit(&ring_);
   }
 
   Status start();

@@ -101,6 +101,8 @@ Status StorageStore::State::make_lanes(const Stripes &stripes, Running *fresh) c
     fresh->queue->stop();
     fresh->lanes.clear();
   };
+  // A lane that is not in the list would have nobody to stop it before it ends.
+  fresh->lanes.reserve(std::max({config.threads, ring_count(config.encrypt), 1U}));
   if (config.uring) {
     const LastError before = last_error();
     fresh->queue.emplace(stripes, IoQueue::Limits());
