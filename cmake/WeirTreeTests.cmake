@@ -14,6 +14,10 @@ if(TARGET example_quickstart)
   weir_register_test(example_quickstart tree example_quickstart)
 endif()
 
+if(TARGET example_heat_stencil)
+  weir_register_test(example_heat_stencil tree example_heat_stencil --host 16M --compressed 0 --storage-size 0)
+endif()
+
 if(TARGET weir_command)
   weir_register_test(weir_info tool weir_command info)
   weir_register_test(weir_devices tool weir_command devices --json)
