@@ -1,0 +1,275 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The tiers below HOST as a program meets them, through the C ABI: pages of 2 and of 32 MiB leased in order and at
+// random from a pool whose device and host memory hold a small part of them, against the plainest way to move as many
+// bytes between the same directory and memory (threads with pread or pwrite of whole pages under O_DIRECT), and how
+// long one acquire of a page in STORAGE or COMPRESSED takes against a raw read of a page, alone and beside writes.
+//
+//   bench_tiers [directory] [MiB of contents]
+//
+// It must never judge: it exits 0 whatever the numbers are, and 1 only if a call fails or a byte is wrong.
+
+#include "bench/common.hpp"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstring>
+#include <numeric>
+#include <random>
+#include <thread>
+
+namespace {
+
+using namespace weir::bench;
+
+constexpr int repetitions = 3;
+constexpr uint64_t window_bytes = 64 * mib;
+
+void require(bool worked, const char *what) {
+  if (worked) return;
+  std::perror(what);
+  std::exit(1);
+}
+
+using Order = std::vector<uint64_t>;
+
+Order order_of(uint64_t pages, bool random, unsigned round) {
+  Order order(pages);
+  std::iota(order.begin(), order.end(), 0);
+  if (random) std::shuffle(order.begin(), order.end(), std::mt19937_64(round));
+  return order;
+}
+
+/// The yardstick: a file of its own in the same directory, whole pages by as many threads as fit the window.
+class Raw {
+ public:
+  Raw(const char *directory, uint64_t bytes)
+      : file_(open(directory, O_TMPFILE | O_RDWR | O_CLOEXEC | O_DIRECT, 0600)) {
+    require(file_ >= 0, directory);
+    require(fallocate(file_, 0, 0, static_cast<off_t>(bytes)) == 0, "fallocate");
+    void *memory = mmap(nullptr, window_bytes, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+    require(memory != MAP_FAILED, "mmap");
+    memory_ = static_cast<unsigned char *>(memory);
+  }
+  ~Raw() {
+    munmap(memory_, window_bytes);
+    close(file_);
+  }
+  Raw(const Raw &) = delete;
+  Raw &operator=(const Raw &) = delete;
+
+  void transfer(uint64_t page, uint64_t number, bool write, unsigned char *memory) const {
+    const auto at = static_cast<off_t>(number * page);
+    for (uint64_t done = 0; done < page;) {
+      const ssize_t count =
+          write ? pwrite(file_, memory + done, page - done, at + static_cast<off_t>(done))
+                : pread(file_, memory + done, page - done, at + static_cast<off_t>(done));
+      require(count > 0, "raw transfer");
+      done += static_cast<uint64_t>(count);
+    }
+  }
+  double run(uint64_t page, const Order &order, bool write) const {
+    std::atomic<uint64_t> next{0};
+    const double start = now_ns();
+    std::vector<std::thread> threads;
+    for (uint64_t i = 0; i < window_bytes / page; ++i) {
+      threads.emplace_back([&, place = memory_ + i * page] {
+        for (uint64_t at = next.fetch_add(1); at < order.size(); at = next.fetch_add(1))
+          transfer(page, order[at], write, place);
+      });
+    }
+    for (std::thread &thread : threads) thread.join();
+    return now_ns() - start;
+  }
+  unsigned char *memory() const { return memory_; }
+
+ private:
+  int file_;
+  unsigned char *memory_ = nullptr;
+};
+
+/// A pool with one buffer a page; every page starts with its number and is noise (or not) beyond.
+class Pages {
+ public:
+  Pages(const weir_pool_desc &desc, uint64_t page, uint64_t count, uint64_t device_bytes)
+      : rig_("host.memory=1G;host.granule=2M;host.granule_large=32M", desc, device_bytes),
+        page_(page) {
+    for (uint64_t i = 0; i < count; ++i) buffers_.push_back(rig_.add_buffer(page));
+  }
+
+  /// Fills every page with bytes like `sample` and pushes all of it down.
+  void load(const std::vector<unsigned char> &sample) {
+    for (uint64_t i = 0; i < buffers_.size(); ++i) lease(rig_.stream(), i, true, &sample);
+    push_down();
+  }
+  void push_down() {
+    WEIR_BENCH_TRY(weir_pool_trim(rig_.pool(), 0, WEIR_TRIM_SELECTIVE, WEIR_WHOLE, nullptr));
+    WEIR_BENCH_TRY(
+        weir_pool_trim(rig_.pool(), WEIR_DEVICE_HOST, WEIR_TRIM_SELECTIVE, WEIR_WHOLE, nullptr));
+  }
+
+  /// One page leased, looked at or marked, and released. The stream is idle in between: the CPU is the kernel.
+  void lease(weir_stream stream, uint64_t number, bool write,
+             const std::vector<unsigned char> *sample = nullptr) {
+    weir_use use = WEIR_USE(buffers_[number], write ? WEIR_DISCARD_WRITE : WEIR_READ);
+    weir_lease lease = nullptr;
+    weir_acquire_options options = WEIR_ACQUIRE_OPTIONS_INIT;
+    options.timeout_ns = 10'000'000'000;
+    WEIR_BENCH_TRY(weir_acquire(rig_.pool(), stream, &use, 1, &options, &lease));
+    WEIR_BENCH_TRY(weir_stream_synchronize(stream));
+    auto *bytes = reinterpret_cast<unsigned char *>(use.address);
+    for (uint64_t at = 0; sample != nullptr && at < page_; at += sample->size())
+      std::memcpy(bytes + at, sample->data(), std::min<uint64_t>(sample->size(), page_ - at));
+    if (write) std::memcpy(bytes, &number, sizeof number);
+    require(std::memcmp(bytes, &number, sizeof number) == 0, "wrong bytes");
+    WEIR_BENCH_TRY(weir_release(lease, stream));
+  }
+  weir_stream add_stream() { return rig_.add_stream(); }
+  double run(const Order &order, bool write) {
+    announce(order, write);
+    const double start = now_ns();
+    for (const uint64_t number : order) lease(rig_.stream(), number, write);
+    return now_ns() - start;
+  }
+  weir_pool_stats stats() { return rig_.stats(); }
+
+ private:
+  void announce(const Order &order, bool write) {
+    std::vector<weir_use> uses(order.size());
+    std::vector<weir_operation> operations(order.size());
+    for (size_t i = 0; i < order.size(); ++i) {
+      uses[i] = WEIR_USE(buffers_[order[i]], write ? WEIR_DISCARD_WRITE : WEIR_READ);
+      operations[i] = weir_operation{"bench", &uses[i], 1, {0, 0, 0}};
+    }
+    WEIR_BENCH_TRY(weir_announce(rig_.pool(), rig_.stream(), operations.data(), operations.size(),
+                                 WEIR_ANNOUNCE_REPLACE));
+  }
+
+  Rig rig_;
+  const uint64_t page_;
+  std::vector<weir_buffer> buffers_;
+};
+
+std::vector<unsigned char> noise(uint64_t bytes) {
+  std::vector<unsigned char> out(bytes);
+  std::mt19937_64 random(7);
+  for (uint64_t at = 0; at + 8 <= bytes; at += 8) {
+    const uint64_t word = random();
+    std::memcpy(&out[at], &word, 8);
+  }
+  return out;
+}
+
+weir_pool_desc describe(uint64_t page, uint64_t storage, const char *const *directory) {
+  weir_pool_desc desc = WEIR_POOL_DESC_INIT;
+  desc.page_size = desc.large_page_size = page;
+  desc.host_budget = 16 * 16 * mib;
+  desc.storage_budget = storage;
+  desc.storage_paths = directory;
+  desc.storage_path_count = 1;
+  return desc;
+}
+
+void throughput(const char *directory, const Raw &raw, uint64_t bytes) {
+  for (const uint64_t page : {2 * mib, 32 * mib}) {
+    const uint64_t count = bytes / page;
+    Pages pages(describe(page, bytes, &directory), page, count, 128 * mib);
+    pages.load(noise(mib));
+    for (const bool random : {false, true}) {
+      for (const bool write : {true, false}) {
+        unsigned round = 0;
+        const auto speed = [&](double ns) { return static_cast<double>(bytes / mib) / ns * 1e9; };
+        const Pair pair = interleave(
+            repetitions, [&] { return speed(pages.run(order_of(count, random, ++round), write)); },
+            [&] { return speed(raw.run(page, order_of(count, random, round), write)); });
+        Json(write ? "tiers_storage_write" : "tiers_storage_read")
+            .text("order", random ? "random" : "sequential")
+            .number("page_mib", static_cast<double>(page / mib))
+            .pair("weir_mib_per_s", "raw_mib_per_s", pair)
+            .text("goal", "ratio >= 0.9")
+            .print();
+      }
+    }
+  }
+}
+
+double at_share(std::vector<double> values, double share) {
+  std::sort(values.begin(), values.end());
+  return values[static_cast<size_t>(share * static_cast<double>(values.size() - 1))];
+}
+
+/// Acquires of single pages of 2 MiB, cold, at random, against raw reads; `writing`: half of the pages are written anew
+/// all the time by another thread, in the pool and on the raw file.
+void latency(const char *directory, const Raw &raw, uint64_t bytes, bool writing) {
+  constexpr uint64_t page = 2 * mib;
+  const uint64_t count = bytes / page;
+  const uint64_t reads = count / 2 / 4 * 4;  // each page once
+  Pages pages(describe(page, bytes, &directory), page, count, 64 * mib);
+  pages.load(noise(mib));
+  const weir_stream reading = pages.add_stream();
+  const weir_stream writings = pages.add_stream();
+  std::vector<double> ours, theirs;
+  const Order order = order_of(count / 2, true, 3);
+  const uint64_t before = pages.stats().lifted_bytes;
+  size_t next_own = 0, next_raw = 0;
+  for (int part = 0; part < 4; ++part) {
+    for (const bool own : {part % 2 == 0, part % 2 != 0}) {
+      std::atomic<bool> stop{false};
+      std::thread writer([&] {
+        std::mt19937_64 random(9);
+        while (writing && !stop.load()) {
+          const uint64_t number = count / 2 + random() % (count / 2);
+          if (own) {
+            pages.lease(writings, number, true);
+          } else {
+            raw.transfer(page, number, true, raw.memory() + page);
+          }
+        }
+      });
+      for (uint64_t i = 0; i < reads / 4; ++i) {
+        const uint64_t number = order[own ? next_own++ : next_raw++];
+        const double start = now_ns();
+        if (own) {
+          pages.lease(reading, number, false);
+        } else {
+          raw.transfer(page, number, false, raw.memory());
+        }
+        (own ? ours : theirs).push_back((now_ns() - start) / 1e3);
+      }
+      stop.store(true);
+      writer.join();
+    }
+  }
+  require(pages.stats().lifted_bytes - before == reads * page, "a page was not in STORAGE");
+  Json(writing ? "tiers_demand_refill_beside_writes" : "tiers_demand_refill")
+      .number("page_mib", static_cast<double>(page / mib))
+      .number("weir_p50_us", at_share(ours, 0.5))
+      .number("weir_p99_us", at_share(ours, 0.99))
+      .number("raw_p50_us", at_share(theirs, 0.5))
+      .number("raw_p99_us", at_share(theirs, 0.99))
+      .number("ratio_p50", at_share(ours, 0.5) / at_share(theirs, 0.5))
+      .number("ratio_p99", at_share(ours, 0.99) / at_share(theirs, 0.99))
+      .print();
+}
+
+}  // namespace
+
+int main(int argc, char **argv) {
+  const char *directory = argc > 1 ? argv[1] : ".";
+  const uint64_t size = argc > 2 ? std::strtoull(argv[2], nullptr, 10) : 1024;
+  if (size < 512 || size % 64 != 0) {
+    std::fprintf(stderr, "bench_tiers: the contents' MiB: a multiple of 64 from 512\n");
+    return 1;
+  }
+  const uint64_t bytes = size * mib;
+  const Raw raw(directory, bytes);
+  for (const bool write : {true, false})
+    (void)raw.run(2 * mib, order_of(bytes / (2 * mib), false, 0), write);
+  throughput(directory, raw, bytes);
+  for (const bool writing : {false, true}) latency(directory, raw, bytes, writing);
+  return 0;
+}
