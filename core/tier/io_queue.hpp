@@ -58,15 +58,26 @@ class IoSleeper {
 
 class IoQueue {
  public:
+  /// Bytes under way at a time, of each kind, and others.
   struct Limits {
-    uint64_t demand_reads = uint64_t{32} << 20U;  ///< bytes under way at a time, of each kind
+    uint64_t demand_reads = uint64_t{32} << 20U;
     uint64_t background_reads = uint64_t{8} << 20U;
     uint64_t writes = uint64_t{4} << 20U;
     uint64_t writes_beside_demand = uint64_t{1} << 20U;  ///< while a demand read is not done ...
     int64_t quiet_ns = 5'000'000;  ///< ... and so long after one: where one was, more come
-    uint32_t other_pieces = 48;    ///< under way that are not of demand reads
-    uint64_t reads_per_write = uint64_t{16} << 20U;  ///< bytes, after which a write gets a turn
-    uint64_t write_behind = uint64_t{64} << 20U;     ///< bytes of writes queued or under way
+    uint32_t other_pieces = 192;   ///< under way that are not of demand reads
+    uint64_t reads_per_write = uint64_t{16} << 20U;  ///< after which a write gets a turn
+    uint64_t write_behind = uint64_t{64} << 20U;     ///< of writes queued or under way
+
+    /// For as many devices at once.
+    static Limits of_files(uint32_t files) noexcept {
+      Limits limits;
+      limits.demand_reads *= files;
+      limits.background_reads *= files;
+      limits.writes *= files;
+      limits.writes_beside_demand *= files;
+      return limits;
+    }
   };
 
   IoQueue(const Stripes &stripes, const Limits &limits) noexcept

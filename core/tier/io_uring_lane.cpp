@@ -137,10 +137,10 @@ class UringLane final : public IoLane {
   void remove_memory(void *base) noexcept override { registered_.remove(base); }
 
  private:
-  static constexpr unsigned depth = 64;
+  static constexpr unsigned depth = 256;
   static constexpr unsigned bounces = 16;
   /// Every piece has at most one entry under way, and the wake-up one.
-  static constexpr unsigned entries = 128;
+  static constexpr unsigned entries = 512;
   static_assert(entries > depth);
 
   Status open_ring();

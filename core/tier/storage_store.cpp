@@ -101,11 +101,14 @@ Status StorageStore::State::make_lanes(const Stripes &stripes, Running *fresh) c
     fresh->queue->stop();
     fresh->lanes.clear();
   };
+  IoQueue::Limits limits = IoQueue::Limits::of_files(stripes.files());
+  const uint32_t threads =
+      config.threads != 0 ? config.threads : std::min(4 + 4 * stripes.files(), 32U);
   // A lane that is not in the list would have nobody to stop it before it ends.
-  fresh->lanes.reserve(std::max({config.threads, ring_count(config.encrypt), 1U}));
+  fresh->lanes.reserve(std::max(threads, ring_count(config.encrypt)));
   if (config.uring) {
     const LastError before = last_error();
-    fresh->queue.emplace(stripes, IoQueue::Limits());
+    fresh->queue.emplace(stripes, limits);
     Status status;
     for (unsigned i = 0; i < ring_count(config.encrypt) && status; ++i) {
       Owned<IoLane> lane;
@@ -122,8 +125,6 @@ Status StorageStore::State::make_lanes(const Stripes &stripes, Running *fresh) c
     last_error() = before;  // which is no error of the caller's
     stop();
   }
-  IoQueue::Limits limits;
-  const uint32_t threads = std::max(config.threads, 1U);
   limits.other_pieces = std::max(threads - std::max(threads / 4, 1U), 1U);
   fresh->queue.emplace(stripes, limits);
   for (uint32_t i = 0; i < threads; ++i) {

@@ -25,16 +25,16 @@ struct StorageConfig {
   std::vector<std::string> directories;
   uint64_t budget = 0;
   bool encrypt = false;
-  bool direct = true;    ///< O_DIRECT where it works
-  bool uring = true;     ///< io_uring where it works
-  uint32_t threads = 8;  ///< that read and write where there is no io_uring
+  bool direct = true;  ///< O_DIRECT where it works
+  bool uring = true;   ///< io_uring where it works
+  uint32_t threads =
+      0;  ///< that read and write where there is no io_uring; 0: by the number of directories
   IoHook *hook = nullptr;
 };
 
 class StorageStore {
  public:
   static constexpr uint64_t unit = UnitArena::unit;
-
   static constexpr uint32_t max_directories = 16;
 
   StorageStore(StorageConfig config, const Log &log, std::pmr::memory_resource *memory);

@@ -18,9 +18,11 @@
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
 #include <memory>
 #include <memory_resource>
 #include <string>
+#include <thread>
 #include <vector>
 
 namespace weir::test {
@@ -152,9 +154,25 @@ struct Way {
   }
 };
 
+/// A build without libcrypto refuses, and says why.
+inline bool can_encrypt() {
+  Directory directory;
+  StorageConfig config;
+  config.directories = {directory.path()};
+  config.budget = unit;
+  config.encrypt = true;
+  StorageStore store(config, {}, std::pmr::new_delete_resource());
+  const Status status = store.start();
+  if (status) return true;
+  bad(status, WEIR_ERROR_NOT_SUPPORTED, 0, "libcrypto");
+  print_message("built without libcrypto: nothing is encrypted\n");
+  return false;
+}
+
 template <class Body>
 void each_way(Body body) {
-  for (unsigned bits = 0; bits < 16; ++bits) {
+  const unsigned ways = can_encrypt() ? 16 : 8;
+  for (unsigned bits = 0; bits < ways; ++bits) {
     body(Way{(bits & 1U) == 0, (bits & 2U) == 0, (bits & 4U) == 0 ? 1U : 3U, (bits & 8U) != 0});
   }
 }
@@ -188,6 +206,29 @@ class Place {
   std::vector<std::unique_ptr<Directory>> directories_;
   std::unique_ptr<StorageStore> store_;
 };
+
+/// A hook that asks a function what to do about each call.
+class Script : public IoHook {
+ public:
+  std::function<int64_t(IoCall, uint64_t)> answer;
+  std::function<void(unsigned char *, uint64_t)> damage;
+
+  int64_t before(IoCall call, uint64_t bytes) noexcept override {
+    return answer ? answer(call, bytes) : 0;
+  }
+  void after_read(void *bytes, uint64_t count) noexcept override {
+    if (damage) damage(static_cast<unsigned char *>(bytes), count);
+  }
+};
+
+/// A thread that has got so far can't be told from one that is about to: it gets the time to be caught.
+inline bool stays(const std::atomic<int> &value, int expected) {
+  for (int i = 0; i < 2000; ++i) {
+    if (value.load() != expected) return false;
+    std::this_thread::yield();
+  }
+  return true;
+}
 
 /// The process's descriptors of files in a directory, unlinked ones as the system names them.
 inline std::vector<int> files_in(const std::string &directory) {

@@ -220,6 +220,7 @@ std::vector<unsigned char> in_file(const std::string &directory, uint64_t bytes)
 }
 
 void encrypted_on_disk(void **) {
+  if (!can_encrypt()) skip();
   for (const bool uring : {true, false}) {
     Place place(Way{uring, true, 1, true}, mib);
     StorageStore &store = place.open();
@@ -245,7 +246,7 @@ void encrypted_on_disk(void **) {
 
 /// Memory comes and goes while others transfer; registered or not is all the same.
 void memory_comes_and_goes(void **) {
-  for (const bool encrypt : {false, true}) {
+  for (const bool encrypt : {false, can_encrypt()}) {
     Place place(Way{true, true, 1, encrypt}, 8 * mib);
     StorageStore &store = place.open();
     const UnitSlot slot = store.allocate(4 * mib);
