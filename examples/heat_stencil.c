@@ -50,6 +50,18 @@ static void *memory(size_t count, size_t bytes) {
   exit(1);
 }
 
+/* Leases the uses as soon as there is room. Nothing else holds a lease here, so it may wait without a deadline. */
+static weir_lease lease_when_possible(weir_pool pool, weir_stream stream, weir_use *uses,
+                                      size_t count, const char *operation) {
+  weir_acquire_options how = WEIR_ACQUIRE_OPTIONS_INIT;
+  how.flags = WEIR_ACQUIRE_SOLE_HOLDER;
+  how.timeout_ns = WEIR_INFINITE;
+  how.operation = operation;
+  weir_lease lease;
+  MUST(weir_acquire(pool, stream, uses, count, &how, &lease));
+  return lease;
+}
+
 /* ---- the kernel ---- */
 
 /* Computes the planes of one slab. `below` and `above` are the planes next to it, NULL where the grid ends. */
@@ -143,16 +155,13 @@ static void announce(const solver *solve, uint64_t i) {
 static void compute(const solver *solve, const options *opts) {
   const uint64_t windows = opts->steps * solve->slabs;
   kernel *kernels = memory(windows + 1, sizeof *kernels); /* each must live until it has run */
-  weir_acquire_options named = WEIR_ACQUIRE_OPTIONS_INIT;
-  named.operation = "relax";
   for (uint64_t i = 0; i < AHEAD && i < windows; i++) announce(solve, i);
   for (uint64_t i = 0; i < windows; i++) {
     if (i + AHEAD < windows) announce(solve, i + AHEAD);
     const uint64_t slab = slab_of(solve, i);
     weir_use uses[USES];
     window(solve, i / solve->slabs, slab, uses);
-    weir_lease lease;
-    MUST(weir_acquire(solve->pool, solve->stream, uses, USES, &named, &lease));
+    const weir_lease lease = lease_when_possible(solve->pool, solve->stream, uses, USES, "relax");
     kernels[i] = (kernel){opts->size,
                           opts->planes,
                           slab > 0 ? address(&uses[BELOW]) : NULL,
@@ -206,8 +215,7 @@ static solver start(const options *opts) {
       fill_plane(opts->size, s * opts->planes + z, slab + z * opts->size * opts->size);
     /* Filled where it is used; weir_buffer_write would put the whole grid into host memory. */
     weir_use use = WEIR_USE(solve.grids[0][s], WEIR_DISCARD_WRITE);
-    weir_lease lease;
-    MUST(weir_acquire(solve.pool, solve.stream, &use, 1, NULL, &lease));
+    const weir_lease lease = lease_when_possible(solve.pool, solve.stream, &use, 1, "fill");
     MUST(weir_stream_synchronize(solve.stream)); /* the CPU is about to touch it */
     memcpy(address(&use), slab, solve.slab_bytes);
     MUST(weir_release(lease, solve.stream));
