@@ -26,6 +26,25 @@ std::string program() {
   return folder != nullptr ? std::string(folder) + "/weir" : "";
 }
 
+/// A directory that must be empty again in the end: what is spilled has no name.
+class Folder {
+ public:
+  Folder() {
+    const char *parent = std::getenv("TMPDIR");
+    path_ = std::string(parent != nullptr ? parent : "/tmp") + "/weir-spilled-XXXXXX";
+    assert_non_null(mkdtemp(path_.data()));
+  }
+  ~Folder() {
+    if (rmdir(path_.c_str()) != 0) print_error("%s is not empty\n", path_.c_str());
+  }
+  Folder(const Folder &) = delete;
+  Folder &operator=(const Folder &) = delete;
+  const std::string &path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
 struct Outcome {
   int status = -1;
   std::string output;
@@ -169,6 +188,94 @@ void replays_every_way(void **) {
   }
 }
 
+/// A replay whose host memory holds next to nothing; expects every byte to be right.
+Json replay_below_host(const std::vector<std::string> &way) {
+  const TemporaryFile trace(busy_trace());
+  std::vector<std::string> arguments = {"replay",    trace.path(), "--device-memory", "40%",
+                                        "--granule", "16K",        "--json"};
+  arguments.insert(arguments.end(), way.begin(), way.end());
+  const Outcome outcome = run(arguments);
+  if (outcome.status != 0) fail_msg("%s: %s", way[0].c_str(), outcome.errors.c_str());
+  const Json report = Json::parse(outcome.output);
+  assert_int_equal(report["verify_errors"].get<int>(), 0);
+  assert_int_equal(report["io_errors"].get<int>(), 0);
+  assert_int_equal(report["checksum_failures"].get<int>(), 0);
+  assert_true(report["sunk_bytes"].get<uint64_t>() > 0);
+  assert_true(report["lifted_bytes"].get<uint64_t>() > 0);
+  return report;
+}
+
+uint64_t bytes(const Json &report, const char *name) { return report[name].get<uint64_t>(); }
+
+void storage_alone(void **) {
+  Folder folder;
+  const Json report = replay_below_host({"--host-memory", "0", "--storage", folder.path()});
+  assert_int_equal(bytes(report, "host_bytes"), 0);
+  assert_true(bytes(report, "storage_written_bytes") > 0);
+  assert_true(bytes(report, "storage_read_bytes") > 0);
+  assert_true(bytes(report, "storage_bytes") > 0);
+  assert_true(bytes(report, "storage_bytes") <= bytes(report, "storage_budget"));
+  assert_true(bytes(report, "storage_budget") > bytes(report, "peak_live_bytes"));
+  assert_int_equal(bytes(report, "compressed_bytes"), 0);
+  assert_true(report["compressed_ratio"].get<double>() == 0);
+  assert_string_equal(report["storage"].at(0).get<std::string>().c_str(), folder.path().c_str());
+}
+
+void compression_alone(void **) {
+  const Json report =
+      replay_below_host({"--host-memory", "10%", "--compressed-memory", "70%", "--data", "zero"});
+  assert_true(report["compressed_ratio"].get<double>() > 4);
+  assert_true(bytes(report, "compressed_in_bytes") > 0);
+  assert_true(bytes(report, "decompressed_bytes") > 0);
+  assert_true(bytes(report, "compressed_bytes") > 0);
+  assert_true(bytes(report, "compressed_bytes") <= bytes(report, "compressed_budget"));
+  assert_int_equal(bytes(report, "storage_written_bytes"), 0);
+}
+
+void both_in_every_way(void **) {
+  Folder one;
+  Folder two;
+  const std::vector<std::vector<std::string>> ways = {
+      {"--data", "tensor"},
+      {"--data", "random", "--codec", "lz4"},
+      {"--data", "tensor", "--codec", "zstd", "--compress-threads", "2"},
+      {"--data", "tensor", "--codec", "raw"},
+      {"--buffered-storage", "--no-io-uring"},
+      {"--storage", two.path()},
+      {"--no-vmm", "--data", "tensor"},
+      {"--announce", "0", "--ahead", "1"},
+  };
+  for (std::vector<std::string> way : ways) {
+    // Without VMM a move needs staging for whole blocks, for which such a budget is too small.
+    const char *host = way[0] == "--no-vmm" ? "0" : "8%";
+    way.insert(way.end(), {"--host-memory", host, "--compressed-memory", "10%", "--storage",
+                           one.path(), "--storage-size", "80%"});
+    const Json report = replay_below_host(way);
+    assert_true(bytes(report, "storage_written_bytes") > 0);
+    assert_int_equal(report["storage"].size(), way[0] == "--storage" ? 2 : 1);
+  }
+}
+
+/// The text table has the rows of the tiers there are, and no others.
+void tells_of_tiers_there_are(void **) {
+  Folder folder;
+  const TemporaryFile trace(busy_trace());
+  const auto text = [&](std::vector<std::string> tiers) {
+    tiers.insert(tiers.begin(), {"replay", trace.path(), "--device-memory", "40%"});
+    const Outcome outcome = run(tiers);
+    assert_int_equal(outcome.status, 0);
+    return outcome.output;
+  };
+  const std::string none = text({});
+  assert_false(contains(none, "compressed"));
+  assert_false(contains(none, "storage"));
+  const std::string all = text({"--host-memory", "10%", "--compressed-memory", "20%", "--storage",
+                                folder.path(), "--data", "tensor"});
+  for (const char *row : {"compressed memory", "decompressed", "  storage", "written to storage",
+                          "read from storage"})
+    assert_true(contains(all, row));
+}
+
 void writes_the_report_whole_or_not_at_all(void **) {
   std::string folder = "/tmp/weir-command-XXXXXX";
   assert_non_null(mkdtemp(folder.data()));
@@ -198,6 +305,9 @@ void says_what_is_wrong(void **) {
   expect_refusal(run({"replay", trace.path(), "--device-memory", "40%", "--host-memory", "64K"}),
                  "budget");
   expect_refusal(run({"replay", trace.path(), "--device-memory", "40%", "--host-memory", "0"}),
+                 "budget");
+  expect_refusal(run({"replay", trace.path(), "--device-memory", "40%", "--host-memory", "64K",
+                      "--storage", "/tmp", "--storage-size", "64K"}),
                  "budget");
   expect_refusal(run({"replay", trace.path(), "--storage-size", "1G"}),
                  "--storage-size: '1G' needs --storage DIR");
@@ -231,6 +341,10 @@ int main() {
   const CMUnitTest tests[] = {
       cmocka_unit_test(replays_and_reports),
       cmocka_unit_test(replays_every_way),
+      cmocka_unit_test(storage_alone),
+      cmocka_unit_test(compression_alone),
+      cmocka_unit_test(both_in_every_way),
+      cmocka_unit_test(tells_of_tiers_there_are),
       cmocka_unit_test(writes_the_report_whole_or_not_at_all),
       cmocka_unit_test(says_what_is_wrong),
       cmocka_unit_test(lists_devices_and_limits),
