@@ -83,7 +83,7 @@ class Raw {
       });
     }
     for (std::thread &thread : threads) thread.join();
-    return now_ns() - start;
+    return (now_ns() - start) / static_cast<double>(order.size() * page);
   }
   unsigned char *memory() const { return memory_; }
 
@@ -101,15 +101,9 @@ class Pages {
     for (uint64_t i = 0; i < count; ++i) buffers_.push_back(rig_.add_buffer(page));
   }
 
-  /// Fills every page with bytes like `sample` and pushes all of it down.
+  /// Fills every page with bytes like `sample`: all but the last go down as far as STORAGE, and memory is warm.
   void load(const std::vector<unsigned char> &sample) {
     for (uint64_t i = 0; i < buffers_.size(); ++i) lease(rig_.stream(), i, true, &sample);
-    push_down();
-  }
-  void push_down() {
-    WEIR_BENCH_TRY(weir_pool_trim(rig_.pool(), 0, WEIR_TRIM_SELECTIVE, WEIR_WHOLE, nullptr));
-    WEIR_BENCH_TRY(
-        weir_pool_trim(rig_.pool(), WEIR_DEVICE_HOST, WEIR_TRIM_SELECTIVE, WEIR_WHOLE, nullptr));
   }
 
   /// One page leased, looked at or marked, and released. The stream is idle in between: the CPU is the kernel.
@@ -129,11 +123,18 @@ class Pages {
     WEIR_BENCH_TRY(weir_release(lease, stream));
   }
   weir_stream add_stream() { return rig_.add_stream(); }
+  /// Nanoseconds for each byte that was written to STORAGE, or read from it.
   double run(const Order &order, bool write) {
     announce(order, write);
+    const uint64_t before = moved(write);
     const double start = now_ns();
     for (const uint64_t number : order) lease(rig_.stream(), number, write);
-    return now_ns() - start;
+    const double time = now_ns() - start;
+    return time / static_cast<double>(moved(write) - before);
+  }
+  uint64_t moved(bool write) {
+    const weir_pool_stats stats = rig_.stats();
+    return write ? stats.storage_written_bytes : stats.storage_read_bytes;
   }
   weir_pool_stats stats() { return rig_.stats(); }
 
@@ -182,7 +183,7 @@ void throughput(const char *directory, const Raw &raw, uint64_t bytes) {
     for (const bool random : {false, true}) {
       for (const bool write : {true, false}) {
         unsigned round = 0;
-        const auto speed = [&](double ns) { return static_cast<double>(bytes / mib) / ns * 1e9; };
+        const auto speed = [](double ns) { return 1e9 / ns / static_cast<double>(mib); };
         const Pair pair = interleave(
             repetitions, [&] { return speed(pages.run(order_of(count, random, ++round), write)); },
             [&] { return speed(raw.run(page, order_of(count, random, round), write)); });

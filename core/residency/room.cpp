@@ -113,7 +113,13 @@ Status Engine::check_budget(Plan &plan) {
 Status Engine::make_room(Lock &lock, PoolDevice &device, Wanted wanted, uint32_t *barren) {
   std::pmr::vector<PageRef> victims(&memory_);
   victims.reserve(64);
-  device.policy->choose(wanted, device, &victims);
+  // While HOST is short a dirty page costs a write below it: what can be dropped goes first then.
+  if (lower_.any() && host_->room() < lower_.host_low) {
+    wanted.clean_only = true;
+    device.policy->choose(wanted, device, &victims);
+    wanted.clean_only = false;
+  }
+  if (victims.empty()) device.policy->choose(wanted, device, &victims);
   if (!victims.empty()) {
     Status why;
     if (evict(lock, device, victims, false, &why) != 0) {
