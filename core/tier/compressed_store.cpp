@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cassert>
 #include <cerrno>
 #include <cstring>
 
@@ -123,13 +124,13 @@ void CompressedStore::mark(uint64_t first, uint64_t count) noexcept {
     const uint64_t here = std::min(64 - bit, count);
     const uint64_t mask = (here == 64 ? UINT64_MAX : (uint64_t{1} << here) - 1) << bit;
     uint64_t &word = stale_map_[first / 64];
-    const auto before = static_cast<uint64_t>(std::popcount(word & mask));
     if constexpr (set) {
+      assert((word & mask) == 0);  // a slot's units are not stale
       word |= mask;
-      stale_ += here - before;
-    } else if (before != 0) {
-      word &= ~mask;
-      stale_ -= before;
+      stale_ += here;
+    } else {
+      stale_ -= static_cast<uint64_t>(std::popcount(word & mask));
+      if ((word & mask) != 0) word &= ~mask;  // a write would make the map's page, a read does not
     }
     first += here;
     count -= here;
@@ -152,10 +153,9 @@ uint64_t CompressedStore::give_back(uint64_t units, uint64_t runs) noexcept {
     const uint64_t end = std::min(find_kept(first), most < top_ - first ? first + most : top_);
     cursor_ = end;
     --runs;
+    unsigned char *from = base_ + first * UnitArena::unit;
     // It fails only for locked memory, which stays resident and stale.
-    if (madvise(base_ + first * UnitArena::unit, (end - first) * UnitArena::unit, MADV_DONTNEED) !=
-        0)
-      continue;
+    if (madvise(from, (end - first) * UnitArena::unit, MADV_DONTNEED) != 0) continue;
     mark<false>(first, end - first);
     given += end - first;
   }

@@ -226,6 +226,35 @@ void mutations_of_many_blocks(void **) {
   }
 }
 
+/// The methods by themselves: what is not exactly the block is refused, and no more than the block is written.
+void wrong_sizes(void **) {
+  using weir::tier::Decoded;
+  weir::tier::BlockMethods methods(true);
+  for (const MethodId id : {MethodId::same, MethodId::raw, MethodId::lz4, MethodId::zstd}) {
+    weir::tier::BlockMethod &method = *methods.find(static_cast<uint8_t>(id));
+    const Bytes in = make_bytes(id == MethodId::same ? Kind::pattern : Kind::text, 1000);
+    Bytes blob(1000);
+    blob.resize(method.encode(in.data(), in.size(), blob.data(), blob.size()));
+    assert_true(!blob.empty());
+    for (const uint64_t raw : {1, 7, 8, 9, 500, 992, 999, 1001, 2000}) {
+      Room room(raw);
+      const Decoded result = method.decode(blob.data(), blob.size(), room.data(), raw);
+      room.check();
+      // A pattern knows no length, but one that would be shorter than it.
+      const bool any = id == MethodId::same && raw > 8;
+      assert_true(result == (any ? Decoded::ok : Decoded::malformed));
+    }
+    // And no more room is taken than there is.
+    for (uint64_t space = 0; space < blob.size(); ++space) {
+      Room room(space);
+      assert_int_equal(method.encode(in.data(), in.size(), room.data(), space), 0);
+      room.check();
+    }
+  }
+  assert_null(methods.find(0));
+  assert_null(methods.find(5));
+}
+
 // ---- memory that runs out ----
 
 void no_memory_for_encoding(void **) {
@@ -282,6 +311,7 @@ int main() {
       cmocka_unit_test(shifted_tables),
       cmocka_unit_test(mutations),
       cmocka_unit_test(mutations_of_many_blocks),
+      cmocka_unit_test(wrong_sizes),
       cmocka_unit_test(no_memory_for_encoding),
       cmocka_unit_test(no_memory_for_decoding),
   };

@@ -230,47 +230,58 @@ void a_thread_gives_way(void **) {
   expect(diary, "b1d1d2b2b3");
 }
 
-/// Jobs of one urgency: the oldest is helped first.
+/// Jobs of one urgency: the oldest is helped first, and none is forgotten.
 void oldest_first(void **) {
+  constexpr uint32_t count = 4;
   Workers workers(1, 100, system_clock);
   assert_true(workers.start().ok());
   Diary diary;
-  Door held, thread_goes_on, first_queued, second_queued, end;
-  std::thread one([&] {
+  Door held, thread_goes_on, end;
+  std::thread busy([&] {
     run(workers, 2, demand, [&](uint32_t index) noexcept {
       if (index == 1) held.open();  // the thread's
       thread_goes_on.pass();
     });
   });
   held.pass();
-  std::thread two([&] {
-    run(workers, 2, demand, [&](uint32_t index) noexcept {
-      if (index == 0) {
-        first_queued.open();
-        end.pass();
-      } else {
-        diary.note('x', index);
-      }
+  std::vector<std::thread> callers;
+  Door all_queued[count];
+  for (uint32_t id = 0; id < count; ++id) {
+    Door &queued = all_queued[id];
+    callers.emplace_back([&, id] {
+      run(workers, 2, demand, [&](uint32_t index) noexcept {
+        if (index == 0) {
+          queued.open();
+          end.pass();
+          return;
+        }
+        diary.note('x', id);
+        if (id == count - 1) end.open();
+      });
     });
-  });
-  first_queued.pass();
-  std::thread three([&] {
-    run(workers, 2, demand, [&](uint32_t index) noexcept {
-      if (index == 0) {
-        second_queued.open();
-        end.pass();
-      } else {
-        diary.note('y', index);
-        end.open();
-      }
-    });
-  });
-  second_queued.pass();
+    queued.pass();
+  }
   thread_goes_on.open();
-  one.join();
-  two.join();
-  three.join();
-  expect(diary, "x1y1");
+  busy.join();
+  for (std::thread &caller : callers) caller.join();
+  expect(diary, "x0x1x2x3");
+}
+
+/// Threads that sleep are woken for either urgency: a caller that waits in its own piece gets the others done.
+void sleepers_wake(void **) {
+  Workers workers(2, 100, system_clock);
+  assert_true(workers.start().ok());
+  for (int round = 0; round < 300; ++round) {
+    Door helped;
+    std::atomic<int> others{0};
+    run(workers, 3, round % 2 == 0 ? demand : background, [&](uint32_t index) noexcept {
+      if (index == 0) {
+        helped.pass();
+      } else if (++others == 2) {
+        helped.open();
+      }
+    });
+  }
 }
 
 // ---- the share ----
@@ -452,19 +463,13 @@ void stopped_under_way(void **) {
 
 int main() {
   const CMUnitTest tests[] = {
-      cmocka_unit_test(every_piece_once),
-      cmocka_unit_test(many_callers),
-      cmocka_unit_test(no_allocation),
-      cmocka_unit_test(a_background_caller_gives_way),
-      cmocka_unit_test(a_thread_gives_way),
-      cmocka_unit_test(oldest_first),
-      cmocka_unit_test(callers_keep_the_share),
-      cmocka_unit_test(threads_keep_the_share),
-      cmocka_unit_test(idle_time_is_not_hoarded),
-      cmocka_unit_test(demand_is_not_held_back),
-      cmocka_unit_test(a_whole_cpu_needs_no_clock),
-      cmocka_unit_test(cpu_time_is_measured),
-      cmocka_unit_test(threads_refused),
+      cmocka_unit_test(every_piece_once),        cmocka_unit_test(many_callers),
+      cmocka_unit_test(no_allocation),           cmocka_unit_test(a_background_caller_gives_way),
+      cmocka_unit_test(a_thread_gives_way),      cmocka_unit_test(oldest_first),
+      cmocka_unit_test(sleepers_wake),           cmocka_unit_test(callers_keep_the_share),
+      cmocka_unit_test(threads_keep_the_share),  cmocka_unit_test(idle_time_is_not_hoarded),
+      cmocka_unit_test(demand_is_not_held_back), cmocka_unit_test(a_whole_cpu_needs_no_clock),
+      cmocka_unit_test(cpu_time_is_measured),    cmocka_unit_test(threads_refused),
       cmocka_unit_test(stopped_under_way),
   };
   return cmocka_run_group_tests(tests, nullptr, nullptr);
