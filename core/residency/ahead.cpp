@@ -124,7 +124,7 @@ void Engine::forget_announced(StreamState &state) noexcept {
 }
 
 /// The next use worth bringing in, within the first operations announced on any stream.
-bool Engine::next_announced(PrefetchRequest *request, uint64_t *distance) {
+bool Engine::next_announced(PrefetchRequest *request) {
   for (const auto &state : owned_states_) {
     if (state->stream->device == nullptr) continue;
     uint8_t place = 0;
@@ -142,13 +142,31 @@ bool Engine::next_announced(PrefetchRequest *request, uint64_t *distance) {
         if ((word & (Word::resident | Word::virgin)) != 0) continue;
         const Target where = target(use.buffer);
         if (where.region->slab && where.region->home != place) continue;
-        *request = PrefetchRequest{use.buffer, use.generation, use.begin, use.end, use.mode, place};
-        *distance = state->prefetched_until - state->announced_base;
+        *request = PrefetchRequest{use.buffer,
+                                   use.generation,
+                                   use.begin,
+                                   use.end,
+                                   use.mode,
+                                   place,
+                                   state->stream->slot,
+                                   state->prefetched_use - 1,
+                                   state->prefetched_until};
         return true;
       }
     }
   }
   return false;
+}
+
+/// An announced use that was taken and not brought in is the next again, unless its operation has been acquired meanwhile.
+void Engine::announced_again(const PrefetchRequest &request) noexcept {
+  if (request.slot == 0) return;
+  StreamState *state = states_[request.slot].load(std::memory_order_relaxed);
+  if (state == nullptr || request.number < state->announced_base ||
+      request.number - state->announced_base >= state->announced.size())
+    return;
+  state->prefetched_until = request.number;
+  state->prefetched_use = request.use;
 }
 
 // ---- prefetch ----
@@ -176,66 +194,122 @@ Status Engine::prefetch(Stream &stream, const weir_use *uses, size_t count) {
   }
   work_.notify_all();
   // Without background threads the work is done here, as far as it needs no waiting.
+  PrefetchBatch batch(&memory_);
   while (!config_.background && !prefetches_.empty()) {
-    const PrefetchRequest request = prefetches_.front();
-    prefetches_.pop_front();
-    (void)prefetch_one(lock, request, 0);
+    gather_prefetches(false, &batch);
+    (void)run_prefetches(lock, batch);
   }
   return {};
 }
 
-/// False: there was no room. Called and returns with the lock held.
-bool Engine::prefetch_one(Lock &lock, const PrefetchRequest &request, uint64_t distance) {
-  Plan plan(&memory_, nullptr, devices_[request.place].get());
-  plan.quiet = true;
-  plan.not_before = distance + 1;
+bool Engine::worth_prefetching(const PrefetchRequest &request) {
   const uint64_t word = buffers_.hot(request.buffer).word.load(std::memory_order_relaxed);
-  if ((word & (Word::alive | Word::closing | Word::generation_mask)) !=
-      (Word::alive | request.generation))
-    return true;
-  if ((word & Word::virgin) != 0) return true;
-  if (target(request.buffer).region->slab && target(request.buffer).region->home != request.place)
-    return true;
-  PlanItem item;
-  item.buffer = request.buffer;
-  item.generation = request.generation;
-  item.begin = request.begin;
-  item.end = request.end;
-  item.mode = request.mode;
-  plan.items.push_back(item);
-  if (!bring_in(lock, plan, AcquireOptions{})) return false;
-  // The buffer may have died while its slab was being brought in; or somebody has it to himself, and may be moving it.
-  const uint64_t now = buffers_.hot(request.buffer).word.load(std::memory_order_relaxed);
-  const bool same =
-      (now & (Word::alive | Word::generation_mask)) == (Word::alive | request.generation);
-  if (!same || (now & Word::writer) != 0) return true;
-  const Target where = target(request.buffer);
-  refresh_word(request.buffer, *where.region, where.base, where.size);
+  const bool same = (word & (Word::alive | Word::closing | Word::generation_mask)) ==
+                    (Word::alive | request.generation);
+  if (!same || (word & Word::virgin) != 0) return false;
+  const Region &region = *target(request.buffer).region;
+  return !region.slab || region.home == request.place;
+}
+
+/// Several uses for one device, so that what comes from storage is read at once. Called and returns with the lock held;
+/// WOULD_BLOCK: there was no room.
+Status Engine::prefetch_together(Lock &lock, const PrefetchRequest *requests, size_t count) {
+  Plan plan(&memory_, nullptr, devices_[requests[0].place].get());
+  plan.quiet = true;
+  plan.items.reserve(count);
+  for (size_t i = 0; i < count; ++i) {
+    const PrefetchRequest &request = requests[i];
+    if (!worth_prefetching(request)) continue;
+    PlanItem item;
+    item.buffer = request.buffer;
+    item.generation = request.generation;
+    item.begin = request.begin;
+    item.end = request.end;
+    item.mode = request.mode;
+    plan.items.push_back(item);
+    // What is needed before the last of them stays.
+    uint64_t distance = 0;
+    if (request.slot != 0) {
+      const StreamState *state = states_[request.slot].load(std::memory_order_relaxed);
+      distance = request.number - std::min(request.number, state->announced_base);
+    }
+    plan.not_before = std::max(plan.not_before, distance + 1);
+  }
+  if (plan.items.empty()) return {};
+  WEIR_TRY(bring_in(lock, plan, AcquireOptions{}));
+  for (const PlanItem &item : plan.items) {
+    // The buffer may have died while its slab was being brought in; or somebody has it to himself, and may be moving it.
+    const uint64_t now = buffers_.hot(item.buffer).word.load(std::memory_order_relaxed);
+    const bool same =
+        (now & (Word::alive | Word::generation_mask)) == (Word::alive | item.generation);
+    if (!same || (now & Word::writer) != 0) continue;
+    const Target where = target(item.buffer);
+    refresh_word(item.buffer, *where.region, where.base, where.size);
+  }
+  return {};
+}
+
+/// Takes what was asked for by calls, or else was announced: as much as is well read at once, all for one device.
+void Engine::gather_prefetches(bool announced, PrefetchBatch *batch) {
+  constexpr size_t most = 16;
+  constexpr uint64_t most_bytes = uint64_t{16} << 20U;
+  batch->clear();
+  batch->reserve(most);
+  uint64_t bytes = 0;
+  const auto fits = [&](const PrefetchRequest &request) {
+    const bool first = batch->empty();
+    return first || (request.place == batch->front().place && batch->size() < most &&
+                     bytes + (request.end - request.begin) <= most_bytes);
+  };
+  const auto add = [&](const PrefetchRequest &request) {
+    batch->push_back(request);
+    bytes += request.end - request.begin;
+  };
+  if (!announced) {
+    while (!prefetches_.empty() && fits(prefetches_.front())) {
+      add(prefetches_.front());
+      prefetches_.pop_front();
+    }
+    return;
+  }
+  PrefetchRequest request{};
+  while (batch->size() < most && next_announced(&request)) {
+    if (!fits(request)) {
+      announced_again(request);
+      return;
+    }
+    add(request);
+  }
+}
+
+/// All of a batch at once, or one after the other where there is not the room. False: what was left of it waits for room.
+bool Engine::run_prefetches(Lock &lock, const PrefetchBatch &batch) {
+  if (prefetch_together(lock, batch.data(), batch.size())) return true;
+  for (size_t i = 0; i < batch.size(); ++i) {
+    const Status status = prefetch_together(lock, &batch[i], 1);
+    // What fails for another reason fails again for whoever uses it; what was asked for by a call is tried once.
+    if (status.code() != WEIR_ERROR_WOULD_BLOCK || batch[i].slot == 0) continue;
+    // No room without taking what is needed sooner: go on when the stream has.
+    for (size_t left = batch.size(); left-- > i;) announced_again(batch[left]);
+    return false;
+  }
   return true;
 }
 
 void Engine::prefetcher_loop() {
   Lock lock(mutex_);
+  PrefetchBatch batch(&memory_);
   bool blocked = false;
   while (!stopping_) {
-    PrefetchRequest request{};
-    uint64_t distance = 0;
-    bool some = false;
+    batch.clear();
     try {
-      if (!prefetches_.empty()) {
-        request = prefetches_.front();
-        prefetches_.pop_front();
-        some = true;
-        (void)prefetch_one(lock, request, 0);
-      } else if (!blocked && next_announced(&request, &distance)) {
-        some = true;
-        // No room without taking what is needed sooner: go on when the stream has.
-        blocked = !prefetch_one(lock, request, distance);
-      }
+      const bool asked = !prefetches_.empty();
+      if (asked || !blocked) gather_prefetches(!asked, &batch);
+      if (!batch.empty() && !run_prefetches(lock, batch)) blocked = true;
     } catch (const std::bad_alloc &) {
       // A hint less.
     }
-    if (some) continue;
+    if (!batch.empty()) continue;
     work_.wait(lock);
     blocked = false;
   }

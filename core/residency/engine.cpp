@@ -120,7 +120,9 @@ Status Engine::start(EngineConfig config) {
   if (!config_.background) return {};
   try {
     demoter_ = std::thread([this] { demoter_loop(); });
-    prefetcher_ = std::thread([this] { prefetcher_loop(); });
+    const size_t prefetchers = lower_.storage != nullptr ? prefetchers_.size() : 1;
+    for (size_t i = 0; i < prefetchers; ++i)
+      prefetchers_[i] = std::thread([this] { prefetcher_loop(); });
     if (lower_.any() || config_.host_follows) sinker_ = std::thread([this] { sinker_loop(); });
   } catch (const std::system_error &error) {
     return fail(WEIR_ERROR_OUT_OF_HOST_MEMORY, "cannot start a background thread: %s",
@@ -193,13 +195,15 @@ Status Engine::shutdown() {
     changed_.notify_all();
   }
   if (demoter_.joinable()) demoter_.join();
-  if (prefetcher_.joinable()) prefetcher_.join();
+  for (std::thread &prefetcher : prefetchers_) {
+    if (prefetcher.joinable()) prefetcher.join();
+  }
   if (sinker_.joinable()) sinker_.join();
   return {};
 }
 
 Engine::~Engine() {
-  if (demoter_.joinable() || prefetcher_.joinable() || sinker_.joinable()) (void)shutdown();
+  if (demoter_.joinable() || prefetchers_[0].joinable() || sinker_.joinable()) (void)shutdown();
   Lock lock(mutex_);
   for (uint32_t i = 0; i < buffers_.end(); ++i) {
     if ((buffers_.hot(i).word.load() & Word::alive) == 0) continue;

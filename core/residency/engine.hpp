@@ -157,7 +157,11 @@ class Engine {
     uint64_t generation;
     uint64_t begin, end;
     uint8_t mode, place;
+    uint32_t slot = 0;    ///< of the stream that announced it; 0: asked for by a call ...
+    size_t use = 0;       ///< ... as this use ...
+    uint64_t number = 0;  ///< ... of this operation
   };
+  using PrefetchBatch = std::pmr::vector<PrefetchRequest>;
   struct Target {
     Region *region = nullptr;
     uint64_t base = 0;  ///< of the buffer within the region
@@ -347,6 +351,8 @@ class Engine {
   void begin_sinking(Region &region, uint32_t page, bool from_host);
   uint64_t list_sinking(const std::pmr::vector<PageRef> &refs, uint32_t bit, Status *why);
   uint64_t choose_sinking(uint64_t bytes, uint32_t client, uint32_t bit, Status *why);
+  void await_sinker(Lock &lock);
+  void end_sinking() noexcept;
   bool sink(Lock &lock, uint64_t bytes, uint32_t client, bool background, Status *why);
   bool spill(Lock &lock, uint64_t bytes, uint32_t client, bool sinker, Status *why);
   uint64_t carry_down(Lock &lock, size_t first, bool background, Status *why);
@@ -406,8 +412,12 @@ class Engine {
   void set_next_use(Region &region, uint32_t slot) noexcept;
   void demoter_loop();
   void prefetcher_loop();
-  bool prefetch_one(Lock &lock, const PrefetchRequest &request, uint64_t distance);
-  bool next_announced(PrefetchRequest *request, uint64_t *distance);
+  void gather_prefetches(bool announced, PrefetchBatch *batch);
+  bool run_prefetches(Lock &lock, const PrefetchBatch &batch);
+  bool worth_prefetching(const PrefetchRequest &request);
+  Status prefetch_together(Lock &lock, const PrefetchRequest *requests, size_t count);
+  bool next_announced(PrefetchRequest *request);
+  void announced_again(const PrefetchRequest &request) noexcept;
 
   // holds.cpp
   void add_hold(Region &region) noexcept;
@@ -483,7 +493,9 @@ class Engine {
   std::mutex staging_mutex_;  ///< never taken with mutex_ held
   void *staging_ = nullptr;
   backend::Runtime *staging_runtime_ = nullptr;
-  std::thread demoter_, prefetcher_, sinker_;
+  std::thread demoter_, sinker_;
+  std::array<std::thread, 2>
+      prefetchers_;  ///< two where there is storage: one reads while the other's copies end
 };
 
 }  // namespace weir::residency

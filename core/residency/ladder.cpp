@@ -121,11 +121,22 @@ bool Engine::drop_from_host(uint64_t bytes) {
   return dropped != 0;
 }
 
+void Engine::await_sinker(Lock &lock) {
+  lower_.awaited.store(true, std::memory_order_relaxed);
+  changed_.wait(lock);
+}
+
+void Engine::end_sinking() noexcept {
+  lower_.sinking = false;
+  lower_.awaited.store(false, std::memory_order_relaxed);
+  changed_.notify_all();
+}
+
 /// Frees room in HOST by about `bytes` (of `client` alone, if one is named). True: something changed, it is worth
 /// looking again. May drop the lock.
 bool Engine::sink(Lock &lock, uint64_t bytes, uint32_t client, bool background, Status *why) {
   if (lower_.sinking) {
-    changed_.wait(lock);
+    await_sinker(lock);
     return true;
   }
   lower_.sinking = true;
@@ -137,8 +148,7 @@ bool Engine::sink(Lock &lock, uint64_t bytes, uint32_t client, bool background, 
     *why = fail(WEIR_ERROR_OUT_OF_HOST_MEMORY, "no host memory to choose what is to leave HOST");
   }
   freed += carry_down(lock, first, background, why);
-  lower_.sinking = false;
-  changed_.notify_all();
+  end_sinking();
   return freed != 0;
 }
 
@@ -152,7 +162,8 @@ uint64_t Engine::carry_down(Lock &lock, size_t first, bool background, Status *w
     Sinking &entry = lower_.sinkings[i];
     Status status;
     try {
-      status = entry.from_host ? send_down(lock, entry, background) : send_blobs(lock, entry);
+      const bool alone = background && !lower_.awaited.load(std::memory_order_relaxed);
+      status = entry.from_host ? send_down(lock, entry, alone) : send_blobs(lock, entry);
     } catch (const std::bad_alloc &) {
       status = fail(WEIR_ERROR_OUT_OF_HOST_MEMORY, "no host memory for a place below HOST");
     }
@@ -351,7 +362,7 @@ uint64_t Engine::leave_tier(Region &region, uint32_t page, uint32_t bit) noexcep
 /// Frees room in COMPRESSED by moving pages on to STORAGE. True: it is worth looking again. May drop the lock.
 bool Engine::spill(Lock &lock, uint64_t bytes, uint32_t client, bool sinker, Status *why) {
   if (!sinker && lower_.sinking) {
-    changed_.wait(lock);
+    await_sinker(lock);
     return true;
   }
   lower_.sinking = true;
@@ -364,10 +375,7 @@ bool Engine::spill(Lock &lock, uint64_t bytes, uint32_t client, bool sinker, Sta
         fail(WEIR_ERROR_OUT_OF_HOST_MEMORY, "no host memory to choose what is to leave COMPRESSED");
   }
   freed += carry_down(lock, first, true, why);
-  if (!sinker) {
-    lower_.sinking = false;
-    changed_.notify_all();
-  }
+  if (!sinker) end_sinking();
   return freed != 0;
 }
 

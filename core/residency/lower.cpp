@@ -106,7 +106,9 @@ bool Engine::keep_host_free(Lock &lock) {
     return false;
   }
   Status why;
-  const uint64_t bytes = std::min(lower_.host_high - room, spill_bytes);
+  // Two pages at least: one is summed up and compressed while the other is written.
+  const uint64_t round = std::max(spill_bytes, 2 * lower_.staging->part_bytes());
+  const uint64_t bytes = std::min(lower_.host_high - room, round);
   lower_.ahead = sink(lock, bytes, UINT32_MAX, true, &why);
   // What failed is tried again later, or by whoever can't do without.
   if (!why) lower_.retry_after_ns = now_ns() + retry_after_ns;
@@ -193,7 +195,7 @@ bool Engine::shrink_host(Lock &lock, uint64_t bytes) {
 /// Moves some pages of a chunk down. False: none can go. May drop the lock.
 bool Engine::empty_chunk(Lock &lock, uint32_t chunk) {
   if (lower_.sinking) {
-    changed_.wait(lock);
+    await_sinker(lock);
     return true;
   }
   std::pmr::vector<PageRef> refs(&memory_);
@@ -215,8 +217,7 @@ bool Engine::empty_chunk(Lock &lock, uint32_t chunk) {
   const size_t first = lower_.sinkings.size();
   uint64_t freed = list_sinking(refs, vm::host_bit, &why);
   freed += carry_down(lock, first, true, &why);
-  lower_.sinking = false;
-  changed_.notify_all();
+  end_sinking();
   return freed != 0;
 }
 

@@ -14,6 +14,7 @@
 #include "core/tier/storage_store.hpp"
 #include "core/virtual/region.hpp"
 
+#include <atomic>
 #include <deque>
 
 namespace weir::residency {
@@ -71,6 +72,8 @@ struct Lower {
 
   /// One thread at a time moves pages down from HOST or COMPRESSED: the sinker.
   bool sinking = false;
+  /// Somebody waits for the round under way: it is no background work any more.
+  std::atomic<bool> awaited{false};
   std::pmr::deque<Sinking> sinkings;
   std::pmr::deque<tier::StorageIo> ios;  ///< the sinker's, of which ...
   size_t ios_used = 0;                   ///< ... so many are under way
