@@ -290,6 +290,8 @@ void lanes_are_woken(void **) {
   assert_int_equal(queue.next(&one, true, &piece), IoQueue::Next::stop);
 }
 
+/// Writes beyond it wait to be submitted, and go in the order in which they came: a long one, and behind it a short one
+/// that would fit.
 void the_write_behind_is_bounded(void **) {
   IoQueue::Limits limits = limits_of(100);
   limits.write_behind = 4 * stripe;
@@ -297,33 +299,37 @@ void the_write_behind_is_bounded(void **) {
   Lane lane(queue);
   Transfers transfers;
   StorageIo *first = transfers.add(queue, true, true, 3 * stripe);
-  std::atomic<int> submitted{0};
-  // A long one, and behind it a short one that would fit: they go in the order in which they came.
-  std::thread writer([&] {
-    Transfers own;
-    for (const uint64_t bytes : {4 * stripe, stripe}) {
-      StorageIo *io = own.add(queue, true, true, bytes);
-      ++submitted;
-      queue.wait(io);
-    }
-  });
-  assert_true(stays(submitted, 0));
-  // Reads are not kept.
   StorageIo *read = transfers.add(queue, false, false);
-  assert_ptr_equal(lane.start(), read);
+  StorageIo ios[2];
+  std::atomic<int> submitted{0};
+  std::vector<std::thread> writers;
+  for (uint32_t i = 0; i < 2; ++i) {
+    UnitSlot slot;
+    slot.node = 0;
+    slot.first = 100 * (i + 1) * static_cast<uint32_t>(stripe / unit);
+    set(&ios[i], slot, first->memory, i == 0 ? 4 * stripe : stripe, true, true);
+    writers.emplace_back([&queue, &submitted, io = &ios[i]] {
+      queue.submit(io);
+      ++submitted;
+    });
+    // It counts as under way from when it has its number.
+    while (ios[i].pending.load() == 0) std::this_thread::yield();
+    assert_true(stays(submitted, 0));
+  }
+  assert_ptr_equal(lane.start(), read);  // reads are not kept
   lane.finish();
   for (int i = 0; i < 3; ++i) assert_ptr_equal(lane.start(), first);
   lane.finish();
   lane.finish();
   assert_true(stays(submitted, 0));  // it is not done yet
   lane.finish();
-  while (submitted.load() != 1) std::this_thread::yield();
-  for (int i = 0; i < 4; ++i) assert_non_null(lane.start());
+  writers[0].join();
+  assert_true(stays(submitted, 1));
+  for (int i = 0; i < 4; ++i) assert_ptr_equal(lane.start(), &ios[0]);
   lane.finish_all();
-  while (submitted.load() != 2) std::this_thread::yield();
-  assert_non_null(lane.start());
+  writers[1].join();
+  assert_ptr_equal(lane.start(), &ios[1]);
   lane.finish_all();
-  writer.join();
 }
 
 }  // namespace
