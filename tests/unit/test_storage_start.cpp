@@ -226,6 +226,11 @@ void no_io_uring(void **) {
 
 /// Descriptors are scarce: whichever can't be had, none stays behind.
 void few_descriptors(void **) {
+#if defined(__SANITIZE_ADDRESS__)
+  // UndefinedBehaviorSanitizer, which comes with it, looks at an object's type by way of a pipe.
+  print_message("not with descriptors short under a sanitizer that needs some\n");
+  skip();
+#endif
   for (const bool uring : {true, false}) {
     Place place(Way{uring, true, 3, can_encrypt()}, 4 * mib);
     StorageStore store(place.config, {}, std::pmr::new_delete_resource());
