@@ -110,6 +110,8 @@ Status StorageStore::State::make_lanes(const Stripes &stripes, Running *fresh) c
     const LastError before = last_error();
     fresh->queue.emplace(stripes, limits);
     Status status;
+    // First: a lane that is running may not be dropped for want of a place while the queue goes on.
+    fresh->lanes.reserve(ring_count(config.encrypt));
     for (unsigned i = 0; i < ring_count(config.encrypt) && status; ++i) {
       Owned<IoLane> lane;
       status = make_uring_lane(shared(), &lane);
@@ -127,6 +129,7 @@ Status StorageStore::State::make_lanes(const Stripes &stripes, Running *fresh) c
   }
   limits.other_pieces = std::max(threads - std::max(threads / 4, 1U), 1U);
   fresh->queue.emplace(stripes, limits);
+  fresh->lanes.reserve(threads);
   for (uint32_t i = 0; i < threads; ++i) {
     Owned<IoLane> lane;
     if (const Status status = make_thread_lane(shared(), &lane); !status) {
