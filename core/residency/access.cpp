@@ -55,8 +55,12 @@ Status Engine::copy_device(PoolDevice &device, uint64_t address, unsigned char *
     WEIR_TRY(target.check(target.table().copy_async(target.state(), stream.native, &copy),
                           "copy_async"));
     uint64_t point = 0;
-    WEIR_TRY(stream.timeline.record(&point));
-    WEIR_TRY(stream.timeline.wait(point, UINT64_MAX));
+    Status status = stream.timeline.record(&point);
+    if (status) status = stream.timeline.wait(point, UINT64_MAX);
+    if (!status) {  // the staging memory is about to be another copy's
+      (void)target.table().stream_synchronize(target.state(), stream.native);
+      return status;
+    }
     if (out != nullptr) std::memcpy(out + done, staging_, step);
     done += step;
   }

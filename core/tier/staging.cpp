@@ -10,6 +10,14 @@
 #include <cstring>
 
 namespace weir::tier {
+namespace {
+
+/// The wait for one copy failed: all that its stream has is waited for.
+void end_copies(const backend::Stream &stream) noexcept {
+  (void)stream.device->table().stream_synchronize(stream.device->state(), stream.native);
+}
+
+}  // namespace
 
 Staging::~Staging() {
   if (blobs_ != nullptr) munmap(blobs_, (count_ + 1) * blob_stride_);
@@ -66,7 +74,7 @@ StagingSlot *Staging::take() noexcept {
       const backend::Stamp busy = slot.busy;
       hold.unlock();
       // A copy, not compute: it ends soon. Of a lost device it has ended.
-      (void)streams_.wait(busy, UINT64_MAX);
+      if (!streams_.wait(busy, UINT64_MAX)) end_copies(streams_.at(busy.slot()));
       return &slot;
     }
     given_.wait(hold);
