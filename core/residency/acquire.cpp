@@ -267,7 +267,12 @@ Status Engine::stage_through_host(Lock &lock, Plan &plan, bool *moved) {
     Region &region = *page.region;
     ++region.pages[page.page].leases;
     ++region.operations;
-    const Status status = page_to_host(lock, plan.items[page.item], page.page, false);
+    Status status;
+    try {
+      status = page_to_host(lock, plan.items[page.item], page.page, false);
+    } catch (const std::bad_alloc &) {
+      status = fail(WEIR_ERROR_OUT_OF_HOST_MEMORY, "no host memory to bring a page to HOST");
+    }
     --region.pages[page.page].leases;
     --region.operations;
     changed_.notify_all();

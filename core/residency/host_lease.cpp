@@ -75,9 +75,14 @@ Status Engine::page_to_host(Lock &lock, const PlanItem &item, uint32_t page, boo
       return page_to_host(lock, item, page, discard);
     const Target where{&region, 0, region.shape.size};
     PoolDevice &home = device_at(region.home);
+    Status status;
     begin_work(region, page, home);
-    const Status status = copy_settled(lock, item.buffer, where, page, at, at + used,
-                                       host_bytes(region, page), nullptr);
+    try {
+      status = copy_settled(lock, item.buffer, where, page, at, at + used, host_bytes(region, page),
+                            nullptr);
+    } catch (const std::bad_alloc &) {
+      status = fail(WEIR_ERROR_OUT_OF_HOST_MEMORY, "no host memory to read a page");
+    }
     end_work(region, page, home);
     changed_.notify_all();
     WEIR_TRY(status);

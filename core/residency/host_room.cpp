@@ -105,8 +105,14 @@ Status Engine::give_slot(Lock &lock, Region &region, uint32_t page) {
   Page &copies = region.pages[page];
   if (region.registered != nullptr || copies.host) return {};
   tier::HostSlot slot;
+  Status status;
   ++copies.leases;
-  const Status status = host_slot(lock, region.client, region.shape.used_bytes(page), &slot);
+  try {
+    status = host_slot(lock, region.client, region.shape.used_bytes(page), &slot);
+  } catch (...) {
+    --copies.leases;
+    throw;
+  }
   --copies.leases;
   if (!status) return status;
   if (copies.host) {
