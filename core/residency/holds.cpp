@@ -221,10 +221,18 @@ Status Engine::host_register(weir_buffer buffer, void *memory, uint64_t flags) {
   changed_.wait(lock, [&region] { return region.operations == 0; });
   ++region.operations;
   const uint64_t bytes = tier::HostStore::rounded(region.shape.size);
-  Status status = wait_range(lock, index, 0, region.shape.size, true);
+  Status status;
+  try {
+    status = wait_range(lock, index, 0, region.shape.size, true);
+  } catch (const std::bad_alloc &) {
+    status = fail(WEIR_ERROR_OUT_OF_HOST_MEMORY, "no host memory to register memory");
+  }
   for (uint32_t p = 0; p < region.pages.size() && status; ++p) {
-    if ((flags & WEIR_HOST_LOAD) == 0 && (region.pages[p].latest & vm::host_bit) != 0)
-      status = verify_host(region, p, 0);
+    if ((flags & WEIR_HOST_LOAD) != 0 || (region.pages[p].latest & vm::host_bit) == 0) continue;
+    status = verify_host(region, p, 0);
+    if (status || region.pages[p].latest == vm::host_bit) continue;
+    forsake_copy(region, p, vm::host_bit);
+    status = {};
   }
   lock.unlock();
   backend::Runtime &runtime = *devices_[0]->device.runtime;
