@@ -362,7 +362,7 @@ class Engine {
   Status send_blobs(Lock &lock, Sinking &entry);
   void write_part(Sinking &entry, tier::UnitSlot slot, const unsigned char *bytes,
                   uint64_t count) noexcept;
-  Status fail_full(Lock &lock, uint64_t bytes);
+  Status fail_full(Lock &lock, uint32_t client, uint64_t bytes);
   uint64_t settle_sinking(Sinking &entry) noexcept;
   uint64_t leave_tier(Region &region, uint32_t page, uint32_t bit) noexcept;
 

@@ -200,24 +200,35 @@ Status Engine::send_down(Lock &lock, Sinking &entry, bool background) {
   if (storage) WEIR_TRY(send_stored(lock, entry));
   if (entry.into == 0 && storage && lower_.compressed != nullptr)
     WEIR_TRY(send_compressed(lock, entry, background, true));
-  return entry.into != 0 ? Status{} : fail_full(lock, entry.used);
+  return entry.into != 0 ? Status{} : fail_full(lock, entry.region->client, entry.used);
 }
 
-Status Engine::fail_full(Lock &lock, uint64_t bytes) {
+/// Neither tier has room for the bytes, or the client's quotas have not.
+Status Engine::fail_full(Lock &lock, uint32_t client, uint64_t bytes) {
   Locked held(lock);
+  struct Tier {
+    uint64_t budget = 0, used = 0;
+  } packed, stored;
+  if (lower_.compressed != nullptr)
+    packed = {lower_.compressed->budget(), lower_.compressed->used()};
+  if (lower_.storage != nullptr) stored = {lower_.storage->budget(), lower_.storage->used()};
+  const Client &owner = *clients_[client];
+  const bool last = lower_.storage != nullptr;
+  const uint64_t room = last ? stored.budget - stored.used : packed.budget - packed.used;
+  const uint64_t allowed = last ? owner.storage.room() : owner.compressed.room();
+  const bool quota = allowed < room;
   ErrorDetail detail;
-  detail.tier = lower_.storage != nullptr ? WEIR_TIER_STORAGE : WEIR_TIER_COMPRESSED;
+  detail.tier = last ? WEIR_TIER_STORAGE : WEIR_TIER_COMPRESSED;
   detail.asked = bytes;
+  detail.available = std::min(room, allowed);
   const auto number = [](uint64_t value) { return static_cast<unsigned long long>(value); };
-  const uint64_t stored = lower_.storage != nullptr ? lower_.storage->used() : 0;
-  const uint64_t storage = lower_.storage != nullptr ? lower_.storage->budget() : 0;
-  const uint64_t packed = lower_.compressed != nullptr ? lower_.compressed->used() : 0;
-  const uint64_t memory = lower_.compressed != nullptr ? lower_.compressed->budget() : 0;
-  detail.available = lower_.storage != nullptr ? storage - stored : memory - packed;
   return fail(
       WEIR_ERROR_OVER_BUDGET, detail,
-      "no room below HOST for %llu bytes: COMPRESSED has %llu of %llu in use, STORAGE %llu of %llu",
-      number(bytes), number(packed), number(memory), number(stored), number(storage));
+      "no room below HOST for %llu bytes: COMPRESSED has %llu of %llu in use, STORAGE %llu of "
+      "%llu%s%s",
+      number(bytes), number(packed.used), number(packed.budget), number(stored.used),
+      number(stored.budget), quota ? "; short is the quota of client " : "",
+      quota ? owner.name.c_str() : "");
 }
 
 /// Into COMPRESSED, if it pays (or must) and has room: entry.into tells.
@@ -295,7 +306,7 @@ Status Engine::send_blobs(Lock &lock, Sinking &entry) {
     part.storage = place_storage(entry.region->client, count);
     if (!part.storage) {
       held.unlock();
-      return fail_full(lock, count);
+      return fail_full(lock, entry.region->client, count);
     }
     part.storage_bytes = part.compressed_bytes;
     const tier::UnitSlot slot = part.storage;

@@ -73,12 +73,12 @@ Status Engine::store_part(Lock &lock, Victim &victim, bool background, uint32_t 
       return {};
     }
   }
-  if (!storage) return fail_full(lock, raw);
+  if (!storage) return fail_full(lock, client, raw);
   Locked held(lock);
   const tier::UnitSlot place = place_storage(client, raw);
   lower_.copies[record].storage = place;
   held.unlock();
-  if (!place) return fail_full(lock, raw);
+  if (!place) return fail_full(lock, client, raw);
   victim.into = vm::storage_bit;
   slot->io.slot = place;
   slot->io.memory = slot->pinned;
