@@ -156,6 +156,9 @@ bool Engine::sink(Lock &lock, uint64_t bytes, uint32_t client, bool background, 
 uint64_t Engine::carry_down(Lock &lock, size_t first, bool background, Status *why) {
   const size_t end = lower_.sinkings.size();
   if (first == end) return 0;
+  const uint64_t start = lower_.clock.now_ns();
+  uint64_t stored = 0;
+  bool all_stored = true;
   lock.unlock();
   points.at("sink");
   for (size_t i = first; i < end; ++i) {
@@ -169,6 +172,8 @@ uint64_t Engine::carry_down(Lock &lock, size_t first, bool background, Status *w
     }
     entry.failed = !status.ok();
     if (!status && why->ok()) *why = status;
+    stored += entry.used;
+    all_stored = all_stored && status.ok() && entry.into == vm::storage_bit && entry.from_host;
   }
   for (size_t i = first; i < end; ++i) {
     Sinking &entry = lower_.sinkings[i];
@@ -178,6 +183,7 @@ uint64_t Engine::carry_down(Lock &lock, size_t first, bool background, Status *w
       if (!status && why->ok()) *why = status;
     }
   }
+  if (all_stored) lower_.storage_pace.went_down(stored, lower_.clock.now_ns() - start);
   points.at("sunk");
   lock.lock();
   uint64_t freed = 0;
@@ -193,7 +199,12 @@ uint64_t Engine::carry_down(Lock &lock, size_t first, bool background, Status *w
 Status Engine::send_down(Lock &lock, Sinking &entry, bool background) {
   if (entry.checksum == 0) entry.checksum = tier::checksum_of(entry.bytes, entry.used);
   const bool storage = lower_.storage != nullptr;
-  if (lower_.compressed != nullptr) {
+  bool pass = lower_.compressed == nullptr;
+  if (!pass && storage) {
+    Locked held(lock);
+    pass = lower_.storage_is_quicker();
+  }
+  if (!pass) {
     WEIR_TRY(send_compressed(lock, entry, background, !storage));
     if (entry.into != 0) return {};
   }
@@ -240,10 +251,12 @@ Status Engine::send_compressed(Lock &lock, Sinking &entry, bool background, bool
   uint32_t record = entry.chain;
   for (uint64_t at = 0; at < entry.used && placed; at += part_bytes) {
     const uint64_t raw = std::min(part_bytes, entry.used - at);
+    const uint64_t start = lower_.clock.now_ns();
     const uint64_t bytes =
         lower_.codec->encode(entry.bytes + at, raw, blob, must, &entry.plan, urgency(background));
     placed = bytes != 0;
     if (!placed) break;
+    lower_.compressed_pace.went_down(raw, lower_.clock.now_ns() - start);
     Locked held(lock);
     const tier::UnitSlot slot = place_compressed(lock, client, bytes, true);
     placed = static_cast<bool>(slot);

@@ -45,14 +45,22 @@ Status Lift::finish(const LiftPart &part, tier::StagingSlot **out) {
   tier::StagingSlot *slot = slots_[head_];
   *out = slot;
   const auto urgency = background_ ? Workers::Urgency::background : Workers::Urgency::demand;
+  const uint64_t start = lower_.clock.now_ns();
+  Status status;
   if (part.bit == vm::compressed_bit) {
-    return lower_.codec->decode(lower_.compressed->address(part.copy.compressed),
-                                part.copy.compressed_bytes, slot->pinned, part.bytes, urgency);
+    status = lower_.codec->decode(lower_.compressed->address(part.copy.compressed),
+                                  part.copy.compressed_bytes, slot->pinned, part.bytes, urgency);
+  } else {
+    status = lower_.storage->wait(&slot->io);
+    if (status && part.copy.storage_bytes != 0) {
+      status = lower_.codec->decode(slot->blob, part.copy.storage_bytes, slot->pinned, part.bytes,
+                                    urgency);
+    }
   }
-  WEIR_TRY(lower_.storage->wait(&slot->io));
-  if (part.copy.storage_bytes == 0) return {};
-  return lower_.codec->decode(slot->blob, part.copy.storage_bytes, slot->pinned, part.bytes,
-                              urgency);
+  // What somebody is held up for, so a read that has overlapped with others counts little.
+  tier::Pace &pace = part.bit == vm::compressed_bit ? lower_.compressed_pace : lower_.storage_pace;
+  if (status) pace.came_up(part.bytes, lower_.clock.now_ns() - start);
+  return status;
 }
 
 void Lift::give(backend::Stamp busy) noexcept {

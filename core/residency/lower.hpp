@@ -10,6 +10,7 @@
 #include "core/tier/compressed_store.hpp"
 #include "core/tier/copies.hpp"
 #include "core/tier/host_store.hpp"
+#include "core/tier/pace.hpp"
 #include "core/tier/staging.hpp"
 #include "core/tier/storage_store.hpp"
 #include "core/virtual/region.hpp"
@@ -66,6 +67,9 @@ struct Lower {
   Owned<tier::StorageStore> storage;
   Owned<tier::Staging> staging;
   tier::CopyTable copies;
+  Clock clock;  ///< what transfers are timed by
+  tier::Pace compressed_pace, storage_pace;
+  uint32_t passed_over = 0;  ///< pages in a row that passed COMPRESSED because STORAGE is quicker
 
   TierView host_view, compressed_view;
   Owned<Policy> host_order, compressed_order;
@@ -85,6 +89,15 @@ struct Lower {
   uint64_t retry_after_ns = 0;  ///< a failed sink is not tried again in the background before
 
   bool any() const noexcept { return compressed != nullptr || storage != nullptr; }
+  /// Whether what compresses should go to STORAGE all the same, because it comes back sooner from there. Now and then
+  /// a page goes to COMPRESSED nevertheless, to see whether that still holds.
+  bool storage_is_quicker() noexcept {
+    const uint64_t compressing = compressed_pace.cost();
+    const uint64_t storing = storage_pace.cost();
+    const bool room = storage != nullptr && storage->room() > storage->budget() / 8;
+    if (!room || compressing == 0 || storing == 0 || compressing <= storing) return false;
+    return ++passed_over % 64 != 0;
+  }
 };
 
 }  // namespace weir::residency
