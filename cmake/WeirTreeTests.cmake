@@ -31,7 +31,7 @@ if(TARGET weir_command)
   set(trace ${PROJECT_SOURCE_DIR}/examples/traces/graphsage_train.vmt.zst)
   if(EXISTS ${trace})
     weir_register_test(weir_replay tool weir_command replay ${trace} --scale 16 --device-memory 50% --json)
-    weir_register_test(weir_replay_all_tiers tool weir_command replay ${trace} --scale 16 --device-memory 35%
+    weir_register_test(weir_replay_all_tiers tool weir_command replay ${trace} --scale 64 --device-memory 35%
       --host-memory 15% --compressed-memory 15% --storage ${CMAKE_BINARY_DIR} --data tensor --json)
     weir_register_test(weir_replay_no_vmm tool weir_command replay ${trace} --scale 16 --device-memory 50% --no-vmm --json)
   endif()
