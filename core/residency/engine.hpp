@@ -120,6 +120,8 @@ class Engine {
   void wait_idle();
   /// "" or the first broken invariant; for tests.
   std::string validate();
+  /// The blob of a page's first part in COMPRESSED, or nullptr; for tests, which damage it.
+  unsigned char *compressed_blob(weir_buffer buffer, uint32_t page, uint64_t *bytes);
 
  private:
   friend struct PoolDevice;

@@ -111,6 +111,17 @@ std::string Engine::validate_device(PoolDevice &device) noexcept {
   return text;
 }
 
+unsigned char *Engine::compressed_blob(weir_buffer buffer, uint32_t page, uint64_t *bytes) {
+  Lock lock(mutex_);
+  uint32_t index = 0;
+  if (!decode(buffer, &index)) return nullptr;
+  const Page &copies = target(index).region->pages[page];
+  if ((copies.latest & vm::compressed_bit) == 0) return nullptr;
+  const tier::LowerCopy &part = lower_.copies[copies.lower];
+  *bytes = part.compressed_bytes;
+  return lower_.compressed->address(part.compressed);
+}
+
 std::string Engine::validate() {
   Lock lock(mutex_);
   std::string wrong;

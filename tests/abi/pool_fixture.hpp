@@ -63,6 +63,7 @@ struct Setup {
   uint64_t compressed_pages = 0;
   uint64_t storage_pages = 0;
   const char *codec = nullptr;
+  void (*before_pool)(weir_context context) = nullptr;
 };
 
 /// Where spill files go in tests.
@@ -99,6 +100,7 @@ struct World {
     desc.storage_paths = &folder;
     desc.storage_path_count = setup.storage_pages != 0 ? 1 : 0;
     desc.codec = setup.codec;
+    if (setup.before_pool != nullptr) setup.before_pool(context);
     ok(weir_pool_create(context, &desc, &pool));
   }
 
