@@ -137,7 +137,13 @@ Status Engine::bring_in(Lock &lock, Plan &plan, const AcquireOptions &options) {
     turn.ticket.waits_for_leases = false;
     const bool unclaimed = plan.lease == nullptr;  // no lease keeps the regions alive
     if (unclaimed) pin(plan);
-    Status status = try_claim(lock, plan);
+    Status status;
+    try {
+      status = try_claim(lock, plan);
+    } catch (...) {
+      if (unclaimed) unpin(plan);
+      throw;
+    }
     const bool claimed = status.ok();
     if (claimed) {
       leave(turn.ticket);
