@@ -43,6 +43,20 @@ inline weir_result run(World &world, weir_buffer buffer, uint32_t mode, Kernel *
   return result == WEIR_SUCCESS ? ended : result;
 }
 
+/// Takes the buffer on the CPU, sees seed 1 there and leaves seed 2.
+inline weir_result rewrite_on_cpu(World &world, weir_stream cpu, weir_buffer buffer,
+                                  Kernel *kernel) {
+  weir_use use = WEIR_USE(buffer, WEIR_READ_WRITE);
+  weir_lease lease = nullptr;
+  const weir_result result = weir_acquire(world.pool, cpu, &use, 1, nullptr, &lease);
+  if (result != WEIR_SUCCESS) return result;
+  kernel->address = use.address;
+  Kernel::compare(kernel);
+  kernel->seed = 2;
+  Kernel::write(kernel);
+  return weir_release(lease, cpu);
+}
+
 /// Tells the pool that somebody wants the buffer's pages, without waiting for them.
 inline void want(World &world, weir_buffer buffer) {
   const weir_use use = WEIR_USE(buffer, WEIR_READ);
@@ -84,6 +98,8 @@ inline void close_clean(World &world) {
   assert_int_equal(stats.host_used_bytes, 0);
   assert_int_equal(stats.device_held_bytes, 0);
   assert_int_equal(stats.device_bytes, stats.device_free_bytes);
+  assert_int_equal(stats.compressed_bytes + stats.compressed_raw_bytes, 0);
+  assert_int_equal(stats.storage_bytes + stats.storage_raw_bytes, 0);
   weir_buffer all = world.buffer(4 * page_bytes);  // the whole budget can be had again
   world.fill(all, 4 * page_bytes, 99);
   world.check(all, 4 * page_bytes, 99);

@@ -270,19 +270,6 @@ void a_discard_meets_an_eviction(void **state) {
   }
 }
 
-/// Takes the buffer on the CPU, sees seed 1 there and leaves seed 2.
-weir_result rewrite_on_cpu(World &world, weir_stream cpu, weir_buffer buffer, Kernel *kernel) {
-  weir_use use = WEIR_USE(buffer, WEIR_READ_WRITE);
-  weir_lease lease = nullptr;
-  const weir_result result = weir_acquire(world.pool, cpu, &use, 1, nullptr, &lease);
-  if (result != WEIR_SUCCESS) return result;
-  kernel->address = use.address;
-  Kernel::compare(kernel);
-  kernel->seed = 2;
-  Kernel::write(kernel);
-  return weir_release(lease, cpu);
-}
-
 /// Buffers of pages of their own, and a tenant, which leaves its slab for a lease on the CPU.
 void a_host_lease_meets_an_eviction(void **state) {
   for (const char *point : {"evict.claimed", "evict.unmapped"}) {
