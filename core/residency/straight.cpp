@@ -17,7 +17,8 @@ Status Engine::send_straight(Lock &lock, Drain &drain, Victim &victim) {
   tier::PageChecksum sum;
   const uint64_t part_bytes = lower_.staging->part_bytes();
   uint32_t record = victim.chain;
-  for (uint64_t at = 0; at < victim.used; at += part_bytes) {
+  uint32_t full = 0;  // tiers that did not have room for all of it
+  for (uint64_t at = 0; at < victim.used;) {
     const uint64_t raw = std::min(part_bytes, victim.used - at);
     tier::StagingSlot *slot = lower_.staging->take();
     Status status = copy_part(drain.device, victim.address + at, slot->pinned, raw);
@@ -31,10 +32,24 @@ Status Engine::send_straight(Lock &lock, Drain &drain, Victim &victim) {
       }
     }
     lower_.staging->give(slot, Stamp{});
+    if (status.code() == WEIR_NOT_READY) {
+      const bool compressed = victim.into == vm::compressed_bit;
+      full |= compressed ? vm::compressed_bit : vm::storage_bit;
+      victim.into = compressed ? vm::storage_bit : vm::compressed_bit;
+      const bool none = compressed ? lower_.storage == nullptr : lower_.compressed == nullptr;
+      if (none || (full & victim.into) != 0)
+        return fail_full(lock, victim.region->client, victim.used);
+      Locked held(lock);  // from the start
+      free_places(victim.region->client, victim.chain, vm::below_host);
+      record = victim.chain;
+      at = 0;
+      sum.reset();
+      continue;
+    }
     WEIR_TRY(status);
-    lock.lock();
+    at += raw;
+    Locked held(lock);
     record = lower_.copies[record].next;
-    lock.unlock();
   }
   victim.checksum = sum.sum();
   return {};
@@ -52,7 +67,7 @@ Status Engine::copy_part(PoolDevice &device, uint64_t address, unsigned char *ou
   return status;
 }
 
-/// One part, in staging, to COMPRESSED or STORAGE; all parts of a page go to the same.
+/// One part, in staging, to COMPRESSED or STORAGE; all parts of a page go to the same. NOT_READY: it has no room.
 Status Engine::store_part(Lock &lock, Victim &victim, bool background, uint32_t record,
                           tier::StagingSlot *slot, uint64_t raw) {
   const uint32_t client = victim.region->client;
@@ -73,12 +88,12 @@ Status Engine::store_part(Lock &lock, Victim &victim, bool background, uint32_t 
       return {};
     }
   }
-  if (!storage) return fail_full(lock, client, raw);
+  if (!storage) return Status(WEIR_NOT_READY);
   Locked held(lock);
   const tier::UnitSlot place = place_storage(client, raw);
   lower_.copies[record].storage = place;
   held.unlock();
-  if (!place) return fail_full(lock, client, raw);
+  if (!place) return Status(WEIR_NOT_READY);
   victim.into = vm::storage_bit;
   slot->io.slot = place;
   slot->io.memory = slot->pinned;
