@@ -154,7 +154,7 @@ void a_file_system_without_preallocation(void **) {
   hook.answer = [](IoCall call, uint64_t) -> int64_t {
     return call == IoCall::preallocate ? -EOPNOTSUPP : 0;
   };
-  Place place(plain, 4 * mib, &hook);
+  Place place(Way{false, true, 1, false}, 4 * mib, &hook);
   Lines lines;
   place.log = Log(Lines::add, &lines);
   StorageStore &store = place.open();
