@@ -284,7 +284,7 @@ void Engine::gather_prefetches(bool announced, PrefetchBatch *batch) {
 
 /// All of a batch at once, or one after the other where there is not the room. False: what was left of it waits for room.
 bool Engine::run_prefetches(Lock &lock, const PrefetchBatch &batch) {
-  if (prefetch_together(lock, batch.data(), batch.size())) return true;
+  if (batch.size() > 1 && prefetch_together(lock, batch.data(), batch.size())) return true;
   for (size_t i = 0; i < batch.size(); ++i) {
     const Status status = prefetch_together(lock, &batch[i], 1);
     // What fails for another reason fails again for whoever uses it; what was asked for by a call is tried once.

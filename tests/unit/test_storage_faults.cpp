@@ -80,7 +80,9 @@ void a_file_that_ends_early(void **) {
     assert_int_equal(ftruncate(files_in(place.config.directories[0])[0], 2 * mib), 0);
     bad(transfer(store, slot, memory.data(), 4 * mib, false), WEIR_ERROR_IO, EIO,
         place.config.directories[0].c_str());
-    assert_non_null(std::strstr(weir::last_error().text, "at offset 2097152: Input/output error"));
+    // Of the pieces beyond the end, which are read in any order.
+    assert_non_null(std::strstr(weir::last_error().text, "at offset "));
+    assert_non_null(std::strstr(weir::last_error().text, ": Input/output error"));
     good(transfer(store, slot, memory.data(), 2 * mib, false));
   }
 }
