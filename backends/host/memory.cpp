@@ -9,6 +9,7 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -72,7 +73,12 @@ weir_result DeviceMemory::open(uint32_t index, uint64_t bytes, bool punch_hole) 
   std::snprintf(name, sizeof name, "weir-host-%u", index);
   Descriptor file(memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (file.get() < 0) return system_failure(errno);
-  if (ftruncate(file.get(), file_offset(bytes)) != 0) {
+  // Asked first, because passing the limit raises a signal that ends the program.
+  rlimit limit{};
+  const bool passes = getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY &&
+                      bytes > limit.rlim_cur;
+  if (passes || ftruncate(file.get(), file_offset(bytes)) != 0) {
+    if (passes) errno = EFBIG;
     return system_failure(errno, "%llu bytes of device memory",
                           static_cast<unsigned long long>(bytes));
   }

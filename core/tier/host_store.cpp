@@ -6,6 +6,7 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -23,6 +24,16 @@ Status system_error(const char *what) {
   detail.tier = WEIR_TIER_HOST;
   const weir_result code = errno == ENOMEM ? WEIR_ERROR_OUT_OF_HOST_MEMORY : WEIR_ERROR_IO;
   return fail(code, detail, "host memory: %s failed: %s", what, strerrordesc_np(errno));
+}
+
+/// Asked first, because passing the limit raises a signal that ends the program. False: with errno.
+bool may_grow_to(uint64_t bytes) noexcept {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY ||
+      bytes <= limit.rlim_cur)
+    return true;
+  errno = EFBIG;
+  return false;
 }
 
 }  // namespace
@@ -94,7 +105,8 @@ Status HostStore::make_chunk(uint64_t bytes, Owned<Chunk> *chunk) {
     return {};
   }
   fresh->file_offset = file_end_;
-  if (ftruncate(file_, static_cast<off_t>(file_end_ + bytes)) != 0)
+  if (!may_grow_to(file_end_ + bytes) ||
+      ftruncate(file_, static_cast<off_t>(file_end_ + bytes)) != 0)
     return system_error("ftruncate");
   // Populated here, in the background as a rule: DMA and demotion must not meet page faults.
   void *view = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, file_,
