@@ -79,6 +79,8 @@ struct World {
   weir_pool pool = nullptr;
   weir_stream streams[2] = {nullptr, nullptr};
 
+  /// Over what the test has made, and ends, itself.
+  World(weir_context context_, weir_pool pool_) : context(context_), pool(pool_) {}
   explicit World(const Setup &setup = {}) {
     context = make_context(setup.options.c_str(), setup.backend);
     weir_pool_device devices[2] = {};
