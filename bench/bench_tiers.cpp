@@ -10,10 +10,7 @@
 // It must never judge: it exits 0 whatever the numbers are, and 1 only if a call fails or a byte is wrong.
 
 #include "bench/common.hpp"
-
-#include <fcntl.h>
-#include <sys/mman.h>
-#include <unistd.h>
+#include "bench/raw_file.hpp"
 
 #include <atomic>
 #include <cstring>
@@ -26,71 +23,12 @@ namespace {
 using namespace weir::bench;
 
 constexpr int repetitions = 3;
-constexpr uint64_t window_bytes = 64 * mib;
-
-void require(bool worked, const char *what) {
-  if (worked) return;
-  std::perror(what);
-  std::exit(1);
-}
-
-using Order = std::vector<uint64_t>;
-
 Order order_of(uint64_t pages, bool random, unsigned round) {
   Order order(pages);
   std::iota(order.begin(), order.end(), 0);
   if (random) std::shuffle(order.begin(), order.end(), std::mt19937_64(round));
   return order;
 }
-
-/// The yardstick: a file of its own in the same directory, whole pages by as many threads as fit the window.
-class Raw {
- public:
-  Raw(const char *directory, uint64_t bytes)
-      : file_(open(directory, O_TMPFILE | O_RDWR | O_CLOEXEC | O_DIRECT, 0600)) {
-    require(file_ >= 0, directory);
-    require(fallocate(file_, 0, 0, static_cast<off_t>(bytes)) == 0, "fallocate");
-    void *memory = mmap(nullptr, window_bytes, PROT_READ | PROT_WRITE,
-                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
-    require(memory != MAP_FAILED, "mmap");
-    memory_ = static_cast<unsigned char *>(memory);
-  }
-  ~Raw() {
-    munmap(memory_, window_bytes);
-    close(file_);
-  }
-  Raw(const Raw &) = delete;
-  Raw &operator=(const Raw &) = delete;
-
-  void transfer(uint64_t page, uint64_t number, bool write, unsigned char *memory) const {
-    const auto at = static_cast<off_t>(number * page);
-    for (uint64_t done = 0; done < page;) {
-      const ssize_t count =
-          write ? pwrite(file_, memory + done, page - done, at + static_cast<off_t>(done))
-                : pread(file_, memory + done, page - done, at + static_cast<off_t>(done));
-      require(count > 0, "raw transfer");
-      done += static_cast<uint64_t>(count);
-    }
-  }
-  double run(uint64_t page, const Order &order, bool write) const {
-    std::atomic<uint64_t> next{0};
-    const double start = now_ns();
-    std::vector<std::thread> threads;
-    for (uint64_t i = 0; i < window_bytes / page; ++i) {
-      threads.emplace_back([&, place = memory_ + i * page] {
-        for (uint64_t at = next.fetch_add(1); at < order.size(); at = next.fetch_add(1))
-          transfer(page, order[at], write, place);
-      });
-    }
-    for (std::thread &thread : threads) thread.join();
-    return (now_ns() - start) / static_cast<double>(order.size() * page);
-  }
-  unsigned char *memory() const { return memory_; }
-
- private:
-  int file_;
-  unsigned char *memory_ = nullptr;
-};
 
 /// A pool with one buffer a page; every page starts with its number and is noise (or not) beyond.
 class Pages {
@@ -119,7 +57,7 @@ class Pages {
     for (uint64_t at = 0; sample != nullptr && at < page_; at += sample->size())
       std::memcpy(bytes + at, sample->data(), std::min<uint64_t>(sample->size(), page_ - at));
     if (write) std::memcpy(bytes, &number, sizeof number);
-    require(std::memcmp(bytes, &number, sizeof number) == 0, "wrong bytes");
+    check(std::memcmp(bytes, &number, sizeof number) == 0, "wrong bytes");
     WEIR_BENCH_TRY(weir_release(lease, stream));
   }
   weir_stream add_stream() { return rig_.add_stream(); }
@@ -175,7 +113,7 @@ weir_pool_desc describe(uint64_t page, uint64_t storage, const char *const *dire
   return desc;
 }
 
-void throughput(const char *directory, const Raw &raw, uint64_t bytes) {
+void throughput(const char *directory, const Raw &raw, const Memory &memory, uint64_t bytes) {
   for (const uint64_t page : {2 * mib, 32 * mib}) {
     const uint64_t count = bytes / page;
     Pages pages(describe(page, bytes, &directory), page, count, 128 * mib);
@@ -186,7 +124,10 @@ void throughput(const char *directory, const Raw &raw, uint64_t bytes) {
         const auto speed = [](double ns) { return 1e9 / ns / static_cast<double>(mib); };
         const Pair pair = interleave(
             repetitions, [&] { return speed(pages.run(order_of(count, random, ++round), write)); },
-            [&] { return speed(raw.run(page, order_of(count, random, round), write)); });
+            [&] {
+              const Order order = order_of(count, random, round);
+              return speed(raw.run(page, order, write, memory) / static_cast<double>(bytes));
+            });
         Json(write ? "tiers_storage_write" : "tiers_storage_read")
             .text("order", random ? "random" : "sequential")
             .number("page_mib", static_cast<double>(page / mib))
@@ -198,14 +139,10 @@ void throughput(const char *directory, const Raw &raw, uint64_t bytes) {
   }
 }
 
-double at_share(std::vector<double> values, double share) {
-  std::sort(values.begin(), values.end());
-  return values[static_cast<size_t>(share * static_cast<double>(values.size() - 1))];
-}
-
 /// Acquires of single pages of 2 MiB, cold, at random, against raw reads; `writing`: half of the pages are written anew
 /// all the time by another thread, in the pool and on the raw file.
-void latency(const char *directory, const Raw &raw, uint64_t bytes, bool writing) {
+void latency(const char *directory, const Raw &raw, const Memory &memory, uint64_t bytes,
+             bool writing) {
   constexpr uint64_t page = 2 * mib;
   const uint64_t count = bytes / page;
   const uint64_t reads = count / 2 / 4 * 4;  // each page once
@@ -227,7 +164,7 @@ void latency(const char *directory, const Raw &raw, uint64_t bytes, bool writing
           if (own) {
             pages.lease(writings, number, true);
           } else {
-            raw.transfer(page, number, true, raw.memory() + page);
+            raw.transfer(page, number, true, memory.at(page));
           }
         }
       });
@@ -237,7 +174,7 @@ void latency(const char *directory, const Raw &raw, uint64_t bytes, bool writing
         if (own) {
           pages.lease(reading, number, false);
         } else {
-          raw.transfer(page, number, false, raw.memory());
+          raw.transfer(page, number, false, memory.at(0));
         }
         (own ? ours : theirs).push_back((now_ns() - start) / 1e3);
       }
@@ -245,7 +182,7 @@ void latency(const char *directory, const Raw &raw, uint64_t bytes, bool writing
       writer.join();
     }
   }
-  require(pages.stats().lifted_bytes - before == reads * page, "a page was not in STORAGE");
+  check(pages.stats().lifted_bytes - before == reads * page, "a page was not in STORAGE");
   Json(writing ? "tiers_demand_refill_beside_writes" : "tiers_demand_refill")
       .number("page_mib", static_cast<double>(page / mib))
       .number("weir_p50_us", at_share(ours, 0.5))
@@ -262,15 +199,15 @@ void latency(const char *directory, const Raw &raw, uint64_t bytes, bool writing
 int main(int argc, char **argv) {
   const char *directory = argc > 1 ? argv[1] : ".";
   const uint64_t size = argc > 2 ? std::strtoull(argv[2], nullptr, 10) : 1024;
-  if (size < 512 || size % 64 != 0) {
-    std::fprintf(stderr, "bench_tiers: the contents' MiB: a multiple of 64 from 512\n");
+  if (size < 1024 || size % 64 != 0) {  // several times what the pool holds above STORAGE
+    std::fprintf(stderr, "bench_tiers: the contents' MiB: a multiple of 64 from 1024\n");
     return 1;
   }
   const uint64_t bytes = size * mib;
   const Raw raw(directory, bytes);
-  for (const bool write : {true, false})
-    (void)raw.run(2 * mib, order_of(bytes / (2 * mib), false, 0), write);
-  throughput(directory, raw, bytes);
-  for (const bool writing : {false, true}) latency(directory, raw, bytes, writing);
+  const Memory memory;
+  (void)raw.run(2 * mib, order_of(bytes / (2 * mib), false, 0), true, memory);
+  throughput(directory, raw, memory, bytes);
+  for (const bool writing : {false, true}) latency(directory, raw, memory, bytes, writing);
   return 0;
 }
