@@ -357,7 +357,11 @@ class Engine {
   void end_sinking() noexcept;
   bool sink(Lock &lock, uint64_t bytes, uint32_t client, bool background, Status *why);
   bool spill(Lock &lock, uint64_t bytes, uint32_t client, bool sinker, Status *why);
-  uint64_t carry_down(Lock &lock, size_t first, bool background, Status *why);
+  uint64_t carry_down(Lock &lock, size_t first, bool background, bool more, Status *why);
+  bool sink_more(Lock &lock, size_t first, size_t settled, Round *round);
+  void send(Lock &lock, Sinking &entry, bool background, Round *round);
+  bool written(const Sinking &entry) noexcept;
+  void finish_sinking(Lock &lock, Sinking &entry, Round *round);
   Status send_down(Lock &lock, Sinking &entry, bool background);
   Status send_compressed(Lock &lock, Sinking &entry, bool background, bool must);
   Status send_stored(Lock &lock, Sinking &entry);
@@ -482,6 +486,9 @@ class Engine {
   Lower lower_;
   /// Worth of one round of moving pages down: enough to pay for it, little enough to be waited for.
   static constexpr uint64_t spill_bytes = uint64_t{8} << 20U;
+  /// A round in the background that goes on while HOST is short ends here.
+  static constexpr uint64_t max_round_bytes = uint64_t{256} << 20U;
+  static constexpr size_t max_round_pages = 1024;
   uint64_t looked_at_ns_ = 0;  ///< when the machine's memory was last looked at
   size_t host_cursor_ = 0;
   std::pmr::vector<std::atomic<StreamState *>> states_;

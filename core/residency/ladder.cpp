@@ -147,52 +147,95 @@ bool Engine::sink(Lock &lock, uint64_t bytes, uint32_t client, bool background, 
   } catch (const std::bad_alloc &) {
     *why = fail(WEIR_ERROR_OUT_OF_HOST_MEMORY, "no host memory to choose what is to leave HOST");
   }
-  freed += carry_down(lock, first, background, why);
+  freed += carry_down(lock, first, background, background, why);
   end_sinking();
   return freed != 0;
 }
 
-/// Moves what was listed from `first` on, and settles it. Returns the bytes freed in the tier it left.
-uint64_t Engine::carry_down(Lock &lock, size_t first, bool background, Status *why) {
-  const size_t end = lower_.sinkings.size();
-  if (first == end) return 0;
+/// Moves what was listed from `first` on, and settles each page as its bytes have arrived, in order. Returns the bytes freed
+/// in the tier it left. `more`: while HOST is short, pages are added to the list, so that the writes never run dry.
+uint64_t Engine::carry_down(Lock &lock, size_t first, bool background, bool more, Status *why) {
+  if (first == lower_.sinkings.size()) return 0;
   const uint64_t start = lower_.clock.now_ns();
-  uint64_t stored = 0;
-  bool all_stored = true;
+  Round round;
   lock.unlock();
   points.at("sink");
-  for (size_t i = first; i < end; ++i) {
-    Sinking &entry = lower_.sinkings[i];
-    Status status;
-    try {
-      const bool alone = background && !lower_.awaited.load(std::memory_order_relaxed);
-      status = entry.from_host ? send_down(lock, entry, alone) : send_blobs(lock, entry);
-    } catch (const std::bad_alloc &) {
-      status = fail(WEIR_ERROR_OUT_OF_HOST_MEMORY, "no host memory for a place below HOST");
-    }
-    entry.failed = !status.ok();
-    if (!status && why->ok()) *why = status;
-    stored += entry.used;
-    all_stored = all_stored && status.ok() && entry.into == vm::storage_bit && entry.from_host;
+  // Nobody but the sinker, this thread, adds entries or takes them away.
+  size_t sent = first;
+  size_t settled = first;
+  while (sent < lower_.sinkings.size() || (more && sink_more(lock, first, settled, &round))) {
+    if (sent < lower_.sinkings.size()) send(lock, lower_.sinkings[sent++], background, &round);
+    while (settled < sent && written(lower_.sinkings[settled]))
+      finish_sinking(lock, lower_.sinkings[settled++], &round);
   }
-  for (size_t i = first; i < end; ++i) {
-    Sinking &entry = lower_.sinkings[i];
-    for (size_t io = entry.first_io; io < entry.first_io + entry.ios; ++io) {
-      const Status status = lower_.storage->wait(&lower_.ios[io]);
-      entry.failed = entry.failed || !status.ok();
-      if (!status && why->ok()) *why = status;
-    }
-  }
-  if (all_stored) lower_.storage_pace.went_down(stored, lower_.clock.now_ns() - start);
-  points.at("sunk");
+  while (settled < sent) finish_sinking(lock, lower_.sinkings[settled++], &round);
+  if (round.all_stored) lower_.storage_pace.went_down(round.bytes, lower_.clock.now_ns() - start);
   lock.lock();
-  uint64_t freed = 0;
-  for (size_t i = first; i < end; ++i) freed += settle_sinking(lower_.sinkings[i]);
   while (lower_.sinkings.size() > first) {
     lower_.ios_used = lower_.sinkings.back().first_io;
     lower_.sinkings.pop_back();
   }
-  return freed;
+  if (why->ok()) *why = round.why;
+  return round.freed;
+}
+
+/// Lists more pages of HOST, as long as what is under way does not make room enough. False: there is nothing to add.
+bool Engine::sink_more(Lock &lock, size_t first, size_t settled, Round *round) {
+  Locked held(lock);
+  uint64_t under_way = 0;
+  for (size_t i = settled; i < lower_.sinkings.size(); ++i) under_way += lower_.sinkings[i].used;
+  const uint64_t room = host_->room() + under_way;
+  const bool enough = room >= lower_.host_high || round->bytes >= max_round_bytes;
+  if (enough || stopping_ || !round->why.ok() || lower_.sinkings.size() - first >= max_round_pages)
+    return false;
+  const size_t before = lower_.sinkings.size();
+  try {
+    round->freed += choose_sinking(std::min(lower_.host_high - room, spill_bytes), UINT32_MAX,
+                                   vm::host_bit, &round->why);
+  } catch (const std::bad_alloc &) {
+    return false;
+  }
+  return lower_.sinkings.size() != before;
+}
+
+/// Outside the lock: one page on its way.
+void Engine::send(Lock &lock, Sinking &entry, bool background, Round *round) {
+  Status status;
+  try {
+    const bool alone = background && !lower_.awaited.load(std::memory_order_relaxed);
+    status = entry.from_host ? send_down(lock, entry, alone) : send_blobs(lock, entry);
+  } catch (const std::bad_alloc &) {
+    status = fail(WEIR_ERROR_OUT_OF_HOST_MEMORY, "no host memory for a place below HOST");
+  }
+  entry.failed = !status.ok();
+  round->note(status);
+  round->bytes += entry.used;
+  const bool stored = status.ok() && entry.into == vm::storage_bit && entry.from_host;
+  round->all_stored = round->all_stored && stored;
+}
+
+bool Engine::written(const Sinking &entry) noexcept {
+  for (size_t io = entry.first_io; io < entry.first_io + entry.ios; ++io) {
+    if (!lower_.storage->done(lower_.ios[io])) return false;
+  }
+  return true;
+}
+
+/// Outside the lock: waits for what is being written of a page, and settles it.
+void Engine::finish_sinking(Lock &lock, Sinking &entry, Round *round) {
+  for (size_t io = entry.first_io; io < entry.first_io + entry.ios; ++io) {
+    const Status status = lower_.storage->wait(&lower_.ios[io]);
+    entry.failed = entry.failed || !status.ok();
+    round->note(status);
+  }
+  points.at("sunk");
+  Locked held(lock);
+  const uint64_t freed = settle_sinking(entry);
+  round->freed += freed;
+  round->untold += freed;
+  if (round->untold < Drain::worth_telling) return;
+  round->untold = 0;
+  changed_.notify_all();
 }
 
 /// Outside the lock, which it takes for places: one page of HOST on its way.
@@ -362,6 +405,7 @@ uint64_t Engine::settle_sinking(Sinking &entry) noexcept {
     free_places(client, entry.orphan, vm::below_host);
     lower_.copies.give(entry.orphan);
   }
+  entry.attached = false;  // the page may sink again before the round has ended
   retire_region(region);
   return freed;
 }
@@ -398,7 +442,7 @@ bool Engine::spill(Lock &lock, uint64_t bytes, uint32_t client, bool sinker, Sta
     *why =
         fail(WEIR_ERROR_OUT_OF_HOST_MEMORY, "no host memory to choose what is to leave COMPRESSED");
   }
-  freed += carry_down(lock, first, true, why);
+  freed += carry_down(lock, first, true, false, why);
   if (!sinker) end_sinking();
   return freed != 0;
 }

@@ -216,7 +216,7 @@ bool Engine::empty_chunk(Lock &lock, uint32_t chunk) {
   Status why;
   const size_t first = lower_.sinkings.size();
   uint64_t freed = list_sinking(refs, vm::host_bit, &why);
-  freed += carry_down(lock, first, true, &why);
+  freed += carry_down(lock, first, true, false, &why);
   end_sinking();
   return freed != 0;
 }

@@ -53,6 +53,19 @@ struct Sinking {
   size_t first_io = 0, ios = 0;
 };
 
+/// One round of moving pages down: what it has come to so far.
+struct Round {
+  uint64_t bytes = 0;   ///< of pages sent
+  uint64_t freed = 0;   ///< in the tier they left ...
+  uint64_t untold = 0;  ///< ... of which nobody who waits for room knows yet
+  bool all_stored = true;
+  Status why;  ///< the first failure
+
+  void note(const Status &status) noexcept {
+    if (why.ok() && !status.ok()) why = status;
+  }
+};
+
 struct Lower {
   Lower(Engine &engine, std::pmr::memory_resource *memory)
       : copies(memory),
