@@ -135,13 +135,10 @@ Status Engine::place_victim(Lock &lock, Victim &victim) {
   if (!victim.straight) slot = host_slot(lock, region.client, victim.used, &victim.slot);
   if (!slot && slot.code() == WEIR_ERROR_OVER_BUDGET && lower_.any()) victim.straight = true;
   if (!slot && !victim.straight) return slot;
-  if (victim.straight) {
-    victim.plan = region.codec;
+  victim.plan = region.codec;
+  if (victim.slot) victim.destination = host_->address(victim.slot);
+  if (victim.straight || config_.checksum_host)
     victim.chain = lower_.copies.take(parts_of(region, victim.page));
-  } else {
-    victim.destination = host_->address(victim.slot);
-    if (config_.checksum_host) victim.chain = lower_.copies.take(1);
-  }
   return {};
 }
 

@@ -9,7 +9,9 @@
 
 namespace weir::residency {
 
+/// As many records has a page's chain, whether it tells of places below HOST or of a checksum alone.
 uint32_t Engine::parts_of(const Region &region, uint32_t page) const noexcept {
+  if (!lower_.any()) return 1;
   const uint64_t part = lower_.staging->part_bytes();
   return static_cast<uint32_t>((region.shape.used_bytes(page) + part - 1) / part);
 }

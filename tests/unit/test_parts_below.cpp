@@ -47,10 +47,12 @@ void use(World &world, weir_buffer buffer, uint32_t mode, Content *content) {
 }
 
 /// The device holds one of three buffers at a time: each use pushes another one down.
-void turns(uint64_t host_mib, uint64_t compressed_mib, uint64_t noisy, uint64_t storage_mib = 48) {
+void turns(uint64_t host_mib, uint64_t compressed_mib, uint64_t noisy, uint64_t storage_mib = 48,
+           uint64_t flags = 0) {
   World world({.options = "host.memory=64M;host.granule=16K;host.granule_large=0;host.vmm=0",
                .device_pages = 12 * pages_of_mib,
                .host_pages = host_mib * pages_of_mib,
+               .flags = WEIR_POOL_NO_BACKGROUND | flags,
                .compressed_pages = compressed_mib * pages_of_mib,
                .storage_pages = storage_mib * pages_of_mib});
   constexpr uint32_t count = 3;
@@ -92,6 +94,8 @@ void through_host_past_full_storage(void **) { turns(24, 24, 0, 15); }
 void straight_into_compressed(void **) { turns(0, 8, size); }
 void through_host_past_a_full_compressed(void **) { turns(24, 6, 4 * mib); }
 void through_host_into_compressed(void **) { turns(24, 8, size); }
+/// A page's records are as many whether it has been below HOST or only has a checksum.
+void through_host_with_checksums(void **) { turns(24, 8, 4 * mib, 48, WEIR_POOL_CHECKSUM_HOST); }
 
 }  // namespace
 
@@ -105,6 +109,7 @@ int main() {
       cmocka_unit_test(straight_into_compressed),
       cmocka_unit_test(through_host_past_a_full_compressed),
       cmocka_unit_test(through_host_into_compressed),
+      cmocka_unit_test(through_host_with_checksums),
   };
   return cmocka_run_group_tests(tests, nullptr, nullptr);
 }
