@@ -297,18 +297,25 @@ Status Engine::host_unregister(weir_buffer buffer) {
   std::pmr::vector<tier::HostSlot> slots(&memory_);
   const auto work = [&]() -> Status {
     slots.resize(region.pages.size());
-    // First a place for everything that lies there alone, then the bytes: a refusal must change nothing.
-    for (uint32_t p = 0; p < region.pages.size(); ++p) {
-      if (region.pages[p].latest != vm::host_bit) continue;
-      WEIR_TRY(host_slot(lock, region.client, region.shape.used_bytes(p), &slots[p]));
-    }
     for (uint32_t p = 0; p < region.pages.size(); ++p) {
       const uint64_t at = region.shape.offset(p);
       const uint64_t used = region.shape.used_bytes(p);
-      if ((region.pages[p].latest & vm::host_bit) == 0) {
+      if ((region.pages[p].latest & vm::host_bit) == 0)
         WEIR_TRY(copy_pieces(lock, index, where, at, at + used, region.registered + at, nullptr));
+    }
+    // A place for everything that lies there alone. Making room drops the lock, and may take a page's other copy away.
+    for (uint32_t p = 0; p < region.pages.size();) {
+      if (region.pages[p].latest != vm::host_bit || slots[p]) {
+        ++p;
+        continue;
       }
-      if (slots[p]) __builtin_memcpy(host_->address(slots[p]), region.registered + at, used);
+      WEIR_TRY(host_slot(lock, region.client, region.shape.used_bytes(p), &slots[p]));
+      p = 0;
+    }
+    for (uint32_t p = 0; p < region.pages.size(); ++p) {
+      if (slots[p])
+        __builtin_memcpy(host_->address(slots[p]), host_bytes(region, p),
+                         region.shape.used_bytes(p));
     }
     return {};
   };
@@ -323,6 +330,7 @@ Status Engine::host_unregister(weir_buffer buffer) {
     for (uint32_t p = 0; p < region.pages.size(); ++p) {
       region.pages[p].latest &= slots[p] ? ~uint32_t{0} : ~vm::host_bit;
       region.pages[p].host = slots[p];
+      if (slots[p]) note_in_order(region, p, vm::host_bit);
     }
     unregister_memory(lock, region);
   } else {
