@@ -342,7 +342,7 @@ class Engine {
   Sinking *sinking_of(const Region &region, uint32_t page) noexcept;
   void free_lower(Region &region, uint32_t page) noexcept;
   void drop_lower(Region &region, uint32_t page, uint32_t bit) noexcept;
-  bool drop_redundant(uint32_t bit, uint64_t bytes) noexcept;
+  bool drop_redundant(uint32_t bit, uint64_t bytes, uint32_t client) noexcept;
   tier::UnitSlot place_compressed(Lock &lock, uint32_t client, uint64_t bytes, bool sinker);
   tier::UnitSlot place_storage(uint32_t client, uint64_t bytes);
   void publish_lower(Region &region, uint32_t page, uint32_t chain, uint32_t bit) noexcept;

@@ -84,9 +84,9 @@ void Engine::drop_lower(Region &region, uint32_t page, uint32_t bit) noexcept {
   copies.lower = tier::CopyTable::none;
 }
 
-/// Frees copies in a tier whose page has its latest version in a faster place too, round the regions from where the
-/// last search stopped. False: there are none.
-bool Engine::drop_redundant(uint32_t bit, uint64_t bytes) noexcept {
+/// Frees copies in a tier whose page has its latest version in a faster place too (of `client` alone, if one is named),
+/// round the regions from where the last search stopped. False: there are none.
+bool Engine::drop_redundant(uint32_t bit, uint64_t bytes, uint32_t client) noexcept {
   const uint32_t faster = bit == vm::compressed_bit
                               ? vm::device_bits | vm::host_bit
                               : vm::device_bits | vm::host_bit | vm::compressed_bit;
@@ -95,7 +95,7 @@ bool Engine::drop_redundant(uint32_t bit, uint64_t bytes) noexcept {
   for (size_t looked = 0; looked < regions_.size() && freed < bytes; ++looked) {
     cursor = (cursor + 1) % regions_.size();
     Region *region = regions_[cursor].get();
-    if (region == nullptr) continue;
+    if (region == nullptr || (client != UINT32_MAX && region->client != client)) continue;
     for (uint32_t p = 0; p < region->pages.size() && freed < bytes; ++p) {
       const Page &copies = region->pages[p];
       const bool redundant = (copies.latest & bit) != 0 && (copies.latest & faster) != 0;
@@ -127,7 +127,7 @@ tier::UnitSlot Engine::place_compressed(Lock &lock, uint32_t client, uint64_t by
       break;
     }
     const uint32_t of_client = quota.room() < size ? client : UINT32_MAX;
-    if (of_client == UINT32_MAX && drop_redundant(vm::compressed_bit, size)) continue;
+    if (drop_redundant(vm::compressed_bit, size, of_client)) continue;
     Status why;
     if (lower_.storage == nullptr ||
         !spill(lock, std::max(size, spill_bytes), of_client, sinker, &why))
@@ -141,17 +141,19 @@ tier::UnitSlot Engine::place_storage(uint32_t client, uint64_t bytes) {
   const uint64_t size = tier::UnitArena::rounded(bytes);
   Budget &quota = clients_[client]->storage;
   for (;;) {
-    if (!quota.charge(size)) return {};
-    tier::UnitSlot slot;
-    try {
-      slot = lower_.storage->allocate(size);
-    } catch (...) {
+    const bool within = quota.charge(size);
+    if (within) {
+      tier::UnitSlot slot;
+      try {
+        slot = lower_.storage->allocate(size);
+      } catch (...) {
+        quota.refund(size);
+        throw;
+      }
+      if (slot) return slot;
       quota.refund(size);
-      throw;
     }
-    if (slot) return slot;
-    quota.refund(size);
-    if (!drop_redundant(vm::storage_bit, size)) return {};
+    if (!drop_redundant(vm::storage_bit, size, within ? UINT32_MAX : client)) return {};
   }
 }
 

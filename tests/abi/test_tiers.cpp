@@ -358,6 +358,65 @@ void quotas_of_clients_hold_below_host(void **) {
   world.close();
 }
 
+/// What a client keeps below HOST besides its copy on the device goes before its quota refuses anything.
+void a_quota_counts_no_copy_that_can_go(void **) {
+  World world({.device_pages = 4, .host_pages = 0, .storage_pages = 64});
+  weir_client_desc desc = WEIR_CLIENT_DESC_INIT;
+  desc.storage_quota = two_pages;
+  weir_client client = nullptr;
+  ok(weir_client_create(world.pool, &desc, &client));
+  weir_buffer first = world.buffer(two_pages, WEIR_DEVICE_DEFAULT, client);
+  weir_buffer second = world.buffer(two_pages, WEIR_DEVICE_DEFAULT, client);
+  weir_buffer other = world.buffer(two_pages);
+  world.fill(first, two_pages, 1);
+  world.fill(second, two_pages, 2);
+  world.fill(other, two_pages, 3);
+  ok(weir_discard(world.pool, other, 0, two_pages));
+  uint64_t address = 0;
+  ok(weir_hold(world.pool, first, 0, &address));  // on the device and in STORAGE
+  world.fill(other, two_pages, 3);
+  world.check(first, two_pages, 1);
+  assert_int_equal(query(world, second).storage_bytes, two_pages);
+  world.check(second, two_pages, 2);
+  ok(weir_unhold(world.pool, first));
+  world.close();
+}
+
+/// Room for the pages that lie in registered memory alone is made at the cost of another page's other copy.
+void parting_from_registered_memory_keeps_every_page(void **) {
+  World world({.device_pages = 4, .host_pages = 8, .storage_pages = 6});
+  weir_stream cpu = nullptr;
+  ok(weir_stream_create(world.context, WEIR_DEVICE_HOST, 0, &cpu));
+  weir_buffer mine = world.buffer(two_pages);
+  const auto bytes = noise(two_pages, 3);
+  ok(weir_buffer_write(world.pool, mine, 0, two_pages, bytes.data()));
+  ok(weir_pool_trim(world.pool, WEIR_DEVICE_HOST, WEIR_TRIM_SELECTIVE, WEIR_WHOLE, nullptr));
+  weir_use use = WEIR_USE(mine, WEIR_READ);  // the first page in HOST and STORAGE ...
+  use.length = page_bytes;
+  weir_lease lease = nullptr;
+  ok(weir_acquire(world.pool, cpu, &use, 1, nullptr, &lease));
+  ok(weir_release(lease, cpu));
+  // ... and the second in HOST alone
+  ok(weir_buffer_write(world.pool, mine, page_bytes, page_bytes, bytes.data() + page_bytes));
+  void *memory = aligned_alloc(4096, two_pages);
+  ok(weir_host_register(world.pool, mine, memory, 0));
+  weir_buffer others = world.buffer(6 * page_bytes);
+  const auto more = noise(6 * page_bytes, 4);
+  ok(weir_buffer_write(world.pool, others, 0, 6 * page_bytes, more.data()));
+  const weir_pool_stats s = world.stats();
+  assert_int_equal(s.host_used_bytes, 6 * page_bytes);
+  assert_int_equal(s.storage_bytes, page_bytes);
+  ok(weir_host_unregister(world.pool, mine));
+  free(memory);
+  std::vector<uint8_t> back(6 * page_bytes);
+  ok(weir_buffer_read(world.pool, mine, 0, two_pages, back.data()));
+  assert_memory_equal(back.data(), bytes.data(), two_pages);
+  ok(weir_buffer_read(world.pool, others, 0, 6 * page_bytes, back.data()));
+  assert_memory_equal(back.data(), more.data(), 6 * page_bytes);
+  ok(weir_stream_close(cpu));
+  world.close();
+}
+
 void trim_of_host_moves_pages_down_and_gives_memory_back(void **) {
   World world({.device_pages = 4, .host_pages = 64, .storage_pages = 64});
   weir_buffer buffer = world.buffer(20 * page_bytes);
@@ -438,6 +497,8 @@ int main() {
       cmocka_unit_test(every_access_reaches_pages_below_host),
       cmocka_unit_test(tenants_of_a_slab_go_down_together),
       cmocka_unit_test(quotas_of_clients_hold_below_host),
+      cmocka_unit_test(a_quota_counts_no_copy_that_can_go),
+      cmocka_unit_test(parting_from_registered_memory_keeps_every_page),
       cmocka_unit_test(trim_of_host_moves_pages_down_and_gives_memory_back),
       cmocka_unit_test(wrong_descriptors_are_refused_by_name),
   };
