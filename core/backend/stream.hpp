@@ -52,6 +52,7 @@ class StreamTable {
   Status wait(Stamp stamp, uint64_t timeout_ns) noexcept {
     return stamp ? timeline(stamp).wait(stamp.point(), timeout_ns) : Status{};
   }
+  Status finish(Stamp stamp) noexcept { return timeline(stamp).finish(stamp.point()); }
   /// Makes `stream` run after the stamp's point.
   Status enqueue_wait(Stream &stream, Stamp stamp) noexcept;
 

@@ -19,6 +19,7 @@ void Timeline::open(const Device *device, weir_be_stream stream, Ticks *ticks) n
   // Beyond every point of the slot's earlier life, which has passed altogether.
   last_ = std::max(last_, ticks->now());
   passed_.store(last_, std::memory_order_release);
+  lost_.store(false, std::memory_order_relaxed);
 }
 
 Status Timeline::record(uint64_t *point) noexcept {
@@ -117,6 +118,7 @@ bool Timeline::passed(uint64_t point) noexcept {
   const weir_result result = device_->table().fence_poll(device_->state(), at(i).fence);
   // Nothing runs on a lost device any more, so nothing has to be waited for.
   if (result != WEIR_SUCCESS && result != WEIR_ERROR_DEVICE_LOST) return false;
+  if (result == WEIR_ERROR_DEVICE_LOST) lost_.store(true, std::memory_order_relaxed);
   passed_.store(at(i).point, std::memory_order_release);
   pop_through(i + 1);
   return true;
@@ -137,12 +139,21 @@ Status Timeline::wait(uint64_t point, uint64_t timeout_ns) noexcept {
     }
     const weir_result result = device_->table().fence_wait(device_->state(), fence, timeout_ns);
     unpin(pinned);
-    if (result == WEIR_ERROR_DEVICE_LOST) return {};
+    if (result == WEIR_ERROR_DEVICE_LOST) {
+      lost_.store(true, std::memory_order_relaxed);
+      return {};
+    }
     if (result != WEIR_SUCCESS) return device_->check(result, "fence_wait");
     (void)passed(point);
     return {};
   }
   return {};
+}
+
+Status Timeline::finish(uint64_t point) noexcept {
+  WEIR_TRY(wait(point, UINT64_MAX));
+  if (!lost_.load(std::memory_order_relaxed)) return {};
+  return device_->check(WEIR_ERROR_DEVICE_LOST, "fence_wait");
 }
 
 Status Timeline::enqueue_wait(const Device *device, weir_be_stream stream,

@@ -53,6 +53,8 @@ class alignas(64) Timeline {
   bool passed(uint64_t point) noexcept;
   /// Blocks until the point has passed; TIMEOUT after timeout_ns.
   Status wait(uint64_t point, uint64_t timeout_ns) noexcept;
+  /// Waits for what must have been done, not only be over: DEVICE_LOST where the device may have been lost before.
+  Status finish(uint64_t point) noexcept;
   /// Makes `stream` (of the same runtime) run after the point. If it belongs to another runtime, blocks instead.
   Status enqueue_wait(const Device *device, weir_be_stream stream, uint64_t point) noexcept;
   /// Waits for everything and destroys the fences.
@@ -87,6 +89,7 @@ class alignas(64) Timeline {
   Ticks *ticks_ = nullptr;
   uint64_t last_ = 0;
   std::atomic<uint64_t> passed_{0};
+  std::atomic<bool> lost_{false};  ///< a fence said so; set before its point counts as passed
   uint32_t head_ = 0, count_ = 0;
   std::array<Entry, capacity> ring_{};
   std::array<Pinned, 16> pinned_{};

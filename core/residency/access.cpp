@@ -56,7 +56,7 @@ Status Engine::copy_device(PoolDevice &device, uint64_t address, unsigned char *
                           "copy_async"));
     uint64_t point = 0;
     Status status = stream.timeline.record(&point);
-    if (status) status = stream.timeline.wait(point, UINT64_MAX);
+    if (status) status = stream.timeline.finish(point);
     if (!status) {  // the staging memory is about to be another copy's
       (void)target.table().stream_synchronize(target.state(), stream.native);
       return status;

@@ -262,7 +262,7 @@ Status Engine::wipe(PoolDevice &device, Victim &victim) {
   WEIR_TRY(copier.zero(victim.address, victim.bytes));
   uint64_t point = 0;
   Status status = device.down->timeline.record(&point);
-  if (status) status = device.down->timeline.wait(point, UINT64_MAX);
+  if (status) status = device.down->timeline.finish(point);
   if (!status) end_copies(device);
   return status;
 }
@@ -301,7 +301,7 @@ void Engine::start_victim(Drain &drain, transfer::Copier &copier, Victim &victim
 void Engine::finish_victim(Lock &lock, Drain &drain, Victim &victim) {
   PoolDevice &device = drain.device;
   if (victim.safe && victim.copied) {
-    Status status = streams_.wait(victim.copied, UINT64_MAX);
+    Status status = streams_.finish(victim.copied);
     if (!status) end_copies(device);  // its slot is about to be someone else's
     if (status && victim.copy && victim.region->scrub) status = wipe(device, victim);
     victim.safe = status.ok();
@@ -324,6 +324,10 @@ void Engine::finish_victim(Lock &lock, Drain &drain, Victim &victim) {
   lock.lock();
   // Somebody asked for it meanwhile: it stays, unless it has no bytes worth staying for.
   const DevicePage &state = victim.region->on(device.place)->pages[victim.page];
+  // The other copy that it was to be dropped for may have been lost with its device.
+  const bool dropped = victim.had_content && !victim.copy && !victim.region->kept;
+  const uint32_t others = victim.region->pages[victim.page].latest & ~device.bit();
+  victim.safe = victim.safe && !(dropped && others == 0);
   victim.out = victim.safe && (victim.region->scrub || !(state.wanted && victim.had_content));
   lock.unlock();
   if (victim.out) {
@@ -347,6 +351,7 @@ void Engine::finish_victim(Lock &lock, Drain &drain, Victim &victim) {
 void Engine::settle_place(Victim &victim) noexcept {
   Region &region = *victim.region;
   Page &copies = region.pages[victim.page];
+  copies.latest &= ~vm::lost_bit;  // the device was lost, but the copy had ended
   if (victim.straight) {
     region.codec = victim.plan;
     lower_.copies[victim.chain].checksum = victim.checksum;
@@ -395,6 +400,7 @@ void Engine::settle_victim(Drain &drain, Victim &victim) noexcept {
     if (!state.wanted) ++stats_.eviction_failures;
     give_back(region, victim.ref, device);
   }
+  if (victim.had_content && !region.kept && copies.latest == 0) copies.latest = vm::lost_bit;
   state.wanted = false;
   if (region.kept && region.operations == 0) retire_region(region);
 }

@@ -62,7 +62,7 @@ Status Engine::copy_part(PoolDevice &device, uint64_t address, unsigned char *ou
   if (status) status = copier.flush();
   uint64_t point = 0;
   if (status) status = device.down->timeline.record(&point);
-  if (status) status = device.down->timeline.wait(point, UINT64_MAX);
+  if (status) status = device.down->timeline.finish(point);
   if (!status) end_copies(device);
   return status;
 }

@@ -30,6 +30,11 @@ weir_result lost(const char *entry) {
   return is(entry, "host_allocate") || is(entry, "host_register") ? WEIR_SUCCESS
                                                                   : WEIR_ERROR_DEVICE_LOST;
 }
+/// A device that is found lost by who waits for a fence. What stands still then ends with the stream.
+weir_result lost_while_waiting(const char *entry) {
+  if (is(entry, "stream_synchronize")) interposed.transfers.load()->open();
+  return is(entry, "fence_poll") || is(entry, "fence_wait") ? WEIR_ERROR_DEVICE_LOST : WEIR_SUCCESS;
+}
 weir_result capturing(const char *entry) {
   return is(entry, "stream_check") ? WEIR_ERROR_STREAM_CAPTURING : WEIR_SUCCESS;
 }
@@ -189,6 +194,27 @@ void what_host_has_outlives_the_device(void **) {
   ok(weir_pool_destroy(world.pool));  // with its buffers
   ok(weir_stream_close(world.streams[0]));
   ok(weir_context_destroy(world.context));
+}
+
+/// A copy down may be over because the device is: then there is no copy, in HOST or past it.
+void a_copy_that_ends_with_its_device_is_none(void **) {
+  for (const bool host : {true, false}) {
+    World world = interposed_world({.host_pages = host ? 16U : 0U, .storage_pages = 16});
+    weir_buffer dirty = world.buffer(two_pages);
+    world.fill(dirty, two_pages, 1);
+    Blocker blocker;
+    interposed.transfers.store(&blocker);
+    interposed.interpose.store(lost_while_waiting);
+    ok(weir_pool_trim(world.pool, 0, WEIR_TRIM_EMERGENCY, WEIR_WHOLE, nullptr));
+    interposed.interpose.store(nullptr);
+    interposed.transfers.store(nullptr);
+    assert_int_equal(query(world, dirty).lost_bytes, two_pages);
+    uint8_t byte = 0;
+    expect_result(WEIR_ERROR_DATA_LOST, weir_buffer_read(world.pool, dirty, 0, 1, &byte));
+    ok(weir_pool_destroy(world.pool));
+    ok(weir_stream_close(world.streams[0]));
+    ok(weir_context_destroy(world.context));
+  }
 }
 
 void memory_refused_inside_the_budget(void **) {
@@ -356,6 +382,7 @@ int main() {
       cmocka_unit_test(a_capturing_stream_gets_no_lease),
       cmocka_unit_test(a_lease_ends_on_a_lost_device),
       cmocka_unit_test(what_host_has_outlives_the_device),
+      cmocka_unit_test(a_copy_that_ends_with_its_device_is_none),
       cmocka_unit_test(memory_refused_inside_the_budget),
       cmocka_unit_test(no_device_memory_at_all),
       cmocka_unit_test(a_release_without_a_fence),
