@@ -439,6 +439,7 @@ class Engine {
   Status page_to_host(Lock &lock, const PlanItem &item, uint32_t page, bool discard);
   Status host_alias(Region &region);
   void drop_alias(Region &region) noexcept;
+  void unalias(Region &region, uint32_t page) noexcept;
 
   // engine.cpp
   Status add_device(const EngineConfig::DeviceBudget &budget);

@@ -19,6 +19,23 @@ void Engine::drop_alias(Region &region) noexcept {
   region.alias = nullptr;
 }
 
+/// The view must not show a page's slot any more. A lease on other pages may be looking at the rest of it.
+void Engine::unalias(Region &region, uint32_t page) noexcept {
+  if (region.alias == nullptr) return;
+  const uint64_t word = region.buffer != vm::BufferTable::none
+                            ? buffers_.hot(region.buffer).word.load(std::memory_order_relaxed)
+                            : 0;
+  // Who has the whole buffer to himself to write it is the one who gives the slot up.
+  if (!alias_in_use(region) || (word & Word::writer) != 0) {
+    drop_alias(region);
+    return;
+  }
+  // Without memory for that it shows what nobody has a lease on.
+  (void)mmap(region.alias + region.shape.offset(page),
+             tier::HostStore::rounded(region.shape.used_bytes(page)), PROT_NONE,
+             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+}
+
 /// A view of all slots the region has; pages without one are not accessible in it.
 Status Engine::host_alias(Region &region) {
   if (region.registered != nullptr) return {};

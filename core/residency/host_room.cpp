@@ -76,7 +76,7 @@ void Engine::retire_slot(uint32_t client, tier::HostSlot slot, Stamp busy) noexc
 void Engine::free_host(Region &region, uint32_t page) noexcept {
   Page &copies = region.pages[page];
   if (!copies.host) return;
-  if (region.alias != nullptr) drop_alias(region);
+  unalias(region, page);
   const tier::HostSlot slot = copies.host;
   copies.host = tier::HostSlot{};
   Stamp busy;

@@ -111,6 +111,32 @@ void a_host_lease_beyond_host_is_refused(void **) {
 }
 
 /// HOST is charged for what it keeps, and no longer than it keeps it.
+/// A lease on the CPU's view of one page keeps it, whatever becomes of another page's place in HOST.
+void a_host_lease_outlives_its_neighbours_copy(void **) {
+  World world;
+  weir_stream cpu = nullptr;
+  ok(weir_stream_create(world.context, WEIR_DEVICE_HOST, 0, &cpu));
+  weir_buffer buffer = world.buffer(2 * page_bytes);
+  world.fill(buffer, 2 * page_bytes, 1);
+  weir_use read = WEIR_USE(buffer, WEIR_READ);
+  weir_lease lease = nullptr;
+  ok(weir_acquire(world.pool, cpu, &read, 1, nullptr, &lease));
+  ok(weir_release(lease, cpu));  // both pages are in HOST, and in the view
+  read.length = page_bytes;
+  ok(weir_acquire(world.pool, cpu, &read, 1, nullptr, &lease));
+  const auto *at = reinterpret_cast<const uint8_t *>(read.address);
+  weir_use write = WEIR_USE(buffer, WEIR_READ_WRITE);
+  write.offset = write.length = page_bytes;
+  weir_lease other = nullptr;
+  ok(weir_acquire(world.pool, world.streams[0], &write, 1, nullptr, &other));
+  for (uint64_t i = 0; i < page_bytes; ++i) assert_int_equal(at[i], pattern(1, i));
+  ok(weir_release(other, world.streams[0]));
+  ok(weir_release(lease, cpu));
+  ok(weir_stream_close(cpu));
+  ok(weir_buffer_destroy(world.pool, buffer));
+  world.close();
+}
+
 void rewritten_pages_leave_host(void **) {
   World world({.device_pages = 4, .host_pages = 8});
   weir_buffer buffer = world.buffer(two_pages);
@@ -133,6 +159,7 @@ int main() {
       cmocka_unit_test(scrubbed_memory_is_zeroed),
       cmocka_unit_test(scrubbed_memory_is_not_handed_on),
       cmocka_unit_test(a_host_lease_beyond_host_is_refused),
+      cmocka_unit_test(a_host_lease_outlives_its_neighbours_copy),
       cmocka_unit_test(rewritten_pages_leave_host),
   };
   return cmocka_run_group_tests(tests, nullptr, nullptr);
