@@ -77,7 +77,7 @@ Status Engine::settle_page(Lock &lock, Region &region, uint32_t page) {
       if (state.ready && !streams_.passed(state.ready)) ready = state.ready;
     }
     if (region.pages[page].busy != 0 || region.pages[page].sinking) {
-      changed_.wait(lock);
+      await_change(lock);
     } else if (ready) {
       lock.unlock();
       const Status status = streams_.wait(ready, UINT64_MAX);

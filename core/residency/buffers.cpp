@@ -404,7 +404,7 @@ Status Engine::destroy_buffer(weir_buffer buffer) {
   const bool tenant = buffers_.cold(index).node != physical::SmallArena::none;
   if (!tenant) {
     Region &region = *regions_[buffers_.cold(index).region];
-    changed_.wait(lock, [&region] { return region.operations == 0; });
+    await_operations(lock, region);
     if (region.registered != nullptr) unregister_memory(lock, region);
   }
   destroy_locked(index);

@@ -298,7 +298,7 @@ Status Engine::trim(uint32_t device_id, uint32_t level, uint64_t bytes, uint64_t
   if (level > WEIR_TRIM_EMERGENCY) return fail(WEIR_ERROR_INVALID_ARGUMENT, "level is %u", level);
   Lock lock(mutex_);
   if (device_id == WEIR_DEVICE_HOST) {
-    if (level != WEIR_TRIM_GRADUAL) changed_.wait(lock, [this] { return !lower_.sinking; });
+    while (level != WEIR_TRIM_GRADUAL && lower_.sinking) await_change(lock);
     give_chunks_back(lock, bytes, freed);
     const uint64_t held = host_->held();
     if (*freed < bytes && level != WEIR_TRIM_GRADUAL) (void)shrink_host(lock, bytes - *freed);

@@ -353,7 +353,8 @@ class Engine {
   void begin_sinking(Region &region, uint32_t page, bool from_host);
   uint64_t list_sinking(const std::pmr::vector<PageRef> &refs, uint32_t bit, Status *why);
   uint64_t choose_sinking(uint64_t bytes, uint32_t client, uint32_t bit, Status *why);
-  void await_sinker(Lock &lock);
+  void await_change(Lock &lock);
+  void await_operations(Lock &lock, const Region &region);
   void end_sinking() noexcept;
   bool sink(Lock &lock, uint64_t bytes, uint32_t client, bool background, Status *why);
   bool spill(Lock &lock, uint64_t bytes, uint32_t client, bool sinker, Status *why);

@@ -218,7 +218,7 @@ Status Engine::host_register(weir_buffer buffer, void *memory, uint64_t flags) {
   }
   if (region.holds != 0) return fail(WEIR_ERROR_BUSY, "the buffer is held (weir_hold)");
   WEIR_TRY(claim_alone(index));
-  changed_.wait(lock, [&region] { return region.operations == 0; });
+  await_operations(lock, region);
   ++region.operations;
   const uint64_t bytes = tier::HostStore::rounded(region.shape.size);
   Status status;
@@ -292,7 +292,7 @@ Status Engine::host_unregister(weir_buffer buffer) {
   if (region.registered == nullptr)
     return fail(WEIR_ERROR_INVALID_ARGUMENT, "the buffer has no registered memory");
   WEIR_TRY(claim_alone(index));
-  changed_.wait(lock, [&region] { return region.operations == 0; });
+  await_operations(lock, region);
   count_pages(region, 0, region.shape.size, 1);
   std::pmr::vector<tier::HostSlot> slots(&memory_);
   const auto work = [&]() -> Status {

@@ -121,9 +121,15 @@ bool Engine::drop_from_host(uint64_t bytes) {
   return dropped != 0;
 }
 
-void Engine::await_sinker(Lock &lock) {
-  lower_.awaited.store(true, std::memory_order_relaxed);
+/// Waits for work of Weir's own. Who may be waiting for the sinker is not held to the background's share.
+void Engine::await_change(Lock &lock) {
+  if (lower_.sinking) lower_.awaited.store(true, std::memory_order_relaxed);
   changed_.wait(lock);
+}
+
+/// Waits until nobody works on the region outside the lock.
+void Engine::await_operations(Lock &lock, const Region &region) {
+  while (region.operations != 0) await_change(lock);
 }
 
 void Engine::end_sinking() noexcept {
@@ -136,7 +142,7 @@ void Engine::end_sinking() noexcept {
 /// looking again. May drop the lock.
 bool Engine::sink(Lock &lock, uint64_t bytes, uint32_t client, bool background, Status *why) {
   if (lower_.sinking) {
-    await_sinker(lock);
+    await_change(lock);
     return true;
   }
   lower_.sinking = true;
@@ -430,7 +436,7 @@ uint64_t Engine::leave_tier(Region &region, uint32_t page, uint32_t bit) noexcep
 /// Frees room in COMPRESSED by moving pages on to STORAGE. True: it is worth looking again. May drop the lock.
 bool Engine::spill(Lock &lock, uint64_t bytes, uint32_t client, bool sinker, Status *why) {
   if (!sinker && lower_.sinking) {
-    await_sinker(lock);
+    await_change(lock);
     return true;
   }
   lower_.sinking = true;

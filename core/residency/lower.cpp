@@ -195,7 +195,7 @@ bool Engine::shrink_host(Lock &lock, uint64_t bytes) {
 /// Moves some pages of a chunk down. False: none can go. May drop the lock.
 bool Engine::empty_chunk(Lock &lock, uint32_t chunk) {
   if (lower_.sinking) {
-    await_sinker(lock);
+    await_change(lock);
     return true;
   }
   std::pmr::vector<PageRef> refs(&memory_);
