@@ -232,6 +232,8 @@ Status Engine::grow_host(Lock &lock, uint64_t bytes) {
   } catch (const std::bad_alloc &) {
     status = fail(WEIR_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the records of a host chunk");
   }
+  // Which pins it for the kernel: not under the lock.
+  if (status && lower_.storage != nullptr) lower_.storage->add_memory(chunk->view, chunk->bytes);
   lock.lock();
   growing_ = false;
   changed_.notify_all();
@@ -239,7 +241,6 @@ Status Engine::grow_host(Lock &lock, uint64_t bytes) {
     host_->cancel_growth(growth);
     return status;
   }
-  if (lower_.storage != nullptr) lower_.storage->add_memory(chunk->view, chunk->bytes);
   host_->attach(std::move(chunk));
   return {};
 }
