@@ -392,7 +392,7 @@ uint64_t Engine::settle_sinking(Sinking &entry) noexcept {
   if (entry.attached) copies.sinking = false;
   if (good) {
     stats_.sunk_bytes += entry.used;
-    region.codec = entry.plan;
+    if (entry.from_host) region.codec = entry.plan;  // else nothing was learnt
     // A first try at another tier may have left places behind.
     if (entry.from_host) free_places(client, entry.chain, vm::below_host & ~entry.into);
     lower_.copies[entry.chain].checksum = entry.checksum;
