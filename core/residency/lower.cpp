@@ -175,6 +175,10 @@ void Engine::follow_memory(Lock &lock) {
 /// Gives pinned memory back: empty chunks, then the one that is emptied soonest, whose pages move down. True: it gave
 /// back something. May drop the lock.
 bool Engine::shrink_host(Lock &lock, uint64_t bytes) {
+  struct Reopen {
+    tier::HostStore &host;
+    ~Reopen() { host.reopen(); }
+  } reopen{*host_};
   uint64_t freed = 0;
   give_chunks_back(lock, bytes, &freed);
   while (freed < bytes && lower_.any() && !growing_) {
@@ -188,7 +192,6 @@ bool Engine::shrink_host(Lock &lock, uint64_t bytes) {
     give_chunks_back(lock, bytes, &freed);
     if (freed == before) break;
   }
-  host_->reopen();
   return freed != 0;
 }
 
