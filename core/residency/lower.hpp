@@ -77,8 +77,8 @@ struct Lower {
   Owned<Workers> workers;
   Owned<tier::Codec> codec;
   Owned<tier::CompressedStore> compressed;
-  Owned<tier::StorageStore> storage;
   Owned<tier::Staging> staging;
+  Owned<tier::StorageStore> storage;  ///< may have staging's memory registered: it goes first
   tier::CopyTable copies;
   Clock clock;  ///< what transfers are timed by
   tier::Pace compressed_pace, storage_pace;
