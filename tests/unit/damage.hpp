@@ -5,8 +5,6 @@
 #pragma once
 
 #include <cstring>
-#include <functional>
-#include <map>
 
 // First: the fixture's macro `ok` would meet the core's own functions of that name.
 #include "tests/unit/gate.hpp"

@@ -5,6 +5,7 @@
 // test's assert nothing.
 #pragma once
 
+#include <map>
 #include <thread>
 
 // First: the fixture's macro `ok` would meet the core's own functions of that name.
@@ -84,6 +85,44 @@ inline void await_claim(World &world, weir_buffer buffer, const Task &task) {
 inline bool keeps_waiting(const Task &task) {
   return stays([&task] { return !task.ended(); });
 }
+
+/// Holds the first thread that comes to each of some points. Its listener
+/// takes the place of a Gate's, who stays where he stands.
+class Stops {
+ public:
+  Stops(World &world, std::initializer_list<const char *> points)
+      : points_(reinterpret_cast<weir::pool::Pool *>(world.pool)->engine().points) {
+    for (const char *point : points) states_[point] = State::armed;
+    points_.listen(&Stops::arrive, this);
+  }
+  ~Stops() { points_.listen(nullptr, nullptr); }
+  void await(const char *point) {
+    std::unique_lock hold(mutex_);
+    changed_.wait(hold, [&] { return states_[point] == State::standing; });
+  }
+  void let_go(const char *point) {
+    const std::lock_guard hold(mutex_);
+    states_[point] = State::open;
+    changed_.notify_all();
+  }
+
+ private:
+  enum class State { armed, standing, open };
+  static void arrive(void *user, const char *point) {
+    auto *self = static_cast<Stops *>(user);
+    std::unique_lock hold(self->mutex_);
+    const auto found = self->states_.find(point);
+    if (found == self->states_.end() || found->second != State::armed) return;
+    found->second = State::standing;
+    self->changed_.notify_all();
+    self->changed_.wait(hold, [found] { return found->second == State::open; });
+  }
+
+  weir::SeqPoints &points_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::map<std::string, State> states_;
+};
 
 /// Nothing of the pool's may be left once its buffers are gone.
 inline void close_clean(World &world) {

@@ -4,8 +4,6 @@
 // Whoever wants them is told, by tier and use, and never given wrong ones; where another copy is left its bytes come
 // instead; the pool goes on, and damage that was on the way only is gone at the next try.
 
-#include <map>
-
 #include "tests/unit/damage.hpp"
 
 namespace {
@@ -202,43 +200,6 @@ void any_byte_of_a_blob(void **) {
     close_clean(world);
   }
 }
-
-/// Holds the first thread that comes to each of some points. For one arrangement: a page in both tiers.
-class Stops {
- public:
-  Stops(World &world, std::initializer_list<const char *> points)
-      : points_(reinterpret_cast<weir::pool::Pool *>(world.pool)->engine().points) {
-    for (const char *point : points) states_[point] = State::armed;
-    points_.listen(&Stops::arrive, this);
-  }
-  ~Stops() { points_.listen(nullptr, nullptr); }
-  void await(const char *point) {
-    std::unique_lock hold(mutex_);
-    changed_.wait(hold, [&] { return states_[point] == State::standing; });
-  }
-  void let_go(const char *point) {
-    const std::lock_guard hold(mutex_);
-    states_[point] = State::open;
-    changed_.notify_all();
-  }
-
- private:
-  enum class State { armed, standing, open };
-  static void arrive(void *user, const char *point) {
-    auto *self = static_cast<Stops *>(user);
-    std::unique_lock hold(self->mutex_);
-    const auto found = self->states_.find(point);
-    if (found == self->states_.end() || found->second != State::armed) return;
-    found->second = State::standing;
-    self->changed_.notify_all();
-    self->changed_.wait(hold, [found] { return found->second == State::open; });
-  }
-
-  weir::SeqPoints &points_;
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::map<std::string, State> states_;
-};
 
 /// Two pages come to lie in COMPRESSED and in STORAGE: they are being read while they move on. `filler` is what pushes
 /// them; it is destroyed.
