@@ -156,22 +156,24 @@ void a_device_reads_what_sinks(void **state) {
 /// Not even begun when the page arrives below, a read still finds its bytes where it was told that they are.
 void a_read_is_slower_than_the_move(void **state) {
   each(state, [](Descent &d) {
-    Stops stops(d.world, {"fill"});
-    Kernel kernel{0, d.size, 1, 0};
-    Task reader([&] { return run(d.world, d.buffer, WEIR_READ, &kernel); });
-    stops.await("fill");
-    d.go();
-    d.arrive();
-    // Whatever was given up may be somebody else's now.
     weir_buffer other = d.world.buffer(two_pages);
-    for (uint32_t turn = 0; turn < 2; ++turn) {
-      d.world.fill(other, two_pages, 9 + turn);
-      ok(trim_all(d.world));
-      ok(d.trim_host());
+    {
+      Stops stops(d.world, {"fill"});
+      Kernel kernel{0, d.size, 1, 0};
+      Task reader([&] { return run(d.world, d.buffer, WEIR_READ, &kernel); });
+      stops.await("fill");
+      d.go();
+      d.arrive();
+      // Whatever was given up may be somebody else's now.
+      for (uint32_t turn = 0; turn < 2; ++turn) {
+        d.world.fill(other, two_pages, 9 + turn);
+        ok(trim_all(d.world));
+        ok(d.trim_host());
+      }
+      stops.let_go("fill");
+      ok(reader.join());
+      assert_int_equal(kernel.wrong, 0);
     }
-    stops.let_go("fill");
-    ok(reader.join());
-    assert_int_equal(kernel.wrong, 0);
     d.world.check(other, two_pages, 10);
     ok(weir_buffer_destroy(d.world.pool, other));
     d.expect_seed(1);
