@@ -133,7 +133,9 @@ Status Engine::place_victim(Lock &lock, Victim &victim) {
   victim.straight = lower_.any() && region.cold;
   Status slot;
   if (!victim.straight) slot = host_slot(lock, region.client, victim.used, &victim.slot);
-  if (!slot && slot.code() == WEIR_ERROR_OVER_BUDGET && lower_.any()) victim.straight = true;
+  const bool none =
+      slot.code() == WEIR_ERROR_OVER_BUDGET || slot.code() == WEIR_ERROR_OUT_OF_HOST_MEMORY;
+  if (none && lower_.any()) victim.straight = true;
   if (!slot && !victim.straight) return slot;
   victim.plan = region.codec;
   if (victim.slot) victim.destination = host_->address(victim.slot);
@@ -149,7 +151,8 @@ void Engine::cache_victim(Victim &victim) noexcept {
   try {
     free_host(*victim.region, victim.page);
     victim.slot = try_host_slot(client, victim.used);
-    if (!victim.slot && drop_from_host(victim.used))
+    const bool quota = clients_[client]->host.room() < tier::HostStore::rounded(victim.used);
+    if (!victim.slot && drop_from_host(victim.used, quota ? client : UINT32_MAX))
       victim.slot = try_host_slot(client, victim.used);
   } catch (const std::bad_alloc &) {
     victim.slot = {};
@@ -306,7 +309,8 @@ void Engine::finish_victim(Lock &lock, Drain &drain, Victim &victim) {
     if (status && victim.copy && victim.region->scrub) status = wipe(device, victim);
     victim.safe = status.ok();
     drain.note(status);
-    if ((status || victim.wiped) && victim.copy && config_.checksum_host && victim.slot) {
+    if ((status || victim.wiped) && victim.copy && !victim.cached && config_.checksum_host &&
+        victim.slot) {
       victim.checksum = tier::checksum_of(victim.destination, victim.used);
     }
   }

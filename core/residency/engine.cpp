@@ -86,7 +86,8 @@ Engine::Engine(std::pmr::memory_resource *memory, backend::StreamTable &streams,
 
 Status Engine::start(EngineConfig config) {
   config_ = std::move(config);
-  if (config_.host_follows) config_.host_budget = spare_memory();
+  if (config_.host_follows)
+    config_.host_budget = static_cast<uint64_t>(std::max<int64_t>(spare_memory(), 0));
   std::pmr::vector<backend::Runtime *> runtimes(&memory_);
   bool registrable = true;
   devices_.reserve(config_.devices.size());

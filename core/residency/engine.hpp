@@ -152,7 +152,7 @@ class Engine {
   struct RetiredSlot {
     tier::HostSlot slot;
     uint32_t client;
-    Stamp stamp;
+    PendingCopies busy;
   };
   struct PrefetchRequest {
     uint32_t buffer;
@@ -315,10 +315,10 @@ class Engine {
   Status give_slot(Lock &lock, Region &region, uint32_t page);
   bool sweep_retired() noexcept;
   void free_slot(uint32_t client, tier::HostSlot slot) noexcept;
-  void retire_slot(uint32_t client, tier::HostSlot slot, Stamp busy) noexcept;
+  void retire_slot(uint32_t client, tier::HostSlot slot, PendingCopies busy) noexcept;
   bool alias_in_use(const Region &region) noexcept;
   bool drop_clean_copies(uint64_t bytes) noexcept;
-  bool drop_from_host(uint64_t bytes);
+  bool drop_from_host(uint64_t bytes, uint32_t client);
   Status grow_host(Lock &lock, uint64_t bytes);
   unsigned char *host_bytes(Region &region, uint32_t page) noexcept;
   bool has_host(const Region &region, uint32_t page) const noexcept;
@@ -330,7 +330,7 @@ class Engine {
   bool keep_host_free(Lock &lock);
   bool keep_compressed_free(Lock &lock);
   void follow_memory(Lock &lock);
-  uint64_t spare_memory() const;
+  int64_t spare_memory() const;
   bool shrink_host(Lock &lock, uint64_t bytes);
   bool empty_chunk(Lock &lock, uint32_t chunk);
 
@@ -485,6 +485,7 @@ class Engine {
   Owned<tier::HostStore> host_;
   std::pmr::vector<RetiredSlot> retired_;
   bool growing_ = false;
+  bool shrinking_ = false;
   Lower lower_;
   /// Worth of one round of moving pages down: enough to pay for it, little enough to be waited for.
   static constexpr uint64_t spill_bytes = uint64_t{8} << 20U;

@@ -59,14 +59,14 @@ void Engine::free_slot(uint32_t client, tier::HostSlot slot) noexcept {
   host_->free(slot);
 }
 
-/// Frees a slot once a copy up from it has ended: until then it waits in the retired list.
-void Engine::retire_slot(uint32_t client, tier::HostSlot slot, Stamp busy) noexcept {
-  if (busy && !streams_.passed(busy)) {
+/// Frees a slot once all copies up from it have ended: until then it waits in the retired list.
+void Engine::retire_slot(uint32_t client, tier::HostSlot slot, PendingCopies busy) noexcept {
+  if (!busy.passed(streams_)) {
     try {
       retired_.push_back(RetiredSlot{slot, client, busy});
       return;
     } catch (const std::bad_alloc &) {
-      (void)streams_.wait(busy, UINT64_MAX);  // a copy, not compute: it ends soon
+      for (uint32_t i = 0; i < busy.count; ++i) (void)streams_.wait(busy.stamps[i], UINT64_MAX);
     }
   }
   free_slot(client, slot);
@@ -79,10 +79,10 @@ void Engine::free_host(Region &region, uint32_t page) noexcept {
   unalias(region, page);
   const tier::HostSlot slot = copies.host;
   copies.host = tier::HostSlot{};
-  Stamp busy;
+  PendingCopies busy;
   for (const auto &r : region.residences) {
     const Stamp ready = r->pages[page].ready;
-    if (ready && !streams_.passed(ready)) busy = ready;  // one device at a time is filled from it
+    if (ready && !streams_.passed(ready)) busy.add(ready);
   }
   Sinking *sinking = copies.sinking ? sinking_of(region, page) : nullptr;
   if (sinking != nullptr && sinking->from_host) {
@@ -124,8 +124,8 @@ Status Engine::give_slot(Lock &lock, Region &region, uint32_t page) {
 }
 
 bool Engine::sweep_retired() noexcept {
-  return std::erase_if(retired_, [this](const RetiredSlot &old) {
-           if (!streams_.passed(old.stamp)) return false;
+  return std::erase_if(retired_, [this](RetiredSlot &old) {
+           if (!old.busy.passed(streams_)) return false;
            free_slot(old.client, old.slot);
            return true;
          }) != 0;
@@ -168,6 +168,7 @@ tier::HostSlot Engine::try_host_slot(uint32_t client, uint64_t bytes) {
 
 Status Engine::host_slot(Lock &lock, uint32_t client, uint64_t bytes, tier::HostSlot *slot) {
   bool dropped = false;
+  bool stuck = false;
   Status why;
   for (;;) {
     *slot = try_host_slot(client, bytes);
@@ -179,9 +180,11 @@ Status Engine::host_slot(Lock &lock, uint32_t client, uint64_t bytes, tier::Host
     if (sweep_retired()) continue;
     const Budget &quota = clients_[client]->host;
     const bool within = quota.room() >= tier::HostStore::rounded(bytes);
-    if (within && host_->growth_for(bytes) != 0) {
-      WEIR_TRY(grow_host(lock, bytes));
-      continue;
+    if (within && !stuck && host_->growth_for(bytes) != 0) {
+      why = grow_host(lock, bytes);
+      if (why) continue;
+      if (!lower_.any()) return why;
+      stuck = true;  // the machine has no more: what HOST has must do
     }
     if (growing_) {
       changed_.wait(lock);
@@ -190,7 +193,8 @@ Status Engine::host_slot(Lock &lock, uint32_t client, uint64_t bytes, tier::Host
     if (!dropped && within && drop_clean_copies(bytes)) continue;
     dropped = true;
     if (!retired_.empty()) {
-      const Stamp stamp = retired_.front().stamp;
+      const PendingCopies &busy = retired_.front().busy;
+      const Stamp stamp = busy.count != 0 ? busy.stamps[busy.count - 1] : Stamp{};
       lock.unlock();
       const Status waited = streams_.wait(stamp, UINT64_MAX);
       lock.lock();
@@ -198,7 +202,13 @@ Status Engine::host_slot(Lock &lock, uint32_t client, uint64_t bytes, tier::Host
       continue;
     }
     const uint64_t size = tier::HostStore::rounded(bytes);
-    const bool possible = size <= std::min(host_->budget(), quota.limit());
+    uint64_t given_back = 0;
+    if (within && !stuck && !host_->could_hold(size)) {
+      // No chunk is long enough: empty ones make room for one that is.
+      give_chunks_back(lock, WEIR_WHOLE, &given_back);
+      if (given_back != 0) continue;
+    }
+    const bool possible = size <= quota.limit() && host_->could_hold(size);
     if (possible && lower_.any() &&
         sink(lock, std::max(size, spill_bytes), within ? UINT32_MAX : client, false, &why))
       continue;
@@ -220,6 +230,13 @@ Status Engine::grow_host(Lock &lock, uint64_t bytes) {
   if (growing_) {
     changed_.wait(lock);
     return {};
+  }
+  if (config_.host_follows) {  // much may have been taken since the last look
+    lock.unlock();
+    const int64_t spare = spare_memory();
+    lock.lock();
+    host_->set_budget(host_->held() + static_cast<uint64_t>(std::max<int64_t>(spare, 0)));
+    if (growing_) return {};
   }
   const uint64_t growth = host_->growth_for(bytes);
   if (growth == 0 || !host_->begin_growth(growth)) return {};

@@ -102,11 +102,13 @@ uint64_t Engine::list_sinking(const std::pmr::vector<PageRef> &refs, uint32_t bi
 }
 
 /// Frees room in HOST by dropping pages that lie elsewhere too, coldest first. False: there was none.
-bool Engine::drop_from_host(uint64_t bytes) {
+bool Engine::drop_from_host(uint64_t bytes, uint32_t client) {
   std::pmr::vector<PageRef> refs(&memory_);
   Wanted wanted;
   wanted.bytes = bytes;
   wanted.clean_only = true;
+  wanted.client = client;
+  wanted.most_looks = 256;  // for every page that leaves a device
   lower_.host_order->choose(wanted, lower_.host_view, &refs);
   uint64_t dropped = 0;
   for (const PageRef &ref : refs) {
@@ -170,7 +172,14 @@ uint64_t Engine::carry_down(Lock &lock, size_t first, bool background, bool more
   size_t sent = first;
   size_t settled = first;
   while (sent < lower_.sinkings.size() || (more && sink_more(lock, first, settled, &round))) {
-    if (sent < lower_.sinkings.size()) send(lock, lower_.sinkings[sent++], background, &round);
+    if (sent < lower_.sinkings.size()) {
+      Sinking &entry = lower_.sinkings[sent];
+      // What was learnt of the page before it is known only when that is settled.
+      const Sinking *before = sent != first ? &lower_.sinkings[sent - 1] : nullptr;
+      if (before != nullptr && before->region == entry.region) entry.plan = before->plan;
+      send(lock, entry, background, &round);
+      ++sent;
+    }
     while (settled < sent && written(lower_.sinkings[settled]))
       finish_sinking(lock, lower_.sinkings[settled++], &round);
   }

@@ -137,8 +137,11 @@ void Engine::sinker_loop() {
       worked = false;
     }
     if (worked || stopping_) continue;
+    const uint64_t now = now_ns();
     if (config_.host_follows) {
       work_.wait_for(lock, std::chrono::nanoseconds(look_every_ns));
+    } else if (lower_.retry_after_ns > now) {
+      work_.wait_for(lock, std::chrono::nanoseconds(lower_.retry_after_ns - now));
     } else {
       work_.wait(lock);
     }
@@ -147,23 +150,27 @@ void Engine::sinker_loop() {
 
 // ---- HOST's budget follows the machine ----
 
-/// Four fifths of what the process could still take: the rest is for its own memory to grow into before the next look.
-uint64_t Engine::spare_memory() const {
-  const MemoryLimit::Room room = MemoryLimit(config_.memory_root).read();
-  return std::min(room.bytes, uint64_t{1} << 50U) / 5 * 4;
+/// What HOST may take beyond what it holds: four fifths of what the process still could, and never the last sixteenth of
+/// the limit, which is left for the program's own memory. Negative: so much is to be given back.
+int64_t Engine::spare_memory() const {
+  constexpr uint64_t most = uint64_t{1} << 50U;
+  const MemoryLimit::Room found = MemoryLimit(config_.memory_root).read();
+  const auto room = static_cast<int64_t>(std::min(found.bytes, most));
+  const auto reserve = static_cast<int64_t>(std::min(found.limit, most) / 16);
+  return std::min(room / 5 * 4, room - reserve);
 }
 
-/// HOST may hold what it holds and what there is to spare. Where the limit has been passed, an eighth is given back.
 void Engine::follow_memory(Lock &lock) {
   if (!config_.host_follows) return;
   const uint64_t now = now_ns();
   if (looked_at_ns_ != 0 && now - looked_at_ns_ < look_every_ns) return;
   looked_at_ns_ = now;
   lock.unlock();
-  const uint64_t spare = spare_memory();
+  const int64_t spare = spare_memory();
   lock.lock();
   const uint64_t held = host_->held();
-  const uint64_t budget = spare != 0 ? held + spare : held - held / 8;
+  const uint64_t budget = spare >= 0 ? held + static_cast<uint64_t>(spare)
+                                     : held - std::min(held, static_cast<uint64_t>(-spare));
   host_->set_budget(budget);
   if (lower_.any()) {
     lower_.host_low = low_water(budget, lower_.staging->part_bytes());
@@ -175,10 +182,19 @@ void Engine::follow_memory(Lock &lock) {
 /// Gives pinned memory back: empty chunks, then the one that is emptied soonest, whose pages move down. True: it gave
 /// back something. May drop the lock.
 bool Engine::shrink_host(Lock &lock, uint64_t bytes) {
-  struct Reopen {
-    tier::HostStore &host;
-    ~Reopen() { host.reopen(); }
-  } reopen{*host_};
+  if (shrinking_) {  // one at a time closes a chunk
+    changed_.wait(lock, [this] { return !shrinking_; });
+    return true;
+  }
+  struct Turn {
+    Engine &engine;
+    explicit Turn(Engine &engine_) noexcept : engine(engine_) { engine.shrinking_ = true; }
+    ~Turn() {
+      engine.host_->reopen();
+      engine.shrinking_ = false;
+      engine.changed_.notify_all();
+    }
+  } turn(*this);
   uint64_t freed = 0;
   give_chunks_back(lock, bytes, &freed);
   while (freed < bytes && lower_.any() && !growing_) {

@@ -15,6 +15,7 @@
 #include "core/tier/storage_store.hpp"
 #include "core/virtual/region.hpp"
 
+#include <array>
 #include <atomic>
 #include <deque>
 
@@ -32,6 +33,19 @@ class TierView final : public View {
   const uint32_t bit_;
 };
 
+/// The copies up that may still read a slot, one a device at most.
+struct PendingCopies {
+  std::array<backend::Stamp, 28> stamps;
+  uint32_t count = 0;
+
+  void add(backend::Stamp stamp) noexcept { stamps[count++] = stamp; }
+  /// Forgets those that have passed. True: none is left.
+  bool passed(backend::StreamTable &streams) noexcept {
+    while (count != 0 && streams.passed(stamps[count - 1])) --count;
+    return count == 0;
+  }
+};
+
 /// One page on its way down from HOST or COMPRESSED. Its source stays where it is and may be read by others meanwhile;
 /// nobody overwrites it in place, and who frees it leaves that to the one who copies.
 struct Sinking {
@@ -41,9 +55,9 @@ struct Sinking {
   bool attached = true;  ///< the page knows of it; else its source has become this entry's to free
   bool valid = true;     ///< what is being copied is still the latest version
   bool failed = false;
-  tier::HostSlot slot;                   ///< the source in HOST ...
-  const unsigned char *bytes = nullptr;  ///< ... and its bytes
-  backend::Stamp busy;                   ///< of the orphaned slot: a copy up that may still read it
+  tier::HostSlot slot;                      ///< the source in HOST ...
+  const unsigned char *bytes = nullptr;     ///< ... and its bytes
+  PendingCopies busy;                       ///< of the orphaned slot
   uint32_t orphan = tier::CopyTable::none;  ///< the orphaned chain in COMPRESSED
   uint64_t used = 0;
   uint64_t checksum = 0;  ///< 0: not known yet

@@ -121,7 +121,11 @@ tier::UnitSlot Engine::place_compressed(Lock &lock, uint32_t client, uint64_t by
         quota.refund(size);
         throw;
       }
-      if (slot) return slot;
+      if (slot) {
+        const bool low = lower_.compressed->room() < lower_.compressed_low;
+        if (config_.background && low && lower_.storage != nullptr) work_.notify_all();
+        return slot;
+      }
       quota.refund(size);
     } else if (quota.limit() < size) {
       break;

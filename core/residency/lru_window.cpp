@@ -72,6 +72,7 @@ class LruWindow final : public Policy {
     candidates_.reserve(max_candidates);
     const size_t all = heap_.size() + disposable_.size();
     victims->reserve(victims->size() + std::min<size_t>(all, wanted.bytes / 4096 + max_candidates));
+    looks_ = wanted.most_looks;
     uint64_t found = take_disposable(wanted, view, victims);
     while (found < wanted.bytes && heap_end_ != 0 && room_for_victims(*victims)) {
       const uint64_t more = take_best(wanted, wanted.bytes - found, view, victims);
@@ -153,7 +154,8 @@ class LruWindow final : public Policy {
     uint64_t gathered = 0;
     const uint64_t enough = bytes * 4;
     while (heap_end_ != 0 && candidates_.size() < max_candidates &&
-           (gathered < enough || candidates_.size() < 32)) {
+           (gathered < enough || candidates_.size() < 32) && looks_ != 0) {
+      --looks_;
       const Entry entry = park_oldest();
       PageInfo info;
       const bool known = view.describe(entry.ref(), &info);
@@ -185,6 +187,7 @@ class LruWindow final : public Policy {
   std::pmr::vector<Entry>
       heap_;  ///< a heap in front, while victims are chosen followed by what was parked
   size_t heap_end_ = 0;
+  size_t looks_ = 0;  ///< left of Wanted::most_looks
   std::pmr::vector<PageRef> disposable_;
   std::pmr::vector<Scored> candidates_;
 };

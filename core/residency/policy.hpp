@@ -51,6 +51,8 @@ struct Wanted {
   uint64_t not_before = 0;       ///< prefetch: nothing whose announced next use is nearer than this
   bool clean_only = false;
   bool dirty_only = false;
+  size_t most_looks =
+      SIZE_MAX;  ///< at this many pages, coldest first; what was not found among them is not found
 };
 
 class Policy {

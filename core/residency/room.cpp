@@ -116,8 +116,10 @@ Status Engine::make_room(Lock &lock, PoolDevice &device, Wanted wanted, uint32_t
   // While HOST is short a dirty page costs a write below it: what can be dropped goes first then.
   if (lower_.any() && host_->room() < lower_.host_low) {
     wanted.clean_only = true;
+    wanted.most_looks = 1024;
     device.policy->choose(wanted, device, &victims);
     wanted.clean_only = false;
+    wanted.most_looks = SIZE_MAX;
   }
   if (victims.empty()) device.policy->choose(wanted, device, &victims);
   if (!victims.empty()) {

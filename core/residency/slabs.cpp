@@ -137,6 +137,7 @@ Status Engine::unslab(Lock &lock, uint32_t index) {
     if (const auto tag = tags_.find(index); tag != tags_.end()) fresh->tag = tag->second;
     fresh->pages[0].host = slot;
     fresh->pages[0].latest = virgin ? 0 : vm::host_bit;
+    if (!virgin) note_in_order(*fresh, 0, vm::host_bit);
     remove_tenant(index);
     buffers_.cold(index) = vm::Cold{fresh->id, physical::SmallArena::none};
     // A prefetch may have opened the hit path to the old place while the lock was dropped.

@@ -88,6 +88,12 @@ uint64_t HostStore::growth_for(uint64_t bytes) const noexcept {
   return std::min(wanted, budget_.room());
 }
 
+bool HostStore::could_hold(uint64_t bytes) const noexcept {
+  return std::any_of(chunks_.begin(), chunks_.end(), [bytes](const Owned<Chunk> &chunk) {
+    return chunk != nullptr && chunk->bytes >= bytes;
+  });
+}
+
 bool HostStore::wants_growth() const noexcept {
   const uint64_t spare = budget_.used() - used_;
   return budget_.room() >= unit && budget_.used() != 0 && spare < chunk_bytes / 4;

@@ -51,6 +51,8 @@ class HostStore {
   /// How much grow() should add for an allocation of `bytes` that found no slot; 0: the budget has no room for it.
   uint64_t growth_for(uint64_t bytes) const noexcept;
   bool wants_growth() const noexcept;
+  /// Whether an allocation of `bytes` could ever be made in what is grown so far.
+  bool could_hold(uint64_t bytes) const noexcept;
 
   // ---- outside the lock ----
   struct Chunk {
