@@ -245,12 +245,26 @@ inline uint64_t open_files() {
   return count;
 }
 
+/// Every position, but for the slow sanitizers', which see every few: what they look for is in many of them. All of them
+/// with WEIR_FAULT_EVERY=1 in the environment.
+inline int64_t stride() {
+  const char *every = std::getenv("WEIR_FAULT_EVERY");
+  if (every != nullptr) return std::max<int64_t>(std::atoll(every), 1);
+#if defined(__SANITIZE_THREAD__)
+  return 11;
+#elif defined(__SANITIZE_ADDRESS__)
+  return 4;
+#else
+  return 1;
+#endif
+}
+
 /// Runs the scenario once for every n, until there was nothing left to fail: `scenario(balance)` opens, works and closes.
 /// At least `least` calls must have failed. WEIR_FAULT_FROM=n in the environment begins at n: for a debugger.
 template <typename Scenario>
 void sweep(Kind kind, int io_error, int64_t least, Scenario scenario) {
   const char *from = std::getenv("WEIR_FAULT_FROM");
-  for (int64_t n = from != nullptr ? std::atoll(from) : 1;; ++n) {
+  for (int64_t n = from != nullptr ? std::atoll(from) : 1;; n += stride()) {
     const auto balance = std::make_unique<Balance>();
     const uint64_t files = open_files();
     faults.arm(kind, io_error, n);
