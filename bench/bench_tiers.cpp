@@ -34,7 +34,7 @@ Order order_of(uint64_t pages, bool random, unsigned round) {
 class Pages {
  public:
   Pages(const weir_pool_desc &desc, uint64_t page, uint64_t count, uint64_t device_bytes)
-      : rig_("host.memory=1G;host.granule=2M;host.granule_large=32M", desc, device_bytes),
+      : rig_("host.memory=1G;host.granule=2M;host.granule_large=32M;host.prefault=0", desc, device_bytes),
         page_(page) {
     for (uint64_t i = 0; i < count; ++i) buffers_.push_back(rig_.add_buffer(page));
   }
@@ -107,6 +107,8 @@ weir_pool_desc describe(uint64_t page, uint64_t storage, const char *const *dire
   weir_pool_desc desc = WEIR_POOL_DESC_INIT;
   desc.page_size = desc.large_page_size = page;
   desc.host_budget = 16 * 16 * mib;
+  desc.watermark_low = 100;  // of a device this small a hundredth is less than a page
+  desc.watermark_high = 200;
   desc.storage_budget = storage;
   desc.storage_paths = directory;
   desc.storage_path_count = 1;
