@@ -34,7 +34,8 @@ Order order_of(uint64_t pages, bool random, unsigned round) {
 class Pages {
  public:
   Pages(const weir_pool_desc &desc, uint64_t page, uint64_t count, uint64_t device_bytes)
-      : rig_("host.memory=1G;host.granule=2M;host.granule_large=32M;host.prefault=0", desc, device_bytes),
+      : rig_("host.memory=1G;host.granule=2M;host.granule_large=32M;host.prefault=0", desc,
+             device_bytes),
         page_(page) {
     for (uint64_t i = 0; i < count; ++i) buffers_.push_back(rig_.add_buffer(page));
   }
