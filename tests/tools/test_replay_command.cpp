@@ -249,7 +249,7 @@ void both_in_every_way(void **) {
     // Without VMM a move needs staging for whole blocks, for which such a budget is too small.
     const char *host = way[0] == "--no-vmm" ? "0" : "8%";
     way.insert(way.end(), {"--host-memory", host, "--compressed-memory", "10%", "--storage",
-                           one.path(), "--storage-size", "80%"});
+                           one.path(), "--storage-size", "130%"});
     const Json report = replay_below_host(way);
     assert_true(bytes(report, "storage_written_bytes") > 0);
     assert_int_equal(report["storage"].size(), way[0] == "--storage" ? 2 : 1);
