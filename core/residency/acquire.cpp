@@ -195,6 +195,8 @@ Status Engine::bring_in(Lock &lock, Plan &plan, const AcquireOptions &options) {
     const uint64_t start = now_ns();
     status = wait_changed(lock, options, deadline);
     stats_.wait_ns += now_ns() - start;
+    repacked =
+        false;  // what was on its way in when everything was taken out lies in the midst of the room now
     if (status.code() == WEIR_ERROR_TIMEOUT) {
       ++stats_.would_block;
       return fail(WEIR_ERROR_TIMEOUT, "waited %llu ns for other leases on device %u",

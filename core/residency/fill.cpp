@@ -14,12 +14,17 @@ void Engine::mark_filling(Plan &plan) {
   PoolDevice &device = *plan.device;
   plan.before.clear();
   bool into_place = false;
-  for (const PlanPage &page : plan.pages) into_place = into_place || page.stale;
-  // What is written where bytes already are must come after everything that may still use them; and a copy
-  // from another device after what writes there.
+  bool from_peer = false;
+  for (const PlanPage &page : plan.pages) {
+    const uint32_t latest = page.region->pages[page.page].latest;
+    into_place = into_place || page.stale;
+    from_peer = from_peer || (page.absent && !page.discard && (latest & vm::host_bit) == 0 &&
+                              (latest & vm::device_bits) != 0);
+  }
+  // What is written where bytes already are must come after everything that may still use them; and a copy from another
+  // device after what writes there. All else waits for no work of the caller's, nor does the staging it comes through.
   for (const PlanItem &item : plan.items) {
-    const bool several = item.region->residences.size() > 1;
-    if (into_place || several || item.zeroes()) {
+    if (into_place || from_peer || item.zeroes()) {
       gather_stamps(item.buffer, 0, item.size, true, &plan.before);
     }
   }

@@ -128,7 +128,8 @@ Status Engine::make_room(Lock &lock, PoolDevice &device, Wanted wanted, uint32_t
       *barren = 0;
       return {};
     }
-    if (++*barren < 3) return {};
+    // Pages that stayed because somebody wants them are no failure: there are others.
+    if (++*barren < (why.ok() ? 32U : 3U)) return {};
     return why.ok() ? Status(WEIR_ERROR_WOULD_BLOCK) : why;
   }
   if (device.in_flight != 0) {  // somebody's drain or fill ends soon, whatever other leases do
