@@ -5,9 +5,10 @@
 
 #include "core/base/workers.hpp"
 
+#include "core/base/signals.hpp"
+
 #include <algorithm>
 #include <chrono>
-#include <csignal>
 #include <exception>
 #include <new>
 
@@ -16,22 +17,6 @@ namespace {
 
 /// The longest sleep of a thread that waits for its share: an injected clock need not keep pace with the system's.
 constexpr uint64_t longest_sleep_ns = 5'000'000;
-
-/// Threads of ours take none of the program's signals.
-class SignalsBlocked {
- public:
-  SignalsBlocked() noexcept {
-    sigset_t all;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before_);
-  }
-  ~SignalsBlocked() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-  SignalsBlocked(const SignalsBlocked &) = delete;
-  SignalsBlocked &operator=(const SignalsBlocked &) = delete;
-
- private:
-  sigset_t before_{};
-};
 
 }  // namespace
 

@@ -33,9 +33,9 @@ Status Pool::start(const weir_pool_desc &desc) {
     return fail(WEIR_ERROR_INVALID_ARGUMENT, "flags %#llx has bits this version does not know",
                 static_cast<unsigned long long>(desc.flags));
   }
-  if (desc.device_count == 0 || desc.device_count > 28 || desc.devices == nullptr) {
-    return fail(WEIR_ERROR_INVALID_ARGUMENT, "device_count is %u; a pool has 1 to 28 devices",
-                desc.device_count);
+  if (desc.device_count == 0 || desc.device_count > vm::max_devices || desc.devices == nullptr) {
+    return fail(WEIR_ERROR_INVALID_ARGUMENT, "device_count is %u; a pool has 1 to %u devices",
+                desc.device_count, vm::max_devices);
   }
   residency::EngineConfig config;
   for (uint32_t i = 0; i < desc.device_count; ++i) {

@@ -2,6 +2,7 @@
 //
 // An engine's beginning and end, clients, trim and counters.
 
+#include "core/base/signals.hpp"
 #include "core/residency/plan.hpp"
 
 #include <algorithm>
@@ -120,6 +121,7 @@ Status Engine::start(EngineConfig config) {
   WEIR_TRY(create_client(weir_client_desc WEIR_CLIENT_DESC_INIT, &own));
   if (!config_.background) return {};
   try {
+    const SignalsBlocked blocked;
     demoter_ = std::thread([this] { demoter_loop(); });
     const size_t prefetchers = lower_.storage != nullptr ? prefetchers_.size() : 1;
     for (size_t i = 0; i < prefetchers; ++i)

@@ -116,6 +116,8 @@ class Engine {
   SeqPoints points;
   /// Wakes everybody who waits inside acquire (a request was cancelled).
   void wake_all();
+  /// Makes HOST's budget follow the machine now, where it does so at all; for tests.
+  void look_at_memory();
   /// Waits until no page is on the move; for tests.
   void wait_idle();
   /// "" or the first broken invariant; for tests.

@@ -179,6 +179,12 @@ void Engine::follow_memory(Lock &lock) {
   if (held > budget) (void)shrink_host(lock, held - budget);
 }
 
+void Engine::look_at_memory() {
+  Lock lock(mutex_);
+  looked_at_ns_ = 0;
+  follow_memory(lock);
+}
+
 /// Gives pinned memory back: empty chunks, then the one that is emptied soonest, whose pages move down. True: it gave
 /// back something. May drop the lock.
 bool Engine::shrink_host(Lock &lock, uint64_t bytes) {

@@ -35,7 +35,7 @@ class TierView final : public View {
 
 /// The copies up that may still read a slot, one a device at most.
 struct PendingCopies {
-  std::array<backend::Stamp, 28> stamps;
+  std::array<backend::Stamp, vm::max_devices> stamps;
   uint32_t count = 0;
 
   void add(backend::Stamp stamp) noexcept { stamps[count++] = stamp; }

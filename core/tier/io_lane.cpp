@@ -4,10 +4,11 @@
 
 #include "core/tier/io_lane.hpp"
 
+#include "core/base/signals.hpp"
+
 #include <algorithm>
 #include <cassert>
 #include <cerrno>
-#include <csignal>
 #include <system_error>
 
 namespace weir::tier {
@@ -21,26 +22,17 @@ constexpr uint32_t max_stalls = 1024;
 
 Status IoLane::start_thread() {
   if (shared_.key != nullptr) WEIR_TRY(cipher_.start(*shared_.key));
-  // A thread inherits what is blocked.
-  sigset_t all;
-  sigset_t before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  Status status;
+  const SignalsBlocked blocked;  // a thread inherits that
   try {
     thread_ = std::thread([this] { run(); });
   } catch (const std::system_error &error) {
     ErrorDetail detail;
     detail.native = error.code().value();
     detail.tier = WEIR_TIER_STORAGE;
-    status = fail(WEIR_ERROR_OUT_OF_HOST_MEMORY, detail, "storage: cannot start a thread: %s",
-                  error.what());
-  } catch (...) {
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
-    throw;
+    return fail(WEIR_ERROR_OUT_OF_HOST_MEMORY, detail, "storage: cannot start a thread: %s",
+                error.what());
   }
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  return status;
+  return {};
 }
 
 bool IoLane::prepare(Piece *piece, unsigned char *bounce) noexcept {

@@ -22,7 +22,8 @@ using backend::Stamp;
 using physical::GranuleId;
 
 /// Places a page's bytes can be, as bits of Page::latest: a device of the pool by its position, or:
-inline constexpr uint32_t storage_bit = uint32_t{1} << 28U;
+inline constexpr uint32_t max_devices = 28;
+inline constexpr uint32_t storage_bit = uint32_t{1} << max_devices;
 inline constexpr uint32_t compressed_bit = uint32_t{1} << 29U;
 inline constexpr uint32_t host_bit = uint32_t{1} << 30U;
 inline constexpr uint32_t lost_bit = uint32_t{1} << 31U;

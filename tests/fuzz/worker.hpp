@@ -1,0 +1,505 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// One thread of the pool's fuzzer: it makes random calls on buffers of its own and holds the bytes that each of them must
+// have. What it finds wrong it reports, and goes on; the run ends when anybody has.
+#pragma once
+
+#include "core/pool/pool.hpp"
+
+#include <weir/weir.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <sys/mman.h>
+
+namespace weir::fuzz {
+
+using Bytes = std::vector<unsigned char>;
+
+inline std::atomic<uint64_t> failures{0};
+
+inline void report(const char *what, uint64_t seed) {
+  std::fprintf(stderr, "FAILED (seed %llu): %s; last error: %s\n",
+               static_cast<unsigned long long>(seed), what, weir_last_error());
+  failures.fetch_add(1);
+}
+
+/// What one lease's kernel checks and writes. Freed by the kernel.
+struct Job {
+  struct Piece {
+    unsigned char *at = nullptr;
+    Bytes expected;  // empty: do not read
+    Bytes written;   // empty: do not write
+    std::string past;
+  };
+  std::vector<Piece> pieces;
+  uint64_t seed = 0;
+
+  void run() {
+    for (Piece &piece : pieces) {
+      if (!piece.expected.empty() &&
+          std::memcmp(piece.at, piece.expected.data(), piece.expected.size()) != 0) {
+        size_t i = 0;
+        while (piece.at[i] == piece.expected[i]) ++i;
+        std::fprintf(stderr, "byte %zu of %zu: expected %u, got %u\n", i, piece.expected.size(),
+                     piece.expected[i], piece.at[i]);
+        std::fprintf(stderr, "%s\n", piece.past.c_str());
+        report("a kernel read wrong bytes", seed);
+      }
+      if (!piece.written.empty()) std::memcpy(piece.at, piece.written.data(), piece.written.size());
+    }
+  }
+};
+inline void kernel(void *user) {
+  std::unique_ptr<Job> job(static_cast<Job *>(user));
+  job->run();
+}
+
+struct Model {
+  weir_buffer handle = nullptr;
+  Bytes bytes;
+  std::string past;  // what was done to it, for reports
+  uint32_t holds = 0;
+  unsigned char *registered = nullptr;
+  size_t registered_size = 0;
+};
+
+struct Open {  // a lease kept for a while
+  weir_lease lease = nullptr;
+  weir_stream stream = nullptr;
+  std::vector<size_t> buffers;
+};
+
+struct World {
+  weir_context context = nullptr;
+  weir_pool pool = nullptr;
+  weir_client client = nullptr;
+  uint32_t devices = 1;
+  uint64_t page = 16384;
+  bool vmm = true;
+  bool host_leases = true;
+  bool host_is_short = false;  // leases on the CPU's memory may fill it
+  uint64_t seed = 0;
+};
+
+/// The pool's own invariants hold at any time, whatever the other threads are doing.
+inline void validate(World &world) {
+  const std::string wrong = reinterpret_cast<weir::pool::Pool *>(world.pool)->engine().validate();
+  if (!wrong.empty()) report(wrong.c_str(), world.seed);
+}
+
+class Worker {
+ public:
+  Worker(World &world, uint64_t seed) : world_(world), random_(seed) {}
+
+  void run(int steps) {
+    for (uint32_t d = 0; d < world_.devices; ++d) {
+      for (int i = 0; i < 2; ++i) open_stream(d);
+    }
+    open_stream(WEIR_DEVICE_HOST);
+    for (int i = 0; i < 6; ++i) create();
+    for (int i = 0; i < steps && failures.load() == 0; ++i) step();
+    while (!open_.empty()) close_lease(0);
+    // What is freed without a stream, below, must be idle.
+    if (!allocations_.empty()) expect(weir_stream_synchronize(streams_[0]), "stream_synchronize");
+    for (Model &model : models_) check_all(model);
+    while (!models_.empty()) destroy(models_.size() - 1);
+    for (weir_stream stream : streams_) expect(weir_stream_close(stream), "stream_close");
+  }
+
+ private:
+  uint64_t below(uint64_t n) { return std::uniform_int_distribution<uint64_t>(0, n - 1)(random_); }
+  void expect(weir_result result, const char *what) {
+    if (result != WEIR_SUCCESS) report(what, world_.seed);
+  }
+  void allow(weir_result result, std::initializer_list<weir_result> allowed, const char *what) {
+    if (result == WEIR_SUCCESS) return;
+    for (weir_result a : allowed) {
+      if (a == result) return;
+    }
+    report(what, world_.seed);
+  }
+  /// Random bytes, or such as compress: all the same, or few different ones.
+  Bytes noise(size_t size) {
+    Bytes bytes(size);
+    uint64_t x = random_();
+    const uint64_t kind = x % 4;
+    if (kind == 0) {
+      std::fill(bytes.begin(), bytes.end(), static_cast<unsigned char>(x >> 32));
+      return bytes;
+    }
+    if (kind == 1) {
+      for (size_t i = 0; i < size; ++i) {
+        if (i % 61 == 0) x = x * 6364136223846793005ULL + 1442695040888963407ULL;
+        bytes[i] = static_cast<unsigned char>(x >> 60);
+      }
+      return bytes;
+    }
+    for (size_t i = 0; i < size; ++i) {
+      x = x * 6364136223846793005ULL + 1442695040888963407ULL;
+      bytes[i] = static_cast<unsigned char>(x >> 56);
+    }
+    return bytes;
+  }
+  void note(Model &model, const char *what, uint64_t a, uint64_t b, uint64_t c, uint64_t d) {
+    if (model.past.size() > 600) model.past.erase(0, 300);
+    model.past += std::string(" ") + what + "(" + std::to_string(a) + "," + std::to_string(b) +
+                  "," + std::to_string(c) + "," + (d == WEIR_WHOLE ? "whole" : std::to_string(d)) +
+                  ")";
+  }
+  void open_stream(uint32_t device) {
+    weir_stream stream = nullptr;
+    expect(weir_stream_create(world_.context, device, 0, &stream), "stream_create");
+    streams_.push_back(stream);
+  }
+
+  void create() {
+    weir_buffer_desc desc = WEIR_BUFFER_DESC_INIT;
+    const uint64_t kind = below(4);
+    desc.size = kind == 0   ? 1 + below(2000)
+                : kind == 1 ? 1 + below(world_.page)
+                            : 1 + below(world_.page * 5);
+    if (below(4) == 0) desc.alignment = uint64_t{1} << below(13);
+    desc.priority = static_cast<int32_t>(below(5)) - 2;
+    desc.home = static_cast<uint32_t>(below(world_.devices));
+    if (below(3) == 0) desc.client = world_.client;
+    if (below(8) == 0) desc.flags |= WEIR_BUFFER_SCRUB;
+    if (world_.vmm && below(8) == 0) desc.flags |= WEIR_BUFFER_STABLE_ADDRESS;
+    Model model;
+    model.bytes.resize(desc.size);
+    expect(weir_buffer_create(world_.pool, &desc, &model.handle), "buffer_create");
+    if (model.handle != nullptr) models_.push_back(std::move(model));
+  }
+
+  bool leased(size_t i) const {
+    for (const Open &open : open_) {
+      for (size_t b : open.buffers) {
+        if (b == i) return true;
+      }
+    }
+    return false;
+  }
+
+  void destroy(size_t i) {
+    while (models_[i].holds > 0) {
+      expect(weir_unhold(world_.pool, models_[i].handle), "unhold");
+      --models_[i].holds;
+    }
+    if (leased(i)) {
+      if (weir_buffer_destroy(world_.pool, models_[i].handle) != WEIR_ERROR_BUSY) {
+        report("destroying a leased buffer was not BUSY", world_.seed);
+      }
+      return;
+    }
+    expect(weir_buffer_destroy(world_.pool, models_[i].handle), "buffer_destroy");
+    if (weir_buffer_destroy(world_.pool, models_[i].handle) != WEIR_ERROR_INVALID_HANDLE) {
+      report("a dead handle was accepted", world_.seed);
+    }
+    if (models_[i].registered != nullptr) munmap(models_[i].registered, models_[i].registered_size);
+    const size_t last = models_.size() - 1;
+    for (Open &open : open_) {
+      for (size_t &b : open.buffers) {
+        if (b == last) b = i;
+      }
+    }
+    models_[i] = std::move(models_[last]);
+    models_.pop_back();
+  }
+
+  void compare(const Model &model, uint64_t offset, const Bytes &got) {
+    size_t wrong = 0, first = got.size(), last = 0;
+    for (size_t i = 0; i < got.size(); ++i) {
+      if (got[i] == model.bytes[offset + i]) continue;
+      ++wrong;
+      first = std::min(first, i);
+      last = i;
+    }
+    if (wrong == 0) return;
+    std::fprintf(stderr,
+                 "buffer of %zu bytes, read [%llu, +%zu): %zu wrong bytes in [%zu, %zu], first is "
+                 "%u for %u; %s\n",
+                 model.bytes.size(), static_cast<unsigned long long>(offset), got.size(), wrong,
+                 first, last, got[first], model.bytes[offset + first], model.past.c_str());
+    report("buffer_read gave wrong bytes", world_.seed);
+  }
+
+  void check_all(Model &model) {
+    Bytes got(model.bytes.size(), 0xee);
+    expect(weir_buffer_read(world_.pool, model.handle, 0, got.size(), got.data()), "buffer_read");
+    compare(model, 0, got);
+  }
+
+  void close_lease(size_t i) {
+    expect(weir_release(open_[i].lease, open_[i].stream), "release");
+    if (weir_release(open_[i].lease, open_[i].stream) != WEIR_ERROR_INVALID_HANDLE) {
+      report("a lease was released twice", world_.seed);
+    }
+    open_.erase(open_.begin() + static_cast<long>(i));
+  }
+
+  void lease() {
+    const size_t slot = below(streams_.size());
+    const bool on_cpu = slot == streams_.size() - 1;
+    weir_stream stream = streams_[slot];
+    const size_t count = 1 + below(on_cpu ? 2 : 5);
+    std::vector<weir_use> uses;
+    std::vector<size_t> buffers;
+    bool conflict = false;
+    for (size_t i = 0; i < count; ++i) {
+      const size_t b = below(models_.size());
+      bool twice = false;
+      for (size_t other : buffers) twice = twice || other == b;
+      if (twice) continue;
+      weir_use use = WEIR_USE_INIT;
+      use.buffer = models_[b].handle;
+      use.mode = 1 + static_cast<uint32_t>(below(3));
+      if (below(3) == 0) {
+        use.offset = below(models_[b].bytes.size());
+        use.length = 1 + below(models_[b].bytes.size() - use.offset);
+      }
+      conflict = conflict || leased(b) || models_[b].holds != 0;
+      uses.push_back(use);
+      buffers.push_back(b);
+    }
+    weir_acquire_options options = WEIR_ACQUIRE_OPTIONS_INIT;
+    if (below(4) == 0) options.timeout_ns = below(2000000);
+    weir_lease lease = nullptr;
+    const weir_result result =
+        weir_acquire(world_.pool, stream, uses.data(), uses.size(), &options, &lease);
+    if (result != WEIR_SUCCESS) {
+      if (conflict && result == WEIR_ERROR_LEASE_CONFLICT) return;
+      if (on_cpu && !world_.host_leases && result == WEIR_ERROR_NOT_SUPPORTED) return;
+      allow(result, {WEIR_ERROR_WOULD_BLOCK, WEIR_ERROR_TIMEOUT, WEIR_ERROR_OVER_BUDGET},
+            "acquire");
+      return;
+    }
+    auto job = std::make_unique<Job>();
+    job->seed = world_.seed;
+    for (size_t i = 0; i < uses.size(); ++i) {
+      Model &model = models_[buffers[i]];
+      note(model, "lease", slot, uses[i].mode, uses[i].offset, uses[i].length);
+      const uint64_t length =
+          uses[i].length == WEIR_WHOLE ? model.bytes.size() - uses[i].offset : uses[i].length;
+      Job::Piece piece;
+      piece.at = reinterpret_cast<unsigned char *>(uses[i].address);
+      const auto from = model.bytes.begin() + static_cast<long>(uses[i].offset);
+      const auto to = from + static_cast<long>(length);
+      piece.past = model.past;
+      if (uses[i].mode != WEIR_DISCARD_WRITE) piece.expected.assign(from, to);
+      if (uses[i].mode != WEIR_READ) {
+        piece.written = noise(length);
+        std::copy(piece.written.begin(), piece.written.end(), from);
+      }
+      job->pieces.push_back(std::move(piece));
+    }
+    if (on_cpu) {
+      job->run();
+    } else {
+      expect(weir_stream_host_call(stream, kernel, job.release()), "host_call");
+    }
+    open_.push_back(Open{lease, stream, buffers});
+    if (below(3) != 0 || open_.size() > 2) close_lease(open_.size() - 1);
+  }
+
+  void access() {
+    const size_t b = below(models_.size());
+    Model &model = models_[b];
+    const uint64_t offset = below(model.bytes.size());
+    const uint64_t length = 1 + below(model.bytes.size() - offset);
+    if (below(2) == 0) {
+      Bytes got(length, 0xee);
+      const weir_result result =
+          weir_buffer_read(world_.pool, model.handle, offset, length, got.data());
+      if (leased(b) && result == WEIR_ERROR_LEASE_CONFLICT) return;
+      expect(result, "buffer_read");
+      compare(model, offset, got);
+      return;
+    }
+    note(model, "write", 0, 0, offset, length);
+    const Bytes fresh = noise(length);
+    const weir_result result =
+        weir_buffer_write(world_.pool, model.handle, offset, length, fresh.data());
+    if (leased(b) && result == WEIR_ERROR_LEASE_CONFLICT) return;
+    if (world_.host_is_short && result == WEIR_ERROR_OVER_BUDGET) {
+      // Bytes of the range before the failure may be new ones.
+      expect(
+          weir_buffer_read(world_.pool, model.handle, offset, length, model.bytes.data() + offset),
+          "buffer_read after a refused write");
+      return;
+    }
+    expect(result, "buffer_write");
+    std::copy(fresh.begin(), fresh.end(), model.bytes.begin() + static_cast<long>(offset));
+  }
+
+  void hint() {
+    const size_t b = below(models_.size());
+    Model &model = models_[b];
+    weir_stream stream = streams_[below(streams_.size() - 1)];
+    weir_use use = WEIR_USE(model.handle, WEIR_READ);
+    switch (below(7)) {
+      case 0:
+        note(model, "prefetch", 0, 0, 0, 0);
+        expect(weir_prefetch(world_.pool, stream, &use, 1), "prefetch");
+        return;
+      case 1: {
+        weir_operation operation = {"op", &use, 1, {0, 0, 0}};
+        const uint64_t flags = below(3) == 0 ? WEIR_ANNOUNCE_REPLACE : 0;
+        expect(weir_announce(world_.pool, stream, &operation, 1, flags), "announce");
+        return;
+      }
+      case 2:
+        expect(
+            weir_advise(world_.pool, model.handle, 0, WEIR_WHOLE, static_cast<uint32_t>(below(4))),
+            "advise");
+        return;
+      case 3: {
+        note(model, "discard", 0, 0, 0, 0);
+        const weir_result result = weir_discard(world_.pool, model.handle, 0, WEIR_WHOLE);
+        if (result == WEIR_ERROR_LEASE_CONFLICT && leased(b)) return;
+        expect(result, "discard");
+        // A hint for pages under way: only what is read back now can be relied on.
+        expect(
+            weir_buffer_read(world_.pool, model.handle, 0, model.bytes.size(), model.bytes.data()),
+            "read");
+        return;
+      }
+      case 4: {
+        uint64_t freed = 0;
+        const auto level = static_cast<uint32_t>(below(3));
+        const uint64_t place = below(world_.devices + 1);
+        const auto device =
+            place == world_.devices ? WEIR_DEVICE_HOST : static_cast<uint32_t>(place);
+        allow(weir_pool_trim(world_.pool, device, level, below(8) * world_.page, &freed), {},
+              "trim");
+        return;
+      }
+      case 5: {
+        weir_buffer_info info = WEIR_BUFFER_INFO_INIT;
+        expect(weir_buffer_query(world_.pool, model.handle, 0, WEIR_WHOLE, &info), "query");
+        const uint64_t sum = info.device_bytes + info.peer_bytes + info.host_bytes +
+                             info.compressed_bytes + info.storage_bytes + info.unwritten_bytes +
+                             info.lost_bytes;
+        if (sum != model.bytes.size()) report("query does not add up", world_.seed);
+        return;
+      }
+      default:
+        expect(
+            weir_buffer_set_priority(world_.pool, model.handle, static_cast<int32_t>(below(5)) - 2),
+            "priority");
+        return;
+    }
+  }
+
+  void hold() {
+    const size_t b = below(models_.size());
+    Model &model = models_[b];
+    if (model.holds != 0) {
+      expect(weir_unhold(world_.pool, model.handle), "unhold");
+      --model.holds;
+      return;
+    }
+    uint64_t address = 0;
+    note(model, "hold", 0, 0, 0, 0);
+    const weir_result result = weir_hold(world_.pool, model.handle, WEIR_DEVICE_DEFAULT, &address);
+    allow(result, {WEIR_ERROR_WOULD_BLOCK, WEIR_ERROR_OVER_BUDGET, WEIR_ERROR_LEASE_CONFLICT},
+          "hold");
+    if (result == WEIR_SUCCESS) ++model.holds;
+  }
+
+  void allocate() {
+    if (!allocations_.empty() && below(2) == 0) {
+      const auto [address, stream] = allocations_.back();
+      allocations_.pop_back();
+      expect(weir_free(world_.pool, stream, address), "free");
+      return;
+    }
+    weir_stream stream = streams_[0];
+    uint64_t address = 0;
+    const uint64_t size = 1 + below(world_.page * 2);
+    const weir_result result = weir_malloc(world_.pool, 0, stream, size, &address);
+    allow(result, {WEIR_ERROR_WOULD_BLOCK, WEIR_ERROR_OVER_BUDGET}, "malloc");
+    if (result != WEIR_SUCCESS) return;
+    auto job = std::make_unique<Job>();
+    job->seed = world_.seed;
+    job->pieces.push_back(
+        Job::Piece{reinterpret_cast<unsigned char *>(address), {}, noise(size), {}});
+    expect(weir_stream_host_call(stream, kernel, job.release()), "host_call");
+    if (below(2) == 0) {
+      expect(weir_free(world_.pool, stream, address), "free");
+    } else {
+      allocations_.emplace_back(address, stream);
+    }
+  }
+
+  void registration() {
+    const size_t b = below(models_.size());
+    Model &model = models_[b];
+    if (model.registered != nullptr) {
+      note(model, "unregister", 0, 0, 0, 0);
+      const weir_result result = weir_host_unregister(world_.pool, model.handle);
+      allow(result, {WEIR_ERROR_BUSY, WEIR_ERROR_OVER_BUDGET}, "host_unregister");
+      if (result != WEIR_SUCCESS) return;
+      if (std::memcmp(model.registered, model.bytes.data(), model.bytes.size()) != 0) {
+        report("registered memory does not hold the contents", world_.seed);
+      }
+      munmap(model.registered, model.registered_size);
+      model.registered = nullptr;
+      return;
+    }
+    const size_t size = (model.bytes.size() + 4095) / 4096 * 4096;
+    void *memory = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    const bool load = below(2) == 0;
+    note(model, "register", load, 0, 0, 0);
+    const Bytes fresh = noise(model.bytes.size());
+    std::memcpy(memory, fresh.data(), fresh.size());
+    const weir_result result =
+        weir_host_register(world_.pool, model.handle, memory, load ? WEIR_HOST_LOAD : 0);
+    allow(result, {WEIR_ERROR_BUSY, WEIR_ERROR_NOT_SUPPORTED}, "host_register");
+    if (result != WEIR_SUCCESS) {
+      munmap(memory, size);
+      return;
+    }
+    if (load) model.bytes = fresh;
+    model.registered = static_cast<unsigned char *>(memory);
+    model.registered_size = size;
+  }
+
+  void step() {
+    const uint64_t what = below(100);
+    if (below(40) == 0) validate(world_);
+    if (models_.size() < 4 || (what < 6 && models_.size() < 24)) return create();
+    if (what < 10) return destroy(below(models_.size()));
+    if (what < 60) return lease();
+    if (what < 74) return access();
+    if (what < 86) return hint();
+    if (what < 89) return hold();
+    if (what < 93) return allocate();
+    if (what < 96) return registration();
+    if (!open_.empty()) close_lease(below(open_.size()));
+  }
+
+ public:
+  void free_allocations() {
+    for (const auto &[address, stream] : allocations_)
+      expect(weir_free(world_.pool, nullptr, address), "free");
+  }
+
+ private:
+  World &world_;
+  std::mt19937_64 random_;
+  std::vector<weir_stream> streams_;
+  std::vector<Model> models_;
+  std::vector<Open> open_;
+  std::vector<std::pair<uint64_t, weir_stream>> allocations_;
+};
+
+}  // namespace weir::fuzz
