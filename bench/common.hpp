@@ -73,9 +73,9 @@ Pair interleave(int repetitions, Subject &&subject, Yardstick &&yardstick) {
 /// A context with one pool on its first device and one stream there. Buffers of it die with the pool.
 class Rig {
  public:
-  Rig(const std::string &options, weir_pool_desc desc, uint64_t device_budget) {
-    weir_context_desc context = WEIR_CONTEXT_DESC_INIT;
-    context.options = options.c_str();
+  Rig(const std::string &options, const weir_pool_desc &desc, uint64_t device_budget)
+      : Rig(with_options(options.c_str()), desc, device_budget) {}
+  Rig(const weir_context_desc &context, weir_pool_desc desc, uint64_t device_budget) {
     WEIR_BENCH_TRY(weir_context_create(&context, &context_));
     const weir_pool_device device = {0, 0, device_budget, {0, 0}};
     desc.devices = &device;
@@ -127,6 +127,12 @@ class Rig {
   }
 
  private:
+  static weir_context_desc with_options(const char *options) {
+    weir_context_desc context = WEIR_CONTEXT_DESC_INIT;
+    context.options = options;
+    return context;
+  }
+
   weir_context context_ = nullptr;
   weir_pool pool_ = nullptr;
   weir_stream stream_ = nullptr;
@@ -139,13 +145,22 @@ class Json {
   explicit Json(const char *benchmark)
       : text_(std::string("{\"benchmark\":\"") + benchmark + '"') {}
   Json &text(const char *name, const char *value) {
-    text_ += std::string(",\"") + name + "\":\"" + value + '"';
+    text_ += std::string(",\"") + name + "\":\"";
+    for (; *value != '\0'; ++value) {
+      if (*value == '"' || *value == '\\') text_ += '\\';
+      text_ += static_cast<unsigned char>(*value) < ' ' ? ' ' : *value;
+    }
+    text_ += '"';
     return *this;
   }
   Json &number(const char *name, double value) {
     char buffer[48];
     std::snprintf(buffer, sizeof buffer, "%.6g", value);
     text_ += std::string(",\"") + name + "\":" + buffer;
+    return *this;
+  }
+  Json &count(const char *name, uint64_t value) {
+    text_ += std::string(",\"") + name + "\":" + std::to_string(value);
     return *this;
   }
   Json &pair(const char *subject, const char *yardstick, const Pair &pair) {
@@ -155,8 +170,9 @@ class Json {
         .number("ratio_low", pair.ratio_low)
         .number("ratio_high", pair.ratio_high);
   }
+  std::string object() const { return text_ + '}'; }
   void print() {
-    std::printf("%s}\n", text_.c_str());
+    std::printf("%s\n", object().c_str());
     std::fflush(stdout);
   }
 

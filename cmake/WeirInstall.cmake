@@ -4,7 +4,7 @@
 # for them) and a pkg-config file.
 
 install(DIRECTORY api/include/weir DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")
-foreach(target weir weir_static weir_command)
+foreach(target weir weir_static weir_command weir_conformance)
   if(TARGET ${target})
     install(TARGETS ${target}
       RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR}

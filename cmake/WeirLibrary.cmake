@@ -47,11 +47,15 @@ if(LIBCRYPTO_FOUND AND TARGET weir_core)
   string(APPEND weir_pc_private " -lcrypto")
 endif()
 
+# What every backend is written with; a copy of it is in each plugin.
+weir_glob(weir_common_sources "backends/common/*.cpp")
+weir_object_library(weir_backend_common ${weir_common_sources})
+
 weir_glob(weir_host_sources "backends/host/*.cpp")
 list(REMOVE_ITEM weir_host_sources ${PROJECT_SOURCE_DIR}/backends/host/plugin.cpp)
 if(weir_host_sources)
   weir_object_library(weir_host ${weir_host_sources})
-  list(APPEND weir_product_objects weir_host)
+  list(APPEND weir_product_objects weir_host weir_backend_common)
 endif()
 
 weir_glob(weir_api_sources "api/src/*.cpp")
@@ -60,17 +64,35 @@ if(weir_api_sources)
   list(APPEND weir_product_objects weir_api)
 endif()
 
-set(weir_plugins)
-if(weir_host_sources AND EXISTS ${PROJECT_SOURCE_DIR}/backends/host/plugin.cpp)
-  add_library(weir_backend_host MODULE backends/host/plugin.cpp)
-  set_target_properties(weir_backend_host PROPERTIES INSTALL_RPATH ""
+# weir_backend_plugin(NAME FOLDER source_or_library...): a plugin library that exports its entry point and nothing else.
+function(weir_backend_plugin name folder)
+  add_library(${name} MODULE)
+  set_target_properties(${name} PROPERTIES INSTALL_RPATH ""
     CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON
-    LIBRARY_OUTPUT_DIRECTORY ${CMAKE_LIBRARY_OUTPUT_DIRECTORY}/weir
+    LIBRARY_OUTPUT_DIRECTORY ${CMAKE_LIBRARY_OUTPUT_DIRECTORY}/${folder}
     LINK_DEPENDS ${PROJECT_SOURCE_DIR}/cmake/plugin.map)
-  target_link_libraries(weir_backend_host PRIVATE weir_host weir_build)
-  target_link_options(weir_backend_host PRIVATE LINKER:--version-script=${PROJECT_SOURCE_DIR}/cmake/plugin.map)
-  list(APPEND weir_plugins weir_backend_host)
-endif()
+  foreach(part IN LISTS ARGN)
+    if(TARGET ${part})
+      target_link_libraries(${name} PRIVATE ${part})
+    else()
+      target_sources(${name} PRIVATE ${part})
+    endif()
+  endforeach()
+  target_link_libraries(${name} PRIVATE weir_build)
+  target_link_options(${name} PRIVATE LINKER:--version-script=${PROJECT_SOURCE_DIR}/cmake/plugin.map)
+endfunction()
+
+set(weir_plugins)
+weir_backend_plugin(weir_backend_host weir ${PROJECT_SOURCE_DIR}/backends/host/plugin.cpp weir_host weir_backend_common)
+list(APPEND weir_plugins weir_backend_host)
+# The vendors' backends. None links a vendor's library: each finds its runtime when it is started.
+foreach(vendor IN ITEMS cuda hip level_zero)
+  weir_glob(sources "backends/${vendor}/*.cpp")
+  if(sources)
+    weir_backend_plugin(weir_backend_${vendor} weir ${sources} weir_backend_common)
+    list(APPEND weir_plugins weir_backend_${vendor})
+  endif()
+endforeach()
 
 # Until the shim has sources there is no library to use, but its parts can be linked by unit tests.
 if(weir_product_objects)

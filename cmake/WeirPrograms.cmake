@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# Benchmarks and examples. bench/bench_*.cpp -> bin/bench_* (static library, so that a number does not
-# depend on symbol lookup); examples/*.c -> bin/example_* (libweir.so, as a user's program).
+# Benchmarks and examples. bench/bench_X.cpp, with bench/X/*.cpp where there are any -> bin/bench_X (static library, so
+# that a number does not depend on symbol lookup); examples/*.c -> bin/example_* (libweir.so, as a user's program).
 
 if(WEIR_BUILD_BENCH AND TARGET weir_static)
   weir_glob(weir_bench_sources "bench/bench_*.cpp")
   foreach(source IN LISTS weir_bench_sources)
     cmake_path(GET source STEM name)
-    add_executable(${name} ${source})
+    string(REGEX REPLACE "^bench_" "" folder ${name})
+    weir_glob(parts "bench/${folder}/*.cpp")
+    add_executable(${name} ${source} ${parts})
     target_link_libraries(${name} PRIVATE weir_static weir_build)
   endforeach()
 endif()
@@ -19,4 +21,12 @@ if(WEIR_BUILD_EXAMPLES AND TARGET weir)
     add_executable(example_${name} ${source})
     target_link_libraries(example_${name} PRIVATE weir weir_build m)
   endforeach()
+endif()
+
+# A backend to start one's own from: C, and nothing of Weir but its one header.
+if(WEIR_BUILD_EXAMPLES)
+  weir_glob(weir_template_sources "examples/backend_template/*.c")
+  if(weir_template_sources)
+    weir_backend_plugin(weir_backend_template examples ${weir_template_sources})
+  endif()
 endif()

@@ -2,8 +2,11 @@
 #
 # Tests, by folder:
 #   tests/support/*.cpp             -> archive linked to every test
-#   tests/drivers/*.cpp             -> archive weir_test_drivers, simulated drivers, linked to every test
+#   tests/drivers/*/*.cpp           -> simulated vendor drivers, libraries of their own (WeirDrivers.cmake)
+#   tests/mirrors/*.cpp             -> compiled against the vendors' own headers where those are   label mirror
+#   tests/backends/test_*.cpp       -> one program each; loads a backend plugin by path    label backend
 #   tests/unit/test_*.cpp           -> one program each on libweir_static.a         label unit
+#   tests/conformance/test_*.cpp    -> one program each on the conformance suite's parts  label conformance
 #   tests/abi/test_*.{c,cpp}        -> one program each on libweir.so               label abi
 #   tests/fuzz/fuzz_*.cpp           -> one program each on libweir_static.a         label fuzz
 #   tests/tools/test_*.cpp          -> one program each on the weir command's parts label tool
@@ -36,6 +39,12 @@ function(weir_register_test name label)
     ENVIRONMENT "${weir_test_environment}" SKIP_RETURN_CODE 77)
 endfunction()
 
+# weir_register_skip(NAME LABEL REASON): a test that can't be built or run here says so, and counts as skipped. No ';' in it:
+# a command is a list.
+function(weir_register_skip name label reason)
+  weir_register_test(${name} ${label} sh -c "echo 'skipped: ${reason}' && exit 77")
+endfunction()
+
 # weir_test_program(SOURCE LABEL library...): a CMocka program and its CTest of the same name.
 function(weir_test_program source label)
   cmake_path(GET source STEM name)
@@ -55,20 +64,24 @@ function(weir_test_archive name)
     add_library(${name} INTERFACE)
   endif()
 endfunction()
-weir_test_archive(weir_test_drivers "tests/drivers/*.cpp")
-weir_test_archive(weir_test_helpers "tests/support/*.cpp")
-add_library(weir_test_support INTERFACE)
-target_link_libraries(weir_test_support INTERFACE weir_test_helpers weir_test_drivers)
+weir_test_archive(weir_test_support "tests/support/*.cpp")
+include(WeirDrivers)
 
 set(weir_tool_parts)
 if(TARGET weir_tool)
   set(weir_tool_parts weir_tool)
 endif()
 
+# Unit tests of the engine that mean something on every backend.
+set(weir_engine_tests test_faults)
 if(TARGET weir_static)
   weir_glob(sources "tests/unit/test_*.cpp")
   foreach(source IN LISTS sources)
     weir_test_program(${source} unit ${weir_tool_parts} weir_static)
+    cmake_path(GET source STEM name)
+    if(name IN_LIST weir_engine_tests)
+      weir_register_on_vendors(${name} unit strict ${name})
+    endif()
   endforeach()
   weir_glob(sources "tests/fuzz/fuzz_*.cpp")
   foreach(source IN LISTS sources)
@@ -76,6 +89,7 @@ if(TARGET weir_static)
     add_executable(${name} ${source})
     target_link_libraries(${name} PRIVATE weir_test_support weir_static weir_build PkgConfig::CMOCKA)
     weir_register_test(${name} fuzz ${name} ${WEIR_FUZZ_ARGUMENTS})
+    weir_register_on_vendors(${name} fuzz strict ${name} ${WEIR_FUZZ_ARGUMENTS})
   endforeach()
   if(TARGET weir_tool)
     weir_glob(sources "tests/tools/test_*.cpp")
@@ -85,10 +99,16 @@ if(TARGET weir_static)
   endif()
 endif()
 
+# About loading and describing backends, or about files: nothing of them is another backend's.
+set(weir_host_only test_backends test_context test_runtimes test_spill_failures)
 if(TARGET weir)
   weir_glob(sources "tests/abi/test_*.c" "tests/abi/test_*.cpp")
   foreach(source IN LISTS sources)
     weir_test_program(${source} abi weir)
+    cmake_path(GET source STEM name)
+    if(NOT name IN_LIST weir_host_only)
+      weir_register_on_vendors(${name} abi strict ${name})
+    endif()
   endforeach()
 endif()
 

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# The `weir` command: tools/weir/*.cpp but main.cpp -> library weir_tool (unit tests link it too),
-# with main.cpp -> bin/weir. It uses the public C API only, so it links libweir.so like any user.
+# The `weir` command: tools/weir/*.cpp and tools/weir/frag/*.cpp but main.cpp -> library weir_tool (unit tests link it too),
+# with main.cpp -> bin/weir. It uses the public C API only, so it links libweir.so like any user; and, for replays of
+# allocations alone, the core's placements, which are compiled into it. cairo draws `weir frag --png` where it is there; one
+# file knows it.
 
-weir_glob(weir_tool_sources "tools/weir/*.cpp")
+weir_glob(weir_tool_sources "tools/weir/*.cpp" "tools/weir/frag/*.cpp")
 set(weir_tool_main ${PROJECT_SOURCE_DIR}/tools/weir/main.cpp)
 list(REMOVE_ITEM weir_tool_sources ${weir_tool_main})
 
@@ -12,10 +14,28 @@ if(weir_tool_sources)
   pkg_check_modules(ZSTD REQUIRED IMPORTED_TARGET libzstd)
   find_package(nlohmann_json 3.10 REQUIRED)
   find_package(CLI11 2.1 REQUIRED)
+  # Which run on no device and know nothing of the rest of the core; the library exports none of them.
+  add_library(weir_placement STATIC
+    ${PROJECT_SOURCE_DIR}/core/physical/granule_ledger.cpp ${PROJECT_SOURCE_DIR}/core/physical/granule_ledger_find.cpp
+    ${PROJECT_SOURCE_DIR}/core/physical/room_tree.cpp
+    ${PROJECT_SOURCE_DIR}/core/physical/segment_ledger.cpp ${PROJECT_SOURCE_DIR}/core/physical/segment_planner.cpp
+    ${PROJECT_SOURCE_DIR}/core/physical/shared_line.cpp)
+  target_link_libraries(weir_placement PRIVATE weir_build)
   # An archive, not objects: a unit test then links only the parts it names.
-  add_library(weir_tool STATIC ${weir_tool_sources})
+  set(weir_frag_page ${CMAKE_BINARY_DIR}/generated/tools/frag_page.cpp)
+  add_custom_command(OUTPUT ${weir_frag_page}
+    COMMAND ${CMAKE_COMMAND} -DIN=${PROJECT_SOURCE_DIR}/tools/weir/frag/page.html -DOUT=${weir_frag_page}
+      -DHEADER=tools/weir/frag/page.hpp -DNAMESPACE=weir::tool::frag -DNAME=page_template
+      -P ${PROJECT_SOURCE_DIR}/cmake/embed-text.cmake
+    DEPENDS ${PROJECT_SOURCE_DIR}/tools/weir/frag/page.html ${PROJECT_SOURCE_DIR}/cmake/embed-text.cmake VERBATIM)
+  add_library(weir_tool STATIC ${weir_tool_sources} ${weir_frag_page})
   target_link_libraries(weir_tool PRIVATE weir_build
-    PUBLIC PkgConfig::ZSTD nlohmann_json::nlohmann_json CLI11::CLI11 weir_instrumentation)
+    PUBLIC PkgConfig::ZSTD nlohmann_json::nlohmann_json CLI11::CLI11 weir_placement weir_instrumentation)
+  pkg_check_modules(CAIRO IMPORTED_TARGET cairo>=1.14)
+  if(CAIRO_FOUND)
+    set_source_files_properties(${PROJECT_SOURCE_DIR}/tools/weir/frag/png.cpp PROPERTIES COMPILE_DEFINITIONS WEIR_HAVE_CAIRO)
+    target_link_libraries(weir_tool PRIVATE PkgConfig::CAIRO)
+  endif()
 endif()
 
 if(WEIR_BUILD_TOOLS AND weir_tool_sources AND TARGET weir AND EXISTS ${weir_tool_main})

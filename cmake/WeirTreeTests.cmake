@@ -10,6 +10,13 @@ if(TARGET weir)
   weir_register_test(exports abi ${Python3_EXECUTABLE} ${scripts}/check-exports --nm ${CMAKE_NM} $<TARGET_FILE:weir>)
 endif()
 
+# What is run by hand on a machine with a GPU, here on the simulated drivers: the script and the benchmark are what is tested.
+if(weir_vendors AND TARGET bench_device AND TARGET weir_command AND NOT WEIR_SANITIZE)
+  weir_register_test(gpu_check_simulated tool ${Python3_EXECUTABLE} ${scripts}/gpu-check --simulated --quick
+    --tree ${CMAKE_BINARY_DIR} --json ${CMAKE_BINARY_DIR}/gpu_check_simulated.json)
+  set_tests_properties(gpu_check_simulated PROPERTIES TIMEOUT 480)  # its own limit is less
+endif()
+
 if(TARGET example_quickstart)
   weir_register_test(example_quickstart tree example_quickstart)
 endif()
@@ -24,9 +31,17 @@ if(TARGET example_mesh_cache)
   weir_register_test(example_mesh_cache_in_memory tree example_mesh_cache --host 64M --compressed 0 --storage-size 0)
 endif()
 
+if(TARGET example_suballocator)
+  weir_register_test(example_suballocator tree example_suballocator)
+endif()
+
 if(TARGET weir_command)
   weir_register_test(weir_info tool weir_command info)
   weir_register_test(weir_devices tool weir_command devices --json)
+  weir_register_on_vendors(weir_devices tool alias weir_command devices)
+  foreach(vendor IN LISTS weir_vendors)
+    set_tests_properties(weir_devices.${vendor} PROPERTIES PASS_REGULAR_EXPRESSION "${vendor} .*: 1 device")
+  endforeach()
   # A sixteenth of the recorded sizes: seconds under a sanitizer too, with the same order of operations.
   set(trace ${PROJECT_SOURCE_DIR}/examples/traces/graphsage_train.vmt.zst)
   if(EXISTS ${trace})
@@ -37,4 +52,49 @@ if(TARGET weir_command)
   endif()
   weir_register_test(weir_replay_missing_file tool weir_command replay ${CMAKE_BINARY_DIR}/no-such-trace.vmt)
   set_tests_properties(weir_replay_missing_file PROPERTIES WILL_FAIL TRUE)
+endif()
+
+# The host backend as its own proof, with everything and with nothing; and the list of requirements as it is checked in.
+# weir_conformance_run(NAME PLUGIN OPTIONS argument...): the suite on one plugin. Some 260 processes, which under a
+# sanitizer take their time to start: the suite's own limits find what hangs.
+function(weir_conformance_run name plugin options)
+  weir_register_test(${name} conformance weir_conformance $<TARGET_FILE:${plugin}> --options "${options}" --jobs 2
+    --timeout 120 ${ARGN})
+  set_tests_properties(${name} PROPERTIES TIMEOUT 1200)
+endfunction()
+if(TARGET weir_conformance)
+  set(small "memory=64M\;granule=64K\;granule_large=0\;devices=2")
+  set(bare "vmm=0\;peer=0\;batch_copy=0\;export_fd=0\;host_call=0\;any_thread=0\;register=0\;multi_map=0")
+  weir_conformance_run(conformance_host weir_backend_host "${small}" --junit ${CMAKE_BINARY_DIR}/conformance_host.xml)
+  weir_conformance_run(conformance_host_bare weir_backend_host "${small}\;${bare}")
+  # The second device, with what the first run has not: a large unit, and none of the freedoms of mapping and streams.
+  weir_conformance_run(conformance_host_second weir_backend_host
+    "memory=64M\;granule=16K\;granule_large=256K\;devices=2\;multi_map=0\;map_any_thread=0\;any_thread=0\;map_may_block=1\;map_part=0\;peer=0" --device 1)
+  # The vendors' backends on simulated machines: every freedom they have, and as bare as they can be made.
+  foreach(vendor IN LISTS weir_vendors)
+    foreach(kind IN ITEMS all bare)
+      set(name conformance_${vendor}_${kind})
+      set(options_all "peer=1")
+      set(options_bare "vmm=0\;peer=0\;register=0")
+      weir_conformance_run(${name} weir_backend_${vendor} "${options_${kind}}")
+      set_tests_properties(${name} PROPERTIES ENVIRONMENT
+        "${weir_test_environment};${weir_environment_${vendor}};WEIR_SIM=devices=2\;memory=256M\;mode=strict\;links=nvlink")
+    endforeach()
+  endforeach()
+  weir_test_program(${PROJECT_SOURCE_DIR}/tests/conformance/test_conformance_parts.cpp conformance weir_conformance_suite)
+  weir_register_test(conformance_list conformance
+    sh -c "$<TARGET_FILE:weir_conformance> --list | diff -u ${PROJECT_SOURCE_DIR}/conformance/requirements.txt -")
+endif()
+
+# The template must pass what it claims, and no planted fault may pass.
+if(TARGET weir_conformance AND TARGET weir_backend_template)
+  weir_register_test(conformance_template conformance weir_conformance $<TARGET_FILE:weir_backend_template> --jobs 2)
+endif()
+if(TARGET weir_conformance AND TARGET weir_mutants)
+  # Every fault in the plain build; under a sanitizer, which finds nothing of its own in faults that are planted, a sample.
+  set(sample "")
+  if(WEIR_SANITIZE)
+    set(sample --every 10 --timeout 30)
+  endif()
+  weir_register_test(conformance_mutants conformance ${Python3_EXECUTABLE} ${scripts}/check-mutants ${CMAKE_BINARY_DIR} ${sample})
 endif()

@@ -9,6 +9,7 @@
 #include "core/base/descriptor.hpp"
 #include "core/base/status.hpp"
 #include "core/physical/arena.hpp"
+#include "core/physical/arena_report.hpp"
 
 #include <weir/arena.h>
 
@@ -25,6 +26,7 @@ struct weir_arena_s {
       : ranges(size, quantum_, std::pmr::new_delete_resource()), quantum(quantum_) {}
   weir::physical::Arena ranges;
   uint64_t quantum;
+  uint32_t walks = 0;  ///< under way: nothing may change
 };
 
 namespace {
@@ -36,6 +38,14 @@ using weir::physical::Arena;
 constexpr uint64_t max_size = uint64_t{1} << 48;
 
 weir_result null_arena() { return fail(WEIR_ERROR_INVALID_HANDLE, "arena is NULL").code(); }
+
+/// Whether the arena can be changed, or why not.
+weir_result changeable(weir_arena arena) {
+  if (arena == nullptr) return null_arena();
+  if (arena->walks == 0) return WEIR_SUCCESS;
+  return fail(WEIR_ERROR_BUSY, "a walk of the arena is under way: its visitor may not change it")
+      .code();
+}
 
 weir_result no_memory() {
   return fail(WEIR_ERROR_OUT_OF_HOST_MEMORY, "the arena's node table could not grow").code();
@@ -60,7 +70,7 @@ weir_result refuse(uint64_t size, uint64_t alignment, const Arena &ranges) {
   error.result = WEIR_ERROR_OVER_BUDGET;
   error.detail = {};
   error.detail.asked = size;
-  error.detail.available = ranges.largest_free();
+  error.detail.available = ranges.large_free();
   char *out = error.text;
   const auto text = [&out](std::string_view part) {
     out = std::copy(part.begin(), part.end(), out);
@@ -113,10 +123,12 @@ void weir_arena_destroy(weir_arena arena) { std::unique_ptr<weir_arena_s>{arena}
 
 weir_result weir_arena_allocate(weir_arena arena, uint64_t size, uint64_t alignment,
                                 weir_arena_allocation *allocation, uint64_t *offset) {
-  if (arena == nullptr) return null_arena();
+  if (weir_result result = changeable(arena); result != WEIR_SUCCESS) [[unlikely]]
+    return result;
   const weir_result invalid = WEIR_ERROR_INVALID_ARGUMENT;
   if (alignment == 0) alignment = 1;
-  if (!std::has_single_bit(alignment) || alignment > Arena::max_alignment) {
+  // Not has_single_bit(): without an instruction for it, it is a call that counts bits.
+  if ((alignment & (alignment - 1)) != 0 || alignment > Arena::max_alignment) {
     return fail(invalid, "alignment is %" PRIu64 ", not a power of two up to 2^30", alignment)
         .code();
   }
@@ -135,7 +147,8 @@ weir_result weir_arena_allocate(weir_arena arena, uint64_t size, uint64_t alignm
 }
 
 weir_result weir_arena_free(weir_arena arena, weir_arena_allocation allocation) {
-  if (arena == nullptr) return null_arena();
+  if (weir_result result = changeable(arena); result != WEIR_SUCCESS) [[unlikely]]
+    return result;
   const Arena::Node node = find(arena->ranges, allocation);
   if (node == Arena::none) return WEIR_ERROR_INVALID_HANDLE;
   arena->ranges.free(node);
@@ -155,7 +168,8 @@ weir_result weir_arena_info(weir_arena arena, weir_arena_allocation allocation, 
 }
 
 weir_result weir_arena_resize(weir_arena arena, uint64_t size) {
-  if (arena == nullptr) return null_arena();
+  if (weir_result result = changeable(arena); result != WEIR_SUCCESS) [[unlikely]]
+    return result;
   if (size == 0 || size > max_size) {
     return fail(WEIR_ERROR_INVALID_ARGUMENT, "size is %" PRIu64 ", not in 1 .. 2^48", size).code();
   }
@@ -186,6 +200,43 @@ weir_result weir_arena_stats_get(weir_arena arena, weir_arena_stats *stats) {
   full.free_ranges = ranges.free_ranges();
   full.node_bytes = ranges.node_bytes();
   return weir::write_output(full, "stats", stats).code();
+}
+
+weir_result weir_arena_report_get(weir_arena arena, weir_arena_report *report) {
+  using weir::physical::ArenaReport;
+  static_assert(ArenaReport::class_count == WEIR_ARENA_CLASSES);
+  if (arena == nullptr) return null_arena();
+  const ArenaReport counted = weir::physical::report(arena->ranges);
+  weir_arena_report full = WEIR_ARENA_REPORT_INIT;
+  full.fragmentation_ppm = counted.fragmentation_ppm();
+  full.size = arena->ranges.size();
+  full.used = counted.live.units;
+  full.free = counted.free.units;
+  full.free_ranges = counted.free.ranges;
+  full.live_ranges = counted.live.ranges;
+  full.largest_free = counted.free.longest;
+  full.largest_live = counted.live.longest;
+  full.tail = counted.tail;
+  for (size_t i = 0; i < WEIR_ARENA_CLASSES; ++i) {
+    full.classes[i] = {counted.free_classes[i].ranges, counted.free_classes[i].units,
+                       counted.live_classes[i].ranges, counted.live_classes[i].units};
+  }
+  return weir::write_output(full, "report", report).code();
+}
+
+weir_result weir_arena_walk(weir_arena arena, weir_arena_visitor visitor, void *user) {
+  if (arena == nullptr) return null_arena();
+  if (visitor == nullptr) return fail(WEIR_ERROR_INVALID_ARGUMENT, "visitor is NULL").code();
+  const Arena &ranges = arena->ranges;
+  weir_result result = WEIR_SUCCESS;
+  ++arena->walks;
+  ranges.each_range([&](uint64_t offset, uint64_t size, Arena::Node node) {
+    const weir_arena_range range{node != Arena::none ? handle_of(ranges, node) : 0, offset, size};
+    result = visitor(&range, user);
+    return result == WEIR_SUCCESS;
+  });
+  --arena->walks;
+  return result;
 }
 
 weir_result weir_arena_validate(weir_arena arena) {

@@ -28,12 +28,12 @@ void log_to_stderr(void *, int32_t level, const char *text) {
   if (level <= WEIR_LOG_WARNING) std::fprintf(stderr, "weir: %s: %s\n", names[level & 3], text);
 }
 
-/// The folder "weir" beside the library (or program) that holds this code.
+/// The folder "weir" beside the library (or program) that holds this code. A public function's address would not do: in
+/// a program that is linked to fixed addresses it is one inside the program.
 std::string plugin_folder() {
+  static const char here = 0;
   Dl_info info{};
-  if (dladdr(reinterpret_cast<const void *>(&weir_version_string), &info) == 0 ||
-      info.dli_fname == nullptr)
-    return {};
+  if (dladdr(&here, &info) == 0 || info.dli_fname == nullptr) return {};
   const std::string path = info.dli_fname;
   const size_t slash = path.rfind('/');
   return slash == std::string::npos ? std::string{} : path.substr(0, slash) + "/weir";
@@ -125,10 +125,9 @@ Status open_stream(weir_context handle, weir_device id, void *native, uint64_t f
     if (device == nullptr)
       return fail(WEIR_ERROR_INVALID_ARGUMENT, "device is %u; there are %u", id,
                   context->places().count());
-    if (wrap) WEIR_TRY(need(native, "native"));
   }
   backend::Stream *stream = nullptr;
-  WEIR_TRY(context->streams().open(device, native, context, &stream));
+  WEIR_TRY(context->streams().open(device, wrap, native, context, &stream));
   context->user_streams.fetch_add(1);
   *out = reinterpret_cast<weir_stream>(stream);
   return {};

@@ -55,6 +55,11 @@ Status acquire_async(weir_pool handle, weir_stream stream, weir_use *uses, size_
   auto request = std::make_shared<Request>();
   WEIR_TRY(weir::api::get(*pool, stream, &request->stream));
   WEIR_TRY(need(uses, "uses"));
+  if (!request->stream->any_thread()) {
+    return fail(WEIR_ERROR_NOT_SUPPORTED,
+                "the wrapped stream may be used on its own threads only (no STREAM_ANY_THREAD); "
+                "acquire on one of them, or on a stream of weir_stream_create");
+  }
   if (callback == nullptr) return fail(WEIR_ERROR_INVALID_ARGUMENT, "callback is NULL");
   weir::residency::AcquireOptions options;
   WEIR_TRY(read_options(given, &options));

@@ -80,6 +80,23 @@ Status snapshot(weir_pool handle, char *text, size_t capacity, size_t *needed) {
               json.size() + 1);
 }
 
+Status map(weir_pool handle, weir_piece *pieces, size_t capacity, size_t *count) {
+  Pool *pool = nullptr;
+  WEIR_TRY(get(handle, &pool));
+  WEIR_TRY(need(count, "count"));
+  if (pieces == nullptr && capacity != 0)
+    return fail(WEIR_ERROR_INVALID_ARGUMENT, "pieces is NULL and capacity %zu", capacity);
+  size_t found = 0;
+  pool->engine().for_each_piece([&](const weir_piece &piece) {
+    if (found < capacity) pieces[found] = piece;
+    ++found;
+  });
+  *count = found;
+  if (found <= capacity || capacity == 0) return {};
+  return fail(WEIR_ERROR_INVALID_ARGUMENT, "capacity is %zu, the map has %zu pieces", capacity,
+              found);
+}
+
 }  // namespace
 
 extern "C" {
@@ -137,6 +154,39 @@ weir_result weir_pool_trim(weir_pool pool, weir_device device, uint32_t level, u
   });
 }
 
+weir_result weir_pool_defragment(weir_pool pool, const weir_defragment_desc *given,
+                                 weir_defragment_report *report) {
+  return guarded([&]() -> Status {
+    Pool *object = nullptr;
+    WEIR_TRY(get(pool, &object));
+    weir_defragment_desc desc = WEIR_DEFRAGMENT_DESC_INIT;
+    WEIR_TRY(weir::read_descriptor(given, "desc", &desc));
+    weir_defragment_report value = WEIR_DEFRAGMENT_REPORT_INIT;
+    if (report != nullptr) {
+      weir_defragment_report probe = value;
+      probe.struct_size = report->struct_size;
+      WEIR_TRY(weir::write_output(value, "report", &probe));  // before anything is done
+    }
+    const Status status = object->defragmenter().run(desc, &value);
+    if (report != nullptr) {
+      const weir::LastError why = weir::last_error();
+      (void)weir::write_output(value, "report", report);
+      weir::last_error() = why;
+    }
+    return status;
+  });
+}
+
+weir_result weir_pool_set_defragmentation(weir_pool pool, const weir_defragmentation_desc *given) {
+  return guarded([&]() -> Status {
+    Pool *object = nullptr;
+    WEIR_TRY(get(pool, &object));
+    weir_defragmentation_desc desc = WEIR_DEFRAGMENTATION_DESC_INIT;
+    WEIR_TRY(weir::read_descriptor(given, "desc", &desc));
+    return object->set_defragmentation(desc);
+  });
+}
+
 weir_result weir_pool_stats_get(weir_pool pool, weir_pool_stats *stats) {
   return guarded([&]() -> Status {
     Pool *object = nullptr;
@@ -156,6 +206,18 @@ weir_result weir_pool_device_stats_get(weir_pool pool, weir_device device,
     WEIR_TRY(object->engine().device_stats(device, &value));
     return weir::write_output(value, "stats", stats);
   });
+}
+
+weir_result weir_pool_reset_peak(weir_pool pool, weir_device device) {
+  return guarded([&]() -> Status {
+    Pool *object = nullptr;
+    WEIR_TRY(get(pool, &object));
+    return object->engine().reset_peak(device);
+  });
+}
+
+weir_result weir_pool_map(weir_pool pool, weir_piece *pieces, size_t capacity, size_t *count) {
+  return guarded([&] { return map(pool, pieces, capacity, count); });
 }
 
 weir_result weir_pool_snapshot(weir_pool pool, char *text, size_t capacity, size_t *needed) {

@@ -72,8 +72,8 @@ weir_result AddressSpace::check_unit(const char *what, uint64_t value, bool size
 
 weir_result AddressSpace::reserve(uint32_t device, uint64_t bytes, uint64_t alignment,
                                   uint64_t *address) {
-  WEIR_HOST_TRY(check_unit("bytes", bytes, true));
-  WEIR_HOST_TRY(check_unit("alignment", alignment, true));
+  WEIR_BACKEND_TRY(check_unit("bytes", bytes, true));
+  WEIR_BACKEND_TRY(check_unit("alignment", alignment, true));
   if (!std::has_single_bit(alignment)) {
     return refuse(WEIR_ERROR_INVALID_ARGUMENT, "alignment=%llu is no power of two",
                   static_cast<Number>(alignment));
@@ -91,7 +91,7 @@ weir_result AddressSpace::make(uint32_t device, uint64_t bytes, uint64_t alignme
   Reservations record;
   record.emplace(0, Reservation{bytes, device, plain, {}});
   uint64_t start = 0;
-  WEIR_HOST_TRY(reserve_aligned(bytes, alignment, &start));
+  WEIR_BACKEND_TRY(reserve_aligned(bytes, alignment, &start));
   auto node = record.extract(0);
   node.key() = start;
   std::lock_guard hold(mutex_);
@@ -139,9 +139,9 @@ AddressSpace::Reservations::iterator AddressSpace::around(uint32_t device, uint6
 weir_result AddressSpace::map(uint32_t device, uint64_t address, uint64_t bytes,
                               std::shared_ptr<Extent> extent, uint64_t offset, Prefault prefault,
                               uint64_t tag) {
-  WEIR_HOST_TRY(check_unit("address", address, false));
-  WEIR_HOST_TRY(check_unit("bytes", bytes, true));
-  WEIR_HOST_TRY(check_unit("offset", offset, false));
+  WEIR_BACKEND_TRY(check_unit("address", address, false));
+  WEIR_BACKEND_TRY(check_unit("bytes", bytes, true));
+  WEIR_BACKEND_TRY(check_unit("offset", offset, false));
   if (offset > extent->bytes() || bytes > extent->bytes() - offset) {
     return refuse(WEIR_ERROR_INVALID_ARGUMENT,
                   "[%llu, +%llu) is not inside a granule of %llu bytes",
@@ -242,7 +242,7 @@ weir_result AddressSpace::place(uint32_t device, std::shared_ptr<Extent> extent,
                                 uint64_t *address) {
   const uint64_t bytes = extent->bytes();
   uint64_t start = 0;
-  WEIR_HOST_TRY(make(device, bytes, alignment, true, &start));
+  WEIR_BACKEND_TRY(make(device, bytes, alignment, true, &start));
   weir_result result = WEIR_ERROR_OUT_OF_HOST_MEMORY;
   try {
     result = connect(device, start, Mapping{bytes, 0, std::move(extent), 0, false}, true,
@@ -261,7 +261,7 @@ weir_result AddressSpace::place(uint32_t device, std::shared_ptr<Extent> extent,
 
 weir_result AddressSpace::drop(uint32_t device, uint64_t address, uint64_t bytes) {
   uint64_t tag = 0;
-  WEIR_HOST_TRY(disconnect(device, address, bytes, true, &tag));
+  WEIR_BACKEND_TRY(disconnect(device, address, bytes, true, &tag));
   return remove(device, address, bytes, true);
 }
 

@@ -32,7 +32,8 @@ GranuleTable::Entry *GranuleTable::locate(uint32_t device, weir_be_granule granu
   return const_cast<Entry *>(std::as_const(*this).locate(device, granule));
 }
 
-weir_be_granule GranuleTable::add(uint32_t device, std::shared_ptr<Extent> extent) {
+weir_be_granule GranuleTable::add(uint32_t device, std::shared_ptr<Extent> extent,
+                                  bool exportable) {
   const std::lock_guard lock(mutex_);
   if (free_.empty()) {
     if (free_.capacity() <= entries_.size()) free_.reserve(entries_.size() * 2 + 16);
@@ -45,6 +46,7 @@ weir_be_granule GranuleTable::add(uint32_t device, std::shared_ptr<Extent> exten
   entry.extent = std::move(extent);
   entry.device = device;
   entry.mapped = 0;
+  entry.exportable = exportable;
   ++entry.generation;
   return weir_be_granule{entry.generation} << 32 | (uint64_t{index} + 1);
 }
@@ -64,11 +66,15 @@ weir_result GranuleTable::remove(uint32_t device, weir_be_granule granule) {
   return WEIR_SUCCESS;
 }
 
-weir_result GranuleTable::find(uint32_t device, weir_be_granule granule,
-                               std::shared_ptr<Extent> *extent) const {
+weir_result GranuleTable::find_exportable(uint32_t device, weir_be_granule granule,
+                                          std::shared_ptr<Extent> *extent) const {
   const std::lock_guard lock(mutex_);
   const Entry *entry = locate(device, granule);
   if (entry == nullptr) return unknown(device, granule);
+  if (!entry->exportable) {
+    return refuse(WEIR_ERROR_INVALID_ARGUMENT,
+                  "granule 0x%" PRIx64 " was not made to be exported as a descriptor", granule);
+  }
   *extent = entry->extent;
   return WEIR_SUCCESS;
 }

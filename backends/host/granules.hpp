@@ -15,10 +15,11 @@ namespace weir::host {
 
 class GranuleTable {
  public:
-  weir_be_granule add(uint32_t device, std::shared_ptr<Extent> extent);
+  weir_be_granule add(uint32_t device, std::shared_ptr<Extent> extent, bool exportable);
   weir_result remove(uint32_t device, weir_be_granule granule);
-  /// Gives the granule's memory without counting a mapping.
-  weir_result find(uint32_t device, weir_be_granule granule, std::shared_ptr<Extent> *extent) const;
+  /// Gives the memory of a granule that was made to be exported; no mapping is counted.
+  weir_result find_exportable(uint32_t device, weir_be_granule granule,
+                              std::shared_ptr<Extent> *extent) const;
   /// Counts a mapping; refused if there is one already and `several` is false.
   weir_result pin(uint32_t device, weir_be_granule granule, bool several,
                   std::shared_ptr<Extent> *extent);
@@ -28,6 +29,7 @@ class GranuleTable {
   struct Entry {
     std::shared_ptr<Extent> extent;  // NULL = free
     uint32_t device = 0, mapped = 0, generation = 0;
+    bool exportable = false;
   };
   const Entry *locate(uint32_t device, weir_be_granule granule) const noexcept;
   Entry *locate(uint32_t device, weir_be_granule granule) noexcept;

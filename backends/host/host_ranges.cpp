@@ -56,7 +56,7 @@ weir_result HostRanges::allocate(uint64_t bytes, void **memory) {
 }
 
 weir_result HostRanges::release(void *memory, uint64_t bytes) {
-  WEIR_HOST_TRY(remove(memory, bytes, true, "host_free"));
+  WEIR_BACKEND_TRY(remove(memory, bytes, true, "host_free"));
   munmap(memory, whole_pages(bytes));
   return WEIR_SUCCESS;
 }

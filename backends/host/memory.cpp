@@ -85,7 +85,7 @@ weir_result DeviceMemory::open(uint32_t index, uint64_t bytes, bool punch_hole) 
   // An importer's mapping must never outgrow the file.
   if (fcntl(file.get(), F_ADD_SEALS, needed_seals | F_SEAL_GROW) != 0) return system_failure(errno);
   View view;
-  WEIR_HOST_TRY(view.open(file.get(), 0, bytes));
+  WEIR_BACKEND_TRY(view.open(file.get(), 0, bytes));
   holes_.emplace(0, bytes);
   file_ = std::move(file);
   view_ = std::move(view);
@@ -230,7 +230,7 @@ weir_result import_file(int fd, DeviceMemory::Place place, std::shared_ptr<Exten
   Descriptor file(fcntl(fd, F_DUPFD_CLOEXEC, 0));
   if (file.get() < 0) return system_failure(errno);
   View view;
-  WEIR_HOST_TRY(view.open(file.get(), place.offset, place.bytes));
+  WEIR_BACKEND_TRY(view.open(file.get(), place.offset, place.bytes));
   *extent = std::make_shared<ForeignExtent>(std::move(file), std::move(view), place);
   return WEIR_SUCCESS;
 }

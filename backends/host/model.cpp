@@ -35,7 +35,7 @@ weir_result Model::open() {
   memory_.reserve(options_.devices);
   for (uint32_t device = 0; device < options_.devices; ++device) {
     auto memory = std::make_unique<DeviceMemory>();
-    WEIR_HOST_TRY(memory->open(device, options_.memory, options_.punch_hole));
+    WEIR_BACKEND_TRY(memory->open(device, options_.memory, options_.punch_hole));
     memory_.push_back(std::move(memory));
   }
   return WEIR_SUCCESS;
@@ -60,35 +60,41 @@ weir_result Model::check_granule_size(uint64_t bytes) const noexcept {
                 static_cast<Number>(bytes), static_cast<Number>(options_.granule));
 }
 
-weir_result Model::granule_create(uint32_t device, uint64_t bytes, weir_be_granule *granule) {
-  WEIR_HOST_TRY(check_vmm(device));
-  WEIR_HOST_TRY(check_granule_size(bytes));
+weir_result Model::granule_create(uint32_t device, uint64_t bytes, uint64_t flags,
+                                  weir_be_granule *granule) {
+  WEIR_BACKEND_TRY(check_vmm(device));
+  const uint64_t known = options_.export_fd ? WEIR_BE_GRANULE_EXPORT_FD : 0;
+  if ((flags & ~known) != 0) {
+    return refuse(WEIR_ERROR_NOT_SUPPORTED, "granule flags %#llx, of which %#llx are known",
+                  static_cast<Number>(flags), static_cast<Number>(known));
+  }
+  WEIR_BACKEND_TRY(check_granule_size(bytes));
   std::shared_ptr<Extent> extent;
-  WEIR_HOST_TRY(memory_[device]->take_low(bytes, page, &extent));
-  *granule = granules_.add(device, std::move(extent));
+  WEIR_BACKEND_TRY(memory_[device]->take_low(bytes, page, &extent));
+  *granule = granules_.add(device, std::move(extent), (flags & WEIR_BE_GRANULE_EXPORT_FD) != 0);
   return WEIR_SUCCESS;
 }
 
 weir_result Model::granule_destroy(uint32_t device, weir_be_granule granule) {
-  WEIR_HOST_TRY(check_vmm(device));
+  WEIR_BACKEND_TRY(check_vmm(device));
   return granules_.remove(device, granule);
 }
 
 weir_result Model::granule_export(uint32_t device, weir_be_granule granule, int32_t *fd) {
-  WEIR_HOST_TRY(check_vmm(device));
+  WEIR_BACKEND_TRY(check_vmm(device));
   if (!options_.export_fd) return refuse(WEIR_ERROR_NOT_SUPPORTED, "export is off (export_fd=0)");
   std::shared_ptr<Extent> extent;
-  WEIR_HOST_TRY(granules_.find(device, granule, &extent));
+  WEIR_BACKEND_TRY(granules_.find_exportable(device, granule, &extent));
   return export_extent(*extent, fd);
 }
 
 weir_result Model::granule_import(uint32_t device, int32_t fd, uint64_t bytes,
                                   weir_be_granule *granule) {
-  WEIR_HOST_TRY(check_vmm(device));
+  WEIR_BACKEND_TRY(check_vmm(device));
   if (!options_.export_fd) return refuse(WEIR_ERROR_NOT_SUPPORTED, "import is off (export_fd=0)");
-  WEIR_HOST_TRY(check_granule_size(bytes));
+  WEIR_BACKEND_TRY(check_granule_size(bytes));
   DeviceMemory::Place place;
-  WEIR_HOST_TRY(exported_place(fd, bytes, &place));
+  WEIR_BACKEND_TRY(exported_place(fd, bytes, &place));
   for (uint32_t other = 0; other < options_.devices; ++other) {
     if (other == device || !memory_[other]->owns(fd)) continue;
     return refuse(WEIR_ERROR_INVALID_ARGUMENT, "fd %d is memory of device %u, not %u", fd, other,
@@ -102,20 +108,20 @@ weir_result Model::granule_import(uint32_t device, int32_t fd, uint64_t bytes,
                     "fd %d names memory of device %u that is a granule no longer", fd, device);
     }
   } else {
-    WEIR_HOST_TRY(import_file(fd, place, &extent));
+    WEIR_BACKEND_TRY(import_file(fd, place, &extent));
   }
-  *granule = granules_.add(device, std::move(extent));
+  *granule = granules_.add(device, std::move(extent), false);
   return WEIR_SUCCESS;
 }
 
 weir_result Model::range_reserve(uint32_t device, uint64_t bytes, uint64_t alignment,
                                  uint64_t *address) {
-  WEIR_HOST_TRY(check_vmm(device));
+  WEIR_BACKEND_TRY(check_vmm(device));
   return space_.reserve(device, bytes, alignment, address);
 }
 
 weir_result Model::range_free(uint32_t device, uint64_t address, uint64_t bytes) {
-  WEIR_HOST_TRY(check_vmm(device));
+  WEIR_BACKEND_TRY(check_vmm(device));
   return space_.free(device, address, bytes);
 }
 
@@ -125,16 +131,23 @@ weir_result Model::check_peers(const uint32_t *peers, uint32_t peer_count) const
   if (peer_count != 0 && peers == nullptr) {
     return refuse(WEIR_ERROR_INVALID_ARGUMENT, "peers is NULL and peer_count %u", peer_count);
   }
-  for (uint32_t i = 0; i < peer_count; ++i) WEIR_HOST_TRY(check_device(peers[i]));
+  for (uint32_t i = 0; i < peer_count; ++i) WEIR_BACKEND_TRY(check_device(peers[i]));
   return WEIR_SUCCESS;
 }
 
 weir_result Model::map(uint32_t device, uint64_t address, uint64_t bytes, weir_be_granule granule,
                        uint64_t offset, const uint32_t *peers, uint32_t peer_count) {
-  WEIR_HOST_TRY(check_vmm(device));
-  WEIR_HOST_TRY(check_peers(peers, peer_count));
+  WEIR_BACKEND_TRY(check_vmm(device));
+  WEIR_BACKEND_TRY(check_peers(peers, peer_count));
   std::shared_ptr<Extent> extent;
-  WEIR_HOST_TRY(granules_.pin(device, granule, options_.multi_map, &extent));
+  WEIR_BACKEND_TRY(granules_.pin(device, granule, options_.multi_map, &extent));
+  if (!options_.map_part && (offset != 0 || bytes != extent->bytes())) {
+    granules_.unpin(granule);
+    return refuse(WEIR_ERROR_NOT_SUPPORTED,
+                  "mapping [%llu, +%llu) of a granule of %llu bytes: parts are off (map_part=0)",
+                  static_cast<Number>(offset), static_cast<Number>(bytes),
+                  static_cast<Number>(extent->bytes()));
+  }
   wait_as_asked(device);
   weir_result result = WEIR_ERROR_OUT_OF_HOST_MEMORY;
   try {
@@ -149,10 +162,10 @@ weir_result Model::map(uint32_t device, uint64_t address, uint64_t bytes, weir_b
 }
 
 weir_result Model::unmap(uint32_t device, uint64_t address, uint64_t bytes) {
-  WEIR_HOST_TRY(check_vmm(device));
+  WEIR_BACKEND_TRY(check_vmm(device));
   wait_as_asked(device);
   uint64_t granule = 0;
-  WEIR_HOST_TRY(space_.unmap(device, address, bytes, &granule));
+  WEIR_BACKEND_TRY(space_.unmap(device, address, bytes, &granule));
   granules_.unpin(granule);
   return WEIR_SUCCESS;
 }
@@ -163,7 +176,7 @@ void Model::wait_as_asked(uint32_t device) noexcept {
 
 weir_result Model::plain_allocate(uint32_t device, uint64_t bytes, uint64_t alignment,
                                   uint64_t *address) {
-  WEIR_HOST_TRY(check_device(device));
+  WEIR_BACKEND_TRY(check_device(device));
   if (bytes == 0 || bytes > UINT64_MAX - page) {
     return refuse(WEIR_ERROR_INVALID_ARGUMENT, "plain memory of %llu bytes",
                   static_cast<Number>(bytes));
@@ -174,19 +187,19 @@ weir_result Model::plain_allocate(uint32_t device, uint64_t bytes, uint64_t alig
                   static_cast<Number>(alignment));
   }
   std::shared_ptr<Extent> extent;
-  WEIR_HOST_TRY(memory_[device]->take_high((bytes + page - 1) / page * page, &extent));
+  WEIR_BACKEND_TRY(memory_[device]->take_high((bytes + page - 1) / page * page, &extent));
   return space_.place(device, std::move(extent), alignment < page ? page : alignment, address);
 }
 
 weir_result Model::plain_free(uint32_t device, uint64_t address, uint64_t bytes) {
-  WEIR_HOST_TRY(check_device(device));
+  WEIR_BACKEND_TRY(check_device(device));
   return space_.drop(device, address, (bytes + page - 1) / page * page);
 }
 
 weir_result Model::resolve(const weir_be_copy &copy, Operation *operation) {
   Physical to, from;
-  WEIR_HOST_TRY(space_.translate(copy.destination, copy.bytes, &to));
-  WEIR_HOST_TRY(space_.translate(copy.source, copy.bytes, &from));
+  WEIR_BACKEND_TRY(space_.translate(copy.destination, copy.bytes, &to));
+  WEIR_BACKEND_TRY(space_.translate(copy.source, copy.bytes, &from));
   if (touch(to.memory, from.memory, copy.bytes)) {
     return refuse(WEIR_ERROR_INVALID_ARGUMENT,
                   "the %llu bytes at %#llx and %#llx are partly the same memory",
@@ -212,7 +225,7 @@ weir_result Model::resolve(const weir_be_copy &copy, Operation *operation) {
 weir_result Model::copy(Stream &stream, const weir_be_copy *copies, uint32_t count) {
   if (count == 1) {
     Operation single;
-    WEIR_HOST_TRY(resolve(*copies, &single));
+    WEIR_BACKEND_TRY(resolve(*copies, &single));
     single.with_latency = true;
     stream.enqueue(&single, 1);
     return WEIR_SUCCESS;
@@ -220,7 +233,7 @@ weir_result Model::copy(Stream &stream, const weir_be_copy *copies, uint32_t cou
   std::vector<Operation> batch(count);
   const LinkMeter *previous = nullptr;
   for (uint32_t i = 0; i < count; ++i) {
-    WEIR_HOST_TRY(resolve(copies[i], &batch[i]));
+    WEIR_BACKEND_TRY(resolve(copies[i], &batch[i]));
     // One start-up a run on one link: that is what a batch is for.
     batch[i].with_latency = batch[i].link != previous;
     previous = batch[i].link;
@@ -231,7 +244,7 @@ weir_result Model::copy(Stream &stream, const weir_be_copy *copies, uint32_t cou
 
 weir_result Model::fill(Stream &stream, uint64_t address, uint8_t value, uint64_t bytes) {
   Physical to;
-  WEIR_HOST_TRY(space_.translate(address, bytes, &to));
+  WEIR_BACKEND_TRY(space_.translate(address, bytes, &to));
   if (to.device == WEIR_DEVICE_HOST) {
     return refuse(WEIR_ERROR_INVALID_ARGUMENT, "fill: %#llx is no device address",
                   static_cast<Number>(address));

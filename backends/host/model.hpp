@@ -35,7 +35,8 @@ class Model {
   StreamTable &streams() noexcept { return streams_; }
   HostRanges &host() noexcept { return host_; }
 
-  weir_result granule_create(uint32_t device, uint64_t bytes, weir_be_granule *granule);
+  weir_result granule_create(uint32_t device, uint64_t bytes, uint64_t flags,
+                             weir_be_granule *granule);
   weir_result granule_destroy(uint32_t device, weir_be_granule granule);
   weir_result granule_export(uint32_t device, weir_be_granule granule, int32_t *fd);
   weir_result granule_import(uint32_t device, int32_t fd, uint64_t bytes, weir_be_granule *granule);

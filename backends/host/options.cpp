@@ -4,6 +4,8 @@
 
 #include "backends/host/options.hpp"
 
+#include "backends/common/options.hpp"
+
 #include <weir/backend.h>
 
 #include <unistd.h>
@@ -11,11 +13,13 @@
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <charconv>
 #include <string_view>
 
 namespace weir::host {
 namespace {
+
+using common::bad_option;
+using common::parse_number;
 
 constexpr uint32_t max_devices = 64;
 
@@ -26,12 +30,13 @@ struct Key {
   uint64_t unit = 1024;  ///< what K stands for
 };
 
-constexpr std::array<Key, 17> keys{{
+constexpr std::array<Key, 18> keys{{
     {"memory", nullptr, &Options::memory},
     {"granule", nullptr, &Options::granule},
     {"granule_large", nullptr, &Options::granule_large},
     {"vmm", &Options::vmm},
     {"multi_map", &Options::multi_map},
+    {"map_part", &Options::map_part},
     {"peer", &Options::peer},
     {"batch_copy", &Options::batch_copy},
     {"export_fd", &Options::export_fd},
@@ -46,32 +51,6 @@ constexpr std::array<Key, 17> keys{{
     {"link_latency_ns", nullptr, &Options::link_latency_ns, 1000},
 }};
 
-bool parse_number(std::string_view text, uint64_t unit, uint64_t *out) {
-  uint64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc{}) return false;
-  const std::string_view suffix = text.substr(static_cast<size_t>(end - text.data()));
-  uint64_t factor = 1;
-  if (suffix == "K") {
-    factor = unit;
-  } else if (suffix == "M") {
-    factor = unit * unit;
-  } else if (suffix == "G") {
-    factor = unit * unit * unit;
-  } else if (!suffix.empty()) {
-    return false;
-  }
-  if (value > UINT64_MAX / factor) return false;
-  *out = value * factor;
-  return true;
-}
-
-std::string quoted(std::string_view text) { return '"' + std::string(text) + '"'; }
-
-std::string bad(std::string_view key, std::string_view value, std::string_view wanted) {
-  return "option " + std::string(key) + "=" + quoted(value) + ": " + std::string(wanted);
-}
-
 std::string known_keys() {
   std::string list = "devices, prefault";
   for (const Key &key : keys) list += ", " + std::string(key.name);
@@ -84,43 +63,42 @@ std::string apply(std::string_view name, std::string_view value, Options *option
   if (name == "devices") {
     uint64_t count = 0;
     if (!parse_number(value, 1024, &count) || count == 0 || count > max_devices) {
-      return bad(name, value, "a number from 1 to " + std::to_string(max_devices) + " is needed");
+      return bad_option(name, value,
+                        "a number from 1 to " + std::to_string(max_devices) + " is needed");
     }
     options->devices = static_cast<uint32_t>(count);
     return {};
   }
   if (name == "prefault") {
     if (value != "0" && value != "1" && value != "2")
-      return bad(name, value, "0 (never), 1 (from the second mapping on) or 2 (always) is needed");
+      return bad_option(name, value,
+                        "0 (never), 1 (from the second mapping on) or 2 (always) is needed");
     options->prefault = static_cast<Prefault>(value[0] - '0');
     return {};
   }
   const auto key =
       std::find_if(keys.begin(), keys.end(), [&](const Key &k) { return k.name == name; });
-  if (key == keys.end()) return "unknown option " + quoted(name) + " (known: " + known_keys() + ")";
-  if (key->flag != nullptr) {
-    if (value != "0" && value != "1") return bad(name, value, "0 or 1 is needed");
-    options->*(key->flag) = value == "1";
-    return {};
-  }
+  if (key == keys.end()) return common::unknown_option(name, known_keys());
+  if (key->flag != nullptr) return common::read_flag(name, value, &(options->*(key->flag)));
   if (!parse_number(value, key->unit, &(options->*(key->number)))) {
-    return bad(name, value, "a number is needed, with K, M or G after it if wanted");
+    return bad_option(name, value, "a number is needed, with K, M or G after it if wanted");
   }
   if (name == "granule_large") *large_given = true;
-  if (name == "memory" && options->memory == 0) return bad(name, value, "it must not be 0");
+  if (name == "memory" && options->memory == 0) return bad_option(name, value, "it must not be 0");
   return {};
 }
 
 std::string check_sizes(Options *o, bool large_given) {
   const uint64_t page = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
   if (!std::has_single_bit(o->granule) || o->granule < page || o->granule > uint64_t{1} << 40U) {
-    return bad("granule", std::to_string(o->granule),
-               "a power of two from " + std::to_string(page) + " to 2^40 is needed");
+    return bad_option("granule", std::to_string(o->granule),
+                      "a power of two from " + std::to_string(page) + " to 2^40 is needed");
   }
   const bool fits = o->granule_large % o->granule == 0 && o->granule_large != o->granule;
   if (!fits && large_given) {
-    return bad("granule_large", std::to_string(o->granule_large),
-               "0 or a larger multiple of granule=" + std::to_string(o->granule) + " is needed");
+    return bad_option(
+        "granule_large", std::to_string(o->granule_large),
+        "0 or a larger multiple of granule=" + std::to_string(o->granule) + " is needed");
   }
   if (!fits) o->granule_large = 0;
   if (o->memory == 0) {
@@ -128,8 +106,9 @@ std::string check_sizes(Options *o, bool large_given) {
   }
   const uint64_t memory = o->memory / o->granule * o->granule;
   if (memory == 0 || memory > uint64_t{1} << 46U) {
-    return bad("memory", std::to_string(o->memory),
-               "from one granule (" + std::to_string(o->granule) + ") to 2^46 bytes are needed");
+    return bad_option(
+        "memory", std::to_string(o->memory),
+        "from one granule (" + std::to_string(o->granule) + ") to 2^46 bytes are needed");
   }
   o->memory = memory;
   return {};
@@ -140,9 +119,10 @@ std::string check_sizes(Options *o, bool large_given) {
 uint64_t Options::capabilities() const noexcept {
   const auto when = [](bool on, uint64_t capability) { return on ? capability : uint64_t{0}; };
   return WEIR_CAP_HOST_ACCESS | when(vmm, WEIR_CAP_VMM) |
-         when(vmm && multi_map, WEIR_CAP_MULTI_MAP) | when(vmm && export_fd, WEIR_CAP_EXPORT_FD) |
-         when(peer, WEIR_CAP_PEER) | when(batch_copy, WEIR_CAP_BATCH_COPY) |
-         when(host_call, WEIR_CAP_HOST_CALL) | when(any_thread, WEIR_CAP_STREAM_ANY_THREAD) |
+         when(vmm && multi_map, WEIR_CAP_MULTI_MAP) | when(vmm && map_part, WEIR_CAP_MAP_PART) |
+         when(vmm && export_fd, WEIR_CAP_EXPORT_FD) | when(peer, WEIR_CAP_PEER) |
+         when(batch_copy, WEIR_CAP_BATCH_COPY) | when(host_call, WEIR_CAP_HOST_CALL) |
+         when(any_thread, WEIR_CAP_STREAM_ANY_THREAD) |
          when(vmm && map_any_thread, WEIR_CAP_MAP_ANY_THREAD) |
          when(host_register, WEIR_CAP_HOST_REGISTER) |
          when(vmm && map_may_block, WEIR_CAP_MAP_MAY_BLOCK_DEVICE);
@@ -151,18 +131,9 @@ uint64_t Options::capabilities() const noexcept {
 weir_result parse_options(const char *text, Options *options, std::string *reason) {
   Options parsed;
   bool large_given = false;
-  std::string_view rest = text != nullptr ? text : "";
-  while (!rest.empty() && reason->empty()) {
-    const std::string_view pair = rest.substr(0, rest.find(';'));
-    rest.remove_prefix(std::min(rest.size(), pair.size() + 1));
-    if (pair.empty()) continue;
-    const size_t equals = pair.find('=');
-    if (equals == std::string_view::npos) {
-      *reason = "option " + quoted(pair) + " has no '='";
-    } else {
-      *reason = apply(pair.substr(0, equals), pair.substr(equals + 1), &parsed, &large_given);
-    }
-  }
+  *reason = common::read_options(text, [&](std::string_view key, std::string_view value) {
+    return apply(key, value, &parsed, &large_given);
+  });
   if (reason->empty()) *reason = check_sizes(&parsed, large_given);
   if (!reason->empty()) return WEIR_ERROR_INVALID_ARGUMENT;
   *options = parsed;

@@ -22,6 +22,7 @@ struct Options {
   uint64_t granule_large = uint64_t{32} << 20U;  ///< 0 = none
   bool vmm = true;
   bool multi_map = true;
+  bool map_part = true;
   bool peer = true;
   bool batch_copy = true;
   bool export_fd = true;

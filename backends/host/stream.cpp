@@ -4,8 +4,7 @@
 // neither side allocates once the two vectors have grown to the queue's usual length.
 #include "backends/host/stream.hpp"
 
-#include <pthread.h>
-#include <signal.h>
+#include "backends/common/signals.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -33,22 +32,6 @@ bool spin_for(Condition condition) noexcept {
   } while (now_ns() < end);
   return false;
 }
-
-/// Blocks every signal for the threads made during its life: signals are for the program's own threads.
-class SignalsBlocked {
- public:
-  SignalsBlocked() noexcept {
-    sigset_t all;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before_);
-  }
-  ~SignalsBlocked() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-  SignalsBlocked(const SignalsBlocked &) = delete;
-  SignalsBlocked &operator=(const SignalsBlocked &) = delete;
-
- private:
-  sigset_t before_;
-};
 
 }  // namespace
 
@@ -195,7 +178,7 @@ Stream *StreamTable::open(uint32_t device) {
   stream->closing_ = stream->asleep_ = false;
   stream->finished_.store(false, std::memory_order_relaxed);
   stream->link_clock_ = 0;
-  const SignalsBlocked blocked;
+  const common::SignalsBlocked blocked;
   stream->worker_ = std::thread([this, stream] { stream->serve(*this); });
   stream->state_ = Stream::State::open;
   return stream;

@@ -9,6 +9,7 @@
 
 #include "backends/host/table.hpp"
 
+#include "backends/common/entry.hpp"
 #include "backends/host/fault.hpp"
 #include "backends/host/model.hpp"
 
@@ -46,25 +47,9 @@ weir_result missing(const char *what) noexcept {
   return refuse(WEIR_ERROR_INVALID_ARGUMENT, "%s is NULL", what);
 }
 
-/// Runs an entry's body: exceptions become results, and failures are told to the log, where no lock is held.
 template <class Body>
 weir_result enter(weir_be_state *state, const char *entry, Body body) noexcept {
-  weir_result result = WEIR_SUCCESS;
-  try {
-    result = body(state->model);
-  } catch (const std::bad_alloc &) {
-    result = refuse(WEIR_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the backend's own records");
-  } catch (const std::system_error &error) {
-    result = system_failure(error.code().value());
-  } catch (...) {
-    result = refuse(WEIR_ERROR_INTERNAL, "an unexpected exception");
-  }
-  if (result < 0 && state->log != nullptr) {
-    char line[256];
-    std::snprintf(line, sizeof line, "host: %s: %s", entry, text_of(last_native()));
-    state->log(state->log_user, WEIR_LOG_DEBUG, line);
-  }
-  return result;
+  return common::enter(state, "host", entry, [&] { return body(state->model); });
 }
 
 // ---- runtime
@@ -121,7 +106,7 @@ weir_result device_count(weir_be_state *state, uint32_t *count) noexcept {
 weir_result device_describe(weir_be_state *state, uint32_t device,
                             weir_be_device *description) noexcept {
   return enter(state, "device_describe", [&](Model &model) -> weir_result {
-    WEIR_HOST_TRY(model.check_device(device));
+    WEIR_BACKEND_TRY(model.check_device(device));
     const Options &options = model.options();
     weir_be_device full{};
     full.numa_node = UINT32_MAX;
@@ -133,9 +118,7 @@ weir_result device_describe(weir_be_state *state, uint32_t device,
     // "weir-host-device", the last byte told apart by the index: the same in every process.
     std::memcpy(full.uuid, "weir-host-dev", 13);
     full.uuid[15] = static_cast<uint8_t>(device);
-    const uint32_t size = description->struct_size;
-    full.struct_size = size;
-    std::memcpy(description, &full, size < sizeof full ? size : sizeof full);
+    common::give(full, description);
     return WEIR_SUCCESS;
   });
 }
@@ -143,7 +126,7 @@ weir_result device_describe(weir_be_state *state, uint32_t device,
 weir_result device_memory(weir_be_state *state, uint32_t device, uint64_t *free_bytes,
                           uint64_t *total_bytes) noexcept {
   return enter(state, "device_memory", [&](Model &model) -> weir_result {
-    WEIR_HOST_TRY(model.check_device(device));
+    WEIR_BACKEND_TRY(model.check_device(device));
     *free_bytes = model.available(device);
     *total_bytes = model.options().memory;
     return WEIR_SUCCESS;
@@ -153,25 +136,23 @@ weir_result device_memory(weir_be_state *state, uint32_t device, uint64_t *free_
 weir_result link_describe(weir_be_state *state, uint32_t from, uint32_t to,
                           weir_be_link *link) noexcept {
   return enter(state, "link_describe", [&](Model &model) -> weir_result {
-    if (from != WEIR_DEVICE_HOST) WEIR_HOST_TRY(model.check_device(from));
-    if (to != WEIR_DEVICE_HOST) WEIR_HOST_TRY(model.check_device(to));
+    if (from != WEIR_DEVICE_HOST) WEIR_BACKEND_TRY(model.check_device(from));
+    if (to != WEIR_DEVICE_HOST) WEIR_BACKEND_TRY(model.check_device(to));
     const bool across = from != to && from != WEIR_DEVICE_HOST && to != WEIR_DEVICE_HOST;
     weir_be_link full{};
     full.direct = !across || model.options().peer ? 1 : 0;
     full.kind = from == to ? WEIR_LINK_SAME : full.direct != 0 ? WEIR_LINK_MEMORY : WEIR_LINK_NONE;
     full.hops = from == to ? 0 : 1;
     if (full.direct != 0) model.links().describe(from, to, &full.bandwidth, &full.latency_ns);
-    const uint32_t size = link->struct_size;
-    full.struct_size = size;
-    std::memcpy(link, &full, size < sizeof full ? size : sizeof full);
+    common::give(full, link);
     return WEIR_SUCCESS;
   });
 }
 
 weir_result peer_enable(weir_be_state *state, uint32_t device, uint32_t peer) noexcept {
   return enter(state, "peer_enable", [&](Model &model) -> weir_result {
-    WEIR_HOST_TRY(model.check_device(device));
-    WEIR_HOST_TRY(model.check_device(peer));
+    WEIR_BACKEND_TRY(model.check_device(device));
+    WEIR_BACKEND_TRY(model.check_device(peer));
     if (!model.options().peer) return refuse(WEIR_ERROR_NOT_SUPPORTED, "peers are off (peer=0)");
     return WEIR_SUCCESS;
   });
@@ -179,10 +160,10 @@ weir_result peer_enable(weir_be_state *state, uint32_t device, uint32_t peer) no
 
 // ---- memory
 
-weir_result granule_create(weir_be_state *state, uint32_t device, uint64_t bytes,
+weir_result granule_create(weir_be_state *state, uint32_t device, uint64_t bytes, uint64_t flags,
                            weir_be_granule *granule) noexcept {
   return enter(state, "granule_create",
-               [&](Model &m) { return m.granule_create(device, bytes, granule); });
+               [&](Model &m) { return m.granule_create(device, bytes, flags, granule); });
 }
 
 weir_result granule_destroy(weir_be_state *state, uint32_t device,
@@ -253,14 +234,14 @@ weir_result check_register(const Model &model) noexcept {
 
 weir_result host_register(weir_be_state *state, void *memory, uint64_t bytes) noexcept {
   return enter(state, "host_register", [&](Model &m) -> weir_result {
-    WEIR_HOST_TRY(check_register(m));
+    WEIR_BACKEND_TRY(check_register(m));
     return m.host().enroll(memory, bytes);
   });
 }
 
 weir_result host_unregister(weir_be_state *state, void *memory, uint64_t bytes) noexcept {
   return enter(state, "host_unregister", [&](Model &m) -> weir_result {
-    WEIR_HOST_TRY(check_register(m));
+    WEIR_BACKEND_TRY(check_register(m));
     return m.host().dismiss(memory, bytes);
   });
 }
@@ -270,7 +251,7 @@ weir_result host_unregister(weir_be_state *state, void *memory, uint64_t bytes) 
 weir_result stream_create(weir_be_state *state, uint32_t device, uint64_t flags,
                           weir_be_stream *stream) noexcept {
   return enter(state, "stream_create", [&](Model &model) -> weir_result {
-    WEIR_HOST_TRY(model.check_device(device));
+    WEIR_BACKEND_TRY(model.check_device(device));
     if (flags != 0) {
       return refuse(WEIR_ERROR_INVALID_ARGUMENT, "stream flags %#llx",
                     static_cast<unsigned long long>(flags));
@@ -287,7 +268,7 @@ weir_result stream_create(weir_be_state *state, uint32_t device, uint64_t flags,
 weir_result stream_wrap(weir_be_state *state, uint32_t device, void *native,
                         weir_be_stream *stream) noexcept {
   return enter(state, "stream_wrap", [&](Model &model) -> weir_result {
-    WEIR_HOST_TRY(model.check_device(device));
+    WEIR_BACKEND_TRY(model.check_device(device));
     if (!model.streams().is_open(native)) {
       return refuse(WEIR_ERROR_INVALID_ARGUMENT, "%p is no stream of this backend", native);
     }

@@ -5,12 +5,54 @@
 
 #include "core/backend/runtime.hpp"
 
+#include "core/backend/trust.hpp"
+
 #include <dlfcn.h>
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdio>
 #include <cstring>
+#include <string_view>
+#include <utility>
 
 namespace weir::backend {
+
+namespace {
+
+/// The optional groups. A table has one in whole or not at all; a device that has the capability needs it.
+struct Group {
+  const char *name;
+  uint64_t capability;
+  size_t first, last;  ///< offsets of its first and last entries, which are neighbours in the table
+};
+#define WEIR_GROUP(name, capability, first, last) \
+  { name, capability, offsetof(weir_backend_table, first), offsetof(weir_backend_table, last) }
+constexpr Group groups[] = {
+    WEIR_GROUP("physical memory", WEIR_CAP_VMM, granule_create, unmap),
+    WEIR_GROUP("export", WEIR_CAP_EXPORT_FD, granule_export, granule_import),
+    WEIR_GROUP("register", WEIR_CAP_HOST_REGISTER, host_register, host_unregister),
+    WEIR_GROUP("stream_host_call", WEIR_CAP_HOST_CALL, stream_host_call, stream_host_call),
+    WEIR_GROUP("copy_batch_async", WEIR_CAP_BATCH_COPY, copy_batch_async, copy_batch_async),
+    WEIR_GROUP("peers", WEIR_CAP_PEER, peer_enable, peer_enable),
+    WEIR_GROUP("export over a fabric", WEIR_CAP_EXPORT_FABRIC, granule_export_fabric,
+               granule_import_fabric),
+};
+#undef WEIR_GROUP
+
+/// Entries of the group that the table has, and how many it takes.
+std::pair<size_t, size_t> entries_of(const weir_backend_table &table, const Group &group) {
+  const auto *bytes = reinterpret_cast<const unsigned char *>(&table);
+  size_t present = 0, all = 0;
+  for (size_t at = group.first; at <= group.last; at += sizeof(void *), ++all) {
+    void *entry = nullptr;
+    std::memcpy(&entry, bytes + at, sizeof entry);
+    present += entry != nullptr ? 1 : 0;
+  }
+  return {present, all};
+}
+
+}  // namespace
 
 Runtime::~Runtime() {
   if (state_ != nullptr) table_.stop(state_);
@@ -23,7 +65,9 @@ const char *Runtime::version() const noexcept {
 
 Status Runtime::load(const char *path) {
   path_ = path;
-  void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+  std::string resolved;
+  WEIR_TRY(trusted_path(path, &resolved));
+  void *library = dlopen(resolved.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
   if (library == nullptr) {
     const char *why = dlerror();
     return fail(WEIR_ERROR_BACKEND, "cannot load backend %s: %s", path,
@@ -90,29 +134,72 @@ Status Runtime::accept(const weir_backend_table *table) {
     return fail(WEIR_ERROR_BACKEND, "backend %s: its table has no entry '%s'", path_.c_str(),
                 missing);
   }
+  WEIR_TRY(check_groups());
   name_ = table_.name;
   return {};
 }
 
-Status Runtime::start(const char *options, const Log &log) {
-  weir_be_start desc{};
-  desc.struct_size = sizeof desc;
-  desc.options = options;
-  desc.log = log.callback();
-  desc.log_user = log.user();
-  const char *reason = "";
-  weir_be_state *state = nullptr;
-  const weir_result result = table_.start(&desc, &state, &reason);
+Status Runtime::check_groups() const {
+  for (const Group &group : groups) {
+    const auto [present, all] = entries_of(table_, group);
+    if (present == 0 || present == all) continue;
+    return fail(WEIR_ERROR_BACKEND,
+                "backend %s: its table has %zu of the %zu entries of the group '%s'", path_.c_str(),
+                present, all, group.name);
+  }
+  return {};
+}
+
+Status Runtime::check_capabilities(const weir_be_device &device) const {
+  for (const Group &group : groups) {
+    const bool claimed = (device.capabilities & group.capability) != 0;
+    if (!claimed || entries_of(table_, group).first != 0) continue;
+    return fail(WEIR_ERROR_BACKEND,
+                "backend %s: device \"%.63s\" claims capability %#llx, but the table has no '%s'",
+                path_.c_str(), device.name, static_cast<unsigned long long>(group.capability),
+                group.name);
+  }
+  const bool vmm = (device.capabilities & WEIR_CAP_VMM) != 0;
+  if (vmm && (device.granule == 0 || (device.granule & (device.granule - 1)) != 0)) {
+    return fail(WEIR_ERROR_BACKEND,
+                "backend %s: device \"%.63s\" has a granule of %llu bytes, no power of two",
+                path_.c_str(), device.name, static_cast<unsigned long long>(device.granule));
+  }
+  return {};
+}
+
+Status Runtime::start(const char *options, const Log &log, uint64_t timeout_ns) {
+  log_ = std::make_shared<LogGate>(log);
+  Started started = start_within(table_, options, log_, timeout_ns);
+  const weir_result result = started.result;
   if (result == WEIR_SUCCESS) {
-    state_ = state;
+    state_ = started.state;
     return {};
   }
-  reason_ = reason != nullptr && *reason != '\0' ? reason : weir_result_string(result);
+  if (result == WEIR_ERROR_TIMEOUT && started.reason.empty()) {
+    char words[96];
+    std::snprintf(words, sizeof words,
+                  "its runtime did not start within %.3g seconds and was given up",
+                  static_cast<double>(timeout_ns) / 1e9);
+    started.reason = words;
+  }
+  reason_ = !started.reason.empty() ? started.reason.c_str() : weir_result_string(result);
   // A wrong option is the caller's mistake, not a missing runtime.
   if (result == WEIR_ERROR_INVALID_ARGUMENT) {
     return fail(result, "backend %s: %s", name_.c_str(), reason_.c_str());
   }
   return {};
+}
+
+void Runtime::stand_for(const char *path, const char *reason) {
+  path_ = path;
+  reason_ = reason;
+  std::string_view name = path;
+  name.remove_prefix(std::min(name.size(), name.rfind('/') + 1));
+  constexpr std::string_view head = "libweir_backend_", tail = ".so";
+  if (name.starts_with(head)) name.remove_prefix(head.size());
+  if (name.ends_with(tail)) name.remove_suffix(tail.size());
+  name_ = name;
 }
 
 Status Runtime::explain(weir_result result, const char *what) const noexcept {

@@ -4,6 +4,7 @@
 // and through Device, so that native codes always end up in the thread's last error.
 #pragma once
 
+#include "core/backend/bounded_start.hpp"
 #include "core/base/log.hpp"
 #include "core/base/status.hpp"
 
@@ -22,12 +23,17 @@ class Runtime {
   Runtime(const Runtime &) = delete;
   Runtime &operator=(const Runtime &) = delete;
 
-  /// Opens a library and takes its table. A library that is no backend, or a malformed table, is an error.
+  /// Opens a library and takes its table. A path that everybody may write to, a library that is no backend, or a
+  /// malformed table, is an error.
   Status load(const char *path);
   /// Takes the table of a backend linked into the program.
   Status adopt(weir_backend_query_fn query, const char *path);
-  /// Starts the runtime. That it can't start is no error: see available() and reason().
-  Status start(const char *options, const Log &log);
+  /// Starts the runtime, within the bound. That it can't start is no error: see available() and reason().
+  Status start(const char *options, const Log &log, uint64_t timeout_ns);
+  /// Stands for a library that could not be loaded: called after "libweir_backend_NAME.so", and not available.
+  void stand_for(const char *path, const char *reason);
+  /// What a device says it can do must be in the table.
+  Status check_capabilities(const weir_be_device &device) const;
 
   bool available() const noexcept { return state_ != nullptr; }
   const char *name() const noexcept { return name_.c_str(); }
@@ -46,10 +52,12 @@ class Runtime {
 
  private:
   Status accept(const weir_backend_table *table);
+  Status check_groups() const;
   Status explain(weir_result result, const char *what) const noexcept;
 
   weir_backend_table table_{};
   weir_be_state *state_ = nullptr;
+  std::shared_ptr<LogGate> log_;
   std::pmr::string name_, path_, reason_;
 };
 

@@ -45,7 +45,8 @@ Status StreamTable::take_slot(Stream **stream) {
   return {};
 }
 
-Status StreamTable::open(const Device *device, void *native, void *owner, Stream **stream) {
+Status StreamTable::open(const Device *device, bool wrap, void *native, void *owner,
+                         Stream **stream) {
   std::lock_guard hold(mutex_);
   Stream *slot = nullptr;
   WEIR_TRY(take_slot(&slot));
@@ -54,11 +55,10 @@ Status StreamTable::open(const Device *device, void *native, void *owner, Stream
   if (device != nullptr) {
     const weir_backend_table &table = device->table();
     const Status status =
-        native == nullptr
-            ? device->check(table.stream_create(device->state(), device->index, 0, &handle),
-                            "stream_create")
-            : device->check(table.stream_wrap(device->state(), device->index, native, &handle),
-                            "stream_wrap");
+        !wrap ? device->check(table.stream_create(device->state(), device->index, 0, &handle),
+                              "stream_create")
+              : device->check(table.stream_wrap(device->state(), device->index, native, &handle),
+                              "stream_wrap");
     if (!status) {
       closed_.push_back(slot->slot);
       return status;
@@ -67,6 +67,7 @@ Status StreamTable::open(const Device *device, void *native, void *owner, Stream
   slot->device = device;
   slot->native = handle;
   slot->owner = owner;
+  slot->wrapped = wrap;
   slot->may_capture = device != nullptr && device->table().stream_check != nullptr;
   slot->closing = false;
   ++slot->generation;

@@ -22,10 +22,15 @@ struct Stream {
   const Device *device = nullptr;  ///< nullptr: the CPU
   weir_be_stream native = nullptr;
   void *owner = nullptr;     ///< the context, for handle checks
+  bool wrapped = false;      ///< the native stream is the caller's
   bool may_capture = false;  ///< the runtime can make the stream record a graph
   bool closing = false;
   Timeline timeline;
 
+  /// Whether threads of Weir's own may enqueue on it.
+  bool any_thread() const noexcept {
+    return !wrapped || device == nullptr || device->has(WEIR_CAP_STREAM_ANY_THREAD);
+  }
   /// STREAM_CAPTURING while the stream records a graph.
   Status check_capture() const noexcept {
     if (!may_capture) return {};
@@ -41,8 +46,9 @@ class StreamTable {
   StreamTable(std::pmr::memory_resource *memory, Ticks *ticks);
   ~StreamTable();
 
-  /// Creates or wraps a native stream (native == nullptr creates one; device == nullptr is the CPU).
-  Status open(const Device *device, void *native, void *owner, Stream **stream);
+  /// Creates a native stream, or wraps `native` (which may be NULL: the runtime's default stream). device == nullptr is
+  /// the CPU.
+  Status open(const Device *device, bool wrap, void *native, void *owner, Stream **stream);
   /// Ends the wrapper. Its stamps stay good.
   Status close(Stream *stream);
 

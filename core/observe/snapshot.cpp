@@ -25,7 +25,10 @@ std::string snapshot(residency::Engine &engine, const char *name) {
                        {"free_bytes", device.free_bytes},
                        {"held_bytes", device.held_bytes},
                        {"page_size", device.page_size},
-                       {"large_page_size", device.large_page_size}});
+                       {"large_page_size", device.large_page_size},
+                       {"peak_bytes", device.peak_bytes},
+                       {"segments", device.segments},
+                       {"returned_bytes", device.returned_bytes}});
   });
   auto &clients = document["clients"] = nlohmann::ordered_json::array();
   engine.for_each_client([&clients](const char *client, const weir_client_stats &held) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The arena's searching, splitting and joining. Everything that can throw happens before the first change;
-// no loop here depends on the number of ranges, apart from those of find_largest() and validate().
+// no loop here depends on the number of ranges, apart from those of largest_free(), each_range() and validate().
 
 #include "core/physical/arena.hpp"
 
@@ -22,20 +22,19 @@ BasicArena<U, B>::BasicArena(uint64_t size, uint64_t quantum, std::pmr::memory_r
 
 // ---- searching ----
 
-/// Moves *bin to the first class at or above it that has a range; false if there is none.
+/// Moves *bin to the first class at or above it that has a range; false if there is none. Whether it is in the same
+/// row is no branch: sizes that vary would have it guessed wrong.
 template <class U, unsigned B>
 bool BasicArena<U, B>::next_used(Bin *bin) const {
   if (bin->row >= rows_) return false;
-  const uint32_t columns_left =
-      bin->column < columns ? map(bin->row) & (UINT32_MAX << bin->column) : 0;
-  if (columns_left != 0) {
-    bin->column = static_cast<uint32_t>(std::countr_zero(columns_left));
-    return true;
-  }
+  const auto columns_left =
+      static_cast<uint32_t>(uint64_t{map(bin->row)} >> bin->column << bin->column);
   const uint64_t rows_left = used_rows_ & (UINT64_MAX << bin->row << 1);
-  if (rows_left == 0) return false;
-  bin->row = static_cast<uint32_t>(std::countr_zero(rows_left));
-  bin->column = static_cast<uint32_t>(std::countr_zero(map(bin->row)));
+  if ((columns_left | rows_left) == 0) return false;
+  const bool stays = columns_left != 0;
+  const uint32_t row_above = lowest_bit(rows_left | uint64_t{1} << 63);
+  bin->row = stays ? bin->row : row_above;
+  bin->column = lowest_bit(map(bin->row) & (stays ? columns_left : UINT32_MAX));
   return true;
 }
 
@@ -52,19 +51,37 @@ auto BasicArena<U, B>::look(Bin bin, uint64_t length, uint64_t alignment, uint32
 template <class U, unsigned B>
 auto BasicArena<U, B>::search(uint64_t length, uint64_t alignment) const -> Node {
   if (length <= bound_) {
-    Bin bin = bin_of(length);
+    const Bin bin = bin_of(length);
     uint32_t looks = max_looks;
-    if (Node node = look(bin, length, alignment, &looks); node != end) return node;
-    ++bin.column;
-    if (alignment > 1) {
-      if (Node node = search_aligned(bin, length, alignment); node != end) return node;
-    } else if (next_used(&bin)) {
-      return head(bin);
+    Node found = look(bin, length, alignment, &looks);
+    if (found != end && binned_length(found) == length) return found;
+    if (alignment == 1) {
+      found = lowest_near(bin, found);
+    } else if (found == end) {
+      found = search_aligned({bin.row, bin.column + 1}, length, alignment);
     }
-    if (largest_ != end && fits(largest_, bound_, length, alignment)) return largest_;
+    if (found != end) return found;
+    if (largest_ != end && fits(largest_, binned_length(largest_), length, alignment)) {
+      return largest_;
+    }
   }
   const Node last = tail();
   return last != end && fits(last, this->length(last), length, alignment) ? last : end;
+}
+
+/// The lowest of `found` and the heads of the next classes, or, where there is none of them, the head of the first
+/// used class above. All are long enough, and nearly as tight. The end's entry stands for an empty class: nothing
+/// lies higher, so that no branch has to guess.
+template <class U, unsigned B>
+auto BasicArena<U, B>::lowest_near(Bin bin, Node found) const -> Node {
+  const auto lower = [this](Node a, Node b) {
+    return entries_[a].offset < entries_[b].offset ? a : b;
+  };
+  ++bin.column;
+  if (bin.column + near_classes <= columns) [[likely]] {
+    for (uint32_t i = 0; i < near_classes; ++i, ++bin.column) found = lower(head(bin), found);
+  }
+  return found == end && next_used(&bin) ? head(bin) : found;
 }
 
 /// The classes from `bin` to the one where any offset leaves enough, a few looks in all, then that one.
@@ -86,28 +103,41 @@ auto BasicArena<U, B>::search_aligned(Bin bin, uint64_t length, uint64_t alignme
   return more ? head(bin) : end;
 }
 
-/// Stops early at a range as long as the one that was taken, so that a class of equals costs nothing.
+/// Looks at that many ranges of the top class for the longest, unless one is known to be. Stops early at a
+/// range as long as the one that was taken, so that a class of equals costs nothing.
 template <class U, unsigned B>
-void BasicArena<U, B>::find_largest() const {
-  if (largest_ != end) return;
-  uint64_t longest = 0;
+void BasicArena<U, B>::find_largest(uint64_t looks) const {
+  Node node = end;
   if (used_rows_ != 0) {
-    const auto row = static_cast<uint32_t>(std::bit_width(used_rows_)) - 1;
-    const Bin top{row, static_cast<uint32_t>(std::bit_width(map(row))) - 1};
-    for (Node node = head(top); node != end && longest < bound_; node = entries_[node].list_after) {
-      if (binned_length(node) <= longest) continue;
-      longest = binned_length(node);
-      largest_ = node;
-    }
+    const uint32_t row = log2_of(used_rows_);
+    node = head(Bin{row, log2_of(map(row))});
   }
-  bound_ = longest;
+  uint64_t longest = 0;
+  for (; node != end && longest < bound_ && looks > 0; node = entries_[node].list_after, --looks) {
+    if (binned_length(node) <= longest) continue;
+    longest = binned_length(node);
+    largest_ = node;
+  }
+  if (node == end || longest == bound_) bound_ = longest;
+}
+
+template <class U, unsigned B>
+uint64_t BasicArena<U, B>::largest_known() const {
+  const Node last = tail();
+  const uint64_t binned = largest_ != end ? binned_length(largest_) : 0;
+  return std::max(binned, last != end ? length(last) : 0) << shift_;
 }
 
 template <class U, unsigned B>
 uint64_t BasicArena<U, B>::largest_free() const {
-  find_largest();
-  const Node last = tail();
-  return std::max(bound_, last != end ? length(last) : 0) << shift_;
+  if (largest_ == end || binned_length(largest_) != bound_) find_largest(UINT64_MAX);
+  return largest_known();
+}
+
+template <class U, unsigned B>
+uint64_t BasicArena<U, B>::large_free() const {
+  if (largest_ == end) find_largest(max_looks);
+  return largest_known();
 }
 
 // ---- taking and giving ----
@@ -123,50 +153,93 @@ auto BasicArena<U, B>::allocate(uint64_t size, uint64_t alignment) -> Allocation
   const Node node = search(wanted, step);
   if (node == end) return {};
 
+  return carve(node, align_up(entries_[node].offset, step), wanted);
+}
+
+template <class U, unsigned B>
+auto BasicArena<U, B>::allocate_before(Node next, uint64_t offset, uint64_t size) -> Allocation {
+  const Node node = entries_[next == none ? end : live_index(next)].before;
+  const uint64_t wanted = (size + (uint64_t{1} << shift_) - 1) >> shift_;
+  const uint64_t start = offset >> shift_;
+  assert(size > 0 && start << shift_ == offset);
+  if (!is_free(node) || start < entries_[node].offset) return {};
+  const uint64_t skipped = start - entries_[node].offset;
+  if (skipped > length(node) || wanted > length(node) - skipped) return {};
+  return carve(node, start, wanted);
+}
+
+/// Takes a part of a free range, from `start` on.
+template <class U, unsigned B>
+auto BasicArena<U, B>::carve(Node node, uint64_t start, uint64_t wanted) -> Allocation {
+  const bool binned = entries_[node].after != end;
+  const uint64_t present = binned ? binned_length(node) : length(node);
   const uint64_t from = entries_[node].offset;
-  const uint64_t start = align_up(from, step);
-  const uint64_t rest = from + length(node) - start - wanted;
-  const Node after = entries_[node].after;
+  const uint64_t rest = from + present - start - wanted;
   reserve((start != from ? 1u : 0u) + (rest != 0 ? 1u : 0u));
 
-  if (after != end) take_from_bin(node);
+  Node taken = node;
+  if (rest == 0) {
+    if (binned) take_from_bin(node, present);
+    entries_[node].offset = static_cast<U>(start);
+  } else {  // what is left keeps its entry: its successor need not be touched
+    taken = take_entry();
+    link_before(taken, node, start);
+    entries_[node].offset = static_cast<U>(start + wanted);
+    if (binned) change_bin(node, present, rest);
+  }
   if (start != from) {
     const Node gap = take_entry();
-    entries_[node].offset = static_cast<U>(start);
-    link_before(gap, node, from);
+    link_before(gap, taken, from);
     put_in_bin(gap, start - from);
   }
-  if (rest != 0) {
-    const Node remainder = take_entry();
-    link_before(remainder, after, start + wanted);
-    if (after != end) put_in_bin(remainder, rest);
-  }
-  Entry &entry = entries_[node];
+  Entry &entry = entries_[taken];
   ++entry.generation;
   entry.list_before = 0;
   used_ += wanted;
   ++live_;
-  return {node, start << shift_};
+  return {taken, start << shift_};
 }
 
+/// Joins what is free on either side: the free neighbour keeps its entry and grows over the range.
 template <class U, unsigned B>
 void BasicArena<U, B>::free(Node node) noexcept {
   assert(live(node));
-  used_ -= length(node);
+  const uint64_t freed = length(node);
+  used_ -= freed;
   --live_;
   ++entries_[node].generation;
-  if (const Node before = entries_[node].before; is_free(before)) {
-    take_from_bin(before);
-    entries_[node].offset = entries_[before].offset;
-    unlink(before);
-    drop_entry(before);
+  const Node before = entries_[node].before;
+  Node after = entries_[node].after;
+  const bool joins_before = is_free(before);
+  if (!is_free(after)) {
+    if (!joins_before) {
+      if (after != end) put_in_bin(node, freed);
+      return;
+    }
+  } else if (!joins_before) {
+    const bool binned = entries_[after].after != end;
+    const uint64_t present = binned ? binned_length(after) : 0;
+    entries_[after].offset = entries_[node].offset;
+    entries_[after].before = before;
+    entries_[before].after = after;
+    drop_entry(node);
+    if (binned) change_bin(after, present, present + freed);
+    return;
+  } else {
+    const Node joined = after;
+    after = entries_[joined].after;
+    if (after != end) take_from_bin(joined, binned_length(joined));
+    drop_entry(joined);
   }
-  if (const Node after = entries_[node].after; is_free(after)) {
-    if (entries_[after].after != end) take_from_bin(after);
-    unlink(after);
-    drop_entry(after);
+  const uint64_t present = binned_length(before);
+  drop_entry(node);
+  entries_[before].after = after;
+  entries_[after].before = before;
+  if (after != end) {
+    change_bin(before, present, length(before));
+  } else {
+    take_from_bin(before, present);  // it is the tail now
   }
-  if (entries_[node].after != end) put_in_bin(node, length(node));
 }
 
 template <class U, unsigned B>
@@ -255,17 +328,26 @@ void BasicArena<U, B>::unlink(Node node) noexcept {
 
 // ---- the bins ----
 
+// The end's entry is in no bin. Links to "no more" are written into it like any other, so that whether a list goes on
+// is no branch: half of the guesses would be wrong.
+
+/// At the head, or behind the head where that lies lower: a low one stands in front, at the cost of one comparison.
 template <class U, unsigned B>
 void BasicArena<U, B>::put_in_bin(Node node, uint64_t length) noexcept {
   const Bin bin = bin_of(length);
-  uint32_t &list = head(bin);
-  entries_[node].list_before = end;
-  entries_[node].list_after = list;
+  Entry &entry = entries_[node];
+  uint32_t &first = head(bin);
+  const Node lower = entries_[first].offset < entry.offset ? first : end;  // the end lies highest
+  uint32_t *const behind = &entries_[lower].list_after;
+  uint32_t &link = *(lower != end ? behind : &first);
+  const Node next = link;
+  entry.list_before = lower;
+  entry.list_after = next;
   if constexpr (wide) {
-    entries_[node].binned_length = static_cast<uint32_t>(std::min<uint64_t>(length, too_long));
+    entry.binned_length = static_cast<uint32_t>(std::min<uint64_t>(length, too_long));
   }
-  if (list != end) entries_[list].list_before = node;
-  list = node;
+  entries_[next].list_before = node;
+  link = node;
   map(bin.row) |= uint32_t{1} << bin.column;
   used_rows_ |= uint64_t{1} << bin.row;
   if (length >= bound_) {
@@ -274,23 +356,26 @@ void BasicArena<U, B>::put_in_bin(Node node, uint64_t length) noexcept {
   }
 }
 
-/// Before anything moves: the node's length must still be the one it was put in with.
+/// `length` is the one it was put in with.
 template <class U, unsigned B>
-void BasicArena<U, B>::take_from_bin(Node node) noexcept {
+void BasicArena<U, B>::take_from_bin(Node node, uint64_t length) noexcept {
+  const Bin bin = bin_of(length);
   const Node before = entries_[node].list_before;
   const Node after = entries_[node].list_after;
-  if (after != end) entries_[after].list_before = before;
-  if (before != end) {
-    entries_[before].list_after = after;
-  } else {
-    const Bin bin = bin_of(binned_length(node));
-    head(bin) = after;
-    if (after == end) {
-      map(bin.row) &= ~(uint32_t{1} << bin.column);
-      if (map(bin.row) == 0) used_rows_ &= ~(uint64_t{1} << bin.row);
-    }
-  }
+  entries_[after].list_before = before;
+  uint32_t *const behind = &entries_[before].list_after;
+  *(before != end ? behind : &head(bin)) = after;
+  const bool empty = head(bin) == end;
+  map(bin.row) &= ~(uint32_t{empty} << bin.column);
+  used_rows_ &= ~(uint64_t{map(bin.row) == 0} << bin.row);
   if (node == largest_) largest_ = end;
+}
+
+/// Also where the class stays the same: asking would cost as much as it saves.
+template <class U, unsigned B>
+void BasicArena<U, B>::change_bin(Node node, uint64_t from, uint64_t to) noexcept {
+  take_from_bin(node, from);
+  put_in_bin(node, to);
 }
 
 // ---- checking ----
@@ -369,8 +454,8 @@ std::string BasicArena<U, B>::validate_bins() const {
     return std::to_string(seen) + " in bins, " + std::to_string(binned) + " counted";
   }
   if (longest > bound_) return "a binned range is longer than the bound";
-  if (largest_ != end && (longest != bound_ || length(largest_) != bound_)) {
-    return "node " + std::to_string(largest_) + " is not the largest binned range";
+  if (largest_ != end && (!is_free(largest_) || entries_[largest_].after == end)) {
+    return "node " + std::to_string(largest_) + " is kept as the largest, but is in no bin";
   }
   return {};
 }

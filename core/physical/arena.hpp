@@ -9,11 +9,17 @@
 //  - a free node is in exactly one bin, that of its size, except the tail (the free range that ends the
 //    line), which is in none: it is used last, so that holes fill first and the end stays free for resize();
 //  - a node's generation is odd while it is allocated and even otherwise, and never goes back;
-//  - `bound_` is no smaller than any binned range, and `largest_`, where known, is a range of that size.
+//  - `bound_` is no smaller than any binned range, and `largest_`, where known, is a binned range that was a
+//    long one of the top class when it was noted.
+//
+// Which range is taken: the exact class's first that fits, if it does so to the unit; else that or the head of one of
+// the next classes above (an Arena's two are a thirty-second wider each), whichever lies lowest. Nearly the tightest,
+// then, and low: that leaves the high places to empty and joins what is freed there, which fills a line further than
+// the tightest fit alone does (bench/bench_arena.cpp).
 //
 // Every search is bounded: allocate() looks at a constant number of ranges whether it succeeds or not, so
 // it may refuse while one range would fit that shares the top class (or, with alignment, a class near it)
-// with others that do not. It never refuses the size that largest_free() just told.
+// with others that do not. It never refuses the size that largest_free() or large_free() just told.
 //
 // Not thread-safe, const functions included (largest_free() keeps what it found). It must never allocate
 // after it began to change something: a failing memory resource leaves everything as it was.
@@ -56,6 +62,9 @@ class BasicArena {
   /// A range of `size` units (at least one quantum) at a multiple of `alignment`, a power of two. Without a
   /// fit the node is none. std::bad_alloc, with nothing changed, when the node table can't grow.
   Allocation allocate(uint64_t size, uint64_t alignment = 1);
+  /// The range at exactly `offset`, a multiple of the quantum, if it lies in the free range that ends where the live node
+  /// `next` begins (none: where the line ends). std::bad_alloc as in allocate().
+  Allocation allocate_before(Node next, uint64_t offset, uint64_t size);
   /// The node must be live.
   void free(Node node) noexcept;
   /// Adds units at the end or takes free ones away from there; false, with nothing changed, if the end is
@@ -74,6 +83,18 @@ class BasicArena {
     return node != end && node < entries_.size() && (entries_[node].generation & 1) != 0;
   }
 
+  /// All ranges in address order, as visit(offset, size, node), the node none if the range is free. Ends when the
+  /// visitor returns false. O(n).
+  template <class Visit>
+  void each_range(Visit &&visit) const {
+    for (Node node = entries_[end].after; node != end; node = entries_[node].after) {
+      const uint64_t at = entries_[node].offset;
+      if (!visit(at << shift_, length(node) << shift_, is_free(node) ? none : node)) return;
+    }
+  }
+  /// The free range that ends the line, which allocate() takes from last.
+  uint64_t tail_units() const { return tail() != end ? length(tail()) << shift_ : 0; }
+
   /// The live nodes in address order.
   Node first() const { return live_from(entries_[end].after); }
   Node next(Node node) const { return live_from(live_entry(node).after); }
@@ -83,6 +104,8 @@ class BasicArena {
   uint64_t free_units() const { return (quanta() - used_) << shift_; }
   /// Exact. Walks the top class if its largest range has been taken since the last call, else O(1).
   uint64_t largest_free() const;
+  /// A free range of the top class, the longest of the few looked at: for refusals, which must stay O(1).
+  uint64_t large_free() const;
   uint32_t allocations() const { return live_; }
   uint64_t free_ranges() const { return entries_.size() - 1 - unused_count_ - live_; }
   uint64_t node_bytes() const {
@@ -125,22 +148,32 @@ class BasicArena {
       columns + 1;  ///< the map of used columns, then the list heads
   static constexpr uint32_t unused_mark = UINT32_MAX;  ///< `before` of an entry that is no range
   static constexpr uint32_t max_looks = 8;
+  /// So many that their ranges are at most an eighth longer: beyond that, what is split off costs more than lying low
+  /// gains.
+  static constexpr uint32_t near_classes = columns >= 16 ? 2 : 1;
 
   static constexpr uint32_t row_count(uint64_t quanta) {
     const auto bits = static_cast<uint32_t>(std::bit_width(quanta));
     return bits <= second_bits ? 1 : bits - second_bits + 1;
   }
+  /// The standard's functions ask for zero first, which none of these can be.
+  static uint32_t log2_of(uint64_t value) {
+    return 63 - static_cast<uint32_t>(__builtin_clzll(value));
+  }
+  static uint32_t lowest_bit(uint64_t value) {
+    return static_cast<uint32_t>(__builtin_ctzll(value));
+  }
+  /// Row 0 holds the lengths below `columns`, one in each column. No branch tells it from the others: on sizes that
+  /// vary, its guess would cost more than all else here.
   static Bin bin_of(uint64_t length) {
-    if (length < columns) return {0, static_cast<uint32_t>(length)};
-    const auto log = static_cast<uint32_t>(std::bit_width(length)) - 1;
-    const auto mantissa = static_cast<uint32_t>(length >> (log - second_bits));
-    return {log - second_bits + 1, mantissa & (columns - 1)};
+    const uint32_t row = log2_of(length | (columns - 1)) - (second_bits - 1);
+    const uint32_t shift = row - (row != 0 ? 1u : 0u);
+    return {row, static_cast<uint32_t>(length >> shift) & (columns - 1)};
   }
   /// The first class whose every range is at least that long.
   static Bin bin_of_at_least(uint64_t length) {
     if (length < columns) return bin_of(length);
-    const auto log = static_cast<uint32_t>(std::bit_width(length)) - 1;
-    return bin_of(length + (uint64_t{1} << (log - second_bits)) - 1);
+    return bin_of(length + (uint64_t{1} << (log2_of(length) - second_bits)) - 1);
   }
 
   uint64_t quanta() const { return entries_[end].offset; }
@@ -182,9 +215,12 @@ class BasicArena {
   inline bool next_used(Bin *bin) const;
   inline Node look(Bin bin, uint64_t length, uint64_t alignment, uint32_t *looks) const;
   inline Node search(uint64_t length, uint64_t alignment) const;
+  inline Node lowest_near(Bin bin, Node found) const;
   Node search_aligned(Bin bin, uint64_t length, uint64_t alignment) const;
-  void find_largest() const;
+  void find_largest(uint64_t looks) const;
+  uint64_t largest_known() const;
 
+  Allocation carve(Node node, uint64_t start, uint64_t wanted);
   inline void reserve(uint32_t count);
   void grow(size_t needed);
   inline Node take_entry() noexcept;
@@ -192,7 +228,8 @@ class BasicArena {
   inline void link_before(Node node, Node successor, uint64_t offset) noexcept;
   inline void unlink(Node node) noexcept;
   inline void put_in_bin(Node node, uint64_t length) noexcept;
-  inline void take_from_bin(Node node) noexcept;
+  inline void take_from_bin(Node node, uint64_t length) noexcept;
+  inline void change_bin(Node node, uint64_t from, uint64_t to) noexcept;
 
   std::string validate_line() const;
   std::string validate_bins() const;
@@ -204,7 +241,7 @@ class BasicArena {
   uint64_t used_rows_ = 0;           ///< a bit per row that has a used column
   uint64_t used_ = 0;
   mutable uint64_t bound_ = 0;
-  mutable Node largest_ = end;  ///< end: not known
+  mutable Node largest_ = end;  ///< end: none known
   Node unused_ = end;
   uint32_t unused_count_ = 0;
   uint32_t rows_ = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Free lists, the budget, and the segment of devices without VMM.
+// Free lists and the budget; what has no VMM is passed on to the segments.
 
 #include "core/physical/granule_pool.hpp"
 
@@ -10,44 +10,40 @@
 namespace weir::physical {
 
 GranulePool::GranulePool(const backend::Device &device, uint64_t page_size,
-                         uint64_t large_page_size, uint64_t budget,
+                         uint64_t large_page_size, uint64_t budget, uint64_t segment_size,
                          std::pmr::memory_resource *memory)
     : device_(device),
-      vmm_(device.has(WEIR_CAP_VMM)),
       page_size_(page_size),
       large_size_(large_page_size),
       budget_(budget / page_size * page_size),
+      memory_(memory),
       granules_(memory) {
-  if (!vmm_) arena_.emplace(std::max<uint64_t>(budget_.limit(), page_size_), 256, memory);
+  if (device.has(WEIR_CAP_VMM)) return;
+  segments_ = make_owned<Segments>(memory, device, page_size, budget_.limit(), segment_size,
+                                   &system_, memory);
 }
 
 GranulePool::~GranulePool() {
-  for (FreeList &list : idle_) {
-    while (list.size != 0) (void)destroy(granules_[pop(&list)]);
-  }
-  if (segment_ != 0) {
-    (void)device_.table().plain_free(device_.state(), device_.index, segment_, segment_bytes_);
+  for (IdleList &list : idle_) {
+    while (list.size != 0) (void)destroy_granule(granules_[pop(&list)]);
   }
 }
 
-Status GranulePool::start() {
-  if (vmm_) return {};
-  const uint64_t bytes = budget_.limit();
-  if (bytes == 0)
-    return fail(WEIR_ERROR_INVALID_ARGUMENT, "the budget of device %u is less than a page",
-                device_.id);
-  WEIR_TRY(device_.check(
-      device_.table().plain_allocate(device_.state(), device_.index, bytes,
-                                     std::min<uint64_t>(page_size_, 2U << 20U), &segment_),
-      "plain_allocate"));
-  segment_bytes_ = bytes;
+uint64_t GranulePool::idle() const {
+  if (!vmm()) return segments_->free_bytes();
+  return idle_[0].size * page_size_ + idle_[1].size * large_size_;
+}
+
+std::string GranulePool::validate() const {
+  if (!vmm()) return segments_->validate();
+  if (idle() > budget_.used()) return "more granules are idle than are charged";
+  for (const IdleList &list : idle_) {
+    if (list.fewest > list.size) return "fewer granules are idle than ever were";
+  }
   return {};
 }
 
-uint64_t GranulePool::idle() const noexcept {
-  if (!vmm_) return arena_->free_units();
-  return idle_[0].size * page_size_ + idle_[1].size * large_size_;
-}
+// ---- lists ----
 
 GranuleId GranulePool::pop(FreeList *list) noexcept {
   const GranuleId id = list->head;
@@ -62,6 +58,26 @@ void GranulePool::push(FreeList *list, GranuleId id) noexcept {
   ++list->size;
 }
 
+/// For a claim.
+GranuleId GranulePool::need(IdleList *list) noexcept {
+  const GranuleId id = pop(list);
+  list->fewest = std::min(list->fewest, list->size);
+  return id;
+}
+
+/// For the system: one that nobody needed is there no more.
+GranuleId GranulePool::give_up(IdleList *list) noexcept {
+  const GranuleId id = pop(list);
+  list->fewest -= list->fewest != 0 ? 1U : 0U;
+  for (size_t &fewest : list->fewest_before) fewest -= fewest != 0 ? 1U : 0U;
+  return id;
+}
+
+size_t GranulePool::IdleList::unneeded() const noexcept {
+  const size_t before = *std::min_element(fewest_before.begin(), fewest_before.end());
+  return std::min(before, fewest);
+}
+
 GranuleId GranulePool::new_slot() {
   if (unused_.size != 0) {
     const GranuleId id = pop(&unused_);
@@ -72,35 +88,40 @@ GranuleId GranulePool::new_slot() {
   return static_cast<GranuleId>(granules_.size() - 1);
 }
 
-GranuleId GranulePool::claim(PageClass c, uint64_t bytes, DoomedList *doomed) {
-  if (!vmm_) {
-    const GranuleId id = new_slot();
-    Arena::Allocation extent;
-    try {
-      extent = arena_->allocate(bytes, 256);
-    } catch (...) {
-      push(&unused_, id);
-      throw;
-    }
-    if (!extent) {
-      push(&unused_, id);
-      return no_granule;
-    }
-    granules_[id].place = segment_ + extent.offset;
-    granules_[id].node = extent.node;
-    return id;
+// ---- claims ----
+
+template <class Claim>
+GranuleId GranulePool::claim_extent(Claim claim) {
+  const GranuleId id = new_slot();
+  Segments::Extent extent;
+  try {
+    extent = claim();
+  } catch (...) {
+    push(&unused_, id);
+    throw;
   }
-  if (idle_of(c).size != 0) return pop(&idle_of(c));
+  if (extent.id == Segments::none) {
+    push(&unused_, id);
+    return no_granule;
+  }
+  granules_[id].place = extent.address;
+  granules_[id].node = extent.id;
+  return id;
+}
+
+GranuleId GranulePool::claim(PageClass c, uint64_t bytes, DoomedList *doomed) {
+  if (!vmm()) return claim_extent([&] { return segments_->claim(bytes); });
+  if (idle_of(c).size != 0) return need(&idle_of(c));
   const uint64_t size = page_size(c);
   const PageClass other_class = c == PageClass::small ? PageClass::large : PageClass::small;
-  FreeList &other = idle_of(other_class);
+  IdleList &other = idle_of(other_class);
   const uint64_t other_size = page_size(other_class);
   if (budget_.room() + other.size * other_size < size) return no_granule;
   doomed->reserve(doomed->size() + other.size);
   const GranuleId id = new_slot();
   while (budget_.room() < size) {
-    const GranuleId victim = pop(&other);
-    doomed->push_back(Doomed{victim, &granules_[victim]});
+    const GranuleId victim = need(&other);
+    doomed->push_back(Doomed{victim, &granules_[victim], nullptr, false});
     budget_.refund(other_size);
   }
   const bool charged = budget_.charge(size);
@@ -110,10 +131,15 @@ GranuleId GranulePool::claim(PageClass c, uint64_t bytes, DoomedList *doomed) {
   return id;
 }
 
+GranuleId GranulePool::claim_at(uint32_t segment, uint64_t offset, uint64_t bytes,
+                                uint32_t before) {
+  return claim_extent([&] { return segments_->claim_at(segment, offset, bytes, before); });
+}
+
 void GranulePool::release(GranuleId id) noexcept {
   Granule &granule = granules_[id];
-  if (!vmm_) {
-    arena_->free(granule.node);
+  if (!vmm()) {
+    segments_->release(granule.node);
     granule = Granule{};
     push(&unused_, id);
     return;
@@ -121,47 +147,107 @@ void GranulePool::release(GranuleId id) noexcept {
   push(&idle_of(granule.page_class()), id);
 }
 
-uint64_t GranulePool::take_idle(uint64_t bytes, DoomedList *doomed) {
-  if (!vmm_) return 0;
-  doomed->reserve(doomed->size() + idle_[0].size + idle_[1].size);
-  uint64_t taken = 0;
-  for (const PageClass c : {PageClass::large, PageClass::small}) {
-    while (idle_of(c).size != 0 && taken < bytes) {
-      const GranuleId id = pop(&idle_of(c));
-      doomed->push_back(Doomed{id, &granules_[id]});
-      taken += page_size(c);
-      budget_.refund(page_size(c));
-    }
-  }
-  return taken;
-}
-
-void GranulePool::forget(GranuleId id, bool returned) noexcept {
-  if (returned) budget_.refund(page_size(granules_[id].page_class()));
+void GranulePool::forget(GranuleId id) noexcept {
+  budget_.refund(page_size(granules_[id].page_class()));
   granules_[id] = Granule{};
   push(&unused_, id);
 }
 
 void GranulePool::lower_budget(uint64_t bytes) noexcept {
+  if (!vmm()) return segments_->lower_limit(bytes);
   const uint64_t limit = budget_.limit();
-  if (vmm_) budget_.set_limit(std::max(budget_.used(), limit - std::min(limit, bytes)));
+  budget_.set_limit(std::max(budget_.used(), limit - std::min(limit, bytes)));
 }
+
+// ---- giving back ----
+
+/// One idle granule of the class; *doomed has room for it.
+uint64_t GranulePool::doom(PageClass c, DoomedList *doomed) noexcept {
+  const GranuleId id = give_up(&idle_of(c));
+  doomed->push_back(Doomed{id, &granules_[id]});
+  return page_size(c);
+}
+
+template <class Take>
+uint64_t GranulePool::doom_segments(DoomedList *doomed, Take take) {
+  std::pmr::vector<Segment *> segments(memory_);
+  doomed->reserve(doomed->size() + segments_->records());
+  const uint64_t taken = take(&segments);
+  for (Segment *segment : segments) doomed->push_back(Doomed{no_granule, nullptr, segment});
+  return taken;
+}
+
+uint64_t GranulePool::take_idle(uint64_t bytes, DoomedList *doomed) {
+  if (!vmm()) {
+    return doom_segments(doomed, [&](auto *out) { return segments_->take_empty(bytes, out); });
+  }
+  doomed->reserve(doomed->size() + idle_[0].size + idle_[1].size);
+  uint64_t taken = 0;
+  for (const PageClass c : {PageClass::large, PageClass::small}) {
+    while (idle_of(c).size != 0 && taken < bytes) taken += doom(c, doomed);
+  }
+  return taken;
+}
+
+void GranulePool::look_at_idle() noexcept {
+  if (!vmm()) return segments_->look_at_idle();
+  for (IdleList &list : idle_) {
+    std::move_backward(list.fewest_before.begin(), list.fewest_before.end() - 1,
+                       list.fewest_before.end());
+    list.fewest_before.front() = list.fewest;
+    list.fewest = list.size;
+  }
+}
+
+uint64_t GranulePool::take_unneeded(uint64_t reserve, uint64_t most, DoomedList *doomed) {
+  if (!vmm()) {
+    return doom_segments(doomed,
+                         [&](auto *out) { return segments_->take_idle(reserve, most, out); });
+  }
+  doomed->reserve(doomed->size() + idle_[0].unneeded() + idle_[1].unneeded());
+  uint64_t taken = 0;
+  for (const PageClass c : {PageClass::large, PageClass::small}) {
+    const uint64_t size = page_size(c);
+    while (idle_of(c).unneeded() != 0 && idle() >= reserve + size &&
+           (taken == 0 || taken + size <= most))
+      taken += doom(c, doomed);
+  }
+  return taken;
+}
+
+void GranulePool::forget(const Doomed &gone) noexcept {
+  if (gone.segment != nullptr) return segments_->forget(gone.segment);
+  if (gone.charged) return forget(gone.id);
+  granules_[gone.id] = Granule{};
+  push(&unused_, gone.id);
+}
+
+// ---- the runtime's calls ----
 
 Status GranulePool::materialize(Granule &granule) {
-  if (!vmm_ || granule.place != 0) return {};
-  return device_.check(
-      device_.table().granule_create(device_.state(), device_.index,
-                                     page_size(granule.page_class()), &granule.place),
-      "granule_create");
+  if (granule.place != 0) return {};
+  if (!vmm()) return segments_->make(granule.node, &granule.place);
+  const uint64_t size = page_size(granule.page_class());
+  WEIR_TRY(device_.check(
+      device_.table().granule_create(device_.state(), device_.index, size, 0, &granule.place),
+      "granule_create"));
+  system_.take(size);
+  return {};
 }
 
-Status GranulePool::destroy(Granule &granule) {
+Status GranulePool::destroy_granule(Granule &granule) {
   if (granule.place == 0) return {};
   const Status status =
       device_.check(device_.table().granule_destroy(device_.state(), device_.index, granule.place),
                     "granule_destroy");
   granule.place = 0;
+  system_.give(page_size(granule.page_class()));
   return status;
+}
+
+Status GranulePool::destroy(const Doomed &doomed) {
+  return doomed.segment != nullptr ? segments_->destroy(*doomed.segment)
+                                   : destroy_granule(*doomed.granule);
 }
 
 }  // namespace weir::physical

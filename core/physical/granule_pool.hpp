@@ -2,9 +2,9 @@
 //
 // GranulePool: the physical memory of one device of one pool, under a hard budget.
 //
-// With VMM it keeps granules of two size classes; without, it carves extents of any size out of one large
-// segment. It answers "none" when there is no room and never evicts: making room is the residency layer's.
-// The budget counts what is held from the system, idle granules included, so it can never be passed.
+// With VMM it keeps granules of two size classes; without, it carves extents of any size out of segments (segments.hpp).
+// It answers "none" when there is no room and never evicts: making room is the residency layer's. The budget counts
+// what is held from the system, what is idle or on its way there and back included, so it can never be passed.
 //
 // Two steps, because runtime calls may take hundreds of microseconds: claim() and release() are bookkeeping
 // under the pool's lock; materialize(), destroy() and the like call the backend, outside of it, on granules the caller owns.
@@ -13,10 +13,10 @@
 #include "core/backend/runtime.hpp"
 #include "core/base/budget.hpp"
 #include "core/base/memory.hpp"
-#include "core/physical/arena.hpp"
+#include "core/physical/segments.hpp"
 
+#include <array>
 #include <deque>
-#include <optional>
 #include <vector>
 
 namespace weir::physical {
@@ -32,9 +32,8 @@ inline constexpr uint32_t client_unknown = UINT32_MAX >> 1U;
 /// Sixteen bytes: there is one for every page of a device, however many there are.
 struct Granule {
   uint64_t place =
-      0;  ///< with VMM the runtime's handle, 0 before there is one; without, the address
-  uint32_t node =
-      no_node;  ///< with VMM the next of its free list; without, its node in the segment
+      0;  ///< with VMM the runtime's handle, without the address; 0 before there is one
+  uint32_t node = no_node;  ///< with VMM the next of its free list; without, its extent
 
   uint32_t client() const noexcept { return client_class_ >> 1U; }
   PageClass page_class() const noexcept { return static_cast<PageClass>(client_class_ & 1U); }
@@ -51,53 +50,89 @@ struct Granule {
 };
 static_assert(sizeof(Granule) == 16);
 
-/// A granule to be destroyed outside of the lock.
+/// What is to go back to the system: destroy() it outside of the lock, then forget() it under the lock.
 struct Doomed {
   GranuleId id = no_granule;
   Granule *granule = nullptr;
+  Segment *segment = nullptr;  ///< without VMM, instead of a granule
+  bool charged = true;         ///< until it is forgotten
 };
 using DoomedList = std::pmr::vector<Doomed>;
 
 class GranulePool {
  public:
+  /// `segment_size`: what memory is taken in without VMM; 0: by the budget and what is held.
   GranulePool(const backend::Device &device, uint64_t page_size, uint64_t large_page_size,
-              uint64_t budget, std::pmr::memory_resource *memory);
+              uint64_t budget, uint64_t segment_size, std::pmr::memory_resource *memory);
   ~GranulePool();
   GranulePool(const GranulePool &) = delete;
   GranulePool &operator=(const GranulePool &) = delete;
 
-  /// Without VMM, takes the segment from the device.
-  Status start();
-
-  bool vmm() const noexcept { return vmm_; }
+  bool vmm() const noexcept { return segments_ == nullptr; }
   uint64_t page_size(PageClass c) const noexcept {
     return c == PageClass::large ? large_size_ : page_size_;
   }
-  uint64_t budget() const noexcept { return vmm_ ? budget_.limit() : segment_bytes_; }
-  uint64_t held() const noexcept { return vmm_ ? budget_.used() : segment_bytes_; }
-  uint64_t idle() const noexcept;
+  uint64_t budget() const { return vmm() ? budget_.limit() : segments_->limit(); }
+  /// What is charged: held from the system, or about to be.
+  uint64_t held() const { return vmm() ? budget_.used() : segments_->charged(); }
+  /// Of it, what nobody uses.
+  uint64_t idle() const;
   /// Bytes that could be claimed now, were they all of one class (an upper bound for extents).
-  uint64_t room() const noexcept { return vmm_ ? budget_.room() + idle() : arena_->free_units(); }
+  uint64_t room() const { return vmm() ? budget_.room() + idle() : segments_->room(); }
+  /// Of idle(), what could go back to the system: without VMM, empty segments.
+  uint64_t returnable() const { return vmm() ? idle() : segments_->empty_bytes(); }
+  /// The most ever held from the system.
+  uint64_t peak() const noexcept { return system_.peak(); }
+  void reset_peak() noexcept { system_.reset_peak(); }
+  uint32_t segments() const { return vmm() ? 0 : segments_->count(); }
+  /// "" or the first invariant that does not hold.
+  std::string validate() const;
 
   // ---- under the pool's lock ----
   /// A granule of the class (VMM) or an extent of `bytes` (without): no_granule if there is no room. What
   /// *doomed names must be destroy()ed before the claim is materialized (idle granules of the other class).
   /// Throws std::bad_alloc with nothing changed.
   GranuleId claim(PageClass c, uint64_t bytes, DoomedList *doomed);
+  /// Without VMM: exactly there, or no_granule: Segments::claim_at().
+  GranuleId claim_at(uint32_t segment, uint64_t offset, uint64_t bytes, uint32_t before);
+  /// Without VMM: what lies where. A piece's extent is the `node` of its granule.
+  void survey(std::pmr::vector<Segments::Piece> *pieces) const { segments_->survey(pieces); }
+  uint64_t largest_free() const { return vmm() ? 0 : segments_->largest_free(); }
   /// Back to the free list; it still holds `client`'s bytes.
   void release(GranuleId id) noexcept;
-  /// Takes idle granules out until `bytes` are covered; the caller destroys them.
+  /// Takes what is idle (granules, empty segments) out until `bytes` are covered.
   uint64_t take_idle(uint64_t bytes, DoomedList *doomed);
-  /// Forgets a granule that was never materialized or has been destroyed; `returned`: its bytes leave the budget.
-  void forget(GranuleId id, bool returned) noexcept;
+  /// Another look at what is idle, `looks_a_grace` of them a grace period apart.
+  void look_at_idle() noexcept;
+  /// As take_idle(), but only what no claim needed for a grace period, and only while `reserve` bytes stay idle. At most
+  /// `most` bytes, but one granule or segment at least.
+  uint64_t take_unneeded(uint64_t reserve, uint64_t most, DoomedList *doomed);
+  /// A granule that was never materialized: its bytes leave the budget.
+  void forget(GranuleId id) noexcept;
+  /// What has been destroyed.
+  void forget(const Doomed &gone) noexcept;
   /// The runtime refused `bytes` inside the budget: so much less is to be had.
   void lower_budget(uint64_t bytes) noexcept;
   Granule &at(GranuleId id) noexcept { return granules_[id]; }
+  /// visit(id, bytes): with VMM, the granules nobody has claimed.
+  template <class Visit>
+  void for_each_idle(Visit visit) const {
+    for (const PageClass c : {PageClass::small, PageClass::large}) {
+      const IdleList &list = idle_[static_cast<size_t>(c)];
+      GranuleId id = list.head;
+      for (size_t i = 0; i < list.size; ++i, id = granules_[id].node) visit(id, page_size(c));
+    }
+  }
+  /// visit(address, bytes): without VMM, the segments that have memory.
+  template <class Visit>
+  void for_each_segment(Visit visit) const {
+    if (!vmm()) segments_->for_each(visit);
+  }
 
   // ---- outside the lock ----
   // By reference, got under it: looking a granule up is not safe while another thread adds some.
   Status materialize(Granule &granule);
-  Status destroy(Granule &granule);
+  Status destroy(const Doomed &doomed);
 
  private:
   /// Granules that nobody has claimed, last in, first out; linked through themselves, so that nothing here allocates.
@@ -105,20 +140,34 @@ class GranulePool {
     GranuleId head = no_granule;
     size_t size = 0;
   };
+  /// The fewest there were since the last look, and between the looks before: what was never needed lies below.
+  struct IdleList : FreeList {
+    size_t fewest = 0;
+    std::array<size_t, looks_a_grace> fewest_before{};
+    size_t unneeded() const noexcept;
+  };
   GranuleId pop(FreeList *list) noexcept;
   void push(FreeList *list, GranuleId id) noexcept;
-  FreeList &idle_of(PageClass c) noexcept { return idle_[static_cast<size_t>(c)]; }
+  GranuleId need(IdleList *list) noexcept;
+  GranuleId give_up(IdleList *list) noexcept;
+  IdleList &idle_of(PageClass c) noexcept { return idle_[static_cast<size_t>(c)]; }
   GranuleId new_slot();
+  template <class Claim>
+  GranuleId claim_extent(Claim claim);
+  uint64_t doom(PageClass c, DoomedList *doomed) noexcept;
+  template <class Take>
+  uint64_t doom_segments(DoomedList *doomed, Take take);
+  Status destroy_granule(Granule &granule);
 
   const backend::Device &device_;
-  const bool vmm_;
   const uint64_t page_size_, large_size_;
   Budget budget_;
+  HeldBytes system_;
+  std::pmr::memory_resource *memory_;
   std::pmr::deque<Granule> granules_;  // references stay good while others grow it
   FreeList unused_;
-  FreeList idle_[2];
-  uint64_t segment_ = 0, segment_bytes_ = 0;
-  std::optional<Arena> arena_;
+  IdleList idle_[2];
+  Owned<Segments> segments_;  ///< without VMM
 };
 
 }  // namespace weir::physical

@@ -45,6 +45,8 @@ Context::~Context() = default;
 
 Status Context::start(const weir_context_desc &desc, weir_backend_query_fn built_in,
                       const char *search_folder) {
+  constexpr uint64_t usual_start_ns = uint64_t{60} * 1'000'000'000;
+  start_timeout_ns_ = desc.start_timeout_ns != 0 ? desc.start_timeout_ns : usual_start_ns;
   const char *options = desc.options;
   if (options == nullptr) options = secure_getenv("WEIR_OPTIONS");
   if (options == nullptr) options = "";
@@ -73,14 +75,22 @@ Status Context::add_library(const char *path, const char *options) {
 Status Context::start_backend(Owned<backend::Runtime> runtime, const char *options) {
   const std::pmr::string own = options_of(options, runtime->name(), &memory_);
   runtimes_.reserve(runtimes_.size() + 1);
-  WEIR_TRY(runtime->start(own.c_str(), log_));
-  runtimes_.push_back(std::move(runtime));
-  backend::Runtime &started = *runtimes_.back();
-  if (!started.available()) {
-    log_(WEIR_LOG_INFO, "backend %s is not available: %s", started.name(), started.reason());
-    return {};
+  WEIR_TRY(runtime->start(own.c_str(), log_, start_timeout_ns_));
+  if (!runtime->available()) {
+    log_(WEIR_LOG_INFO, "backend %s is not available: %s", runtime->name(), runtime->reason());
+  } else {
+    WEIR_TRY(places_.add(*runtime, static_cast<uint32_t>(runtimes_.size())));
   }
-  return places_.add(started, static_cast<uint32_t>(runtimes_.size() - 1));
+  runtimes_.push_back(std::move(runtime));
+  return {};
+}
+
+/// A library of the search folder that is no backend, or a broken one: it is told like a runtime that is not there.
+void Context::list_as_broken(const char *path) {
+  log_(WEIR_LOG_WARNING, "%s", last_error().text);
+  auto runtime = make_owned<backend::Runtime>(&memory_, &memory_);
+  runtime->stand_for(path, last_error().text);
+  runtimes_.push_back(std::move(runtime));
 }
 
 /// Libraries beside libweir, in the order of their names. One that is broken is reported and passed over.
@@ -99,7 +109,11 @@ Status Context::search(const char *folder, const char *options) {
   closedir(dir);
   std::sort(found.begin(), found.end());
   for (const std::pmr::string &path : found) {
-    if (!add_library(path.c_str(), options)) log_(WEIR_LOG_WARNING, "%s", last_error().text);
+    const Status added = add_library(path.c_str(), options);
+    if (added) continue;
+    // A wrong option is the caller's mistake and is told as such.
+    if (added.code() == WEIR_ERROR_INVALID_ARGUMENT) return added;
+    list_as_broken(path.c_str());
   }
   return {};
 }

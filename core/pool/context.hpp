@@ -59,18 +59,21 @@ class Context {
   /// Of the pools made from now on: a test's say in their I/O, and the root of the files that tell the memory limits.
   tier::IoHook *io_hook = nullptr;
   std::string memory_root;
+  const Clock *clock = nullptr;  ///< what pools made from now on tell time by, if a test says so
 
  private:
   static Pool *reserved() noexcept { return reinterpret_cast<Pool *>(uintptr_t{1}); }
   Status add_backend(weir_backend_query_fn query, const char *path, const char *options);
   Status add_library(const char *path, const char *options);
   Status start_backend(Owned<backend::Runtime> runtime, const char *options);
+  void list_as_broken(const char *path);
   Status search(const char *folder, const char *options);
   Status check_options(const char *options);
 
   std::atomic<uint64_t> magic_{alive_magic};
   HostMemory memory_;
   Log log_;
+  uint64_t start_timeout_ns_ = 0;
   Ticks ticks_;
   std::pmr::vector<Owned<backend::Runtime>> runtimes_;
   topology::Places places_;

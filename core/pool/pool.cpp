@@ -13,6 +13,7 @@ Pool::Pool(Context &context, uint32_t id)
       id_(id),
       name_(context.memory()),
       engine_(context.memory(), context.streams(), context.ticks(), id, context.log()),
+      defragmenter_(engine_, context.memory()),
       clients_(context.memory()) {}
 
 Pool::~Pool() {
@@ -65,7 +66,10 @@ Status Pool::start(const weir_pool_desc &desc) {
   config.memory_root = context_.memory_root;
   config.host_follows = desc.host_budget == 0;
   config.host_budget = desc.host_budget != WEIR_NONE ? desc.host_budget : 0;
+  config.clock = context_.clock;
   config.page_size = desc.page_size;
+  config.segment_size = desc.segment_size;
+  if (desc.idle_grace_ns != 0) config.idle_grace_ns = desc.idle_grace_ns;
   config.large_page_size = desc.large_page_size;
   if (desc.watermark_low != 0) config.watermark_low = desc.watermark_low;
   config.watermark_high =
@@ -73,9 +77,12 @@ Status Pool::start(const weir_pool_desc &desc) {
   if (desc.evict_wait_ns != 0) config.evict_wait_ns = desc.evict_wait_ns;
   config.policy = desc.policy;
   config.background = (desc.flags & WEIR_POOL_NO_BACKGROUND) == 0;
+  if (!config.background) config.idle_grace_ns = WEIR_NONE;
   config.checksum_host = (desc.flags & WEIR_POOL_CHECKSUM_HOST) != 0;
   config.pool_id = id_;
   WEIR_TRY(read_lower(desc, &config));
+  background_ = config.background;
+  engine_.set_compactor(&defragmenter_);
   name_ = desc.name != nullptr ? desc.name : "pool";
   return engine_.start(std::move(config));
 }
@@ -125,7 +132,13 @@ Status Pool::shutdown() {
   std::unique_lock hold(mutex_);
   if (!requests_.empty() || running_ != nullptr)
     return fail(WEIR_ERROR_BUSY, "asynchronous acquires are not finished");
-  return engine_.shutdown();
+  WEIR_TRY(engine_.shutdown());
+  defragmenter_.stop();
+  return {};
+}
+
+Status Pool::set_defragmentation(const weir_defragmentation_desc &desc) {
+  return defragmenter_.set_background(desc, background_);
 }
 
 Status Pool::create_client(const weir_client_desc &desc, ClientHandle **client) {

@@ -3,6 +3,7 @@
 // Pool: an engine with a name, the clients' handles, and the thread that runs asynchronous acquires.
 #pragma once
 
+#include "core/defrag/defragmenter.hpp"
 #include "core/pool/context.hpp"
 #include "core/residency/engine.hpp"
 
@@ -59,6 +60,8 @@ class Pool {
 
   Context &context() noexcept { return context_; }
   residency::Engine &engine() noexcept { return engine_; }
+  defrag::Defragmenter &defragmenter() noexcept { return defragmenter_; }
+  Status set_defragmentation(const weir_defragmentation_desc &desc);
   uint32_t id() const noexcept { return id_; }
   const char *name() const noexcept { return name_.c_str(); }
 
@@ -77,6 +80,8 @@ class Pool {
   const uint32_t id_;
   std::pmr::string name_;
   residency::Engine engine_;
+  defrag::Defragmenter defragmenter_;  ///< ends before the engine
+  bool background_ = true;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::pmr::vector<Owned<ClientHandle>> clients_;

@@ -32,41 +32,6 @@ Status Engine::wait_range(Lock &lock, uint32_t index, uint64_t begin, uint64_t e
   return status;
 }
 
-/// Between an address of the device and the caller's memory, through pinned staging. Without the lock.
-Status Engine::copy_device(PoolDevice &device, uint64_t address, unsigned char *out,
-                           const unsigned char *in, uint64_t bytes) {
-  points.at("copy");
-  std::lock_guard hold(staging_mutex_);
-  const backend::Device &target = device.device;
-  if (staging_ == nullptr) {
-    WEIR_TRY(target.check(target.table().host_allocate(target.state(), staging_bytes, &staging_),
-                          "host_allocate"));
-    staging_runtime_ = target.runtime;
-  }
-  const auto staging = reinterpret_cast<uint64_t>(staging_);
-  Stream &stream = in != nullptr ? *device.up : *device.down;
-  for (uint64_t done = 0; done < bytes;) {
-    const uint64_t step = std::min(bytes - done, staging_bytes);
-    weir_be_copy copy{staging, address + done, step};
-    if (in != nullptr) {
-      std::memcpy(staging_, in + done, step);
-      copy = weir_be_copy{address + done, staging, step};
-    }
-    WEIR_TRY(target.check(target.table().copy_async(target.state(), stream.native, &copy),
-                          "copy_async"));
-    uint64_t point = 0;
-    Status status = stream.timeline.record(&point);
-    if (status) status = stream.timeline.finish(point);
-    if (!status) {  // the staging memory is about to be another copy's
-      (void)target.table().stream_synchronize(target.state(), stream.native);
-      return status;
-    }
-    if (out != nullptr) std::memcpy(out + done, staging_, step);
-    done += step;
-  }
-  return {};
-}
-
 /// Waits until nobody works on the page or copies it down, and the copies that brought its bytes have ended.
 Status Engine::settle_page(Lock &lock, Region &region, uint32_t page) {
   for (;;) {
@@ -172,7 +137,7 @@ Status Engine::copy_settled(Lock &lock, uint32_t index, const Target &where, uin
     if ((copies.latest & device.bit()) == 0 || r->pages[page].state != PageState::resident)
       continue;
     const uint64_t address = device.vmm()
-                                 ? r->range.address + begin
+                                 ? address_of(region, *r) + begin
                                  : device.granules->at(r->pages[page].granule).place + within;
     // Nobody else takes or changes the page's versions until this one is told.
     begin_work(region, page, device);
@@ -362,7 +327,7 @@ void Engine::describe_buffer(uint32_t index, uint64_t offset, uint64_t length,
   info->tag = region.tag;
   if (const auto tag = tags_.find(index); tenant && tag != tags_.end()) info->tag = tag->second;
   const bool placed = home != nullptr && (devices_[region.home]->vmm() || home->resident != 0);
-  info->address = placed ? home->range.address + where.base : 0;
+  info->address = placed ? address_of(*where.region, *home) + where.base : 0;
   info->priority = region.priority;
   info->pages = tenant ? 0 : region.shape.pages();
   const auto held = holds_.find(index);

@@ -101,6 +101,7 @@ Status Engine::bring_in(Lock &lock, Plan &plan, const AcquireOptions &options) {
     }
   } turn{*this, {}};
   bool repacked = false;
+  bool idle_given = false;
   for (;;) {
     WEIR_TRY(check_device(plan));
     WEIR_TRY(resolve(plan));
@@ -114,7 +115,7 @@ Status Engine::bring_in(Lock &lock, Plan &plan, const AcquireOptions &options) {
     }
     WEIR_TRY(check_lost(plan));
     WEIR_TRY(check_budget(plan));
-    if (plan.need_bytes != 0 && !plan.quiet && ticket_head_ != &turn.ticket) {
+    if (plan.absent && !plan.quiet && ticket_head_ != &turn.ticket) {
       // Free granules may be taken past somebody who waits for leases: that keeps lease holders moving.
       const bool fits = plan.device->vmm() && plan.device->granules->room() >= plan.need_bytes;
       const bool stuck = ticket_head_ != nullptr && ticket_head_->waits_for_leases;
@@ -155,7 +156,10 @@ Status Engine::bring_in(Lock &lock, Plan &plan, const AcquireOptions &options) {
       // The runtime has less than the budget says: live with what there is.
       if (status.code() == WEIR_ERROR_DEVICE_OOM && !plan.quiet) {
         ++stats_.device_oom;
-        plan.device->granules->lower_budget(plan.device->page_size);
+        // What is idle here may be what is missing there. Once: what this set got of its memory is idle again now, too.
+        if (idle_given || give_idle(lock, *plan.device, UINT64_MAX) == 0)
+          plan.device->granules->lower_budget(plan.device->page_size);
+        idle_given = true;
         continue;
       }
       // A damaged copy has been given up, and another is left.
@@ -163,12 +167,17 @@ Status Engine::bring_in(Lock &lock, Plan &plan, const AcquireOptions &options) {
         continue;
       return status;
     }
-    if (status.code() == WEIR_NOT_READY && !plan.quiet) continue;
+    if (status.code() == WEIR_NOT_READY) {
+      if (!plan.quiet) continue;
+      status = Status(WEIR_ERROR_WOULD_BLOCK);
+    }
     if (status.code() != WEIR_ERROR_WOULD_BLOCK || plan.quiet) return status;
     if (!plan.device->vmm() &&
         !repacked) {  // fragments: take everything out that can go, then lay it out anew
       repacked = true;
-      if (evict_all(lock, *plan.device)) continue;
+      // Looked at again even if nothing went: a release that came while the lock was dropped has woken nobody.
+      (void)evict_all(lock, *plan.device);
+      continue;
     }
     if (options.timeout_ns == 0) {
       ++stats_.would_block;
@@ -215,10 +224,8 @@ Status Engine::try_claim(Lock &lock, Plan &plan) {
   };
   try {
     if (plan.lease != nullptr) WEIR_TRY(take_claims(plan));
-    bool moved = false;
-    Status status = stage_through_host(lock, plan, &moved);
-    if (status && moved) status = Status(WEIR_NOT_READY);
-    if (status && plan.need_bytes != 0) status = gather(lock, plan);
+    Status status;
+    if (plan.absent) status = gather(lock, plan);
     if (!status) {
       const LastError why = last_error();
       undo();
@@ -232,6 +239,19 @@ Status Engine::try_claim(Lock &lock, Plan &plan) {
       const bool same = copies.busy == 0 && copies.latest == page.latest &&
                         state == (page.absent ? PageState::absent : PageState::resident);
       if (same) continue;
+      undo();
+      return Status(WEIR_NOT_READY);
+    }
+    // And what no lease keeps in place may have been moved.
+    for (const PlanItem &item : plan.items) {
+      if (plan.lease != nullptr) break;
+      const uint64_t word = buffers_.hot(item.buffer).word.load(std::memory_order_relaxed);
+      const bool same_buffer =
+          (word & (Word::alive | Word::generation_mask)) == (Word::alive | item.generation);
+      if (same_buffer) {
+        const Target where = target(item.buffer);
+        if (where.region == item.region && where.base == item.base) continue;
+      }
       undo();
       return Status(WEIR_NOT_READY);
     }
@@ -263,36 +283,9 @@ bool Engine::close_for_copy(Plan &plan) {
   return true;
 }
 
-/// Where devices can't reach each other a page goes through HOST. Sets *moved if one did (the lock was dropped).
-Status Engine::stage_through_host(Lock &lock, Plan &plan, bool *moved) {
-  for (const PlanPage &page : plan.pages) {
-    const uint32_t latest = page.region->pages[page.page].latest;
-    const bool needs = (page.absent || page.stale) && !page.discard && latest != 0;
-    const bool lower = (latest & (vm::host_bit | vm::below_host)) != 0;
-    if (!needs || lower || plan.device->device.has(WEIR_CAP_PEER)) continue;
-    *moved = true;
-    if (plan.quiet) return Status(WEIR_ERROR_WOULD_BLOCK);
-    Region &region = *page.region;
-    ++region.pages[page.page].leases;
-    ++region.operations;
-    Status status;
-    try {
-      status = page_to_host(lock, plan.items[page.item], page.page, false);
-    } catch (const std::bad_alloc &) {
-      status = fail(WEIR_ERROR_OUT_OF_HOST_MEMORY, "no host memory to bring a page to HOST");
-    }
-    --region.pages[page.page].leases;
-    --region.operations;
-    changed_.notify_all();
-    return status;
-  }
-  return {};
-}
-
 Status Engine::do_fill(Lock &lock, Plan &plan) {
   lock.unlock();
-  for (const physical::Doomed &old : plan.doomed)
-    (void)plan.device->granules->destroy(*old.granule);
+  for (const physical::Doomed &old : plan.doomed) (void)plan.device->granules->destroy(old);
   Status status;
   try {
     status = fill(plan);
@@ -300,9 +293,10 @@ Status Engine::do_fill(Lock &lock, Plan &plan) {
     status = fail(WEIR_ERROR_OUT_OF_HOST_MEMORY, "no host memory while filling pages");
   }
   lock.lock();
-  for (const physical::Doomed &old : plan.doomed) plan.device->granules->forget(old.id, false);
+  for (const physical::Doomed &old : plan.doomed) plan.device->granules->forget(old);
   plan.doomed.clear();
-  note_loss(*plan.device, status);
+  note_loss(plan.unread != nullptr ? *plan.unread : *plan.device, status);
+  plan.unread = nullptr;
   settle_fill(plan, status.ok() && !plan.device->lost);
   if (status) status = check_device(plan);  // lost by another's call meanwhile
   if (!status) {

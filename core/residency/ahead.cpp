@@ -315,13 +315,15 @@ void Engine::prefetcher_loop() {
   }
 }
 
-/// Keeps granules free between the watermarks, so that demand rarely meets a dirty victim; grows HOST before it is full.
+/// Keeps granules free between the watermarks, so that demand rarely meets a dirty victim; grows HOST before it is full;
+/// gives back to the system what nobody needs.
 void Engine::demoter_loop() {
   Lock lock(mutex_);
   while (!stopping_) {
     bool worked = false;
     try {
       if (host_->wants_growth()) (void)grow_host(lock, tier::HostStore::unit);
+      give_unneeded_back(lock);
       for (auto &device : devices_) {
         if (!device->vmm() || device->lost || stopping_) continue;
         const uint64_t room = device->granules->room();
@@ -345,7 +347,7 @@ void Engine::demoter_loop() {
     } catch (const std::bad_alloc &) {
       worked = false;
     }
-    if (!worked && !stopping_) work_.wait(lock);
+    if (!worked && !stopping_) wait_for_work(lock);
   }
 }
 

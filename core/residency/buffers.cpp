@@ -8,17 +8,31 @@
 #include "core/residency/plan.hpp"
 
 #include <algorithm>
+#include <bit>
 
 namespace weir::residency {
 namespace {
 
+/// Of what a new region of that shape could take over. Whoever shares granules fits by his size alone, wherever he begins.
 uint64_t shape_key(const vm::Geometry &shape, uint8_t home, uint32_t client) noexcept {
-  uint64_t key = shape.large;
-  for (const uint64_t part :
-       {uint64_t{shape.small}, shape.small_bytes, uint64_t{home}, uint64_t{client}}) {
+  uint64_t key = shape.shared ? ~shape.size : shape.large;
+  for (const uint64_t part : {shape.shared ? 0 : uint64_t{shape.small}, shape.small_bytes,
+                              uint64_t{home}, uint64_t{client}}) {
     key = (key ^ part) * 0x9e3779b97f4a7c15ULL;
   }
   return key;
+}
+
+bool fits(const vm::Geometry &kept, const vm::Geometry &wanted, uint64_t alignment) noexcept {
+  if (kept.shared != wanted.shared) return false;
+  if (!kept.shared) return kept.same_shape(wanted);
+  return kept.size == wanted.size && kept.small_bytes == wanted.small_bytes &&
+         kept.large_bytes == wanted.large_bytes && kept.lead % alignment == 0;
+}
+
+uint64_t alignment_bits(uint64_t alignment) noexcept {
+  const auto log2 = static_cast<uint64_t>(std::countr_zero(std::max<uint64_t>(alignment, 256)));
+  return std::min(log2, Word::alignment_mask) << Word::alignment_shift;
 }
 
 }  // namespace
@@ -81,8 +95,15 @@ vm::Geometry Engine::shape_for(uint8_t place, uint64_t size) const noexcept {
                       : vm::Geometry::whole(size);
 }
 
-uint64_t Engine::address_of(Region &, Residence &residence) noexcept {
-  return residence.range.address;
+/// Of the region's first byte on a device.
+uint64_t Engine::address_of(const Region &region, const Residence &residence) const noexcept {
+  return residence.range.address + region.shape.address_padding() + region.shape.lead;
+}
+
+/// Where a page's granule is mapped (with VMM).
+uint64_t Engine::granule_address(const Region &region, const Residence &residence,
+                                 uint32_t page) const noexcept {
+  return address_of(region, residence) + region.shape.offset(page) - region.shape.before(page);
 }
 
 // ---- regions ----
@@ -105,29 +126,33 @@ Region &Engine::new_region() {
   return *regions_[id];
 }
 
+/// The lot of a shape that shares granules becomes the region's, or is left.
 Status Engine::make_region(const vm::Geometry &shape, uint8_t home, uint32_t client,
-                           Region **region) {
-  Region &fresh = new_region();
+                           Region **region, const vm::Sharing::Lot &lot) {
+  Region *fresh = nullptr;
   try {
-    fresh.pages.resize(shape.pages());
-    fresh.residences.reserve(1);
+    fresh = &new_region();
+    fresh->pages.resize(shape.pages());
+    fresh->residences.reserve(1);
   } catch (...) {
-    free_region(fresh);
+    if (fresh != nullptr) free_region(*fresh);
+    if (shape.shared) devices_[home]->sharing->leave(client, lot);
     throw;
   }
-  fresh.shape = shape;
-  fresh.home = home;
-  fresh.client = client;
+  fresh->shape = shape;
+  fresh->lot = lot;
+  fresh->home = home;
+  fresh->client = client;
   page_count_ += shape.pages();
-  *region = &fresh;
+  *region = fresh;
   return {};
 }
 
 /// A region that has its addresses on its home device.
 Status Engine::make_home_region(const vm::Geometry &shape, uint8_t home, uint32_t client,
-                                Region **region) {
+                                Region **region, const vm::Sharing::Lot &lot) {
   Region *fresh = nullptr;
-  WEIR_TRY(make_region(shape, home, client, &fresh));
+  WEIR_TRY(make_region(shape, home, client, &fresh, lot));
   Status status;
   try {
     (void)residence(*fresh, *devices_[home], &status);
@@ -150,8 +175,8 @@ Residence *Engine::residence(Region &region, PoolDevice &device, Status *status)
   Owned<Residence> fresh = make_owned<Residence>(&memory_, device.place, &memory_);
   fresh->pages.resize(region.shape.pages());
   if (device.vmm()) {
-    const uint64_t alignment = region.shape.large != 0 ? device.large_page_size : device.page_size;
-    *status = device.addresses->allocate(region.shape.physical_bytes(), alignment, &fresh->range);
+    *status = device.addresses->allocate(region.shape.address_bytes(),
+                                         region.shape.address_alignment(), &fresh->range);
     if (!*status) return nullptr;
   }
   region.residences.push_back(std::move(fresh));
@@ -171,6 +196,7 @@ void Engine::free_region(Region &region) noexcept {
   for (auto &r : region.residences) {
     if (r->range) devices_[r->place]->addresses->free(r->range);
   }
+  if (region.shape.shared) devices_[region.home]->sharing->leave(region.client, region.lot);
   upcoming_.erase(region.id);
   page_count_ -= region.pages.empty() ? 0 : region.shape.pages();
   const uint32_t id = region.id;
@@ -200,7 +226,7 @@ void Engine::keep_or_free(Region &region) noexcept {
       if (r->pages[p].state == PageState::absent || r->pages[p].state == PageState::filling)
         continue;
       ++resident;
-      clients_[region.client]->device[r->place].refund(region.shape.page_bytes(p));
+      clients_[region.client]->device[r->place].refund(region.shape.charged_bytes(p));
       try {
         device.policy->dispose(PageRef{region.id, p, region_generations_[region.id]});
       } catch (const std::bad_alloc &) {
@@ -209,6 +235,8 @@ void Engine::keep_or_free(Region &region) noexcept {
     }
   }
   region.kept = true;
+  region.dead_since = looks_;
+  if (resident != 0) watch_idle();
   const bool whole = region.residences.size() == 1 && region.residences[0]->place == region.home &&
                      region.residences[0]->resident == region.pages.size();
   if (whole && !region.scrub && !region.pinned) {
@@ -230,18 +258,23 @@ void Engine::retire_region(Region &region) noexcept {
 }
 
 /// A kept region of the shape, with everything in place and paid for, or nullptr.
-Region *Engine::adopt_kept(const vm::Geometry &shape, uint8_t home, uint32_t client) {
+Region *Engine::adopt_kept(const vm::Geometry &shape, uint64_t alignment, uint8_t home,
+                           uint32_t client) {
   auto [first, last] = kept_.equal_range(shape_key(shape, home, client));
   while (first != last) {
     Region &region = *regions_[first->second];
-    const bool fits = region.kept && region.operations == 0 && region.shape.same_shape(shape) &&
-                      region.home == home && region.client == client;
-    const bool whole = fits && region.residences[0]->resident == region.pages.size();
+    const bool same =
+        region.kept && region.operations == 0 && region.home == home && region.client == client;
+    const bool whole = same && region.residences[0]->resident == region.pages.size();
     if (!whole) {
       first = kept_.erase(first);
       continue;
     }
-    if (!clients_[client]->device[home].charge(shape.physical_bytes())) return nullptr;
+    if (!fits(region.shape, shape, alignment)) {
+      ++first;
+      continue;
+    }
+    if (!clients_[client]->device[home].charge(region.shape.charged_bytes())) return nullptr;
     kept_.erase(first);
     region.kept = false;
     region.shape.size = shape.size;
@@ -254,10 +287,17 @@ Region *Engine::adopt_kept(const vm::Geometry &shape, uint8_t home, uint32_t cli
 
 Status Engine::own_region(uint32_t index, const weir_buffer_desc &desc, uint8_t home,
                           uint32_t client) {
-  const vm::Geometry shape = shape_for(home, desc.size);
+  vm::Geometry shape = shape_for(home, desc.size);
+  const uint64_t alignment = std::max<uint64_t>(desc.alignment, 1);
   History inherited(&memory_);
-  Region *region =
-      (desc.flags & WEIR_BUFFER_SCRUB) == 0 ? adopt_kept(shape, home, client) : nullptr;
+  Region *region = nullptr;
+  // What is to be scrubbed is zeroed by whole granules, and keeps its bytes to itself.
+  if ((desc.flags & WEIR_BUFFER_SCRUB) == 0) {
+    region = adopt_kept(shape, alignment, home, client);
+    vm::Geometry sharing = shape;
+    sharing.shared = true;
+    if (region == nullptr) region = adopt_kept(sharing, alignment, home, client);
+  }
   if (region != nullptr) {
     try {
       for (const vm::Tombstone &dead : region->tombstones)
@@ -270,7 +310,11 @@ Status Engine::own_region(uint32_t index, const weir_buffer_desc &desc, uint8_t 
     }
     region->tombstones.clear();
   } else {
-    WEIR_TRY(make_home_region(shape, home, client, &region));
+    vm::Sharing::Lot lot;
+    vm::Sharing *sharing = devices_[home]->sharing.get();
+    if (sharing != nullptr && (desc.flags & WEIR_BUFFER_SCRUB) == 0)
+      shape = sharing->place(client, desc.size, alignment, &lot);
+    WEIR_TRY(make_home_region(shape, home, client, &region, lot));
   }
   region->buffer = index;
   region->priority = static_cast<int8_t>(std::clamp<int32_t>(
@@ -318,7 +362,7 @@ Status Engine::create_locked(const weir_buffer_desc &desc, uint32_t client, bool
   hot.address = 0;
   hot.size_home = desc.size | (uint64_t{device.device.id} << 48);
   const uint64_t word = buffers_.next_generation(fresh) | Word::alive |
-                        (tenant ? Word::virgin : 0) |
+                        (tenant ? Word::virgin | alignment_bits(desc.alignment) : 0) |
                         (history_.contains(fresh) ? Word::history : 0);
   hot.word.store(word, std::memory_order_release);
   ++clients_[client]->buffers;

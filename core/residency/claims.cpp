@@ -82,8 +82,7 @@ Status Engine::check_conflicts(Plan &plan) {
 void Engine::scan_pages(Plan &plan, bool *busy) {
   *busy = false;
   plan.pages.clear();
-  plan.set_bytes = plan.need_bytes = 0;
-  plan.work = false;
+  plan.work = plan.absent = false;
   for (uint32_t i = 0; i < plan.items.size(); ++i) {
     PlanItem &item = plan.items[i];
     item.missed = item.zeroes();
@@ -93,7 +92,8 @@ void Engine::scan_pages(Plan &plan, bool *busy) {
       page.region = item.region;
       page.page = p;
       page.item = i;
-      page.bytes = item.region->shape.page_bytes(p);
+      page.bytes = item.region->shape.granule_bytes(p);
+      page.charged = item.region->shape.charged_bytes(p);
       const uint64_t at = item.region->shape.offset(p);
       page.discard = item.mode == WEIR_DISCARD_WRITE && !item.region->slab &&
                      item.base + item.begin <= at &&
@@ -117,7 +117,6 @@ void Engine::scan_pages(Plan &plan, bool *busy) {
   for (PlanPage &page : plan.pages) {
     Region &region = *page.region;
     Page &copies = region.pages[page.page];
-    plan.set_bytes += page.bytes;
     page.latest = copies.latest;
     DevicePage &here = region.on(plan.place())->pages[page.page];
     if (copies.busy != 0) {
@@ -128,12 +127,13 @@ void Engine::scan_pages(Plan &plan, bool *busy) {
     page.absent = here.state == PageState::absent;
     page.stale = here.state == PageState::resident && (copies.latest & plan.device->bit()) == 0 &&
                  !page.discard && !(region.slab && copies.latest == 0);
-    if (page.absent) plan.need_bytes += page.bytes;
+    plan.absent = plan.absent || page.absent;
     if (page.absent || page.stale) {
       plan.work = true;
       plan.items[page.item].missed = true;
     }
   }
+  count_need(plan, busy);
 }
 
 void Engine::add_partial(uint32_t index, const Partial &partial) {

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "core/backend/runtime.hpp"
+#include "core/base/clock.hpp"
 #include "core/tier/codec.hpp"
 #include "core/tier/storage_store.hpp"
 
@@ -22,14 +23,19 @@ struct EngineConfig {
   std::pmr::vector<DeviceBudget> devices;
   uint64_t host_budget = 0;
   uint64_t page_size = 0, large_page_size = 0;
+  uint64_t segment_size = 0;  ///< without VMM; 0: by the budget and what is held
+  /// How long idle memory stays; UINT64_MAX: until a trim. Ten seconds outlast the pause between two steps, batches or
+  /// requests of a program at work, and are little to whoever waits for the memory.
+  uint64_t idle_grace_ns = 10'000'000'000;
   uint32_t watermark_low = 10, watermark_high = 30;
   uint64_t evict_wait_ns = 10'000'000'000;
   const char *policy = nullptr;
   bool background = true;
   bool checksum_host = false;
   uint32_t pool_id = 0;
-  bool host_follows = false;  ///< the host budget is what the machine has to spare
-  std::string memory_root;    ///< of the files that tell what that is; tests have their own
+  bool host_follows = false;     ///< the host budget is what the machine has to spare
+  std::string memory_root;       ///< of the files that tell what that is; tests have their own
+  const Clock *clock = nullptr;  ///< a test's
   uint64_t compressed_budget = 0;
   tier::StorageConfig storage;  ///< budget 0: no STORAGE
   tier::CodecChoice codec = tier::CodecChoice::automatic;

@@ -93,7 +93,9 @@ bool Engine::claim_victim(PoolDevice &device, const PageRef &ref, Victim *victim
   }
   Region &region = *regions_[ref.region];
   Residence *here = region.on(device.place);
-  if (here == nullptr || here->pages[ref.page].state != PageState::resident) return false;
+  if (here == nullptr) return false;
+  const PageState state = here->pages[ref.page].state;
+  if (state != PageState::resident && state != PageState::moving) return false;
   if (region.pages[ref.page].busy != 0 || !close_owner(region, ref.page)) {
     give_back(region, ref, device);
     return false;
@@ -108,10 +110,11 @@ bool Engine::claim_victim(PoolDevice &device, const PageRef &ref, Victim *victim
   const bool near = (copies.latest & ~device.bit() & ~vm::below_host) != 0;
   victim->cached = latest_here && !victim->copy && !near && !region.cold && !region.scrub &&
                    region.registered == nullptr;
-  victim->bytes = region.shape.page_bytes(ref.page);
+  victim->bytes = region.shape.granule_bytes(ref.page);
   victim->used = region.shape.used_bytes(ref.page);
   victim->address = device.vmm() ? address_of(region, *here) + region.shape.offset(ref.page)
                                  : device.granules->at(here->pages[ref.page].granule).place;
+  victim->granule_address = victim->address - region.shape.before(ref.page);
   try {
     collect_fences(region, ref.page, &victim->fences);
   } catch (const std::bad_alloc &) {
@@ -336,7 +339,7 @@ void Engine::finish_victim(Lock &lock, Drain &drain, Victim &victim) {
   lock.unlock();
   if (victim.out) {
     const Status unmapped =
-        device.vmm() ? device.mapper->unmap(victim.address, victim.bytes) : Status{};
+        device.vmm() ? device.mapper->unmap(victim.granule_address, victim.bytes) : Status{};
     victim.gone = unmapped.ok();
     drain.note(unmapped);
   }
@@ -396,7 +399,7 @@ void Engine::settle_victim(Drain &drain, Victim &victim) noexcept {
     } else if (!victim.copy || victim.cached) {
       stats_.dropped_clean_bytes += victim.used;
     }
-    drain.freed += victim.bytes;
+    drain.freed += region.shape.charged_bytes(victim.page);
     vacate(region, victim.page, device, region.scrub ? physical::client_unknown : region.client);
   } else {
     state.state = PageState::resident;
@@ -414,11 +417,15 @@ void Engine::vacate(Region &region, uint32_t page, PoolDevice &device,
                     uint32_t granule_client) noexcept {
   Residence &here = *region.on(device.place);
   DevicePage &state = here.pages[page];
-  device.granules->at(state.granule).set_client(granule_client);
-  device.granules->release(state.granule);
-  const uint64_t bytes = region.shape.page_bytes(page);
+  const uint64_t bytes = region.shape.charged_bytes(page);
   if (!region.kept) clients_[region.client]->device[device.place].refund(bytes);
-  if (region.holds != 0) device.held_bytes -= bytes;  // a hold on its slab that came meanwhile
+  if (region.holds != 0)
+    count_held(region, page, device, false);  // a hold on its slab that came meanwhile
+  if (leave_granule(region, page, device)) {
+    device.granules->at(state.granule).set_client(granule_client);
+    device.granules->release(state.granule);
+  }
+  if (!watching_ && worth_watching(device)) watch_idle();
   device.evicted_total += bytes;
   ++stats_.evictions;
   region.pages[page].latest &= ~device.bit();

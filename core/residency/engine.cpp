@@ -11,8 +11,8 @@
 namespace weir::residency {
 
 PoolDevice::PoolDevice(Engine &engine_, uint8_t place_, const backend::Device &device_,
-                       std::pmr::memory_resource *)
-    : engine(engine_), place(place_), device(device_) {}
+                       std::pmr::memory_resource *memory)
+    : engine(engine_), place(place_), device(device_), limbo(memory), emptied(memory) {}
 
 uint64_t PoolDevice::now() const { return engine.ticks_.now(); }
 
@@ -23,12 +23,15 @@ bool PoolDevice::describe(const PageRef &ref, PageInfo *info) {
   }
   Region &region = *engine.regions_[ref.region];
   Residence *here = region.on(place);
-  if (here == nullptr || here->pages[ref.page].state != PageState::resident) return false;
+  if (here == nullptr) return false;
+  const PageState state = here->pages[ref.page].state;
+  if (state != PageState::resident && state != PageState::moving) return false;
   const Page &copies = region.pages[ref.page];
-  info->bytes = region.shape.page_bytes(ref.page);
+  info->bytes = region.shape.charged_bytes(ref.page);
   info->priority = region.priority;
   info->dirty = (copies.latest & bit()) != 0 && (copies.latest & ~bit()) == 0;
   info->disposable = region.kept;
+  info->dead_since = region.dead_since;
   info->cold = region.cold || copies.latest == 0 || (copies.latest & bit()) == 0;
   info->client = region.client;
   info->evictable = !engine.in_use(region, ref.page);
@@ -87,6 +90,7 @@ Engine::Engine(std::pmr::memory_resource *memory, backend::StreamTable &streams,
 
 Status Engine::start(EngineConfig config) {
   config_ = std::move(config);
+  if (config_.clock != nullptr) clock_ = config_.clock;
   if (config_.host_follows)
     config_.host_budget = static_cast<uint64_t>(std::max<int64_t>(spare_memory(), 0));
   std::pmr::vector<backend::Runtime *> runtimes(&memory_);
@@ -162,24 +166,30 @@ Status Engine::add_device(const EngineConfig::DeviceBudget &budget) {
                 static_cast<unsigned long long>(budget.budget),
                 static_cast<unsigned long long>(page));
   }
+  if (config_.segment_size != 0 && config_.segment_size < page) {
+    return fail(WEIR_ERROR_INVALID_ARGUMENT, "segment_size %llu is less than a page of %llu",
+                static_cast<unsigned long long>(config_.segment_size),
+                static_cast<unsigned long long>(page));
+  }
   devices_.push_back(make_owned<PoolDevice>(&memory_, *this, place, device, &memory_));
   PoolDevice &fresh = *devices_.back();
   fresh.page_size = page;
   fresh.large_page_size = large;
-  fresh.granules =
-      make_owned<physical::GranulePool>(&memory_, device, page, large, budget.budget, &memory_);
-  WEIR_TRY(fresh.granules->start());
+  fresh.granules = make_owned<physical::GranulePool>(&memory_, device, page, large, budget.budget,
+                                                     config_.segment_size, &memory_);
   const uint64_t promised =
       budget.budget + config_.host_budget + 2 * config_.compressed_budget + config_.storage.budget;
   fresh.addresses = make_owned<vm::AddressSpace>(&memory_, device, page, promised, &memory_);
+  if (device.has(WEIR_CAP_VMM) && device.has(WEIR_CAP_MULTI_MAP) && vm::Sharing::possible(page))
+    fresh.sharing = make_owned<vm::Sharing>(&memory_, page, large, budget.budget, &memory_);
   fresh.mapper = make_owned<physical::Mapper>(&memory_, device);
   fresh.policy = make_policy(config_.policy, &memory_);
   if (fresh.policy == nullptr)
     return fail(WEIR_ERROR_INVALID_ARGUMENT, "there is no policy \"%s\"", config_.policy);
   fresh.low_water = budget.budget / 1000 * config_.watermark_low;
   fresh.high_water = budget.budget / 1000 * config_.watermark_high;
-  WEIR_TRY(streams_.open(&device, nullptr, this, &fresh.up));
-  return streams_.open(&device, nullptr, this, &fresh.down);
+  WEIR_TRY(streams_.open(&device, false, nullptr, this, &fresh.up));
+  return streams_.open(&device, false, nullptr, this, &fresh.down);
 }
 
 Status Engine::shutdown() {
@@ -226,9 +236,10 @@ Engine::~Engine() {
 
 /// Takes every page off a device that is being let go of, whatever fails: fences, unmap, granules.
 void Engine::release_device(Lock &lock, PoolDevice &device) noexcept {
-  for (Stream *stream : {device.up, device.down}) {
+  for (Stream *stream : {device.side.load(), device.up, device.down}) {
     if (stream != nullptr) stream->timeline.drain();
   }
+  (void)sweep_limbo(device);
   for (auto &region : regions_) {
     Residence *here = region != nullptr ? region->on(device.place) : nullptr;
     if (here == nullptr) continue;
@@ -238,15 +249,15 @@ void Engine::release_device(Lock &lock, PoolDevice &device) noexcept {
       for (const vm::Tombstone &dead : region->tombstones)
         (void)streams_.wait(dead.stamp, config_.evict_wait_ns);
       if (device.vmm())
-        (void)device.mapper->unmap(here->range.address + region->shape.offset(p),
-                                   region->shape.page_bytes(p));
-      device.granules->release(state.granule);
+        (void)device.mapper->unmap(granule_address(*region, *here, p),
+                                   region->shape.granule_bytes(p));
+      if (leave_granule(*region, p, device)) device.granules->release(state.granule);
       state.granule = physical::no_granule;
     }
     if (here->range && device.vmm()) device.addresses->free(here->range);
   }
   lock.unlock();
-  for (Stream *stream : {device.up, device.down}) {
+  for (Stream *stream : {device.side.load(), device.up, device.down}) {
     if (stream != nullptr) (void)streams_.close(stream);
   }
   lock.lock();
@@ -313,13 +324,10 @@ Status Engine::trim(uint32_t device_id, uint32_t level, uint64_t bytes, uint64_t
   WEIR_TRY(place_of(device_id, &place));
   PoolDevice &device = *devices_[place];
   Status why;
+  while (level != WEIR_TRIM_GRADUAL && await_limbo(lock, device)) {
+  }
   for (uint32_t barren = 0; *freed < bytes && barren < 2 && !device.lost;) {
-    physical::DoomedList doomed(&memory_);
-    *freed += device.granules->take_idle(bytes - *freed, &doomed);
-    lock.unlock();
-    for (const physical::Doomed &old : doomed) (void)device.granules->destroy(*old.granule);
-    lock.lock();
-    for (const physical::Doomed &old : doomed) device.granules->forget(old.id, false);
+    *freed += give_idle(lock, device, bytes - *freed);
     if (*freed >= bytes) break;
     Wanted wanted;
     wanted.bytes = bytes - *freed;
@@ -328,7 +336,6 @@ Status Engine::trim(uint32_t device_id, uint32_t level, uint64_t bytes, uint64_t
     device.policy->choose(wanted, device, &victims);
     if (victims.empty()) break;
     if (evict(lock, device, victims, false, &why) == 0) ++barren;
-    if (!device.vmm()) break;  // extents are freed, but a segment can't be given back in part
   }
   if (level == WEIR_TRIM_EMERGENCY) {
     uint64_t spare = 0;
@@ -361,6 +368,9 @@ void Engine::stats(weir_pool_stats *out) {
     stats.device_bytes += device->granules->held();
     stats.device_free_bytes += device->granules->idle();
     stats.device_held_bytes += device->held_bytes;
+    stats.device_peak_bytes += device->granules->peak();
+    stats.device_segments += device->granules->segments();
+    stats.device_returned_bytes += device->returned_bytes;
   }
   stats.host_budget = host_->budget();
   stats.host_bytes = host_->held();
@@ -393,6 +403,17 @@ Status Engine::device_stats(uint32_t device_id, weir_pool_device_stats *stats) {
   stats->held_bytes = device.held_bytes;
   stats->page_size = device.page_size;
   stats->large_page_size = device.large_page_size;
+  stats->peak_bytes = device.granules->peak();
+  stats->segments = device.granules->segments();
+  stats->returned_bytes = device.returned_bytes;
+  return {};
+}
+
+Status Engine::reset_peak(uint32_t device_id) {
+  Lock lock(mutex_);
+  uint8_t place = 0;
+  WEIR_TRY(place_of(device_id, &place));
+  devices_[place]->granules->reset_peak();
   return {};
 }
 

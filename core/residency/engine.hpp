@@ -17,7 +17,11 @@
 //   loss.cpp       what the loss of a device takes along      validate.cpp  the invariants, for tests
 //   ladder.cpp     down from HOST, and past it                lift.cpp      up from below HOST
 //   lower_room.cpp places below HOST                          lower.cpp     the tiers below HOST, the sinker's thread
-//   straight.cpp   from a device past HOST
+//   straight.cpp   from a device past HOST                    relay.cpp     between places that don't reach each other
+//   idle.cpp       device memory back to the system           compact.cpp   small buffers into fewer slabs
+//   extents.cpp    regions moved within segments              survey.cpp    what lies where, for compaction
+//   fragments.cpp  pages with a part of a granule             remap.cpp     ... moved to another granule
+//   map.cpp        where everything lies, for tools
 #pragma once
 
 #include "core/backend/stream.hpp"
@@ -27,6 +31,7 @@
 #include "core/residency/history.hpp"
 #include "core/residency/lease.hpp"
 #include "core/residency/lower.hpp"
+#include "core/residency/compact.hpp"
 #include "core/residency/config.hpp"
 #include "core/residency/pool_device.hpp"
 #include "core/residency/stats.hpp"
@@ -59,6 +64,10 @@ struct PlanItem;
 struct PlanPage;
 struct Victim;
 struct Drain;
+struct TenantMove;    // compact.cpp
+struct ExtentMove;    // extents.cpp
+struct FragmentMove;  // remap.cpp
+struct Owner;         // map.cpp
 
 class Engine {
  public:
@@ -105,19 +114,54 @@ class Engine {
 
   // ---- the whole ----
   Status trim(uint32_t device_id, uint32_t level, uint64_t bytes, uint64_t *freed);
+  Status reset_peak(uint32_t device_id);
   void stats(weir_pool_stats *stats);
   Status device_stats(uint32_t device_id, weir_pool_device_stats *stats);
   /// Walks, one lock each; for snapshots.
   void for_each_device(const std::function<void(const weir_pool_device_stats &)> &visit);
   void for_each_client(const std::function<void(const char *, const weir_client_stats &)> &visit);
   void for_each_buffer(const std::function<void(const weir_buffer_info &)> &visit);
+  /// Where everything lies; under one lock.
+  void for_each_piece(const std::function<void(const weir_piece &)> &visit);
   bool has_leases(const Stream &stream) noexcept;
+
+  // ---- compaction: for the layer that plans it ----
+  /// Set before the engine is used by anybody else; outlives it, or is taken back.
+  void set_compactor(Compactor *compactor) noexcept { compactor_ = compactor; }
+  uint8_t device_count() const noexcept { return static_cast<uint8_t>(devices_.size()); }
+  bool has_vmm(uint8_t place) const noexcept { return devices_[place]->vmm(); }
+  Status place_of(uint32_t device_id, uint8_t *place);
+  /// The groups of slabs on a device in which something may be won; *result counts what weir_malloc has there.
+  void list_groups(uint8_t place, std::pmr::vector<uint64_t> *groups, MoveResult *result);
+  /// The slabs of a group, the emptiest and the fullest if they are many.
+  void survey_group(uint8_t place, uint64_t group, Survey *survey);
+  void survey_segments(uint8_t place, Survey *survey);
+  /// Executes the orders, all of one kind, as one step. The copies come after all work so far on the bytes concerned; nobody
+  /// waits for them here. Failure: none of them was done.
+  Status move_tenants(uint8_t place, const MoveOrder *orders, size_t count, MoveResult *result);
+  Status move_extents(uint8_t place, const MoveOrder *orders, size_t count, MoveResult *result);
+  /// Evicts the regions of these tenants of segments; returns the bytes freed.
+  uint64_t evict_extents(uint8_t place, const Occupant *tenants, size_t count, Status *why);
+  /// Parts of buffers that could do without a granule of theirs, the smallest first.
+  void survey_fragments(uint8_t place, std::pmr::vector<LooseFragment> *loose);
+  /// Moves one of them, unless it is in use (with `wait`: unless it is leased). *won: device memory that is free now.
+  Status remap_fragment(uint8_t place, const LooseFragment &loose, bool wait, MoveResult *result,
+                        uint64_t *won);
+  /// Frees what emptied slabs and moved extents have left behind, of dead regions too; without `wait` only what nothing
+  /// can be at work on any more. Returns the bytes.
+  uint64_t reclaim(uint8_t place, bool wait);
+  LayoutStats layout(uint8_t place);
+  /// Adds to the pool's counters.
+  void count_defragmentation(uint64_t evicted_bytes, uint64_t won_bytes);
+  uint64_t now_ns() const noexcept { return clock_->now_ns(); }
 
   SeqPoints points;
   /// Wakes everybody who waits inside acquire (a request was cancelled).
   void wake_all();
   /// Makes HOST's budget follow the machine now, where it does so at all; for tests.
   void look_at_memory();
+  /// Gives back now what has been idle for long enough, if it is time to look; for tests, with a clock of their own.
+  void look_at_idle();
   /// Waits until no page is on the move; for tests.
   void wait_idle();
   /// "" or the first broken invariant; for tests.
@@ -189,7 +233,6 @@ class Engine {
   Status bring_in(Lock &lock, Plan &plan, const AcquireOptions &options);
   Status try_claim(Lock &lock, Plan &plan);
   bool close_for_copy(Plan &plan);
-  Status stage_through_host(Lock &lock, Plan &plan, bool *moved);
   Status do_fill(Lock &lock, Plan &plan);
   bool evict_all(Lock &lock, PoolDevice &device);
   Status check_lost(const Plan &plan);
@@ -216,7 +259,17 @@ class Engine {
   void enter(Ticket &ticket) noexcept;
   void leave(Ticket &ticket) noexcept;
   Status wait_changed(Lock &lock, const AcquireOptions &options, uint64_t deadline_ns);
-  uint64_t now_ns() const noexcept { return clock_.now_ns(); }
+
+  // fragments.cpp
+  vm::Bundle *bundle_of(const Region &region, uint32_t page, const PoolDevice &device) noexcept;
+  void begin_count(PoolDevice &device) noexcept;
+  uint64_t count_granule(const Region &region, uint32_t page, PoolDevice &device) noexcept;
+  void count_need(Plan &plan, bool *busy) noexcept;
+  Status claim_granule(Plan &plan, PlanPage &page);
+  bool leave_granule(const Region &region, uint32_t page, PoolDevice &device) noexcept;
+  void end_making(const Region &region, uint32_t page, PoolDevice &device) noexcept;
+  void count_held(const Region &region, uint32_t page, PoolDevice &device, bool more) noexcept;
+  void count_held(const Region &region, const Residence &residence, bool more) noexcept;
 
   // fill.cpp
   void mark_filling(Plan &plan);
@@ -238,11 +291,18 @@ class Engine {
   void lose(PoolDevice &device) noexcept;
   Status check_device(const Plan &plan) noexcept;
 
+  // map.cpp
+  struct Mapping;
+  void map_reserved(Mapping &map);
+  void map_region(Region &region, Mapping &map);
+  void map_owned(Region &region, uint32_t page, const Owner &owner, Mapping &map);
+  void map_below(Region &region, uint32_t page, const weir_piece &piece, Mapping &map);
+
   // validate.cpp
   std::string validate_page(Region &region, uint32_t page) noexcept;
   const char *validate_below(Region &region, uint32_t page) noexcept;
   std::string validate_word(uint32_t index) noexcept;
-  std::string validate_device(PoolDevice &device) noexcept;
+  std::string validate_device(PoolDevice &device);
 
   // drain.cpp
   uint64_t evict(Lock &lock, PoolDevice &device, const std::pmr::vector<PageRef> &pages,
@@ -267,6 +327,40 @@ class Engine {
   void settle_victim(Drain &drain, Victim &victim) noexcept;
   void vacate(Region &region, uint32_t page, PoolDevice &device, uint32_t granule_client) noexcept;
 
+  // slabs.cpp
+  void free_place(Region &region, uint32_t node) noexcept;
+
+  // survey.cpp
+  bool on_device(const Region &region, const Residence &here, uint32_t page) noexcept;
+  Blocker blocker_of(Region &region, uint32_t buffer, uint64_t begin, uint64_t end) noexcept;
+  void survey_slab(Region &region, Survey *survey);
+
+  // compact.cpp
+  Region *slab_of(uint32_t id, uint16_t generation) noexcept;
+  Status side_stream(PoolDevice &device, Stream **side);
+  Status enqueue_moves(PoolDevice &device, std::pmr::vector<Stamp> *waits,
+                       const std::pmr::vector<weir_be_copy> &copies, Stamp *done);
+  Blocker claim_tenant(PoolDevice &device, const MoveOrder &order, TenantMove *move,
+                       std::pmr::vector<Stamp> *waits);
+  bool settle_tenant(PoolDevice &device, TenantMove &move, Stamp done) noexcept;
+  void mark_tenant(PoolDevice &device, const TenantMove &move, int delta) noexcept;
+
+  // remap.cpp
+  Blocker claim_fragment(PoolDevice &device, const LooseFragment &loose, bool wait,
+                         FragmentMove *move);
+  Status carry_fragment(FragmentMove &move);
+  uint64_t settle_fragment(FragmentMove &move, bool moved) noexcept;
+
+  // extents.cpp
+  Blocker blocker_of_extent(PoolDevice &device, Region &region) noexcept;
+  bool claim_extent(PoolDevice &device, const MoveOrder &order, ExtentMove *move,
+                    std::pmr::vector<Stamp> *waits, MoveResult *result);
+  void settle_extent(PoolDevice &device, ExtentMove &move, Stamp done) noexcept;
+  bool sweep_limbo(PoolDevice &device) noexcept;
+  bool await_limbo(Lock &lock, PoolDevice &device);
+  bool idle_pages(Region &region) noexcept;
+  bool compact_for(Lock &lock, PoolDevice &device, uint64_t bytes);
+
   // commit.cpp
   Status enqueue_waits(Plan &plan);
   void commit(Plan &plan) noexcept;
@@ -286,14 +380,14 @@ class Engine {
   Status decode(weir_buffer buffer, uint32_t *index);
   Target target(uint32_t index);
   Status range_of(uint32_t index, uint64_t offset, uint64_t *length);
-  Status place_of(uint32_t device_id, uint8_t *place);
   Region &new_region();
   void free_region(Region &region) noexcept;
-  Status make_region(const vm::Geometry &shape, uint8_t home, uint32_t client, Region **region);
-  Status make_home_region(const vm::Geometry &shape, uint8_t home, uint32_t client,
-                          Region **region);
+  Status make_region(const vm::Geometry &shape, uint8_t home, uint32_t client, Region **region,
+                     const vm::Sharing::Lot &lot = {});
+  Status make_home_region(const vm::Geometry &shape, uint8_t home, uint32_t client, Region **region,
+                          const vm::Sharing::Lot &lot = {});
   Residence *residence(Region &region, PoolDevice &device, Status *status);
-  Region *adopt_kept(const vm::Geometry &shape, uint8_t home, uint32_t client);
+  Region *adopt_kept(const vm::Geometry &shape, uint64_t alignment, uint8_t home, uint32_t client);
   void keep_or_free(Region &region) noexcept;
   void retire_region(Region &region) noexcept;
   Status place_tenant(uint32_t index, const weir_buffer_desc &desc, uint8_t home, uint32_t client,
@@ -305,7 +399,9 @@ class Engine {
   Status create_locked(const weir_buffer_desc &desc, uint32_t client, bool pinned, uint32_t *index);
   void destroy_locked(uint32_t index) noexcept;
   vm::Geometry shape_for(uint8_t place, uint64_t size) const noexcept;
-  uint64_t address_of(Region &region, Residence &residence) noexcept;
+  uint64_t address_of(const Region &region, const Residence &residence) const noexcept;
+  uint64_t granule_address(const Region &region, const Residence &residence,
+                           uint32_t page) const noexcept;
 
   // host_room.cpp
   void forsake_copy(Region &region, uint32_t page, uint32_t bit) noexcept;
@@ -407,11 +503,16 @@ class Engine {
                      const unsigned char *in, uint64_t bytes) noexcept;
   bool settled(Region &region, uint32_t page) noexcept;
   Status settle_page(Lock &lock, Region &region, uint32_t page);
-  Status copy_device(PoolDevice &device, uint64_t address, unsigned char *out,
-                     const unsigned char *in, uint64_t bytes);
   Status wait_range(Lock &lock, uint32_t index, uint64_t begin, uint64_t end, bool write);
   void gather_stamps(uint32_t index, uint64_t begin, uint64_t end, bool write,
                      std::pmr::vector<Stamp> *stamps);
+
+  // relay.cpp
+  Status take_staging(const backend::Device &device);
+  Status copy_through(Stream &stream, uint64_t destination, uint64_t source, uint64_t bytes);
+  Status copy_device(PoolDevice &device, uint64_t address, unsigned char *out,
+                     const unsigned char *in, uint64_t bytes);
+  Status relay(Plan &plan, const PlanPage &page);
 
   // ahead.cpp
   void pin(Plan &plan) noexcept;
@@ -428,6 +529,15 @@ class Engine {
   bool next_announced(PrefetchRequest *request);
   void announced_again(const PrefetchRequest &request) noexcept;
 
+  // idle.cpp
+  void give_to_system(Lock &lock, PoolDevice &device, const physical::DoomedList &doomed) noexcept;
+  uint64_t give_idle(Lock &lock, PoolDevice &device, uint64_t bytes);
+  bool worth_watching(const PoolDevice &device) const;
+  void watch_idle() noexcept;
+  void give_unneeded_back(Lock &lock);
+  void give_unneeded_back(Lock &lock, PoolDevice &device);
+  void wait_for_work(Lock &lock);
+
   // holds.cpp
   void add_hold(Region &region) noexcept;
   void drop_hold(Region &region) noexcept;
@@ -435,7 +545,7 @@ class Engine {
                      bool hold);
   Status claim_alone(uint32_t index);
   void unregister_memory(Lock &lock, Region &region) noexcept;
-  uint64_t occupied_bytes(const Region &region, const Residence &residence) const noexcept;
+  uint64_t occupied_bytes(const Region &region, const Residence &residence) noexcept;
 
   // host_lease.cpp
   Status bring_to_host(Lock &lock, Plan &plan);
@@ -457,7 +567,8 @@ class Engine {
   backend::StreamTable &streams_;
   Ticks &ticks_;
   Log log_;
-  Clock clock_;
+  const Clock system_clock_;
+  const Clock *clock_ = &system_clock_;
   EngineConfig config_;
 
   RankedMutex<Rank::pool> mutex_;
@@ -495,6 +606,10 @@ class Engine {
   static constexpr uint64_t max_round_bytes = uint64_t{256} << 20U;
   static constexpr size_t max_round_pages = 1024;
   uint64_t looked_at_ns_ = 0;  ///< when the machine's memory was last looked at
+  uint64_t looks_ = 0;         ///< at what is idle on the devices, so far ...
+  uint64_t next_look_ns_ = 0;  ///< ... and when the next is due
+  bool watching_ = false;      ///< the demoter comes back for it by itself
+  bool looking_ = false;       ///< somebody is at it
   size_t host_cursor_ = 0;
   std::pmr::vector<std::atomic<StreamState *>> states_;
   std::pmr::vector<Owned<StreamState>> owned_states_;
@@ -505,6 +620,8 @@ class Engine {
   uint32_t slab_count_ = 0;
   static constexpr uint64_t staging_bytes = uint64_t{1} << 20U;
   std::mutex staging_mutex_;  ///< never taken with mutex_ held
+  std::mutex side_mutex_;     ///< nor is this: opens the streams of moves
+  Compactor *compactor_ = nullptr;
   void *staging_ = nullptr;
   backend::Runtime *staging_runtime_ = nullptr;
   std::thread demoter_, sinker_;

@@ -28,8 +28,15 @@ void Engine::mark_filling(Plan &plan) {
       gather_stamps(item.buffer, 0, item.size, true, &plan.before);
     }
   }
+  // A copy may be under way that touches a tenant's place before its first use.
+  for (const PlanItem &item : plan.items) {
+    for (uint32_t p = item.first; item.zeroes() && p <= item.last; ++p) {
+      const Stamp ready = item.region->on(plan.place())->pages[p].ready;
+      if (ready) plan.before.push_back(ready);
+    }
+  }
   // From the first mark on nothing may throw.
-  plan.before.reserve(plan.before.size() + plan.pages.size());
+  plan.before.reserve(plan.before.size() + 2 * plan.pages.size());
   plan.parts.clear();
   plan.parts.reserve(parts_below(plan));
   for (PlanPage &page : plan.pages) {
@@ -38,12 +45,20 @@ void Engine::mark_filling(Plan &plan) {
     Page &copies = region.pages[page.page];
     page.used = region.shape.used_bytes(page.page);
     page.address = address_of(region, here) + region.shape.offset(page.page);
+    page.granule_address = page.address - region.shape.before(page.page);
     if (!page.absent && !page.stale) continue;
-    if (page.absent && !device.vmm()) page.address = device.granules->at(page.granule).place;
     page.source = page.checksum = 0;
+    page.relay = nullptr;
     page.from = 0;
-    page.corrupt = page.zero = false;
-    const bool foreign = page.absent && device.granules->at(page.granule).client() != region.client;
+    page.corrupt = page.zero = page.wipe = false;
+    bool foreign = page.absent && device.granules->at(page.granule).client() != region.client;
+    const bool shared = bundle_of(region, page.page, device) != nullptr;
+    if (foreign && device.vmm() && (shared || page.used < page.bytes)) {
+      // All of it, whatever of it the page has. Once for all who share it: they look at whose it was.
+      if (shared) device.granules->at(page.granule).set_client(region.client);
+      page.wipe = true;
+      foreign = false;
+    }
     if (copies.latest == 0 || page.discard) {
       page.zero = foreign || (!page.discard && !region.slab);
     } else if (has_host(region, page.page) && (copies.latest & vm::host_bit) != 0) {
@@ -64,6 +79,7 @@ void Engine::mark_filling(Plan &plan) {
         page.source = peer.vmm() ? address_of(region, *other) + region.shape.offset(page.page)
                                  : peer.granules->at(there.granule).place;
         if (there.ready) plan.before.push_back(there.ready);
+        if (!device.device.has(WEIR_CAP_PEER)) page.relay = &peer;
         break;
       }
     }
@@ -71,8 +87,9 @@ void Engine::mark_filling(Plan &plan) {
     if (page.absent) {
       state.granule = page.granule;
       page.memory = &device.granules->at(page.granule);
-      if (region.holds != 0) device.held_bytes += page.bytes;
+      if (region.holds != 0) count_held(region, page.page, device, true);
     }
+    if (page.stale && state.ready) plan.before.push_back(state.ready);
     state.state = PageState::filling;
     page.filling = true;
     begin_work(region, page.page, device);
@@ -108,8 +125,11 @@ void Engine::mark_zeroing(Plan &plan, const PlanItem &item) noexcept {
 Status Engine::prepare_page(Plan &plan, PlanPage &page) {
   PoolDevice &device = *plan.device;
   WEIR_TRY(device.granules->materialize(*page.memory));
-  if (!device.vmm()) return {};
-  WEIR_TRY(device.mapper->map(page.address, page.bytes, page.memory->place));
+  if (!device.vmm()) {
+    page.address = page.memory->place;
+    return {};
+  }
+  WEIR_TRY(device.mapper->map(page.granule_address, page.bytes, page.memory->place));
   page.mapped = true;
   return {};
 }
@@ -171,8 +191,12 @@ Status Engine::fill(Plan &plan) {
     for (PlanPage &page : plan.pages) {
       if (!page.filling) continue;
       if (page.absent) WEIR_TRY(prepare_page(plan, page));
+      if (page.wipe) WEIR_TRY(copier.zero(page.granule_address, page.bytes));
       if (page.zero) {
-        WEIR_TRY(copier.zero(page.address, page.bytes));
+        const bool fragment = page.region->shape.fragment(page.page);
+        if (!page.wipe) WEIR_TRY(copier.zero(page.address, fragment ? page.used : page.bytes));
+      } else if (page.relay != nullptr) {
+        WEIR_TRY(relay(plan, page));
       } else if (page.source != 0) {
         WEIR_TRY(verify_source(plan, &page));
         WEIR_TRY(copier.copy(page.address, page.source, page.used));
@@ -208,7 +232,7 @@ Status Engine::fill(Plan &plan) {
     (void)device.device.table().stream_synchronize(device.device.state(), device.up->native);
   }
   for (PlanPage &page : plan.pages) {
-    if (page.mapped && device.mapper->unmap(page.address, page.bytes)) page.mapped = false;
+    if (page.mapped && device.mapper->unmap(page.granule_address, page.bytes)) page.mapped = false;
   }
   last_error() = why;
   return status;
@@ -216,11 +240,7 @@ Status Engine::fill(Plan &plan) {
 
 void Engine::destroy_doomed(Lock &lock, Plan &plan) noexcept {
   if (plan.doomed.empty()) return;
-  physical::GranulePool &granules = *plan.device->granules;
-  lock.unlock();
-  for (const physical::Doomed &old : plan.doomed) (void)granules.destroy(*old.granule);
-  lock.lock();
-  for (const physical::Doomed &old : plan.doomed) granules.forget(old.id, false);
+  give_to_system(lock, *plan.device, plan.doomed);
   plan.doomed.clear();
 }
 
@@ -258,9 +278,10 @@ void Engine::settle_fill(Plan &plan, bool filled) noexcept {
         ++here.resident;
         device.granules->at(page.granule).set_client(region.client);
         if (!device.vmm()) here.range.address = page.address;
+        end_making(region, page.page, device);
         if (region.kept)
           clients_[region.client]->device[device.place].refund(
-              page.bytes);  // a slab that emptied meanwhile
+              page.charged);  // a slab that emptied meanwhile
         offer(region, page.page, device);
         if (state.evicted_at != 0 &&
             device.evicted_total - state.evicted_at < device.granules->budget()) {
@@ -291,10 +312,12 @@ void Engine::settle_fill(Plan &plan, bool filled) noexcept {
     } else {
       state.state = PageState::absent;
       state.granule = physical::no_granule;
-      if (region.holds != 0) device.held_bytes -= page.bytes;
+      if (region.holds != 0) count_held(region, page.page, device, false);
       if (page.corrupt) forsake_copy(region, page.page, page.from);
       if (page.mapped) {
-        // It could not be unmapped: the granule can't be used again. It stays charged.
+        // It could not be unmapped: the granule can't be used again. It stays charged, and nobody's.
+        if (!leave_granule(region, page.page, device))
+          device.granules->at(page.granule).set_client(physical::client_unknown);
         page.granule = physical::no_granule;
       }
     }

@@ -6,26 +6,26 @@
 
 namespace weir::residency {
 
-/// Bytes of the region's granules on a device. Held bytes are counted by granules, not by states: a page on the move
-/// when a hold comes or goes is counted once all the same.
-uint64_t Engine::occupied_bytes(const Region &region, const Residence &residence) const noexcept {
+/// Bytes of the region's granules on a device that were not counted since begin_count().
+uint64_t Engine::occupied_bytes(const Region &region, const Residence &residence) noexcept {
   uint64_t bytes = 0;
   for (uint32_t p = 0; p < residence.pages.size(); ++p) {
-    if (residence.pages[p].granule != physical::no_granule) bytes += region.shape.page_bytes(p);
+    if (residence.pages[p].granule != physical::no_granule)
+      bytes += count_granule(region, p, device_at(residence.place));
   }
   return bytes;
 }
 
+/// Held bytes are counted by granules, not by states: a page on the move when a hold comes or goes is counted once all
+/// the same.
 void Engine::add_hold(Region &region) noexcept {
   if (region.holds++ != 0) return;
-  for (const auto &r : region.residences)
-    device_at(r->place).held_bytes += occupied_bytes(region, *r);
+  for (const auto &r : region.residences) count_held(region, *r, true);
 }
 
 void Engine::drop_hold(Region &region) noexcept {
   if (--region.holds != 0) return;
-  for (const auto &r : region.residences)
-    device_at(r->place).held_bytes -= occupied_bytes(region, *r);
+  for (const auto &r : region.residences) count_held(region, *r, false);
   changed_.notify_all();
 }
 

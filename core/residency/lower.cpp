@@ -46,7 +46,7 @@ Status Engine::start_lower(backend::Runtime &runtime) {
         static_cast<unsigned long long>(slots * part));
   }
   const uint32_t threads = config_.background ? config_.compress_threads : 0;
-  lower_.workers = make_owned<Workers>(&memory_, threads, config_.compress_share, clock_);
+  lower_.workers = make_owned<Workers>(&memory_, threads, config_.compress_share, *clock_);
   WEIR_TRY(lower_.workers->start());
   lower_.codec = make_owned<tier::Codec>(&memory_, *lower_.workers, config_.codec);
   lower_.staging = make_owned<tier::Staging>(&memory_, streams_);

@@ -58,6 +58,7 @@ class LruWindow final : public Policy {
 
   void admit(const PageRef &page, uint64_t tick) override { push(Entry::of(page, tick)); }
   void dispose(const PageRef &page) override { disposable_.push_back(page); }
+  bool any_disposable() const noexcept override { return !disposable_.empty(); }
   bool give_back(const PageRef &page, uint64_t tick) noexcept override {
     try {
       push(Entry::of(page, tick));
@@ -74,6 +75,7 @@ class LruWindow final : public Policy {
     victims->reserve(victims->size() + std::min<size_t>(all, wanted.bytes / 4096 + max_candidates));
     looks_ = wanted.most_looks;
     uint64_t found = take_disposable(wanted, view, victims);
+    if (wanted.dead_before != UINT64_MAX) return found;
     while (found < wanted.bytes && heap_end_ != 0 && room_for_victims(*victims)) {
       const uint64_t more = take_best(wanted, wanted.bytes - found, view, victims);
       if (more == 0 && candidates_.empty()) break;
@@ -118,7 +120,7 @@ class LruWindow final : public Policy {
       const PageRef page = disposable_[i];
       if (!view.describe(page, &info) || !info.disposable) continue;
       if (found >= wanted.bytes || !room_for_victims(*victims) || wanted.dirty_only ||
-          wanted.client != UINT32_MAX || !info.evictable) {
+          wanted.client != UINT32_MAX || !info.evictable || info.dead_since >= wanted.dead_before) {
         disposable_[kept++] = page;
         continue;
       }

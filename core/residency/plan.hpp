@@ -43,13 +43,19 @@ struct PlanPage {
   bool corrupt = false;                      ///< its copy in `from` is not what was written there
   /// It stays RESIDENT, but a tenant's place on it is being zeroed by this plan.
   bool zeroing = false;
+  bool joined = false;  ///< its granule was there: others have parts of it
+  bool wipe =
+      false;  ///< another client's bytes are in its granule, and others will have parts of that
   bool zero = false;  ///< content: zeroes ...
   uint32_t from = 0;  ///< ... or a copy from the place of this bit; 0 with !zero: whatever is there
-  uint64_t source = 0;    ///< its address, unless it is below HOST (plan.parts)
-  uint64_t checksum = 0;  ///< of it; 0: none was made
-  uint64_t address = 0;   ///< of the page on the device
-  uint64_t bytes = 0;     ///< of the page
-  uint64_t used = 0;      ///< of those, the region's
+  uint64_t source = 0;           ///< its address, unless it is below HOST (plan.parts)
+  PoolDevice *relay = nullptr;   ///< the device it lies on, where the plan's does not reach that
+  uint64_t checksum = 0;         ///< of it; 0: none was made
+  uint64_t address = 0;          ///< of the page's first byte on the device
+  uint64_t granule_address = 0;  ///< where its granule is mapped
+  uint64_t bytes = 0;            ///< of the granule
+  uint64_t charged = 0;          ///< to the client
+  uint64_t used = 0;             ///< of the page
 };
 
 struct Plan {
@@ -77,9 +83,11 @@ struct Plan {
   std::pmr::vector<Stamp> waits;     ///< what the caller's stream must wait for
   uint64_t set_bytes = 0;            ///< all pages of the set, rounded
   uint64_t need_bytes = 0;           ///< of those, without a granule
-  uint64_t other_held = 0;           ///< held bytes outside the set
+  uint64_t held_in_set = 0;          ///< of set_bytes, held
   Stamp ready;                       ///< the transfer stream's point after the fills
-  bool work = false;                 ///< something to map, copy or zero
+  PoolDevice *unread = nullptr;  ///< not this device failed, but that one's copy could not be read
+  bool absent = false;           ///< pages are to be given granules, new ones or such as are there
+  bool work = false;             ///< something to map, copy or zero
 
   uint8_t place() const noexcept {
     if (any) return Engine::any_place;
@@ -108,6 +116,7 @@ struct Victim {
   tier::CodecPlan plan;
   void *destination = nullptr;
   uint64_t address = 0, bytes = 0, used = 0;
+  uint64_t granule_address = 0;  ///< where its granule is mapped
   Stamp copied;
 };
 

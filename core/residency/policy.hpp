@@ -33,6 +33,8 @@ struct PageInfo {
   bool cold = false;        ///< advised so
   bool evictable = false;   ///< neither leased nor held, and in place
   uint32_t client = 0;
+  uint64_t dead_since =
+      0;  ///< of a disposable page: the look at what is idle (idle.cpp) at which its owner died
 };
 
 class View {
@@ -51,6 +53,8 @@ struct Wanted {
   uint64_t not_before = 0;       ///< prefetch: nothing whose announced next use is nearer than this
   bool clean_only = false;
   bool dirty_only = false;
+  uint64_t dead_before =
+      UINT64_MAX;  ///< if set, only disposable pages, of owners that died before this look
   size_t most_looks =
       SIZE_MAX;  ///< at this many pages, coldest first; what was not found among them is not found
 };
@@ -66,6 +70,8 @@ class Policy {
   virtual void reserve(size_t pages) = 0;
   /// The page lost its owner: it is to go before any other.
   virtual void dispose(const PageRef &page) = 0;
+  /// Whether there may be a disposable page.
+  virtual bool any_disposable() const noexcept = 0;
   /// Appends victims worth at least wanted.bytes to *victims, as far as there are any, in the order they should go;
   /// returns their bytes. The same page is not returned again before it is admitted again or given back.
   virtual uint64_t choose(const Wanted &wanted, View &view, std::pmr::vector<PageRef> *victims) = 0;

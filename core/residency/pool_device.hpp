@@ -10,6 +10,8 @@
 #include "core/virtual/buffer_table.hpp"
 #include "core/virtual/region.hpp"
 
+#include <atomic>
+
 namespace weir::residency {
 
 using backend::Stamp;
@@ -35,13 +37,26 @@ struct PoolDevice final : View {
   const backend::Device &device;
   Owned<physical::GranulePool> granules;
   Owned<vm::AddressSpace> addresses;
+  Owned<vm::Sharing> sharing;  ///< where granules can be shared
   Owned<physical::Mapper> mapper;
   Owned<Policy> policy;
   Stream *up = nullptr;    ///< copies and fills towards the device
   Stream *down = nullptr;  ///< copies from the device
+  /// Copies within it (compact.cpp), which may have to wait for work of the caller's: no other copy waits behind them. Opened
+  /// by the first of them.
+  std::atomic<Stream *> side{nullptr};
+  /// Extents that have been moved away from, until the copy has passed. They can't be reused before.
+  struct Left {
+    GranuleId granule;
+    Stamp copied;
+    uint64_t bytes;
+  };
+  std::pmr::vector<Left> limbo;
+  std::pmr::vector<PageRef> emptied;  ///< pages of slabs that compaction has emptied
   uint64_t page_size = 0, large_page_size = 0;
   uint64_t low_water = 0, high_water = 0;
-  uint64_t held_bytes = 0;  ///< pages of held regions
+  uint64_t held_bytes = 0;      ///< pages of held regions
+  uint64_t returned_bytes = 0;  ///< given back to the system by itself
   bool lost = false;  ///< the runtime said so: nothing is brought here or taken from here any more
   uint64_t evicted_total = 0;   ///< bytes ever evicted
   uint32_t in_flight = 0;       ///< drains and fills going on: room may appear without a release

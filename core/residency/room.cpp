@@ -59,15 +59,20 @@ void Engine::wait_idle() {
       return device->in_flight == 0;
     });
   });
+  // Slots of HOST whose copies up are still on their way stay charged until these have ended.
+  while (!retired_.empty()) {
+    const PendingCopies &busy = retired_.front().busy;
+    const Stamp stamp = busy.count != 0 ? busy.stamps[busy.count - 1] : Stamp{};
+    lock.unlock();
+    if (!streams_.wait(stamp, UINT64_MAX)) return;
+    lock.lock();
+    (void)sweep_retired();
+  }
 }
 
 Status Engine::check_budget(Plan &plan) {
   PoolDevice &device = *plan.device;
-  uint64_t held_in_set = 0;
-  for (const PlanPage &page : plan.pages) {
-    if (page.region->holds != 0 && !page.absent) held_in_set += page.bytes;
-  }
-  const uint64_t held = device.held_bytes - std::min(device.held_bytes, held_in_set);
+  const uint64_t held = device.held_bytes - std::min(device.held_bytes, plan.held_in_set);
   const uint64_t budget = device.granules->budget();
   const uint64_t available = budget > held ? budget - held : 0;
   ErrorDetail detail;
@@ -79,7 +84,7 @@ Status Engine::check_budget(Plan &plan) {
     const bool lowered =
         budget < config_.devices[device.place].budget / device.page_size * device.page_size;
     if (!plan.quiet) ++stats_.over_budget;
-    return fail(lowered && device.vmm() ? WEIR_ERROR_DEVICE_OOM : WEIR_ERROR_OVER_BUDGET, detail,
+    return fail(lowered ? WEIR_ERROR_DEVICE_OOM : WEIR_ERROR_OVER_BUDGET, detail,
                 "the set needs %llu bytes of device %u in whole pages; its budget is %llu, %llu of "
                 "it held: short of %llu",
                 static_cast<unsigned long long>(plan.set_bytes), device.device.id,
@@ -91,7 +96,7 @@ Status Engine::check_budget(Plan &plan) {
     if (client == nullptr || client->device[device.place].limit() == UINT64_MAX) continue;
     uint64_t of_client = 0;
     for (const PlanPage &page : plan.pages) {
-      if (page.region->client == client->id) of_client += page.bytes;
+      if (page.region->client == client->id) of_client += page.charged;
     }
     const uint64_t quota = client->device[device.place].limit();
     if (of_client <= quota) continue;
@@ -144,6 +149,9 @@ Status Engine::gather(Lock &lock, Plan &plan) {
   PoolDevice &device = *plan.device;
   uint64_t left = plan.need_bytes;
   uint32_t barren = 0;
+  // Others may be faster to take what was made free: not for ever.
+  constexpr uint32_t most_compactions = 4;
+  uint32_t compactions = 0;
   device.policy->reserve(plan.pages.size());
   // Extents of different sizes fit best with the largest first.
   if (!device.vmm()) {
@@ -156,29 +164,47 @@ Status Engine::gather(Lock &lock, Plan &plan) {
       Wanted wanted;
       wanted.not_before = plan.not_before;
       wanted.clean_only = false;
-      if (quota.charge(page.bytes)) {
+      if (quota.charge(page.charged)) {
         const size_t doomed = plan.doomed.size();
+        Status claimed;
         try {
-          page.granule = device.granules->claim(page.region->shape.page_class(page.page),
-                                                page.bytes, &plan.doomed);
+          claimed = claim_granule(plan, page);
         } catch (...) {
-          quota.refund(page.bytes);
+          quota.refund(page.charged);
           throw;
         }
         if (page.granule != physical::no_granule) {
-          left -= page.bytes;
+          if (!page.joined) left -= std::min(left, page.bytes);
           break;
         }
         plan.doomed.resize(doomed);
-        quota.refund(page.bytes);
+        quota.refund(page.charged);
+        WEIR_TRY(claimed);
+        if (!device.vmm()) {
+          // What was moved a moment ago is nearer than a victim, and moving than evicting.
+          if (sweep_limbo(device)) continue;
+          if (!plan.quiet && compactions++ < most_compactions &&
+              compact_for(lock, device, page.bytes))
+            continue;
+          if (!plan.quiet && await_limbo(lock, device)) continue;
+        }
         const uint64_t room = device.granules->room();
         wanted.bytes = std::max(page.bytes, left > room ? left - room : 0);
       } else {
         wanted.client = page.region->client;
-        wanted.bytes = page.bytes;
+        wanted.bytes = page.charged;
       }
       const uint64_t generation = device.evicted_total;
-      WEIR_TRY(make_room(lock, device, wanted, &barren));
+      const Status made = make_room(lock, device, wanted, &barren);
+      if (!made) {
+        // Nothing can leave. With VMM what small buffers and parts of large ones do not fill is all there is left.
+        const bool again =
+            device.vmm() && !plan.quiet && compactions++ == 0 && wanted.client == UINT32_MAX;
+        if (!again) return made;
+        // Whatever came of it: the lock was dropped, and a release that came meanwhile has woken nobody who waits for it.
+        (void)compact_for(lock, device, wanted.bytes);
+        continue;
+      }
       if (plan.quiet && device.evicted_total == generation) return Status(WEIR_ERROR_WOULD_BLOCK);
     }
   }
@@ -190,10 +216,16 @@ void Engine::return_granules(Plan &plan) noexcept {
   PoolDevice &device = *plan.device;
   for (PlanPage &page : plan.pages) {
     if (page.granule == physical::no_granule || page.filling) continue;
-    clients_[page.region->client]->device[device.place].refund(page.bytes);
+    clients_[page.region->client]->device[device.place].refund(page.charged);
+    if (!leave_granule(*page.region, page.page, device)) {
+      page.granule = physical::no_granule;
+      continue;
+    }
     physical::Granule &granule = device.granules->at(page.granule);
+    // It may have been taken for wiped, and was not.
+    if (page.region->shape.fragment(page.page)) granule.set_client(physical::client_unknown);
     if (device.vmm() && granule.place == 0) {
-      device.granules->forget(page.granule, true);
+      device.granules->forget(page.granule);
     } else {
       device.granules->release(page.granule);
     }

@@ -79,8 +79,12 @@ Status Engine::place_tenant(uint32_t index, const weir_buffer_desc &desc, uint8_
 
 void Engine::remove_tenant(uint32_t index) noexcept {
   const vm::Cold cold = buffers_.cold(index);
-  Region &region = *regions_[cold.region];
-  region.tenants->free(cold.node);
+  free_place(*regions_[cold.region], cold.node);
+}
+
+/// A place in a slab; with the last one the slab ends.
+void Engine::free_place(Region &region, uint32_t node) noexcept {
+  region.tenants->free(node);
   if (!region.tenants->empty()) return;
   auto group = slabs_.find(group_key(region.home, region.client, region.priority, region.pinned));
   if (group != slabs_.end()) std::erase(group->second, region.id);

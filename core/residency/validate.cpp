@@ -28,9 +28,8 @@ std::string Engine::validate_page(Region &region, uint32_t page) noexcept {
     const bool granule = state.granule != physical::no_granule;
     if (granule != (state.state != PageState::absent))
       return broken(region, page, granule ? "ABSENT with a granule" : "in place without a granule");
-    moving += state.state == PageState::filling || state.state == PageState::draining ? 1 : 0;
-    if (state.state == PageState::resident || state.state == PageState::draining)
-      here |= device_at(r->place).bit();
+    moving += granule && state.state != PageState::resident ? 1 : 0;
+    if (granule && state.state != PageState::filling) here |= device_at(r->place).bit();
   }
   // A page that is being worked on where it lies is busy too, so this is no equality.
   if (moving > copies.busy) return broken(region, page, "on the move and not marked busy");
@@ -87,26 +86,34 @@ std::string Engine::validate_word(uint32_t index) noexcept {
   return {};
 }
 
-std::string Engine::validate_device(PoolDevice &device) noexcept {
+std::string Engine::validate_device(PoolDevice &device) {
   uint64_t held = 0;
   uint64_t occupied = 0;
-  for (const auto &region : regions_) {
-    Residence *here = region != nullptr ? region->on(device.place) : nullptr;
-    if (here == nullptr) continue;
-    const uint64_t bytes = occupied_bytes(*region, *here);
-    occupied += bytes;
-    if (region->holds != 0) held += bytes;
+  // Twice: a shared granule is held if any of those who share it is.
+  for (const bool all : {false, true}) {
+    begin_count(device);
+    for (const auto &region : regions_) {
+      Residence *here = region != nullptr ? region->on(device.place) : nullptr;
+      if (here != nullptr && (all || region->holds != 0))
+        (all ? occupied : held) += occupied_bytes(*region, *here);
+    }
+  }
+  if (device.sharing != nullptr) {
+    std::string wrong = device.sharing->validate();
+    if (!wrong.empty()) return wrong;
   }
   char text[160] = "";
   if (held != device.held_bytes) {
     std::snprintf(text, sizeof text, "device %u: %llu bytes are held, %llu counted",
                   device.device.id, static_cast<unsigned long long>(held),
                   static_cast<unsigned long long>(device.held_bytes));
-  } else if (device.vmm() && occupied + device.granules->idle() > device.granules->held()) {
-    std::snprintf(text, sizeof text, "device %u: pages and idle granules exceed what is held",
+  } else if (occupied + device.granules->idle() > device.granules->held()) {
+    std::snprintf(text, sizeof text, "device %u: pages and what is idle exceed what is held",
                   device.device.id);
   } else if (device.granules->held() > device.granules->budget()) {
     std::snprintf(text, sizeof text, "device %u: more is held than the budget", device.device.id);
+  } else if (const std::string wrong = device.granules->validate(); !wrong.empty()) {
+    std::snprintf(text, sizeof text, "device %u: %s", device.device.id, wrong.c_str());
   }
   return text;
 }

@@ -42,6 +42,16 @@ class HostStore {
   void free(HostSlot slot) noexcept;
   void *address(HostSlot slot) const noexcept;
   uint64_t bytes(HostSlot slot) const noexcept;
+  /// In its chunk.
+  uint64_t offset(HostSlot slot) const noexcept {
+    return chunks_[slot.chunk]->arena.offset(slot.node);
+  }
+  /// visit(chunk, bytes)
+  template <class Visit>
+  void for_each_chunk(Visit visit) const {
+    for (uint32_t i = 0; i < chunks_.size(); ++i)
+      if (chunks_[i] != nullptr) visit(i, chunks_[i]->bytes);
+  }
   uint64_t budget() const noexcept { return budget_.limit(); }
   void set_budget(uint64_t bytes) noexcept { budget_.set_limit(bytes / unit * unit); }
   /// Bytes of the budget that no page occupies.

@@ -21,9 +21,10 @@ Status Places::add(backend::Runtime &runtime, uint32_t backend) {
     device->description.struct_size = sizeof device->description;
     const Status status = runtime.check(
         table.device_describe(runtime.state(), i, &device->description), "device_describe");
-    if (!status) {
+    const Status described = status ? runtime.check_capabilities(device->description) : status;
+    if (!described) {
       devices_.resize(before);
-      return status;
+      return described;
     }
     devices_.push_back(std::move(device));
   }

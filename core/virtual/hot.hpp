@@ -20,7 +20,7 @@
 namespace weir::vm {
 
 /// The buffer's state word. The hit path changes it by compare-and-swap, everything else under the pool's lock.
-///   readers 16 | writer | resident | history | partial | sole | closing | virgin | generation 20 | alive
+///   readers 16 | writer | resident | history | partial | sole | closing | virgin | - | alignment 5 | generation 20 | alive
 struct Word {
   static constexpr uint64_t reader = 1;
   static constexpr uint64_t readers_mask = 0xffff;
@@ -36,6 +36,9 @@ struct Word {
   static constexpr uint64_t closing = uint64_t{1} << 21;
   /// A tenant never written: its place in the slab may hold another's bytes.
   static constexpr uint64_t virgin = uint64_t{1} << 22;
+  /// A tenant's: log2 of the alignment it was made with.
+  static constexpr unsigned alignment_shift = 24;
+  static constexpr uint64_t alignment_mask = 31;
   static constexpr unsigned generation_shift = 40;
   static constexpr uint64_t generation_mask = uint64_t{0xfffff} << generation_shift;
   static constexpr uint64_t alive = uint64_t{1} << 63;

@@ -12,6 +12,7 @@
 #include "core/tier/host_store.hpp"
 #include "core/virtual/address_space.hpp"
 #include "core/virtual/geometry.hpp"
+#include "core/virtual/sharing.hpp"
 
 #include <array>
 #include <vector>
@@ -44,7 +45,7 @@ struct Page {
 };
 static_assert(sizeof(Page) == 24);
 
-enum class PageState : uint8_t { absent, filling, resident, draining };
+enum class PageState : uint8_t { absent, filling, resident, draining, moving };
 
 struct DevicePage {
   Stamp ready;  ///< the copy or fill that brings the bytes, until it has passed
@@ -92,10 +93,13 @@ struct Region {
   uint32_t operations = 0;  ///< threads working on it outside the lock: it must not be freed
   uint64_t tag = 0;
   uint64_t last_use = 0;
+  uint64_t dead_since =
+      0;  ///< of a kept one: the engine's look at what is idle at which its owner died
   uint64_t next_use = UINT64_MAX;  ///< number of the next announced operation that uses it ...
   uint32_t next_use_slot = 0;      ///< ... on this stream slot
   tier::CodecPlan codec;           ///< what was learnt of its bytes
   Geometry shape;
+  Sharing::Lot lot;  ///< of shape.shared, on the home device
   std::pmr::vector<Page> pages;
   std::pmr::vector<Owned<Residence>> residences;
   Owned<physical::SmallArena> tenants;  ///< slabs

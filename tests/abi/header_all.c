@@ -14,6 +14,8 @@
 
 CHECK(use_is_64_bytes, sizeof(weir_use) == 64);
 CHECK(operation_is_48_bytes, sizeof(weir_operation) == 48);
+CHECK(arena_range_is_24_bytes, sizeof(weir_arena_range) == 24);
+CHECK(arena_class_is_32_bytes, sizeof(weir_arena_class) == 32);
 CHECK(pool_device_is_32_bytes, sizeof(weir_pool_device) == 32);
 CHECK(result_is_32_bits, sizeof(weir_result) == 4);
 CHECK(device_is_32_bits, sizeof(weir_device) == 4);
@@ -41,6 +43,7 @@ INITIALISED(weir_use, WEIR_USE_INIT);
 INITIALISED(weir_acquire_options, WEIR_ACQUIRE_OPTIONS_INIT);
 INITIALISED(weir_arena_desc, WEIR_ARENA_DESC_INIT);
 INITIALISED(weir_arena_stats, WEIR_ARENA_STATS_INIT);
+INITIALISED(weir_arena_report, WEIR_ARENA_REPORT_INIT);
 INITIALISED(weir_error_info, WEIR_ERROR_INFO_INIT);
 
 extern const weir_backend_query_function weir_header_query;

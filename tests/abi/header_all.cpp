@@ -37,10 +37,11 @@ constexpr weir_buffer_info buffer_info = WEIR_BUFFER_INFO_INIT;
 constexpr weir_acquire_options acquire_options = WEIR_ACQUIRE_OPTIONS_INIT;
 constexpr weir_arena_desc arena_desc = WEIR_ARENA_DESC_INIT;
 constexpr weir_arena_stats arena_stats = WEIR_ARENA_STATS_INIT;
+constexpr weir_arena_report arena_report = WEIR_ARENA_REPORT_INIT;
 constexpr weir_error_info error_info = WEIR_ERROR_INFO_INIT;
 static_assert(sizes_are_set(context_desc, backend_info, device_info, link_info, pool_desc,
                             pool_device_stats, client_desc, client_stats, buffer_desc, buffer_info,
-                            acquire_options, arena_desc, arena_stats, error_info));
+                            acquire_options, arena_desc, arena_stats, arena_report, error_info));
 
 constexpr weir_use use = WEIR_USE(nullptr, WEIR_READ);
 static_assert(use.length == WEIR_WHOLE && use.mode == WEIR_READ);

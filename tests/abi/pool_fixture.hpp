@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What most tests of the C ABI stand on: a context on the host backend with small granules, one pool with
-// small budgets and its streams. Everything is undone in reverse order, and a refusal to be undone (a lease
+// What most tests of the C ABI stand on: a context on the backend under test (tests/support/target.hpp) with small
+// granules, one pool with small budgets and its streams. Options are the host backend's; sizes that they give are for its
+// pages of 16 KiB and grow with the backend's. Everything is undone in reverse order, and a refusal to be undone (a lease
 // or a buffer left behind) fails the test. It must never hide a result: each call is checked with `ok`.
 #pragma once
 
@@ -17,10 +18,11 @@
 #include <vector>
 
 #include "tests/support/cmocka.hpp"
+#include "tests/support/target.hpp"
 
 namespace weir::test {
 
-inline constexpr uint64_t page_bytes = 16 * 1024;
+inline const uint64_t page_bytes = Target::get().page();
 inline constexpr const char *small_host = "host.memory=16M;host.granule=16K;host.granule_large=0";
 
 /// The expected result, or a message with what the library says about the other one.
@@ -40,14 +42,16 @@ inline weir_error_info last_error() {
   return info;
 }
 
-/// `backend`: one linked into the program, instead of the built-in host backend.
+/// `backend`: one linked into the program, instead of the one under test.
 inline weir_context make_context(const char *options, weir_backend_query_fn backend = nullptr) {
   weir_context_desc desc = WEIR_CONTEXT_DESC_INIT;
   desc.flags = WEIR_CONTEXT_NO_SEARCH;
+  if (backend == nullptr) backend = Target::get().query();
   if (backend != nullptr) desc.flags |= WEIR_CONTEXT_NO_HOST_BACKEND;
   desc.backend_count = backend != nullptr ? 1 : 0;
   desc.backends = &backend;
-  desc.options = options;
+  const std::string own = Target::get().options(options);
+  desc.options = own.c_str();
   weir_context context = nullptr;
   ok(weir_context_create(&desc, &context));
   return context;
@@ -63,6 +67,7 @@ struct Setup {
   uint64_t compressed_pages = 0;
   uint64_t storage_pages = 0;
   const char *codec = nullptr;
+  uint64_t segment_pages = 0;  ///< without VMM; 0: as the pool likes
   void (*before_pool)(weir_context context) = nullptr;
 };
 
@@ -83,6 +88,7 @@ struct World {
   World(weir_context context_, weir_pool pool_) : context(context_), pool(pool_) {}
   explicit World(const Setup &setup = {}) {
     context = make_context(setup.options.c_str(), setup.backend);
+    skip_without(setup.devices);
     weir_pool_device devices[2] = {};
     for (uint32_t i = 0; i < setup.devices; ++i) {
       devices[i].device = i;
@@ -102,6 +108,7 @@ struct World {
     desc.storage_paths = &folder;
     desc.storage_path_count = setup.storage_pages != 0 ? 1 : 0;
     desc.codec = setup.codec;
+    desc.segment_size = setup.segment_pages * page_bytes;
     if (setup.before_pool != nullptr) setup.before_pool(context);
     ok(weir_pool_create(context, &desc, &pool));
   }
@@ -110,6 +117,15 @@ struct World {
     ok(weir_pool_destroy(pool));
     for (weir_stream stream : streams) ok(weir_stream_close(stream));
     ok(weir_context_destroy(context));
+  }
+
+  /// A machine of silicon has the devices it has.
+  void skip_without(uint32_t devices) const {
+    uint32_t count = 0;
+    ok(weir_device_count(context, &count));
+    if (count >= devices || !Target::get().real()) return;
+    ok(weir_context_destroy(context));
+    skip();
   }
 
   weir_buffer buffer(uint64_t bytes, weir_device home = WEIR_DEVICE_DEFAULT,
@@ -138,6 +154,13 @@ struct World {
   /// The same through weir_buffer_read: nothing is promoted.
   void check_read(weir_buffer of, uint64_t bytes, uint32_t seed);
 
+  /// What is on the device at the address, when the stream's work so far is done.
+  std::vector<uint8_t> device_bytes(uint64_t address, uint64_t bytes, uint32_t device = 0) {
+    std::vector<uint8_t> copy(bytes);
+    read_device(streams[device], address, copy.data(), bytes);
+    return copy;
+  }
+
   weir_pool_stats stats() {
     weir_pool_stats out{};
     out.struct_size = sizeof(out);
@@ -145,6 +168,18 @@ struct World {
     return out;
   }
 };
+
+/// Host memory of a test's own, aligned to the backend's pages; kept until the program ends.
+inline uint8_t *aligned_memory(uint64_t bytes) {
+  auto *memory = static_cast<uint8_t *>(std::aligned_alloc(page_bytes, bytes));
+  assert_non_null(memory);
+  std::fill_n(memory, bytes, uint8_t{0});
+  return memory;
+}
+
+inline bool all_zero(const std::vector<uint8_t> &bytes) {
+  return std::all_of(bytes.begin(), bytes.end(), [](uint8_t b) { return b == 0; });
+}
 
 inline uint8_t pattern(uint32_t seed, uint64_t at) {
   return static_cast<uint8_t>((at * 131U + (at >> 9U) * 7U + seed * 29U + 1U) & 0xffU);
@@ -170,16 +205,23 @@ struct Kernel {
   uint64_t address = 0;
   uint64_t bytes = 0;
   uint32_t seed = 0;
-  uint64_t wrong = 0;  ///< bytes that differed
+  uint64_t wrong = 0;   ///< bytes that differed
+  uint64_t staged = 0;  ///< where the CPU finds the range, if not at its address
 
+  uint8_t *range() const { return reinterpret_cast<uint8_t *>(staged != 0 ? staged : address); }
+  weir_result launch(weir_stream stream, weir_host_function function) {
+    const Access access = function == write ? Access::write : Access::read;
+    if (staged != address) staged = address;  // an earlier launch of it may be running
+    return test::launch(stream, access, &staged, bytes, function, this);
+  }
   static void write(void *user) {
     auto *self = static_cast<Kernel *>(user);
-    auto *to = reinterpret_cast<uint8_t *>(self->address);
+    uint8_t *to = self->range();
     for (uint64_t i = 0; i < self->bytes; ++i) to[i] = pattern(self->seed, i);
   }
   static void compare(void *user) {
     auto *self = static_cast<Kernel *>(user);
-    const auto *from = reinterpret_cast<const uint8_t *>(self->address);
+    const uint8_t *from = self->range();
     for (uint64_t i = 0; i < self->bytes; ++i) self->wrong += from[i] != pattern(self->seed, i);
   }
 };
@@ -188,7 +230,7 @@ inline void World::fill(weir_buffer of, uint64_t bytes, uint32_t seed, uint32_t 
   weir_lease lease = nullptr;
   Kernel kernel{0, bytes, seed, 0};
   ok(acquire(of, WEIR_DISCARD_WRITE, &lease, &kernel.address, device));
-  ok(weir_stream_host_call(streams[device], Kernel::write, &kernel));
+  ok(kernel.launch(streams[device], Kernel::write));
   ok(weir_release(lease, streams[device]));
   ok(weir_stream_synchronize(streams[device]));
 }
@@ -197,7 +239,7 @@ inline void World::check(weir_buffer of, uint64_t bytes, uint32_t seed, uint32_t
   weir_lease lease = nullptr;
   Kernel kernel{0, bytes, seed, 0};
   ok(acquire(of, WEIR_READ, &lease, &kernel.address, device));
-  ok(weir_stream_host_call(streams[device], Kernel::compare, &kernel));
+  ok(kernel.launch(streams[device], Kernel::compare));
   ok(weir_release(lease, streams[device]));
   ok(weir_stream_synchronize(streams[device]));
   assert_int_equal(kernel.wrong, 0);

@@ -255,9 +255,7 @@ void held_buffers_stay(void **) {
   ok(weir_hold(world.pool, held, 0, &address));
   ok(weir_hold(world.pool, held, WEIR_DEVICE_DEFAULT, &again));
   assert_int_equal(address, again);
-  Kernel kernel{address, 2 * page_bytes, 1, 0};
-  Kernel::compare(&kernel);
-  assert_int_equal(kernel.wrong, 0);
+  assert_int_equal(world.device_bytes(address, 2 * page_bytes)[5], pattern(1, 5));
   assert_int_equal(query(world, held).held, 2);
   assert_int_equal(world.stats().device_held_bytes, 2 * page_bytes);
   expect_result(WEIR_ERROR_BUSY, weir_buffer_destroy(world.pool, held));
@@ -323,13 +321,13 @@ void malloc_memory_is_resident_and_charged(void **) {
   ok(weir_malloc(world.pool, 0, world.streams[0], 3 * page_bytes, &a));
   assert_true(a != 0);
   Kernel kernel{a, 3 * page_bytes, 1, 0};
-  ok(weir_stream_host_call(world.streams[0], Kernel::write, &kernel));
+  ok(kernel.launch(world.streams[0], Kernel::write));
   assert_int_equal(world.stats().device_held_bytes, 3 * page_bytes);
   expect_result(WEIR_ERROR_OVER_BUDGET, weir_malloc(world.pool, 0, nullptr, 2 * page_bytes, &b));
   weir_buffer buffer = world.buffer(2 * page_bytes);
   weir_lease lease = nullptr;
   expect_result(WEIR_ERROR_OVER_BUDGET, world.acquire(buffer, WEIR_READ, &lease));
-  ok(weir_stream_host_call(world.streams[0], Kernel::compare, &kernel));
+  ok(kernel.launch(world.streams[0], Kernel::compare));
   ok(weir_free(world.pool, world.streams[0], a));
   ok(weir_stream_synchronize(world.streams[0]));
   assert_int_equal(kernel.wrong, 0);

@@ -9,7 +9,7 @@ namespace {
 
 using namespace weir::test;
 
-constexpr uint64_t size = 2 * page_bytes;
+const uint64_t size = 2 * page_bytes;
 
 World checked_world(uint64_t flags) {
   return World({.options = small_host,

@@ -310,6 +310,26 @@ void native_streams_can_be_wrapped(void **) {
   ok(weir_context_destroy(context));
 }
 
+/// A thread of Weir's may not touch a wrapped stream that only its own threads may use.
+void wrapped_streams_may_be_for_their_threads_only(void **) {
+  World world({.options = std::string(small_host) + ";host.any_thread=0"});
+  weir_buffer buffer = world.buffer(page_bytes);
+  void *native = nullptr;
+  weir_stream wrapped = nullptr;
+  ok(weir_stream_native(world.streams[0], &native));
+  ok(weir_stream_wrap(world.context, 0, native, 0, &wrapped));
+  weir_use use = WEIR_USE(buffer, WEIR_READ);
+  const auto callback = [](void *, weir_result, weir_lease) {};
+  expect_result(WEIR_ERROR_NOT_SUPPORTED, weir_acquire_async(world.pool, wrapped, &use, 1, nullptr,
+                                                             callback, nullptr, nullptr));
+  weir_lease lease = nullptr;
+  ok(weir_acquire(world.pool, wrapped, &use, 1, nullptr, &lease));
+  ok(weir_release(lease, wrapped));
+  ok(weir_stream_close(wrapped));
+  ok(weir_buffer_destroy(world.pool, buffer));
+  world.close();
+}
+
 void host_calls_may_be_missing(void **) {
   weir_context context = make_context("host.memory=4M;host.host_call=0");
   weir_stream stream = nullptr;
@@ -370,6 +390,7 @@ int main() {
       cmocka_unit_test(a_context_in_use_is_busy),
       cmocka_unit_test(streams_run_in_order),
       cmocka_unit_test(native_streams_can_be_wrapped),
+      cmocka_unit_test(wrapped_streams_may_be_for_their_threads_only),
       cmocka_unit_test(host_calls_may_be_missing),
       cmocka_unit_test(after_fork_the_child_is_refused),
   };

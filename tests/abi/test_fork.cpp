@@ -103,9 +103,11 @@ void add_context_and_pool(Calls &calls, Objects &o) {
                 [&o] { return weir_client_destroy(o.client); },
                 [&o] { return weir_client_stats_get(o.client, &client_stats); },
                 [=] { return weir_pool_trim(p, 0, WEIR_TRIM_EMERGENCY, WEIR_WHOLE, &freed); },
+                [=] { return weir_pool_reset_peak(p, 0); },
                 [=] { return weir_pool_stats_get(p, &stats); },
                 [=] { return weir_pool_device_stats_get(p, 0, &device_stats); },
                 [=] { return weir_pool_snapshot(p, nullptr, 0, &needed); },
+                [=] { return weir_pool_map(p, nullptr, 0, &needed); },
                 [] { return weir_context_destroy(nullptr); },
                 [] { return weir_pool_destroy(nullptr); },
                 [] { return weir_client_destroy(nullptr); },
@@ -122,7 +124,7 @@ void add_buffer_and_lease(Calls &calls, Objects &o) {
   static weir_result result = 0;
   static weir_buffer_desc desc = WEIR_BUFFER_DESC_INIT;
   static weir_buffer_info info = WEIR_BUFFER_INFO_INIT;
-  alignas(4096) static uint8_t memory[page_bytes];
+  static uint8_t *const memory = aligned_memory(page_bytes);
   desc.size = 1;
   const weir_pool p = o.world.pool;
   const weir_stream s = o.world.streams[0];

@@ -141,6 +141,31 @@ void contents_follow_between_devices(void **) {
   }
 }
 
+/// Devices that don't reach each other, and a set that HOST could not take a copy of.
+void sets_follow_without_peers_past_a_small_host(void **) {
+  for (const char *vmm : {"1", "0"}) {
+    for (const uint64_t host_pages : {uint64_t{2}, uint64_t{0}}) {
+      World world(
+          {.options = std::string(small_host) + ";host.devices=2;host.peer=0;host.vmm=" + vmm,
+           .host_pages = host_pages,
+           .devices = 2});
+      const uint64_t size = 5 * page_bytes + 9;
+      weir_buffer buffer = world.buffer(size);
+      for (uint32_t turn = 0; turn < 4; ++turn) {
+        world.fill(buffer, size, turn, turn % 2);
+        world.check(buffer, size, turn, (turn + 1) % 2);
+        world.check_read(buffer, size, turn);
+      }
+      assert_int_equal(world.stats().peer_bytes, 4 * size);
+      weir_use use = WEIR_USE(buffer, WEIR_READ);
+      ok(weir_prefetch(world.pool, world.streams[1], &use, 1));
+      world.check(buffer, size, 3, 0);
+      world.check(buffer, size, 3, 1);
+      world.close();
+    }
+  }
+}
+
 void would_block_and_timeout(void **) {
   World world({.device_pages = 4, .host_pages = 16});
   weir_buffer leased = world.buffer(3 * page_bytes);
@@ -229,7 +254,7 @@ void asynchronous_acquires_run_in_order(void **) {
     assert_int_equal(answers[i].calls.load(), 1);
     assert_int_equal(answers[i].result, WEIR_SUCCESS);
     Kernel kernel{uses[i].address, page_bytes, i, 0};
-    ok(weir_stream_host_call(world.streams[0], Kernel::compare, &kernel));
+    ok(kernel.launch(world.streams[0], Kernel::compare));
     ok(weir_release(answers[i].lease, world.streams[0]));
     ok(weir_stream_synchronize(world.streams[0]));
     assert_int_equal(kernel.wrong, 0);
@@ -376,6 +401,7 @@ int main() {
       cmocka_unit_test(ranges_conflict_byte_by_byte),
       cmocka_unit_test(between_devices_ranges_are_whole_pages),
       cmocka_unit_test(contents_follow_between_devices),
+      cmocka_unit_test(sets_follow_without_peers_past_a_small_host),
       cmocka_unit_test(would_block_and_timeout),
       cmocka_unit_test(a_waiter_gets_in_when_the_lease_ends),
       cmocka_unit_test(asynchronous_acquires_run_in_order),

@@ -16,7 +16,7 @@ namespace {
 
 using namespace weir::test;
 
-constexpr uint64_t two_pages = 2 * page_bytes;
+const uint64_t two_pages = 2 * page_bytes;
 
 /// A kernel that stands at the head of a stream until the test opens it.
 class Blocker {
@@ -67,8 +67,7 @@ weir_result begin(World &world, weir_stream stream, weir_buffer buffer, uint64_t
   const weir_result result = weir_acquire(world.pool, stream, &one, 1, nullptr, &running->lease);
   if (result != WEIR_SUCCESS) return result;
   running->kernel = Kernel{one.address, use.writes() && use.whole ? size : size - 1, seed, 0};
-  return weir_stream_host_call(stream, use.writes() ? Kernel::write : Kernel::compare,
-                               &running->kernel);
+  return running->kernel.launch(stream, use.writes() ? Kernel::write : Kernel::compare);
 }
 
 /// Two further streams beside the world's own.
@@ -203,7 +202,7 @@ void host_call_waits(Use first, uint64_t size, Call call) {
 void reads_and_writes_from_the_host_wait(void **) {
   for (const uint64_t size : {two_pages, uint64_t{600}}) {
     for (const Use first : all_uses) {
-      static uint8_t bytes[two_pages];
+      static uint8_t *const bytes = aligned_memory(two_pages);
       if (first.writes()) {
         host_call_waits(first, size, [size](World &world, weir_buffer buffer) {
           const weir_result result = weir_buffer_read(world.pool, buffer, 0, size - 1, bytes);
@@ -219,7 +218,7 @@ void reads_and_writes_from_the_host_wait(void **) {
         });
       }
       host_call_waits(first, size, [size](World &world, weir_buffer buffer) {
-        std::memset(bytes, 9, sizeof bytes);
+        std::memset(bytes, 9, two_pages);
         return weir_buffer_write(world.pool, buffer, 0, size, bytes);
       });
     }
@@ -279,6 +278,63 @@ void a_new_buffer_inherits_unfinished_work(void **) {
   }
 }
 
+/// Defragmentation waits for nobody: the copy comes after the last use of what moves and of what was in its new place, and
+/// the next use after the copy.
+void move_between_uses(bool of_the_dead) {
+  for (const char *vmm : {"", ";host.vmm=0"}) {
+    for (const Use first : all_uses) {
+      World world({.options = std::string(small_host) + vmm, .device_pages = 16});
+      Streams streams(world);
+      const size_t in_slab = vmm[0] == '\0' ? 32 : 8;
+      const uint64_t size = page_bytes / 8;
+      std::vector<weir_buffer> all;
+      for (uint32_t i = 0; i < 2 * in_slab; ++i) {
+        all.push_back(world.buffer(size));
+        world.fill(all[i], size, 100 + i);
+      }
+      for (size_t i = in_slab; i + 1 < all.size(); ++i) ok(weir_buffer_destroy(world.pool, all[i]));
+      weir_buffer mover = all.back();  // alone in its slab, and so are the pages that it leaves
+      world.fill(mover, size, 1);
+      Blocker blocker(streams.a);  // of one of them only
+      Running one;
+      Running dead;
+      Running two;
+      weir_stream of_one = of_the_dead ? streams.c : streams.a;
+      weir_stream of_dead = of_the_dead ? streams.a : streams.c;
+      ok(begin(world, of_one, mover, size, first, seed_for(first, 1, 2), &one));
+      ok(weir_release(one.lease, of_one));
+      ok(begin(world, of_dead, all[3], size, all_uses[2], 9, &dead));
+      ok(weir_release(dead.lease, of_dead));
+      ok(weir_stream_synchronize(streams.c));
+      ok(weir_buffer_destroy(world.pool, all[3]));
+      weir_defragment_desc desc = WEIR_DEFRAGMENT_DESC_INIT;
+      desc.max_moves = 1;
+      weir_defragment_report report = WEIR_DEFRAGMENT_REPORT_INIT;
+      ok(weir_pool_defragment(world.pool, &desc, &report));
+      assert_int_equal(report.copy_moves, 1);
+      assert_false(blocker.passed());
+      ok(begin(world, streams.b, mover, size, all_uses[0], seed_for(first, 1, 2), &two));
+      if (first.writes() && !first.whole) two.kernel.bytes = size - 1;
+      assert_int_not_equal(two.kernel.address, one.kernel.address);
+      ok(weir_release(two.lease, streams.b));
+      const bool waited = never_ready(streams.b);
+      blocker.open();
+      ok(weir_stream_synchronize(streams.a));
+      ok(weir_stream_synchronize(streams.b));
+      assert_true(waited);
+      assert_int_equal(one.kernel.wrong + two.kernel.wrong, 0);
+      for (uint32_t i = 0; i < in_slab; ++i) {
+        if (i != 3) world.check(all[i], size, 100 + i);
+      }
+      streams.close();
+      world.close();
+    }
+  }
+}
+
+void a_move_comes_between_two_uses(void **) { move_between_uses(false); }
+void a_move_comes_after_the_dead(void **) { move_between_uses(true); }
+
 /// weir_free after the work enqueued so far: the next owner of the memory comes after it.
 void freed_memory_is_ordered_by_its_stream(void **) {
   World world({.device_pages = 2});
@@ -288,15 +344,15 @@ void freed_memory_is_ordered_by_its_stream(void **) {
   ok(weir_malloc(world.pool, 0, streams.a, two_pages, &first));
   Blocker blocker(streams.a);
   Kernel one{first, two_pages, 1, 0};
-  ok(weir_stream_host_call(streams.a, Kernel::write, &one));
-  ok(weir_stream_host_call(streams.a, Kernel::compare, &one));
+  ok(one.launch(streams.a, Kernel::write));
+  ok(one.launch(streams.a, Kernel::compare));
   ok(weir_free(world.pool, streams.a, first));
   ok(weir_malloc(world.pool, 0, streams.b, two_pages, &second));
   Kernel two{second, two_pages, 2, 0};
-  ok(weir_stream_host_call(streams.b, Kernel::write, &two));
+  ok(two.launch(streams.b, Kernel::write));
   const bool waited = never_ready(streams.b);
   blocker.open();
-  ok(weir_stream_host_call(streams.b, Kernel::compare, &two));
+  ok(two.launch(streams.b, Kernel::compare));
   ok(weir_stream_synchronize(streams.a));
   ok(weir_stream_synchronize(streams.b));
   assert_true(waited || first != second);
@@ -395,6 +451,67 @@ void an_eviction_waits_for_running_work(void **) {
   world.close();
 }
 
+/// A part of a buffer moves to a granule that has just been taken for another one, and is to be wiped for it as soon as a
+/// kernel has ended: not before.
+void a_remap_comes_after_a_wipe(void **) {
+  World world({.device_pages = 48});
+  weir_device_info info = WEIR_DEVICE_INFO_INIT;
+  ok(weir_device_info_get(world.context, 0, &info));
+  if ((info.capabilities & WEIR_CAP_VMM) == 0 || (info.capabilities & WEIR_CAP_MULTI_MAP) == 0) {
+    world.close();
+    skip();
+  }
+  const auto aligned = [&](uint64_t size) {  // begins with a page, so that its end alone is shared
+    weir_buffer_desc desc = WEIR_BUFFER_DESC_INIT;
+    desc.size = size;
+    desc.alignment = page_bytes;
+    weir_buffer made = nullptr;
+    ok(weir_buffer_create(world.pool, &desc, &made));
+    return made;
+  };
+  const uint64_t half = page_bytes + page_bytes / 2;
+  const uint64_t quarter = page_bytes + page_bytes / 4;
+  weir_buffer first = aligned(half);
+  weir_buffer second = world.buffer(half);  // begins where the first one ends
+  weir_buffer alone = aligned(quarter);
+  world.fill(first, half, 1);
+  world.fill(second, half, 2);
+  world.fill(alone, quarter, 3);
+  ok(weir_buffer_destroy(world.pool, first));
+  ok(weir_pool_trim(world.pool, 0, WEIR_TRIM_EMERGENCY, WEIR_WHOLE, nullptr));
+  world.check(alone, quarter, 3);  // it is back, and has its granule to itself
+  weir_stream slow = nullptr;
+  ok(weir_stream_create(world.context, 0, 0, &slow));
+  Blocker blocker(slow);
+  // A small buffer's place is zeroed for the next one only when the kernel on it has ended, and with it comes the rest.
+  weir_buffer small = world.buffer(600);
+  Running running;
+  ok(begin(world, slow, small, 600, {WEIR_DISCARD_WRITE, true}, 4, &running));
+  ok(weir_release(running.lease, slow));
+  ok(weir_buffer_destroy(world.pool, small));
+  small = world.buffer(600);
+  weir_use uses[2] = {WEIR_USE(small, WEIR_READ), WEIR_USE(second, WEIR_READ)};
+  weir_lease lease = nullptr;
+  ok(weir_acquire(world.pool, world.streams[0], uses, 2, nullptr, &lease));
+  ok(weir_release(lease, world.streams[0]));
+  weir_defragment_report report = WEIR_DEFRAGMENT_REPORT_INIT;
+  weir_defragment_desc desc = WEIR_DEFRAGMENT_DESC_INIT;
+  ok(weir_pool_defragment(world.pool, &desc, &report));
+  assert_false(blocker.passed());
+  assert_int_equal(report.remap_moves, 0);
+  blocker.open();
+  ok(weir_stream_synchronize(slow));
+  world.check(second, half, 2);
+  world.check(alone, quarter, 3);
+  desc.flags = WEIR_DEFRAGMENT_WAIT;
+  ok(weir_pool_defragment(world.pool, &desc, &report));
+  assert_int_equal(report.remap_moves, 1);
+  world.check(second, half, 2);
+  world.check(alone, quarter, 3);
+  ok(weir_stream_close(slow));
+  world.close();
+}
+
 }  // namespace
 
 int main() {
@@ -404,7 +521,10 @@ int main() {
       cmocka_unit_test(a_writer_comes_after_every_reader),
       cmocka_unit_test(reads_and_writes_from_the_host_wait),
       cmocka_unit_test(a_tenant_leaves_after_its_readers),
+      cmocka_unit_test(a_remap_comes_after_a_wipe),
       cmocka_unit_test(a_new_buffer_inherits_unfinished_work),
+      cmocka_unit_test(a_move_comes_between_two_uses),
+      cmocka_unit_test(a_move_comes_after_the_dead),
       cmocka_unit_test(freed_memory_is_ordered_by_its_stream),
       cmocka_unit_test(many_releases_on_a_blocked_stream),
       cmocka_unit_test(a_pools_end_waits_for_its_work),

@@ -48,6 +48,9 @@ void wrong_pools_are_refused(void **) {
   desc.watermark_high = 20;
   refused(desc);
   desc = small_pool(devices, 1);
+  desc.segment_size = page_bytes - 1;
+  refused(desc);
+  desc = small_pool(devices, 1);
   desc.policy = "clairvoyant";
   refused(desc);
   assert_non_null(std::strstr(weir_last_error(), "clairvoyant"));
@@ -184,9 +187,7 @@ void another_clients_bytes_are_never_seen(void **) {
   weir_lease lease = nullptr;
   uint64_t address = 0;
   ok(world.acquire(fresh, WEIR_DISCARD_WRITE, &lease, &address));
-  ok(weir_stream_synchronize(world.streams[0]));
-  const auto *bytes = reinterpret_cast<const uint8_t *>(address);
-  assert_true(std::all_of(bytes, bytes + 2 * page_bytes, [](uint8_t b) { return b == 0; }));
+  assert_true(all_zero(world.device_bytes(address, 2 * page_bytes)));
   ok(weir_release(lease, world.streams[0]));
   ok(weir_client_destroy(client));
   world.close();
@@ -228,6 +229,8 @@ void trim_gives_memory_back(void **) {
   assert_true(freed >= page_bytes && freed < 4 * page_bytes);
   ok(weir_pool_trim(world.pool, 0, WEIR_TRIM_EMERGENCY, WEIR_WHOLE, &freed));
   assert_int_equal(world.stats().device_bytes, 0);
+  assert_int_equal(world.stats().device_peak_bytes, 6 * page_bytes);
+  assert_int_equal(world.stats().device_segments, 0);
   assert_int_equal(world.stats().demoted_bytes, 4 * page_bytes);
   world.check(dirty, 4 * page_bytes, 3);
   weir_lease lease = nullptr;
@@ -244,6 +247,74 @@ void trim_gives_memory_back(void **) {
   ok(weir_buffer_destroy(world.pool, dirty));
   ok(weir_pool_trim(world.pool, WEIR_DEVICE_HOST, WEIR_TRIM_EMERGENCY, WEIR_WHOLE, &freed));
   assert_int_equal(world.stats().host_used_bytes, 0);
+  world.close();
+}
+
+/// Without VMM memory comes in segments, and goes back by whole ones that are empty.
+void segments_come_and_go(void **) {
+  World world({.options = std::string(small_host) + ";host.vmm=0",
+               .device_pages = 8,
+               .host_pages = 16,
+               .segment_pages = 2});
+  const auto device = [&world] {
+    weir_pool_device_stats stats = WEIR_POOL_DEVICE_STATS_INIT;
+    ok(weir_pool_device_stats_get(world.pool, 0, &stats));
+    return stats;
+  };
+  assert_int_equal(device().bytes, 0);
+  assert_int_equal(device().segments, 0);
+  weir_buffer buffers[3] = {};
+  for (uint32_t i = 0; i < 3; ++i) {
+    buffers[i] = world.buffer(2 * page_bytes);
+    world.fill(buffers[i], 2 * page_bytes, i + 1);
+  }
+  assert_int_equal(device().bytes, 6 * page_bytes);
+  assert_int_equal(device().free_bytes, 0);
+  assert_int_equal(device().segments, 3);
+  uint64_t held = 0;
+  ok(weir_hold(world.pool, buffers[1], 0, &held));
+  ok(weir_buffer_destroy(world.pool, buffers[2]));
+  uint64_t freed = 0;
+  ok(weir_pool_trim(world.pool, 0, WEIR_TRIM_GRADUAL, WEIR_WHOLE, &freed));
+  assert_int_equal(freed, 2 * page_bytes);  // the first is dirty
+  ok(weir_pool_trim(world.pool, 0, WEIR_TRIM_SELECTIVE, 1, &freed));
+  assert_int_equal(freed, 2 * page_bytes);
+  assert_int_equal(device().bytes, 2 * page_bytes);  // what is held stays
+  assert_int_equal(device().peak_bytes, 6 * page_bytes);
+  assert_int_equal(world.stats().device_peak_bytes, 6 * page_bytes);
+  assert_int_equal(world.stats().device_segments, 1);
+  ok(weir_pool_reset_peak(world.pool, 0));
+  assert_int_equal(device().peak_bytes, 2 * page_bytes);
+  expect_result(WEIR_ERROR_INVALID_ARGUMENT, weir_pool_reset_peak(world.pool, 5));
+  expect_result(WEIR_ERROR_INVALID_HANDLE, weir_pool_reset_peak(nullptr, 0));
+  world.check(buffers[0], 2 * page_bytes, 1);
+  world.check(buffers[1], 2 * page_bytes, 2);
+  ok(weir_unhold(world.pool, buffers[1]));
+  world.close();
+}
+
+/// Room that lies in several segments is room all the same: what is in them goes, and they make place for one.
+void a_request_finds_room_that_is_split(void **) {
+  World world({.options = std::string(small_host) + ";host.vmm=0",
+               .device_pages = 8,
+               .host_pages = 32,
+               .segment_pages = 2});
+  weir_buffer small[8] = {};
+  for (uint32_t i = 0; i < 8; ++i) {
+    small[i] = world.buffer(page_bytes);
+    world.fill(small[i], page_bytes, i + 1);
+  }
+  assert_int_equal(world.stats().device_segments, 4);
+  for (uint32_t i = 0; i < 8; i += 2) ok(weir_buffer_destroy(world.pool, small[i]));
+  weir_buffer large = world.buffer(4 * page_bytes);  // as many as are free, in four pieces
+  world.fill(large, 4 * page_bytes, 20);
+  weir_buffer whole = world.buffer(8 * page_bytes);
+  world.fill(whole, 8 * page_bytes, 21);
+  assert_int_equal(world.stats().device_segments, 1);
+  assert_true(world.stats().device_bytes <= 8 * page_bytes);
+  for (uint32_t i = 1; i < 8; i += 2) world.check(small[i], page_bytes, i + 1);
+  world.check(large, 4 * page_bytes, 20);
+  world.check(whole, 8 * page_bytes, 21);
   world.close();
 }
 
@@ -349,6 +420,8 @@ int main() {
       cmocka_unit_test(another_clients_bytes_are_never_seen),
       cmocka_unit_test(wrong_clients_are_refused),
       cmocka_unit_test(trim_gives_memory_back),
+      cmocka_unit_test(segments_come_and_go),
+      cmocka_unit_test(a_request_finds_room_that_is_split),
       cmocka_unit_test(counters_tell_what_happened),
       cmocka_unit_test(dead_buffers_are_not_counted),
       cmocka_unit_test(the_snapshot_is_json),

@@ -13,7 +13,7 @@ namespace {
 
 using namespace weir::test;
 
-constexpr uint64_t two_pages = 2 * page_bytes;
+const uint64_t two_pages = 2 * page_bytes;
 
 struct Free {
   void operator()(uint8_t *memory) const { std::free(memory); }
@@ -158,8 +158,8 @@ void overlapping_uses_are_one(void **) {
   Kernel reader{uses[0].address, two_pages, 1,
                 0};  // the discard covers what others read: it is kept
   Kernel writer{uses[0].address, two_pages, 2, 0};
-  ok(weir_stream_host_call(world.streams[0], Kernel::compare, &reader));
-  ok(weir_stream_host_call(world.streams[0], Kernel::write, &writer));
+  ok(reader.launch(world.streams[0], Kernel::compare));
+  ok(writer.launch(world.streams[0], Kernel::write));
   ok(weir_release(lease, world.streams[0]));
   ok(weir_stream_synchronize(world.streams[0]));
   assert_int_equal(reader.wrong, 0);
@@ -246,7 +246,7 @@ void a_prefetch_beside_a_writer_copies_nothing(void **) {
     const weir_use wanted = WEIR_USE(buffer, WEIR_READ);
     ok(weir_prefetch(world.pool, world.streams[1], &wanted, 1));
     Kernel kernel{use.address, two_pages - 1, 2, 0};
-    ok(weir_stream_host_call(world.streams[0], Kernel::write, &kernel));
+    ok(kernel.launch(world.streams[0], Kernel::write));
     ok(weir_release(lease, world.streams[0]));
     world.check(buffer, two_pages - 1, 2, 1);
     world.check(buffer, two_pages - 1, 2, 0);

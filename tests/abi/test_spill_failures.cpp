@@ -113,7 +113,7 @@ void refused(weir_context context, std::initializer_list<const char *> paths, ui
 /// Buffers of twelve times the device's memory go down to the files and come back.
 void use(weir_context context, weir_pool pool, uint32_t seed) {
   constexpr uint32_t count = 16;
-  constexpr uint64_t size = 3 * page_bytes;
+  const uint64_t size = 3 * page_bytes;
   World world(context, pool);
   ok(weir_stream_create(context, 0, 0, &world.streams[0]));
   weir_buffer buffers[count];

@@ -12,7 +12,7 @@ namespace {
 
 using namespace weir::test;
 
-constexpr uint64_t two_pages = 2 * page_bytes;
+const uint64_t two_pages = 2 * page_bytes;
 
 /// Bytes that nothing compresses.
 std::vector<uint8_t> noise(uint64_t bytes, uint64_t seed) {
@@ -126,7 +126,8 @@ void bytes_survive_without_vmm(void **) {
 
 /// Without VMM a buffer is one page, which goes down and comes up in parts.
 void a_large_page_goes_in_parts(void **) {
-  constexpr uint64_t bytes = 600 * page_bytes + 5;  // three parts
+  if (page_bytes > 256 * 1024) skip();          // gigabytes on disk, and nothing more to see
+  const uint64_t bytes = 600 * page_bytes + 5;  // three parts
   for (const uint64_t compressed : {uint64_t{0}, uint64_t{40}, uint64_t{3000}}) {
     World world({.options = "host.memory=32M;host.granule=16K;host.granule_large=0;host.vmm=0",
                  .device_pages = 700,
@@ -296,7 +297,7 @@ void every_access_reaches_pages_below_host(void **) {
     push_down(world);
     uint64_t address = 0;
     ok(weir_hold(world.pool, buffer, 0, &address));
-    assert_memory_equal(reinterpret_cast<void *>(address), model.data(), two_pages);
+    assert_memory_equal(world.device_bytes(address, two_pages).data(), model.data(), two_pages);
     ok(weir_unhold(world.pool, buffer));
     push_down(world);
     ok(weir_discard(world.pool, buffer, 0, page_bytes));
@@ -468,7 +469,8 @@ void wrong_descriptors_are_refused_by_name(void **) {
   refused(invalid, "compress_share is 101", [](auto &d) { d.compress_share = 101; });
   refused(invalid, "reserved is 1", [](auto &d) { d.reserved = 1; });
   refused(invalid, "compressed_budget is 100", [](auto &d) { d.compressed_budget = 100; });
-  refused(invalid, "host_budget is 32768", [](auto &d) { d.host_budget = two_pages; });
+  const std::string small = "host_budget is " + std::to_string(two_pages);
+  refused(invalid, small.c_str(), [](auto &d) { d.host_budget = two_pages; });
   refused(invalid, "flags 0x40000000", [](auto &d) { d.flags = 1U << 30U; });
   refused(WEIR_ERROR_IO, missing, [&](auto &d) { d.storage_paths = &missing; });
   assert_int_equal(last_error().native_code, ENOENT);

@@ -13,7 +13,7 @@ namespace {
 
 using namespace weir::test;
 
-constexpr uint64_t two_pages = 2 * page_bytes;
+const uint64_t two_pages = 2 * page_bytes;
 constexpr uint64_t minute = UINT64_C(60'000'000'000);
 
 weir_result acquire_waiting(World &world, weir_stream stream, weir_buffer buffer, uint64_t timeout,
@@ -236,9 +236,9 @@ void threads_share_a_pool(void **) {
           Kernel before{uses[0].address, two_pages, i * 10 + (turn - 2) % 7, 0};
           Kernel common{uses[1].address, two_pages, 100, 0};
           Kernel after{uses[0].address, two_pages, i * 10 + turn % 7, 0};
-          if (turn >= 2) (void)weir_stream_host_call(streams[i], Kernel::compare, &before);
-          (void)weir_stream_host_call(streams[i], Kernel::compare, &common);
-          (void)weir_stream_host_call(streams[i], Kernel::write, &after);
+          if (turn >= 2) (void)before.launch(streams[i], Kernel::compare);
+          (void)common.launch(streams[i], Kernel::compare);
+          (void)after.launch(streams[i], Kernel::write);
           if (weir_release(lease, streams[i]) != WEIR_SUCCESS) ++wrong;
           (void)weir_stream_synchronize(streams[i]);
           if (before.wrong + common.wrong != 0) ++wrong;

@@ -11,13 +11,17 @@
 
 #include "tests/fuzz/worker.hpp"
 
+#include <algorithm>
 #include <chrono>
 
 namespace {
 
 using namespace weir::fuzz;
+namespace test = weir::test;
 
-uint64_t sunk_bytes = 0, lifted_bytes = 0;  // over all runs
+constexpr uint64_t page_of_options = 16 * 1024;
+
+uint64_t sunk_bytes = 0, lifted_bytes = 0, returned_bytes = 0, moved_bytes = 0;  // over all runs
 
 /// Half of the runs have tiers below HOST, which is short then.
 void add_tiers(std::mt19937_64 &random, const char *const *folders, World *world,
@@ -25,7 +29,7 @@ void add_tiers(std::mt19937_64 &random, const char *const *folders, World *world
   const uint64_t kind = random() % 8;
   if (kind < 4) return;
   if (kind != 4) {
-    desc->storage_budget = uint64_t{64} << 20;
+    desc->storage_budget = world->page * 4096;
     desc->storage_paths = folders;
     desc->storage_path_count = 1 + static_cast<uint32_t>(random() % 2);
     const uint64_t flags[] = {
@@ -33,7 +37,7 @@ void add_tiers(std::mt19937_64 &random, const char *const *folders, World *world
     desc->flags |= flags[random() % 6];
   }
   // COMPRESSED alone has to take everything; beside STORAGE it is small enough to be spilled.
-  if (kind == 4) desc->compressed_budget = uint64_t{64} << 20;
+  if (kind == 4) desc->compressed_budget = world->page * 4096;
   if (kind > 5) desc->compressed_budget = world->page * (8 + random() % 60);
   const char *const codecs[] = {nullptr, nullptr, "lz4", "zstd", "raw"};
   desc->codec = codecs[random() % 5];
@@ -60,18 +64,33 @@ void run_once(uint64_t seed, int steps, bool verbose) {
     if (std::strcmp(key, "register") == 0) world.host_leases = on;
   }
   weir_context_desc context_desc = WEIR_CONTEXT_DESC_INIT;
-  context_desc.options = options.c_str();
+  test::Target &target = test::Target::get();
+  const weir_backend_query_fn backend = target.query();
+  const std::string own = target.options(options, page_of_options);
+  context_desc.options = own.c_str();
+  context_desc.flags = WEIR_CONTEXT_NO_SEARCH;
+  if (backend != nullptr) {
+    context_desc.flags |= WEIR_CONTEXT_NO_HOST_BACKEND;
+    context_desc.backends = &backend;
+    context_desc.backend_count = 1;
+  }
   if (weir_context_create(&context_desc, &world.context) != WEIR_SUCCESS)
     return report("context_create", seed);
+  uint32_t count = 0;
+  if (weir_device_count(world.context, &count) != WEIR_SUCCESS) return report("device_count", seed);
+  if (target.real()) world.devices = std::min(world.devices, count);
   weir_pool_device devices[2] = {{0, 0, world.page * (10 + random() % 40), {0, 0}},
                                  {1, 0, world.page * (10 + random() % 40), {0, 0}}};
   weir_pool_desc pool_desc = WEIR_POOL_DESC_INIT;
   pool_desc.devices = devices;
   pool_desc.device_count = world.devices;
-  pool_desc.host_budget = uint64_t{48} << 20;
+  pool_desc.host_budget = world.page * 3072;
   pool_desc.page_size = world.page;
   pool_desc.large_page_size = random() % 3 == 0 ? world.page * 4 : 0;
   pool_desc.flags = (flip() ? WEIR_POOL_NO_BACKGROUND : 0) | (flip() ? WEIR_POOL_CHECKSUM_HOST : 0);
+  // Without VMM in several segments too; and what is idle goes back to the system while others are at work.
+  pool_desc.segment_size = flip() ? world.page * (1 + random() % 16) : 0;
+  pool_desc.idle_grace_ns = random() % 3 == 0 ? 200'000 : 0;
   const char *folder = std::getenv("TMPDIR") != nullptr ? std::getenv("TMPDIR") : "/tmp";
   const char *const folders[] = {folder, folder};
   add_tiers(random, folders, &world, &pool_desc);
@@ -82,6 +101,13 @@ void run_once(uint64_t seed, int steps, bool verbose) {
   client_desc.name = "tenant";
   if (weir_client_create(world.pool, &client_desc, &world.client) != WEIR_SUCCESS)
     return report("client_create", seed);
+  if ((pool_desc.flags & WEIR_POOL_NO_BACKGROUND) == 0 && flip()) {
+    weir_defragmentation_desc always = WEIR_DEFRAGMENTATION_DESC_INIT;
+    always.threshold = 1;
+    always.max_cost = 1000;
+    if (weir_pool_set_defragmentation(world.pool, &always) != WEIR_SUCCESS)
+      return report("set_defragmentation", seed);
+  }
   const size_t threads = 1 + random() % 3;
   if (verbose)
     std::fprintf(
@@ -108,11 +134,13 @@ void run_once(uint64_t seed, int steps, bool verbose) {
   validate(world);
   if (stats.device_bytes > stats.device_budget || stats.host_bytes > stats.host_budget)
     report("a budget was passed", seed);
+  returned_bytes += stats.device_returned_bytes;
   if (stats.compressed_raw_bytes != 0 || stats.storage_raw_bytes != 0 ||
       stats.compressed_bytes != 0 || stats.storage_bytes != 0)
     report("bytes are left below HOST", seed);
   sunk_bytes += stats.sunk_bytes;
   lifted_bytes += stats.lifted_bytes;
+  moved_bytes += stats.defragment_moved_bytes;
   weir_client_stats held = WEIR_CLIENT_STATS_INIT;
   if (weir_client_stats_get(world.client, &held) != WEIR_SUCCESS || held.device_bytes != 0 ||
       held.host_bytes != 0 || held.compressed_bytes != 0 || held.storage_bytes != 0) {
@@ -158,8 +186,11 @@ int main(int argc, char **argv) {
     run_once(seed + static_cast<uint64_t>(done), steps, verbose);
   }
   std::printf(
-      "fuzz_pool: %ld runs from seed %llu, %llu failures; %llu bytes sunk, %llu lifted\n", done,
-      static_cast<unsigned long long>(seed), static_cast<unsigned long long>(failures.load()),
-      static_cast<unsigned long long>(sunk_bytes), static_cast<unsigned long long>(lifted_bytes));
+      "fuzz_pool: %ld runs from seed %llu, %llu failures; %llu bytes sunk, %llu lifted, %llu "
+      "returned, %llu moved\n",
+      done, static_cast<unsigned long long>(seed), static_cast<unsigned long long>(failures.load()),
+      static_cast<unsigned long long>(sunk_bytes), static_cast<unsigned long long>(lifted_bytes),
+      static_cast<unsigned long long>(returned_bytes),
+      static_cast<unsigned long long>(moved_bytes));
   return failures.load() == 0 ? 0 : 1;
 }

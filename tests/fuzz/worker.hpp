@@ -6,6 +6,8 @@
 
 #include "core/pool/pool.hpp"
 
+#include "tests/support/target.hpp"
+
 #include <weir/weir.h>
 
 #include <atomic>
@@ -64,6 +66,48 @@ inline void kernel(void *user) {
   job->run();
 }
 
+/// One launch of a kernel by copies: a job of one piece that only reads, or only writes.
+struct Half {
+  Job job;
+  uint64_t address = 0;
+  static void run(void *user) {
+    auto *self = static_cast<Half *>(user);
+    self->job.pieces[0].at = reinterpret_cast<unsigned char *>(self->address);
+    self->job.run();
+  }
+  static void run_last(void *user) {
+    run(user);
+    delete static_cast<Half *>(user);
+  }
+};
+
+inline weir_result launch_half(weir_stream stream, uint64_t seed, Job::Piece piece, bool reads) {
+  auto half = std::make_unique<Half>();
+  half->address = reinterpret_cast<uint64_t>(piece.at);
+  (reads ? piece.written : piece.expected).clear();
+  const uint64_t bytes = reads ? piece.expected.size() : piece.written.size();
+  if (bytes == 0) return WEIR_SUCCESS;
+  half->job.seed = seed;
+  half->job.pieces.push_back(std::move(piece));
+  if (!reads)  // runs at once
+    return test::launch(stream, test::Access::write, &half->address, bytes, Half::run, half.get());
+  const weir_result result =
+      test::launch(stream, test::Access::read, &half->address, bytes, Half::run_last, half.get());
+  if (result == WEIR_SUCCESS) (void)half.release();
+  return result;
+}
+
+inline weir_result launch(weir_stream stream, std::unique_ptr<Job> job) {
+  if (!test::Target::get().by_copies()) return weir_stream_host_call(stream, kernel, job.release());
+  for (const bool reads : {true, false}) {
+    for (const Job::Piece &piece : job->pieces) {
+      const weir_result result = launch_half(stream, job->seed, piece, reads);
+      if (result != WEIR_SUCCESS) return result;
+    }
+  }
+  return WEIR_SUCCESS;
+}
+
 struct Model {
   weir_buffer handle = nullptr;
   Bytes bytes;
@@ -84,7 +128,7 @@ struct World {
   weir_pool pool = nullptr;
   weir_client client = nullptr;
   uint32_t devices = 1;
-  uint64_t page = 16384;
+  uint64_t page = test::Target::get().page();
   bool vmm = true;
   bool host_leases = true;
   bool host_is_short = false;  // leases on the CPU's memory may fill it
@@ -304,7 +348,7 @@ class Worker {
     if (on_cpu) {
       job->run();
     } else {
-      expect(weir_stream_host_call(stream, kernel, job.release()), "host_call");
+      expect(launch(stream, std::move(job)), "launch");
     }
     open_.push_back(Open{lease, stream, buffers});
     if (below(3) != 0 || open_.size() > 2) close_lease(open_.size() - 1);
@@ -345,7 +389,9 @@ class Worker {
     Model &model = models_[b];
     weir_stream stream = streams_[below(streams_.size() - 1)];
     weir_use use = WEIR_USE(model.handle, WEIR_READ);
-    switch (below(7)) {
+    switch (below(8)) {
+      case 7:
+        return defragment();
       case 0:
         note(model, "prefetch", 0, 0, 0, 0);
         expect(weir_prefetch(world_.pool, stream, &use, 1), "prefetch");
@@ -399,6 +445,24 @@ class Worker {
     }
   }
 
+  /// Any device or all, with any bounds: what it does is seen in the bytes, whoever looks at them.
+  void defragment() {
+    weir_defragment_desc desc = WEIR_DEFRAGMENT_DESC_INIT;
+    if (below(3) == 0) desc.device = static_cast<uint32_t>(below(world_.devices));
+    if (below(2) == 0) desc.max_moves = 1 + below(12);
+    if (below(3) == 0) desc.max_bytes = below(world_.page * 4);
+    if (below(6) == 0) desc.max_ns = below(200000);
+    if (below(4) == 0) desc.max_cost = static_cast<uint32_t>(1 + below(1500));
+    desc.flags = below(4);
+    weir_defragment_report report = WEIR_DEFRAGMENT_REPORT_INIT;
+    expect(weir_pool_defragment(world_.pool, &desc, &report), "defragment");
+    if ((desc.max_moves != 0 && report.copy_moves > desc.max_moves) ||
+        (desc.max_bytes != 0 && report.moved_bytes > desc.max_bytes))
+      report_bound();
+    if (below(8) == 0) expect(weir_stream_synchronize(streams_[0]), "stream_synchronize");
+  }
+  void report_bound() { report("a bound of weir_pool_defragment was passed", world_.seed); }
+
   void hold() {
     const size_t b = below(models_.size());
     Model &model = models_[b];
@@ -432,7 +496,7 @@ class Worker {
     job->seed = world_.seed;
     job->pieces.push_back(
         Job::Piece{reinterpret_cast<unsigned char *>(address), {}, noise(size), {}});
-    expect(weir_stream_host_call(stream, kernel, job.release()), "host_call");
+    expect(launch(stream, std::move(job)), "launch");
     if (below(2) == 0) {
       expect(weir_free(world_.pool, stream, address), "free");
     } else {

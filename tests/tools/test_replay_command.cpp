@@ -188,6 +188,23 @@ void replays_every_way(void **) {
   }
 }
 
+void replays_allocations_alone(void **) {
+  const TemporaryFile trace(busy_trace());
+  const Outcome outcome = run({"replay", trace.path(), "--allocator-only", "--json", "--granule",
+                               "64K", "--placement", "vmm", "--placement", "pytorch"});
+  assert_int_equal(outcome.status, 0);
+  const Json report = Json::parse(outcome.output);
+  assert_int_equal(report["peak_live_bytes"].get<int>(), 24 * 65536 + 4 * 700);
+  assert_int_equal(report["placements"].size(), 2);
+  assert_int_equal(report["placements"]["vmm"]["peak_reserved_bytes"].get<int>(), 25 * 65536);
+  assert_true(report["placements"]["vmm"]["survived"].get<bool>());
+  expect_refusal(run({"replay", trace.path(), "--allocator-only", "--device-memory", "1M"}),
+                 "--device-memory");
+  expect_refusal(run({"replay", trace.path(), "--capacity", "1M"}), "--allocator-only");
+  expect_refusal(run({"replay", trace.path(), "--allocator-only", "--placement", "best"}),
+                 "'best'");
+}
+
 /// A replay whose host memory holds next to nothing; expects every byte to be right.
 Json replay_below_host(const std::vector<std::string> &way) {
   const TemporaryFile trace(busy_trace());
@@ -341,6 +358,7 @@ int main() {
   const CMUnitTest tests[] = {
       cmocka_unit_test(replays_and_reports),
       cmocka_unit_test(replays_every_way),
+      cmocka_unit_test(replays_allocations_alone),
       cmocka_unit_test(storage_alone),
       cmocka_unit_test(compression_alone),
       cmocka_unit_test(both_in_every_way),

@@ -22,8 +22,11 @@ class Damage final : public weir::tier::IoHook {
 
   int64_t before(weir::tier::IoCall, uint64_t) noexcept override { return 0; }
   void after_read(void *bytes, uint64_t count) noexcept override {
-    if (reads.load() <= 0) return;
-    reads.fetch_sub(1);
+    // Several threads may read at once; each damaged read is counted once.
+    int left = reads.load();
+    do {
+      if (left <= 0) return;
+    } while (!reads.compare_exchange_weak(left, left - 1));
     static_cast<unsigned char *>(bytes)[at.load() % count] ^=
         static_cast<unsigned char>(mask.load());
   }
@@ -84,7 +87,7 @@ inline weir_result acquires_to_write(World &world, weir_buffer buffer, uint64_t 
   Kernel kernel{0, size, 1, 0};
   const weir_result result = world.acquire(buffer, WEIR_READ_WRITE, &lease, &kernel.address);
   if (result != WEIR_SUCCESS) return result;
-  ok(weir_stream_host_call(world.streams[0], Kernel::compare, &kernel));
+  ok(kernel.launch(world.streams[0], Kernel::compare));
   ok(weir_release(lease, world.streams[0]));
   ok(weir_stream_synchronize(world.streams[0]));
   assert_int_equal(kernel.wrong, 0);
@@ -161,7 +164,7 @@ inline constexpr Way ways[] = {
 };
 
 /// A buffer of several pages, and a tenant of a slab.
-inline constexpr uint64_t whole_sizes[] = {3 * page_bytes - 100, 600};
+inline const uint64_t whole_sizes[] = {3 * page_bytes - 100, 600};
 
 inline uint64_t below_host(const weir_buffer_info &info) {
   return info.compressed_bytes + info.storage_bytes;

@@ -18,7 +18,7 @@ inline constexpr uint32_t buffer_count = 6;
 inline constexpr uint32_t scrubbed = 3;
 inline constexpr uint32_t small = 2;
 inline constexpr uint32_t noisy = 4;  ///< its bytes do not compress
-inline constexpr uint64_t sizes[buffer_count] = {
+inline const uint64_t sizes[buffer_count] = {
     3 * page_bytes, 2 * page_bytes + 100, 600,
     3 * page_bytes, 4 * page_bytes,       5 * page_bytes - 4000};
 
@@ -29,6 +29,7 @@ struct Tiers {
   uint64_t storage = 0;
   uint64_t flags = WEIR_POOL_CHECKSUM_HOST;
   bool vmm = true;
+  uint64_t device = 6 * page_bytes;
 };
 
 struct Scenario : Subject {
@@ -43,7 +44,7 @@ struct Scenario : Subject {
   void open(Balance *balance) {
     open_context(balance, tiers.options);
     reinterpret_cast<weir::pool::Context *>(context)->io_hook = &hook;
-    const weir_pool_device device{0, 0, 6 * page_bytes, {0, 0}};
+    const weir_pool_device device{0, 0, tiers.device, {0, 0}};
     const char *folder = spill_folder();
     weir_pool_desc desc = WEIR_POOL_DESC_INIT;
     desc.device_count = 1;
@@ -146,13 +147,11 @@ struct Scenario : Subject {
   }
   static void write_noise(void *user) {
     auto *kernel = static_cast<Kernel *>(user);
-    for (uint64_t i = 0; i < kernel->bytes; ++i)
-      reinterpret_cast<uint8_t *>(kernel->address)[i] = noise(i);
+    for (uint64_t i = 0; i < kernel->bytes; ++i) kernel->range()[i] = noise(i);
   }
   static void compare_noise(void *user) {
     auto *kernel = static_cast<Kernel *>(user);
-    for (uint64_t i = 0; i < kernel->bytes; ++i)
-      kernel->wrong += reinterpret_cast<const uint8_t *>(kernel->address)[i] != noise(i);
+    for (uint64_t i = 0; i < kernel->bytes; ++i) kernel->wrong += kernel->range()[i] != noise(i);
   }
   void fill_noisy(uint32_t i) {
     Kernel kernel{0, sizes[i], 0, 0};
@@ -211,18 +210,21 @@ struct Scenario : Subject {
   }
 };
 
-inline constexpr uint64_t plenty = 64 * page_bytes;
-inline constexpr Tiers storage_only{.storage = plenty};
-inline constexpr Tiers compressed_only{.compressed = plenty};
+inline const uint64_t plenty = 64 * page_bytes;
+inline const Tiers storage_only{.storage = plenty};
+/// On a device so large that its buffers may share granules; what leaves it is trimmed. Their parts are of many sizes, so HOST
+/// needs some room between them.
+inline const Tiers compressed_only{
+    .host = 10 * page_bytes, .compressed = plenty, .device = 24 * page_bytes};
 /// COMPRESSED has room for three pages that compress well: what comes after them pushes them on.
-inline constexpr Tiers spilling{.compressed = 3 * 4096, .storage = plenty};
-inline constexpr Tiers no_host{.host = WEIR_NONE, .compressed = 3 * 4096, .storage = plenty};
-inline constexpr Tiers threads{.storage = plenty, .flags = WEIR_POOL_NO_IO_URING};
-inline constexpr Tiers page_cache{.compressed = 3 * 4096,
-                                  .storage = plenty,
-                                  .flags = WEIR_POOL_BUFFERED_STORAGE | WEIR_POOL_CHECKSUM_HOST};
+inline const Tiers spilling{.compressed = 3 * 4096, .storage = plenty};
+inline const Tiers no_host{.host = WEIR_NONE, .compressed = 3 * 4096, .storage = plenty};
+inline const Tiers threads{.storage = plenty, .flags = WEIR_POOL_NO_IO_URING};
+inline const Tiers page_cache{.compressed = 3 * 4096,
+                              .storage = plenty,
+                              .flags = WEIR_POOL_BUFFERED_STORAGE | WEIR_POOL_CHECKSUM_HOST};
 /// Staging takes two buffers of the largest size there is here.
-inline constexpr Tiers without_vmm{
+inline const Tiers without_vmm{
     .options = "host.memory=4M;host.granule=16K;host.granule_large=0;host.vmm=0;host.batch_copy=0",
     .host = (2 * 6 + 10) * page_bytes,
     .compressed = 3 * 4096,

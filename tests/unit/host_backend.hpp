@@ -41,9 +41,9 @@ class Backend {
   const weir_backend_table &t = *weir_host_backend_query(WEIR_BACKEND_ABI_MAJOR);
   weir_be_state *s = nullptr;
 
-  weir_be_granule granule(uint64_t bytes = kib64, uint32_t device = 0) const {
+  weir_be_granule granule(uint64_t bytes = kib64, uint32_t device = 0, uint64_t flags = 0) const {
     weir_be_granule made = 0;
-    assert_int_equal(t.granule_create(s, device, bytes, &made), WEIR_SUCCESS);
+    assert_int_equal(t.granule_create(s, device, bytes, flags, &made), WEIR_SUCCESS);
     assert_true(made != 0);
     return made;
   }

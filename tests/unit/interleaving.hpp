@@ -15,7 +15,7 @@
 
 namespace weir::test {
 
-inline constexpr uint64_t two_pages = 2 * page_bytes;
+inline const uint64_t two_pages = 2 * page_bytes;
 
 /// Device memory for four pages. `state` is what the host backend is to be without, or "".
 inline World world_for(void **state, uint32_t devices = 1) {

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The host backend behind a table of our own, so that a test decides what a runtime's call answers: the n-th call
+// The backend under test (the host's, as a rule) behind a table of our own, so that a test decides what a runtime's call answers: the n-th call
 // fails, a stream is capturing, the device is lost, a transfer stays in flight. Only entries that may fail in a
 // healthy program stand behind it; frees do not. The table's functions have no user pointer before start(), so its
 // state is global to the program: set it while no other test's context lives.
 #pragma once
+
+#include "tests/support/target.hpp"
 
 #include <weir/backend.h>
 
@@ -82,7 +84,8 @@ struct Interposed<Member> {
 };
 
 inline const weir_backend_table *InterposedHost::query(uint32_t abi_major) {
-  interposed.real = weir_host_backend_query(abi_major);
+  const weir_backend_query_fn other = Target::get().query();
+  interposed.real = other != nullptr ? other(abi_major) : weir_host_backend_query(abi_major);
   if (interposed.real == nullptr) return nullptr;
   interposed.table = *interposed.real;
 #define WEIR_INTERPOSE(entry)                            \
@@ -97,9 +100,11 @@ inline const weir_backend_table *InterposedHost::query(uint32_t abi_major) {
   WEIR_INTERPOSE(host_register);
   WEIR_INTERPOSE(stream_create);
   // The host backend has none: its streams record no graphs.
-  interposed.table.stream_check = [](weir_be_state *, weir_be_stream) -> weir_result {
+  interposed.table.stream_check = [](weir_be_state *state, weir_be_stream stream) -> weir_result {
     const Interpose ask = interposed.interpose.load();
-    return ask != nullptr ? ask("stream_check") : WEIR_SUCCESS;
+    const weir_result answer = ask != nullptr ? ask("stream_check") : WEIR_SUCCESS;
+    if (answer != WEIR_SUCCESS || interposed.real->stream_check == nullptr) return answer;
+    return interposed.real->stream_check(state, stream);
   };
   WEIR_INTERPOSE(stream_synchronize);
   WEIR_INTERPOSE(stream_query);

@@ -1,20 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The offset allocator: random operations against a map of ranges that knows the truth, then the edges one
-// by one: exhaustion, alignment, growth and shrinking, the longest line, and a failing memory resource at
-// every position. WEIR_SOAK=1 runs 10^8 random operations instead of 10^6.
+// The offset allocator, edge by edge: exhaustion and recovery, also of 16 TiB, alignment, growth and shrinking, the
+// longest line, and a failing memory resource at every position. Random operations are in test_arena_random.cpp.
 //
-// Must be reproducible: every random run prints its seed, and nothing depends on time.
+// Must be reproducible: nothing depends on time, and every random order has a fixed seed.
 
 #include "core/physical/arena.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <csetjmp>
 #include <cstdarg>
 #include <cstddef>
-#include <cstdlib>
-#include <map>
 #include <memory_resource>
 #include <numeric>
 #include <optional>
@@ -43,166 +39,6 @@ void check_valid(const A &arena) {
   assert_true(broken.empty());
 }
 
-// ---- random operations against a map of ranges ----
-
-struct Line {
-  uint64_t size;
-  uint64_t quantum;
-  uint64_t longest;        ///< of one allocation
-  unsigned max_alignment;  ///< log2
-};
-
-/// An arena beside the truth about it.
-template <class A>
-class Shadow {
- public:
-  Shadow(const Line &line, uint64_t seed)
-      : line_(line), arena_(line.size, line.quantum, heap()), random_(seed), size_(arena_.size()) {}
-
-  void run(uint64_t operations) {
-    for (uint64_t i = 0; i < operations; ++i) {
-      const uint64_t draw = random_() % 1000;
-      const uint64_t growing = i / 3000 % 2 != 0 ? 640 : 400;  // fills up and drains in turn
-      if (draw < 2) {
-        resize();
-      } else if (draw < growing) {
-        allocate();
-      } else if (!live_.empty()) {
-        free(random_() % live_.size());
-      }
-      if (i % 997 == 0) check_all();
-    }
-    while (!live_.empty()) free(live_.size() - 1);
-    check_all();
-    assert_true(refused_ > 0);
-    assert_int_equal(arena_.free_ranges(), 1);
-    assert_int_equal(arena_.largest_free(), size_);
-  }
-
- private:
-  struct Range {
-    uint64_t offset;
-    uint64_t size;
-    uint32_t node, generation, owner;
-  };
-
-  uint64_t any_size() {
-    const double bits = std::log2(double(line_.longest)) * double(random_() % 4096) / 4095;
-    return std::clamp<uint64_t>(static_cast<uint64_t>(std::exp2(bits)), 1, line_.longest);
-  }
-  uint64_t rounded(uint64_t size) const {
-    return (size + line_.quantum - 1) / line_.quantum * line_.quantum;
-  }
-
-  void allocate() {
-    const uint64_t size = any_size();
-    const uint64_t alignment =
-        random_() % 2 == 0 ? 1 : uint64_t{1} << random_() % (line_.max_alignment + 1);
-    const auto place = arena_.allocate(size, alignment);
-    if (!place) return check_refusal(size, alignment);
-    const Range range{place.offset, rounded(size), place.node, arena_.generation(place.node),
-                      static_cast<uint32_t>(random_())};
-    assert_int_equal(range.offset % std::max(alignment, line_.quantum), 0);
-    assert_true(range.offset + range.size <= size_);
-    const auto after = taken_.lower_bound(range.offset);
-    assert_true(after == taken_.end() || range.offset + range.size <= after->first);
-    assert_true(after == taken_.begin() || std::prev(after)->second <= range.offset);
-    taken_.emplace_hint(after, range.offset, range.offset + range.size);
-    arena_.set_owner(range.node, range.owner);
-    live_.push_back(range);
-    used_ += range.size;
-  }
-
-  /// A range of the class above is always found; below, only the bounded search may miss one.
-  void check_refusal(uint64_t size, uint64_t alignment) {
-    ++refused_;
-    if (refused_ % 16 != 0) return;
-    const uint64_t enough = rounded(size) + std::max(alignment, line_.quantum) - line_.quantum;
-    const uint64_t class_width = A::max_quanta > UINT32_MAX ? enough / 32 : enough / 8;
-    assert_true(longest_hole() <= enough + class_width + line_.quantum);
-    if (alignment <= line_.quantum && arena_.largest_free() >= line_.quantum) {
-      const auto place = arena_.allocate(arena_.largest_free(), 1);
-      assert_true(placed(place));  // what it tells, it gives
-      arena_.free(place.node);
-    }
-  }
-
-  void free(size_t index) {
-    const Range range = live_[index];
-    assert_true(arena_.live(range.node));
-    assert_int_equal(arena_.generation(range.node), range.generation);
-    assert_int_equal(arena_.offset(range.node), range.offset);
-    assert_int_equal(arena_.size(range.node), range.size);
-    assert_int_equal(arena_.owner(range.node), range.owner);
-    arena_.free(range.node);
-    assert_false(arena_.live(range.node));
-    taken_.erase(range.offset);
-    used_ -= range.size;
-    live_[index] = live_.back();
-    live_.pop_back();
-  }
-
-  void resize() {
-    const uint64_t wanted = line_.size / 2 + random_() % (line_.size + 1);
-    const uint64_t whole = wanted / line_.quantum * line_.quantum;
-    const uint64_t in_use = taken_.empty() ? 0 : taken_.rbegin()->second;
-    assert_int_equal(arena_.resize(wanted), in_use <= whole);
-    if (in_use <= whole) size_ = whole;
-  }
-
-  uint64_t longest_hole() const {
-    uint64_t end = 0, longest = 0;
-    for (const auto &[from, to] : taken_) {
-      longest = std::max(longest, from - end);
-      end = to;
-    }
-    return std::max(longest, size_ - end);
-  }
-
-  void check_all() {
-    check_valid(arena_);
-    assert_int_equal(arena_.size(), size_);
-    assert_int_equal(arena_.used(), used_);
-    assert_int_equal(arena_.free_units(), size_ - used_);
-    assert_int_equal(arena_.allocations(), live_.size());
-    assert_int_equal(arena_.empty(), live_.empty());
-    assert_int_equal(arena_.largest_free(), longest_hole());
-    check_valid(arena_);
-    auto expected = taken_.begin();
-    for (auto node = arena_.first(); node != A::none; node = arena_.next(node), ++expected) {
-      assert_true(expected != taken_.end());
-      assert_int_equal(arena_.offset(node), expected->first);
-      assert_int_equal(arena_.offset(node) + arena_.size(node), expected->second);
-    }
-    assert_true(expected == taken_.end());
-  }
-
-  Line line_;
-  A arena_;
-  std::mt19937_64 random_;
-  uint64_t size_;
-  uint64_t used_ = 0;
-  uint64_t refused_ = 0;
-  std::map<uint64_t, uint64_t> taken_;  ///< begin -> end
-  std::vector<Range> live_;
-};
-
-template <class A>
-void random_runs(const Line &line) {
-  const bool soak = std::getenv("WEIR_SOAK") != nullptr;
-  const uint64_t operations = soak ? 6'250'000 : 62'500;
-  for (uint64_t seed = 1; seed <= 4; ++seed) {
-    print_message("line of %zu, quantum %zu: seed %zu\n", size_t{line.size}, size_t{line.quantum},
-                  size_t{seed});
-    Shadow<A>(line, seed).run(operations);
-  }
-}
-
-void bytes_of_a_device(void **) { random_runs<Arena>({256 * ki * ki, 256, 8 * ki * ki, 22}); }
-void single_units(void **) { random_runs<Arena>({100'003, 1, 5000, 12}); }
-void a_slab(void **) { random_runs<SmallArena>({2 * ki * ki, 256, 128 * ki, 16}); }
-void a_short_line_of_units(void **) { random_runs<SmallArena>({3001, 1, 300, 9}); }
-
 // ---- the edges ----
 
 template <class A>
@@ -229,6 +65,37 @@ void exhaustion_and_recovery(void **) {
   assert_true(placed(all));
   assert_int_equal(all.offset, 0);
   assert_false(placed(arena.allocate(count * 16 + 1)));
+}
+
+/// Filled to the first refusal with sizes up to 64 GiB, then to the last unit, and empty again.
+void sixteen_tebibytes_are_used_up_and_come_back(void **) {
+  constexpr uint64_t size = uint64_t{16} << 40;
+  Arena arena(size, 256, heap());
+  std::mt19937_64 random(7);
+  std::vector<uint32_t> nodes;
+  for (;;) {
+    const auto place = arena.allocate(1 + (random() & ((uint64_t{1} << (8 + random() % 29)) - 1)));
+    if (!place) break;
+    nodes.push_back(place.node);
+    if (random() % 3 != 0) continue;
+    std::swap(nodes[random() % nodes.size()], nodes.back());
+    arena.free(nodes.back());
+    nodes.pop_back();
+  }
+  check_valid(arena);
+  assert_true(arena.used() > size / 10 * 9);
+  while (arena.free_units() != 0) {  // what it tells, it gives
+    const auto place = arena.allocate(arena.largest_free());
+    assert_true(placed(place));
+    nodes.push_back(place.node);
+  }
+  check_valid(arena);
+  assert_false(placed(arena.allocate(1)));
+  std::shuffle(nodes.begin(), nodes.end(), random);
+  for (const uint32_t node : nodes) arena.free(node);
+  check_valid(arena);
+  assert_int_equal(arena.largest_free(), size);
+  assert_true(placed(arena.allocate(size, Arena::max_alignment)));
 }
 
 void neighbours_join_in_every_order(void **) {
@@ -314,6 +181,13 @@ void largest_is_given_wherever_it_stands(void **) {
   assert_true(arena.resize((1 << 20) - arena.free_units()));
   for (const uint32_t node : nodes) arena.free(node);
   for (uint64_t i = 0; i < 20; ++i) {
+    if (i % 2 == 0) {  // a bounded look tells one that can be had, if not the largest
+      const uint64_t large = arena.large_free();
+      assert_in_range(large, 1000, 1019 - i);
+      const auto place = arena.allocate(large);
+      assert_true(placed(place));
+      arena.free(place.node);
+    }
     assert_int_equal(arena.largest_free(), 1019 - i);
     assert_false(placed(arena.allocate(1020 - i)));
     assert_true(placed(arena.allocate(1019 - i)));
@@ -478,12 +352,9 @@ void memory_fails_at_every_position(void **) {
 
 int main() {
   const CMUnitTest tests[] = {
-      cmocka_unit_test(bytes_of_a_device),
-      cmocka_unit_test(single_units),
-      cmocka_unit_test(a_slab),
-      cmocka_unit_test(a_short_line_of_units),
       cmocka_unit_test(exhaustion_and_recovery<Arena>),
       cmocka_unit_test(exhaustion_and_recovery<SmallArena>),
+      cmocka_unit_test(sixteen_tebibytes_are_used_up_and_come_back),
       cmocka_unit_test(neighbours_join_in_every_order),
       cmocka_unit_test(the_longest_line),
       cmocka_unit_test(alignment_leaves_its_gap_free),

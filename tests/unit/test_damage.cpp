@@ -46,7 +46,7 @@ void a_flipped_bit_from_storage(void **) {
 }
 
 void a_prefetch_of_damage_brings_nothing(void **) {
-  constexpr uint64_t size = 2 * page_bytes;
+  const uint64_t size = 2 * page_bytes;
   World world = world_with({});
   weir_buffer buffer = world.buffer(size);
   world.fill(buffer, size, 1);
@@ -66,7 +66,7 @@ void a_prefetch_of_damage_brings_nothing(void **) {
 
 /// Memory that is registered while the bytes lie in STORAGE is parted from with them, or not at all.
 void registered_memory_over_damage(void **) {
-  constexpr uint64_t size = 3 * page_bytes - 100;
+  const uint64_t size = 3 * page_bytes - 100;
   World world = world_with({});
   weir_buffer buffer = world.buffer(size);
   world.fill(buffer, size, 1);
@@ -80,7 +80,7 @@ void registered_memory_over_damage(void **) {
 
 /// What is damaged for good is refused for good; whoever overwrites it has a good buffer again.
 void damage_that_stays(void **) {
-  constexpr uint64_t size = 2 * page_bytes;
+  const uint64_t size = 2 * page_bytes;
   World world = world_with({});
   weir_buffer buffer = world.buffer(size);
   weir_buffer other = world.buffer(size);
@@ -108,7 +108,7 @@ void damage_that_stays(void **) {
 
 /// One bad page among many: the acquire of all of them brings none, and the others are as good as before.
 void one_bad_page_among_many(void **) {
-  constexpr uint64_t size = 2 * page_bytes;
+  const uint64_t size = 2 * page_bytes;
   for (int which = 0; which < 4; ++which) {
     World world = world_with({});
     weir_buffer buffers[2] = {world.buffer(size), world.buffer(size)};
@@ -204,7 +204,7 @@ void any_byte_of_a_blob(void **) {
 /// Two pages come to lie in COMPRESSED and in STORAGE: they are being read while they move on. `filler` is what pushes
 /// them; it is destroyed.
 void into_both(World &world, weir_buffer buffer) {
-  constexpr uint64_t size = 2 * page_bytes;
+  const uint64_t size = 2 * page_bytes;
   world.fill(buffer, size, 1);
   sink(world);
   assert_int_equal(query(world, buffer).compressed_bytes, size);
@@ -236,7 +236,7 @@ void into_both(World &world, weir_buffer buffer) {
 }
 
 void the_stored_copy_stands_in_for_the_compressed_one(void **) {
-  constexpr uint64_t size = 2 * page_bytes;
+  const uint64_t size = 2 * page_bytes;
   for (const Way &way : ways) {
     print_message("%s\n", way.name);
     World world = world_with({.compressed = 1, .storage = 64});
@@ -264,7 +264,7 @@ void the_stored_copy_stands_in_for_the_compressed_one(void **) {
 
 /// Pages that were compressed first lie in STORAGE as they were: what comes back must be a blob.
 void a_malformed_blob_from_storage(void **) {
-  constexpr uint64_t size = 3 * page_bytes;
+  const uint64_t size = 3 * page_bytes;
   for (const Way &way : ways) {
     World world = world_with({.compressed = 1, .storage = 64});
     weir_buffer buffer = world.buffer(size);

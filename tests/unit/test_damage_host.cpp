@@ -22,7 +22,7 @@ void damage_in_host(World &world, weir_buffer buffer, uint64_t at) {
 }
 
 void a_good_copy_below_host_stands_in(void **) {
-  constexpr uint64_t size = 2 * page_bytes;
+  const uint64_t size = 2 * page_bytes;
   for (const Below &below :
        {Below{.compressed = 0, .flags = WEIR_POOL_CHECKSUM_HOST},
         Below{.compressed = 16, .storage = 0, .flags = WEIR_POOL_CHECKSUM_HOST}}) {
@@ -46,7 +46,7 @@ void a_good_copy_below_host_stands_in(void **) {
 }
 
 void a_prefetch_past_damage_in_host(void **) {
-  constexpr uint64_t size = 2 * page_bytes;
+  const uint64_t size = 2 * page_bytes;
   World world = world_with({.flags = WEIR_POOL_CHECKSUM_HOST});
   weir_buffer buffer = world.buffer(size);
   world.fill(buffer, size, 1);
@@ -63,7 +63,7 @@ void a_prefetch_past_damage_in_host(void **) {
 
 /// Registering moves the bytes of HOST to the caller's memory: the damaged ones are left behind.
 void registering_past_damage_in_host(void **) {
-  constexpr uint64_t size = 2 * page_bytes;
+  const uint64_t size = 2 * page_bytes;
   World world = world_with({.flags = WEIR_POOL_CHECKSUM_HOST});
   weir_buffer buffer = world.buffer(size);
   world.fill(buffer, size, 1);
@@ -78,7 +78,7 @@ void registering_past_damage_in_host(void **) {
 
 /// Damage that goes down from HOST unseen is seen when it comes back.
 void damage_in_host_that_sinks(void **) {
-  constexpr uint64_t size = 2 * page_bytes;
+  const uint64_t size = 2 * page_bytes;
   for (const Below &below :
        {Below{.flags = WEIR_POOL_CHECKSUM_HOST},
         Below{.compressed = 16, .storage = 0, .flags = WEIR_POOL_CHECKSUM_HOST}}) {

@@ -14,8 +14,7 @@ using namespace weir::test;
 
 constexpr uint32_t buffer_count = 4;
 constexpr uint32_t scrubbed = 3;  ///< zeroed on the device whenever it leaves it
-constexpr uint64_t sizes[buffer_count] = {3 * page_bytes, 2 * page_bytes + 100, 600,
-                                          3 * page_bytes};
+const uint64_t sizes[buffer_count] = {3 * page_bytes, 2 * page_bytes + 100, 600, 3 * page_bytes};
 
 struct Scenario : Subject {
   void open(Balance *balance, const char *options) {
@@ -36,10 +35,11 @@ struct Scenario : Subject {
     for (uint32_t i = 0; i < buffer_count; ++i) fill(i, i + 1);
     for (uint32_t i = 0; i < buffer_count; ++i) check(i, "first look");
     fill(1, 9);
-    uint8_t bytes_of_2[sizes[2]];
+    std::vector<uint8_t> bytes_of_2(sizes[2]);
     for (uint64_t i = 0; i < sizes[2]; ++i) bytes_of_2[i] = pattern(8, i);
-    twice("weir_buffer_write",
-          [&] { return weir_buffer_write(pool, contents[2].buffer, 0, sizes[2], bytes_of_2); });
+    twice("weir_buffer_write", [&] {
+      return weir_buffer_write(pool, contents[2].buffer, 0, sizes[2], bytes_of_2.data());
+    });
     contents[2].seed = 8;
     uint64_t address = 0;
     if (twice("weir_hold", [&] { return weir_hold(pool, contents[0].buffer, 0, &address); }))

@@ -9,8 +9,8 @@ namespace {
 
 using namespace weir::test;
 
-constexpr uint64_t three_quarters = page_bytes / 4 * 3;
-constexpr uint64_t eighth = page_bytes / 8;
+const uint64_t three_quarters = page_bytes / 4 * 3;
+const uint64_t eighth = page_bytes / 8;
 
 /// `expected` of `bytes` from `offset`, the rest of the buffer zero.
 void check_parts(World &world, weir_buffer buffer, uint64_t size,
@@ -33,7 +33,7 @@ weir_result lease_part(World &world, weir_buffer buffer, weir_stream stream, uin
   weir_result result = weir_acquire(world.pool, stream, &use, 1, nullptr, &lease);
   if (result != WEIR_SUCCESS) return result;
   Kernel kernel{use.address, eighth, seed, 0};
-  result = weir_stream_host_call(stream, Kernel::write, &kernel);
+  result = kernel.launch(stream, Kernel::write);
   const weir_result released = weir_release(lease, stream);
   const weir_result ended = weir_stream_synchronize(stream);
   if (result == WEIR_SUCCESS) result = released;

@@ -248,9 +248,9 @@ void peers_can_be_off(void **) {
 void a_dead_granule_is_not_the_next_one(void **) {
   HostBackend backend;
   weir_be_granule old = 0, next = 0;
-  backend.check(backend->granule_create(backend.state(), 0, 64 * 1024, &old));
+  backend.check(backend->granule_create(backend.state(), 0, 64 * 1024, 0, &old));
   backend.check(backend->granule_destroy(backend.state(), 0, old));
-  backend.check(backend->granule_create(backend.state(), 0, 64 * 1024, &next));
+  backend.check(backend->granule_create(backend.state(), 0, 64 * 1024, 0, &next));
   assert_int_not_equal(old, next);
   assert_int_equal(backend->granule_destroy(backend.state(), 0, old), WEIR_ERROR_INVALID_ARGUMENT);
   backend.check(backend->granule_destroy(backend.state(), 0, next));
@@ -273,7 +273,7 @@ void mapping_can_wait_for_running_work(void **) {
   uint64_t range = 0;
   weir_be_granule granule = 0;
   backend.check(backend->range_reserve(backend.state(), 0, unit, unit, &range));
-  backend.check(backend->granule_create(backend.state(), 0, unit, &granule));
+  backend.check(backend->granule_create(backend.state(), 0, unit, 0, &granule));
   SlowWork first, second;
   backend.check(backend->stream_host_call(backend.state(), stream, SlowWork::run, &first));
   backend.check(backend->map(backend.state(), 0, range, unit, granule, 0, nullptr, 0));
@@ -303,7 +303,8 @@ void refusals_are_logged(void **) {
   const char *reason = "";
   assert_int_equal(table->start(&desc, &state, &reason), WEIR_SUCCESS);
   weir_be_granule granule = 0;
-  assert_int_equal(table->granule_create(state, 0, 12345, &granule), WEIR_ERROR_INVALID_ARGUMENT);
+  assert_int_equal(table->granule_create(state, 0, 12345, 0, &granule),
+                   WEIR_ERROR_INVALID_ARGUMENT);
   assert_int_equal(log.lines.size(), 1);
   assert_non_null(std::strstr(log.lines[0].c_str(), "granule_create"));
   assert_non_null(std::strstr(log.lines[0].c_str(), "0x3039"));

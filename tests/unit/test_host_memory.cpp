@@ -214,7 +214,7 @@ void memory_runs_out_and_comes_back(void **) {
   for (int i = 0; i < 64; ++i) all.push_back(b.granule());
   assert_int_equal(b.available(), 0);
   weir_be_granule more = 0;
-  assert_int_equal(b.t.granule_create(b.s, 0, kib64, &more), WEIR_ERROR_DEVICE_OOM);
+  assert_int_equal(b.t.granule_create(b.s, 0, kib64, 0, &more), WEIR_ERROR_DEVICE_OOM);
   uint64_t plain = 0;
   assert_int_equal(b.t.plain_allocate(b.s, 0, 4096, 4096, &plain), WEIR_ERROR_DEVICE_OOM);
   assert_int_equal(more, 0);
@@ -234,11 +234,11 @@ void memory_runs_out_and_comes_back(void **) {
 void granule_create_refuses_odd_sizes(void **) {
   const Backend b;
   weir_be_granule granule = 0;
-  assert_int_equal(b.t.granule_create(b.s, 0, 0, &granule), invalid);
-  assert_int_equal(b.t.granule_create(b.s, 0, 4096, &granule), invalid);
-  assert_int_equal(b.t.granule_create(b.s, 0, kib64 + 1, &granule), invalid);
-  assert_int_equal(b.t.granule_create(b.s, 1, kib64, &granule), invalid);
-  assert_int_equal(b.t.granule_create(b.s, 0, UINT64_MAX / kib64 * kib64, &granule),
+  assert_int_equal(b.t.granule_create(b.s, 0, 0, 0, &granule), invalid);
+  assert_int_equal(b.t.granule_create(b.s, 0, 4096, 0, &granule), invalid);
+  assert_int_equal(b.t.granule_create(b.s, 0, kib64 + 1, 0, &granule), invalid);
+  assert_int_equal(b.t.granule_create(b.s, 1, kib64, 0, &granule), invalid);
+  assert_int_equal(b.t.granule_create(b.s, 0, UINT64_MAX / kib64 * kib64, 0, &granule),
                    WEIR_ERROR_DEVICE_OOM);
 }
 
@@ -284,7 +284,7 @@ void threads_share_the_tables(void **) {
         uint64_t range = 0;
         weir_be_granule granule = 0;
         bool good = b.t.range_reserve(b.s, 0, 2 * kib64, kib64, &range) == WEIR_SUCCESS &&
-                    b.t.granule_create(b.s, 0, kib64, &granule) == WEIR_SUCCESS &&
+                    b.t.granule_create(b.s, 0, kib64, 0, &granule) == WEIR_SUCCESS &&
                     b.map(range, granule) == WEIR_SUCCESS &&
                     b.map(range + kib64, granule) == WEIR_SUCCESS;
         if (good) {

@@ -48,8 +48,9 @@ void plain_memory_has_an_address_at_once(void **) {
 void export_and_import_share_memory(void **) {
   const Backend b("devices=2");
   const weir_be_granule first = b.granule();  // so that the exported one does not lie at offset 0
-  const weir_be_granule granule = b.granule();
+  const weir_be_granule granule = b.granule(kib64, 0, WEIR_BE_GRANULE_EXPORT_FD);
   int32_t fd = -1;
+  assert_int_equal(b.t.granule_export(b.s, 0, first, &fd), invalid);  // not made for it
   assert_int_equal(b.t.granule_export(b.s, 0, granule, &fd), WEIR_SUCCESS);
   assert_true((fcntl(fd, F_GETFD) & FD_CLOEXEC) != 0);
   weir_be_granule imported = 0;
@@ -78,7 +79,7 @@ void export_and_import_share_memory(void **) {
 void import_takes_another_backends_memory(void **) {
   const Backend b;
   const Backend c;
-  const weir_be_granule granule = b.granule();
+  const weir_be_granule granule = b.granule(kib64, 0, WEIR_BE_GRANULE_EXPORT_FD);
   const uint64_t at_b = b.range(kib64);
   const uint64_t at_c = c.range(kib64);
   assert_int_equal(b.map(at_b, granule), WEIR_SUCCESS);
@@ -144,7 +145,7 @@ void switches_turn_their_calls_off(void **) {
         b.describe().capabilities & (WEIR_CAP_VMM | WEIR_CAP_MULTI_MAP | WEIR_CAP_EXPORT_FD), 0);
     weir_be_granule granule = 0;
     uint64_t address = 0;
-    assert_int_equal(b.t.granule_create(b.s, 0, kib64, &granule), off);
+    assert_int_equal(b.t.granule_create(b.s, 0, kib64, 0, &granule), off);
     assert_true(b.why().find("vmm") != std::string::npos);
     assert_int_equal(b.t.granule_destroy(b.s, 0, 1), off);
     assert_int_equal(b.t.range_reserve(b.s, 0, kib64, kib64, &address), off);
@@ -159,6 +160,7 @@ void switches_turn_their_calls_off(void **) {
     weir_be_granule imported = 0;
     int32_t fd = -1;
     assert_int_equal(b.t.granule_export(b.s, 0, granule, &fd), off);
+    assert_int_equal(b.t.granule_create(b.s, 0, kib64, WEIR_BE_GRANULE_EXPORT_FD, &imported), off);
     assert_int_equal(b.t.granule_import(b.s, 0, 0, kib64, &imported), off);
     alignas(4096) static unsigned char own[4096];
     assert_int_equal(b.t.host_register(b.s, own, 4096), off);

@@ -9,7 +9,7 @@ namespace {
 
 using namespace weir::test;
 
-constexpr uint64_t half = page_bytes / 2;
+const uint64_t half = page_bytes / 2;
 
 std::vector<unsigned char> pattern_of(uint32_t seed) {
   std::vector<unsigned char> bytes(half);

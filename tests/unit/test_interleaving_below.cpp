@@ -125,7 +125,7 @@ class Descent {
   std::unique_ptr<Task> sinker_;
 };
 
-constexpr uint64_t sizes[] = {two_pages, 600};
+const uint64_t sizes[] = {two_pages, 600};
 
 template <typename Body>
 void each(void **state, Body body, bool tenants = true) {
@@ -310,7 +310,7 @@ void what_sinks_is_held(void **state) {
 }
 
 void memory_is_registered_for_what_sinks(void **state) {
-  alignas(page_bytes) static uint8_t memory[two_pages];
+  static uint8_t *const memory = aligned_memory(two_pages);
   for (const bool load : {false, true}) {
     each(
         state,

@@ -12,7 +12,7 @@ namespace {
 using namespace weir::test;
 
 constexpr uint64_t mib = uint64_t{1} << 20U;
-constexpr uint64_t pages_of_mib = mib / page_bytes;
+const uint64_t pages_of_mib = mib / page_bytes;
 constexpr uint64_t size = 10 * mib - 12345;  ///< three parts
 
 /// Bytes of which those from `noisy` on do not compress.

@@ -17,7 +17,7 @@ namespace {
 
 using namespace weir::test;
 
-constexpr uint64_t two_pages = 2 * page_bytes;
+const uint64_t two_pages = 2 * page_bytes;
 
 World interposed_world(Setup setup = {}) {
   interposed.interpose.store(nullptr);
@@ -75,7 +75,7 @@ void an_eviction_waits_for_the_copy_that_brings_the_page(void **) {
   Kernel kernel{0, two_pages, 2, 0};
   ok(ends_after(blocker,
                 [&] { return world.acquire(next, WEIR_DISCARD_WRITE, &lease, &kernel.address); }));
-  ok(weir_stream_host_call(world.streams[0], Kernel::write, &kernel));
+  ok(kernel.launch(world.streams[0], Kernel::write));
   ok(weir_release(lease, world.streams[0]));
   ok(weir_stream_synchronize(world.streams[0]));
   world.check_read(next, two_pages, 2);
@@ -250,7 +250,7 @@ void work_without_a_fence_is_ended_by_the_release(void **) {
     Blocker blocker;
     Kernel kernel{use.address, page_bytes, 2, 0};
     ok(weir_stream_host_call(world.streams[0], Blocker::stand, &blocker));
-    ok(weir_stream_host_call(world.streams[0], Kernel::write, &kernel));
+    ok(kernel.launch(world.streams[0], Kernel::write));
     interposed.interpose.store(no_fences);
     expect_result(WEIR_ERROR_BACKEND,
                   ends_after(blocker, [&] { return weir_release(lease, world.streams[0]); }));

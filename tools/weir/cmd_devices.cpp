@@ -33,6 +33,8 @@ constexpr struct {
     {WEIR_CAP_HOST_ACCESS, "host_access"},
     {WEIR_CAP_MAP_ANY_THREAD, "map_any_thread"},
     {WEIR_CAP_HOST_REGISTER, "host_register"},
+    {WEIR_CAP_EXPORT_FABRIC, "export_fabric"},
+    {WEIR_CAP_MAP_PART, "map_part"},
 };
 
 const char *link_kind(uint32_t kind) {
@@ -74,9 +76,9 @@ std::string uuid_text(const uint8_t (&uuid)[16]) {
   return text;
 }
 
-Json link_json(weir_context context, weir_device device) {
+Json link_json(weir_context context, weir_device from, weir_device to) {
   weir_link_info link = WEIR_LINK_INFO_INIT;
-  if (weir_link_info_get(context, device, WEIR_DEVICE_HOST, &link) != WEIR_SUCCESS) return nullptr;
+  if (weir_link_info_get(context, from, to, &link) != WEIR_SUCCESS) return nullptr;
   return {{"kind", link_kind(link.kind)},
           {"bandwidth", link.bandwidth},
           {"latency_ns", link.latency_ns},
@@ -84,7 +86,20 @@ Json link_json(weir_context context, weir_device device) {
           {"direct", link.direct != 0}};
 }
 
-Json device_json(weir_context context, weir_device device) {
+/// To the other devices of its backend; between backends there is only the host.
+Json peers_json(weir_context context, const weir_backend_info &backend, weir_device device) {
+  Json list = Json::array();
+  for (uint32_t i = 0; i < backend.device_count; ++i) {
+    const weir_device other = backend.first_device + i;
+    Json link = other != device ? link_json(context, device, other) : Json(nullptr);
+    if (link.is_null()) continue;
+    link["device"] = other;
+    list.push_back(std::move(link));
+  }
+  return list;
+}
+
+Json device_json(weir_context context, const weir_backend_info &backend, weir_device device) {
   weir_device_info info = WEIR_DEVICE_INFO_INIT;
   require(weir_device_info_get(context, device, &info),
           "cannot ask about device " + std::to_string(device));
@@ -98,7 +113,8 @@ Json device_json(weir_context context, weir_device device) {
   json["pci_address"] = info.pci_address;
   json["uuid"] = uuid_text(info.uuid);
   json["capabilities"] = capabilities_json(info.capabilities);
-  json["host_link"] = link_json(context, device);
+  json["host_link"] = link_json(context, device, WEIR_DEVICE_HOST);
+  json["peer_links"] = peers_json(context, backend, device);
   return json;
 }
 
@@ -118,14 +134,22 @@ Json backends_json(weir_context context) {
     json["path"] = info.path;
     json["devices"] = Json::array();
     for (uint32_t k = 0; info.available != 0 && k < info.device_count; ++k)
-      json["devices"].push_back(device_json(context, info.first_device + k));
+      json["devices"].push_back(device_json(context, info, info.first_device + k));
     backends.push_back(std::move(json));
   }
   return backends;
 }
 
+/// "nvlink, 419 GiB/s one way, 2 hops".
+std::string link_text(const Json &link) {
+  const uint64_t bandwidth = link["bandwidth"];
+  std::string text = link["kind"].get<std::string>() + ", ";
+  text += bandwidth == 0 ? "speed unknown" : format_bytes(bandwidth) + "/s one way";
+  if (link["hops"] > 1) text += ", " + std::to_string(link["hops"].get<unsigned>()) + " hops";
+  return link["direct"].get<bool>() ? text : text + ", through the host";
+}
+
 void print_device(const Json &device) {
-  const auto &link = device["host_link"];
   std::string joined;
   for (const auto &name : device["capabilities"]) {
     if (!joined.empty()) joined += ' ';
@@ -139,10 +163,10 @@ void print_device(const Json &device) {
               format_bytes(device["memory_free"]).c_str(),
               device["granule"] == 0 ? "none" : format_bytes(device["granule"]).c_str());
   std::printf("    capabilities %s\n", joined.empty() ? "none" : joined.c_str());
-  if (link.is_null()) return;
-  const uint64_t bandwidth = link["bandwidth"];
-  std::printf("    host link    %s, %s\n", link["kind"].get<std::string>().c_str(),
-              bandwidth == 0 ? "speed unknown" : (format_bytes(bandwidth) + "/s one way").c_str());
+  const Json &host = device["host_link"];
+  if (!host.is_null()) std::printf("    host link    %s\n", link_text(host).c_str());
+  for (const Json &link : device["peer_links"])
+    std::printf("    to device %-2u %s\n", link["device"].get<unsigned>(), link_text(link).c_str());
 }
 
 void print_backend(const Json &backend) {

@@ -4,6 +4,7 @@
 // with plain memory), the constrained run, the oracle, the report. Exit status 1 if a single byte
 // was wrong.
 #include "commands.hpp"
+#include "constrained.hpp"
 #include "error.hpp"
 #include "oracle.hpp"
 #include "plain_machine.hpp"
@@ -76,19 +77,6 @@ class Replay {
     return desc;
   }
 
-  LowerTiers lower_tiers() const {
-    LowerTiers lower;
-    lower.compressed_budget = settings_.compressed_budget;
-    lower.storage_budget = settings_.storage_budget;
-    lower.storage = options_.storage;
-    lower.codec = options_.codec;
-    lower.compress_threads = options_.compress_threads;
-    if (options_.encrypt_storage) lower.flags |= WEIR_POOL_ENCRYPT_STORAGE;
-    if (options_.buffered_storage) lower.flags |= WEIR_POOL_BUFFERED_STORAGE;
-    if (!options_.io_uring) lower.flags |= WEIR_POOL_NO_IO_URING;
-    return lower;
-  }
-
   RunResult measured(const std::string &step, Machine &machine) {
     progress_.start(step, "operations", plan_.operations.size());
     const RunResult result = replay(plan_, machine, pattern_, run_options_);
@@ -125,9 +113,7 @@ class Replay {
   bool warms_up() const { return options_.warm_up && options_.verify; }
 
   void constrained() {
-    WeirMachineDesc desc = machine_desc(settings_.context_options, settings_.device_budget);
-    desc.lower = lower_tiers();
-    WeirMachine machine(desc, plan_.block_bytes.size());
+    WeirMachine machine(constrained_machine(options_, settings_), plan_.block_bytes.size());
     if (warms_up()) (void)measured("warming up", machine);
     machine.take_lower_peaks();
     const weir_pool_stats before = machine.stats();

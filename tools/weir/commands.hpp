@@ -4,6 +4,7 @@
 // early.
 #pragma once
 
+#include "frag_options.hpp"
 #include "replay_options.hpp"
 
 namespace weir::tool {
@@ -11,5 +12,6 @@ namespace weir::tool {
 int run_devices(bool json);
 int run_info(bool json);
 int run_replay(const ReplayOptions &options);
+int run_frag(const FragOptions &options);
 
 }  // namespace weir::tool

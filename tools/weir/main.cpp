@@ -3,6 +3,7 @@
 // The `weir` command: declares and parses the command line, and hands over. Everything that goes
 // wrong ends here as one sentence on stderr and exit status 1. The only file that includes CLI11,
 // which is slow to compile.
+#include "allocator_replay.hpp"
 #include "commands.hpp"
 #include "error.hpp"
 
@@ -16,15 +17,12 @@
 
 namespace {
 
+using weir::tool::AllocatorFlags;
+using weir::tool::FragFlags;
 using weir::tool::ReplayFlags;
 
-void add_replay_flags(CLI::App &command, ReplayFlags &flags) {
-  command.add_option("trace", flags.trace, "trace file (.vmt, plain or zstd-compressed)")
-      ->required();
-  command
-      .add_option("--device-memory", flags.device_memory,
-                  "device budget: a size (K, M, G, T = powers of 1024) or P% of the trace's peak")
-      ->capture_default_str();
+/// What a pool is made of, and how a trace runs in it.
+void add_pool_flags(CLI::App &command, ReplayFlags &flags) {
   command.add_option("--host-memory", flags.host_memory,
                      "host budget, as above; 0 = none [default: enough for everything]");
   command.add_option("--compressed-memory", flags.compressed_memory,
@@ -62,8 +60,6 @@ void add_replay_flags(CLI::App &command, ReplayFlags &flags) {
   command.add_flag("--no-multi-map", flags.no_multi_map, "host backend with one mapping a granule");
   command.add_flag("--no-verify", flags.no_verify,
                    "neither fill nor check; operations only hold time (--pace)");
-  command.add_flag("--no-warm-up", flags.no_warm_up,
-                   "do not replay once on cold memory before the clock starts");
   command.add_option("--limit", flags.limit, "replay only the first operations");
   command.add_option("--announce", flags.announce, "operations announced ahead; 0 = none")
       ->capture_default_str();
@@ -71,12 +67,69 @@ void add_replay_flags(CLI::App &command, ReplayFlags &flags) {
       ->capture_default_str();
   command.add_option("--backend", flags.backend, "use the first device of this backend")
       ->capture_default_str();
+}
+
+void add_replay_flags(CLI::App &command, ReplayFlags &flags) {
+  command.add_option("trace", flags.trace, "trace file (.vmt, plain or zstd-compressed)")
+      ->required();
+  command
+      .add_option("--device-memory", flags.device_memory,
+                  "device budget: a size (K, M, G, T = powers of 1024) or P% of the trace's peak")
+      ->capture_default_str();
+  add_pool_flags(command, flags);
+  command.add_flag("--no-warm-up", flags.no_warm_up,
+                   "do not replay once on cold memory before the clock starts");
   command.add_flag(
       "--yardstick", flags.yardstick,
       "also run on plain memory, alternating with the all-resident run, three times each");
   command.add_flag("--json", flags.json, "print the result as JSON");
   command.add_option("--json-out", flags.json_out, "also write the JSON to this file");
   command.add_flag("--progress", flags.progress, "show progress also with --json and no terminal");
+}
+
+void add_frag_flags(CLI::App &command, FragFlags &flags) {
+  command.add_option("trace", flags.pool.trace, "trace file (.vmt, plain or zstd-compressed)")
+      ->required();
+  command.add_option("--html", flags.html,
+                     "the page to write [default: NAME.frag.html, unless only --png is given]");
+  command.add_option("--png", flags.png, "the picture to write");
+  command.add_option("--placement", flags.placement,
+                     "without budgets: multi-map, vmm, segments or pytorch [default: multi-map]");
+  command.add_option("--capacity", flags.capacity,
+                     "with --placement: the most that may be reserved; a refusal ends the film");
+  command
+      .add_option("--frames", flags.frames, "instants to draw, at least; named ones come on top")
+      ->capture_default_str();
+  command.add_option("--colour,--color", flags.colour,
+                     "tier, tag, size or age [default: tier with budgets, else tag]");
+  command.add_flag("--json", flags.json, "print the figures as JSON");
+  command.add_option("--device-memory", flags.pool.device_memory,
+                     "replay in a pool with this device budget: a size (K, M, G, T = powers of "
+                     "1024) or P% of the trace's peak [default with other budgets: 75%]");
+  add_pool_flags(command, flags.pool);
+}
+
+/// Runs nothing but allocations and frees: of the other options, it takes those that mean something then.
+void add_allocator_flags(CLI::App &command, AllocatorFlags &flags) {
+  const std::vector<CLI::Option *> others = command.get_options([](const CLI::Option *option) {
+    for (const char *shared : {"trace", "--granule", "--json", "--json-out", "--help"})
+      if (option->check_name(shared)) return false;
+    return true;
+  });
+  CLI::Option *only = command.add_flag("--allocator-only", flags.allocator_only,
+                                       "allocate and free only, on each placement: no contents, "
+                                       "no operations (granules: 2M)");
+  for (CLI::Option *other : others) only->excludes(other);
+  command
+      .add_option("--placement", flags.placements,
+                  "multi-map, vmm, segments or pytorch; more than one: each [default: all]")
+      ->allow_extra_args(false)
+      ->needs(only);
+  command
+      .add_option("--capacity", flags.capacity,
+                  "memory that may be reserved: a size or P% of the trace's peak "
+                  "[default: unlimited]")
+      ->needs(only);
 }
 
 int run(int argc, char **argv) {
@@ -87,6 +140,7 @@ int run(int argc, char **argv) {
   bool devices_json = false;
   bool info_json = false;
   ReplayFlags replay_flags;
+  AllocatorFlags allocator_flags;
   CLI::App *devices = app.add_subcommand("devices", "list backends and their devices");
   devices->add_flag("--json", devices_json, "print JSON");
   CLI::App *info = app.add_subcommand("info", "show version, build, limits and options");
@@ -94,6 +148,10 @@ int run(int argc, char **argv) {
   CLI::App *replay =
       app.add_subcommand("replay", "run an allocation and use trace under a memory budget");
   add_replay_flags(*replay, replay_flags);
+  FragFlags frag_flags;
+  CLI::App *frag = app.add_subcommand("frag", "draw how a trace lies in memory");
+  add_frag_flags(*frag, frag_flags);
+  add_allocator_flags(*replay, allocator_flags);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError &error) {
@@ -102,6 +160,11 @@ int run(int argc, char **argv) {
   }
   if (devices->parsed()) return run_devices(devices_json);
   if (info->parsed()) return run_info(info_json);
+  if (frag->parsed()) return run_frag(check_frag_flags(frag_flags));
+  if (allocator_flags.allocator_only)
+    return run_allocator_replay(check_allocator_flags(allocator_flags, replay_flags.trace,
+                                                      replay_flags.granule, replay_flags.json,
+                                                      replay_flags.json_out));
   return run_replay(check_replay_flags(replay_flags));
 }
 

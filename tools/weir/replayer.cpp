@@ -44,6 +44,7 @@ class Loop {
     const uint64_t start = now_ns();
     for (uint64_t i = 0; i < plan_.operations.size(); ++i) {
       operation(i);
+      if (options_.after) options_.after(i);
       if (options_.progress) options_.progress(i - std::min(i, ring_.pending()));
     }
     machine_.finish();

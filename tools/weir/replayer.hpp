@@ -36,6 +36,8 @@ struct RunOptions {
   bool verify = true;      ///< fill and check; else jobs only hold time
   std::optional<Pace> pace;
   std::function<void(uint64_t operations)> progress;  ///< told now and then; may be empty
+  /// Told after each operation has been submitted and what it frees has been destroyed. May be empty.
+  std::function<void(uint64_t operation)> after;
 };
 
 struct RunResult {

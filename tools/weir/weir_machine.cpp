@@ -171,6 +171,19 @@ weir_pool_stats WeirMachine::stats() const {
   return stats;
 }
 
+std::vector<weir_piece> WeirMachine::map() const {
+  std::vector<weir_piece> pieces;
+  // Background threads may add some between the two calls.
+  for (size_t count = 0;; pieces.resize(count + count / 8 + 64)) {
+    const weir_result result = weir_pool_map(pool_.get(), pieces.data(), pieces.size(), &count);
+    if (count <= pieces.size()) {
+      require(result, "cannot map the pool");
+      pieces.resize(count);
+      return pieces;
+    }
+  }
+}
+
 LowerPeaks WeirMachine::take_lower_peaks() { return std::exchange(peaks_, {}); }
 
 weir_pool_stats stats_between(const weir_pool_stats &before, const weir_pool_stats &after) {

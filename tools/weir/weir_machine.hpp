@@ -56,6 +56,8 @@ class WeirMachine final : public Machine {
   bool starts_zeroed() const override { return true; }
 
   weir_pool_stats stats() const;
+  /// Where everything lies now.
+  std::vector<weir_piece> map() const;
   /// Since the last call. Counted only where there are lower tiers: it takes a look at the counters each operation.
   LowerPeaks take_lower_peaks();
 

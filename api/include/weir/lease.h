@@ -71,7 +71,7 @@ typedef void (*weir_acquire_callback)(void *user, weir_result result, weir_lease
 
 /** As weir_acquire, on a thread of the pool. `uses` and the names in `options` must stay valid until the
  *  callback runs (addresses are written there); `options` itself is copied. Requests of a pool run in order. The caller closes *request
- *  (may be NULL: closed by itself). */
+ *  (may be NULL: closed by itself). NOT_SUPPORTED for a wrapped stream of a device without WEIR_CAP_STREAM_ANY_THREAD. */
 WEIR_API weir_result weir_acquire_async(weir_pool pool, weir_stream stream, weir_use *uses, size_t count,
                                         const weir_acquire_options *options, weir_acquire_callback callback,
                                         void *user, weir_request *request);

@@ -44,8 +44,13 @@ typedef struct weir_pool_desc {
                                           What a caller waits for is not held back. */
   uint32_t reserved;
   const char *codec;                 /**< "auto" (NULL), "lz4", "zstd" or "raw": what compressed blocks may be coded with */
+  uint64_t idle_grace_ns;            /**< device memory that nobody needed for so long goes back to the system by and by, all but
+                                          a reserve as large as the high watermark (0 = 10 s; WEIR_NONE = only by
+                                          weir_pool_trim, as with WEIR_POOL_NO_BACKGROUND) */
+  uint64_t segment_size;             /**< what device memory is taken in where there is no VMM; at least a page. 0 = an eighth of what is
+                                          held already, but from 32 MiB to an eighth of the budget, and at most 1 GiB */
 } weir_pool_desc;
-#define WEIR_POOL_DESC_INIT {sizeof(weir_pool_desc), 0, NULL, 0, 0, 0, 0, 0, 0, 0, NULL, NULL, 0, 0, NULL, 0, 0, 0, 0, NULL}
+#define WEIR_POOL_DESC_INIT {sizeof(weir_pool_desc), 0, NULL, 0, 0, 0, 0, 0, 0, 0, NULL, NULL, 0, 0, NULL, 0, 0, 0, 0, NULL, 0, 0}
 
 enum {
   WEIR_POOL_NO_BACKGROUND = 1,     /**< no demotion or prefetch threads: all work happens inside calls */
@@ -56,7 +61,8 @@ enum {
 };
 
 /** Creates a pool. Host memory is taken as it is needed (in chunks, in the background), device memory too.
- *  The caller owns *pool. Errors: INVALID_ARGUMENT, OUT_OF_HOST_MEMORY, DEVICE_OOM, BACKEND, NOT_SUPPORTED. */
+ *  The caller owns *pool. Errors: INVALID_ARGUMENT, OUT_OF_HOST_MEMORY, DEVICE_OOM, BACKEND, NOT_SUPPORTED, IO (the
+ *  spill files can't be made). */
 WEIR_API weir_result weir_pool_create(weir_context context, const weir_pool_desc *desc, weir_pool *pool);
 
 /** Ends a pool. BUSY while leases are unreleased or weir_malloc memory is out. Buffers and clients still
@@ -84,13 +90,13 @@ typedef struct weir_client_desc {
  *  The caller owns *client. Buffers made without a client belong to the pool's own, which has no quota. */
 WEIR_API weir_result weir_client_create(weir_pool pool, const weir_client_desc *desc, weir_client *client);
 
-/** BUSY while it has buffers. NULL is allowed. */
+/** Ends a client. BUSY while it has buffers (nothing is changed then). NULL is allowed. */
 WEIR_API weir_result weir_client_destroy(weir_client client);
 
 typedef struct weir_client_stats {
   uint32_t struct_size;
   uint32_t buffers;
-  uint64_t device_bytes; /**< held on all devices, in whole pages */
+  uint64_t device_bytes; /**< held on all devices: whole pages, and of shared granules its own parts */
   uint64_t host_bytes;
   uint64_t compressed_bytes;
   uint64_t storage_bytes;
@@ -105,17 +111,98 @@ enum {
   WEIR_TRIM_EMERGENCY = 2  /**< ... everything that is neither leased nor held, and spare host memory too */
 };
 
-/** Gives device memory back to the system until `bytes` are freed or nothing more can go. *freed (may be
- *  NULL) is written also when less than `bytes` could be freed; that is no error. `device` may be
+/** Gives device memory back to the system until `bytes` are freed or nothing more can go; where there is no VMM it goes
+ *  by whole segments, once they are empty. *freed (may be NULL) is written also when less than `bytes` could be freed; that is no error. `device` may be
  *  WEIR_DEVICE_HOST: spare pinned memory is returned. Errors: INVALID_ARGUMENT, BACKEND. */
 WEIR_API weir_result weir_pool_trim(weir_pool pool, weir_device device, uint32_t level, uint64_t bytes,
                                     uint64_t *freed);
+
+/** Every device of the pool. */
+#define WEIR_DEVICE_ALL UINT32_C(0xfffffffd)
+
+enum {
+  WEIR_DEFRAGMENT_WAIT = 1, /**< waits until the copies, and older work on what they leave behind, have ended: what is won is free
+                                 when the call returns. Without it the call waits for no device, and a later one frees the rest. */
+  WEIR_DEFRAGMENT_EVICT = 2 /**< without VMM: what is in the way of a longer range and fits nowhere else is evicted */
+};
+
+/** Asked between two steps, on the thread that called weir_pool_defragment and without any lock: nonzero ends the call. It may
+ *  call anything but weir_pool_destroy for this pool; it must not throw. */
+typedef int32_t (*weir_defragment_break)(void *user);
+
+/** Bounds of one call. 0 = no bound. Bytes and moves are never exceeded; time is looked at before each step, and a step hands at
+ *  most 32 moves or 4 MiB (or one larger buffer) to the device. */
+typedef struct weir_defragment_desc {
+  uint32_t struct_size;
+  weir_device device; /**< one of the pool's, WEIR_DEVICE_DEFAULT or WEIR_DEVICE_ALL */
+  uint64_t flags;     /**< WEIR_DEFRAGMENT_* */
+  uint64_t max_bytes; /**< moved */
+  uint64_t max_moves;
+  uint64_t max_ns;
+  uint32_t max_cost;  /**< bytes moved for a thousand bytes won; what costs more is left alone (0 = 1000) */
+  uint32_t reserved;
+  weir_defragment_break should_stop; /**< may be NULL */
+  void *user;
+} weir_defragment_desc;
+#define WEIR_DEFRAGMENT_DESC_INIT {sizeof(weir_defragment_desc), WEIR_DEVICE_ALL, 0, 0, 0, 0, 0, 0, NULL, NULL}
+
+/** What a call did, and what it left. Of several devices the sums, and the worst fragmentation. */
+typedef struct weir_defragment_report {
+  uint32_t struct_size;
+  uint32_t finished;        /**< 1: no bound ended it; calling again at once would change nothing */
+  uint64_t moved_bytes;     /**< copied on the device */
+  uint64_t copy_moves;      /**< tenants moved, those without contents too */
+  uint64_t remap_moves;     /**< parts of buffers that went to a granule with others; their addresses stay */
+  uint64_t evict_moves;     /**< with WEIR_DEFRAGMENT_EVICT */
+  uint64_t evicted_bytes;
+  uint64_t won_bytes;       /**< device memory that is free now and was not: of slabs, and of dead buffers without VMM */
+  uint64_t largest_free_before; /**< without VMM: the longest free range of one device */
+  uint64_t largest_free_after;
+  uint64_t time_ns;
+  uint64_t leased_bytes;    /**< what stayed: leased, or used by a call under way */
+  uint64_t held_bytes;      /**< ... held (weir_hold) */
+  uint64_t pinned_bytes;    /**< ... of weir_malloc */
+  uint64_t stable_bytes;    /**< ... STABLE_ADDRESS. 0 in this version: such buffers own whole pages */
+  uint64_t busy_bytes;      /**< ... not on the device as a whole, being brought in, taken out or moved */
+  uint64_t no_room_bytes;   /**< ... would fit nowhere else */
+  uint32_t fragmentation_before; /**< thousandths: of the memory of slabs, what no buffer uses; without VMM of the free bytes,
+                                      what lies outside the longest range, if that is more */
+  uint32_t fragmentation_after;
+} weir_defragment_report;
+#define WEIR_DEFRAGMENT_REPORT_INIT \
+  {sizeof(weir_defragment_report), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
+
+/** Moves small buffers together so that slabs become empty, and without VMM all buffers, so that free ranges become long. Buffers
+ *  that move get another address: the next lease tells it. What is leased, held, STABLE_ADDRESS or weir_malloc's is stepped around.
+ *  The copies run in the order of the streams, after released work on the buffers; later work waits for them on the device.
+ *  Acquiring or destroying a buffer meanwhile is allowed. Incremental: a call goes on where the last one stopped.
+ *  *report (may be NULL) is written also if the call fails halfway. Any thread. Errors: INVALID_ARGUMENT, OUT_OF_HOST_MEMORY, BACKEND,
+ *  DEVICE_LOST. */
+WEIR_API weir_result weir_pool_defragment(weir_pool pool, const weir_defragment_desc *desc,
+                                          weir_defragment_report *report);
+
+/** Defragmentation in the background. */
+typedef struct weir_defragmentation_desc {
+  uint32_t struct_size;
+  uint32_t threshold;        /**< thousandths of fragmentation (weir_defragment_report) above which it works; 0 = off, as after
+                                  weir_pool_create */
+  uint64_t flags;            /**< 0 */
+  uint64_t bytes_per_second; /**< moved, at most (0 = 256 MiB) */
+  uint32_t max_cost;         /**< as in weir_defragment_desc (0 = 500) */
+  uint32_t reserved;
+} weir_defragmentation_desc;
+#define WEIR_DEFRAGMENTATION_DESC_INIT {sizeof(weir_defragmentation_desc), 0, 0, 0, 0, 0}
+
+/** Starts, changes or ends (threshold 0) the pool's defragmentation by a thread of its own, which looks ten times a second,
+ *  waits for no device and evicts nothing. Ending waits for the step under way. Errors: INVALID_ARGUMENT,
+ *  OUT_OF_HOST_MEMORY; NOT_SUPPORTED: the pool was made with WEIR_POOL_NO_BACKGROUND. */
+WEIR_API weir_result weir_pool_set_defragmentation(weir_pool pool, const weir_defragmentation_desc *desc);
 
 /** The pool's counters: X(name, meaning). Appended to, never reordered. */
 #define WEIR_POOL_STATS_FIELDS(X)                                                              \
   X(device_budget, "bytes all devices may hold, after any reduction by DEVICE_OOM")            \
   X(device_bytes, "bytes of device memory held from the system")                               \
-  X(device_free_bytes, "of those, idle in free lists")                                         \
+  X(device_free_bytes, "of those, used by nobody: in free lists, or free in segments")         \
   X(device_held_bytes, "of those, held (weir_hold, weir_malloc)")                              \
   X(host_budget, "bytes HOST may hold")                                                        \
   X(host_bytes, "bytes of pinned memory held from the system")                                 \
@@ -160,7 +247,14 @@ WEIR_API weir_result weir_pool_trim(weir_pool pool, weir_device device, uint32_t
   X(sunk_bytes, "bytes of pages moved out of HOST to a lower tier, or past it")                \
   X(lifted_bytes, "bytes of pages brought up from a lower tier than HOST")                     \
   X(io_errors, "reads and writes of the spill files that failed")                              \
-  X(cached_bytes, "of dropped_clean_bytes, those copied to HOST all the same, to be nearer than below it")
+  X(cached_bytes, "of dropped_clean_bytes, those copied to HOST all the same, to be nearer than below it") \
+  X(device_peak_bytes, "the most device memory ever held from the system, each device's added up") \
+  X(device_segments, "segments held on devices without VMM")                                   \
+  X(device_returned_bytes, "bytes of idle device memory given back to the system after idle_grace_ns") \
+  X(defragment_moves, "tenants moved by defragmentation")                                      \
+  X(defragment_moved_bytes, "bytes of those, copied")                                          \
+  X(defragment_evicted_bytes, "bytes that left a device because they lay in the way")          \
+  X(defragment_won_bytes, "bytes of device memory that defragmentation has freed")
 
 typedef struct weir_pool_stats {
   uint32_t struct_size;
@@ -179,19 +273,57 @@ typedef struct weir_pool_device_stats {
   weir_device device;
   uint64_t budget;
   uint64_t bytes;       /**< held from the system */
-  uint64_t free_bytes;  /**< of those, idle */
+  uint64_t free_bytes;  /**< of those, used by nobody */
   uint64_t held_bytes;  /**< of those, held */
   uint64_t page_size;
   uint64_t large_page_size;
+  uint64_t peak_bytes;     /**< the most ever held from the system, or since weir_pool_reset_peak() */
+  uint64_t segments;       /**< held, where there is no VMM */
+  uint64_t returned_bytes; /**< given back to the system after idle_grace_ns */
 } weir_pool_device_stats;
-#define WEIR_POOL_DEVICE_STATS_INIT {sizeof(weir_pool_device_stats), 0, 0, 0, 0, 0, 0, 0}
+#define WEIR_POOL_DEVICE_STATS_INIT {sizeof(weir_pool_device_stats), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
 WEIR_API weir_result weir_pool_device_stats_get(weir_pool pool, weir_device device, weir_pool_device_stats *stats);
+
+/** Counts peak_bytes anew, from what is held now: for the peak of one phase of a program. */
+WEIR_API weir_result weir_pool_reset_peak(weir_pool pool, weir_device device);
 
 /** Writes a JSON document of the pool, its devices, clients and buffers: at most `capacity` bytes, always
  *  NUL-terminated if capacity > 0. *needed (may be NULL) gets the full size with the NUL. Stops nothing, but
  *  walks all buffers under the pool's lock. INVALID_ARGUMENT if it was cut; capacity 0
  *  with a `needed` only asks for the size. */
 WEIR_API weir_result weir_pool_snapshot(weir_pool pool, char *text, size_t capacity, size_t *needed);
+
+/** What a weir_piece tells of the bytes in it. */
+enum {
+  WEIR_PIECE_RESERVED = 0,  /**< memory held from the system, used or not: granule, segment, chunk or spill files */
+  WEIR_PIECE_ONLY = 1,      /**< the latest version, which lies nowhere else */
+  WEIR_PIECE_COPY = 2,      /**< the latest version, which lies elsewhere too */
+  WEIR_PIECE_STALE = 3,     /**< an older version, or one that is being written */
+  WEIR_PIECE_UNWRITTEN = 4, /**< nothing written yet, or discarded: reads as zero */
+  WEIR_PIECE_MOVING = 5,    /**< on its way in or out */
+  WEIR_PIECE_KEPT = 6       /**< of a destroyed buffer; the first to be evicted, or taken over by one of its shape */
+};
+
+/** A run of memory and what lies in it. Fixed size: 64 bytes. */
+typedef struct weir_piece {
+  uint32_t tier;          /**< WEIR_TIER_DEVICE, _HOST, _COMPRESSED or _STORAGE */
+  weir_device device;     /**< DEVICE: whose memory; else WEIR_DEVICE_HOST */
+  uint32_t state;         /**< WEIR_PIECE_* */
+  uint32_t reserved;
+  uint64_t container;     /**< DEVICE: the granule's number, or without VMM the segment's address; HOST: the chunk; else 0 */
+  uint64_t offset;        /**< in the container */
+  uint64_t bytes;         /**< of memory; below HOST what the coded bytes take */
+  uint64_t buffer_offset; /**< of its first byte in the buffer */
+  uint64_t tag;           /**< the buffer's */
+  weir_buffer buffer;     /**< NULL: nobody's, or (below HOST) several small buffers' */
+} weir_piece;
+
+/** Tells where everything lies in a pool: *count pieces, of which the first `capacity` are written. Each thing
+ *  held from the system is a WEIR_PIECE_RESERVED; the other pieces lie in those, and overlap none of their kind. In no order. INVALID_ARGUMENT if `pieces` had no
+ *  room for all (*count says for how many, at that moment); capacity 0 only asks. A granule on its way between a free list and a
+ *  page is left out, and so is the caller's own memory (weir_host_register). Any thread. Walks all pages under the pool's lock,
+ *  as weir_pool_snapshot does: for tools, not for every frame. */
+WEIR_API weir_result weir_pool_map(weir_pool pool, weir_piece *pieces, size_t capacity, size_t *count);
 
 WEIR_END_DECLS
 #endif /* WEIR_POOL_H */

@@ -13,6 +13,9 @@
  *  - Sizes, offsets and budgets are bytes; times are nanoseconds.
  *  - Nothing throws, aborts or calls exit across this boundary.
  *  - Every function may be called from any thread unless its comment says otherwise.
+ *  - Comments name the errors that need words. Beside these every function may answer INVALID_ARGUMENT and
+ *    INVALID_HANDLE, one that reaches a runtime also DEVICE_LOST and BACKEND, one that moves or reads
+ *    contents DATA_LOST, CORRUPT and IO, and one that needs bookkeeping OUT_OF_HOST_MEMORY.
  *  - A handle must not be used while another thread destroys it; that apart, a dead or foreign handle
  *    of a buffer or lease is recognised and answered with WEIR_ERROR_INVALID_HANDLE.
  *  - After fork(), every call in the child returns WEIR_ERROR_FORKED, but for what touches no runtime: weir_arena_*,

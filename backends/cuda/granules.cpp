@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Every entry: check, ask the table, call the driver, tell the table. What fails half way is taken back before the
+// failure is told.
+
+#include "backends/cuda/granules.hpp"
+
+#include "backends/common/undo.hpp"
+#include "backends/cuda/context.hpp"
+#include "backends/cuda/fault.hpp"
+
+#include <fcntl.h>
+
+#include <array>
+#include <cstring>
+
+namespace weir::cuda {
+namespace {
+
+using common::Undo;
+
+constexpr uint32_t most_devices = 64;
+
+struct Export {
+  uint64_t flag;
+  uint64_t capability;
+  int type;
+  const char *name;
+};
+constexpr std::array<Export, 2> exports{{
+    {WEIR_BE_GRANULE_EXPORT_FD, WEIR_CAP_EXPORT_FD, abi::handle_file_descriptor,
+     "as file descriptors"},
+    {WEIR_BE_GRANULE_EXPORT_FABRIC, WEIR_CAP_EXPORT_FABRIC, abi::handle_fabric, "over a fabric"},
+}};
+
+abi::AccessDescription access_of(abi::Device device) noexcept {
+  return {{abi::location_device, device}, abi::access_read_write};
+}
+
+}  // namespace
+
+template <class Call>
+weir_result Granules::drive(const char *what, uint64_t value, Call call) {
+  abi::Context context = nullptr;
+  WEIR_BACKEND_TRY(device_.context(&context));
+  const Relaxed relaxed(api_);
+  const abi::Result result = in_any_context(api_, context, call);
+  if (result == abi::result::success) return WEIR_SUCCESS;
+  return failure(api_, result, "%s %#llx on device %u", what, number(value), device_.index());
+}
+
+template <class Call>
+void Granules::undo(Call call) noexcept {
+  const Relaxed relaxed(api_);
+  end_quietly([&] { return in_any_context(api_, device_.known_context(), call); });
+}
+
+weir_result Granules::check_vmm() const noexcept {
+  if (device_.has(WEIR_CAP_VMM)) return WEIR_SUCCESS;
+  return refuse(WEIR_ERROR_NOT_SUPPORTED,
+                "device %u has no virtual-memory management, or it is off (vmm=0)",
+                device_.index());
+}
+
+weir_result Granules::check_flags(uint64_t flags) const noexcept {
+  uint64_t known = 0;
+  for (const Export &each : exports) {
+    known |= each.flag;
+    if ((flags & each.flag) != 0 && !device_.has(each.capability)) {
+      return refuse(WEIR_ERROR_NOT_SUPPORTED, "device %u can't export granules %s, or it is off",
+                    device_.index(), each.name);
+    }
+  }
+  if ((flags & ~known) == 0) return WEIR_SUCCESS;
+  return refuse(WEIR_ERROR_NOT_SUPPORTED, "granule flags %#llx, of which %#llx are known",
+                number(flags), number(known));
+}
+
+weir_result Granules::create(uint64_t bytes, uint64_t flags, weir_be_granule *granule) {
+  WEIR_BACKEND_TRY(check_vmm());
+  WEIR_BACKEND_TRY(device_.mappings().check_size(bytes));
+  WEIR_BACKEND_TRY(check_flags(flags));
+  abi::AllocationProperties properties{};
+  properties.type = abi::allocation_pinned;
+  properties.location = {abi::location_device, device_.handle()};
+  for (const Export &each : exports) {
+    if ((flags & each.flag) != 0) properties.handle_types |= each.type;
+  }
+  abi::GranuleHandle made = 0;
+  WEIR_BACKEND_TRY(drive("cuMemCreate of bytes", bytes,
+                         [&] { return api_.cuMemCreate(&made, bytes, &properties, 0); }));
+  Undo release([&] { undo([&] { return api_.cuMemRelease(made); }); });
+  *granule = device_.mappings().add_granule(made, bytes, flags);
+  release.dismiss();
+  return WEIR_SUCCESS;
+}
+
+weir_result Granules::destroy(weir_be_granule granule) {
+  WEIR_BACKEND_TRY(check_vmm());
+  uint64_t native = 0;
+  WEIR_BACKEND_TRY(device_.mappings().begin_destroy(granule, &native));
+  const weir_result result =
+      drive("cuMemRelease of granule", granule, [&] { return api_.cuMemRelease(native); });
+  device_.mappings().end_destroy(granule, result == WEIR_SUCCESS);
+  return result;
+}
+
+weir_result Granules::reserve(uint64_t bytes, uint64_t alignment, uint64_t *address) {
+  WEIR_BACKEND_TRY(check_vmm());
+  WEIR_BACKEND_TRY(device_.mappings().check_range(bytes, alignment));
+  abi::DevicePointer made = 0;
+  const weir_result result = drive("cuMemAddressReserve of bytes", bytes, [&] {
+    return api_.cuMemAddressReserve(&made, bytes, alignment, 0, 0);
+  });
+  // It is addresses that ran out, no device's memory.
+  if (result == WEIR_ERROR_DEVICE_OOM) return WEIR_ERROR_BACKEND;
+  WEIR_BACKEND_TRY(result);
+  Undo release([&] { undo([&] { return api_.cuMemAddressFree(made, bytes); }); });
+  if (made % alignment != 0) {
+    return refuse(WEIR_ERROR_BACKEND, "the driver reserved %#llx, no multiple of %#llx",
+                  number(made), number(alignment));
+  }
+  device_.mappings().add_range(made, bytes);
+  release.dismiss();
+  *address = made;
+  return WEIR_SUCCESS;
+}
+
+weir_result Granules::free(uint64_t address, uint64_t bytes) {
+  WEIR_BACKEND_TRY(check_vmm());
+  common::MappingTable::TakenRange range;
+  WEIR_BACKEND_TRY(device_.mappings().begin_free(address, bytes, &range));
+  const weir_result result =
+      drive("cuMemAddressFree of", address, [&] { return api_.cuMemAddressFree(address, bytes); });
+  if (result != WEIR_SUCCESS) device_.mappings().put_back(std::move(range));
+  return result;
+}
+
+weir_result Granules::map(uint64_t address, uint64_t bytes, weir_be_granule granule,
+                          uint64_t offset, const uint32_t *peers, uint32_t peer_count,
+                          const std::vector<std::unique_ptr<Device>> &devices) {
+  WEIR_BACKEND_TRY(check_vmm());
+  if (peer_count >= most_devices || (peers == nullptr && peer_count != 0)) {
+    return refuse(WEIR_ERROR_INVALID_ARGUMENT, "peers=%p with peer_count=%u",
+                  static_cast<const void *>(peers), peer_count);
+  }
+  std::array<abi::AccessDescription, most_devices> access;
+  access[0] = access_of(device_.handle());
+  for (uint32_t i = 0; i < peer_count; ++i) {
+    if (peers[i] >= devices.size() || peers[i] == device_.index()) {
+      return refuse(WEIR_ERROR_INVALID_ARGUMENT, "peers[%u]=%u is no other device", i, peers[i]);
+    }
+    Device &peer = *devices[peers[i]];
+    if (!peer.reaches(device_.index())) {
+      return refuse(WEIR_ERROR_NOT_SUPPORTED,
+                    "device %u does not reach device %u, or peers are off", peers[i],
+                    device_.index());
+    }
+    abi::Context context = nullptr;
+    WEIR_BACKEND_TRY(peer.context(&context));
+    access[i + 1] = access_of(peer.handle());
+  }
+  common::MappingTable &table = device_.mappings();
+  uint64_t native = 0;
+  WEIR_BACKEND_TRY(table.begin_map(address, bytes, granule, offset, &native));
+  Undo forget([&] { table.end_map(address, false); });
+  WEIR_BACKEND_TRY(drive("cuMemMap at", address,
+                         [&] { return api_.cuMemMap(address, bytes, offset, native, 0); }));
+  Undo remove([&] { undo([&] { return api_.cuMemUnmap(address, bytes); }); });
+  WEIR_BACKEND_TRY(drive("cuMemSetAccess at", address, [&] {
+    return api_.cuMemSetAccess(address, bytes, access.data(), size_t{peer_count} + 1);
+  }));
+  remove.dismiss();
+  forget.dismiss();
+  table.end_map(address, true);
+  return WEIR_SUCCESS;
+}
+
+weir_result Granules::unmap(uint64_t address, uint64_t bytes) {
+  WEIR_BACKEND_TRY(check_vmm());
+  WEIR_BACKEND_TRY(device_.mappings().begin_unmap(address, bytes));
+  const weir_result result =
+      drive("cuMemUnmap at", address, [&] { return api_.cuMemUnmap(address, bytes); });
+  device_.mappings().end_map(address, result != WEIR_SUCCESS);
+  return result;
+}
+
+weir_result Granules::export_to(void *handle, int type, uint64_t flag, weir_be_granule granule) {
+  WEIR_BACKEND_TRY(check_vmm());
+  WEIR_BACKEND_TRY(check_flags(flag));
+  common::MappingTable::Granule found;
+  WEIR_BACKEND_TRY(device_.mappings().find_granule(granule, &found));
+  if ((found.flags & flag) == 0) {
+    return refuse(WEIR_ERROR_INVALID_ARGUMENT,
+                  "granule %#llx was made with flags %#llx, not for export", number(granule),
+                  number(found.flags));
+  }
+  return drive("cuMemExportToShareableHandle of granule", granule,
+               [&] { return api_.cuMemExportToShareableHandle(handle, found.native, type, 0); });
+}
+
+weir_result Granules::import_from(void *handle, int type, uint64_t flag, uint64_t bytes,
+                                  weir_be_granule *granule) {
+  WEIR_BACKEND_TRY(check_vmm());
+  WEIR_BACKEND_TRY(check_flags(flag));
+  WEIR_BACKEND_TRY(device_.mappings().check_size(bytes));
+  abi::GranuleHandle made = 0;
+  WEIR_BACKEND_TRY(drive("cuMemImportFromShareableHandle of bytes", bytes,
+                         [&] { return api_.cuMemImportFromShareableHandle(&made, handle, type); }));
+  Undo release([&] { undo([&] { return api_.cuMemRelease(made); }); });
+  *granule = device_.mappings().add_granule(made, bytes, flag);
+  release.dismiss();
+  return WEIR_SUCCESS;
+}
+
+weir_result Granules::export_fd(weir_be_granule granule, int32_t *fd) {
+  int made = -1;
+  WEIR_BACKEND_TRY(
+      export_to(&made, abi::handle_file_descriptor, WEIR_BE_GRANULE_EXPORT_FD, granule));
+  (void)fcntl(made, F_SETFD, FD_CLOEXEC);
+  *fd = made;
+  return WEIR_SUCCESS;
+}
+
+// The driver takes the descriptor by value, in the pointer, and does not keep it.
+weir_result Granules::import_fd(int32_t fd, uint64_t bytes, weir_be_granule *granule) {
+  if (fd < 0) return refuse(WEIR_ERROR_INVALID_ARGUMENT, "fd=%d", fd);
+  void *by_value = reinterpret_cast<void *>(static_cast<uintptr_t>(fd));
+  return import_from(by_value, abi::handle_file_descriptor, WEIR_BE_GRANULE_EXPORT_FD, bytes,
+                     granule);
+}
+
+weir_result Granules::export_fabric(weir_be_granule granule, weir_be_fabric_handle *handle) {
+  abi::FabricHandle made{};
+  WEIR_BACKEND_TRY(export_to(&made, abi::handle_fabric, WEIR_BE_GRANULE_EXPORT_FABRIC, granule));
+  static_assert(sizeof made == sizeof *handle);
+  std::memcpy(handle, &made, sizeof made);
+  return WEIR_SUCCESS;
+}
+
+weir_result Granules::import_fabric(const weir_be_fabric_handle &handle, uint64_t bytes,
+                                    weir_be_granule *granule) {
+  abi::FabricHandle copy;
+  std::memcpy(&copy, &handle, sizeof copy);
+  return import_from(&copy, abi::handle_fabric, WEIR_BE_GRANULE_EXPORT_FABRIC, bytes, granule);
+}
+
+void Granules::clear() noexcept {
+  device_.mappings().clear(
+      [&](uint64_t address, uint64_t bytes) {
+        undo([&] { return api_.cuMemUnmap(address, bytes); });
+      },
+      [&](uint64_t native) { undo([&] { return api_.cuMemRelease(native); }); },
+      [&](uint64_t address, uint64_t bytes) {
+        undo([&] { return api_.cuMemAddressFree(address, bytes); });
+      });
+}
+
+}  // namespace weir::cuda

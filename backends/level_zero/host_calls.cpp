@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The thread of a stream's host functions.
+
+#include "backends/level_zero/host_calls.hpp"
+
+#include "backends/common/signals.hpp"
+#include "backends/level_zero/retry.hpp"
+
+namespace weir::level_zero {
+
+HostCalls::HostCalls(const Platform &platform, Events &events)
+    : platform_(platform), events_(events) {
+  const common::SignalsBlocked blocked;
+  thread_ = std::thread([this] { serve(); });
+}
+
+HostCalls::~HostCalls() {
+  close();
+  thread_.join();
+}
+
+void HostCalls::prepare() {
+  const std::lock_guard hold(mutex_);
+  if (calls_.size() == ready_) calls_.emplace_back();
+}
+
+void HostCalls::push(const Call &call) noexcept {
+  {
+    const std::lock_guard hold(mutex_);
+    calls_[ready_++] = call;
+  }
+  changed_.notify_one();
+}
+
+void HostCalls::close() noexcept {
+  {
+    const std::lock_guard hold(mutex_);
+    closed_ = true;
+  }
+  changed_.notify_one();
+}
+
+void HostCalls::serve() noexcept {
+  for (;;) {
+    std::unique_lock hold(mutex_);
+    changed_.wait(hold, [this] { return ready_ != 0 || closed_; });
+    if (ready_ == 0) break;
+    const Call call = calls_.front();
+    calls_.pop_front();
+    --ready_;
+    hold.unlock();
+    run(call);
+  }
+  left_.store(true, std::memory_order_release);
+}
+
+void HostCalls::run(const Call &call) noexcept {
+  weir_result turn = events_.finish(events_.slot(call.reached), UINT64_MAX);
+  // A wait that failed for another reason than the device's end is made again: the list waits for this thread.
+  if (turn != WEIR_SUCCESS && turn != WEIR_ERROR_DEVICE_LOST)
+    turn = events_.finish(events_.slot(call.reached), UINT64_MAX);
+  if (turn == WEIR_SUCCESS) call.function(call.user);
+  twice([&] { return platform_.api().event_signal(events_.slot(call.over).event); });
+  events_.give_back(call.reached);
+  events_.give_back(call.over);
+}
+
+}  // namespace weir::level_zero

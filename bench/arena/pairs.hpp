@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The time of an allocate and a free, of each allocator on each load.
+#pragma once
+
+#include "bench/arena/loads.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <string_view>
+#include <vector>
+
+namespace weir::bench {
+
+/// A low percentile: what the work costs when no neighbour on the machine interferes.
+inline double undisturbed(std::vector<double> values) {
+  const auto tenth = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 10);
+  std::nth_element(values.begin(), tenth, values.end());
+  return *tenth;
+}
+
+template <class Body>
+double nanoseconds(Body &&body) {
+  const auto start = std::chrono::steady_clock::now();
+  body();
+  return std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now() - start).count();
+}
+
+struct PairCost {
+  double arena_ns, map_ns, malloc_ns;      ///< medians over the repetitions
+  double to_map, to_map_low, to_map_high;  ///< median, smallest and largest ratio of a repetition
+  double to_malloc;
+};
+
+/// Every repetition runs each allocator once in a new process, so that each has a fresh heap and none finds its
+/// records pushed out of the cache by another's. And addresses differ from process to process: in one of eight or so
+/// the arena takes up to half as long again, for as long as it lives.
+PairCost measure_pairs(const Load &load, int repetitions);
+/// Such a process: writes its figure to standard output. Returns what main() returns.
+int run_one(std::string_view load_name, std::string_view allocator);
+
+}  // namespace weir::bench

@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# What stands in for vendors' drivers in tests, the checks of our mirrors of their types, and the programs that
+# test one backend. Drivers go to <build>/lib/drivers, and are loaded by path only:
+#   tests/drivers/sim/*.cpp          -> archive weir_sim: the simulated machine, on the host backend's device model
+#   tests/drivers/cuda/*.cpp         -> libweir_sim_cuda.so          the CUDA driver API
+#   tests/drivers/nvml/*.cpp         -> libweir_sim_nvml.so          the few NVML calls the CUDA backend makes
+#   tests/drivers/hip/*.cpp          -> libweir_hip_over_cuda.so     the ROCm 6 runtime over a CUDA driver, simulated or real
+#   tests/drivers/hip_bare/*.cpp     -> libweir_hip_bare.so          a runtime with almost no functions
+#   tests/drivers/level_zero/*.cpp   -> libweir_sim_level_zero.so    a driver that the real loader accepts (needs libze-dev)
+
+weir_glob(weir_sim_sources "tests/drivers/sim/*.cpp")
+if(weir_sim_sources)
+  add_library(weir_sim STATIC ${weir_sim_sources})
+  set_target_properties(weir_sim PROPERTIES POSITION_INDEPENDENT_CODE ON
+    CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON)
+  target_link_libraries(weir_sim PRIVATE weir_build PUBLIC weir_host weir_backend_common)
+endif()
+
+# weir_driver(FOLDER TARGET library...): the shared library of one folder; its soname is never a vendor's, or it would
+# answer for the vendor's library everywhere in the process.
+set(weir_driver_targets)
+function(weir_driver folder target)
+  weir_glob(sources "tests/drivers/${folder}/*.cpp")
+  if(NOT sources)
+    return()
+  endif()
+  add_library(${target} SHARED ${sources})
+  set_target_properties(${target} PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_LIBRARY_OUTPUT_DIRECTORY}/drivers
+    INSTALL_RPATH "" CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON)
+  target_link_libraries(${target} PRIVATE ${ARGN} weir_build)
+  target_link_options(${target} PRIVATE LINKER:-Bsymbolic)
+  set(weir_driver_targets ${weir_driver_targets} ${target} PARENT_SCOPE)
+endfunction()
+weir_driver(cuda weir_sim_cuda weir_sim)
+weir_driver(nvml weir_sim_nvml)
+weir_driver(hip weir_hip_over_cuda)
+weir_driver(hip_bare weir_hip_bare)
+find_path(WEIR_LEVEL_ZERO_HEADERS level_zero/ze_api.h)
+if(WEIR_LEVEL_ZERO_HEADERS)
+  weir_driver(level_zero weir_sim_level_zero weir_sim)
+else()
+  message(STATUS "Level Zero's headers are not installed (libze-dev): no simulated Level Zero driver")
+endif()
+
+# Mirrors. A check compiles or it does not; where the headers are missing the test says so and skips.
+set(WEIR_VENDOR_HEADERS ${PROJECT_SOURCE_DIR}/build/headers CACHE PATH "Where scripts/test puts vendors' headers: cuda/ and hip/ below it")
+find_path(WEIR_CUDA_HEADERS cuda.h HINTS ${WEIR_VENDOR_HEADERS}/cuda PATHS /usr/local/cuda/include)
+find_path(WEIR_HIP_HEADERS hip/hip_runtime_api.h HINTS ${WEIR_VENDOR_HEADERS}/hip PATHS /opt/rocm/include NO_CMAKE_SYSTEM_PATH NO_SYSTEM_ENVIRONMENT_PATH)
+function(weir_mirror vendor headers)
+  set(source ${PROJECT_SOURCE_DIR}/tests/mirrors/${vendor}.cpp)
+  if(NOT EXISTS ${source})
+    return()
+  endif()
+  if(headers)
+    add_library(weir_mirror_${vendor} OBJECT ${source})
+    target_include_directories(weir_mirror_${vendor} SYSTEM PRIVATE ${headers})
+    target_link_libraries(weir_mirror_${vendor} PRIVATE weir_build)
+    weir_register_test(mirror_${vendor} mirror ${CMAKE_COMMAND} -E echo "compiled against ${headers}")
+  else()
+    weir_register_skip(mirror_${vendor} mirror "the headers of ${vendor} are not on this machine")
+  endif()
+endfunction()
+weir_mirror(cuda "${WEIR_CUDA_HEADERS}")
+weir_mirror(hip "${WEIR_HIP_HEADERS}")
+weir_mirror(level_zero "${WEIR_LEVEL_ZERO_HEADERS}")
+
+# Tests of Level Zero talk to its simulated driver: where there is none they say so and skip.
+weir_glob(sources "tests/backends/test_*.cpp")
+foreach(source IN LISTS sources)
+  cmake_path(GET source STEM name)
+  file(STRINGS ${source} of_level_zero REGEX "^#include .*level_zero")
+  if(of_level_zero AND NOT TARGET weir_sim_level_zero)
+    weir_register_skip(${name} backend "no simulated Level Zero driver, libze-dev is not on this machine")
+  else()
+    weir_test_program(${source} backend weir_backend_common)
+    add_dependencies(${name} ${weir_plugins} ${weir_driver_targets})
+  endif()
+endforeach()
+
+# The vendors' backends on their simulated drivers: what tests/support/target.hpp reads, for each backend there is.
+set(weir_drivers ${CMAKE_LIBRARY_OUTPUT_DIRECTORY}/drivers)
+set(weir_environment_cuda WEIR_TEST_BACKEND=cuda WEIR_TEST_DRIVER=${weir_drivers}/libweir_sim_cuda.so
+  WEIR_CUDA_LIBRARY=${weir_drivers}/libweir_sim_cuda.so WEIR_NVML_LIBRARY=${weir_drivers}/libweir_sim_nvml.so)
+set(weir_environment_hip WEIR_TEST_BACKEND=hip WEIR_TEST_DRIVER=${weir_drivers}/libweir_sim_cuda.so
+  WEIR_HIP_LIBRARY=${weir_drivers}/libweir_hip_over_cuda.so WEIR_HIP_CUDA_LIBRARY=${weir_drivers}/libweir_sim_cuda.so)
+set(weir_environment_level_zero WEIR_TEST_BACKEND=level_zero WEIR_TEST_DRIVER=${weir_drivers}/libweir_sim_level_zero.so
+  ZE_ENABLE_ALT_DRIVERS=${weir_drivers}/libweir_sim_level_zero.so)
+# A driver with small pages, which spares the tests most of their bytes, and little patience with commands that nothing orders.
+set(weir_engine_environment_level_zero "WEIR_SIM_ZE=hold_us=200\;large_page=64K" WEIR_TEST_PAGE=65536)
+set(weir_vendors)
+foreach(vendor IN ITEMS cuda hip level_zero)
+  set(driver_of_cuda weir_sim_cuda)
+  set(driver_of_hip weir_hip_over_cuda)
+  set(driver_of_level_zero weir_sim_level_zero)
+  if(TARGET weir_backend_${vendor} AND TARGET ${driver_of_${vendor}})
+    list(APPEND weir_vendors ${vendor})
+  endif()
+endforeach()
+
+# weir_register_on_vendors(NAME LABEL MODE command...): the same test on every vendor's backend, as NAME.VENDOR; MODE is alias or strict.
+function(weir_register_on_vendors name label mode)
+  foreach(vendor IN LISTS weir_vendors)
+    weir_register_test(${name}.${vendor} ${label} ${ARGN})
+    set_tests_properties(${name}.${vendor} PROPERTIES
+      ENVIRONMENT "${weir_test_environment};${weir_environment_${vendor}};${weir_engine_environment_${vendor}};WEIR_TEST_MODE=${mode}")
+  endforeach()
+endfunction()

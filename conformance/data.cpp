@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Patterns, moving them, and what can be seen of a process and a device from outside.
+#include "conformance/fixtures.hpp"
+
+#include <dirent.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <thread>
+
+namespace weir::conformance {
+namespace {
+
+constexpr uint8_t poison = 0xEE;
+
+uint64_t entries_of(const char *folder) {
+  DIR *directory = opendir(folder);
+  if (directory == nullptr) return 0;
+  uint64_t count = 0;
+  while (readdir(directory) != nullptr) ++count;
+  closedir(directory);
+  return count;
+}
+
+Outcome difference(const Site &site, const std::string &what, size_t index, std::byte is,
+                   std::byte wanted, size_t of) {
+  return Outcome::failure(words(place(site), ": ", what, ": byte ", uint64_t{index}, " of ",
+                                uint64_t{of}, " is ", static_cast<uint32_t>(is), ", not ",
+                                static_cast<uint32_t>(wanted)));
+}
+
+}  // namespace
+
+void make_pattern(std::span<std::byte> bytes, uint64_t seed) {
+  Random random(seed * 0x2545f4914f6cdd1d + 1);
+  for (size_t i = 0; i < bytes.size(); i += sizeof(uint64_t)) {
+    const uint64_t value = random.next();
+    std::memcpy(bytes.data() + i, &value, std::min(sizeof value, bytes.size() - i));
+  }
+}
+
+Outcome check_pattern(std::span<const std::byte> bytes, uint64_t seed, const std::string &what,
+                      Site site) {
+  std::vector<std::byte> wanted(bytes.size());
+  make_pattern(wanted, seed);
+  const auto [is, should] = std::mismatch(bytes.begin(), bytes.end(), wanted.begin());
+  if (is == bytes.end()) return {};
+  return difference(site, what, static_cast<size_t>(is - bytes.begin()), *is, *should,
+                    bytes.size());
+}
+
+Outcome check_value(std::span<const std::byte> bytes, uint8_t value, const std::string &what,
+                    Site site) {
+  const auto is = std::find_if(bytes.begin(), bytes.end(),
+                               [value](std::byte b) { return b != std::byte{value}; });
+  if (is == bytes.end()) return {};
+  return difference(site, what, static_cast<size_t>(is - bytes.begin()), *is, std::byte{value},
+                    bytes.size());
+}
+
+Outcome Mover::make(uint64_t bytes, Site site) {
+  TRY(stream.create(site));
+  return staging.allocate(bytes, site);
+}
+
+Outcome Mover::write(uint64_t address, uint64_t bytes, uint64_t seed, Site site) {
+  make_pattern(staging.bytes().first(bytes), seed);
+  TRY(stream.copy(address, staging.address(), bytes, site));
+  return stream.synchronize(site);
+}
+
+Outcome Mover::read(uint64_t address, uint64_t bytes, Site site) {
+  TRY(stream.synchronize(site));  // the stream may still read from staging memory
+  // So that bytes that were not copied are not taken for the right ones.
+  std::fill_n(staging.bytes().begin(), bytes, std::byte{poison});
+  TRY(stream.copy(staging.address(), address, bytes, site));
+  return stream.synchronize(site);
+}
+
+Outcome Mover::check(uint64_t address, uint64_t bytes, uint64_t seed, Site site) {
+  TRY(read(address, bytes, site));
+  return check_pattern(staging.bytes().first(bytes), seed, "memory at " + number(address), site);
+}
+
+Outcome Mover::check_filled(uint64_t address, uint64_t bytes, uint8_t value, Site site) {
+  TRY(read(address, bytes, site));
+  return check_value(staging.bytes().first(bytes), value, "memory at " + number(address), site);
+}
+
+Outcome Mover::fill(uint64_t address, uint8_t value, uint64_t bytes, Site site) {
+  TRY(stream.fill(address, value, bytes, site));
+  return stream.synchronize(site);
+}
+
+uint64_t now_ns() noexcept {
+  return static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(
+                                   std::chrono::steady_clock::now().time_since_epoch())
+                                   .count());
+}
+
+Outcome free_memory(Session &session, uint64_t *bytes, Site site) {
+  uint64_t total = 0;
+  return session.expect(site, Want::exactly(WEIR_SUCCESS), "device_memory",
+                        session.table.device_memory, session.device, bytes, &total);
+}
+
+Outcome memory_back(Test &t, uint64_t before, Site site) {
+  const uint64_t wanted = before - std::min(before, t.slack);
+  const uint64_t end = now_ns() + patience_ns / 4;
+  uint64_t free_bytes = 0;
+  // Runtimes may take back memory of ended things a moment later.
+  do {
+    TRY(free_memory(t, &free_bytes, site));
+    if (free_bytes >= wanted) return {};
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  } while (now_ns() < end);
+  return Outcome::failure(words(place(site), ": ", free_bytes, " bytes are free, of ", before,
+                                " before; ", before - free_bytes, " are not back"));
+}
+
+Holdings holdings() { return {entries_of("/proc/self/fd"), entries_of("/proc/self/task")}; }
+
+Outcome holdings_back(const Holdings &before, uint64_t spare, Site site) {
+  const uint64_t end = now_ns() + patience_ns / 4;
+  Holdings now;
+  do {
+    now = holdings();
+    if (now.descriptors <= before.descriptors + spare && now.threads <= before.threads + spare)
+      return {};
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  } while (now_ns() < end);
+  CHECK(now.descriptors <= before.descriptors + spare, place(site), ": descriptors grew from ",
+        before.descriptors, " to ", now.descriptors);
+  CHECK(now.threads <= before.threads + spare, place(site), ": threads grew from ", before.threads,
+        " to ", now.threads);
+  return {};
+}
+
+Outcome in_threads(uint32_t count, const std::function<Outcome(uint32_t)> &body) {
+  std::vector<Outcome> outcomes(count);
+  std::atomic<uint32_t> ready{0};
+  std::vector<std::thread> threads;
+  for (uint32_t i = 0; i < count; ++i) {
+    threads.emplace_back([&, i] {
+      // All at once, so that they do meet.
+      ready.fetch_add(1);
+      while (ready.load() < count) std::this_thread::yield();
+      outcomes[i] = body(i);
+    });
+  }
+  for (std::thread &thread : threads) thread.join();
+  for (const Outcome &outcome : outcomes) TRY(outcome);
+  return {};
+}
+
+}  // namespace weir::conformance

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Results, and the forms in which they are told: TAP, JUnit, JSON lines, a bundle. Nothing here decides
+// anything.
+#pragma once
+
+#include "conformance/settings.hpp"
+#include "conformance/test.hpp"
+
+#include <array>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace weir::conformance {
+
+/// The closed set.
+enum class Verdict : uint8_t { pass, fail, not_supported, waived, crash, timeout };
+inline constexpr std::array<Verdict, 6> all_verdicts{Verdict::pass,          Verdict::fail,
+                                                     Verdict::not_supported, Verdict::waived,
+                                                     Verdict::crash,         Verdict::timeout};
+const char *verdict_name(Verdict verdict);
+
+struct Result {
+  const Requirement *requirement = nullptr;
+  Verdict verdict = Verdict::fail;
+  std::string message;
+  std::string output;           ///< what the test's process printed
+  std::string waiver;           ///< issue and reason, if waived
+  Verdict was = Verdict::fail;  ///< if waived: the verdict without the waiver
+  uint64_t duration_ns = 0;
+  uint64_t capabilities = 0;
+  uint64_t seed = 0;
+};
+
+/// What the backend and the device said of themselves; keys as in child.cpp.
+using Facts = std::map<std::string, std::string>;
+
+std::string tap_line(size_t number, const Result &result);
+std::string junit_text(const std::vector<Result> &results, const Facts &facts);
+std::string json_line(const Result &result);
+/// Versions, backend, device, machine, settings and counts as one JSON object.
+std::string submission_text(const std::vector<Result> &results, const Facts &facts,
+                            const Settings &settings);
+std::string summary(const std::vector<Result> &results);
+/// "Suite 0.1.0 (tag, clean)".
+std::string suite_version();
+
+/// "" or why the file could not be written.
+std::string write_file(const std::string &path, const std::string &text);
+
+}  // namespace weir::conformance

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A process under test: what it prints and tells, when it ends, and how. Its whole group is killed with it.
+#pragma once
+
+#include "conformance/process.hpp"
+
+#include <string>
+
+namespace weir::conformance {
+
+class Running {
+ public:
+  Running() = default;
+  ~Running();
+  Running(Running &&) = delete;
+  Running &operator=(Running &&) = delete;
+
+  /// "" or why it could not be started.
+  std::string start(const std::vector<std::string> &arguments, uint64_t timeout_ns);
+  /// Reads what there is, ends the process if its time is over, and says whether it has ended.
+  bool step();
+  /// Descriptors on which something will come before it ends.
+  int told_descriptor() const noexcept { return told_.get(); }
+  int output_descriptor() const noexcept { return output_.get(); }
+  uint64_t deadline_ns() const noexcept { return deadline_ns_; }
+
+  const std::string &told() const noexcept { return told_text_; }
+  const std::string &output() const noexcept { return output_text_; }
+  bool timed_out() const noexcept { return timed_out_; }
+  /// "" if it ended with status 0.
+  std::string bad_end() const;
+  uint64_t duration_ns() const noexcept { return ended_ns_ - started_ns_; }
+
+ private:
+  Descriptor told_, output_;
+  std::string told_text_, output_text_;
+  pid_t process_ = -1;
+  int status_ = 0;
+  bool timed_out_ = false;
+  uint64_t started_ns_ = 0, ended_ns_ = 0, deadline_ns_ = 0;
+};
+
+}  // namespace weir::conformance

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A backend's library, and a state started in it. Every call that a requirement makes goes through
+// Session::expect, which says what was called with what when the answer is another one than wanted.
+#pragma once
+
+#include "conformance/outcome.hpp"
+
+#include <weir/backend.h>
+
+#include <cstdint>
+#include <mutex>
+#include <string>
+#include <type_traits>
+
+namespace weir::conformance {
+
+/// What went wrong while fixtures were taken down; the first is kept. Thread-safe.
+class Complaints {
+ public:
+  void add(std::string text);
+  std::string first() const;
+
+ private:
+  mutable std::mutex mutex_;
+  std::string first_;
+};
+
+/// A shared library with the entry point of a backend. It is never unloaded: the table must live.
+class Library {
+ public:
+  Outcome open(const std::string &path);
+  /// The symbol's answer; nullptr where it has none.
+  const weir_backend_table *query(uint32_t abi_major) const;
+  /// The table of our version, zero beyond what the backend has.
+  Outcome table(weir_backend_table *table) const;
+
+ private:
+  weir_backend_query_function query_ = nullptr;
+};
+
+/// What an entry is wanted to answer.
+class Want {
+ public:
+  static Want exactly(weir_result result) { return {Kind::exact, result, result}; }
+  static Want either(weir_result a, weir_result b) { return {Kind::exact, a, b}; }
+  static Want any_error() { return {Kind::error, 0, 0}; }
+  bool holds(weir_result result) const noexcept {
+    return kind_ == Kind::error ? result < 0 : result == first_ || result == second_;
+  }
+  std::string text() const;
+
+ private:
+  enum class Kind : uint8_t { exact, error };
+  Want(Kind kind, weir_result first, weir_result second) noexcept
+      : kind_(kind), first_(first), second_(second) {}
+  Kind kind_;
+  weir_result first_, second_;
+};
+
+class Session {
+ public:
+  explicit Session(Complaints &complaints) noexcept : complaints_(&complaints) {}
+  /// Another one that complains to the same place; nothing is started.
+  explicit Session(const Session &other, uint32_t on_device) noexcept
+      : table(other.table), device(on_device), complaints_(other.complaints_) {}
+  ~Session() { stop(); }
+  Session(const Session &) = delete;
+  Session &operator=(const Session &) = delete;
+
+  Outcome start(const Library &library, const std::string &options, weir_log_callback log = nullptr,
+                void *log_user = nullptr, Site site = Site::current());
+  /// What was not ended ends now. Allowed when nothing is started.
+  void stop();
+
+  /// Calls the entry and judges its answer.
+  template <class... Parameters>
+  Outcome expect(Site site, const Want &want, const char *name,
+                 weir_result (*entry)(weir_be_state *, Parameters...),
+                 std::type_identity_t<Parameters>... arguments) {
+    if (entry == nullptr) return missing(site, name);
+    const weir_result result = entry(state, arguments...);
+    if (want.holds(result)) return {};
+    return unexpected(site, want, name, list(arguments...), result);
+  }
+  Outcome missing(const Site &site, const char *name) const;
+  Outcome unexpected(const Site &site, const Want &want, const char *name,
+                     const std::string &arguments, weir_result result) const;
+  /// For destructors, which have nobody to return a failure to.
+  void keep(const Outcome &outcome) const {
+    if (!outcome.passed()) complaints_->add("when taken down: " + outcome.text());
+  }
+
+  weir_backend_table table{};
+  weir_be_state *state = nullptr;
+  uint32_t device = 0;  ///< where fixtures are made unless they are told otherwise
+
+ private:
+  Complaints *complaints_;
+};
+
+}  // namespace weir::conformance
+
+/// Calls `entry` of the session and returns a failure unless the answer is the wanted one.
+#define EXPECT_IN(session, want, entry, ...)                               \
+  TRY((session).expect(::weir::conformance::Site::current(), want, #entry, \
+                       (session).table.entry __VA_OPT__(, ) __VA_ARGS__))
+#define MUST_IN(session, entry, ...) \
+  EXPECT_IN(session, ::weir::conformance::Want::exactly(WEIR_SUCCESS), entry, __VA_ARGS__)
+/// The same for the test's own session, which is called t everywhere.
+#define MUST(entry, ...) MUST_IN(t, entry, __VA_ARGS__)
+#define REFUSED(entry, ...) EXPECT_IN(t, ::weir::conformance::Want::any_error(), entry, __VA_ARGS__)
+#define ANSWERS(result, entry, ...) \
+  EXPECT_IN(t, ::weir::conformance::Want::exactly(result), entry, __VA_ARGS__)
+#define ANSWERS_EITHER(one, other, entry, ...) \
+  EXPECT_IN(t, ::weir::conformance::Want::either(one, other), entry, __VA_ARGS__)

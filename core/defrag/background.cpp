@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The background mode: a thread that looks now and then whether a device is more fragmented than it is meant to be, and
+// moves what its rate allows. Off until it is asked for. It never waits for the caller's work, and never evicts.
+
+#include "core/base/signals.hpp"
+#include "core/defrag/defragmenter.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <system_error>
+
+namespace weir::defrag {
+namespace {
+
+constexpr std::chrono::milliseconds pause{100};
+constexpr uint32_t most_skipped = 31;
+constexpr uint64_t second_ns = 1'000'000'000;
+
+}  // namespace
+
+Status Defragmenter::set_background(const weir_defragmentation_desc &desc, bool allowed) {
+  if (desc.flags != 0) {
+    return fail(WEIR_ERROR_INVALID_ARGUMENT, "flags %#llx has bits this version does not know",
+                static_cast<unsigned long long>(desc.flags));
+  }
+  if (desc.reserved != 0) return fail(WEIR_ERROR_INVALID_ARGUMENT, "reserved is %u", desc.reserved);
+  if (desc.threshold > 1000)
+    return fail(WEIR_ERROR_INVALID_ARGUMENT, "threshold is %u thousandths", desc.threshold);
+  if (desc.threshold == 0) {
+    stop();
+    return {};
+  }
+  if (!allowed) {
+    return fail(WEIR_ERROR_NOT_SUPPORTED,
+                "the pool was made with WEIR_POOL_NO_BACKGROUND: call weir_pool_defragment");
+  }
+  std::lock_guard hold(mutex_);
+  settings_.threshold = desc.threshold;
+  settings_.cost = desc.max_cost != 0 ? desc.max_cost : 500;
+  settings_.bytes_per_second =
+      desc.bytes_per_second != 0 ? desc.bytes_per_second : uint64_t{256} << 20U;
+  last_look_ns_ = engine_.now_ns();
+  allowance_ = 0;
+  looks_to_skip_ = backoff_ = 0;
+  stopping_ = false;
+  if (thread_.joinable()) return {};
+  try {
+    const SignalsBlocked blocked;
+    thread_ = std::thread([this] { loop(); });
+  } catch (const std::system_error &error) {
+    settings_ = {};
+    return fail(WEIR_ERROR_OUT_OF_HOST_MEMORY, "cannot start a background thread: %s",
+                error.what());
+  }
+  return {};
+}
+
+void Defragmenter::stop() noexcept {
+  std::thread ended;
+  {
+    std::lock_guard hold(mutex_);
+    settings_ = {};
+    stopping_ = true;
+    ended = std::move(thread_);
+  }
+  changed_.notify_all();
+  if (ended.joinable()) ended.join();
+}
+
+void Defragmenter::background_step() {
+  weir_defragment_desc desc = WEIR_DEFRAGMENT_DESC_INIT;
+  uint32_t threshold = 0;
+  {
+    std::lock_guard hold(mutex_);
+    if (settings_.threshold == 0) return;
+    if (looks_to_skip_ != 0) {
+      --looks_to_skip_;
+      return;
+    }
+    const uint64_t now = engine_.now_ns();
+    const uint64_t passed = std::min(now - std::min(now, last_look_ns_), second_ns);
+    last_look_ns_ = now;
+    // What was not used by now is not saved up for more than a second.
+    const double fresh = static_cast<double>(settings_.bytes_per_second) *
+                         static_cast<double>(passed) / static_cast<double>(second_ns);
+    allowance_ = std::min(allowance_ + static_cast<uint64_t>(fresh), settings_.bytes_per_second);
+    desc.max_bytes = allowance_;
+    desc.max_cost = settings_.cost;
+    threshold = settings_.threshold;
+  }
+  if (desc.max_bytes == 0 || worst_fragmentation() <= threshold) return;
+  weir_defragment_report report = WEIR_DEFRAGMENT_REPORT_INIT;
+  try {
+    (void)run(desc, &report);
+  } catch (const std::bad_alloc &) {
+    // Another time.
+  }
+  std::lock_guard hold(mutex_);
+  allowance_ -= std::min(allowance_, report.moved_bytes);
+  // What can't be helped now is looked at less and less often.
+  backoff_ = report.copy_moves == 0 && report.won_bytes == 0
+                 ? std::min(2 * backoff_ + 1, most_skipped)
+                 : 0;
+  looks_to_skip_ = backoff_;
+}
+
+void Defragmenter::loop() {
+  std::unique_lock hold(mutex_);
+  while (!stopping_) {
+    changed_.wait_for(hold, pause, [this] { return stopping_; });
+    if (stopping_) return;
+    hold.unlock();
+    background_step();
+    hold.lock();
+  }
+}
+
+}  // namespace weir::defrag

@@ -1,0 +1,383 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// One run: devices one after the other, slabs before segments, batches small enough to be waited for. Between two batches
+// the bounds, the clock and the caller's callback are asked.
+
+#include "core/defrag/defragmenter.hpp"
+
+#include <algorithm>
+#include <new>
+
+namespace weir::defrag {
+namespace {
+
+using residency::Blocker;
+using residency::LayoutStats;
+using residency::LooseFragment;
+using residency::MoveOrder;
+using residency::MoveResult;
+using residency::Occupant;
+using residency::Survey;
+using residency::SurveyedPlace;
+
+/// What is handed to the device at once: whoever needs one of these pages waits that long.
+constexpr size_t batch_moves = 32;
+constexpr uint64_t batch_bytes = uint64_t{4} << 20U;
+/// A group with more slabs than a survey sees is surveyed again.
+constexpr int most_passes = 256;
+constexpr int most_attempts = 3;
+
+uint64_t unbounded(uint64_t bound) noexcept { return bound != 0 ? bound : UINT64_MAX; }
+
+uint32_t fragmentation(const LayoutStats &layout) noexcept {
+  uint64_t slabs = 0;
+  if (layout.slab_bytes != 0)
+    slabs = (layout.slab_bytes - layout.slab_used) * 1000 / layout.slab_bytes;
+  uint64_t segments = 0;
+  if (layout.free_bytes != 0)
+    segments = (layout.free_bytes - layout.largest_free) * 1000 / layout.free_bytes;
+  return static_cast<uint32_t>(std::max(slabs, segments));
+}
+
+}  // namespace
+
+struct Defragmenter::Run {
+  Run(std::pmr::memory_resource *memory, weir_defragment_report *report_)
+      : report(report_),
+        planner(memory),
+        survey(memory),
+        moves(memory),
+        orders(memory),
+        evicted(memory),
+        loose(memory) {}
+
+  weir_defragment_report *report;
+  Bounds bounds;  ///< `bytes` and `moves` are what is left
+  uint64_t deadline_ns = UINT64_MAX;
+  bool wait = false, evict = false;
+  weir_defragment_break should_stop = nullptr;
+  void *user = nullptr;
+  bool stopped = false;  ///< by time or by the callback
+  bool bounded = false;  ///< by bytes or moves
+  Planner planner;
+  Survey survey;
+  std::pmr::vector<Move> moves;
+  std::pmr::vector<MoveOrder> orders;
+  std::pmr::vector<Occupant> evicted;
+  std::pmr::vector<LooseFragment> loose;
+
+  bool ended() const noexcept { return stopped || bounded; }
+  /// Asked before each step; one that has begun is finished.
+  bool stop(uint64_t now_ns) {
+    stopped =
+        stopped || now_ns >= deadline_ns || (should_stop != nullptr && should_stop(user) != 0);
+    return stopped;
+  }
+  void count(const MoveResult &result) noexcept {
+    const auto bytes = [&result](Blocker why) { return result.blocked[static_cast<size_t>(why)]; };
+    report->copy_moves += result.moves;
+    report->no_room_bytes += bytes(Blocker::no_room);
+    report->moved_bytes += result.bytes;
+    report->leased_bytes += bytes(Blocker::leased);
+    report->held_bytes += bytes(Blocker::held);
+    report->pinned_bytes += bytes(Blocker::pinned);
+    report->stable_bytes += bytes(Blocker::stable);
+    report->busy_bytes += bytes(Blocker::busy);
+    bounds.moves -= std::min(bounds.moves, result.moves);
+    bounds.bytes -= std::min(bounds.bytes, result.bytes);
+  }
+  /// What stays, of the places as they were surveyed.
+  void count_blocked() noexcept {
+    MoveResult result;
+    for (const Occupant &tenant : survey.occupants) {
+      if (!tenant.filler && tenant.blocker != Blocker::none)
+        result.block(tenant.blocker, tenant.size);
+    }
+    count(result);
+  }
+};
+
+void Defragmenter::describe(Run &run) {
+  run.planner.clear();
+  for (const SurveyedPlace &place : run.survey.places) {
+    run.planner.add_place(place.size, PlaceRole{place.worth, true});
+    for (size_t i = place.first; i < place.first + place.count; ++i) {
+      const Occupant &occupant = run.survey.occupants[i];
+      Tenant tenant;
+      tenant.offset = occupant.offset;
+      tenant.size = occupant.size;
+      tenant.name = static_cast<uint32_t>(i);
+      tenant.alignment_log2 = occupant.alignment_log2;
+      tenant.movable = occupant.blocker == Blocker::none;
+      tenant.filler = occupant.filler;
+      run.planner.add_tenant(tenant);
+    }
+  }
+}
+
+// ---- executing ----
+
+Status Defragmenter::execute_batch(Run &run, uint8_t place, bool extents) {
+  if (run.orders.empty()) return {};
+  MoveResult result;
+  const auto move = extents ? &residency::Engine::move_extents : &residency::Engine::move_tenants;
+  const Status status = (engine_.*move)(place, run.orders.data(), run.orders.size(), &result);
+  run.orders.clear();
+  run.count(result);
+  return status;
+}
+
+Status Defragmenter::execute(Run &run, uint8_t place, bool extents,
+                             const std::pmr::vector<Move> &moves) {
+  run.orders.clear();
+  run.evicted.clear();
+  run.orders.reserve(batch_moves);
+  uint64_t bytes = 0;
+  for (const Move &move : moves) {
+    const Occupant &tenant = run.survey.occupants[move.tenant];
+    if (move.to == Move::none) {
+      run.evicted.push_back(tenant);
+      continue;
+    }
+    if (run.orders.size() == batch_moves || bytes + tenant.size > batch_bytes) {
+      WEIR_TRY(execute_batch(run, place, extents));
+      bytes = 0;
+    }
+    if (run.orders.empty() && run.stop(engine_.now_ns())) return {};
+    const SurveyedPlace &from = run.survey.places[move.from];
+    const SurveyedPlace &to = run.survey.places[move.to];
+    MoveOrder order;
+    order.tenant = tenant;
+    order.from = from.id;
+    order.from_generation = from.generation;
+    order.to = to.id;
+    order.to_generation = to.generation;
+    order.offset = move.offset;
+    if (move.before != Move::none) {
+      order.before = run.survey.occupants[move.before].node;
+      order.before_generation = run.survey.occupants[move.before].node_generation;
+    }
+    run.orders.push_back(order);
+    bytes += tenant.size;
+  }
+  WEIR_TRY(execute_batch(run, place, extents));
+  if (run.evicted.empty()) return {};
+  Status why;
+  const uint64_t freed = engine_.evict_extents(place, run.evicted.data(), run.evicted.size(), &why);
+  run.report->evicted_bytes += freed;
+  run.report->evict_moves += freed != 0 ? run.evicted.size() : 0;
+  return freed == 0 ? why : Status{};
+}
+
+// ---- slabs ----
+
+Status Defragmenter::compact_slabs(Run &run, uint8_t place) {
+  std::pmr::vector<uint64_t> groups(memory_);
+  MoveResult pinned;
+  engine_.list_groups(place, &groups, &pinned);
+  run.count(pinned);
+  for (const uint64_t group : groups) {
+    for (int pass = 0; pass < most_passes && !run.ended(); ++pass) {
+      engine_.survey_group(place, group, &run.survey);
+      if (pass == 0) run.count_blocked();
+      describe(run);
+      run.moves.clear();
+      const Outcome outcome = run.planner.evacuate(run.bounds, &run.moves);
+      const uint64_t before = run.report->copy_moves;
+      if (!run.moves.empty()) WEIR_TRY(execute(run, place, false, run.moves));
+      run.bounded = run.bounded || outcome.bounded;
+      if (run.report->copy_moves != before) continue;
+      run.report->no_room_bytes += outcome.no_room_bytes;
+      break;
+    }
+  }
+  return {};
+}
+
+// ---- fragments ----
+
+/// Each alone: it is less than a page, and what it frees is a granule.
+Status Defragmenter::compact_fragments(Run &run, uint8_t place) {
+  engine_.survey_fragments(place, &run.loose);
+  for (const LooseFragment &loose : run.loose) {
+    if (loose.bytes > loose.granule_bytes / 1000 * run.bounds.cost_permille) break;
+    if (run.bounds.moves == 0 || loose.bytes > run.bounds.bytes) {
+      run.bounded = true;
+      break;
+    }
+    if (run.stop(engine_.now_ns())) break;
+    MoveResult result;
+    const Status status =
+        engine_.remap_fragment(place, loose, run.wait, &result, &run.report->won_bytes);
+    run.count(result);
+    run.report->copy_moves -= result.moves;
+    run.report->remap_moves += result.moves;
+    WEIR_TRY(status);
+  }
+  return {};
+}
+
+// ---- segments ----
+
+/// Moves that free so many bytes in one piece, in whichever segment costs the least.
+Outcome Defragmenter::cheapest_range(Run &run, uint64_t bytes, const Bounds &bounds,
+                                     std::pmr::vector<Move> *moves) {
+  Outcome best;
+  std::pmr::vector<Move> tried(memory_);
+  for (uint32_t i = 0; i < run.survey.places.size(); ++i) {
+    if (run.survey.places[i].size < bytes) continue;
+    tried.clear();
+    const Outcome outcome = run.planner.clear_range(i, bytes, 0, bounds, &tried);
+    if (outcome.won_bytes == 0) continue;
+    if (best.won_bytes != 0 && best.moved_bytes <= outcome.moved_bytes) continue;
+    best = outcome;
+    *moves = tried;
+  }
+  return best;
+}
+
+/// The longest range that the bounds allow for, in a few steps.
+Status Defragmenter::widen_range(Run &run, uint8_t place) {
+  constexpr uint64_t steps = 8;
+  engine_.survey_segments(place, &run.survey);
+  describe(run);
+  const LayoutStats layout = engine_.layout(place);
+  for (uint64_t step = steps; step > 0; --step) {
+    const uint64_t bytes = layout.free_bytes / steps * step / 256 * 256;
+    if (bytes <= layout.largest_free + layout.largest_free / steps) break;
+    Bounds bounds = run.bounds;
+    const double worth = static_cast<double>(bytes - layout.largest_free) *
+                         static_cast<double>(run.bounds.cost_permille) / 1000;
+    const auto most = static_cast<uint64_t>(std::min(worth, 9e18));
+    bounds.bytes = std::min(bounds.bytes, most);
+    bounds.may_evict = run.evict;
+    run.moves.clear();
+    Outcome outcome = cheapest_range(run, bytes, bounds, &run.moves);
+    if (outcome.won_bytes != 0) return execute(run, place, true, run.moves);
+    bounds.bytes = most;
+    bounds.moves = UINT64_MAX;
+    outcome = cheapest_range(run, bytes, bounds, &run.moves);
+    run.bounded = run.bounded || outcome.won_bytes != 0;
+  }
+  return {};
+}
+
+Status Defragmenter::compact_segments(Run &run, uint8_t place) {
+  engine_.survey_segments(place, &run.survey);
+  run.count_blocked();
+  describe(run);
+  run.moves.clear();
+  const Outcome outcome = run.planner.evacuate(run.bounds, &run.moves);
+  run.bounded = run.bounded || outcome.bounded;
+  if (!run.moves.empty()) WEIR_TRY(execute(run, place, true, run.moves));
+  if (run.stopped || run.bounds.moves == 0 || run.bounds.bytes == 0) return {};
+  run.report->won_bytes += engine_.reclaim(place, run.wait);
+  return widen_range(run, place);
+}
+
+// ---- runs ----
+
+uint32_t Defragmenter::worst_fragmentation() {
+  uint32_t worst = 0;
+  for (uint8_t place = 0; place < engine_.device_count(); ++place)
+    worst = std::max(worst, fragmentation(engine_.layout(place)));
+  return worst;
+}
+
+Status Defragmenter::run_device(Run &run, uint8_t place) {
+  const LayoutStats before = engine_.layout(place);
+  weir_defragment_report &report = *run.report;
+  report.largest_free_before = std::max(report.largest_free_before, before.largest_free);
+  report.fragmentation_before = std::max(report.fragmentation_before, fragmentation(before));
+  report.won_bytes += engine_.reclaim(place, run.wait);
+  Status status = compact_slabs(run, place);
+  report.won_bytes += engine_.reclaim(place, run.wait);
+  if (status && !run.ended()) status = compact_fragments(run, place);
+  if (status && !run.ended() && !engine_.has_vmm(place)) {
+    status = compact_segments(run, place);
+    report.won_bytes += engine_.reclaim(place, run.wait);
+  }
+  const LayoutStats after = engine_.layout(place);
+  report.largest_free_after = std::max(report.largest_free_after, after.largest_free);
+  report.fragmentation_after = std::max(report.fragmentation_after, fragmentation(after));
+  return status;
+}
+
+Status Defragmenter::run(const weir_defragment_desc &desc, weir_defragment_report *report) {
+  constexpr uint64_t known = WEIR_DEFRAGMENT_WAIT | WEIR_DEFRAGMENT_EVICT;
+  if ((desc.flags & ~known) != 0) {
+    return fail(WEIR_ERROR_INVALID_ARGUMENT, "flags %#llx has bits this version does not know",
+                static_cast<unsigned long long>(desc.flags));
+  }
+  if (desc.reserved != 0) return fail(WEIR_ERROR_INVALID_ARGUMENT, "reserved is %u", desc.reserved);
+  uint8_t first = 0;
+  uint8_t end = engine_.device_count();
+  if (desc.device != WEIR_DEVICE_ALL) {
+    WEIR_TRY(engine_.place_of(desc.device, &first));
+    end = static_cast<uint8_t>(first + 1);
+  }
+  const uint64_t start = engine_.now_ns();
+  Run run(memory_, report);
+  run.bounds.bytes = unbounded(desc.max_bytes);
+  run.bounds.moves = unbounded(desc.max_moves);
+  if (desc.max_cost != 0) run.bounds.cost_permille = desc.max_cost;
+  if (desc.max_ns != 0) run.deadline_ns = start + std::min(desc.max_ns, UINT64_MAX - start);
+  run.wait = (desc.flags & WEIR_DEFRAGMENT_WAIT) != 0;
+  run.evict = (desc.flags & WEIR_DEFRAGMENT_EVICT) != 0;
+  run.should_stop = desc.should_stop;
+  run.user = desc.user;
+  Status status;
+  try {
+    for (uint8_t place = first; place < end && status && !run.ended(); ++place)
+      status = run_device(run, place);
+  } catch (const std::bad_alloc &) {
+    status = fail(WEIR_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the records of a compaction");
+  }
+  const LastError why = last_error();
+  report->finished = status && !run.ended() ? 1 : 0;
+  report->time_ns = engine_.now_ns() - start;
+  engine_.count_defragmentation(report->evicted_bytes, report->won_bytes);
+  if (!status) last_error() = why;
+  return status;
+}
+
+/// What small buffers leave of their slabs, and parts of larger ones of shared granules, whatever it costs.
+bool Defragmenter::make_pages(uint8_t place) {
+  weir_defragment_report report = WEIR_DEFRAGMENT_REPORT_INIT;
+  Run run(memory_, &report);
+  Status status = compact_slabs(run, place);
+  if (status) status = compact_fragments(run, place);
+  report.won_bytes += engine_.reclaim(place, true);
+  engine_.count_defragmentation(0, report.won_bytes);
+  return report.won_bytes != 0;
+}
+
+bool Defragmenter::make_range(uint8_t place, uint64_t bytes) {
+  if (engine_.has_vmm(place)) return make_pages(place);
+  weir_defragment_report report = WEIR_DEFRAGMENT_REPORT_INIT;
+  Run run(memory_, &report);
+  bool made = false;
+  bool worked = true;
+  for (int attempt = 0; attempt < most_attempts && worked && !made; ++attempt) {
+    worked = engine_.reclaim(place, attempt != 0) != 0;
+    made = engine_.layout(place).largest_free >= bytes;
+    if (made) break;
+    engine_.survey_segments(place, &run.survey);
+    describe(run);
+    run.moves.clear();
+    Bounds bounds;
+    Outcome outcome = cheapest_range(run, bytes, bounds, &run.moves);
+    bounds.may_evict = true;
+    if (outcome.won_bytes == 0) outcome = cheapest_range(run, bytes, bounds, &run.moves);
+    if (outcome.won_bytes == 0) continue;
+    const uint64_t before = report.copy_moves + report.evict_moves;
+    if (!execute(run, place, true, run.moves)) break;
+    worked = worked || report.copy_moves + report.evict_moves != before;
+    (void)engine_.reclaim(place, true);
+    made = engine_.layout(place).largest_free >= bytes;
+  }
+  engine_.count_defragmentation(report.evicted_bytes, 0);
+  return made;
+}
+
+}  // namespace weir::defrag

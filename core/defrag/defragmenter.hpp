@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Defragmenter: surveys a pool's devices, plans with the planner and has the engine execute, batch by batch, within the
+// bounds. It keeps no plan from one call to the next: what was evacuated in part is the emptiest place the next time, so a
+// call goes on where the last one stopped, whatever happened between.
+//
+// It holds no lock while the engine is at work, and none of the engine's ever. Calls from several threads run beside each
+// other: the engine checks every order against what is there.
+#pragma once
+
+#include "core/defrag/planner.hpp"
+#include "core/residency/engine.hpp"
+
+#include <weir/pool.h>
+
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+
+namespace weir::defrag {
+
+class Defragmenter final : public residency::Compactor {
+ public:
+  Defragmenter(residency::Engine &engine, std::pmr::memory_resource *memory)
+      : engine_(engine), memory_(memory) {}
+  ~Defragmenter() { stop(); }
+  Defragmenter(const Defragmenter &) = delete;
+  Defragmenter &operator=(const Defragmenter &) = delete;
+
+  /// *report is filled whatever is answered.
+  Status run(const weir_defragment_desc &desc, weir_defragment_report *report);
+
+  bool make_range(uint8_t place, uint64_t bytes) override;
+  bool make_pages(uint8_t place);
+
+  /// The background thread with these settings, or none (threshold 0).
+  Status set_background(const weir_defragmentation_desc &desc, bool allowed);
+  /// One look of the background thread's; for it, and for tests with a clock of their own.
+  void background_step();
+  void stop() noexcept;
+
+ private:
+  struct Run;
+  struct Settings {
+    uint32_t threshold = 0, cost = 0;
+    uint64_t bytes_per_second = 0;
+  };
+
+  Status run_device(Run &run, uint8_t place);
+  Status compact_slabs(Run &run, uint8_t place);
+  Status compact_fragments(Run &run, uint8_t place);
+  Status compact_segments(Run &run, uint8_t place);
+  Status widen_range(Run &run, uint8_t place);
+  void describe(Run &run);
+  Status execute(Run &run, uint8_t place, bool extents, const std::pmr::vector<Move> &moves);
+  Status execute_batch(Run &run, uint8_t place, bool extents);
+  Outcome cheapest_range(Run &run, uint64_t bytes, const Bounds &bounds,
+                         std::pmr::vector<Move> *moves);
+  uint32_t worst_fragmentation();
+  void loop();
+
+  residency::Engine &engine_;
+  std::pmr::memory_resource *memory_;
+  std::mutex mutex_;  ///< of what is below; never held while the engine is at work
+  std::condition_variable changed_;
+  Settings settings_;
+  bool stopping_ = false;
+  uint64_t last_look_ns_ = 0;
+  uint64_t allowance_ = 0;  ///< bytes that may be moved by now
+  uint32_t looks_to_skip_ = 0, backoff_ = 0;
+  std::thread thread_;
+};
+
+}  // namespace weir::defrag

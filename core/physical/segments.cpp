@@ -1,0 +1,469 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Segments opened, made, emptied and given back. All but what calls the runtime is done under the lock, in one step.
+
+#include "core/physical/segments.hpp"
+
+#include <algorithm>
+#include <bit>
+
+namespace weir::physical {
+namespace {
+
+constexpr uint64_t mib = uint64_t{1} << 20U;
+constexpr uint64_t least_preferred = 32 * mib;
+constexpr uint64_t most_preferred = 1024 * mib;
+
+uint64_t rounded(uint64_t bytes) noexcept {
+  return (bytes + Segment::quantum - 1) / Segment::quantum * Segment::quantum;
+}
+
+/// Where the last extent ends: with less memory than that it can't be made.
+uint64_t needed_by(const Arena &arena) {
+  uint64_t end = 0;
+  for (auto node = arena.first(); node != Arena::none; node = arena.next(node))
+    end = arena.offset(node) + arena.size(node);
+  return end;
+}
+
+}  // namespace
+
+Segments::Segments(const backend::Device &device, uint64_t page_size, uint64_t budget,
+                   uint64_t preferred, HeldBytes *held, std::pmr::memory_resource *memory)
+    : device_(device),
+      page_size_(page_size),
+      fixed_(rounded(preferred)),
+      held_(*held),
+      memory_(memory),
+      budget_(budget),
+      segments_(memory),
+      slots_(memory) {}
+
+Segments::~Segments() {
+  for (const auto &segment : segments_) (void)destroy(*segment);
+}
+
+/// An eighth of what is held already, so that little is taken in vain; powers of two leave the least odds and ends.
+uint64_t Segments::preferred() const noexcept {
+  if (fixed_ != 0) return fixed_;
+  const uint64_t share = std::bit_floor(budget_.limit() / 8);
+  const uint64_t most = std::clamp(share, least_preferred, most_preferred);
+  return std::clamp(std::bit_floor(budget_.used() / 8), least_preferred, most);
+}
+
+// ---- claims ----
+
+uint32_t Segments::take_slot() {
+  if (unused_slot_ == none) {
+    slots_.emplace_back();
+    return static_cast<uint32_t>(slots_.size() - 1);
+  }
+  const uint32_t slot = unused_slot_;
+  unused_slot_ = slots_[slot].node;
+  return slot;
+}
+
+Segments::Extent Segments::place(Segment &segment, uint32_t slot, uint64_t bytes) {
+  const Arena::Allocation found = segment.arena.allocate(bytes);
+  return found ? settle(segment, slot, found) : Extent{};
+}
+
+Segments::Extent Segments::settle(Segment &segment, uint32_t slot,
+                                  const Arena::Allocation &found) noexcept {
+  slots_[slot] = Slot{&segment, found.node};
+  segment.arena.set_owner(found.node, slot);
+  segment.idle_looks = 0;
+  const bool made = segment.state == Segment::State::made;
+  const uint64_t address = made ? segment.address + found.offset : 0;
+  reorder(&segment);
+  return {slot, address};
+}
+
+Segments::Extent Segments::claim(uint64_t bytes) {
+  const Lock lock(mutex_);
+  bytes = rounded(bytes);
+  const uint32_t slot = take_slot();
+  Segment *fresh = nullptr;
+  Extent found;
+  try {
+    for (const auto &segment : segments_) {
+      if (!segment->usable() || segment->arena.free_units() < bytes) continue;
+      found = place(*segment, slot, bytes);
+      if (found.id != none) return found;
+    }
+    fresh = open_for(bytes);
+    if (fresh != nullptr) found = place(*fresh, slot, bytes);
+  } catch (...) {
+    if (fresh != nullptr) abandon(*fresh);
+    slots_[slot] = Slot{nullptr, unused_slot_};
+    unused_slot_ = slot;
+    throw;
+  }
+  if (found.id == none) {
+    slots_[slot] = Slot{nullptr, unused_slot_};
+    unused_slot_ = slot;
+  }
+  return found;
+}
+
+Segment *Segments::numbered(uint32_t number) const noexcept {
+  for (const auto &segment : segments_) {
+    if (segment->number == number) return segment.get();
+  }
+  return nullptr;
+}
+
+Segments::Extent Segments::claim_at(uint32_t number, uint64_t offset, uint64_t bytes,
+                                    uint32_t before) {
+  const Lock lock(mutex_);
+  Segment *segment = numbered(number);
+  if (segment == nullptr || segment->state != Segment::State::made) return {};
+  // Both may have changed since the caller looked.
+  if (before != none && (before >= slots_.size() || slots_[before].segment != segment)) return {};
+  const uint32_t slot = take_slot();
+  Arena::Allocation found;
+  try {
+    found = segment->arena.allocate_before(before != none ? slots_[before].node : Arena::none,
+                                           offset, rounded(bytes));
+  } catch (...) {
+    slots_[slot] = Slot{nullptr, unused_slot_};
+    unused_slot_ = slot;
+    throw;
+  }
+  if (found) return settle(*segment, slot, found);
+  slots_[slot] = Slot{nullptr, unused_slot_};
+  unused_slot_ = slot;
+  return {};
+}
+
+/// A segment with room for `bytes` that has no memory yet, or nullptr.
+Segment *Segments::open_for(uint64_t bytes) {
+  uint64_t empties = 0;
+  for (const auto &segment : segments_) empties += segment->empty() ? segment->charge : 0;
+  const uint64_t room = budget_.room();
+  if (room + empties < bytes) return nullptr;
+  segments_.reserve(segments_.size() + 1);
+  Owned<Segment> owned = make_owned<Segment>(memory_, bytes, memory_);
+  Segment &fresh = *owned;
+  if (room < bytes) replace_empties(fresh, bytes - room);
+  const uint64_t wanted = std::max(bytes, std::min(preferred(), granted_));
+  const uint64_t size =
+      std::min(wanted, (room + fresh.charge) / Segment::quantum * Segment::quantum);
+  try {
+    (void)fresh.arena.resize(size);
+  } catch (...) {
+    for (const auto &old : segments_) {
+      if (old->replaced_by != &fresh) continue;
+      old->replaced_by = nullptr;
+      old->state = Segment::State::made;
+    }
+    throw;
+  }
+  fresh.bytes = size;
+  fresh.number = numbers_++;
+  // What is replaced stays charged until it has been given back.
+  if (size > fresh.charge) {
+    (void)budget_.charge(size - fresh.charge);
+    fresh.charge = size;
+  }
+  segments_.push_back(std::move(owned));
+  return &fresh;
+}
+
+/// Marks empty segments, the largest first, until `needed` bytes are covered: `by` takes over their charge.
+void Segments::replace_empties(Segment &by, uint64_t needed) noexcept {
+  while (by.charge < needed) {
+    Segment *largest = nullptr;
+    for (const auto &segment : segments_) {
+      if (segment->empty() && (largest == nullptr || segment->bytes > largest->bytes))
+        largest = segment.get();
+    }
+    largest->state = Segment::State::replaced;
+    largest->replaced_by = &by;
+    by.charge += largest->charge;
+  }
+}
+
+/// A segment that nobody needs before it had any memory: all is as if it had not been opened.
+void Segments::abandon(Segment &segment) noexcept {
+  uint64_t kept = 0;
+  for (const auto &old : segments_) {
+    if (old->replaced_by != &segment) continue;
+    old->replaced_by = nullptr;
+    old->state = Segment::State::made;
+    kept += old->charge;
+  }
+  budget_.refund(segment.charge - kept);
+  erase(&segment);
+}
+
+void Segments::erase(Segment *segment) noexcept {
+  const auto found = std::find_if(segments_.begin(), segments_.end(),
+                                  [segment](const auto &own) { return own.get() == segment; });
+  segments_.erase(found);
+}
+
+/// Its bytes in use have changed.
+void Segments::reorder(Segment *segment) noexcept {
+  auto at = std::find_if(segments_.begin(), segments_.end(),
+                         [segment](const auto &own) { return own.get() == segment; });
+  const uint64_t used = segment->arena.used();
+  for (; at != segments_.begin() && (*(at - 1))->arena.used() < used; --at)
+    std::swap(*at, *(at - 1));
+  for (; at + 1 != segments_.end() && (*(at + 1))->arena.used() > used; ++at)
+    std::swap(*at, *(at + 1));
+}
+
+void Segments::release(uint32_t extent) noexcept {
+  const Lock lock(mutex_);
+  Segment &segment = *slots_[extent].segment;
+  segment.arena.free(slots_[extent].node);
+  slots_[extent] = Slot{nullptr, unused_slot_};
+  unused_slot_ = extent;
+  reorder(&segment);
+  if (!segment.arena.empty()) return;
+  if (segment.state == Segment::State::open) {
+    abandon(segment);
+  } else if (segment.state == Segment::State::refused) {
+    erase(&segment);
+  }
+}
+
+// ---- memory ----
+
+Status Segments::make(uint32_t extent, uint64_t *address) {
+  Lock lock(mutex_);
+  const Slot slot = slots_[extent];
+  Segment &segment = *slot.segment;
+  if (segment.state == Segment::State::open) WEIR_TRY(obtain(lock, segment));
+  changed_.wait(lock, [&segment] { return segment.state != Segment::State::making; });
+  if (segment.state == Segment::State::refused) return tell(segment);
+  *address = segment.address + segment.arena.offset(slot.node);
+  return {};
+}
+
+Status Segments::tell(const Segment &segment) const {
+  return fail(segment.why, "device %u gave no memory for a segment of %llu bytes", device_.id,
+              static_cast<unsigned long long>(segment.bytes));
+}
+
+/// Gets a segment its memory: all of it, or less. The caller's extent keeps the segment alive.
+Status Segments::obtain(Lock &lock, Segment &segment) {
+  segment.state = Segment::State::making;  // from here on nobody carves anything out of it
+  const auto old = [this, &segment]() -> Segment * {
+    for (const auto &other : segments_) {
+      if (other->replaced_by == &segment) return other.get();
+    }
+    return nullptr;
+  };
+  while (Segment *first = old()) {
+    lock.unlock();
+    (void)destroy(*first);
+    lock.lock();
+    erase(first);
+  }
+  budget_.refund(segment.charge - segment.bytes);
+  segment.charge = segment.bytes;
+  const uint64_t needed = needed_by(segment.arena);
+  const uint64_t least = std::max(needed, segment.bytes / 8);
+  uint64_t size = segment.bytes;
+  Status status;
+  for (;;) {
+    lock.unlock();
+    status = ask(size, &segment.address);
+    lock.lock();
+    if (status.code() != WEIR_ERROR_DEVICE_OOM || size == needed) break;
+    const uint64_t half = size / 2 / Segment::quantum * Segment::quantum;
+    size = half >= least ? half : needed;
+  }
+  if (status) {
+    if (size < segment.bytes) granted_ = size;
+    (void)segment.arena.resize(size);  // shortens the free range at the end: it can't fail
+    held_.take(size);
+    refusals_ = 0;
+    segment.state = Segment::State::made;
+  } else {
+    granted_ = needed / 2;
+    segment.address = 0;
+    segment.why = status.code();
+    segment.state = Segment::State::refused;
+    size = 0;
+  }
+  budget_.refund(segment.charge - size);
+  segment.charge = size;
+  if (status) segment.bytes = size;
+  changed_.notify_all();
+  return status;
+}
+
+Status Segments::ask(uint64_t bytes, uint64_t *address) {
+  const uint64_t alignment = std::bit_floor(std::min<uint64_t>(page_size_, 2 * mib));
+  return device_.check(
+      device_.table().plain_allocate(device_.state(), device_.index, bytes, alignment, address),
+      "plain_allocate");
+}
+
+Status Segments::destroy(Segment &segment) {
+  if (segment.address == 0) return {};
+  const Status status = device_.check(
+      device_.table().plain_free(device_.state(), device_.index, segment.address, segment.bytes),
+      "plain_free");
+  segment.address = 0;
+  held_.give(segment.bytes);
+  return status;
+}
+
+// ---- giving back ----
+
+uint64_t Segments::take_empty(uint64_t bytes, std::pmr::vector<Segment *> *out) {
+  const Lock lock(mutex_);
+  out->reserve(out->size() + segments_.size());
+  uint64_t taken = 0;
+  for (auto at = segments_.rbegin(); at != segments_.rend() && taken < bytes; ++at) {
+    if (!(*at)->empty()) continue;
+    (*at)->state = Segment::State::doomed;
+    out->push_back(at->get());
+    taken += (*at)->bytes;
+  }
+  return taken;
+}
+
+void Segments::forget(Segment *segment) noexcept {
+  const Lock lock(mutex_);
+  budget_.refund(segment->charge);
+  erase(segment);
+  granted_ = UINT64_MAX;
+}
+
+void Segments::lower_limit(uint64_t bytes) noexcept {
+  const Lock lock(mutex_);
+  // Twice as much each time in a row: segments are large, and each refusal costs a call.
+  const uint64_t less = bytes << std::min(refusals_++, 20U);
+  const uint64_t limit = budget_.limit();
+  budget_.set_limit(std::max(budget_.used(), limit - std::min(limit, less)));
+}
+
+void Segments::look_at_idle() noexcept {
+  const Lock lock(mutex_);
+  for (const auto &segment : segments_) {
+    if (!segment->empty()) {
+      segment->idle_looks = 0;
+    } else if (segment->idle_looks <= looks_a_grace) {
+      ++segment->idle_looks;
+    }
+  }
+}
+
+uint64_t Segments::take_idle(uint64_t reserve, uint64_t most, std::pmr::vector<Segment *> *out) {
+  const Lock lock(mutex_);
+  out->reserve(out->size() + segments_.size());
+  uint64_t taken = 0;
+  uint64_t left = free_locked();
+  for (auto at = segments_.rbegin(); at != segments_.rend(); ++at) {
+    Segment &segment = **at;
+    if (!segment.empty() || segment.idle_looks <= looks_a_grace) continue;
+    // A segment is kept for the reserve's sake only if it is not far more than that.
+    const bool spare = left - segment.bytes >= reserve || segment.bytes > 2 * reserve;
+    if (!spare || (taken != 0 && taken + segment.bytes > most)) continue;
+    segment.state = Segment::State::doomed;
+    out->push_back(&segment);
+    taken += segment.bytes;
+    left -= segment.bytes;
+  }
+  return taken;
+}
+
+// ---- numbers ----
+
+uint64_t Segments::limit() const {
+  const Lock lock(mutex_);
+  return budget_.limit();
+}
+
+uint64_t Segments::charged() const {
+  const Lock lock(mutex_);
+  return budget_.used();
+}
+
+uint64_t Segments::free_locked() const noexcept {
+  uint64_t bytes = 0;
+  for (const auto &segment : segments_)
+    bytes += segment->usable() ? segment->arena.free_units() : 0;
+  return bytes;
+}
+
+uint64_t Segments::free_bytes() const {
+  const Lock lock(mutex_);
+  return free_locked();
+}
+
+uint64_t Segments::room() const {
+  const Lock lock(mutex_);
+  return budget_.room() + free_locked();
+}
+
+uint64_t Segments::empty_bytes() const {
+  const Lock lock(mutex_);
+  uint64_t bytes = 0;
+  for (const auto &segment : segments_) bytes += segment->empty() ? segment->bytes : 0;
+  return bytes;
+}
+
+size_t Segments::records() const {
+  const Lock lock(mutex_);
+  return segments_.size();
+}
+
+uint32_t Segments::count() const {
+  const Lock lock(mutex_);
+  return static_cast<uint32_t>(std::count_if(segments_.begin(), segments_.end(), [](const auto &s) {
+    return s->state == Segment::State::made;
+  }));
+}
+
+void Segments::survey(std::pmr::vector<Piece> *pieces) const {
+  const Lock lock(mutex_);
+  for (const auto &segment : segments_) {
+    if (segment->state != Segment::State::made) continue;
+    const Arena &arena = segment->arena;
+    pieces->push_back(Piece{segment->number, none, 0, segment->bytes});
+    for (auto node = arena.first(); node != Arena::none; node = arena.next(node))
+      pieces->push_back(
+          Piece{segment->number, arena.owner(node), arena.offset(node), arena.size(node)});
+  }
+}
+
+uint64_t Segments::largest_free() const {
+  const Lock lock(mutex_);
+  uint64_t largest = 0;
+  for (const auto &segment : segments_) {
+    if (segment->usable()) largest = std::max(largest, segment->arena.largest_free());
+  }
+  return largest;
+}
+
+std::string Segments::validate() const {
+  const Lock lock(mutex_);
+  uint64_t charged = 0;
+  for (size_t i = 0; i < segments_.size(); ++i) {
+    const Segment &segment = *segments_[i];
+    if (std::string wrong = segment.arena.validate(); !wrong.empty()) return wrong;
+    if (segment.state != Segment::State::replaced) charged += segment.charge;
+    // The address of one that is on its way is its maker's, or whoever gives it back.
+    if (segment.usable() && (segment.address != 0) != (segment.state == Segment::State::made))
+      return "a segment's memory and its state do not agree";
+    if (segment.arena.size() != segment.bytes) return "a segment is carved up beyond its memory";
+    if (i != 0 && segments_[i - 1]->arena.used() < segment.arena.used())
+      return "the fullest segments are not the first";
+    if (segment.arena.empty() && segment.state == Segment::State::open)
+      return "a segment without memory has nobody who wants it";
+  }
+  if (charged != budget_.used()) return "the segments do not add up to what is charged";
+  for (const Slot &slot : slots_) {
+    if (slot.segment != nullptr && !slot.segment->arena.live(slot.node))
+      return "an extent is not in its segment";
+  }
+  return {};
+}
+
+}  // namespace weir::physical

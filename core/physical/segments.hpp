@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Segments: the device memory of a pool on a device without VMM. Extents of any size are carved out of a list of
+// segments, which are taken from the system as they are needed and given back when nothing is in them.
+//
+//  - An extent never spans segments. A new one goes where most is in use already, so that the others run empty.
+//  - A claim that finds no place opens a segment: it is charged and can be carved up at once, but it has no memory yet. The
+//    first make() of an extent in it takes the memory, outside of the pool's lock; others who come meanwhile wait for it.
+//  - If the runtime refuses the size, halves of it are asked for, and in the end exactly what has been claimed by then.
+//  - Empty segments that are in the way of a new one (the budget has no room beside them) are given back by whoever
+//    makes it, before. If the claim is undone first they are empty segments again.
+//  - charged() never passes the limit, and what is held from the system never passes charged().
+//
+// Locked by itself: make() and destroy() run without the pool's lock. It calls nobody with its lock held but the memory
+// resource, so it is the last in any order of locks.
+#pragma once
+
+#include "core/backend/runtime.hpp"
+#include "core/base/budget.hpp"
+#include "core/base/memory.hpp"
+#include "core/physical/arena.hpp"
+#include "core/physical/held_bytes.hpp"
+
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <string>
+#include <vector>
+
+namespace weir::physical {
+
+/// How many looks at what is idle make a grace period (GranulePool::look_at_idle()).
+inline constexpr uint32_t looks_a_grace = 4;
+
+struct Segment {
+  enum class State : uint8_t {
+    open,      ///< charged, no memory yet; extents can be carved out of it
+    making,    ///< somebody is at the runtime for it
+    made,      ///< usable
+    refused,   ///< there is no memory for it; it goes with its last extent
+    replaced,  ///< empty; whoever makes `replaced_by` gives it back before
+    doomed     ///< empty, and on its way back to the system
+  };
+
+  Segment(uint64_t bytes_, std::pmr::memory_resource *memory)
+      : arena(bytes_, quantum, memory), bytes(bytes_) {}
+
+  static constexpr uint64_t quantum = 256;
+
+  Arena arena;
+  uint64_t address = 0;
+  uint64_t bytes;
+  uint64_t charge = 0;  ///< what it counts against the budget for
+  uint32_t number = 0;  ///< of its own, for those who hold no lock
+  Segment *replaced_by = nullptr;
+  weir_result why = WEIR_SUCCESS;  ///< of a refused one
+  State state = State::open;
+  uint8_t idle_looks = 0;  ///< at how many looks in a row it was empty
+
+  bool usable() const noexcept { return state == State::open || state == State::made; }
+  bool empty() const noexcept { return state == State::made && arena.empty(); }
+};
+
+class Segments {
+ public:
+  struct Extent {
+    uint32_t id = none;
+    uint64_t address = 0;  ///< 0: its segment has no memory yet
+  };
+  static constexpr uint32_t none = UINT32_MAX;
+  /// What lies where, for whoever looks for a better layout.
+  struct Piece {
+    uint32_t segment = 0;  ///< its number
+    uint32_t extent =
+        none;  ///< none: this is the segment itself, its extents follow in the order of their offsets
+    uint64_t offset = 0, size = 0;
+  };
+
+  /// `preferred`: the size segments are taken in; 0: by the budget and what is held already.
+  Segments(const backend::Device &device, uint64_t page_size, uint64_t budget, uint64_t preferred,
+           HeldBytes *held, std::pmr::memory_resource *memory);
+  ~Segments();
+  Segments(const Segments &) = delete;
+  Segments &operator=(const Segments &) = delete;
+
+  /// Room for `bytes`, or none. Throws std::bad_alloc with nothing changed.
+  Extent claim(uint64_t bytes);
+  /// Exactly there, if it is free: in the free range before the extent `before` (none: before the segment's end). Throws
+  /// std::bad_alloc with nothing changed.
+  Extent claim_at(uint32_t segment, uint64_t offset, uint64_t bytes, uint32_t before);
+  void release(uint32_t extent) noexcept;
+  /// Every segment that has memory.
+  void survey(std::pmr::vector<Piece> *pieces) const;
+  /// The longest range that a claim could get without a new segment.
+  uint64_t largest_free() const;
+  /// Empty segments until `bytes` are covered, for the caller to destroy() and forget(): they stay charged until then.
+  /// Throws std::bad_alloc with nothing changed.
+  uint64_t take_empty(uint64_t bytes, std::pmr::vector<Segment *> *out);
+  void forget(Segment *segment) noexcept;
+  void lower_limit(uint64_t bytes) noexcept;
+
+  /// Outside of any lock: the address of an extent, whose segment gets its memory if it has none.
+  Status make(uint32_t extent, uint64_t *address);
+  Status destroy(Segment &segment);
+
+  /// Another look at what is idle: counts the looks at which each segment was empty.
+  void look_at_idle() noexcept;
+  /// As take_empty(), but only what was empty for a grace period, and only while `reserve` bytes stay free. At most `most`
+  /// bytes, but one segment at least.
+  uint64_t take_idle(uint64_t reserve, uint64_t most, std::pmr::vector<Segment *> *out);
+
+  uint64_t limit() const;
+  uint64_t charged() const;
+  uint64_t free_bytes() const;
+  /// An upper bound of what could be claimed.
+  uint64_t room() const;
+  /// Of free_bytes(), those of empty segments.
+  uint64_t empty_bytes() const;
+  uint32_t count() const;
+  /// All of them, whatever their state: no more than that are ever taken at once.
+  size_t records() const;
+  /// visit(address, bytes) of those that have memory; under the lock, so it must call nothing of this class.
+  template <class Visit>
+  void for_each(Visit visit) const {
+    const Lock lock(mutex_);
+    for (const auto &segment : segments_)
+      if (segment->address != 0) visit(segment->address, segment->bytes);
+  }
+  /// "" or the first invariant that does not hold.
+  std::string validate() const;
+
+ private:
+  struct Slot {
+    Segment *segment = nullptr;   ///< nullptr: unused
+    uint32_t node = Arena::none;  ///< in its segment; of an unused one the next such
+  };
+  using Lock = std::unique_lock<std::mutex>;
+
+  uint64_t preferred() const noexcept;
+  uint32_t take_slot();
+  Extent place(Segment &segment, uint32_t slot, uint64_t bytes);
+  Extent settle(Segment &segment, uint32_t slot, const Arena::Allocation &found) noexcept;
+  Segment *numbered(uint32_t segment) const noexcept;
+  Segment *open_for(uint64_t bytes);
+  void replace_empties(Segment &by, uint64_t needed) noexcept;
+  void abandon(Segment &segment) noexcept;
+  void erase(Segment *segment) noexcept;
+  void reorder(Segment *segment) noexcept;
+  Status obtain(Lock &lock, Segment &segment);
+  Status ask(uint64_t bytes, uint64_t *address);
+  Status tell(const Segment &segment) const;
+  uint64_t free_locked() const noexcept;
+
+  const backend::Device &device_;
+  const uint64_t page_size_, fixed_;
+  HeldBytes &held_;
+  std::pmr::memory_resource *memory_;
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  Budget budget_;
+  /// The fullest first: those with the most bytes in use.
+  std::pmr::vector<Owned<Segment>> segments_;
+  std::pmr::vector<Slot> slots_;
+  uint32_t unused_slot_ = none;
+  /// After a refusal no more is asked for than what was granted, until memory has been given back.
+  uint64_t granted_ = UINT64_MAX;
+  uint32_t refusals_ = 0;  ///< in a row
+  uint32_t numbers_ = 0;   ///< given to segments so far
+};
+
+}  // namespace weir::physical

@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Extents: where there is no VMM, regions move within and between segments, so that what is free comes together. A region
+// that moves is MOVING: claimed like an eviction's victim (nobody leases it, the hit path is closed), and in its new place
+// as soon as the copy has been handed to the device. The copy comes after all work on the bytes, on any device; what uses
+// them next waits for it by the page's `ready` stamp. The old extent stays in limbo until the copy has passed: extents
+// know of no fences, so nobody may get it before.
+
+#include "core/residency/plan.hpp"
+
+#include <algorithm>
+
+namespace weir::residency {
+
+struct ExtentMove {
+  Region *region = nullptr;
+  GranuleId granule = physical::no_granule;  ///< the new one
+};
+
+// ---- surveys ----
+
+Blocker Engine::blocker_of_extent(PoolDevice &device, Region &region) noexcept {
+  const Residence &here = *region.on(device.place);
+  if (region.pinned) return Blocker::pinned;
+  if (region.stable) return Blocker::stable;
+  if (region.holds != 0) return Blocker::held;
+  if (here.pages[0].state != PageState::resident || region.pages[0].busy != 0 || region.kept)
+    return Blocker::busy;
+  if (in_use(region, 0)) return Blocker::leased;
+  return Blocker::none;
+}
+
+void Engine::survey_segments(uint8_t place, Survey *survey) {
+  Lock lock(mutex_);
+  survey->clear();
+  PoolDevice &device = device_at(place);
+  if (device.vmm() || device.lost) return;
+  std::pmr::vector<physical::Segments::Piece> pieces(&memory_);
+  device.granules->survey(&pieces);
+  std::pmr::vector<uint32_t> owners(&memory_);  // of extents
+  for (uint32_t id = 0; id < regions_.size(); ++id) {
+    const Residence *here = regions_[id] != nullptr ? regions_[id]->on(place) : nullptr;
+    if (here == nullptr || here->pages[0].granule == physical::no_granule) continue;
+    const uint32_t extent = device.granules->at(here->pages[0].granule).node;
+    if (extent >= owners.size()) owners.resize(extent + 1, UINT32_MAX);
+    owners[extent] = id;
+  }
+  for (const physical::Segments::Piece &piece : pieces) {
+    if (piece.extent == physical::Segments::none) {
+      SurveyedPlace segment;
+      segment.id = piece.segment;
+      segment.size = segment.worth = piece.size;
+      segment.first = survey->occupants.size();
+      survey->places.push_back(segment);
+      continue;
+    }
+    Occupant tenant;
+    tenant.offset = piece.offset;
+    tenant.size = piece.size;
+    tenant.node = piece.extent;
+    // What no region has is somebody's who is about to fill it, or was left a moment ago.
+    tenant.blocker = Blocker::busy;
+    if (piece.extent < owners.size() && owners[piece.extent] != UINT32_MAX) {
+      tenant.owner = owners[piece.extent];
+      tenant.generation = region_generations_[tenant.owner];
+      tenant.blocker = blocker_of_extent(device, *regions_[tenant.owner]);
+    }
+    survey->occupants.push_back(tenant);
+    ++survey->places.back().count;
+  }
+}
+
+// ---- moving ----
+
+/// Closes the region to everybody and claims its new extent.
+bool Engine::claim_extent(PoolDevice &device, const MoveOrder &order, ExtentMove *move,
+                          std::pmr::vector<Stamp> *waits, MoveResult *result) {
+  const Occupant &tenant = order.tenant;
+  const auto refuse = [&](Blocker why) {
+    result->block(why, tenant.size);
+    return false;
+  };
+  if (tenant.owner >= regions_.size() || regions_[tenant.owner] == nullptr ||
+      region_generations_[tenant.owner] != tenant.generation)
+    return refuse(Blocker::busy);
+  Region &region = *regions_[tenant.owner];
+  Residence *here = region.on(device.place);
+  if (here == nullptr || here->pages[0].granule == physical::no_granule ||
+      device.granules->at(here->pages[0].granule).node != tenant.node)
+    return refuse(Blocker::busy);
+  const Blocker why = blocker_of_extent(device, region);
+  if (why != Blocker::none) return refuse(why);
+  DevicePage &page = here->pages[0];
+  // Closed before its fences are looked at: a hit may come and go until then.
+  if (!close_owner(region, 0)) return refuse(Blocker::leased);
+  collect_fences(region, 0, waits);
+  device.limbo.reserve(device.limbo.size() + 1);
+  move->granule =
+      device.granules->claim_at(order.to, order.offset, region.shape.page_bytes(0), order.before);
+  if (move->granule == physical::no_granule) return refuse(Blocker::busy);
+  move->region = &region;
+  page.state = PageState::moving;
+  begin_work(region, 0, device);
+  // Its place in the list, so that settling can't fail. Until then it stands for the new extent, which is nobody's yet.
+  device.limbo.push_back(PoolDevice::Left{move->granule, Stamp{}, region.shape.page_bytes(0)});
+  return true;
+}
+
+/// Back in one place: the new one if `done`, or the old.
+void Engine::settle_extent(PoolDevice &device, ExtentMove &move, Stamp done) noexcept {
+  Region &region = *move.region;
+  Residence &here = *region.on(device.place);
+  DevicePage &page = here.pages[0];
+  const auto left = std::find_if(device.limbo.begin(), device.limbo.end(),
+                                 [&](const auto &l) { return l.granule == move.granule; });
+  end_work(region, 0, device);
+  page.state = PageState::resident;
+  if (page.wanted) page.wanted = false;
+  if (!done || device.lost) {
+    device.limbo.erase(left);
+    device.granules->release(move.granule);
+  } else {
+    left->granule = page.granule;
+    left->copied = done;
+    page.granule = move.granule;
+    page.ready = done;
+    device.granules->at(page.granule).set_client(region.client);
+    here.range.address = device.granules->at(page.granule).place;
+    stats_.defragment_moved_bytes += region.shape.used_bytes(0);
+    ++stats_.defragment_moves;
+  }
+  retire_region(region);
+}
+
+Status Engine::move_extents(uint8_t place, const MoveOrder *orders, size_t count,
+                            MoveResult *result) {
+  PoolDevice &device = device_at(place);
+  std::pmr::vector<ExtentMove> moves(&memory_);
+  std::pmr::vector<Stamp> waits(&memory_);
+  std::pmr::vector<weir_be_copy> copies(&memory_);
+  Lock lock(mutex_);
+  if (device.lost) return fail(WEIR_ERROR_DEVICE_LOST, "device %u is lost", device.device.id);
+  moves.reserve(count);
+  copies.reserve(count);
+  try {
+    for (size_t i = 0; i < count; ++i) {
+      ExtentMove move;
+      if (!claim_extent(device, orders[i], &move, &waits, result)) continue;
+      moves.push_back(move);
+      const GranuleId old = move.region->on(place)->pages[0].granule;
+      copies.push_back(weir_be_copy{device.granules->at(move.granule).place,
+                                    device.granules->at(old).place,
+                                    move.region->shape.used_bytes(0)});
+    }
+  } catch (const std::bad_alloc &) {
+    for (ExtentMove &move : moves) settle_extent(device, move, Stamp{});
+    changed_.notify_all();
+    throw;
+  }
+  if (moves.empty()) return {};
+  lock.unlock();
+  Stamp done;
+  const Status status = enqueue_moves(device, &waits, copies, &done);
+  lock.lock();
+  const LastError why = last_error();
+  note_loss(device, status);
+  for (size_t i = 0; i < moves.size(); ++i) {
+    const bool moved = done && !device.lost;
+    settle_extent(device, moves[i], done);
+    if (moved) {
+      ++result->moves;
+      result->bytes += copies[i].bytes;
+    } else {
+      result->block(Blocker::busy, copies[i].bytes);
+    }
+  }
+  changed_.notify_all();
+  if (!status) last_error() = why;
+  return status;
+}
+
+uint64_t Engine::evict_extents(uint8_t place, const Occupant *tenants, size_t count, Status *why) {
+  Lock lock(mutex_);
+  PoolDevice &device = device_at(place);
+  std::pmr::vector<PageRef> victims(&memory_);
+  victims.reserve(count);
+  for (size_t i = 0; i < count; ++i) {
+    const Occupant &tenant = tenants[i];
+    if (tenant.owner >= regions_.size() || regions_[tenant.owner] == nullptr ||
+        region_generations_[tenant.owner] != tenant.generation)
+      continue;
+    victims.push_back(PageRef{tenant.owner, 0, static_cast<uint16_t>(tenant.generation)});
+  }
+  return victims.empty() ? 0 : evict(lock, device, victims, false, why);
+}
+
+// ---- what is left behind ----
+
+/// Frees the extents in limbo whose copies have passed. True: there were any.
+bool Engine::sweep_limbo(PoolDevice &device) noexcept {
+  const auto gone = [&](const PoolDevice::Left &left) {
+    if (!left.copied || !streams_.passed(left.copied)) return false;
+    device.granules->release(left.granule);
+    return true;
+  };
+  const bool any = std::erase_if(device.limbo, gone) != 0;
+  if (any) changed_.notify_all();
+  return any;
+}
+
+/// Waits for one of them. False: there is none, or it takes too long.
+bool Engine::await_limbo(Lock &lock, PoolDevice &device) {
+  if (sweep_limbo(device)) return true;
+  const auto first = std::find_if(device.limbo.begin(), device.limbo.end(),
+                                  [](const auto &left) { return static_cast<bool>(left.copied); });
+  if (first == device.limbo.end()) return false;
+  const Stamp stamp = first->copied;
+  lock.unlock();
+  const Status status = streams_.wait(stamp, config_.evict_wait_ns);
+  lock.lock();
+  return status.ok() && sweep_limbo(device);
+}
+
+/// The bytes are there, but in pieces, or (with VMM) may be, in slabs and in shared granules. Drops the lock.
+bool Engine::compact_for(Lock &lock, PoolDevice &device, uint64_t bytes) {
+  if (compactor_ == nullptr || device.lost) return false;
+  if (!device.vmm() && device.granules->idle() < bytes) return false;
+  lock.unlock();
+  points.at("compact");
+  bool made = false;
+  try {
+    made = compactor_->make_range(device.place, bytes);
+  } catch (const std::bad_alloc &) {
+    // Then something leaves the device instead.
+  }
+  lock.lock();
+  return made;
+}
+
+}  // namespace weir::residency

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Idle: device memory back to the system. Asked for (a trim, a runtime that has no more), all that nobody uses; by itself
+// what nobody needed for a grace period: pages of dead buffers that nobody took over, granules that stayed in the free
+// lists, segments that stayed empty. The demoter looks several times a grace period and gives back a part at each
+// look, because giving back may stall the device and what comes next may want it again; while there is nothing to
+// give it sleeps. A reserve as large as the high watermark stays.
+
+#include "core/residency/plan.hpp"
+
+#include <algorithm>
+#include <chrono>
+
+namespace weir::residency {
+
+/// What was taken out of the device's pool; the lock is dropped meanwhile.
+void Engine::give_to_system(Lock &lock, PoolDevice &device,
+                            const physical::DoomedList &doomed) noexcept {
+  if (doomed.empty()) return;
+  ++device.in_flight;  // who needs room waits for it: it is charged until the system has it
+  lock.unlock();
+  for (const physical::Doomed &old : doomed) (void)device.granules->destroy(old);
+  lock.lock();
+  for (const physical::Doomed &old : doomed) device.granules->forget(old);
+  --device.in_flight;
+  changed_.notify_all();
+}
+
+/// Up to `bytes` that are idle, however long; returns how many.
+uint64_t Engine::give_idle(Lock &lock, PoolDevice &device, uint64_t bytes) {
+  physical::DoomedList doomed(&memory_);
+  const uint64_t taken = device.granules->take_idle(bytes, &doomed);
+  give_to_system(lock, device, doomed);
+  return taken;
+}
+
+bool Engine::worth_watching(const PoolDevice &device) const {
+  const uint64_t reserve = device.vmm() ? device.high_water : 0;
+  return !device.lost &&
+         (device.granules->returnable() > reserve || device.policy->any_disposable());
+}
+
+/// Something may have become idle.
+void Engine::watch_idle() noexcept {
+  if (watching_ || config_.idle_grace_ns == UINT64_MAX) return;
+  watching_ = true;
+  work_.notify_all();
+}
+
+void Engine::give_unneeded_back(Lock &lock) {
+  const uint64_t now = now_ns();
+  if (!watching_ || looking_ || now < next_look_ns_) return;
+  next_look_ns_ = now + std::max<uint64_t>(config_.idle_grace_ns / physical::looks_a_grace, 1);
+  ++looks_;
+  struct Look {
+    Engine &engine;
+    explicit Look(Engine &engine_) noexcept : engine(engine_) { engine.looking_ = true; }
+    ~Look() {
+      engine.looking_ = false;
+      engine.changed_.notify_all();
+    }
+  } look(*this);
+  for (auto &device : devices_) {
+    if (!device->lost && !stopping_) give_unneeded_back(lock, *device);
+  }
+}
+
+void Engine::give_unneeded_back(Lock &lock, PoolDevice &device) {
+  constexpr uint64_t least_step = uint64_t{64} << 20U;
+  const uint64_t step = std::max(least_step, device.granules->held() / 8);
+  device.granules->look_at_idle();
+  if (looks_ > physical::looks_a_grace) {
+    Wanted wanted;
+    wanted.bytes = step;
+    wanted.dead_before = looks_ - physical::looks_a_grace;
+    std::pmr::vector<PageRef> victims(&memory_);
+    device.policy->choose(wanted, device, &victims);
+    Status why;
+    if (!victims.empty()) (void)evict(lock, device, victims, true, &why);
+  }
+  physical::DoomedList doomed(&memory_);
+  device.returned_bytes += device.granules->take_unneeded(device.high_water, step, &doomed);
+  give_to_system(lock, device, doomed);
+}
+
+/// The demoter has nothing to do until it is told, or until the next look.
+void Engine::wait_for_work(Lock &lock) {
+  watching_ = config_.idle_grace_ns != UINT64_MAX &&
+              std::any_of(devices_.begin(), devices_.end(),
+                          [this](const auto &device) { return worth_watching(*device); });
+  if (!watching_) {
+    work_.wait(lock);
+    return;
+  }
+  const uint64_t now = now_ns();
+  if (now < next_look_ns_) work_.wait_for(lock, std::chrono::nanoseconds(next_look_ns_ - now));
+}
+
+void Engine::look_at_idle() {
+  Lock lock(mutex_);
+  watching_ = config_.idle_grace_ns != UINT64_MAX;
+  changed_.wait(lock, [this] { return !looking_; });  // the demoter was faster
+  give_unneeded_back(lock);
+}
+
+}  // namespace weir::residency

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Survey: what small buffers lie where in a group's slabs, which of them may move, and how a device's memory lies as a
+// whole. Reads only, under the lock, and no more of a group than can be read in a moment: of many slabs the emptiest and
+// the fullest. extents.cpp has the same for segments.
+
+#include "core/residency/plan.hpp"
+
+#include <algorithm>
+
+namespace weir::residency {
+namespace {
+
+/// A survey of a group looks at so many slabs, of the emptiest and of the fullest each.
+constexpr ptrdiff_t most_surveyed = 32;
+constexpr size_t most_occupants = size_t{1} << 16U;
+
+}  // namespace
+
+/// The page is there, and nobody is working on it: what a slab's free ranges on it are good for.
+bool Engine::on_device(const Region &region, const Residence &here, uint32_t page) noexcept {
+  const Page &copies = region.pages[page];
+  return here.pages[page].state == PageState::resident && copies.busy == 0 &&
+         (copies.latest == 0 || (copies.latest & here.place_bit()) != 0);
+}
+
+Blocker Engine::blocker_of(Region &region, uint32_t buffer, uint64_t begin, uint64_t end) noexcept {
+  const uint64_t word = buffers_.hot(buffer).word.load(std::memory_order_acquire);
+  if (region.pinned) return Blocker::pinned;
+  if (region.stable) return Blocker::stable;
+  if (holds_.contains(buffer)) return Blocker::held;
+  if (Word::leases(word) != 0 || (word & Word::partial) != 0) return Blocker::leased;
+  if ((word & Word::alive) == 0 || (word & Word::closing) != 0) return Blocker::busy;
+  const Residence *here = region.on(region.home);
+  const bool virgin = (word & Word::virgin) != 0;
+  for (uint32_t p = region.shape.page_at(begin); p <= region.shape.page_at(end - 1); ++p) {
+    if (region.pages[p].busy != 0) return Blocker::busy;
+    if (virgin) continue;
+    const bool latest = (region.pages[p].latest & here->place_bit()) != 0;
+    if (!latest || !on_device(region, *here, p)) return Blocker::busy;
+  }
+  return Blocker::none;
+}
+
+void Engine::list_groups(uint8_t place, std::pmr::vector<uint64_t> *groups, MoveResult *result) {
+  Lock lock(mutex_);
+  if (device_at(place).lost) return;
+  for (const auto &[group, slabs] : slabs_) {
+    if (slabs.empty() || regions_[slabs[0]]->home != place) continue;
+    if (regions_[slabs[0]]->pinned) {
+      for (const uint32_t id : slabs) result->block(Blocker::pinned, regions_[id]->tenants->used());
+    } else if (slabs.size() > 1) {
+      groups->push_back(group);
+    }
+  }
+}
+
+void Engine::survey_group(uint8_t place, uint64_t group, Survey *survey) {
+  Lock lock(mutex_);
+  survey->clear();
+  const auto found = slabs_.find(group);
+  if (found == slabs_.end() || device_at(place).lost) return;
+  std::pmr::vector<uint32_t> slabs(found->second, &memory_);
+  const auto emptier = [this](uint32_t a, uint32_t b) {
+    return regions_[a]->tenants->used() < regions_[b]->tenants->used();
+  };
+  if (slabs.size() > size_t{2 * most_surveyed}) {
+    const auto middle = slabs.begin() + most_surveyed;
+    std::nth_element(slabs.begin(), middle, slabs.end(), emptier);
+    // Of the fullest those with room.
+    const auto full = std::partition(middle, slabs.end(), [this](uint32_t id) {
+      return regions_[id]->tenants->free_units() >= regions_[id]->tenants->size() / 16;
+    });
+    const auto last = middle + std::min<ptrdiff_t>(full - middle, most_surveyed);
+    std::partial_sort(middle, last, full, [&](uint32_t a, uint32_t b) { return emptier(b, a); });
+    slabs.erase(last, slabs.end());
+  }
+  // From both ends, as long as it may take: the lock is held.
+  std::sort(slabs.begin(), slabs.end(), emptier);
+  size_t first = 0;
+  for (size_t end = slabs.size(); first < end && survey->occupants.size() < most_occupants;) {
+    survey_slab(*regions_[slabs[first++]], survey);
+    if (first < end) survey_slab(*regions_[slabs[--end]], survey);
+  }
+}
+
+void Engine::survey_slab(Region &region, Survey *survey) {
+  const Residence *here = region.on(region.home);
+  SurveyedPlace slab;
+  slab.id = region.id;
+  slab.generation = region_generations_[region.id];
+  slab.size = region.shape.physical_bytes();
+  slab.first = survey->occupants.size();
+  for (uint32_t p = 0; here != nullptr && p < region.pages.size(); ++p) {
+    if (here->pages[p].state == PageState::resident) slab.worth += region.shape.page_bytes(p);
+  }
+  if (slab.worth == 0) return;
+  // What is free on pages that are elsewhere is no place to move to.
+  const auto fill_gap = [&](uint64_t begin, uint64_t end) {
+    while (begin < end) {
+      const uint32_t p = region.shape.page_at(begin);
+      const uint64_t stop = std::min(end, region.shape.offset(p) + region.shape.page_bytes(p));
+      if (!on_device(region, *here, p)) {
+        Occupant filler;
+        filler.offset = begin;
+        filler.size = stop - begin;
+        filler.filler = true;
+        survey->occupants.push_back(filler);
+      }
+      begin = stop;
+    }
+  };
+  const physical::SmallArena &tenants = *region.tenants;
+  uint64_t end = 0;
+  for (auto node = tenants.first(); node != physical::SmallArena::none; node = tenants.next(node)) {
+    Occupant tenant;
+    tenant.offset = tenants.offset(node);
+    tenant.size = tenants.size(node);
+    tenant.node = node;
+    tenant.node_generation = tenants.generation(node);
+    tenant.owner = tenants.owner(node);
+    const uint64_t word = buffers_.hot(tenant.owner).word.load(std::memory_order_relaxed);
+    tenant.generation = word & Word::generation_mask;
+    tenant.alignment_log2 =
+        static_cast<uint8_t>((word >> Word::alignment_shift) & Word::alignment_mask);
+    // A node that a move has reserved is not its owner's place yet.
+    const vm::Cold &cold = buffers_.cold(tenant.owner);
+    const bool own = cold.region == region.id && cold.node == node;
+    tenant.blocker =
+        own ? blocker_of(region, tenant.owner, tenant.offset, tenant.offset + tenant.size)
+            : Blocker::busy;
+    fill_gap(end, tenant.offset);
+    survey->occupants.push_back(tenant);
+    end = tenant.offset + tenant.size;
+  }
+  fill_gap(end, slab.size);
+  slab.count = survey->occupants.size() - slab.first;
+  survey->places.push_back(slab);
+}
+
+LayoutStats Engine::layout(uint8_t place) {
+  Lock lock(mutex_);
+  PoolDevice &device = device_at(place);
+  LayoutStats stats;
+  if (!device.vmm()) {
+    stats.free_bytes = device.granules->idle();
+    stats.largest_free = device.granules->largest_free();
+  }
+  for (const auto &[group, slabs] : slabs_) {
+    if (slabs.size() < 2 || regions_[slabs[0]]->home != place || regions_[slabs[0]]->pinned)
+      continue;
+    for (const uint32_t id : slabs) {
+      const Region &region = *regions_[id];
+      const Residence *here = regions_[id]->on(place);
+      uint64_t bytes = 0;
+      for (uint32_t p = 0; here != nullptr && p < region.pages.size(); ++p)
+        bytes += here->pages[p].state == PageState::resident ? region.shape.page_bytes(p) : 0;
+      stats.slab_bytes += bytes;
+      stats.slab_used += std::min(bytes, region.tenants->used());
+    }
+  }
+  return stats;
+}
+
+}  // namespace weir::residency

@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Makes one folder of a build tree, to be taken to a machine that has a GPU and nothing else.
+
+Programs and libraries are copied, stripped, and told to find each other within the folder ($ORIGIN). Every library they
+are linked with comes along, but for the C and C++ runtimes, which any such machine has. In the end each file is asked
+what the loader would find for it: that must be in the folder or one of those runtimes.
+"""
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+
+from gpu_check import tree as trees
+
+LIMIT = 60 << 20
+# Of the system that the folder goes to: glibc, libstdc++ and libgcc.
+SYSTEM = ("linux-vdso.so", "ld-linux", "libc.so", "libm.so", "libdl.so", "libpthread.so", "librt.so", "libutil.so",
+          "libresolv.so", "libstdc++.so", "libgcc_s.so")
+RPATHS = {"bin": "$ORIGIN/../lib", "lib": "$ORIGIN", "lib/weir": "$ORIGIN/..", "lib/drivers": "$ORIGIN/.."}
+TOOLS = ("patchelf", "strip", "ldd")
+
+
+def needed(file):
+    """Name -> path, as the loader finds them with nothing in the environment; None for what it does not find."""
+    # A program's path has a slash, and no shell or locale is in between.
+    text = subprocess.run(["ldd", str(file)], env={"PATH": os.environ.get("PATH", "/usr/bin:/bin")}, check=True,
+                          capture_output=True, text=True).stdout
+    found = {}
+    for line in text.splitlines():
+        name, arrow, rest = line.strip().partition(" => ")
+        if arrow:
+            found[name] = None if rest.startswith("not found") else rest.split(" (")[0]
+    return found
+
+
+def of_system(name):
+    return pathlib.PurePath(name).name.startswith(SYSTEM)
+
+
+def ours(tree):
+    """Folder -> files of the build tree that go into it."""
+    names = trees.PROGRAMS + tree.about["abi_tests"]
+    files = {"bin": [tree.program(name) for name in names if tree.program(name).is_file()]}
+    for folder in ("lib", "lib/weir", "lib/drivers"):
+        files[folder] = sorted(path for path in (tree.root / folder).glob("*.so*") if path.is_file())
+    return files
+
+
+def copy_file(source, destination, rpath):
+    shutil.copy(source, destination)
+    destination.chmod(0o755)
+    for command in (["strip", "--strip-unneeded", str(destination)],
+                    ["patchelf", "--set-rpath", rpath, str(destination)]):
+        subprocess.run(command, check=True)
+
+
+def copy_binaries(tree, goal):
+    """The tree's own files, then what they are linked with and is not of the tree."""
+    borrowed = {}
+    for folder, files in ours(tree).items():
+        (goal / folder).mkdir(parents=True)
+        for file in files:
+            if file.is_symlink():  # libweir.so, libweir.so.0: names of one file
+                (goal / folder / file.name).symlink_to(os.readlink(file))
+                continue
+            copy_file(file, goal / folder / file.name, RPATHS[folder])
+            borrowed |= {name: path for name, path in needed(file).items()
+                         if path and not of_system(name) and not pathlib.Path(path).resolve().is_relative_to(tree.root)}
+    for name, path in sorted(borrowed.items()):
+        copy_file(pathlib.Path(path).resolve(), goal / "lib" / name, RPATHS["lib"])
+
+
+def copy_scripts(tree, goal):
+    for name in ("gpu-check", "gpu_check"):
+        source = trees.REPOSITORY / "scripts" / name
+        (goal / "scripts").mkdir(exist_ok=True)
+        if source.is_dir():
+            shutil.copytree(source, goal / "scripts" / name, ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            shutil.copy(source, goal / "scripts" / name)
+    (goal / "bench").mkdir()
+    shutil.copy(tree.torch_script(), goal / "bench")
+    shutil.copy(trees.REPOSITORY / "LICENSE", goal)
+    (goal / trees.MANIFEST).write_text(json.dumps(tree.about, indent=1) + "\n", encoding="utf-8")
+
+
+def complaints(goal):
+    """What would not load on the other machine, and what is too large to be taken there."""
+    goal = goal.resolve()
+    files = [path for folder in RPATHS for path in (goal / folder).iterdir() if path.is_file() and not path.is_symlink()]
+    for file in files:
+        for name, path in needed(file).items():
+            if of_system(name):
+                continue
+            if path is None or not pathlib.Path(path).resolve().is_relative_to(goal):
+                yield f"{file.relative_to(goal)} needs {name}, which is {path or 'nowhere'}"
+    size = sum(path.stat().st_size for path in goal.rglob("*") if path.is_file() and not path.is_symlink())
+    if size > LIMIT:
+        yield f"the folder has {size >> 20} MiB; at most {LIMIT >> 20} may be taken"
+    print(f"gpu-check: {goal.name}: {len(files)} programs and libraries, {size / (1 << 20):.1f} MiB", file=sys.stderr)
+
+
+def pack(tree, goal):
+    missing = [tool for tool in TOOLS if shutil.which(tool) is None]
+    if missing:
+        print(f"gpu-check: --pack needs {', '.join(missing)}", file=sys.stderr)
+        return 2
+    if tree.packed or goal.exists():
+        print(f"gpu-check: --pack makes a new folder of a build tree; {goal} "
+              + ("exists" if goal.exists() else "would be of a packed one"), file=sys.stderr)
+        return 2
+    copy_binaries(tree, goal)
+    copy_scripts(tree, goal)
+    bad = list(complaints(goal))
+    for line in bad:
+        print("gpu-check: " + line, file=sys.stderr)
+    return 1 if bad else 0

@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A tree that can be checked: a build tree, or a folder that --pack made of one.
+
+Both have bin/, lib/, lib/weir/ and lib/drivers/. A packed tree also has a manifest, which says what a repository would
+say: the revision, and which programs are the C ABI's tests.
+"""
+import datetime
+import json
+import os
+import pathlib
+import platform
+import re
+import shutil
+import subprocess
+
+MANIFEST = "gpu-check.json"
+REPOSITORY = pathlib.Path(__file__).resolve().parent.parent.parent
+
+# Beside the C ABI's tests, what the steps run.
+PROGRAMS = ["weir", "weir-conformance", "bench_device", "fuzz_pool", "test_faults"]
+
+
+def output_of(*command, cwd=None):
+    """What a command prints, or "" where it is not there or fails."""
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=30, cwd=cwd)
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return done.stdout.strip() if done.returncode == 0 else ""
+
+
+def abi_tests(repository=REPOSITORY):
+    """The C ABI's tests that are about every backend, as cmake/WeirTests.cmake has it."""
+    text = (repository / "cmake/WeirTests.cmake").read_text(encoding="utf-8")
+    host_only = re.search(r"set\(weir_host_only ([^)]*)\)", text).group(1).split()
+    folder = repository / "tests/abi"
+    names = {path.stem for suffix in ("c", "cpp") for path in folder.glob(f"test_*.{suffix}")}
+    return sorted(names - set(host_only))
+
+
+def build_type(build):
+    cache = build / "CMakeCache.txt"
+    if not cache.is_file():
+        return ""
+    found = re.search(r"^CMAKE_BUILD_TYPE:\w+=(.*)$", cache.read_text(encoding="utf-8"), re.MULTILINE)
+    return found.group(1) if found else ""
+
+
+def describe(build):
+    """What is known of a build tree of this repository: the manifest of a packed one."""
+    return {
+        "schema": 1,
+        "revision": output_of("git", "rev-parse", "HEAD", cwd=REPOSITORY),
+        "modified": bool(output_of("git", "status", "--porcelain", "--untracked-files=no", cwd=REPOSITORY)),
+        "built_on": platform.platform(),
+        "build_type": build_type(build),
+        "described": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+        "abi_tests": abi_tests(),
+    }
+
+
+class Tree:
+    def __init__(self, root):
+        self.root = pathlib.Path(root).resolve()
+        manifest = self.root / MANIFEST
+        self.packed = manifest.is_file()
+        self.about = json.loads(manifest.read_text(encoding="utf-8")) if self.packed else describe(self.root)
+
+    def program(self, name):
+        return self.root / "bin" / name
+
+    def driver(self, name):
+        return self.root / "lib/drivers" / name
+
+    def torch_script(self):
+        return (self.root if self.packed else REPOSITORY) / "bench/allocation_torch.py"
+
+    def has_backend(self, name):
+        return (self.root / f"lib/weir/libweir_backend_{name}.so").is_file()
+
+    def environment(self, extra):
+        """The caller's environment, less what would steer Weir or its tests elsewhere, with `extra`."""
+        ours = ("WEIR_TEST_", "WEIR_OPTIONS")
+        base = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
+        return base | {"WEIR_BIN_DIR": str(self.root / "bin"), "WEIR_LIB_DIR": str(self.root / "lib"),
+                       "WEIR_SOURCE_DIR": str(REPOSITORY)} | extra
+
+
+def build_here(preset="release"):
+    """Builds the repository with CMake and Ninja; returns the build tree, or None if it can't be built here."""
+    if shutil.which("cmake") is None or not (REPOSITORY / "CMakePresets.json").is_file():
+        return None
+    jobs = os.environ.get("WEIR_JOBS", str(os.cpu_count() or 2))
+    for command in (["cmake", "--preset", preset], ["cmake", "--build", "--preset", preset, "-j", jobs]):
+        if subprocess.run(command, cwd=REPOSITORY, check=False).returncode != 0:
+            return None
+    return REPOSITORY / "build" / preset

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The options of the simulated Level Zero driver itself, as control.h describes them. Nothing is guessed.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace weir::sim::ze {
+
+struct DriverOptions {
+  uint64_t max_alloc = 0;                    ///< 0: all of the device's memory
+  uint64_t large_page = uint64_t{2} << 20U;  ///< of objects of 2 MiB and more
+  bool multi_map = false;
+  bool import = true;
+  uint64_t hold_ns = 2'000'000;
+  bool clock_units = false;
+};
+
+/// Reads "key=value;key=value" (NULL = none) over the defaults. "" or what was wrong.
+std::string parse_options(const char *text, DriverOptions *options);
+
+}  // namespace weir::sim::ze

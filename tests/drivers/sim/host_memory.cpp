@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Pinned memory is plain pages of the host: nothing here can make it resident, and nothing needs it to be.
+
+#include "tests/drivers/sim/host_memory.hpp"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <mutex>
+
+namespace weir::sim {
+namespace {
+
+using Hex = unsigned long long;
+
+uint64_t number(const void *memory) { return reinterpret_cast<uintptr_t>(memory); }
+void *pointer(uint64_t address) {
+  return reinterpret_cast<void *>(static_cast<uintptr_t>(address));
+}
+uint64_t whole_pages(uint64_t bytes) {
+  const uint64_t page = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+  return (bytes + page - 1) / page * page;
+}
+
+}  // namespace
+
+HostMemory::~HostMemory() {
+  for (const auto &[address, range] : ranges_) {
+    if (range.own) munmap(pointer(address), whole_pages(range.bytes));
+  }
+}
+
+Answer HostMemory::allocate(uint64_t bytes, void **memory) {
+  if (bytes == 0) return census_.misuse("pinned memory of 0 bytes");
+  if (bytes > UINT64_MAX / 2) return Answer::out_of_host_memory;
+  std::map<uint64_t, Range> record;
+  record.emplace(0, Range{bytes, true});
+  void *made = mmap(nullptr, whole_pages(bytes), PROT_READ | PROT_WRITE,
+                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (made == MAP_FAILED) return Answer::out_of_host_memory;
+  auto node = record.extract(0);
+  node.key() = number(made);
+  const std::lock_guard hold(mutex_);
+  ranges_.insert(std::move(node));
+  census_.add(Kind::pinned);
+  *memory = made;
+  return Answer::ok;
+}
+
+Answer HostMemory::release(void *memory) {
+  uint64_t bytes = 0;
+  {
+    const std::lock_guard hold(mutex_);
+    const auto it = ranges_.find(number(memory));
+    if (it == ranges_.end() || !it->second.own) {
+      return census_.misuse("freeing %p, which is no pinned memory", memory);
+    }
+    bytes = it->second.bytes;
+    ranges_.erase(it);
+    census_.remove(Kind::pinned);
+  }
+  munmap(memory, whole_pages(bytes));
+  return Answer::ok;
+}
+
+Answer HostMemory::enroll(void *memory, uint64_t bytes) {
+  const uint64_t address = number(memory);
+  if (address == 0 || bytes == 0 || bytes > UINT64_MAX - address) {
+    return census_.misuse("registering %llu bytes at %p", static_cast<Hex>(bytes), memory);
+  }
+  const std::lock_guard hold(mutex_);
+  if (overlaps(address, bytes)) return Answer::registered_already;
+  ranges_.emplace(address, Range{bytes, false});
+  census_.add(Kind::registration);
+  return Answer::ok;
+}
+
+Answer HostMemory::dismiss(void *memory) {
+  const std::lock_guard hold(mutex_);
+  const auto it = ranges_.find(number(memory));
+  if (it == ranges_.end() || it->second.own) return Answer::not_registered;
+  ranges_.erase(it);
+  census_.remove(Kind::registration);
+  return Answer::ok;
+}
+
+bool HostMemory::overlaps(uint64_t address, uint64_t bytes) const noexcept {
+  const auto next = ranges_.lower_bound(address);
+  if (next != ranges_.end() && next->first - address < bytes) return true;
+  if (next == ranges_.begin()) return false;
+  const auto before = std::prev(next);
+  return address - before->first < before->second.bytes;
+}
+
+bool HostMemory::find(uint64_t address, uint64_t *start, uint64_t *bytes,
+                      HostKind *kind) const noexcept {
+  const std::shared_lock hold(mutex_);
+  auto it = ranges_.upper_bound(address);
+  if (it == ranges_.begin()) return false;
+  --it;
+  if (address - it->first >= it->second.bytes) return false;
+  *start = it->first;
+  *bytes = it->second.bytes;
+  *kind = it->second.own ? HostKind::pinned : HostKind::registered;
+  return true;
+}
+
+HostKind HostMemory::kind(uint64_t address, uint64_t bytes) const noexcept {
+  uint64_t start = 0;
+  uint64_t size = 0;
+  HostKind found = HostKind::pageable;
+  if (!find(address, &start, &size, &found)) return HostKind::pageable;
+  return bytes <= size - (address - start) ? found : HostKind::pageable;
+}
+
+}  // namespace weir::sim

@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The page's template, page.html, as the build puts it into the program.
+#pragma once
+
+#include <string_view>
+
+namespace weir::tool::frag {
+
+extern const std::string_view page_template;
+
+}  // namespace weir::tool::frag
