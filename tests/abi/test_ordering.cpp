@@ -484,6 +484,7 @@ void a_remap_comes_after_a_wipe(void **) {
   ok(weir_stream_create(world.context, 0, 0, &slow));
   Blocker blocker(slow);
   // A small buffer's place is zeroed for the next one only when the kernel on it has ended, and with it comes the rest.
+  (void)world.buffer(600);  // so that their slab lives on
   weir_buffer small = world.buffer(600);
   Running running;
   ok(begin(world, slow, small, 600, {WEIR_DISCARD_WRITE, true}, 4, &running));
@@ -493,6 +494,7 @@ void a_remap_comes_after_a_wipe(void **) {
   weir_use uses[2] = {WEIR_USE(small, WEIR_READ), WEIR_USE(second, WEIR_READ)};
   weir_lease lease = nullptr;
   ok(weir_acquire(world.pool, world.streams[0], uses, 2, nullptr, &lease));
+  assert_int_equal(uses[0].address, running.kernel.address);
   ok(weir_release(lease, world.streams[0]));
   weir_defragment_report report = WEIR_DEFRAGMENT_REPORT_INIT;
   weir_defragment_desc desc = WEIR_DEFRAGMENT_DESC_INIT;
