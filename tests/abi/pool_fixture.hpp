@@ -17,6 +17,7 @@
 #include <thread>
 #include <vector>
 
+#include "tests/support/blocks.hpp"
 #include "tests/support/cmocka.hpp"
 #include "tests/support/target.hpp"
 
@@ -181,9 +182,15 @@ inline bool all_zero(const std::vector<uint8_t> &bytes) {
   return std::all_of(bytes.begin(), bytes.end(), [](uint8_t b) { return b == 0; });
 }
 
-inline uint8_t pattern(uint32_t seed, uint64_t at) {
+WEIR_UNSEEN inline uint8_t pattern(uint32_t seed, uint64_t at) {
   return static_cast<uint8_t>((at * 131U + (at >> 9U) * 7U + seed * 29U + 1U) & 0xffU);
 }
+
+/// The pattern as a rule (tests/support/blocks.hpp).
+struct PatternOf {
+  uint32_t seed;
+  WEIR_UNSEEN uint8_t operator()(uint64_t at) const { return pattern(seed, at); }
+};
 
 /// Looks again and again for two milliseconds whether something stays as it must. A right answer does not depend on
 /// the time; only how surely a wrong one is seen does.
@@ -217,12 +224,12 @@ struct Kernel {
   static void write(void *user) {
     auto *self = static_cast<Kernel *>(user);
     uint8_t *to = self->range();
-    for (uint64_t i = 0; i < self->bytes; ++i) to[i] = pattern(self->seed, i);
+    write_bytes(to, self->bytes, PatternOf{self->seed});
   }
   static void compare(void *user) {
     auto *self = static_cast<Kernel *>(user);
     const uint8_t *from = self->range();
-    for (uint64_t i = 0; i < self->bytes; ++i) self->wrong += from[i] != pattern(self->seed, i);
+    self->wrong += wrong_bytes(from, self->bytes, PatternOf{self->seed});
   }
 };
 
@@ -248,9 +255,7 @@ inline void World::check(weir_buffer of, uint64_t bytes, uint32_t seed, uint32_t
 inline void World::check_read(weir_buffer of, uint64_t bytes, uint32_t seed) {
   std::vector<uint8_t> copy(bytes);
   ok(weir_buffer_read(pool, of, 0, bytes, copy.data()));
-  uint64_t wrong = 0;
-  for (uint64_t i = 0; i < bytes; ++i) wrong += copy[i] != pattern(seed, i);
-  assert_int_equal(wrong, 0);
+  assert_int_equal(wrong_bytes(copy.data(), bytes, PatternOf{seed}), 0);
 }
 
 }  // namespace weir::test

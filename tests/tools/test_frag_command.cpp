@@ -3,7 +3,7 @@
 // `weir frag` as its user meets it. The page's JSON is read back and each of its frames compared with what the trace says
 // is live then: the picture must be true, not only pretty. WEIR_BIN_DIR says where the program is; without it the test
 // skips.
-#include "tests/unit/trace_files.hpp"
+#include "tests/tools/trace_files.hpp"
 #include "tools/weir/frag/film_json.hpp"
 
 #include <nlohmann/json.hpp>

@@ -3,7 +3,7 @@
 // The weir command as its user meets it: runs the program itself on small traces and looks at exit
 // status, both outputs and what it leaves on disk. WEIR_BIN_DIR says where the program is; without
 // it the test skips.
-#include "tests/unit/trace_files.hpp"
+#include "tests/tools/trace_files.hpp"
 
 #include <nlohmann/json.hpp>
 

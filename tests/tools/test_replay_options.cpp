@@ -2,7 +2,7 @@
 //
 // The flags of `weir replay` and what they come to for a trace: budgets, clamps, page size, the
 // backend's options. Refusals must name the flag and its value.
-#include "tests/unit/trace_files.hpp"
+#include "tests/tools/trace_files.hpp"
 
 #include "tools/weir/footprint.hpp"
 #include "tools/weir/operation_uses.hpp"

@@ -140,18 +140,18 @@ struct Scenario : Subject {
 
   // ---- bytes that do not compress ----
 
-  static uint8_t noise(uint64_t at) {
+  WEIR_UNSEEN static uint8_t noise(uint64_t at) {
     uint64_t x = (at + 1) * 0x9e3779b97f4a7c15U;
     x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9U;
     return static_cast<uint8_t>(x >> 56);
   }
   static void write_noise(void *user) {
     auto *kernel = static_cast<Kernel *>(user);
-    for (uint64_t i = 0; i < kernel->bytes; ++i) kernel->range()[i] = noise(i);
+    write_bytes(kernel->range(), kernel->bytes, noise);
   }
   static void compare_noise(void *user) {
     auto *kernel = static_cast<Kernel *>(user);
-    for (uint64_t i = 0; i < kernel->bytes; ++i) kernel->wrong += kernel->range()[i] != noise(i);
+    kernel->wrong += wrong_bytes(kernel->range(), kernel->bytes, noise);
   }
   void fill_noisy(uint32_t i) {
     Kernel kernel{0, sizes[i], 0, 0};

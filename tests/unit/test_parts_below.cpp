@@ -19,7 +19,7 @@ constexpr uint64_t size = 10 * mib - 12345;  ///< three parts
 struct Content {
   uint64_t address = 0, noisy = 0, seed = 0, wrong = 0;
 
-  uint8_t at(uint64_t i) const {
+  WEIR_UNSEEN uint8_t operator()(uint64_t i) const {
     if (i < noisy) return static_cast<uint8_t>(seed + i / 4096);
     uint64_t x = (i + 1 + seed * 0x1234567) * 0x9e3779b97f4a7c15U;
     x = (x ^ (x >> 31U)) * 0xbf58476d1ce4e5b9U;
@@ -27,12 +27,11 @@ struct Content {
   }
   static void write(void *user) {
     auto *self = static_cast<Content *>(user);
-    for (uint64_t i = 0; i < size; ++i) reinterpret_cast<uint8_t *>(self->address)[i] = self->at(i);
+    write_bytes(reinterpret_cast<uint8_t *>(self->address), size, *self);
   }
   static void compare(void *user) {
     auto *self = static_cast<Content *>(user);
-    for (uint64_t i = 0; i < size; ++i)
-      self->wrong += reinterpret_cast<const uint8_t *>(self->address)[i] != self->at(i);
+    self->wrong += wrong_bytes(reinterpret_cast<const uint8_t *>(self->address), size, *self);
   }
 };
 

@@ -2,7 +2,7 @@
 //
 // The oracle: worked examples with every byte accounted for, and random plans against a plain reimplementation that
 // looks for the farthest next use by scanning.
-#include "tests/unit/trace_files.hpp"
+#include "tests/tools/trace_files.hpp"
 
 #include "tools/weir/oracle.hpp"
 

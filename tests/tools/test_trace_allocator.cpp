@@ -3,7 +3,7 @@
 // Replays of allocations alone: small traces whose results are known by hand, the rules of each placement's pieces on the
 // recorded examples, a capacity that is just enough and one that is not, and the goals on recorded traces beside the
 // checkout where there are any.
-#include "tests/unit/trace_files.hpp"
+#include "tests/tools/trace_files.hpp"
 
 #include "tools/weir/allocator_replay.hpp"
 

@@ -2,7 +2,7 @@
 //
 // The replay loop, on a machine made for the test: plain memory with a worker thread, which checks the order of calls
 // the loop promises and can lose, mix up or damage bytes on purpose: each such fault must be seen.
-#include "tests/unit/trace_files.hpp"
+#include "tests/tools/trace_files.hpp"
 
 #include "tools/weir/replayer.hpp"
 

@@ -2,7 +2,7 @@
 //
 // The pre-pass: what lines mean together is checked, groups are expanded, sizes are scaled, and the numbers of the
 // recorded traces come out as their published statistics say. Then the footprint that budgets are derived from.
-#include "tests/unit/trace_files.hpp"
+#include "tests/tools/trace_files.hpp"
 
 #include "tools/weir/footprint.hpp"
 #include "tools/weir/plan.hpp"

@@ -2,7 +2,7 @@
 //
 // Merging of uses and the version map, each against a byte-by-byte model on random input: what matters is that every
 // byte is named once, with the right mode, and has the version last written.
-#include "tests/unit/trace_files.hpp"
+#include "tests/tools/trace_files.hpp"
 
 #include "tools/weir/operation_uses.hpp"
 #include "tools/weir/versions.hpp"

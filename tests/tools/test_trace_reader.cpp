@@ -2,7 +2,7 @@
 //
 // The trace reader: every kind of line is taken apart rightly, plain or compressed, and every malformed line is refused
 // with its number and its text. What lines mean together is test_trace_plan.cpp's.
-#include "tests/unit/trace_files.hpp"
+#include "tests/tools/trace_files.hpp"
 
 #include "tools/weir/trace_reader.hpp"
 

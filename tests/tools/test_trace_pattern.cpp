@@ -2,7 +2,7 @@
 //
 // The pattern: a range of a version has the same bytes however it is cut, checking finds every flipped bit and says
 // where, and versions, blocks, offsets and seeds can't be mistaken for each other.
-#include "tests/unit/trace_files.hpp"
+#include "tests/tools/trace_files.hpp"
 
 #include "tools/weir/pattern.hpp"
 
