@@ -34,6 +34,14 @@ uint64_t GranulePool::idle() const {
   return idle_[0].size * page_size_ + idle_[1].size * large_size_;
 }
 
+bool GranulePool::returnable(uint64_t reserve) const {
+  if (!vmm()) return segments_->any_spare(reserve);
+  const auto has = [&](PageClass c) {
+    return idle_[static_cast<size_t>(c)].size != 0 && idle() >= reserve + page_size(c);
+  };
+  return has(PageClass::large) || has(PageClass::small);
+}
+
 std::string GranulePool::validate() const {
   if (!vmm()) return segments_->validate();
   if (idle() > budget_.used()) return "more granules are idle than are charged";

@@ -79,8 +79,8 @@ class GranulePool {
   uint64_t idle() const;
   /// Bytes that could be claimed now, were they all of one class (an upper bound for extents).
   uint64_t room() const { return vmm() ? budget_.room() + idle() : segments_->room(); }
-  /// Of idle(), what could go back to the system: without VMM, empty segments.
-  uint64_t returnable() const { return vmm() ? idle() : segments_->empty_bytes(); }
+  /// Whether some of idle() could go back to the system and leave the reserve: what take_unneeded() has or will have.
+  bool returnable(uint64_t reserve) const;
   /// The most ever held from the system.
   uint64_t peak() const noexcept { return system_.peak(); }
   void reset_peak() noexcept { system_.reset_peak(); }

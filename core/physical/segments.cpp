@@ -354,6 +354,11 @@ void Segments::look_at_idle() noexcept {
   }
 }
 
+/// A segment is kept for the reserve's sake only if it is not far more than that.
+bool Segments::spare(const Segment &segment, uint64_t free, uint64_t reserve) noexcept {
+  return segment.empty() && (free - segment.bytes >= reserve || segment.bytes > 2 * reserve);
+}
+
 uint64_t Segments::take_idle(uint64_t reserve, uint64_t most, std::pmr::vector<Segment *> *out) {
   const Lock lock(mutex_);
   out->reserve(out->size() + segments_.size());
@@ -361,10 +366,8 @@ uint64_t Segments::take_idle(uint64_t reserve, uint64_t most, std::pmr::vector<S
   uint64_t left = free_locked();
   for (auto at = segments_.rbegin(); at != segments_.rend(); ++at) {
     Segment &segment = **at;
-    if (!segment.empty() || segment.idle_looks <= looks_a_grace) continue;
-    // A segment is kept for the reserve's sake only if it is not far more than that.
-    const bool spare = left - segment.bytes >= reserve || segment.bytes > 2 * reserve;
-    if (!spare || (taken != 0 && taken + segment.bytes > most)) continue;
+    if (segment.idle_looks <= looks_a_grace) continue;
+    if (!spare(segment, left, reserve) || (taken != 0 && taken + segment.bytes > most)) continue;
     segment.state = Segment::State::doomed;
     out->push_back(&segment);
     taken += segment.bytes;
@@ -402,11 +405,11 @@ uint64_t Segments::room() const {
   return budget_.room() + free_locked();
 }
 
-uint64_t Segments::empty_bytes() const {
+bool Segments::any_spare(uint64_t reserve) const {
   const Lock lock(mutex_);
-  uint64_t bytes = 0;
-  for (const auto &segment : segments_) bytes += segment->empty() ? segment->bytes : 0;
-  return bytes;
+  const uint64_t free = free_locked();
+  return std::any_of(segments_.begin(), segments_.end(),
+                     [&](const auto &segment) { return spare(*segment, free, reserve); });
 }
 
 size_t Segments::records() const {

@@ -114,8 +114,8 @@ class Segments {
   uint64_t free_bytes() const;
   /// An upper bound of what could be claimed.
   uint64_t room() const;
-  /// Of free_bytes(), those of empty segments.
-  uint64_t empty_bytes() const;
+  /// Whether take_idle() has or will have something, if nothing changes.
+  bool any_spare(uint64_t reserve) const;
   uint32_t count() const;
   /// All of them, whatever their state: no more than that are ever taken at once.
   size_t records() const;
@@ -149,6 +149,7 @@ class Segments {
   Status obtain(Lock &lock, Segment &segment);
   Status ask(uint64_t bytes, uint64_t *address);
   Status tell(const Segment &segment) const;
+  static bool spare(const Segment &segment, uint64_t free, uint64_t reserve) noexcept;
   uint64_t free_locked() const noexcept;
 
   const backend::Device &device_;

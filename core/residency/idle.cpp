@@ -35,9 +35,8 @@ uint64_t Engine::give_idle(Lock &lock, PoolDevice &device, uint64_t bytes) {
 }
 
 bool Engine::worth_watching(const PoolDevice &device) const {
-  const uint64_t reserve = device.vmm() ? device.high_water : 0;
   return !device.lost &&
-         (device.granules->returnable() > reserve || device.policy->any_disposable());
+         (device.granules->returnable(device.high_water) || device.policy->any_disposable());
 }
 
 /// Something may have become idle.
@@ -83,7 +82,8 @@ void Engine::give_unneeded_back(Lock &lock, PoolDevice &device) {
   give_to_system(lock, device, doomed);
 }
 
-/// The demoter has nothing to do until it is told, or until the next look.
+/// The demoter has nothing to do until it is told, or until the next look; and it rests before that even if the look is
+/// due by now: who only ever holds the lock leaves none for those whose work it waits for.
 void Engine::wait_for_work(Lock &lock) {
   watching_ = config_.idle_grace_ns != UINT64_MAX &&
               std::any_of(devices_.begin(), devices_.end(),
@@ -92,8 +92,10 @@ void Engine::wait_for_work(Lock &lock) {
     work_.wait(lock);
     return;
   }
+  constexpr uint64_t least_rest_ns = 100'000;
   const uint64_t now = now_ns();
-  if (now < next_look_ns_) work_.wait_for(lock, std::chrono::nanoseconds(next_look_ns_ - now));
+  const uint64_t rest = std::max(next_look_ns_ - std::min(now, next_look_ns_), least_rest_ns);
+  work_.wait_for(lock, std::chrono::nanoseconds(rest));
 }
 
 void Engine::look_at_idle() {

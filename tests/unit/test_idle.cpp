@@ -21,25 +21,28 @@ constexpr const char *both[] = {";host.vmm=1", ";host.vmm=0"};
 
 class TestClock final : public weir::Clock {
  public:
-  uint64_t now_ns() const noexcept override { return now_.load(); }
+  uint64_t now_ns() const noexcept override { return now_.fetch_add(leap_.load()); }
   void pass(uint64_t ns) { now_.fetch_add(ns); }
+  /// From now on every look at the clock takes so long.
+  void leap(uint64_t ns) { leap_.store(ns); }
 
  private:
-  std::atomic<uint64_t> now_{second};
+  mutable std::atomic<uint64_t> now_{second};
+  std::atomic<uint64_t> leap_{0};
 };
 
 struct IdleWorld : World {
   TestClock &clock;
 
   IdleWorld(TestClock &clock_, const char *vmm, uint64_t grace_ns = grace, uint64_t flags = 0,
-            uint32_t reserve = 15)
+            uint32_t reserve = 15, uint64_t budget = 400 * mib)
       : World(make_context(
                   (std::string("host.memory=512M;host.granule=2M;host.granule_large=0") + vmm)
                       .c_str()),
               nullptr),
         clock(clock_) {
     reinterpret_cast<weir::pool::Context *>(context)->clock = &clock;
-    const weir_pool_device device{0, 0, 400 * mib, {0, 0}};
+    const weir_pool_device device{0, 0, budget, {0, 0}};
     weir_pool_desc desc = WEIR_POOL_DESC_INIT;
     desc.device_count = 1;
     desc.devices = &device;
@@ -183,6 +186,23 @@ void the_thread_looks_by_itself(void **) {
   }
 }
 
+/// A grace period that is shorter than a look takes: the thread that looks must leave the lock to others all the same, and
+/// end its looking when all that is left is less than a page or a segment above the reserve.
+void a_look_that_is_always_due(void **) {
+  for (const char *vmm : both) {
+    TestClock clock;
+    IdleWorld world(clock, vmm, grace, 0, 15, 402 * mib);
+    clock.leap(grace);
+    world.leave_idle(96 * mib);
+    weir_buffer other = world.buffer(12 * mib);
+    for (uint32_t i = 0; i < 20; ++i) {
+      world.fill(other, 12 * mib, i);
+      ok(weir_pool_trim(world.pool, 0, WEIR_TRIM_EMERGENCY, WEIR_WHOLE, nullptr));
+    }
+    world.close();
+  }
+}
+
 }  // namespace
 
 int main() {
@@ -192,6 +212,7 @@ int main() {
       cmocka_unit_test(it_goes_back_by_and_by),
       cmocka_unit_test(without_a_grace_period_nothing_goes_by_itself),
       cmocka_unit_test(the_thread_looks_by_itself),
+      cmocka_unit_test(a_look_that_is_always_due),
   };
   return cmocka_run_group_tests(tests, nullptr, nullptr);
 }
