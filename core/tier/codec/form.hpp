@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Form: what the elements of a block are taken for. A guess never costs correctness: every method gives back the same
+// bytes whatever form it was told. The numbers stand in blobs: never reused.
+#pragma once
+
+#include <cstdint>
+
+namespace weir::tier {
+
+enum class Form : uint8_t { bytes = 0, f16 = 1, bf16 = 2, f32 = 3, f64 = 4 };
+
+constexpr uint32_t element_bytes(Form form) {
+  switch (form) {
+    case Form::f16:
+    case Form::bf16:
+      return 2;
+    case Form::f32:
+      return 4;
+    case Form::f64:
+      return 8;
+    case Form::bytes:
+      break;
+  }
+  return 1;
+}
+
+}  // namespace weir::tier
