@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # The product: libweir.so, libweir_static.a and the backend plugins.
-#   core/*/*.cpp        -> objects weir_core      the manager
+#   core/*/*.cpp, core/tier/codec/*.cpp -> objects weir_core      the manager
 #   backends/host/*.cpp -> objects weir_host      the built-in backend; plugin.cpp goes to its plugin only
 #   api/src/*.cpp       -> objects weir_api       the C shim; it makes the libraries
 # libweir.so exports what api/weir.map lets through and nothing else.
@@ -9,7 +9,7 @@
 set(weir_product_objects)
 set(weir_core_libraries)  # what the core's objects need when they are linked
 
-weir_glob(weir_core_sources "core/*/*.cpp")
+weir_glob(weir_core_sources "core/*/*.cpp" "core/tier/codec/*.cpp")
 if(weir_core_sources)
   find_package(nlohmann_json 3.10 REQUIRED)  # headers only
   weir_object_library(weir_core ${weir_core_sources})
