@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the processor has. The compiler's own query also asks whether the system keeps the wide registers.
+
+#include "core/tier/codec/cpu.hpp"
+
+#include "core/tier/codec/targets.hpp"
+
+#include <initializer_list>
+
+namespace weir::tier {
+
+const char *cpu_level_name(CpuLevel level) noexcept {
+  switch (level) {
+    case CpuLevel::scalar:
+      return "scalar";
+    case CpuLevel::avx2:
+      return "avx2";
+    case CpuLevel::avx512:
+      return "avx512";
+    case CpuLevel::neon:
+      return "neon";
+  }
+  return "none";
+}
+
+bool cpu_has(CpuLevel level) noexcept {
+  switch (level) {
+    case CpuLevel::scalar:
+      return true;
+#if WEIR_X86_KERNELS
+    case CpuLevel::avx2:
+      return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi") &&
+             __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("popcnt");
+    case CpuLevel::avx512:
+      return cpu_has(CpuLevel::avx2) && __builtin_cpu_supports("avx512f") &&
+             __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
+             __builtin_cpu_supports("avx512vbmi") && __builtin_cpu_supports("avx512vbmi2");
+#endif
+#if WEIR_NEON_KERNELS
+    case CpuLevel::neon:
+      return true;
+#endif
+    default:
+      return false;
+  }
+}
+
+CpuLevel cpu_level() noexcept {
+  static const CpuLevel best = [] {
+    for (const CpuLevel level : {CpuLevel::neon, CpuLevel::avx512, CpuLevel::avx2}) {
+      if (cpu_has(level)) return level;
+    }
+    return CpuLevel::scalar;
+  }();
+  return best;
+}
+
+}  // namespace weir::tier

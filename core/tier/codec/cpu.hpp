@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// CpuLevel: which of a method's kernels run. Every level gives the same bytes, so a level is only ever a matter of
+// speed, and a blob made at one is read at any other. Nothing is built for the machine that builds: each level's
+// kernels are compiled for it alone, and taken only where the processor has all that they use.
+#pragma once
+
+#include <cstdint>
+
+namespace weir::tier {
+
+enum class CpuLevel : uint8_t {
+  scalar = 0,
+  avx2 = 1,    ///< with BMI1, BMI2, POPCNT
+  avx512 = 2,  ///< F, BW, VL, VBMI, VBMI2, and all of avx2
+  neon = 3,    ///< AArch64, little-endian
+};
+constexpr uint32_t cpu_level_count = 4;
+
+const char *cpu_level_name(CpuLevel level) noexcept;
+
+/// Whether this processor, and this build, can run it. Kernels of a level that is not there must not be asked for.
+bool cpu_has(CpuLevel level) noexcept;
+
+/// The best there is; the same for the life of the process.
+CpuLevel cpu_level() noexcept;
+
+}  // namespace weir::tier

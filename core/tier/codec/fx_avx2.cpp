@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// FX for AVX2: a group's exponents are two registers of 32 bytes. Escapes are few, so they go through memory, four at a
+// time without a branch.
+
+#include "core/tier/codec/fx_kernels.hpp"
+#include "core/tier/codec/targets.hpp"
+
+#if WEIR_X86_KERNELS
+#include <immintrin.h>
+
+namespace weir::tier {
+namespace {
+
+WEIR_TARGET_BEGIN_AVX2
+
+/// 64 bytes, and one that is written for what is not there.
+struct Group {
+  alignas(32) unsigned char bytes[fx_group + 32];
+};
+
+inline __m256i load(const unsigned char *from) {
+  return _mm256_loadu_si256(reinterpret_cast<const __m256i *>(from));
+}
+inline void store(unsigned char *to, __m256i value) {
+  _mm256_storeu_si256(reinterpret_cast<__m256i *>(to), value);
+}
+inline __m256i bytes_of(int value) { return _mm256_set1_epi8(static_cast<char>(value)); }
+/// Undoes that packing and unpacking work in each half of a register: quarters 0, 2, 1, 3.
+inline __m256i cross(__m256i value) { return _mm256_permute4x64_epi64(value, 0xD8); }
+
+inline __m256i low_bytes(__m256i a, __m256i b) {
+  const __m256i mask = _mm256_set1_epi16(0xFF);
+  return cross(_mm256_packus_epi16(_mm256_and_si256(a, mask), _mm256_and_si256(b, mask)));
+}
+inline __m256i high_bytes(__m256i a, __m256i b) {
+  return cross(_mm256_packus_epi16(_mm256_srli_epi16(a, 8), _mm256_srli_epi16(b, 8)));
+}
+inline __m256i low_words(__m256i a, __m256i b) {
+  const __m256i mask = _mm256_set1_epi32(0xFFFF);
+  return cross(_mm256_packus_epi32(_mm256_and_si256(a, mask), _mm256_and_si256(b, mask)));
+}
+inline __m256i high_words(__m256i a, __m256i b) {
+  return cross(_mm256_packus_epi32(_mm256_srli_epi32(a, 16), _mm256_srli_epi32(b, 16)));
+}
+
+inline __m256i rotate_left_16(__m256i words) {
+  return _mm256_or_si256(_mm256_slli_epi16(words, 1), _mm256_srli_epi16(words, 15));
+}
+inline __m256i rotate_right_16(__m256i words) {
+  return _mm256_or_si256(_mm256_srli_epi16(words, 1), _mm256_slli_epi16(words, 15));
+}
+inline __m256i rotate_left_32(__m256i words) {
+  return _mm256_or_si256(_mm256_slli_epi32(words, 1), _mm256_srli_epi32(words, 31));
+}
+inline __m256i rotate_right_32(__m256i words) {
+  return _mm256_or_si256(_mm256_srli_epi32(words, 1), _mm256_slli_epi32(words, 31));
+}
+
+inline uint32_t top_bits(__m256i bytes) {
+  return static_cast<uint32_t>(_mm256_movemask_epi8(bytes));
+}
+
+template <uint32_t count>
+inline void store_bitmaps(__m256i codes, unsigned char *to) {
+  for (uint32_t bit = 0; bit < count; ++bit) {
+    const uint32_t map = top_bits(_mm256_slli_epi16(codes, static_cast<int>(7 - bit)));
+    __builtin_memcpy(to + 8 * bit, &map, sizeof map);
+  }
+}
+
+/// 0xFF where the bit is set.
+inline __m256i spread_bits(uint32_t bits) {
+  const __m256i byte_of =
+      _mm256_setr_epi64x(0, 0x0101010101010101, 0x0202020202020202, 0x0303030303030303);
+  const __m256i bit_of = _mm256_set1_epi64x(static_cast<long long>(0x8040201008040201));
+  const __m256i apart = _mm256_shuffle_epi8(_mm256_set1_epi32(static_cast<int>(bits)), byte_of);
+  return _mm256_cmpeq_epi8(_mm256_and_si256(apart, bit_of), bit_of);
+}
+
+template <uint32_t count>
+inline __m256i load_bitmaps(const unsigned char *from, uint32_t *any) {
+  __m256i codes = _mm256_setzero_si256();
+  *any = 0;
+  for (uint32_t bit = 0; bit < count; ++bit) {
+    uint32_t map;
+    __builtin_memcpy(&map, from + 8 * bit, sizeof map);
+    *any |= map;
+    codes = _mm256_or_si256(codes, _mm256_and_si256(spread_bits(map), bytes_of(1 << bit)));
+  }
+  return codes;
+}
+
+/// Takes 32 elements apart, the half-th of a group.
+template <Form form>
+inline __m256i split(const unsigned char *in, const FxTarget &to, uint32_t half) {
+  if constexpr (form == Form::f32) {
+    const __m256i a = rotate_left_32(load(in)), b = rotate_left_32(load(in + 32)),
+                  c = rotate_left_32(load(in + 64)), d = rotate_left_32(load(in + 96));
+    store(to.low + 64 * half, low_words(a, b));
+    store(to.low + 64 * half + 32, low_words(c, d));
+    const __m256i first = high_words(a, b), last = high_words(c, d);
+    store(to.middle + 32 * half, low_bytes(first, last));
+    return high_bytes(first, last);
+  } else {
+    const __m256i a = rotate_left_16(load(in)), b = rotate_left_16(load(in + 32));
+    store(to.low + 32 * half, low_bytes(a, b));
+    const __m256i high = high_bytes(a, b);
+    if constexpr (form == Form::bf16) return high;
+    store_bitmaps<3>(high, to.middle + 4 * half);
+    return _mm256_and_si256(_mm256_srli_epi16(high, 3), bytes_of(31));
+  }
+}
+
+template <Form form>
+inline void join(const FxSource &from, uint32_t half, __m256i exponents, unsigned char *out) {
+  if constexpr (form == Form::f32) {
+    const __m256i middle = cross(load(from.middle + 32 * half)), top = cross(exponents);
+    const __m256i high[2] = {_mm256_unpacklo_epi8(middle, top), _mm256_unpackhi_epi8(middle, top)};
+    for (uint32_t i = 0; i < 2; ++i) {
+      const __m256i low = cross(load(from.low + 64 * half + 32 * i)), words = cross(high[i]);
+      store(out + 64 * i, rotate_right_32(_mm256_unpacklo_epi16(low, words)));
+      store(out + 64 * i + 32, rotate_right_32(_mm256_unpackhi_epi16(low, words)));
+    }
+  } else {
+    __m256i high = exponents;
+    if constexpr (form == Form::f16) {
+      uint32_t any = 0;
+      const __m256i middle = load_bitmaps<3>(from.middle + 4 * half, &any);
+      high = _mm256_or_si256(_mm256_and_si256(_mm256_slli_epi16(exponents, 3), bytes_of(0xF8)),
+                             middle);
+    }
+    const __m256i low = cross(load(from.low + 32 * half));
+    high = cross(high);
+    store(out, rotate_right_16(_mm256_unpacklo_epi8(low, high)));
+    store(out + 32, rotate_right_16(_mm256_unpackhi_epi8(low, high)));
+  }
+}
+
+/// Appends the bytes whose bits are set. The place of a bit that is not there is 64.
+inline unsigned char *take_escapes(const Group &group, uint64_t which, unsigned char *to) {
+  const auto count = static_cast<uint32_t>(__builtin_popcountll(which));
+  for (uint32_t i = 0; i < count; i += 4) {
+    for (uint32_t j = 0; j < 4; ++j) {
+      to[i + j] = group.bytes[_tzcnt_u64(which)];
+      which = _blsr_u64(which);
+    }
+  }
+  return to + count;
+}
+
+inline const unsigned char *put_escapes(Group &group, uint64_t which, const unsigned char *from) {
+  const auto count = static_cast<uint32_t>(__builtin_popcountll(which));
+  for (uint32_t i = 0; i < count; i += 4) {
+    for (uint32_t j = 0; j < 4; ++j) {
+      group.bytes[_tzcnt_u64(which)] = from[i + j];
+      which = _blsr_u64(which);
+    }
+  }
+  return from + count;
+}
+
+template <Form form, uint32_t k>
+struct Code {
+  static constexpr uint32_t half_bytes = fx_group / 2 * element_bytes(form);
+
+  static void encode(const unsigned char *in, uint64_t groups, uint8_t base,
+                     FxTarget &target) noexcept {
+    FxTarget to = target;
+    Group group;
+    group.bytes[fx_group] = 0;
+    const __m256i below = bytes_of(base - 1), one = bytes_of(1), last = bytes_of(fx_window(k) - 1);
+    for (; groups > 0; --groups, in += 2 * half_bytes) {
+      uint64_t coded = 0;
+      for (uint32_t half = 0; half < 2; ++half) {
+        const __m256i exponents = split<form>(in + half * half_bytes, to, half);
+        const __m256i codes = _mm256_sub_epi8(exponents, below);
+        const __m256i offsets = _mm256_sub_epi8(codes, one);
+        const __m256i inside = _mm256_cmpeq_epi8(_mm256_min_epu8(offsets, last), offsets);
+        store_bitmaps<k>(_mm256_and_si256(codes, inside), to.bitmaps + 4 * half);
+        coded |= static_cast<uint64_t>(top_bits(inside)) << (32 * half);
+        store(group.bytes + 32 * half, exponents);
+      }
+      to.low += fx_low_bytes(form);
+      to.middle += fx_middle_bytes(form);
+      to.bitmaps += 8 * k;
+      to.escapes = take_escapes(group, ~coded, to.escapes);
+    }
+    target = to;
+  }
+
+  static void decode(FxSource &source, uint64_t groups, uint8_t base, unsigned char *out) noexcept {
+    FxSource from = source;
+    Group group;
+    const __m256i below = bytes_of(base - 1);
+    for (; groups > 0; --groups, out += 2 * half_bytes) {
+      uint32_t coded[2];
+      __m256i exponents[2];
+      for (uint32_t half = 0; half < 2; ++half) {
+        exponents[half] =
+            _mm256_add_epi8(load_bitmaps<k>(from.bitmaps + 4 * half, &coded[half]), below);
+      }
+      from.bitmaps += 8 * k;
+      const uint64_t escaped = ~(coded[0] | static_cast<uint64_t>(coded[1]) << 32U);
+      if (escaped != 0) {
+        for (uint32_t half = 0; half < 2; ++half) store(group.bytes + 32 * half, exponents[half]);
+        from.escapes = put_escapes(group, escaped, from.escapes);
+        for (uint32_t half = 0; half < 2; ++half) exponents[half] = load(group.bytes + 32 * half);
+      }
+      for (uint32_t half = 0; half < 2; ++half)
+        join<form>(from, half, exponents[half], out + half * half_bytes);
+      from.low += fx_low_bytes(form);
+      from.middle += fx_middle_bytes(form);
+    }
+    source = from;
+  }
+};
+
+WEIR_TARGET_END
+
+}  // namespace
+
+const FxKernels &fx_kernels_avx2() noexcept {
+  static constexpr FxKernels table = fx_table<Code>();
+  return table;
+}
+
+}  // namespace weir::tier
+
+#endif

@@ -1,0 +1,330 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// FX gives back every byte, at every length, address and level of the processor, whatever the elements are and whichever
+// window was chosen; it says no to whatever is no block of its own, and touches nothing outside its ranges.
+
+#include "core/tier/codec/fx.hpp"
+#include "core/tier/codec/fx_stream.hpp"
+#include "tests/unit/coded_block.hpp"
+#include "tests/unit/float_bytes.hpp"
+
+#include <cmath>
+
+namespace {
+
+using namespace weir::test;
+using weir::tier::Form;
+using weir::tier::FxWindow;
+
+constexpr Form forms[] = {Form::f16, Form::bf16, Form::f32};
+constexpr uint64_t block = uint64_t{256} << 10U;
+constexpr uint64_t header = weir::tier::fx_header_bytes;
+
+CodedBlock coder(Form form, uint64_t largest) {
+  return CodedBlock(
+      [form](const unsigned char *in, uint64_t raw, unsigned char *out, uint64_t room,
+             CpuLevel level) { return weir::tier::fx_encode(form, in, raw, out, room, level); },
+      weir::tier::fx_decode, largest, 64);
+}
+
+/// Encodes with a window that nobody would choose.
+uint64_t encode_with(Form form, uint8_t k, uint8_t base, const unsigned char *in, uint64_t raw,
+                     unsigned char *out, uint64_t room, CpuLevel level) {
+  FxWindow window;
+  window.k = k;
+  window.base = base;
+  weir::tier::FxWriter writer(form, window, raw, out, room, level);
+  if (!writer.fits() || !writer.put(in, writer.shape().groups)) return 0;
+  return writer.finish(in + raw - writer.shape().tail);
+}
+
+CodedBlock coder_with(Form form, uint8_t k, uint8_t base, uint64_t largest) {
+  return CodedBlock(
+      [=](const unsigned char *in, uint64_t raw, unsigned char *out, uint64_t room,
+          CpuLevel level) { return encode_with(form, k, base, in, raw, out, room, level); },
+      weir::tier::fx_decode, largest, 64);
+}
+
+// ---- round trips ----
+
+void every_length(void **) {
+  for (const Form form : forms) {
+    CodedBlock code = coder(form, 4096);
+    for (uint64_t raw = 0; raw <= 4096; ++raw) {
+      const Values values = all_values[raw % std::size(all_values)];
+      code.check_round_trip(make_values(form, values, raw, raw));
+    }
+  }
+}
+
+void every_alignment(void **) {
+  for (const Form form : forms) {
+    CodedBlock code = coder(form, 8192);
+    for (uint64_t gap = 0; gap < 64; ++gap) {
+      const BlockBytes in = make_values(form, Values::normal, 4000 + 37 * gap, gap);
+      code.check_round_trip(in, gap, (gap * 23 + 5) % 64);
+    }
+    for (const Values values : all_values) code.check_front(make_values(form, values, 5000));
+  }
+}
+
+void whole_blocks(void **) {
+  for (const Form form : forms) {
+    CodedBlock code = coder(form, block);
+    for (const Values values : all_values) {
+      code.check_round_trip(make_values(form, values, block));
+      code.check_round_trip(make_values(form, values, block - 4096 - 3), 1, 2);
+    }
+  }
+}
+
+/// All there are of 16 bits; of 32, all upper halves with lower ones that differ.
+void every_pattern(void **) {
+  for (const Form form : forms) {
+    const uint32_t width = weir::tier::element_bytes(form);
+    BlockBytes in(width << 16U);
+    for (uint32_t i = 0; i <= UINT16_MAX; ++i) {
+      if (width == 4) {
+        weir::tier::store_little(&in[4 * i], i << 16U | (i * 40503U & 0xFFFFU));
+      } else {
+        weir::tier::store_little(&in[2 * i], static_cast<uint16_t>(i));
+      }
+    }
+    coder(form, in.size()).check_round_trip(in);
+  }
+}
+
+void every_window(void **) {
+  for (const Form form : forms) {
+    const uint32_t largest = weir::tier::fx_largest_exponent(form);
+    const BlockBytes scattered = make_values(form, Values::scattered, 1500);
+    const BlockBytes normal = make_values(form, Values::normal, 1203);
+    for (uint8_t k = 1; k <= weir::tier::fx_most_bits; ++k) {
+      const uint32_t last = largest + 1 - weir::tier::fx_window(k);
+      for (uint32_t base = 0; base <= last; base += base < 4 || base + 4 > last ? 1 : 3) {
+        CodedBlock code = coder_with(form, k, static_cast<uint8_t>(base), 2048);
+        code.check_round_trip(scattered);
+        code.check_round_trip(normal, 3, 9);
+      }
+    }
+  }
+}
+
+/// Escapes throughout, and only where the room gets narrow: at the end, and at the beginning.
+void escapes_wherever(void **) {
+  constexpr uint64_t raw = 64 * 1024;
+  for (const Form form : forms) {
+    const BlockBytes calm = make_values(form, Values::equal, raw);
+    const BlockBytes wild = make_values(form, Values::scattered, raw);
+    const uint8_t base = form == Form::f16 ? 13 : 125;
+    for (const uint64_t from : {uint64_t{0}, raw / 2, raw - 8192, raw - 300}) {
+      for (const uint64_t count : {uint64_t{130}, uint64_t{9000}, raw}) {
+        BlockBytes in = calm;
+        for (uint64_t i = from; i < raw && i < from + count; ++i) in[i] = wild[i];
+        for (uint8_t k = 1; k <= 3; ++k) coder_with(form, k, base, raw).check_round_trip(in);
+      }
+    }
+  }
+}
+
+void forms_without_exponents(void **) {
+  const BlockBytes in = make_values(Form::f32, Values::normal, 4096);
+  for (const Form form : {Form::bytes, Form::f64}) {
+    coder(form, 4096).check_refused(in, 8192);
+    assert_int_equal(weir::tier::fx_estimate(form, in.data(), in.size()), 0);
+  }
+}
+
+// ---- what is chosen ----
+
+double ratio(Form form, Values values) {
+  const BlockBytes in = make_values(form, values, block);
+  return static_cast<double>(block) / static_cast<double>(coder(form, block).encode(in).size());
+}
+
+void it_pays(void **) {
+  assert_true(ratio(Form::bf16, Values::normal) > 1.37);
+  assert_true(ratio(Form::f32, Values::normal) > 1.15);
+  assert_true(ratio(Form::f16, Values::normal) > 1.08);
+  assert_true(ratio(Form::bf16, Values::equal) > 1.77);
+}
+
+/// The window is within a hundredth of the best of all windows.
+void the_best_window(void **) {
+  for (const Form form : forms) {
+    for (const Values values : {Values::normal, Values::rectified, Values::specials}) {
+      const BlockBytes in = make_values(form, values, 32768, 5);
+      BlockBytes out(2 * in.size());
+      uint64_t best = UINT64_MAX;
+      for (uint8_t k = 1; k <= weir::tier::fx_most_bits; ++k) {
+        const uint32_t last = weir::tier::fx_largest_exponent(form) + 1 - weir::tier::fx_window(k);
+        for (uint32_t base = 0; base <= last; ++base) {
+          best = std::min(best, encode_with(form, k, static_cast<uint8_t>(base), in.data(),
+                                            in.size(), out.data(), out.size(), CpuLevel::scalar));
+        }
+      }
+      const uint64_t chosen = coder(form, in.size()).encode(in).size();
+      assert_true(chosen <= best + best / 100);
+    }
+  }
+}
+
+/// What repeats with the distance of the sample's runs would deceive a sample at even distances.
+void no_period_hides(void **) {
+  BlockBytes in = make_values(Form::bf16, Values::normal, block);
+  const BlockBytes wide = make_values(Form::bf16, Values::scattered, block);
+  for (uint64_t at = 0; at + 1024 <= block; at += 4096)
+    std::memcpy(&in[at], &wide[at], 1024);  // a quarter
+  const uint64_t coded = coder(Form::bf16, block).encode(in).size();
+  const uint64_t estimate = weir::tier::fx_estimate(Form::bf16, in.data(), in.size());
+  assert_true(std::abs(static_cast<double>(estimate) / static_cast<double>(coded) - 1) < 0.05);
+}
+
+void estimates(void **) {
+  for (const Form form : forms) {
+    for (const Values values : all_values) {
+      const BlockBytes in = make_values(form, values, block - 5);
+      const uint64_t coded = coder(form, block).encode(in).size();
+      const uint64_t estimate = weir::tier::fx_estimate(form, in.data(), in.size());
+      assert_true(std::abs(static_cast<double>(estimate) / static_cast<double>(coded) - 1) < 0.02);
+    }
+  }
+}
+
+// ---- what is no block ----
+
+void damages(void **) {
+  for (const Form form : forms) {
+    CodedBlock code = coder(form, 4096);
+    for (const Values values : {Values::normal, Values::scattered}) {
+      const BlockBytes in = make_values(form, values, 3 * 64 * weir::tier::element_bytes(form) + 5);
+      code.check_damages(code.encode(in), in.size());
+    }
+  }
+}
+
+void headers(void **) {
+  constexpr uint64_t raw = 2 * 128 + 7;
+  CodedBlock code = coder(Form::bf16, 1024);
+  const BlockBytes good = code.encode(make_values(Form::bf16, Values::equal, raw));
+  for (uint32_t form = 0; form < 256; ++form) {
+    for (uint32_t k = 0; k < 8; ++k) {
+      for (const uint32_t base : {0U, 1U, 2U, 17U, 24U, 25U, 30U, 31U, 32U, 125U, 224U, 225U, 226U,
+                                  240U, 241U, 242U, 253U, 254U, 255U}) {
+        BlockBytes bad = good;
+        bad[0] = static_cast<unsigned char>(form);
+        bad[1] = static_cast<unsigned char>(k);
+        bad[2] = static_cast<unsigned char>(base);
+        const bool is_16 = form == 1 || form == 2;
+        const uint64_t low = form == 1 ? 88 : 64;
+        if (!is_16 || k < 1 || k > 5 || (base + (1U << k) - 1 > (form == 1 ? 32U : 256U))) {
+          code.check_malformed(bad, raw);
+        }
+        // As long as it would have to be with no escape and all codes 1, so that nothing but the header is wrong.
+        bad.resize(header);
+        bad.resize(header + 2 * low, 0x55);
+        for (uint32_t i = 0; i < 2 * k; ++i) bad.insert(bad.end(), 8, i % k == 0 ? 0xFF : 0);
+        bad.insert(bad.end(), raw % 128, 7);
+        const bool fine =
+            is_16 && k >= 1 && k <= 5 && base + (1U << k) - 1 <= (form == 1 ? 32U : 256U);
+        assert_int_equal(code.check_any(bad, raw), fine);
+        bad[3] = 1;
+        code.check_malformed(bad, raw);
+      }
+    }
+  }
+}
+
+/// One escape more or less than the bitmaps say, in the count and in the bytes.
+void counts_of_escapes(void **) {
+  for (const Form form : forms) {
+    const uint64_t raw = 40 * 64 * weir::tier::element_bytes(form);
+    CodedBlock code = coder(form, raw + 256);
+    for (const Values values : {Values::normal, Values::scattered}) {
+      const BlockBytes good = code.encode(make_values(form, values, raw));
+      const auto count = weir::tier::load_little<uint32_t>(&good[4]);
+      assert_true(count > 0);
+      BlockBytes bad = good;
+      weir::tier::store_little(&bad[4], count - 1);
+      code.check_malformed(bad, raw);
+      bad.pop_back();
+      code.check_malformed(bad, raw);
+      bad = good;
+      weir::tier::store_little(&bad[4], count + 1);
+      code.check_malformed(bad, raw);
+      bad.push_back(3);
+      code.check_malformed(bad, raw);
+      weir::tier::store_little(&bad[4], UINT32_MAX);
+      code.check_malformed(bad, raw);
+    }
+  }
+}
+
+/// An escape that is no exponent of the form.
+void escapes_beyond_the_form(void **) {
+  constexpr uint64_t raw = 128 * 4;
+  CodedBlock code = coder_with(Form::f16, 1, 3, 1024);
+  const BlockBytes good = code.encode(make_values(Form::f16, Values::scattered, raw));
+  BlockBytes bad = good;
+  bad.back() = 31;
+  assert_true(code.check_any(bad, raw));
+  for (const int escape : {32, 64, 255}) {
+    bad.back() = static_cast<unsigned char>(escape);
+    code.check_malformed(bad, raw);
+  }
+}
+
+/// Headers that are right, lengths that fit, and noise in between; and noise alone.
+void garbage(void **) {
+  std::mt19937_64 random(11);
+  CodedBlock code = coder(Form::f32, 8192);
+  uint32_t taken = 0;
+  for (uint32_t i = 0; i < 100000; ++i) {
+    const Form form = forms[random() % 3];
+    const auto k = static_cast<uint32_t>(1 + random() % 5);
+    const uint64_t raw = random() % (i % 16 == 0 ? 8192 : 600);
+    const weir::tier::FxShape shape(form, raw);
+    // Either few groups, where the count may happen to be right, or any count.
+    const uint64_t escapes = random() % (shape.groups * 64 + 2);
+    BlockBytes bytes(i % 4 == 0 ? random() % 300 : shape.fixed(k) + escapes);
+    const uint64_t density = random();
+    for (unsigned char &byte : bytes) {
+      byte = static_cast<unsigned char>(density % 3 == 0 ? random() | random() : random());
+      if (density % 5 == 0) byte &= 31;
+    }
+    if (i % 4 != 0) {
+      bytes[0] = static_cast<unsigned char>(form);
+      bytes[1] = static_cast<unsigned char>(k);
+      bytes[2] = static_cast<unsigned char>(
+          random() % (weir::tier::fx_largest_exponent(form) + 2 - weir::tier::fx_window(k)));
+      bytes[3] = 0;
+      weir::tier::store_little(&bytes[4], static_cast<uint32_t>(escapes));
+    }
+    taken += code.check_any(bytes, raw) ? 1 : 0;
+  }
+  assert_true(taken > 100);  // the noise got as far as the kernels
+}
+
+}  // namespace
+
+int main() {
+  const CMUnitTest tests[] = {
+      cmocka_unit_test(every_length),
+      cmocka_unit_test(every_alignment),
+      cmocka_unit_test(whole_blocks),
+      cmocka_unit_test(every_pattern),
+      cmocka_unit_test(every_window),
+      cmocka_unit_test(escapes_wherever),
+      cmocka_unit_test(forms_without_exponents),
+      cmocka_unit_test(it_pays),
+      cmocka_unit_test(the_best_window),
+      cmocka_unit_test(no_period_hides),
+      cmocka_unit_test(estimates),
+      cmocka_unit_test(damages),
+      cmocka_unit_test(headers),
+      cmocka_unit_test(counts_of_escapes),
+      cmocka_unit_test(escapes_beyond_the_form),
+      cmocka_unit_test(garbage),
+  };
+  return cmocka_run_group_tests(tests, nullptr, nullptr);
+}
