@@ -126,9 +126,9 @@ void Engine::forget_announced(StreamState &state) noexcept {
 /// The next use worth bringing in, within the first operations announced on any stream.
 bool Engine::next_announced(PrefetchRequest *request) {
   for (const auto &state : owned_states_) {
-    if (state->stream->device == nullptr) continue;
+    if (state->device == nullptr) continue;
     uint8_t place = 0;
-    if (!place_of(state->stream->device->id, &place)) continue;
+    if (!place_of(state->device->id, &place)) continue;
     const uint64_t end = state->announced_base + std::min<uint64_t>(state->announced.size(), 64);
     for (; state->prefetched_until < end; ++state->prefetched_until, state->prefetched_use = 0) {
       const auto &uses = state->announced[state->prefetched_until - state->announced_base].uses;

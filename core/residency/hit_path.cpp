@@ -80,10 +80,13 @@ Status Engine::stream_state(Stream &stream, StreamState **state) {
       states_[stream.slot].store(found, std::memory_order_release);
     }
   }
-  if (found->stream_generation != stream.generation) {
+  if (found->stream_generation.load(std::memory_order_relaxed) != stream.generation) {
     Lock lock(mutex_);
-    if (found->stream_generation != stream.generation) forget_announced(*found);
-    found->stream_generation = stream.generation;
+    if (found->stream_generation.load(std::memory_order_relaxed) != stream.generation) {
+      forget_announced(*found);
+      found->device = stream.device;
+      found->stream_generation.store(stream.generation, std::memory_order_relaxed);
+    }
   }
   *state = found;
   return {};
@@ -96,7 +99,8 @@ Status Engine::acquire(Stream &stream, weir_use *uses, size_t count, const Acqui
   }
   WEIR_TRY(stream.check_capture());
   StreamState *state = states_[stream.slot].load(std::memory_order_acquire);
-  if (state == nullptr || state->stream_generation != stream.generation)
+  if (state == nullptr ||
+      state->stream_generation.load(std::memory_order_relaxed) != stream.generation)
     WEIR_TRY(stream_state(stream, &state));
   const bool fast =
       stream.device != nullptr && !state->has_announced.load(std::memory_order_relaxed);

@@ -86,7 +86,10 @@ struct alignas(64) StreamState {
   static constexpr uint32_t max_own = 64;
 
   backend::Stream *stream = nullptr;
-  uint32_t stream_generation = 0;
+  /// The life of the slot that the rest is of; set under the pool's lock.
+  std::atomic<uint32_t> stream_generation{0};
+  /// That stream's. A closed stream's slot is another's at any time, and not the pool's to look into.
+  const backend::Device *device = nullptr;
   std::array<OwnLeases, 4> own;  ///< for the first threads that use the stream, by their numbers
   LeaseList shared;
   uint64_t hits = 0;

@@ -392,6 +392,37 @@ void survive_with_nothing_optional(void **) {
                   "host.map_any_thread=0;host.map_may_block=1;host.link_latency_ns=1000"});
 }
 
+/// A stream ends and its slot is another's while Weir's own thread looks for announcements: it must not look into streams.
+void announcements_while_streams_come_and_go(void **) {
+  World world({.flags = 0});
+  weir_buffer buffer = world.buffer(page_bytes);
+  world.fill(buffer, page_bytes, 1);
+  weir_use use = WEIR_USE(buffer, WEIR_READ);
+  const auto used_and_closed = [&] {
+    weir_stream stream = nullptr;
+    ok(weir_stream_create(world.context, 0, 0, &stream));
+    weir_lease lease = nullptr;
+    ok(weir_acquire(world.pool, stream, &use, 1, nullptr, &lease));
+    ok(weir_release(lease, stream));
+    ok(weir_stream_close(stream));
+  };
+  used_and_closed();
+  std::atomic<bool> ended{false};
+  std::thread announcer([&] {
+    weir_use announced = WEIR_USE(buffer, WEIR_READ);
+    weir_operation operation{};
+    operation.uses = &announced;
+    operation.use_count = 1;
+    while (!ended.load())
+      ok(weir_announce(world.pool, world.streams[0], &operation, 1, WEIR_ANNOUNCE_REPLACE));
+  });
+  for (int i = 0; i < 200; ++i) used_and_closed();
+  ended.store(true);
+  announcer.join();
+  world.check(buffer, page_bytes, 1);
+  world.close();
+}
+
 }  // namespace
 
 int main() {
@@ -414,6 +445,7 @@ int main() {
       cmocka_unit_test(survive_without_multi_map),
       cmocka_unit_test(survive_with_background),
       cmocka_unit_test(survive_with_nothing_optional),
+      cmocka_unit_test(announcements_while_streams_come_and_go),
   };
   return cmocka_run_group_tests(tests, nullptr, nullptr);
 }
