@@ -15,33 +15,17 @@ BasicArena<U, B>::BasicArena(uint64_t size, uint64_t quantum, std::pmr::memory_r
     : entries_(memory), bins_(memory), shift_(static_cast<uint32_t>(std::countr_zero(quantum))) {
   assert(std::has_single_bit(quantum));
   assert((size >> shift_) <= max_quanta);
-  entries_.reserve(4);
-  entries_.emplace_back().generation = 1;
+  grow(1);
+  entries_[end].generation = 1;
   resize(std::min(size >> shift_, max_quanta) << shift_);
 }
 
 // ---- searching ----
 
-/// Moves *bin to the first class at or above it that has a range; false if there is none. Whether it is in the same
-/// row is no branch: sizes that vary would have it guessed wrong.
 template <class U, unsigned B>
-bool BasicArena<U, B>::next_used(Bin *bin) const {
-  if (bin->row >= rows_) return false;
-  const auto columns_left =
-      static_cast<uint32_t>(uint64_t{map(bin->row)} >> bin->column << bin->column);
-  const uint64_t rows_left = used_rows_ & (UINT64_MAX << bin->row << 1);
-  if ((columns_left | rows_left) == 0) return false;
-  const bool stays = columns_left != 0;
-  const uint32_t row_above = lowest_bit(rows_left | uint64_t{1} << 63);
-  bin->row = stays ? bin->row : row_above;
-  bin->column = lowest_bit(map(bin->row) & (stays ? columns_left : UINT32_MAX));
-  return true;
-}
-
-template <class U, unsigned B>
-auto BasicArena<U, B>::look(Bin bin, uint64_t length, uint64_t alignment, uint32_t *looks) const
-    -> Node {
-  for (Node node = head(bin); node != end && *looks > 0; node = entries_[node].list_after) {
+auto BasicArena<U, B>::look(uint32_t size_class, uint64_t length, uint64_t alignment,
+                            uint32_t *looks) const -> Node {
+  for (Node node = bins_[size_class]; node != end && *looks > 0; node = entries_[node].list_after) {
     --*looks;
     if (fits(node, binned_length(node), length, alignment)) return node;
   }
@@ -51,14 +35,14 @@ auto BasicArena<U, B>::look(Bin bin, uint64_t length, uint64_t alignment, uint32
 template <class U, unsigned B>
 auto BasicArena<U, B>::search(uint64_t length, uint64_t alignment) const -> Node {
   if (length <= bound_) {
-    const Bin bin = bin_of(length);
+    const uint32_t size_class = Classes::of(length);
     uint32_t looks = max_looks;
-    Node found = look(bin, length, alignment, &looks);
+    Node found = look(size_class, length, alignment, &looks);
     if (found != end && binned_length(found) == length) return found;
     if (alignment == 1) {
-      found = lowest_near(bin, found);
+      found = lowest_near(size_class, found);
     } else if (found == end) {
-      found = search_aligned({bin.row, bin.column + 1}, length, alignment);
+      found = search_aligned(size_class + 1, length, alignment);
     }
     if (found != end) return found;
     if (largest_ != end && fits(largest_, binned_length(largest_), length, alignment)) {
@@ -73,45 +57,38 @@ auto BasicArena<U, B>::search(uint64_t length, uint64_t alignment) const -> Node
 /// used class above. All are long enough, and nearly as tight. The end's entry stands for an empty class: nothing
 /// lies higher, so that no branch has to guess.
 template <class U, unsigned B>
-auto BasicArena<U, B>::lowest_near(Bin bin, Node found) const -> Node {
-  const auto lower = [this](Node a, Node b) {
-    return entries_[a].offset < entries_[b].offset ? a : b;
-  };
-  ++bin.column;
-  if (bin.column + near_classes <= columns) [[likely]] {
-    for (uint32_t i = 0; i < near_classes; ++i, ++bin.column) found = lower(head(bin), found);
+auto BasicArena<U, B>::lowest_near(uint32_t size_class, Node found) const -> Node {
+  for (uint32_t i = 1; i <= near_classes; ++i) {
+    const Node other = bins_[size_class + i];
+    found = entries_[other].offset < entries_[found].offset ? other : found;
   }
-  return found == end && next_used(&bin) ? head(bin) : found;
+  if (found != end) return found;
+  const uint32_t above = used_classes_.next(size_class + near_classes + 1);
+  return above != Used::none ? bins_[above] : end;
 }
 
-/// The classes from `bin` to the one where any offset leaves enough, a few looks in all, then that one.
+/// The classes from `size_class` to the one where any offset leaves enough, a few looks in all, then that one.
 template <class U, unsigned B>
-auto BasicArena<U, B>::search_aligned(Bin bin, uint64_t length, uint64_t alignment) const -> Node {
-  const Bin sure = bin_of_at_least(length + alignment - 1);
-  const auto below = [&sure](Bin b) {
-    return b.row != sure.row ? b.row < sure.row : b.column < sure.column;
-  };
-  bool more = next_used(&bin);
-  for (uint32_t looks = max_looks; more && below(bin); more = next_used(&bin)) {
-    if (Node node = look(bin, length, alignment, &looks); node != end) return node;
-    if (looks == 0) {
-      bin = sure;
-    } else {
-      ++bin.column;
-    }
-  }
-  return more ? head(bin) : end;
+auto BasicArena<U, B>::search_aligned(uint32_t size_class, uint64_t length,
+                                      uint64_t alignment) const -> Node {
+  const uint32_t sure = Classes::of_at_least(length + alignment - 1);
+  uint32_t looks = max_looks;
+  Node found = end;
+  used_classes_.each_from(size_class, [&](uint32_t used) {
+    if (used >= sure || looks == 0) return false;
+    found = look(used, length, alignment, &looks);
+    return found == end;
+  });
+  if (found != end) return found;
+  const uint32_t used = used_classes_.next(sure);
+  return used != Used::none ? bins_[used] : end;
 }
 
 /// Looks at that many ranges of the top class for the longest, unless one is known to be. Stops early at a
 /// range as long as the one that was taken, so that a class of equals costs nothing.
 template <class U, unsigned B>
 void BasicArena<U, B>::find_largest(uint64_t looks) const {
-  Node node = end;
-  if (used_rows_ != 0) {
-    const uint32_t row = log2_of(used_rows_);
-    node = head(Bin{row, log2_of(map(row))});
-  }
+  Node node = used_classes_.empty() ? end : bins_[used_classes_.last()];
   uint64_t longest = 0;
   for (; node != end && longest < bound_ && looks > 0; node = entries_[node].list_after, --looks) {
     if (binned_length(node) <= longest) continue;
@@ -145,10 +122,8 @@ uint64_t BasicArena<U, B>::large_free() const {
 template <class U, unsigned B>
 auto BasicArena<U, B>::allocate(uint64_t size, uint64_t alignment) -> Allocation {
   assert(size > 0 && std::has_single_bit(alignment) && alignment <= max_alignment);
-  const uint64_t available = quanta() - used_;
-  if (size > available << shift_) return {};
-  const uint64_t quantum_mask = (uint64_t{1} << shift_) - 1;
-  const uint64_t wanted = std::max<uint64_t>((size + quantum_mask) >> shift_, 1);
+  const uint64_t wanted = ((size - 1) >> shift_) + 1;
+  if (wanted > quanta() - used_) return {};
   const uint64_t step = std::max<uint64_t>(alignment >> shift_, 1);
   const Node node = search(wanted, step);
   if (node == end) return {};
@@ -249,10 +224,9 @@ bool BasicArena<U, B>::resize(uint64_t size) {
   const Node last = tail();
   if (wanted > max_quanta) return false;
   if (wanted > present) {
-    if (rows_ < row_count(wanted)) {
-      bins_.reserve(row_count(wanted) * row_words);  // exactly
-      bins_.resize(row_count(wanted) * row_words);
-      rows_ = row_count(wanted);
+    if (const size_t needed = bins_for(wanted); bins_.size() < needed) {
+      bins_.reserve(needed);  // exactly
+      bins_.resize(needed);
     }
     if (last == end) {
       reserve(1);
@@ -274,26 +248,25 @@ bool BasicArena<U, B>::resize(uint64_t size) {
 /// Makes room for that many take_entry() calls.
 template <class U, unsigned B>
 void BasicArena<U, B>::reserve(uint32_t count) {
-  if (count <= unused_count_) return;
-  const size_t needed = entries_.size() + count - unused_count_;
-  if (needed > entries_.capacity()) grow(needed);
+  if (count > unused_count_) [[unlikely]]
+    grow(count);
 }
 
-/// By a quarter, so that little lies idle.
+/// By a quarter, so that little lies idle. The new entries are taken in their order.
 template <class U, unsigned B>
-void BasicArena<U, B>::grow(size_t needed) {
-  if (needed >= unused_mark) throw std::bad_alloc();
-  const size_t capacity = entries_.capacity();
-  entries_.reserve(std::max(needed, capacity + std::max<size_t>(4, capacity / 4)));
+void BasicArena<U, B>::grow(uint32_t count) {
+  const size_t present = entries_.size();
+  const size_t wanted = present + std::max<size_t>({count, 4, present / 4});
+  if (wanted >= unused_mark) throw std::bad_alloc();
+  entries_.reserve(wanted);  // exactly
+  entries_.resize(wanted);
+  const size_t first = std::max<size_t>(present, end + 1);
+  for (size_t node = wanted; node-- > first;) drop_entry(static_cast<Node>(node));
 }
 
 template <class U, unsigned B>
 auto BasicArena<U, B>::take_entry() noexcept -> Node {
-  if (unused_ == end) {
-    assert(entries_.size() < entries_.capacity());
-    entries_.emplace_back();
-    return static_cast<Node>(entries_.size() - 1);
-  }
+  assert(unused_count_ != 0);
   const Node node = unused_;
   unused_ = entries_[node].list_after;
   --unused_count_;
@@ -314,8 +287,8 @@ void BasicArena<U, B>::link_before(Node node, Node successor, uint64_t offset) n
   const Node predecessor = entries_[successor].before;
   entry.offset = static_cast<U>(offset);
   entry.before = predecessor;
-  entry.after = successor;
   entries_[predecessor].after = node;
+  entry.after = successor;
   entries_[successor].before = node;
 }
 
@@ -328,28 +301,28 @@ void BasicArena<U, B>::unlink(Node node) noexcept {
 
 // ---- the bins ----
 
-// The end's entry is in no bin. Links to "no more" are written into it like any other, so that whether a list goes on
-// is no branch: half of the guesses would be wrong.
+// The end's entry is in no bin. Links from and to "no more" are written into it like any other, so that whether a list
+// has more is no branch: half of the guesses would be wrong.
 
-/// At the head, or behind the head where that lies lower: a low one stands in front, at the cost of one comparison.
+/// At the head, or behind the head where that lies lower, so that a low one stands in front. The end lies highest.
 template <class U, unsigned B>
 void BasicArena<U, B>::put_in_bin(Node node, uint64_t length) noexcept {
-  const Bin bin = bin_of(length);
+  const uint32_t size_class = Classes::of(length);
   Entry &entry = entries_[node];
-  uint32_t &first = head(bin);
-  const Node lower = entries_[first].offset < entry.offset ? first : end;  // the end lies highest
-  uint32_t *const behind = &entries_[lower].list_after;
-  uint32_t &link = *(lower != end ? behind : &first);
-  const Node next = link;
-  entry.list_before = lower;
+  const Node first = bins_[size_class];
+  // All ones or none: of a choice, compilers would make a branch.
+  const Node behind = Node{0} - Node{entries_[first].offset < entry.offset};
+  const Node lower = first & behind;
+  const Node next = (first & ~behind) | (entries_[lower].list_after & behind);
+  bins_[size_class] = lower | (node & ~behind);
   entry.list_after = next;
+  entries_[next].list_before = node;
+  entries_[lower].list_after = node;
+  entry.list_before = lower;
   if constexpr (wide) {
     entry.binned_length = static_cast<uint32_t>(std::min<uint64_t>(length, too_long));
   }
-  entries_[next].list_before = node;
-  link = node;
-  map(bin.row) |= uint32_t{1} << bin.column;
-  used_rows_ |= uint64_t{1} << bin.row;
+  used_classes_.add(size_class);
   if (length >= bound_) {
     bound_ = length;
     largest_ = node;
@@ -359,15 +332,14 @@ void BasicArena<U, B>::put_in_bin(Node node, uint64_t length) noexcept {
 /// `length` is the one it was put in with.
 template <class U, unsigned B>
 void BasicArena<U, B>::take_from_bin(Node node, uint64_t length) noexcept {
-  const Bin bin = bin_of(length);
+  const uint32_t size_class = Classes::of(length);
   const Node before = entries_[node].list_before;
   const Node after = entries_[node].list_after;
+  const Node first = bins_[size_class];
   entries_[after].list_before = before;
-  uint32_t *const behind = &entries_[before].list_after;
-  *(before != end ? behind : &head(bin)) = after;
-  const bool empty = head(bin) == end;
-  map(bin.row) &= ~(uint32_t{empty} << bin.column);
-  used_rows_ &= ~(uint64_t{map(bin.row) == 0} << bin.row);
+  entries_[before].list_after = after;
+  bins_[size_class] = before != end ? first : after;
+  used_classes_.remove_if((before | after) == end, size_class);
   if (node == largest_) largest_ = end;
 }
 
@@ -437,17 +409,11 @@ std::string BasicArena<U, B>::validate_unused() const {
 template <class U, unsigned B>
 std::string BasicArena<U, B>::validate_bins() const {
   uint64_t seen = 0, longest = 0;
-  if (rows_ < row_count(quanta())) return "too few rows for the line's length";
-  for (uint32_t row = 0; row < rows_; ++row) {
-    if (((used_rows_ >> row & 1) != 0) != (map(row) != 0)) {
-      return "row " + std::to_string(row) + ": its bit and its map disagree";
-    }
-    for (uint32_t column = 0; column < columns; ++column) {
-      std::string broken = validate_bin({row, column}, &seen, &longest);
-      if (!broken.empty()) {
-        return "bin " + std::to_string(row) + "." + std::to_string(column) + ": " + broken;
-      }
-    }
+  if (bins_.size() < bins_for(quanta())) return "too few bins for the line's length";
+  if (!used_classes_.valid()) return "a row of classes and its bit disagree";
+  for (uint32_t size_class = 0; size_class + near_classes < bins_.size(); ++size_class) {
+    const std::string broken = validate_bin(size_class, &seen, &longest);
+    if (!broken.empty()) return "bin " + std::to_string(size_class) + ": " + broken;
   }
   const uint64_t binned = free_ranges() - (tail() != end ? 1 : 0);
   if (seen != binned) {
@@ -461,11 +427,14 @@ std::string BasicArena<U, B>::validate_bins() const {
 }
 
 template <class U, unsigned B>
-std::string BasicArena<U, B>::validate_bin(Bin bin, uint64_t *seen, uint64_t *longest) const {
-  const bool marked = (map(bin.row) >> bin.column & 1) != 0;
-  if (marked != (head(bin) != end)) return "its map bit and its list disagree";
+std::string BasicArena<U, B>::validate_bin(uint32_t size_class, uint64_t *seen,
+                                           uint64_t *longest) const {
+  if (used_classes_.has(size_class) != (bins_[size_class] != end)) {
+    return "its bit and its list disagree";
+  }
   Node before = end;
-  for (Node node = head(bin); node != end; before = node, node = entries_[node].list_after) {
+  for (Node node = bins_[size_class]; node != end;
+       before = node, node = entries_[node].list_after) {
     if (node >= entries_.size()) return "a link leads out of the table";
     const Entry &entry = entries_[node];
     const std::string name = "node " + std::to_string(node);
@@ -473,8 +442,7 @@ std::string BasicArena<U, B>::validate_bin(Bin bin, uint64_t *seen, uint64_t *lo
     if (entry.after == end) return name + " is the tail";
     if (entry.list_before != before) return name + " does not link back";
     if (binned_length(node) != length(node)) return name + " has another length than noted";
-    const Bin own = bin_of(length(node));
-    if (own.row != bin.row || own.column != bin.column) return name + " is of another class";
+    if (Classes::of(length(node)) != size_class) return name + " is of another class";
     *longest = std::max(*longest, length(node));
     if (++*seen > free_ranges()) return "more ranges than counted";
   }

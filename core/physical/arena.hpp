@@ -25,6 +25,8 @@
 // after it began to change something: a failing memory resource leaves everything as it was.
 #pragma once
 
+#include "core/physical/arena_classes.hpp"
+
 #include <bit>
 #include <cassert>
 #include <cstdint>
@@ -38,8 +40,6 @@ namespace weir::physical {
 template <class Unit, unsigned second_bits>
 class BasicArena {
   static_assert(std::is_same_v<Unit, uint64_t> || std::is_same_v<Unit, uint32_t>);
-  static_assert(second_bits >= 1 && second_bits <= 5,
-                "a row's bins are the bits of one 32-bit word");
 
  public:
   using Node = uint32_t;
@@ -109,7 +109,7 @@ class BasicArena {
   uint32_t allocations() const { return live_; }
   uint64_t free_ranges() const { return entries_.size() - 1 - unused_count_ - live_; }
   uint64_t node_bytes() const {
-    return entries_.capacity() * sizeof(Entry) + bins_.capacity() * sizeof(uint32_t);
+    return entries_.capacity() * sizeof(Entry) + bins_.capacity() * sizeof(Node);
   }
   bool empty() const { return live_ == 0; }
 
@@ -126,8 +126,9 @@ class BasicArena {
     uint32_t list_before = 0;  ///< in the bin; the owner while live
     uint32_t list_after = 0;   ///< in the bin, or the next unused entry
   };
-  /// Here there is room for a copy of a binned range's length, which saves the look at its neighbour.
-  struct WideEntry : SmallEntry {
+  /// Here there is room for a copy of a binned range's length, which saves the look at its neighbour. Aligned, so that
+  /// none lies across two cache lines.
+  struct alignas(32) WideEntry : SmallEntry {
     uint32_t binned_length = 0;  ///< too_long if it does not fit
   };
   static constexpr bool wide = sizeof(Unit) == 8;
@@ -135,45 +136,21 @@ class BasicArena {
   using Entry = std::conditional_t<wide, WideEntry, SmallEntry>;
   static_assert(sizeof(Entry) == (wide ? 32 : 24));
 
-  struct Bin {
-    uint32_t row;
-    uint32_t column;
-  };
+  using Classes = SizeClasses<second_bits>;
+  using Used = UsedClasses<second_bits, max_quanta + max_alignment>;
 
   /// Entry 0 stands at the line's end and closes the chain to a ring; it counts as allocated, so that
   /// nothing merges across the ends. As a link in a list, it means "no more".
   static constexpr Node end = 0;
-  static constexpr uint32_t columns = uint32_t{1} << second_bits;
-  static constexpr uint32_t row_words =
-      columns + 1;  ///< the map of used columns, then the list heads
   static constexpr uint32_t unused_mark = UINT32_MAX;  ///< `before` of an entry that is no range
   static constexpr uint32_t max_looks = 8;
   /// So many that their ranges are at most an eighth longer: beyond that, what is split off costs more than lying low
   /// gains.
-  static constexpr uint32_t near_classes = columns >= 16 ? 2 : 1;
+  static constexpr uint32_t near_classes = Classes::columns >= 16 ? 2 : 1;
 
-  static constexpr uint32_t row_count(uint64_t quanta) {
-    const auto bits = static_cast<uint32_t>(std::bit_width(quanta));
-    return bits <= second_bits ? 1 : bits - second_bits + 1;
-  }
-  /// The standard's functions ask for zero first, which none of these can be.
-  static uint32_t log2_of(uint64_t value) {
-    return 63 - static_cast<uint32_t>(__builtin_clzll(value));
-  }
-  static uint32_t lowest_bit(uint64_t value) {
-    return static_cast<uint32_t>(__builtin_ctzll(value));
-  }
-  /// Row 0 holds the lengths below `columns`, one in each column. No branch tells it from the others: on sizes that
-  /// vary, its guess would cost more than all else here.
-  static Bin bin_of(uint64_t length) {
-    const uint32_t row = log2_of(length | (columns - 1)) - (second_bits - 1);
-    const uint32_t shift = row - (row != 0 ? 1u : 0u);
-    return {row, static_cast<uint32_t>(length >> shift) & (columns - 1)};
-  }
-  /// The first class whose every range is at least that long.
-  static Bin bin_of_at_least(uint64_t length) {
-    if (length < columns) return bin_of(length);
-    return bin_of(length + (uint64_t{1} << (log2_of(length) - second_bits)) - 1);
+  /// One for each class of as many rows as the length needs, and those past them that lowest_near() looks at.
+  static size_t bins_for(uint64_t quanta) {
+    return (Classes::row_of(Classes::of(quanta)) + 1) * size_t{Classes::columns} + near_classes;
   }
 
   uint64_t quanta() const { return entries_[end].offset; }
@@ -199,10 +176,6 @@ class BasicArena {
     if (is_free(node)) node = entries_[node].after;
     return node == end ? none : node;
   }
-  uint32_t &map(uint32_t row) { return bins_[row * row_words]; }
-  uint32_t map(uint32_t row) const { return bins_[row * row_words]; }
-  uint32_t &head(Bin bin) { return bins_[bin.row * row_words + 1 + bin.column]; }
-  uint32_t head(Bin bin) const { return bins_[bin.row * row_words + 1 + bin.column]; }
 
   /// Whether a range at that place and length holds `length` at the alignment.
   bool fits(Node node, uint64_t present, uint64_t length, uint64_t alignment) const {
@@ -212,18 +185,18 @@ class BasicArena {
   static uint64_t align_up(uint64_t value, uint64_t alignment) {
     return (value + alignment - 1) & ~(alignment - 1);
   }
-  inline bool next_used(Bin *bin) const;
-  inline Node look(Bin bin, uint64_t length, uint64_t alignment, uint32_t *looks) const;
-  inline Node search(uint64_t length, uint64_t alignment) const;
-  inline Node lowest_near(Bin bin, Node found) const;
-  Node search_aligned(Bin bin, uint64_t length, uint64_t alignment) const;
+  // The ways through an allocation are forced into one: as calls they cost a tenth of an allocate and a free.
+  inline Node look(uint32_t size_class, uint64_t length, uint64_t alignment, uint32_t *looks) const;
+  [[gnu::always_inline]] inline Node search(uint64_t length, uint64_t alignment) const;
+  [[gnu::always_inline]] inline Node lowest_near(uint32_t size_class, Node found) const;
+  Node search_aligned(uint32_t size_class, uint64_t length, uint64_t alignment) const;
   void find_largest(uint64_t looks) const;
   uint64_t largest_known() const;
 
-  Allocation carve(Node node, uint64_t start, uint64_t wanted);
+  [[gnu::always_inline]] inline Allocation carve(Node node, uint64_t start, uint64_t wanted);
   inline void reserve(uint32_t count);
-  void grow(size_t needed);
-  inline Node take_entry() noexcept;
+  void grow(uint32_t count);
+  [[gnu::always_inline]] inline Node take_entry() noexcept;
   inline void drop_entry(Node node) noexcept;
   inline void link_before(Node node, Node successor, uint64_t offset) noexcept;
   inline void unlink(Node node) noexcept;
@@ -233,20 +206,19 @@ class BasicArena {
 
   std::string validate_line() const;
   std::string validate_bins() const;
-  std::string validate_bin(Bin bin, uint64_t *seen, uint64_t *longest) const;
+  std::string validate_bin(uint32_t size_class, uint64_t *seen, uint64_t *longest) const;
   std::string validate_unused() const;
 
   std::pmr::vector<Entry> entries_;
-  std::pmr::vector<uint32_t> bins_;  ///< rows by power of two; no more than the size needs
-  uint64_t used_rows_ = 0;           ///< a bit per row that has a used column
+  std::pmr::vector<Node> bins_;  ///< list heads by class; no more than the size needs
+  Used used_classes_;
   uint64_t used_ = 0;
   mutable uint64_t bound_ = 0;
   mutable Node largest_ = end;  ///< end: none known
   Node unused_ = end;
-  uint32_t unused_count_ = 0;
-  uint32_t rows_ = 0;
-  uint32_t live_ = 0;
   uint32_t shift_ = 0;  ///< log2 of the quantum
+  uint32_t unused_count_ = 0;
+  uint32_t live_ = 0;
 };
 
 /// Device memory, host memory and address space in bytes.
