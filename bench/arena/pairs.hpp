@@ -34,8 +34,8 @@ struct PairCost {
 };
 
 /// Every repetition runs each allocator once in a new process, so that each has a fresh heap and none finds its
-/// records pushed out of the cache by another's. And addresses differ from process to process: in one of eight or so
-/// the arena takes up to half as long again, for as long as it lives.
+/// records pushed out of the cache by another's. A process is timed for some ten milliseconds, all of which a neighbour
+/// on the machine can slow: hence many, and the median.
 PairCost measure_pairs(const Load &load, int repetitions);
 /// Such a process: writes its figure to standard output. Returns what main() returns.
 int run_one(std::string_view load_name, std::string_view allocator);

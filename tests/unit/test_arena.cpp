@@ -245,6 +245,23 @@ void resizes_at_the_end_only(void **) {
   check_valid(arena);
 }
 
+/// A search in the topmost class looks past it, where no class is.
+template <class A>
+void last_class(void **) {
+  constexpr uint64_t length = 1023;  // one more would begin another row
+  A arena(length, 1, heap());
+  const auto low = arena.allocate(1020);
+  assert_true(placed(low));
+  assert_true(placed(arena.allocate(3)));
+  arena.free(low.node);
+  const auto most = arena.allocate(1010);
+  assert_true(placed(most));
+  assert_int_equal(most.offset, 0);
+  assert_false(placed(arena.allocate(11)));
+  assert_true(placed(arena.allocate(10)));
+  check_valid(arena);
+}
+
 void stays_small(void **) {
   SmallArena slab(2 * ki * ki, 256, heap());
   assert_true(slab.node_bytes() <= 600);
@@ -362,6 +379,8 @@ int main() {
       cmocka_unit_test(largest_is_given_wherever_it_stands),
       cmocka_unit_test(walks_in_address_order),
       cmocka_unit_test(resizes_at_the_end_only),
+      cmocka_unit_test(last_class<Arena>),
+      cmocka_unit_test(last_class<SmallArena>),
       cmocka_unit_test(stays_small),
       cmocka_unit_test(memory_fails_at_every_position<Arena>),
       cmocka_unit_test(memory_fails_at_every_position<SmallArena>),
