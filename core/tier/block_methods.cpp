@@ -4,6 +4,11 @@
 
 #include "core/tier/block_methods.hpp"
 
+#include "core/tier/codec/fx.hpp"
+#include "core/tier/codec/mask.hpp"
+#include "core/tier/codec/plane_methods.hpp"
+#include "core/tier/codec/sparse.hpp"
+
 #include <lz4.h>
 #include <zstd.h>
 
@@ -31,7 +36,7 @@ bool is_same(const unsigned char *bytes, uint64_t count) noexcept {
   return std::memcmp(bytes, bytes + pattern_bytes, shifted) == 0;
 }
 
-uint64_t SameMethod::encode(const unsigned char *in, uint64_t raw, unsigned char *out,
+uint64_t SameMethod::encode(const unsigned char *in, uint64_t raw, Form, unsigned char *out,
                             uint64_t room) noexcept {
   if (room < pattern_bytes || !is_same(in, raw)) return 0;
   std::memcpy(out, in, pattern_bytes);
@@ -57,7 +62,7 @@ Decoded SameMethod::decode(const unsigned char *in, uint64_t bytes, unsigned cha
 
 // ---- raw ----
 
-uint64_t RawMethod::encode(const unsigned char *in, uint64_t raw, unsigned char *out,
+uint64_t RawMethod::encode(const unsigned char *in, uint64_t raw, Form, unsigned char *out,
                            uint64_t room) noexcept {
   if (room < raw) return 0;
   std::memcpy(out, in, raw);
@@ -73,7 +78,7 @@ Decoded RawMethod::decode(const unsigned char *in, uint64_t bytes, unsigned char
 
 // ---- LZ4 ----
 
-uint64_t Lz4Method::encode(const unsigned char *in, uint64_t raw, unsigned char *out,
+uint64_t Lz4Method::encode(const unsigned char *in, uint64_t raw, Form, unsigned char *out,
                            uint64_t room) noexcept {
   const int length = LZ4_compress_fast(
       reinterpret_cast<const char *>(in), reinterpret_cast<char *>(out), static_cast<int>(raw),
@@ -152,7 +157,7 @@ ZstdMethod::ZstdMethod(bool decoder_ready) noexcept
   if (decoder_ready) const ContextPool<ZSTD_DCtx>::Loan first(decoders_);
 }
 
-uint64_t ZstdMethod::encode(const unsigned char *in, uint64_t raw, unsigned char *out,
+uint64_t ZstdMethod::encode(const unsigned char *in, uint64_t raw, Form, unsigned char *out,
                             uint64_t room) noexcept {
   const ContextPool<ZSTD_CCtx>::Loan loan(encoders_);
   if (loan.get() == nullptr) return 0;
@@ -169,10 +174,74 @@ Decoded ZstdMethod::decode(const unsigned char *in, uint64_t bytes, unsigned cha
   return ZSTD_isError(length) == 0 && length == raw ? Decoded::ok : Decoded::malformed;
 }
 
+// ---- those of the codec's own ----
+
+uint64_t FxMethod::encode(const unsigned char *in, uint64_t raw, Form form, unsigned char *out,
+                          uint64_t room) noexcept {
+  return fx_encode(form, in, raw, out, room);
+}
+
+Decoded FxMethod::decode(const unsigned char *in, uint64_t bytes, unsigned char *out,
+                         uint64_t raw) noexcept {
+  return fx_decode(in, bytes, out, raw) ? Decoded::ok : Decoded::malformed;
+}
+
+uint64_t SparseMethod::encode(const unsigned char *in, uint64_t raw, Form form, unsigned char *out,
+                              uint64_t room) noexcept {
+  return sparse_encode(form, in, raw, out, room);
+}
+
+Decoded SparseMethod::decode(const unsigned char *in, uint64_t bytes, unsigned char *out,
+                             uint64_t raw) noexcept {
+  return sparse_decode(in, bytes, out, raw) ? Decoded::ok : Decoded::malformed;
+}
+
+uint64_t MaskMethod::encode(const unsigned char *in, uint64_t raw, Form, unsigned char *out,
+                            uint64_t room) noexcept {
+  return mask_encode(in, raw, out, room);
+}
+
+Decoded MaskMethod::decode(const unsigned char *in, uint64_t bytes, unsigned char *out,
+                           uint64_t raw) noexcept {
+  return mask_decode(in, bytes, out, raw) ? Decoded::ok : Decoded::malformed;
+}
+
+template class ContextPool<PlaneEncoder>;
+template class ContextPool<PlaneDecoder>;
+
+PlanesMethod::PlanesMethod(bool decoder_ready) noexcept
+    : BlockMethod(MethodId::planes, "planes", 16),
+      encoders_([]() noexcept { return PlaneEncoder::create(); },
+                [](PlaneEncoder *encoder) noexcept { delete encoder; }),
+      decoders_([]() noexcept { return PlaneDecoder::create(); },
+                [](PlaneDecoder *decoder) noexcept { delete decoder; }) {
+  if (decoder_ready) const ContextPool<PlaneDecoder>::Loan first(decoders_);
+}
+
+uint64_t PlanesMethod::encode(const unsigned char *in, uint64_t raw, Form form, unsigned char *out,
+                              uint64_t room) noexcept {
+  const ContextPool<PlaneEncoder>::Loan loan(encoders_);
+  if (loan.get() == nullptr) return 0;
+  Detection found = detect(in, raw);
+  if (form != Form::bytes) {
+    found.integers = found.integers && found.form == form;
+    found.form = form;
+  }
+  const PlanesPlan plan = dense_plan(*loan.get(), found, in, raw);
+  return planes_encode(*loan.get(), plan, Effort::dense, in, raw, out, room);
+}
+
+Decoded PlanesMethod::decode(const unsigned char *in, uint64_t bytes, unsigned char *out,
+                             uint64_t raw) noexcept {
+  const ContextPool<PlaneDecoder>::Loan loan(decoders_);
+  if (loan.get() == nullptr) return Decoded::no_memory;
+  return planes_decode(*loan.get(), in, bytes, out, raw);
+}
+
 // ---- all of them ----
 
-BlockMethod *BlockMethods::find(uint8_t id) noexcept {
-  switch (static_cast<MethodId>(id)) {
+BlockMethod *BlockMethods::find(MethodId id) noexcept {
+  switch (id) {
     case MethodId::same:
       return &same_;
     case MethodId::raw:
@@ -181,6 +250,14 @@ BlockMethod *BlockMethods::find(uint8_t id) noexcept {
       return &lz4_;
     case MethodId::zstd:
       return &zstd_;
+    case MethodId::fx:
+      return &fx_;
+    case MethodId::sparse:
+      return &sparse_;
+    case MethodId::mask:
+      return &mask_;
+    case MethodId::planes:
+      return &planes_;
     case MethodId::none:
       break;
   }

@@ -1,18 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // BlockMethods: the ways one block can be coded, each a name, a number that stands in blobs, and two functions. A
-// further codec is a class here and a line in BlockMethods; the Codec chooses among them by what they measure.
+// further codec is a class here and a line in BlockMethods; the Codec chooses among them by what they measure. What a
+// block's elements are taken for (its Form) is a hint to encode() and nothing else: every method gives back any bytes.
 //
 // A method never reads or writes outside the ranges it is given, whatever is in them, and keeps no trace of one block
 // in the next. Its contexts are its own: as many as there were threads in it at once, freed with it.
 #pragma once
 
 #include "core/base/status.hpp"
+#include "core/tier/codec/effort.hpp"
+#include "core/tier/codec/form.hpp"
 
 #include <array>
 #include <condition_variable>
 #include <cstdint>
 #include <mutex>
+#include <span>
 
 struct ZSTD_CCtx_s;
 struct ZSTD_DCtx_s;
@@ -20,7 +24,18 @@ struct ZSTD_DCtx_s;
 namespace weir::tier {
 
 /// Numbers in blobs: never reused, never 0.
-enum class MethodId : uint8_t { none = 0, same = 1, raw = 2, lz4 = 3, zstd = 4 };
+enum class MethodId : uint8_t {
+  none = 0,
+  same = 1,  ///< one pattern of 8 bytes
+  raw = 2,   ///< as it is
+  lz4 = 3,
+  zstd = 4,
+  fx = 5,      ///< floats by a window of exponents (codec/fx.hpp)
+  sparse = 6,  ///< a bitmap of zeros, and the rest (codec/sparse.hpp)
+  mask = 7,    ///< bytes of two values (codec/mask.hpp)
+  planes = 8,  ///< byte planes, each entropy coded (codec/plane_methods.hpp)
+};
+constexpr uint32_t method_count = 9;
 
 enum class Decoded : uint8_t { ok, malformed, no_memory };
 
@@ -37,7 +52,7 @@ class BlockMethod {
   uint32_t price() const noexcept { return price_; }
 
   /// Codes `raw` bytes into at most `room`; 0: they do not fit, or there is no memory for a context.
-  virtual uint64_t encode(const unsigned char *in, uint64_t raw, unsigned char *out,
+  virtual uint64_t encode(const unsigned char *in, uint64_t raw, Form form, unsigned char *out,
                           uint64_t room) noexcept = 0;
   /// Writes exactly `raw` bytes, or is not `ok`.
   virtual Decoded decode(const unsigned char *in, uint64_t bytes, unsigned char *out,
@@ -60,7 +75,7 @@ bool is_same(const unsigned char *bytes, uint64_t count) noexcept;
 class SameMethod final : public BlockMethod {
  public:
   SameMethod() noexcept : BlockMethod(MethodId::same, "same", 0) {}
-  uint64_t encode(const unsigned char *in, uint64_t raw, unsigned char *out,
+  uint64_t encode(const unsigned char *in, uint64_t raw, Form form, unsigned char *out,
                   uint64_t room) noexcept override;
   Decoded decode(const unsigned char *in, uint64_t bytes, unsigned char *out,
                  uint64_t raw) noexcept override;
@@ -69,7 +84,7 @@ class SameMethod final : public BlockMethod {
 class RawMethod final : public BlockMethod {
  public:
   RawMethod() noexcept : BlockMethod(MethodId::raw, "raw", 0) {}
-  uint64_t encode(const unsigned char *in, uint64_t raw, unsigned char *out,
+  uint64_t encode(const unsigned char *in, uint64_t raw, Form form, unsigned char *out,
                   uint64_t room) noexcept override;
   Decoded decode(const unsigned char *in, uint64_t bytes, unsigned char *out,
                  uint64_t raw) noexcept override;
@@ -78,7 +93,7 @@ class RawMethod final : public BlockMethod {
 class Lz4Method final : public BlockMethod {
  public:
   Lz4Method() noexcept : BlockMethod(MethodId::lz4, "lz4", 0) {}
-  uint64_t encode(const unsigned char *in, uint64_t raw, unsigned char *out,
+  uint64_t encode(const unsigned char *in, uint64_t raw, Form form, unsigned char *out,
                   uint64_t room) noexcept override;
   Decoded decode(const unsigned char *in, uint64_t bytes, unsigned char *out,
                  uint64_t raw) noexcept override;
@@ -136,7 +151,7 @@ class ZstdMethod final : public BlockMethod {
  public:
   /// `decoder_ready`: makes the first context for decoding now, so that decoding cannot fail for want of it.
   explicit ZstdMethod(bool decoder_ready) noexcept;
-  uint64_t encode(const unsigned char *in, uint64_t raw, unsigned char *out,
+  uint64_t encode(const unsigned char *in, uint64_t raw, Form form, unsigned char *out,
                   uint64_t room) noexcept override;
   Decoded decode(const unsigned char *in, uint64_t bytes, unsigned char *out,
                  uint64_t raw) noexcept override;
@@ -146,21 +161,82 @@ class ZstdMethod final : public BlockMethod {
   ContextPool<ZSTD_DCtx_s> decoders_;
 };
 
+class FxMethod final : public BlockMethod {
+ public:
+  FxMethod() noexcept : BlockMethod(MethodId::fx, "fx", 0) {}
+  uint64_t encode(const unsigned char *in, uint64_t raw, Form form, unsigned char *out,
+                  uint64_t room) noexcept override;
+  Decoded decode(const unsigned char *in, uint64_t bytes, unsigned char *out,
+                 uint64_t raw) noexcept override;
+};
+
+class SparseMethod final : public BlockMethod {
+ public:
+  SparseMethod() noexcept : BlockMethod(MethodId::sparse, "sparse", 0) {}
+  uint64_t encode(const unsigned char *in, uint64_t raw, Form form, unsigned char *out,
+                  uint64_t room) noexcept override;
+  Decoded decode(const unsigned char *in, uint64_t bytes, unsigned char *out,
+                 uint64_t raw) noexcept override;
+};
+
+class MaskMethod final : public BlockMethod {
+ public:
+  MaskMethod() noexcept : BlockMethod(MethodId::mask, "mask", 0) {}
+  uint64_t encode(const unsigned char *in, uint64_t raw, Form form, unsigned char *out,
+                  uint64_t room) noexcept override;
+  Decoded decode(const unsigned char *in, uint64_t bytes, unsigned char *out,
+                 uint64_t raw) noexcept override;
+};
+
+class PlaneEncoder;
+class PlaneDecoder;
+extern template class ContextPool<PlaneEncoder>;
+extern template class ContextPool<PlaneDecoder>;
+
+/// Each block is planned by a look at it: whether zeros are taken out, or differences taken.
+class PlanesMethod final : public BlockMethod {
+ public:
+  /// `decoder_ready`: as ZstdMethod's.
+  explicit PlanesMethod(bool decoder_ready) noexcept;
+  uint64_t encode(const unsigned char *in, uint64_t raw, Form form, unsigned char *out,
+                  uint64_t room) noexcept override;
+  Decoded decode(const unsigned char *in, uint64_t bytes, unsigned char *out,
+                 uint64_t raw) noexcept override;
+
+ private:
+  ContextPool<PlaneEncoder> encoders_;
+  ContextPool<PlaneDecoder> decoders_;
+};
+
 class BlockMethods {
  public:
-  explicit BlockMethods(bool zstd_ready) noexcept : zstd_(zstd_ready) {}
+  explicit BlockMethods(bool decoders_ready) noexcept
+      : zstd_(decoders_ready), planes_(decoders_ready) {}
 
   /// nullptr: there is no such method.
-  BlockMethod *find(uint8_t id) noexcept;
+  BlockMethod *find(MethodId id) noexcept;
   /// Those that a trial compares. The others need none.
-  static constexpr uint32_t tried = 2;
-  std::array<BlockMethod *, tried> candidates() noexcept { return {&lz4_, &zstd_}; }
+  static constexpr uint32_t tried = 6;
+  std::span<BlockMethod *const> candidates(Effort effort) const noexcept {
+    return {candidates_.data(), effort == Effort::dense ? tried : tried - 1};
+  }
+  /// What codes floats of a form that somebody names.
+  BlockMethod *of_floats(Effort effort) noexcept {
+    return effort == Effort::dense ? static_cast<BlockMethod *>(&planes_) : &fx_;
+  }
 
  private:
   SameMethod same_;
   RawMethod raw_;
   Lz4Method lz4_;
   ZstdMethod zstd_;
+  FxMethod fx_;
+  SparseMethod sparse_;
+  MaskMethod mask_;
+  PlanesMethod planes_;
+  /// The cheapest first; the last is for dense pages only.
+  const std::array<BlockMethod *, tried> candidates_{&lz4_,  &fx_,   &sparse_,
+                                                     &mask_, &zstd_, &planes_};
 };
 
 }  // namespace weir::tier

@@ -9,6 +9,8 @@
 #include "core/tier/codec.hpp"
 
 #include "core/base/spin_lock.hpp"
+#include "core/tier/checksum.hpp"
+#include "core/tier/codec/detect.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -19,43 +21,46 @@
 namespace weir::tier {
 namespace {
 
-constexpr unsigned char magic = 0xB7;
-constexpr unsigned char version = 1;
-constexpr unsigned char block_shift = 18;
-static_assert(uint64_t{1} << block_shift == Codec::block_bytes);
-
-constexpr uint64_t header_bytes = 16;
-constexpr uint64_t entry_bytes = 8;
-constexpr uint32_t method_shift = 56;
-constexpr uint64_t end_mask = (uint64_t{1} << method_shift) - 1;
-
-template <class Number>
-void store(unsigned char *at, Number value) noexcept {
-  for (size_t i = 0; i < sizeof(Number); ++i) at[i] = static_cast<unsigned char>(value >> (8 * i));
-}
-template <class Number>
-Number load(const unsigned char *at) noexcept {
-  Number value = 0;
-  for (size_t i = 0; i < sizeof(Number); ++i) {
-    value = static_cast<Number>(value | static_cast<Number>(Number{at[i]} << (8 * i)));
-  }
-  return value;
-}
-
-constexpr uint64_t blocks_of(uint64_t raw) noexcept {
-  return raw / Codec::block_bytes + (raw % Codec::block_bytes != 0 ? 1 : 0);
-}
-constexpr uint64_t payload_at(uint64_t raw) noexcept {
-  return header_bytes + blocks_of(raw) * entry_bytes;
-}
-constexpr uint64_t block_start(uint64_t index) noexcept { return index * Codec::block_bytes; }
-constexpr uint64_t block_length(uint64_t raw, uint64_t index) noexcept {
-  return std::min(Codec::block_bytes, raw - block_start(index));
-}
-
 /// The most that coded bytes may be if they are to pay; always fewer than the raw ones.
 constexpr uint64_t paying(uint64_t raw) noexcept {
   return raw - std::max<uint64_t>(raw / Codec::worth, 1);
+}
+
+/// Whether at least 15 percent of the 2-byte words are zero, by a look at 1/128 of the bytes: what makes SPARSE pay.
+bool many_zeros(const unsigned char *bytes, uint64_t length) noexcept {
+  constexpr uint64_t looks = 32;
+  constexpr uint64_t look_bytes = 64;
+  if (length < looks * look_bytes) return false;
+  const uint64_t step = (length - look_bytes) / (looks - 1) & ~uint64_t{1};
+  uint64_t zeros = 0;
+  for (uint64_t look = 0; look < looks; ++look) {
+    for (uint64_t i = 0; i < look_bytes; i += 2) {
+      const unsigned char *at = bytes + look * step + i;
+      zeros += at[0] == 0 && at[1] == 0 ? 1 : 0;
+    }
+  }
+  return zeros * 100 >= looks * look_bytes / 2 * 15;
+}
+
+constexpr MethodId only(CodecChoice choice) noexcept {
+  switch (choice) {
+    case CodecChoice::lz4:
+      return MethodId::lz4;
+    case CodecChoice::zstd:
+      return MethodId::zstd;
+    case CodecChoice::fx:
+      return MethodId::fx;
+    case CodecChoice::sparse:
+      return MethodId::sparse;
+    case CodecChoice::mask:
+      return MethodId::mask;
+    case CodecChoice::planes:
+      return MethodId::planes;
+    case CodecChoice::automatic:
+    case CodecChoice::raw:
+      break;
+  }
+  return MethodId::raw;
 }
 
 }  // namespace
@@ -64,13 +69,16 @@ constexpr uint64_t paying(uint64_t raw) noexcept {
 
 struct Codec::Page {
   const unsigned char *in;
-  uint64_t raw;
   unsigned char *out;
-  uint32_t count;
-  BlockMethod *same, *as_is;
-  BlockMethod *method = nullptr;  ///< besides SAME and RAW; nullptr: only those
-  bool tried = false;             ///< method is what a trial found
-  bool skipped = false;           ///< the plan says that nothing but SAME is worth a look
+  BlobShape shape;
+  Effort effort;
+  Workers::Urgency urgency;
+  BlockMethod *same, *as_is, *sparse;
+  BlockMethod *method =
+      nullptr;              ///< besides SAME, RAW and what takes its place; nullptr: only those
+  Form form = Form::bytes;  ///< what the method is told of the bytes
+  bool tried = false;       ///< method is what a trial found
+  bool skipped = false;     ///< the plan says that nothing but SAME is worth a look
 
   SpinLock lock{};  ///< of the table and what follows
   bool placing = false;
@@ -80,37 +88,42 @@ struct Codec::Page {
   uint64_t tried_bytes = 0;  ///< raw bytes of the placed blocks that are not SAME ...
   uint64_t coded_bytes = 0;  ///< ... and what became of them
   uint32_t as_is_count = 0;
+  std::array<CodecStats::Share, method_count> methods{};
 
-  unsigned char *entry(uint32_t index) const noexcept {
-    return out + header_bytes + index * entry_bytes;
-  }
+  uint32_t count() const noexcept { return static_cast<uint32_t>(shape.blocks()); }
+  unsigned char *entry(uint32_t index) const noexcept { return out + shape.entry_at(index); }
   unsigned char *place(uint32_t index) const noexcept {
-    return out + payload_at(raw) + block_start(index);
+    return out + shape.payload_at() + BlobShape::start(index);
   }
   uint64_t from(uint32_t index) const noexcept {
-    return index == 0 ? payload_at(raw) : load<uint64_t>(entry(index - 1)) & end_mask;
+    return index == 0 ? shape.payload_at()
+                      : load_little<uint64_t>(entry(index - 1)) & BlobShape::end_mask;
   }
 
   void begin() noexcept {
-    out[0] = magic;
-    out[1] = version;
-    out[2] = block_shift;
-    out[3] = 0;
-    store(out + 4, count);
-    store(out + 8, raw);
-    std::memset(out + header_bytes, 0, count * entry_bytes);
-    end = payload_at(raw);
+    shape.begin(out);
+    end = shape.payload_at();
+  }
+
+  /// What codes a block of floats many of which are zero: that is seen block by block, as one layer's outputs are and
+  /// another's are not.
+  BlockMethod *stand_in(const BlockMethod *planned, const unsigned char *block,
+                        uint64_t length) const noexcept {
+    const bool floats = planned == nullptr || planned->id() == MethodId::fx;
+    return floats && sparse != nullptr && many_zeros(block, length) ? sparse : nullptr;
   }
 
   /// Codes one block into its own place, unless it stays as it is.
   void code(uint32_t index) noexcept {
-    const unsigned char *from = in + block_start(index);
-    const uint64_t length = block_length(raw, index);
+    const unsigned char *block = in + BlobShape::start(index);
+    const uint64_t length = shape.length(index);
+    if (shape.sums) store_little(out + shape.sum_at(index), checksum_of(block, length));
     const BlockMethod *by = same;
-    uint64_t coded = same->encode(from, length, place(index), length);
-    if (coded == 0 && method != nullptr) {
-      by = method;
-      coded = method->encode(from, length, place(index), paying(length));
+    uint64_t coded = same->encode(block, length, form, place(index), length);
+    for (BlockMethod *next : {skipped ? nullptr : stand_in(method, block, length), method}) {
+      if (coded != 0 || next == nullptr) continue;
+      by = next;
+      coded = next->encode(block, length, form, place(index), paying(length));
     }
     if (coded == 0) {
       by = as_is;
@@ -123,26 +136,31 @@ struct Codec::Page {
   /// others end meanwhile; a block's place is not needed by any block before it once those have been moved.
   void note(uint32_t index, MethodId id, uint64_t length) noexcept {
     std::unique_lock guard(lock);
-    store(entry(index), uint64_t{static_cast<uint8_t>(id)} << method_shift | length);
+    store_little(entry(index),
+                 uint64_t{static_cast<uint8_t>(id)} << BlobShape::method_shift | length);
     if (placing) return;
     placing = true;
-    while (placed < count) {
-      const uint64_t found = load<uint64_t>(entry(placed));
+    while (placed < count()) {
+      const uint64_t found = load_little<uint64_t>(entry(placed));
       if (found == 0) break;
-      const uint64_t bytes = found & end_mask;
-      const auto method_id = static_cast<MethodId>(found >> method_shift);
+      const uint64_t bytes = found & BlobShape::end_mask;
+      const auto method_id = static_cast<MethodId>(found >> BlobShape::method_shift);
       if (method_id != MethodId::raw && out + end != place(placed)) {
         guard.unlock();
         std::memmove(out + end, place(placed), bytes);
         guard.lock();
       }
+      const uint64_t length_raw = shape.length(placed);
       if (method_id != MethodId::same) {
-        tried_bytes += block_length(raw, placed);
+        tried_bytes += length_raw;
         coded_bytes += bytes;
       }
+      CodecStats::Share &share = methods[static_cast<size_t>(method_id)];
+      share.in_bytes += length_raw;
+      share.out_bytes += bytes;
       if (method_id == MethodId::raw) ++as_is_count;
       end += bytes;
-      store(entry(placed), (found & ~end_mask) | end);
+      store_little(entry(placed), (found & ~BlobShape::end_mask) | end);
       ++placed;
     }
     placing = false;
@@ -150,23 +168,23 @@ struct Codec::Page {
 
   /// Copies a block that stays as it is. Every block's end is known and every coded one is where it belongs.
   void copy(uint32_t index) const noexcept {
-    if (static_cast<MethodId>(load<uint64_t>(entry(index)) >> method_shift) != MethodId::raw)
-      return;
-    const uint64_t length = block_length(raw, index);
-    (void)as_is->encode(in + block_start(index), length, out + from(index), length);
+    const uint64_t entry_of = load_little<uint64_t>(entry(index));
+    if (static_cast<MethodId>(entry_of >> BlobShape::method_shift) != MethodId::raw) return;
+    const uint64_t length = shape.length(index);
+    (void)as_is->encode(in + BlobShape::start(index), length, form, out + from(index), length);
   }
 
   /// Whether it can have as many SAME blocks as it takes to pay: a look at both ends of each.
   bool perhaps_same() const noexcept {
     uint64_t bytes = 0;
-    for (uint32_t index = 0; index < count; ++index) {
-      const unsigned char *block = in + block_start(index);
-      const uint64_t length = block_length(raw, index);
+    for (uint32_t index = 0; index < count(); ++index) {
+      const unsigned char *block = in + BlobShape::start(index);
+      const uint64_t length = shape.length(index);
       const uint64_t look = std::min<uint64_t>(length, 16);
       const bool ends = is_same(block, look) && is_same(block + length - look, look);
       bytes += ends ? length : 0;
     }
-    return bytes >= raw / worth;
+    return bytes >= shape.raw / worth;
   }
 };
 
@@ -178,78 +196,110 @@ struct Codec::Page {
 struct Codec::Trial {
   static constexpr uint64_t first_parts = 4;  ///< of a region of which nothing is known
   static constexpr uint64_t later_parts = 2;
+  static constexpr size_t most_entrants = BlockMethods::tried + 1;
+
+  struct Entrant {
+    BlockMethod *method;
+    Form form;
+    std::atomic<uint64_t> coded{0};
+  };
 
   const Page &page;
-  std::array<BlockMethod *, BlockMethods::tried> methods;
   uint32_t parts;
+  std::array<Entrant, most_entrants> entrants{};
+  uint32_t count = 0;
   std::atomic<uint64_t> raw{0};
-  std::array<std::atomic<uint64_t>, BlockMethods::tried> coded{};
+
+  void enter(BlockMethod *method, Form form) noexcept {
+    entrants[count].method = method;
+    entrants[count++].form = form;
+  }
 
   void part(uint32_t index) noexcept {
-    const uint64_t length = std::min(page.raw, block_bytes);
+    const uint64_t length = std::min(page.shape.raw, block_bytes);
     // Elements of a power of two bytes are not cut, as long as the page starts with one.
-    const uint64_t step = parts > 1 ? (page.raw - length) / (parts - 1) & ~uint64_t{63} : 0;
+    const uint64_t step = parts > 1 ? (page.shape.raw - length) / (parts - 1) & ~uint64_t{63} : 0;
     const unsigned char *in = page.in + index * step;
     if (is_same(in, length)) return;
     raw.fetch_add(length, std::memory_order_relaxed);
     unsigned char *scratch = page.place(index);
-    for (size_t i = 0; i < methods.size(); ++i) {
-      const uint64_t bytes = methods[i]->encode(in, length, scratch, paying(length));
-      coded[i].fetch_add(bytes != 0 ? bytes : length, std::memory_order_relaxed);
+    for (uint32_t i = 0; i < count; ++i) {
+      Entrant &entrant = entrants[i];
+      BlockMethod *other = page.stand_in(entrant.method, in, length);
+      BlockMethod *by = other != nullptr ? other : entrant.method;
+      const uint64_t bytes = by->encode(in, length, entrant.form, scratch, paying(length));
+      entrant.coded.fetch_add(bytes != 0 ? bytes : length, std::memory_order_relaxed);
     }
   }
 };
 
-/// Of the methods that save at least 1/16 of the parts, the one that saves most beyond its price; nullptr: none does.
-/// LZ4 codes and decodes several times as fast as zstd, which therefore has to save 1/8 of the raw bytes more.
-BlockMethod *Codec::try_methods(Page &page, bool known, Workers::Urgency urgency) noexcept {
+/// Of the methods that save at least 1/16 of the parts, the one that saves most beyond its price, or none. zstd takes
+/// several times as long as the others both ways, and therefore has to save 1/8 of the raw bytes more; where time does
+/// not count, prices do not either.
+void Codec::try_methods(Page &page, const CodecPlan &plan) noexcept {
+  const bool known = plan.method != 0 || plan.backoff > 0;
   const uint64_t most_parts = known ? Trial::later_parts : Trial::first_parts;
-  const auto parts =
-      static_cast<uint32_t>(std::clamp<uint64_t>(page.raw / block_bytes, 1, most_parts));
-  Trial trial{page, methods_.candidates(), parts};
+  const uint64_t parts = std::clamp<uint64_t>(page.shape.raw / block_bytes, 1, most_parts);
+  Trial trial{page, static_cast<uint32_t>(parts)};
+  const Form seen = detect(page.in, page.shape.raw).form;
+  for (BlockMethod *method : methods_.candidates(page.effort)) trial.enter(method, seen);
+  // What the owner says is tried beside what is seen: it helps where it is right, and costs nothing where it is wrong.
+  if (plan.hint != Form::bytes && plan.hint != seen)
+    trial.enter(methods_.of_floats(page.effort), plan.hint);
   workers_.run(
       trial.parts,
       [](void *context, uint32_t index) noexcept { static_cast<Trial *>(context)->part(index); },
-      &trial, urgency);
+      &trial, page.urgency);
   const uint64_t raw = trial.raw.load(std::memory_order_relaxed);
-  // Nothing to go by: the cheapest, and whoever comes next tries again.
-  if (raw == 0) return trial.methods.front();
+  page.form = seen;
+  if (raw == 0) {  // nothing to go by: the cheapest, and whoever comes next tries again
+    page.method = trial.entrants.front().method;
+    return;
+  }
   page.tried = true;
-  BlockMethod *best = nullptr;
+  page.method = nullptr;
   uint64_t most = 0;
-  for (size_t i = 0; i < trial.methods.size(); ++i) {
-    const uint64_t coded = trial.coded[i].load(std::memory_order_relaxed);
+  for (uint32_t i = 0; i < trial.count; ++i) {
+    const Trial::Entrant &entrant = trial.entrants[i];
+    const uint64_t coded = entrant.coded.load(std::memory_order_relaxed);
     const uint64_t saved = raw - coded;
-    const uint64_t price = raw * trial.methods[i]->price() / 64;
+    const uint64_t price = page.effort == Effort::dense ? 0 : raw * entrant.method->price() / 64;
     if (coded > paying(raw) || saved <= price || saved - price <= most) continue;
     most = saved - price;
-    best = trial.methods[i];
+    page.method = entrant.method;
+    page.form = entrant.form;
   }
-  return best;
 }
 
 /// The plan's method; a trial's, if the plan has none or is due; none, while the region is passed over.
-BlockMethod *Codec::pick(Page &page, CodecPlan *plan, Workers::Urgency urgency) noexcept {
-  if (choice_ == CodecChoice::raw) return nullptr;
+void Codec::pick(Page &page, CodecPlan *plan) noexcept {
+  if (choice_ == CodecChoice::raw) return;
+  page.form = plan->form;
   if (plan->skip > 0) {
     --plan->skip;
     page.skipped = true;
-    return nullptr;
+    return;
   }
   if (choice_ == CodecChoice::automatic) {
-    BlockMethod *known = methods_.find(plan->method);
-    if (known != nullptr && plan->age < trial_period) return known;
-    return try_methods(page, known != nullptr || plan->backoff > 0, urgency);
+    page.sparse = methods_.find(MethodId::sparse);
+    BlockMethod *known = methods_.find(static_cast<MethodId>(plan->method));
+    if (known == nullptr || plan->age >= trial_period) return try_methods(page, *plan);
+    page.method = known;
+    return;
   }
   // Only one comes into question, so the page itself is the trial.
   page.tried = true;
-  const MethodId only = choice_ == CodecChoice::lz4 ? MethodId::lz4 : MethodId::zstd;
-  return methods_.find(static_cast<uint8_t>(only));
+  page.method = methods_.find(only(choice_));
+  page.form = plan->hint != Form::bytes ? plan->hint : detect(page.in, page.shape.raw).form;
 }
 
 void Codec::learn(const Page &page, CodecPlan *plan) const noexcept {
   if (choice_ == CodecChoice::raw || page.skipped || page.tried_bytes == 0) return;
   if (page.coded_bytes > paying(page.tried_bytes)) {
+    if (!page.tried && plan->method != 0) {  // it is other data now, of which nothing is known
+      plan->age = trial_period;
+      return;
+    }
     // Also when a trial saw more in the parts than there was in the whole.
     plan->method = 0;
     plan->skip = static_cast<uint8_t>(1U << plan->backoff);
@@ -261,6 +311,7 @@ void Codec::learn(const Page &page, CodecPlan *plan) const noexcept {
   const auto ratio = static_cast<uint32_t>(std::min<uint64_t>(exact, UINT32_MAX));
   if (page.tried) {
     plan->method = static_cast<uint8_t>(page.method->id());
+    plan->form = page.form;
     plan->age = 0;
     plan->ratio = ratio;
     return;
@@ -273,13 +324,16 @@ void Codec::learn(const Page &page, CodecPlan *plan) const noexcept {
 
 // ---- the Codec ----
 
-Codec::Codec(Workers &workers, CodecChoice choice) noexcept
+Codec::Codec(Workers &workers, CodecChoice choice, Options options) noexcept
     : workers_(workers),
       choice_(choice),
-      methods_(choice == CodecChoice::automatic || choice == CodecChoice::zstd) {}
+      sums_(options.sums),
+      methods_(options.ready && (choice == CodecChoice::automatic || choice == CodecChoice::zstd ||
+                                 choice == CodecChoice::planes)) {}
 
 bool Codec::parse(const char *name, CodecChoice *choice) noexcept {
-  constexpr const char *names[] = {"auto", "lz4", "zstd", "raw"};  // in the order of CodecChoice
+  constexpr const char *names[] = {"auto", "lz4",    "zstd", "raw",
+                                   "fx",   "sparse", "mask", "planes"};  // as in CodecChoice
   if (name == nullptr) name = names[0];
   for (size_t i = 0; i < std::size(names); ++i) {
     if (std::strcmp(name, names[i]) != 0) continue;
@@ -289,30 +343,31 @@ bool Codec::parse(const char *name, CodecChoice *choice) noexcept {
   return false;
 }
 
-uint64_t Codec::bound(uint64_t raw) noexcept { return payload_at(raw) + raw; }
-
 uint64_t Codec::encode(const void *in, uint64_t raw, void *out, bool must, CodecPlan *plan,
-                       Workers::Urgency urgency) noexcept {
-  assert(blocks_of(raw) <= UINT32_MAX);
+                       Workers::Urgency urgency, Effort effort) noexcept {
+  const BlobShape shape{raw, sums_};
+  assert(shape.blocks() <= UINT32_MAX);
   if (raw == 0) return 0;
   if (choice_ == CodecChoice::raw) must = true;
   Page page{static_cast<const unsigned char *>(in),
-            raw,
             static_cast<unsigned char *>(out),
-            static_cast<uint32_t>(blocks_of(raw)),
-            methods_.find(static_cast<uint8_t>(MethodId::same)),
-            methods_.find(static_cast<uint8_t>(MethodId::raw))};
-  page.method = pick(page, plan, urgency);
+            shape,
+            effort,
+            urgency,
+            methods_.find(MethodId::same),
+            methods_.find(MethodId::raw),
+            nullptr};
+  pick(page, plan);
   if (page.skipped && !must && !page.perhaps_same()) {
     incompressible_bytes_.fetch_add(raw, std::memory_order_relaxed);
     return 0;
   }
   page.begin();
   workers_.run(
-      page.count,
+      page.count(),
       [](void *context, uint32_t index) noexcept { static_cast<Page *>(context)->code(index); },
       &page, urgency);
-  assert(page.placed == page.count && page.end <= bound(raw));
+  assert(page.placed == page.count() && page.end <= shape.bound());
   learn(page, plan);
   if (!must && page.end > paying(raw)) {
     incompressible_bytes_.fetch_add(raw, std::memory_order_relaxed);
@@ -320,13 +375,28 @@ uint64_t Codec::encode(const void *in, uint64_t raw, void *out, bool must, Codec
   }
   if (page.as_is_count > 0) {
     workers_.run(
-        page.count,
+        page.count(),
         [](void *context, uint32_t index) noexcept { static_cast<Page *>(context)->copy(index); },
         &page, urgency);
   }
-  in_bytes_.fetch_add(raw, std::memory_order_relaxed);
-  out_bytes_.fetch_add(page.end, std::memory_order_relaxed);
+  count(page);
   return page.end;
+}
+
+void Codec::count(const Page &page) noexcept {
+  const auto add = [](std::atomic<uint64_t> &to, uint64_t bytes) {
+    to.fetch_add(bytes, std::memory_order_relaxed);
+  };
+  add(in_bytes_, page.shape.raw);
+  add(out_bytes_, page.end);
+  Tally &form = by_form_[static_cast<size_t>(page.form)];
+  add(form.in_bytes, page.shape.raw);
+  add(form.out_bytes, page.end);
+  for (size_t i = 0; i < method_count; ++i) {
+    if (page.methods[i].in_bytes == 0) continue;
+    add(by_method_[i].in_bytes, page.methods[i].in_bytes);
+    add(by_method_[i].out_bytes, page.methods[i].out_bytes);
+  }
 }
 
 // ---- and back ----
@@ -334,34 +404,30 @@ uint64_t Codec::encode(const void *in, uint64_t raw, void *out, bool must, Codec
 struct Codec::Reading {
   const unsigned char *blob;
   unsigned char *out;
-  uint64_t raw;
   BlockMethods &methods;
+  BlobShape shape{0, false};
   std::atomic<uint8_t> worst{static_cast<uint8_t>(Decoded::ok)};
   std::atomic<uint32_t> where{UINT32_MAX};
 
   uint64_t entry(uint64_t index) const noexcept {
-    return load<uint64_t>(blob + header_bytes + index * entry_bytes);
+    return load_little<uint64_t>(blob + shape.entry_at(index));
   }
   uint64_t from(uint64_t index) const noexcept {
-    return index == 0 ? payload_at(raw) : entry(index - 1) & end_mask;
+    return index == 0 ? shape.payload_at() : entry(index - 1) & BlobShape::end_mask;
   }
-  uint8_t method_id(uint64_t index) const noexcept {
-    return static_cast<uint8_t>(entry(index) >> method_shift);
+  MethodId method_id(uint64_t index) const noexcept {
+    return static_cast<MethodId>(entry(index) >> BlobShape::method_shift);
   }
 
   /// What is wrong with the header, or nullptr: then every block lies in the blob and in `out`.
-  const char *check(uint64_t bytes) const noexcept {
-    if (bytes < header_bytes) return "it is shorter than its header";
-    if (blob[0] != magic || blob[1] != version) return "it does not start as one of version 1 does";
-    if (blob[2] != block_shift || blob[3] != 0) return "its blocks have another size";
-    if (load<uint64_t>(blob + 8) != raw) return "it is of another number of bytes";
-    if (load<uint32_t>(blob + 4) != blocks_of(raw)) return "it has another number of blocks";
-    if (bytes < payload_at(raw)) return "it is shorter than its table of blocks";
-    uint64_t end = payload_at(raw);
-    for (uint64_t i = 0; i < blocks_of(raw); ++i) {
-      const uint64_t next = entry(i) & end_mask;
+  const char *check(uint64_t bytes, uint64_t raw) noexcept {
+    if (const char *wrong = BlobShape::read(blob, bytes, &shape); wrong != nullptr) return wrong;
+    if (shape.raw != raw) return "it is of another number of bytes";
+    uint64_t end = shape.payload_at();
+    for (uint64_t i = 0; i < shape.blocks(); ++i) {
+      const uint64_t next = entry(i) & BlobShape::end_mask;
       if (next <= end || next > bytes) return "a block of it has no length or lies outside of it";
-      if (next - end > block_length(raw, i)) return "a block of it is longer than its raw bytes";
+      if (next - end > shape.length(i)) return "a block of it is longer than its raw bytes";
       if (methods.find(method_id(i)) == nullptr) return "a block of it is coded in no known way";
       end = next;
     }
@@ -371,9 +437,14 @@ struct Codec::Reading {
   void block(uint32_t index) noexcept {
     if (worst.load(std::memory_order_relaxed) != static_cast<uint8_t>(Decoded::ok)) return;
     const uint64_t start = from(index);
+    const uint64_t length = shape.length(index);
+    unsigned char *to = out + BlobShape::start(index);
     BlockMethod *method = methods.find(method_id(index));
-    const Decoded result = method->decode(blob + start, (entry(index) & end_mask) - start,
-                                          out + block_start(index), block_length(raw, index));
+    Decoded result =
+        method->decode(blob + start, (entry(index) & BlobShape::end_mask) - start, to, length);
+    if (result == Decoded::ok && shape.sums &&
+        checksum_of(to, length) != load_little<uint64_t>(blob + shape.sum_at(index)))
+      result = Decoded::malformed;
     if (result == Decoded::ok) return;
     worst.store(static_cast<uint8_t>(result), std::memory_order_relaxed);
     where.store(index, std::memory_order_relaxed);
@@ -382,18 +453,15 @@ struct Codec::Reading {
 
 Status Codec::decode(const void *blob, uint64_t bytes, void *out, uint64_t raw,
                      Workers::Urgency urgency) noexcept {
-  Reading reading{static_cast<const unsigned char *>(blob), static_cast<unsigned char *>(out), raw,
+  Reading reading{static_cast<const unsigned char *>(blob), static_cast<unsigned char *>(out),
                   methods_};
-  if (raw == 0 || blocks_of(raw) > UINT32_MAX) {
-    return fail(WEIR_ERROR_CORRUPT, "no compressed page has %llu bytes",
-                static_cast<unsigned long long>(raw));
-  }
-  if (const char *wrong = reading.check(bytes); wrong != nullptr) {
+  const char *wrong = raw == 0 ? "no page has no bytes" : reading.check(bytes, raw);
+  if (wrong != nullptr) {
     return fail(WEIR_ERROR_CORRUPT, "a compressed page of %llu bytes, %llu raw, is malformed: %s",
                 static_cast<unsigned long long>(bytes), static_cast<unsigned long long>(raw),
                 wrong);
   }
-  const auto count = static_cast<uint32_t>(blocks_of(raw));
+  const auto count = static_cast<uint32_t>(reading.shape.blocks());
   workers_.run(
       count,
       [](void *context, uint32_t index) noexcept { static_cast<Reading *>(context)->block(index); },
@@ -418,6 +486,12 @@ CodecStats Codec::stats() const noexcept {
   stats.out_bytes = out_bytes_.load(std::memory_order_relaxed);
   stats.decoded_bytes = decoded_bytes_.load(std::memory_order_relaxed);
   stats.incompressible_bytes = incompressible_bytes_.load(std::memory_order_relaxed);
+  const auto read = [](const Tally &tally) {
+    return CodecStats::Share{tally.in_bytes.load(std::memory_order_relaxed),
+                             tally.out_bytes.load(std::memory_order_relaxed)};
+  };
+  for (size_t i = 0; i < method_count; ++i) stats.methods[i] = read(by_method_[i]);
+  for (size_t i = 0; i < form_count; ++i) stats.forms[i] = read(by_form_[i]);
   return stats;
 }
 

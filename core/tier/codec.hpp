@@ -1,27 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Codec: pages to blobs and back. A blob is a header and independently coded blocks of 256 KiB of raw bytes, each by
-// the method that paid for it (SAME, RAW, LZ4, zstd), and is never more than bound() bytes. What pays is measured and
-// remembered per region in a CodecPlan, so that incompressible data costs next to nothing. Malformed input is answered
-// with CORRUPT, never with a read or write out of bounds. Takes no lock of the pool's; any thread.
+// Codec: pages to blobs (core/tier/blob.hpp) and back: blocks of 256 KiB, coded independently of each other by the method
+// that paid for it. What pays, and what elements the bytes are of, is measured and remembered per region in a CodecPlan,
+// so that incompressible data costs next to nothing. Malformed input is answered with CORRUPT, never with a read or write
+// out of bounds. Takes no lock of the pool's; any thread.
 //
-// A blob, all numbers little-endian whatever the machine:
-//    0  u8   magic, 0xB7
-//    1  u8   version, 1
-//    2  u8   log2 of the raw bytes of a block, 18 (the last block has what is left)
-//    3  u8   0
-//    4  u32  number of blocks
-//    8  u64  raw bytes
-//   16  u64  per block: method (MethodId) << 56 | end of the coded block, counted from the blob's start
-//       the coded blocks in order, each starting where the one before ends; the last ends with the blob
-// A blob has no checksum: whoever keeps it has one of the raw bytes. The same bytes and plan give the same blob,
-// however many threads make it.
+// The same bytes and plan give the same blob, however many threads make it and whatever instructions they have.
 #pragma once
 
 #include "core/base/status.hpp"
 #include "core/base/workers.hpp"
+#include "core/tier/blob.hpp"
 #include "core/tier/block_methods.hpp"
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 
@@ -30,6 +22,8 @@ namespace weir::tier {
 /// What has been learnt of one region's bytes. Starts as all zero; changed by encode(). One thread at a time.
 struct CodecPlan {
   uint8_t method = 0;   ///< what paid last; 0: not known
+  Form form{};          ///< of what elements the bytes are, as far as the method is concerned
+  Form hint{};          ///< what the owner says they are; `bytes`: nothing
   uint8_t skip = 0;     ///< pages still to be passed over as incompressible ...
   uint8_t backoff = 0;  ///< ... and how many, as a power of two, the next time
   uint8_t age = 0;      ///< pages since the last trial
@@ -37,17 +31,24 @@ struct CodecPlan {
       0;  ///< of the page that was tried last, raw / coded in 1/256, blocks of one pattern left out
 };
 
-enum class CodecChoice : uint8_t { automatic, lz4, zstd, raw };
+/// What a page may be coded with: whatever pays, or one method alone (besides SAME and RAW).
+enum class CodecChoice : uint8_t { automatic, lz4, zstd, raw, fx, sparse, mask, planes };
 
 struct CodecStats {
-  uint64_t in_bytes = 0, out_bytes = 0;  ///< of pages encoded
-  uint64_t decoded_bytes = 0;            ///< raw
-  uint64_t incompressible_bytes = 0;     ///< of pages passed over
+  /// Of blocks in pages that were encoded.
+  struct Share {
+    uint64_t in_bytes = 0, out_bytes = 0;
+  };
+  uint64_t in_bytes = 0, out_bytes = 0;       ///< of pages encoded, with their tables
+  uint64_t decoded_bytes = 0;                 ///< raw
+  uint64_t incompressible_bytes = 0;          ///< of pages passed over
+  std::array<Share, method_count> methods{};  ///< by MethodId
+  std::array<Share, form_count> forms{};      ///< by the Form their page was taken for
 };
 
 class Codec {
  public:
-  static constexpr uint64_t block_bytes = uint64_t{256} << 10U;
+  static constexpr uint64_t block_bytes = BlobShape::block_bytes;
   /// The smallest gain that pays: 1/16 of the raw bytes.
   static constexpr uint64_t worth = 16;
   /// A plan's method is tried against the others again after so many pages ...
@@ -57,20 +58,28 @@ class Codec {
   /// Incompressible regions are passed over for 1, 2, 4 .. 2^max_backoff pages between trials.
   static constexpr uint8_t max_backoff = 6;
 
-  Codec(Workers &workers, CodecChoice choice) noexcept;
+  struct Options {
+    bool sums = false;  ///< blobs have a checksum of each block
+    bool ready =
+        true;  ///< what decoding needs is had now, so that it cannot fail for want of memory
+  };
+  Codec(Workers &workers, CodecChoice choice, Options options) noexcept;
+  Codec(Workers &workers, CodecChoice choice) noexcept : Codec(workers, choice, Options()) {}
 
-  /// "auto", "lz4", "zstd", "raw" or nullptr (auto). False: none of these.
+  /// A method's name, "auto" or nullptr (auto). False: none of these.
   static bool parse(const char *name, CodecChoice *choice) noexcept;
 
   /// The most bytes a blob of `raw` bytes can have.
-  static uint64_t bound(uint64_t raw) noexcept;
+  static uint64_t bound(uint64_t raw, bool sums = false) noexcept {
+    return BlobShape{raw, sums}.bound();
+  }
 
   /// Encodes raw bytes at `in` to a blob at `out` (room for bound(raw)) and returns its length. 0: it would not pay
   /// (gain below 1/16 of the bytes, or the plan says to pass over this page; blocks of one pattern count even then);
   /// with `must`, and always with the choice `raw`, a blob is made all the same. 0 for no bytes. Whatever is
-  /// returned, `out` may have been written up to bound(raw).
+  /// returned, `out` may have been written up to bound(raw). A plan is of one effort.
   uint64_t encode(const void *in, uint64_t raw, void *out, bool must, CodecPlan *plan,
-                  Workers::Urgency urgency) noexcept;
+                  Workers::Urgency urgency, Effort effort = Effort::quick) noexcept;
 
   /// The reverse. CORRUPT if the blob is not one of `raw` bytes; `out` may then be partly written. OUT_OF_HOST_MEMORY
   /// only if not even one decoding context could ever be had.
@@ -84,14 +93,21 @@ class Codec {
   struct Trial;
   struct Reading;
 
-  BlockMethod *pick(Page &page, CodecPlan *plan, Workers::Urgency urgency) noexcept;
-  BlockMethod *try_methods(Page &page, bool known, Workers::Urgency urgency) noexcept;
+  void pick(Page &page, CodecPlan *plan) noexcept;
+  void try_methods(Page &page, const CodecPlan &plan) noexcept;
   void learn(const Page &page, CodecPlan *plan) const noexcept;
+  void count(const Page &page) noexcept;
 
   Workers &workers_;
   const CodecChoice choice_;
+  const bool sums_;
   BlockMethods methods_;
   std::atomic<uint64_t> in_bytes_{0}, out_bytes_{0}, decoded_bytes_{0}, incompressible_bytes_{0};
+  struct Tally {
+    std::atomic<uint64_t> in_bytes{0}, out_bytes{0};
+  };
+  std::array<Tally, method_count> by_method_;
+  std::array<Tally, form_count> by_form_;
 };
 
 }  // namespace weir::tier

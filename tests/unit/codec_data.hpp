@@ -21,11 +21,25 @@ using tier::CodecChoice;
 using tier::CodecPlan;
 using tier::MethodId;
 
+constexpr uint64_t header = tier::BlobShape::header_bytes;
 constexpr auto demand = Workers::Urgency::demand;
 
-enum class Kind { zeros, pattern, odd_pattern, random, text, bf16, half_text, sparse };
-constexpr Kind all_kinds[] = {Kind::zeros, Kind::pattern, Kind::odd_pattern, Kind::random,
-                              Kind::text,  Kind::bf16,    Kind::half_text,   Kind::sparse};
+enum class Kind {
+  zeros,
+  pattern,
+  odd_pattern,
+  random,
+  text,
+  bf16,
+  half_text,
+  sparse,
+  mask,
+  zeroed_bf16,
+  narrow_bf16
+};
+constexpr Kind all_kinds[] = {Kind::zeros, Kind::pattern,     Kind::odd_pattern, Kind::random,
+                              Kind::text,  Kind::bf16,        Kind::half_text,   Kind::sparse,
+                              Kind::mask,  Kind::zeroed_bf16, Kind::narrow_bf16};
 
 inline void fill_text(unsigned char *out, uint64_t count, std::mt19937_64 &random) {
   static const char *const words[] = {"granule ",    "buffer ",      "lease ",
@@ -83,6 +97,21 @@ inline Bytes make_bytes(Kind kind, uint64_t count, uint64_t seed = 1) {
     case Kind::sparse:
       for (uint64_t i = 0; i < count; i += 1 + random() % 64) bytes[i] = 7;
       break;
+    case Kind::mask:
+      for (unsigned char &byte : bytes) byte = random() % 10 == 0 ? 0 : 1;
+      break;
+    case Kind::narrow_bf16:  // of one power of two
+      fill_bf16(bytes.data(), count, random);
+      for (uint64_t i = 0; i + 2 <= count; i += 2) {
+        bytes[i] |= 0x80;
+        bytes[i + 1] = static_cast<unsigned char>((bytes[i + 1] & 0x80) | 0x3f);
+      }
+      break;
+    case Kind::zeroed_bf16:
+      fill_bf16(bytes.data(), count, random);
+      for (uint64_t i = 0; i + 2 <= count; i += 2)
+        if (random() % 2 == 0) bytes[i] = bytes[i + 1] = 0;
+      break;
   }
   return bytes;
 }
@@ -127,10 +156,10 @@ inline void check_decodes(Codec &codec, const Bytes &blob, const Bytes &expected
 
 /// The methods of a blob's blocks, as its table tells them.
 inline std::vector<MethodId> methods_of(const Bytes &blob) {
-  const uint64_t count = blob[4] | uint64_t{blob[5]} << 8U;
+  const uint64_t count = blob[16] | uint64_t{blob[17]} << 8U;
   std::vector<MethodId> methods;
   for (uint64_t i = 0; i < count; ++i) {
-    methods.push_back(static_cast<MethodId>(blob[16 + 8 * i + 7]));
+    methods.push_back(static_cast<MethodId>(blob[header + 8 * i + 7]));
   }
   return methods;
 }

@@ -21,6 +21,7 @@
 namespace weir::test {
 
 using tier::CpuLevel;
+using tier::Stores;
 using BlockBytes = std::vector<unsigned char>;
 
 inline std::vector<CpuLevel> levels_here() {
@@ -67,8 +68,8 @@ class CodedBlock {
  public:
   using Encode =
       std::function<uint64_t(const unsigned char *, uint64_t, unsigned char *, uint64_t, CpuLevel)>;
-  using Decode =
-      std::function<bool(const unsigned char *, uint64_t, unsigned char *, uint64_t, CpuLevel)>;
+  using Decode = std::function<bool(const unsigned char *, uint64_t, unsigned char *, uint64_t,
+                                    CpuLevel, Stores)>;
 
   /// For blocks of up to `largest` raw bytes, which never grow by more than `slack`.
   CodedBlock(Encode encode, Decode decode, uint64_t largest, uint64_t slack)
@@ -107,8 +108,11 @@ class CodedBlock {
       std::memcpy(in_.begin(), in.data(), in.size());
       assert_int_equal(encode_(in_.begin(), in.size(), coded_.begin(), coded.size(), level),
                        coded.size());
-      assert_true(decode_(coded_.begin(), coded.size(), out_.begin(), in.size(), level));
-      assert_memory_equal(out_.begin(), in.data(), in.size());
+      for (const Stores stores : {Stores::cached, Stores::streaming}) {
+        std::memset(out_.begin(), 0x3C, in.size());
+        assert_true(decode_(coded_.begin(), coded.size(), out_.begin(), in.size(), level, stores));
+        assert_memory_equal(out_.begin(), in.data(), in.size());
+      }
     }
   }
 
@@ -126,7 +130,7 @@ class CodedBlock {
     for (const CpuLevel level : levels_) {
       unsigned char *const out = out_.ending(raw, canaries);
       set_canaries(out, raw);
-      const bool now = decode_(from, coded.size(), out, raw, level);
+      const bool now = decode_(from, coded.size(), out, raw, level, Stores::cached);
       check_canaries(out, raw);
       if (level == levels_.front()) {
         taken = now;
@@ -136,7 +140,8 @@ class CodedBlock {
         if (taken && raw > 0) assert_memory_equal(out, decoded.data(), raw);
       }
       // Once more with nothing at all behind it.
-      assert_int_equal(decode_(from, coded.size(), out_.ending(raw), raw, level), taken);
+      assert_int_equal(decode_(from, coded.size(), out_.ending(raw), raw, level, Stores::streaming),
+                       taken);
     }
     return taken;
   }
@@ -195,11 +200,13 @@ class CodedBlock {
                      uint64_t out_gap, CpuLevel level) {
     const unsigned char *const from = coded_.copy_ending(coded, out_gap);
     unsigned char *const out = out_.ending(in.size(), in_gap);
-    if (!in.empty()) std::memset(out, ~in[0], in.size());
-    if (!decode_(from, coded.size(), out, in.size(), level))
-      fail_msg("%s: does not decode", tier::cpu_level_name(level));
-    if (!in.empty() && std::memcmp(out, in.data(), in.size()) != 0)
-      fail_msg("%s: other bytes", tier::cpu_level_name(level));
+    for (const Stores stores : {Stores::cached, Stores::streaming}) {
+      if (!in.empty()) std::memset(out, ~in[0], in.size());
+      if (!decode_(from, coded.size(), out, in.size(), level, stores))
+        fail_msg("%s: does not decode", tier::cpu_level_name(level));
+      if (!in.empty() && std::memcmp(out, in.data(), in.size()) != 0)
+        fail_msg("%s: other bytes", tier::cpu_level_name(level));
+    }
   }
 
   const std::vector<CpuLevel> levels_;

@@ -87,14 +87,21 @@ void methods_fit(void **) {
   const Bytes text = make_bytes(Kind::text, block), floats = make_bytes(Kind::bf16, block);
   const Bytes pattern = make_bytes(Kind::pattern, block);
   constexpr auto same = MethodId::same, raw = MethodId::raw, lz4 = MethodId::lz4,
-                 zstd = MethodId::zstd;
+                 zstd = MethodId::zstd, fx = MethodId::fx, sparse = MethodId::sparse;
   const Bytes mixed = joined({text, zeros, noise, text, pattern, text, noise});
   expect_methods(CodecChoice::lz4, mixed, {lz4, same, raw, lz4, same, lz4, raw});
   expect_methods(CodecChoice::zstd, mixed, {zstd, same, raw, zstd, same, zstd, raw});
   expect_methods(CodecChoice::raw, mixed, {raw, same, raw, raw, same, raw, raw});
   expect_methods(CodecChoice::automatic, joined({noise, noise}), {raw, raw});
-  // What LZ4 finds nothing in and zstd a fifth.
-  expect_methods(CodecChoice::automatic, joined({floats, floats}), {zstd, zstd});
+  const Bytes mask = make_bytes(Kind::mask, block), zeroed = make_bytes(Kind::zeroed_bf16, block);
+  // What LZ4 finds nothing in; and half of it zero in some blocks, as behind a ReLU.
+  expect_methods(CodecChoice::automatic, joined({floats, floats}), {fx, fx});
+  expect_methods(CodecChoice::automatic, joined({floats, floats, floats, floats, zeroed, noise}),
+                 {fx, fx, fx, fx, sparse, raw});
+  expect_methods(CodecChoice::automatic, joined({zeroed, zeros, zeroed}), {sparse, same, sparse});
+  expect_methods(CodecChoice::automatic, joined({mask, mask}), {MethodId::mask, MethodId::mask});
+  expect_methods(CodecChoice::fx, joined({floats, noise}), {fx, raw});
+  expect_methods(CodecChoice::planes, joined({floats, text}), {MethodId::planes, MethodId::planes});
   expect_methods(CodecChoice::lz4, joined({floats, zeros}), {raw, same});
   // What LZ4 is nearly as good at.
   expect_methods(CodecChoice::automatic, joined({make_bytes(Kind::odd_pattern, block), zeros}),
@@ -113,15 +120,15 @@ void same_is_tiny(void **) {
     Codec codec(none, choice);
     CodecPlan plan;
     const Bytes blob = encode(codec, make_bytes(Kind::pattern, 32 * block + 3), false, &plan);
-    assert_int_equal(blob.size(), 16 + 32 * 16 + 8 + 3);
+    assert_int_equal(blob.size(), header + 32 * 16 + 8 + 3);
     assert_int_equal(plan.method, 0);  // nothing learnt of the rest of the region
   }
 }
 
 void bounds(void **) {
-  assert_int_equal(Codec::bound(1), 16 + 8 + 1);
-  assert_int_equal(Codec::bound(block), 16 + 8 + block);
-  assert_int_equal(Codec::bound(block + 1), 16 + 16 + block + 1);
+  assert_int_equal(Codec::bound(1), header + 8 + 1);
+  assert_int_equal(Codec::bound(block), header + 8 + block);
+  assert_int_equal(Codec::bound(block + 1), header + 16 + block + 1);
   Workers none(0, 100, system_clock);
   Codec codec(none, CodecChoice::automatic);
   CodecPlan plan;

@@ -82,6 +82,10 @@ std::vector<Sample> samples() {
   add("lz4", CodecChoice::lz4, make_bytes(Kind::text, 4096));
   add("zstd", CodecChoice::zstd, make_bytes(Kind::text, 4096));
   add("zstd of floats", CodecChoice::zstd, make_bytes(Kind::bf16, 4096));
+  add("fx", CodecChoice::fx, make_bytes(Kind::bf16, 4097));
+  add("sparse", CodecChoice::sparse, make_bytes(Kind::sparse, 4099));
+  add("mask", CodecChoice::mask, make_bytes(Kind::mask, 4099));
+  add("planes", CodecChoice::planes, make_bytes(Kind::bf16, 4097));
   add("one byte", CodecChoice::automatic, make_bytes(Kind::random, 1));
   return all;
 }
@@ -103,10 +107,10 @@ void truncations(void **) {
       const Bytes cut(sample.blob.begin(), sample.blob.begin() + static_cast<long>(length));
       expect_corrupt(codec, cut, sample.raw, sample.name);
       // With a table that goes along with it, so that the block itself is short.
-      if (length <= 24 || length > UINT16_MAX) continue;
+      if (length <= header + 8 || length > UINT16_MAX) continue;
       Bytes fitted(cut);
-      fitted[16] = static_cast<unsigned char>(length);
-      fitted[17] = static_cast<unsigned char>(length >> 8U);
+      fitted[header] = static_cast<unsigned char>(length);
+      fitted[header + 1] = static_cast<unsigned char>(length >> 8U);
       expect_corrupt(codec, fitted, sample.raw, sample.name);
     }
     for (const size_t more : {1, 8, 4096}) {
@@ -114,8 +118,8 @@ void truncations(void **) {
       longer.resize(longer.size() + more, 0);
       expect_corrupt(codec, longer, sample.raw, sample.name);
       const size_t length = longer.size();
-      longer[16] = static_cast<unsigned char>(length);
-      longer[17] = static_cast<unsigned char>(length >> 8U);
+      longer[header] = static_cast<unsigned char>(length);
+      longer[header + 1] = static_cast<unsigned char>(length >> 8U);
       // What is behind a method's own end must not be passed over.
       expect_corrupt(codec, longer, sample.raw, sample.name);
     }
@@ -133,7 +137,7 @@ void header_fields(void **) {
   Workers none(0, 100, system_clock);
   Codec codec(none, CodecChoice::automatic);
   for (const Sample &sample : samples()) {
-    for (size_t at = 0; at < 24; ++at) {
+    for (size_t at = 0; at < header + 8; ++at) {
       for (unsigned value = 0; value < 256; ++value) {
         if (value == sample.blob[at]) continue;
         Bytes changed(sample.blob);
@@ -155,9 +159,9 @@ void shifted_tables(void **) {
     for (const int by : {-1, 1, 2, 100, -100, 1000000, -1000000}) {
       Bytes changed(blob);
       uint64_t entry = 0;
-      std::memcpy(&entry, &changed[16 + 8 * index], sizeof entry);
+      std::memcpy(&entry, &changed[header + 8 * index], sizeof entry);
       entry += static_cast<uint64_t>(static_cast<int64_t>(by));
-      std::memcpy(&changed[16 + 8 * index], &entry, sizeof entry);
+      std::memcpy(&changed[header + 8 * index], &entry, sizeof entry);
       expect_corrupt(codec, changed, in.size(), "table");
     }
   }
@@ -175,7 +179,7 @@ void mutations(void **) {
     Bytes changed(sample.blob);
     for (uint64_t changes = 1 + random() % 4; changes > 0; --changes) {
       // The header refuses nearly all, so most go behind it.
-      const size_t from = random() % 8 == 0 ? 0 : 24;
+      const size_t from = random() % 8 == 0 ? 0 : header + 8;
       const size_t at = from + random() % (changed.size() - from);
       switch (random() % 3) {
         case 0:
@@ -192,8 +196,8 @@ void mutations(void **) {
     }
     if (random() % 8 == 0 && changed.size() > 30) {
       changed.resize(25 + random() % (changed.size() - 25));
-      changed[16] = static_cast<unsigned char>(changed.size());
-      changed[17] = static_cast<unsigned char>(changed.size() >> 8U);
+      changed[header] = static_cast<unsigned char>(changed.size());
+      changed[header + 1] = static_cast<unsigned char>(changed.size() >> 8U);
     }
     const weir_result result = decode(codec, changed, sample.raw);
     if (result != WEIR_SUCCESS && result != WEIR_ERROR_CORRUPT)
@@ -230,11 +234,20 @@ void mutations_of_many_blocks(void **) {
 void wrong_sizes(void **) {
   using weir::tier::Decoded;
   weir::tier::BlockMethods methods(true);
-  for (const MethodId id : {MethodId::same, MethodId::raw, MethodId::lz4, MethodId::zstd}) {
-    weir::tier::BlockMethod &method = *methods.find(static_cast<uint8_t>(id));
-    const Bytes in = make_bytes(id == MethodId::same ? Kind::pattern : Kind::text, 1000);
+  using weir::tier::Form;
+  for (const MethodId id : {MethodId::same, MethodId::raw, MethodId::lz4, MethodId::zstd,
+                            MethodId::fx, MethodId::sparse, MethodId::mask, MethodId::planes}) {
+    weir::tier::BlockMethod &method = *methods.find(id);
+    const Kind kind = id == MethodId::same     ? Kind::pattern
+                      : id == MethodId::fx     ? Kind::bf16
+                      : id == MethodId::sparse ? Kind::sparse
+                      : id == MethodId::mask   ? Kind::mask
+                                               : Kind::text;
+    const Form form = id == MethodId::fx ? Form::bf16 : Form::bytes;
+    Bytes in = make_bytes(kind, 1000);
+    if (kind == Kind::mask) in.back() = in.front() ^ 1U;  // a bit that is set ends the blob
     Bytes blob(1000);
-    blob.resize(method.encode(in.data(), in.size(), blob.data(), blob.size()));
+    blob.resize(method.encode(in.data(), in.size(), form, blob.data(), blob.size()));
     assert_true(!blob.empty());
     for (const uint64_t raw : {1, 7, 8, 9, 500, 992, 999, 1001, 2000}) {
       Room room(raw);
@@ -247,12 +260,12 @@ void wrong_sizes(void **) {
     // And no more room is taken than there is.
     for (uint64_t space = 0; space < blob.size(); ++space) {
       Room room(space);
-      assert_int_equal(method.encode(in.data(), in.size(), room.data(), space), 0);
+      assert_int_equal(method.encode(in.data(), in.size(), form, room.data(), space), 0);
       room.check();
     }
   }
-  assert_null(methods.find(0));
-  assert_null(methods.find(5));
+  assert_null(methods.find(MethodId::none));
+  assert_null(methods.find(static_cast<MethodId>(weir::tier::method_count)));
 }
 
 // ---- memory that runs out ----

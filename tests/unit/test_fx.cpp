@@ -28,20 +28,23 @@ CodedBlock coder(Form form, uint64_t largest) {
 }
 
 /// Encodes with a window that nobody would choose.
-uint64_t encode_with(Form form, uint8_t k, uint8_t base, const unsigned char *in, uint64_t raw,
-                     unsigned char *out, uint64_t room, CpuLevel level) {
+uint64_t encode_with(Form form, bool rotated, uint8_t k, uint8_t base, const unsigned char *in,
+                     uint64_t raw, unsigned char *out, uint64_t room, CpuLevel level) {
   FxWindow window;
   window.k = k;
+  window.rotated = rotated;
   window.base = base;
   weir::tier::FxWriter writer(form, window, raw, out, room, level);
   if (!writer.fits() || !writer.put(in, writer.shape().groups)) return 0;
   return writer.finish(in + raw - writer.shape().tail);
 }
 
-CodedBlock coder_with(Form form, uint8_t k, uint8_t base, uint64_t largest) {
+CodedBlock coder_with(Form form, bool rotated, uint8_t k, uint8_t base, uint64_t largest) {
   return CodedBlock(
       [=](const unsigned char *in, uint64_t raw, unsigned char *out, uint64_t room,
-          CpuLevel level) { return encode_with(form, k, base, in, raw, out, room, level); },
+          CpuLevel level) {
+        return encode_with(form, rotated, k, base, in, raw, out, room, level);
+      },
       weir::tier::fx_decode, largest, 64);
 }
 
@@ -102,7 +105,7 @@ void every_window(void **) {
     for (uint8_t k = 1; k <= weir::tier::fx_most_bits; ++k) {
       const uint32_t last = largest + 1 - weir::tier::fx_window(k);
       for (uint32_t base = 0; base <= last; base += base < 4 || base + 4 > last ? 1 : 3) {
-        CodedBlock code = coder_with(form, k, static_cast<uint8_t>(base), 2048);
+        CodedBlock code = coder_with(form, (base & 1U) == 0, k, static_cast<uint8_t>(base), 2048);
         code.check_round_trip(scattered);
         code.check_round_trip(normal, 3, 9);
       }
@@ -121,7 +124,8 @@ void escapes_wherever(void **) {
       for (const uint64_t count : {uint64_t{130}, uint64_t{9000}, raw}) {
         BlockBytes in = calm;
         for (uint64_t i = from; i < raw && i < from + count; ++i) in[i] = wild[i];
-        for (uint8_t k = 1; k <= 3; ++k) coder_with(form, k, base, raw).check_round_trip(in);
+        for (uint8_t k = 1; k <= 3; ++k)
+          coder_with(form, k != 2, k, base, raw).check_round_trip(in);
       }
     }
   }
@@ -149,6 +153,23 @@ void it_pays(void **) {
   assert_true(ratio(Form::bf16, Values::equal) > 1.77);
 }
 
+/// What has one sign spends nothing on it.
+void one_sign(void **) {
+  for (const Form form : forms) {
+    BlockBytes in = make_values(form, Values::normal, block);
+    const uint64_t both = coder(form, block).encode(in).size();
+    const uint32_t width = weir::tier::element_bytes(form);
+    for (const bool negative : {false, true}) {
+      for (uint64_t at = width - 1; at < block; at += width)
+        in[at] = static_cast<unsigned char>(negative ? in[at] | 0x80U : in[at] & 0x7FU);
+      const BlockBytes coded = coder(form, block).check_round_trip(in);
+      assert_int_equal(coded[3], 1);
+      // Half a bit for each element, at least.
+      assert_true(coded.size() < both - block / width / 8 / 2);
+    }
+  }
+}
+
 /// The window is within a hundredth of the best of all windows.
 void the_best_window(void **) {
   for (const Form form : forms) {
@@ -158,9 +179,11 @@ void the_best_window(void **) {
       uint64_t best = UINT64_MAX;
       for (uint8_t k = 1; k <= weir::tier::fx_most_bits; ++k) {
         const uint32_t last = weir::tier::fx_largest_exponent(form) + 1 - weir::tier::fx_window(k);
-        for (uint32_t base = 0; base <= last; ++base) {
-          best = std::min(best, encode_with(form, k, static_cast<uint8_t>(base), in.data(),
-                                            in.size(), out.data(), out.size(), CpuLevel::scalar));
+        for (uint32_t at = 0; at <= 2 * last + 1; ++at) {
+          const uint32_t base = at / 2;
+          best = std::min(best,
+                          encode_with(form, at % 2 == 0, k, static_cast<uint8_t>(base), in.data(),
+                                      in.size(), out.data(), out.size(), CpuLevel::scalar));
         }
       }
       const uint64_t chosen = coder(form, in.size()).encode(in).size();
@@ -229,6 +252,8 @@ void headers(void **) {
             is_16 && k >= 1 && k <= 5 && base + (1U << k) - 1 <= (form == 1 ? 32U : 256U);
         assert_int_equal(code.check_any(bad, raw), fine);
         bad[3] = 1;
+        assert_int_equal(code.check_any(bad, raw), fine);
+        bad[3] = 2;
         code.check_malformed(bad, raw);
       }
     }
@@ -263,7 +288,7 @@ void counts_of_escapes(void **) {
 /// An escape that is no exponent of the form.
 void escapes_beyond_the_form(void **) {
   constexpr uint64_t raw = 128 * 4;
-  CodedBlock code = coder_with(Form::f16, 1, 3, 1024);
+  CodedBlock code = coder_with(Form::f16, true, 1, 3, 1024);
   const BlockBytes good = code.encode(make_values(Form::f16, Values::scattered, raw));
   BlockBytes bad = good;
   bad.back() = 31;
@@ -297,7 +322,7 @@ void garbage(void **) {
       bytes[1] = static_cast<unsigned char>(k);
       bytes[2] = static_cast<unsigned char>(
           random() % (weir::tier::fx_largest_exponent(form) + 2 - weir::tier::fx_window(k)));
-      bytes[3] = 0;
+      bytes[3] = static_cast<unsigned char>(random() % 2);
       weir::tier::store_little(&bytes[4], static_cast<uint32_t>(escapes));
     }
     taken += code.check_any(bytes, raw) ? 1 : 0;
@@ -317,6 +342,7 @@ int main() {
       cmocka_unit_test(escapes_wherever),
       cmocka_unit_test(forms_without_exponents),
       cmocka_unit_test(it_pays),
+      cmocka_unit_test(one_sign),
       cmocka_unit_test(the_best_window),
       cmocka_unit_test(no_period_hides),
       cmocka_unit_test(estimates),

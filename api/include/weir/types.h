@@ -117,6 +117,16 @@ enum {
   WEIR_TIER_STORAGE = 5
 };
 
+/** What a buffer's bytes are: it lets them be compressed better, and never changes them. */
+enum {
+  WEIR_ELEMENT_ANY = 0, /**< found out by looking */
+  WEIR_ELEMENT_F16 = 1,
+  WEIR_ELEMENT_BF16 = 2,
+  WEIR_ELEMENT_F32 = 3,
+  WEIR_ELEMENT_F64 = 4,
+  WEIR_ELEMENT_COUNT = 5
+};
+
 /** The numbers behind the thread's last error. Fields that do not apply are 0. */
 typedef struct weir_error_info {
   uint32_t struct_size;

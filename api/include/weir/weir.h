@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * weir/weir.h - the whole public interface but the backend ABI. Read in this order: context, pool,
- * buffer, lease; arena stands alone.
+ * buffer, lease; arena and codec stand alone.
  */
 #ifndef WEIR_WEIR_H
 #define WEIR_WEIR_H
@@ -12,5 +12,6 @@
 #include <weir/buffer.h>
 #include <weir/lease.h>
 #include <weir/arena.h>
+#include <weir/codec.h>
 
 #endif /* WEIR_WEIR_H */

@@ -17,6 +17,16 @@ enum class CpuLevel : uint8_t {
 };
 constexpr uint32_t cpu_level_count = 4;
 
+/// Where decoded bytes go. Streaming is for what this core will not read soon, because a device or another copy is to: it
+/// does without reading the lines that are written, and leaves the caches alone. It is a wish: not every level, method
+/// or address has it. The bytes are the same, and as visible when the call returns as any.
+enum class Stores : uint8_t { cached, streaming };
+
+/// What can be streamed to: whole lines.
+inline bool streams_to(const unsigned char *out, Stores stores) noexcept {
+  return stores == Stores::streaming && reinterpret_cast<uintptr_t>(out) % 64 == 0;
+}
+
 const char *cpu_level_name(CpuLevel level) noexcept;
 
 /// Whether this processor, and this build, can run it. Kernels of a level that is not there must not be asked for.

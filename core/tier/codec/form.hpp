@@ -9,6 +9,7 @@
 namespace weir::tier {
 
 enum class Form : uint8_t { bytes = 0, f16 = 1, bf16 = 2, f32 = 3, f64 = 4 };
+constexpr uint32_t form_count = 5;
 
 constexpr uint32_t element_bytes(Form form) {
   switch (form) {

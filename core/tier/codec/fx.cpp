@@ -29,11 +29,11 @@ uint64_t fx_encode(Form form, const unsigned char *in, uint64_t raw, unsigned ch
 }
 
 bool fx_decode(const unsigned char *in, uint64_t bytes, unsigned char *out, uint64_t raw,
-               CpuLevel level) noexcept {
+               CpuLevel level, Stores stores) noexcept {
   FxReader reader;
   if (!reader.open(in, bytes, raw, level)) return false;
   const FxShape &shape = reader.shape();
-  return reader.get(out, shape.groups) && reader.finish(out + raw - shape.tail);
+  return reader.get(out, shape.groups, stores) && reader.finish(out + raw - shape.tail);
 }
 
 uint64_t fx_estimate(Form form, const unsigned char *in, uint64_t raw) noexcept {

@@ -42,6 +42,10 @@ WEIR_TARGET_BEGIN_AVX512
 
 inline __m512i load(const void *from) { return _mm512_loadu_si512(from); }
 inline void store(void *to, __m512i value) { _mm512_storeu_si512(to, value); }
+inline void store(void *to, __m512i value, bool streaming) {
+  streaming ? _mm512_stream_si512(static_cast<__m512i *>(to), value) : store(to, value);
+}
+void fence() noexcept { _mm_sfence(); }
 inline __m512i bytes_of(int value) { return _mm512_set1_epi8(static_cast<char>(value)); }
 
 inline __m512i pick_bytes(__m512i a, const std::array<uint8_t, 64> &which, __m512i b) {
@@ -51,15 +55,20 @@ inline __m512i pick_words(__m512i a, const std::array<uint16_t, 32> &which, __m5
   return _mm512_permutex2var_epi16(a, _mm512_load_si512(&which), b);
 }
 
+template <bool rotated>
 inline __m512i rotate_left(__m512i words) {
+  if constexpr (!rotated) return words;
   return _mm512_or_si512(_mm512_slli_epi16(words, 1), _mm512_srli_epi16(words, 15));
 }
+template <bool rotated>
 inline __m512i rotate_right(__m512i words) {
+  if constexpr (!rotated) return words;
   return _mm512_or_si512(_mm512_srli_epi16(words, 1), _mm512_slli_epi16(words, 15));
 }
 
 template <uint32_t count>
 inline void store_bitmaps(__m512i codes, unsigned char *to) {
+  WEIR_UNROLL
   for (uint32_t bit = 0; bit < count; ++bit) {
     const uint64_t map = _mm512_test_epi8_mask(codes, bytes_of(1 << bit));
     __builtin_memcpy(to + 8 * bit, &map, sizeof map);
@@ -70,6 +79,7 @@ template <uint32_t count>
 inline __m512i load_bitmaps(const unsigned char *from, uint64_t *any) {
   __m512i codes = _mm512_setzero_si512();
   *any = 0;
+  WEIR_UNROLL
   for (uint32_t bit = 0; bit < count; ++bit) {
     uint64_t map;
     __builtin_memcpy(&map, from + 8 * bit, sizeof map);
@@ -79,21 +89,22 @@ inline __m512i load_bitmaps(const unsigned char *from, uint64_t *any) {
   return codes;
 }
 
-template <Form form>
+template <Form form, bool rotated>
 inline __m512i split(const unsigned char *in, FxTarget &to) {
   __m512i exponents;
   if constexpr (form == Form::f32) {
     __m512i high[2];
+    WEIR_UNROLL
     for (uint32_t half = 0; half < 2; ++half) {
-      const __m512i a = _mm512_rol_epi32(load(in + 128 * half), 1);
-      const __m512i b = _mm512_rol_epi32(load(in + 128 * half + 64), 1);
+      const __m512i a = _mm512_rol_epi32(load(in + 128 * half), rotated ? 1 : 0);
+      const __m512i b = _mm512_rol_epi32(load(in + 128 * half + 64), rotated ? 1 : 0);
       store(to.low + 64 * half, pick_words(a, even_words, b));
       high[half] = pick_words(a, odd_words, b);
     }
     store(to.middle, pick_bytes(high[0], even_bytes, high[1]));
     exponents = pick_bytes(high[0], odd_bytes, high[1]);
   } else {
-    const __m512i a = rotate_left(load(in)), b = rotate_left(load(in + 64));
+    const __m512i a = rotate_left<rotated>(load(in)), b = rotate_left<rotated>(load(in + 64));
     store(to.low, pick_bytes(a, even_bytes, b));
     exponents = pick_bytes(a, odd_bytes, b);
     if constexpr (form == Form::f16) {
@@ -106,18 +117,19 @@ inline __m512i split(const unsigned char *in, FxTarget &to) {
   return exponents;
 }
 
-template <Form form>
-inline void join(FxSource &from, __m512i exponents, unsigned char *out) {
+template <Form form, bool rotated>
+inline void join(FxSource &from, __m512i exponents, unsigned char *out, bool streaming) {
   if constexpr (form == Form::f32) {
     const __m512i middle = load(from.middle);
     const __m512i high[2] = {pick_bytes(middle, first_bytes, exponents),
                              pick_bytes(middle, last_bytes, exponents)};
+    WEIR_UNROLL
     for (uint32_t half = 0; half < 2; ++half) {
       const __m512i low = load(from.low + 64 * half);
       const __m512i a = pick_words(low, first_words, high[half]);
       const __m512i b = pick_words(low, last_words, high[half]);
-      store(out + 128 * half, _mm512_ror_epi32(a, 1));
-      store(out + 128 * half + 64, _mm512_ror_epi32(b, 1));
+      store(out + 128 * half, _mm512_ror_epi32(a, rotated ? 1 : 0), streaming);
+      store(out + 128 * half + 64, _mm512_ror_epi32(b, rotated ? 1 : 0), streaming);
     }
   } else {
     __m512i high = exponents;
@@ -128,21 +140,21 @@ inline void join(FxSource &from, __m512i exponents, unsigned char *out) {
       high = _mm512_or_si512(high, middle);
     }
     const __m512i low = load(from.low);
-    store(out, rotate_right(pick_bytes(low, first_bytes, high)));
-    store(out + 64, rotate_right(pick_bytes(low, last_bytes, high)));
+    store(out, rotate_right<rotated>(pick_bytes(low, first_bytes, high)), streaming);
+    store(out + 64, rotate_right<rotated>(pick_bytes(low, last_bytes, high)), streaming);
   }
   from.low += fx_low_bytes(form);
   from.middle += fx_middle_bytes(form);
 }
 
-template <Form form, uint32_t k>
+template <Form form, bool rotated, uint32_t k>
 struct Code {
   static void encode(const unsigned char *in, uint64_t groups, uint8_t base,
                      FxTarget &target) noexcept {
     FxTarget to = target;
     const __m512i bases = bytes_of(base), window = bytes_of(fx_window(k)), one = bytes_of(1);
     for (; groups > 0; --groups, in += fx_group * element_bytes(form)) {
-      const __m512i exponents = split<form>(in, to);
+      const __m512i exponents = split<form, rotated>(in, to);
       const __m512i offsets = _mm512_sub_epi8(exponents, bases);
       const __mmask64 coded = _mm512_cmplt_epu8_mask(offsets, window);
       store_bitmaps<k>(_mm512_maskz_add_epi8(coded, offsets, one), to.bitmaps);
@@ -153,7 +165,8 @@ struct Code {
     target = to;
   }
 
-  static void decode(FxSource &source, uint64_t groups, uint8_t base, unsigned char *out) noexcept {
+  static void decode(FxSource &source, uint64_t groups, uint8_t base, unsigned char *out,
+                     bool streaming) noexcept {
     FxSource from = source;
     const __m512i below = bytes_of(base - 1);
     for (; groups > 0; --groups, out += fx_group * element_bytes(form)) {
@@ -163,7 +176,7 @@ struct Code {
       const __m512i exponents =
           _mm512_mask_expand_epi8(_mm512_add_epi8(codes, below), ~coded, load(from.escapes));
       from.escapes += __builtin_popcountll(~coded);
-      join<form>(from, exponents, out);
+      join<form, rotated>(from, exponents, out, streaming);
     }
     source = from;
   }
@@ -174,7 +187,7 @@ WEIR_TARGET_END
 }  // namespace
 
 const FxKernels &fx_kernels_avx512() noexcept {
-  static constexpr FxKernels table = fx_table<Code>();
+  static constexpr FxKernels table = fx_table<Code>(fence);
   return table;
 }
 

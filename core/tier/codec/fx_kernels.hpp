@@ -5,7 +5,9 @@
 // groups, and behind `escapes` there are `escape_reach` bytes for the groups of one call, to be written or read
 // beyond those that count. A kernel moves the pointers on.
 //
-// The rotated element is a word whose top bits are the exponent: 8 bits (bf16, f32) or 5 (f16). Of it
+// An element is taken for a word whose top 8 bits (f16: 5) have the code, and are called its exponent. Rotated, they are
+// that, and the sign is the lowest bit. Not rotated, they are the sign and the exponent without its lowest bit, which
+// is better where all have the same sign: nothing is spent on it. Of the word
 //    low      plane of 64 bytes a group, for f32 of 128: the lowest 8 bits, for f32 16
 //    middle   f16: bits 8 to 10 as three bitmaps, 24 bytes a group; f32: bits 16 to 23, 64 bytes a group
 //    bitmaps  the exponent's code, k bitmaps a group: bit i of the j-th, a little-endian 64-bit word, is bit j of
@@ -47,33 +49,47 @@ using FxSource = FxPlanes<const unsigned char>;
 
 using FxEncode = void (*)(const unsigned char *in, uint64_t groups, uint8_t base,
                           FxTarget &to) noexcept;
-using FxDecode = void (*)(FxSource &from, uint64_t groups, uint8_t base,
-                          unsigned char *out) noexcept;
+/// With `streaming`, `out` is at the start of a line of 64 bytes, and fence() must follow before the call's end.
+using FxDecode = void (*)(FxSource &from, uint64_t groups, uint8_t base, unsigned char *out,
+                          bool streaming) noexcept;
 
 struct FxKernels {
-  FxEncode encode[3][fx_most_bits];
-  FxDecode decode[3][fx_most_bits];
+  FxEncode encode[3][2][fx_most_bits];
+  FxDecode decode[3][2][fx_most_bits];
+  void (*fence)() noexcept;
 
   static uint32_t row(Form form) { return static_cast<uint32_t>(form) - 1; }
-  FxEncode encoder(Form form, uint32_t k) const { return encode[row(form)][k - 1]; }
-  FxDecode decoder(Form form, uint32_t k) const { return decode[row(form)][k - 1]; }
+  FxEncode encoder(Form form, bool rotated, uint32_t k) const {
+    return encode[row(form)][rotated ? 1 : 0][k - 1];
+  }
+  FxDecode decoder(Form form, bool rotated, uint32_t k) const {
+    return decode[row(form)][rotated ? 1 : 0][k - 1];
+  }
 };
 
+/// For levels that do not stream.
+inline void no_fence() noexcept {}
+
 /// Of a class template with the static functions encode and decode, the table of all of them.
-template <template <Form, uint32_t> class Code>
-constexpr FxKernels fx_table() {
+template <template <Form, bool, uint32_t> class Code>
+constexpr FxKernels fx_table(void (*fence)() noexcept) {
   FxKernels table{};
-  constexpr auto fill = []<Form form>(FxKernels &to) {
-    constexpr uint32_t row = static_cast<uint32_t>(form) - 1;
-    to.encode[row][0] = Code<form, 1>::encode, to.decode[row][0] = Code<form, 1>::decode;
-    to.encode[row][1] = Code<form, 2>::encode, to.decode[row][1] = Code<form, 2>::decode;
-    to.encode[row][2] = Code<form, 3>::encode, to.decode[row][2] = Code<form, 3>::decode;
-    to.encode[row][3] = Code<form, 4>::encode, to.decode[row][3] = Code<form, 4>::decode;
-    to.encode[row][4] = Code<form, 5>::encode, to.decode[row][4] = Code<form, 5>::decode;
+  table.fence = fence;
+  constexpr auto fill = []<Form form, bool rotated>(FxKernels &to) {
+    auto &encode = to.encode[static_cast<uint32_t>(form) - 1][rotated ? 1 : 0];
+    auto &decode = to.decode[static_cast<uint32_t>(form) - 1][rotated ? 1 : 0];
+    encode[0] = Code<form, rotated, 1>::encode, decode[0] = Code<form, rotated, 1>::decode;
+    encode[1] = Code<form, rotated, 2>::encode, decode[1] = Code<form, rotated, 2>::decode;
+    encode[2] = Code<form, rotated, 3>::encode, decode[2] = Code<form, rotated, 3>::decode;
+    encode[3] = Code<form, rotated, 4>::encode, decode[3] = Code<form, rotated, 4>::decode;
+    encode[4] = Code<form, rotated, 5>::encode, decode[4] = Code<form, rotated, 5>::decode;
   };
-  fill.template operator()<Form::f16>(table);
-  fill.template operator()<Form::bf16>(table);
-  fill.template operator()<Form::f32>(table);
+  fill.template operator()<Form::f16, false>(table);
+  fill.template operator()<Form::f16, true>(table);
+  fill.template operator()<Form::bf16, false>(table);
+  fill.template operator()<Form::bf16, true>(table);
+  fill.template operator()<Form::f32, false>(table);
+  fill.template operator()<Form::f32, true>(table);
   return table;
 }
 

@@ -30,9 +30,11 @@ inline uint64_t bits_of(const uint8x16_t (&set)[parts]) {
 template <uint32_t count>
 inline uint64_t store_bitmaps(const uint8x16_t (&codes)[parts], unsigned char *to) {
   uint64_t any = 0;
+  WEIR_UNROLL
   for (uint32_t bit = 0; bit < count; ++bit) {
     const uint8x16_t mask = vdupq_n_u8(static_cast<uint8_t>(1U << bit));
     uint8x16_t set[parts];
+    WEIR_UNROLL
     for (uint32_t i = 0; i < parts; ++i) set[i] = vtstq_u8(codes[i], mask);
     const uint64_t map = bits_of(set);
     std::memcpy(to + 8 * bit, &map, sizeof map);
@@ -45,14 +47,17 @@ template <uint32_t count>
 inline uint64_t load_bitmaps(const unsigned char *from, uint8x16_t (&codes)[parts]) {
   const uint8x16_t weights = bit_weights();
   const uint8x16_t byte_of = vcombine_u8(vdup_n_u8(0), vdup_n_u8(1));
+  WEIR_UNROLL
   for (uint8x16_t &code : codes) code = vdupq_n_u8(0);
   uint64_t any = 0;
+  WEIR_UNROLL
   for (uint32_t bit = 0; bit < count; ++bit) {
     uint64_t map;
     std::memcpy(&map, from + 8 * bit, sizeof map);
     any |= map;
     const uint8x16_t bytes = vreinterpretq_u8_u64(vdupq_n_u64(map));
     const uint8x16_t value = vdupq_n_u8(static_cast<uint8_t>(1U << bit));
+    WEIR_UNROLL
     for (uint32_t i = 0; i < parts; ++i) {
       const uint8x16_t which = vaddq_u8(byte_of, vdupq_n_u8(static_cast<uint8_t>(2 * i)));
       const uint8x16_t set = vtstq_u8(vqtbl1q_u8(bytes, which), weights);
@@ -62,16 +67,24 @@ inline uint64_t load_bitmaps(const unsigned char *from, uint8x16_t (&codes)[part
   return any;
 }
 
+template <bool rotated>
 inline uint16x8_t rotate_left(uint16x8_t words) {
+  if constexpr (!rotated) return words;
   return vsliq_n_u16(vshrq_n_u16(words, 15), words, 1);
 }
+template <bool rotated>
 inline uint16x8_t rotate_right(uint16x8_t words) {
+  if constexpr (!rotated) return words;
   return vsriq_n_u16(vshlq_n_u16(words, 15), words, 1);
 }
+template <bool rotated>
 inline uint32x4_t rotate_left(uint32x4_t words) {
+  if constexpr (!rotated) return words;
   return vsliq_n_u32(vshrq_n_u32(words, 31), words, 1);
 }
+template <bool rotated>
 inline uint32x4_t rotate_right(uint32x4_t words) {
+  if constexpr (!rotated) return words;
   return vsriq_n_u32(vshlq_n_u32(words, 31), words, 1);
 }
 
@@ -80,18 +93,22 @@ inline uint8x16_t even(uint8x16_t a, uint8x16_t b) { return vuzp1q_u8(a, b); }
 inline uint8x16_t odd(uint8x16_t a, uint8x16_t b) { return vuzp2q_u8(a, b); }
 
 /// Takes a part apart, 16 elements of f16 or bf16: gives the upper bytes.
+template <bool rotated>
 inline uint8x16_t split_16(const unsigned char *in, unsigned char *low) {
-  const uint8x16_t a = vreinterpretq_u8_u16(rotate_left(vreinterpretq_u16_u8(load(in))));
-  const uint8x16_t b = vreinterpretq_u8_u16(rotate_left(vreinterpretq_u16_u8(load(in + lanes))));
+  const uint8x16_t a = vreinterpretq_u8_u16(rotate_left<rotated>(vreinterpretq_u16_u8(load(in))));
+  const uint8x16_t b =
+      vreinterpretq_u8_u16(rotate_left<rotated>(vreinterpretq_u16_u8(load(in + lanes))));
   vst1q_u8(low, even(a, b));
   return odd(a, b);
 }
 
+template <bool rotated>
 inline uint8x16_t split_32(const unsigned char *in, unsigned char *low, unsigned char *middle) {
   uint8x16_t high[2];
+  WEIR_UNROLL
   for (uint32_t i = 0; i < 2; ++i) {
-    const uint32x4_t a = rotate_left(vreinterpretq_u32_u8(load(in + 32 * i)));
-    const uint32x4_t b = rotate_left(vreinterpretq_u32_u8(load(in + 32 * i + lanes)));
+    const uint32x4_t a = rotate_left<rotated>(vreinterpretq_u32_u8(load(in + 32 * i)));
+    const uint32x4_t b = rotate_left<rotated>(vreinterpretq_u32_u8(load(in + 32 * i + lanes)));
     const uint16x8_t first = vreinterpretq_u16_u32(a), last = vreinterpretq_u16_u32(b);
     vst1q_u8(low + lanes * i, vreinterpretq_u8_u16(vuzp1q_u16(first, last)));
     high[i] = vreinterpretq_u8_u16(vuzp2q_u16(first, last));
@@ -100,61 +117,68 @@ inline uint8x16_t split_32(const unsigned char *in, unsigned char *low, unsigned
   return odd(high[0], high[1]);
 }
 
-template <Form form>
+template <Form form, bool rotated>
 inline void split(const unsigned char *in, FxTarget &to, uint8x16_t (&exponents)[parts]) {
+  WEIR_UNROLL
   for (uint32_t i = 0; i < parts; ++i) {
     if constexpr (form == Form::f32)
-      exponents[i] = split_32(in + 64 * i, to.low + 32 * i, to.middle + 16 * i);
+      exponents[i] = split_32<rotated>(in + 64 * i, to.low + 32 * i, to.middle + 16 * i);
     else
-      exponents[i] = split_16(in + 32 * i, to.low + 16 * i);
+      exponents[i] = split_16<rotated>(in + 32 * i, to.low + 16 * i);
   }
   if constexpr (form == Form::f16) {
     store_bitmaps<3>(exponents, to.middle);
+    WEIR_UNROLL
     for (uint8x16_t &exponent : exponents) exponent = vshrq_n_u8(exponent, 3);
   }
   to.low += fx_low_bytes(form);
   to.middle += fx_middle_bytes(form);
 }
 
+template <bool rotated>
 inline void join_16(const unsigned char *low, uint8x16_t high, unsigned char *out) {
   const uint8x16_t bytes = load(low);
   const uint16x8_t a = vreinterpretq_u16_u8(vzip1q_u8(bytes, high));
   const uint16x8_t b = vreinterpretq_u16_u8(vzip2q_u8(bytes, high));
-  vst1q_u8(out, vreinterpretq_u8_u16(rotate_right(a)));
-  vst1q_u8(out + lanes, vreinterpretq_u8_u16(rotate_right(b)));
+  vst1q_u8(out, vreinterpretq_u8_u16(rotate_right<rotated>(a)));
+  vst1q_u8(out + lanes, vreinterpretq_u8_u16(rotate_right<rotated>(b)));
 }
 
+template <bool rotated>
 inline void join_32(const unsigned char *low, const unsigned char *middle, uint8x16_t top,
                     unsigned char *out) {
   const uint8x16_t bytes = load(middle);
   const uint8x16_t high[2] = {vzip1q_u8(bytes, top), vzip2q_u8(bytes, top)};
+  WEIR_UNROLL
   for (uint32_t i = 0; i < 2; ++i) {
     const uint16x8_t words = vreinterpretq_u16_u8(load(low + lanes * i));
     const uint16x8_t upper = vreinterpretq_u16_u8(high[i]);
     const uint32x4_t a = vreinterpretq_u32_u16(vzip1q_u16(words, upper));
     const uint32x4_t b = vreinterpretq_u32_u16(vzip2q_u16(words, upper));
-    vst1q_u8(out + 32 * i, vreinterpretq_u8_u32(rotate_right(a)));
-    vst1q_u8(out + 32 * i + lanes, vreinterpretq_u8_u32(rotate_right(b)));
+    vst1q_u8(out + 32 * i, vreinterpretq_u8_u32(rotate_right<rotated>(a)));
+    vst1q_u8(out + 32 * i + lanes, vreinterpretq_u8_u32(rotate_right<rotated>(b)));
   }
 }
 
-template <Form form>
+template <Form form, bool rotated>
 inline void join(FxSource &from, const uint8x16_t (&exponents)[parts], unsigned char *out) {
   uint8x16_t middle[parts];
   if constexpr (form == Form::f16) load_bitmaps<3>(from.middle, middle);
+  WEIR_UNROLL
   for (uint32_t i = 0; i < parts; ++i) {
     if constexpr (form == Form::f32)
-      join_32(from.low + 32 * i, from.middle + 16 * i, exponents[i], out + 64 * i);
+      join_32<rotated>(from.low + 32 * i, from.middle + 16 * i, exponents[i], out + 64 * i);
     else if constexpr (form == Form::f16)
-      join_16(from.low + 16 * i, vorrq_u8(vshlq_n_u8(exponents[i], 3), middle[i]), out + 32 * i);
+      join_16<rotated>(from.low + 16 * i, vorrq_u8(vshlq_n_u8(exponents[i], 3), middle[i]),
+                       out + 32 * i);
     else
-      join_16(from.low + 16 * i, exponents[i], out + 32 * i);
+      join_16<rotated>(from.low + 16 * i, exponents[i], out + 32 * i);
   }
   from.low += fx_low_bytes(form);
   from.middle += fx_middle_bytes(form);
 }
 
-template <Form form, uint32_t k>
+template <Form form, bool rotated, uint32_t k>
 struct Code {
   static void encode(const unsigned char *in, uint64_t groups, uint8_t base,
                      FxTarget &target) noexcept {
@@ -163,7 +187,8 @@ struct Code {
                      window = vdupq_n_u8(static_cast<uint8_t>(fx_window(k)));
     for (; groups > 0; --groups, in += fx_group * element_bytes(form)) {
       uint8x16_t exponents[parts], codes[parts];
-      split<form>(in, to, exponents);
+      split<form, rotated>(in, to, exponents);
+      WEIR_UNROLL
       for (uint32_t i = 0; i < parts; ++i) {
         const uint8x16_t offsets = vsubq_u8(exponents[i], bases);
         codes[i] = vandq_u8(vaddq_u8(offsets, one), vcltq_u8(offsets, window));
@@ -172,27 +197,32 @@ struct Code {
       to.bitmaps += 8 * k;
       if (left == 0) continue;
       unsigned char bytes[fx_group];
+      WEIR_UNROLL
       for (uint32_t i = 0; i < parts; ++i) vst1q_u8(bytes + lanes * i, exponents[i]);
       for (; left != 0; left &= left - 1) *to.escapes++ = bytes[__builtin_ctzll(left)];
     }
     target = to;
   }
 
-  static void decode(FxSource &source, uint64_t groups, uint8_t base, unsigned char *out) noexcept {
+  static void decode(FxSource &source, uint64_t groups, uint8_t base, unsigned char *out,
+                     bool /*streaming*/) noexcept {
     FxSource from = source;
     const uint8x16_t below = vdupq_n_u8(static_cast<uint8_t>(base - 1));
     for (; groups > 0; --groups, out += fx_group * element_bytes(form)) {
       uint8x16_t exponents[parts];
       uint64_t left = ~load_bitmaps<k>(from.bitmaps, exponents);
       from.bitmaps += 8 * k;
+      WEIR_UNROLL
       for (uint8x16_t &exponent : exponents) exponent = vaddq_u8(exponent, below);
       if (left != 0) {
         unsigned char bytes[fx_group];
+        WEIR_UNROLL
         for (uint32_t i = 0; i < parts; ++i) vst1q_u8(bytes + lanes * i, exponents[i]);
         for (; left != 0; left &= left - 1) bytes[__builtin_ctzll(left)] = *from.escapes++;
+        WEIR_UNROLL
         for (uint32_t i = 0; i < parts; ++i) exponents[i] = vld1q_u8(bytes + lanes * i);
       }
-      join<form>(from, exponents, out);
+      join<form, rotated>(from, exponents, out);
     }
     source = from;
   }
@@ -201,7 +231,7 @@ struct Code {
 }  // namespace
 
 const FxKernels &fx_kernels_neon() noexcept {
-  static constexpr FxKernels table = fx_table<Code>();
+  static constexpr FxKernels table = fx_table<Code>(no_fence);
   return table;
 }
 

@@ -26,9 +26,11 @@ void store_bitmaps(const unsigned char *codes, unsigned char *to, uint64_t *any)
   uint64_t maps[count] = {};
   for (uint32_t at = 0; at < fx_group; at += 8) {
     const auto word = load_little<uint64_t>(codes + at);
+    WEIR_UNROLL
     for (uint32_t bit = 0; bit < count; ++bit) maps[bit] |= gather_bits(word >> bit) << at;
   }
   *any = 0;
+  WEIR_UNROLL
   for (uint32_t bit = 0; bit < count; ++bit) {
     store_little(to + 8 * bit, maps[bit]);
     *any |= maps[bit];
@@ -39,24 +41,26 @@ template <uint32_t count>
 void load_bitmaps(const unsigned char *from, unsigned char *codes, uint64_t *any) {
   uint64_t maps[count];
   *any = 0;
+  WEIR_UNROLL
   for (uint32_t bit = 0; bit < count; ++bit) {
     maps[bit] = load_little<uint64_t>(from + 8 * bit);
     *any |= maps[bit];
   }
   for (uint32_t at = 0; at < fx_group; at += 8) {
     uint64_t word = 0;
+    WEIR_UNROLL
     for (uint32_t bit = 0; bit < count; ++bit) word |= spread_bits(maps[bit] >> at) << bit;
     store_little(codes + at, word);
   }
 }
 
 /// Takes 64 elements apart: low and middle to their planes, the exponents to `exponents`.
-template <Form form>
+template <Form form, bool rotated>
 void split(const unsigned char *in, FxTarget &to, unsigned char *exponents) {
   if constexpr (form == Form::f32) {
     for (uint32_t i = 0; i < fx_group; ++i) {
       const auto bits = load_little<uint32_t>(in + 4 * i);
-      const uint32_t word = bits << 1U | bits >> 31U;
+      const uint32_t word = rotated ? bits << 1U | bits >> 31U : bits;
       store_little(to.low + 2 * i, static_cast<uint16_t>(word));
       to.middle[i] = static_cast<unsigned char>(word >> 16U);
       exponents[i] = static_cast<unsigned char>(word >> 24U);
@@ -65,7 +69,7 @@ void split(const unsigned char *in, FxTarget &to, unsigned char *exponents) {
     unsigned char middle[fx_group];
     for (uint32_t i = 0; i < fx_group; ++i) {
       const uint32_t bits = load_little<uint16_t>(in + 2 * i);
-      const uint32_t word = bits << 1U | bits >> 15U;
+      const uint32_t word = rotated ? bits << 1U | bits >> 15U : bits;
       to.low[i] = static_cast<unsigned char>(word);
       const auto high = static_cast<unsigned char>(word >> 8U);
       middle[i] = high & 7U;
@@ -78,14 +82,14 @@ void split(const unsigned char *in, FxTarget &to, unsigned char *exponents) {
   to.middle += fx_middle_bytes(form);
 }
 
-template <Form form>
+template <Form form, bool rotated>
 void join(FxSource &from, const unsigned char *exponents, unsigned char *out) {
   if constexpr (form == Form::f32) {
     for (uint32_t i = 0; i < fx_group; ++i) {
       const uint32_t word = load_little<uint16_t>(from.low + 2 * i) |
                             static_cast<uint32_t>(from.middle[i]) << 16U |
                             static_cast<uint32_t>(exponents[i]) << 24U;
-      store_little(out + 4 * i, word >> 1U | word << 31U);
+      store_little(out + 4 * i, rotated ? word >> 1U | word << 31U : word);
     }
   } else {
     unsigned char middle[fx_group] = {};
@@ -94,20 +98,21 @@ void join(FxSource &from, const unsigned char *exponents, unsigned char *out) {
     for (uint32_t i = 0; i < fx_group; ++i) {
       const uint32_t high = form == Form::f16 ? exponents[i] << 3U | middle[i] : exponents[i];
       const uint32_t word = from.low[i] | high << 8U;
-      store_little(out + 2 * i, static_cast<uint16_t>(word >> 1U | word << 15U));
+      const uint32_t bits = rotated ? word >> 1U | word << 15U : word;
+      store_little(out + 2 * i, static_cast<uint16_t>(bits));
     }
   }
   from.low += fx_low_bytes(form);
   from.middle += fx_middle_bytes(form);
 }
 
-template <Form form, uint32_t k>
+template <Form form, bool rotated, uint32_t k>
 struct Code {
   static void encode(const unsigned char *in, uint64_t groups, uint8_t base,
                      FxTarget &to) noexcept {
     unsigned char exponents[fx_group], codes[fx_group];
     for (; groups > 0; --groups, in += fx_group * element_bytes(form)) {
-      split<form>(in, to, exponents);
+      split<form, rotated>(in, to, exponents);
       for (uint32_t i = 0; i < fx_group; ++i) {
         const auto offset = static_cast<unsigned char>(exponents[i] - base);
         const auto code = static_cast<unsigned char>(offset + 1);
@@ -121,7 +126,8 @@ struct Code {
     }
   }
 
-  static void decode(FxSource &from, uint64_t groups, uint8_t base, unsigned char *out) noexcept {
+  static void decode(FxSource &from, uint64_t groups, uint8_t base, unsigned char *out,
+                     bool /*streaming*/) noexcept {
     unsigned char exponents[fx_group];
     for (; groups > 0; --groups, out += fx_group * element_bytes(form)) {
       uint64_t any = 0;
@@ -131,7 +137,7 @@ struct Code {
         exponents[i] = static_cast<unsigned char>(exponents[i] + base - 1);
       for (uint64_t left = ~any; left != 0; left &= left - 1)
         exponents[__builtin_ctzll(left)] = *from.escapes++;
-      join<form>(from, exponents, out);
+      join<form, rotated>(from, exponents, out);
     }
   }
 };
@@ -139,7 +145,7 @@ struct Code {
 }  // namespace
 
 const FxKernels &fx_kernels_scalar() noexcept {
-  static constexpr FxKernels table = fx_table<Code>();
+  static constexpr FxKernels table = fx_table<Code>(no_fence);
   return table;
 }
 

@@ -19,7 +19,7 @@ FxWriter::FxWriter(Form form, const FxWindow &window, uint64_t raw, unsigned cha
       window_(window),
       out_(out),
       fits_(raw <= UINT32_MAX && shape_.fixed(window.k) <= room),
-      encode_(fx_kernels(level).encoder(form, window.k)) {
+      encode_(fx_kernels(level).encoder(form, window.rotated, window.k)) {
   if (!fits_) return;
   to_.low = out + fx_header_bytes;
   to_.middle = to_.low + shape_.low();
@@ -55,7 +55,7 @@ uint64_t FxWriter::finish(const unsigned char *tail) noexcept {
   out_[0] = static_cast<unsigned char>(shape_.form);
   out_[1] = window_.k;
   out_[2] = window_.base;
-  out_[3] = 0;
+  out_[3] = window_.rotated ? 0 : 1;
   store_little(out_ + 4, static_cast<uint32_t>(to_.escapes - escapes_begin_));
   return static_cast<uint64_t>(to_.escapes - out_) + shape_.tail;
 }
@@ -67,7 +67,7 @@ bool FxReader::open(const unsigned char *in, uint64_t bytes, uint64_t raw,
   if (bytes < fx_header_bytes) return false;
   const auto form = static_cast<Form>(in[0]);
   const uint32_t k = in[1];
-  if (!fx_supports(form) || k < 1 || k > fx_most_bits || in[3] != 0) return false;
+  if (!fx_supports(form) || k < 1 || k > fx_most_bits || in[3] > 1) return false;
   if (in[2] + fx_window(k) > fx_largest_exponent(form) + 1) return false;
   base_ = in[2];
   escapes_left_ = load_little<uint32_t>(in + 4);
@@ -78,7 +78,8 @@ bool FxReader::open(const unsigned char *in, uint64_t bytes, uint64_t raw,
   from_.bitmaps = from_.middle + shape_.middle();
   from_.escapes = from_.bitmaps + shape_.bitmaps(k);
   tail_ = from_.escapes + escapes_left_;
-  decode_ = fx_kernels(level).decoder(form, k);
+  decode_ = fx_kernels(level).decoder(form, in[3] == 0, k);
+  fence_ = fx_kernels(level).fence;
   moved_ = false;
   const uint32_t largest = fx_largest_exponent(form);
   return largest == 255 || std::all_of(from_.escapes, tail_, [largest](unsigned char exponent) {
@@ -94,19 +95,22 @@ void FxReader::move_escapes() noexcept {
   moved_ = true;
 }
 
-bool FxReader::get(unsigned char *out, uint64_t groups) noexcept {
-  while (groups > 0) {
+bool FxReader::get(unsigned char *out, uint64_t groups, Stores stores) noexcept {
+  const bool streaming = streams_to(out, stores);
+  bool fine = true;
+  while (fine && groups > 0) {
     const uint64_t now = std::min(groups, fx_call_groups);
     if (!moved_ && escapes_left_ < fx_escape_reach) move_escapes();
     const unsigned char *const before = from_.escapes;
-    decode_(from_, now, base_, out);
+    decode_(from_, now, base_, out, streaming);
     const auto taken = static_cast<uint64_t>(from_.escapes - before);
-    if (taken > escapes_left_) return false;
+    fine = taken <= escapes_left_;
     escapes_left_ -= taken;
     out += now * fx_group * element_bytes(shape_.form);
     groups -= now;
   }
-  return true;
+  if (streaming) fence_();
+  return fine;
 }
 
 bool FxReader::finish(unsigned char *tail) noexcept {

@@ -58,7 +58,7 @@ class FxReader {
   bool open(const unsigned char *in, uint64_t bytes, uint64_t raw, CpuLevel level) noexcept;
   const FxShape &shape() const noexcept { return shape_; }
   /// The next groups, no more than there are. False: the block is malformed.
-  bool get(unsigned char *out, uint64_t groups) noexcept;
+  bool get(unsigned char *out, uint64_t groups, Stores stores = Stores::cached) noexcept;
   /// What is behind the last group. False: the block is malformed.
   bool finish(unsigned char *tail) noexcept;
 
@@ -68,6 +68,7 @@ class FxReader {
   FxShape shape_{Form::bf16, 0};
   uint8_t base_ = 0;
   FxDecode decode_ = nullptr;
+  void (*fence_)() noexcept = nullptr;
   FxSource from_{};
   uint64_t escapes_left_ = 0;
   const unsigned char *tail_ = nullptr;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which kernels this build can have, and how a file of kernels is compiled for more than the build's own target: all
+// Which kernels this build can have, and how a file of kernels is compiled for more than the build's own target: all of
 // its functions stand between WEIR_TARGET_BEGIN_* and WEIR_TARGET_END, in an unnamed namespace, behind its last
 // include. An inline function of a header must never be compiled in between: the linker keeps one copy of such a
 // function, and might keep the one that not every processor runs.
@@ -31,6 +31,13 @@
   WEIR_PRAGMA(GCC push_options)                               \
   WEIR_PRAGMA(GCC target(features))
 #define WEIR_TARGET_END WEIR_PRAGMA(GCC pop_options) WEIR_PRAGMA(GCC diagnostic pop)
+#endif
+
+/// Before a loop of a few known turns: -O2 would leave it one, with its indices in registers and its arrays in memory.
+#if defined(__clang__)
+#define WEIR_UNROLL WEIR_PRAGMA(unroll)
+#else
+#define WEIR_UNROLL WEIR_PRAGMA(GCC unroll 64)
 #endif
 
 #define WEIR_TARGET_BEGIN_AVX2 WEIR_TARGET_BEGIN("avx2,bmi,bmi2,popcnt")

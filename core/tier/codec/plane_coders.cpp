@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The coders over liblz4 and libzstd. What of libzstd is not in its stable interface is one parameter, whose failure
+// leaves planes as they are, and makes nothing unreadable: frames are ordinary ones.
+
+#include "core/tier/codec/plane_coders.hpp"
+
+#include "core/tier/codec/entropy.hpp"
+
+#define ZSTD_STATIC_LINKING_ONLY
+#include <lz4.h>
+#include <zstd.h>
+
+#include <algorithm>
+#include <cassert>
+#include <cstring>
+#include <new>
+
+namespace weir::tier {
+namespace {
+
+/// What a way to code has to save before it is taken, in parts of the plane: its time has a price too.
+constexpr uint64_t price_of_coding = 64;  ///< of anything instead of raw bytes
+constexpr uint64_t price_of_zstd = 128;  ///< instead of Huffman codes, which are read twice as fast
+constexpr uint64_t price_of_slowness =
+    64;  ///< of anything instead of LZ4, which is read as fast as memory
+
+constexpr int huffman_part_log = 15;  ///< log2 of the bytes that have one table
+constexpr int dense_level = 3;
+
+/// Of which matches are looked for, to tell whether to look for them in all.
+constexpr uint64_t probe_bytes = uint64_t{16} << 10U;
+/// Of each part's bytes the entropy is taken of so many, in windows spread over it.
+constexpr uint64_t sampled = 1024, window = 256;
+
+bool set(ZSTD_CCtx *context, ZSTD_cParameter parameter, int value) noexcept {
+  return ZSTD_isError(ZSTD_CCtx_setParameter(context, parameter, value)) == 0;
+}
+
+bool all_one_value(const unsigned char *in, uint64_t count) noexcept {
+  return std::memcmp(in, in + 1, count - 1) == 0;
+}
+
+/// What entropy coding has to save to be worth its time, in parts of the plane. Quick leaves a plane that has but one bit
+/// too many: two planes coded instead of one would take twice the time.
+constexpr uint64_t worth_quick = 7, worth_dense = 32;
+
+/// Bits for one part, by a sample of it.
+uint64_t bits_of_part(const unsigned char *in, uint64_t count) noexcept {
+  ByteCounts counts{};
+  if (count <= sampled) {
+    count_bytes(in, count, &counts);
+    return entropy_bits(counts) >> 16U;
+  }
+  constexpr uint64_t windows = sampled / window;
+  const uint64_t apart = (count - window) / (windows - 1);
+  for (uint64_t i = 0; i < windows; ++i) count_bytes(in + i * apart, window, &counts);
+  return (entropy_bits(counts) >> 16U) * count / sampled;
+}
+
+/// Whether it would. Most planes are mantissas, and it does not.
+bool entropy_pays(const unsigned char *in, uint64_t count, Effort effort) noexcept {
+  constexpr uint64_t part = uint64_t{1} << huffman_part_log;
+  uint64_t bits = 0;
+  for (uint64_t at = 0; at < count; at += part) {
+    bits += bits_of_part(in + at, std::min(part, count - at));
+  }
+  const uint64_t worth = effort == Effort::quick ? worth_quick : worth_dense;
+  return bits < count * 8 - count * 8 / worth;
+}
+
+}  // namespace
+
+// ---- encoder ----
+
+PlaneEncoder *PlaneEncoder::create() noexcept {
+  std::unique_ptr<PlaneEncoder> encoder(new (std::nothrow) PlaneEncoder);
+  if (encoder == nullptr) return nullptr;
+  encoder->scratch_.reset(new (std::nothrow) unsigned char[3 * max_block_bytes]);
+  encoder->lz4_state_.reset(
+      new (std::nothrow) unsigned char[static_cast<size_t>(LZ4_sizeofState())]);
+  encoder->huffman_ = ZSTD_createCCtx();
+  encoder->zstd_ = ZSTD_createCCtx();
+  if (encoder->scratch_ == nullptr || encoder->lz4_state_ == nullptr ||
+      encoder->huffman_ == nullptr || encoder->zstd_ == nullptr) {
+    return nullptr;
+  }
+  // Steps so wide that no match is looked for, and so no table to clear; literals are coded all the same.
+  const bool huffman = set(encoder->huffman_, ZSTD_c_compressionLevel, ZSTD_minCLevel()) &&
+                       set(encoder->huffman_, ZSTD_c_literalCompressionMode, ZSTD_ps_enable) &&
+                       set(encoder->huffman_, ZSTD_c_windowLog, huffman_part_log) &&
+                       set(encoder->huffman_, ZSTD_c_hashLog, ZSTD_HASHLOG_MIN) &&
+                       set(encoder->huffman_, ZSTD_c_contentSizeFlag, 0);
+  const bool dense = set(encoder->zstd_, ZSTD_c_compressionLevel, dense_level) &&
+                     set(encoder->zstd_, ZSTD_c_contentSizeFlag, 0);
+  return huffman && dense ? encoder.release() : nullptr;
+}
+
+PlaneEncoder::~PlaneEncoder() {
+  ZSTD_freeCCtx(huffman_);
+  ZSTD_freeCCtx(zstd_);
+}
+
+uint64_t PlaneEncoder::huffman(const unsigned char *in, uint64_t count, unsigned char *out,
+                               uint64_t room) noexcept {
+  const size_t length = ZSTD_compress2(huffman_, out, room, in, count);
+  return ZSTD_isError(length) != 0 ? 0 : length;
+}
+
+uint64_t PlaneEncoder::zstd(const unsigned char *in, uint64_t count, unsigned char *out,
+                            uint64_t room) noexcept {
+  const size_t length = ZSTD_compress2(zstd_, out, room, in, count);
+  return ZSTD_isError(length) != 0 ? 0 : length;
+}
+
+uint64_t PlaneEncoder::lz4(const unsigned char *in, uint64_t count, unsigned char *out,
+                           uint64_t room) noexcept {
+  const int length = LZ4_compress_fast_extState(
+      lz4_state_.get(), reinterpret_cast<const char *>(in), reinterpret_cast<char *>(out),
+      static_cast<int>(count), static_cast<int>(std::min<uint64_t>(room, LZ4_MAX_INPUT_SIZE)), 1);
+  return length > 0 ? static_cast<uint64_t>(length) : 0;
+}
+
+/// The smallest so far stands in `out`; others are tried beside it.
+struct PlaneEncoder::Best {
+  unsigned char *out;
+  uint64_t room;
+  PlaneMethod method;
+  uint64_t bytes;
+
+  /// What another way must not be longer than, to be so many parts of the plane better.
+  uint64_t below(uint64_t count, uint64_t price) const noexcept {
+    const uint64_t least = count / price;
+    return std::min(room, bytes > least + 1 ? bytes - least - 1 : 0);
+  }
+  void take(PlaneMethod other, const unsigned char *from, uint64_t length) noexcept {
+    method = other;
+    bytes = length;
+    if (from != out) std::memcpy(out, from, length);
+  }
+};
+
+/// Whether there is more in matches than in the values alone. A part from the middle tells, or LZ4 where values tell
+/// nothing: it passes over what has no matches, and finds those that are too far apart for a part to have both.
+bool PlaneEncoder::matches_pay(const unsigned char *in, uint64_t count, bool values_pay) noexcept {
+  if (count <= 2 * probe_bytes) return true;
+  if (!values_pay) return lz4(in, count, trial(), count - count / price_of_coding) > 0;
+  const unsigned char *part = in + (count - probe_bytes) / 2;
+  const uint64_t room = probe_bytes - probe_bytes / price_of_coding;
+  const uint64_t matched = zstd(part, probe_bytes, trial(), room);
+  if (matched == 0) return false;
+  const uint64_t coded = huffman(part, probe_bytes, trial(), room);
+  // More comes to light in all of it than in a part.
+  return coded == 0 || matched < coded + coded / 16;
+}
+
+void PlaneEncoder::try_matches(const unsigned char *in, uint64_t count, Best *best) noexcept {
+  const uint64_t price = best->method == PlaneMethod::raw ? price_of_coding : price_of_zstd;
+  if (const uint64_t room = best->below(count, price); room > 0) {
+    const uint64_t length = zstd(in, count, trial(), room);
+    if (length > 0) best->take(PlaneMethod::zstd, trial(), length);
+  }
+  if (best->method == PlaneMethod::raw) return;
+  const uint64_t room = std::min(
+      {best->room, best->bytes + count / price_of_slowness, count - count / price_of_coding});
+  const uint64_t length = lz4(in, count, trial(), room);
+  if (length > 0) best->take(PlaneMethod::lz4, trial(), length);
+}
+
+bool PlaneEncoder::encode(const unsigned char *in, uint64_t count, Effort effort,
+                          unsigned char *out, uint64_t room, CodedPlane *coded) noexcept {
+  assert(count > 0 && count <= max_block_bytes);
+  if (count > 1 && room > 0 && all_one_value(in, count)) {
+    out[0] = in[0];
+    *coded = {PlaneMethod::same, 1};
+    return true;
+  }
+  Best best{out, room, PlaneMethod::raw, count};
+  if (entropy_pays(in, count, effort)) {
+    const uint64_t length = huffman(in, count, out, best.below(count, price_of_coding));
+    if (length > 0) best.take(PlaneMethod::huf, out, length);
+  }
+  if (effort == Effort::dense && matches_pay(in, count, best.method == PlaneMethod::huf)) {
+    try_matches(in, count, &best);
+  }
+  if (best.method == PlaneMethod::raw) {
+    if (room < count) return false;
+    std::memcpy(out, in, count);
+  }
+  *coded = {best.method, static_cast<uint32_t>(best.bytes)};
+  return true;
+}
+
+// ---- decoder ----
+
+PlaneDecoder *PlaneDecoder::create() noexcept {
+  std::unique_ptr<PlaneDecoder> decoder(new (std::nothrow) PlaneDecoder);
+  if (decoder == nullptr) return nullptr;
+  decoder->scratch_.reset(new (std::nothrow) unsigned char[max_block_bytes + max_block_bytes / 8]);
+  decoder->context_ = ZSTD_createDCtx();
+  if (decoder->scratch_ == nullptr || decoder->context_ == nullptr) return nullptr;
+  return decoder.release();
+}
+
+PlaneDecoder::~PlaneDecoder() { ZSTD_freeDCtx(context_); }
+
+Decoded PlaneDecoder::decode(CodedPlane coded, const unsigned char *in, unsigned char *out,
+                             uint64_t count) noexcept {
+  switch (coded.method) {
+    case PlaneMethod::raw:
+      if (coded.bytes != count) return Decoded::malformed;
+      std::memcpy(out, in, count);
+      return Decoded::ok;
+    case PlaneMethod::same:
+      if (coded.bytes != 1) return Decoded::malformed;
+      std::memset(out, in[0], count);
+      return Decoded::ok;
+    case PlaneMethod::lz4: {
+      const int length =
+          LZ4_decompress_safe(reinterpret_cast<const char *>(in), reinterpret_cast<char *>(out),
+                              static_cast<int>(coded.bytes), static_cast<int>(count));
+      return length >= 0 && static_cast<uint64_t>(length) == count ? Decoded::ok
+                                                                   : Decoded::malformed;
+    }
+    case PlaneMethod::huf:
+    case PlaneMethod::zstd: {
+      const size_t length = ZSTD_decompressDCtx(context_, out, count, in, coded.bytes);
+      return ZSTD_isError(length) == 0 && length == count ? Decoded::ok : Decoded::malformed;
+    }
+  }
+  return Decoded::malformed;
+}
+
+}  // namespace weir::tier

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// One byte plane, coded in the way that pays: as it is, one value, Huffman codes, LZ4 or zstd. Huffman codes are zstd
+// frames of literals only, in parts of 32 KiB: tables that follow the data save more than they cost, and no sequences
+// make both ways several times as fast as a search for matches.
+//
+// An encoder or a decoder is used by one thread at a time, and is what contexts are made of (see ContextPool). Decoding
+// takes no memory and touches nothing outside the ranges it is given, whatever the bytes are.
+#pragma once
+
+#include "core/tier/block_methods.hpp"
+#include "core/tier/codec/effort.hpp"
+
+#include <cstdint>
+#include <memory>
+
+namespace weir::tier {
+
+/// The most bytes of a plane, and of a block.
+constexpr uint64_t max_block_bytes = uint64_t{256} << 10U;
+
+/// Numbers in coded blocks: never reused.
+enum class PlaneMethod : uint8_t { raw = 0, same = 1, huf = 2, lz4 = 3, zstd = 4 };
+
+struct CodedPlane {
+  PlaneMethod method = PlaneMethod::raw;
+  uint32_t bytes = 0;
+};
+
+class PlaneEncoder {
+ public:
+  /// nullptr: no memory.
+  static PlaneEncoder *create() noexcept;
+  ~PlaneEncoder();
+  PlaneEncoder(const PlaneEncoder &) = delete;
+  PlaneEncoder &operator=(const PlaneEncoder &) = delete;
+
+  /// quick: Huffman codes or nothing. dense: whatever is smallest.
+  /// Codes a plane of 1 byte or more into at most `room`. False: it does not fit, coded or not.
+  bool encode(const unsigned char *in, uint64_t count, Effort effort, unsigned char *out,
+              uint64_t room, CodedPlane *coded) noexcept;
+
+  // Places for a block's planes, and for its elements without zeros, of max_block_bytes each.
+  unsigned char *planes() noexcept { return scratch_.get(); }
+  unsigned char *kept() noexcept { return scratch_.get() + max_block_bytes; }
+
+ private:
+  PlaneEncoder() = default;
+  struct Best;
+
+  uint64_t huffman(const unsigned char *in, uint64_t count, unsigned char *out,
+                   uint64_t room) noexcept;
+  uint64_t zstd(const unsigned char *in, uint64_t count, unsigned char *out,
+                uint64_t room) noexcept;
+  uint64_t lz4(const unsigned char *in, uint64_t count, unsigned char *out, uint64_t room) noexcept;
+  bool matches_pay(const unsigned char *in, uint64_t count, bool values_pay) noexcept;
+  void try_matches(const unsigned char *in, uint64_t count, Best *best) noexcept;
+  unsigned char *trial() noexcept { return scratch_.get() + 2 * max_block_bytes; }
+
+  std::unique_ptr<unsigned char[]> scratch_;
+  std::unique_ptr<unsigned char[]> lz4_state_;
+  ZSTD_CCtx_s *huffman_ = nullptr;
+  ZSTD_CCtx_s *zstd_ = nullptr;
+};
+
+class PlaneDecoder {
+ public:
+  /// nullptr: no memory.
+  static PlaneDecoder *create() noexcept;
+  ~PlaneDecoder();
+  PlaneDecoder(const PlaneDecoder &) = delete;
+  PlaneDecoder &operator=(const PlaneDecoder &) = delete;
+
+  /// Writes exactly `count` bytes, or is not `ok`.
+  Decoded decode(CodedPlane coded, const unsigned char *in, unsigned char *out,
+                 uint64_t count) noexcept;
+
+  /// A place for a block's planes (max_block_bytes), and one for a bitmap of its elements (an eighth of that).
+  unsigned char *planes() noexcept { return scratch_.get(); }
+  unsigned char *bitmap() noexcept { return scratch_.get() + max_block_bytes; }
+
+ private:
+  PlaneDecoder() = default;
+
+  std::unique_ptr<unsigned char[]> scratch_;
+  ZSTD_DCtx_s *context_ = nullptr;
+};
+
+}  // namespace weir::tier

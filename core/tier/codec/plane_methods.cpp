@@ -1,0 +1,283 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Blocks of planes: what is in one, its plan, and both ways. Everything a coded block says of itself is checked before
+// anything is decoded.
+
+#include "core/tier/codec/plane_methods.hpp"
+
+#include "core/tier/codec/entropy.hpp"
+#include "core/tier/codec/nonzero.hpp"
+#include "core/tier/codec/planes.hpp"
+
+#include <algorithm>
+#include <cassert>
+#include <cstring>
+#include <numeric>
+
+namespace weir::tier {
+namespace {
+
+constexpr uint64_t header_bytes = 3, entry_bytes = 4;
+constexpr uint32_t most_coded = max_planes + 1;
+constexpr uint8_t form_mask = 0x0F, zeros_flag = 0x40, integers_flag = 0x80;
+constexpr uint32_t length_mask = 0xFFFFFF;
+
+PlaneLayout layout_of(const PlanesPlan &plan) noexcept {
+  const auto width = static_cast<uint8_t>(element_bytes(plan.form));
+  return {width, width > 1 && !plan.integers, plan.stride};
+}
+
+void put_u32(unsigned char *at, uint32_t value) noexcept {
+  for (int k = 0; k < 4; ++k) at[k] = static_cast<unsigned char>(value >> (8 * k));
+}
+
+uint32_t get_u32(const unsigned char *at) noexcept {
+  return at[0] | uint32_t{at[1]} << 8U | uint32_t{at[2]} << 16U | uint32_t{at[3]} << 24U;
+}
+
+// ---- planning ----
+
+/// Elements in a row, of which differences can be taken, from all over the block.
+constexpr uint64_t plan_windows = 4, plan_window = 1024;
+
+struct PlanSample {
+  const unsigned char *start[plan_windows] = {};
+  uint64_t windows = 0, elements = 0;  ///< elements of each
+
+  PlanSample(const unsigned char *in, uint64_t count, uint32_t width) noexcept {
+    if (count <= plan_windows * plan_window) {
+      windows = count > 0 ? 1 : 0;
+      elements = count;
+      start[0] = in;
+      return;
+    }
+    windows = plan_windows;
+    elements = plan_window;
+    const uint64_t apart = (count - plan_window) / (plan_windows - 1);
+    for (uint64_t i = 0; i < windows; ++i) start[i] = in + i * apart * width;
+  }
+};
+
+/// A Huffman code has no less than a bit for each byte, however rare the others are.
+uint64_t coded_bits(const ByteCounts &counts) noexcept {
+  const uint64_t bits = entropy_bits(counts);
+  const uint64_t total = std::accumulate(counts.begin(), counts.end(), uint64_t{0});
+  return bits == 0 ? 0 : std::max(bits, total << 16U);
+}
+
+uint64_t bits_of_planes(const unsigned char *in, uint64_t count, PlaneLayout layout,
+                        unsigned char *scratch) noexcept {
+  split(in, count, layout, scratch);
+  uint64_t bits = 0;
+  for (uint32_t k = 0; k < layout.width; ++k) {
+    ByteCounts counts{};
+    count_bytes(scratch + k * count, count, &counts);
+    bits += coded_bits(counts);
+  }
+  return bits;
+}
+
+/// Each window has codes of its own, as each part of a plane has; bitmaps are too short for that.
+uint64_t bits_with(PlaneEncoder &encoder, const PlanSample &sample,
+                   const PlanesPlan &plan) noexcept {
+  const PlaneLayout layout = layout_of(plan);
+  unsigned char bitmap[bitmap_bytes(plan_windows * plan_window)];
+  ByteCounts bitmaps{};
+  uint64_t bits = 0;
+  for (uint64_t i = 0; i < sample.windows; ++i) {
+    const unsigned char *from = sample.start[i];
+    uint64_t count = sample.elements;
+    if (plan.zeros) {
+      count = take_zeros_out(from, count, layout.width, bitmap, encoder.kept());
+      count_bytes(bitmap, bitmap_bytes(sample.elements), &bitmaps);
+      from = encoder.kept();
+    }
+    bits += bits_of_planes(from, count, layout, encoder.planes());
+  }
+  return bits + coded_bits(bitmaps);
+}
+
+// ---- encoding ----
+
+/// A block being put together.
+struct Writing {
+  PlaneEncoder &encoder;
+  const Effort effort;
+  unsigned char *const out;
+  const uint64_t room;
+  uint64_t planes = 0, at = 0;
+
+  bool plane(const unsigned char *in, uint64_t count) noexcept {
+    CodedPlane coded;
+    if (!encoder.encode(in, count, effort, out + at, room - at, &coded)) return false;
+    put_u32(out + header_bytes + entry_bytes * planes,
+            static_cast<uint32_t>(coded.method) << 24U | coded.bytes);
+    ++planes;
+    at += coded.bytes;
+    return true;
+  }
+  bool tail(const unsigned char *in, uint64_t count) noexcept {
+    if (room - at < count) return false;
+    if (count > 0) std::memcpy(out + at, in, count);
+    at += count;
+    return true;
+  }
+};
+
+// ---- decoding ----
+
+/// What a coded block says of itself.
+struct Reading {
+  PlanesPlan plan;
+  PlaneLayout layout;
+  uint64_t elements = 0, tail = 0;
+  uint32_t count = 0;
+  CodedPlane planes[most_coded];
+  const unsigned char *at = nullptr;  ///< the next plane
+
+  /// False: it cannot be a block of `raw` bytes.
+  bool parse(const unsigned char *in, uint64_t bytes, uint64_t raw) noexcept {
+    if (raw == 0 || raw > max_block_bytes || bytes < header_bytes) return false;
+    if ((in[0] & form_mask) > static_cast<uint8_t>(Form::f64)) return false;
+    if ((in[0] & ~(form_mask | zeros_flag | integers_flag)) != 0 || in[1] > max_stride)
+      return false;
+    plan = {static_cast<Form>(in[0] & form_mask), (in[0] & integers_flag) != 0,
+            (in[0] & zeros_flag) != 0, in[1]};
+    if (plan.zeros && plan.stride > 0) return false;
+    layout = layout_of(plan);
+    elements = raw / layout.width;
+    tail = raw % layout.width;
+    count = in[2];
+    if (count > most_coded || bytes < header_bytes + entry_bytes * count) return false;
+    at = in + header_bytes + entry_bytes * count;
+    uint64_t all = tail;
+    for (uint32_t i = 0; i < count; ++i) {
+      const uint32_t entry = get_u32(in + header_bytes + entry_bytes * i);
+      planes[i] = {static_cast<PlaneMethod>(entry >> 24U), entry & length_mask};
+      all += planes[i].bytes;
+    }
+    if (all != bytes - header_bytes - entry_bytes * count) return false;
+    const uint32_t expected = plan.zeros ? 1 : layout.width;  // with zeros, more may follow
+    return elements == 0 ? count == 0 : plan.zeros ? count >= expected : count == expected;
+  }
+
+  /// Planes `first` to the last, of `length` bytes each, to `out`.
+  Decoded join_planes(PlaneDecoder &decoder, uint32_t first, uint64_t length,
+                      unsigned char *out) noexcept {
+    if (layout.width == 1 && layout.stride == 0) return next(decoder, first, out, length);
+    const unsigned char *each[max_planes];
+    for (uint32_t k = 0; k < layout.width; ++k) {
+      const CodedPlane coded = planes[first + k];
+      if (coded.method == PlaneMethod::raw && coded.bytes == length) {
+        each[k] = at;  // where it is
+        at += length;
+        continue;
+      }
+      unsigned char *plane = decoder.planes() + k * length;
+      if (const Decoded result = next(decoder, first + k, plane, length); result != Decoded::ok) {
+        return result;
+      }
+      each[k] = plane;
+    }
+    join(each, length, layout, out);
+    return Decoded::ok;
+  }
+
+  Decoded with_zeros(PlaneDecoder &decoder, unsigned char *out) noexcept {
+    const unsigned char *bitmap = decoder.bitmap();
+    const Decoded result = next(decoder, 0, decoder.bitmap(), bitmap_bytes(elements));
+    if (result != Decoded::ok) return result;
+    const uint64_t kept = kept_of(bitmap, elements);
+    if (kept == UINT64_MAX || count != (kept > 0 ? layout.width + 1U : 1U)) {
+      return Decoded::malformed;
+    }
+    if (kept > 0) {
+      unsigned char *last = out + (elements - kept) * layout.width;
+      if (const Decoded joined = join_planes(decoder, 1, kept, last); joined != Decoded::ok) {
+        return joined;
+      }
+    }
+    put_zeros_back(bitmap, elements, layout.width, kept, out);
+    return Decoded::ok;
+  }
+
+ private:
+  Decoded next(PlaneDecoder &decoder, uint32_t index, unsigned char *out,
+               uint64_t length) noexcept {
+    const unsigned char *from = at;
+    at += planes[index].bytes;
+    return decoder.decode(planes[index], from, out, length);
+  }
+};
+
+}  // namespace
+
+PlanesPlan dense_plan(PlaneEncoder &encoder, const Detection &found, const unsigned char *in,
+                      uint64_t raw) noexcept {
+  PlanesPlan best = quick_plan(found);
+  const uint32_t width = element_bytes(best.form);
+  const PlanSample sample(in, std::min(raw, max_block_bytes) / width, width);
+  uint64_t least = bits_with(encoder, sample, best);
+  least -= least / 32;  // what differences or a bitmap must at least save
+  const auto consider = [&](const PlanesPlan &plan) {
+    const uint64_t bits = bits_with(encoder, sample, plan);
+    if (bits >= least) return;
+    least = bits;
+    best = plan;
+  };
+  if (found.zeros > 16) consider({found.form, found.integers, true, 0});
+  for (uint8_t stride = 1; stride <= max_stride; ++stride) {
+    consider({found.form, found.integers, false, stride});
+  }
+  return best;
+}
+
+uint64_t planes_encode(PlaneEncoder &encoder, const PlanesPlan &plan, Effort effort,
+                       const unsigned char *in, uint64_t raw, unsigned char *out,
+                       uint64_t room) noexcept {
+  assert(plan.stride <= max_stride && !(plan.zeros && plan.stride > 0));
+  if (raw == 0 || raw > max_block_bytes) return 0;
+  const PlaneLayout layout = layout_of(plan);
+  const uint64_t elements = raw / layout.width;
+  const unsigned char *from = in;
+  uint64_t kept = elements;
+  // The bitmap stands in the planes' place until it is coded.
+  if (plan.zeros) {
+    kept = take_zeros_out(in, elements, layout.width, encoder.planes(), encoder.kept());
+    from = encoder.kept();
+  }
+  const bool with_bitmap = plan.zeros && elements > 0;
+  const uint64_t planes = (kept > 0 ? layout.width : 0U) + (with_bitmap ? 1U : 0U);
+  Writing writing{encoder, effort, out, room, 0, header_bytes + entry_bytes * planes};
+  if (room < writing.at) return 0;
+  out[0] =
+      static_cast<unsigned char>(static_cast<uint8_t>(plan.form) | (plan.zeros ? zeros_flag : 0) |
+                                 (plan.integers ? integers_flag : 0));
+  out[1] = plan.stride;
+  out[2] = static_cast<unsigned char>(planes);
+  if (with_bitmap && !writing.plane(encoder.planes(), bitmap_bytes(elements))) return 0;
+  if (kept > 0) {
+    split(from, kept, layout, encoder.planes());
+    for (uint32_t k = 0; k < layout.width; ++k) {
+      if (!writing.plane(encoder.planes() + k * kept, kept)) return 0;
+    }
+  }
+  if (!writing.tail(in + elements * layout.width, raw % layout.width)) return 0;
+  return writing.at;
+}
+
+Decoded planes_decode(PlaneDecoder &decoder, const unsigned char *in, uint64_t bytes,
+                      unsigned char *out, uint64_t raw) noexcept {
+  Reading reading;
+  if (!reading.parse(in, bytes, raw)) return Decoded::malformed;
+  if (reading.elements > 0) {
+    const Decoded result = reading.plan.zeros
+                               ? reading.with_zeros(decoder, out)
+                               : reading.join_planes(decoder, 0, reading.elements, out);
+    if (result != Decoded::ok) return result;
+  }
+  if (reading.tail > 0) std::memcpy(out + raw - reading.tail, reading.at, reading.tail);
+  return Decoded::ok;
+}
+
+}  // namespace weir::tier

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The block method PLANES: a block's elements taken apart into byte planes (planes.hpp), each coded in the way that pays
+// (plane_coders.hpp). Optionally, where that makes it smaller, zeros are taken out first (nonzero.hpp), or elements
+// become differences. Which of these is planned by a look at the block, and a plan may be kept for what is like it.
+//
+// A coded block, all numbers little-endian:
+//    0  u8   Form, bits 0 to 3; bit 6: zeros are taken out; bit 7: the sign stays where it is
+//    1  u8   stride of differences, 0: none
+//    2  u8   number of coded planes
+//    3  u32  per plane: PlaneMethod << 24 | coded bytes
+//       the planes, the least significant byte's first; before them, if zeros are taken out, the bitmap
+//       the bytes behind the last whole element, as they are
+#pragma once
+
+#include "core/tier/codec/detect.hpp"
+#include "core/tier/codec/form.hpp"
+#include "core/tier/codec/plane_coders.hpp"
+
+#include <cstdint>
+
+namespace weir::tier {
+
+struct PlanesPlan {
+  Form form = Form::bytes;
+  bool integers = false;  ///< the sign stays where it is
+  bool zeros = false;     ///< are taken out; then there are no differences
+  uint8_t stride = 0;     ///< of differences
+
+  bool operator==(const PlanesPlan &) const = default;
+};
+
+/// What planes alone need: the plan for quick coding.
+constexpr PlanesPlan quick_plan(const Detection &found) noexcept {
+  return {found.form, found.integers, false, 0};
+}
+
+/// The plan for dense coding of these bytes and of what is like them: what is likely to be smallest, by a sample. Any
+/// plan codes any bytes.
+PlanesPlan dense_plan(PlaneEncoder &encoder, const Detection &found, const unsigned char *in,
+                      uint64_t raw) noexcept;
+
+/// Codes 1 to max_block_bytes bytes into at most `room` and returns the length. 0: they do not fit, or are too many.
+/// The same bytes, plan, effort and room give the same block.
+uint64_t planes_encode(PlaneEncoder &encoder, const PlanesPlan &plan, Effort effort,
+                       const unsigned char *in, uint64_t raw, unsigned char *out,
+                       uint64_t room) noexcept;
+
+/// Writes exactly `raw` bytes, or is `malformed`. Never touches anything outside the two ranges, and takes no memory.
+Decoded planes_decode(PlaneDecoder &decoder, const unsigned char *in, uint64_t bytes,
+                      unsigned char *out, uint64_t raw) noexcept;
+
+}  // namespace weir::tier

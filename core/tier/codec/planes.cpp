@@ -1,0 +1,286 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Planes in vectors of 16 bytes, which every 64-bit processor has (SSE2, NEON), and the rest element by element. The
+// bytes of registers are parted into even and odd ones, again and again, until each holds one plane; the reverse zips.
+// The compiler's own vectors, so that one text is right for all. Wider ones would be hidden behind the coding of planes.
+
+#include "core/tier/codec/planes.hpp"
+
+#include <bit>
+#include <cassert>
+#include <cstring>
+
+namespace weir::tier {
+namespace {
+
+static_assert(std::endian::native == std::endian::little,
+              "plane k is byte k of an element in memory");
+
+// ---- element by element ----
+
+template <class Element>
+Element load(const unsigned char *at) noexcept {
+  Element value;
+  std::memcpy(&value, at, sizeof value);
+  return value;
+}
+
+template <class Element>
+Element sign_low(Element value, bool rotate) noexcept {
+  return rotate ? std::rotl(value, 1) : value;
+}
+
+template <class Element>
+void split_each(const unsigned char *in, uint64_t first, uint64_t end, uint64_t count,
+                PlaneLayout layout, unsigned char *out) noexcept {
+  for (uint64_t i = first; i < end; ++i) {
+    Element value = sign_low(load<Element>(in + i * sizeof(Element)), layout.rotate);
+    if (layout.stride > 0 && i >= layout.stride) {
+      const unsigned char *before = in + (i - layout.stride) * sizeof(Element);
+      value = static_cast<Element>(value - sign_low(load<Element>(before), layout.rotate));
+    }
+    for (uint32_t k = 0; k < sizeof(Element); ++k) {
+      out[k * count + i] = static_cast<unsigned char>(value >> (8 * k));
+    }
+  }
+}
+
+/// Of the layout only whether to rotate.
+template <class Element>
+void join_each(const unsigned char *const *planes, uint64_t first, uint64_t count, bool rotate,
+               unsigned char *out) noexcept {
+  for (uint64_t i = first; i < count; ++i) {
+    Element value = 0;
+    for (uint32_t k = 0; k < sizeof(Element); ++k) {
+      value = static_cast<Element>(value | static_cast<Element>(planes[k][i]) << (8 * k));
+    }
+    if (rotate) value = std::rotr(value, 1);
+    std::memcpy(out + i * sizeof value, &value, sizeof value);
+  }
+}
+
+/// Differences in place to the elements they come from. One sum per residue of the stride, so that they do not wait for
+/// each other through memory.
+template <class Element, uint32_t stride>
+void sum_up(unsigned char *bytes, uint64_t count, bool rotate) noexcept {
+  Element sums[stride] = {};
+  const int turn = rotate ? 1 : 0;
+  uint64_t i = 0;
+  for (; i + stride <= count; i += stride) {
+    for (uint32_t lane = 0; lane < stride; ++lane) {
+      unsigned char *at = bytes + (i + lane) * sizeof(Element);
+      sums[lane] = static_cast<Element>(sums[lane] + load<Element>(at));
+      const Element value = std::rotr(sums[lane], turn);
+      std::memcpy(at, &value, sizeof value);
+    }
+  }
+  for (uint32_t lane = 0; i < count; ++i, ++lane) {
+    unsigned char *at = bytes + i * sizeof(Element);
+    const Element sum = static_cast<Element>(sums[lane] + load<Element>(at));
+    const Element value = std::rotr(sum, turn);
+    std::memcpy(at, &value, sizeof value);
+  }
+}
+
+// ---- 16 elements at a time ----
+
+using Bytes16 = unsigned char __attribute__((vector_size(16)));
+
+template <class Element>
+struct Lanes;
+template <>
+struct Lanes<uint8_t> {
+  typedef uint8_t Type __attribute__((vector_size(16)));
+};
+template <>
+struct Lanes<uint16_t> {
+  typedef uint16_t Type __attribute__((vector_size(16)));
+};
+template <>
+struct Lanes<uint32_t> {
+  typedef uint32_t Type __attribute__((vector_size(16)));
+};
+template <>
+struct Lanes<uint64_t> {
+  typedef uint64_t Type __attribute__((vector_size(16)));
+};
+template <class Element>
+using Lanes16 = typename Lanes<Element>::Type;
+
+[[gnu::always_inline]] inline Bytes16 even(Bytes16 a, Bytes16 b) noexcept {
+  return __builtin_shufflevector(a, b, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
+}
+[[gnu::always_inline]] inline Bytes16 odd(Bytes16 a, Bytes16 b) noexcept {
+  return __builtin_shufflevector(a, b, 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31);
+}
+[[gnu::always_inline]] inline Bytes16 zip_low(Bytes16 a, Bytes16 b) noexcept {
+  return __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+}
+[[gnu::always_inline]] inline Bytes16 zip_high(Bytes16 a, Bytes16 b) noexcept {
+  return __builtin_shufflevector(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15,
+                                 31);
+}
+
+/// `width` registers of elements become `width` registers of a plane each.
+template <uint32_t width>
+[[gnu::always_inline]] inline void part(Bytes16 *registers) noexcept {
+  if constexpr (width > 1) {
+    Bytes16 evens[width / 2], odds[width / 2];
+    for (uint32_t i = 0; i < width / 2; ++i) {
+      evens[i] = even(registers[2 * i], registers[2 * i + 1]);
+      odds[i] = odd(registers[2 * i], registers[2 * i + 1]);
+    }
+    part<width / 2>(evens);
+    part<width / 2>(odds);
+    for (uint32_t i = 0; i < width / 2; ++i) {
+      registers[2 * i] = evens[i];
+      registers[2 * i + 1] = odds[i];
+    }
+  }
+}
+
+template <uint32_t width>
+[[gnu::always_inline]] inline void zip(Bytes16 *registers) noexcept {
+  if constexpr (width > 1) {
+    Bytes16 evens[width / 2], odds[width / 2];
+    for (uint32_t i = 0; i < width / 2; ++i) {
+      evens[i] = registers[2 * i];
+      odds[i] = registers[2 * i + 1];
+    }
+    zip<width / 2>(evens);
+    zip<width / 2>(odds);
+    for (uint32_t i = 0; i < width / 2; ++i) {
+      registers[2 * i] = zip_low(evens[i], odds[i]);
+      registers[2 * i + 1] = zip_high(evens[i], odds[i]);
+    }
+  }
+}
+
+template <class Element, bool rotate>
+[[gnu::always_inline]] inline Lanes16<Element> load16(const unsigned char *at) noexcept {
+  Lanes16<Element> value;
+  std::memcpy(&value, at, sizeof value);
+  if constexpr (rotate) value = value << 1 | value >> (8 * sizeof(Element) - 1);
+  return value;
+}
+
+template <class Element, bool rotate, bool delta>
+void split16(const unsigned char *in, uint64_t first, uint64_t end, uint64_t count, uint32_t stride,
+             unsigned char *out) noexcept {
+  constexpr uint32_t width = sizeof(Element);
+  for (uint64_t i = first; i < end; i += 16) {
+    Bytes16 registers[width];
+    for (uint32_t k = 0; k < width; ++k) {
+      const unsigned char *at = in + i * width + 16 * k;
+      Lanes16<Element> value = load16<Element, rotate>(at);
+      if constexpr (delta) value -= load16<Element, rotate>(at - stride * width);
+      registers[k] = reinterpret_cast<Bytes16>(value);
+    }
+    part<width>(registers);
+    for (uint32_t k = 0; k < width; ++k) std::memcpy(out + k * count + i, &registers[k], 16);
+  }
+}
+
+template <class Element, bool rotate>
+void join16(const unsigned char *const *planes, uint64_t end, unsigned char *out) noexcept {
+  constexpr uint32_t width = sizeof(Element);
+  for (uint64_t i = 0; i < end; i += 16) {
+    Bytes16 registers[width];
+    for (uint32_t k = 0; k < width; ++k) std::memcpy(&registers[k], planes[k] + i, 16);
+    zip<width>(registers);
+    for (uint32_t k = 0; k < width; ++k) {
+      auto value = reinterpret_cast<Lanes16<Element>>(registers[k]);
+      if constexpr (rotate) value = value >> 1 | value << (8 * width - 1);
+      std::memcpy(out + i * width + 16 * k, &value, 16);
+    }
+  }
+}
+
+// ---- and both together ----
+
+constexpr uint64_t step = 16;  ///< elements
+
+template <class Element, bool rotate>
+void split_as(const unsigned char *in, uint64_t count, PlaneLayout layout,
+              unsigned char *out) noexcept {
+  const uint64_t end = count - count % step;
+  if (layout.stride == 0) {
+    split16<Element, rotate, false>(in, 0, end, count, 0, out);
+  } else {
+    // The first have nothing before them.
+    split_each<Element>(in, 0, count < step ? count : step, count, layout, out);
+    split16<Element, rotate, true>(in, step, end, count, layout.stride, out);
+  }
+  split_each<Element>(in, end, count, count, layout, out);
+}
+
+template <class Element>
+void split_in(const unsigned char *in, uint64_t count, PlaneLayout layout,
+              unsigned char *out) noexcept {
+  if (layout.rotate) {
+    split_as<Element, true>(in, count, layout, out);
+  } else {
+    split_as<Element, false>(in, count, layout, out);
+  }
+}
+
+template <class Element>
+void join_in(const unsigned char *const *planes, uint64_t count, PlaneLayout layout,
+             unsigned char *out) noexcept {
+  const uint64_t end = count - count % step;
+  const bool rotate = layout.rotate && layout.stride == 0;
+  if (rotate) {
+    join16<Element, true>(planes, end, out);
+  } else {
+    join16<Element, false>(planes, end, out);
+  }
+  join_each<Element>(planes, end, count, rotate, out);
+  switch (layout.stride) {
+    case 1:
+      return sum_up<Element, 1>(out, count, layout.rotate);
+    case 2:
+      return sum_up<Element, 2>(out, count, layout.rotate);
+    case 3:
+      return sum_up<Element, 3>(out, count, layout.rotate);
+    case 4:
+      return sum_up<Element, 4>(out, count, layout.rotate);
+    default:
+      return;
+  }
+}
+
+}  // namespace
+
+void split(const unsigned char *in, uint64_t count, PlaneLayout layout,
+           unsigned char *out) noexcept {
+  assert(layout.stride <= max_stride);
+  switch (layout.width) {
+    case 1:
+      return split_in<uint8_t>(in, count, layout, out);
+    case 2:
+      return split_in<uint16_t>(in, count, layout, out);
+    case 4:
+      return split_in<uint32_t>(in, count, layout, out);
+    default:
+      assert(layout.width == 8);
+      return split_in<uint64_t>(in, count, layout, out);
+  }
+}
+
+void join(const unsigned char *const *planes, uint64_t count, PlaneLayout layout,
+          unsigned char *out) noexcept {
+  assert(layout.stride <= max_stride);
+  switch (layout.width) {
+    case 1:
+      return join_in<uint8_t>(planes, count, layout, out);
+    case 2:
+      return join_in<uint16_t>(planes, count, layout, out);
+    case 4:
+      return join_in<uint32_t>(planes, count, layout, out);
+    default:
+      assert(layout.width == 8);
+      return join_in<uint64_t>(planes, count, layout, out);
+  }
+}
+
+}  // namespace weir::tier

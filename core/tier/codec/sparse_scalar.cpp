@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// SPARSE without vector instructions, for any machine of either byte order, and without a branch for an element.
+
+#include "core/tier/codec/little_endian.hpp"
+#include "core/tier/codec/sparse_kernels.hpp"
+#include "core/tier/codec/targets.hpp"
+
+#include <type_traits>
+
+namespace weir::tier {
+namespace {
+
+template <uint32_t width>
+struct Code {
+  using Word = std::conditional_t<
+      width == 1, uint8_t,
+      std::conditional_t<width == 2, uint16_t, std::conditional_t<width == 4, uint32_t, uint64_t>>>;
+
+  static Word load(const unsigned char *from) {
+    Word word;
+    std::memcpy(&word, from, width);
+    return word;
+  }
+
+  static uint64_t mark(const unsigned char *in, uint64_t groups, unsigned char *bitmaps) noexcept {
+    uint64_t nonzeros = 0;
+    for (; groups > 0; --groups, bitmaps += 8) {
+      uint64_t map = 0;
+      for (uint32_t i = 0; i < sparse_group; ++i, in += width) map |= uint64_t{load(in) != 0} << i;
+      store_little(bitmaps, map);
+      nonzeros += static_cast<uint64_t>(std::popcount(map));
+    }
+    return nonzeros;
+  }
+
+  static uint64_t count(const unsigned char *bitmaps, uint64_t groups) noexcept {
+    uint64_t nonzeros = 0;
+    for (; groups > 0; --groups, bitmaps += 8)
+      nonzeros += static_cast<uint64_t>(std::popcount(load_little<uint64_t>(bitmaps)));
+    return nonzeros;
+  }
+
+  static unsigned char *pack(const unsigned char *in, uint64_t groups, const unsigned char *bitmaps,
+                             unsigned char *to) noexcept {
+    for (; groups > 0; --groups, bitmaps += 8) {
+      auto map = load_little<uint64_t>(bitmaps);
+      for (uint32_t i = 0; i < sparse_group; ++i, in += width, map >>= 1U) {
+        std::memcpy(to, in, width);
+        to += (map & 1U) * width;
+      }
+    }
+    return to;
+  }
+
+  static const unsigned char *unpack(const unsigned char *from, uint64_t groups,
+                                     const unsigned char *bitmaps, unsigned char *out,
+                                     bool /*streaming*/) noexcept {
+    for (; groups > 0; --groups, bitmaps += 8) {
+      auto map = load_little<uint64_t>(bitmaps);
+      for (uint32_t i = 0; i < sparse_group; ++i, out += width, map >>= 1U) {
+        const uint64_t there = map & 1U;
+        const auto word = static_cast<Word>(load(from) & static_cast<Word>(0 - there));
+        std::memcpy(out, &word, width);
+        from += there * width;
+      }
+    }
+    return from;
+  }
+};
+
+}  // namespace
+
+const SparseTable &sparse_table_scalar() noexcept {
+  static constexpr SparseTable table = sparse_table<Code>(sparse_no_fence);
+  return table;
+}
+
+const SparseKernels &sparse_kernels(uint32_t width, CpuLevel level) noexcept {
+  const auto row = static_cast<uint32_t>(std::countr_zero(width));
+  switch (level) {
+#if WEIR_X86_KERNELS
+    case CpuLevel::avx2:
+      return sparse_table_avx2()[row];
+    case CpuLevel::avx512:
+      return sparse_table_avx512()[row];
+#endif
+#if WEIR_NEON_KERNELS
+    case CpuLevel::neon:
+      return sparse_table_neon()[row];
+#endif
+    default:
+      return sparse_table_scalar()[row];
+  }
+}
+
+}  // namespace weir::tier
