@@ -31,8 +31,8 @@ Status create_buffer(weir_pool handle, const weir_buffer_desc *given, weir_buffe
   WEIR_TRY(need(out, "buffer"));
   weir_buffer_desc desc = WEIR_BUFFER_DESC_INIT;
   WEIR_TRY(weir::read_descriptor(given, "desc", &desc));
-  if (desc.reserved != 0)
-    return fail(WEIR_ERROR_INVALID_ARGUMENT, "desc.reserved is %u, not 0", desc.reserved);
+  if (desc.element >= WEIR_ELEMENT_COUNT)
+    return fail(WEIR_ERROR_INVALID_ARGUMENT, "desc.element is %u", desc.element);
   uint32_t client = 0;
   if (desc.client != nullptr) {
     weir::pool::ClientHandle *object = nullptr;

@@ -197,6 +197,16 @@ weir_result weir_pool_stats_get(weir_pool pool, weir_pool_stats *stats) {
   });
 }
 
+weir_result weir_pool_codec_stats_get(weir_pool pool, weir_codec_stats *stats) {
+  return guarded([&]() -> Status {
+    weir::pool::Pool *object = nullptr;
+    WEIR_TRY(get(pool, &object));
+    weir_codec_stats all = WEIR_CODEC_STATS_INIT;
+    object->engine().codec_stats(&all);
+    return weir::write_output(all, "stats", stats);
+  });
+}
+
 weir_result weir_pool_device_stats_get(weir_pool pool, weir_device device,
                                        weir_pool_device_stats *stats) {
   return guarded([&]() -> Status {

@@ -116,6 +116,7 @@ class Engine {
   Status trim(uint32_t device_id, uint32_t level, uint64_t bytes, uint64_t *freed);
   Status reset_peak(uint32_t device_id);
   void stats(weir_pool_stats *stats);
+  void codec_stats(weir_codec_stats *stats) const noexcept;
   Status device_stats(uint32_t device_id, weir_pool_device_stats *stats);
   /// Walks, one lock each; for snapshots.
   void for_each_device(const std::function<void(const weir_pool_device_stats &)> &visit);

@@ -72,6 +72,18 @@ Status Engine::start_lower(backend::Runtime &runtime) {
   return {};
 }
 
+/// Needs no lock: the codec is there from the start to the end, and counts by itself.
+void Engine::codec_stats(weir_codec_stats *stats) const noexcept {
+  if (lower_.codec == nullptr) return;
+  const tier::CodecStats codec = lower_.codec->stats();
+  static_assert(tier::method_count == WEIR_CODEC_COUNT && tier::form_count == WEIR_ELEMENT_COUNT);
+  const auto share = [](const tier::CodecStats::Share &from) {
+    return weir_codec_share{from.in_bytes, from.out_bytes};
+  };
+  std::transform(codec.methods.begin(), codec.methods.end(), stats->methods, share);
+  std::transform(codec.forms.begin(), codec.forms.end(), stats->elements, share);
+}
+
 void Engine::add_lower_stats(Stats *stats) noexcept {
   if (!lower_.any()) return;
   stats->staging_bytes = lower_.staging->bytes();

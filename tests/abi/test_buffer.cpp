@@ -37,7 +37,7 @@ void create_checks_its_descriptor(void **) {
   refused([](weir_buffer_desc &d) { d.flags = UINT64_C(1) << 33U; });
   refused([](weir_buffer_desc &d) { d.priority = 3; });
   refused([](weir_buffer_desc &d) { d.home = 6; });
-  refused([](weir_buffer_desc &d) { d.reserved = 1; });
+  refused([](weir_buffer_desc &d) { d.element = WEIR_ELEMENT_COUNT; });
   expect_result(WEIR_ERROR_INVALID_ARGUMENT, weir_buffer_create(world.pool, nullptr, &buffer));
   weir_buffer_desc desc = WEIR_BUFFER_DESC_INIT;
   desc.size = 1;

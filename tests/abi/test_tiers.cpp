@@ -105,7 +105,7 @@ void bytes_survive_by_every_way(void **) {
   }
 }
 void bytes_survive_with_every_codec(void **) {
-  for (const char *codec : {"auto", "lz4", "zstd", "raw"}) {
+  for (const char *codec : {"auto", "lz4", "zstd", "raw", "fx", "sparse", "mask", "planes"}) {
     survives({.device_pages = 4, .host_pages = 8, .compressed_pages = 64, .codec = codec});
   }
 }
@@ -177,6 +177,42 @@ void what_compresses_goes_to_compressed_and_what_does_not_past_it(void **) {
   assert_memory_equal(back.data(), bytes.data(), two_pages);
   world.check(soft, two_pages, 3);
   world.close();
+}
+
+/// Weights go by their exponents, whatever the owner says they are, and what coded them is told.
+void the_codec_tells_what_paid(void **) {
+  for (const uint32_t element : {WEIR_ELEMENT_ANY, WEIR_ELEMENT_BF16, WEIR_ELEMENT_F32}) {
+    World world({.device_pages = 4, .host_pages = 16, .compressed_pages = 16});
+    weir_codec_stats stats = WEIR_CODEC_STATS_INIT;
+    ok(weir_pool_codec_stats_get(world.pool, &stats));
+    for (const weir_codec_share &share : stats.methods) assert_int_equal(share.raw_bytes, 0);
+    weir_buffer_desc desc = WEIR_BUFFER_DESC_INIT;
+    desc.size = two_pages;
+    desc.alignment = page_bytes;
+    desc.element = element;
+    weir_buffer weights = nullptr;
+    ok(weir_buffer_create(world.pool, &desc, &weights));
+    auto bytes = noise(two_pages, 3);
+    for (uint64_t i = 1; i < two_pages;
+         i += 2)  // exponents of three neighbouring powers of two, both signs
+      bytes[i] = static_cast<uint8_t>((bytes[i] & 0x80U) | (0x3dU + bytes[i] % 3));
+    ok(weir_buffer_write(world.pool, weights, 0, two_pages, bytes.data()));
+    push_down(world);
+    assert_int_equal(query(world, weights).compressed_bytes, two_pages);
+    ok(weir_pool_codec_stats_get(world.pool, &stats));
+    const weir_codec_share &fx = stats.methods[WEIR_CODEC_FX];
+    assert_int_equal(fx.raw_bytes, two_pages);
+    assert_true(fx.coded_bytes != 0 && fx.coded_bytes < two_pages * 4 / 5);
+    assert_int_equal(stats.elements[WEIR_ELEMENT_BF16].raw_bytes, two_pages);
+    assert_int_equal(stats.elements[WEIR_ELEMENT_BF16].coded_bytes,
+                     world.stats().compressed_out_bytes);
+    std::vector<uint8_t> back(two_pages);
+    ok(weir_buffer_read(world.pool, weights, 0, two_pages, back.data()));
+    assert_memory_equal(back.data(), bytes.data(), two_pages);
+    stats.struct_size = 0;
+    expect_result(WEIR_ERROR_INVALID_ARGUMENT, weir_pool_codec_stats_get(world.pool, &stats));
+    world.close();
+  }
 }
 
 /// Once its bytes are below HOST, a page that is only read is never written again.
@@ -492,6 +528,7 @@ int main() {
       cmocka_unit_test(bytes_survive_without_vmm),
       cmocka_unit_test(a_large_page_goes_in_parts),
       cmocka_unit_test(what_compresses_goes_to_compressed_and_what_does_not_past_it),
+      cmocka_unit_test(the_codec_tells_what_paid),
       cmocka_unit_test(a_clean_page_is_not_written_twice),
       cmocka_unit_test(what_is_not_expected_back_passes_host),
       cmocka_unit_test(a_refusal_is_exact_and_loses_nothing),

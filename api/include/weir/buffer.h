@@ -27,7 +27,8 @@ typedef struct weir_buffer_desc {
   uint64_t alignment;    /**< of its address; a power of two up to the page size; 0 = 256 */
   weir_client client;    /**< NULL = the pool's own */
   weir_device home;      /**< where it is expected to be used; must be of the pool */
-  uint32_t reserved;
+  uint32_t element;      /**< WEIR_ELEMENT_*: what its bytes are, if known. They are looked at all the same, so this helps only
+                              where a look is not enough, and a wrong one costs next to nothing. Not for buffers below a page. */
   uint64_t tag;          /**< the caller's; shown in snapshots */
 } weir_buffer_desc;
 #define WEIR_BUFFER_DESC_INIT {sizeof(weir_buffer_desc), 0, 0, 0, 0, NULL, WEIR_DEVICE_DEFAULT, 0, 0}

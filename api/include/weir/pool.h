@@ -9,6 +9,7 @@
 #ifndef WEIR_POOL_H
 #define WEIR_POOL_H
 
+#include <weir/codec.h>
 #include <weir/context.h>
 
 WEIR_BEGIN_DECLS
@@ -43,7 +44,8 @@ typedef struct weir_pool_desc {
   uint32_t compress_share;           /**< percent of a CPU each of them may use in the background, 1 .. 100; 0 = 100.
                                           What a caller waits for is not held back. */
   uint32_t reserved;
-  const char *codec;                 /**< "auto" (NULL), "lz4", "zstd" or "raw": what compressed blocks may be coded with */
+  const char *codec;                 /**< what compressed blocks may be coded with: "auto" (NULL), or one of the methods that
+                                          weir_compress_desc.codec names */
   uint64_t idle_grace_ns;            /**< device memory that nobody needed for so long goes back to the system by and by, all but
                                           a reserve as large as the high watermark (0 = 10 s; WEIR_NONE = only by
                                           weir_pool_trim, as with WEIR_POOL_NO_BACKGROUND) */
@@ -266,6 +268,20 @@ typedef struct weir_pool_stats {
 
 /** Fills *stats (set struct_size first). O(1) in the number of buffers. */
 WEIR_API weir_result weir_pool_stats_get(weir_pool pool, weir_pool_stats *stats);
+
+/** What a pool's codec did so far, to tell what pays: of the pages it compressed, the blocks by the method that coded them
+ *  (WEIR_CODEC_*), and the pages by what their elements were taken for (WEIR_ELEMENT_*). The pages' bytes are those of
+ *  compressed_in_bytes and compressed_out_bytes, tables included; a page that is coded twice counts twice. */
+typedef struct weir_codec_stats {
+  uint32_t struct_size;
+  uint32_t reserved;
+  weir_codec_share methods[WEIR_CODEC_COUNT];
+  weir_codec_share elements[WEIR_ELEMENT_COUNT];
+} weir_codec_stats;
+#define WEIR_CODEC_STATS_INIT {sizeof(weir_codec_stats), 0, {{0, 0}}, {{0, 0}}}
+
+/** All zero without a COMPRESSED tier and a STORAGE tier. O(1). Errors: INVALID_ARGUMENT. */
+WEIR_API weir_result weir_pool_codec_stats_get(weir_pool pool, weir_codec_stats *stats);
 
 /** Per-device numbers of a pool. */
 typedef struct weir_pool_device_stats {
