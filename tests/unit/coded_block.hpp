@@ -64,6 +64,28 @@ class GuardedMemory {
   unsigned char *begin_;
 };
 
+/// FNV-1a: to know a coded block again.
+inline uint64_t digest(const BlockBytes &bytes) {
+  uint64_t hash = 0xCBF29CE484222325;
+  for (const unsigned char byte : bytes) hash = (hash ^ byte) * 0x100000001B3;
+  return hash;
+}
+
+/// Bytes from a recurrence that is written out here, so that they are the same everywhere: the top byte of each word of
+/// `width` has one of eight neighbouring values, and of 256 words so many are zero.
+inline BlockBytes pinned_bytes(uint64_t count, uint32_t width, uint32_t zeros) {
+  BlockBytes bytes(count);
+  uint64_t state = 1;
+  for (uint64_t at = 0; at < count; ++at) {
+    state = state * 6364136223846793005U + 1442695040888963407U;
+    bytes[at] = static_cast<unsigned char>(state >> 56U);
+    if (at % width == width - 1) bytes[at] = static_cast<unsigned char>(0x38U + (bytes[at] & 7U));
+    if (at % width == width - 1 && (state >> 40U & 255U) < zeros)
+      std::memset(&bytes[at + 1 - width], 0, width);
+  }
+  return bytes;
+}
+
 class CodedBlock {
  public:
   using Encode =

@@ -48,6 +48,12 @@ void every_alignment(void **) {
   coder(block).check_round_trip(two_values(block, 0, 1));
 }
 
+void pinned(void **) {
+  const BlockBytes in = {3, 9, 9, 3, 3, 3, 3, 9, 3, 9};
+  const BlockBytes coded = coder(64).check_round_trip(in);
+  assert_true(coded == (BlockBytes{3, 9, 0x86, 0x02}));
+}
+
 void every_value(void **) {
   CodedBlock code = coder(512);
   for (int first = 0; first < 256; ++first) {
@@ -121,10 +127,10 @@ void garbage(void **) {
 
 int main() {
   const CMUnitTest tests[] = {
-      cmocka_unit_test(every_length), cmocka_unit_test(every_alignment),
-      cmocka_unit_test(every_value),  cmocka_unit_test(a_third_value),
-      cmocka_unit_test(damages),      cmocka_unit_test(one_value_twice),
-      cmocka_unit_test(garbage),
+      cmocka_unit_test(every_length),    cmocka_unit_test(every_alignment),
+      cmocka_unit_test(pinned),          cmocka_unit_test(every_value),
+      cmocka_unit_test(a_third_value),   cmocka_unit_test(damages),
+      cmocka_unit_test(one_value_twice), cmocka_unit_test(garbage),
   };
   return cmocka_run_group_tests(tests, nullptr, nullptr);
 }

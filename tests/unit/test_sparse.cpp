@@ -110,6 +110,18 @@ void every_set_of_lanes(void **) {
   }
 }
 
+/// Blobs are read by machines that did not write them. Only a better choice of window is a reason to change these.
+void pinned(void **) {
+  constexpr uint64_t digests[] = {0xC75ADED49EE62FEB, 0xD4409CBC41DB4470, 0xA46FA40CC241A3E0,
+                                  0x63A936BBAFB76755, 0x14081F3F77726B1B};
+  for (uint32_t i = 0; i < std::size(forms); ++i) {
+    const BlockBytes in = pinned_bytes(9001, element_bytes(forms[i]), 150);
+    const BlockBytes coded = coder(forms[i], 16384).check_round_trip(in);
+    if (digest(coded) != digests[i])
+      fail_msg("form %u: 0x%016llX", i, static_cast<unsigned long long>(digest(coded)));
+  }
+}
+
 // ---- what is chosen ----
 
 void it_pays(void **) {
@@ -259,6 +271,7 @@ int main() {
       cmocka_unit_test(whole_blocks),
       cmocka_unit_test(stretches),
       cmocka_unit_test(every_set_of_lanes),
+      cmocka_unit_test(pinned),
       cmocka_unit_test(it_pays),
       cmocka_unit_test(estimates),
       cmocka_unit_test(damages),
