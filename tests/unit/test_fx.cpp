@@ -296,6 +296,21 @@ void counts_of_escapes(void **) {
   }
 }
 
+/// Bitmaps that ask for an escape for each element of a whole block, and hardly any there.
+void escapes_that_are_not_there(void **) {
+  for (const Form form : forms) {
+    CodedBlock code = coder(form, block);
+    const weir::tier::FxShape shape(form, block);
+    for (const uint32_t there : {0U, 1U, 100U, 5000U}) {
+      BlockBytes bad(shape.fixed(2) + there, 0);
+      bad[0] = static_cast<unsigned char>(form);
+      bad[1] = 2;
+      weir::tier::store_little(&bad[4], there);
+      code.check_malformed(bad, block);
+    }
+  }
+}
+
 /// An escape that is no exponent of the form.
 void escapes_beyond_the_form(void **) {
   constexpr uint64_t raw = 128 * 4;
@@ -361,6 +376,7 @@ int main() {
       cmocka_unit_test(damages),
       cmocka_unit_test(headers),
       cmocka_unit_test(counts_of_escapes),
+      cmocka_unit_test(escapes_that_are_not_there),
       cmocka_unit_test(escapes_beyond_the_form),
       cmocka_unit_test(garbage),
   };

@@ -191,6 +191,19 @@ void bitmaps_that_lie(void **) {
   }
 }
 
+/// Whole groups of nonzeros that no bitmap has a place for, without an escape that would be left over.
+void nonzeros_too_many(void **) {
+  const uint64_t raw = 256 * 4;
+  CodedBlock code = coder(Form::f32, 2048);
+  const BlockBytes good = code.encode(make_values(Form::f32, Values::equal, raw));
+  assert_int_equal(good[1], 1);
+  for (uint64_t groups = 1; groups <= 4; ++groups) {
+    BlockBytes bad = good;
+    std::memset(&bad[header], 0, 8 * groups);
+    code.check_malformed(bad, raw);
+  }
+}
+
 void headers(void **) {
   const uint64_t raw = 64 * 8 * 2;
   CodedBlock code = coder(Form::bf16, 2048);
@@ -276,6 +289,7 @@ int main() {
       cmocka_unit_test(estimates),
       cmocka_unit_test(damages),
       cmocka_unit_test(bitmaps_that_lie),
+      cmocka_unit_test(nonzeros_too_many),
       cmocka_unit_test(headers),
       cmocka_unit_test(garbage),
   };
