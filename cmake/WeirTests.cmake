@@ -18,6 +18,7 @@ find_package(Python3 REQUIRED COMPONENTS Interpreter)
 pkg_check_modules(CMOCKA REQUIRED IMPORTED_TARGET cmocka)
 
 set(WEIR_FUZZ_ARGUMENTS "--seed;1;--runs;40;--steps;200" CACHE STRING "Arguments each fuzzer is run with by CTest")
+option(WEIR_LIBFUZZER "Also build libfuzzer_codec, a target of libFuzzer (Clang only)" OFF)
 set(weir_test_timeout 300)
 set(weir_test_environment
   "ASAN_OPTIONS=detect_leaks=1:strict_string_checks=1:detect_stack_use_after_return=1"
@@ -84,8 +85,21 @@ if(TARGET weir_static)
     add_executable(${name} ${source})
     target_link_libraries(${name} PRIVATE weir_test_support weir_static weir_build PkgConfig::CMOCKA)
     weir_register_test(${name} fuzz ${name} ${WEIR_FUZZ_ARGUMENTS})
-    weir_register_on_vendors(${name} fuzz strict ${name} ${WEIR_FUZZ_ARGUMENTS})
+    if(NOT name STREQUAL fuzz_codec)  # which has no backend
+      weir_register_on_vendors(${name} fuzz strict ${name} ${WEIR_FUZZ_ARGUMENTS})
+    endif()
   endforeach()
+  # The same decoder under libFuzzer; no CTest, since it has no end of its own.
+  if(WEIR_LIBFUZZER)
+    if(NOT CMAKE_CXX_COMPILER_ID MATCHES Clang)
+      message(FATAL_ERROR "WEIR_LIBFUZZER needs Clang")
+    endif()
+    add_executable(libfuzzer_codec tests/fuzz/fuzz_codec.cpp)
+    target_compile_definitions(libfuzzer_codec PRIVATE WEIR_LIBFUZZER)
+    target_compile_options(libfuzzer_codec PRIVATE -fsanitize=fuzzer)
+    target_link_options(libfuzzer_codec PRIVATE -fsanitize=fuzzer)
+    target_link_libraries(libfuzzer_codec PRIVATE weir_test_support weir_static weir_build PkgConfig::CMOCKA)
+  endif()
   # What the command is made of has no threads of its own, so ThreadSanitizer finds nothing in its tests.
   if(TARGET weir_tool AND NOT WEIR_SANITIZE STREQUAL thread)
     weir_glob(sources "tests/tools/test_*.cpp")
@@ -95,8 +109,8 @@ if(TARGET weir_static)
   endif()
 endif()
 
-# About loading and describing backends, or about files: nothing of them is another backend's.
-set(weir_host_only test_backends test_context test_runtimes test_spill_failures)
+# About loading and describing backends, about files, or about bytes alone: nothing of them is another backend's.
+set(weir_host_only test_backends test_codec_api test_context test_runtimes test_spill_failures)
 if(TARGET weir)
   weir_glob(sources "tests/abi/test_*.c" "tests/abi/test_*.cpp")
   foreach(source IN LISTS sources)
