@@ -154,5 +154,10 @@ weir_result weir_compressed_info_get(const void *blob, uint64_t blob_bytes,
     full.methods[method].coded_bytes += next - end;
     end = next;
   }
+  if (end != blob_bytes) {
+    return fail(WEIR_ERROR_CORRUPT,
+                "a blob of %" PRIu64 " bytes ends after %" PRIu64 ", by its table", blob_bytes, end)
+        .code();
+  }
   return weir::write_output(full, "info", info).code();
 }
