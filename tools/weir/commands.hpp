@@ -4,6 +4,7 @@
 // early.
 #pragma once
 
+#include "codec_options.hpp"
 #include "frag_options.hpp"
 #include "replay_options.hpp"
 
@@ -13,5 +14,6 @@ int run_devices(bool json);
 int run_info(bool json);
 int run_replay(const ReplayOptions &options);
 int run_frag(const FragOptions &options);
+int run_codec(const CodecOptions &options);
 
 }  // namespace weir::tool

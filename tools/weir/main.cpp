@@ -18,6 +18,7 @@
 namespace {
 
 using weir::tool::AllocatorFlags;
+using weir::tool::CodecFlags;
 using weir::tool::FragFlags;
 using weir::tool::ReplayFlags;
 
@@ -109,6 +110,25 @@ void add_frag_flags(CLI::App &command, FragFlags &flags) {
   add_pool_flags(command, flags.pool);
 }
 
+void add_codec_flags(CLI::App &command, CodecFlags &flags) {
+  command.add_option("files", flags.files, "files of raw bytes, as device memory has them")
+      ->required();
+  command
+      .add_option("--codec", flags.codecs,
+                  "fast or dense (what pays), lz4, zstd, fx, sparse, mask or planes; more than "
+                  "one: each [default: fast, dense, lz4, zstd]")
+      ->allow_extra_args(false);
+  command.add_option("--element", flags.element,
+                     "what the bytes are: f16, bf16, f32 or f64 [default: found out by looking]");
+  command.add_option("--mib", flags.mib, "repeat a file's bytes to at least so many MiB")
+      ->capture_default_str();
+  command
+      .add_option("--seconds", flags.seconds,
+                  "measure memcpy, compression and decompression for at least so long each")
+      ->capture_default_str();
+  command.add_flag("--json", flags.json, "print the figures as JSON");
+}
+
 /// Runs nothing but allocations and frees: of the other options, it takes those that mean something then.
 void add_allocator_flags(CLI::App &command, AllocatorFlags &flags) {
   const std::vector<CLI::Option *> others = command.get_options([](const CLI::Option *option) {
@@ -152,6 +172,9 @@ int run(int argc, char **argv) {
   CLI::App *frag = app.add_subcommand("frag", "draw how a trace lies in memory");
   add_frag_flags(*frag, frag_flags);
   add_allocator_flags(*replay, allocator_flags);
+  CodecFlags codec_flags;
+  CLI::App *codec = app.add_subcommand("codec", "measure what compression makes of files");
+  add_codec_flags(*codec, codec_flags);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError &error) {
@@ -161,6 +184,7 @@ int run(int argc, char **argv) {
   if (devices->parsed()) return run_devices(devices_json);
   if (info->parsed()) return run_info(info_json);
   if (frag->parsed()) return run_frag(check_frag_flags(frag_flags));
+  if (codec->parsed()) return run_codec(check_codec_flags(codec_flags));
   if (allocator_flags.allocator_only)
     return run_allocator_replay(check_allocator_flags(allocator_flags, replay_flags.trace,
                                                       replay_flags.granule, replay_flags.json,
