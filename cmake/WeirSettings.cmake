@@ -35,6 +35,10 @@ target_compile_options(weir_warnings INTERFACE -Wall -Wextra -Wpedantic -Wconver
 
 # Sanitizers and coverage hold for everything in the build: a half-instrumented program gives false reports.
 add_library(weir_instrumentation INTERFACE)
+# What a fuzzer has reached is seen in the library's own code.
+if(WEIR_LIBFUZZER)
+  target_compile_options(weir_instrumentation INTERFACE -fsanitize=fuzzer-no-link)
+endif()
 if(WEIR_SANITIZE)
   target_compile_options(weir_instrumentation INTERFACE
     -fsanitize=${WEIR_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)

@@ -18,7 +18,6 @@ find_package(Python3 REQUIRED COMPONENTS Interpreter)
 pkg_check_modules(CMOCKA REQUIRED IMPORTED_TARGET cmocka)
 
 set(WEIR_FUZZ_ARGUMENTS "--seed;1;--runs;40;--steps;200" CACHE STRING "Arguments each fuzzer is run with by CTest")
-option(WEIR_LIBFUZZER "Also build libfuzzer_codec, a target of libFuzzer (Clang only)" OFF)
 set(weir_test_timeout 300)
 set(weir_test_environment
   "ASAN_OPTIONS=detect_leaks=1:strict_string_checks=1:detect_stack_use_after_return=1"

@@ -43,8 +43,8 @@ Status Engine::place_tenant(uint32_t index, const weir_buffer_desc &desc, uint8_
                      : vm::Geometry::whole(device.page_size);
     WEIR_TRY(make_home_region(shape, home, client, &region));
     try {
-      region->tenants =
-          make_owned<physical::SmallArena>(&memory_, shape.physical_bytes(), 256, &memory_);
+      region->tenants = make_owned<physical::SmallArena>(&memory_, shape.physical_bytes(),
+                                                         uint64_t{256}, &memory_);
       place = region->tenants->allocate(desc.size, alignment);
     } catch (...) {
       free_region(*region);

@@ -16,24 +16,12 @@
 //       the coded blocks in order, each starting where the one before ends; the last ends with the blob
 #pragma once
 
+#include "core/tier/codec/little_endian.hpp"
+
 #include <algorithm>
-#include <cstddef>
 #include <cstdint>
 
 namespace weir::tier {
-
-template <class Number>
-void store_little(unsigned char *at, Number value) noexcept {
-  for (size_t i = 0; i < sizeof(Number); ++i) at[i] = static_cast<unsigned char>(value >> (8 * i));
-}
-template <class Number>
-Number load_little(const unsigned char *at) noexcept {
-  Number value = 0;
-  for (size_t i = 0; i < sizeof(Number); ++i) {
-    value = static_cast<Number>(value | static_cast<Number>(Number{at[i]} << (8 * i)));
-  }
-  return value;
-}
 
 /// Where the parts of a blob of so many raw bytes lie.
 struct BlobShape {

@@ -16,6 +16,8 @@ namespace weir::tool {
 namespace {
 
 constexpr uint64_t block_bytes = uint64_t{256} << 10U;  ///< of a blob
+constexpr uint64_t most_calls = 1024;
+constexpr uint64_t least_rounds = 3;
 
 double thread_seconds() {
   timespec now{};
@@ -46,7 +48,9 @@ CodecBench::CodecBench(std::string name, std::vector<unsigned char> bytes, uint6
     : name_(std::move(name)), file_(std::move(bytes)) {
   const uint64_t unit =
       file_.size() < block_bytes ? file_.size() : file_.size() / block_bytes * block_bytes;
-  const uint64_t copies = std::max<uint64_t>((at_least + unit - 1) / unit, 1);
+  // Of a tiny file, only as many calls as tell something.
+  const uint64_t most = unit < block_bytes ? most_calls : UINT64_MAX;
+  const uint64_t copies = std::clamp<uint64_t>((at_least + unit - 1) / unit, 1, most);
   calls_ = unit < block_bytes ? copies : 1;
   call_bytes_ = unit < block_bytes ? unit : unit * copies;
   blob_room_ = weir_compress_bound(call_bytes_);
@@ -131,7 +135,8 @@ CodecFigures CodecBench::measure(const CodecWay &way, uint32_t element, double s
     *all += took;
     *least = std::min(*least, took);
   };
-  while (std::min({sum.memcpy_seconds, sum.compress_seconds, sum.decompress_seconds}) < seconds) {
+  while (figures.rounds < least_rounds ||
+         std::min(sum.compress_seconds, sum.decompress_seconds) < seconds) {
     const Round took = round(desc, way.name);
     add(took.memcpy_seconds, &sum.memcpy_seconds, &best.memcpy_seconds);
     add(took.compress_seconds, &sum.compress_seconds, &best.compress_seconds);

@@ -5,7 +5,8 @@
  *
  * What comes out is a blob: a header, and blocks of 256 KiB of raw bytes, each coded by the method that paid for it and
  * checksummed (XXH3-64 of the raw bytes). docs/block-format.md describes it to the byte. A blob is never more than 0.1 %
- * and 40 bytes longer than what is in it. The same bytes, descriptor and version give the same blob on every machine.
+ * and 40 bytes longer than what is in it. The same bytes and descriptor give the same blob on every machine with the
+ * same versions of Weir, liblz4 and libzstd; any version reads it.
  *
  * No context, pool or device is needed. Any thread; calls share nothing. A call works on its thread alone: to use
  * several, compress several pieces. No pointer is kept, and nothing is allocated that outlives the call.
