@@ -35,11 +35,14 @@ Status system_error(int error, const char *what, const std::string &directory) {
               strerrordesc_np(error));
 }
 
+uint64_t free_bytes(int descriptor) noexcept {
+  struct statvfs about {};
+  return fstatvfs(descriptor, &about) == 0 ? uint64_t{about.f_bavail} * about.f_frsize : UINT64_MAX;
+}
+
 /// What a file of this process may still grow to in that file system.
 uint64_t room_for(int descriptor) noexcept {
-  uint64_t room = UINT64_MAX;
-  struct statvfs about {};
-  if (fstatvfs(descriptor, &about) == 0) room = uint64_t{about.f_bavail} * about.f_frsize;
+  uint64_t room = free_bytes(descriptor);
   rlimit limit{};
   if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY)
     room = std::min<uint64_t>(room, limit.rlim_cur);
@@ -126,6 +129,8 @@ Status SpillFile::preallocate(uint64_t bytes, IoHook *hook, const Log &log) {
       bytes > limit.rlim_cur) {
     error = EFBIG;
   }
+  // So is this: a file system that finds out halfway has nothing left for anybody until then.
+  if (error == 0 && bytes > free_bytes(descriptor_)) error = ENOSPC;
   while (error == 0 && fallocate(descriptor_, 0, 0, static_cast<off_t>(bytes)) != 0) {
     if (errno != EINTR) error = errno;
   }

@@ -16,7 +16,7 @@ namespace weir::tool {
 namespace {
 
 constexpr uint64_t block_bytes = uint64_t{256} << 10U;  ///< of a blob
-constexpr uint64_t most_calls = 1024;
+constexpr uint64_t most_calls = 4096;
 constexpr uint64_t least_rounds = 3;
 
 double thread_seconds() {

@@ -96,8 +96,8 @@ void join(FxSource &from, const unsigned char *exponents, unsigned char *out) {
     uint64_t any = 0;
     if constexpr (form == Form::f16) load_bitmaps<3>(from.middle, middle, &any);
     for (uint32_t i = 0; i < fx_group; ++i) {
-      const uint32_t high = form == Form::f16 ? uint32_t{exponents[i]} << 3U | middle[i]
-                                                : uint32_t{exponents[i]};
+      const uint32_t high =
+          form == Form::f16 ? uint32_t{exponents[i]} << 3U | middle[i] : uint32_t{exponents[i]};
       const uint32_t word = from.low[i] | high << 8U;
       const uint32_t bits = rotated ? word >> 1U | word << 15U : word;
       store_little(out + 2 * i, static_cast<uint16_t>(bits));
