@@ -87,7 +87,7 @@ void a_host_lease_meets_a_write(void **state) {
     gate.await();
     Task user([&] { return weir_acquire(world.pool, cpu, &use, 1, nullptr, &lease); });
     // It has to wait; one that does not gets the time to end, and to be caught.
-    for (int i = 0; i < 20000 && !user.ended(); ++i) std::this_thread::yield();
+    (void)stays([&user] { return !user.ended(); });
     gate.open();
     ok(writer.join());
     ok(user.join());
