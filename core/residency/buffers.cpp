@@ -322,7 +322,7 @@ Status Engine::own_region(uint32_t index, const weir_buffer_desc &desc, uint8_t 
   region->stable = (desc.flags & WEIR_BUFFER_STABLE_ADDRESS) != 0;
   region->scrub = (desc.flags & WEIR_BUFFER_SCRUB) != 0;
   region->tag = desc.tag;
-  region->codec.hint = static_cast<tier::Form>(desc.element);
+  region->codec.hint = region->dense_codec.hint = static_cast<tier::Form>(desc.element);
   region->last_use = ticks_.now();
   buffers_.cold(index) = vm::Cold{region->id, physical::SmallArena::none};
   return {};

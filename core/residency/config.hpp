@@ -40,6 +40,8 @@ struct EngineConfig {
   tier::StorageConfig storage;  ///< budget 0: no STORAGE
   tier::CodecChoice codec = tier::CodecChoice::automatic;
   uint32_t compress_threads = 0, compress_share = 100;
+  /// How long a page lies unused in COMPRESSED before it is coded again, densely; UINT64_MAX: for good.
+  uint64_t recompress_idle_ns = 10'000'000'000;
 };
 
 struct AcquireOptions {

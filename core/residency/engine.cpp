@@ -130,6 +130,7 @@ Status Engine::start(EngineConfig config) {
     const size_t prefetchers = lower_.storage != nullptr ? prefetchers_.size() : 1;
     for (size_t i = 0; i < prefetchers; ++i)
       prefetchers_[i] = std::thread([this] { prefetcher_loop(); });
+    if (recompressor_ != nullptr) recompressor_->run_in_background();
     if (lower_.any() || config_.host_follows) sinker_ = std::thread([this] { sinker_loop(); });
   } catch (const std::system_error &error) {
     return fail(WEIR_ERROR_OUT_OF_HOST_MEMORY, "cannot start a background thread: %s",
@@ -205,6 +206,7 @@ Status Engine::shutdown() {
     }
     stopping_ = true;
     work_.notify_all();
+    if (recompressor_ != nullptr) recompressor_->wake();
     changed_.notify_all();
   }
   if (demoter_.joinable()) demoter_.join();
@@ -212,11 +214,14 @@ Status Engine::shutdown() {
     if (prefetcher.joinable()) prefetcher.join();
   }
   if (sinker_.joinable()) sinker_.join();
+  if (recompressor_ != nullptr) recompressor_->join();
   return {};
 }
 
 Engine::~Engine() {
-  if (demoter_.joinable() || prefetchers_[0].joinable() || sinker_.joinable()) (void)shutdown();
+  const bool recompressing = recompressor_ != nullptr && recompressor_->in_background();
+  if (demoter_.joinable() || prefetchers_[0].joinable() || sinker_.joinable() || recompressing)
+    (void)shutdown();
   Lock lock(mutex_);
   for (uint32_t i = 0; i < buffers_.end(); ++i) {
     if ((buffers_.hot(i).word.load() & Word::alive) == 0) continue;

@@ -21,7 +21,7 @@
 //   idle.cpp       device memory back to the system           compact.cpp   small buffers into fewer slabs
 //   extents.cpp    regions moved within segments              survey.cpp    what lies where, for compaction
 //   fragments.cpp  pages with a part of a granule             remap.cpp     ... moved to another granule
-//   map.cpp        where everything lies, for tools
+//   map.cpp        where everything lies, for tools       recompress.cpp idle pages in COMPRESSED coded again
 #pragma once
 
 #include "core/backend/stream.hpp"
@@ -34,6 +34,7 @@
 #include "core/residency/compact.hpp"
 #include "core/residency/config.hpp"
 #include "core/residency/pool_device.hpp"
+#include "core/residency/recompress.hpp"
 #include "core/residency/stats.hpp"
 #include "core/virtual/buffer_table.hpp"
 #include "core/virtual/region.hpp"
@@ -163,6 +164,8 @@ class Engine {
   void look_at_memory();
   /// Gives back now what has been idle for long enough, if it is time to look; for tests, with a clock of their own.
   void look_at_idle();
+  /// Codes again what has lain idle in COMPRESSED for long enough; for tests, with a clock of their own.
+  void look_at_compressed();
   /// Waits until no page is on the move; for tests.
   void wait_idle();
   /// "" or the first broken invariant; for tests.
@@ -173,6 +176,7 @@ class Engine {
  private:
   friend struct PoolDevice;
   friend class TierView;
+  friend class Recompressor;
   using Lock = std::unique_lock<RankedMutex<Rank::pool>>;
 
   /// Takes the lock for a scope of code that runs without it.
@@ -442,6 +446,7 @@ class Engine {
   void free_lower(Region &region, uint32_t page) noexcept;
   void drop_lower(Region &region, uint32_t page, uint32_t bit) noexcept;
   bool drop_redundant(uint32_t bit, uint64_t bytes, uint32_t client) noexcept;
+  tier::UnitSlot try_place_compressed(uint32_t client, uint64_t bytes);
   tier::UnitSlot place_compressed(Lock &lock, uint32_t client, uint64_t bytes, bool sinker);
   tier::UnitSlot place_storage(uint32_t client, uint64_t bytes);
   void publish_lower(Region &region, uint32_t page, uint32_t chain, uint32_t bit) noexcept;
@@ -601,6 +606,7 @@ class Engine {
   bool growing_ = false;
   bool shrinking_ = false;
   Lower lower_;
+  Owned<Recompressor> recompressor_;
   /// Worth of one round of moving pages down: enough to pay for it, little enough to be waited for.
   static constexpr uint64_t spill_bytes = uint64_t{8} << 20U;
   /// A round in the background that goes on while HOST is short ends here.

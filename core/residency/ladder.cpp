@@ -123,9 +123,11 @@ bool Engine::drop_from_host(uint64_t bytes, uint32_t client) {
   return dropped != 0;
 }
 
-/// Waits for work of Weir's own. Who may be waiting for the sinker is not held to the background's share.
+/// Waits for work of Weir's own. Who may be waiting for the sinker is not held to the background's share, and what need not
+/// be done at all is given up.
 void Engine::await_change(Lock &lock) {
   if (lower_.sinking) lower_.awaited.store(true, std::memory_order_relaxed);
+  if (recompressor_ != nullptr) recompressor_->hurry();
   changed_.wait(lock);
 }
 

@@ -65,6 +65,11 @@ Status Engine::start_lower(backend::Runtime &runtime) {
     lower_.compressed_order = make_policy(config_.policy, &memory_);
     lower_.compressed_low = low_water(lower_.compressed->budget(), part);
     lower_.compressed_high = 2 * lower_.compressed_low;
+    // A method that was asked for by name is not to be left for another.
+    if (config_.recompress_idle_ns != UINT64_MAX && config_.codec == tier::CodecChoice::automatic) {
+      recompressor_ = make_owned<Recompressor>(&memory_, *this, &memory_);
+      WEIR_TRY(recompressor_->start(part, config_.recompress_idle_ns));
+    }
   }
   lower_.host_order = make_policy(config_.policy, &memory_);
   lower_.host_low = low_water(config_.host_budget, part);
@@ -105,6 +110,11 @@ void Engine::add_lower_stats(Stats *stats) noexcept {
     stats->storage_read_bytes = lower_.storage->read_bytes();
     stats->io_errors = lower_.storage->errors();
   }
+}
+
+void Engine::look_at_compressed() {
+  Lock lock(mutex_);
+  if (recompressor_ != nullptr) (void)recompressor_->work(lock);
 }
 
 // ---- the sinker's thread ----

@@ -51,7 +51,7 @@ struct PendingCopies {
 struct Sinking {
   vm::Region *region = nullptr;
   uint32_t page = 0;
-  bool from_host = false;
+  bool from_host = false;  ///< else from COMPRESSED
   bool attached = true;  ///< the page knows of it; else its source has become this entry's to free
   bool valid = true;     ///< what is being copied is still the latest version
   bool failed = false;

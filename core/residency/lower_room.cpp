@@ -28,6 +28,7 @@ void Engine::free_places(uint32_t client, uint32_t chain, uint32_t bits) noexcep
       clients_[client]->compressed.refund(lower_.compressed->bytes(part.compressed));
       lower_.compressed->free(part.compressed);
       part.compressed = {};
+      part.dense = false;
     }
     if ((bits & vm::storage_bit) != 0 && part.storage) {
       clients_[client]->storage.refund(lower_.storage->bytes(part.storage));
@@ -48,7 +49,8 @@ Sinking *Engine::sinking_of(const Region &region, uint32_t page) noexcept {
   for (Sinking &entry : lower_.sinkings) {
     if (entry.attached && entry.region == &region && entry.page == page) return &entry;
   }
-  return nullptr;
+  Sinking *job = recompressor_ != nullptr ? recompressor_->working_on() : nullptr;
+  return job != nullptr && job->region == &region && job->page == page ? job : nullptr;
 }
 
 /// The version that the page's records are about is gone: with it go its copies below HOST and its checksum.
@@ -57,7 +59,8 @@ void Engine::free_lower(Region &region, uint32_t page) noexcept {
   if (copies.sinking) {
     Sinking &entry = *sinking_of(region, page);
     entry.valid = false;
-    if (!entry.from_host) {  // its compressed parts are being written to its places in STORAGE
+    if (!entry
+             .from_host) {  // its compressed parts are being read: written to STORAGE, or coded again
       entry.attached = false;
       entry.orphan = copies.lower;
       copies.lower = tier::CopyTable::none;
@@ -107,29 +110,35 @@ bool Engine::drop_redundant(uint32_t bit, uint64_t bytes, uint32_t client) noexc
   return freed != 0;
 }
 
+/// A place for a blob in COMPRESSED, if neither budget nor quota has to be made to have room.
+tier::UnitSlot Engine::try_place_compressed(uint32_t client, uint64_t bytes) {
+  const uint64_t size = tier::UnitArena::rounded(bytes);
+  Budget &quota = clients_[client]->compressed;
+  if (!quota.charge(size)) return {};
+  tier::UnitSlot slot;
+  try {
+    slot = lower_.compressed->allocate(size);
+  } catch (...) {
+    quota.refund(size);
+    throw;
+  }
+  if (!slot) quota.refund(size);
+  return slot;
+}
+
 /// A place for a blob in COMPRESSED; none where neither budget nor quota can be made to have room. May drop the lock.
 /// `sinker`: the caller is the one who moves pages down, else it may have to wait for that one.
 tier::UnitSlot Engine::place_compressed(Lock &lock, uint32_t client, uint64_t bytes, bool sinker) {
   const uint64_t size = tier::UnitArena::rounded(bytes);
   Budget &quota = clients_[client]->compressed;
   for (uint32_t barren = 0; size <= lower_.compressed->budget();) {
-    if (quota.charge(size)) {
-      tier::UnitSlot slot;
-      try {
-        slot = lower_.compressed->allocate(size);
-      } catch (...) {
-        quota.refund(size);
-        throw;
-      }
-      if (slot) {
-        const bool low = lower_.compressed->room() < lower_.compressed_low;
-        if (config_.background && low && lower_.storage != nullptr) work_.notify_all();
-        return slot;
-      }
-      quota.refund(size);
-    } else if (quota.limit() < size) {
-      break;
+    const tier::UnitSlot slot = try_place_compressed(client, bytes);
+    if (slot) {
+      const bool low = lower_.compressed->room() < lower_.compressed_low;
+      if (config_.background && low && lower_.storage != nullptr) work_.notify_all();
+      return slot;
     }
+    if (quota.limit() < size) break;
     const uint32_t of_client = quota.room() < size ? client : UINT32_MAX;
     if (drop_redundant(vm::compressed_bit, size, of_client)) continue;
     Status why;
@@ -185,7 +194,9 @@ void Engine::publish_lower(Region &region, uint32_t page, uint32_t chain, uint32
   }
   if ((copies.latest & bit) == 0) count_below(region, page, bit, true);
   copies.latest |= bit;
-  if (bit == vm::compressed_bit) note_in_order(region, page, vm::compressed_bit);
+  if (bit != vm::compressed_bit) return;
+  note_in_order(region, page, vm::compressed_bit);
+  if (recompressor_ != nullptr) recompressor_->note(region, page);
 }
 
 /// Tells a tier's policy of a page that came there. Without memory for that, it is found by requeue().

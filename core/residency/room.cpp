@@ -55,6 +55,7 @@ void Engine::wake_all() {
 void Engine::wait_idle() {
   Lock lock(mutex_);
   changed_.wait(lock, [this] {
+    if (recompressor_ != nullptr && recompressor_->working()) return false;
     return !lower_.sinking && std::all_of(devices_.begin(), devices_.end(), [](const auto &device) {
       return device->in_flight == 0;
     });

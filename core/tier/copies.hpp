@@ -22,6 +22,8 @@ struct LowerCopy {
   uint32_t compressed_bytes = 0;  ///< of the blob in `compressed`
   uint32_t storage_bytes = 0;     ///< of the blob in `storage`; 0: the bytes lie there as they are
   uint32_t next = none;           ///< part, or the next unused record
+  bool dense =
+      false;  ///< in a chain's first record: `compressed` was coded again already, or it was tried
 };
 
 class CopyTable {

@@ -42,6 +42,7 @@ struct Page {
   bool sinking = false;              ///< being copied down from HOST or COMPRESSED
   bool in_host_order = false;        ///< known to the policy of HOST ...
   bool in_compressed_order = false;  ///< ... and of COMPRESSED
+  bool to_recompress = false;        ///< known to the recompressor
 };
 static_assert(sizeof(Page) == 24);
 
@@ -97,7 +98,8 @@ struct Region {
       0;  ///< of a kept one: the engine's look at what is idle at which its owner died
   uint64_t next_use = UINT64_MAX;  ///< number of the next announced operation that uses it ...
   uint32_t next_use_slot = 0;      ///< ... on this stream slot
-  tier::CodecPlan codec;           ///< what was learnt of its bytes
+  tier::CodecPlan codec;           ///< what was learnt of its bytes ...
+  tier::CodecPlan dense_codec;     ///< ... and of what recompression comes to
   Geometry shape;
   Sharing::Lot lot;  ///< of shape.shared, on the home device
   std::pmr::vector<Page> pages;

@@ -69,6 +69,8 @@ struct Setup {
   uint64_t storage_pages = 0;
   const char *codec = nullptr;
   uint64_t segment_pages = 0;  ///< without VMM; 0: as the pool likes
+  uint64_t recompress_idle_ns = 0;
+  uint64_t page_granules = 1;  ///< of which a page of the pool is
   void (*before_pool)(weir_context context) = nullptr;
 };
 
@@ -101,8 +103,8 @@ struct World {
     desc.devices = devices;
     desc.flags = setup.flags;
     desc.host_budget = setup.host_pages != 0 ? setup.host_pages * page_bytes : WEIR_NONE;
-    desc.page_size = page_bytes;
-    desc.large_page_size = page_bytes;
+    desc.page_size = setup.page_granules * page_bytes;
+    desc.large_page_size = desc.page_size;
     desc.compressed_budget = setup.compressed_pages * page_bytes;
     desc.storage_budget = setup.storage_pages * page_bytes;
     const char *folder = spill_folder();
@@ -110,6 +112,7 @@ struct World {
     desc.storage_path_count = setup.storage_pages != 0 ? 1 : 0;
     desc.codec = setup.codec;
     desc.segment_size = setup.segment_pages * page_bytes;
+    desc.recompress_idle_ns = setup.recompress_idle_ns;
     if (setup.before_pool != nullptr) setup.before_pool(context);
     ok(weir_pool_create(context, &desc, &pool));
   }

@@ -21,7 +21,8 @@ namespace test = weir::test;
 
 constexpr uint64_t page_of_options = 16 * 1024;
 
-uint64_t sunk_bytes = 0, lifted_bytes = 0, returned_bytes = 0, moved_bytes = 0;  // over all runs
+// Over all runs.
+uint64_t sunk_bytes = 0, lifted_bytes = 0, returned_bytes = 0, moved_bytes = 0, recoded_bytes = 0;
 
 /// Half of the runs have tiers below HOST, which is short then.
 void add_tiers(std::mt19937_64 &random, const char *const *folders, World *world,
@@ -38,9 +39,9 @@ void add_tiers(std::mt19937_64 &random, const char *const *folders, World *world
   }
   // COMPRESSED alone has to take everything; beside STORAGE it is small enough to be spilled.
   if (kind == 4) desc->compressed_budget = world->page * 4096;
-  if (kind > 5) desc->compressed_budget = world->page * (8 + random() % 60);
-  const char *const codecs[] = {nullptr, nullptr, "lz4", "zstd", "raw"};
-  desc->codec = codecs[random() % 5];
+  if (kind > 5) desc->compressed_budget = world->page * (2 + random() % 40);
+  const char *const codecs[] = {nullptr, nullptr, nullptr, "lz4", "zstd", "raw"};
+  desc->codec = codecs[random() % 6];
   world->host_is_short = true;
   const uint64_t staging = world->vmm ? 8 * world->page * 4 : 8 * world->page * 50;
   desc->host_budget = random() % 6 == 0 ? WEIR_NONE : staging + world->page * (4 + random() % 60);
@@ -91,6 +92,7 @@ void run_once(uint64_t seed, int steps, bool verbose) {
   // Without VMM in several segments too; and what is idle goes back to the system while others are at work.
   pool_desc.segment_size = flip() ? world.page * (1 + random() % 16) : 0;
   pool_desc.idle_grace_ns = random() % 3 == 0 ? 200'000 : 0;
+  pool_desc.recompress_idle_ns = random() % 4 != 0 ? 1 : 0;
   const char *folder = std::getenv("TMPDIR") != nullptr ? std::getenv("TMPDIR") : "/tmp";
   const char *const folders[] = {folder, folder};
   add_tiers(random, folders, &world, &pool_desc);
@@ -141,6 +143,7 @@ void run_once(uint64_t seed, int steps, bool verbose) {
   sunk_bytes += stats.sunk_bytes;
   lifted_bytes += stats.lifted_bytes;
   moved_bytes += stats.defragment_moved_bytes;
+  recoded_bytes += stats.recompressed_bytes;
   weir_client_stats held = WEIR_CLIENT_STATS_INIT;
   if (weir_client_stats_get(world.client, &held) != WEIR_SUCCESS || held.device_bytes != 0 ||
       held.host_bytes != 0 || held.compressed_bytes != 0 || held.storage_bytes != 0) {
@@ -187,10 +190,10 @@ int main(int argc, char **argv) {
   }
   std::printf(
       "fuzz_pool: %ld runs from seed %llu, %llu failures; %llu bytes sunk, %llu lifted, %llu "
-      "returned, %llu moved\n",
+      "returned, %llu moved, %llu compressed again\n",
       done, static_cast<unsigned long long>(seed), static_cast<unsigned long long>(failures.load()),
       static_cast<unsigned long long>(sunk_bytes), static_cast<unsigned long long>(lifted_bytes),
-      static_cast<unsigned long long>(returned_bytes),
-      static_cast<unsigned long long>(moved_bytes));
+      static_cast<unsigned long long>(returned_bytes), static_cast<unsigned long long>(moved_bytes),
+      static_cast<unsigned long long>(recoded_bytes));
   return failures.load() == 0 ? 0 : 1;
 }

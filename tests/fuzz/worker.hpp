@@ -173,7 +173,7 @@ class Worker {
     }
     report(what, world_.seed);
   }
-  /// Random bytes, or such as compress: all the same, or few different ones.
+  /// Random bytes, or such as compress: all the same, few different ones, or numbers that rise (which pay for trying hard).
   WEIR_UNSEEN Bytes noise(size_t size) {
     Bytes bytes(size);
     uint64_t x = random_();
@@ -192,6 +192,12 @@ class Worker {
     for (size_t i = 0; i < size; ++i) {
       x = x * 6364136223846793005ULL + 1442695040888963407ULL;
       bytes[i] = static_cast<unsigned char>(x >> 56);
+    }
+    if (kind != 2) return bytes;
+    for (size_t i = 0; i + 1 < size; i += 2) {
+      const size_t value = 2000 + i / 3 + bytes[i] % 4;
+      bytes[i] = static_cast<unsigned char>(value);
+      bytes[i + 1] = static_cast<unsigned char>(value >> 8U);
     }
     return bytes;
   }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Interleavings below HOST: a page is on its way down, from HOST to COMPRESSED or STORAGE or from COMPRESSED to
-// STORAGE, and the thread that takes it there is held before its bytes are copied ("sink") or after ("sunk"), while others
+// STORAGE, or is coded again within COMPRESSED, and the thread that does so is held before its bytes are copied ("sink",
+// "recompress") or after ("sunk", "recompressed"), while others
 // read, overwrite, discard, register or destroy it. Whoever need not wait for the move does not; whatever the order,
 // every byte is right, the pool's invariants hold, and nobody is charged for anything in the end. Nothing depends on
 // time. Each test runs with and without virtual-memory management.
@@ -13,19 +14,22 @@ namespace {
 using namespace weir::test;
 
 /// From where a page is going to where, and where it is held.
+enum class From { host, spill, recode };  ///< spill: what comes after it pushes it on
 struct Arrangement {
   const char *name;
   uint64_t compressed, storage;  ///< pages
-  bool spill;                    ///< from COMPRESSED: what comes after it pushes it on
+  From from;
   const char *point;
 };
 constexpr Arrangement arrangements[] = {
-    {"HOST to STORAGE, before", 0, 64, false, "sink"},
-    {"HOST to STORAGE, after", 0, 64, false, "sunk"},
-    {"HOST to COMPRESSED, before", 32, 0, false, "sink"},
-    {"HOST to COMPRESSED, after", 32, 64, false, "sunk"},
-    {"COMPRESSED to STORAGE, before", 1, 64, true, "sink"},
-    {"COMPRESSED to STORAGE, after", 1, 64, true, "sunk"},
+    {"HOST to STORAGE, before", 0, 64, From::host, "sink"},
+    {"HOST to STORAGE, after", 0, 64, From::host, "sunk"},
+    {"HOST to COMPRESSED, before", 32, 0, From::host, "sink"},
+    {"HOST to COMPRESSED, after", 32, 64, From::host, "sunk"},
+    {"COMPRESSED to STORAGE, before", 1, 64, From::spill, "sink"},
+    {"COMPRESSED to STORAGE, after", 1, 64, From::spill, "sunk"},
+    {"COMPRESSED, coded again, before", 2, 0, From::recode, "recompress"},
+    {"COMPRESSED, coded again, after", 2, 0, From::recode, "recompressed"},
 };
 
 /// A buffer whose pages are on their way down, with one thread standing at the gate until go().
@@ -41,35 +45,51 @@ class Descent {
                .device_pages = 4,
                .host_pages = 32,
                .compressed_pages = how.compressed,
-               .storage_pages = how.storage}),
+               .storage_pages = how.storage,
+               .recompress_idle_ns = how.from == From::recode ? uint64_t{1} : 0}),
         size(size_) {
     const weir_client_desc desc = WEIR_CLIENT_DESC_INIT;
     ok(weir_client_create(world.pool, &desc, &client));
     buffer = world.buffer(size, WEIR_DEVICE_DEFAULT, client);
     world.fill(buffer, size, 1);
     ok(trim_all(world));
-    if (how.spill) {
+    if (how.from != From::host) {
       ok(trim_host());
       assert_int_equal(query(world, buffer).compressed_bytes, size);
+    }
+    if (how.from == From::spill) {
+      for (weir_buffer &pusher : pushers_) push(pusher);
+    }
+    if (how.from == From::recode) {  // the tier must be half full
       for (weir_buffer &pusher : pushers_) {
-        pusher = world.buffer(two_pages);
-        world.fill(pusher, two_pages, 7);
-        ok(trim_all(world));
+        const weir_pool_stats stats = world.stats();
+        if (stats.compressed_bytes >= stats.compressed_budget / 2) break;
+        push(pusher);
+        ok(trim_host());
       }
     }
-    gate_ = std::make_unique<Gate>(world.pool, how.spill ? "sink" : how.point);
-    sinker_ = std::make_unique<Task>([this] { return trim_host(); });
+    const bool spill = how.from == From::spill;
+    const bool recode = how.from == From::recode;
+    gate_ = std::make_unique<Gate>(world.pool, spill ? "sink" : how.point);
+    sinker_ = std::make_unique<Task>([this, recode] {
+      if (!recode) return trim_host();
+      engine().look_at_compressed();
+      return weir_result{WEIR_SUCCESS};
+    });
     gate_->await();
-    if (!how.spill) return;
+    if (!spill) return;
     gate_->next(how.point);  // the pushers are on their way; the buffer makes room for them
     gate_->await();
   }
 
+  weir::residency::Engine &engine() {
+    return reinterpret_cast<weir::pool::Pool *>(world.pool)->engine();
+  }
   weir_result trim_host(uint32_t level = WEIR_TRIM_SELECTIVE) {
     return weir_pool_trim(world.pool, WEIR_DEVICE_HOST, level, WEIR_WHOLE, nullptr);
   }
   void validate() {
-    const std::string wrong = reinterpret_cast<weir::pool::Pool *>(world.pool)->engine().validate();
+    const std::string wrong = engine().validate();
     assert_string_equal(wrong.c_str(), "");
   }
   void go() {
@@ -120,6 +140,12 @@ class Descent {
   }
 
  private:
+  void push(weir_buffer &pusher) {
+    pusher = world.buffer(two_pages);
+    world.fill(pusher, two_pages, 7);
+    ok(trim_all(world));
+  }
+
   weir_buffer pushers_[5] = {};
   std::unique_ptr<Gate> gate_;
   std::unique_ptr<Task> sinker_;

@@ -51,8 +51,11 @@ typedef struct weir_pool_desc {
                                           weir_pool_trim, as with WEIR_POOL_NO_BACKGROUND) */
   uint64_t segment_size;             /**< what device memory is taken in where there is no VMM; at least a page. 0 = an eighth of what is
                                           held already, but from 32 MiB to an eighth of the budget, and at most 1 GiB */
+  uint64_t recompress_idle_ns;       /**< what nobody used for so long in COMPRESSED is compressed again, harder, while the tier
+                                          is half full at least; within compress_share, with codec "auto" only (0 = 10 s;
+                                          WEIR_NONE = never, as with WEIR_POOL_NO_BACKGROUND) */
 } weir_pool_desc;
-#define WEIR_POOL_DESC_INIT {sizeof(weir_pool_desc), 0, NULL, 0, 0, 0, 0, 0, 0, 0, NULL, NULL, 0, 0, NULL, 0, 0, 0, 0, NULL, 0, 0}
+#define WEIR_POOL_DESC_INIT {sizeof(weir_pool_desc), 0, NULL, 0, 0, 0, 0, 0, 0, 0, NULL, NULL, 0, 0, NULL, 0, 0, 0, 0, NULL, 0, 0, 0}
 
 enum {
   WEIR_POOL_NO_BACKGROUND = 1,     /**< no demotion or prefetch threads: all work happens inside calls */
@@ -256,7 +259,9 @@ WEIR_API weir_result weir_pool_set_defragmentation(weir_pool pool, const weir_de
   X(defragment_moves, "tenants moved by defragmentation")                                      \
   X(defragment_moved_bytes, "bytes of those, copied")                                          \
   X(defragment_evicted_bytes, "bytes that left a device because they lay in the way")          \
-  X(defragment_won_bytes, "bytes of device memory that defragmentation has freed")
+  X(defragment_won_bytes, "bytes of device memory that defragmentation has freed")             \
+  X(recompressed_bytes, "bytes of pages compressed again, harder, while they lay idle in COMPRESSED") \
+  X(recompressed_won_bytes, "bytes of COMPRESSED that were freed by it")
 
 typedef struct weir_pool_stats {
   uint32_t struct_size;

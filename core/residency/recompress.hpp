@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Recompressor: pages that lie idle in COMPRESSED are coded again, densely, before the tier is so full that they would
+// have to go on to STORAGE. What FAST leaves on the table is worth the time only for bytes that nobody waits for, so
+// this is background work on a thread of its own, within the pool's share for compression; nobody waits for it, and it
+// takes neither staging nor the sinker's turn.
+//
+// What must hold: the page's old blobs stay readable until the new ones are complete, and are freed only while nobody
+// reads them; until then the page is marked `sinking`, as one that is on its way to STORAGE. A page is tried once for
+// each version of its bytes. Everything is guarded by the pool's lock but memory_, which is the worker's.
+#pragma once
+
+#include "core/base/mutex.hpp"
+#include "core/residency/lift.hpp"
+#include "core/residency/policy.hpp"
+
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <thread>
+
+namespace weir::residency {
+
+using vm::Region;
+
+class Recompressor {
+ public:
+  using Lock = std::unique_lock<RankedMutex<Rank::pool>>;
+
+  Recompressor(Engine &engine, std::pmr::memory_resource *memory)
+      : engine_(engine), waiting_(memory), parts_(memory) {
+    job_.attached = false;
+  }
+  ~Recompressor();
+  Recompressor(const Recompressor &) = delete;
+  Recompressor &operator=(const Recompressor &) = delete;
+
+  /// Reserves what it works in. OUT_OF_HOST_MEMORY.
+  Status start(uint64_t part_bytes, uint64_t idle_ns);
+  /// The thread that does it; ends when the engine is stopping. May throw std::system_error.
+  void run_in_background();
+  void wake() noexcept { wake_.notify_all(); }
+  bool in_background() const noexcept { return thread_.joinable(); }
+  void join();
+
+  // ---- under the pool's lock ----
+  /// A page came to COMPRESSED. Without memory to remember it, it stays as it is coded.
+  void note(Region &region, uint32_t page) noexcept;
+  /// The page at work, or nullptr.
+  Sinking *working_on() noexcept { return job_.attached ? &job_ : nullptr; }
+  bool working() const noexcept { return working_; }
+  /// Somebody waits for the page at work.
+  void hurry() noexcept { hurried_.store(true, std::memory_order_relaxed); }
+  /// Codes what is due, as far as it is; drops the lock meanwhile. Returns when there will be more, in nanoseconds of the
+  /// engine's clock; UINT64_MAX: nobody knows.
+  uint64_t work(Lock &lock);
+
+ private:
+  /// A page that waits; `since` and `use` are what was known when it was put here, to tell whether it was used since.
+  struct Entry {
+    PageRef page;
+    uint32_t since = 0;  ///< in ticks of about a millisecond
+    uint32_t use = 0;    ///< the low bits of its last use
+  };
+  enum class Verdict : uint8_t { forget, wait, put_off, go };
+  /// Of coding a page: to be tried again later, or never with this version of its bytes.
+  enum class Outcome : uint8_t { later, never, done };
+
+  Verdict judge(const Entry &entry, uint32_t now);
+  bool pressed() const noexcept;
+  uint32_t last_use(Region &region) const;
+  void recode(Lock &lock, Region &region, uint32_t page);
+  Outcome recode_parts(Lock &lock, uint64_t *won);
+  void settle(Outcome outcome, uint64_t won) noexcept;
+  void exchange(uint32_t page_chain, uint32_t job_chain) noexcept;
+  void loop();
+
+  Engine &engine_;
+  std::pmr::deque<Entry> waiting_;  ///< longest first
+  std::pmr::vector<LiftPart> parts_;
+  Sinking job_;  ///< attached: the page at work, and that knows of it
+  bool working_ = false;
+  std::atomic<bool> hurried_{false};
+  bool dozing_ = false;            ///< the thread waits to be woken
+  uint32_t idle_ = 0;              ///< of Entry::since
+  unsigned char *raw_ = nullptr;   ///< room for a part ...
+  unsigned char *blob_ = nullptr;  ///< ... and behind it for its blob
+  uint64_t bytes_ = 0;             ///< of both
+  std::condition_variable_any wake_;
+  std::thread thread_;
+};
+
+}  // namespace weir::residency
