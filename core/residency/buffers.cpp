@@ -323,6 +323,9 @@ Status Engine::own_region(uint32_t index, const weir_buffer_desc &desc, uint8_t 
   region->scrub = (desc.flags & WEIR_BUFFER_SCRUB) != 0;
   region->tag = desc.tag;
   region->codec.hint = region->dense_codec.hint = static_cast<tier::Form>(desc.element);
+  region->rounds = (desc.flags & WEIR_BUFFER_LOSSY_BF16) != 0  ? tier::Form::bf16
+                   : (desc.flags & WEIR_BUFFER_LOSSY_F16) != 0 ? tier::Form::f16
+                                                               : tier::Form::bytes;
   region->last_use = ticks_.now();
   buffers_.cold(index) = vm::Cold{region->id, physical::SmallArena::none};
   return {};
@@ -373,10 +376,18 @@ Status Engine::create_locked(const weir_buffer_desc &desc, uint32_t client, bool
 }
 
 Status Engine::create_buffer(const weir_buffer_desc &desc, uint32_t client, weir_buffer *buffer) {
-  constexpr uint64_t known = WEIR_BUFFER_STABLE_ADDRESS | WEIR_BUFFER_SCRUB;
+  constexpr uint64_t lossy = WEIR_BUFFER_LOSSY_BF16 | WEIR_BUFFER_LOSSY_F16;
+  constexpr uint64_t known = WEIR_BUFFER_STABLE_ADDRESS | WEIR_BUFFER_SCRUB | lossy;
   if ((desc.flags & ~known) != 0) {
     return fail(WEIR_ERROR_INVALID_ARGUMENT, "flags %#llx has bits this version does not know",
                 static_cast<unsigned long long>(desc.flags));
+  }
+  if ((desc.flags & lossy) == lossy)
+    return fail(WEIR_ERROR_INVALID_ARGUMENT, "flags: LOSSY_BF16 and LOSSY_F16 exclude each other");
+  if ((desc.flags & lossy) != 0 && desc.element != WEIR_ELEMENT_F32) {
+    return fail(WEIR_ERROR_INVALID_ARGUMENT,
+                "flags: LOSSY_* is for elements of WEIR_ELEMENT_F32 (%d); element is %u",
+                WEIR_ELEMENT_F32, desc.element);
   }
   if (desc.size == 0 || desc.size > vm::BufferTable::max_size / 2) {
     return fail(WEIR_ERROR_INVALID_ARGUMENT, "size is %llu",

@@ -142,7 +142,7 @@ Status Engine::place_victim(Lock &lock, Victim &victim) {
   if (!slot && !victim.straight) return slot;
   victim.plan = region.codec;
   if (victim.slot) victim.destination = host_->address(victim.slot);
-  if (victim.straight || config_.checksum_host)
+  if (victim.straight || sums_host(region))
     victim.chain = lower_.copies.take(parts_of(region, victim.page));
   return {};
 }
@@ -312,7 +312,7 @@ void Engine::finish_victim(Lock &lock, Drain &drain, Victim &victim) {
     if (status && victim.copy && victim.region->scrub) status = wipe(device, victim);
     victim.safe = status.ok();
     drain.note(status);
-    if ((status || victim.wiped) && victim.copy && !victim.cached && config_.checksum_host &&
+    if ((status || victim.wiped) && victim.copy && !victim.cached && sums_host(*victim.region) &&
         victim.slot) {
       victim.checksum = tier::checksum_of(victim.destination, victim.used);
     }

@@ -411,6 +411,7 @@ class Engine {
   // host_room.cpp
   void forsake_copy(Region &region, uint32_t page, uint32_t bit) noexcept;
   Status fail_corrupt(uint32_t use, uint32_t page, uint32_t bit) noexcept;
+  bool sums_host(const Region &region) const noexcept;
   Status verify_host(Region &region, uint32_t page, uint32_t use);
   Status host_slot(Lock &lock, uint32_t client, uint64_t bytes, tier::HostSlot *slot);
   tier::HostSlot try_host_slot(uint32_t client, uint64_t bytes);

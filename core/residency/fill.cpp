@@ -64,7 +64,7 @@ void Engine::mark_filling(Plan &plan) {
     } else if (has_host(region, page.page) && (copies.latest & vm::host_bit) != 0) {
       page.from = vm::host_bit;
       page.source = reinterpret_cast<uint64_t>(host_bytes(region, page.page));
-      if (config_.checksum_host) page.checksum = checksum_of_version(copies);
+      if (sums_host(region)) page.checksum = checksum_of_version(copies);
     } else if ((copies.latest & vm::below_host) != 0 &&
                ((copies.latest & vm::device_bits) == 0 || !device.device.has(WEIR_CAP_PEER))) {
       list_parts(region, page.page, static_cast<uint32_t>(&page - plan.pages.data()), &plan.parts);

@@ -44,11 +44,16 @@ void Engine::forsake_copy(Region &region, uint32_t page, uint32_t bit) noexcept 
   }
 }
 
+/// Whether pages have checksums in HOST. Not where what lies below is rounded: a page has one checksum, which is about that.
+bool Engine::sums_host(const Region &region) const noexcept {
+  return config_.checksum_host && region.rounds == tier::Form::bytes;
+}
+
 /// Before bytes are read from HOST by the CPU. Under the lock.
 Status Engine::verify_host(Region &region, uint32_t page, uint32_t use) {
   const Page &copies = region.pages[page];
   const uint64_t sum = checksum_of_version(copies);
-  if (!config_.checksum_host || sum == 0 || !copies.host) return {};
+  if (!sums_host(region) || sum == 0 || !copies.host) return {};
   if (tier::checksum_of(host_bytes(region, page), region.shape.used_bytes(page)) == sum) return {};
   ++stats_.checksum_failures;
   return fail_corrupt(use, page, vm::host_bit);

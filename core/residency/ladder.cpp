@@ -6,10 +6,12 @@
 // is complete; if that fails it stays where it is.
 //
 // Which tier: COMPRESSED if the page's bytes compress (what was learnt of its region says whether to try) and there is
-// room or room can be made there; else STORAGE; else COMPRESSED all the same.
+// room or room can be made there; else STORAGE; else COMPRESSED all the same. Where the owner has said so, floats are
+// rounded on their way into COMPRESSED, and the page's checksum is that of the rounded ones.
 
 #include "core/residency/plan.hpp"
 #include "core/tier/checksum.hpp"
+#include "core/tier/codec/narrow.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -39,7 +41,9 @@ void Engine::begin_sinking(Region &region, uint32_t page, bool from_host) {
   entry.page = page;
   entry.from_host = from_host;
   entry.used = region.shape.used_bytes(page);
-  entry.checksum = checksum_of_version(copies);
+  // What was rounded once may have been written since; and what is in HOST need not be.
+  const bool rounds = from_host && region.rounds != tier::Form::bytes;
+  entry.checksum = rounds ? 0 : checksum_of_version(copies);
   entry.plan = region.codec;
   entry.first_io = lower_.ios_used;
   if (from_host) {
@@ -257,7 +261,8 @@ void Engine::finish_sinking(Lock &lock, Sinking &entry, Round *round) {
 
 /// Outside the lock, which it takes for places: one page of HOST on its way.
 Status Engine::send_down(Lock &lock, Sinking &entry, bool background) {
-  if (entry.checksum == 0) entry.checksum = tier::checksum_of(entry.bytes, entry.used);
+  if (entry.checksum == 0 && entry.region->rounds == tier::Form::bytes)
+    entry.checksum = tier::checksum_of(entry.bytes, entry.used);
   const bool storage = lower_.storage != nullptr;
   bool pass = lower_.compressed == nullptr;
   if (!pass && storage) {
@@ -309,11 +314,19 @@ Status Engine::send_compressed(Lock &lock, Sinking &entry, bool background, bool
   const uint32_t client = entry.region->client;
   bool placed = true;
   uint32_t record = entry.chain;
+  tier::PageChecksum sum;
+  const tier::Form rounds = entry.region->rounds;
   for (uint64_t at = 0; at < entry.used && placed; at += part_bytes) {
     const uint64_t raw = std::min(part_bytes, entry.used - at);
     const uint64_t start = lower_.clock.now_ns();
+    const unsigned char *from = entry.bytes + at;
+    if (rounds != tier::Form::bytes) {
+      tier::round_floats(rounds, from, lower_.rounded.data(), raw);
+      from = lower_.rounded.data();
+      sum.add(from, raw);
+    }
     const uint64_t bytes =
-        lower_.codec->encode(entry.bytes + at, raw, blob, must, &entry.plan, urgency(background));
+        lower_.codec->encode(from, raw, blob, must, &entry.plan, urgency(background));
     placed = bytes != 0;
     if (!placed) break;
     lower_.compressed_pace.went_down(raw, lower_.clock.now_ns() - start);
@@ -330,6 +343,7 @@ Status Engine::send_compressed(Lock &lock, Sinking &entry, bool background, bool
   }
   if (placed) {
     entry.into = vm::compressed_bit;
+    if (rounds != tier::Form::bytes) entry.checksum = sum.sum();
   } else {
     Locked held(lock);
     free_places(client, entry.chain, vm::compressed_bit);
@@ -339,6 +353,7 @@ Status Engine::send_compressed(Lock &lock, Sinking &entry, bool background, bool
 
 /// Into STORAGE as it is, if there is room: the writes are under way then.
 Status Engine::send_stored(Lock &lock, Sinking &entry) {
+  if (entry.checksum == 0) entry.checksum = tier::checksum_of(entry.bytes, entry.used);
   const uint64_t part_bytes = lower_.staging->part_bytes();
   const uint32_t client = entry.region->client;
   uint32_t record = entry.chain;

@@ -62,6 +62,7 @@ Status Engine::start_lower(backend::Runtime &runtime) {
     lower_.compressed =
         make_owned<tier::CompressedStore>(&memory_, config_.compressed_budget, &memory_);
     WEIR_TRY(lower_.compressed->start());
+    WEIR_TRY(lower_.rounded.start(part, "round floats in"));
     lower_.compressed_order = make_policy(config_.policy, &memory_);
     lower_.compressed_low = low_water(lower_.compressed->budget(), part);
     lower_.compressed_high = 2 * lower_.compressed_low;

@@ -92,6 +92,7 @@ struct Lower {
   Owned<tier::Codec> codec;
   Owned<tier::CompressedStore> compressed;
   Owned<tier::Staging> staging;
+  Scratch rounded;                    ///< the sinker's: a part of a page whose floats are rounded
   Owned<tier::StorageStore> storage;  ///< may have staging's memory registered: it goes first
   tier::CopyTable copies;
   Clock clock;  ///< what transfers are timed by

@@ -6,10 +6,7 @@
 
 #include "core/residency/plan.hpp"
 
-#include <sys/mman.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
 
 namespace weir::residency {
@@ -23,24 +20,11 @@ uint32_t ticks_of(uint64_t ns) noexcept { return static_cast<uint32_t>(ns >> tic
 
 }  // namespace
 
-Recompressor::~Recompressor() {
-  join();
-  if (raw_ != nullptr) munmap(raw_, bytes_);
-}
-
 Status Recompressor::start(uint64_t part_bytes, uint64_t idle_ns) {
   constexpr uint64_t longest = uint64_t{1} << 50U;  // days: differences of ticks stay unambiguous
   idle_ = ticks_of(std::min(idle_ns, longest));
-  bytes_ = part_bytes + tier::UnitArena::rounded(tier::Codec::bound(part_bytes));
-  void *memory = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (memory == MAP_FAILED) {
-    return fail(WEIR_ERROR_OUT_OF_HOST_MEMORY, "no memory to compress pages again in: %s",
-                strerrordesc_np(errno));
-  }
-  (void)madvise(memory, bytes_, MADV_DONTFORK);
-  raw_ = static_cast<unsigned char *>(memory);
-  blob_ = raw_ + part_bytes;
-  return {};
+  WEIR_TRY(raw_.start(part_bytes, "decompress pages in that are coded again"));
+  return blob_.start(tier::Codec::bound(part_bytes), "compress pages again in");
 }
 
 void Recompressor::run_in_background() {
@@ -201,11 +185,11 @@ Recompressor::Outcome Recompressor::recode_parts(Lock &lock, uint64_t *won) {
     if (hurried_.load(std::memory_order_relaxed)) return Outcome::later;
     const Status decoded =
         lower.codec->decode(lower.compressed->address(part.copy.compressed),
-                            part.copy.compressed_bytes, raw_, part.bytes, urgency);
+                            part.copy.compressed_bytes, raw_.data(), part.bytes, urgency);
     // What is damaged is told to whoever reads it; the checksum of the page goes with it whatever happens here.
     if (!decoded) return Outcome::never;
-    const uint64_t bytes = lower.codec->encode(raw_, part.bytes, blob_, false, &job_.plan, urgency,
-                                               tier::Effort::dense);
+    const uint64_t bytes = lower.codec->encode(raw_.data(), part.bytes, blob_.data(), false,
+                                               &job_.plan, urgency, tier::Effort::dense);
     before += tier::UnitArena::rounded(part.copy.compressed_bytes);
     after += tier::UnitArena::rounded(bytes);
     if (bytes == 0 || after > before - before / worth) return Outcome::never;
@@ -218,7 +202,7 @@ Recompressor::Outcome Recompressor::recode_parts(Lock &lock, uint64_t *won) {
     own.compressed_bytes = static_cast<uint32_t>(bytes);
     record = own.next;
     held.unlock();
-    std::memcpy(lower.compressed->address(slot), blob_, bytes);
+    std::memcpy(lower.compressed->address(slot), blob_.data(), bytes);
   }
   *won = before - after;
   return Outcome::done;

@@ -11,6 +11,7 @@
 #pragma once
 
 #include "core/base/mutex.hpp"
+#include "core/base/scratch.hpp"
 #include "core/residency/lift.hpp"
 #include "core/residency/policy.hpp"
 
@@ -32,7 +33,7 @@ class Recompressor {
       : engine_(engine), waiting_(memory), parts_(memory) {
     job_.attached = false;
   }
-  ~Recompressor();
+  ~Recompressor() { join(); }
   Recompressor(const Recompressor &) = delete;
   Recompressor &operator=(const Recompressor &) = delete;
 
@@ -82,11 +83,9 @@ class Recompressor {
   Sinking job_;  ///< attached: the page at work, and that knows of it
   bool working_ = false;
   std::atomic<bool> hurried_{false};
-  bool dozing_ = false;            ///< the thread waits to be woken
-  uint32_t idle_ = 0;              ///< of Entry::since
-  unsigned char *raw_ = nullptr;   ///< room for a part ...
-  unsigned char *blob_ = nullptr;  ///< ... and behind it for its blob
-  uint64_t bytes_ = 0;             ///< of both
+  bool dozing_ = false;  ///< the thread waits to be woken
+  uint32_t idle_ = 0;    ///< of Entry::since
+  Scratch raw_, blob_;   ///< room for a part, and for its blob
   std::condition_variable_any wake_;
   std::thread thread_;
 };

@@ -5,6 +5,7 @@
 
 #include "core/residency/plan.hpp"
 #include "core/tier/checksum.hpp"
+#include "core/tier/codec/narrow.hpp"
 #include "core/transfer/copier.hpp"
 
 #include <algorithm>
@@ -23,6 +24,8 @@ Status Engine::send_straight(Lock &lock, Drain &drain, Victim &victim) {
     tier::StagingSlot *slot = lower_.staging->take();
     Status status = copy_part(drain.device, victim.address + at, slot->pinned, raw);
     if (status) {
+      if (victim.region->rounds != tier::Form::bytes && lower_.compressed != nullptr)
+        tier::round_floats(victim.region->rounds, slot->pinned, slot->pinned, raw);
       sum.add(slot->pinned, raw);
       try {
         status = store_part(lock, victim, drain.background, record, slot, raw);

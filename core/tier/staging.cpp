@@ -4,11 +4,6 @@
 
 #include "core/tier/staging.hpp"
 
-#include <sys/mman.h>
-
-#include <cerrno>
-#include <cstring>
-
 namespace weir::tier {
 namespace {
 
@@ -20,7 +15,6 @@ void end_copies(const backend::Stream &stream) noexcept {
 }  // namespace
 
 Staging::~Staging() {
-  if (blobs_ != nullptr) munmap(blobs_, (count_ + 1) * blob_stride_);
   if (allocation_ != nullptr)
     (void)runtime_->table().host_free(runtime_->state(), allocation_, bytes() + UnitArena::unit);
 }
@@ -37,17 +31,10 @@ Status Staging::start(backend::Runtime &runtime, uint32_t slots, uint64_t part_b
   runtime_ = &runtime;
   const auto address = reinterpret_cast<uint64_t>(allocation_);
   pinned_ = reinterpret_cast<unsigned char *>(UnitArena::rounded(address));
-  void *blobs = mmap(nullptr, (count_ + 1) * blob_stride_, PROT_READ | PROT_WRITE,
-                     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (blobs == MAP_FAILED) {
-    return fail(WEIR_ERROR_OUT_OF_HOST_MEMORY, "no memory to compress pages in: %s",
-                strerrordesc_np(errno));
-  }
-  (void)madvise(blobs, (count_ + 1) * blob_stride_, MADV_DONTFORK);
-  blobs_ = static_cast<unsigned char *>(blobs);
+  WEIR_TRY(blobs_.start((count_ + 1) * blob_stride_, "compress pages in"));
   for (uint32_t i = 0; i < count_; ++i) {
     slots_[i].pinned = pinned_ + i * part_bytes_;
-    slots_[i].blob = blobs_ + i * blob_stride_;
+    slots_[i].blob = blobs_.data() + i * blob_stride_;
   }
   return {};
 }

@@ -9,6 +9,7 @@
 #pragma once
 
 #include "core/backend/stream.hpp"
+#include "core/base/scratch.hpp"
 #include "core/tier/storage_store.hpp"
 
 #include <array>
@@ -40,7 +41,7 @@ class Staging {
   uint64_t bytes() const noexcept { return count_ * part_bytes_; }
   unsigned char *base() const noexcept { return pinned_; }
   /// Room for one compressed part, for whoever moves pages down from HOST: one thread at a time.
-  unsigned char *spare_blob() const noexcept { return blobs_ + count_ * blob_stride_; }
+  unsigned char *spare_blob() const noexcept { return blobs_.data() + count_ * blob_stride_; }
 
   /// A slot, or nullptr if none is free without waiting.
   StagingSlot *try_take() noexcept;
@@ -53,7 +54,7 @@ class Staging {
   backend::Runtime *runtime_ = nullptr;
   void *allocation_ = nullptr;
   unsigned char *pinned_ = nullptr;
-  unsigned char *blobs_ = nullptr;
+  Scratch blobs_;
   uint64_t part_bytes_ = 0, blob_stride_ = 0;
   uint32_t count_ = 0;
   std::mutex mutex_;

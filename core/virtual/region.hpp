@@ -90,6 +90,8 @@ struct Region {
   bool scrub = false;
   bool cold = false;       ///< advised COLD, until the next use
   bool streaming = false;  ///< advised STREAMING
+  tier::Form rounds = tier::Form::
+      bytes;  ///< what floats are rounded to as they go to COMPRESSED; `bytes`: they are not
   uint32_t holds = 0;
   uint32_t operations = 0;  ///< threads working on it outside the lock: it must not be freed
   uint64_t tag = 0;

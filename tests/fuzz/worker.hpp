@@ -113,6 +113,8 @@ struct Model {
   weir_buffer handle = nullptr;
   Bytes bytes;
   std::string past;  // what was done to it, for reports
+  bool halves =
+      false;  // declared LOSSY_BF16, and only ever written with what that loses nothing of
   uint32_t holds = 0;
   unsigned char *registered = nullptr;
   size_t registered_size = 0;
@@ -201,6 +203,14 @@ class Worker {
     }
     return bytes;
   }
+  /// For bytes of a buffer from `offset` on.
+  Bytes noise_for(const Model &model, uint64_t offset, size_t size) {
+    Bytes bytes = noise(size);
+    for (size_t i = 0; model.halves && i < size; ++i) {
+      if ((offset + i) % 4 < 2) bytes[i] = 0;
+    }
+    return bytes;
+  }
   void note(Model &model, const char *what, uint64_t a, uint64_t b, uint64_t c, uint64_t d) {
     if (model.past.size() > 600) model.past.erase(0, 300);
     model.past += std::string(" ") + what + "(" + std::to_string(a) + "," + std::to_string(b) +
@@ -226,6 +236,9 @@ class Worker {
     if (below(8) == 0) desc.flags |= WEIR_BUFFER_SCRUB;
     if (world_.vmm && below(8) == 0) desc.flags |= WEIR_BUFFER_STABLE_ADDRESS;
     Model model;
+    model.halves = below(8) == 0;
+    if (model.halves) desc.element = WEIR_ELEMENT_F32;
+    if (model.halves) desc.flags |= WEIR_BUFFER_LOSSY_BF16;
     model.bytes.resize(desc.size);
     expect(weir_buffer_create(world_.pool, &desc, &model.handle), "buffer_create");
     if (model.handle != nullptr) models_.push_back(std::move(model));
@@ -347,7 +360,7 @@ class Worker {
       piece.past = model.past;
       if (uses[i].mode != WEIR_DISCARD_WRITE) piece.expected.assign(from, to);
       if (uses[i].mode != WEIR_READ) {
-        piece.written = noise(length);
+        piece.written = noise_for(model, uses[i].offset, length);
         std::copy(piece.written.begin(), piece.written.end(), from);
       }
       job->pieces.push_back(std::move(piece));
@@ -376,7 +389,7 @@ class Worker {
       return;
     }
     note(model, "write", 0, 0, offset, length);
-    const Bytes fresh = noise(length);
+    const Bytes fresh = noise_for(model, offset, length);
     const weir_result result =
         weir_buffer_write(world_.pool, model.handle, offset, length, fresh.data());
     if (leased(b) && result == WEIR_ERROR_LEASE_CONFLICT) return;
@@ -530,7 +543,7 @@ class Worker {
     void *memory = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     const bool load = below(2) == 0;
     note(model, "register", load, 0, 0, 0);
-    const Bytes fresh = noise(model.bytes.size());
+    const Bytes fresh = noise_for(model, 0, model.bytes.size());
     std::memcpy(memory, fresh.data(), fresh.size());
     const weir_result result =
         weir_host_register(world_.pool, model.handle, memory, load ? WEIR_HOST_LOAD : 0);

@@ -16,7 +16,15 @@ WEIR_BEGIN_DECLS
 
 enum {
   WEIR_BUFFER_STABLE_ADDRESS = 1, /**< keep one address for life, also below a page; NOT_SUPPORTED without VMM */
-  WEIR_BUFFER_SCRUB = 2           /**< zero its memory when it is freed, not only before another client sees it */
+  WEIR_BUFFER_SCRUB = 2,          /**< zero its memory when it is freed, not only before another client sees it */
+  /** LOSSY, and never chosen by Weir: its floats (`element` must be WEIR_ELEMENT_F32) may come back rounded to the nearest value of
+   *  bf16, or of f16, ties to even, once they have left for COMPRESSED; they take half the room there, or less. An element is wrong by at
+   *  most |x| / 2^8 (2^-134 for denormals) with bf16, |x| / 2^11 (2^-25 below 2^-14) with f16. NaNs, infinities, zeros and what would
+   *  become infinite come back as they are, but for the lower bits of a NaN's payload. Rounding again changes nothing more. Any time
+   *  when the buffer is not leased may be the time. On devices, in HOST, and in STORAGE when it is reached past COMPRESSED, nothing is
+   *  rounded; nor are buffers below a page. WEIR_POOL_CHECKSUM_HOST does not cover such buffers in HOST. */
+  WEIR_BUFFER_LOSSY_BF16 = 4,
+  WEIR_BUFFER_LOSSY_F16 = 8
 };
 
 typedef struct weir_buffer_desc {

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Scratch: pageable memory to work in, reserved whole so that no later step can fail for want of it, and there as it is
+// touched. A child of fork() has none of it.
+#pragma once
+
+#include "core/base/status.hpp"
+
+#include <sys/mman.h>
+
+#include <cerrno>
+#include <cstdint>
+#include <cstring>
+
+namespace weir {
+
+class Scratch {
+ public:
+  Scratch() = default;
+  ~Scratch() {
+    if (data_ != nullptr) munmap(data_, bytes_);
+  }
+  Scratch(const Scratch &) = delete;
+  Scratch &operator=(const Scratch &) = delete;
+
+  /// Once. OUT_OF_HOST_MEMORY, which says what the memory was for.
+  Status start(uint64_t bytes, const char *purpose) {
+    void *memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED) {
+      return fail(WEIR_ERROR_OUT_OF_HOST_MEMORY, "no memory to %s: %s", purpose,
+                  strerrordesc_np(errno));
+    }
+    (void)madvise(memory, bytes, MADV_DONTFORK);
+    data_ = static_cast<unsigned char *>(memory);
+    bytes_ = bytes;
+    return {};
+  }
+  unsigned char *data() const noexcept { return data_; }
+
+ private:
+  unsigned char *data_ = nullptr;
+  uint64_t bytes_ = 0;
+};
+
+}  // namespace weir
