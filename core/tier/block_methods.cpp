@@ -181,6 +181,11 @@ uint64_t FxMethod::encode(const unsigned char *in, uint64_t raw, Form form, unsi
   return fx_encode(form, in, raw, out, room);
 }
 
+uint64_t FxMethod::weigh(const unsigned char *in, uint64_t raw, Form form,
+                         unsigned char * /*scratch*/) noexcept {
+  return fx_estimate(form, in, raw);
+}
+
 Decoded FxMethod::decode(const unsigned char *in, uint64_t bytes, unsigned char *out,
                          uint64_t raw) noexcept {
   return fx_decode(in, bytes, out, raw) ? Decoded::ok : Decoded::malformed;
@@ -189,6 +194,11 @@ Decoded FxMethod::decode(const unsigned char *in, uint64_t bytes, unsigned char 
 uint64_t SparseMethod::encode(const unsigned char *in, uint64_t raw, Form form, unsigned char *out,
                               uint64_t room) noexcept {
   return sparse_encode(form, in, raw, out, room);
+}
+
+uint64_t SparseMethod::weigh(const unsigned char *in, uint64_t raw, Form form,
+                             unsigned char * /*scratch*/) noexcept {
+  return sparse_estimate(form, in, raw);
 }
 
 Decoded SparseMethod::decode(const unsigned char *in, uint64_t bytes, unsigned char *out,
@@ -238,9 +248,31 @@ Decoded PlanesMethod::decode(const unsigned char *in, uint64_t bytes, unsigned c
   return planes_decode(*loan.get(), in, bytes, out, raw);
 }
 
+uint64_t QuickPlanesMethod::encode(const unsigned char *in, uint64_t raw, Form form,
+                                   unsigned char *out, uint64_t room) noexcept {
+  const ContextPool<PlaneEncoder>::Loan loan(dense_.encoders_);
+  if (loan.get() == nullptr) return 0;
+  const PlanesPlan plan = quick_plan(*loan.get(), form, in, raw).plan;
+  return planes_encode(*loan.get(), plan, Effort::quick, in, raw, out, room);
+}
+
+Decoded QuickPlanesMethod::decode(const unsigned char *in, uint64_t bytes, unsigned char *out,
+                                  uint64_t raw) noexcept {
+  return dense_.decode(in, bytes, out, raw);
+}
+
+uint64_t QuickPlanesMethod::weigh(const unsigned char *in, uint64_t raw, Form form,
+                                  unsigned char * /*scratch*/) noexcept {
+  const ContextPool<PlaneEncoder>::Loan loan(dense_.encoders_);
+  if (loan.get() == nullptr) return 0;
+  const QuickPlan look = quick_plan(*loan.get(), form, in, raw);
+  const uint64_t price = look.plan.packed ? look.bytes / 16 : look.bytes * look.coded / raw / 2;
+  return look.bytes + price;
+}
+
 // ---- all of them ----
 
-BlockMethod *BlockMethods::find(MethodId id) noexcept {
+BlockMethod *BlockMethods::find(MethodId id, Effort effort) noexcept {
   switch (id) {
     case MethodId::same:
       return &same_;
@@ -257,7 +289,7 @@ BlockMethod *BlockMethods::find(MethodId id) noexcept {
     case MethodId::mask:
       return &mask_;
     case MethodId::planes:
-      return &planes_;
+      return effort == Effort::dense ? static_cast<BlockMethod *>(&planes_) : &quick_planes_;
     case MethodId::none:
       break;
   }

@@ -16,7 +16,6 @@
 #include <condition_variable>
 #include <cstdint>
 #include <mutex>
-#include <span>
 
 struct ZSTD_CCtx_s;
 struct ZSTD_DCtx_s;
@@ -57,6 +56,12 @@ class BlockMethod {
   /// Writes exactly `raw` bytes, or is not `ok`.
   virtual Decoded decode(const unsigned char *in, uint64_t bytes, unsigned char *out,
                          uint64_t raw) noexcept = 0;
+  /// About what encode() would return, without the work where a look tells it, and with what the time is worth that
+  /// some bytes take and others do not. 0: it would be no shorter. `scratch` has room for the raw bytes.
+  virtual uint64_t weigh(const unsigned char *in, uint64_t raw, Form form,
+                         unsigned char *scratch) noexcept {
+    return encode(in, raw, form, scratch, raw - 1);
+  }
 
  protected:
   ~BlockMethod() = default;
@@ -168,6 +173,8 @@ class FxMethod final : public BlockMethod {
                   uint64_t room) noexcept override;
   Decoded decode(const unsigned char *in, uint64_t bytes, unsigned char *out,
                  uint64_t raw) noexcept override;
+  uint64_t weigh(const unsigned char *in, uint64_t raw, Form form,
+                 unsigned char *scratch) noexcept override;
 };
 
 class SparseMethod final : public BlockMethod {
@@ -177,6 +184,8 @@ class SparseMethod final : public BlockMethod {
                   uint64_t room) noexcept override;
   Decoded decode(const unsigned char *in, uint64_t bytes, unsigned char *out,
                  uint64_t raw) noexcept override;
+  uint64_t weigh(const unsigned char *in, uint64_t raw, Form form,
+                 unsigned char *scratch) noexcept override;
 };
 
 class MaskMethod final : public BlockMethod {
@@ -193,7 +202,7 @@ class PlaneDecoder;
 extern template class ContextPool<PlaneEncoder>;
 extern template class ContextPool<PlaneDecoder>;
 
-/// Each block is planned by a look at it: whether zeros are taken out, or differences taken.
+/// Each block is planned by a look at it: whether zeros are taken out, or differences taken. Whatever is smallest.
 class PlanesMethod final : public BlockMethod {
  public:
   /// `decoder_ready`: as ZstdMethod's.
@@ -204,8 +213,28 @@ class PlanesMethod final : public BlockMethod {
                  uint64_t raw) noexcept override;
 
  private:
+  friend class QuickPlanesMethod;
   ContextPool<PlaneEncoder> encoders_;
   ContextPool<PlaneDecoder> decoders_;
+};
+
+/// The same blocks, made with less time: a shorter look, and Huffman codes or nothing.
+class QuickPlanesMethod final : public BlockMethod {
+ public:
+  explicit QuickPlanesMethod(PlanesMethod &dense) noexcept
+      : BlockMethod(MethodId::planes, dense.name(), 0), dense_(dense) {}
+  uint64_t encode(const unsigned char *in, uint64_t raw, Form form, unsigned char *out,
+                  uint64_t room) noexcept override;
+  Decoded decode(const unsigned char *in, uint64_t bytes, unsigned char *out,
+                 uint64_t raw) noexcept override;
+  /// Packing takes two or three times the time of FX, and has to save a sixteenth of what is coded. Huffman codes take
+  /// ten times as long: as large a part of the raw bytes as they code, half of that part of the
+  /// coded ones must be saved.
+  uint64_t weigh(const unsigned char *in, uint64_t raw, Form form,
+                 unsigned char *scratch) noexcept override;
+
+ private:
+  PlanesMethod &dense_;
 };
 
 class BlockMethods {
@@ -213,12 +242,12 @@ class BlockMethods {
   explicit BlockMethods(bool decoders_ready) noexcept
       : zstd_(decoders_ready), planes_(decoders_ready) {}
 
-  /// nullptr: there is no such method.
-  BlockMethod *find(MethodId id) noexcept;
+  /// nullptr: there is no such method. What encodes with less time also reads what has been made with more.
+  BlockMethod *find(MethodId id, Effort effort = Effort::dense) noexcept;
   /// Those that a trial compares. The others need none.
   static constexpr uint32_t tried = 6;
-  std::span<BlockMethod *const> candidates(Effort effort) const noexcept {
-    return {candidates_.data(), effort == Effort::dense ? tried : tried - 1};
+  const std::array<BlockMethod *, tried> &candidates(Effort effort) const noexcept {
+    return effort == Effort::dense ? dense_candidates_ : quick_candidates_;
   }
   /// What codes floats of a form that somebody names.
   BlockMethod *of_floats(Effort effort) noexcept {
@@ -234,9 +263,12 @@ class BlockMethods {
   SparseMethod sparse_;
   MaskMethod mask_;
   PlanesMethod planes_;
-  /// The cheapest first; the last is for dense pages only.
-  const std::array<BlockMethod *, tried> candidates_{&lz4_,  &fx_,   &sparse_,
-                                                     &mask_, &zstd_, &planes_};
+  QuickPlanesMethod quick_planes_{planes_};
+  /// The cheapest first. zstd comes last where time counts, since what the others reach tells whether to try it.
+  const std::array<BlockMethod *, tried> quick_candidates_{&lz4_,  &fx_,           &sparse_,
+                                                           &mask_, &quick_planes_, &zstd_};
+  const std::array<BlockMethod *, tried> dense_candidates_{&lz4_,  &fx_,   &sparse_,
+                                                           &mask_, &zstd_, &planes_};
 };
 
 }  // namespace weir::tier

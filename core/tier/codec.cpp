@@ -242,8 +242,11 @@ struct Codec::Trial {
       Entrant &entrant = entrants[i];
       BlockMethod *other = page.stand_in(entrant.method, in, length);
       BlockMethod *by = other != nullptr ? other : entrant.method;
-      const uint64_t bytes = by->encode(in, length, entrant.form, scratch, paying(length));
-      entrant.coded.fetch_add(bytes != 0 ? bytes : length, std::memory_order_relaxed);
+      const uint64_t bytes = page.effort == Effort::dense
+                                 ? by->encode(in, length, entrant.form, scratch, paying(length))
+                                 : by->weigh(in, length, entrant.form, scratch);
+      const bool pays = bytes != 0 && bytes <= paying(length);
+      entrant.coded.fetch_add(pays ? bytes : length, std::memory_order_relaxed);
     }
   }
 };
@@ -297,14 +300,14 @@ void Codec::pick(Page &page, CodecPlan *plan) noexcept {
   }
   if (choice_ == CodecChoice::automatic) {
     page.sparse = methods_.find(MethodId::sparse);
-    BlockMethod *known = methods_.find(static_cast<MethodId>(plan->method));
+    BlockMethod *known = methods_.find(static_cast<MethodId>(plan->method), page.effort);
     if (known == nullptr || plan->age >= trial_period) return try_methods(page, *plan);
     page.method = known;
     return;
   }
   // Only one comes into question, so the page itself is the trial.
   page.tried = true;
-  page.method = methods_.find(only(choice_));
+  page.method = methods_.find(only(choice_), page.effort);
   page.form = plan->hint != Form::bytes ? plan->hint : detect(page.in, page.shape.raw).form;
 }
 

@@ -175,7 +175,7 @@ double ratio(Coders &coders, const Bytes &in, Effort effort, PlanesPlan *used = 
                      in.begin() + static_cast<ptrdiff_t>(std::min(at + block, in.size())));
     const PlanesPlan plan = effort == Effort::dense
                                 ? dense_plan(*coders.encoder, found, part.data(), part.size())
-                                : quick_plan(found);
+                                : plain_plan(found);
     coded += coders.check(part, plan, effort).size();
     if (used != nullptr) *used = plan;
   }

@@ -5,11 +5,13 @@
 
 #include "core/tier/codec/plane_methods.hpp"
 
+#include "core/tier/codec/bit_planes.hpp"
 #include "core/tier/codec/entropy.hpp"
 #include "core/tier/codec/nonzero.hpp"
 #include "core/tier/codec/planes.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cassert>
 #include <cstring>
 #include <numeric>
@@ -19,12 +21,12 @@ namespace {
 
 constexpr uint64_t header_bytes = 3, entry_bytes = 4;
 constexpr uint32_t most_coded = max_planes + 1;
-constexpr uint8_t form_mask = 0x0F, zeros_flag = 0x40, integers_flag = 0x80;
+constexpr uint8_t form_mask = 0x0F, packed_flag = 0x20, zeros_flag = 0x40, integers_flag = 0x80;
 constexpr uint32_t length_mask = 0xFFFFFF;
 
 PlaneLayout layout_of(const PlanesPlan &plan) noexcept {
   const auto width = static_cast<uint8_t>(element_bytes(plan.form));
-  return {width, width > 1 && !plan.integers, plan.stride};
+  return {width, width > 1 && !plan.integers, plan.stride, plan.packed};
 }
 
 void put_u32(unsigned char *at, uint32_t value) noexcept {
@@ -44,16 +46,17 @@ struct PlanSample {
   const unsigned char *start[plan_windows] = {};
   uint64_t windows = 0, elements = 0;  ///< elements of each
 
-  PlanSample(const unsigned char *in, uint64_t count, uint32_t width) noexcept {
-    if (count <= plan_windows * plan_window) {
+  PlanSample(const unsigned char *in, uint64_t count, uint32_t width,
+             uint64_t window = plan_window) noexcept {
+    if (count <= plan_windows * window) {
       windows = count > 0 ? 1 : 0;
       elements = count;
       start[0] = in;
       return;
     }
     windows = plan_windows;
-    elements = plan_window;
-    const uint64_t apart = (count - plan_window) / (plan_windows - 1);
+    elements = window;
+    const uint64_t apart = (count - window) / (plan_windows - 1);
     for (uint64_t i = 0; i < windows; ++i) start[i] = in + i * apart * width;
   }
 };
@@ -95,6 +98,93 @@ uint64_t bits_with(PlaneEncoder &encoder, const PlanSample &sample,
     bits += bits_of_planes(from, count, layout, encoder.planes());
   }
   return bits + coded_bits(bitmaps);
+}
+
+// ---- planning for speed ----
+
+/// Of each window: fewer, since it is looked at for every block.
+constexpr uint64_t quick_window = 256;
+
+/// The signs of a sample, its zeros, and how many bits its groups' differences would be packed to.
+struct QuickLook {
+  uint64_t elements = 0, zeros = 0, negative = 0;
+  uint64_t packed = 0;  ///< elements that were looked at for this
+  uint64_t bits[max_stride + 1] = {};
+
+  template <class Element>
+  void add(const unsigned char *in, uint64_t count) noexcept {
+    const auto at = [in](uint64_t i) {
+      Element value;
+      std::memcpy(&value, in + i * sizeof value, sizeof value);
+      return value;
+    };
+    elements += count;
+    for (uint64_t i = 0; i < count; ++i) {
+      const Element value = at(i);
+      zeros += value == 0 ? 1 : 0;
+      negative += value >> (8 * sizeof(Element) - 1);
+    }
+    for (uint64_t group = max_stride; group + bit_group <= count; group += bit_group) {
+      packed += bit_group;
+      for (uint32_t stride = 1; stride <= max_stride; ++stride) {
+        Element any = 0;
+        for (uint64_t i = group; i < group + bit_group; ++i) {
+          const auto difference = static_cast<Element>(at(i) - at(i - stride));
+          const auto sign = static_cast<Element>(0 - (difference >> (8 * sizeof(Element) - 1)));
+          any = static_cast<Element>(any | (difference ^ sign));
+        }
+        bits[stride] += any == 0 ? 0 : bit_group * static_cast<uint64_t>(std::bit_width(any) + 1);
+      }
+    }
+  }
+  uint8_t stride() const noexcept {
+    uint8_t best = 1;
+    for (uint8_t i = 2; i <= max_stride; ++i) best = bits[i] < bits[best] ? i : best;
+    return best;
+  }
+};
+
+QuickLook look_at(const PlanSample &sample, uint32_t width) noexcept {
+  QuickLook look;
+  for (uint64_t i = 0; i < sample.windows; ++i) {
+    width == 1   ? look.add<uint8_t>(sample.start[i], sample.elements)
+    : width == 2 ? look.add<uint16_t>(sample.start[i], sample.elements)
+    : width == 4 ? look.add<uint32_t>(sample.start[i], sample.elements)
+                 : look.add<uint64_t>(sample.start[i], sample.elements);
+  }
+  return look;
+}
+
+/// What a plan would come to for `count` elements, by a sample of them.
+QuickPlan quick_estimate(PlaneEncoder &encoder, const PlanSample &sample, uint64_t count,
+                         const PlanesPlan &plan) noexcept {
+  const PlaneLayout layout = layout_of(plan);
+  ByteCounts planes[max_planes] = {};
+  uint64_t kept = 0;
+  for (uint64_t i = 0; i < sample.windows; ++i) {
+    const unsigned char *from = sample.start[i];
+    uint64_t here = sample.elements;
+    if (plan.zeros) {
+      unsigned char bitmap[bitmap_bytes(plan_windows * quick_window)];
+      here = take_zeros_out(from, here, layout.width, bitmap, encoder.kept());
+      from = encoder.kept();
+    }
+    split(from, here, layout, encoder.planes());
+    for (uint32_t k = 0; k < layout.width; ++k)
+      count_bytes(encoder.planes() + k * here, here, &planes[k]);
+    kept += here;
+  }
+  QuickPlan result{plan, header_bytes + entry_bytes * (layout.width + 1U), 0};
+  if (kept == 0) return result;
+  const uint64_t elements = count * kept / (sample.windows * sample.elements);
+  if (plan.zeros) result.bytes += bitmap_bytes(count);
+  for (uint32_t k = 0; k < layout.width; ++k) {
+    const uint64_t bits = coded_bits(planes[k]);
+    const bool pays = entropy_pays(bits >> 16U, kept, Effort::quick);
+    result.bytes += pays ? elements * (bits >> 16U) / kept / 8 : elements;
+    result.coded += pays && bits > 0 ? elements : 0;
+  }
+  return result;
 }
 
 // ---- encoding ----
@@ -139,12 +229,14 @@ struct Reading {
   bool parse(const unsigned char *in, uint64_t bytes, uint64_t raw) noexcept {
     if (raw == 0 || raw > max_block_bytes || bytes < header_bytes) return false;
     if ((in[0] & form_mask) > static_cast<uint8_t>(Form::f64)) return false;
-    if ((in[0] & ~(form_mask | zeros_flag | integers_flag)) != 0 || in[1] > max_stride)
+    if ((in[0] & ~(form_mask | packed_flag | zeros_flag | integers_flag)) != 0 ||
+        in[1] > max_stride)
       return false;
     plan = {static_cast<Form>(in[0] & form_mask), (in[0] & integers_flag) != 0,
-            (in[0] & zeros_flag) != 0, in[1]};
+            (in[0] & zeros_flag) != 0, in[1], (in[0] & packed_flag) != 0};
     if (plan.zeros && plan.stride > 0) return false;
     layout = layout_of(plan);
+    if (plan.packed) return plan.stride > 0 && in[2] == 0;
     elements = raw / layout.width;
     tail = raw % layout.width;
     count = in[2];
@@ -192,12 +284,10 @@ struct Reading {
       return Decoded::malformed;
     }
     if (kept > 0) {
-      unsigned char *last = out + (elements - kept) * layout.width;
-      if (const Decoded joined = join_planes(decoder, 1, kept, last); joined != Decoded::ok) {
-        return joined;
-      }
+      const Decoded joined = join_planes(decoder, 1, kept, decoder.kept());
+      if (joined != Decoded::ok) return joined;
     }
-    put_zeros_back(bitmap, elements, layout.width, kept, out);
+    put_zeros_back(bitmap, elements, layout.width, decoder.kept(), out);
     return Decoded::ok;
   }
 
@@ -214,7 +304,7 @@ struct Reading {
 
 PlanesPlan dense_plan(PlaneEncoder &encoder, const Detection &found, const unsigned char *in,
                       uint64_t raw) noexcept {
-  PlanesPlan best = quick_plan(found);
+  PlanesPlan best = plain_plan(found);
   const uint32_t width = element_bytes(best.form);
   const PlanSample sample(in, std::min(raw, max_block_bytes) / width, width);
   uint64_t least = bits_with(encoder, sample, best);
@@ -232,11 +322,79 @@ PlanesPlan dense_plan(PlaneEncoder &encoder, const Detection &found, const unsig
   return best;
 }
 
+/// Differences and what is of one sign stay as they are: the lowest bit then is not a sign's.
+QuickPlan quick_plan(PlaneEncoder &encoder, Form form, const unsigned char *in,
+                     uint64_t raw) noexcept {
+  const uint32_t width = element_bytes(form);
+  const uint64_t count = std::min(raw, max_block_bytes) / width;
+  const PlanSample sample(in, count, width, quick_window);
+  const QuickLook look = look_at(sample, width);
+  const bool one_sign = std::min(look.negative, look.elements - look.negative) < look.elements / 32;
+  QuickPlan best = quick_estimate(encoder, sample, count, {form, one_sign, false, 0});
+  if (look.zeros > look.elements / 8) {
+    const QuickPlan other = quick_estimate(encoder, sample, count, {form, one_sign, true, 0});
+    if (other.bytes < best.bytes) best = other;
+  }
+  if (look.packed == 0) return best;
+  const uint8_t stride = look.stride();
+  const uint64_t groups = count / bit_group;
+  const uint64_t packed = header_bytes + groups + look.bits[stride] * groups * 8 / look.packed +
+                          raw - groups * bit_group * width;
+  // Entropy coding instead would have to be worth its time.
+  if (packed < best.bytes + best.bytes * best.coded / raw / 2)
+    best = {{form, true, false, stride, true}, packed, 0};
+  return best;
+}
+
+namespace {
+
+uint64_t packed_encode(PlaneEncoder &encoder, const PlanesPlan &plan, const unsigned char *in,
+                       uint64_t raw, unsigned char *out, uint64_t room) noexcept {
+  const PlaneLayout layout = layout_of(plan);
+  const uint64_t groups = raw / (bit_group * layout.width), tail = raw % (bit_group * layout.width);
+  if (room < header_bytes + tail) return 0;
+  split(in, groups * bit_group, layout, encoder.planes());
+  uint64_t at = header_bytes;
+  if (groups > 0) {
+    const uint64_t length =
+        pack_bits(encoder.planes(), groups, layout.width, out + at, room - at - tail);
+    if (length == 0) return 0;
+    at += length;
+  }
+  out[0] = static_cast<unsigned char>(static_cast<uint8_t>(plan.form) | packed_flag |
+                                      (plan.integers ? integers_flag : 0));
+  out[1] = plan.stride;
+  out[2] = 0;
+  if (tail > 0) std::memcpy(out + at, in + raw - tail, tail);
+  return at + tail;
+}
+
+Decoded packed_decode(PlaneDecoder &decoder, const Reading &reading, const unsigned char *in,
+                      uint64_t bytes, unsigned char *out, uint64_t raw) noexcept {
+  const uint64_t group = bit_group * reading.layout.width, groups = raw / group;
+  const uint64_t tail = raw % group;
+  const unsigned char *const from = in + header_bytes;
+  if (bytes < header_bytes + tail) return Decoded::malformed;
+  if (!unpack_bits(from, bytes - header_bytes - tail, groups, reading.layout.width,
+                   decoder.planes()))
+    return Decoded::malformed;
+  const unsigned char *each[max_planes];
+  for (uint32_t k = 0; k < reading.layout.width; ++k)
+    each[k] = decoder.planes() + k * groups * bit_group;
+  join(each, groups * bit_group, reading.layout, out);
+  if (tail > 0) std::memcpy(out + raw - tail, in + bytes - tail, tail);
+  return Decoded::ok;
+}
+
+}  // namespace
+
 uint64_t planes_encode(PlaneEncoder &encoder, const PlanesPlan &plan, Effort effort,
                        const unsigned char *in, uint64_t raw, unsigned char *out,
                        uint64_t room) noexcept {
   assert(plan.stride <= max_stride && !(plan.zeros && plan.stride > 0));
+  assert(!plan.packed || plan.stride > 0);
   if (raw == 0 || raw > max_block_bytes) return 0;
+  if (plan.packed) return packed_encode(encoder, plan, in, raw, out, room);
   const PlaneLayout layout = layout_of(plan);
   const uint64_t elements = raw / layout.width;
   const unsigned char *from = in;
@@ -270,6 +428,7 @@ Decoded planes_decode(PlaneDecoder &decoder, const unsigned char *in, uint64_t b
                       unsigned char *out, uint64_t raw) noexcept {
   Reading reading;
   if (!reading.parse(in, bytes, raw)) return Decoded::malformed;
+  if (reading.plan.packed) return packed_decode(decoder, reading, in, bytes, out, raw);
   if (reading.elements > 0) {
     const Decoded result = reading.plan.zeros
                                ? reading.with_zeros(decoder, out)
