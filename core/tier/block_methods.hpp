@@ -57,8 +57,9 @@ class BlockMethod {
   virtual Decoded decode(const unsigned char *in, uint64_t bytes, unsigned char *out,
                          uint64_t raw) noexcept = 0;
   /// About what encode() would return, without the work where a look tells it, and with what the time is worth that
-  /// some bytes take and others do not. 0: it would be no shorter. `scratch` has room for the raw bytes.
-  virtual uint64_t weigh(const unsigned char *in, uint64_t raw, Form form,
+  /// some bytes take and others do not. 0: it would be no shorter, or not as short as `best`, which another method comes
+  /// to. `scratch` has room for the raw bytes.
+  virtual uint64_t weigh(const unsigned char *in, uint64_t raw, Form form, uint64_t /*best*/,
                          unsigned char *scratch) noexcept {
     return encode(in, raw, form, scratch, raw - 1);
   }
@@ -102,6 +103,8 @@ class Lz4Method final : public BlockMethod {
                   uint64_t room) noexcept override;
   Decoded decode(const unsigned char *in, uint64_t bytes, unsigned char *out,
                  uint64_t raw) noexcept override;
+  uint64_t weigh(const unsigned char *in, uint64_t raw, Form form, uint64_t best,
+                 unsigned char *scratch) noexcept override;
 };
 
 /// Contexts of a library, made when none is free. Borrowing one cannot fail once there is one.
@@ -160,6 +163,8 @@ class ZstdMethod final : public BlockMethod {
                   uint64_t room) noexcept override;
   Decoded decode(const unsigned char *in, uint64_t bytes, unsigned char *out,
                  uint64_t raw) noexcept override;
+  uint64_t weigh(const unsigned char *in, uint64_t raw, Form form, uint64_t best,
+                 unsigned char *scratch) noexcept override;
 
  private:
   ContextPool<ZSTD_CCtx_s> encoders_;
@@ -173,7 +178,7 @@ class FxMethod final : public BlockMethod {
                   uint64_t room) noexcept override;
   Decoded decode(const unsigned char *in, uint64_t bytes, unsigned char *out,
                  uint64_t raw) noexcept override;
-  uint64_t weigh(const unsigned char *in, uint64_t raw, Form form,
+  uint64_t weigh(const unsigned char *in, uint64_t raw, Form form, uint64_t best,
                  unsigned char *scratch) noexcept override;
 };
 
@@ -184,7 +189,7 @@ class SparseMethod final : public BlockMethod {
                   uint64_t room) noexcept override;
   Decoded decode(const unsigned char *in, uint64_t bytes, unsigned char *out,
                  uint64_t raw) noexcept override;
-  uint64_t weigh(const unsigned char *in, uint64_t raw, Form form,
+  uint64_t weigh(const unsigned char *in, uint64_t raw, Form form, uint64_t best,
                  unsigned char *scratch) noexcept override;
 };
 
@@ -230,7 +235,7 @@ class QuickPlanesMethod final : public BlockMethod {
   /// Packing takes two or three times the time of FX, and has to save a sixteenth of what is coded. Huffman codes take
   /// ten times as long: as large a part of the raw bytes as they code, half of that part of the
   /// coded ones must be saved.
-  uint64_t weigh(const unsigned char *in, uint64_t raw, Form form,
+  uint64_t weigh(const unsigned char *in, uint64_t raw, Form form, uint64_t best,
                  unsigned char *scratch) noexcept override;
 
  private:
@@ -264,9 +269,9 @@ class BlockMethods {
   MaskMethod mask_;
   PlanesMethod planes_;
   QuickPlanesMethod quick_planes_{planes_};
-  /// The cheapest first. zstd comes last where time counts, since what the others reach tells whether to try it.
-  const std::array<BlockMethod *, tried> quick_candidates_{&lz4_,  &fx_,           &sparse_,
-                                                           &mask_, &quick_planes_, &zstd_};
+  /// The cheapest first. Where time counts that is what a look tells all of; then the others need not always be tried.
+  const std::array<BlockMethod *, tried> quick_candidates_{&fx_,           &sparse_, &mask_,
+                                                           &quick_planes_, &lz4_,    &zstd_};
   const std::array<BlockMethod *, tried> dense_candidates_{&lz4_,  &fx_,   &sparse_,
                                                            &mask_, &zstd_, &planes_};
 };

@@ -209,7 +209,8 @@ struct Codec::Page {
 /// quarter of one), spread evenly from its first byte to its last. A part of one pattern tells nothing about them and
 /// is left out. `out` is where they are coded to; nothing of it is kept.
 struct Codec::Trial {
-  static constexpr uint64_t first_parts = 4;  ///< of a region of which nothing is known
+  static constexpr uint64_t first_parts = 4;  ///< of a region of which nothing is known ...
+  static constexpr uint64_t apart = 2;        ///< ... but no more than one of so many blocks
   static constexpr uint64_t later_parts = 2;
   static constexpr size_t most_entrants = BlockMethods::tried + 1;
 
@@ -238,13 +239,15 @@ struct Codec::Trial {
     if (is_same(in, length)) return;
     raw.fetch_add(length, std::memory_order_relaxed);
     unsigned char *scratch = page.place(index);
+    uint64_t best = length;
     for (uint32_t i = 0; i < count; ++i) {
       Entrant &entrant = entrants[i];
       BlockMethod *other = page.stand_in(entrant.method, in, length);
       BlockMethod *by = other != nullptr ? other : entrant.method;
       const uint64_t bytes = page.effort == Effort::dense
                                  ? by->encode(in, length, entrant.form, scratch, paying(length))
-                                 : by->weigh(in, length, entrant.form, scratch);
+                                 : by->weigh(in, length, entrant.form, best, scratch);
+      if (bytes != 0) best = std::min(best, bytes);
       const bool pays = bytes != 0 && bytes <= paying(length);
       entrant.coded.fetch_add(pays ? bytes : length, std::memory_order_relaxed);
     }
@@ -257,7 +260,8 @@ struct Codec::Trial {
 void Codec::try_methods(Page &page, const CodecPlan &plan) noexcept {
   const bool known = plan.method != 0 || plan.backoff > 0;
   const uint64_t most_parts = known ? Trial::later_parts : Trial::first_parts;
-  const uint64_t parts = std::clamp<uint64_t>(page.shape.raw / block_bytes, 1, most_parts);
+  const uint64_t parts =
+      std::clamp<uint64_t>(page.shape.raw / block_bytes / Trial::apart, 1, most_parts);
   Trial trial{page, static_cast<uint32_t>(parts)};
   const Form seen = detect(page.in, page.shape.raw).form;
   for (BlockMethod *method : methods_.candidates(page.effort)) trial.enter(method, seen);
@@ -271,7 +275,7 @@ void Codec::try_methods(Page &page, const CodecPlan &plan) noexcept {
   const uint64_t raw = trial.raw.load(std::memory_order_relaxed);
   page.form = seen;
   if (raw == 0) {  // nothing to go by: the cheapest, and whoever comes next tries again
-    page.method = trial.entrants.front().method;
+    page.method = methods_.find(MethodId::lz4);
     return;
   }
   page.tried = true;

@@ -11,23 +11,16 @@
 #include "core/tier/codec/planes.hpp"
 
 #include <algorithm>
-#include <bit>
 #include <cassert>
 #include <cstring>
-#include <numeric>
 
 namespace weir::tier {
 namespace {
 
-constexpr uint64_t header_bytes = 3, entry_bytes = 4;
+constexpr uint64_t header_bytes = planes_header_bytes, entry_bytes = planes_entry_bytes;
 constexpr uint32_t most_coded = max_planes + 1;
 constexpr uint8_t form_mask = 0x0F, packed_flag = 0x20, zeros_flag = 0x40, integers_flag = 0x80;
 constexpr uint32_t length_mask = 0xFFFFFF;
-
-PlaneLayout layout_of(const PlanesPlan &plan) noexcept {
-  const auto width = static_cast<uint8_t>(element_bytes(plan.form));
-  return {width, width > 1 && !plan.integers, plan.stride, plan.packed};
-}
 
 void put_u32(unsigned char *at, uint32_t value) noexcept {
   for (int k = 0; k < 4; ++k) at[k] = static_cast<unsigned char>(value >> (8 * k));
@@ -46,27 +39,19 @@ struct PlanSample {
   const unsigned char *start[plan_windows] = {};
   uint64_t windows = 0, elements = 0;  ///< elements of each
 
-  PlanSample(const unsigned char *in, uint64_t count, uint32_t width,
-             uint64_t window = plan_window) noexcept {
-    if (count <= plan_windows * window) {
+  PlanSample(const unsigned char *in, uint64_t count, uint32_t width) noexcept {
+    if (count <= plan_windows * plan_window) {
       windows = count > 0 ? 1 : 0;
       elements = count;
       start[0] = in;
       return;
     }
     windows = plan_windows;
-    elements = window;
-    const uint64_t apart = (count - window) / (plan_windows - 1);
+    elements = plan_window;
+    const uint64_t apart = (count - plan_window) / (plan_windows - 1);
     for (uint64_t i = 0; i < windows; ++i) start[i] = in + i * apart * width;
   }
 };
-
-/// A Huffman code has no less than a bit for each byte, however rare the others are.
-uint64_t coded_bits(const ByteCounts &counts) noexcept {
-  const uint64_t bits = entropy_bits(counts);
-  const uint64_t total = std::accumulate(counts.begin(), counts.end(), uint64_t{0});
-  return bits == 0 ? 0 : std::max(bits, total << 16U);
-}
 
 uint64_t bits_of_planes(const unsigned char *in, uint64_t count, PlaneLayout layout,
                         unsigned char *scratch) noexcept {
@@ -75,7 +60,7 @@ uint64_t bits_of_planes(const unsigned char *in, uint64_t count, PlaneLayout lay
   for (uint32_t k = 0; k < layout.width; ++k) {
     ByteCounts counts{};
     count_bytes(scratch + k * count, count, &counts);
-    bits += coded_bits(counts);
+    bits += huffman_bits(counts);
   }
   return bits;
 }
@@ -83,7 +68,7 @@ uint64_t bits_of_planes(const unsigned char *in, uint64_t count, PlaneLayout lay
 /// Each window has codes of its own, as each part of a plane has; bitmaps are too short for that.
 uint64_t bits_with(PlaneEncoder &encoder, const PlanSample &sample,
                    const PlanesPlan &plan) noexcept {
-  const PlaneLayout layout = layout_of(plan);
+  const PlaneLayout layout = plan.layout();
   unsigned char bitmap[bitmap_bytes(plan_windows * plan_window)];
   ByteCounts bitmaps{};
   uint64_t bits = 0;
@@ -97,94 +82,7 @@ uint64_t bits_with(PlaneEncoder &encoder, const PlanSample &sample,
     }
     bits += bits_of_planes(from, count, layout, encoder.planes());
   }
-  return bits + coded_bits(bitmaps);
-}
-
-// ---- planning for speed ----
-
-/// Of each window: fewer, since it is looked at for every block.
-constexpr uint64_t quick_window = 256;
-
-/// The signs of a sample, its zeros, and how many bits its groups' differences would be packed to.
-struct QuickLook {
-  uint64_t elements = 0, zeros = 0, negative = 0;
-  uint64_t packed = 0;  ///< elements that were looked at for this
-  uint64_t bits[max_stride + 1] = {};
-
-  template <class Element>
-  void add(const unsigned char *in, uint64_t count) noexcept {
-    const auto at = [in](uint64_t i) {
-      Element value;
-      std::memcpy(&value, in + i * sizeof value, sizeof value);
-      return value;
-    };
-    elements += count;
-    for (uint64_t i = 0; i < count; ++i) {
-      const Element value = at(i);
-      zeros += value == 0 ? 1 : 0;
-      negative += value >> (8 * sizeof(Element) - 1);
-    }
-    for (uint64_t group = max_stride; group + bit_group <= count; group += bit_group) {
-      packed += bit_group;
-      for (uint32_t stride = 1; stride <= max_stride; ++stride) {
-        Element any = 0;
-        for (uint64_t i = group; i < group + bit_group; ++i) {
-          const auto difference = static_cast<Element>(at(i) - at(i - stride));
-          const auto sign = static_cast<Element>(0 - (difference >> (8 * sizeof(Element) - 1)));
-          any = static_cast<Element>(any | (difference ^ sign));
-        }
-        bits[stride] += any == 0 ? 0 : bit_group * static_cast<uint64_t>(std::bit_width(any) + 1);
-      }
-    }
-  }
-  uint8_t stride() const noexcept {
-    uint8_t best = 1;
-    for (uint8_t i = 2; i <= max_stride; ++i) best = bits[i] < bits[best] ? i : best;
-    return best;
-  }
-};
-
-QuickLook look_at(const PlanSample &sample, uint32_t width) noexcept {
-  QuickLook look;
-  for (uint64_t i = 0; i < sample.windows; ++i) {
-    width == 1   ? look.add<uint8_t>(sample.start[i], sample.elements)
-    : width == 2 ? look.add<uint16_t>(sample.start[i], sample.elements)
-    : width == 4 ? look.add<uint32_t>(sample.start[i], sample.elements)
-                 : look.add<uint64_t>(sample.start[i], sample.elements);
-  }
-  return look;
-}
-
-/// What a plan would come to for `count` elements, by a sample of them.
-QuickPlan quick_estimate(PlaneEncoder &encoder, const PlanSample &sample, uint64_t count,
-                         const PlanesPlan &plan) noexcept {
-  const PlaneLayout layout = layout_of(plan);
-  ByteCounts planes[max_planes] = {};
-  uint64_t kept = 0;
-  for (uint64_t i = 0; i < sample.windows; ++i) {
-    const unsigned char *from = sample.start[i];
-    uint64_t here = sample.elements;
-    if (plan.zeros) {
-      unsigned char bitmap[bitmap_bytes(plan_windows * quick_window)];
-      here = take_zeros_out(from, here, layout.width, bitmap, encoder.kept());
-      from = encoder.kept();
-    }
-    split(from, here, layout, encoder.planes());
-    for (uint32_t k = 0; k < layout.width; ++k)
-      count_bytes(encoder.planes() + k * here, here, &planes[k]);
-    kept += here;
-  }
-  QuickPlan result{plan, header_bytes + entry_bytes * (layout.width + 1U), 0};
-  if (kept == 0) return result;
-  const uint64_t elements = count * kept / (sample.windows * sample.elements);
-  if (plan.zeros) result.bytes += bitmap_bytes(count);
-  for (uint32_t k = 0; k < layout.width; ++k) {
-    const uint64_t bits = coded_bits(planes[k]);
-    const bool pays = entropy_pays(bits >> 16U, kept, Effort::quick);
-    result.bytes += pays ? elements * (bits >> 16U) / kept / 8 : elements;
-    result.coded += pays && bits > 0 ? elements : 0;
-  }
-  return result;
+  return bits + huffman_bits(bitmaps);
 }
 
 // ---- encoding ----
@@ -235,7 +133,7 @@ struct Reading {
     plan = {static_cast<Form>(in[0] & form_mask), (in[0] & integers_flag) != 0,
             (in[0] & zeros_flag) != 0, in[1], (in[0] & packed_flag) != 0};
     if (plan.zeros && plan.stride > 0) return false;
-    layout = layout_of(plan);
+    layout = plan.layout();
     if (plan.packed) return plan.stride > 0 && in[2] == 0;
     elements = raw / layout.width;
     tail = raw % layout.width;
@@ -322,35 +220,11 @@ PlanesPlan dense_plan(PlaneEncoder &encoder, const Detection &found, const unsig
   return best;
 }
 
-/// Differences and what is of one sign stay as they are: the lowest bit then is not a sign's.
-QuickPlan quick_plan(PlaneEncoder &encoder, Form form, const unsigned char *in,
-                     uint64_t raw) noexcept {
-  const uint32_t width = element_bytes(form);
-  const uint64_t count = std::min(raw, max_block_bytes) / width;
-  const PlanSample sample(in, count, width, quick_window);
-  const QuickLook look = look_at(sample, width);
-  const bool one_sign = std::min(look.negative, look.elements - look.negative) < look.elements / 32;
-  QuickPlan best = quick_estimate(encoder, sample, count, {form, one_sign, false, 0});
-  if (look.zeros > look.elements / 8) {
-    const QuickPlan other = quick_estimate(encoder, sample, count, {form, one_sign, true, 0});
-    if (other.bytes < best.bytes) best = other;
-  }
-  if (look.packed == 0) return best;
-  const uint8_t stride = look.stride();
-  const uint64_t groups = count / bit_group;
-  const uint64_t packed = header_bytes + groups + look.bits[stride] * groups * 8 / look.packed +
-                          raw - groups * bit_group * width;
-  // Entropy coding instead would have to be worth its time.
-  if (packed < best.bytes + best.bytes * best.coded / raw / 2)
-    best = {{form, true, false, stride, true}, packed, 0};
-  return best;
-}
-
 namespace {
 
 uint64_t packed_encode(PlaneEncoder &encoder, const PlanesPlan &plan, const unsigned char *in,
                        uint64_t raw, unsigned char *out, uint64_t room) noexcept {
-  const PlaneLayout layout = layout_of(plan);
+  const PlaneLayout layout = plan.layout();
   const uint64_t groups = raw / (bit_group * layout.width), tail = raw % (bit_group * layout.width);
   if (room < header_bytes + tail) return 0;
   split(in, groups * bit_group, layout, encoder.planes());
@@ -395,7 +269,7 @@ uint64_t planes_encode(PlaneEncoder &encoder, const PlanesPlan &plan, Effort eff
   assert(!plan.packed || plan.stride > 0);
   if (raw == 0 || raw > max_block_bytes) return 0;
   if (plan.packed) return packed_encode(encoder, plan, in, raw, out, room);
-  const PlaneLayout layout = layout_of(plan);
+  const PlaneLayout layout = plan.layout();
   const uint64_t elements = raw / layout.width;
   const unsigned char *from = in;
   uint64_t kept = elements;

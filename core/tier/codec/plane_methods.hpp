@@ -19,6 +19,7 @@
 #include "core/tier/codec/detect.hpp"
 #include "core/tier/codec/form.hpp"
 #include "core/tier/codec/plane_coders.hpp"
+#include "core/tier/codec/planes.hpp"
 
 #include <cstdint>
 
@@ -32,7 +33,13 @@ struct PlanesPlan {
   bool packed = false;    ///< those; then there are some
 
   bool operator==(const PlanesPlan &) const = default;
+  PlaneLayout layout() const noexcept {
+    const auto width = static_cast<uint8_t>(element_bytes(form));
+    return {width, width > 1 && !integers, stride, packed};
+  }
 };
+
+constexpr uint64_t planes_header_bytes = 3, planes_entry_bytes = 4;
 
 /// What planes alone need.
 constexpr PlanesPlan plain_plan(const Detection &found) noexcept {
@@ -46,8 +53,7 @@ struct QuickPlan {
   uint64_t bytes = 0;  ///< about what planes_encode would return
   uint64_t coded = 0;  ///< how many bytes of planes would be entropy coded: what takes the time
 };
-QuickPlan quick_plan(PlaneEncoder &encoder, Form form, const unsigned char *in,
-                     uint64_t raw) noexcept;
+QuickPlan quick_plan(Form form, const unsigned char *in, uint64_t raw) noexcept;
 
 /// The plan for dense coding of these bytes and of what is like them: what is likely to be smallest, by a sample. Any
 /// plan codes any bytes.
