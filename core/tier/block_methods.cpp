@@ -282,8 +282,7 @@ Decoded QuickPlanesMethod::decode(const unsigned char *in, uint64_t bytes, unsig
 uint64_t QuickPlanesMethod::weigh(const unsigned char *in, uint64_t raw, Form form,
                                   uint64_t /*best*/, unsigned char * /*scratch*/) noexcept {
   const QuickPlan look = quick_plan(form, in, raw);
-  const uint64_t price = look.plan.packed ? look.bytes / 16 : look.bytes * look.coded / raw / 2;
-  return look.bytes + price;
+  return look.bytes + quick_price(look, raw);
 }
 
 // ---- all of them ----

@@ -232,9 +232,6 @@ class QuickPlanesMethod final : public BlockMethod {
                   uint64_t room) noexcept override;
   Decoded decode(const unsigned char *in, uint64_t bytes, unsigned char *out,
                  uint64_t raw) noexcept override;
-  /// Packing takes two or three times the time of FX, and has to save a sixteenth of what is coded. Huffman codes take
-  /// ten times as long: as large a part of the raw bytes as they code, half of that part of the
-  /// coded ones must be saved.
   uint64_t weigh(const unsigned char *in, uint64_t raw, Form form, uint64_t best,
                  unsigned char *scratch) noexcept override;
 

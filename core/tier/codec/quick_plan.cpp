@@ -78,6 +78,19 @@ struct Sample {
   }
 };
 
+/// As if zeros were strewn at random.
+void add_bitmap(const Sample &sample, uint64_t count, QuickPlan *result) noexcept {
+  const auto times_log = [](uint64_t value) {
+    return value * log2_fixed(static_cast<uint32_t>(value)) >> 16U;
+  };
+  const uint64_t bits = times_log(sample.elements) - times_log(sample.zeros) -
+                        times_log(sample.elements - sample.zeros);
+  const uint64_t bytes = bitmap_bytes(count);
+  const bool pays = entropy_pays(8 * bits, sample.elements, Effort::quick);
+  result->bytes += pays ? std::max(bytes * bits / sample.elements, bytes / 8) : bytes;
+  result->coded += pays ? bytes : 0;
+}
+
 /// What a plan without differences would come to for `count` elements.
 QuickPlan estimate(const Sample &sample, uint64_t count, const PlanesPlan &plan) noexcept {
   const PlaneLayout layout = plan.layout();
@@ -87,7 +100,7 @@ QuickPlan estimate(const Sample &sample, uint64_t count, const PlanesPlan &plan)
   const unsigned char *from = sample.bytes;
   uint64_t kept = sample.elements;
   if (plan.zeros) {
-    result.bytes += bitmap_bytes(count);
+    add_bitmap(sample, count, &result);
     kept = take_zeros_out(from, kept, layout.width, bitmap, nonzeros);
     from = nonzeros;
   }
@@ -124,8 +137,7 @@ QuickPlan quick_plan(Form form, const unsigned char *in, uint64_t raw) noexcept 
   const uint64_t groups = count / bit_group, tail = raw - groups * bit_group * width;
   const uint64_t packed =
       planes_header_bytes + groups + sample.bits[stride] * groups * 8 / sample.packed + tail;
-  // Entropy coding instead would have to be worth its time.
-  if (packed < best.bytes + best.bytes * best.coded / raw / 2)
+  if (packed < best.bytes + quick_price(best, raw))
     best = {{form, true, false, stride, true}, packed, 0};
   return best;
 }
