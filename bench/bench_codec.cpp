@@ -4,6 +4,9 @@
 // speed as a share of memcpy's over the same bytes in the same run, all of it from memory and none from a cache. Times
 // are the thread's own, so that a neighbour on the core costs nobody his number.
 //
+// And what bytes cost that nothing can be gained from, page by page through the Codec with a region's plan, as a pool
+// does: "incompressible" is the name of those.
+//
 //   bench_codec [MIB [NAME]]     bytes per kind of data, 256 MiB if not said; only data whose name has NAME in it
 //
 // Must never judge: it exits 0 whatever the numbers are, and 1 only if a byte is wrong.
@@ -11,6 +14,7 @@
 #include "common.hpp"
 
 #include "bench/codec/data.hpp"
+#include "core/tier/codec.hpp"
 #include "core/tier/codec/cpu.hpp"
 #include "core/tier/codec/fx.hpp"
 #include "core/tier/codec/mask.hpp"
@@ -21,6 +25,7 @@
 
 #include <cstring>
 #include <memory>
+#include <random>
 
 namespace {
 
@@ -193,6 +198,39 @@ void measure(const Method &method, const CodecData &data, CpuLevel level, Memory
       .print();
 }
 
+/// Pages of one region, of which a blob is made only if it pays, or in any case. Trials are part of it.
+void measure_random(uint64_t total, bool must, Memory &in, Memory &out) {
+  using namespace weir::tier;
+  weir::Clock clock;
+  weir::Workers workers(0, 100, clock);
+  Codec codec(workers, CodecChoice::automatic);
+  const uint64_t pages = total / page;
+  uint64_t blobs = 0;
+  const auto encode = [&] {
+    CodecPlan plan;
+    return timed([&] {
+      for (uint64_t i = 0; i < pages; ++i) {
+        const uint64_t bytes = codec.encode(in.data() + i * page, page, out.data() + i * page, must,
+                                            &plan, weir::Workers::Urgency::demand);
+        blobs += bytes > 0 ? 1 : 0;
+      }
+    });
+  };
+  const auto copy = [&] {
+    return timed([&] { std::memcpy(out.data(), in.data(), pages * page); });
+  };
+  const Pair pair = interleave(repetitions, encode, copy);
+  Json("codec")
+      .text("data", "incompressible")
+      .text("method", must ? "auto, stored as it is" : "auto, passed over")
+      .count("blobs", blobs)
+      .number("compress_gib_per_s", gib_per_s(pages * page, pair.subject))
+      .number("memcpy_gib_per_s", gib_per_s(pages * page, pair.yardstick))
+      .number("compress_to_memcpy", 1 / pair.ratio)
+      .text("goal", "compress >= 0.5")
+      .print();
+}
+
 }  // namespace
 
 int main(int argc, char **argv) {
@@ -200,7 +238,7 @@ int main(int argc, char **argv) {
   const uint64_t total = std::max<uint64_t>(mebibytes, 2) * mib;
   const char *const only = argc > 2 ? argv[2] : "";
   stay_on_this_core();
-  Memory memory(total + block), out(total);
+  Memory memory(total + page), out(total);
   for_each_data(total, [&](const CodecData &data) {
     if (data.name.find(only) == std::string::npos) return;
     for (const Method &method : methods) {
@@ -211,5 +249,12 @@ int main(int argc, char **argv) {
       }
     }
   });
+  if (std::string("incompressible").find(only) == std::string::npos) return 0;
+  std::mt19937_64 random(1);
+  for (uint64_t at = 0; at < total; at += 8) {
+    const uint64_t word = random();
+    std::memcpy(out.data() + at, &word, sizeof word);
+  }
+  for (const bool must : {false, true}) measure_random(total, must, out, memory);
   return 0;
 }

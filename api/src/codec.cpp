@@ -51,11 +51,11 @@ Status check(const weir_compress_desc &desc, CodecChoice *choice) {
   return {};
 }
 
-Status check_ranges(const void *in, uint64_t bytes, const void *out, uint64_t capacity, bool sums) {
+Status check_ranges(const void *in, uint64_t bytes, const void *out, uint64_t capacity) {
   if (bytes > max_bytes) return fail(invalid, "bytes is %" PRIu64 ", more than 2^50", bytes);
   if (in == nullptr && bytes != 0) return fail(invalid, "in is NULL");
   if (out == nullptr) return fail(invalid, "out is NULL");
-  const uint64_t bound = Codec::bound(bytes, sums);
+  const uint64_t bound = weir_compress_bound(bytes);
   if (capacity < bound) {
     return fail(invalid,
                 "capacity is %" PRIu64 ", less than the %" PRIu64 " that a blob of %" PRIu64
@@ -93,7 +93,7 @@ weir_result weir_compress(const weir_compress_desc *desc, const void *in, uint64
   CodecChoice choice = CodecChoice::automatic;
   if (Status valid = check(full, &choice); !valid) return valid.code();
   const bool sums = (full.flags & WEIR_COMPRESS_NO_CHECKSUM) == 0;
-  if (Status valid = check_ranges(in, bytes, out, capacity, sums); !valid) return valid.code();
+  if (Status valid = check_ranges(in, bytes, out, capacity); !valid) return valid.code();
   if (bytes == 0) {
     const BlobShape empty{0, sums};
     empty.begin(static_cast<unsigned char *>(out));

@@ -6,6 +6,7 @@
 
 #include "core/tier/codec/fx.hpp"
 #include "core/tier/codec/mask.hpp"
+#include "core/tier/codec/matches.hpp"
 #include "core/tier/codec/plane_methods.hpp"
 #include "core/tier/codec/sparse.hpp"
 
@@ -84,6 +85,14 @@ uint64_t Lz4Method::encode(const unsigned char *in, uint64_t raw, Form, unsigned
       reinterpret_cast<const char *>(in), reinterpret_cast<char *>(out), static_cast<int>(raw),
       static_cast<int>(std::min<uint64_t>(room, LZ4_MAX_INPUT_SIZE)), 1);
   return length > 0 ? static_cast<uint64_t>(length) : 0;
+}
+
+/// Most that LZ4 takes its time for it does not gain from: where others do well, a part tells whether it comes near.
+uint64_t Lz4Method::weigh(const unsigned char *in, uint64_t raw, Form form, uint64_t best,
+                          unsigned char *scratch) noexcept {
+  const bool hopeless = best < raw - raw / 16 && lz4_estimate(in, raw, scratch) > best + best / 4;
+  if (hopeless && !repeats(in, raw)) return 0;
+  return encode(in, raw, form, scratch, raw - 1);
 }
 
 Decoded Lz4Method::decode(const unsigned char *in, uint64_t bytes, unsigned char *out,
@@ -166,6 +175,15 @@ uint64_t ZstdMethod::encode(const unsigned char *in, uint64_t raw, Form, unsigne
   return ZSTD_isError(length) != 0 ? 0 : length;
 }
 
+/// What LZ4 leaves, coded by how often bytes stand there, is less than zstd comes to as a rule.
+uint64_t ZstdMethod::weigh(const unsigned char *in, uint64_t raw, Form form, uint64_t best,
+                           unsigned char *scratch) noexcept {
+  const uint64_t matched = lz4_estimate(in, raw, scratch);
+  const uint64_t least = matched * entropy_estimate(in, raw) / raw;
+  if (least + raw * price() / 64 >= best && !repeats(in, raw)) return 0;
+  return encode(in, raw, form, scratch, raw - 1);
+}
+
 Decoded ZstdMethod::decode(const unsigned char *in, uint64_t bytes, unsigned char *out,
                            uint64_t raw) noexcept {
   const ContextPool<ZSTD_DCtx>::Loan loan(decoders_);
@@ -181,6 +199,11 @@ uint64_t FxMethod::encode(const unsigned char *in, uint64_t raw, Form form, unsi
   return fx_encode(form, in, raw, out, room);
 }
 
+uint64_t FxMethod::weigh(const unsigned char *in, uint64_t raw, Form form, uint64_t /*best*/,
+                         unsigned char * /*scratch*/) noexcept {
+  return fx_estimate(form, in, raw);
+}
+
 Decoded FxMethod::decode(const unsigned char *in, uint64_t bytes, unsigned char *out,
                          uint64_t raw) noexcept {
   return fx_decode(in, bytes, out, raw) ? Decoded::ok : Decoded::malformed;
@@ -189,6 +212,11 @@ Decoded FxMethod::decode(const unsigned char *in, uint64_t bytes, unsigned char 
 uint64_t SparseMethod::encode(const unsigned char *in, uint64_t raw, Form form, unsigned char *out,
                               uint64_t room) noexcept {
   return sparse_encode(form, in, raw, out, room);
+}
+
+uint64_t SparseMethod::weigh(const unsigned char *in, uint64_t raw, Form form, uint64_t /*best*/,
+                             unsigned char * /*scratch*/) noexcept {
+  return sparse_estimate(form, in, raw);
 }
 
 Decoded SparseMethod::decode(const unsigned char *in, uint64_t bytes, unsigned char *out,
@@ -238,9 +266,28 @@ Decoded PlanesMethod::decode(const unsigned char *in, uint64_t bytes, unsigned c
   return planes_decode(*loan.get(), in, bytes, out, raw);
 }
 
+uint64_t QuickPlanesMethod::encode(const unsigned char *in, uint64_t raw, Form form,
+                                   unsigned char *out, uint64_t room) noexcept {
+  const ContextPool<PlaneEncoder>::Loan loan(dense_.encoders_);
+  if (loan.get() == nullptr) return 0;
+  const PlanesPlan plan = quick_plan(form, in, raw).plan;
+  return planes_encode(*loan.get(), plan, Effort::quick, in, raw, out, room);
+}
+
+Decoded QuickPlanesMethod::decode(const unsigned char *in, uint64_t bytes, unsigned char *out,
+                                  uint64_t raw) noexcept {
+  return dense_.decode(in, bytes, out, raw);
+}
+
+uint64_t QuickPlanesMethod::weigh(const unsigned char *in, uint64_t raw, Form form,
+                                  uint64_t /*best*/, unsigned char * /*scratch*/) noexcept {
+  const QuickPlan look = quick_plan(form, in, raw);
+  return look.bytes + quick_price(look, raw);
+}
+
 // ---- all of them ----
 
-BlockMethod *BlockMethods::find(MethodId id) noexcept {
+BlockMethod *BlockMethods::find(MethodId id, Effort effort) noexcept {
   switch (id) {
     case MethodId::same:
       return &same_;
@@ -257,7 +304,7 @@ BlockMethod *BlockMethods::find(MethodId id) noexcept {
     case MethodId::mask:
       return &mask_;
     case MethodId::planes:
-      return &planes_;
+      return effort == Effort::dense ? static_cast<BlockMethod *>(&planes_) : &quick_planes_;
     case MethodId::none:
       break;
   }

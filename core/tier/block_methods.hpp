@@ -16,7 +16,6 @@
 #include <condition_variable>
 #include <cstdint>
 #include <mutex>
-#include <span>
 
 struct ZSTD_CCtx_s;
 struct ZSTD_DCtx_s;
@@ -57,6 +56,13 @@ class BlockMethod {
   /// Writes exactly `raw` bytes, or is not `ok`.
   virtual Decoded decode(const unsigned char *in, uint64_t bytes, unsigned char *out,
                          uint64_t raw) noexcept = 0;
+  /// About what encode() would return, without the work where a look tells it, and with what the time is worth that
+  /// some bytes take and others do not. 0: it would be no shorter, or not as short as `best`, which another method comes
+  /// to. `scratch` has room for the raw bytes.
+  virtual uint64_t weigh(const unsigned char *in, uint64_t raw, Form form, uint64_t /*best*/,
+                         unsigned char *scratch) noexcept {
+    return encode(in, raw, form, scratch, raw - 1);
+  }
 
  protected:
   ~BlockMethod() = default;
@@ -97,6 +103,8 @@ class Lz4Method final : public BlockMethod {
                   uint64_t room) noexcept override;
   Decoded decode(const unsigned char *in, uint64_t bytes, unsigned char *out,
                  uint64_t raw) noexcept override;
+  uint64_t weigh(const unsigned char *in, uint64_t raw, Form form, uint64_t best,
+                 unsigned char *scratch) noexcept override;
 };
 
 /// Contexts of a library, made when none is free. Borrowing one cannot fail once there is one.
@@ -155,6 +163,8 @@ class ZstdMethod final : public BlockMethod {
                   uint64_t room) noexcept override;
   Decoded decode(const unsigned char *in, uint64_t bytes, unsigned char *out,
                  uint64_t raw) noexcept override;
+  uint64_t weigh(const unsigned char *in, uint64_t raw, Form form, uint64_t best,
+                 unsigned char *scratch) noexcept override;
 
  private:
   ContextPool<ZSTD_CCtx_s> encoders_;
@@ -168,6 +178,8 @@ class FxMethod final : public BlockMethod {
                   uint64_t room) noexcept override;
   Decoded decode(const unsigned char *in, uint64_t bytes, unsigned char *out,
                  uint64_t raw) noexcept override;
+  uint64_t weigh(const unsigned char *in, uint64_t raw, Form form, uint64_t best,
+                 unsigned char *scratch) noexcept override;
 };
 
 class SparseMethod final : public BlockMethod {
@@ -177,6 +189,8 @@ class SparseMethod final : public BlockMethod {
                   uint64_t room) noexcept override;
   Decoded decode(const unsigned char *in, uint64_t bytes, unsigned char *out,
                  uint64_t raw) noexcept override;
+  uint64_t weigh(const unsigned char *in, uint64_t raw, Form form, uint64_t best,
+                 unsigned char *scratch) noexcept override;
 };
 
 class MaskMethod final : public BlockMethod {
@@ -193,7 +207,7 @@ class PlaneDecoder;
 extern template class ContextPool<PlaneEncoder>;
 extern template class ContextPool<PlaneDecoder>;
 
-/// Each block is planned by a look at it: whether zeros are taken out, or differences taken.
+/// Each block is planned by a look at it: whether zeros are taken out, or differences taken. Whatever is smallest.
 class PlanesMethod final : public BlockMethod {
  public:
   /// `decoder_ready`: as ZstdMethod's.
@@ -204,8 +218,25 @@ class PlanesMethod final : public BlockMethod {
                  uint64_t raw) noexcept override;
 
  private:
+  friend class QuickPlanesMethod;
   ContextPool<PlaneEncoder> encoders_;
   ContextPool<PlaneDecoder> decoders_;
+};
+
+/// The same blocks, made with less time: a shorter look, and Huffman codes or nothing.
+class QuickPlanesMethod final : public BlockMethod {
+ public:
+  explicit QuickPlanesMethod(PlanesMethod &dense) noexcept
+      : BlockMethod(MethodId::planes, dense.name(), 0), dense_(dense) {}
+  uint64_t encode(const unsigned char *in, uint64_t raw, Form form, unsigned char *out,
+                  uint64_t room) noexcept override;
+  Decoded decode(const unsigned char *in, uint64_t bytes, unsigned char *out,
+                 uint64_t raw) noexcept override;
+  uint64_t weigh(const unsigned char *in, uint64_t raw, Form form, uint64_t best,
+                 unsigned char *scratch) noexcept override;
+
+ private:
+  PlanesMethod &dense_;
 };
 
 class BlockMethods {
@@ -213,12 +244,12 @@ class BlockMethods {
   explicit BlockMethods(bool decoders_ready) noexcept
       : zstd_(decoders_ready), planes_(decoders_ready) {}
 
-  /// nullptr: there is no such method.
-  BlockMethod *find(MethodId id) noexcept;
+  /// nullptr: there is no such method. What encodes with less time also reads what has been made with more.
+  BlockMethod *find(MethodId id, Effort effort = Effort::dense) noexcept;
   /// Those that a trial compares. The others need none.
   static constexpr uint32_t tried = 6;
-  std::span<BlockMethod *const> candidates(Effort effort) const noexcept {
-    return {candidates_.data(), effort == Effort::dense ? tried : tried - 1};
+  const std::array<BlockMethod *, tried> &candidates(Effort effort) const noexcept {
+    return effort == Effort::dense ? dense_candidates_ : quick_candidates_;
   }
   /// What codes floats of a form that somebody names.
   BlockMethod *of_floats(Effort effort) noexcept {
@@ -234,9 +265,12 @@ class BlockMethods {
   SparseMethod sparse_;
   MaskMethod mask_;
   PlanesMethod planes_;
-  /// The cheapest first; the last is for dense pages only.
-  const std::array<BlockMethod *, tried> candidates_{&lz4_,  &fx_,   &sparse_,
-                                                     &mask_, &zstd_, &planes_};
+  QuickPlanesMethod quick_planes_{planes_};
+  /// The cheapest first. Where time counts that is what a look tells all of; then the others need not always be tried.
+  const std::array<BlockMethod *, tried> quick_candidates_{&fx_,           &sparse_, &mask_,
+                                                           &quick_planes_, &lz4_,    &zstd_};
+  const std::array<BlockMethod *, tried> dense_candidates_{&lz4_,  &fx_,   &sparse_,
+                                                           &mask_, &zstd_, &planes_};
 };
 
 }  // namespace weir::tier

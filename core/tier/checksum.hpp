@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The checksum of a page's bytes in a lower tier: XXH3, 64 bits (Y. Collet, xxHash); never 0, which stands for none.
-// PageChecksum takes the bytes piece by piece and comes to the same sum.
+// The checksum of a page's bytes in a lower tier, and of a blob's blocks: XXH3, 64 bits (Y. Collet, xxHash); never 0,
+// which stands for none. PageChecksum takes the bytes piece by piece and comes to the same sum. Long ranges are summed
+// with the widest registers the processor has: with the build's own it would take longer than FX takes to code them.
 #pragma once
+
+#include "core/tier/checksum_kernels.hpp"
 
 #include <xxhash.h>
 
@@ -11,7 +14,7 @@
 namespace weir::tier {
 
 inline uint64_t checksum_of(const void *bytes, uint64_t count) noexcept {
-  const uint64_t sum = XXH3_64bits(bytes, count);
+  const uint64_t sum = checksum_kernel().sum(bytes, count);
   return sum != 0 ? sum : 1;
 }
 
@@ -20,7 +23,7 @@ class PageChecksum {
   PageChecksum() noexcept { reset(); }
   void reset() noexcept { (void)XXH3_64bits_reset(&state_); }
   void add(const void *bytes, uint64_t count) noexcept {
-    (void)XXH3_64bits_update(&state_, bytes, count);
+    checksum_kernel().add(&state_, bytes, count);
   }
   uint64_t sum() const noexcept {
     const uint64_t sum = XXH3_64bits_digest(&state_);

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How a page becomes a blob: each block is coded, by any thread, into its own place in `out`, and blocks move together
-// in order as they end. Blocks stored as they are get copied last, when it is known that the blob pays; so a page that
-// does not pay is never copied. The header's table holds a block's method and length until it is moved, its end after.
+// How a page becomes a blob: a block before which all are done is coded where it belongs, as every block is where one
+// thread codes them all. Others are coded, by any thread, into their own place in `out`, and move together in order as
+// they end. Blocks stored as they are get copied last, when it is known that the blob pays, unless there must be one; so
+// a page that does not pay is never copied. The header's table holds a block's method and length until it is where it
+// belongs, its end after.
 //
 // What a plan decides, and from what, stands with pick(), try_methods() and learn(). Nothing here depends on time.
 
@@ -79,6 +81,7 @@ struct Codec::Page {
   Form form = Form::bytes;  ///< what the method is told of the bytes
   bool tried = false;       ///< method is what a trial found
   bool skipped = false;     ///< the plan says that nothing but SAME is worth a look
+  bool must = false;  ///< there is a blob in any case: blocks that stay as they are need not wait
 
   SpinLock lock{};  ///< of the table and what follows
   bool placing = false;
@@ -113,28 +116,38 @@ struct Codec::Page {
     return floats && sparse != nullptr && many_zeros(block, length) ? sparse : nullptr;
   }
 
-  /// Codes one block into its own place, unless it stays as it is.
+  /// Whether all blocks before this one, which is not done itself, are where they belong: then so can this one be at
+  /// once. Nobody else writes there until it is noted.
+  bool is_next(uint32_t index) noexcept {
+    const std::lock_guard guard(lock);
+    assert(index != placed || !placing);
+    return index == placed;
+  }
+
+  /// Codes one block. The checksum comes first, and what is coded then is in a near cache.
   void code(uint32_t index) noexcept {
     const unsigned char *block = in + BlobShape::start(index);
     const uint64_t length = shape.length(index);
+    const bool next = is_next(index);
+    unsigned char *const to = next ? out + end : place(index);
     if (shape.sums) store_little(out + shape.sum_at(index), checksum_of(block, length));
     const BlockMethod *by = same;
-    uint64_t coded = same->encode(block, length, form, place(index), length);
-    for (BlockMethod *next : {skipped ? nullptr : stand_in(method, block, length), method}) {
-      if (coded != 0 || next == nullptr) continue;
-      by = next;
-      coded = next->encode(block, length, form, place(index), paying(length));
+    uint64_t coded = same->encode(block, length, form, to, length);
+    for (BlockMethod *with : {skipped ? nullptr : stand_in(method, block, length), method}) {
+      if (coded != 0 || with == nullptr) continue;
+      by = with;
+      coded = with->encode(block, length, form, to, paying(length));
     }
     if (coded == 0) {
       by = as_is;
-      coded = length;
+      coded = must ? as_is->encode(block, length, form, to, length) : length;
     }
-    note(index, by->id(), coded);
+    note(index, by->id(), coded, next);
   }
 
   /// Tells that a block is coded, and moves together what can be. One thread moves at a time and goes on with what the
   /// others end meanwhile; a block's place is not needed by any block before it once those have been moved.
-  void note(uint32_t index, MethodId id, uint64_t length) noexcept {
+  void note(uint32_t index, MethodId id, uint64_t length, bool in_its_place) noexcept {
     std::unique_lock guard(lock);
     store_little(entry(index),
                  uint64_t{static_cast<uint8_t>(id)} << BlobShape::method_shift | length);
@@ -145,7 +158,9 @@ struct Codec::Page {
       if (found == 0) break;
       const uint64_t bytes = found & BlobShape::end_mask;
       const auto method_id = static_cast<MethodId>(found >> BlobShape::method_shift);
-      if (method_id != MethodId::raw && out + end != place(placed)) {
+      const bool coded = must || method_id != MethodId::raw;
+      const bool there = (in_its_place && placed == index) || out + end == place(placed);
+      if (coded && !there) {
         guard.unlock();
         std::memmove(out + end, place(placed), bytes);
         guard.lock();
@@ -158,7 +173,7 @@ struct Codec::Page {
       CodecStats::Share &share = methods[static_cast<size_t>(method_id)];
       share.in_bytes += length_raw;
       share.out_bytes += bytes;
-      if (method_id == MethodId::raw) ++as_is_count;
+      if (!coded) ++as_is_count;
       end += bytes;
       store_little(entry(placed), (found & ~BlobShape::end_mask) | end);
       ++placed;
@@ -166,7 +181,7 @@ struct Codec::Page {
     placing = false;
   }
 
-  /// Copies a block that stays as it is. Every block's end is known and every coded one is where it belongs.
+  /// Copies a block that stays as it is, if it is not there yet. Every block's end is known.
   void copy(uint32_t index) const noexcept {
     const uint64_t entry_of = load_little<uint64_t>(entry(index));
     if (static_cast<MethodId>(entry_of >> BlobShape::method_shift) != MethodId::raw) return;
@@ -194,7 +209,8 @@ struct Codec::Page {
 /// quarter of one), spread evenly from its first byte to its last. A part of one pattern tells nothing about them and
 /// is left out. `out` is where they are coded to; nothing of it is kept.
 struct Codec::Trial {
-  static constexpr uint64_t first_parts = 4;  ///< of a region of which nothing is known
+  static constexpr uint64_t first_parts = 4;  ///< of a region of which nothing is known ...
+  static constexpr uint64_t apart = 2;        ///< ... but no more than one of so many blocks
   static constexpr uint64_t later_parts = 2;
   static constexpr size_t most_entrants = BlockMethods::tried + 1;
 
@@ -223,12 +239,17 @@ struct Codec::Trial {
     if (is_same(in, length)) return;
     raw.fetch_add(length, std::memory_order_relaxed);
     unsigned char *scratch = page.place(index);
+    uint64_t best = length;
     for (uint32_t i = 0; i < count; ++i) {
       Entrant &entrant = entrants[i];
       BlockMethod *other = page.stand_in(entrant.method, in, length);
       BlockMethod *by = other != nullptr ? other : entrant.method;
-      const uint64_t bytes = by->encode(in, length, entrant.form, scratch, paying(length));
-      entrant.coded.fetch_add(bytes != 0 ? bytes : length, std::memory_order_relaxed);
+      const uint64_t bytes = page.effort == Effort::dense
+                                 ? by->encode(in, length, entrant.form, scratch, paying(length))
+                                 : by->weigh(in, length, entrant.form, best, scratch);
+      if (bytes != 0) best = std::min(best, bytes);
+      const bool pays = bytes != 0 && bytes <= paying(length);
+      entrant.coded.fetch_add(pays ? bytes : length, std::memory_order_relaxed);
     }
   }
 };
@@ -239,7 +260,8 @@ struct Codec::Trial {
 void Codec::try_methods(Page &page, const CodecPlan &plan) noexcept {
   const bool known = plan.method != 0 || plan.backoff > 0;
   const uint64_t most_parts = known ? Trial::later_parts : Trial::first_parts;
-  const uint64_t parts = std::clamp<uint64_t>(page.shape.raw / block_bytes, 1, most_parts);
+  const uint64_t parts =
+      std::clamp<uint64_t>(page.shape.raw / block_bytes / Trial::apart, 1, most_parts);
   Trial trial{page, static_cast<uint32_t>(parts)};
   const Form seen = detect(page.in, page.shape.raw).form;
   for (BlockMethod *method : methods_.candidates(page.effort)) trial.enter(method, seen);
@@ -253,7 +275,7 @@ void Codec::try_methods(Page &page, const CodecPlan &plan) noexcept {
   const uint64_t raw = trial.raw.load(std::memory_order_relaxed);
   page.form = seen;
   if (raw == 0) {  // nothing to go by: the cheapest, and whoever comes next tries again
-    page.method = trial.entrants.front().method;
+    page.method = methods_.find(MethodId::lz4);
     return;
   }
   page.tried = true;
@@ -282,14 +304,14 @@ void Codec::pick(Page &page, CodecPlan *plan) noexcept {
   }
   if (choice_ == CodecChoice::automatic) {
     page.sparse = methods_.find(MethodId::sparse);
-    BlockMethod *known = methods_.find(static_cast<MethodId>(plan->method));
+    BlockMethod *known = methods_.find(static_cast<MethodId>(plan->method), page.effort);
     if (known == nullptr || plan->age >= trial_period) return try_methods(page, *plan);
     page.method = known;
     return;
   }
   // Only one comes into question, so the page itself is the trial.
   page.tried = true;
-  page.method = methods_.find(only(choice_));
+  page.method = methods_.find(only(choice_), page.effort);
   page.form = plan->hint != Form::bytes ? plan->hint : detect(page.in, page.shape.raw).form;
 }
 
@@ -357,6 +379,7 @@ uint64_t Codec::encode(const void *in, uint64_t raw, void *out, bool must, Codec
             methods_.find(MethodId::same),
             methods_.find(MethodId::raw),
             nullptr};
+  page.must = must;
   pick(page, plan);
   if (page.skipped && !must && !page.perhaps_same()) {
     incompressible_bytes_.fetch_add(raw, std::memory_order_relaxed);

@@ -238,6 +238,11 @@ void ranges_are_checked(void **) {
                 weir_compress(nullptr, in.data(), in.size(), room.data(), bound - 1, &length));
   assert_int_equal(length, 0);
   assert_non_null(std::strstr(weir_last_error(), std::to_string(bound - 1).c_str()));
+  // The bound is what is asked for, also where there are no checksums to make room for.
+  weir_compress_desc bare = WEIR_COMPRESS_DESC_INIT;
+  bare.flags = WEIR_COMPRESS_NO_CHECKSUM;
+  expect_result(invalid,
+                weir_compress(&bare, in.data(), in.size(), room.data(), bound - 1, &length));
   assert_non_null(std::strstr(weir_last_error(), (std::to_string(bound) + " ").c_str()));
   for (const unsigned char byte : room) assert_int_equal(byte, canary);
   assert_int_equal(weir_compress_bound((UINT64_C(1) << 50U) + 1), 0);

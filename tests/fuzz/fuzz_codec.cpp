@@ -2,8 +2,9 @@
 //
 // Damaged blobs, and damaged blocks given to each method's decoder, from and to memory that ends where nobody may go on.
 // The answer must be SUCCESS or CORRUPT, nothing may be written outside, and what a blob with checksums gives back
-// with SUCCESS must have them. Alone it mutates valid blobs of every kind of data, the same ones for the same seed;
-// with WEIR_LIBFUZZER it is libFuzzer's target: a byte for the method (0: a blob), three for the raw bytes, and the rest.
+// with SUCCESS must have them. Alone it mutates valid blobs of every kind of data, the same ones for the same seed, and the
+// cases of codec_seeds.hpp; with WEIR_LIBFUZZER it is libFuzzer's target, which begins best with those cases too:
+// --write-seeds FOLDER makes files of them, and --corpus FOLDER takes what libFuzzer found in such a folder.
 
 // As in the library, which is why there is none to link.
 #define XXH_INLINE_ALL
@@ -11,8 +12,7 @@
 #include "core/tier/codec/fx.hpp"
 #include "core/tier/codec/mask.hpp"
 #include "core/tier/codec/sparse.hpp"
-#include "tests/unit/coded_block.hpp"
-#include "tests/unit/codec_data.hpp"
+#include "tests/fuzz/codec_seeds.hpp"
 
 #include <array>
 #include <chrono>
@@ -26,19 +26,11 @@ using namespace weir::tier;
 using weir::Clock;
 using weir::Workers;
 
-constexpr uint64_t block = BlobShape::block_bytes;
-constexpr uint64_t most_raw = 3 * block, most_coded = most_raw + 4096;
+constexpr uint64_t block = fuzz_block, most_raw = fuzz_most_raw, most_coded = fuzz_most_coded;
 constexpr uint64_t canaries = 64;
 constexpr unsigned char canary = 0xC5;
 
-/// What is decoded: a blob, or with `method` what stands for one block of that method.
-struct Case {
-  MethodId method = MethodId::none;
-  Bytes bytes;
-  uint64_t raw = 0;
-  uint32_t level = 0;        ///< index of the processor's level, for the methods that have several
-  bool guard_behind = true;  ///< of the output; else canaries
-};
+using Case = FuzzCase;
 
 class Decoding {
  public:
@@ -130,11 +122,13 @@ struct Template {
 
 class Mutator {
  public:
-  Mutator(Decoding &decoding, uint64_t seed) : decoding_(decoding), random_(seed) {
+  Mutator(Decoding &decoding, const FuzzSeeds &seeds, uint64_t seed)
+      : decoding_(decoding), seeds_(seeds), random_(seed) {
     for (Template &made : templates_) made = make();
   }
 
   void step() {
+    if (below(4) == 0) return from_seed();
     const Template &from = templates_[below(templates_.size())];
     Case what;
     what.raw = from.raw.size();
@@ -187,6 +181,16 @@ class Mutator {
     made.blob.resize(codec.encode(made.raw.data(), made.raw.size(), made.blob.data(), true, &plan,
                                   demand, effort));
     return made;
+  }
+
+  void from_seed() {
+    Case what = seeds_.cases()[below(seeds_.cases().size())];
+    const uint64_t edits = below(4);
+    for (uint64_t i = 0; i < edits; ++i) damage(&what.bytes, 0);
+    if (below(16) == 0) what.raw = 1 + below(std::min(what.raw + 64, block));
+    if (what.bytes.size() > most_coded) what.bytes.resize(most_coded);
+    what.guard_behind = below(2) == 0;
+    decoding_.run(what);
   }
 
   /// One block of a valid blob or, as often, one of every method alike, most times damaged.
@@ -270,6 +274,7 @@ class Mutator {
   }
 
   Decoding &decoding_;
+  const FuzzSeeds &seeds_;
   std::mt19937_64 random_;
   BlockMethods coders_{false};
   std::array<Template, 6> templates_;
@@ -281,14 +286,8 @@ class Mutator {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   static Decoding decoding;
-  if (size < 4 || size - 4 > most_coded) return 0;
   Case what;
-  what.method = static_cast<MethodId>(data[0] % method_count);
-  what.level = data[0] / method_count;
-  what.raw = 1 + (data[1] | uint64_t{data[2]} << 8U | uint64_t{data[3]} << 16U) %
-                     (what.method == MethodId::none ? most_raw : block);
-  what.guard_behind = (size & 1U) == 0;
-  what.bytes.assign(data + 4, data + size);
+  if (!read_case(data, size, &what)) return 0;
   decoding.run(what);
   return 0;
 }
@@ -299,6 +298,7 @@ int main(int argc, char **argv) {
   double seconds = 20;
   uint64_t seed = std::random_device{}();
   long runs = 0, steps = 400;
+  const char *write_to = nullptr, *corpus = nullptr;
   for (int i = 1; i < argc; ++i) {
     const std::string name = argv[i];
     if (i + 1 < argc && name == "--seconds") {
@@ -309,19 +309,41 @@ int main(int argc, char **argv) {
       runs = std::atol(argv[++i]);
     } else if (i + 1 < argc && name == "--steps") {
       steps = std::atol(argv[++i]);
+    } else if (i + 1 < argc && name == "--write-seeds") {
+      write_to = argv[++i];
+    } else if (i + 1 < argc && name == "--corpus") {
+      corpus = argv[++i];
     } else {
-      std::fprintf(stderr, "usage: fuzz_codec [--seconds S] [--seed N] [--runs R] [--steps K]\n");
+      std::fprintf(stderr,
+                   "usage: fuzz_codec [--seconds S] [--seed N] [--runs R] [--steps K] [--corpus "
+                   "FOLDER]\n       fuzz_codec --write-seeds FOLDER\n");
       return 2;
     }
+  }
+  FuzzSeeds seeds;
+  if (write_to != nullptr) {
+    if (!seeds.write(write_to)) {
+      std::fprintf(stderr, "fuzz_codec: '%s' cannot be written to\n", write_to);
+      return 1;
+    }
+    std::printf("fuzz_codec: %zu seeds\n", seeds.cases().size());
+    return 0;
+  }
+  if (corpus != nullptr && !seeds.read(corpus)) {
+    std::fprintf(stderr, "fuzz_codec: there is no folder '%s'\n", corpus);
+    return 2;
   }
   // Flushed, so that what ends the program leaves the seed behind.
   std::printf("fuzz_codec: seed %llu\n", static_cast<unsigned long long>(seed));
   std::fflush(stdout);
   Decoding decoding;
+  for (const Case &what : seeds.cases()) {
+    if (corpus == nullptr && !decoding.run(what)) Decoding::die("a valid seed is refused");
+  }
   const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
   long done = 0;
   for (; runs != 0 ? done < runs : std::chrono::steady_clock::now() < end; ++done) {
-    Mutator mutator(decoding, seed + static_cast<uint64_t>(done));
+    Mutator mutator(decoding, seeds, seed + static_cast<uint64_t>(done));
     for (long step = 0; step < steps; ++step) mutator.step();
   }
   std::printf("fuzz_codec: %ld runs, %llu executions\n", done,

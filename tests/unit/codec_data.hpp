@@ -35,11 +35,12 @@ enum class Kind {
   sparse,
   mask,
   zeroed_bf16,
-  narrow_bf16
+  narrow_bf16,
+  smooth
 };
 constexpr Kind all_kinds[] = {Kind::zeros, Kind::pattern,     Kind::odd_pattern, Kind::random,
                               Kind::text,  Kind::bf16,        Kind::half_text,   Kind::sparse,
-                              Kind::mask,  Kind::zeroed_bf16, Kind::narrow_bf16};
+                              Kind::mask,  Kind::zeroed_bf16, Kind::narrow_bf16, Kind::smooth};
 
 inline void fill_text(unsigned char *out, uint64_t count, std::mt19937_64 &random) {
   static const char *const words[] = {"granule ",    "buffer ",      "lease ",
@@ -67,6 +68,15 @@ inline void fill_bf16(unsigned char *out, uint64_t count, std::mt19937_64 &rando
 
 inline void fill_random(unsigned char *out, uint64_t count, std::mt19937_64 &random) {
   for (uint64_t at = 0; at < count; ++at) out[at] = static_cast<unsigned char>(random());
+}
+
+/// A field of 32-bit floats, as a simulation leaves it.
+inline void fill_smooth(unsigned char *out, uint64_t count) {
+  for (uint64_t i = 0; 4 * (i + 1) <= count; ++i) {
+    const auto x = static_cast<float>(i);
+    const float value = 1.5F + 0.2F * std::sin(x * 0.01F) + 0.01F * std::sin(x * 0.13F);
+    std::memcpy(out + 4 * i, &value, sizeof value);
+  }
 }
 
 inline Bytes make_bytes(Kind kind, uint64_t count, uint64_t seed = 1) {
@@ -106,6 +116,9 @@ inline Bytes make_bytes(Kind kind, uint64_t count, uint64_t seed = 1) {
         bytes[i] |= 0x80;
         bytes[i + 1] = static_cast<unsigned char>((bytes[i + 1] & 0x80) | 0x3f);
       }
+      break;
+    case Kind::smooth:
+      fill_smooth(bytes.data(), count);
       break;
     case Kind::zeroed_bf16:
       fill_bf16(bytes.data(), count, random);

@@ -143,6 +143,23 @@ void dense(void **) {
   }
 }
 
+/// Fields go by their differences, with little time too; what comes back goes by that, however far back it is and
+/// whatever else would do.
+void not_only_floats(void **) {
+  Rig field;
+  const Bytes smooth = make_bytes(Kind::smooth, 2 * block);
+  assert_true(field.page(smooth) < smooth.size() * 10 / 18);
+  assert_int_equal(field.plan.method, static_cast<uint8_t>(MethodId::planes));
+  for (const MethodId method : field.methods) assert_true(method == MethodId::planes);
+  assert_true(field.page(smooth) > 0);  // by the plan
+  const Bytes floats = make_bytes(Kind::bf16, 20000);
+  Bytes again;
+  while (again.size() < 2 * block) again.insert(again.end(), floats.begin(), floats.end());
+  Rig copies;
+  assert_true(copies.page(again) < again.size() / 8);
+  assert_int_equal(copies.plan.method, lz4);
+}
+
 /// The pages at which something was tried, out of so many: the others are passed over without a look at the methods.
 std::vector<int> trials(Rig &rig, const Bytes &page, int pages) {
   std::vector<int> at;
@@ -268,12 +285,19 @@ void raw_always_pays(void **) {
 
 int main() {
   const CMUnitTest tests[] = {
-      cmocka_unit_test(sticks),         cmocka_unit_test(drift),
-      cmocka_unit_test(other_data),     cmocka_unit_test(hints),
-      cmocka_unit_test(dense),          cmocka_unit_test(back_off),
-      cmocka_unit_test(little_gain),    cmocka_unit_test(zeros_among_noise),
-      cmocka_unit_test(recovery),       cmocka_unit_test(mixed_pages),
-      cmocka_unit_test(nothing_to_try), cmocka_unit_test(raw_always_pays),
+      cmocka_unit_test(sticks),
+      cmocka_unit_test(drift),
+      cmocka_unit_test(other_data),
+      cmocka_unit_test(hints),
+      cmocka_unit_test(dense),
+      cmocka_unit_test(not_only_floats),
+      cmocka_unit_test(back_off),
+      cmocka_unit_test(little_gain),
+      cmocka_unit_test(zeros_among_noise),
+      cmocka_unit_test(recovery),
+      cmocka_unit_test(mixed_pages),
+      cmocka_unit_test(nothing_to_try),
+      cmocka_unit_test(raw_always_pays),
   };
   return cmocka_run_group_tests(tests, nullptr, nullptr);
 }

@@ -87,8 +87,10 @@ std::vector<PlanesPlan> all_plans(Form form) {
   for (const bool integers : {false, true}) {
     plans.push_back({form, integers, false, 0});
     plans.push_back({form, integers, true, 0});
-    for (uint8_t stride = 1; stride <= 4; ++stride)
+    for (uint8_t stride = 1; stride <= 4; ++stride) {
       plans.push_back({form, integers, false, stride});
+      plans.push_back({form, integers, false, stride, true});
+    }
   }
   return plans;
 }
@@ -141,7 +143,8 @@ void no_bytes_and_too_many(void **) {
 void every_room(void **) {
   Coders coders;
   for (const Form form : all_forms) {
-    for (const PlanesPlan &plan : {PlanesPlan{form}, PlanesPlan{form, false, true, 0}}) {
+    for (const PlanesPlan &plan : {PlanesPlan{form}, PlanesPlan{form, false, true, 0},
+                                   PlanesPlan{form, true, false, 2, true}}) {
       const Bytes in = normal_numbers(form, 997, 20, 0.3);
       for (const Effort effort : efforts) {
         const size_t whole = coders.check(in, plan, effort).size();
@@ -175,7 +178,7 @@ double ratio(Coders &coders, const Bytes &in, Effort effort, PlanesPlan *used = 
                      in.begin() + static_cast<ptrdiff_t>(std::min(at + block, in.size())));
     const PlanesPlan plan = effort == Effort::dense
                                 ? dense_plan(*coders.encoder, found, part.data(), part.size())
-                                : quick_plan(found);
+                                : plain_plan(found);
     coded += coders.check(part, plan, effort).size();
     if (used != nullptr) *used = plan;
   }
@@ -226,6 +229,34 @@ void plans(void **) {
   }
 }
 
+/// What a short look at a block comes to, and that the block then is about as long as it says.
+void quick_plans(void **) {
+  Coders coders;
+  const auto check = [&](const Bytes &in, Form form, const PlanesPlan &expected) {
+    const QuickPlan found = quick_plan(form, in.data(), in.size());
+    assert_true(found.plan == expected);
+    const size_t length = coders.check(in, found.plan, Effort::quick).size();
+    assert_in_range(found.bytes, length - length / 10, length + length / 10);
+    return length;
+  };
+  check(normal_numbers(Form::bf16, block, 1), Form::bf16, {Form::bf16, false, false, 0});
+  check(normal_numbers(Form::bf16, block, 1, 0.8), Form::bf16, {Form::bf16, false, true, 0});
+  check(random_bytes(block), Form::bytes, {Form::bytes, false, false, 0});
+  for (uint8_t stride = 1; stride <= 4; ++stride) {
+    const PlanesPlan expected{Form::f32, true, false, stride, true};
+    const size_t length = check(smooth_numbers(Form::f32, block, stride), Form::f32, expected);
+    assert_true(length * 18 < block * 10);
+  }
+  // Short blocks too, down to those that have nothing to look at.
+  for (const size_t length : {size_t{0}, size_t{1}, size_t{7}, size_t{255}, size_t{5000}}) {
+    for (const Form form : all_forms) {
+      const Bytes in = smooth_numbers(form, length);
+      const PlanesPlan plan = quick_plan(form, in.data(), in.size()).plan;
+      if (length > 0) coders.check(in, plan, Effort::quick);
+    }
+  }
+}
+
 void quick_is_huffman_only(void **) {
   Coders coders;
   const Bytes in = smooth_numbers(Form::f32, block);
@@ -273,6 +304,7 @@ std::vector<Sample> samples(Coders &coders) {
   add(normal_numbers(Form::bf16, 1001, 1), {Form::bf16}, Effort::quick);
   add(normal_numbers(Form::f32, 1003, 1, 0.6), {Form::f32, false, true, 0}, Effort::dense);
   add(smooth_numbers(Form::f64, 2005), {Form::f64, false, false, 1}, Effort::dense);
+  add(smooth_numbers(Form::f32, 2005), {Form::f32, true, false, 1, true}, Effort::quick);
   add(random_bytes(55), {Form::f16}, Effort::dense);
   add(Bytes(77, 3), {Form::bytes}, Effort::quick);
   add(normal_numbers(Form::bytes, 900, 10), {Form::bytes}, Effort::quick);
@@ -313,14 +345,15 @@ void truncated(void **) {
   }
 }
 
-/// Other lengths than the block has: refused, but for what is one value however long it is, or zeros at the end.
+/// Other lengths than the block has: refused, but for what is one value however long it is, zeros at the end, or packed,
+/// where a byte of one group may pass for the bits of another.
 void other_lengths(void **) {
   Coders coders;
   Bytes out;
   for (const Sample &sample : samples(coders)) {
     const bool of_any_length =
         sample.coded[3 + 3] == static_cast<unsigned char>(PlaneMethod::same) ||
-        (sample.coded[0] & 0x40) != 0;
+        (sample.coded[0] & 0x60) != 0;
     for (size_t raw = 0; raw < 2 * sample.raw; ++raw) {
       const Decoded result = coders.decode(sample.coded, raw, &out);
       if (raw == sample.raw) {
@@ -372,6 +405,32 @@ void shifted_planes(void **) {
       }
     }
   }
+}
+
+/// What is packed has differences, no planes, and no more bits than its elements.
+void packed_as_it_cannot_be(void **) {
+  Coders coders;
+  Bytes out;
+  const Bytes in = smooth_numbers(Form::f32, 4 * 64);
+  const Bytes coded = coders.check(in, {Form::f32, true, false, 1, true}, Effort::quick);
+  const auto changed = [&](size_t at, unsigned char value) {
+    Bytes other(coded);
+    other[at] = value;
+    return coders.decode(other, in.size(), &out);
+  };
+  assert_true(changed(1, 1) == Decoded::ok);
+  for (const unsigned stride : {0U, 5U})
+    assert_true(changed(1, static_cast<unsigned char>(stride)) == Decoded::malformed);
+  assert_true(changed(2, 4) == Decoded::malformed);
+  for (const unsigned flags : {0x40U, 0x10U})
+    assert_true(changed(0, static_cast<unsigned char>(coded[0] | flags)) == Decoded::malformed);
+  Bytes wide(3 + 1 + 8 * 33, 0);
+  std::copy_n(coded.begin(), 3, wide.begin());
+  wide[3] = 33;
+  assert_true(coders.decode(wide, in.size(), &out) == Decoded::malformed);
+  wide[3] = 32;
+  wide.resize(3 + 1 + 8 * 32);
+  assert_true(coders.decode(wide, in.size(), &out) == Decoded::ok);
 }
 
 /// A bitmap tells whether planes follow, and how many: neither one too many nor one too few.
@@ -467,6 +526,7 @@ int main() {
       cmocka_unit_test(every_room),
       cmocka_unit_test(ratios),
       cmocka_unit_test(plans),
+      cmocka_unit_test(quick_plans),
       cmocka_unit_test(quick_is_huffman_only),
       cmocka_unit_test(keeps_no_trace),
       cmocka_unit_test(every_method_is_sampled),
@@ -475,6 +535,7 @@ int main() {
       cmocka_unit_test(every_byte_changed),
       cmocka_unit_test(shifted_planes),
       cmocka_unit_test(planes_that_zeros_do_not_have),
+      cmocka_unit_test(packed_as_it_cannot_be),
       cmocka_unit_test(garbage),
       cmocka_unit_test(contexts_that_cannot_be_made),
       cmocka_unit_test(recorded),

@@ -7,6 +7,7 @@
 #include "core/tier/codec/entropy.hpp"
 #include "core/tier/codec/nonzero.hpp"
 #include "core/tier/codec/planes.hpp"
+#include "tests/unit/coded_block.hpp"
 #include "tests/unit/plane_data.hpp"
 
 namespace {
@@ -97,13 +98,15 @@ void sign_goes_low(void **) {
 }
 
 template <class Change>
-void check_zeros(uint64_t count, uint32_t width, Change change) {
+void check_zeros(uint64_t count, uint32_t width, CpuLevel level, Change change) {
   Bytes in = random_bytes(count * width, count);
   for (uint64_t i = 0; i < count; ++i) {
     if (change(i)) std::memset(in.data() + i * width, 0, width);
   }
-  Guarded source(in), bitmap(bitmap_bytes(count)), kept(in.size());
-  const uint64_t left = take_zeros_out(source.data(), count, width, bitmap.data(), kept.data());
+  Guarded source(in), bitmap(bitmap_bytes(count)), kept(in.size() + sparse_reach);
+  std::memset(kept.data(), 0xEE, kept.size());
+  const uint64_t left =
+      take_zeros_out(source.data(), count, width, bitmap.data(), kept.data(), level);
   assert_int_equal(kept_of(bitmap.data(), count), left);
   uint64_t next = 0;
   for (uint64_t i = 0; i < count; ++i) {
@@ -113,22 +116,26 @@ void check_zeros(uint64_t count, uint32_t width, Change change) {
     if (!zero) assert_memory_equal(kept.data() + width * next++, value, width);
   }
   assert_int_equal(next, left);
-  Guarded out(in.size());
+  // What is read behind them may be anything.
+  Guarded exact(left * width + sparse_reach), out(in.size());
+  std::memset(exact.data(), 0xEE, exact.size());
+  if (left > 0) std::memcpy(exact.data(), kept.data(), left * width);
   std::memset(out.data(), 0xEE, in.size());
-  std::memcpy(out.data() + (count - left) * width, kept.data(), left * width);
-  put_zeros_back(bitmap.data(), count, width, left, out.data());
+  put_zeros_back(bitmap.data(), count, width, exact.data(), out.data(), level);
   if (count > 0) assert_memory_equal(out.data(), in.data(), in.size());
 }
 
 void zeros_out_and_back(void **) {
   std::mt19937_64 random(1);
-  for (const uint32_t width : {1U, 2U, 4U, 8U}) {
-    for (uint64_t count = 0; count < 200; ++count) {
-      check_zeros(count, width, [&](uint64_t) { return random() % 4 > 0; });
-      check_zeros(count, width, [](uint64_t) { return true; });
-      check_zeros(count, width, [](uint64_t) { return false; });
-      check_zeros(count, width, [&](uint64_t i) { return i < count / 2; });
-      check_zeros(count, width, [&](uint64_t i) { return i >= count / 2; });
+  for (const CpuLevel level : levels_here()) {
+    for (const uint32_t width : {1U, 2U, 4U, 8U}) {
+      for (uint64_t count = 0; count < 200; ++count) {
+        check_zeros(count, width, level, [&](uint64_t) { return random() % 4 > 0; });
+        check_zeros(count, width, level, [](uint64_t) { return true; });
+        check_zeros(count, width, level, [](uint64_t) { return false; });
+        check_zeros(count, width, level, [&](uint64_t i) { return i < count / 2; });
+        check_zeros(count, width, level, [&](uint64_t i) { return i >= count / 2; });
+      }
     }
   }
 }

@@ -4,8 +4,10 @@
 
 #include "core/tier/codec/entropy.hpp"
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
+#include <numeric>
 
 namespace weir::tier {
 namespace {
@@ -83,6 +85,12 @@ uint64_t entropy_bits(const ByteCounts &counts) noexcept {
   if (values < 2) return 0;
   const uint64_t bits = total * log2_fixed(static_cast<uint32_t>(total));
   return (bits > logs ? bits - logs : 0) + (values - 1) * correction;
+}
+
+uint64_t huffman_bits(const ByteCounts &counts) noexcept {
+  const uint64_t bits = entropy_bits(counts);
+  const uint64_t total = std::accumulate(counts.begin(), counts.end(), uint64_t{0});
+  return bits == 0 ? 0 : std::max(bits, total << 16U);
 }
 
 }  // namespace weir::tier

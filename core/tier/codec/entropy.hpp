@@ -21,4 +21,7 @@ uint32_t log2_fixed(uint32_t value) noexcept;
 /// Bits for all that was counted, in 1/65536, with Miller and Madow's correction for what a small sample has not seen.
 uint64_t entropy_bits(const ByteCounts &counts) noexcept;
 
+/// The same for Huffman codes, which have no less than a bit for each byte, however rare the others are.
+uint64_t huffman_bits(const ByteCounts &counts) noexcept;
+
 }  // namespace weir::tier

@@ -1,108 +1,58 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Element by element without branches, which is as fast as anything the planes are coded with.
+// Whole groups by SPARSE's kernels where they lie, and what is left as one more group, filled up with zeros.
 
 #include "core/tier/codec/nonzero.hpp"
 
-#include <algorithm>
-#include <bit>
+#include "core/tier/codec/little_endian.hpp"
+
 #include <cassert>
 #include <cstring>
 
 namespace weir::tier {
 namespace {
 
-template <class Element>
-Element load(const unsigned char *at) noexcept {
-  Element value;
-  std::memcpy(&value, at, sizeof value);
-  return value;
-}
-
-/// Each is written where the next kept one belongs, and stays there if it is one.
-template <class Element>
-uint64_t take_out(const unsigned char *in, uint64_t count, unsigned char *bitmap,
-                  unsigned char *kept) noexcept {
-  uint64_t to = 0;
-  for (uint64_t i = 0; i < count; i += 8) {
-    const uint64_t here = std::min<uint64_t>(8, count - i);
-    uint32_t bits = 0;
-    for (uint64_t k = 0; k < here; ++k) {
-      const Element value = load<Element>(in + (i + k) * sizeof value);
-      std::memcpy(kept + to * sizeof value, &value, sizeof value);
-      const uint32_t stays = value != 0 ? 1 : 0;
-      bits |= stays << k;
-      to += stays;
-    }
-    bitmap[i / 8] = static_cast<unsigned char>(bits);
-  }
-  return to;
-}
-
-/// What is still to be read lies never before what is written: there are at least as many places left as elements. No
-/// branch depends on a bit: where zeros are strewn at random each would be guessed wrong.
-template <class Element>
-void put_back(const unsigned char *bitmap, uint64_t count, uint64_t kept,
-              unsigned char *bytes) noexcept {
-  uint64_t from = count - kept;
-  for (uint64_t i = 0; i < count; i += 8) {
-    const uint64_t here = std::min<uint64_t>(8, count - i);
-    const uint32_t bits = bitmap[i / 8];
-    for (uint64_t k = 0; k < here; ++k) {
-      const uint32_t stays = bits >> k & 1U;
-      // Behind the last there is nothing to read, but then nothing is kept either.
-      Element value = load<Element>(bytes + std::min(from, count - 1) * sizeof(Element));
-      value = static_cast<Element>(value & (Element{0} - Element{stays != 0}));
-      std::memcpy(bytes + (i + k) * sizeof value, &value, sizeof value);
-      from += stays;
-    }
-  }
-}
+constexpr uint32_t widest = 8;
 
 }  // namespace
 
 uint64_t take_zeros_out(const unsigned char *in, uint64_t count, uint32_t width,
-                        unsigned char *bitmap, unsigned char *kept) noexcept {
-  switch (width) {
-    case 1:
-      return take_out<uint8_t>(in, count, bitmap, kept);
-    case 2:
-      return take_out<uint16_t>(in, count, bitmap, kept);
-    case 4:
-      return take_out<uint32_t>(in, count, bitmap, kept);
-    default:
-      assert(width == 8);
-      return take_out<uint64_t>(in, count, bitmap, kept);
-  }
+                        unsigned char *bitmap, unsigned char *kept, CpuLevel level) noexcept {
+  assert(width == 1 || width == 2 || width == 4 || width == 8);
+  const SparseKernels &kernels = sparse_kernels(width, level);
+  const uint64_t groups = count / sparse_group, rest = count % sparse_group;
+  uint64_t nonzeros = kernels.mark(in, groups, bitmap);
+  unsigned char *const end = kernels.pack(in, groups, bitmap, kept);
+  if (rest == 0) return nonzeros;
+  unsigned char last[sparse_group * widest] = {}, map[sparse_group / 8];
+  std::memcpy(last, in + groups * sparse_group * width, rest * width);
+  nonzeros += kernels.mark(last, 1, map);
+  (void)kernels.pack(last, 1, map, end);
+  std::memcpy(bitmap + 8 * groups, map, bitmap_bytes(rest));
+  return nonzeros;
 }
 
 uint64_t kept_of(const unsigned char *bitmap, uint64_t count) noexcept {
-  uint64_t kept = 0;
-  uint64_t at = 0;
-  for (; at + 8 <= count / 8; at += 8) {
-    kept += static_cast<uint64_t>(std::popcount(load<uint64_t>(bitmap + at)));
+  const uint64_t groups = count / sparse_group, rest = count % sparse_group;
+  unsigned char last[8] = {};
+  std::memcpy(last, bitmap + 8 * groups, bitmap_bytes(rest));
+  if (rest == 0 || load_little<uint64_t>(last) >> rest == 0) {
+    const SparseKernels &kernels = sparse_kernels(1, cpu_level());
+    return kernels.count(bitmap, groups) + kernels.count(last, 1);
   }
-  for (; at < count / 8; ++at) kept += static_cast<uint64_t>(std::popcount(bitmap[at]));
-  if (count % 8 == 0) return kept;
-  const unsigned char last = bitmap[count / 8];
-  if (last >> (count % 8) != 0) return UINT64_MAX;
-  return kept + static_cast<uint64_t>(std::popcount(last));
+  return UINT64_MAX;
 }
 
-void put_zeros_back(const unsigned char *bitmap, uint64_t count, uint32_t width, uint64_t kept,
-                    unsigned char *bytes) noexcept {
-  assert(kept <= count);
-  switch (width) {
-    case 1:
-      return put_back<uint8_t>(bitmap, count, kept, bytes);
-    case 2:
-      return put_back<uint16_t>(bitmap, count, kept, bytes);
-    case 4:
-      return put_back<uint32_t>(bitmap, count, kept, bytes);
-    default:
-      assert(width == 8);
-      return put_back<uint64_t>(bitmap, count, kept, bytes);
-  }
+void put_zeros_back(const unsigned char *bitmap, uint64_t count, uint32_t width,
+                    const unsigned char *kept, unsigned char *out, CpuLevel level) noexcept {
+  const SparseKernels &kernels = sparse_kernels(width, level);
+  const uint64_t groups = count / sparse_group, rest = count % sparse_group;
+  const unsigned char *const from = kernels.unpack(kept, groups, bitmap, out, false);
+  if (rest == 0) return;
+  unsigned char last[sparse_group * widest], map[8] = {};
+  std::memcpy(map, bitmap + 8 * groups, bitmap_bytes(rest));
+  (void)kernels.unpack(from, 1, map, last, false);
+  std::memcpy(out + groups * sparse_group * width, last, rest * width);
 }
 
 }  // namespace weir::tier

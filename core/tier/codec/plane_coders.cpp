@@ -41,10 +41,6 @@ bool all_one_value(const unsigned char *in, uint64_t count) noexcept {
   return std::memcmp(in, in + 1, count - 1) == 0;
 }
 
-/// What entropy coding has to save to be worth its time, in parts of the plane. Quick leaves a plane that has but one bit
-/// too many: two planes coded instead of one would take twice the time.
-constexpr uint64_t worth_quick = 7, worth_dense = 32;
-
 /// Bits for one part, by a sample of it.
 uint64_t bits_of_part(const unsigned char *in, uint64_t count) noexcept {
   ByteCounts counts{};
@@ -59,14 +55,13 @@ uint64_t bits_of_part(const unsigned char *in, uint64_t count) noexcept {
 }
 
 /// Whether it would. Most planes are mantissas, and it does not.
-bool entropy_pays(const unsigned char *in, uint64_t count, Effort effort) noexcept {
+bool entropy_of_all_pays(const unsigned char *in, uint64_t count, Effort effort) noexcept {
   constexpr uint64_t part = uint64_t{1} << huffman_part_log;
   uint64_t bits = 0;
   for (uint64_t at = 0; at < count; at += part) {
     bits += bits_of_part(in + at, std::min(part, count - at));
   }
-  const uint64_t worth = effort == Effort::quick ? worth_quick : worth_dense;
-  return bits < count * 8 - count * 8 / worth;
+  return entropy_pays(bits, count, effort);
 }
 
 }  // namespace
@@ -176,7 +171,7 @@ bool PlaneEncoder::encode(const unsigned char *in, uint64_t count, Effort effort
     return true;
   }
   Best best{out, room, PlaneMethod::raw, count};
-  if (entropy_pays(in, count, effort)) {
+  if (entropy_of_all_pays(in, count, effort)) {
     const uint64_t length = huffman(in, count, out, best.below(count, price_of_coding));
     if (length > 0) best.take(PlaneMethod::huf, out, length);
   }
@@ -196,7 +191,8 @@ bool PlaneEncoder::encode(const unsigned char *in, uint64_t count, Effort effort
 PlaneDecoder *PlaneDecoder::create() noexcept {
   std::unique_ptr<PlaneDecoder> decoder(new (std::nothrow) PlaneDecoder);
   if (decoder == nullptr) return nullptr;
-  decoder->scratch_.reset(new (std::nothrow) unsigned char[max_block_bytes + max_block_bytes / 8]);
+  decoder->scratch_.reset(
+      new (std::nothrow) unsigned char[2 * max_block_bytes + max_block_bytes / 8]);
   decoder->context_ = ZSTD_createDCtx();
   if (decoder->scratch_ == nullptr || decoder->context_ == nullptr) return nullptr;
   return decoder.release();

@@ -27,6 +27,13 @@ struct CodedPlane {
   uint32_t bytes = 0;
 };
 
+/// Whether entropy coding is worth its time for a plane of `count` bytes that it would leave so many bits of. Quick
+/// leaves a plane that has but one bit too many: two planes coded instead of one would take twice the time.
+constexpr bool entropy_pays(uint64_t bits, uint64_t count, Effort effort) noexcept {
+  const uint64_t worth = effort == Effort::quick ? 7 : 32;
+  return bits < count * 8 - count * 8 / worth;
+}
+
 class PlaneEncoder {
  public:
   /// nullptr: no memory.
@@ -75,9 +82,11 @@ class PlaneDecoder {
   Decoded decode(CodedPlane coded, const unsigned char *in, unsigned char *out,
                  uint64_t count) noexcept;
 
-  /// A place for a block's planes (max_block_bytes), and one for a bitmap of its elements (an eighth of that).
+  /// Places for a block's planes, and for its elements without zeros and what SPARSE's kernels read behind them
+  /// (max_block_bytes each), and for a bitmap of them (an eighth of that).
   unsigned char *planes() noexcept { return scratch_.get(); }
-  unsigned char *bitmap() noexcept { return scratch_.get() + max_block_bytes; }
+  unsigned char *kept() noexcept { return scratch_.get() + max_block_bytes; }
+  unsigned char *bitmap() noexcept { return scratch_.get() + 2 * max_block_bytes; }
 
  private:
   PlaneDecoder() = default;

@@ -5,6 +5,7 @@
 
 #include "core/tier/codec/plane_methods.hpp"
 
+#include "core/tier/codec/bit_planes.hpp"
 #include "core/tier/codec/entropy.hpp"
 #include "core/tier/codec/nonzero.hpp"
 #include "core/tier/codec/planes.hpp"
@@ -12,20 +13,14 @@
 #include <algorithm>
 #include <cassert>
 #include <cstring>
-#include <numeric>
 
 namespace weir::tier {
 namespace {
 
-constexpr uint64_t header_bytes = 3, entry_bytes = 4;
+constexpr uint64_t header_bytes = planes_header_bytes, entry_bytes = planes_entry_bytes;
 constexpr uint32_t most_coded = max_planes + 1;
-constexpr uint8_t form_mask = 0x0F, zeros_flag = 0x40, integers_flag = 0x80;
+constexpr uint8_t form_mask = 0x0F, packed_flag = 0x20, zeros_flag = 0x40, integers_flag = 0x80;
 constexpr uint32_t length_mask = 0xFFFFFF;
-
-PlaneLayout layout_of(const PlanesPlan &plan) noexcept {
-  const auto width = static_cast<uint8_t>(element_bytes(plan.form));
-  return {width, width > 1 && !plan.integers, plan.stride};
-}
 
 void put_u32(unsigned char *at, uint32_t value) noexcept {
   for (int k = 0; k < 4; ++k) at[k] = static_cast<unsigned char>(value >> (8 * k));
@@ -58,13 +53,6 @@ struct PlanSample {
   }
 };
 
-/// A Huffman code has no less than a bit for each byte, however rare the others are.
-uint64_t coded_bits(const ByteCounts &counts) noexcept {
-  const uint64_t bits = entropy_bits(counts);
-  const uint64_t total = std::accumulate(counts.begin(), counts.end(), uint64_t{0});
-  return bits == 0 ? 0 : std::max(bits, total << 16U);
-}
-
 uint64_t bits_of_planes(const unsigned char *in, uint64_t count, PlaneLayout layout,
                         unsigned char *scratch) noexcept {
   split(in, count, layout, scratch);
@@ -72,7 +60,7 @@ uint64_t bits_of_planes(const unsigned char *in, uint64_t count, PlaneLayout lay
   for (uint32_t k = 0; k < layout.width; ++k) {
     ByteCounts counts{};
     count_bytes(scratch + k * count, count, &counts);
-    bits += coded_bits(counts);
+    bits += huffman_bits(counts);
   }
   return bits;
 }
@@ -80,7 +68,7 @@ uint64_t bits_of_planes(const unsigned char *in, uint64_t count, PlaneLayout lay
 /// Each window has codes of its own, as each part of a plane has; bitmaps are too short for that.
 uint64_t bits_with(PlaneEncoder &encoder, const PlanSample &sample,
                    const PlanesPlan &plan) noexcept {
-  const PlaneLayout layout = layout_of(plan);
+  const PlaneLayout layout = plan.layout();
   unsigned char bitmap[bitmap_bytes(plan_windows * plan_window)];
   ByteCounts bitmaps{};
   uint64_t bits = 0;
@@ -94,7 +82,7 @@ uint64_t bits_with(PlaneEncoder &encoder, const PlanSample &sample,
     }
     bits += bits_of_planes(from, count, layout, encoder.planes());
   }
-  return bits + coded_bits(bitmaps);
+  return bits + huffman_bits(bitmaps);
 }
 
 // ---- encoding ----
@@ -139,12 +127,14 @@ struct Reading {
   bool parse(const unsigned char *in, uint64_t bytes, uint64_t raw) noexcept {
     if (raw == 0 || raw > max_block_bytes || bytes < header_bytes) return false;
     if ((in[0] & form_mask) > static_cast<uint8_t>(Form::f64)) return false;
-    if ((in[0] & ~(form_mask | zeros_flag | integers_flag)) != 0 || in[1] > max_stride)
+    if ((in[0] & ~(form_mask | packed_flag | zeros_flag | integers_flag)) != 0 ||
+        in[1] > max_stride)
       return false;
     plan = {static_cast<Form>(in[0] & form_mask), (in[0] & integers_flag) != 0,
-            (in[0] & zeros_flag) != 0, in[1]};
+            (in[0] & zeros_flag) != 0, in[1], (in[0] & packed_flag) != 0};
     if (plan.zeros && plan.stride > 0) return false;
-    layout = layout_of(plan);
+    layout = plan.layout();
+    if (plan.packed) return plan.stride > 0 && in[2] == 0;
     elements = raw / layout.width;
     tail = raw % layout.width;
     count = in[2];
@@ -192,12 +182,10 @@ struct Reading {
       return Decoded::malformed;
     }
     if (kept > 0) {
-      unsigned char *last = out + (elements - kept) * layout.width;
-      if (const Decoded joined = join_planes(decoder, 1, kept, last); joined != Decoded::ok) {
-        return joined;
-      }
+      const Decoded joined = join_planes(decoder, 1, kept, decoder.kept());
+      if (joined != Decoded::ok) return joined;
     }
-    put_zeros_back(bitmap, elements, layout.width, kept, out);
+    put_zeros_back(bitmap, elements, layout.width, decoder.kept(), out);
     return Decoded::ok;
   }
 
@@ -214,7 +202,7 @@ struct Reading {
 
 PlanesPlan dense_plan(PlaneEncoder &encoder, const Detection &found, const unsigned char *in,
                       uint64_t raw) noexcept {
-  PlanesPlan best = quick_plan(found);
+  PlanesPlan best = plain_plan(found);
   const uint32_t width = element_bytes(best.form);
   const PlanSample sample(in, std::min(raw, max_block_bytes) / width, width);
   uint64_t least = bits_with(encoder, sample, best);
@@ -232,12 +220,56 @@ PlanesPlan dense_plan(PlaneEncoder &encoder, const Detection &found, const unsig
   return best;
 }
 
+namespace {
+
+uint64_t packed_encode(PlaneEncoder &encoder, const PlanesPlan &plan, const unsigned char *in,
+                       uint64_t raw, unsigned char *out, uint64_t room) noexcept {
+  const PlaneLayout layout = plan.layout();
+  const uint64_t groups = raw / (bit_group * layout.width), tail = raw % (bit_group * layout.width);
+  if (room < header_bytes + tail) return 0;
+  split(in, groups * bit_group, layout, encoder.planes());
+  uint64_t at = header_bytes;
+  if (groups > 0) {
+    const uint64_t length =
+        pack_bits(encoder.planes(), groups, layout.width, out + at, room - at - tail);
+    if (length == 0) return 0;
+    at += length;
+  }
+  out[0] = static_cast<unsigned char>(static_cast<uint8_t>(plan.form) | packed_flag |
+                                      (plan.integers ? integers_flag : 0));
+  out[1] = plan.stride;
+  out[2] = 0;
+  if (tail > 0) std::memcpy(out + at, in + raw - tail, tail);
+  return at + tail;
+}
+
+Decoded packed_decode(PlaneDecoder &decoder, const Reading &reading, const unsigned char *in,
+                      uint64_t bytes, unsigned char *out, uint64_t raw) noexcept {
+  const uint64_t group = bit_group * reading.layout.width, groups = raw / group;
+  const uint64_t tail = raw % group;
+  const unsigned char *const from = in + header_bytes;
+  if (bytes < header_bytes + tail) return Decoded::malformed;
+  if (!unpack_bits(from, bytes - header_bytes - tail, groups, reading.layout.width,
+                   decoder.planes()))
+    return Decoded::malformed;
+  const unsigned char *each[max_planes];
+  for (uint32_t k = 0; k < reading.layout.width; ++k)
+    each[k] = decoder.planes() + k * groups * bit_group;
+  join(each, groups * bit_group, reading.layout, out);
+  if (tail > 0) std::memcpy(out + raw - tail, in + bytes - tail, tail);
+  return Decoded::ok;
+}
+
+}  // namespace
+
 uint64_t planes_encode(PlaneEncoder &encoder, const PlanesPlan &plan, Effort effort,
                        const unsigned char *in, uint64_t raw, unsigned char *out,
                        uint64_t room) noexcept {
   assert(plan.stride <= max_stride && !(plan.zeros && plan.stride > 0));
+  assert(!plan.packed || plan.stride > 0);
   if (raw == 0 || raw > max_block_bytes) return 0;
-  const PlaneLayout layout = layout_of(plan);
+  if (plan.packed) return packed_encode(encoder, plan, in, raw, out, room);
+  const PlaneLayout layout = plan.layout();
   const uint64_t elements = raw / layout.width;
   const unsigned char *from = in;
   uint64_t kept = elements;
@@ -270,6 +302,7 @@ Decoded planes_decode(PlaneDecoder &decoder, const unsigned char *in, uint64_t b
                       unsigned char *out, uint64_t raw) noexcept {
   Reading reading;
   if (!reading.parse(in, bytes, raw)) return Decoded::malformed;
+  if (reading.plan.packed) return packed_decode(decoder, reading, in, bytes, out, raw);
   if (reading.elements > 0) {
     const Decoded result = reading.plan.zeros
                                ? reading.with_zeros(decoder, out)

@@ -30,6 +30,17 @@ Element sign_low(Element value, bool rotate) noexcept {
   return rotate ? std::rotl(value, 1) : value;
 }
 
+/// Of a difference, and back.
+template <class Element>
+Element folded(Element value) noexcept {
+  const auto sign = static_cast<Element>(0 - (value >> (8 * sizeof value - 1)));
+  return static_cast<Element>(static_cast<Element>(value << 1) ^ sign);
+}
+template <class Element>
+Element unfolded(Element value) noexcept {
+  return static_cast<Element>(value >> 1 ^ static_cast<Element>(0 - (value & 1)));
+}
+
 template <class Element>
 void split_each(const unsigned char *in, uint64_t first, uint64_t end, uint64_t count,
                 PlaneLayout layout, unsigned char *out) noexcept {
@@ -39,47 +50,44 @@ void split_each(const unsigned char *in, uint64_t first, uint64_t end, uint64_t 
       const unsigned char *before = in + (i - layout.stride) * sizeof(Element);
       value = static_cast<Element>(value - sign_low(load<Element>(before), layout.rotate));
     }
+    if (layout.fold) value = folded(value);
     for (uint32_t k = 0; k < sizeof(Element); ++k) {
       out[k * count + i] = static_cast<unsigned char>(value >> (8 * k));
     }
   }
 }
 
-/// Of the layout only whether to rotate.
+/// Of the layout only whether to rotate and to unfold.
 template <class Element>
 void join_each(const unsigned char *const *planes, uint64_t first, uint64_t count, bool rotate,
-               unsigned char *out) noexcept {
+               bool fold, unsigned char *out) noexcept {
   for (uint64_t i = first; i < count; ++i) {
     Element value = 0;
     for (uint32_t k = 0; k < sizeof(Element); ++k) {
       value = static_cast<Element>(value | static_cast<Element>(planes[k][i]) << (8 * k));
     }
     if (rotate) value = std::rotr(value, 1);
+    if (fold) value = unfolded(value);
     std::memcpy(out + i * sizeof value, &value, sizeof value);
   }
 }
 
 /// Differences in place to the elements they come from. One sum per residue of the stride, so that they do not wait for
 /// each other through memory.
-template <class Element, uint32_t stride>
-void sum_up(unsigned char *bytes, uint64_t count, bool rotate) noexcept {
+template <class Element, uint32_t stride, bool rotate>
+void sum_up(unsigned char *bytes, uint64_t count) noexcept {
   Element sums[stride] = {};
-  const int turn = rotate ? 1 : 0;
+  const auto add = [&](uint64_t i, uint32_t lane) {
+    unsigned char *at = bytes + i * sizeof(Element);
+    sums[lane] = static_cast<Element>(sums[lane] + load<Element>(at));
+    const Element value = rotate ? std::rotr(sums[lane], 1) : sums[lane];
+    std::memcpy(at, &value, sizeof value);
+  };
   uint64_t i = 0;
   for (; i + stride <= count; i += stride) {
-    for (uint32_t lane = 0; lane < stride; ++lane) {
-      unsigned char *at = bytes + (i + lane) * sizeof(Element);
-      sums[lane] = static_cast<Element>(sums[lane] + load<Element>(at));
-      const Element value = std::rotr(sums[lane], turn);
-      std::memcpy(at, &value, sizeof value);
-    }
+    for (uint32_t lane = 0; lane < stride; ++lane) add(i + lane, lane);
   }
-  for (uint32_t lane = 0; i < count; ++i, ++lane) {
-    unsigned char *at = bytes + i * sizeof(Element);
-    const Element sum = static_cast<Element>(sums[lane] + load<Element>(at));
-    const Element value = std::rotr(sum, turn);
-    std::memcpy(at, &value, sizeof value);
-  }
+  for (uint32_t lane = 0; i < count; ++i, ++lane) add(i, lane);
 }
 
 // ---- 16 elements at a time ----
@@ -164,7 +172,8 @@ template <class Element, bool rotate>
   return value;
 }
 
-template <class Element, bool rotate, bool delta>
+/// `fold` only with `delta`.
+template <class Element, bool rotate, bool delta, bool fold>
 void split16(const unsigned char *in, uint64_t first, uint64_t end, uint64_t count, uint32_t stride,
              unsigned char *out) noexcept {
   constexpr uint32_t width = sizeof(Element);
@@ -174,6 +183,7 @@ void split16(const unsigned char *in, uint64_t first, uint64_t end, uint64_t cou
       const unsigned char *at = in + i * width + 16 * k;
       Lanes16<Element> value = load16<Element, rotate>(at);
       if constexpr (delta) value -= load16<Element, rotate>(at - stride * width);
+      if constexpr (fold) value = value << 1 ^ (Lanes16<Element>{} - (value >> (8 * width - 1)));
       registers[k] = reinterpret_cast<Bytes16>(value);
     }
     part<width>(registers);
@@ -181,7 +191,7 @@ void split16(const unsigned char *in, uint64_t first, uint64_t end, uint64_t cou
   }
 }
 
-template <class Element, bool rotate>
+template <class Element, bool rotate, bool fold>
 void join16(const unsigned char *const *planes, uint64_t end, unsigned char *out) noexcept {
   constexpr uint32_t width = sizeof(Element);
   for (uint64_t i = 0; i < end; i += 16) {
@@ -191,6 +201,7 @@ void join16(const unsigned char *const *planes, uint64_t end, unsigned char *out
     for (uint32_t k = 0; k < width; ++k) {
       auto value = reinterpret_cast<Lanes16<Element>>(registers[k]);
       if constexpr (rotate) value = value >> 1 | value << (8 * width - 1);
+      if constexpr (fold) value = value >> 1 ^ (Lanes16<Element>{} - (value & 1));
       std::memcpy(out + i * width + 16 * k, &value, 16);
     }
   }
@@ -205,11 +216,15 @@ void split_as(const unsigned char *in, uint64_t count, PlaneLayout layout,
               unsigned char *out) noexcept {
   const uint64_t end = count - count % step;
   if (layout.stride == 0) {
-    split16<Element, rotate, false>(in, 0, end, count, 0, out);
+    split16<Element, rotate, false, false>(in, 0, end, count, 0, out);
   } else {
     // The first have nothing before them.
     split_each<Element>(in, 0, count < step ? count : step, count, layout, out);
-    split16<Element, rotate, true>(in, step, end, count, layout.stride, out);
+    if (layout.fold) {
+      split16<Element, rotate, true, true>(in, step, end, count, layout.stride, out);
+    } else {
+      split16<Element, rotate, true, false>(in, step, end, count, layout.stride, out);
+    }
   }
   split_each<Element>(in, end, count, count, layout, out);
 }
@@ -224,36 +239,44 @@ void split_in(const unsigned char *in, uint64_t count, PlaneLayout layout,
   }
 }
 
+template <class Element, bool rotate>
+void sum_up_by(uint8_t stride, uint64_t count, unsigned char *out) noexcept {
+  switch (stride) {
+    case 1:
+      return sum_up<Element, 1, rotate>(out, count);
+    case 2:
+      return sum_up<Element, 2, rotate>(out, count);
+    case 3:
+      return sum_up<Element, 3, rotate>(out, count);
+    case 4:
+      return sum_up<Element, 4, rotate>(out, count);
+    default:
+      return;
+  }
+}
+
 template <class Element>
 void join_in(const unsigned char *const *planes, uint64_t count, PlaneLayout layout,
              unsigned char *out) noexcept {
   const uint64_t end = count - count % step;
   const bool rotate = layout.rotate && layout.stride == 0;
   if (rotate) {
-    join16<Element, true>(planes, end, out);
+    join16<Element, true, false>(planes, end, out);
+  } else if (layout.fold) {
+    join16<Element, false, true>(planes, end, out);
   } else {
-    join16<Element, false>(planes, end, out);
+    join16<Element, false, false>(planes, end, out);
   }
-  join_each<Element>(planes, end, count, rotate, out);
-  switch (layout.stride) {
-    case 1:
-      return sum_up<Element, 1>(out, count, layout.rotate);
-    case 2:
-      return sum_up<Element, 2>(out, count, layout.rotate);
-    case 3:
-      return sum_up<Element, 3>(out, count, layout.rotate);
-    case 4:
-      return sum_up<Element, 4>(out, count, layout.rotate);
-    default:
-      return;
-  }
+  join_each<Element>(planes, end, count, rotate, layout.fold, out);
+  layout.rotate ? sum_up_by<Element, true>(layout.stride, count, out)
+                : sum_up_by<Element, false>(layout.stride, count, out);
 }
 
 }  // namespace
 
 void split(const unsigned char *in, uint64_t count, PlaneLayout layout,
            unsigned char *out) noexcept {
-  assert(layout.stride <= max_stride);
+  assert(layout.stride <= max_stride && !(layout.fold && layout.stride == 0));
   switch (layout.width) {
     case 1:
       return split_in<uint8_t>(in, count, layout, out);
@@ -269,7 +292,7 @@ void split(const unsigned char *in, uint64_t count, PlaneLayout layout,
 
 void join(const unsigned char *const *planes, uint64_t count, PlaneLayout layout,
           unsigned char *out) noexcept {
-  assert(layout.stride <= max_stride);
+  assert(layout.stride <= max_stride && !(layout.fold && layout.stride == 0));
   switch (layout.width) {
     case 1:
       return join_in<uint8_t>(planes, count, layout, out);

@@ -28,6 +28,7 @@
 #define WEIR_TARGET_BEGIN(features)                           \
   WEIR_PRAGMA(GCC diagnostic push)                            \
   WEIR_PRAGMA(GCC diagnostic ignored "-Wmaybe-uninitialized") \
+  WEIR_PRAGMA(GCC diagnostic ignored "-Wuninitialized")       \
   WEIR_PRAGMA(GCC push_options)                               \
   WEIR_PRAGMA(GCC target(features))
 #define WEIR_TARGET_END WEIR_PRAGMA(GCC pop_options) WEIR_PRAGMA(GCC diagnostic pop)
