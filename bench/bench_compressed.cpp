@@ -195,8 +195,8 @@ class Stored {
                : static_cast<double>(stored_pages() * page) / static_cast<double>(store_.used());
   }
   const char *method() const {
-    constexpr const char *names[] = {"none", "same",   "raw",  "lz4",   "zstd",
-                                     "fx",   "sparse", "mask", "planes"};
+    constexpr const char *names[] = {"none", "same",   "raw",  "lz4",    "zstd",
+                                     "fx",   "sparse", "mask", "planes", "narrow"};
     static_assert(std::size(names) == weir::tier::method_count);
     return names[plan_.method];
   }

@@ -27,6 +27,7 @@ using weir::tier::Form;
 
 static_assert(weir::tier::method_count == WEIR_CODEC_COUNT);
 static_assert(static_cast<int>(weir::tier::MethodId::planes) == WEIR_CODEC_PLANES);
+static_assert(static_cast<int>(weir::tier::MethodId::narrow) == WEIR_CODEC_NARROW);
 static_assert(static_cast<int>(Form::f64) == WEIR_ELEMENT_F64);
 
 constexpr uint64_t max_bytes = uint64_t{1} << 50U;

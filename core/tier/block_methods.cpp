@@ -8,6 +8,7 @@
 #include "core/tier/codec/mask.hpp"
 #include "core/tier/codec/matches.hpp"
 #include "core/tier/codec/plane_methods.hpp"
+#include "core/tier/codec/narrow.hpp"
 #include "core/tier/codec/sparse.hpp"
 
 #include <lz4.h>
@@ -234,6 +235,22 @@ Decoded MaskMethod::decode(const unsigned char *in, uint64_t bytes, unsigned cha
   return mask_decode(in, bytes, out, raw) ? Decoded::ok : Decoded::malformed;
 }
 
+uint64_t NarrowMethod::encode(const unsigned char *in, uint64_t raw, Form, unsigned char *out,
+                              uint64_t room) noexcept {
+  return narrow_encode(in, raw, out, room);
+}
+
+/// Hardly ever does anything fit, which a look at 256 elements tells.
+uint64_t NarrowMethod::weigh(const unsigned char *in, uint64_t raw, Form, uint64_t best,
+                             unsigned char *scratch) noexcept {
+  return narrow_form(in, raw) != Form::bytes ? narrow_encode(in, raw, scratch, best) : raw;
+}
+
+Decoded NarrowMethod::decode(const unsigned char *in, uint64_t bytes, unsigned char *out,
+                             uint64_t raw) noexcept {
+  return narrow_decode(in, bytes, out, raw) ? Decoded::ok : Decoded::malformed;
+}
+
 template class ContextPool<PlaneEncoder>;
 template class ContextPool<PlaneDecoder>;
 
@@ -305,6 +322,8 @@ BlockMethod *BlockMethods::find(MethodId id, Effort effort) noexcept {
       return &mask_;
     case MethodId::planes:
       return effort == Effort::dense ? static_cast<BlockMethod *>(&planes_) : &quick_planes_;
+    case MethodId::narrow:
+      return &narrow_;
     case MethodId::none:
       break;
   }

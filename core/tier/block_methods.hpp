@@ -33,8 +33,9 @@ enum class MethodId : uint8_t {
   sparse = 6,  ///< a bitmap of zeros, and the rest (codec/sparse.hpp)
   mask = 7,    ///< bytes of two values (codec/mask.hpp)
   planes = 8,  ///< byte planes, each entropy coded (codec/plane_methods.hpp)
+  narrow = 9,  ///< floats of four bytes that fit into two (codec/narrow.hpp)
 };
-constexpr uint32_t method_count = 9;
+constexpr uint32_t method_count = 10;
 
 enum class Decoded : uint8_t { ok, malformed, no_memory };
 
@@ -202,6 +203,17 @@ class MaskMethod final : public BlockMethod {
                  uint64_t raw) noexcept override;
 };
 
+class NarrowMethod final : public BlockMethod {
+ public:
+  NarrowMethod() noexcept : BlockMethod(MethodId::narrow, "narrow", 0) {}
+  uint64_t encode(const unsigned char *in, uint64_t raw, Form form, unsigned char *out,
+                  uint64_t room) noexcept override;
+  Decoded decode(const unsigned char *in, uint64_t bytes, unsigned char *out,
+                 uint64_t raw) noexcept override;
+  uint64_t weigh(const unsigned char *in, uint64_t raw, Form form, uint64_t best,
+                 unsigned char *scratch) noexcept override;
+};
+
 class PlaneEncoder;
 class PlaneDecoder;
 extern template class ContextPool<PlaneEncoder>;
@@ -247,7 +259,7 @@ class BlockMethods {
   /// nullptr: there is no such method. What encodes with less time also reads what has been made with more.
   BlockMethod *find(MethodId id, Effort effort = Effort::dense) noexcept;
   /// Those that a trial compares. The others need none.
-  static constexpr uint32_t tried = 6;
+  static constexpr uint32_t tried = 7;
   const std::array<BlockMethod *, tried> &candidates(Effort effort) const noexcept {
     return effort == Effort::dense ? dense_candidates_ : quick_candidates_;
   }
@@ -264,12 +276,13 @@ class BlockMethods {
   FxMethod fx_;
   SparseMethod sparse_;
   MaskMethod mask_;
+  NarrowMethod narrow_;
   PlanesMethod planes_;
   QuickPlanesMethod quick_planes_{planes_};
   /// The cheapest first. Where time counts that is what a look tells all of; then the others need not always be tried.
-  const std::array<BlockMethod *, tried> quick_candidates_{&fx_,           &sparse_, &mask_,
-                                                           &quick_planes_, &lz4_,    &zstd_};
-  const std::array<BlockMethod *, tried> dense_candidates_{&lz4_,  &fx_,   &sparse_,
+  const std::array<BlockMethod *, tried> quick_candidates_{
+      &fx_, &sparse_, &mask_, &narrow_, &quick_planes_, &lz4_, &zstd_};
+  const std::array<BlockMethod *, tried> dense_candidates_{&lz4_,  &fx_,   &sparse_, &narrow_,
                                                            &mask_, &zstd_, &planes_};
 };
 

@@ -58,6 +58,8 @@ constexpr MethodId only(CodecChoice choice) noexcept {
       return MethodId::mask;
     case CodecChoice::planes:
       return MethodId::planes;
+    case CodecChoice::narrow:
+      return MethodId::narrow;
     case CodecChoice::automatic:
     case CodecChoice::raw:
       break;
@@ -75,7 +77,7 @@ struct Codec::Page {
   BlobShape shape;
   Effort effort;
   Workers::Urgency urgency;
-  BlockMethod *same, *as_is, *sparse;
+  BlockMethod *same, *as_is, *sparse, *fx = nullptr;
   BlockMethod *method =
       nullptr;              ///< besides SAME, RAW and what takes its place; nullptr: only those
   Form form = Form::bytes;  ///< what the method is told of the bytes
@@ -116,6 +118,11 @@ struct Codec::Page {
     return floats && sparse != nullptr && many_zeros(block, length) ? sparse : nullptr;
   }
 
+  /// What codes a block of which some value does not fit into two bytes, where the others' do.
+  BlockMethod *unless_narrow() const noexcept {
+    return method != nullptr && method->id() == MethodId::narrow ? fx : nullptr;
+  }
+
   /// Whether all blocks before this one, which is not done itself, are where they belong: then so can this one be at
   /// once. Nobody else writes there until it is noted.
   bool is_next(uint32_t index) noexcept {
@@ -133,7 +140,8 @@ struct Codec::Page {
     if (shape.sums) store_little(out + shape.sum_at(index), checksum_of(block, length));
     const BlockMethod *by = same;
     uint64_t coded = same->encode(block, length, form, to, length);
-    for (BlockMethod *with : {skipped ? nullptr : stand_in(method, block, length), method}) {
+    for (BlockMethod *with :
+         {skipped ? nullptr : stand_in(method, block, length), method, unless_narrow()}) {
       if (coded != 0 || with == nullptr) continue;
       by = with;
       coded = with->encode(block, length, form, to, paying(length));
@@ -304,6 +312,7 @@ void Codec::pick(Page &page, CodecPlan *plan) noexcept {
   }
   if (choice_ == CodecChoice::automatic) {
     page.sparse = methods_.find(MethodId::sparse);
+    page.fx = methods_.find(MethodId::fx);
     BlockMethod *known = methods_.find(static_cast<MethodId>(plan->method), page.effort);
     if (known == nullptr || plan->age >= trial_period) return try_methods(page, *plan);
     page.method = known;
@@ -354,8 +363,8 @@ Codec::Codec(Workers &workers, CodecChoice choice, Options options) noexcept
                                  choice == CodecChoice::planes)) {}
 
 bool Codec::parse(const char *name, CodecChoice *choice) noexcept {
-  constexpr const char *names[] = {"auto", "lz4",    "zstd", "raw",
-                                   "fx",   "sparse", "mask", "planes"};  // as in CodecChoice
+  constexpr const char *names[] = {"auto",   "lz4",  "zstd",   "raw",   "fx",
+                                   "sparse", "mask", "planes", "narrow"};  // as in CodecChoice
   if (name == nullptr) name = names[0];
   for (size_t i = 0; i < std::size(names); ++i) {
     if (std::strcmp(name, names[i]) != 0) continue;

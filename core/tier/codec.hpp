@@ -32,7 +32,7 @@ struct CodecPlan {
 };
 
 /// What a page may be coded with: whatever pays, or one method alone (besides SAME and RAW).
-enum class CodecChoice : uint8_t { automatic, lz4, zstd, raw, fx, sparse, mask, planes };
+enum class CodecChoice : uint8_t { automatic, lz4, zstd, raw, fx, sparse, mask, planes, narrow };
 
 struct CodecStats {
   /// Of blocks in pages that were encoded.

@@ -21,8 +21,8 @@ constexpr uint64_t block = 256 << 10;
 constexpr weir_result invalid = WEIR_ERROR_INVALID_ARGUMENT;
 constexpr unsigned char canary = 0xC5;
 constexpr uint64_t canaries = 64;
-const char *const codecs[] = {nullptr,  "auto", "lz4",    "zstd", "fx",
-                              "sparse", "mask", "planes", "raw"};
+const char *const codecs[] = {nullptr,  "auto", "lz4",    "zstd",   "fx",
+                              "sparse", "mask", "planes", "narrow", "raw"};
 
 #define expect_result(wanted, call)                                                         \
   do {                                                                                      \
@@ -32,9 +32,9 @@ const char *const codecs[] = {nullptr,  "auto", "lz4",    "zstd", "fx",
   } while (false)
 #define ok(call) expect_result(WEIR_SUCCESS, call)
 
-enum class Kind { zeros, random, text, floats, sparse, two_values };
-constexpr Kind kinds[] = {Kind::zeros,  Kind::random, Kind::text,
-                          Kind::floats, Kind::sparse, Kind::two_values};
+enum class Kind { zeros, random, text, floats, sparse, two_values, widened };
+constexpr Kind kinds[] = {Kind::zeros,  Kind::random,     Kind::text,   Kind::floats,
+                          Kind::sparse, Kind::two_values, Kind::widened};
 
 Bytes make(Kind kind, uint64_t count) {
   Bytes bytes(count, 0);
@@ -50,6 +50,8 @@ Bytes make(Kind kind, uint64_t count) {
       bytes[i] = i % 2 == 0 ? random : static_cast<unsigned char>((random & 0x81U) | 0x3CU);
     if (kind == Kind::sparse) bytes[i] = random < 8 ? 7 : 0;
     if (kind == Kind::two_values) bytes[i] = random < 80 ? 1 : 0;
+    if (kind == Kind::widened && i % 4 >= 2)  // floats of which only the upper half is used
+      bytes[i] = i % 4 == 2 ? random : static_cast<unsigned char>((random & 0x81U) | 0x3CU);
   }
   return bytes;
 }
@@ -140,6 +142,7 @@ void every_codec_and_element_comes_back(void **) {
                           WEIR_CODEC_SPARSE,
                           WEIR_CODEC_MASK,
                           WEIR_CODEC_PLANES,
+                          WEIR_CODEC_NARROW,
                           WEIR_CODEC_RAW};
   for (size_t i = 0; i < std::size(codecs); ++i) {
     bool used = own[i] == 0;

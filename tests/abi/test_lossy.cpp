@@ -22,7 +22,9 @@ const uint64_t count = size / 4;
 std::vector<float> floats(uint32_t seed) {
   std::vector<float> out(count);
   for (uint64_t i = 0; i < count; ++i) {
-    const auto step = static_cast<float>((i * 2654435761U + seed * 40503U) % 1000003U);
+    uint64_t x = (i + 1 + seed * 0x1234567) * 0x9e3779b97f4a7c15U;
+    x = (x ^ (x >> 31U)) * 0xbf58476d1ce4e5b9U;
+    const auto step = static_cast<float>((x >> 40U) % 1000003U);
     out[i] = (i % 2 == 0 ? 1.0F : -1.0F) * (0.25F + step * 3.1e-6F) + 1e-7F;
   }
   return out;

@@ -105,7 +105,8 @@ void bytes_survive_by_every_way(void **) {
   }
 }
 void bytes_survive_with_every_codec(void **) {
-  for (const char *codec : {"auto", "lz4", "zstd", "raw", "fx", "sparse", "mask", "planes"}) {
+  for (const char *codec :
+       {"auto", "lz4", "zstd", "raw", "fx", "sparse", "mask", "planes", "narrow"}) {
     survives({.device_pages = 4, .host_pages = 8, .compressed_pages = 64, .codec = codec});
   }
 }

@@ -119,7 +119,8 @@ class FuzzSeeds {
             ->encode(in.data(), in.size(), form, made.bytes.data(), made.bytes.size()));
     if (made.bytes.empty()) return;
     if (!seen_.insert(likeness(made)).second) return;
-    const bool many = id == MethodId::fx || id == MethodId::sparse || id == MethodId::mask;
+    const bool many = id == MethodId::fx || id == MethodId::sparse || id == MethodId::mask ||
+                      id == MethodId::narrow;
     for (uint32_t level = 0; level < (many ? levels_here().size() : 1); ++level) {
       made.level = level;
       cases_.push_back(made);
@@ -136,6 +137,9 @@ class FuzzSeeds {
           {static_cast<char>(bytes[0]), static_cast<char>(bytes[1]), static_cast<char>(bytes[3])};
     if (made.method == MethodId::sparse)
       like += {static_cast<char>(bytes[0]), static_cast<char>(bytes[1])};
+    if (made.method == MethodId::narrow &&
+        bytes.size() > 7)  // the form, and how its first piece is coded
+      like += {static_cast<char>(bytes[0]), static_cast<char>(bytes[7])};
     if (made.method == MethodId::planes && bytes.size() > 3) {
       like += {static_cast<char>(bytes[0]), static_cast<char>(bytes[1])};
       for (size_t i = 0; i < bytes[2] && 6 + 4 * i < bytes.size(); ++i)
@@ -145,7 +149,7 @@ class FuzzSeeds {
   }
 
   void blob(const Bytes &in, bool sums) {
-    for (uint32_t choice = 0; choice < 8; ++choice) {
+    for (uint32_t choice = 0; choice <= static_cast<uint32_t>(CodecChoice::narrow); ++choice) {
       Codec codec(workers_, static_cast<CodecChoice>(choice), {.sums = sums, .ready = false});
       CodecPlan plan;
       FuzzCase made;

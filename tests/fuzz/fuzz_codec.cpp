@@ -11,6 +11,7 @@
 #include "core/tier/checksum.hpp"
 #include "core/tier/codec/fx.hpp"
 #include "core/tier/codec/mask.hpp"
+#include "core/tier/codec/narrow.hpp"
 #include "core/tier/codec/sparse.hpp"
 #include "tests/fuzz/codec_seeds.hpp"
 
@@ -99,6 +100,7 @@ class Decoding {
     if (what.method == MethodId::sparse)
       again = sparse_decode(in, bytes, out, what.raw, level, stores);
     if (what.method == MethodId::mask) again = mask_decode(in, bytes, out, what.raw, level);
+    if (what.method == MethodId::narrow) again = narrow_decode(in, bytes, out, what.raw, level);
     if (again != taken) die("two levels of the processor differ");
     return taken;
   }

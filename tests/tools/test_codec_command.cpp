@@ -111,8 +111,8 @@ void check_sums(const Json &codec, uint64_t bytes) {
 }
 
 void figures_add_up(void **) {
-  const std::vector<std::string> all = {"fast", "dense",  "lz4",  "zstd",
-                                        "fx",   "sparse", "mask", "planes"};
+  const std::vector<std::string> all = {"fast",   "dense", "lz4",    "zstd",  "fx",
+                                        "sparse", "mask",  "planes", "narrow"};
   const std::vector<std::string> data = {weights(300001), noise(5000), std::string(1 << 20, '\0'),
                                          "x"};
   std::vector<std::string> arguments = {"--json"};

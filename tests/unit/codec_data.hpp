@@ -36,11 +36,13 @@ enum class Kind {
   mask,
   zeroed_bf16,
   narrow_bf16,
-  smooth
+  smooth,
+  widened
 };
-constexpr Kind all_kinds[] = {Kind::zeros, Kind::pattern,     Kind::odd_pattern, Kind::random,
-                              Kind::text,  Kind::bf16,        Kind::half_text,   Kind::sparse,
-                              Kind::mask,  Kind::zeroed_bf16, Kind::narrow_bf16, Kind::smooth};
+constexpr Kind all_kinds[] = {Kind::zeros,  Kind::pattern,     Kind::odd_pattern, Kind::random,
+                              Kind::text,   Kind::bf16,        Kind::half_text,   Kind::sparse,
+                              Kind::mask,   Kind::zeroed_bf16, Kind::narrow_bf16, Kind::smooth,
+                              Kind::widened};
 
 inline void fill_text(unsigned char *out, uint64_t count, std::mt19937_64 &random) {
   static const char *const words[] = {"granule ",    "buffer ",      "lease ",
@@ -120,6 +122,12 @@ inline Bytes make_bytes(Kind kind, uint64_t count, uint64_t seed = 1) {
     case Kind::smooth:
       fill_smooth(bytes.data(), count);
       break;
+    case Kind::widened: {  // the same in 32 bits each
+      Bytes halves(count / 2 + 2);
+      fill_bf16(halves.data(), halves.size() / 2 * 2, random);
+      for (uint64_t i = 0; i < count; ++i) bytes[i] = i % 4 < 2 ? 0 : halves[i / 4 * 2 + i % 4 - 2];
+      break;
+    }
     case Kind::zeroed_bf16:
       fill_bf16(bytes.data(), count, random);
       for (uint64_t i = 0; i + 2 <= count; i += 2)

@@ -103,6 +103,12 @@ void methods_fit(void **) {
   expect_methods(CodecChoice::fx, joined({floats, noise}), {fx, raw});
   expect_methods(CodecChoice::planes, joined({floats, text}), {MethodId::planes, MethodId::planes});
   expect_methods(CodecChoice::lz4, joined({floats, zeros}), {raw, same});
+  const Bytes widened = make_bytes(Kind::widened, block);
+  const Bytes exact = make_bytes(Kind::smooth, block);
+  const MethodId narrow = MethodId::narrow;
+  expect_methods(CodecChoice::automatic, joined({widened, widened}), {narrow, narrow});
+  expect_methods(CodecChoice::automatic, joined({widened, widened, widened, exact, noise}),
+                 {narrow, narrow, narrow, fx, raw});
   // What LZ4 is nearly as good at.
   expect_methods(CodecChoice::automatic, joined({make_bytes(Kind::odd_pattern, block), zeros}),
                  {lz4, same});

@@ -86,6 +86,7 @@ std::vector<Sample> samples() {
   add("sparse", CodecChoice::sparse, make_bytes(Kind::sparse, 4099));
   add("mask", CodecChoice::mask, make_bytes(Kind::mask, 4099));
   add("planes", CodecChoice::planes, make_bytes(Kind::bf16, 4097));
+  add("narrow", CodecChoice::narrow, make_bytes(Kind::widened, 4098));
   add("one byte", CodecChoice::automatic, make_bytes(Kind::random, 1));
   return all;
 }
@@ -235,13 +236,15 @@ void wrong_sizes(void **) {
   using weir::tier::Decoded;
   weir::tier::BlockMethods methods(true);
   using weir::tier::Form;
-  for (const MethodId id : {MethodId::same, MethodId::raw, MethodId::lz4, MethodId::zstd,
-                            MethodId::fx, MethodId::sparse, MethodId::mask, MethodId::planes}) {
+  for (const MethodId id :
+       {MethodId::same, MethodId::raw, MethodId::lz4, MethodId::zstd, MethodId::fx,
+        MethodId::sparse, MethodId::mask, MethodId::planes, MethodId::narrow}) {
     weir::tier::BlockMethod &method = *methods.find(id);
     const Kind kind = id == MethodId::same     ? Kind::pattern
                       : id == MethodId::fx     ? Kind::bf16
                       : id == MethodId::sparse ? Kind::sparse
                       : id == MethodId::mask   ? Kind::mask
+                      : id == MethodId::narrow ? Kind::widened
                                                : Kind::text;
     const Form form = id == MethodId::fx ? Form::bf16 : Form::bytes;
     Bytes in = make_bytes(kind, 1000);

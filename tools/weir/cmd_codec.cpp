@@ -22,8 +22,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr const char *methods[WEIR_CODEC_COUNT] = {"none", "same",   "raw",  "lz4",   "zstd",
-                                                   "fx",   "sparse", "mask", "planes"};
+constexpr const char *methods[WEIR_CODEC_COUNT] = {"none", "same",   "raw",  "lz4",    "zstd",
+                                                   "fx",   "sparse", "mask", "planes", "narrow"};
 
 // ---- files ----
 

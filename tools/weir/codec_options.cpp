@@ -14,10 +14,11 @@ namespace weir::tool {
 namespace {
 
 constexpr CodecWay ways[] = {
-    {"fast", "auto", WEIR_COMPRESS_FAST}, {"dense", "auto", WEIR_COMPRESS_DENSE},
-    {"lz4", "lz4", WEIR_COMPRESS_FAST},   {"zstd", "zstd", WEIR_COMPRESS_FAST},
-    {"fx", "fx", WEIR_COMPRESS_FAST},     {"sparse", "sparse", WEIR_COMPRESS_FAST},
-    {"mask", "mask", WEIR_COMPRESS_FAST}, {"planes", "planes", WEIR_COMPRESS_DENSE},
+    {"fast", "auto", WEIR_COMPRESS_FAST},     {"dense", "auto", WEIR_COMPRESS_DENSE},
+    {"lz4", "lz4", WEIR_COMPRESS_FAST},       {"zstd", "zstd", WEIR_COMPRESS_FAST},
+    {"fx", "fx", WEIR_COMPRESS_FAST},         {"sparse", "sparse", WEIR_COMPRESS_FAST},
+    {"mask", "mask", WEIR_COMPRESS_FAST},     {"planes", "planes", WEIR_COMPRESS_DENSE},
+    {"narrow", "narrow", WEIR_COMPRESS_FAST},
 };
 constexpr size_t default_ways = 4;
 
@@ -27,8 +28,9 @@ constexpr double least_seconds = 0.001, most_seconds = 3600;
 const CodecWay &way_of(const std::string &name) {
   for (const CodecWay &way : ways)
     if (name == way.name) return way;
-  throw ToolError("--codec: '" + name +
-                  "' is not 'fast', 'dense', 'lz4', 'zstd', 'fx', 'sparse', 'mask' or 'planes'");
+  throw ToolError(
+      "--codec: '" + name +
+      "' is not 'fast', 'dense', 'lz4', 'zstd', 'fx', 'sparse', 'mask', 'planes' or 'narrow'");
 }
 
 uint32_t element_of(const std::string &name) {

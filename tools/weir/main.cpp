@@ -114,9 +114,10 @@ void add_codec_flags(CLI::App &command, CodecFlags &flags) {
   command.add_option("files", flags.files, "files of raw bytes, as device memory has them")
       ->required();
   command
-      .add_option("--codec", flags.codecs,
-                  "fast or dense (what pays), lz4, zstd, fx, sparse, mask or planes; more than "
-                  "one: each [default: fast, dense, lz4, zstd]")
+      .add_option(
+          "--codec", flags.codecs,
+          "fast or dense (what pays), lz4, zstd, fx, sparse, mask, planes or narrow; more than "
+          "one: each [default: fast, dense, lz4, zstd]")
       ->allow_extra_args(false);
   command.add_option("--element", flags.element,
                      "what the bytes are: f16, bf16, f32 or f64 [default: found out by looking]");

@@ -38,7 +38,8 @@ enum {
   WEIR_CODEC_SPARSE = 6, /**< a bitmap of zeros, and the rest */
   WEIR_CODEC_MASK = 7,   /**< two values of bytes, a bit each */
   WEIR_CODEC_PLANES = 8, /**< byte planes, each entropy coded */
-  WEIR_CODEC_COUNT = 9
+  WEIR_CODEC_NARROW = 9, /**< floats of four bytes that fit into two */
+  WEIR_CODEC_COUNT = 10
 };
 
 typedef struct weir_compress_desc {
@@ -47,7 +48,7 @@ typedef struct weir_compress_desc {
   uint32_t element;   /**< WEIR_ELEMENT_*: what the bytes are, if it is known; a wrong one costs nothing but ratio */
   uint32_t reserved;
   const char *codec;  /**< "auto" (NULL): what pays; else the one method to use where it pays: "lz4", "zstd", "fx", "sparse",
-                           "mask", "planes"; "raw" */
+                           "mask", "planes", "narrow"; "raw" */
   uint64_t flags;     /**< WEIR_COMPRESS_NO_CHECKSUM */
 } weir_compress_desc;
 #define WEIR_COMPRESS_DESC_INIT {sizeof(weir_compress_desc), 0, 0, 0, NULL, 0}
