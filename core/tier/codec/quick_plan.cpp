@@ -43,6 +43,7 @@ struct Sample {
 
  private:
   void add(const unsigned char *in, uint64_t count, uint32_t width) noexcept {
+    if (count == 0) return;
     std::memcpy(bytes + elements * width, in, count * width);
     elements += count;
     width == 1   ? look<uint8_t>(in, count)
