@@ -138,7 +138,8 @@ QuickPlan quick_plan(Form form, const unsigned char *in, uint64_t raw) noexcept 
   const uint64_t groups = count / bit_group, tail = raw - groups * bit_group * width;
   const uint64_t packed =
       planes_header_bytes + groups + sample.bits[stride] * groups * 8 / sample.packed + tail;
-  if (packed < best.bytes + quick_price(best, raw))
+  // Huffman codes, which take several times as long, have to save more.
+  if (packed < best.bytes + (best.coded > 0 ? raw / 16 : 0))
     best = {{form, true, false, stride, true}, packed, 0};
   return best;
 }
