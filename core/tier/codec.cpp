@@ -218,7 +218,7 @@ struct Codec::Page {
 /// is left out. `out` is where they are coded to; nothing of it is kept.
 struct Codec::Trial {
   static constexpr uint64_t first_parts = 4;  ///< of a region of which nothing is known ...
-  static constexpr uint64_t apart = 2;        ///< ... but no more than one of so many blocks
+  static constexpr uint64_t apart = 2;        ///< ... but where time counts, one of so many blocks
   static constexpr uint64_t later_parts = 2;
   static constexpr size_t most_entrants = BlockMethods::tried + 1;
 
@@ -268,8 +268,8 @@ struct Codec::Trial {
 void Codec::try_methods(Page &page, const CodecPlan &plan) noexcept {
   const bool known = plan.method != 0 || plan.backoff > 0;
   const uint64_t most_parts = known ? Trial::later_parts : Trial::first_parts;
-  const uint64_t parts =
-      std::clamp<uint64_t>(page.shape.raw / block_bytes / Trial::apart, 1, most_parts);
+  const uint64_t apart = page.effort == Effort::dense ? 1 : Trial::apart;
+  const uint64_t parts = std::clamp<uint64_t>(page.shape.raw / block_bytes / apart, 1, most_parts);
   Trial trial{page, static_cast<uint32_t>(parts)};
   const Form seen = detect(page.in, page.shape.raw).form;
   for (BlockMethod *method : methods_.candidates(page.effort)) trial.enter(method, seen);

@@ -43,6 +43,7 @@ struct Sample {
 
  private:
   void add(const unsigned char *in, uint64_t count, uint32_t width) noexcept {
+    if (count == 0) return;
     std::memcpy(bytes + elements * width, in, count * width);
     elements += count;
     width == 1   ? look<uint8_t>(in, count)
@@ -137,7 +138,8 @@ QuickPlan quick_plan(Form form, const unsigned char *in, uint64_t raw) noexcept 
   const uint64_t groups = count / bit_group, tail = raw - groups * bit_group * width;
   const uint64_t packed =
       planes_header_bytes + groups + sample.bits[stride] * groups * 8 / sample.packed + tail;
-  if (packed < best.bytes + quick_price(best, raw))
+  // Huffman codes, which take several times as long, have to save more.
+  if (packed < best.bytes + (best.coded > 0 ? raw / 16 : 0))
     best = {{form, true, false, stride, true}, packed, 0};
   return best;
 }
