@@ -29,7 +29,17 @@ Model::Model(const Options &options)
     : options_(options),
       space_(options.granule),
       links_(options.devices, options.link_bandwidth, options.peer_bandwidth,
-             options.link_latency_ns) {}
+             options.link_latency_ns) {
+  for (const LinkOption &link : options_.links) {
+    PathFacts facts;
+    facts.direct = link.direct;
+    facts.kind = link.kind;
+    facts.hops = link.hops;
+    facts.bandwidth = link.bandwidth;
+    facts.latency_ns = link.latency_ns;
+    links_.set(link.a, link.b, facts, options_.link_slowdown);
+  }
+}
 
 weir_result Model::open() {
   memory_.reserve(options_.devices);

@@ -65,6 +65,14 @@ bool same_address(std::string_view a, std::string_view b) noexcept {
 }
 
 Link combine(const Link &better, const Link &lesser) noexcept {
+  if (lesser.source == WEIR_LINK_FIGURE_MEASURED) {
+    Link result = better.kind != WEIR_LINK_NONE ? better : lesser;
+    result.direct = better.direct;
+    result.bandwidth = lesser.bandwidth;
+    result.source = lesser.source;
+    if (lesser.latency_ns != 0) result.latency_ns = lesser.latency_ns;
+    return result;
+  }
   if (better.kind == WEIR_LINK_NONE) {
     // Nothing is known but whether copies work.
     Link result = lesser;

@@ -65,7 +65,7 @@ struct Link {
 };
 
 /// What is known of a link when a lesser source is asked for what the better one leaves open. Kinds that differ are not
-/// mixed: a figure of one kind says nothing about another.
+/// mixed: a figure of one kind says nothing about another. What was measured counts on either side.
 Link combine(const Link &better, const Link &lesser) noexcept;
 
 class Machine {
