@@ -57,6 +57,12 @@ weir_result Model::check_device(uint32_t device) const noexcept {
                 options_.devices);
 }
 
+bool Model::reaches_another(uint32_t device) const noexcept {
+  for (uint32_t other = 0; other < options_.devices; ++other)
+    if (other != device && links_.facts(device, other).direct) return true;
+  return options_.devices == 1;
+}
+
 weir_result Model::check_vmm(uint32_t device) const noexcept {
   if (!options_.vmm)
     return refuse(WEIR_ERROR_NOT_SUPPORTED, "virtual-memory management is off (vmm=0)");

@@ -23,7 +23,8 @@ struct LinkOption {
   uint32_t hops = 1;
   uint64_t bandwidth = 0;  ///< bytes a second one way; 0 = unknown
   uint64_t latency_ns = 0;
-  bool direct = true;  ///< only told: copies work either way, as far as peer= lets them
+  bool direct =
+      true;  ///< told, and what peer_enable answers; copies work either way, as far as peer= lets them
 };
 
 struct Options {

@@ -111,6 +111,7 @@ weir_result device_describe(weir_be_state *state, uint32_t device,
     weir_be_device full{};
     full.numa_node = options.numa.empty() ? UINT32_MAX : options.numa[device];
     full.capabilities = options.capabilities();
+    if (!model.reaches_another(device)) full.capabilities &= ~WEIR_CAP_PEER;
     full.memory_total = options.memory;
     full.granule = options.vmm ? options.granule : 0;
     full.granule_large = options.vmm ? options.granule_large : 0;
@@ -168,6 +169,9 @@ weir_result peer_enable(weir_be_state *state, uint32_t device, uint32_t peer) no
     WEIR_BACKEND_TRY(model.check_device(device));
     WEIR_BACKEND_TRY(model.check_device(peer));
     if (!model.options().peer) return refuse(WEIR_ERROR_NOT_SUPPORTED, "peers are off (peer=0)");
+    if (!model.links().facts(device, peer).direct)
+      return refuse(WEIR_ERROR_NOT_SUPPORTED,
+                    "device %u reaches device %u through the host only (links)", device, peer);
     return WEIR_SUCCESS;
   });
 }

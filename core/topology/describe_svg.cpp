@@ -14,7 +14,7 @@
 namespace weir::topology {
 namespace {
 
-constexpr int device_width = 150, device_height = 54, gap = 24, columns = 4;
+constexpr int device_width = 190, device_height = 54, gap = 24, columns = 4;
 
 const char *colour_of(uint32_t kind) noexcept {
   static constexpr const char *colours[] = {"#999999", "#999999", "#7a7a7a", "#4a8f00", "#c4262e",
@@ -176,19 +176,21 @@ class Picture {
   static int thickness(uint64_t bandwidth) {
     if (bandwidth == 0) return 1;
     const double gb = static_cast<double>(bandwidth) / 1e9;
-    return std::clamp(static_cast<int>(std::lround(std::log2(gb + 1))), 1, 10);
+    return std::clamp(static_cast<int>(std::lround(std::log2(gb + 1) * 0.75)), 1, 8);
   }
 
   std::string line(Point from, Point to, const Link &link, std::string_view about) {
     used_[link.kind] = true;
-    // Bent aside, so that a line does not run through the boxes between its ends.
-    const int bend = std::abs(from.x - to.x) + std::abs(from.y - to.y) > 2 * device_width ? 40 : 0;
+    // Bent to its side, so that a long line does not run through the boxes between its ends.
+    const int across = to.x - from.x, down = to.y - from.y;
+    const bool far = std::abs(across) + std::abs(down) > device_width + 2 * gap;
+    const int aside = far ? down / 5 : 0, above = far ? -across / 5 : 0;
     char text[320];
     std::snprintf(text, sizeof text,
                   "<path d=\"M%d %d Q%d %d %d %d\" fill=\"none\" stroke=\"%s\" stroke-width=\"%d\" "
                   "stroke-opacity=\"0.6\"%s>",
-                  from.x, from.y, (from.x + to.x) / 2, (from.y + to.y) / 2 - bend, to.x, to.y,
-                  colour_of(link.kind), thickness(link.bandwidth),
+                  from.x, from.y, (from.x + to.x) / 2 + aside, (from.y + to.y) / 2 + above, to.x,
+                  to.y, colour_of(link.kind), thickness(link.bandwidth),
                   link.direct ? "" : " stroke-dasharray=\"6 4\"");
     return std::string(text) + "<title>" + escaped(about) + "</title></path>\n";
   }
