@@ -263,6 +263,49 @@ void an_older_callers_struct_is_not_overrun(void **) {
   ok(weir_context_destroy(context));
 }
 
+/// An allocator whose n-th allocation fails.
+struct Failing {
+  uint64_t until = 0, count = 0, out = 0;
+  static void *allocate(void *user, size_t size, size_t alignment) {
+    auto *self = static_cast<Failing *>(user);
+    if (++self->count == self->until) return nullptr;
+    ++self->out;
+    return std::aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment);
+  }
+  static void deallocate(void *user, void *memory, size_t, size_t) {
+    --static_cast<Failing *>(user)->out;
+    std::free(memory);
+  }
+};
+
+void every_allocation_may_fail(void **) {
+  const File file(small_machine);
+  const std::string options = "topology.xml=" + file.path + ";topology.rehearse=1" + small_devices;
+  bool done = false;
+  uint64_t failures = 0;
+  for (uint64_t n = 1; !done; ++n) {
+    Failing memory;
+    memory.until = n;
+    weir_context_desc desc = WEIR_CONTEXT_DESC_INIT;
+    desc.flags = WEIR_CONTEXT_NO_SEARCH;
+    desc.options = options.c_str();
+    desc.allocator = {Failing::allocate, Failing::deallocate, &memory};
+    weir_context context = nullptr;
+    const weir_result made = weir_context_create(&desc, &context);
+    if (made == WEIR_SUCCESS) {
+      size_t needed = 0;
+      ok(weir_topology_export(context, WEIR_TOPOLOGY_JSON, nullptr, 0, &needed));
+      done = memory.count < n;
+      ok(weir_context_destroy(context));
+    } else {
+      assert_int_equal(made, WEIR_ERROR_OUT_OF_HOST_MEMORY);
+      ++failures;
+    }
+    assert_int_equal(memory.out, 0);
+  }
+  assert_true(failures > 20);
+}
+
 void the_dgx2_is_rehearsed(void **) {
   const char *shared = std::getenv("WEIR_SHARED_DIR");
   const std::string path =
@@ -303,6 +346,7 @@ int main() {
       cmocka_unit_test(wrong_options_are_named),
       cmocka_unit_test(exports_are_whole_or_refused),
       cmocka_unit_test(an_older_callers_struct_is_not_overrun),
+      cmocka_unit_test(every_allocation_may_fail),
       cmocka_unit_test(the_dgx2_is_rehearsed),
   };
   return cmocka_run_group_tests_name("topology of a context", tests, nullptr, nullptr);
