@@ -345,6 +345,33 @@ void matrices_of_wrong_sizes_are_refused(void **) {
               "NVLinkBandwidth");
 }
 
+/// What no machine has and a file can say: it ends, as a refusal or as a machine whose parts hold together.
+void nonsense_that_is_well_formed_ends(void **) {
+  const std::string gpu = gpu_xml("17", 30, "cuda0");
+  const std::string matrix = matrix_xml("NVLinkBandwidth", {31, 31}, "0 1 1 0 ");
+  const std::string cases[] = {
+      machine_xml(bridge_xml(20, "17", "17", gpu + gpu), matrix),  // numbers that are there twice
+      machine_xml(bridge_xml(20, "17", "17", bridge_xml(20, "17", "17", gpu)), matrix),
+      machine_xml(gpu, matrix_xml("NVLinkBandwidth", {1, 3},
+                                  "0 1 1 0 ")),  // a matrix of a machine and a node
+      machine_xml(gpu, matrix_xml("NVLinkBandwidth", {31, 999}, "0 1 1 0 ")),
+      machine_xml(gpu, matrix + matrix_xml("NVLinkBandwidth", {31}, "0 ")),
+      machine_xml(R"(<object type="OSDev" gp_index="30" name="ze0" osdev_type="5">)" + gpu +
+                  "</object>"),
+      machine_xml(R"(<object type="Misc" gp_index="30">)" + gpu + "</object>"),
+  };
+  for (const std::string &xml : cases) {
+    Machine machine(std::pmr::get_default_resource());
+    if (!discover_text(xml, "test.xml", &machine)) continue;
+    for (uint32_t i = 1; i < machine.places().size(); ++i)
+      assert_true(machine.places()[i].parent < i);
+    for (uint32_t i = 0; i < machine.device_count(); ++i) {
+      assert_int_equal(machine.device(i).device, i);
+      assert_int_equal(machine.link(i, i).kind, WEIR_LINK_SAME);
+    }
+  }
+}
+
 void deep_nesting_is_refused(void **) {
   std::string deep = "<topology version=\"2.0\">";
   for (int i = 0; i < 100000; ++i) deep += "<info>";
@@ -427,6 +454,7 @@ int main() {
       cmocka_unit_test(what_is_no_topology_is_refused),
       cmocka_unit_test(every_cut_of_a_file_is_refused),
       cmocka_unit_test(matrices_of_wrong_sizes_are_refused),
+      cmocka_unit_test(nonsense_that_is_well_formed_ends),
       cmocka_unit_test(deep_nesting_is_refused),
       cmocka_unit_test(more_devices_than_fit_are_refused),
       cmocka_unit_test(files_that_are_none_are_refused),
