@@ -22,7 +22,10 @@ if(weir_core_sources)
   pkg_check_modules(WEIR_LZ4 REQUIRED IMPORTED_TARGET GLOBAL liblz4)
   pkg_check_modules(WEIR_ZSTD REQUIRED IMPORTED_TARGET GLOBAL libzstd)
   target_link_libraries(weir_core PRIVATE PkgConfig::WEIR_LZ4 PkgConfig::WEIR_ZSTD)
-  list(APPEND weir_core_libraries PkgConfig::WEIR_LZ4 PkgConfig::WEIR_ZSTD)
+  # The topology of the machine.
+  pkg_check_modules(WEIR_HWLOC REQUIRED IMPORTED_TARGET GLOBAL hwloc>=2.5)
+  target_link_libraries(weir_core PRIVATE PkgConfig::WEIR_HWLOC)
+  list(APPEND weir_core_libraries PkgConfig::WEIR_LZ4 PkgConfig::WEIR_ZSTD PkgConfig::WEIR_HWLOC)
 endif()
 
 # What the STORAGE tier uses where it is there: io_uring (else threads read and write), and a cipher (else encryption is

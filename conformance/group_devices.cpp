@@ -259,7 +259,7 @@ REQUIRE(
     for (const uint32_t to : ends(t)) {
       weir_be_link about;
       TRY(link(t, from, to, &about));
-      CHECK(about.kind <= WEIR_LINK_MEMORY, "the link from ", from, " to ", to, " is of kind ",
+      CHECK(about.kind <= WEIR_LINK_NETWORK, "the link from ", from, " to ", to, " is of kind ",
             about.kind);
       CHECK(about.direct <= 1, "the link from ", from, " to ", to, " is direct ", about.direct);
     }

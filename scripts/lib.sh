@@ -8,7 +8,7 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 BUILD_PACKAGES=(g++ cmake ninja-build pkg-config libxxhash-dev libcmocka-dev liblz4-dev libzstd-dev
-                liburing-dev libssl-dev nlohmann-json3-dev libcli11-dev libcairo2-dev python3)
+                liburing-dev libssl-dev libhwloc-dev nlohmann-json3-dev libcli11-dev libcairo2-dev python3)
 # libze: the loader and the headers of Level Zero, for its backend on a simulated driver.
 TEST_PACKAGES=(clang-format-14 python3-pip libze-dev libze1)
 

@@ -80,7 +80,7 @@ Status device_info(weir_context handle, weir_device id, weir_device_info *out) {
   value.backend = device->backend;
   value.capabilities = device->description.capabilities;
   value.granule = device->description.granule;
-  value.numa_node = device->description.numa_node;
+  value.numa_node = context->places().numa_node(*device);
   std::memcpy(value.name, device->description.name, sizeof value.name);
   std::memcpy(value.pci_address, device->description.pci_address, sizeof value.pci_address);
   std::memcpy(value.uuid, device->description.uuid, sizeof value.uuid);

@@ -50,7 +50,8 @@ uint64_t LinkMeter::book(uint64_t bytes, uint64_t ready_ns, bool with_latency) n
 Links::Links(uint32_t devices, uint64_t host_bandwidth, uint64_t peer_bandwidth,
              uint64_t latency_ns)
     : devices_(devices),
-      meters_(std::make_unique<LinkMeter[]>((size_t{devices} + 1) * (size_t{devices} + 1))) {
+      meters_(std::make_unique<LinkMeter[]>((size_t{devices} + 1) * (size_t{devices} + 1))),
+      facts_((size_t{devices} + 1) * (size_t{devices} + 1)) {
   for (uint32_t from = 0; from <= devices; ++from) {
     for (uint32_t to = 0; to <= devices; ++to) {
       if (from == to) continue;
@@ -61,10 +62,29 @@ Links::Links(uint32_t devices, uint64_t host_bandwidth, uint64_t peer_bandwidth,
   }
 }
 
-LinkMeter *Links::meter(uint32_t from, uint32_t to) const noexcept {
+size_t Links::index(uint32_t from, uint32_t to) const noexcept {
   const size_t row = from == WEIR_DEVICE_HOST ? devices_ : from;
   const size_t column = to == WEIR_DEVICE_HOST ? devices_ : to;
-  return &meters_[row * (devices_ + 1) + column];
+  return row * (size_t{devices_} + 1) + column;
+}
+
+LinkMeter *Links::meter(uint32_t from, uint32_t to) const noexcept {
+  return &meters_[index(from, to)];
+}
+
+void Links::set(uint32_t a, uint32_t b, const PathFacts &facts, uint64_t slowdown) {
+  const auto slower = [slowdown](uint64_t time) {
+    constexpr uint64_t longest = UINT64_MAX / 4;  // so that a time plus it is still a time
+    return time > longest / std::max<uint64_t>(slowdown, 1) ? longest : time * slowdown;
+  };
+  uint64_t bandwidth = 0;
+  if (slowdown != 0 && facts.bandwidth != 0)
+    bandwidth = std::max<uint64_t>(facts.bandwidth / slowdown, 1);
+  for (const size_t path : {index(a, b), index(b, a)}) {
+    facts_[path] = facts;
+    facts_[path].given = true;
+    meters_[path].configure(bandwidth, slower(facts.latency_ns));
+  }
 }
 
 LinkMeter *Links::path(uint32_t from, uint32_t to) noexcept {

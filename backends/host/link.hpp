@@ -8,6 +8,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 namespace weir::host {
 
@@ -34,6 +35,13 @@ class LinkMeter {
   std::atomic<uint64_t> free_at_{0};
 };
 
+/// What a path is said to be where that was given; `given` is false elsewhere.
+struct PathFacts {
+  bool given = false, direct = true;
+  uint32_t kind = 0, hops = 1;
+  uint64_t bandwidth = 0, latency_ns = 0;
+};
+
 /// The meters of all paths: one per device and direction to the host, one per ordered pair of devices.
 class Links {
  public:
@@ -44,10 +52,19 @@ class Links {
   void describe(uint32_t from, uint32_t to, uint64_t *bandwidth,
                 uint64_t *latency_ns) const noexcept;
 
+  /// Gives a path, both ways, what it is said to be; copies on it take `slowdown` times as long as that, or with 0 as long
+  /// as a memcpy. Before anything is copied.
+  void set(uint32_t a, uint32_t b, const PathFacts &facts, uint64_t slowdown);
+  const PathFacts &facts(uint32_t from, uint32_t to) const noexcept {
+    return facts_[index(from, to)];
+  }
+
  private:
+  size_t index(uint32_t from, uint32_t to) const noexcept;
   LinkMeter *meter(uint32_t from, uint32_t to) const noexcept;
   uint32_t devices_;
   std::unique_ptr<LinkMeter[]> meters_;  // (devices + 1) squared, the host last
+  std::vector<PathFacts> facts_;         // the same
 };
 
 }  // namespace weir::host

@@ -29,7 +29,17 @@ Model::Model(const Options &options)
     : options_(options),
       space_(options.granule),
       links_(options.devices, options.link_bandwidth, options.peer_bandwidth,
-             options.link_latency_ns) {}
+             options.link_latency_ns) {
+  for (const LinkOption &link : options_.links) {
+    PathFacts facts;
+    facts.direct = link.direct;
+    facts.kind = link.kind;
+    facts.hops = link.hops;
+    facts.bandwidth = link.bandwidth;
+    facts.latency_ns = link.latency_ns;
+    links_.set(link.a, link.b, facts, options_.link_slowdown);
+  }
+}
 
 weir_result Model::open() {
   memory_.reserve(options_.devices);
@@ -45,6 +55,12 @@ weir_result Model::check_device(uint32_t device) const noexcept {
   if (device < options_.devices) return WEIR_SUCCESS;
   return refuse(WEIR_ERROR_INVALID_ARGUMENT, "there is no device %u, only %u of them", device,
                 options_.devices);
+}
+
+bool Model::reaches_another(uint32_t device) const noexcept {
+  for (uint32_t other = 0; other < options_.devices; ++other)
+    if (other != device && links_.facts(device, other).direct) return true;
+  return options_.devices == 1;
 }
 
 weir_result Model::check_vmm(uint32_t device) const noexcept {

@@ -32,6 +32,8 @@ class Model {
   weir_result check_device(uint32_t device) const noexcept;
   uint64_t available(uint32_t device) const { return memory_[device]->available(); }
   const Links &links() const noexcept { return links_; }
+  /// False where all other devices are said to be reached through the host only; true where there are none.
+  bool reaches_another(uint32_t device) const noexcept;
   StreamTable &streams() noexcept { return streams_; }
   HostRanges &host() noexcept { return host_; }
 

@@ -5,6 +5,7 @@
 #include "backends/host/options.hpp"
 
 #include "backends/common/options.hpp"
+#include "backends/host/machine_options.hpp"
 
 #include <weir/backend.h>
 
@@ -30,7 +31,7 @@ struct Key {
   uint64_t unit = 1024;  ///< what K stands for
 };
 
-constexpr std::array<Key, 18> keys{{
+constexpr std::array<Key, 19> keys{{
     {"memory", nullptr, &Options::memory},
     {"granule", nullptr, &Options::granule},
     {"granule_large", nullptr, &Options::granule_large},
@@ -49,10 +50,11 @@ constexpr std::array<Key, 18> keys{{
     {"link_bandwidth", nullptr, &Options::link_bandwidth, 1000},
     {"peer_bandwidth", nullptr, &Options::peer_bandwidth, 1000},
     {"link_latency_ns", nullptr, &Options::link_latency_ns, 1000},
+    {"link_slowdown", nullptr, &Options::link_slowdown, 1000},
 }};
 
 std::string known_keys() {
-  std::string list = "devices, prefault";
+  std::string list = "devices, prefault, names, pci, numa, links";
   for (const Key &key : keys) list += ", " + std::string(key.name);
   return list;
 }
@@ -76,6 +78,8 @@ std::string apply(std::string_view name, std::string_view value, Options *option
     options->prefault = static_cast<Prefault>(value[0] - '0');
     return {};
   }
+  std::string reason;
+  if (read_machine_option(name, value, options, &reason)) return reason;
   const auto key =
       std::find_if(keys.begin(), keys.end(), [&](const Key &k) { return k.name == name; });
   if (key == keys.end()) return common::unknown_option(name, known_keys());
@@ -135,6 +139,7 @@ weir_result parse_options(const char *text, Options *options, std::string *reaso
     return apply(key, value, &parsed, &large_given);
   });
   if (reason->empty()) *reason = check_sizes(&parsed, large_given);
+  if (reason->empty()) *reason = check_machine_options(parsed);
   if (!reason->empty()) return WEIR_ERROR_INVALID_ARGUMENT;
   *options = parsed;
   return WEIR_SUCCESS;

@@ -9,11 +9,23 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace weir::host {
 
 /// When a mapping call fills the page tables, which makes memory that has no pages yet; else first use does, page by page.
 enum class Prefault : uint64_t { never = 0, from_second = 1, always = 2 };
+
+/// What the link between two ends is said to be, both ways; copies are held up by it only with link_slowdown.
+struct LinkOption {
+  uint32_t a = 0, b = 0;  ///< devices, or WEIR_DEVICE_HOST
+  uint32_t kind = WEIR_LINK_NONE;
+  uint32_t hops = 1;
+  uint64_t bandwidth = 0;  ///< bytes a second one way; 0 = unknown
+  uint64_t latency_ns = 0;
+  bool direct =
+      true;  ///< told, and what peer_enable answers; copies work either way, as far as peer= lets them
+};
 
 struct Options {
   uint32_t devices = 1;
@@ -37,6 +49,13 @@ struct Options {
       0;  ///< bytes a second, device <-> host, each direction; 0 = as fast as memcpy
   uint64_t peer_bandwidth = 0;  ///< the same between two devices
   uint64_t link_latency_ns = 0;
+  // What a machine that is rehearsed looks like; each list is empty or has one entry a device.
+  std::vector<std::string> names;  ///< "" = the usual name
+  std::vector<std::string> pci;    ///< "" = none
+  std::vector<uint32_t> numa;      ///< UINT32_MAX = unknown
+  std::vector<LinkOption> links;   ///< those that are not as link_bandwidth and the like say
+  uint64_t link_slowdown =
+      0;  ///< how many times slower than told copies on `links` are; 0 = as memcpy
 
   /// WEIR_CAP_* of every device.
   uint64_t capabilities() const noexcept;

@@ -109,12 +109,18 @@ weir_result device_describe(weir_be_state *state, uint32_t device,
     WEIR_BACKEND_TRY(model.check_device(device));
     const Options &options = model.options();
     weir_be_device full{};
-    full.numa_node = UINT32_MAX;
+    full.numa_node = options.numa.empty() ? UINT32_MAX : options.numa[device];
     full.capabilities = options.capabilities();
+    if (!model.reaches_another(device)) full.capabilities &= ~WEIR_CAP_PEER;
     full.memory_total = options.memory;
     full.granule = options.vmm ? options.granule : 0;
     full.granule_large = options.vmm ? options.granule_large : 0;
-    std::snprintf(full.name, sizeof full.name, "host memory %u", device);
+    if (options.names.empty() || options.names[device].empty())
+      std::snprintf(full.name, sizeof full.name, "host memory %u", device);
+    else
+      std::snprintf(full.name, sizeof full.name, "%s", options.names[device].c_str());
+    if (!options.pci.empty())
+      std::snprintf(full.pci_address, sizeof full.pci_address, "%s", options.pci[device].c_str());
     // "weir-host-device", the last byte told apart by the index: the same in every process.
     std::memcpy(full.uuid, "weir-host-dev", 13);
     full.uuid[15] = static_cast<uint8_t>(device);
@@ -143,7 +149,16 @@ weir_result link_describe(weir_be_state *state, uint32_t from, uint32_t to,
     full.direct = !across || model.options().peer ? 1 : 0;
     full.kind = from == to ? WEIR_LINK_SAME : full.direct != 0 ? WEIR_LINK_MEMORY : WEIR_LINK_NONE;
     full.hops = from == to ? 0 : 1;
-    if (full.direct != 0) model.links().describe(from, to, &full.bandwidth, &full.latency_ns);
+    const PathFacts &facts = model.links().facts(from, to);
+    if (from != to && facts.given) {
+      full.direct = full.direct != 0 && facts.direct ? 1 : 0;
+      full.kind = facts.kind;
+      full.hops = facts.hops;
+      full.bandwidth = facts.bandwidth;
+      full.latency_ns = facts.latency_ns;
+    } else if (full.direct != 0) {
+      model.links().describe(from, to, &full.bandwidth, &full.latency_ns);
+    }
     common::give(full, link);
     return WEIR_SUCCESS;
   });
@@ -154,6 +169,9 @@ weir_result peer_enable(weir_be_state *state, uint32_t device, uint32_t peer) no
     WEIR_BACKEND_TRY(model.check_device(device));
     WEIR_BACKEND_TRY(model.check_device(peer));
     if (!model.options().peer) return refuse(WEIR_ERROR_NOT_SUPPORTED, "peers are off (peer=0)");
+    if (!model.links().facts(device, peer).direct)
+      return refuse(WEIR_ERROR_NOT_SUPPORTED,
+                    "device %u reaches device %u through the host only (links)", device, peer);
     return WEIR_SUCCESS;
   });
 }

@@ -39,6 +39,7 @@ Context::Context(const weir_allocator &allocator, const Log &log)
       log_(log),
       runtimes_(&memory_),
       places_(&memory_),
+      rehearsal_(&memory_),
       streams_(&memory_, &ticks_) {}
 
 Context::~Context() = default;
@@ -50,6 +51,9 @@ Status Context::start(const weir_context_desc &desc, weir_backend_query_fn built
   const char *options = desc.options;
   if (options == nullptr) options = secure_getenv("WEIR_OPTIONS");
   if (options == nullptr) options = "";
+  topology::Settings settings(&memory_);
+  WEIR_TRY(topology::read_settings(options, &settings));
+  WEIR_TRY(places_.prepare(settings, &rehearsal_));
   if (built_in != nullptr) WEIR_TRY(add_backend(built_in, "built-in", options));
   for (uint32_t i = 0; i < desc.backend_count; ++i)
     WEIR_TRY(add_backend(desc.backends[i], "linked", options));
@@ -57,7 +61,15 @@ Status Context::start(const weir_context_desc &desc, weir_backend_query_fn built
     WEIR_TRY(add_library(*path, options));
   }
   if (search_folder != nullptr) WEIR_TRY(search(search_folder, options));
-  return check_options(options);
+  WEIR_TRY(check_options(options));
+  return places_.complete();
+}
+
+/// A rehearsed machine's come first: the caller's say how large its devices are, and what they can do.
+std::pmr::string Context::options_for(const backend::Runtime &runtime, const char *options) {
+  std::pmr::string own = options_of(options, runtime.name(), &memory_);
+  if (rehearsal_.empty() || std::strcmp(runtime.name(), "host") != 0) return own;
+  return own.empty() ? rehearsal_ : rehearsal_ + ";" + own;
 }
 
 Status Context::add_backend(weir_backend_query_fn query, const char *path, const char *options) {
@@ -73,7 +85,7 @@ Status Context::add_library(const char *path, const char *options) {
 }
 
 Status Context::start_backend(Owned<backend::Runtime> runtime, const char *options) {
-  const std::pmr::string own = options_of(options, runtime->name(), &memory_);
+  const std::pmr::string own = options_for(*runtime, options);
   runtimes_.reserve(runtimes_.size() + 1);
   WEIR_TRY(runtime->start(own.c_str(), log_, start_timeout_ns_));
   if (!runtime->available()) {
@@ -118,13 +130,13 @@ Status Context::search(const char *folder, const char *options) {
   return {};
 }
 
-/// Every option must be for a backend that is there.
+/// Every option must be for a backend that is there, or the context itself, whose own have been read.
 Status Context::check_options(const char *options) {
   for (const char *at = options; *at != '\0';) {
     const char *end = std::strchr(at, ';');
     const size_t size = end != nullptr ? static_cast<size_t>(end - at) : std::strlen(at);
     const bool known =
-        size == 0 ||
+        size == 0 || std::strncmp(at, "topology.", 9) == 0 ||
         std::any_of(runtimes_.begin(), runtimes_.end(), [at, size](const auto &runtime) {
           const size_t length = std::strlen(runtime->name());
           return size > length && std::strncmp(at, runtime->name(), length) == 0 &&

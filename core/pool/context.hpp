@@ -69,6 +69,7 @@ class Context {
   void list_as_broken(const char *path);
   Status search(const char *folder, const char *options);
   Status check_options(const char *options);
+  std::pmr::string options_for(const backend::Runtime &runtime, const char *options);
 
   std::atomic<uint64_t> magic_{alive_magic};
   HostMemory memory_;
@@ -77,6 +78,7 @@ class Context {
   Ticks ticks_;
   std::pmr::vector<Owned<backend::Runtime>> runtimes_;
   topology::Places places_;
+  std::pmr::string rehearsal_;  ///< options of the host backend, before the caller's
   backend::StreamTable streams_;
   std::array<std::atomic<Pool *>, max_pools> pools_{};
 };

@@ -1,8 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Discovery through the backend tables.
+// Discovery through the backend tables, and how a backend's word and the machine's become one answer.
 
 #include "core/topology/places.hpp"
+
+#include "core/topology/discover.hpp"
+#include "core/topology/rehearsal.hpp"
+
+#include <algorithm>
 
 namespace weir::topology {
 
@@ -31,31 +36,170 @@ Status Places::add(backend::Runtime &runtime, uint32_t backend) {
   return {};
 }
 
-Status Places::link(uint32_t from, uint32_t to, weir_link_info *info) const {
+Status Places::prepare(const Settings &settings, std::pmr::string *host_options) {
+  rehearse_ = settings.rehearse;
+  if (settings.file.empty() && !rehearse_) return {};
+  auto fresh = make_owned<Machine>(memory_, memory_);
+  WEIR_TRY(settings.file.empty() ? discover_system(fresh.get())
+                                 : discover_file(settings.file.c_str(), fresh.get()));
+  if (rehearse_) WEIR_TRY(rehearsal_options(*fresh, settings.throttle, host_options));
+  machine_ = std::move(fresh);
+  return {};
+}
+
+Status Places::complete() {
+  if (rehearse_ && std::none_of(devices_.begin(), devices_.end(), [](const auto &device) {
+        return std::string_view(device->runtime->name()) == "host";
+      }))
+    return fail(WEIR_ERROR_INVALID_ARGUMENT, "topology.rehearse=1 needs the host backend");
+  if (machine_ != nullptr) {
+    merge(machine_.get());
+    merged_ = true;
+  }
+  return {};
+}
+
+/// The system is only looked at for devices that may be found in it.
+bool Places::wants_machine(const backend::Device *device) const noexcept {
+  return device != nullptr && (merged_ || device->description.pci_address[0] != '\0');
+}
+
+Machine &Places::machine() {
+  if (merged_) return *machine_;
+  auto fresh = make_owned<Machine>(memory_, memory_);
+  if (!discover_system(fresh.get())) {
+    fresh = make_owned<Machine>(memory_, memory_);
+    fresh->set_origin("of the system, which hwloc cannot tell");
+    fresh->add(PlaceKind::machine, none);
+  }
+  merge(fresh.get());
+  machine_ = std::move(fresh);
+  merged_ = true;
+  return *machine_;
+}
+
+void Places::merge(Machine *machine) {
+  ends_.clear();
+  for (const auto &device : devices_) merge_device(*device, machine);
+  merge_links(machine);
+}
+
+/// Finds the device by its address, or the order in which it was stood up; one that is not there joins the machine.
+void Places::merge_device(const backend::Device &device, Machine *machine) {
+  const weir_be_device &about = device.description;
+  uint32_t nth = 0, of = 0;
+  for (const auto &other : devices_) {
+    if (other->backend != device.backend ||
+        !same_address(other->description.pci_address, about.pci_address))
+      continue;
+    ++of;
+    if (other->index < device.index) ++nth;
+  }
+  uint32_t found = none;
+  if (rehearse_ && std::string_view(device.runtime->name()) == "host") {
+    const std::pmr::vector<uint32_t> order = rehearsed(*machine);
+    if (device.index < order.size()) found = order[device.index];
+  } else {
+    found = machine->find(about.pci_address, nth, of);
+  }
+  // Two devices of one backend are two, whatever their address.
+  for (uint32_t id = 0; id < ends_.size(); ++id)
+    if (ends_[id] == found && devices_[id]->backend == device.backend) found = none;
+  if (found == none) {
+    uint32_t parent = 0;
+    for (uint32_t i = 0; i < machine->places().size(); ++i) {
+      const Place &place = machine->places()[i];
+      if (place.kind == PlaceKind::numa_node && place.number == about.numa_node) parent = i;
+    }
+    machine->add(PlaceKind::device, parent).pci_address = about.pci_address;
+    machine->make_device(static_cast<uint32_t>(machine->places().size() - 1));
+    found = machine->device_count() - 1;
+  }
+  Place &place = machine->device(found);
+  if (place.context_device == none) {
+    place.context_device = device.id;
+    if (about.name[0] != '\0') place.name = about.name;
+  }
+  if (about.numa_node != UINT32_MAX) place.numa_node = about.numa_node;
+  if (place.memory == 0) place.memory = about.memory_total;
+  if (!place.aliases.empty()) place.aliases += ' ';
+  place.aliases += device.runtime->name();
+  ends_.push_back(found);
+}
+
+/// What backends report now goes into the machine, for its pictures; a report that fails leaves what is known.
+void Places::merge_links(Machine *machine) const {
+  const auto both = [&](uint32_t from, uint32_t to) {
+    const uint32_t a = end(from), b = end(to);
+    Link told;
+    if (a == b || !reported(from, to, &told)) return;
+    // What the hardware allows and no runtime of ours can do is not direct.
+    machine->set_link(a, b, combine(told, machine->link(a, b)));
+  };
+  for (uint32_t from = 0; from < count(); ++from) {
+    both(from, WEIR_DEVICE_HOST);
+    both(WEIR_DEVICE_HOST, from);
+    for (uint32_t to = 0; to < count(); ++to)
+      if (devices_[from]->runtime == devices_[to]->runtime) both(from, to);
+  }
+}
+
+/// By the backend that has both ends; of kind NONE between two backends.
+Status Places::reported(uint32_t from, uint32_t to, Link *result) const {
   const backend::Device *a = find(from);
   const backend::Device *b = find(to);
+  if (a != nullptr && b != nullptr && a->runtime != b->runtime) return {};
   const backend::Device *known = a != nullptr ? a : b;
-  if (known == nullptr || from == to) {
-    info->kind = WEIR_LINK_SAME;
-    info->direct = 1;
-    return {};
-  }
-  if (a != nullptr && b != nullptr && a->runtime != b->runtime) {
-    info->kind = WEIR_LINK_NONE;  // only through the host
-    return {};
-  }
   weir_be_link link{};
   link.struct_size = sizeof link;
   WEIR_TRY(known->check(
       known->table().link_describe(known->state(), a != nullptr ? a->index : WEIR_DEVICE_HOST,
                                    b != nullptr ? b->index : WEIR_DEVICE_HOST, &link),
       "link_describe"));
+  result->kind = link.kind;
+  result->bandwidth = link.bandwidth;
+  result->latency_ns = link.latency_ns;
+  result->hops = link.hops;
+  result->direct = link.direct != 0;
+  result->source = link.bandwidth != 0 ? WEIR_LINK_FIGURE_BACKEND : WEIR_LINK_FIGURE_NONE;
+  return {};
+}
+
+Status Places::link(uint32_t from, uint32_t to, weir_link_info *info) {
+  const backend::Device *a = find(from);
+  const backend::Device *b = find(to);
+  if ((a == nullptr && b == nullptr) || from == to) {
+    info->kind = WEIR_LINK_SAME;
+    info->direct = 1;
+    return {};
+  }
+  Link link;
+  WEIR_TRY(reported(from, to, &link));
+  if ((a == nullptr || wants_machine(a)) && (b == nullptr || wants_machine(b))) {
+    const std::lock_guard hold(mutex_);
+    const Machine &all = machine();
+    link = combine(link, all.link(end(from), end(to)));
+  }
   info->kind = link.kind;
   info->bandwidth = link.bandwidth;
   info->latency_ns = link.latency_ns;
   info->hops = link.hops;
-  info->direct = link.direct;
+  info->direct = link.direct ? 1 : 0;
+  info->source = link.source;
   return {};
+}
+
+uint32_t Places::numa_node(const backend::Device &device) {
+  if (device.description.numa_node != UINT32_MAX || !wants_machine(&device))
+    return device.description.numa_node;
+  const std::lock_guard hold(mutex_);
+  const Machine &all = machine();
+  return all.device(end(device.id)).numa_node;
+}
+
+void Places::with_machine(const std::function<void(Machine &)> &use) {
+  const std::lock_guard hold(mutex_);
+  use(machine());
 }
 
 }  // namespace weir::topology

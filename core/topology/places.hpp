@@ -1,19 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Places: the devices that the started backends offer, numbered across backends, and the links they report.
-// What hwloc knows of the machine is not merged in yet.
+// Places: the devices that the started backends offer, numbered across backends, and the machine they are in. What a
+// backend says of its devices is asked for each time; what the machine adds is found out once: when the context is made if
+// a file is named, else when it is first needed, because looking takes its time. Devices never change after the context
+// has been made.
 #pragma once
 
 #include "core/backend/runtime.hpp"
 #include "core/base/memory.hpp"
+#include "core/topology/machine.hpp"
+#include "core/topology/settings.hpp"
 
+#include <atomic>
+#include <functional>
+#include <mutex>
 #include <vector>
 
 namespace weir::topology {
 
 class Places {
  public:
-  explicit Places(std::pmr::memory_resource *memory) : memory_(memory), devices_(memory) {}
+  explicit Places(std::pmr::memory_resource *memory)
+      : memory_(memory), devices_(memory), ends_(memory) {}
 
   /// Adds the devices of a started runtime. On failure none of them is added.
   Status add(backend::Runtime &runtime, uint32_t backend);
@@ -21,12 +29,36 @@ class Places {
   const backend::Device *find(uint32_t id) const noexcept {
     return id < devices_.size() ? devices_[id].get() : nullptr;
   }
+
+  /// Before backends are started: reads the file, if one is named, and writes the host backend's options if the machine
+  /// is rehearsed. INVALID_ARGUMENT names the file and what is wrong.
+  Status prepare(const Settings &settings, std::pmr::string *host_options);
+  /// When all backends have been added.
+  Status complete();
+
   /// Either side may be WEIR_DEVICE_HOST; both have been checked to exist.
-  Status link(uint32_t from, uint32_t to, weir_link_info *info) const;
+  Status link(uint32_t from, uint32_t to, weir_link_info *info);
+  /// The system's number, or UINT32_MAX.
+  uint32_t numa_node(const backend::Device &device);
+  /// The machine with all devices in it, for as long as the call lasts.
+  void with_machine(const std::function<void(Machine &)> &use);
 
  private:
+  bool wants_machine(const backend::Device *device) const noexcept;
+  Machine &machine();  // under the mutex
+  void merge(Machine *machine);
+  void merge_device(const backend::Device &device, Machine *machine);
+  void merge_links(Machine *machine) const;
+  uint32_t end(uint32_t id) const noexcept { return id < ends_.size() ? ends_[id] : host_end; }
+  Status reported(uint32_t from, uint32_t to, Link *link) const;
+
   std::pmr::memory_resource *memory_;
   std::pmr::vector<Owned<backend::Device>> devices_;
+  std::mutex mutex_;  // of what follows; no other lock is taken under it
+  Owned<Machine> machine_;
+  std::pmr::vector<uint32_t> ends_;  ///< of each device its index in the machine
+  std::atomic<bool> merged_{false};
+  bool rehearse_ = false;
 };
 
 }  // namespace weir::topology

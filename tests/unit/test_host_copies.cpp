@@ -132,6 +132,56 @@ void a_meter_shares_its_bandwidth(void **) {
   assert_int_equal(latency_only.book(1 << 30, 5, false), 5);
 }
 
+void links_can_be_told_and_not_kept(void **) {
+  weir::host::Links links(2, 0, 0, 0);
+  weir::host::PathFacts facts;
+  facts.kind = WEIR_LINK_NVLINK;
+  facts.bandwidth = 1000;
+  facts.latency_ns = 70;
+  links.set(0, 1, facts, 0);
+  assert_null(links.path(0, 1));
+  assert_int_equal(links.facts(1, 0).bandwidth, 1000);
+  links.set(0, WEIR_DEVICE_HOST, facts, 4);
+  for (LinkMeter *meter : {links.path(0, WEIR_DEVICE_HOST), links.path(WEIR_DEVICE_HOST, 0)}) {
+    assert_non_null(meter);
+    assert_int_equal(meter->bandwidth(), 250);
+    assert_int_equal(meter->latency_ns(), 280);
+  }
+  assert_false(links.facts(1, WEIR_DEVICE_HOST).given);
+  facts.latency_ns = UINT64_MAX / 2;
+  links.set(0, 1, facts,
+            5000);  // neither 0, which would be no limit, nor beyond the end of numbers
+  assert_int_equal(links.path(1, 0)->bandwidth(), 1);
+  assert_int_equal(links.path(1, 0)->latency_ns(), UINT64_MAX / 4);
+}
+
+void a_told_link_is_described(void **) {
+  HostBackend backend(
+      "devices=2;numa=1,-;pci=0000:17:00.0,;names=,Second;links=0-1:xe:5G:2:9,h-1:c2c:7G");
+  weir_be_link link{};
+  link.struct_size = sizeof link;
+  backend.check(backend->link_describe(backend.state(), 1, 0, &link));
+  assert_int_equal(link.kind, WEIR_LINK_XE);
+  assert_int_equal(link.bandwidth, UINT64_C(5000000000));
+  assert_int_equal(link.hops, 2);
+  assert_int_equal(link.latency_ns, 9);
+  assert_int_equal(link.direct, 1);
+  backend.check(backend->link_describe(backend.state(), WEIR_DEVICE_HOST, 1, &link));
+  assert_int_equal(link.kind, WEIR_LINK_C2C);
+  backend.check(backend->link_describe(backend.state(), WEIR_DEVICE_HOST, 0, &link));
+  assert_int_equal(link.kind, WEIR_LINK_MEMORY);
+  weir_be_device device{};
+  device.struct_size = sizeof device;
+  backend.check(backend->device_describe(backend.state(), 0, &device));
+  assert_string_equal(device.name, "host memory 0");
+  assert_string_equal(device.pci_address, "0000:17:00.0");
+  assert_int_equal(device.numa_node, 1);
+  backend.check(backend->device_describe(backend.state(), 1, &device));
+  assert_string_equal(device.name, "Second");
+  assert_string_equal(device.pci_address, "");
+  assert_int_equal(device.numa_node, UINT32_MAX);
+}
+
 void a_throttled_link_is_never_too_fast(void **) {
   HostBackend backend("devices=2;link_bandwidth=200M;peer_bandwidth=400M;link_latency_ns=1000000");
   const weir_be_stream first = backend.stream(), second = backend.stream();
@@ -320,6 +370,8 @@ int main() {
       cmocka_unit_test(bad_copies_are_refused_when_enqueued),
       cmocka_unit_test(a_refusal_names_the_value),
       cmocka_unit_test(a_meter_shares_its_bandwidth),
+      cmocka_unit_test(links_can_be_told_and_not_kept),
+      cmocka_unit_test(a_told_link_is_described),
       cmocka_unit_test(a_throttled_link_is_never_too_fast),
       cmocka_unit_test(host_memory_is_checked),
       cmocka_unit_test(calls_and_batches_can_be_off),

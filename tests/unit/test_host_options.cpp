@@ -121,6 +121,46 @@ void bad_sizes_are_refused_by_name(void **) {
   assert_names(refused("granule=2M;memory=1M"), {"memory", "1048576"});
 }
 
+void a_machine_can_be_described(void **) {
+  const Options options = parsed(
+      "links=0-1:nvlink:150G:2:700,h-0:pcie:15750M,1-2:pcie:0:3:0:staged,0-2:none:0;devices=3;"
+      "names=A B,,C;pci=0000:17:00.0,,0000:27:00.0;numa=0,-,3;link_slowdown=10");
+  assert_string_equal(options.names[0].c_str(), "A B");
+  assert_string_equal(options.names[1].c_str(), "");
+  assert_string_equal(options.pci[2].c_str(), "0000:27:00.0");
+  assert_int_equal(options.numa[1], UINT32_MAX);
+  assert_int_equal(options.numa[2], 3);
+  assert_int_equal(options.link_slowdown, 10);
+  assert_int_equal(options.links.size(), 4);
+  assert_int_equal(options.links[0].kind, WEIR_LINK_NVLINK);
+  assert_int_equal(options.links[0].bandwidth, UINT64_C(150000000000));
+  assert_int_equal(options.links[0].hops, 2);
+  assert_int_equal(options.links[0].latency_ns, 700);
+  assert_true(options.links[0].direct);
+  assert_int_equal(options.links[1].a, WEIR_DEVICE_HOST);
+  assert_int_equal(options.links[1].hops, 1);
+  assert_false(options.links[2].direct);
+  assert_false(options.links[3].direct);
+}
+
+void bad_descriptions_are_refused_by_name(void **) {
+  assert_names(refused("names=a,b"), {"names", "2 entries for 1"});
+  assert_names(refused("devices=2;pci=0000:17:00.0"), {"pci", "1 entries for 2"});
+  assert_names(refused("numa=x"), {"numa", "\"x\""});
+  assert_names(refused("numa=4294967295"), {"numa", "4294967295"});
+  assert_names(refused("names=" + std::string(64, 'n')), {"names", "63"});
+  assert_names(refused("pci=0000:17:00.0-and-more-of-an-address"), {"pci", "31"});
+  assert_names(refused("devices=2;links=0-2:pcie:1G"), {"links", "device 2"});
+  for (const char *link :
+       {"0-0:pcie:1G", "0:pcie:1G", "0-1", "0-1:pcie", "0-1:pcie:fast", "0-1:rope:1G",
+        "0-1:pcie:1G:0", "0-1:pcie:1G:x", "0-1:pcie:1G:1:x", "0-1:pcie:1G:1:0:maybe", "h-0:none:0",
+        "h-0:pcie:1G:1:0:staged", "h-h:pcie:1G", "0-1:none:0:1:0:direct",
+        "0-1:pcie:1G:1:0:direct:more", "0-1:pcie:1G,", "-1-0:pcie:1G"}) {
+    assert_names(refused("devices=2;links=" + std::string(link)), {"links"});
+  }
+  assert_names(refused("link_slowdown=1000001"), {"link_slowdown", "1000001"});
+}
+
 struct Switch {
   const char *key;
   uint64_t capabilities;  ///< what it turns off with 0, or on with 1 if it is off at first
@@ -164,6 +204,8 @@ int main() {
       cmocka_unit_test(memory_is_cut_to_granules),
       cmocka_unit_test(bad_text_is_refused_by_name),
       cmocka_unit_test(bad_sizes_are_refused_by_name),
+      cmocka_unit_test(a_machine_can_be_described),
+      cmocka_unit_test(bad_descriptions_are_refused_by_name),
       cmocka_unit_test(each_switch_is_one_capability),
   };
   return cmocka_run_group_tests_name("host options", tests, nullptr, nullptr);

@@ -37,27 +37,6 @@ constexpr struct {
     {WEIR_CAP_MAP_PART, "map_part"},
 };
 
-const char *link_kind(uint32_t kind) {
-  switch (kind) {
-    case WEIR_LINK_NONE:
-      return "none";
-    case WEIR_LINK_SAME:
-      return "same";
-    case WEIR_LINK_PCIE:
-      return "pcie";
-    case WEIR_LINK_NVLINK:
-      return "nvlink";
-    case WEIR_LINK_INFINITY_FABRIC:
-      return "infinity_fabric";
-    case WEIR_LINK_XE:
-      return "xe";
-    case WEIR_LINK_MEMORY:
-      return "memory";
-    default:
-      return "unknown";
-  }
-}
-
 Json capabilities_json(uint64_t bits) {
   Json list = Json::array();
   for (const auto &capability : capability_names)
@@ -79,8 +58,9 @@ std::string uuid_text(const uint8_t (&uuid)[16]) {
 Json link_json(weir_context context, weir_device from, weir_device to) {
   weir_link_info link = WEIR_LINK_INFO_INIT;
   if (weir_link_info_get(context, from, to, &link) != WEIR_SUCCESS) return nullptr;
-  return {{"kind", link_kind(link.kind)},
+  return {{"kind", weir_link_kind_string(link.kind)},
           {"bandwidth", link.bandwidth},
+          {"source", weir_link_figure_string(link.source)},
           {"latency_ns", link.latency_ns},
           {"hops", link.hops},
           {"direct", link.direct != 0}};

@@ -8,9 +8,20 @@
 #include "frag_options.hpp"
 #include "replay_options.hpp"
 
+#include <string>
+
 namespace weir::tool {
 
+/// What `weir topo` was asked for.
+struct TopoFlags {
+  std::string xml;      ///< "" = this machine
+  std::string options;  ///< of the context
+  std::string svg;      ///< the picture to write; "" = none
+  bool json = false;
+};
+
 int run_devices(bool json);
+int run_topo(const TopoFlags &flags);
 int run_info(bool json);
 int run_replay(const ReplayOptions &options);
 int run_frag(const FragOptions &options);

@@ -21,6 +21,7 @@ using weir::tool::AllocatorFlags;
 using weir::tool::CodecFlags;
 using weir::tool::FragFlags;
 using weir::tool::ReplayFlags;
+using weir::tool::TopoFlags;
 
 /// What a pool is made of, and how a trace runs in it.
 void add_pool_flags(CLI::App &command, ReplayFlags &flags) {
@@ -130,6 +131,15 @@ void add_codec_flags(CLI::App &command, CodecFlags &flags) {
   command.add_flag("--json", flags.json, "print the figures as JSON");
 }
 
+void add_topo_flags(CLI::App &command, TopoFlags &flags) {
+  command.add_option(
+      "--xml", flags.xml,
+      "a machine's topology, as hwloc's lstopo exports it, instead of this machine's");
+  command.add_option("--options", flags.options, "options of the context, \"key=value;...\"");
+  command.add_option("--svg", flags.svg, "write a picture to this file");
+  command.add_flag("--json", flags.json, "print JSON");
+}
+
 /// Runs nothing but allocations and frees: of the other options, it takes those that mean something then.
 void add_allocator_flags(CLI::App &command, AllocatorFlags &flags) {
   const std::vector<CLI::Option *> others = command.get_options([](const CLI::Option *option) {
@@ -164,6 +174,9 @@ int run(int argc, char **argv) {
   AllocatorFlags allocator_flags;
   CLI::App *devices = app.add_subcommand("devices", "list backends and their devices");
   devices->add_flag("--json", devices_json, "print JSON");
+  TopoFlags topo_flags;
+  CLI::App *topo = app.add_subcommand("topo", "show places, devices and the links between them");
+  add_topo_flags(*topo, topo_flags);
   CLI::App *info = app.add_subcommand("info", "show version, build, limits and options");
   info->add_flag("--json", info_json, "print JSON");
   CLI::App *replay =
@@ -183,6 +196,7 @@ int run(int argc, char **argv) {
     throw ToolError(std::string(error.what()) + " (see weir --help)");
   }
   if (devices->parsed()) return run_devices(devices_json);
+  if (topo->parsed()) return run_topo(topo_flags);
   if (info->parsed()) return run_info(info_json);
   if (frag->parsed()) return run_frag(check_frag_flags(frag_flags));
   if (codec->parsed()) return run_codec(check_codec_flags(codec_flags));

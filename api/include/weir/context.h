@@ -38,8 +38,8 @@ typedef struct weir_context_desc {
   /** NULL-terminated list of backend libraries to load by path; NULL = only those of the search folder (below). A file
    *  that every user may write to, or that lies in such a folder, is refused. */
   const char *const *backend_paths;
-  /** Options for backends, "backend.key=value" joined by ';', e.g. "host.devices=2;host.memory=1G". The keys are in
-   *  docs/host-backend.md, cuda.md, hip.md and level-zero.md. NULL reads the environment variable WEIR_OPTIONS (ignored
+  /** Options for backends, "backend.key=value" joined by ';', e.g. "host.devices=2;host.memory=1G", and of the context
+   *  itself, "topology.key=value". The keys are in docs/host-backend.md, cuda.md, hip.md, level-zero.md and topology.md. NULL reads the environment variable WEIR_OPTIONS (ignored
    *  under secure execution). Unknown keys, and options of a backend that is not loaded, are an error that names them. */
   const char *options;
   weir_allocator allocator;               /**< all NULL = malloc/free */
@@ -109,7 +109,7 @@ typedef struct weir_device_info {
   uint64_t memory_total;    /**< bytes */
   uint64_t memory_free;     /**< bytes, at the time of the call, as the runtime tells them */
   uint64_t granule;         /**< smallest physical unit in bytes, 0 without VMM */
-  uint32_t numa_node;       /**< UINT32_MAX if unknown */
+  uint32_t numa_node;       /**< the system's number; the backend's word, else the topology's; UINT32_MAX if unknown */
   uint32_t reserved;
   char name[64];
   char pci_address[32];     /**< "0000:17:00.0", "" if there is none */
@@ -126,7 +126,18 @@ WEIR_API weir_result weir_device_info_get(weir_context context, weir_device devi
 
 enum {
   WEIR_LINK_NONE = 0, WEIR_LINK_SAME = 1, WEIR_LINK_PCIE = 2, WEIR_LINK_NVLINK = 3,
-  WEIR_LINK_INFINITY_FABRIC = 4, WEIR_LINK_XE = 5, WEIR_LINK_MEMORY = 6
+  WEIR_LINK_INFINITY_FABRIC = 4, WEIR_LINK_XE = 5, WEIR_LINK_MEMORY = 6,
+  WEIR_LINK_C2C = 7,    /**< between the chips of one package, as a GPU and its CPU */
+  WEIR_LINK_NETWORK = 8 /**< to another machine */
+};
+
+/** Where a link's bandwidth is from, the better founded the greater. */
+enum {
+  WEIR_LINK_FIGURE_NONE = 0,     /**< it is unknown */
+  WEIR_LINK_FIGURE_PCIE = 1,     /**< derived: the least PCIe generation times lanes on the way */
+  WEIR_LINK_FIGURE_TOPOLOGY = 2, /**< the machine's topology, or a file of it, gives it */
+  WEIR_LINK_FIGURE_BACKEND = 3,  /**< the backend reports it */
+  WEIR_LINK_FIGURE_MEASURED = 4  /**< it was measured here */
 };
 
 typedef struct weir_link_info {
@@ -136,11 +147,16 @@ typedef struct weir_link_info {
   uint64_t latency_ns;       /**< 0 = unknown */
   uint32_t hops;             /**< links in a row between the two; 0 from a device to itself */
   uint32_t direct;           /**< 1 = copies need no host staging */
+  uint32_t source;           /**< of `bandwidth`: WEIR_LINK_FIGURE_* */
+  uint32_t reserved;
 } weir_link_info;
-#define WEIR_LINK_INFO_INIT {sizeof(weir_link_info), 0, 0, 0, 0, 0}
+#define WEIR_LINK_INFO_INIT {sizeof(weir_link_info), 0, 0, 0, 0, 0, 0, 0}
 
-/** The path between two places; either may be WEIR_DEVICE_HOST. It is what the backend reports: nothing is measured, and
- *  nothing is known between devices of two backends (NONE). Errors: INVALID_ARGUMENT, DEVICE_LOST, BACKEND. */
+/** The path between two places; either may be WEIR_DEVICE_HOST. It is what the backend reports, and where that leaves
+ *  something open what the machine's topology tells (docs/topology.md). Between devices of two backends copies are never
+ *  direct; two devices of one PCI address are the SAME. Where nothing is known the kind is NONE. The first call about a
+ *  device with a PCI address may look at the machine, which takes some milliseconds to tenths of a second. Errors:
+ *  INVALID_ARGUMENT, DEVICE_LOST, BACKEND. */
 WEIR_API weir_result weir_link_info_get(weir_context context, weir_device from, weir_device to, weir_link_info *info);
 
 /* ---- streams ----

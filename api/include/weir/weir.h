@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * weir/weir.h - the whole public interface but the backend ABI. Read in this order: context, pool,
+ * weir/weir.h - the whole public interface but the backend ABI. Read in this order: context, topology, pool,
  * buffer, lease; arena and codec stand alone.
  */
 #ifndef WEIR_WEIR_H
@@ -8,6 +8,7 @@
 
 #include <weir/types.h>
 #include <weir/context.h>
+#include <weir/topology.h>
 #include <weir/pool.h>
 #include <weir/buffer.h>
 #include <weir/lease.h>

@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The tree, the matrix and its legend. Bridges with one way on are passed over in the tree: they say nothing but that
+// they are there.
+
+#include "core/topology/describe.hpp"
+
+#include <algorithm>
+#include <cstdio>
+#include <map>
+#include <tuple>
+
+namespace weir::topology {
+namespace {
+
+std::string plural(uint64_t count, const char *what) {
+  return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
+}
+
+class Tree {
+ public:
+  Tree(const Machine &machine, const std::vector<Row> &rows)
+      : machine_(machine), below_(machine.places().size()), labels_(machine.device_count()) {
+    for (uint32_t i = 1; i < machine.places().size(); ++i)
+      below_[machine.places()[i].parent].push_back(i);
+    for (const Row &row : rows)
+      if (row.device != host_end) labels_[row.device] = row.label;
+  }
+
+  std::string run() {
+    print(0, 0);
+    return std::move(text_);
+  }
+
+ private:
+  void print(uint32_t index, size_t depth) {
+    const Place &place = machine_.places()[index];
+    const bool bridge = place.kind == PlaceKind::bridge || place.kind == PlaceKind::host_bridge;
+    if (!bridge || below_[index].size() > 1) {
+      text_ += std::string(depth * 2, ' ') + line(place) + "\n";
+      ++depth;
+    }
+    for (const uint32_t child : below_[index]) print(child, depth);
+  }
+
+  std::string line(const Place &place) const {
+    std::string text;
+    const std::string number = place.number != none ? " " + std::to_string(place.number) : "";
+    switch (place.kind) {
+      case PlaceKind::machine:
+        text = "machine";
+        break;
+      case PlaceKind::package:
+        text = "package" + number;
+        break;
+      case PlaceKind::numa_node:
+        text = "NUMA node" + number;
+        break;
+      case PlaceKind::host_bridge:
+        text = "host bridge";
+        break;
+      case PlaceKind::bridge:
+        text = "PCIe bridge";
+        break;
+      case PlaceKind::switch_port:
+        text = "switch port";
+        break;
+      default:
+        text = labels_[place.device].empty() ? "device" : labels_[place.device];
+    }
+    const auto add = [&text](const std::string &more) { text += ", " + more; };
+    if (!place.name.empty()) add(std::string(place.name));
+    if (!place.pci_address.empty() && place.kind != PlaceKind::tile)
+      add("at " + std::string(place.pci_address));
+    if (place.memory != 0) add(memory_text(place.memory));
+    if (place.device != none && place.numa_node != none)
+      add("NUMA node " + std::to_string(place.numa_node));
+    if (!place.aliases.empty() && place.aliases != place.name)
+      text += " (" + std::string(place.aliases) + ")";
+    return text;
+  }
+
+  const Machine &machine_;
+  std::vector<std::vector<uint32_t>> below_;
+  std::vector<std::string> labels_;
+  std::string text_;
+};
+
+std::string cell(const Link &link) {
+  if (link.kind == WEIR_LINK_NONE) return ".";
+  std::string text = short_name(link.kind);
+  if (link.bandwidth != 0) text += " " + gigabytes(link.bandwidth);
+  return link.direct ? text : text + "*";
+}
+
+std::string matrix(const Machine &machine, const std::vector<Row> &rows) {
+  std::vector<std::vector<std::string>> cells{{""}};
+  for (const Row &row : rows) cells[0].push_back(row.label);
+  for (const Row &from : rows) {
+    std::vector<std::string> line{from.label};
+    for (const Row &to : rows)
+      line.push_back(from.device == to.device ? "-" : cell(machine.link(from.device, to.device)));
+    cells.push_back(std::move(line));
+  }
+  std::string text;
+  std::vector<size_t> widths(cells[0].size());
+  for (const auto &line : cells)
+    for (size_t i = 0; i < line.size(); ++i) widths[i] = std::max(widths[i], line[i].size());
+  for (const auto &line : cells) {
+    std::string row;
+    for (size_t i = 0; i < line.size(); ++i)
+      row += line[i] + std::string(widths[i] + 2 - line[i].size(), ' ');
+    text += row.substr(0, row.find_last_not_of(' ') + 1) + "\n";
+  }
+  return text;
+}
+
+/// A line for each class of links in the matrix.
+std::string legend(const Machine &machine, const std::vector<Row> &rows) {
+  std::map<std::tuple<uint32_t, uint64_t, uint32_t, bool, uint32_t>, uint64_t> classes;
+  for (const Row &from : rows) {
+    for (const Row &to : rows) {
+      if (from.device == to.device) continue;
+      const Link link = machine.link(from.device, to.device);
+      ++classes[{link.kind, ~link.bandwidth, link.hops, link.direct, link.source}];
+    }
+  }
+  std::string text;
+  for (const auto &[about, count] : classes) {
+    const auto &[kind, inverted, hops, direct, source] = about;
+    const uint64_t bandwidth = ~inverted;
+    if (kind == WEIR_LINK_NONE) {
+      text += ".     nothing is known, " + plural(count, "way") + "\n";
+      continue;
+    }
+    std::string name = short_name(kind);
+    name += std::string(name.size() < 6 ? 6 - name.size() : 1, ' ');
+    text += name + link_kind_name(kind) + ", ";
+    text += bandwidth != 0
+                ? gigabytes(bandwidth) + " GB/s one way (" + link_figure_name(source) + "), "
+                : std::string("speed unknown, ");
+    text += plural(hops, "hop") + (direct ? "" : ", through the host (*)") + ": " +
+            plural(count, "way") + "\n";
+  }
+  return text;
+}
+
+}  // namespace
+
+std::vector<Row> rows_of(const Machine &machine) {
+  std::vector<Row> offered, others;
+  for (uint32_t i = 0; i < machine.device_count(); ++i) {
+    const Place &place = machine.device(i);
+    if (place.context_device != none)
+      offered.push_back({i, "D" + std::to_string(place.context_device)});
+    else if (place.kind == PlaceKind::tile ? machine.places()[place.parent].context_device == none
+                                           : !machine.has_tiles(i))
+      others.push_back({i, "G" + std::to_string(i)});
+  }
+  std::sort(offered.begin(), offered.end(), [&machine](const Row &a, const Row &b) {
+    return machine.device(a.device).context_device < machine.device(b.device).context_device;
+  });
+  offered.insert(offered.end(), others.begin(), others.end());
+  if (!offered.empty()) offered.push_back({host_end, "host"});
+  return offered;
+}
+
+std::string gigabytes(uint64_t bandwidth) {
+  // In hundredths, tenths or whole ones: about three digits.
+  const unsigned decimals = bandwidth >= UINT64_C(999'500'000'000) ? 0
+                            : bandwidth >= UINT64_C(9'995'000'000) ? 1
+                                                                   : 2;
+  static constexpr uint64_t units[] = {1'000'000'000, 100'000'000, 10'000'000},
+                            ones[] = {1, 10, 100};
+  const uint64_t unit = units[decimals], one = ones[decimals];
+  const uint64_t value = bandwidth / unit + (bandwidth % unit >= unit / 2 ? 1 : 0);
+  char text[48];
+  if (value % one == 0)
+    std::snprintf(text, sizeof text, "%llu", static_cast<unsigned long long>(value / one));
+  else
+    std::snprintf(text, sizeof text, "%llu.%0*u", static_cast<unsigned long long>(value / one),
+                  static_cast<int>(decimals), static_cast<unsigned>(value % one));
+  return text;
+}
+
+const char *short_name(uint32_t kind) noexcept {
+  static constexpr const char *names[] = {".",  "SAME", "PCIE", "NV", "XGMI",
+                                          "XE", "MEM",  "C2C",  "NET"};
+  return kind < std::size(names) ? names[kind] : "?";
+}
+
+std::string memory_text(uint64_t bytes) {
+  static constexpr const char *units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+  uint64_t tenths = bytes > UINT64_MAX / 10 ? UINT64_MAX : bytes * 10;
+  size_t unit = 0;
+  for (; tenths >= 10240 && unit + 1 < std::size(units); ++unit) tenths = tenths / 1024;
+  std::string text = std::to_string(tenths / 10);
+  if (tenths % 10 != 0 && tenths < 1000) text += "." + std::to_string(tenths % 10);
+  return text + " " + units[unit];
+}
+
+std::string describe_text(const Machine &machine) {
+  const std::vector<Row> rows = rows_of(machine);
+  std::string text = "topology " + std::string(machine.origin()) + "\n" + Tree(machine, rows).run();
+  if (rows.empty()) return text + "\nno devices\n";
+  return text + "\nlinks, from row to column, GB/s one way\n" + matrix(machine, rows) + "\n" +
+         legend(machine, rows);
+}
+
+}  // namespace weir::topology

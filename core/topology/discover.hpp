@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Discovery: a Machine from hwloc, of the system this runs on or of an XML file. It never starts a GPU's runtime, and
+// changes neither the environment nor any thread's binding. hwloc's memory is malloc's and gone when it returns; the
+// machine's is its own.
+#pragma once
+
+#include "core/base/status.hpp"
+#include "core/topology/machine.hpp"
+
+namespace weir::topology {
+
+/// The system's. BACKEND if hwloc can't tell; *machine is then not to be used.
+Status discover_system(Machine *machine);
+
+/// A file's. INVALID_ARGUMENT with the path and what is wrong; *machine is then not to be used.
+Status discover_file(const char *path, Machine *machine);
+
+/// The same from text; `origin` stands for the path.
+Status discover_text(std::string_view xml, const char *origin, Machine *machine);
+
+}  // namespace weir::topology

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Fabrics: the links that a machine's matrices tell of (NVLink, xGMI, Xe Link), from matrices over whatever ends a
+// source has to links between devices. Switches are folded: two devices that reach the same fabric of switches have a
+// link of one hop. It knows no hwloc.
+#pragma once
+
+#include "core/base/status.hpp"
+#include "core/topology/machine.hpp"
+
+#include <span>
+
+namespace weir::topology {
+
+enum class EndKind : uint8_t { unknown, device, switch_port, host };
+
+struct FabricEnd {
+  EndKind kind = EndKind::unknown;
+  uint32_t device = none;  ///< index in Machine::devices()
+};
+
+/// Rows are where bytes come from. Values are megabytes (10^6) a second one way, or hops.
+struct FabricMatrix {
+  uint32_t kind = WEIR_LINK_NONE;  ///< WEIR_LINK_* of what it tells
+  bool hops = false;               ///< values are hops, not bandwidths
+  std::span<const FabricEnd> ends;
+  std::span<const uint64_t> values;
+};
+
+/// Sets the links of the matrix; hops only where there is a link already. Bandwidths beyond all sense are refused;
+/// `name` is for the message.
+Status add_fabric(const FabricMatrix &matrix, const char *name, Machine *machine);
+
+/// A device with tiles has the best of their links. Call it after all matrices.
+void lift_tiles(Machine *machine);
+
+}  // namespace weir::topology

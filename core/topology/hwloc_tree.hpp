@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What is taken over of a loaded hwloc topology: places first, then matrices. Included by the discovery only.
+#pragma once
+
+#include "core/topology/fabric.hpp"
+#include "core/topology/machine.hpp"
+
+#include <hwloc.h>
+
+#include <memory_resource>
+#include <vector>
+
+namespace weir::topology {
+
+/// Which of hwloc's objects is which end of a link.
+struct KnownObject {
+  uint64_t number = 0;  ///< hwloc's gp_index
+  FabricEnd end;
+};
+using KnownObjects = std::pmr::vector<KnownObject>;
+
+/// Fills *machine, which is empty. NOT_SUPPORTED if there are more devices than it takes.
+Status add_places(hwloc_topology_t topology, Machine *machine, KnownObjects *known);
+
+/// The matrices of links; others are passed over.
+Status add_matrices(hwloc_topology_t topology, const KnownObjects &known, Machine *machine);
+
+}  // namespace weir::topology

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Machine: the tree of places of one machine (packages, NUMA nodes, bridges, devices, switches) and the links between
+// its devices and the host. A value: it knows neither hwloc nor a runtime. Invariants: places()[0] is the machine
+// itself; a place's parent comes before it; every pair of devices, and of a device and the host, has exactly one link
+// each way. A figure always says where it is from, and a better founded one is never replaced by a lesser one.
+#pragma once
+
+#include <weir/topology.h>
+
+#include <cstdint>
+#include <memory_resource>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace weir::topology {
+
+enum class PlaceKind : uint8_t {
+  machine,
+  package,
+  group,  ///< of cores, such as a die with memory of its own
+  numa_node,
+  host_bridge,
+  bridge,
+  device,  ///< a GPU: one PCI function, or what a backend offers without one
+  tile,    ///< a part of a device that a runtime may offer as a device of its own
+  switch_port
+};
+const char *name_of(PlaceKind kind) noexcept;
+
+inline constexpr uint32_t none = UINT32_MAX;
+/// Of Machine::link: the host's end.
+inline constexpr uint32_t host_end = UINT32_MAX;
+
+struct Place {
+  explicit Place(std::pmr::memory_resource *resource)
+      : name(resource), pci_address(resource), aliases(resource) {}
+  Place(const Place &) = delete;
+  Place(Place &&) = default;
+  Place &operator=(const Place &) = delete;
+  Place &operator=(Place &&) = delete;
+
+  PlaceKind kind = PlaceKind::machine;
+  uint32_t parent = none;
+  uint32_t number =
+      none;  ///< the system's number of a package or NUMA node; of a tile its place in the device
+  uint32_t numa_node = none;       ///< of a device: the system's number of the node it is at
+  uint32_t device = none;          ///< index in Machine::devices()
+  uint32_t context_device = none;  ///< the weir_device that it is, if a backend offers it
+  uint64_t memory = 0;             ///< bytes; 0 = unknown
+  uint64_t upstream = 0;  ///< bytes a second one way of the PCIe link it is an end of; 0 = unknown
+  std::pmr::string name;  ///< of a device its model
+  std::pmr::string pci_address;  ///< "0000:17:00.0"
+  std::pmr::string aliases;      ///< what the system and the runtimes call it: "cuda0 nvml0"
+};
+
+struct Link {
+  uint32_t kind = WEIR_LINK_NONE;
+  uint32_t hops = 0;
+  uint64_t bandwidth = 0;                   ///< bytes a second one way; 0 = unknown
+  uint64_t latency_ns = 0;                  ///< 0 = unknown
+  uint32_t source = WEIR_LINK_FIGURE_NONE;  ///< of the bandwidth
+  bool direct = false;                      ///< the hardware lets one end reach the other's memory
+};
+
+/// What is known of a link when a lesser source is asked for what the better one leaves open. Kinds that differ are not
+/// mixed: a figure of one kind says nothing about another. What was measured counts on either side.
+Link combine(const Link &better, const Link &lesser) noexcept;
+
+class Machine {
+ public:
+  static constexpr uint32_t most_devices = 256;
+
+  explicit Machine(std::pmr::memory_resource *memory)
+      : memory_(memory), origin_(memory), places_(memory), devices_(memory), links_(memory) {}
+
+  std::pmr::memory_resource *memory() const noexcept { return memory_; }
+  /// "the system", or the file's path.
+  const std::pmr::string &origin() const noexcept { return origin_; }
+  void set_origin(std::string_view origin) { origin_ = origin; }
+
+  /// Appends a place; its parent exists. The reference holds until the next call.
+  Place &add(PlaceKind kind, uint32_t parent);
+  /// Makes a place of kind device or tile an end of links; its links are of kind NONE at first.
+  void make_device(uint32_t place);
+
+  const std::pmr::vector<Place> &places() const noexcept { return places_; }
+  Place &place(uint32_t index) noexcept { return places_[index]; }
+  /// Indices of places, in the order they were made devices.
+  const std::pmr::vector<uint32_t> &devices() const noexcept { return devices_; }
+  uint32_t device_count() const noexcept { return static_cast<uint32_t>(devices_.size()); }
+  Place &device(uint32_t index) noexcept { return places_[devices_[index]]; }
+  const Place &device(uint32_t index) const noexcept { return places_[devices_[index]]; }
+
+  /// The nearest place of this kind that holds `place`, or none.
+  uint32_t above(uint32_t place, PlaceKind kind) const noexcept;
+  bool has_tiles(uint32_t device) const noexcept;
+
+  /// Ends are indices in devices(), or `host_end`. From an end to itself it is SAME.
+  Link link(uint32_t from, uint32_t to) const noexcept;
+  void set_link(uint32_t from, uint32_t to, const Link &link) noexcept;
+  void set_links(uint32_t a, uint32_t b, const Link &link) noexcept {
+    set_link(a, b, link);
+    set_link(b, a, link);
+  }
+  /// What was measured on a link counts more than all else, for good. 0 of either leaves that as it is.
+  void record(uint32_t from, uint32_t to, uint64_t bandwidth, uint64_t latency_ns) noexcept;
+
+  /// The device at this PCI address (see same_address): the `nth` of those that a runtime offers there, which are the
+  /// tiles where it offers more than one. Or none.
+  uint32_t find(std::string_view pci_address, uint32_t nth, uint32_t of) const noexcept;
+
+ private:
+  size_t slot(uint32_t from, uint32_t to) const noexcept;
+
+  std::pmr::memory_resource *memory_;
+  std::pmr::string origin_;
+  std::pmr::vector<Place> places_;
+  std::pmr::vector<uint32_t> devices_;
+  std::pmr::vector<Link> links_;  // (devices + 1) squared, the host last
+};
+
+/// In words, as the C ABI gives them; "unknown" for other values.
+const char *link_kind_name(uint32_t kind) noexcept;
+const char *link_figure_name(uint32_t source) noexcept;
+
+/// Whether two spellings are of one PCI address: case and leading zeros of the domain do not matter, nor does a domain
+/// or function left out, which is 0.
+bool same_address(std::string_view a, std::string_view b) noexcept;
+
+}  // namespace weir::topology

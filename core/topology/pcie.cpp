@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Paths through bridges and packages.
+
+#include "core/topology/pcie.hpp"
+
+#include <algorithm>
+
+namespace weir::topology {
+namespace {
+
+uint64_t least(uint64_t a, uint64_t b) noexcept {
+  if (a == 0 || b == 0) return a + b;
+  return std::min(a, b);
+}
+
+bool is_bridge(const Place &place) noexcept {
+  return place.kind == PlaceKind::bridge || place.kind == PlaceKind::host_bridge;
+}
+
+struct Climb {
+  uint32_t bridges = 0;    ///< passed below `end`
+  uint64_t bandwidth = 0;  ///< the least of the links passed, 0 if none is known
+};
+
+/// From a device up to, but not into, `end`; all of the way if that is none. Going up, the two ends of a link follow each
+/// other: a device and the port above it, a switch's upper port and the port above that. Ends may differ in what they tell,
+/// as an idle link is slower and hwloc may have asked one end's driver for the link's best: the greater is the link's.
+Climb climb(const Machine &machine, uint32_t device, uint32_t end) noexcept {
+  const std::pmr::vector<Place> &places = machine.places();
+  Climb result;
+  if (places[device].kind == PlaceKind::tile) device = places[device].parent;
+  uint32_t at = device;
+  while (at != none && at != end && (at == device || is_bridge(places[at]))) {
+    const Place &low = places[at];
+    uint64_t link = low.upstream;
+    if (is_bridge(low)) ++result.bridges;
+    at = low.parent;
+    if (at != none && is_bridge(places[at])) {
+      link = std::max(link, places[at].upstream);
+      if (at != end) {
+        ++result.bridges;
+        at = places[at].parent;
+      }
+    }
+    result.bandwidth = least(result.bandwidth, link);
+  }
+  return result;
+}
+
+uint32_t common(const Machine &machine, uint32_t a, uint32_t b) noexcept {
+  for (uint32_t at = a; at != none; at = machine.places()[at].parent) {
+    for (uint32_t other = b; other != none; other = machine.places()[other].parent)
+      if (at == other) return at;
+  }
+  return 0;
+}
+
+Link pcie(uint64_t bandwidth, uint32_t hops, bool direct) noexcept {
+  Link link;
+  link.kind = WEIR_LINK_PCIE;
+  link.bandwidth = bandwidth;
+  link.source = bandwidth != 0 ? WEIR_LINK_FIGURE_PCIE : WEIR_LINK_FIGURE_NONE;
+  link.hops = hops;
+  link.direct = direct;
+  return link;
+}
+
+/// Parts of one device.
+Link within_package() noexcept {
+  Link link;
+  link.kind = WEIR_LINK_C2C;
+  link.hops = 1;
+  link.direct = true;
+  return link;
+}
+
+Link to_host(const Machine &machine, uint32_t device) noexcept {
+  const Climb way = climb(machine, machine.devices()[device], none);
+  return pcie(way.bandwidth, std::max<uint32_t>(way.bridges, 1), true);
+}
+
+/// Where both are joined to the CPUs by the same fabric, that is the way; else it is PCIe.
+Link between(const Machine &machine, uint32_t a, uint32_t b) noexcept {
+  const uint32_t from = machine.devices()[a], to = machine.devices()[b];
+  const uint32_t meet = common(machine, from, to);
+  if (machine.places()[meet].kind == PlaceKind::device) return within_package();
+  const uint32_t packages[2] = {machine.above(from, PlaceKind::package),
+                                machine.above(to, PlaceKind::package)};
+  const uint32_t crossed = packages[0] != packages[1] ? 1 : 0;
+  const Link up = machine.link(a, host_end), down = machine.link(host_end, b);
+  if (up.kind == down.kind && up.kind != WEIR_LINK_PCIE && up.kind != WEIR_LINK_NONE) {
+    Link link = up;
+    link.bandwidth = least(up.bandwidth, down.bandwidth);
+    link.hops = up.hops + down.hops + crossed;
+    link.direct = false;
+    return link;
+  }
+  const Climb first = climb(machine, from, meet), second = climb(machine, to, meet);
+  const bool below_bridge = is_bridge(machine.places()[meet]);
+  const uint32_t passed = first.bridges + second.bridges + (below_bridge ? 1 : 0) + crossed;
+  return pcie(least(first.bandwidth, second.bandwidth), std::max<uint32_t>(passed, 1),
+              below_bridge);
+}
+
+/// A device with a place in the PCIe tree.
+bool on_pcie(const Machine &machine, uint32_t device) noexcept {
+  const Place &place = machine.device(device);
+  return !place.pci_address.empty();
+}
+
+}  // namespace
+
+void add_pcie(Machine *machine) {
+  const uint32_t count = machine->device_count();
+  for (uint32_t device = 0; device < count; ++device) {
+    if (!on_pcie(*machine, device)) continue;
+    const Link link = to_host(*machine, device);
+    if (machine->link(device, host_end).kind == WEIR_LINK_NONE)
+      machine->set_link(device, host_end, link);
+    if (machine->link(host_end, device).kind == WEIR_LINK_NONE)
+      machine->set_link(host_end, device, link);
+  }
+  for (uint32_t a = 0; a < count; ++a) {
+    for (uint32_t b = 0; b < count; ++b) {
+      if (a == b || machine->link(a, b).kind != WEIR_LINK_NONE) continue;
+      if (on_pcie(*machine, a) && on_pcie(*machine, b))
+        machine->set_link(a, b, between(*machine, a, b));
+    }
+  }
+}
+
+}  // namespace weir::topology

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// `weir topo` as its user meets it: the rows that must be there for recorded machines and for this one, and one sentence
+// for what is wrong. WEIR_BIN_DIR says where the program is; without it the test skips, as do recordings that are missing.
+#include "tests/tools/trace_files.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <fcntl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+#include <vector>
+
+namespace {
+
+using weir::test::contains;
+using weir::test::TemporaryFile;
+
+struct Outcome {
+  int status = -1;
+  std::string output, errors;
+};
+
+std::string contents(const std::string &path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+Outcome run(std::vector<std::string> arguments) {
+  const char *folder = std::getenv("WEIR_BIN_DIR");
+  if (folder == nullptr) {
+    print_message("skipped: WEIR_BIN_DIR names no folder\n");
+    skip();
+  }
+  const TemporaryFile output(""), errors("");
+  arguments.insert(arguments.begin(), {std::string(folder) + "/weir", "topo"});
+  std::vector<char *> pointers;
+  for (std::string &argument : arguments) pointers.push_back(argument.data());
+  pointers.push_back(nullptr);
+  const pid_t child = fork();
+  if (child == 0) {
+    dup2(open(output.path().c_str(), O_WRONLY), STDOUT_FILENO);
+    dup2(open(errors.path().c_str(), O_WRONLY), STDERR_FILENO);
+    execv(pointers[0], pointers.data());
+    _exit(127);
+  }
+  int status = 0;
+  assert_int_equal(waitpid(child, &status, 0), child);
+  return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, contents(output.path()),
+          contents(errors.path())};
+}
+
+std::string recorded(const char *name) {
+  const char *shared = std::getenv("WEIR_SHARED_DIR");
+  const std::string path = std::string(shared != nullptr ? shared : "") + "/topologies/" + name;
+  if (shared == nullptr || access(path.c_str(), R_OK) != 0) {
+    print_message("skipped: no %s in WEIR_SHARED_DIR\n", name);
+    skip();
+  }
+  return path;
+}
+
+void expect_rows(const Outcome &outcome, const std::vector<std::string> &rows) {
+  if (outcome.status != 0) fail_msg("%s", outcome.errors.c_str());
+  assert_string_equal(outcome.errors.c_str(), "");
+  for (const std::string &row : rows)
+    if (!contains(outcome.output, row))
+      fail_msg("no \"%s\" in:\n%s", row.c_str(), outcome.output.c_str());
+}
+
+void the_dgx2(void **) {
+  const Outcome outcome = run({"--xml", recorded("hwloc-2.14.0-nvidiaDGX2.xml")});
+  expect_rows(outcome, {"machine, NVIDIA DGX-2H", "  package 1", "    NUMA node 0, 754 GiB",
+                        "G15, Tesla V100-SXM3-32GB-H, at 0000:e7:00.0, NUMA node 1 (nvml15)",
+                        "switch port, NVSwitch, at 0000:61:00.0",
+                        "NV    nvlink, 150 GB/s one way (topology), 1 hop: 240 ways",
+                        "PCIE  pcie, 15.8 GB/s one way (pcie), 6 hops: 32 ways"});
+  assert_int_equal(std::count(outcome.output.begin(), outcome.output.end(), '*'), 0);
+}
+
+void other_machines(void **) {
+  expect_rows(
+      run({"--xml", recorded("fluxcore-ipa20.xml")}),
+      {"NVIDIA H100 80GB HBM3, at 0000:4e:00.0, 79.1 GiB, NUMA node 3",
+       "nvlink, 150 GB/s one way (topology), 1 hop: 12 ways", "pcie, 63 GB/s one way (pcie)"});
+  expect_rows(run({"--xml", recorded("mpibind-g4dnmetal.xml")}),
+              {"G7, Tesla T4, at 0000:f5:00.0", "PCIE 15.8*", "through the host (*): 32 ways"});
+  expect_rows(run({"--xml", recorded("hwloc-2.9.0-power8gpudistances.xml")}),
+              {"nvlink, 40 GB/s one way (topology), 1 hop: 12 ways",
+               "3 hops, through the host (*): 8 ways"});
+  expect_rows(run({"--xml", recorded("gen-ze.xml")}),
+              {"ze5.1, 64 GiB", "XE 230", "xe, 26.5 GB/s one way"});
+}
+
+void a_rehearsed_machine_has_devices(void **) {
+  expect_rows(run({"--xml", recorded("fluxcore-ipa20.xml"), "--options",
+                   "topology.rehearse=1;host.memory=16M"}),
+              {"D3, NVIDIA H100 80GB HBM3", "nvlink, 150 GB/s one way (backend), 1 hop: 12 ways"});
+}
+
+void as_json_and_as_a_picture(void **) {
+  const std::string path = recorded("mpibind-eas-tioga.xml");
+  const TemporaryFile picture("");
+  const Outcome outcome = run({"--xml", path, "--json", "--svg", picture.path()});
+  expect_rows(outcome, {});
+  const auto json = nlohmann::json::parse(outcome.output);
+  size_t fabric = 0, devices = 0;
+  for (const auto &link : json["links"])
+    fabric += link["kind"] == "infinity_fabric" && link["bandwidth"] == 100'000'000'000 ? 1 : 0;
+  for (const auto &place : json["places"]) devices += place["kind"] == "device" ? 1 : 0;
+  assert_int_equal(devices, 8);
+  assert_int_equal(fabric, 56);
+  const std::string svg = contents(picture.path());
+  assert_true(svg.starts_with("<svg ") && svg.ends_with("</svg>\n"));
+  assert_true(contains(svg, "infinity_fabric") && contains(svg, "NUMA node 3") &&
+              !contains(svg, "<script"));
+}
+
+void this_machine(void **) {
+  const Outcome outcome =
+      run({"--options", "host.devices=2;host.memory=16M;host.peer_bandwidth=3G"});
+  expect_rows(outcome, {"topology of the system", "D1, host memory 1, 16 MiB", "MEM 3",
+                        "memory, 3 GB/s one way (backend)"});
+}
+
+void what_is_wrong_is_one_sentence(void **) {
+  const TemporaryFile broken("<topology version=\"2.0\"><object type=\"Machine\">");
+  for (const std::string &path :
+       {std::string("/nowhere/machine.xml"), broken.path(), std::string("/tmp")}) {
+    const Outcome outcome = run({"--xml", path});
+    assert_int_equal(outcome.status, 1);
+    assert_string_equal(outcome.output.c_str(), "");
+    if (!contains(outcome.errors, path))
+      fail_msg("\"%s\" does not name %s", outcome.errors.c_str(), path.c_str());
+    assert_int_equal(std::count(outcome.errors.begin(), outcome.errors.end(), '\n'), 1);
+  }
+  assert_int_equal(run({"--svg", "/nowhere/a.svg", "--options", "host.memory=16M"}).status, 1);
+}
+
+}  // namespace
+
+int main() {
+  const CMUnitTest tests[] = {
+      cmocka_unit_test(the_dgx2),
+      cmocka_unit_test(other_machines),
+      cmocka_unit_test(a_rehearsed_machine_has_devices),
+      cmocka_unit_test(as_json_and_as_a_picture),
+      cmocka_unit_test(this_machine),
+      cmocka_unit_test(what_is_wrong_is_one_sentence),
+  };
+  return cmocka_run_group_tests_name("weir topo", tests, nullptr, nullptr);
+}
