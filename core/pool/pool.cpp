@@ -29,7 +29,7 @@ Pool::~Pool() {
 Status Pool::start(const weir_pool_desc &desc) {
   constexpr uint64_t known = WEIR_POOL_NO_BACKGROUND | WEIR_POOL_CHECKSUM_HOST |
                              WEIR_POOL_ENCRYPT_STORAGE | WEIR_POOL_BUFFERED_STORAGE |
-                             WEIR_POOL_NO_IO_URING;
+                             WEIR_POOL_NO_IO_URING | WEIR_POOL_NO_PEER;
   if ((desc.flags & ~known) != 0) {
     return fail(WEIR_ERROR_INVALID_ARGUMENT, "flags %#llx has bits this version does not know",
                 static_cast<unsigned long long>(desc.flags));
@@ -63,6 +63,10 @@ Status Pool::start(const weir_pool_desc &desc) {
                 "watermarks %u and %u: thousandths, low <= high <= 500", desc.watermark_low,
                 desc.watermark_high);
   }
+  std::pmr::vector<uint32_t> ids;
+  for (uint32_t i = 0; i < desc.device_count; ++i) ids.push_back(desc.devices[i].device);
+  config.routes.find(context_.places(), ids);
+  config.no_peer = (desc.flags & WEIR_POOL_NO_PEER) != 0;
   config.memory_root = context_.memory_root;
   config.host_follows = desc.host_budget == 0;
   config.host_budget = desc.host_budget != WEIR_NONE ? desc.host_budget : 0;

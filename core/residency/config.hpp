@@ -8,6 +8,7 @@
 #include "core/base/clock.hpp"
 #include "core/tier/codec.hpp"
 #include "core/tier/storage_store.hpp"
+#include "core/transfer/routes.hpp"
 
 #include <atomic>
 #include <string>
@@ -21,6 +22,8 @@ struct EngineConfig {
     uint64_t budget;
   };
   std::pmr::vector<DeviceBudget> devices;
+  transfer::Routes routes;  ///< of the devices, by position
+  bool no_peer = false;     ///< pages do not go to neighbours to make room
   uint64_t host_budget = 0;
   uint64_t page_size = 0, large_page_size = 0;
   uint64_t segment_size = 0;  ///< without VMM; 0: by the budget and what is held

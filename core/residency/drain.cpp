@@ -128,11 +128,12 @@ void Engine::give_back(Region &region, const PageRef &ref, PoolDevice &device) n
   region.on(device.place)->pages[ref.page].queued = device.policy->give_back(ref, tick());
 }
 
-/// A dirty page gets a place in HOST, or is marked to pass it by: what is not expected back soon, and what HOST can't
+/// A dirty page gets a place with a neighbour or in HOST, or is marked to pass it by: what is not expected back soon, and what HOST can't
 /// make room for. May drop the lock.
-Status Engine::place_victim(Lock &lock, Victim &victim) {
+Status Engine::place_victim(Lock &lock, PoolDevice &device, Victim &victim) {
   Region &region = *victim.region;
   free_host(region, victim.page);  // one that an acquire which failed has left there
+  if (borrow_place(lock, victim, device)) return {};
   victim.straight = lower_.any() && region.cold;
   Status slot;
   if (!victim.straight) slot = host_slot(lock, region.client, victim.used, &victim.slot);
@@ -167,6 +168,7 @@ void Engine::cache_victim(Victim &victim) noexcept {
 /// What place_victim() gave, if the page does not go after all.
 void Engine::unplace_victim(Victim &victim) noexcept {
   const uint32_t client = victim.region->client;
+  settle_loan(victim, false);
   if (victim.slot) free_slot(client, victim.slot);
   free_places(client, victim.chain, vm::below_host);
   lower_.copies.give(victim.chain);
@@ -189,7 +191,7 @@ void Engine::claim_victims(Lock &lock, PoolDevice &device, const std::pmr::vecto
       ++region.operations;
       Status slot;
       try {
-        slot = place_victim(lock, victim);
+        slot = place_victim(lock, device, victim);
       } catch (const std::bad_alloc &) {
         unplace_victim(victim);
         slot = fail(WEIR_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the records of a demotion");
@@ -281,6 +283,7 @@ void Engine::start_victim(Drain &drain, transfer::Copier &copier, Victim &victim
     status = streams_.wait(stamp, config_.evict_wait_ns);
     if (!status) break;
   }
+  if (status && victim.loan.to != nullptr) status = open_loan(victim.loan, victim.bytes);
   if (status && victim.copy && !victim.straight) {
     status =
         copier.copy(reinterpret_cast<uint64_t>(victim.destination), victim.address, victim.used);
@@ -328,6 +331,7 @@ void Engine::finish_victim(Lock &lock, Drain &drain, Victim &victim) {
     victim.safe = status.ok();
     drain.note(status);
   }
+  if (victim.loan.to != nullptr && !victim.safe) close_loan(victim.loan, victim.bytes);
   lock.lock();
   // Somebody asked for it meanwhile: it stays, unless it has no bytes worth staying for.
   const DevicePage &state = victim.region->on(device.place)->pages[victim.page];
@@ -359,6 +363,7 @@ void Engine::settle_place(Victim &victim) noexcept {
   Region &region = *victim.region;
   Page &copies = region.pages[victim.page];
   copies.latest &= ~vm::lost_bit;  // the device was lost, but the copy had ended
+  if (victim.lent) return;
   if (victim.straight) {
     region.codec = victim.plan;
     lower_.copies[victim.chain].checksum = victim.checksum;
@@ -386,6 +391,8 @@ void Engine::settle_victim(Drain &drain, Victim &victim) noexcept {
   DevicePage &state = here.pages[victim.page];
   Page &copies = region.pages[victim.page];
   end_work(region, victim.page, device);
+  victim.lent = victim.safe && victim.loan.to != nullptr;
+  if (victim.lent) settle_loan(victim, true);
   if (victim.copy && (victim.safe || victim.wiped) && !region.kept) {
     settle_place(victim);
     (victim.cached ? stats_.cached_bytes : stats_.demoted_bytes) += victim.used;
@@ -418,6 +425,7 @@ void Engine::vacate(Region &region, uint32_t page, PoolDevice &device,
   Residence &here = *region.on(device.place);
   DevicePage &state = here.pages[page];
   const uint64_t bytes = region.shape.charged_bytes(page);
+  set_borrowed(region, page, device, false);
   if (!region.kept) clients_[region.client]->device[device.place].refund(bytes);
   if (region.holds != 0)
     count_held(region, page, device, false);  // a hold on its slab that came meanwhile

@@ -30,8 +30,10 @@ bool PoolDevice::describe(const PageRef &ref, PageInfo *info) {
   info->bytes = region.shape.charged_bytes(ref.page);
   info->priority = region.priority;
   info->dirty = (copies.latest & bit()) != 0 && (copies.latest & ~bit()) == 0;
-  info->disposable = region.kept;
-  info->dead_since = region.dead_since;
+  const bool borrowed = region.on(place)->pages[ref.page].borrowed && !region.kept;
+  info->borrowed = borrowed;
+  info->disposable = region.kept || borrowed;
+  info->dead_since = borrowed ? PageInfo::lives : region.dead_since;
   info->cold = region.cold || copies.latest == 0 || (copies.latest & bit()) == 0;
   info->client = region.client;
   info->evictable = !engine.in_use(region, ref.page);
@@ -107,7 +109,7 @@ Status Engine::start(EngineConfig config) {
     std::vector<uint32_t> peers;
     for (auto &other : devices_) {
       const bool same = other->device.runtime == device->device.runtime;
-      if (other != device && same && device->device.has(WEIR_CAP_PEER))
+      if (other != device && same && config_.routes.direct(device->place, other->place))
         peers.push_back(other->device.index);
     }
     device->mapper->set_peers(std::move(peers));

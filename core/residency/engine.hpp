@@ -22,6 +22,7 @@
 //   extents.cpp    regions moved within segments              survey.cpp    what lies where, for compaction
 //   fragments.cpp  pages with a part of a granule             remap.cpp     ... moved to another granule
 //   map.cpp        where everything lies, for tools       recompress.cpp idle pages in COMPRESSED coded again
+//   peers.cpp      a neighbour's idle memory
 #pragma once
 
 #include "core/backend/stream.hpp"
@@ -64,6 +65,7 @@ struct Plan;  // residency/plan.hpp
 struct PlanItem;
 struct PlanPage;
 struct Victim;
+struct Loan;
 struct Drain;
 struct TenantMove;    // compact.cpp
 struct ExtentMove;    // extents.cpp
@@ -279,6 +281,7 @@ class Engine {
   // fill.cpp
   void mark_filling(Plan &plan);
   void mark_zeroing(Plan &plan, const PlanItem &item) noexcept;
+  Residence *device_source(Region &region, uint32_t page, const PoolDevice &to) noexcept;
   void begin_work(Region &region, uint32_t page, PoolDevice &device) noexcept;
   void end_work(Region &region, uint32_t page, PoolDevice &device) noexcept;
   Status fill(Plan &plan);
@@ -308,12 +311,13 @@ class Engine {
   const char *validate_below(Region &region, uint32_t page) noexcept;
   std::string validate_word(uint32_t index) noexcept;
   std::string validate_device(PoolDevice &device);
+  uint64_t borrowed_bytes() noexcept;
 
   // drain.cpp
   uint64_t evict(Lock &lock, PoolDevice &device, const std::pmr::vector<PageRef> &pages,
                  bool background, Status *why);
   bool claim_victim(PoolDevice &device, const PageRef &ref, Victim *victim);
-  Status place_victim(Lock &lock, Victim &victim);
+  Status place_victim(Lock &lock, PoolDevice &device, Victim &victim);
   void cache_victim(Victim &victim) noexcept;
   void unplace_victim(Victim &victim) noexcept;
   void settle_place(Victim &victim) noexcept;
@@ -513,6 +517,18 @@ class Engine {
   Status wait_range(Lock &lock, uint32_t index, uint64_t begin, uint64_t end, bool write);
   void gather_stamps(uint32_t index, uint64_t begin, uint64_t end, bool write,
                      std::pmr::vector<Stamp> *stamps);
+
+  // peers.cpp
+  PoolDevice *neighbour_for(const Victim &victim, const PoolDevice &from, bool dropping);
+  bool drop_borrowed(Lock &lock, PoolDevice &device, uint64_t bytes);
+  bool borrow_place(Lock &lock, Victim &victim, const PoolDevice &from);
+  Status open_loan(Loan &loan, uint64_t bytes);
+  void close_loan(Loan &loan, uint64_t bytes) noexcept;
+  void settle_loan(Victim &victim, bool arrived) noexcept;
+  void give_loan_back(Victim &victim, DevicePage &state) noexcept;
+  void offer_borrowed(Region &region, uint32_t page, PoolDevice &to) noexcept;
+  void set_borrowed(Region &region, uint32_t page, PoolDevice &device, bool borrowed) noexcept;
+  void keep_borrowed(Region &region, uint32_t page, PoolDevice &device) noexcept;
 
   // relay.cpp
   Status take_staging(const backend::Device &device);

@@ -59,29 +59,27 @@ void Engine::mark_filling(Plan &plan) {
       page.wipe = true;
       foreign = false;
     }
+    Residence *other = device_source(region, page.page, device);
+    const bool direct = other != nullptr && config_.routes.direct(other->place, device.place);
+    const bool near = direct && config_.routes.beats_host(device.place, other->place);
     if (copies.latest == 0 || page.discard) {
       page.zero = foreign || (!page.discard && !region.slab);
-    } else if (has_host(region, page.page) && (copies.latest & vm::host_bit) != 0) {
+    } else if (!near && has_host(region, page.page) && (copies.latest & vm::host_bit) != 0) {
       page.from = vm::host_bit;
       page.source = reinterpret_cast<uint64_t>(host_bytes(region, page.page));
       if (sums_host(region)) page.checksum = checksum_of_version(copies);
-    } else if ((copies.latest & vm::below_host) != 0 &&
-               ((copies.latest & vm::device_bits) == 0 || !device.device.has(WEIR_CAP_PEER))) {
+    } else if ((copies.latest & vm::below_host) != 0 && !direct) {
       list_parts(region, page.page, static_cast<uint32_t>(&page - plan.pages.data()), &plan.parts);
       page.from = plan.parts.back().bit;
       page.checksum = checksum_of_version(copies);
-    } else {
-      for (auto &other : region.residences) {
-        if ((copies.latest & (uint32_t{1} << other->place)) == 0) continue;
-        const DevicePage &there = other->pages[page.page];
-        PoolDevice &peer = device_at(other->place);
-        page.from = other->place_bit();
-        page.source = peer.vmm() ? address_of(region, *other) + region.shape.offset(page.page)
-                                 : peer.granules->at(there.granule).place;
-        if (there.ready) plan.before.push_back(there.ready);
-        if (!device.device.has(WEIR_CAP_PEER)) page.relay = &peer;
-        break;
-      }
+    } else if (other != nullptr) {
+      const DevicePage &there = other->pages[page.page];
+      PoolDevice &peer = device_at(other->place);
+      page.from = other->place_bit();
+      page.source = peer.vmm() ? address_of(region, *other) + region.shape.offset(page.page)
+                               : peer.granules->at(there.granule).place;
+      if (there.ready) plan.before.push_back(there.ready);
+      if (!direct) page.relay = &peer;
     }
     DevicePage &state = here.pages[page.page];
     if (page.absent) {
@@ -97,6 +95,22 @@ void Engine::mark_filling(Plan &plan) {
   for (const PlanItem &item : plan.items) {
     if (item.zeroes()) mark_zeroing(plan, item);
   }
+}
+
+/// Of the devices that have the latest version, the one it comes from soonest; nullptr: none has it.
+Residence *Engine::device_source(Region &region, uint32_t page, const PoolDevice &to) noexcept {
+  const transfer::Routes &routes = config_.routes;
+  Residence *best = nullptr;
+  for (auto &other : region.residences) {
+    const bool has = (region.pages[page].latest & other->place_bit()) != 0;
+    if (!has || other->place == to.place) continue;
+    const auto worth = [&](const Residence &r) {
+      const bool direct = routes.direct(r.place, to.place);
+      return std::pair(direct, direct ? routes.bandwidth(r.place, to.place) : 0);
+    };
+    if (best == nullptr || worth(*other) > worth(*best)) best = other.get();
+  }
+  return best;
 }
 
 void Engine::begin_work(Region &region, uint32_t page, PoolDevice &device) noexcept {

@@ -75,7 +75,7 @@ class LruWindow final : public Policy {
     victims->reserve(victims->size() + std::min<size_t>(all, wanted.bytes / 4096 + max_candidates));
     looks_ = wanted.most_looks;
     uint64_t found = take_disposable(wanted, view, victims);
-    if (wanted.dead_before != UINT64_MAX) return found;
+    if (wanted.dead_before != UINT64_MAX || wanted.borrowed_only) return found;
     while (found < wanted.bytes && heap_end_ != 0 && room_for_victims(*victims)) {
       const uint64_t more = take_best(wanted, wanted.bytes - found, view, victims);
       if (more == 0 && candidates_.empty()) break;
@@ -120,7 +120,9 @@ class LruWindow final : public Policy {
       const PageRef page = disposable_[i];
       if (!view.describe(page, &info) || !info.disposable) continue;
       if (found >= wanted.bytes || !room_for_victims(*victims) || wanted.dirty_only ||
-          wanted.client != UINT32_MAX || !info.evictable || info.dead_since >= wanted.dead_before) {
+          !counts_for(info, wanted) || !info.evictable || info.dead_since >= wanted.dead_before ||
+          (wanted.clean_only && info.borrowed && info.dirty) ||
+          (wanted.borrowed_only && !info.borrowed)) {
         disposable_[kept++] = page;
         continue;
       }
@@ -141,10 +143,15 @@ class LruWindow final : public Policy {
     return distance / (info.dirty ? 2.0 : 1.0) * std::pow(1e-6, info.priority);
   }
 
+  /// Nobody pays for what has no owner.
+  static bool counts_for(const PageInfo &info, const Wanted &wanted) noexcept {
+    if (wanted.client == UINT32_MAX) return true;
+    return wanted.client == info.client && (!info.disposable || info.borrowed);
+  }
+
   static bool allowed(const PageInfo &info, const Wanted &wanted) noexcept {
-    return info.evictable && !(info.disposable && wanted.client != UINT32_MAX) &&
-           (wanted.client == UINT32_MAX || wanted.client == info.client) &&
-           !(wanted.clean_only && info.dirty) && !(wanted.dirty_only && !info.dirty) &&
+    return info.evictable && counts_for(info, wanted) && !(wanted.clean_only && info.dirty) &&
+           !(wanted.dirty_only && !info.dirty) &&
            !(info.next_use != UINT64_MAX && info.next_use < wanted.not_before);
   }
 

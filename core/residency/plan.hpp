@@ -95,6 +95,17 @@ struct Plan {
   }
 };
 
+/// A place for a page with a neighbour (peers.cpp).
+struct Loan {
+  PoolDevice *to = nullptr;  ///< until it is settled
+  physical::Granule *memory = nullptr;
+  uint64_t address = 0;
+  bool fresh =
+      false;  ///< the granule was claimed for it; else an older version of the page is there
+  bool wipe = false;    ///< another client's bytes are in it
+  bool mapped = false;  ///< by this eviction
+};
+
 struct Victim {
   explicit Victim(std::pmr::memory_resource *memory) : fences(memory) {}
   PageRef ref;
@@ -115,6 +126,8 @@ struct Victim {
   uint32_t into = 0;                       ///< straight: which tier it came to
   tier::CodecPlan plan;
   void *destination = nullptr;
+  Loan loan;
+  bool lent = false;  ///< its bytes have come to where the loan is
   uint64_t address = 0, bytes = 0, used = 0;
   uint64_t granule_address = 0;  ///< where its granule is mapped
   Stamp copied;

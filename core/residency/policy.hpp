@@ -29,12 +29,14 @@ struct PageInfo {
       UINT64_MAX;  ///< operations until its announced next use; UINT64_MAX: not announced
   int32_t priority = 0;
   bool dirty = false;       ///< evicting it means a copy down
-  bool disposable = false;  ///< nobody owns it any more
+  bool disposable = false;  ///< nobody owns it any more, or ...
+  bool borrowed = false;    ///< ... its owner is to be elsewhere
   bool cold = false;        ///< advised so
   bool evictable = false;   ///< neither leased nor held, and in place
   uint32_t client = 0;
-  uint64_t dead_since =
-      0;  ///< of a disposable page: the look at what is idle (idle.cpp) at which its owner died
+  static constexpr uint64_t lives = UINT64_MAX - 1;
+  /// Of a disposable page: the look at what is idle (idle.cpp) at which its owner died; `lives`: he did not.
+  uint64_t dead_since = 0;
 };
 
 class View {
@@ -53,6 +55,7 @@ struct Wanted {
   uint64_t not_before = 0;       ///< prefetch: nothing whose announced next use is nearer than this
   bool clean_only = false;
   bool dirty_only = false;
+  bool borrowed_only = false;
   uint64_t dead_before =
       UINT64_MAX;  ///< if set, only disposable pages, of owners that died before this look
   size_t most_looks =

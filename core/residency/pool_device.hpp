@@ -55,8 +55,10 @@ struct PoolDevice final : View {
   std::pmr::vector<PageRef> emptied;  ///< pages of slabs that compaction has emptied
   uint64_t page_size = 0, large_page_size = 0;
   uint64_t low_water = 0, high_water = 0;
-  uint64_t held_bytes = 0;      ///< pages of held regions
-  uint64_t returned_bytes = 0;  ///< given back to the system by itself
+  uint64_t held_bytes = 0;         ///< pages of held regions
+  uint64_t returned_bytes = 0;     ///< given back to the system by itself
+  uint64_t no_loan_before_ns = 0;  ///< it is left alone by its neighbours until then
+  uint64_t no_drop_before_ns = 0;  ///< nothing borrowed lies elsewhere too, as far as was seen
   bool lost = false;  ///< the runtime said so: nothing is brought here or taken from here any more
   uint64_t evicted_total = 0;   ///< bytes ever evicted
   uint32_t in_flight = 0;       ///< drains and fills going on: room may appear without a release

@@ -129,6 +129,18 @@ unsigned char *Engine::compressed_blob(weir_buffer buffer, uint32_t page, uint64
   return lower_.compressed->address(part.compressed);
 }
 
+uint64_t Engine::borrowed_bytes() noexcept {
+  uint64_t bytes = 0;
+  for (const auto &region : regions_) {
+    if (region == nullptr) continue;
+    for (const auto &here : region->residences) {
+      for (uint32_t p = 0; p < here->pages.size(); ++p)
+        bytes += here->pages[p].borrowed ? region->shape.granule_bytes(p) : 0;
+    }
+  }
+  return bytes;
+}
+
 std::string Engine::validate() {
   Lock lock(mutex_);
   std::string wrong;
@@ -142,6 +154,8 @@ std::string Engine::validate() {
   for (const auto &device : devices_) {
     if (wrong.empty()) wrong = validate_device(*device);
   }
+  if (wrong.empty() && borrowed_bytes() != stats_.borrowed_bytes)
+    wrong = "borrowed bytes are not what is counted";
   return wrong;
 }
 

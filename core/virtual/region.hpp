@@ -54,6 +54,7 @@ struct DevicePage {
   PageState state = PageState::absent;
   bool wanted = false;      ///< somebody waits for it while it is draining: keep it
   bool queued = false;      ///< known to the policy
+  bool borrowed = false;    ///< spilled here from a neighbour: the first to go
   uint64_t evicted_at = 0;  ///< position in the device's stream of evictions, for refaults
 };
 

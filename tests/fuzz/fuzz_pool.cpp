@@ -22,7 +22,8 @@ namespace test = weir::test;
 constexpr uint64_t page_of_options = 16 * 1024;
 
 // Over all runs.
-uint64_t sunk_bytes = 0, lifted_bytes = 0, returned_bytes = 0, moved_bytes = 0, recoded_bytes = 0;
+uint64_t sunk_bytes = 0, lifted_bytes = 0, returned_bytes = 0, moved_bytes = 0, recoded_bytes = 0,
+         lent_bytes = 0;
 
 /// Half of the runs have tiers below HOST, which is short then.
 void add_tiers(std::mt19937_64 &random, const char *const *folders, World *world,
@@ -64,6 +65,9 @@ void run_once(uint64_t seed, int steps, bool verbose) {
     options += std::string(";host.") + key + (on ? "=1" : "=0");
     if (std::strcmp(key, "register") == 0) world.host_leases = on;
   }
+  // Neighbours whose memory is nearer than the host's, or of which nothing is known.
+  if (world.devices == 2 && random() % 3 != 0)
+    options += ";host.links=0-1:nvlink:150G,h-0:pcie:16G,h-1:pcie:16G";
   weir_context_desc context_desc = WEIR_CONTEXT_DESC_INIT;
   test::Target &target = test::Target::get();
   const weir_backend_query_fn backend = target.query();
@@ -144,6 +148,7 @@ void run_once(uint64_t seed, int steps, bool verbose) {
   lifted_bytes += stats.lifted_bytes;
   moved_bytes += stats.defragment_moved_bytes;
   recoded_bytes += stats.recompressed_bytes;
+  lent_bytes += stats.lent_bytes;
   weir_client_stats held = WEIR_CLIENT_STATS_INIT;
   if (weir_client_stats_get(world.client, &held) != WEIR_SUCCESS || held.device_bytes != 0 ||
       held.host_bytes != 0 || held.compressed_bytes != 0 || held.storage_bytes != 0) {
@@ -190,10 +195,10 @@ int main(int argc, char **argv) {
   }
   std::printf(
       "fuzz_pool: %ld runs from seed %llu, %llu failures; %llu bytes sunk, %llu lifted, %llu "
-      "returned, %llu moved, %llu compressed again\n",
+      "returned, %llu moved, %llu compressed again, %llu lent\n",
       done, static_cast<unsigned long long>(seed), static_cast<unsigned long long>(failures.load()),
       static_cast<unsigned long long>(sunk_bytes), static_cast<unsigned long long>(lifted_bytes),
       static_cast<unsigned long long>(returned_bytes), static_cast<unsigned long long>(moved_bytes),
-      static_cast<unsigned long long>(recoded_bytes));
+      static_cast<unsigned long long>(recoded_bytes), static_cast<unsigned long long>(lent_bytes));
   return failures.load() == 0 ? 0 : 1;
 }

@@ -62,7 +62,8 @@ enum {
   WEIR_POOL_CHECKSUM_HOST = 2,     /**< checksum every page that is demoted to host memory, and compare it before the bytes are used again */
   WEIR_POOL_ENCRYPT_STORAGE = 4,   /**< AES-256-XTS with a random key that is kept in memory only; NOT_SUPPORTED without libcrypto */
   WEIR_POOL_BUFFERED_STORAGE = 8,  /**< through the page cache: no O_DIRECT even where the file system has it */
-  WEIR_POOL_NO_IO_URING = 16       /**< pread and pwrite on threads, even where io_uring works */
+  WEIR_POOL_NO_IO_URING = 16,      /**< pread and pwrite on threads, even where io_uring works */
+  WEIR_POOL_NO_PEER = 32           /**< no page leaves a device for a neighbour's idle memory: HOST is the first place to go */
 };
 
 /** Creates a pool. Host memory is taken as it is needed (in chunks, in the background), device memory too.
@@ -261,7 +262,9 @@ WEIR_API weir_result weir_pool_set_defragmentation(weir_pool pool, const weir_de
   X(defragment_evicted_bytes, "bytes that left a device because they lay in the way")          \
   X(defragment_won_bytes, "bytes of device memory that defragmentation has freed")             \
   X(recompressed_bytes, "bytes of pages compressed again, harder, while they lay idle in COMPRESSED") \
-  X(recompressed_won_bytes, "bytes of COMPRESSED that were freed by it")
+  X(recompressed_won_bytes, "bytes of COMPRESSED that were freed by it")                       \
+  X(lent_bytes, "of demoted_bytes, those copied to a neighbour's idle memory")                 \
+  X(borrowed_bytes, "device memory that such pages take now")
 
 typedef struct weir_pool_stats {
   uint32_t struct_size;

@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// PEER: a page that must leave a device goes to a neighbour's idle memory first, where the link there is better than the
+// host's. There it is an ordinary page of that device but for one thing: it is borrowed. Borrowed pages are the first to
+// be evicted when the owner of the memory needs it, and they never pass to a third device; so what is lent is given back
+// within the time that copying it to HOST takes. Only memory above the high watermark is lent: an owner that grows meets
+// free granules first, while the background makes more of them.
+//
+// Whole pages of devices with virtual memory only, and no slabs: the rest goes to HOST.
+
+#include "core/residency/plan.hpp"
+#include "core/transfer/copier.hpp"
+
+#include <algorithm>
+
+namespace weir::residency {
+namespace {
+
+/// After a failure (the runtime refused the memory, or to map it) a neighbour is left alone for so long.
+constexpr uint64_t rest_ns = 1'000'000'000;
+/// A neighbour that had nothing to drop is not searched again for so long.
+constexpr uint64_t drop_rest_ns = 2'000'000;
+
+}  // namespace
+
+/// Who has memory to spare for the page, by the best link; `dropping`: or would have, if others left.
+PoolDevice *Engine::neighbour_for(const Victim &victim, const PoolDevice &from, bool dropping) {
+  const Region &region = *victim.region;
+  const auto page_class = region.shape.page_class(victim.page);
+  const uint64_t charge = region.shape.charged_bytes(victim.page);
+  PoolDevice *best = nullptr;
+  for (const auto &device : devices_) {
+    if (device->place == from.place || device->lost || !device->vmm()) continue;
+    if (!config_.routes.beats_host(from.place, device->place)) continue;
+    if (device->granules->page_size(page_class) != from.granules->page_size(page_class)) continue;
+    if (device->granules->room() < victim.bytes + device->high_water && !dropping) continue;
+    if (clients_[region.client]->device[device->place].room() < charge) continue;
+    if (device->no_loan_before_ns > now_ns()) continue;
+    const bool faster = best == nullptr || config_.routes.bandwidth(from.place, device->place) >
+                                               config_.routes.bandwidth(from.place, best->place);
+    if (faster) best = device.get();
+  }
+  return best;
+}
+
+/// A place with a neighbour for a dirty page, which is marked FILLING there. False: nobody has one, and nothing was done.
+/// May drop the lock.
+bool Engine::borrow_place(Lock &lock, Victim &victim, const PoolDevice &from) {
+  Region &region = *victim.region;
+  const DevicePage &here = region.on(from.place)->pages[victim.page];
+  if (config_.no_peer || !from.vmm() || here.borrowed || region.slab || region.scrub ||
+      region.kept || region.cold || region.streaming || region.shape.fragment(victim.page))
+    return false;
+  PoolDevice *to = neighbour_for(victim, from, false);
+  if (to == nullptr) {
+    to = neighbour_for(victim, from, true);
+    if (to == nullptr || to->no_drop_before_ns > now_ns()) return false;
+    if (!drop_borrowed(lock, *to, victim.bytes)) {
+      to->no_drop_before_ns = now_ns() + drop_rest_ns;
+      return false;
+    }
+    to = neighbour_for(victim, from, false);
+    if (to == nullptr) return false;
+  }
+  Status status;
+  Residence *there = residence(region, *to, &status);
+  if (there == nullptr) return false;
+  DevicePage &state = there->pages[victim.page];
+  // An older version may still be there, and its granule with it.
+  const bool stale = state.state == PageState::resident;
+  if (!stale && state.state != PageState::absent) return false;
+  physical::DoomedList doomed(&memory_);
+  if (!stale) {
+    Budget &quota = clients_[region.client]->device[to->place];
+    const uint64_t charge = region.shape.charged_bytes(victim.page);
+    if (!quota.charge(charge)) return false;
+    GranuleId granule = physical::no_granule;
+    try {
+      granule = to->granules->claim(region.shape.page_class(victim.page), victim.bytes, &doomed);
+    } catch (...) {
+      quota.refund(charge);
+      throw;
+    }
+    if (granule == physical::no_granule) {
+      quota.refund(charge);
+      return false;
+    }
+    state.granule = granule;
+    if (region.holds != 0) count_held(region, victim.page, *to, true);
+  }
+  state.state = PageState::filling;
+  begin_work(region, victim.page, *to);
+  victim.loan.to = to;
+  victim.loan.fresh = !stale;
+  victim.loan.memory = &to->granules->at(state.granule);
+  victim.loan.address = address_of(region, *there) + region.shape.offset(victim.page);
+  victim.loan.wipe = victim.used < victim.bytes && victim.loan.memory->client() != region.client;
+  victim.destination = reinterpret_cast<void *>(victim.loan.address);
+  if (!doomed.empty()) give_to_system(lock, *to, doomed);
+  return true;
+}
+
+/// Gives up borrowed pages that lie elsewhere too, which many do that were brought back and not written. False: there
+/// are none. Drops the lock.
+bool Engine::drop_borrowed(Lock &lock, PoolDevice &device, uint64_t bytes) {
+  constexpr uint64_t least = uint64_t{8} << 20U;
+  Wanted wanted;
+  wanted.bytes = std::max(bytes, least);
+  wanted.clean_only = wanted.borrowed_only = true;
+  std::pmr::vector<PageRef> pages(&memory_);
+  device.policy->choose(wanted, device, &pages);
+  Status why;
+  return !pages.empty() && evict(lock, device, pages, true, &why) != 0;
+}
+
+/// Outside the lock: the granule is mapped where the copy goes.
+Status Engine::open_loan(Loan &loan, uint64_t bytes) {
+  if (!loan.fresh) return {};
+  PoolDevice &to = *loan.to;
+  WEIR_TRY(to.granules->materialize(*loan.memory));
+  WEIR_TRY(to.mapper->map(loan.address, bytes, loan.memory->place));
+  loan.mapped = true;
+  if (!loan.wipe) return {};
+  // Somebody else's bytes behind the page's last one.
+  transfer::Copier copier(*to.up);
+  WEIR_TRY(copier.zero(loan.address, bytes));
+  WEIR_TRY(copier.flush());
+  uint64_t point = 0;
+  WEIR_TRY(to.up->timeline.record(&point));
+  return to.up->timeline.finish(point);
+}
+
+/// Outside the lock: nothing has come of it.
+void Engine::close_loan(Loan &loan, uint64_t bytes) noexcept {
+  if (loan.wipe && loan.mapped)
+    (void)loan.to->device.table().stream_synchronize(loan.to->device.state(), loan.to->up->native);
+  if (loan.mapped && loan.to->mapper->unmap(loan.address, bytes)) loan.mapped = false;
+}
+
+/// Under the lock: the page is with the neighbour now, or is not. `arrived`: with all of its bytes.
+void Engine::settle_loan(Victim &victim, bool arrived) noexcept {
+  Loan &loan = victim.loan;
+  if (loan.to == nullptr) return;
+  PoolDevice &to = *loan.to;
+  Region &region = *victim.region;
+  Residence &there = *region.on(to.place);
+  DevicePage &state = there.pages[victim.page];
+  end_work(region, victim.page, to);
+  state.wanted = false;
+  if (arrived) {
+    state.state = PageState::resident;
+    state.ready = Stamp{};
+    if (loan.fresh) {
+      ++there.resident;
+      loan.memory->set_client(region.client);
+    }
+    if (region.buffer != vm::BufferTable::none) set_flags(region.buffer, 0, Word::sole);
+    if (!region.kept) region.pages[victim.page].latest |= to.bit();
+    set_borrowed(region, victim.page, to, true);
+    offer_borrowed(region, victim.page, to);
+    stats_.lent_bytes += victim.used;
+  } else if (!loan.fresh) {
+    state.state = PageState::resident;
+  } else {
+    give_loan_back(victim, state);
+  }
+  // Its owner is gone, who did not pay for pages on the move when he went.
+  if (region.kept && state.state == PageState::resident)
+    clients_[region.client]->device[to.place].refund(region.shape.charged_bytes(victim.page));
+  loan.to = nullptr;
+}
+
+/// The granule, and what was charged for it.
+void Engine::give_loan_back(Victim &victim, DevicePage &state) noexcept {
+  Loan &loan = victim.loan;
+  PoolDevice &to = *loan.to;
+  Region &region = *victim.region;
+  to.no_loan_before_ns = now_ns() + rest_ns;
+  clients_[region.client]->device[to.place].refund(region.shape.charged_bytes(victim.page));
+  if (region.holds != 0) count_held(region, victim.page, to, false);
+  const GranuleId granule = state.granule;
+  state.state = PageState::absent;
+  state.granule = physical::no_granule;
+  if (loan.mapped) {  // it could not be unmapped: it stays charged, and nobody's
+    loan.memory->set_client(physical::client_unknown);
+  } else if (loan.memory->place == 0) {
+    to.granules->forget(granule);
+  } else {
+    if (loan.wipe) loan.memory->set_client(physical::client_unknown);
+    to.granules->release(granule);
+  }
+}
+
+/// Tells the neighbour's policy that the page is to go before all else there.
+void Engine::offer_borrowed(Region &region, uint32_t page, PoolDevice &to) noexcept {
+  try {
+    to.policy->dispose(PageRef{region.id, page, region_generations_[region.id]});
+    region.on(to.place)->pages[page].queued = true;
+  } catch (const std::bad_alloc &) {
+    offer(region, page, to);
+  }
+}
+
+void Engine::set_borrowed(Region &region, uint32_t page, PoolDevice &device,
+                          bool borrowed) noexcept {
+  DevicePage &state = region.on(device.place)->pages[page];
+  if (state.borrowed == borrowed) return;
+  state.borrowed = borrowed;
+  const uint64_t bytes = region.shape.granule_bytes(page);
+  stats_.borrowed_bytes += borrowed ? bytes : uint64_t{0} - bytes;
+}
+
+/// Somebody uses the page on the neighbour himself: it is there for its own sake from now on.
+void Engine::keep_borrowed(Region &region, uint32_t page, PoolDevice &device) noexcept {
+  if (!region.on(device.place)->pages[page].borrowed) return;
+  set_borrowed(region, page, device, false);
+  offer(region, page, device);
+}
+
+}  // namespace weir::residency

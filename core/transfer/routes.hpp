@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Routes: between which devices of a pool bytes go without the host, and how fast. Taken from the topology when the pool is
+// made and constant from then on; devices are named by their position in the pool. What is not known is slow, and
+// not direct.
+#pragma once
+
+#include "core/topology/places.hpp"
+
+#include <cstdint>
+#include <memory_resource>
+#include <vector>
+
+namespace weir::transfer {
+
+class Routes {
+ public:
+  Routes() = default;
+
+  /// Asks for every pair of these devices, and for the host. A link that can't be told of counts as none.
+  void find(topology::Places &places, const std::pmr::vector<uint32_t> &ids);
+
+  /// Whether a copy needs no host in between, either way.
+  bool direct(uint8_t from, uint8_t to) const noexcept {
+    return from < count_ && to < count_ && at(from, to).direct && at(to, from).direct;
+  }
+  /// Bytes a second, one way; 0: unknown.
+  uint64_t bandwidth(uint8_t from, uint8_t to) const noexcept { return at(from, to).bandwidth; }
+  /// Whether the other device is a better place to send bytes to than the host, there and back.
+  bool beats_host(uint8_t from, uint8_t to) const noexcept;
+
+ private:
+  struct Way {
+    uint64_t bandwidth = 0;
+    uint32_t kind = 0;
+    bool direct = false;
+  };
+  /// The host is the last.
+  const Way &at(size_t from, size_t to) const noexcept { return ways_[from * (count_ + 1) + to]; }
+  Way &at(size_t from, size_t to) noexcept { return ways_[from * (count_ + 1) + to]; }
+  static bool better(const Way &a, const Way &b) noexcept;
+
+  size_t count_ = 0;
+  std::vector<Way> ways_;
+};
+
+}  // namespace weir::transfer
