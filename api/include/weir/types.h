@@ -111,7 +111,7 @@ typedef uint32_t weir_device;
 enum {
   WEIR_TIER_NONE = 0,
   WEIR_TIER_DEVICE = 1,
-  WEIR_TIER_PEER = 2, /* not in this version */
+  WEIR_TIER_PEER = 2,
   WEIR_TIER_HOST = 3,
   WEIR_TIER_COMPRESSED = 4,
   WEIR_TIER_STORAGE = 5
