@@ -520,7 +520,7 @@ class Engine {
 
   // peers.cpp
   PoolDevice *neighbour_for(const Victim &victim, const PoolDevice &from, bool dropping);
-  bool drop_borrowed(Lock &lock, PoolDevice &device, uint64_t bytes);
+  bool drop_disposable(Lock &lock, PoolDevice &device, uint64_t bytes);
   bool borrow_place(Lock &lock, Victim &victim, const PoolDevice &from);
   Status open_loan(Loan &loan, uint64_t bytes);
   void close_loan(Loan &loan, uint64_t bytes) noexcept;

@@ -75,7 +75,7 @@ class LruWindow final : public Policy {
     victims->reserve(victims->size() + std::min<size_t>(all, wanted.bytes / 4096 + max_candidates));
     looks_ = wanted.most_looks;
     uint64_t found = take_disposable(wanted, view, victims);
-    if (wanted.dead_before != UINT64_MAX || wanted.borrowed_only) return found;
+    if (wanted.dead_before != UINT64_MAX || wanted.disposable_only) return found;
     while (found < wanted.bytes && heap_end_ != 0 && room_for_victims(*victims)) {
       const uint64_t more = take_best(wanted, wanted.bytes - found, view, victims);
       if (more == 0 && candidates_.empty()) break;
@@ -121,8 +121,7 @@ class LruWindow final : public Policy {
       if (!view.describe(page, &info) || !info.disposable) continue;
       if (found >= wanted.bytes || !room_for_victims(*victims) || wanted.dirty_only ||
           !counts_for(info, wanted) || !info.evictable || info.dead_since >= wanted.dead_before ||
-          (wanted.clean_only && info.borrowed && info.dirty) ||
-          (wanted.borrowed_only && !info.borrowed)) {
+          (wanted.clean_only && info.borrowed && info.dirty)) {
         disposable_[kept++] = page;
         continue;
       }

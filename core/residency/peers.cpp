@@ -55,7 +55,7 @@ bool Engine::borrow_place(Lock &lock, Victim &victim, const PoolDevice &from) {
   if (to == nullptr) {
     to = neighbour_for(victim, from, true);
     if (to == nullptr || to->no_drop_before_ns > now_ns()) return false;
-    if (!drop_borrowed(lock, *to, victim.bytes)) {
+    if (!drop_disposable(lock, *to, victim.bytes)) {
       to->no_drop_before_ns = now_ns() + drop_rest_ns;
       return false;
     }
@@ -100,15 +100,29 @@ bool Engine::borrow_place(Lock &lock, Victim &victim, const PoolDevice &from) {
   return true;
 }
 
-/// Gives up borrowed pages that lie elsewhere too, which many do that were brought back and not written. False: there
-/// are none. Drops the lock.
-bool Engine::drop_borrowed(Lock &lock, PoolDevice &device, uint64_t bytes) {
+/// Gives up what costs no copy: borrowed pages that lie elsewhere too, which many do that were brought back and not
+/// written, and those of dead buffers. False: there are none. Drops the lock.
+bool Engine::drop_disposable(Lock &lock, PoolDevice &device, uint64_t bytes) {
   constexpr uint64_t least = uint64_t{8} << 20U;
   Wanted wanted;
   wanted.bytes = std::max(bytes, least);
-  wanted.clean_only = wanted.borrowed_only = true;
+  wanted.clean_only = wanted.disposable_only = true;
   std::pmr::vector<PageRef> pages(&memory_);
   device.policy->choose(wanted, device, &pages);
+  // Nobody here waits for what the neighbour is computing.
+  std::pmr::vector<Stamp> fences(&memory_);
+  const auto running = [&](const PageRef &ref) {
+    fences.clear();
+    try {
+      collect_fences(*regions_[ref.region], ref.page, &fences);
+      if (fences.empty()) return false;
+    } catch (const std::bad_alloc &) {
+      fences.clear();  // not known: as if it ran
+    }
+    offer_borrowed(*regions_[ref.region], ref.page, device);
+    return true;
+  };
+  pages.erase(std::remove_if(pages.begin(), pages.end(), running), pages.end());
   Status why;
   return !pages.empty() && evict(lock, device, pages, true, &why) != 0;
 }
@@ -191,7 +205,7 @@ void Engine::give_loan_back(Victim &victim, DevicePage &state) noexcept {
   }
 }
 
-/// Tells the neighbour's policy that the page is to go before all else there.
+/// Tells a neighbour's policy that the page is to go before all else there.
 void Engine::offer_borrowed(Region &region, uint32_t page, PoolDevice &to) noexcept {
   try {
     to.policy->dispose(PageRef{region.id, page, region_generations_[region.id]});

@@ -55,7 +55,7 @@ struct Wanted {
   uint64_t not_before = 0;       ///< prefetch: nothing whose announced next use is nearer than this
   bool clean_only = false;
   bool dirty_only = false;
-  bool borrowed_only = false;
+  bool disposable_only = false;
   uint64_t dead_before =
       UINT64_MAX;  ///< if set, only disposable pages, of owners that died before this look
   size_t most_looks =

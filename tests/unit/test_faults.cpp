@@ -17,12 +17,15 @@ constexpr uint32_t scrubbed = 3;  ///< zeroed on the device whenever it leaves i
 const uint64_t sizes[buffer_count] = {3 * page_bytes, 2 * page_bytes + 100, 600, 3 * page_bytes};
 
 struct Scenario : Subject {
+  uint32_t devices = 1;  ///< the second lends its memory to the first
+
   void open(Balance *balance, const char *options) {
     open_context(balance, options);
-    const weir_pool_device device{0, 0, 6 * page_bytes, {0, 0}};
+    const weir_pool_device both[2] = {{0, 0, 6 * page_bytes, {0, 0}},
+                                      {1, 0, 6 * page_bytes, {0, 0}}};
     weir_pool_desc desc = WEIR_POOL_DESC_INIT;
-    desc.device_count = 1;
-    desc.devices = &device;
+    desc.device_count = devices;
+    desc.devices = both;
     desc.flags = WEIR_POOL_NO_BACKGROUND | WEIR_POOL_CHECKSUM_HOST;
     desc.host_budget = 24 * page_bytes;
     desc.page_size = desc.large_page_size = page_bytes;
@@ -54,7 +57,9 @@ struct Scenario : Subject {
   void end(bool vmm) {
     destroy_buffers();
     faults.armed.store(false);
-    ok(weir_pool_trim(pool, 0, WEIR_TRIM_EMERGENCY, WEIR_WHOLE, nullptr));
+    for (uint32_t i = 0; i < devices; ++i)
+      ok(weir_pool_trim(pool, i, WEIR_TRIM_EMERGENCY, WEIR_WHOLE, nullptr));
+    assert_int_equal(reinterpret_cast<weir::pool::Pool *>(pool)->engine().validate().size(), 0);
     ok(weir_pool_trim(pool, WEIR_DEVICE_HOST, WEIR_TRIM_EMERGENCY, WEIR_WHOLE, nullptr));
     weir_pool_stats stats{};
     stats.struct_size = sizeof(stats);
@@ -75,13 +80,24 @@ constexpr const char *with_vmm = "host.memory=4M;host.granule=16K;host.granule_l
 constexpr const char *without_vmm =
     "host.memory=4M;host.granule=16K;host.granule_large=0;host.vmm=0;host.batch_copy=0";
 
+constexpr const char *neighbours =
+    "host.memory=4M;host.granule=16K;host.granule_large=0;host.devices=2;"
+    "host.links=0-1:nvlink:150G,h-0:pcie:16G,h-1:pcie:16G";
+
 void sweep_with(Kind kind, const char *options) {
-  sweep(kind, 0, 2, [options](Balance *balance) {
+  uint64_t lent = 0;
+  sweep(kind, 0, 2, [options, &lent](Balance *balance) {
     Scenario scenario;
+    scenario.devices = options == neighbours ? 2 : 1;
     scenario.open(balance, options);
     scenario.work();
-    scenario.end(options == with_vmm);
+    weir_pool_stats stats{};
+    stats.struct_size = sizeof(stats);
+    ok(weir_pool_stats_get(scenario.pool, &stats));
+    lent = std::max(lent, stats.lent_bytes);
+    scenario.end(options != without_vmm);
   });
+  assert_int_equal(lent != 0, options == neighbours);
 }
 
 void every_backend_call_fails_once(void **) { sweep_with(Kind::backend, with_vmm); }
@@ -89,6 +105,15 @@ void every_backend_call_fails_once_without_vmm(void **) { sweep_with(Kind::backe
 void device_memory_is_refused_once(void **) { sweep_with(Kind::device_oom, with_vmm); }
 void every_allocation_fails_once(void **) { sweep_with(Kind::allocator, with_vmm); }
 void every_allocation_fails_once_without_vmm(void **) { sweep_with(Kind::allocator, without_vmm); }
+void every_backend_call_fails_once_beside_a_neighbour(void **) {
+  sweep_with(Kind::backend, neighbours);
+}
+void device_memory_is_refused_once_beside_a_neighbour(void **) {
+  sweep_with(Kind::device_oom, neighbours);
+}
+void every_allocation_fails_once_beside_a_neighbour(void **) {
+  sweep_with(Kind::allocator, neighbours);
+}
 
 }  // namespace
 
@@ -99,6 +124,9 @@ int main() {
       cmocka_unit_test(device_memory_is_refused_once),
       cmocka_unit_test(every_allocation_fails_once),
       cmocka_unit_test(every_allocation_fails_once_without_vmm),
+      cmocka_unit_test(every_backend_call_fails_once_beside_a_neighbour),
+      cmocka_unit_test(device_memory_is_refused_once_beside_a_neighbour),
+      cmocka_unit_test(every_allocation_fails_once_beside_a_neighbour),
   };
   return cmocka_run_group_tests(tests, nullptr, nullptr);
 }

@@ -269,6 +269,40 @@ void within_a_clients_quota(void **) {
   close_clean(world);
 }
 
+/// A page that does not fill its granule shows nothing of who had that before.
+void nothing_of_another_client_is_seen(void **) {
+  const std::string options = std::string(fast_peer) + ";host.multi_map=0";
+  World world(two(options.c_str()));
+  weir_client_desc desc = WEIR_CLIENT_DESC_INIT;
+  weir_client other = nullptr;
+  ok(weir_client_create(world.pool, &desc, &other));
+  Herd before(world, 4, 1, 1, other);
+  before.destroy();
+  ok(weir_pool_trim(world.pool, 1, WEIR_TRIM_GRADUAL, 0, nullptr));
+  const uint64_t part = page_bytes + page_bytes / 2;
+  weir_buffer buffer = world.buffer(part);
+  world.fill(buffer, part, 3);
+  // Dead buffers' pages are the neighbour's to give: evicted, their granules are idle, with their bytes.
+  Herd pressing(world, 5, 1, 40, other);
+  pressing.destroy();
+  Herd again(world, 4, 1, 50, other);
+  ok(weir_buffer_destroy(world.pool, again.buffers.back()));
+  again.buffers.pop_back();
+  ok(trim_all(world));
+  assert_true(world.stats().lent_bytes >= part);
+  uint64_t address = 0;
+  weir_lease lease = nullptr;
+  ok(world.acquire(buffer, WEIR_READ, &lease, &address, 1));
+  assert_true(all_zero(world.device_bytes(address + part, 2 * page_bytes - part, 1)));
+  ok(weir_release(lease, world.streams[1]));
+  world.check(buffer, part, 3, 1);
+  again.destroy();
+  ok(weir_buffer_destroy(world.pool, buffer));
+  ok(weir_client_destroy(other));
+  ok(weir_pool_trim(world.pool, 1, WEIR_TRIM_EMERGENCY, WEIR_WHOLE, nullptr));
+  close_clean(world);
+}
+
 /// The buffer ends while its pages are on their way to the neighbour.
 void destroyed_on_the_way(void **) {
   for (const char *point : {"evict.claimed", "evict.unmapped"}) {
@@ -312,6 +346,7 @@ int main() {
       cmocka_unit_test(not_through_the_host),
       cmocka_unit_test(by_kind_alone),
       cmocka_unit_test(within_a_clients_quota),
+      cmocka_unit_test(nothing_of_another_client_is_seen),
       cmocka_unit_test(destroyed_on_the_way),
   };
   return cmocka_run_group_tests(tests, nullptr, nullptr);
