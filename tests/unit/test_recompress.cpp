@@ -242,26 +242,29 @@ void it_is_brought_up_meanwhile(void **) {
 void it_is_being_brought_up(void **) {
   Idle world(Idle::setup(8, nullptr, idle));
   test_clock.pass(2 * idle);
-  Stops stops(world, {"fill", "recompressed"});
-  Task coder([&world] {
-    world.engine().look_at_compressed();
-    return weir_result{WEIR_SUCCESS};
-  });
-  stops.await("recompressed");
-  Task reader([&world] {
-    weir_lease lease = nullptr;
-    const weir_result result = world.acquire(world.buffers[0], WEIR_READ, &lease);
-    return result == WEIR_SUCCESS ? weir_release(lease, world.streams[0]) : result;
-  });
-  stops.await("fill");
-  stops.let_go("recompressed");
-  ok(coder.join());
-  const weir_pool_stats stats = world.stats();
-  world.put(3);
-  world.send_down();
-  stops.let_go("fill");
-  ok(reader.join());
-  assert_int_equal(stats.recompressed_bytes, (count - 1) * size);  // all but its own
+  uint64_t recoded = 0;
+  {
+    Stops stops(world, {"fill", "recompressed"});
+    Task coder([&world] {
+      world.engine().look_at_compressed();
+      return weir_result{WEIR_SUCCESS};
+    });
+    stops.await("recompressed");
+    Task reader([&world] {
+      weir_lease lease = nullptr;
+      const weir_result result = world.acquire(world.buffers[0], WEIR_READ, &lease);
+      return result == WEIR_SUCCESS ? weir_release(lease, world.streams[0]) : result;
+    });
+    stops.await("fill");
+    stops.let_go("recompressed");
+    ok(coder.join());
+    recoded = world.stats().recompressed_bytes;
+    world.put(3);
+    world.send_down();
+    stops.let_go("fill");
+    ok(reader.join());
+  }
+  assert_int_equal(recoded, (count - 1) * size);  // all but its own
   world.end();
 }
 
