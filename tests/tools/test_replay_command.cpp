@@ -164,6 +164,20 @@ void replays_and_reports(void **) {
   assert_true(report["oracle_slowdown"].is_null());  // no pace: no link speed to go by
 }
 
+/// A neighbour with memory enough for the rest: nothing goes to the host.
+void replays_beside_a_neighbour(void **) {
+  const TemporaryFile trace(busy_trace());
+  const Outcome outcome = run({"replay", trace.path(), "--device-memory", "50%", "--neighbour",
+                               "100%", "--host-memory", "0", "--json"});
+  assert_int_equal(outcome.status, 0);
+  const Json report = Json::parse(outcome.output);
+  assert_int_equal(report["verify_errors"].get<int>(), 0);
+  assert_true(report["neighbour_bytes"].get<uint64_t>() >= 24 * 65536);
+  assert_true(report["device_bytes"].get<uint64_t>() <= 24 * 65536 / 2 + 4 * 700 / 2);
+  assert_true(report["lent_bytes"].get<uint64_t>() > 0);
+  assert_true(report["peer_bytes"].get<uint64_t>() > 0);
+}
+
 void replays_every_way(void **) {
   const TemporaryFile trace(busy_trace());
   const std::vector<std::vector<std::string>> ways = {
@@ -357,6 +371,7 @@ int main() {
   }
   const CMUnitTest tests[] = {
       cmocka_unit_test(replays_and_reports),
+      cmocka_unit_test(replays_beside_a_neighbour),
       cmocka_unit_test(replays_every_way),
       cmocka_unit_test(replays_allocations_alone),
       cmocka_unit_test(storage_alone),

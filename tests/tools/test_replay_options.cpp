@@ -49,6 +49,19 @@ void flags_that_make_no_sense_are_named(void **) {
   refused([](ReplayFlags &f) { f.granule = "3000"; }, "--granule: '3000'");
   refused([](ReplayFlags &f) { f.granule = "2K"; }, "--granule: '2K'");
   refused([](ReplayFlags &f) { f.device_memory = "0K"; }, "--device-memory: '0K'");
+  refused([](ReplayFlags &f) { f.neighbour = "some"; }, "--neighbour: 'some'");
+  refused(
+      [](ReplayFlags &f) {
+        f.neighbour = "1G";
+        f.no_vmm = true;
+      },
+      "--neighbour: '1G' does not go with --no-vmm");
+  refused(
+      [](ReplayFlags &f) {
+        f.neighbour = "1G";
+        f.pace = "h100";
+      },
+      "--neighbour: '1G' does not go with --pace");
   refused([](ReplayFlags &f) { f.scale = 0; }, "--scale: 0");
   refused([](ReplayFlags &f) { f.limit = 0; }, "--limit: 0");
   refused([](ReplayFlags &f) { f.ahead = 0; }, "--ahead: 0");

@@ -123,7 +123,7 @@ class Replay {
   }
 
   void oracle() {
-    report_.oracle = run_oracle(plan_, report_.stats.device_budget);
+    report_.oracle = run_oracle(plan_, report_.stats.device_budget - settings_.neighbour_budget);
     if (!options_.pace) return;
     report_.compute_seconds = compute_seconds(plan_, *options_.pace);
     report_.oracle_slowdown =

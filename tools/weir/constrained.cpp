@@ -11,6 +11,7 @@ WeirMachineDesc constrained_machine(const ReplayOptions &options, const Settings
   desc.backend = options.backend;
   desc.page = settings.page;
   desc.device_budget = settings.device_budget;
+  desc.neighbour_budget = settings.neighbour_budget;
   desc.host_budget = settings.host_budget;
   LowerTiers &lower = desc.lower;
   lower.compressed_budget = settings.compressed_budget;

@@ -27,6 +27,9 @@ using weir::tool::TopoFlags;
 void add_pool_flags(CLI::App &command, ReplayFlags &flags) {
   command.add_option("--host-memory", flags.host_memory,
                      "host budget, as above; 0 = none [default: enough for everything]");
+  command.add_option("--neighbour", flags.neighbour,
+                     "memory of a second device, as above, which lies idle and is lent over a link "
+                     "better than the host's [default: none]");
   command.add_option("--compressed-memory", flags.compressed_memory,
                      "budget of memory for compressed pages, as above [default: none]");
   command

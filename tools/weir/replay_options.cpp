@@ -91,13 +91,18 @@ void check_compression(const ReplayFlags &flags, ReplayOptions &options) {
 
 uint64_t round_up(uint64_t bytes, uint64_t unit) { return (bytes + unit - 1) / unit * unit; }
 
-std::string host_options(const ReplayOptions &options, uint64_t page, uint64_t budget) {
+/// `neighbour`: beside the device is another, by a link ten times the host's, as far as is told: copies take as long as they
+/// take.
+std::string host_options(const ReplayOptions &options, uint64_t page, uint64_t budget,
+                         bool neighbour = false) {
   if (options.backend != "host") return {};
   // Beside the budget: room for what the device rounds and, without VMM, for fragments of its
   // segments.
   const uint64_t memory = round_up(budget + budget / 8 + (uint64_t{64} << 20), page);
-  std::string text = "host.devices=1;host.memory=" + std::to_string(memory) +
+  std::string text = std::string("host.devices=") + (neighbour ? "2" : "1") +
+                     ";host.memory=" + std::to_string(memory) +
                      ";host.granule=" + std::to_string(page) + ";host.granule_large=0";
+  if (neighbour) text += ";host.links=0-1:nvlink:300G,h-0:pcie:30G,h-1:pcie:30G";
   if (!options.vmm) text += ";host.vmm=0";
   if (!options.multi_map) text += ";host.multi_map=0";
   if (options.pace)
@@ -116,6 +121,15 @@ ReplayOptions check_replay_flags(const ReplayFlags &flags) {
     throw ToolError("--device-memory: '" + flags.device_memory + "' is no memory at all");
   if (!flags.host_memory.empty())
     options.host_memory = parse_size_or_share(flags.host_memory, "--host-memory");
+  if (!flags.neighbour.empty()) {
+    options.neighbour = parse_size_or_share(flags.neighbour, "--neighbour");
+    const char *against = !flags.pace.empty()       ? "--pace"
+                          : flags.no_vmm            ? "--no-vmm"
+                          : flags.backend != "host" ? "another --backend than host"
+                                                    : nullptr;
+    if (against != nullptr)
+      throw ToolError("--neighbour: '" + flags.neighbour + "' does not go with " + against);
+  }
   check_compression(flags, options);
   check_storage(flags, options);
   if (!flags.granule.empty()) {
@@ -184,11 +198,16 @@ Settings settle(const ReplayOptions &options, const Plan &plan) {
   if (!options.storage.empty())
     settings.storage_budget = round_up(
         options.storage_size ? options.storage_size->of(plan.peak_live_bytes) : everything, page);
+  if (options.neighbour)
+    settings.neighbour_budget =
+        std::max(options.neighbour->of(plan.peak_live_bytes) / page * page, page);
   settings.all_resident_budget = settings.footprint.all_resident;
   // Without VMM blocks lie in segments with gaps between them.
   if (!options.vmm)
     settings.all_resident_budget = round_up(settings.all_resident_budget * 3 / 2, page);
-  settings.context_options = host_options(options, page, settings.device_budget);
+  settings.context_options =
+      host_options(options, page, std::max(settings.device_budget, settings.neighbour_budget),
+                   settings.neighbour_budget != 0);
   settings.all_resident_context_options = host_options(options, page, settings.all_resident_budget);
   if (plan.stray_uses != 0)
     settings.notes.push_back(std::to_string(plan.stray_uses) +

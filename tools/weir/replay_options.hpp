@@ -21,6 +21,7 @@ struct ReplayOptions {
   std::string trace;
   SizeOrShare device_memory{0, 75.0};
   std::optional<SizeOrShare> host_memory;
+  std::optional<SizeOrShare> neighbour;          ///< nothing = no second device
   std::optional<SizeOrShare> compressed_memory;  ///< nothing = no such tier
   std::optional<SizeOrShare> storage_size;       ///< nothing = enough for everything
   std::vector<std::string> storage;              ///< directories; none = no such tier
@@ -51,7 +52,8 @@ struct ReplayOptions {
 
 /// The options as they stand on the command line.
 struct ReplayFlags {
-  std::string trace, device_memory = "75%", host_memory, granule, data = "pattern", pace, json_out;
+  std::string trace, device_memory = "75%", host_memory, neighbour, granule, data = "pattern", pace,
+                     json_out;
   std::string compressed_memory, storage_size, codec;
   std::vector<std::string> storage;
   uint64_t compress_threads = 0;
@@ -70,6 +72,7 @@ ReplayOptions check_replay_flags(const ReplayFlags &flags);
 struct Settings {
   uint64_t page = 0;
   uint64_t device_budget = 0;
+  uint64_t neighbour_budget = 0;  ///< 0 = there is none
   uint64_t host_budget = 0;
   uint64_t compressed_budget = 0;  ///< 0 = no such tier
   uint64_t storage_budget = 0;     ///< 0 = no such tier

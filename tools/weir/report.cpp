@@ -95,7 +95,10 @@ std::string report_json(const Report &report) {
   json["uses"] = plan.uses;
   json["peak_live_bytes"] = plan.peak_live_bytes;
   json["largest_operation_bytes"] = plan.largest_set_bytes;
-  json["device_bytes"] = stats.device_budget;
+  json["device_bytes"] = stats.device_budget - report.settings->neighbour_budget;
+  json["neighbour_bytes"] = report.settings->neighbour_budget;
+  json["lent_bytes"] = stats.lent_bytes;
+  json["peer_bytes"] = stats.peer_bytes;
   json["host_bytes"] = report.settings->host_budget;
   json["host_held_bytes"] = stats.host_bytes;
   json["compressed_budget"] = report.settings->compressed_budget;
@@ -177,19 +180,25 @@ std::string report_text(const Report &report) {
                 (plan.scale != 1 ? ", sizes divided by " + std::to_string(plan.scale) : ""));
   for (const std::string &note : report.settings->notes) table.heading("  note: " + note);
   table.row("needed at its peak", format_bytes(plan.peak_live_bytes));
-  table.row("device memory", format_bytes(stats.device_budget) + " (" +
-                                 percent(static_cast<double>(stats.device_budget), peak) +
+  const uint64_t own = stats.device_budget - report.settings->neighbour_budget;
+  table.row("device memory", format_bytes(own) + " (" + percent(static_cast<double>(own), peak) +
                                  " of the peak), pages of " + format_bytes(report.settings->page));
   table.row("host memory", format_bytes(report.settings->host_budget) + ", held " +
                                format_bytes(stats.host_bytes));
-  table.row("brought to the device", format_bytes(stats.promoted_bytes) + " (ahead of demand " +
-                                         percent(static_cast<double>(stats.prefetched_bytes),
-                                                 static_cast<double>(stats.promoted_bytes)) +
-                                         ")");
-  table.row("copied to the host", format_bytes(stats.demoted_bytes) + " (ahead of demand " +
-                                      percent(static_cast<double>(stats.background_demoted_bytes),
-                                              static_cast<double>(stats.demoted_bytes)) +
-                                      ")");
+  const uint64_t brought = stats.promoted_bytes + stats.peer_bytes;
+  table.row("brought to the device",
+            format_bytes(brought) + " (ahead of demand " +
+                percent(static_cast<double>(stats.prefetched_bytes), static_cast<double>(brought)) +
+                ")");
+  table.row("copied from the device",
+            format_bytes(stats.demoted_bytes) + " (ahead of demand " +
+                percent(static_cast<double>(stats.background_demoted_bytes),
+                        static_cast<double>(stats.demoted_bytes)) +
+                ")");
+  if (report.settings->neighbour_budget != 0)
+    table.row("a neighbour's memory", format_bytes(report.settings->neighbour_budget) + ": " +
+                                          format_bytes(stats.lent_bytes) + " of that there, " +
+                                          format_bytes(stats.peer_bytes) + " back");
   add_lower_rows(report, table);
   table.row("dropped clean", format_bytes(stats.dropped_clean_bytes));
   table.row(

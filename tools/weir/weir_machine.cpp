@@ -54,12 +54,14 @@ WeirMachine::WeirMachine(const WeirMachineDesc &desc, size_t blocks)
         ") can't replay: the CPU must reach its memory and its streams must run host functions");
   stream_ = open_stream(context_.get(), device);
 
-  weir_pool_device place{};
-  place.device = device;
-  place.budget = desc.device_budget;
+  weir_pool_device places[2] = {};
+  places[0].device = device;
+  places[0].budget = desc.device_budget;
+  places[1].device = device + 1;
+  places[1].budget = desc.neighbour_budget;
   weir_pool_desc pool = WEIR_POOL_DESC_INIT;
-  pool.device_count = 1;
-  pool.devices = &place;
+  pool.device_count = desc.neighbour_budget != 0 ? 2 : 1;
+  pool.devices = places;
   pool.host_budget = desc.host_budget != 0 ? desc.host_budget : WEIR_NONE;
   pool.page_size = desc.page;
   pool.large_page_size = desc.page;
@@ -212,6 +214,8 @@ weir_pool_stats stats_between(const weir_pool_stats &before, const weir_pool_sta
       &weir_pool_stats::sunk_bytes,
       &weir_pool_stats::lifted_bytes,
       &weir_pool_stats::io_errors,
+      &weir_pool_stats::peer_bytes,
+      &weir_pool_stats::lent_bytes,
   };
   for (const auto counter : counters) gained.*counter -= before.*counter;
   return gained;

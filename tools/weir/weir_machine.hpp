@@ -35,7 +35,8 @@ struct WeirMachineDesc {
   std::string backend = "host";
   uint64_t page = 0;
   uint64_t device_budget = 0;
-  uint64_t host_budget = 0;  ///< 0 = none
+  uint64_t neighbour_budget = 0;  ///< of the next device of the backend; 0 = it is not in the pool
+  uint64_t host_budget = 0;       ///< 0 = none
   LowerTiers lower;
 };
 

@@ -225,7 +225,7 @@ WEIR_API weir_result weir_pool_set_defragmentation(weir_pool pool, const weir_de
   X(dropped_clean_bytes, "bytes evicted without a copy, because another latest copy existed")  \
   X(discarded_bytes, "bytes evicted without a copy, because they were discarded or never written") \
   X(zero_filled_bytes, "bytes of never-written pages zeroed on a device")                      \
-  X(prefetched_bytes, "of promoted_bytes, those brought in ahead of demand")                   \
+  X(prefetched_bytes, "of promoted_bytes and peer_bytes, those brought in ahead of demand")    \
   X(background_demoted_bytes, "of demoted_bytes, those copied down ahead of demand")           \
   X(peer_bytes, "bytes copied between devices")                                                \
   X(evictions, "pages evicted")                                                                \
