@@ -71,7 +71,7 @@ void a_table_of_links(void **) {
   assert_int_equal(folder.files().size(), 1);
   expect(run({"topo", "--options", machine}), {"GB/s one way (measured)"});
   expect(run({"topo", "--options", std::string(machine) + ";topology.cache=0"}),
-         {"0.8 GB/s one way (backend)"});
+         {"0.80 GB/s one way (backend)"});
 }
 
 void nothing_is_saved_if_so_wished(void **) {
