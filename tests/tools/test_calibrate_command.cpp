@@ -86,7 +86,7 @@ void nothing_is_saved_if_so_wished(void **) {
 
 void as_json(void **) {
   const CacheFolder folder;
-  const Outcome outcome = run({"calibrate", "--json", "--seconds", "0.5", "--options", machine});
+  const Outcome outcome = run({"calibrate", "--json", "--seconds", "3", "--options", machine});
   expect(outcome, {});
   const auto json = nlohmann::json::parse(outcome.output);
   assert_int_equal(json["measured"].get<int>(), 6);

@@ -183,13 +183,42 @@ void time_is_shared_and_kept(void **) {
   }
 }
 
+weir_context measuring = nullptr;
+uint32_t refusals = 0;
+
+/// While a link is measured questions about links are answered, and a second calibration is refused.
+weir_result look_while_measuring(const char *entry) {
+  if (std::strcmp(entry, "copy_async") != 0 || refusals != 0) return WEIR_SUCCESS;
+  ++refusals;
+  weir_link_info link = WEIR_LINK_INFO_INIT;
+  ok(weir_link_info_get(measuring, 0, 1, &link));
+  expect_result(WEIR_ERROR_BUSY, weir_topology_calibrate(measuring, nullptr, nullptr));
+  return WEIR_SUCCESS;
+}
+
+void one_calibration_at_a_time(void **) {
+  const CacheFolder folder;
+  interposed.interpose.store(look_while_measuring);
+  measuring = open_counted(
+      nullptr, "host.devices=2;host.memory=4M;host.granule=16K;host.granule_large=0", nullptr);
+  weir_calibrate_desc desc = WEIR_CALIBRATE_DESC_INIT;
+  desc.max_bytes = 256U << 10U;
+  desc.max_ns = 100 * millisecond;
+  ok(weir_topology_calibrate(measuring, &desc, nullptr));
+  assert_int_equal(refusals, 1);
+  interposed.interpose.store(nullptr);
+  ok(weir_topology_calibrate(measuring, &desc, nullptr));
+  ok(weir_context_destroy(measuring));
+  nothing_is_taken();
+}
+
 }  // namespace
 
 int main() {
   const CMUnitTest tests[] = {
       cmocka_unit_test(every_backend_call_fails_once), cmocka_unit_test(memory_is_refused_once),
       cmocka_unit_test(every_allocation_fails_once),   cmocka_unit_test(figures_follow_the_clock),
-      cmocka_unit_test(time_is_shared_and_kept),
+      cmocka_unit_test(time_is_shared_and_kept),       cmocka_unit_test(one_calibration_at_a_time),
   };
   return cmocka_run_group_tests_name("measuring links, with faults", tests, nullptr, nullptr);
 }
