@@ -25,7 +25,8 @@ set(weir_test_environment
   "TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1"
   "WEIR_BIN_DIR=${CMAKE_RUNTIME_OUTPUT_DIRECTORY}"
   "WEIR_LIB_DIR=${CMAKE_LIBRARY_OUTPUT_DIRECTORY}"
-  "WEIR_SOURCE_DIR=${PROJECT_SOURCE_DIR}")
+  "WEIR_SOURCE_DIR=${PROJECT_SOURCE_DIR}"
+  "WEIR_CACHE_DIR=${CMAKE_BINARY_DIR}/no-cache")  # never made: no test sees the user's own, nor another test's
 # Recorded data beside the checkout. Tests that need it say that they skip where it is missing.
 cmake_path(GET PROJECT_SOURCE_DIR PARENT_PATH weir_parent)
 if(IS_DIRECTORY ${weir_parent}/shared)

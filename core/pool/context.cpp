@@ -38,7 +38,7 @@ Context::Context(const weir_allocator &allocator, const Log &log)
     : memory_(allocator),
       log_(log),
       runtimes_(&memory_),
-      places_(&memory_),
+      places_(&memory_, log_),
       rehearsal_(&memory_),
       streams_(&memory_, &ticks_) {}
 
@@ -91,7 +91,7 @@ Status Context::start_backend(Owned<backend::Runtime> runtime, const char *optio
   if (!runtime->available()) {
     log_(WEIR_LOG_INFO, "backend %s is not available: %s", runtime->name(), runtime->reason());
   } else {
-    WEIR_TRY(places_.add(*runtime, static_cast<uint32_t>(runtimes_.size())));
+    WEIR_TRY(places_.add(*runtime, static_cast<uint32_t>(runtimes_.size()), own));
   }
   runtimes_.push_back(std::move(runtime));
   return {};

@@ -6,9 +6,9 @@
 #include "core/topology/describe.hpp"
 
 #include <algorithm>
+#include <compare>
 #include <cstdio>
 #include <map>
-#include <tuple>
 
 namespace weir::topology {
 namespace {
@@ -115,33 +115,51 @@ std::string matrix(const Machine &machine, const std::vector<Row> &rows) {
   return text;
 }
 
+/// What the links of one line of the legend have in common. Measured bandwidths are all different, so they share a line.
+struct LinkClass {
+  uint32_t kind;
+  uint64_t
+      inverted;  ///< the bandwidth's complement, so that the faster come first; 0 of what was measured
+  uint32_t hops;
+  bool direct;
+  uint32_t source;
+  auto operator<=>(const LinkClass &) const noexcept = default;
+};
+struct Members {
+  uint64_t count = 0, least = UINT64_MAX, most = 0;
+};
+
+std::string class_text(const LinkClass &about, const Members &members) {
+  if (about.kind == WEIR_LINK_NONE)
+    return ".     nothing is known, " + plural(members.count, "way") + "\n";
+  std::string text = short_name(about.kind);
+  text += std::string(text.size() < 6 ? 6 - text.size() : 1, ' ');
+  text += std::string(link_kind_name(about.kind)) + ", ";
+  const std::string least = gigabytes(members.least), most = gigabytes(members.most);
+  text += members.most == 0 ? std::string("speed unknown, ")
+                            : (least == most ? most : least + " to " + most) + " GB/s one way (" +
+                                  link_figure_name(about.source) + "), ";
+  return text + plural(about.hops, "hop") + (about.direct ? "" : ", through the host (*)") + ": " +
+         plural(members.count, "way") + "\n";
+}
+
 /// A line for each class of links in the matrix.
 std::string legend(const Machine &machine, const std::vector<Row> &rows) {
-  std::map<std::tuple<uint32_t, uint64_t, uint32_t, bool, uint32_t>, uint64_t> classes;
+  std::map<LinkClass, Members> classes;
   for (const Row &from : rows) {
     for (const Row &to : rows) {
       if (from.device == to.device) continue;
       const Link link = machine.link(from.device, to.device);
-      ++classes[{link.kind, ~link.bandwidth, link.hops, link.direct, link.source}];
+      const bool measured = link.source == WEIR_LINK_FIGURE_MEASURED;
+      Members &members =
+          classes[{link.kind, measured ? 0 : ~link.bandwidth, link.hops, link.direct, link.source}];
+      ++members.count;
+      members.least = std::min(members.least, link.bandwidth);
+      members.most = std::max(members.most, link.bandwidth);
     }
   }
   std::string text;
-  for (const auto &[about, count] : classes) {
-    const auto &[kind, inverted, hops, direct, source] = about;
-    const uint64_t bandwidth = ~inverted;
-    if (kind == WEIR_LINK_NONE) {
-      text += ".     nothing is known, " + plural(count, "way") + "\n";
-      continue;
-    }
-    std::string name = short_name(kind);
-    name += std::string(name.size() < 6 ? 6 - name.size() : 1, ' ');
-    text += name + link_kind_name(kind) + ", ";
-    text += bandwidth != 0
-                ? gigabytes(bandwidth) + " GB/s one way (" + link_figure_name(source) + "), "
-                : std::string("speed unknown, ");
-    text += plural(hops, "hop") + (direct ? "" : ", through the host (*)") + ": " +
-            plural(count, "way") + "\n";
-  }
+  for (const auto &[about, members] : classes) text += class_text(about, members);
   return text;
 }
 

@@ -64,6 +64,15 @@ bool same_address(std::string_view a, std::string_view b) noexcept {
   return first && second && *first == *second;
 }
 
+Link Link::told() const noexcept {
+  Link result = *this;
+  if (source != WEIR_LINK_FIGURE_MEASURED) return result;
+  result.bandwidth = told_bandwidth;
+  result.latency_ns = told_latency_ns;
+  result.source = told_source;
+  return result;
+}
+
 Link combine(const Link &better, const Link &lesser) noexcept {
   if (lesser.source == WEIR_LINK_FIGURE_MEASURED) {
     Link result = better.kind != WEIR_LINK_NONE ? better : lesser;
@@ -152,6 +161,11 @@ void Machine::record(uint32_t from, uint32_t to, uint64_t bandwidth, uint64_t la
   if (from == to) return;
   Link &link = links_[slot(from, to)];
   if (bandwidth != 0) {
+    if (link.source != WEIR_LINK_FIGURE_MEASURED) {
+      link.told_bandwidth = link.bandwidth;
+      link.told_latency_ns = link.latency_ns;
+      link.told_source = link.source;
+    }
     link.bandwidth = bandwidth;
     link.source = WEIR_LINK_FIGURE_MEASURED;
   }

@@ -62,6 +62,12 @@ struct Link {
   uint64_t latency_ns = 0;                  ///< 0 = unknown
   uint32_t source = WEIR_LINK_FIGURE_NONE;  ///< of the bandwidth
   bool direct = false;                      ///< the hardware lets one end reach the other's memory
+  // What bandwidth, latency_ns and source were before a measurement took their place.
+  uint64_t told_bandwidth = 0, told_latency_ns = 0;
+  uint32_t told_source = WEIR_LINK_FIGURE_NONE;
+
+  /// The link as if nothing had been measured.
+  Link told() const noexcept;
 };
 
 /// What is known of a link when a lesser source is asked for what the better one leaves open. Kinds that differ are not

@@ -11,7 +11,7 @@
 
 namespace weir::topology {
 
-Status Places::add(backend::Runtime &runtime, uint32_t backend) {
+Status Places::add(backend::Runtime &runtime, uint32_t backend, std::string_view options) {
   const weir_backend_table &table = runtime.table();
   uint32_t count = 0;
   WEIR_TRY(runtime.check(table.device_count(runtime.state(), &count), "device_count"));
@@ -33,11 +33,13 @@ Status Places::add(backend::Runtime &runtime, uint32_t backend) {
     }
     devices_.push_back(std::move(device));
   }
+  measured_.add(runtime, static_cast<uint32_t>(before), count, options);
   return {};
 }
 
 Status Places::prepare(const Settings &settings, std::pmr::string *host_options) {
   rehearse_ = settings.rehearse;
+  cache_ = settings.cache && !rehearse_;
   if (settings.file.empty() && !rehearse_) return {};
   auto fresh = make_owned<Machine>(memory_, memory_);
   WEIR_TRY(settings.file.empty() ? discover_system(fresh.get())
@@ -82,6 +84,7 @@ void Places::merge(Machine *machine) {
   ends_.clear();
   for (const auto &device : devices_) merge_device(*device, machine);
   merge_links(machine);
+  for (const Figure &figure : measured_.figures()) record(figure, machine);
 }
 
 /// Finds the device by its address, or the order in which it was stood up; one that is not there joins the machine.
@@ -173,19 +176,28 @@ Status Places::link(uint32_t from, uint32_t to, weir_link_info *info) {
     info->direct = 1;
     return {};
   }
+  load_cache();
   Link link;
   WEIR_TRY(reported(from, to, &link));
-  if ((a == nullptr || wants_machine(a)) && (b == nullptr || wants_machine(b))) {
+  const bool merge = (a == nullptr || wants_machine(a)) && (b == nullptr || wants_machine(b));
+  Figure measured;
+  {
     const std::lock_guard hold(mutex_);
-    const Machine &all = machine();
-    link = combine(link, all.link(end(from), end(to)));
+    if (merge) {
+      const Machine &all = machine();
+      link = combine(link, all.link(end(from), end(to)).told());
+    }
+    if (const Figure *found = measured_.figures().find(from, to)) measured = *found;
   }
+  const bool known = measured.bandwidth != 0;
   info->kind = link.kind;
-  info->bandwidth = link.bandwidth;
-  info->latency_ns = link.latency_ns;
+  info->bandwidth = known ? measured.bandwidth : link.bandwidth;
+  info->latency_ns = known ? measured.latency_ns : link.latency_ns;
   info->hops = link.hops;
   info->direct = link.direct ? 1 : 0;
-  info->source = link.source;
+  info->source = known ? uint32_t{WEIR_LINK_FIGURE_MEASURED} : link.source;
+  info->reported_bandwidth = link.bandwidth;
+  info->reported_source = link.source;
   return {};
 }
 
@@ -198,6 +210,7 @@ uint32_t Places::numa_node(const backend::Device &device) {
 }
 
 void Places::with_machine(const std::function<void(Machine &)> &use) {
+  load_cache();
   const std::lock_guard hold(mutex_);
   use(machine());
 }

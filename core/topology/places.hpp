@@ -2,13 +2,17 @@
 //
 // Places: the devices that the started backends offer, numbered across backends, and the machine they are in. What a
 // backend says of its devices is asked for each time; what the machine adds is found out once: when the context is made if
-// a file is named, else when it is first needed, because looking takes its time. Devices never change after the context
-// has been made.
+// a file is named, else when it is first needed, because looking takes its time. What was measured counts more than both,
+// here and now or in an earlier run; its files are read at the first question about a link. Devices never change after the
+// context has been made.
 #pragma once
 
 #include "core/backend/runtime.hpp"
+#include "core/base/log.hpp"
 #include "core/base/memory.hpp"
+#include "core/topology/calibrate.hpp"
 #include "core/topology/machine.hpp"
+#include "core/topology/measured.hpp"
 #include "core/topology/settings.hpp"
 
 #include <atomic>
@@ -20,11 +24,11 @@ namespace weir::topology {
 
 class Places {
  public:
-  explicit Places(std::pmr::memory_resource *memory)
-      : memory_(memory), devices_(memory), ends_(memory) {}
+  Places(std::pmr::memory_resource *memory, const Log &log)
+      : memory_(memory), log_(log), devices_(memory), ends_(memory), measured_(memory) {}
 
-  /// Adds the devices of a started runtime. On failure none of them is added.
-  Status add(backend::Runtime &runtime, uint32_t backend);
+  /// Adds the devices of a started runtime, which was given these options. On failure none of them is added.
+  Status add(backend::Runtime &runtime, uint32_t backend, std::string_view options);
   uint32_t count() const noexcept { return static_cast<uint32_t>(devices_.size()); }
   const backend::Device *find(uint32_t id) const noexcept {
     return id < devices_.size() ? devices_[id].get() : nullptr;
@@ -43,6 +47,14 @@ class Places {
   /// The machine with all devices in it, for as long as the call lasts.
   void with_machine(const std::function<void(Machine &)> &use);
 
+  /// Measures every link between a device and the host, and between two devices that reach each other. `save`: and writes
+  /// what is known to the cache, as far as the context has one; that this fails is the only failure but BUSY, which is
+  /// the answer while another thread calibrates.
+  Status calibrate(const CalibrateBounds &bounds, bool save, const Clock &clock,
+                   CalibrateCounts *counts, uint32_t *files);
+  /// Where measured figures are saved, "" if nowhere. It stays until the context ends.
+  const char *cache_folder();
+
  private:
   bool wants_machine(const backend::Device *device) const noexcept;
   Machine &machine();  // under the mutex
@@ -51,14 +63,22 @@ class Places {
   void merge_links(Machine *machine) const;
   uint32_t end(uint32_t id) const noexcept { return id < ends_.size() ? ends_[id] : host_end; }
   Status reported(uint32_t from, uint32_t to, Link *link) const;
+  void load_cache();
+  void record(const Figure &figure, Machine *machine) const;
+  void links_to_measure(std::pmr::vector<Pair> *pairs, CalibrateCounts *counts) const;
 
   std::pmr::memory_resource *memory_;
+  const Log &log_;
   std::pmr::vector<Owned<backend::Device>> devices_;
   std::mutex mutex_;  // of what follows; no other lock is taken under it
   Owned<Machine> machine_;
   std::pmr::vector<uint32_t> ends_;  ///< of each device its index in the machine
   std::atomic<bool> merged_{false};
+  Measured measured_;
+  std::atomic<bool> loaded_{false};  ///< the cache was looked at, or is not to be
+  std::atomic<bool> calibrating_{false};
   bool rehearse_ = false;
+  bool cache_ = true;
 };
 
 }  // namespace weir::topology

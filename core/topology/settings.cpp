@@ -26,6 +26,9 @@ Status apply(std::string_view pair, Settings *settings) {
   } else if (key == "topology.rehearse") {
     if (value != "0" && value != "1") return refuse(pair, "0 or 1 is needed");
     settings->rehearse = value == "1";
+  } else if (key == "topology.cache") {
+    if (value != "0" && value != "1") return refuse(pair, "0 or 1 is needed");
+    settings->cache = value == "1";
   } else if (key == "topology.throttle") {
     const auto [end, error] =
         std::from_chars(value.data(), value.data() + value.size(), settings->throttle);
@@ -33,7 +36,8 @@ Status apply(std::string_view pair, Settings *settings) {
         settings->throttle > most_throttle)
       return refuse(pair, "a whole number from 0 to 1000000 is needed");
   } else {
-    return refuse(pair, "there are topology.xml, topology.rehearse and topology.throttle");
+    return refuse(
+        pair, "there are topology.xml, topology.cache, topology.rehearse and topology.throttle");
   }
   return {};
 }

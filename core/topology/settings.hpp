@@ -14,6 +14,7 @@ namespace weir::topology {
 struct Settings {
   explicit Settings(std::pmr::memory_resource *memory) : file(memory) {}
   std::pmr::string file;  ///< "" = the system's topology
+  bool cache = true;      ///< figures of earlier measurements are read, and new ones saved
   bool rehearse = false;  ///< the host backend stands up the machine's devices
   uint64_t throttle =
       0;  ///< how many times slower than the machine's rehearsed links are; 0 = not held up

@@ -91,6 +91,7 @@ void add_context_and_pool(Calls &calls, Objects &o) {
                 [=] { return weir_device_info_get(c, 0, &info); },
                 [=] { return weir_link_info_get(c, 0, 0, &link); },
                 [=] { return weir_topology_export(c, WEIR_TOPOLOGY_JSON, nullptr, 0, &needed); },
+                [=] { return weir_topology_calibrate(c, nullptr, nullptr); },
                 [=] { return weir_stream_create(c, 0, 0, &stream); },
                 [=] { return weir_stream_wrap(c, 0, s, 0, &stream); },
                 [=] { return weir_stream_close(s); },

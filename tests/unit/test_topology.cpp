@@ -246,6 +246,8 @@ void the_better_founded_figure_stays(void **) {
 
 void what_was_measured_is_kept(void **) {
   Text text(machine_xml(two_gpus()));
+  const Link before = text.machine.link(0, host_end);
+  assert_int_equal(before.told().bandwidth, before.bandwidth);
   text.machine.record(0, host_end, 12345, 0);
   assert_int_equal(text.machine.link(0, host_end).bandwidth, 12345);
   assert_int_equal(text.machine.link(0, host_end).source, WEIR_LINK_FIGURE_MEASURED);
@@ -253,6 +255,13 @@ void what_was_measured_is_kept(void **) {
   text.machine.record(0, host_end, 0, 777);
   assert_int_equal(text.machine.link(0, host_end).bandwidth, 12345);
   assert_int_equal(text.machine.link(0, host_end).latency_ns, 777);
+  text.machine.record(0, host_end, 23456, 888);
+  assert_int_equal(text.machine.link(0, host_end).bandwidth, 23456);
+  const Link told = text.machine.link(0, host_end).told();
+  assert_int_equal(told.bandwidth, before.bandwidth);
+  assert_int_equal(told.latency_ns, before.latency_ns);
+  assert_int_equal(told.source, WEIR_LINK_FIGURE_PCIE);
+  assert_int_equal(told.hops, before.hops);
 }
 
 void links_stay_when_a_device_joins(void **) {

@@ -78,6 +78,24 @@ void a_machine_without_devices_is_not_rehearsed(void **) {
   assert_true(describe_svg(machine).find("</svg>") != std::string::npos);
 }
 
+/// However much measured bandwidths differ, they are one line of the legend.
+void measured_links_share_a_line(void **) {
+  Machine machine(std::pmr::get_default_resource());
+  const std::string gpus = bridge_xml(20, "17", "17", gpu_xml("17", 30, "cuda0")) +
+                           bridge_xml(21, "27", "27", gpu_xml("27", 40, "cuda1"));
+  assert_true(discover_text(machine_xml(gpus), "test", &machine).ok());
+  machine.record(0, host_end, 12'300'000'000, 900);
+  machine.record(1, host_end, 13'100'000'000, 900);
+  machine.record(host_end, 1, 12'900'000'000, 900);
+  const std::string text = describe_text(machine);
+  for (const char *line :
+       {"\nPCIE  pcie, 12.3 to 13.1 GB/s one way (measured), 1 hop: 3 ways\n", "PCIE 13.1"})
+    if (text.find(line) == std::string::npos) fail_msg("no \"%s\" in:\n%s", line, text.c_str());
+  size_t lines = 0;
+  for (size_t at = 0; (at = text.find("(measured)", at)) != std::string::npos; ++at) ++lines;
+  assert_int_equal(lines, 1);
+}
+
 }  // namespace
 
 int main() {
@@ -87,6 +105,7 @@ int main() {
       cmocka_unit_test(rows_are_tiles_or_their_device),
       cmocka_unit_test(tiles_are_rehearsed_and_their_device_is_not),
       cmocka_unit_test(a_machine_without_devices_is_not_rehearsed),
+      cmocka_unit_test(measured_links_share_a_line),
   };
   return cmocka_run_group_tests_name("topology in words", tests, nullptr, nullptr);
 }

@@ -20,7 +20,16 @@ struct TopoFlags {
   bool json = false;
 };
 
+/// What `weir calibrate` was asked for.
+struct CalibrateFlags {
+  double seconds = 5;   ///< for all links together
+  std::string options;  ///< of the context
+  bool no_save = false;
+  bool json = false;
+};
+
 int run_devices(bool json);
+int run_calibrate(const CalibrateFlags &flags);
 int run_topo(const TopoFlags &flags);
 int run_info(bool json);
 int run_replay(const ReplayOptions &options);

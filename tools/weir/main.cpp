@@ -18,6 +18,7 @@
 namespace {
 
 using weir::tool::AllocatorFlags;
+using weir::tool::CalibrateFlags;
 using weir::tool::CodecFlags;
 using weir::tool::FragFlags;
 using weir::tool::ReplayFlags;
@@ -143,6 +144,14 @@ void add_topo_flags(CLI::App &command, TopoFlags &flags) {
   command.add_flag("--json", flags.json, "print JSON");
 }
 
+void add_calibrate_flags(CLI::App &command, CalibrateFlags &flags) {
+  command.add_option("--seconds", flags.seconds, "time for all links together")
+      ->capture_default_str();
+  command.add_flag("--no-save", flags.no_save, "measure only; later runs do not see the figures");
+  command.add_option("--options", flags.options, "options of the context, \"key=value;...\"");
+  command.add_flag("--json", flags.json, "print JSON");
+}
+
 /// Runs nothing but allocations and frees: of the other options, it takes those that mean something then.
 void add_allocator_flags(CLI::App &command, AllocatorFlags &flags) {
   const std::vector<CLI::Option *> others = command.get_options([](const CLI::Option *option) {
@@ -180,6 +189,10 @@ int run(int argc, char **argv) {
   TopoFlags topo_flags;
   CLI::App *topo = app.add_subcommand("topo", "show places, devices and the links between them");
   add_topo_flags(*topo, topo_flags);
+  CalibrateFlags calibrate_flags;
+  CLI::App *calibrate =
+      app.add_subcommand("calibrate", "measure the links, for this user's later runs");
+  add_calibrate_flags(*calibrate, calibrate_flags);
   CLI::App *info = app.add_subcommand("info", "show version, build, limits and options");
   info->add_flag("--json", info_json, "print JSON");
   CLI::App *replay =
@@ -200,6 +213,7 @@ int run(int argc, char **argv) {
   }
   if (devices->parsed()) return run_devices(devices_json);
   if (topo->parsed()) return run_topo(topo_flags);
+  if (calibrate->parsed()) return run_calibrate(calibrate_flags);
   if (info->parsed()) return run_info(info_json);
   if (frag->parsed()) return run_frag(check_frag_flags(frag_flags));
   if (codec->parsed()) return run_codec(check_codec_flags(codec_flags));

@@ -148,12 +148,14 @@ typedef struct weir_link_info {
   uint32_t hops;             /**< links in a row between the two; 0 from a device to itself */
   uint32_t direct;           /**< 1 = copies need no host staging */
   uint32_t source;           /**< of `bandwidth`: WEIR_LINK_FIGURE_* */
-  uint32_t reserved;
+  uint32_t reported_source;  /**< of `reported_bandwidth`: WEIR_LINK_FIGURE_*, never MEASURED */
+  uint64_t reported_bandwidth; /**< what `bandwidth` is where nothing is measured, 0 = unknown */
 } weir_link_info;
-#define WEIR_LINK_INFO_INIT {sizeof(weir_link_info), 0, 0, 0, 0, 0, 0, 0}
+#define WEIR_LINK_INFO_INIT {sizeof(weir_link_info), 0, 0, 0, 0, 0, 0, 0, 0}
 
 /** The path between two places; either may be WEIR_DEVICE_HOST. It is what the backend reports, and where that leaves
- *  something open what the machine's topology tells (docs/topology.md). Between devices of two backends copies are never
+ *  something open what the machine's topology tells (docs/topology.md); figures that weir_topology_calibrate measured, now
+ *  or in an earlier run whose cache file the context's first such call reads, come before both. Between devices of two backends copies are never
  *  direct; two devices of one PCI address are the SAME. Where nothing is known the kind is NONE. The first call about a
  *  device with a PCI address may look at the machine, which takes some milliseconds to tenths of a second. Errors:
  *  INVALID_ARGUMENT, DEVICE_LOST, BACKEND. */

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// LinkBench: the two ends of one link with memory and streams of its own, on which copies are timed. It takes what it needs
+// from the backend's table when it is opened and gives all of it back when it ends, whatever failed in between; copies that
+// it enqueued have ended by then.
+#pragma once
+
+#include "core/backend/runtime.hpp"
+#include "core/base/clock.hpp"
+
+#include <array>
+
+namespace weir::topology {
+
+struct Reading {
+  uint64_t bandwidth = 0;  ///< bytes a second, never 0
+  uint64_t latency_ns = 0;
+};
+
+class LinkBench {
+ public:
+  /// The least memory that an end can do with.
+  static constexpr uint64_t least_bytes = uint64_t{64} << 10U;
+
+  /// `b` may be nullptr: the host; else it is of the same backend as `a`.
+  LinkBench(const backend::Device &a, const backend::Device *b, const Clock &clock) noexcept
+      : ends_{End{&a}, End{b}}, clock_(clock) {}
+  ~LinkBench();
+  LinkBench(const LinkBench &) = delete;
+  LinkBench &operator=(const LinkBench &) = delete;
+
+  /// Takes up to `bytes`, a power of two and at least least_bytes, at each end; less where there is no room.
+  Status open(uint64_t bytes);
+  /// Of the way from ends_[from] to the other. It takes about budget_ns at most, but no less than a few small copies need.
+  Status measure(uint32_t from, uint64_t budget_ns, Reading *reading);
+
+ private:
+  struct End {
+    const backend::Device *device = nullptr;  ///< nullptr: the host
+    weir_be_stream stream = nullptr;
+    uint64_t address = 0;
+    void *pinned = nullptr;
+  };
+  struct Way {
+    const backend::Device *device;  ///< whose stream the copies are on
+    weir_be_stream stream;
+    uint64_t from, to;
+  };
+
+  Status take(End *end, uint64_t bytes);
+  Status take_both(uint64_t bytes);
+  void give_back() noexcept;
+  Status fill(const End &end);
+  Way way(uint32_t from) const noexcept;
+  Status time(const Way &way, uint64_t total, uint64_t *ns);
+  Status find_latency(const Way &way, uint64_t budget_ns, uint64_t *latency_ns);
+  Status find_bandwidth(const Way &way, uint64_t budget_ns, uint64_t *bandwidth);
+
+  std::array<End, 2> ends_;
+  const Clock &clock_;
+  uint64_t bytes_ = 0;  ///< at each end
+};
+
+}  // namespace weir::topology

@@ -1,0 +1,281 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The file is JSON: "weir_links" is the version of its form, "identity" says again whose it is (files get copied and
+// renamed), "backend" and "devices" are for people and for a check, "links" has an object for each figure. An end is a
+// number, or "host".
+
+#include "core/topology/link_cache.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <optional>
+
+namespace weir::topology {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr uint64_t form = 1;
+constexpr uint64_t most_bandwidth = 1'000'000'000'000'000'000;
+constexpr uint64_t most_latency = 1'000'000'000'000;
+
+class File {
+ public:
+  explicit File(int fd) noexcept : fd_(fd) {}
+  ~File() {
+    if (fd_ >= 0) ::close(fd_);
+  }
+  File(const File &) = delete;
+  File &operator=(const File &) = delete;
+  int fd() const noexcept { return fd_; }
+  bool open() const noexcept { return fd_ >= 0; }
+
+ private:
+  int fd_;
+};
+
+/// All of it, or nothing if it is longer than `most` or cannot be read.
+bool read_all(int fd, size_t most, std::pmr::string *text) {
+  char piece[4096];
+  while (true) {
+    const ssize_t got = ::read(fd, piece, sizeof piece);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return false;
+    if (got == 0) return true;
+    if (text->size() + static_cast<size_t>(got) > most) return false;
+    text->append(piece, static_cast<size_t>(got));
+  }
+}
+
+/// Why this file's contents may be somebody else's; "" if they are the user's own, or the system's.
+const char *untrusted(const struct stat &info) noexcept {
+  if (!S_ISREG(info.st_mode)) return "it is no file";
+  if (info.st_uid != geteuid() && info.st_uid != 0) return "it belongs to another user";
+  if ((info.st_mode & (S_IWGRP | S_IWOTH)) != 0) return "others may write to it";
+  if (static_cast<uint64_t>(info.st_size) > largest_cache_file) return "it is too large";
+  return "";
+}
+
+std::optional<uint64_t> number(const Json &object, const char *key, uint64_t most) {
+  const auto at = object.find(key);
+  if (at == object.end() || !at->is_number_unsigned()) return {};
+  const uint64_t value = at->get<uint64_t>();
+  if (value > most) return {};
+  return value;
+}
+
+std::optional<uint32_t> link_end(const Json &link, const char *key, uint32_t devices) {
+  const auto at = link.find(key);
+  if (at != link.end() && *at == "host") return WEIR_DEVICE_HOST;
+  const std::optional<uint64_t> device = number(link, key, UINT32_MAX);
+  if (!device || *device >= devices) return {};
+  return static_cast<uint32_t>(*device);
+}
+
+std::optional<Figure> figure_of(const Json &link, uint32_t devices) {
+  if (!link.is_object()) return {};
+  const auto from = link_end(link, "from", devices), to = link_end(link, "to", devices);
+  const auto bandwidth = number(link, "bandwidth", most_bandwidth);
+  const auto latency = number(link, "latency_ns", most_latency);
+  if (!from || !to || *from == *to || !bandwidth || *bandwidth == 0 || !latency) return {};
+  return Figure{*from, *to, *bandwidth, *latency};
+}
+
+/// "" or what is wrong; then *figures is as it was.
+const char *parse(const std::pmr::string &text, std::string_view identity, uint32_t devices,
+                  Figures *figures) {
+  const Json file = Json::parse(text.begin(), text.end(), nullptr, false);
+  if (!file.is_object()) return "it is malformed";
+  if (number(file, "weir_links", form) != form) return "it is of another version";
+  const auto owner = file.find("identity");
+  if (owner == file.end() || !owner->is_string() ||
+      owner->get_ref<const std::string &>() != identity)
+    return "it is another machine's, or of other devices";
+  if (number(file, "devices", UINT32_MAX) != devices) return "it has another number of devices";
+  const auto links = file.find("links");
+  if (links == file.end() || !links->is_array()) return "it is malformed";
+  Figures found(std::pmr::get_default_resource());
+  for (const Json &link : *links) {
+    const std::optional<Figure> figure = figure_of(link, devices);
+    if (!figure || found.find(figure->from, figure->to) != nullptr)
+      return "a link in it is malformed";
+    found.set(*figure);
+  }
+  for (const Figure &figure : found) figures->set(figure);
+  return "";
+}
+
+std::string written(std::string_view identity, std::string_view backend, uint32_t devices,
+                    const Figures &figures) {
+  const auto end = [](uint32_t device) {
+    return device == WEIR_DEVICE_HOST ? Json("host") : Json(device);
+  };
+  Json links = Json::array();
+  for (const Figure &figure : figures)
+    links.push_back({{"from", end(figure.from)},
+                     {"to", end(figure.to)},
+                     {"bandwidth", figure.bandwidth},
+                     {"latency_ns", figure.latency_ns}});
+  const Json file{{"weir_links", form},
+                  {"identity", std::string(identity)},
+                  {"backend", std::string(backend)},
+                  {"devices", devices},
+                  {"links", std::move(links)}};
+  return file.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+Status cannot(const char *what, const std::pmr::string &path, int error) {
+  ErrorDetail detail;
+  detail.native = error;
+  return fail(WEIR_ERROR_IO, detail, "measured links are not saved: cannot %s %s: %s", what,
+              path.c_str(), std::strerror(error));
+}
+
+/// The folder and those above it that are missing.
+Status make_folders(const std::pmr::string &folder) {
+  struct stat info {};
+  if (stat(folder.c_str(), &info) == 0)
+    return S_ISDIR(info.st_mode) ? Status{} : cannot("use the folder", folder, ENOTDIR);
+  const size_t slash = folder.find_last_of('/');
+  if (slash != std::pmr::string::npos && slash != 0)
+    WEIR_TRY(make_folders(std::pmr::string(folder, 0, slash, folder.get_allocator())));
+  // Another process may have made it meanwhile.
+  if (mkdir(folder.c_str(), 0700) == 0 || errno == EEXIST) return {};
+  return cannot("make the folder", folder, errno);
+}
+
+/// 0 or errno.
+int write_all(int fd, const std::string &text) noexcept {
+  for (size_t done = 0; done < text.size();) {
+    const ssize_t wrote = ::write(fd, text.data() + done, text.size() - done);
+    if (wrote < 0 && errno == EINTR) continue;
+    if (wrote < 0) return errno;
+    done += static_cast<size_t>(wrote);
+  }
+  return 0;
+}
+
+}  // namespace
+
+CacheIdentity::CacheIdentity(std::string_view machine, std::string_view backend,
+                             std::string_view version, std::string_view options,
+                             std::pmr::memory_resource *memory)
+    : fields_(memory) {
+  for (const std::string_view each : {machine, backend, version, options}) field(each);
+}
+
+/// With its length, so that no two lists of fields are the same bytes.
+void CacheIdentity::field(std::string_view value) {
+  const uint64_t length = value.size();
+  fields_.append(reinterpret_cast<const char *>(&length), sizeof length);
+  fields_.append(value);
+}
+
+void CacheIdentity::add(const weir_be_device &device) {
+  field({device.name, strnlen(device.name, sizeof device.name)});
+  field({device.pci_address, strnlen(device.pci_address, sizeof device.pci_address)});
+  field({reinterpret_cast<const char *>(device.uuid), sizeof device.uuid});
+}
+
+std::pmr::string CacheIdentity::text() const {
+  const XXH128_hash_t hash = XXH3_128bits(fields_.data(), fields_.size());
+  char digits[33];
+  std::snprintf(digits, sizeof digits, "%016llx%016llx",
+                static_cast<unsigned long long>(hash.high64),
+                static_cast<unsigned long long>(hash.low64));
+  return {digits, fields_.get_allocator()};
+}
+
+std::pmr::string machine_id(std::pmr::memory_resource *memory) {
+  std::pmr::string id(memory);
+  for (const char *path : {"/etc/machine-id", "/var/lib/dbus/machine-id"}) {
+    const File file(::open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+    id.clear();
+    if (!file.open() || !read_all(file.fd(), 256, &id)) continue;
+    while (!id.empty() && id.back() == '\n') id.pop_back();
+    if (!id.empty()) return id;
+  }
+  utsname system{};
+  id = uname(&system) == 0 ? system.nodename : "";
+  return id;
+}
+
+std::pmr::string cache_folder(std::pmr::memory_resource *memory) {
+  const auto get = [](const char *name) {
+    const char *value = secure_getenv(name);
+    return std::string_view(value != nullptr ? value : "");
+  };
+  std::pmr::string folder(get("WEIR_CACHE_DIR"), memory);
+  if (!folder.empty()) return folder;
+  // A base folder that is not absolute is to be ignored, by the XDG specification.
+  for (const auto &[name, below] :
+       {std::pair{"XDG_CACHE_HOME", "/weir"}, std::pair{"HOME", "/.cache/weir"}}) {
+    folder = get(name);
+    if (folder.starts_with('/')) return folder += below;
+  }
+  folder.clear();
+  return folder;
+}
+
+std::pmr::string cache_file(std::string_view folder, std::string_view identity,
+                            std::pmr::memory_resource *memory) {
+  std::pmr::string path(folder, memory);
+  path += "/links-";
+  path += identity;
+  return path += ".json";
+}
+
+CacheRead read_cache(const std::pmr::string &path, std::string_view identity, uint32_t devices,
+                     Figures *figures, std::pmr::string *reason) {
+  const auto ignored = [&](const char *why) {
+    *reason = "measured links in ";
+    *reason += path;
+    *reason += " are not used: ";
+    *reason += why;
+    return CacheRead::ignored;
+  };
+  // Neither a link to elsewhere nor a pipe without a writer is followed or waited for.
+  const File file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY));
+  if (!file.open())
+    return errno == ENOENT || errno == ENOTDIR ? CacheRead::none : ignored(std::strerror(errno));
+  struct stat info {};
+  if (fstat(file.fd(), &info) != 0) return ignored(std::strerror(errno));
+  if (const char *why = untrusted(info); *why != '\0') return ignored(why);
+  std::pmr::string text(path.get_allocator());
+  if (!read_all(file.fd(), largest_cache_file, &text)) return ignored("it cannot be read");
+  if (const char *why = parse(text, identity, devices, figures); *why != '\0') return ignored(why);
+  return CacheRead::found;
+}
+
+Status write_cache(const std::pmr::string &folder, std::string_view identity,
+                   std::string_view backend, uint32_t devices, const Figures &figures) {
+  const std::string text = written(identity, backend, devices, figures);
+  const auto memory = folder.get_allocator().resource();
+  const std::pmr::string path = cache_file(folder, identity, memory);
+  if (text.size() > largest_cache_file) return cannot("write", path, EFBIG);
+  WEIR_TRY(make_folders(folder));
+  std::pmr::string draft(folder, memory);
+  draft += "/.links-XXXXXX";
+  int error = 0;
+  {
+    const File file(mkostemp(draft.data(), O_CLOEXEC));  // mode 0600
+    if (!file.open()) return cannot("write into", folder, errno);
+    error = write_all(file.fd(), text);
+  }
+  if (error == 0 && rename(draft.c_str(), path.c_str()) != 0) error = errno;
+  if (error == 0) return {};
+  (void)unlink(draft.c_str());
+  return cannot("write", path, error);
+}
+
+}  // namespace weir::topology
