@@ -83,7 +83,9 @@ class Tree:
         ours = ("WEIR_TEST_", "WEIR_OPTIONS")
         base = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
         return base | {"WEIR_BIN_DIR": str(self.root / "bin"), "WEIR_LIB_DIR": str(self.root / "lib"),
-                       "WEIR_SOURCE_DIR": str(REPOSITORY)} | extra
+                       "WEIR_SOURCE_DIR": str(REPOSITORY),
+                       # Figures that somebody measured here before are none of the tests' business.
+                       "WEIR_CACHE_DIR": str(self.root / "cache")} | extra
 
 
 def build_here(preset="release"):
