@@ -292,10 +292,11 @@ Status Engine::do_fill(Lock &lock, Plan &plan) {
   } catch (const std::bad_alloc &) {
     status = fail(WEIR_ERROR_OUT_OF_HOST_MEMORY, "no host memory while filling pages");
   }
+  PoolDevice &lost = lost_by(plan, status);
   lock.lock();
   for (const physical::Doomed &old : plan.doomed) plan.device->granules->forget(old);
   plan.doomed.clear();
-  note_loss(plan.unread != nullptr ? *plan.unread : *plan.device, status);
+  note_loss(lost, status);
   plan.unread = nullptr;
   settle_fill(plan, status.ok() && !plan.device->lost);
   if (status) status = check_device(plan);  // lost by another's call meanwhile

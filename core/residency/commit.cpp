@@ -83,7 +83,9 @@ void Engine::refresh_word(uint32_t index, Region &region, uint64_t base, uint64_
     DevicePage &state = home->pages[p];
     const Page &copies = region.pages[p];
     // Busy: another device is being filled from it, so writers must come the slow way.
-    resident = state.state == PageState::resident && copies.busy == 0 && (copies.latest & bit) != 0;
+    // So must whoever makes a borrowed page his own.
+    resident = state.state == PageState::resident && copies.busy == 0 &&
+               (copies.latest & bit) != 0 && !state.borrowed;
     sole = sole && copies.latest == bit;
     if (state.ready && streams_.passed(state.ready)) state.ready = Stamp{};
     pending = pending || state.ready;

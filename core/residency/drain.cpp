@@ -55,7 +55,9 @@ bool Engine::close_owner(Region &region, uint32_t page) noexcept {
   return true;
 }
 
-void Engine::collect_fences(Region &region, uint32_t page, std::pmr::vector<Stamp> *fences) {
+/// `copies`: of copies alone, where nobody has leased the page on this device since it came there.
+void Engine::collect_fences(Region &region, uint32_t page, std::pmr::vector<Stamp> *fences,
+                            bool copies) {
   const auto add = [this, fences](Stamp stamp) {
     if (stamp && !streams_.passed(stamp)) fences->push_back(stamp);
   };
@@ -74,6 +76,7 @@ void Engine::collect_fences(Region &region, uint32_t page, std::pmr::vector<Stam
   }
   // Of every device: a copy to another one may still be reading this one's granule.
   for (const auto &r : region.residences) add(r->pages[page].ready);
+  if (copies) return;
   if (!region.slab) {
     if (region.buffer != vm::BufferTable::none) of_buffer(region.buffer, 0);
     return;
@@ -95,8 +98,10 @@ bool Engine::claim_victim(PoolDevice &device, const PageRef &ref, Victim *victim
   Residence *here = region.on(device.place);
   if (here == nullptr) return false;
   const PageState state = here->pages[ref.page].state;
+  if (state == PageState::filling) give_back(region, ref, device);
   if (state != PageState::resident && state != PageState::moving) return false;
-  if (region.pages[ref.page].busy != 0 || !close_owner(region, ref.page)) {
+  const bool spare = is_spare(region, ref.page, *here);
+  if (region.pages[ref.page].busy != 0 || (!spare && !close_owner(region, ref.page))) {
     give_back(region, ref, device);
     return false;
   }
@@ -116,7 +121,7 @@ bool Engine::claim_victim(PoolDevice &device, const PageRef &ref, Victim *victim
                                  : device.granules->at(here->pages[ref.page].granule).place;
   victim->granule_address = victim->address - region.shape.before(ref.page);
   try {
-    collect_fences(region, ref.page, &victim->fences);
+    collect_fences(region, ref.page, &victim->fences, spare);
   } catch (const std::bad_alloc &) {
     give_back(region, ref, device);
     return false;
@@ -133,13 +138,14 @@ void Engine::give_back(Region &region, const PageRef &ref, PoolDevice &device) n
 Status Engine::place_victim(Lock &lock, PoolDevice &device, Victim &victim) {
   Region &region = *victim.region;
   free_host(region, victim.page);  // one that an acquire which failed has left there
-  if (borrow_place(lock, victim, device)) return {};
+  if (borrow_place(lock, victim, device, false)) return {};
   victim.straight = lower_.any() && region.cold;
   Status slot;
   if (!victim.straight) slot = host_slot(lock, region.client, victim.used, &victim.slot);
   const bool none =
       slot.code() == WEIR_ERROR_OVER_BUDGET || slot.code() == WEIR_ERROR_OUT_OF_HOST_MEMORY;
   if (none && lower_.any()) victim.straight = true;
+  if (none && !victim.straight && borrow_place(lock, victim, device, true)) return {};
   if (!slot && !victim.straight) return slot;
   victim.plan = region.codec;
   if (victim.slot) victim.destination = host_->address(victim.slot);
@@ -283,7 +289,12 @@ void Engine::start_victim(Drain &drain, transfer::Copier &copier, Victim &victim
     status = streams_.wait(stamp, config_.evict_wait_ns);
     if (!status) break;
   }
-  if (status && victim.loan.to != nullptr) status = open_loan(victim.loan, victim.bytes);
+  if (status && victim.loan.to != nullptr) {
+    const Status opened = open_loan(victim.loan, victim.bytes);
+    victim.loan.lost = opened.code() == WEIR_ERROR_DEVICE_LOST;
+    if (!opened)
+      return;  // the neighbour's affair: the page stays, and has another place to go to the next time
+  }
   if (status && victim.copy && !victim.straight) {
     status =
         copier.copy(reinterpret_cast<uint64_t>(victim.destination), victim.address, victim.used);
@@ -303,7 +314,14 @@ void Engine::start_victim(Drain &drain, transfer::Copier &copier, Victim &victim
     }
   }
   victim.safe = status.ok();
-  drain.note(status);
+  note_failure(drain, victim, status);
+}
+
+/// Outside the lock: a loan that fails because the neighbour is lost is no failure of this device's.
+void Engine::note_failure(Drain &drain, Victim &victim, const Status &status) noexcept {
+  const bool ask = status.code() == WEIR_ERROR_DEVICE_LOST && victim.loan.to != nullptr;
+  victim.loan.lost = victim.loan.lost || (ask && answers_lost(*victim.loan.to));
+  if (!victim.loan.lost) drain.note(status);
 }
 
 /// Outside the lock, which it takes in between: waits for the copy, unmaps, settles.
@@ -314,7 +332,7 @@ void Engine::finish_victim(Lock &lock, Drain &drain, Victim &victim) {
     if (!status) end_copies(device);  // its slot is about to be someone else's
     if (status && victim.copy && victim.region->scrub) status = wipe(device, victim);
     victim.safe = status.ok();
-    drain.note(status);
+    note_failure(drain, victim, status);
     if ((status || victim.wiped) && victim.copy && !victim.cached && sums_host(*victim.region) &&
         victim.slot) {
       victim.checksum = tier::checksum_of(victim.destination, victim.used);
@@ -339,6 +357,7 @@ void Engine::finish_victim(Lock &lock, Drain &drain, Victim &victim) {
   const bool dropped = victim.had_content && !victim.copy && !victim.region->kept;
   const uint32_t others = victim.region->pages[victim.page].latest & ~device.bit();
   victim.safe = victim.safe && !(dropped && others == 0);
+  if (victim.loan.to != nullptr && victim.loan.to->lost) victim.safe = false;
   victim.out = victim.safe && (victim.region->scrub || !(state.wanted && victim.had_content));
   lock.unlock();
   if (victim.out) {
@@ -391,6 +410,8 @@ void Engine::settle_victim(Drain &drain, Victim &victim) noexcept {
   DevicePage &state = here.pages[victim.page];
   Page &copies = region.pages[victim.page];
   end_work(region, victim.page, device);
+  if (victim.loan.lost) note_loss(*victim.loan.to, Status(WEIR_ERROR_DEVICE_LOST));
+  if (victim.loan.to != nullptr && victim.loan.to->lost) victim.safe = false;
   victim.lent = victim.safe && victim.loan.to != nullptr;
   if (victim.lent) settle_loan(victim, true);
   if (victim.copy && (victim.safe || victim.wiped) && !region.kept) {

@@ -24,8 +24,8 @@ bool PoolDevice::describe(const PageRef &ref, PageInfo *info) {
   Region &region = *engine.regions_[ref.region];
   Residence *here = region.on(place);
   if (here == nullptr) return false;
-  const PageState state = here->pages[ref.page].state;
-  if (state != PageState::resident && state != PageState::moving) return false;
+  // One on the move is no victim, but it may be here again, and nobody tells of it then: it is not to be forgotten.
+  if (here->pages[ref.page].state == PageState::absent) return false;
   const Page &copies = region.pages[ref.page];
   info->bytes = region.shape.charged_bytes(ref.page);
   info->priority = region.priority;
@@ -36,7 +36,8 @@ bool PoolDevice::describe(const PageRef &ref, PageInfo *info) {
   info->dead_since = borrowed ? PageInfo::lives : region.dead_since;
   info->cold = region.cold || copies.latest == 0 || (copies.latest & bit()) == 0;
   info->client = region.client;
-  info->evictable = !engine.in_use(region, ref.page);
+  const bool spare = copies.busy == 0 && engine.is_spare(region, ref.page, *here);
+  info->evictable = spare || !engine.in_use(region, ref.page);
   engine.describe_uses(region, info);
   return true;
 }

@@ -168,6 +168,8 @@ class Engine {
   void look_at_idle();
   /// Codes again what has lain idle in COMPRESSED for long enough; for tests, with a clock of their own.
   void look_at_compressed();
+  /// As if the device had said that it is lost; for tests.
+  void lose_device(uint8_t place);
   /// Waits until no page is on the move; for tests.
   void wait_idle();
   /// "" or the first broken invariant; for tests.
@@ -294,6 +296,8 @@ class Engine {
   void settle_fill(Plan &plan, bool filled) noexcept;
 
   // loss.cpp
+  bool answers_lost(PoolDevice &device) noexcept;
+  PoolDevice &lost_by(Plan &plan, const Status &status) noexcept;
   void note_loss(PoolDevice &device, const Status &status) noexcept;
   void note_loss(const Stream &stream, const Status &status) noexcept;
   void lose(PoolDevice &device) noexcept;
@@ -326,7 +330,8 @@ class Engine {
                      std::pmr::vector<Victim> *victims, Status *why);
   bool close_owner(Region &region, uint32_t page) noexcept;
   bool in_use(Region &region, uint32_t page) noexcept;
-  void collect_fences(Region &region, uint32_t page, std::pmr::vector<Stamp> *fences);
+  void collect_fences(Region &region, uint32_t page, std::pmr::vector<Stamp> *fences,
+                      bool copies = false);
   bool fences_passed(const Victim &victim) noexcept;
   bool copied(const Victim &victim) noexcept;
   void start_victim(Drain &drain, transfer::Copier &copier, Victim &victim);
@@ -519,9 +524,11 @@ class Engine {
                      std::pmr::vector<Stamp> *stamps);
 
   // peers.cpp
+  bool is_spare(const Region &region, uint32_t page, const Residence &residence) const noexcept;
+  void note_failure(Drain &drain, Victim &victim, const Status &status) noexcept;
   PoolDevice *neighbour_for(const Victim &victim, const PoolDevice &from, bool dropping);
   bool drop_disposable(Lock &lock, PoolDevice &device, uint64_t bytes);
-  bool borrow_place(Lock &lock, Victim &victim, const PoolDevice &from);
+  bool borrow_place(Lock &lock, Victim &victim, const PoolDevice &from, bool last_resort);
   Status open_loan(Loan &loan, uint64_t bytes);
   void close_loan(Loan &loan, uint64_t bytes) noexcept;
   void settle_loan(Victim &victim, bool arrived) noexcept;
@@ -568,7 +575,8 @@ class Engine {
                      bool hold);
   Status claim_alone(uint32_t index);
   void unregister_memory(Lock &lock, Region &region) noexcept;
-  uint64_t occupied_bytes(const Region &region, const Residence &residence) noexcept;
+  uint64_t occupied_bytes(const Region &region, const Residence &residence,
+                          bool borrowed = true) noexcept;
 
   // host_lease.cpp
   Status bring_to_host(Lock &lock, Plan &plan);

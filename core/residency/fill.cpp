@@ -342,6 +342,11 @@ void Engine::settle_fill(Plan &plan, bool filled) noexcept {
     Residence &here = *item.region->on(plan.place());
     for (uint32_t p = item.first; p <= item.last; ++p) here.pages[p].ready = plan.ready;
   }
+  // Some bytes may have come to granules that are nobody's now.
+  for (const PlanPage &page : plan.pages) {
+    if (!filled && page.granule != physical::no_granule && !page.joined)
+      device.granules->at(page.granule).set_client(physical::client_unknown);
+  }
   if (!filled) return_granules(plan);
   changed_.notify_all();
 }

@@ -93,7 +93,8 @@ void Engine::count_held(const Region &region, uint32_t page, PoolDevice &device,
 
 void Engine::count_held(const Region &region, const Residence &residence, bool more) noexcept {
   for (uint32_t p = 0; p < residence.pages.size(); ++p) {
-    if (residence.pages[p].granule != physical::no_granule)
+    // A hold on one device is no reason to keep what another lends.
+    if (residence.pages[p].granule != physical::no_granule && !residence.pages[p].borrowed)
       count_held(region, p, device_at(residence.place), more);
   }
 }

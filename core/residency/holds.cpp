@@ -7,9 +7,11 @@
 namespace weir::residency {
 
 /// Bytes of the region's granules on a device that were not counted since begin_count().
-uint64_t Engine::occupied_bytes(const Region &region, const Residence &residence) noexcept {
+uint64_t Engine::occupied_bytes(const Region &region, const Residence &residence,
+                                bool borrowed) noexcept {
   uint64_t bytes = 0;
   for (uint32_t p = 0; p < residence.pages.size(); ++p) {
+    if (residence.pages[p].borrowed && !borrowed) continue;
     if (residence.pages[p].granule != physical::no_granule)
       bytes += count_granule(region, p, device_at(residence.place));
   }
@@ -273,11 +275,14 @@ void Engine::unregister_memory(Lock &lock, Region &region) noexcept {
   }
   const uint64_t bytes = tier::HostStore::rounded(region.shape.size);
   ++region.operations;
+  // Another thread may bring the region to a further device meanwhile, which has nothing of this memory.
+  std::array<PoolDevice *, vm::max_devices> users{};
+  size_t count = 0;
+  for (const auto &r : region.residences) users[count++] = &device_at(r->place);
   lock.unlock();
   backend::Runtime &runtime = *devices_[0]->device.runtime;
-  for (const auto &r : region.residences)
-    (void)devices_[r->place]->up->timeline.wait(devices_[r->place]->up->timeline.last(),
-                                                UINT64_MAX);
+  for (size_t i = 0; i < count; ++i)
+    (void)users[i]->up->timeline.wait(users[i]->up->timeline.last(), UINT64_MAX);
   (void)runtime.table().host_unregister(runtime.state(), memory, bytes);
   lock.lock();
   --region.operations;

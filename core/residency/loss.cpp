@@ -6,10 +6,37 @@
 
 #include "core/residency/plan.hpp"
 
+#include <algorithm>
+
 namespace weir::residency {
 
 void Engine::note_loss(PoolDevice &device, const Status &status) noexcept {
   if (status.code() == WEIR_ERROR_DEVICE_LOST && !device.lost) lose(device);
+}
+
+void Engine::lose_device(uint8_t place) {
+  Lock lock(mutex_);
+  lose(device_at(place));
+}
+
+/// Outside the lock: whether the device itself says so. A copy between two does not tell which of them is gone.
+bool Engine::answers_lost(PoolDevice &device) noexcept {
+  const weir_backend_table &table = device.device.table();
+  return table.stream_synchronize(device.device.state(), device.down->native) ==
+         WEIR_ERROR_DEVICE_LOST;
+}
+
+/// Outside the lock: whose loss a plan has met with that failed so.
+PoolDevice &Engine::lost_by(Plan &plan, const Status &status) noexcept {
+  if (plan.unread != nullptr) return *plan.unread;
+  if (status.code() != WEIR_ERROR_DEVICE_LOST) return *plan.device;
+  for (const auto &device : devices_) {
+    const bool source = std::any_of(
+        plan.pages.begin(), plan.pages.end(),
+        [&device](const PlanPage &page) { return page.filling && page.from == device->bit(); });
+    if (source && answers_lost(*device)) return *device;
+  }
+  return *plan.device;
 }
 
 void Engine::note_loss(const Stream &stream, const Status &status) noexcept {

@@ -12,6 +12,7 @@
 #include <cmath>
 #include <cstring>
 #include <new>
+#include <tuple>
 
 namespace weir::residency {
 namespace {
@@ -57,7 +58,10 @@ class LruWindow final : public Policy {
   }
 
   void admit(const PageRef &page, uint64_t tick) override { push(Entry::of(page, tick)); }
-  void dispose(const PageRef &page) override { disposable_.push_back(page); }
+  void dispose(const PageRef &page) override {
+    if (disposable_.size() >= tidy_disposable_at_) tidy_disposable();
+    disposable_.push_back(page);
+  }
   bool any_disposable() const noexcept override { return !disposable_.empty(); }
   bool give_back(const PageRef &page, uint64_t tick) noexcept override {
     try {
@@ -95,7 +99,38 @@ class LruWindow final : public Policy {
     return victims.size() < victims.capacity();
   }
 
+  // Pages that come and go without ever being chosen are told of again and again. So that what is kept of them stays in
+  // proportion to the pages there are, doubles are removed whenever a list has doubled.
+  static constexpr size_t least_tidy = 1024;
+
+  void tidy_disposable() noexcept {
+    const auto key = [](const PageRef &p) { return std::tuple(p.region, p.page, p.generation); };
+    std::sort(disposable_.begin(), disposable_.end(),
+              [&key](const PageRef &a, const PageRef &b) { return key(a) < key(b); });
+    const auto end =
+        std::unique(disposable_.begin(), disposable_.end(),
+                    [&key](const PageRef &a, const PageRef &b) { return key(a) == key(b); });
+    disposable_.erase(end, disposable_.end());
+    tidy_disposable_at_ = std::max(least_tidy, 2 * disposable_.size());
+  }
+  void tidy_heap() noexcept {
+    const auto key = [](const Entry &e) {
+      return std::tuple(e.region, e.page, uint64_t{e.generation});
+    };
+    std::sort(heap_.begin(), heap_.end(), [&key](const Entry &a, const Entry &b) {
+      return key(a) != key(b) ? key(a) < key(b) : a.tick > b.tick;
+    });
+    const auto end =
+        std::unique(heap_.begin(), heap_.end(),
+                    [&key](const Entry &a, const Entry &b) { return key(a) == key(b); });
+    heap_.erase(end, heap_.end());
+    heap_end_ = heap_.size();
+    std::make_heap(heap_.begin(), heap_.end(), later);
+    tidy_heap_at_ = std::max(least_tidy, 2 * heap_.size());
+  }
+
   void push(const Entry &entry) {
+    if (heap_.size() >= tidy_heap_at_ && heap_end_ == heap_.size()) tidy_heap();
     heap_.push_back(entry);
     std::swap(heap_[heap_end_], heap_.back());
     ++heap_end_;
@@ -196,6 +231,7 @@ class LruWindow final : public Policy {
       heap_;  ///< a heap in front, while victims are chosen followed by what was parked
   size_t heap_end_ = 0;
   size_t looks_ = 0;  ///< left of Wanted::most_looks
+  size_t tidy_heap_at_ = least_tidy, tidy_disposable_at_ = least_tidy;
   std::pmr::vector<PageRef> disposable_;
   std::pmr::vector<Scored> candidates_;
 };

@@ -23,6 +23,14 @@ constexpr uint64_t drop_rest_ns = 2'000'000;
 
 }  // namespace
 
+/// A borrowed page that lies elsewhere too, or is an older version: it is never leased where it is, so leases and holds on
+/// other devices are no reason to keep it.
+bool Engine::is_spare(const Region &region, uint32_t page,
+                      const Residence &residence) const noexcept {
+  const uint32_t latest = region.pages[page].latest;
+  return residence.pages[page].borrowed && latest != residence.place_bit();
+}
+
 /// Who has memory to spare for the page, by the best link; `dropping`: or would have, if others left.
 PoolDevice *Engine::neighbour_for(const Victim &victim, const PoolDevice &from, bool dropping) {
   const Region &region = *victim.region;
@@ -45,9 +53,12 @@ PoolDevice *Engine::neighbour_for(const Victim &victim, const PoolDevice &from, 
 
 /// A place with a neighbour for a dirty page, which is marked FILLING there. False: nobody has one, and nothing was done.
 /// May drop the lock.
-bool Engine::borrow_place(Lock &lock, Victim &victim, const PoolDevice &from) {
+bool Engine::borrow_place(Lock &lock, Victim &victim, const PoolDevice &from, bool last_resort) {
   Region &region = *victim.region;
   const DevicePage &here = region.on(from.place)->pages[victim.page];
+  // What can't go on to HOST or below can't be given back: that is lent only where the page has nowhere else to go.
+  if (!last_resort && !lower_.any() && host_->room() < stats_.borrowed_bytes + victim.used)
+    return false;
   if (config_.no_peer || !from.vmm() || here.borrowed || region.slab || region.scrub ||
       region.kept || region.cold || region.streaming || region.shape.fragment(victim.page))
     return false;
@@ -85,8 +96,8 @@ bool Engine::borrow_place(Lock &lock, Victim &victim, const PoolDevice &from) {
       quota.refund(charge);
       return false;
     }
+    set_borrowed(region, victim.page, *to, true);  // first: what is borrowed is not counted as held
     state.granule = granule;
-    if (region.holds != 0) count_held(region, victim.page, *to, true);
   }
   state.state = PageState::filling;
   begin_work(region, victim.page, *to);
@@ -114,7 +125,9 @@ bool Engine::drop_disposable(Lock &lock, PoolDevice &device, uint64_t bytes) {
   const auto running = [&](const PageRef &ref) {
     fences.clear();
     try {
-      collect_fences(*regions_[ref.region], ref.page, &fences);
+      Region &region = *regions_[ref.region];
+      collect_fences(region, ref.page, &fences,
+                     is_spare(region, ref.page, *region.on(device.place)));
       if (fences.empty()) return false;
     } catch (const std::bad_alloc &) {
       fences.clear();  // not known: as if it ran
@@ -170,8 +183,10 @@ void Engine::settle_loan(Victim &victim, bool arrived) noexcept {
     }
     if (region.buffer != vm::BufferTable::none) set_flags(region.buffer, 0, Word::sole);
     if (!region.kept) region.pages[victim.page].latest |= to.bit();
-    set_borrowed(region, victim.page, to, true);
-    offer_borrowed(region, victim.page, to);
+    if (loan.fresh || !state.borrowed) {  // else it is listed already
+      set_borrowed(region, victim.page, to, true);
+      offer_borrowed(region, victim.page, to);
+    }
     stats_.lent_bytes += victim.used;
   } else if (!loan.fresh) {
     state.state = PageState::resident;
@@ -191,16 +206,16 @@ void Engine::give_loan_back(Victim &victim, DevicePage &state) noexcept {
   Region &region = *victim.region;
   to.no_loan_before_ns = now_ns() + rest_ns;
   clients_[region.client]->device[to.place].refund(region.shape.charged_bytes(victim.page));
-  if (region.holds != 0) count_held(region, victim.page, to, false);
   const GranuleId granule = state.granule;
   state.state = PageState::absent;
   state.granule = physical::no_granule;
+  set_borrowed(region, victim.page, to, false);
   if (loan.mapped) {  // it could not be unmapped: it stays charged, and nobody's
     loan.memory->set_client(physical::client_unknown);
   } else if (loan.memory->place == 0) {
     to.granules->forget(granule);
   } else {
-    if (loan.wipe) loan.memory->set_client(physical::client_unknown);
+    loan.memory->set_client(physical::client_unknown);  // some of the bytes may have come
     to.granules->release(granule);
   }
 }
@@ -220,6 +235,8 @@ void Engine::set_borrowed(Region &region, uint32_t page, PoolDevice &device,
   DevicePage &state = region.on(device.place)->pages[page];
   if (state.borrowed == borrowed) return;
   state.borrowed = borrowed;
+  if (region.holds != 0 && state.granule != physical::no_granule)
+    count_held(region, page, device, !borrowed);
   const uint64_t bytes = region.shape.granule_bytes(page);
   stats_.borrowed_bytes += borrowed ? bytes : uint64_t{0} - bytes;
 }

@@ -104,6 +104,7 @@ struct Loan {
       false;  ///< the granule was claimed for it; else an older version of the page is there
   bool wipe = false;    ///< another client's bytes are in it
   bool mapped = false;  ///< by this eviction
+  bool lost = false;    ///< the neighbour is, as this eviction has found out
 };
 
 struct Victim {

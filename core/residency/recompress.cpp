@@ -105,10 +105,13 @@ Recompressor::Verdict Recompressor::judge(const Entry &entry, uint32_t now) {
 uint64_t Recompressor::work(Lock &lock) {
   if (working_) return UINT64_MAX;
   struct Turn {
-    bool &working;
-    explicit Turn(bool &working_) noexcept : working(working_) { working = true; }
-    ~Turn() { working = false; }
-  } turn(working_);
+    Recompressor &self;
+    explicit Turn(Recompressor &self_) noexcept : self(self_) { self.working_ = true; }
+    ~Turn() {
+      self.working_ = false;
+      self.engine_.changed_.notify_all();
+    }
+  } turn(*this);
   // One look at each: those that were used go to the end and are not due for a while.
   for (size_t looks = waiting_.size(); looks != 0 && pressed(); --looks) {
     if (looks % 256 == 0) {  // others want the lock too

@@ -95,7 +95,7 @@ std::string Engine::validate_device(PoolDevice &device) {
     for (const auto &region : regions_) {
       Residence *here = region != nullptr ? region->on(device.place) : nullptr;
       if (here != nullptr && (all || region->holds != 0))
-        (all ? occupied : held) += occupied_bytes(*region, *here);
+        (all ? occupied : held) += occupied_bytes(*region, *here, all);
     }
   }
   if (device.sharing != nullptr) {

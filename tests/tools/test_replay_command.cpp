@@ -167,8 +167,8 @@ void replays_and_reports(void **) {
 /// A neighbour with memory enough for the rest: nothing goes to the host.
 void replays_beside_a_neighbour(void **) {
   const TemporaryFile trace(busy_trace());
-  const Outcome outcome = run({"replay", trace.path(), "--device-memory", "50%", "--neighbour",
-                               "100%", "--host-memory", "0", "--json"});
+  const Outcome outcome =
+      run({"replay", trace.path(), "--device-memory", "50%", "--neighbour", "100%", "--json"});
   assert_int_equal(outcome.status, 0);
   const Json report = Json::parse(outcome.output);
   assert_int_equal(report["verify_errors"].get<int>(), 0);

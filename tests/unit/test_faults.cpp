@@ -97,7 +97,8 @@ void sweep_with(Kind kind, const char *options) {
     lent = std::max(lent, stats.lent_bytes);
     scenario.end(options != without_vmm);
   });
-  assert_int_equal(lent != 0, options == neighbours);
+  // Only the host backend is told what its links are like.
+  if (Target::get().host()) assert_int_equal(lent != 0, options == neighbours);
 }
 
 void every_backend_call_fails_once(void **) { sweep_with(Kind::backend, with_vmm); }

@@ -186,6 +186,106 @@ void the_reserve_stays(void **) {
   close_clean(world);
 }
 
+/// A lease or a hold on the borrower keeps nothing of the lender's: a copy that lies elsewhere too is given up.
+void leases_elsewhere_keep_nothing(void **) {
+  for (const bool held : {false, true}) {
+    World world(two());
+    Herd spilled(world, 4);
+    ok(trim_all(world));
+    weir_lease leases[4] = {};
+    uint64_t address = 0;
+    for (uint32_t i = 0; i < 4; ++i) {
+      if (held) ok(weir_hold(world.pool, spilled.buffers[i], 0, &address));
+      if (!held) ok(world.acquire(spilled.buffers[i], WEIR_READ, &leases[i]));
+    }
+    validate(world);
+    weir_pool_device_stats stats = WEIR_POOL_DEVICE_STATS_INIT;
+    ok(weir_pool_device_stats_get(world.pool, 1, &stats));
+    assert_int_equal(stats.held_bytes, 0);
+    Herd own(world, 5, 1, 50);
+    assert_int_equal(world.stats().borrowed_bytes, 0);
+    own.check();
+    for (uint32_t i = 0; i < 4; ++i) {
+      if (held) ok(weir_unhold(world.pool, spilled.buffers[i]));
+      if (!held) ok(weir_release(leases[i], world.streams[0]));
+    }
+    validate(world);
+    spilled.check();
+    own.destroy();
+    spilled.destroy();
+    ok(weir_pool_trim(world.pool, 1, WEIR_TRIM_EMERGENCY, WEIR_WHOLE, nullptr));
+    close_clean(world);
+  }
+}
+
+/// Back and forth without end: what the policies keep of it stays in proportion to the pages there are.
+void back_and_forth_leaves_no_trace(void **) {
+  World world(two());
+  Herd herd(world, 4);
+  uint64_t before = 0;
+  for (uint32_t turn = 0; turn < 3000; ++turn) {
+    if (turn == 1500) before = world.stats().bookkeeping_bytes;
+    weir_lease lease = nullptr;
+    ok(world.acquire(herd.buffers[0], WEIR_READ_WRITE, &lease, nullptr, turn % 3 == 2 ? 1 : 0));
+    ok(weir_release(lease, world.streams[turn % 3 == 2 ? 1 : 0]));
+    ok(trim_all(world));
+  }
+  assert_true(world.stats().bookkeeping_bytes <= before + 4096);
+  herd.check();
+  herd.destroy();
+  ok(weir_pool_trim(world.pool, 1, WEIR_TRIM_EMERGENCY, WEIR_WHOLE, nullptr));
+  close_clean(world);
+}
+
+/// What HOST would have no room for goes there, as long as it can: it could not be given back. Then it is lent rather than
+/// nothing done.
+void only_what_can_be_given_back(void **) {
+  Setup setup = two();
+  setup.host_pages = 12;
+  World world(setup);
+  Herd herd(world, 6);  // 8 pages too many
+  uint64_t freed = 0;
+  ok(weir_pool_trim(world.pool, 0, WEIR_TRIM_SELECTIVE, 4 * page_bytes, &freed));
+  assert_int_equal(world.stats().borrowed_bytes, 12 * page_bytes);
+  assert_int_equal(world.stats().host_used_bytes, 0);
+  ok(weir_pool_trim(world.pool, 0, WEIR_TRIM_SELECTIVE, 4 * page_bytes, &freed));
+  assert_int_equal(world.stats().borrowed_bytes, 12 * page_bytes);
+  assert_int_equal(world.stats().host_used_bytes, 4 * page_bytes);
+  herd.check();
+  ok(trim_all(world));
+  assert_true(world.stats().borrowed_bytes + world.stats().host_used_bytes >= 6 * size);
+  herd.check();
+  herd.destroy();
+  ok(weir_pool_trim(world.pool, 1, WEIR_TRIM_EMERGENCY, WEIR_WHOLE, nullptr));
+  close_clean(world);
+}
+
+/// The neighbour is lost while a page is on its way there: it stays where it is, whole.
+void the_neighbour_is_lost_on_the_way(void **) {
+  for (const char *point : {"evict.claimed", "evict.unmapped"}) {
+    World world(two());
+    weir_buffer buffer = world.buffer(size);
+    world.fill(buffer, size, 1);
+    {
+      Gate gate(world.pool, point);
+      Task trimmer([&world] { return trim_all(world); });
+      gate.await();
+      auto &engine = reinterpret_cast<weir::pool::Pool *>(world.pool)->engine();
+      engine.lose_device(1);
+      gate.open();
+      (void)trimmer.join();
+    }
+    validate(world);
+    const weir_buffer_info info = info_of(world, buffer);
+    // Whatever had left by then was lost with the neighbour, and is said to be; nothing else is.
+    assert_int_equal(info.peer_bytes, 0);
+    if (std::string(point) == "evict.claimed") assert_int_equal(info.lost_bytes, 0);
+    if (info.lost_bytes == 0) world.check(buffer, size, 1);
+    ok(weir_buffer_destroy(world.pool, buffer));
+    world.close();
+  }
+}
+
 /// What the neighbour uses itself is there for its own sake from then on.
 void used_by_the_neighbour(void **) {
   World world(two());
@@ -339,6 +439,10 @@ int main() {
       cmocka_unit_test(the_owner_gets_it_back),
       cmocka_unit_test(borrowed_pages_go_first),
       cmocka_unit_test(the_reserve_stays),
+      cmocka_unit_test(leases_elsewhere_keep_nothing),
+      cmocka_unit_test(back_and_forth_leaves_no_trace),
+      cmocka_unit_test(only_what_can_be_given_back),
+      cmocka_unit_test(the_neighbour_is_lost_on_the_way),
       cmocka_unit_test(used_by_the_neighbour),
       cmocka_unit_test(not_if_the_pool_says_so),
       cmocka_unit_test(not_over_a_link_like_the_hosts),
