@@ -122,14 +122,20 @@ LinkBench::Way LinkBench::way(uint32_t from) const noexcept {
 Status LinkBench::time(const Way &way, uint64_t total, uint64_t *ns) {
   const weir_backend_table &table = way.device->table();
   const uint64_t begin = clock_.now_ns();
-  for (uint64_t left = total; left != 0;) {
+  Status status;
+  for (uint64_t left = total; left != 0 && status.ok();) {
     const weir_be_copy copy{way.to, way.from, std::min(left, bytes_)};
-    WEIR_TRY(
-        way.device->check(table.copy_async(way.device->state(), way.stream, &copy), "copy_async"));
+    status =
+        way.device->check(table.copy_async(way.device->state(), way.stream, &copy), "copy_async");
     left -= copy.bytes;
   }
-  WEIR_TRY(way.device->check(table.stream_synchronize(way.device->state(), way.stream),
-                             "stream_synchronize"));
+  if (status)
+    status = way.device->check(table.stream_synchronize(way.device->state(), way.stream),
+                               "stream_synchronize");
+  if (!status) {  // the other way uses the same memory, on a stream of its own
+    (void)table.stream_synchronize(way.device->state(), way.stream);
+    return status;
+  }
   *ns = std::max<uint64_t>(1, clock_.now_ns() - begin);
   return {};
 }
