@@ -59,8 +59,8 @@ void Engine::free_lower(Region &region, uint32_t page) noexcept {
   if (copies.sinking) {
     Sinking &entry = *sinking_of(region, page);
     entry.valid = false;
-    if (!entry
-             .from_host) {  // its compressed parts are being read: written to STORAGE, or coded again
+    // Its compressed parts are being read: written to STORAGE, or coded again.
+    if (!entry.from_host) {
       entry.attached = false;
       entry.orphan = copies.lower;
       copies.lower = tier::CopyTable::none;
