@@ -3,12 +3,9 @@
 // `weir calibrate` as its user meets it: the table, where it was saved, that `weir topo` then knows it, and one sentence for
 // what is wrong. WEIR_BIN_DIR says where the program is; without it the test skips.
 #include "tests/support/cache_folder.hpp"
-#include "tests/tools/trace_files.hpp"
+#include "tests/tools/program.hpp"
 
 #include <nlohmann/json.hpp>
-
-#include <fcntl.h>
-#include <sys/wait.h>
 
 #include <algorithm>
 
@@ -16,42 +13,13 @@ namespace {
 
 using weir::test::CacheFolder;
 using weir::test::contains;
-using weir::test::contents_of;
+using weir::test::Outcome;
 using weir::test::put;
 using weir::test::TemporaryFile;
 
 constexpr const char *machine =
     "host.devices=2;host.memory=16M;host.link_slowdown=1;"
     "host.links=h-0:pcie:200M,h-1:pcie:400M,0-1:nvlink:800M";
-
-struct Outcome {
-  int status = -1;
-  std::string output, errors;
-};
-
-Outcome run(std::vector<std::string> arguments) {
-  const char *folder = std::getenv("WEIR_BIN_DIR");
-  if (folder == nullptr) {
-    print_message("skipped: WEIR_BIN_DIR names no folder\n");
-    skip();
-  }
-  const TemporaryFile output(""), errors("");
-  arguments.insert(arguments.begin(), std::string(folder) + "/weir");
-  std::vector<char *> pointers;
-  for (std::string &argument : arguments) pointers.push_back(argument.data());
-  pointers.push_back(nullptr);
-  const pid_t child = fork();
-  if (child == 0) {
-    dup2(open(output.path().c_str(), O_WRONLY), STDOUT_FILENO);
-    dup2(open(errors.path().c_str(), O_WRONLY), STDERR_FILENO);
-    execv(pointers[0], pointers.data());
-    _exit(127);
-  }
-  int status = 0;
-  assert_int_equal(waitpid(child, &status, 0), child);
-  return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, contents_of(output.path()),
-          contents_of(errors.path())};
-}
 
 void expect(const Outcome &outcome, const std::vector<std::string> &parts) {
   if (outcome.status != 0) fail_msg("%s", outcome.errors.c_str());
@@ -63,30 +31,32 @@ void expect(const Outcome &outcome, const std::vector<std::string> &parts) {
 
 void a_table_of_links(void **) {
   const CacheFolder folder;
-  expect(run({"calibrate", "--options", machine}),
+  expect(weir::test::run_weir({"calibrate", "--options", machine}),
          {"from  to    kind", "D0    host  pcie                      0.200  backend",
           "host  D1    pcie                      0.400  backend",
           "D1    D0    nvlink                    0.800  backend", "6 links measured in ",
           "; saved in " + folder.path()});
   assert_int_equal(folder.files().size(), 1);
-  expect(run({"topo", "--options", machine}), {"GB/s one way (measured)"});
-  expect(run({"topo", "--options", std::string(machine) + ";topology.cache=0"}),
+  expect(weir::test::run_weir({"topo", "--options", machine}), {"GB/s one way (measured)"});
+  expect(weir::test::run_weir({"topo", "--options", std::string(machine) + ";topology.cache=0"}),
          {"0.80 GB/s one way (backend)"});
 }
 
 void nothing_is_saved_if_so_wished(void **) {
   const CacheFolder folder;
-  const Outcome outcome = run({"calibrate", "--no-save", "--options", machine});
+  const Outcome outcome = weir::test::run_weir({"calibrate", "--no-save", "--options", machine});
   expect(outcome, {"6 links measured in "});
   assert_false(contains(outcome.output, "saved"));
-  expect(run({"calibrate", "--options", std::string(machine) + ";topology.cache=0"}),
-         {"not saved: this context has no cache"});
+  expect(
+      weir::test::run_weir({"calibrate", "--options", std::string(machine) + ";topology.cache=0"}),
+      {"not saved: this context has no cache"});
   assert_int_equal(folder.files().size(), 0);
 }
 
 void as_json(void **) {
   const CacheFolder folder;
-  const Outcome outcome = run({"calibrate", "--json", "--seconds", "3", "--options", machine});
+  const Outcome outcome =
+      weir::test::run_weir({"calibrate", "--json", "--seconds", "3", "--options", machine});
   expect(outcome, {});
   const auto json = nlohmann::json::parse(outcome.output);
   assert_int_equal(json["measured"].get<int>(), 6);
@@ -103,7 +73,7 @@ void as_json(void **) {
 void what_is_wrong_is_one_sentence(void **) {
   const CacheFolder folder;
   const auto refused = [](const std::vector<std::string> &arguments, const std::string &word) {
-    const Outcome outcome = run(arguments);
+    const Outcome outcome = weir::test::run_weir(arguments);
     assert_int_equal(outcome.status, 1);
     if (!contains(outcome.errors, word))
       fail_msg("\"%s\" does not say %s", outcome.errors.c_str(), word.c_str());

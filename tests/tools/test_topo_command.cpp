@@ -2,13 +2,9 @@
 //
 // `weir topo` as its user meets it: the rows that must be there for recorded machines and for this one, and one sentence
 // for what is wrong. WEIR_BIN_DIR says where the program is; without it the test skips, as do recordings that are missing.
-#include "tests/tools/trace_files.hpp"
+#include "tests/tools/program.hpp"
 
 #include <nlohmann/json.hpp>
-
-#include <fcntl.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -19,40 +15,12 @@
 namespace {
 
 using weir::test::contains;
+using weir::test::Outcome;
 using weir::test::TemporaryFile;
 
-struct Outcome {
-  int status = -1;
-  std::string output, errors;
-};
-
-std::string contents(const std::string &path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
 Outcome run(std::vector<std::string> arguments) {
-  const char *folder = std::getenv("WEIR_BIN_DIR");
-  if (folder == nullptr) {
-    print_message("skipped: WEIR_BIN_DIR names no folder\n");
-    skip();
-  }
-  const TemporaryFile output(""), errors("");
-  arguments.insert(arguments.begin(), {std::string(folder) + "/weir", "topo"});
-  std::vector<char *> pointers;
-  for (std::string &argument : arguments) pointers.push_back(argument.data());
-  pointers.push_back(nullptr);
-  const pid_t child = fork();
-  if (child == 0) {
-    dup2(open(output.path().c_str(), O_WRONLY), STDOUT_FILENO);
-    dup2(open(errors.path().c_str(), O_WRONLY), STDERR_FILENO);
-    execv(pointers[0], pointers.data());
-    _exit(127);
-  }
-  int status = 0;
-  assert_int_equal(waitpid(child, &status, 0), child);
-  return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, contents(output.path()),
-          contents(errors.path())};
+  arguments.insert(arguments.begin(), "topo");
+  return weir::test::run_weir(std::move(arguments));
 }
 
 std::string recorded(const char *name) {
@@ -115,7 +83,7 @@ void as_json_and_as_a_picture(void **) {
   for (const auto &place : json["places"]) devices += place["kind"] == "device" ? 1 : 0;
   assert_int_equal(devices, 8);
   assert_int_equal(fabric, 56);
-  const std::string svg = contents(picture.path());
+  const std::string svg = weir::test::text_of(picture.path());
   assert_true(svg.starts_with("<svg ") && svg.ends_with("</svg>\n"));
   assert_true(contains(svg, "infinity_fabric") && contains(svg, "NUMA node 3") &&
               !contains(svg, "<script"));

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The weir command, run as its user runs it: its exit status and what it wrote. WEIR_BIN_DIR says where the program is;
+// without it the test skips.
+#pragma once
+
+#include "tests/tools/trace_files.hpp"
+
+#include <fcntl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <vector>
+
+namespace weir::test {
+
+struct Outcome {
+  int status = -1;  ///< -1: it did not exit by itself
+  std::string output, errors;
+};
+
+inline std::string text_of(const std::string &path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+inline Outcome run_weir(std::vector<std::string> arguments) {
+  const char *folder = std::getenv("WEIR_BIN_DIR");
+  if (folder == nullptr) {
+    print_message("skipped: WEIR_BIN_DIR names no folder\n");
+    skip();
+  }
+  const TemporaryFile output(""), errors("");
+  arguments.insert(arguments.begin(), std::string(folder) + "/weir");
+  std::vector<char *> pointers;
+  for (std::string &argument : arguments) pointers.push_back(argument.data());
+  pointers.push_back(nullptr);
+  const pid_t child = fork();
+  if (child == 0) {
+    dup2(open(output.path().c_str(), O_WRONLY), STDOUT_FILENO);
+    dup2(open(errors.path().c_str(), O_WRONLY), STDERR_FILENO);
+    execv(pointers[0], pointers.data());
+    _exit(127);
+  }
+  int status = 0;
+  assert_int_equal(waitpid(child, &status, 0), child);
+  return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, text_of(output.path()),
+          text_of(errors.path())};
+}
+
+}  // namespace weir::test
