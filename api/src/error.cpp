@@ -51,6 +51,8 @@ const char *weir_result_string(weir_result result) {
       return "input/output error";
     case WEIR_ERROR_CANCELLED:
       return "cancelled";
+    case WEIR_ERROR_DEVICE_REMOVED:
+      return "device removed from the pool";
     case WEIR_ERROR_INTERNAL:
       return "internal error";
     default:

@@ -5,6 +5,7 @@
 #include "api/src/guard.hpp"
 
 #include "core/observe/snapshot.hpp"
+#include "core/residency/membership.hpp"
 
 #include <cstring>
 #include <memory>
@@ -17,6 +18,7 @@ using weir::api::need;
 using weir::pool::ClientHandle;
 using weir::pool::Context;
 using weir::pool::Pool;
+using weir::residency::Membership;
 
 namespace {
 
@@ -97,6 +99,23 @@ Status map(weir_pool handle, weir_piece *pieces, size_t capacity, size_t *count)
               found);
 }
 
+Status lost_ranges(weir_pool handle, weir_lost_range *ranges, size_t capacity, size_t *count) {
+  Pool *pool = nullptr;
+  WEIR_TRY(get(handle, &pool));
+  WEIR_TRY(need(count, "count"));
+  if (ranges == nullptr && capacity != 0)
+    return fail(WEIR_ERROR_INVALID_ARGUMENT, "ranges is NULL and capacity %zu", capacity);
+  size_t found = 0;
+  pool->engine().for_each_lost([&](const weir_lost_range &range) {
+    if (found < capacity) ranges[found] = range;
+    ++found;
+  });
+  *count = found;
+  if (found <= capacity || capacity == 0) return {};
+  return fail(WEIR_ERROR_INVALID_ARGUMENT, "capacity is %zu, there are %zu lost ranges", capacity,
+              found);
+}
+
 }  // namespace
 
 extern "C" {
@@ -107,6 +126,44 @@ weir_result weir_pool_create(weir_context context, const weir_pool_desc *desc, w
 
 weir_result weir_pool_destroy(weir_pool pool) {
   return guarded([&] { return destroy_pool(pool); });
+}
+
+weir_result weir_pool_add_device(weir_pool pool, const weir_pool_device *device) {
+  return guarded([&]() -> Status {
+    Pool *object = nullptr;
+    WEIR_TRY(get(pool, &object));
+    WEIR_TRY(need(device, "device"));
+    return object->add_device(*device);
+  });
+}
+
+weir_result weir_pool_remove_device(weir_pool pool, weir_device device, uint64_t timeout_ns) {
+  return guarded([&]() -> Status {
+    Pool *object = nullptr;
+    WEIR_TRY(get(pool, &object));
+    return Membership(object->engine()).remove(device, timeout_ns);
+  });
+}
+
+weir_result weir_pool_cancel_remove(weir_pool pool, weir_device device) {
+  return guarded([&]() -> Status {
+    Pool *object = nullptr;
+    WEIR_TRY(get(pool, &object));
+    return Membership(object->engine()).cancel(device);
+  });
+}
+
+weir_result weir_pool_set_loss_callback(weir_pool pool, weir_loss_callback callback, void *user) {
+  return guarded([&]() -> Status {
+    Pool *object = nullptr;
+    WEIR_TRY(get(pool, &object));
+    return object->loss_watch().set(callback, user);
+  });
+}
+
+weir_result weir_pool_lost_ranges(weir_pool pool, weir_lost_range *ranges, size_t capacity,
+                                  size_t *count) {
+  return guarded([&] { return lost_ranges(pool, ranges, capacity, count); });
 }
 
 weir_result weir_client_create(weir_pool pool, const weir_client_desc *given, weir_client *client) {

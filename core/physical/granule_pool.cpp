@@ -161,6 +161,12 @@ void GranulePool::forget(GranuleId id) noexcept {
   push(&unused_, id);
 }
 
+void GranulePool::set_budget(uint64_t bytes) noexcept {
+  bytes = bytes / page_size_ * page_size_;
+  if (!vmm()) return segments_->set_limit(bytes);
+  budget_.set_limit(bytes);
+}
+
 void GranulePool::lower_budget(uint64_t bytes) noexcept {
   if (!vmm()) return segments_->lower_limit(bytes);
   const uint64_t limit = budget_.limit();

@@ -111,6 +111,8 @@ class GranulePool {
   void forget(GranuleId id) noexcept;
   /// What has been destroyed.
   void forget(const Doomed &gone) noexcept;
+  /// What is held beyond it stays; nothing more is claimed then.
+  void set_budget(uint64_t bytes) noexcept;
   /// The runtime refused `bytes` inside the budget: so much less is to be had.
   void lower_budget(uint64_t bytes) noexcept;
   Granule &at(GranuleId id) noexcept { return granules_[id]; }

@@ -28,12 +28,24 @@ Status Mapper::start() {
   return {};
 }
 
-Status Mapper::map(uint64_t address, uint64_t bytes, weir_be_granule granule) {
-  return run(Call{true, address, bytes, granule});
+void Mapper::set_peers(const Peers &peers) noexcept {
+  std::lock_guard hold(peers_mutex_);
+  peers_ = peers;
+}
+
+Status Mapper::map(uint64_t address, uint64_t bytes, weir_be_granule granule,
+                   uint16_t *generation) {
+  Peers peers;
+  {
+    std::lock_guard hold(peers_mutex_);
+    peers = peers_;
+  }
+  if (generation != nullptr) *generation = peers.generation;
+  return run(Call{true, address, bytes, granule, &peers});
 }
 
 Status Mapper::unmap(uint64_t address, uint64_t bytes) {
-  return run(Call{false, address, bytes, 0});
+  return run(Call{false, address, bytes, 0, nullptr});
 }
 
 Status Mapper::perform(const Call &call) {
@@ -41,10 +53,9 @@ Status Mapper::perform(const Call &call) {
   if (!call.map)
     return device_.check(table.unmap(device_.state(), device_.index, call.address, call.bytes),
                          "unmap");
-  return device_.check(
-      table.map(device_.state(), device_.index, call.address, call.bytes, call.granule, 0,
-                peers_.data(), static_cast<uint32_t>(peers_.size())),
-      "map");
+  return device_.check(table.map(device_.state(), device_.index, call.address, call.bytes,
+                                 call.granule, 0, call.peers->devices.data(), call.peers->count),
+                       "map");
 }
 
 Status Mapper::run(const Call &call) {

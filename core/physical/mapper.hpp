@@ -7,10 +7,10 @@
 
 #include "core/backend/runtime.hpp"
 
+#include <array>
 #include <condition_variable>
 #include <mutex>
 #include <thread>
-#include <vector>
 
 namespace weir::physical {
 
@@ -21,10 +21,17 @@ class Mapper {
   Mapper(const Mapper &) = delete;
   Mapper &operator=(const Mapper &) = delete;
 
-  /// Devices of the same backend that may access what is mapped.
-  void set_peers(std::vector<uint32_t> peers) { peers_ = std::move(peers); }
+  /// Devices of the same backend that may access what is mapped from now on, and the number that goes with them.
+  struct Peers {
+    std::array<uint32_t, 32> devices{};
+    uint32_t count = 0;
+    uint16_t generation = 0;
+  };
+  void set_peers(const Peers &peers) noexcept;
   Status start();
-  Status map(uint64_t address, uint64_t bytes, weir_be_granule granule);
+  /// *generation (may be nullptr): of the peers that have access.
+  Status map(uint64_t address, uint64_t bytes, weir_be_granule granule,
+             uint16_t *generation = nullptr);
   Status unmap(uint64_t address, uint64_t bytes);
 
  private:
@@ -32,13 +39,15 @@ class Mapper {
     bool map = false;
     uint64_t address = 0, bytes = 0;
     weir_be_granule granule = 0;
+    const Peers *peers = nullptr;
   };
   Status run(const Call &call);
   Status perform(const Call &call);
   void serve();
 
   const backend::Device &device_;
-  std::vector<uint32_t> peers_;
+  std::mutex peers_mutex_;  // of peers_; the innermost
+  Peers peers_;
   std::mutex turn_;  // one caller at a time
   std::mutex mutex_;
   std::condition_variable changed_;

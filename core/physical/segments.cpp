@@ -343,6 +343,11 @@ void Segments::lower_limit(uint64_t bytes) noexcept {
   budget_.set_limit(std::max(budget_.used(), limit - std::min(limit, less)));
 }
 
+void Segments::set_limit(uint64_t bytes) noexcept {
+  const Lock lock(mutex_);
+  budget_.set_limit(bytes);
+}
+
 void Segments::look_at_idle() noexcept {
   const Lock lock(mutex_);
   for (const auto &segment : segments_) {

@@ -98,6 +98,7 @@ class Segments {
   uint64_t take_empty(uint64_t bytes, std::pmr::vector<Segment *> *out);
   void forget(Segment *segment) noexcept;
   void lower_limit(uint64_t bytes) noexcept;
+  void set_limit(uint64_t bytes) noexcept;
 
   /// Outside of any lock: the address of an extent, whose segment gets its memory if it has none.
   Status make(uint32_t extent, uint64_t *address);

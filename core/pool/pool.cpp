@@ -4,6 +4,10 @@
 
 #include "core/pool/pool.hpp"
 
+#include "core/residency/membership.hpp"
+
+#include <algorithm>
+#include <cstdio>
 #include <system_error>
 
 namespace weir::pool {
@@ -14,6 +18,7 @@ Pool::Pool(Context &context, uint32_t id)
       name_(context.memory()),
       engine_(context.memory(), context.streams(), context.ticks(), id, context.log()),
       defragmenter_(engine_, context.memory()),
+      loss_watch_(engine_),
       clients_(context.memory()) {}
 
 Pool::~Pool() {
@@ -41,15 +46,10 @@ Status Pool::start(const weir_pool_desc &desc) {
   residency::EngineConfig config;
   for (uint32_t i = 0; i < desc.device_count; ++i) {
     const weir_pool_device &entry = desc.devices[i];
-    const backend::Device *device = context_.places().find(entry.device);
-    if (device == nullptr) {
-      return fail(WEIR_ERROR_INVALID_ARGUMENT,
-                  "devices[%u].device is %u; the context has %u devices", i, entry.device,
-                  context_.places().count());
-    }
-    if (entry.reserved0 != 0 || entry.reserved[0] != 0 || entry.reserved[1] != 0) {
-      return fail(WEIR_ERROR_INVALID_ARGUMENT, "devices[%u]: its reserved words are not zero", i);
-    }
+    char where[24];
+    std::snprintf(where, sizeof where, "devices[%u]", i);
+    const backend::Device *device = nullptr;
+    WEIR_TRY(read_device(entry, where, &device));
     for (const auto &other : config.devices) {
       if (other.device == device)
         return fail(WEIR_ERROR_INVALID_ARGUMENT, "devices[%u]: device %u is listed twice", i,
@@ -89,6 +89,32 @@ Status Pool::start(const weir_pool_desc &desc) {
   engine_.set_compactor(&defragmenter_);
   name_ = desc.name != nullptr ? desc.name : "pool";
   return engine_.start(std::move(config));
+}
+
+/// Checks an entry of the pool's devices; `name` is what a message calls it.
+Status Pool::read_device(const weir_pool_device &entry, const char *name,
+                         const backend::Device **device) {
+  *device = context_.places().find(entry.device);
+  if (*device == nullptr) {
+    return fail(WEIR_ERROR_INVALID_ARGUMENT, "%s.device is %u; the context has %u devices", name,
+                entry.device, context_.places().count());
+  }
+  if (entry.reserved0 != 0 || entry.reserved[0] != 0 || entry.reserved[1] != 0)
+    return fail(WEIR_ERROR_INVALID_ARGUMENT, "%s: its reserved words are not zero", name);
+  return {};
+}
+
+Status Pool::add_device(const weir_pool_device &entry) {
+  const backend::Device *device = nullptr;
+  WEIR_TRY(read_device(entry, "device", &device));
+  std::lock_guard one(devices_mutex_);
+  std::pmr::vector<uint32_t> ids(context_.memory());
+  residency::Membership membership(engine_);
+  membership.list(&ids);
+  if (std::find(ids.begin(), ids.end(), entry.device) == ids.end()) ids.push_back(entry.device);
+  transfer::Routes routes;
+  routes.find(context_.places(), ids);
+  return membership.add({device, entry.budget}, std::move(routes));
 }
 
 /// What the descriptor says of the tiers below HOST.
@@ -140,7 +166,7 @@ Status Pool::shutdown() {
     return fail(WEIR_ERROR_BUSY, "asynchronous acquires are not finished");
   WEIR_TRY(engine_.shutdown());
   defragmenter_.stop();
-  return {};
+  return loss_watch_.set(nullptr, nullptr);
 }
 
 Status Pool::set_defragmentation(const weir_defragmentation_desc &desc) {

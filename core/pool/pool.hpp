@@ -5,6 +5,7 @@
 
 #include "core/defrag/defragmenter.hpp"
 #include "core/pool/context.hpp"
+#include "core/pool/loss_watch.hpp"
 #include "core/residency/engine.hpp"
 
 #include <condition_variable>
@@ -65,6 +66,9 @@ class Pool {
   uint32_t id() const noexcept { return id_; }
   const char *name() const noexcept { return name_.c_str(); }
 
+  LossWatch &loss_watch() noexcept { return loss_watch_; }
+  Status add_device(const weir_pool_device &entry);
+
   Status create_client(const weir_client_desc &desc, ClientHandle **client);
   Status destroy_client(ClientHandle *client);
 
@@ -72,6 +76,8 @@ class Pool {
   Status submit(std::shared_ptr<Request> request);
 
  private:
+  Status read_device(const weir_pool_device &entry, const char *name,
+                     const backend::Device **device);
   Status read_lower(const weir_pool_desc &desc, residency::EngineConfig *config);
   void serve();
 
@@ -81,6 +87,8 @@ class Pool {
   std::pmr::string name_;
   residency::Engine engine_;
   defrag::Defragmenter defragmenter_;  ///< ends before the engine
+  LossWatch loss_watch_;               ///< and so does this
+  std::mutex devices_mutex_;  ///< one device is added at a time; never taken with another held
   bool background_ = true;
   std::mutex mutex_;
   std::condition_variable changed_;

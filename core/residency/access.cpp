@@ -315,6 +315,11 @@ Status Engine::query(weir_buffer buffer, uint64_t offset, uint64_t length, weir_
   return {};
 }
 
+uint64_t Engine::tag_of(uint32_t index) {
+  const auto tag = tags_.find(index);
+  return tag != tags_.end() ? tag->second : target(index).region->tag;
+}
+
 void Engine::describe_buffer(uint32_t index, uint64_t offset, uint64_t length,
                              weir_buffer_info *info) {
   const Target where = target(index);
@@ -324,8 +329,7 @@ void Engine::describe_buffer(uint32_t index, uint64_t offset, uint64_t length,
   Residence *home = region.on(region.home);
   info->home = devices_[region.home]->device.id;
   info->size = where.size;
-  info->tag = region.tag;
-  if (const auto tag = tags_.find(index); tenant && tag != tags_.end()) info->tag = tag->second;
+  info->tag = tag_of(index);
   const bool placed = home != nullptr && (devices_[region.home]->vmm() || home->resident != 0);
   info->address = placed ? address_of(*where.region, *home) + where.base : 0;
   info->priority = region.priority;

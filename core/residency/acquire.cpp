@@ -319,6 +319,7 @@ bool Engine::evict_all(Lock &lock, PoolDevice &device) {
 
 Status Engine::acquire_slow(Stream &stream, weir_use *uses, size_t count,
                             const AcquireOptions &options, Lease *lease) {
+  Lock lock(mutex_);
   PoolDevice *device = nullptr;
   if (stream.device != nullptr) {
     uint8_t place = 0;
@@ -327,7 +328,6 @@ Status Engine::acquire_slow(Stream &stream, weir_use *uses, size_t count,
   }
   Plan plan(&memory_, &stream, device);
   plan.lease = lease;
-  Lock lock(mutex_);
   WEIR_TRY(build_plan(uses, count, &plan));
   if (plan.items.size() > Lease::inline_items) lease->more.reserve(plan.items.size());
   for (const PlanItem &item : plan.items) WEIR_TRY(unslab_for(lock, item.buffer, plan.place()));

@@ -174,9 +174,9 @@ void Engine::announced_again(const PrefetchRequest &request) noexcept {
 Status Engine::prefetch(Stream &stream, const weir_use *uses, size_t count) {
   if (stream.device == nullptr)
     return fail(WEIR_ERROR_NOT_SUPPORTED, "prefetch to the CPU's memory is not supported");
+  Lock lock(mutex_);
   uint8_t place = 0;
   WEIR_TRY(place_of(stream.device->id, &place));
-  Lock lock(mutex_);
   for (size_t i = 0; i < count; ++i) {
     uint32_t index = 0;
     if (!well_formed(uses[i])) {
@@ -215,6 +215,7 @@ bool Engine::worth_prefetching(const PrefetchRequest &request) {
 /// WOULD_BLOCK: there was no room.
 Status Engine::prefetch_together(Lock &lock, const PrefetchRequest *requests, size_t count) {
   Plan plan(&memory_, nullptr, devices_[requests[0].place].get());
+  WEIR_TRY(check_device(plan));
   plan.quiet = true;
   plan.items.reserve(count);
   for (size_t i = 0; i < count; ++i) {
@@ -324,8 +325,9 @@ void Engine::demoter_loop() {
     try {
       if (host_->wants_growth()) (void)grow_host(lock, tier::HostStore::unit);
       give_unneeded_back(lock);
-      for (auto &device : devices_) {
-        if (!device->vmm() || device->lost || stopping_) continue;
+      for (size_t i = 0; i < devices_.size(); ++i) {  // one may come while the lock is dropped
+        PoolDevice *device = devices_[i].get();
+        if (!device->vmm() || !device->open() || stopping_) continue;
         const uint64_t room = device->granules->room();
         if (room >= device->low_water && !(device->draining_ahead && room < device->high_water)) {
           device->draining_ahead = false;

@@ -76,15 +76,11 @@ Status Engine::range_of(uint32_t index, uint64_t offset, uint64_t *length) {
 }
 
 Status Engine::place_of(uint32_t device_id, uint8_t *place) {
-  if (device_id == WEIR_DEVICE_DEFAULT) {
-    *place = 0;
-    return {};
-  }
   for (const auto &device : devices_) {
-    if (device->device.id == device_id) {
-      *place = device->place;
-      return {};
-    }
+    const bool meant = device_id == WEIR_DEVICE_DEFAULT || device->device.id == device_id;
+    if (!meant || device->gone) continue;
+    *place = device->place;
+    return {};
   }
   return fail(WEIR_ERROR_INVALID_ARGUMENT, "device %u is not of this pool", device_id);
 }
@@ -141,6 +137,7 @@ Status Engine::make_region(const vm::Geometry &shape, uint8_t home, uint32_t cli
   }
   fresh->shape = shape;
   fresh->lot = lot;
+  fresh->lot_place = shape.shared ? home : Region::no_lot;
   fresh->home = home;
   fresh->client = client;
   page_count_ += shape.pages();
@@ -183,6 +180,13 @@ Residence *Engine::residence(Region &region, PoolDevice &device, Status *status)
   return region.residences.back().get();
 }
 
+/// Nothing of the region is on the device that it shares granules of.
+void Engine::leave_lot(Region &region) noexcept {
+  if (region.lot_place == Region::no_lot) return;
+  device_at(region.lot_place).sharing->leave(region.client, region.lot);
+  region.lot_place = Region::no_lot;
+}
+
 void Engine::free_region(Region &region) noexcept {
   drop_alias(region);
   if (region.kept) {
@@ -196,7 +200,7 @@ void Engine::free_region(Region &region) noexcept {
   for (auto &r : region.residences) {
     if (r->range) devices_[r->place]->addresses->free(r->range);
   }
-  if (region.shape.shared) devices_[region.home]->sharing->leave(region.client, region.lot);
+  leave_lot(region);
   upcoming_.erase(region.id);
   page_count_ -= region.pages.empty() ? 0 : region.shape.pages();
   const uint32_t id = region.id;
@@ -364,7 +368,7 @@ Status Engine::create_locked(const weir_buffer_desc &desc, uint32_t client, bool
   vm::Hot &hot = buffers_.hot(fresh);
   hot.stamp.store(0, std::memory_order_relaxed);
   hot.address = 0;
-  hot.size_home = desc.size | (uint64_t{device.device.id} << 48);
+  hot.set_size_home(desc.size, device.device.id);
   const uint64_t word = buffers_.next_generation(fresh) | Word::alive |
                         (tenant ? Word::virgin | alignment_bits(desc.alignment) : 0) |
                         (history_.contains(fresh) ? Word::history : 0);

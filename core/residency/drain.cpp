@@ -235,9 +235,12 @@ uint64_t Engine::evict(Lock &lock, PoolDevice &device, const std::pmr::vector<Pa
   }
   claim_victims(lock, device, pages, &victims, why);
   if (victims.empty()) return 0;
+  Drain drain(device, background, config_.evict_wait_ns);
+  if (device.leaving)
+    drain.wait_ns =
+        std::min(drain.wait_ns, device.leave_by_ns - std::min(now_ns(), device.leave_by_ns));
   lock.unlock();
   points.at("evict.claimed");
-  Drain drain(device, background);
   transfer::Copier copier(*device.down);
   size_t finished = 0;
   for (size_t i = 0; i < victims.size(); ++i) {
@@ -286,7 +289,7 @@ void Engine::start_victim(Drain &drain, transfer::Copier &copier, Victim &victim
   PoolDevice &device = drain.device;
   Status status;
   for (const Stamp stamp : victim.fences) {
-    status = streams_.wait(stamp, config_.evict_wait_ns);
+    status = streams_.wait(stamp, drain.wait_ns);
     if (!status) break;
   }
   if (status && victim.loan.to != nullptr) {

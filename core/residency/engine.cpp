@@ -3,6 +3,7 @@
 // An engine's beginning and end, clients, trim and counters.
 
 #include "core/base/signals.hpp"
+#include "core/residency/membership.hpp"
 #include "core/residency/plan.hpp"
 
 #include <algorithm>
@@ -98,24 +99,19 @@ Status Engine::start(EngineConfig config) {
     config_.host_budget = static_cast<uint64_t>(std::max<int64_t>(spare_memory(), 0));
   std::pmr::vector<backend::Runtime *> runtimes(&memory_);
   bool registrable = true;
-  devices_.reserve(config_.devices.size());
+  WEIR_TRY(choose_pages());
+  devices_.reserve(vm::max_devices);
+  config_.devices.reserve(vm::max_devices);
   for (const EngineConfig::DeviceBudget &budget : config_.devices) {
-    WEIR_TRY(add_device(budget));
+    Owned<PoolDevice> fresh;
+    WEIR_TRY(make_device(budget, static_cast<uint8_t>(devices_.size()), &fresh));
+    devices_.push_back(std::move(fresh));
     if (std::find(runtimes.begin(), runtimes.end(), budget.device->runtime) == runtimes.end()) {
       runtimes.push_back(budget.device->runtime);
     }
     registrable = registrable && budget.device->has(WEIR_CAP_HOST_REGISTER);
   }
-  for (auto &device : devices_) {
-    std::vector<uint32_t> peers;
-    for (auto &other : devices_) {
-      const bool same = other->device.runtime == device->device.runtime;
-      if (other != device && same && config_.routes.direct(device->place, other->place))
-        peers.push_back(other->device.index);
-    }
-    device->mapper->set_peers(std::move(peers));
-    WEIR_TRY(device->mapper->start());
-  }
+  Membership(*this).tell_peers();
   if (runtimes.size() > 1) {
     return fail(WEIR_ERROR_NOT_SUPPORTED,
                 "a pool over devices of several backends is not supported");
@@ -142,58 +138,111 @@ Status Engine::start(EngineConfig config) {
   return {};
 }
 
-Status Engine::add_device(const EngineConfig::DeviceBudget &budget) {
-  const backend::Device &device = *budget.device;
-  const auto place = static_cast<uint8_t>(devices_.size());
-  const uint64_t granule = device.has(WEIR_CAP_VMM) ? device.description.granule : 256;
-  const uint64_t fallback = device.has(WEIR_CAP_VMM) ? granule : uint64_t{2} << 20U;
-  const uint64_t page = config_.page_size != 0 ? config_.page_size : fallback;
-  if (page % granule != 0 || page < 4096) {
-    return fail(
-        WEIR_ERROR_INVALID_ARGUMENT, "page_size %llu is not a multiple of device %u's granule %llu",
-        static_cast<unsigned long long>(page), device.id, static_cast<unsigned long long>(granule));
+/// One size of pages for all devices, so that any page can be on any of them.
+Status Engine::choose_pages() {
+  bool vmm = true;
+  bool plain = true;
+  uint64_t granule = 0;
+  bool many =
+      true;  // large pages only where every budget has many of them: else their rounding costs more than mapping
+  uint64_t offered = UINT64_MAX;
+  for (const EngineConfig::DeviceBudget &entry : config_.devices) {
+    const weir_be_device &told = entry.device->description;
+    (entry.device->has(WEIR_CAP_VMM) ? plain : vmm) = false;
+    granule =
+        std::max(granule, entry.device->has(WEIR_CAP_VMM) ? told.granule : uint64_t{2} << 20U);
+    offered = std::min<uint64_t>(offered, told.granule_large);
+    many = many && told.granule_large != 0 && entry.budget / told.granule_large >= 64;
   }
+  if (!vmm && !plain) {
+    return fail(WEIR_ERROR_NOT_SUPPORTED,
+                "a pool over devices with virtual-memory management and without is not supported");
+  }
+  const uint64_t page = config_.page_size != 0 ? config_.page_size : granule;
   uint64_t large = config_.large_page_size;
-  if (large == 0) {
-    // Large pages only where the budget has many of them: otherwise their rounding costs more than their mapping saves.
-    const uint64_t offered = device.description.granule_large;
-    large = offered > page && offered % page == 0 && budget.budget / offered >= 64 ? offered : page;
+  if (large == 0) large = many && offered > page && offered % page == 0 ? offered : page;
+  for (const EngineConfig::DeviceBudget &entry : config_.devices) {
+    config_.page_size = page;
+    WEIR_TRY(check_device_budget(*entry.device, entry.budget));
   }
   if (large < page || large % page != 0) {
     return fail(WEIR_ERROR_INVALID_ARGUMENT,
                 "large_page_size %llu is not a multiple of the page size %llu",
                 static_cast<unsigned long long>(large), static_cast<unsigned long long>(page));
   }
-  if (budget.budget < page) {
-    return fail(WEIR_ERROR_INVALID_ARGUMENT,
-                "the budget of device %u, %llu bytes, is less than a page of %llu", device.id,
-                static_cast<unsigned long long>(budget.budget),
-                static_cast<unsigned long long>(page));
-  }
   if (config_.segment_size != 0 && config_.segment_size < page) {
     return fail(WEIR_ERROR_INVALID_ARGUMENT, "segment_size %llu is less than a page of %llu",
                 static_cast<unsigned long long>(config_.segment_size),
                 static_cast<unsigned long long>(page));
   }
-  devices_.push_back(make_owned<PoolDevice>(&memory_, *this, place, device, &memory_));
-  PoolDevice &fresh = *devices_.back();
-  fresh.page_size = page;
-  fresh.large_page_size = large;
-  fresh.granules = make_owned<physical::GranulePool>(&memory_, device, page, large, budget.budget,
-                                                     config_.segment_size, &memory_);
+  config_.large_page_size = large;
+  return {};
+}
+
+/// Whether the pool's pages fit the device, and its budget one of them.
+Status Engine::check_device_budget(const backend::Device &device, uint64_t budget) {
+  const uint64_t page = config_.page_size;
+  const bool vmm = device.has(WEIR_CAP_VMM);
+  const uint64_t granule = vmm ? device.description.granule : 256;
+  if (page % granule != 0 || page < 4096) {
+    return fail(
+        WEIR_ERROR_INVALID_ARGUMENT, "page_size %llu is not a multiple of device %u's granule %llu",
+        static_cast<unsigned long long>(page), device.id, static_cast<unsigned long long>(granule));
+  }
+  if (!devices_.empty() && devices_.front()->vmm() != vmm) {
+    return fail(WEIR_ERROR_NOT_SUPPORTED,
+                "device %u has %s virtual-memory management, unlike the pool's others", device.id,
+                vmm ? "a" : "no");
+  }
+  if (budget >= page) return {};
+  return fail(WEIR_ERROR_INVALID_ARGUMENT,
+              "the budget of device %u, %llu bytes, is less than a page of %llu", device.id,
+              static_cast<unsigned long long>(budget), static_cast<unsigned long long>(page));
+}
+
+void Engine::set_watermarks(PoolDevice &device, uint64_t budget) noexcept {
+  device.low_water = budget / 1000 * config_.watermark_low;
+  device.high_water = budget / 1000 * config_.watermark_high;
+}
+
+/// With all it needs, and known to nobody yet.
+Status Engine::make_device(const EngineConfig::DeviceBudget &budget, uint8_t place,
+                           Owned<PoolDevice> *out) {
+  const backend::Device &device = *budget.device;
+  WEIR_TRY(check_device_budget(device, budget.budget));
+  Owned<PoolDevice> fresh = make_owned<PoolDevice>(&memory_, *this, place, device, &memory_);
+  const uint64_t page = config_.page_size;
+  const uint64_t large = config_.large_page_size;
+  fresh->page_size = page;
+  fresh->large_page_size = large;
+  fresh->granules = make_owned<physical::GranulePool>(&memory_, device, page, large, budget.budget,
+                                                      config_.segment_size, &memory_);
   const uint64_t promised =
       budget.budget + config_.host_budget + 2 * config_.compressed_budget + config_.storage.budget;
-  fresh.addresses = make_owned<vm::AddressSpace>(&memory_, device, page, promised, &memory_);
+  fresh->addresses = make_owned<vm::AddressSpace>(&memory_, device, page, promised, &memory_);
   if (device.has(WEIR_CAP_VMM) && device.has(WEIR_CAP_MULTI_MAP) && vm::Sharing::possible(page))
-    fresh.sharing = make_owned<vm::Sharing>(&memory_, page, large, budget.budget, &memory_);
-  fresh.mapper = make_owned<physical::Mapper>(&memory_, device);
-  fresh.policy = make_policy(config_.policy, &memory_);
-  if (fresh.policy == nullptr)
+    fresh->sharing = make_owned<vm::Sharing>(&memory_, page, large, budget.budget, &memory_);
+  fresh->mapper = make_owned<physical::Mapper>(&memory_, device);
+  fresh->policy = make_policy(config_.policy, &memory_);
+  if (fresh->policy == nullptr)
     return fail(WEIR_ERROR_INVALID_ARGUMENT, "there is no policy \"%s\"", config_.policy);
-  fresh.low_water = budget.budget / 1000 * config_.watermark_low;
-  fresh.high_water = budget.budget / 1000 * config_.watermark_high;
-  WEIR_TRY(streams_.open(&device, false, nullptr, this, &fresh.up));
-  return streams_.open(&device, false, nullptr, this, &fresh.down);
+  set_watermarks(*fresh, budget.budget);
+  WEIR_TRY(fresh->mapper->start());
+  WEIR_TRY(streams_.open(&device, false, nullptr, this, &fresh->up));
+  const Status down = streams_.open(&device, false, nullptr, this, &fresh->down);
+  if (!down) {
+    const LastError why = last_error();
+    (void)streams_.close(fresh->up);
+    last_error() = why;
+    return down;
+  }
+  *out = std::move(fresh);
+  return {};
+}
+
+uint8_t Engine::device_count() noexcept {
+  Lock lock(mutex_);
+  return static_cast<uint8_t>(devices_.size());
 }
 
 Status Engine::shutdown() {
@@ -283,7 +332,7 @@ Status Engine::create_client(const weir_client_desc &desc, uint32_t *id) {
   fresh->priority = desc.priority;
   fresh->name = desc.name != nullptr ? desc.name : "";
   const auto quota = [](uint64_t bytes) { return Budget(bytes == 0 ? UINT64_MAX : bytes); };
-  fresh->device.assign(devices_.size(), quota(desc.device_quota));
+  fresh->device.assign(vm::max_devices, quota(desc.device_quota));
   fresh->host = quota(desc.host_quota);
   fresh->compressed = quota(desc.compressed_quota);
   fresh->storage = quota(desc.storage_quota);
@@ -384,6 +433,7 @@ void Engine::stats(weir_pool_stats *out) {
   stats.host_bytes = host_->held();
   stats.host_used_bytes = host_->used();
   add_lower_stats(&stats);
+  stats.generation = generation_;
   stats.buffers = buffers_.live();
   stats.pages = page_count_;
   stats.slabs = slab_count_;
@@ -414,6 +464,9 @@ Status Engine::device_stats(uint32_t device_id, weir_pool_device_stats *stats) {
   stats->peak_bytes = device.granules->peak();
   stats->segments = device.granules->segments();
   stats->returned_bytes = device.returned_bytes;
+  stats->state = device.lost      ? WEIR_POOL_DEVICE_LOST
+                 : device.leaving ? WEIR_POOL_DEVICE_LEAVING
+                                  : WEIR_POOL_DEVICE_PRESENT;
   return {};
 }
 
@@ -428,9 +481,10 @@ Status Engine::reset_peak(uint32_t device_id) {
 // ---- walks ----
 
 void Engine::for_each_device(const std::function<void(const weir_pool_device_stats &)> &visit) {
-  for (const auto &device : devices_) {
+  const uint8_t count = device_count();
+  for (uint8_t place = 0; place < count; ++place) {
     weir_pool_device_stats stats = WEIR_POOL_DEVICE_STATS_INIT;
-    if (device_stats(device->device.id, &stats)) visit(stats);
+    if (device_stats(device_at(place).device.id, &stats)) visit(stats);
   }
 }
 

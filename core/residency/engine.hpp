@@ -22,7 +22,7 @@
 //   extents.cpp    regions moved within segments              survey.cpp    what lies where, for compaction
 //   fragments.cpp  pages with a part of a granule             remap.cpp     ... moved to another granule
 //   map.cpp        where everything lies, for tools       recompress.cpp idle pages in COMPRESSED coded again
-//   peers.cpp      a neighbour's idle memory
+//   peers.cpp      a neighbour's idle memory          membership.cpp devices that come and go (a class of its own)
 #pragma once
 
 #include "core/backend/stream.hpp"
@@ -59,7 +59,8 @@ struct Ticket {
   bool waits_for_leases = false;
 };
 
-struct LiftPart;  // residency/lift.hpp
+class Membership;  // residency/membership.hpp
+struct LiftPart;   // residency/lift.hpp
 class Lift;
 struct Plan;  // residency/plan.hpp
 struct PlanItem;
@@ -128,11 +129,14 @@ class Engine {
   /// Where everything lies; under one lock.
   void for_each_piece(const std::function<void(const weir_piece &)> &visit);
   bool has_leases(const Stream &stream) noexcept;
+  bool next_loss(weir_device_loss *loss, const std::atomic<bool> &stop);
+  void for_each_lost(const std::function<void(const weir_lost_range &)> &visit);
 
   // ---- compaction: for the layer that plans it ----
   /// Set before the engine is used by anybody else; outlives it, or is taken back.
   void set_compactor(Compactor *compactor) noexcept { compactor_ = compactor; }
-  uint8_t device_count() const noexcept { return static_cast<uint8_t>(devices_.size()); }
+  /// Positions there are, of devices that have left too.
+  uint8_t device_count() noexcept;
   bool has_vmm(uint8_t place) const noexcept { return devices_[place]->vmm(); }
   Status place_of(uint32_t device_id, uint8_t *place);
   /// The groups of slabs on a device in which something may be won; *result counts what weir_malloc has there.
@@ -180,6 +184,7 @@ class Engine {
  private:
   friend struct PoolDevice;
   friend class TierView;
+  friend class Membership;
   friend class Recompressor;
   using Lock = std::unique_lock<RankedMutex<Rank::pool>>;
 
@@ -283,6 +288,7 @@ class Engine {
   // fill.cpp
   void mark_filling(Plan &plan);
   void mark_zeroing(Plan &plan, const PlanItem &item) noexcept;
+  bool reads_directly(const PoolDevice &to, const Residence &from, uint32_t page) const noexcept;
   Residence *device_source(Region &region, uint32_t page, const PoolDevice &to) noexcept;
   void begin_work(Region &region, uint32_t page, PoolDevice &device) noexcept;
   void end_work(Region &region, uint32_t page, PoolDevice &device) noexcept;
@@ -343,6 +349,8 @@ class Engine {
 
   // slabs.cpp
   void free_place(Region &region, uint32_t node) noexcept;
+  void move_group(Region &region, uint8_t home);
+  bool own_lost_page(uint32_t index, uint8_t home);
 
   // survey.cpp
   bool on_device(const Region &region, const Residence &here, uint32_t page) noexcept;
@@ -395,6 +403,7 @@ class Engine {
   Target target(uint32_t index);
   Status range_of(uint32_t index, uint64_t offset, uint64_t *length);
   Region &new_region();
+  void leave_lot(Region &region) noexcept;
   void free_region(Region &region) noexcept;
   Status make_region(const vm::Geometry &shape, uint8_t home, uint32_t client, Region **region,
                      const vm::Sharing::Lot &lot = {});
@@ -503,6 +512,7 @@ class Engine {
   Status raise_to_host(Lock &lock, Region &region, uint32_t page);
 
   // access.cpp
+  uint64_t tag_of(uint32_t index);
   void describe_buffer(uint32_t index, uint64_t offset, uint64_t length, weir_buffer_info *info);
   Status claim_range(Plan &plan, weir_buffer buffer, uint64_t offset, uint64_t *length,
                      uint8_t mode);
@@ -586,7 +596,11 @@ class Engine {
   void unalias(Region &region, uint32_t page) noexcept;
 
   // engine.cpp
-  Status add_device(const EngineConfig::DeviceBudget &budget);
+  Status choose_pages();
+  Status check_device_budget(const backend::Device &device, uint64_t budget);
+  void set_watermarks(PoolDevice &device, uint64_t budget) noexcept;
+  Status make_device(const EngineConfig::DeviceBudget &budget, uint8_t place,
+                     Owned<PoolDevice> *device);
   void release_device(Lock &lock, PoolDevice &device) noexcept;
   void give_chunks_back(Lock &lock, uint64_t bytes, uint64_t *freed) noexcept;
   void describe_uses(Region &region, PageInfo *info) noexcept;
@@ -609,11 +623,13 @@ class Engine {
   Ticket *ticket_head_ = nullptr;
   Ticket *ticket_tail_ = nullptr;
   bool stopping_ = false;
+  uint64_t generation_ = 0;  ///< changes of the pool's devices so far: come, left, lost
 
   vm::BufferTable buffers_;
   std::pmr::vector<Owned<Region>> regions_;
   std::pmr::vector<uint16_t> region_generations_;
   std::pmr::vector<uint32_t> free_regions_;
+  /// Never moved nor shrunk: those that have left keep their place.
   std::pmr::vector<Owned<PoolDevice>> devices_;
   std::pmr::vector<Owned<Client>> clients_;
   std::pmr::unordered_map<uint32_t, History> history_;

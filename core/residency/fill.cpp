@@ -60,7 +60,7 @@ void Engine::mark_filling(Plan &plan) {
       foreign = false;
     }
     Residence *other = device_source(region, page.page, device);
-    const bool direct = other != nullptr && config_.routes.direct(other->place, device.place);
+    const bool direct = other != nullptr && reads_directly(device, *other, page.page);
     const bool near = direct && config_.routes.beats_host(device.place, other->place);
     if (copies.latest == 0 || page.discard) {
       page.zero = foreign || (!page.discard && !region.slab);
@@ -105,12 +105,19 @@ Residence *Engine::device_source(Region &region, uint32_t page, const PoolDevice
     const bool has = (region.pages[page].latest & other->place_bit()) != 0;
     if (!has || other->place == to.place) continue;
     const auto worth = [&](const Residence &r) {
-      const bool direct = routes.direct(r.place, to.place);
+      const bool direct = reads_directly(to, r, page);
       return std::pair(direct, direct ? routes.bandwidth(r.place, to.place) : 0);
     };
     if (best == nullptr || worth(*other) > worth(*best)) best = other.get();
   }
   return best;
+}
+
+/// Whether the device reaches the page where it lies: by the link, and because it was there when the page was mapped.
+bool Engine::reads_directly(const PoolDevice &to, const Residence &from,
+                            uint32_t page) const noexcept {
+  if (!config_.routes.direct(from.place, to.place)) return false;
+  return !devices_[from.place]->vmm() || from.pages[page].mapped >= to.joined;
 }
 
 void Engine::begin_work(Region &region, uint32_t page, PoolDevice &device) noexcept {
@@ -143,7 +150,7 @@ Status Engine::prepare_page(Plan &plan, PlanPage &page) {
     page.address = page.memory->place;
     return {};
   }
-  WEIR_TRY(device.mapper->map(page.granule_address, page.bytes, page.memory->place));
+  WEIR_TRY(device.mapper->map(page.granule_address, page.bytes, page.memory->place, &page.opened));
   page.mapped = true;
   return {};
 }
@@ -290,6 +297,7 @@ void Engine::settle_fill(Plan &plan, bool filled) noexcept {
       if (region.buffer != vm::BufferTable::none) set_flags(region.buffer, 0, Word::sole);
       if (page.absent) {
         ++here.resident;
+        state.mapped = page.opened;
         device.granules->at(page.granule).set_client(region.client);
         if (!device.vmm()) here.range.address = page.address;
         end_making(region, page.page, device);
@@ -332,6 +340,7 @@ void Engine::settle_fill(Plan &plan, bool filled) noexcept {
         // It could not be unmapped: the granule can't be used again. It stays charged, and nobody's.
         if (!leave_granule(region, page.page, device))
           device.granules->at(page.granule).set_client(physical::client_unknown);
+        device.stuck_bytes += page.bytes;
         page.granule = physical::no_granule;
       }
     }

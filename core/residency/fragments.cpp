@@ -11,7 +11,7 @@ namespace weir::residency {
 /// What the page shares its granule through; nullptr if the granule is its own.
 vm::Bundle *Engine::bundle_of(const Region &region, uint32_t page,
                               const PoolDevice &device) noexcept {
-  if (device.place != region.home || !region.shape.fragment(page)) return nullptr;
+  if (device.place != region.lot_place || !region.shape.fragment(page)) return nullptr;
   return &device.sharing->bundle(region.client, region.lot, page < region.shape.front);
 }
 

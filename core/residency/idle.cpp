@@ -35,7 +35,7 @@ uint64_t Engine::give_idle(Lock &lock, PoolDevice &device, uint64_t bytes) {
 }
 
 bool Engine::worth_watching(const PoolDevice &device) const {
-  return !device.lost &&
+  return device.open() &&
          (device.granules->returnable(device.high_water) || device.policy->any_disposable());
 }
 
@@ -59,8 +59,8 @@ void Engine::give_unneeded_back(Lock &lock) {
       engine.changed_.notify_all();
     }
   } look(*this);
-  for (auto &device : devices_) {
-    if (!device->lost && !stopping_) give_unneeded_back(lock, *device);
+  for (size_t i = 0; i < devices_.size(); ++i) {  // one may come while the lock is dropped
+    if (devices_[i]->open() && !stopping_) give_unneeded_back(lock, *devices_[i]);
   }
 }
 

@@ -4,6 +4,7 @@
 // anything nor believes in a copy that lies there. Pages with another latest copy live on; of the others it is
 // remembered that they are lost until they are written anew as a whole. All under the pool's lock.
 
+#include "core/residency/membership.hpp"
 #include "core/residency/plan.hpp"
 
 #include <algorithm>
@@ -30,11 +31,13 @@ bool Engine::answers_lost(PoolDevice &device) noexcept {
 PoolDevice &Engine::lost_by(Plan &plan, const Status &status) noexcept {
   if (plan.unread != nullptr) return *plan.unread;
   if (status.code() != WEIR_ERROR_DEVICE_LOST) return *plan.device;
-  for (const auto &device : devices_) {
+  const uint8_t count = device_count();
+  for (uint8_t place = 0; place < count; ++place) {
+    PoolDevice &device = device_at(place);
     const bool source = std::any_of(
         plan.pages.begin(), plan.pages.end(),
-        [&device](const PlanPage &page) { return page.filling && page.from == device->bit(); });
-    if (source && answers_lost(*device)) return *device;
+        [&device](const PlanPage &page) { return page.filling && page.from == device.bit(); });
+    if (source && answers_lost(device)) return device;
   }
   return *plan.device;
 }
@@ -67,14 +70,66 @@ void Engine::lose(PoolDevice &device) noexcept {
     if ((word & Word::alive) != 0 && target(i).region->home == device.place)
       set_flags(i, 0, Word::resident);
   }
+  device.lost_generation = ++generation_;
+  device.lost_bytes = lost_bytes;
+  Membership(*this).tell_peers();
   log_(WEIR_LOG_ERROR, "device %u is lost, and with it %llu bytes that were nowhere else",
        device.device.id, static_cast<unsigned long long>(lost_bytes));
   changed_.notify_all();
 }
 
+/// Waits for the first loss after the one in *loss (generation 0: the first of all). False: `stop` was set.
+bool Engine::next_loss(weir_device_loss *loss, const std::atomic<bool> &stop) {
+  Lock lock(mutex_);
+  for (;;) {
+    if (stop.load()) return false;
+    const PoolDevice *next = nullptr;
+    for (const auto &device : devices_) {
+      if (device->lost_generation <= loss->generation) continue;
+      if (next == nullptr || device->lost_generation < next->lost_generation) next = device.get();
+    }
+    if (next != nullptr) {
+      loss->device = next->device.id;
+      loss->generation = next->lost_generation;
+      loss->lost_bytes = next->lost_bytes;
+      return true;
+    }
+    changed_.wait(lock);
+  }
+}
+
+/// The lost bytes of every buffer, in runs. Walks all pages under the lock.
+void Engine::for_each_lost(const std::function<void(const weir_lost_range &)> &visit) {
+  Lock lock(mutex_);
+  for (uint32_t i = 0; i < buffers_.end(); ++i) {
+    const uint64_t word = buffers_.hot(i).word.load(std::memory_order_relaxed);
+    if ((word & Word::alive) == 0 || (word & Word::virgin) != 0) continue;
+    const Target where = target(i);
+    const Region &region = *where.region;
+    const uint64_t end = where.base + where.size;
+    weir_lost_range run{buffers_.handle(i, word), tag_of(i), 0, 0};
+    for (uint32_t p = region.shape.page_at(where.base); p <= region.shape.page_at(end - 1); ++p) {
+      const uint64_t begin = std::max(where.base, region.shape.offset(p));
+      const uint64_t stop = std::min(end, region.shape.offset(p) + region.shape.page_bytes(p));
+      if ((region.pages[p].latest & vm::lost_bit) == 0) continue;
+      if (run.length != 0 && where.base + run.offset + run.length != begin) {
+        visit(run);
+        run.length = 0;
+      }
+      if (run.length == 0) run.offset = begin - where.base;
+      run.length += stop - begin;
+    }
+    if (run.length != 0) visit(run);
+  }
+}
+
 Status Engine::check_device(const Plan &plan) noexcept {
-  if (!plan.device->lost) return {};
-  return fail(WEIR_ERROR_DEVICE_LOST, "device %u is lost", plan.device->device.id);
+  const PoolDevice &device = *plan.device;
+  if (device.open()) return {};
+  if (device.lost) return fail(WEIR_ERROR_DEVICE_LOST, "device %u is lost", device.device.id);
+  return fail(WEIR_ERROR_DEVICE_REMOVED,
+              device.gone ? "device %u has left the pool" : "device %u is leaving the pool",
+              device.device.id);
 }
 
 }  // namespace weir::residency

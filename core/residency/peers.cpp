@@ -38,7 +38,7 @@ PoolDevice *Engine::neighbour_for(const Victim &victim, const PoolDevice &from, 
   const uint64_t charge = region.shape.charged_bytes(victim.page);
   PoolDevice *best = nullptr;
   for (const auto &device : devices_) {
-    if (device->place == from.place || device->lost || !device->vmm()) continue;
+    if (device->place == from.place || !device->open() || !device->vmm()) continue;
     if (!config_.routes.beats_host(from.place, device->place)) continue;
     if (device->granules->page_size(page_class) != from.granules->page_size(page_class)) continue;
     if (device->granules->room() < victim.bytes + device->high_water && !dropping) continue;
@@ -80,6 +80,7 @@ bool Engine::borrow_place(Lock &lock, Victim &victim, const PoolDevice &from, bo
   // An older version may still be there, and its granule with it.
   const bool stale = state.state == PageState::resident;
   if (!stale && state.state != PageState::absent) return false;
+  if (stale && !reads_directly(from, *there, victim.page)) return false;
   physical::DoomedList doomed(&memory_);
   if (!stale) {
     Budget &quota = clients_[region.client]->device[to->place];
@@ -145,7 +146,7 @@ Status Engine::open_loan(Loan &loan, uint64_t bytes) {
   if (!loan.fresh) return {};
   PoolDevice &to = *loan.to;
   WEIR_TRY(to.granules->materialize(*loan.memory));
-  WEIR_TRY(to.mapper->map(loan.address, bytes, loan.memory->place));
+  WEIR_TRY(to.mapper->map(loan.address, bytes, loan.memory->place, &loan.opened));
   loan.mapped = true;
   if (!loan.wipe) return {};
   // Somebody else's bytes behind the page's last one.
@@ -179,6 +180,7 @@ void Engine::settle_loan(Victim &victim, bool arrived) noexcept {
     state.ready = Stamp{};
     if (loan.fresh) {
       ++there.resident;
+      state.mapped = loan.opened;
       loan.memory->set_client(region.client);
     }
     if (region.buffer != vm::BufferTable::none) set_flags(region.buffer, 0, Word::sole);
@@ -212,6 +214,7 @@ void Engine::give_loan_back(Victim &victim, DevicePage &state) noexcept {
   set_borrowed(region, victim.page, to, false);
   if (loan.mapped) {  // it could not be unmapped: it stays charged, and nobody's
     loan.memory->set_client(physical::client_unknown);
+    to.stuck_bytes += victim.bytes;
   } else if (loan.memory->place == 0) {
     to.granules->forget(granule);
   } else {

@@ -38,7 +38,8 @@ struct PlanPage {
   bool absent = false;                       ///< needs a granule
   bool stale = false;                        ///< has one, but not the latest bytes
   bool discard = false;                      ///< wholly covered by a DISCARD_WRITE
-  bool mapped = false;                       ///< by this plan
+  bool mapped = false;                       ///< by this plan ...
+  uint16_t opened = 0;                       ///< ... for the peers of this generation
   bool filling = false;                      ///< marked FILLING by this plan
   bool corrupt = false;                      ///< its copy in `from` is not what was written there
   /// It stays RESIDENT, but a tenant's place on it is being zeroed by this plan.
@@ -103,7 +104,8 @@ struct Loan {
   bool fresh =
       false;  ///< the granule was claimed for it; else an older version of the page is there
   bool wipe = false;    ///< another client's bytes are in it
-  bool mapped = false;  ///< by this eviction
+  bool mapped = false;  ///< by this eviction ...
+  uint16_t opened = 0;  ///< ... for the peers of this generation
   bool lost = false;    ///< the neighbour is, as this eviction has found out
 };
 
@@ -136,13 +138,14 @@ struct Victim {
 
 /// One round of evictions: what it has come to so far.
 struct Drain {
-  Drain(PoolDevice &device_, bool background_) noexcept
-      : device(device_), background(background_) {}
+  Drain(PoolDevice &device_, bool background_, uint64_t wait_ns_) noexcept
+      : device(device_), background(background_), wait_ns(wait_ns_) {}
   /// Waiters are woken when so much has been settled, and in the end: not for every small page.
   static constexpr uint64_t worth_telling = uint64_t{1} << 20U;
 
   PoolDevice &device;
   bool background;
+  uint64_t wait_ns;  ///< for the work that uses a page
   uint64_t freed = 0;
   uint64_t untold = 0;
   Status why;  ///< the first failure

@@ -57,15 +57,25 @@ struct PoolDevice final : View {
   uint64_t low_water = 0, high_water = 0;
   uint64_t held_bytes = 0;         ///< pages of held regions
   uint64_t returned_bytes = 0;     ///< given back to the system by itself
+  uint64_t stuck_bytes = 0;        ///< charged and nobody's: what could not be unmapped
   uint64_t no_loan_before_ns = 0;  ///< it is left alone by its neighbours until then
   uint64_t no_drop_before_ns = 0;  ///< nothing borrowed lies elsewhere too, as far as was seen
   bool lost = false;  ///< the runtime said so: nothing is brought here or taken from here any more
-  uint64_t evicted_total = 0;   ///< bytes ever evicted
-  uint32_t in_flight = 0;       ///< drains and fills going on: room may appear without a release
-  bool draining_ahead = false;  ///< the demoter is on its way from the low to the high watermark
+  bool leaving = false;  ///< its pages are moving away (membership.hpp): nothing is brought here
+  bool gone = false;     ///< it has left the pool, and has its place here until it comes back
+  bool stay = false;     ///< whoever waits for it to leave is to give up
+  uint64_t leave_by_ns = 0;  ///< while it leaves: nothing is waited for beyond this
+  uint32_t joined = 0;       ///< the pool's generation as it came: older mappings do not let it in
+  uint64_t lost_generation = 0;  ///< the pool's generation as it was lost; 0: it was not
+  uint64_t lost_bytes = 0;       ///< what was nowhere else then
+  uint64_t evicted_total = 0;    ///< bytes ever evicted
+  uint32_t in_flight = 0;        ///< drains and fills going on: room may appear without a release
+  bool draining_ahead = false;   ///< the demoter is on its way from the low to the high watermark
 
   uint32_t bit() const noexcept { return uint32_t{1} << place; }
   bool vmm() const noexcept { return granules->vmm(); }
+  /// Whether anything may be brought here.
+  bool open() const noexcept { return !lost && !leaving && !gone; }
 };
 
 }  // namespace weir::residency

@@ -58,6 +58,7 @@ Status Engine::copy_device(PoolDevice &device, uint64_t address, unsigned char *
 /// A page of the plan from a device that the plan's does not reach. `plan.before` has been enqueued on the way in; whoever
 /// writes the source has to be waited for here.
 Status Engine::relay(Plan &plan, const PlanPage &page) {
+  points.at("relay");
   PoolDevice &source = *page.relay;
   for (const Stamp stamp : plan.before) WEIR_TRY(streams_.wait(stamp, UINT64_MAX));
   std::lock_guard hold(staging_mutex_);

@@ -34,8 +34,7 @@ void Engine::survey_fragments(uint8_t place, std::pmr::vector<LooseFragment> *lo
   loose->clear();
   if (device.sharing == nullptr) return;
   for (const auto &region : regions_) {
-    if (region == nullptr || !region->shape.shared || region->home != place || region->kept)
-      continue;
+    if (region == nullptr || region->lot_place != place || region->kept) continue;
     const Residence *here = region->on(place);
     for (const uint32_t p : {uint32_t{0}, region->shape.pages() - 1}) {
       if (here == nullptr || here->pages[p].state != PageState::resident) continue;

@@ -161,6 +161,8 @@ Status Engine::gather(Lock &lock, Plan &plan) {
   }
   for (PlanPage &page : plan.pages) {
     while (page.absent && page.granule == physical::no_granule) {
+      WEIR_TRY(
+          check_device(plan));  // it may have been lost, or be leaving, since the lock was dropped
       Budget &quota = clients_[page.region->client]->device[device.place];
       Wanted wanted;
       wanted.not_before = plan.not_before;

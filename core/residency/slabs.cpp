@@ -92,6 +92,36 @@ void Engine::free_place(Region &region, uint32_t node) noexcept {
   keep_or_free(region);
 }
 
+/// The slab is to have another home. Throws std::bad_alloc with nothing changed.
+void Engine::move_group(Region &region, uint8_t home) {
+  const auto key = [&region](uint8_t place) {
+    return group_key(place, region.client, region.priority, region.pinned);
+  };
+  auto [to, fresh] = slabs_.try_emplace(key(home));
+  to->second.push_back(region.id);
+  if (const auto from = slabs_.find(key(region.home)); from != slabs_.end())
+    std::erase(from->second, region.id);
+}
+
+/// A tenant whose bytes are lost, and which nobody leases, parts from its slab; its own page says that it is lost. True: it was the
+/// last of the slab, which ends. Throws std::bad_alloc with nothing changed.
+bool Engine::own_lost_page(uint32_t index, uint8_t home) {
+  const Target where = target(index);
+  const physical::SmallArena &others = *where.region->tenants;
+  const bool last = others.next(others.first()) == physical::SmallArena::none;
+  Region *fresh = nullptr;
+  (void)make_region(shape_for(home, where.size), home, where.region->client, &fresh);
+  fresh->buffer = index;
+  fresh->priority = where.region->priority;
+  fresh->tag = tag_of(index);
+  fresh->pages[0].latest = vm::lost_bit;
+  remove_tenant(index);
+  buffers_.cold(index) = vm::Cold{fresh->id, physical::SmallArena::none};
+  buffers_.hot(index).set_size_home(where.size, device_at(home).device.id);
+  set_flags(index, 0, Word::resident | Word::sole);
+  return last;
+}
+
 // ---- a tenant that can't stay one ----
 
 Status Engine::unslab_for(Lock &lock, uint32_t index, uint8_t place) {

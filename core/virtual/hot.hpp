@@ -52,7 +52,8 @@ struct alignas(32) Hot {
   std::atomic<uint64_t> word{0};
   std::atomic<uint64_t> stamp{0};  ///< backend::Stamp of the last whole uses, all on one stream
   uint64_t address = 0;            ///< on the home device; valid while `resident`
-  uint64_t size_home = 0;          ///< size (48) | home device's id in the context (16)
+  /// size (48) | home device's id in the context (16); the home changes only while nobody leases the buffer
+  std::atomic<uint64_t> size_home{0};
 
   /// Counts a lease of the whole buffer for a stream of the device `home_id`. False: it takes the slow way, and nothing
   /// has changed.
@@ -101,8 +102,15 @@ struct alignas(32) Hot {
     return true;
   }
 
-  uint64_t size() const noexcept { return size_home & ((uint64_t{1} << 48) - 1); }
-  uint32_t home() const noexcept { return static_cast<uint32_t>(size_home >> 48); }
+  uint64_t size() const noexcept {
+    return size_home.load(std::memory_order_relaxed) & ((uint64_t{1} << 48) - 1);
+  }
+  uint32_t home() const noexcept {
+    return static_cast<uint32_t>(size_home.load(std::memory_order_relaxed) >> 48);
+  }
+  void set_size_home(uint64_t size, uint32_t home) noexcept {
+    size_home.store(size | (uint64_t{home} << 48), std::memory_order_relaxed);
+  }
 };
 static_assert(sizeof(Hot) == 32);
 

@@ -52,9 +52,11 @@ struct DevicePage {
   Stamp ready;  ///< the copy or fill that brings the bytes, until it has passed
   GranuleId granule = physical::no_granule;
   PageState state = PageState::absent;
-  bool wanted = false;      ///< somebody waits for it while it is draining: keep it
-  bool queued = false;      ///< known to the policy
-  bool borrowed = false;    ///< spilled here from a neighbour: the first to go
+  bool wanted : 1 = false;    ///< somebody waits for it while it is draining: keep it
+  bool queued : 1 = false;    ///< known to the policy
+  bool borrowed : 1 = false;  ///< spilled here from a neighbour: the first to go
+  /// The pool's generation as it was mapped: devices that came later have no access to it. Ends at 65535, as joining does.
+  uint16_t mapped = 0;
   uint64_t evicted_at = 0;  ///< position in the device's stream of evictions, for refaults
 };
 
@@ -104,7 +106,10 @@ struct Region {
   tier::CodecPlan codec;           ///< what was learnt of its bytes ...
   tier::CodecPlan dense_codec;     ///< ... and of what recompression comes to
   Geometry shape;
-  Sharing::Lot lot;  ///< of shape.shared, on the home device
+  static constexpr uint8_t no_lot = UINT8_MAX;
+  Sharing::Lot lot;  ///< of shape.shared ...
+  uint8_t lot_place =
+      no_lot;  ///< ... on this device; elsewhere its fragments have granules to themselves
   std::pmr::vector<Page> pages;
   std::pmr::vector<Owned<Residence>> residences;
   Owned<physical::SmallArena> tenants;  ///< slabs

@@ -64,6 +64,7 @@ struct Setup {
   uint64_t host_pages = 64;
   uint64_t flags = WEIR_POOL_NO_BACKGROUND;
   uint32_t devices = 1;
+  uint32_t pool_devices = 0;  ///< of those, the pool's; 0: all
   weir_backend_query_fn backend = nullptr;
   uint64_t compressed_pages = 0;
   uint64_t storage_pages = 0;
@@ -99,7 +100,7 @@ struct World {
       ok(weir_stream_create(context, i, 0, &streams[i]));
     }
     weir_pool_desc desc = WEIR_POOL_DESC_INIT;
-    desc.device_count = setup.devices;
+    desc.device_count = setup.pool_devices != 0 ? setup.pool_devices : setup.devices;
     desc.devices = devices;
     desc.flags = setup.flags;
     desc.host_budget = setup.host_pages != 0 ? setup.host_pages * page_bytes : WEIR_NONE;

@@ -75,6 +75,58 @@ WEIR_API weir_result weir_pool_create(weir_context context, const weir_pool_desc
  *  alive die with it, and their contents are dropped; it waits for work in flight on them. NULL is allowed. */
 WEIR_API weir_result weir_pool_destroy(weir_pool pool);
 
+/** Adds a device of the context to the pool, while it is used: at once for leases, neighbours' pages and new buffers. It must
+ *  be of the same backend as the pool's other devices and take pages of their size. One that has left may come back; its budget may
+ *  be another then. Copies from memory that was mapped before it came go through the host until that memory is mapped anew. Any thread.
+ *  Nothing is changed on failure. Errors: INVALID_ARGUMENT (it is of the pool already; more than 28 in the pool's life), NOT_SUPPORTED,
+ *  DEVICE_LOST, OUT_OF_HOST_MEMORY, BACKEND. */
+WEIR_API weir_result weir_pool_add_device(weir_pool pool, const weir_pool_device *device);
+
+/** Takes a device out of the pool, with nothing lost: from now on it is given nothing new (acquires on its streams answer
+ *  DEVICE_REMOVED), what is leased there is waited for, pages move to other devices or down the tiers, its memory goes back to the
+ *  system, and buffers that had it as their home get the nearest device instead (weir_buffer_info.home; their address there is another).
+ *  Blocks the calling thread, `timeout_ns` at most (WEIR_INFINITE: no bound), but for the copies of up to 32 MiB that are under way then. It holds
+ *  no lock meanwhile: other threads go on. A lost device can be removed too.
+ *  Errors, after which the device is of the pool as before and takes leases again (pages that have moved come back when they are
+ *  used): TIMEOUT (leases or work on them did not end), CANCELLED, OVER_BUDGET (the other tiers have no room), BUSY (held memory,
+ *  weir_malloc memory, or it is being removed already), INVALID_ARGUMENT (not of the pool, or its only device), IO, BACKEND,
+ *  OUT_OF_HOST_MEMORY. */
+WEIR_API weir_result weir_pool_remove_device(weir_pool pool, weir_device device, uint64_t timeout_ns);
+
+/** Ends a weir_pool_remove_device that another thread is in, with CANCELLED there. INVALID_ARGUMENT: there is none, or not any more. */
+WEIR_API weir_result weir_pool_cancel_remove(weir_pool pool, weir_device device);
+
+/** A device that was lost, and what went with it. */
+typedef struct weir_device_loss {
+  uint32_t struct_size;
+  weir_device device;
+  uint64_t generation; /**< the pool's (weir_pool_stats.generation) as it was lost */
+  uint64_t lost_bytes; /**< that were nowhere else; weir_pool_lost_ranges names them */
+} weir_device_loss;
+#define WEIR_DEVICE_LOSS_INIT {sizeof(weir_device_loss), 0, 0, 0}
+
+/** Called on a thread of the pool's own, one loss at a time, in the order of generations, with no lock held. It may call anything for
+ *  this pool but weir_pool_destroy and weir_pool_set_loss_callback; it must not throw. *loss is valid during the call. */
+typedef void (*weir_loss_callback)(void *user, const weir_device_loss *loss);
+
+/** Sets the pool's callback for lost devices, or none (NULL). A pool notices a loss when a call of its own meets it; losses from
+ *  before are told too. Waits for a call of the former callback that is under way; after that it is not called again. Errors: OUT_OF_HOST_MEMORY (no
+ *  thread), BUSY (from within a callback). */
+WEIR_API weir_result weir_pool_set_loss_callback(weir_pool pool, weir_loss_callback callback, void *user);
+
+/** Bytes of a buffer that were lost with a device. Fixed size: 32 bytes. */
+typedef struct weir_lost_range {
+  weir_buffer buffer;
+  uint64_t tag;    /**< the buffer's */
+  uint64_t offset; /**< in the buffer */
+  uint64_t length;
+} weir_lost_range;
+
+/** Tells what is lost now, in whole pages clipped to the buffers: *count ranges, of which the first `capacity` are written. A range
+ *  ends being lost when it is written anew with DISCARD_WRITE, or discarded. INVALID_ARGUMENT if `ranges` had no room for all; capacity 0
+ *  only asks. Any thread. Walks all pages under the pool's lock. */
+WEIR_API weir_result weir_pool_lost_ranges(weir_pool pool, weir_lost_range *ranges, size_t capacity, size_t *count);
+
 /** Eviction order between buffers: lower classes go first. */
 enum {
   WEIR_PRIORITY_LOWEST = -2, WEIR_PRIORITY_LOW = -1, WEIR_PRIORITY_NORMAL = 0,
@@ -264,7 +316,8 @@ WEIR_API weir_result weir_pool_set_defragmentation(weir_pool pool, const weir_de
   X(recompressed_bytes, "bytes of pages compressed again, harder, while they lay idle in COMPRESSED") \
   X(recompressed_won_bytes, "bytes of COMPRESSED that were freed by it")                       \
   X(lent_bytes, "of demoted_bytes, those copied to a neighbour's idle memory")                 \
-  X(borrowed_bytes, "device memory that such pages take now")
+  X(borrowed_bytes, "device memory that such pages take now")                                  \
+  X(generation, "changes of the pool's devices so far: one added, one removed, one lost")
 
 typedef struct weir_pool_stats {
   uint32_t struct_size;
@@ -291,6 +344,12 @@ typedef struct weir_codec_stats {
 /** All zero without a COMPRESSED tier and a STORAGE tier. O(1). Errors: INVALID_ARGUMENT. */
 WEIR_API weir_result weir_pool_codec_stats_get(weir_pool pool, weir_codec_stats *stats);
 
+enum {
+  WEIR_POOL_DEVICE_PRESENT = 0,
+  WEIR_POOL_DEVICE_LEAVING = 1, /**< weir_pool_remove_device is at work */
+  WEIR_POOL_DEVICE_LOST = 2
+};
+
 /** Per-device numbers of a pool. */
 typedef struct weir_pool_device_stats {
   uint32_t struct_size;
@@ -304,8 +363,10 @@ typedef struct weir_pool_device_stats {
   uint64_t peak_bytes;     /**< the most ever held from the system, or since weir_pool_reset_peak() */
   uint64_t segments;       /**< held, where there is no VMM */
   uint64_t returned_bytes; /**< given back to the system after idle_grace_ns */
+  uint32_t state;          /**< WEIR_POOL_DEVICE_* */
+  uint32_t reserved;
 } weir_pool_device_stats;
-#define WEIR_POOL_DEVICE_STATS_INIT {sizeof(weir_pool_device_stats), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
+#define WEIR_POOL_DEVICE_STATS_INIT {sizeof(weir_pool_device_stats), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
 WEIR_API weir_result weir_pool_device_stats_get(weir_pool pool, weir_device device, weir_pool_device_stats *stats);
 
 /** Counts peak_bytes anew, from what is held now: for the peak of one phase of a program. */

@@ -74,6 +74,7 @@ enum {
   WEIR_ERROR_FORKED = -16,            /**< called in a child of fork(); GPU state does not survive a fork */
   WEIR_ERROR_IO = -17,                /**< a file operation failed; errno is the native code */
   WEIR_ERROR_CANCELLED = -18,         /**< the request was cancelled, or its pool is being destroyed */
+  WEIR_ERROR_DEVICE_REMOVED = -19,    /**< the device is leaving the pool, or has left it (weir_pool_remove_device) */
   WEIR_ERROR_INTERNAL = -20           /**< an invariant of Weir's own did not hold; please report it */
 };
 

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The thread that tells of lost devices.
+
+#include "core/pool/loss_watch.hpp"
+
+#include "core/base/signals.hpp"
+
+#include <system_error>
+
+namespace weir::pool {
+
+Status LossWatch::set(weir_loss_callback callback, void *user) {
+  if (runs_on_.load() == std::this_thread::get_id())
+    return fail(WEIR_ERROR_BUSY, "a loss callback can't be changed from within a loss callback");
+  std::lock_guard hold(mutex_);
+  if (thread_.joinable()) {
+    stop_.store(true);
+    engine_.wake_all();
+    thread_.join();
+    stop_.store(false);
+    runs_on_.store({});
+  }
+  if (callback == nullptr) return {};
+  try {
+    const SignalsBlocked blocked;
+    thread_ = std::thread([this, callback, user] { run(callback, user); });
+  } catch (const std::system_error &error) {
+    return fail(WEIR_ERROR_OUT_OF_HOST_MEMORY, "cannot start the thread of a loss callback: %s",
+                error.what());
+  }
+  return {};
+}
+
+void LossWatch::run(weir_loss_callback callback, void *user) {
+  runs_on_.store(std::this_thread::get_id());
+  weir_device_loss loss = WEIR_DEVICE_LOSS_INIT;
+  while (engine_.next_loss(&loss, stop_)) callback(user, &loss);
+}
+
+}  // namespace weir::pool

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// LossWatch: tells a program of lost devices by its callback, on a thread of its own, which holds no lock meanwhile. Each
+// loss is told once to each callback, those from before it was set too.
+#pragma once
+
+#include "core/residency/engine.hpp"
+
+#include <weir/pool.h>
+
+#include <mutex>
+#include <thread>
+
+namespace weir::pool {
+
+class LossWatch {
+ public:
+  explicit LossWatch(residency::Engine &engine) noexcept : engine_(engine) {}
+  ~LossWatch() { (void)set(nullptr, nullptr); }
+  LossWatch(const LossWatch &) = delete;
+  LossWatch &operator=(const LossWatch &) = delete;
+
+  /// Ends the callback there was, after the call of it that may be under way; nullptr: and sets none. BUSY from within one.
+  Status set(weir_loss_callback callback, void *user);
+
+ private:
+  void run(weir_loss_callback callback, void *user);
+
+  residency::Engine &engine_;
+  std::mutex mutex_;  // one change at a time
+  std::atomic<bool> stop_{false};
+  std::atomic<std::thread::id> runs_on_{};
+  std::thread thread_;
+};
+
+}  // namespace weir::pool

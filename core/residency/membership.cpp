@@ -1,0 +1,374 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Devices that come and go.
+
+#include "core/residency/membership.hpp"
+
+#include "core/residency/plan.hpp"
+
+#include <algorithm>
+
+namespace weir::residency {
+namespace {
+
+/// Moved at a time: so much passes before somebody who wants the device to stay is heard.
+constexpr uint64_t batch_bytes = uint64_t{32} << 20U;
+/// Rounds in a row that free nothing and fail: then the failure is the answer.
+constexpr uint32_t most_barren = 3;
+/// DevicePage::mapped has no more.
+constexpr uint64_t most_generations = UINT16_MAX;
+
+}  // namespace
+
+void Membership::list(std::pmr::vector<uint32_t> *ids) {
+  Lock lock(engine_.mutex_);
+  ids->reserve(engine_.devices_.size() + 1);
+  for (const auto &device : engine_.devices_) ids->push_back(device->device.id);
+}
+
+void Membership::tell_peers() noexcept {
+  const auto generation =
+      static_cast<uint16_t>(std::min<uint64_t>(engine_.generation_, most_generations));
+  for (auto &device : engine_.devices_) {
+    physical::Mapper::Peers peers;
+    peers.generation = generation;
+    for (auto &other : engine_.devices_) {
+      const bool same = other->device.runtime == device->device.runtime;
+      if (other == device || !same || other->gone || other->lost) continue;
+      if (!engine_.config_.routes.direct(device->place, other->place)) continue;
+      peers.devices[peers.count++] = other->device.index;
+    }
+    device->mapper->set_peers(peers);
+  }
+}
+
+// ---- coming ----
+
+/// Whether the device may join. *back: it was here before.
+Status Membership::admit(const EngineConfig::DeviceBudget &budget, PoolDevice **back) {
+  const backend::Device &device = *budget.device;
+  const PoolDevice &first = *engine_.devices_.front();
+  *back = nullptr;
+  for (auto &known : engine_.devices_) {
+    if (&known->device != &device) continue;
+    if (!known->gone)
+      return fail(WEIR_ERROR_INVALID_ARGUMENT, "device %u is of this pool already", device.id);
+    if (known->lost) return fail(WEIR_ERROR_DEVICE_LOST, "device %u is lost", device.id);
+    *back = known.get();
+  }
+  if (device.runtime != first.device.runtime) {
+    return fail(WEIR_ERROR_NOT_SUPPORTED,
+                "a pool over devices of several backends is not supported: device %u is of another "
+                "one than device %u",
+                device.id, first.device.id);
+  }
+  if (device.has(WEIR_CAP_HOST_REGISTER) != first.device.has(WEIR_CAP_HOST_REGISTER)) {
+    return fail(WEIR_ERROR_NOT_SUPPORTED,
+                "devices %u and %u differ in whether they can register host memory", device.id,
+                first.device.id);
+  }
+  if (*back == nullptr && engine_.devices_.size() == vm::max_devices) {
+    return fail(WEIR_ERROR_INVALID_ARGUMENT, "a pool has %u devices at most, in all its life",
+                vm::max_devices);
+  }
+  if (engine_.generation_ >= most_generations)
+    return fail(WEIR_ERROR_NOT_SUPPORTED, "the pool's devices have changed %llu times",
+                static_cast<unsigned long long>(most_generations));
+  return {};
+}
+
+Status Membership::add(const EngineConfig::DeviceBudget &budget, transfer::Routes routes) {
+  Engine &engine = engine_;
+  PoolDevice *back = nullptr;
+  size_t place = 0;
+  {
+    Lock lock(engine.mutex_);
+    WEIR_TRY(admit(budget, &back));
+    place = engine.devices_.size();
+  }
+  Owned<PoolDevice> fresh;
+  if (back == nullptr) WEIR_TRY(engine.make_device(budget, static_cast<uint8_t>(place), &fresh));
+  Lock lock(engine.mutex_);
+  if (back != nullptr) WEIR_TRY(bring_back(*back, budget.budget));
+  ++engine.generation_;
+  PoolDevice &device = back != nullptr ? *back : *fresh;
+  device.joined = static_cast<uint32_t>(engine.generation_);
+  // Both have room for all that a pool may have: nothing throws from here on.
+  if (back == nullptr) {
+    engine.config_.devices.push_back(budget);
+    engine.devices_.push_back(std::move(fresh));
+  }
+  engine.config_.routes = std::move(routes);
+  tell_peers();
+  engine.changed_.notify_all();
+  engine.work_.notify_all();
+  return {};
+}
+
+Status Membership::bring_back(PoolDevice &device, uint64_t budget) {
+  WEIR_TRY(engine_.check_device_budget(device.device, budget));
+  device.granules->set_budget(budget);
+  engine_.set_watermarks(device, budget);
+  engine_.config_.devices[device.place].budget = budget;
+  device.gone = false;
+  return {};
+}
+
+// ---- going ----
+
+Status Membership::begin_leaving(uint32_t device_id, uint64_t timeout_ns, PoolDevice **out) {
+  uint8_t place = 0;
+  WEIR_TRY(engine_.place_of(device_id, &place));
+  PoolDevice &device = engine_.device_at(place);
+  if (device.leaving)
+    return fail(WEIR_ERROR_BUSY, "device %u is being removed already", device.device.id);
+  if (heir(device) == nullptr)
+    return fail(WEIR_ERROR_INVALID_ARGUMENT, "device %u is the only one of its pool that is left",
+                device.device.id);
+  if (device.held_bytes != 0) {
+    return fail(WEIR_ERROR_BUSY,
+                "%llu bytes of device %u are held (weir_hold, weir_malloc): they can't move",
+                static_cast<unsigned long long>(device.held_bytes), device.device.id);
+  }
+  const uint64_t now = engine_.now_ns();
+  device.leaving = true;
+  device.stay = false;
+  device.leave_by_ns = timeout_ns < UINT64_MAX - now ? now + timeout_ns : UINT64_MAX;
+  // New leases come the slow way from now on, where they are refused.
+  for (uint32_t i = 0; i < engine_.buffers_.end(); ++i) {
+    const uint64_t word = engine_.buffers_.hot(i).word.load(std::memory_order_relaxed);
+    if ((word & Word::alive) != 0 && engine_.target(i).region->home == place)
+      engine_.set_flags(i, 0, Word::resident);
+  }
+  engine_.changed_.notify_all();
+  *out = &device;
+  return {};
+}
+
+Status Membership::remove(uint32_t device_id, uint64_t timeout_ns) {
+  struct Watch {  // releases on the hit path notify while somebody waits for them
+    std::atomic<uint32_t> &waiters;
+    explicit Watch(std::atomic<uint32_t> &w) noexcept : waiters(w) { waiters.fetch_add(1); }
+    ~Watch() { waiters.fetch_sub(1); }
+  };
+  Lock lock(engine_.mutex_);
+  PoolDevice *device = nullptr;
+  WEIR_TRY(begin_leaving(device_id, timeout_ns, &device));
+  const Watch watch(engine_.waiters_);
+  Status status;
+  try {
+    status = drain(lock, *device);
+    if (status) status = leave(lock, *device);
+  } catch (const std::bad_alloc &) {
+    if (!lock.owns_lock()) lock.lock();
+    status = fail(WEIR_ERROR_OUT_OF_HOST_MEMORY, "no host memory to move the pages of device %u",
+                  device->device.id);
+  }
+  device->leaving = false;
+  device->leave_by_ns = 0;
+  engine_.changed_.notify_all();
+  return status;
+}
+
+Status Membership::cancel(uint32_t device_id) {
+  Lock lock(engine_.mutex_);
+  uint8_t place = 0;
+  WEIR_TRY(engine_.place_of(device_id, &place));
+  PoolDevice &device = engine_.device_at(place);
+  if (!device.leaving)
+    return fail(WEIR_ERROR_INVALID_ARGUMENT, "device %u is not being removed", device.device.id);
+  device.stay = true;
+  engine_.changed_.notify_all();
+  return {};
+}
+
+/// Until nothing of the pool is on the device any more. May drop the lock.
+Status Membership::drain(Lock &lock, PoolDevice &device) {
+  std::pmr::vector<PageRef> pages(&engine_.memory_);
+  uint32_t barren = 0;
+  for (;;) {
+    if (engine_.stopping_ || device.stay)
+      return fail(WEIR_ERROR_CANCELLED, "the removal of device %u was cancelled", device.device.id);
+    list_pages(device, &pages);
+    if (!pages.empty()) {
+      Status why;
+      if (engine_.evict(lock, device, pages, false, &why) != 0) {
+        barren = 0;
+        continue;
+      }
+      // Work that had not ended within the bound of one eviction is waited for again, as long as there is time.
+      const bool late = why.code() == WEIR_ERROR_TIMEOUT;
+      if (!why && !late && !device.lost && ++barren == most_barren) return why;
+      if (!late || engine_.now_ns() < device.leave_by_ns) continue;
+    } else if (engine_.await_limbo(lock, device)) {
+      continue;
+    }
+    if (empty(device)) return {};
+    if (engine_.now_ns() >= device.leave_by_ns) {
+      return fail(WEIR_ERROR_TIMEOUT,
+                  "%llu bytes of device %u are leased, or in use by work that has not ended",
+                  static_cast<unsigned long long>(bytes_left(device)), device.device.id);
+    }
+    const Status waited = engine_.wait_changed(lock, AcquireOptions{}, device.leave_by_ns);
+    if (!waited && waited.code() != WEIR_ERROR_TIMEOUT) return waited;
+  }
+}
+
+/// A batch of pages that could go now.
+void Membership::list_pages(PoolDevice &device, std::pmr::vector<PageRef> *pages) {
+  pages->clear();
+  if (device.lost) return;
+  uint64_t bytes = 0;
+  for (const auto &region : engine_.regions_) {
+    Residence *here = region != nullptr ? region->on(device.place) : nullptr;
+    if (here == nullptr || here->resident == 0) continue;
+    for (uint32_t p = 0; p < here->pages.size() && bytes < batch_bytes; ++p) {
+      if (here->pages[p].state != PageState::resident) continue;
+      const bool spare = region->pages[p].busy == 0 && engine_.is_spare(*region, p, *here);
+      if (!spare && engine_.in_use(*region, p)) continue;
+      pages->push_back(PageRef{region->id, p, engine_.region_generations_[region->id]});
+      bytes += region->shape.granule_bytes(p);
+    }
+    if (bytes >= batch_bytes) return;
+  }
+}
+
+/// Whether nothing of it keeps the device: of a lost one only leases do, which have yet to be released.
+bool Membership::at_rest(Region &region, const PoolDevice &device) noexcept {
+  const Residence *here = region.on(device.place);
+  if (here == nullptr) return true;
+  for (uint32_t p = 0; p < here->pages.size(); ++p) {
+    if (here->pages[p].state == PageState::absent) continue;
+    if (!device.lost || here->pages[p].state != PageState::resident || engine_.in_use(region, p))
+      return false;
+  }
+  return true;
+}
+
+bool Membership::empty(PoolDevice &device) noexcept {
+  if (device.in_flight != 0) return false;
+  for (const auto &region : engine_.regions_) {
+    if (region != nullptr && !at_rest(*region, device)) return false;
+  }
+  // What a plan has claimed and not yet filled is in no page; it gives it back as soon as it looks.
+  const physical::GranulePool &granules = *device.granules;
+  return device.lost || granules.held() <= granules.idle() + device.stuck_bytes;
+}
+
+uint64_t Membership::bytes_left(PoolDevice &device) noexcept {
+  const physical::GranulePool &granules = *device.granules;
+  return granules.held() - std::min(granules.held(), granules.idle() + device.stuck_bytes);
+}
+
+/// Who takes over what has its home on the device: the nearest by link, then the one with the most room.
+PoolDevice *Membership::heir(const PoolDevice &device) noexcept {
+  const transfer::Routes &routes = engine_.config_.routes;
+  PoolDevice *best = nullptr;
+  const auto worth = [&](const PoolDevice &d) {
+    const bool direct = routes.direct(device.place, d.place);
+    return std::tuple(d.open(), direct ? routes.bandwidth(device.place, d.place) : 0,
+                      d.granules->room());
+  };
+  for (const auto &other : engine_.devices_) {
+    if (other->place == device.place || other->gone || other->leaving) continue;
+    if (best == nullptr || worth(*other) > worth(*best)) best = other.get();
+  }
+  return best;
+}
+
+/// The device is empty. Throws std::bad_alloc with everything whole, and some homes elsewhere.
+Status Membership::leave(Lock &lock, PoolDevice &device) {
+  while (!device.lost && device.granules->idle() != 0) {
+    if (engine_.give_idle(lock, device, UINT64_MAX) == 0) break;
+  }
+  // Giving back has dropped the lock: a lease that was being granted may have come to its end.
+  if (!empty(device)) return drain(lock, device);
+  PoolDevice *to = heir(device);
+  if (to == nullptr)
+    return fail(WEIR_ERROR_INVALID_ARGUMENT, "device %u is the only one of its pool that is left",
+                device.device.id);
+  strip(device);
+  // By number: regions are made meanwhile.
+  for (uint32_t id = 0; id < engine_.regions_.size(); ++id) {
+    if (engine_.regions_[id] != nullptr && engine_.regions_[id]->home == device.place)
+      part_from_lost(*engine_.regions_[id], to->place);
+  }
+  for (const auto &region : engine_.regions_) {
+    if (region == nullptr) continue;
+    if (region->home == device.place && !region->kept) rehome(*region, to->place);
+    Residence *here = region->on(device.place);
+    if (here == nullptr) continue;
+    // Where something of a lost device is still mapped nothing else ever is.
+    if (here->range && device.vmm() && !device.lost) device.addresses->free(here->range);
+    std::erase_if(region->residences, [here](const auto &r) { return r.get() == here; });
+  }
+  device.gone = true;
+  device.granules->set_budget(0);
+  engine_.config_.devices[device.place].budget = 0;
+  ++engine_.generation_;
+  tell_peers();
+  engine_.log_(WEIR_LOG_INFO, "device %u has left the pool", device.device.id);
+  return {};
+}
+
+/// Of a lost device: what is on it is nobody's from now on.
+void Membership::strip(PoolDevice &device) noexcept {
+  device.limbo.clear();
+  device.emptied.clear();
+  for (const auto &region : engine_.regions_) {
+    Residence *here = region != nullptr ? region->on(device.place) : nullptr;
+    if (here == nullptr) continue;
+    for (uint32_t p = 0; p < here->pages.size(); ++p) {
+      if (here->pages[p].state == PageState::resident)
+        engine_.vacate(*region, p, device, physical::client_unknown);
+    }
+  }
+}
+
+/// Small buffers with lost bytes get a lost page of their own: their slab is to be used by others. Throws std::bad_alloc with
+/// everything whole.
+void Membership::part_from_lost(Region &slab, uint8_t home) {
+  if (!slab.slab || slab.kept) return;
+  const auto lost = [&](uint32_t page) { return (slab.pages[page].latest & vm::lost_bit) != 0; };
+  physical::SmallArena &tenants = *slab.tenants;
+  for (auto node = tenants.first(); node != physical::SmallArena::none;) {
+    const uint32_t index = tenants.owner(node);
+    const uint64_t base = tenants.offset(node);
+    const uint64_t size = engine_.buffers_.hot(index).size();
+    node = tenants.next(node);
+    const bool written = (engine_.buffers_.hot(index).word.load() & Word::virgin) == 0;
+    const uint32_t last = slab.shape.page_at(base + size - 1);
+    bool any = false;
+    for (uint32_t p = slab.shape.page_at(base); p <= last; ++p) any = any || lost(p);
+    if (!any || !written) continue;
+    if (engine_.own_lost_page(index, home)) return;  // it was the last: the slab is no more
+  }
+  for (Page &page : slab.pages) {
+    if ((page.latest & vm::lost_bit) != 0) page.latest = 0;
+  }
+}
+
+/// Nothing of the region is on its home any more, and so no hit can read what is changed here. Throws std::bad_alloc with
+/// nothing changed.
+void Membership::rehome(Region &region, uint8_t home) {
+  if (region.slab) engine_.move_group(region, home);
+  engine_.leave_lot(region);
+  region.home = home;
+  const uint32_t id = engine_.device_at(home).device.id;
+  const auto tell = [&](uint32_t index) {
+    vm::Hot &hot = engine_.buffers_.hot(index);
+    hot.set_size_home(hot.size(), id);
+  };
+  if (!region.slab) {
+    tell(region.buffer);
+  } else {
+    auto &tenants = *region.tenants;
+    for (auto node = tenants.first(); node != physical::SmallArena::none; node = tenants.next(node))
+      tell(tenants.owner(node));
+  }
+  const Residence *there = region.on(home);
+  for (uint32_t p = 0; there != nullptr && p < there->pages.size(); ++p)
+    engine_.keep_borrowed(region, p, engine_.device_at(home));
+}
+
+}  // namespace weir::residency

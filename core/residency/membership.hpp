@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Membership: devices join a pool and leave it while it is used. A device that leaves is drained: it takes nothing new,
+// leases on it end, its pages move to neighbours or down the tiers, its memory goes back to the system, and what had its
+// home there gets another one. Until all of that is done it can stay after all: every step before the last leaves the
+// pool whole.
+//
+// What must hold: a device keeps its position in the pool for the pool's life, and takes it again when it comes back, so a
+// thread that has seen a PoolDevice may look at it at any time later. What was mapped before a device came does not let it
+// in (DevicePage::mapped against PoolDevice::joined). All under the pool's lock, which drops where pages move.
+#pragma once
+
+#include "core/residency/engine.hpp"
+
+namespace weir::residency {
+
+class Membership {
+ public:
+  explicit Membership(Engine &engine) noexcept : engine_(engine) {}
+  Membership(const Membership &) = delete;
+  Membership &operator=(const Membership &) = delete;
+
+  /// The devices by position, those that have left too.
+  void list(std::pmr::vector<uint32_t> *ids);
+  /// `routes` are between the devices of list() and, behind them, this one if it is not among them. One call at a time.
+  Status add(const EngineConfig::DeviceBudget &budget, transfer::Routes routes);
+  /// Blocks until the device is empty; TIMEOUT, CANCELLED or what a move failed with: it is of the pool as before.
+  Status remove(uint32_t device_id, uint64_t timeout_ns);
+  /// Ends a remove() that another thread waits in. Not one whose device is empty already.
+  Status cancel(uint32_t device_id);
+  /// Tells the mappers who may access what they map from now on. Under the lock.
+  void tell_peers() noexcept;
+
+ private:
+  using Lock = Engine::Lock;
+
+  Status admit(const EngineConfig::DeviceBudget &budget, PoolDevice **back);
+  Status bring_back(PoolDevice &device, uint64_t budget);
+  Status begin_leaving(uint32_t device_id, uint64_t timeout_ns, PoolDevice **device);
+  Status drain(Lock &lock, PoolDevice &device);
+  void list_pages(PoolDevice &device, std::pmr::vector<PageRef> *pages);
+  bool empty(PoolDevice &device) noexcept;
+  bool at_rest(Region &region, const PoolDevice &device) noexcept;
+  uint64_t bytes_left(PoolDevice &device) noexcept;
+  Status leave(Lock &lock, PoolDevice &device);
+  void strip(PoolDevice &device) noexcept;
+  void part_from_lost(Region &slab, uint8_t home);
+  void rehome(Region &region, uint8_t home);
+  PoolDevice *heir(const PoolDevice &device) noexcept;
+
+  Engine &engine_;
+};
+
+}  // namespace weir::residency
