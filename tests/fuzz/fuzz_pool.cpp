@@ -23,7 +23,7 @@ constexpr uint64_t page_of_options = 16 * 1024;
 
 // Over all runs.
 uint64_t sunk_bytes = 0, lifted_bytes = 0, returned_bytes = 0, moved_bytes = 0, recoded_bytes = 0,
-         lent_bytes = 0;
+         lent_bytes = 0, changes = 0;
 
 /// Half of the runs have tiers below HOST, which is short then.
 void add_tiers(std::mt19937_64 &random, const char *const *folders, World *world,
@@ -114,6 +114,8 @@ void run_once(uint64_t seed, int steps, bool verbose) {
     if (weir_pool_set_defragmentation(world.pool, &always) != WEIR_SUCCESS)
       return report("set_defragmentation", seed);
   }
+  world.elastic = world.devices == 2 && random() % 2 == 0;
+  for (uint32_t i = 0; i < 2; ++i) world.budgets[i] = devices[i].budget;
   const size_t threads = 1 + random() % 3;
   if (verbose)
     std::fprintf(
@@ -149,6 +151,7 @@ void run_once(uint64_t seed, int steps, bool verbose) {
   moved_bytes += stats.defragment_moved_bytes;
   recoded_bytes += stats.recompressed_bytes;
   lent_bytes += stats.lent_bytes;
+  changes += world.changes.load();
   weir_client_stats held = WEIR_CLIENT_STATS_INIT;
   if (weir_client_stats_get(world.client, &held) != WEIR_SUCCESS || held.device_bytes != 0 ||
       held.host_bytes != 0 || held.compressed_bytes != 0 || held.storage_bytes != 0) {
@@ -195,10 +198,11 @@ int main(int argc, char **argv) {
   }
   std::printf(
       "fuzz_pool: %ld runs from seed %llu, %llu failures; %llu bytes sunk, %llu lifted, %llu "
-      "returned, %llu moved, %llu compressed again, %llu lent\n",
+      "returned, %llu moved, %llu compressed again, %llu lent, %llu devices left\n",
       done, static_cast<unsigned long long>(seed), static_cast<unsigned long long>(failures.load()),
       static_cast<unsigned long long>(sunk_bytes), static_cast<unsigned long long>(lifted_bytes),
       static_cast<unsigned long long>(returned_bytes), static_cast<unsigned long long>(moved_bytes),
-      static_cast<unsigned long long>(recoded_bytes), static_cast<unsigned long long>(lent_bytes));
+      static_cast<unsigned long long>(recoded_bytes), static_cast<unsigned long long>(lent_bytes),
+      static_cast<unsigned long long>(changes));
   return failures.load() == 0 ? 0 : 1;
 }

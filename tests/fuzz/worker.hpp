@@ -135,6 +135,9 @@ struct World {
   bool vmm = true;
   bool host_leases = true;
   bool host_is_short = false;  // leases on the CPU's memory may fill it
+  bool elastic = false;        // devices come and go
+  std::atomic<uint64_t> changes{0};
+  uint64_t budgets[2] = {0, 0};
   uint64_t seed = 0;
 };
 
@@ -165,11 +168,18 @@ class Worker {
 
  private:
   uint64_t below(uint64_t n) { return std::uniform_int_distribution<uint64_t>(0, n - 1)(random_); }
+  /// The device of the call is leaving the pool, or has left it, and may.
+  bool left(weir_result result) const {
+    if (!world_.elastic) return false;
+    const bool unknown = result == WEIR_ERROR_INVALID_ARGUMENT &&
+                         std::strstr(weir_last_error(), "is not of this pool") != nullptr;
+    return unknown || result == WEIR_ERROR_DEVICE_REMOVED;
+  }
   void expect(weir_result result, const char *what) {
-    if (result != WEIR_SUCCESS) report(what, world_.seed);
+    if (result != WEIR_SUCCESS && !left(result)) report(what, world_.seed);
   }
   void allow(weir_result result, std::initializer_list<weir_result> allowed, const char *what) {
-    if (result == WEIR_SUCCESS) return;
+    if (result == WEIR_SUCCESS || left(result)) return;
     for (weir_result a : allowed) {
       if (a == result) return;
     }
@@ -405,6 +415,7 @@ class Worker {
   }
 
   void hint() {
+    if (world_.elastic && below(6) == 0) return change_devices();
     const size_t b = below(models_.size());
     Model &model = models_[b];
     weir_stream stream = streams_[below(streams_.size() - 1)];
@@ -480,6 +491,36 @@ class Worker {
         (desc.max_bytes != 0 && report.moved_bytes > desc.max_bytes))
       report_bound();
     if (below(8) == 0) expect(weir_stream_synchronize(streams_[0]), "stream_synchronize");
+  }
+  void keep_nothing() {
+    while (!open_.empty()) close_lease(0);
+    // What is freed without a stream must be idle.
+    if (!allocations_.empty()) expect(weir_stream_synchronize(streams_[0]), "stream_synchronize");
+    free_allocations();
+    for (Model &model : models_) {
+      for (; model.holds != 0; --model.holds)
+        expect(weir_unhold(world_.pool, model.handle), "unhold");
+    }
+  }
+  /// A device leaves, or comes back; whoever uses it meanwhile is told so.
+  void change_devices() {
+    const auto device = static_cast<weir_device>(below(2));
+    const uint64_t kind = below(8);
+    if (kind == 0) {
+      allow(weir_pool_cancel_remove(world_.pool, device), {WEIR_ERROR_INVALID_ARGUMENT}, "cancel");
+    } else if (kind < 5) {
+      if (below(4) != 0) keep_nothing();
+      const weir_result result =
+          weir_pool_remove_device(world_.pool, device, below(3) == 0 ? 0 : below(8'000'000));
+      allow(result,
+            {WEIR_ERROR_TIMEOUT, WEIR_ERROR_BUSY, WEIR_ERROR_CANCELLED, WEIR_ERROR_OVER_BUDGET,
+             WEIR_ERROR_INVALID_ARGUMENT},
+            "remove_device");
+      if (result == WEIR_SUCCESS) ++world_.changes;
+    } else {
+      const weir_pool_device entry = {device, 0, world_.budgets[device], {0, 0}};
+      allow(weir_pool_add_device(world_.pool, &entry), {WEIR_ERROR_INVALID_ARGUMENT}, "add_device");
+    }
   }
   void report_bound() { report("a bound of weir_pool_defragment was passed", world_.seed); }
 
@@ -575,6 +616,7 @@ class Worker {
   void free_allocations() {
     for (const auto &[address, stream] : allocations_)
       expect(weir_free(world_.pool, nullptr, address), "free");
+    allocations_.clear();
   }
 
  private:
