@@ -137,6 +137,17 @@ weir_result weir_pool_add_device(weir_pool pool, const weir_pool_device *device)
   });
 }
 
+weir_result weir_pool_rebalance(weir_pool pool, uint64_t bytes, uint64_t *moved) {
+  return guarded([&]() -> Status {
+    Pool *object = nullptr;
+    WEIR_TRY(get(pool, &object));
+    uint64_t done = 0;
+    const Status status = object->engine().rebalance(bytes, &done);
+    if (moved != nullptr) *moved = done;
+    return status;
+  });
+}
+
 weir_result weir_pool_remove_device(weir_pool pool, weir_device device, uint64_t timeout_ns) {
   return guarded([&]() -> Status {
     Pool *object = nullptr;

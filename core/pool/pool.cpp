@@ -133,6 +133,9 @@ Status Pool::read_lower(const weir_pool_desc &desc, residency::EngineConfig *con
   config->compressed_budget = desc.compressed_budget;
   if (desc.recompress_idle_ns != 0) config->recompress_idle_ns = desc.recompress_idle_ns;
   if (!config->background && desc.recompress_idle_ns == 0) config->recompress_idle_ns = WEIR_NONE;
+  if (desc.rebalance_bytes_per_second != 0)
+    config->rebalance_rate =
+        desc.rebalance_bytes_per_second != WEIR_NONE ? desc.rebalance_bytes_per_second : 0;
   config->compress_share = desc.compress_share != 0 ? desc.compress_share : 100;
   config->compress_threads = desc.compress_threads != 0
                                  ? desc.compress_threads

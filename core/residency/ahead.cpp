@@ -5,8 +5,10 @@
 // than what it brings.
 
 #include "core/residency/plan.hpp"
+#include "core/residency/rebalance.hpp"
 
 #include <algorithm>
+#include <chrono>
 
 namespace weir::residency {
 namespace {
@@ -217,6 +219,7 @@ Status Engine::prefetch_together(Lock &lock, const PrefetchRequest *requests, si
   Plan plan(&memory_, nullptr, devices_[requests[0].place].get());
   WEIR_TRY(check_device(plan));
   plan.quiet = true;
+  plan.lends = requests[0].lend;
   plan.items.reserve(count);
   for (size_t i = 0; i < count; ++i) {
     const PrefetchRequest &request = requests[i];
@@ -243,7 +246,7 @@ Status Engine::prefetch_together(Lock &lock, const PrefetchRequest *requests, si
     const uint64_t now = buffers_.hot(item.buffer).word.load(std::memory_order_relaxed);
     const bool same =
         (now & (Word::alive | Word::generation_mask)) == (Word::alive | item.generation);
-    if (!same || (now & Word::writer) != 0) continue;
+    if (!same || (now & Word::writer) != 0 || plan.lends) continue;
     const Target where = target(item.buffer);
     refresh_word(item.buffer, *where.region, where.base, where.size);
   }
@@ -298,20 +301,27 @@ bool Engine::run_prefetches(Lock &lock, const PrefetchBatch &batch) {
 }
 
 void Engine::prefetcher_loop() {
+  constexpr uint64_t least_rest_ns = 100'000;
   Lock lock(mutex_);
   PrefetchBatch batch(&memory_);
   bool blocked = false;
   while (!stopping_) {
     batch.clear();
+    uint64_t rest = Rebalancer::never;
     try {
       const bool asked = !prefetches_.empty();
       if (asked || !blocked) gather_prefetches(!asked, &batch);
+      if (batch.empty()) (void)rebalancer_->next(&batch, &rest);
       if (!batch.empty() && !run_prefetches(lock, batch)) blocked = true;
     } catch (const std::bad_alloc &) {
       // A hint less.
     }
     if (!batch.empty()) continue;
-    work_.wait(lock);
+    if (rest == Rebalancer::never) {
+      work_.wait(lock);
+    } else {
+      work_.wait_for(lock, std::chrono::nanoseconds(std::max(rest, least_rest_ns)));
+    }
     blocked = false;
   }
 }

@@ -45,6 +45,8 @@ struct EngineConfig {
   uint32_t compress_threads = 0, compress_share = 100;
   /// How long a page lies unused in COMPRESSED before it is coded again, densely; UINT64_MAX: for good.
   uint64_t recompress_idle_ns = 10'000'000'000;
+  /// Bytes a second that go from lower tiers to neighbours with memory to spare, in the background; 0: none.
+  uint64_t rebalance_rate = uint64_t{1} << 30U;
 };
 
 struct AcquireOptions {

@@ -5,6 +5,7 @@
 #include "core/base/signals.hpp"
 #include "core/residency/membership.hpp"
 #include "core/residency/plan.hpp"
+#include "core/residency/rebalance.hpp"
 
 #include <algorithm>
 #include <system_error>
@@ -120,6 +121,7 @@ Status Engine::start(EngineConfig config) {
   WEIR_TRY(start_lower(runtime));
   host_ = make_owned<tier::HostStore>(&memory_, &memory_, config_.host_budget, std::move(runtimes),
                                       registrable);
+  rebalancer_ = make_owned<Rebalancer>(&memory_, *this, config_.rebalance_rate, &memory_);
   uint32_t own = 0;
   WEIR_TRY(create_client(weir_client_desc WEIR_CLIENT_DESC_INIT, &own));
   if (!config_.background) return {};

@@ -22,7 +22,9 @@
 //   extents.cpp    regions moved within segments              survey.cpp    what lies where, for compaction
 //   fragments.cpp  pages with a part of a granule             remap.cpp     ... moved to another granule
 //   map.cpp        where everything lies, for tools       recompress.cpp idle pages in COMPRESSED coded again
-//   peers.cpp      a neighbour's idle memory          membership.cpp devices that come and go (a class of its own)
+//   peers.cpp      a neighbour's idle memory
+// Classes of their own beside it: Membership (devices that come and go), Rebalancer (spilled pages to idle neighbours),
+// Recompressor (idle pages in COMPRESSED coded again), Lower (the tiers below HOST).
 #pragma once
 
 #include "core/backend/stream.hpp"
@@ -35,6 +37,7 @@
 #include "core/residency/compact.hpp"
 #include "core/residency/config.hpp"
 #include "core/residency/pool_device.hpp"
+#include "core/residency/rebalance.hpp"
 #include "core/residency/recompress.hpp"
 #include "core/residency/stats.hpp"
 #include "core/virtual/buffer_table.hpp"
@@ -119,6 +122,8 @@ class Engine {
   // ---- the whole ----
   Status trim(uint32_t device_id, uint32_t level, uint64_t bytes, uint64_t *freed);
   Status reset_peak(uint32_t device_id);
+  /// Up to so many spilled bytes to neighbours with memory to spare; *moved: how many went.
+  Status rebalance(uint64_t bytes, uint64_t *moved);
   void stats(weir_pool_stats *stats);
   void codec_stats(weir_codec_stats *stats) const noexcept;
   Status device_stats(uint32_t device_id, weir_pool_device_stats *stats);
@@ -185,6 +190,7 @@ class Engine {
   friend struct PoolDevice;
   friend class TierView;
   friend class Membership;
+  friend class Rebalancer;
   friend class Recompressor;
   using Lock = std::unique_lock<RankedMutex<Rank::pool>>;
 
@@ -214,16 +220,6 @@ class Engine {
     uint32_t client;
     PendingCopies busy;
   };
-  struct PrefetchRequest {
-    uint32_t buffer;
-    uint64_t generation;
-    uint64_t begin, end;
-    uint8_t mode, place;
-    uint32_t slot = 0;    ///< of the stream that announced it; 0: asked for by a call ...
-    size_t use = 0;       ///< ... as this use ...
-    uint64_t number = 0;  ///< ... of this operation
-  };
-  using PrefetchBatch = std::pmr::vector<PrefetchRequest>;
   struct Target {
     Region *region = nullptr;
     uint64_t base = 0;  ///< of the buffer within the region
@@ -648,6 +644,7 @@ class Engine {
   bool shrinking_ = false;
   Lower lower_;
   Owned<Recompressor> recompressor_;
+  Owned<Rebalancer> rebalancer_;
   /// Worth of one round of moving pages down: enough to pay for it, little enough to be waited for.
   static constexpr uint64_t spill_bytes = uint64_t{8} << 20U;
   /// A round in the background that goes on while HOST is short ends here.

@@ -304,7 +304,13 @@ void Engine::settle_fill(Plan &plan, bool filled) noexcept {
         if (region.kept)
           clients_[region.client]->device[device.place].refund(
               page.charged);  // a slab that emptied meanwhile
-        offer(region, page.page, device);
+        if (plan.lends && !region.kept) {
+          set_borrowed(region, page.page, device, true);
+          offer_borrowed(region, page.page, device);
+          stats_.rebalanced_bytes += page.used;
+        } else {
+          offer(region, page.page, device);
+        }
         if (state.evicted_at != 0 &&
             device.evicted_total - state.evicted_at < device.granules->budget()) {
           stats_.refaults += page.used;

@@ -5,6 +5,7 @@
 #include "core/residency/membership.hpp"
 
 #include "core/residency/plan.hpp"
+#include "core/residency/rebalance.hpp"
 
 #include <algorithm>
 
@@ -100,6 +101,7 @@ Status Membership::add(const EngineConfig::DeviceBudget &budget, transfer::Route
   }
   engine.config_.routes = std::move(routes);
   tell_peers();
+  engine.rebalancer_->look_again();
   engine.changed_.notify_all();
   engine.work_.notify_all();
   return {};

@@ -74,6 +74,7 @@ struct Plan {
   PoolDevice *device;  ///< nullptr: the CPU
   const void *lease = nullptr;
   bool quiet = false;  ///< a prefetch: gives up rather than waits
+  bool lends = false;  ///< ... and what it brings is borrowed there
   bool any = false;    ///< a copy from or to the host: conflicts byte by byte with every place
   uint64_t not_before = 0;
   std::pmr::vector<PlanItem> items;

@@ -71,6 +71,7 @@ struct Setup {
   const char *codec = nullptr;
   uint64_t segment_pages = 0;  ///< without VMM; 0: as the pool likes
   uint64_t recompress_idle_ns = 0;
+  uint64_t rebalance_bytes_per_second = 0;
   uint64_t page_granules = 1;  ///< of which a page of the pool is
   void (*before_pool)(weir_context context) = nullptr;
 };
@@ -114,6 +115,7 @@ struct World {
     desc.codec = setup.codec;
     desc.segment_size = setup.segment_pages * page_bytes;
     desc.recompress_idle_ns = setup.recompress_idle_ns;
+    desc.rebalance_bytes_per_second = setup.rebalance_bytes_per_second;
     if (setup.before_pool != nullptr) setup.before_pool(context);
     ok(weir_pool_create(context, &desc, &pool));
   }

@@ -54,8 +54,11 @@ typedef struct weir_pool_desc {
   uint64_t recompress_idle_ns;       /**< what nobody used for so long in COMPRESSED is compressed again, harder, while the tier
                                           is half full at least; within compress_share, with codec "auto" only (0 = 10 s;
                                           WEIR_NONE = never, as with WEIR_POOL_NO_BACKGROUND) */
+  uint64_t rebalance_bytes_per_second; /**< at most so much goes from HOST and below to neighbours that have memory to spare by now, in
+                                          the background (0 = 1 GiB a second; WEIR_NONE = only by weir_pool_rebalance, as
+                                          with WEIR_POOL_NO_BACKGROUND; never with WEIR_POOL_NO_PEER) */
 } weir_pool_desc;
-#define WEIR_POOL_DESC_INIT {sizeof(weir_pool_desc), 0, NULL, 0, 0, 0, 0, 0, 0, 0, NULL, NULL, 0, 0, NULL, 0, 0, 0, 0, NULL, 0, 0, 0}
+#define WEIR_POOL_DESC_INIT {sizeof(weir_pool_desc), 0, NULL, 0, 0, 0, 0, 0, 0, 0, NULL, NULL, 0, 0, NULL, 0, 0, 0, 0, NULL, 0, 0, 0, 0}
 
 enum {
   WEIR_POOL_NO_BACKGROUND = 1,     /**< no demotion or prefetch threads: all work happens inside calls */
@@ -81,6 +84,13 @@ WEIR_API weir_result weir_pool_destroy(weir_pool pool);
  *  Nothing is changed on failure. Errors: INVALID_ARGUMENT (it is of the pool already; more than 28 in the pool's life), NOT_SUPPORTED,
  *  DEVICE_LOST, OUT_OF_HOST_MEMORY, BACKEND. */
 WEIR_API weir_result weir_pool_add_device(weir_pool pool, const weir_pool_device *device);
+
+/** Copies up to `bytes` of spilled pages from HOST and below to neighbours of their home that have memory to spare and a better link to
+ *  it than the host's, the most recently used buffers' first: the next use brings them from there. As after a spill to a neighbour, the
+ *  owner of the memory gets it back as soon as it wants it. Evicts nothing. *moved (may be NULL) gets the bytes. Returns when the copies have
+ *  been enqueued. A pool with background threads does this by itself, at the rate it was made with. Any thread.
+ *  Errors: INVALID_HANDLE, OUT_OF_HOST_MEMORY. */
+WEIR_API weir_result weir_pool_rebalance(weir_pool pool, uint64_t bytes, uint64_t *moved);
 
 /** Takes a device out of the pool, with nothing lost: from now on it is given nothing new (acquires on its streams answer
  *  DEVICE_REMOVED), what is leased there is waited for, pages move to other devices or down the tiers, its memory goes back to the
@@ -317,6 +327,7 @@ WEIR_API weir_result weir_pool_set_defragmentation(weir_pool pool, const weir_de
   X(recompressed_won_bytes, "bytes of COMPRESSED that were freed by it")                       \
   X(lent_bytes, "of demoted_bytes, those copied to a neighbour's idle memory")                 \
   X(borrowed_bytes, "device memory that such pages take now")                                  \
+  X(rebalanced_bytes, "bytes copied from HOST and below to neighbours that had memory to spare") \
   X(generation, "changes of the pool's devices so far: one added, one removed, one lost")
 
 typedef struct weir_pool_stats {

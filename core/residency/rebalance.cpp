@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Spilled pages to neighbours that have memory to spare by now.
+
+#include "core/residency/plan.hpp"
+
+#include <algorithm>
+
+namespace weir::residency {
+
+bool Rebalancer::any_room() noexcept {
+  return std::any_of(engine_.devices_.begin(), engine_.devices_.end(), [](const auto &device) {
+    return device->open() && device->vmm() &&
+           device->granules->room() >= device->page_size + device->high_water;
+  });
+}
+
+/// Looking at every buffer takes time, so there is to be a reason: the devices have changed, or bytes come up from where
+/// they need not be.
+bool Rebalancer::worth_a_look(uint64_t now) noexcept {
+  if (engine_.config_.no_peer || engine_.devices_.size() < 2) return false;
+  const uint64_t lifted = engine_.stats_.promoted_bytes;
+  if (!look_ && (lifted == lifted_before_ || now - looked_at_ns_ < look_ns)) return false;
+  if (!any_room()) return false;
+  look_ = false;
+  looked_at_ns_ = now;
+  lifted_before_ = lifted;
+  return true;
+}
+
+bool Rebalancer::may_move(const Region &region) const noexcept {
+  return !region.kept && !region.slab && !region.scrub && !region.pinned && !region.cold &&
+         !region.streaming && region.holds == 0 && region.buffer != vm::BufferTable::none;
+}
+
+/// The buffers that something of may be moved of, the most recently used last.
+void Rebalancer::list() {
+  order_.clear();
+  page_ = 0;
+  for (const auto &region : engine_.regions_) {
+    if (region == nullptr || !may_move(*region)) continue;
+    const bool spilled = std::any_of(region->pages.begin(), region->pages.end(), [](const Page &p) {
+      return p.latest != 0 && (p.latest & (vm::device_bits | vm::lost_bit)) == 0;
+    });
+    if (!spilled) continue;
+    PageInfo info;
+    engine_.describe_uses(*region, &info);
+    order_.push_back(Entry{info.last_use, region->id, engine_.region_generations_[region->id]});
+  }
+  const auto older = [](const Entry &a, const Entry &b) { return a.last_use < b.last_use; };
+  if (order_.size() > most_regions) {
+    const auto first = order_.end() - static_cast<ptrdiff_t>(most_regions);
+    std::nth_element(order_.begin(), first, order_.end(), older);
+    order_.erase(order_.begin(), first);
+  }
+  std::sort(order_.begin(), order_.end(), older);
+}
+
+/// Who could lend memory to a page whose home has none to spare, besides what is `taken` there already.
+PoolDevice *Rebalancer::lender_for(const Region &region, uint32_t page, uint64_t taken) noexcept {
+  Engine &engine = engine_;
+  const transfer::Routes &routes = engine.config_.routes;
+  const uint64_t charge = region.shape.charged_bytes(page);
+  PoolDevice *best = nullptr;
+  for (const auto &device : engine.devices_) {
+    if (device->place == region.home || !device->open() || !device->vmm()) continue;
+    if (!routes.beats_host(region.home, device->place)) continue;
+    if (device->granules->room() < taken + region.shape.granule_bytes(page) + device->high_water)
+      continue;
+    if (engine.clients_[region.client]->device[device->place].room() < taken + charge) continue;
+    if (device->no_loan_before_ns > engine.now_ns()) continue;
+    const bool faster = best == nullptr || routes.bandwidth(region.home, device->place) >
+                                               routes.bandwidth(region.home, best->place);
+    if (faster) best = device.get();
+  }
+  return best;
+}
+
+/// Pages of one buffer, from page_ on. False: the batch is full, or the next is another device's.
+bool Rebalancer::add(const Entry &entry, uint64_t bytes, PrefetchBatch *batch, uint64_t *gathered) {
+  const auto &region = engine_.regions_[entry.region];
+  if (region == nullptr || engine_.region_generations_[entry.region] != entry.generation ||
+      !may_move(*region))
+    return true;
+  const uint64_t word = engine_.buffers_.hot(region->buffer).word.load(std::memory_order_relaxed);
+  for (; page_ < region->pages.size(); ++page_) {
+    const Page &copies = region->pages[page_];
+    const bool spilled =
+        copies.latest != 0 && (copies.latest & (vm::device_bits | vm::lost_bit)) == 0;
+    if (!spilled || copies.busy != 0 || copies.sinking || region->shape.fragment(page_)) continue;
+    PoolDevice *to = lender_for(*region, page_, *gathered);
+    if (to == nullptr) return true;
+    const Residence *there = region->on(to->place);
+    if (there != nullptr && there->pages[page_].state != PageState::absent) continue;
+    const uint64_t begin = region->shape.offset(page_);
+    const uint64_t used = region->shape.used_bytes(page_);
+    const bool full = batch->size() == batch_pages || *gathered + used > batch_bytes;
+    if (*gathered + used > bytes) return false;
+    if (!batch->empty() && (full || batch->front().place != to->place)) return false;
+    PrefetchRequest request{};
+    request.buffer = region->buffer;
+    request.generation = word & Word::generation_mask;
+    request.begin = begin;
+    request.end = begin + used;
+    request.mode = WEIR_READ;
+    request.place = to->place;
+    request.lend = true;
+    batch->push_back(request);
+    *gathered += used;
+  }
+  return true;
+}
+
+bool Rebalancer::gather(uint64_t bytes, PrefetchBatch *batch) {
+  batch->clear();
+  batch->reserve(batch_pages);
+  uint64_t gathered = 0;
+  while (!order_.empty()) {
+    if (!add(order_.back(), bytes, batch, &gathered)) break;
+    order_.pop_back();
+    page_ = 0;
+  }
+  return !batch->empty();
+}
+
+bool Rebalancer::next(PrefetchBatch *batch, uint64_t *rest_ns) {
+  *rest_ns = never;
+  if (rate_ == 0) return false;
+  const uint64_t now = engine_.now_ns();
+  if (order_.empty() && !worth_a_look(now)) {
+    // What has come up meanwhile is looked at when the second is over.
+    if (engine_.stats_.promoted_bytes != lifted_before_ && any_room())
+      *rest_ns = looked_at_ns_ + look_ns - std::min(now, looked_at_ns_ + look_ns);
+    return false;
+  }
+  if (now < not_before_ns_) {
+    *rest_ns = not_before_ns_ - now;
+    return false;
+  }
+  if (order_.empty()) list();
+  if (!gather(UINT64_MAX, batch)) return false;
+  uint64_t bytes = 0;
+  for (const PrefetchRequest &request : *batch) bytes += request.end - request.begin;
+  not_before_ns_ =
+      now + static_cast<uint64_t>(static_cast<double>(bytes) * 1e9 / static_cast<double>(rate_));
+  return true;
+}
+
+// ---- the engine's part ----
+
+Status Engine::rebalance(uint64_t bytes, uint64_t *moved) {
+  Lock lock(mutex_);
+  *moved = 0;
+  if (config_.no_peer) return {};
+  Rebalancer own(*this, 0, &memory_);  // whole, and nobody else's
+  own.list();
+  PrefetchBatch batch(&memory_);
+  while (*moved < bytes && !stopping_ && own.gather(bytes - *moved, &batch)) {
+    const uint64_t before = stats_.rebalanced_bytes;
+    (void)run_prefetches(lock, batch);
+    *moved += stats_.rebalanced_bytes - before;
+  }
+  return {};
+}
+
+}  // namespace weir::residency
