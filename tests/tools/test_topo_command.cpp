@@ -8,8 +8,6 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <fstream>
-#include <iterator>
 #include <vector>
 
 namespace {
@@ -113,6 +111,7 @@ void what_is_wrong_is_one_sentence(void **) {
 }  // namespace
 
 int main() {
+  if (!weir::test::weir_is_there()) return weir::test::skipped;
   const CMUnitTest tests[] = {
       cmocka_unit_test(the_dgx2),
       cmocka_unit_test(other_machines),
