@@ -101,8 +101,10 @@ void a_partitioned_card(void **) {
   expect_rows(outcome, {"card, at 0000:41:00.0, 7 partitions\n", "  D0, MIG 1g.10gb, 16 MiB",
                         "  D6, MIG 1g.10gb, 16 MiB",
                         "pcie, 32 GB/s one way (backend), 1 hop, shared by 7 partitions: 14 ways"});
-  expect_rows(weir::test::run_weir({"devices", "--options", options}),
-              {"partition    6 of 7 of the card of device 0", "shared by 7 partitions"});
+  setenv("WEIR_OPTIONS", options.c_str(), 1);
+  const Outcome devices = weir::test::run_weir({"devices"});
+  unsetenv("WEIR_OPTIONS");
+  expect_rows(devices, {"partition    6 of 7 of the card of device 0", "shared by 7 partitions"});
 }
 
 void this_machine(void **) {
