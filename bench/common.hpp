@@ -99,9 +99,9 @@ class Rig {
   weir_pool pool() const { return pool_; }
   weir_stream stream() const { return stream_; }
 
-  weir_stream add_stream() {
+  weir_stream add_stream(weir_device device = 0) {
     weir_stream stream = nullptr;
-    WEIR_BENCH_TRY(weir_stream_create(context_, 0, 0, &stream));
+    WEIR_BENCH_TRY(weir_stream_create(context_, device, 0, &stream));
     streams_.push_back(stream);
     return stream;
   }
