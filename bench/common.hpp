@@ -105,9 +105,10 @@ class Rig {
     streams_.push_back(stream);
     return stream;
   }
-  weir_buffer add_buffer(uint64_t size) {
+  weir_buffer add_buffer(uint64_t size, weir_device home = WEIR_DEVICE_DEFAULT) {
     weir_buffer_desc desc = WEIR_BUFFER_DESC_INIT;
     desc.size = size;
+    desc.home = home;
     weir_buffer buffer = nullptr;
     WEIR_BENCH_TRY(weir_buffer_create(pool_, &desc, &buffer));
     return buffer;
