@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What a lease on resident memory costs: against an uncontended mutex, with few and with very many live
-// buffers, and from two threads at once. Every part has its yardstick in the same run.
+// buffers, in a pool of many devices, and from two threads at once. Every part has its yardstick in the same run.
 //
 // Must never judge: it exits 0 whatever the numbers are, and 1 only if a call fails.
 
@@ -13,6 +13,7 @@
 #include <cstring>
 #include <random>
 #include <thread>
+#include <utility>
 
 namespace {
 
@@ -65,6 +66,47 @@ void against_mutex() {
         .text("mode", mode == WEIR_READ ? "READ" : "READ_WRITE")
         .pair("lease_ns", "mutex_ns", pair)
         .text("goal", "ratio <= 3")
+        .print();
+  }
+}
+
+/// Hits on one device of a pool of eight, its first or its last, against the same in a pool of one; and on the last of a buffer
+/// whose home is the first. Rounds are short and many, so that what else runs on the machine spoils some and not the median.
+void many_devices() {
+  constexpr uint32_t many = 8;
+  constexpr int each = 5000;
+  constexpr int tries = 401;
+  const std::string memory = "host.memory=64M;host.granule=2M;host.devices=";
+  Rig one(memory + "1", resident_pool(), 32 * mib);
+  Rig eight(memory + std::to_string(many), resident_pool(), 32 * mib, many);
+  Rig twin(memory + "1", resident_pool(), 32 * mib);
+  const auto hits = [](Rig &rig, weir_device device, weir_device home) {
+    const weir_stream stream = rig.add_stream(device);
+    const weir_buffer buffer = rig.add_buffer(2 * mib, home);
+    rig.touch(stream, buffer, WEIR_DISCARD_WRITE);
+    rig.touch(stream, buffer, WEIR_READ_WRITE);
+    return [&rig, stream, buffer] {
+      const double start = now_ns();
+      for (int i = 0; i < each; ++i) rig.touch(stream, buffer, WEIR_READ_WRITE);
+      const double time = (now_ns() - start) / each;
+      WEIR_BENCH_TRY(weir_stream_synchronize(stream));
+      return time;
+    };
+  };
+  const auto in_one = hits(one, 0, 0), in_twin = hits(twin, 0, 0);
+  constexpr weir_device last = many - 1;
+  for (const auto &[device, home] :
+       {std::pair{0U, 0U}, std::pair{last, last}, std::pair{last, 0U}}) {
+    const Pair pair = interleave(tries, hits(eight, device, home), in_one);
+    // What two pools of one device differ by is this benchmark's own error.
+    const Pair same = interleave(tries, in_twin, in_one);
+    Json("acquire_many_devices")
+        .count("devices", many)
+        .count("device", device)
+        .pair("many_ns", "one_ns", pair)
+        .text("buffer", home == device ? "at home" : "away from home")
+        .text("goal", home == device ? "ratio <= 1.05" : "none")
+        .number("ratio_of_equals", same.ratio)
         .print();
   }
 }
@@ -238,6 +280,7 @@ void two_threads(const char *placement, int spacers) {
 int main(int argc, char **argv) {
   const auto wanted = [&](const char *name) { return argc < 2 || std::strcmp(argv[1], name) == 0; };
   if (wanted("mutex")) against_mutex();
+  if (wanted("devices")) many_devices();
   if (wanted("threads")) {
     two_threads("neighbours", 0);
     two_threads("apart", 8);

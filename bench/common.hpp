@@ -70,16 +70,20 @@ Pair interleave(int repetitions, Subject &&subject, Yardstick &&yardstick) {
   return {median(subjects), median(yardsticks), median(ratios), *low, *high};
 }
 
-/// A context with one pool on its first device and one stream there. Buffers of it die with the pool.
+/// A context with one pool on its first device, or its first several, and one stream on the first. Buffers of it die with
+/// the pool.
 class Rig {
  public:
-  Rig(const std::string &options, const weir_pool_desc &desc, uint64_t device_budget)
-      : Rig(with_options(options.c_str()), desc, device_budget) {}
-  Rig(const weir_context_desc &context, weir_pool_desc desc, uint64_t device_budget) {
+  Rig(const std::string &options, const weir_pool_desc &desc, uint64_t device_budget,
+      uint32_t device_count = 1)
+      : Rig(with_options(options.c_str()), desc, device_budget, device_count) {}
+  Rig(const weir_context_desc &context, weir_pool_desc desc, uint64_t device_budget,
+      uint32_t device_count = 1) {
     WEIR_BENCH_TRY(weir_context_create(&context, &context_));
-    const weir_pool_device device = {0, 0, device_budget, {0, 0}};
-    desc.devices = &device;
-    desc.device_count = 1;
+    std::vector<weir_pool_device> devices;
+    for (uint32_t i = 0; i < device_count; ++i) devices.push_back({i, 0, device_budget, {0, 0}});
+    desc.devices = devices.data();
+    desc.device_count = device_count;
     WEIR_BENCH_TRY(weir_pool_create(context_, &desc, &pool_));
     stream_ = add_stream();
   }
@@ -95,15 +99,16 @@ class Rig {
   weir_pool pool() const { return pool_; }
   weir_stream stream() const { return stream_; }
 
-  weir_stream add_stream() {
+  weir_stream add_stream(weir_device device = 0) {
     weir_stream stream = nullptr;
-    WEIR_BENCH_TRY(weir_stream_create(context_, 0, 0, &stream));
+    WEIR_BENCH_TRY(weir_stream_create(context_, device, 0, &stream));
     streams_.push_back(stream);
     return stream;
   }
-  weir_buffer add_buffer(uint64_t size) {
+  weir_buffer add_buffer(uint64_t size, weir_device home = WEIR_DEVICE_DEFAULT) {
     weir_buffer_desc desc = WEIR_BUFFER_DESC_INIT;
     desc.size = size;
+    desc.home = home;
     weir_buffer buffer = nullptr;
     WEIR_BENCH_TRY(weir_buffer_create(pool_, &desc, &buffer));
     return buffer;

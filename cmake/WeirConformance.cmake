@@ -23,8 +23,9 @@ if(weir_conformance_sources)
   target_link_libraries(weir_conformance PRIVATE weir_conformance_suite weir_build)
 endif()
 
-# The mutants: one library, in which WEIR_MUTANT chooses the fault, and the list of them.
-if(WEIR_BUILD_TESTS AND TARGET weir_host)
+# The mutants: one library, in which WEIR_MUTANT chooses the fault, and the list of them. What a sanitizer would find there
+# are the planted faults, which the plain build's suite has to find.
+if(WEIR_BUILD_TESTS AND TARGET weir_host AND NOT WEIR_SANITIZE)
   weir_glob(weir_mutant_sources "tests/mutants/*.cpp")
   set(weir_mutant_list ${PROJECT_SOURCE_DIR}/tests/mutants/list.cpp)
   list(REMOVE_ITEM weir_mutant_sources ${weir_mutant_list})

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # The product: libweir.so, libweir_static.a and the backend plugins.
-#   core/*/*.cpp, core/tier/codec/*.cpp -> objects weir_core      the manager
+#   core/*/*.cpp, core/tier/codec/*.cpp -> objects weir_core      the manager; its placements are weir_placement_objects
 #   backends/host/*.cpp -> objects weir_host      the built-in backend; plugin.cpp goes to its plugin only
 #   api/src/*.cpp       -> objects weir_api       the C shim; it makes the libraries
 # libweir.so exports what api/weir.map lets through and nothing else.
@@ -9,14 +9,23 @@
 set(weir_product_objects)
 set(weir_core_libraries)  # what the core's objects need when they are linked
 
+# Placements that run on no device and know nothing of the rest of the core: objects of their own, which the weir command
+# links too.
+set(weir_placement_sources)
+foreach(name IN ITEMS granule_ledger granule_ledger_find room_tree segment_ledger segment_planner shared_line)
+  list(APPEND weir_placement_sources ${PROJECT_SOURCE_DIR}/core/physical/${name}.cpp)
+endforeach()
+weir_object_library(weir_placement_objects ${weir_placement_sources})
+
 weir_glob(weir_core_sources "core/*/*.cpp" "core/tier/codec/*.cpp")
+list(REMOVE_ITEM weir_core_sources ${weir_placement_sources})
 if(weir_core_sources)
   find_package(nlohmann_json 3.10 REQUIRED)  # headers only
   weir_object_library(weir_core ${weir_core_sources})
   # The checksum is compiled in: the library then needs xxhash's header to build and nothing of it to run.
   target_compile_definitions(weir_core PRIVATE XXH_INLINE_ALL)
   target_link_libraries(weir_core PRIVATE nlohmann_json::nlohmann_json)
-  list(APPEND weir_product_objects weir_core)
+  list(APPEND weir_product_objects weir_core weir_placement_objects)
   # Block codecs of the COMPRESSED tier.
   find_package(PkgConfig REQUIRED)
   pkg_check_modules(WEIR_LZ4 REQUIRED IMPORTED_TARGET GLOBAL liblz4)

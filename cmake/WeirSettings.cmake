@@ -42,6 +42,10 @@ endif()
 if(WEIR_SANITIZE)
   target_compile_options(weir_instrumentation INTERFACE
     -fsanitize=${WEIR_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
+  # A null pointer that is followed is AddressSanitizer's find too: to ask before each access makes compiling an eighth longer.
+  if(WEIR_SANITIZE MATCHES "address.*undefined")
+    target_compile_options(weir_instrumentation INTERFACE -fno-sanitize=null)
+  endif()
   target_link_options(weir_instrumentation INTERFACE -fsanitize=${WEIR_SANITIZE})
   target_compile_definitions(weir_instrumentation INTERFACE WEIR_DEBUG_CHECKS=1)
 endif()

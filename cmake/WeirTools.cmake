@@ -14,13 +14,9 @@ if(weir_tool_sources)
   pkg_check_modules(ZSTD REQUIRED IMPORTED_TARGET libzstd)
   find_package(nlohmann_json 3.10 REQUIRED)
   find_package(CLI11 2.1 REQUIRED)
-  # Which run on no device and know nothing of the rest of the core; the library exports none of them.
-  add_library(weir_placement STATIC
-    ${PROJECT_SOURCE_DIR}/core/physical/granule_ledger.cpp ${PROJECT_SOURCE_DIR}/core/physical/granule_ledger_find.cpp
-    ${PROJECT_SOURCE_DIR}/core/physical/room_tree.cpp
-    ${PROJECT_SOURCE_DIR}/core/physical/segment_ledger.cpp ${PROJECT_SOURCE_DIR}/core/physical/segment_planner.cpp
-    ${PROJECT_SOURCE_DIR}/core/physical/shared_line.cpp)
-  target_link_libraries(weir_placement PRIVATE weir_build)
+  # The library has them too, and exports none of them.
+  add_library(weir_placement STATIC $<TARGET_OBJECTS:weir_placement_objects>)
+  set_target_properties(weir_placement PROPERTIES LINKER_LANGUAGE CXX)
   # An archive, not objects: a unit test then links only the parts it names.
   set(weir_frag_page ${CMAKE_BINARY_DIR}/generated/tools/frag_page.cpp)
   add_custom_command(OUTPUT ${weir_frag_page}
@@ -28,7 +24,7 @@ if(weir_tool_sources)
       -DHEADER=tools/weir/frag/page.hpp -DNAMESPACE=weir::tool::frag -DNAME=page_template
       -P ${PROJECT_SOURCE_DIR}/cmake/embed-text.cmake
     DEPENDS ${PROJECT_SOURCE_DIR}/tools/weir/frag/page.html ${PROJECT_SOURCE_DIR}/cmake/embed-text.cmake VERBATIM)
-  add_library(weir_tool STATIC ${weir_tool_sources} ${weir_frag_page})
+  add_library(weir_tool STATIC EXCLUDE_FROM_ALL ${weir_tool_sources} ${weir_frag_page})  # for whom links it
   target_link_libraries(weir_tool PRIVATE weir_build
     PUBLIC PkgConfig::ZSTD nlohmann_json::nlohmann_json CLI11::CLI11 weir_placement weir_instrumentation)
   pkg_check_modules(CAIRO IMPORTED_TARGET cairo>=1.14)

@@ -81,6 +81,10 @@ Status device_info(weir_context handle, weir_device id, weir_device_info *out) {
   value.capabilities = device->description.capabilities;
   value.granule = device->description.granule;
   value.numa_node = context->places().numa_node(*device);
+  const topology::Card card = context->places().card(*device);
+  value.parent = card.parent;
+  value.partition = card.partition;
+  value.partition_count = card.partitions;
   std::memcpy(value.name, device->description.name, sizeof value.name);
   std::memcpy(value.pci_address, device->description.pci_address, sizeof value.pci_address);
   std::memcpy(value.uuid, device->description.uuid, sizeof value.uuid);

@@ -45,7 +45,8 @@ std::string describe_json(const Machine &machine) {
                      {"source", link_figure_name(link.source)},
                      {"latency_ns", link.latency_ns},
                      {"hops", link.hops},
-                     {"direct", link.direct}});
+                     {"direct", link.direct},
+                     {"shared_with", machine.sharing(from, to)}});
   };
   for (uint32_t from = 0; from < machine.device_count(); ++from) {
     add(from, host_end);

@@ -10,6 +10,7 @@
 #include <cmath>
 #include <cstdio>
 #include <map>
+#include <tuple>
 
 namespace weir::topology {
 namespace {
@@ -43,9 +44,9 @@ struct Point {
   int x = 0, y = 0;
 };
 
-/// Devices that are at one node.
+/// Devices that are at one node; or, of a card, its partitions.
 struct Group {
-  uint32_t package = none, node = none;
+  uint32_t package = none, node = none, card = none;
   std::vector<Row> rows;
 };
 
@@ -97,13 +98,17 @@ class Picture {
       const uint32_t at = machine_.devices()[row.device];
       const uint32_t package = machine_.above(at, PlaceKind::package);
       const uint32_t node = machine_.device(row.device).numa_node;
-      const auto same = [=](const Group &g) { return g.package == package && g.node == node; };
+      const Place &place = machine_.places()[at];
+      const uint32_t card = place.kind == PlaceKind::tile ? place.parent : none;
+      const auto same = [=](const Group &g) {
+        return g.package == package && g.node == node && g.card == card;
+      };
       auto found = std::find_if(groups_.begin(), groups_.end(), same);
-      if (found == groups_.end()) found = groups_.insert(found, Group{package, node, {}});
+      if (found == groups_.end()) found = groups_.insert(found, Group{package, node, card, {}});
       found->rows.push_back(row);
     }
     std::stable_sort(groups_.begin(), groups_.end(), [](const Group &a, const Group &b) {
-      return a.package != b.package ? a.package < b.package : a.node < b.node;
+      return std::tie(a.package, a.node, a.card) < std::tie(b.package, b.node, b.card);
     });
   }
 
@@ -133,15 +138,21 @@ class Picture {
 
   static std::string number(uint32_t value) { return value != none ? std::to_string(value) : "?"; }
 
+  std::string title_of(const Group &group) const {
+    std::string text = group.node != none ? "NUMA node " + number(group.node) : "no NUMA node";
+    if (group.card == none) return text;
+    const Place &card = machine_.places()[group.card];
+    return text + ", card " + std::string(card.pci_address) + " in " +
+           std::to_string(group.rows.size()) + " partitions";
+  }
+
   Point place_group(const Group &group, int x, int y, std::string *text) {
     const int count = static_cast<int>(group.rows.size()), across = std::min(count, columns);
     const int down = (count + columns - 1) / columns;
     const Point size{across * (device_width + gap) + gap,
                      down * (device_height + 2 * gap) + 2 * gap};
-    *text +=
-        box(x, y, size.x, size.y, "#ffffff", "#c8c8c0") +
-        label(x + 10, y + 18,
-              group.node != none ? "NUMA node " + number(group.node) : "no NUMA node", "#444444");
+    *text += box(x, y, size.x, size.y, "#ffffff", "#c8c8c0") +
+             label(x + 10, y + 18, title_of(group), "#444444");
     for (int i = 0; i < count; ++i) {
       const Point at{x + gap + i % columns * (device_width + gap),
                      y + 2 * gap + i / columns * (device_height + 2 * gap)};
@@ -158,6 +169,8 @@ class Picture {
     if (host.kind != WEIR_LINK_NONE)
       third = std::string("host: ") + short_name(host.kind) +
               (host.bandwidth != 0 ? " " + gigabytes(host.bandwidth) + " GB/s" : "");
+    const uint32_t shared = machine_.sharing(host_end, row.device);
+    if (!third.empty() && shared > 1) third += ", shared by " + std::to_string(shared);
     devices_ += box(at.x, at.y, device_width, device_height, "#e8f0f8", "#5878a0") +
                 label(at.x + 8, at.y + 16, row.label + " " + std::string(place.name.substr(0, 19)),
                       "#000000") +

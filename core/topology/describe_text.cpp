@@ -66,18 +66,38 @@ class Tree {
         text = "switch port";
         break;
       default:
-        text = labels_[place.device].empty() ? "device" : labels_[place.device];
+        text = name_of_end(place);
     }
     const auto add = [&text](const std::string &more) { text += ", " + more; };
     if (!place.name.empty()) add(std::string(place.name));
-    if (!place.pci_address.empty() && place.kind != PlaceKind::tile)
+    if (!place.pci_address.empty() && !inherited(place))
       add("at " + std::string(place.pci_address));
     if (place.memory != 0) add(memory_text(place.memory));
     if (place.device != none && place.numa_node != none)
       add("NUMA node " + std::to_string(place.numa_node));
+    if (place.device != none && machine_.has_tiles(place.device)) add(parts(place));
     if (!place.aliases.empty() && place.aliases != place.name)
       text += " (" + std::string(place.aliases) + ")";
     return text;
+  }
+
+  std::string name_of_end(const Place &place) const {
+    if (!labels_[place.device].empty()) return labels_[place.device];
+    if (place.kind == PlaceKind::tile) return "partition " + std::to_string(place.number);
+    return machine_.has_tiles(place.device) ? "card" : "device";
+  }
+
+  /// Whether the address is only that of the card.
+  bool inherited(const Place &place) const {
+    return place.kind == PlaceKind::tile &&
+           same_address(place.pci_address, machine_.places()[place.parent].pci_address);
+  }
+
+  std::string parts(const Place &card) const {
+    uint64_t count = 0;
+    for (const uint32_t child : below_[machine_.devices()[card.device]])
+      count += machine_.places()[child].kind == PlaceKind::tile ? 1 : 0;
+    return plural(count, "partition");
   }
 
   const Machine &machine_;
@@ -123,6 +143,7 @@ struct LinkClass {
   uint32_t hops;
   bool direct;
   uint32_t source;
+  uint32_t shared;  ///< by how many partitions of a card
   auto operator<=>(const LinkClass &) const noexcept = default;
 };
 struct Members {
@@ -139,8 +160,9 @@ std::string class_text(const LinkClass &about, const Members &members) {
   text += members.most == 0 ? std::string("speed unknown, ")
                             : (least == most ? most : least + " to " + most) + " GB/s one way (" +
                                   link_figure_name(about.source) + "), ";
-  return text + plural(about.hops, "hop") + (about.direct ? "" : ", through the host (*)") + ": " +
-         plural(members.count, "way") + "\n";
+  text += plural(about.hops, "hop") + (about.direct ? "" : ", through the host (*)");
+  if (about.shared > 1) text += ", shared by " + plural(about.shared, "partition");
+  return text + ": " + plural(members.count, "way") + "\n";
 }
 
 /// A line for each class of links in the matrix.
@@ -151,8 +173,8 @@ std::string legend(const Machine &machine, const std::vector<Row> &rows) {
       if (from.device == to.device) continue;
       const Link link = machine.link(from.device, to.device);
       const bool measured = link.source == WEIR_LINK_FIGURE_MEASURED;
-      Members &members =
-          classes[{link.kind, measured ? 0 : ~link.bandwidth, link.hops, link.direct, link.source}];
+      Members &members = classes[{link.kind, measured ? 0 : ~link.bandwidth, link.hops, link.direct,
+                                  link.source, machine.sharing(from.device, to.device)}];
       ++members.count;
       members.least = std::min(members.least, link.bandwidth);
       members.most = std::max(members.most, link.bandwidth);

@@ -64,6 +64,13 @@ bool same_address(std::string_view a, std::string_view b) noexcept {
   return first && second && *first == *second;
 }
 
+bool same_card(std::string_view a, std::string_view b) noexcept {
+  std::optional<Address> first = parse(a), second = parse(b);
+  if (!first || !second) return false;
+  first->function = second->function = 0;
+  return *first == *second;
+}
+
 Link Link::told() const noexcept {
   Link result = *this;
   if (source != WEIR_LINK_FIGURE_MEASURED) return result;
@@ -172,20 +179,70 @@ void Machine::record(uint32_t from, uint32_t to, uint64_t bandwidth, uint64_t la
   if (latency_ns != 0) link.latency_ns = latency_ns;
 }
 
-uint32_t Machine::find(std::string_view pci_address, uint32_t nth, uint32_t of) const noexcept {
-  for (uint32_t i = 0; i < device_count(); ++i) {
-    const Place &found = device(i);
-    if (found.kind != PlaceKind::device || !same_address(found.pci_address, pci_address)) continue;
-    if (of < 2) return i;
-    // Several devices of a runtime at one address are its tiles, in their order.
-    for (uint32_t k = 0; k < device_count(); ++k) {
-      const Place &tile = device(k);
-      if (tile.kind == PlaceKind::tile && tile.parent == devices_[i] && tile.number == nth)
-        return k;
-    }
-    return i;
-  }
+uint32_t Machine::find(std::string_view pci_address) const noexcept {
+  for (uint32_t i = 0; i < device_count(); ++i)
+    if (device(i).kind == PlaceKind::device && same_address(device(i).pci_address, pci_address))
+      return i;
   return none;
+}
+
+uint32_t Machine::find_card(std::string_view pci_address) const noexcept {
+  const uint32_t exact = find(pci_address);
+  if (exact != none) return exact;
+  for (uint32_t i = 0; i < device_count(); ++i)
+    if (device(i).kind == PlaceKind::device && same_card(device(i).pci_address, pci_address))
+      return i;
+  return none;
+}
+
+uint32_t Machine::tile(uint32_t index, uint32_t nth) const noexcept {
+  for (uint32_t i = 0; i < device_count(); ++i)
+    if (device(i).kind == PlaceKind::tile && device(i).parent == devices_[index] &&
+        device(i).number == nth)
+      return i;
+  return none;
+}
+
+uint32_t Machine::add_tile(uint32_t index, uint32_t nth) {
+  Place &made = add(PlaceKind::tile, devices_[index]);
+  made.number = nth;
+  made.numa_node = device(index).numa_node;
+  made.pci_address = device(index).pci_address;
+  make_device(static_cast<uint32_t>(places_.size() - 1));
+  const uint32_t fresh = device_count() - 1;
+  const auto take = [&](uint32_t other) {
+    set_link(fresh, other, link(index, other));
+    set_link(other, fresh, link(other, index));
+  };
+  take(host_end);
+  for (uint32_t other = 0; other < fresh; ++other)
+    if (other != index && !one_card(other, fresh)) take(other);
+  set_links(index, fresh, link(index, index));
+  return fresh;
+}
+
+bool Machine::one_card(uint32_t a, uint32_t b) const noexcept {
+  const uint32_t here = devices_[a], there = devices_[b];
+  const auto card = [this](uint32_t place) {
+    return places_[place].kind == PlaceKind::tile ? places_[place].parent : place;
+  };
+  return card(here) == card(there) ||
+         same_card(places_[here].pci_address, places_[there].pci_address);
+}
+
+uint32_t Machine::partitions_of(uint32_t index) const noexcept {
+  const Place &place = device(index);
+  if (place.kind != PlaceKind::tile) return place.partitions;
+  const auto siblings = std::count_if(places_.begin(), places_.end(), [&place](const Place &each) {
+    return each.kind == PlaceKind::tile && each.parent == place.parent;
+  });
+  return std::max(place.partitions, static_cast<uint32_t>(siblings));
+}
+
+uint32_t Machine::sharing(uint32_t from, uint32_t to) const noexcept {
+  if (from != host_end && to != host_end && one_card(from, to)) return 1;
+  const auto of = [this](uint32_t end) { return end == host_end ? 1U : partitions_of(end); };
+  return std::max(of(from), of(to));
 }
 
 }  // namespace weir::topology

@@ -24,7 +24,7 @@ enum class PlaceKind : uint8_t {
   host_bridge,
   bridge,
   device,  ///< a GPU: one PCI function, or what a backend offers without one
-  tile,    ///< a part of a device that a runtime may offer as a device of its own
+  tile,  ///< a part of a device that a runtime may offer as a device of its own: a tile, a MIG slice, a partition
   switch_port
 };
 const char *name_of(PlaceKind kind) noexcept;
@@ -48,7 +48,8 @@ struct Place {
   uint32_t numa_node = none;       ///< of a device: the system's number of the node it is at
   uint32_t device = none;          ///< index in Machine::devices()
   uint32_t context_device = none;  ///< the weir_device that it is, if a backend offers it
-  uint64_t memory = 0;             ///< bytes; 0 = unknown
+  uint32_t partitions = 1;  ///< of a device a backend offers: how many it offers of this card
+  uint64_t memory = 0;      ///< bytes; 0 = unknown
   uint64_t upstream = 0;  ///< bytes a second one way of the PCIe link it is an end of; 0 = unknown
   std::pmr::string name;  ///< of a device its model
   std::pmr::string pci_address;  ///< "0000:17:00.0"
@@ -113,11 +114,21 @@ class Machine {
   /// What was measured on a link counts more than all else, for good. 0 of either leaves that as it is.
   void record(uint32_t from, uint32_t to, uint64_t bandwidth, uint64_t latency_ns) noexcept;
 
-  /// The device at this PCI address (see same_address): the `nth` of those that a runtime offers there, which are the
-  /// tiles where it offers more than one. Or none.
-  uint32_t find(std::string_view pci_address, uint32_t nth, uint32_t of) const noexcept;
+  /// The device at this PCI address (see same_address), or none. A tile is not found by its address.
+  uint32_t find(std::string_view pci_address) const noexcept;
+  /// The same, and else a device of the same slot.
+  uint32_t find_card(std::string_view pci_address) const noexcept;
+  /// The `nth` tile of a device, or none.
+  uint32_t tile(uint32_t device, uint32_t nth) const noexcept;
+  /// Gives the device one more tile, with that number. It has the device's links, for it shares them; to its siblings
+  /// nothing is known.
+  uint32_t add_tile(uint32_t device, uint32_t nth);
+  /// How many partitions of one card have the link between the two in common; 1 = it is their own.
+  uint32_t sharing(uint32_t from, uint32_t to) const noexcept;
 
  private:
+  bool one_card(uint32_t a, uint32_t b) const noexcept;
+  uint32_t partitions_of(uint32_t device) const noexcept;
   size_t slot(uint32_t from, uint32_t to) const noexcept;
 
   std::pmr::memory_resource *memory_;
@@ -134,5 +145,7 @@ const char *link_figure_name(uint32_t source) noexcept;
 /// Whether two spellings are of one PCI address: case and leading zeros of the domain do not matter, nor does a domain
 /// or function left out, which is 0.
 bool same_address(std::string_view a, std::string_view b) noexcept;
+/// The same but for the function: runtimes number the partitions of a card by it, or leave it 0 for all.
+bool same_card(std::string_view a, std::string_view b) noexcept;
 
 }  // namespace weir::topology

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Discovery through the backend tables, and how a backend's word and the machine's become one answer.
+// Discovery through the backend tables, and how a backend's word and the machine's become one answer. How the devices get
+// into the machine is in places_merge.cpp.
 
 #include "core/topology/places.hpp"
 
@@ -80,73 +81,6 @@ Machine &Places::machine() {
   return *machine_;
 }
 
-void Places::merge(Machine *machine) {
-  ends_.clear();
-  for (const auto &device : devices_) merge_device(*device, machine);
-  merge_links(machine);
-  for (const Figure &figure : measured_.figures()) record(figure, machine);
-}
-
-/// Finds the device by its address, or the order in which it was stood up; one that is not there joins the machine.
-void Places::merge_device(const backend::Device &device, Machine *machine) {
-  const weir_be_device &about = device.description;
-  uint32_t nth = 0, of = 0;
-  for (const auto &other : devices_) {
-    if (other->backend != device.backend ||
-        !same_address(other->description.pci_address, about.pci_address))
-      continue;
-    ++of;
-    if (other->index < device.index) ++nth;
-  }
-  uint32_t found = none;
-  if (rehearse_ && std::string_view(device.runtime->name()) == "host") {
-    const std::pmr::vector<uint32_t> order = rehearsed(*machine);
-    if (device.index < order.size()) found = order[device.index];
-  } else {
-    found = machine->find(about.pci_address, nth, of);
-  }
-  // Two devices of one backend are two, whatever their address.
-  for (uint32_t id = 0; id < ends_.size(); ++id)
-    if (ends_[id] == found && devices_[id]->backend == device.backend) found = none;
-  if (found == none) {
-    uint32_t parent = 0;
-    for (uint32_t i = 0; i < machine->places().size(); ++i) {
-      const Place &place = machine->places()[i];
-      if (place.kind == PlaceKind::numa_node && place.number == about.numa_node) parent = i;
-    }
-    machine->add(PlaceKind::device, parent).pci_address = about.pci_address;
-    machine->make_device(static_cast<uint32_t>(machine->places().size() - 1));
-    found = machine->device_count() - 1;
-  }
-  Place &place = machine->device(found);
-  if (place.context_device == none) {
-    place.context_device = device.id;
-    if (about.name[0] != '\0') place.name = about.name;
-  }
-  if (about.numa_node != UINT32_MAX) place.numa_node = about.numa_node;
-  if (place.memory == 0) place.memory = about.memory_total;
-  if (!place.aliases.empty()) place.aliases += ' ';
-  place.aliases += device.runtime->name();
-  ends_.push_back(found);
-}
-
-/// What backends report now goes into the machine, for its pictures; a report that fails leaves what is known.
-void Places::merge_links(Machine *machine) const {
-  const auto both = [&](uint32_t from, uint32_t to) {
-    const uint32_t a = end(from), b = end(to);
-    Link told;
-    if (a == b || !reported(from, to, &told)) return;
-    // What the hardware allows and no runtime of ours can do is not direct.
-    machine->set_link(a, b, combine(told, machine->link(a, b)));
-  };
-  for (uint32_t from = 0; from < count(); ++from) {
-    both(from, WEIR_DEVICE_HOST);
-    both(WEIR_DEVICE_HOST, from);
-    for (uint32_t to = 0; to < count(); ++to)
-      if (devices_[from]->runtime == devices_[to]->runtime) both(from, to);
-  }
-}
-
 /// By the backend that has both ends; of kind NONE between two backends.
 Status Places::reported(uint32_t from, uint32_t to, Link *result) const {
   const backend::Device *a = find(from);
@@ -171,6 +105,7 @@ Status Places::reported(uint32_t from, uint32_t to, Link *result) const {
 Status Places::link(uint32_t from, uint32_t to, weir_link_info *info) {
   const backend::Device *a = find(from);
   const backend::Device *b = find(to);
+  info->shared_with = sharing(a, b);
   if ((a == nullptr && b == nullptr) || from == to) {
     info->kind = WEIR_LINK_SAME;
     info->direct = 1;
@@ -199,6 +134,30 @@ Status Places::link(uint32_t from, uint32_t to, weir_link_info *info) {
   info->reported_bandwidth = link.bandwidth;
   info->reported_source = link.source;
   return {};
+}
+
+Card Places::card(const backend::Device &device) const noexcept {
+  Card card{device.id, 0, 0};
+  for (const auto &other : devices_) {
+    if (other->id != device.id &&
+        (other->backend != device.backend ||
+         !same_card(other->description.pci_address, device.description.pci_address)))
+      continue;
+    card.parent = std::min(card.parent, other->id);
+    card.partition += other->id < device.id ? 1 : 0;
+    ++card.partitions;
+  }
+  return card;
+}
+
+uint32_t Places::sharing(const backend::Device *a, const backend::Device *b) const noexcept {
+  if (a != nullptr && b != nullptr &&
+      same_card(a->description.pci_address, b->description.pci_address))
+    return 1;
+  const auto of = [this](const backend::Device *end) {
+    return end == nullptr ? 1U : card(*end).partitions;
+  };
+  return a == b ? 1 : std::max(of(a), of(b));
 }
 
 uint32_t Places::numa_node(const backend::Device &device) {

@@ -22,6 +22,13 @@
 
 namespace weir::topology {
 
+/// What a device is of the card that it is on.
+struct Card {
+  uint32_t parent;      ///< the first device of its backend on that card
+  uint32_t partition;   ///< how many come before it there
+  uint32_t partitions;  ///< how many there are
+};
+
 class Places {
  public:
   Places(std::pmr::memory_resource *memory, const Log &log)
@@ -42,6 +49,7 @@ class Places {
 
   /// Either side may be WEIR_DEVICE_HOST; both have been checked to exist.
   Status link(uint32_t from, uint32_t to, weir_link_info *info);
+  Card card(const backend::Device &device) const noexcept;
   /// The system's number, or UINT32_MAX.
   uint32_t numa_node(const backend::Device &device);
   /// The machine with all devices in it, for as long as the call lasts.
@@ -60,6 +68,10 @@ class Places {
   Machine &machine();  // under the mutex
   void merge(Machine *machine);
   void merge_device(const backend::Device &device, Machine *machine);
+  uint32_t place_of(const backend::Device &device, Machine *machine) const;
+  bool each_is_listed(const backend::Device &device, const Machine &machine) const;
+  bool taken(uint32_t place, uint32_t backend) const noexcept;
+  uint32_t sharing(const backend::Device *a, const backend::Device *b) const noexcept;
   void merge_links(Machine *machine) const;
   uint32_t end(uint32_t id) const noexcept { return id < ends_.size() ? ends_[id] : host_end; }
   Status reported(uint32_t from, uint32_t to, Link *link) const;

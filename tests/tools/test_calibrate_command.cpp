@@ -93,6 +93,7 @@ void what_is_wrong_is_one_sentence(void **) {
 }  // namespace
 
 int main() {
+  if (!weir::test::weir_is_there()) return weir::test::skipped;
   const CMUnitTest tests[] = {
       cmocka_unit_test(a_table_of_links),
       cmocka_unit_test(nothing_is_saved_if_so_wished),

@@ -2,17 +2,12 @@
 //
 // `weir codec` as its user meets it: its figures must add up to the files they are of, and what is wrong must be named.
 // No speed is expected of any machine. WEIR_BIN_DIR says where the program is; without it the test skips.
-#include "tests/tools/trace_files.hpp"
+#include "tests/tools/program.hpp"
 
 #include <nlohmann/json.hpp>
 
-#include <fcntl.h>
-#include <sys/wait.h>
-
 #include <algorithm>
 #include <cmath>
-#include <fstream>
-#include <iterator>
 #include <memory>
 #include <sstream>
 #include <vector>
@@ -20,42 +15,13 @@
 namespace {
 
 using weir::test::contains;
+using weir::test::Outcome;
 using weir::test::TemporaryFile;
 using Json = nlohmann::json;
 
-std::string program() {
-  const char *folder = std::getenv("WEIR_BIN_DIR");
-  return folder != nullptr ? std::string(folder) + "/weir" : "";
-}
-
-struct Outcome {
-  int status = -1;
-  std::string output, errors;
-};
-
-std::string contents(const std::string &path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
 Outcome run(std::vector<std::string> arguments) {
-  const TemporaryFile output("");
-  const TemporaryFile errors("");
-  arguments.insert(arguments.begin(), {program(), "codec"});
-  std::vector<char *> pointers;
-  for (std::string &argument : arguments) pointers.push_back(argument.data());
-  pointers.push_back(nullptr);
-  const pid_t child = fork();
-  if (child == 0) {
-    dup2(open(output.path().c_str(), O_WRONLY), STDOUT_FILENO);
-    dup2(open(errors.path().c_str(), O_WRONLY), STDERR_FILENO);
-    execv(pointers[0], pointers.data());
-    _exit(127);
-  }
-  int status = 0;
-  assert_int_equal(waitpid(child, &status, 0), child);
-  return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, contents(output.path()),
-          contents(errors.path())};
+  arguments.insert(arguments.begin(), "codec");
+  return weir::test::run_weir(std::move(arguments));
 }
 
 /// Quick to measure.
@@ -213,10 +179,7 @@ void what_is_wrong_is_named(void **) {
 }  // namespace
 
 int main() {
-  if (program().empty()) {
-    std::puts("skipped: WEIR_BIN_DIR is not set");
-    return 77;
-  }
+  if (!weir::test::weir_is_there()) return weir::test::skipped;
   const CMUnitTest tests[] = {
       cmocka_unit_test(figures_add_up),
       cmocka_unit_test(codecs_are_those_named),

@@ -3,16 +3,12 @@
 // `weir frag` as its user meets it. The page's JSON is read back and each of its frames compared with what the trace says
 // is live then: the picture must be true, not only pretty. WEIR_BIN_DIR says where the program is; without it the test
 // skips.
-#include "tests/tools/trace_files.hpp"
+#include "tests/tools/program.hpp"
 #include "tools/weir/frag/film_json.hpp"
 
 #include <nlohmann/json.hpp>
 
-#include <fcntl.h>
-#include <sys/wait.h>
-
 #include <algorithm>
-#include <array>
 #include <map>
 #include <set>
 #include <vector>
@@ -20,51 +16,17 @@
 namespace {
 
 using weir::test::contains;
+using weir::test::Outcome;
 using weir::test::TemporaryFile;
+using weir::test::text_of;
 using weir::tool::frag::unpacked;
 using weir::tool::frag::unpacked_deltas;
 using Json = nlohmann::json;
 using Numbers = std::vector<uint64_t>;
 
-std::string program() {
-  const char *folder = std::getenv("WEIR_BIN_DIR");
-  return folder != nullptr ? std::string(folder) + "/weir" : "";
-}
-
-struct Outcome {
-  int status = -1;
-  std::string output, errors;
-};
-
-std::string contents(const std::string &path) {
-  std::string text;
-  std::array<char, 65536> buffer{};
-  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (file < 0) return text;
-  for (ssize_t got = 0; (got = read(file, buffer.data(), buffer.size())) > 0;)
-    text.append(buffer.data(), static_cast<size_t>(got));
-  close(file);
-  return text;
-}
-
 Outcome run(std::vector<std::string> arguments) {
-  const TemporaryFile output("");
-  const TemporaryFile errors("");
-  arguments.insert(arguments.begin(), {program(), "frag"});
-  std::vector<char *> pointers;
-  for (std::string &argument : arguments) pointers.push_back(argument.data());
-  pointers.push_back(nullptr);
-  const pid_t child = fork();
-  if (child == 0) {
-    dup2(open(output.path().c_str(), O_WRONLY), STDOUT_FILENO);
-    dup2(open(errors.path().c_str(), O_WRONLY), STDERR_FILENO);
-    execv(pointers[0], pointers.data());
-    _exit(127);
-  }
-  int status = 0;
-  assert_int_equal(waitpid(child, &status, 0), child);
-  return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, contents(output.path()),
-          contents(errors.path())};
+  arguments.insert(arguments.begin(), "frag");
+  return weir::test::run_weir(std::move(arguments));
 }
 
 struct Block {
@@ -197,7 +159,7 @@ void every_frame_is_the_trace_s(void **) {
     const Outcome outcome = run({file.path(), "--html", page.path(), "--placement", placement,
                                  "--granule", "64K", "--frames", "60", "--json"});
     if (outcome.status != 0) fail_msg("%s", outcome.errors.c_str());
-    const Film film(contents(page.path()));
+    const Film film(text_of(page.path()));
     assert_true(film.times.size() >= 60 && film.times.size() <= 65);
     assert_int_equal(film.times.front(), 0);
     assert_int_equal(film.times.back(), trace.events);
@@ -232,7 +194,7 @@ void blocks_are_named(void **) {
   const TemporaryFile file(trace.text);
   const TemporaryFile page("");
   assert_int_equal(run({file.path(), "--html", page.path(), "--frames", "20"}).status, 0);
-  const std::string text = contents(page.path());
+  const std::string text = text_of(page.path());
   const Film film(text);
   // The title, whatever is in it, ends no element and is told once.
   assert_true(film.json["title"] == "jagged </script> trace");
@@ -271,7 +233,7 @@ void a_refusal_ends_the_film(void **) {
       run({file.path(), "--html", page.path(), "--granule", "64K", "--capacity", "512K", "--json"});
   assert_int_equal(outcome.status, 0);
   const Json figures = Json::parse(outcome.output);
-  const Film film(contents(page.path()));
+  const Film film(text_of(page.path()));
   assert_true(figures["refused_event"].get<uint64_t>() == film.times.back() + 1);
   assert_true(figures["peak_reserved_bytes"].get<uint64_t>() <= 512 << 10);
   assert_true(film.times.back() < trace.events);
@@ -291,7 +253,7 @@ void a_pool_is_drawn_as_it_is(void **) {
     arguments.insert(arguments.end(), way.begin(), way.end());
     const Outcome outcome = run(arguments);
     if (outcome.status != 0) fail_msg("%s: %s", way[0].c_str(), outcome.errors.c_str());
-    const Film film(contents(page.path()));
+    const Film film(text_of(page.path()));
     assert_int_equal(film.times.back(), trace.operations);
     assert_true(film.json["unit"] == "operations");
     assert_true(film.json["tiers"] == true);
@@ -335,7 +297,7 @@ void a_picture_opens(void **) {
     assert_true(contains(outcome.errors, "NOT_SUPPORTED"));
     return;
   }
-  const std::string png = contents(picture.path());
+  const std::string png = text_of(picture.path());
   assert_true(png.size() > 5000);
   assert_memory_equal(png.data(), "\x89PNG\r\n\x1a\n\0\0\0\rIHDR", 16);
   const auto number = [&png](size_t at) {
@@ -399,10 +361,7 @@ void columns_come_back(void **) {
 }  // namespace
 
 int main() {
-  if (program().empty()) {
-    std::puts("skipped: WEIR_BIN_DIR is not set");
-    return 77;
-  }
+  if (!weir::test::weir_is_there()) return weir::test::skipped;
   const CMUnitTest tests[] = {
       cmocka_unit_test(every_frame_is_the_trace_s),
       cmocka_unit_test(blocks_are_named),

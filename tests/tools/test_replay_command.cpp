@@ -3,28 +3,23 @@
 // The weir command as its user meets it: runs the program itself on small traces and looks at exit
 // status, both outputs and what it leaves on disk. WEIR_BIN_DIR says where the program is; without
 // it the test skips.
-#include "tests/tools/trace_files.hpp"
+#include "tests/tools/program.hpp"
 
 #include <nlohmann/json.hpp>
 
 #include <dirent.h>
-#include <fcntl.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 
-#include <array>
 #include <vector>
 
 namespace {
 
 using weir::test::contains;
+using weir::test::Outcome;
+using weir::test::run_weir;
 using weir::test::TemporaryFile;
+using weir::test::text_of;
 using Json = nlohmann::json;
-
-std::string program() {
-  const char *folder = std::getenv("WEIR_BIN_DIR");
-  return folder != nullptr ? std::string(folder) + "/weir" : "";
-}
 
 /// A directory that must be empty again in the end: what is spilled has no name.
 class Folder {
@@ -44,46 +39,6 @@ class Folder {
  private:
   std::string path_;
 };
-
-struct Outcome {
-  int status = -1;
-  std::string output;
-  std::string errors;
-};
-
-std::string contents(const std::string &path) {
-  std::string text;
-  std::array<char, 4096> buffer{};
-  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (file < 0) return text;
-  for (ssize_t got = 0; (got = read(file, buffer.data(), buffer.size())) > 0;)
-    text.append(buffer.data(), static_cast<size_t>(got));
-  close(file);
-  return text;
-}
-
-Outcome run(std::vector<std::string> arguments) {
-  const TemporaryFile output("");
-  const TemporaryFile errors("");
-  arguments.insert(arguments.begin(), program());
-  std::vector<char *> pointers;
-  for (std::string &argument : arguments) pointers.push_back(argument.data());
-  pointers.push_back(nullptr);
-  const pid_t child = fork();
-  if (child == 0) {
-    dup2(open(output.path().c_str(), O_WRONLY), STDOUT_FILENO);
-    dup2(open(errors.path().c_str(), O_WRONLY), STDERR_FILENO);
-    execv(pointers[0], pointers.data());
-    _exit(127);
-  }
-  int status = 0;
-  assert_int_equal(waitpid(child, &status, 0), child);
-  Outcome outcome;
-  outcome.status = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-  outcome.output = contents(output.path());
-  outcome.errors = contents(errors.path());
-  return outcome;
-}
 
 /// 24 blocks of 64 KiB and a few small ones, written, read in rounds, updated in part: at half its
 /// peak it must move data.
@@ -114,7 +69,7 @@ void expect_refusal(const Outcome &outcome, std::string_view named) {
 
 void replays_and_reports(void **) {
   const TemporaryFile trace(busy_trace());
-  const Outcome outcome = run({"replay", trace.path(), "--device-memory", "50%", "--json"});
+  const Outcome outcome = run_weir({"replay", trace.path(), "--device-memory", "50%", "--json"});
   assert_int_equal(outcome.status, 0);
   const Json report = Json::parse(outcome.output);
   for (const char *name : {"operations",
@@ -168,7 +123,7 @@ void replays_and_reports(void **) {
 void replays_beside_a_neighbour(void **) {
   const TemporaryFile trace(busy_trace());
   const Outcome outcome =
-      run({"replay", trace.path(), "--device-memory", "50%", "--neighbour", "100%", "--json"});
+      run_weir({"replay", trace.path(), "--device-memory", "50%", "--neighbour", "100%", "--json"});
   assert_int_equal(outcome.status, 0);
   const Json report = Json::parse(outcome.output);
   assert_int_equal(report["verify_errors"].get<int>(), 0);
@@ -195,7 +150,7 @@ void replays_every_way(void **) {
     std::vector<std::string> arguments = {"replay", trace.path(), "--device-memory", "40%",
                                           "--json"};
     arguments.insert(arguments.end(), way.begin(), way.end());
-    const Outcome outcome = run(arguments);
+    const Outcome outcome = run_weir(arguments);
     if (outcome.status != 0) print_error("%s: %s\n", way[0].c_str(), outcome.errors.c_str());
     assert_int_equal(outcome.status, 0);
     assert_int_equal(Json::parse(outcome.output)["verify_errors"].get<int>(), 0);
@@ -204,18 +159,19 @@ void replays_every_way(void **) {
 
 void replays_allocations_alone(void **) {
   const TemporaryFile trace(busy_trace());
-  const Outcome outcome = run({"replay", trace.path(), "--allocator-only", "--json", "--granule",
-                               "64K", "--placement", "vmm", "--placement", "pytorch"});
+  const Outcome outcome =
+      run_weir({"replay", trace.path(), "--allocator-only", "--json", "--granule", "64K",
+                "--placement", "vmm", "--placement", "pytorch"});
   assert_int_equal(outcome.status, 0);
   const Json report = Json::parse(outcome.output);
   assert_int_equal(report["peak_live_bytes"].get<int>(), 24 * 65536 + 4 * 700);
   assert_int_equal(report["placements"].size(), 2);
   assert_int_equal(report["placements"]["vmm"]["peak_reserved_bytes"].get<int>(), 25 * 65536);
   assert_true(report["placements"]["vmm"]["survived"].get<bool>());
-  expect_refusal(run({"replay", trace.path(), "--allocator-only", "--device-memory", "1M"}),
+  expect_refusal(run_weir({"replay", trace.path(), "--allocator-only", "--device-memory", "1M"}),
                  "--device-memory");
-  expect_refusal(run({"replay", trace.path(), "--capacity", "1M"}), "--allocator-only");
-  expect_refusal(run({"replay", trace.path(), "--allocator-only", "--placement", "best"}),
+  expect_refusal(run_weir({"replay", trace.path(), "--capacity", "1M"}), "--allocator-only");
+  expect_refusal(run_weir({"replay", trace.path(), "--allocator-only", "--placement", "best"}),
                  "'best'");
 }
 
@@ -225,7 +181,7 @@ Json replay_below_host(const std::vector<std::string> &way) {
   std::vector<std::string> arguments = {"replay",    trace.path(), "--device-memory", "40%",
                                         "--granule", "16K",        "--json"};
   arguments.insert(arguments.end(), way.begin(), way.end());
-  const Outcome outcome = run(arguments);
+  const Outcome outcome = run_weir(arguments);
   if (outcome.status != 0) fail_msg("%s: %s", way[0].c_str(), outcome.errors.c_str());
   const Json report = Json::parse(outcome.output);
   assert_int_equal(report["verify_errors"].get<int>(), 0);
@@ -293,7 +249,7 @@ void tells_of_tiers_there_are(void **) {
   const TemporaryFile trace(busy_trace());
   const auto text = [&](std::vector<std::string> tiers) {
     tiers.insert(tiers.begin(), {"replay", trace.path(), "--device-memory", "40%"});
-    const Outcome outcome = run(tiers);
+    const Outcome outcome = run_weir(tiers);
     assert_int_equal(outcome.status, 0);
     return outcome.output;
   };
@@ -313,13 +269,13 @@ void writes_the_report_whole_or_not_at_all(void **) {
   const std::string path = folder + "/report.json";
   const TemporaryFile trace(busy_trace());
   const TemporaryFile broken("#vmt 1\na 0 100 x\no 0 1 n\nu 0 w\nu 7 r\n");
-  expect_refusal(run({"replay", broken.path(), "--json-out", path}), "line 5");
+  expect_refusal(run_weir({"replay", broken.path(), "--json-out", path}), "line 5");
   assert_int_equal(rmdir(folder.c_str()), 0);  // it was empty
-  expect_refusal(run({"replay", trace.path(), "--json-out", path}), path);
+  expect_refusal(run_weir({"replay", trace.path(), "--json-out", path}), path);
 
   assert_int_equal(mkdir(folder.c_str(), 0700), 0);
-  assert_int_equal(run({"replay", trace.path(), "--json-out", path}).status, 0);
-  assert_int_equal(Json::parse(contents(path))["operations"].get<int>(), 96);
+  assert_int_equal(run_weir({"replay", trace.path(), "--json-out", path}).status, 0);
+  assert_int_equal(Json::parse(text_of(path))["operations"].get<int>(), 96);
   assert_int_equal(unlink(path.c_str()), 0);
   assert_int_equal(rmdir(folder.c_str()), 0);
 }
@@ -328,47 +284,46 @@ void says_what_is_wrong(void **) {
   const TemporaryFile trace(busy_trace());
   const TemporaryFile text("hello\n");
   const TemporaryFile nothing("");
-  expect_refusal(run({"replay", "/nonexistent.vmt"}), "/nonexistent.vmt");
-  expect_refusal(run({"replay", text.path()}), "#vmt 1");
-  expect_refusal(run({"replay", nothing.path()}), "empty");
-  expect_refusal(run({"replay", trace.path(), "--granule", "1000"}), "--granule: '1000'");
-  expect_refusal(run({"replay", trace.path(), "--backend", "abacus"}), "abacus");
-  expect_refusal(run({"replay", trace.path(), "--device-memory", "40%", "--host-memory", "64K"}),
+  expect_refusal(run_weir({"replay", "/nonexistent.vmt"}), "/nonexistent.vmt");
+  expect_refusal(run_weir({"replay", text.path()}), "#vmt 1");
+  expect_refusal(run_weir({"replay", nothing.path()}), "empty");
+  expect_refusal(run_weir({"replay", trace.path(), "--granule", "1000"}), "--granule: '1000'");
+  expect_refusal(run_weir({"replay", trace.path(), "--backend", "abacus"}), "abacus");
+  expect_refusal(
+      run_weir({"replay", trace.path(), "--device-memory", "40%", "--host-memory", "64K"}),
+      "budget");
+  expect_refusal(run_weir({"replay", trace.path(), "--device-memory", "40%", "--host-memory", "0"}),
                  "budget");
-  expect_refusal(run({"replay", trace.path(), "--device-memory", "40%", "--host-memory", "0"}),
+  expect_refusal(run_weir({"replay", trace.path(), "--device-memory", "40%", "--host-memory", "64K",
+                           "--storage", "/tmp", "--storage-size", "64K"}),
                  "budget");
-  expect_refusal(run({"replay", trace.path(), "--device-memory", "40%", "--host-memory", "64K",
-                      "--storage", "/tmp", "--storage-size", "64K"}),
-                 "budget");
-  expect_refusal(run({"replay", trace.path(), "--storage-size", "1G"}),
+  expect_refusal(run_weir({"replay", trace.path(), "--storage-size", "1G"}),
                  "--storage-size: '1G' needs --storage DIR");
-  expect_refusal(run({"replay", "--storage", "/tmp", "--storage", "/nonexistent", trace.path()}),
-                 "--storage: '/nonexistent'");
-  expect_refusal(run({"replay"}), "trace");
-  expect_refusal(run({"frobnicate"}), "weir --help");
+  expect_refusal(
+      run_weir({"replay", "--storage", "/tmp", "--storage", "/nonexistent", trace.path()}),
+      "--storage: '/nonexistent'");
+  expect_refusal(run_weir({"replay"}), "trace");
+  expect_refusal(run_weir({"frobnicate"}), "weir --help");
 }
 
 void lists_devices_and_limits(void **) {
-  const Outcome devices = run({"devices", "--json"});
+  const Outcome devices = run_weir({"devices", "--json"});
   assert_int_equal(devices.status, 0);
   const Json backends = Json::parse(devices.output)["backends"];
   assert_string_equal(backends.at(0)["name"].get<std::string>().c_str(), "host");
   assert_true(backends[0]["available"].get<bool>());
   assert_true(backends[0]["devices"].at(0)["memory_total"].get<uint64_t>() > 0);
-  assert_true(contains(run({"devices"}).output, "host"));
-  const Outcome info = run({"info", "--json"});
+  assert_true(contains(run_weir({"devices"}).output, "host"));
+  const Outcome info = run_weir({"info", "--json"});
   assert_int_equal(info.status, 0);
   assert_true(Json::parse(info.output).contains("limits"));
-  assert_true(contains(run({"info"}).output, "vm.max_map_count"));
+  assert_true(contains(run_weir({"info"}).output, "vm.max_map_count"));
 }
 
 }  // namespace
 
 int main() {
-  if (access(program().c_str(), X_OK) != 0) {
-    std::printf("skipped: WEIR_BIN_DIR names no folder with the weir command\n");
-    return 77;
-  }
+  if (!weir::test::weir_is_there()) return weir::test::skipped;
   const CMUnitTest tests[] = {
       cmocka_unit_test(replays_and_reports),
       cmocka_unit_test(replays_beside_a_neighbour),

@@ -8,8 +8,6 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <fstream>
-#include <iterator>
 #include <vector>
 
 namespace {
@@ -89,6 +87,26 @@ void as_json_and_as_a_picture(void **) {
               !contains(svg, "<script"));
 }
 
+/// A card in slices, as people and programs see it.
+void a_partitioned_card(void **) {
+  std::string pci = "0000:41:00.0", links = "h-0:pcie:32G", names = "MIG 1g.10gb";
+  for (int i = 1; i < 7; ++i) {
+    pci += ",0000:41:00.0";
+    names += ",MIG 1g.10gb";
+    links += ",h-" + std::to_string(i) + ":pcie:32G";
+  }
+  const std::string options = "host.devices=7;host.memory=16M;host.peer=0;host.names=" + names +
+                              ";host.pci=" + pci + ";host.links=" + links;
+  const Outcome outcome = run({"--options", options});
+  expect_rows(outcome, {"card, at 0000:41:00.0, 7 partitions\n", "  D0, MIG 1g.10gb, 16 MiB",
+                        "  D6, MIG 1g.10gb, 16 MiB",
+                        "pcie, 32 GB/s one way (backend), 1 hop, shared by 7 partitions: 14 ways"});
+  setenv("WEIR_OPTIONS", options.c_str(), 1);
+  const Outcome devices = weir::test::run_weir({"devices"});
+  unsetenv("WEIR_OPTIONS");
+  expect_rows(devices, {"partition    6 of 7 of the card of device 0", "shared by 7 partitions"});
+}
+
 void this_machine(void **) {
   const Outcome outcome =
       run({"--options", "host.devices=2;host.memory=16M;host.peer_bandwidth=3G"});
@@ -113,11 +131,13 @@ void what_is_wrong_is_one_sentence(void **) {
 }  // namespace
 
 int main() {
+  if (!weir::test::weir_is_there()) return weir::test::skipped;
   const CMUnitTest tests[] = {
       cmocka_unit_test(the_dgx2),
       cmocka_unit_test(other_machines),
       cmocka_unit_test(a_rehearsed_machine_has_devices),
       cmocka_unit_test(as_json_and_as_a_picture),
+      cmocka_unit_test(a_partitioned_card),
       cmocka_unit_test(this_machine),
       cmocka_unit_test(what_is_wrong_is_one_sentence),
   };

@@ -29,7 +29,7 @@ class Recorded {
   Machine machine;
 
   uint32_t at(const char *pci) const {
-    const uint32_t found = machine.find(pci, 0, 1);
+    const uint32_t found = machine.find(pci);
     if (found == none) fail_msg("no device at %s", pci);
     return found;
   }
@@ -73,8 +73,8 @@ void dgx2_is_all_to_all(void **) {
   uint32_t switches = 0;
   for (const Place &place : m.places()) switches += place.kind == PlaceKind::switch_port ? 1 : 0;
   assert_int_equal(switches, 12);
-  assert_int_equal(m.find("0000:34:00.0", 0, 1), 0);
-  assert_int_equal(m.find("00000000:E7:00.0", 0, 1), 15);
+  assert_int_equal(m.find("0000:34:00.0"), 0);
+  assert_int_equal(m.find("00000000:E7:00.0"), 15);
 }
 
 void ipa20_has_four_joined_h100(void **) {
@@ -221,8 +221,8 @@ void tiles_are_parts_of_one_device(void **) {
   }
   assert_int_equal(tiles, 12);
   // A runtime that offers one device at an address has the whole one, one that offers two its tiles.
-  const uint32_t whole = m.find("0000:11:00.0", 0, 1), first = m.find("0000:11:00.0", 0, 2),
-                 second = m.find("0000:11:00.0", 1, 2);
+  const uint32_t whole = m.find("0000:11:00.0"), first = m.tile(whole, 0),
+                 second = m.tile(whole, 1);
   assert_string_equal(m.device(whole).aliases.c_str(), "ze1");
   assert_string_equal(m.device(first).aliases.c_str(), "ze1.0");
   assert_string_equal(m.device(second).aliases.c_str(), "ze1.1");

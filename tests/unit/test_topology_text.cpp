@@ -57,6 +57,35 @@ void rows_are_tiles_or_their_device(void **) {
   assert_string_equal(rows[0].label.c_str(), "D4");
 }
 
+/// A tile that a runtime adds to a card has the card's links, and shares them with its siblings.
+void an_added_tile_shares_its_cards_links(void **) {
+  Machine machine(std::pmr::get_default_resource());
+  const std::string gpus = bridge_xml(20, "17", "17", gpu_xml("17", 30, "cuda0")) +
+                           bridge_xml(21, "27", "27", gpu_xml("27", 40, "cuda1"));
+  assert_true(discover_text(machine_xml(gpus), "test", &machine).ok());
+  Link fast = machine.link(0, 1);
+  fast.kind = WEIR_LINK_NVLINK;
+  machine.set_link(0, 1, fast);
+  assert_int_equal(machine.sharing(0, host_end), 1);
+  const uint32_t first = machine.add_tile(0, 0), second = machine.add_tile(0, 1);
+  assert_int_equal(machine.tile(0, 1), second);
+  assert_int_equal(machine.tile(1, 1), none);
+  for (const uint32_t tile : {first, second}) {
+    assert_int_equal(machine.link(tile, host_end).bandwidth, machine.link(0, host_end).bandwidth);
+    assert_int_equal(machine.link(tile, 1).kind, WEIR_LINK_NVLINK);
+    assert_int_equal(machine.link(1, tile).kind, WEIR_LINK_PCIE);  // each way by itself
+    assert_int_equal(machine.link(tile, 0).kind, WEIR_LINK_SAME);
+    assert_int_equal(machine.sharing(tile, host_end), 2);
+    assert_int_equal(machine.sharing(1, tile), 2);
+    assert_int_equal(machine.sharing(tile, 0), 1);
+  }
+  assert_int_equal(machine.link(first, second).kind, WEIR_LINK_NONE);
+  assert_int_equal(machine.sharing(first, second), 1);
+  assert_int_equal(machine.find_card("0000:17:00.3"), 0);
+  assert_int_equal(machine.find_card("0000:18:00.0"), none);
+  assert_int_equal(machine.find("0000:17:00.3"), none);
+}
+
 void tiles_are_rehearsed_and_their_device_is_not(void **) {
   Machine machine(std::pmr::get_default_resource());
   assert_true(discover_text(machine_xml(tiled()), "test", &machine).ok());
@@ -103,6 +132,7 @@ int main() {
       cmocka_unit_test(bandwidths_have_three_digits),
       cmocka_unit_test(memory_has_a_unit),
       cmocka_unit_test(rows_are_tiles_or_their_device),
+      cmocka_unit_test(an_added_tile_shares_its_cards_links),
       cmocka_unit_test(tiles_are_rehearsed_and_their_device_is_not),
       cmocka_unit_test(a_machine_without_devices_is_not_rehearsed),
       cmocka_unit_test(measured_links_share_a_line),

@@ -16,9 +16,11 @@
 
 namespace weir::test {
 
-/// `inner` within a machine of one package and one NUMA node, and `after` behind the machine.
+/// `inner` within a machine of one package and one NUMA node, and `after` behind the machine. hwloc without libxml wants the
+/// first line by itself.
 inline std::string machine_xml(const std::string &inner, const std::string &after = "") {
-  return R"(<?xml version="1.0" encoding="UTF-8"?><topology version="2.0">
+  return R"(<?xml version="1.0" encoding="UTF-8"?>
+<topology version="2.0">
 <object type="Machine" os_index="0" cpuset="0x3" complete_cpuset="0x3" allowed_cpuset="0x3" nodeset="0x3" complete_nodeset="0x3" allowed_nodeset="0x3" gp_index="1">
 <object type="Package" os_index="0" cpuset="0x1" complete_cpuset="0x1" nodeset="0x1" complete_nodeset="0x1" gp_index="2">
 <object type="NUMANode" os_index="0" cpuset="0x1" complete_cpuset="0x1" nodeset="0x1" complete_nodeset="0x1" gp_index="3" local_memory="1073741824"/>

@@ -63,7 +63,8 @@ Json link_json(weir_context context, weir_device from, weir_device to) {
           {"source", weir_link_figure_string(link.source)},
           {"latency_ns", link.latency_ns},
           {"hops", link.hops},
-          {"direct", link.direct != 0}};
+          {"direct", link.direct != 0},
+          {"shared_with", link.shared_with}};
 }
 
 /// To the other devices of its backend; between backends there is only the host.
@@ -91,6 +92,9 @@ Json device_json(weir_context context, const weir_backend_info &backend, weir_de
   json["granule"] = info.granule;
   json["numa_node"] = info.numa_node == UINT32_MAX ? Json(nullptr) : Json(info.numa_node);
   json["pci_address"] = info.pci_address;
+  json["parent"] = info.parent;
+  json["partition"] = info.partition;
+  json["partition_count"] = info.partition_count;
   json["uuid"] = uuid_text(info.uuid);
   json["capabilities"] = capabilities_json(info.capabilities);
   json["host_link"] = link_json(context, device, WEIR_DEVICE_HOST);
@@ -126,6 +130,8 @@ std::string link_text(const Json &link) {
   std::string text = link["kind"].get<std::string>() + ", ";
   text += bandwidth == 0 ? "speed unknown" : format_bytes(bandwidth) + "/s one way";
   if (link["hops"] > 1) text += ", " + std::to_string(link["hops"].get<unsigned>()) + " hops";
+  if (link["shared_with"] > 1)
+    text += ", shared by " + std::to_string(link["shared_with"].get<unsigned>()) + " partitions";
   return link["direct"].get<bool>() ? text : text + ", through the host";
 }
 
@@ -138,6 +144,10 @@ void print_device(const Json &device) {
   std::printf("  device %u: %s%s%s\n", device["index"].get<unsigned>(),
               device["name"].get<std::string>().c_str(), device["pci_address"] == "" ? "" : " at ",
               device["pci_address"].get<std::string>().c_str());
+  if (device["partition_count"] > 1)
+    std::printf("    partition    %u of %u of the card of device %u\n",
+                device["partition"].get<unsigned>(), device["partition_count"].get<unsigned>(),
+                device["parent"].get<unsigned>());
   std::printf("    memory       %s, %s free; granule %s\n",
               format_bytes(device["memory_total"]).c_str(),
               format_bytes(device["memory_free"]).c_str(),

@@ -114,8 +114,14 @@ typedef struct weir_device_info {
   char name[64];
   char pci_address[32];     /**< "0000:17:00.0", "" if there is none */
   uint8_t uuid[16];         /**< the runtime's, all 0 if it tells none */
+  /** Partitions (tiles, MIG slices, CPX) of one card are devices that have this in common: the least of their numbers.
+   *  Of a device that is no partition its own. Devices of two backends at one address are one device, no partitions. */
+  weir_device parent;
+  uint32_t partition;       /**< which of the card's partitions it is, from 0, in the order of the runtime */
+  uint32_t partition_count; /**< how many of them its backend offers; 1 = it is the whole card, as far as is known */
+  uint32_t reserved2;
 } weir_device_info;
-#define WEIR_DEVICE_INFO_INIT {sizeof(weir_device_info), 0, 0, 0, 0, 0, 0, 0, {0}, {0}, {0}}
+#define WEIR_DEVICE_INFO_INIT {sizeof(weir_device_info), 0, 0, 0, 0, 0, 0, 0, {0}, {0}, {0}, 0, 0, 0, 0}
 
 /** How many devices there are: weir_device is an index below it. Neither changes while the context lives; a device that
  *  is lost keeps its index. */
@@ -150,8 +156,13 @@ typedef struct weir_link_info {
   uint32_t source;           /**< of `bandwidth`: WEIR_LINK_FIGURE_* */
   uint32_t reported_source;  /**< of `reported_bandwidth`: WEIR_LINK_FIGURE_*, never MEASURED */
   uint64_t reported_bandwidth; /**< what `bandwidth` is where nothing is measured, 0 = unknown */
+  /** How many partitions of one card (weir_device_info.partition_count) have this link in common, so that its bandwidth is
+   *  theirs together: a partition's links to the host and to other cards are the card's. 1 = it is the two ends' own. Of
+   *  two partitioned ends the greater count. */
+  uint32_t shared_with;
+  uint32_t reserved;
 } weir_link_info;
-#define WEIR_LINK_INFO_INIT {sizeof(weir_link_info), 0, 0, 0, 0, 0, 0, 0, 0}
+#define WEIR_LINK_INFO_INIT {sizeof(weir_link_info), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
 
 /** The path between two places; either may be WEIR_DEVICE_HOST. It is what the backend reports, and where that leaves
  *  something open what the machine's topology tells (docs/topology.md); figures that weir_topology_calibrate measured, now
