@@ -39,6 +39,7 @@ Status Pool::start(const weir_pool_desc &desc) {
                 desc.device_count, vm::max_devices);
   }
   residency::EngineConfig config;
+  config.nodes = numa::Nodes(context_.numa_root);
   for (uint32_t i = 0; i < desc.device_count; ++i) {
     const weir_pool_device &entry = desc.devices[i];
     const backend::Device *device = context_.places().find(entry.device);
@@ -55,7 +56,10 @@ Status Pool::start(const weir_pool_desc &desc) {
         return fail(WEIR_ERROR_INVALID_ARGUMENT, "devices[%u]: device %u is listed twice", i,
                     entry.device);
     }
-    config.devices.push_back({device, entry.budget});
+    // Looking at the machine takes its time: only where there is a choice.
+    const bool matters = desc.device_count > 1 || config.nodes.count() > 1;
+    const uint32_t node = matters ? context_.places().numa_node(*device) : numa::unknown;
+    config.devices.push_back({device, entry.budget, node});
   }
   if (desc.watermark_low > 500 || desc.watermark_high > 500 ||
       (desc.watermark_high != 0 && desc.watermark_low > desc.watermark_high)) {

@@ -79,6 +79,7 @@ Engine::Engine(std::pmr::memory_resource *memory, backend::StreamTable &streams,
       partials_(&memory_),
       holds_(&memory_),
       tags_(&memory_),
+      users_(&memory_),
       mallocs_(&memory_),
       kept_(&memory_),
       slabs_(&memory_),
@@ -179,6 +180,7 @@ Status Engine::add_device(const EngineConfig::DeviceBudget &budget) {
   PoolDevice &fresh = *devices_.back();
   fresh.page_size = page;
   fresh.large_page_size = large;
+  fresh.node = budget.node;
   fresh.granules = make_owned<physical::GranulePool>(&memory_, device, page, large, budget.budget,
                                                      config_.segment_size, &memory_);
   const uint64_t promised =

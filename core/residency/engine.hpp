@@ -22,7 +22,7 @@
 //   extents.cpp    regions moved within segments              survey.cpp    what lies where, for compaction
 //   fragments.cpp  pages with a part of a granule             remap.cpp     ... moved to another granule
 //   map.cpp        where everything lies, for tools       recompress.cpp idle pages in COMPRESSED coded again
-//   peers.cpp      a neighbour's idle memory
+//   peers.cpp      a neighbour's idle memory      placement.cpp  which device a buffer is at home on
 #pragma once
 
 #include "core/backend/stream.hpp"
@@ -34,6 +34,7 @@
 #include "core/residency/lower.hpp"
 #include "core/residency/compact.hpp"
 #include "core/residency/config.hpp"
+#include "core/residency/placement.hpp"
 #include "core/residency/pool_device.hpp"
 #include "core/residency/recompress.hpp"
 #include "core/residency/stats.hpp"
@@ -316,6 +317,7 @@ class Engine {
   std::string validate_word(uint32_t index) noexcept;
   std::string validate_device(PoolDevice &device);
   uint64_t borrowed_bytes() noexcept;
+  uint64_t promised_bytes(uint8_t place) noexcept;
 
   // drain.cpp
   uint64_t evict(Lock &lock, PoolDevice &device, const std::pmr::vector<PageRef> &pages,
@@ -416,6 +418,13 @@ class Engine {
   uint64_t address_of(const Region &region, const Residence &residence) const noexcept;
   uint64_t granule_address(const Region &region, const Residence &residence,
                            uint32_t page) const noexcept;
+
+  // placement.cpp
+  Status read_users(const weir_buffer_desc &desc, Users *users);
+  /// The best home by the cost model for a buffer of so many bytes, of the places whose bits are not in `leave_out` and that
+  /// are not lost; Placement::nowhere: there is none. Under the lock.
+  uint8_t choose_home(uint64_t bytes, const Users &users, uint32_t leave_out);
+  Status home_for(const weir_buffer_desc &desc, const Users &users, uint8_t *home);
 
   // host_room.cpp
   void forsake_copy(Region &region, uint32_t page, uint32_t bit) noexcept;
@@ -526,6 +535,7 @@ class Engine {
   // peers.cpp
   bool is_spare(const Region &region, uint32_t page, const Residence &residence) const noexcept;
   void note_failure(Drain &drain, Victim &victim, const Status &status) noexcept;
+  bool may_lend(const Victim &victim, const PoolDevice &from, const PoolDevice &to);
   PoolDevice *neighbour_for(const Victim &victim, const PoolDevice &from, bool dropping);
   bool drop_disposable(Lock &lock, PoolDevice &device, uint64_t bytes);
   bool borrow_place(Lock &lock, Victim &victim, const PoolDevice &from, bool last_resort);
@@ -620,6 +630,7 @@ class Engine {
   std::pmr::unordered_map<uint32_t, Partials> partials_;
   std::pmr::unordered_map<uint32_t, uint32_t> holds_;      ///< buffer -> holds
   std::pmr::unordered_map<uint32_t, uint64_t> tags_;       ///< tenants' tags
+  std::pmr::unordered_map<uint32_t, Users> users_;         ///< of the buffers that have some
   std::pmr::unordered_map<uint64_t, uint32_t> mallocs_;    ///< address -> buffer
   std::pmr::unordered_multimap<uint64_t, uint32_t> kept_;  ///< shape -> region
   std::pmr::unordered_map<uint64_t, std::pmr::vector<uint32_t>>

@@ -122,6 +122,9 @@ Status Engine::malloc(uint32_t device_id, Stream *stream, uint64_t size, uint64_
   if (size == 0 || size > vm::BufferTable::max_size / 2) {
     return fail(WEIR_ERROR_INVALID_ARGUMENT, "size is %llu", static_cast<unsigned long long>(size));
   }
+  if (device_id == WEIR_DEVICE_ANY)
+    return fail(WEIR_ERROR_INVALID_ARGUMENT,
+                "device is WEIR_DEVICE_ANY: who gets an address has to know of which device it is");
   weir_buffer_desc desc = WEIR_BUFFER_DESC_INIT;
   desc.size = size;
   desc.home = device_id;

@@ -57,6 +57,8 @@ struct PoolDevice final : View {
   uint64_t low_water = 0, high_water = 0;
   uint64_t held_bytes = 0;         ///< pages of held regions
   uint64_t returned_bytes = 0;     ///< given back to the system by itself
+  uint64_t promised = 0;           ///< bytes of live buffers that are at home here
+  uint32_t node = UINT32_MAX;      ///< NUMA node it is at; UINT32_MAX: unknown
   uint64_t no_loan_before_ns = 0;  ///< it is left alone by its neighbours until then
   uint64_t no_drop_before_ns = 0;  ///< nothing borrowed lies elsewhere too, as far as was seen
   bool lost = false;  ///< the runtime said so: nothing is brought here or taken from here any more

@@ -112,6 +112,10 @@ std::string Engine::validate_device(PoolDevice &device) {
                   device.device.id);
   } else if (device.granules->held() > device.granules->budget()) {
     std::snprintf(text, sizeof text, "device %u: more is held than the budget", device.device.id);
+  } else if (const uint64_t promised = promised_bytes(device.place); promised != device.promised) {
+    std::snprintf(text, sizeof text, "device %u: %llu bytes are promised, %llu counted",
+                  device.device.id, static_cast<unsigned long long>(promised),
+                  static_cast<unsigned long long>(device.promised));
   } else if (const std::string wrong = device.granules->validate(); !wrong.empty()) {
     std::snprintf(text, sizeof text, "device %u: %s", device.device.id, wrong.c_str());
   }
@@ -137,6 +141,15 @@ uint64_t Engine::borrowed_bytes() noexcept {
       for (uint32_t p = 0; p < here->pages.size(); ++p)
         bytes += here->pages[p].borrowed ? region->shape.granule_bytes(p) : 0;
     }
+  }
+  return bytes;
+}
+
+uint64_t Engine::promised_bytes(uint8_t place) noexcept {
+  uint64_t bytes = 0;
+  for (uint32_t i = 0; i < buffers_.end(); ++i) {
+    const bool alive = (buffers_.hot(i).word.load(std::memory_order_relaxed) & Word::alive) != 0;
+    if (alive && target(i).region->home == place) bytes += buffers_.hot(i).size();
   }
   return bytes;
 }

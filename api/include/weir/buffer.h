@@ -34,15 +34,31 @@ typedef struct weir_buffer_desc {
   uint64_t size;         /**< > 0 */
   uint64_t alignment;    /**< of its address; a power of two up to the page size; 0 = 256 */
   weir_client client;    /**< NULL = the pool's own */
-  weir_device home;      /**< where it is expected to be used; must be of the pool */
+  weir_device home;      /**< where it is expected to be used; must be of the pool. Or WEIR_DEVICE_ANY: Weir chooses (below) */
   uint32_t element;      /**< WEIR_ELEMENT_*: what its bytes are, if known. They are looked at all the same, so this helps only
                               where a look is not enough, and a wrong one costs next to nothing. Not for buffers below a page. */
   uint64_t tag;          /**< the caller's; shown in snapshots */
+  const weir_device *users; /**< those that will use it, WEIR_DEVICE_HOST for leases of the CPU: copied. One that is listed n times
+                                 uses it n times as often. They count where Weir chooses the home, and forbid nothing. */
+  uint32_t user_count;   /**< entries of `users`, at most 65535; 0 = not known */
+  uint32_t reserved;     /**< 0 */
 } weir_buffer_desc;
-#define WEIR_BUFFER_DESC_INIT {sizeof(weir_buffer_desc), 0, 0, 0, 0, NULL, WEIR_DEVICE_DEFAULT, 0, 0}
+#define WEIR_BUFFER_DESC_INIT {sizeof(weir_buffer_desc), 0, 0, 0, 0, NULL, WEIR_DEVICE_DEFAULT, 0, 0, NULL, 0, 0}
 
-/** Creates a buffer; no device memory is taken before it is first acquired. The caller owns *buffer.
- *  Errors: INVALID_ARGUMENT, NOT_SUPPORTED, OUT_OF_HOST_MEMORY, BACKEND (no address space left). */
+/* With `home` = WEIR_DEVICE_ANY the home is the device of the pool for which this is least:
+ *
+ *     sum over users u:  (s - o) / B(u, home)  +  o / B(u, spill)     u = home:  2 o / B(home, spill)
+ *
+ * s are the buffer's bytes; o those of them that pass the device's budget, all that its live buffers promise counted; `spill`
+ * the best place for these, a neighbour's idle memory or the host's; B a link's bandwidth, the lesser of both ways, of two
+ * links in a row where copies go over the host. Latencies are added where they are known. What is alike to a fiftieth goes to the
+ * device nearest to the calling thread's NUMA node, then to the one with the least promised for its budget, then to the first of
+ * the pool. Without users: a device that has room for it, the one with the least promised. Lost devices are left out, and for
+ * STABLE_ADDRESS those without VMM. weir_buffer_query tells what was chosen; docs/topology.md has more. */
+
+/** Creates a buffer; no device memory is taken before it is first acquired. The caller owns *buffer. Any thread.
+ *  Errors: INVALID_ARGUMENT, NOT_SUPPORTED, OUT_OF_HOST_MEMORY, BACKEND (no address space left), DEVICE_LOST (WEIR_DEVICE_ANY, and
+ *  every device of the pool is lost). */
 WEIR_API weir_result weir_buffer_create(weir_pool pool, const weir_buffer_desc *desc, weir_buffer *buffer);
 
 /** Ends a buffer; its contents are dropped. BUSY while it is leased or held (nothing is changed then). Work
