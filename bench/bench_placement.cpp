@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What Weir's choice of homes is worth: small random workloads on rehearsed machines, their buffers made one by one with
-// WEIR_DEVICE_ANY in a real pool, and the time that a round of their uses takes with the homes that came of it, against
+// WEIR_DEVICE_ANY in a real pool ("weir"), or chosen together by weir_buffer_place ("together"), and the time that a round of
+// their uses takes with the homes that came of it, against
 // (a) homes in turn and (b) the best of all homes, found by trying them with everything known in advance.
 //
 // Time is worked out, not measured: every use reaches all of its buffer's bytes over the links of the machine, and what a
 // device has no room for lies with its neighbours or in the host, goes there and back when it is used at home, and is
-// fetched from there by others. That is worked out here anew from weir_link_info, and not by Weir's cost model, which knows
-// neither the buffers to come nor who shares what room. "sum" is the time of all uses added up; "span" that of the busiest device.
+// fetched from there by others: what Weir's cost model says, worked out here anew from weir_link_info. "sum" is the time of all uses added up; "span" that of the busiest device.
 //
 //   bench_placement [--workloads N] [--names] [FILE.xml ...]    N for each machine and fill, 300 if not said; --names: Weir is
 //                                                               told who uses a buffer, not how often; FILE: further machines
@@ -230,27 +230,53 @@ class Pool {
     Homes homes{};
     std::vector<weir_buffer> made;
     for (const Buffer &buffer : work.buffers) {
-      std::vector<weir_device> users;
-      for (size_t i = 0; i < devices_.size(); ++i)
-        for (uint32_t n = 0; n < (names ? std::min(buffer.uses[i], 1U) : buffer.uses[i]); ++n)
-          users.push_back(devices_[i]);
-      weir_buffer_desc desc = WEIR_BUFFER_DESC_INIT;
-      desc.size = buffer.bytes;
-      desc.home = WEIR_DEVICE_ANY;
-      desc.users = users.data();
-      desc.user_count = static_cast<uint32_t>(users.size());
+      const std::vector<weir_device> users = users_of(buffer, names);
+      const weir_buffer_desc desc = describe(buffer, users);
       made.push_back(nullptr);
       WEIR_BENCH_TRY(weir_buffer_create(pool_, &desc, &made.back()));
       weir_buffer_info info = WEIR_BUFFER_INFO_INIT;
       WEIR_BENCH_TRY(weir_buffer_query(pool_, made.back(), 0, WEIR_WHOLE, &info));
-      const auto at = std::find(devices_.begin(), devices_.end(), info.home);
-      homes[made.size() - 1] = static_cast<size_t>(at - devices_.begin());
+      homes[made.size() - 1] = position(info.home);
     }
     for (weir_buffer buffer : made) WEIR_BENCH_TRY(weir_buffer_destroy(pool_, buffer));
     return homes;
   }
 
+  /// The same, asked for together.
+  Homes homes_together(const Workload &work, bool names) const {
+    std::vector<std::vector<weir_device>> users;
+    std::vector<weir_buffer_desc> descs;
+    std::vector<const weir_buffer_desc *> all;
+    for (const Buffer &buffer : work.buffers) users.push_back(users_of(buffer, names));
+    for (size_t i = 0; i < users.size(); ++i) descs.push_back(describe(work.buffers[i], users[i]));
+    for (const weir_buffer_desc &desc : descs) all.push_back(&desc);
+    std::array<weir_device, most_buffers> found{};
+    WEIR_BENCH_TRY(weir_buffer_place(pool_, all.data(), all.size(), found.data()));
+    Homes homes{};
+    for (size_t i = 0; i < all.size(); ++i) homes[i] = position(found[i]);
+    return homes;
+  }
+
  private:
+  std::vector<weir_device> users_of(const Buffer &buffer, bool names) const {
+    std::vector<weir_device> users;
+    for (size_t i = 0; i < devices_.size(); ++i)
+      users.insert(users.end(), names ? std::min(buffer.uses[i], 1U) : buffer.uses[i], devices_[i]);
+    return users;
+  }
+  static weir_buffer_desc describe(const Buffer &buffer, const std::vector<weir_device> &users) {
+    weir_buffer_desc desc = WEIR_BUFFER_DESC_INIT;
+    desc.size = buffer.bytes;
+    desc.home = WEIR_DEVICE_ANY;
+    desc.users = users.data();
+    desc.user_count = static_cast<uint32_t>(users.size());
+    return desc;
+  }
+  size_t position(weir_device device) const {
+    return static_cast<size_t>(std::find(devices_.begin(), devices_.end(), device) -
+                               devices_.begin());
+  }
+
   std::vector<weir_device> devices_;
   weir_pool pool_ = nullptr;
 };
@@ -272,7 +298,7 @@ struct Tally {
 };
 
 void print(const char *machine, double fill, size_t workloads, size_t idle, size_t missed,
-           const Tally &weir, const Tally &turn, const Tally &best, const Tally &best_span) {
+           const Tally &weir, const Tally &together, const Tally &turn, const Tally &best, const Tally &best_span) {
   Json json("placement");
   const auto measured = static_cast<double>(std::max<size_t>(workloads - idle, 1));
   json.text("machine", machine)
@@ -283,8 +309,11 @@ void print(const char *machine, double fill, size_t workloads, size_t idle, size
       .number("weir_to_best", weir.cost.sum / best.cost.sum)
       .number("weir_to_best_mean", weir.ratios / measured)
       .number("weir_to_best_worst", weir.most)
+      .number("together_to_best", together.cost.sum / best.cost.sum)
+      .number("together_to_best_mean", together.ratios / measured)
       .number("in_turn_to_best", turn.cost.sum / best.cost.sum)
       .number("weir_span_to_best_span", weir.span / best_span.span)
+      .number("together_span_to_best_span", together.span / best_span.span)
       .number("in_turn_span_to_best_span", turn.span / best_span.span);
   for (size_t i = 0; i < classes; ++i) {
     const std::string of = class_names[i];
@@ -297,7 +326,7 @@ void print(const char *machine, double fill, size_t workloads, size_t idle, size
 
 void run(const char *name, const Machine &machine, uint64_t workloads, bool names) {
   for (const double fill : fills) {
-    Tally weir, turn, best, best_span;
+    Tally weir, together, turn, best, best_span;
     size_t idle = 0, missed = 0;
     for (uint64_t i = 0; i < workloads; ++i) {
       const uint64_t seed = i * 7919 + static_cast<uint64_t>(fill * 10);
@@ -319,11 +348,12 @@ void run(const char *name, const Machine &machine, uint64_t workloads, bool name
       idle += least.sum <= 0 ? 1 : 0;
       missed += least.sum <= 0 && ours.sum > 0 ? 1 : 0;
       weir.add(ours, least.sum);
+      together.add(cost_of(links, work, pool.homes_together(work, names)), least.sum);
       turn.add(cost_of(links, work, in_turn), least.sum);
       best.add(least, least.sum);
       best_span.add(shortest, least.sum);
     }
-    print(name, fill, workloads, idle, missed, weir, turn, best, best_span);
+    print(name, fill, workloads, idle, missed, weir, together, turn, best, best_span);
   }
 }
 
@@ -357,7 +387,7 @@ int main(int argc, char **argv) {
     const char *name;
     std::string options;
   } machines[] = {
-      {"switched", described(8, "pcie:15.75G", [](uint32_t, uint32_t) { return "nvlink:150G"; })},
+      {"switched", described(8, "pcie:15750M", [](uint32_t, uint32_t) { return "nvlink:150G"; })},
       {"modules", described(8, "infinity_fabric:36G",
                             [](uint32_t a, uint32_t b) {
                               return a / 2 == b / 2   ? "infinity_fabric:200G"
@@ -368,9 +398,9 @@ int main(int argc, char **argv) {
                          [](uint32_t a, uint32_t b) {
                            return (b - a) % 2 != 0 ? "nvlink:50G" : "pcie:16G:3:0:staged";
                          })},
-      {"pcie", described(8, "pcie:15.75G",
+      {"pcie", described(8, "pcie:15750M",
                          [](uint32_t a, uint32_t b) {
-                           return a / 2 == b / 2 ? "pcie:15.75G" : "pcie:15.75G:4:0:staged";
+                           return a / 2 == b / 2 ? "pcie:15750M" : "pcie:15750M:4:0:staged";
                          })},
   };
   for (const auto &each : machines) run(each.name, Machine(each.options), workloads, names);

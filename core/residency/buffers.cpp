@@ -59,6 +59,11 @@ Engine::Target Engine::target(uint32_t index) {
   return where;
 }
 
+Status Engine::check_size(uint64_t size) {
+  if (size != 0 && size <= vm::BufferTable::max_size / 2) return {};
+  return fail(WEIR_ERROR_INVALID_ARGUMENT, "size is %llu", static_cast<unsigned long long>(size));
+}
+
 Status Engine::range_of(uint32_t index, uint64_t offset, uint64_t *length) {
   const uint64_t size = buffers_.hot(index).size();
   if (offset >= size) {
@@ -381,7 +386,7 @@ Status Engine::create_locked(const weir_buffer_desc &desc, uint32_t client, bool
   hot.word.store(word, std::memory_order_release);
   ++clients_[client]->buffers;
   buffer_bytes_ += desc.size;
-  device.promised += desc.size;
+  count_promise(fresh, home, desc.size, true);
   *index = fresh;
   return {};
 }
@@ -400,10 +405,7 @@ Status Engine::create_buffer(const weir_buffer_desc &desc, uint32_t client, weir
                 "flags: LOSSY_* is for elements of WEIR_ELEMENT_F32 (%d); element is %u",
                 WEIR_ELEMENT_F32, desc.element);
   }
-  if (desc.size == 0 || desc.size > vm::BufferTable::max_size / 2) {
-    return fail(WEIR_ERROR_INVALID_ARGUMENT, "size is %llu",
-                static_cast<unsigned long long>(desc.size));
-  }
+  WEIR_TRY(check_size(desc.size));
   if ((desc.alignment & (desc.alignment - 1)) != 0) {
     return fail(WEIR_ERROR_INVALID_ARGUMENT, "alignment %llu is not a power of two",
                 static_cast<unsigned long long>(desc.alignment));
@@ -426,7 +428,7 @@ void Engine::destroy_locked(uint32_t index) noexcept {
   const uint64_t word = hot.word.load(std::memory_order_relaxed);
   --clients_[where.region->client]->buffers;
   buffer_bytes_ -= where.size;
-  device_at(where.region->home).promised -= where.size;
+  count_promise(index, where.region->home, where.size, false);
   // What may still run on its bytes is remembered by the place, not by the buffer.
   const auto bury = [&](uint64_t begin, uint64_t end, Stamp stamp) {
     if (!stamp || streams_.passed(stamp)) return;

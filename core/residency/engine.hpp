@@ -34,7 +34,6 @@
 #include "core/residency/lower.hpp"
 #include "core/residency/compact.hpp"
 #include "core/residency/config.hpp"
-#include "core/residency/placement.hpp"
 #include "core/residency/pool_device.hpp"
 #include "core/residency/recompress.hpp"
 #include "core/residency/stats.hpp"
@@ -96,6 +95,8 @@ class Engine {
   // ---- buffers ----
   Status create_buffer(const weir_buffer_desc &desc, uint32_t client, weir_buffer *buffer);
   Status destroy_buffer(weir_buffer buffer);
+  /// Homes for buffers that are going to be made, chosen together; nothing else comes of it.
+  Status place_together(const weir_buffer_desc *const *descs, size_t count, weir_device *homes);
   Status query(weir_buffer buffer, uint64_t offset, uint64_t length, weir_buffer_info *info);
   Status read(weir_buffer buffer, uint64_t offset, uint64_t length, void *destination);
   Status write(weir_buffer buffer, uint64_t offset, uint64_t length, const void *source);
@@ -317,7 +318,7 @@ class Engine {
   std::string validate_word(uint32_t index) noexcept;
   std::string validate_device(PoolDevice &device);
   uint64_t borrowed_bytes() noexcept;
-  uint64_t promised_bytes(uint8_t place) noexcept;
+  Promise promise_of(uint8_t place) noexcept;
 
   // drain.cpp
   uint64_t evict(Lock &lock, PoolDevice &device, const std::pmr::vector<PageRef> &pages,
@@ -395,6 +396,7 @@ class Engine {
   // buffers.cpp
   Status decode(weir_buffer buffer, uint32_t *index);
   Target target(uint32_t index);
+  Status check_size(uint64_t size);
   Status range_of(uint32_t index, uint64_t offset, uint64_t *length);
   Region &new_region();
   void free_region(Region &region) noexcept;
@@ -424,6 +426,9 @@ class Engine {
   /// The best home by the cost model for a buffer of so many bytes, of the places whose bits are not in `leave_out` and that
   /// are not lost; Placement::nowhere: there is none. Under the lock.
   uint8_t choose_home(uint64_t bytes, const Users &users, uint32_t leave_out);
+  Placement placement(uint32_t leave_out);
+  uint32_t unfit_for(const weir_buffer_desc &desc) const noexcept;
+  void count_promise(uint32_t index, uint8_t home, uint64_t bytes, bool more) noexcept;
   Status home_for(const weir_buffer_desc &desc, const Users &users, uint8_t *home);
 
   // host_room.cpp

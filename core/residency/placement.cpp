@@ -14,59 +14,138 @@ namespace {
 
 /// Costs that differ by no more than this share are alike.
 constexpr double alike = 1.0 / 50;
+/// Differences that are the arithmetic's.
+constexpr double noise = 1e-9;
+/// More buffers than these are not tried two by two.
+constexpr size_t most_swapped = 256;
+constexpr int most_turns = 32;
+
+constexpr double bytes_of(uint64_t bytes) noexcept { return static_cast<double>(bytes); }
+
+/// visit(user, bytes a round)
+template <class Visit>
+void for_each_use(uint8_t home, uint64_t bytes, const Users &users, Visit visit) {
+  bool any = false;
+  for (size_t i = 0; i < Users::count; ++i) {
+    if (users.times[i] == 0) continue;
+    any = true;
+    visit(i, bytes * users.times[i]);
+  }
+  if (!any) visit(size_t{home}, bytes);
+}
 
 }  // namespace
 
-/// Where bytes go that a home has no room for: the CPU's memory unless a neighbour has promised less than it could.
-uint8_t Placement::spill_of(uint8_t home, uint64_t bytes) const noexcept {
-  uint8_t best = transfer::Routes::host;
-  for (uint8_t i = 0; i < places_.size(); ++i) {
-    if (i == home || !places_[i].usable || places_[i].room() < bytes) continue;
-    if (!routes_.beats_host(home, i)) continue;
-    if (routes_.pace(home, i).byte < routes_.pace(home, best).byte) best = i;
-  }
-  return best;
+void Promise::add(uint8_t home, uint64_t more, const Users &users) noexcept {
+  bytes += more;
+  for_each_use(home, more, users, [this](size_t user, uint64_t use) { traffic[user] += use; });
 }
 
-double Placement::cost(uint8_t home, uint64_t bytes, const Users &users) const noexcept {
-  const uint64_t room = places_[home].room();
-  const uint64_t over = bytes > room ? bytes - room : 0;
-  const uint8_t spill = over != 0 ? spill_of(home, over) : transfer::Routes::host;
-  const double swap = 2 * routes_.pace(home, spill).of(over);
-  double sum = users.any() ? 0 : swap;
-  for (size_t i = 0; i < users.times.size(); ++i) {
-    if (users.times[i] == 0) continue;
-    const auto user = i != Users::cpu ? static_cast<uint8_t>(i) : transfer::Routes::host;
-    const double once = user == home ? swap
-                                     : routes_.pace(user, home).of(bytes - over) +
-                                           routes_.pace(user, spill).of(over);
-    sum += once * users.times[i];
+void Promise::remove(uint8_t home, uint64_t less, const Users &users) noexcept {
+  bytes -= less;
+  for_each_use(home, less, users, [this](size_t user, uint64_t use) { traffic[user] -= use; });
+}
+
+Placement::Placement(const transfer::Routes &routes, const numa::Nodes &nodes, uint32_t node,
+                     std::pmr::vector<Place> places)
+    : places_(std::move(places)) {
+  const auto end = [](size_t i) {
+    return i != Users::cpu ? static_cast<uint8_t>(i) : transfer::Routes::host;
+  };
+  for (size_t a = 0; a < places_.size(); ++a) {
+    away_[a] = nodes.distance(node, places_[a].node);
+    for (size_t b = 0; b <= places_.size(); ++b) {
+      const size_t other = b < places_.size() ? b : Users::cpu;
+      pace_[a][other] = pace_[other][a] = routes.pace(end(a), end(other));
+      if (a != b && b < places_.size() && routes.beats_host(end(a), end(b)))
+        lenders_[a] |= uint32_t{1} << b;
+    }
+  }
+}
+
+/// What the uses of a home cost of whose bytes `over` lie elsewhere, taken from the neighbours' room.
+double Placement::out_of_place(uint8_t home, double over,
+                               std::array<double, Users::count> *room) const noexcept {
+  const Promise &promise = places_[home].promise;
+  const auto fetch = [&](size_t from, double share) {
+    double sum = 0;
+    for (size_t user = 0; user < Users::count; ++user) {
+      if (promise.traffic[user] == 0) continue;
+      const double byte = user == home ? 2 * pace_[home][from].byte : pace_[user][from].byte;
+      sum += bytes_of(promise.traffic[user]) * share * byte;
+    }
+    return sum;
+  };
+  const double all = bytes_of(promise.bytes);
+  double sum = 0;
+  while (over > 0) {
+    size_t to = Users::cpu;
+    for (uint8_t i = 0; i < places_.size(); ++i) {
+      if ((*room)[i] > 0 && (lenders_[home] >> i & 1U) != 0 &&
+          pace_[home][i].byte < pace_[home][to].byte)
+        to = i;
+    }
+    const double taken = to == Users::cpu ? over : std::min(over, (*room)[to]);
+    (*room)[to] -= taken;
+    over -= taken;
+    sum += fetch(to, taken / all);
   }
   return sum;
 }
 
-double Placement::load(uint8_t home, uint64_t bytes) const noexcept {
-  const Place &place = places_[home];
-  return (static_cast<double>(place.promised) + static_cast<double>(bytes)) /
-         static_cast<double>(std::max<uint64_t>(place.budget, 1));
+double Placement::cost() const noexcept {
+  std::array<double, Users::count> room{};
+  std::array<double, Users::count> over{};
+  double sum = 0;
+  for (uint8_t h = 0; h < places_.size(); ++h) {
+    const Place &place = places_[h];
+    const double spare = bytes_of(place.budget) - bytes_of(place.promise.bytes);
+    room[h] = place.usable ? std::max(spare, 0.0) : 0;
+    over[h] = std::max(-spare, 0.0);
+    const double here = over[h] > 0 ? 1 - over[h] / bytes_of(place.promise.bytes) : 1;
+    for (size_t user = 0; user < Users::count; ++user)
+      sum += bytes_of(place.promise.traffic[user]) * here * pace_[h][user].byte;
+  }
+  for (uint8_t h = 0; h < places_.size(); ++h)
+    if (over[h] > 0) sum += out_of_place(h, over[h], &room);
+  return sum;
 }
 
-uint8_t Placement::choose(uint64_t bytes, const Users &users, uint32_t node) const noexcept {
-  double least = 0;
-  bool found = false;
+/// The latencies of its own links.
+double Placement::reach(const Wish &wish, uint8_t home) const noexcept {
+  double sum = 0;
+  for (size_t user = 0; user < Users::count; ++user)
+    sum += wish.users.times[user] * pace_[home][user].copy;
+  return sum;
+}
+
+/// The cost with the buffer there.
+double Placement::with(const Wish &wish, uint8_t home) noexcept {
+  Promise &promise = places_[home].promise;
+  promise.add(home, wish.bytes, wish.users);
+  const double sum = cost() + reach(wish, home);
+  promise.remove(home, wish.bytes, wish.users);
+  return sum;
+}
+
+uint8_t Placement::choose(const Wish &wish) noexcept {
+  const double before = cost();
+  std::array<double, vm::max_devices> growth{};
+  double least = -1;
   for (uint8_t i = 0; i < places_.size(); ++i) {
-    if (!places_[i].usable) continue;
-    const double here = cost(i, bytes, users);
-    least = found ? std::min(least, here) : here;
-    found = true;
+    if (!fits(wish, i)) continue;
+    growth[i] = std::max(with(wish, i) - before, 0.0);
+    least = least < 0 ? growth[i] : std::min(least, growth[i]);
   }
-  const bool used = users.any();
+  const bool used = wish.users.any();
   uint8_t best = nowhere;
   std::tuple<double, double> best_rank;
   for (uint8_t i = 0; i < places_.size(); ++i) {
-    if (!places_[i].usable || cost(i, bytes, users) > least * (1 + alike)) continue;
-    const double away = nodes_.distance(node, places_[i].node);
-    const double full = load(i, bytes);
+    if (!fits(wish, i) || growth[i] > least * (1 + alike) + before * noise) continue;
+    const Place &place = places_[i];
+    const double full = (bytes_of(place.promise.bytes) + bytes_of(wish.bytes)) /
+                        bytes_of(std::max<uint64_t>(place.budget, 1));
+    const double away = away_[i];
     const auto rank = used ? std::tuple(away, full) : std::tuple(full, away);
     if (best != nowhere && !(rank < best_rank)) continue;
     best = i;
@@ -75,14 +154,98 @@ uint8_t Placement::choose(uint64_t bytes, const Users &users, uint32_t node) con
   return best;
 }
 
+// ---- several at once ----
+
+/// Moves each buffer that wins by it to where it wins most. False: none does.
+bool Placement::move_each(std::pmr::vector<Wish> *wishes, double *least) noexcept {
+  bool moved = false;
+  for (Wish &wish : *wishes) {
+    if (wish.home == nowhere) continue;
+    places_[wish.home].promise.remove(wish.home, wish.bytes, wish.users);
+    uint8_t best = wish.home;
+    double there = with(wish, best);
+    const double enough = there * noise;
+    for (uint8_t i = 0; i < places_.size(); ++i) {
+      const double cost_there = fits(wish, i) ? with(wish, i) : there;
+      if (cost_there >= there - enough) continue;
+      best = i;
+      there = cost_there;
+    }
+    moved = moved || best != wish.home;
+    wish.home = best;
+    places_[best].promise.add(best, wish.bytes, wish.users);
+  }
+  *least = cost();
+  return moved;
+}
+
+/// Lets the first two change places that win by it. False: none do.
+bool Placement::swap_two(std::pmr::vector<Wish> *wishes, double *least) noexcept {
+  if (wishes->size() > most_swapped) return false;
+  const auto put = [this](Wish &wish, uint8_t home) {
+    places_[wish.home].promise.remove(wish.home, wish.bytes, wish.users);
+    places_[home].promise.add(home, wish.bytes, wish.users);
+    wish.home = home;
+  };
+  for (size_t i = 0; i < wishes->size(); ++i) {
+    for (size_t j = i + 1; j < wishes->size(); ++j) {
+      Wish &a = (*wishes)[i], &b = (*wishes)[j];
+      if (a.home == b.home || a.home == nowhere || b.home == nowhere || !fits(a, b.home) ||
+          !fits(b, a.home))
+        continue;
+      const uint8_t of_a = a.home, of_b = b.home;
+      put(a, of_b);
+      put(b, of_a);
+      const double here = cost();
+      if (here < *least * (1 - noise)) {
+        *least = here;
+        return true;
+      }
+      put(a, of_a);
+      put(b, of_b);
+    }
+  }
+  return false;
+}
+
+void Placement::choose_all(std::pmr::vector<Wish> *wishes) {
+  // What lies between a wrong home and the right one is the traffic.
+  std::pmr::vector<Wish *> order(wishes->get_allocator().resource());
+  for (Wish &wish : *wishes) {
+    if (wish.home == nowhere)
+      order.push_back(&wish);
+    else
+      places_[wish.home].promise.add(wish.home, wish.bytes, wish.users);
+  }
+  const auto traffic = [](const Wish *wish) {
+    uint64_t sum = 0;
+    for (const uint16_t each : wish->users.times) sum += each * wish->bytes;
+    return sum;
+  };
+  std::stable_sort(order.begin(), order.end(),
+                   [&](const Wish *a, const Wish *b) { return traffic(a) > traffic(b); });
+  std::pmr::vector<Wish> open(wishes->get_allocator());
+  for (Wish *wish : order) {
+    wish->home = choose(*wish);
+    if (wish->home == nowhere) continue;
+    places_[wish->home].promise.add(wish->home, wish->bytes, wish->users);
+  }
+  for (const Wish *wish : order) open.push_back(*wish);
+  double least = cost();
+  for (int turn = 0; turn < most_turns; ++turn)
+    if (!move_each(&open, &least) && !swap_two(&open, &least)) break;
+  for (size_t i = 0; i < order.size(); ++i) order[i]->home = open[i].home;
+}
+
 // ---- of an engine ----
 
 /// The descriptor's list as positions in the pool.
 Status Engine::read_users(const weir_buffer_desc &desc, Users *users) {
   if (desc.reserved != 0) return fail(WEIR_ERROR_INVALID_ARGUMENT, "reserved is %u", desc.reserved);
-  if (desc.user_count > UINT16_MAX || (desc.user_count != 0 && desc.users == nullptr))
+  constexpr uint32_t most = 1024;
+  if (desc.user_count > most || (desc.user_count != 0 && desc.users == nullptr))
     return fail(WEIR_ERROR_INVALID_ARGUMENT, "user_count is %u%s", desc.user_count,
-                desc.users == nullptr ? ", and users is NULL" : ", more than 65535");
+                desc.users == nullptr ? ", and users is NULL" : ", more than 1024");
   for (uint32_t i = 0; i < desc.user_count; ++i) {
     size_t at = Users::cpu;
     if (desc.users[i] != WEIR_DEVICE_HOST) {
@@ -97,36 +260,90 @@ Status Engine::read_users(const weir_buffer_desc &desc, Users *users) {
   return {};
 }
 
-uint8_t Engine::choose_home(uint64_t bytes, const Users &users, uint32_t leave_out) {
+/// The model of the pool as it stands.
+Placement Engine::placement(uint32_t leave_out) {
   std::pmr::vector<Placement::Place> places(&memory_);
   for (const auto &device : devices_) {
     Placement::Place place;
     place.budget = device->granules->budget();
-    place.promised = device->promised;
+    place.promise = device->promise;
     place.node = device->node;
     place.usable = !device->lost && (leave_out & device->bit()) == 0;
     places.push_back(place);
   }
-  return Placement(config_.routes, config_.nodes, places)
-      .choose(bytes, users, numa::current_node());
+  return Placement(config_.routes, config_.nodes, numa::current_node(), std::move(places));
 }
 
-/// The home that a descriptor names or leaves to Weir.
-Status Engine::home_for(const weir_buffer_desc &desc, const Users &users, uint8_t *home) {
-  if (desc.home != WEIR_DEVICE_ANY) return place_of(desc.home, home);
+uint8_t Engine::choose_home(uint64_t bytes, const Users &users, uint32_t leave_out) {
+  Placement::Wish wish;
+  wish.bytes = bytes;
+  wish.users = users;
+  return placement(leave_out).choose(wish);
+}
+
+uint32_t Engine::unfit_for(const weir_buffer_desc &desc) const noexcept {
   uint32_t unfit = 0;
   for (const auto &device : devices_) {
     const bool stable = (desc.flags & WEIR_BUFFER_STABLE_ADDRESS) == 0 || device->vmm();
     if (!stable || desc.alignment > device->page_size) unfit |= device->bit();
   }
-  uint8_t chosen = choose_home(desc.size, users, unfit);
+  return unfit;
+}
+
+namespace {
+
+Status fail_all_lost() noexcept {
+  return fail(WEIR_ERROR_DEVICE_LOST,
+              "home is WEIR_DEVICE_ANY, and every device of the pool is lost");
+}
+
+}  // namespace
+
+/// The home that a descriptor names or leaves to Weir.
+Status Engine::home_for(const weir_buffer_desc &desc, const Users &users, uint8_t *home) {
+  if (desc.home != WEIR_DEVICE_ANY) return place_of(desc.home, home);
+  uint8_t chosen = choose_home(desc.size, users, unfit_for(desc));
   // Then it is said of one of them what it lacks.
   if (chosen == Placement::nowhere) chosen = choose_home(desc.size, users, 0);
-  if (chosen == Placement::nowhere)
-    return fail(WEIR_ERROR_DEVICE_LOST,
-                "home is WEIR_DEVICE_ANY, and every device of the pool is lost");
+  if (chosen == Placement::nowhere) return fail_all_lost();
   *home = chosen;
   return {};
+}
+
+Status Engine::place_together(const weir_buffer_desc *const *descs, size_t count,
+                              weir_device *homes) {
+  std::pmr::vector<Placement::Wish> wishes(count, &memory_);
+  Lock lock(mutex_);
+  for (size_t i = 0; i < count; ++i) {
+    const weir_buffer_desc &desc = *descs[i];
+    WEIR_TRY(check_size(desc.size));
+    Placement::Wish &wish = wishes[i];
+    wish.bytes = desc.size;
+    WEIR_TRY(read_users(desc, &wish.users));
+    if (desc.home != WEIR_DEVICE_ANY)
+      WEIR_TRY(place_of(desc.home, &wish.home));
+    else
+      wish.unfit = unfit_for(desc);
+  }
+  Placement model = placement(0);
+  lock.unlock();
+  model.choose_all(&wishes);
+  lock.lock();
+  for (size_t i = 0; i < count; ++i) {
+    if (wishes[i].home == Placement::nowhere && wishes[i].unfit != 0)
+      return fail(WEIR_ERROR_NOT_SUPPORTED, "descs[%zu]: no device of the pool can be its home", i);
+    if (wishes[i].home == Placement::nowhere) return fail_all_lost();
+  }
+  for (size_t i = 0; i < count; ++i) homes[i] = devices_[wishes[i].home]->device.id;
+  return {};
+}
+
+/// A buffer at home on the place begins or ends.
+void Engine::count_promise(uint32_t index, uint8_t home, uint64_t bytes, bool more) noexcept {
+  const auto found = users_.find(index);
+  const Users &users = found != users_.end() ? found->second : Users{};
+  Promise &promise = devices_[home]->promise;
+  more ? promise.add(home, bytes, users) : promise.remove(home, bytes, users);
 }
 
 }  // namespace weir::residency

@@ -6,6 +6,7 @@
 
 #include "core/backend/stream.hpp"
 #include "core/physical/mapper.hpp"
+#include "core/residency/placement.hpp"
 #include "core/residency/policy.hpp"
 #include "core/virtual/buffer_table.hpp"
 #include "core/virtual/region.hpp"
@@ -57,7 +58,7 @@ struct PoolDevice final : View {
   uint64_t low_water = 0, high_water = 0;
   uint64_t held_bytes = 0;         ///< pages of held regions
   uint64_t returned_bytes = 0;     ///< given back to the system by itself
-  uint64_t promised = 0;           ///< bytes of live buffers that are at home here
+  Promise promise;                 ///< of the live buffers that are at home here
   uint32_t node = UINT32_MAX;      ///< NUMA node it is at; UINT32_MAX: unknown
   uint64_t no_loan_before_ns = 0;  ///< it is left alone by its neighbours until then
   uint64_t no_drop_before_ns = 0;  ///< nothing borrowed lies elsewhere too, as far as was seen

@@ -311,6 +311,45 @@ void bad_ones_are_refused(void **) {
   site.close();
 }
 
+/// Made one by one the small ones take the room that the large one needs; together it has it.
+void together(void **) {
+  Site site(ring, first(4));
+  const weir_device user = 0;
+  std::vector<weir_buffer_desc> descs(4, weir_buffer_desc WEIR_BUFFER_DESC_INIT);
+  std::vector<const weir_buffer_desc *> all;
+  const weir_device often[] = {0, 0, 0, 0};
+  for (weir_buffer_desc &desc : descs) {
+    desc.size = 12 * page_bytes;
+    desc.home = WEIR_DEVICE_ANY;
+    desc.users = &user;
+    desc.user_count = 1;
+    all.push_back(&desc);
+  }
+  descs[3].size = 36 * page_bytes;
+  descs[3].users = often;
+  descs[3].user_count = 4;
+  weir_device homes[4] = {9, 9, 9, 9};
+  ok(weir_buffer_place(site.pool, all.data(), 4, homes));
+  assert_int_equal(homes[3], 0);
+  for (uint32_t i = 0; i < 3; ++i) assert_true(homes[i] == 1 || homes[i] == 3);
+  // One that has a home keeps it, and its room counts.
+  descs[3].home = 2;
+  ok(weir_buffer_place(site.pool, all.data(), 4, homes));
+  for (uint32_t i = 0; i < 4; ++i) assert_int_equal(homes[i], i < 3 ? 0 : 2);
+  // Nothing has come of it.
+  for (uint32_t i = 0; i < 3; ++i) assert_int_equal(site.add({0}, 12 * page_bytes), 0);
+  descs[1].size = 0;
+  homes[0] = 9;
+  expect_result(WEIR_ERROR_INVALID_ARGUMENT, weir_buffer_place(site.pool, all.data(), 4, homes));
+  assert_int_equal(homes[0], 9);
+  expect_result(WEIR_ERROR_INVALID_ARGUMENT, weir_buffer_place(site.pool, all.data(), 0, homes));
+  expect_result(WEIR_ERROR_INVALID_ARGUMENT, weir_buffer_place(site.pool, all.data(), 1, nullptr));
+  all[2] = nullptr;
+  expect_result(WEIR_ERROR_INVALID_ARGUMENT, weir_buffer_place(site.pool, all.data(), 4, homes));
+  assert_non_null(std::strstr(weir_last_error(), "descs[2]"));
+  site.close();
+}
+
 /// It is chosen, not decided: anybody may use it, and its bytes are right.
 void others_may_use_it(void **) {
   World world({.options = std::string(small) + "host.devices=2", .devices = 2});
@@ -556,6 +595,7 @@ int main() {
       cmocka_unit_test(no_lost_device),
       cmocka_unit_test(near_the_thread),
       cmocka_unit_test(bad_ones_are_refused),
+      cmocka_unit_test(together),
       cmocka_unit_test(others_may_use_it),
       cmocka_unit_test(the_idlest_neighbour_lends),
       cmocka_unit_test(borrowers_spread),
