@@ -6,6 +6,7 @@
 #pragma once
 
 #include "core/backend/runtime.hpp"
+#include "core/base/numa.hpp"
 
 #include <condition_variable>
 #include <mutex>
@@ -23,6 +24,11 @@ class Mapper {
 
   /// Devices of the same backend that may access what is mapped.
   void set_peers(std::vector<uint32_t> peers) { peers_ = std::move(peers); }
+  /// Before start(): its thread, if it has one, runs on this NUMA node's processors where the system has several nodes.
+  void stay_near(const numa::Nodes &nodes, uint32_t node) noexcept {
+    nodes_ = &nodes;
+    node_ = node;
+  }
   Status start();
   Status map(uint64_t address, uint64_t bytes, weir_be_granule granule);
   Status unmap(uint64_t address, uint64_t bytes);
@@ -39,6 +45,8 @@ class Mapper {
 
   const backend::Device &device_;
   std::vector<uint32_t> peers_;
+  const numa::Nodes *nodes_ = nullptr;
+  uint32_t node_ = numa::unknown;
   std::mutex turn_;  // one caller at a time
   std::mutex mutex_;
   std::condition_variable changed_;

@@ -322,7 +322,8 @@ void Engine::demoter_loop() {
   while (!stopping_) {
     bool worked = false;
     try {
-      if (host_->wants_growth()) (void)grow_host(lock, tier::HostStore::unit);
+      uint32_t node = numa::unknown;
+      if (host_->wants_growth(&node)) (void)grow_host(lock, node, tier::HostStore::unit);
       give_unneeded_back(lock);
       for (auto &device : devices_) {
         if (!device->vmm() || device->lost || stopping_) continue;

@@ -115,6 +115,7 @@ Status Engine::start(EngineConfig config) {
         peers.push_back(other->device.index);
     }
     device->mapper->set_peers(std::move(peers));
+    device->mapper->stay_near(config_.nodes, device->node);
     WEIR_TRY(device->mapper->start());
   }
   if (runtimes.size() > 1) {
@@ -124,23 +125,55 @@ Status Engine::start(EngineConfig config) {
   backend::Runtime &runtime = *runtimes.front();
   WEIR_TRY(start_lower(runtime));
   host_ = make_owned<tier::HostStore>(&memory_, &memory_, config_.host_budget, std::move(runtimes),
-                                      registrable);
+                                      registrable, config_.nodes);
+  warn_of_integrated();
   uint32_t own = 0;
   WEIR_TRY(create_client(weir_client_desc WEIR_CLIENT_DESC_INIT, &own));
   if (!config_.background) return {};
   try {
     const SignalsBlocked blocked;
-    demoter_ = std::thread([this] { demoter_loop(); });
+    const auto near = [this](void (Engine::*loop)()) {
+      return std::thread([this, loop] {
+        (void)numa::stay_on(config_.nodes, common_node());
+        (this->*loop)();
+      });
+    };
+    demoter_ = near(&Engine::demoter_loop);
     const size_t prefetchers = lower_.storage != nullptr ? prefetchers_.size() : 1;
     for (size_t i = 0; i < prefetchers; ++i)
-      prefetchers_[i] = std::thread([this] { prefetcher_loop(); });
+      prefetchers_[i] = near(&Engine::prefetcher_loop);
     if (recompressor_ != nullptr) recompressor_->run_in_background();
-    if (lower_.any() || config_.host_follows) sinker_ = std::thread([this] { sinker_loop(); });
+    if (lower_.any() || config_.host_follows) sinker_ = near(&Engine::sinker_loop);
   } catch (const std::system_error &error) {
     return fail(WEIR_ERROR_OUT_OF_HOST_MEMORY, "cannot start a background thread: %s",
                 error.what());
   }
   return {};
+}
+
+/// The NUMA node that all devices are at, or unknown.
+uint32_t Engine::common_node() const noexcept {
+  const uint32_t first = devices_.front()->node;
+  const bool all = std::all_of(devices_.begin(), devices_.end(),
+                               [first](const auto &device) { return device->node == first; });
+  return all ? first : numa::unknown;
+}
+
+/// Says so where pages of an integrated device have nowhere else to go than HOST, by which nothing is won.
+void Engine::warn_of_integrated() {
+  if (lower_.any()) return;
+  for (const auto &device : devices_) {
+    const auto lends = [&](const auto &to) {
+      return !config_.no_peer && !to->integrated && to->vmm() && device->vmm() &&
+             config_.routes.direct(device->place, to->place);
+    };
+    if (!device->integrated || std::any_of(devices_.begin(), devices_.end(), lends)) continue;
+    log_(WEIR_LOG_WARNING,
+         "device %u has the host's memory, and its pool neither COMPRESSED nor STORAGE nor a "
+         "neighbour: its pages go to HOST, which frees nothing",
+         device->device.id);
+    return;
+  }
 }
 
 Status Engine::add_device(const EngineConfig::DeviceBudget &budget) {

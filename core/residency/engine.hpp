@@ -22,7 +22,7 @@
 //   extents.cpp    regions moved within segments              survey.cpp    what lies where, for compaction
 //   fragments.cpp  pages with a part of a granule             remap.cpp     ... moved to another granule
 //   map.cpp        where everything lies, for tools       recompress.cpp idle pages in COMPRESSED coded again
-//   peers.cpp      a neighbour's idle memory      placement.cpp  which device a buffer is at home on
+//   peers.cpp      a neighbour's idle memory      homes.cpp     which device a buffer is at home on
 #pragma once
 
 #include "core/backend/stream.hpp"
@@ -325,7 +325,8 @@ class Engine {
                  bool background, Status *why);
   bool claim_victim(PoolDevice &device, const PageRef &ref, Victim *victim);
   Status place_victim(Lock &lock, PoolDevice &device, Victim &victim);
-  void cache_victim(Victim &victim) noexcept;
+  void cache_victim(const PoolDevice &device, Victim &victim) noexcept;
+  bool passes_host(const PoolDevice &device, uint64_t bytes) const noexcept;
   void unplace_victim(Victim &victim) noexcept;
   void settle_place(Victim &victim) noexcept;
   void give_back(Region &region, const PageRef &ref, PoolDevice &device) noexcept;
@@ -421,7 +422,7 @@ class Engine {
   uint64_t granule_address(const Region &region, const Residence &residence,
                            uint32_t page) const noexcept;
 
-  // placement.cpp
+  // homes.cpp
   Status read_users(const weir_buffer_desc &desc, Users *users);
   /// The best home by the cost model for a buffer of so many bytes, of the places whose bits are not in `leave_out` and that
   /// are not lost; Placement::nowhere: there is none. Under the lock.
@@ -436,8 +437,9 @@ class Engine {
   Status fail_corrupt(uint32_t use, uint32_t page, uint32_t bit) noexcept;
   bool sums_host(const Region &region) const noexcept;
   Status verify_host(Region &region, uint32_t page, uint32_t use);
-  Status host_slot(Lock &lock, uint32_t client, uint64_t bytes, tier::HostSlot *slot);
-  tier::HostSlot try_host_slot(uint32_t client, uint64_t bytes);
+  Status host_slot(Lock &lock, uint32_t client, uint32_t node, uint64_t bytes,
+                   tier::HostSlot *slot);
+  tier::HostSlot try_host_slot(uint32_t client, uint32_t node, uint64_t bytes, bool anywhere);
   void free_host(Region &region, uint32_t page) noexcept;
   Status give_slot(Lock &lock, Region &region, uint32_t page);
   bool sweep_retired() noexcept;
@@ -446,7 +448,10 @@ class Engine {
   bool alias_in_use(const Region &region) noexcept;
   bool drop_clean_copies(uint64_t bytes) noexcept;
   bool drop_from_host(uint64_t bytes, uint32_t client);
-  Status grow_host(Lock &lock, uint64_t bytes);
+  Status grow_host(Lock &lock, uint32_t node, uint64_t bytes);
+  uint32_t common_node() const noexcept;
+  uint32_t node_of(const Region &region) const noexcept { return devices_[region.home]->node; }
+  void warn_of_integrated();
   unsigned char *host_bytes(Region &region, uint32_t page) noexcept;
   bool has_host(const Region &region, uint32_t page) const noexcept;
 

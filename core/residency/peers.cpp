@@ -35,8 +35,11 @@ bool Engine::is_spare(const Region &region, uint32_t page,
 bool Engine::may_lend(const Victim &victim, const PoolDevice &from, const PoolDevice &to) {
   const Region &region = *victim.region;
   const auto page_class = region.shape.page_class(victim.page);
-  return to.place != from.place && !to.lost && to.vmm() &&
-         config_.routes.beats_host(from.place, to.place) &&
+  // To a device whose memory is the host's the host is as near as itself, and as little worth going to.
+  const bool worth = from.integrated
+                         ? config_.routes.direct(from.place, to.place) && !to.integrated
+                         : config_.routes.beats_host(from.place, to.place);
+  return to.place != from.place && !to.lost && to.vmm() && worth &&
          to.granules->page_size(page_class) == from.granules->page_size(page_class) &&
          clients_[region.client]->device[to.place].room() >=
              region.shape.charged_bytes(victim.page) &&

@@ -124,7 +124,7 @@ Status Engine::unslab(Lock &lock, uint32_t index) {
     // Readers too: another tenant may get the place as soon as it is free.
     WEIR_TRY(wait_range(lock, index, 0, where.size, true));
     if (virgin) return {};
-    WEIR_TRY(host_slot(lock, where.region->client, where.size, &slot));
+    WEIR_TRY(host_slot(lock, where.region->client, node_of(*where.region), where.size, &slot));
     return copy_pieces(lock, index, where, 0, where.size,
                        static_cast<unsigned char *>(host_->address(slot)), nullptr);
   };
