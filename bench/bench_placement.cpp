@@ -118,8 +118,7 @@ Cost cost_of(const Links &links, const Workload &work, const Homes &homes) {
     double out = 0;
     for (const double share : spilled[home]) out += share;
     for (size_t user = 0; user < links.count; ++user) {
-      const double bytes =
-          static_cast<double>(work.buffers[b].bytes) * work.buffers[b].uses[user];
+      const double bytes = static_cast<double>(work.buffers[b].bytes) * work.buffers[b].uses[user];
       if (bytes == 0) continue;
       travel(links, home, user, bytes * (1 - out), user, &cost);
       for (size_t place = 0; place <= links.count; ++place) {
@@ -158,11 +157,14 @@ Workload random_workload(uint64_t seed, size_t devices, double fill) {
     buffer.bytes = 4 + below(29);
     all += static_cast<double>(buffer.bytes);
     const size_t users = 1 + below(std::min<size_t>(devices, 3));
-    for (size_t i = 0; i < users; ++i) buffer.uses[below(devices)] = static_cast<uint32_t>(1 + below(4));
+    for (size_t i = 0; i < users; ++i)
+      buffer.uses[below(devices)] = static_cast<uint32_t>(1 + below(4));
   }
   const double scale = fill * static_cast<double>(devices * budget) / all;
   for (Buffer &buffer : work.buffers)
-    buffer.bytes = std::max<uint64_t>(64 * kib, static_cast<uint64_t>(static_cast<double>(buffer.bytes) * scale) / (64 * kib) * (64 * kib));
+    buffer.bytes = std::max<uint64_t>(
+        64 * kib,
+        static_cast<uint64_t>(static_cast<double>(buffer.bytes) * scale) / (64 * kib) * (64 * kib));
   return work;
 }
 
@@ -298,7 +300,8 @@ struct Tally {
 };
 
 void print(const char *machine, double fill, size_t workloads, size_t idle, size_t missed,
-           const Tally &weir, const Tally &together, const Tally &turn, const Tally &best, const Tally &best_span) {
+           const Tally &weir, const Tally &together, const Tally &turn, const Tally &best,
+           const Tally &best_span) {
   Json json("placement");
   const auto measured = static_cast<double>(std::max<size_t>(workloads - idle, 1));
   json.text("machine", machine)
@@ -340,8 +343,8 @@ void run(const char *name, const Machine &machine, uint64_t workloads, bool name
       const Pool pool(machine, all);
       Homes in_turn{};
       for (size_t b = 0; b < work.buffers.size(); ++b) in_turn[b] = b % all.size();
-      const Cost least = cost_of(
-          links, work, best_homes(links, work, [](const Cost &cost) { return cost.sum; }));
+      const Cost least =
+          cost_of(links, work, best_homes(links, work, [](const Cost &cost) { return cost.sum; }));
       const Cost shortest = cost_of(
           links, work, best_homes(links, work, [](const Cost &cost) { return cost.span(); }));
       const Cost ours = cost_of(links, work, pool.homes(work, names));

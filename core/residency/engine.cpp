@@ -140,8 +140,7 @@ Status Engine::start(EngineConfig config) {
     };
     demoter_ = near(&Engine::demoter_loop);
     const size_t prefetchers = lower_.storage != nullptr ? prefetchers_.size() : 1;
-    for (size_t i = 0; i < prefetchers; ++i)
-      prefetchers_[i] = near(&Engine::prefetcher_loop);
+    for (size_t i = 0; i < prefetchers; ++i) prefetchers_[i] = near(&Engine::prefetcher_loop);
     if (recompressor_ != nullptr) recompressor_->run_in_background();
     if (lower_.any() || config_.host_follows) sinker_ = near(&Engine::sinker_loop);
   } catch (const std::system_error &error) {
@@ -149,31 +148,6 @@ Status Engine::start(EngineConfig config) {
                 error.what());
   }
   return {};
-}
-
-/// The NUMA node that all devices are at, or unknown.
-uint32_t Engine::common_node() const noexcept {
-  const uint32_t first = devices_.front()->node;
-  const bool all = std::all_of(devices_.begin(), devices_.end(),
-                               [first](const auto &device) { return device->node == first; });
-  return all ? first : numa::unknown;
-}
-
-/// Says so where pages of an integrated device have nowhere else to go than HOST, by which nothing is won.
-void Engine::warn_of_integrated() {
-  if (lower_.any()) return;
-  for (const auto &device : devices_) {
-    const auto lends = [&](const auto &to) {
-      return !config_.no_peer && !to->integrated && to->vmm() && device->vmm() &&
-             config_.routes.direct(device->place, to->place);
-    };
-    if (!device->integrated || std::any_of(devices_.begin(), devices_.end(), lends)) continue;
-    log_(WEIR_LOG_WARNING,
-         "device %u has the host's memory, and its pool neither COMPRESSED nor STORAGE nor a "
-         "neighbour: its pages go to HOST, which frees nothing",
-         device->device.id);
-    return;
-  }
 }
 
 Status Engine::add_device(const EngineConfig::DeviceBudget &budget) {

@@ -315,8 +315,8 @@ Status Engine::host_unregister(weir_buffer buffer) {
         ++p;
         continue;
       }
-      WEIR_TRY(host_slot(lock, region.client, node_of(region), region.shape.used_bytes(p),
-                         &slots[p]));
+      WEIR_TRY(
+          host_slot(lock, region.client, node_of(region), region.shape.used_bytes(p), &slots[p]));
       p = 0;
     }
     for (uint32_t p = 0; p < region.pages.size(); ++p) {

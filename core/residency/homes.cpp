@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Homes: the cost model of placement.hpp put to use for an engine's buffers: what a descriptor says of users, what each device has
-// promised, and the choice. All but place_together() under the pool's lock.
+// promised, and the choice. Under the pool's lock, but for place_together() and what is called at the start.
 
 #include "core/residency/plan.hpp"
+
+#include <algorithm>
 
 namespace weir::residency {
 
@@ -112,6 +114,33 @@ void Engine::count_promise(uint32_t index, uint8_t home, uint64_t bytes, bool mo
   const Users &users = found != users_.end() ? found->second : Users{};
   Promise &promise = devices_[home]->promise;
   more ? promise.add(home, bytes, users) : promise.remove(home, bytes, users);
+}
+
+// ---- near the devices ----
+
+/// The NUMA node that all devices are at, or unknown.
+uint32_t Engine::common_node() const noexcept {
+  const uint32_t first = devices_.front()->node;
+  const bool all = std::all_of(devices_.begin(), devices_.end(),
+                               [first](const auto &device) { return device->node == first; });
+  return all ? first : numa::unknown;
+}
+
+/// Says so where pages of an integrated device have nowhere else to go than HOST, by which nothing is won.
+void Engine::warn_of_integrated() {
+  if (lower_.any()) return;
+  for (const auto &device : devices_) {
+    const auto lends = [&](const auto &to) {
+      return !config_.no_peer && !to->integrated && to->vmm() && device->vmm() &&
+             config_.routes.direct(device->place, to->place);
+    };
+    if (!device->integrated || std::any_of(devices_.begin(), devices_.end(), lends)) continue;
+    log_(WEIR_LOG_WARNING,
+         "device %u has the host's memory, and its pool neither COMPRESSED nor STORAGE nor a "
+         "neighbour: its pages go to HOST, which frees nothing",
+         device->device.id);
+    return;
+  }
 }
 
 }  // namespace weir::residency

@@ -113,8 +113,7 @@ Status Engine::give_slot(Lock &lock, Region &region, uint32_t page) {
   Status status;
   ++copies.leases;
   try {
-    status =
-        host_slot(lock, region.client, node_of(region), region.shape.used_bytes(page), &slot);
+    status = host_slot(lock, region.client, node_of(region), region.shape.used_bytes(page), &slot);
   } catch (...) {
     --copies.leases;
     throw;

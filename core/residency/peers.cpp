@@ -36,9 +36,8 @@ bool Engine::may_lend(const Victim &victim, const PoolDevice &from, const PoolDe
   const Region &region = *victim.region;
   const auto page_class = region.shape.page_class(victim.page);
   // To a device whose memory is the host's the host is as near as itself, and as little worth going to.
-  const bool worth = from.integrated
-                         ? config_.routes.direct(from.place, to.place) && !to.integrated
-                         : config_.routes.beats_host(from.place, to.place);
+  const bool worth = from.integrated ? config_.routes.direct(from.place, to.place) && !to.integrated
+                                     : config_.routes.beats_host(from.place, to.place);
   return to.place != from.place && !to.lost && to.vmm() && worth &&
          to.granules->page_size(page_class) == from.granules->page_size(page_class) &&
          clients_[region.client]->device[to.place].room() >=

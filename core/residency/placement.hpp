@@ -88,8 +88,8 @@ class Placement {
   }
   double with(const Wish &wish, uint8_t home) noexcept;
   double reach(const Wish &wish, uint8_t home) const noexcept;
-  double out_of_place(uint8_t home, double over, std::array<double, Users::count> *room) const
-      noexcept;
+  double out_of_place(uint8_t home, double over,
+                      std::array<double, Users::count> *room) const noexcept;
   bool move_each(std::pmr::vector<Wish> *wishes, double *least) noexcept;
   bool swap_two(std::pmr::vector<Wish> *wishes, double *least) noexcept;
 

@@ -63,7 +63,7 @@ struct PoolDevice final : View {
   uint64_t no_loan_before_ns = 0;  ///< it is left alone by its neighbours until then
   uint64_t no_drop_before_ns = 0;  ///< nothing borrowed lies elsewhere too, as far as was seen
   const bool integrated = device.has(WEIR_CAP_INTEGRATED);  ///< its memory is the host's
-  bool lost = false;                                        ///< the runtime said so: nothing is brought here or taken from here any more
+  bool lost = false;  ///< the runtime said so: nothing is brought here or taken from here any more
   uint64_t evicted_total = 0;   ///< bytes ever evicted
   uint32_t in_flight = 0;       ///< drains and fills going on: room may appear without a release
   bool draining_ahead = false;  ///< the demoter is on its way from the low to the high watermark

@@ -113,7 +113,8 @@ std::string Engine::validate_device(PoolDevice &device) {
   } else if (device.granules->held() > device.granules->budget()) {
     std::snprintf(text, sizeof text, "device %u: more is held than the budget", device.device.id);
   } else if (const Promise promise = promise_of(device.place); !(promise == device.promise)) {
-    std::snprintf(text, sizeof text, "device %u: %llu bytes are promised, %llu counted, or not alike",
+    std::snprintf(text, sizeof text,
+                  "device %u: %llu bytes are promised, %llu counted, or not alike",
                   device.device.id, static_cast<unsigned long long>(promise.bytes),
                   static_cast<unsigned long long>(device.promise.bytes));
   } else if (const std::string wrong = device.granules->validate(); !wrong.empty()) {

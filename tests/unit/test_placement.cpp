@@ -1,141 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Where buffers are at home when Weir chooses, and to whom a full device lends its pages out: on machines described in a few
-// words, and on recorded ones, as an engineer who knows the machine would have it. Each test asks a real pool; what was
-// chosen is what weir_buffer_query says. Skips machines that are not recorded here.
+// words, as an engineer who knows the machine would have it.
 
-#include "tests/unit/interleaving.hpp"
-#include "tests/unit/topology_files.hpp"
+#include "tests/unit/placement_site.hpp"
 
-#include "core/base/numa.hpp"
-
-#include <sched.h>
-#include <unistd.h>
-
-#include <numeric>
-#include <set>
+#include <array>
+#include <cstring>
 
 namespace {
 
 using namespace weir::test;
-
-constexpr const char *small = "host.memory=16M;host.granule=16K;host.granule_large=0;";
-constexpr weir_device cpu = WEIR_DEVICE_HOST;
-const uint64_t budget_pages = 40;
-const uint64_t size = 8 * page_bytes;
-
-std::vector<weir_device> first(uint32_t count) {
-  std::vector<weir_device> all(count);
-  std::iota(all.begin(), all.end(), 0U);
-  return all;
-}
-
-/// A pool over some devices of a machine.
-struct Site {
-  weir_context context = nullptr;
-  weir_pool pool = nullptr;
-
-  Site(const std::string &options, const std::vector<weir_device> &devices,
-       uint64_t pages = budget_pages) {
-    context = make_context((small + options).c_str());
-    std::vector<weir_pool_device> entries(devices.size());
-    for (size_t i = 0; i < devices.size(); ++i) {
-      entries[i].device = devices[i];
-      entries[i].budget = pages * page_bytes;
-    }
-    weir_pool_desc desc = WEIR_POOL_DESC_INIT;
-    desc.device_count = static_cast<uint32_t>(entries.size());
-    desc.devices = entries.data();
-    desc.flags = WEIR_POOL_NO_BACKGROUND;
-    desc.host_budget = 2 * pages * devices.size() * page_bytes;
-    ok(weir_pool_create(context, &desc, &pool));
-  }
-  void close() {
-    validate();
-    ok(weir_pool_destroy(pool));
-    ok(weir_context_destroy(context));
-  }
-  weir::residency::Engine &engine() const {
-    return reinterpret_cast<weir::pool::Pool *>(pool)->engine();
-  }
-  void validate() const { assert_string_equal(engine().validate().c_str(), ""); }
-
-  weir_buffer make(uint64_t bytes, const std::vector<weir_device> &users,
-                   weir_device home = WEIR_DEVICE_ANY) const {
-    weir_buffer_desc desc = WEIR_BUFFER_DESC_INIT;
-    desc.size = bytes;
-    desc.home = home;
-    desc.users = users.data();
-    desc.user_count = static_cast<uint32_t>(users.size());
-    weir_buffer buffer = nullptr;
-    ok(weir_buffer_create(pool, &desc, &buffer));
-    return buffer;
-  }
-  weir_device home_of(weir_buffer buffer) const {
-    weir_buffer_info info = WEIR_BUFFER_INFO_INIT;
-    ok(weir_buffer_query(pool, buffer, 0, WEIR_WHOLE, &info));
-    return info.home;
-  }
-  /// Of a buffer that stays.
-  weir_device add(const std::vector<weir_device> &users, uint64_t bytes = size) const {
-    return home_of(make(bytes, users));
-  }
-  /// Of one that is gone again at once: nothing is promised for it.
-  weir_device ask(const std::vector<weir_device> &users, uint64_t bytes = size) const {
-    weir_buffer buffer = make(bytes, users);
-    const weir_device home = home_of(buffer);
-    ok(weir_buffer_destroy(pool, buffer));
-    return home;
-  }
-  uint32_t node_of(weir_device device) const {
-    weir_device_info info = WEIR_DEVICE_INFO_INIT;
-    ok(weir_device_info_get(context, device, &info));
-    return info.numa_node;
-  }
-  uint64_t used(weir_device device) const {
-    weir_pool_device_stats stats = WEIR_POOL_DEVICE_STATS_INIT;
-    ok(weir_pool_device_stats_get(pool, device, &stats));
-    return stats.bytes - stats.free_bytes;
-  }
-  uint64_t host_used() const {
-    weir_pool_stats stats{};
-    stats.struct_size = sizeof stats;
-    ok(weir_pool_stats_get(pool, &stats));
-    return stats.host_used_bytes;
-  }
-  /// Writes a buffer on a device and leaves it there.
-  void write(weir_buffer buffer, weir_device device) const {
-    weir_stream stream = nullptr;
-    ok(weir_stream_create(context, device, 0, &stream));
-    weir_use use = WEIR_USE(buffer, WEIR_DISCARD_WRITE);
-    weir_lease lease = nullptr;
-    ok(weir_acquire(pool, stream, &use, 1, nullptr, &lease));
-    ok(weir_release(lease, stream));
-    ok(weir_stream_synchronize(stream));
-    ok(weir_stream_close(stream));
-  }
-  /// Everything that is on a device leaves it.
-  void empty(weir_device device) const {
-    ok(weir_pool_trim(pool, device, WEIR_TRIM_EMERGENCY, WEIR_WHOLE, nullptr));
-  }
-};
-
-/// A machine of a file, as the host backend stands it up; skips the test if there is none.
-std::string recording(const char *name) {
-  const std::string path = recorded(name);
-  if (path.empty() || access(path.c_str(), R_OK) != 0) {
-    print_message("skipped: no %s in WEIR_SHARED_DIR\n", name);
-    skip();
-  }
-  return "topology.xml=" + path + ";topology.rehearse=1";
-}
-
-/// The one of these that is nearest to the test's own thread: the first of its node, or the first.
-weir_device nearest(const Site &site, const std::vector<weir_device> &devices) {
-  for (const weir_device each : devices)
-    if (site.node_of(each) == weir::numa::current_node()) return each;
-  return devices.front();
-}
 
 // ---- in a few words ----
 
@@ -259,8 +134,9 @@ void near_the_thread(void **) {
     skip();
   }
   const std::string far = std::to_string(here + 1), near = std::to_string(here);
-  const std::string all = "0-1:nvlink:50G,0-2:nvlink:50G,1-2:nvlink:50G,0-3:nvlink:50G,"
-                          "1-3:nvlink:50G,2-3:nvlink:50G";
+  const std::string all =
+      "0-1:nvlink:50G,0-2:nvlink:50G,1-2:nvlink:50G,0-3:nvlink:50G,"
+      "1-3:nvlink:50G,2-3:nvlink:50G";
   Site site("host.devices=4;host.numa=" + far + ",-," + near + "," + near + ";host.links=" + all,
             first(4));
   assert_int_equal(site.ask({0, 1, 2}), 2);
@@ -416,9 +292,10 @@ void borrowers_spread(void **) {
 
 /// A better link counts more than idle memory.
 void the_faster_link_first(void **) {
-  Site site("host.devices=3;host.links=0-1:nvlink:50G,0-2:nvlink:100G,1-2:nvlink:50G,h-0:pcie:16G,"
-            "h-1:pcie:16G,h-2:pcie:16G",
-            first(3));
+  Site site(
+      "host.devices=3;host.links=0-1:nvlink:50G,0-2:nvlink:100G,1-2:nvlink:50G,h-0:pcie:16G,"
+      "h-1:pcie:16G,h-2:pcie:16G",
+      first(3));
   weir_buffer own = site.make(20 * page_bytes, {}, 2);
   site.write(own, 2);
   weir_buffer spilled = site.make(24 * page_bytes, {}, 0);
@@ -431,9 +308,10 @@ void the_faster_link_first(void **) {
 
 /// A fiftieth between two links is a measurement's, not the machine's.
 void links_that_are_alike(void **) {
-  Site site("host.devices=3;host.links=0-1:nvlink:50000M,0-2:nvlink:50400M,1-2:nvlink:50G,"
-            "h-0:pcie:16G,h-1:pcie:16G,h-2:pcie:16G",
-            first(3));
+  Site site(
+      "host.devices=3;host.links=0-1:nvlink:50000M,0-2:nvlink:50400M,1-2:nvlink:50G,"
+      "h-0:pcie:16G,h-1:pcie:16G,h-2:pcie:16G",
+      first(3));
   weir_buffer spilled = site.make(24 * page_bytes, {}, 0);
   site.write(spilled, 0);
   site.empty(0);
@@ -448,11 +326,12 @@ void links_that_are_alike(void **) {
 
 /// A node of MI250X as it is built: 200 GB/s within a module, one or two links of 50 between modules, 36 to the CPU.
 void a_module_lends_first(void **) {
-  Site site("host.devices=4;host.links=0-1:infinity_fabric:200G,2-3:infinity_fabric:200G,"
-            "0-2:infinity_fabric:100G,1-3:infinity_fabric:50G,0-3:infinity_fabric:50G,"
-            "1-2:infinity_fabric:50G,h-0:infinity_fabric:36G,h-1:infinity_fabric:36G,"
-            "h-2:infinity_fabric:36G,h-3:infinity_fabric:36G",
-            first(4));
+  Site site(
+      "host.devices=4;host.links=0-1:infinity_fabric:200G,2-3:infinity_fabric:200G,"
+      "0-2:infinity_fabric:100G,1-3:infinity_fabric:50G,0-3:infinity_fabric:50G,"
+      "1-2:infinity_fabric:50G,h-0:infinity_fabric:36G,h-1:infinity_fabric:36G,"
+      "h-2:infinity_fabric:36G,h-3:infinity_fabric:36G",
+      first(4));
   assert_int_equal(site.ask({0, 1, 2}), 0);  // 1/200 + 1/100
   assert_int_equal(site.ask({1, 3}), nearest(site, {1, 3}));
   assert_int_equal(site.ask({0, 2, 3}), 2);
@@ -468,120 +347,10 @@ void a_module_lends_first(void **) {
   site.close();
 }
 
-// ---- recorded machines ----
-
-/// Sixteen V100 that reach each other alike through switches; eight at each NUMA node.
-void dgx2(void **) {
-  const std::string machine = recording("hwloc-2.14.0-nvidiaDGX2.xml");
-  Site site(machine, first(16));
-  for (const weir_device user : {0U, 5U, 8U, 15U}) assert_int_equal(site.ask({user}), user);
-  assert_int_equal(site.ask({3, 9}), nearest(site, {3, 9}));
-  assert_int_equal(site.ask({9, 3}), nearest(site, {3, 9}));
-  assert_int_equal(site.ask({3, 9, 9}), 9);
-  // Two of one node: the less loaded of them, turn by turn.
-  assert_int_equal(site.add({9, 12}), 9);
-  assert_int_equal(site.add({9, 12}), 12);
-  // One in every place before a second one anywhere; those without a load first.
-  std::set<weir_device> homes;
-  for (uint32_t i = 0; i < 14; ++i) homes.insert(site.add({}));
-  assert_int_equal(homes.size(), 14);
-  assert_true(homes.count(9) == 0 && homes.count(12) == 0);
-  site.close();
-  // Full: its pages would go there and back over NVLink, those of another home come once.
-  Site full(machine, first(16));
-  for (uint32_t i = 0; i < 5; ++i) assert_int_equal(full.add({6}), 6);
-  const weir_device next = full.ask({6});
-  assert_true(next != 6);
-  assert_int_equal(next, nearest(full, {0, 8}));
-  // Spilled pages go to all of the others, none to the host.
-  weir_buffer spilled = full.make(30 * page_bytes, {}, 2);
-  full.write(spilled, 2);
-  full.empty(2);
-  assert_int_equal(full.host_used(), 0);
-  for (const weir_device each : first(16))
-    if (each != 2) assert_int_equal(full.used(each), 2 * page_bytes);
-  full.close();
-}
-
-/// Four H100 joined by NVLink, at four NUMA nodes of eight.
-void four_h100(void **) {
-  Site site(recording("fluxcore-ipa20.xml"), first(4));
-  for (const weir_device user : first(4)) assert_int_equal(site.ask({user}), user);
-  assert_int_equal(site.add({1, 2}), nearest(site, {1, 2}));
-  assert_int_equal(site.ask({0, 1, 2, 3, 3}), 3);
-  assert_int_equal(site.ask({cpu, 2}), 2);
-  weir_buffer spilled = site.make(30 * page_bytes, {}, 0);
-  site.write(spilled, 0);
-  site.empty(0);
-  assert_int_equal(site.host_used(), 0);
-  for (const weir_device each : {1U, 2U, 3U}) assert_int_equal(site.used(each), 10 * page_bytes);
-  site.close();
-}
-
-/// Four MI250X of two dies each: eight devices, one figure for all links, which is what its hwloc tells.
-void eight_mi250x_dies(void **) {
-  Site site(recording("mpibind-eas-tioga.xml"), first(8));
-  for (const weir_device user : first(8)) assert_int_equal(site.ask({user}), user);
-  // Everybody's: near the thread, and the less loaded die of the module.
-  const weir_device near = nearest(site, first(8));
-  assert_int_equal(site.add(first(8)), near);
-  const weir_device again = site.add(first(8));
-  assert_true(again != near);
-  assert_int_equal(site.node_of(again), site.node_of(near));
-  site.close();
-}
-
-/// Two dies of a module 50 GB/s apart, others 25, and a host that is nearer than either: generated figures.
-void modules_of_two(void **) {
-  Site site(recording("gen-rsmi.xml"), first(8));
-  assert_int_equal(site.ask({2, 3, 6}), 2);  // 1/50 + 1/25 against 2/25
-  assert_int_equal(site.ask({0, 4, 5}), 4);
-  for (uint32_t i = 0; i < 5; ++i) assert_int_equal(site.add({0}), 0);
-  assert_int_equal(site.ask({0}), 1);
-  weir_buffer spilled = site.make(30 * page_bytes, {}, 2);
-  site.write(spilled, 2);
-  site.empty(2);
-  assert_int_equal(site.host_used(), 30 * page_bytes);  // over 63 GB/s, says the file
-  site.close();
-}
-
-/// Eight T4 without links of their own: pairs share a host bridge, all else passes the host.
-void pcie_only(void **) {
-  Site site(recording("mpibind-g4dnmetal.xml"), first(8));
-  for (const weir_device user : first(8)) assert_int_equal(site.ask({user}), user);
-  assert_int_equal(site.ask({0, 1, 6}), 0);  // the pair: once over its bridge, once over the host
-  assert_int_equal(site.ask({0, 6, 7}), 6);
-  assert_int_equal(site.ask({3, 3, 5}), 3);
-  // A neighbour's link is no better than the host's: nothing is lent. A home with the other of the pair costs half as much.
-  for (uint32_t i = 0; i < 5; ++i) assert_int_equal(site.add({4}), 4);
-  assert_int_equal(site.ask({4}), 5);
-  weir_buffer spilled = site.make(30 * page_bytes, {}, 2);
-  site.write(spilled, 2);
-  site.empty(2);
-  assert_int_equal(site.host_used(), 30 * page_bytes);
-  site.close();
-}
-
-/// POWER8: two P100 at each CPU, joined to it and to each other alike.
-void power8(void **) {
-  Site site(recording("hwloc-2.9.0-power8gpudistances.xml"), first(4));
-  assert_int_equal(site.ask({2, 3}), nearest(site, {2, 3}));
-  assert_int_equal(site.ask({0, 2, 3}), 2);
-  weir_buffer spilled = site.make(30 * page_bytes, {}, 1);
-  site.write(spilled, 1);
-  site.empty(1);
-  assert_int_equal(site.host_used(), 30 * page_bytes);  // no better than its own CPU's memory
-  site.close();
-}
-
 }  // namespace
 
 int main() {
-  // So that the thread's NUMA node stays what it is.
-  cpu_set_t one;
-  CPU_ZERO(&one);
-  CPU_SET(static_cast<unsigned>(std::max(sched_getcpu(), 0)), &one);
-  (void)sched_setaffinity(0, sizeof one, &one);
+  stay_on_one_processor();
   const CMUnitTest tests[] = {
       cmocka_unit_test(where_its_only_user_is),
       cmocka_unit_test(between_its_users),
@@ -602,12 +371,6 @@ int main() {
       cmocka_unit_test(the_faster_link_first),
       cmocka_unit_test(links_that_are_alike),
       cmocka_unit_test(a_module_lends_first),
-      cmocka_unit_test(dgx2),
-      cmocka_unit_test(four_h100),
-      cmocka_unit_test(eight_mi250x_dies),
-      cmocka_unit_test(modules_of_two),
-      cmocka_unit_test(pcie_only),
-      cmocka_unit_test(power8),
   };
   return cmocka_run_group_tests(tests, nullptr, nullptr);
 }

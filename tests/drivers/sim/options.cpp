@@ -14,7 +14,8 @@ namespace {
 
 constexpr std::string_view known =
     "devices, memory, granule, mode, version, vmm, peer, batch_copy, export_fd, export_fabric, "
-    "host_call, integrated, links, link_bandwidth, peer_bandwidth, link_latency_ns, call_latency_ns, hang";
+    "host_call, integrated, links, link_bandwidth, peer_bandwidth, link_latency_ns, "
+    "call_latency_ns, hang";
 
 struct Flag {
   std::string_view key;
