@@ -132,9 +132,9 @@ Status Engine::start(EngineConfig config) {
   if (!config_.background) return {};
   try {
     const SignalsBlocked blocked;
-    const auto near = [this](void (Engine::*loop)()) {
-      return std::thread([this, loop] {
-        (void)numa::stay_on(config_.nodes, common_node());
+    const auto near = [this, node = common_node()](void (Engine::*loop)()) {
+      return std::thread([this, loop, node] {
+        (void)numa::stay_on(config_.nodes, node);
         (this->*loop)();
       });
     };

@@ -69,7 +69,8 @@ double Placement::out_of_place(uint8_t home, double over,
     double sum = 0;
     for (size_t user = 0; user < Users::count; ++user) {
       if (promise.traffic[user] == 0) continue;
-      const double byte = user == home ? 2 * pace_[home][from].byte : pace_[user][from].byte;
+      const double byte = user == home ? 2 * pace_[home][from].byte
+                                       : std::max(pace_[user][from].byte, pace_[user][home].byte);
       sum += bytes_of(promise.traffic[user]) * share * byte;
     }
     return sum;

@@ -12,7 +12,7 @@
 //     f(h)   = the share of what h has promised that exceeds its budget
 //     f(h,p) = of it, what lies at p: at the fastest neighbours better than the host that have not promised all of theirs, the
 //              rest in the host
-//     S(h,u,p) = T(p,u); 2 T(h,p) for u = h, since for what comes up something else goes down
+//     S(h,u,p) = T(p,u), at least T(h,u); 2 T(h,p) for u = h, since for what comes up something else goes down
 //
 // A new buffer goes to where the cost grows least, its links' latencies included. Growths within a fiftieth of each other are
 // one: measured links differ by more from run to run. Of these homes the nearest to the caller's NUMA node wins, then

@@ -49,7 +49,7 @@ typedef struct weir_buffer_desc {
  * least, as a model has it in which each user reaches all bytes of his buffers over the machine's links, and what a device has
  * promised beyond its budget lies at its neighbours or in HOST, whence its users fetch it, the home there and back:
  *
- *     sum over homes h, users u:  W(h,u) [ (1 - f(h)) T(h,u)  +  sum over p: f(h,p) (u = h ? 2 T(h,p) : T(p,u)) ]
+ *     sum over homes h, users u:  W(h,u) [ (1 - f(h)) T(h,u)  +  sum over p: f(h,p) (u = h ? 2 T(h,p) : max(T(p,u), T(h,u))) ]
  *
  * W: the bytes a round that u uses of the buffers at home on h; T: seconds a byte takes, the slower of both ways, 0 from h to h, both
  * links where copies pass the host; f(h): the share of what is promised that exceeds the budget, f(h,p) of it what lies at p. A buffer
