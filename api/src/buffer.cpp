@@ -4,6 +4,9 @@
 
 #include "api/src/guard.hpp"
 
+#include <cstdio>
+#include <vector>
+
 using weir::fail;
 using weir::Status;
 using weir::api::get;
@@ -44,12 +47,37 @@ Status create_buffer(weir_pool handle, const weir_buffer_desc *given, weir_buffe
   return pool->engine().create_buffer(desc, client, out);
 }
 
+Status place_buffers(weir_pool handle, const weir_buffer_desc *const *descs, size_t count,
+                     weir_device *homes) {
+  constexpr size_t most = 4096;
+  Pool *pool = nullptr;
+  WEIR_TRY(get(handle, &pool));
+  WEIR_TRY(need(descs, "descs"));
+  WEIR_TRY(need(homes, "homes"));
+  if (count == 0 || count > most)
+    return fail(WEIR_ERROR_INVALID_ARGUMENT, "count is %zu, not 1 to %zu", count, most);
+  std::vector<weir_buffer_desc> read(count, weir_buffer_desc WEIR_BUFFER_DESC_INIT);
+  std::vector<const weir_buffer_desc *> all(count);
+  for (size_t i = 0; i < count; ++i) {
+    char name[32];
+    std::snprintf(name, sizeof name, "descs[%zu]", i);
+    WEIR_TRY(weir::read_descriptor(descs[i], name, &read[i]));
+    all[i] = &read[i];
+  }
+  return pool->engine().place_together(all.data(), count, homes);
+}
+
 }  // namespace
 
 extern "C" {
 
 weir_result weir_buffer_create(weir_pool pool, const weir_buffer_desc *desc, weir_buffer *buffer) {
   return guarded([&] { return create_buffer(pool, desc, buffer); });
+}
+
+weir_result weir_buffer_place(weir_pool pool, const weir_buffer_desc *const *descs, size_t count,
+                              weir_device *homes) {
+  return guarded([&] { return place_buffers(pool, descs, count, homes); });
 }
 
 weir_result weir_buffer_destroy(weir_pool pool, weir_buffer buffer) {

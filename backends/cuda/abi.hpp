@@ -89,6 +89,7 @@ inline constexpr Result unknown = 999;
 
 /// CUdevice_attribute.
 namespace attribute {
+inline constexpr int integrated = 18;
 inline constexpr int pci_bus_id = 33;
 inline constexpr int pci_device_id = 34;
 inline constexpr int unified_addressing = 41;

@@ -82,6 +82,7 @@ weir_result Device::open(abi::Device handle) {
   if (options_.host_register && attribute_or(abi::attribute::host_register_supported, 1) != 0) {
     capabilities_ |= WEIR_CAP_HOST_REGISTER;
   }
+  if (attribute_or(abi::attribute::integrated, 0) != 0) capabilities_ |= WEIR_CAP_INTEGRATED;
   return open_vmm();
 }
 

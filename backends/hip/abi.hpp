@@ -75,6 +75,7 @@ inline constexpr unsigned host_register_portable = 1;
 
 /// hipDeviceAttribute_t.
 using Attribute = int32_t;
+inline constexpr Attribute attribute_integrated = 16;
 inline constexpr Attribute attribute_pci_bus = 67;
 inline constexpr Attribute attribute_pci_device = 68;
 inline constexpr Attribute attribute_pci_domain = 69;

@@ -112,6 +112,7 @@ weir_result Devices::describe(uint32_t device, weir_be_device *out) const {
   add(options_.host_register && runtime_.has(abi::Need::host_register) &&
           attribute(device, abi::attribute_host_register, 1) != 0,
       WEIR_CAP_HOST_REGISTER);
+  add(attribute(device, abi::attribute_integrated, 0) != 0, WEIR_CAP_INTEGRATED);
   bool peer = false;
   for (uint32_t other = 0; other < runtime_.devices(); ++other) {
     peer = peer || reach_[size_t{device} * runtime_.devices() + other];

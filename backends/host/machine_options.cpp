@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Lists, separated by commas: names=, pci=, numa=, and links=A-B:KIND:BANDWIDTH[:HOPS[:LATENCY_NS[:direct|staged]]].
+// Lists, separated by commas: names=, pci=, numa=, integrated=, and links=A-B:KIND:BANDWIDTH[:HOPS[:LATENCY_NS[:direct|staged]]].
 
 #include "backends/host/machine_options.hpp"
 
@@ -51,6 +51,18 @@ std::string read_nodes(std::string_view value, std::vector<uint32_t> *out) {
     if (each != "-" && (!parse_number(each, 1, &node) || node >= UINT32_MAX))
       return bad_option("numa", each, "a number, or - for unknown, is needed");
     out->push_back(static_cast<uint32_t>(node));
+  }
+  return {};
+}
+
+std::string read_integrated(std::string_view value, std::vector<uint32_t> *out) {
+  out->clear();
+  if (value.empty()) return {};
+  for (const std::string_view each : split(value, ',')) {
+    uint64_t device = 0;
+    if (!parse_number(each, 1, &device) || device >= UINT32_MAX)
+      return bad_option("integrated", each, "a device's number is needed");
+    out->push_back(static_cast<uint32_t>(device));
   }
   return {};
 }
@@ -136,6 +148,8 @@ bool read_machine_option(std::string_view name, std::string_view value, Options 
     *reason = read_names(name, value, sizeof(weir_be_device::pci_address) - 1, &options->pci);
   else if (name == "numa")
     *reason = read_nodes(value, &options->numa);
+  else if (name == "integrated")
+    *reason = read_integrated(value, &options->integrated);
   else if (name == "links")
     *reason = read_links(value, &options->links);
   else
@@ -149,6 +163,11 @@ std::string check_machine_options(const Options &options) {
         std::pair{"numa", options.numa.size()}}) {
     std::string wrong = check_count(key, count, options.devices);
     if (!wrong.empty()) return wrong;
+  }
+  for (const uint32_t device : options.integrated) {
+    if (device >= options.devices)
+      return "option integrated names device " + std::to_string(device) + ", and there are " +
+             std::to_string(options.devices);
   }
   for (const LinkOption &link : options.links) {
     for (const uint32_t end : {link.a, link.b})

@@ -54,7 +54,7 @@ constexpr std::array<Key, 19> keys{{
 }};
 
 std::string known_keys() {
-  std::string list = "devices, prefault, names, pci, numa, links";
+  std::string list = "devices, prefault, names, pci, numa, integrated, links";
   for (const Key &key : keys) list += ", " + std::string(key.name);
   return list;
 }

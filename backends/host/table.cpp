@@ -16,6 +16,7 @@
 #include <sys/utsname.h>
 
 #include <cstdio>
+#include <algorithm>
 #include <cstring>
 #include <memory>
 #include <new>
@@ -112,6 +113,9 @@ weir_result device_describe(weir_be_state *state, uint32_t device,
     full.numa_node = options.numa.empty() ? UINT32_MAX : options.numa[device];
     full.capabilities = options.capabilities();
     if (!model.reaches_another(device)) full.capabilities &= ~WEIR_CAP_PEER;
+    const auto &own = options.integrated;
+    if (std::find(own.begin(), own.end(), device) != own.end())
+      full.capabilities |= WEIR_CAP_INTEGRATED;
     full.memory_total = options.memory;
     full.granule = options.vmm ? options.granule : 0;
     full.granule_large = options.vmm ? options.granule_large : 0;

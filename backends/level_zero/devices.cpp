@@ -260,6 +260,7 @@ uint64_t Platform::capabilities(uint32_t device) const noexcept {
   uint64_t able = WEIR_CAP_HOST_CALL;
   if (devices_[device].granule != 0) able |= WEIR_CAP_VMM;
   if (import_ != nullptr) able |= WEIR_CAP_HOST_REGISTER;
+  if (devices_[device].integrated()) able |= WEIR_CAP_INTEGRATED;
   for (uint32_t peer = 0; peer < devices_.size(); ++peer) {
     if (peer != device && reaches(device, peer)) able |= WEIR_CAP_PEER;
   }

@@ -71,6 +71,7 @@ Status Mapper::run(const Call &call) {
 }
 
 void Mapper::serve() {
+  if (nodes_ != nullptr) (void)numa::stay_on(*nodes_, node_);
   std::unique_lock hold(mutex_);
   for (;;) {
     changed_.wait(hold, [this] { return stop_ || pending_ != nullptr; });

@@ -6,6 +6,7 @@
 #pragma once
 
 #include "core/backend/runtime.hpp"
+#include "core/base/numa.hpp"
 
 #include <array>
 #include <condition_variable>
@@ -28,6 +29,11 @@ class Mapper {
     uint16_t generation = 0;
   };
   void set_peers(const Peers &peers) noexcept;
+  /// Before start(): its thread, if it has one, runs on this NUMA node's processors where the system has several nodes.
+  void stay_near(const numa::Nodes &nodes, uint32_t node) noexcept {
+    nodes_ = &nodes;
+    node_ = node;
+  }
   Status start();
   /// *generation (may be nullptr): of the peers that have access.
   Status map(uint64_t address, uint64_t bytes, weir_be_granule granule,
@@ -48,6 +54,8 @@ class Mapper {
   const backend::Device &device_;
   std::mutex peers_mutex_;  // of peers_; the innermost
   Peers peers_;
+  const numa::Nodes *nodes_ = nullptr;
+  uint32_t node_ = numa::unknown;
   std::mutex turn_;  // one caller at a time
   std::mutex mutex_;
   std::condition_variable changed_;

@@ -59,6 +59,7 @@ class Context {
   /// Of the pools made from now on: a test's say in their I/O, and the root of the files that tell the memory limits.
   tier::IoHook *io_hook = nullptr;
   std::string memory_root;
+  std::string numa_root;         ///< of the files that tell the system's NUMA nodes
   const Clock *clock = nullptr;  ///< what pools made from now on tell time by, if a test says so
 
  private:

@@ -44,6 +44,7 @@ Status Pool::start(const weir_pool_desc &desc) {
                 desc.device_count, vm::max_devices);
   }
   residency::EngineConfig config;
+  config.nodes = numa::Nodes(context_.numa_root);
   for (uint32_t i = 0; i < desc.device_count; ++i) {
     const weir_pool_device &entry = desc.devices[i];
     char where[24];
@@ -55,7 +56,10 @@ Status Pool::start(const weir_pool_desc &desc) {
         return fail(WEIR_ERROR_INVALID_ARGUMENT, "devices[%u]: device %u is listed twice", i,
                     entry.device);
     }
-    config.devices.push_back({device, entry.budget});
+    // Looking at the machine takes its time: only where there is a choice.
+    const bool matters = desc.device_count > 1 || config.nodes.count() > 1;
+    const uint32_t node = matters ? context_.places().numa_node(*device) : numa::unknown;
+    config.devices.push_back({device, entry.budget, node});
   }
   if (desc.watermark_low > 500 || desc.watermark_high > 500 ||
       (desc.watermark_high != 0 && desc.watermark_low > desc.watermark_high)) {
@@ -114,7 +118,8 @@ Status Pool::add_device(const weir_pool_device &entry) {
   if (std::find(ids.begin(), ids.end(), entry.device) == ids.end()) ids.push_back(entry.device);
   transfer::Routes routes;
   routes.find(context_.places(), ids);
-  return membership.add({device, entry.budget}, std::move(routes));
+  const uint32_t node = context_.places().numa_node(*device);
+  return membership.add({device, entry.budget, node}, std::move(routes));
 }
 
 /// What the descriptor says of the tiers below HOST.

@@ -333,7 +333,8 @@ void Engine::demoter_loop() {
   while (!stopping_) {
     bool worked = false;
     try {
-      if (host_->wants_growth()) (void)grow_host(lock, tier::HostStore::unit);
+      uint32_t node = numa::unknown;
+      if (host_->wants_growth(&node)) (void)grow_host(lock, node, tier::HostStore::unit);
       give_unneeded_back(lock);
       for (size_t i = 0; i < devices_.size(); ++i) {  // one may come while the lock is dropped
         PoolDevice *device = devices_[i].get();

@@ -59,6 +59,11 @@ Engine::Target Engine::target(uint32_t index) {
   return where;
 }
 
+Status Engine::check_size(uint64_t size) {
+  if (size != 0 && size <= vm::BufferTable::max_size / 2) return {};
+  return fail(WEIR_ERROR_INVALID_ARGUMENT, "size is %llu", static_cast<unsigned long long>(size));
+}
+
 Status Engine::range_of(uint32_t index, uint64_t offset, uint64_t *length) {
   const uint64_t size = buffers_.hot(index).size();
   if (offset >= size) {
@@ -82,6 +87,9 @@ Status Engine::place_of(uint32_t device_id, uint8_t *place) {
     *place = device->place;
     return {};
   }
+  if (device_id == WEIR_DEVICE_ANY)
+    return fail(WEIR_ERROR_INVALID_ARGUMENT,
+                "device is WEIR_DEVICE_ANY, which only the home of a buffer can be");
   return fail(WEIR_ERROR_INVALID_ARGUMENT, "device %u is not of this pool", device_id);
 }
 
@@ -337,8 +345,10 @@ Status Engine::own_region(uint32_t index, const weir_buffer_desc &desc, uint8_t 
 
 Status Engine::create_locked(const weir_buffer_desc &desc, uint32_t client, bool pinned,
                              uint32_t *index) {
+  Users users;
+  WEIR_TRY(read_users(desc, &users));
   uint8_t home = 0;
-  WEIR_TRY(place_of(desc.home, &home));
+  WEIR_TRY(home_for(desc, users, &home));
   PoolDevice &device = *devices_[home];
   if ((desc.flags & WEIR_BUFFER_STABLE_ADDRESS) != 0 && !device.vmm()) {
     return fail(WEIR_ERROR_NOT_SUPPORTED,
@@ -353,16 +363,21 @@ Status Engine::create_locked(const weir_buffer_desc &desc, uint32_t client, bool
   const bool alone = (desc.flags & (WEIR_BUFFER_SCRUB | WEIR_BUFFER_STABLE_ADDRESS)) != 0;
   const bool tenant = desc.size < device.page_size && !alone;
   const uint32_t fresh = buffers_.take();
+  const auto undo = [this, fresh] {
+    users_.erase(fresh);
+    buffers_.give(fresh);
+  };
   Status status;
   try {
+    if (users.any()) users_.emplace(fresh, users);
     status = tenant ? place_tenant(fresh, desc, home, client, pinned)
                     : own_region(fresh, desc, home, client);
   } catch (...) {
-    buffers_.give(fresh);
+    undo();
     throw;
   }
   if (!status) {
-    buffers_.give(fresh);
+    undo();
     return status;
   }
   vm::Hot &hot = buffers_.hot(fresh);
@@ -375,6 +390,7 @@ Status Engine::create_locked(const weir_buffer_desc &desc, uint32_t client, bool
   hot.word.store(word, std::memory_order_release);
   ++clients_[client]->buffers;
   buffer_bytes_ += desc.size;
+  count_promise(fresh, home, desc.size, true);
   *index = fresh;
   return {};
 }
@@ -393,10 +409,7 @@ Status Engine::create_buffer(const weir_buffer_desc &desc, uint32_t client, weir
                 "flags: LOSSY_* is for elements of WEIR_ELEMENT_F32 (%d); element is %u",
                 WEIR_ELEMENT_F32, desc.element);
   }
-  if (desc.size == 0 || desc.size > vm::BufferTable::max_size / 2) {
-    return fail(WEIR_ERROR_INVALID_ARGUMENT, "size is %llu",
-                static_cast<unsigned long long>(desc.size));
-  }
+  WEIR_TRY(check_size(desc.size));
   if ((desc.alignment & (desc.alignment - 1)) != 0) {
     return fail(WEIR_ERROR_INVALID_ARGUMENT, "alignment %llu is not a power of two",
                 static_cast<unsigned long long>(desc.alignment));
@@ -419,6 +432,7 @@ void Engine::destroy_locked(uint32_t index) noexcept {
   const uint64_t word = hot.word.load(std::memory_order_relaxed);
   --clients_[where.region->client]->buffers;
   buffer_bytes_ -= where.size;
+  count_promise(index, where.region->home, where.size, false);
   // What may still run on its bytes is remembered by the place, not by the buffer.
   const auto bury = [&](uint64_t begin, uint64_t end, Stamp stamp) {
     if (!stamp || streams_.passed(stamp)) return;
@@ -436,6 +450,7 @@ void Engine::destroy_locked(uint32_t index) noexcept {
   }
   holds_.erase(index);
   tags_.erase(index);
+  users_.erase(index);
   const bool tenant = buffers_.cold(index).node != physical::SmallArena::none;
   hot.word.store(word & Word::generation_mask, std::memory_order_release);
   if (tenant) {

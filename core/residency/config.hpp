@@ -6,6 +6,7 @@
 
 #include "core/backend/runtime.hpp"
 #include "core/base/clock.hpp"
+#include "core/base/numa.hpp"
 #include "core/tier/codec.hpp"
 #include "core/tier/storage_store.hpp"
 #include "core/transfer/routes.hpp"
@@ -20,9 +21,11 @@ struct EngineConfig {
   struct DeviceBudget {
     const backend::Device *device;
     uint64_t budget;
+    uint32_t node = UINT32_MAX;  ///< NUMA node; UINT32_MAX: unknown
   };
   std::pmr::vector<DeviceBudget> devices;
   transfer::Routes routes;  ///< of the devices, by position
+  numa::Nodes nodes;        ///< of the system
   bool no_peer = false;     ///< pages do not go to neighbours to make room
   uint64_t host_budget = 0;
   uint64_t page_size = 0, large_page_size = 0;

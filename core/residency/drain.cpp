@@ -114,7 +114,7 @@ bool Engine::claim_victim(PoolDevice &device, const PageRef &ref, Victim *victim
   victim->copy = latest_here && (copies.latest & ~device.bit()) == 0;
   const bool near = (copies.latest & ~device.bit() & ~vm::below_host) != 0;
   victim->cached = latest_here && !victim->copy && !near && !region.cold && !region.scrub &&
-                   region.registered == nullptr;
+                   region.registered == nullptr && !device.integrated;
   victim->bytes = region.shape.granule_bytes(ref.page);
   victim->used = region.shape.used_bytes(ref.page);
   victim->address = device.vmm() ? address_of(region, *here) + region.shape.offset(ref.page)
@@ -139,9 +139,11 @@ Status Engine::place_victim(Lock &lock, PoolDevice &device, Victim &victim) {
   Region &region = *victim.region;
   free_host(region, victim.page);  // one that an acquire which failed has left there
   if (borrow_place(lock, victim, device, false)) return {};
-  victim.straight = lower_.any() && region.cold;
+  victim.straight = (lower_.any() && region.cold) || passes_host(device, victim.used);
+  if (device.integrated && !victim.straight && borrow_place(lock, victim, device, true)) return {};
   Status slot;
-  if (!victim.straight) slot = host_slot(lock, region.client, victim.used, &victim.slot);
+  if (!victim.straight)
+    slot = host_slot(lock, region.client, device.node, victim.used, &victim.slot);
   const bool none =
       slot.code() == WEIR_ERROR_OVER_BUDGET || slot.code() == WEIR_ERROR_OUT_OF_HOST_MEMORY;
   if (none && lower_.any()) victim.straight = true;
@@ -154,16 +156,24 @@ Status Engine::place_victim(Lock &lock, PoolDevice &device, Victim &victim) {
   return {};
 }
 
+/// Memory of an integrated device is the host's: in HOST a page would take as much of it, and nothing would be won. True: a tier below
+/// has room for it.
+bool Engine::passes_host(const PoolDevice &device, uint64_t bytes) const noexcept {
+  if (!device.integrated) return false;
+  return (lower_.compressed != nullptr && lower_.compressed->room() >= bytes) ||
+         (lower_.storage != nullptr && lower_.storage->room() >= bytes);
+}
+
 /// A page that could be dropped, were it not for the time it takes to bring it up from below HOST, is copied to HOST if a
 /// slot can be had there for nothing.
-void Engine::cache_victim(Victim &victim) noexcept {
+void Engine::cache_victim(const PoolDevice &device, Victim &victim) noexcept {
   const uint32_t client = victim.region->client;
   try {
     free_host(*victim.region, victim.page);
-    victim.slot = try_host_slot(client, victim.used);
+    victim.slot = try_host_slot(client, device.node, victim.used, true);
     const bool quota = clients_[client]->host.room() < tier::HostStore::rounded(victim.used);
     if (!victim.slot && drop_from_host(victim.used, quota ? client : UINT32_MAX))
-      victim.slot = try_host_slot(client, victim.used);
+      victim.slot = try_host_slot(client, device.node, victim.used, true);
   } catch (const std::bad_alloc &) {
     victim.slot = {};
   }
@@ -213,7 +223,7 @@ void Engine::claim_victims(Lock &lock, PoolDevice &device, const std::pmr::vecto
         continue;
       }
     }
-    if (victim.cached) cache_victim(victim);
+    if (victim.cached) cache_victim(device, victim);
     DevicePage &state = region.on(device.place)->pages[victim.page];
     state.state = PageState::draining;
     state.wanted = false;

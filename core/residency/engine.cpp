@@ -81,6 +81,7 @@ Engine::Engine(std::pmr::memory_resource *memory, backend::StreamTable &streams,
       partials_(&memory_),
       holds_(&memory_),
       tags_(&memory_),
+      users_(&memory_),
       mallocs_(&memory_),
       kept_(&memory_),
       slabs_(&memory_),
@@ -113,6 +114,7 @@ Status Engine::start(EngineConfig config) {
     registrable = registrable && budget.device->has(WEIR_CAP_HOST_REGISTER);
   }
   Membership(*this).tell_peers();
+  node_ = common_node();
   if (runtimes.size() > 1) {
     return fail(WEIR_ERROR_NOT_SUPPORTED,
                 "a pool over devices of several backends is not supported");
@@ -120,19 +122,25 @@ Status Engine::start(EngineConfig config) {
   backend::Runtime &runtime = *runtimes.front();
   WEIR_TRY(start_lower(runtime));
   host_ = make_owned<tier::HostStore>(&memory_, &memory_, config_.host_budget, std::move(runtimes),
-                                      registrable);
+                                      registrable, config_.nodes);
   rebalancer_ = make_owned<Rebalancer>(&memory_, *this, config_.rebalance_rate, &memory_);
+  warn_of_integrated();
   uint32_t own = 0;
   WEIR_TRY(create_client(weir_client_desc WEIR_CLIENT_DESC_INIT, &own));
   if (!config_.background) return {};
   try {
     const SignalsBlocked blocked;
-    demoter_ = std::thread([this] { demoter_loop(); });
+    const auto near = [this, node = node_](void (Engine::*loop)()) {
+      return std::thread([this, loop, node] {
+        (void)numa::stay_on(config_.nodes, node);
+        (this->*loop)();
+      });
+    };
+    demoter_ = near(&Engine::demoter_loop);
     const size_t prefetchers = lower_.storage != nullptr ? prefetchers_.size() : 1;
-    for (size_t i = 0; i < prefetchers; ++i)
-      prefetchers_[i] = std::thread([this] { prefetcher_loop(); });
+    for (size_t i = 0; i < prefetchers; ++i) prefetchers_[i] = near(&Engine::prefetcher_loop);
     if (recompressor_ != nullptr) recompressor_->run_in_background();
-    if (lower_.any() || config_.host_follows) sinker_ = std::thread([this] { sinker_loop(); });
+    if (lower_.any() || config_.host_follows) sinker_ = near(&Engine::sinker_loop);
   } catch (const std::system_error &error) {
     return fail(WEIR_ERROR_OUT_OF_HOST_MEMORY, "cannot start a background thread: %s",
                 error.what());
@@ -217,6 +225,7 @@ Status Engine::make_device(const EngineConfig::DeviceBudget &budget, uint8_t pla
   const uint64_t large = config_.large_page_size;
   fresh->page_size = page;
   fresh->large_page_size = large;
+  fresh->node = budget.node;
   fresh->granules = make_owned<physical::GranulePool>(&memory_, device, page, large, budget.budget,
                                                       config_.segment_size, &memory_);
   const uint64_t promised =
@@ -229,6 +238,7 @@ Status Engine::make_device(const EngineConfig::DeviceBudget &budget, uint8_t pla
   if (fresh->policy == nullptr)
     return fail(WEIR_ERROR_INVALID_ARGUMENT, "there is no policy \"%s\"", config_.policy);
   set_watermarks(*fresh, budget.budget);
+  fresh->mapper->stay_near(config_.nodes, fresh->node);
   WEIR_TRY(fresh->mapper->start());
   WEIR_TRY(streams_.open(&device, false, nullptr, this, &fresh->up));
   const Status down = streams_.open(&device, false, nullptr, this, &fresh->down);

@@ -22,7 +22,7 @@
 //   extents.cpp    regions moved within segments              survey.cpp    what lies where, for compaction
 //   fragments.cpp  pages with a part of a granule             remap.cpp     ... moved to another granule
 //   map.cpp        where everything lies, for tools       recompress.cpp idle pages in COMPRESSED coded again
-//   peers.cpp      a neighbour's idle memory
+//   peers.cpp      a neighbour's idle memory      homes.cpp     which device a buffer is at home on
 // Classes of their own beside it: Membership (devices that come and go), Rebalancer (spilled pages to idle neighbours),
 // Recompressor (idle pages in COMPRESSED coded again), Lower (the tiers below HOST).
 #pragma once
@@ -99,6 +99,8 @@ class Engine {
   // ---- buffers ----
   Status create_buffer(const weir_buffer_desc &desc, uint32_t client, weir_buffer *buffer);
   Status destroy_buffer(weir_buffer buffer);
+  /// Homes for buffers that are going to be made, chosen together; nothing else comes of it.
+  Status place_together(const weir_buffer_desc *const *descs, size_t count, weir_device *homes);
   Status query(weir_buffer buffer, uint64_t offset, uint64_t length, weir_buffer_info *info);
   Status read(weir_buffer buffer, uint64_t offset, uint64_t length, void *destination);
   Status write(weir_buffer buffer, uint64_t offset, uint64_t length, const void *source);
@@ -318,13 +320,15 @@ class Engine {
   std::string validate_word(uint32_t index) noexcept;
   std::string validate_device(PoolDevice &device);
   uint64_t borrowed_bytes() noexcept;
+  Promise promise_of(uint8_t place) noexcept;
 
   // drain.cpp
   uint64_t evict(Lock &lock, PoolDevice &device, const std::pmr::vector<PageRef> &pages,
                  bool background, Status *why);
   bool claim_victim(PoolDevice &device, const PageRef &ref, Victim *victim);
   Status place_victim(Lock &lock, PoolDevice &device, Victim &victim);
-  void cache_victim(Victim &victim) noexcept;
+  void cache_victim(const PoolDevice &device, Victim &victim) noexcept;
+  bool passes_host(const PoolDevice &device, uint64_t bytes) const noexcept;
   void unplace_victim(Victim &victim) noexcept;
   void settle_place(Victim &victim) noexcept;
   void give_back(Region &region, const PageRef &ref, PoolDevice &device) noexcept;
@@ -397,6 +401,7 @@ class Engine {
   // buffers.cpp
   Status decode(weir_buffer buffer, uint32_t *index);
   Target target(uint32_t index);
+  Status check_size(uint64_t size);
   Status range_of(uint32_t index, uint64_t offset, uint64_t *length);
   Region &new_region();
   void leave_lot(Region &region) noexcept;
@@ -422,13 +427,24 @@ class Engine {
   uint64_t granule_address(const Region &region, const Residence &residence,
                            uint32_t page) const noexcept;
 
+  // homes.cpp
+  Status read_users(const weir_buffer_desc &desc, Users *users);
+  /// The best home by the cost model for a buffer of so many bytes, of the places whose bits are not in `leave_out` and that
+  /// are not lost; Placement::nowhere: there is none. Under the lock.
+  uint8_t choose_home(uint64_t bytes, const Users &users, uint32_t leave_out);
+  Placement placement(uint32_t leave_out);
+  uint32_t unfit_for(const weir_buffer_desc &desc) const noexcept;
+  void count_promise(uint32_t index, uint8_t home, uint64_t bytes, bool more) noexcept;
+  Status home_for(const weir_buffer_desc &desc, const Users &users, uint8_t *home);
+
   // host_room.cpp
   void forsake_copy(Region &region, uint32_t page, uint32_t bit) noexcept;
   Status fail_corrupt(uint32_t use, uint32_t page, uint32_t bit) noexcept;
   bool sums_host(const Region &region) const noexcept;
   Status verify_host(Region &region, uint32_t page, uint32_t use);
-  Status host_slot(Lock &lock, uint32_t client, uint64_t bytes, tier::HostSlot *slot);
-  tier::HostSlot try_host_slot(uint32_t client, uint64_t bytes);
+  Status host_slot(Lock &lock, uint32_t client, uint32_t node, uint64_t bytes,
+                   tier::HostSlot *slot);
+  tier::HostSlot try_host_slot(uint32_t client, uint32_t node, uint64_t bytes, bool anywhere);
   void free_host(Region &region, uint32_t page) noexcept;
   Status give_slot(Lock &lock, Region &region, uint32_t page);
   bool sweep_retired() noexcept;
@@ -437,7 +453,10 @@ class Engine {
   bool alias_in_use(const Region &region) noexcept;
   bool drop_clean_copies(uint64_t bytes) noexcept;
   bool drop_from_host(uint64_t bytes, uint32_t client);
-  Status grow_host(Lock &lock, uint64_t bytes);
+  Status grow_host(Lock &lock, uint32_t node, uint64_t bytes);
+  uint32_t common_node() const noexcept;
+  uint32_t node_of(const Region &region) const noexcept { return devices_[region.home]->node; }
+  void warn_of_integrated();
   unsigned char *host_bytes(Region &region, uint32_t page) noexcept;
   bool has_host(const Region &region, uint32_t page) const noexcept;
 
@@ -532,6 +551,7 @@ class Engine {
   // peers.cpp
   bool is_spare(const Region &region, uint32_t page, const Residence &residence) const noexcept;
   void note_failure(Drain &drain, Victim &victim, const Status &status) noexcept;
+  bool may_lend(const Victim &victim, const PoolDevice &from, const PoolDevice &to);
   PoolDevice *neighbour_for(const Victim &victim, const PoolDevice &from, bool dropping);
   bool drop_disposable(Lock &lock, PoolDevice &device, uint64_t bytes);
   bool borrow_place(Lock &lock, Victim &victim, const PoolDevice &from, bool last_resort);
@@ -619,6 +639,8 @@ class Engine {
   Ticket *ticket_head_ = nullptr;
   Ticket *ticket_tail_ = nullptr;
   bool stopping_ = false;
+  uint32_t node_ =
+      numa::unknown;         ///< NUMA node that all devices are at with which the pool was made
   uint64_t generation_ = 0;  ///< changes of the pool's devices so far: come, left, lost
 
   vm::BufferTable buffers_;
@@ -632,6 +654,7 @@ class Engine {
   std::pmr::unordered_map<uint32_t, Partials> partials_;
   std::pmr::unordered_map<uint32_t, uint32_t> holds_;      ///< buffer -> holds
   std::pmr::unordered_map<uint32_t, uint64_t> tags_;       ///< tenants' tags
+  std::pmr::unordered_map<uint32_t, Users> users_;         ///< of the buffers that have some
   std::pmr::unordered_map<uint64_t, uint32_t> mallocs_;    ///< address -> buffer
   std::pmr::unordered_multimap<uint64_t, uint32_t> kept_;  ///< shape -> region
   std::pmr::unordered_map<uint64_t, std::pmr::vector<uint32_t>>

@@ -119,9 +119,10 @@ Status Engine::unhold(weir_buffer buffer) {
 }
 
 Status Engine::malloc(uint32_t device_id, Stream *stream, uint64_t size, uint64_t *address) {
-  if (size == 0 || size > vm::BufferTable::max_size / 2) {
-    return fail(WEIR_ERROR_INVALID_ARGUMENT, "size is %llu", static_cast<unsigned long long>(size));
-  }
+  WEIR_TRY(check_size(size));
+  if (device_id == WEIR_DEVICE_ANY)
+    return fail(WEIR_ERROR_INVALID_ARGUMENT,
+                "device is WEIR_DEVICE_ANY: who gets an address has to know of which device it is");
   weir_buffer_desc desc = WEIR_BUFFER_DESC_INIT;
   desc.size = size;
   desc.home = device_id;
@@ -314,7 +315,8 @@ Status Engine::host_unregister(weir_buffer buffer) {
         ++p;
         continue;
       }
-      WEIR_TRY(host_slot(lock, region.client, region.shape.used_bytes(p), &slots[p]));
+      WEIR_TRY(
+          host_slot(lock, region.client, node_of(region), region.shape.used_bytes(p), &slots[p]));
       p = 0;
     }
     for (uint32_t p = 0; p < region.pages.size(); ++p) {

@@ -113,7 +113,7 @@ Status Engine::give_slot(Lock &lock, Region &region, uint32_t page) {
   Status status;
   ++copies.leases;
   try {
-    status = host_slot(lock, region.client, region.shape.used_bytes(page), &slot);
+    status = host_slot(lock, region.client, node_of(region), region.shape.used_bytes(page), &slot);
   } catch (...) {
     --copies.leases;
     throw;
@@ -157,12 +157,14 @@ bool Engine::drop_clean_copies(uint64_t bytes) noexcept {
   return freed != 0;
 }
 
-tier::HostSlot Engine::try_host_slot(uint32_t client, uint64_t bytes) {
+/// `anywhere`: in another node's chunk if there is no room in one of this node's.
+tier::HostSlot Engine::try_host_slot(uint32_t client, uint32_t node, uint64_t bytes,
+                                     bool anywhere) {
   const uint64_t size = tier::HostStore::rounded(bytes);
   if (!clients_[client]->host.charge(size)) return {};
   tier::HostSlot slot;
   try {
-    slot = host_->allocate(size);
+    slot = host_->allocate(size, node, anywhere);
   } catch (...) {
     clients_[client]->host.refund(size);
     throw;
@@ -171,25 +173,31 @@ tier::HostSlot Engine::try_host_slot(uint32_t client, uint64_t bytes) {
   return slot;
 }
 
-Status Engine::host_slot(Lock &lock, uint32_t client, uint64_t bytes, tier::HostSlot *slot) {
+Status Engine::host_slot(Lock &lock, uint32_t client, uint32_t node, uint64_t bytes,
+                         tier::HostSlot *slot) {
   bool dropped = false;
   bool stuck = false;
   Status why;
   for (;;) {
-    *slot = try_host_slot(client, bytes);
+    // While there is budget for a chunk near the device, another node's does not do.
+    const bool anywhere = stuck || host_->growth_for(bytes) == 0;
+    *slot = try_host_slot(client, node, bytes, anywhere);
     if (*slot) {
       const bool low = lower_.any() && host_->room() < lower_.host_low;
-      if (config_.background && (low || host_->wants_growth())) work_.notify_all();
+      uint32_t wanting = numa::unknown;
+      if (config_.background && (low || host_->wants_growth(&wanting))) work_.notify_all();
       return {};
     }
     if (sweep_retired()) continue;
     const Budget &quota = clients_[client]->host;
     const bool within = quota.room() >= tier::HostStore::rounded(bytes);
     if (within && !stuck && host_->growth_for(bytes) != 0) {
-      why = grow_host(lock, bytes);
+      why = grow_host(lock, node, bytes);
       if (why) continue;
-      if (!lower_.any()) return why;
       stuck = true;  // the machine has no more: what HOST has must do
+      *slot = try_host_slot(client, node, bytes, true);
+      if (*slot) return {};
+      if (!lower_.any()) return why;
     }
     if (growing_) {
       changed_.wait(lock);
@@ -231,7 +239,7 @@ Status Engine::host_slot(Lock &lock, uint32_t client, uint64_t bytes, tier::Host
   }
 }
 
-Status Engine::grow_host(Lock &lock, uint64_t bytes) {
+Status Engine::grow_host(Lock &lock, uint32_t node, uint64_t bytes) {
   if (growing_) {
     changed_.wait(lock);
     return {};
@@ -250,7 +258,7 @@ Status Engine::grow_host(Lock &lock, uint64_t bytes) {
   Owned<tier::HostStore::Chunk> chunk;
   Status status;
   try {
-    status = host_->make_chunk(growth, &chunk);
+    status = host_->make_chunk(growth, node, &chunk);
   } catch (const std::bad_alloc &) {
     status = fail(WEIR_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the records of a host chunk");
   }

@@ -50,7 +50,10 @@ Status Engine::start_lower(backend::Runtime &runtime) {
   WEIR_TRY(lower_.workers->start());
   lower_.codec = make_owned<tier::Codec>(&memory_, *lower_.workers, config_.codec);
   lower_.staging = make_owned<tier::Staging>(&memory_, streams_);
-  WEIR_TRY(lower_.staging->start(runtime, slots, part, tier::Codec::bound(part)));
+  {
+    const numa::PreferNode prefer(config_.nodes, node_);
+    WEIR_TRY(lower_.staging->start(runtime, slots, part, tier::Codec::bound(part)));
+  }
   if (!no_host && !config_.host_follows) config_.host_budget -= lower_.staging->bytes();
   if (storage) {
     lower_.storage =

@@ -297,7 +297,7 @@ Status Membership::leave(Lock &lock, PoolDevice &device) {
   }
   for (const auto &region : engine_.regions_) {
     if (region == nullptr) continue;
-    if (region->home == device.place && !region->kept) rehome(*region, to->place);
+    if (region->home == device.place && !region->kept) rehome(*region, home_for(*region, *to));
     Residence *here = region->on(device.place);
     if (here == nullptr) continue;
     // Where something of a lost device is still mapped nothing else ever is.
@@ -350,16 +350,29 @@ void Membership::part_from_lost(Region &slab, uint8_t home) {
   }
 }
 
+/// Where the region is to be at home from now on: as if its buffer were made now; slabs go to the heir.
+uint8_t Membership::home_for(const Region &region, const PoolDevice &to) {
+  if (region.slab) return to.place;
+  const auto found = engine_.users_.find(region.buffer);
+  if (found == engine_.users_.end()) return to.place;
+  const uint32_t leaving = engine_.device_at(region.home).bit();
+  const uint8_t home = engine_.choose_home(region.shape.size, found->second, leaving);
+  return home != Placement::nowhere ? home : to.place;
+}
+
 /// Nothing of the region is on its home any more, and so no hit can read what is changed here. Throws std::bad_alloc with
 /// nothing changed.
 void Membership::rehome(Region &region, uint8_t home) {
   if (region.slab) engine_.move_group(region, home);
   engine_.leave_lot(region);
+  const uint8_t before = region.home;
   region.home = home;
   const uint32_t id = engine_.device_at(home).device.id;
   const auto tell = [&](uint32_t index) {
     vm::Hot &hot = engine_.buffers_.hot(index);
+    engine_.count_promise(index, before, hot.size(), false);
     hot.set_size_home(hot.size(), id);
+    engine_.count_promise(index, home, hot.size(), true);
   };
   if (!region.slab) {
     tell(region.buffer);

@@ -45,6 +45,7 @@ class Membership {
   Status leave(Lock &lock, PoolDevice &device);
   void strip(PoolDevice &device) noexcept;
   void part_from_lost(Region &slab, uint8_t home);
+  uint8_t home_for(const Region &region, const PoolDevice &to);
   void rehome(Region &region, uint8_t home);
   PoolDevice *heir(const PoolDevice &device) noexcept;
 

@@ -31,22 +31,37 @@ bool Engine::is_spare(const Region &region, uint32_t page,
   return residence.pages[page].borrowed && latest != residence.place_bit();
 }
 
-/// Who has memory to spare for the page, by the best link; `dropping`: or would have, if others left.
-PoolDevice *Engine::neighbour_for(const Victim &victim, const PoolDevice &from, bool dropping) {
+/// Whether a neighbour could take the page, if it had the room.
+bool Engine::may_lend(const Victim &victim, const PoolDevice &from, const PoolDevice &to) {
   const Region &region = *victim.region;
   const auto page_class = region.shape.page_class(victim.page);
-  const uint64_t charge = region.shape.charged_bytes(victim.page);
+  // To a device whose memory is the host's the host is as near as itself, and as little worth going to.
+  const bool worth = from.integrated ? config_.routes.direct(from.place, to.place) && !to.integrated
+                                     : config_.routes.beats_host(from.place, to.place);
+  return to.place != from.place && to.open() && to.vmm() && worth &&
+         to.granules->page_size(page_class) == from.granules->page_size(page_class) &&
+         clients_[region.client]->device[to.place].room() >=
+             region.shape.charged_bytes(victim.page) &&
+         to.no_loan_before_ns <= now_ns();
+}
+
+/// Who has memory to spare for the page, by the best link, and of links that are alike whoever has the most; `dropping`: or
+/// would have, if others left. Each borrower looks round from its own place on, so that several of them do not fall on the same
+/// neighbour first.
+PoolDevice *Engine::neighbour_for(const Victim &victim, const PoolDevice &from, bool dropping) {
   PoolDevice *best = nullptr;
-  for (const auto &device : devices_) {
-    if (device->place == from.place || !device->open() || !device->vmm()) continue;
-    if (!config_.routes.beats_host(from.place, device->place)) continue;
-    if (device->granules->page_size(page_class) != from.granules->page_size(page_class)) continue;
-    if (device->granules->room() < victim.bytes + device->high_water && !dropping) continue;
-    if (clients_[region.client]->device[device->place].room() < charge) continue;
-    if (device->no_loan_before_ns > now_ns()) continue;
-    const bool faster = best == nullptr || config_.routes.bandwidth(from.place, device->place) >
-                                               config_.routes.bandwidth(from.place, best->place);
-    if (faster) best = device.get();
+  uint64_t most = 0;
+  for (size_t i = 1; i < devices_.size(); ++i) {
+    PoolDevice &device = *devices_[(from.place + i) % devices_.size()];
+    if (!may_lend(victim, from, device)) continue;
+    const uint64_t room = device.granules->room();
+    if (room < victim.bytes + device.high_water && !dropping) continue;
+    const uint64_t idle = room - std::min(room, device.high_water);
+    const int link =
+        best != nullptr ? config_.routes.compare(from.place, device.place, best->place) : 1;
+    if (link < 0 || (link == 0 && idle <= most)) continue;
+    best = &device;
+    most = idle;
   }
   return best;
 }

@@ -6,6 +6,7 @@
 
 #include "core/backend/stream.hpp"
 #include "core/physical/mapper.hpp"
+#include "core/residency/placement.hpp"
 #include "core/residency/policy.hpp"
 #include "core/virtual/buffer_table.hpp"
 #include "core/virtual/region.hpp"
@@ -58,8 +59,11 @@ struct PoolDevice final : View {
   uint64_t held_bytes = 0;         ///< pages of held regions
   uint64_t returned_bytes = 0;     ///< given back to the system by itself
   uint64_t stuck_bytes = 0;        ///< charged and nobody's: what could not be unmapped
+  Promise promise;                 ///< of the live buffers that are at home here
+  uint32_t node = UINT32_MAX;      ///< NUMA node it is at; UINT32_MAX: unknown
   uint64_t no_loan_before_ns = 0;  ///< it is left alone by its neighbours until then
   uint64_t no_drop_before_ns = 0;  ///< nothing borrowed lies elsewhere too, as far as was seen
+  const bool integrated = device.has(WEIR_CAP_INTEGRATED);  ///< its memory is the host's
   bool lost = false;  ///< the runtime said so: nothing is brought here or taken from here any more
   bool leaving = false;  ///< its pages are moving away (membership.hpp): nothing is brought here
   bool gone = false;     ///< it has left the pool, and has its place here until it comes back

@@ -14,6 +14,7 @@ namespace weir::residency {
 /// The caller holds staging_mutex_.
 Status Engine::take_staging(const backend::Device &device) {
   if (staging_ != nullptr) return {};
+  const numa::PreferNode prefer(config_.nodes, node_);
   WEIR_TRY(device.check(device.table().host_allocate(device.state(), staging_bytes, &staging_),
                         "host_allocate"));
   staging_runtime_ = device.runtime;

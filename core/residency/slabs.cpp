@@ -108,6 +108,7 @@ void Engine::move_group(Region &region, uint8_t home) {
 bool Engine::own_lost_page(uint32_t index, uint8_t home) {
   const Target where = target(index);
   const physical::SmallArena &others = *where.region->tenants;
+  const uint8_t before = where.region->home;
   const bool last = others.next(others.first()) == physical::SmallArena::none;
   Region *fresh = nullptr;
   (void)make_region(shape_for(home, where.size), home, where.region->client, &fresh);
@@ -117,7 +118,9 @@ bool Engine::own_lost_page(uint32_t index, uint8_t home) {
   fresh->pages[0].latest = vm::lost_bit;
   remove_tenant(index);
   buffers_.cold(index) = vm::Cold{fresh->id, physical::SmallArena::none};
+  count_promise(index, before, where.size, false);
   buffers_.hot(index).set_size_home(where.size, device_at(home).device.id);
+  count_promise(index, home, where.size, true);
   set_flags(index, 0, Word::resident | Word::sole);
   return last;
 }
@@ -154,7 +157,7 @@ Status Engine::unslab(Lock &lock, uint32_t index) {
     // Readers too: another tenant may get the place as soon as it is free.
     WEIR_TRY(wait_range(lock, index, 0, where.size, true));
     if (virgin) return {};
-    WEIR_TRY(host_slot(lock, where.region->client, where.size, &slot));
+    WEIR_TRY(host_slot(lock, where.region->client, node_of(*where.region), where.size, &slot));
     return copy_pieces(lock, index, where, 0, where.size,
                        static_cast<unsigned char *>(host_->address(slot)), nullptr);
   };

@@ -112,6 +112,11 @@ std::string Engine::validate_device(PoolDevice &device) {
                   device.device.id);
   } else if (device.granules->held() > device.granules->budget() && !device.lost) {
     std::snprintf(text, sizeof text, "device %u: more is held than the budget", device.device.id);
+  } else if (const Promise promise = promise_of(device.place); !(promise == device.promise)) {
+    std::snprintf(text, sizeof text,
+                  "device %u: %llu bytes are promised, %llu counted, or not alike",
+                  device.device.id, static_cast<unsigned long long>(promise.bytes),
+                  static_cast<unsigned long long>(device.promise.bytes));
   } else if (const std::string wrong = device.granules->validate(); !wrong.empty()) {
     std::snprintf(text, sizeof text, "device %u: %s", device.device.id, wrong.c_str());
   }
@@ -139,6 +144,17 @@ uint64_t Engine::borrowed_bytes() noexcept {
     }
   }
   return bytes;
+}
+
+Promise Engine::promise_of(uint8_t place) noexcept {
+  Promise sum;
+  for (uint32_t i = 0; i < buffers_.end(); ++i) {
+    const bool alive = (buffers_.hot(i).word.load(std::memory_order_relaxed) & Word::alive) != 0;
+    if (!alive || target(i).region->home != place) continue;
+    const auto users = users_.find(i);
+    sum.add(place, buffers_.hot(i).size(), users != users_.end() ? users->second : Users{});
+  }
+  return sum;
 }
 
 std::string Engine::validate() {

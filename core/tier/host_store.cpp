@@ -39,11 +39,14 @@ bool may_grow_to(uint64_t bytes) noexcept {
 }  // namespace
 
 HostStore::HostStore(std::pmr::memory_resource *memory, uint64_t budget,
-                     std::pmr::vector<backend::Runtime *> runtimes, bool registrable)
+                     std::pmr::vector<backend::Runtime *> runtimes, bool registrable,
+                     const numa::Nodes &nodes)
     : memory_(memory),
+      nodes_(nodes),
       budget_(budget / unit * unit),
       runtimes_(std::move(runtimes)),
-      chunks_(memory) {
+      chunks_(memory),
+      shares_(memory) {
   if (registrable) file_ = memfd_create("weir-host", MFD_CLOEXEC);
 }
 
@@ -54,13 +57,25 @@ HostStore::~HostStore() {
   if (file_ >= 0) close(file_);
 }
 
-HostSlot HostStore::allocate(uint64_t bytes) {
-  for (size_t i = 0; i < chunks_.size(); ++i) {
-    if (chunks_[i] == nullptr || i == closed_ || chunks_[i]->arena.free_units() < bytes) continue;
-    const auto extent = chunks_[i]->arena.allocate(bytes, unit);
-    if (!extent) continue;
-    used_ += chunks_[i]->arena.size(extent.node);
-    return HostSlot{static_cast<uint32_t>(i), extent.node};
+HostSlot HostStore::allocate_in(size_t chunk, uint64_t bytes) {
+  if (chunk == closed_ || chunks_[chunk]->arena.free_units() < bytes) return {};
+  const auto extent = chunks_[chunk]->arena.allocate(bytes, unit);
+  if (!extent) return {};
+  const uint64_t size = chunks_[chunk]->arena.size(extent.node);
+  used_ += size;
+  shares_[chunks_[chunk]->share].used += size;
+  return HostSlot{static_cast<uint32_t>(chunk), extent.node};
+}
+
+HostSlot HostStore::allocate(uint64_t bytes, uint32_t node, bool anywhere) {
+  for (const bool near : {true, false}) {
+    if (!near && !anywhere) break;
+    for (size_t i = 0; i < chunks_.size(); ++i) {
+      if (chunks_[i] == nullptr) continue;
+      const bool here = node == numa::unknown || chunks_[i]->node == node;
+      if (here != near) continue;
+      if (const HostSlot slot = allocate_in(i, bytes)) return slot;
+    }
   }
   return {};
 }
@@ -68,6 +83,7 @@ HostSlot HostStore::allocate(uint64_t bytes) {
 void HostStore::free(HostSlot slot) noexcept {
   Chunk &chunk = *chunks_[slot.chunk];
   used_ -= chunk.arena.size(slot.node);
+  shares_[chunk.share].used -= chunk.arena.size(slot.node);
   chunk.arena.free(slot.node);
 }
 
@@ -94,13 +110,23 @@ bool HostStore::could_hold(uint64_t bytes) const noexcept {
   });
 }
 
-bool HostStore::wants_growth() const noexcept {
-  const uint64_t spare = budget_.used() - used_;
-  return budget_.room() >= unit && budget_.used() != 0 && spare < chunk_bytes / 4;
+bool HostStore::wants_growth(uint32_t *node) const noexcept {
+  if (budget_.room() < unit) return false;
+  uint64_t least = chunk_bytes / 4;
+  bool wanted = false;
+  for (const Share &share : shares_) {
+    if (share.held == 0 || share.held - share.used >= least) continue;
+    least = share.held - share.used;
+    *node = share.node;
+    wanted = true;
+  }
+  return wanted;
 }
 
-Status HostStore::make_chunk(uint64_t bytes, Owned<Chunk> *chunk) {
+Status HostStore::make_chunk(uint64_t bytes, uint32_t node, Owned<Chunk> *chunk) {
   Owned<Chunk> fresh = make_owned<Chunk>(memory_, memory_, bytes);
+  fresh->node = node;
+  const numa::PreferNode prefer(nodes_, node);
   if (file_ < 0) {
     void *memory = nullptr;
     backend::Runtime &runtime = *runtimes_.front();
@@ -146,7 +172,17 @@ void HostStore::unmake_chunk(Chunk &chunk) noexcept {
                   static_cast<off_t>(chunk.file_offset), static_cast<off_t>(chunk.bytes));
 }
 
+/// There is room for one more: begin_growth() saw to that.
+size_t HostStore::share_of(uint32_t node) noexcept {
+  for (size_t i = 0; i < shares_.size(); ++i)
+    if (shares_[i].node == node) return i;
+  shares_.push_back(Share{node});
+  return shares_.size() - 1;
+}
+
 void HostStore::attach(Owned<Chunk> chunk) noexcept {
+  chunk->share = share_of(chunk->node);
+  shares_[chunk->share].held += chunk->bytes;
   for (auto &place : chunks_) {
     if (place == nullptr) {
       place = std::move(chunk);
@@ -171,6 +207,7 @@ Owned<HostStore::Chunk> HostStore::detach_empty() noexcept {
   for (auto &place : chunks_) {
     if (place == nullptr || !place->arena.empty()) continue;
     budget_.refund(place->bytes);
+    shares_[place->share].held -= place->bytes;
     return std::move(place);
   }
   return {};

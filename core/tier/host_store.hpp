@@ -2,7 +2,9 @@
 //
 // HostStore: the HOST tier. Pinned memory in chunks, each on one shared memfd where the runtimes can register
 // memory (then a buffer's slots can also be mapped in a row for the CPU, see map_alias), else from the runtime's own pinned
-// allocator. Chunks count against a hard budget; slots are placed by the offset allocator in 4 KiB units.
+// allocator. Chunks count against a hard budget; slots are placed by the offset allocator in 4 KiB units. A chunk is made for
+// a NUMA node, and its memory is asked for there; slots for that node are looked for in its chunks first. That is a wish: the
+// budget is one, and no slot is refused because of its node.
 //
 // allocate() and free() are bookkeeping under the pool's lock. grow() and shrink() call the system, outside
 // of it, one at a time.
@@ -11,6 +13,7 @@
 #include "core/backend/runtime.hpp"
 #include "core/base/budget.hpp"
 #include "core/base/memory.hpp"
+#include "core/base/numa.hpp"
 #include "core/physical/arena.hpp"
 
 #include <vector>
@@ -28,8 +31,10 @@ class HostStore {
  public:
   static constexpr uint64_t unit = 4096;
 
+  /// `nodes` are the system's, and outlive this.
   HostStore(std::pmr::memory_resource *memory, uint64_t budget,
-            std::pmr::vector<backend::Runtime *> runtimes, bool registrable);
+            std::pmr::vector<backend::Runtime *> runtimes, bool registrable,
+            const numa::Nodes &nodes);
   ~HostStore();
   HostStore(const HostStore &) = delete;
   HostStore &operator=(const HostStore &) = delete;
@@ -37,8 +42,9 @@ class HostStore {
   static uint64_t rounded(uint64_t bytes) noexcept { return (bytes + unit - 1) / unit * unit; }
 
   // ---- under the pool's lock ----
-  /// No slot: what is grown so far is full. Throws std::bad_alloc with nothing changed.
-  HostSlot allocate(uint64_t bytes);
+  /// In a chunk of the node; `anywhere`, which a node that is unknown means: if there is none, in another. No slot: what is
+  /// grown so far is full. Throws std::bad_alloc with nothing changed.
+  HostSlot allocate(uint64_t bytes, uint32_t node = numa::unknown, bool anywhere = true);
   void free(HostSlot slot) noexcept;
   void *address(HostSlot slot) const noexcept;
   uint64_t bytes(HostSlot slot) const noexcept;
@@ -60,7 +66,8 @@ class HostStore {
   uint64_t used() const noexcept { return used_; }
   /// How much grow() should add for an allocation of `bytes` that found no slot; 0: the budget has no room for it.
   uint64_t growth_for(uint64_t bytes) const noexcept;
-  bool wants_growth() const noexcept;
+  /// *node: for which there is the least left.
+  bool wants_growth(uint32_t *node) const noexcept;
   /// Whether an allocation of `bytes` could ever be made in what is grown so far.
   bool could_hold(uint64_t bytes) const noexcept;
 
@@ -69,15 +76,18 @@ class HostStore {
     explicit Chunk(std::pmr::memory_resource *memory, uint64_t bytes_)
         : bytes(bytes_), arena(bytes_, unit, memory) {}
     uint64_t bytes;
+    uint32_t node = numa::unknown;
+    size_t share = 0;  ///< of the node, once attached
     uint64_t file_offset = 0;
     unsigned char *view = nullptr;
     physical::Arena arena;
   };
   /// Makes a chunk; attach() under the lock publishes it. The budget was charged by begin_growth().
-  Status make_chunk(uint64_t bytes, Owned<Chunk> *chunk);
+  Status make_chunk(uint64_t bytes, uint32_t node, Owned<Chunk> *chunk);
   /// Under the lock: charges the budget, and makes sure that attach() can't fail.
   bool begin_growth(uint64_t bytes) {
     chunks_.reserve(chunks_.size() + 1);
+    shares_.reserve(shares_.size() + 1);
     return budget_.charge(bytes);
   }
   void cancel_growth(uint64_t bytes) noexcept { budget_.refund(bytes); }  ///< under the lock
@@ -95,10 +105,20 @@ class HostStore {
   Status map_alias(HostSlot slot, uint64_t bytes, void *address) const;
 
  private:
+  /// What the chunks of one node come to.
+  struct Share {
+    uint32_t node;
+    uint64_t held = 0, used = 0;
+  };
+  HostSlot allocate_in(size_t chunk, uint64_t bytes);
+  size_t share_of(uint32_t node) noexcept;
+
   std::pmr::memory_resource *memory_;
+  const numa::Nodes &nodes_;
   Budget budget_;
   std::pmr::vector<backend::Runtime *> runtimes_;
   std::pmr::vector<Owned<Chunk>> chunks_;
+  std::pmr::vector<Share> shares_;
   int file_ = -1;
   uint64_t file_end_ = 0;
   uint64_t used_ = 0;

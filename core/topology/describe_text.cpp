@@ -73,6 +73,7 @@ class Tree {
     if (!place.pci_address.empty() && !inherited(place))
       add("at " + std::string(place.pci_address));
     if (place.memory != 0) add(memory_text(place.memory));
+    if (place.integrated) add("the host's memory");
     if (place.device != none && place.numa_node != none)
       add("NUMA node " + std::to_string(place.numa_node));
     if (place.device != none && machine_.has_tiles(place.device)) add(parts(place));

@@ -50,6 +50,7 @@ struct Place {
   uint32_t context_device = none;  ///< the weir_device that it is, if a backend offers it
   uint32_t partitions = 1;  ///< of a device a backend offers: how many it offers of this card
   uint64_t memory = 0;      ///< bytes; 0 = unknown
+  bool integrated = false;  ///< a device whose memory is the host's
   uint64_t upstream = 0;  ///< bytes a second one way of the PCIe link it is an end of; 0 = unknown
   std::pmr::string name;  ///< of a device its model
   std::pmr::string pci_address;  ///< "0000:17:00.0"

@@ -93,6 +93,7 @@ void Places::merge_device(const backend::Device &device, Machine *machine) {
     place.pci_address = about.pci_address;
   if (about.numa_node != UINT32_MAX) place.numa_node = about.numa_node;
   if (place.memory == 0) place.memory = about.memory_total;
+  place.integrated = place.integrated || device.has(WEIR_CAP_INTEGRATED);
   if (!place.aliases.empty()) place.aliases += ' ';
   place.aliases += device.runtime->name();
   ends_.push_back(found);

@@ -4,6 +4,8 @@
 
 #include "core/transfer/routes.hpp"
 
+#include <algorithm>
+
 namespace weir::transfer {
 namespace {
 
@@ -23,6 +25,12 @@ int rank(uint32_t kind) noexcept {
   }
 }
 
+/// Bytes a second where nobody tells any: a middling link of the rank.
+double assumed(uint32_t kind) noexcept {
+  constexpr double by_rank[] = {6e9, 12e9, 48e9};
+  return by_rank[rank(kind)];
+}
+
 }  // namespace
 
 void Routes::find(topology::Places &places, const std::pmr::vector<uint32_t> &ids) {
@@ -38,6 +46,7 @@ void Routes::find(topology::Places &places, const std::pmr::vector<uint32_t> &id
       if (!places.link(from, to, &info)) continue;
       Way &way = at(a, b);
       way.bandwidth = info.bandwidth;
+      way.latency_ns = info.latency_ns;
       way.kind = info.kind;
       const bool reach = a == count_ || b == count_ || places.find(ids[a])->has(WEIR_CAP_PEER);
       way.direct = info.direct != 0 && reach;
@@ -45,9 +54,35 @@ void Routes::find(topology::Places &places, const std::pmr::vector<uint32_t> &id
   }
 }
 
+Routes::Pace Routes::one_link(uint8_t a, uint8_t b) const noexcept {
+  const size_t from = a != host ? a : count_, to = b != host ? b : count_;
+  Pace slower;
+  for (const Way &way : {at(from, to), at(to, from)}) {
+    const double speed =
+        way.bandwidth != 0 ? static_cast<double>(way.bandwidth) : assumed(way.kind);
+    slower.byte = std::max(slower.byte, 1 / speed);
+    slower.copy = std::max(slower.copy, static_cast<double>(way.latency_ns) * 1e-9);
+  }
+  return slower;
+}
+
+Routes::Pace Routes::pace(uint8_t a, uint8_t b) const noexcept {
+  if (a == b) return {};
+  if (a == host || b == host || direct(a, b)) return one_link(a, b);
+  const Pace up = one_link(a, host), down = one_link(host, b);
+  return {up.byte + down.byte, up.copy + down.copy};
+}
+
 bool Routes::better(const Way &a, const Way &b) noexcept {
   if (a.bandwidth != 0 && b.bandwidth != 0) return a.bandwidth > b.bandwidth;
   return rank(a.kind) > rank(b.kind);
+}
+
+int Routes::compare(uint8_t from, uint8_t a, uint8_t b) const noexcept {
+  const uint64_t to_a = at(from, a).bandwidth, to_b = at(from, b).bandwidth;
+  if (to_a > to_b && to_a - to_b > to_b / 50) return 1;
+  if (to_b > to_a && to_b - to_a > to_a / 50) return -1;
+  return 0;
 }
 
 bool Routes::beats_host(uint8_t from, uint8_t to) const noexcept {

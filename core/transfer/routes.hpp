@@ -26,18 +26,35 @@ class Routes {
   }
   /// Bytes a second, one way; 0: unknown.
   uint64_t bandwidth(uint8_t from, uint8_t to) const noexcept { return at(from, to).bandwidth; }
+  /// Whether bytes go faster from a device to `a` (> 0) than to `b` (< 0). Links within a fiftieth of each other are alike:
+  /// measured ones differ by more from run to run.
+  int compare(uint8_t from, uint8_t a, uint8_t b) const noexcept;
+  /// In place of a device: the host, as an end of a link.
+  static constexpr uint8_t host = UINT8_MAX;
+  /// What a byte takes from one place to another and what every copy takes, in seconds, the slower of both ways; over the
+  /// host where the two do not reach each other. Where no bandwidth is known the kind gives one, of which only the ratios
+  /// mean something.
+  struct Pace {
+    double byte = 0, copy = 0;
+    double of(uint64_t bytes) const noexcept {
+      return bytes != 0 ? copy + byte * static_cast<double>(bytes) : 0;
+    }
+  };
+  Pace pace(uint8_t a, uint8_t b) const noexcept;
   /// Whether the other device is a better place to send bytes to than the host, there and back.
   bool beats_host(uint8_t from, uint8_t to) const noexcept;
 
  private:
   struct Way {
     uint64_t bandwidth = 0;
+    uint64_t latency_ns = 0;
     uint32_t kind = 0;
     bool direct = false;
   };
   /// The host is the last.
   const Way &at(size_t from, size_t to) const noexcept { return ways_[from * (count_ + 1) + to]; }
   Way &at(size_t from, size_t to) noexcept { return ways_[from * (count_ + 1) + to]; }
+  Pace one_link(uint8_t a, uint8_t b) const noexcept;
   static bool better(const Way &a, const Way &b) noexcept;
 
   size_t count_ = 0;

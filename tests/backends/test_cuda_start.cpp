@@ -101,6 +101,8 @@ void capabilities_follow_driver_and_options(void **) {
   assert_int_not_equal(capabilities("version=12080", "") & WEIR_CAP_BATCH_COPY, 0);
   assert_int_not_equal(capabilities("version=13000", "") & WEIR_CAP_BATCH_COPY, 0);
   assert_int_equal(capabilities("host_call=0", "") & WEIR_CAP_HOST_CALL, 0);
+  assert_int_equal(capabilities("devices=2;links=nvlink;export_fabric=1;integrated=1", ""),
+                   all | WEIR_CAP_INTEGRATED);
 }
 
 void the_fabric_is_tried_not_believed(void **) {

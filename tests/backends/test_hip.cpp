@@ -94,6 +94,12 @@ void test_description(void **) {
   machine.census();
 }
 
+void test_integrated(void **) {
+  const Machine machine(1, "integrated=1");
+  const Backend backend;
+  assert_true(backend.can(WEIR_CAP_INTEGRATED));
+}
+
 void test_options(void **) {
   const Machine machine(2);
   {
@@ -321,14 +327,23 @@ void test_current_device(void **) {
 
 int main() {
   const CMUnitTest tests[] = {
-      cmocka_unit_test(test_no_library),      cmocka_unit_test(test_no_hip_library),
-      cmocka_unit_test(test_no_devices),      cmocka_unit_test(test_too_old),
-      cmocka_unit_test(test_symbols_missing), cmocka_unit_test(test_bad_options),
-      cmocka_unit_test(test_description),     cmocka_unit_test(test_options),
-      cmocka_unit_test(test_granularity),     cmocka_unit_test(test_no_vmm),
-      cmocka_unit_test(test_probe),           cmocka_unit_test(test_probe_second_mapping),
-      cmocka_unit_test(test_probe_one_size),  cmocka_unit_test(test_links),
-      cmocka_unit_test(test_no_peers),        cmocka_unit_test(test_current_device),
+      cmocka_unit_test(test_no_library),
+      cmocka_unit_test(test_no_hip_library),
+      cmocka_unit_test(test_no_devices),
+      cmocka_unit_test(test_too_old),
+      cmocka_unit_test(test_symbols_missing),
+      cmocka_unit_test(test_bad_options),
+      cmocka_unit_test(test_description),
+      cmocka_unit_test(test_options),
+      cmocka_unit_test(test_integrated),
+      cmocka_unit_test(test_granularity),
+      cmocka_unit_test(test_no_vmm),
+      cmocka_unit_test(test_probe),
+      cmocka_unit_test(test_probe_second_mapping),
+      cmocka_unit_test(test_probe_one_size),
+      cmocka_unit_test(test_links),
+      cmocka_unit_test(test_no_peers),
+      cmocka_unit_test(test_current_device),
   };
   return cmocka_run_group_tests(tests, nullptr, nullptr);
 }

@@ -125,6 +125,12 @@ weir_be_device describe(const Backend &backend, uint32_t device) {
   return found;
 }
 
+void integrated_devices_say_so(void **) {
+  machine("integrated=1");
+  const Backend backend;
+  assert_int_not_equal(describe(backend, 0).capabilities & WEIR_CAP_INTEGRATED, 0);
+}
+
 void devices(void **) {
   machine("devices=2;memory=64M;links=nvlink;link_bandwidth=20G;peer_bandwidth=50G");
   {
@@ -549,6 +555,7 @@ int main(int argc, char **argv) {
       cmocka_unit_test(loader_that_checks),
       cmocka_unit_test(with_sysman),
       cmocka_unit_test(devices),
+      cmocka_unit_test(integrated_devices_say_so),
       cmocka_unit_test(bandwidth_in_clocks),
       cmocka_unit_test(options),
       cmocka_unit_test(no_gpu_left),

@@ -68,6 +68,7 @@ void run_once(uint64_t seed, int steps, bool verbose) {
   // Neighbours whose memory is nearer than the host's, or of which nothing is known.
   if (world.devices == 2 && random() % 3 != 0)
     options += ";host.links=0-1:nvlink:150G,h-0:pcie:16G,h-1:pcie:16G";
+  if (random() % 6 == 0) options += ";host.integrated=0";
   weir_context_desc context_desc = WEIR_CONTEXT_DESC_INIT;
   test::Target &target = test::Target::get();
   const weir_backend_query_fn backend = target.query();

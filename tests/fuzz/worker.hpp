@@ -242,6 +242,11 @@ class Worker {
     if (below(4) == 0) desc.alignment = uint64_t{1} << below(13);
     desc.priority = static_cast<int32_t>(below(5)) - 2;
     desc.home = static_cast<uint32_t>(below(world_.devices));
+    const weir_device users[] = {static_cast<weir_device>(below(world_.devices)),
+                                 static_cast<weir_device>(below(world_.devices)), WEIR_DEVICE_HOST};
+    desc.users = users;
+    desc.user_count = static_cast<uint32_t>(below(4));
+    if (below(3) == 0) desc.home = WEIR_DEVICE_ANY;
     if (below(3) == 0) desc.client = world_.client;
     if (below(8) == 0) desc.flags |= WEIR_BUFFER_SCRUB;
     if (world_.vmm && below(8) == 0) desc.flags |= WEIR_BUFFER_STABLE_ADDRESS;

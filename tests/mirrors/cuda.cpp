@@ -224,6 +224,7 @@ SAME(abi::result::timeout, CUDA_ERROR_TIMEOUT);
 SAME(abi::result::unknown, CUDA_ERROR_UNKNOWN);
 
 // ---- attributes and flags ----
+SAME(abi::attribute::integrated, CU_DEVICE_ATTRIBUTE_INTEGRATED);
 SAME(abi::attribute::pci_bus_id, CU_DEVICE_ATTRIBUTE_PCI_BUS_ID);
 SAME(abi::attribute::pci_device_id, CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID);
 SAME(abi::attribute::pci_domain_id, CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID);

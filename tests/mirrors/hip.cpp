@@ -105,6 +105,7 @@ WEIR_SAME(event_release_to_system, hipEventReleaseToSystem);
 WEIR_SAME(host_malloc_portable, hipHostMallocPortable);
 WEIR_SAME(host_malloc_coherent, hipHostMallocCoherent);
 WEIR_SAME(host_register_portable, hipHostRegisterPortable);
+WEIR_SAME(attribute_integrated, hipDeviceAttributeIntegrated);
 WEIR_SAME(attribute_pci_bus, hipDeviceAttributePciBusId);
 WEIR_SAME(attribute_pci_device, hipDeviceAttributePciDeviceId);
 WEIR_SAME(attribute_pci_domain, hipDeviceAttributePciDomainID);

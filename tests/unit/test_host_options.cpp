@@ -147,6 +147,8 @@ void bad_descriptions_are_refused_by_name(void **) {
   assert_names(refused("names=a,b"), {"names", "2 entries for 1"});
   assert_names(refused("devices=2;pci=0000:17:00.0"), {"pci", "1 entries for 2"});
   assert_names(refused("numa=x"), {"numa", "\"x\""});
+  assert_names(refused("integrated=x"), {"integrated", "\"x\""});
+  assert_names(refused("devices=2;integrated=0,2"), {"integrated", "device 2"});
   assert_names(refused("numa=4294967295"), {"numa", "4294967295"});
   assert_names(refused("names=" + std::string(64, 'n')), {"names", "63"});
   assert_names(refused("pci=0000:17:00.0-and-more-of-an-address"), {"pci", "31"});

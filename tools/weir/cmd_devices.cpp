@@ -35,6 +35,7 @@ constexpr struct {
     {WEIR_CAP_HOST_REGISTER, "host_register"},
     {WEIR_CAP_EXPORT_FABRIC, "export_fabric"},
     {WEIR_CAP_MAP_PART, "map_part"},
+    {WEIR_CAP_INTEGRATED, "integrated"},
 };
 
 Json capabilities_json(uint64_t bits) {

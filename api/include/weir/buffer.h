@@ -34,16 +34,42 @@ typedef struct weir_buffer_desc {
   uint64_t size;         /**< > 0 */
   uint64_t alignment;    /**< of its address; a power of two up to the page size; 0 = 256 */
   weir_client client;    /**< NULL = the pool's own */
-  weir_device home;      /**< where it is expected to be used; must be of the pool */
+  weir_device home;      /**< where it is expected to be used; must be of the pool. Or WEIR_DEVICE_ANY: Weir chooses (below) */
   uint32_t element;      /**< WEIR_ELEMENT_*: what its bytes are, if known. They are looked at all the same, so this helps only
                               where a look is not enough, and a wrong one costs next to nothing. Not for buffers below a page. */
   uint64_t tag;          /**< the caller's; shown in snapshots */
+  const weir_device *users; /**< those that will use it, WEIR_DEVICE_HOST for leases of the CPU: copied. One that is listed n times
+                                 uses it n times as often. They count where Weir chooses the home, and forbid nothing. */
+  uint32_t user_count;   /**< entries of `users`, at most 1024; 0 = not known */
+  uint32_t reserved;     /**< 0 */
 } weir_buffer_desc;
-#define WEIR_BUFFER_DESC_INIT {sizeof(weir_buffer_desc), 0, 0, 0, 0, NULL, WEIR_DEVICE_DEFAULT, 0, 0}
+#define WEIR_BUFFER_DESC_INIT {sizeof(weir_buffer_desc), 0, 0, 0, 0, NULL, WEIR_DEVICE_DEFAULT, 0, 0, NULL, 0, 0}
 
-/** Creates a buffer; no device memory is taken before it is first acquired. The caller owns *buffer.
- *  Errors: INVALID_ARGUMENT, NOT_SUPPORTED, OUT_OF_HOST_MEMORY, BACKEND (no address space left). */
+/* With `home` = WEIR_DEVICE_ANY the home is the device of the pool that makes a round of all uses of all live buffers longer by the
+ * least, as a model has it in which each user reaches all bytes of his buffers over the machine's links, and what a device has
+ * promised beyond its budget lies at its neighbours or in HOST, whence its users fetch it, the home there and back:
+ *
+ *     sum over homes h, users u:  W(h,u) [ (1 - f(h)) T(h,u)  +  sum over p: f(h,p) (u = h ? 2 T(h,p) : max(T(p,u), T(h,u))) ]
+ *
+ * W: the bytes a round that u uses of the buffers at home on h; T: seconds a byte takes, the slower of both ways, 0 from h to h, both
+ * links where copies pass the host; f(h): the share of what is promised that exceeds the budget, f(h,p) of it what lies at p. A buffer
+ * without users counts as used by its home. What is alike to a fiftieth goes to the device nearest to the calling thread's NUMA node,
+ * then to the one with the least promised for its budget, then to the first; without users the least promised comes first. Left out are
+ * lost devices, for STABLE_ADDRESS those without VMM, and those whose pages are smaller than the alignment. weir_buffer_query tells
+ * what was chosen; docs/topology.md has more. */
+
+/** Creates a buffer; no device memory is taken before it is first acquired. The caller owns *buffer. Any thread.
+ *  Errors: INVALID_ARGUMENT, NOT_SUPPORTED, OUT_OF_HOST_MEMORY, BACKEND (no address space left), DEVICE_LOST (WEIR_DEVICE_ANY, and
+ *  every device of the pool is lost). */
 WEIR_API weir_result weir_buffer_create(weir_pool pool, const weir_buffer_desc *desc, weir_buffer *buffer);
+
+/** Homes for `count` buffers (1 to 4096) that are going to be made, chosen together: made one by one, a buffer takes room that a later
+ *  one needs more. homes[i] is for *descs[i], of which `size`, `flags`, `alignment`, `home` and the users count; a `home` other than
+ *  WEIR_DEVICE_ANY is kept, and known to the others. Nothing is made or set aside: put the answer into `home`. Any thread; takes up
+ *  to milliseconds for some hundred buffers, without holding anybody up. Errors: INVALID_ARGUMENT, NOT_SUPPORTED (no device can be the
+ *  home of one of them), OUT_OF_HOST_MEMORY, DEVICE_LOST (all are); homes[] is not written then. */
+WEIR_API weir_result weir_buffer_place(weir_pool pool, const weir_buffer_desc *const *descs, size_t count,
+                                       weir_device *homes);
 
 /** Ends a buffer; its contents are dropped. BUSY while it is leased or held (nothing is changed then). Work
  *  of released leases still in flight is waited for in the background: its memory is charged until then. */

@@ -99,6 +99,8 @@ typedef uint32_t weir_device;
 #define WEIR_DEVICE_HOST UINT32_C(0xffffffff)
 /** "Any" or "the first of the pool", where a device is optional. */
 #define WEIR_DEVICE_DEFAULT UINT32_C(0xfffffffe)
+/** As a buffer's home: Weir chooses one (weir/buffer.h). Nowhere else. WEIR_DEVICE_ALL (weir/pool.h) is 0xfffffffd. */
+#define WEIR_DEVICE_ANY UINT32_C(0xfffffffc)
 
 /** As a length: from the offset to the buffer's end. As a budget: no limit of Weir's own. */
 #define WEIR_WHOLE UINT64_MAX

@@ -72,8 +72,8 @@ bool attribute_of(const Driver &driver, int which, abi::Device device, int *valu
     case attribute::host_numa_id:
       *value = 0;
       return driver.version() >= 12020;
-    case 18:  // integrated
-      *value = 0;
+    case attribute::integrated:
+      *value = options.integrated;
       return true;
     case 19:  // can map host memory
       *value = 1;

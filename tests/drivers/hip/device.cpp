@@ -40,6 +40,8 @@ int cuda_attribute(abi::Attribute attribute) {
       return cu::attribute::pci_device_id;
     case abi::attribute_pci_domain:
       return cu::attribute::pci_domain_id;
+    case abi::attribute_integrated:
+      return cu::attribute::integrated;
     case abi::attribute_virtual_memory:
       return cu::attribute::virtual_memory_management_supported;
     case abi::attribute_host_register:

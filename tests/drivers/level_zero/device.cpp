@@ -267,6 +267,7 @@ void describe(const Driver &driver, const Device &device, ze_device_properties_t
   out->vendorId = 0x8086;
   out->deviceId = 0x0bd5;
   out->flags = ZE_DEVICE_PROPERTY_FLAG_ECC;
+  if (driver.machine.options().integrated) out->flags |= ZE_DEVICE_PROPERTY_FLAG_INTEGRATED;
   out->subdeviceId = 0;
   out->coreClockRate = core_clock_mhz;
   out->maxMemAllocSize = driver.max_alloc();

@@ -14,7 +14,8 @@ namespace {
 
 constexpr std::string_view known =
     "devices, memory, granule, mode, version, vmm, peer, batch_copy, export_fd, export_fabric, "
-    "host_call, links, link_bandwidth, peer_bandwidth, link_latency_ns, call_latency_ns, hang";
+    "host_call, integrated, links, link_bandwidth, peer_bandwidth, link_latency_ns, "
+    "call_latency_ns, hang";
 
 struct Flag {
   std::string_view key;
@@ -25,7 +26,8 @@ constexpr Flag flags[] = {{"vmm", &Options::vmm},
                           {"batch_copy", &Options::batch_copy},
                           {"export_fd", &Options::export_fd},
                           {"export_fabric", &Options::export_fabric},
-                          {"host_call", &Options::host_call}};
+                          {"host_call", &Options::host_call},
+                          {"integrated", &Options::integrated}};
 
 struct Number {
   std::string_view key;
