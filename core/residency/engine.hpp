@@ -17,12 +17,12 @@
 //   loss.cpp       what the loss of a device takes along      validate.cpp  the invariants, for tests
 //   ladder.cpp     down from HOST, and past it                lift.cpp      up from below HOST
 //   lower_room.cpp places below HOST                          lower.cpp     the tiers below HOST, the sinker's thread
-//   straight.cpp   from a device past HOST                    relay.cpp     between places that don't reach each other
+//   straight.cpp   from a device past HOST                    relay.cpp     between a device and the caller's memory
 //   idle.cpp       device memory back to the system           compact.cpp   small buffers into fewer slabs
 //   extents.cpp    regions moved within segments              survey.cpp    what lies where, for compaction
 //   fragments.cpp  pages with a part of a granule             remap.cpp     ... moved to another granule
 //   map.cpp        where everything lies, for tools       recompress.cpp idle pages in COMPRESSED coded again
-//   peers.cpp      a neighbour's idle memory
+//   peers.cpp      a neighbour's idle memory                  carry.cpp     from a device by other ways than the direct one
 #pragma once
 
 #include "core/backend/stream.hpp"
@@ -64,6 +64,7 @@ class Lift;
 struct Plan;  // residency/plan.hpp
 struct PlanItem;
 struct PlanPage;
+struct Freight;
 struct Victim;
 struct Loan;
 struct Drain;
@@ -283,7 +284,7 @@ class Engine {
   // fill.cpp
   void mark_filling(Plan &plan);
   void mark_zeroing(Plan &plan, const PlanItem &item) noexcept;
-  Residence *device_source(Region &region, uint32_t page, const PoolDevice &to) noexcept;
+  Residence *device_source(Region &region, uint32_t page, const Plan &plan) noexcept;
   void begin_work(Region &region, uint32_t page, PoolDevice &device) noexcept;
   void end_work(Region &region, uint32_t page, PoolDevice &device) noexcept;
   Status fill(Plan &plan);
@@ -542,7 +543,18 @@ class Engine {
   Status copy_through(Stream &stream, uint64_t destination, uint64_t source, uint64_t bytes);
   Status copy_device(PoolDevice &device, uint64_t address, unsigned char *out,
                      const unsigned char *in, uint64_t bytes);
-  Status relay(Plan &plan, const PlanPage &page);
+
+  // carry.cpp
+  uint32_t usable_relays(const PoolDevice &to) noexcept;
+  Freight &freight_from(Plan &plan, PoolDevice &source, uint64_t bytes) noexcept;
+  void choose_ways(Plan &plan) noexcept;
+  bool take_bounces(Plan &plan, Freight &freight) noexcept;
+  Status carry_page(Plan &plan, const PlanPage &page, transfer::Copier &copier);
+  Status carry_gathered(Plan &plan, transfer::Copier &copier);
+  void end_carrying(Plan &plan) noexcept;
+  void settle_freights(Plan &plan, bool filled) noexcept;
+  bool give_bounce_back(Lock &lock, PoolDevice &device) noexcept;
+  PoolDevice *lost_between(Plan &plan) noexcept;
 
   // ahead.cpp
   void pin(Plan &plan) noexcept;
@@ -615,6 +627,8 @@ class Engine {
   std::pmr::vector<uint16_t> region_generations_;
   std::pmr::vector<uint32_t> free_regions_;
   std::pmr::vector<Owned<PoolDevice>> devices_;
+  transfer::Paths paths_;  ///< of config_.routes
+  transfer::Carrier carrier_;
   std::pmr::vector<Owned<Client>> clients_;
   std::pmr::unordered_map<uint32_t, History> history_;
   std::pmr::unordered_map<uint32_t, Partials> partials_;

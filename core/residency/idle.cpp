@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <utility>
 
 namespace weir::residency {
 
@@ -35,8 +36,8 @@ uint64_t Engine::give_idle(Lock &lock, PoolDevice &device, uint64_t bytes) {
 }
 
 bool Engine::worth_watching(const PoolDevice &device) const {
-  return !device.lost &&
-         (device.granules->returnable(device.high_water) || device.policy->any_disposable());
+  return !device.lost && (device.granules->returnable(device.high_water) ||
+                          device.policy->any_disposable() || device.bounce->claimed());
 }
 
 /// Something may have become idle.
@@ -68,6 +69,7 @@ void Engine::give_unneeded_back(Lock &lock, PoolDevice &device) {
   constexpr uint64_t least_step = uint64_t{64} << 20U;
   const uint64_t step = std::max(least_step, device.granules->held() / 8);
   device.granules->look_at_idle();
+  if (!std::exchange(device.bounce->used, false)) (void)give_bounce_back(lock, device);
   if (looks_ > physical::looks_a_grace) {
     Wanted wanted;
     wanted.bytes = step;

@@ -28,7 +28,6 @@ bool Engine::answers_lost(PoolDevice &device) noexcept {
 
 /// Outside the lock: whose loss a plan has met with that failed so.
 PoolDevice &Engine::lost_by(Plan &plan, const Status &status) noexcept {
-  if (plan.unread != nullptr) return *plan.unread;
   if (status.code() != WEIR_ERROR_DEVICE_LOST) return *plan.device;
   for (const auto &device : devices_) {
     const bool source = std::any_of(
@@ -36,6 +35,7 @@ PoolDevice &Engine::lost_by(Plan &plan, const Status &status) noexcept {
         [&device](const PlanPage &page) { return page.filling && page.from == device->bit(); });
     if (source && answers_lost(*device)) return *device;
   }
+  if (PoolDevice *between = lost_between(plan)) return *between;
   return *plan.device;
 }
 

@@ -5,10 +5,8 @@
 #include "core/transfer/routes.hpp"
 
 namespace weir::transfer {
-namespace {
 
-/// Where no bandwidth is known the kind says enough: what vendors build between GPUs is several times PCIe.
-int rank(uint32_t kind) noexcept {
+int rank_of(uint32_t kind) noexcept {
   switch (kind) {
     case WEIR_LINK_NVLINK:
     case WEIR_LINK_INFINITY_FABRIC:
@@ -23,8 +21,6 @@ int rank(uint32_t kind) noexcept {
   }
 }
 
-}  // namespace
-
 void Routes::find(topology::Places &places, const std::pmr::vector<uint32_t> &ids) {
   count_ = ids.size();
   ways_.assign((count_ + 1) * (count_ + 1), Way{});
@@ -38,6 +34,7 @@ void Routes::find(topology::Places &places, const std::pmr::vector<uint32_t> &id
       if (!places.link(from, to, &info)) continue;
       Way &way = at(a, b);
       way.bandwidth = info.bandwidth;
+      way.latency_ns = info.latency_ns;
       way.kind = info.kind;
       const bool reach = a == count_ || b == count_ || places.find(ids[a])->has(WEIR_CAP_PEER);
       way.direct = info.direct != 0 && reach;
@@ -47,7 +44,7 @@ void Routes::find(topology::Places &places, const std::pmr::vector<uint32_t> &id
 
 bool Routes::better(const Way &a, const Way &b) noexcept {
   if (a.bandwidth != 0 && b.bandwidth != 0) return a.bandwidth > b.bandwidth;
-  return rank(a.kind) > rank(b.kind);
+  return rank_of(a.kind) > rank_of(b.kind);
 }
 
 bool Routes::beats_host(uint8_t from, uint8_t to) const noexcept {
