@@ -91,7 +91,7 @@ bool Engine::take_bounces(Plan &plan, Freight &freight) noexcept {
     PoolDevice &between = device_at(order.ways.shares[i].via);
     ++between.bounce->users;
     ++between.in_flight;
-    between.bounce->used = true;
+    between.bounce->looks = 0;
     order.bounces[i] = between.bounce.get();
     freight.between[i] = &between;
     watch_idle();

@@ -10,7 +10,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <utility>
 
 namespace weir::residency {
 
@@ -69,7 +68,8 @@ void Engine::give_unneeded_back(Lock &lock, PoolDevice &device) {
   constexpr uint64_t least_step = uint64_t{64} << 20U;
   const uint64_t step = std::max(least_step, device.granules->held() / 8);
   device.granules->look_at_idle();
-  if (!std::exchange(device.bounce->used, false)) (void)give_bounce_back(lock, device);
+  if (++device.bounce->looks > physical::looks_a_grace && give_bounce_back(lock, device))
+    device.returned_bytes += give_idle(lock, device, transfer::Bounce::bytes_on(*device.granules));
   if (looks_ > physical::looks_a_grace) {
     Wanted wanted;
     wanted.bytes = step;

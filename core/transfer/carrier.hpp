@@ -57,7 +57,7 @@ class Bounce {
   void release() noexcept;
   uint32_t users = 0;          ///< copies that are being enqueued, or about to be
   bool closing = false;        ///< on its way out: nobody may begin to use it
-  bool used = false;           ///< since somebody looked
+  uint32_t looks = 0;          ///< at what is idle, since it was used
   uint64_t not_before_ns = 0;  ///< its memory could not be had: it is left alone until then
 
   // ---- outside the lock; the carrier's mutex is held ----
