@@ -28,26 +28,35 @@ constexpr uint32_t none = UINT32_MAX - 1;
 constexpr uint32_t host = WEIR_DEVICE_HOST;
 
 constexpr Case cases[] = {
-    {"direct", "0-1:nvlink:300M,0-2:none:0,1-2:none:0,h-0:pcie:20M,h-1:pcie:20M,h-2:pcie:20M",
-     {{0, 1, none}, {none}, {none}}, ""},
-    {"relay", "0-1:none:0,0-2:nvlink:300M,1-2:nvlink:400M,h-0:pcie:20M,h-1:pcie:20M,h-2:pcie:20M",
-     {{0, 2, 1}, {none}, {none}}, "ratio >= 0.85"},
-    {"host", "0-1:none:0,0-2:none:0,1-2:none:0,h-0:pcie:300M,h-1:pcie:400M,h-2:pcie:300M",
-     {{0, host, 1}, {none}, {none}}, "ratio >= 0.85"},
+    {"direct",
+     "0-1:nvlink:300M,0-2:none:0,1-2:none:0,h-0:pcie:20M,h-1:pcie:20M,h-2:pcie:20M",
+     {{0, 1, none}, {none}, {none}},
+     ""},
+    {"relay",
+     "0-1:none:0,0-2:nvlink:200M,1-2:nvlink:260M,h-0:pcie:20M,h-1:pcie:20M,h-2:pcie:20M",
+     {{0, 2, 1}, {none}, {none}},
+     "ratio >= 0.85"},
+    {"host",
+     "0-1:none:0,0-2:none:0,1-2:none:0,h-0:pcie:200M,h-1:pcie:260M,h-2:pcie:200M",
+     {{0, host, 1}, {none}, {none}},
+     "ratio >= 0.85"},
     {"direct and relay",
      "0-1:nvlink:300M,0-2:nvlink:200M,1-2:nvlink:200M,h-0:pcie:20M,h-1:pcie:20M,h-2:pcie:20M",
-     {{0, 1, none}, {0, 2, 1}, {none}}, "ratio >= 0.85"},
+     {{0, 1, none}, {0, 2, 1}, {none}},
+     "ratio >= 0.85"},
     {"direct, relay and host",
      "0-1:nvlink:200M,0-2:nvlink:150M,1-2:nvlink:150M,h-0:pcie:150M,h-1:pcie:150M,h-2:pcie:150M",
-     {{0, 1, none}, {0, 2, 1}, {0, host, 1}}, "ratio >= 0.85"},
+     {{0, 1, none}, {0, 2, 1}, {0, host, 1}},
+     "ratio >= 0.85"},
 };
 
 class Machine {
  public:
   explicit Machine(const Case &of) {
     const std::string options =
-        std::string("topology.cache=0;host.memory=256M;host.granule=2M;host.granule_large=0;"
-                    "host.devices=3;host.link_slowdown=1;host.links=") +
+        std::string(
+            "topology.cache=0;host.memory=256M;host.granule=2M;host.granule_large=0;"
+            "host.devices=3;host.link_slowdown=1;host.links=") +
         of.links;
     weir_context_desc desc = WEIR_CONTEXT_DESC_INIT;
     desc.options = options.c_str();

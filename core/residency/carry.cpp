@@ -169,6 +169,7 @@ void Engine::settle_freights(Plan &plan, bool filled) noexcept {
 
 /// The device's slots become idle memory of its own. False: there are none, or they are in use. Drops the lock.
 bool Engine::give_bounce_back(Lock &lock, PoolDevice &device) noexcept {
+  if (device.bounce == nullptr) return false;  // the pool's start has failed before that
   transfer::Bounce &bounce = *device.bounce;
   if (!bounce.claimed() || bounce.users != 0 || bounce.closing) return false;
   bounce.closing = true;

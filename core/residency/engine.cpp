@@ -400,6 +400,7 @@ void Engine::stats(weir_pool_stats *out) {
   stats.host_used_bytes = host_->used();
   add_lower_stats(&stats);
   const uint64_t pinned = carrier_.pinned_bytes();
+  stats.host_budget += pinned;  // beside what the budget has for pages
   stats.host_bytes += pinned;
   stats.staging_bytes += pinned;
   stats.buffers = buffers_.live();

@@ -54,9 +54,19 @@ struct Cursor {
 
 // ---- memory on a device ----
 
+void Ring::start(uint64_t address, uint64_t stride_bytes, uint64_t bytes) noexcept {
+  base = address;
+  stride = stride_bytes;
+  unit_bytes = std::min(Paths::unit, stride);
+  run = static_cast<uint32_t>(std::min<uint64_t>(stride / unit_bytes, most));
+  count = static_cast<uint32_t>(std::min<uint64_t>(bytes / stride * run, most));
+  next = 0;
+  busy = {};
+}
+
 uint64_t Bounce::bytes_on(const physical::GranulePool &pool) noexcept {
   const uint64_t page = pool.page_size(physical::PageClass::small);
-  const uint64_t least = slots * std::min(slot_bytes, page);
+  const uint64_t least = quarters * std::min(quarter_bytes, page);
   return (least + page - 1) / page * page;
 }
 
@@ -114,15 +124,7 @@ Status Bounce::open() {
     last_error() = why;
     return status;
   }
-  // A copy stays within one mapping.
-  ring.slot_bytes = std::min(slot_bytes, page);
-  const uint64_t in_page = page / ring.slot_bytes;
-  ring.count = static_cast<uint32_t>(std::min<uint64_t>(count_ * in_page, slots));
-  ring.next = 0;
-  for (uint32_t i = 0; i < ring.count; ++i) {
-    ring.slots[i] = address_ + i / in_page * page + i % in_page * ring.slot_bytes;
-    ring.busy[i] = Stamp{};
-  }
+  ring.start(address_, page, count_ * page);
   return {};
 }
 
@@ -145,17 +147,11 @@ void Bounce::close() noexcept {
 
 Status Carrier::open_pinned(const backend::Device &device) {
   if (memory_ != nullptr) return {};
-  constexpr uint64_t bytes = pinned_slot * pinned_slots;
-  WEIR_TRY(
-      device.check(device.table().host_allocate(device.state(), bytes, &memory_), "host_allocate"));
+  WEIR_TRY(device.check(device.table().host_allocate(device.state(), pinned_ring, &memory_),
+                        "host_allocate"));
   runtime_ = device.runtime;
-  pinned_bytes_.store(bytes, std::memory_order_relaxed);
-  pinned_.slot_bytes = pinned_slot;
-  pinned_.count = pinned_slots;
-  for (uint32_t i = 0; i < pinned_slots; ++i) {
-    pinned_.slots[i] = reinterpret_cast<uint64_t>(memory_) + i * pinned_slot;
-    pinned_.busy[i] = Stamp{};
-  }
+  pinned_bytes_.store(pinned_ring, std::memory_order_relaxed);
+  pinned_.start(reinterpret_cast<uint64_t>(memory_), pinned_ring, pinned_ring);
   return {};
 }
 
@@ -255,7 +251,7 @@ Status Carrier::begin(Order &order, Lane &lane) {
     WEIR_TRY(open_pinned(*order.to));
     lane.ring = &pinned_;
   }
-  lane.chunk = std::min(share.chunk, lane.ring->slot_bytes);
+  lane.chunk = std::min(share.chunk, lane.ring->largest_piece());
   WEIR_TRY(stream(&sides_[order.from_place].out[lane.share], *order.from));
   WEIR_TRY(stream(&sides_[order.to_place].in[lane.share], *order.to));
   lane.out = sides_[order.from_place].out[lane.share];
@@ -272,17 +268,25 @@ Status Carrier::begin(Order &order, Lane &lane) {
 
 Status Carrier::piece(Lane &lane) {
   Ring &ring = *lane.ring;
-  const uint32_t slot = ring.next;
-  ring.next = (ring.next + 1) % ring.count;
   const Cargo piece = lane.at.take(lane.chunk);
+  const auto units = static_cast<uint32_t>((piece.bytes + ring.unit_bytes - 1) / ring.unit_bytes);
+  // Not over the end of a mapping.
+  if (ring.next % ring.run + units > ring.run) ring.next += ring.run - ring.next % ring.run;
+  if (ring.next + units > ring.count) ring.next = 0;
+  const uint32_t first = ring.next;
+  ring.next += units;
+  const uint64_t between = ring.address(first);
   Stamp there;
-  WEIR_TRY(streams_.enqueue_wait(*lane.out, ring.busy[slot]));
-  WEIR_TRY(enqueue(*lane.out, Cargo{ring.slots[slot], piece.source, piece.bytes}));
+  for (uint32_t i = first; i < ring.next; ++i) {
+    const bool same = i != first && ring.busy[i].bits == ring.busy[i - 1].bits;
+    if (!same) WEIR_TRY(streams_.enqueue_wait(*lane.out, ring.busy[i]));
+  }
+  WEIR_TRY(enqueue(*lane.out, Cargo{between, piece.source, piece.bytes}));
   WEIR_TRY(mark(*lane.out, &there));
   WEIR_TRY(streams_.enqueue_wait(*lane.in, there));
-  WEIR_TRY(enqueue(*lane.in, Cargo{piece.destination, ring.slots[slot], piece.bytes}));
+  WEIR_TRY(enqueue(*lane.in, Cargo{piece.destination, between, piece.bytes}));
   WEIR_TRY(mark(*lane.in, &lane.last));
-  ring.busy[slot] = lane.last;
+  for (uint32_t i = first; i < ring.next; ++i) ring.busy[i] = lane.last;
   return {};
 }
 

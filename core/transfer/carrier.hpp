@@ -19,6 +19,7 @@
 #include "core/physical/mapper.hpp"
 #include "core/transfer/paths.hpp"
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <mutex>
@@ -28,20 +29,32 @@ namespace weir::transfer {
 using backend::Stamp;
 using backend::Stream;
 
-/// Memory that pieces pass through, in slots, taken in turn. Guarded by the carrier's mutex.
+/// Memory that pieces pass through, taken in turn by units: the smaller the pieces, the more are under way. Guarded by the
+/// carrier's mutex.
 struct Ring {
-  static constexpr uint32_t most = 8;
-  std::array<uint64_t, most> slots{};  ///< addresses
-  std::array<Stamp, most> busy{};      ///< the copy out of it
-  uint64_t slot_bytes = 0;
+  static constexpr uint32_t most = 64;
+  uint64_t base = 0;
+  uint64_t stride = 0;  ///< from one mapping of it to the next; a piece stays within one
+  uint64_t unit_bytes = 0;
+  uint32_t run = 1;  ///< units in a mapping
   uint32_t count = 0, next = 0;
+  std::array<Stamp, most> busy{};  ///< of each unit the copy out of it
+
+  void start(uint64_t address, uint64_t stride_bytes, uint64_t bytes) noexcept;
+  uint64_t address(uint32_t unit) const noexcept {
+    return base + unit / run * stride + unit % run * unit_bytes;
+  }
+  /// So that four of them find room at once.
+  uint64_t largest_piece() const noexcept {
+    return unit_bytes * std::min(run, std::max(count / 4, 1U));
+  }
 };
 
-/// The slots on one device: granules of the pool's, charged to the device's budget like pages, but to no client.
+/// The ring on one device: granules of the pool's, charged to the device's budget like pages, but to no client.
 class Bounce {
  public:
-  static constexpr uint32_t slots = 4;
-  static constexpr uint64_t slot_bytes = uint64_t{1} << 20U;
+  static constexpr uint32_t quarters = 4;
+  static constexpr uint64_t quarter_bytes = Paths::largest_chunk;
 
   Bounce(const backend::Device &device, physical::GranulePool &pool, physical::Mapper &mapper)
       : device_(device), pool_(pool), mapper_(mapper) {}
@@ -75,7 +88,7 @@ class Bounce {
   const backend::Device &device_;
   physical::GranulePool &pool_;
   physical::Mapper &mapper_;
-  std::array<Piece, Ring::most> pieces_{};
+  std::array<Piece, quarters> pieces_{};
   uint32_t count_ = 0;
   uint64_t address_ = 0;
 };
@@ -101,8 +114,7 @@ struct Order {
 
 class Carrier {
  public:
-  static constexpr uint64_t pinned_slot = uint64_t{512} << 10U;
-  static constexpr uint32_t pinned_slots = 8;
+  static constexpr uint64_t pinned_ring = uint64_t{4} << 20U;
 
   explicit Carrier(backend::StreamTable &streams) noexcept : streams_(streams) {}
   ~Carrier() { close(); }
