@@ -14,6 +14,8 @@ namespace {
 constexpr std::array<double, 3> least_known{4, 8, 25};
 /// Measured figures of equal links differ by so much.
 constexpr double alike = 1.1;
+/// A path more has to bring more than this.
+constexpr double near_best = 1.05;
 /// Sets are searched among so many paths: the best of each pair of ports, and of those with ports of their own.
 constexpr size_t most_searched = 12;
 
@@ -171,13 +173,13 @@ struct Paths::Search {
   size_t count = 0;
   std::array<const Path *, Ways::most> taken{};
   uint64_t bytes = 0;
-  Ways best;
+  std::array<Ways, Ways::most + 1> best;  ///< of each number of paths
 };
 
 void Paths::search(Search &s, size_t from, size_t taken) noexcept {
   Ways ways;
-  if (taken >= 2 && divide(s.taken.data(), taken, s.bytes, &ways) && ways.ns < s.best.ns)
-    s.best = ways;
+  if (taken >= 2 && divide(s.taken.data(), taken, s.bytes, &ways) && ways.ns < s.best[taken].ns)
+    s.best[taken] = ways;
   if (taken == Ways::most) return;
   for (size_t i = from; i < s.count; ++i) {
     bool free = true;
@@ -214,7 +216,7 @@ Ways Paths::choose(uint8_t from, uint8_t to, uint64_t bytes, uint32_t relays) co
   });
   Search s;
   s.bytes = bytes;
-  s.best.ns = ways.ns;
+  s.best.fill(ways);
   std::array<size_t, 9> kept{};
   for (auto path = begin; path != end && s.count < most_searched; ++path) {
     if (!path->known()) continue;
@@ -223,7 +225,14 @@ Ways Paths::choose(uint8_t from, uint8_t to, uint64_t bytes, uint32_t relays) co
     if (kept[ports]++ < (ports == 0 ? Ways::most : 1)) s.among[s.count++] = path;
   }
   search(s, 0, 0);
-  return s.best.split() && s.best.ns * worth <= ways.ns ? s.best : ways;
+  // Of as few as come near the best: what adds little is spared.
+  const Ways *best = &*std::min_element(s.best.begin(), s.best.end(),
+                                        [](const Ways &a, const Ways &b) { return a.ns < b.ns; });
+  const double near = best->ns * near_best;
+  for (size_t few = Ways::most; few >= 2; --few) {
+    if (s.best[few].split() && s.best[few].ns <= near) best = &s.best[few];
+  }
+  return best->split() && best->ns * worth <= ways.ns ? *best : ways;
 }
 
 double Paths::from_host_ns(uint8_t to, uint64_t bytes) const noexcept {

@@ -25,7 +25,7 @@ inline const std::string three_ways =
     "host.links=0-1:nvlink:50G,0-2:nvlink:30G,1-2:nvlink:30G,h-0:pcie:25G,h-1:pcie:25G,h-2:pcie:"
     "25G";
 inline constexpr uint64_t large_page = uint64_t{512} << 10U;
-inline constexpr uint64_t large = 10 * (uint64_t{1} << 20U);
+inline constexpr uint64_t large = 12 * (uint64_t{1} << 20U);
 
 /// A pool over devices 0, 1 and 2; streams on the first two. `close` is the last line, as of any World.
 inline World routed(const std::string &options, uint64_t page = page_bytes,

@@ -155,6 +155,13 @@ const weir_backend_table *losing_query(uint32_t abi_major) {
     if (result == WEIR_SUCCESS) losing.ranges[*address] = {*address + bytes, d};
     return result;
   };
+  t.range_free = [](weir_be_state *s, uint32_t d, uint64_t address, uint64_t bytes) -> weir_result {
+    {
+      const std::lock_guard hold(losing.mutex);
+      losing.ranges.erase(address);
+    }
+    return losing.real->range_free(s, d, address, bytes);
+  };
   t.map = [](weir_be_state *s, uint32_t d, uint64_t address, uint64_t bytes, weir_be_granule g,
              uint64_t offset, const uint32_t *peers, uint32_t count) -> weir_result {
     LOSE((d));
