@@ -3,6 +3,7 @@
 // Copies between devices over a device in between, through the host, and several ways at once: the bytes are right, the way
 // is the one that costs least, what it takes on the device in between is charged there and given back when that is short.
 
+#include <cstring>
 #include <thread>
 
 #include "tests/unit/routed.hpp"
@@ -240,6 +241,53 @@ void a_writer_on_the_source_comes_first(void **) {
   }
 }
 
+std::atomic<int> marks{0};  ///< until a fence fails
+
+weir_result one_fence_less(const char *entry) {
+  return std::strcmp(entry, "fence_record") == 0 && marks.fetch_sub(1) == 1 ? WEIR_ERROR_BACKEND
+                                                                            : WEIR_SUCCESS;
+}
+
+/// Whichever mark fails: the copies enqueued so far have ended before the failure is told.
+void a_failure_waits_for_what_was_enqueued(void **) {
+  for (const std::string &options : {around_a_corner, apart}) {
+    for (int n = 1;; ++n) {
+      World world = routed(options, page_bytes, 40, WEIR_POOL_NO_BACKGROUND, InterposedHost::query);
+      weir_buffer buffer = world.buffer(3 * page_bytes, 0);
+      world.fill(buffer, 3 * page_bytes, 1, 0);
+      Blocker blocker;
+      weir_lease lease = nullptr;
+      marks = n;
+      interposed.transfers.store(&blocker);
+      interposed.interpose.store(one_fence_less);
+      bool early = false;
+      weir_result result = WEIR_SUCCESS;
+      {
+        Task task([&] { return world.acquire(buffer, WEIR_READ, &lease, nullptr, 1); });
+        early = !stays([&task] { return !task.ended(); });
+        blocker.open();
+        result = task.join();
+      }
+      interposed.interpose.store(nullptr);
+      interposed.transfers.store(nullptr);
+      const bool failed = marks <= 0 && result != WEIR_SUCCESS;
+      if (failed) {
+        assert_false(early);
+        expect_result(WEIR_ERROR_BACKEND, result);
+      } else {
+        ok(result);
+        ok(weir_release(lease, world.streams[1]));
+      }
+      world.check(buffer, 3 * page_bytes, 1, 1);
+      ok(weir_buffer_destroy(world.pool, buffer));
+      world.close();
+      if (failed) continue;
+      assert_true(n > 6);
+      break;
+    }
+  }
+}
+
 /// Threads move buffers of their own between all devices while the one in between is trimmed.
 void many_at_once(void **) {
   for (const std::string &options : {around_a_corner, apart}) {
@@ -308,6 +356,7 @@ int main() {
       cmocka_unit_test(what_passes_makes_room),
       cmocka_unit_test(idle_slots_go_back),
       cmocka_unit_test(a_writer_on_the_source_comes_first),
+      cmocka_unit_test(a_failure_waits_for_what_was_enqueued),
       cmocka_unit_test(many_at_once),
   };
   return cmocka_run_group_tests(tests, nullptr, nullptr);
