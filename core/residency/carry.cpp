@@ -139,6 +139,13 @@ Status Engine::carry_gathered(Plan &plan, transfer::Copier &copier) {
   return {};
 }
 
+/// What is enqueued from now on comes after all of it.
+Status Engine::finish_carrying(Plan &plan, transfer::Copier &copier) {
+  WEIR_TRY(carry_gathered(plan, copier));
+  for (const Freight &freight : plan.freights) WEIR_TRY(carrier_.finish(freight.order));
+  return {};
+}
+
 /// Outside the lock: the plan has failed, and what was enqueued for it ends.
 void Engine::end_carrying(Plan &plan) noexcept {
   for (const Freight &freight : plan.freights) {

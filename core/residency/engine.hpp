@@ -551,6 +551,7 @@ class Engine {
   bool take_bounces(Plan &plan, Freight &freight) noexcept;
   Status carry_page(Plan &plan, const PlanPage &page, transfer::Copier &copier);
   Status carry_gathered(Plan &plan, transfer::Copier &copier);
+  Status finish_carrying(Plan &plan, transfer::Copier &copier);
   void end_carrying(Plan &plan) noexcept;
   void settle_freights(Plan &plan, bool filled) noexcept;
   bool give_bounce_back(Lock &lock, PoolDevice &device) noexcept;

@@ -225,7 +225,7 @@ Status Engine::fill(Plan &plan) {
         WEIR_TRY(copier.copy(page.address, page.source, page.used));
       }
     }
-    WEIR_TRY(carry_gathered(plan, copier));
+    WEIR_TRY(finish_carrying(plan, copier));
     WEIR_TRY(fill_from_below(plan, lift, copier));
     for (const PlanItem &item : plan.items) {
       if (!item.zeroes()) continue;

@@ -335,7 +335,7 @@ Status Carrier::run(Order &order, const Cargo *cargo, size_t count, Stamp after)
       more = more || lanes[i].at.left != 0;
     }
   }
-  for (size_t i = 0; i < used; ++i) WEIR_TRY(streams_.enqueue_wait(*order.arrival, lanes[i].last));
+  for (size_t i = 0; i < used; ++i) order.last[lanes[i].share] = lanes[i].last;
   return {};
 }
 
@@ -348,6 +348,11 @@ Status Carrier::carry(Order &order, const Cargo *cargo, size_t count, Stamp afte
   synchronize(*order.arrival);
   last_error() = why;
   return status;
+}
+
+Status Carrier::finish(const Order &order) {
+  for (const Stamp last : order.last) WEIR_TRY(streams_.enqueue_wait(*order.arrival, last));
+  return {};
 }
 
 void Carrier::end(const Order &order) noexcept {

@@ -102,13 +102,14 @@ struct Cargo {
 struct Order {
   const backend::Device *from = nullptr, *to = nullptr;
   uint8_t from_place = 0, to_place = 0;
-  Stream *arrival = nullptr;  ///< the direct share's; it waits for all others
+  Stream *arrival = nullptr;  ///< the direct share's; it waits for all others in the end
   const Stamp *before = nullptr;
   size_t before_count = 0;  ///< what all of it comes after
   Ways ways;
   std::array<Bounce *, Ways::most> bounces{};  ///< where a share passes a device
   // how far it is:
   uint8_t begun = 0;  ///< a bit a share: its streams wait for `before`
+  std::array<Stamp, Ways::most> last{};  ///< of each share's copies
   uint64_t relayed = 0, through_host = 0, split = 0;  ///< bytes
 };
 
@@ -125,6 +126,8 @@ class Carrier {
   Status open(const Order &order, Bounce **closed);
   /// Enqueues the copies. `after`: what the destinations must wait for besides, or none.
   Status carry(Order &order, const Cargo *cargo, size_t count, Stamp after);
+  /// Makes the arrival stream wait for all that was carried: once, so that what is carried in parts keeps its ways busy.
+  Status finish(const Order &order);
   /// Waits for all that was enqueued for the order.
   void end(const Order &order) noexcept;
   /// Waits for the pieces on their way through it and unmaps it. False: they took longer than that; it stays open.
