@@ -108,7 +108,7 @@ struct Order {
   Ways ways;
   std::array<Bounce *, Ways::most> bounces{};  ///< where a share passes a device
   // how far it is:
-  uint8_t begun = 0;  ///< a bit a share: its streams wait for `before`
+  uint8_t begun = 0;                     ///< a bit a share: its streams wait for `before`
   std::array<Stamp, Ways::most> last{};  ///< of each share's copies
   uint64_t relayed = 0, through_host = 0, split = 0;  ///< bytes
 };
