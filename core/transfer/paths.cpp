@@ -107,7 +107,7 @@ Paths::Hop Paths::hop(size_t from, size_t to) const noexcept {
   return hop;
 }
 
-Paths::List Paths::list(uint8_t from, uint8_t to, uint32_t relays) const noexcept {
+Paths::List Paths::list(uint8_t from, uint8_t to, uint32_t relays, bool direct) const noexcept {
   List list;
   const auto add = [&](uint8_t via) {
     Path &path = list.paths[list.count++];
@@ -124,7 +124,7 @@ Paths::List Paths::list(uint8_t from, uint8_t to, uint32_t relays) const noexcep
     into(last, to);
     into(path.first, from);
   };
-  if (routes_.direct(from, to)) add(Share::direct);
+  if (direct && routes_.direct(from, to)) add(Share::direct);
   for (uint8_t r = 0; r < routes_.count() && r < most_devices; ++r) {
     if (r == from || r == to || (relays & (uint32_t{1} << r)) == 0) continue;
     if (routes_.direct(from, r) && routes_.direct(r, to)) add(r);
@@ -190,8 +190,9 @@ void Paths::search(Search &s, size_t from, size_t taken) noexcept {
   }
 }
 
-Ways Paths::choose(uint8_t from, uint8_t to, uint64_t bytes, uint32_t relays) const noexcept {
-  List all = list(from, to, relays);
+Ways Paths::choose(uint8_t from, uint8_t to, uint64_t bytes, uint32_t relays,
+                   bool may_direct) const noexcept {
+  List all = list(from, to, relays, may_direct);
   const auto begin = all.paths.begin();
   const auto end = begin + static_cast<ptrdiff_t>(all.count);
   // Listed first, the direct one stays first among equals.

@@ -71,8 +71,10 @@ class Paths {
 
   void find(const Routes &routes);
 
-  /// The ways to take for so many bytes (at least 1). `relays`: a bit for each device that may stand in between.
-  Ways choose(uint8_t from, uint8_t to, uint64_t bytes, uint32_t relays) const noexcept;
+  /// The ways to take for so many bytes (at least 1). `relays`: a bit for each device that may stand in between; `direct`: whether
+  /// the direct link may be used, if there is one (memory that was mapped before a device joined is not open to it).
+  Ways choose(uint8_t from, uint8_t to, uint64_t bytes, uint32_t relays,
+              bool direct = true) const noexcept;
   /// How long a copy of HOST's to the device takes.
   double from_host_ns(uint8_t to, uint64_t bytes) const noexcept;
 
@@ -106,7 +108,7 @@ class Paths {
   struct Search;
 
   Hop hop(size_t from, size_t to) const noexcept;
-  List list(uint8_t from, uint8_t to, uint32_t relays) const noexcept;
+  List list(uint8_t from, uint8_t to, uint32_t relays, bool direct) const noexcept;
   bool at_switch(size_t device) const noexcept;
   static bool together(const Path &a, const Path &b) noexcept;
   static bool divide(const Path *const *paths, size_t count, uint64_t bytes, Ways *ways) noexcept;

@@ -243,6 +243,9 @@ void a_cube_is_crossed_by_its_corners(void **) {
   const Ways staged = paths.choose(0, 7, 2 * mib, 0);
   assert_int_equal(staged.shares[0].via, Share::host);
   assert_true(staged.ns > 2 * one.ns);
+  // A link that is not open to the two is none.
+  assert_int_equal(paths.choose(0, 3, 2 * mib, 0, false).shares[0].via, Share::host);
+  assert_true(paths.choose(0, 3, 2 * mib, all, false).shares[0].device());
   // A single link to a neighbour, and double ones around the corner: not for a small copy.
   assert_true(paths.choose(0, 1, 64 * 1024, all).plain());
   const Ways around = paths.choose(0, 1, 256 * mib, all);
