@@ -162,6 +162,7 @@ Status Engine::bring_in(Lock &lock, Plan &plan, const AcquireOptions &options) {
         idle_given = true;
         continue;
       }
+      if (plan.rerouted && !plan.quiet) continue;
       // A damaged copy has been given up, and another is left.
       if (status.code() == WEIR_ERROR_CORRUPT && !plan.quiet && !corrupt_to_the_last(plan))
         continue;
@@ -297,7 +298,6 @@ Status Engine::do_fill(Lock &lock, Plan &plan) {
   for (const physical::Doomed &old : plan.doomed) plan.device->granules->forget(old);
   plan.doomed.clear();
   note_loss(lost, status);
-  plan.unread = nullptr;
   settle_fill(plan, status.ok() && !plan.device->lost);
   if (status) status = check_device(plan);  // lost by another's call meanwhile
   if (!status) {

@@ -76,6 +76,7 @@ Engine::Engine(std::pmr::memory_resource *memory, backend::StreamTable &streams,
       region_generations_(&memory_),
       free_regions_(&memory_),
       devices_(&memory_),
+      carrier_(streams_),
       clients_(&memory_),
       history_(&memory_),
       partials_(&memory_),
@@ -96,6 +97,7 @@ Engine::Engine(std::pmr::memory_resource *memory, backend::StreamTable &streams,
 
 Status Engine::start(EngineConfig config) {
   config_ = std::move(config);
+  paths_.find(config_.routes);
   if (config_.clock != nullptr) clock_ = config_.clock;
   if (config_.host_follows)
     config_.host_budget = static_cast<uint64_t>(std::max<int64_t>(spare_memory(), 0));
@@ -234,6 +236,7 @@ Status Engine::make_device(const EngineConfig::DeviceBudget &budget, uint8_t pla
   if (device.has(WEIR_CAP_VMM) && device.has(WEIR_CAP_MULTI_MAP) && vm::Sharing::possible(page))
     fresh->sharing = make_owned<vm::Sharing>(&memory_, page, large, budget.budget, &memory_);
   fresh->mapper = make_owned<physical::Mapper>(&memory_, device);
+  fresh->bounce = make_owned<transfer::Bounce>(&memory_, device, *fresh->granules, *fresh->mapper);
   fresh->policy = make_policy(config_.policy, &memory_);
   if (fresh->policy == nullptr)
     return fail(WEIR_ERROR_INVALID_ARGUMENT, "there is no policy \"%s\"", config_.policy);
@@ -294,7 +297,13 @@ Engine::~Engine() {
     if (region.registered != nullptr) unregister_memory(lock, region);
     destroy_locked(i);
   }
-  for (auto &device : devices_) release_device(lock, *device);
+  lock.unlock();
+  carrier_.close();
+  lock.lock();
+  for (auto &device : devices_) {
+    (void)give_bounce_back(lock, *device);
+    release_device(lock, *device);
+  }
   lock.unlock();
   for (auto &region : regions_) {
     if (region != nullptr) drop_alias(*region);
@@ -387,6 +396,11 @@ Status Engine::trim(uint32_t device_id, uint32_t level, uint64_t bytes, uint64_t
     if (*freed < bytes && level != WEIR_TRIM_GRADUAL) (void)shrink_host(lock, bytes - *freed);
     *freed += held - std::min(held, host_->held());
     if (lower_.compressed != nullptr) (void)lower_.compressed->trim();
+    const uint64_t pinned = carrier_.pinned_bytes();
+    if (level == WEIR_TRIM_EMERGENCY && pinned != 0) {
+      lock.unlock();
+      if (carrier_.close_pinned(config_.evict_wait_ns)) *freed += pinned;
+    }
     return {};
   }
   uint8_t place = 0;
@@ -395,6 +409,7 @@ Status Engine::trim(uint32_t device_id, uint32_t level, uint64_t bytes, uint64_t
   Status why;
   while (level != WEIR_TRIM_GRADUAL && await_limbo(lock, device)) {
   }
+  if (level == WEIR_TRIM_EMERGENCY) (void)give_bounce_back(lock, device);
   for (uint32_t barren = 0; *freed < bytes && barren < 2 && !device.lost;) {
     *freed += give_idle(lock, device, bytes - *freed);
     if (*freed >= bytes) break;
@@ -446,6 +461,10 @@ void Engine::stats(weir_pool_stats *out) {
   stats.host_used_bytes = host_->used();
   add_lower_stats(&stats);
   stats.generation = generation_;
+  const uint64_t pinned = carrier_.pinned_bytes();
+  stats.host_budget += pinned;  // beside what the budget has for pages
+  stats.host_bytes += pinned;
+  stats.staging_bytes += pinned;
   stats.buffers = buffers_.live();
   stats.pages = page_count_;
   stats.slabs = slab_count_;

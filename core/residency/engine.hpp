@@ -17,12 +17,13 @@
 //   loss.cpp       what the loss of a device takes along      validate.cpp  the invariants, for tests
 //   ladder.cpp     down from HOST, and past it                lift.cpp      up from below HOST
 //   lower_room.cpp places below HOST                          lower.cpp     the tiers below HOST, the sinker's thread
-//   straight.cpp   from a device past HOST                    relay.cpp     between places that don't reach each other
+//   straight.cpp   from a device past HOST                    relay.cpp     between a device and the caller's memory
 //   idle.cpp       device memory back to the system           compact.cpp   small buffers into fewer slabs
 //   extents.cpp    regions moved within segments              survey.cpp    what lies where, for compaction
 //   fragments.cpp  pages with a part of a granule             remap.cpp     ... moved to another granule
 //   map.cpp        where everything lies, for tools       recompress.cpp idle pages in COMPRESSED coded again
-//   peers.cpp      a neighbour's idle memory      homes.cpp     which device a buffer is at home on
+//   peers.cpp      a neighbour's idle memory                  carry.cpp     from a device by other ways than the direct one
+//   homes.cpp      which device a buffer is at home on
 // Classes of their own beside it: Membership (devices that come and go), Rebalancer (spilled pages to idle neighbours),
 // Recompressor (idle pages in COMPRESSED coded again), Lower (the tiers below HOST).
 #pragma once
@@ -68,6 +69,8 @@ class Lift;
 struct Plan;  // residency/plan.hpp
 struct PlanItem;
 struct PlanPage;
+struct Freight;
+struct Reach;
 struct Victim;
 struct Loan;
 struct Drain;
@@ -287,7 +290,8 @@ class Engine {
   void mark_filling(Plan &plan);
   void mark_zeroing(Plan &plan, const PlanItem &item) noexcept;
   bool reads_directly(const PoolDevice &to, const Residence &from, uint32_t page) const noexcept;
-  Residence *device_source(Region &region, uint32_t page, const PoolDevice &to) noexcept;
+  Reach reach_of(const Plan &plan, const Residence &from, uint32_t page) const noexcept;
+  Residence *device_source(Region &region, uint32_t page, const Plan &plan) noexcept;
   void begin_work(Region &region, uint32_t page, PoolDevice &device) noexcept;
   void end_work(Region &region, uint32_t page, PoolDevice &device) noexcept;
   Status fill(Plan &plan);
@@ -568,7 +572,19 @@ class Engine {
   Status copy_through(Stream &stream, uint64_t destination, uint64_t source, uint64_t bytes);
   Status copy_device(PoolDevice &device, uint64_t address, unsigned char *out,
                      const unsigned char *in, uint64_t bytes);
-  Status relay(Plan &plan, const PlanPage &page);
+
+  // carry.cpp
+  uint32_t usable_relays(const PoolDevice &to) noexcept;
+  Freight &freight_from(Plan &plan, const Residence &there, uint32_t page, uint64_t bytes) noexcept;
+  void choose_ways(Plan &plan) noexcept;
+  bool take_bounces(Plan &plan, Freight &freight) noexcept;
+  Status carry_page(Plan &plan, const PlanPage &page, transfer::Copier &copier);
+  Status carry_gathered(Plan &plan, transfer::Copier &copier);
+  Status finish_carrying(Plan &plan, transfer::Copier &copier);
+  void end_carrying(Plan &plan) noexcept;
+  void settle_freights(Plan &plan, bool filled) noexcept;
+  bool give_bounce_back(Lock &lock, PoolDevice &device) noexcept;
+  PoolDevice *lost_between(Plan &plan) noexcept;
 
   // ahead.cpp
   void pin(Plan &plan) noexcept;
@@ -649,6 +665,8 @@ class Engine {
   std::pmr::vector<uint32_t> free_regions_;
   /// Never moved nor shrunk: those that have left keep their place.
   std::pmr::vector<Owned<PoolDevice>> devices_;
+  transfer::Paths paths_;  ///< of config_.routes
+  transfer::Carrier carrier_;
   std::pmr::vector<Owned<Client>> clients_;
   std::pmr::unordered_map<uint32_t, History> history_;
   std::pmr::unordered_map<uint32_t, Partials> partials_;

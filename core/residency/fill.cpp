@@ -39,6 +39,12 @@ void Engine::mark_filling(Plan &plan) {
   plan.before.reserve(plan.before.size() + 2 * plan.pages.size());
   plan.parts.clear();
   plan.parts.reserve(parts_below(plan));
+  plan.freights.clear();
+  plan.rerouted = false;
+  plan.freights.reserve(devices_.size() * (generation_ == 0 ? 1 : 3));
+  plan.cargo.clear();
+  if (devices_.size() > 1) plan.cargo.reserve(plan.pages.size());
+  plan.relays = usable_relays(device);
   for (PlanPage &page : plan.pages) {
     Region &region = *page.region;
     Residence &here = *region.on(plan.place());
@@ -48,7 +54,7 @@ void Engine::mark_filling(Plan &plan) {
     page.granule_address = page.address - region.shape.before(page.page);
     if (!page.absent && !page.stale) continue;
     page.source = page.checksum = 0;
-    page.relay = nullptr;
+    page.freight = no_freight;
     page.from = 0;
     page.corrupt = page.zero = page.wipe = false;
     bool foreign = page.absent && device.granules->at(page.granule).client() != region.client;
@@ -59,16 +65,18 @@ void Engine::mark_filling(Plan &plan) {
       page.wipe = true;
       foreign = false;
     }
-    Residence *other = device_source(region, page.page, device);
-    const bool direct = other != nullptr && reads_directly(device, *other, page.page);
-    const bool near = direct && config_.routes.beats_host(device.place, other->place);
+    Residence *other = device_source(region, page.page, plan);
+    Freight *freight =
+        other != nullptr ? &freight_from(plan, *other, page.page, page.used) : nullptr;
+    const bool near = freight != nullptr && freight->near;
     if (copies.latest == 0 || page.discard) {
       page.zero = foreign || (!page.discard && !region.slab);
     } else if (!near && has_host(region, page.page) && (copies.latest & vm::host_bit) != 0) {
       page.from = vm::host_bit;
       page.source = reinterpret_cast<uint64_t>(host_bytes(region, page.page));
       if (sums_host(region)) page.checksum = checksum_of_version(copies);
-    } else if ((copies.latest & vm::below_host) != 0 && !direct) {
+    } else if ((copies.latest & vm::below_host) != 0 &&
+               (freight == nullptr || !freight->past_host)) {
       list_parts(region, page.page, static_cast<uint32_t>(&page - plan.pages.data()), &plan.parts);
       page.from = plan.parts.back().bit;
       page.checksum = checksum_of_version(copies);
@@ -79,7 +87,8 @@ void Engine::mark_filling(Plan &plan) {
       page.source = peer.vmm() ? address_of(region, *other) + region.shape.offset(page.page)
                                : peer.granules->at(there.granule).place;
       if (there.ready) plan.before.push_back(there.ready);
-      if (!direct) page.relay = &peer;
+      page.freight = static_cast<uint32_t>(freight - plan.freights.data());
+      freight->bytes += page.used;
     }
     DevicePage &state = here.pages[page.page];
     if (page.absent) {
@@ -95,20 +104,22 @@ void Engine::mark_filling(Plan &plan) {
   for (const PlanItem &item : plan.items) {
     if (item.zeroes()) mark_zeroing(plan, item);
   }
+  choose_ways(plan);
 }
 
 /// Of the devices that have the latest version, the one it comes from soonest; nullptr: none has it.
-Residence *Engine::device_source(Region &region, uint32_t page, const PoolDevice &to) noexcept {
-  const transfer::Routes &routes = config_.routes;
+Residence *Engine::device_source(Region &region, uint32_t page, const Plan &plan) noexcept {
+  const uint8_t to = plan.device->place;
+  const auto ns = [&](const Residence &from) {
+    const Reach reach = reach_of(plan, from, page);
+    return paths_.choose(from.place, to, region.shape.used_bytes(page), reach.relays, reach.direct)
+        .ns;
+  };
   Residence *best = nullptr;
   for (auto &other : region.residences) {
     const bool has = (region.pages[page].latest & other->place_bit()) != 0;
-    if (!has || other->place == to.place) continue;
-    const auto worth = [&](const Residence &r) {
-      const bool direct = reads_directly(to, r, page);
-      return std::pair(direct, direct ? routes.bandwidth(r.place, to.place) : 0);
-    };
-    if (best == nullptr || worth(*other) > worth(*best)) best = other.get();
+    if (!has || other->place == to) continue;
+    if (best == nullptr || ns(*other) < ns(*best)) best = other.get();
   }
   return best;
 }
@@ -216,13 +227,14 @@ Status Engine::fill(Plan &plan) {
       if (page.zero) {
         const bool fragment = page.region->shape.fragment(page.page);
         if (!page.wipe) WEIR_TRY(copier.zero(page.address, fragment ? page.used : page.bytes));
-      } else if (page.relay != nullptr) {
-        WEIR_TRY(relay(plan, page));
+      } else if (page.freight != no_freight) {
+        WEIR_TRY(carry_page(plan, page, copier));
       } else if (page.source != 0) {
         WEIR_TRY(verify_source(plan, &page));
         WEIR_TRY(copier.copy(page.address, page.source, page.used));
       }
     }
+    WEIR_TRY(finish_carrying(plan, copier));
     WEIR_TRY(fill_from_below(plan, lift, copier));
     for (const PlanItem &item : plan.items) {
       if (!item.zeroes()) continue;
@@ -249,6 +261,7 @@ Status Engine::fill(Plan &plan) {
   if (status) return {};
   const LastError why = last_error();
   // Nothing may still be writing into memory that is about to be someone else's.
+  end_carrying(plan);
   if (copier.enqueued()) {
     (void)device.device.table().stream_synchronize(device.device.state(), device.up->native);
   }
@@ -278,6 +291,7 @@ void Engine::offer(Region &region, uint32_t page, PoolDevice &device) noexcept {
 
 void Engine::settle_fill(Plan &plan, bool filled) noexcept {
   PoolDevice &device = *plan.device;
+  settle_freights(plan, filled);
   for (PlanPage &page : plan.pages) {
     if (page.zeroing) end_work(*page.region, page.page, device);
     page.zeroing = false;

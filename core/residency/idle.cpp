@@ -35,8 +35,8 @@ uint64_t Engine::give_idle(Lock &lock, PoolDevice &device, uint64_t bytes) {
 }
 
 bool Engine::worth_watching(const PoolDevice &device) const {
-  return device.open() &&
-         (device.granules->returnable(device.high_water) || device.policy->any_disposable());
+  return device.open() && (device.granules->returnable(device.high_water) ||
+                           device.policy->any_disposable() || device.bounce->claimed());
 }
 
 /// Something may have become idle.
@@ -68,6 +68,8 @@ void Engine::give_unneeded_back(Lock &lock, PoolDevice &device) {
   constexpr uint64_t least_step = uint64_t{64} << 20U;
   const uint64_t step = std::max(least_step, device.granules->held() / 8);
   device.granules->look_at_idle();
+  if (++device.bounce->looks > physical::looks_a_grace && give_bounce_back(lock, device))
+    device.returned_bytes += give_idle(lock, device, transfer::Bounce::bytes_on(*device.granules));
   if (looks_ > physical::looks_a_grace) {
     Wanted wanted;
     wanted.bytes = step;

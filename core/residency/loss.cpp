@@ -29,7 +29,6 @@ bool Engine::answers_lost(PoolDevice &device) noexcept {
 
 /// Outside the lock: whose loss a plan has met with that failed so.
 PoolDevice &Engine::lost_by(Plan &plan, const Status &status) noexcept {
-  if (plan.unread != nullptr) return *plan.unread;
   if (status.code() != WEIR_ERROR_DEVICE_LOST) return *plan.device;
   const uint8_t count = device_count();
   for (uint8_t place = 0; place < count; ++place) {
@@ -39,6 +38,7 @@ PoolDevice &Engine::lost_by(Plan &plan, const Status &status) noexcept {
         [&device](const PlanPage &page) { return page.filling && page.from == device.bit(); });
     if (source && answers_lost(device)) return device;
   }
+  if (PoolDevice *between = lost_between(plan)) return *between;
   return *plan.device;
 }
 

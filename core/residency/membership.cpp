@@ -89,17 +89,20 @@ Status Membership::add(const EngineConfig::DeviceBudget &budget, transfer::Route
   }
   Owned<PoolDevice> fresh;
   if (back == nullptr) WEIR_TRY(engine.make_device(budget, static_cast<uint8_t>(place), &fresh));
+  transfer::Paths paths;
+  paths.find(routes);
   Lock lock(engine.mutex_);
   if (back != nullptr) WEIR_TRY(bring_back(*back, budget.budget));
   ++engine.generation_;
   PoolDevice &device = back != nullptr ? *back : *fresh;
   device.joined = static_cast<uint32_t>(engine.generation_);
-  // Both have room for all that a pool may have: nothing throws from here on.
+  // All have room for what a pool may have: nothing throws from here on.
   if (back == nullptr) {
     engine.config_.devices.push_back(budget);
     engine.devices_.push_back(std::move(fresh));
   }
   engine.config_.routes = std::move(routes);
+  engine.paths_ = std::move(paths);
   tell_peers();
   engine.rebalancer_->look_again();
   engine.changed_.notify_all();
@@ -191,6 +194,7 @@ Status Membership::drain(Lock &lock, PoolDevice &device) {
   for (;;) {
     if (engine_.stopping_ || device.stay)
       return fail(WEIR_ERROR_CANCELLED, "the removal of device %u was cancelled", device.device.id);
+    if (!device.lost) (void)engine_.give_bounce_back(lock, device);
     list_pages(device, &pages);
     if (!pages.empty()) {
       Status why;

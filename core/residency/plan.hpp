@@ -28,6 +28,8 @@ struct PlanItem {
   bool zeroes() const noexcept { return virgin && !(mode == WEIR_DISCARD_WRITE && whole); }
 };
 
+inline constexpr uint32_t no_freight = UINT32_MAX;
+
 struct PlanPage {
   Region *region = nullptr;
   uint32_t page = 0;
@@ -49,14 +51,36 @@ struct PlanPage {
       false;  ///< another client's bytes are in its granule, and others will have parts of that
   bool zero = false;  ///< content: zeroes ...
   uint32_t from = 0;  ///< ... or a copy from the place of this bit; 0 with !zero: whatever is there
-  uint64_t source = 0;           ///< its address, unless it is below HOST (plan.parts)
-  PoolDevice *relay = nullptr;   ///< the device it lies on, where the plan's does not reach that
+  uint64_t source = 0;  ///< its address, unless it is below HOST (plan.parts)
+  uint32_t freight =
+      no_freight;  ///< of plan.freights, where more than the link to the plan's device is to be used
   uint64_t checksum = 0;         ///< of it; 0: none was made
   uint64_t address = 0;          ///< of the page's first byte on the device
   uint64_t granule_address = 0;  ///< where its granule is mapped
   uint64_t bytes = 0;            ///< of the granule
   uint64_t charged = 0;          ///< to the client
   uint64_t used = 0;             ///< of the page
+};
+
+/// Who is let in to a page where it lies (carry.cpp).
+struct Reach {
+  bool direct = true;   ///< the plan's device
+  uint32_t relays = 0;  ///< devices in between, as bits
+};
+
+/// What a plan takes from one device (carry.cpp).
+struct Freight {
+  PoolDevice *source = nullptr;
+  bool direct = true;      ///< what it takes is open to the plan's device ...
+  bool relayed = true;     ///< ... and to the devices in between
+  bool past_host = false;  ///< there are ways from there that don't lead through the host ...
+  bool near = false;       ///< ... and are faster than a copy in HOST
+  uint64_t bytes = 0;
+  transfer::Order order;
+  transfer::Ways without;  ///< if the devices in between can't be used after all
+  std::array<PoolDevice *, transfer::Ways::most> between{};  ///< that its shares pass
+  bool open = false;                 ///< their memory is there, or done without
+  transfer::Bounce *shut = nullptr;  ///< one whose memory could not be had
 };
 
 struct Plan {
@@ -66,6 +90,8 @@ struct Plan {
         items(memory),
         pages(memory),
         parts(memory),
+        freights(memory),
+        cargo(memory),
         doomed(memory),
         before(memory),
         waits(memory) {}
@@ -80,16 +106,22 @@ struct Plan {
   std::pmr::vector<PlanItem> items;
   std::pmr::vector<PlanPage> pages;
   std::pmr::vector<LiftPart> parts;  ///< what comes from below HOST, in the order of pages
-  physical::DoomedList doomed;       ///< to be destroyed before the claims are materialized
-  std::pmr::vector<Stamp> before;    ///< what the transfer stream must wait for
-  std::pmr::vector<Stamp> waits;     ///< what the caller's stream must wait for
-  uint64_t set_bytes = 0;            ///< all pages of the set, rounded
-  uint64_t need_bytes = 0;           ///< of those, without a granule
-  uint64_t held_in_set = 0;          ///< of set_bytes, held
-  Stamp ready;                       ///< the transfer stream's point after the fills
-  PoolDevice *unread = nullptr;  ///< not this device failed, but that one's copy could not be read
-  bool absent = false;           ///< pages are to be given granules, new ones or such as are there
-  bool work = false;             ///< something to map, copy or zero
+  std::pmr::vector<Freight> freights;
+  std::pmr::vector<transfer::Cargo> cargo;  ///< of one freight, gathered:
+  Freight *gathering = nullptr;
+  uint64_t gathered = 0;           ///< bytes
+  bool gathered_wiped = false;     ///< some of its memory is being zeroed first
+  uint32_t relays = 0;             ///< bits of the devices that copies may pass
+  physical::DoomedList doomed;     ///< to be destroyed before the claims are materialized
+  std::pmr::vector<Stamp> before;  ///< what the transfer stream must wait for
+  std::pmr::vector<Stamp> waits;   ///< what the caller's stream must wait for
+  uint64_t set_bytes = 0;          ///< all pages of the set, rounded
+  uint64_t need_bytes = 0;         ///< of those, without a granule
+  uint64_t held_in_set = 0;        ///< of set_bytes, held
+  Stamp ready;                     ///< the transfer stream's point after the fills
+  bool rerouted = false;           ///< a device in between was lost: there are other ways
+  bool absent = false;  ///< pages are to be given granules, new ones or such as are there
+  bool work = false;    ///< something to map, copy or zero
 
   uint8_t place() const noexcept {
     if (any) return Engine::any_place;

@@ -8,6 +8,7 @@
 #include "core/physical/mapper.hpp"
 #include "core/residency/placement.hpp"
 #include "core/residency/policy.hpp"
+#include "core/transfer/carrier.hpp"
 #include "core/virtual/buffer_table.hpp"
 #include "core/virtual/region.hpp"
 
@@ -41,8 +42,9 @@ struct PoolDevice final : View {
   Owned<vm::Sharing> sharing;  ///< where granules can be shared
   Owned<physical::Mapper> mapper;
   Owned<Policy> policy;
-  Stream *up = nullptr;    ///< copies and fills towards the device
-  Stream *down = nullptr;  ///< copies from the device
+  Owned<transfer::Bounce> bounce;  ///< memory that copies between others may pass
+  Stream *up = nullptr;            ///< copies and fills towards the device
+  Stream *down = nullptr;          ///< copies from the device
   /// Copies within it (compact.cpp), which may have to wait for work of the caller's: no other copy waits behind them. Opened
   /// by the first of them.
   std::atomic<Stream *> side{nullptr};

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Relay: between devices that do not reach each other, and between a device and the CPU, bytes pass a megabyte of pinned
-// staging, piece by piece. What is in staging is nobody's copy: HOST need not have room for it. All without the pool's lock;
-// each copy is waited for, because the staging is the next one's.
+// Relay: between a device and the caller's memory bytes pass a megabyte of pinned staging, piece by piece. What is in staging
+// is nobody's copy: HOST need not have room for it. All without the pool's lock; each copy is waited for, because the
+// staging is the next one's.
 
 #include "core/residency/plan.hpp"
 
@@ -51,28 +51,6 @@ Status Engine::copy_device(PoolDevice &device, uint64_t address, unsigned char *
       WEIR_TRY(copy_through(*device.down, staging, address + done, step));
       std::memcpy(out + done, staging_, step);
     }
-    done += step;
-  }
-  return {};
-}
-
-/// A page of the plan from a device that the plan's does not reach. `plan.before` has been enqueued on the way in; whoever
-/// writes the source has to be waited for here.
-Status Engine::relay(Plan &plan, const PlanPage &page) {
-  points.at("relay");
-  PoolDevice &source = *page.relay;
-  for (const Stamp stamp : plan.before) WEIR_TRY(streams_.wait(stamp, UINT64_MAX));
-  std::lock_guard hold(staging_mutex_);
-  WEIR_TRY(take_staging(plan.device->device));
-  const auto staging = reinterpret_cast<uint64_t>(staging_);
-  for (uint64_t done = 0; done < page.used;) {
-    const uint64_t step = std::min(page.used - done, staging_bytes);
-    const Status read = copy_through(*source.down, staging, page.source + done, step);
-    if (!read) {
-      plan.unread = &source;
-      return read;
-    }
-    WEIR_TRY(copy_through(*plan.device->up, page.address + done, staging, step));
     done += step;
   }
   return {};

@@ -117,6 +117,8 @@ Status Engine::check_budget(Plan &plan) {
 /// Evicts up to wanted.bytes. Success means that something changed and it is worth trying again. `barren`
 /// counts rounds that freed nothing, so that a copy that always fails ends in its error.
 Status Engine::make_room(Lock &lock, PoolDevice &device, Wanted wanted, uint32_t *barren) {
+  // A quota's room is another matter: what only passes is nobody's.
+  if (wanted.client == UINT32_MAX && give_bounce_back(lock, device)) return {};
   std::pmr::vector<PageRef> victims(&memory_);
   victims.reserve(64);
   // While HOST is short a dirty page costs a write below it: what can be dropped goes first then.

@@ -7,10 +7,8 @@
 #include <algorithm>
 
 namespace weir::transfer {
-namespace {
 
-/// Where no bandwidth is known the kind says enough: what vendors build between GPUs is several times PCIe.
-int rank(uint32_t kind) noexcept {
+int rank_of(uint32_t kind) noexcept {
   switch (kind) {
     case WEIR_LINK_NVLINK:
     case WEIR_LINK_INFINITY_FABRIC:
@@ -26,12 +24,10 @@ int rank(uint32_t kind) noexcept {
 }
 
 /// Bytes a second where nobody tells any: a middling link of the rank.
-double assumed(uint32_t kind) noexcept {
+static double assumed(uint32_t kind) noexcept {
   constexpr double by_rank[] = {6e9, 12e9, 48e9};
-  return by_rank[rank(kind)];
+  return by_rank[rank_of(kind)];
 }
-
-}  // namespace
 
 void Routes::find(topology::Places &places, const std::pmr::vector<uint32_t> &ids) {
   count_ = ids.size();
@@ -75,7 +71,7 @@ Routes::Pace Routes::pace(uint8_t a, uint8_t b) const noexcept {
 
 bool Routes::better(const Way &a, const Way &b) noexcept {
   if (a.bandwidth != 0 && b.bandwidth != 0) return a.bandwidth > b.bandwidth;
-  return rank(a.kind) > rank(b.kind);
+  return rank_of(a.kind) > rank_of(b.kind);
 }
 
 int Routes::compare(uint8_t from, uint8_t a, uint8_t b) const noexcept {

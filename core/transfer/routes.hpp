@@ -13,9 +13,22 @@
 
 namespace weir::transfer {
 
+/// One way of a link, as far as it is known.
+struct Way {
+  uint64_t bandwidth = 0;  ///< bytes a second; 0: unknown
+  uint64_t latency_ns = 0;
+  uint32_t kind = 0;  ///< WEIR_LINK_*
+  bool direct = false;
+};
+
+/// Where no bandwidth is known the kind says enough: what vendors build between GPUs (2) is several times PCIe (1).
+int rank_of(uint32_t kind) noexcept;
+
 class Routes {
  public:
   Routes() = default;
+  /// Of a machine written down: (count + 1) squared ways, row by row, the host last.
+  Routes(size_t count, std::vector<Way> ways) : count_(count), ways_(std::move(ways)) {}
 
   /// Asks for every pair of these devices, and for the host. A link that can't be told of counts as none.
   void find(topology::Places &places, const std::pmr::vector<uint32_t> &ids);
@@ -26,6 +39,9 @@ class Routes {
   }
   /// Bytes a second, one way; 0: unknown.
   uint64_t bandwidth(uint8_t from, uint8_t to) const noexcept { return at(from, to).bandwidth; }
+  size_t count() const noexcept { return count_; }
+  /// count() is the host.
+  const Way &way(size_t from, size_t to) const noexcept { return at(from, to); }
   /// Whether bytes go faster from a device to `a` (> 0) than to `b` (< 0). Links within a fiftieth of each other are alike:
   /// measured ones differ by more from run to run.
   int compare(uint8_t from, uint8_t a, uint8_t b) const noexcept;
@@ -45,12 +61,6 @@ class Routes {
   bool beats_host(uint8_t from, uint8_t to) const noexcept;
 
  private:
-  struct Way {
-    uint64_t bandwidth = 0;
-    uint64_t latency_ns = 0;
-    uint32_t kind = 0;
-    bool direct = false;
-  };
   /// The host is the last.
   const Way &at(size_t from, size_t to) const noexcept { return ways_[from * (count_ + 1) + to]; }
   Way &at(size_t from, size_t to) noexcept { return ways_[from * (count_ + 1) + to]; }

@@ -23,7 +23,7 @@ constexpr uint64_t page_of_options = 16 * 1024;
 
 // Over all runs.
 uint64_t sunk_bytes = 0, lifted_bytes = 0, returned_bytes = 0, moved_bytes = 0, recoded_bytes = 0,
-         lent_bytes = 0, changes = 0;
+         lent_bytes = 0, changes = 0, relayed_bytes = 0;
 
 /// Half of the runs have tiers below HOST, which is short then.
 void add_tiers(std::mt19937_64 &random, const char *const *folders, World *world,
@@ -53,7 +53,7 @@ void run_once(uint64_t seed, int steps, bool verbose) {
   const auto flip = [&random] { return (random() & 1U) != 0; };
   World world;
   world.seed = seed;
-  world.devices = 1 + static_cast<uint32_t>(random() % 2);
+  world.devices = 1 + static_cast<uint32_t>(random() % 3);
   world.vmm = random() % 4 != 0;
   std::string options = "host.memory=64M;host.granule=16K;host.granule_large=0;host.devices=" +
                         std::to_string(world.devices);
@@ -69,6 +69,12 @@ void run_once(uint64_t seed, int steps, bool verbose) {
   if (world.devices == 2 && random() % 3 != 0)
     options += ";host.links=0-1:nvlink:150G,h-0:pcie:16G,h-1:pcie:16G";
   if (random() % 6 == 0) options += ";host.integrated=0";
+  // Copies around a corner, or through the host.
+  if (world.devices == 3 && random() % 4 != 0)
+    options += flip() ? ";host.links=0-1:none:0,0-2:nvlink:50G,1-2:nvlink:40G,h-0:pcie:16G,h-1:"
+                        "pcie:16G,h-2:pcie:16G"
+                      : ";host.links=0-1:none:0,0-2:none:0,1-2:nvlink:50G,h-0:pcie:16G,h-1:pcie:"
+                        "16G,h-2:pcie:16G";
   weir_context_desc context_desc = WEIR_CONTEXT_DESC_INIT;
   test::Target &target = test::Target::get();
   const weir_backend_query_fn backend = target.query();
@@ -85,8 +91,9 @@ void run_once(uint64_t seed, int steps, bool verbose) {
   uint32_t count = 0;
   if (weir_device_count(world.context, &count) != WEIR_SUCCESS) return report("device_count", seed);
   if (target.real()) world.devices = std::min(world.devices, count);
-  weir_pool_device devices[2] = {{0, 0, world.page * (10 + random() % 40), {0, 0}},
-                                 {1, 0, world.page * (10 + random() % 40), {0, 0}}};
+  weir_pool_device devices[3] = {{0, 0, world.page * (10 + random() % 40), {0, 0}},
+                                 {1, 0, world.page * (10 + random() % 40), {0, 0}},
+                                 {2, 0, world.page * (10 + random() % 40), {0, 0}}};
   weir_pool_desc pool_desc = WEIR_POOL_DESC_INIT;
   pool_desc.devices = devices;
   pool_desc.device_count = world.devices;
@@ -153,6 +160,7 @@ void run_once(uint64_t seed, int steps, bool verbose) {
   recoded_bytes += stats.recompressed_bytes;
   lent_bytes += stats.lent_bytes;
   changes += world.changes.load();
+  relayed_bytes += stats.relayed_bytes + stats.host_relayed_bytes;
   weir_client_stats held = WEIR_CLIENT_STATS_INIT;
   if (weir_client_stats_get(world.client, &held) != WEIR_SUCCESS || held.device_bytes != 0 ||
       held.host_bytes != 0 || held.compressed_bytes != 0 || held.storage_bytes != 0) {
@@ -199,11 +207,11 @@ int main(int argc, char **argv) {
   }
   std::printf(
       "fuzz_pool: %ld runs from seed %llu, %llu failures; %llu bytes sunk, %llu lifted, %llu "
-      "returned, %llu moved, %llu compressed again, %llu lent, %llu devices left\n",
+      "returned, %llu moved, %llu compressed again, %llu lent, %llu devices left, %llu relayed\n",
       done, static_cast<unsigned long long>(seed), static_cast<unsigned long long>(failures.load()),
       static_cast<unsigned long long>(sunk_bytes), static_cast<unsigned long long>(lifted_bytes),
       static_cast<unsigned long long>(returned_bytes), static_cast<unsigned long long>(moved_bytes),
       static_cast<unsigned long long>(recoded_bytes), static_cast<unsigned long long>(lent_bytes),
-      static_cast<unsigned long long>(changes));
+      static_cast<unsigned long long>(changes), static_cast<unsigned long long>(relayed_bytes));
   return failures.load() == 0 ? 0 : 1;
 }

@@ -164,7 +164,7 @@ void bad_ones_are_refused(void **) {
   const weir_device users[] = {0, 1};
   desc.users = users;
   desc.user_count = 2;
-  refused("users[1] is 1");
+  refused("users[1]: device 1 ");
   desc.user_count = 70000;
   refused("70000");
   desc.user_count = 1;

@@ -99,6 +99,9 @@ std::string report_json(const Report &report) {
   json["neighbour_bytes"] = report.settings->neighbour_budget;
   json["lent_bytes"] = stats.lent_bytes;
   json["peer_bytes"] = stats.peer_bytes;
+  json["relayed_bytes"] = stats.relayed_bytes;
+  json["host_relayed_bytes"] = stats.host_relayed_bytes;
+  json["split_bytes"] = stats.split_bytes;
   json["host_bytes"] = report.settings->host_budget;
   json["host_held_bytes"] = stats.host_bytes;
   json["compressed_budget"] = report.settings->compressed_budget;

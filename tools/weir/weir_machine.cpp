@@ -216,6 +216,9 @@ weir_pool_stats stats_between(const weir_pool_stats &before, const weir_pool_sta
       &weir_pool_stats::io_errors,
       &weir_pool_stats::peer_bytes,
       &weir_pool_stats::lent_bytes,
+      &weir_pool_stats::relayed_bytes,
+      &weir_pool_stats::host_relayed_bytes,
+      &weir_pool_stats::split_bytes,
   };
   for (const auto counter : counters) gained.*counter -= before.*counter;
   return gained;

@@ -327,6 +327,9 @@ WEIR_API weir_result weir_pool_set_defragmentation(weir_pool pool, const weir_de
   X(recompressed_won_bytes, "bytes of COMPRESSED that were freed by it")                       \
   X(lent_bytes, "of demoted_bytes, those copied to a neighbour's idle memory")                 \
   X(borrowed_bytes, "device memory that such pages take now")                                  \
+  X(relayed_bytes, "of peer_bytes, those copied through a third device")                       \
+  X(host_relayed_bytes, "of peer_bytes, those copied through the host")                        \
+  X(split_bytes, "of peer_bytes, those of copies that went several ways at once") \
   X(rebalanced_bytes, "bytes copied from HOST and below to neighbours that had memory to spare") \
   X(generation, "changes of the pool's devices so far: one added, one removed, one lost")
 
