@@ -317,7 +317,8 @@ WEIR_API weir_result weir_pool_set_defragmentation(weir_pool pool, const weir_de
   X(recompressed_won_bytes, "bytes of COMPRESSED that were freed by it")                       \
   X(lent_bytes, "of demoted_bytes, those copied to a neighbour's idle memory")                 \
   X(borrowed_bytes, "device memory that such pages take now")                                  \
-  X(generation, "changes of the pool's devices so far: one added, one removed, one lost")
+  X(generation, "changes of the pool's devices so far: one added, one removed, one lost")   \
+  X(remote_uses, "uses granted on another device's memory (WEIR_USE_ALLOW_REMOTE)")
 
 typedef struct weir_pool_stats {
   uint32_t struct_size;
