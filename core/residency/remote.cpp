@@ -115,8 +115,10 @@ Status Engine::divide(Lock &lock, Plan &plan) {
     }
     if (moved) continue;
     for (const auto &part : remote.plans) {
+      bool of_part = false;  // a granule that it shares may be in the making
       WEIR_TRY(resolve(*part));
-      scan_pages(*part, &busy);
+      scan_pages(*part, &of_part);
+      busy = busy || of_part;
     }
     if (!busy) return {};
     changed_.wait(lock);
