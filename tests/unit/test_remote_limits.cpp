@@ -177,6 +177,32 @@ void the_memory_is_lost(void **) {
   world.close();
 }
 
+/// ... while the rest of the set is being brought in: nothing of the set is granted, and nothing of it stays leased.
+void the_memory_is_lost_meanwhile(void **) {
+  World world(two());
+  weir_buffer there = world.buffer(size, 1);
+  weir_buffer here = world.buffer(size, 0);
+  world.fill(there, size, 1, 1);
+  weir_use uses[2] = {remote_use(there, WEIR_READ), WEIR_USE(here, WEIR_READ_WRITE)};
+  weir_lease lease = nullptr;
+  {
+    Gate gate(world.pool, "fill");
+    Task user([&] { return weir_acquire(world.pool, world.streams[0], uses, 2, nullptr, &lease); });
+    gate.await();
+    assert_int_equal(query(world, there).leases, 1);
+    engine_of(world).lose_device(1);
+    gate.open();
+    expect_result(WEIR_ERROR_DATA_LOST, user.join());
+  }
+  validate(world);
+  assert_int_equal(query(world, there).leases + query(world, here).leases, 0);
+  assert_int_equal(world.stats().remote_uses, 0);
+  world.fill(here, size, 2, 0);
+  world.check(here, size, 2, 0);
+  for (weir_buffer buffer : {there, here}) ok(weir_buffer_destroy(world.pool, buffer));
+  world.close();
+}
+
 /// What a lost device was writing on another's memory is lost with it; what it has written is not.
 void the_writer_is_lost(void **) {
   for (const bool released : {false, true}) {
@@ -211,6 +237,38 @@ void the_writer_is_lost(void **) {
     for (weir_buffer buffer : {done, half, read}) ok(weir_buffer_destroy(world.pool, buffer));
     world.close();
   }
+}
+
+/// ... while what it was writing leaves the device it is on, or is copied to a third place: no copy of it is good.
+void the_writer_is_lost_on_the_way(void **) {
+  World world(two());
+  weir_buffer buffer = world.buffer(size, 1);
+  world.fill(buffer, size, 1, 1);
+  Barrier barrier;
+  barrier.hold(world.streams[0]);
+  weir_lease lease = nullptr;
+  ok(acquire_remote(world, buffer, WEIR_READ_WRITE, &lease));
+  ok(weir_release(lease, world.streams[0]));
+  {
+    Gate gate(world.pool, "evict.claimed");
+    Task trimmer([&world] {
+      return weir_pool_trim(world.pool, 1, WEIR_TRIM_SELECTIVE, WEIR_WHOLE, nullptr);
+    });
+    gate.await();
+    engine_of(world).lose_device(0);
+    assert_int_equal(query(world, buffer).lost_bytes, size);
+    gate.open();
+    barrier.open();
+    ok(trimmer.join());
+  }
+  validate(world);
+  assert_int_equal(query(world, buffer).lost_bytes, size);
+  assert_int_equal(world.stats().host_used_bytes, 0);
+  expect_result(WEIR_ERROR_DATA_LOST, world.acquire(buffer, WEIR_READ, &lease, nullptr, 1));
+  world.fill(buffer, size, 5, 1);
+  world.check(buffer, size, 5, 1);
+  ok(weir_buffer_destroy(world.pool, buffer));
+  world.close();
 }
 
 /// Two threads with sets on each other's memory, and waits: every byte is right, and both come to their end.
@@ -266,7 +324,9 @@ int main() {
       cmocka_unit_test(prefetch_brings_nothing),
       cmocka_unit_test(borrowed_pages_are_used_where_they_are),
       cmocka_unit_test(the_memory_is_lost),
+      cmocka_unit_test(the_memory_is_lost_meanwhile),
       cmocka_unit_test(the_writer_is_lost),
+      cmocka_unit_test(the_writer_is_lost_on_the_way),
       cmocka_unit_test(two_devices_at_each_other),
   };
   return cmocka_run_group_tests(tests, nullptr, nullptr);
