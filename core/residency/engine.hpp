@@ -562,7 +562,8 @@ class Engine {
     const backend::Device *writer;
     Stamp done;  ///< none before the release
   };
-  bool reaches(const PoolDevice &device, const PoolDevice &memory) const noexcept;
+  bool reaches(const PoolDevice &device, const Residence &there, uint32_t first,
+               uint32_t last) const noexcept;
   PoolDevice *remote_place(const PlanItem &item, const PoolDevice &device, bool *busy) noexcept;
   Plan &plan_on(Plan &plan, PoolDevice &memory);
   Status divide(Lock &lock, Plan &plan);

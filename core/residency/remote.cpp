@@ -18,11 +18,18 @@
 
 namespace weir::residency {
 
-/// Whether a stream of `device` can use what is mapped on the other. The mapper gave access to those that the routes name.
-bool Engine::reaches(const PoolDevice &device, const PoolDevice &memory) const noexcept {
-  return &device != &memory && !memory.lost && memory.vmm() && memory.device.has(WEIR_CAP_PEER) &&
-         device.device.has(WEIR_CAP_PEER) && device.device.runtime == memory.device.runtime &&
-         config_.routes.direct(device.place, memory.place);
+/// Whether a stream of `device` can use the pages as they are mapped on the other: the mapper gave access to those that the
+/// routes named, and that were there then. One that is leaving its pool is to have no more leases.
+bool Engine::reaches(const PoolDevice &device, const Residence &there, uint32_t first,
+                     uint32_t last) const noexcept {
+  const PoolDevice &memory = *devices_[there.place];
+  const bool may = memory.open() && memory.vmm() && memory.device.has(WEIR_CAP_PEER) &&
+                   device.device.has(WEIR_CAP_PEER) &&
+                   device.device.runtime == memory.device.runtime;
+  for (uint32_t p = first; may && p <= last; ++p) {
+    if (!reads_directly(device, there, p)) return false;
+  }
+  return may;
 }
 
 /// The device on which a stream of `device` can use the bytes as they lie; nullptr: none, or it has them all itself. *busy:
@@ -51,7 +58,7 @@ PoolDevice *Engine::remote_place(const PlanItem &item, const PoolDevice &device,
   PoolDevice *best = nullptr;
   for (const auto &r : region.residences) {
     PoolDevice &memory = device_at(r->place);
-    if ((common & memory.bit()) == 0 || !reaches(device, memory)) continue;
+    if ((common & memory.bit()) == 0 || !reaches(device, *r, first, last)) continue;
     // Between places ranges conflict by pages: perhaps it is on the device itself that they don't.
     if (conflicts(item.buffer, item.begin, item.end, item.writes(), memory.place, region,
                   where.base))

@@ -271,6 +271,43 @@ void the_writer_is_lost_on_the_way(void **) {
   world.close();
 }
 
+// ---- devices that come and go ----
+
+/// What was mapped before a device came is not in its reach; and one that leaves waits for those who use its memory.
+void devices_come_and_go(void **) {
+  World world(two());
+  ok(weir_pool_remove_device(world.pool, 1, 0));
+  weir_buffer before = world.buffer(size, 0);
+  world.fill(before, size, 1, 0);
+  weir_pool_device back{};
+  back.device = 1;
+  back.budget = 16 * page_bytes;
+  ok(weir_pool_add_device(world.pool, &back));
+  weir_buffer after = world.buffer(size, 0);
+  world.fill(after, size, 2, 0);
+  weir_lease lease = nullptr;
+  Kernel kernels[2] = {{0, size, 1, 0}, {0, size, 2, 0}};
+  weir_use uses[2] = {remote_use(before, WEIR_READ), remote_use(after, WEIR_READ_WRITE)};
+  ok(weir_acquire(world.pool, world.streams[1], uses, 2, nullptr, &lease));
+  assert_int_equal(world.stats().remote_uses, 1);
+  assert_int_equal(uses[1].address, query(world, after).address);
+  assert_true(uses[0].address != query(world, before).address);
+  for (uint32_t i = 0; i < 2; ++i) {
+    kernels[i].address = uses[i].address;
+    ok(kernels[i].launch(world.streams[1], Kernel::compare));
+  }
+  expect_result(WEIR_ERROR_TIMEOUT, weir_pool_remove_device(world.pool, 0, 0));
+  ok(weir_release(lease, world.streams[1]));
+  ok(weir_pool_remove_device(world.pool, 0, WEIR_INFINITE));
+  ok(weir_stream_synchronize(world.streams[1]));
+  assert_int_equal(kernels[0].wrong + kernels[1].wrong, 0);
+  validate(world);
+  world.check(before, size, 1, 1);
+  world.check(after, size, 2, 1);
+  for (weir_buffer buffer : {before, after}) ok(weir_buffer_destroy(world.pool, buffer));
+  world.close();
+}
+
 /// Two threads with sets on each other's memory, and waits: every byte is right, and both come to their end.
 void two_devices_at_each_other(void **) {
   World world(two(near_devices, 8));
@@ -327,6 +364,7 @@ int main() {
       cmocka_unit_test(the_memory_is_lost_meanwhile),
       cmocka_unit_test(the_writer_is_lost),
       cmocka_unit_test(the_writer_is_lost_on_the_way),
+      cmocka_unit_test(devices_come_and_go),
       cmocka_unit_test(two_devices_at_each_other),
   };
   return cmocka_run_group_tests(tests, nullptr, nullptr);
