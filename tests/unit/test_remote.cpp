@@ -260,17 +260,20 @@ void comes_while_they_leave(void **) {
   World world(two());
   weir_buffer buffer = world.buffer(size, 1);
   world.fill(buffer, size, 1, 1);
-  Gate gate(world.pool, "evict.claimed");
-  Task trimmer(
-      [&world] { return weir_pool_trim(world.pool, 1, WEIR_TRIM_SELECTIVE, WEIR_WHOLE, nullptr); });
-  gate.await();
   weir_lease lease = nullptr;
   uint64_t address = 0;
-  Task user([&] { return acquire_remote(world, buffer, WEIR_READ, &lease, &address); });
-  assert_true(keeps_waiting(user));
-  gate.open();
-  ok(trimmer.join());
-  ok(user.join());
+  {
+    Gate gate(world.pool, "evict.claimed");
+    Task trimmer([&world] {
+      return weir_pool_trim(world.pool, 1, WEIR_TRIM_SELECTIVE, WEIR_WHOLE, nullptr);
+    });
+    gate.await();
+    Task user([&] { return acquire_remote(world, buffer, WEIR_READ, &lease, &address); });
+    assert_true(keeps_waiting(user));
+    gate.open();
+    ok(trimmer.join());
+    ok(user.join());
+  }
   Kernel kernel{address, size, 1, 0};
   ok(kernel.launch(world.streams[0], Kernel::compare));
   ok(weir_release(lease, world.streams[0]));
