@@ -76,7 +76,7 @@ set(weir_single_threaded
   test_segment_ledger test_shared_line test_sparse test_topology test_topology_files test_topology_text fuzz_codec)
 
 # Unit tests of the engine that mean something on every backend.
-set(weir_engine_tests test_faults)
+set(weir_engine_tests test_faults test_remote)
 if(TARGET weir_static)
   weir_glob(sources "tests/unit/test_*.cpp")
   foreach(source IN LISTS sources)

@@ -55,6 +55,8 @@ class alignas(64) Timeline {
   Status wait(uint64_t point, uint64_t timeout_ns) noexcept;
   /// Waits for what must have been done, not only be over: DEVICE_LOST where the device may have been lost before.
   Status finish(uint64_t point) noexcept;
+  /// A fence has said that the device is lost.
+  bool lost() const noexcept { return lost_.load(std::memory_order_relaxed); }
   /// Makes `stream` (of the same runtime) run after the point. If it belongs to another runtime, blocks instead.
   Status enqueue_wait(const Device *device, weir_be_stream stream, uint64_t point) noexcept;
   /// Waits for everything and destroys the fences.

@@ -2,7 +2,7 @@
 //
 // The slow path of acquire, as the residency protocol has it (docs/design.md, section 7, steps 1 to 11).
 
-#include "core/residency/plan.hpp"
+#include "core/residency/remote.hpp"
 
 #include <algorithm>
 
@@ -23,7 +23,7 @@ Status Engine::build_plan(const weir_use *uses, size_t count, Plan *plan) {
   for (size_t i = 0; i < count; ++i) {
     const weir_use &use = uses[i];
     if (use.mode < WEIR_READ || use.mode > WEIR_DISCARD_WRITE) return bad_use(i, "mode", use.mode);
-    if (use.flags != 0) return bad_use(i, "flags", use.flags);
+    if ((use.flags & ~uint32_t{WEIR_USE_ALLOW_REMOTE}) != 0) return bad_use(i, "flags", use.flags);
     if ((use.reserved[0] | use.reserved[1] | use.reserved[2]) != 0)
       return bad_use(i, "reserved", use.reserved[0]);
     PlanItem item;
@@ -44,6 +44,7 @@ Status Engine::build_plan(const weir_use *uses, size_t count, Plan *plan) {
     item.end = use.offset + (use.length == WEIR_WHOLE ? left : use.length);
     item.mode = static_cast<uint8_t>(use.mode);
     item.use = static_cast<uint32_t>(i);
+    item.remote = (use.flags & WEIR_USE_ALLOW_REMOTE) != 0;
     plan->items.push_back(item);
   }
   std::stable_sort(plan->items.begin(), plan->items.end(),
@@ -58,6 +59,7 @@ Status Engine::build_plan(const weir_use *uses, size_t count, Plan *plan) {
     if (same && (item.begin < last->end || (item.begin == last->end && item.mode == last->mode))) {
       last->end = std::max(last->end, item.end);
       if (last->mode != item.mode) last->mode = WEIR_READ_WRITE;
+      last->remote = last->remote && item.remote;
     } else {
       plan->items[kept++] = item;
     }
@@ -104,6 +106,7 @@ Status Engine::bring_in(Lock &lock, Plan &plan, const AcquireOptions &options) {
   bool idle_given = false;
   for (;;) {
     WEIR_TRY(check_device(plan));
+    if (plan.remote != nullptr) WEIR_TRY(divide(lock, plan));
     WEIR_TRY(resolve(plan));
     WEIR_TRY(check_conflicts(plan));
     bool busy = false;
@@ -136,21 +139,8 @@ Status Engine::bring_in(Lock &lock, Plan &plan, const AcquireOptions &options) {
       }
     }
     turn.ticket.waits_for_leases = false;
-    const bool unclaimed = plan.lease == nullptr;  // no lease keeps the regions alive
-    if (unclaimed) pin(plan);
-    Status status;
-    try {
-      status = try_claim(lock, plan);
-    } catch (...) {
-      if (unclaimed) unpin(plan);
-      throw;
-    }
-    const bool claimed = status.ok();
-    if (claimed) {
-      leave(turn.ticket);
-      if (plan.work) status = do_fill(lock, plan);
-    }
-    if (unclaimed) unpin(plan);
+    bool claimed = false;
+    Status status = claim_and_fill(lock, plan, turn.ticket, &claimed);
     if (status) return {};
     if (claimed) {
       // The runtime has less than the budget says: live with what there is.
@@ -214,6 +204,31 @@ Status Engine::bring_in(Lock &lock, Plan &plan, const AcquireOptions &options) {
     }
     WEIR_TRY(status);
   }
+}
+
+/// Leases everything and brings it in, or has done neither. *claimed: it had all been leased when it failed.
+Status Engine::claim_and_fill(Lock &lock, Plan &plan, Ticket &ticket, bool *claimed) {
+  RemoteClaims beside(*this, plan);
+  WEIR_TRY(beside.take());
+  const bool unclaimed = plan.lease == nullptr;  // no lease keeps the regions alive
+  if (unclaimed) pin(plan);
+  Status status;
+  try {
+    status = try_claim(lock, plan);
+  } catch (...) {
+    if (unclaimed) unpin(plan);
+    throw;
+  }
+  *claimed = status.ok();
+  if (*claimed) {
+    leave(ticket);
+    if (plan.work) status = do_fill(lock, plan);
+  }
+  if (unclaimed) unpin(plan);
+  if (!status || beside.keep()) return status;
+  drop_claims(plan);
+  *claimed = false;
+  return Status(WEIR_NOT_READY);
 }
 
 /// Leases, then granules. On failure both are given back.
@@ -300,6 +315,7 @@ Status Engine::do_fill(Lock &lock, Plan &plan) {
   note_loss(lost, status);
   settle_fill(plan, status.ok() && !plan.device->lost);
   if (status) status = check_device(plan);  // lost by another's call meanwhile
+  if (status) status = check_lost(plan);
   if (!status) {
     const LastError why = last_error();
     drop_claims(plan);
@@ -330,7 +346,16 @@ Status Engine::acquire_slow(Stream &stream, weir_use *uses, size_t count,
   plan.lease = lease;
   WEIR_TRY(build_plan(uses, count, &plan));
   if (plan.items.size() > Lease::inline_items) lease->more.reserve(plan.items.size());
-  for (const PlanItem &item : plan.items) WEIR_TRY(unslab_for(lock, item.buffer, plan.place()));
+  Remote remote(&memory_);
+  const bool any = std::any_of(plan.items.begin(), plan.items.end(),
+                               [](const PlanItem &item) { return item.remote; });
+  if (any && device != nullptr) {
+    remote.asked = plan.items;
+    plan.remote = &remote;
+  }
+  for (const PlanItem &item : plan.items) {
+    if (plan.remote == nullptr) WEIR_TRY(unslab_for(lock, item.buffer, plan.place()));
+  }
   if (device != nullptr) {
     WEIR_TRY(bring_in(lock, plan, options));
   } else {
@@ -338,18 +363,19 @@ Status Engine::acquire_slow(Stream &stream, weir_use *uses, size_t count,
   }
   Status waits;
   try {
-    waits = enqueue_waits(plan);
+    waits = enqueue_all_waits(plan);
   } catch (...) {
-    drop_claims(plan);
+    drop_all(plan);
     throw;
   }
   if (!waits) {
     const LastError why = last_error();
     if (device != nullptr) note_loss(*device, waits);
-    drop_claims(plan);
+    drop_all(plan);
     last_error() = why;
     return waits;
   }
+  commit_remote(plan, lease);
   commit(plan);
   if (StreamState *state = states_[stream.slot].load(std::memory_order_relaxed);
       state != nullptr && state->has_announced.load(std::memory_order_relaxed)) {
@@ -364,8 +390,9 @@ Status Engine::fill_lease(Plan &plan, weir_use *uses, size_t count, Lease *lease
     (void)decode(uses[i].buffer, &index);
     const Target where = target(index);
     if (plan.device != nullptr) {
+      const uint8_t place = place_in(plan, index);
       uses[i].address =
-          address_of(*where.region, *where.region->on(plan.place())) + where.base + uses[i].offset;
+          address_of(*where.region, *where.region->on(place)) + where.base + uses[i].offset;
     } else {
       uses[i].address =
           reinterpret_cast<uint64_t>(where.region->registered != nullptr ? where.region->registered
@@ -373,17 +400,22 @@ Status Engine::fill_lease(Plan &plan, weir_use *uses, size_t count, Lease *lease
           uses[i].offset;
     }
   }
+  size_t items = plan.items.size();
+  if (plan.remote != nullptr) items = plan.remote->asked.size();
   // Only now does the record count as a lease: release looks at `count` under the timeline's lock.
   std::lock_guard hold(plan.stream->timeline.lock);
-  const auto items = static_cast<uint32_t>(plan.items.size());
   if (items > Lease::inline_items) lease->more.resize(items);
-  lease->place = plan.place();
-  lease->count = items;
-  for (uint32_t i = 0; i < items; ++i) {
-    const PlanItem &item = plan.items[i];
-    lease->items()[i] = LeaseItem{item.begin, item.end, item.buffer, item.mode,
-                                  item.whole ? LeaseKind::whole : LeaseKind::partial};
-  }
+  lease->count = static_cast<uint32_t>(items);
+  LeaseItem *next = lease->items();
+  const auto list = [&next](const Plan &part, LeaseKind whole, LeaseKind partial) {
+    for (const PlanItem &item : part.items)
+      *next++ =
+          LeaseItem{item.begin, item.end, item.buffer, item.mode, item.whole ? whole : partial};
+  };
+  list(plan, LeaseKind::whole, LeaseKind::partial);
+  if (plan.remote == nullptr) return {};
+  for (const auto &part : plan.remote->plans)
+    list(*part, LeaseKind::whole_remote, LeaseKind::partial_remote);
   return {};
 }
 

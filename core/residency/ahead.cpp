@@ -15,7 +15,8 @@ namespace {
 
 /// But for its buffer and range. A hint's use obeys the same rules as an acquire's.
 bool well_formed(const weir_use &use) noexcept {
-  return use.mode >= WEIR_READ && use.mode <= WEIR_DISCARD_WRITE && use.flags == 0 &&
+  return use.mode >= WEIR_READ && use.mode <= WEIR_DISCARD_WRITE &&
+         (use.flags & ~uint32_t{WEIR_USE_ALLOW_REMOTE}) == 0 &&
          (use.reserved[0] | use.reserved[1] | use.reserved[2]) == 0;
 }
 
@@ -80,6 +81,7 @@ Status Engine::announce(Stream &stream, const weir_operation *operations, size_t
       copy.begin = use.offset;
       copy.end = use.offset + length;
       copy.mode = static_cast<uint8_t>(use.mode);
+      copy.remote = (use.flags & WEIR_USE_ALLOW_REMOTE) != 0;
       operation.uses.push_back(copy);
     }
     fresh.push_back(std::move(operation));
@@ -152,7 +154,8 @@ bool Engine::next_announced(PrefetchRequest *request) {
                                    place,
                                    state->stream->slot,
                                    state->prefetched_use - 1,
-                                   state->prefetched_until};
+                                   state->prefetched_until,
+                                   use.remote};
         return true;
       }
     }
@@ -192,7 +195,8 @@ Status Engine::prefetch(Stream &stream, const weir_use *uses, size_t count) {
         buffers_.hot(index).word.load(std::memory_order_relaxed) & Word::generation_mask;
     prefetches_.push_back(PrefetchRequest{index, generation, uses[i].offset,
                                           uses[i].offset + length,
-                                          static_cast<uint8_t>(uses[i].mode), place});
+                                          static_cast<uint8_t>(uses[i].mode), place, 0, 0, 0,
+                                          (uses[i].flags & WEIR_USE_ALLOW_REMOTE) != 0});
   }
   work_.notify_all();
   // Without background threads the work is done here, as far as it needs no waiting.
@@ -230,6 +234,8 @@ Status Engine::prefetch_together(Lock &lock, const PrefetchRequest *requests, si
     item.begin = request.begin;
     item.end = request.end;
     item.mode = request.mode;
+    bool busy = false;
+    if (request.remote && remote_place(item, *plan.device, &busy) != nullptr) continue;
     plan.items.push_back(item);
     // What is needed before the last of them stays.
     uint64_t distance = 0;

@@ -423,6 +423,8 @@ void Engine::settle_victim(Drain &drain, Victim &victim) noexcept {
   DevicePage &state = here.pages[victim.page];
   Page &copies = region.pages[victim.page];
   end_work(region, victim.page, device);
+  // What it had from a writer that has been lost meanwhile (remote.cpp): the copy is none.
+  const bool forsaken = (copies.latest & vm::lost_bit) != 0 && !device.lost;
   if (victim.loan.lost) note_loss(*victim.loan.to, Status(WEIR_ERROR_DEVICE_LOST));
   if (victim.loan.to != nullptr && victim.loan.to->lost) victim.safe = false;
   victim.lent = victim.safe && victim.loan.to != nullptr;
@@ -449,6 +451,7 @@ void Engine::settle_victim(Drain &drain, Victim &victim) noexcept {
     give_back(region, victim.ref, device);
   }
   if (victim.had_content && !region.kept && copies.latest == 0) copies.latest = vm::lost_bit;
+  if (forsaken && !region.kept) forsake(region, victim.page);
   state.wanted = false;
   if (region.kept && region.operations == 0) retire_region(region);
 }

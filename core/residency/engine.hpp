@@ -23,7 +23,7 @@
 //   fragments.cpp  pages with a part of a granule             remap.cpp     ... moved to another granule
 //   map.cpp        where everything lies, for tools       recompress.cpp idle pages in COMPRESSED coded again
 //   peers.cpp      a neighbour's idle memory                  carry.cpp     from a device by other ways than the direct one
-//   homes.cpp      which device a buffer is at home on
+//   homes.cpp      which device a buffer is at home on        remote.cpp    leases on another device's memory
 // Classes of their own beside it: Membership (devices that come and go), Rebalancer (spilled pages to idle neighbours),
 // Recompressor (idle pages in COMPRESSED coded again), Lower (the tiers below HOST).
 #pragma once
@@ -78,6 +78,7 @@ struct TenantMove;    // compact.cpp
 struct ExtentMove;    // extents.cpp
 struct FragmentMove;  // remap.cpp
 struct Owner;         // map.cpp
+struct Remote;        // remote.hpp
 
 class Engine {
  public:
@@ -197,6 +198,7 @@ class Engine {
   friend class Membership;
   friend class Rebalancer;
   friend class Recompressor;
+  friend class RemoteClaims;
   using Lock = std::unique_lock<RankedMutex<Rank::pool>>;
 
   /// Takes the lock for a scope of code that runs without it.
@@ -246,6 +248,7 @@ class Engine {
                       Lease *lease);
   Status build_plan(const weir_use *uses, size_t count, Plan *plan);
   Status bring_in(Lock &lock, Plan &plan, const AcquireOptions &options);
+  Status claim_and_fill(Lock &lock, Plan &plan, Ticket &ticket, bool *claimed);
   Status try_claim(Lock &lock, Plan &plan);
   bool close_for_copy(Plan &plan);
   Status do_fill(Lock &lock, Plan &plan);
@@ -253,6 +256,7 @@ class Engine {
   Status check_lost(const Plan &plan);
   bool corrupt_to_the_last(const Plan &plan) noexcept;
   Status fill_lease(Plan &plan, weir_use *uses, size_t count, Lease *lease);
+  Status enqueue_all_waits(Plan &plan);
   Status check_budget(Plan &plan);
 
   // claims.cpp
@@ -567,6 +571,31 @@ class Engine {
   void set_borrowed(Region &region, uint32_t page, PoolDevice &device, bool borrowed) noexcept;
   void keep_borrowed(Region &region, uint32_t page, PoolDevice &device) noexcept;
 
+  // remote.cpp
+  struct RemoteWrite {
+    const Lease *lease;
+    uint32_t buffer;
+    uint64_t generation;
+    uint64_t begin, end;
+    const backend::Device *writer;
+    Stamp done;  ///< none before the release
+  };
+  bool reaches(const PoolDevice &device, const Residence &there, uint32_t first,
+               uint32_t last) const noexcept;
+  PoolDevice *remote_place(const PlanItem &item, const PoolDevice &device, bool *busy) noexcept;
+  Plan &plan_on(Plan &plan, PoolDevice &memory);
+  Status divide(Lock &lock, Plan &plan);
+  Status claim_remote(Plan &plan);
+  void drop_remote(Plan &plan) noexcept;
+  void drop_all(Plan &plan) noexcept;
+  uint8_t place_in(const Plan &plan, uint32_t buffer) const noexcept;
+  bool remote_stands(const Plan &plan) noexcept;
+  void commit_remote(Plan &plan, const Lease *lease) noexcept;
+  void end_remote_write(const Lease *lease, Stamp done) noexcept;
+  void forget_remote_writes() noexcept;
+  uint64_t lose_remote_writes(const PoolDevice &writer) noexcept;
+  void forsake(Region &region, uint32_t page) noexcept;
+
   // relay.cpp
   Status take_staging(const backend::Device &device);
   Status copy_through(Stream &stream, uint64_t destination, uint64_t source, uint64_t bytes);
@@ -670,6 +699,8 @@ class Engine {
   std::pmr::vector<Owned<Client>> clients_;
   std::pmr::unordered_map<uint32_t, History> history_;
   std::pmr::unordered_map<uint32_t, Partials> partials_;
+  /// Of streams on other devices' memory, until they are known to have ended.
+  std::pmr::vector<RemoteWrite> remote_writes_;
   std::pmr::unordered_map<uint32_t, uint32_t> holds_;      ///< buffer -> holds
   std::pmr::unordered_map<uint32_t, uint64_t> tags_;       ///< tenants' tags
   std::pmr::unordered_map<uint32_t, Users> users_;         ///< of the buffers that have some

@@ -335,7 +335,8 @@ void Engine::settle_fill(Plan &plan, bool filled) noexcept {
       if (region.kept) {
         copies.latest = 0;
       } else if (copies.latest != 0 && !page.discard) {
-        copies.latest |= device.bit();
+        // What has been lost meanwhile (remote.cpp) is not found again.
+        if ((copies.latest & vm::lost_bit) == 0) copies.latest |= device.bit();
       } else if (page.zero && !page.discard && !region.slab) {
         copies.latest = device.bit();
       }

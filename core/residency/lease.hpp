@@ -18,8 +18,11 @@ namespace weir::residency {
 
 enum class LeaseKind : uint8_t {
   none,
-  whole,   ///< counted in the buffer's word
-  partial  ///< listed in Engine::partials_, counted in its pages
+  whole,    ///< counted in the buffer's word
+  partial,  ///< listed in Engine::partials_, counted in its pages
+  // The same on the memory of another device than the stream's (remote.cpp):
+  whole_remote,
+  partial_remote
 };
 
 struct LeaseItem {
@@ -28,6 +31,12 @@ struct LeaseItem {
   uint8_t mode = 0;  ///< WEIR_READ ...
   LeaseKind kind = LeaseKind::none;
   bool writes() const noexcept { return mode != WEIR_READ; }
+  bool whole() const noexcept {
+    return kind == LeaseKind::whole || kind == LeaseKind::whole_remote;
+  }
+  bool remote() const noexcept {
+    return kind == LeaseKind::whole_remote || kind == LeaseKind::partial_remote;
+  }
 };
 
 /// Records of two streams share no cache line.
@@ -39,7 +48,6 @@ struct alignas(64) Lease {
   // Relaxed atomics: a stale handle is compared with whatever the record is now.
   std::atomic<uint32_t> generation{1};
   std::atomic<uint32_t> count{0};  ///< items; 0: not in use
-  uint8_t place = 0;               ///< device's position in the pool, or host_place
   Lease *next_free = nullptr;
   std::array<LeaseItem, inline_items> few;
   std::pmr::vector<LeaseItem> more;  ///< all items, when there are more than inline_items
@@ -102,6 +110,7 @@ struct alignas(64) StreamState {
     uint64_t generation;
     uint64_t begin, end;
     uint8_t mode;
+    bool remote;
   };
   struct Announced {
     explicit Announced(std::pmr::memory_resource *memory) : uses(memory) {}

@@ -64,6 +64,7 @@ void Engine::lose(PoolDevice &device) noexcept {
       lost_bytes += region->shape.used_bytes(p);
     }
   }
+  lost_bytes += lose_remote_writes(device);
   // Every hit goes the slow way once; buffers that are elsewhere find their way back.
   for (uint32_t i = 0; i < buffers_.end(); ++i) {
     const uint64_t word = buffers_.hot(i).word.load(std::memory_order_relaxed);

@@ -23,12 +23,14 @@ constexpr uint64_t drop_rest_ns = 2'000'000;
 
 }  // namespace
 
-/// A borrowed page that lies elsewhere too, or is an older version: it is never leased where it is, so leases and holds on
-/// other devices are no reason to keep it.
+/// A borrowed page that lies elsewhere too, or is an older version: it is not leased where it is, so leases and holds on
+/// other devices are no reason to keep it. One that was leased there by a stream of another device may be leased so now, or
+/// that one's work may not have ended: it goes like any other page, but first.
 bool Engine::is_spare(const Region &region, uint32_t page,
                       const Residence &residence) const noexcept {
   const uint32_t latest = region.pages[page].latest;
-  return residence.pages[page].borrowed && latest != residence.place_bit();
+  const DevicePage &state = residence.pages[page];
+  return state.borrowed && !state.visited && latest != residence.place_bit();
 }
 
 /// Whether a neighbour could take the page, if it had the room.
@@ -193,6 +195,7 @@ void Engine::settle_loan(Victim &victim, bool arrived) noexcept {
   if (arrived) {
     state.state = PageState::resident;
     state.ready = Stamp{};
+    state.visited = false;  // what had used the older version there has ended
     if (loan.fresh) {
       ++there.resident;
       state.mapped = loan.opened;
@@ -253,6 +256,7 @@ void Engine::set_borrowed(Region &region, uint32_t page, PoolDevice &device,
   DevicePage &state = region.on(device.place)->pages[page];
   if (state.borrowed == borrowed) return;
   state.borrowed = borrowed;
+  state.visited = false;
   if (region.holds != 0 && state.granule != physical::no_granule)
     count_held(region, page, device, !borrowed);
   const uint64_t bytes = region.shape.granule_bytes(page);

@@ -15,6 +15,7 @@ struct PlanItem {
   uint32_t buffer = 0;
   uint32_t use = 0;  ///< the first of the caller's uses that is in it
   uint8_t mode = WEIR_READ;
+  bool remote = false;  ///< the caller allows that it is used where it lies (remote.cpp)
   bool whole = false;
   bool claimed = false;
   bool virgin = false;  ///< a tenant whose place must be zeroed first
@@ -101,7 +102,10 @@ struct Plan {
   const void *lease = nullptr;
   bool quiet = false;  ///< a prefetch: gives up rather than waits
   bool lends = false;  ///< ... and what it brings is borrowed there
-  bool any = false;    ///< a copy from or to the host: conflicts byte by byte with every place
+  bool in_place =
+      false;  ///< of pages where they lie, for a stream of another device: brings nothing
+  Remote *remote = nullptr;  ///< what may be used where it lies; nullptr: nothing of it
+  bool any = false;  ///< a copy from or to the host: conflicts byte by byte with every place
   uint64_t not_before = 0;
   std::pmr::vector<PlanItem> items;
   std::pmr::vector<PlanPage> pages;

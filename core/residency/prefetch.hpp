@@ -18,6 +18,7 @@ struct PrefetchRequest {
   uint32_t slot = 0;    ///< of the stream that announced it; 0: asked for by a call ...
   size_t use = 0;       ///< ... as this use ...
   uint64_t number = 0;  ///< ... of this operation
+  bool remote = false;  ///< not if the use can be granted where the bytes are
   bool lend = false;    ///< to a neighbour that has memory to spare (rebalance.hpp)
 };
 using PrefetchBatch = std::pmr::vector<PrefetchRequest>;

@@ -33,6 +33,8 @@ Status Engine::release_set(weir_lease handle, StreamState *state, Stream &stream
   const uint32_t count = lease->count;
   LeaseItem *items = lease->items();
   for (uint32_t i = 0; i < count; ++i) {
+    if (items[i].remote() && items[i].writes())
+      end_remote_write(lease, Stamp::make(stream.slot, point, true));
     release_item(items[i], lease, Stamp::make(stream.slot, point, items[i].writes()), stream);
   }
   {
@@ -45,7 +47,7 @@ Status Engine::release_set(weir_lease handle, StreamState *state, Stream &stream
 
 void Engine::release_item(const LeaseItem &item, const Lease *lease, Stamp stamp,
                           Stream &stream) noexcept {
-  if (item.kind == LeaseKind::whole) {
+  if (item.whole()) {
     vm::Hot &hot = buffers_.hot(item.buffer);
     bool published = false;
     {
@@ -81,10 +83,10 @@ Status Engine::record_release(Stream &stream, uint64_t *point) {
 
 void Engine::release_slow(const LeaseItem &item, const Lease *lease, Stamp stamp) noexcept {
   Lock lock(mutex_);
-  const uint64_t end = item.kind == LeaseKind::whole ? buffers_.hot(item.buffer).size() : item.end;
-  const uint64_t begin = item.kind == LeaseKind::whole ? 0 : item.begin;
+  const uint64_t end = item.whole() ? buffers_.hot(item.buffer).size() : item.end;
+  const uint64_t begin = item.whole() ? 0 : item.begin;
   note_use(item.buffer, begin, end, stamp);
-  if (item.kind == LeaseKind::whole) {
+  if (item.whole()) {
     buffers_.hot(item.buffer).drop_lease(item.mode);
   } else {
     remove_partial(item.buffer, lease, item.begin, item.end);

@@ -28,6 +28,7 @@ std::string Engine::validate_page(Region &region, uint32_t page) noexcept {
     const bool granule = state.granule != physical::no_granule;
     if (granule != (state.state != PageState::absent))
       return broken(region, page, granule ? "ABSENT with a granule" : "in place without a granule");
+    if (state.visited && !state.borrowed) return broken(region, page, "visited and not borrowed");
     moving += granule && state.state != PageState::resident ? 1 : 0;
     if (granule && state.state != PageState::filling) here |= device_at(r->place).bit();
   }

@@ -55,6 +55,8 @@ struct DevicePage {
   bool wanted : 1 = false;    ///< somebody waits for it while it is draining: keep it
   bool queued : 1 = false;    ///< known to the policy
   bool borrowed : 1 = false;  ///< spilled here from a neighbour: the first to go
+  /// Borrowed, and a stream of another device has used it here since it came (residency/remote.cpp).
+  bool visited : 1 = false;
   /// The pool's generation as it was mapped: devices that came later have no access to it. Ends at 65535, as joining does.
   uint16_t mapped = 0;
   uint64_t evicted_at = 0;  ///< position in the device's stream of evictions, for refaults

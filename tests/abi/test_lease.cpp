@@ -44,7 +44,7 @@ void wrong_uses_are_named(void **) {
   };
   refused([](weir_use &use) { use.mode = 0; });
   refused([](weir_use &use) { use.mode = 4; });
-  refused([](weir_use &use) { use.flags = 1; });
+  refused([](weir_use &use) { use.flags = 2; });
   refused([](weir_use &use) { use.reserved[2] = 1; });
   refused([](weir_use &use) { use.offset = page_bytes; });
   refused([](weir_use &use) { use.length = 0; });

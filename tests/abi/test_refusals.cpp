@@ -119,7 +119,7 @@ void reserved_words_are_checked_in_hints(void **) {
                   weir_prefetch(world.pool, world.streams[0], &use, 1));
   }
   weir_use use = WEIR_USE(buffer, WEIR_READ);
-  use.flags = 1;
+  use.flags = 2;
   const weir_operation operation = {nullptr, &use, 1, {0, 0, 0}};
   expect_result(WEIR_ERROR_INVALID_ARGUMENT,
                 weir_announce(world.pool, world.streams[0], &operation, 1, 0));

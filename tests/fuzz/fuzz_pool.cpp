@@ -23,7 +23,7 @@ constexpr uint64_t page_of_options = 16 * 1024;
 
 // Over all runs.
 uint64_t sunk_bytes = 0, lifted_bytes = 0, returned_bytes = 0, moved_bytes = 0, recoded_bytes = 0,
-         lent_bytes = 0, changes = 0, relayed_bytes = 0;
+         lent_bytes = 0, changes = 0, relayed_bytes = 0, remote_uses = 0;
 
 /// Half of the runs have tiers below HOST, which is short then.
 void add_tiers(std::mt19937_64 &random, const char *const *folders, World *world,
@@ -161,6 +161,7 @@ void run_once(uint64_t seed, int steps, bool verbose) {
   lent_bytes += stats.lent_bytes;
   changes += world.changes.load();
   relayed_bytes += stats.relayed_bytes + stats.host_relayed_bytes;
+  remote_uses += stats.remote_uses;
   weir_client_stats held = WEIR_CLIENT_STATS_INIT;
   if (weir_client_stats_get(world.client, &held) != WEIR_SUCCESS || held.device_bytes != 0 ||
       held.host_bytes != 0 || held.compressed_bytes != 0 || held.storage_bytes != 0) {
@@ -207,11 +208,13 @@ int main(int argc, char **argv) {
   }
   std::printf(
       "fuzz_pool: %ld runs from seed %llu, %llu failures; %llu bytes sunk, %llu lifted, %llu "
-      "returned, %llu moved, %llu compressed again, %llu lent, %llu devices left, %llu relayed\n",
+      "returned, %llu moved, %llu compressed again, %llu lent, %llu devices left, %llu relayed, "
+      "%llu remote uses\n",
       done, static_cast<unsigned long long>(seed), static_cast<unsigned long long>(failures.load()),
       static_cast<unsigned long long>(sunk_bytes), static_cast<unsigned long long>(lifted_bytes),
       static_cast<unsigned long long>(returned_bytes), static_cast<unsigned long long>(moved_bytes),
       static_cast<unsigned long long>(recoded_bytes), static_cast<unsigned long long>(lent_bytes),
-      static_cast<unsigned long long>(changes), static_cast<unsigned long long>(relayed_bytes));
+      static_cast<unsigned long long>(changes), static_cast<unsigned long long>(relayed_bytes),
+      static_cast<unsigned long long>(changes), static_cast<unsigned long long>(remote_uses));
   return failures.load() == 0 ? 0 : 1;
 }

@@ -345,6 +345,7 @@ class Worker {
         use.offset = below(models_[b].bytes.size());
         use.length = 1 + below(models_[b].bytes.size() - use.offset);
       }
+      if (below(2) == 0) use.flags = WEIR_USE_ALLOW_REMOTE;
       conflict = conflict || leased(b) || models_[b].holds != 0;
       uses.push_back(use);
       buffers.push_back(b);
@@ -425,6 +426,7 @@ class Worker {
     Model &model = models_[b];
     weir_stream stream = streams_[below(streams_.size() - 1)];
     weir_use use = WEIR_USE(model.handle, WEIR_READ);
+    if (below(4) == 0) use.flags = WEIR_USE_ALLOW_REMOTE;
     switch (below(8)) {
       case 7:
         return defragment();

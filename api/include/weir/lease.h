@@ -23,14 +23,26 @@ enum {
   WEIR_DISCARD_WRITE = 3 /**< alone; the old contents of the range are not needed: it is undefined until written */
 };
 
+/** Flags of a use. */
+enum {
+  /** Reads (and writes) straight from the peer where access allows: if every page of the use has its latest version in the
+   *  memory of one other device of the pool that the stream's device reaches directly, and not all of them are on the
+   *  stream's device, then the lease is on that memory. `address` is the other device's and valid on the stream's; the
+   *  pages stay there for as long as the lease's work, nothing is copied and the stream's device gives no memory for it.
+   *  Uses of one buffer in a set go together: all of them have the flag, and one device has them all, or none is used so.
+   *  Not possible: an ordinary use. So it is for a writing use of a buffer below a page, for never-written pages, and
+   *  for a stream of WEIR_DEVICE_HOST. docs/leases.md#remote. */
+  WEIR_USE_ALLOW_REMOTE = 1
+};
+
 /** One use of a set. Fixed size: 64 bytes; reserved words must be zero. */
 typedef struct weir_use {
   weir_buffer buffer;
   uint64_t offset;
   uint64_t length;   /**< WEIR_WHOLE = to the buffer's end */
   uint32_t mode;     /**< WEIR_READ, WEIR_READ_WRITE or WEIR_DISCARD_WRITE */
-  uint32_t flags;    /**< must be 0 */
-  uint64_t address;  /**< out: where byte `offset` is, on the stream's device */
+  uint32_t flags;    /**< WEIR_USE_*; other bits must be 0 */
+  uint64_t address;  /**< out: where byte `offset` is, on the stream's device or in its reach (WEIR_USE_ALLOW_REMOTE) */
   uint64_t reserved[3];
 } weir_use;
 #define WEIR_USE_INIT {NULL, 0, WEIR_WHOLE, WEIR_READ, 0, 0, {0, 0, 0}}

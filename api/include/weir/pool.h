@@ -331,7 +331,8 @@ WEIR_API weir_result weir_pool_set_defragmentation(weir_pool pool, const weir_de
   X(host_relayed_bytes, "of peer_bytes, those copied through the host")                        \
   X(split_bytes, "of peer_bytes, those of copies that went several ways at once") \
   X(rebalanced_bytes, "bytes copied from HOST and below to neighbours that had memory to spare") \
-  X(generation, "changes of the pool's devices so far: one added, one removed, one lost")
+  X(generation, "changes of the pool's devices so far: one added, one removed, one lost") \
+  X(remote_uses, "uses granted on another device's memory (WEIR_USE_ALLOW_REMOTE)")
 
 typedef struct weir_pool_stats {
   uint32_t struct_size;

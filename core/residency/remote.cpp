@@ -1,0 +1,262 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Leases on another device's memory: a use that allows it is granted where its pages are, if one device that the stream's
+// reaches directly has them all. To the pool it is a lease on that device like any other (its place in a conflict, the pages
+// it keeps from leaving, whose copy is the only one after a write); but the stream that waits for the bytes and leaves
+// the fence is of another device. Stamps name streams, not devices, so whoever waits for a buffer's past waits for it too.
+//
+// What must hold: it costs no memory and waits for no lease, so it is claimed first and never makes anybody wait in turn. On
+// any obstacle the use is an ordinary one. While an acquire waits for leases it holds none of these either: two sets
+// that had something of each other's would wait for ever. A borrowed page stays borrowed, but is no spare any more.
+//
+// Loss: the writer's device may be lost while its work on another's memory runs. Those bytes are on a device that is well, and
+// wrong all the same: what was being written so is lost with the writer (lose_remote_writes).
+
+#include "core/residency/remote.hpp"
+
+#include <algorithm>
+
+namespace weir::residency {
+
+/// Whether a stream of `device` can use the pages as they are mapped on the other: the mapper gave access to those that the
+/// routes named, and that were there then. One that is leaving its pool is to have no more leases.
+bool Engine::reaches(const PoolDevice &device, const Residence &there, uint32_t first,
+                     uint32_t last) const noexcept {
+  const PoolDevice &memory = *devices_[there.place];
+  const bool may = memory.open() && memory.vmm() && memory.device.has(WEIR_CAP_PEER) &&
+                   device.device.has(WEIR_CAP_PEER) &&
+                   device.device.runtime == memory.device.runtime;
+  for (uint32_t p = first; may && p <= last; ++p) {
+    if (!reads_directly(device, there, p)) return false;
+  }
+  return may;
+}
+
+/// The device on which a stream of `device` can use the bytes as they lie; nullptr: none, or it has them all itself. *busy:
+/// somebody is working on a page of them, so it is not known yet.
+PoolDevice *Engine::remote_place(const PlanItem &item, const PoolDevice &device,
+                                 bool *busy) noexcept {
+  const uint64_t word = buffers_.hot(item.buffer).word.load(std::memory_order_relaxed);
+  if ((word & (Word::alive | Word::generation_mask)) != (Word::alive | item.generation))
+    return nullptr;
+  const Target where = target(item.buffer);
+  Region &region = *where.region;
+  // Of a slab's page it could not be told whose bytes are lost with the writer.
+  if ((word & Word::virgin) != 0 || (region.slab && item.writes())) return nullptr;
+  const uint32_t first = region.shape.page_at(where.base + item.begin);
+  const uint32_t last = region.shape.page_at(where.base + item.end - 1);
+  uint32_t common = vm::device_bits;
+  bool moving = false;
+  for (uint32_t p = first; p <= last; ++p) {
+    if (region.pages[p].busy != 0) {
+      for (auto &r : region.residences) r->pages[p].wanted = true;
+      moving = *busy = true;
+    }
+    common &= region.pages[p].latest;
+  }
+  if (moving || (common & device.bit()) != 0) return nullptr;
+  PoolDevice *best = nullptr;
+  for (const auto &r : region.residences) {
+    PoolDevice &memory = device_at(r->place);
+    if ((common & memory.bit()) == 0 || !reaches(device, *r, first, last)) continue;
+    // Between places ranges conflict by pages: perhaps it is on the device itself that they don't.
+    if (conflicts(item.buffer, item.begin, item.end, item.writes(), memory.place, region,
+                  where.base))
+      continue;
+    const transfer::Routes &routes = config_.routes;
+    if (best == nullptr ||
+        routes.bandwidth(memory.place, device.place) > routes.bandwidth(best->place, device.place))
+      best = &memory;
+  }
+  return best;
+}
+
+/// The part of the set that is used on the device's memory.
+Plan &Engine::plan_on(Plan &plan, PoolDevice &memory) {
+  auto &plans = plan.remote->plans;
+  for (const auto &part : plans) {
+    if (part->device == &memory) return *part;
+  }
+  plans.push_back(make_owned<Plan>(&memory_, &memory_, plan.stream, &memory));
+  plans.back()->lease = plan.lease;
+  plans.back()->in_place = true;
+  return *plans.back();
+}
+
+/// Divides the set: what can be used where it lies goes to a plan of that device's, the rest stays. Called and returns with the
+/// lock held; drops it if it has to wait for work of Weir's own, and looks at everything again then.
+Status Engine::divide(Lock &lock, Plan &plan) {
+  Remote &remote = *plan.remote;
+  for (;;) {
+    plan.items.clear();
+    remote.plans.clear();
+    bool busy = false;
+    for (size_t i = 0, end = 0; i < remote.asked.size() && !busy; i = end) {
+      const uint32_t buffer = remote.asked[i].buffer;
+      // A buffer's uses go together: two places in one set would conflict with each other.
+      PoolDevice *place = nullptr;
+      for (end = i; end < remote.asked.size() && remote.asked[end].buffer == buffer; ++end) {
+        const PlanItem &item = remote.asked[end];
+        PoolDevice *of_item = item.remote ? remote_place(item, *plan.device, &busy) : nullptr;
+        place = end == i || of_item == place ? of_item : nullptr;
+      }
+      auto &items = place != nullptr ? plan_on(plan, *place).items : plan.items;
+      items.insert(items.end(), remote.asked.begin() + static_cast<ptrdiff_t>(i),
+                   remote.asked.begin() + static_cast<ptrdiff_t>(end));
+    }
+    if (busy) {
+      changed_.wait(lock);
+      continue;
+    }
+    bool moved = false;
+    for (size_t i = 0; i < plan.items.size(); ++i) {
+      const PlanItem &item = plan.items[i];
+      const uint64_t word = buffers_.hot(item.buffer).word.load(std::memory_order_relaxed);
+      const bool alive =
+          (word & (Word::alive | Word::generation_mask)) == (Word::alive | item.generation);
+      if (!alive || !target(item.buffer).region->slab ||
+          target(item.buffer).region->home == plan.place())
+        continue;
+      WEIR_TRY(unslab_for(lock, item.buffer, plan.place()));
+      moved = true;
+    }
+    if (moved) continue;
+    for (const auto &part : remote.plans) {
+      bool of_part = false;  // a granule that it shares may be in the making
+      WEIR_TRY(resolve(*part));
+      scan_pages(*part, &of_part);
+      busy = busy || of_part;
+    }
+    if (!busy) return {};
+    changed_.wait(lock);
+  }
+}
+
+/// Leases what divide() has found; the lock has not been dropped since. On failure nothing of it is leased.
+Status Engine::claim_remote(Plan &plan) {
+  if (plan.remote == nullptr) return {};
+  for (const auto &part : plan.remote->plans) {
+    const Status status = take_claims(*part);
+    if (!status) {
+      drop_remote(plan);
+      return status;
+    }
+    for (const PlanPage &page : part->pages) {
+      DevicePage &state = page.region->on(part->place())->pages[page.page];
+      state.visited = state.borrowed;
+    }
+  }
+  return {};
+}
+
+void Engine::drop_remote(Plan &plan) noexcept {
+  if (plan.remote == nullptr) return;
+  for (const auto &part : plan.remote->plans) drop_claims(*part);
+}
+
+void Engine::drop_all(Plan &plan) noexcept {
+  drop_remote(plan);
+  drop_claims(plan);
+}
+
+/// What is leased where it lies can't be evicted, but lost.
+bool Engine::remote_stands(const Plan &plan) noexcept {
+  if (plan.remote == nullptr) return true;
+  for (const auto &part : plan.remote->plans) {
+    for (const PlanPage &page : part->pages) {
+      const bool latest = (page.region->pages[page.page].latest & part->device->bit()) != 0;
+      const PageState state = page.region->on(part->place())->pages[page.page].state;
+      if (!latest || state != PageState::resident || part->device->lost) return false;
+    }
+  }
+  return true;
+}
+
+/// Where the set uses a buffer.
+uint8_t Engine::place_in(const Plan &plan, uint32_t buffer) const noexcept {
+  if (plan.remote == nullptr) return plan.place();
+  for (const auto &part : plan.remote->plans) {
+    const auto at =
+        std::lower_bound(part->items.begin(), part->items.end(), buffer,
+                         [](const PlanItem &item, uint32_t of) { return item.buffer < of; });
+    if (at != part->items.end() && at->buffer == buffer) return part->place();
+  }
+  return plan.place();
+}
+
+/// Makes the caller's stream wait for what every part of the set must come after.
+Status Engine::enqueue_all_waits(Plan &plan) {
+  WEIR_TRY(enqueue_waits(plan));
+  if (plan.remote == nullptr) return {};
+  forget_remote_writes();
+  remote_writes_.reserve(remote_writes_.size() + plan.remote->asked.size());
+  for (const auto &part : plan.remote->plans) WEIR_TRY(enqueue_waits(*part));
+  return {};
+}
+
+/// As commit(), for what is used where it lies. remote_writes_ has the room.
+void Engine::commit_remote(Plan &plan, const Lease *lease) noexcept {
+  if (plan.remote == nullptr) return;
+  for (const auto &part : plan.remote->plans) {
+    for (const PlanItem &item : part->items) {
+      if (!item.writes()) continue;
+      remote_writes_.push_back(RemoteWrite{lease, item.buffer, item.generation, item.begin,
+                                           item.end, &plan.device->device, Stamp{}});
+    }
+    commit(*part);
+    stats_.remote_uses += part->items.size();
+  }
+}
+
+// ---- what a lost writer takes along ----
+
+void Engine::end_remote_write(const Lease *lease, Stamp done) noexcept {
+  Lock lock(mutex_);
+  for (RemoteWrite &write : remote_writes_) {
+    if (write.lease != lease || write.done) continue;
+    write.done = done;
+    write.lease = nullptr;  // the record is another lease's soon
+  }
+}
+
+/// Those whose work has ended for certain: a lost device's fences count as passed too.
+void Engine::forget_remote_writes() noexcept {
+  std::erase_if(remote_writes_, [this](const RemoteWrite &write) {
+    return write.done && streams_.passed(write.done) && !streams_.timeline(write.done).lost();
+  });
+}
+
+/// The writer is lost: nobody knows what of its unfinished work has come to the other devices, so no copy of those pages is
+/// good. Returns the bytes.
+uint64_t Engine::lose_remote_writes(const PoolDevice &writer) noexcept {
+  forget_remote_writes();
+  uint64_t lost_bytes = 0;
+  for (const RemoteWrite &write : remote_writes_) {
+    const uint64_t word = buffers_.hot(write.buffer).word.load(std::memory_order_relaxed);
+    const bool alive =
+        (word & (Word::alive | Word::generation_mask)) == (Word::alive | write.generation);
+    if (write.writer != &writer.device || !alive) continue;
+    const Target where = target(write.buffer);
+    Region &region = *where.region;
+    const uint32_t last = region.shape.page_at(where.base + write.end - 1);
+    for (uint32_t p = region.shape.page_at(where.base + write.begin); p <= last; ++p) {
+      Page &copies = region.pages[p];
+      if (copies.latest == 0 || (copies.latest & vm::lost_bit) != 0) continue;
+      forsake(region, p);
+      lost_bytes += region.shape.used_bytes(p);
+    }
+    set_flags(write.buffer, 0, Word::resident | Word::sole);
+  }
+  std::erase_if(remote_writes_,
+                [&writer](const RemoteWrite &write) { return write.writer == &writer.device; });
+  return lost_bytes;
+}
+
+/// No copy of the page is any good.
+void Engine::forsake(Region &region, uint32_t page) noexcept {
+  free_lower(region, page);
+  free_host(region, page);
+  region.pages[page].latest = vm::lost_bit;
+}
+
+}  // namespace weir::residency
