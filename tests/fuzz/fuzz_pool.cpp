@@ -174,6 +174,8 @@ void run_once(uint64_t seed, int steps, bool verbose) {
   if (weir_context_destroy(world.context) != WEIR_SUCCESS) report("context_destroy", seed);
 }
 
+unsigned long long number(uint64_t n) { return n; }
+
 }  // namespace
 
 int main(int argc, char **argv) {
@@ -208,13 +210,10 @@ int main(int argc, char **argv) {
   }
   std::printf(
       "fuzz_pool: %ld runs from seed %llu, %llu failures; %llu bytes sunk, %llu lifted, %llu "
-      "returned, %llu moved, %llu compressed again, %llu lent, %llu devices left, %llu relayed, "
+      "returned, %llu moved, %llu compressed again, %llu lent, %llu relayed; %llu devices left, "
       "%llu remote uses\n",
-      done, static_cast<unsigned long long>(seed), static_cast<unsigned long long>(failures.load()),
-      static_cast<unsigned long long>(sunk_bytes), static_cast<unsigned long long>(lifted_bytes),
-      static_cast<unsigned long long>(returned_bytes), static_cast<unsigned long long>(moved_bytes),
-      static_cast<unsigned long long>(recoded_bytes), static_cast<unsigned long long>(lent_bytes),
-      static_cast<unsigned long long>(changes), static_cast<unsigned long long>(relayed_bytes),
-      static_cast<unsigned long long>(changes), static_cast<unsigned long long>(remote_uses));
+      done, number(seed), number(failures.load()), number(sunk_bytes), number(lifted_bytes),
+      number(returned_bytes), number(moved_bytes), number(recoded_bytes), number(lent_bytes),
+      number(relayed_bytes), number(changes), number(remote_uses));
   return failures.load() == 0 ? 0 : 1;
 }
