@@ -75,7 +75,8 @@ void Engine::refresh_word(uint32_t index, Region &region, uint64_t base, uint64_
     }
   }
   Residence *home = region.on(region.home);
-  bool resident = home != nullptr;
+  // A device that is to leave takes no hits: what is left of it must not be leased again.
+  bool resident = home != nullptr && !device_at(region.home).leaving;
   bool sole = resident;
   const uint32_t bit = uint32_t{1} << region.home;
   const uint32_t last = region.shape.page_at(base + size - 1);

@@ -272,6 +272,10 @@ Status Engine::shutdown() {
         return fail(WEIR_ERROR_BUSY, "a buffer of the pool has unreleased leases");
       }
     }
+    for (const auto &device : devices_) {
+      if (device->leaving)
+        return fail(WEIR_ERROR_BUSY, "device %u is being removed from the pool", device->device.id);
+    }
     stopping_ = true;
     work_.notify_all();
     if (recompressor_ != nullptr) recompressor_->wake();

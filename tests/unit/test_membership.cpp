@@ -150,18 +150,20 @@ void a_fill_is_waited_for(void **) {
   World world(two());
   weir_buffer buffer = world.buffer(size, 0);
   world.fill(buffer, size, 1, 0);
-  Gate gate(world.pool, "fill");
-  Task prefetch([&] {
-    const weir_use use = WEIR_USE(buffer, WEIR_READ);
-    return weir_prefetch(world.pool, world.streams[1], &use, 1);
-  });
-  gate.await();
-  expect_result(WEIR_ERROR_TIMEOUT, weir_pool_remove_device(world.pool, 1, 0));
-  Task leaver([&] { return remove(world, 1); });
-  assert_true(keeps_waiting(leaver));
-  gate.open();
-  ok(prefetch.join());
-  ok(leaver.join());
+  {
+    Gate gate(world.pool, "fill");
+    Task prefetch([&] {
+      const weir_use use = WEIR_USE(buffer, WEIR_READ);
+      return weir_prefetch(world.pool, world.streams[1], &use, 1);
+    });
+    gate.await();
+    expect_result(WEIR_ERROR_TIMEOUT, weir_pool_remove_device(world.pool, 1, 0));
+    Task leaver([&] { return remove(world, 1); });
+    assert_true(keeps_waiting(leaver));
+    gate.open();
+    ok(prefetch.join());
+    ok(leaver.join());
+  }
   validate(world);
   world.check(buffer, size, 1, 0);
   ok(weir_buffer_destroy(world.pool, buffer));
@@ -218,19 +220,48 @@ void both_at_once(void **) {
   World world(two());
   weir_buffer buffer = world.buffer(size, 1);
   world.fill(buffer, size, 1, 1);
-  Gate gate(world.pool, "evict.claimed");
-  Task leaver([&world] { return remove(world, 1); });
-  gate.await();
-  expect_result(WEIR_ERROR_INVALID_ARGUMENT, remove(world, 0));
-  gate.open();
-  ok(leaver.join());
+  {
+    Gate gate(world.pool, "evict.claimed");
+    Task leaver([&world] { return remove(world, 1); });
+    gate.await();
+    expect_result(WEIR_ERROR_INVALID_ARGUMENT, remove(world, 0));
+    gate.open();
+    ok(leaver.join());
+  }
   world.check(buffer, size, 1, 0);
   ok(weir_buffer_destroy(world.pool, buffer));
   close_clean(world);
 }
 
-/// The pool's end ends a removal.
-void the_pool_ends(void **) {
+/// While it leaves nobody leases on it, though others use its buffers and all of them lie there.
+void it_takes_no_hits(void **) {
+  World world(two());
+  weir_buffer buffer = world.buffer(size, 1);
+  weir_buffer kept = world.buffer(size, 1);
+  world.fill(buffer, size, 1, 1);
+  world.fill(kept, size, 2, 1);
+  weir_lease lease = nullptr;
+  ok(world.acquire(kept, WEIR_READ, &lease, nullptr, 1));
+  {
+    Gate gate(world.pool, "evict.claimed");
+    Task leaver([&world] { return remove(world, 1); });
+    gate.await();
+    world.check(kept, size, 2, 0);  // looks at what the buffer's next hit may rely on
+    weir_lease second = nullptr;
+    expect_result(WEIR_ERROR_DEVICE_REMOVED, world.acquire(kept, WEIR_READ, &second, nullptr, 1));
+    ok(weir_release(lease, world.streams[1]));
+    gate.open();
+    ok(leaver.join());
+  }
+  validate(world);
+  world.check(buffer, size, 1, 0);
+  ok(weir_buffer_destroy(world.pool, buffer));
+  ok(weir_buffer_destroy(world.pool, kept));
+  close_clean(world);
+}
+
+/// Not before a removal has ended.
+void the_pool_does_not_end(void **) {
   World world(two());
   weir_buffer buffer = world.buffer(size, 1);
   world.fill(buffer, size, 1, 1);
@@ -242,6 +273,14 @@ void the_pool_ends(void **) {
   ok(weir_pool_cancel_remove(world.pool, 1));
   expect_result(WEIR_ERROR_CANCELLED, leaver.join());
   ok(weir_release(lease, world.streams[1]));
+  {
+    Gate gate(world.pool, "evict.claimed");
+    Task again([&world] { return remove(world, 1); });
+    gate.await();
+    expect_result(WEIR_ERROR_BUSY, weir_pool_destroy(world.pool));
+    gate.open();
+    ok(again.join());
+  }
   world.close();
 }
 
@@ -471,10 +510,11 @@ int main() {
       cmocka_unit_test(its_memory_goes_back), cmocka_unit_test(old_mappings_stay_closed),
       cmocka_unit_test(a_fill_is_waited_for), cmocka_unit_test(the_neighbour_leaves_meanwhile),
       cmocka_unit_test(cancelled_on_the_way), cmocka_unit_test(both_at_once),
-      cmocka_unit_test(the_pool_ends),        cmocka_unit_test(a_loss_is_told),
-      cmocka_unit_test(a_lost_device_leaves), cmocka_unit_test(lost_while_it_leaves),
-      cmocka_unit_test(the_heir_is_lost),     cmocka_unit_test(backend_calls_fail),
-      cmocka_unit_test(memory_is_refused),    cmocka_unit_test(allocations_fail),
+      cmocka_unit_test(it_takes_no_hits),     cmocka_unit_test(the_pool_does_not_end),
+      cmocka_unit_test(a_loss_is_told),       cmocka_unit_test(a_lost_device_leaves),
+      cmocka_unit_test(lost_while_it_leaves), cmocka_unit_test(the_heir_is_lost),
+      cmocka_unit_test(backend_calls_fail),   cmocka_unit_test(memory_is_refused),
+      cmocka_unit_test(allocations_fail),
   };
   return cmocka_run_group_tests(tests, nullptr, nullptr);
 }

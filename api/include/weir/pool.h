@@ -74,7 +74,7 @@ enum {
  *  spill files can't be made). */
 WEIR_API weir_result weir_pool_create(weir_context context, const weir_pool_desc *desc, weir_pool *pool);
 
-/** Ends a pool. BUSY while leases are unreleased or weir_malloc memory is out. Buffers and clients still
+/** Ends a pool. BUSY while leases are unreleased, weir_malloc memory is out or a device is being removed. Buffers and clients still
  *  alive die with it, and their contents are dropped; it waits for work in flight on them. NULL is allowed. */
 WEIR_API weir_result weir_pool_destroy(weir_pool pool);
 
