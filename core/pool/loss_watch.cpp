@@ -10,9 +10,13 @@
 
 namespace weir::pool {
 
+Status LossWatch::check_thread() const {
+  if (runs_on_.load() != std::this_thread::get_id()) return {};
+  return fail(WEIR_ERROR_BUSY, "not from within a loss callback");
+}
+
 Status LossWatch::set(weir_loss_callback callback, void *user) {
-  if (runs_on_.load() == std::this_thread::get_id())
-    return fail(WEIR_ERROR_BUSY, "a loss callback can't be changed from within a loss callback");
+  WEIR_TRY(check_thread());
   std::lock_guard hold(mutex_);
   if (thread_.joinable()) {
     stop_.store(true);

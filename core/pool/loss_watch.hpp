@@ -22,6 +22,8 @@ class LossWatch {
 
   /// Ends the callback there was, after the call of it that may be under way; nullptr: and sets none. BUSY from within one.
   Status set(weir_loss_callback callback, void *user);
+  /// BUSY from within a callback.
+  Status check_thread() const;
 
  private:
   void run(weir_loss_callback callback, void *user);

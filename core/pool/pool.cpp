@@ -172,8 +172,10 @@ Status Pool::shutdown() {
   std::unique_lock hold(mutex_);
   if (!requests_.empty() || running_ != nullptr)
     return fail(WEIR_ERROR_BUSY, "asynchronous acquires are not finished");
+  WEIR_TRY(loss_watch_.check_thread());
   WEIR_TRY(engine_.shutdown());
   defragmenter_.stop();
+  hold.unlock();  // a callback under way may be about to take it
   return loss_watch_.set(nullptr, nullptr);
 }
 

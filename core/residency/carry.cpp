@@ -12,6 +12,8 @@
 #include "core/residency/plan.hpp"
 #include "core/transfer/copier.hpp"
 
+#include <algorithm>
+
 namespace weir::residency {
 namespace {
 
@@ -178,7 +180,7 @@ Status Engine::finish_carrying(Plan &plan, transfer::Copier &copier) {
 /// Outside the lock: the plan has failed, and what was enqueued for it ends.
 void Engine::end_carrying(Plan &plan) noexcept {
   for (const Freight &freight : plan.freights) {
-    if (freight.order.begun != 0) carrier_.end(freight.order);
+    if (freight.open) carrier_.end(freight.order);
   }
 }
 
@@ -203,6 +205,68 @@ void Engine::settle_freights(Plan &plan, bool filled) noexcept {
   plan.cargo.clear();
 }
 
+// ---- losses on the way ----
+
+/// A copy on from memory in between succeeds whatever is there, and a lost device's fences count as passed. So what came that
+/// way is believed, should one of the devices be lost, only when its copies to there have ended for certain. There is room.
+void Engine::note_carried(const Plan &plan, const PlanPage &page) noexcept {
+  const Freight &freight = plan.freights[page.freight];
+  const transfer::Order &order = freight.order;
+  if (order.begun == 0) return;
+  Carried carried;
+  carried.page = PageRef{page.region->id, page.page, region_generations_[page.region->id]};
+  carried.place = plan.device->place;
+  carried.passed = freight.source->bit();
+  for (uint8_t i = 0; i < order.ways.count; ++i) {
+    if (order.ways.shares[i].device()) carried.passed |= uint32_t{1} << order.ways.shares[i].via;
+  }
+  carried.there = order.there;
+  carried_.push_back(carried);
+}
+
+void Engine::forget_carried() noexcept {
+  std::erase_if(carried_, [this](const Carried &carried) {
+    return std::all_of(carried.there.begin(), carried.there.end(), [this](Stamp stamp) {
+      return !stamp || (streams_.passed(stamp) && !streams_.timeline(stamp).lost());
+    });
+  });
+}
+
+/// What may not have come through the device that is lost. Returns the bytes that are nowhere else then.
+uint64_t Engine::lose_carried(const PoolDevice &device) noexcept {
+  forget_carried();
+  uint64_t lost_bytes = 0;
+  for (const Carried &carried : carried_) {
+    const PageRef &ref = carried.page;
+    const bool same = ref.region < regions_.size() && regions_[ref.region] != nullptr &&
+                      region_generations_[ref.region] == ref.generation;
+    if ((carried.passed & device.bit()) == 0 || !same) continue;
+    Region &region = *regions_[ref.region];
+    Page &copies = region.pages[ref.page];
+    if (copies.latest == 0 || (copies.latest & vm::lost_bit) != 0) continue;
+    const uint32_t bit = uint32_t{1} << carried.place;
+    if ((copies.latest & ~bit) != 0 && (copies.latest & bit) != 0) {
+      copies.latest &= ~bit;
+    } else {
+      // It is nowhere else, or has gone on from there: then nobody knows which of its copies is good.
+      forsake(region, ref.page);
+      lost_bytes += region.shape.used_bytes(ref.page);
+    }
+    if (region.buffer != vm::BufferTable::none)
+      set_flags(region.buffer, 0, Word::resident | Word::sole);
+  }
+  std::erase_if(carried_,
+                [&device](const Carried &carried) { return (carried.passed & device.bit()) != 0; });
+  return lost_bytes;
+}
+
+/// How long what is at work on the device may be waited for.
+uint64_t Engine::patience(const PoolDevice &device) const noexcept {
+  if (!device.leaving) return config_.evict_wait_ns;
+  const uint64_t now = now_ns();
+  return std::min(config_.evict_wait_ns, device.leave_by_ns - std::min(now, device.leave_by_ns));
+}
+
 /// The device's slots become idle memory of its own. False: there are none, or they are in use. Drops the lock.
 bool Engine::give_bounce_back(Lock &lock, PoolDevice &device) noexcept {
   if (device.bounce == nullptr) return false;  // the pool's start has failed before that
@@ -210,10 +274,11 @@ bool Engine::give_bounce_back(Lock &lock, PoolDevice &device) noexcept {
   if (!bounce.claimed() || bounce.users != 0 || bounce.closing) return false;
   bounce.closing = true;
   ++device.in_flight;
+  const uint64_t wait_ns = patience(device);
   lock.unlock();
-  const bool closed = carrier_.close(bounce, config_.evict_wait_ns);
+  const bool closed = carrier_.close(bounce, wait_ns);
   lock.lock();
-  if (closed) bounce.release();
+  if (closed) device.stuck_bytes += bounce.release();
   bounce.closing = false;
   --device.in_flight;
   changed_.notify_all();

@@ -124,7 +124,7 @@ void Engine::scan_pages(Plan &plan, bool *busy) {
       for (auto &r : region.residences) r->pages[page.page].wanted = true;
       *busy = true;
     }
-    if (!plan.in_place) keep_borrowed(region, page.page, *plan.device);
+    if (!plan.in_place && !plan.lends) keep_borrowed(region, page.page, *plan.device);
     page.absent = here.state == PageState::absent;
     page.stale = here.state == PageState::resident && (copies.latest & plan.device->bit()) == 0 &&
                  !page.discard && !(region.slab && copies.latest == 0);

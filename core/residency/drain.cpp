@@ -245,10 +245,7 @@ uint64_t Engine::evict(Lock &lock, PoolDevice &device, const std::pmr::vector<Pa
   }
   claim_victims(lock, device, pages, &victims, why);
   if (victims.empty()) return 0;
-  Drain drain(device, background, config_.evict_wait_ns);
-  if (device.leaving)
-    drain.wait_ns =
-        std::min(drain.wait_ns, device.leave_by_ns - std::min(now_ns(), device.leave_by_ns));
+  Drain drain(device, background, patience(device));
   lock.unlock();
   points.at("evict.claimed");
   transfer::Copier copier(*device.down);

@@ -572,6 +572,13 @@ class Engine {
   void keep_borrowed(Region &region, uint32_t page, PoolDevice &device) noexcept;
 
   // remote.cpp
+  /// A page that came, or comes, through memory of another device than its source and destination, or of the host.
+  struct Carried {
+    PageRef page;
+    uint8_t place = 0;                                ///< where it came to
+    uint32_t passed = 0;                              ///< devices it came from and passed, as bits
+    std::array<Stamp, transfer::Ways::most> there{};  ///< of its copies to where it passes
+  };
   struct RemoteWrite {
     const Lease *lease;
     uint32_t buffer;
@@ -611,7 +618,11 @@ class Engine {
   Status carry_gathered(Plan &plan, transfer::Copier &copier);
   Status finish_carrying(Plan &plan, transfer::Copier &copier);
   void end_carrying(Plan &plan) noexcept;
+  void note_carried(const Plan &plan, const PlanPage &page) noexcept;
+  void forget_carried() noexcept;
+  uint64_t lose_carried(const PoolDevice &device) noexcept;
   void settle_freights(Plan &plan, bool filled) noexcept;
+  uint64_t patience(const PoolDevice &device) const noexcept;
   bool give_bounce_back(Lock &lock, PoolDevice &device) noexcept;
   PoolDevice *lost_between(Plan &plan) noexcept;
 
@@ -701,6 +712,8 @@ class Engine {
   std::pmr::unordered_map<uint32_t, Partials> partials_;
   /// Of streams on other devices' memory, until they are known to have ended.
   std::pmr::vector<RemoteWrite> remote_writes_;
+  std::pmr::vector<Carried> carried_;  ///< until their copies are known to have ended well
+  size_t carrying_ = 0;                ///< pages of plans that may come to it: it has room for them
   std::pmr::unordered_map<uint32_t, uint32_t> holds_;      ///< buffer -> holds
   std::pmr::unordered_map<uint32_t, uint64_t> tags_;       ///< tenants' tags
   std::pmr::unordered_map<uint32_t, Users> users_;         ///< of the buffers that have some

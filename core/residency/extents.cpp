@@ -215,8 +215,9 @@ bool Engine::await_limbo(Lock &lock, PoolDevice &device) {
                                   [](const auto &left) { return static_cast<bool>(left.copied); });
   if (first == device.limbo.end()) return false;
   const Stamp stamp = first->copied;
+  const uint64_t wait_ns = patience(device);
   lock.unlock();
-  const Status status = streams_.wait(stamp, config_.evict_wait_ns);
+  const Status status = streams_.wait(stamp, wait_ns);
   lock.lock();
   return status.ok() && sweep_limbo(device);
 }

@@ -45,6 +45,12 @@ void Engine::mark_filling(Plan &plan) {
   plan.cargo.clear();
   if (devices_.size() > 1) plan.cargo.reserve(plan.pages.size());
   plan.relays = usable_relays(device);
+  if (devices_.size() > 1) {
+    forget_carried();
+    carried_.reserve(carried_.size() + carrying_ + plan.pages.size());
+    carrying_ += plan.pages.size();
+    plan.carrying = plan.pages.size();
+  }
   for (PlanPage &page : plan.pages) {
     Region &region = *page.region;
     Residence &here = *region.on(plan.place());
@@ -306,6 +312,7 @@ void Engine::settle_fill(Plan &plan, bool filled) noexcept {
     // Of a page whose owner is gone, the copies may have gone while they were read.
     if (page.corrupt && !region.kept) ++stats_.checksum_failures;
     if (filled) {
+      if (page.freight != no_freight) note_carried(plan, page);
       state.state = PageState::resident;
       state.ready = plan.ready;
       if (region.buffer != vm::BufferTable::none) set_flags(region.buffer, 0, Word::sole);
@@ -378,6 +385,8 @@ void Engine::settle_fill(Plan &plan, bool filled) noexcept {
       device.granules->at(page.granule).set_client(physical::client_unknown);
   }
   if (!filled) return_granules(plan);
+  carrying_ -= plan.carrying;
+  plan.carrying = 0;
   changed_.notify_all();
 }
 

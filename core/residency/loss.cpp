@@ -52,7 +52,7 @@ void Engine::note_loss(const Stream &stream, const Status &status) noexcept {
 
 void Engine::lose(PoolDevice &device) noexcept {
   device.lost = true;
-  uint64_t lost_bytes = 0;
+  uint64_t lost_bytes = lose_carried(device);
   for (const auto &region : regions_) {
     if (region == nullptr || region->on(device.place) == nullptr) continue;
     for (uint32_t p = 0; p < region->pages.size(); ++p) {
@@ -126,10 +126,10 @@ void Engine::for_each_lost(const std::function<void(const weir_lost_range &)> &v
 
 Status Engine::check_device(const Plan &plan) noexcept {
   const PoolDevice &device = *plan.device;
-  if (device.open()) return {};
+  if (device.open() && device.joined == plan.joined) return {};
   if (device.lost) return fail(WEIR_ERROR_DEVICE_LOST, "device %u is lost", device.device.id);
   return fail(WEIR_ERROR_DEVICE_REMOVED,
-              device.gone ? "device %u has left the pool" : "device %u is leaving the pool",
+              device.leaving ? "device %u is leaving the pool" : "device %u has left the pool",
               device.device.id);
 }
 

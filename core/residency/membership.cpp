@@ -16,6 +16,8 @@ namespace {
 constexpr uint64_t batch_bytes = uint64_t{32} << 20U;
 /// Rounds in a row that free nothing and fail: then the failure is the answer.
 constexpr uint32_t most_barren = 3;
+/// Between two looks at work that nobody tells the end of.
+constexpr uint64_t look_ns = 5'000'000;
 /// DevicePage::mapped has no more.
 constexpr uint64_t most_generations = UINT16_MAX;
 
@@ -187,35 +189,47 @@ Status Membership::cancel(uint32_t device_id) {
   return {};
 }
 
+Status Membership::fail_late(PoolDevice &device) noexcept {
+  return fail(WEIR_ERROR_TIMEOUT,
+              "%llu bytes of device %u are leased, in use by work that has not ended, or still to "
+              "be moved",
+              static_cast<unsigned long long>(bytes_left(device)), device.device.id);
+}
+
 /// Until nothing of the pool is on the device any more. May drop the lock.
 Status Membership::drain(Lock &lock, PoolDevice &device) {
   std::pmr::vector<PageRef> pages(&engine_.memory_);
   uint32_t barren = 0;
+  bool moved = false;
   for (;;) {
     if (engine_.stopping_ || device.stay)
       return fail(WEIR_ERROR_CANCELLED, "the removal of device %u was cancelled", device.device.id);
+    const bool late = engine_.now_ns() >= device.leave_by_ns;
     if (!device.lost) (void)engine_.give_bounce_back(lock, device);
     list_pages(device, &pages);
+    if (late && moved && !pages.empty()) return fail_late(device);
     if (!pages.empty()) {
       Status why;
       if (engine_.evict(lock, device, pages, false, &why) != 0) {
         barren = 0;
+        moved = true;
         continue;
       }
       // Work that had not ended within the bound of one eviction is waited for again, as long as there is time.
-      const bool late = why.code() == WEIR_ERROR_TIMEOUT;
-      if (!why && !late && !device.lost && ++barren == most_barren) return why;
-      if (!late || engine_.now_ns() < device.leave_by_ns) continue;
+      const bool running = why.code() == WEIR_ERROR_TIMEOUT;
+      if (!why && !running && !device.lost && ++barren == most_barren) return why;
+      if (!running || engine_.now_ns() < device.leave_by_ns) continue;
     } else if (engine_.await_limbo(lock, device)) {
       continue;
     }
     if (empty(device)) return {};
-    if (engine_.now_ns() >= device.leave_by_ns) {
-      return fail(WEIR_ERROR_TIMEOUT,
-                  "%llu bytes of device %u are leased, or in use by work that has not ended",
-                  static_cast<unsigned long long>(bytes_left(device)), device.device.id);
-    }
-    const Status waited = engine_.wait_changed(lock, AcquireOptions{}, device.leave_by_ns);
+    const uint64_t now = engine_.now_ns();
+    if (now >= device.leave_by_ns) return fail_late(device);
+    // Of work that ends on a device nobody tells.
+    const bool watched = device.bounce->claimed() || !device.limbo.empty() || has_leases(device);
+    const uint64_t until =
+        watched ? std::min(device.leave_by_ns, now + look_ns) : device.leave_by_ns;
+    const Status waited = engine_.wait_changed(lock, AcquireOptions{}, until);
     if (!waited && waited.code() != WEIR_ERROR_TIMEOUT) return waited;
   }
 }
@@ -251,8 +265,20 @@ bool Membership::at_rest(Region &region, const PoolDevice &device) noexcept {
   return true;
 }
 
+/// Its streams may have leases on other devices' memory (WEIR_USE_ALLOW_REMOTE), and work under them.
+bool Membership::has_leases(const PoolDevice &device) noexcept {
+  engine_.forget_remote_writes();
+  for (const auto &write : engine_.remote_writes_) {
+    if (write.writer == &device.device) return true;
+  }
+  for (const auto &state : engine_.owned_states_) {
+    if (state->device == &device.device && engine_.has_leases(*state->stream)) return true;
+  }
+  return false;
+}
+
 bool Membership::empty(PoolDevice &device) noexcept {
-  if (device.in_flight != 0) return false;
+  if (device.in_flight != 0 || has_leases(device)) return false;
   for (const auto &region : engine_.regions_) {
     if (region != nullptr && !at_rest(*region, device)) return false;
   }
@@ -288,7 +314,10 @@ Status Membership::leave(Lock &lock, PoolDevice &device) {
     if (engine_.give_idle(lock, device, UINT64_MAX) == 0) break;
   }
   // Giving back has dropped the lock: a lease that was being granted may have come to its end.
-  if (!empty(device)) return drain(lock, device);
+  if (!empty(device)) {
+    WEIR_TRY(drain(lock, device));
+    return leave(lock, device);
+  }
   PoolDevice *to = heir(device);
   if (to == nullptr)
     return fail(WEIR_ERROR_INVALID_ARGUMENT, "device %u is the only one of its pool that is left",
@@ -307,6 +336,9 @@ Status Membership::leave(Lock &lock, PoolDevice &device) {
     // Where something of a lost device is still mapped nothing else ever is.
     if (here->range && device.vmm() && !device.lost) device.addresses->free(here->range);
     std::erase_if(region->residences, [here](const auto &r) { return r.get() == here; });
+  }
+  for (uint32_t id = 0; id < engine_.regions_.size(); ++id) {
+    if (engine_.regions_[id] != nullptr) engine_.retire_region(*engine_.regions_[id]);
   }
   device.gone = true;
   device.granules->set_budget(0);
@@ -379,7 +411,8 @@ void Membership::rehome(Region &region, uint8_t home) {
     engine_.count_promise(index, home, hot.size(), true);
   };
   if (!region.slab) {
-    tell(region.buffer);
+    // A tenant that is on its way out of its slab has a region already, which is not its own yet.
+    if (region.buffer != vm::BufferTable::none) tell(region.buffer);
   } else {
     auto &tenants = *region.tenants;
     for (auto node = tenants.first(); node != physical::SmallArena::none; node = tenants.next(node))

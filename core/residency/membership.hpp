@@ -39,6 +39,8 @@ class Membership {
   Status begin_leaving(uint32_t device_id, uint64_t timeout_ns, PoolDevice **device);
   Status drain(Lock &lock, PoolDevice &device);
   void list_pages(PoolDevice &device, std::pmr::vector<PageRef> *pages);
+  bool has_leases(const PoolDevice &device) noexcept;
+  Status fail_late(PoolDevice &device) noexcept;
   bool empty(PoolDevice &device) noexcept;
   bool at_rest(Region &region, const PoolDevice &device) noexcept;
   uint64_t bytes_left(PoolDevice &device) noexcept;

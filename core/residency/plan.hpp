@@ -88,6 +88,7 @@ struct Plan {
   Plan(std::pmr::memory_resource *memory, Stream *stream_, PoolDevice *device_)
       : stream(stream_),
         device(device_),
+        joined(device_ != nullptr ? device_->joined : 0),
         items(memory),
         pages(memory),
         parts(memory),
@@ -106,6 +107,8 @@ struct Plan {
       false;  ///< of pages where they lie, for a stream of another device: brings nothing
   Remote *remote = nullptr;  ///< what may be used where it lies; nullptr: nothing of it
   bool any = false;  ///< a copy from or to the host: conflicts byte by byte with every place
+  uint32_t
+      joined;  ///< of the device, as the plan was made: one that has left meanwhile is another when it is back
   uint64_t not_before = 0;
   std::pmr::vector<PlanItem> items;
   std::pmr::vector<PlanPage> pages;
@@ -123,6 +126,7 @@ struct Plan {
   uint64_t need_bytes = 0;         ///< of those, without a granule
   uint64_t held_in_set = 0;        ///< of set_bytes, held
   Stamp ready;                     ///< the transfer stream's point after the fills
+  size_t carrying = 0;             ///< pages that Engine::carried_ keeps room for
   bool rerouted = false;           ///< a device in between was lost: there are other ways
   bool absent = false;  ///< pages are to be given granules, new ones or such as are there
   bool work = false;    ///< something to map, copy or zero

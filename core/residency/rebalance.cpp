@@ -125,7 +125,7 @@ bool Rebalancer::gather(uint64_t bytes, PrefetchBatch *batch) {
 
 bool Rebalancer::next(PrefetchBatch *batch, uint64_t *rest_ns) {
   *rest_ns = never;
-  if (rate_ == 0) return false;
+  if (rate_ == 0 || engine_.config_.no_peer || engine_.devices_.size() < 2) return false;
   const uint64_t now = engine_.now_ns();
   if (order_.empty() && !worth_a_look(now)) {
     // What has come up meanwhile is looked at when the second is over.

@@ -89,12 +89,16 @@ bool Bounce::claim(uint64_t reserve) noexcept {
   return false;
 }
 
-void Bounce::release() noexcept {
+uint64_t Bounce::release() noexcept {
+  uint64_t stuck = 0;
   opened_.store(UINT16_MAX);
   for (uint32_t i = 0; i < count_; ++i) {
     const Piece &piece = pieces_[i];
     piece.memory->set_client(physical::client_unknown);
-    if (piece.mapped) continue;  // it could not be unmapped: it stays charged, and nobody's
+    if (piece.mapped) {
+      stuck += pool_.page_size(physical::PageClass::small);
+      continue;
+    }
     if (piece.memory->place == 0) {
       pool_.forget(piece.id);
     } else {
@@ -102,6 +106,7 @@ void Bounce::release() noexcept {
     }
   }
   count_ = 0;
+  return stuck;
 }
 
 Status Bounce::open() {
@@ -243,7 +248,7 @@ struct Carrier::Lane {
   Cursor at;
   uint64_t chunk = 0;
   uint8_t share = 0;
-  Stamp last;
+  Stamp last, there;
 };
 
 Status Carrier::begin(Order &order, Lane &lane) {
@@ -289,6 +294,7 @@ Status Carrier::piece(Lane &lane) {
   WEIR_TRY(streams_.enqueue_wait(*lane.in, there));
   WEIR_TRY(enqueue(*lane.in, Cargo{piece.destination, between, piece.bytes}));
   WEIR_TRY(mark(*lane.in, &lane.last));
+  lane.there = there;
   for (uint32_t i = first; i < ring.next; ++i) ring.busy[i] = lane.last;
   return {};
 }
@@ -338,7 +344,10 @@ Status Carrier::run(Order &order, const Cargo *cargo, size_t count, Stamp after)
       more = more || lanes[i].at.left != 0;
     }
   }
-  for (size_t i = 0; i < used; ++i) order.last[lanes[i].share] = lanes[i].last;
+  for (size_t i = 0; i < used; ++i) {
+    order.last[lanes[i].share] = lanes[i].last;
+    order.there[lanes[i].share] = lanes[i].there;
+  }
   return {};
 }
 
@@ -361,6 +370,7 @@ Status Carrier::finish(const Order &order) {
 void Carrier::end(const Order &order) noexcept {
   std::lock_guard hold(mutex_);
   end_locked(order);
+  synchronize(*order.arrival);
 }
 
 void Carrier::end_locked(const Order &order) noexcept {

@@ -68,8 +68,8 @@ class Bounce {
   uint16_t opened() const noexcept { return opened_.load(std::memory_order_relaxed); }
   /// Takes granules if there are `reserve` bytes more than they need, and none has to be destroyed for it.
   bool claim(uint64_t reserve) noexcept;
-  /// After close(), or before open().
-  void release() noexcept;
+  /// After close(), or before open(). Returns the bytes that could not be unmapped: charged, and nobody's.
+  uint64_t release() noexcept;
   uint32_t users = 0;          ///< copies that are being enqueued, or about to be
   bool closing = false;        ///< on its way out: nobody may begin to use it
   uint32_t looks = 0;          ///< at what is idle, since it was used
@@ -111,8 +111,9 @@ struct Order {
   Ways ways;
   std::array<Bounce *, Ways::most> bounces{};  ///< where a share passes a device
   // how far it is:
-  uint8_t begun = 0;                     ///< a bit a share: its streams wait for `before`
-  std::array<Stamp, Ways::most> last{};  ///< of each share's copies
+  uint8_t begun = 0;                      ///< a bit a share: its streams wait for `before`
+  std::array<Stamp, Ways::most> last{};   ///< of each share's copies
+  std::array<Stamp, Ways::most> there{};  ///< of each share's copies to where they pass
   uint64_t relayed = 0, through_host = 0, split = 0;  ///< bytes
 };
 

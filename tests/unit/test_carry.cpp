@@ -241,6 +241,40 @@ void a_writer_on_the_source_comes_first(void **) {
   }
 }
 
+/// Where a copy starts, or what it passes, is lost after it was granted: what may not have come is not believed.
+void lost_on_the_way(void **) {
+  for (const uint32_t lost : {0U, 2U}) {
+    World world =
+        routed(around_a_corner, page_bytes, 40, WEIR_POOL_NO_BACKGROUND, InterposedHost::query);
+    const uint64_t bytes = 3 * page_bytes;
+    weir_buffer buffer = world.buffer(bytes, 0);
+    world.fill(buffer, bytes, 1, 0);
+    Blocker blocker;
+    weir_lease lease = nullptr;
+    interposed.transfers.store(&blocker);
+    ok(world.acquire(buffer, WEIR_READ, &lease, nullptr, 1));
+    reinterpret_cast<weir::pool::Pool *>(world.pool)
+        ->engine()
+        .lose_device(static_cast<uint8_t>(lost));
+    blocker.open();
+    interposed.transfers.store(nullptr);
+    ok(weir_release(lease, world.streams[1]));
+    ok(weir_stream_synchronize(world.streams[1]));
+    validate(world);
+    weir_buffer_info info = WEIR_BUFFER_INFO_INIT;
+    ok(weir_buffer_query(world.pool, buffer, 0, WEIR_WHOLE, &info));
+    assert_int_equal(info.lost_bytes, lost == 0 ? bytes : 0);
+    if (lost == 0) {
+      expect_result(WEIR_ERROR_DATA_LOST, world.acquire(buffer, WEIR_READ, &lease, nullptr, 1));
+    } else {
+      world.check(buffer, bytes, 1, 0);
+      world.check(buffer, bytes, 1, 1);
+    }
+    ok(weir_buffer_destroy(world.pool, buffer));
+    world.close();
+  }
+}
+
 std::atomic<int> marks{0};  ///< until a fence fails
 
 weir_result one_fence_less(const char *entry) {
@@ -356,6 +390,7 @@ int main() {
       cmocka_unit_test(what_passes_makes_room),
       cmocka_unit_test(idle_slots_go_back),
       cmocka_unit_test(a_writer_on_the_source_comes_first),
+      cmocka_unit_test(lost_on_the_way),
       cmocka_unit_test(a_failure_waits_for_what_was_enqueued),
       cmocka_unit_test(many_at_once),
   };

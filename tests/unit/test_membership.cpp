@@ -233,6 +233,26 @@ void both_at_once(void **) {
   close_clean(world);
 }
 
+/// A lease of one of its streams on another device's memory is waited for as well.
+void a_remote_lease_is_waited_for(void **) {
+  World world(two());
+  weir_buffer buffer = world.buffer(size, 0);
+  world.fill(buffer, size, 1, 0);
+  weir_use use = WEIR_USE(buffer, WEIR_READ_WRITE);
+  use.flags = WEIR_USE_ALLOW_REMOTE;
+  weir_lease lease = nullptr;
+  ok(weir_acquire(world.pool, world.streams[1], &use, 1, nullptr, &lease));
+  assert_int_equal(world.stats().remote_uses, 1);
+  expect_result(WEIR_ERROR_TIMEOUT, weir_pool_remove_device(world.pool, 1, 0));
+  Kernel kernel{use.address, size, 2, 0};
+  ok(kernel.launch(world.streams[1], Kernel::write));
+  ok(weir_release(lease, world.streams[1]));
+  ok(remove(world, 1));
+  world.check(buffer, size, 2, 0);
+  ok(weir_buffer_destroy(world.pool, buffer));
+  close_clean(world);
+}
+
 /// While it leaves nobody leases on it, though others use its buffers and all of them lie there.
 void it_takes_no_hits(void **) {
   World world(two());
@@ -507,14 +527,23 @@ void allocations_fail(void **) { sweep_elastic(Kind::allocator, 40); }
 
 int main() {
   const CMUnitTest tests[] = {
-      cmocka_unit_test(pages_go_to_the_heir), cmocka_unit_test(borrowed_pages_leave_too),
-      cmocka_unit_test(its_memory_goes_back), cmocka_unit_test(old_mappings_stay_closed),
-      cmocka_unit_test(a_fill_is_waited_for), cmocka_unit_test(the_neighbour_leaves_meanwhile),
-      cmocka_unit_test(cancelled_on_the_way), cmocka_unit_test(both_at_once),
-      cmocka_unit_test(it_takes_no_hits),     cmocka_unit_test(the_pool_does_not_end),
-      cmocka_unit_test(a_loss_is_told),       cmocka_unit_test(a_lost_device_leaves),
-      cmocka_unit_test(lost_while_it_leaves), cmocka_unit_test(the_heir_is_lost),
-      cmocka_unit_test(backend_calls_fail),   cmocka_unit_test(memory_is_refused),
+      cmocka_unit_test(pages_go_to_the_heir),
+      cmocka_unit_test(borrowed_pages_leave_too),
+      cmocka_unit_test(its_memory_goes_back),
+      cmocka_unit_test(old_mappings_stay_closed),
+      cmocka_unit_test(a_fill_is_waited_for),
+      cmocka_unit_test(the_neighbour_leaves_meanwhile),
+      cmocka_unit_test(cancelled_on_the_way),
+      cmocka_unit_test(both_at_once),
+      cmocka_unit_test(a_remote_lease_is_waited_for),
+      cmocka_unit_test(it_takes_no_hits),
+      cmocka_unit_test(the_pool_does_not_end),
+      cmocka_unit_test(a_loss_is_told),
+      cmocka_unit_test(a_lost_device_leaves),
+      cmocka_unit_test(lost_while_it_leaves),
+      cmocka_unit_test(the_heir_is_lost),
+      cmocka_unit_test(backend_calls_fail),
+      cmocka_unit_test(memory_is_refused),
       cmocka_unit_test(allocations_fail),
   };
   return cmocka_run_group_tests(tests, nullptr, nullptr);
