@@ -93,7 +93,7 @@ WEIR_API weir_result weir_pool_add_device(weir_pool pool, const weir_pool_device
 WEIR_API weir_result weir_pool_rebalance(weir_pool pool, uint64_t bytes, uint64_t *moved);
 
 /** Takes a device out of the pool, with nothing lost: from now on it is given nothing new (acquires on its streams answer
- *  DEVICE_REMOVED), what is leased there is waited for, pages move to other devices or down the tiers, its memory goes back to the
+ *  DEVICE_REMOVED), leases there and of its streams are waited for, pages move to other devices or down the tiers, its memory goes back to the
  *  system, and buffers that had it as their home get the nearest device instead (weir_buffer_info.home; their address there is another).
  *  Blocks the calling thread, `timeout_ns` at most (WEIR_INFINITE: no bound), but for the copies of up to 32 MiB that are under way then. It holds
  *  no lock meanwhile: other threads go on. A lost device can be removed too.
