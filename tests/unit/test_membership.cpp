@@ -4,44 +4,16 @@
 // leaves, when it or its neighbour is lost meanwhile, with every call failing once; and what a program is told of a loss.
 // The ABI's tests (tests/abi/test_devices.cpp) have the rest.
 
-#include "tests/unit/interleaving.hpp"
-
-#include "core/residency/membership.hpp"
-#include "tests/unit/fault_sweep.hpp"
-
-#include <string>
+#include "tests/unit/neighbours.hpp"
 
 namespace {
 
 using namespace weir::test;
 
-constexpr const char *fast_peer =
-    "host.memory=16M;host.granule=16K;host.granule_large=0;host.devices=2;"
-    "host.links=0-1:nvlink:150G,h-0:pcie:16G,h-1:pcie:16G";
 const uint64_t size = 4 * page_bytes;
 
-Setup two(const char *options = fast_peer, uint64_t flags = WEIR_POOL_NO_BACKGROUND) {
-  Setup setup;
-  setup.options = options;
-  setup.device_pages = 20;
-  setup.devices = 2;
-  setup.flags = flags;
-  return setup;
-}
-
-weir::residency::Engine &engine_of(World &world) {
-  return reinterpret_cast<weir::pool::Pool *>(world.pool)->engine();
-}
-void validate(World &world) {
-  const std::string wrong = engine_of(world).validate();
-  assert_string_equal(wrong.c_str(), "");
-}
-weir_result add(World &world, weir_device device, uint64_t pages = 20) {
-  weir_pool_device entry{};
-  entry.device = device;
-  entry.budget = pages * page_bytes;
-  return weir_pool_add_device(world.pool, &entry);
-}
+Setup two() { return neighbours(20); }
+weir_result add(World &world, weir_device device) { return add_device(world, device, 20); }
 weir_result remove(World &world, weir_device device) {
   return weir_pool_remove_device(world.pool, device, WEIR_INFINITE);
 }
@@ -120,9 +92,7 @@ void its_memory_goes_back(void **) {
 /// What was mapped before a device joined does not let it in: it is read through the host, and directly when it has been
 /// mapped anew.
 void old_mappings_stay_closed(void **) {
-  Setup setup = two();
-  setup.pool_devices = 1;
-  World world(setup);
+  World world(neighbours(20, 1));
   weir_buffer before = world.buffer(size, 0);
   world.fill(before, size, 1, 0);
   ok(add(world, 1));
@@ -485,19 +455,8 @@ void the_heir_is_lost(void **) {
 void sweep_elastic(Kind kind, int64_t least) {
   sweep(kind, 0, least, [](Balance *balance) {
     Subject subject;
-    subject.open_context(balance, fast_peer);
-    weir_pool_device devices[2] = {};
-    for (uint32_t i = 0; i < 2; ++i) {
-      devices[i].device = i;
-      devices[i].budget = 12 * page_bytes;
-    }
-    weir_pool_desc desc = WEIR_POOL_DESC_INIT;
-    desc.device_count = 2;
-    desc.devices = devices;
-    desc.flags = WEIR_POOL_NO_BACKGROUND;
-    desc.host_budget = 32 * page_bytes;
-    desc.page_size = desc.large_page_size = page_bytes;
-    subject.open_pool(desc);
+    open_neighbours(&subject, balance, 2);
+    const weir_pool_device back = with_pages(0, 12);
     subject.add(size);
     subject.add(1000);
     subject.add(size + page_bytes / 2);
@@ -507,8 +466,8 @@ void sweep_elastic(Kind kind, int64_t least) {
                       [&] { return weir_pool_remove_device(subject.pool, 0, WEIR_INFINITE); });
     for (uint32_t i = 0; i < 3; ++i) subject.check_read(i);
     if (left)
-      left = !twice("weir_pool_add_device",
-                    [&] { return weir_pool_add_device(subject.pool, &devices[0]); });
+      left =
+          !twice("weir_pool_add_device", [&] { return weir_pool_add_device(subject.pool, &back); });
     if (!left) {
       for (uint32_t i = 0; i < 3; ++i) subject.check(i, "after it came back");
       (void)twice("weir_pool_remove_device",

@@ -4,31 +4,16 @@
 // memory above its reserve; what it lent it gets back when it needs it, before anything else of its own goes. Every
 // byte stays right, budgets and quotas hold, and a pool that is told not to, or a link that does not pay, changes nothing.
 
-#include "tests/unit/interleaving.hpp"
-
-#include <string>
+#include "tests/unit/neighbours.hpp"
 
 namespace {
 
 using namespace weir::test;
 
-constexpr const char *fast_peer =
-    "host.memory=16M;host.granule=16K;host.granule_large=0;host.devices=2;"
-    "host.links=0-1:nvlink:150G,h-0:pcie:16G,h-1:pcie:16G";
 const uint64_t size = 8 * page_bytes;
 
 Setup two(const char *options = fast_peer, uint64_t flags = WEIR_POOL_NO_BACKGROUND) {
-  Setup setup;
-  setup.options = options;
-  setup.device_pages = 40;
-  setup.devices = 2;
-  setup.flags = flags;
-  return setup;
-}
-
-void validate(World &world) {
-  const std::string wrong = reinterpret_cast<weir::pool::Pool *>(world.pool)->engine().validate();
-  assert_string_equal(wrong.c_str(), "");
+  return neighbours(40, 2, options, flags);
 }
 
 /// Buffers at home on one device, each with a pattern of its own.

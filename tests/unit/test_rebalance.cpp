@@ -3,21 +3,14 @@
 // Spilled pages that follow when a neighbour has memory to spare: which go, how many, how fast, and that nothing else
 // does; that the memory's owner gets it back; with every call failing once.
 
-#include "tests/unit/interleaving.hpp"
-
-#include "tests/unit/fault_sweep.hpp"
+#include "tests/unit/neighbours.hpp"
 
 #include "core/base/clock.hpp"
-
-#include <string>
 
 namespace {
 
 using namespace weir::test;
 
-constexpr const char *fast_peer =
-    "host.memory=16M;host.granule=16K;host.granule_large=0;host.devices=2;"
-    "host.links=0-1:nvlink:150G,h-0:pcie:16G,h-1:pcie:16G";
 const uint64_t size = 4 * page_bytes;
 
 class TestClock final : public weir::Clock {
@@ -28,28 +21,13 @@ class TestClock final : public weir::Clock {
 TestClock test_clock;
 
 Setup one_of_two(const char *options = fast_peer, uint64_t flags = WEIR_POOL_NO_BACKGROUND) {
-  Setup setup;
-  setup.options = options;
-  setup.device_pages = 8;
-  setup.devices = 2;
-  setup.pool_devices = 1;
-  setup.flags = flags;
-  return setup;
+  return neighbours(8, 1, options, flags);
 }
-weir_result add(World &world, uint64_t pages = 40) {
-  weir_pool_device entry{};
-  entry.device = 1;
-  entry.budget = pages * page_bytes;
-  return weir_pool_add_device(world.pool, &entry);
-}
+weir_result add(World &world, uint64_t pages = 40) { return add_device(world, 1, pages); }
 uint64_t rebalance(World &world, uint64_t bytes = WEIR_WHOLE) {
   uint64_t moved = 0;
   ok(weir_pool_rebalance(world.pool, bytes, &moved));
   return moved;
-}
-void validate(World &world) {
-  const std::string wrong = reinterpret_cast<weir::pool::Pool *>(world.pool)->engine().validate();
-  assert_string_equal(wrong.c_str(), "");
 }
 
 /// Six buffers at home on device 0, which has room for two of them.
@@ -212,24 +190,12 @@ void at_its_rate(void **) {
 void sweep_it(Kind kind, int64_t least) {
   sweep(kind, 0, least, [](Balance *balance) {
     Subject subject;
-    subject.open_context(balance, fast_peer);
-    weir_pool_device devices[2] = {};
-    for (uint32_t i = 0; i < 2; ++i) {
-      devices[i].device = i;
-      devices[i].budget = 12 * page_bytes;
-    }
-    weir_pool_desc desc = WEIR_POOL_DESC_INIT;
-    desc.device_count = 1;
-    desc.devices = devices;
-    desc.flags = WEIR_POOL_NO_BACKGROUND;
-    desc.host_budget = 32 * page_bytes;
-    desc.page_size = desc.large_page_size = page_bytes;
-    subject.open_pool(desc);
+    open_neighbours(&subject, balance, 1);
+    const weir_pool_device other = with_pages(1, 12);
     for (uint32_t i = 0; i < 4; ++i) subject.add(size);
     for (uint32_t i = 0; i < 4; ++i) subject.fill(i, i + 1);
     sensible(weir_pool_trim(subject.pool, 0, WEIR_TRIM_EMERGENCY, WEIR_WHOLE, nullptr), "trim");
-    if (twice("weir_pool_add_device",
-              [&] { return weir_pool_add_device(subject.pool, &devices[1]); })) {
+    if (twice("weir_pool_add_device", [&] { return weir_pool_add_device(subject.pool, &other); })) {
       // It is a hint: what fails stays where it is.
       sensible(weir_pool_rebalance(subject.pool, WEIR_WHOLE, nullptr), "weir_pool_rebalance");
       sensible(weir_pool_rebalance(subject.pool, WEIR_WHOLE, nullptr), "a second one");
