@@ -15,9 +15,9 @@ inline int64_t stride() {
   const char *every = std::getenv("WEIR_FAULT_EVERY");
   if (every != nullptr) return std::max<int64_t>(std::atoll(every), 1);
 #if defined(__SANITIZE_THREAD__)
-  return 11;
+  return 17;
 #elif defined(__SANITIZE_ADDRESS__)
-  return 4;
+  return 7;
 #else
   return 1;
 #endif
