@@ -18,7 +18,6 @@ bool Rebalancer::any_room() noexcept {
 /// Looking at every buffer takes time, so there is to be a reason: the devices have changed, or bytes come up from where
 /// they need not be.
 bool Rebalancer::worth_a_look(uint64_t now) noexcept {
-  if (engine_.config_.no_peer || engine_.devices_.size() < 2) return false;
   const uint64_t lifted = engine_.stats_.promoted_bytes;
   if (!look_ && (lifted == lifted_before_ || now - looked_at_ns_ < look_ns)) return false;
   if (!any_room()) return false;

@@ -26,6 +26,16 @@ inline World world_for(void **state, uint32_t devices = 1) {
                 .devices = devices});
 }
 
+inline residency::Engine &engine_of(World &world) {
+  return reinterpret_cast<pool::Pool *>(world.pool)->engine();
+}
+
+/// The invariants hold, whatever is under way.
+inline void validate(World &world) {
+  const std::string wrong = engine_of(world).validate();
+  assert_string_equal(wrong.c_str(), "");
+}
+
 inline weir_result trim_all(World &world, uint64_t *freed = nullptr) {
   return weir_pool_trim(world.pool, 0, WEIR_TRIM_EMERGENCY, WEIR_WHOLE, freed);
 }

@@ -28,15 +28,6 @@ inline Setup neighbours(uint64_t device_pages, uint32_t pool_devices = 2,
   return setup;
 }
 
-inline residency::Engine &engine_of(World &world) {
-  return reinterpret_cast<pool::Pool *>(world.pool)->engine();
-}
-
-inline void validate(World &world) {
-  const std::string wrong = engine_of(world).validate();
-  assert_string_equal(wrong.c_str(), "");
-}
-
 inline weir_pool_device with_pages(weir_device device, uint64_t pages) {
   weir_pool_device entry{};
   entry.device = device;

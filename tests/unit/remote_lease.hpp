@@ -27,11 +27,6 @@ inline Setup two(const char *options = near_devices, uint64_t device_pages = 16,
   return setup;
 }
 
-inline weir::residency::Engine &engine_of(World &world) {
-  return reinterpret_cast<weir::pool::Pool *>(world.pool)->engine();
-}
-inline void validate(World &world) { assert_string_equal(engine_of(world).validate().c_str(), ""); }
-
 inline weir_use remote_use(weir_buffer buffer, uint32_t mode) {
   weir_use use = WEIR_USE(buffer, mode);
   use.flags = WEIR_USE_ALLOW_REMOTE;

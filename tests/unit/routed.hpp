@@ -48,15 +48,6 @@ inline World routed(const std::string &options, uint64_t page = page_bytes,
   return world;
 }
 
-inline residency::Engine &engine_of(World &world) {
-  return reinterpret_cast<pool::Pool *>(world.pool)->engine();
-}
-
-inline void validate(World &world) {
-  const std::string wrong = engine_of(world).validate();
-  assert_string_equal(wrong.c_str(), "");
-}
-
 inline uint64_t held_on(World &world, uint32_t device) {
   weir_pool_device_stats stats = WEIR_POOL_DEVICE_STATS_INIT;
   ok(weir_pool_device_stats_get(world.pool, device, &stats));
