@@ -7,6 +7,8 @@
 #include "core/residency/engine.hpp"
 #include "core/residency/lift.hpp"
 
+#include <algorithm>
+
 namespace weir::residency {
 
 struct PlanItem {
@@ -14,6 +16,7 @@ struct PlanItem {
   uint64_t generation = 0;
   uint32_t buffer = 0;
   uint32_t use = 0;  ///< the first of the caller's uses that is in it
+  uint32_t of = 0;   ///< in a plan of Plan::others: the item of the set
   uint8_t mode = WEIR_READ;
   bool remote = false;  ///< the caller allows that it is used where it lies (remote.cpp)
   bool whole = false;
@@ -91,6 +94,7 @@ struct Plan {
         joined(device_ != nullptr ? device_->joined : 0),
         items(memory),
         pages(memory),
+        others(memory),
         parts(memory),
         freights(memory),
         cargo(memory),
@@ -112,6 +116,9 @@ struct Plan {
   uint64_t not_before = 0;
   std::pmr::vector<PlanItem> items;
   std::pmr::vector<PlanPage> pages;
+  /// What the set has of sharded buffers on other devices, one plan each: these claim nothing, the set's items cover them
+  /// (shards.cpp).
+  std::pmr::vector<Owned<Plan>> others;
   std::pmr::vector<LiftPart> parts;  ///< what comes from below HOST, in the order of pages
   std::pmr::vector<Freight> freights;
   std::pmr::vector<transfer::Cargo> cargo;  ///< of one freight, gathered:
@@ -134,6 +141,28 @@ struct Plan {
   uint8_t place() const noexcept {
     if (any) return Engine::any_place;
     return device != nullptr ? device->place : Engine::host_place;
+  }
+  /// The place that a claim on the region counts for: all uses of a sharded buffer by devices are of one memory.
+  uint8_t claim_place(const Region &region) const noexcept {
+    return region.shards != nullptr && device != nullptr ? region.home : place();
+  }
+  /// Whether a device is to use shards of it, its own or others'.
+  bool sharded() const noexcept {
+    return device != nullptr && std::any_of(items.begin(), items.end(), [](const PlanItem &item) {
+             return item.region->shards != nullptr;
+           });
+  }
+  /// The plan and its others, until one fails.
+  template <class Body>
+  Status try_each(Body &&body) {
+    WEIR_TRY(body(*this));
+    for (const auto &other : others) WEIR_TRY(body(*other));
+    return {};
+  }
+  template <class Body>
+  void each(Body &&body) {
+    body(*this);
+    for (const auto &other : others) body(*other);
   }
 };
 

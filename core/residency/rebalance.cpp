@@ -28,7 +28,7 @@ bool Rebalancer::worth_a_look(uint64_t now) noexcept {
 }
 
 bool Rebalancer::may_move(const Region &region) const noexcept {
-  return !region.kept && !region.slab && !region.scrub && !region.pinned && !region.cold &&
+  return !region.kept && !region.slab && region.shards == nullptr && !region.scrub && !region.pinned && !region.cold &&
          !region.streaming && region.holds == 0 && region.buffer != vm::BufferTable::none;
 }
 
