@@ -177,6 +177,11 @@ Status Engine::bring_in(Lock &lock, Plan &plan, const AcquireOptions &options) {
       (void)evict_all(lock, device);
       continue;
     }
+    // Claims were dropped, and the lock with them: what the plan names may have gone.
+    if (!plan.others.empty()) {
+      WEIR_TRY(resolve(plan));
+      if (give_way(lock, plan, device)) continue;
+    }
     if (options.timeout_ns == 0) {
       ++stats_.would_block;
       ErrorDetail detail;
@@ -215,8 +220,7 @@ Status Engine::bring_in(Lock &lock, Plan &plan, const AcquireOptions &options) {
 
 /// Leases everything and brings it in, or has done neither. *claimed: it had all been leased when it failed; *stuck: the plan
 /// of the set that could not go on.
-Status Engine::claim_and_fill(Lock &lock, Plan &plan, Ticket &ticket, bool *claimed,
-                              Plan **stuck) {
+Status Engine::claim_and_fill(Lock &lock, Plan &plan, Ticket &ticket, bool *claimed, Plan **stuck) {
   RemoteClaims beside(*this, plan);
   WEIR_TRY(beside.take());
   const bool unclaimed = plan.lease == nullptr;  // no lease keeps the regions alive
@@ -462,7 +466,8 @@ Status Engine::fill_lease(Plan &plan, weir_use *uses, size_t count, Lease *lease
   LeaseItem *next = lease->items();
   const auto list = [&next](const Plan &part) {
     for (const PlanItem &item : part.items) {
-      const bool remote = part.in_place || (item.region->shards != nullptr && part.device != nullptr);
+      const bool remote =
+          part.in_place || (item.region->shards != nullptr && part.device != nullptr);
       const LeaseKind kinds[] = {LeaseKind::partial, LeaseKind::whole, LeaseKind::partial_remote,
                                  LeaseKind::whole_remote};
       const LeaseKind kind = kinds[(remote ? 2 : 0) + (item.whole ? 1 : 0)];

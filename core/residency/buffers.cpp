@@ -252,7 +252,8 @@ void Engine::keep_or_free(Region &region) noexcept {
   region.kept = true;
   region.dead_since = looks_;
   if (resident != 0) watch_idle();
-  const bool whole = region.shards == nullptr && region.residences.size() == 1 && region.residences[0]->place == region.home &&
+  const bool whole = region.shards == nullptr && region.residences.size() == 1 &&
+                     region.residences[0]->place == region.home &&
                      region.residences[0]->resident == region.pages.size();
   if (whole && !region.scrub && !region.pinned) {
     try {

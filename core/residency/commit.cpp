@@ -77,8 +77,7 @@ void Engine::refresh_word(uint32_t index, Region &region, uint64_t base, uint64_
   }
   Residence *home = region.on(region.home);
   // A device that is to leave takes no hits: what is left of it must not be leased again. Nor do several devices at once.
-  bool resident =
-      home != nullptr && region.shards == nullptr && !device_at(region.home).leaving;
+  bool resident = home != nullptr && region.shards == nullptr && !device_at(region.home).leaving;
   bool sole = resident;
   const uint32_t bit = uint32_t{1} << region.home;
   const uint32_t last = region.shape.page_at(base + size - 1);

@@ -470,6 +470,7 @@ class Engine {
   Status check_reach(const Plan &plan, const PlanItem &item);
   Status spread(Plan &plan);
   bool scan_all(Plan &plan);
+  bool give_way(Lock &lock, Plan &plan, PoolDevice &device);
   bool last_of_shards(const Region &region, const PoolDevice &device) const noexcept;
   void reshard(Region &region, const PoolDevice &device) noexcept;
   void clear_shards(Lock &lock, PoolDevice &device);
@@ -618,7 +619,8 @@ class Engine {
   };
   bool reaches(const PoolDevice &device, const Residence &there, uint32_t first,
                uint32_t last) const noexcept;
-  PoolDevice *remote_place(const PlanItem &item, const PoolDevice &device, bool *busy) noexcept;
+  PoolDevice *remote_place(const PlanItem &item, const PoolDevice &device, bool *busy,
+                           uint32_t not_there = 0) noexcept;
   Plan &plan_on(Plan &plan, PoolDevice &memory);
   Status divide(Lock &lock, Plan &plan);
   Status claim_remote(Plan &plan);

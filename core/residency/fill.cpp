@@ -12,7 +12,6 @@ namespace weir::residency {
 
 /// What marking needs of memory, so that it can't fail.
 void Engine::prepare_filling(Plan &plan) {
-  PoolDevice &device = *plan.device;
   plan.before.clear();
   bool into_place = false;
   bool from_peer = false;

@@ -110,7 +110,8 @@ struct Plan {
   bool in_place =
       false;  ///< of pages where they lie, for a stream of another device: brings nothing
   Remote *remote = nullptr;  ///< what may be used where it lies; nullptr: nothing of it
-  bool any = false;  ///< a copy from or to the host: conflicts byte by byte with every place
+  uint32_t not_there = 0;  ///< devices, as bits, on whose memory nothing is to be used so after all
+  bool any = false;        ///< a copy from or to the host: conflicts byte by byte with every place
   uint32_t
       joined;  ///< of the device, as the plan was made: one that has left meanwhile is another when it is back
   uint64_t not_before = 0;
@@ -118,7 +119,7 @@ struct Plan {
   std::pmr::vector<PlanPage> pages;
   /// What the set has of sharded buffers on other devices, one plan each: these claim nothing, the set's items cover them
   /// (shards.cpp).
-  std::pmr::vector<Owned<Plan>> others;
+  std::pmr::vector<Plan> others;
   std::pmr::vector<LiftPart> parts;  ///< what comes from below HOST, in the order of pages
   std::pmr::vector<Freight> freights;
   std::pmr::vector<transfer::Cargo> cargo;  ///< of one freight, gathered:
@@ -156,13 +157,13 @@ struct Plan {
   template <class Body>
   Status try_each(Body &&body) {
     WEIR_TRY(body(*this));
-    for (const auto &other : others) WEIR_TRY(body(*other));
+    for (Plan &other : others) WEIR_TRY(body(other));
     return {};
   }
   template <class Body>
   void each(Body &&body) {
     body(*this);
-    for (const auto &other : others) body(*other);
+    for (Plan &other : others) body(other);
   }
 };
 

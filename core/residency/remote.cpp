@@ -34,8 +34,8 @@ bool Engine::reaches(const PoolDevice &device, const Residence &there, uint32_t 
 
 /// The device on which a stream of `device` can use the bytes as they lie; nullptr: none, or it has them all itself. *busy:
 /// somebody is working on a page of them, so it is not known yet.
-PoolDevice *Engine::remote_place(const PlanItem &item, const PoolDevice &device,
-                                 bool *busy) noexcept {
+PoolDevice *Engine::remote_place(const PlanItem &item, const PoolDevice &device, bool *busy,
+                                 uint32_t not_there) noexcept {
   const uint64_t word = buffers_.hot(item.buffer).word.load(std::memory_order_relaxed);
   if ((word & (Word::alive | Word::generation_mask)) != (Word::alive | item.generation))
     return nullptr;
@@ -46,7 +46,7 @@ PoolDevice *Engine::remote_place(const PlanItem &item, const PoolDevice &device,
   if (region.shards != nullptr) return nullptr;  // it is on several devices in any case
   const uint32_t first = region.shape.page_at(where.base + item.begin);
   const uint32_t last = region.shape.page_at(where.base + item.end - 1);
-  uint32_t common = vm::device_bits;
+  uint32_t common = vm::device_bits & ~not_there;
   bool moving = false;
   for (uint32_t p = first; p <= last; ++p) {
     if (region.pages[p].busy != 0) {
@@ -98,7 +98,8 @@ Status Engine::divide(Lock &lock, Plan &plan) {
       PoolDevice *place = nullptr;
       for (end = i; end < remote.asked.size() && remote.asked[end].buffer == buffer; ++end) {
         const PlanItem &item = remote.asked[end];
-        PoolDevice *of_item = item.remote ? remote_place(item, *plan.device, &busy) : nullptr;
+        PoolDevice *of_item =
+            item.remote ? remote_place(item, *plan.device, &busy, plan.not_there) : nullptr;
         place = end == i || of_item == place ? of_item : nullptr;
       }
       auto &items = place != nullptr ? plan_on(plan, *place).items : plan.items;

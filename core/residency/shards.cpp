@@ -10,7 +10,7 @@
 // be of another device than the memory, so writers are noted as those of WEIR_USE_ALLOW_REMOTE are (remote.cpp).
 
 #include "core/base/descriptor.hpp"
-#include "core/residency/plan.hpp"
+#include "core/residency/remote.hpp"
 
 #include <algorithm>
 
@@ -34,10 +34,9 @@ Status check_layout(const weir_shard_desc &desc, uint64_t page) {
     return fail(WEIR_ERROR_INVALID_ARGUMENT, "shards: stripe is %llu, and blocks have none",
                 static_cast<unsigned long long>(desc.stripe));
   if (desc.stripe % page != 0)
-    return fail(WEIR_ERROR_INVALID_ARGUMENT,
-                "shards: stripe %llu is no multiple of the page size %llu",
-                static_cast<unsigned long long>(desc.stripe),
-                static_cast<unsigned long long>(page));
+    return fail(
+        WEIR_ERROR_INVALID_ARGUMENT, "shards: stripe %llu is no multiple of the page size %llu",
+        static_cast<unsigned long long>(desc.stripe), static_cast<unsigned long long>(page));
   for (uint32_t i = 0; desc.weights != nullptr && i < desc.device_count; ++i) {
     if (desc.weights[i] == 0 || desc.weights[i] > vm::Shards::most_weight)
       return fail(WEIR_ERROR_INVALID_ARGUMENT, "shards: weights[%u] is %u, not 1 to %u", i,
@@ -121,8 +120,7 @@ Status Engine::make_sharded_region(uint64_t size, uint32_t client, ShardWish &wi
   try {
     fresh->residences.reserve(shards.count());
     for (uint32_t i = 0; i < shards.count(); ++i) {
-      fresh->residences.push_back(
-          make_owned<Residence>(&memory_, shards.place(i), &memory_));
+      fresh->residences.push_back(make_owned<Residence>(&memory_, shards.place(i), &memory_));
       fresh->residences.back()->pages.resize(shape.pages());
     }
     status = device_at(wish.home).addresses->allocate(shape.address_bytes(),
@@ -167,8 +165,7 @@ Status Engine::check_reach(const Plan &plan, const PlanItem &item) {
     const uint8_t place = shards.place_of(p);
     const Residence &there = *region.on(place);
     const bool mapped = there.pages[p].state == PageState::resident;
-    if (config_.routes.direct(place, device.place) &&
-        (!mapped || reads_directly(device, there, p)))
+    if (config_.routes.direct(place, device.place) && (!mapped || reads_directly(device, there, p)))
       continue;
     return fail(WEIR_ERROR_NOT_SUPPORTED, detail,
                 "uses[%u]: device %u does not reach page %u of the sharded buffer on device %u%s",
@@ -183,6 +180,8 @@ Status Engine::check_reach(const Plan &plan, const PlanItem &item) {
 /// Makes the plans for what lies on other devices than the plan's own. The items have been resolved.
 Status Engine::spread(Plan &plan) {
   plan.others.clear();
+  if (!plan.sharded()) return {};
+  plan.others.reserve(devices_.size());  // they are pointed to
   for (uint32_t i = 0; i < plan.items.size(); ++i) {
     const PlanItem &item = plan.items[i];
     if (item.region->shards == nullptr) continue;
@@ -193,12 +192,11 @@ Status Engine::spread(Plan &plan) {
     for (const auto &device : devices_) {
       if ((places & device->bit()) == 0 || device->place == plan.place()) continue;
       Plan *other = nullptr;
-      for (const auto &made : plan.others) {
-        if (made->device == device.get()) other = made.get();
+      for (Plan &made : plan.others) {
+        if (made.device == device.get()) other = &made;
       }
       if (other == nullptr) {
-        plan.others.push_back(make_owned<Plan>(&memory_, &memory_, plan.stream, device.get()));
-        other = plan.others.back().get();
+        other = &plan.others.emplace_back(&memory_, plan.stream, device.get());
         other->lease = plan.lease;
         other->quiet = plan.quiet;
         other->not_before = plan.not_before;
@@ -219,16 +217,39 @@ bool Engine::scan_all(Plan &plan) {
     scan_pages(part, &busy);
     any = any || busy;
   });
-  for (const auto &other : plan.others) {
-    for (const PlanItem &item : other->items)
+  for (const Plan &other : plan.others) {
+    for (const PlanItem &item : other.items)
       plan.items[item.of].missed = plan.items[item.of].missed || item.missed;
   }
   return any;
 }
 
+/// The set is short of room on a device where buffers that it uses elsewhere lie: claimed, they would be in its own way for ever.
+/// They leave first, and what it was to use there in place comes to the stream's device. True: something has changed.
+bool Engine::give_way(Lock &lock, Plan &plan, PoolDevice &device) {
+  if (plan.device == &device) return false;
+  if (plan.remote != nullptr && (plan.not_there & device.bit()) == 0) {
+    plan.not_there |= device.bit();
+    for (const auto &part : plan.remote->plans) {
+      if (part->device == &device) return true;
+    }
+  }
+  std::pmr::vector<PageRef> pages(&memory_);
+  for (const PlanItem &item : plan.items) {
+    Region &region = *item.region;
+    const Residence *there = region.shards == nullptr ? region.on(device.place) : nullptr;
+    for (uint32_t p = item.first; there != nullptr && p <= item.last; ++p) {
+      if (there->pages[p].state == PageState::resident)
+        pages.push_back(PageRef{region.id, p, region_generations_[region.id]});
+    }
+  }
+  Status why;
+  return !pages.empty() && evict(lock, device, pages, false, &why) != 0;
+}
+
 /// The runs of bytes from the one on that `offset` is in, each on one device.
-Status Engine::list_shards(weir_buffer buffer, uint64_t offset, weir_shard *shards,
-                           size_t capacity, size_t *count) {
+Status Engine::list_shards(weir_buffer buffer, uint64_t offset, weir_shard *shards, size_t capacity,
+                           size_t *count) {
   Lock lock(mutex_);
   uint32_t index = 0;
   WEIR_TRY(decode(buffer, &index));
@@ -238,7 +259,8 @@ Status Engine::list_shards(weir_buffer buffer, uint64_t offset, weir_shard *shar
   const Region &region = *where.region;
   size_t n = 0;
   if (region.shards == nullptr) {
-    if (capacity != 0) shards[n++] = weir_shard{0, where.size, device_at(region.home).device.id, 0, 0};
+    if (capacity != 0)
+      shards[n++] = weir_shard{0, where.size, device_at(region.home).device.id, 0, 0};
     *count = n;
     return {};
   }
@@ -309,8 +331,8 @@ void Engine::clear_shards(Lock &lock, PoolDevice &device) {
     const Residence *here = region->on(device.place);
     for (uint32_t p = 0; here != nullptr && p < here->pages.size(); ++p) {
       if (here->pages[p].state == PageState::resident)
-        left.push_back({region->id, p, granule_address(*region, *here, p),
-                        region->shape.granule_bytes(p)});
+        left.push_back(
+            {region->id, p, granule_address(*region, *here, p), region->shape.granule_bytes(p)});
     }
   }
   for (const Left &page : left) ++regions_[page.region]->operations;

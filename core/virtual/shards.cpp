@@ -12,8 +12,8 @@ namespace weir::vm {
 
 Geometry Shards::shape_of(uint64_t size, uint64_t page, uint64_t large_page, uint64_t stripe,
                           uint32_t places) noexcept {
-  const bool whole = stripe == 0 ? size / places >= least_large_pages * large_page
-                                 : stripe % large_page == 0;
+  const bool whole =
+      stripe == 0 ? size / places >= least_large_pages * large_page : stripe % large_page == 0;
   return Geometry::paged(size, page, whole ? large_page : page);
 }
 
@@ -57,7 +57,8 @@ void Shards::deal_blocks(const Geometry &shape) {
     // size x below / total; weights are small, so neither product overflows.
     const uint64_t end = shape.size / total * below + shape.size % total * below / total;
     // The page in which two blocks meet is whose it has more of.
-    for (; p < shape.pages() && (i + 1 == count_ || shape.offset(p) + shape.used_bytes(p) / 2 < end);
+    for (;
+         p < shape.pages() && (i + 1 == count_ || shape.offset(p) + shape.used_bytes(p) / 2 < end);
          ++p)
       place_of_[p] = places_[i].place;
   }
