@@ -4,9 +4,8 @@
 // once; and with the device in between lost at every call: neither the source nor the destination is blamed, and the
 // bytes come by another way.
 
-#include <mutex>
-
 #include "tests/unit/fault_sweep.hpp"
+#include "tests/unit/losing_host.hpp"
 
 #include "tests/unit/routed.hpp"
 
@@ -98,141 +97,20 @@ void split_memory(void **) { sweep_roads(Kind::device_oom, three_ways); }
 
 // ---- the device in between is lost ----
 
-/// The host backend, of which device 2 is lost from the n-th call on: whatever names it, its streams or its memory says so.
-struct Losing {
-  static constexpr uint32_t victim = 2;
-  std::mutex mutex;
-  const weir_backend_table *real = nullptr;
-  weir_backend_table table{};
-  int64_t left = INT64_MAX;
-  bool lost = false;
-  std::map<weir_be_stream, uint32_t> streams;
-  std::map<weir_be_fence, uint32_t> fences;
-  std::map<uint64_t, std::pair<uint64_t, uint32_t>> ranges;  ///< address: end, device
-
-  void reset(int64_t n) {
-    streams.clear();
-    fences.clear();
-    ranges.clear();
-    left = n;
-    lost = false;
-  }
-  uint32_t device_of(uint64_t address) {
-    auto after = ranges.upper_bound(address);
-    if (after == ranges.begin()) return WEIR_DEVICE_HOST;
-    --after;
-    return address < after->second.first ? after->second.second : WEIR_DEVICE_HOST;
-  }
-  /// Counts a call; whether it concerns what is lost.
-  bool strikes(uint32_t device, uint32_t other = WEIR_DEVICE_HOST,
-               uint32_t third = WEIR_DEVICE_HOST) {
-    if (left > 0 && --left == 0) lost = true;
-    return lost && (device == victim || other == victim || third == victim);
-  }
-};
-Losing losing;
-
-#define LOSE(condition)                                          \
-  {                                                              \
-    const std::lock_guard hold(losing.mutex);                    \
-    if (losing.strikes condition) return WEIR_ERROR_DEVICE_LOST; \
-  }
-
-const weir_backend_table *losing_query(uint32_t abi_major) {
-  losing.real = weir_host_backend_query(abi_major);
-  losing.table = *losing.real;
-  weir_backend_table &t = losing.table;
-  t.granule_create = [](weir_be_state *s, uint32_t d, uint64_t bytes, uint64_t flags,
-                        weir_be_granule *out) -> weir_result {
-    LOSE((d));
-    return losing.real->granule_create(s, d, bytes, flags, out);
-  };
-  t.range_reserve = [](weir_be_state *s, uint32_t d, uint64_t bytes, uint64_t alignment,
-                       uint64_t *address) -> weir_result {
-    LOSE((d));
-    const weir_result result = losing.real->range_reserve(s, d, bytes, alignment, address);
-    const std::lock_guard hold(losing.mutex);
-    if (result == WEIR_SUCCESS) losing.ranges[*address] = {*address + bytes, d};
-    return result;
-  };
-  t.range_free = [](weir_be_state *s, uint32_t d, uint64_t address, uint64_t bytes) -> weir_result {
-    {
-      const std::lock_guard hold(losing.mutex);
-      losing.ranges.erase(address);
-    }
-    return losing.real->range_free(s, d, address, bytes);
-  };
-  t.map = [](weir_be_state *s, uint32_t d, uint64_t address, uint64_t bytes, weir_be_granule g,
-             uint64_t offset, const uint32_t *peers, uint32_t count) -> weir_result {
-    LOSE((d));
-    return losing.real->map(s, d, address, bytes, g, offset, peers, count);
-  };
-  t.unmap = [](weir_be_state *s, uint32_t d, uint64_t address, uint64_t bytes) -> weir_result {
-    LOSE((d));
-    return losing.real->unmap(s, d, address, bytes);
-  };
-  t.stream_create = [](weir_be_state *s, uint32_t d, uint64_t flags,
-                       weir_be_stream *out) -> weir_result {
-    LOSE((d));
-    const weir_result result = losing.real->stream_create(s, d, flags, out);
-    const std::lock_guard hold(losing.mutex);
-    if (result == WEIR_SUCCESS) losing.streams[*out] = d;
-    return result;
-  };
-  t.stream_synchronize = [](weir_be_state *s, weir_be_stream stream) -> weir_result {
-    LOSE((losing.streams[stream]));
-    return losing.real->stream_synchronize(s, stream);
-  };
-  t.fence_record = [](weir_be_state *s, weir_be_stream stream, weir_be_fence *out) -> weir_result {
-    LOSE((losing.streams[stream]));
-    const weir_result result = losing.real->fence_record(s, stream, out);
-    const std::lock_guard hold(losing.mutex);
-    losing.fences[*out] = losing.streams[stream];
-    return result;
-  };
-  t.stream_wait = [](weir_be_state *s, weir_be_stream stream, weir_be_fence f) -> weir_result {
-    LOSE((losing.streams[stream], losing.fences[f]));
-    return losing.real->stream_wait(s, stream, f);
-  };
-  t.fence_poll = [](weir_be_state *s, weir_be_fence f) -> weir_result {
-    LOSE((losing.fences[f]));
-    return losing.real->fence_poll(s, f);
-  };
-  t.fence_wait = [](weir_be_state *s, weir_be_fence f, uint64_t timeout) -> weir_result {
-    LOSE((losing.fences[f]));
-    return losing.real->fence_wait(s, f, timeout);
-  };
-  t.copy_async = [](weir_be_state *s, weir_be_stream stream,
-                    const weir_be_copy *copy) -> weir_result {
-    LOSE((losing.streams[stream], losing.device_of(copy->source),
-          losing.device_of(copy->destination)));
-    return losing.real->copy_async(s, stream, copy);
-  };
-  t.fill_async = [](weir_be_state *s, weir_be_stream stream, uint64_t address, uint8_t value,
-                    uint64_t bytes) -> weir_result {
-    LOSE((losing.streams[stream], losing.device_of(address)));
-    return losing.real->fill_async(s, stream, address, value, bytes);
-  };
-  return &t;
-}
-
 /// The positions at which it is lost while the copies are under way; everything is right at all of them.
 void loss_in_between(const std::string &options, uint64_t page, uint64_t bytes) {
   uint64_t rerouted = 0;
   for (int64_t n = 1;; n += stride()) {
-    losing.reset(INT64_MAX);
-    World world = routed(options, page, 40, WEIR_POOL_NO_BACKGROUND, losing_query);
+    losing.reset(2);
+    World world = routed(options, page, 40, WEIR_POOL_NO_BACKGROUND, Losing::query);
     weir_buffer buffer = world.buffer(bytes, 0);
     world.fill(buffer, bytes, 1, 0);
-    {
-      const std::lock_guard hold(losing.mutex);
-      losing.left = n;
-    }
+    losing.lose_at(n);
     world.check(buffer, bytes, 1, 1);
     world.fill(buffer, bytes, 2, 1);
     world.check(buffer, bytes, 2, 0);
     world.fill(buffer, bytes, 3, 0);
-    const bool lost = losing.lost;
+    const bool lost = losing.struck();
     world.check(buffer, bytes, 3, 1);
     validate(world);
     const weir_pool_stats stats = world.stats();
