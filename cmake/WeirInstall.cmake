@@ -91,3 +91,11 @@ if(TARGET weir_conformance)
   set_target_properties(weir_conformance PROPERTIES EXPORT_NAME conformance)
 endif()
 weir_install(weir ${CMAKE_INSTALL_LIBDIR})
+
+# What an installation needs built, and nothing else.
+add_custom_target(weir_product)
+foreach(target IN LISTS weir_plugins ITEMS weir weir_static weir_command weir_conformance)
+  if(TARGET ${target})
+    add_dependencies(weir_product ${target})
+  endif()
+endforeach()
