@@ -8,7 +8,7 @@
 
 set(weir_product_objects)
 # What the core's objects need when they are linked: PkgConfig::WEIR_X, by names that no user's project has, since the static
-# library's users meet them too (WeirInstall.cmake writes them down for these).
+# library's users meet them too (WeirInstall.cmake writes them down).
 set(weir_core_libraries)
 
 # Placements that run on no device and know nothing of the rest of the core: objects of their own, which the weir command
