@@ -1,23 +1,101 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# Installation: headers, both libraries, the weir command, backend plugins (lib/weir/, where libweir looks
-# for them) and a pkg-config file.
+# Installation, by components: NAME-library (libweir.so.N), NAME-development (headers, both libraries to link with, CMake's
+# and pkg-config's files), NAME-backend-VENDOR (plugins, in the folder weir beside the library, where it looks for them) and
+# NAME-tools (the programs, and the host backend as a plugin to prove them on: the library has it built in).
+# Nothing that is installed holds an absolute path: an installed tree may be moved.
 
-install(DIRECTORY api/include/weir DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")
-foreach(target weir weir_static weir_command weir_conformance)
+include(CMakePackageConfigHelpers)
+
+# weir_install(NAME LIBDIR [EXCLUDE_FROM_ALL]): one layout of an installation, libraries in <prefix>/LIBDIR. A target may be
+# part of several: see WeirPackages.cmake.
+function(weir_install name libdir)
+  set(folder ${CMAKE_CURRENT_BINARY_DIR}/generated/install-${name})
+  set(cmake_folder ${libdir}/cmake/weir)
+  install(DIRECTORY ${PROJECT_SOURCE_DIR}/api/include/weir DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
+    COMPONENT ${name}-development ${ARGN} FILES_MATCHING PATTERN "*.h")
+  foreach(plugin IN LISTS weir_plugins)
+    string(REPLACE "weir_backend_" "backend-" component ${plugin})
+    string(REPLACE "_" "-" component ${component})
+    string(REPLACE "backend-host" "tools" component ${component})
+    install(TARGETS ${plugin} LIBRARY DESTINATION ${libdir}/weir COMPONENT ${name}-${component} ${ARGN})
+  endforeach()
+  if(NOT TARGET weir)
+    return()
+  endif()
+
+  install(TARGETS weir EXPORT ${name}-shared
+    LIBRARY DESTINATION ${libdir} COMPONENT ${name}-library ${ARGN} NAMELINK_COMPONENT ${name}-development)
+  install(TARGETS weir_static EXPORT ${name}-static ARCHIVE DESTINATION ${libdir} COMPONENT ${name}-development ${ARGN})
+  install(TARGETS weir_backend_headers EXPORT ${name}-backend)
+  foreach(part IN ITEMS shared static backend)
+    install(EXPORT ${name}-${part} FILE weir-${part}-targets.cmake NAMESPACE weir:: DESTINATION ${cmake_folder}
+      COMPONENT ${name}-development ${ARGN})
+  endforeach()
+  set(tools 0)
+  foreach(tool IN ITEMS weir_command weir_conformance)
+    if(TARGET ${tool})
+      set(tools 1)
+      install(TARGETS ${tool} EXPORT ${name}-tools
+        RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT ${name}-tools ${ARGN})
+    endif()
+  endforeach()
+  if(tools)
+    install(EXPORT ${name}-tools FILE weir-tools-targets.cmake NAMESPACE weir:: DESTINATION ${cmake_folder}
+      COMPONENT ${name}-tools ${ARGN})
+  endif()
+
+  weir_static_needs(needs libraries)
+  configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/weir-config.cmake.in ${folder}/weir-config.cmake
+    INSTALL_DESTINATION ${cmake_folder} PATH_VARS libdir NO_CHECK_REQUIRED_COMPONENTS_MACRO)
+  # While a version begins with 0, its interfaces may change with every minor version.
+  set(compatible SameMajorVersion)
+  if(PROJECT_VERSION_MAJOR EQUAL 0)
+    set(compatible SameMinorVersion)
+  endif()
+  write_basic_package_version_file(${folder}/weir-config-version.cmake COMPATIBILITY ${compatible})
+  install(FILES ${folder}/weir-config.cmake ${folder}/weir-config-version.cmake DESTINATION ${cmake_folder}
+    COMPONENT ${name}-development ${ARGN})
+
+  # Relative to the file itself, so that `cmake --install --prefix` and moved trees are right too.
+  file(RELATIVE_PATH weir_pc_prefix /${libdir}/pkgconfig /)
+  string(REGEX REPLACE "/$" "" weir_pc_prefix ${weir_pc_prefix})
+  foreach(file IN ITEMS weir.pc weir-static.pc)
+    configure_file(${PROJECT_SOURCE_DIR}/cmake/${file}.in ${folder}/${file} @ONLY)
+    install(FILES ${folder}/${file} DESTINATION ${libdir}/pkgconfig COMPONENT ${name}-development ${ARGN})
+  endforeach()
+endfunction()
+
+# weir_static_needs(MODULES LIBRARIES): what the static library's users link, as pairs "WEIR_X module" for CMake and as a
+# line of -l for pkg-config.
+function(weir_static_needs modules_out libraries_out)
+  set(modules)
+  set(libraries)
+  foreach(target IN LISTS weir_core_libraries)
+    string(REPLACE "PkgConfig::" "" variable ${target})
+    list(APPEND modules "${variable} ${${variable}_MODULE_NAME}")
+    foreach(library IN LISTS ${variable}_LIBRARIES)
+      list(APPEND libraries "-l${library}")
+    endforeach()
+  endforeach()
+  list(REMOVE_DUPLICATES libraries)
+  list(JOIN libraries " " libraries)
+  set(${modules_out} ${modules} PARENT_SCOPE)
+  set(${libraries_out} ${libraries} PARENT_SCOPE)
+endfunction()
+
+if(TARGET weir_command)
+  set_target_properties(weir_command PROPERTIES EXPORT_NAME command)
+endif()
+if(TARGET weir_conformance)
+  set_target_properties(weir_conformance PROPERTIES EXPORT_NAME conformance)
+endif()
+weir_install(weir ${CMAKE_INSTALL_LIBDIR})
+
+# What an installation needs built, and nothing else.
+add_custom_target(weir_product)
+foreach(target IN LISTS weir_plugins ITEMS weir weir_static weir_command weir_conformance)
   if(TARGET ${target})
-    install(TARGETS ${target}
-      RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR}
-      LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
-      ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+    add_dependencies(weir_product ${target})
   endif()
 endforeach()
-if(weir_plugins)
-  install(TARGETS ${weir_plugins} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/weir)
-endif()
-if(TARGET weir)
-  # Relative to the file itself, so that `cmake --install --prefix` and moved trees are right too.
-  file(RELATIVE_PATH weir_pc_prefix /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
-  configure_file(cmake/weir.pc.in weir.pc @ONLY)
-  install(FILES ${CMAKE_CURRENT_BINARY_DIR}/weir.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
-endif()

@@ -7,7 +7,9 @@
 # libweir.so exports what api/weir.map lets through and nothing else.
 
 set(weir_product_objects)
-set(weir_core_libraries)  # what the core's objects need when they are linked
+# What the core's objects need when they are linked: PkgConfig::WEIR_X, by names that no user's project has, since the static
+# library's users meet them too (WeirInstall.cmake writes them down).
+set(weir_core_libraries)
 
 # Placements that run on no device and know nothing of the rest of the core: objects of their own, which the weir command
 # links too.
@@ -38,25 +40,21 @@ if(weir_core_sources)
 endif()
 
 # What the STORAGE tier uses where it is there: io_uring (else threads read and write), and a cipher (else encryption is
-# refused). Each is known to one file only. weir_private_links is for the two libraries below and for weir.pc.
-set(weir_private_links)
-set(weir_pc_private "")
+# refused). Each is known to one file only.
 find_package(PkgConfig)
 if(PkgConfig_FOUND)
-  pkg_check_modules(LIBURING IMPORTED_TARGET liburing>=2.2)
-  pkg_check_modules(LIBCRYPTO IMPORTED_TARGET libcrypto>=1.1.1)
+  pkg_check_modules(WEIR_URING IMPORTED_TARGET GLOBAL liburing>=2.2)
+  pkg_check_modules(WEIR_CRYPTO IMPORTED_TARGET GLOBAL libcrypto>=1.1.1)
 endif()
-if(LIBURING_FOUND AND TARGET weir_core)
+if(WEIR_URING_FOUND AND TARGET weir_core)
   set_source_files_properties(${PROJECT_SOURCE_DIR}/core/tier/io_uring_lane.cpp PROPERTIES COMPILE_DEFINITIONS WEIR_HAVE_URING)
-  target_include_directories(weir_core SYSTEM PRIVATE ${LIBURING_INCLUDE_DIRS})
-  list(APPEND weir_private_links PkgConfig::LIBURING)
-  string(APPEND weir_pc_private " -luring")
+  target_include_directories(weir_core SYSTEM PRIVATE ${WEIR_URING_INCLUDE_DIRS})
+  list(APPEND weir_core_libraries PkgConfig::WEIR_URING)
 endif()
-if(LIBCRYPTO_FOUND AND TARGET weir_core)
+if(WEIR_CRYPTO_FOUND AND TARGET weir_core)
   set_source_files_properties(${PROJECT_SOURCE_DIR}/core/tier/cipher.cpp PROPERTIES COMPILE_DEFINITIONS WEIR_HAVE_CRYPTO)
-  target_include_directories(weir_core SYSTEM PRIVATE ${LIBCRYPTO_INCLUDE_DIRS})
-  list(APPEND weir_private_links PkgConfig::LIBCRYPTO)
-  string(APPEND weir_pc_private " -lcrypto")
+  target_include_directories(weir_core SYSTEM PRIVATE ${WEIR_CRYPTO_INCLUDE_DIRS})
+  list(APPEND weir_core_libraries PkgConfig::WEIR_CRYPTO)
 endif()
 
 # What every backend is written with; a copy of it is in each plugin.
@@ -106,26 +104,35 @@ foreach(vendor IN ITEMS cuda hip level_zero)
   endif()
 endforeach()
 
+# What a user compiles with; alone, all that a backend is compiled with.
+set(weir_public_headers $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/api/include> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+add_library(weir_backend_headers INTERFACE)
+add_library(weir::backend ALIAS weir_backend_headers)
+set_target_properties(weir_backend_headers PROPERTIES EXPORT_NAME backend)
+target_include_directories(weir_backend_headers INTERFACE ${weir_public_headers})
+
 # Until the shim has sources there is no library to use, but its parts can be linked by unit tests.
 if(weir_product_objects)
   add_library(weir_static STATIC)
   add_library(weir::static ALIAS weir_static)
-  target_link_libraries(weir_static PRIVATE ${weir_product_objects} PUBLIC Threads::Threads ${CMAKE_DL_LIBS}
-    ${weir_core_libraries})
-  target_link_libraries(weir_static PUBLIC $<BUILD_INTERFACE:weir_instrumentation>)
-  target_link_libraries(weir_static PRIVATE ${weir_private_links})
-  target_include_directories(weir_static INTERFACE $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/api/include>)
+  # Their objects, not the libraries: these stay here when the archive is installed.
+  foreach(part IN LISTS weir_product_objects)
+    target_sources(weir_static PRIVATE $<TARGET_OBJECTS:${part}>)
+  endforeach()
+  set_target_properties(weir_static PROPERTIES EXPORT_NAME static LINKER_LANGUAGE CXX)
+  target_link_libraries(weir_static PUBLIC Threads::Threads ${CMAKE_DL_LIBS} ${weir_core_libraries}
+    $<BUILD_INTERFACE:weir_instrumentation>)
+  target_include_directories(weir_static INTERFACE ${weir_public_headers})
 endif()
 
 if(weir_api_sources)
   add_library(weir SHARED)
   add_library(weir::weir ALIAS weir)
-  set_target_properties(weir PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION 0 INSTALL_RPATH ""
+  set_target_properties(weir PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR} INSTALL_RPATH ""
     LINK_DEPENDS ${PROJECT_SOURCE_DIR}/api/weir.map)
   target_link_libraries(weir PRIVATE ${weir_product_objects} Threads::Threads ${CMAKE_DL_LIBS} ${weir_core_libraries}
     $<BUILD_INTERFACE:weir_instrumentation>)
-  target_link_libraries(weir PRIVATE ${weir_private_links})
-  target_include_directories(weir INTERFACE $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/api/include>)
+  target_include_directories(weir INTERFACE ${weir_public_headers})
   target_link_options(weir PRIVATE LINKER:--version-script=${PROJECT_SOURCE_DIR}/api/weir.map)
   if(NOT WEIR_SANITIZE)
     target_link_options(weir PRIVATE LINKER:-z,defs)

@@ -11,6 +11,8 @@ BUILD_PACKAGES=(g++ cmake ninja-build pkg-config libxxhash-dev libcmocka-dev lib
                 liburing-dev libssl-dev libhwloc-dev nlohmann-json3-dev libcli11-dev libcairo2-dev python3)
 # libze: the loader and the headers of Level Zero, for its backend on a simulated driver.
 TEST_PACKAGES=(clang-format-14 python3-pip libze-dev libze1)
+# What makes and tries packages.
+PACKAGE_PACKAGES=(dpkg-dev file debootstrap)
 
 JOBS="${WEIR_JOBS:-$(nproc 2>/dev/null || echo 2)}"
 
