@@ -137,5 +137,6 @@ if(TARGET weir)
   endforeach()
 endif()
 
+include(WeirAbiTests)
 include(WeirHeaderChecks)
 include(WeirTreeTests)
