@@ -33,3 +33,8 @@ if(TARGET weir)
   add_dependencies(yesterdays_client weir)
   weir_register_test(yesterdays_client abi yesterdays_client $<TARGET_FILE:weir_backend_yesterday>)
 endif()
+
+if(TARGET test_struct_size)
+  weir_register_test(struct_size_is_complete abi ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/scripts/check-abi
+    --covers $<TARGET_FILE:test_struct_size>)
+endif()
