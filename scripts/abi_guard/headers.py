@@ -123,7 +123,12 @@ def declarator(tokens):
 def read_struct(name, tokens):
     fields = []
     for part in split(tokens, ";"):
-        if part:
+        several = split(part, ",")
+        # `uint64_t offset, length;`: plain names of one type.
+        if len(several) > 1 and all(len(more) == 1 for more in several[1:]) and "*" not in part:
+            field_name, kind, _ = declarator(several[0])
+            fields += [Field(other, kind) for other in [field_name, *(more[0] for more in several[1:])]]
+        elif part:
             field_name, kind, dimensions = declarator(part)
             fields.append(Field(field_name, kind, dimensions))
     return Struct(name, fields)

@@ -128,6 +128,7 @@ GROWTH = [
     Case("a new macro", "#define WEIR_NAME", "#define WEIR_MORE 7\n#define WEIR_NAME", "WEIR_MORE = 7 is new"),
     Case("fields at the end", "  uint32_t threads;\n", "  uint32_t threads;\n  uint64_t more;\n",
          "weir_desc.more is new, at the end"),
+    Case("two fields in one declaration", "  uint64_t budget;\n  uint64_t size;\n", "  uint64_t budget, size;\n"),
     Case("reserved words in use", "  uint64_t reserved[2];\n", "  uint32_t flags;\n  uint32_t reserved0;\n  uint64_t reserved;\n",
          "weir_use.flags uses words that were reserved"),
     Case("a new struct", "#endif\n", "typedef struct weir_new { uint32_t struct_size; uint32_t a; } weir_new;\n#endif\n",
@@ -138,7 +139,7 @@ GROWTH = [
 UNREADABLE = [
     Case("a bit field", "  uint32_t threads;\n", "  uint32_t threads : 4;\n"),
     Case("a union", "  uint32_t threads;\n", "  union { int a; float b; } both;\n"),
-    Case("two fields in one", "  uint32_t threads;\n", "  uint32_t threads, more;\n"),
+    Case("pointers and numbers in one", "  uint32_t threads;\n", "  uint32_t *threads, more;\n"),
     Case("a macro without a value", "#define WEIR_NAME", "#define WEIR_EMPTY\n#define WEIR_NAME"),
     Case("a variable", "#endif\n", "extern int weir_variable;\n#endif\n"),
 ]

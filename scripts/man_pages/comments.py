@@ -76,6 +76,8 @@ def items(body):
             before = one_line(plain(match.group("before").replace("\x00", ",")))
         elif match.group("item") and match.group("item").strip(" \n;,"):
             text = one_line(match.group("item").replace("\x00", ",")).rstrip(";, ")
+            if match.group("item").rstrip().endswith(";") and "WEIR" not in text and " " not in text and found:
+                text = found[-1].text.rpartition(" ")[0] + " " + text  # `uint64_t offset, length;`
             names = re.search(r"\(\*(\w+)\)|(\w+)(?:\[[^\]]*\])*$", text.split(" = ")[0])
             found.append(Item(text, names.group(1) or names.group(2), before))
             before = ""
