@@ -4,6 +4,8 @@
 // entries or ones that answer NOT_SUPPORTED.
 #include "conformance/fixtures.hpp"
 
+#include <algorithm>
+
 namespace weir::conformance {
 namespace {
 
@@ -180,6 +182,33 @@ REQUIRE("CA-011", needs(WEIR_CAP_HOST_ACCESS),
   TRY(check_pattern(seen, 1, "device memory seen by the CPU"));
   make_pattern(seen, 2);
   return mover.check(plain.address(), 64 << 10U, 2);
+}
+
+REQUIRE("CA-012", always(), "SHARED_RANGE comes with VMM and PEER.") {
+  constexpr uint64_t needed = WEIR_CAP_VMM | WEIR_CAP_PEER;
+  for (uint32_t i = 0; i < t.device_count; ++i) {
+    weir_be_device about;
+    TRY(t.describe(i, &about));
+    const bool claimed = (about.capabilities & WEIR_CAP_SHARED_RANGE) != 0;
+    CHECK(!claimed || (about.capabilities & needed) == needed, "device ", i,
+          " has SHARED_RANGE without ", capability_names(needed & ~about.capabilities));
+  }
+  return {};
+}
+
+REQUIRE("CA-013", (Needs{WEIR_CAP_VMM, WEIR_CAP_SHARED_RANGE, 2, false}),
+        "Without SHARED_RANGE another device's granule is not mapped in a range of the device.") {
+  weir_be_device about;
+  TRY(t.describe(t.other, &about));
+  if (about.granule == 0) return {};
+  const uint64_t bytes = std::max(t.granule, about.granule);
+  Range range(t);
+  Granule granule(t, t.other);
+  TRY(range.reserve(bytes, bytes));
+  TRY(granule.create(bytes));
+  REFUSED(map, t.other, range.address(), bytes, granule.get(), 0, nullptr, 0);
+  TRY(granule.destroy());
+  return range.free();
 }
 
 }  // namespace

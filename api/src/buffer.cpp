@@ -93,6 +93,15 @@ weir_result weir_buffer_query(weir_pool pool, weir_buffer buffer, uint64_t offse
   });
 }
 
+weir_result weir_buffer_shards(weir_pool pool, weir_buffer buffer, uint64_t offset,
+                               weir_shard *shards, size_t capacity, size_t *count) {
+  return with_engine(pool, [&](Engine &engine) -> Status {
+    WEIR_TRY(need(count, "count"));
+    if (capacity != 0) WEIR_TRY(need(shards, "shards"));
+    return engine.list_shards(buffer, offset, shards, capacity, count);
+  });
+}
+
 weir_result weir_buffer_read(weir_pool pool, weir_buffer buffer, uint64_t offset, uint64_t length,
                              void *destination) {
   return with_engine(

@@ -5,7 +5,6 @@
 #include "backends/common/mapping_table.hpp"
 
 #include <bit>
-#include <iterator>
 #include <utility>
 
 namespace weir::common {
@@ -93,51 +92,15 @@ weir_result MappingTable::check_range(uint64_t bytes, uint64_t alignment) const 
 }
 
 void MappingTable::add_range(uint64_t address, uint64_t bytes) {
-  const std::lock_guard lock(mutex_);
-  ranges_.insert_or_assign(address, Range{bytes});
+  ranges_.add(user(), address, bytes);
 }
 
 weir_result MappingTable::begin_free(uint64_t address, uint64_t bytes, TakenRange *taken) {
-  const std::lock_guard lock(mutex_);
-  const auto range = ranges_.find(address);
-  if (range == ranges_.end() || range->second.bytes != bytes) {
-    return refuse(WEIR_ERROR_INVALID_ARGUMENT, "[%#llx, +%llu) is no reservation of device %u",
-                  number(address), number(bytes), device_);
-  }
-  const auto mapping = mappings_.lower_bound(address);
-  if (mapping != mappings_.end() && mapping->first - address < bytes) {
-    return refuse(WEIR_ERROR_INVALID_ARGUMENT,
-                  "in the reservation at %#llx [%#llx, +%llu) is mapped", number(address),
-                  number(mapping->first), number(mapping->second.bytes));
-  }
-  *taken = ranges_.extract(range);
-  return WEIR_SUCCESS;
+  return ranges_.begin_free(device_, address, bytes, taken);
 }
 
-void MappingTable::put_back(TakenRange taken) noexcept {
-  const std::lock_guard lock(mutex_);
-  ranges_.insert(std::move(taken));
-}
-
-weir_result MappingTable::check_place(uint64_t address, uint64_t bytes) const {
-  const auto after = ranges_.upper_bound(address);
-  const auto range = after != ranges_.begin() ? std::prev(after) : ranges_.end();
-  const bool inside = range != ranges_.end() && address - range->first < range->second.bytes &&
-                      bytes <= range->second.bytes - (address - range->first);
-  if (!inside) {
-    return refuse(WEIR_ERROR_INVALID_ARGUMENT,
-                  "[%#llx, +%llu) is not inside one reservation of device %u", number(address),
-                  number(bytes), device_);
-  }
-  const auto next = mappings_.lower_bound(address);
-  const bool hits_next = next != mappings_.end() && next->first - address < bytes;
-  const bool hits_previous =
-      next != mappings_.begin() && address - std::prev(next)->first < std::prev(next)->second.bytes;
-  if (hits_next || hits_previous) {
-    return refuse(WEIR_ERROR_INVALID_ARGUMENT, "something is mapped in [%#llx, +%llu) already",
-                  number(address), number(bytes));
-  }
-  return WEIR_SUCCESS;
+weir_result MappingTable::end_refused(TakenRange taken, weir_result result) noexcept {
+  return ranges_.refused(std::move(taken), result);
 }
 
 weir_result MappingTable::begin_map(uint64_t address, uint64_t bytes, weir_be_granule granule,
@@ -157,49 +120,43 @@ weir_result MappingTable::begin_map(uint64_t address, uint64_t bytes, weir_be_gr
     return refuse(WEIR_ERROR_NOT_SUPPORTED, "granule %#llx is mapped already, and once at a time",
                   number(granule));
   }
-  WEIR_BACKEND_TRY(check_place(address, bytes));
+  WEIR_BACKEND_TRY(ranges_.begin_map(user(), address, bytes, granule));
   if (bytes != source.bytes && !map_part_) {
+    (void)ranges_.drop(address);
     return refuse(WEIR_ERROR_NOT_SUPPORTED,
                   "a granule of %llu bytes is mapped whole, not [%llu, +%llu)",
                   number(source.bytes), number(offset), number(bytes));
   }
-  mappings_.emplace(address, Mapping{bytes, granule, true});
   ++source.mappings;
   *native = source.native;
   return WEIR_SUCCESS;
 }
 
 weir_result MappingTable::begin_unmap(uint64_t address, uint64_t bytes) {
+  return ranges_.begin_unmap(device_, address, bytes);
+}
+
+void MappingTable::uncount(weir_be_granule granule) noexcept {
   const std::lock_guard lock(mutex_);
-  const auto mapping = mappings_.find(address);
-  if (mapping == mappings_.end() || mapping->second.busy || mapping->second.bytes != bytes) {
-    return refuse(WEIR_ERROR_INVALID_ARGUMENT, "no one map call of device %u made [%#llx, +%llu)",
-                  device_, number(address), number(bytes));
-  }
-  mapping->second.busy = true;
-  return WEIR_SUCCESS;
+  const auto entry = granules_.find(granule);
+  if (entry != granules_.end()) --entry->second.mappings;
 }
 
 void MappingTable::end_map(uint64_t address, bool mapped) noexcept {
-  const std::lock_guard lock(mutex_);
-  const auto mapping = mappings_.find(address);
-  if (mapping == mappings_.end()) return;
   if (mapped) {
-    mapping->second.busy = false;
-    return;
+    ranges_.keep(address);
+  } else {
+    uncount(ranges_.drop(address));
   }
-  const auto granule = granules_.find(mapping->second.granule);
-  if (granule != granules_.end()) --granule->second.mappings;
-  mappings_.erase(mapping);
 }
 
-bool MappingTable::maps(uint64_t address, uint64_t bytes) const noexcept {
-  const std::lock_guard lock(mutex_);
-  const auto after = mappings_.upper_bound(address);
-  if (after == mappings_.begin()) return false;
-  const auto &[start, mapping] = *std::prev(after);
-  const uint64_t offset = address - start;
-  return !mapping.busy && offset <= mapping.bytes && bytes <= mapping.bytes - offset;
+weir_result MappingTable::end_unmap(uint64_t address, weir_result result) noexcept {
+  if (result != WEIR_ERROR_DEVICE_LOST) {
+    end_map(address, result != WEIR_SUCCESS);
+    return result;
+  }
+  uncount(ranges_.give_up(address));
+  return WEIR_SUCCESS;
 }
 
 }  // namespace weir::common

@@ -1,28 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a device's virtual memory is made of at the moment: physical granules, reserved ranges, mappings. For
-// runtimes that do not check what they are told, or tell it in numbers. Every wrong argument is refused with
-// its value before the runtime is asked. The table calls nothing; a backend asks it, calls the runtime, and
-// tells it the outcome. What is between the two is `busy`, and refused to everybody else.
+// What a device's virtual memory is made of at the moment: its physical granules, and through the table of ranges that
+// all devices of a state have in common its reserved ranges and its mappings. For runtimes that do not check what
+// they are told, or tell it in numbers. Every wrong argument is refused with its value before the runtime is asked.
+// The table calls nothing; a backend asks it, calls the runtime, and tells it the outcome. What is between the two is
+// `busy`, and refused to everybody else.
 //
-// Native handles are carried as numbers. Thread-safe; the lock is never held across a call of the runtime.
+// Native handles are carried as numbers. Thread-safe; the lock is never held across a call of the runtime, and before
+// the ranges' where both are.
 #pragma once
 
 #include "backends/common/fault.hpp"
+#include "backends/common/range_table.hpp"
 
-#include <map>
 #include <mutex>
 #include <unordered_map>
 
 namespace weir::common {
 
 class MappingTable {
-  struct Range {
-    uint64_t bytes = 0;
-  };
-
  public:
-  using TakenRange = std::map<uint64_t, Range>::node_type;
+  using TakenRange = RangeTable::TakenRange;
   struct Granule {
     uint64_t native = 0;
     uint64_t bytes = 0;
@@ -31,8 +29,14 @@ class MappingTable {
     bool busy = false;
   };
 
+  explicit MappingTable(RangeTable &ranges) noexcept : ranges_(ranges) {}
+  MappingTable(const MappingTable &) = delete;
+  MappingTable &operator=(const MappingTable &) = delete;
+
   /// `granule` is the unit; 0 means that the device has no virtual memory. Set once, before any use.
   void configure(uint32_t device, uint64_t granule, bool multi_map, bool map_part) noexcept;
+  /// The device has WEIR_CAP_SHARED_RANGE. Set before any use too.
+  void share_ranges(bool shares) noexcept { shares_ = shares; }
 
   // ---- granules ----
   /// bytes is a multiple of the granule, and not 0.
@@ -49,8 +53,8 @@ class MappingTable {
   void add_range(uint64_t address, uint64_t bytes);
   /// Takes the record out: once the runtime has freed the range, it may give the same address to another thread.
   weir_result begin_free(uint64_t address, uint64_t bytes, TakenRange *taken);
-  /// The runtime refused to free it.
-  void put_back(TakenRange taken) noexcept;
+  /// The runtime refused to free it, with `result`; the answer is what to tell.
+  weir_result end_refused(TakenRange taken, weir_result result) noexcept;
 
   // ---- mappings ----
   /// May throw bad_alloc; then nothing was begun. *native is the granule's.
@@ -59,40 +63,37 @@ class MappingTable {
   weir_result begin_unmap(uint64_t address, uint64_t bytes);
   /// The outcome of either: whether the mapping exists now.
   void end_map(uint64_t address, bool mapped) noexcept;
-  /// Whether [address, +bytes) lies inside one mapping.
-  bool maps(uint64_t address, uint64_t bytes) const noexcept;
+  /// The runtime's answer to unmapping; what comes back is what to tell. On a lost device the mapping is given up.
+  weir_result end_unmap(uint64_t address, weir_result result) noexcept;
 
-  /// Everything that is left, in the order in which it must end; the table is empty then. Nobody else uses it.
-  template <class Unmap, class Destroy, class Free>
-  void clear(Unmap unmap, Destroy destroy, Free free_range) {
-    for (const auto &[address, mapping] : mappings_) unmap(address, mapping.bytes);
+  /// What is left, in the order in which it must end: every device's mappings and granules, then every device's ranges.
+  /// Nobody else uses it.
+  template <class Unmap, class Destroy>
+  void clear(Unmap unmap, Destroy destroy) {
+    ranges_.clear_mappings(device_, unmap);
     for (const auto &[id, granule] : granules_) destroy(granule.native);
-    for (const auto &[address, range] : ranges_) free_range(address, range.bytes);
-    mappings_.clear();
     granules_.clear();
-    ranges_.clear();
+  }
+  template <class Free>
+  void clear_ranges(Free free_range) {
+    ranges_.clear_ranges(device_, free_range);
   }
 
  private:
-  struct Mapping {
-    uint64_t bytes = 0;
-    weir_be_granule granule = 0;
-    bool busy = false;
-  };
-
   weir_result check_unit(const char *what, uint64_t value) const noexcept;
-  weir_result check_place(uint64_t address, uint64_t bytes) const;
+  RangeTable::User user() const noexcept { return {device_, shares_}; }
+  void uncount(weir_be_granule granule) noexcept;
   weir_result no_granule(weir_be_granule granule) const noexcept;
 
+  RangeTable &ranges_;
   uint32_t device_ = 0;
   uint64_t unit_ = 0;
   bool multi_map_ = false;
   bool map_part_ = false;
+  bool shares_ = false;
   mutable std::mutex mutex_;
   uint64_t next_id_ = 0;
   std::unordered_map<weir_be_granule, Granule> granules_;
-  std::map<uint64_t, Range> ranges_;
-  std::map<uint64_t, Mapping> mappings_;
 };
 
 }  // namespace weir::common

@@ -160,6 +160,11 @@ weir_result Device::open_peers(const std::vector<abi::Device> &all) {
     reaches_[peer] = true;
     capabilities_ |= WEIR_CAP_PEER;
   }
+  // Addresses are the process's, not a device's, and memory mapped there is reached by whom access is set for.
+  if (options_.shared_range && has(WEIR_CAP_VMM) && has(WEIR_CAP_PEER)) {
+    capabilities_ |= WEIR_CAP_SHARED_RANGE;
+    mappings_.share_ranges(true);
+  }
   return WEIR_SUCCESS;
 }
 

@@ -18,8 +18,9 @@ namespace weir::cuda {
 
 class Device {
  public:
-  Device(const Api &api, const Options &options, uint32_t index) noexcept
-      : api_(api), options_(options), index_(index) {}
+  Device(const Api &api, const Options &options, common::RangeTable &ranges,
+         uint32_t index) noexcept
+      : api_(api), options_(options), index_(index), mappings_(ranges) {}
   ~Device();
   Device(const Device &) = delete;
   Device &operator=(const Device &) = delete;

@@ -132,8 +132,8 @@ weir_result Granules::free(uint64_t address, uint64_t bytes) {
   WEIR_BACKEND_TRY(device_.mappings().begin_free(address, bytes, &range));
   const weir_result result =
       drive("cuMemAddressFree of", address, [&] { return api_.cuMemAddressFree(address, bytes); });
-  if (result != WEIR_SUCCESS) device_.mappings().put_back(std::move(range));
-  return result;
+  if (result == WEIR_SUCCESS) return WEIR_SUCCESS;
+  return device_.mappings().end_refused(std::move(range), result);
 }
 
 weir_result Granules::map(uint64_t address, uint64_t bytes, weir_be_granule granule,
@@ -181,8 +181,7 @@ weir_result Granules::unmap(uint64_t address, uint64_t bytes) {
   WEIR_BACKEND_TRY(device_.mappings().begin_unmap(address, bytes));
   const weir_result result =
       drive("cuMemUnmap at", address, [&] { return api_.cuMemUnmap(address, bytes); });
-  device_.mappings().end_map(address, result != WEIR_SUCCESS);
-  return result;
+  return device_.mappings().end_unmap(address, result);
 }
 
 weir_result Granules::export_to(void *handle, int type, uint64_t flag, weir_be_granule granule) {
@@ -250,10 +249,13 @@ void Granules::clear() noexcept {
       [&](uint64_t address, uint64_t bytes) {
         undo([&] { return api_.cuMemUnmap(address, bytes); });
       },
-      [&](uint64_t native) { undo([&] { return api_.cuMemRelease(native); }); },
-      [&](uint64_t address, uint64_t bytes) {
-        undo([&] { return api_.cuMemAddressFree(address, bytes); });
-      });
+      [&](uint64_t native) { undo([&] { return api_.cuMemRelease(native); }); });
+}
+
+void Granules::clear_ranges() noexcept {
+  device_.mappings().clear_ranges([&](uint64_t address, uint64_t bytes) {
+    undo([&] { return api_.cuMemAddressFree(address, bytes); });
+  });
 }
 
 }  // namespace weir::cuda

@@ -30,8 +30,9 @@ class Granules {
   weir_result import_fabric(const weir_be_fabric_handle &handle, uint64_t bytes,
                             weir_be_granule *granule);
 
-  /// Ends all that is left. Nothing of the device runs.
+  /// Ends all that is left but the ranges, in which other devices may have something. Nothing of the device runs.
   void clear() noexcept;
+  void clear_ranges() noexcept;
 
  private:
   /// Makes a driver call of this group, in which the capture rules of the thread are relaxed. The group needs no current

@@ -17,10 +17,11 @@ struct Flag {
   std::string_view name;
   bool Options::*value;
 };
-constexpr std::array<Flag, 8> flags{{
+constexpr std::array<Flag, 9> flags{{
     {"vmm", &Options::vmm},
     {"multi_map", &Options::multi_map},
     {"peer", &Options::peer},
+    {"shared_range", &Options::shared_range},
     {"batch_copy", &Options::batch_copy},
     {"export_fd", &Options::export_fd},
     {"export_fabric", &Options::export_fabric},

@@ -14,6 +14,7 @@ struct Options {
   bool vmm = true;
   bool multi_map = true;
   bool peer = true;
+  bool shared_range = true;
   bool batch_copy = true;
   bool export_fd = true;
   bool export_fabric = true;

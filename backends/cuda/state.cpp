@@ -35,7 +35,7 @@ weir_result weir_be_state::open(const weir_be_start &desc, std::string *reason) 
   std::vector<abi::Device> handles(static_cast<size_t>(count));
   for (uint32_t i = 0; i < handles.size(); ++i) {
     WEIR_BACKEND_TRY(check(api.cuDeviceGet(&handles[i], static_cast<int>(i)), "cuDeviceGet"));
-    devices.push_back(std::make_unique<Device>(api, options, i));
+    devices.push_back(std::make_unique<Device>(api, options, ranges, i));
     if (const weir_result result = devices[i]->open(handles[i]); result != WEIR_SUCCESS)
       return failed(result);
   }
@@ -56,6 +56,7 @@ weir_be_state::~weir_be_state() {
     granules(*each).clear();
     plain_clear(api, *each);
   }
+  for (const auto &each : devices) granules(*each).clear_ranges();
   if (const abi::Context context = chosen_host_context.load(); context != nullptr)
     host.clear(context);
   for (const auto &each : devices) each->release();

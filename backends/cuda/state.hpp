@@ -31,6 +31,7 @@ struct weir_be_state {
   char version[16] = "";
   weir::cuda::Options options;
   weir::cuda::Api api;
+  weir::common::RangeTable ranges;  ///< of all devices: unified addressing has one address space
   std::vector<std::unique_ptr<weir::cuda::Device>> devices;
   std::atomic<weir::cuda::abi::Context> chosen_host_context{nullptr};
   weir::cuda::HostMemory host{api};

@@ -124,6 +124,7 @@ weir_result Devices::describe(uint32_t device, weir_be_device *out) const {
     const bool vmm = out->granule != 0;
     add(vmm, WEIR_CAP_VMM | WEIR_CAP_MAP_MAY_BLOCK_DEVICE);
     add(vmm && options_.multi_map, WEIR_CAP_MULTI_MAP);
+    add(vmm && peer && options_.shared_range, WEIR_CAP_SHARED_RANGE);
     add(vmm && options_.export_fd && runtime_.has(abi::Need::export_fd), WEIR_CAP_EXPORT_FD);
   }
   return WEIR_SUCCESS;
@@ -152,9 +153,23 @@ weir_result Devices::open() {
 
 void Devices::turn_off_vmm(uint32_t device) noexcept {
   weir_be_device &each = devices_[device];
-  each.capabilities &=
-      ~(WEIR_CAP_VMM | WEIR_CAP_MAP_MAY_BLOCK_DEVICE | WEIR_CAP_MULTI_MAP | WEIR_CAP_EXPORT_FD);
+  each.capabilities &= ~(WEIR_CAP_VMM | WEIR_CAP_MAP_MAY_BLOCK_DEVICE | WEIR_CAP_MULTI_MAP |
+                         WEIR_CAP_EXPORT_FD | WEIR_CAP_SHARED_RANGE);
   each.granule = each.granule_large = 0;
+}
+
+void Devices::turn_off_shared_ranges() noexcept {
+  for (weir_be_device &each : devices_) each.capabilities &= ~WEIR_CAP_SHARED_RANGE;
+}
+
+bool Devices::shares_one_size() const noexcept {
+  uint64_t size = 0;
+  for (const weir_be_device &each : devices_) {
+    if ((each.capabilities & WEIR_CAP_SHARED_RANGE) == 0) continue;
+    if (size == 0) size = each.granule;
+    if (each.granule != size || each.granule_large != 0) return false;
+  }
+  return true;
 }
 
 weir_result Devices::memory(uint32_t device, uint64_t *free_bytes, uint64_t *total_bytes) const {

@@ -35,6 +35,10 @@ class Devices {
   void turn_off_vmm(uint32_t device) noexcept;
   /// The same of the large granule only.
   void turn_off_large_granules(uint32_t device) noexcept { devices_[device].granule_large = 0; }
+  /// The same of ranges in which several devices map, of all devices.
+  void turn_off_shared_ranges() noexcept;
+  /// Whether the granules of all devices that share ranges have one and the same size.
+  bool shares_one_size() const noexcept;
 
   /// Whether `device` reaches `peer`'s memory. False for itself.
   bool reaches(uint32_t device, uint32_t peer) const noexcept {

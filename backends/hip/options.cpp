@@ -24,6 +24,7 @@ constexpr std::array flags{
     Flag{"vmm", &Options::vmm},
     Flag{"multi_map", &Options::multi_map},
     Flag{"peer", &Options::peer},
+    Flag{"shared_range", &Options::shared_range},
     Flag{"batch_copy", &Options::batch_copy},
     Flag{"export_fd", &Options::export_fd},
     Flag{"host_call", &Options::host_call},
@@ -32,7 +33,8 @@ constexpr std::array flags{
 };
 
 constexpr std::string_view known =
-    "vmm, multi_map, peer, batch_copy, export_fd, host_call, register, probe, granule, "
+    "vmm, multi_map, peer, shared_range, batch_copy, export_fd, host_call, register, probe, "
+    "granule, "
     "granule_large, map_settle_us";
 
 std::string apply(std::string_view key, std::string_view value, Options *options) {

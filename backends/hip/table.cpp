@@ -41,11 +41,13 @@ void say(const weir_be_state &state, int32_t level, const std::string &line) {
 
 /// Tries virtual memory where it is offered, and takes the offer back where it is of no use.
 void probe(weir_be_state &state) {
+  bool any_one_size = false;
   for (uint32_t device = 0; state.options.probe && device < state.devices.count(); ++device) {
     if (!state.devices.can(device, WEIR_CAP_VMM)) continue;
     std::string why;
     bool one_size = false;
     const weir_result result = state.virtual_memory->probe(device, &one_size, &why);
+    any_one_size = any_one_size || one_size;
     if (one_size && state.devices.description(device).granule_large != 0) {
       state.devices.turn_off_large_granules(device);
       say(state, WEIR_LOG_WARNING,
@@ -57,6 +59,9 @@ void probe(weir_be_state &state) {
     say(state, WEIR_LOG_WARNING,
         "hip: device " + std::to_string(device) + " is used without virtual memory: " + why);
   }
+  // In a range that several devices map into, the sizes of all of them meet.
+  if (any_one_size && !state.devices.shares_one_size()) state.devices.turn_off_shared_ranges();
+  state.virtual_memory->share_ranges();
 }
 
 weir_result open(weir_be_state &state, std::string *why) {

@@ -61,8 +61,14 @@ void sleep_us(uint64_t microseconds) noexcept {
 VirtualMemory::VirtualMemory(const Runtime &runtime, const Options &options, const Devices &devices)
     : runtime_(runtime), options_(options), devices_(devices) {
   for (uint32_t device = 0; device < devices.count(); ++device) {
-    tables_.emplace_back().configure(device, devices.granule(device), options.multi_map, false);
+    tables_.emplace_back(ranges_).configure(device, devices.granule(device), options.multi_map,
+                                            false);
   }
+}
+
+void VirtualMemory::share_ranges() noexcept {
+  for (uint32_t device = 0; device < devices_.count(); ++device)
+    tables_[device].share_ranges(devices_.can(device, WEIR_CAP_SHARED_RANGE));
 }
 
 // ---- granules
@@ -235,8 +241,8 @@ weir_result VirtualMemory::free(uint32_t device, uint64_t address, uint64_t byte
   WEIR_BACKEND_TRY(table.begin_free(address, bytes, &taken));
   const std::lock_guard one(runtime_lock());
   const weir_result result = free_native(address, bytes);
-  if (result != WEIR_SUCCESS) table.put_back(std::move(taken));
-  return result;
+  if (result == WEIR_SUCCESS) return WEIR_SUCCESS;
+  return table.end_refused(std::move(taken), result);
 }
 
 // ---- mappings
@@ -314,8 +320,7 @@ weir_result VirtualMemory::unmap(uint32_t device, uint64_t address, uint64_t byt
   const std::lock_guard one(runtime_lock());
   const weir_result result =
       checked(runtime_.call().hipMemUnmap(pointer(address), bytes), "hipMemUnmap");
-  table.end_map(address, result != WEIR_SUCCESS);
-  return result;
+  return table.end_unmap(address, result);
 }
 
 void VirtualMemory::clear() noexcept {
@@ -329,10 +334,13 @@ void VirtualMemory::clear() noexcept {
         },
         [&](uint64_t native) {
           end_quietly([&] { return call.hipMemRelease(memory_of(native)); });
-        },
-        [&](uint64_t address, uint64_t bytes) {
-          if (free_native(address, bytes) != WEIR_SUCCESS) (void)free_native(address, bytes);
         });
+  }
+  for (uint32_t device = 0; device < devices_.count(); ++device) {
+    const OnDevice current(runtime_, device);
+    tables_[device].clear_ranges([&](uint64_t address, uint64_t bytes) {
+      if (free_native(address, bytes) != WEIR_SUCCESS) (void)free_native(address, bytes);
+    });
   }
 }
 

@@ -27,6 +27,9 @@ class VirtualMemory {
   /// mappings that all have the granule's size.
   weir_result probe(uint32_t device, bool *one_size, std::string *reason);
 
+  /// Lets the devices map in each other's ranges, as their capabilities have it; before the state is given out.
+  void share_ranges() noexcept;
+
   weir_result create(uint32_t device, uint64_t bytes, uint64_t flags, weir_be_granule *granule);
   weir_result destroy(uint32_t device, weir_be_granule granule);
   weir_result reserve(uint32_t device, uint64_t bytes, uint64_t alignment, uint64_t *address);
@@ -62,6 +65,7 @@ class VirtualMemory {
   const Runtime &runtime_;
   const Options &options_;
   const Devices &devices_;
+  common::RangeTable ranges_;  ///< of all devices: a reservation is one for all of them
   std::deque<common::MappingTable> tables_;  ///< one a device
   std::map<uint64_t, Padded> padded_;        ///< guarded by the process's lock for these calls
 };

@@ -70,7 +70,7 @@ weir_result AddressSpace::check_unit(const char *what, uint64_t value, bool size
                 static_cast<Number>(value), size ? "positive " : "", static_cast<Number>(granule_));
 }
 
-weir_result AddressSpace::reserve(uint32_t device, uint64_t bytes, uint64_t alignment,
+weir_result AddressSpace::reserve(uint32_t device, uint64_t bytes, uint64_t alignment, bool shared,
                                   uint64_t *address) {
   WEIR_BACKEND_TRY(check_unit("bytes", bytes, true));
   WEIR_BACKEND_TRY(check_unit("alignment", alignment, true));
@@ -78,7 +78,7 @@ weir_result AddressSpace::reserve(uint32_t device, uint64_t bytes, uint64_t alig
     return refuse(WEIR_ERROR_INVALID_ARGUMENT, "alignment=%llu is no power of two",
                   static_cast<Number>(alignment));
   }
-  return make(device, bytes, alignment, false, address);
+  return make(device, bytes, alignment, false, shared, address);
 }
 
 weir_result AddressSpace::free(uint32_t device, uint64_t address, uint64_t bytes) {
@@ -86,10 +86,10 @@ weir_result AddressSpace::free(uint32_t device, uint64_t address, uint64_t bytes
 }
 
 weir_result AddressSpace::make(uint32_t device, uint64_t bytes, uint64_t alignment, bool plain,
-                               uint64_t *address) {
+                               bool shared, uint64_t *address) {
   // The table's record is allocated first: nothing may fail after the system has agreed.
   Reservations record;
-  record.emplace(0, Reservation{bytes, device, plain, {}});
+  record.emplace(0, Reservation{bytes, device, plain, shared, {}});
   uint64_t start = 0;
   WEIR_BACKEND_TRY(reserve_aligned(bytes, alignment, &start));
   auto node = record.extract(0);
@@ -125,18 +125,17 @@ weir_result AddressSpace::remove(uint32_t device, uint64_t address, uint64_t byt
   return system_failure(error);
 }
 
-AddressSpace::Reservations::iterator AddressSpace::around(uint32_t device, uint64_t address,
-                                                          uint64_t bytes, bool plain) {
+AddressSpace::Reservations::iterator AddressSpace::around(uint64_t address, uint64_t bytes,
+                                                          bool plain) {
   auto it = reservations_.upper_bound(address);
   if (it == reservations_.begin()) return reservations_.end();
   --it;
   const Reservation &r = it->second;
-  const bool fits =
-      r.device == device && r.plain == plain && inside(address, bytes, it->first, r.bytes);
+  const bool fits = r.plain == plain && inside(address, bytes, it->first, r.bytes);
   return fits ? it : reservations_.end();
 }
 
-weir_result AddressSpace::map(uint32_t device, uint64_t address, uint64_t bytes,
+weir_result AddressSpace::map(Mapper mapper, uint64_t address, uint64_t bytes,
                               std::shared_ptr<Extent> extent, uint64_t offset, Prefault prefault,
                               uint64_t tag) {
   WEIR_BACKEND_TRY(check_unit("address", address, false));
@@ -148,12 +147,13 @@ weir_result AddressSpace::map(uint32_t device, uint64_t address, uint64_t bytes,
                   static_cast<Number>(offset), static_cast<Number>(bytes),
                   static_cast<Number>(extent->bytes()));
   }
-  return connect(device, address, Mapping{bytes, offset, std::move(extent), tag, false}, false,
-                 prefault);
+  return connect(address, Mapping{mapper.device, bytes, offset, std::move(extent), tag, false},
+                 mapper.shares, false, prefault);
 }
 
-weir_result AddressSpace::connect(uint32_t device, uint64_t address, Mapping mapping, bool plain,
+weir_result AddressSpace::connect(uint64_t address, Mapping mapping, bool shares, bool plain,
                                   Prefault prefault) {
+  const uint32_t device = mapping.device;
   Extent &extent = *mapping.extent;
   const uint64_t bytes = mapping.bytes;
   const uint64_t offset = extent.offset() + mapping.offset;
@@ -161,11 +161,13 @@ weir_result AddressSpace::connect(uint32_t device, uint64_t address, Mapping map
   std::map<uint64_t, Mapping>::iterator entry;
   {
     std::lock_guard hold(mutex_);
-    home = around(device, address, bytes, plain);
-    if (home == reservations_.end()) {
+    home = around(address, bytes, plain);
+    const bool own = home != reservations_.end() && home->second.device == device;
+    if (!own && (home == reservations_.end() || !shares || !home->second.shared)) {
       return refuse(WEIR_ERROR_INVALID_ARGUMENT,
-                    "[%#llx, +%llu) is not inside one reservation of device %u",
-                    static_cast<Number>(address), static_cast<Number>(bytes), device);
+                    "[%#llx, +%llu) is not inside one reservation of device %u%s",
+                    static_cast<Number>(address), static_cast<Number>(bytes), device,
+                    shares ? " or one that it shares" : "");
     }
     auto &mappings = home->second.mappings;
     const auto next = mappings.lower_bound(address);
@@ -212,10 +214,11 @@ weir_result AddressSpace::disconnect(uint32_t device, uint64_t address, uint64_t
   std::map<uint64_t, Mapping>::iterator entry;
   {
     std::lock_guard hold(mutex_);
-    home = around(device, address, bytes, plain);
+    home = around(address, bytes, plain);
     const bool found = home != reservations_.end() &&
                        (entry = home->second.mappings.find(address)) != home->second.mappings.end();
-    if (!found || entry->second.bytes != bytes || !entry->second.ready) {
+    if (!found || entry->second.device != device || entry->second.bytes != bytes ||
+        !entry->second.ready) {
       return refuse(WEIR_ERROR_INVALID_ARGUMENT, "no one map call of device %u made [%#llx, +%llu)",
                     device, static_cast<Number>(address), static_cast<Number>(bytes));
     }
@@ -242,10 +245,10 @@ weir_result AddressSpace::place(uint32_t device, std::shared_ptr<Extent> extent,
                                 uint64_t *address) {
   const uint64_t bytes = extent->bytes();
   uint64_t start = 0;
-  WEIR_BACKEND_TRY(make(device, bytes, alignment, true, &start));
+  WEIR_BACKEND_TRY(make(device, bytes, alignment, true, false, &start));
   weir_result result = WEIR_ERROR_OUT_OF_HOST_MEMORY;
   try {
-    result = connect(device, start, Mapping{bytes, 0, std::move(extent), 0, false}, true,
+    result = connect(start, Mapping{device, bytes, 0, std::move(extent), 0, false}, false, true,
                      Prefault::never);
   } catch (...) {
     (void)remove(device, start, bytes, true);
@@ -287,7 +290,7 @@ weir_result AddressSpace::translate(uint64_t address, uint64_t bytes, Physical *
       const Mapping &m = entry->second;
       if (m.ready && inside(address, bytes, entry->first, m.bytes)) {
         std::byte *base = m.extent->physical() + m.offset;
-        *physical = Physical{home->second.device, base + (address - entry->first)};
+        *physical = Physical{m.device, base + (address - entry->first)};
         return WEIR_SUCCESS;
       }
     }

@@ -32,13 +32,21 @@ class AddressSpace {
   AddressSpace(const AddressSpace &) = delete;
   AddressSpace &operator=(const AddressSpace &) = delete;
 
-  weir_result reserve(uint32_t device, uint64_t bytes, uint64_t alignment, uint64_t *address);
+  /// In a `shared` reservation other devices that share may map too.
+  weir_result reserve(uint32_t device, uint64_t bytes, uint64_t alignment, bool shared,
+                      uint64_t *address);
+  /// Refused while any device has something mapped in it.
   weir_result free(uint32_t device, uint64_t address, uint64_t bytes);
+  /// Who maps: the extent's device, and whether it may do so in shared reservations of other devices.
+  struct Mapper {
+    uint32_t device = 0;
+    bool shares = false;
+  };
   /// Maps extent bytes [offset, offset + bytes). The mapping shares the extent's ownership and
   /// keeps `tag`, the caller's own word, for unmap() to give back.
-  weir_result map(uint32_t device, uint64_t address, uint64_t bytes, std::shared_ptr<Extent> extent,
+  weir_result map(Mapper mapper, uint64_t address, uint64_t bytes, std::shared_ptr<Extent> extent,
                   uint64_t offset, Prefault prefault, uint64_t tag);
-  /// Removes exactly what one map() made; *tag is what that was told.
+  /// Removes exactly what one map() of the device made; *tag is what that was told.
   weir_result unmap(uint32_t device, uint64_t address, uint64_t bytes, uint64_t *tag);
   /// Both in one: an address for a whole extent, until drop().
   weir_result place(uint32_t device, std::shared_ptr<Extent> extent, uint64_t alignment,
@@ -51,6 +59,7 @@ class AddressSpace {
 
  private:
   struct Mapping {
+    uint32_t device = 0;  ///< the extent's, which need not be the reservation's
     uint64_t bytes = 0;
     uint64_t offset = 0;  ///< in the extent
     std::shared_ptr<Extent> extent;
@@ -60,17 +69,18 @@ class AddressSpace {
   struct Reservation {
     uint64_t bytes = 0;
     uint32_t device = 0;
-    bool plain = false;  ///< made by place(): the caller can neither map nor free it
+    bool plain = false;   ///< made by place(): the caller can neither map nor free it
+    bool shared = false;  ///< other devices may map in it
     std::map<uint64_t, Mapping> mappings;
   };
   using Reservations = std::map<uint64_t, Reservation>;
 
-  weir_result make(uint32_t device, uint64_t bytes, uint64_t alignment, bool plain,
+  weir_result make(uint32_t device, uint64_t bytes, uint64_t alignment, bool plain, bool shared,
                    uint64_t *address);
   weir_result remove(uint32_t device, uint64_t address, uint64_t bytes, bool plain);
-  /// The reservation of this kind that holds the whole range, or end().
-  Reservations::iterator around(uint32_t device, uint64_t address, uint64_t bytes, bool plain);
-  weir_result connect(uint32_t device, uint64_t address, Mapping mapping, bool plain,
+  /// The reservation of this kind that holds the whole range, of whichever device, or end().
+  Reservations::iterator around(uint64_t address, uint64_t bytes, bool plain);
+  weir_result connect(uint64_t address, Mapping mapping, bool shares, bool plain,
                       Prefault prefault);
   weir_result disconnect(uint32_t device, uint64_t address, uint64_t bytes, bool plain,
                          uint64_t *tag);

@@ -57,6 +57,16 @@ weir_result Model::check_device(uint32_t device) const noexcept {
                 options_.devices);
 }
 
+uint64_t Model::capabilities(uint32_t device) const noexcept {
+  const uint64_t all = options_.capabilities();
+  return reaches_another(device) ? all : all & ~(WEIR_CAP_PEER | WEIR_CAP_SHARED_RANGE);
+}
+
+bool Model::shares_ranges(uint32_t device) const noexcept {
+  return (capabilities(device) & WEIR_CAP_SHARED_RANGE) != 0;
+}
+
+/// True also where there is no other device.
 bool Model::reaches_another(uint32_t device) const noexcept {
   for (uint32_t other = 0; other < options_.devices; ++other)
     if (other != device && links_.facts(device, other).direct) return true;
@@ -133,7 +143,7 @@ weir_result Model::granule_import(uint32_t device, int32_t fd, uint64_t bytes,
 weir_result Model::range_reserve(uint32_t device, uint64_t bytes, uint64_t alignment,
                                  uint64_t *address) {
   WEIR_BACKEND_TRY(check_vmm(device));
-  return space_.reserve(device, bytes, alignment, address);
+  return space_.reserve(device, bytes, alignment, shares_ranges(device), address);
 }
 
 weir_result Model::range_free(uint32_t device, uint64_t address, uint64_t bytes) {
@@ -167,8 +177,8 @@ weir_result Model::map(uint32_t device, uint64_t address, uint64_t bytes, weir_b
   wait_as_asked(device);
   weir_result result = WEIR_ERROR_OUT_OF_HOST_MEMORY;
   try {
-    result =
-        space_.map(device, address, bytes, std::move(extent), offset, options_.prefault, granule);
+    result = space_.map({device, shares_ranges(device)}, address, bytes, std::move(extent), offset,
+                        options_.prefault, granule);
   } catch (...) {
     granules_.unpin(granule);
     throw;

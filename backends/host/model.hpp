@@ -32,8 +32,8 @@ class Model {
   weir_result check_device(uint32_t device) const noexcept;
   uint64_t available(uint32_t device) const { return memory_[device]->available(); }
   const Links &links() const noexcept { return links_; }
-  /// False where all other devices are said to be reached through the host only; true where there are none.
-  bool reaches_another(uint32_t device) const noexcept;
+  /// Those of the options, less what needs a peer where all others are said to be reached through the host only.
+  uint64_t capabilities(uint32_t device) const noexcept;
   StreamTable &streams() noexcept { return streams_; }
   HostRanges &host() noexcept { return host_; }
 
@@ -57,6 +57,8 @@ class Model {
   weir_result wait(Stream &stream, weir_be_fence fence);
 
  private:
+  bool reaches_another(uint32_t device) const noexcept;
+  bool shares_ranges(uint32_t device) const noexcept;
   weir_result check_vmm(uint32_t device) const noexcept;
   weir_result check_granule_size(uint64_t bytes) const noexcept;
   weir_result check_peers(const uint32_t *peers, uint32_t peer_count) const noexcept;

@@ -31,7 +31,7 @@ struct Key {
   uint64_t unit = 1024;  ///< what K stands for
 };
 
-constexpr std::array<Key, 19> keys{{
+constexpr std::array<Key, 20> keys{{
     {"memory", nullptr, &Options::memory},
     {"granule", nullptr, &Options::granule},
     {"granule_large", nullptr, &Options::granule_large},
@@ -39,6 +39,7 @@ constexpr std::array<Key, 19> keys{{
     {"multi_map", &Options::multi_map},
     {"map_part", &Options::map_part},
     {"peer", &Options::peer},
+    {"shared_range", &Options::shared_range},
     {"batch_copy", &Options::batch_copy},
     {"export_fd", &Options::export_fd},
     {"host_call", &Options::host_call},
@@ -125,6 +126,7 @@ uint64_t Options::capabilities() const noexcept {
   return WEIR_CAP_HOST_ACCESS | when(vmm, WEIR_CAP_VMM) |
          when(vmm && multi_map, WEIR_CAP_MULTI_MAP) | when(vmm && map_part, WEIR_CAP_MAP_PART) |
          when(vmm && export_fd, WEIR_CAP_EXPORT_FD) | when(peer, WEIR_CAP_PEER) |
+         when(vmm && peer && shared_range, WEIR_CAP_SHARED_RANGE) |
          when(batch_copy, WEIR_CAP_BATCH_COPY) | when(host_call, WEIR_CAP_HOST_CALL) |
          when(any_thread, WEIR_CAP_STREAM_ANY_THREAD) |
          when(vmm && map_any_thread, WEIR_CAP_MAP_ANY_THREAD) |

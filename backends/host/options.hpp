@@ -36,6 +36,7 @@ struct Options {
   bool multi_map = true;
   bool map_part = true;
   bool peer = true;
+  bool shared_range = true;  ///< a device's granule may be mapped in another's range
   bool batch_copy = true;
   bool export_fd = true;
   bool host_call = true;

@@ -111,8 +111,7 @@ weir_result device_describe(weir_be_state *state, uint32_t device,
     const Options &options = model.options();
     weir_be_device full{};
     full.numa_node = options.numa.empty() ? UINT32_MAX : options.numa[device];
-    full.capabilities = options.capabilities();
-    if (!model.reaches_another(device)) full.capabilities &= ~WEIR_CAP_PEER;
+    full.capabilities = model.capabilities(device);
     const auto &own = options.integrated;
     if (std::find(own.begin(), own.end(), device) != own.end())
       full.capabilities |= WEIR_CAP_INTEGRATED;

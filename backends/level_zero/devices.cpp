@@ -264,6 +264,9 @@ uint64_t Platform::capabilities(uint32_t device) const noexcept {
   for (uint32_t peer = 0; peer < devices_.size(); ++peer) {
     if (peer != device && reaches(device, peer)) able |= WEIR_CAP_PEER;
   }
+  // Reservations and physical memory meet in the context, and what is mapped is reached by all that reach its device.
+  constexpr uint64_t needed = WEIR_CAP_VMM | WEIR_CAP_PEER;
+  if (options_.shared_range && (able & needed) == needed) able |= WEIR_CAP_SHARED_RANGE;
   return able;
 }
 

@@ -12,7 +12,8 @@
 namespace weir::level_zero {
 namespace {
 
-constexpr std::string_view known = "vmm, peer, register, granule_large, context, driver";
+constexpr std::string_view known =
+    "vmm, peer, shared_range, register, granule_large, context, driver";
 
 /// A handle as programs print it: hexadecimal with 0x, or decimal.
 bool parse_address(std::string_view text, uint64_t *out) {
@@ -29,6 +30,7 @@ bool parse_address(std::string_view text, uint64_t *out) {
 std::string take(std::string_view key, std::string_view value, Options *options) {
   if (key == "vmm") return common::read_flag(key, value, &options->vmm);
   if (key == "peer") return common::read_flag(key, value, &options->peer);
+  if (key == "shared_range") return common::read_flag(key, value, &options->shared_range);
   if (key == "register") return common::read_flag(key, value, &options->host_register);
   if (key == "granule_large") {
     return common::parse_number(value, 1024, &options->granule_large)

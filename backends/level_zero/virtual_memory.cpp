@@ -27,12 +27,14 @@ abi::PhysicalMemory memory_of(uint64_t native) noexcept {
 }  // namespace
 
 VirtualMemory::VirtualMemory(const Platform &platform, Usage &usage)
-    : platform_(platform), usage_(usage), tables_(platform.devices().size()) {
-  for (uint32_t i = 0; i < tables_.size(); ++i) {
+    : platform_(platform), usage_(usage) {
+  for (uint32_t i = 0; i < platform.devices().size(); ++i) {
     // Drivers have mapped an object twice, told of success, and faulted at its use. And Intel's takes an offset into an
     // object, tells of success, and maps the object from its beginning and whole, over what lies behind.
     constexpr bool multi_map = false, map_part = false;
-    tables_[i].configure(i, platform.devices()[i].granule, multi_map, map_part);
+    common::MappingTable &table = tables_.emplace_back(ranges_);
+    table.configure(i, platform.devices()[i].granule, multi_map, map_part);
+    table.share_ranges((platform.capabilities(i) & WEIR_CAP_SHARED_RANGE) != 0);
   }
 }
 
@@ -43,7 +45,7 @@ VirtualMemory::~VirtualMemory() {
     });
   };
   const auto destroy = [&](uint64_t native) { destroy_memory(native); };
-  for (auto &table : tables_) table.clear(unmap, destroy, [](uint64_t, uint64_t) {});
+  for (auto &table : tables_) table.clear(unmap, destroy);
   for (const auto &[address, span] : spans_) {
     twice([&, each = span] { return release(each); });
   }
@@ -169,9 +171,10 @@ weir_result VirtualMemory::free(uint32_t device, uint64_t address, uint64_t byte
     const std::lock_guard lock(mutex_);
     spans_.insert(std::move(span));
   }
-  tables_[device].put_back(std::move(taken));
-  return runtime_refusal(result, "zeVirtualMemFree of %llu bytes at %#llx",
-                         static_cast<Number>(bytes), static_cast<Number>(address));
+  const weir_result refusal =
+      runtime_refusal(result, "zeVirtualMemFree of %llu bytes at %#llx", static_cast<Number>(bytes),
+                      static_cast<Number>(address));
+  return tables_[device].end_refused(std::move(taken), refusal);
 }
 
 weir_result VirtualMemory::check_peers(uint32_t device, const uint32_t *peers,
@@ -211,19 +214,15 @@ weir_result VirtualMemory::unmap(uint32_t device, uint64_t address, uint64_t byt
   WEIR_BACKEND_TRY(tables_[device].begin_unmap(address, bytes));
   const abi::Result result =
       platform_.api().virtual_unmap(platform_.context(), pointer(address), bytes);
-  tables_[device].end_map(address, result != abi::success);
-  if (result == abi::success) return WEIR_SUCCESS;
-  return runtime_refusal(result, "zeVirtualMemUnmap of %llu bytes at %#llx",
-                         static_cast<Number>(bytes), static_cast<Number>(address));
+  if (result == abi::success) return tables_[device].end_unmap(address, WEIR_SUCCESS);
+  const weir_result refusal =
+      runtime_refusal(result, "zeVirtualMemUnmap of %llu bytes at %#llx",
+                      static_cast<Number>(bytes), static_cast<Number>(address));
+  return tables_[device].end_unmap(address, refusal);
 }
 
 bool VirtualMemory::contains(uint64_t address, uint64_t bytes, uint32_t *device) const noexcept {
-  for (uint32_t i = 0; i < tables_.size(); ++i) {
-    if (!tables_[i].maps(address, bytes)) continue;
-    *device = i;
-    return true;
-  }
-  return false;
+  return ranges_.maps(address, bytes, device);
 }
 
 }  // namespace weir::level_zero

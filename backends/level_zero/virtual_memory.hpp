@@ -50,6 +50,7 @@ class VirtualMemory {
 
   const Platform &platform_;
   Usage &usage_;
+  common::RangeTable ranges_;                // of all devices: a reservation is the context's
   std::deque<common::MappingTable> tables_;  // one a device
   std::mutex mutex_;                         // the spans
   Spans spans_;                              // by the address that was given out

@@ -160,6 +160,14 @@ Status Runtime::check_capabilities(const weir_be_device &device) const {
                 group.name);
   }
   const bool vmm = (device.capabilities & WEIR_CAP_VMM) != 0;
+  constexpr uint64_t below_shared = WEIR_CAP_VMM | WEIR_CAP_PEER;
+  if ((device.capabilities & WEIR_CAP_SHARED_RANGE) != 0 &&
+      (device.capabilities & below_shared) != below_shared) {
+    return fail(WEIR_ERROR_BACKEND,
+                "backend %s: device \"%.63s\" claims SHARED_RANGE, which needs VMM and PEER, and "
+                "has the capabilities %#llx only",
+                path_.c_str(), device.name, static_cast<unsigned long long>(device.capabilities));
+  }
   if (vmm && (device.granule == 0 || (device.granule & (device.granule - 1)) != 0)) {
     return fail(WEIR_ERROR_BACKEND,
                 "backend %s: device \"%.63s\" has a granule of %llu bytes, no power of two",

@@ -341,13 +341,13 @@ void Engine::describe_buffer(uint32_t index, uint64_t offset, uint64_t length,
   if (const auto partial = partials_.find(index); partial != partials_.end()) {
     info->leases += static_cast<uint32_t>(partial->second.size());
   }
-  const uint32_t home_bit = uint32_t{1} << region.home;
   for (uint64_t at = where.base + offset; at < where.base + offset + length;) {
     const uint32_t p = region.shape.page_at(at);
     const uint64_t stop =
         std::min(where.base + offset + length, region.shape.offset(p) + region.shape.page_bytes(p));
     const uint64_t bytes = stop - at;
     const uint32_t latest = (word & Word::virgin) != 0 ? 0 : region.pages[p].latest;
+    const uint32_t home_bit = uint32_t{1} << region.home_of(p);
     if (latest == 0) {
       info->unwritten_bytes += bytes;
     } else if ((latest & vm::lost_bit) != 0) {

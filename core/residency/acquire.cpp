@@ -103,24 +103,29 @@ Status Engine::bring_in(Lock &lock, Plan &plan, const AcquireOptions &options) {
     }
   } turn{*this, {}};
   bool repacked = false;
-  bool idle_given = false;
+  uint32_t idle_given = 0;
   for (;;) {
     WEIR_TRY(check_device(plan));
     if (plan.remote != nullptr) WEIR_TRY(divide(lock, plan));
     WEIR_TRY(resolve(plan));
+    WEIR_TRY(spread(plan));
     WEIR_TRY(check_conflicts(plan));
-    bool busy = false;
-    scan_pages(plan, &busy);
-    if (busy) {  // a drain or fill of Weir's own: it ends by itself
+    if (scan_all(plan)) {  // a drain or fill of Weir's own: it ends by itself
       if (plan.quiet) return Status(WEIR_ERROR_WOULD_BLOCK);
       changed_.wait(lock);
       continue;
     }
-    WEIR_TRY(check_lost(plan));
-    WEIR_TRY(check_budget(plan));
-    if (plan.absent && !plan.quiet && ticket_head_ != &turn.ticket) {
+    WEIR_TRY(plan.try_each([this](Plan &part) { return check_lost(part); }));
+    WEIR_TRY(plan.try_each([this](Plan &part) { return check_device(part); }));
+    WEIR_TRY(plan.try_each([this](Plan &part) { return check_budget(part); }));
+    bool absent = false;
+    bool fits = true;
+    plan.each([&absent, &fits](const Plan &part) {
+      absent = absent || part.absent;
+      fits = fits && part.device->vmm() && part.device->granules->room() >= part.need_bytes;
+    });
+    if (absent && !plan.quiet && ticket_head_ != &turn.ticket) {
       // Free granules may be taken past somebody who waits for leases: that keeps lease holders moving.
-      const bool fits = plan.device->vmm() && plan.device->granules->room() >= plan.need_bytes;
       const bool stuck = ticket_head_ != nullptr && ticket_head_->waits_for_leases;
       if (ticket_head_ == nullptr) {
         enter(turn.ticket);
@@ -140,21 +145,23 @@ Status Engine::bring_in(Lock &lock, Plan &plan, const AcquireOptions &options) {
     }
     turn.ticket.waits_for_leases = false;
     bool claimed = false;
-    Status status = claim_and_fill(lock, plan, turn.ticket, &claimed);
+    Plan *stuck = &plan;
+    Status status = claim_and_fill(lock, plan, turn.ticket, &claimed, &stuck);
     if (status) return {};
+    PoolDevice &device = *stuck->device;
     if (claimed) {
       // The runtime has less than the budget says: live with what there is.
       if (status.code() == WEIR_ERROR_DEVICE_OOM && !plan.quiet) {
         ++stats_.device_oom;
         // What is idle here may be what is missing there. Once: what this set got of its memory is idle again now, too.
-        if (idle_given || give_idle(lock, *plan.device, UINT64_MAX) == 0)
-          plan.device->granules->lower_budget(plan.device->page_size);
-        idle_given = true;
+        if ((idle_given & device.bit()) != 0 || give_idle(lock, device, UINT64_MAX) == 0)
+          device.granules->lower_budget(device.page_size);
+        idle_given |= device.bit();
         continue;
       }
-      if (plan.rerouted && !plan.quiet) continue;
+      if (stuck->rerouted && !plan.quiet) continue;
       // A damaged copy has been given up, and another is left.
-      if (status.code() == WEIR_ERROR_CORRUPT && !plan.quiet && !corrupt_to_the_last(plan))
+      if (status.code() == WEIR_ERROR_CORRUPT && !plan.quiet && !corrupt_to_the_last(*stuck))
         continue;
       return status;
     }
@@ -163,25 +170,30 @@ Status Engine::bring_in(Lock &lock, Plan &plan, const AcquireOptions &options) {
       status = Status(WEIR_ERROR_WOULD_BLOCK);
     }
     if (status.code() != WEIR_ERROR_WOULD_BLOCK || plan.quiet) return status;
-    if (!plan.device->vmm() &&
+    if (!device.vmm() &&
         !repacked) {  // fragments: take everything out that can go, then lay it out anew
       repacked = true;
       // Looked at again even if nothing went: a release that came while the lock was dropped has woken nobody.
-      (void)evict_all(lock, *plan.device);
+      (void)evict_all(lock, device);
       continue;
+    }
+    // Claims were dropped, and the lock with them: what the plan names may have gone.
+    if (!plan.others.empty()) {
+      WEIR_TRY(resolve(plan));
+      if (give_way(lock, plan, device)) continue;
     }
     if (options.timeout_ns == 0) {
       ++stats_.would_block;
       ErrorDetail detail;
       detail.tier = WEIR_TIER_DEVICE;
-      detail.device = plan.device->device.id;
-      detail.asked = plan.need_bytes;
-      detail.available = plan.device->granules->room();
+      detail.device = device.device.id;
+      detail.asked = stuck->need_bytes;
+      detail.available = device.granules->room();
       return fail(WEIR_ERROR_WOULD_BLOCK, detail,
                   "%llu bytes of device %u are short until other leases are released",
-                  static_cast<unsigned long long>(plan.need_bytes -
-                                                  std::min(plan.need_bytes, detail.available)),
-                  plan.device->device.id);
+                  static_cast<unsigned long long>(stuck->need_bytes -
+                                                  std::min(stuck->need_bytes, detail.available)),
+                  device.device.id);
     }
     enter(turn.ticket);
     turn.ticket.waits_for_leases = true;
@@ -200,21 +212,22 @@ Status Engine::bring_in(Lock &lock, Plan &plan, const AcquireOptions &options) {
     if (status.code() == WEIR_ERROR_TIMEOUT) {
       ++stats_.would_block;
       return fail(WEIR_ERROR_TIMEOUT, "waited %llu ns for other leases on device %u",
-                  static_cast<unsigned long long>(options.timeout_ns), plan.device->device.id);
+                  static_cast<unsigned long long>(options.timeout_ns), device.device.id);
     }
     WEIR_TRY(status);
   }
 }
 
-/// Leases everything and brings it in, or has done neither. *claimed: it had all been leased when it failed.
-Status Engine::claim_and_fill(Lock &lock, Plan &plan, Ticket &ticket, bool *claimed) {
+/// Leases everything and brings it in, or has done neither. *claimed: it had all been leased when it failed; *stuck: the plan
+/// of the set that could not go on.
+Status Engine::claim_and_fill(Lock &lock, Plan &plan, Ticket &ticket, bool *claimed, Plan **stuck) {
   RemoteClaims beside(*this, plan);
   WEIR_TRY(beside.take());
   const bool unclaimed = plan.lease == nullptr;  // no lease keeps the regions alive
   if (unclaimed) pin(plan);
   Status status;
   try {
-    status = try_claim(lock, plan);
+    status = try_claim(lock, plan, stuck);
   } catch (...) {
     if (unclaimed) unpin(plan);
     throw;
@@ -222,7 +235,7 @@ Status Engine::claim_and_fill(Lock &lock, Plan &plan, Ticket &ticket, bool *clai
   *claimed = status.ok();
   if (*claimed) {
     leave(ticket);
-    if (plan.work) status = do_fill(lock, plan);
+    status = fill_all(lock, plan, stuck);
   }
   if (unclaimed) unpin(plan);
   if (!status || beside.keep()) return status;
@@ -232,55 +245,71 @@ Status Engine::claim_and_fill(Lock &lock, Plan &plan, Ticket &ticket, bool *clai
 }
 
 /// Leases, then granules. On failure both are given back.
-Status Engine::try_claim(Lock &lock, Plan &plan) {
+Status Engine::try_claim(Lock &lock, Plan &plan, Plan **stuck) {
   const auto undo = [&] {
-    return_granules(plan);
+    plan.each([this](Plan &part) { return_granules(part); });
     drop_claims(plan);
-    destroy_doomed(lock, plan);
+    plan.each([this, &lock](Plan &part) { destroy_doomed(lock, part); });
   };
   try {
     if (plan.lease != nullptr) WEIR_TRY(take_claims(plan));
-    Status status;
-    if (plan.absent) status = gather(lock, plan);
+    const Status status = plan.try_each([&](Plan &part) {
+      *stuck = &part;
+      return part.absent ? gather(lock, part) : Status{};
+    });
     if (!status) {
       const LastError why = last_error();
       undo();
       last_error() = why;
       return status;
     }
-    // Making room drops the lock: another reader of the same pages may have been faster.
-    for (const PlanPage &page : plan.pages) {
-      const PageState state = page.region->on(plan.place())->pages[page.page].state;
-      const Page &copies = page.region->pages[page.page];
-      const bool same = copies.busy == 0 && copies.latest == page.latest &&
-                        state == (page.absent ? PageState::absent : PageState::resident);
-      if (same) continue;
+    if (!still_stands(plan)) {
       undo();
       return Status(WEIR_NOT_READY);
     }
-    // And what no lease keeps in place may have been moved.
-    for (const PlanItem &item : plan.items) {
-      if (plan.lease != nullptr) break;
-      const uint64_t word = buffers_.hot(item.buffer).word.load(std::memory_order_relaxed);
-      const bool same_buffer =
-          (word & (Word::alive | Word::generation_mask)) == (Word::alive | item.generation);
-      if (same_buffer) {
-        const Target where = target(item.buffer);
-        if (where.region == item.region && where.base == item.base) continue;
-      }
-      undo();
-      return Status(WEIR_NOT_READY);
-    }
-    if (plan.lease == nullptr && plan.work && !close_for_copy(plan)) {
+    bool work = false;
+    plan.each([&work](const Plan &part) { work = work || part.work; });
+    if (plan.lease == nullptr && work && !close_for_copy(plan)) {
       undo();
       return fail(WEIR_ERROR_LEASE_CONFLICT, "the buffer is leased for writing elsewhere");
     }
-    if (plan.work) mark_filling(plan);
+    // Only when all of them have what they need for it: a mark can't be taken back by an exception.
+    plan.each([this](Plan &part) {
+      if (part.work) prepare_filling(part);
+    });
+    plan.each([this](Plan &part) {
+      if (part.work) mark_filling(part);
+    });
     return {};
   } catch (...) {
+    plan.each([this](Plan &part) { forgo_filling(part); });
     undo();
     throw;
   }
+}
+
+/// Making room drops the lock: whether everything is as it was when the plan was made.
+bool Engine::still_stands(Plan &plan) {
+  bool same = true;
+  // Another reader of the same pages may have been faster.
+  plan.each([&same](const Plan &part) {
+    for (const PlanPage &page : part.pages) {
+      const PageState state = page.region->on(part.place())->pages[page.page].state;
+      const Page &copies = page.region->pages[page.page];
+      same = same && copies.busy == 0 && copies.latest == page.latest &&
+             state == (page.absent ? PageState::absent : PageState::resident);
+    }
+  });
+  // What no lease keeps in place may have been moved.
+  for (const PlanItem &item : plan.items) {
+    if (plan.lease != nullptr || !same) break;
+    const uint64_t word = buffers_.hot(item.buffer).word.load(std::memory_order_relaxed);
+    same = (word & (Word::alive | Word::generation_mask)) == (Word::alive | item.generation);
+    if (!same) break;
+    const Target where = target(item.buffer);
+    same = where.region == item.region && where.base == item.base;
+  }
+  return same;
 }
 
 /// Without a lease of its own, a copy must not run beside a writer on another device: sends new ones the slow
@@ -299,6 +328,42 @@ bool Engine::close_for_copy(Plan &plan) {
   return true;
 }
 
+/// Brings in what the plan and its others lack, of which everything is claimed. On failure nothing is any more; *stuck: who
+/// failed.
+Status Engine::fill_all(Lock &lock, Plan &plan, Plan **stuck) {
+  Status status;
+  LastError why;
+  bool work = false;
+  plan.each([&](Plan &part) {
+    work = work || part.work;
+    if (!part.work) return;
+    if (!status) {
+      settle_fill(part, false);
+      destroy_doomed(lock, part);
+      return;
+    }
+    status = do_fill(lock, part);
+    if (status) return;
+    *stuck = &part;
+    why = last_error();
+  });
+  const auto check = [&](auto &&what) {
+    if (!status || !work) return;
+    status = plan.try_each([&](Plan &part) {
+      *stuck = &part;
+      return what(part);
+    });
+    why = last_error();
+  };
+  check([this](Plan &part) { return check_device(part); });  // lost by another's call meanwhile
+  check([this](Plan &part) { return check_lost(part); });
+  if (!status) {
+    drop_claims(plan);
+    last_error() = why;
+  }
+  return status;
+}
+
 Status Engine::do_fill(Lock &lock, Plan &plan) {
   lock.unlock();
   for (const physical::Doomed &old : plan.doomed) (void)plan.device->granules->destroy(old);
@@ -314,13 +379,6 @@ Status Engine::do_fill(Lock &lock, Plan &plan) {
   plan.doomed.clear();
   note_loss(lost, status);
   settle_fill(plan, status.ok() && !plan.device->lost);
-  if (status) status = check_device(plan);  // lost by another's call meanwhile
-  if (status) status = check_lost(plan);
-  if (!status) {
-    const LastError why = last_error();
-    drop_claims(plan);
-    last_error() = why;
-  }
   return status;
 }
 
@@ -390,9 +448,8 @@ Status Engine::fill_lease(Plan &plan, weir_use *uses, size_t count, Lease *lease
     (void)decode(uses[i].buffer, &index);
     const Target where = target(index);
     if (plan.device != nullptr) {
-      const uint8_t place = place_in(plan, index);
       uses[i].address =
-          address_of(*where.region, *where.region->on(place)) + where.base + uses[i].offset;
+          address_on(*where.region, place_in(plan, index)) + where.base + uses[i].offset;
     } else {
       uses[i].address =
           reinterpret_cast<uint64_t>(where.region->registered != nullptr ? where.region->registered
@@ -407,15 +464,19 @@ Status Engine::fill_lease(Plan &plan, weir_use *uses, size_t count, Lease *lease
   if (items > Lease::inline_items) lease->more.resize(items);
   lease->count = static_cast<uint32_t>(items);
   LeaseItem *next = lease->items();
-  const auto list = [&next](const Plan &part, LeaseKind whole, LeaseKind partial) {
-    for (const PlanItem &item : part.items)
-      *next++ =
-          LeaseItem{item.begin, item.end, item.buffer, item.mode, item.whole ? whole : partial};
+  const auto list = [&next](const Plan &part) {
+    for (const PlanItem &item : part.items) {
+      const bool remote =
+          part.in_place || (item.region->shards != nullptr && part.device != nullptr);
+      const LeaseKind kinds[] = {LeaseKind::partial, LeaseKind::whole, LeaseKind::partial_remote,
+                                 LeaseKind::whole_remote};
+      const LeaseKind kind = kinds[(remote ? 2 : 0) + (item.whole ? 1 : 0)];
+      *next++ = LeaseItem{item.begin, item.end, item.buffer, item.mode, kind};
+    }
   };
-  list(plan, LeaseKind::whole, LeaseKind::partial);
+  list(plan);
   if (plan.remote == nullptr) return {};
-  for (const auto &part : plan.remote->plans)
-    list(*part, LeaseKind::whole_remote, LeaseKind::partial_remote);
+  for (const auto &part : plan.remote->plans) list(*part);
   return {};
 }
 

@@ -208,6 +208,9 @@ void Engine::free_region(Region &region) noexcept {
   for (auto &r : region.residences) {
     if (r->range) devices_[r->place]->addresses->free(r->range);
   }
+  // Where something of a lost device is still mapped nothing else ever is.
+  if (region.shards != nullptr && !region.shards->stranded)
+    devices_[region.shards->range_place]->addresses->free(region.shards->range);
   leave_lot(region);
   upcoming_.erase(region.id);
   page_count_ -= region.pages.empty() ? 0 : region.shape.pages();
@@ -249,7 +252,8 @@ void Engine::keep_or_free(Region &region) noexcept {
   region.kept = true;
   region.dead_since = looks_;
   if (resident != 0) watch_idle();
-  const bool whole = region.residences.size() == 1 && region.residences[0]->place == region.home &&
+  const bool whole = region.shards == nullptr && region.residences.size() == 1 &&
+                     region.residences[0]->place == region.home &&
                      region.residences[0]->resident == region.pages.size();
   if (whole && !region.scrub && !region.pinned) {
     try {
@@ -298,13 +302,13 @@ Region *Engine::adopt_kept(const vm::Geometry &shape, uint64_t alignment, uint8_
 // ---- buffers ----
 
 Status Engine::own_region(uint32_t index, const weir_buffer_desc &desc, uint8_t home,
-                          uint32_t client) {
+                          uint32_t client, ShardWish &wish) {
   vm::Geometry shape = shape_for(home, desc.size);
   const uint64_t alignment = std::max<uint64_t>(desc.alignment, 1);
   History inherited(&memory_);
   Region *region = nullptr;
   // What is to be scrubbed is zeroed by whole granules, and keeps its bytes to itself.
-  if ((desc.flags & WEIR_BUFFER_SCRUB) == 0) {
+  if ((desc.flags & WEIR_BUFFER_SCRUB) == 0 && wish.shards == nullptr) {
     region = adopt_kept(shape, alignment, home, client);
     vm::Geometry sharing = shape;
     sharing.shared = true;
@@ -321,6 +325,8 @@ Status Engine::own_region(uint32_t index, const weir_buffer_desc &desc, uint8_t 
       throw;
     }
     region->tombstones.clear();
+  } else if (wish.shards != nullptr) {
+    WEIR_TRY(make_sharded_region(desc.size, client, wish, &region));
   } else {
     vm::Sharing::Lot lot;
     vm::Sharing *sharing = devices_[home]->sharing.get();
@@ -347,8 +353,13 @@ Status Engine::create_locked(const weir_buffer_desc &desc, uint32_t client, bool
                              uint32_t *index) {
   Users users;
   WEIR_TRY(read_users(desc, &users));
-  uint8_t home = 0;
-  WEIR_TRY(home_for(desc, users, &home));
+  ShardWish wish;
+  if (desc.shards != nullptr) {
+    WEIR_TRY(read_shards(desc, &wish));
+  } else {
+    WEIR_TRY(home_for(desc, users, &wish.home));
+  }
+  const uint8_t home = wish.home;
   PoolDevice &device = *devices_[home];
   if ((desc.flags & WEIR_BUFFER_STABLE_ADDRESS) != 0 && !device.vmm()) {
     return fail(WEIR_ERROR_NOT_SUPPORTED,
@@ -360,7 +371,8 @@ Status Engine::create_locked(const weir_buffer_desc &desc, uint32_t client, bool
                 static_cast<unsigned long long>(device.page_size));
   }
   // Tenants share pages and may have to leave them (unslab); what must be scrubbed or stay owns its pages.
-  const bool alone = (desc.flags & (WEIR_BUFFER_SCRUB | WEIR_BUFFER_STABLE_ADDRESS)) != 0;
+  const bool alone = wish.shards != nullptr ||
+                     (desc.flags & (WEIR_BUFFER_SCRUB | WEIR_BUFFER_STABLE_ADDRESS)) != 0;
   const bool tenant = desc.size < device.page_size && !alone;
   const uint32_t fresh = buffers_.take();
   const auto undo = [this, fresh] {
@@ -371,7 +383,7 @@ Status Engine::create_locked(const weir_buffer_desc &desc, uint32_t client, bool
   try {
     if (users.any()) users_.emplace(fresh, users);
     status = tenant ? place_tenant(fresh, desc, home, client, pinned)
-                    : own_region(fresh, desc, home, client);
+                    : own_region(fresh, desc, home, client, wish);
   } catch (...) {
     undo();
     throw;

@@ -31,7 +31,7 @@ Status Engine::resolve(Plan &plan) {
       item.first = where.region->shape.page_at(where.base);
       item.last = where.region->shape.page_at(where.base + where.size - 1);
     }
-    if (plan.device == nullptr) continue;
+    if (plan.device == nullptr || item.region->shards != nullptr) continue;
     Status status;
     if (residence(*item.region, *plan.device, &status) == nullptr) return status;
   }
@@ -64,8 +64,8 @@ bool Engine::conflicts(uint32_t index, uint64_t begin, uint64_t end, bool write,
 Status Engine::check_conflicts(Plan &plan) {
   if (plan.lease == nullptr) return {};  // brings bytes in for nobody in particular
   for (const PlanItem &item : plan.items) {
-    if (!conflicts(item.buffer, item.begin, item.end, item.writes(), plan.place(), *item.region,
-                   item.base))
+    if (!conflicts(item.buffer, item.begin, item.end, item.writes(), plan.claim_place(*item.region),
+                   *item.region, item.base))
       continue;
     ErrorDetail detail;
     detail.use_index = item.use;
@@ -88,6 +88,7 @@ void Engine::scan_pages(Plan &plan, bool *busy) {
     item.missed = item.zeroes();
     plan.work = plan.work || item.zeroes();
     for (uint32_t p = item.first; p <= item.last; ++p) {
+      if (item.region->shards != nullptr && item.region->home_of(p) != plan.place()) continue;
       PlanPage page;
       page.region = item.region;
       page.page = p;
@@ -192,7 +193,8 @@ Status Engine::take_claims(Plan &plan) {
         }
       }
     } else {
-      add_partial(item.buffer, Partial{item.begin, item.end, item.mode, plan.place(), plan.lease});
+      const uint8_t place = plan.claim_place(*item.region);
+      add_partial(item.buffer, Partial{item.begin, item.end, item.mode, place, plan.lease});
       count_pages(*item.region, item.base + item.begin, item.base + item.end, 1);
       item.claimed = true;
       // The flag has closed the hit path; what it granted before shows in the word.

@@ -27,13 +27,14 @@ Status Engine::enqueue_waits(Plan &plan) {
   for (const PlanItem &item : plan.items) {
     gather_stamps(item.buffer, item.begin, item.end, item.writes(), &plan.waits);
   }
-  if (plan.device != nullptr) {
-    for (const PlanPage &page : plan.pages) {
-      const Stamp ready = page.region->on(plan.place())->pages[page.page].ready;
+  plan.each([&plan](const Plan &part) {
+    for (const PlanPage &page : part.pages) {
+      if (part.device == nullptr) break;
+      const Stamp ready = page.region->on(part.place())->pages[page.page].ready;
       if (ready) plan.waits.push_back(ready);
     }
-  }
-  if (plan.work && plan.ready) plan.waits.push_back(plan.ready);
+    if (part.work && part.ready) plan.waits.push_back(part.ready);
+  });
   // One wait a stream: its latest point stands for the earlier ones.
   std::sort(plan.waits.begin(), plan.waits.end(), [](Stamp a, Stamp b) {
     return a.slot() != b.slot() ? a.slot() < b.slot() : a.point() > b.point();
@@ -75,8 +76,8 @@ void Engine::refresh_word(uint32_t index, Region &region, uint64_t base, uint64_
     }
   }
   Residence *home = region.on(region.home);
-  // A device that is to leave takes no hits: what is left of it must not be leased again.
-  bool resident = home != nullptr && !device_at(region.home).leaving;
+  // A device that is to leave takes no hits: what is left of it must not be leased again. Nor do several devices at once.
+  bool resident = home != nullptr && region.shards == nullptr && !device_at(region.home).leaving;
   bool sole = resident;
   const uint32_t bit = uint32_t{1} << region.home;
   const uint32_t last = region.shape.page_at(base + size - 1);
@@ -106,24 +107,30 @@ void Engine::refresh_word(uint32_t index, Region &region, uint64_t base, uint64_
 /// Nothing fails here. The caller's stream waits for everything older, so what an exclusive lease covers is from
 /// now on represented by the stamp its release will leave.
 void Engine::commit(Plan &plan) noexcept {
-  const uint32_t bit = plan.device != nullptr ? plan.device->bit() : vm::host_bit;
-  for (const PlanPage &page : plan.pages) {
-    if (!page.region->on(plan.place())->pages[page.page].queued)
-      offer(*page.region, page.page, *plan.device);
-  }
+  const uint32_t own = plan.device != nullptr ? plan.device->bit() : vm::host_bit;
+  const auto bit = [&plan, own](const Region &region, uint32_t page) {
+    const bool shard = region.shards != nullptr && plan.device != nullptr;
+    return shard ? uint32_t{1} << region.home_of(page) : own;
+  };
+  plan.each([this](const Plan &part) {
+    for (const PlanPage &page : part.pages) {
+      if (!page.region->on(part.place())->pages[page.page].queued)
+        offer(*page.region, page.page, *part.device);
+    }
+  });
   for (PlanItem &item : plan.items) {
     Region &region = *item.region;
     vm::Hot &hot = buffers_.hot(item.buffer);
     region.cold = region.streaming;
     if (item.virgin) {
       const uint32_t last = region.shape.page_at(item.base + item.size - 1);
-      for (uint32_t p = region.shape.page_at(item.base); p <= last; ++p) invalidate(region, p, bit);
+      for (uint32_t p = region.shape.page_at(item.base); p <= last; ++p) invalidate(region, p, own);
       set_flags(item.buffer, 0, Word::virgin);
     }
     if (item.writes()) {
       const uint32_t last = region.shape.page_at(item.base + item.end - 1);
       for (uint32_t p = region.shape.page_at(item.base + item.begin); p <= last; ++p)
-        invalidate(region, p, bit);
+        invalidate(region, p, bit(region, p));
     }
     if (item.whole && item.writes()) {
       history_.erase(item.buffer);

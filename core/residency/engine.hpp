@@ -24,6 +24,7 @@
 //   map.cpp        where everything lies, for tools       recompress.cpp idle pages in COMPRESSED coded again
 //   peers.cpp      a neighbour's idle memory                  carry.cpp     from a device by other ways than the direct one
 //   homes.cpp      which device a buffer is at home on        remote.cpp    leases on another device's memory
+//   shards.cpp     buffers that lie on several devices
 // Classes of their own beside it: Membership (devices that come and go), Rebalancer (spilled pages to idle neighbours),
 // Recompressor (idle pages in COMPRESSED coded again), Lower (the tiers below HOST).
 #pragma once
@@ -106,6 +107,8 @@ class Engine {
   /// Homes for buffers that are going to be made, chosen together; nothing else comes of it.
   Status place_together(const weir_buffer_desc *const *descs, size_t count, weir_device *homes);
   Status query(weir_buffer buffer, uint64_t offset, uint64_t length, weir_buffer_info *info);
+  Status list_shards(weir_buffer buffer, uint64_t offset, weir_shard *shards, size_t capacity,
+                     size_t *count);
   Status read(weir_buffer buffer, uint64_t offset, uint64_t length, void *destination);
   Status write(weir_buffer buffer, uint64_t offset, uint64_t length, const void *source);
   Status discard(weir_buffer buffer, uint64_t offset, uint64_t length);
@@ -248,8 +251,10 @@ class Engine {
                       Lease *lease);
   Status build_plan(const weir_use *uses, size_t count, Plan *plan);
   Status bring_in(Lock &lock, Plan &plan, const AcquireOptions &options);
-  Status claim_and_fill(Lock &lock, Plan &plan, Ticket &ticket, bool *claimed);
-  Status try_claim(Lock &lock, Plan &plan);
+  Status claim_and_fill(Lock &lock, Plan &plan, Ticket &ticket, bool *claimed, Plan **stuck);
+  Status try_claim(Lock &lock, Plan &plan, Plan **stuck);
+  bool still_stands(Plan &plan);
+  Status fill_all(Lock &lock, Plan &plan, Plan **stuck);
   bool close_for_copy(Plan &plan);
   Status do_fill(Lock &lock, Plan &plan);
   bool evict_all(Lock &lock, PoolDevice &device);
@@ -291,7 +296,9 @@ class Engine {
   void count_held(const Region &region, const Residence &residence, bool more) noexcept;
 
   // fill.cpp
-  void mark_filling(Plan &plan);
+  void prepare_filling(Plan &plan);
+  void forgo_filling(Plan &plan) noexcept;
+  void mark_filling(Plan &plan) noexcept;
   void mark_zeroing(Plan &plan, const PlanItem &item) noexcept;
   bool reads_directly(const PoolDevice &to, const Residence &from, uint32_t page) const noexcept;
   Reach reach_of(const Plan &plan, const Residence &from, uint32_t page) const noexcept;
@@ -425,15 +432,19 @@ class Engine {
   Status place_tenant(uint32_t index, const weir_buffer_desc &desc, uint8_t home, uint32_t client,
                       bool pinned);
   void remove_tenant(uint32_t index) noexcept;
-  Status own_region(uint32_t index, const weir_buffer_desc &desc, uint8_t home, uint32_t client);
   Status unslab_for(Lock &lock, uint32_t index, uint8_t place);
   Status unslab(Lock &lock, uint32_t index);
   Status create_locked(const weir_buffer_desc &desc, uint32_t client, bool pinned, uint32_t *index);
   void destroy_locked(uint32_t index) noexcept;
   vm::Geometry shape_for(uint8_t place, uint64_t size) const noexcept;
   uint64_t address_of(const Region &region, const Residence &residence) const noexcept;
+  uint64_t address_on(Region &region, uint8_t place) const noexcept;
   uint64_t granule_address(const Region &region, const Residence &residence,
                            uint32_t page) const noexcept;
+
+  struct ShardWish;  // shards.cpp
+  Status own_region(uint32_t index, const weir_buffer_desc &desc, uint8_t home, uint32_t client,
+                    ShardWish &wish);
 
   // homes.cpp
   Status read_users(const weir_buffer_desc &desc, Users *users);
@@ -444,6 +455,25 @@ class Engine {
   uint32_t unfit_for(const weir_buffer_desc &desc) const noexcept;
   void count_promise(uint32_t index, uint8_t home, uint64_t bytes, bool more) noexcept;
   Status home_for(const weir_buffer_desc &desc, const Users &users, uint8_t *home);
+
+  // shards.cpp
+  /// Where a descriptor wants its buffer.
+  struct ShardWish {
+    uint8_t home = 0;
+    uint32_t policy = 0;
+    uint64_t stripe = 0;
+    Owned<vm::Shards> shards;  ///< none: all of it is at home
+  };
+  Status read_shards(const weir_buffer_desc &desc, ShardWish *wish);
+  Status check_shard_links(const vm::Shards &shards);
+  Status make_sharded_region(uint64_t size, uint32_t client, ShardWish &wish, Region **region);
+  Status check_reach(const Plan &plan, const PlanItem &item);
+  Status spread(Plan &plan);
+  bool scan_all(Plan &plan);
+  bool give_way(Lock &lock, Plan &plan, PoolDevice &device);
+  bool last_of_shards(const Region &region, const PoolDevice &device) const noexcept;
+  void reshard(Region &region, const PoolDevice &device) noexcept;
+  void clear_shards(Lock &lock, PoolDevice &device);
 
   // host_room.cpp
   void forsake_copy(Region &region, uint32_t page, uint32_t bit) noexcept;
@@ -589,7 +619,8 @@ class Engine {
   };
   bool reaches(const PoolDevice &device, const Residence &there, uint32_t first,
                uint32_t last) const noexcept;
-  PoolDevice *remote_place(const PlanItem &item, const PoolDevice &device, bool *busy) noexcept;
+  PoolDevice *remote_place(const PlanItem &item, const PoolDevice &device, bool *busy,
+                           uint32_t not_there = 0) noexcept;
   Plan &plan_on(Plan &plan, PoolDevice &memory);
   Status divide(Lock &lock, Plan &plan);
   Status claim_remote(Plan &plan);

@@ -10,8 +10,8 @@
 
 namespace weir::residency {
 
-void Engine::mark_filling(Plan &plan) {
-  PoolDevice &device = *plan.device;
+/// What marking needs of memory, so that it can't fail.
+void Engine::prepare_filling(Plan &plan) {
   plan.before.clear();
   bool into_place = false;
   bool from_peer = false;
@@ -35,7 +35,6 @@ void Engine::mark_filling(Plan &plan) {
       if (ready) plan.before.push_back(ready);
     }
   }
-  // From the first mark on nothing may throw.
   plan.before.reserve(plan.before.size() + 2 * plan.pages.size());
   plan.parts.clear();
   plan.parts.reserve(parts_below(plan));
@@ -44,13 +43,23 @@ void Engine::mark_filling(Plan &plan) {
   plan.freights.reserve(devices_.size() * (generation_ == 0 ? 1 : 3));
   plan.cargo.clear();
   if (devices_.size() > 1) plan.cargo.reserve(plan.pages.size());
-  plan.relays = usable_relays(device);
   if (devices_.size() > 1) {
     forget_carried();
     carried_.reserve(carried_.size() + carrying_ + plan.pages.size());
     carrying_ += plan.pages.size();
     plan.carrying = plan.pages.size();
   }
+}
+
+/// Prepared, and not marked after all.
+void Engine::forgo_filling(Plan &plan) noexcept {
+  carrying_ -= plan.carrying;
+  plan.carrying = 0;
+}
+
+void Engine::mark_filling(Plan &plan) noexcept {
+  PoolDevice &device = *plan.device;
+  plan.relays = usable_relays(device);
   for (PlanPage &page : plan.pages) {
     Region &region = *page.region;
     Residence &here = *region.on(plan.place());
@@ -385,8 +394,7 @@ void Engine::settle_fill(Plan &plan, bool filled) noexcept {
       device.granules->at(page.granule).set_client(physical::client_unknown);
   }
   if (!filled) return_granules(plan);
-  carrying_ -= plan.carrying;
-  plan.carrying = 0;
+  forgo_filling(plan);
   changed_.notify_all();
 }
 

@@ -102,7 +102,7 @@ Status Engine::hold(weir_buffer buffer, uint32_t device_id, uint64_t *address) {
   }
   ++holds_[index];
   const Target where = target(index);
-  *address = address_of(*where.region, *where.region->on(place)) + where.base;
+  *address = address_on(*where.region, place) + where.base;
   return {};
 }
 

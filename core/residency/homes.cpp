@@ -87,6 +87,9 @@ Status Engine::place_together(const weir_buffer_desc *const *descs, size_t count
   for (size_t i = 0; i < count; ++i) {
     const weir_buffer_desc &desc = *descs[i];
     WEIR_TRY(check_size(desc.size));
+    if (desc.shards != nullptr)
+      return fail(WEIR_ERROR_INVALID_ARGUMENT,
+                  "descs[%zu] has shards: it says itself where it is to be", i);
     Placement::Wish &wish = wishes[i];
     wish.bytes = desc.size;
     WEIR_TRY(read_users(desc, &wish.users));
@@ -110,6 +113,15 @@ Status Engine::place_together(const weir_buffer_desc *const *descs, size_t count
 
 /// A buffer at home on the place begins or ends.
 void Engine::count_promise(uint32_t index, uint8_t home, uint64_t bytes, bool more) noexcept {
+  const Region &region = *target(index).region;
+  const vm::Shards *shards = region.shards.get();
+  for (uint32_t i = 0; shards != nullptr && i < shards->count(); ++i) {
+    const uint64_t there = shards->bytes_on(region.shape, shards->place(i));
+    Promise &promise = devices_[shards->place(i)]->promise;
+    more ? promise.add(shards->place(i), there, Users{})
+         : promise.remove(shards->place(i), there, Users{});
+  }
+  if (shards != nullptr) return;
   const auto found = users_.find(index);
   const Users &users = found != users_.end() ? found->second : Users{};
   Promise &promise = devices_[home]->promise;

@@ -137,6 +137,12 @@ Status Membership::begin_leaving(uint32_t device_id, uint64_t timeout_ns, PoolDe
                 "%llu bytes of device %u are held (weir_hold, weir_malloc): they can't move",
                 static_cast<unsigned long long>(device.held_bytes), device.device.id);
   }
+  for (const auto &region : engine_.regions_) {
+    if (region == nullptr || !engine_.last_of_shards(*region, device)) continue;
+    return fail(WEIR_ERROR_BUSY,
+                "device %u is the last one of the pool that a buffer is sharded over",
+                device.device.id);
+  }
   const uint64_t now = engine_.now_ns();
   device.leaving = true;
   device.stay = false;
@@ -313,7 +319,8 @@ Status Membership::leave(Lock &lock, PoolDevice &device) {
   while (!device.lost && device.granules->idle() != 0) {
     if (engine_.give_idle(lock, device, UINT64_MAX) == 0) break;
   }
-  // Giving back has dropped the lock: a lease that was being granted may have come to its end.
+  if (device.lost) engine_.clear_shards(lock, device);
+  // The lock has been dropped: a lease that was being granted may have come to its end.
   if (!empty(device)) {
     WEIR_TRY(drain(lock, device));
     return leave(lock, device);
@@ -330,7 +337,11 @@ Status Membership::leave(Lock &lock, PoolDevice &device) {
   }
   for (const auto &region : engine_.regions_) {
     if (region == nullptr) continue;
-    if (region->home == device.place && !region->kept) rehome(*region, home_for(*region, *to));
+    if (region->shards != nullptr && region->shards->has(device.place)) {
+      engine_.reshard(*region, device);
+    } else if (region->home == device.place && !region->kept) {
+      rehome(*region, home_for(*region, *to));
+    }
     Residence *here = region->on(device.place);
     if (here == nullptr) continue;
     // Where something of a lost device is still mapped nothing else ever is.

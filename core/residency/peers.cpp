@@ -77,7 +77,8 @@ bool Engine::borrow_place(Lock &lock, Victim &victim, const PoolDevice &from, bo
   if (!last_resort && !lower_.any() && host_->room() < stats_.borrowed_bytes + victim.used)
     return false;
   if (config_.no_peer || !from.vmm() || here.borrowed || region.slab || region.scrub ||
-      region.kept || region.cold || region.streaming || region.shape.fragment(victim.page))
+      region.shards != nullptr || region.kept || region.cold || region.streaming ||
+      region.shape.fragment(victim.page))
     return false;
   PoolDevice *to = neighbour_for(victim, from, false);
   if (to == nullptr) {

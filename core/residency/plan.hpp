@@ -7,6 +7,8 @@
 #include "core/residency/engine.hpp"
 #include "core/residency/lift.hpp"
 
+#include <algorithm>
+
 namespace weir::residency {
 
 struct PlanItem {
@@ -14,6 +16,7 @@ struct PlanItem {
   uint64_t generation = 0;
   uint32_t buffer = 0;
   uint32_t use = 0;  ///< the first of the caller's uses that is in it
+  uint32_t of = 0;   ///< in a plan of Plan::others: the item of the set
   uint8_t mode = WEIR_READ;
   bool remote = false;  ///< the caller allows that it is used where it lies (remote.cpp)
   bool whole = false;
@@ -91,6 +94,7 @@ struct Plan {
         joined(device_ != nullptr ? device_->joined : 0),
         items(memory),
         pages(memory),
+        others(memory),
         parts(memory),
         freights(memory),
         cargo(memory),
@@ -106,12 +110,16 @@ struct Plan {
   bool in_place =
       false;  ///< of pages where they lie, for a stream of another device: brings nothing
   Remote *remote = nullptr;  ///< what may be used where it lies; nullptr: nothing of it
-  bool any = false;  ///< a copy from or to the host: conflicts byte by byte with every place
+  uint32_t not_there = 0;  ///< devices, as bits, on whose memory nothing is to be used so after all
+  bool any = false;        ///< a copy from or to the host: conflicts byte by byte with every place
   uint32_t
       joined;  ///< of the device, as the plan was made: one that has left meanwhile is another when it is back
   uint64_t not_before = 0;
   std::pmr::vector<PlanItem> items;
   std::pmr::vector<PlanPage> pages;
+  /// What the set has of sharded buffers on other devices, one plan each: these claim nothing, the set's items cover them
+  /// (shards.cpp).
+  std::pmr::vector<Plan> others;
   std::pmr::vector<LiftPart> parts;  ///< what comes from below HOST, in the order of pages
   std::pmr::vector<Freight> freights;
   std::pmr::vector<transfer::Cargo> cargo;  ///< of one freight, gathered:
@@ -134,6 +142,28 @@ struct Plan {
   uint8_t place() const noexcept {
     if (any) return Engine::any_place;
     return device != nullptr ? device->place : Engine::host_place;
+  }
+  /// The place that a claim on the region counts for: all uses of a sharded buffer by devices are of one memory.
+  uint8_t claim_place(const Region &region) const noexcept {
+    return region.shards != nullptr && device != nullptr ? region.home : place();
+  }
+  /// Whether a device is to use shards of it, its own or others'.
+  bool sharded() const noexcept {
+    return device != nullptr && std::any_of(items.begin(), items.end(), [](const PlanItem &item) {
+             return item.region->shards != nullptr;
+           });
+  }
+  /// The plan and its others, until one fails.
+  template <class Body>
+  Status try_each(Body &&body) {
+    WEIR_TRY(body(*this));
+    for (Plan &other : others) WEIR_TRY(body(other));
+    return {};
+  }
+  template <class Body>
+  void each(Body &&body) {
+    body(*this);
+    for (Plan &other : others) body(other);
   }
 };
 

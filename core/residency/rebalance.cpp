@@ -28,8 +28,9 @@ bool Rebalancer::worth_a_look(uint64_t now) noexcept {
 }
 
 bool Rebalancer::may_move(const Region &region) const noexcept {
-  return !region.kept && !region.slab && !region.scrub && !region.pinned && !region.cold &&
-         !region.streaming && region.holds == 0 && region.buffer != vm::BufferTable::none;
+  return !region.kept && !region.slab && region.shards == nullptr && !region.scrub &&
+         !region.pinned && !region.cold && !region.streaming && region.holds == 0 &&
+         region.buffer != vm::BufferTable::none;
 }
 
 /// The buffers that something of may be moved of, the most recently used last.

@@ -34,8 +34,8 @@ bool Engine::reaches(const PoolDevice &device, const Residence &there, uint32_t 
 
 /// The device on which a stream of `device` can use the bytes as they lie; nullptr: none, or it has them all itself. *busy:
 /// somebody is working on a page of them, so it is not known yet.
-PoolDevice *Engine::remote_place(const PlanItem &item, const PoolDevice &device,
-                                 bool *busy) noexcept {
+PoolDevice *Engine::remote_place(const PlanItem &item, const PoolDevice &device, bool *busy,
+                                 uint32_t not_there) noexcept {
   const uint64_t word = buffers_.hot(item.buffer).word.load(std::memory_order_relaxed);
   if ((word & (Word::alive | Word::generation_mask)) != (Word::alive | item.generation))
     return nullptr;
@@ -43,9 +43,10 @@ PoolDevice *Engine::remote_place(const PlanItem &item, const PoolDevice &device,
   Region &region = *where.region;
   // Of a slab's page it could not be told whose bytes are lost with the writer.
   if ((word & Word::virgin) != 0 || (region.slab && item.writes())) return nullptr;
+  if (region.shards != nullptr) return nullptr;  // it is on several devices in any case
   const uint32_t first = region.shape.page_at(where.base + item.begin);
   const uint32_t last = region.shape.page_at(where.base + item.end - 1);
-  uint32_t common = vm::device_bits;
+  uint32_t common = vm::device_bits & ~not_there;
   bool moving = false;
   for (uint32_t p = first; p <= last; ++p) {
     if (region.pages[p].busy != 0) {
@@ -97,7 +98,8 @@ Status Engine::divide(Lock &lock, Plan &plan) {
       PoolDevice *place = nullptr;
       for (end = i; end < remote.asked.size() && remote.asked[end].buffer == buffer; ++end) {
         const PlanItem &item = remote.asked[end];
-        PoolDevice *of_item = item.remote ? remote_place(item, *plan.device, &busy) : nullptr;
+        PoolDevice *of_item =
+            item.remote ? remote_place(item, *plan.device, &busy, plan.not_there) : nullptr;
         place = end == i || of_item == place ? of_item : nullptr;
       }
       auto &items = place != nullptr ? plan_on(plan, *place).items : plan.items;
@@ -187,22 +189,28 @@ uint8_t Engine::place_in(const Plan &plan, uint32_t buffer) const noexcept {
 /// Makes the caller's stream wait for what every part of the set must come after.
 Status Engine::enqueue_all_waits(Plan &plan) {
   WEIR_TRY(enqueue_waits(plan));
-  if (plan.remote == nullptr) return {};
+  if (plan.remote == nullptr && !plan.sharded()) return {};
   forget_remote_writes();
-  remote_writes_.reserve(remote_writes_.size() + plan.remote->asked.size());
+  const size_t beside = plan.remote != nullptr ? plan.remote->asked.size() : 0;
+  remote_writes_.reserve(remote_writes_.size() + plan.items.size() + beside);
+  if (plan.remote == nullptr) return {};
   for (const auto &part : plan.remote->plans) WEIR_TRY(enqueue_waits(*part));
   return {};
 }
 
-/// As commit(), for what is used where it lies. remote_writes_ has the room.
+/// As commit(), for what is used where it lies; and notes who is to write on others' memory. remote_writes_ has the room.
 void Engine::commit_remote(Plan &plan, const Lease *lease) noexcept {
+  const auto note = [&](const PlanItem &item) {
+    if (!item.writes()) return;
+    remote_writes_.push_back(RemoteWrite{lease, item.buffer, item.generation, item.begin, item.end,
+                                         &plan.device->device, Stamp{}});
+  };
+  for (const PlanItem &item : plan.items) {
+    if (plan.device != nullptr && item.region->shards != nullptr) note(item);
+  }
   if (plan.remote == nullptr) return;
   for (const auto &part : plan.remote->plans) {
-    for (const PlanItem &item : part->items) {
-      if (!item.writes()) continue;
-      remote_writes_.push_back(RemoteWrite{lease, item.buffer, item.generation, item.begin,
-                                           item.end, &plan.device->device, Stamp{}});
-    }
+    for (const PlanItem &item : part->items) note(item);
     commit(*part);
     stats_.remote_uses += part->items.size();
   }

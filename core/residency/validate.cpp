@@ -32,6 +32,11 @@ std::string Engine::validate_page(Region &region, uint32_t page) noexcept {
     moving += granule && state.state != PageState::resident ? 1 : 0;
     if (granule && state.state != PageState::filling) here |= device_at(r->place).bit();
   }
+  for (const auto &r : region.residences) {
+    if (region.shards == nullptr || r->place == region.home_of(page)) continue;
+    if (r->pages[page].state != PageState::absent)
+      return broken(region, page, "of a sharded buffer, and on another device than its own");
+  }
   // A page that is being worked on where it lies is busy too, so this is no equality.
   if (moving > copies.busy) return broken(region, page, "on the move and not marked busy");
   if ((copies.latest & vm::lost_bit) != 0 && copies.latest != vm::lost_bit)
@@ -151,7 +156,11 @@ Promise Engine::promise_of(uint8_t place) noexcept {
   Promise sum;
   for (uint32_t i = 0; i < buffers_.end(); ++i) {
     const bool alive = (buffers_.hot(i).word.load(std::memory_order_relaxed) & Word::alive) != 0;
-    if (!alive || target(i).region->home != place) continue;
+    if (!alive) continue;
+    const Region &region = *target(i).region;
+    if (region.shards != nullptr && region.shards->has(place))
+      sum.add(place, region.shards->bytes_on(region.shape, place), Users{});
+    if (region.shards != nullptr || region.home != place) continue;
     const auto users = users_.find(i);
     sum.add(place, buffers_.hot(i).size(), users != users_.end() ? users->second : Users{});
   }

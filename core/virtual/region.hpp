@@ -12,6 +12,7 @@
 #include "core/tier/host_store.hpp"
 #include "core/virtual/address_space.hpp"
 #include "core/virtual/geometry.hpp"
+#include "core/virtual/shards.hpp"
 #include "core/virtual/sharing.hpp"
 
 #include <array>
@@ -66,7 +67,7 @@ struct DevicePage {
 struct Residence {
   Residence(uint8_t place_, std::pmr::memory_resource *memory) : place(place_), pages(memory) {}
   uint8_t place;          ///< position of the device in the pool
-  AddressRange range;     ///< with VMM
+  AddressRange range;     ///< with VMM; of a sharded region its address alone
   uint32_t resident = 0;  ///< pages RESIDENT
   std::pmr::vector<DevicePage> pages;
 
@@ -114,12 +115,17 @@ struct Region {
       no_lot;  ///< ... on this device; elsewhere its fragments have granules to themselves
   std::pmr::vector<Page> pages;
   std::pmr::vector<Owned<Residence>> residences;
+  Owned<Shards> shards;                 ///< sharded over several devices
   Owned<physical::SmallArena> tenants;  ///< slabs
   std::pmr::vector<Tombstone> tombstones;
   unsigned char *registered = nullptr;  ///< the caller's own host memory (weir_host_register)
   unsigned char *alias = nullptr;       ///< contiguous CPU view of host slots (host leases)
   uint64_t alias_bytes = 0;
 
+  /// Where a page of it is at home.
+  uint8_t home_of(uint32_t page) const noexcept {
+    return shards != nullptr ? shards->place_of(page) : home;
+  }
   Residence *on(uint32_t place) noexcept {
     for (auto &r : residences) {
       if (r->place == place) return r.get();

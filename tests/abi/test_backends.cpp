@@ -142,6 +142,23 @@ void a_capability_needs_its_group(void **) {
   refused_with("12345");
 }
 
+/// SHARED_RANGE has no entries of its own: it stands on those of VMM and PEER.
+template <uint64_t Lacking>
+void shared_ranges_without() {
+  bad_table = *good_table();
+  bad_table.device_describe = [](weir_be_state *state, uint32_t device, weir_be_device *out) {
+    const weir_result result = good_table()->device_describe(state, device, out);
+    out->capabilities = (out->capabilities | WEIR_CAP_SHARED_RANGE) & ~Lacking;
+    return result;
+  };
+  refused_with("SHARED_RANGE, which needs VMM and PEER");
+}
+
+void shared_ranges_need_mapping_and_peers(void **) {
+  shared_ranges_without<WEIR_CAP_VMM>();
+  shared_ranges_without<WEIR_CAP_PEER>();
+}
+
 void a_library_that_is_no_backend_is_refused(void **) {
   const std::string library = std::string(std::getenv("WEIR_LIB_DIR")) + "/libweir.so";
   refused_path(library.c_str(), "not a Weir backend");
@@ -251,6 +268,7 @@ int main() {
       cmocka_unit_test(a_missing_required_entry_is_named),
       cmocka_unit_test(half_a_group_is_refused),
       cmocka_unit_test(a_capability_needs_its_group),
+      cmocka_unit_test(shared_ranges_need_mapping_and_peers),
       cmocka_unit_test(a_library_that_is_no_backend_is_refused),
       cmocka_unit_test(a_place_where_all_may_write_is_refused),
       cmocka_unit_test(a_runtime_that_hangs_is_given_up),

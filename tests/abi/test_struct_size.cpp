@@ -150,6 +150,12 @@ weir_result make_and_end_buffer(void *given) {
   if (result == WEIR_SUCCESS) ok(weir_buffer_destroy(things->pool, made));
   return result;
 }
+weir_result make_and_end_sharded(void *given) {
+  weir_buffer_desc desc = WEIR_BUFFER_DESC_INIT;
+  desc.size = 100000;
+  desc.shards = as<weir_shard_desc>(given);
+  return make_and_end_buffer(&desc);
+}
 weir_result lease_and_release(void *given) {
   weir_use use = WEIR_USE(things->buffer, WEIR_READ);
   weir_lease lease = nullptr;
@@ -179,6 +185,10 @@ std::vector<Descriptor> descriptors() {
   weir_calibrate_desc calibrate = WEIR_CALIBRATE_DESC_INIT;
   calibrate.flags = WEIR_CALIBRATE_NO_CACHE;
   calibrate.max_ns = 1;
+  static constexpr weir_device first = 0;
+  weir_shard_desc shards = WEIR_SHARD_DESC_INIT;
+  shards.devices = &first;
+  shards.device_count = 1;
   const weir_client_desc client = WEIR_CLIENT_DESC_INIT;
   const weir_acquire_options options = WEIR_ACQUIRE_OPTIONS_INIT;
   const weir_compress_desc compress = WEIR_COMPRESS_DESC_INIT;
@@ -193,6 +203,7 @@ std::vector<Descriptor> descriptors() {
       whole(smallest, "weir_client_desc", client, make_and_end_client),
       whole(offsetof(weir_buffer_desc, alignment), "weir_buffer_desc", Things::buffer_desc(),
             make_and_end_buffer),
+      whole(offsetof(weir_shard_desc, stripe), "weir_shard_desc", shards, make_and_end_sharded),
       whole(smallest, "weir_acquire_options", options, lease_and_release),
       whole(offsetof(weir_arena_desc, quantum), "weir_arena_desc", Things::arena_desc(),
             make_and_end_arena),

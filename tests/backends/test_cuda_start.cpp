@@ -80,21 +80,24 @@ uint64_t capabilities(const char *machine, const char *options) {
 void capabilities_follow_driver_and_options(void **) {
   const uint64_t all = WEIR_CAP_VMM | WEIR_CAP_MULTI_MAP | WEIR_CAP_STREAM_ANY_THREAD |
                        WEIR_CAP_PEER | WEIR_CAP_EXPORT_FD | WEIR_CAP_BATCH_COPY |
-                       WEIR_CAP_HOST_CALL | WEIR_CAP_HOST_REGISTER | WEIR_CAP_EXPORT_FABRIC;
+                       WEIR_CAP_HOST_CALL | WEIR_CAP_HOST_REGISTER | WEIR_CAP_EXPORT_FABRIC |
+                       WEIR_CAP_SHARED_RANGE;
   const char *full = "devices=2;links=nvlink;export_fabric=1";
   assert_int_equal(capabilities(full, ""), all);
   assert_int_equal(capabilities(full, "multi_map=0"), all & ~WEIR_CAP_MULTI_MAP);
-  assert_int_equal(capabilities(full, "peer=0"), all & ~WEIR_CAP_PEER);
+  assert_int_equal(capabilities(full, "peer=0"), all & ~(WEIR_CAP_PEER | WEIR_CAP_SHARED_RANGE));
+  assert_int_equal(capabilities(full, "shared_range=0"), all & ~WEIR_CAP_SHARED_RANGE);
   assert_int_equal(capabilities(full, "batch_copy=0"), all & ~WEIR_CAP_BATCH_COPY);
   assert_int_equal(capabilities(full, "export_fd=0"), all & ~WEIR_CAP_EXPORT_FD);
   assert_int_equal(capabilities(full, "export_fabric=0"), all & ~WEIR_CAP_EXPORT_FABRIC);
   assert_int_equal(capabilities(full, "host_call=0"), all & ~WEIR_CAP_HOST_CALL);
   assert_int_equal(capabilities(full, "register=0"), all & ~WEIR_CAP_HOST_REGISTER);
-  const uint64_t physical =
-      WEIR_CAP_VMM | WEIR_CAP_MULTI_MAP | WEIR_CAP_EXPORT_FD | WEIR_CAP_EXPORT_FABRIC;
+  const uint64_t physical = WEIR_CAP_VMM | WEIR_CAP_MULTI_MAP | WEIR_CAP_EXPORT_FD |
+                            WEIR_CAP_EXPORT_FABRIC | WEIR_CAP_SHARED_RANGE;
   assert_int_equal(capabilities(full, "vmm=0"), all & ~physical);
   assert_int_equal(capabilities("devices=2;links=nvlink;vmm=0", ""), all & ~physical);
-  assert_int_equal(capabilities("devices=1;export_fabric=1", ""), all & ~WEIR_CAP_PEER);
+  assert_int_equal(capabilities("devices=1;export_fabric=1", ""),
+                   all & ~(WEIR_CAP_PEER | WEIR_CAP_SHARED_RANGE));
   assert_int_equal(capabilities("devices=2;links=nvlink;export_fabric=1;version=12000", "") &
                        WEIR_CAP_BATCH_COPY,
                    0);

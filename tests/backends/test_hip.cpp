@@ -80,8 +80,8 @@ void test_description(void **) {
     assert_true(std::memcmp(first.uuid, second.uuid, sizeof first.uuid) != 0);
     assert_string_equal(backend.t->runtime_version(backend.state), "6.3.0");
     const uint64_t expected = WEIR_CAP_VMM | WEIR_CAP_MAP_MAY_BLOCK_DEVICE |
-                              WEIR_CAP_STREAM_ANY_THREAD | WEIR_CAP_PEER | WEIR_CAP_EXPORT_FD |
-                              WEIR_CAP_HOST_CALL | WEIR_CAP_HOST_REGISTER;
+                              WEIR_CAP_STREAM_ANY_THREAD | WEIR_CAP_PEER | WEIR_CAP_SHARED_RANGE |
+                              WEIR_CAP_EXPORT_FD | WEIR_CAP_HOST_CALL | WEIR_CAP_HOST_REGISTER;
     assert_int_equal(first.capabilities, expected);
     weir_be_device cut{};
     cut.struct_size = 16;

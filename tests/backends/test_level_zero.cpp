@@ -145,8 +145,8 @@ void devices(void **) {
     assert_int_equal(found.memory_total, 64 * MiB);
     assert_int_equal(found.granule, 2 * MiB);
     assert_int_equal(found.granule_large, 32 * MiB);
-    assert_int_equal(found.capabilities,
-                     WEIR_CAP_VMM | WEIR_CAP_PEER | WEIR_CAP_HOST_REGISTER | WEIR_CAP_HOST_CALL);
+    assert_int_equal(found.capabilities, WEIR_CAP_VMM | WEIR_CAP_PEER | WEIR_CAP_SHARED_RANGE |
+                                             WEIR_CAP_HOST_REGISTER | WEIR_CAP_HOST_CALL);
     assert_string_equal(backend->runtime_version(backend.state), "1.4, driver 0x01030000");
     assert_refused(backend, WEIR_ERROR_INVALID_ARGUMENT, "device 2 of 2",
                    backend->device_describe(backend.state, 2, nullptr));

@@ -39,6 +39,7 @@ std::span<const Fault> device_faults();
 std::span<const Fault> state_faults();
 std::span<const Fault> granule_faults();
 std::span<const Fault> map_faults();
+std::span<const Fault> shared_faults();
 std::span<const Fault> export_faults();
 std::span<const Fault> memory_faults();
 std::span<const Fault> stream_faults();
@@ -50,8 +51,8 @@ std::span<const Fault> thread_faults();
 template <class Visit>
 void each_fault(Visit visit) {
   for (const auto faults : {table_faults(), device_faults(), state_faults(), granule_faults(),
-                            map_faults(), export_faults(), memory_faults(), stream_faults(),
-                            fence_faults(), copy_faults(), thread_faults()}) {
+                            map_faults(), shared_faults(), export_faults(), memory_faults(),
+                            stream_faults(), fence_faults(), copy_faults(), thread_faults()}) {
     for (const Fault &fault : faults) visit(fault);
   }
 }

@@ -111,7 +111,7 @@ void a_part_of_a_granule_is_mapped(void **) {
 }
 
 void map_refuses_what_it_must(void **) {
-  const Backend b("devices=2");
+  const Backend b("devices=2;shared_range=0");
   const weir_be_granule granule = b.granule();
   const weir_be_granule foreign = b.granule(kib64, 1);
   const uint64_t range = b.range(4 * kib64);

@@ -36,6 +36,7 @@ constexpr struct {
     {WEIR_CAP_EXPORT_FABRIC, "export_fabric"},
     {WEIR_CAP_MAP_PART, "map_part"},
     {WEIR_CAP_INTEGRATED, "integrated"},
+    {WEIR_CAP_SHARED_RANGE, "shared_range"},
 };
 
 Json capabilities_json(uint64_t bits) {

@@ -123,7 +123,8 @@ typedef struct weir_backend_table {
   /** `from` or `to` may be WEIR_DEVICE_HOST. A device's link to itself is SAME, those to and from the host are direct. */
   weir_result (*link_describe)(weir_be_state *state, uint32_t from, uint32_t to, weir_be_link *link);
 
-  /* ---- physical memory: all or none, WEIR_CAP_VMM ---- */
+  /* ---- physical memory: all or none, WEIR_CAP_VMM; ranges with other devices' granules: WEIR_CAP_SHARED_RANGE, which
+   *      needs WEIR_CAP_VMM and WEIR_CAP_PEER ---- */
   /** Makes `bytes` (a multiple of the granule) of physical memory on the device. Contents are undefined.
    *  `flags` are WEIR_BE_GRANULE_*: runtimes fix at creation how memory may leave the process. DEVICE_OOM when the
    *  device has none left; NOT_SUPPORTED for a flag without its capability. */
@@ -134,17 +135,21 @@ typedef struct weir_backend_table {
   /** Reserves addresses of the device without memory behind them; `alignment` is a power of two >= granule. */
   weir_result (*range_reserve)(weir_be_state *state, uint32_t device, uint64_t bytes, uint64_t alignment,
                                uint64_t *address);
-  /** `address` and `bytes` as reserved; nothing is mapped in it. */
+  /** `address` and `bytes` as reserved; nothing is mapped in it, by no device. */
   weir_result (*range_free)(weir_be_state *state, uint32_t device, uint64_t address, uint64_t bytes);
   /** Maps granule bytes [offset, offset+bytes) at `address` (all multiples of the granule size) inside one reservation,
-   *  where nothing is mapped, readable and writable by the owning device and by `peers`. Without WEIR_CAP_MAP_PART a
-   *  granule is mapped whole: `offset` is 0 and `bytes` its size, and anything else is NOT_SUPPORTED. When it returns,
-   *  work enqueued from now on sees it. Called on one thread per device unless WEIR_CAP_MAP_ANY_THREAD. A granule is mapped
-   *  once at a time unless WEIR_CAP_MULTI_MAP. */
+   *  where nothing is mapped, readable and writable by `device`, whose the granule is, and by `peers`. The reservation is
+   *  the device's own; with WEIR_CAP_SHARED_RANGE on both devices it may be another's of the backend, which has access only
+   *  where it is one of `peers`. Without WEIR_CAP_MAP_PART a granule is mapped whole: `offset` is 0 and `bytes` its size,
+   *  and anything else is NOT_SUPPORTED. When it returns, work enqueued from now on sees it. Called on one thread per device
+   *  unless WEIR_CAP_MAP_ANY_THREAD, so with WEIR_CAP_SHARED_RANGE several devices may map into disjoint places of one
+   *  reservation at the same time. A granule is mapped once at a time unless WEIR_CAP_MULTI_MAP. */
   weir_result (*map)(weir_be_state *state, uint32_t device, uint64_t address, uint64_t bytes,
                      weir_be_granule granule, uint64_t offset, const uint32_t *peers, uint32_t peer_count);
-  /** Removes exactly what one map call made. The core calls it only when no work that uses the address is
-   *  pending; it relies on no synchronisation by it. */
+  /** Removes exactly what one map call made; `device` is the one that call was told. The core calls it only when no work
+   *  that uses the address is pending; it relies on no synchronisation by it. With WEIR_CAP_SHARED_RANGE, where a device was
+   *  lost, what it mapped in another's range can be unmapped all the same, and so can what others mapped in its ranges; the
+   *  range is then free to be given back. */
   weir_result (*unmap)(weir_be_state *state, uint32_t device, uint64_t address, uint64_t bytes);
 
   /* ---- export: all or none, WEIR_CAP_EXPORT_FD ---- */

@@ -28,6 +28,26 @@ enum {
   WEIR_BUFFER_LOSSY_F16 = 8
 };
 
+/** How a buffer is dealt out. */
+enum {
+  WEIR_SHARD_STRIPED = 1, /**< stripes in turn, so many for each device as its weight says */
+  WEIR_SHARD_BLOCKED = 2  /**< one run of bytes for each device, in their order, as long as its weight says */
+};
+
+/** How one buffer is dealt out to several devices of the pool, for what is larger than one device, or is computed on by all of
+ *  them. It has one address, the same on all of these devices; each of its pages is brought to the device that the layout
+ *  names, and used by the others over their links. docs/sharding.md. */
+typedef struct weir_shard_desc {
+  uint32_t struct_size;
+  uint32_t policy;            /**< WEIR_SHARD_* */
+  const weir_device *devices; /**< 1 to 28 different ones of the pool, each reached directly by all others: copied */
+  const uint32_t *weights;    /**< of each device, 1 to 65535: copied. NULL: all alike */
+  uint32_t device_count;      /**< entries of `devices`, and of `weights` */
+  uint32_t reserved;          /**< 0 */
+  uint64_t stripe;            /**< bytes of a stripe, a multiple of the pool's page size; 0: Weir chooses a page's. Blocks have none: 0 */
+} weir_shard_desc;
+#define WEIR_SHARD_DESC_INIT {sizeof(weir_shard_desc), WEIR_SHARD_STRIPED, NULL, NULL, 0, 0, 0}
+
 /** What a buffer is made with. */
 typedef struct weir_buffer_desc {
   uint32_t struct_size;
@@ -44,8 +64,11 @@ typedef struct weir_buffer_desc {
                                  uses it n times as often. They count where Weir chooses the home, and forbid nothing. */
   uint32_t user_count;   /**< entries of `users`, at most 1024; 0 = not known */
   uint32_t reserved;     /**< 0 */
+  const weir_shard_desc *shards; /**< NULL: all of it is at home on one device. Else `home` is the first of the shards' devices (or
+                                      left at WEIR_DEVICE_DEFAULT or WEIR_DEVICE_ANY), and `users` is empty. Copied. Every device
+                                      needs WEIR_CAP_SHARED_RANGE: else NOT_SUPPORTED. A size below a page takes a page of its own. */
 } weir_buffer_desc;
-#define WEIR_BUFFER_DESC_INIT {sizeof(weir_buffer_desc), 0, 0, 0, 0, NULL, WEIR_DEVICE_DEFAULT, 0, 0, NULL, 0, 0}
+#define WEIR_BUFFER_DESC_INIT {sizeof(weir_buffer_desc), 0, 0, 0, 0, NULL, WEIR_DEVICE_DEFAULT, 0, 0, NULL, 0, 0, NULL}
 
 /* With `home` = WEIR_DEVICE_ANY the home is the device of the pool that makes a round of all uses of all live buffers longer by the
  * least, as a model has it in which each user reaches all bytes of his buffers over the machine's links, and what a device has
@@ -85,7 +108,7 @@ typedef struct weir_buffer_info {
   uint64_t tag;             /**< the caller's */
   uint64_t address;         /**< on the home device; 0 if it has none at present */
   /* of the range asked about, by where the latest version lies: */
-  uint64_t device_bytes;    /**< on the home device */
+  uint64_t device_bytes;    /**< on the home device; of a sharded buffer, each page's own */
   uint64_t peer_bytes;      /**< on other devices of the pool, and not on the home device */
   uint64_t host_bytes;      /**< in HOST, and on no device */
   uint64_t both_bytes;      /**< of device_bytes, those that are in HOST too (clean) */
@@ -103,6 +126,22 @@ typedef struct weir_buffer_info {
 /** Where the bytes [offset, offset+length) are, in whole pages clipped to the range. Stops nothing. */
 WEIR_API weir_result weir_buffer_query(weir_pool pool, weir_buffer buffer, uint64_t offset, uint64_t length,
                                        weir_buffer_info *info);
+
+/** A run of bytes of a buffer that one device is home to. Fixed size: 32 bytes. */
+typedef struct weir_shard {
+  uint64_t offset;    /**< of the first byte, in the buffer */
+  uint64_t length;    /**< bytes */
+  weir_device device; /**< whose they are */
+  uint32_t reserved;
+  uint64_t reserved2;
+} weir_shard;
+
+/** The layout of a buffer, from the run on that byte `offset` is in: up to `capacity` runs, *count of them. They end at whole pages,
+ *  but for the last, and two that follow each other are of two devices; a buffer without shards is one run on its home. More
+ *  begin where the last one ends, if that is not the buffer's end. Where the bytes are at present is weir_buffer_query's to
+ *  tell. The layout changes only when a device leaves the pool. Any thread. Errors: INVALID_ARGUMENT, INVALID_HANDLE. */
+WEIR_API weir_result weir_buffer_shards(weir_pool pool, weir_buffer buffer, uint64_t offset, weir_shard *shards,
+                                        size_t capacity, size_t *count);
 
 /** Copies bytes out to `destination`, from whatever tier they are on; nothing is promoted. Waits for the
  *  work that writes them, and for the copy. LEASE_CONFLICT against an unreleased write lease on the range. */

@@ -105,6 +105,7 @@ WEIR_API weir_result weir_backend_info_get(weir_context context, uint32_t index,
 #define WEIR_CAP_EXPORT_FABRIC UINT64_C(4096)       /**< granules can be exported to other machines of a fabric */
 #define WEIR_CAP_MAP_PART UINT64_C(8192)            /**< a part of a granule may be mapped, at an offset */
 #define WEIR_CAP_INTEGRATED UINT64_C(16384)         /**< its memory is the host's own: pages do not leave it for HOST */
+#define WEIR_CAP_SHARED_RANGE UINT64_C(32768)       /**< granules of other devices of its backend may be mapped in ranges it reserved */
 
 /** What a device is. */
 typedef struct weir_device_info {

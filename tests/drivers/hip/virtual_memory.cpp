@@ -137,7 +137,7 @@ abi::Error hipMemAddressReserve(void **address, size_t bytes, size_t alignment, 
   const abi::Error error = call(cuda().cuMemAddressReserve, &found, whole, alignment,
                                 cu::DevicePointer{number(wanted)}, 0ULL);
   if (error != abi::success) return error;
-  all.reservations.emplace(found + off, Reservation{bytes, found, whole});
+  all.reservations.insert_or_assign(found + off, Reservation{bytes, found, whole});
   *address = reinterpret_cast<void *>(found + off);
   return abi::success;
 }
@@ -217,7 +217,8 @@ abi::Error hipMemMap(void *address, size_t bytes, size_t offset, abi::Memory mem
                                 size_t{0}, allocation->granule, 0ULL);
   if (error != abi::success) return error;
   ++allocation->references;
-  all.mappings.emplace(number(address), Mapping{bytes, allocation, false});
+  // What is on record there is of a device that was lost, and the driver has let go of it since.
+  all.mappings.insert_or_assign(number(address), Mapping{bytes, allocation, false});
   return abi::success;
 }
 
