@@ -23,7 +23,7 @@ constexpr uint64_t page_of_options = 16 * 1024;
 
 // Over all runs.
 uint64_t sunk_bytes = 0, lifted_bytes = 0, returned_bytes = 0, moved_bytes = 0, recoded_bytes = 0,
-         lent_bytes = 0, changes = 0, relayed_bytes = 0, remote_uses = 0;
+         lent_bytes = 0, changes = 0, relayed_bytes = 0, remote_uses = 0, shard_leases = 0;
 
 /// Half of the runs have tiers below HOST, which is short then.
 void add_tiers(std::mt19937_64 &random, const char *const *folders, World *world,
@@ -122,8 +122,8 @@ void run_once(uint64_t seed, int steps, bool verbose) {
     if (weir_pool_set_defragmentation(world.pool, &always) != WEIR_SUCCESS)
       return report("set_defragmentation", seed);
   }
-  world.elastic = world.devices == 2 && random() % 2 == 0;
-  for (uint32_t i = 0; i < 2; ++i) world.budgets[i] = devices[i].budget;
+  world.elastic = world.devices > 1 && random() % 2 == 0;
+  for (uint32_t i = 0; i < world.devices; ++i) world.budgets[i] = devices[i].budget;
   const size_t threads = 1 + random() % 3;
   if (verbose)
     std::fprintf(
@@ -160,6 +160,7 @@ void run_once(uint64_t seed, int steps, bool verbose) {
   recoded_bytes += stats.recompressed_bytes;
   lent_bytes += stats.lent_bytes;
   changes += world.changes.load();
+  shard_leases += world.shard_leases.load();
   relayed_bytes += stats.relayed_bytes + stats.host_relayed_bytes;
   remote_uses += stats.remote_uses;
   weir_client_stats held = WEIR_CLIENT_STATS_INIT;
@@ -211,9 +212,9 @@ int main(int argc, char **argv) {
   std::printf(
       "fuzz_pool: %ld runs from seed %llu, %llu failures; %llu bytes sunk, %llu lifted, %llu "
       "returned, %llu moved, %llu compressed again, %llu lent, %llu relayed; %llu devices left, "
-      "%llu remote uses\n",
+      "%llu remote uses, %llu leases of shards\n",
       done, number(seed), number(failures.load()), number(sunk_bytes), number(lifted_bytes),
       number(returned_bytes), number(moved_bytes), number(recoded_bytes), number(lent_bytes),
-      number(relayed_bytes), number(changes), number(remote_uses));
+      number(relayed_bytes), number(changes), number(remote_uses), number(shard_leases));
   return failures.load() == 0 ? 0 : 1;
 }

@@ -4,148 +4,11 @@
 // have. What it finds wrong it reports, and goes on; the run ends when anybody has.
 #pragma once
 
-#include "core/pool/pool.hpp"
+#include "tests/fuzz/world.hpp"
 
-#include "tests/support/blocks.hpp"
-#include "tests/support/target.hpp"
-
-#include <weir/weir.h>
-
-#include <atomic>
-#include <chrono>
-#include <cstdio>
-#include <cstdlib>
-#include <cstring>
-#include <memory>
-#include <random>
-#include <string>
-#include <thread>
-#include <vector>
-
-#include <sys/mman.h>
+#include <numeric>
 
 namespace weir::fuzz {
-
-using Bytes = std::vector<unsigned char>;
-
-inline std::atomic<uint64_t> failures{0};
-
-inline void report(const char *what, uint64_t seed) {
-  std::fprintf(stderr, "FAILED (seed %llu): %s; last error: %s\n",
-               static_cast<unsigned long long>(seed), what, weir_last_error());
-  failures.fetch_add(1);
-}
-
-/// What one lease's kernel checks and writes. Freed by the kernel.
-struct Job {
-  struct Piece {
-    unsigned char *at = nullptr;
-    Bytes expected;  // empty: do not read
-    Bytes written;   // empty: do not write
-    std::string past;
-  };
-  std::vector<Piece> pieces;
-  uint64_t seed = 0;
-
-  void run() {
-    for (Piece &piece : pieces) {
-      if (!piece.expected.empty() &&
-          std::memcmp(piece.at, piece.expected.data(), piece.expected.size()) != 0) {
-        size_t i = 0;
-        while (piece.at[i] == piece.expected[i]) ++i;
-        std::fprintf(stderr, "byte %zu of %zu: expected %u, got %u\n", i, piece.expected.size(),
-                     piece.expected[i], piece.at[i]);
-        std::fprintf(stderr, "%s\n", piece.past.c_str());
-        report("a kernel read wrong bytes", seed);
-      }
-      if (!piece.written.empty()) std::memcpy(piece.at, piece.written.data(), piece.written.size());
-    }
-  }
-};
-inline void kernel(void *user) {
-  std::unique_ptr<Job> job(static_cast<Job *>(user));
-  job->run();
-}
-
-/// One launch of a kernel by copies: a job of one piece that only reads, or only writes.
-struct Half {
-  Job job;
-  uint64_t address = 0;
-  static void run(void *user) {
-    auto *self = static_cast<Half *>(user);
-    self->job.pieces[0].at = reinterpret_cast<unsigned char *>(self->address);
-    self->job.run();
-  }
-  static void run_last(void *user) {
-    run(user);
-    delete static_cast<Half *>(user);
-  }
-};
-
-inline weir_result launch_half(weir_stream stream, uint64_t seed, Job::Piece piece, bool reads) {
-  auto half = std::make_unique<Half>();
-  half->address = reinterpret_cast<uint64_t>(piece.at);
-  (reads ? piece.written : piece.expected).clear();
-  const uint64_t bytes = reads ? piece.expected.size() : piece.written.size();
-  if (bytes == 0) return WEIR_SUCCESS;
-  half->job.seed = seed;
-  half->job.pieces.push_back(std::move(piece));
-  if (!reads)  // runs at once
-    return test::launch(stream, test::Access::write, &half->address, bytes, Half::run, half.get());
-  const weir_result result =
-      test::launch(stream, test::Access::read, &half->address, bytes, Half::run_last, half.get());
-  if (result == WEIR_SUCCESS) (void)half.release();
-  return result;
-}
-
-inline weir_result launch(weir_stream stream, std::unique_ptr<Job> job) {
-  if (!test::Target::get().by_copies()) return weir_stream_host_call(stream, kernel, job.release());
-  for (const bool reads : {true, false}) {
-    for (const Job::Piece &piece : job->pieces) {
-      const weir_result result = launch_half(stream, job->seed, piece, reads);
-      if (result != WEIR_SUCCESS) return result;
-    }
-  }
-  return WEIR_SUCCESS;
-}
-
-struct Model {
-  weir_buffer handle = nullptr;
-  Bytes bytes;
-  std::string past;  // what was done to it, for reports
-  bool halves =
-      false;  // declared LOSSY_BF16, and only ever written with what that loses nothing of
-  uint32_t holds = 0;
-  unsigned char *registered = nullptr;
-  size_t registered_size = 0;
-};
-
-struct Open {  // a lease kept for a while
-  weir_lease lease = nullptr;
-  weir_stream stream = nullptr;
-  std::vector<size_t> buffers;
-};
-
-struct World {
-  weir_context context = nullptr;
-  weir_pool pool = nullptr;
-  weir_client client = nullptr;
-  uint32_t devices = 1;
-  uint64_t page = test::Target::get().page();
-  bool vmm = true;
-  bool host_leases = true;
-  bool host_is_short = false;  // leases on the CPU's memory may fill it
-  bool elastic = false;        // devices come and go
-  std::atomic<uint64_t> changes{0};
-  uint64_t budgets[2] = {0, 0};
-  uint64_t seed = 0;
-};
-
-/// The pool's own invariants hold at any time, whatever the other threads are doing.
-inline void validate(World &world) {
-  const std::string wrong = reinterpret_cast<weir::pool::Pool *>(world.pool)->engine().validate();
-  if (!wrong.empty()) report(wrong.c_str(), world.seed);
-}
 
 class Worker {
  public:
@@ -254,8 +117,34 @@ class Worker {
     model.halves = below(8) == 0;
     if (model.halves) desc.element = WEIR_ELEMENT_F32;
     if (model.halves) desc.flags |= WEIR_BUFFER_LOSSY_BF16;
+    if (world_.devices > 1 && below(5) == 0) return create_sharded(desc, std::move(model));
     model.bytes.resize(desc.size);
     expect(weir_buffer_create(world_.pool, &desc, &model.handle), "buffer_create");
+    if (model.handle != nullptr) models_.push_back(std::move(model));
+  }
+
+  /// Over some of the devices, or all, in any order.
+  void create_sharded(weir_buffer_desc desc, Model model) {
+    std::vector<weir_device> devices(world_.devices);
+    std::iota(devices.begin(), devices.end(), 0);
+    std::shuffle(devices.begin(), devices.end(), random_);
+    std::vector<uint32_t> weights(world_.devices);
+    for (uint32_t &weight : weights) weight = static_cast<uint32_t>(1 + below(4));
+    weir_shard_desc shards = WEIR_SHARD_DESC_INIT;
+    shards.devices = devices.data();
+    shards.device_count = static_cast<uint32_t>(2 + below(world_.devices - 1));
+    if (below(2) == 0) shards.weights = weights.data();
+    shards.policy = static_cast<uint32_t>(1 + below(2));
+    if (shards.policy == WEIR_SHARD_STRIPED) shards.stripe = below(3) * world_.page;
+    desc.shards = &shards;
+    desc.home = WEIR_DEVICE_DEFAULT;
+    desc.user_count = 0;
+    desc.size = 1 + below(world_.page * 12);
+    model.sharded = true;
+    model.bytes.resize(desc.size);
+    // Without VMM or a way from each to each.
+    allow(weir_buffer_create(world_.pool, &desc, &model.handle), {WEIR_ERROR_NOT_SUPPORTED},
+          "buffer_create, sharded");
     if (model.handle != nullptr) models_.push_back(std::move(model));
   }
 
@@ -333,6 +222,7 @@ class Worker {
     std::vector<weir_use> uses;
     std::vector<size_t> buffers;
     bool conflict = false;
+    bool sharded = false;
     for (size_t i = 0; i < count; ++i) {
       const size_t b = below(models_.size());
       bool twice = false;
@@ -347,6 +237,7 @@ class Worker {
       }
       if (below(2) == 0) use.flags = WEIR_USE_ALLOW_REMOTE;
       conflict = conflict || leased(b) || models_[b].holds != 0;
+      sharded = sharded || models_[b].sharded;
       uses.push_back(use);
       buffers.push_back(b);
     }
@@ -358,10 +249,12 @@ class Worker {
     if (result != WEIR_SUCCESS) {
       if (conflict && result == WEIR_ERROR_LEASE_CONFLICT) return;
       if (on_cpu && !world_.host_leases && result == WEIR_ERROR_NOT_SUPPORTED) return;
+      if (!on_cpu && sharded && result == WEIR_ERROR_NOT_SUPPORTED) return;  // out of its reach
       allow(result, {WEIR_ERROR_WOULD_BLOCK, WEIR_ERROR_TIMEOUT, WEIR_ERROR_OVER_BUDGET},
             "acquire");
       return;
     }
+    if (sharded && !on_cpu) ++world_.shard_leases;
     auto job = std::make_unique<Job>();
     job->seed = world_.seed;
     for (size_t i = 0; i < uses.size(); ++i) {
@@ -511,7 +404,7 @@ class Worker {
   }
   /// A device leaves, or comes back; whoever uses it meanwhile is told so.
   void change_devices() {
-    const auto device = static_cast<weir_device>(below(2));
+    const auto device = static_cast<weir_device>(below(world_.devices));
     const uint64_t kind = below(8);
     if (kind == 0) {
       allow(weir_pool_cancel_remove(world_.pool, device), {WEIR_ERROR_INVALID_ARGUMENT}, "cancel");

@@ -101,7 +101,7 @@ WEIR_API weir_result weir_pool_rebalance(weir_pool pool, uint64_t bytes, uint64_
  *  no lock meanwhile: other threads go on. A lost device can be removed too.
  *  Errors, after which the device is of the pool as before and takes leases again (pages that have moved come back when they are
  *  used): TIMEOUT (leases or work on them did not end), CANCELLED, OVER_BUDGET (the other tiers have no room), BUSY (held memory,
- *  weir_malloc memory, or it is being removed already), INVALID_ARGUMENT (not of the pool, or its only device), IO, BACKEND,
+ *  weir_malloc memory, the last device of a sharded buffer, or it is being removed already), INVALID_ARGUMENT (not of the pool, or its only device), IO, BACKEND,
  *  OUT_OF_HOST_MEMORY. */
 WEIR_API weir_result weir_pool_remove_device(weir_pool pool, weir_device device, uint64_t timeout_ns);
 
