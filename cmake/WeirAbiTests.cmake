@@ -4,9 +4,12 @@
 # library of today. Yesterday is tests/abi/yesterday/include, the headers of the oldest release that is supported; nothing
 # that sees them may see today's.
 
-weir_register_test(abi_guard_self_test tree ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/scripts/check-abi --self-test --no-libabigail)
-weir_register_test(abi_of_yesterday abi ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/scripts/check-abi
-  --older ${PROJECT_SOURCE_DIR}/tests/abi/yesterday/include)
+# About files alone: once is enough.
+if(NOT WEIR_SANITIZE)
+  weir_register_test(abi_guard_self_test tree ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/scripts/check-abi --self-test --no-libabigail)
+  weir_register_test(abi_of_yesterday abi ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/scripts/check-abi
+    --older ${PROJECT_SOURCE_DIR}/tests/abi/yesterday/include)
+endif()
 
 if(TARGET weir)
   weir_register_test(abi_record abi ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/scripts/check-abi --no-libabigail

@@ -26,7 +26,7 @@ def field_list(struct, known):
 
 
 def constant_list(enum, known):
-    lines = []
+    lines = [".PP", *troff.filled(enum.comment, known)] if enum.comment else []
     for item in enum.items:
         name, _, value = item.text.partition(" = ")
         lines += [".TP", f"\\fB{troff.escape(name)}\\fP" + (f" ({troff.escape(value)})" if value else "")]
@@ -101,7 +101,7 @@ class Api:
                 types += [f".SS {name}", ".EX", *synopsis(f"typedef {declaration}"), ".EE", *troff.body(comment, self.known)]
         constants = []
         for enum in self.constants_of(text):
-            constants += [".PP", *troff.filled(enum.comment, self.known), *constant_list(enum, self.known)]
+            constants += constant_list(enum, self.known)
         brief = re.split(r"(?<=[.:;]) |\n\n|[.:;]$", " ".join(function.comment.split()))[0].rstrip(".:;").replace("`", "")
         if len(brief) > 90:
             brief = f"{brief[:87].rsplit(' ', 1)[0]} ..."
@@ -135,7 +135,7 @@ class Api:
         constants = []
         if header.name == "types":
             for enum in header.enums:
-                constants += [".PP", *troff.filled(enum.comment, self.known), *constant_list(enum, self.known)]
+                constants += constant_list(enum, self.known)
         return troff.page(f"weir_{header.name}", 7, self.date, self.source, MANUAL, [
             ("NAME", [f"weir_{header.name} \\- {troff.escape(header.title.rstrip('.').replace('`', ''))}"]),
             ("SYNOPSIS", [f"\\fB#include <weir/{header.name}.h>\\fP"]),

@@ -91,7 +91,9 @@ def constants(text):
         enums.append(Enum(one_line(plain(match.group("comment"))), items(match.group("body"))))
     capabilities = re.findall(r"^#define (WEIR_\w+) (UINT\d+_C\(\w+\))\s+/\*\*<(.*?)\*/$", text, re.M)
     if capabilities:
-        enums.append(Enum("", [Item(f"{name} = {value}", name, meaning.strip()) for name, value, meaning in capabilities]))
+        before = re.search(r"/\*\*((?:(?!\*/).)*)\*/\n#define " + capabilities[0][0], text, re.S)
+        enums.append(Enum(one_line(plain(before.group(1))) if before else "",
+                          [Item(f"{name} = {value}", name, meaning.strip()) for name, value, meaning in capabilities]))
     return enums
 
 

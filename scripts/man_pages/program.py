@@ -47,7 +47,7 @@ def read_help(text):
     groups, heading = {}, "Options"
     for line in lines:
         if re.match(r"[A-Z]\w*:$", line):
-            heading = line[:-1]
+            heading = line[:-1].capitalize()  # newer CLI11 writes them in capitals
             continue
         entry = re.match(r"  (\S.*?)(?: {2,}(\S.*))?$", line)
         if entry and not line.startswith("   "):
