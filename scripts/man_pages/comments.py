@@ -89,7 +89,7 @@ def constants(text):
     enums = []
     for match in re.finditer(COMMENT + r"enum \{(?P<body>.*?)\};", text, re.S):
         enums.append(Enum(one_line(plain(match.group("comment"))), items(match.group("body"))))
-    capabilities = re.findall(r"^#define (WEIR_\w+) (UINT\d+_C\(\w+\))\s+/\*\*<(.*?)\*/$", text, re.M)
+    capabilities = re.findall(r"^#define (WEIR_\w+) UINT\d+_C\((\w+)\)\s+/\*\*<(.*?)\*/$", text, re.M)
     if capabilities:
         before = re.search(r"/\*\*((?:(?!\*/).)*)\*/\n#define " + capabilities[0][0], text, re.S)
         enums.append(Enum(one_line(plain(before.group(1))) if before else "",
