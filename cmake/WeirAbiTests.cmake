@@ -2,13 +2,17 @@
 #
 # What holds the two stable interfaces (docs/abi.md): the record in api/abi, and programs and plugins of yesterday on the
 # library of today. Yesterday is tests/abi/yesterday/include, the headers of the oldest release that is supported; nothing
-# that sees them may see today's.
+# that sees them may see today's. Also the documents that are made of the headers and programs.
 
 # About files alone: once is enough.
 if(NOT WEIR_SANITIZE)
   weir_register_test(abi_guard_self_test tree ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/scripts/check-abi --self-test --no-libabigail)
   weir_register_test(abi_of_yesterday abi ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/scripts/check-abi
     --older ${PROJECT_SOURCE_DIR}/tests/abi/yesterday/include)
+  weir_register_test(readme_self_test tree ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/scripts/check-readme --self-test)
+endif()
+if(TARGET weir_man)
+  weir_register_test(man_pages tree ${weir_make_man} --check ${weir_man_folder} ${weir_man_programs})
 endif()
 
 if(TARGET weir)

@@ -10,8 +10,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 BUILD_PACKAGES=(g++ cmake ninja-build pkg-config libxxhash-dev libcmocka-dev liblz4-dev libzstd-dev
                 liburing-dev libssl-dev libhwloc-dev nlohmann-json3-dev libcli11-dev libcairo2-dev python3)
 # libze: the loader and the headers of Level Zero, for its backend on a simulated driver.
-# abigail-tools: a second look at the ABI; doxygen, groff and mandoc: the reference, and what formats man pages.
-TEST_PACKAGES=(clang-format-14 python3-pip libze-dev libze1 abigail-tools binutils doxygen groff-base mandoc)
+TEST_PACKAGES=(clang-format-14 python3-pip libze-dev libze1)
 
 JOBS="${WEIR_JOBS:-$(nproc 2>/dev/null || echo 2)}"
 
