@@ -125,7 +125,7 @@ if(TARGET weir_static)
 endif()
 
 # About loading and describing backends, about files, or about bytes alone: nothing of them is another backend's.
-set(weir_host_only test_backends test_codec_api test_context test_partitions test_runtimes test_spill_failures test_topology_api)
+set(weir_host_only test_backends test_codec_api test_context test_partitions test_runtimes test_spill_failures test_struct_size test_topology_api)
 if(TARGET weir)
   weir_glob(sources "tests/abi/test_*.c" "tests/abi/test_*.cpp")
   foreach(source IN LISTS sources)
@@ -137,5 +137,6 @@ if(TARGET weir)
   endforeach()
 endif()
 
+include(WeirAbiTests)
 include(WeirHeaderChecks)
 include(WeirTreeTests)

@@ -31,6 +31,7 @@ WEIR_BEGIN_DECLS
 
 /** Version of this interface. While it is 0, only equal versions fit together. */
 #define WEIR_BACKEND_ABI_MAJOR 0
+/** The name of the function that a backend's library exports: a weir_backend_query_function. */
 #define WEIR_BACKEND_QUERY_SYMBOL "weir_backend_query"
 
 /** The backend's own state, made by start(). */
@@ -48,14 +49,15 @@ typedef struct weir_be_start {
   uint32_t reserved;
   const char *options;     /**< "key=value" joined by ';', the backend's own keys only, without its prefix; "" if none */
   weir_log_callback log;   /**< may be NULL; same rules as in weir_context_desc */
-  void *log_user;
+  void *log_user;          /**< goes with `log` */
 } weir_be_start;
 
+/** A device, as device_describe tells it. */
 typedef struct weir_be_device {
   uint32_t struct_size;
   uint32_t numa_node;      /**< UINT32_MAX if unknown */
   uint64_t capabilities;   /**< WEIR_CAP_* */
-  uint64_t memory_total;
+  uint64_t memory_total;   /**< bytes */
   uint64_t granule;        /**< smallest physical unit and its alignment, a power of two; 0 without VMM */
   uint64_t granule_large;  /**< a size that maps more cheaply per byte, a multiple of granule; 0 = none */
   uint64_t address_space;  /**< bytes that range_reserve can give in all; 0 = plenty */
@@ -64,6 +66,7 @@ typedef struct weir_be_device {
   uint8_t uuid[16];        /**< tells devices apart, also between backends; all 0 if there is none */
 } weir_be_device;
 
+/** The path between two places, as link_describe tells it. */
 typedef struct weir_be_link {
   uint32_t struct_size;
   uint32_t kind;           /**< WEIR_LINK_* */
@@ -73,23 +76,24 @@ typedef struct weir_be_link {
   uint32_t direct;         /**< 1 = copy_async works between the two */
 } weir_be_link;
 
-/** How a granule may leave the process; said when it is made. */
-#define WEIR_BE_GRANULE_EXPORT_FD UINT64_C(1)
-#define WEIR_BE_GRANULE_EXPORT_FABRIC UINT64_C(2)
+/* How a granule may leave the process; said when it is made. */
+#define WEIR_BE_GRANULE_EXPORT_FD UINT64_C(1)     /**< to another process, as a file descriptor */
+#define WEIR_BE_GRANULE_EXPORT_FABRIC UINT64_C(2) /**< to another machine, as a weir_be_fabric_handle */
 
 /** What names a granule on every machine of one fabric. */
 typedef struct weir_be_fabric_handle {
-  uint8_t bytes[64];
+  uint8_t bytes[64]; /**< the runtime's own */
 } weir_be_fabric_handle;
 
 /** One copy. Both sides are addresses: device addresses, or host memory from host_allocate / host_register.
  *  Ranges do not overlap. */
 typedef struct weir_be_copy {
-  uint64_t destination;
-  uint64_t source;
-  uint64_t bytes;
+  uint64_t destination; /**< address of the first byte written */
+  uint64_t source;      /**< address of the first byte read */
+  uint64_t bytes;       /**< how many */
 } weir_be_copy;
 
+/** What a backend is: its entry point returns one. */
 typedef struct weir_backend_table {
   uint32_t struct_size;
   uint32_t abi_major;      /**< WEIR_BACKEND_ABI_MAJOR */
@@ -112,6 +116,7 @@ typedef struct weir_backend_table {
   /* ---- devices (required) ---- */
   /** It does not change while the state lives; nor do the descriptions. */
   weir_result (*device_count)(weir_be_state *state, uint32_t *count);
+  /** Fills *description for one of the devices. */
   weir_result (*device_describe)(weir_be_state *state, uint32_t device, weir_be_device *description);
   /** Bytes free now, and in all as in the description. */
   weir_result (*device_memory)(weir_be_state *state, uint32_t device, uint64_t *free_bytes, uint64_t *total_bytes);
@@ -159,14 +164,17 @@ typedef struct weir_backend_table {
   /** Memory with an address at once; `alignment` is a power of two <= 2 MiB. DEVICE_OOM when there is none. */
   weir_result (*plain_allocate)(weir_be_state *state, uint32_t device, uint64_t bytes, uint64_t alignment,
                                 uint64_t *address);
+  /** `address` and `bytes` as allocated. No work that uses them is pending. */
   weir_result (*plain_free)(weir_be_state *state, uint32_t device, uint64_t address, uint64_t bytes);
 
   /* ---- host memory for copies: host_allocate required; register: all or none, WEIR_CAP_HOST_REGISTER ---- */
   /** Pinned, page-aligned memory that every device of the backend can copy to and from. */
   weir_result (*host_allocate)(weir_be_state *state, uint64_t bytes, void **memory);
+  /** `memory` and `bytes` as allocated. No copy that uses them is pending. */
   weir_result (*host_free)(weir_be_state *state, void *memory, uint64_t bytes);
   /** Makes existing page-aligned host memory usable for copies by every device of the backend. */
   weir_result (*host_register)(weir_be_state *state, void *memory, uint64_t bytes);
+  /** `memory` and `bytes` as registered. No copy that uses them is pending. */
   weir_result (*host_unregister)(weir_be_state *state, void *memory, uint64_t bytes);
 
   /* ---- streams (required; host_call: WEIR_CAP_HOST_CALL) ---- */
@@ -179,24 +187,29 @@ typedef struct weir_backend_table {
   /** Ends the wrapper; a native stream made by stream_create ends too, after its work has finished. The call should not
    *  wait for that: meanwhile the core opens and closes no other stream. Fences recorded on it stay valid. */
   weir_result (*stream_destroy)(weir_be_state *state, weir_be_stream stream);
+  /** The runtime's own handle, as stream_wrap takes it. */
   weir_result (*stream_native)(weir_be_state *state, weir_be_stream stream, void **native);
   /** SUCCESS, or STREAM_CAPTURING when the stream is recording a graph. Called by every acquire, so nanoseconds matter.
    *  NULL where streams can't do that. */
   weir_result (*stream_check)(weir_be_state *state, weir_be_stream stream);
+  /** Blocks the thread until everything enqueued on the stream so far has finished. */
   weir_result (*stream_synchronize)(weir_be_state *state, weir_be_stream stream);
   weir_result (*stream_query)(weir_be_state *state, weir_be_stream stream); /**< SUCCESS or NOT_READY */
+  /** Enqueues function(user), to run on a CPU thread in the stream's order. */
   weir_result (*stream_host_call)(weir_be_state *state, weir_be_stream stream, weir_host_function function,
                                   void *user);
 
   /* ---- fences (required) ----
    * A fence is recorded once, waited for any number of times by any thread or stream of the backend, and destroyed
    * once, passed or not. fence_record and fence_poll are on Weir's fastest path: tens of nanoseconds matter. */
+  /** Marks the end of what is enqueued on the stream so far. */
   weir_result (*fence_record)(weir_be_state *state, weir_be_stream stream, weir_be_fence *fence);
   /** Work enqueued on `stream` from now on runs after the fence. Does not block the thread. */
   weir_result (*stream_wait)(weir_be_state *state, weir_be_stream stream, weir_be_fence fence);
   weir_result (*fence_poll)(weir_be_state *state, weir_be_fence fence);     /**< SUCCESS or NOT_READY */
   /** Blocks up to timeout_ns (0 = poll, UINT64_MAX = no limit): SUCCESS or WEIR_ERROR_TIMEOUT. */
   weir_result (*fence_wait)(weir_be_state *state, weir_be_fence fence, uint64_t timeout_ns);
+  /** Ends a fence, passed or not. Nothing will ask about it any more. */
   weir_result (*fence_destroy)(weir_be_state *state, weir_be_fence fence);
 
   /* ---- copies (copy and fill required; batch: WEIR_CAP_BATCH_COPY) ---- */
@@ -214,8 +227,10 @@ typedef struct weir_backend_table {
   weir_result (*peer_enable)(weir_be_state *state, uint32_t device, uint32_t peer);
 
   /* ---- export over a fabric, between the machines of one: all or none, WEIR_CAP_EXPORT_FABRIC ---- */
+  /** A handle of a granule made with WEIR_BE_GRANULE_EXPORT_FABRIC, good on every machine of the fabric. */
   weir_result (*granule_export_fabric)(weir_be_state *state, uint32_t device, weir_be_granule granule,
                                        weir_be_fabric_handle *handle);
+  /** A granule over somebody's exported memory of `bytes`. Ended by granule_destroy. */
   weir_result (*granule_import_fabric)(weir_be_state *state, uint32_t device, const weir_be_fabric_handle *handle,
                                        uint64_t bytes, weir_be_granule *granule);
 } weir_backend_table;

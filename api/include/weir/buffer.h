@@ -14,6 +14,7 @@
 
 WEIR_BEGIN_DECLS
 
+/** Flags of a buffer. */
 enum {
   WEIR_BUFFER_STABLE_ADDRESS = 1, /**< keep one address for life, also below a page; NOT_SUPPORTED without VMM */
   WEIR_BUFFER_SCRUB = 2,          /**< zero its memory when it is freed, not only before another client sees it */
@@ -27,6 +28,7 @@ enum {
   WEIR_BUFFER_LOSSY_F16 = 8
 };
 
+/** How a buffer is dealt out. */
 enum {
   WEIR_SHARD_STRIPED = 1, /**< stripes in turn, so many for each device as its weight says */
   WEIR_SHARD_BLOCKED = 2  /**< one run of bytes for each device, in their order, as long as its weight says */
@@ -40,12 +42,13 @@ typedef struct weir_shard_desc {
   uint32_t policy;            /**< WEIR_SHARD_* */
   const weir_device *devices; /**< 1 to 28 different ones of the pool, each reached directly by all others: copied */
   const uint32_t *weights;    /**< of each device, 1 to 65535: copied. NULL: all alike */
-  uint32_t device_count;
+  uint32_t device_count;      /**< entries of `devices`, and of `weights` */
   uint32_t reserved;          /**< 0 */
   uint64_t stripe;            /**< bytes of a stripe, a multiple of the pool's page size; 0: Weir chooses a page's. Blocks have none: 0 */
 } weir_shard_desc;
 #define WEIR_SHARD_DESC_INIT {sizeof(weir_shard_desc), WEIR_SHARD_STRIPED, NULL, NULL, 0, 0, 0}
 
+/** What a buffer is made with. */
 typedef struct weir_buffer_desc {
   uint32_t struct_size;
   int32_t priority;      /**< WEIR_PRIORITY_* */
@@ -97,11 +100,12 @@ WEIR_API weir_result weir_buffer_place(weir_pool pool, const weir_buffer_desc *c
  *  of released leases still in flight is waited for in the background: its memory is charged until then. */
 WEIR_API weir_result weir_buffer_destroy(weir_pool pool, weir_buffer buffer);
 
+/** Where the bytes of a buffer are. */
 typedef struct weir_buffer_info {
   uint32_t struct_size;
-  weir_device home;
-  uint64_t size;
-  uint64_t tag;
+  weir_device home;         /**< where it is expected to be used */
+  uint64_t size;            /**< bytes, as asked for */
+  uint64_t tag;             /**< the caller's */
   uint64_t address;         /**< on the home device; 0 if it has none at present */
   /* of the range asked about, by where the latest version lies: */
   uint64_t device_bytes;    /**< on the home device; of a sharded buffer, each page's own */
@@ -111,7 +115,7 @@ typedef struct weir_buffer_info {
   uint64_t unwritten_bytes; /**< never written, or discarded: they read as zero */
   uint64_t lost_bytes;      /**< lost with a device */
   uint32_t leases;          /**< unreleased leases on the buffer */
-  int32_t priority;
+  int32_t priority;          /**< WEIR_PRIORITY_*, as set last */
   uint32_t held;            /**< holds not yet undone */
   uint32_t pages;           /**< 0 for a tenant of a slab */
   uint64_t compressed_bytes; /**< in COMPRESSED, and neither on a device nor in HOST */
@@ -125,8 +129,9 @@ WEIR_API weir_result weir_buffer_query(weir_pool pool, weir_buffer buffer, uint6
 
 /** A run of bytes of a buffer that one device is home to. Fixed size: 32 bytes. */
 typedef struct weir_shard {
-  uint64_t offset, length;
-  weir_device device;
+  uint64_t offset;    /**< of the first byte, in the buffer */
+  uint64_t length;    /**< bytes */
+  weir_device device; /**< whose they are */
   uint32_t reserved;
   uint64_t reserved2;
 } weir_shard;
@@ -149,6 +154,7 @@ WEIR_API weir_result weir_buffer_read(weir_pool pool, weir_buffer buffer, uint64
 WEIR_API weir_result weir_buffer_write(weir_pool pool, weir_buffer buffer, uint64_t offset, uint64_t length,
                                        const void *source);
 
+/** What weir_advise is told. */
 enum {
   WEIR_ADVISE_NORMAL = 0,
   WEIR_ADVISE_COLD = 1,      /**< not needed soon: first choice for eviction until its next use */
@@ -176,11 +182,15 @@ WEIR_API weir_result weir_hold(weir_pool pool, weir_buffer buffer, weir_device d
 /** Undoes one hold. The caller has made sure that no work enqueued under the hold is still running. */
 WEIR_API weir_result weir_unhold(weir_pool pool, weir_buffer buffer);
 
+/** Flags of weir_host_register. */
+enum {
+  WEIR_HOST_LOAD = 1 /**< the memory's contents become the buffer's */
+};
+
 /** Gives the buffer `memory` (of at least its size, page-aligned) as the home of its HOST
  *  copies: what is demoted goes there and is not charged to the host budget. With WEIR_HOST_LOAD the
  *  memory's contents become the buffer's. The memory must stay valid and untouched until weir_host_unregister or the
  *  buffer's end. Not for tenants of slabs (buffers below a page): NOT_SUPPORTED. BUSY while leased. */
-enum { WEIR_HOST_LOAD = 1 };
 WEIR_API weir_result weir_host_register(weir_pool pool, weir_buffer buffer, void *memory, uint64_t flags);
 /** Writes the buffer's latest contents to the registered memory, waits, and parts from it: the memory is
  *  the caller's again and holds the contents; the buffer keeps them too. OVER_BUDGET if it then fits nowhere (nothing changed). */

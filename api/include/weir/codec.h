@@ -24,6 +24,7 @@ enum {
   WEIR_COMPRESS_DENSE = 1 /**< entropy coded too: several times slower, for what stays where it goes */
 };
 
+/** Flags of weir_compress. */
 enum {
   WEIR_COMPRESS_NO_CHECKSUM = 1 /**< no checksums in the blob: for callers who have one of their own */
 };
@@ -42,6 +43,7 @@ enum {
   WEIR_CODEC_COUNT = 10
 };
 
+/** How to compress. NULL in its place means all defaults. */
 typedef struct weir_compress_desc {
   uint32_t struct_size;
   uint32_t level;     /**< WEIR_COMPRESS_FAST or _DENSE */
@@ -71,16 +73,17 @@ WEIR_API weir_result weir_decompress(const void *blob, uint64_t blob_bytes, void
 
 /** Of the blocks of one method, or of elements of one kind. */
 typedef struct weir_codec_share {
-  uint64_t raw_bytes;
-  uint64_t coded_bytes;
+  uint64_t raw_bytes;   /**< before */
+  uint64_t coded_bytes; /**< after */
 } weir_codec_share;
 
+/** What a blob is. */
 typedef struct weir_compressed_info {
   uint32_t struct_size;
   uint32_t version;     /**< of the format */
-  uint64_t raw_bytes;
+  uint64_t raw_bytes;                         /**< what comes out */
   uint64_t block_bytes; /**< raw bytes of every block but the last */
-  uint64_t blocks;
+  uint64_t blocks;                            /**< how many */
   uint64_t checksums;   /**< 1: it has them */
   weir_codec_share methods[WEIR_CODEC_COUNT]; /**< by WEIR_CODEC_*; what they do not add up to is header and table */
 } weir_compressed_info;

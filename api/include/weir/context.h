@@ -16,10 +16,11 @@ WEIR_BEGIN_DECLS
  *  must not call Weir. Buffers' contents never come from here. */
 typedef struct weir_allocator {
   void *(*allocate)(void *user, size_t size, size_t alignment); /**< NULL = out of memory */
-  void (*deallocate)(void *user, void *memory, size_t size, size_t alignment);
-  void *user;
+  void (*deallocate)(void *user, void *memory, size_t size, size_t alignment); /**< what `allocate` gave, with its size and alignment */
+  void *user;                                                   /**< goes with both */
 } weir_allocator;
 
+/** Levels of what is logged. */
 enum { WEIR_LOG_ERROR = 0, WEIR_LOG_WARNING = 1, WEIR_LOG_INFO = 2, WEIR_LOG_DEBUG = 3 };
 
 /** Receives one line without a line end. Runs on any thread, never while a lock of Weir is held; it may
@@ -30,6 +31,7 @@ struct weir_backend_table;
 /** A backend's entry point, see weir/backend.h. */
 typedef const struct weir_backend_table *(*weir_backend_query_fn)(uint32_t abi_major);
 
+/** What a context is made with. */
 typedef struct weir_context_desc {
   uint32_t struct_size;
   uint32_t backend_count;                 /**< entries of `backends` */
@@ -44,13 +46,14 @@ typedef struct weir_context_desc {
   const char *options;
   weir_allocator allocator;               /**< all NULL = malloc/free */
   weir_log_callback log;                  /**< NULL = lines of level WARNING and worse go to stderr if WEIR_LOG is set */
-  void *log_user;
+  void *log_user;                         /**< goes with `log` */
   /** How long a backend's runtime may take to start; 0 = 60 s. One that takes longer is given up: it is not available,
    *  and a thread of it may stay behind in the runtime until the process ends. */
   uint64_t start_timeout_ns;
 } weir_context_desc;
 #define WEIR_CONTEXT_DESC_INIT {sizeof(weir_context_desc), 0, 0, NULL, NULL, NULL, {NULL, NULL, NULL}, NULL, NULL, 0}
 
+/** Flags of a context. */
 enum {
   /** Do not offer the built-in host backend. */
   WEIR_CONTEXT_NO_HOST_BACKEND = 1,
@@ -72,7 +75,7 @@ WEIR_API weir_result weir_context_destroy(weir_context context);
 typedef struct weir_backend_info {
   uint32_t struct_size;
   uint32_t available;    /**< 1 = it started; 0 = see `reason` */
-  uint32_t device_count;
+  uint32_t device_count; /**< 0 if it is not available */
   uint32_t first_device; /**< its devices are first_device .. first_device + device_count - 1 */
   const char *name;      /**< "host", "cuda", ... */
   const char *version;   /**< of the runtime found, "" if none */
@@ -104,6 +107,7 @@ WEIR_API weir_result weir_backend_info_get(weir_context context, uint32_t index,
 #define WEIR_CAP_INTEGRATED UINT64_C(16384)         /**< its memory is the host's own: pages do not leave it for HOST */
 #define WEIR_CAP_SHARED_RANGE UINT64_C(32768)       /**< granules of other devices of its backend may be mapped in ranges it reserved */
 
+/** What a device is. */
 typedef struct weir_device_info {
   uint32_t struct_size;
   uint32_t backend;         /**< index for weir_backend_info_get */
@@ -113,7 +117,7 @@ typedef struct weir_device_info {
   uint64_t granule;         /**< smallest physical unit in bytes, 0 without VMM */
   uint32_t numa_node;       /**< the system's number; the backend's word, else the topology's; UINT32_MAX if unknown */
   uint32_t reserved;
-  char name[64];
+  char name[64];            /**< for people; ends within its field */
   char pci_address[32];     /**< "0000:17:00.0", "" if there is none */
   uint8_t uuid[16];         /**< the runtime's, all 0 if it tells none */
   /** Partitions (tiles, MIG slices, CPX) of one card are devices that have this in common: the least of their numbers.
@@ -132,6 +136,7 @@ WEIR_API weir_result weir_device_count(weir_context context, uint32_t *count);
  *  Errors: INVALID_ARGUMENT (no such device; WEIR_DEVICE_HOST is none), DEVICE_LOST, BACKEND. */
 WEIR_API weir_result weir_device_info_get(weir_context context, weir_device device, weir_device_info *info);
 
+/** Kinds of links. */
 enum {
   WEIR_LINK_NONE = 0, WEIR_LINK_SAME = 1, WEIR_LINK_PCIE = 2, WEIR_LINK_NVLINK = 3,
   WEIR_LINK_INFINITY_FABRIC = 4, WEIR_LINK_XE = 5, WEIR_LINK_MEMORY = 6,
@@ -148,6 +153,7 @@ enum {
   WEIR_LINK_FIGURE_MEASURED = 4  /**< it was measured here */
 };
 
+/** What lies between two places. */
 typedef struct weir_link_info {
   uint32_t struct_size;
   uint32_t kind;             /**< WEIR_LINK_* */

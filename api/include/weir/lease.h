@@ -17,6 +17,7 @@
 
 WEIR_BEGIN_DECLS
 
+/** Modes of a use. */
 enum {
   WEIR_READ = 1,         /**< many readers at a time */
   WEIR_READ_WRITE = 2,   /**< alone */
@@ -37,17 +38,19 @@ enum {
 
 /** One use of a set. Fixed size: 64 bytes; reserved words must be zero. */
 typedef struct weir_use {
-  weir_buffer buffer;
-  uint64_t offset;
-  uint64_t length;   /**< WEIR_WHOLE = to the buffer's end */
-  uint32_t mode;     /**< WEIR_READ, WEIR_READ_WRITE or WEIR_DISCARD_WRITE */
-  uint32_t flags;    /**< WEIR_USE_*; other bits must be 0 */
-  uint64_t address;  /**< out: where byte `offset` is, on the stream's device or in its reach (WEIR_USE_ALLOW_REMOTE) */
+  weir_buffer buffer; /**< of the lease's pool */
+  uint64_t offset;    /**< of the first byte */
+  uint64_t length;    /**< WEIR_WHOLE = to the buffer's end */
+  uint32_t mode;      /**< WEIR_READ, WEIR_READ_WRITE or WEIR_DISCARD_WRITE */
+  uint32_t flags;     /**< WEIR_USE_*; other bits must be 0 */
+  uint64_t address;   /**< out: where byte `offset` is, on the stream's device or in its reach (WEIR_USE_ALLOW_REMOTE) */
   uint64_t reserved[3];
 } weir_use;
 #define WEIR_USE_INIT {NULL, 0, WEIR_WHOLE, WEIR_READ, 0, 0, {0, 0, 0}}
+/** Initialises a weir_use of the whole buffer. */
 #define WEIR_USE(buffer, mode) {(buffer), 0, WEIR_WHOLE, (mode), 0, 0, {0, 0, 0}}
 
+/** How to acquire. NULL in its place means all defaults. */
 typedef struct weir_acquire_options {
   uint32_t struct_size;
   uint32_t reserved;
@@ -57,6 +60,7 @@ typedef struct weir_acquire_options {
 } weir_acquire_options;
 #define WEIR_ACQUIRE_OPTIONS_INIT {sizeof(weir_acquire_options), 0, 0, 0, NULL}
 
+/** Flags of weir_acquire. */
 enum {
   /** The caller's word that it holds no other lease (and no other thread waits for one it holds), so that
    *  waiting without a deadline can't deadlock. */
@@ -110,10 +114,11 @@ WEIR_API weir_result weir_prefetch(weir_pool pool, weir_stream stream, const wei
 typedef struct weir_operation {
   const char *name;      /**< may be NULL. Copied */
   const weir_use *uses;  /**< copied; addresses are not written */
-  uint64_t use_count;
+  uint64_t use_count;    /**< entries of `uses` */
   uint64_t reserved[3];
 } weir_operation;
 
+/** Flags of weir_announce. */
 enum { WEIR_ANNOUNCE_REPLACE = 1 /**< forget what was announced on this stream before */ };
 
 /** Tells what the next acquires on `stream` will use, in order; each acquire on the stream (async ones too)

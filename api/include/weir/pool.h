@@ -16,12 +16,13 @@ WEIR_BEGIN_DECLS
 
 /** One device of a pool. Fixed size: 32 bytes. */
 typedef struct weir_pool_device {
-  weir_device device;
+  weir_device device; /**< one of the context's */
   uint32_t reserved0;
-  uint64_t budget; /**< bytes of its memory the pool may hold; rounded down to granules */
+  uint64_t budget;    /**< bytes of its memory the pool may hold; rounded down to granules */
   uint64_t reserved[2];
 } weir_pool_device;
 
+/** What a pool is made with. */
 typedef struct weir_pool_desc {
   uint32_t struct_size;
   uint32_t device_count;             /**< 1 .. 28 */
@@ -60,6 +61,7 @@ typedef struct weir_pool_desc {
 } weir_pool_desc;
 #define WEIR_POOL_DESC_INIT {sizeof(weir_pool_desc), 0, NULL, 0, 0, 0, 0, 0, 0, 0, NULL, NULL, 0, 0, NULL, 0, 0, 0, 0, NULL, 0, 0, 0, 0}
 
+/** Flags of a pool. */
 enum {
   WEIR_POOL_NO_BACKGROUND = 1,     /**< no demotion or prefetch threads: all work happens inside calls */
   WEIR_POOL_CHECKSUM_HOST = 2,     /**< checksum every page that is demoted to host memory, and compare it before the bytes are used again */
@@ -109,7 +111,7 @@ WEIR_API weir_result weir_pool_cancel_remove(weir_pool pool, weir_device device)
 /** A device that was lost, and what went with it. */
 typedef struct weir_device_loss {
   uint32_t struct_size;
-  weir_device device;
+  weir_device device;  /**< which */
   uint64_t generation; /**< the pool's (weir_pool_stats.generation) as it was lost */
   uint64_t lost_bytes; /**< that were nowhere else; weir_pool_lost_ranges names them */
 } weir_device_loss;
@@ -126,10 +128,10 @@ WEIR_API weir_result weir_pool_set_loss_callback(weir_pool pool, weir_loss_callb
 
 /** Bytes of a buffer that were lost with a device. Fixed size: 32 bytes. */
 typedef struct weir_lost_range {
-  weir_buffer buffer;
-  uint64_t tag;    /**< the buffer's */
-  uint64_t offset; /**< in the buffer */
-  uint64_t length;
+  weir_buffer buffer; /**< whose */
+  uint64_t tag;       /**< the buffer's */
+  uint64_t offset;    /**< in the buffer */
+  uint64_t length;    /**< bytes */
 } weir_lost_range;
 
 /** Tells what is lost now, in whole pages clipped to the buffers: *count ranges, of which the first `capacity` are written. A range
@@ -143,6 +145,7 @@ enum {
   WEIR_PRIORITY_HIGH = 1, WEIR_PRIORITY_HIGHEST = 2
 };
 
+/** What a client is made with. */
 typedef struct weir_client_desc {
   uint32_t struct_size;
   int32_t priority;       /**< added to the buffers' own priority, clamped to the range */
@@ -161,15 +164,17 @@ WEIR_API weir_result weir_client_create(weir_pool pool, const weir_client_desc *
 /** Ends a client. BUSY while it has buffers (nothing is changed then). NULL is allowed. */
 WEIR_API weir_result weir_client_destroy(weir_client client);
 
+/** What a client is charged for. */
 typedef struct weir_client_stats {
   uint32_t struct_size;
-  uint32_t buffers;
-  uint64_t device_bytes; /**< held on all devices: whole pages, and of shared granules its own parts */
-  uint64_t host_bytes;
-  uint64_t compressed_bytes;
-  uint64_t storage_bytes;
+  uint32_t buffers;          /**< live ones */
+  uint64_t device_bytes;     /**< held on all devices: whole pages, and of shared granules its own parts */
+  uint64_t host_bytes;       /**< held in HOST */
+  uint64_t compressed_bytes; /**< held in COMPRESSED, as compressed */
+  uint64_t storage_bytes;    /**< held in STORAGE, as stored */
 } weir_client_stats;
 #define WEIR_CLIENT_STATS_INIT {sizeof(weir_client_stats), 0, 0, 0, 0, 0}
+/** Fills *stats (set struct_size first). */
 WEIR_API weir_result weir_client_stats_get(weir_client client, weir_client_stats *stats);
 
 /** How hard a trim tries. */
@@ -188,6 +193,7 @@ WEIR_API weir_result weir_pool_trim(weir_pool pool, weir_device device, uint32_t
 /** Every device of the pool. */
 #define WEIR_DEVICE_ALL UINT32_C(0xfffffffd)
 
+/** Flags of weir_pool_defragment. */
 enum {
   WEIR_DEFRAGMENT_WAIT = 1, /**< waits until the copies, and older work on what they leave behind, have ended: what is won is free
                                  when the call returns. Without it the call waits for no device, and a later one frees the rest. */
@@ -205,12 +211,12 @@ typedef struct weir_defragment_desc {
   weir_device device; /**< one of the pool's, WEIR_DEVICE_DEFAULT or WEIR_DEVICE_ALL */
   uint64_t flags;     /**< WEIR_DEFRAGMENT_* */
   uint64_t max_bytes; /**< moved */
-  uint64_t max_moves;
-  uint64_t max_ns;
+  uint64_t max_moves;                /**< how many */
+  uint64_t max_ns;                   /**< of the call */
   uint32_t max_cost;  /**< bytes moved for a thousand bytes won; what costs more is left alone (0 = 1000) */
   uint32_t reserved;
   weir_defragment_break should_stop; /**< may be NULL */
-  void *user;
+  void *user;                        /**< goes with `should_stop` */
 } weir_defragment_desc;
 #define WEIR_DEFRAGMENT_DESC_INIT {sizeof(weir_defragment_desc), WEIR_DEVICE_ALL, 0, 0, 0, 0, 0, 0, NULL, NULL}
 
@@ -222,11 +228,11 @@ typedef struct weir_defragment_report {
   uint64_t copy_moves;      /**< tenants moved, those without contents too */
   uint64_t remap_moves;     /**< parts of buffers that went to a granule with others; their addresses stay */
   uint64_t evict_moves;     /**< with WEIR_DEFRAGMENT_EVICT */
-  uint64_t evicted_bytes;
+  uint64_t evicted_bytes;        /**< that left the device by them */
   uint64_t won_bytes;       /**< device memory that is free now and was not: of slabs, and of dead buffers without VMM */
   uint64_t largest_free_before; /**< without VMM: the longest free range of one device */
-  uint64_t largest_free_after;
-  uint64_t time_ns;
+  uint64_t largest_free_after;   /**< the same, as the call left it */
+  uint64_t time_ns;              /**< of the call */
   uint64_t leased_bytes;    /**< what stayed: leased, or used by a call under way */
   uint64_t held_bytes;      /**< ... held (weir_hold) */
   uint64_t pinned_bytes;    /**< ... of weir_malloc */
@@ -235,7 +241,7 @@ typedef struct weir_defragment_report {
   uint64_t no_room_bytes;   /**< ... would fit nowhere else */
   uint32_t fragmentation_before; /**< thousandths: of the memory of slabs, what no buffer uses; without VMM of the free bytes,
                                       what lies outside the longest range, if that is more */
-  uint32_t fragmentation_after;
+  uint32_t fragmentation_after; /**< the same, as the call left it */
 } weir_defragment_report;
 #define WEIR_DEFRAGMENT_REPORT_INIT \
   {sizeof(weir_defragment_report), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
@@ -334,6 +340,7 @@ WEIR_API weir_result weir_pool_set_defragmentation(weir_pool pool, const weir_de
   X(generation, "changes of the pool's devices so far: one added, one removed, one lost") \
   X(remote_uses, "uses granted on another device's memory (WEIR_USE_ALLOW_REMOTE)")
 
+/** The counters of a pool: a uint64_t for each of WEIR_POOL_STATS_FIELDS. */
 typedef struct weir_pool_stats {
   uint32_t struct_size;
   uint32_t reserved;
@@ -351,14 +358,15 @@ WEIR_API weir_result weir_pool_stats_get(weir_pool pool, weir_pool_stats *stats)
 typedef struct weir_codec_stats {
   uint32_t struct_size;
   uint32_t reserved;
-  weir_codec_share methods[WEIR_CODEC_COUNT];
-  weir_codec_share elements[WEIR_ELEMENT_COUNT];
+  weir_codec_share methods[WEIR_CODEC_COUNT];    /**< by WEIR_CODEC_* */
+  weir_codec_share elements[WEIR_ELEMENT_COUNT]; /**< by WEIR_ELEMENT_* */
 } weir_codec_stats;
 #define WEIR_CODEC_STATS_INIT {sizeof(weir_codec_stats), 0, {{0, 0}}, {{0, 0}}}
 
 /** All zero without a COMPRESSED tier and a STORAGE tier. O(1). Errors: INVALID_ARGUMENT. */
 WEIR_API weir_result weir_pool_codec_stats_get(weir_pool pool, weir_codec_stats *stats);
 
+/** What has become of a device of a pool. */
 enum {
   WEIR_POOL_DEVICE_PRESENT = 0,
   WEIR_POOL_DEVICE_LEAVING = 1, /**< weir_pool_remove_device is at work */
@@ -368,20 +376,21 @@ enum {
 /** Per-device numbers of a pool. */
 typedef struct weir_pool_device_stats {
   uint32_t struct_size;
-  weir_device device;
-  uint64_t budget;
-  uint64_t bytes;       /**< held from the system */
-  uint64_t free_bytes;  /**< of those, used by nobody */
-  uint64_t held_bytes;  /**< of those, held */
-  uint64_t page_size;
-  uint64_t large_page_size;
-  uint64_t peak_bytes;     /**< the most ever held from the system, or since weir_pool_reset_peak() */
-  uint64_t segments;       /**< held, where there is no VMM */
-  uint64_t returned_bytes; /**< given back to the system after idle_grace_ns */
-  uint32_t state;          /**< WEIR_POOL_DEVICE_* */
+  weir_device device;       /**< which */
+  uint64_t budget;          /**< bytes it may hold, after any reduction by DEVICE_OOM */
+  uint64_t bytes;           /**< held from the system */
+  uint64_t free_bytes;      /**< of those, used by nobody */
+  uint64_t held_bytes;      /**< of those, held */
+  uint64_t page_size;       /**< bytes of a small page */
+  uint64_t large_page_size; /**< bytes of a large page */
+  uint64_t peak_bytes;      /**< the most ever held from the system, or since weir_pool_reset_peak() */
+  uint64_t segments;        /**< held, where there is no VMM */
+  uint64_t returned_bytes;  /**< given back to the system after idle_grace_ns */
+  uint32_t state;           /**< WEIR_POOL_DEVICE_* */
   uint32_t reserved;
 } weir_pool_device_stats;
 #define WEIR_POOL_DEVICE_STATS_INIT {sizeof(weir_pool_device_stats), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
+/** Fills *stats (set struct_size first). Errors: INVALID_ARGUMENT (`device` is not of the pool). */
 WEIR_API weir_result weir_pool_device_stats_get(weir_pool pool, weir_device device, weir_pool_device_stats *stats);
 
 /** Counts peak_bytes anew, from what is held now: for the peak of one phase of a program. */

@@ -35,10 +35,12 @@ WEIR_API weir_result weir_topology_export(weir_context context, uint32_t format,
 
 /* ---- measuring links ---- */
 
+/** Flags of weir_topology_calibrate. */
 enum {
   WEIR_CALIBRATE_NO_CACHE = 1 /**< measure for this context only: write nothing to the cache */
 };
 
+/** How long, and with how much memory, to measure. */
 typedef struct weir_calibrate_desc {
   uint32_t struct_size;
   uint32_t reserved;  /**< 0 */
@@ -55,12 +57,12 @@ typedef struct weir_calibrate_desc {
 /** What became of the links; each way of a link counts as one. */
 typedef struct weir_calibrate_report {
   uint32_t struct_size;
-  uint32_t measured;  /**< have a figure of this call */
-  uint32_t failed;    /**< a call of the backend failed (the log says which); they keep the figure that they had */
-  uint32_t skipped;   /**< the time was up; they keep the figure that they had */
-  uint32_t saved;     /**< files written to the cache, one a backend */
+  uint32_t measured;   /**< have a figure of this call */
+  uint32_t failed;     /**< a call of the backend failed (the log says which); they keep the figure that they had */
+  uint32_t skipped;    /**< the time was up; they keep the figure that they had */
+  uint32_t saved;      /**< files written to the cache, one a backend */
   uint32_t reserved;
-  uint64_t elapsed_ns;
+  uint64_t elapsed_ns; /**< of the call */
   /** The folder of the cache. "" if the context has none: topology.cache=0, a rehearsed machine, no home in the
    *  environment. Lives as long as the context; never NULL. */
   const char *folder;

@@ -27,9 +27,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/** @{ Version of these headers; weir_version_string is the library's. */
 #define WEIR_VERSION_MAJOR 0
 #define WEIR_VERSION_MINOR 1
 #define WEIR_VERSION_PATCH 0
+/** @} */
 
 #if defined(WEIR_STATIC)
 #define WEIR_API
@@ -52,6 +54,7 @@ WEIR_BEGIN_DECLS
 /** Outcome of a call: 0 is success, positive values are answers that are not errors, negative ones errors. */
 typedef int32_t weir_result;
 
+/** Values of a weir_result. */
 enum {
   WEIR_SUCCESS = 0,
   WEIR_NOT_READY = 1, /**< a query was answered: the work is not finished yet */
@@ -84,7 +87,7 @@ WEIR_API const char *weir_result_string(weir_result result);
 /** Library version as "major.minor.patch". Never freed. */
 WEIR_API const char *weir_version_string(void);
 
-/* ---- handles: opaque; created and destroyed by the functions of their own header ---- */
+/** @{ Handles: opaque; created and destroyed by the functions of their own header. */
 typedef struct weir_context_s *weir_context;
 typedef struct weir_pool_s *weir_pool;
 typedef struct weir_client_s *weir_client;
@@ -93,17 +96,20 @@ typedef struct weir_stream_s *weir_stream;
 typedef struct weir_lease_s *weir_lease;
 typedef struct weir_request_s *weir_request;
 typedef struct weir_arena_s *weir_arena;
+/** @} */
 
 /** A place with memory: an index of weir_device_count(), or WEIR_DEVICE_HOST for the CPU's own memory. */
 typedef uint32_t weir_device;
+/** The CPU's own memory, as a place. */
 #define WEIR_DEVICE_HOST UINT32_C(0xffffffff)
 /** "Any" or "the first of the pool", where a device is optional. */
 #define WEIR_DEVICE_DEFAULT UINT32_C(0xfffffffe)
 /** As a buffer's home: Weir chooses one (weir/buffer.h). Nowhere else. WEIR_DEVICE_ALL (weir/pool.h) is 0xfffffffd. */
 #define WEIR_DEVICE_ANY UINT32_C(0xfffffffc)
 
-/** As a length: from the offset to the buffer's end. As a budget: no limit of Weir's own. */
+/** As a length: from the offset to the buffer's end. */
 #define WEIR_WHOLE UINT64_MAX
+/** As a budget: no limit of Weir's own. */
 #define WEIR_UNLIMITED UINT64_MAX
 /** As a budget, where 0 means that Weir chooses: nothing. */
 #define WEIR_NONE (UINT64_MAX - 1)

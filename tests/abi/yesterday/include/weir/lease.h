@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * weir/lease.h - the right to use bytes on a stream: acquire a set, enqueue work, release.
+ *
+ *     weir_use uses[2] = {WEIR_USE(weights, WEIR_READ), WEIR_USE(output, WEIR_DISCARD_WRITE)};
+ *     weir_acquire(pool, stream, uses, 2, NULL, &lease);
+ *     launch(stream, uses[0].address, uses[1].address);
+ *     weir_release(lease, stream);
+ *
+ * All uses of a lease are resident at the same time from acquire to the completion of the work that was
+ * enqueued on the stream before release. docs/leases.md explains the model.
+ */
+#ifndef WEIR_LEASE_H
+#define WEIR_LEASE_H
+
+#include <weir/buffer.h>
+
+WEIR_BEGIN_DECLS
+
+enum {
+  WEIR_READ = 1,         /**< many readers at a time */
+  WEIR_READ_WRITE = 2,   /**< alone */
+  WEIR_DISCARD_WRITE = 3 /**< alone; the old contents of the range are not needed: it is undefined until written */
+};
+
+/** One use of a set. Fixed size: 64 bytes; reserved words must be zero. */
+typedef struct weir_use {
+  weir_buffer buffer;
+  uint64_t offset;
+  uint64_t length;   /**< WEIR_WHOLE = to the buffer's end */
+  uint32_t mode;     /**< WEIR_READ, WEIR_READ_WRITE or WEIR_DISCARD_WRITE */
+  uint32_t flags;    /**< must be 0 */
+  uint64_t address;  /**< out: where byte `offset` is, on the stream's device */
+  uint64_t reserved[3];
+} weir_use;
+#define WEIR_USE_INIT {NULL, 0, WEIR_WHOLE, WEIR_READ, 0, 0, {0, 0, 0}}
+#define WEIR_USE(buffer, mode) {(buffer), 0, WEIR_WHOLE, (mode), 0, 0, {0, 0, 0}}
+
+typedef struct weir_acquire_options {
+  uint32_t struct_size;
+  uint32_t reserved;
+  uint64_t flags;          /**< WEIR_ACQUIRE_* */
+  uint64_t timeout_ns;     /**< how long to wait for other leases; 0 = do not, WEIR_INFINITE needs SOLE_HOLDER */
+  const char *operation;   /**< a name for the policy to learn from; NULL = none. Copied */
+} weir_acquire_options;
+#define WEIR_ACQUIRE_OPTIONS_INIT {sizeof(weir_acquire_options), 0, 0, 0, NULL}
+
+enum {
+  /** The caller's word that it holds no other lease (and no other thread waits for one it holds), so that
+   *  waiting without a deadline can't deadlock. */
+  WEIR_ACQUIRE_SOLE_HOLDER = 1
+};
+
+/** Acquires a set of uses on a stream, all or nothing. May block the thread on allocation, mapping and
+ *  copies that make room, also on the work of released leases that must end before their pages can go; when
+ *  it returns, the stream itself waits for whatever is still in flight. Uses of one buffer may overlap. At most 65535 uses.
+ *  Errors (nothing is changed by any of them):
+ *    LEASE_CONFLICT     an unreleased lease forbids one of the uses (use_index tells which);
+ *    OVER_BUDGET        the set, rounded to pages, exceeds what the device's budget or the client's
+ *                       quota can ever give beside what is held; or HOST has no room for what must leave the device;
+ *    WOULD_BLOCK        it would fit if other leases were released; TIMEOUT when that took too long;
+ *    STREAM_CAPTURING, DATA_LOST, DEVICE_LOST, DEVICE_OOM, BACKEND, INVALID_*, OUT_OF_HOST_MEMORY.
+ *  A range conflicts byte by byte on one device; between devices ranges are widened to whole pages.
+ *  Thread-safe; the order of acquires on one stream is the order of the calls. */
+WEIR_API weir_result weir_acquire(weir_pool pool, weir_stream stream, weir_use *uses, size_t count,
+                                  const weir_acquire_options *options, weir_lease *lease);
+
+/** Runs when an asynchronous acquire has ended: `lease` is the caller's if result is WEIR_SUCCESS. Called
+ *  once, on a thread of the pool, with no lock held; it may call any function of Weir but those that wait or destroy the pool. */
+typedef void (*weir_acquire_callback)(void *user, weir_result result, weir_lease lease);
+
+/** As weir_acquire, on a thread of the pool. `uses` and the names in `options` must stay valid until the
+ *  callback runs (addresses are written there); `options` itself is copied. Requests of a pool run in order. The caller closes *request
+ *  (may be NULL: closed by itself). NOT_SUPPORTED for a wrapped stream of a device without WEIR_CAP_STREAM_ANY_THREAD. */
+WEIR_API weir_result weir_acquire_async(weir_pool pool, weir_stream stream, weir_use *uses, size_t count,
+                                        const weir_acquire_options *options, weir_acquire_callback callback,
+                                        void *user, weir_request *request);
+/** Blocks until the callback has returned; *result (may be NULL) gets the acquire's result. Not from the callback. */
+WEIR_API weir_result weir_request_wait(weir_request request, weir_result *result);
+/** Asks a waiting acquire to end with CANCELLED; one that is already granted is not undone. */
+WEIR_API weir_result weir_request_cancel(weir_request request);
+/** Gives the handle back; the request itself goes on. NULL is allowed. */
+WEIR_API void weir_request_close(weir_request request);
+
+/** Ends the lease: what was enqueued on `stream` so far is the work it protects. `stream` is the lease's own or
+ *  another of the same device that has been made to wait for it. The lease is over whatever the result;
+ *  an error tells that a fence could not be recorded (the stream was synchronised instead) or that the
+ *  device is lost. Nothing is changed by INVALID_HANDLE (no such lease or stream) and INVALID_ARGUMENT (a stream
+ *  of another device). */
+WEIR_API weir_result weir_release(weir_lease lease, weir_stream stream);
+
+/** Starts bringing the uses' bytes to the stream's device, as far as that needs no lease to end and no page
+ *  to go that is needed sooner. Returns at once; failures are silent (a later acquire tells). Modes other than WEIR_READ mean the same as READ,
+ *  DISCARD_WRITE reserves room only. */
+WEIR_API weir_result weir_prefetch(weir_pool pool, weir_stream stream, const weir_use *uses, size_t count);
+
+/** One operation to come. Fixed size: 48 bytes. */
+typedef struct weir_operation {
+  const char *name;      /**< may be NULL. Copied */
+  const weir_use *uses;  /**< copied; addresses are not written */
+  uint64_t use_count;
+  uint64_t reserved[3];
+} weir_operation;
+
+enum { WEIR_ANNOUNCE_REPLACE = 1 /**< forget what was announced on this stream before */ };
+
+/** Tells what the next acquires on `stream` will use, in order; each acquire on the stream (async ones too)
+ *  consumes one announced operation. Announcements steer prefetch and eviction and are never an obligation:
+ *  a buffer destroyed meanwhile is skipped. Appends unless WEIR_ANNOUNCE_REPLACE; count 0 with it clears. */
+WEIR_API weir_result weir_announce(weir_pool pool, weir_stream stream, const weir_operation *operations,
+                                   size_t count, uint64_t flags);
+
+WEIR_END_DECLS
+#endif /* WEIR_LEASE_H */

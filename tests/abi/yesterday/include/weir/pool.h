@@ -1,0 +1,329 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * weir/pool.h - pools (budgets over devices and tiers) and clients (who bytes are charged to).
+ *
+ * A pool promises more memory than its devices have: device, host, compressed and storage budgets in all. Budgets
+ * are hard: Weir's own doing never charges more than them, and what does not fit is refused at once, exactly.
+ * docs/tiers.md says what each tier costs and promises.
+ */
+#ifndef WEIR_POOL_H
+#define WEIR_POOL_H
+
+#include <weir/context.h>
+
+WEIR_BEGIN_DECLS
+
+/** One device of a pool. Fixed size: 32 bytes. */
+typedef struct weir_pool_device {
+  weir_device device;
+  uint32_t reserved0;
+  uint64_t budget; /**< bytes of its memory the pool may hold; rounded down to granules */
+  uint64_t reserved[2];
+} weir_pool_device;
+
+typedef struct weir_pool_desc {
+  uint32_t struct_size;
+  uint32_t device_count;             /**< 1 .. 28 */
+  const weir_pool_device *devices;   /**< copied; each device at most once; the first is WEIR_DEVICE_DEFAULT */
+  uint64_t flags;                    /**< WEIR_POOL_* */
+  uint64_t host_budget;              /**< bytes of pinned host memory; WEIR_NONE = none but for staging; 0 = follows what
+                                          the machine and the cgroup have to spare (docs/budgets.md) */
+  uint64_t page_size;                /**< 0 = the device's granule; else a multiple of it */
+  uint64_t large_page_size;          /**< 0 = chosen by the budget; equal to page_size = one class only */
+  uint32_t watermark_low;            /**< thousandths of the device budget kept free; below it background demotion starts (0 = 10) */
+  uint32_t watermark_high;           /**< ... and goes on until this many are free (0 = 30) */
+  uint64_t evict_wait_ns;            /**< how long one eviction may wait for the fences of released work (0 = 10 s) */
+  const char *policy;                /**< NULL = "lru-window" */
+  const char *name;                  /**< for logs and snapshots; NULL = "pool" */
+  uint64_t compressed_budget;        /**< bytes of pageable host memory for compressed pages; 0 = no such tier */
+  uint64_t storage_budget;           /**< bytes of spill files in all, preallocated by weir_pool_create; 0 = no such tier */
+  const char *const *storage_paths;  /**< directories; each gets one unlinked file, pages are striped over them; copied */
+  uint32_t storage_path_count;       /**< 1 .. 16 with a storage_budget */
+  uint32_t compress_threads;         /**< threads that (de)compress; 0 = a quarter of the CPUs, at least one */
+  uint32_t compress_share;           /**< percent of a CPU each of them may use in the background, 1 .. 100; 0 = 100.
+                                          What a caller waits for is not held back. */
+  uint32_t reserved;
+  const char *codec;                 /**< "auto" (NULL), "lz4", "zstd" or "raw": what compressed blocks may be coded with */
+  uint64_t idle_grace_ns;            /**< device memory that nobody needed for so long goes back to the system by and by, all but
+                                          a reserve as large as the high watermark (0 = 10 s; WEIR_NONE = only by
+                                          weir_pool_trim, as with WEIR_POOL_NO_BACKGROUND) */
+  uint64_t segment_size;             /**< what device memory is taken in where there is no VMM; at least a page. 0 = an eighth of what is
+                                          held already, but from 32 MiB to an eighth of the budget, and at most 1 GiB */
+} weir_pool_desc;
+#define WEIR_POOL_DESC_INIT {sizeof(weir_pool_desc), 0, NULL, 0, 0, 0, 0, 0, 0, 0, NULL, NULL, 0, 0, NULL, 0, 0, 0, 0, NULL, 0, 0}
+
+enum {
+  WEIR_POOL_NO_BACKGROUND = 1,     /**< no demotion or prefetch threads: all work happens inside calls */
+  WEIR_POOL_CHECKSUM_HOST = 2,     /**< checksum every page that is demoted to host memory, and compare it before the bytes are used again */
+  WEIR_POOL_ENCRYPT_STORAGE = 4,   /**< AES-256-XTS with a random key that is kept in memory only; NOT_SUPPORTED without libcrypto */
+  WEIR_POOL_BUFFERED_STORAGE = 8,  /**< through the page cache: no O_DIRECT even where the file system has it */
+  WEIR_POOL_NO_IO_URING = 16       /**< pread and pwrite on threads, even where io_uring works */
+};
+
+/** Creates a pool. Host memory is taken as it is needed (in chunks, in the background), device memory too.
+ *  The caller owns *pool. Errors: INVALID_ARGUMENT, OUT_OF_HOST_MEMORY, DEVICE_OOM, BACKEND, NOT_SUPPORTED, IO (the
+ *  spill files can't be made). */
+WEIR_API weir_result weir_pool_create(weir_context context, const weir_pool_desc *desc, weir_pool *pool);
+
+/** Ends a pool. BUSY while leases are unreleased or weir_malloc memory is out. Buffers and clients still
+ *  alive die with it, and their contents are dropped; it waits for work in flight on them. NULL is allowed. */
+WEIR_API weir_result weir_pool_destroy(weir_pool pool);
+
+/** Eviction order between buffers: lower classes go first. */
+enum {
+  WEIR_PRIORITY_LOWEST = -2, WEIR_PRIORITY_LOW = -1, WEIR_PRIORITY_NORMAL = 0,
+  WEIR_PRIORITY_HIGH = 1, WEIR_PRIORITY_HIGHEST = 2
+};
+
+typedef struct weir_client_desc {
+  uint32_t struct_size;
+  int32_t priority;       /**< added to the buffers' own priority, clamped to the range */
+  uint64_t device_quota;  /**< bytes it may hold on each device; 0 = the pool's budget */
+  uint64_t host_quota;    /**< bytes it may hold in HOST; 0 = the pool's budget */
+  const char *name;       /**< copied; NULL = "" */
+  uint64_t compressed_quota; /**< bytes it may hold in COMPRESSED, as compressed; 0 = the pool's budget */
+  uint64_t storage_quota;    /**< bytes it may hold in STORAGE, as stored; 0 = the pool's budget */
+} weir_client_desc;
+#define WEIR_CLIENT_DESC_INIT {sizeof(weir_client_desc), 0, 0, 0, NULL, 0, 0}
+
+/** A client is charged for what its buffers hold. Memory never passes from one client to another unzeroed.
+ *  The caller owns *client. Buffers made without a client belong to the pool's own, which has no quota. */
+WEIR_API weir_result weir_client_create(weir_pool pool, const weir_client_desc *desc, weir_client *client);
+
+/** Ends a client. BUSY while it has buffers (nothing is changed then). NULL is allowed. */
+WEIR_API weir_result weir_client_destroy(weir_client client);
+
+typedef struct weir_client_stats {
+  uint32_t struct_size;
+  uint32_t buffers;
+  uint64_t device_bytes; /**< held on all devices: whole pages, and of shared granules its own parts */
+  uint64_t host_bytes;
+  uint64_t compressed_bytes;
+  uint64_t storage_bytes;
+} weir_client_stats;
+#define WEIR_CLIENT_STATS_INIT {sizeof(weir_client_stats), 0, 0, 0, 0, 0}
+WEIR_API weir_result weir_client_stats_get(weir_client client, weir_client_stats *stats);
+
+/** How hard a trim tries. */
+enum {
+  WEIR_TRIM_GRADUAL = 0,   /**< idle granules and clean pages */
+  WEIR_TRIM_SELECTIVE = 1, /**< ... and dirty pages, in the policy's order */
+  WEIR_TRIM_EMERGENCY = 2  /**< ... everything that is neither leased nor held, and spare host memory too */
+};
+
+/** Gives device memory back to the system until `bytes` are freed or nothing more can go; where there is no VMM it goes
+ *  by whole segments, once they are empty. *freed (may be NULL) is written also when less than `bytes` could be freed; that is no error. `device` may be
+ *  WEIR_DEVICE_HOST: spare pinned memory is returned. Errors: INVALID_ARGUMENT, BACKEND. */
+WEIR_API weir_result weir_pool_trim(weir_pool pool, weir_device device, uint32_t level, uint64_t bytes,
+                                    uint64_t *freed);
+
+/** Every device of the pool. */
+#define WEIR_DEVICE_ALL UINT32_C(0xfffffffd)
+
+enum {
+  WEIR_DEFRAGMENT_WAIT = 1, /**< waits until the copies, and older work on what they leave behind, have ended: what is won is free
+                                 when the call returns. Without it the call waits for no device, and a later one frees the rest. */
+  WEIR_DEFRAGMENT_EVICT = 2 /**< without VMM: what is in the way of a longer range and fits nowhere else is evicted */
+};
+
+/** Asked between two steps, on the thread that called weir_pool_defragment and without any lock: nonzero ends the call. It may
+ *  call anything but weir_pool_destroy for this pool; it must not throw. */
+typedef int32_t (*weir_defragment_break)(void *user);
+
+/** Bounds of one call. 0 = no bound. Bytes and moves are never exceeded; time is looked at before each step, and a step hands at
+ *  most 32 moves or 4 MiB (or one larger buffer) to the device. */
+typedef struct weir_defragment_desc {
+  uint32_t struct_size;
+  weir_device device; /**< one of the pool's, WEIR_DEVICE_DEFAULT or WEIR_DEVICE_ALL */
+  uint64_t flags;     /**< WEIR_DEFRAGMENT_* */
+  uint64_t max_bytes; /**< moved */
+  uint64_t max_moves;
+  uint64_t max_ns;
+  uint32_t max_cost;  /**< bytes moved for a thousand bytes won; what costs more is left alone (0 = 1000) */
+  uint32_t reserved;
+  weir_defragment_break should_stop; /**< may be NULL */
+  void *user;
+} weir_defragment_desc;
+#define WEIR_DEFRAGMENT_DESC_INIT {sizeof(weir_defragment_desc), WEIR_DEVICE_ALL, 0, 0, 0, 0, 0, 0, NULL, NULL}
+
+/** What a call did, and what it left. Of several devices the sums, and the worst fragmentation. */
+typedef struct weir_defragment_report {
+  uint32_t struct_size;
+  uint32_t finished;        /**< 1: no bound ended it; calling again at once would change nothing */
+  uint64_t moved_bytes;     /**< copied on the device */
+  uint64_t copy_moves;      /**< tenants moved, those without contents too */
+  uint64_t remap_moves;     /**< parts of buffers that went to a granule with others; their addresses stay */
+  uint64_t evict_moves;     /**< with WEIR_DEFRAGMENT_EVICT */
+  uint64_t evicted_bytes;
+  uint64_t won_bytes;       /**< device memory that is free now and was not: of slabs, and of dead buffers without VMM */
+  uint64_t largest_free_before; /**< without VMM: the longest free range of one device */
+  uint64_t largest_free_after;
+  uint64_t time_ns;
+  uint64_t leased_bytes;    /**< what stayed: leased, or used by a call under way */
+  uint64_t held_bytes;      /**< ... held (weir_hold) */
+  uint64_t pinned_bytes;    /**< ... of weir_malloc */
+  uint64_t stable_bytes;    /**< ... STABLE_ADDRESS. 0 in this version: such buffers own whole pages */
+  uint64_t busy_bytes;      /**< ... not on the device as a whole, being brought in, taken out or moved */
+  uint64_t no_room_bytes;   /**< ... would fit nowhere else */
+  uint32_t fragmentation_before; /**< thousandths: of the memory of slabs, what no buffer uses; without VMM of the free bytes,
+                                      what lies outside the longest range, if that is more */
+  uint32_t fragmentation_after;
+} weir_defragment_report;
+#define WEIR_DEFRAGMENT_REPORT_INIT \
+  {sizeof(weir_defragment_report), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
+
+/** Moves small buffers together so that slabs become empty, and without VMM all buffers, so that free ranges become long. Buffers
+ *  that move get another address: the next lease tells it. What is leased, held, STABLE_ADDRESS or weir_malloc's is stepped around.
+ *  The copies run in the order of the streams, after released work on the buffers; later work waits for them on the device.
+ *  Acquiring or destroying a buffer meanwhile is allowed. Incremental: a call goes on where the last one stopped.
+ *  *report (may be NULL) is written also if the call fails halfway. Any thread. Errors: INVALID_ARGUMENT, OUT_OF_HOST_MEMORY, BACKEND,
+ *  DEVICE_LOST. */
+WEIR_API weir_result weir_pool_defragment(weir_pool pool, const weir_defragment_desc *desc,
+                                          weir_defragment_report *report);
+
+/** Defragmentation in the background. */
+typedef struct weir_defragmentation_desc {
+  uint32_t struct_size;
+  uint32_t threshold;        /**< thousandths of fragmentation (weir_defragment_report) above which it works; 0 = off, as after
+                                  weir_pool_create */
+  uint64_t flags;            /**< 0 */
+  uint64_t bytes_per_second; /**< moved, at most (0 = 256 MiB) */
+  uint32_t max_cost;         /**< as in weir_defragment_desc (0 = 500) */
+  uint32_t reserved;
+} weir_defragmentation_desc;
+#define WEIR_DEFRAGMENTATION_DESC_INIT {sizeof(weir_defragmentation_desc), 0, 0, 0, 0, 0}
+
+/** Starts, changes or ends (threshold 0) the pool's defragmentation by a thread of its own, which looks ten times a second,
+ *  waits for no device and evicts nothing. Ending waits for the step under way. Errors: INVALID_ARGUMENT,
+ *  OUT_OF_HOST_MEMORY; NOT_SUPPORTED: the pool was made with WEIR_POOL_NO_BACKGROUND. */
+WEIR_API weir_result weir_pool_set_defragmentation(weir_pool pool, const weir_defragmentation_desc *desc);
+
+/** The pool's counters: X(name, meaning). Appended to, never reordered. */
+#define WEIR_POOL_STATS_FIELDS(X)                                                              \
+  X(device_budget, "bytes all devices may hold, after any reduction by DEVICE_OOM")            \
+  X(device_bytes, "bytes of device memory held from the system")                               \
+  X(device_free_bytes, "of those, used by nobody: in free lists, or free in segments")         \
+  X(device_held_bytes, "of those, held (weir_hold, weir_malloc)")                              \
+  X(host_budget, "bytes HOST may hold")                                                        \
+  X(host_bytes, "bytes of pinned memory held from the system")                                 \
+  X(host_used_bytes, "of those, occupied by pages")                                            \
+  X(buffers, "live buffers")                                                                   \
+  X(pages, "pages of live buffers and slabs, and of dead ones not yet given up")                                                  \
+  X(slabs, "slabs")                                                                            \
+  X(buffer_bytes, "bytes of live buffers as asked for")                                        \
+  X(bookkeeping_bytes, "host memory the pool's own records take")                              \
+  X(hits, "uses granted with everything resident")                                             \
+  X(misses, "uses that had to bring in at least one page")                                     \
+  X(promoted_bytes, "bytes copied up to a device")                                             \
+  X(demoted_bytes, "bytes copied down from a device")                                          \
+  X(dropped_clean_bytes, "bytes evicted without a copy, because another latest copy existed")  \
+  X(discarded_bytes, "bytes evicted without a copy, because they were discarded or never written") \
+  X(zero_filled_bytes, "bytes of never-written pages zeroed on a device")                      \
+  X(prefetched_bytes, "of promoted_bytes, those brought in ahead of demand")                   \
+  X(background_demoted_bytes, "of demoted_bytes, those copied down ahead of demand")           \
+  X(peer_bytes, "bytes copied between devices")                                                \
+  X(evictions, "pages evicted")                                                                \
+  X(eviction_failures, "evictions given up: a copy failed or a fence took too long")           \
+  X(over_budget, "acquires refused with OVER_BUDGET")                                          \
+  X(would_block, "acquires refused with WOULD_BLOCK or TIMEOUT")                               \
+  X(lease_conflicts, "acquires refused with LEASE_CONFLICT")                                   \
+  X(device_oom, "times the runtime refused memory inside the budget")                          \
+  X(refaults, "promoted bytes that had been evicted within the last device_budget bytes of evictions") \
+  X(wait_ns, "time acquires spent waiting for other leases")                                   \
+  X(checksum_failures, "pages found in a lower tier with other bytes than were demoted")         \
+  X(staging_bytes, "of host_bytes, those that lower tiers are reached through")                \
+  X(compressed_budget, "bytes COMPRESSED may hold")                                            \
+  X(compressed_bytes, "bytes of memory compressed pages take")                                 \
+  X(compressed_raw_bytes, "bytes of those pages uncompressed")                                 \
+  X(storage_budget, "bytes of the spill files")                                                \
+  X(storage_bytes, "of those, occupied by pages")                                              \
+  X(storage_raw_bytes, "bytes of those pages uncompressed")                                    \
+  X(storage_written_bytes, "bytes written to the spill files")                                 \
+  X(storage_read_bytes, "bytes read back from them")                                           \
+  X(compressed_in_bytes, "bytes of pages compressed, before")                                  \
+  X(compressed_out_bytes, "... and after")                                                     \
+  X(decompressed_bytes, "bytes of pages decompressed")                                         \
+  X(incompressible_bytes, "bytes of pages that were not compressed because it would not pay")  \
+  X(sunk_bytes, "bytes of pages moved out of HOST to a lower tier, or past it")                \
+  X(lifted_bytes, "bytes of pages brought up from a lower tier than HOST")                     \
+  X(io_errors, "reads and writes of the spill files that failed")                              \
+  X(cached_bytes, "of dropped_clean_bytes, those copied to HOST all the same, to be nearer than below it") \
+  X(device_peak_bytes, "the most device memory ever held from the system, each device's added up") \
+  X(device_segments, "segments held on devices without VMM")                                   \
+  X(device_returned_bytes, "bytes of idle device memory given back to the system after idle_grace_ns") \
+  X(defragment_moves, "tenants moved by defragmentation")                                      \
+  X(defragment_moved_bytes, "bytes of those, copied")                                          \
+  X(defragment_evicted_bytes, "bytes that left a device because they lay in the way")          \
+  X(defragment_won_bytes, "bytes of device memory that defragmentation has freed")
+
+typedef struct weir_pool_stats {
+  uint32_t struct_size;
+  uint32_t reserved;
+#define WEIR_POOL_STATS_MEMBER(name, meaning) uint64_t name;
+  WEIR_POOL_STATS_FIELDS(WEIR_POOL_STATS_MEMBER)
+#undef WEIR_POOL_STATS_MEMBER
+} weir_pool_stats;
+
+/** Fills *stats (set struct_size first). O(1) in the number of buffers. */
+WEIR_API weir_result weir_pool_stats_get(weir_pool pool, weir_pool_stats *stats);
+
+/** Per-device numbers of a pool. */
+typedef struct weir_pool_device_stats {
+  uint32_t struct_size;
+  weir_device device;
+  uint64_t budget;
+  uint64_t bytes;       /**< held from the system */
+  uint64_t free_bytes;  /**< of those, used by nobody */
+  uint64_t held_bytes;  /**< of those, held */
+  uint64_t page_size;
+  uint64_t large_page_size;
+  uint64_t peak_bytes;     /**< the most ever held from the system, or since weir_pool_reset_peak() */
+  uint64_t segments;       /**< held, where there is no VMM */
+  uint64_t returned_bytes; /**< given back to the system after idle_grace_ns */
+} weir_pool_device_stats;
+#define WEIR_POOL_DEVICE_STATS_INIT {sizeof(weir_pool_device_stats), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
+WEIR_API weir_result weir_pool_device_stats_get(weir_pool pool, weir_device device, weir_pool_device_stats *stats);
+
+/** Counts peak_bytes anew, from what is held now: for the peak of one phase of a program. */
+WEIR_API weir_result weir_pool_reset_peak(weir_pool pool, weir_device device);
+
+/** Writes a JSON document of the pool, its devices, clients and buffers: at most `capacity` bytes, always
+ *  NUL-terminated if capacity > 0. *needed (may be NULL) gets the full size with the NUL. Stops nothing, but
+ *  walks all buffers under the pool's lock. INVALID_ARGUMENT if it was cut; capacity 0
+ *  with a `needed` only asks for the size. */
+WEIR_API weir_result weir_pool_snapshot(weir_pool pool, char *text, size_t capacity, size_t *needed);
+
+/** What a weir_piece tells of the bytes in it. */
+enum {
+  WEIR_PIECE_RESERVED = 0,  /**< memory held from the system, used or not: granule, segment, chunk or spill files */
+  WEIR_PIECE_ONLY = 1,      /**< the latest version, which lies nowhere else */
+  WEIR_PIECE_COPY = 2,      /**< the latest version, which lies elsewhere too */
+  WEIR_PIECE_STALE = 3,     /**< an older version, or one that is being written */
+  WEIR_PIECE_UNWRITTEN = 4, /**< nothing written yet, or discarded: reads as zero */
+  WEIR_PIECE_MOVING = 5,    /**< on its way in or out */
+  WEIR_PIECE_KEPT = 6       /**< of a destroyed buffer; the first to be evicted, or taken over by one of its shape */
+};
+
+/** A run of memory and what lies in it. Fixed size: 64 bytes. */
+typedef struct weir_piece {
+  uint32_t tier;          /**< WEIR_TIER_DEVICE, _HOST, _COMPRESSED or _STORAGE */
+  weir_device device;     /**< DEVICE: whose memory; else WEIR_DEVICE_HOST */
+  uint32_t state;         /**< WEIR_PIECE_* */
+  uint32_t reserved;
+  uint64_t container;     /**< DEVICE: the granule's number, or without VMM the segment's address; HOST: the chunk; else 0 */
+  uint64_t offset;        /**< in the container */
+  uint64_t bytes;         /**< of memory; below HOST what the coded bytes take */
+  uint64_t buffer_offset; /**< of its first byte in the buffer */
+  uint64_t tag;           /**< the buffer's */
+  weir_buffer buffer;     /**< NULL: nobody's, or (below HOST) several small buffers' */
+} weir_piece;
+
+/** Tells where everything lies in a pool: *count pieces, of which the first `capacity` are written. Each thing
+ *  held from the system is a WEIR_PIECE_RESERVED; the other pieces lie in those, and overlap none of their kind. In no order. INVALID_ARGUMENT if `pieces` had no
+ *  room for all (*count says for how many, at that moment); capacity 0 only asks. A granule on its way between a free list and a
+ *  page is left out, and so is the caller's own memory (weir_host_register). Any thread. Walks all pages under the pool's lock,
+ *  as weir_pool_snapshot does: for tools, not for every frame. */
+WEIR_API weir_result weir_pool_map(weir_pool pool, weir_piece *pieces, size_t capacity, size_t *count);
+
+WEIR_END_DECLS
+#endif /* WEIR_POOL_H */
