@@ -94,7 +94,7 @@ weir_install(weir ${CMAKE_INSTALL_LIBDIR})
 
 # What an installation needs built, and nothing else.
 add_custom_target(weir_product)
-foreach(target IN LISTS weir_plugins ITEMS weir weir_static weir_command weir_conformance)
+foreach(target IN LISTS weir_plugins ITEMS weir weir_static weir_command weir_conformance weir_man)
   if(TARGET ${target})
     add_dependencies(weir_product ${target})
   endif()

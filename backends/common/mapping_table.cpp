@@ -155,8 +155,10 @@ weir_result MappingTable::end_unmap(uint64_t address, weir_result result) noexce
     end_map(address, result != WEIR_SUCCESS);
     return result;
   }
-  uncount(ranges_.give_up(address));
-  return WEIR_SUCCESS;
+  bool shared = false;
+  uncount(ranges_.give_up(address, &shared));
+  // Another device may want the place, and must know that it can't have it.
+  return shared ? result : WEIR_SUCCESS;
 }
 
 }  // namespace weir::common

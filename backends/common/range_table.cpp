@@ -114,10 +114,11 @@ weir_be_granule RangeTable::drop(uint64_t address) noexcept {
   return granule;
 }
 
-weir_be_granule RangeTable::give_up(uint64_t address) noexcept {
+weir_be_granule RangeTable::give_up(uint64_t address, bool *shared) noexcept {
   {
     const std::lock_guard lock(mutex_);
     const auto range = around(address);
+    *shared = range != ranges_.end() && range->second.shared;
     if (range != ranges_.end()) range->second.given_up = true;
   }
   return drop(address);

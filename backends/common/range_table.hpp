@@ -56,8 +56,9 @@ class RangeTable {
   void keep(uint64_t address) noexcept;
   /// The outcome of either: it is no more, and was of this granule. 0 if there was none.
   weir_be_granule drop(uint64_t address) noexcept;
-  /// The runtime does not unmap it, as its device is lost: it is dropped, and its range not the runtime's to free.
-  weir_be_granule give_up(uint64_t address) noexcept;
+  /// The runtime does not unmap it, as its device is lost: it is dropped, and its range not the runtime's to free. *shared: other
+  /// devices map in that range too.
+  weir_be_granule give_up(uint64_t address, bool *shared) noexcept;
   /// Whether [address, +bytes) lies inside one mapping; *device is whose memory it is then.
   bool maps(uint64_t address, uint64_t bytes, uint32_t *device) const noexcept;
 

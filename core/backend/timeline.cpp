@@ -108,6 +108,12 @@ weir_be_fence Timeline::find(uint64_t point) noexcept {
   return 0;
 }
 
+void Timeline::note_loss() noexcept {
+  if (lost_.load(std::memory_order_relaxed)) return;
+  sound_.store(passed_.load(std::memory_order_relaxed), std::memory_order_relaxed);
+  lost_.store(true, std::memory_order_release);
+}
+
 bool Timeline::passed(uint64_t point) noexcept {
   if (passed_.load(std::memory_order_acquire) >= point) return true;
   if (device_ == nullptr) return true;
@@ -118,7 +124,7 @@ bool Timeline::passed(uint64_t point) noexcept {
   const weir_result result = device_->table().fence_poll(device_->state(), at(i).fence);
   // Nothing runs on a lost device any more, so nothing has to be waited for.
   if (result != WEIR_SUCCESS && result != WEIR_ERROR_DEVICE_LOST) return false;
-  if (result == WEIR_ERROR_DEVICE_LOST) lost_.store(true, std::memory_order_relaxed);
+  if (result == WEIR_ERROR_DEVICE_LOST) note_loss();
   passed_.store(at(i).point, std::memory_order_release);
   pop_through(i + 1);
   return true;
@@ -140,7 +146,8 @@ Status Timeline::wait(uint64_t point, uint64_t timeout_ns) noexcept {
     const weir_result result = device_->table().fence_wait(device_->state(), fence, timeout_ns);
     unpin(pinned);
     if (result == WEIR_ERROR_DEVICE_LOST) {
-      lost_.store(true, std::memory_order_relaxed);
+      const std::lock_guard hold(lock);
+      note_loss();
       return {};
     }
     if (result != WEIR_SUCCESS) return device_->check(result, "fence_wait");

@@ -56,7 +56,11 @@ class alignas(64) Timeline {
   /// Waits for what must have been done, not only be over: DEVICE_LOST where the device may have been lost before.
   Status finish(uint64_t point) noexcept;
   /// A fence has said that the device is lost.
-  bool lost() const noexcept { return lost_.load(std::memory_order_relaxed); }
+  bool lost() const noexcept { return lost_.load(std::memory_order_acquire); }
+  /// Of a point that has passed: whether its work was done, as far as is known, and is not only over with the device.
+  bool done(uint64_t point) const noexcept {
+    return !lost() || point <= sound_.load(std::memory_order_relaxed);
+  }
   /// Makes `stream` (of the same runtime) run after the point. If it belongs to another runtime, blocks instead.
   Status enqueue_wait(const Device *device, weir_be_stream stream, uint64_t point) noexcept;
   /// Waits for everything and destroys the fences.
@@ -80,6 +84,7 @@ class alignas(64) Timeline {
   void make_room() noexcept;
   void pop_through(uint32_t count) noexcept;
   void retire(weir_be_fence fence) noexcept;
+  void note_loss() noexcept;  ///< with `lock` held
   /// The first kept fence at or after the point, or 0 if the point has passed.
   weir_be_fence find(uint64_t point) noexcept;
   /// find() and pin; nullptr in *pin with a fence: no slot is left.
@@ -91,7 +96,8 @@ class alignas(64) Timeline {
   Ticks *ticks_ = nullptr;
   uint64_t last_ = 0;
   std::atomic<uint64_t> passed_{0};
-  std::atomic<bool> lost_{false};  ///< a fence said so; set before its point counts as passed
+  std::atomic<bool> lost_{false};   ///< a fence said so; set before its point counts as passed
+  std::atomic<uint64_t> sound_{0};  ///< what had passed by then
   uint32_t head_ = 0, count_ = 0;
   std::array<Entry, capacity> ring_{};
   std::array<Pinned, 16> pinned_{};

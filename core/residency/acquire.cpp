@@ -103,6 +103,7 @@ Status Engine::bring_in(Lock &lock, Plan &plan, const AcquireOptions &options) {
     }
   } turn{*this, {}};
   bool repacked = false;
+  bool gave_way = false;
   uint32_t idle_given = 0;
   for (;;) {
     WEIR_TRY(check_device(plan));
@@ -177,10 +178,11 @@ Status Engine::bring_in(Lock &lock, Plan &plan, const AcquireOptions &options) {
       (void)evict_all(lock, device);
       continue;
     }
-    // Claims were dropped, and the lock with them: what the plan names may have gone.
-    if (!plan.others.empty()) {
+    if (!plan.others.empty() && !gave_way) {
+      // Claims were dropped, and the lock with them: what the plan names may have gone.
       WEIR_TRY(resolve(plan));
-      if (give_way(lock, plan, device)) continue;
+      gave_way = !give_way(lock, plan, device);
+      continue;  // as above, even if nothing went
     }
     if (options.timeout_ns == 0) {
       ++stats_.would_block;
@@ -207,8 +209,8 @@ Status Engine::bring_in(Lock &lock, Plan &plan, const AcquireOptions &options) {
     const uint64_t start = now_ns();
     status = wait_changed(lock, options, deadline);
     stats_.wait_ns += now_ns() - start;
-    repacked =
-        false;  // what was on its way in when everything was taken out lies in the midst of the room now
+    // What was on its way in when everything was taken out lies in the midst of the room now.
+    repacked = gave_way = false;
     if (status.code() == WEIR_ERROR_TIMEOUT) {
       ++stats_.would_block;
       return fail(WEIR_ERROR_TIMEOUT, "waited %llu ns for other leases on device %u",
@@ -292,8 +294,11 @@ Status Engine::try_claim(Lock &lock, Plan &plan, Plan **stuck) {
 bool Engine::still_stands(Plan &plan) {
   bool same = true;
   // Another reader of the same pages may have been faster.
-  plan.each([&same](const Plan &part) {
+  plan.each([this, &same](const Plan &part) {
+    // A device that has left, or is lost, has none of what follows any more.
+    same = same && check_device(part).ok();
     for (const PlanPage &page : part.pages) {
+      if (!same) return;
       const PageState state = page.region->on(part.place())->pages[page.page].state;
       const Page &copies = page.region->pages[page.page];
       same = same && copies.busy == 0 && copies.latest == page.latest &&
@@ -378,6 +383,7 @@ Status Engine::do_fill(Lock &lock, Plan &plan) {
   for (const physical::Doomed &old : plan.doomed) plan.device->granules->forget(old);
   plan.doomed.clear();
   note_loss(lost, status);
+  if (status && plan.device->lost) clear_mappings(lock, plan);
   settle_fill(plan, status.ok() && !plan.device->lost);
   return status;
 }
@@ -414,24 +420,14 @@ Status Engine::acquire_slow(Stream &stream, weir_use *uses, size_t count,
   for (const PlanItem &item : plan.items) {
     if (plan.remote == nullptr) WEIR_TRY(unslab_for(lock, item.buffer, plan.place()));
   }
-  if (device != nullptr) {
-    WEIR_TRY(bring_in(lock, plan, options));
-  } else {
-    WEIR_TRY(bring_to_host(lock, plan));
-  }
-  Status waits;
-  try {
-    waits = enqueue_all_waits(plan);
-  } catch (...) {
-    drop_all(plan);
-    throw;
-  }
-  if (!waits) {
-    const LastError why = last_error();
-    if (device != nullptr) note_loss(*device, waits);
-    drop_all(plan);
-    last_error() = why;
-    return waits;
+  bool again = true;
+  while (again) {
+    if (device != nullptr) {
+      WEIR_TRY(bring_in(lock, plan, options));
+    } else {
+      WEIR_TRY(bring_to_host(lock, plan));
+    }
+    WEIR_TRY(order_after_past(lock, plan, &again));
   }
   commit_remote(plan, lease);
   commit(plan);
@@ -440,6 +436,32 @@ Status Engine::acquire_slow(Stream &stream, weir_use *uses, size_t count,
     consume_announced(*state);
   }
   return fill_lease(plan, uses, count, lease);
+}
+
+/// Makes the caller's stream wait for everything older. On failure nothing is leased any more. *again: another device was
+/// lost, whose fences the stream was to wait for, and everything is to be looked at anew.
+Status Engine::order_after_past(Lock &lock, Plan &plan, bool *again) {
+  *again = false;
+  Status waits;
+  try {
+    waits = enqueue_all_waits(plan);
+  } catch (...) {
+    drop_all(plan);
+    throw;
+  }
+  if (waits) return {};
+  const LastError why = last_error();
+  if (plan.device != nullptr && waits.code() == WEIR_ERROR_DEVICE_LOST) {
+    lock.unlock();
+    PoolDevice &lost = lost_in(*plan.device);
+    lock.lock();
+    *again = &lost != plan.device && !lost.lost;
+    note_loss(lost, waits);
+  }
+  drop_all(plan);
+  if (*again) return {};
+  last_error() = why;
+  return waits;
 }
 
 Status Engine::fill_lease(Plan &plan, weir_use *uses, size_t count, Lease *lease) {

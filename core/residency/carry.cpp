@@ -227,7 +227,7 @@ void Engine::note_carried(const Plan &plan, const PlanPage &page) noexcept {
 void Engine::forget_carried() noexcept {
   std::erase_if(carried_, [this](const Carried &carried) {
     return std::all_of(carried.there.begin(), carried.there.end(), [this](Stamp stamp) {
-      return !stamp || (streams_.passed(stamp) && !streams_.timeline(stamp).lost());
+      return !stamp || (streams_.passed(stamp) && streams_.timeline(stamp).done(stamp.point()));
     });
   });
 }

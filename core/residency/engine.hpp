@@ -83,6 +83,7 @@ struct Remote;        // remote.hpp
 
 class Engine {
  public:
+  static constexpr uint8_t shared_place = 29;  ///< of a sharded buffer's memory
   static constexpr uint8_t host_place = 30;
   static constexpr uint8_t any_place = 31;
 
@@ -260,6 +261,7 @@ class Engine {
   bool evict_all(Lock &lock, PoolDevice &device);
   Status check_lost(const Plan &plan);
   bool corrupt_to_the_last(const Plan &plan) noexcept;
+  Status order_after_past(Lock &lock, Plan &plan, bool *again);
   Status fill_lease(Plan &plan, weir_use *uses, size_t count, Lease *lease);
   Status enqueue_all_waits(Plan &plan);
   Status check_budget(Plan &plan);
@@ -317,6 +319,7 @@ class Engine {
   // loss.cpp
   bool answers_lost(PoolDevice &device) noexcept;
   PoolDevice &lost_by(Plan &plan, const Status &status) noexcept;
+  PoolDevice &lost_in(PoolDevice &device) noexcept;
   void note_loss(PoolDevice &device, const Status &status) noexcept;
   void note_loss(const Stream &stream, const Status &status) noexcept;
   void lose(PoolDevice &device) noexcept;
@@ -474,6 +477,7 @@ class Engine {
   bool last_of_shards(const Region &region, const PoolDevice &device) const noexcept;
   void reshard(Region &region, const PoolDevice &device) noexcept;
   void clear_shards(Lock &lock, PoolDevice &device);
+  void clear_mappings(Lock &lock, Plan &plan) noexcept;
 
   // host_room.cpp
   void forsake_copy(Region &region, uint32_t page, uint32_t bit) noexcept;

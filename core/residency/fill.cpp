@@ -379,6 +379,8 @@ void Engine::settle_fill(Plan &plan, bool filled) noexcept {
           device.granules->at(page.granule).set_client(physical::client_unknown);
         device.stuck_bytes += page.bytes;
         page.granule = physical::no_granule;
+        // At that address nothing else can be, of whichever device.
+        if (region.shards != nullptr) region.shards->stranded = true;
       }
     }
   }

@@ -39,7 +39,20 @@ PoolDevice &Engine::lost_by(Plan &plan, const Status &status) noexcept {
     if (source && answers_lost(device)) return device;
   }
   if (PoolDevice *between = lost_between(plan)) return *between;
-  return *plan.device;
+  PoolDevice &lost = lost_in(*plan.device);
+  plan.rerouted = plan.rerouted || &lost != plan.device;
+  return lost;
+}
+
+/// Outside the lock: a call of the device's has said that a device is lost. It may be one whose fences were to be waited for.
+PoolDevice &Engine::lost_in(PoolDevice &device) noexcept {
+  const uint8_t count = device_count();
+  if (count == 1 || answers_lost(device)) return device;
+  for (uint8_t place = 0; place < count; ++place) {
+    PoolDevice &other = device_at(place);
+    if (&other != &device && answers_lost(other)) return other;
+  }
+  return device;
 }
 
 void Engine::note_loss(const Stream &stream, const Status &status) noexcept {

@@ -336,12 +336,14 @@ Status Membership::leave(Lock &lock, PoolDevice &device) {
       part_from_lost(*engine_.regions_[id], to->place);
   }
   for (const auto &region : engine_.regions_) {
+    const bool moves = region != nullptr && region->home == device.place && !region->kept;
+    if (moves && region->shards == nullptr) rehome(*region, home_for(*region, *to));
+  }
+  // From here on nothing throws: the device leaves.
+  for (const auto &region : engine_.regions_) {
     if (region == nullptr) continue;
-    if (region->shards != nullptr && region->shards->has(device.place)) {
+    if (region->shards != nullptr && region->shards->has(device.place))
       engine_.reshard(*region, device);
-    } else if (region->home == device.place && !region->kept) {
-      rehome(*region, home_for(*region, *to));
-    }
     Residence *here = region->on(device.place);
     if (here == nullptr) continue;
     // Where something of a lost device is still mapped nothing else ever is.

@@ -145,7 +145,7 @@ struct Plan {
   }
   /// The place that a claim on the region counts for: all uses of a sharded buffer by devices are of one memory.
   uint8_t claim_place(const Region &region) const noexcept {
-    return region.shards != nullptr && device != nullptr ? region.home : place();
+    return region.shards != nullptr && device != nullptr ? Engine::shared_place : place();
   }
   /// Whether a device is to use shards of it, its own or others'.
   bool sharded() const noexcept {

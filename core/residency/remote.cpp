@@ -230,7 +230,8 @@ void Engine::end_remote_write(const Lease *lease, Stamp done) noexcept {
 /// Those whose work has ended for certain: a lost device's fences count as passed too.
 void Engine::forget_remote_writes() noexcept {
   std::erase_if(remote_writes_, [this](const RemoteWrite &write) {
-    return write.done && streams_.passed(write.done) && !streams_.timeline(write.done).lost();
+    return write.done && streams_.passed(write.done) &&
+           streams_.timeline(write.done).done(write.done.point());
   });
 }
 

@@ -303,9 +303,10 @@ void Engine::reshard(Region &region, const PoolDevice &device) noexcept {
   const bool alive = region.buffer != vm::BufferTable::none;
   if (alive) count_promise(region.buffer, region.home, region.shape.size, false);
   // What is lost, and still of the pool, is better than nothing: the bytes can be read, and destroyed.
-  if (!shards.deal_again(device.place, closed) && !shards.deal_again(device.place, gone))
-    shards.stranded = true;
-  if (region.home == device.place && !shards.stranded) {
+  const bool dealt =
+      shards.deal_again(device.place, closed) || shards.deal_again(device.place, gone);
+  if (!dealt && alive) shards.stranded = true;
+  if (region.home == device.place && dealt) {
     region.home = shards.place(0);
     for (uint32_t i = 0; i < shards.count(); ++i) {
       if (device_at(shards.place(i)).open()) region.home = shards.place(i);
@@ -316,6 +317,17 @@ void Engine::reshard(Region &region, const PoolDevice &device) noexcept {
     }
   }
   if (alive) count_promise(region.buffer, region.home, region.shape.size, true);
+}
+
+/// What a plan has mapped in ranges that others use, on a device that was lost while it did so, is taken out again. Called and
+/// returns with the lock held; drops it.
+void Engine::clear_mappings(Lock &lock, Plan &plan) noexcept {
+  lock.unlock();
+  for (PlanPage &page : plan.pages) {
+    if (page.region->shards == nullptr || !page.mapped) continue;
+    if (plan.device->mapper->unmap(page.granule_address, page.bytes)) page.mapped = false;
+  }
+  lock.lock();
 }
 
 /// Of a lost device, which is about to be forgotten: what it has mapped in ranges that others use is in their way. Called and
@@ -346,6 +358,10 @@ void Engine::clear_shards(Lock &lock, PoolDevice &device) {
     --region.operations;
     region.shards->stranded = region.shards->stranded || page.bytes != 0;
     if (page.bytes == 0) vacate(region, page.page, device, physical::client_unknown);
+  }
+  for (const Left &page : left) {
+    const auto &region = regions_[page.region];
+    if (region != nullptr) retire_region(*region);
   }
   changed_.notify_all();
 }

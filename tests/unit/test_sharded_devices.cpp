@@ -254,7 +254,95 @@ void leaving_waits_for_everybody(void **) {
   world.close_sharded();
 }
 
+/// A prefetch makes room on one device while another of the buffer's, where it has nothing to do, leaves the pool.
+void a_prefetch_meets_a_removal(void **) {
+  Trio world(12);
+  weir_buffer buffer = world.sharded(size, {0, 1});
+  weir_buffer full = world.buffer(12 * page_bytes, 1);
+  world.put(buffer, size, 1, 0);
+  ok(weir_pool_trim(world.pool, 1, WEIR_TRIM_EMERGENCY, WEIR_WHOLE, nullptr));
+  world.fill(full, 12 * page_bytes, 2, 1);
+  {
+    Gate gate(world.pool, "evict.claimed");
+    Task task([&] {
+      const weir_use use = WEIR_USE(buffer, WEIR_READ);
+      return weir_prefetch(world.pool, world.all[1], &use, 1);
+    });
+    gate.await();
+    ok(remove(world, 0));
+    gate.open();
+    ok(task.join());
+  }
+  validate(world);
+  world.see(buffer, size, 1, 2);
+  world.check(full, 12 * page_bytes, 2, 1);
+  ok(weir_buffer_destroy(world.pool, full));
+  ok(weir_buffer_destroy(world.pool, buffer));
+  world.close_sharded();
+}
+
 // ---- loss ----
+
+/// It is lost while its part of a set is brought in, by another's call: what has been mapped for it is in nobody's way.
+void lost_while_it_is_filled(void **) {
+  Trio world(12);
+  weir_buffer buffer = world.sharded(size, {0, 1});
+  const uint64_t address = world.put(buffer, size, 1, 1);
+  world.trim_devices();
+  {
+    Gate gate(world.pool, "fill");
+    Task task([&] {
+      weir_use use = WEIR_USE(buffer, WEIR_READ);
+      weir_lease lease = nullptr;
+      return weir_acquire(world.pool, world.all[2], &use, 1, nullptr, &lease);
+    });
+    gate.await();
+    engine_of(world).lose_device(0);
+    gate.open();
+    expect_result(WEIR_ERROR_DEVICE_LOST, task.join());
+  }
+  validate(world);
+  ok(remove(world, 0));
+  assert_int_equal(world.see(buffer, size, 1, 2), address);
+  assert_int_equal(world.pages_on(1), 9);
+  ok(weir_buffer_destroy(world.pool, buffer));
+  ok(weir_pool_destroy(world.pool));
+  for (weir_stream stream : world.all) (void)weir_stream_close(stream);
+  ok(weir_context_destroy(world.context));
+}
+
+/// A writer that had done his work takes nothing along when his device is lost later.
+void what_was_written_before_stays(void **) {
+  Trio world(12, three_near, 64, 3, WEIR_POOL_NO_BACKGROUND, InterposedHost::query);
+  weir_buffer buffer = world.sharded(size, {0, 1});
+  weir_buffer later = world.buffer(page_bytes, 2);
+  world.put(buffer, size, 1, 2);
+  world.check_read(buffer, size, 1);  // the work is seen to have ended
+  Barrier barrier;
+  barrier.hold(world.all[2]);
+  weir_use use = WEIR_USE(later, WEIR_DISCARD_WRITE);
+  weir_lease lease = nullptr;
+  ok(weir_acquire(world.pool, world.all[2], &use, 1, nullptr, &lease));
+  ok(weir_release(lease, world.all[2]));
+  interposed.interpose.store([](const char *entry) -> weir_result {
+    return std::strncmp(entry, "fence_", 6) == 0 && std::strcmp(entry, "fence_record") != 0
+               ? WEIR_ERROR_DEVICE_LOST
+               : WEIR_SUCCESS;
+  });
+  std::vector<uint8_t> bytes(page_bytes);
+  (void)weir_buffer_read(world.pool, later, 0, page_bytes, bytes.data());
+  interposed.interpose.store(nullptr);
+  engine_of(world).lose_device(2);
+  validate(world);
+  assert_int_equal(query(world, buffer).lost_bytes, 0);
+  world.see(buffer, size, 1, 1);
+  barrier.open();
+  ok(weir_stream_synchronize(world.all[2]));
+  for (weir_buffer made : {later, buffer}) ok(weir_buffer_destroy(world.pool, made));
+  ok(weir_pool_destroy(world.pool));
+  for (weir_stream stream : world.all) (void)weir_stream_close(stream);
+  ok(weir_context_destroy(world.context));
+}
 
 /// What a lost device alone had is lost, by ranges; the rest lives on, and so does the buffer when the device is taken out.
 void a_lost_device_takes_its_own(void **) {
@@ -368,6 +456,9 @@ int main() {
       cmocka_unit_test(its_shards_go_to_the_others),
       cmocka_unit_test(the_last_one_stays),
       cmocka_unit_test(leaving_waits_for_everybody),
+      cmocka_unit_test(a_prefetch_meets_a_removal),
+      cmocka_unit_test(lost_while_it_is_filled),
+      cmocka_unit_test(what_was_written_before_stays),
       cmocka_unit_test(a_lost_device_takes_its_own),
       cmocka_unit_test(a_lost_writer_takes_his_range),
       cmocka_unit_test(what_stays_mapped_is_in_the_way),

@@ -148,8 +148,9 @@ typedef struct weir_backend_table {
                      weir_be_granule granule, uint64_t offset, const uint32_t *peers, uint32_t peer_count);
   /** Removes exactly what one map call made; `device` is the one that call was told. The core calls it only when no work
    *  that uses the address is pending; it relies on no synchronisation by it. With WEIR_CAP_SHARED_RANGE, where a device was
-   *  lost, what it mapped in another's range can be unmapped all the same, and so can what others mapped in its ranges; the
-   *  range is then free to be given back. */
+   *  lost, what others mapped in its ranges can be unmapped all the same. What it has mapped itself is no more in any case, so
+   *  that the range can be freed; DEVICE_LOST says that the runtime would not unmap it, and that nothing else can be mapped at the
+   *  place again. */
   weir_result (*unmap)(weir_be_state *state, uint32_t device, uint64_t address, uint64_t bytes);
 
   /* ---- export: all or none, WEIR_CAP_EXPORT_FD ---- */

@@ -65,7 +65,7 @@ typedef struct weir_buffer_desc {
   uint32_t user_count;   /**< entries of `users`, at most 1024; 0 = not known */
   uint32_t reserved;     /**< 0 */
   const weir_shard_desc *shards; /**< NULL: all of it is at home on one device. Else `home` is the first of the shards' devices (or
-                                      left at WEIR_DEVICE_DEFAULT or WEIR_DEVICE_ANY), and `users` is empty. Copied. Every device
+                                      left at WEIR_DEVICE_DEFAULT or WEIR_DEVICE_ANY), and `users` is empty. Copied. Each of several
                                       needs WEIR_CAP_SHARED_RANGE: else NOT_SUPPORTED. A size below a page takes a page of its own. */
 } weir_buffer_desc;
 #define WEIR_BUFFER_DESC_INIT {sizeof(weir_buffer_desc), 0, 0, 0, 0, NULL, WEIR_DEVICE_DEFAULT, 0, 0, NULL, 0, 0, NULL}
