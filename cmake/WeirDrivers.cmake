@@ -12,6 +12,7 @@
 weir_glob(weir_sim_sources "tests/drivers/sim/*.cpp")
 if(weir_sim_sources)
   add_library(weir_sim STATIC ${weir_sim_sources})
+  weir_batches(weir_sim)
   set_target_properties(weir_sim PROPERTIES POSITION_INDEPENDENT_CODE ON
     CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON)
   target_link_libraries(weir_sim PRIVATE weir_build PUBLIC weir_host weir_backend_common)
@@ -26,6 +27,7 @@ function(weir_driver folder target)
     return()
   endif()
   add_library(${target} SHARED ${sources})
+  weir_batches(${target})
   set_target_properties(${target} PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_LIBRARY_OUTPUT_DIRECTORY}/drivers
     INSTALL_RPATH "" CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON)
   target_link_libraries(${target} PRIVATE ${ARGN} weir_build)

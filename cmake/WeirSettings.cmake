@@ -28,9 +28,12 @@ set(CMAKE_C_EXTENSIONS OFF)
 set(THREADS_PREFER_PTHREAD_FLAG ON)
 find_package(Threads REQUIRED)
 
-# Warnings, linked privately by every target of ours and never exported.
+# Warnings, linked privately by every target of ours and never exported. Sources that are compiled together see each other's
+# anonymous namespaces, so two warnings mean nothing there (weir_batches below).
 add_library(weir_warnings INTERFACE)
-target_compile_options(weir_warnings INTERFACE -Wall -Wextra -Wpedantic -Wconversion -Wshadow
+set(weir_batched $<BOOL:$<TARGET_PROPERTY:UNITY_BUILD>>)
+target_compile_options(weir_warnings INTERFACE -Wall -Wextra -Wpedantic -Wconversion
+  $<$<NOT:${weir_batched}>:-Wshadow> $<$<AND:${weir_batched},$<COMPILE_LANG_AND_ID:CXX,GNU>>:-Wno-subobject-linkage>
   $<$<BOOL:${WEIR_WERROR}>:-Werror>)
 
 # Sanitizers and coverage hold for everything in the build: a half-instrumented program gives false reports.
@@ -66,6 +69,16 @@ function(weir_glob out)
   list(TRANSFORM ARGN PREPEND ${PROJECT_SOURCE_DIR}/ OUTPUT_VARIABLE patterns)
   file(GLOB found CONFIGURE_DEPENDS ${patterns})
   set(${out} ${found} PARENT_SCOPE)
+endfunction()
+
+# weir_batches(TARGET [APART source...]): compiles a library's sources several to a unit where WEIR_BATCH says so, but those
+# named, whose names of their own clash with others'.
+function(weir_batches target)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "APART")
+  if(WEIR_BATCH GREATER 1)
+    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${WEIR_BATCH})
+    set_source_files_properties(${arg_APART} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+  endif()
 endfunction()
 
 # weir_object_library(NAME source...): position-independent objects with hidden visibility.

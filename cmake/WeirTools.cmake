@@ -25,6 +25,7 @@ if(weir_tool_sources)
       -P ${PROJECT_SOURCE_DIR}/cmake/embed-text.cmake
     DEPENDS ${PROJECT_SOURCE_DIR}/tools/weir/frag/page.html ${PROJECT_SOURCE_DIR}/cmake/embed-text.cmake VERBATIM)
   add_library(weir_tool STATIC EXCLUDE_FROM_ALL ${weir_tool_sources} ${weir_frag_page})  # for whom links it
+  weir_batches(weir_tool)
   target_link_libraries(weir_tool PRIVATE weir_build
     PUBLIC PkgConfig::ZSTD nlohmann_json::nlohmann_json CLI11::CLI11 weir_placement weir_instrumentation)
   pkg_check_modules(CAIRO IMPORTED_TARGET cairo>=1.14)

@@ -9,8 +9,6 @@
 namespace weir::conformance {
 namespace {
 
-constexpr uint64_t untouched = 0x5afe5afe5afe5afe;
-
 /// With the capability the entry must be there. Without it, it is missing or is called by `probe`.
 #define WITH(capability, entry)                                            \
   CHECK(!t.has(capability) || t.table.entry != nullptr, "the device has ", \

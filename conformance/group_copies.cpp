@@ -9,8 +9,6 @@ namespace weir::conformance {
 namespace {
 
 constexpr Needs batches = needs(WEIR_CAP_BATCH_COPY);
-constexpr uint64_t kib = 1024;
-constexpr uint64_t mib = uint64_t{1} << 20U;
 constexpr uint8_t around = 0xC3;  ///< what lies around the bytes that are copied
 
 /// Two pieces of memory and what one copy between them must do to the second.

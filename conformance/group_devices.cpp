@@ -13,7 +13,7 @@ namespace weir::conformance {
 namespace {
 
 constexpr uint64_t known_capabilities = (WEIR_CAP_SHARED_RANGE << 1U) - 1;
-constexpr uint32_t untouched = 0x5afe5afe;
+constexpr uint32_t no_number = 0x5afe5afe;
 
 bool printable(const char *text, size_t size) {
   const size_t length = strnlen(text, size);
@@ -231,9 +231,9 @@ REQUIRE("DV-014", always(),
     before = about;
     REFUSED(device_describe, device, &about);
     CHECK(std::memcmp(&about, &before, sizeof about) == 0, "the refused call wrote a description");
-    uint64_t free_bytes = untouched, total = untouched;
+    uint64_t free_bytes = no_number, total = no_number;
     REFUSED(device_memory, device, &free_bytes, &total);
-    CHECK(free_bytes == untouched && total == untouched, "the refused call wrote sizes");
+    CHECK(free_bytes == no_number && total == no_number, "the refused call wrote sizes");
   }
   return {};
 }

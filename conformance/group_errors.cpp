@@ -10,8 +10,6 @@
 namespace weir::conformance {
 namespace {
 
-constexpr uint64_t untouched = 0x5afe5afe5afe5afe;
-
 /// A call that every backend refuses.
 Outcome fail_once(Test &t) {
   uint64_t address = untouched;

@@ -161,7 +161,6 @@ REQUIRE("EX-008", exports, "What is no exported memory is not imported, and noth
   CHECK(pipe2(ends, O_CLOEXEC) == 0, "no pipe");
   const Descriptor in(ends[0]), out(ends[1]);
   for (const int fd : {-1, 100000, null.get(), in.get()}) {
-    constexpr weir_be_granule untouched = 0x5afe5afe5afe5afe;
     weir_be_granule granule = untouched;
     REFUSED(granule_import, t.device, fd, t.granule, &granule);
     CHECK(granule == untouched, "the refused call wrote ", granule, " as a handle");

@@ -10,8 +10,6 @@ namespace weir::conformance {
 namespace {
 
 constexpr uint64_t small_device = uint64_t{1} << 30U;
-constexpr weir_be_granule untouched = 0x5afe5afe5afe5afe;
-constexpr uint64_t mib = uint64_t{1} << 20U;
 
 bool may_fill(Test &t) {
   if (t.settings.allow_oom || t.about.memory_total <= small_device) return true;

@@ -9,9 +9,6 @@
 namespace weir::conformance {
 namespace {
 
-constexpr Needs host_call = needs(WEIR_CAP_HOST_CALL);
-constexpr uint64_t kib = 1024;
-constexpr uint64_t mib = uint64_t{1} << 20U;
 constexpr uint64_t ms = 1'000'000;
 
 /// A stream that is held, and a fence behind what holds it.

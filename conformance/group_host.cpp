@@ -13,7 +13,6 @@ namespace weir::conformance {
 namespace {
 
 constexpr Needs registers = needs(WEIR_CAP_HOST_REGISTER);
-constexpr uint64_t mib = uint64_t{1} << 20U;
 constexpr uint64_t page = 4096;
 
 /// Memory of the program's own, page by page from the system.
@@ -105,19 +104,19 @@ REQUIRE("HM-002", always(), "Every device copies to and from host memory, at any
 }
 
 REQUIRE("HM-003", always(), "Host memory of no bytes is refused.") {
-  void *const untouched = &t;
-  void *memory = untouched;
+  void *const as_before = &t;
+  void *memory = as_before;
   REFUSED(host_allocate, 0, &memory);
-  CHECK(memory == untouched, "the refused call wrote an address");
+  CHECK(memory == as_before, "the refused call wrote an address");
   return {};
 }
 
 REQUIRE("HM-004", always(), "An absurd amount of host memory is refused.") {
-  void *const untouched = &t;
+  void *const as_before = &t;
   for (const uint64_t bytes : {UINT64_MAX, uint64_t{1} << 62U}) {
-    void *memory = untouched;
+    void *memory = as_before;
     REFUSED(host_allocate, bytes, &memory);
-    CHECK(memory == untouched, "the refused call wrote an address");
+    CHECK(memory == as_before, "the refused call wrote an address");
   }
   Pinned after(t);
   return after.allocate(mib);

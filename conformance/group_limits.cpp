@@ -9,9 +9,6 @@
 namespace weir::conformance {
 namespace {
 
-constexpr uint64_t kib = 1024;
-constexpr uint64_t mib = uint64_t{1} << 20U;
-
 REQUIRE("LI-001", always(), "10,000 fences are outstanding on one stream at once; all pass.") {
   Stream stream(t);
   Plain plain(t);

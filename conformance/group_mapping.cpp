@@ -8,8 +8,6 @@
 namespace weir::conformance {
 namespace {
 
-constexpr Needs vmm = needs(WEIR_CAP_VMM);
-
 REQUIRE("VM-001", vmm,
         "A mapped granule holds what is copied to it, from its first byte to its last.") {
   Mapped mapped(t);

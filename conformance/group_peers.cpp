@@ -8,8 +8,6 @@ namespace {
 
 constexpr Needs peers = needs(WEIR_CAP_PEER, 2);
 constexpr Needs mapped_peers = needs(WEIR_CAP_PEER | WEIR_CAP_VMM, 2);
-constexpr uint64_t kib = 1024;
-constexpr uint64_t mib = uint64_t{1} << 20U;
 
 /// A device that the one under test copies to directly; UINT32_MAX if there is none.
 Outcome find_direct(Test &t, uint32_t *peer) {

@@ -9,9 +9,6 @@
 namespace weir::conformance {
 namespace {
 
-constexpr Needs vmm = needs(WEIR_CAP_VMM);
-constexpr weir_be_granule untouched = 0x5afe5afe5afe5afe;
-
 /// A number of granules that takes `part` of what the test may hold; at least one.
 uint64_t granules_in(const Test &t, uint64_t divisor) {
   return std::max<uint64_t>(t.budget / divisor / t.granule, 1);

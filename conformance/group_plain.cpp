@@ -9,9 +9,6 @@
 namespace weir::conformance {
 namespace {
 
-constexpr uint64_t untouched = 0x5afe5afe5afe5afe;
-constexpr uint64_t mib = uint64_t{1} << 20U;
-
 Outcome refused(Test &t, uint64_t bytes, uint64_t alignment) {
   uint64_t address = untouched;
   REFUSED(plain_allocate, t.device, bytes, alignment, &address);

@@ -9,15 +9,12 @@
 namespace weir::conformance {
 namespace {
 
-constexpr Needs vmm = needs(WEIR_CAP_VMM);
-constexpr uint64_t untouched = 0x5afe5afe5afe5afe;
-
 /// Whether the device can reserve that much, as far as it tells.
 bool plenty(const Test &t, uint64_t bytes) {
   return t.about.address_space == 0 || bytes <= t.about.address_space / 2;
 }
 
-Outcome refused(Test &t, uint64_t bytes, uint64_t alignment) {
+Outcome range_refused(Test &t, uint64_t bytes, uint64_t alignment) {
   uint64_t address = untouched;
   REFUSED(range_reserve, t.device, bytes, alignment, &address);
   CHECK(address == untouched, "the refused call wrote ", address, " as an address");
@@ -61,18 +58,18 @@ REQUIRE("AR-003", vmm, "Ranges that live at the same time do not overlap.") {
   return {};
 }
 
-REQUIRE("AR-004", vmm, "A range of no bytes is refused.") { return refused(t, 0, t.granule); }
+REQUIRE("AR-004", vmm, "A range of no bytes is refused.") { return range_refused(t, 0, t.granule); }
 
 REQUIRE("AR-005", vmm, "A range whose size is no multiple of the granule is refused.") {
   for (const uint64_t bytes : {t.granule - 1, t.granule + 1, t.granule / 2})
-    TRY(refused(t, bytes, t.granule));
+    TRY(range_refused(t, bytes, t.granule));
   return {};
 }
 
 REQUIRE("AR-006", vmm,
         "An alignment that is no power of two, or less than the granule, is refused.") {
   for (const uint64_t alignment : {3 * t.granule, uint64_t{0}, t.granule / 2, uint64_t{1}})
-    TRY(refused(t, t.granule, alignment));
+    TRY(range_refused(t, t.granule, alignment));
   return {};
 }
 
@@ -139,7 +136,7 @@ REQUIRE("AR-011", vmm, "Addresses that were never reserved are not freed.") {
 
 REQUIRE("AR-012", vmm,
         "More addresses than there can be are refused, and the next range is given.") {
-  TRY(refused(t, uint64_t{1} << 62U, t.granule));
+  TRY(range_refused(t, uint64_t{1} << 62U, t.granule));
   Range range(t);
   return range.reserve(t.granule, t.granule);
 }

@@ -44,13 +44,13 @@ Outcome refused_start(const Test &t, const std::string &options, const std::stri
   desc.options = options.c_str();
   const char *reason = nullptr;
   char place_of_state = 0;
-  auto *const untouched = reinterpret_cast<weir_be_state *>(&place_of_state);
-  weir_be_state *state = untouched;
+  auto *const as_before = reinterpret_cast<weir_be_state *>(&place_of_state);
+  weir_be_state *state = as_before;
   const weir_result result = t.table.start(&desc, &state, &reason);
   if (result == WEIR_SUCCESS) t.table.stop(state);
   CHECK(result == WEIR_ERROR_INVALID_ARGUMENT, "start(\"", options, "\") = ", result_name(result),
         ", wanted INVALID_ARGUMENT");
-  CHECK(state == untouched, "the failed start wrote a state");
+  CHECK(state == as_before, "the failed start wrote a state");
   CHECK(reason != nullptr && *reason != '\0', "the failed start gave no reason");
   CHECK(std::strstr(reason, named.c_str()) != nullptr, "the reason \"", reason, "\" does not name ",
         named);

@@ -8,10 +8,6 @@
 namespace weir::conformance {
 namespace {
 
-constexpr Needs host_call = needs(WEIR_CAP_HOST_CALL);
-constexpr uint64_t kib = 1024;
-constexpr uint64_t mib = uint64_t{1} << 20U;
-
 REQUIRE("ST-001", always(), "A stream can be created, is not NULL, and has nothing to do.") {
   weir_be_stream stream = nullptr;
   MUST(stream_create, t.device, 0, &stream);
@@ -23,18 +19,18 @@ REQUIRE("ST-001", always(), "A stream can be created, is not NULL, and has nothi
 }
 
 REQUIRE("ST-002", always(), "Unknown flags of a stream are refused.") {
-  auto *const untouched = reinterpret_cast<weir_be_stream>(&t);
-  weir_be_stream stream = untouched;
+  auto *const as_before = reinterpret_cast<weir_be_stream>(&t);
+  weir_be_stream stream = as_before;
   REFUSED(stream_create, t.device, uint64_t{1} << 40U, &stream);
-  CHECK(stream == untouched, "the refused call wrote a stream");
+  CHECK(stream == as_before, "the refused call wrote a stream");
   return {};
 }
 
 REQUIRE("ST-003", always(), "No stream is made on a device that does not exist.") {
-  auto *const untouched = reinterpret_cast<weir_be_stream>(&t);
-  weir_be_stream stream = untouched;
+  auto *const as_before = reinterpret_cast<weir_be_stream>(&t);
+  weir_be_stream stream = as_before;
   REFUSED(stream_create, t.no_device(), 0, &stream);
-  CHECK(stream == untouched, "the refused call wrote a stream");
+  CHECK(stream == as_before, "the refused call wrote a stream");
   return {};
 }
 
@@ -161,11 +157,11 @@ REQUIRE("ST-009", always(), "Ending a wrapper leaves the stream that it wrapped.
 
 REQUIRE("ST-010", always(),
         "NULL wraps the runtime's default stream, or is INVALID_ARGUMENT where it has none.") {
-  auto *const untouched = reinterpret_cast<weir_be_stream>(&t);
-  weir_be_stream stream = untouched;
+  auto *const as_before = reinterpret_cast<weir_be_stream>(&t);
+  weir_be_stream stream = as_before;
   ANSWERS_EITHER(WEIR_SUCCESS, WEIR_ERROR_INVALID_ARGUMENT, stream_wrap, t.device, nullptr,
                  &stream);
-  if (stream == untouched) {
+  if (stream == as_before) {
     t.note("there is no default stream");
     return {};
   }

@@ -13,7 +13,6 @@ namespace weir::conformance {
 namespace {
 
 constexpr uint32_t threads = 4;
-constexpr uint64_t kib = 1024;
 
 REQUIRE("TH-001", needs(WEIR_CAP_VMM),
         "Threads make and destroy granules, and reserve and free ranges, at the same time.") {

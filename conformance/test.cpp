@@ -163,7 +163,6 @@ Outcome Test::prepare() {
     granule = about.granule;
     CHECK(granule != 0, "VMM, and a granule of 0 bytes");
   }
-  constexpr uint64_t mib = uint64_t{1} << 20U;
   budget = std::min(about.memory_total / 4, 256 * mib);
   slack = std::min(about.memory_total / 64, 32 * mib);
   return {};

@@ -43,6 +43,13 @@ constexpr Needs alone(Needs other = {}) {
   other.alone = true;
   return other;
 }
+inline constexpr Needs vmm = needs(WEIR_CAP_VMM);
+inline constexpr Needs host_call = needs(WEIR_CAP_HOST_CALL);
+
+inline constexpr uint64_t kib = 1024;
+inline constexpr uint64_t mib = uint64_t{1} << 20U;
+/// What is in an output before a call that must leave it alone.
+inline constexpr uint64_t untouched = 0x5afe5afe5afe5afe;
 
 class Test : public Session {
  public:
@@ -110,13 +117,14 @@ const Helper *find_helper(const std::string &name);
 }  // namespace weir::conformance
 
 /// REQUIRE("VM-001", needs(WEIR_CAP_VMM), "What must hold.") { body that returns an Outcome }
-#define REQUIRE(id, needs, sentence)                                                       \
-  static ::weir::conformance::Outcome WEIR_JOIN(requirement_,                              \
-                                                __LINE__)(::weir::conformance::Test & t);  \
-  static const ::weir::conformance::Registration WEIR_JOIN(                                \
-      registration_, __LINE__)({id, sentence, needs, &WEIR_JOIN(requirement_, __LINE__)}); \
-  static ::weir::conformance::Outcome WEIR_JOIN(                                           \
-      requirement_, __LINE__)([[maybe_unused]] ::weir::conformance::Test & t)
+#define REQUIRE(id, needs, sentence) WEIR_REQUIRE_AS(__COUNTER__, id, needs, sentence)
+#define WEIR_REQUIRE_AS(number, id, needs, sentence)                                    \
+  static ::weir::conformance::Outcome WEIR_JOIN(requirement_,                           \
+                                                number)(::weir::conformance::Test & t); \
+  static const ::weir::conformance::Registration WEIR_JOIN(                             \
+      registration_, number)({id, sentence, needs, &WEIR_JOIN(requirement_, number)});  \
+  static ::weir::conformance::Outcome WEIR_JOIN(                                        \
+      requirement_, number)([[maybe_unused]] ::weir::conformance::Test & t)
 
 /// HELPER(name) { body that returns an Outcome; it has t and channel }
 #define HELPER(name)                                                                        \

@@ -15,7 +15,7 @@ namespace weir::host {
 namespace {
 
 using Number = unsigned long long;
-constexpr uint64_t page = 4096;
+constexpr uint64_t page_bytes = 4096;
 constexpr uint64_t most_plain_alignment = uint64_t{2} << 20U;
 
 bool touch(const std::byte *a, const std::byte *b, uint64_t bytes) noexcept {
@@ -96,7 +96,7 @@ weir_result Model::granule_create(uint32_t device, uint64_t bytes, uint64_t flag
   }
   WEIR_BACKEND_TRY(check_granule_size(bytes));
   std::shared_ptr<Extent> extent;
-  WEIR_BACKEND_TRY(memory_[device]->take_low(bytes, page, &extent));
+  WEIR_BACKEND_TRY(memory_[device]->take_low(bytes, page_bytes, &extent));
   *granule = granules_.add(device, std::move(extent), (flags & WEIR_BE_GRANULE_EXPORT_FD) != 0);
   return WEIR_SUCCESS;
 }
@@ -203,7 +203,7 @@ void Model::wait_as_asked(uint32_t device) noexcept {
 weir_result Model::plain_allocate(uint32_t device, uint64_t bytes, uint64_t alignment,
                                   uint64_t *address) {
   WEIR_BACKEND_TRY(check_device(device));
-  if (bytes == 0 || bytes > UINT64_MAX - page) {
+  if (bytes == 0 || bytes > UINT64_MAX - page_bytes) {
     return refuse(WEIR_ERROR_INVALID_ARGUMENT, "plain memory of %llu bytes",
                   static_cast<Number>(bytes));
   }
@@ -213,13 +213,15 @@ weir_result Model::plain_allocate(uint32_t device, uint64_t bytes, uint64_t alig
                   static_cast<Number>(alignment));
   }
   std::shared_ptr<Extent> extent;
-  WEIR_BACKEND_TRY(memory_[device]->take_high((bytes + page - 1) / page * page, &extent));
-  return space_.place(device, std::move(extent), alignment < page ? page : alignment, address);
+  WEIR_BACKEND_TRY(
+      memory_[device]->take_high((bytes + page_bytes - 1) / page_bytes * page_bytes, &extent));
+  return space_.place(device, std::move(extent), alignment < page_bytes ? page_bytes : alignment,
+                      address);
 }
 
 weir_result Model::plain_free(uint32_t device, uint64_t address, uint64_t bytes) {
   WEIR_BACKEND_TRY(check_device(device));
-  return space_.drop(device, address, (bytes + page - 1) / page * page);
+  return space_.drop(device, address, (bytes + page_bytes - 1) / page_bytes * page_bytes);
 }
 
 weir_result Model::resolve(const weir_be_copy &copy, Operation *operation) {

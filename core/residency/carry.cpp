@@ -18,7 +18,7 @@ namespace weir::residency {
 namespace {
 
 /// After its memory could not be had a device is not asked for it again for so long.
-constexpr uint64_t rest_ns = 1'000'000'000;
+constexpr uint64_t bounce_rest_ns = 1'000'000'000;
 /// What goes several ways is gathered up to this, so that mapping the next pages overlaps with copying these.
 constexpr uint64_t gathered_bytes = uint64_t{16} << 20U;
 
@@ -191,7 +191,7 @@ void Engine::settle_freights(Plan &plan, bool filled) noexcept {
       --between->bounce->users;
       --between->in_flight;
       if (between->bounce.get() == freight.shut)
-        between->bounce->not_before_ns = now_ns() + rest_ns;
+        between->bounce->not_before_ns = now_ns() + bounce_rest_ns;
       between = nullptr;
     }
     if (!filled) continue;

@@ -21,7 +21,7 @@ constexpr uint64_t most_granule = uint64_t{1} << 30;
 constexpr uint64_t most_blocks = uint64_t{1} << 31;
 constexpr uint64_t samples_kept = 400;
 
-uint64_t round_up(uint64_t bytes, uint64_t unit) { return (bytes + unit - 1) / unit * unit; }
+uint64_t whole_units(uint64_t bytes, uint64_t unit) { return (bytes + unit - 1) / unit * unit; }
 
 PlacementOptions with_capacity(PlacementOptions options, uint64_t capacity) {
   options.capacity = capacity;
@@ -133,11 +133,11 @@ void find_min_capacity(const AllocatorTrace &trace, const PlacementOptions &opti
     result->min_capacity_moved_bytes = attempt.counters.moved_bytes;
     return true;
   };
-  uint64_t low = round_up(trace.peak_live_bytes, granule) / granule;  // nothing below survives
+  uint64_t low = whole_units(trace.peak_live_bytes, granule) / granule;  // nothing below survives
   const PlacementResult unlimited =
       replay_allocations(trace, result->kind, with_capacity(options, UINT64_MAX));
   uint64_t high =
-      std::max(low, round_up(unlimited.counters.peak_reserved_bytes, granule) / granule);
+      std::max(low, whole_units(unlimited.counters.peak_reserved_bytes, granule) / granule);
   // A capacity changes what a placement does, so that what was enough without one need not be enough.
   for (uint64_t step = std::max<uint64_t>(high / 64, 1); !survives(high); step *= 2) {
     low = high + 1;

@@ -18,7 +18,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr double most_seconds = 86400;
+constexpr double a_day_s = 86400;
 
 struct Row {
   weir_device from, to;
@@ -108,7 +108,7 @@ void print_summary(const weir_calibrate_report &report, bool wanted) {
 }  // namespace
 
 int run_calibrate(const CalibrateFlags &flags) {
-  if (!(flags.seconds > 0) || flags.seconds > most_seconds)
+  if (!(flags.seconds > 0) || flags.seconds > a_day_s)
     throw ToolError("--seconds is " + format_fixed(flags.seconds, 3) +
                     "; more than 0, and at most 86400, are needed");
   const Context context = open_context(flags.options);

@@ -12,7 +12,7 @@ namespace weir::tool {
 namespace {
 
 constexpr uint64_t most_frames = 5000;
-constexpr uint64_t smallest_granule = 4096;
+constexpr uint64_t smallest_segment = 4096;
 
 bool wants_pool(const ReplayFlags &flags) {
   return !flags.device_memory.empty() || !flags.host_memory.empty() ||
@@ -44,7 +44,7 @@ void check_placement(const FragFlags &flags, FragOptions &options) {
   }
   if (!flags.pool.granule.empty()) {
     placement.granule = parse_size(flags.pool.granule, "--granule");
-    if (!std::has_single_bit(placement.granule) || placement.granule < smallest_granule)
+    if (!std::has_single_bit(placement.granule) || placement.granule < smallest_segment)
       throw ToolError("--granule: '" + flags.pool.granule +
                       "' is not a power of two of 4K or more");
   }

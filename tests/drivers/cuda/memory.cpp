@@ -14,7 +14,7 @@ namespace {
 /// What allocations are aligned to, as the vendor promises for any use of them.
 constexpr uint64_t allocation_alignment = 512;
 
-uint64_t number(const void *memory) { return reinterpret_cast<uintptr_t>(memory); }
+uint64_t number_of(const void *memory) { return reinterpret_cast<uintptr_t>(memory); }
 
 /// With a current context, even one in trouble: to end something. The answer is the trouble, if the body has none.
 template <class Body>
@@ -153,7 +153,7 @@ Result cuMemHostRegister_v2(void *memory, size_t bytes, unsigned flags) {
   return in_context("cuMemHostRegister", [&](Driver &driver, ContextObject &) -> Result {
     WEIR_SIM_TRY(driver.unsafe());
     constexpr unsigned known = 15;  // portable, device map, I/O memory, read only
-    if ((flags & ~known) != 0 || driver.machine.addresses().is_device(number(memory), bytes)) {
+    if ((flags & ~known) != 0 || driver.machine.addresses().is_device(number_of(memory), bytes)) {
       return WEIR_SIM_MISUSE(driver, result::invalid_value,
                              "cuMemHostRegister of %zu bytes at %p with flags %#x", bytes, memory,
                              flags);
@@ -171,11 +171,11 @@ Result cuMemHostUnregister(void *memory) {
 Result cuMemHostGetDevicePointer_v2(abi::DevicePointer *address, void *memory, unsigned flags) {
   return in_context("cuMemHostGetDevicePointer", [&](Driver &driver, ContextObject &) -> Result {
     if (address == nullptr || flags != 0 ||
-        driver.machine.host().kind(number(memory), 1) == sim::HostKind::pageable) {
+        driver.machine.host().kind(number_of(memory), 1) == sim::HostKind::pageable) {
       return WEIR_SIM_MISUSE(driver, result::invalid_value,
                              "cuMemHostGetDevicePointer of %p, which is not pinned", memory);
     }
-    *address = number(memory);  // one address for all, as everywhere with unified addressing
+    *address = number_of(memory);  // one address for all, as everywhere with unified addressing
     return result::success;
   });
 }

@@ -14,11 +14,11 @@ namespace {
 
 using Hex = unsigned long long;
 
-uint64_t number(const void *memory) { return reinterpret_cast<uintptr_t>(memory); }
-void *pointer(uint64_t address) {
+uint64_t address_of(const void *memory) { return reinterpret_cast<uintptr_t>(memory); }
+void *memory_at(uint64_t address) {
   return reinterpret_cast<void *>(static_cast<uintptr_t>(address));
 }
-uint64_t whole_pages(uint64_t bytes) {
+uint64_t in_pages(uint64_t bytes) {
   const uint64_t page = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
   return (bytes + page - 1) / page * page;
 }
@@ -27,7 +27,7 @@ uint64_t whole_pages(uint64_t bytes) {
 
 HostMemory::~HostMemory() {
   for (const auto &[address, range] : ranges_) {
-    if (range.own) munmap(pointer(address), whole_pages(range.bytes));
+    if (range.own) munmap(memory_at(address), in_pages(range.bytes));
   }
 }
 
@@ -36,11 +36,11 @@ Answer HostMemory::allocate(uint64_t bytes, void **memory) {
   if (bytes > UINT64_MAX / 2) return Answer::out_of_host_memory;
   std::map<uint64_t, Range> record;
   record.emplace(0, Range{bytes, true});
-  void *made = mmap(nullptr, whole_pages(bytes), PROT_READ | PROT_WRITE,
+  void *made = mmap(nullptr, in_pages(bytes), PROT_READ | PROT_WRITE,
                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (made == MAP_FAILED) return Answer::out_of_host_memory;
   auto node = record.extract(0);
-  node.key() = number(made);
+  node.key() = address_of(made);
   const std::lock_guard hold(mutex_);
   ranges_.insert(std::move(node));
   census_.add(Kind::pinned);
@@ -52,7 +52,7 @@ Answer HostMemory::release(void *memory) {
   uint64_t bytes = 0;
   {
     const std::lock_guard hold(mutex_);
-    const auto it = ranges_.find(number(memory));
+    const auto it = ranges_.find(address_of(memory));
     if (it == ranges_.end() || !it->second.own) {
       return census_.misuse("freeing %p, which is no pinned memory", memory);
     }
@@ -60,12 +60,12 @@ Answer HostMemory::release(void *memory) {
     ranges_.erase(it);
     census_.remove(Kind::pinned);
   }
-  munmap(memory, whole_pages(bytes));
+  munmap(memory, in_pages(bytes));
   return Answer::ok;
 }
 
 Answer HostMemory::enroll(void *memory, uint64_t bytes) {
-  const uint64_t address = number(memory);
+  const uint64_t address = address_of(memory);
   if (address == 0 || bytes == 0 || bytes > UINT64_MAX - address) {
     return census_.misuse("registering %llu bytes at %p", static_cast<Hex>(bytes), memory);
   }
@@ -78,7 +78,7 @@ Answer HostMemory::enroll(void *memory, uint64_t bytes) {
 
 Answer HostMemory::dismiss(void *memory) {
   const std::lock_guard hold(mutex_);
-  const auto it = ranges_.find(number(memory));
+  const auto it = ranges_.find(address_of(memory));
   if (it == ranges_.end() || it->second.own) return Answer::not_registered;
   ranges_.erase(it);
   census_.remove(Kind::registration);

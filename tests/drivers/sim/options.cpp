@@ -29,17 +29,17 @@ constexpr Flag flags[] = {{"vmm", &Options::vmm},
                           {"host_call", &Options::host_call},
                           {"integrated", &Options::integrated}};
 
-struct Number {
+struct NumberOption {
   std::string_view key;
   uint64_t Options::*field;
   uint64_t unit;
 };
-constexpr Number numbers[] = {{"memory", &Options::memory, 1024},
-                              {"granule", &Options::granule, 1024},
-                              {"link_bandwidth", &Options::link_bandwidth, 1000},
-                              {"peer_bandwidth", &Options::peer_bandwidth, 1000},
-                              {"link_latency_ns", &Options::link_latency_ns, 1000},
-                              {"call_latency_ns", &Options::call_latency_ns, 1000}};
+constexpr NumberOption numbers[] = {{"memory", &Options::memory, 1024},
+                                    {"granule", &Options::granule, 1024},
+                                    {"link_bandwidth", &Options::link_bandwidth, 1000},
+                                    {"peer_bandwidth", &Options::peer_bandwidth, 1000},
+                                    {"link_latency_ns", &Options::link_latency_ns, 1000},
+                                    {"call_latency_ns", &Options::call_latency_ns, 1000}};
 
 std::string read_small(std::string_view key, std::string_view value, uint64_t most, uint32_t *out) {
   uint64_t number = 0;
@@ -69,7 +69,7 @@ std::string take(std::string_view key, std::string_view value, Options *options)
   for (const Flag &flag : flags) {
     if (flag.key == key) return common::read_flag(key, value, &(options->*flag.field));
   }
-  for (const Number &number : numbers) {
+  for (const NumberOption &number : numbers) {
     if (number.key != key) continue;
     if (common::parse_number(value, number.unit, &(options->*number.field))) return {};
     return common::bad_option(key, value, "a number is needed, K, M or G may follow");
