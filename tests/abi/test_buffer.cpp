@@ -343,6 +343,18 @@ void malloc_memory_is_resident_and_charged(void **) {
   world.close();
 }
 
+/// The fixture's own: what is made by runs of bytes is what the rule says of each.
+void the_pattern_is_made_by_its_rule(void **) {
+  uint8_t made[1500];
+  for (const uint32_t seed : {0U, 1U, 77U, 0x9f3a5511U}) {
+    for (const uint64_t from :
+         {uint64_t{0}, uint64_t{130}, uint64_t{511}, uint64_t{4096} * 1000 + 300}) {
+      make_block(made, from, sizeof made, PatternOf{seed});
+      for (uint64_t i = 0; i < sizeof made; ++i) assert_int_equal(made[i], pattern(seed, from + i));
+    }
+  }
+}
+
 }  // namespace
 
 int main() {
@@ -359,6 +371,7 @@ int main() {
       cmocka_unit_test(held_buffers_stay),
       cmocka_unit_test(registered_memory_is_the_host_copys_home),
       cmocka_unit_test(malloc_memory_is_resident_and_charged),
+      cmocka_unit_test(the_pattern_is_made_by_its_rule),
   };
   return cmocka_run_group_tests(tests, nullptr, nullptr);
 }

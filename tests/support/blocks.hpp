@@ -19,10 +19,14 @@ namespace weir::test {
 
 constexpr uint64_t block_of_bytes = 4096;
 
-/// `rule(i)` is the byte at i; it must be WEIR_UNSEEN too.
+/// `rule(i)` is the byte at i; it must be WEIR_UNSEEN too. A rule that can make many bytes at once has `make`.
 template <typename Rule>
 WEIR_UNSEEN void make_block(uint8_t *block, uint64_t from, uint64_t count, const Rule &rule) {
-  for (uint64_t i = 0; i < count; ++i) block[i] = rule(from + i);
+  if constexpr (requires { rule.make(block, from, count); }) {
+    rule.make(block, from, count);
+  } else {
+    for (uint64_t i = 0; i < count; ++i) block[i] = rule(from + i);
+  }
 }
 
 template <typename Rule>
