@@ -8,7 +8,7 @@
 #![no_std]
 #![allow(missing_docs)]
 
-mod init;
+#[rustfmt::skip]
 #[allow(
     non_camel_case_types,
     non_upper_case_globals,
@@ -18,6 +18,7 @@ mod init;
     clippy::all
 )]
 mod bindings;
+mod init;
 
 pub use bindings::*;
 pub use init::Init;

@@ -115,7 +115,8 @@ fn program(all: &[Known]) -> String {
         writeln!(text, "printf(\"{name} %zu %zu \", sizeof({name}), _Alignof({name}));").unwrap();
         if let Some(init) = init {
             let less = if *name == "weir_calibrate_report" { 8 } else { 0 };
-            writeln!(text, "{{ static {name} value = {init}; show(&value, sizeof value - {less}); }}").unwrap();
+            writeln!(text, "{{ static {name} value = {init}; show(&value, sizeof value - {less}); }}")
+                .unwrap();
         }
         writeln!(text, "printf(\"\\n\");").unwrap();
     }
