@@ -388,7 +388,8 @@ impl Buffer {
     /// # Safety
     /// `raw` is a live buffer of the pool, and lives longer than the one returned and all leases of it.
     pub unsafe fn from_raw(pool: &Pool, raw: sys::weir_buffer) -> Result<Buffer> {
-        let mut buffer = Buffer::of(raw, 0, false, &pool.inner, None);
+        // Until its size is known, its whole is what C calls so.
+        let mut buffer = Buffer::of(raw, sys::WEIR_WHOLE, false, &pool.inner, None);
         let size = buffer.info()?.size;
         if let Some(inner) = Arc::get_mut(&mut buffer.inner) {
             inner.size = size;

@@ -7,7 +7,6 @@ use crate::error::check;
 use crate::words::nanoseconds;
 use crate::{Device, Pool, Result};
 use std::ffi::c_void;
-use std::ptr;
 use std::time::Duration;
 use weir_sys as sys;
 use weir_sys::Init as _;

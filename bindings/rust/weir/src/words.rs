@@ -3,6 +3,7 @@
 //! The small words of the interface: devices, and the enums that stand for C's. A number that this version has no name
 //! for becomes `Unknown`, so that a newer library can say more.
 
+use crate::error::text;
 use std::time::Duration;
 use weir_sys as sys;
 
@@ -274,6 +275,20 @@ words! {
         ReadWrite = WEIR_READ_WRITE,
         /// Alone; the old contents are not needed: they are undefined until written.
         DiscardWrite = WEIR_DISCARD_WRITE,
+    }
+}
+
+impl std::fmt::Display for LinkKind {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        // SAFETY: it returns a constant text for every number.
+        f.write_str(&unsafe { text(sys::weir_link_kind_string(self.as_raw())) })
+    }
+}
+
+impl std::fmt::Display for LinkFigure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        // SAFETY: it returns a constant text for every number.
+        f.write_str(&unsafe { text(sys::weir_link_figure_string(self.as_raw())) })
     }
 }
 
