@@ -346,3 +346,30 @@ fn list<T: Copy>(
         return Ok(entries);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    #[test]
+    fn a_panic_in_the_callback_for_losses_ends_there() {
+        let seen = Arc::new(AtomicU64::new(0));
+        let sum = Arc::clone(&seen);
+        let panics = Arc::new(Panics::default());
+        let callback = Box::new(move |loss: DeviceLoss| {
+            sum.fetch_add(loss.lost_bytes, Ordering::SeqCst);
+            assert!(on_pool_thread());
+            assert_ne!(loss.device, Device(3), "device 3");
+        });
+        let sink = LossSink { callback, panics: Arc::clone(&panics) };
+        let user = (&sink as *const LossSink).cast_mut().cast();
+        for device in [2, 3, 4] {
+            let loss = sys::weir_device_loss { device, lost_bytes: 10, ..sys::Init::INIT };
+            // SAFETY: the sink and the loss outlive the call.
+            unsafe { device_lost(user, &loss) };
+        }
+        assert_eq!((seen.load(Ordering::SeqCst), panics.count()), (30, 1));
+        assert!(panics.take().unwrap().contains("device 3") && !on_pool_thread());
+    }
+}
