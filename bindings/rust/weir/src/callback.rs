@@ -55,8 +55,10 @@ fn message(payload: Box<dyn Any + Send>) -> String {
         (_, Some(text)) => text.clone(),
         _ => "a panic without a text".to_owned(),
     };
-    if let Err(another) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
-        std::mem::forget(another);
+    if let Err(second) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
+        if let Err(third) = catch_unwind(AssertUnwindSafe(|| drop(second))) {
+            std::mem::forget(third);
+        }
     }
     text
 }
