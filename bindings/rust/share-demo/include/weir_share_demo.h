@@ -18,12 +18,13 @@ WEIR_BEGIN_DECLS
 weir_result weir_share_make(weir_pool pool, uint64_t words, uint64_t seed, weir_buffer *buffer);
 
 /** Counts the words of `buffer` that are not the sequence of `seed`, by a lease on the CPU's memory. */
-weir_result weir_share_check(weir_context context, weir_pool pool, weir_buffer buffer, uint64_t seed, uint64_t *wrong);
+weir_result weir_share_check(weir_context context, weir_pool pool, weir_buffer buffer,
+                             uint64_t seed, uint64_t *wrong);
 
 /** Adds `addend` to every word of `buffer`, by a function in `stream`, which is on `device`. Does not wait for it: what is
  *  acquired or read next does. */
-weir_result weir_share_add(weir_context context, weir_pool pool, weir_stream stream, weir_device device,
-                           weir_buffer buffer, uint64_t addend);
+weir_result weir_share_add(weir_context context, weir_pool pool, weir_stream stream,
+                           weir_device device, weir_buffer buffer, uint64_t addend);
 
 /** Asks for a lease to write beside one to read: WEIR_ERROR_LEASE_CONFLICT. */
 weir_result weir_share_conflict(weir_context context, weir_pool pool, weir_buffer buffer);

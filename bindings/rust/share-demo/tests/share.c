@@ -7,7 +7,8 @@
 #include <weir_share_demo.h>
 
 #define EXPECT(condition) \
-  if (!(condition)) return printf("%d: %s does not hold: %s\n", __LINE__, #condition, weir_last_error()), 1
+  if (!(condition))       \
+  return printf("%d: %s does not hold: %s\n", __LINE__, #condition, weir_last_error()), 1
 
 enum { WORDS = 100000 };
 
@@ -31,7 +32,8 @@ int main(void) {
   EXPECT(weir_share_check(context, pool, buffer, 43, &wrong) == WEIR_SUCCESS && wrong > WORDS / 2);
   EXPECT(weir_buffer_read(pool, buffer, 0, sizeof first, &first) == WEIR_SUCCESS);
   EXPECT(weir_share_add(context, pool, stream, 0, buffer, 5) == WEIR_SUCCESS);
-  EXPECT(weir_buffer_read(pool, buffer, 0, sizeof again, &again) == WEIR_SUCCESS && again == first + 5);
+  EXPECT(weir_buffer_read(pool, buffer, 0, sizeof again, &again) == WEIR_SUCCESS &&
+         again == first + 5);
   EXPECT(weir_share_conflict(context, pool, buffer) == WEIR_ERROR_LEASE_CONFLICT);
   EXPECT(weir_share_make(NULL, WORDS, 42, &buffer) == WEIR_ERROR_INVALID_HANDLE);
   EXPECT(weir_share_make(pool, 0, 42, &buffer) == WEIR_ERROR_INVALID_ARGUMENT);
