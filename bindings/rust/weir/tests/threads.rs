@@ -12,8 +12,12 @@ use std::task::{Context as TaskContext, Poll, Wake};
 use std::time::Duration;
 use weir::*;
 
+// Older compilers do not see that constants use them.
+#[allow(dead_code)]
 const fn send<T: Send>() {}
+#[allow(dead_code)]
 const fn sync<T: Sync>() {}
+#[allow(dead_code)]
 const fn movable<T: Unpin>() {}
 
 macro_rules! both {
