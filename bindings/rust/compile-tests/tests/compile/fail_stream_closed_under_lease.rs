@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+
+use weir::*;
+
+fn lease(pool: &Pool, stream: Stream, buffer: &Buffer) {
+    let lease = pool.acquire(&stream, [Use::read(buffer)]).unwrap();
+    stream.close().unwrap();
+    lease.release().unwrap();
+}
+
+fn main() {
+    let _ = lease;
+}
