@@ -59,3 +59,20 @@ func weirgoShouldStop(handle C.uintptr_t) C.int32_t {
 func weirgoAcquired(handle C.uintptr_t, lease C.uintptr_t, e *C.weirgo_error) {
 	cgo.Handle(handle).Value().(chan grant) <- grant{uintptr(lease), failed("acquire", e)}
 }
+
+// What follows takes the ways from C into Go that no call of the host backend takes at will; tests can't have C in them.
+
+func deliverLoss(call func(DeviceLoss), loss DeviceLoss) {
+	handle := cgo.NewHandle(call)
+	defer handle.Delete()
+	C.weirgo_deliver_loss(C.uintptr_t(handle), C.uint32_t(loss.Device), C.uint64_t(loss.Generation), C.uint64_t(loss.LostBytes))
+}
+
+func deliverLog(c *Context, level LogLevel, text string) {
+	var texts cStrings
+	defer texts.free()
+	C.weirgo_deliver_log(C.uintptr_t(c.log), C.int32_t(level), texts.add(text))
+}
+
+// statsName is the library's name of a counter, "" beyond the last.
+func statsName(i int) string { return C.GoString(C.weirgo_stats_name(C.size_t(i))) }

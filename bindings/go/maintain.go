@@ -86,7 +86,7 @@ func (s *stopper) ask() (stop bool) {
 			s.panicked, s.value, stop = true, recover(), true
 		}
 	}()
-	stop = s.ctx.Err() != nil || s.shouldStop != nil && s.shouldStop()
+	stop = s.shouldStop != nil && s.shouldStop() || s.ctx.Err() != nil
 	normal = true
 	return stop
 }

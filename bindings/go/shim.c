@@ -369,3 +369,15 @@ weirgo_error *weirgo_compressed_info(const void *blob, uint64_t blob_bytes, weir
   info->struct_size = sizeof *info;
   return weirgo_check(weir_compressed_info_get(blob, blob_bytes, info));
 }
+
+/* ---- for tests ---- */
+
+void weirgo_deliver_loss(uintptr_t callback, uint32_t device, uint64_t generation, uint64_t lost_bytes) {
+  weir_device_loss loss = WEIR_DEVICE_LOSS_INIT;
+  loss.device = device;
+  loss.generation = generation;
+  loss.lost_bytes = lost_bytes;
+  device_lost((void *)callback, &loss);
+}
+
+void weirgo_deliver_log(uintptr_t log, int32_t level, const char *text) { log_line((void *)log, level, text); }

@@ -167,4 +167,8 @@ weirgo_error *weirgo_compress(uint32_t level, uint32_t element, uint64_t flags, 
 weirgo_error *weirgo_decompress(const void *blob, uint64_t blob_bytes, void *out, uint64_t capacity, uint64_t *bytes);
 weirgo_error *weirgo_compressed_info(const void *blob, uint64_t blob_bytes, weir_compressed_info *info);
 
+/* ---- for tests: the callbacks as the library would call them ---- */
+void weirgo_deliver_loss(uintptr_t callback, uint32_t device, uint64_t generation, uint64_t lost_bytes);
+void weirgo_deliver_log(uintptr_t log, int32_t level, const char *text);
+
 #endif /* WEIRGO_SHIM_H */

@@ -71,6 +71,7 @@ type world struct {
 	context *Context
 	pool    *Pool
 	stream  *Stream
+	probe   *Buffer
 }
 
 func ok(t testing.TB, err error) {
@@ -189,11 +190,15 @@ func (w *world) check(b *Buffer, seed byte) {
 	}
 }
 
-// awaitWaiter returns when somebody is seen to wait for room in front of an acquire of `wanted`, or `over` is true.
-func (w *world) awaitWaiter(stream *Stream, wanted *Buffer, over *atomic.Bool) {
+// awaitWaiter returns when somebody is seen to wait for room in front of an acquire of two pages, or `over` is true. The
+// pages are of a buffer of its own: a try that is refused may, while it lasts, be in the way of a writer of the same bytes.
+func (w *world) awaitWaiter(over *atomic.Bool) {
 	w.t.Helper()
+	if w.probe == nil {
+		w.probe = w.buffer(2)
+	}
 	for over == nil || !over.Load() {
-		lease, err := w.pool.TryAcquire(stream, Read(wanted))
+		lease, err := w.pool.TryAcquire(w.stream, Read(w.probe))
 		if err == nil {
 			ok(w.t, lease.Release())
 			continue
