@@ -103,7 +103,15 @@ func (b *Buffer) leaveOwners() {
 // WrapBuffer makes a Buffer of a weir_buffer of this pool that another language of the program owns. It must live for as
 // long as the Buffer is used; Close ends the Buffer only.
 func (p *Pool) WrapBuffer(handle uintptr) (*Buffer, error) {
-	const op = "wrap buffer"
+	return p.foreignBuffer("wrap buffer", handle, true)
+}
+
+// AdoptBuffer makes a Buffer of a weir_buffer of this pool that another language has made and given away: Close ends both.
+func (p *Pool) AdoptBuffer(handle uintptr) (*Buffer, error) {
+	return p.foreignBuffer("adopt buffer", handle, false)
+}
+
+func (p *Pool) foreignBuffer(op string, handle uintptr, borrowed bool) (*Buffer, error) {
 	if err := p.enter(op); err != nil {
 		return nil, err
 	}
@@ -115,7 +123,7 @@ func (p *Pool) WrapBuffer(handle uintptr) (*Buffer, error) {
 		return nil, err
 	}
 	b.size = uint64(info.size)
-	b.borrowed = true
+	b.borrowed = borrowed
 	open(b, &b.object, kindBuffer, handle, (*Buffer).Close)
 	return b, nil
 }
