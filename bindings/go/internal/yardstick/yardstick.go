@@ -10,7 +10,7 @@ package yardstick
 #include <stdint.h>
 #include <weir/weir.h>
 
-static void yardstick_nothing(uintptr_t a, uintptr_t b, void *c, size_t d, void *e) {
+static void yardstick_nothing(uintptr_t a, uintptr_t b, uint64_t *c, size_t d, uint64_t *e) {
   (void)a, (void)b, (void)c, (void)d, (void)e;
 }
 
@@ -36,8 +36,8 @@ func Loop(pool, stream unsafe.Pointer, buffer uintptr, rounds int) int32 {
 
 // Nothing calls C so many times for nothing, with as many arguments as a small call has.
 func Nothing(rounds int) {
-	memory := new([8]uint64)
+	memory := new([8]C.uint64_t)
 	for i := 0; i < rounds; i++ {
-		C.yardstick_nothing(1, 2, unsafe.Pointer(&memory[0]), 1, unsafe.Pointer(&memory[1]))
+		C.yardstick_nothing(1, 2, &memory[0], 1, &memory[1])
 	}
 }
