@@ -106,8 +106,11 @@ func TestStepsUpToTheFirstFailure(t *testing.T) {
 	}
 	noCalls := newWorld(t, setup{options: smallHost + ";host.host_call=0"})
 	b := noCalls.buffer(1)
-	err = noCalls.pool.Run(background, noCalls.stream, count, ReadWrite(b))
+	n, err = noCalls.pool.RunSteps(background, noCalls.stream, Step{[]Use{ReadWrite(b)}, count})
 	expect(t, err, ErrNotSupported)
+	if n != 0 {
+		t.Fatal("a step whose function could not be enqueued is told as taken")
+	}
 	expect(t, noCalls.stream.HostCall(func() {}), ErrNotSupported)
 	ok(t, noCalls.pool.Do(background, noCalls.stream, func(Lease) error { return nil }, ReadWrite(b))) // no lease was left
 }
