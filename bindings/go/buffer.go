@@ -31,6 +31,7 @@ type BufferOptions struct {
 	Scrub         bool     // zero its memory when it is freed
 	LossyBF16     bool     // LOSSY: floats may come back rounded to bf16, once they have left for COMPRESSED
 	LossyF16      bool     // LOSSY: likewise to f16
+	Shards        *ShardOptions
 }
 
 // desc is the descriptor but for client and users.
@@ -62,6 +63,10 @@ func (p *Pool) NewBuffer(size uint64, options *BufferOptions) (*Buffer, error) {
 	if options == nil {
 		options = &BufferOptions{}
 	}
+	layout, devices, weights, err := options.Shards.desc(op)
+	if err != nil {
+		return nil, err
+	}
 	if err := p.enter(op); err != nil {
 		return nil, err
 	}
@@ -76,7 +81,8 @@ func (p *Pool) NewBuffer(size uint64, options *BufferOptions) (*Buffer, error) {
 	desc := options.desc(size)
 	users := deviceNumbers(nil, options.Users)
 	var handle C.uintptr_t
-	err := failed(op, C.weirgo_buffer_create(C.uintptr_t(p.handle), &desc, client, &append(users, 0)[0], &handle))
+	err = failed(op, C.weirgo_buffer_create(C.uintptr_t(p.handle), &desc, client, &append(users, 0)[0], layout, devices, weights,
+		&handle))
 	b := &Buffer{pool: p, client: options.Client, size: size}
 	if err != nil {
 		b.leaveOwners()
@@ -170,6 +176,9 @@ func (p *Pool) PlaceBuffers(requests []BufferRequest) ([]Device, error) {
 	descs := make([]C.weir_buffer_desc, len(requests)+1)
 	var users []C.uint32_t
 	for i := range requests {
+		if requests[i].Options.Shards != nil {
+			return nil, refused(op, ErrInvalidArgument, "request %d has shards, which say where its bytes are to be", i)
+		}
 		descs[i] = requests[i].Options.desc(requests[i].Size)
 		users = deviceNumbers(users, requests[i].Options.Users)
 	}

@@ -190,6 +190,7 @@ const (
 	CapExportFabric      Capabilities = C.WEIR_CAP_EXPORT_FABRIC
 	CapMapPart           Capabilities = C.WEIR_CAP_MAP_PART
 	CapIntegrated        Capabilities = C.WEIR_CAP_INTEGRATED
+	CapSharedRange       Capabilities = C.WEIR_CAP_SHARED_RANGE
 )
 
 // DeviceInfo is what a context knows of a device.

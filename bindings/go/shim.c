@@ -230,8 +230,16 @@ weirgo_error *weirgo_client_stats(uintptr_t client, weir_client_stats *stats) {
 /* ---- buffers ---- */
 
 weirgo_error *weirgo_buffer_create(uintptr_t pool, const weir_buffer_desc *desc, uintptr_t client,
-                                   const uint32_t *users, uintptr_t *buffer) {
+                                   const uint32_t *users, const weir_shard_desc *shards, const uint32_t *devices,
+                                   const uint32_t *weights, uintptr_t *buffer) {
   weir_buffer_desc own = *desc;
+  weir_shard_desc layout = WEIR_SHARD_DESC_INIT;
+  if (shards != NULL) {
+    layout = *shards;
+    layout.devices = devices;
+    layout.weights = weights;
+    own.shards = &layout;
+  }
   own.client = (weir_client)client;
   own.users = own.user_count != 0 ? users : NULL;
   return weirgo_check(weir_buffer_create(POOL(pool), &own, (weir_buffer *)buffer));

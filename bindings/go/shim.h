@@ -89,8 +89,12 @@ weirgo_error *weirgo_client_destroy(uintptr_t client);
 weirgo_error *weirgo_client_stats(uintptr_t client, weir_client_stats *stats);
 
 /* ---- buffers ---- */
+/* `shards` may be NULL; its arrays are `devices` and `weights`, of which the latter may be NULL. */
 weirgo_error *weirgo_buffer_create(uintptr_t pool, const weir_buffer_desc *desc, uintptr_t client,
-                                   const uint32_t *users, uintptr_t *buffer);
+                                   const uint32_t *users, const weir_shard_desc *shards, const uint32_t *devices,
+                                   const uint32_t *weights, uintptr_t *buffer);
+/* The whole layout; of malloc and the caller's. */
+weirgo_error *weirgo_buffer_shards(uintptr_t pool, uintptr_t buffer, uint64_t size, weir_shard **shards, size_t *count);
 /* descs[i].user_count entries of `users` belong to descs[i], in order. */
 weirgo_error *weirgo_buffer_place(uintptr_t pool, const weir_buffer_desc *descs, size_t count, const uint32_t *users,
                                   uint32_t *homes);

@@ -125,6 +125,35 @@ weirgo_error *weirgo_arena_ranges(uintptr_t arena, weir_arena_range **ranges, si
   return NULL;
 }
 
+weirgo_error *weirgo_buffer_shards(uintptr_t pool, uintptr_t buffer, uint64_t size, weir_shard **shards,
+                                   size_t *count) {
+  size_t capacity = 0;
+  uint64_t at = 0;
+  weir_shard *own = NULL;
+  *count = 0;
+  while (at < size) {
+    size_t more = 0;
+    weir_result result = WEIR_ERROR_OUT_OF_HOST_MEMORY;
+    weir_shard *grown;
+    capacity = capacity * 2 + 64;
+    grown = realloc(own, capacity * sizeof *own);
+    if (grown != NULL) {
+      own = grown;
+      result = weir_buffer_shards(POOL(pool), BUFFER(buffer), at, own + *count, capacity - *count, &more);
+    }
+    if (result >= 0 && more == 0) result = WEIR_ERROR_INTERNAL; /* no run there: it would never end */
+    if (result < 0) {
+      free(own);
+      return weirgo_check(result);
+    }
+    /* The first run begins where the one goes on that `at` is in: the same place, as `at` ends the run before. */
+    *count += more;
+    at = own[*count - 1].offset + own[*count - 1].length;
+  }
+  *shards = own;
+  return NULL;
+}
+
 /* ---- many in one crossing ---- */
 
 weirgo_error *weirgo_buffer_place(uintptr_t pool, const weir_buffer_desc *descs, size_t count, const uint32_t *users,
