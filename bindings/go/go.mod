@@ -1,0 +1,3 @@
+module weir.dev/go/weir
+
+go 1.19

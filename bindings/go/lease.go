@@ -1,0 +1,285 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package weir
+
+// Leases: the uses, the state that calls share with C, release. A lease's state is taken from a store and goes back
+// there: a Lease is a reference to it and the generation that it is good for, so that taking one allocates nothing, a
+// stale one is known, and the finalizer that catches forgotten ones is set once and not at every acquire.
+
+/*
+#include "shim.h"
+*/
+import "C"
+
+import (
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"unsafe"
+)
+
+// Mode is what a use may do with its range.
+type Mode uint32
+
+const (
+	ModeRead         Mode = C.WEIR_READ          // many readers at a time
+	ModeReadWrite    Mode = C.WEIR_READ_WRITE    // alone
+	ModeDiscardWrite Mode = C.WEIR_DISCARD_WRITE // alone; undefined until written
+)
+
+// UseFlags are options of a use.
+type UseFlags uint32
+
+// UseAllowRemote allows that the use is granted where the pages are, on another device's memory.
+const UseAllowRemote UseFlags = C.WEIR_USE_ALLOW_REMOTE
+
+// Use is a range of a buffer, and what for. [Read], [ReadWrite] and [DiscardWrite] make one of a whole buffer.
+type Use struct {
+	Buffer *Buffer
+	Offset uint64
+	Length uint64 // or Whole, which is to the buffer's end; 0 is refused
+	Mode   Mode
+	Flags  UseFlags
+}
+
+// Read uses a whole buffer for reading.
+func Read(b *Buffer) Use { return Use{Buffer: b, Length: Whole, Mode: ModeRead} }
+
+// ReadWrite uses a whole buffer for reading and writing.
+func ReadWrite(b *Buffer) Use { return Use{Buffer: b, Length: Whole, Mode: ModeReadWrite} }
+
+// DiscardWrite uses a whole buffer for writing; what it holds is not needed.
+func DiscardWrite(b *Buffer) Use { return Use{Buffer: b, Length: Whole, Mode: ModeDiscardWrite} }
+
+// Range is the use for length bytes from offset on.
+func (u Use) Range(offset, length uint64) Use {
+	u.Offset, u.Length = offset, length
+	return u
+}
+
+// Remote is the use with UseAllowRemote.
+func (u Use) Remote() Use {
+	u.Flags |= UseAllowRemote
+	return u
+}
+
+// leaseState is between Acquire and Release the lease's alone.
+type leaseState struct {
+	generation atomic.Uint64 // +1 with every release
+	handle     C.uintptr_t   // 0: no lease
+	stream     *Stream
+	pool       *Pool
+	buffers    []*Buffer
+	uses       []C.weirgo_use // no Go pointers in it
+	name       []byte
+	stack      []uintptr
+}
+
+// What a state keeps for its next lease at most.
+const keptUses = 64
+
+var leaseStates = sync.Pool{New: func() any {
+	s := &leaseState{}
+	runtime.SetFinalizer(s, (*leaseState).forgotten)
+	return s
+}}
+
+// forgotten ends a lease that nobody can release any more. States from the store have none.
+func (s *leaseState) forgotten() {
+	if s.handle == 0 {
+		return
+	}
+	reportLeak(kindLease, s.stack)
+	go func() {
+		_ = failed("release", C.weirgo_release(s.handle, C.uintptr_t(s.stream.handle)))
+		s.leaveAll()
+	}()
+}
+
+// begin takes a state for the uses, and counts it in as a user of the stream and the buffers. A pool that has buffers
+// is open.
+func begin(op string, p *Pool, stream *Stream, uses []Use) (*leaseState, error) {
+	if err := stream.enter(op); err != nil {
+		return nil, err
+	}
+	s := leaseStates.Get().(*leaseState)
+	s.stream, s.pool = stream, p
+	for i := range uses {
+		if err := s.add(op, &uses[i]); err != nil {
+			if e, ok := err.(*Error); ok {
+				e.UseIndex = i
+			}
+			s.recycle()
+			return nil, err
+		}
+	}
+	if len(uses) == 0 {
+		s.recycle()
+		return nil, refused(op, ErrInvalidArgument, "there are no uses")
+	}
+	return s, nil
+}
+
+func (s *leaseState) add(op string, use *Use) error {
+	b := use.Buffer
+	if b == nil {
+		return refused(op, ErrInvalidHandle, "a use has no buffer")
+	}
+	if err := b.enter(op); err != nil {
+		return err
+	}
+	if b.pool.handle != s.pool.handle {
+		b.leave()
+		return refused(op, ErrInvalidHandle, "a use's buffer is of another pool")
+	}
+	s.buffers = append(s.buffers, b)
+	s.uses = append(s.uses, C.weirgo_use{
+		buffer: C.uintptr_t(b.handle), offset: C.uint64_t(use.Offset), length: C.uint64_t(use.Length),
+		mode: C.uint32_t(use.Mode), flags: C.uint32_t(use.Flags),
+	})
+	return nil
+}
+
+// operation is the name as C wants it, in memory of the state; nil for "".
+func (s *leaseState) operation(name string) *C.char {
+	if name == "" {
+		return nil
+	}
+	s.name = append(append(s.name[:0], name...), 0)
+	return (*C.char)(unsafe.Pointer(&s.name[0]))
+}
+
+func (s *leaseState) leaveAll() {
+	s.handle = 0
+	for i, b := range s.buffers {
+		b.leave()
+		s.buffers[i] = nil
+	}
+	s.stream.leave()
+	s.stream, s.pool, s.stack = nil, nil, nil
+}
+
+// recycle ends the state's use: nobody may refer to it but by an old generation.
+func (s *leaseState) recycle() {
+	s.leaveAll()
+	if cap(s.uses) > keptUses {
+		s.uses, s.buffers = nil, nil
+	}
+	s.uses, s.buffers = s.uses[:0], s.buffers[:0]
+	leaseStates.Put(s)
+}
+
+// Lease is the right to use ranges on a stream. It is a small value that may be copied: the copies are one lease, which
+// ends with the first Release of any of them. The zero Lease is a released one.
+type Lease struct {
+	state      *leaseState
+	generation uint64
+}
+
+var errReleased = closedError("lease", kindLease.String())
+
+// alive is the state of an unreleased lease, else nil.
+func (l Lease) alive() *leaseState {
+	if l.state == nil || l.state.generation.Load() != l.generation {
+		return nil
+	}
+	return l.state
+}
+
+// Len is how many uses the lease has; 0 for a released one.
+func (l Lease) Len() int {
+	if s := l.alive(); s != nil {
+		return len(s.uses)
+	}
+	return 0
+}
+
+// Stream is where the lease was taken; nil for a released one.
+func (l Lease) Stream() *Stream {
+	if s := l.alive(); s != nil {
+		return s.stream
+	}
+	return nil
+}
+
+// Handle is the weir_lease, for C and other languages, which must not release it; 0 for a released one. Like a buffer's
+// it is a number, and must not be kept in a Go pointer.
+func (l Lease) Handle() uintptr {
+	if s := l.alive(); s != nil {
+		return uintptr(s.handle)
+	}
+	return 0
+}
+
+// Address is where the i-th use's first byte is, on the stream's device or in its reach; 0 for a released lease. It panics
+// if there is no such use.
+func (l Lease) Address(i int) uint64 {
+	if s := l.alive(); s != nil {
+		return uint64(s.uses[i].address)
+	}
+	return 0
+}
+
+// Bytes is the memory of the i-th use, valid until the lease is released. On a stream of [DeviceHost] it is good at once, on
+// one of a device that the CPU can reach (CapHostAccess) after [Stream.Synchronize], or in a [Stream.HostCall]. A use for
+// reading must not be written to. ErrNotSupported where the CPU can't reach the device.
+func (l Lease) Bytes(i int) ([]byte, error) {
+	const op = "lease bytes"
+	s := l.alive()
+	if s == nil {
+		return nil, errReleased
+	}
+	if i < 0 || i >= len(s.uses) {
+		return nil, refused(op, ErrInvalidArgument, "use %d of %d", i, len(s.uses))
+	}
+	if !s.stream.reach {
+		return nil, refused(op, ErrNotSupported, "the CPU can't reach the memory of device %d", s.stream.device)
+	}
+	return bytesAt(uint64(s.uses[i].address), s.length(i)), nil
+}
+
+func (s *leaseState) length(i int) uint64 {
+	if length := uint64(s.uses[i].length); length != Whole {
+		return length
+	}
+	return s.buffers[i].size - uint64(s.uses[i].offset)
+}
+
+// Release ends the lease: what was enqueued on its stream so far is the work it protects. The lease is over whatever the
+// result; an error other than [ErrClosed] tells that the device is lost, or that the stream had to be synchronised.
+func (l Lease) Release() error { return l.release(nil) }
+
+// Close is Release.
+func (l Lease) Close() error { return l.release(nil) }
+
+// ReleaseOn ends the lease on another stream of the same device, that has been made to wait for the lease's own.
+// ErrInvalidArgument on a stream of another device, and the lease goes on.
+func (l Lease) ReleaseOn(stream *Stream) error {
+	if err := stream.enter("release"); err != nil {
+		return err
+	}
+	defer stream.leave()
+	return l.release(stream)
+}
+
+func (l Lease) release(stream *Stream) error {
+	s := l.state
+	if s == nil || !s.generation.CompareAndSwap(l.generation, l.generation+1) {
+		return errReleased
+	}
+	if stream == nil {
+		stream = s.stream
+	}
+	e := C.weirgo_release(s.handle, C.uintptr_t(stream.handle))
+	if e != nil {
+		err := failed("release", e)
+		if err.(*Error).Result == ErrInvalidArgument {
+			s.generation.Store(l.generation)
+			return err
+		}
+		s.recycle()
+		return err
+	}
+	s.recycle()
+	return nil
+}

@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package weir
+
+// What all objects have in common: a handle that is used by counted calls and children, a Close that succeeds once and
+// only when nobody uses the object, and a finalizer as a safety net. Finalizers, not runtime.AddCleanup, also where Go
+// has both: they run in the order of references, a buffer's before its pool's, while cleanups of objects that die
+// together run in any order.
+
+import (
+	"os"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+)
+
+const (
+	closedBit = 1 << 62
+	// Between a close that the library has been asked for and its answer.
+	closingBit = 1 << 61
+)
+
+// object is embedded by value. state counts users; handle never changes once it is open.
+type object struct {
+	state    atomic.Int64
+	handle   uintptr
+	kind     kind
+	borrowed bool
+	stack    []uintptr
+}
+
+type kind uint8
+
+const (
+	kindContext kind = iota
+	kindPool
+	kindClient
+	kindBuffer
+	kindStream
+	kindLease
+	kindHold
+	kindAllocation
+	kindRegistration
+	kindArena
+	kindCount
+)
+
+var kindNames = [kindCount]string{
+	"Context", "Pool", "Client", "Buffer", "Stream", "Lease", "Hold", "Allocation", "HostRegistration", "Arena",
+}
+
+func (k kind) String() string { return kindNames[k] }
+
+// enter counts a user in; leave must follow unless it failed.
+func (o *object) enter(op string) error {
+	if o.state.Add(1) < closingBit {
+		return nil
+	}
+	o.state.Add(-1)
+	return closedError(op, o.kind.String())
+}
+
+func (o *object) leave() { o.state.Add(-1) }
+
+// finish runs end, which asks the library, if nobody uses the object, and makes it closed if that succeeds.
+func (o *object) finish(op string, end func() error) error {
+	for {
+		users := o.state.Load()
+		if users >= closingBit {
+			return closedError(op, o.kind.String())
+		}
+		if users != 0 {
+			return refused(op, ErrBusy, "the %s is still used: %d leases, children or calls under way", o.kind, users)
+		}
+		if o.state.CompareAndSwap(0, closingBit) {
+			break
+		}
+	}
+	if err := end(); err != nil {
+		o.state.Add(-closingBit)
+		return err
+	}
+	o.state.Add(closedBit - closingBit)
+	live[o.kind].Add(-1)
+	return nil
+}
+
+func (o *object) isClosed() bool { return o.state.Load() >= closedBit }
+
+// ---- the safety net ----
+
+var (
+	live       [kindCount]atomic.Int64
+	leakStacks = leakStacksWanted(os.Getenv("WEIR_GO_LEAKS"))
+	leakHook   struct {
+		sync.Mutex
+		report func(kind, stack string)
+	}
+)
+
+func leakStacksWanted(value string) bool {
+	on, err := strconv.ParseBool(value)
+	return err == nil && on
+}
+
+// OnLeak sets what is called for each object that the garbage collector finds before it was closed, or nothing (nil),
+// and returns what was set before. kind is "Pool", "Lease" and so on. stack is where the object was made if the environment
+// variable WEIR_GO_LEAKS is 1, else "". The object is closed after the call. Without a hook, leaks are written to stderr
+// if WEIR_GO_LEAKS is 1. The hook runs on the goroutine of finalizers: it must return soon.
+func OnLeak(report func(kind, stack string)) (before func(kind, stack string)) {
+	leakHook.Lock()
+	defer leakHook.Unlock()
+	before, leakHook.report = leakHook.report, report
+	return before
+}
+
+// LiveObjects counts the objects that are open, by kind; leases are not counted. It is for tests of programs.
+func LiveObjects() map[string]int64 {
+	counts := make(map[string]int64, kindCount)
+	for k := kind(0); k < kindCount; k++ {
+		if n := live[k].Load(); n != 0 {
+			counts[k.String()] = n
+		}
+	}
+	return counts
+}
+
+func reportLeak(k kind, pcs []uintptr) {
+	leakHook.Lock()
+	report := leakHook.report
+	leakHook.Unlock()
+	stack := stackText(pcs)
+	if report != nil {
+		report(k.String(), stack)
+	} else if leakStacks {
+		os.Stderr.WriteString("weir: a " + k.String() + " was never closed; it was made here:\n" + stack)
+	}
+}
+
+func stackText(pcs []uintptr) string {
+	if len(pcs) == 0 {
+		return ""
+	}
+	var text strings.Builder
+	frames := runtime.CallersFrames(pcs)
+	for {
+		frame, more := frames.Next()
+		text.WriteString(frame.Function + "\n\t" + frame.File + ":" + strconv.Itoa(frame.Line) + "\n")
+		if !more {
+			return text.String()
+		}
+	}
+}
+
+// callerStack leaves out itself and `skip` callers.
+func callerStack(skip int) []uintptr {
+	if !leakStacks {
+		return nil
+	}
+	pcs := make([]uintptr, 32)
+	return pcs[:runtime.Callers(skip+2, pcs)]
+}
+
+// open makes `o`, embedded in `owner`, an open object, with end as what closes it when the collector finds it open.
+func open[T any](owner *T, o *object, k kind, handle uintptr, end func(*T) error) {
+	o.handle = handle
+	o.kind = k
+	o.stack = callerStack(2)
+	live[k].Add(1)
+	runtime.SetFinalizer(owner, func(owner *T) {
+		if o := objectOf(owner); !o.isClosed() {
+			if !o.borrowed {
+				reportLeak(o.kind, o.stack)
+			}
+			// Ending a pool waits for work in flight; finalizers share one goroutine, which must not.
+			go func() { _ = end(owner) }()
+		}
+	})
+}
+
+// objectOf finds the object of an owner; a closure over the object itself would keep the owner alive for ever.
+func objectOf(owner any) *object { return owner.(interface{ base() *object }).base() }
+
+func (o *object) base() *object { return o }
