@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import enums
 from ._capi import ffi, lib
-from ._core import Closable, entered, watch
+from ._core import Closable, entered, retry_abandoned, watch
 from .errors import Closed, InvalidHandle, check
 from .records import BufferInfo, record, sized
 
@@ -218,6 +218,7 @@ class Hold:
                 check(lib.weir_unhold(buffer._pool._raw, buffer._raw))
         except (Closed, InvalidHandle):  # it ended with its pool
             return
+        retry_abandoned()
 
     def __enter__(self) -> Hold:
         return self
@@ -269,6 +270,7 @@ class Allocation:
         except BaseException:
             self._pool = pool
             raise
+        retry_abandoned()
 
     def __enter__(self) -> Allocation:
         return self

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -62,21 +63,41 @@ class Context(Closable):
         desc.start_timeout_ns = nanoseconds(start_timeout)
         out = ffi.new("weir_context *")
         check(lib.weir_context_create(desc, out))
-        self._begin(out[0])
+        self._take(out[0], True)
         watch(4, self)
+
+    def _take(self, raw: Any, owned: bool) -> None:
+        self._streams: dict[tuple[int, int | None], Stream] = {}
+        self._stream_lock = threading.Lock()
+        self._begin(raw, owned)
 
     @classmethod
     def from_handle(cls, handle: int, *, owned: bool = False) -> Context:
         """A context that another language in this process has made; with `owned`, closing this closes it."""
         self = cls.__new__(cls)
         self._log = None
-        self._begin(ffi.cast("weir_context", handle), owned)
+        self._take(ffi.cast("weir_context", handle), owned)
         if owned:
             watch(4, self)
         return self
 
     def _destroy(self) -> int:
+        for stream in list(self._streams.values()):
+            stream._close_kept()
+        self._streams = {key: stream for key, stream in self._streams.items() if not stream.closed}
         return int(lib.weir_context_destroy(self._raw))
+
+    def _kept_stream(self, device: int, native: int | None = None) -> Stream:
+        """A stream that ends with the context: made on a device, or the wrapper of a native one."""
+        from .stream import Stream
+
+        with self._stream_lock:
+            found = self._streams.get((device, native))
+            if found is None:
+                found = Stream(self, device) if native is None else Stream._wrap(self, native, device)
+                found._warns = False
+                self._streams[(device, native)] = found
+            return found
 
     def _at_exit(self, rank: int) -> None:
         self.close()

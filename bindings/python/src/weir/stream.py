@@ -109,6 +109,14 @@ class Stream(Closable):
             lib.weir_stream_synchronize(self._raw)
         return int(lib.weir_stream_close(self._raw))
 
+    def _close_kept(self) -> None:
+        """Closes a stream that its context keeps, while that is being closed; what is busy makes the context busy."""
+        if lib.weirpy_shut(self._gate):
+            if self._destroy() == 0:
+                self._ended()
+            else:
+                lib.weirpy_reopen(self._gate)
+
     def _at_exit(self, rank: int) -> None:
         if rank == 0 and self._called:
             self.synchronize()

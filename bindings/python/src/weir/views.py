@@ -87,8 +87,15 @@ class View(ViewBase):
         None is the view's own. The array keeps the lease from being released: delete it first, or copy."""
         import numpy
 
-        array = numpy.asarray(self) if dtype is None else numpy.frombuffer(self, dtype)
+        array = numpy.asarray(memoryview(self)) if dtype is None else numpy.frombuffer(self, dtype)
         return array if shape is None else array.reshape(tuple(shape))
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        # NumPy asks for the buffer first, and comes here when that was refused: to hear why, not to make an array of one object.
+        import numpy
+
+        array = numpy.asarray(memoryview(self), dtype)
+        return array.copy() if copy else array
 
     def tobytes(self) -> bytes:
         """A copy of the bytes."""
