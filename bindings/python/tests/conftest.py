@@ -8,6 +8,7 @@ import pathlib
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from typing import TypeVar
 
 import pytest
 
@@ -15,25 +16,32 @@ import weir
 from tests_support import PAGE
 
 
+T = TypeVar("T", weir.Context, weir.Pool, weir.Stream)
+
+
+def lend(thing: T) -> Iterator[T]:
+    """Closes it after the test; what a failure's traceback keeps alive is collected first."""
+    yield thing
+    try:
+        thing.close()
+    except weir.Busy:
+        gc.collect()
+        thing.close()
+
+
 @pytest.fixture
 def context() -> Iterator[weir.Context]:
-    with weir.Context({"host.devices": 2, "host.memory": "64M"}, search=False) as context:
-        yield context
-        gc.collect()
+    yield from lend(weir.Context({"host.devices": 2, "host.memory": "64M"}, search=False))
 
 
 @pytest.fixture
 def pool(context: weir.Context) -> Iterator[weir.Pool]:
-    with weir.Pool(context, {0: 4 * PAGE}, host_budget=32 * PAGE) as pool:
-        yield pool
-        gc.collect()
+    yield from lend(weir.Pool(context, {0: 4 * PAGE}, host_budget=32 * PAGE))
 
 
 @pytest.fixture
 def stream(context: weir.Context) -> Iterator[weir.Stream]:
-    with context.stream(0) as stream:
-        yield stream
-        gc.collect()
+    yield from lend(context.stream(0))
 
 
 RunPython = Callable[..., "subprocess.CompletedProcess[str]"]

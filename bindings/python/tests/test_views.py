@@ -27,14 +27,12 @@ def buffer(pool: weir.Pool) -> weir.Buffer:
 def lease(pool: weir.Pool, stream: weir.Stream, buffer: weir.Buffer) -> Iterator[weir.Lease]:
     with pool.acquire(stream, weir.read(buffer)) as lease:
         yield lease
-        gc.collect()
 
 
 @pytest.fixture
 def writing(pool: weir.Pool, stream: weir.Stream) -> Iterator[weir.Lease]:
     with pool.acquire(stream, weir.overwrite(pool.buffer(4096))) as lease:
         yield lease
-        gc.collect()
 
 
 def test_arrays_of_any_type_and_shape(lease: weir.Lease) -> None:
