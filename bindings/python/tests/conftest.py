@@ -15,7 +15,6 @@ import pytest
 import weir
 from tests_support import PAGE
 
-
 T = TypeVar("T", weir.Context, weir.Pool, weir.Stream)
 
 

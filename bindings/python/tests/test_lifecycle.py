@@ -188,7 +188,12 @@ def test_defragmentation(pool: weir.Pool, stream: weir.Stream) -> None:
     for buffer in buffers[::2]:
         buffer.close()
     asked: list[int] = []
-    report = pool.defragment(wait=True, should_stop=lambda: bool(asked.append(1)))
+
+    def ask() -> bool:
+        asked.append(1)
+        return False
+
+    report = pool.defragment(wait=True, should_stop=ask)
     assert report.finished
     assert report.fragmentation_after <= report.fragmentation_before
 

@@ -83,7 +83,7 @@ def test_the_allocators_functions(pool: weir.Pool) -> None:
 
 
 def test_the_allocator_needs_the_backend(pool: weir.Pool) -> None:
-    with pytest.raises((ValueError, weir.NotSupported), match="cuda|PyTorch"):
+    with pytest.raises((ValueError, weir.NotSupported), match=r"cuda|PyTorch"):
         weir_torch.use_allocator(pool)
 
 

@@ -93,7 +93,7 @@ def test_arrays_keep_the_lease(writing: weir.Lease) -> None:
     writing.release()
     for use in (view.numpy, lambda: memoryview(view), lambda: view.address, lambda: np.asarray(view), view.__dlpack__):
         with pytest.raises((ValueError, weir.Closed), match="released"):
-            use()  # type: ignore[operator]
+            use()
 
 
 def test_a_dropped_lease_lives_as_long_as_its_arrays(pool: weir.Pool, stream: weir.Stream, buffer: weir.Buffer) -> None:
@@ -244,7 +244,7 @@ def test_the_native_types_refuse_nonsense() -> None:
     pin = Pin()
     for arguments in ((pin,), (None, pin, 1, 1, 1, "B", 0, 1, (1,)), (pin, pin, 1, 1, 0, "B", False, True, (1,))):
         with pytest.raises((TypeError, ValueError)):
-            ViewBase(*arguments)  # type: ignore[arg-type]
+            ViewBase(*arguments)
     pin.close()
     with pytest.raises(ValueError, match="released"):
         pin.add()

@@ -43,7 +43,7 @@ def refuse(answer: int, what: str) -> Exception:
     return error_of(answer)
 
 
-class entered:  # noqa: N801 - reads as a verb in `with entered(pool, buffer):`
+class entered:  # reads as a verb in `with entered(pool, buffer):`
     """Keeps objects from being closed while a call uses their handles."""
 
     __slots__ = ("_count", "_gates", "_objects")

@@ -4,13 +4,14 @@
 from __future__ import annotations
 
 import dataclasses
+import sys
 import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from . import enums
 from ._capi import ffi, lib
-from ._core import Closable, entered, retry_abandoned, watch
+from ._core import Closable, _end, entered, put_off_or_run, retry_abandoned, watch
 from .errors import Closed, InvalidHandle, check
 from .records import BufferInfo, record, sized
 
@@ -292,8 +293,6 @@ class Allocation:
 
 def drop_with_warning(which: Any) -> None:
     """The finalizer of what should have been ended: tells of it, and ends it as soon as it may."""
-    from ._core import _end, put_off_or_run, sys
-
     if sys is None or sys.is_finalizing() or _end.running:
         return
     warnings.warn(f"{type(which).__name__.lower()} dropped without being released", ResourceWarning, source=which, stacklevel=3)

@@ -10,6 +10,7 @@ import json
 import os
 import sys
 import threading
+import types
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -210,15 +211,10 @@ def weirpy_on_log(user: Any, level: int, text: Any) -> None:
         unraisable("a log callback")
 
 
-class _Unraisable:
-    """What sys.unraisablehook takes, for an exception that has nowhere to go."""
-
-    def __init__(self, where: str) -> None:
-        self.exc_type, self.exc_value, self.exc_traceback = sys.exc_info()
-        self.err_msg = f"Exception ignored in {where}"
-        self.object = None
-
-
 def unraisable(where: str) -> None:
     """Tells of the exception that is being handled, which nobody can be given."""
-    sys.unraisablehook(_Unraisable(where))
+    kind, value, trace = sys.exc_info()
+    told = types.SimpleNamespace(
+        exc_type=kind, exc_value=value, exc_traceback=trace, err_msg=f"Exception ignored in {where}", object=None
+    )
+    sys.unraisablehook(told)

@@ -18,8 +18,17 @@ from .context import Context, exported, unraisable
 from .errors import Closed, check
 from .lease import Lease, Operation, PendingLease, Prepared, Use, fill_uses
 from .records import (
-    ClientStats, CodecStats, DefragmentReport, DeviceLoss, LostRange, Piece, PoolDeviceStats, PoolStats, record,
-    shares, sized,
+    ClientStats,
+    CodecStats,
+    DefragmentReport,
+    DeviceLoss,
+    LostRange,
+    Piece,
+    PoolDeviceStats,
+    PoolStats,
+    record,
+    shares,
+    sized,
 )  # fmt: skip
 from .stream import Stream
 
@@ -137,7 +146,7 @@ class Pool(Closable):
         sole_holder: bool = False,
         operation: str | None = None,
     ) -> Lease:
-        """Acquires a set of uses on a stream, all or nothing. `timeout` in seconds is how long to wait for other leases (None: not);
+        """Acquires a set of uses on a stream, all or nothing. `timeout` in seconds is how long to wait for others (None: not);
         `math.inf` needs `sole_holder`, the word that this thread holds no other lease. Use it as a context manager:
 
             with pool.acquire(stream, weir.read(a), weir.overwrite(b)) as lease:

@@ -86,8 +86,8 @@ _allocator_pool: list[Pool] = []
 
 
 def use_allocator(pool: Pool) -> None:
-    """Makes PyTorch take its CUDA (or HIP) memory from the pool: always resident, stream-ordered (`weir_malloc`). Call it before the
-    first CUDA tensor; PyTorch can't change its allocator later. It stays for the process. PyTorch 2.0 or newer."""
+    """Lets PyTorch take its CUDA (or HIP) memory from the pool: always resident, stream-ordered (`weir_malloc`). Call it before
+    the first CUDA tensor; PyTorch can't change its allocator later. It stays for the process. PyTorch 2.0 or newer."""
     if not hasattr(torch.cuda, "memory") or not hasattr(torch.cuda.memory, "CUDAPluggableAllocator"):
         raise NotSupported(f"PyTorch {torch.__version__} has no pluggable allocator; 2.0 has")
     configure_allocator(pool, "hip" if getattr(torch.version, "hip", None) else "cuda")
@@ -147,7 +147,8 @@ class _Saved:
 
 def _span(tensor: Any) -> int:
     """Elements from its first to its last, whatever lies between."""
-    return 1 + sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride()))
+    span: int = 1 + sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride()))
+    return span
 
 
 def _plain(tensor: Any) -> bool:
@@ -168,7 +169,7 @@ def _is_parameter(tensor: Any) -> bool:
     return bool(base is not None and base.is_leaf and base.requires_grad)
 
 
-class offload:  # noqa: N801 - a context manager, as those of torch.autograd.graph
+class offload:
     """Within the block, tensors that autograd saves for the backward pass live in the pool:
 
         with weir.torch.offload(pool):
