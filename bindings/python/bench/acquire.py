@@ -14,7 +14,7 @@ from collections.abc import Callable
 import weir
 from weir._capi import lib
 
-TURNS, CALLS = 40, 5000
+TURNS, CALLS = 400, 300  # a turn is shorter than a time slice
 
 
 def main() -> int:

@@ -44,6 +44,8 @@ typedef struct weirpy_set {
   weir_lease lease; /* out; NULL while none is out */
 } weirpy_set;
 
+/* A block of a set, its uses and its gates in a row: sets the two pointers. */
+weirpy_set *weirpy_lay_out(void *block);
 int32_t weirpy_acquire(weirpy_set *set);
 /* Releases set->lease on the set's stream; the stream's gate has been entered since the acquire. */
 int32_t weirpy_release(weirpy_set *set);

@@ -53,6 +53,13 @@ int32_t weirpy_is_shut(const weirpy_gate *gate) { return __atomic_load_n(&gate->
 
 /* ---- acquire and release ---- */
 
+weirpy_set *weirpy_lay_out(void *block) {
+  weirpy_set *set = block;
+  set->uses = (weir_use *)(set + 1);
+  set->gates = (weirpy_gate **)(set->uses + set->count);
+  return set;
+}
+
 int32_t weirpy_acquire(weirpy_set *set) {
   int32_t result = weirpy_enter(set->gates, set->gate_count, &set->which);
   if (result != 0) return result;

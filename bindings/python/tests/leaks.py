@@ -33,7 +33,7 @@ def round_of_life() -> None:
             with pool.acquire(stream, weir.overwrite(buffer), operation="fill") as lease:
                 with memoryview(lease[0]) as memory:
                     memory[:4] = b"weir"
-                lease.host_call(lambda views: len(views))
+                lease.host_call(len)
         prepared = pool.prepare(stream, weir.read(buffers[0]))
         with prepared.acquire() as first, prepared.acquire() as second:
             del first, second

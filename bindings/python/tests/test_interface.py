@@ -122,8 +122,14 @@ def test_a_set_lies_as_the_c_structs_say(pool: weir.Pool, stream: weir.Stream) -
     gates = [native.gates[i] for i in range(native.gate_count)]
     assert gates == [pool._gate, stream._gate, first._gate, second._gate]
     assert native.lease == ffi.NULL
-    assert lease._layout(0)[1] == ffi.sizeof("weirpy_set")
-    assert lease._layout(1)[2] - lease._layout(1)[1] == ffi.sizeof("weir_use")
+    assert (options.flags, native.lease, native.which) == (0, ffi.NULL, 0)
+    assert lease._SET_REST.size + 2 * len(pool._word) == ffi.sizeof("weirpy_set")
+    assert lease._USE_REST.size + len(pool._word) == ffi.sizeof("weir_use")
+    plain = pool.prepare(stream, weir.write(first), sole_holder=True)._idle[0]
+    assert (plain.options.flags, plain.options.timeout_ns, plain.options.operation) == (
+        lib.WEIR_ACQUIRE_SOLE_HOLDER, 0, ffi.NULL
+    )  # fmt: skip
+    assert (plain.uses[0].mode, plain.count, plain.gate_count) == (lib.WEIR_READ_WRITE, 1, 3)
 
 
 def test_versions_fit() -> None:

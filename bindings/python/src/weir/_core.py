@@ -14,6 +14,7 @@ import atexit
 import collections
 import math
 import os
+import struct
 import sys
 import warnings
 import weakref
@@ -73,15 +74,17 @@ class Closable:
     _raw: Any
     _gate: Any
     _owned: bool
-    _number: int  # the handle and the gate as numbers, for sets of uses
-    _gate_number: int
+    _number: int  # the handle as a number
+    _word: bytes  # the handle and the gate as they lie in memory, for sets of uses
+    _gate_word: bytes
 
     def _begin(self, raw: Any, owned: bool = True) -> None:
         self._raw = raw
         self._owned = owned
         self._gate = ffi.new(_GATE)
         self._number = int(ffi.cast("uintptr_t", raw))
-        self._gate_number = int(ffi.cast("uintptr_t", self._gate))
+        self._word = struct.pack("@P", self._number)
+        self._gate_word = struct.pack("@P", int(ffi.cast("uintptr_t", self._gate)))
 
     def _destroy(self) -> int:
         """Ends the handle; a weir_result. The gate is shut."""
