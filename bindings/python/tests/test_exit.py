@@ -62,6 +62,31 @@ def test_the_interpreter_ends_well(run_python: Run, case: str) -> None:
     assert "ran" in done.stdout or case != "host calls are waiting"
 
 
+def test_a_pool_that_ends_on_a_thread_of_its_own(run_python: Run) -> None:
+    """Its last reference goes with the callback: closing it there would wait for itself."""
+    source = BEGIN + """
+pending, gone = pool.acquire_async(stream, weir.read(buffer)), threading.Event()
+over = threading.Event()
+class Last:
+    def __del__(self): over.set()
+pool.last = Last()
+pending.add_done_callback(lambda future: gone.wait(30))
+del pool, stream, buffer, other, context, pending
+gone.set()
+from weir import _core
+until = time.monotonic() + 30
+while not _core._put_off:
+    assert time.monotonic() < until
+assert not over.is_set()
+arena = weir.Arena(64)
+while not over.is_set():  # any call closes what was put off
+    arena.stats
+    assert time.monotonic() < until
+"""
+    done = run_python(source, "-W", "ignore")
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 @pytest.mark.parametrize("order", ["".join(each) for each in itertools.permutations("cpsbl")][::7])
 def test_closing_in_any_order(run_python: Run, order: str) -> None:
     """What can't be closed yet says Busy; at the end of the interpreter all has gone."""

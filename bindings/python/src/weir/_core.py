@@ -5,7 +5,8 @@ Invariants:
 - An object's handle is used only by who has entered its gate, and destroyed only by who has shut it (native/helpers.h).
 - A child keeps its parents alive. Cyclic garbage is finalized in any order all the same: what can't go yet because the
   library says BUSY is kept in `_abandoned` and tried again whenever something else has gone.
-- No finalizer calls Weir within a callback that may not; it is put off to the next ordinary call.
+- No finalizer calls Weir within a callback that may not, or closes a pool on a thread of the pool; it is put off to the next
+  ordinary call.
 - Once the interpreter is about to end no callback enters Python any more."""
 
 from __future__ import annotations
@@ -71,6 +72,7 @@ class Closable:
 
     _kind = "object"
     _warns = True  # whether dropping it without close() is worth a ResourceWarning
+    _waits = False  # whether closing it may wait for threads of the pool, and so must not happen on one
     _raw: Any
     _gate: Any
     _owned: bool
@@ -153,8 +155,9 @@ class Closable:
 
 
 def put_off_or_run(which: Any) -> None:
-    """Runs a finalizer, unless this thread is within a callback that may not call Weir."""
-    if lib.weirpy_within() == _MAY_NOT_CALL:
+    """Runs a finalizer, unless this thread is within a callback that may not call Weir, or not do what it does."""
+    within = lib.weirpy_within()
+    if within == _MAY_NOT_CALL or (within != lib.WEIRPY_OUTSIDE and getattr(which, "_waits", False)):
         _put_off.append(which)
     else:
         run_put_off()
@@ -162,7 +165,7 @@ def put_off_or_run(which: Any) -> None:
 
 
 def run_put_off() -> None:
-    if lib.weirpy_within() == _MAY_NOT_CALL:
+    if lib.weirpy_within() != lib.WEIRPY_OUTSIDE:
         return
     while _put_off:
         try:
@@ -207,6 +210,7 @@ class _End:
 
     def run(self) -> None:
         self.running = True
+        run_put_off()
         for rank, kind in enumerate(self._kinds):
             for each in list(kind):
                 try:

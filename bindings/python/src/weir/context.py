@@ -36,6 +36,7 @@ class Context(Closable):
     environment variable WEIR_OPTIONS. `search` = False loads no backends from the folder beside libweir."""
 
     _kind = "context"
+    _waits = True
 
     def __init__(
         self,

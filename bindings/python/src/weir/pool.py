@@ -44,6 +44,7 @@ class Pool(Closable):
     are out."""
 
     _kind = "pool"
+    _waits = True
 
     def __init__(
         self,

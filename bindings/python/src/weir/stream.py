@@ -28,6 +28,7 @@ class Stream(Closable):
     Closing does not wait for the work of the stream, but for its host calls."""
 
     _kind = "stream"
+    _waits = True
 
     def __init__(self, context: Context, device: int = enums.DEFAULT) -> None:
         out = ffi.new("weir_stream *")

@@ -110,6 +110,9 @@ class OffloadStats:
     restored_bytes: int = 0
 
 
+_LOOK_BACK = 64  # how many saves before a tensor are looked through for the next ones
+
+
 class _Kept:
     """A tensor that stays where it is, with autograd's rule about changes in place."""
 
@@ -195,7 +198,8 @@ class offload:
         self._device = device
         self._lock = threading.RLock()  # the engine runs backward passes on threads of its own
         self._known: weakref.WeakValueDictionary[Any, _Saved] = weakref.WeakValueDictionary()
-        self._order: list[weakref.ref[_Saved]] = []
+        self._order: weakref.WeakValueDictionary[int, _Saved] = weakref.WeakValueDictionary()
+        self._next = 0
         self._hooks: list[Any] = []
 
     def __enter__(self) -> offload:
@@ -228,10 +232,11 @@ class offload:
         storage = _StorageReference(tensor)
         key = (storage.number, tensor.storage_offset(), tuple(tensor.shape), tuple(tensor.stride()), tensor.dtype, version)
         saved = self._known.get(key)
-        if saved is not None and not saved.storage.expired():
+        if saved is not None:
             self.stats.shared += 1
             return saved
-        saved = _Saved(tensor, len(self._order))
+        saved = _Saved(tensor, self._next)
+        self._next += 1
         flat = tensor.as_strided((saved.elements,), (1,)) if _keeps_gaps(tensor, saved.elements) else tensor.reshape(-1)
         size = flat.numel() * flat.element_size()
         saved.buffer = self.pool.buffer(size, home=self._home(tensor.device))
@@ -239,9 +244,9 @@ class offload:
             target = as_tensor(lease[0], _dtype_name(flat.dtype))
             target.copy_(flat.view(target.dtype))
             del target
-        saved.storage = storage
+        saved.storage = storage  # so that the key stays these bytes' own
         self._known[key] = saved
-        self._order.append(weakref.ref(saved))
+        self._order[saved.number] = saved
         self.stats.saved += 1
         self.stats.saved_bytes += size
         return saved
@@ -274,11 +279,11 @@ class offload:
     def _prefetch_before(self, number: int, stream: Stream) -> None:
         """A backward pass goes through the saved tensors from the last to the first."""
         found = 0
-        for index in range(number - 1, -1, -1):
+        for index in range(number - 1, max(-1, number - _LOOK_BACK), -1):
             if found == self._prefetch:
                 return
-            saved = self._order[index]()
-            if saved is None or saved.buffer is None:
+            saved = self._order.get(index)
+            if saved is None:
                 continue
             found += 1
             try:
@@ -307,7 +312,7 @@ class offload:
 
 
 class _StorageReference:
-    """Whether the memory that a tensor was of is still the same memory, without keeping it."""
+    """A storage's number, which no other storage gets for as long as this lives; the storage's memory is not kept by it."""
 
     def __init__(self, tensor: Any) -> None:
         from torch.multiprocessing.reductions import StorageWeakRef
@@ -315,11 +320,8 @@ class _StorageReference:
         storage = tensor.untyped_storage() if hasattr(tensor, "untyped_storage") else tensor.storage()
         if hasattr(storage, "_storage"):  # PyTorch 1: a typed storage
             storage = storage._storage
-        self.number = int(storage._cdata)  # stays this storage's own as long as the weak reference lives
+        self.number = int(storage._cdata)
         self._reference = StorageWeakRef(storage)
-
-    def expired(self) -> bool:
-        return bool(self._reference.expired())
 
 
 def _count(shape: Sequence[int]) -> int:
