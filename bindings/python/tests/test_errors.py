@@ -160,7 +160,7 @@ assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
 pool.close()
 context.close()
 """
-    done = run_python(source)  # type: ignore[operator]
+    done = run_python(source, "-W", "ignore::DeprecationWarning")  # type: ignore[operator]
     assert (done.returncode, done.stderr) == (0, "")
 
 

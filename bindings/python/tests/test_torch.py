@@ -6,16 +6,21 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
-torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")  # what PyTorch has to say to Python is not ours
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 
-import weir  # noqa: E402
-import weir.torch as weir_torch  # noqa: E402
-from tests_support import PAGE  # noqa: E402
+import weir
+import weir.torch as weir_torch
+from tests_support import PAGE
+
+pytestmark = pytest.mark.filterwarnings("default:::torch.*")
 
 
 @pytest.fixture(autouse=True)
@@ -72,6 +77,10 @@ def test_the_allocators_functions(pool: weir.Pool) -> None:
         assert library.weir_torch_alloc(PAGE, 9, None) is None
         with pytest.raises(weir.Busy):
             weir_torch.configure_allocator(None)
+        checked = library.weir_torch_alloc_or_throw  # what PyTorch is given; ctypes can't see it throw
+        checked.restype, checked.argtypes = ctypes.c_void_p, [ctypes.c_size_t, ctypes.c_int, ctypes.c_void_p]
+        library.weir_torch_free(checked(PAGE, 0, None), PAGE, 0, None)
+        assert library.weir_torch_live() == 2
         library.weir_torch_free(first, PAGE, 0, None)
         library.weir_torch_free(second, 1000, 0, None)
         library.weir_torch_free(None, 0, 0, None)
