@@ -40,7 +40,7 @@ typedef struct weirpy_set {
   weir_acquire_options options;
   weirpy_gate **gates;
   uint32_t gate_count;
-  uint32_t which; /* out: the gate that was shut */
+  uint32_t which;   /* out: the gate that was shut */
   weir_lease lease; /* out; NULL while none is out */
 } weirpy_set;
 

@@ -21,11 +21,14 @@ static int weirpy_enter_one(weirpy_gate *gate) {
   int32_t inside = __atomic_load_n(&gate->inside, __ATOMIC_RELAXED);
   do {
     if (inside < 0) return 0;
-  } while (!__atomic_compare_exchange_n(&gate->inside, &inside, inside + 1, 1, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED));
+  } while (!__atomic_compare_exchange_n(&gate->inside, &inside, inside + 1, 1, __ATOMIC_ACQUIRE,
+                                        __ATOMIC_RELAXED));
   return 1;
 }
 
-static void weirpy_leave_one(weirpy_gate *gate) { __atomic_fetch_sub(&gate->inside, 1, __ATOMIC_RELEASE); }
+static void weirpy_leave_one(weirpy_gate *gate) {
+  __atomic_fetch_sub(&gate->inside, 1, __ATOMIC_RELEASE);
+}
 
 int32_t weirpy_enter(weirpy_gate *const *gates, uint32_t count, uint32_t *which) {
   if (weirpy_state == WEIRPY_MAY_NOT_CALL) return WEIRPY_FORBIDDEN;
@@ -44,12 +47,15 @@ void weirpy_leave(weirpy_gate *const *gates, uint32_t count) {
 
 int32_t weirpy_shut(weirpy_gate *gate) {
   int32_t nobody = 0;
-  return __atomic_compare_exchange_n(&gate->inside, &nobody, -1, 0, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
+  return __atomic_compare_exchange_n(&gate->inside, &nobody, -1, 0, __ATOMIC_ACQ_REL,
+                                     __ATOMIC_RELAXED);
 }
 
 void weirpy_reopen(weirpy_gate *gate) { __atomic_store_n(&gate->inside, 0, __ATOMIC_RELEASE); }
 
-int32_t weirpy_is_shut(const weirpy_gate *gate) { return __atomic_load_n(&gate->inside, __ATOMIC_RELAXED) < 0; }
+int32_t weirpy_is_shut(const weirpy_gate *gate) {
+  return __atomic_load_n(&gate->inside, __ATOMIC_RELAXED) < 0;
+}
 
 /* ---- acquire and release ---- */
 
@@ -82,7 +88,8 @@ int64_t weirpy_measure(weirpy_set *set, uint64_t times) {
   weir_lease lease;
   clock_gettime(CLOCK_MONOTONIC, &begin);
   for (uint64_t i = 0; i < times; i++) {
-    weir_result result = weir_acquire(set->pool, set->stream, set->uses, set->count, &set->options, &lease);
+    weir_result result =
+        weir_acquire(set->pool, set->stream, set->uses, set->count, &set->options, &lease);
     if (result == WEIR_SUCCESS) result = weir_release(lease, set->stream);
     if (result != WEIR_SUCCESS) return result;
   }

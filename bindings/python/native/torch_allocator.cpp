@@ -24,9 +24,9 @@ struct Allocator {
   std::mutex mutex;
   weir_context context = nullptr;
   weir_pool pool = nullptr;
-  weir_device first = 0;       // the weir_device of PyTorch's device 0
-  std::uint32_t devices = 0;   // how many follow
-  bool native_streams = false; // whether `stream` is a native stream to be wrapped
+  weir_device first = 0;        // the weir_device of PyTorch's device 0
+  std::uint32_t devices = 0;    // how many follow
+  bool native_streams = false;  // whether `stream` is a native stream to be wrapped
   std::map<std::pair<weir_device, void *>, weir_stream> streams;
   std::uint64_t live = 0;
 };
@@ -70,17 +70,18 @@ weir_result allocate(std::size_t size, int device, void *native, std::uint64_t *
 
 std::string refusal(std::size_t size, int device, weir_result result) {
   const char *words = weir_last_error();
-  return "out of memory: Weir could not give " + std::to_string(size) + " bytes on device " + std::to_string(device) +
-         " (" + weir_result_string(result) + "): " + (words[0] != '\0' ? words : "no pool has been set for this device");
+  return "out of memory: Weir could not give " + std::to_string(size) + " bytes on device " +
+         std::to_string(device) + " (" + weir_result_string(result) +
+         "): " + (words[0] != '\0' ? words : "no pool has been set for this device");
 }
 
-} // namespace
+}  // namespace
 
 extern "C" {
 
 /// What the pool is. Fails with BUSY while memory is out, and changes nothing then. A NULL pool ends the use of the former one.
-WEIR_API weir_result weir_torch_configure(weir_context context, weir_pool pool, weir_device first, std::uint32_t devices,
-                                          int native_streams) try {
+WEIR_API weir_result weir_torch_configure(weir_context context, weir_pool pool, weir_device first,
+                                          std::uint32_t devices, int native_streams) try {
   Allocator &self = allocator();
   const std::lock_guard<std::mutex> lock(self.mutex);
   if (self.live != 0) return WEIR_ERROR_BUSY;
@@ -127,11 +128,16 @@ WEIR_API void weir_torch_free(void *memory, std::size_t size, int device, void *
   Allocator &self = allocator();
   const std::lock_guard<std::mutex> lock(self.mutex);
   weir_stream wrapped = nullptr;
-  weir_result result = stream_of(self, self.first + static_cast<weir_device>(device), stream, &wrapped);
+  weir_result result =
+      stream_of(self, self.first + static_cast<weir_device>(device), stream, &wrapped);
   if (result == WEIR_SUCCESS)
-    result = weir_free(self.pool, wrapped, static_cast<std::uint64_t>(reinterpret_cast<std::uintptr_t>(memory)));
-  if (result == WEIR_SUCCESS) self.live--;
-  else std::fprintf(stderr, "weir: freeing %zu bytes on device %d: %s\n", size, device, weir_last_error());
+    result = weir_free(self.pool, wrapped,
+                       static_cast<std::uint64_t>(reinterpret_cast<std::uintptr_t>(memory)));
+  if (result == WEIR_SUCCESS)
+    self.live--;
+  else
+    std::fprintf(stderr, "weir: freeing %zu bytes on device %d: %s\n", size, device,
+                 weir_last_error());
 } catch (...) {
   std::fprintf(stderr, "weir: freeing %zu bytes on device %d: out of host memory\n", size, device);
 }

@@ -25,8 +25,7 @@ static PyObject *Py_NewRef(PyObject *object) {
 /* ---- Pin ---- */
 
 typedef struct {
-  PyObject_HEAD
-  Py_ssize_t users;
+  PyObject_HEAD Py_ssize_t users;
   int closed;
 } Pin;
 
@@ -34,8 +33,10 @@ static PyObject *pin_close(Pin *self, PyObject *unused) {
   (void)unused;
   if (self->users > 0) {
     PyErr_Format(PyExc_BufferError,
-                 "%zd arrays or memory views of this lease are still alive; delete them (or copy what they hold) before "
-                 "the lease is released", self->users);
+                 "%zd arrays or memory views of this lease are still alive; delete them (or copy "
+                 "what they hold) before "
+                 "the lease is released",
+                 self->users);
     return NULL;
   }
   self->closed = 1;
@@ -51,7 +52,8 @@ static PyObject *pin_reopen(Pin *self, PyObject *unused) {
 static PyObject *pin_add(Pin *self, PyObject *unused) {
   (void)unused;
   if (self->closed) {
-    PyErr_SetString(PyExc_ValueError, "the lease has been released: its memory is not there any more");
+    PyErr_SetString(PyExc_ValueError,
+                    "the lease has been released: its memory is not there any more");
     return NULL;
   }
   self->users++;
@@ -75,15 +77,17 @@ static PyObject *pin_closed(Pin *self, void *unused) {
 }
 
 static PyMethodDef pin_methods[] = {
-    {"close", (PyCFunction)pin_close, METH_NOARGS, "Ends the pin; BufferError while anything uses it."},
+    {"close", (PyCFunction)pin_close, METH_NOARGS,
+     "Ends the pin; BufferError while anything uses it."},
     {"reopen", (PyCFunction)pin_reopen, METH_NOARGS, "Undoes close()."},
     {"add", (PyCFunction)pin_add, METH_NOARGS, "Counts a user; ValueError once closed."},
     {"drop", (PyCFunction)pin_drop, METH_NOARGS, "Undoes add()."},
     {NULL, NULL, 0, NULL}};
 
-static PyGetSetDef pin_getset[] = {{"users", (getter)pin_users, NULL, "How many use it.", NULL},
-                                   {"closed", (getter)pin_closed, NULL, "Whether it is closed.", NULL},
-                                   {NULL, NULL, NULL, NULL, NULL}};
+static PyGetSetDef pin_getset[] = {
+    {"users", (getter)pin_users, NULL, "How many use it.", NULL},
+    {"closed", (getter)pin_closed, NULL, "Whether it is closed.", NULL},
+    {NULL, NULL, NULL, NULL, NULL}};
 
 static PyTypeObject PinType = {
     PyVarObject_HEAD_INIT(NULL, 0).tp_name = "weir._views.Pin",
@@ -98,8 +102,7 @@ static PyTypeObject PinType = {
 /* ---- ViewBase ---- */
 
 typedef struct {
-  PyObject_HEAD
-  Pin *pin;
+  PyObject_HEAD Pin *pin;
   PyObject *owner; /* the lease; kept alive */
   void *address;
   Py_ssize_t bytes;
@@ -135,13 +138,16 @@ static int take_shape(View *self, PyObject *shape) {
   if (sequence == NULL) return -1;
   Py_ssize_t count = PySequence_Fast_GET_SIZE(sequence), bytes = self->item;
   if (count > MAX_DIMENSIONS) {
-    PyErr_Format(PyExc_ValueError, "a shape of %zd dimensions; there can be %d", count, MAX_DIMENSIONS);
+    PyErr_Format(PyExc_ValueError, "a shape of %zd dimensions; there can be %d", count,
+                 MAX_DIMENSIONS);
     count = -1;
   }
   for (Py_ssize_t i = 0; i < count; i++) {
-    Py_ssize_t length = PyNumber_AsSsize_t(PySequence_Fast_GET_ITEM(sequence, i), PyExc_OverflowError);
+    Py_ssize_t length =
+        PyNumber_AsSsize_t(PySequence_Fast_GET_ITEM(sequence, i), PyExc_OverflowError);
     if (length < 0 || (length > 0 && bytes > PY_SSIZE_T_MAX / length)) {
-      if (!PyErr_Occurred()) PyErr_Format(PyExc_ValueError, "a dimension of %zd in a shape", length);
+      if (!PyErr_Occurred())
+        PyErr_Format(PyExc_ValueError, "a dimension of %zd in a shape", length);
       count = -1;
       break;
     }
@@ -151,11 +157,13 @@ static int take_shape(View *self, PyObject *shape) {
   Py_DECREF(sequence);
   if (count < 0) return -1;
   if (bytes != self->bytes) {
-    PyErr_Format(PyExc_ValueError, "the shape takes %zd bytes, the view has %zd", bytes, self->bytes);
+    PyErr_Format(PyExc_ValueError, "the shape takes %zd bytes, the view has %zd", bytes,
+                 self->bytes);
     return -1;
   }
   self->dimensions = (int)count;
-  for (Py_ssize_t i = count, stride = self->item; i-- > 0; stride *= self->shape[i]) self->strides[i] = stride;
+  for (Py_ssize_t i = count, stride = self->item; i-- > 0; stride *= self->shape[i])
+    self->strides[i] = stride;
   return 0;
 }
 
@@ -166,10 +174,10 @@ static PyObject *view_new(PyTypeObject *type, PyObject *arguments, PyObject *key
   Py_ssize_t bytes, item;
   const char *format;
   int readonly, cpu;
-  if (!PyArg_ParseTuple(arguments, "O!OKnnsppO", &PinType, &pin, &owner, &address, &bytes, &item, &format, &readonly,
-                        &cpu, &shape))
+  if (!PyArg_ParseTuple(arguments, "O!OKnnsppO", &PinType, &pin, &owner, &address, &bytes, &item,
+                        &format, &readonly, &cpu, &shape))
     return NULL;
-  if (bytes < 0 || item <= 0 || strlen(format) >= sizeof ((View *)NULL)->format) {
+  if (bytes < 0 || item <= 0 || strlen(format) >= sizeof((View *)NULL)->format) {
     PyErr_SetString(PyExc_ValueError, "a view of no valid size or format");
     return NULL;
   }
@@ -202,7 +210,8 @@ static int wait_for_bytes(View *self) {
 static int view_getbuffer(View *self, Py_buffer *buffer, int flags) {
   buffer->obj = NULL;
   if (!self->cpu) {
-    PyErr_SetString(PyExc_BufferError, "the CPU can't reach this memory; use DLPack or __cuda_array_interface__");
+    PyErr_SetString(PyExc_BufferError,
+                    "the CPU can't reach this memory; use DLPack or __cuda_array_interface__");
     return -1;
   }
   if (self->readonly && (flags & PyBUF_WRITABLE)) {
@@ -210,7 +219,9 @@ static int view_getbuffer(View *self, Py_buffer *buffer, int flags) {
     return -1;
   }
   if ((flags & PyBUF_FORMAT) && self->format[0] == '\0') {
-    PyErr_SetString(PyExc_BufferError, "Python has no format for elements of this type; use DLPack, or view them as uint16");
+    PyErr_SetString(
+        PyExc_BufferError,
+        "Python has no format for elements of this type; use DLPack, or view them as uint16");
     return -1;
   }
   PyObject *counted = pin_add(self->pin, NULL);
@@ -239,7 +250,8 @@ static void view_releasebuffer(View *self, Py_buffer *buffer) {
   Py_DECREF(pin_drop(self->pin, NULL));
 }
 
-static PyBufferProcs view_buffer = {(getbufferproc)view_getbuffer, (releasebufferproc)view_releasebuffer};
+static PyBufferProcs view_buffer = {(getbufferproc)view_getbuffer,
+                                    (releasebufferproc)view_releasebuffer};
 
 /* ---- DLPack ---- */
 
@@ -265,7 +277,9 @@ static void managed_free(Managed *managed) {
 }
 
 static void plain_deleter(DLManagedTensor *tensor) { managed_free((Managed *)tensor->manager_ctx); }
-static void versioned_deleter(DLManagedTensorVersioned *tensor) { managed_free((Managed *)tensor->manager_ctx); }
+static void versioned_deleter(DLManagedTensorVersioned *tensor) {
+  managed_free((Managed *)tensor->manager_ctx);
+}
 
 /* A capsule that nobody took is freed with its object; one that was taken has been renamed. */
 static void capsule_destructor(PyObject *capsule) {
@@ -280,7 +294,8 @@ static void capsule_destructor(PyObject *capsule) {
 
 static PyObject *view_capsule(View *self, PyObject *arguments) {
   int versioned, device_type, device_id, code;
-  if (!PyArg_ParseTuple(arguments, "piii", &versioned, &device_type, &device_id, &code)) return NULL;
+  if (!PyArg_ParseTuple(arguments, "piii", &versioned, &device_type, &device_id, &code))
+    return NULL;
   Managed *managed = PyMem_RawCalloc(1, sizeof *managed);
   if (managed == NULL) return PyErr_NoMemory();
   PyObject *counted = pin_add(self->pin, NULL);
@@ -303,18 +318,20 @@ static PyObject *view_capsule(View *self, PyObject *arguments) {
                            .byte_offset = 0};
   void *content;
   if (versioned) {
-    managed->as.versioned = (DLManagedTensorVersioned){.version = {DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION},
-                                                       .manager_ctx = managed,
-                                                       .deleter = versioned_deleter,
-                                                       .flags = self->readonly ? DLPACK_FLAG_BITMASK_READ_ONLY : 0,
-                                                       .dl_tensor = tensor};
+    managed->as.versioned =
+        (DLManagedTensorVersioned){.version = {DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION},
+                                   .manager_ctx = managed,
+                                   .deleter = versioned_deleter,
+                                   .flags = self->readonly ? DLPACK_FLAG_BITMASK_READ_ONLY : 0,
+                                   .dl_tensor = tensor};
     content = &managed->as.versioned;
   } else {
     managed->as.plain =
         (DLManagedTensor){.dl_tensor = tensor, .manager_ctx = managed, .deleter = plain_deleter};
     content = &managed->as.plain;
   }
-  PyObject *capsule = PyCapsule_New(content, versioned ? "dltensor_versioned" : "dltensor", capsule_destructor);
+  PyObject *capsule =
+      PyCapsule_New(content, versioned ? "dltensor_versioned" : "dltensor", capsule_destructor);
   if (capsule == NULL) managed_free(managed);
   return capsule;
 }
@@ -326,8 +343,10 @@ static PyObject *view_shape(View *self, void *unused) {
   PyObject *shape = PyTuple_New(self->dimensions);
   for (int i = 0; shape != NULL && i < self->dimensions; i++) {
     PyObject *length = PyLong_FromSsize_t(self->shape[i]);
-    if (length == NULL) Py_CLEAR(shape);
-    else PyTuple_SET_ITEM(shape, i, length);
+    if (length == NULL)
+      Py_CLEAR(shape);
+    else
+      PyTuple_SET_ITEM(shape, i, length);
   }
   return shape;
 }
@@ -350,14 +369,16 @@ static PyObject *view_owner(View *self, void *unused) {
 static PyObject *view_address(View *self, void *unused) {
   (void)unused;
   if (self->pin->closed) {
-    PyErr_SetString(PyExc_ValueError, "the lease has been released: its memory is not there any more");
+    PyErr_SetString(PyExc_ValueError,
+                    "the lease has been released: its memory is not there any more");
     return NULL;
   }
   return PyLong_FromVoidPtr(self->address);
 }
 
 static PyMethodDef view_methods[] = {
-    {"_capsule", (PyCFunction)view_capsule, METH_VARARGS, "A DLPack capsule: versioned, device type, device id, type code."},
+    {"_capsule", (PyCFunction)view_capsule, METH_VARARGS,
+     "A DLPack capsule: versioned, device type, device id, type code."},
     {NULL, NULL, 0, NULL}};
 
 static PyGetSetDef view_getset[] = {
@@ -365,7 +386,8 @@ static PyGetSetDef view_getset[] = {
     {"nbytes", (getter)view_nbytes, NULL, "Its length in bytes.", NULL},
     {"readonly", (getter)view_readonly, NULL, "Whether it may be written to.", NULL},
     {"lease", (getter)view_owner, NULL, "The lease it belongs to.", NULL},
-    {"address", (getter)view_address, NULL, "Where its first byte is, for code on the stream's device.", NULL},
+    {"address", (getter)view_address, NULL,
+     "Where its first byte is, for code on the stream's device.", NULL},
     {NULL, NULL, NULL, NULL, NULL}};
 
 static PyTypeObject ViewType = {
@@ -382,8 +404,14 @@ static PyTypeObject ViewType = {
     .tp_new = view_new,
 };
 
-static struct PyModuleDef module = {PyModuleDef_HEAD_INIT, "weir._views",
-                                    "The buffer protocol and DLPack over leased memory.", -1, NULL, NULL, NULL, NULL,
+static struct PyModuleDef module = {PyModuleDef_HEAD_INIT,
+                                    "weir._views",
+                                    "The buffer protocol and DLPack over leased memory.",
+                                    -1,
+                                    NULL,
+                                    NULL,
+                                    NULL,
+                                    NULL,
                                     NULL};
 
 PyMODINIT_FUNC PyInit__views(void) {
