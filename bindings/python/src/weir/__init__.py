@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Weir: one logical pool of memory over GPUs, their neighbours, host memory and storage.
+
+    import numpy, weir
+
+    with weir.Context("host.memory=64M") as context, context.pool(8 << 20, host_budget=32 << 20) as pool:
+        stream, buffer = context.stream(0), pool.buffer(1 << 20)
+        with pool.acquire(stream, weir.overwrite(buffer)) as lease:
+            lease[0].numpy(numpy.float32)[:] = 1.0
+        stream.close()
+
+docs/python.md is the guide; the C headers say what each call promises."""
+
+from ._capi import ffi as _ffi
+from ._capi import lib as _lib
+from .arena import Arena, ArenaAllocation
+from .buffer import Allocation, Buffer, BufferOptions, Hold
+from .codec import compress, compress_bound, compressed_info, decompress
+from .context import Context
+from .enums import (
+    ALL,
+    ANY,
+    DEFAULT,
+    HOST,
+    INFINITE,
+    NONE,
+    UNLIMITED,
+    Advice,
+    Capability,
+    Compress,
+    DeviceState,
+    Element,
+    LinkFigure,
+    LinkKind,
+    LogLevel,
+    Method,
+    Mode,
+    PieceState,
+    Priority,
+    Result,
+    Tier,
+    Trim,
+)  # fmt: skip
+from .errors import (
+    BackendError,
+    Busy,
+    Cancelled,
+    Closed,
+    Corrupt,
+    DataLost,
+    DeviceLost,
+    DeviceOutOfMemory,
+    DeviceRemoved,
+    Forked,
+    InternalError,
+    InvalidArgument,
+    InvalidHandle,
+    IoError,
+    LeaseConflict,
+    NotSupported,
+    OutOfHostMemory,
+    OutOfMemory,
+    OverBudget,
+    StreamCapturing,
+    Timeout,
+    WeirError,
+    WouldBlock,
+)  # fmt: skip
+from .lease import Lease, Operation, PendingLease, Prepared, Use, overwrite, read, write
+from .pool import Client, Pool
+from .records import (
+    ArenaClass,
+    ArenaRange,
+    ArenaReport,
+    ArenaStats,
+    BackendInfo,
+    BufferInfo,
+    CalibrateReport,
+    ClientStats,
+    CodecStats,
+    CompressedInfo,
+    DefragmentReport,
+    DeviceInfo,
+    DeviceLoss,
+    LinkInfo,
+    LostRange,
+    Piece,
+    PoolDeviceStats,
+    PoolStats,
+    Share,
+)  # fmt: skip
+from .stream import Stream
+from .views import View
+
+__version__ = "0.1.0"
+#: The version of the libweir in use.
+library_version: str = _ffi.string(_lib.weir_version_string()).decode()
+
+__all__ = [
+    "ALL", "ANY", "DEFAULT", "HOST", "INFINITE", "NONE", "UNLIMITED",
+    "Advice", "Allocation", "Arena", "ArenaAllocation", "ArenaClass", "ArenaRange", "ArenaReport", "ArenaStats",
+    "BackendError", "BackendInfo", "Buffer", "BufferInfo", "BufferOptions", "Busy", "CalibrateReport", "Cancelled",
+    "Capability", "Client", "ClientStats", "Closed", "CodecStats", "Compress", "CompressedInfo", "Context", "Corrupt",
+    "DataLost", "DefragmentReport", "DeviceInfo", "DeviceLoss", "DeviceLost", "DeviceOutOfMemory", "DeviceRemoved",
+    "DeviceState", "Element", "Forked", "Hold", "InternalError", "InvalidArgument", "InvalidHandle", "IoError", "Lease",
+    "LeaseConflict", "LinkFigure", "LinkInfo", "LinkKind", "LogLevel", "LostRange", "Method", "Mode", "NotSupported",
+    "Operation", "OutOfHostMemory", "OutOfMemory", "OverBudget", "PendingLease", "Piece", "PieceState", "Pool",
+    "PoolDeviceStats", "PoolStats", "Prepared", "Priority", "Result", "Share", "Stream", "StreamCapturing", "Tier",
+    "Timeout", "Trim", "Use", "View", "WeirError", "WouldBlock",
+    "compress", "compress_bound", "compressed_info", "decompress", "library_version", "overwrite", "read", "write",
+]  # fmt: skip

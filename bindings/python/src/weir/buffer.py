@@ -1,0 +1,299 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Buffers: virtual allocations whose bytes live wherever the pool has room; holds, and memory of `Pool.malloc`."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+import warnings
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from . import enums
+from ._capi import ffi, lib
+from ._core import Closable, _end, entered, put_off_or_run, retry_abandoned, watch
+from .errors import Closed, InvalidHandle, check
+from .records import BufferInfo, record, sized
+
+if TYPE_CHECKING:
+    from .pool import Client, Pool
+    from .stream import Stream
+
+_LOSSY = {None: 0, "bf16": lib.WEIR_BUFFER_LOSSY_BF16, "f16": lib.WEIR_BUFFER_LOSSY_F16}
+
+
+def whole(length: int | None) -> int:
+    """A length of the C API; None is to the buffer's end."""
+    return int(lib.WEIR_WHOLE) if length is None else length
+
+
+@dataclasses.dataclass
+class BufferOptions:
+    """What a buffer is to be; see weir_buffer_desc. `home` is a device, weir.DEFAULT or weir.ANY, `lossy` "bf16" or "f16"."""
+
+    size: int
+    priority: int = enums.Priority.NORMAL
+    alignment: int = 0
+    client: Client | None = None
+    home: int = enums.DEFAULT
+    element: int = enums.Element.ANY
+    tag: int = 0
+    users: Sequence[int] = ()
+    stable_address: bool = False
+    scrub: bool = False
+    lossy: str | None = None
+
+    def _native(self) -> tuple[Any, Any]:
+        """The descriptor, and what must live as long as it is used."""
+        if self.lossy not in _LOSSY:
+            raise ValueError(f"lossy={self.lossy!r}; there are 'bf16' and 'f16'")
+        desc = sized("weir_buffer_desc")
+        desc.size, desc.priority, desc.alignment = self.size, self.priority, self.alignment
+        desc.client = ffi.NULL if self.client is None else self.client._raw
+        desc.home, desc.element, desc.tag = self.home, self.element, self.tag
+        users = ffi.new("weir_device[]", list(self.users))
+        desc.users, desc.user_count = (users if self.users else ffi.NULL), len(self.users)
+        desc.flags = (
+            (lib.WEIR_BUFFER_STABLE_ADDRESS if self.stable_address else 0)
+            | (lib.WEIR_BUFFER_SCRUB if self.scrub else 0)
+            | _LOSSY[self.lossy]
+        )
+        return desc, users
+
+
+class Buffer(Closable):
+    """Made by `Pool.buffer`. It ends when it is closed or no longer referred to: like memory, dropping it is no leak."""
+
+    _kind = "buffer"
+    _warns = False
+
+    def __init__(self, pool: Pool, options: BufferOptions) -> None:
+        out = ffi.new("weir_buffer *")
+        with entered(pool) if options.client is None else entered(pool, options.client):
+            desc, keep = options._native()
+            check(lib.weir_buffer_create(pool._raw, desc, out))
+            del keep
+        self._take(pool, out[0], options.size, True)
+        self._client = options.client  # a client may not go before its buffers
+
+    @classmethod
+    def from_handle(cls, pool: Pool, handle: int, *, owned: bool = False) -> Buffer:
+        """A buffer that another language in this process has made."""
+        self = cls.__new__(cls)
+        self._client = None
+        info = sized("weir_buffer_info")
+        raw = ffi.cast("weir_buffer", handle)
+        with entered(pool):
+            check(lib.weir_buffer_query(pool._raw, raw, 0, lib.WEIR_WHOLE, info))
+        self._take(pool, raw, info.size, owned)
+        return self
+
+    def _take(self, pool: Pool, raw: Any, size: int, owned: bool) -> None:
+        self._pool = pool
+        self._size = size
+        self._registered: Any = None
+        self._begin(raw, owned)
+        pool._buffers[self._number] = self
+
+    def _destroy(self) -> int:
+        try:
+            with entered(self._pool):
+                result = int(lib.weir_buffer_destroy(self._pool._raw, self._raw))
+        except Closed:  # it died with its pool
+            result = 0
+        if result == 0:
+            self._registered = None
+            self._pool._buffers.pop(self._number, None)
+        return result
+
+    @property
+    def pool(self) -> Pool:
+        return self._pool
+
+    @property
+    def closed(self) -> bool:
+        return super().closed or self._pool.closed
+
+    @property
+    def size(self) -> int:
+        """Bytes, as asked for."""
+        return self._size
+
+    def __len__(self) -> int:
+        return self._size
+
+    def _within(self) -> entered:
+        return entered(self._pool, self)
+
+    def query(self, offset: int = 0, length: int | None = None) -> BufferInfo:
+        """Where the bytes of a range are."""
+        info = sized("weir_buffer_info")
+        with self._within():
+            check(lib.weir_buffer_query(self._pool._raw, self._raw, offset, whole(length), info))
+        return record(BufferInfo, info)
+
+    def read(self, offset: int = 0, length: int | None = None) -> bytearray:
+        """A copy of the bytes, from whatever tier they are on."""
+        out = bytearray(max(0, self._size - offset) if length is None else length)
+        self.read_into(out, offset)
+        return out
+
+    def read_into(self, target: Any, offset: int = 0) -> None:
+        """Copies bytes out into a writable object of the buffer protocol, as many as it has."""
+        with ffi.from_buffer("char[]", target, require_writable=True) as memory, self._within():
+            check(lib.weir_buffer_read(self._pool._raw, self._raw, offset, len(memory), memory))
+
+    def write(self, source: Any, offset: int = 0) -> None:
+        """Copies the bytes of an object of the buffer protocol (bytes, a contiguous NumPy array) in."""
+        with ffi.from_buffer("char[]", source) as memory, self._within():
+            check(lib.weir_buffer_write(self._pool._raw, self._raw, offset, len(memory), memory))
+
+    def advise(self, advice: enums.Advice, offset: int = 0, length: int | None = None) -> None:
+        """A hint; it may be ignored and never changes contents."""
+        with self._within():
+            check(lib.weir_advise(self._pool._raw, self._raw, offset, whole(length), advice))
+
+    def discard(self, offset: int = 0, length: int | None = None) -> None:
+        """The contents of the range are no longer needed: whole pages inside it read as zero from then on."""
+        with self._within():
+            check(lib.weir_discard(self._pool._raw, self._raw, offset, whole(length)))
+
+    def set_priority(self, priority: int) -> None:
+        """Changes the eviction class."""
+        with self._within():
+            check(lib.weir_buffer_set_priority(self._pool._raw, self._raw, priority))
+
+    def hold(self, device: int = enums.DEFAULT) -> Hold:
+        """Makes the whole buffer resident on a device until the hold is released, without a lease."""
+        return Hold(self, device)
+
+    def register_host(self, memory: Any, *, load: bool = False) -> None:
+        """Gives the buffer a page-aligned object of the buffer protocol as the home of its HOST copies. The object is kept, and
+        must not be touched, until `unregister_host` or the buffer's end. With `load` its contents become the buffer's."""
+        taken = ffi.from_buffer("char[]", memory, require_writable=True)
+        if len(taken) < self._size:
+            raise ValueError(f"memory of {len(taken)} bytes for a buffer of {self._size}")
+        with self._within():
+            flags = lib.WEIR_HOST_LOAD if load else 0
+            check(lib.weir_host_register(self._pool._raw, self._raw, taken, flags))
+        self._registered = taken
+
+    def unregister_host(self) -> None:
+        """Writes the latest contents to the registered memory, and parts from it."""
+        with self._within():
+            check(lib.weir_host_unregister(self._pool._raw, self._raw))
+        self._registered = None
+
+
+class Hold:
+    """A buffer that stays on a device; a context manager. Nothing enqueued under it may run when it is released."""
+
+    def __init__(self, buffer: Buffer, device: int) -> None:
+        self._buffer: Buffer | None = None
+        out = ffi.new("uint64_t *")
+        with buffer._within():
+            check(lib.weir_hold(buffer._pool._raw, buffer._raw, device, out))
+        self._buffer = buffer
+        self._address = int(out[0])
+        watch(1, self)
+
+    @property
+    def address(self) -> int:
+        """Where the buffer is on the device."""
+        if self._buffer is None:
+            raise ValueError("the hold has been released")
+        return self._address
+
+    @property
+    def buffer(self) -> Buffer | None:
+        """The buffer; None once released."""
+        return self._buffer
+
+    def release(self) -> None:
+        """Undoes the hold; doing it twice is allowed."""
+        buffer, self._buffer = self._buffer, None
+        if buffer is None:
+            return
+        try:
+            with buffer._within():
+                check(lib.weir_unhold(buffer._pool._raw, buffer._raw))
+        except (Closed, InvalidHandle):  # it ended with its pool
+            return
+        retry_abandoned()
+
+    def __enter__(self) -> Hold:
+        return self
+
+    def __exit__(self, *unused: object) -> None:
+        self.release()
+
+    def _at_exit(self, rank: int) -> None:
+        self.release()
+
+    def _drop(self) -> None:
+        self.release()
+
+    def __del__(self) -> None:
+        if getattr(self, "_buffer", None) is not None:
+            drop_with_warning(self)
+
+
+class Allocation:
+    """Memory of `Pool.malloc`: always resident, never moved. A context manager."""
+
+    def __init__(self, pool: Pool, size: int, device: int, stream: Stream | None) -> None:
+        self._pool: Pool | None = None
+        out = ffi.new("uint64_t *")
+        raw = ffi.NULL if stream is None else stream._raw
+        with entered(pool) if stream is None else entered(pool, stream):
+            check(lib.weir_malloc(pool._raw, device, raw, size, out))
+        self._pool = pool
+        self._address = int(out[0])
+        self._stream = stream  # dropped without free(), it is freed in the order of this stream
+        self.size = size
+        watch(1, self)
+
+    @property
+    def address(self) -> int:
+        """Where it is, for work enqueued on the stream from now on."""
+        if self._pool is None:
+            raise ValueError("the memory has been freed")
+        return self._address
+
+    def free(self, stream: Stream | None = None) -> None:
+        """Frees it after the work enqueued so far on `stream` (None: now). Freeing twice is allowed."""
+        pool, self._pool = self._pool, None
+        if pool is None:
+            return
+        try:
+            with entered(pool) if stream is None else entered(pool, stream):
+                check(lib.weir_free(pool._raw, ffi.NULL if stream is None else stream._raw, self._address))
+        except BaseException:
+            self._pool = pool
+            raise
+        retry_abandoned()
+
+    def __enter__(self) -> Allocation:
+        return self
+
+    def __exit__(self, *unused: object) -> None:
+        self._drop()
+
+    def _drop(self) -> None:
+        stream = self._stream
+        self.free(None if stream is None or stream.closed else stream)
+
+    def _at_exit(self, rank: int) -> None:
+        self._drop()
+
+    def __del__(self) -> None:
+        if getattr(self, "_pool", None) is not None:
+            drop_with_warning(self)
+
+
+def drop_with_warning(which: Any) -> None:
+    """The finalizer of what should have been ended: tells of it, and ends it as soon as it may."""
+    if sys is None or sys.is_finalizing() or _end.running:
+        return
+    warnings.warn(f"{type(which).__name__.lower()} dropped without being released", ResourceWarning, source=which, stacklevel=3)
+    put_off_or_run(which)

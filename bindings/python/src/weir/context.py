@@ -1,0 +1,221 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Contexts: loaded backends, the devices they found, and the links between them.
+
+The callable for the log is kept by the context's native handle, so it must not refer to the context; if it does, the two
+are cyclic garbage like any other."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import threading
+import types
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from . import enums
+from ._capi import ffi, lib
+from ._core import Closable, entered, nanoseconds, text_or_null, watch
+from .errors import check
+from .records import BackendInfo, CalibrateReport, DeviceInfo, LinkInfo, record, sized
+
+if TYPE_CHECKING:
+    from .pool import Pool
+    from .stream import Stream
+
+_TOPOLOGY = {"json": lib.WEIR_TOPOLOGY_JSON, "text": lib.WEIR_TOPOLOGY_TEXT, "svg": lib.WEIR_TOPOLOGY_SVG}
+#: Receives one line of the log. It runs on any thread and must not call Weir.
+LogCallback = Callable[[enums.LogLevel, str], object]
+
+
+class Context(Closable):
+    """The root object. Contexts are independent of each other.
+
+    `options` are the backends' and the topology's, "backend.key=value" joined by ";" or as a mapping; None reads the
+    environment variable WEIR_OPTIONS. `search` = False loads no backends from the folder beside libweir."""
+
+    _kind = "context"
+    _waits = True
+
+    def __init__(
+        self,
+        options: str | Mapping[str, object] | None = None,
+        *,
+        backend_paths: Sequence[str | os.PathLike[str]] | None = None,
+        host_backend: bool = True,
+        search: bool = True,
+        log: LogCallback | None = None,
+        start_timeout: float | None = None,
+    ) -> None:
+        desc = sized("weir_context_desc")
+        desc.flags = (0 if host_backend else lib.WEIR_CONTEXT_NO_HOST_BACKEND) | (
+            0 if search else lib.WEIR_CONTEXT_NO_SEARCH
+        )
+        if isinstance(options, Mapping):
+            options = ";".join(f"{key}={value}" for key, value in options.items())
+        text = text_or_null(options)
+        paths = [text_or_null(path) for path in backend_paths or ()]
+        desc.options = text
+        path_list = ffi.new("char *[]", [*paths, ffi.NULL])
+        desc.backend_paths = path_list if backend_paths is not None else ffi.NULL
+        self._log = None if log is None else ffi.new_handle(log)
+        if self._log is not None:
+            desc.log, desc.log_user = lib.weirpy_log, self._log
+        desc.start_timeout_ns = nanoseconds(start_timeout)
+        out = ffi.new("weir_context *")
+        check(lib.weir_context_create(desc, out))
+        self._take(out[0], True)
+        watch(4, self)
+
+    def _take(self, raw: Any, owned: bool) -> None:
+        self._streams: dict[tuple[int, int | None], Stream] = {}
+        self._stream_lock = threading.Lock()
+        self._begin(raw, owned)
+
+    @classmethod
+    def from_handle(cls, handle: int, *, owned: bool = False) -> Context:
+        """A context that another language in this process has made; with `owned`, closing this closes it."""
+        self = cls.__new__(cls)
+        self._log = None
+        self._take(ffi.cast("weir_context", handle), owned)
+        if owned:
+            watch(4, self)
+        return self
+
+    def _destroy(self) -> int:
+        for stream in list(self._streams.values()):
+            stream._close_kept()
+        self._streams = {key: stream for key, stream in self._streams.items() if not stream.closed}
+        return int(lib.weir_context_destroy(self._raw))
+
+    def _kept_stream(self, device: int, native: int | None = None) -> Stream:
+        """A stream that ends with the context: made on a device, or the wrapper of a native one."""
+        from .stream import Stream
+
+        with self._stream_lock:
+            found = self._streams.get((device, native))
+            if found is None:
+                found = Stream(self, device) if native is None else Stream._wrap(self, native, device)
+                found._warns = False
+                self._streams[(device, native)] = found
+            return found
+
+    def _at_exit(self, rank: int) -> None:
+        self.close()
+
+    # ---- what there is ----
+
+    @property
+    def backends(self) -> list[BackendInfo]:
+        """What became of each backend that was found, also of those that are not available."""
+        with entered(self):
+            count = ffi.new("uint32_t *")
+            check(lib.weir_backend_count(self._raw, count))
+            infos = []
+            for index in range(count[0]):
+                info = sized("weir_backend_info")
+                check(lib.weir_backend_info_get(self._raw, index, info))
+                infos.append(record(BackendInfo, info))
+            return infos
+
+    @property
+    def device_count(self) -> int:
+        with entered(self):
+            count = ffi.new("uint32_t *")
+            check(lib.weir_device_count(self._raw, count))
+            return int(count[0])
+
+    def device(self, index: int) -> DeviceInfo:
+        """A device, with the memory that is free now as its runtime tells it."""
+        with entered(self):
+            info = sized("weir_device_info")
+            check(lib.weir_device_info_get(self._raw, index, info))
+            return record(DeviceInfo, info, index=index)
+
+    @property
+    def devices(self) -> list[DeviceInfo]:
+        return [self.device(index) for index in range(self.device_count)]
+
+    def link(self, source: int, target: int) -> LinkInfo:
+        """The path between two places; either may be weir.HOST."""
+        with entered(self):
+            info = sized("weir_link_info")
+            check(lib.weir_link_info_get(self._raw, source, target, info))
+            return record(LinkInfo, info)
+
+    # ---- topology ----
+
+    def topology(self, format: str = "json") -> str:
+        """The machine with the context's devices in it, as "json", "text" or "svg"."""
+        if format not in _TOPOLOGY:
+            raise ValueError(f"a topology as {format!r}; there are {', '.join(_TOPOLOGY)}")
+        with entered(self):
+            return exported(lambda *out: lib.weir_topology_export(self._raw, _TOPOLOGY[format], *out))
+
+    def topology_document(self) -> dict[str, Any]:
+        """The JSON form, parsed."""
+        document: dict[str, Any] = json.loads(self.topology())
+        return document
+
+    def calibrate(
+        self, *, max_time: float | None = None, max_bytes: int = 0, cache: bool = True
+    ) -> CalibrateReport:
+        """Measures every direct link; see weir_topology_calibrate. An IoError leaves the figures valid in this context."""
+        desc = sized("weir_calibrate_desc")
+        desc.flags = 0 if cache else lib.WEIR_CALIBRATE_NO_CACHE
+        desc.max_ns, desc.max_bytes = nanoseconds(max_time), max_bytes
+        report = sized("weir_calibrate_report")
+        with entered(self):
+            check(lib.weir_topology_calibrate(self._raw, desc, report))
+            return record(CalibrateReport, report)
+
+    # ---- what is made of it ----
+
+    def pool(self, devices: int | Mapping[int, int], **options: Any) -> Pool:
+        """`Pool(self, devices, ...)`."""
+        from .pool import Pool
+
+        return Pool(self, devices, **options)
+
+    def stream(self, device: int = enums.DEFAULT) -> Stream:
+        """A new stream on a device, or on weir.HOST: leases there give CPU addresses."""
+        from .stream import Stream
+
+        return Stream(self, device)
+
+    def wrap_stream(self, native: int, device: int = 0) -> Stream:
+        """Wraps a stream of the runtime, such as `torch.cuda.current_stream().cuda_stream`. It must outlive the wrapper."""
+        from .stream import Stream
+
+        return Stream._wrap(self, native, device)
+
+
+def exported(call: Callable[[Any, int, Any], int]) -> str:
+    """A text whose length is asked for first; it may grow between the two calls."""
+    needed = ffi.new("size_t *")
+    check(call(ffi.NULL, 0, needed))
+    while True:
+        capacity = needed[0] + 256
+        text = ffi.new("char[]", capacity)
+        result = call(text, capacity, needed)
+        if result == 0 or needed[0] <= capacity:
+            check(result)
+            return str(ffi.string(text).decode(errors="replace"))
+
+
+@ffi.def_extern()  # type: ignore[untyped-decorator]
+def weirpy_on_log(user: Any, level: int, text: Any) -> None:
+    try:
+        ffi.from_handle(user)(enums.LogLevel(level), ffi.string(text).decode(errors="replace"))
+    except BaseException:
+        unraisable("a log callback")
+
+
+def unraisable(where: str) -> None:
+    """Tells of the exception that is being handled, which nobody can be given."""
+    kind, value, trace = sys.exc_info()
+    told = types.SimpleNamespace(
+        exc_type=kind, exc_value=value, exc_traceback=trace, err_msg=f"Exception ignored in {where}", object=None
+    )
+    sys.unraisablehook(told)
