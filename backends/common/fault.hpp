@@ -15,6 +15,9 @@ namespace weir::common {
 /// The backend refused the call by itself; a number that no runtime uses.
 inline constexpr int64_t native_refusal = int64_t{1} << 32;
 
+/// For %llu and %llx, which no uint64_t fits everywhere.
+inline unsigned long long number(uint64_t value) noexcept { return value; }
+
 /// Notes a refusal and returns `result`. printf's format; cut at 199 bytes.
 weir_result refuse(weir_result result, const char *format, ...) noexcept
     __attribute__((format(printf, 2, 3)));

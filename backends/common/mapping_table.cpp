@@ -8,14 +8,6 @@
 #include <utility>
 
 namespace weir::common {
-namespace {
-
-using Number = unsigned long long;
-
-Number number(uint64_t value) noexcept { return value; }
-
-}  // namespace
-
 void MappingTable::configure(uint32_t device, uint64_t granule, bool multi_map,
                              bool map_part) noexcept {
   map_part_ = map_part;

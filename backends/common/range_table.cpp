@@ -9,13 +9,6 @@
 #include <utility>
 
 namespace weir::common {
-namespace {
-
-using Number = unsigned long long;
-
-Number number(uint64_t value) noexcept { return value; }
-
-}  // namespace
 
 RangeTable::Ranges::iterator RangeTable::around(uint64_t address) {
   const auto after = ranges_.upper_bound(address);

@@ -10,7 +10,8 @@
 #include "_cgo_export.h"
 
 _Static_assert(sizeof(weirgo_use) == sizeof(weir_use), "weirgo_use is weir_use");
-_Static_assert(offsetof(weirgo_use, address) == offsetof(weir_use, address), "weirgo_use is weir_use");
+_Static_assert(offsetof(weirgo_use, address) == offsetof(weir_use, address),
+               "weirgo_use is weir_use");
 _Static_assert(offsetof(weirgo_use, mode) == offsetof(weir_use, mode), "weirgo_use is weir_use");
 _Static_assert(sizeof(uintptr_t) == sizeof(void *), "handles fit into uintptr_t");
 
@@ -19,8 +20,9 @@ _Static_assert(sizeof(uintptr_t) == sizeof(void *), "handles fit into uintptr_t"
 #define STREAM(handle) ((weir_stream)(handle))
 #define BUFFER(handle) ((weir_buffer)(handle))
 
-static weirgo_error no_memory = {WEIR_ERROR_OUT_OF_HOST_MEMORY, 0, WEIR_DEVICE_HOST, 1, 0, 0, 0, UINT64_MAX, 0,
-                                 "no memory to describe an error with"};
+static weirgo_error no_memory = {
+    WEIR_ERROR_OUT_OF_HOST_MEMORY,        0, WEIR_DEVICE_HOST, 1, 0, 0, 0, UINT64_MAX, 0,
+    "no memory to describe an error with"};
 
 static weirgo_error *describe(weir_result result) {
   weir_error_info info = WEIR_ERROR_INFO_INIT;
@@ -90,12 +92,14 @@ weirgo_error *weirgo_device_info(uintptr_t context, uint32_t device, weir_device
   return weirgo_check(weir_device_info_get(CONTEXT(context), device, info));
 }
 
-weirgo_error *weirgo_link_info(uintptr_t context, uint32_t from, uint32_t to, weir_link_info *info) {
+weirgo_error *weirgo_link_info(uintptr_t context, uint32_t from, uint32_t to,
+                               weir_link_info *info) {
   info->struct_size = sizeof *info;
   return weirgo_check(weir_link_info_get(CONTEXT(context), from, to, info));
 }
 
-weirgo_error *weirgo_calibrate(uintptr_t context, const weir_calibrate_desc *desc, weir_calibrate_report *report) {
+weirgo_error *weirgo_calibrate(uintptr_t context, const weir_calibrate_desc *desc,
+                               weir_calibrate_report *report) {
   weir_calibrate_report own = WEIR_CALIBRATE_REPORT_INIT;
   const weir_result result = weir_topology_calibrate(CONTEXT(context), desc, &own);
   *report = own;
@@ -108,11 +112,15 @@ weirgo_error *weirgo_stream_create(uintptr_t context, uint32_t device, uintptr_t
   return weirgo_check(weir_stream_create(CONTEXT(context), device, 0, (weir_stream *)stream));
 }
 
-weirgo_error *weirgo_stream_wrap(uintptr_t context, uint32_t device, uintptr_t native, uintptr_t *stream) {
-  return weirgo_check(weir_stream_wrap(CONTEXT(context), device, (void *)native, 0, (weir_stream *)stream));
+weirgo_error *weirgo_stream_wrap(uintptr_t context, uint32_t device, uintptr_t native,
+                                 uintptr_t *stream) {
+  return weirgo_check(
+      weir_stream_wrap(CONTEXT(context), device, (void *)native, 0, (weir_stream *)stream));
 }
 
-weirgo_error *weirgo_stream_close(uintptr_t stream) { return weirgo_check(weir_stream_close(STREAM(stream))); }
+weirgo_error *weirgo_stream_close(uintptr_t stream) {
+  return weirgo_check(weir_stream_close(STREAM(stream)));
+}
 
 weirgo_error *weirgo_stream_native(uintptr_t stream, uintptr_t *native) {
   return weirgo_check(weir_stream_native(STREAM(stream), (void **)native));
@@ -136,14 +144,16 @@ weirgo_error *weirgo_stream_host_call(uintptr_t stream, uintptr_t call) {
 
 /* ---- pools and clients ---- */
 
-weirgo_error *weirgo_pool_create(uintptr_t context, const weir_pool_desc *desc, const weir_pool_device *devices,
-                                 uintptr_t *pool) {
+weirgo_error *weirgo_pool_create(uintptr_t context, const weir_pool_desc *desc,
+                                 const weir_pool_device *devices, uintptr_t *pool) {
   weir_pool_desc own = *desc;
   own.devices = devices;
   return weirgo_check(weir_pool_create(CONTEXT(context), &own, (weir_pool *)pool));
 }
 
-weirgo_error *weirgo_pool_destroy(uintptr_t pool) { return weirgo_check(weir_pool_destroy(POOL(pool))); }
+weirgo_error *weirgo_pool_destroy(uintptr_t pool) {
+  return weirgo_check(weir_pool_destroy(POOL(pool)));
+}
 
 weirgo_error *weirgo_pool_add_device(uintptr_t pool, const weir_pool_device *device) {
   return weirgo_check(weir_pool_add_device(POOL(pool), device));
@@ -166,11 +176,12 @@ static void device_lost(void *user, const weir_device_loss *loss) {
 }
 
 weirgo_error *weirgo_pool_set_loss_callback(uintptr_t pool, uintptr_t callback) {
-  return weirgo_check(
-      weir_pool_set_loss_callback(POOL(pool), callback != 0 ? device_lost : NULL, (void *)callback));
+  return weirgo_check(weir_pool_set_loss_callback(POOL(pool), callback != 0 ? device_lost : NULL,
+                                                  (void *)callback));
 }
 
-weirgo_error *weirgo_pool_trim(uintptr_t pool, uint32_t device, uint32_t level, uint64_t bytes, uint64_t *freed) {
+weirgo_error *weirgo_pool_trim(uintptr_t pool, uint32_t device, uint32_t level, uint64_t bytes,
+                               uint64_t *freed) {
   return weirgo_check(weir_pool_trim(POOL(pool), device, level, bytes, freed));
 }
 
@@ -184,7 +195,8 @@ weirgo_error *weirgo_pool_defragment(uintptr_t pool, weir_defragment_desc *desc,
   return weirgo_check(weir_pool_defragment(POOL(pool), &own, report));
 }
 
-weirgo_error *weirgo_pool_set_defragmentation(uintptr_t pool, const weir_defragmentation_desc *desc) {
+weirgo_error *weirgo_pool_set_defragmentation(uintptr_t pool,
+                                              const weir_defragmentation_desc *desc) {
   return weirgo_check(weir_pool_set_defragmentation(POOL(pool), desc));
 }
 
@@ -198,7 +210,8 @@ weirgo_error *weirgo_pool_codec_stats(uintptr_t pool, weir_codec_stats *stats) {
   return weirgo_check(weir_pool_codec_stats_get(POOL(pool), stats));
 }
 
-weirgo_error *weirgo_pool_device_stats(uintptr_t pool, uint32_t device, weir_pool_device_stats *stats) {
+weirgo_error *weirgo_pool_device_stats(uintptr_t pool, uint32_t device,
+                                       weir_pool_device_stats *stats) {
   stats->struct_size = sizeof *stats;
   return weirgo_check(weir_pool_device_stats_get(POOL(pool), device, stats));
 }
@@ -214,7 +227,8 @@ const char *weirgo_stats_name(size_t index) {
   return index < sizeof names / sizeof *names ? names[index] : NULL;
 }
 
-weirgo_error *weirgo_client_create(uintptr_t pool, const weir_client_desc *desc, uintptr_t *client) {
+weirgo_error *weirgo_client_create(uintptr_t pool, const weir_client_desc *desc,
+                                   uintptr_t *client) {
   return weirgo_check(weir_client_create(POOL(pool), desc, (weir_client *)client));
 }
 
@@ -230,8 +244,9 @@ weirgo_error *weirgo_client_stats(uintptr_t client, weir_client_stats *stats) {
 /* ---- buffers ---- */
 
 weirgo_error *weirgo_buffer_create(uintptr_t pool, const weir_buffer_desc *desc, uintptr_t client,
-                                   const uint32_t *users, const weir_shard_desc *shards, const uint32_t *devices,
-                                   const uint32_t *weights, uintptr_t *buffer) {
+                                   const uint32_t *users, const weir_shard_desc *shards,
+                                   const uint32_t *devices, const uint32_t *weights,
+                                   uintptr_t *buffer) {
   weir_buffer_desc own = *desc;
   weir_shard_desc layout = WEIR_SHARD_DESC_INIT;
   if (shards != NULL) {
@@ -249,21 +264,24 @@ weirgo_error *weirgo_buffer_destroy(uintptr_t pool, uintptr_t buffer) {
   return weirgo_check(weir_buffer_destroy(POOL(pool), BUFFER(buffer)));
 }
 
-weirgo_error *weirgo_buffer_query(uintptr_t pool, uintptr_t buffer, uint64_t offset, uint64_t length,
-                                  weir_buffer_info *info) {
+weirgo_error *weirgo_buffer_query(uintptr_t pool, uintptr_t buffer, uint64_t offset,
+                                  uint64_t length, weir_buffer_info *info) {
   info->struct_size = sizeof *info;
   return weirgo_check(weir_buffer_query(POOL(pool), BUFFER(buffer), offset, length, info));
 }
 
-weirgo_error *weirgo_buffer_read(uintptr_t pool, uintptr_t buffer, uint64_t offset, uint64_t length, void *out) {
+weirgo_error *weirgo_buffer_read(uintptr_t pool, uintptr_t buffer, uint64_t offset, uint64_t length,
+                                 void *out) {
   return weirgo_check(weir_buffer_read(POOL(pool), BUFFER(buffer), offset, length, out));
 }
 
-weirgo_error *weirgo_buffer_write(uintptr_t pool, uintptr_t buffer, uint64_t offset, uint64_t length, const void *in) {
+weirgo_error *weirgo_buffer_write(uintptr_t pool, uintptr_t buffer, uint64_t offset,
+                                  uint64_t length, const void *in) {
   return weirgo_check(weir_buffer_write(POOL(pool), BUFFER(buffer), offset, length, in));
 }
 
-weirgo_error *weirgo_advise(uintptr_t pool, uintptr_t buffer, uint64_t offset, uint64_t length, uint32_t advice) {
+weirgo_error *weirgo_advise(uintptr_t pool, uintptr_t buffer, uint64_t offset, uint64_t length,
+                            uint32_t advice) {
   return weirgo_check(weir_advise(POOL(pool), BUFFER(buffer), offset, length, advice));
 }
 
@@ -291,7 +309,8 @@ weirgo_error *weirgo_host_unregister(uintptr_t pool, uintptr_t buffer) {
   return weirgo_check(weir_host_unregister(POOL(pool), BUFFER(buffer)));
 }
 
-weirgo_error *weirgo_malloc(uintptr_t pool, uint32_t device, uintptr_t stream, uint64_t size, uint64_t *address) {
+weirgo_error *weirgo_malloc(uintptr_t pool, uint32_t device, uintptr_t stream, uint64_t size,
+                            uint64_t *address) {
   return weirgo_check(weir_malloc(POOL(pool), device, STREAM(stream), size, address));
 }
 
@@ -301,8 +320,8 @@ weirgo_error *weirgo_free(uintptr_t pool, uintptr_t stream, uint64_t address) {
 
 /* ---- leases ---- */
 
-weirgo_error *weirgo_acquire(uintptr_t pool, uintptr_t stream, weirgo_use *uses, size_t count, const char *operation,
-                             uintptr_t *lease) {
+weirgo_error *weirgo_acquire(uintptr_t pool, uintptr_t stream, weirgo_use *uses, size_t count,
+                             const char *operation, uintptr_t *lease) {
   weir_acquire_options options = WEIR_ACQUIRE_OPTIONS_INIT;
   options.operation = operation;
   return weirgo_check(weir_acquire(POOL(pool), STREAM(stream), (weir_use *)uses, count,
@@ -313,7 +332,8 @@ weirgo_error *weirgo_release(uintptr_t lease, uintptr_t stream) {
   return weirgo_check(weir_release((weir_lease)lease, STREAM(stream)));
 }
 
-weirgo_error *weirgo_prefetch(uintptr_t pool, uintptr_t stream, const weirgo_use *uses, size_t count) {
+weirgo_error *weirgo_prefetch(uintptr_t pool, uintptr_t stream, const weirgo_use *uses,
+                              size_t count) {
   return weirgo_check(weir_prefetch(POOL(pool), STREAM(stream), (const weir_use *)uses, count));
 }
 
@@ -328,8 +348,8 @@ weirgo_error *weirgo_arena_create(uint64_t size, uint64_t quantum, uintptr_t *ar
 
 void weirgo_arena_destroy(uintptr_t arena) { weir_arena_destroy((weir_arena)arena); }
 
-weirgo_error *weirgo_arena_allocate(uintptr_t arena, uint64_t size, uint64_t alignment, uint64_t *allocation,
-                                    uint64_t *offset) {
+weirgo_error *weirgo_arena_allocate(uintptr_t arena, uint64_t size, uint64_t alignment,
+                                    uint64_t *allocation, uint64_t *offset) {
   return weirgo_check(weir_arena_allocate((weir_arena)arena, size, alignment, allocation, offset));
 }
 
@@ -337,7 +357,8 @@ weirgo_error *weirgo_arena_free(uintptr_t arena, uint64_t allocation) {
   return weirgo_check(weir_arena_free((weir_arena)arena, allocation));
 }
 
-weirgo_error *weirgo_arena_info(uintptr_t arena, uint64_t allocation, uint64_t *offset, uint64_t *size) {
+weirgo_error *weirgo_arena_info(uintptr_t arena, uint64_t allocation, uint64_t *offset,
+                                uint64_t *size) {
   return weirgo_check(weir_arena_info((weir_arena)arena, allocation, offset, size));
 }
 
@@ -359,8 +380,9 @@ weirgo_error *weirgo_arena_validate(uintptr_t arena) {
   return weirgo_check(weir_arena_validate((weir_arena)arena));
 }
 
-weirgo_error *weirgo_compress(uint32_t level, uint32_t element, uint64_t flags, const char *codec, const void *in,
-                              uint64_t bytes, void *out, uint64_t capacity, uint64_t *blob_bytes) {
+weirgo_error *weirgo_compress(uint32_t level, uint32_t element, uint64_t flags, const char *codec,
+                              const void *in, uint64_t bytes, void *out, uint64_t capacity,
+                              uint64_t *blob_bytes) {
   weir_compress_desc desc = WEIR_COMPRESS_DESC_INIT;
   desc.level = level;
   desc.element = element;
@@ -369,18 +391,21 @@ weirgo_error *weirgo_compress(uint32_t level, uint32_t element, uint64_t flags, 
   return weirgo_check(weir_compress(&desc, in, bytes, out, capacity, blob_bytes));
 }
 
-weirgo_error *weirgo_decompress(const void *blob, uint64_t blob_bytes, void *out, uint64_t capacity, uint64_t *bytes) {
+weirgo_error *weirgo_decompress(const void *blob, uint64_t blob_bytes, void *out, uint64_t capacity,
+                                uint64_t *bytes) {
   return weirgo_check(weir_decompress(blob, blob_bytes, out, capacity, bytes));
 }
 
-weirgo_error *weirgo_compressed_info(const void *blob, uint64_t blob_bytes, weir_compressed_info *info) {
+weirgo_error *weirgo_compressed_info(const void *blob, uint64_t blob_bytes,
+                                     weir_compressed_info *info) {
   info->struct_size = sizeof *info;
   return weirgo_check(weir_compressed_info_get(blob, blob_bytes, info));
 }
 
 /* ---- for tests ---- */
 
-void weirgo_deliver_loss(uintptr_t callback, uint32_t device, uint64_t generation, uint64_t lost_bytes) {
+void weirgo_deliver_loss(uintptr_t callback, uint32_t device, uint64_t generation,
+                         uint64_t lost_bytes) {
   weir_device_loss loss = WEIR_DEVICE_LOSS_INIT;
   loss.device = device;
   loss.generation = generation;
@@ -388,4 +413,6 @@ void weirgo_deliver_loss(uintptr_t callback, uint32_t device, uint64_t generatio
   device_lost((void *)callback, &loss);
 }
 
-void weirgo_deliver_log(uintptr_t log, int32_t level, const char *text) { log_line((void *)log, level, text); }
+void weirgo_deliver_log(uintptr_t log, int32_t level, const char *text) {
+  log_line((void *)log, level, text);
+}

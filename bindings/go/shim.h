@@ -50,12 +50,15 @@ weirgo_error *weirgo_device_count(uintptr_t context, uint32_t *count);
 weirgo_error *weirgo_device_info(uintptr_t context, uint32_t device, weir_device_info *info);
 weirgo_error *weirgo_link_info(uintptr_t context, uint32_t from, uint32_t to, weir_link_info *info);
 /* Texts are of malloc and the caller's; *length is without the NUL. */
-weirgo_error *weirgo_topology_export(uintptr_t context, uint32_t format, char **text, size_t *length);
-weirgo_error *weirgo_calibrate(uintptr_t context, const weir_calibrate_desc *desc, weir_calibrate_report *report);
+weirgo_error *weirgo_topology_export(uintptr_t context, uint32_t format, char **text,
+                                     size_t *length);
+weirgo_error *weirgo_calibrate(uintptr_t context, const weir_calibrate_desc *desc,
+                               weir_calibrate_report *report);
 
 /* ---- streams ---- */
 weirgo_error *weirgo_stream_create(uintptr_t context, uint32_t device, uintptr_t *stream);
-weirgo_error *weirgo_stream_wrap(uintptr_t context, uint32_t device, uintptr_t native, uintptr_t *stream);
+weirgo_error *weirgo_stream_wrap(uintptr_t context, uint32_t device, uintptr_t native,
+                                 uintptr_t *stream);
 weirgo_error *weirgo_stream_close(uintptr_t stream);
 weirgo_error *weirgo_stream_native(uintptr_t stream, uintptr_t *native);
 weirgo_error *weirgo_stream_synchronize(uintptr_t stream);
@@ -63,8 +66,8 @@ weirgo_error *weirgo_stream_query(uintptr_t stream, int32_t *ready);
 weirgo_error *weirgo_stream_host_call(uintptr_t stream, uintptr_t call);
 
 /* ---- pools and clients ---- */
-weirgo_error *weirgo_pool_create(uintptr_t context, const weir_pool_desc *desc, const weir_pool_device *devices,
-                                 uintptr_t *pool);
+weirgo_error *weirgo_pool_create(uintptr_t context, const weir_pool_desc *desc,
+                                 const weir_pool_device *devices, uintptr_t *pool);
 weirgo_error *weirgo_pool_destroy(uintptr_t pool);
 weirgo_error *weirgo_pool_add_device(uintptr_t pool, const weir_pool_device *device);
 weirgo_error *weirgo_pool_remove_device(uintptr_t pool, uint32_t device, uint64_t timeout_ns);
@@ -72,13 +75,16 @@ weirgo_error *weirgo_pool_cancel_remove(uintptr_t pool, uint32_t device);
 weirgo_error *weirgo_pool_rebalance(uintptr_t pool, uint64_t bytes, uint64_t *moved);
 weirgo_error *weirgo_pool_set_loss_callback(uintptr_t pool, uintptr_t callback);
 weirgo_error *weirgo_pool_lost_ranges(uintptr_t pool, weir_lost_range **ranges, size_t *count);
-weirgo_error *weirgo_pool_trim(uintptr_t pool, uint32_t device, uint32_t level, uint64_t bytes, uint64_t *freed);
-weirgo_error *weirgo_pool_defragment(uintptr_t pool, weir_defragment_desc *desc, uintptr_t should_stop,
-                                     weir_defragment_report *report);
-weirgo_error *weirgo_pool_set_defragmentation(uintptr_t pool, const weir_defragmentation_desc *desc);
+weirgo_error *weirgo_pool_trim(uintptr_t pool, uint32_t device, uint32_t level, uint64_t bytes,
+                               uint64_t *freed);
+weirgo_error *weirgo_pool_defragment(uintptr_t pool, weir_defragment_desc *desc,
+                                     uintptr_t should_stop, weir_defragment_report *report);
+weirgo_error *weirgo_pool_set_defragmentation(uintptr_t pool,
+                                              const weir_defragmentation_desc *desc);
 weirgo_error *weirgo_pool_stats(uintptr_t pool, weir_pool_stats *stats);
 weirgo_error *weirgo_pool_codec_stats(uintptr_t pool, weir_codec_stats *stats);
-weirgo_error *weirgo_pool_device_stats(uintptr_t pool, uint32_t device, weir_pool_device_stats *stats);
+weirgo_error *weirgo_pool_device_stats(uintptr_t pool, uint32_t device,
+                                       weir_pool_device_stats *stats);
 weirgo_error *weirgo_pool_reset_peak(uintptr_t pool, uint32_t device);
 weirgo_error *weirgo_pool_snapshot(uintptr_t pool, char **text, size_t *length);
 weirgo_error *weirgo_pool_map(uintptr_t pool, weir_piece **pieces, size_t *count);
@@ -91,26 +97,32 @@ weirgo_error *weirgo_client_stats(uintptr_t client, weir_client_stats *stats);
 /* ---- buffers ---- */
 /* `shards` may be NULL; its arrays are `devices` and `weights`, of which the latter may be NULL. */
 weirgo_error *weirgo_buffer_create(uintptr_t pool, const weir_buffer_desc *desc, uintptr_t client,
-                                   const uint32_t *users, const weir_shard_desc *shards, const uint32_t *devices,
-                                   const uint32_t *weights, uintptr_t *buffer);
+                                   const uint32_t *users, const weir_shard_desc *shards,
+                                   const uint32_t *devices, const uint32_t *weights,
+                                   uintptr_t *buffer);
 /* The whole layout; of malloc and the caller's. */
-weirgo_error *weirgo_buffer_shards(uintptr_t pool, uintptr_t buffer, uint64_t size, weir_shard **shards, size_t *count);
+weirgo_error *weirgo_buffer_shards(uintptr_t pool, uintptr_t buffer, uint64_t size,
+                                   weir_shard **shards, size_t *count);
 /* descs[i].user_count entries of `users` belong to descs[i], in order. */
-weirgo_error *weirgo_buffer_place(uintptr_t pool, const weir_buffer_desc *descs, size_t count, const uint32_t *users,
-                                  uint32_t *homes);
+weirgo_error *weirgo_buffer_place(uintptr_t pool, const weir_buffer_desc *descs, size_t count,
+                                  const uint32_t *users, uint32_t *homes);
 weirgo_error *weirgo_buffer_destroy(uintptr_t pool, uintptr_t buffer);
-weirgo_error *weirgo_buffer_query(uintptr_t pool, uintptr_t buffer, uint64_t offset, uint64_t length,
-                                  weir_buffer_info *info);
-weirgo_error *weirgo_buffer_read(uintptr_t pool, uintptr_t buffer, uint64_t offset, uint64_t length, void *out);
-weirgo_error *weirgo_buffer_write(uintptr_t pool, uintptr_t buffer, uint64_t offset, uint64_t length, const void *in);
-weirgo_error *weirgo_advise(uintptr_t pool, uintptr_t buffer, uint64_t offset, uint64_t length, uint32_t advice);
+weirgo_error *weirgo_buffer_query(uintptr_t pool, uintptr_t buffer, uint64_t offset,
+                                  uint64_t length, weir_buffer_info *info);
+weirgo_error *weirgo_buffer_read(uintptr_t pool, uintptr_t buffer, uint64_t offset, uint64_t length,
+                                 void *out);
+weirgo_error *weirgo_buffer_write(uintptr_t pool, uintptr_t buffer, uint64_t offset,
+                                  uint64_t length, const void *in);
+weirgo_error *weirgo_advise(uintptr_t pool, uintptr_t buffer, uint64_t offset, uint64_t length,
+                            uint32_t advice);
 weirgo_error *weirgo_discard(uintptr_t pool, uintptr_t buffer, uint64_t offset, uint64_t length);
 weirgo_error *weirgo_buffer_set_priority(uintptr_t pool, uintptr_t buffer, int32_t priority);
 weirgo_error *weirgo_hold(uintptr_t pool, uintptr_t buffer, uint32_t device, uint64_t *address);
 weirgo_error *weirgo_unhold(uintptr_t pool, uintptr_t buffer);
 weirgo_error *weirgo_host_register(uintptr_t pool, uintptr_t buffer, void *memory, uint64_t flags);
 weirgo_error *weirgo_host_unregister(uintptr_t pool, uintptr_t buffer);
-weirgo_error *weirgo_malloc(uintptr_t pool, uint32_t device, uintptr_t stream, uint64_t size, uint64_t *address);
+weirgo_error *weirgo_malloc(uintptr_t pool, uint32_t device, uintptr_t stream, uint64_t size,
+                            uint64_t *address);
 weirgo_error *weirgo_free(uintptr_t pool, uintptr_t stream, uint64_t address);
 
 typedef struct weirgo_transfer {
@@ -119,20 +131,21 @@ typedef struct weirgo_transfer {
   uint64_t length;
 } weirgo_transfer;
 /* Many reads or writes; the bytes lie one after another in `bytes`. *done is how many succeeded before the first failure. */
-weirgo_error *weirgo_read_many(uintptr_t pool, const weirgo_transfer *transfers, size_t count, char *bytes, size_t *done);
-weirgo_error *weirgo_write_many(uintptr_t pool, const weirgo_transfer *transfers, size_t count, const char *bytes,
-                                size_t *done);
+weirgo_error *weirgo_read_many(uintptr_t pool, const weirgo_transfer *transfers, size_t count,
+                               char *bytes, size_t *done);
+weirgo_error *weirgo_write_many(uintptr_t pool, const weirgo_transfer *transfers, size_t count,
+                                const char *bytes, size_t *done);
 
 /* ---- leases ---- */
-weirgo_error *weirgo_acquire(uintptr_t pool, uintptr_t stream, weirgo_use *uses, size_t count, const char *operation,
-                             uintptr_t *lease);
+weirgo_error *weirgo_acquire(uintptr_t pool, uintptr_t stream, weirgo_use *uses, size_t count,
+                             const char *operation, uintptr_t *lease);
 weirgo_error *weirgo_release(uintptr_t lease, uintptr_t stream);
 
 typedef struct weirgo_request weirgo_request;
 /* Acquires on the pool's thread; weirgoAcquired(waiter, ...) is called once when it has ended. */
-weirgo_error *weirgo_acquire_async(uintptr_t pool, uintptr_t stream, const weirgo_use *uses, size_t count,
-                                   const char *operation, uint64_t flags, uint64_t timeout_ns, uintptr_t waiter,
-                                   weirgo_request **request);
+weirgo_error *weirgo_acquire_async(uintptr_t pool, uintptr_t stream, const weirgo_use *uses,
+                                   size_t count, const char *operation, uint64_t flags,
+                                   uint64_t timeout_ns, uintptr_t waiter, weirgo_request **request);
 void weirgo_request_cancel(weirgo_request *request);
 /* After weirgoAcquired was called: copies the uses with their addresses out, and ends the request. */
 void weirgo_request_end(weirgo_request *request, weirgo_use *uses);
@@ -145,34 +158,41 @@ typedef struct weirgo_step {
 } weirgo_step;
 /* *done is how many steps were taken; *state of the one after is told where that failed: 0 in its acquire, 1 in its
  * host call (its lease has ended), 2 in its release (its call is enqueued, and its lease has ended). */
-weirgo_error *weirgo_run(uintptr_t pool, uintptr_t stream, const weirgo_step *steps, size_t count, weirgo_use *uses,
-                         const char *operation, size_t *done, int32_t *state);
+weirgo_error *weirgo_run(uintptr_t pool, uintptr_t stream, const weirgo_step *steps, size_t count,
+                         weirgo_use *uses, const char *operation, size_t *done, int32_t *state);
 
-weirgo_error *weirgo_prefetch(uintptr_t pool, uintptr_t stream, const weirgo_use *uses, size_t count);
+weirgo_error *weirgo_prefetch(uintptr_t pool, uintptr_t stream, const weirgo_use *uses,
+                              size_t count);
 /* use_counts[i] of the uses belong to operation i, in order; names[i] may be NULL and is C memory. */
-weirgo_error *weirgo_announce(uintptr_t pool, uintptr_t stream, const uint64_t *use_counts, const uintptr_t *names,
-                              size_t count, const weirgo_use *uses, uint64_t flags);
+weirgo_error *weirgo_announce(uintptr_t pool, uintptr_t stream, const uint64_t *use_counts,
+                              const uintptr_t *names, size_t count, const weirgo_use *uses,
+                              uint64_t flags);
 
 /* ---- arena and codec ---- */
 weirgo_error *weirgo_arena_create(uint64_t size, uint64_t quantum, uintptr_t *arena);
 void weirgo_arena_destroy(uintptr_t arena);
-weirgo_error *weirgo_arena_allocate(uintptr_t arena, uint64_t size, uint64_t alignment, uint64_t *allocation,
-                                    uint64_t *offset);
+weirgo_error *weirgo_arena_allocate(uintptr_t arena, uint64_t size, uint64_t alignment,
+                                    uint64_t *allocation, uint64_t *offset);
 weirgo_error *weirgo_arena_free(uintptr_t arena, uint64_t allocation);
-weirgo_error *weirgo_arena_info(uintptr_t arena, uint64_t allocation, uint64_t *offset, uint64_t *size);
+weirgo_error *weirgo_arena_info(uintptr_t arena, uint64_t allocation, uint64_t *offset,
+                                uint64_t *size);
 weirgo_error *weirgo_arena_resize(uintptr_t arena, uint64_t size);
 weirgo_error *weirgo_arena_stats(uintptr_t arena, weir_arena_stats *stats);
 weirgo_error *weirgo_arena_report(uintptr_t arena, weir_arena_report *report);
 weirgo_error *weirgo_arena_validate(uintptr_t arena);
 /* All ranges, in order; of malloc and the caller's. */
 weirgo_error *weirgo_arena_ranges(uintptr_t arena, weir_arena_range **ranges, size_t *count);
-weirgo_error *weirgo_compress(uint32_t level, uint32_t element, uint64_t flags, const char *codec, const void *in,
-                              uint64_t bytes, void *out, uint64_t capacity, uint64_t *blob_bytes);
-weirgo_error *weirgo_decompress(const void *blob, uint64_t blob_bytes, void *out, uint64_t capacity, uint64_t *bytes);
-weirgo_error *weirgo_compressed_info(const void *blob, uint64_t blob_bytes, weir_compressed_info *info);
+weirgo_error *weirgo_compress(uint32_t level, uint32_t element, uint64_t flags, const char *codec,
+                              const void *in, uint64_t bytes, void *out, uint64_t capacity,
+                              uint64_t *blob_bytes);
+weirgo_error *weirgo_decompress(const void *blob, uint64_t blob_bytes, void *out, uint64_t capacity,
+                                uint64_t *bytes);
+weirgo_error *weirgo_compressed_info(const void *blob, uint64_t blob_bytes,
+                                     weir_compressed_info *info);
 
 /* ---- for tests: the callbacks as the library would call them ---- */
-void weirgo_deliver_loss(uintptr_t callback, uint32_t device, uint64_t generation, uint64_t lost_bytes);
+void weirgo_deliver_loss(uintptr_t callback, uint32_t device, uint64_t generation,
+                         uint64_t lost_bytes);
 void weirgo_deliver_log(uintptr_t log, int32_t level, const char *text);
 
 #endif /* WEIRGO_SHIM_H */

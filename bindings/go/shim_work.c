@@ -16,10 +16,11 @@ static weirgo_error *out_of_memory(void) { return weirgo_check(WEIR_ERROR_OUT_OF
 
 /* ---- texts: the size may have grown between two calls ---- */
 
-typedef weir_result (*text_function)(uintptr_t handle, uint32_t format, char *text, size_t capacity, size_t *needed);
+typedef weir_result (*text_function)(uintptr_t handle, uint32_t format, char *text, size_t capacity,
+                                     size_t *needed);
 
-static weirgo_error *whole_text(text_function function, uintptr_t handle, uint32_t format, char **text,
-                                size_t *length) {
+static weirgo_error *whole_text(text_function function, uintptr_t handle, uint32_t format,
+                                char **text, size_t *length) {
   size_t needed = 0;
   weir_result result = function(handle, format, NULL, 0, &needed);
   while (result == WEIR_SUCCESS) {
@@ -38,16 +39,19 @@ static weirgo_error *whole_text(text_function function, uintptr_t handle, uint32
   return weirgo_check(result);
 }
 
-static weir_result topology_text(uintptr_t handle, uint32_t format, char *text, size_t capacity, size_t *needed) {
+static weir_result topology_text(uintptr_t handle, uint32_t format, char *text, size_t capacity,
+                                 size_t *needed) {
   return weir_topology_export((weir_context)handle, format, text, capacity, needed);
 }
 
-static weir_result snapshot_text(uintptr_t handle, uint32_t format, char *text, size_t capacity, size_t *needed) {
+static weir_result snapshot_text(uintptr_t handle, uint32_t format, char *text, size_t capacity,
+                                 size_t *needed) {
   (void)format;
   return weir_pool_snapshot(POOL(handle), text, capacity, needed);
 }
 
-weirgo_error *weirgo_topology_export(uintptr_t context, uint32_t format, char **text, size_t *length) {
+weirgo_error *weirgo_topology_export(uintptr_t context, uint32_t format, char **text,
+                                     size_t *length) {
   return whole_text(topology_text, context, format, text, length);
 }
 
@@ -57,9 +61,11 @@ weirgo_error *weirgo_pool_snapshot(uintptr_t pool, char **text, size_t *length) 
 
 /* ---- arrays, likewise ---- */
 
-typedef weir_result (*array_function)(uintptr_t handle, void *items, size_t capacity, size_t *count);
+typedef weir_result (*array_function)(uintptr_t handle, void *items, size_t capacity,
+                                      size_t *count);
 
-static weirgo_error *whole_array(array_function function, uintptr_t handle, size_t item, void **items, size_t *count) {
+static weirgo_error *whole_array(array_function function, uintptr_t handle, size_t item,
+                                 void **items, size_t *count) {
   size_t needed = 0;
   weir_result result = function(handle, NULL, 0, &needed);
   while (result == WEIR_SUCCESS) {
@@ -125,8 +131,8 @@ weirgo_error *weirgo_arena_ranges(uintptr_t arena, weir_arena_range **ranges, si
   return NULL;
 }
 
-weirgo_error *weirgo_buffer_shards(uintptr_t pool, uintptr_t buffer, uint64_t size, weir_shard **shards,
-                                   size_t *count) {
+weirgo_error *weirgo_buffer_shards(uintptr_t pool, uintptr_t buffer, uint64_t size,
+                                   weir_shard **shards, size_t *count) {
   size_t capacity = 0;
   uint64_t at = 0;
   weir_shard *own = NULL;
@@ -139,9 +145,11 @@ weirgo_error *weirgo_buffer_shards(uintptr_t pool, uintptr_t buffer, uint64_t si
     grown = realloc(own, capacity * sizeof *own);
     if (grown != NULL) {
       own = grown;
-      result = weir_buffer_shards(POOL(pool), BUFFER(buffer), at, own + *count, capacity - *count, &more);
+      result = weir_buffer_shards(POOL(pool), BUFFER(buffer), at, own + *count, capacity - *count,
+                                  &more);
     }
-    if (result >= 0 && more == 0) result = WEIR_ERROR_INTERNAL; /* no run there: it would never end */
+    if (result >= 0 && more == 0)
+      result = WEIR_ERROR_INTERNAL; /* no run there: it would never end */
     if (result < 0) {
       free(own);
       return weirgo_check(result);
@@ -156,8 +164,8 @@ weirgo_error *weirgo_buffer_shards(uintptr_t pool, uintptr_t buffer, uint64_t si
 
 /* ---- many in one crossing ---- */
 
-weirgo_error *weirgo_buffer_place(uintptr_t pool, const weir_buffer_desc *descs, size_t count, const uint32_t *users,
-                                  uint32_t *homes) {
+weirgo_error *weirgo_buffer_place(uintptr_t pool, const weir_buffer_desc *descs, size_t count,
+                                  const uint32_t *users, uint32_t *homes) {
   weir_buffer_desc *own = calloc(count + 1, sizeof *own);
   const weir_buffer_desc **list = calloc(count + 1, sizeof *list);
   weirgo_error *error = NULL;
@@ -177,30 +185,33 @@ weirgo_error *weirgo_buffer_place(uintptr_t pool, const weir_buffer_desc *descs,
   return error;
 }
 
-weirgo_error *weirgo_read_many(uintptr_t pool, const weirgo_transfer *transfers, size_t count, char *bytes,
-                               size_t *done) {
+weirgo_error *weirgo_read_many(uintptr_t pool, const weirgo_transfer *transfers, size_t count,
+                               char *bytes, size_t *done) {
   for (*done = 0; *done < count; ++*done) {
     const weirgo_transfer *t = &transfers[*done];
-    const weir_result result = weir_buffer_read(POOL(pool), BUFFER(t->buffer), t->offset, t->length, bytes);
+    const weir_result result =
+        weir_buffer_read(POOL(pool), BUFFER(t->buffer), t->offset, t->length, bytes);
     if (result < 0) return weirgo_check(result);
     bytes += t->length;
   }
   return NULL;
 }
 
-weirgo_error *weirgo_write_many(uintptr_t pool, const weirgo_transfer *transfers, size_t count, const char *bytes,
-                                size_t *done) {
+weirgo_error *weirgo_write_many(uintptr_t pool, const weirgo_transfer *transfers, size_t count,
+                                const char *bytes, size_t *done) {
   for (*done = 0; *done < count; ++*done) {
     const weirgo_transfer *t = &transfers[*done];
-    const weir_result result = weir_buffer_write(POOL(pool), BUFFER(t->buffer), t->offset, t->length, bytes);
+    const weir_result result =
+        weir_buffer_write(POOL(pool), BUFFER(t->buffer), t->offset, t->length, bytes);
     if (result < 0) return weirgo_check(result);
     bytes += t->length;
   }
   return NULL;
 }
 
-weirgo_error *weirgo_announce(uintptr_t pool, uintptr_t stream, const uint64_t *use_counts, const uintptr_t *names,
-                              size_t count, const weirgo_use *uses, uint64_t flags) {
+weirgo_error *weirgo_announce(uintptr_t pool, uintptr_t stream, const uint64_t *use_counts,
+                              const uintptr_t *names, size_t count, const weirgo_use *uses,
+                              uint64_t flags) {
   weir_operation *operations = calloc(count + 1, sizeof *operations);
   weirgo_error *error;
   if (operations == NULL) return out_of_memory();
@@ -244,8 +255,8 @@ static weir_result enqueue_step(uintptr_t stream, const weirgo_step *step, const
   return result;
 }
 
-weirgo_error *weirgo_run(uintptr_t pool, uintptr_t stream, const weirgo_step *steps, size_t count, weirgo_use *uses,
-                         const char *operation, size_t *done, int32_t *state) {
+weirgo_error *weirgo_run(uintptr_t pool, uintptr_t stream, const weirgo_step *steps, size_t count,
+                         weirgo_use *uses, const char *operation, size_t *done, int32_t *state) {
   weir_acquire_options options = WEIR_ACQUIRE_OPTIONS_INIT;
   options.operation = operation;
   *state = 0;
@@ -281,8 +292,9 @@ static void acquired(void *user, weir_result result, weir_lease lease) {
   weirgoAcquired(own->waiter, (uintptr_t)lease, weirgo_check(result));
 }
 
-weirgo_error *weirgo_acquire_async(uintptr_t pool, uintptr_t stream, const weirgo_use *uses, size_t count,
-                                   const char *operation, uint64_t flags, uint64_t timeout_ns, uintptr_t waiter,
+weirgo_error *weirgo_acquire_async(uintptr_t pool, uintptr_t stream, const weirgo_use *uses,
+                                   size_t count, const char *operation, uint64_t flags,
+                                   uint64_t timeout_ns, uintptr_t waiter,
                                    weirgo_request **request) {
   weir_acquire_options options = WEIR_ACQUIRE_OPTIONS_INIT;
   const size_t uses_bytes = count * sizeof *uses;
@@ -302,8 +314,8 @@ weirgo_error *weirgo_acquire_async(uintptr_t pool, uintptr_t stream, const weirg
     memcpy(name, operation, name_bytes);
     options.operation = name;
   }
-  result = weir_acquire_async(POOL(pool), STREAM(stream), (weir_use *)own->uses, count, &options, acquired, own,
-                              &handle);
+  result = weir_acquire_async(POOL(pool), STREAM(stream), (weir_use *)own->uses, count, &options,
+                              acquired, own, &handle);
   if (result < 0) {
     weirgo_error *error = weirgo_check(result);
     free(own);

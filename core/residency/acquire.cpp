@@ -248,6 +248,18 @@ Status Engine::claim_and_fill(Lock &lock, Plan &plan, Ticket &ticket, bool *clai
 
 /// Leases, then granules. On failure both are given back.
 Status Engine::try_claim(Lock &lock, Plan &plan, Plan **stuck) {
+  struct
+      Gathering {  // what a prefetch holds before it has marked its pages is waited for, as what is in flight is
+    Engine &engine;
+    Plan &plan;
+    Gathering(Engine &e, Plan &p) : engine(e), plan(p) {
+      plan.each([this](const Plan &part) { part.device->gathering += plan.quiet ? 1 : 0; });
+    }
+    ~Gathering() {
+      plan.each([this](const Plan &part) { part.device->gathering -= plan.quiet ? 1 : 0; });
+      if (plan.quiet) engine.changed_.notify_all();
+    }
+  } const gathering(*this, plan);
   const auto undo = [&] {
     plan.each([this](Plan &part) { return_granules(part); });
     drop_claims(plan);
@@ -403,7 +415,7 @@ Status Engine::acquire_slow(Stream &stream, weir_use *uses, size_t count,
   PoolDevice *device = nullptr;
   if (stream.device != nullptr) {
     uint8_t place = 0;
-    WEIR_TRY(place_of(stream.device->id, &place));
+    WEIR_TRY(place_of(stream, &place));
     device = devices_[place].get();
   }
   Plan plan(&memory_, &stream, device);

@@ -181,7 +181,7 @@ Status Engine::prefetch(Stream &stream, const weir_use *uses, size_t count) {
     return fail(WEIR_ERROR_NOT_SUPPORTED, "prefetch to the CPU's memory is not supported");
   Lock lock(mutex_);
   uint8_t place = 0;
-  WEIR_TRY(place_of(stream.device->id, &place));
+  WEIR_TRY(place_of(stream, &place));
   for (size_t i = 0; i < count; ++i) {
     uint32_t index = 0;
     if (!well_formed(uses[i])) {

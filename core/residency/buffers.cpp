@@ -93,6 +93,15 @@ Status Engine::place_of(uint32_t device_id, uint8_t *place) {
   return fail(WEIR_ERROR_INVALID_ARGUMENT, "device %u is not of this pool", device_id);
 }
 
+/// Where a stream's work is done. One that has left the pool is told from one that never was of it.
+Status Engine::place_of(const Stream &stream, uint8_t *place) {
+  for (const auto &device : devices_) {
+    if (&device->device == stream.device && device->gone)
+      return fail(WEIR_ERROR_DEVICE_REMOVED, "device %u has left the pool", device->device.id);
+  }
+  return place_of(stream.device->id, place);
+}
+
 vm::Geometry Engine::shape_for(uint8_t place, uint64_t size) const noexcept {
   const PoolDevice &device = *devices_[place];
   return device.vmm() ? vm::Geometry::paged(size, device.page_size, device.large_page_size)

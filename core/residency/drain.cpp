@@ -243,8 +243,19 @@ uint64_t Engine::evict(Lock &lock, PoolDevice &device, const std::pmr::vector<Pa
     for (const PageRef &ref : pages) give_back(*regions_[ref.region], ref, device);
     throw;
   }
-  claim_victims(lock, device, pages, &victims, why);
-  if (victims.empty()) return 0;
+  // Chosen, they are known to nobody while places are found for them: who finds nothing else to take waits.
+  ++device.in_flight;
+  try {
+    claim_victims(lock, device, pages, &victims, why);
+  } catch (...) {
+    --device.in_flight;
+    throw;
+  }
+  --device.in_flight;
+  if (victims.empty()) {
+    changed_.notify_all();
+    return 0;
+  }
   Drain drain(device, background, patience(device));
   lock.unlock();
   points.at("evict.claimed");

@@ -280,7 +280,7 @@ class Engine {
 
   // room.cpp
   Status gather(Lock &lock, Plan &plan);
-  Status make_room(Lock &lock, PoolDevice &device, Wanted wanted, uint32_t *barren);
+  Status make_room(Lock &lock, PoolDevice &device, Wanted wanted, bool quiet, uint32_t *barren);
   void return_granules(Plan &plan) noexcept;
   void enter(Ticket &ticket) noexcept;
   void leave(Ticket &ticket) noexcept;
@@ -439,6 +439,7 @@ class Engine {
   Status unslab(Lock &lock, uint32_t index);
   Status create_locked(const weir_buffer_desc &desc, uint32_t client, bool pinned, uint32_t *index);
   void destroy_locked(uint32_t index) noexcept;
+  Status place_of(const Stream &stream, uint8_t *place);
   vm::Geometry shape_for(uint8_t place, uint64_t size) const noexcept;
   uint64_t address_of(const Region &region, const Residence &residence) const noexcept;
   uint64_t address_on(Region &region, uint8_t place) const noexcept;

@@ -76,7 +76,8 @@ struct PoolDevice final : View {
   uint64_t lost_bytes = 0;       ///< what was nowhere else then
   uint64_t evicted_total = 0;    ///< bytes ever evicted
   uint32_t in_flight = 0;        ///< drains and fills going on: room may appear without a release
-  bool draining_ahead = false;   ///< the demoter is on its way from the low to the high watermark
+  uint32_t gathering = 0;  ///< prefetches that may hold granules and have not marked their pages
+  bool draining_ahead = false;  ///< the demoter is on its way from the low to the high watermark
 
   uint32_t bit() const noexcept { return uint32_t{1} << place; }
   bool vmm() const noexcept { return granules->vmm(); }

@@ -116,7 +116,8 @@ Status Engine::check_budget(Plan &plan) {
 
 /// Evicts up to wanted.bytes. Success means that something changed and it is worth trying again. `barren`
 /// counts rounds that freed nothing, so that a copy that always fails ends in its error.
-Status Engine::make_room(Lock &lock, PoolDevice &device, Wanted wanted, uint32_t *barren) {
+Status Engine::make_room(Lock &lock, PoolDevice &device, Wanted wanted, bool quiet,
+                         uint32_t *barren) {
   // A quota's room is another matter: what only passes is nobody's.
   if (wanted.client == UINT32_MAX && give_bounce_back(lock, device)) return {};
   std::pmr::vector<PageRef> victims(&memory_);
@@ -140,7 +141,9 @@ Status Engine::make_room(Lock &lock, PoolDevice &device, Wanted wanted, uint32_t
     if (++*barren < (why.ok() ? 32U : 3U)) return {};
     return why.ok() ? Status(WEIR_ERROR_WOULD_BLOCK) : why;
   }
-  if (device.in_flight != 0) {  // somebody's drain or fill ends soon, whatever other leases do
+  // Somebody's drain or fill ends soon, whatever other leases do; and so does a prefetch that holds granules, which itself
+  // waits for no other.
+  if (device.in_flight != 0 || (device.gathering != 0 && !quiet)) {
     changed_.wait(lock);
     return {};
   }
@@ -200,7 +203,7 @@ Status Engine::gather(Lock &lock, Plan &plan) {
         wanted.bytes = page.charged;
       }
       const uint64_t generation = device.evicted_total;
-      const Status made = make_room(lock, device, wanted, &barren);
+      const Status made = make_room(lock, device, wanted, plan.quiet, &barren);
       if (!made) {
         // Nothing can leave. With VMM what small buffers and parts of large ones do not fill is all there is left.
         const bool again =
