@@ -3,13 +3,13 @@
 package weir
 
 // What the binding adds to the calls: a resident buffer is acquired and released, in Go and in a loop of C, beside as
-// many bare calls of C. Ratios of one run count, not times. `scripts/test-go --bench` runs it; it gates nothing.
+// many bare calls of C. Ratios of one run count, not times. `scripts/test-go` runs it; it gates nothing.
 
 import (
 	"testing"
 	"time"
 
-	"weir.dev/go/weir/internal/yardstick"
+	"weir.invalid/go/weir/internal/yardstick"
 )
 
 func resident(b *testing.B) (*world, *Buffer) {

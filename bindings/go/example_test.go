@@ -11,7 +11,7 @@ import (
 	"log"
 	"time"
 
-	"weir.dev/go/weir"
+	"weir.invalid/go/weir"
 )
 
 const mebibyte = 1 << 20

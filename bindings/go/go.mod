@@ -1,3 +1,3 @@
-module weir.dev/go/weir
+module weir.invalid/go/weir
 
 go 1.19

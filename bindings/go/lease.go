@@ -133,10 +133,16 @@ func (s *leaseState) add(op string, use *Use) error {
 		return refused(op, ErrInvalidHandle, "a use's buffer is of another pool")
 	}
 	s.buffers = append(s.buffers, b)
-	s.uses = append(s.uses, C.weirgo_use{
-		buffer: C.uintptr_t(b.handle), offset: C.uint64_t(use.Offset), length: C.uint64_t(use.Length),
-		mode: C.uint32_t(use.Mode), flags: C.uint32_t(use.Flags),
-	})
+	n := len(s.uses)
+	if n < cap(s.uses) {
+		s.uses = s.uses[:n+1]
+	} else {
+		s.uses = append(s.uses, C.weirgo_use{})
+	}
+	// In place, since a copy of a whole use is a part of the call's cost that shows; nobody ever sets `reserved`.
+	u := &s.uses[n]
+	u.buffer, u.offset, u.length = C.uintptr_t(b.handle), C.uint64_t(use.Offset), C.uint64_t(use.Length)
+	u.mode, u.flags, u.address = C.uint32_t(use.Mode), C.uint32_t(use.Flags), 0
 	return nil
 }
 

@@ -14,7 +14,7 @@ import (
 	"os"
 	"os/signal"
 
-	"weir.dev/go/weir"
+	"weir.invalid/go/weir"
 )
 
 // Small whole numbers: every sum is exact in float32.

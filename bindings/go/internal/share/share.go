@@ -41,7 +41,7 @@ import (
 	"math/bits"
 	"unsafe"
 
-	"weir.dev/go/weir"
+	"weir.invalid/go/weir"
 )
 
 // Library is the loaded Rust library. It stays loaded.

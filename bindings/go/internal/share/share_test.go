@@ -15,7 +15,7 @@ import (
 	"sync"
 	"testing"
 
-	"weir.dev/go/weir"
+	"weir.invalid/go/weir"
 )
 
 const (
