@@ -92,7 +92,7 @@ extern "C" {
 pub struct weir_context_s {
     _unused: [u8; 0],
 }
-/// @{ Handles: opaque; created and destroyed by the functions of their own header.
+/// Handles: opaque; created and destroyed by the functions of their own header.
 pub type weir_context = *mut weir_context_s;
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
