@@ -17,14 +17,14 @@ const HEAD: &str = "\
 // writes it anew, and scripts/test-rust fails if it is not what the headers give.
 ";
 
-/// Takes Doxygen's "<" off what stands behind a member.
+/// Takes Doxygen's marks off: "<" of what stands behind a member, "@{" of what begins a group.
 #[derive(Debug)]
 struct Comments;
 
 impl ParseCallbacks for Comments {
     fn process_comment(&self, comment: &str) -> Option<String> {
         let lines = comment.lines().map(|line| line.trim().trim_start_matches('<').trim());
-        let text = lines.collect::<Vec<_>>().join("\n");
+        let text = lines.collect::<Vec<_>>().join("\n").replace("@{ ", "").replace("@}", "");
         Some(if text.contains('\n') { text } else { format!(" {text}") })
     }
 }

@@ -18,6 +18,7 @@ pub const WEIR_CAP_HOST_REGISTER: u64 = 2048;
 pub const WEIR_CAP_EXPORT_FABRIC: u64 = 4096;
 pub const WEIR_CAP_MAP_PART: u64 = 8192;
 pub const WEIR_CAP_INTEGRATED: u64 = 16384;
+pub const WEIR_CAP_SHARED_RANGE: u64 = 32768;
 pub const WEIR_DEVICE_ALL: u32 = 0xfffffffd;
 pub const WEIR_DEVICE_HOST: u32 = 0xffffffff;
 pub const WEIR_DEVICE_DEFAULT: u32 = 0xfffffffe;
@@ -76,6 +77,7 @@ pub const WEIR_ERROR_CANCELLED: _bindgen_ty_1 = -18;
 pub const WEIR_ERROR_DEVICE_REMOVED: _bindgen_ty_1 = -19;
 /// an invariant of Weir's own did not hold; please report it
 pub const WEIR_ERROR_INTERNAL: _bindgen_ty_1 = -20;
+/// Values of a weir_result.
 pub type _bindgen_ty_1 = ::core::ffi::c_int;
 extern "C" {
     /// A short constant text such as "over budget"; never NULL, also for unknown values. Never freed.
@@ -90,6 +92,7 @@ extern "C" {
 pub struct weir_context_s {
     _unused: [u8; 0],
 }
+/// Handles: opaque; created and destroyed by the functions of their own header.
 pub type weir_context = *mut weir_context_s;
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -255,6 +258,7 @@ pub struct weir_allocator {
             alignment: usize,
         ) -> *mut ::core::ffi::c_void,
     >,
+    /// what `allocate` gave, with its size and alignment
     pub deallocate: ::core::option::Option<
         unsafe extern "C" fn(
             user: *mut ::core::ffi::c_void,
@@ -263,6 +267,7 @@ pub struct weir_allocator {
             alignment: usize,
         ),
     >,
+    /// goes with both
     pub user: *mut ::core::ffi::c_void,
 }
 #[test]
@@ -299,6 +304,7 @@ pub const WEIR_LOG_ERROR: _bindgen_ty_4 = 0;
 pub const WEIR_LOG_WARNING: _bindgen_ty_4 = 1;
 pub const WEIR_LOG_INFO: _bindgen_ty_4 = 2;
 pub const WEIR_LOG_DEBUG: _bindgen_ty_4 = 3;
+/// Levels of what is logged.
 pub type _bindgen_ty_4 = ::core::ffi::c_uint;
 /**Receives one line without a line end. Runs on any thread, never while a lock of Weir is held; it may
 call weir_last_error and nothing else. `text` is valid during the call only.*/
@@ -318,6 +324,7 @@ pub struct weir_backend_table {
 pub type weir_backend_query_fn = ::core::option::Option<
     unsafe extern "C" fn(abi_major: u32) -> *const weir_backend_table,
 >;
+/// What a context is made with.
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct weir_context_desc {
@@ -339,6 +346,7 @@ under secure execution). Unknown keys, and options of a backend that is not load
     pub allocator: weir_allocator,
     /// NULL = lines of level WARNING and worse go to stderr if WEIR_LOG is set
     pub log: weir_log_callback,
+    /// goes with `log`
     pub log_user: *mut ::core::ffi::c_void,
     /**How long a backend's runtime may take to start; 0 = 60 s. One that takes longer is given up: it is not available,
 and a thread of it may stay behind in the runtime until the process ends.*/
@@ -416,6 +424,7 @@ pub const WEIR_CONTEXT_NO_HOST_BACKEND: _bindgen_ty_5 = 1;
 /**Do not load libweir_backend_*.so from the search folder: "weir", beside libweir (or beside the program that
 libweir is linked into).*/
 pub const WEIR_CONTEXT_NO_SEARCH: _bindgen_ty_5 = 2;
+/// Flags of a context.
 pub type _bindgen_ty_5 = ::core::ffi::c_uint;
 extern "C" {
     /**Loads the backends and finds the devices. `desc` may be NULL: all defaults. A backend that can't start is not an
@@ -438,6 +447,7 @@ pub struct weir_backend_info {
     pub struct_size: u32,
     /// 1 = it started; 0 = see `reason`
     pub available: u32,
+    /// 0 if it is not available
     pub device_count: u32,
     /// its devices are first_device .. first_device + device_count - 1
     pub first_device: u32,
@@ -517,6 +527,7 @@ extern "C" {
         info: *mut weir_backend_info,
     ) -> weir_result;
 }
+/// What a device is.
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct weir_device_info {
@@ -534,6 +545,7 @@ pub struct weir_device_info {
     /// the system's number; the backend's word, else the topology's; UINT32_MAX if unknown
     pub numa_node: u32,
     pub reserved: u32,
+    /// for people; ends within its field
     pub name: [::core::ffi::c_char; 64usize],
     /// "0000:17:00.0", "" if there is none
     pub pci_address: [::core::ffi::c_char; 32usize],
@@ -663,6 +675,7 @@ pub const WEIR_LINK_MEMORY: _bindgen_ty_6 = 6;
 pub const WEIR_LINK_C2C: _bindgen_ty_6 = 7;
 /// to another machine
 pub const WEIR_LINK_NETWORK: _bindgen_ty_6 = 8;
+/// Kinds of links.
 pub type _bindgen_ty_6 = ::core::ffi::c_uint;
 /// it is unknown
 pub const WEIR_LINK_FIGURE_NONE: _bindgen_ty_7 = 0;
@@ -676,6 +689,7 @@ pub const WEIR_LINK_FIGURE_BACKEND: _bindgen_ty_7 = 3;
 pub const WEIR_LINK_FIGURE_MEASURED: _bindgen_ty_7 = 4;
 /// Where a link's bandwidth is from, the better founded the greater.
 pub type _bindgen_ty_7 = ::core::ffi::c_uint;
+/// What lies between two places.
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct weir_link_info {
@@ -885,7 +899,9 @@ that fails, the machine is the devices alone. Devices of the machine that no bac
 }
 /// measure for this context only: write nothing to the cache
 pub const WEIR_CALIBRATE_NO_CACHE: _bindgen_ty_9 = 1;
+/// Flags of weir_topology_calibrate.
 pub type _bindgen_ty_9 = ::core::ffi::c_uint;
+/// How long, and with how much memory, to measure.
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct weir_calibrate_desc {
@@ -955,6 +971,7 @@ pub struct weir_calibrate_report {
     /// files written to the cache, one a backend
     pub saved: u32,
     pub reserved: u32,
+    /// of the call
     pub elapsed_ns: u64,
     /**The folder of the cache. "" if the context has none: topology.cache=0, a rehearsed machine, no home in the
 environment. Lives as long as the context; never NULL.*/
@@ -1040,6 +1057,7 @@ pub const WEIR_COMPRESS_DENSE: _bindgen_ty_10 = 1;
 pub type _bindgen_ty_10 = ::core::ffi::c_uint;
 /// no checksums in the blob: for callers who have one of their own
 pub const WEIR_COMPRESS_NO_CHECKSUM: _bindgen_ty_11 = 1;
+/// Flags of weir_compress.
 pub type _bindgen_ty_11 = ::core::ffi::c_uint;
 /// one pattern of 8 bytes
 pub const WEIR_CODEC_SAME: _bindgen_ty_12 = 1;
@@ -1060,6 +1078,7 @@ pub const WEIR_CODEC_NARROW: _bindgen_ty_12 = 9;
 pub const WEIR_CODEC_COUNT: _bindgen_ty_12 = 10;
 /// The methods a block can be coded by; the numbers stand in blobs.
 pub type _bindgen_ty_12 = ::core::ffi::c_uint;
+/// How to compress. NULL in its place means all defaults.
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct weir_compress_desc {
@@ -1155,7 +1174,9 @@ bytes), OUT_OF_HOST_MEMORY.*/
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct weir_codec_share {
+    /// before
     pub raw_bytes: u64,
+    /// after
     pub coded_bytes: u64,
 }
 #[test]
@@ -1183,15 +1204,18 @@ fn bindgen_test_layout_weir_codec_share() {
         "Offset of field: weir_codec_share::coded_bytes",
     );
 }
+/// What a blob is.
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct weir_compressed_info {
     pub struct_size: u32,
     /// of the format
     pub version: u32,
+    /// what comes out
     pub raw_bytes: u64,
     /// raw bytes of every block but the last
     pub block_bytes: u64,
+    /// how many
     pub blocks: u64,
     /// 1: it has them
     pub checksums: u64,
@@ -1260,6 +1284,7 @@ extern "C" {
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct weir_pool_device {
+    /// one of the context's
     pub device: weir_device,
     pub reserved0: u32,
     /// bytes of its memory the pool may hold; rounded down to granules
@@ -1301,6 +1326,7 @@ fn bindgen_test_layout_weir_pool_device() {
         "Offset of field: weir_pool_device::reserved",
     );
 }
+/// What a pool is made with.
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct weir_pool_desc {
@@ -1519,6 +1545,7 @@ pub const WEIR_POOL_BUFFERED_STORAGE: _bindgen_ty_13 = 8;
 pub const WEIR_POOL_NO_IO_URING: _bindgen_ty_13 = 16;
 /// no page leaves a device for a neighbour's idle memory: HOST is the first place to go
 pub const WEIR_POOL_NO_PEER: _bindgen_ty_13 = 32;
+/// Flags of a pool.
 pub type _bindgen_ty_13 = ::core::ffi::c_uint;
 extern "C" {
     /**Creates a pool. Host memory is taken as it is needed (in chunks, in the background), device memory too.
@@ -1566,7 +1593,7 @@ Blocks the calling thread, `timeout_ns` at most (WEIR_INFINITE: no bound), but f
 no lock meanwhile: other threads go on. A lost device can be removed too.
 Errors, after which the device is of the pool as before and takes leases again (pages that have moved come back when they are
 used): TIMEOUT (leases or work on them did not end), CANCELLED, OVER_BUDGET (the other tiers have no room), BUSY (held memory,
-weir_malloc memory, or it is being removed already), INVALID_ARGUMENT (not of the pool, or its only device), IO, BACKEND,
+weir_malloc memory, the last device of a sharded buffer, or it is being removed already), INVALID_ARGUMENT (not of the pool, or its only device), IO, BACKEND,
 OUT_OF_HOST_MEMORY.*/
     pub fn weir_pool_remove_device(
         pool: weir_pool,
@@ -1583,6 +1610,7 @@ extern "C" {
 #[derive(Debug, Copy, Clone)]
 pub struct weir_device_loss {
     pub struct_size: u32,
+    /// which
     pub device: weir_device,
     /// the pool's (weir_pool_stats.generation) as it was lost
     pub generation: u64,
@@ -1643,11 +1671,13 @@ thread), BUSY (from within a callback).*/
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct weir_lost_range {
+    /// whose
     pub buffer: weir_buffer,
     /// the buffer's
     pub tag: u64,
     /// in the buffer
     pub offset: u64,
+    /// bytes
     pub length: u64,
 }
 #[test]
@@ -1703,6 +1733,7 @@ pub const WEIR_PRIORITY_HIGH: _bindgen_ty_14 = 1;
 pub const WEIR_PRIORITY_HIGHEST: _bindgen_ty_14 = 2;
 /// Eviction order between buffers: lower classes go first.
 pub type _bindgen_ty_14 = ::core::ffi::c_int;
+/// What a client is made with.
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct weir_client_desc {
@@ -1785,15 +1816,20 @@ extern "C" {
     /// Ends a client. BUSY while it has buffers (nothing is changed then). NULL is allowed.
     pub fn weir_client_destroy(client: weir_client) -> weir_result;
 }
+/// What a client is charged for.
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct weir_client_stats {
     pub struct_size: u32,
+    /// live ones
     pub buffers: u32,
     /// held on all devices: whole pages, and of shared granules its own parts
     pub device_bytes: u64,
+    /// held in HOST
     pub host_bytes: u64,
+    /// held in COMPRESSED, as compressed
     pub compressed_bytes: u64,
+    /// held in STORAGE, as stored
     pub storage_bytes: u64,
 }
 #[test]
@@ -1844,6 +1880,7 @@ fn bindgen_test_layout_weir_client_stats() {
     );
 }
 extern "C" {
+    /// Fills *stats (set struct_size first).
     pub fn weir_client_stats_get(
         client: weir_client,
         stats: *mut weir_client_stats,
@@ -1874,6 +1911,7 @@ when the call returns. Without it the call waits for no device, and a later one 
 pub const WEIR_DEFRAGMENT_WAIT: _bindgen_ty_16 = 1;
 /// without VMM: what is in the way of a longer range and fits nowhere else is evicted
 pub const WEIR_DEFRAGMENT_EVICT: _bindgen_ty_16 = 2;
+/// Flags of weir_pool_defragment.
 pub type _bindgen_ty_16 = ::core::ffi::c_uint;
 /**Asked between two steps, on the thread that called weir_pool_defragment and without any lock: nonzero ends the call. It may
 call anything but weir_pool_destroy for this pool; it must not throw.*/
@@ -1892,13 +1930,16 @@ pub struct weir_defragment_desc {
     pub flags: u64,
     /// moved
     pub max_bytes: u64,
+    /// how many
     pub max_moves: u64,
+    /// of the call
     pub max_ns: u64,
     /// bytes moved for a thousand bytes won; what costs more is left alone (0 = 1000)
     pub max_cost: u32,
     pub reserved: u32,
     /// may be NULL
     pub should_stop: weir_defragment_break,
+    /// goes with `should_stop`
     pub user: *mut ::core::ffi::c_void,
 }
 #[test]
@@ -1981,12 +2022,15 @@ pub struct weir_defragment_report {
     pub remap_moves: u64,
     /// with WEIR_DEFRAGMENT_EVICT
     pub evict_moves: u64,
+    /// that left the device by them
     pub evicted_bytes: u64,
     /// device memory that is free now and was not: of slabs, and of dead buffers without VMM
     pub won_bytes: u64,
     /// without VMM: the longest free range of one device
     pub largest_free_before: u64,
+    /// the same, as the call left it
     pub largest_free_after: u64,
+    /// of the call
     pub time_ns: u64,
     /// what stayed: leased, or used by a call under way
     pub leased_bytes: u64,
@@ -2003,6 +2047,7 @@ pub struct weir_defragment_report {
     /**thousandths: of the memory of slabs, what no buffer uses; without VMM of the free bytes,
 what lies outside the longest range, if that is more*/
     pub fragmentation_before: u32,
+    /// the same, as the call left it
     pub fragmentation_after: u32,
 }
 #[test]
@@ -2208,6 +2253,7 @@ OUT_OF_HOST_MEMORY; NOT_SUPPORTED: the pool was made with WEIR_POOL_NO_BACKGROUN
         desc: *const weir_defragmentation_desc,
     ) -> weir_result;
 }
+/// The counters of a pool: a uint64_t for each of WEIR_POOL_STATS_FIELDS.
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct weir_pool_stats {
@@ -2704,7 +2750,9 @@ compressed_in_bytes and compressed_out_bytes, tables included; a page that is co
 pub struct weir_codec_stats {
     pub struct_size: u32,
     pub reserved: u32,
+    /// by WEIR_CODEC_*
     pub methods: [weir_codec_share; 10usize],
+    /// by WEIR_ELEMENT_*
     pub elements: [weir_codec_share; 5usize],
 }
 #[test]
@@ -2753,13 +2801,16 @@ pub const WEIR_POOL_DEVICE_PRESENT: _bindgen_ty_17 = 0;
 /// weir_pool_remove_device is at work
 pub const WEIR_POOL_DEVICE_LEAVING: _bindgen_ty_17 = 1;
 pub const WEIR_POOL_DEVICE_LOST: _bindgen_ty_17 = 2;
+/// What has become of a device of a pool.
 pub type _bindgen_ty_17 = ::core::ffi::c_uint;
 /// Per-device numbers of a pool.
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct weir_pool_device_stats {
     pub struct_size: u32,
+    /// which
     pub device: weir_device,
+    /// bytes it may hold, after any reduction by DEVICE_OOM
     pub budget: u64,
     /// held from the system
     pub bytes: u64,
@@ -2767,7 +2818,9 @@ pub struct weir_pool_device_stats {
     pub free_bytes: u64,
     /// of those, held
     pub held_bytes: u64,
+    /// bytes of a small page
     pub page_size: u64,
+    /// bytes of a large page
     pub large_page_size: u64,
     /// the most ever held from the system, or since weir_pool_reset_peak()
     pub peak_bytes: u64,
@@ -2860,6 +2913,7 @@ fn bindgen_test_layout_weir_pool_device_stats() {
     );
 }
 extern "C" {
+    /// Fills *stats (set struct_size first). Errors: INVALID_ARGUMENT (`device` is not of the pool).
     pub fn weir_pool_device_stats_get(
         pool: weir_pool,
         device: weir_device,
@@ -3010,7 +3064,85 @@ become infinite come back as they are, but for the lower bits of a NaN's payload
 when the buffer is not leased may be the time. On devices, in HOST, and in STORAGE when it is reached past COMPRESSED, nothing is
 rounded; nor are buffers below a page. WEIR_POOL_CHECKSUM_HOST does not cover such buffers in HOST.*/
 pub const WEIR_BUFFER_LOSSY_F16: _bindgen_ty_19 = 8;
+/// Flags of a buffer.
 pub type _bindgen_ty_19 = ::core::ffi::c_uint;
+/// stripes in turn, so many for each device as its weight says
+pub const WEIR_SHARD_STRIPED: _bindgen_ty_20 = 1;
+/// one run of bytes for each device, in their order, as long as its weight says
+pub const WEIR_SHARD_BLOCKED: _bindgen_ty_20 = 2;
+/// How a buffer is dealt out.
+pub type _bindgen_ty_20 = ::core::ffi::c_uint;
+/**How one buffer is dealt out to several devices of the pool, for what is larger than one device, or is computed on by all of
+them. It has one address, the same on all of these devices; each of its pages is brought to the device that the layout
+names, and used by the others over their links. docs/sharding.md.*/
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct weir_shard_desc {
+    pub struct_size: u32,
+    /// WEIR_SHARD_*
+    pub policy: u32,
+    /// 1 to 28 different ones of the pool, each reached directly by all others: copied
+    pub devices: *const weir_device,
+    /// of each device, 1 to 65535: copied. NULL: all alike
+    pub weights: *const u32,
+    /// entries of `devices`, and of `weights`
+    pub device_count: u32,
+    /// 0
+    pub reserved: u32,
+    /// bytes of a stripe, a multiple of the pool's page size; 0: Weir chooses a page's. Blocks have none: 0
+    pub stripe: u64,
+}
+#[test]
+fn bindgen_test_layout_weir_shard_desc() {
+    const UNINIT: ::core::mem::MaybeUninit<weir_shard_desc> = ::core::mem::MaybeUninit::uninit();
+    let ptr = UNINIT.as_ptr();
+    assert_eq!(
+        ::core::mem::size_of::<weir_shard_desc>(),
+        40usize,
+        "Size of weir_shard_desc",
+    );
+    assert_eq!(
+        ::core::mem::align_of::<weir_shard_desc>(),
+        8usize,
+        "Alignment of weir_shard_desc",
+    );
+    assert_eq!(
+        unsafe { ::core::ptr::addr_of!((*ptr).struct_size) as usize - ptr as usize },
+        0usize,
+        "Offset of field: weir_shard_desc::struct_size",
+    );
+    assert_eq!(
+        unsafe { ::core::ptr::addr_of!((*ptr).policy) as usize - ptr as usize },
+        4usize,
+        "Offset of field: weir_shard_desc::policy",
+    );
+    assert_eq!(
+        unsafe { ::core::ptr::addr_of!((*ptr).devices) as usize - ptr as usize },
+        8usize,
+        "Offset of field: weir_shard_desc::devices",
+    );
+    assert_eq!(
+        unsafe { ::core::ptr::addr_of!((*ptr).weights) as usize - ptr as usize },
+        16usize,
+        "Offset of field: weir_shard_desc::weights",
+    );
+    assert_eq!(
+        unsafe { ::core::ptr::addr_of!((*ptr).device_count) as usize - ptr as usize },
+        24usize,
+        "Offset of field: weir_shard_desc::device_count",
+    );
+    assert_eq!(
+        unsafe { ::core::ptr::addr_of!((*ptr).reserved) as usize - ptr as usize },
+        28usize,
+        "Offset of field: weir_shard_desc::reserved",
+    );
+    assert_eq!(
+        unsafe { ::core::ptr::addr_of!((*ptr).stripe) as usize - ptr as usize },
+        32usize,
+        "Offset of field: weir_shard_desc::stripe",
+    );
+}
+/// What a buffer is made with.
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct weir_buffer_desc {
@@ -3039,6 +3171,10 @@ uses it n times as often. They count where Weir chooses the home, and forbid not
     pub user_count: u32,
     /// 0
     pub reserved: u32,
+    /**NULL: all of it is at home on one device. Else `home` is the first of the shards' devices (or
+left at WEIR_DEVICE_DEFAULT or WEIR_DEVICE_ANY), and `users` is empty. Copied. Each of several
+needs WEIR_CAP_SHARED_RANGE: else NOT_SUPPORTED. A size below a page takes a page of its own.*/
+    pub shards: *const weir_shard_desc,
 }
 #[test]
 fn bindgen_test_layout_weir_buffer_desc() {
@@ -3046,7 +3182,7 @@ fn bindgen_test_layout_weir_buffer_desc() {
     let ptr = UNINIT.as_ptr();
     assert_eq!(
         ::core::mem::size_of::<weir_buffer_desc>(),
-        72usize,
+        80usize,
         "Size of weir_buffer_desc",
     );
     assert_eq!(
@@ -3114,6 +3250,11 @@ fn bindgen_test_layout_weir_buffer_desc() {
         68usize,
         "Offset of field: weir_buffer_desc::reserved",
     );
+    assert_eq!(
+        unsafe { ::core::ptr::addr_of!((*ptr).shards) as usize - ptr as usize },
+        72usize,
+        "Offset of field: weir_buffer_desc::shards",
+    );
 }
 extern "C" {
     /**Creates a buffer; no device memory is taken before it is first acquired. The caller owns *buffer. Any thread.
@@ -3143,16 +3284,20 @@ extern "C" {
 of released leases still in flight is waited for in the background: its memory is charged until then.*/
     pub fn weir_buffer_destroy(pool: weir_pool, buffer: weir_buffer) -> weir_result;
 }
+/// Where the bytes of a buffer are.
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct weir_buffer_info {
     pub struct_size: u32,
+    /// where it is expected to be used
     pub home: weir_device,
+    /// bytes, as asked for
     pub size: u64,
+    /// the caller's
     pub tag: u64,
     /// on the home device; 0 if it has none at present
     pub address: u64,
-    /// on the home device
+    /// on the home device; of a sharded buffer, each page's own
     pub device_bytes: u64,
     /// on other devices of the pool, and not on the home device
     pub peer_bytes: u64,
@@ -3166,6 +3311,7 @@ pub struct weir_buffer_info {
     pub lost_bytes: u64,
     /// unreleased leases on the buffer
     pub leases: u32,
+    /// WEIR_PRIORITY_*, as set last
     pub priority: i32,
     /// holds not yet undone
     pub held: u32,
@@ -3288,6 +3434,65 @@ extern "C" {
         info: *mut weir_buffer_info,
     ) -> weir_result;
 }
+/// A run of bytes of a buffer that one device is home to. Fixed size: 32 bytes.
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct weir_shard {
+    /// of the first byte, in the buffer
+    pub offset: u64,
+    /// bytes
+    pub length: u64,
+    /// whose they are
+    pub device: weir_device,
+    pub reserved: u32,
+    pub reserved2: u64,
+}
+#[test]
+fn bindgen_test_layout_weir_shard() {
+    const UNINIT: ::core::mem::MaybeUninit<weir_shard> = ::core::mem::MaybeUninit::uninit();
+    let ptr = UNINIT.as_ptr();
+    assert_eq!(::core::mem::size_of::<weir_shard>(), 32usize, "Size of weir_shard");
+    assert_eq!(::core::mem::align_of::<weir_shard>(), 8usize, "Alignment of weir_shard");
+    assert_eq!(
+        unsafe { ::core::ptr::addr_of!((*ptr).offset) as usize - ptr as usize },
+        0usize,
+        "Offset of field: weir_shard::offset",
+    );
+    assert_eq!(
+        unsafe { ::core::ptr::addr_of!((*ptr).length) as usize - ptr as usize },
+        8usize,
+        "Offset of field: weir_shard::length",
+    );
+    assert_eq!(
+        unsafe { ::core::ptr::addr_of!((*ptr).device) as usize - ptr as usize },
+        16usize,
+        "Offset of field: weir_shard::device",
+    );
+    assert_eq!(
+        unsafe { ::core::ptr::addr_of!((*ptr).reserved) as usize - ptr as usize },
+        20usize,
+        "Offset of field: weir_shard::reserved",
+    );
+    assert_eq!(
+        unsafe { ::core::ptr::addr_of!((*ptr).reserved2) as usize - ptr as usize },
+        24usize,
+        "Offset of field: weir_shard::reserved2",
+    );
+}
+extern "C" {
+    /**The layout of a buffer, from the run on that byte `offset` is in: up to `capacity` runs, *count of them. They end at whole pages,
+but for the last, and two that follow each other are of two devices; a buffer without shards is one run on its home. More
+begin where the last one ends, if that is not the buffer's end. Where the bytes are at present is weir_buffer_query's to
+tell. The layout changes only when a device leaves the pool. Any thread. Errors: INVALID_ARGUMENT, INVALID_HANDLE.*/
+    pub fn weir_buffer_shards(
+        pool: weir_pool,
+        buffer: weir_buffer,
+        offset: u64,
+        shards: *mut weir_shard,
+        capacity: usize,
+        count: *mut usize,
+    ) -> weir_result;
+}
 extern "C" {
     /**Copies bytes out to `destination`, from whatever tier they are on; nothing is promoted. Waits for the
 work that writes them, and for the copy. LEASE_CONFLICT against an unreleased write lease on the range.*/
@@ -3311,14 +3516,15 @@ the range. If it fails, bytes of the range before the failure may already be new
         source: *const ::core::ffi::c_void,
     ) -> weir_result;
 }
-pub const WEIR_ADVISE_NORMAL: _bindgen_ty_20 = 0;
+pub const WEIR_ADVISE_NORMAL: _bindgen_ty_21 = 0;
 /// not needed soon: first choice for eviction until its next use
-pub const WEIR_ADVISE_COLD: _bindgen_ty_20 = 1;
+pub const WEIR_ADVISE_COLD: _bindgen_ty_21 = 1;
 /// same as a prefetch of the range to the home device
-pub const WEIR_ADVISE_WILL_NEED: _bindgen_ty_20 = 2;
+pub const WEIR_ADVISE_WILL_NEED: _bindgen_ty_21 = 2;
 /// used once and not again for long: evicted first after each use
-pub const WEIR_ADVISE_STREAMING: _bindgen_ty_20 = 3;
-pub type _bindgen_ty_20 = ::core::ffi::c_uint;
+pub const WEIR_ADVISE_STREAMING: _bindgen_ty_21 = 3;
+/// What weir_advise is told.
+pub type _bindgen_ty_21 = ::core::ffi::c_uint;
 extern "C" {
     /// A hint; it may be ignored and never changes contents. Lasts until the next advice.
     pub fn weir_advise(
@@ -3364,13 +3570,15 @@ extern "C" {
     /// Undoes one hold. The caller has made sure that no work enqueued under the hold is still running.
     pub fn weir_unhold(pool: weir_pool, buffer: weir_buffer) -> weir_result;
 }
-pub const WEIR_HOST_LOAD: _bindgen_ty_21 = 1;
-/**Gives the buffer `memory` (of at least its size, page-aligned) as the home of its HOST
+/// the memory's contents become the buffer's
+pub const WEIR_HOST_LOAD: _bindgen_ty_22 = 1;
+/// Flags of weir_host_register.
+pub type _bindgen_ty_22 = ::core::ffi::c_uint;
+extern "C" {
+    /**Gives the buffer `memory` (of at least its size, page-aligned) as the home of its HOST
 copies: what is demoted goes there and is not charged to the host budget. With WEIR_HOST_LOAD the
 memory's contents become the buffer's. The memory must stay valid and untouched until weir_host_unregister or the
 buffer's end. Not for tenants of slabs (buffers below a page): NOT_SUPPORTED. BUSY while leased.*/
-pub type _bindgen_ty_21 = ::core::ffi::c_uint;
-extern "C" {
     pub fn weir_host_register(
         pool: weir_pool,
         buffer: weir_buffer,
@@ -3401,12 +3609,13 @@ extern "C" {
     pub fn weir_free(pool: weir_pool, stream: weir_stream, address: u64) -> weir_result;
 }
 /// many readers at a time
-pub const WEIR_READ: _bindgen_ty_22 = 1;
+pub const WEIR_READ: _bindgen_ty_23 = 1;
 /// alone
-pub const WEIR_READ_WRITE: _bindgen_ty_22 = 2;
+pub const WEIR_READ_WRITE: _bindgen_ty_23 = 2;
 /// alone; the old contents of the range are not needed: it is undefined until written
-pub const WEIR_DISCARD_WRITE: _bindgen_ty_22 = 3;
-pub type _bindgen_ty_22 = ::core::ffi::c_uint;
+pub const WEIR_DISCARD_WRITE: _bindgen_ty_23 = 3;
+/// Modes of a use.
+pub type _bindgen_ty_23 = ::core::ffi::c_uint;
 /**Reads (and writes) straight from the peer where access allows: if every page of the use has its latest version in the
 memory of one other device of the pool that the stream's device reaches directly, and not all of them are on the
 stream's device, then the lease is on that memory. `address` is the other device's and valid on the stream's; the
@@ -3414,14 +3623,16 @@ pages stay there for as long as the lease's work, nothing is copied and the stre
 Uses of one buffer in a set go together: all of them have the flag, and one device has them all, or none is used so.
 Not possible: an ordinary use. So it is for a writing use of a buffer below a page, for never-written pages, and
 for a stream of WEIR_DEVICE_HOST. docs/leases.md#remote.*/
-pub const WEIR_USE_ALLOW_REMOTE: _bindgen_ty_23 = 1;
+pub const WEIR_USE_ALLOW_REMOTE: _bindgen_ty_24 = 1;
 /// Flags of a use.
-pub type _bindgen_ty_23 = ::core::ffi::c_uint;
+pub type _bindgen_ty_24 = ::core::ffi::c_uint;
 /// One use of a set. Fixed size: 64 bytes; reserved words must be zero.
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct weir_use {
+    /// of the lease's pool
     pub buffer: weir_buffer,
+    /// of the first byte
     pub offset: u64,
     /// WEIR_WHOLE = to the buffer's end
     pub length: u64,
@@ -3475,6 +3686,7 @@ fn bindgen_test_layout_weir_use() {
         "Offset of field: weir_use::reserved",
     );
 }
+/// How to acquire. NULL in its place means all defaults.
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct weir_acquire_options {
@@ -3529,8 +3741,9 @@ fn bindgen_test_layout_weir_acquire_options() {
 }
 /**The caller's word that it holds no other lease (and no other thread waits for one it holds), so that
 waiting without a deadline can't deadlock.*/
-pub const WEIR_ACQUIRE_SOLE_HOLDER: _bindgen_ty_24 = 1;
-pub type _bindgen_ty_24 = ::core::ffi::c_uint;
+pub const WEIR_ACQUIRE_SOLE_HOLDER: _bindgen_ty_25 = 1;
+/// Flags of weir_acquire.
+pub type _bindgen_ty_25 = ::core::ffi::c_uint;
 extern "C" {
     /**Acquires a set of uses on a stream, all or nothing. May block the thread on allocation, mapping and
 copies that make room, also on the work of released leases that must end before their pages can go; when
@@ -3618,6 +3831,7 @@ pub struct weir_operation {
     pub name: *const ::core::ffi::c_char,
     /// copied; addresses are not written
     pub uses: *const weir_use,
+    /// entries of `uses`
     pub use_count: u64,
     pub reserved: [u64; 3usize],
 }
@@ -3657,8 +3871,9 @@ fn bindgen_test_layout_weir_operation() {
     );
 }
 /// forget what was announced on this stream before
-pub const WEIR_ANNOUNCE_REPLACE: _bindgen_ty_25 = 1;
-pub type _bindgen_ty_25 = ::core::ffi::c_uint;
+pub const WEIR_ANNOUNCE_REPLACE: _bindgen_ty_26 = 1;
+/// Flags of weir_announce.
+pub type _bindgen_ty_26 = ::core::ffi::c_uint;
 extern "C" {
     /**Tells what the next acquires on `stream` will use, in order; each acquire on the stream (async ones too)
 consumes one announced operation. Announcements steer prefetch and eviction and are never an obligation:
@@ -3673,6 +3888,7 @@ a buffer destroyed meanwhile is skipped. Appends unless WEIR_ANNOUNCE_REPLACE; c
 }
 /// Names an allocation of one arena: index and generation, so that a stale one is recognised. Never 0.
 pub type weir_arena_allocation = u64;
+/// What an arena is made with.
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct weir_arena_desc {
@@ -3718,16 +3934,22 @@ fn bindgen_test_layout_weir_arena_desc() {
         "Offset of field: weir_arena_desc::quantum",
     );
 }
+/// The counters of an arena.
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct weir_arena_stats {
     pub struct_size: u32,
+    /// live ones
     pub allocations: u32,
+    /// units in all
     pub size: u64,
+    /// units in allocations
     pub used: u64,
+    /// units in free ranges
     pub free: u64,
     /// exact; O(1) unless the largest was taken since: then a walk of the largest class
     pub largest_free: u64,
+    /// how many
     pub free_ranges: u64,
     /// host memory of the nodes
     pub node_bytes: u64,
@@ -3787,12 +4009,17 @@ fn bindgen_test_layout_weir_arena_stats() {
         "Offset of field: weir_arena_stats::node_bytes",
     );
 }
+/// Ranges of one class of sizes.
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct weir_arena_class {
+    /// how many
     pub free_ranges: u64,
+    /// in them together
     pub free_units: u64,
+    /// how many
     pub live_ranges: u64,
+    /// in them together
     pub live_units: u64,
 }
 #[test]
@@ -3830,6 +4057,7 @@ fn bindgen_test_layout_weir_arena_class() {
         "Offset of field: weir_arena_class::live_units",
     );
 }
+/// How an arena is cut up.
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct weir_arena_report {
@@ -3838,15 +4066,23 @@ pub struct weir_arena_report {
 the share of the free units that the largest request that could be met would leave (Wilson et al., "Dynamic
 storage allocation: a survey and critical review", IWMM 1995, discuss it and its rivals).*/
     pub fragmentation_ppm: u32,
+    /// units in all
     pub size: u64,
+    /// units in live ranges
     pub used: u64,
+    /// units in free ranges
     pub free: u64,
+    /// how many
     pub free_ranges: u64,
+    /// how many
     pub live_ranges: u64,
+    /// units of the largest
     pub largest_free: u64,
+    /// units of the largest
     pub largest_live: u64,
     /// free units that end the arena: used last, and what shrinking could take away
     pub tail: u64,
+    /// by size
     pub classes: [weir_arena_class; 49usize],
 }
 #[test]
@@ -3927,7 +4163,9 @@ fn bindgen_test_layout_weir_arena_report() {
 pub struct weir_arena_range {
     /// 0: free
     pub allocation: weir_arena_allocation,
+    /// of its first unit
     pub offset: u64,
+    /// units
     pub size: u64,
 }
 #[test]
@@ -4000,6 +4238,7 @@ extern "C" {
     ) -> weir_result;
 }
 extern "C" {
+    /// Where a live allocation lies. INVALID_HANDLE as for weir_arena_free.
     pub fn weir_arena_info(
         arena: weir_arena,
         allocation: weir_arena_allocation,
@@ -4012,6 +4251,7 @@ extern "C" {
     pub fn weir_arena_resize(arena: weir_arena, size: u64) -> weir_result;
 }
 extern "C" {
+    /// Fills *stats (set struct_size first). O(1), but for largest_free.
     pub fn weir_arena_stats_get(
         arena: weir_arena,
         stats: *mut weir_arena_stats,

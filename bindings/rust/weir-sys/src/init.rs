@@ -54,6 +54,7 @@ init! {
     weir_pool_desc {}
     weir_pool_device_stats {}
     weir_pool_stats {}
+    weir_shard_desc { policy: WEIR_SHARD_STRIPED }
 }
 
 impl Init for weir_use {

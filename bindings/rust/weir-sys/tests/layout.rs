@@ -73,6 +73,7 @@ fn known() -> Vec<Known> {
         weir_link_info,
         weir_pool_desc,
         weir_pool_device_stats,
+        weir_shard_desc,
         weir_use,
     ];
     all.extend(without_init![
@@ -85,6 +86,7 @@ fn known() -> Vec<Known> {
         weir_piece,
         weir_pool_device,
         weir_pool_stats,
+        weir_shard,
     ]);
     all
 }

@@ -7,7 +7,8 @@ use crate::context::count;
 use crate::error::check;
 use crate::plain::bytes_of;
 use crate::pool::PoolInner;
-use crate::{Advice, Client, Device, Element, Error, Hold, Plain, Pool, Priority, Result};
+use crate::shards::RawLayout;
+use crate::{Advice, Client, Device, Element, Error, Hold, Plain, Pool, Priority, Result, ShardLayout};
 use std::ffi::c_void;
 use std::ops::{Bound, RangeBounds};
 use std::ptr;
@@ -35,6 +36,15 @@ pub struct BufferOptions {
     element: Element,
     tag: u64,
     users: Vec<Device>,
+    shards: Option<ShardLayout>,
+}
+
+/// What a descriptor of C points to, and so must outlive it.
+struct Pointed<'a> {
+    users: Vec<sys::weir_device>,
+    shards: Option<sys::weir_shard_desc>,
+    /// What `shards` points to.
+    _layout: Option<RawLayout<'a>>,
 }
 
 impl BufferOptions {
@@ -50,6 +60,7 @@ impl BufferOptions {
             element: Element::Any,
             tag: 0,
             users: Vec::new(),
+            shards: None,
         }
     }
 
@@ -95,6 +106,12 @@ impl BufferOptions {
         self
     }
 
+    /// Dealt out to several devices. The home is the first of them, or left open, and there are no users.
+    pub fn shards(mut self, layout: &ShardLayout) -> BufferOptions {
+        self.shards = Some(layout.clone());
+        self
+    }
+
     /// Keep one address for life, also below a page.
     pub fn stable_address(self) -> BufferOptions {
         self.flag(sys::WEIR_BUFFER_STABLE_ADDRESS)
@@ -120,8 +137,8 @@ impl BufferOptions {
         self
     }
 
-    /// The descriptor of C; `users` is what it points to.
-    fn desc(&self, users: &[sys::weir_device]) -> Result<sys::weir_buffer_desc> {
+    /// The descriptor of C. It lives no longer than `pointed`.
+    fn desc(&self, pointed: &Pointed<'_>) -> Result<sys::weir_buffer_desc> {
         let mut desc = sys::weir_buffer_desc::INIT;
         desc.priority = self.priority.as_raw();
         desc.flags = self.flags;
@@ -131,15 +148,19 @@ impl BufferOptions {
         desc.home = self.home.0;
         desc.element = self.element.as_raw();
         desc.tag = self.tag;
-        desc.user_count = count(users.len())?;
-        if !users.is_empty() {
-            desc.users = users.as_ptr();
+        desc.user_count = count(pointed.users.len())?;
+        if !pointed.users.is_empty() {
+            desc.users = pointed.users.as_ptr();
         }
+        desc.shards = pointed.shards.as_ref().map_or(ptr::null(), |shards| shards);
         Ok(desc)
     }
 
-    fn user_list(&self) -> Vec<sys::weir_device> {
-        self.users.iter().map(|device| device.0).collect()
+    fn pointed(&self) -> Result<Pointed<'_>> {
+        let users = self.users.iter().map(|device| device.0).collect();
+        let layout = self.shards.as_ref().map(RawLayout::of);
+        let shards = layout.as_ref().map(RawLayout::desc).transpose()?;
+        Ok(Pointed { users, shards, _layout: layout })
     }
 
     /// Makes the buffer. It takes no device memory before it is first leased.
@@ -149,10 +170,10 @@ impl BufferOptions {
                 return Err(Error::invalid(format!("{client:?} is of another pool than {pool:?}")));
             }
         }
-        let users = self.user_list();
-        let desc = self.desc(&users)?;
+        let pointed = self.pointed()?;
+        let desc = self.desc(&pointed)?;
         let mut raw = ptr::null_mut();
-        // SAFETY: the pool and the client are live, and the users are copied.
+        // SAFETY: the pool and the client are live, and what the descriptor points to is copied.
         check(unsafe { sys::weir_buffer_create(pool.as_raw(), &desc, &mut raw) })?;
         let client = self.client.as_ref().map(|client| Arc::clone(&client.inner));
         Ok(Buffer::of(raw, self.size, true, &pool.inner, client))
@@ -203,7 +224,7 @@ pub struct BufferInfo {
     pub tag: u64,
     /// On the home device; 0 if it has none at present.
     pub address: u64,
-    /// Bytes on the home device.
+    /// Bytes on the home device; of a sharded buffer, each page's own.
     pub device_bytes: u64,
     /// On other devices, and not on the home device.
     pub peer_bytes: u64,
@@ -441,17 +462,23 @@ impl Pool {
         BufferOptions::new(size).create(self)
     }
 
-    /// Homes for buffers that are going to be made, chosen together: put each into [`BufferOptions::home`].
+    /// Homes for buffers that are going to be made, chosen together: put each into [`BufferOptions::home`]. Not for buffers
+    /// with shards, which say themselves where their bytes are to be.
     pub fn place(&self, buffers: &[BufferOptions]) -> Result<Vec<Device>> {
-        let users: Vec<Vec<sys::weir_device>> = buffers.iter().map(BufferOptions::user_list).collect();
+        if let Some(number) = buffers.iter().position(|options| options.shards.is_some()) {
+            return Err(Error::invalid(format!(
+                "buffer {number} has shards, which say where its bytes are to be"
+            )));
+        }
+        let pointed = buffers.iter().map(BufferOptions::pointed).collect::<Result<Vec<_>>>()?;
         let descs = buffers
             .iter()
-            .zip(&users)
-            .map(|(options, users)| options.desc(users))
+            .zip(&pointed)
+            .map(|(options, pointed)| options.desc(pointed))
             .collect::<Result<Vec<_>>>()?;
         let pointers: Vec<*const sys::weir_buffer_desc> = descs.iter().map(|desc| desc as *const _).collect();
         let mut homes = vec![0; descs.len()];
-        // SAFETY: the pool is live; there are as many homes as descriptors, and they and their users outlive the call.
+        // SAFETY: the pool is live; there are as many homes as descriptors, and they and what they point to outlive the call.
         check(unsafe {
             sys::weir_buffer_place(self.as_raw(), pointers.as_ptr(), pointers.len(), homes.as_mut_ptr())
         })?;

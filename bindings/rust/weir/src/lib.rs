@@ -63,6 +63,7 @@ mod plain;
 mod pool;
 mod pool_options;
 mod request;
+mod shards;
 mod stats;
 mod stream;
 mod topology;
@@ -87,6 +88,7 @@ pub use plain::Plain;
 pub use pool::{DeviceLoss, LostRange, Piece, Pool};
 pub use pool_options::PoolOptions;
 pub use request::Request;
+pub use shards::{Shard, ShardLayout};
 pub use stats::{CodecShare, CodecStats, PoolDeviceStats, PoolStats};
 pub use stream::Stream;
 pub use topology::{CalibrateOptions, CalibrateReport};
@@ -94,7 +96,7 @@ pub use uses::{OwnedUse, OwnedUses, Use, UseSet};
 pub use view::View;
 pub use words::{
     Advice, Capabilities, Device, DeviceState, Element, Level, LinkFigure, LinkKind, LogLevel, Method, Mode,
-    PieceState, Priority, Tier, TopologyFormat, Trim, NONE, UNLIMITED,
+    PieceState, Priority, ShardPolicy, Tier, TopologyFormat, Trim, NONE, UNLIMITED,
 };
 
 /// The C ABI as it is.

@@ -233,6 +233,16 @@ words! {
 }
 
 words! {
+    /// How a buffer is dealt out to several devices.
+    ShardPolicy: u32 {
+        /// Stripes in turn, so many for each device as its weight says.
+        Striped = WEIR_SHARD_STRIPED,
+        /// One run of bytes for each device, in their order, as long as its weight says.
+        Blocked = WEIR_SHARD_BLOCKED,
+    }
+}
+
+words! {
     /// The method a block of a blob is coded by.
     Method: u32 {
         /// One pattern of 8 bytes.
@@ -334,6 +344,8 @@ impl Capabilities {
     pub const MAP_PART: Capabilities = Capabilities(sys::WEIR_CAP_MAP_PART);
     /// The device's memory is the host's own: pages do not leave it for HOST.
     pub const INTEGRATED: Capabilities = Capabilities(sys::WEIR_CAP_INTEGRATED);
+    /// Granules of other devices of the backend may be mapped in ranges that the device reserved.
+    pub const SHARED_RANGE: Capabilities = Capabilities(sys::WEIR_CAP_SHARED_RANGE);
 
     /// Whether all of `others` are among these.
     pub fn has(self, others: Capabilities) -> bool {
