@@ -34,6 +34,7 @@ def round_of_life() -> None:
                 with memoryview(lease[0]) as memory:
                     memory[:4] = b"weir"
                 lease.host_call(len)
+        assert pool.buffer(64 << 10, shards=weir.Shards([0], weights=[3])).shards() == [(0, 64 << 10, 0)]
         prepared = pool.prepare(stream, weir.read(buffers[0]))
         with prepared.acquire() as first, prepared.acquire() as second:
             del first, second

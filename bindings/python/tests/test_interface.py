@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import weir
-from weir import enums, errors, lease, records
+from weir import buffer, enums, errors, lease, records
 from weir._capi import ffi, lib
 
 # Functions that Python has another way for.
@@ -88,6 +88,7 @@ STRUCTS: list[tuple[type[Any], str]] = [
     (records.ArenaStats, "weir_arena_stats"),
     (records.ArenaReport, "weir_arena_report"),
     (weir.BufferOptions, "weir_buffer_desc"),
+    (weir.Shards, "weir_shard_desc"),
 ]
 
 
@@ -101,7 +102,16 @@ def test_records_have_the_fields_of_their_structs(cls: type[Any], name: str) -> 
     if name == "weir_buffer_desc":
         struct -= {"flags", "user_count"}
         own -= {"stable_address", "scrub", "lossy"}
+    if name == "weir_shard_desc":
+        struct -= {"device_count"}
     assert own == struct
+
+
+def test_shards_have_the_fields_and_policies_of_the_header() -> None:
+    assert [*records.Shard._fields, "reserved", "reserved2"] == [field for field, _ in ffi.typeof("weir_shard").fields]
+    assert {f"WEIR_SHARD_{name.upper()}": value for name, value in buffer._POLICIES.items()} == {
+        name: getattr(lib, name) for name in names("WEIR_SHARD_")
+    }
 
 
 def test_a_set_lies_as_the_c_structs_say(pool: weir.Pool, stream: weir.Stream) -> None:

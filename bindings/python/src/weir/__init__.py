@@ -14,7 +14,7 @@ docs/python.md is the guide; the C headers say what each call promises."""
 from ._capi import ffi as _ffi
 from ._capi import lib as _lib
 from .arena import Arena, ArenaAllocation
-from .buffer import Allocation, Buffer, BufferOptions, Hold
+from .buffer import Allocation, Buffer, BufferOptions, Hold, Shards
 from .codec import compress, compress_bound, compressed_info, decompress
 from .context import Context
 from .enums import (
@@ -87,6 +87,7 @@ from .records import (
     Piece,
     PoolDeviceStats,
     PoolStats,
+    Shard,
     Share,
 )  # fmt: skip
 from .stream import Stream
@@ -105,7 +106,7 @@ __all__ = [
     "DeviceState", "Element", "Forked", "Hold", "InternalError", "InvalidArgument", "InvalidHandle", "IoError", "Lease",
     "LeaseConflict", "LinkFigure", "LinkInfo", "LinkKind", "LogLevel", "LostRange", "Method", "Mode", "NotSupported",
     "Operation", "OutOfHostMemory", "OutOfMemory", "OverBudget", "PendingLease", "Piece", "PieceState", "Pool",
-    "PoolDeviceStats", "PoolStats", "Prepared", "Priority", "Result", "Share", "Stream", "StreamCapturing", "Tier",
-    "Timeout", "Trim", "Use", "View", "WeirError", "WouldBlock",
+    "PoolDeviceStats", "PoolStats", "Prepared", "Priority", "Result", "Shard", "Shards", "Share", "Stream", "StreamCapturing",
+    "Tier", "Timeout", "Trim", "Use", "View", "WeirError", "WouldBlock",
     "compress", "compress_bound", "compressed_info", "decompress", "library_version", "overwrite", "read", "write",
 ]  # fmt: skip

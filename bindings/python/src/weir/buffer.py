@@ -13,18 +13,46 @@ from . import enums
 from ._capi import ffi, lib
 from ._core import Closable, _end, entered, put_off_or_run, retry_abandoned, watch
 from .errors import Closed, InvalidHandle, check
-from .records import BufferInfo, record, sized
+from .records import BufferInfo, Shard, record, sized
 
 if TYPE_CHECKING:
     from .pool import Client, Pool
     from .stream import Stream
 
+_POLICIES = {"striped": lib.WEIR_SHARD_STRIPED, "blocked": lib.WEIR_SHARD_BLOCKED}
 _LOSSY = {None: 0, "bf16": lib.WEIR_BUFFER_LOSSY_BF16, "f16": lib.WEIR_BUFFER_LOSSY_F16}
 
 
 def whole(length: int | None) -> int:
     """A length of the C API; None is to the buffer's end."""
     return int(lib.WEIR_WHOLE) if length is None else length
+
+
+@dataclasses.dataclass
+class Shards:
+    """How one buffer is dealt out to several devices of the pool, at one address on all of them; see weir_shard_desc.
+
+    `policy` is "striped" (stripes in turn) or "blocked" (one run of bytes for each device, in their order). `weights` say how
+    much each device gets; empty: all alike. `stripe` is bytes, 0 leaves it to Weir."""
+
+    devices: Sequence[int]
+    policy: str = "striped"
+    weights: Sequence[int] = ()
+    stripe: int = 0
+
+    def _native(self) -> tuple[Any, Any]:
+        """The descriptor, and what must live as long as it is used."""
+        if self.policy not in _POLICIES:
+            raise ValueError(f"policy={self.policy!r}; there are 'striped' and 'blocked'")
+        devices, weights = list(self.devices), list(self.weights)
+        if weights and len(weights) != len(devices):  # the library would read past their end, or ignore some
+            raise ValueError(f"{len(weights)} weights for {len(devices)} devices")
+        desc = sized("weir_shard_desc")
+        keep = ffi.new("weir_device[]", devices), ffi.new("uint32_t[]", weights)
+        desc.policy, desc.stripe = _POLICIES[self.policy], self.stripe
+        desc.devices, desc.device_count = keep[0], len(devices)
+        desc.weights = keep[1] if weights else ffi.NULL
+        return desc, keep
 
 
 @dataclasses.dataclass
@@ -39,6 +67,7 @@ class BufferOptions:
     element: int = enums.Element.ANY
     tag: int = 0
     users: Sequence[int] = ()
+    shards: Shards | None = None
     stable_address: bool = False
     scrub: bool = False
     lossy: str | None = None
@@ -53,12 +82,14 @@ class BufferOptions:
         desc.home, desc.element, desc.tag = self.home, self.element, self.tag
         users = ffi.new("weir_device[]", list(self.users))
         desc.users, desc.user_count = (users if self.users else ffi.NULL), len(self.users)
+        shards, of_shards = (ffi.NULL, None) if self.shards is None else self.shards._native()
+        desc.shards = shards
         desc.flags = (
             (lib.WEIR_BUFFER_STABLE_ADDRESS if self.stable_address else 0)
             | (lib.WEIR_BUFFER_SCRUB if self.scrub else 0)
             | _LOSSY[self.lossy]
         )
-        return desc, users
+        return desc, (users, shards, of_shards)
 
 
 class Buffer(Closable):
@@ -131,6 +162,19 @@ class Buffer(Closable):
         with self._within():
             check(lib.weir_buffer_query(self._pool._raw, self._raw, offset, whole(length), info))
         return record(BufferInfo, info)
+
+    def shards(self, offset: int = 0) -> list[Shard]:
+        """The layout, from the run on that byte `offset` is in; a buffer without shards is one run on its home. It changes only
+        when a device leaves the pool. Where the bytes are at present is `query`'s to tell."""
+        capacity, count = 16, ffi.new("size_t *")
+        with self._within():
+            while True:  # one call gives all of it, for it may change between two
+                runs = ffi.new("weir_shard[]", capacity)
+                check(lib.weir_buffer_shards(self._pool._raw, self._raw, offset, runs, capacity, count))
+                found = [Shard(run.offset, run.length, run.device) for run in runs[0 : count[0]]]
+                if found[-1].offset + found[-1].length >= self._size:
+                    return found
+                capacity *= 8
 
     def read(self, offset: int = 0, length: int | None = None) -> bytearray:
         """A copy of the bytes, from whatever tier they are on."""

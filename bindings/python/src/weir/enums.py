@@ -107,6 +107,7 @@ class Capability(enum.IntFlag):
     EXPORT_FABRIC = lib.WEIR_CAP_EXPORT_FABRIC
     MAP_PART = lib.WEIR_CAP_MAP_PART
     INTEGRATED = lib.WEIR_CAP_INTEGRATED
+    SHARED_RANGE = lib.WEIR_CAP_SHARED_RANGE
 
 
 class LinkKind(enum.IntEnum):

@@ -298,6 +298,14 @@ class Piece:
     buffer: Any
 
 
+class Shard(NamedTuple):
+    """A run of bytes of a buffer that one device is home to."""
+
+    offset: int
+    length: int
+    device: int
+
+
 class Share(NamedTuple):
     """Of the blocks of one method, or of elements of one kind."""
 
