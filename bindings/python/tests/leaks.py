@@ -67,16 +67,24 @@ def round_of_life() -> None:
         stream.close()
 
 
-def measure(rounds: int) -> tuple[int, int]:
-    """Blocks still allocated at the end, and blocks that nothing points to, after so many rounds."""
-    command = ["valgrind", "--leak-check=full", "--show-leak-kinds=definite", "--num-callers=20", "--fair-sched=yes",
-               sys.executable, __file__, "--rounds", str(rounds)]  # fmt: skip
+def under_valgrind(rounds: int, *options: str) -> str:
+    # Values that were never set are not looked for: Python has its own, and it would take longer.
+    command = ["valgrind", "--undef-value-errors=no", "--fair-sched=yes", *options, sys.executable, __file__,
+               "--rounds", str(rounds)]  # fmt: skip
     environment = {**os.environ, "PYTHONMALLOC": "malloc", "PYTHONHASHSEED": "0"}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    in_use = re.search(r"in use at exit: [\d,]+ bytes in ([\d,]+) blocks", done.stderr)
-    lost = re.search(r"definitely lost: [\d,]+ bytes in ([\d,]+) blocks", done.stderr)
-    if done.returncode != 0 or in_use is None or lost is None:
+    if done.returncode != 0:
         raise SystemExit(f"valgrind ended with {done.returncode}:\n{done.stdout}{done.stderr[-6000:]}")
+    return done.stderr
+
+
+def measure(rounds: int) -> tuple[int, int]:
+    """Blocks still allocated at the end, and blocks that nothing points to, after so many rounds."""
+    text = under_valgrind(rounds, "--leak-check=summary", "--keep-stacktraces=none")
+    in_use = re.search(r"in use at exit: [\d,]+ bytes in ([\d,]+) blocks", text)
+    lost = re.search(r"definitely lost: [\d,]+ bytes in ([\d,]+) blocks", text)
+    if in_use is None or lost is None:
+        raise SystemExit(f"valgrind tells no sums:\n{text[-6000:]}")
     return int(in_use.group(1).replace(",", "")), int(lost.group(1).replace(",", ""))
 
 
@@ -90,6 +98,7 @@ def main() -> int:
     leaked = many[0] - few[0] > SLACK_BLOCKS or many[1] - few[1] > 0
     if leaked:
         print("leaks: more rounds leave more behind")
+        print(under_valgrind(MANY, "--leak-check=full", "--show-leak-kinds=definite", "--num-callers=20")[-6000:])
     return 1 if leaked else 0
 
 
