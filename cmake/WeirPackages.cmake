@@ -50,6 +50,12 @@ set(CPACK_COMPONENTS_ALL)
 set(weir_debian_folder ${CMAKE_CURRENT_BINARY_DIR}/generated/debian)
 set(weir_debian_version "${PROJECT_VERSION}-${CPACK_DEBIAN_PACKAGE_RELEASE}")
 set(weir_debian_library libweir${PROJECT_VERSION_MAJOR})
+# While the major version is 0 the next minor one may break what was built with this one (docs/abi.md).
+set(weir_debian_below "")
+if(PROJECT_VERSION_MAJOR EQUAL 0)
+  math(EXPR weir_next_minor "${PROJECT_VERSION_MINOR} + 1")
+  set(weir_debian_below ", ${weir_debian_library} (<< 0.${weir_next_minor}~)")
+endif()
 
 # What every package holds beside its own: the copyright file and a changelog in Debian's form. Its date is the epoch: two
 # builds of one tree must not differ.

@@ -129,12 +129,10 @@ weir_result weir_request_cancel(weir_request request) {
   return guarded([&]() -> Status {
     Request *object = nullptr;
     WEIR_TRY(get_request(request, &object));
-    {
-      // The pool may be gone once the request has ended.
-      std::lock_guard hold(object->mutex);
-      if (object->done) return {};
-      object->cancelled.store(true);
-    }
+    // The pool may be gone once the request has ended, which it can't while this is held.
+    std::lock_guard hold(object->mutex);
+    if (object->done) return {};
+    object->cancelled.store(true);
     object->engine->wake_all();
     return {};
   });

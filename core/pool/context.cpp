@@ -168,10 +168,15 @@ uint32_t Context::first_device(uint32_t backend) const noexcept {
 }
 
 Status Context::reserve_pool(uint32_t *id) {
-  for (uint32_t i = 1; i < max_pools; ++i) {
+  // Handles of buffers and leases name their pool by this number. Two contexts must not meet in it, nor two pools that follow
+  // each other: a foreign or dead handle is to be recognised. So the next number is the process's.
+  static std::atomic<uint32_t> turn{0};
+  const uint32_t first = turn.fetch_add(1, std::memory_order_relaxed);
+  for (uint32_t i = 0; i < max_pools - 1; ++i) {
+    const uint32_t next = 1 + (first + i) % (max_pools - 1);
     Pool *none = nullptr;
-    if (pools_[i].compare_exchange_strong(none, reserved())) {
-      *id = i;
+    if (pools_[next].compare_exchange_strong(none, reserved())) {
+      *id = next;
       return {};
     }
   }

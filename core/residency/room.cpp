@@ -43,7 +43,9 @@ Status Engine::wait_changed(Lock &lock, const AcquireOptions &options, uint64_t 
   }
   const uint64_t now = now_ns();
   if (now >= deadline_ns) return Status(WEIR_ERROR_TIMEOUT);
-  changed_.wait_for(lock, std::chrono::nanoseconds(deadline_ns - now));
+  // Some libraries add it to a time of their own.
+  constexpr uint64_t most_ns = uint64_t{1} << 60U;
+  changed_.wait_for(lock, std::chrono::nanoseconds(std::min(deadline_ns - now, most_ns)));
   return {};
 }
 

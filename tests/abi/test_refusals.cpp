@@ -368,6 +368,29 @@ void registration_has_its_own_refusals(void **) {
   without.close();
 }
 
+/// Handles of two contexts, each with its first pool and buffer: a foreign one is recognised, by buffer and by lease.
+void other_contexts_handles_are_foreign(void **) {
+  World mine;
+  World other;
+  weir_buffer own = mine.buffer(page_bytes);
+  weir_buffer foreign = other.buffer(page_bytes);
+  mine.fill(own, page_bytes, 1);
+  weir_lease lease = nullptr;
+  expect_result(WEIR_ERROR_INVALID_HANDLE, mine.acquire(foreign, WEIR_DISCARD_WRITE, &lease));
+  expect_result(WEIR_ERROR_INVALID_HANDLE, weir_buffer_destroy(mine.pool, foreign));
+  ok(other.acquire(foreign, WEIR_READ, &lease));
+  weir_lease out = nullptr;
+  ok(mine.acquire(own, WEIR_READ, &out));
+  expect_result(WEIR_ERROR_INVALID_HANDLE, weir_release(lease, mine.streams[0]));
+  ok(weir_release(out, mine.streams[0]));
+  ok(weir_release(lease, other.streams[0]));
+  mine.check(own, page_bytes, 1);
+  ok(weir_buffer_destroy(other.pool, foreign));
+  ok(weir_buffer_destroy(mine.pool, own));
+  other.close();
+  mine.close();
+}
+
 }  // namespace
 
 int main() {
@@ -386,6 +409,7 @@ int main() {
       cmocka_unit_test(held_bytes_of_the_set_do_not_count_against_it),
       cmocka_unit_test(host_quotas_are_hard),
       cmocka_unit_test(a_clients_priority_is_added),
+      cmocka_unit_test(other_contexts_handles_are_foreign),
       cmocka_unit_test(registration_has_its_own_refusals),
   };
   return cmocka_run_group_tests(tests, nullptr, nullptr);

@@ -202,7 +202,9 @@ WEIR_API weir_result weir_host_unregister(weir_pool pool, weir_buffer buffer);
  *  Errors: OVER_BUDGET, WOULD_BLOCK, DEVICE_OOM, DEVICE_LOST, STREAM_CAPTURING, INVALID_ARGUMENT. */
 WEIR_API weir_result weir_malloc(weir_pool pool, weir_device device, weir_stream stream, uint64_t size,
                                  uint64_t *address);
-/** Frees memory of weir_malloc after the work enqueued so far on `stream` (NULL: now). Address 0 is allowed. */
+/** Frees memory of weir_malloc after the work enqueued so far on `stream` (NULL: now). Address 0 is allowed.
+ *  Errors: STREAM_CAPTURING, INVALID_HANDLE and INVALID_ARGUMENT (no such allocation) change nothing. After any other (BACKEND,
+ *  DEVICE_LOST: the end of the work could not be marked) the memory is freed all the same. */
 WEIR_API weir_result weir_free(weir_pool pool, weir_stream stream, uint64_t address);
 
 WEIR_END_DECLS
