@@ -16,8 +16,9 @@ use weir::{Buffer, Context, Device, Pool, Result, Stream, Use};
 fn answer(body: impl FnOnce() -> Result<()>) -> weir_result {
     match catch_unwind(AssertUnwindSafe(body)) {
         Ok(Ok(())) => 0,
+        // A panic that Weir caught has no number of C's.
+        Ok(Err(weir::Error::Panicked(_))) | Err(_) => weir::sys::WEIR_ERROR_INTERNAL,
         Ok(Err(error)) => error.code(),
-        Err(_) => weir::sys::WEIR_ERROR_INTERNAL,
     }
 }
 
@@ -129,4 +130,21 @@ pub unsafe extern "C" fn weir_share_conflict(
         let _reading = pool.acquire(&cpu, [Use::read(&buffer)])?;
         pool.acquire(&cpu, [Use::read_write(&buffer)]).map(drop)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::answer;
+    use weir::sys;
+
+    #[test]
+    fn what_has_failed_is_no_success() {
+        assert_eq!(answer(|| Ok(())), sys::WEIR_SUCCESS);
+        assert_eq!(answer(|| weir::Arena::new(0).map(drop)), sys::WEIR_ERROR_INVALID_ARGUMENT);
+        assert_eq!(answer(|| panic!("here")), sys::WEIR_ERROR_INTERNAL);
+        assert_eq!(
+            answer(|| weir::Arena::new(64)?.walk(|_| panic!("called back"))),
+            sys::WEIR_ERROR_INTERNAL
+        );
+    }
 }

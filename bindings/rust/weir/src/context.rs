@@ -31,7 +31,8 @@ pub struct Context {
 pub(crate) struct ContextInner {
     raw: sys::weir_context,
     owned: bool,
-    log: Option<Box<LogSink>>,
+    /// Not a `Box`: C has a pointer into it, which a `Box` that is moved makes invalid.
+    log: Option<Arc<LogSink>>,
 }
 
 // SAFETY: every function on a context may be called from any thread; the log's closure is Send and Sync.
@@ -127,7 +128,7 @@ impl ContextOptions {
         self
     }
 
-    /// How long a backend's runtime may take to start, 60 s unless told otherwise.
+    /// How long a backend's runtime may take to start, 60 s unless told otherwise. [`Duration::ZERO`] = 60 s too.
     pub fn start_timeout(mut self, time: Duration) -> ContextOptions {
         self.start_timeout_ns = nanoseconds(time);
         self
@@ -141,7 +142,7 @@ impl ContextOptions {
             paths.iter().map(|path| c_text("backend_path", path)).collect::<Result<_>>()?;
         let mut path_list: Vec<*const c_char> = paths.iter().map(|path| path.as_ptr()).collect();
         path_list.push(ptr::null());
-        let log = self.log.map(|log| Box::new(LogSink { log, panics: Panics::default() }));
+        let log = self.log.map(|log| Arc::new(LogSink { log, panics: Panics::default() }));
         let mut desc = sys::weir_context_desc::INIT;
         desc.backend_count = count(self.backends.len())?;
         desc.flags = self.flags;
@@ -157,7 +158,7 @@ impl ContextOptions {
         }
         if let Some(sink) = &log {
             desc.log = Some(log_line);
-            desc.log_user = (&**sink as *const LogSink).cast_mut().cast();
+            desc.log_user = Arc::as_ptr(sink).cast_mut().cast();
         }
         desc.start_timeout_ns = self.start_timeout_ns;
         let mut raw = ptr::null_mut();

@@ -71,9 +71,9 @@ impl DefragmentOptions {
         self
     }
 
-    /// Looked at before each step.
+    /// Looked at before each step, so that with no time left nothing is moved.
     pub fn max_time(mut self, time: Duration) -> DefragmentOptions {
-        self.max_ns = nanoseconds(time);
+        self.max_ns = nanoseconds(time).max(1); // 0 would be no bound
         self
     }
 
@@ -172,7 +172,8 @@ unsafe extern "C" fn should_stop(user: *mut c_void) -> i32 {
 }
 
 impl Pool {
-    /// Moves buffers together. What is leased or held is stepped around.
+    /// Moves buffers together. What is leased or held is stepped around. What was moved stays moved if it fails halfway; only
+    /// the call of C, `weir_pool_defragment`, reports how much that was.
     pub fn defragment(&self, options: &DefragmentOptions) -> Result<DefragmentReport> {
         self.run_defragment(options, None)
     }

@@ -56,6 +56,10 @@ impl Drop for Hold<'_> {
 
 /// Memory of a device that is always resident and never moves, for frameworks' allocators. It is freed when it is dropped,
 /// after the work enqueued so far on its stream, or at once if it has none.
+///
+/// A stream that records a graph can't say when its work is done: while it does, [`Allocation::free`] on it is refused with
+/// [`Error::StreamCapturing`](crate::Error::StreamCapturing), and dropping an allocation of it frees nothing. The memory is
+/// lost then, and its pool never ends. End the recording first, or free it on another stream.
 pub struct Allocation {
     address: u64,
     size: u64,
@@ -74,10 +78,13 @@ impl Allocation {
         self.size
     }
 
-    /// Frees it after the work enqueued so far on `stream` (`None`: now).
+    /// Frees it after the work enqueued so far on `stream` (`None`: now). If that stream is refused, because it records a
+    /// graph or is of another context, the allocation is dropped instead, and freed on its own stream by that.
     pub fn free(mut self, stream: Option<&Stream>) -> Result<()> {
-        self.stream = stream.map(|stream| Arc::clone(&stream.inner));
-        self.end()
+        let own = std::mem::replace(&mut self.stream, stream.map(|stream| Arc::clone(&stream.inner)));
+        let ended = self.end();
+        self.stream = own;
+        ended
     }
 
     /// Gives the memory away: [`Pool::free`] frees it.
@@ -85,12 +92,17 @@ impl Allocation {
         std::mem::take(&mut self.address)
     }
 
-    /// Address 0 is nothing to free, so that what has been freed or given away is not freed again.
+    /// Address 0 is nothing to free, so that what has been freed or given away is not freed again. What was refused for the
+    /// stream's sake alone is still there.
     fn end(&mut self) -> Result<()> {
         let stream = self.stream.as_ref().map_or(ptr::null_mut(), |stream| stream.raw);
         let address = std::mem::take(&mut self.address);
         // SAFETY: the handles are live, and the address is of `weir_malloc` or 0.
-        check(unsafe { sys::weir_free(self.pool.raw(), stream, address) })
+        let result = unsafe { sys::weir_free(self.pool.raw(), stream, address) };
+        if result == sys::WEIR_ERROR_STREAM_CAPTURING || result == sys::WEIR_ERROR_INVALID_HANDLE {
+            self.address = address;
+        }
+        check(result)
     }
 }
 

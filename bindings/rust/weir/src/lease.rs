@@ -330,7 +330,7 @@ impl<'a, U: UseSet<'a>> Lease<'a, U> {
     /// Releases the lease on another stream of its device.
     ///
     /// # Safety
-    /// `stream` waits for the work that the lease protects.
+    /// `stream`, of the same context, waits for the work that the lease protects.
     pub unsafe fn release_on(mut self, stream: &Stream) -> Result<()> {
         // SAFETY: the handles are live; the rest is this function's contract.
         let result = unsafe { sys::weir_release(self.raw, stream.as_raw()) };

@@ -36,7 +36,7 @@
 //!   buffers and clients their pool, streams their context.
 //! - **Drop** frees and never panics. `close` and `release` do the same and tell what went wrong. What is leaked
 //!   (`std::mem::forget`) stays, with all that it is of.
-//! - **Threads.** Everything is [`Send`] and [`Sync`], but for [`Arena`], which is not [`Sync`].
+//! - **Threads.** Everything is [`Send`] and [`Sync`], but for [`Arena`] and [`ContextOptions`], which are [`Send`] only.
 //! - **Errors** are an [`Error`] with the numbers, read where the call failed.
 //! - **Callbacks** are closures. A panic in one never unwinds into C: it is reported as [`Error::Panicked`] where a call of yours
 //!   can report it, and counted where none can.

@@ -40,6 +40,11 @@ pub struct LostRange {
     pub length: u64,
 }
 
+// SAFETY: the handle is opaque, and nobody looks behind it; functions on it may be called from any thread.
+unsafe impl Send for LostRange {}
+// SAFETY: as above.
+unsafe impl Sync for LostRange {}
+
 /// A run of memory and what lies in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -64,6 +69,11 @@ pub struct Piece {
     pub buffer: sys::weir_buffer,
 }
 
+// SAFETY: as for `LostRange`.
+unsafe impl Send for Piece {}
+// SAFETY: as above.
+unsafe impl Sync for Piece {}
+
 /// What the callback for lost devices gets as `user`.
 struct LossSink {
     callback: Box<dyn Fn(DeviceLoss) + Send + Sync>,
@@ -84,7 +94,8 @@ pub(crate) struct PoolInner {
 struct Body {
     raw: sys::weir_pool,
     owned: bool,
-    loss: Mutex<Option<Box<LossSink>>>,
+    /// Not a `Box`: C has a pointer into it, which a `Box` that is moved makes invalid.
+    loss: Mutex<Option<Arc<LossSink>>>,
     panics: Arc<Panics>,
     context: Option<Arc<ContextInner>>,
 }
@@ -220,7 +231,7 @@ impl Pool {
     /// the pool, but not change its callback. A panic in it ends there, and is counted by [`Pool::callback_panics`].
     pub fn on_device_loss(&self, callback: impl Fn(DeviceLoss) + Send + Sync + 'static) -> Result<()> {
         let panics = Arc::clone(&self.inner.body.panics);
-        self.set_loss(Some(Box::new(LossSink { callback: Box::new(callback), panics })))
+        self.set_loss(Some(Arc::new(LossSink { callback: Box::new(callback), panics })))
     }
 
     /// Takes the callback for lost devices away. When it returns, none is running.
@@ -228,13 +239,13 @@ impl Pool {
         self.set_loss(None)
     }
 
-    fn set_loss(&self, sink: Option<Box<LossSink>>) -> Result<()> {
+    fn set_loss(&self, sink: Option<Arc<LossSink>>) -> Result<()> {
         if on_pool_thread() {
             return Err(Error::busy("the callback can't be changed from within a callback of a pool"));
         }
         let mut current = self.inner.body.loss.lock().unwrap_or_else(PoisonError::into_inner);
         let (callback, user): (sys::weir_loss_callback, *mut c_void) = match &sink {
-            Some(sink) => (Some(device_lost), (&**sink as *const LossSink).cast_mut().cast()),
+            Some(sink) => (Some(device_lost), Arc::as_ptr(sink).cast_mut().cast()),
             None => (None, ptr::null_mut()),
         };
         // SAFETY: the sink stays in the pool; the former one is dropped after the library has parted from it.
@@ -298,9 +309,17 @@ impl Pool {
 
     /// Ends the pool, and tells if it can't: [`Error::Busy`] while something made of it is left. Dropping it does the same
     /// with the last of them, and tells nothing.
+    ///
+    /// Within a callback of a pool it is [`Error::Busy`] too: a pool waits for its threads to end, and this may be one of
+    /// them. The pool is dropped then.
     pub fn close(self) -> Result<()> {
+        if on_pool_thread() {
+            return Err(Error::busy("a pool can't be closed from within a callback of a pool"));
+        }
         let mut inner = ManuallyDrop::new(Arc::try_unwrap(self.inner).map_err(|_| {
-            Error::busy("the pool is used by a buffer, a client or another clone of it in this program")
+            Error::busy(
+                "the pool is used by a buffer, a client, a request or another clone of it in this program",
+            )
         })?);
         // SAFETY: `inner` is neither used nor dropped after.
         unsafe { inner.take() }.end()

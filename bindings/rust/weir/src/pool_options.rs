@@ -87,7 +87,7 @@ impl PoolOptions {
         self
     }
 
-    /// How long one eviction may wait for the fences of released work.
+    /// How long one eviction may wait for the fences of released work; [`Duration::ZERO`] = 10 s, as without it.
     pub fn evict_wait(mut self, time: Duration) -> PoolOptions {
         self.desc.evict_wait_ns = nanoseconds(time);
         self
@@ -131,7 +131,7 @@ impl PoolOptions {
         self
     }
 
-    /// Device memory that nobody needed for so long goes back to the system.
+    /// Device memory that nobody needed for so long goes back to the system; [`Duration::ZERO`] = 10 s, as without it.
     pub fn idle_grace(mut self, time: Duration) -> PoolOptions {
         self.desc.idle_grace_ns = nanoseconds(time);
         self
@@ -149,7 +149,7 @@ impl PoolOptions {
         self
     }
 
-    /// What nobody used for so long in COMPRESSED is compressed again, harder.
+    /// What nobody used for so long in COMPRESSED is compressed again, harder; [`Duration::ZERO`] = 10 s, as without it.
     pub fn recompress_idle(mut self, time: Duration) -> PoolOptions {
         self.desc.recompress_idle_ns = nanoseconds(time);
         self

@@ -5,6 +5,7 @@
 
 use crate::callback::as_pool_thread;
 use crate::error::check;
+use crate::pool::PoolInner;
 use crate::uses::OwnedUses;
 use crate::{AcquireOptions, Error, OwnedLease, OwnedUse, Pool, Result, Stream, UseSet as _};
 use std::ffi::{c_void, CString};
@@ -37,7 +38,10 @@ unsafe extern "C" fn ended(user: *mut c_void, result: sys::weir_result, lease: s
                 // SAFETY: the lease is of these uses, and is ours.
                 Ok(unsafe { OwnedLease::granted(lease, uses) })
             } else {
-                Err(Error::last(result))
+                let error = Error::last(result);
+                // Before anybody is told: who closes what they name is not to find it in use.
+                drop(uses);
+                Err(error)
             };
             deliver(outcome);
         });
@@ -55,6 +59,18 @@ struct State {
     outcome: Option<Result<OwnedLease>>,
     waker: Option<Waker>,
     ended: bool,
+}
+
+impl State {
+    /// The outcome, once.
+    ///
+    /// # Panics
+    /// If it was taken before: there will be no other.
+    fn take(&mut self, done: &str) -> Option<Result<OwnedLease>> {
+        let outcome = self.outcome.take();
+        assert!(outcome.is_some() || !self.ended, "a request was {done} after it was ready");
+        outcome
+    }
 }
 
 impl Slot {
@@ -92,6 +108,8 @@ impl Slot {
 pub struct Request {
     raw: sys::weir_request,
     slot: Arc<Slot>,
+    /// The last field: it goes when the handle is given back.
+    _pool: Arc<PoolInner>,
 }
 
 // SAFETY: every function on a request may be called from any thread.
@@ -112,7 +130,7 @@ impl Pool {
         let deliver: Deliver = Box::new(move |outcome| filled.fill(outcome));
         let mut raw = ptr::null_mut();
         self.submit(stream, uses, options, deliver, &mut raw)?;
-        Ok(Request { raw, slot })
+        Ok(Request { raw, slot, _pool: Arc::clone(&self.inner) })
     }
 
     /// Acquires a set of uses on a thread of the pool, and calls `then` there. That may use Weir, but must not wait for other
@@ -135,14 +153,16 @@ impl Pool {
         deliver: Deliver,
         request: *mut sys::weir_request,
     ) -> Result<()> {
-        let mut uses = OwnedUses::new(uses.into_iter().collect(), &stream.inner, &self.inner);
-        let (first, count) = (uses.uses_mut().as_mut_ptr().cast::<sys::weir_use>(), uses.uses().len());
+        let uses = OwnedUses::new(uses.into_iter().collect(), &stream.inner, &self.inner);
         let options = options.clone();
         let raw = options.raw();
         let pending =
             Box::into_raw(Box::new(Pending { uses, deliver, _operation: options.into_operation() }));
-        // SAFETY: the uses are on the heap and, with all that they name, stay until the callback has run.
+        // SAFETY: the uses, with all that they name, stay where they are until the callback has run.
         let result = unsafe {
+            // Taken where they are to stay: a box that is moved makes former pointers into it invalid.
+            let uses = (*pending).uses.uses_mut();
+            let (first, count) = (uses.as_mut_ptr().cast::<sys::weir_use>(), uses.len());
             let (pool, stream) = (self.as_raw(), stream.as_raw());
             sys::weir_acquire_async(pool, stream, first, count, &raw, Some(ended), pending.cast(), request)
         };
@@ -156,10 +176,13 @@ impl Pool {
 
 impl Request {
     /// Blocks until the acquire has ended. Not from within a callback of the pool.
+    ///
+    /// # Panics
+    /// If it was polled and was ready.
     pub fn wait(self) -> Result<OwnedLease> {
         let mut state = self.slot.lock();
         loop {
-            if let Some(outcome) = state.outcome.take() {
+            if let Some(outcome) = state.take("waited for") {
                 return outcome;
             }
             state = self.slot.filled.wait(state).unwrap_or_else(PoisonError::into_inner);
@@ -167,11 +190,14 @@ impl Request {
     }
 
     /// Blocks until the acquire has ended, `time` at most; the request itself if it has not.
+    ///
+    /// # Panics
+    /// If it was polled and was ready.
     pub fn wait_for(self, time: Duration) -> Result<Result<OwnedLease>, Request> {
         let end = Instant::now().checked_add(time);
         let mut state = self.slot.lock();
         loop {
-            if let Some(outcome) = state.outcome.take() {
+            if let Some(outcome) = state.take("waited for") {
                 return Ok(outcome);
             }
             let left = end.map_or(Duration::MAX, |end| end.saturating_duration_since(Instant::now()));
@@ -202,10 +228,9 @@ impl Future for Request {
     /// If it is polled after it was ready.
     fn poll(self: Pin<&mut Self>, context: &mut TaskContext<'_>) -> Poll<Result<OwnedLease>> {
         let mut state = self.slot.lock();
-        if let Some(outcome) = state.outcome.take() {
+        if let Some(outcome) = state.take("polled") {
             return Poll::Ready(outcome);
         }
-        assert!(!state.ended, "a request was polled after it was ready");
         match &mut state.waker {
             Some(waker) if waker.will_wake(context.waker()) => {}
             waker => *waker = Some(context.waker().clone()),

@@ -30,9 +30,9 @@ impl CalibrateOptions {
         self
     }
 
-    /// Time for all links together.
+    /// Time for all links together, kept to within some small copies on each.
     pub fn max_time(mut self, time: Duration) -> CalibrateOptions {
-        self.max_ns = nanoseconds(time);
+        self.max_ns = nanoseconds(time).max(1); // 0 would be the default
         self
     }
 
@@ -78,7 +78,8 @@ impl Context {
     }
 
     /// Measures the links between the devices and the host, and between devices that reach each other. The calling thread
-    /// waits.
+    /// waits. [`Error::Io`](crate::Error::Io) if figures can't be saved: they count in this context all the same, and only the
+    /// call of C, `weir_topology_calibrate`, reports how many there are.
     pub fn calibrate(&self, options: &CalibrateOptions) -> Result<CalibrateReport> {
         let mut desc = sys::weir_calibrate_desc::INIT;
         desc.flags = options.flags;

@@ -135,12 +135,63 @@ fn the_last_handle_may_go_in_a_callback() {
     drop((buffer, stream, pool, context));
     assert_eq!(Arc::strong_count(&alive), 2);
     go.send(()).unwrap();
-    // The end is left to another thread.
+    until_it_ends(&alive);
+}
+
+/// The end is left to another thread: waits for the log's closure to go, which is the last to.
+fn until_it_ends(alive: &Arc<()>) {
     let deadline = std::time::Instant::now() + Duration::from_secs(60);
-    while Arc::strong_count(&alive) > 1 {
+    while Arc::strong_count(alive) > 1 {
         assert!(std::time::Instant::now() < deadline, "the pool has not ended");
         std::thread::yield_now();
     }
+}
+
+#[test]
+fn a_pool_is_not_closed_by_a_thread_of_its_own() {
+    let alive = Arc::new(());
+    let logs = Arc::clone(&alive);
+    let context = ContextOptions::new()
+        .options("host.memory=64M;host.granule=64K;host.granule_large=0")
+        .no_search()
+        .log(move |_, _| assert!(Arc::strong_count(&logs) > 0))
+        .open()
+        .unwrap();
+    let pool = pool_of(&context, 4);
+    let stream = Stream::new(&context, Device(0)).unwrap();
+    let buffer = pool.buffer(PAGE).unwrap();
+    let (go, wait) = channel::<Pool>();
+    let (tell, told) = channel();
+    let then = move |lease: Result<OwnedLease>| {
+        let pool = wait.recv().unwrap();
+        drop(lease.unwrap()); // now there is no other handle of the pool
+        tell.send(pool.close()).unwrap();
+    };
+    pool.acquire_then(&stream, [OwnedUse::read(&buffer)], &AcquireOptions::new(), then).unwrap();
+    drop((buffer, stream, context));
+    go.send(pool).unwrap();
+    match told.recv().unwrap() {
+        Err(Error::Busy(detail)) => assert!(detail.message.contains("callback"), "{}", detail.message),
+        other => panic!("not busy: {other:?}"),
+    }
+    until_it_ends(&alive);
+}
+
+#[test]
+fn what_is_told_of_a_failure_has_nothing_left_of_the_uses() {
+    let Site { pool, stream, .. } = site(4);
+    let buffer = pool.buffer(8 * PAGE).unwrap();
+    let (go, wait) = channel::<Buffer>();
+    let (tell, told) = channel();
+    let then = move |lease: Result<OwnedLease>| {
+        let refused = lease.map(drop);
+        tell.send((refused, wait.recv().unwrap().close())).unwrap();
+    };
+    pool.acquire_then(&stream, [OwnedUse::read(&buffer)], &AcquireOptions::new(), then).unwrap();
+    go.send(buffer).unwrap();
+    let (refused, closed) = told.recv().unwrap();
+    assert!(matches!(refused, Err(Error::OverBudget(_))), "{refused:?}");
+    closed.unwrap();
 }
 
 #[test]

@@ -52,6 +52,8 @@ fn topology_is_told_and_measured() {
     let report = context.calibrate(&options).unwrap();
     assert_eq!((report.measured + report.skipped, report.failed, report.saved), (2, 0, 0));
     assert!(report.folder.is_empty() && report.elapsed > Duration::ZERO);
+    let none = context.calibrate(&options.max_time(Duration::ZERO)).unwrap();
+    assert!(none.skipped > 0, "no time is not the 5 s of a call that names none: {none:?}");
 }
 
 #[test]
@@ -248,6 +250,10 @@ fn holds_and_allocations_stay() {
     // SAFETY: it was given away just now, and nothing uses it.
     unsafe { pool.free(Some(&stream), address) }.unwrap();
     second.free(Some(&stream)).unwrap();
+    let (third, before) = (pool.malloc(Device(0), None, 2 * PAGE).unwrap(), held());
+    let strange = site(4).stream;
+    assert!(matches!(third.free(Some(&strange)), Err(Error::InvalidHandle(_))));
+    assert_eq!(before - held(), 2 * PAGE, "what was refused is freed as it is dropped");
     drop(pool.malloc(Device(0), Some(&stream), PAGE).unwrap());
     stream.synchronize().unwrap();
     assert!(matches!(pool.close(), Err(Error::Busy(_))), "the buffer is still there");
@@ -304,6 +310,8 @@ fn defragmentation_moves_tenants_together() {
     });
     let options =
         DefragmentOptions::new().device(Device(0)).wait().max_bytes(1 << 20).max_moves(1000).max_cost(4000);
+    let none = pool.defragment(&options.clone().max_time(Duration::ZERO)).unwrap();
+    assert!(!none.finished && none.copy_moves == 0, "no time is not time without end: {none:?}");
     let report = pool.defragment(&options.clone().max_time(Duration::from_secs(5))).unwrap();
     assert!(report.finished && report.fragmentation_after < report.fragmentation_before, "{report:?}");
     let again = pool.defragment_until(&options.evict(), || true).unwrap();

@@ -6,6 +6,7 @@ mod common;
 
 use common::{machine, pool_of, PAGE};
 use std::future::Future;
+use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll, Wake};
@@ -25,9 +26,12 @@ macro_rules! both {
 }
 
 both! {
-    Allocation, AcquireOptions, Buffer, BufferOptions, Client, ClientOptions, Context, Detail, Error, Hold<'static>,
+    AcquireOptions, Advice, Allocation, ArenaReport, ArenaStats, BackendInfo, BackgroundDefragmentation, Buffer, BufferInfo,
+    BufferOptions, CalibrateOptions, CalibrateReport, Client, ClientOptions, ClientStats, CompressOptions, Context,
+    DefragmentOptions, DefragmentReport, Detail, DeviceInfo, DeviceLoss, Error, Hold<'static>,
     Lease<'static, [Use<'static>; 2]>, Lease<'static, Vec<Use<'static>>>, Lease<'static, &'static mut [Use<'static>]>,
-    Operation<'static>, OwnedLease, OwnedUse, Pool, PoolOptions, Request, Stream, Use<'static>, View<'static>,
+    LinkInfo, LostRange, Operation<'static>, OwnedLease, OwnedUse, OwnedUses, Piece, Pool, PoolDeviceStats, PoolOptions,
+    PoolStats, Request, Shard, ShardLayout, Stream, Use<'static>, View<'static>,
 }
 const _: () = {
     send::<Arena>();
@@ -140,6 +144,43 @@ fn requests_are_futures() {
     });
     drop(first);
     assert_eq!(waiting.join().unwrap().unwrap() as u64, 3 * PAGE);
+}
+
+#[test]
+fn a_request_has_one_outcome() {
+    let context = machine(1);
+    let pool = pool_of(&context, 4);
+    let stream = Stream::new(&context, Device(0)).unwrap();
+    let buffer = pool.buffer(PAGE).unwrap();
+    let polled = || {
+        let uses = [OwnedUse::read(&buffer)];
+        let mut request = pool.acquire_async(&stream, uses, &AcquireOptions::new()).unwrap();
+        drop(block_on(&mut request).unwrap());
+        request
+    };
+    let message = |panic: Box<dyn std::any::Any + Send>| *panic.downcast::<String>().unwrap();
+    let request = polled();
+    let told = catch_unwind(AssertUnwindSafe(|| drop(request.wait_for(Duration::ZERO)))).unwrap_err();
+    assert_eq!(message(told), "a request was waited for after it was ready");
+    let request = polled();
+    let told = catch_unwind(AssertUnwindSafe(|| drop(request.wait()))).unwrap_err();
+    assert_eq!(message(told), "a request was waited for after it was ready");
+}
+
+#[test]
+fn a_request_keeps_its_pool() {
+    let context = machine(1);
+    let pool = pool_of(&context, 4);
+    let stream = Stream::new(&context, Device(0)).unwrap();
+    let buffer = pool.buffer(PAGE).unwrap();
+    let mut request = pool.acquire_async(&stream, [OwnedUse::read(&buffer)], &AcquireOptions::new()).unwrap();
+    drop(block_on(&mut request).unwrap());
+    buffer.close().unwrap();
+    assert!(matches!(pool.close(), Err(Error::Busy(_))));
+    request.cancel().unwrap();
+    drop(request);
+    stream.close().unwrap();
+    context.close().unwrap();
 }
 
 #[test]
