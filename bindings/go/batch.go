@@ -59,7 +59,9 @@ func (p *Pool) Run(ctx context.Context, stream *Stream, work func(View), uses ..
 	return err
 }
 
-// RunSteps is [Pool.Run] of many steps in one call of C. It tells how many were enqueued before the first failure.
+// RunSteps is [Pool.Run] of many steps in one call of C. It tells how many were enqueued before the first failure. An
+// error's UseIndex counts the uses of all steps, in order. A use with UseAllowRemote of a step with a function is
+// ErrNotSupported where the CPU can't reach every device of the context.
 func (p *Pool) RunSteps(ctx context.Context, stream *Stream, steps ...Step) (int, error) {
 	const op = "run"
 	if ctx.Err() != nil {
@@ -83,6 +85,9 @@ func (p *Pool) RunSteps(ctx context.Context, stream *Stream, steps ...Step) (int
 		return 0, err
 	}
 	defer s.recycle()
+	if err := canReachSteps(op, s, steps); err != nil {
+		return 0, err
+	}
 	r := newRun(s, steps)
 	err = r.do(ctx, s)
 	for _, step := range r.steps[r.done:] {
@@ -91,6 +96,22 @@ func (p *Pool) RunSteps(ctx context.Context, stream *Stream, steps ...Step) (int
 		}
 	}
 	return r.done, err
+}
+
+// canReachSteps refuses steps whose functions would get memory that the CPU may not reach.
+func canReachSteps(op string, s *leaseState, steps []Step) error {
+	use := 0
+	for i := range steps {
+		for range steps[i].Uses {
+			if steps[i].Func != nil {
+				if err := s.canReach(op, use); err != nil {
+					return err
+				}
+			}
+			use++
+		}
+	}
+	return nil
 }
 
 // run is a RunSteps under way: done steps are enqueued, the handles of the others are its own.
@@ -128,6 +149,7 @@ func (r *run) do(ctx context.Context, s *leaseState) error {
 		if err == nil {
 			return nil
 		}
+		r.countUses(err)
 		if state == 2 {
 			r.advance(1)
 		}
@@ -141,6 +163,14 @@ func (r *run) do(ctx context.Context, s *leaseState) error {
 	return nil
 }
 
+// countUses makes the index of a use of the next step one of all steps' uses.
+func (r *run) countUses(err error) {
+	var e *Error
+	if errors.As(err, &e) && e.UseIndex >= 0 {
+		e.UseIndex += r.first
+	}
+}
+
 func (r *run) advance(steps int) {
 	for ; steps > 0; steps-- {
 		r.first += int(r.steps[r.done].use_count)
@@ -148,15 +178,20 @@ func (r *run) advance(steps int) {
 	}
 }
 
-// waitForOne takes the next step by an acquire that waits.
-func (r *run) waitForOne(ctx context.Context, s *leaseState) error {
+// waitForOne takes the next step by an acquire that waits. With an error of the release the step is taken all the same.
+func (r *run) waitForOne(ctx context.Context, s *leaseState) (err error) {
 	step := &r.steps[r.done]
 	count := int(step.use_count)
 	one := leaseState{stream: s.stream, pool: s.pool, uses: s.uses[r.first : r.first+count]}
 	if err := one.await(ctx, nil); err != nil {
+		r.countUses(err)
 		return err
 	}
-	defer func() { _ = failed("release", C.weirgo_release(one.handle, C.uintptr_t(s.stream.handle))) }()
+	defer func() {
+		if released := failed("run", C.weirgo_release(one.handle, C.uintptr_t(s.stream.handle))); err == nil {
+			err = released
+		}
+	}()
 	if step.call != 0 {
 		addresses := make([]C.uint64_t, count)
 		for i := range addresses {

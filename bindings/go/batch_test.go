@@ -115,6 +115,23 @@ func TestStepsUpToTheFirstFailure(t *testing.T) {
 	ok(t, noCalls.pool.Do(background, noCalls.stream, func(Lease) error { return nil }, ReadWrite(b))) // no lease was left
 }
 
+// UseIndex counts the uses of all steps, whoever finds the fault: the binding before, or the library in a step.
+func TestUseIndexOfSteps(t *testing.T) {
+	w := newWorld(t, setup{})
+	a, b, leased := w.buffer(1), w.buffer(1), w.buffer(1)
+	first := Step{Uses: []Use{Read(a), Read(b)}}
+	lease := w.acquire(ReadWrite(leased))
+	n, err := w.pool.RunSteps(background, w.stream, first, Step{Uses: []Use{Read(a), Read(leased)}})
+	if e := expect(t, err, ErrLeaseConflict); n != 1 || e.UseIndex != 3 {
+		t.Errorf("use %d, after %d steps", e.UseIndex, n)
+	}
+	ok(t, lease.Release())
+	n, err = w.pool.RunSteps(background, w.stream, first, Step{Uses: []Use{Read(a), Read(nil)}})
+	if e := expect(t, err, ErrInvalidHandle); n != 0 || e.UseIndex != 3 {
+		t.Errorf("use %d, after %d steps", e.UseIndex, n)
+	}
+}
+
 func TestStepsThatWait(t *testing.T) {
 	w, lease, wanted := crowded(t)
 	small := w.buffer(1)
@@ -181,6 +198,14 @@ func TestReadManyAndWriteMany(t *testing.T) {
 	expect(t, err, ErrInvalidArgument)
 	if m != 1 || !bytes.Equal(rest, []byte("untouched")) {
 		t.Fatal(m, string(rest))
+	}
+	none, end := Transfer{Buffer: a}, Transfer{a, page, []byte{}}
+	n, err = w.pool.WriteMany(none, Transfer{a, 10, []byte("after")}, end)
+	ok(t, err)
+	m, err = w.pool.ReadMany(end, none, Transfer{a, 10, one}, none)
+	ok(t, err)
+	if n != 3 || m != 4 || string(one) != "after" {
+		t.Fatal(n, m, string(one))
 	}
 	if n, err = w.pool.WriteMany(); n != 0 || err != nil {
 		t.Fatal(n, err)

@@ -135,7 +135,7 @@ func (p *Pool) foreignBuffer(op string, handle uintptr, borrowed bool) (*Buffer,
 }
 
 // Handle is the weir_buffer, for C and other languages. It is a number, not an address, and must not be kept in a Go
-// pointer: pass it to C as a uintptr_t.
+// pointer: pass it to C as a uintptr_t, and call runtime.KeepAlive after C's last use of it.
 func (b *Buffer) Handle() uintptr { return b.handle }
 
 // Pool is the buffer's pool.

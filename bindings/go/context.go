@@ -104,7 +104,8 @@ func WrapContext(handle unsafe.Pointer) (*Context, error) {
 	return c, nil
 }
 
-// Handle is the weir_context, for C and other languages. It is the Context's as before.
+// Handle is the weir_context, for C and other languages. It is the Context's as before:
+// runtime.KeepAlive belongs after C's last use of it.
 func (c *Context) Handle() unsafe.Pointer { return foreign(c.handle) }
 
 // Close ends the context. ErrBusy while it has pools or streams.
@@ -251,6 +252,18 @@ func (c *Context) canReach(device Device) (bool, error) {
 		c.hostAccess[device] = reach
 	}
 	return reach, nil
+}
+
+// canReachAll tells whether the CPU may dereference addresses of every device. The caller has entered c, or a stream of it.
+func (c *Context) canReachAll() (bool, error) {
+	count, err := c.DeviceCount()
+	for device := 0; err == nil && device < count; device++ {
+		var reach bool
+		if reach, err = c.canReach(Device(device)); err == nil && !reach {
+			return false, nil
+		}
+	}
+	return err == nil, err
 }
 
 // LinkKind is what a link is made of.

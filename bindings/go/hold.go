@@ -11,7 +11,8 @@ import "C"
 
 import "unsafe"
 
-// Hold keeps a whole buffer resident on a device, without a lease. Holds nest.
+// Hold keeps a whole buffer resident on a device, without a lease. Holds nest. One that is dropped without a Close is
+// reported ([OnLeak]) and not undone, for work may be running under it: its buffer stays open.
 type Hold struct {
 	object
 	buffer  *Buffer
@@ -32,7 +33,7 @@ func (b *Buffer) Hold(device Device) (*Hold, error) {
 		return nil, err
 	}
 	h := &Hold{buffer: b, address: uint64(address)}
-	open(h, &h.object, kindHold, b.handle, (*Hold).Close)
+	open(h, &h.object, kindHold, b.handle, (func(*Hold) error)(nil))
 	return h, nil
 }
 
@@ -94,7 +95,8 @@ func (r *HostRegistration) Close() error {
 	return err
 }
 
-// Allocation is stream-ordered memory of a device: always resident, never moved.
+// Allocation is stream-ordered memory of a device: always resident, never moved. One that is dropped without being freed is
+// reported ([OnLeak]) and not freed, for work may be running on it: its pool stays open.
 type Allocation struct {
 	object
 	pool    *Pool
@@ -124,7 +126,7 @@ func (p *Pool) Malloc(device Device, stream *Stream, size uint64) (*Allocation, 
 		return nil, err
 	}
 	a := &Allocation{pool: p, size: size, address: uint64(address)}
-	open(a, &a.object, kindAllocation, uintptr(address), (*Allocation).Close)
+	open(a, &a.object, kindAllocation, uintptr(address), (func(*Allocation) error)(nil))
 	return a, nil
 }
 
@@ -137,7 +139,8 @@ func (a *Allocation) Size() uint64 { return a.size }
 // Close frees the memory at once: no work on it may be running.
 func (a *Allocation) Close() error { return a.free("free", nil) }
 
-// FreeOn frees the memory after the work enqueued so far on stream.
+// FreeOn frees the memory after the work enqueued so far on stream. It is freed too where the error is of the device
+// (ErrBackend, ErrDeviceLost), and kept with ErrStreamCapturing, ErrInvalidHandle and ErrForked.
 func (a *Allocation) FreeOn(stream *Stream) error {
 	const op = "free"
 	if err := stream.enter(op); err != nil {
@@ -148,15 +151,20 @@ func (a *Allocation) FreeOn(stream *Stream) error {
 }
 
 func (a *Allocation) free(op string, stream *Stream) error {
-	err := a.finish(op, func() error {
+	closed, err := a.finishFor(op, func() error {
 		var queue C.uintptr_t
 		if stream != nil {
 			queue = C.uintptr_t(stream.handle)
 		}
 		return failed(op, C.weirgo_free(C.uintptr_t(a.pool.handle), queue, C.uint64_t(a.address)))
-	})
-	if err == nil {
+	}, allocationStays)
+	if closed {
 		a.pool.leave()
 	}
 	return err
+}
+
+// allocationStays holds for the errors with which the library has not freed the memory.
+func allocationStays(err error) bool {
+	return isAny(err, ErrStreamCapturing, ErrInvalidHandle, ErrInvalidArgument, ErrForked)
 }

@@ -176,7 +176,8 @@ func (s *leaseState) recycle() {
 }
 
 // Lease is the right to use ranges on a stream. It is a small value that may be copied: the copies are one lease, which
-// ends with the first Release of any of them. The zero Lease is a released one.
+// ends with the first Release of any of them. The zero Lease is a released one. Its other methods must not run in one
+// goroutine while another releases it: a released lease's state serves the next lease, which they would then tell of.
 type Lease struct {
 	state      *leaseState
 	generation uint64
@@ -209,7 +210,7 @@ func (l Lease) Stream() *Stream {
 }
 
 // Handle is the weir_lease, for C and other languages, which must not release it; 0 for a released one. Like a buffer's
-// it is a number, and must not be kept in a Go pointer.
+// it is a number, and must not be kept in a Go pointer; runtime.KeepAlive(lease) belongs after C's last use of it.
 func (l Lease) Handle() uintptr {
 	if s := l.alive(); s != nil {
 		return uintptr(s.handle)
@@ -228,7 +229,8 @@ func (l Lease) Address(i int) uint64 {
 
 // Bytes is the memory of the i-th use, valid until the lease is released. On a stream of [DeviceHost] it is good at once, on
 // one of a device that the CPU can reach (CapHostAccess) after [Stream.Synchronize], or in a [Stream.HostCall]. A use for
-// reading must not be written to. ErrNotSupported where the CPU can't reach the device.
+// reading must not be written to. ErrNotSupported where the CPU can't reach the device; for a use with UseAllowRemote, where
+// it can't reach every device of the context.
 func (l Lease) Bytes(i int) ([]byte, error) {
 	const op = "lease bytes"
 	s := l.alive()
@@ -241,7 +243,24 @@ func (l Lease) Bytes(i int) ([]byte, error) {
 	if !s.stream.reach {
 		return nil, refused(op, ErrNotSupported, "the CPU can't reach the memory of device %d", s.stream.device)
 	}
+	if err := s.canReach(op, i); err != nil {
+		return nil, err
+	}
 	return bytesAt(uint64(s.uses[i].address), s.length(i)), nil
+}
+
+// canReach refuses the i-th use if it may be on the memory of a device that the CPU can't reach, though it reaches the
+// stream's.
+func (s *leaseState) canReach(op string, i int) error {
+	if s.uses[i].flags&C.WEIR_USE_ALLOW_REMOTE == 0 || s.stream.device == DeviceHost {
+		return nil
+	}
+	all, err := s.stream.context.canReachAll()
+	if err == nil && !all {
+		err = refused(op, ErrNotSupported, "use %d may be on another device, and the CPU can't reach the memory of all", i)
+		err.(*Error).UseIndex = i
+	}
+	return err
 }
 
 func (s *leaseState) length(i int) uint64 {
@@ -259,7 +278,7 @@ func (l Lease) Release() error { return l.release(nil) }
 func (l Lease) Close() error { return l.release(nil) }
 
 // ReleaseOn ends the lease on another stream of the same device, that has been made to wait for the lease's own.
-// ErrInvalidArgument on a stream of another device, and the lease goes on.
+// ErrInvalidArgument on a stream of another device or context, and the lease goes on.
 func (l Lease) ReleaseOn(stream *Stream) error {
 	if err := stream.enter("release"); err != nil {
 		return err
@@ -273,13 +292,17 @@ func (l Lease) release(stream *Stream) error {
 	if s == nil || !s.generation.CompareAndSwap(l.generation, l.generation+1) {
 		return errReleased
 	}
-	if stream == nil {
+	given := stream != nil
+	if !given {
 		stream = s.stream
+	} else if stream.context.handle != s.stream.context.handle {
+		s.generation.Store(l.generation)
+		return refused("release", ErrInvalidArgument, "the stream is of another context than the lease's")
 	}
 	e := C.weirgo_release(s.handle, C.uintptr_t(stream.handle))
 	if e != nil {
 		err := failed("release", e)
-		if err.(*Error).Result == ErrInvalidArgument {
+		if given && isAny(err, ErrInvalidArgument, ErrInvalidHandle) {
 			s.generation.Store(l.generation)
 			return err
 		}

@@ -320,6 +320,20 @@ func TestReleaseOnAnotherDevice(t *testing.T) {
 	}
 }
 
+func TestReleaseOnAnotherContext(t *testing.T) {
+	w, other := newWorld(t, setup{}), newWorld(t, setup{})
+	b := w.buffer(1)
+	lease := w.acquire(DiscardWrite(b))
+	expect(t, lease.ReleaseOn(other.stream), ErrInvalidArgument)
+	if lease.Len() != 1 {
+		t.Fatal("the lease ended with a release that was refused")
+	}
+	expect(t, b.Close(), ErrBusy)
+	// What the library does not know as a stream leaves the lease too.
+	expect(t, lease.ReleaseOn(&Stream{context: w.context}), ErrInvalidHandle)
+	ok(t, lease.Release())
+}
+
 func TestDo(t *testing.T) {
 	w := newWorld(t, setup{})
 	b := w.buffer(1)

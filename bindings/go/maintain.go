@@ -11,6 +11,7 @@ import "C"
 
 import (
 	"context"
+	"math"
 	"runtime/cgo"
 	"time"
 )
@@ -36,6 +37,9 @@ func (p *Pool) Trim(device Device, level TrimLevel, bytes uint64) (freed uint64,
 	err = failed(op, C.weirgo_pool_trim(C.uintptr_t(p.handle), C.uint32_t(device), C.uint32_t(level), C.uint64_t(bytes), &got))
 	return uint64(got), err
 }
+
+// isCount tells whether C's uint32_t holds the number.
+func isCount(number int) bool { return number >= 0 && int64(number) <= math.MaxUint32 }
 
 // DefragmentOptions are the bounds of one call; 0 is none.
 type DefragmentOptions struct {
@@ -95,7 +99,7 @@ func (s *stopper) ask() (stop bool) {
 // error and the report of what was done. A panic of ShouldStop goes on in the caller once the library has ended the call.
 func (p *Pool) Defragment(ctx context.Context, options DefragmentOptions) (DefragmentReport, error) {
 	const op = "defragment"
-	if options.MaxTime < 0 || options.MaxCost < 0 {
+	if options.MaxTime < 0 || !isCount(options.MaxCost) {
 		return DefragmentReport{}, refused(op, ErrInvalidArgument, "MaxTime is %v, MaxCost is %d", options.MaxTime,
 			options.MaxCost)
 	}
@@ -151,7 +155,7 @@ type DefragmentationOptions struct {
 // SetDefragmentation starts, changes or ends the pool's defragmentation by a thread of its own.
 func (p *Pool) SetDefragmentation(options DefragmentationOptions) error {
 	const op = "set defragmentation"
-	if options.Threshold < 0 || options.MaxCost < 0 {
+	if !isCount(options.Threshold) || !isCount(options.MaxCost) {
 		return refused(op, ErrInvalidArgument, "Threshold is %d, MaxCost is %d", options.Threshold, options.MaxCost)
 	}
 	if err := p.enter(op); err != nil {

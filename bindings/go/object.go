@@ -8,6 +8,7 @@ package weir
 // together run in any order.
 
 import (
+	"errors"
 	"os"
 	"runtime"
 	"strconv"
@@ -66,25 +67,42 @@ func (o *object) leave() { o.state.Add(-1) }
 
 // finish runs end, which asks the library, if nobody uses the object, and makes it closed if that succeeds.
 func (o *object) finish(op string, end func() error) error {
+	_, err := o.finishFor(op, end, func(error) bool { return true })
+	return err
+}
+
+// finishFor is finish for what the library may end though it answers an error: such an object is closed unless stays holds
+// for the error. It tells whether this call has closed it.
+func (o *object) finishFor(op string, end func() error, stays func(error) bool) (closed bool, err error) {
 	for {
 		users := o.state.Load()
 		if users >= closingBit {
-			return closedError(op, o.kind.String())
+			return false, closedError(op, o.kind.String())
 		}
 		if users != 0 {
-			return refused(op, ErrBusy, "the %s is still used: %d leases, children or calls under way", o.kind, users)
+			return false, refused(op, ErrBusy, "the %s is still used: %d leases, children or calls under way", o.kind, users)
 		}
 		if o.state.CompareAndSwap(0, closingBit) {
 			break
 		}
 	}
-	if err := end(); err != nil {
+	if err = end(); err != nil && stays(err) {
 		o.state.Add(-closingBit)
-		return err
+		return false, err
 	}
 	o.state.Add(closedBit - closingBit)
 	live[o.kind].Add(-1)
-	return nil
+	return true, err
+}
+
+// isAny holds for an error of one of the results.
+func isAny(err error, results ...Result) bool {
+	for _, result := range results {
+		if errors.Is(err, result) {
+			return true
+		}
+	}
+	return false
 }
 
 func (o *object) isClosed() bool { return o.state.Load() >= closedBit }
@@ -107,8 +125,9 @@ func leakStacksWanted(value string) bool {
 
 // OnLeak sets what is called for each object that the garbage collector finds before it was closed, or nothing (nil),
 // and returns what was set before. kind is "Pool", "Lease" and so on. stack is where the object was made if the environment
-// variable WEIR_GO_LEAKS is 1, else "". The object is closed after the call. Without a hook, leaks are written to stderr
-// if WEIR_GO_LEAKS is 1. The hook runs on the goroutine of finalizers: it must return soon.
+// variable WEIR_GO_LEAKS is 1, else "". The object is closed after the call, but for a [Hold] and an [Allocation]: nobody
+// knows whether work on them still runs, so they stay as they are, and what they are of can't be closed any more. Without
+// a hook, leaks are written to stderr if WEIR_GO_LEAKS is 1. The hook runs on the goroutine of finalizers: it must return soon.
 func OnLeak(report func(kind, stack string)) (before func(kind, stack string)) {
 	leakHook.Lock()
 	defer leakHook.Unlock()
@@ -163,7 +182,8 @@ func callerStack(skip int) []uintptr {
 	return pcs[:runtime.Callers(skip+2, pcs)]
 }
 
-// open makes `o`, embedded in `owner`, an open object, with end as what closes it when the collector finds it open.
+// open makes `o`, embedded in `owner`, an open object, with end as what closes it when the collector finds it open; nil: it
+// is reported only, and its owners stay open.
 func open[T any](owner *T, o *object, k kind, handle uintptr, end func(*T) error) {
 	o.handle = handle
 	o.kind = k
@@ -175,7 +195,9 @@ func open[T any](owner *T, o *object, k kind, handle uintptr, end func(*T) error
 				reportLeak(o.kind, o.stack)
 			}
 			// Ending a pool waits for work in flight; finalizers share one goroutine, which must not.
-			go func() { _ = end(owner) }()
+			if end != nil {
+				go func() { _ = end(owner) }()
+			}
 		}
 	})
 }

@@ -66,6 +66,7 @@ type Pool struct {
 		sync.Mutex
 		handle cgo.Handle
 	}
+	removing sync.Map // Device of each RemoveDevice under way
 }
 
 func flag(on bool, bit C.uint64_t) C.uint64_t {
@@ -169,7 +170,8 @@ func newPool(c *Context, handle uintptr, borrowed bool) *Pool {
 	return p
 }
 
-// Handle is the weir_pool, for C and other languages. It is the Pool's as before.
+// Handle is the weir_pool, for C and other languages. It is the Pool's as before:
+// runtime.KeepAlive belongs after C's last use of it.
 func (p *Pool) Handle() unsafe.Pointer { return foreign(p.handle) }
 
 // Close ends the pool; it waits for work in flight. ErrBusy while the pool has buffers, clients, allocations or leases, or
@@ -235,7 +237,8 @@ func (p *Pool) NewClient(options *ClientOptions) (*Client, error) {
 	return c, nil
 }
 
-// Handle is the weir_client, for C and other languages. It is the Client's as before.
+// Handle is the weir_client, for C and other languages. It is the Client's as before:
+// runtime.KeepAlive belongs after C's last use of it.
 func (c *Client) Handle() unsafe.Pointer { return foreign(c.handle) }
 
 // Close ends the client. ErrBusy while it has buffers.

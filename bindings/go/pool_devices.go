@@ -29,7 +29,8 @@ func (p *Pool) AddDevice(device PoolDevice) error {
 }
 
 // RemoveDevice takes a device out of the pool, with nothing lost. It blocks until that is done; when ctx ends first, the
-// device is of the pool as before, and the error is ctx.Err() too.
+// device is of the pool as before, and the error is ctx.Err() too. ErrBusy while another goroutine removes the device by this
+// Pool: an end of one's ctx would cancel the other's removal.
 func (p *Pool) RemoveDevice(ctx context.Context, device Device) error {
 	const op = "remove device"
 	if ctx.Err() != nil {
@@ -39,6 +40,10 @@ func (p *Pool) RemoveDevice(ctx context.Context, device Device) error {
 		return err
 	}
 	defer p.leave()
+	if _, busy := p.removing.LoadOrStore(device, true); busy {
+		return refused(op, ErrBusy, "another goroutine is removing device %d", device)
+	}
+	defer p.removing.Delete(device)
 	over := make(chan struct{})
 	watched := make(chan struct{})
 	go func() {

@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"errors"
 	"reflect"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -182,6 +183,12 @@ func TestDefragmentationInTheBackground(t *testing.T) {
 	ok(t, w.pool.SetDefragmentation(DefragmentationOptions{}))
 	expect(t, w.pool.SetDefragmentation(DefragmentationOptions{Threshold: -1}), ErrInvalidArgument)
 	expect(t, w.pool.SetDefragmentation(DefragmentationOptions{Threshold: 2000}), ErrInvalidArgument)
+	if wide := uint64(1) << 32; strconv.IntSize > 32 { // C's numbers have 32 bits: not 1 of those
+		expect(t, w.pool.SetDefragmentation(DefragmentationOptions{Threshold: int(wide + 1)}), ErrInvalidArgument)
+		expect(t, w.pool.SetDefragmentation(DefragmentationOptions{MaxCost: int(wide + 1)}), ErrInvalidArgument)
+		_, err := w.pool.Defragment(background, DefragmentOptions{MaxCost: int(wide + 1)})
+		expect(t, err, ErrInvalidArgument)
+	}
 }
 
 func TestDevicesComeAndGo(t *testing.T) {
@@ -215,6 +222,13 @@ func TestDevicesComeAndGo(t *testing.T) {
 		device, err := w.pool.DeviceStats(1)
 		ok(t, err)
 		state = device.State
+	}
+	// One removal at a time: the end of another's ctx does not end this one.
+	ended, end := context.WithTimeout(background, minute)
+	expect(t, w.pool.RemoveDevice(ended, 1), ErrBusy)
+	end()
+	if device, err := w.pool.DeviceStats(1); err != nil || device.State != DeviceLeaving {
+		t.Fatal(device, err)
 	}
 	_, err = w.pool.TryAcquire(stream, Read(b))
 	expect(t, err, ErrDeviceRemoved)
@@ -298,6 +312,29 @@ func TestRemoteUse(t *testing.T) {
 	if stats, err := w.pool.Stats(); err != nil || stats.RemoteUses != 1 {
 		t.Error(stats.RemoteUses, err)
 	}
+}
+
+// A remote use may be on any device: that the CPU reaches the stream's is not enough.
+func TestRemoteUseOutOfReach(t *testing.T) {
+	w := newWorld(t, setup{devices: 2})
+	b := w.buffer(2)
+	w.context.lock.Lock()
+	w.context.hostAccess[1] = false // as a device without CapHostAccess would have it
+	w.context.lock.Unlock()
+	lease := w.acquire(Read(b), Read(b).Remote())
+	_, err := lease.Bytes(0)
+	ok(t, err)
+	_, err = lease.Bytes(1)
+	if e := expect(t, err, ErrNotSupported); e.UseIndex != 1 {
+		t.Error(e.UseIndex)
+	}
+	ok(t, lease.Release())
+	n, err := w.pool.RunSteps(background, w.stream, Step{[]Use{Read(b)}, nil}, Step{[]Use{Read(b).Remote()}, func(View) {}})
+	if e := expect(t, err, ErrNotSupported); n != 0 || e.UseIndex != 1 {
+		t.Error(n, e.UseIndex)
+	}
+	ok(t, w.pool.Run(background, w.stream, nil, Read(b).Remote())) // nobody looks at the memory
+	ok(t, w.stream.Synchronize())
 }
 
 func TestContext(t *testing.T) {

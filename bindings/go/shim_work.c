@@ -154,7 +154,12 @@ weirgo_error *weirgo_buffer_shards(uintptr_t pool, uintptr_t buffer, uint64_t si
       free(own);
       return weirgo_check(result);
     }
-    /* The first run begins where the one goes on that `at` is in: the same place, as `at` ends the run before. */
+    /* `at` ends the run before, so that the first one begins there, unless a device has left the pool since: then it may
+     * be one that began earlier, of which the rest is meant. */
+    if (own[*count].offset < at) {
+      own[*count].length -= at - own[*count].offset;
+      own[*count].offset = at;
+    }
     *count += more;
     at = own[*count - 1].offset + own[*count - 1].length;
   }
@@ -189,8 +194,9 @@ weirgo_error *weirgo_read_many(uintptr_t pool, const weirgo_transfer *transfers,
                                char *bytes, size_t *done) {
   for (*done = 0; *done < count; ++*done) {
     const weirgo_transfer *t = &transfers[*done];
-    const weir_result result =
-        weir_buffer_read(POOL(pool), BUFFER(t->buffer), t->offset, t->length, bytes);
+    weir_result result = WEIR_SUCCESS;
+    if (t->length != 0) /* the library refuses to do nothing */
+      result = weir_buffer_read(POOL(pool), BUFFER(t->buffer), t->offset, t->length, bytes);
     if (result < 0) return weirgo_check(result);
     bytes += t->length;
   }
@@ -201,8 +207,9 @@ weirgo_error *weirgo_write_many(uintptr_t pool, const weirgo_transfer *transfers
                                 const char *bytes, size_t *done) {
   for (*done = 0; *done < count; ++*done) {
     const weirgo_transfer *t = &transfers[*done];
-    const weir_result result =
-        weir_buffer_write(POOL(pool), BUFFER(t->buffer), t->offset, t->length, bytes);
+    weir_result result = WEIR_SUCCESS;
+    if (t->length != 0) /* the library refuses to do nothing */
+      result = weir_buffer_write(POOL(pool), BUFFER(t->buffer), t->offset, t->length, bytes);
     if (result < 0) return weirgo_check(result);
     bytes += t->length;
   }

@@ -31,7 +31,11 @@ func (c *Context) NewStream(device Device) (*Stream, error) {
 	})
 }
 
-// WrapNativeStream wraps a stream of the device's runtime (CUstream, hipStream_t, ...), which must outlive the Stream.
+// WrapNativeStream wraps a stream of the device's runtime (CUstream, hipStream_t, ...), which must outlive the Stream. One
+// that means another queue on each thread (CUDA's CU_STREAM_PER_THREAD) may be used by the goroutine that wraps it only,
+// which calls runtime.LockOSThread before and keeps that until the Stream is closed. On a device without
+// CapStreamAnyThread no lease on a wrapped stream can be waited for, as that is done by a thread of the pool's: an
+// [Pool.Acquire] whose ctx can end is ErrNotSupported where [Pool.TryAcquire] is ErrWouldBlock.
 func (c *Context) WrapNativeStream(device Device, native unsafe.Pointer) (*Stream, error) {
 	const op = "wrap native stream"
 	return c.stream(op, device, func(handle *C.uintptr_t) *C.weirgo_error {
@@ -74,7 +78,8 @@ func (c *Context) stream(op string, device Device, create func(*C.uintptr_t) *C.
 	return s, nil
 }
 
-// Handle is the weir_stream, for C and other languages. It is the Stream's as before.
+// Handle is the weir_stream, for C and other languages. It is the Stream's as before:
+// runtime.KeepAlive belongs after C's last use of it.
 func (s *Stream) Handle() unsafe.Pointer { return foreign(s.handle) }
 
 // Device is where the stream was made.
@@ -92,20 +97,24 @@ func (s *Stream) Native() (unsafe.Pointer, error) {
 	return foreign(uintptr(native)), err
 }
 
-// Close closes the stream without waiting for its work. ErrBusy while leases taken on it are unreleased.
+// Close closes the stream without waiting for its work. ErrBusy while leases taken on it are unreleased. After any error
+// but that and ErrForked, as of a runtime that could not end its own stream, the Stream is closed all the same.
 func (s *Stream) Close() error {
 	const op = "close stream"
-	err := s.finish(op, func() error {
+	closed, err := s.finishFor(op, func() error {
 		if s.borrowed {
 			return nil
 		}
 		return failed(op, C.weirgo_stream_close(C.uintptr_t(s.handle)))
-	})
-	if err == nil {
+	}, streamStays)
+	if closed {
 		s.context.leave()
 	}
 	return err
 }
+
+// streamStays holds for the errors with which the library has not closed a stream.
+func streamStays(err error) bool { return isAny(err, ErrBusy, ErrForked) }
 
 // Synchronize blocks until everything enqueued so far has finished.
 func (s *Stream) Synchronize() error {

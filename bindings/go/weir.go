@@ -26,7 +26,11 @@
 // used answers [ErrBusy] and stays open: a context with pools or streams, a pool with buffers or clients, a buffer
 // with leases, anything with a call under way in another goroutine. So close in the reverse order of making, as
 // deferred calls do. What is dropped without being closed is closed by a finalizer, some time after nothing refers to it
-// any more; that is a safety net and not a plan, and [OnLeak] tells of each case.
+// any more; that is a safety net and not a plan, and [OnLeak] tells of each case. A [Hold] and an [Allocation] are only
+// reported, since work on them may be running; what they are of stays open then.
+//
+// The Handle methods give C's handles, of which the collector knows nothing: runtime.KeepAlive(object) belongs after the
+// last call of C with one, or the object may be closed during it.
 //
 // # Errors
 //
@@ -35,7 +39,8 @@
 //
 // # Goroutines
 //
-// All types may be used by several goroutines at once, but an [Arena], whose calls on one arena the caller serialises.
+// All types may be used by several goroutines at once, but an [Arena], whose calls on one arena the caller serialises, and
+// a [Lease], whose other methods must not run beside its Release.
 //
 // # Memory
 //

@@ -39,6 +39,7 @@ import "C"
 import (
 	"fmt"
 	"math/bits"
+	"runtime"
 	"unsafe"
 
 	"weir.invalid/go/weir"
@@ -77,8 +78,13 @@ func result(r C.weir_result) error {
 	return weir.Result(r)
 }
 
+// keep is deferred by who gives the objects' handles to C: the collector does not know that they are used there. A buffer
+// keeps its pool.
+func keep(objects ...any) { runtime.KeepAlive(objects) }
+
 // Make has Rust make a buffer of words of 8 bytes, with the sequence of seed. It is the caller's.
 func (l *Library) Make(pool *weir.Pool, words, seed uint64) (*weir.Buffer, error) {
+	defer runtime.KeepAlive(pool)
 	var buffer C.uintptr_t
 	if err := result(C.call_make(l.makeBuffer, pool.Handle(), C.uint64_t(words), C.uint64_t(seed), &buffer)); err != nil {
 		return nil, err
@@ -88,6 +94,7 @@ func (l *Library) Make(pool *weir.Pool, words, seed uint64) (*weir.Buffer, error
 
 // Check has Rust count the words that are not the sequence of seed.
 func (l *Library) Check(c *weir.Context, b *weir.Buffer, seed uint64) (wrong uint64, err error) {
+	defer keep(c, b)
 	var count C.uint64_t
 	err = result(C.call_check(l.check, c.Handle(), b.Pool().Handle(), C.uintptr_t(b.Handle()), C.uint64_t(seed), &count))
 	return uint64(count), err
@@ -95,12 +102,14 @@ func (l *Library) Check(c *weir.Context, b *weir.Buffer, seed uint64) (wrong uin
 
 // Add has Rust add to every word, by a function in the stream.
 func (l *Library) Add(c *weir.Context, s *weir.Stream, b *weir.Buffer, addend uint64) error {
+	defer keep(c, s, b)
 	return result(C.call_add(l.add, c.Handle(), b.Pool().Handle(), s.Handle(), C.uint32_t(s.Device()), C.uintptr_t(b.Handle()),
 		C.uint64_t(addend)))
 }
 
 // Conflict has Rust ask for a lease that its own forbids.
 func (l *Library) Conflict(c *weir.Context, b *weir.Buffer) error {
+	defer keep(c, b)
 	return result(C.call_conflict(l.conflict, c.Handle(), b.Pool().Handle(), C.uintptr_t(b.Handle())))
 }
 
