@@ -6,7 +6,10 @@
  *
  * Gates: the C API forbids using a handle while another thread destroys it. Python's users may not crash by
  * that, so each object has a gate. A call enters the gates of all objects it names, and leaves them; closing
- * an object shuts its gate, which fails while anybody is inside. Both cost an atomic operation.
+ * an object shuts its gate, which fails while anybody is inside. Both cost an atomic operation. Between the shutting
+ * and its outcome (gone, or opened again because the library says BUSY) the gate is closing: who comes then waits for
+ * the outcome, so that nobody is told that an object is closed which goes on. Those that the closing may itself be waiting
+ * for do not wait long, or at all: see weirpy_settled.
  */
 #ifndef WEIR_PYTHON_HELPERS_H
 #define WEIR_PYTHON_HELPERS_H
@@ -15,7 +18,7 @@
 
 /* cdef begin */
 typedef struct weirpy_gate {
-  int32_t inside; /* calls under way; -1: shut */
+  int32_t inside; /* calls under way; -1: gone, -2: closing */
 } weirpy_gate;
 
 /* Answers of the functions below, beside a weir_result: no value of that. */
@@ -25,11 +28,15 @@ typedef struct weirpy_gate {
 /* Enters all of them or none. *which (may be NULL) tells the first that is shut. */
 int32_t weirpy_enter(weirpy_gate *const *gates, uint32_t count, uint32_t *which);
 void weirpy_leave(weirpy_gate *const *gates, uint32_t count);
-/* 1: shut now; 0: somebody is inside, or it was shut before. */
+/* 1: closing now, by this thread; 0: somebody is inside, or it has gone or is going. */
 int32_t weirpy_shut(weirpy_gate *gate);
-/* Opens a gate again that weirpy_shut has shut. */
+/* The outcome of a weirpy_shut that gave 1, on the same thread: gone for good, or open as before. */
+void weirpy_gone(weirpy_gate *gate);
 void weirpy_reopen(weirpy_gate *gate);
+/* Whether it has gone. */
 int32_t weirpy_is_shut(const weirpy_gate *gate);
+/* How many objects this thread is closing. */
+int32_t weirpy_closing(void);
 
 /* All that an acquire needs, laid out once. gates: pool, stream, then the buffers. */
 typedef struct weirpy_set {
@@ -47,7 +54,8 @@ typedef struct weirpy_set {
 /* A block of a set, its uses and its gates in a row: sets the two pointers. */
 weirpy_set *weirpy_lay_out(void *block);
 int32_t weirpy_acquire(weirpy_set *set);
-/* Releases set->lease on the set's stream; the stream's gate has been entered since the acquire. */
+/* Releases set->lease on the set's stream, within the gates of pool and stream. Where one has gone, the handle was another language's and
+ * is there still: the library lets none go while the lease is out. */
 int32_t weirpy_release(weirpy_set *set);
 /* n times acquire and release in C: the yardstick for the calls from Python. Returns nanoseconds, or a negative result. */
 int64_t weirpy_measure(weirpy_set *set, uint64_t times);

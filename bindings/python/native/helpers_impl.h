@@ -17,9 +17,33 @@ static __thread int32_t weirpy_state = WEIRPY_OUTSIDE;
 
 /* ---- gates ---- */
 
+#define WEIRPY_GONE (-1)
+#define WEIRPY_CLOSING (-2)
+
+static __thread int32_t weirpy_closing_now = 0;
+static int32_t weirpy_forked = 0;
+
+/* Waits until a gate that is closing has gone or is open again. Not in a callback, which the closing may wait for; not in
+ * a child of fork(), where nobody closes. A thread that closes a buffer waits for its pool here, never the other way round:
+ * finalizers are put off while a thread closes something. A thread that a callback in turn waits for can't be told from
+ * others: hence the bound of two seconds. */
+static void weirpy_settled(const weirpy_gate *gate) {
+  const struct timespec pause = {0, 50000};
+  if (weirpy_state != WEIRPY_OUTSIDE) return;
+  if (__atomic_load_n(&weirpy_forked, __ATOMIC_RELAXED)) return;
+  for (int i = 0; i < 40000; i++) {
+    if (__atomic_load_n(&gate->inside, __ATOMIC_ACQUIRE) != WEIRPY_CLOSING) return;
+    nanosleep(&pause, NULL);
+  }
+}
+
 static int weirpy_enter_one(weirpy_gate *gate) {
   int32_t inside = __atomic_load_n(&gate->inside, __ATOMIC_RELAXED);
   do {
+    if (inside == WEIRPY_CLOSING) {
+      weirpy_settled(gate);
+      inside = __atomic_load_n(&gate->inside, __ATOMIC_RELAXED);
+    }
     if (inside < 0) return 0;
   } while (!__atomic_compare_exchange_n(&gate->inside, &inside, inside + 1, 1, __ATOMIC_ACQUIRE,
                                         __ATOMIC_RELAXED));
@@ -47,15 +71,27 @@ void weirpy_leave(weirpy_gate *const *gates, uint32_t count) {
 
 int32_t weirpy_shut(weirpy_gate *gate) {
   int32_t nobody = 0;
-  return __atomic_compare_exchange_n(&gate->inside, &nobody, -1, 0, __ATOMIC_ACQ_REL,
-                                     __ATOMIC_RELAXED);
+  if (__atomic_load_n(&gate->inside, __ATOMIC_RELAXED) == WEIRPY_CLOSING) weirpy_settled(gate);
+  if (!__atomic_compare_exchange_n(&gate->inside, &nobody, WEIRPY_CLOSING, 0, __ATOMIC_ACQ_REL,
+                                   __ATOMIC_RELAXED))
+    return 0;
+  weirpy_closing_now++;
+  return 1;
 }
 
-void weirpy_reopen(weirpy_gate *gate) { __atomic_store_n(&gate->inside, 0, __ATOMIC_RELEASE); }
+static void weirpy_settle(weirpy_gate *gate, int32_t outcome) {
+  __atomic_store_n(&gate->inside, outcome, __ATOMIC_RELEASE);
+  if (weirpy_closing_now > 0) weirpy_closing_now--;
+}
+
+void weirpy_gone(weirpy_gate *gate) { weirpy_settle(gate, WEIRPY_GONE); }
+void weirpy_reopen(weirpy_gate *gate) { weirpy_settle(gate, 0); }
 
 int32_t weirpy_is_shut(const weirpy_gate *gate) {
-  return __atomic_load_n(&gate->inside, __ATOMIC_RELAXED) < 0;
+  return __atomic_load_n(&gate->inside, __ATOMIC_RELAXED) == WEIRPY_GONE;
 }
+
+int32_t weirpy_closing(void) { return weirpy_closing_now; }
 
 /* ---- acquire and release ---- */
 
@@ -74,13 +110,18 @@ int32_t weirpy_acquire(weirpy_set *set) {
   return result;
 }
 
-/* No gate: the library itself refuses to destroy pool, stream and buffers while the lease is out, and the lease is over
- * before they can go. */
+/* The library refuses to destroy pool and stream while the lease is out, but from the moment the lease is over to the end of
+ * the call only their gates keep them. */
 int32_t weirpy_release(weirpy_set *set) {
+  int entered[2];
   if (weirpy_state == WEIRPY_MAY_NOT_CALL) return WEIRPY_FORBIDDEN;
+  for (int i = 0; i < 2; i++) entered[i] = weirpy_enter_one(set->gates[i]);
   weir_lease lease = set->lease;
   set->lease = NULL;
-  return weir_release(lease, set->stream);
+  const weir_result result = weir_release(lease, set->stream);
+  for (int i = 0; i < 2; i++)
+    if (entered[i]) weirpy_leave_one(set->gates[i]);
+  return result;
 }
 
 int64_t weirpy_measure(weirpy_set *set, uint64_t times) {
@@ -114,6 +155,8 @@ void weirpy_end_callbacks(void) {
 
 void weirpy_after_fork(void) {
   __atomic_store_n(&weirpy_callbacks, 0, __ATOMIC_SEQ_CST);
+  __atomic_store_n(&weirpy_forked, 1, __ATOMIC_RELAXED);
+  weirpy_closing_now = 0;
   weirpy_state = WEIRPY_OUTSIDE;
 }
 

@@ -39,8 +39,9 @@ static PyObject *pin_close(Pin *self, PyObject *unused) {
                  self->users);
     return NULL;
   }
+  const int now = !self->closed;
   self->closed = 1;
-  Py_RETURN_NONE;
+  return PyBool_FromLong(now);
 }
 
 static PyObject *pin_reopen(Pin *self, PyObject *unused) {
@@ -78,7 +79,7 @@ static PyObject *pin_closed(Pin *self, void *unused) {
 
 static PyMethodDef pin_methods[] = {
     {"close", (PyCFunction)pin_close, METH_NOARGS,
-     "Ends the pin; BufferError while anything uses it."},
+     "Ends the pin, and tells whether this call did; BufferError while anything uses it."},
     {"reopen", (PyCFunction)pin_reopen, METH_NOARGS, "Undoes close()."},
     {"add", (PyCFunction)pin_add, METH_NOARGS, "Counts a user; ValueError once closed."},
     {"drop", (PyCFunction)pin_drop, METH_NOARGS, "Undoes add()."},
@@ -207,6 +208,13 @@ static int wait_for_bytes(View *self) {
   return 0;
 }
 
+/* Row-major memory is column-major too where at most one dimension counts, or nothing is there. */
+static int is_column_major(const View *self) {
+  int longer = 0;
+  for (int i = 0; i < self->dimensions; i++) longer += self->shape[i] > 1;
+  return longer <= 1 || self->bytes == 0;
+}
+
 static int view_getbuffer(View *self, Py_buffer *buffer, int flags) {
   buffer->obj = NULL;
   if (!self->cpu) {
@@ -222,6 +230,10 @@ static int view_getbuffer(View *self, Py_buffer *buffer, int flags) {
     PyErr_SetString(
         PyExc_BufferError,
         "Python has no format for elements of this type; use DLPack, or view them as uint16");
+    return -1;
+  }
+  if ((flags & PyBUF_F_CONTIGUOUS) == PyBUF_F_CONTIGUOUS && !is_column_major(self)) {
+    PyErr_SetString(PyExc_BufferError, "a view is row-major; column-major memory was asked for");
     return -1;
   }
   PyObject *counted = pin_add(self->pin, NULL);

@@ -204,6 +204,65 @@ def test_a_kernel_that_fails_is_told_by_the_release(stream: weir.Stream, pool: w
     assert buffer.query().leases == 0
 
 
+def test_a_stream_that_is_lost_ends_the_lease(
+    stream: weir.Stream, pool: weir.Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    buffer = pool.buffer(PAGE)
+    lease = pool.acquire(stream, weir.overwrite(buffer))
+    lease.host_call(lambda views: None).result(60)
+
+    def lost(self: weir.Stream) -> None:
+        raise weir.DeviceLost("gone")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(weir.Stream, "synchronize", lost)
+        with pytest.raises(weir.DeviceLost, match="gone"):
+            lease.release()
+    assert lease.released
+    assert buffer.query().leases == 0
+
+
+def test_a_release_within_a_release(stream: weir.Stream, pool: weir.Pool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As another thread does it while the first is in the C call: only one of them ends the lease and gives the set back."""
+    from weir import lease as module
+
+    buffer = pool.buffer(PAGE)
+    prepared = pool.prepare(stream, weir.overwrite(buffer))
+    lease = prepared.acquire()
+    view, real = lease[0], module._release
+
+    def release(native: Any) -> int:
+        lease.release()
+        with pytest.raises(ValueError, match="released"):
+            memoryview(view)
+        with pytest.raises(weir.Closed):
+            lease.address()
+        return int(real(native))
+
+    monkeypatch.setattr(module, "_release", release)
+    lease.release()
+    assert lease.released
+    assert len(prepared._idle) == 1
+    assert buffer.query().leases == 0
+
+
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
+def test_a_lease_in_a_cycle_with_its_memory(stream: weir.Stream, pool: weir.Pool) -> None:
+    class Knot:
+        pass
+
+    buffer = pool.buffer(PAGE)
+    for _ in range(3):
+        knot: Any = Knot()
+        knot.lease = pool.acquire(stream, weir.overwrite(buffer))
+        knot.memory, knot.knot = memoryview(knot.lease[0]), knot
+        del knot
+        gc.collect()
+        with pool.acquire(stream, weir.overwrite(buffer)):  # what was dropped is out of the way by now
+            pass
+    assert buffer.query().leases == 0
+
+
 # ---- asynchronous acquires ----
 
 

@@ -91,6 +91,107 @@ def test_the_allocators_functions(pool: weir.Pool) -> None:
     assert library.weir_torch_alloc(PAGE, 0, None) is None
 
 
+def functions(library: Any) -> tuple[Any, Any, Any]:
+    allocate, free = library.weir_torch_alloc, library.weir_torch_free
+    allocate.restype, allocate.argtypes = ctypes.c_void_p, [ctypes.c_size_t, ctypes.c_int, ctypes.c_void_p]
+    free.restype, free.argtypes = None, [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_void_p]
+    return allocate, free, library.weir_torch_record_stream
+
+
+def test_the_allocators_pool_can_not_be_closed(pool: weir.Pool) -> None:
+    library = weir_torch.configure_allocator(pool, "host")
+    try:
+        for each in (pool, pool.context):
+            with pytest.raises(weir.Busy, match="allocator"):
+                each.close()
+        allocate, free, _ = functions(library)
+        memory = allocate(PAGE, 0, None)
+        assert memory
+        free(memory, PAGE, 0, None)
+        with pytest.raises(ValueError, match="abacus"):
+            weir_torch.configure_allocator(pool, "abacus")
+        weir_torch.configure_allocator(pool, "host")  # again: nothing is entered twice
+    finally:
+        weir_torch.configure_allocator(None)
+    assert pool._gate.inside == pool.context._gate.inside == 0
+    pool.close()
+
+
+def test_the_end_with_an_allocator(run_python: Any) -> None:
+    source = """
+import warnings
+warnings.simplefilter("ignore")
+import weir, weir.torch, ctypes, sys
+context = weir.Context("host.memory=64M", search=False)
+pool = context.pool(8 << 20)
+library = weir.torch.configure_allocator(pool, "host")
+if len(sys.argv) > 1: library.weir_torch_alloc(ctypes.c_size_t(4096), 0, None)
+import atexit
+from weir import _core
+_core.lib, real = type("", (), dict(__getattr__=lambda self, name: getattr(real, name)))(), _core.lib
+def over(): print("closed", pool.closed); real.weirpy_end_callbacks()
+_core.lib.weirpy_end_callbacks = over
+"""
+    for arguments, closed in (("", "True"), ("sys.argv.append('out')\n", "False")):
+        done = run_python("import sys\n" + arguments + source)
+        assert (done.returncode, done.stdout) == (0, f"closed {closed}\n"), done.stderr
+
+
+def test_recorded_streams_are_waited_for(pool: weir.Pool, context: weir.Context, stream: weir.Stream) -> None:
+    import threading
+
+    library = weir_torch._library()
+    index = 0
+    with context.stream(0) as other:
+        first, second = stream.native, other.native
+        assert library.weir_torch_configure(context.handle, pool.handle, index, 1, 1) == 0
+        allocate, free, record = functions(library)
+        try:
+            gate = threading.Event()
+            plain, used = allocate(PAGE, 0, first), allocate(PAGE, 0, first)
+            record(used, second)
+            record(used, second)
+            record(4096, second)  # not of this allocator
+            other.host_call(gate.wait)
+            free(plain, PAGE, 0, first)
+            assert library.weir_torch_live() == 1
+            free(used, PAGE, 0, first)
+            assert library.weir_torch_live() == 1  # it did not wait
+            third = allocate(PAGE, 0, first)
+            assert third != used
+            assert library.weir_torch_live() == 2
+            gate.set()
+            all_of_it = allocate(3 * PAGE, 0, first)  # waits for the other stream, since there is no room else
+            assert all_of_it
+            assert library.weir_torch_live() == 2
+            free(third, PAGE, 0, first)
+            free(all_of_it, 3 * PAGE, 0, first)
+            assert library.weir_torch_live() == 0
+        finally:
+            gate.set()
+            assert library.weir_torch_configure(None, None, 0, 0, 0) == 0
+
+
+def test_pytorch_is_told_where_to_record_streams() -> None:
+    class Pluggable:
+        def set_record_stream_fn(self, address: int) -> None:
+            self.address = address
+
+    library, pluggable = weir_torch._library(), Pluggable()
+    assert weir_torch._connect(pluggable, library)
+    assert pluggable.address == ctypes.cast(library.weir_torch_record_stream, ctypes.c_void_p).value
+    assert not weir_torch._connect(object(), library)
+
+
+def test_the_allocator_and_a_log_in_python() -> None:
+    with (
+        weir.Context("host.memory=64M", search=False, log=lambda level, text: None) as context,
+        context.pool(4 * PAGE) as pool,
+        pytest.raises(weir.NotSupported, match="log"),
+    ):
+        weir_torch.configure_allocator(pool, "host")
+
+
 def test_the_allocator_needs_the_backend(pool: weir.Pool) -> None:
     with pytest.raises((ValueError, weir.NotSupported), match=r"cuda|PyTorch"):
         weir_torch.use_allocator(pool)
@@ -163,6 +264,30 @@ def test_views_strides_and_shared_storages(pool: weir.Pool) -> None:
     stats = same(make, pool)
     assert stats.shared > 0
     assert stats.saved > 6
+
+
+def test_what_was_expanded_is_saved_once(pool: weir.Pool) -> None:
+    """Also with gaps between its elements, which was refused on the way back."""
+
+    def make() -> tuple[list[Any], Callable[[], Any]]:
+        x = leaf(64, 48)
+
+        def run() -> Any:
+            y = x.exp()
+            return y[:, :1].expand(64, 8).sin().sum() + y[:, None, :1].expand(64, 100, 1).cos().sum()
+
+        return [x], run
+
+    stats = same(make, pool)
+    assert stats.saved_bytes <= (64 * 48 + 2 * 64) * 4
+
+
+def test_tensors_of_zeros_without_memory(pool: weir.Pool) -> None:
+    zeros, x = torch._efficientzerotensor((64,)), leaf(64)
+    assert not weir_torch._plain(zeros)
+    with weir_torch.offload(pool, min_bytes=1):
+        loss = (x * zeros).sum()
+    loss.backward()
 
 
 def test_a_small_part_of_much_takes_little(pool: weir.Pool) -> None:

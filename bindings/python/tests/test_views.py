@@ -211,7 +211,7 @@ def test_bfloat16_has_no_buffer(writing: weir.Lease) -> None:
 def test_devices_by_backend(pool: weir.Pool, writing: weir.Lease, backend: str, number: int) -> None:
     pool._backends[0] = (backend, 3)  # as if the stream were on such a device
     typed = writing[0].view("float16", (2, 1024))
-    assert typed.__dlpack_device__() == (number, 3)
+    assert typed.__dlpack_device__() == (number, 0 if backend == "host" else 3)  # DLPack has one CPU
     interface = getattr(typed, "__cuda_array_interface__", None)
     if backend != "cuda":
         assert interface is None
@@ -226,6 +226,18 @@ def test_devices_by_backend(pool: weir.Pool, writing: weir.Lease, backend: str, 
         writing.release()
     del typed
     writing.release()
+
+
+def test_column_major_memory_is_refused(writing: weir.Lease) -> None:
+    """Flags of the C API: 0x18 asks for strides, 0x58 for those of Fortran."""
+    get, release = ctypes.pythonapi.PyObject_GetBuffer, ctypes.pythonapi.PyBuffer_Release
+    get.argtypes, release.argtypes = [ctypes.py_object, ctypes.c_void_p, ctypes.c_int], [ctypes.c_void_p]
+    there = ctypes.create_string_buffer(256)  # more than a Py_buffer
+    with pytest.raises(BufferError, match="column-major"):
+        get(writing[0].view("float32", (32, 32)), there, 0x58)
+    for shape, flags in (((32, 32), 0x18), ((1024,), 0x58), ((1, 1024, 1), 0x58)):
+        assert get(writing[0].view("float32", shape), there, flags) == 0
+        release(there)
 
 
 def test_unknown_backends_have_no_number(pool: weir.Pool, writing: weir.Lease) -> None:

@@ -5,7 +5,9 @@ Invariants:
 - An object's handle is used only by who has entered its gate, and destroyed only by who has shut it (native/helpers.h).
 - A child keeps its parents alive. Cyclic garbage is finalized in any order all the same: what can't go yet because the
   library says BUSY is kept in `_abandoned` and tried again whenever something else has gone.
-- No finalizer calls Weir within a callback that may not, or closes a pool on a thread of the pool; it is put off to the next
+- What goes wrong for such an object is not the error of the call that happens to try it: it goes to sys.unraisablehook.
+- No finalizer calls Weir within a callback that may not, or while its thread closes something else, or closes a pool on a
+  thread of the pool; it is put off to the next
   ordinary call.
 - Once the interpreter is about to end no callback enters Python any more."""
 
@@ -17,6 +19,7 @@ import math
 import os
 import struct
 import sys
+import types
 import warnings
 import weakref
 from types import TracebackType
@@ -29,8 +32,8 @@ Self = TypeVar("Self", bound="Closable")
 
 _GATE = ffi.typeof("weirpy_gate *")
 _GATES = ffi.typeof("weirpy_gate *[]")
-_put_off: collections.deque[Closable] = collections.deque()
-_abandoned: set[Closable] = set()
+_put_off: collections.deque[Any] = collections.deque()
+_abandoned: set[Any] = set()
 _MAY_NOT_CALL: int = lib.WEIRPY_MAY_NOT_CALL
 
 
@@ -75,6 +78,7 @@ class Closable:
     _waits = False  # whether closing it may wait for threads of the pool, and so must not happen on one
     _raw: Any
     _gate: Any
+    _holder: str | None = None  # what keeps its gate entered, where that is no call
     _owned: bool
     _number: int  # the handle as a number
     _word: bytes  # the handle and the gate as they lie in memory, for sets of uses
@@ -106,14 +110,30 @@ class Closable:
         """Closes it; closing twice is allowed. Busy, with nothing changed, while it is in use."""
         if lib.weirpy_within() == _MAY_NOT_CALL:
             raise refuse(lib.WEIRPY_FORBIDDEN, self._kind)
+        try:
+            self._close()
+        except Busy:
+            if not _abandoned:
+                raise
+            retry_abandoned()  # what was dropped may be all that keeps it busy, and may go by now
+            self._close()
+
+    def _close(self) -> None:
         if not lib.weirpy_shut(self._gate):
             if self.closed:
                 return
-            raise make(Busy.result, f"another thread is in a call of this {self._kind}")
-        result = self._destroy() if self._owned else 0
-        if result != 0:
-            error = error_of(result)
-            lib.weirpy_reopen(self._gate)
+            by = self._holder or "a call of another thread"
+            raise make(Busy.result, f"this {self._kind} is in use by {by}")
+        result = int(Busy.result)
+        try:
+            result = self._destroy() if self._owned else 0
+            error = error_of(result) if result != 0 else None
+        finally:
+            if result == 0:
+                lib.weirpy_gone(self._gate)
+            else:
+                lib.weirpy_reopen(self._gate)
+        if error is not None:
             raise error
         self._raw = ffi.NULL
         self._ended()
@@ -126,7 +146,10 @@ class Closable:
     def _drop(self) -> None:
         """Closes it, or sees to it that it is closed as soon as it can be."""
         try:
-            self.close()
+            if lib.weirpy_within() == _MAY_NOT_CALL:
+                _put_off.append(self)
+            else:
+                self._close()
         except Busy:
             _abandoned.add(self)
         except WeirError:
@@ -157,7 +180,7 @@ class Closable:
 def put_off_or_run(which: Any) -> None:
     """Runs a finalizer, unless this thread is within a callback that may not call Weir, or not do what it does."""
     within = lib.weirpy_within()
-    if within == _MAY_NOT_CALL or (within != lib.WEIRPY_OUTSIDE and getattr(which, "_waits", False)):
+    if within == _MAY_NOT_CALL or lib.weirpy_closing() or (within != lib.WEIRPY_OUTSIDE and getattr(which, "_waits", False)):
         _put_off.append(which)
     else:
         run_put_off()
@@ -165,14 +188,14 @@ def put_off_or_run(which: Any) -> None:
 
 
 def run_put_off() -> None:
-    if lib.weirpy_within() != lib.WEIRPY_OUTSIDE:
+    if lib.weirpy_within() != lib.WEIRPY_OUTSIDE or lib.weirpy_closing():
         return
     while _put_off:
         try:
             which = _put_off.popleft()
         except IndexError:  # another thread took it
             return
-        which._drop()
+        _drop_quietly(which)
 
 
 def retry_abandoned() -> None:
@@ -180,7 +203,26 @@ def retry_abandoned() -> None:
     for each in list(_abandoned):
         if each in _abandoned:
             _abandoned.discard(each)
-            each._drop()
+            _drop_quietly(each)
+
+
+def _drop_quietly(which: Any) -> None:
+    """Ends it within a call that has nothing to do with it."""
+    try:
+        which._drop()
+    except Exception:
+        unraisable(f"the end of {which!r}")
+
+
+def unraisable(where: str) -> None:
+    """Tells of the exception that is being handled, which nobody can be given."""
+    kind, value, trace = sys.exc_info()
+    told = types.SimpleNamespace(
+        exc_type=kind, exc_value=value, exc_traceback=trace, err_msg=f"Exception ignored in {where}", object=None
+    )
+    hook = sys.unraisablehook
+    if hook is not None:  # a program's end may have cleared it
+        hook(told)
 
 
 def nanoseconds(seconds: float | None, none: int = 0, infinite: int = lib.WEIR_INFINITE) -> int:
@@ -217,6 +259,7 @@ class _End:
                     each._at_exit(rank)
                 except Exception:  # it is the end: what can't be closed stays with the process
                     continue
+        run_put_off()
         retry_abandoned()
         lib.weirpy_end_callbacks()
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from . import enums
 from ._capi import ffi, lib
 from ._core import Closable, _end, entered, put_off_or_run, retry_abandoned, watch
-from .errors import Closed, InvalidHandle, check
+from .errors import Busy, Closed, InvalidHandle, check, make
 from .records import BufferInfo, Shard, record, sized
 
 if TYPE_CHECKING:
@@ -130,7 +130,9 @@ class Buffer(Closable):
         try:
             with entered(self._pool):
                 result = int(lib.weir_buffer_destroy(self._pool._raw, self._raw))
-        except Closed:  # it died with its pool
+        except Closed:  # it died with its pool, unless that is only trying to close
+            if not self._pool.closed:
+                raise make(Busy.result, "the pool is being closed") from None
             result = 0
         if result == 0:
             self._registered = None
@@ -261,8 +263,16 @@ class Hold:
         try:
             with buffer._within():
                 check(lib.weir_unhold(buffer._pool._raw, buffer._raw))
-        except (Closed, InvalidHandle):  # it ended with its pool
+        except Closed:
+            if not buffer.closed:  # it, or its pool, is only trying to close
+                self._buffer = buffer
+                raise make(Busy.result, "the buffer of this hold is being closed") from None
             return
+        except InvalidHandle:  # it ended with its pool
+            return
+        except BaseException:
+            self._buffer = buffer
+            raise
         retry_abandoned()
 
     def __enter__(self) -> Hold:

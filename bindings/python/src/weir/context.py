@@ -8,15 +8,13 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 import threading
-import types
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from . import enums
 from ._capi import ffi, lib
-from ._core import Closable, entered, nanoseconds, text_or_null, watch
+from ._core import Closable, entered, nanoseconds, text_or_null, unraisable, watch
 from .errors import check
 from .records import BackendInfo, CalibrateReport, DeviceInfo, LinkInfo, record, sized
 
@@ -210,12 +208,3 @@ def weirpy_on_log(user: Any, level: int, text: Any) -> None:
         ffi.from_handle(user)(enums.LogLevel(level), ffi.string(text).decode(errors="replace"))
     except BaseException:
         unraisable("a log callback")
-
-
-def unraisable(where: str) -> None:
-    """Tells of the exception that is being handled, which nobody can be given."""
-    kind, value, trace = sys.exc_info()
-    told = types.SimpleNamespace(
-        exc_type=kind, exc_value=value, exc_traceback=trace, err_msg=f"Exception ignored in {where}", object=None
-    )
-    sys.unraisablehook(told)

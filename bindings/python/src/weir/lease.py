@@ -19,9 +19,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from . import _core, enums
 from ._capi import ffi, lib
-from ._core import _abandoned, entered, nanoseconds, watch
+from ._core import _abandoned, entered, nanoseconds, unraisable, watch
 from ._views import Pin
-from .context import unraisable
 from .errors import Cancelled, Closed, WeirError, check, error_of, make
 from .views import DLPACK_DEVICES, View, make_view
 
@@ -39,6 +38,7 @@ _BLOCK = ffi.typeof("uint64_t[]")  # aligned as any of it needs
 _WHOLE: int = lib.WEIR_WHOLE
 _REMOTE: int = lib.WEIR_USE_ALLOW_REMOTE
 _SOLE_HOLDER: int = lib.WEIR_ACQUIRE_SOLE_HOLDER
+_NO_LEASE = ffi.NULL
 _OPTIONS_SIZE = ffi.sizeof("weir_acquire_options")
 
 
@@ -156,6 +156,9 @@ class Prepared:
         except IndexError:
             native = self._make()
         result = _acquire(native)
+        if result and _abandoned:  # a dropped lease may be in the way, and may go by now
+            _core.retry_abandoned()
+            result = _acquire(native)
         if result:
             self._refuse(native, result)
         return Lease(self, native)
@@ -178,7 +181,7 @@ class Lease:
     def __init__(self, prepared: Prepared, native: Any) -> None:
         self._prepared = prepared
         self._native = native
-        self._pin: Pin | None = None
+        self._pin = Pin()  # whoever closes it releases the lease
         self._calls: list[concurrent.futures.Future[Any]] | None = None
 
     # ---- the end ----
@@ -187,47 +190,49 @@ class Lease:
         """Ends the lease: what was enqueued on its stream so far is the work it protects. `stream` is another of the same device
         that has been made to wait for it. Releasing twice is allowed. Waits for the lease's own host calls, and raises what
         they raised. BufferError, with nothing changed, while arrays or views of its memory are alive."""
-        native = self._native
-        if native is None:
+        failed = None if self._calls is None else self._wait_for_calls()
+        if not self._pin.close():  # released, or another thread is about to
             return
-        if self._pin is not None or self._calls is not None:
-            self._no_users()
-        result = _release(native) if stream is None else self._release_on(stream)
-        if result:
-            self._refused(result)
-        self._native = None
-        self._prepared._idle.append(native)
+        native, self._native = self._native, None
+        try:
+            result = _release(native) if stream is None else self._release_on(native, stream)
+            if result:
+                raise _core.refuse(result, "lease")
+        finally:
+            if native.lease == _NO_LEASE:  # the lease is over whatever the result, but for what the header says changes nothing
+                self._prepared._idle.append(native)
+            else:
+                self._native = native
+                self._pin.reopen()
         if _abandoned:
             _core.retry_abandoned()
         if self._calls is not None:
-            calls, self._calls = self._calls, None
-            for call in calls:
-                call.result()
+            self._answer(failed)
 
-    def _no_users(self) -> None:
-        """Waits for the lease's host calls, and sees to it that nothing uses its memory any more."""
-        if self._calls is not None and _within() != lib.WEIRPY_MAY_NOT_CALL:
-            self._prepared.stream.synchronize()
-        if self._pin is not None:
-            self._pin.close()
+    def _wait_for_calls(self) -> WeirError | None:
+        """Waits for the lease's host calls; what went wrong is told when the lease is over."""
+        if _within() != lib.WEIRPY_MAY_NOT_CALL:
+            try:
+                self._prepared.stream.synchronize()
+            except WeirError as error:
+                return error
+        return None
 
-    def _release_on(self, stream: Stream) -> int:
-        native = self._native
-        with entered(stream):
+    def _answer(self, failed: WeirError | None) -> None:
+        """Raises what went wrong with the lease's host calls."""
+        calls, self._calls = self._calls, None
+        if failed is not None:
+            raise failed
+        for call in calls or ():
+            call.result()
+
+    def _release_on(self, native: Any, stream: Stream) -> int:
+        pool = self._prepared.pool
+        with entered(stream) if pool.closed else entered(pool, stream):
             result = int(lib.weir_release(native.lease, stream._raw))
         if result not in (lib.WEIR_ERROR_INVALID_ARGUMENT, lib.WEIR_ERROR_INVALID_HANDLE):
             native.lease = ffi.NULL
         return result
-
-    def _refused(self, result: int) -> None:
-        """The lease is over all the same, but for what the header says changes nothing."""
-        error = _core.refuse(result, "lease")
-        if self._native.lease == ffi.NULL:
-            native, self._native = self._native, None
-            self._prepared._idle.append(native)
-        elif self._pin is not None:
-            self._pin.reopen()
-        raise error
 
     def __enter__(self) -> Lease:
         return self
@@ -252,6 +257,8 @@ class Lease:
     def _drop(self) -> None:
         try:
             self.release()
+        except BufferError:  # garbage that is collected together ends in any order: what uses the memory may go after the lease
+            _abandoned.add(self)
         except WeirError:
             return
 
@@ -288,7 +295,9 @@ class Lease:
     def address(self, index: int = 0) -> int:
         """Where byte `offset` of a use is, for work on the stream. The CPU must synchronise first."""
         native = self._live()
-        return int(native.uses[range(len(self))[index]].address)
+        address = int(native.uses[range(len(self))[index]].address)
+        self._live()  # the set is another lease's once this one is over
+        return address
 
     def __getitem__(self, index: int) -> View:
         index = range(len(self))[index]
@@ -317,8 +326,6 @@ class Lease:
 
     def _pinned(self) -> Pin:
         self._live()
-        if self._pin is None:
-            self._pin = Pin()
         return self._pin
 
     def _ready(self) -> None:
@@ -333,7 +340,7 @@ class Lease:
         name, number = self._prepared.pool._backend_of(self.stream.device)
         if name not in DLPACK_DEVICES:
             raise BufferError(f"DLPack has no number for devices of the backend {name!r}")
-        return DLPACK_DEVICES[name], number
+        return DLPACK_DEVICES[name], 0 if name == "host" else number  # the CPU is one device to DLPack
 
     def _is_stream(self, stream: Any) -> bool:
         """Whether a consumer's stream, as DLPack writes it, is the lease's own."""

@@ -12,10 +12,10 @@ from typing import Any
 
 from . import enums
 from ._capi import ffi, lib
-from ._core import Closable, entered, nanoseconds, text_or_null, watch
+from ._core import Closable, entered, nanoseconds, text_or_null, unraisable, watch
 from .buffer import Allocation, Buffer, BufferOptions
-from .context import Context, exported, unraisable
-from .errors import Closed, check
+from .context import Context, exported
+from .errors import Busy, Closed, check, make
 from .lease import Lease, Operation, PendingLease, Prepared, Use, fill_uses
 from .records import (
     ClientStats,
@@ -33,6 +33,8 @@ from .records import (
 from .stream import Stream
 
 _NEVER: int = lib.WEIR_NONE
+#: What the callbacks for lost devices of pools that are another language's lead to, by the pool's handle.
+_losses: dict[int, Any] = {}
 _POOL_DEVICE = "weir_pool_device *"
 
 
@@ -214,7 +216,7 @@ class Pool(Closable):
 
     def place(self, options: Sequence[BufferOptions]) -> list[int]:
         """Homes for several buffers that are going to be made, chosen together (weir_buffer_place)."""
-        with entered(self):
+        with entered(self, *(each.client for each in options if each.client is not None)):
             natives = [each._native() for each in options]
             array = ffi.new("weir_buffer_desc *[]", [native for native, _ in natives])
             homes = ffi.new("weir_device[]", max(1, len(options)))
@@ -365,12 +367,19 @@ class Pool(Closable):
         return int(moved[0])
 
     def set_loss_callback(self, callback: Callable[[DeviceLoss], object] | None) -> None:
-        """Called on a thread of the pool for each device that is lost. It may use the pool, but not close it."""
+        """Called on a thread of the pool for each device that is lost. It may use the pool, but not close it.
+        On a pool of `from_handle` that is not owned the callable is kept until another replaces it, even when this
+        object has gone."""
         user = None if callback is None else ffi.new_handle(callback)
         with entered(self):
             function = ffi.NULL if callback is None else lib.weirpy_lost
             check(lib.weir_pool_set_loss_callback(self._raw, function, ffi.NULL if user is None else user))
-        self._loss = user  # the former one is not called any more
+        if self._owned:
+            self._loss = user  # the former one is not called any more
+        elif user is None:
+            _losses.pop(self._number, None)
+        else:
+            _losses[self._number] = user
 
     # ---- for views ----
 
@@ -426,8 +435,10 @@ class Client(Closable):
         try:
             with entered(self._pool):
                 return int(lib.weir_client_destroy(self._raw))
-        except Closed:  # it died with its pool
-            return 0
+        except Closed:  # it died with its pool, unless that is only trying to close
+            if self._pool.closed:
+                return 0
+            raise make(Busy.result, "the pool is being closed") from None
 
     @property
     def closed(self) -> bool:

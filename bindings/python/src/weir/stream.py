@@ -13,8 +13,8 @@ from typing import Any, TypeVar
 
 from . import enums
 from ._capi import ffi, lib
-from ._core import Closable, entered, watch
-from .context import Context, unraisable
+from ._core import Closable, entered, unraisable, watch
+from .context import Context
 from .errors import check
 
 T = TypeVar("T")
@@ -114,6 +114,7 @@ class Stream(Closable):
         """Closes a stream that its context keeps, while that is being closed; what is busy makes the context busy."""
         if lib.weirpy_shut(self._gate):
             if self._destroy() == 0:
+                lib.weirpy_gone(self._gate)
                 self._ended()
             else:
                 lib.weirpy_reopen(self._gate)

@@ -12,10 +12,12 @@ Rules of `offload`:
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import dataclasses
 import pathlib
 import threading
+import warnings
 import weakref
 from collections.abc import Sequence
 from types import TracebackType
@@ -25,7 +27,7 @@ import torch
 from torch.utils import dlpack as _torch_dlpack
 
 from ._capi import lib
-from ._core import entered
+from ._core import entered, retry_abandoned
 from .enums import DEFAULT, HOST
 from .errors import NotSupported, WeirError, error_of
 from .lease import overwrite, read
@@ -58,40 +60,84 @@ def _library() -> Any:
         ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint32, ctypes.c_uint32, ctypes.c_int
     ]  # fmt: skip
     library.weir_torch_live.restype = ctypes.c_uint64
+    library.weir_torch_record_stream.argtypes = [ctypes.c_void_p, ctypes.c_void_p]
+    library.weir_torch_record_stream.restype = None
     return library
 
 
 def configure_allocator(pool: Pool | None, backend: str = "cuda") -> Any:
     """Names the pool that weir_torch_alloc of libweir_torch.so takes memory of, and returns that library (a ctypes.CDLL).
-    PyTorch's device n is the backend's device n. None ends it; Busy while memory is out."""
+    PyTorch's device n is the backend's device n. None ends it; Busy while memory is out. Until then the pool and its context
+    can't be closed, since PyTorch may ask for memory as long as it likes. A context with a log in Python is refused: a thread
+    that logs holds the pool and waits for the GIL, which PyTorch may hold while it frees."""
     library = _library()
+    held: list[entered] = []
     if pool is None:
         result = library.weir_torch_configure(None, None, 0, 0, 0)
     else:
+        if pool.context._log is not None:
+            raise NotSupported("PyTorch's memory can't be of a pool whose context has a log callback in Python")
         found = [each for each in pool.context.backends if each.name == backend and each.available]
         if not found:
             raise ValueError(f"no available backend {backend!r} in the pool's context")
         native_streams = 1 if backend in ("cuda", "hip") else 0
-        with entered(pool, pool.context):
-            result = library.weir_torch_configure(
-                pool.context.handle, pool.handle, found[0].first_device, found[0].device_count, native_streams
-            )
+        held.append(entered(pool, pool.context))
+        held[0].__enter__()
+        result = library.weir_torch_configure(
+            pool.context._number, pool._number, found[0].first_device, found[0].device_count, native_streams
+        )
     if result < 0:
-        raise error_of(result)
-    _allocator_pool[:] = [] if pool is None else [pool]  # PyTorch may ask for memory as long as it likes
+        error = error_of(result)
+        for each in held:
+            each.__exit__()
+        raise error
+    for each in _allocator_holds:
+        _name_holder(each, None)
+        each.__exit__()
+    _allocator_holds[:] = held
+    for each in held:
+        _name_holder(each, "PyTorch's allocator (weir.torch.configure_allocator(None) ends that)")
+    retry_abandoned()
     return library
 
 
-_allocator_pool: list[Pool] = []
+_allocator_holds: list[entered] = []  # the pool and the context that are configured
+
+
+def _name_holder(held: entered, holder: str | None) -> None:
+    for each in held._objects:
+        each._holder = holder
+
+
+@atexit.register
+def _end_allocator() -> None:
+    """So that the pool can be closed at the end; it stays with the process while PyTorch has memory of it."""
+    if _allocator_holds:
+        try:
+            configure_allocator(None)
+        except WeirError:
+            return
+
+
+def _connect(allocator: Any, library: Any) -> bool:
+    """Has PyTorch tell of Tensor.record_stream, where it can."""
+    if not hasattr(allocator, "set_record_stream_fn"):
+        return False
+    allocator.set_record_stream_fn(ctypes.cast(library.weir_torch_record_stream, ctypes.c_void_p).value)
+    return True
 
 
 def use_allocator(pool: Pool) -> None:
     """Lets PyTorch take its CUDA (or HIP) memory from the pool: always resident, stream-ordered (`weir_malloc`). Call it before
-    the first CUDA tensor; PyTorch can't change its allocator later. It stays for the process. PyTorch 2.0 or newer."""
+    the first CUDA tensor; PyTorch can't change its allocator later. It stays for the process. PyTorch 2.0 or
+    newer. `Tensor.record_stream` keeps memory from being used again before
+    that stream's work is done, where this PyTorch tells its allocator of it; a warning says so where it does not."""
     if not hasattr(torch.cuda, "memory") or not hasattr(torch.cuda.memory, "CUDAPluggableAllocator"):
         raise NotSupported(f"PyTorch {torch.__version__} has no pluggable allocator; 2.0 has")
-    configure_allocator(pool, "hip" if getattr(torch.version, "hip", None) else "cuda")
+    library = configure_allocator(pool, "hip" if getattr(torch.version, "hip", None) else "cuda")
     allocator = torch.cuda.memory.CUDAPluggableAllocator(_LIBRARY, "weir_torch_alloc_or_throw", "weir_torch_free")
+    if not _connect(allocator.allocator(), library):
+        warnings.warn(f"PyTorch {torch.__version__} does not tell of Tensor.record_stream", RuntimeWarning, stacklevel=2)
     torch.cuda.memory.change_current_allocator(allocator)
 
 
@@ -134,12 +180,13 @@ class _Kept:
 class _Saved:
     """Bytes in the pool, and what tensor they make. Ends with the graph that needs it."""
 
-    __slots__ = ("__weakref__", "buffer", "device", "dtype", "elements", "number", "shape", "storage", "strides")
+    __slots__ = ("__weakref__", "buffer", "device", "dtype", "elements", "narrow", "number", "shape", "storage", "strides")
 
     def __init__(self, tensor: Any, number: int) -> None:
         self.number = number
         self.dtype, self.device = tensor.dtype, tensor.device
         self.shape, self.strides = tuple(tensor.shape), tuple(tensor.stride())
+        self.narrow = _narrow(tensor)
         self.elements = _span(tensor)
         self.storage: Any = None
         self.buffer: Any = None
@@ -154,6 +201,11 @@ def _span(tensor: Any) -> int:
     return span
 
 
+def _narrow(tensor: Any) -> tuple[int, ...]:
+    """Its sizes with what was expanded (a stride of 0) as one element: the others are the same bytes."""
+    return tuple(1 if stride == 0 else size for size, stride in zip(tensor.shape, tensor.stride()))
+
+
 def _plain(tensor: Any) -> bool:
     return (
         type(tensor) in (torch.Tensor, torch.nn.Parameter)
@@ -162,6 +214,7 @@ def _plain(tensor: Any) -> bool:
         and not tensor.is_quantized
         and not tensor.is_conj()
         and not tensor.is_neg()
+        and not tensor._is_zerotensor()  # it has no memory
         and tensor.numel() > 0
     )
 
@@ -216,7 +269,7 @@ class offload:
     def _pack(self, tensor: Any) -> Any:
         if not _plain(tensor) or _is_parameter(tensor):
             return self._keep(tensor)
-        dense = tensor.numel() * tensor.element_size()
+        dense = _count(_narrow(tensor)) * tensor.element_size()
         bytes_needed = min(dense, _span(tensor) * tensor.element_size())
         if bytes_needed < self._min_bytes:
             return self._keep(tensor)
@@ -237,7 +290,12 @@ class offload:
             return saved
         saved = _Saved(tensor, self._next)
         self._next += 1
-        flat = tensor.as_strided((saved.elements,), (1,)) if _keeps_gaps(tensor, saved.elements) else tensor.reshape(-1)
+        if tensor.is_cuda:  # it may come of another stream, and its memory must last until the copy of this one is done
+            tensor.record_stream(torch.cuda.current_stream(tensor.device))
+        if _keeps_gaps(saved):
+            flat = tensor.as_strided((saved.elements,), (1,))
+        else:
+            flat = tensor.as_strided(saved.narrow, saved.strides).reshape(-1)
         size = flat.numel() * flat.element_size()
         saved.buffer = self.pool.buffer(size, home=self._home(tensor.device))
         with self.pool.acquire(self._stream_of(tensor.device), overwrite(saved.buffer), timeout=60.0) as lease:
@@ -258,8 +316,8 @@ class offload:
 
     def _restore(self, saved: _Saved) -> Any:
         with torch.no_grad():
-            gaps = _keeps_gaps_of(saved)
-            count = saved.elements if gaps else _count(saved.shape)
+            gaps = _keeps_gaps(saved)
+            count = saved.elements if gaps else _count(saved.narrow)
             flat = torch.empty(count, dtype=saved.dtype, device=saved.device)
             with self._lock:
                 stream = self._stream_of(saved.device)
@@ -272,9 +330,9 @@ class offload:
                 self.stats.restored_bytes += saved.buffer.size
             if gaps:
                 return flat.as_strided(saved.shape, saved.strides)
-            tensor = torch.empty_strided(saved.shape, saved.strides, dtype=saved.dtype, device=saved.device)
-            tensor.copy_(flat.view(saved.shape))
-            return tensor
+            tensor = torch.empty_strided(saved.narrow, saved.strides, dtype=saved.dtype, device=saved.device)
+            tensor.copy_(flat.view(saved.narrow))
+            return tensor.as_strided(saved.shape, saved.strides)
 
     def _prefetch_before(self, number: int, stream: Stream) -> None:
         """A backward pass goes through the saved tensors from the last to the first."""
@@ -331,14 +389,10 @@ def _count(shape: Sequence[int]) -> int:
     return count
 
 
-def _keeps_gaps(tensor: Any, elements: int) -> bool:
+def _keeps_gaps(saved: _Saved) -> bool:
     """Whether the memory from the first to the last element is what is saved, with what may lie between. It is one run to copy, and
     gives the same strides back; not where most of it is other data."""
-    return bool(elements <= 2 * tensor.numel())
-
-
-def _keeps_gaps_of(saved: _Saved) -> bool:
-    return saved.elements <= 2 * _count(saved.shape)
+    return saved.elements <= 2 * _count(saved.narrow)
 
 
 _BY_SIZE = {1: "uint8", 2: "int16", 4: "int32", 8: "int64"}
