@@ -3605,7 +3605,9 @@ Errors: OVER_BUDGET, WOULD_BLOCK, DEVICE_OOM, DEVICE_LOST, STREAM_CAPTURING, INV
     ) -> weir_result;
 }
 extern "C" {
-    /// Frees memory of weir_malloc after the work enqueued so far on `stream` (NULL: now). Address 0 is allowed.
+    /**Frees memory of weir_malloc after the work enqueued so far on `stream` (NULL: now). Address 0 is allowed.
+Errors: STREAM_CAPTURING, INVALID_HANDLE and INVALID_ARGUMENT (no such allocation) change nothing. After any other (BACKEND,
+DEVICE_LOST: the end of the work could not be marked) the memory is freed all the same.*/
     pub fn weir_free(pool: weir_pool, stream: weir_stream, address: u64) -> weir_result;
 }
 /// many readers at a time
