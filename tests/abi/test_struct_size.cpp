@@ -45,8 +45,9 @@ Bytes bytes_of(const T &value) {
 /// The bytes as a struct of `size`: its prefix or, with zeros, its extension, and what is not zero behind.
 Bytes sized(const Bytes &good, uint32_t size) {
   Bytes bytes(size, 0);
-  std::memcpy(bytes.data(), good.data(), std::min<size_t>(size, good.size()));
-  std::memcpy(bytes.data(), &size, std::min<size_t>(size, sizeof size));
+  const auto *own = reinterpret_cast<const unsigned char *>(&size);
+  std::copy_n(good.begin(), std::min<size_t>(size, good.size()), bytes.begin());
+  std::copy_n(own, std::min<size_t>(size, sizeof size), bytes.begin());
   bytes.resize(std::max<size_t>(size, smallest) + 256, behind);
   return bytes;
 }
