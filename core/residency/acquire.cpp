@@ -248,8 +248,8 @@ Status Engine::claim_and_fill(Lock &lock, Plan &plan, Ticket &ticket, bool *clai
 
 /// Leases, then granules. On failure both are given back.
 Status Engine::try_claim(Lock &lock, Plan &plan, Plan **stuck) {
-  struct
-      Gathering {  // what a prefetch holds before it has marked its pages is waited for, as what is in flight is
+  // What a prefetch holds before it has marked its pages is waited for, as what is in flight is.
+  struct Gathering {
     Engine &engine;
     Plan &plan;
     Gathering(Engine &e, Plan &p) : engine(e), plan(p) {

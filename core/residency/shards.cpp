@@ -47,7 +47,7 @@ Status check_layout(const weir_shard_desc &desc, uint64_t page) {
 
 }  // namespace
 
-/// What the descriptor says of shards. None of them, or all on one device: *shards stays empty, and the device is the home.
+/// What the descriptor says of shards. All on one device: there are none, and the device is the home.
 Status Engine::read_shards(const weir_buffer_desc &desc, ShardWish *wish) {
   weir_shard_desc given = WEIR_SHARD_DESC_INIT;
   WEIR_TRY(read_descriptor(desc.shards, "desc.shards", &given));
@@ -307,8 +307,8 @@ void Engine::reshard(Region &region, const PoolDevice &device) noexcept {
       shards.deal_again(device.place, closed) || shards.deal_again(device.place, gone);
   if (!dealt && alive) shards.stranded = true;
   if (region.home == device.place && dealt) {
-    region.home = shards.place(0);
-    for (uint32_t i = 0; i < shards.count(); ++i) {
+    region.home = shards.place(0);  // or the first that is not lost
+    for (uint32_t i = shards.count(); i-- > 0;) {
       if (device_at(shards.place(i)).open()) region.home = shards.place(i);
     }
     if (alive) {
