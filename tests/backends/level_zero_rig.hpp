@@ -61,7 +61,9 @@ namespace weir::test {
   X(weir_sim_fail)                 \
   X(weir_sim_calls)                \
   X(weir_sim_misuse)               \
-  X(weir_sim_lose_device) X(weir_sim_alive) X(weir_sim_resume) X(weir_sim_level_zero_unregistered)
+  X(weir_sim_lose_device)          \
+  X(weir_sim_alive)                \
+  X(weir_sim_resume) X(weir_sim_level_zero_unregistered) X(weir_sim_level_zero_busy_lists)
 
 /// The driver of the same build as the test.
 inline std::string driver_path() {

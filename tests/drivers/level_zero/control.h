@@ -29,6 +29,8 @@ extern "C" {
 /** Copies from or to host memory that the driver does not know, since the machine was made. They are legal, and slow on real
  *  devices; a backend that has registered what it copies makes none. */
 uint64_t weir_sim_level_zero_unregistered(void);
+/** Lists with commands that have not ended. Other than a look at an event, asking hurries none of them. */
+uint64_t weir_sim_level_zero_busy_lists(void);
 
 #ifdef __cplusplus
 }
