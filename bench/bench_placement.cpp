@@ -237,7 +237,7 @@ class Pool {
       made.push_back(nullptr);
       WEIR_BENCH_TRY(weir_buffer_create(pool_, &desc, &made.back()));
       weir_buffer_info info = WEIR_BUFFER_INFO_INIT;
-      WEIR_BENCH_TRY(weir_buffer_query(pool_, made.back(), 0, WEIR_WHOLE, &info));
+      WEIR_BENCH_TRY(weir_buffer_info_get(pool_, made.back(), 0, WEIR_WHOLE, &info));
       homes[made.size() - 1] = position(info.home);
     }
     for (weir_buffer buffer : made) WEIR_BENCH_TRY(weir_buffer_destroy(pool_, buffer));

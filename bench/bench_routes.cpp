@@ -122,8 +122,7 @@ class Machine {
   }
   double ideal() const { return ideal_; }
   weir_pool_stats stats() const {
-    weir_pool_stats stats{};
-    stats.struct_size = sizeof stats;
+    weir_pool_stats stats = WEIR_POOL_STATS_INIT;
     WEIR_BENCH_TRY(weir_pool_stats_get(pool_, &stats));
     return stats;
   }

@@ -108,8 +108,8 @@ weir_pool_desc describe(uint64_t page, uint64_t storage, const char *const *dire
   weir_pool_desc desc = WEIR_POOL_DESC_INIT;
   desc.page_size = desc.large_page_size = page;
   desc.host_budget = 16 * 16 * mib;
-  desc.watermark_low = 100;  // of a device this small a hundredth is less than a page
-  desc.watermark_high = 200;
+  desc.watermark_low_permille = 100;  // of a device this small a hundredth is less than a page
+  desc.watermark_high_permille = 200;
   desc.storage_budget = storage;
   desc.storage_paths = directory;
   desc.storage_path_count = 1;

@@ -141,8 +141,8 @@ class Cycle {
  private:
   static weir_pool_desc pool() {
     weir_pool_desc desc = WEIR_POOL_DESC_INIT;
-    desc.watermark_low = 1000 / pages + 1;         // a page is always free ...
-    desc.watermark_high = 2 * desc.watermark_low;  // ... and as a rule two
+    desc.watermark_low_permille = 1000 / pages + 1;                  // a page is always free ...
+    desc.watermark_high_permille = 2 * desc.watermark_low_permille;  // ... and as a rule two
     desc.host_budget = 2 * pages * page;
     desc.page_size = page;
     desc.large_page_size = page;

@@ -125,8 +125,7 @@ class Rig {
   void synchronize() { WEIR_BENCH_TRY(weir_stream_synchronize(stream_)); }
 
   weir_pool_stats stats() const {
-    weir_pool_stats stats{};
-    stats.struct_size = sizeof stats;
+    weir_pool_stats stats = WEIR_POOL_STATS_INIT;
     WEIR_BENCH_TRY(weir_pool_stats_get(pool_, &stats));
     return stats;
   }

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Installation, by components: NAME-library (libweir.so.N), NAME-development (headers, both libraries to link with, CMake's
-# and pkg-config's files), NAME-backend-VENDOR (plugins, in the folder weir beside the library, where it looks for them) and
+# and pkg-config's files), NAME-backend-VENDOR (plugins, in the folder weir/ABI beside the library, where it looks for them) and
 # NAME-tools (the programs, and the host backend as a plugin to prove them on: the library has it built in).
 # Nothing that is installed holds an absolute path: an installed tree may be moved.
 
@@ -18,7 +18,7 @@ function(weir_install name libdir)
     string(REPLACE "weir_backend_" "backend-" component ${plugin})
     string(REPLACE "_" "-" component ${component})
     string(REPLACE "backend-host" "tools" component ${component})
-    install(TARGETS ${plugin} LIBRARY DESTINATION ${libdir}/weir COMPONENT ${name}-${component} ${ARGN})
+    install(TARGETS ${plugin} LIBRARY DESTINATION ${libdir}/${weir_plugin_folder} COMPONENT ${name}-${component} ${ARGN})
   endforeach()
   if(NOT TARGET weir)
     return()
@@ -48,12 +48,7 @@ function(weir_install name libdir)
   weir_static_needs(needs libraries)
   configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/weir-config.cmake.in ${folder}/weir-config.cmake
     INSTALL_DESTINATION ${cmake_folder} PATH_VARS libdir NO_CHECK_REQUIRED_COMPONENTS_MACRO)
-  # While a version begins with 0, its interfaces may change with every minor version.
-  set(compatible SameMajorVersion)
-  if(PROJECT_VERSION_MAJOR EQUAL 0)
-    set(compatible SameMinorVersion)
-  endif()
-  write_basic_package_version_file(${folder}/weir-config-version.cmake COMPATIBILITY ${compatible})
+  write_basic_package_version_file(${folder}/weir-config-version.cmake COMPATIBILITY SameMajorVersion)
   install(FILES ${folder}/weir-config.cmake ${folder}/weir-config-version.cmake DESTINATION ${cmake_folder}
     COMPONENT ${name}-development ${ARGN})
 

@@ -98,14 +98,19 @@ function(weir_backend_plugin name folder)
   target_link_options(${name} PRIVATE LINKER:--version-script=${PROJECT_SOURCE_DIR}/cmake/plugin.map)
 endfunction()
 
+# Where the library looks for plugins, seen from its own folder. The number is the backend ABI's, so that two majors can be
+# installed side by side.
+file(STRINGS api/include/weir/backend.h weir_backend_abi REGEX "^#define WEIR_BACKEND_ABI_MAJOR ")
+string(REGEX REPLACE "[^0-9]" "" weir_backend_abi "${weir_backend_abi}")
+set(weir_plugin_folder weir/${weir_backend_abi})
 set(weir_plugins)
-weir_backend_plugin(weir_backend_host weir ${PROJECT_SOURCE_DIR}/backends/host/plugin.cpp weir_host weir_backend_common)
+weir_backend_plugin(weir_backend_host ${weir_plugin_folder} ${PROJECT_SOURCE_DIR}/backends/host/plugin.cpp weir_host weir_backend_common)
 list(APPEND weir_plugins weir_backend_host)
 # The vendors' backends. None links a vendor's library: each finds its runtime when it is started.
 foreach(vendor IN ITEMS cuda hip level_zero)
   weir_glob(sources "backends/${vendor}/*.cpp")
   if(sources)
-    weir_backend_plugin(weir_backend_${vendor} weir ${sources} weir_backend_common)
+    weir_backend_plugin(weir_backend_${vendor} ${weir_plugin_folder} ${sources} weir_backend_common)
     set(weir_apart ${sources})
     list(FILTER weir_apart INCLUDE REGEX "/(stream|streams|virtual_memory)\\.cpp$")
     weir_batches(weir_backend_${vendor} APART ${weir_apart})

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Debian packages, by `cpack -G DEB` in the build folder: libweirN (the library, with the host backend in it), libweir-dev,
-# weir-tools and weir-backend-VENDOR. They have a layout of their own, /usr with Debian's folder for libraries, which `cmake
+# weir-tools and weir-backendABI-VENDOR. They have a layout of their own, /usr with Debian's folder for libraries, which `cmake
 # --install` leaves out; so one build serves both. Programs lose their RPATH: the system's loader knows the place.
 
 # As Debian's own tools have it: who builds packages for others names themselves.
@@ -57,12 +57,6 @@ set(CPACK_COMPONENTS_ALL)
 set(weir_debian_folder ${CMAKE_CURRENT_BINARY_DIR}/generated/debian)
 set(weir_debian_version "${PROJECT_VERSION}-${CPACK_DEBIAN_PACKAGE_RELEASE}")
 set(weir_debian_library libweir${PROJECT_VERSION_MAJOR})
-# While the major version is 0 the next minor one may break what was built with this one (docs/abi.md).
-set(weir_debian_below "")
-if(PROJECT_VERSION_MAJOR EQUAL 0)
-  math(EXPR weir_next_minor "${PROJECT_VERSION_MINOR} + 1")
-  set(weir_debian_below ", ${weir_debian_library} (<< 0.${weir_next_minor}~)")
-endif()
 
 # What every package holds beside its own: the copyright file and a changelog in Debian's form. Its date is the epoch: two
 # builds of one tree must not differ.
@@ -94,13 +88,13 @@ endmacro()
 macro(weir_vendor_package vendor name)
   if(TARGET weir_backend_${vendor})
     string(REPLACE "_" "-" weir_vendor ${vendor})
-    weir_package(backend-${weir_vendor} weir-backend-${weir_vendor} libs
+    weir_package(backend-${weir_vendor} weir-backend${weir_backend_abi}-${weir_vendor} libs
 "${name} devices for Weir
 Weir lets programs use more device memory than a device has. This package
 lets it use devices through ${name}, whose runtime is loaded when a
 program starts: without one this backend says so and the others work on."
       DEPENDS "${weir_debian_library} (= ${weir_debian_version})" ENHANCES ${weir_debian_library} ${ARGN})
-    string(APPEND weir_debian_backends ", weir-backend-${weir_vendor}")
+    string(APPEND weir_debian_backends ", weir-backend${weir_backend_abi}-${weir_vendor}")
   endif()
 endmacro()
 
@@ -115,7 +109,7 @@ weir_package(library ${weir_debian_library} libs
 Weir is one logical pool of memory over devices, their neighbours, pinned
 host memory, compressed host memory and storage. Programs lease byte ranges
 of buffers, and it sees that these are resident. CPU memory as a device is
-built in; packages weir-backend-* add vendors' devices."
+built in; packages weir-backend${weir_backend_abi}-* add vendors' devices."
   SUGGESTS "${weir_debian_backends}" CONTROL_EXTRA "${weir_debian_folder}/shlibs;${PROJECT_SOURCE_DIR}/cmake/debian/triggers")
 
 weir_package(development libweir-dev libdevel

@@ -43,7 +43,7 @@ std::string json_line(const Result &result);
 std::string submission_text(const std::vector<Result> &results, const Facts &facts,
                             const Settings &settings);
 std::string summary(const std::vector<Result> &results);
-/// "Suite 0.1.0 (tag, clean)".
+/// "Suite 1.0.0 (tag, clean)".
 std::string suite_version();
 
 /// "" or why the file could not be written.

@@ -36,7 +36,7 @@ class Library {
   Outcome table(weir_backend_table *table) const;
 
  private:
-  weir_backend_query_function query_ = nullptr;
+  weir_backend_query_fn query_ = nullptr;
 };
 
 /// What an entry is wanted to answer.

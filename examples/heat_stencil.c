@@ -263,7 +263,7 @@ static double mib(uint64_t bytes) { return (double)bytes / (1 << 20); }
 
 /* Prints what the run took. False if a tier lost or damaged something on the way. */
 static int report(const solver *solve, const options *opts) {
-  weir_pool_stats stats = {.struct_size = sizeof stats};
+  weir_pool_stats stats = WEIR_POOL_STATS_INIT;
   MUST(weir_pool_stats_get(solve->pool, &stats));
   printf(
       "grids of %.1f MiB on %.1f MiB of device memory, %.1f MiB of host memory, %.1f MiB for "

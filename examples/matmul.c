@@ -218,7 +218,7 @@ int main(int count, char **words) {
   if (!parse(count, words, &size, &tile)) return 1;
   product p = start(size, tile);
   compute(&p);
-  weir_pool_stats stats = {.struct_size = sizeof stats};
+  weir_pool_stats stats = WEIR_POOL_STATS_INIT;
   MUST(weir_pool_stats_get(p.pool, &stats));
   const uint64_t wrong = wrong_elements(&p);
   finish(&p);

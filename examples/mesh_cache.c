@@ -360,7 +360,7 @@ int main(int count, char **words) {
   options opts = {400, 300, 1, unset, unset, unset, unset, NULL};
   if (!parse(count, words, &opts)) return 1;
   world all = start(&opts);
-  weir_pool_stats before = {.struct_size = sizeof before}, after = before;
+  weir_pool_stats before = WEIR_POOL_STATS_INIT, after = before;
   MUST(weir_pool_stats_get(all.pool, &before));
   const uint64_t wrong = render(&all, &opts);
   MUST(weir_pool_stats_get(all.pool, &after));

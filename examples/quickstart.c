@@ -41,7 +41,7 @@ int main(void) {
       TRY(weir_release(lease, stream));
     }
   }
-  weir_pool_stats stats = {.struct_size = sizeof stats};
+  weir_pool_stats stats = WEIR_POOL_STATS_INIT;
   TRY(weir_pool_stats_get(pool, &stats));
   printf("right: all %d MiB; moved down %d MiB, up %d MiB\n", (COUNT * SIZE) >> 20,
          (int)(stats.demoted_bytes >> 20), (int)(stats.promoted_bytes >> 20));

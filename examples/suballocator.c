@@ -68,7 +68,7 @@ static int add(cache *c, uint64_t size) {
 }
 
 /* How many bytes of each column of the picture are taken. */
-static weir_result shade(const weir_arena_range *range, void *user) {
+static weir_result shade(void *user, const weir_arena_range *range) {
   uint64_t *taken = user;
   const uint64_t width = BLOCK / COLUMNS;
   if (range->allocation == 0) return WEIR_SUCCESS;

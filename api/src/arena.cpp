@@ -204,7 +204,7 @@ weir_result weir_arena_stats_get(weir_arena arena, weir_arena_stats *stats) {
 
 weir_result weir_arena_report_get(weir_arena arena, weir_arena_report *report) {
   using weir::physical::ArenaReport;
-  static_assert(ArenaReport::class_count == WEIR_ARENA_CLASSES);
+  static_assert(ArenaReport::class_count <= WEIR_ARENA_CLASSES);
   if (arena == nullptr) return null_arena();
   const ArenaReport counted = weir::physical::report(arena->ranges);
   weir_arena_report full = WEIR_ARENA_REPORT_INIT;
@@ -217,7 +217,7 @@ weir_result weir_arena_report_get(weir_arena arena, weir_arena_report *report) {
   full.largest_free = counted.free.longest;
   full.largest_live = counted.live.longest;
   full.tail = counted.tail;
-  for (size_t i = 0; i < WEIR_ARENA_CLASSES; ++i) {
+  for (size_t i = 0; i < ArenaReport::class_count; ++i) {
     full.classes[i] = {counted.free_classes[i].ranges, counted.free_classes[i].units,
                        counted.live_classes[i].ranges, counted.live_classes[i].units};
   }
@@ -232,7 +232,7 @@ weir_result weir_arena_walk(weir_arena arena, weir_arena_visitor visitor, void *
   ++arena->walks;
   ranges.each_range([&](uint64_t offset, uint64_t size, Arena::Node node) {
     const weir_arena_range range{node != Arena::none ? handle_of(ranges, node) : 0, offset, size};
-    result = visitor(&range, user);
+    result = visitor(user, &range);
     return result == WEIR_SUCCESS;
   });
   --arena->walks;

@@ -34,8 +34,6 @@ Status create_buffer(weir_pool handle, const weir_buffer_desc *given, weir_buffe
   WEIR_TRY(need(out, "buffer"));
   weir_buffer_desc desc = WEIR_BUFFER_DESC_INIT;
   WEIR_TRY(weir::read_descriptor(given, "desc", &desc));
-  if (desc.element >= WEIR_ELEMENT_COUNT)
-    return fail(WEIR_ERROR_INVALID_ARGUMENT, "desc.element is %u", desc.element);
   uint32_t client = 0;
   if (desc.client != nullptr) {
     weir::pool::ClientHandle *object = nullptr;
@@ -84,8 +82,8 @@ weir_result weir_buffer_destroy(weir_pool pool, weir_buffer buffer) {
   return with_engine(pool, [&](Engine &engine) { return engine.destroy_buffer(buffer); });
 }
 
-weir_result weir_buffer_query(weir_pool pool, weir_buffer buffer, uint64_t offset, uint64_t length,
-                              weir_buffer_info *info) {
+weir_result weir_buffer_info_get(weir_pool pool, weir_buffer buffer, uint64_t offset,
+                                 uint64_t length, weir_buffer_info *info) {
   return with_engine(pool, [&](Engine &engine) -> Status {
     weir_buffer_info value = WEIR_BUFFER_INFO_INIT;
     WEIR_TRY(engine.query(buffer, offset, length, &value));

@@ -25,7 +25,7 @@ using weir::tier::CodecPlan;
 using weir::tier::Effort;
 using weir::tier::Form;
 
-static_assert(weir::tier::method_count == WEIR_CODEC_COUNT);
+static_assert(weir::tier::method_count <= WEIR_CODEC_SLOTS);
 static_assert(static_cast<int>(weir::tier::MethodId::planes) == WEIR_CODEC_PLANES);
 static_assert(static_cast<int>(weir::tier::MethodId::narrow) == WEIR_CODEC_NARROW);
 static_assert(static_cast<int>(Form::f64) == WEIR_ELEMENT_F64);
@@ -42,8 +42,9 @@ struct OneCall {
 };
 
 Status check(const weir_compress_desc &desc, CodecChoice *choice) {
-  if (desc.level > WEIR_COMPRESS_DENSE) return fail(invalid, "desc.level is %u", desc.level);
-  if (desc.element >= WEIR_ELEMENT_COUNT) return fail(invalid, "desc.element is %u", desc.element);
+  if (desc.level > WEIR_COMPRESS_LEVEL_DENSE) return fail(invalid, "desc.level is %u", desc.level);
+  if (desc.element >= weir::tier::form_count)
+    return fail(invalid, "desc.element is %u", desc.element);
   if (desc.reserved != 0) return fail(invalid, "desc.reserved is %u, not 0", desc.reserved);
   if ((desc.flags & ~uint64_t{WEIR_COMPRESS_NO_CHECKSUM}) != 0)
     return fail(invalid, "desc.flags 0x%" PRIx64 " has unknown bits", desc.flags);
@@ -104,7 +105,7 @@ weir_result weir_compress(const weir_compress_desc *desc, const void *in, uint64
   OneCall call(choice, sums);
   CodecPlan plan;
   plan.hint = static_cast<Form>(full.element);
-  const Effort effort = full.level == WEIR_COMPRESS_DENSE ? Effort::dense : Effort::quick;
+  const Effort effort = full.level == WEIR_COMPRESS_LEVEL_DENSE ? Effort::dense : Effort::quick;
   *blob_bytes = call.codec.encode(in, bytes, out, true, &plan, Workers::Urgency::demand, effort);
   return WEIR_SUCCESS;
 }
@@ -147,7 +148,7 @@ weir_result weir_compressed_info_get(const void *blob, uint64_t blob_bytes,
     const auto entry = weir::tier::load_little<uint64_t>(bytes + shape.entry_at(i));
     const uint64_t method = entry >> BlobShape::method_shift;
     const uint64_t next = entry & BlobShape::end_mask;
-    if (next <= end || next > blob_bytes || method == 0 || method >= WEIR_CODEC_COUNT) {
+    if (next <= end || next > blob_bytes || method == 0 || method >= weir::tier::method_count) {
       return fail(WEIR_ERROR_CORRUPT, "entry %" PRIu64 " of a blob's table is 0x%" PRIx64, i, entry)
           .code();
     }

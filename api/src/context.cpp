@@ -28,7 +28,7 @@ void log_to_stderr(void *, int32_t level, const char *text) {
   if (level <= WEIR_LOG_WARNING) std::fprintf(stderr, "weir: %s: %s\n", names[level & 3], text);
 }
 
-/// The folder "weir" beside the library (or program) that holds this code. A public function's address would not do: in
+/// The folder "weir/<backend ABI>" beside the library (or program) that holds this code. A public function's address would not do: in
 /// a program that is linked to fixed addresses it is one inside the program.
 std::string plugin_folder() {
   static const char here = 0;
@@ -36,7 +36,9 @@ std::string plugin_folder() {
   if (dladdr(&here, &info) == 0 || info.dli_fname == nullptr) return {};
   const std::string path = info.dli_fname;
   const size_t slash = path.rfind('/');
-  return slash == std::string::npos ? std::string{} : path.substr(0, slash) + "/weir";
+  return slash == std::string::npos
+             ? std::string{}
+             : path.substr(0, slash) + "/weir/" + std::to_string(WEIR_BACKEND_ABI_MAJOR);
 }
 
 Status create(const weir_context_desc *given, weir_context *out) {

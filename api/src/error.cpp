@@ -15,6 +15,8 @@ const char *weir_result_string(weir_result result) {
       return "success";
     case WEIR_NOT_READY:
       return "not ready";
+    case WEIR_INCOMPLETE:
+      return "incomplete";
     case WEIR_ERROR_INVALID_ARGUMENT:
       return "invalid argument";
     case WEIR_ERROR_INVALID_HANDLE:
@@ -64,6 +66,8 @@ const char *weir_version_string(void) {
   return WEIR_TEXT(WEIR_VERSION_MAJOR) "." WEIR_TEXT(WEIR_VERSION_MINOR) "." WEIR_TEXT(
       WEIR_VERSION_PATCH);
 }
+
+uint32_t weir_version_number(void) { return WEIR_VERSION_NUMBER; }
 
 const char *weir_last_error(void) { return weir::last_error().text; }
 

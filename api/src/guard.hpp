@@ -65,4 +65,13 @@ inline Status need(const void *pointer, const char *name) {
   return pointer != nullptr ? Status{} : fail(WEIR_ERROR_INVALID_ARGUMENT, "%s is NULL", name);
 }
 
+/// Where a text is to be written, and its length; at least one of the two.
+inline Status need_text(const char *text, size_t capacity, const size_t *needed) {
+  if (text == nullptr && capacity != 0)
+    return fail(WEIR_ERROR_INVALID_ARGUMENT, "text is NULL and capacity %zu", capacity);
+  if (capacity == 0 && needed == nullptr)
+    return fail(WEIR_ERROR_INVALID_ARGUMENT, "capacity is 0 and needed is NULL");
+  return {};
+}
+
 }  // namespace weir::api

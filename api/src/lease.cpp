@@ -121,6 +121,7 @@ weir_result weir_request_wait(weir_request request, weir_result *result) {
     std::unique_lock hold(object->mutex);
     object->ended.wait(hold, [object] { return object->done; });
     if (result != nullptr) *result = object->result;
+    if (object->result < 0) weir::last_error() = object->error;  // the waiter's now
     return {};
   });
 }

@@ -68,8 +68,7 @@ Status destroy_pool(weir_pool handle) {
 Status snapshot(weir_pool handle, char *text, size_t capacity, size_t *needed) {
   Pool *pool = nullptr;
   WEIR_TRY(get(handle, &pool));
-  if (text == nullptr && capacity != 0)
-    return fail(WEIR_ERROR_INVALID_ARGUMENT, "text is NULL and capacity %zu", capacity);
+  WEIR_TRY(weir::api::need_text(text, capacity, needed));
   const std::string json = weir::observe::snapshot(pool->engine(), pool->name());
   if (needed != nullptr) *needed = json.size() + 1;
   if (capacity != 0) {
@@ -77,9 +76,7 @@ Status snapshot(weir_pool handle, char *text, size_t capacity, size_t *needed) {
     std::memcpy(text, json.data(), length);
     text[length] = '\0';
   }
-  if (capacity > json.size() || (capacity == 0 && needed != nullptr)) return {};
-  return fail(WEIR_ERROR_INVALID_ARGUMENT, "capacity is %zu, the snapshot takes %zu", capacity,
-              json.size() + 1);
+  return Status(capacity == 0 || capacity > json.size() ? WEIR_SUCCESS : WEIR_INCOMPLETE);
 }
 
 Status map(weir_pool handle, weir_piece *pieces, size_t capacity, size_t *count) {
@@ -94,9 +91,7 @@ Status map(weir_pool handle, weir_piece *pieces, size_t capacity, size_t *count)
     ++found;
   });
   *count = found;
-  if (found <= capacity || capacity == 0) return {};
-  return fail(WEIR_ERROR_INVALID_ARGUMENT, "capacity is %zu, the map has %zu pieces", capacity,
-              found);
+  return Status(found <= capacity || capacity == 0 ? WEIR_SUCCESS : WEIR_INCOMPLETE);
 }
 
 Status lost_ranges(weir_pool handle, weir_lost_range *ranges, size_t capacity, size_t *count) {
@@ -111,9 +106,7 @@ Status lost_ranges(weir_pool handle, weir_lost_range *ranges, size_t capacity, s
     ++found;
   });
   *count = found;
-  if (found <= capacity || capacity == 0) return {};
-  return fail(WEIR_ERROR_INVALID_ARGUMENT, "capacity is %zu, there are %zu lost ranges", capacity,
-              found);
+  return Status(found <= capacity || capacity == 0 ? WEIR_SUCCESS : WEIR_INCOMPLETE);
 }
 
 }  // namespace
@@ -230,11 +223,8 @@ weir_result weir_pool_defragment(weir_pool pool, const weir_defragment_desc *giv
     weir_defragment_desc desc = WEIR_DEFRAGMENT_DESC_INIT;
     WEIR_TRY(weir::read_descriptor(given, "desc", &desc));
     weir_defragment_report value = WEIR_DEFRAGMENT_REPORT_INIT;
-    if (report != nullptr) {
-      weir_defragment_report probe = value;
-      probe.struct_size = report->struct_size;
-      WEIR_TRY(weir::write_output(value, "report", &probe));  // before anything is done
-    }
+    // A report that cannot be written is refused before anything is done.
+    if (report != nullptr) WEIR_TRY(weir::check_size_of(report, "report"));
     const Status status = object->defragmenter().run(desc, &value);
     if (report != nullptr) {
       const weir::LastError why = weir::last_error();

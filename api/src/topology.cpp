@@ -23,8 +23,7 @@ Status export_to(weir_context handle, uint32_t format, char *text, size_t capaci
   WEIR_TRY(get(handle, &context));
   if (format > WEIR_TOPOLOGY_SVG)
     return fail(WEIR_ERROR_INVALID_ARGUMENT, "format is %u, no WEIR_TOPOLOGY_*", format);
-  if (text == nullptr && capacity != 0)
-    return fail(WEIR_ERROR_INVALID_ARGUMENT, "text is NULL and capacity %zu", capacity);
+  WEIR_TRY(weir::api::need_text(text, capacity, needed));
   std::string document;
   context->places().with_machine([&](const weir::topology::Machine &machine) {
     document = format == WEIR_TOPOLOGY_JSON   ? weir::topology::describe_json(machine)
@@ -37,9 +36,7 @@ Status export_to(weir_context handle, uint32_t format, char *text, size_t capaci
     std::memcpy(text, document.data(), length);
     text[length] = '\0';
   }
-  if (capacity > document.size() || (capacity == 0 && needed != nullptr)) return {};
-  return fail(WEIR_ERROR_INVALID_ARGUMENT, "capacity is %zu, the topology takes %zu", capacity,
-              document.size() + 1);
+  return Status(capacity == 0 || capacity > document.size() ? WEIR_SUCCESS : WEIR_INCOMPLETE);
 }
 
 constexpr uint64_t usual_ns = 5'000'000'000;
@@ -63,7 +60,7 @@ Status calibrate(weir_context handle, const weir_calibrate_desc *given,
                 static_cast<unsigned long long>(least_bytes));
   weir_calibrate_report value = WEIR_CALIBRATE_REPORT_INIT;
   // A report that cannot be written is refused before anything is measured.
-  if (report != nullptr) WEIR_TRY(weir::write_output(value, "report", report));
+  if (report != nullptr) WEIR_TRY(weir::check_size_of(report, "report"));
   const weir::topology::CalibrateBounds bounds{desc.max_ns != 0 ? desc.max_ns : usual_ns,
                                                desc.max_bytes != 0 ? desc.max_bytes : usual_bytes};
   const weir::Clock usual_clock;

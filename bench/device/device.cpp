@@ -21,7 +21,7 @@ namespace {
   std::exit(1);
 }
 
-/// lib/weir of the tree that this program is in, unless the environment names another lib.
+/// lib/weir/1 of the tree that this program is in, unless the environment names another lib.
 std::string plugin_path(const std::string &backend) {
   std::string lib;
   if (const char *named = std::getenv("WEIR_LIB_DIR"); named != nullptr && *named != '\0') {
@@ -32,7 +32,7 @@ std::string plugin_path(const std::string &backend) {
     lib = self;
     lib = lib.substr(0, lib.rfind('/')) + "/../lib";
   }
-  return lib + "/weir/libweir_backend_" + backend + ".so";
+  return lib + "/weir/1/libweir_backend_" + backend + ".so";
 }
 
 /// The names of loaded libraries that are a vendor's runtime, or stand for one.

@@ -53,7 +53,7 @@ class Backend {
 
   const Settings &settings_;
   void *library_ = nullptr;
-  weir_backend_query_function query_ = nullptr;
+  weir_backend_query_fn query_ = nullptr;
   const weir_backend_table *table_ = nullptr;
   weir_be_state *state_ = nullptr;
   weir_be_device device_{};

@@ -62,9 +62,9 @@ func Compress(blob, raw []byte, options CompressOptions) ([]byte, error) {
 	}
 	var texts cStrings
 	defer texts.free()
-	var level C.uint32_t = C.WEIR_COMPRESS_FAST
+	var level C.uint32_t = C.WEIR_COMPRESS_LEVEL_FAST
 	if options.Dense {
-		level = C.WEIR_COMPRESS_DENSE
+		level = C.WEIR_COMPRESS_LEVEL_DENSE
 	}
 	blob = grow(blob, bound)
 	room := blob[len(blob):cap(blob)]

@@ -114,7 +114,7 @@ func (p *Pool) Defragment(ctx context.Context, options DefragmentOptions) (Defra
 		struct_size: C.sizeof_weir_defragment_desc, device: C.WEIR_DEVICE_ALL,
 		flags:     flag(options.Wait, C.WEIR_DEFRAGMENT_WAIT) | flag(options.Evict, C.WEIR_DEFRAGMENT_EVICT),
 		max_bytes: C.uint64_t(options.MaxBytes), max_moves: C.uint64_t(options.MaxMoves),
-		max_ns: C.uint64_t(options.MaxTime), max_cost: C.uint32_t(options.MaxCost),
+		max_ns: C.uint64_t(options.MaxTime), max_cost_permille: C.uint32_t(options.MaxCost),
 	}
 	if options.Device != nil {
 		desc.device = C.weir_device(*options.Device)
@@ -138,10 +138,10 @@ func reportOf(r *C.weir_defragment_report) DefragmentReport {
 		Finished: r.finished != 0, MovedBytes: uint64(r.moved_bytes), CopyMoves: uint64(r.copy_moves),
 		RemapMoves: uint64(r.remap_moves), EvictMoves: uint64(r.evict_moves), EvictedBytes: uint64(r.evicted_bytes),
 		WonBytes: uint64(r.won_bytes), LargestFreeBefore: uint64(r.largest_free_before),
-		LargestFreeAfter: uint64(r.largest_free_after), Time: time.Duration(r.time_ns),
+		LargestFreeAfter: uint64(r.largest_free_after), Time: time.Duration(r.elapsed_ns),
 		LeasedBytes: uint64(r.leased_bytes), HeldBytes: uint64(r.held_bytes), PinnedBytes: uint64(r.pinned_bytes),
 		StableBytes: uint64(r.stable_bytes), BusyBytes: uint64(r.busy_bytes), NoRoomBytes: uint64(r.no_room_bytes),
-		FragmentationBefore: int(r.fragmentation_before), FragmentationAfter: int(r.fragmentation_after),
+		FragmentationBefore: int(r.fragmentation_before_permille), FragmentationAfter: int(r.fragmentation_after_permille),
 	}
 }
 
@@ -163,8 +163,8 @@ func (p *Pool) SetDefragmentation(options DefragmentationOptions) error {
 	}
 	defer p.leave()
 	desc := C.weir_defragmentation_desc{
-		struct_size: C.sizeof_weir_defragmentation_desc, threshold: C.uint32_t(options.Threshold),
-		bytes_per_second: C.uint64_t(options.BytesPerSecond), max_cost: C.uint32_t(options.MaxCost),
+		struct_size: C.sizeof_weir_defragmentation_desc, threshold_permille: C.uint32_t(options.Threshold),
+		bytes_per_second: C.uint64_t(options.BytesPerSecond), max_cost_permille: C.uint32_t(options.MaxCost),
 	}
 	return failed(op, C.weirgo_pool_set_defragmentation(C.uintptr_t(p.handle), &desc))
 }

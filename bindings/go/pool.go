@@ -112,12 +112,12 @@ func (o *PoolOptions) desc(texts *cStrings) C.weir_pool_desc {
 			flag(o.EncryptStorage, C.WEIR_POOL_ENCRYPT_STORAGE) | flag(o.BufferedStorage, C.WEIR_POOL_BUFFERED_STORAGE) |
 			flag(o.NoIOUring, C.WEIR_POOL_NO_IO_URING) | flag(o.NoPeer, C.WEIR_POOL_NO_PEER),
 		host_budget: C.uint64_t(o.HostBudget), page_size: C.uint64_t(o.PageSize),
-		large_page_size: C.uint64_t(o.LargePageSize), watermark_low: C.uint32_t(o.WatermarkLow),
-		watermark_high: C.uint32_t(o.WatermarkHigh), evict_wait_ns: C.uint64_t(o.EvictWait),
+		large_page_size: C.uint64_t(o.LargePageSize), watermark_low_permille: C.uint32_t(o.WatermarkLow),
+		watermark_high_permille: C.uint32_t(o.WatermarkHigh), evict_wait_ns: C.uint64_t(o.EvictWait),
 		policy: texts.add(o.Policy), name: texts.add(o.Name), compressed_budget: C.uint64_t(o.CompressedBudget),
 		storage_budget: C.uint64_t(o.StorageBudget), storage_paths: texts.list(o.StoragePaths),
 		storage_path_count: C.uint32_t(len(o.StoragePaths)), compress_threads: C.uint32_t(o.CompressThreads),
-		compress_share: C.uint32_t(o.CompressShare), codec: texts.add(o.Codec), idle_grace_ns: span(o.IdleGrace),
+		compress_share_percent: C.uint32_t(o.CompressShare), codec: texts.add(o.Codec), idle_grace_ns: span(o.IdleGrace),
 		segment_size: C.uint64_t(o.SegmentSize), recompress_idle_ns: span(o.RecompressIdle),
 		rebalance_bytes_per_second: C.uint64_t(o.RebalanceRate),
 	}

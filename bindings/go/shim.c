@@ -267,7 +267,7 @@ weirgo_error *weirgo_buffer_destroy(uintptr_t pool, uintptr_t buffer) {
 weirgo_error *weirgo_buffer_query(uintptr_t pool, uintptr_t buffer, uint64_t offset,
                                   uint64_t length, weir_buffer_info *info) {
   info->struct_size = sizeof *info;
-  return weirgo_check(weir_buffer_query(POOL(pool), BUFFER(buffer), offset, length, info));
+  return weirgo_check(weir_buffer_info_get(POOL(pool), BUFFER(buffer), offset, length, info));
 }
 
 weirgo_error *weirgo_buffer_read(uintptr_t pool, uintptr_t buffer, uint64_t offset, uint64_t length,

@@ -106,7 +106,7 @@ typedef struct range_list {
   size_t capacity;
 } range_list;
 
-static weir_result append_range(const weir_arena_range *range, void *user) {
+static weir_result append_range(void *user, const weir_arena_range *range) {
   range_list *list = user;
   if (list->count == list->capacity) {
     const size_t capacity = list->capacity * 2 + 16;

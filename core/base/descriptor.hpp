@@ -4,6 +4,7 @@
 
 #pragma once
 
+#include "core/base/first_size.hpp"
 #include "core/base/status.hpp"
 
 #include <algorithm>
@@ -11,16 +12,27 @@
 
 namespace weir {
 
+/// No struct of any version is as large: such a size was never set.
+inline constexpr uint32_t most_size = 1U << 16U;
+
+/// Whether a caller's struct_size can be one.
+template <class T>
+Status check_size_of(const T *given, const char *name) {
+  static_assert(first_size<T> != 0, "core/base/first_size.hpp lacks it");
+  if (given == nullptr) return fail(WEIR_ERROR_INVALID_ARGUMENT, "%s is NULL", name);
+  const uint32_t size = given->struct_size;
+  if (size >= first_size<T> && size <= most_size) return {};
+  return fail(WEIR_ERROR_INVALID_ARGUMENT,
+              "%s.struct_size is %u, not %u or more; initialise it with its *_INIT macro", name,
+              size, first_size<T>);
+}
+
 /// Copies a caller's descriptor into *out, which holds the defaults. A smaller one leaves the rest at its
 /// default; a larger one must have a zero tail. `name` is for the message.
 template <class T>
 Status read_descriptor(const T *in, const char *name, T *out) {
-  if (in == nullptr) return fail(WEIR_ERROR_INVALID_ARGUMENT, "%s is NULL", name);
+  WEIR_TRY(check_size_of(in, name));
   const uint32_t size = in->struct_size;
-  if (size < sizeof(uint32_t) * 2) {
-    return fail(WEIR_ERROR_INVALID_ARGUMENT,
-                "%s.struct_size is %u; initialise it with its *_INIT macro", name, size);
-  }
   const auto *bytes = reinterpret_cast<const unsigned char *>(in);
   for (uint32_t i = sizeof(T); i < size; ++i) {
     if (bytes[i] != 0) {
@@ -35,16 +47,15 @@ Status read_descriptor(const T *in, const char *name, T *out) {
   return {};
 }
 
-/// Writes *value to the caller's struct, at most its struct_size bytes; struct_size itself is kept.
+/// Writes the caller's struct, all of its struct_size bytes, which themselves are kept: *value, and zeros for what this
+/// version does not know.
 template <class T>
 Status write_output(const T &value, const char *name, T *out) {
-  if (out == nullptr) return fail(WEIR_ERROR_INVALID_ARGUMENT, "%s is NULL", name);
+  WEIR_TRY(check_size_of(out, name));
   const uint32_t size = out->struct_size;
-  if (size < sizeof(uint32_t) * 2) {
-    return fail(WEIR_ERROR_INVALID_ARGUMENT,
-                "%s.struct_size is %u; initialise it with its *_INIT macro", name, size);
-  }
-  std::memcpy(static_cast<void *>(out), &value, std::min<size_t>(size, sizeof(T)));
+  auto *bytes = reinterpret_cast<unsigned char *>(out);
+  std::memcpy(bytes, &value, std::min<size_t>(size, sizeof(T)));
+  std::fill(bytes + std::min<size_t>(size, sizeof(T)), bytes + size, static_cast<unsigned char>(0));
   out->struct_size = size;
   return {};
 }

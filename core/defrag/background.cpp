@@ -25,9 +25,9 @@ Status Defragmenter::set_background(const weir_defragmentation_desc &desc, bool 
                 static_cast<unsigned long long>(desc.flags));
   }
   if (desc.reserved != 0) return fail(WEIR_ERROR_INVALID_ARGUMENT, "reserved is %u", desc.reserved);
-  if (desc.threshold > 1000)
-    return fail(WEIR_ERROR_INVALID_ARGUMENT, "threshold is %u thousandths", desc.threshold);
-  if (desc.threshold == 0) {
+  if (desc.threshold_permille > 1000)
+    return fail(WEIR_ERROR_INVALID_ARGUMENT, "threshold_permille is %u", desc.threshold_permille);
+  if (desc.threshold_permille == 0) {
     stop();
     return {};
   }
@@ -36,8 +36,8 @@ Status Defragmenter::set_background(const weir_defragmentation_desc &desc, bool 
                 "the pool was made with WEIR_POOL_NO_BACKGROUND: call weir_pool_defragment");
   }
   std::lock_guard hold(mutex_);
-  settings_.threshold = desc.threshold;
-  settings_.cost = desc.max_cost != 0 ? desc.max_cost : 500;
+  settings_.threshold = desc.threshold_permille;
+  settings_.cost = desc.max_cost_permille != 0 ? desc.max_cost_permille : 500;
   settings_.bytes_per_second =
       desc.bytes_per_second != 0 ? desc.bytes_per_second : uint64_t{256} << 20U;
   last_look_ns_ = engine_.now_ns();
@@ -86,7 +86,7 @@ void Defragmenter::background_step() {
                          static_cast<double>(passed) / static_cast<double>(second_ns);
     allowance_ = std::min(allowance_ + static_cast<uint64_t>(fresh), settings_.bytes_per_second);
     desc.max_bytes = allowance_;
-    desc.max_cost = settings_.cost;
+    desc.max_cost_permille = settings_.cost;
     threshold = settings_.threshold;
   }
   if (desc.max_bytes == 0 || worst_fragmentation() <= threshold) return;

@@ -288,7 +288,8 @@ Status Defragmenter::run_device(Run &run, uint8_t place) {
   const LayoutStats before = engine_.layout(place);
   weir_defragment_report &report = *run.report;
   report.largest_free_before = std::max(report.largest_free_before, before.largest_free);
-  report.fragmentation_before = std::max(report.fragmentation_before, fragmentation(before));
+  report.fragmentation_before_permille =
+      std::max(report.fragmentation_before_permille, fragmentation(before));
   report.won_bytes += engine_.reclaim(place, run.wait);
   Status status = compact_slabs(run, place);
   report.won_bytes += engine_.reclaim(place, run.wait);
@@ -299,7 +300,8 @@ Status Defragmenter::run_device(Run &run, uint8_t place) {
   }
   const LayoutStats after = engine_.layout(place);
   report.largest_free_after = std::max(report.largest_free_after, after.largest_free);
-  report.fragmentation_after = std::max(report.fragmentation_after, fragmentation(after));
+  report.fragmentation_after_permille =
+      std::max(report.fragmentation_after_permille, fragmentation(after));
   return status;
 }
 
@@ -320,7 +322,7 @@ Status Defragmenter::run(const weir_defragment_desc &desc, weir_defragment_repor
   Run run(memory_, report);
   run.bounds.bytes = unbounded(desc.max_bytes);
   run.bounds.moves = unbounded(desc.max_moves);
-  if (desc.max_cost != 0) run.bounds.cost_permille = desc.max_cost;
+  if (desc.max_cost_permille != 0) run.bounds.cost_permille = desc.max_cost_permille;
   if (desc.max_ns != 0) run.deadline_ns = start + std::min(desc.max_ns, UINT64_MAX - start);
   run.wait = (desc.flags & WEIR_DEFRAGMENT_WAIT) != 0;
   run.evict = (desc.flags & WEIR_DEFRAGMENT_EVICT) != 0;
@@ -335,7 +337,7 @@ Status Defragmenter::run(const weir_defragment_desc &desc, weir_defragment_repor
   }
   const LastError why = last_error();
   report->finished = status && !run.ended() ? 1 : 0;
-  report->time_ns = engine_.now_ns() - start;
+  report->elapsed_ns = engine_.now_ns() - start;
   engine_.count_defragmentation(report->evicted_bytes, report->won_bytes);
   if (!status) last_error() = why;
   return status;

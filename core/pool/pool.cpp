@@ -61,11 +61,12 @@ Status Pool::start(const weir_pool_desc &desc) {
     const uint32_t node = matters ? context_.places().numa_node(*device) : numa::unknown;
     config.devices.push_back({device, entry.budget, node});
   }
-  if (desc.watermark_low > 500 || desc.watermark_high > 500 ||
-      (desc.watermark_high != 0 && desc.watermark_low > desc.watermark_high)) {
+  if (desc.watermark_low_permille > 500 || desc.watermark_high_permille > 500 ||
+      (desc.watermark_high_permille != 0 &&
+       desc.watermark_low_permille > desc.watermark_high_permille)) {
     return fail(WEIR_ERROR_INVALID_ARGUMENT,
-                "watermarks %u and %u: thousandths, low <= high <= 500", desc.watermark_low,
-                desc.watermark_high);
+                "watermarks %u and %u: thousandths, low <= high <= 500",
+                desc.watermark_low_permille, desc.watermark_high_permille);
   }
   std::pmr::vector<uint32_t> ids;
   for (uint32_t i = 0; i < desc.device_count; ++i) ids.push_back(desc.devices[i].device);
@@ -79,9 +80,9 @@ Status Pool::start(const weir_pool_desc &desc) {
   config.segment_size = desc.segment_size;
   if (desc.idle_grace_ns != 0) config.idle_grace_ns = desc.idle_grace_ns;
   config.large_page_size = desc.large_page_size;
-  if (desc.watermark_low != 0) config.watermark_low = desc.watermark_low;
-  config.watermark_high =
-      desc.watermark_high != 0 ? desc.watermark_high : std::max(30U, config.watermark_low);
+  if (desc.watermark_low_permille != 0) config.watermark_low = desc.watermark_low_permille;
+  config.watermark_high = desc.watermark_high_permille != 0 ? desc.watermark_high_permille
+                                                            : std::max(30U, config.watermark_low);
   if (desc.evict_wait_ns != 0) config.evict_wait_ns = desc.evict_wait_ns;
   config.policy = desc.policy;
   config.background = (desc.flags & WEIR_POOL_NO_BACKGROUND) == 0;
@@ -125,8 +126,9 @@ Status Pool::add_device(const weir_pool_device &entry) {
 /// What the descriptor says of the tiers below HOST.
 Status Pool::read_lower(const weir_pool_desc &desc, residency::EngineConfig *config) {
   if (desc.reserved != 0) return fail(WEIR_ERROR_INVALID_ARGUMENT, "reserved is %u", desc.reserved);
-  if (desc.compress_share > 100) {
-    return fail(WEIR_ERROR_INVALID_ARGUMENT, "compress_share is %u percent", desc.compress_share);
+  if (desc.compress_share_percent > 100) {
+    return fail(WEIR_ERROR_INVALID_ARGUMENT, "compress_share_percent is %u",
+                desc.compress_share_percent);
   }
   if (!tier::Codec::parse(desc.codec, &config->codec))
     return fail(WEIR_ERROR_INVALID_ARGUMENT, "there is no codec \"%s\"", desc.codec);
@@ -141,7 +143,7 @@ Status Pool::read_lower(const weir_pool_desc &desc, residency::EngineConfig *con
   if (desc.rebalance_bytes_per_second != 0)
     config->rebalance_rate =
         desc.rebalance_bytes_per_second != WEIR_NONE ? desc.rebalance_bytes_per_second : 0;
-  config->compress_share = desc.compress_share != 0 ? desc.compress_share : 100;
+  config->compress_share = desc.compress_share_percent != 0 ? desc.compress_share_percent : 100;
   config->compress_threads = desc.compress_threads != 0
                                  ? desc.compress_threads
                                  : std::max(1U, std::thread::hardware_concurrency() / 4);
@@ -233,6 +235,7 @@ void Pool::serve() {
         request.cancelled.load()
             ? fail(WEIR_ERROR_CANCELLED, "the acquire was cancelled")
             : engine_.acquire(*request.stream, request.uses, request.count, options, &lease);
+    if (!status) request.error = last_error();
     // The callback may use the pool again, so the request is off the books before it runs.
     hold.lock();
     std::shared_ptr<Request> ended = std::move(running_);

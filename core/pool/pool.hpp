@@ -43,7 +43,7 @@ struct Request {
   std::condition_variable ended;
   bool done = false;
   weir_result result = WEIR_NOT_READY;
-  std::string text;
+  LastError error;  ///< of a failed acquire, for who waits for it
 };
 
 class Pool {

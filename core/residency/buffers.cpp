@@ -6,6 +6,7 @@
 // the fences of the work that may still be running on them. So destruction never waits for a device.
 
 #include "core/residency/plan.hpp"
+#include "core/tier/codec/form.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -416,7 +417,8 @@ Status Engine::create_locked(const weir_buffer_desc &desc, uint32_t client, bool
   return {};
 }
 
-Status Engine::create_buffer(const weir_buffer_desc &desc, uint32_t client, weir_buffer *buffer) {
+/// What is wrong with a descriptor whatever the state of the pool.
+Status Engine::check_desc(const weir_buffer_desc &desc) {
   constexpr uint64_t lossy = WEIR_BUFFER_LOSSY_BF16 | WEIR_BUFFER_LOSSY_F16;
   constexpr uint64_t known = WEIR_BUFFER_STABLE_ADDRESS | WEIR_BUFFER_SCRUB | lossy;
   if ((desc.flags & ~known) != 0) {
@@ -439,6 +441,13 @@ Status Engine::create_buffer(const weir_buffer_desc &desc, uint32_t client, weir
     return fail(WEIR_ERROR_INVALID_ARGUMENT, "priority is %d, not %d..%d", desc.priority,
                 WEIR_PRIORITY_LOWEST, WEIR_PRIORITY_HIGHEST);
   }
+  if (desc.element >= tier::form_count)
+    return fail(WEIR_ERROR_INVALID_ARGUMENT, "element is %u, no WEIR_ELEMENT_*", desc.element);
+  return {};
+}
+
+Status Engine::create_buffer(const weir_buffer_desc &desc, uint32_t client, weir_buffer *buffer) {
+  WEIR_TRY(check_desc(desc));
   Lock lock(mutex_);
   uint32_t index = 0;
   WEIR_TRY(create_locked(desc, client, false, &index));

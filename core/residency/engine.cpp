@@ -358,7 +358,9 @@ Status Engine::create_client(const weir_client_desc &desc, uint32_t *id) {
   auto fresh = make_owned<Client>(&memory_, static_cast<uint32_t>(clients_.size()), &memory_);
   fresh->priority = desc.priority;
   fresh->name = desc.name != nullptr ? desc.name : "";
-  const auto quota = [](uint64_t bytes) { return Budget(bytes == 0 ? UINT64_MAX : bytes); };
+  const auto quota = [](uint64_t bytes) {
+    return Budget(bytes == 0 ? UINT64_MAX : bytes == WEIR_NONE ? 0 : bytes);
+  };
   fresh->device.assign(vm::max_devices, quota(desc.device_quota));
   fresh->host = quota(desc.host_quota);
   fresh->compressed = quota(desc.compressed_quota);

@@ -420,6 +420,7 @@ class Engine {
   Status decode(weir_buffer buffer, uint32_t *index);
   Target target(uint32_t index);
   Status check_size(uint64_t size);
+  Status check_desc(const weir_buffer_desc &desc);
   Status range_of(uint32_t index, uint64_t offset, uint64_t *length);
   Region &new_region();
   void leave_lot(Region &region) noexcept;

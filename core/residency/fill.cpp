@@ -343,7 +343,7 @@ void Engine::settle_fill(Plan &plan, bool filled) noexcept {
         }
         if (state.evicted_at != 0 &&
             device.evicted_total - state.evicted_at < device.granules->budget()) {
-          stats_.refaults += page.used;
+          stats_.refaulted_bytes += page.used;
         }
       }
       // The bytes are here; where they came from they still are too. A page to be overwritten, or a slab's

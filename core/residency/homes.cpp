@@ -86,7 +86,7 @@ Status Engine::place_together(const weir_buffer_desc *const *descs, size_t count
   Lock lock(mutex_);
   for (size_t i = 0; i < count; ++i) {
     const weir_buffer_desc &desc = *descs[i];
-    WEIR_TRY(check_size(desc.size));
+    WEIR_TRY(check_desc(desc));
     if (desc.shards != nullptr)
       return fail(WEIR_ERROR_INVALID_ARGUMENT,
                   "descs[%zu] has shards: it says itself where it is to be", i);

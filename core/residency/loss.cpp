@@ -121,7 +121,7 @@ void Engine::for_each_lost(const std::function<void(const weir_lost_range &)> &v
     const Target where = target(i);
     const Region &region = *where.region;
     const uint64_t end = where.base + where.size;
-    weir_lost_range run{buffers_.handle(i, word), tag_of(i), 0, 0};
+    weir_lost_range run{buffers_.handle(i, word), tag_of(i), 0, 0, {}};
     for (uint32_t p = region.shape.page_at(where.base); p <= region.shape.page_at(end - 1); ++p) {
       const uint64_t begin = std::max(where.base, region.shape.offset(p));
       const uint64_t stop = std::min(end, region.shape.offset(p) + region.shape.page_bytes(p));

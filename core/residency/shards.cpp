@@ -257,28 +257,28 @@ Status Engine::list_shards(weir_buffer buffer, uint64_t offset, weir_shard *shar
   WEIR_TRY(range_of(index, offset, &length));
   const Target where = target(index);
   const Region &region = *where.region;
-  size_t n = 0;
   if (region.shards == nullptr) {
     if (capacity != 0)
-      shards[n++] = weir_shard{0, where.size, device_at(region.home).device.id, 0, 0};
-    *count = n;
+      shards[0] = weir_shard{0, where.size, device_at(region.home).device.id, 0, 0};
+    *count = 1;
     return {};
   }
   const vm::Geometry &shape = region.shape;
   // Back to the begin of the run that the first byte is in.
   uint32_t first = shape.page_at(offset);
   while (first > 0 && region.home_of(first - 1) == region.home_of(first)) --first;
+  size_t runs = 0;
   for (uint32_t p = first; p < shape.pages(); ++p) {
-    const weir_device id = device_at(region.home_of(p)).device.id;
-    if (n != 0 && shards[n - 1].device == id) {
-      shards[n - 1].length += shape.used_bytes(p);
-      continue;
-    }
-    if (n == capacity) break;
-    shards[n++] = weir_shard{shape.offset(p), shape.used_bytes(p), id, 0, 0};
+    const bool begins = p == first || region.home_of(p) != region.home_of(p - 1);
+    if (begins) ++runs;
+    if (runs > capacity) continue;
+    if (begins)
+      shards[runs - 1] =
+          weir_shard{shape.offset(p), 0, device_at(region.home_of(p)).device.id, 0, 0};
+    shards[runs - 1].length += shape.used_bytes(p);
   }
-  *count = n;
-  return {};
+  *count = runs;
+  return runs <= capacity || capacity == 0 ? Status() : Status(WEIR_INCOMPLETE);
 }
 
 // ---- devices that leave ----

@@ -176,7 +176,8 @@ def read_declaration(tokens, found):
 
 
 def declarations(cc, include, names, own=None):
-    """What the headers weir/<name> declare, with those that they include; or what is not in `own` (a Declarations)."""
+    """What the headers weir/<name> declare, with those that they include; or what is not in `own` (a Declarations), but for what the
+    backend ABI borrows from there."""
     text = preprocess(cc, include, names, ["-P"])
     text = re.sub(r"__attribute__\s*\(\((?:[^()]|\([^()]*\))*\)\)", "", text)
     tokens = [token for token in TOKEN.findall(text) if not token.isspace()]
@@ -214,12 +215,17 @@ def read_macros(text, found):
     found.constants += sorted(values)
 
 
+# What backends are built against although the C ABI declares it: it is of both interfaces.
+BORROWED = re.compile(r"WEIR_(SUCCESS|NOT_READY|ERROR_(?!INFO)\w+|CAP_\w+|LINK_(?!FIGURE|INFO)\w+|LOG_\w+|DEVICE_HOST)|"
+                      r"weir_(result|device|log_callback|host_function|backend_query_fn)")
+
+
 def subtract(found, own):
     """Takes away what is another interface's."""
     structs = {s.name for s in own.structs}
     functions = {f.name for f in own.functions}
     found.structs = [s for s in found.structs if s.name not in structs]
     found.functions = [f for f in found.functions if f.name not in functions]
-    found.typedefs = {n: t for n, t in found.typedefs.items() if n not in own.typedefs}
-    found.constants = [c for c in found.constants if c not in set(own.constants)]
+    found.typedefs = {n: t for n, t in found.typedefs.items() if n not in own.typedefs or BORROWED.fullmatch(n)}
+    found.constants = [c for c in found.constants if c not in set(own.constants) or BORROWED.fullmatch(c)]
     found.macros = [m for m in found.macros if m not in set(own.macros)]

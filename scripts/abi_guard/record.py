@@ -15,7 +15,7 @@ from . import headers
 
 INTERFACES = {
     "weir": (["weir.h"], "the C ABI of libweir.so, as weir/weir.h declares it"),
-    "backend": (["backend.h"], "the backend ABI, as weir/backend.h declares it beyond the C ABI"),
+    "backend": (["backend.h"], "the backend ABI, as weir/backend.h declares it, with what it borrows from the C ABI"),
 }
 
 

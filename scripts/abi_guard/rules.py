@@ -42,18 +42,11 @@ def signature(kind, record):
     return f"{text[:opening].strip()} (*)({', '.join(bare)})"
 
 
-def counts(name):
-    """Constants that say how many there are of something grow with it; what they change in a layout the layout tells."""
-    return name.endswith("_COUNT") or name.endswith("_CLASSES")
-
-
 def compare_constants(old, new, changes):
     for name, value in old.constants.items():
         now = new.constants.get(name)
         if now is None:
             changes.breaks.append(f"{name} (= {value}) is gone")
-        elif now != value and counts(name) and int(now, 0) > int(value, 0):
-            changes.growth.append(f"{name} was {value}, is {now}")
         elif now != value:
             changes.breaks.append(f"{name} was {value}, is {now}")
     changes.growth += [f"{name} = {value} is new" for name, value in new.constants.items() if name not in old.constants]
@@ -90,27 +83,17 @@ def compare_typedefs(old, new, changes):
     changes.growth += [f"the type {name} is new" for name in new.typedefs if name not in old.typedefs]
 
 
-def longer_array(before, now):
-    """An array with more elements of the same type, which only the last field of a struct that grows may become."""
-    was, is_now = re.fullmatch(r"(.*)\[(\d+)\]", before), re.fullmatch(r"(.*)\[(\d+)\]", now)
-    return bool(was and is_now and was.group(1) == is_now.group(1) and int(is_now.group(2)) > int(was.group(2)))
-
-
-def compare_member(name, member, last, now, layouts, records, changes):
-    """One field of an older struct, and what has become of it. Returns whether it is as it was."""
-    (old_layout, _), (old, new) = layouts, records
+def compare_member(name, member, now, records, changes):
+    """One field of an older struct, and what has become of it."""
+    old, new = records
     where = f"{name}.{member.name}"
     if now is None:
         changes.breaks.append(f"the field {where} is gone")
     elif now.offset != member.offset:
         changes.breaks.append(f"the field {where} was at byte {member.offset}, is at {now.offset}")
     elif signature(now.type, new) != signature(member.type, old):
-        if last and old_layout.grows and longer_array(member.type, now.type):
-            changes.growth.append(f"the last field {where} was {member.type}, is {now.type}")
-            changes.longer.add(name)
-        else:
-            changes.breaks.append(f"the field {where} was {member.type}, is {now.type}")
-    elif now.size != member.size and not (last and old_layout.grows):
+        changes.breaks.append(f"the field {where} was {member.type}, is {now.type}")
+    elif now.size != member.size:
         changes.breaks.append(f"the field {where} had {member.size} bytes, has {now.size}")
 
 
@@ -121,7 +104,7 @@ def compare_struct(name, before, after, old, new, changes):
     kept = {member.name: member for member in after.members}
     for member in before.members:
         if not is_reserved(member):
-            compare_member(name, member, member is before.members[-1], kept.get(member.name), (before, after), (old, new), changes)
+            compare_member(name, member, kept.get(member.name), (old, new), changes)
     known = {member.name for member in before.members if not is_reserved(member)}
     room = [(m.offset, m.offset + m.size) for m in before.members if is_reserved(m)]
     for member in after.members:

@@ -18,7 +18,8 @@ WEIR_H = """
 typedef int32_t weir_result;
 typedef uint32_t weir_device;
 typedef struct weir_pool_s *weir_pool;
-enum { WEIR_READ = 1, WEIR_WRITE = 2, WEIR_MODE_COUNT = 3 };
+enum { WEIR_SUCCESS = 0, WEIR_ERROR_IO = -17 };
+enum { WEIR_READ = 1, WEIR_WRITE = 2, WEIR_MODE_SLOTS = 3 };
 #define WEIR_WHOLE UINT64_MAX
 #define WEIR_NAME "weir"
 #define WEIR_USE(length) {(length), 0, {0, 0}}
@@ -41,7 +42,7 @@ typedef struct weir_desc {
 typedef struct weir_counts {
   uint32_t struct_size;
   uint32_t reserved;
-  uint64_t modes[WEIR_MODE_COUNT];
+  uint64_t modes[WEIR_MODE_SLOTS];
 } weir_counts;
 WEIR_API weir_result weir_create(const weir_desc *desc, weir_pool *pool);
 WEIR_API weir_result weir_acquire(weir_pool pool, weir_use *uses, size_t count);
@@ -77,6 +78,7 @@ class Case:
     names: str = ""     # in what is told
     sees: bool = True   # libabigail does
     interface: str = "weir"
+    header: str = ""    # the interface's own if it is not named
 
 
 BREAKS = [
@@ -103,7 +105,9 @@ BREAKS = [
          "no longer begins with struct_size", sees=False),
     Case("a changed enumerator", "WEIR_WRITE = 2", "WEIR_WRITE = 4", "WEIR_WRITE was 2, is 4", sees=False),
     Case("a removed enumerator", "WEIR_READ = 1, ", "", "WEIR_READ (= 1) is gone", sees=False),
-    Case("a count that shrank", "WEIR_MODE_COUNT = 3", "WEIR_MODE_COUNT = 2", "WEIR_MODE_COUNT was 3, is 2"),
+    Case("a count that shrank", "WEIR_MODE_SLOTS = 3", "WEIR_MODE_SLOTS = 2", "WEIR_MODE_SLOTS was 3, is 2"),
+    Case("an array at the end that grew", "WEIR_MODE_SLOTS = 3", "WEIR_MODE_SLOTS = 4",
+         "weir_counts.modes was uint64_t[3], is uint64_t[4]"),
     Case("an array in the middle that grew", "  uint32_t threads;\n", "  uint32_t threads;\n",  # replaced below
          "weir_counts.last was at byte 32, is at 40"),
     Case("a changed macro", "WEIR_WHOLE UINT64_MAX", "WEIR_WHOLE 0", "WEIR_WHOLE was 0xffffffffffffffff, is 0", sees=False),
@@ -117,14 +121,15 @@ BREAKS = [
          "weir_backend_table.wait was", interface="backend"),
     Case("a fixed struct of a backend that grew", "  uint64_t bytes;\n} weir_be_copy", "  uint64_t bytes;\n  uint64_t more;\n} weir_be_copy",
          "weir_be_copy has a fixed size of 16", interface="backend"),
+    Case("a changed number that backends answer", "WEIR_ERROR_IO = -17", "WEIR_ERROR_IO = -18", "WEIR_ERROR_IO was -17, is -18",
+         sees=False, interface="backend", header="weir"),
 ]
 GROWTH = [
     Case("nothing", "", ""),
     Case("another name of a parameter", "uint64_t offset,", "uint64_t begin,"),
     Case("another name of the same type", "weir_device device);", "uint32_t device);"),
     Case("a new function", "#endif\n", "WEIR_API weir_result weir_more(weir_pool pool);\n#endif\n", "function weir_more is new"),
-    Case("a new enumerator and a greater count", "WEIR_MODE_COUNT = 3", "WEIR_DISCARD = 3, WEIR_MODE_COUNT = 4",
-         "WEIR_MODE_COUNT was 3, is 4"),
+    Case("a new enumerator", "WEIR_MODE_SLOTS = 3", "WEIR_DISCARD = 2, WEIR_MODE_SLOTS = 3", "WEIR_DISCARD = 2 is new"),
     Case("a new macro", "#define WEIR_NAME", "#define WEIR_MORE 7\n#define WEIR_NAME", "WEIR_MORE = 7 is new"),
     Case("fields at the end", "  uint32_t threads;\n", "  uint32_t threads;\n  uint64_t more;\n",
          "weir_desc.more is new, at the end"),
@@ -164,28 +169,29 @@ class Bench:
         return include
 
     def library(self, include, interface, now, name):
-        return libabigail.stub(self.cc, include, interface, now, self.folder / name, "WEIR_0")
+        return libabigail.stub(self.cc, include, interface, now, self.folder / name, "WEIR_1")
 
     def changed(self, case):
         texts = {"weir": WEIR_H, "backend": BACKEND_H}
         if case.name == "an array in the middle that grew":
             return self.middle_array()
-        if case.old and texts[case.interface].count(case.old) == 0:
+        header = case.header or case.interface
+        if case.old and texts[header].count(case.old) == 0:
             raise AssertionError(f"{case.name}: the headers have no \"{case.old}\"")
         # The last match: "#endif" and the like stand at the end.
         if case.old:
-            head, _, tail = texts[case.interface].rpartition(case.old)
-            texts[case.interface] = head + case.new + tail
+            head, _, tail = texts[header].rpartition(case.old)
+            texts[header] = head + case.new + tail
         return self.tree("after", texts["weir"], texts["backend"]), self.old
 
     def middle_array(self):
         """Something stands behind the array, so a greater count moves it."""
-        last = "  uint64_t modes[WEIR_MODE_COUNT];\n"
+        last = "  uint64_t modes[WEIR_MODE_SLOTS];\n"
         before = self.tree("middle", WEIR_H.replace(last, last + "  uint64_t last;\n"), BACKEND_H)
         old = {i: record.read_tree(self.cc, before, i, 0) for i in record.INTERFACES}
         if self.with_libabigail:
             libabigail.dump(self.library(before, "weir", old["weir"], "middle"), self.folder / "middle.abi.xml")
-        after = (before / "weir/weir.h").read_text(encoding="utf-8").replace("COUNT = 3", "COUNT = 4")
+        after = (before / "weir/weir.h").read_text(encoding="utf-8").replace("SLOTS = 3", "SLOTS = 4")
         return self.tree("after", after, BACKEND_H), old
 
     def outcome(self, case):

@@ -18,7 +18,7 @@ LIMIT = 60 << 20
 # Of the system that the folder goes to: glibc, libstdc++ and libgcc.
 SYSTEM = ("linux-vdso.so", "ld-linux", "libc.so", "libm.so", "libdl.so", "libpthread.so", "librt.so", "libutil.so",
           "libresolv.so", "libstdc++.so", "libgcc_s.so")
-RPATHS = {"bin": "$ORIGIN/../lib", "lib": "$ORIGIN", "lib/weir": "$ORIGIN/..", "lib/drivers": "$ORIGIN/.."}
+RPATHS = {"bin": "$ORIGIN/../lib", "lib": "$ORIGIN", "lib/weir/1": "$ORIGIN/../..", "lib/drivers": "$ORIGIN/.."}
 TOOLS = ("patchelf", "strip", "ldd")
 
 
@@ -43,7 +43,7 @@ def ours(tree):
     """Folder -> files of the build tree that go into it."""
     names = trees.PROGRAMS + tree.about["abi_tests"]
     files = {"bin": [tree.program(name) for name in names if tree.program(name).is_file()]}
-    for folder in ("lib", "lib/weir", "lib/drivers"):
+    for folder in ("lib", "lib/weir/1", "lib/drivers"):
         files[folder] = sorted(path for path in (tree.root / folder).glob("*.so*") if path.is_file())
     return files
 

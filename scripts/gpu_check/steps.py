@@ -31,7 +31,7 @@ class Step:
 
 
 def conformance_step(tree, target, folder, limit):
-    plugin = tree.root / f"lib/weir/libweir_backend_{target.backend}.so"
+    plugin = tree.root / f"lib/weir/1/libweir_backend_{target.backend}.so"
     bundle = pathlib.Path(folder) / target.name.replace(" ", "_")
     bundle.mkdir()
     return Step("conformance", target.name,

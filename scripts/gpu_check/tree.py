@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A tree that can be checked: a build tree, or a folder that --pack made of one.
 
-Both have bin/, lib/, lib/weir/ and lib/drivers/. A packed tree also has a manifest, which says what a repository would
+Both have bin/, lib/, lib/weir/1/ and lib/drivers/. A packed tree also has a manifest, which says what a repository would
 say: the revision, and which programs are the C ABI's tests.
 """
 import datetime
@@ -76,7 +76,7 @@ class Tree:
         return (self.root if self.packed else REPOSITORY) / "bench/allocation_torch.py"
 
     def has_backend(self, name):
-        return (self.root / f"lib/weir/libweir_backend_{name}.so").is_file()
+        return (self.root / f"lib/weir/1/libweir_backend_{name}.so").is_file()
 
     def environment(self, extra):
         """The caller's environment, less what would steer Weir or its tests elsewhere, with `extra`."""

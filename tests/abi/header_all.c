@@ -48,5 +48,5 @@ INITIALISED(weir_arena_stats, WEIR_ARENA_STATS_INIT);
 INITIALISED(weir_arena_report, WEIR_ARENA_REPORT_INIT);
 INITIALISED(weir_error_info, WEIR_ERROR_INFO_INIT);
 
-extern const weir_backend_query_function weir_header_query;
-const weir_backend_query_function weir_header_query = NULL;
+extern const weir_backend_query_fn weir_header_query;
+const weir_backend_query_fn weir_header_query = NULL;

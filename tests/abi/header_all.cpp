@@ -15,7 +15,7 @@ static_assert(offsetof(weir_backend_table, struct_size) == 0);
 static_assert(sizeof(WEIR_BACKEND_QUERY_SYMBOL) > 1);
 
 // A function of a weir_context_desc is what a weir/backend.h entry point is: one type under two names.
-constexpr weir_backend_query_function query = nullptr;
+constexpr weir_backend_query_fn query = nullptr;
 constexpr weir_backend_query_fn registered = query;
 static_assert(registered == nullptr);
 

@@ -171,8 +171,7 @@ struct World {
   }
 
   weir_pool_stats stats() {
-    weir_pool_stats out{};
-    out.struct_size = sizeof(out);
+    weir_pool_stats out = WEIR_POOL_STATS_INIT;
     ok(weir_pool_stats_get(pool, &out));
     return out;
   }

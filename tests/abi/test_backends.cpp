@@ -25,7 +25,7 @@ namespace weir::test {
 namespace {
 
 std::string host_plugin() {
-  return std::string(std::getenv("WEIR_LIB_DIR")) + "/weir/libweir_backend_host.so";
+  return std::string(std::getenv("WEIR_LIB_DIR")) + "/weir/1/libweir_backend_host.so";
 }
 
 const weir_backend_table *good_table() {
@@ -33,7 +33,7 @@ const weir_backend_table *good_table() {
     void *library = dlopen(host_plugin().c_str(), RTLD_NOW | RTLD_LOCAL);
     assert_non_null(library);
     void *symbol = dlsym(library, WEIR_BACKEND_QUERY_SYMBOL);
-    weir_backend_query_function query = nullptr;
+    weir_backend_query_fn query = nullptr;
     std::memcpy(&query, &symbol, sizeof query);
     return query(WEIR_BACKEND_ABI_MAJOR);
   }();

@@ -16,7 +16,7 @@ using namespace weir::test;
 weir_buffer_info query(World &world, weir_buffer buffer, uint64_t offset = 0,
                        uint64_t length = WEIR_WHOLE) {
   weir_buffer_info info = WEIR_BUFFER_INFO_INIT;
-  ok(weir_buffer_query(world.pool, buffer, offset, length, &info));
+  ok(weir_buffer_info_get(world.pool, buffer, offset, length, &info));
   return info;
 }
 
@@ -37,7 +37,7 @@ void create_checks_its_descriptor(void **) {
   refused([](weir_buffer_desc &d) { d.flags = UINT64_C(1) << 33U; });
   refused([](weir_buffer_desc &d) { d.priority = 3; });
   refused([](weir_buffer_desc &d) { d.home = 6; });
-  refused([](weir_buffer_desc &d) { d.element = WEIR_ELEMENT_COUNT; });
+  refused([](weir_buffer_desc &d) { d.element = WEIR_ELEMENT_F64 + 1; });
   expect_result(WEIR_ERROR_INVALID_ARGUMENT, weir_buffer_create(world.pool, nullptr, &buffer));
   weir_buffer_desc desc = WEIR_BUFFER_DESC_INIT;
   desc.size = 1;
@@ -52,7 +52,7 @@ void dead_and_foreign_buffers_are_recognised(void **) {
   weir_buffer buffer = world.buffer(page_bytes);
   weir_buffer_info info = WEIR_BUFFER_INFO_INIT;
   expect_result(WEIR_ERROR_INVALID_HANDLE,
-                weir_buffer_query(other.pool, buffer, 0, WEIR_WHOLE, &info));
+                weir_buffer_info_get(other.pool, buffer, 0, WEIR_WHOLE, &info));
   expect_result(WEIR_ERROR_INVALID_HANDLE, weir_buffer_destroy(other.pool, buffer));
   expect_result(WEIR_ERROR_INVALID_HANDLE, weir_buffer_destroy(world.pool, nullptr));
   ok(weir_buffer_destroy(world.pool, buffer));
@@ -134,10 +134,11 @@ void query_tells_where_the_bytes_are(void **) {
   assert_int_equal(info.address, address);  // one address for life
   weir_buffer_info out = WEIR_BUFFER_INFO_INIT;
   expect_result(WEIR_ERROR_INVALID_ARGUMENT,
-                weir_buffer_query(world.pool, buffer, size + 1, 1, &out));
-  expect_result(WEIR_ERROR_INVALID_ARGUMENT, weir_buffer_query(world.pool, buffer, 1, size, &out));
+                weir_buffer_info_get(world.pool, buffer, size + 1, 1, &out));
   expect_result(WEIR_ERROR_INVALID_ARGUMENT,
-                weir_buffer_query(world.pool, buffer, 0, size, nullptr));
+                weir_buffer_info_get(world.pool, buffer, 1, size, &out));
+  expect_result(WEIR_ERROR_INVALID_ARGUMENT,
+                weir_buffer_info_get(world.pool, buffer, 0, size, nullptr));
   world.close();
 }
 

@@ -63,7 +63,7 @@ weir_defragment_report defragment(World &world) {
 
 uint64_t address_of(World &world, weir_buffer buffer) {
   weir_buffer_info info = WEIR_BUFFER_INFO_INIT;
-  ok(weir_buffer_query(world.pool, buffer, 0, WEIR_WHOLE, &info));
+  ok(weir_buffer_info_get(world.pool, buffer, 0, WEIR_WHOLE, &info));
   return info.address;
 }
 
@@ -77,7 +77,7 @@ void slabs_become_fewer_and_bytes_stay(void **state) {
   assert_true(report.copy_moves > 0 && report.moved_bytes > 0);
   assert_int_equal(report.remap_moves, 0);
   assert_int_equal(report.evict_moves, 0);
-  assert_true(report.fragmentation_after < report.fragmentation_before);
+  assert_true(report.fragmentation_after_permille < report.fragmentation_before_permille);
   assert_true(after.slabs < before.slabs);
   // A quarter lives on, and a quarter of the slabs is left, but for one that is not full.
   assert_true(after.slabs <= before.slabs / 4 + 2);
@@ -238,7 +238,7 @@ struct Breaker {
     auto *self = static_cast<Breaker *>(user);
     // Other calls of the pool are allowed here.
     weir_buffer_info info = WEIR_BUFFER_INFO_INIT;
-    if (weir_buffer_query(self->world->pool, self->buffer, 0, WEIR_WHOLE, &info) != WEIR_SUCCESS)
+    if (weir_buffer_info_get(self->world->pool, self->buffer, 0, WEIR_WHOLE, &info) != WEIR_SUCCESS)
       return 1;
     return ++self->asked >= self->stop_at ? 1 : 0;
   }
@@ -289,9 +289,9 @@ void what_is_wrong_is_refused(void **state) {
   expect_result(WEIR_ERROR_INVALID_ARGUMENT, weir_pool_defragment(world.pool, &desc, &report));
   weir_defragmentation_desc background = WEIR_DEFRAGMENTATION_DESC_INIT;
   ok(weir_pool_set_defragmentation(world.pool, &background));
-  background.threshold = 100;
+  background.threshold_permille = 100;
   expect_result(WEIR_ERROR_NOT_SUPPORTED, weir_pool_set_defragmentation(world.pool, &background));
-  background.threshold = 1001;
+  background.threshold_permille = 1001;
   expect_result(WEIR_ERROR_INVALID_ARGUMENT,
                 weir_pool_set_defragmentation(world.pool, &background));
   background = WEIR_DEFRAGMENTATION_DESC_INIT;
@@ -307,14 +307,14 @@ void the_background_does_it_by_itself(void **state) {
   World world = world_of(state, 32, 0);
   Tenants tenants(world, 128, 4);
   weir_defragmentation_desc desc = WEIR_DEFRAGMENTATION_DESC_INIT;
-  desc.threshold = 300;
-  desc.max_cost = 1000;
+  desc.threshold_permille = 300;
+  desc.max_cost_permille = 1000;
   ok(weir_pool_set_defragmentation(world.pool, &desc));
   while (world.stats().defragment_moves == 0) std::this_thread::yield();
-  desc.threshold = 0;
+  desc.threshold_permille = 0;
   ok(weir_pool_set_defragmentation(world.pool, &desc));
   tenants.check(world);
-  desc.threshold = 300;
+  desc.threshold_permille = 300;
   ok(weir_pool_set_defragmentation(world.pool, &desc));  // the pool may end while it is on
   tenants.destroy(world);
   world.close();
@@ -384,12 +384,12 @@ void a_call_evicts_only_if_it_may_and_it_pays(void **) {
   World &world = wedged.world;
   weir_defragment_desc desc = WEIR_DEFRAGMENT_DESC_INIT;
   desc.flags = WEIR_DEFRAGMENT_WAIT;
-  desc.max_cost = 4000;
+  desc.max_cost_permille = 4000;
   assert_int_equal(defragment(world, desc).evict_moves, 0);
   desc.flags |= WEIR_DEFRAGMENT_EVICT;
-  desc.max_cost = 0;  // three pages out for one page more in one piece
+  desc.max_cost_permille = 0;  // three pages out for one page more in one piece
   assert_int_equal(defragment(world, desc).evict_moves, 0);
-  desc.max_cost = 4000;
+  desc.max_cost_permille = 4000;
   const weir_defragment_report report = defragment(world, desc);
   assert_int_equal(report.evict_moves, 1);
   assert_int_equal(report.evicted_bytes, 3 * page_bytes);

@@ -42,7 +42,7 @@ weir_result remove_now(World &world, weir_device device) {
 
 weir_buffer_info info_of(World &world, weir_buffer buffer) {
   weir_buffer_info info = WEIR_BUFFER_INFO_INIT;
-  ok(weir_buffer_query(world.pool, buffer, 0, WEIR_WHOLE, &info));
+  ok(weir_buffer_info_get(world.pool, buffer, 0, WEIR_WHOLE, &info));
   return info;
 }
 

@@ -44,8 +44,8 @@ void wrong_pools_are_refused(void **) {
   desc.page_size = page_bytes + 1;
   refused(desc);
   desc = small_pool(devices, 1);
-  desc.watermark_low = 40;
-  desc.watermark_high = 20;
+  desc.watermark_low_permille = 40;
+  desc.watermark_high_permille = 20;
   refused(desc);
   desc = small_pool(devices, 1);
   desc.segment_size = page_bytes - 1;
@@ -174,6 +174,30 @@ void clients_are_charged_and_limited(void **) {
   expect_result(WEIR_ERROR_BUSY, weir_client_destroy(client));
   for (weir_buffer b : {first, second, third}) ok(weir_buffer_destroy(world.pool, b));
   ok(weir_client_destroy(client));
+  world.close();
+}
+
+/// WEIR_NONE is a quota of no bytes, where 0 is none.
+void a_client_may_be_given_nothing(void **) {
+  World world({.device_pages = 4, .host_pages = 16});
+  weir_client nowhere = make_client(world, WEIR_NONE, 0);
+  weir_client no_host = make_client(world, 0, WEIR_NONE);
+  weir_buffer outside = world.buffer(page_bytes, WEIR_DEVICE_DEFAULT, nowhere);
+  weir_lease lease = nullptr;
+  expect_result(WEIR_ERROR_OVER_BUDGET, world.acquire(outside, WEIR_READ, &lease));
+  assert_int_equal(last_error().available, 0);
+  weir_buffer stays = world.buffer(3 * page_bytes, WEIR_DEVICE_DEFAULT, no_host);
+  world.fill(stays, 3 * page_bytes, 5);
+  weir_buffer other = world.buffer(4 * page_bytes);
+  expect_result(WEIR_ERROR_OVER_BUDGET, world.acquire(other, WEIR_READ, &lease));
+  assert_int_equal(last_error().tier, WEIR_TIER_HOST);
+  weir_client_stats stats = WEIR_CLIENT_STATS_INIT;
+  ok(weir_client_stats_get(no_host, &stats));
+  assert_int_equal(stats.host_bytes, 0);
+  world.check(stays, 3 * page_bytes, 5);
+  for (weir_buffer b : {outside, stays, other}) ok(weir_buffer_destroy(world.pool, b));
+  ok(weir_client_destroy(nowhere));
+  ok(weir_client_destroy(no_host));
   world.close();
 }
 
@@ -339,7 +363,7 @@ void counters_tell_what_happened(void **) {
   assert_int_equal(s.misses, 3);
   assert_true(s.demoted_bytes >= 2 * page_bytes);
   assert_true(s.promoted_bytes >= 2 * page_bytes);
-  assert_int_equal(s.promoted_bytes, s.refaults);
+  assert_int_equal(s.promoted_bytes, s.refaulted_bytes);
   assert_int_equal(s.evictions * page_bytes,
                    s.demoted_bytes + s.dropped_clean_bytes + s.discarded_bytes);
   assert_int_equal(
@@ -384,9 +408,13 @@ void the_snapshot_is_json(void **) {
   bool found = false;
   for (const auto &entry : document["clients"]) found = found || entry["name"] == "tenant \"1\"";
   assert_true(found);
-  expect_result(WEIR_ERROR_INVALID_ARGUMENT,
-                weir_pool_snapshot(world.pool, text.data(), 10, &needed));
-  assert_int_equal(text[9], '\0');
+  const size_t all = needed;
+  for (size_t *told : {&needed, static_cast<size_t *>(nullptr)}) {
+    text[9] = 'x';
+    expect_result(WEIR_INCOMPLETE, weir_pool_snapshot(world.pool, text.data(), 10, told));
+    assert_int_equal(text[9], '\0');
+  }
+  assert_int_equal(needed, all);
   ok(weir_buffer_destroy(world.pool, buffer));
   ok(weir_client_destroy(client));
   world.close();
@@ -417,6 +445,7 @@ int main() {
       cmocka_unit_test(a_set_is_refused_as_a_whole),
       cmocka_unit_test(nothing_is_demoted_without_room_in_host),
       cmocka_unit_test(clients_are_charged_and_limited),
+      cmocka_unit_test(a_client_may_be_given_nothing),
       cmocka_unit_test(another_clients_bytes_are_never_seen),
       cmocka_unit_test(wrong_clients_are_refused),
       cmocka_unit_test(trim_gives_memory_back),

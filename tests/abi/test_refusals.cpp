@@ -25,7 +25,7 @@ HostMemory host_memory(uint64_t bytes) {
 
 weir_buffer_info query(World &world, weir_buffer buffer) {
   weir_buffer_info info = WEIR_BUFFER_INFO_INIT;
-  ok(weir_buffer_query(world.pool, buffer, 0, WEIR_WHOLE, &info));
+  ok(weir_buffer_info_get(world.pool, buffer, 0, WEIR_WHOLE, &info));
   return info;
 }
 

@@ -41,7 +41,7 @@ weir_context open(std::initializer_list<const char *> names, const char *options
   static std::vector<std::string> kept;
   kept.clear();
   for (const char *name : names)
-    kept.push_back(in_library(("weir/libweir_backend_" + std::string(name) + ".so").c_str()));
+    kept.push_back(in_library(("weir/1/libweir_backend_" + std::string(name) + ".so").c_str()));
   std::vector<const char *> paths;
   for (const std::string &path : kept) paths.push_back(path.c_str());
   paths.push_back(nullptr);
@@ -156,10 +156,10 @@ struct Told {
     instance.stopped.notify_all();
   }
   void load() {
-    void *library = dlopen(in_library("weir/libweir_backend_cuda.so").c_str(), RTLD_NOW);
+    void *library = dlopen(in_library("weir/1/libweir_backend_cuda.so").c_str(), RTLD_NOW);
     assert_non_null(library);
     void *symbol = dlsym(library, WEIR_BACKEND_QUERY_SYMBOL);
-    weir_backend_query_function entry = nullptr;
+    weir_backend_query_fn entry = nullptr;
     std::memcpy(&entry, &symbol, sizeof symbol);
     real = entry(WEIR_BACKEND_ABI_MAJOR);
     table = *real;

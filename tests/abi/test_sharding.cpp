@@ -112,6 +112,11 @@ void each_computes_on_its_own(void **) {
   weir_buffer buffer = sharded(world, size, WEIR_SHARD_BLOCKED);
   weir_shard runs[3] = {};
   size_t count = 0;
+  ok(weir_buffer_shards(world.pool, buffer, 0, nullptr, 0, &count));
+  assert_int_equal(count, 2);
+  expect_result(WEIR_INCOMPLETE, weir_buffer_shards(world.pool, buffer, 0, runs, 1, &count));
+  assert_int_equal(count, 2);
+  assert_int_equal(runs[1].length, 0);
   ok(weir_buffer_shards(world.pool, buffer, 0, runs, 3, &count));
   assert_int_equal(count, 2);
   assert_int_equal(runs[0].length + runs[1].length, size);

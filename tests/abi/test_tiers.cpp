@@ -29,7 +29,7 @@ std::vector<uint8_t> noise(uint64_t bytes, uint64_t seed) {
 
 weir_buffer_info query(World &world, weir_buffer buffer) {
   weir_buffer_info info = WEIR_BUFFER_INFO_INIT;
-  ok(weir_buffer_query(world.pool, buffer, 0, WEIR_WHOLE, &info));
+  ok(weir_buffer_info_get(world.pool, buffer, 0, WEIR_WHOLE, &info));
   assert_int_equal(info.size, info.device_bytes + info.peer_bytes + info.host_bytes +
                                   info.compressed_bytes + info.storage_bytes +
                                   info.unwritten_bytes + info.lost_bytes);
@@ -503,7 +503,8 @@ void wrong_descriptors_are_refused_by_name(void **) {
   refused(invalid, "storage_budget is 0", [](auto &d) { d.storage_budget = 0; });
   refused(invalid, "storage_path_count", [](auto &d) { d.storage_paths = nullptr; });
   refused(invalid, "no codec \"gzip\"", [](auto &d) { d.codec = "gzip"; });
-  refused(invalid, "compress_share is 101", [](auto &d) { d.compress_share = 101; });
+  refused(invalid, "compress_share_percent is 101",
+          [](auto &d) { d.compress_share_percent = 101; });
   refused(invalid, "reserved is 1", [](auto &d) { d.reserved = 1; });
   refused(invalid, "compressed_budget is 100", [](auto &d) { d.compressed_budget = 100; });
   const std::string small = "host_budget is " + std::to_string(two_pages);

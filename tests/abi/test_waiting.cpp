@@ -43,7 +43,7 @@ void await_waiter(World &world, weir_stream stream, weir_buffer wanted,
 
 uint64_t device_bytes(World &world, weir_buffer buffer) {
   weir_buffer_info info = WEIR_BUFFER_INFO_INIT;
-  ok(weir_buffer_query(world.pool, buffer, 0, WEIR_WHOLE, &info));
+  ok(weir_buffer_info_get(world.pool, buffer, 0, WEIR_WHOLE, &info));
   return info.device_bytes;
 }
 
@@ -123,6 +123,34 @@ struct Chain {
     ++self->calls;
   }
 };
+
+/// Why an acquire failed is told in its callback, and to who waits for it: on another thread.
+void the_reason_reaches_who_waits(void **) {
+  World world({.device_pages = 4, .host_pages = 16});
+  weir_use use = WEIR_USE(world.buffer(5 * page_bytes), WEIR_READ);
+  struct Told {
+    std::string text;
+    uint64_t asked = 0;
+  } told;
+  weir_request request = nullptr;
+  ok(weir_acquire_async(
+      world.pool, world.streams[0], &use, 1, nullptr,
+      [](void *user, weir_result, weir_lease) {
+        auto *out = static_cast<Told *>(user);
+        out->text = weir_last_error();
+        out->asked = last_error().asked;
+      },
+      &told, &request));
+  weir_result result = WEIR_SUCCESS;
+  ok(weir_request_wait(request, &result));
+  expect_result(WEIR_ERROR_OVER_BUDGET, result);
+  assert_int_equal(last_error().result, WEIR_ERROR_OVER_BUDGET);
+  assert_int_equal(last_error().asked, 5 * page_bytes);
+  assert_int_equal(told.asked, 5 * page_bytes);
+  assert_string_equal(weir_last_error(), told.text.c_str());
+  weir_request_close(request);
+  world.close();
+}
 
 void a_callback_may_use_the_pool(void **) {
   World world({.device_pages = 4, .host_pages = 16});
@@ -297,6 +325,7 @@ int main() {
   const CMUnitTest tests[] = {
       cmocka_unit_test(a_waiter_behind_one_that_gives_up),
       cmocka_unit_test(several_waiters_all_get_in),
+      cmocka_unit_test(the_reason_reaches_who_waits),
       cmocka_unit_test(a_callback_may_use_the_pool),
       cmocka_unit_test(asynchronous_refusals),
       cmocka_unit_test(announcements_steer_eviction),

@@ -45,7 +45,7 @@ Function *symbol_of(void *library, const char *name) {
 
 inline const weir_backend_table &cuda_table() {
   static const weir_backend_table *table = symbol_of<const weir_backend_table *(uint32_t)>(
-      open_library(built("weir/libweir_backend_cuda.so")),
+      open_library(built("weir/1/libweir_backend_cuda.so")),
       WEIR_BACKEND_QUERY_SYMBOL)(WEIR_BACKEND_ABI_MAJOR);
   return *table;
 }

@@ -50,7 +50,7 @@ Function *function_of(void *library, const char *name) {
 struct Libraries {
   void *sim = open_library(library_path("drivers/libweir_sim_cuda.so"));
   void *hip = open_library(library_path("drivers/libweir_hip_over_cuda.so"));
-  void *plugin = open_library(library_path("weir/libweir_backend_hip.so"));
+  void *plugin = open_library(library_path("weir/1/libweir_backend_hip.so"));
   const weir_backend_table *table = function_of<const weir_backend_table *(uint32_t)>(
       plugin, WEIR_BACKEND_QUERY_SYMBOL)(WEIR_BACKEND_ABI_MAJOR);
 

@@ -76,7 +76,7 @@ inline Sim &sim() {
 
 inline const weir_backend_table &table() {
   static const weir_backend_table *found = function_of<const weir_backend_table *(uint32_t)>(
-      open_library(in_build("weir/libweir_backend_level_zero.so")),
+      open_library(in_build("weir/1/libweir_backend_level_zero.so")),
       WEIR_BACKEND_QUERY_SYMBOL)(WEIR_BACKEND_ABI_MAJOR);
   return *found;
 }

@@ -39,7 +39,7 @@ void bad_options_are_named(void **) {
 
 void the_table_answers_its_version_only(void **) {
   auto *query = symbol_of<const weir_backend_table *(uint32_t)>(
-      open_library(built("weir/libweir_backend_cuda.so")), WEIR_BACKEND_QUERY_SYMBOL);
+      open_library(built("weir/1/libweir_backend_cuda.so")), WEIR_BACKEND_QUERY_SYMBOL);
   assert_null(query(WEIR_BACKEND_ABI_MAJOR + 1));
   assert_string_equal(t.name, "cuda");
   assert_int_equal(t.struct_size, sizeof t);

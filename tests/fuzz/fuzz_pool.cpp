@@ -117,8 +117,8 @@ void run_once(uint64_t seed, int steps, bool verbose) {
     return report("client_create", seed);
   if ((pool_desc.flags & WEIR_POOL_NO_BACKGROUND) == 0 && flip()) {
     weir_defragmentation_desc always = WEIR_DEFRAGMENTATION_DESC_INIT;
-    always.threshold = 1;
-    always.max_cost = 1000;
+    always.threshold_permille = 1;
+    always.max_cost_permille = 1000;
     if (weir_pool_set_defragmentation(world.pool, &always) != WEIR_SUCCESS)
       return report("set_defragmentation", seed);
   }

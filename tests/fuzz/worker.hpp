@@ -361,7 +361,7 @@ class Worker {
       }
       case 5: {
         weir_buffer_info info = WEIR_BUFFER_INFO_INIT;
-        expect(weir_buffer_query(world_.pool, model.handle, 0, WEIR_WHOLE, &info), "query");
+        expect(weir_buffer_info_get(world_.pool, model.handle, 0, WEIR_WHOLE, &info), "query");
         const uint64_t sum = info.device_bytes + info.peer_bytes + info.host_bytes +
                              info.compressed_bytes + info.storage_bytes + info.unwritten_bytes +
                              info.lost_bytes;
@@ -383,7 +383,7 @@ class Worker {
     if (below(2) == 0) desc.max_moves = 1 + below(12);
     if (below(3) == 0) desc.max_bytes = below(world_.page * 4);
     if (below(6) == 0) desc.max_ns = below(200000);
-    if (below(4) == 0) desc.max_cost = static_cast<uint32_t>(1 + below(1500));
+    if (below(4) == 0) desc.max_cost_permille = static_cast<uint32_t>(1 + below(1500));
     desc.flags = below(4);
     weir_defragment_report report = WEIR_DEFRAGMENT_REPORT_INIT;
     expect(weir_pool_defragment(world_.pool, &desc, &report), "defragment");

@@ -184,10 +184,10 @@ Target::Target() : name_(environment("WEIR_TEST_BACKEND", "host")) {
 
 void Target::load_backend() {
   const std::string path =
-      environment("WEIR_LIB_DIR", "lib") + "/weir/libweir_backend_" + name_ + ".so";
+      environment("WEIR_LIB_DIR", "lib") + "/weir/1/libweir_backend_" + name_ + ".so";
   void *library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) give_up(dlerror());
-  weir_backend_query_function entry = nullptr;
+  weir_backend_query_fn entry = nullptr;
   find(library, WEIR_BACKEND_QUERY_SYMBOL, &entry);
   real_table_ = entry(WEIR_BACKEND_ABI_MAJOR);
   if (real_table_ == nullptr) give_up(path + " speaks another ABI");

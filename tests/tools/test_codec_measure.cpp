@@ -64,10 +64,10 @@ void flags_are_checked(void **) {
   assert_string_equal(names().c_str(), "planes fast fx sparse mask ");
   assert_string_equal(options.ways[0].codec, "planes");
   assert_string_equal(options.ways[1].codec, "auto");
-  assert_int_equal(options.ways[1].level, WEIR_COMPRESS_FAST);
+  assert_int_equal(options.ways[1].level, WEIR_COMPRESS_LEVEL_FAST);
   assert_int_equal(options.element, WEIR_ELEMENT_F32);
   flags.codecs = {"dense"};
-  assert_int_equal(check_codec_flags(flags).ways[0].level, WEIR_COMPRESS_DENSE);
+  assert_int_equal(check_codec_flags(flags).ways[0].level, WEIR_COMPRESS_LEVEL_DENSE);
 }
 
 void flags_that_make_no_sense_are_named(void **) {

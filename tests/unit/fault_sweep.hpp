@@ -160,7 +160,7 @@ struct Subject {
     desc.backends = backends;
     const std::string own = Target::get().options(options);
     desc.options = own.c_str();
-    desc.allocator = {Balance::allocate, Balance::deallocate, balance};
+    desc.allocator = {Balance::allocate, Balance::deallocate, balance, {}};
     twice("weir_context_create", [&] { return weir_context_create(&desc, &context); });
   }
   void open_pool(const weir_pool_desc &desc) {

@@ -76,7 +76,7 @@ inline void want(World &world, weir_buffer buffer) {
 
 inline weir_buffer_info query(World &world, weir_buffer buffer) {
   weir_buffer_info info = WEIR_BUFFER_INFO_INIT;
-  ok(weir_buffer_query(world.pool, buffer, 0, WEIR_WHOLE, &info));
+  ok(weir_buffer_info_get(world.pool, buffer, 0, WEIR_WHOLE, &info));
   return info;
 }
 

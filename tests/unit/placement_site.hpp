@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What the tests of placement share: a pool over some devices of a machine, asked for homes and looked at for where pages have
-// gone. What was chosen is what weir_buffer_query says. Nothing here decides what is right.
+// gone. What was chosen is what weir_buffer_info_get says. Nothing here decides what is right.
 #pragma once
 
 #include "tests/unit/interleaving.hpp"
@@ -69,7 +69,7 @@ struct Site {
   }
   weir_device home_of(weir_buffer buffer) const {
     weir_buffer_info info = WEIR_BUFFER_INFO_INIT;
-    ok(weir_buffer_query(pool, buffer, 0, WEIR_WHOLE, &info));
+    ok(weir_buffer_info_get(pool, buffer, 0, WEIR_WHOLE, &info));
     return info.home;
   }
   /// Of a buffer that stays.

@@ -102,10 +102,10 @@ struct Trio : World {
     for (uint64_t at = 0; at < size;) {
       weir_shard shard[2] = {};
       size_t count = 0;
-      ok(weir_buffer_shards(pool, of, at, shard, 2, &count));
-      assert_in_range(count, 1, 2);
+      const weir_result told = weir_buffer_shards(pool, of, at, shard, 2, &count);
+      assert_int_equal(told, count > 2 ? WEIR_INCOMPLETE : WEIR_SUCCESS);
       assert_int_equal(shard[0].offset, at);
-      for (size_t i = 0; i < count; ++i) {
+      for (size_t i = 0; i < std::min<size_t>(count, 2); ++i) {
         assert_int_equal(shard[i].offset, at);
         digits.append((shard[i].length + page_bytes - 1) / page_bytes,
                       static_cast<char>('0' + shard[i].device));

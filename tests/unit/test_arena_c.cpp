@@ -71,11 +71,6 @@ void refuses_bad_descriptors(void **) {
   desc.size = 1;
   assert_int_equal(weir_arena_create(nullptr, nullptr), WEIR_ERROR_INVALID_ARGUMENT);
   assert_int_equal(weir_arena_create(&desc, nullptr), WEIR_ERROR_INVALID_ARGUMENT);
-  desc.quantum = 7;  // beyond the size the caller knows: not read
-  desc.struct_size = offsetof(weir_arena_desc, quantum);
-  weir_arena arena = nullptr;
-  assert_int_equal(weir_arena_create(&desc, &arena), WEIR_SUCCESS);
-  weir_arena_destroy(arena);
   weir_arena_destroy(nullptr);
 }
 
@@ -128,8 +123,6 @@ void refuses_with_the_numbers(void **) {
   assert_int_equal(weir_arena_resize(arena, 255), WEIR_ERROR_INVALID_ARGUMENT);
   assert_int_equal(weir_arena_resize(arena, 8192), WEIR_SUCCESS);
   weir_arena_stats stats = WEIR_ARENA_STATS_INIT;
-  stats.node_bytes = 5;
-  stats.struct_size = offsetof(weir_arena_stats, node_bytes);
   assert_int_equal(weir_arena_stats_get(arena, &stats), WEIR_SUCCESS);
   assert_int_equal(stats.allocations, 1);
   assert_int_equal(stats.size, 8192);
@@ -137,7 +130,7 @@ void refuses_with_the_numbers(void **) {
   assert_int_equal(stats.free, 4096);
   assert_int_equal(stats.largest_free, 4096);
   assert_int_equal(stats.free_ranges, 1);
-  assert_int_equal(stats.node_bytes, 5);
+  assert_true(stats.node_bytes > 0);
   assert_int_equal(weir_arena_stats_get(arena, nullptr), WEIR_ERROR_INVALID_ARGUMENT);
   weir_arena_destroy(arena);
 }
@@ -150,7 +143,7 @@ struct Walked {
   size_t stop_at = SIZE_MAX;
 };
 
-weir_result visit(const weir_arena_range *range, void *user) {
+weir_result visit(void *user, const weir_arena_range *range) {
   Walked &walked = *static_cast<Walked *>(user);
   walked.ranges.push_back(*range);
   return walked.ranges.size() == walked.stop_at ? WEIR_NOT_READY : WEIR_SUCCESS;
@@ -189,10 +182,7 @@ void reports_every_class(void **) {
   assert_int_equal(report.classes[47].free_ranges, 1);
   // 2^40 + 3 of 2^48 - 2^41 - 4 free units are not the largest: 3937.0 in a million.
   assert_int_equal(report.fragmentation_ppm, 3937);
-  report.classes[0].live_ranges = 99;
-  report.struct_size = offsetof(weir_arena_report, classes);
-  assert_int_equal(weir_arena_report_get(arena, &report), WEIR_SUCCESS);
-  assert_int_equal(report.classes[0].live_ranges, 99);
+  assert_int_equal(report.classes[63].free_ranges, 0);  // longer than an arena can be
   assert_int_equal(weir_arena_report_get(arena, nullptr), WEIR_ERROR_INVALID_ARGUMENT);
   assert_int_equal(weir_arena_report_get(nullptr, &report), WEIR_ERROR_INVALID_HANDLE);
   weir_arena_destroy(arena);
@@ -219,7 +209,7 @@ void walks_without_gaps(void **) {
 }
 
 /// Looks at the arena in every way, and fails to change it in any.
-weir_result meddle(const weir_arena_range *range, void *user) {
+weir_result meddle(void *user, const weir_arena_range *range) {
   Walked &walked = *static_cast<Walked *>(user);
   weir_arena_allocation allocation = 0;
   uint64_t offset = 0, size = 0;

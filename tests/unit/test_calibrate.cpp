@@ -80,7 +80,7 @@ weir_context open_counted(Balance *balance, const char *options, const weir::Clo
   desc.backend_count = 1;
   desc.backends = backends;
   desc.options = options;
-  if (balance != nullptr) desc.allocator = {Balance::allocate, Balance::deallocate, balance};
+  if (balance != nullptr) desc.allocator = {Balance::allocate, Balance::deallocate, balance, {}};
   weir_context context = nullptr;
   twice("weir_context_create", [&] { return weir_context_create(&desc, &context); });
   reinterpret_cast<weir::pool::Context *>(context)->clock = clock;

@@ -262,7 +262,7 @@ void lost_on_the_way(void **) {
     ok(weir_stream_synchronize(world.streams[1]));
     validate(world);
     weir_buffer_info info = WEIR_BUFFER_INFO_INIT;
-    ok(weir_buffer_query(world.pool, buffer, 0, WEIR_WHOLE, &info));
+    ok(weir_buffer_info_get(world.pool, buffer, 0, WEIR_WHOLE, &info));
     assert_int_equal(info.lost_bytes, lost == 0 ? bytes : 0);
     if (lost == 0) {
       expect_result(WEIR_ERROR_DATA_LOST, world.acquire(buffer, WEIR_READ, &lease, nullptr, 1));

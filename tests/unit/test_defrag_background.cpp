@@ -72,7 +72,7 @@ void a_call_ends_when_its_time_is_over(void **) {
   ok(weir_pool_defragment(world.pool, &desc, &report));
   assert_true(report.copy_moves > 0);
   assert_int_equal(report.finished, 0);
-  assert_true(report.time_ns >= 2000);
+  assert_true(report.elapsed_ns >= 2000);
   test_clock.step = 0;
   ok(weir_pool_defragment(world.pool, &desc, &report));
   assert_int_equal(report.finished, 1);
@@ -84,8 +84,8 @@ void the_background_keeps_to_its_rate(void **) {
   const std::vector<weir_buffer> buffers = scatter(world);
   constexpr uint64_t second = 1'000'000'000;
   weir_defragmentation_desc desc = WEIR_DEFRAGMENTATION_DESC_INIT;
-  desc.threshold = 1;
-  desc.max_cost = 1000;
+  desc.threshold_permille = 1;
+  desc.max_cost_permille = 1000;
   desc.bytes_per_second = 40 * tenant_bytes;
   ok(weir_pool_set_defragmentation(world.pool, &desc));
   uint64_t allowed = 0;

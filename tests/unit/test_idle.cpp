@@ -51,8 +51,8 @@ struct IdleWorld : World {
     desc.segment_size = 8 * mib;
     desc.idle_grace_ns = grace_ns;
     desc.flags = flags;
-    desc.watermark_low = 1;
-    desc.watermark_high = reserve;
+    desc.watermark_low_permille = 1;
+    desc.watermark_high_permille = reserve;
     ok(weir_pool_create(context, &desc, &pool));
     ok(weir_stream_create(context, 0, 0, &streams[0]));
   }

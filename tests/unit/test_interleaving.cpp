@@ -135,7 +135,7 @@ void a_buffer_is_destroyed_while_its_pages_leave(void **state) {
       Task destroyer([&] { return weir_buffer_destroy(world.pool, buffer); });
       // From its first step on the handle is dead, though the pages are still under way.
       weir_buffer_info info = WEIR_BUFFER_INFO_INIT;
-      while (weir_buffer_query(world.pool, buffer, 0, WEIR_WHOLE, &info) == WEIR_SUCCESS)
+      while (weir_buffer_info_get(world.pool, buffer, 0, WEIR_WHOLE, &info) == WEIR_SUCCESS)
         std::this_thread::yield();
       weir_lease lease = nullptr;
       expect_result(WEIR_ERROR_INVALID_HANDLE, world.acquire(buffer, WEIR_READ, &lease));

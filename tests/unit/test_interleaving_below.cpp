@@ -363,7 +363,7 @@ void what_sinks_is_destroyed(void **state) {
   each(state, [](Descent &d) {
     Task destroyer([&] { return weir_buffer_destroy(d.world.pool, d.buffer); });
     weir_buffer_info info = WEIR_BUFFER_INFO_INIT;
-    while (weir_buffer_query(d.world.pool, d.buffer, 0, WEIR_WHOLE, &info) == WEIR_SUCCESS)
+    while (weir_buffer_info_get(d.world.pool, d.buffer, 0, WEIR_WHOLE, &info) == WEIR_SUCCESS)
       std::this_thread::yield();
     // One of the same shape comes after it.
     weir_buffer next = d.world.buffer(d.size, WEIR_DEVICE_DEFAULT, d.client);

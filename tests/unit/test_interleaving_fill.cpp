@@ -237,7 +237,7 @@ void a_buffer_is_destroyed_while_a_prefetch_brings_it_in(void **state) {
     gate.await();
     Task destroyer([&] { return weir_buffer_destroy(world.pool, buffer); });
     weir_buffer_info info = WEIR_BUFFER_INFO_INIT;
-    while (weir_buffer_query(world.pool, buffer, 0, WEIR_WHOLE, &info) == WEIR_SUCCESS)
+    while (weir_buffer_info_get(world.pool, buffer, 0, WEIR_WHOLE, &info) == WEIR_SUCCESS)
       std::this_thread::yield();
     gate.open();
     ok(prefetch.join());

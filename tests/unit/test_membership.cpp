@@ -330,7 +330,8 @@ void a_loss_is_told(void **) {
   assert_int_equal(told.from_within, WEIR_ERROR_BUSY);
   assert_int_equal(told.ranges, 3);
   weir_lost_range ranges[4] = {};
-  expect_result(WEIR_ERROR_INVALID_ARGUMENT, weir_pool_lost_ranges(world.pool, ranges, 2, &count));
+  expect_result(WEIR_INCOMPLETE, weir_pool_lost_ranges(world.pool, ranges, 2, &count));
+  assert_int_equal(count, 3);
   ok(weir_pool_lost_ranges(world.pool, ranges, 4, &count));
   assert_int_equal(count, 3);
   uint64_t of_dirty = 0;

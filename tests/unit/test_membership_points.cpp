@@ -111,7 +111,7 @@ struct Scene {
 
   weir_buffer_info page(const Content &content, uint32_t p) const {
     weir_buffer_info info = WEIR_BUFFER_INFO_INIT;
-    ok(weir_buffer_query(world.pool, content.buffer, p * page_bytes, page_bytes, &info));
+    ok(weir_buffer_info_get(world.pool, content.buffer, p * page_bytes, page_bytes, &info));
     return info;
   }
   /// Nothing moves now: notes which pages have a copy that the loss of `device` does not touch.

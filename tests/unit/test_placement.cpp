@@ -174,8 +174,8 @@ void bad_ones_are_refused(void **) {
   desc.alignment = 64 * page_bytes;
   refused("alignment");
   desc.alignment = 0;
-  // An older program's descriptor ends before the users.
-  desc.struct_size = offsetof(weir_buffer_desc, users);
+  desc.user_count = 0;
+  desc.users = nullptr;
   ok(weir_buffer_create(site.pool, &desc, &buffer));
   uint64_t address = 0;
   expect_result(WEIR_ERROR_INVALID_ARGUMENT,
@@ -214,9 +214,19 @@ void together(void **) {
   for (uint32_t i = 0; i < 4; ++i) assert_int_equal(homes[i], i < 3 ? 0 : 2);
   // Nothing has come of it.
   for (uint32_t i = 0; i < 3; ++i) assert_int_equal(site.add({0}, 12 * page_bytes), 0);
-  descs[1].size = 0;
+  // What no buffer can be made with has no home.
   homes[0] = 9;
-  expect_result(WEIR_ERROR_INVALID_ARGUMENT, weir_buffer_place(site.pool, all.data(), 4, homes));
+  const weir_buffer_desc good = descs[1];
+  for (void (*spoil)(weir_buffer_desc &) :
+       {+[](weir_buffer_desc &desc) { desc.size = 0; },
+        +[](weir_buffer_desc &desc) { desc.flags = UINT64_C(1) << 40U; },
+        +[](weir_buffer_desc &desc) { desc.priority = 3; },
+        +[](weir_buffer_desc &desc) { desc.alignment = 3; },
+        +[](weir_buffer_desc &desc) { desc.element = WEIR_ELEMENT_F64 + 1; }}) {
+    descs[1] = good;
+    spoil(descs[1]);
+    expect_result(WEIR_ERROR_INVALID_ARGUMENT, weir_buffer_place(site.pool, all.data(), 4, homes));
+  }
   assert_int_equal(homes[0], 9);
   expect_result(WEIR_ERROR_INVALID_ARGUMENT, weir_buffer_place(site.pool, all.data(), 0, homes));
   expect_result(WEIR_ERROR_INVALID_ARGUMENT, weir_buffer_place(site.pool, all.data(), 1, nullptr));

@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -22,8 +23,10 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr const char *methods[WEIR_CODEC_COUNT] = {"none", "same",   "raw",  "lz4",    "zstd",
-                                                   "fx",   "sparse", "mask", "planes", "narrow"};
+/// By WEIR_CODEC_*; the library is this tool's own, so it has no others.
+constexpr std::array methods{"none", "same",   "raw",  "lz4",    "zstd",
+                             "fx",   "sparse", "mask", "planes", "narrow"};
+static_assert(methods.size() <= WEIR_CODEC_SLOTS);
 
 // ---- files ----
 
@@ -62,7 +65,7 @@ double ratio_of(uint64_t raw, uint64_t coded) {
 
 Json figures_json(const CodecWay &way, uint64_t bytes, const CodecFigures &figures) {
   Json shares = Json::object();
-  for (size_t i = 0; i < WEIR_CODEC_COUNT; ++i) {
+  for (size_t i = 0; i < methods.size(); ++i) {
     const weir_codec_share &share = figures.info.methods[i];
     if (share.raw_bytes == 0) continue;
     shares[methods[i]] = {{"raw_bytes", share.raw_bytes}, {"coded_bytes", share.coded_bytes}};
@@ -83,7 +86,7 @@ Json figures_json(const CodecWay &way, uint64_t bytes, const CodecFigures &figur
 /// "fx 94% raw 6%": by raw bytes, the most first.
 std::string methods_text(const weir_compressed_info &info) {
   std::vector<size_t> order;
-  for (size_t i = 0; i < WEIR_CODEC_COUNT; ++i)
+  for (size_t i = 0; i < methods.size(); ++i)
     if (info.methods[i].raw_bytes != 0) order.push_back(i);
   std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
     return info.methods[a].raw_bytes > info.methods[b].raw_bytes;

@@ -14,11 +14,11 @@ namespace weir::tool {
 namespace {
 
 constexpr CodecWay ways[] = {
-    {"fast", "auto", WEIR_COMPRESS_FAST},     {"dense", "auto", WEIR_COMPRESS_DENSE},
-    {"lz4", "lz4", WEIR_COMPRESS_FAST},       {"zstd", "zstd", WEIR_COMPRESS_FAST},
-    {"fx", "fx", WEIR_COMPRESS_FAST},         {"sparse", "sparse", WEIR_COMPRESS_FAST},
-    {"mask", "mask", WEIR_COMPRESS_FAST},     {"planes", "planes", WEIR_COMPRESS_DENSE},
-    {"narrow", "narrow", WEIR_COMPRESS_FAST},
+    {"fast", "auto", WEIR_COMPRESS_LEVEL_FAST},     {"dense", "auto", WEIR_COMPRESS_LEVEL_DENSE},
+    {"lz4", "lz4", WEIR_COMPRESS_LEVEL_FAST},       {"zstd", "zstd", WEIR_COMPRESS_LEVEL_FAST},
+    {"fx", "fx", WEIR_COMPRESS_LEVEL_FAST},         {"sparse", "sparse", WEIR_COMPRESS_LEVEL_FAST},
+    {"mask", "mask", WEIR_COMPRESS_LEVEL_FAST},     {"planes", "planes", WEIR_COMPRESS_LEVEL_DENSE},
+    {"narrow", "narrow", WEIR_COMPRESS_LEVEL_FAST},
 };
 constexpr size_t default_ways = 4;
 

@@ -127,7 +127,7 @@ std::string report_json(const Report &report) {
   json["prefetched_bytes"] = stats.prefetched_bytes;
   json["background_demoted_bytes"] = stats.background_demoted_bytes;
   json["zero_filled_bytes"] = stats.zero_filled_bytes;
-  json["refaulted_bytes"] = stats.refaults;
+  json["refaulted_bytes"] = stats.refaulted_bytes;
   json["compressed_bytes"] = report.lower_peaks.compressed;
   json["compressed_ratio"] = report.compressed_ratio();
   json["compressed_in_bytes"] = stats.compressed_in_bytes;

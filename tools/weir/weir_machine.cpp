@@ -202,7 +202,7 @@ weir_pool_stats stats_between(const weir_pool_stats &before, const weir_pool_sta
       &weir_pool_stats::background_demoted_bytes,
       &weir_pool_stats::evictions,
       &weir_pool_stats::eviction_failures,
-      &weir_pool_stats::refaults,
+      &weir_pool_stats::refaulted_bytes,
       &weir_pool_stats::wait_ns,
       &weir_pool_stats::checksum_failures,
       &weir_pool_stats::storage_written_bytes,

@@ -39,8 +39,8 @@ typedef struct weir_arena_stats {
 } weir_arena_stats;
 #define WEIR_ARENA_STATS_INIT {sizeof(weir_arena_stats), 0, 0, 0, 0, 0, 0, 0}
 
-/** Class k holds the ranges of 2^k to 2^(k+1) - 1 units; one of 2^48 is the longest. */
-#define WEIR_ARENA_CLASSES 49
+/** Class k holds the ranges of 2^k to 2^(k+1) - 1 units. So many there are for good. */
+#define WEIR_ARENA_CLASSES 64
 /** Ranges of one class of sizes. */
 typedef struct weir_arena_class {
   uint64_t free_ranges; /**< how many */
@@ -77,7 +77,7 @@ typedef struct weir_arena_range {
 /** Is shown a range, which is the walk's and good until the function returns. It may ask the arena (info, stats,
  *  report, validate, another walk) but not change it: allocate, free and resize answer BUSY, and destroy is
  *  forbidden. It must return, and throw nothing. Anything but WEIR_SUCCESS ends the walk. */
-typedef weir_result (*weir_arena_visitor)(const weir_arena_range *range, void *user);
+typedef weir_result (*weir_arena_visitor)(void *user, const weir_arena_range *range);
 
 /** The caller owns *arena. Errors: INVALID_ARGUMENT, OUT_OF_HOST_MEMORY. */
 WEIR_API weir_result weir_arena_create(const weir_arena_desc *desc, weir_arena *arena);
@@ -95,7 +95,7 @@ WEIR_API weir_result weir_arena_info(weir_arena arena, weir_arena_allocation all
                                      uint64_t *size);
 /** Adds units at the end, or takes free ones away from there. Shrinking: BUSY if the end is in use. */
 WEIR_API weir_result weir_arena_resize(weir_arena arena, uint64_t size);
-/** Fills *stats (set struct_size first). O(1), but for largest_free. */
+/** Fills *stats. O(1), but for largest_free. */
 WEIR_API weir_result weir_arena_stats_get(weir_arena arena, weir_arena_stats *stats);
 /** Fills *report. Walks every range: O(n). */
 WEIR_API weir_result weir_arena_report_get(weir_arena arena, weir_arena_report *report);

@@ -20,7 +20,10 @@
  *  - Devices are named by their index within the backend, addresses are uint64_t, sizes are bytes.
  *  - A NULL entry means NOT_SUPPORTED. Groups are all or none; which group a capability needs is said at the
  *    group. The loader refuses a table whose capabilities and groups disagree.
- *  - A table may be larger than the core knows (a newer backend) or smaller (an older one): entries are only appended.
+ *  - A table may be larger than the core knows (a newer backend) or smaller (an older one): entries are only appended,
+ *    each a group of its own with a capability of its own, so none is ever required of a backend of an earlier version.
+ *  - A capability permits and never restricts: a core that does not know one does without it. A flag is given only to a
+ *    device with the capability for it. What a backend does not know of weir_be_start it ignores.
  */
 #ifndef WEIR_BACKEND_H
 #define WEIR_BACKEND_H
@@ -29,9 +32,9 @@
 
 WEIR_BEGIN_DECLS
 
-/** Version of this interface. While it is 0, only equal versions fit together. */
-#define WEIR_BACKEND_ABI_MAJOR 0
-/** The name of the function that a backend's library exports: a weir_backend_query_function. */
+/** Version of this interface: a backend and a core fit together if theirs is the same. */
+#define WEIR_BACKEND_ABI_MAJOR 1
+/** The name of the function that a backend's library exports: a weir_backend_query_fn. */
 #define WEIR_BACKEND_QUERY_SYMBOL "weir_backend_query"
 
 /** The backend's own state, made by start(). */
@@ -45,8 +48,8 @@ typedef uint64_t weir_be_fence;
 
 /** What start() is told. */
 typedef struct weir_be_start {
-  uint32_t struct_size;
-  uint32_t reserved;
+  uint32_t struct_size;    /**< the caller's: fields may be appended */
+  uint32_t reserved;       /**< 0 */
   const char *options;     /**< "key=value" joined by ';', the backend's own keys only, without its prefix; "" if none */
   weir_log_callback log;   /**< may be NULL; same rules as in weir_context_desc */
   void *log_user;          /**< goes with `log` */
@@ -93,7 +96,8 @@ typedef struct weir_be_copy {
   uint64_t bytes;       /**< how many */
 } weir_be_copy;
 
-/** What a backend is: its entry point returns one. */
+/** What a backend is: its entry point (weir_backend_query_fn) returns one, or NULL if it does not speak the major version
+ *  that it is asked for. */
 typedef struct weir_backend_table {
   uint32_t struct_size;
   uint32_t abi_major;      /**< WEIR_BACKEND_ABI_MAJOR */
@@ -101,7 +105,7 @@ typedef struct weir_backend_table {
 
   /* ---- runtime (required) ---- */
   /** Finds and starts the runtime. On failure *reason (never NULL then, static or owned by the library until
-   *  its next start) says why in words for a person: "HIP runtime 5.2 found, 6.0 needed". Called once per context; several states may exist. */
+   *  this thread's next start) says why in words for a person: "HIP runtime 5.2 found, 6.0 needed". Called once per context; several states may exist. */
   weir_result (*start)(const weir_be_start *desc, weir_be_state **state, const char **reason);
   /** Frees everything the state still owns, also when its streams have work to do: that is waited for or given up. No
    *  other entry is running or will be called with it. Any thread may call it. */
@@ -235,9 +239,6 @@ typedef struct weir_backend_table {
   weir_result (*granule_import_fabric)(weir_be_state *state, uint32_t device, const weir_be_fabric_handle *handle,
                                        uint64_t bytes, weir_be_granule *granule);
 } weir_backend_table;
-
-/** The entry point. Returns NULL if the backend does not speak this major version. */
-typedef const weir_backend_table *(*weir_backend_query_function)(uint32_t abi_major);
 
 WEIR_END_DECLS
 #endif /* WEIR_BACKEND_H */

@@ -80,7 +80,7 @@ typedef struct weir_buffer_desc {
  * links where copies pass the host; f(h): the share of what is promised that exceeds the budget, f(h,p) of it what lies at p. A buffer
  * without users counts as used by its home. What is alike to a fiftieth goes to the device nearest to the calling thread's NUMA node,
  * then to the one with the least promised for its budget, then to the first; without users the least promised comes first. Left out are
- * lost devices, for STABLE_ADDRESS those without VMM, and those whose pages are smaller than the alignment. weir_buffer_query tells
+ * lost devices, for STABLE_ADDRESS those without VMM, and those whose pages are smaller than the alignment. weir_buffer_info_get tells
  * what was chosen; docs/topology.md has more. */
 
 /** Creates a buffer; no device memory is taken before it is first acquired. The caller owns *buffer. Any thread.
@@ -124,7 +124,7 @@ typedef struct weir_buffer_info {
 #define WEIR_BUFFER_INFO_INIT {sizeof(weir_buffer_info), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
 
 /** Where the bytes [offset, offset+length) are, in whole pages clipped to the range. Stops nothing. */
-WEIR_API weir_result weir_buffer_query(weir_pool pool, weir_buffer buffer, uint64_t offset, uint64_t length,
+WEIR_API weir_result weir_buffer_info_get(weir_pool pool, weir_buffer buffer, uint64_t offset, uint64_t length,
                                        weir_buffer_info *info);
 
 /** A run of bytes of a buffer that one device is home to. Fixed size: 32 bytes. */
@@ -136,9 +136,9 @@ typedef struct weir_shard {
   uint64_t reserved2;
 } weir_shard;
 
-/** The layout of a buffer, from the run on that byte `offset` is in: up to `capacity` runs, *count of them. They end at whole pages,
- *  but for the last, and two that follow each other are of two devices; a buffer without shards is one run on its home. More
- *  begin where the last one ends, if that is not the buffer's end. Where the bytes are at present is weir_buffer_query's to
+/** The layout of a buffer, from the run on that byte `offset` is in: *count runs, of which the first `capacity` are written
+ *  (INCOMPLETE: not all). They end at whole pages, but for the last, and two that follow each other are of two devices; a buffer
+ *  without shards is one run on its home. Where the bytes are at present is weir_buffer_info_get's to
  *  tell. The layout changes only when a device leaves the pool. Any thread. Errors: INVALID_ARGUMENT, INVALID_HANDLE. */
 WEIR_API weir_result weir_buffer_shards(weir_pool pool, weir_buffer buffer, uint64_t offset, weir_shard *shards,
                                         size_t capacity, size_t *count);

@@ -6,7 +6,7 @@
  * What comes out is a blob: a header, and blocks of 256 KiB of raw bytes, each coded by the method that paid for it and
  * checksummed (XXH3-64 of the raw bytes). docs/block-format.md describes it to the byte. A blob is never more than 0.1 %
  * and 40 bytes longer than what is in it. The same bytes and descriptor give the same blob on every machine with the
- * same versions of Weir, liblz4 and libzstd; any version reads it.
+ * same versions of Weir, liblz4 and libzstd. The version that made it reads it, and so does every later one.
  *
  * No context, pool or device is needed. Any thread; calls share nothing. A call works on its thread alone: to use
  * several, compress several pieces. No pointer is kept, and nothing is allocated that outlives the call.
@@ -20,8 +20,8 @@ WEIR_BEGIN_DECLS
 
 /** How much time a blob is worth. */
 enum {
-  WEIR_COMPRESS_FAST = 0, /**< near the speed of memory: what a pool does when a page leaves HOST */
-  WEIR_COMPRESS_DENSE = 1 /**< entropy coded too: several times slower, for what stays where it goes */
+  WEIR_COMPRESS_LEVEL_FAST = 0, /**< near the speed of memory: what a pool does when a page leaves HOST */
+  WEIR_COMPRESS_LEVEL_DENSE = 1 /**< entropy coded too: several times slower, for what stays where it goes */
 };
 
 /** Flags of weir_compress. */
@@ -39,14 +39,15 @@ enum {
   WEIR_CODEC_SPARSE = 6, /**< a bitmap of zeros, and the rest */
   WEIR_CODEC_MASK = 7,   /**< two values of bytes, a bit each */
   WEIR_CODEC_PLANES = 8, /**< byte planes, each entropy coded */
-  WEIR_CODEC_NARROW = 9, /**< floats of four bytes that fit into two */
-  WEIR_CODEC_COUNT = 10
+  WEIR_CODEC_NARROW = 9  /**< floats of four bytes that fit into two */
 };
+/** Entries of arrays by WEIR_CODEC_*, for good; those that no method has are 0. */
+#define WEIR_CODEC_SLOTS 32
 
 /** How to compress. NULL in its place means all defaults. */
 typedef struct weir_compress_desc {
   uint32_t struct_size;
-  uint32_t level;     /**< WEIR_COMPRESS_FAST or _DENSE */
+  uint32_t level;     /**< WEIR_COMPRESS_LEVEL_FAST or _DENSE */
   uint32_t element;   /**< WEIR_ELEMENT_*: what the bytes are, if it is known; a wrong one costs nothing but ratio */
   uint32_t reserved;
   const char *codec;  /**< "auto" (NULL): what pays; else the one method to use where it pays: "lz4", "zstd", "fx", "sparse",
@@ -85,7 +86,7 @@ typedef struct weir_compressed_info {
   uint64_t block_bytes; /**< raw bytes of every block but the last */
   uint64_t blocks;                            /**< how many */
   uint64_t checksums;   /**< 1: it has them */
-  weir_codec_share methods[WEIR_CODEC_COUNT]; /**< by WEIR_CODEC_*; what they do not add up to is header and table */
+  weir_codec_share methods[WEIR_CODEC_SLOTS]; /**< by WEIR_CODEC_*; what they do not add up to is header and table */
 } weir_compressed_info;
 #define WEIR_COMPRESSED_INFO_INIT {sizeof(weir_compressed_info), 0, 0, 0, 0, 0, {{0, 0}}}
 

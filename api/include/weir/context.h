@@ -18,6 +18,7 @@ typedef struct weir_allocator {
   void *(*allocate)(void *user, size_t size, size_t alignment); /**< NULL = out of memory */
   void (*deallocate)(void *user, void *memory, size_t size, size_t alignment); /**< what `allocate` gave, with its size and alignment */
   void *user;                                                   /**< goes with both */
+  void *reserved[3];                                            /**< NULL */
 } weir_allocator;
 
 /** Levels of what is logged. */
@@ -51,13 +52,13 @@ typedef struct weir_context_desc {
    *  and a thread of it may stay behind in the runtime until the process ends. */
   uint64_t start_timeout_ns;
 } weir_context_desc;
-#define WEIR_CONTEXT_DESC_INIT {sizeof(weir_context_desc), 0, 0, NULL, NULL, NULL, {NULL, NULL, NULL}, NULL, NULL, 0}
+#define WEIR_CONTEXT_DESC_INIT {sizeof(weir_context_desc), 0, 0, NULL, NULL, NULL, {NULL, NULL, NULL, {NULL, NULL, NULL}}, NULL, NULL, 0}
 
 /** Flags of a context. */
 enum {
   /** Do not offer the built-in host backend. */
   WEIR_CONTEXT_NO_HOST_BACKEND = 1,
-  /** Do not load libweir_backend_*.so from the search folder: "weir", beside libweir (or beside the program that
+  /** Do not load libweir_backend_*.so from the search folder: "weir/1" (1: WEIR_BACKEND_ABI_MAJOR), beside libweir (or beside the program that
    *  libweir is linked into). */
   WEIR_CONTEXT_NO_SEARCH = 2
 };
@@ -144,7 +145,7 @@ enum {
   WEIR_LINK_NETWORK = 8 /**< to another machine */
 };
 
-/** Where a link's bandwidth is from, the better founded the greater. */
+/** Where a link's bandwidth is from. The numbers are no order. */
 enum {
   WEIR_LINK_FIGURE_NONE = 0,     /**< it is unknown */
   WEIR_LINK_FIGURE_PCIE = 1,     /**< derived: the least PCIe generation times lanes on the way */

@@ -56,7 +56,7 @@ typedef struct weir_acquire_options {
   uint32_t reserved;
   uint64_t flags;          /**< WEIR_ACQUIRE_* */
   uint64_t timeout_ns;     /**< how long to wait for other leases; 0 = do not, WEIR_INFINITE needs SOLE_HOLDER */
-  const char *operation;   /**< a name for the policy to learn from; NULL = none. Copied */
+  const char *operation;   /**< a name for the policy to learn from; NULL = none. Not looked at after the call, be it weir_acquire_async */
 } weir_acquire_options;
 #define WEIR_ACQUIRE_OPTIONS_INIT {sizeof(weir_acquire_options), 0, 0, 0, NULL}
 
@@ -81,17 +81,18 @@ enum {
 WEIR_API weir_result weir_acquire(weir_pool pool, weir_stream stream, weir_use *uses, size_t count,
                                   const weir_acquire_options *options, weir_lease *lease);
 
-/** Runs when an asynchronous acquire has ended: `lease` is the caller's if result is WEIR_SUCCESS. Called
- *  once, on a thread of the pool, with no lock held; it may call any function of Weir but those that wait or destroy the pool. */
+/** Runs when an asynchronous acquire has ended: `lease` is the caller's if result is WEIR_SUCCESS; else the thread's last error
+ *  (weir_last_error) tells why. Called once, on a thread of the pool, with no lock held; it may call any function of Weir but those that wait or destroy the pool. */
 typedef void (*weir_acquire_callback)(void *user, weir_result result, weir_lease lease);
 
-/** As weir_acquire, on a thread of the pool. `uses` and the names in `options` must stay valid until the
- *  callback runs (addresses are written there); `options` itself is copied. Requests of a pool run in order. The caller closes *request
+/** As weir_acquire, on a thread of the pool. `uses` must stay valid until the callback runs (addresses are written there);
+ *  `options` is copied, with what it points to. Requests of a pool run in order. The caller closes *request
  *  (may be NULL: closed by itself). NOT_SUPPORTED for a wrapped stream of a device without WEIR_CAP_STREAM_ANY_THREAD. */
 WEIR_API weir_result weir_acquire_async(weir_pool pool, weir_stream stream, weir_use *uses, size_t count,
                                         const weir_acquire_options *options, weir_acquire_callback callback,
                                         void *user, weir_request *request);
-/** Blocks until the callback has returned; *result (may be NULL) gets the acquire's result. Not from the callback. */
+/** Blocks until the callback has returned; *result (may be NULL) gets the acquire's result, and if that is an error the calling
+ *  thread's last error tells why. Not from the callback. */
 WEIR_API weir_result weir_request_wait(weir_request request, weir_result *result);
 /** Asks a waiting acquire to end with CANCELLED; one that is already granted is not undone. */
 WEIR_API weir_result weir_request_cancel(weir_request request);
@@ -117,6 +118,7 @@ typedef struct weir_operation {
   uint64_t use_count;    /**< entries of `uses` */
   uint64_t reserved[3];
 } weir_operation;
+#define WEIR_OPERATION_INIT {NULL, NULL, 0, {0, 0, 0}}
 
 /** Flags of weir_announce. */
 enum { WEIR_ANNOUNCE_REPLACE = 1 /**< forget what was announced on this stream before */ };

@@ -21,6 +21,7 @@ typedef struct weir_pool_device {
   uint64_t budget;    /**< bytes of its memory the pool may hold; rounded down to granules */
   uint64_t reserved[2];
 } weir_pool_device;
+#define WEIR_POOL_DEVICE_INIT {0, 0, 0, {0, 0}}
 
 /** What a pool is made with. */
 typedef struct weir_pool_desc {
@@ -32,8 +33,8 @@ typedef struct weir_pool_desc {
                                           the machine and the cgroup have to spare (docs/budgets.md) */
   uint64_t page_size;                /**< 0 = the device's granule; else a multiple of it */
   uint64_t large_page_size;          /**< 0 = chosen by the budget; equal to page_size = one class only */
-  uint32_t watermark_low;            /**< thousandths of the device budget kept free; below it background demotion starts (0 = 10) */
-  uint32_t watermark_high;           /**< ... and goes on until this many are free (0 = 30) */
+  uint32_t watermark_low_permille;            /**< thousandths of the device budget kept free; below it background demotion starts (0 = 10) */
+  uint32_t watermark_high_permille;           /**< ... and goes on until this many are free (0 = 30) */
   uint64_t evict_wait_ns;            /**< how long one eviction may wait for the fences of released work (0 = 10 s) */
   const char *policy;                /**< NULL = "lru-window" */
   const char *name;                  /**< for logs and snapshots; NULL = "pool" */
@@ -42,7 +43,7 @@ typedef struct weir_pool_desc {
   const char *const *storage_paths;  /**< directories; each gets one unlinked file, pages are striped over them; copied */
   uint32_t storage_path_count;       /**< 1 .. 16 with a storage_budget */
   uint32_t compress_threads;         /**< threads that (de)compress; 0 = a quarter of the CPUs, at least one */
-  uint32_t compress_share;           /**< percent of a CPU each of them may use in the background, 1 .. 100; 0 = 100.
+  uint32_t compress_share_percent;           /**< percent of a CPU each of them may use in the background, 1 .. 100; 0 = 100.
                                           What a caller waits for is not held back. */
   uint32_t reserved;
   const char *codec;                 /**< what compressed blocks may be coded with: "auto" (NULL), or one of the methods that
@@ -53,7 +54,7 @@ typedef struct weir_pool_desc {
   uint64_t segment_size;             /**< what device memory is taken in where there is no VMM; at least a page. 0 = an eighth of what is
                                           held already, but from 32 MiB to an eighth of the budget, and at most 1 GiB */
   uint64_t recompress_idle_ns;       /**< what nobody used for so long in COMPRESSED is compressed again, harder, while the tier
-                                          is half full at least; within compress_share, with codec "auto" only (0 = 10 s;
+                                          is half full at least; within compress_share_percent, with codec "auto" only (0 = 10 s;
                                           WEIR_NONE = never, as with WEIR_POOL_NO_BACKGROUND) */
   uint64_t rebalance_bytes_per_second; /**< at most so much goes from HOST and below to neighbours that have memory to spare by now, in
                                           the background (0 = 1 GiB a second; WEIR_NONE = only by weir_pool_rebalance, as
@@ -126,17 +127,18 @@ typedef void (*weir_loss_callback)(void *user, const weir_device_loss *loss);
  *  thread), BUSY (from within a callback). */
 WEIR_API weir_result weir_pool_set_loss_callback(weir_pool pool, weir_loss_callback callback, void *user);
 
-/** Bytes of a buffer that were lost with a device. Fixed size: 32 bytes. */
+/** Bytes of a buffer that were lost with a device. Fixed size: 64 bytes. */
 typedef struct weir_lost_range {
-  weir_buffer buffer; /**< whose */
-  uint64_t tag;       /**< the buffer's */
-  uint64_t offset;    /**< in the buffer */
-  uint64_t length;    /**< bytes */
+  weir_buffer buffer;   /**< whose */
+  uint64_t tag;         /**< the buffer's */
+  uint64_t offset;      /**< in the buffer */
+  uint64_t length;      /**< bytes */
+  uint64_t reserved[4]; /**< 0 */
 } weir_lost_range;
 
-/** Tells what is lost now, in whole pages clipped to the buffers: *count ranges, of which the first `capacity` are written. A range
- *  ends being lost when it is written anew with DISCARD_WRITE, or discarded. INVALID_ARGUMENT if `ranges` had no room for all; capacity 0
- *  only asks. Any thread. Walks all pages under the pool's lock. */
+/** Tells what is lost now, in whole pages clipped to the buffers: *count ranges, of which the first `capacity` are written
+ *  (INCOMPLETE: not all; `ranges` may be NULL with a capacity of 0). A range ends being lost when it is written anew with
+ *  DISCARD_WRITE, or discarded. Any thread. Walks all pages under the pool's lock. */
 WEIR_API weir_result weir_pool_lost_ranges(weir_pool pool, weir_lost_range *ranges, size_t capacity, size_t *count);
 
 /** Eviction order between buffers: lower classes go first. */
@@ -149,11 +151,11 @@ enum {
 typedef struct weir_client_desc {
   uint32_t struct_size;
   int32_t priority;       /**< added to the buffers' own priority, clamped to the range */
-  uint64_t device_quota;  /**< bytes it may hold on each device; 0 = the pool's budget */
-  uint64_t host_quota;    /**< bytes it may hold in HOST; 0 = the pool's budget */
+  uint64_t device_quota;  /**< bytes it may hold on each device; 0 = the pool's budget, WEIR_NONE = nothing */
+  uint64_t host_quota;    /**< bytes it may hold in HOST; 0 = the pool's budget, WEIR_NONE = nothing */
   const char *name;       /**< copied; NULL = "" */
-  uint64_t compressed_quota; /**< bytes it may hold in COMPRESSED, as compressed; 0 = the pool's budget */
-  uint64_t storage_quota;    /**< bytes it may hold in STORAGE, as stored; 0 = the pool's budget */
+  uint64_t compressed_quota; /**< bytes it may hold in COMPRESSED, as compressed; 0 = the pool's budget, WEIR_NONE = nothing */
+  uint64_t storage_quota;    /**< bytes it may hold in STORAGE, as stored; 0 = the pool's budget, WEIR_NONE = nothing */
 } weir_client_desc;
 #define WEIR_CLIENT_DESC_INIT {sizeof(weir_client_desc), 0, 0, 0, NULL, 0, 0}
 
@@ -174,7 +176,7 @@ typedef struct weir_client_stats {
   uint64_t storage_bytes;    /**< held in STORAGE, as stored */
 } weir_client_stats;
 #define WEIR_CLIENT_STATS_INIT {sizeof(weir_client_stats), 0, 0, 0, 0, 0}
-/** Fills *stats (set struct_size first). */
+/** Fills *stats. */
 WEIR_API weir_result weir_client_stats_get(weir_client client, weir_client_stats *stats);
 
 /** How hard a trim tries. */
@@ -189,9 +191,6 @@ enum {
  *  WEIR_DEVICE_HOST: spare pinned memory is returned. Errors: INVALID_ARGUMENT, BACKEND. */
 WEIR_API weir_result weir_pool_trim(weir_pool pool, weir_device device, uint32_t level, uint64_t bytes,
                                     uint64_t *freed);
-
-/** Every device of the pool. */
-#define WEIR_DEVICE_ALL UINT32_C(0xfffffffd)
 
 /** Flags of weir_pool_defragment. */
 enum {
@@ -213,7 +212,7 @@ typedef struct weir_defragment_desc {
   uint64_t max_bytes; /**< moved */
   uint64_t max_moves;                /**< how many */
   uint64_t max_ns;                   /**< of the call */
-  uint32_t max_cost;  /**< bytes moved for a thousand bytes won; what costs more is left alone (0 = 1000) */
+  uint32_t max_cost_permille;  /**< bytes moved for a thousand bytes won; what costs more is left alone (0 = 1000) */
   uint32_t reserved;
   weir_defragment_break should_stop; /**< may be NULL */
   void *user;                        /**< goes with `should_stop` */
@@ -232,16 +231,16 @@ typedef struct weir_defragment_report {
   uint64_t won_bytes;       /**< device memory that is free now and was not: of slabs, and of dead buffers without VMM */
   uint64_t largest_free_before; /**< without VMM: the longest free range of one device */
   uint64_t largest_free_after;   /**< the same, as the call left it */
-  uint64_t time_ns;              /**< of the call */
+  uint64_t elapsed_ns;              /**< of the call */
   uint64_t leased_bytes;    /**< what stayed: leased, or used by a call under way */
   uint64_t held_bytes;      /**< ... held (weir_hold) */
   uint64_t pinned_bytes;    /**< ... of weir_malloc */
   uint64_t stable_bytes;    /**< ... STABLE_ADDRESS. 0 in this version: such buffers own whole pages */
   uint64_t busy_bytes;      /**< ... not on the device as a whole, being brought in, taken out or moved */
   uint64_t no_room_bytes;   /**< ... would fit nowhere else */
-  uint32_t fragmentation_before; /**< thousandths: of the memory of slabs, what no buffer uses; without VMM of the free bytes,
+  uint32_t fragmentation_before_permille; /**< thousandths: of the memory of slabs, what no buffer uses; without VMM of the free bytes,
                                       what lies outside the longest range, if that is more */
-  uint32_t fragmentation_after; /**< the same, as the call left it */
+  uint32_t fragmentation_after_permille; /**< the same, as the call left it */
 } weir_defragment_report;
 #define WEIR_DEFRAGMENT_REPORT_INIT \
   {sizeof(weir_defragment_report), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
@@ -258,16 +257,16 @@ WEIR_API weir_result weir_pool_defragment(weir_pool pool, const weir_defragment_
 /** Defragmentation in the background. */
 typedef struct weir_defragmentation_desc {
   uint32_t struct_size;
-  uint32_t threshold;        /**< thousandths of fragmentation (weir_defragment_report) above which it works; 0 = off, as after
+  uint32_t threshold_permille;        /**< thousandths of fragmentation (weir_defragment_report) above which it works; 0 = off, as after
                                   weir_pool_create */
   uint64_t flags;            /**< 0 */
   uint64_t bytes_per_second; /**< moved, at most (0 = 256 MiB) */
-  uint32_t max_cost;         /**< as in weir_defragment_desc (0 = 500) */
+  uint32_t max_cost_permille;         /**< as in weir_defragment_desc (0 = 500) */
   uint32_t reserved;
 } weir_defragmentation_desc;
 #define WEIR_DEFRAGMENTATION_DESC_INIT {sizeof(weir_defragmentation_desc), 0, 0, 0, 0, 0}
 
-/** Starts, changes or ends (threshold 0) the pool's defragmentation by a thread of its own, which looks ten times a second,
+/** Starts, changes or ends (threshold_permille 0) the pool's defragmentation by a thread of its own, which looks ten times a second,
  *  waits for no device and evicts nothing. Ending waits for the step under way. Errors: INVALID_ARGUMENT,
  *  OUT_OF_HOST_MEMORY; NOT_SUPPORTED: the pool was made with WEIR_POOL_NO_BACKGROUND. */
 WEIR_API weir_result weir_pool_set_defragmentation(weir_pool pool, const weir_defragmentation_desc *desc);
@@ -302,7 +301,7 @@ WEIR_API weir_result weir_pool_set_defragmentation(weir_pool pool, const weir_de
   X(would_block, "acquires refused with WOULD_BLOCK or TIMEOUT")                               \
   X(lease_conflicts, "acquires refused with LEASE_CONFLICT")                                   \
   X(device_oom, "times the runtime refused memory inside the budget")                          \
-  X(refaults, "promoted bytes that had been evicted within the last device_budget bytes of evictions") \
+  X(refaulted_bytes, "promoted bytes that had been evicted within the last device_budget bytes of evictions") \
   X(wait_ns, "time acquires spent waiting for other leases")                                   \
   X(checksum_failures, "pages found in a lower tier with other bytes than were demoted")         \
   X(staging_bytes, "of host_bytes, those that lower tiers are reached through")                \
@@ -348,8 +347,10 @@ typedef struct weir_pool_stats {
   WEIR_POOL_STATS_FIELDS(WEIR_POOL_STATS_MEMBER)
 #undef WEIR_POOL_STATS_MEMBER
 } weir_pool_stats;
+#define WEIR_POOL_STATS_ZERO(name, meaning) , 0
+#define WEIR_POOL_STATS_INIT {sizeof(weir_pool_stats), 0 WEIR_POOL_STATS_FIELDS(WEIR_POOL_STATS_ZERO)}
 
-/** Fills *stats (set struct_size first). O(1) in the number of buffers. */
+/** Fills *stats. O(1) in the number of buffers. */
 WEIR_API weir_result weir_pool_stats_get(weir_pool pool, weir_pool_stats *stats);
 
 /** What a pool's codec did so far, to tell what pays: of the pages it compressed, the blocks by the method that coded them
@@ -358,8 +359,8 @@ WEIR_API weir_result weir_pool_stats_get(weir_pool pool, weir_pool_stats *stats)
 typedef struct weir_codec_stats {
   uint32_t struct_size;
   uint32_t reserved;
-  weir_codec_share methods[WEIR_CODEC_COUNT];    /**< by WEIR_CODEC_* */
-  weir_codec_share elements[WEIR_ELEMENT_COUNT]; /**< by WEIR_ELEMENT_* */
+  weir_codec_share methods[WEIR_CODEC_SLOTS];    /**< by WEIR_CODEC_* */
+  weir_codec_share elements[WEIR_ELEMENT_SLOTS]; /**< by WEIR_ELEMENT_* */
 } weir_codec_stats;
 #define WEIR_CODEC_STATS_INIT {sizeof(weir_codec_stats), 0, {{0, 0}}, {{0, 0}}}
 
@@ -390,7 +391,7 @@ typedef struct weir_pool_device_stats {
   uint32_t reserved;
 } weir_pool_device_stats;
 #define WEIR_POOL_DEVICE_STATS_INIT {sizeof(weir_pool_device_stats), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
-/** Fills *stats (set struct_size first). Errors: INVALID_ARGUMENT (`device` is not of the pool). */
+/** Fills *stats. Errors: INVALID_ARGUMENT (`device` is not of the pool). */
 WEIR_API weir_result weir_pool_device_stats_get(weir_pool pool, weir_device device, weir_pool_device_stats *stats);
 
 /** Counts peak_bytes anew, from what is held now: for the peak of one phase of a program. */
@@ -398,8 +399,7 @@ WEIR_API weir_result weir_pool_reset_peak(weir_pool pool, weir_device device);
 
 /** Writes a JSON document of the pool, its devices, clients and buffers: at most `capacity` bytes, always
  *  NUL-terminated if capacity > 0. *needed (may be NULL) gets the full size with the NUL. Stops nothing, but
- *  walks all buffers under the pool's lock. INVALID_ARGUMENT if it was cut; capacity 0
- *  with a `needed` only asks for the size. */
+ *  walks all buffers under the pool's lock. INCOMPLETE if it was cut; `text` may be NULL with a capacity of 0. */
 WEIR_API weir_result weir_pool_snapshot(weir_pool pool, char *text, size_t capacity, size_t *needed);
 
 /** What a weir_piece tells of the bytes in it. */
@@ -413,7 +413,7 @@ enum {
   WEIR_PIECE_KEPT = 6       /**< of a destroyed buffer; the first to be evicted, or taken over by one of its shape */
 };
 
-/** A run of memory and what lies in it. Fixed size: 64 bytes. */
+/** A run of memory and what lies in it. Fixed size: 96 bytes. */
 typedef struct weir_piece {
   uint32_t tier;          /**< WEIR_TIER_DEVICE, _HOST, _COMPRESSED or _STORAGE */
   weir_device device;     /**< DEVICE: whose memory; else WEIR_DEVICE_HOST */
@@ -425,12 +425,13 @@ typedef struct weir_piece {
   uint64_t buffer_offset; /**< of its first byte in the buffer */
   uint64_t tag;           /**< the buffer's */
   weir_buffer buffer;     /**< NULL: nobody's, or (below HOST) several small buffers' */
+  uint64_t reserved2[4];  /**< 0 */
 } weir_piece;
 
 /** Tells where everything lies in a pool: *count pieces, of which the first `capacity` are written. Each thing
- *  held from the system is a WEIR_PIECE_RESERVED; the other pieces lie in those, and overlap none of their kind. In no order. INVALID_ARGUMENT if `pieces` had no
- *  room for all (*count says for how many, at that moment); capacity 0 only asks. A granule on its way between a free list and a
- *  page is left out, and so is the caller's own memory (weir_host_register). Any thread. Walks all pages under the pool's lock,
+ *  held from the system is a WEIR_PIECE_RESERVED; the other pieces lie in those, and overlap none of their kind. In no order.
+ *  INCOMPLETE: `pieces` had no room for all (*count says how many there are, at that moment; `pieces` may be NULL with a capacity of 0).
+ *  A granule on its way between a free list and a page is left out, and so is the caller's own memory (weir_host_register). Any thread. Walks all pages under the pool's lock,
  *  as weir_pool_snapshot does: for tools, not for every frame. */
 WEIR_API weir_result weir_pool_map(weir_pool pool, weir_piece *pieces, size_t capacity, size_t *count);
 

@@ -27,8 +27,8 @@ enum {
 };
 
 /** Writes the machine with the context's devices in it: at most `capacity` bytes, always NUL-terminated if capacity > 0.
- *  *needed (may be NULL) gets the full size with the NUL. INVALID_ARGUMENT if it was cut; capacity 0 with a `needed` only
- *  asks for the size. The first call may look at the machine, which takes some milliseconds to tenths of a second; where
+ *  *needed (may be NULL) gets the full size with the NUL. INCOMPLETE if it was cut; `text` may be NULL with a capacity
+ *  of 0. The first call may look at the machine, which takes some milliseconds to tenths of a second; where
  *  that fails, the machine is the devices alone. Devices of the machine that no backend offers are in it too. */
 WEIR_API weir_result weir_topology_export(weir_context context, uint32_t format, char *text, size_t capacity,
                                           size_t *needed);

@@ -5,11 +5,15 @@
  * Rules of the C ABI (they hold for every function of Weir):
  *  - Every function returns a weir_result unless it cannot fail; out-parameters come last and are
  *    written only on success, unless the function's comment says otherwise.
- *  - Descriptors begin with `uint32_t struct_size`; initialise them with their *_INIT macro. A smaller
- *    size is accepted and zero-extended, a larger one if its tail is zero. Unknown flag bits are refused.
- *  - Output structs begin with `struct_size` too: the library writes at most that many bytes.
+ *  - Descriptors begin with `uint32_t struct_size`; initialise them with their *_INIT macro. One of an older
+ *    header is accepted and extended with zeros, one of a newer header if what this library does not know of it is
+ *    zero. Unknown flag bits and numbers are refused.
+ *  - Output structs begin with `struct_size` too, and are initialised by their *_INIT macro: the library writes that
+ *    many bytes, with zeros for what it does not know.
  *  - Array elements (weir_use, weir_operation, weir_pool_device) have a fixed size; their reserved words
- *    must be zero.
+ *    must be zero, as their *_INIT macro makes them.
+ *  - What is written into the caller's array or text is cut where there is no room: the call answers
+ *    WEIR_INCOMPLETE, and says how much there is. A capacity of 0 only asks for that.
  *  - Sizes, offsets and budgets are bytes; times are nanoseconds.
  *  - Nothing throws, aborts or calls exit across this boundary.
  *  - Every function may be called from any thread unless its comment says otherwise.
@@ -19,7 +23,9 @@
  *  - A handle must not be used while another thread destroys it; that apart, a dead or foreign handle
  *    of a buffer or lease is recognised and answered with WEIR_ERROR_INVALID_HANDLE.
  *  - After fork(), every call in the child returns WEIR_ERROR_FORKED, but for what touches no runtime: weir_arena_*,
- *    versions, texts and the last error.
+ *    weir/codec.h, versions, texts and the last error.
+ *
+ * docs/abi.md says what later versions may change, and what they may not.
  */
 #ifndef WEIR_TYPES_H
 #define WEIR_TYPES_H
@@ -27,10 +33,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/** @{ Version of these headers; weir_version_string is the library's. */
-#define WEIR_VERSION_MAJOR 0
-#define WEIR_VERSION_MINOR 1
+#if UINTPTR_MAX != UINT64_MAX
+#error "Weir is for machines with addresses of 64 bits"
+#endif
+
+/** @{ Version of these headers; weir_version_number and weir_version_string are the library's. */
+#define WEIR_VERSION_MAJOR 1
+#define WEIR_VERSION_MINOR 0
 #define WEIR_VERSION_PATCH 0
+#define WEIR_VERSION_NUMBER (WEIR_VERSION_MAJOR * 1000000 + WEIR_VERSION_MINOR * 1000 + WEIR_VERSION_PATCH)
 /** @} */
 
 #if defined(WEIR_STATIC)
@@ -57,7 +68,8 @@ typedef int32_t weir_result;
 /** Values of a weir_result. */
 enum {
   WEIR_SUCCESS = 0,
-  WEIR_NOT_READY = 1, /**< a query was answered: the work is not finished yet */
+  WEIR_NOT_READY = 1,  /**< a query was answered: the work is not finished yet */
+  WEIR_INCOMPLETE = 2, /**< a list or a text was cut for want of room; the call says how much there is */
 
   WEIR_ERROR_INVALID_ARGUMENT = -1,   /**< an argument is out of range; the message names it and its value */
   WEIR_ERROR_INVALID_HANDLE = -2,     /**< a handle is NULL, dead, or belongs to another pool or context */
@@ -87,6 +99,9 @@ WEIR_API const char *weir_result_string(weir_result result);
 /** Library version as "major.minor.patch". Never freed. */
 WEIR_API const char *weir_version_string(void);
 
+/** Library version as one number, to be compared: major * 1000000 + minor * 1000 + patch. */
+WEIR_API uint32_t weir_version_number(void);
+
 /** @{ Handles: opaque; created and destroyed by the functions of their own header. */
 typedef struct weir_context_s *weir_context;
 typedef struct weir_pool_s *weir_pool;
@@ -98,25 +113,28 @@ typedef struct weir_request_s *weir_request;
 typedef struct weir_arena_s *weir_arena;
 /** @} */
 
-/** A place with memory: an index of weir_device_count(), or WEIR_DEVICE_HOST for the CPU's own memory. */
+/** A place with memory: an index of weir_device_count(), or WEIR_DEVICE_HOST for the CPU's own memory. Numbers from
+ *  0xffffff00 on are no device's. */
 typedef uint32_t weir_device;
 /** The CPU's own memory, as a place. */
 #define WEIR_DEVICE_HOST UINT32_C(0xffffffff)
-/** "Any" or "the first of the pool", where a device is optional. */
+/** Where a device is optional: the first of the pool or of the context. */
 #define WEIR_DEVICE_DEFAULT UINT32_C(0xfffffffe)
-/** As a buffer's home: Weir chooses one (weir/buffer.h). Nowhere else. WEIR_DEVICE_ALL (weir/pool.h) is 0xfffffffd. */
+/** Where several are meant: every device of the pool. */
+#define WEIR_DEVICE_ALL UINT32_C(0xfffffffd)
+/** As a buffer's home: Weir chooses one (weir/buffer.h). Nowhere else. */
 #define WEIR_DEVICE_ANY UINT32_C(0xfffffffc)
 
 /** As a length: from the offset to the buffer's end. */
 #define WEIR_WHOLE UINT64_MAX
 /** As a budget: no limit of Weir's own. */
 #define WEIR_UNLIMITED UINT64_MAX
-/** As a budget, where 0 means that Weir chooses: nothing. */
+/** As a budget or quota, where 0 means that Weir chooses or that there is none: nothing at all. */
 #define WEIR_NONE (UINT64_MAX - 1)
 /** As a timeout: wait without a deadline (weir_acquire then asks for WEIR_ACQUIRE_SOLE_HOLDER). */
 #define WEIR_INFINITE UINT64_MAX
 
-/** Rungs of the ladder, fastest first. */
+/** Rungs of the ladder. The numbers are no order: a later version may put one in between. */
 enum {
   WEIR_TIER_NONE = 0,
   WEIR_TIER_DEVICE = 1,
@@ -132,16 +150,17 @@ enum {
   WEIR_ELEMENT_F16 = 1,
   WEIR_ELEMENT_BF16 = 2,
   WEIR_ELEMENT_F32 = 3,
-  WEIR_ELEMENT_F64 = 4,
-  WEIR_ELEMENT_COUNT = 5
+  WEIR_ELEMENT_F64 = 4
 };
+/** Entries of arrays by WEIR_ELEMENT_*, for good; those that no element has are 0. */
+#define WEIR_ELEMENT_SLOTS 32
 
-/** The numbers behind the thread's last error. Fields that do not apply are 0. */
+/** The numbers behind the thread's last error. Fields that do not apply are 0, but for `device` and `use_index`. */
 typedef struct weir_error_info {
   uint32_t struct_size;
   weir_result result;      /**< the error these numbers belong to */
   uint32_t tier;           /**< WEIR_TIER_* that was short */
-  weir_device device;      /**< the device concerned, or WEIR_DEVICE_HOST */
+  weir_device device;      /**< the device concerned, or WEIR_DEVICE_HOST; that too where none is */
   uint64_t asked;          /**< bytes asked for, rounded as they would be charged */
   uint64_t available;      /**< bytes that could have been had */
   uint64_t short_by;       /**< asked - available, where that is the reason */

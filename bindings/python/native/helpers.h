@@ -77,7 +77,7 @@ void weirpy_host_call(void *user);
 void weirpy_acquired(void *user, weir_result result, weir_lease lease);
 void weirpy_lost(void *user, const weir_device_loss *loss);
 int32_t weirpy_should_stop(void *user);
-weir_result weirpy_visit(const weir_arena_range *range, void *user);
+weir_result weirpy_visit(void *user, const weir_arena_range *range);
 /* cdef end */
 
 #endif /* WEIR_PYTHON_HELPERS_H */

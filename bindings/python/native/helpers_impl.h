@@ -11,7 +11,7 @@ static void weirpy_on_host_call(void *);
 static void weirpy_on_acquired(void *, weir_result, weir_lease);
 static void weirpy_on_lost(void *, const weir_device_loss *);
 static int32_t weirpy_on_should_stop(void *);
-static weir_result weirpy_on_visit(const weir_arena_range *, void *);
+static weir_result weirpy_on_visit(void *, const weir_arena_range *);
 
 static __thread int32_t weirpy_state = WEIRPY_OUTSIDE;
 
@@ -212,7 +212,7 @@ int32_t weirpy_should_stop(void *user) {
   return answer;
 }
 
-weir_result weirpy_visit(const weir_arena_range *range, void *user) {
+weir_result weirpy_visit(void *user, const weir_arena_range *range) {
   int32_t before;
   weir_result result;
   if (!weirpy_begin(WEIRPY_MAY_CALL, &before)) return WEIR_ERROR_CANCELLED;

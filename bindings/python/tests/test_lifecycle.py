@@ -195,7 +195,7 @@ def test_defragmentation(pool: weir.Pool, stream: weir.Stream) -> None:
 
     report = pool.defragment(wait=True, should_stop=ask)
     assert report.finished
-    assert report.fragmentation_after <= report.fragmentation_before
+    assert report.fragmentation_after_permille <= report.fragmentation_before_permille
 
     def refuse() -> bool:
         raise KeyError("stop")

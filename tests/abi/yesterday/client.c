@@ -258,9 +258,7 @@ static void hints_and_memory(weir_pool pool, weir_stream stream, weir_buffer buf
 }
 
 static void tell_all(weir_pool pool, weir_client client, weir_buffer buffer, uint64_t bytes) {
-  weir_pool_stats no_stats;
-  memset(&no_stats, 0, sizeof no_stats);
-  no_stats.struct_size = sizeof no_stats;
+  const weir_pool_stats no_stats = WEIR_POOL_STATS_INIT;
   FILLED(weir_pool_stats, no_stats, stats, weir_pool_stats_get(pool, &stats.value));
   assert_int_equal(stats.value.buffers, 1);
   assert_int_equal(stats.value.buffer_bytes, bytes);
@@ -273,7 +271,7 @@ static void tell_all(weir_pool pool, weir_client client, weir_buffer buffer, uin
   assert_int_equal(of_client.value.buffers, 1);
   const weir_buffer_info no_buffer = WEIR_BUFFER_INFO_INIT;
   FILLED(weir_buffer_info, no_buffer, info,
-         weir_buffer_query(pool, buffer, 0, WEIR_WHOLE, &info.value));
+         weir_buffer_info_get(pool, buffer, 0, WEIR_WHOLE, &info.value));
   assert_int_equal(info.value.size, bytes);
   assert_int_equal(info.value.tag, 42);
   size_t needed = 0;
@@ -346,7 +344,7 @@ static void a_life_on_yesterdays_plugin(void **state) {
   a_whole_life("", paths);
 }
 
-static weir_result count_ranges(const weir_arena_range *shown, void *user) {
+static weir_result count_ranges(void *user, const weir_arena_range *shown) {
   (void)shown;
   *(int *)user += 1;
   return WEIR_SUCCESS;

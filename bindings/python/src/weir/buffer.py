@@ -115,7 +115,7 @@ class Buffer(Closable):
         info = sized("weir_buffer_info")
         raw = ffi.cast("weir_buffer", handle)
         with entered(pool):
-            check(lib.weir_buffer_query(pool._raw, raw, 0, lib.WEIR_WHOLE, info))
+            check(lib.weir_buffer_info_get(pool._raw, raw, 0, lib.WEIR_WHOLE, info))
         self._take(pool, raw, info.size, owned)
         return self
 
@@ -162,7 +162,7 @@ class Buffer(Closable):
         """Where the bytes of a range are."""
         info = sized("weir_buffer_info")
         with self._within():
-            check(lib.weir_buffer_query(self._pool._raw, self._raw, offset, whole(length), info))
+            check(lib.weir_buffer_info_get(self._pool._raw, self._raw, offset, whole(length), info))
         return record(BufferInfo, info)
 
     def shards(self, offset: int = 0) -> list[Shard]:

@@ -190,8 +190,8 @@ class PieceState(enum.IntEnum):
 class Compress(enum.IntEnum):
     """How much time a blob is worth."""
 
-    FAST = lib.WEIR_COMPRESS_FAST
-    DENSE = lib.WEIR_COMPRESS_DENSE
+    FAST = lib.WEIR_COMPRESS_LEVEL_FAST
+    DENSE = lib.WEIR_COMPRESS_LEVEL_DENSE
 
 
 class Method(enum.IntEnum):

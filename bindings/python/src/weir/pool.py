@@ -100,8 +100,8 @@ class Pool(Closable):
         texts = [text_or_null(name), text_or_null(policy), text_or_null(codec)]
         desc.name, desc.policy, desc.codec = texts
         desc.page_size, desc.large_page_size, desc.segment_size = page_size, large_page_size, segment_size
-        desc.watermark_low, desc.watermark_high = watermark_low, watermark_high
-        desc.compress_threads, desc.compress_share = compress_threads, compress_share
+        desc.watermark_low_permille, desc.watermark_high_permille = watermark_low, watermark_high
+        desc.compress_threads, desc.compress_share_percent = compress_threads, compress_share
         desc.evict_wait_ns = nanoseconds(evict_wait)
         desc.idle_grace_ns = nanoseconds(idle_grace, infinite=_NEVER)
         desc.recompress_idle_ns = nanoseconds(recompress_idle, infinite=_NEVER)
@@ -321,7 +321,7 @@ class Pool(Closable):
         desc.device = device
         desc.flags = (lib.WEIR_DEFRAGMENT_WAIT if wait else 0) | (lib.WEIR_DEFRAGMENT_EVICT if evict else 0)
         desc.max_bytes, desc.max_moves, desc.max_ns = max_bytes, max_moves, nanoseconds(max_time)
-        desc.max_cost = max_cost
+        desc.max_cost_permille = max_cost
         asking = None if should_stop is None else _Asking(should_stop)
         if asking is not None:
             user = ffi.new_handle(asking)
@@ -336,7 +336,7 @@ class Pool(Closable):
     def set_defragmentation(self, threshold: int, *, bytes_per_second: int = 0, max_cost: int = 0) -> None:
         """Defragmentation in the background, above so many thousandths of fragmentation; 0 ends it."""
         desc = sized("weir_defragmentation_desc")
-        desc.threshold, desc.bytes_per_second, desc.max_cost = threshold, bytes_per_second, max_cost
+        desc.threshold_permille, desc.bytes_per_second, desc.max_cost_permille = threshold, bytes_per_second, max_cost
         with entered(self):
             check(lib.weir_pool_set_defragmentation(self._raw, desc))
 

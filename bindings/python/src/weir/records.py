@@ -151,7 +151,7 @@ class PoolStats:
     would_block: int  #: acquires refused with WOULD_BLOCK or TIMEOUT
     lease_conflicts: int  #: acquires refused with LEASE_CONFLICT
     device_oom: int  #: times the runtime refused memory inside the budget
-    refaults: int  #: promoted bytes that had been evicted within the last device_budget bytes of evictions
+    refaulted_bytes: int  #: promoted bytes that had been evicted within the last device_budget bytes of evictions
     wait_ns: int  #: time acquires spent waiting for other leases
     checksum_failures: int  #: pages found in a lower tier with other bytes than were demoted
     staging_bytes: int  #: of host_bytes, those that lower tiers are reached through
@@ -253,15 +253,15 @@ class DefragmentReport:
     won_bytes: int
     largest_free_before: int
     largest_free_after: int
-    time_ns: int
+    elapsed_ns: int
     leased_bytes: int
     held_bytes: int
     pinned_bytes: int
     stable_bytes: int
     busy_bytes: int
     no_room_bytes: int
-    fragmentation_before: int
-    fragmentation_after: int
+    fragmentation_before_permille: int
+    fragmentation_after_permille: int
 
 
 @dataclasses.dataclass(frozen=True)

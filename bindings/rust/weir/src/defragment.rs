@@ -105,9 +105,9 @@ macro_rules! report {
             fn from_raw(raw: &sys::weir_defragment_report) -> DefragmentReport {
                 DefragmentReport {
                     finished: raw.finished != 0,
-                    time: Duration::from_nanos(raw.time_ns),
-                    fragmentation_before: raw.fragmentation_before,
-                    fragmentation_after: raw.fragmentation_after,
+                    time: Duration::from_nanos(raw.elapsed_ns),
+                    fragmentation_before: raw.fragmentation_before_permille,
+                    fragmentation_after: raw.fragmentation_after_permille,
                     $($name: raw.$name,)*
                 }
             }
@@ -199,7 +199,7 @@ impl Pool {
         desc.max_bytes = options.max_bytes;
         desc.max_moves = options.max_moves;
         desc.max_ns = options.max_ns;
-        desc.max_cost = options.max_cost;
+        desc.max_cost_permille = options.max_cost;
         let mut asked = stop.map(|should_stop| Break { should_stop, panic: Carried::new() });
         if let Some(asked) = &mut asked {
             desc.should_stop = Some(should_stop);
@@ -218,9 +218,9 @@ impl Pool {
     /// Starts, changes or ends the pool's defragmentation in the background.
     pub fn set_defragmentation(&self, how: &BackgroundDefragmentation) -> Result<()> {
         let mut desc = sys::weir_defragmentation_desc::INIT;
-        desc.threshold = how.threshold;
+        desc.threshold_permille = how.threshold;
         desc.bytes_per_second = how.bytes_per_second;
-        desc.max_cost = how.max_cost;
+        desc.max_cost_permille = how.max_cost;
         // SAFETY: the handle is live.
         check(unsafe { sys::weir_pool_set_defragmentation(self.as_raw(), &desc) })
     }

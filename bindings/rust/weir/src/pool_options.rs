@@ -82,8 +82,8 @@ impl PoolOptions {
 
     /// Thousandths of the device budget: below `low` free, background demotion starts, and goes on until `high` are free.
     pub fn watermarks(mut self, low: u32, high: u32) -> PoolOptions {
-        self.desc.watermark_low = low;
-        self.desc.watermark_high = high;
+        self.desc.watermark_low_permille = low;
+        self.desc.watermark_high_permille = high;
         self
     }
 
@@ -121,7 +121,7 @@ impl PoolOptions {
     /// Threads that compress, and percent of a CPU that each may use in the background; 0 = Weir chooses.
     pub fn compress_threads(mut self, threads: u32, share: u32) -> PoolOptions {
         self.desc.compress_threads = threads;
-        self.desc.compress_share = share;
+        self.desc.compress_share_percent = share;
         self
     }
 

@@ -82,7 +82,7 @@ counters! {
     /// Times the runtime refused memory inside the budget.
     device_oom,
     /// Promoted bytes that had been evicted within the last device_budget bytes of evictions.
-    refaults,
+    refaulted_bytes,
     /// Time acquires spent waiting for other leases.
     wait_ns,
     /// Pages found in a lower tier with other bytes than were demoted.

@@ -270,9 +270,9 @@ words! {
     /// How much time a blob is worth.
     Level: u32 {
         /// Near the speed of memory: what a pool does when a page leaves HOST.
-        Fast = WEIR_COMPRESS_FAST,
+        Fast = WEIR_COMPRESS_LEVEL_FAST,
         /// Entropy coded too: several times slower, for what stays where it goes.
-        Dense = WEIR_COMPRESS_DENSE,
+        Dense = WEIR_COMPRESS_LEVEL_DENSE,
     }
 }
 

@@ -17,6 +17,7 @@ WEIR_BEGIN_DECLS
 /** Names an allocation of one arena: index and generation, so that a stale one is recognised. Never 0. */
 typedef uint64_t weir_arena_allocation;
 
+/** What an arena is made with. */
 typedef struct weir_arena_desc {
   uint32_t struct_size;
   uint32_t reserved;
@@ -25,55 +26,58 @@ typedef struct weir_arena_desc {
 } weir_arena_desc;
 #define WEIR_ARENA_DESC_INIT {sizeof(weir_arena_desc), 0, 0, 0}
 
+/** The counters of an arena. */
 typedef struct weir_arena_stats {
   uint32_t struct_size;
-  uint32_t allocations;
-  uint64_t size;
-  uint64_t used;
-  uint64_t free;
+  uint32_t allocations;   /**< live ones */
+  uint64_t size;          /**< units in all */
+  uint64_t used;          /**< units in allocations */
+  uint64_t free;          /**< units in free ranges */
   uint64_t largest_free;  /**< exact; O(1) unless the largest was taken since: then a walk of the largest class */
-  uint64_t free_ranges;
+  uint64_t free_ranges;   /**< how many */
   uint64_t node_bytes;    /**< host memory of the nodes */
 } weir_arena_stats;
 #define WEIR_ARENA_STATS_INIT {sizeof(weir_arena_stats), 0, 0, 0, 0, 0, 0, 0}
 
-/** Class k holds the ranges of 2^k to 2^(k+1) - 1 units; one of 2^48 is the longest. */
-#define WEIR_ARENA_CLASSES 49
+/** Class k holds the ranges of 2^k to 2^(k+1) - 1 units. So many there are for good. */
+#define WEIR_ARENA_CLASSES 64
+/** Ranges of one class of sizes. */
 typedef struct weir_arena_class {
-  uint64_t free_ranges;
-  uint64_t free_units;
-  uint64_t live_ranges;
-  uint64_t live_units;
+  uint64_t free_ranges; /**< how many */
+  uint64_t free_units;  /**< in them together */
+  uint64_t live_ranges; /**< how many */
+  uint64_t live_units;  /**< in them together */
 } weir_arena_class;
 
+/** How an arena is cut up. */
 typedef struct weir_arena_report {
   uint32_t struct_size;
   /** External fragmentation in parts per million: 1 - largest_free / free, rounded down; 0 if nothing is free. It is
    *  the share of the free units that the largest request that could be met would leave (Wilson et al., "Dynamic
    *  storage allocation: a survey and critical review", IWMM 1995, discuss it and its rivals). */
   uint32_t fragmentation_ppm;
-  uint64_t size;
-  uint64_t used;
-  uint64_t free;
-  uint64_t free_ranges;
-  uint64_t live_ranges;
-  uint64_t largest_free;
-  uint64_t largest_live;
-  uint64_t tail;  /**< free units that end the arena: used last, and what shrinking could take away */
-  weir_arena_class classes[WEIR_ARENA_CLASSES];
+  uint64_t size;                                /**< units in all */
+  uint64_t used;                                /**< units in live ranges */
+  uint64_t free;                                /**< units in free ranges */
+  uint64_t free_ranges;                         /**< how many */
+  uint64_t live_ranges;                         /**< how many */
+  uint64_t largest_free;                        /**< units of the largest */
+  uint64_t largest_live;                        /**< units of the largest */
+  uint64_t tail;                                /**< free units that end the arena: used last, and what shrinking could take away */
+  weir_arena_class classes[WEIR_ARENA_CLASSES]; /**< by size */
 } weir_arena_report;
 #define WEIR_ARENA_REPORT_INIT {sizeof(weir_arena_report), 0, 0, 0, 0, 0, 0, 0, 0, 0, {{0, 0, 0, 0}}}
 
 /** A range as a walk shows it. */
 typedef struct weir_arena_range {
   weir_arena_allocation allocation; /**< 0: free */
-  uint64_t offset;
-  uint64_t size;
+  uint64_t offset;                  /**< of its first unit */
+  uint64_t size;                    /**< units */
 } weir_arena_range;
 /** Is shown a range, which is the walk's and good until the function returns. It may ask the arena (info, stats,
  *  report, validate, another walk) but not change it: allocate, free and resize answer BUSY, and destroy is
  *  forbidden. It must return, and throw nothing. Anything but WEIR_SUCCESS ends the walk. */
-typedef weir_result (*weir_arena_visitor)(const weir_arena_range *range, void *user);
+typedef weir_result (*weir_arena_visitor)(void *user, const weir_arena_range *range);
 
 /** The caller owns *arena. Errors: INVALID_ARGUMENT, OUT_OF_HOST_MEMORY. */
 WEIR_API weir_result weir_arena_create(const weir_arena_desc *desc, weir_arena *arena);
@@ -86,10 +90,12 @@ WEIR_API weir_result weir_arena_allocate(weir_arena arena, uint64_t size, uint64
                                          weir_arena_allocation *allocation, uint64_t *offset);
 /** Needs no memory. INVALID_HANDLE if the allocation is not a live one. */
 WEIR_API weir_result weir_arena_free(weir_arena arena, weir_arena_allocation allocation);
+/** Where a live allocation lies. INVALID_HANDLE as for weir_arena_free. */
 WEIR_API weir_result weir_arena_info(weir_arena arena, weir_arena_allocation allocation, uint64_t *offset,
                                      uint64_t *size);
 /** Adds units at the end, or takes free ones away from there. Shrinking: BUSY if the end is in use. */
 WEIR_API weir_result weir_arena_resize(weir_arena arena, uint64_t size);
+/** Fills *stats. O(1), but for largest_free. */
 WEIR_API weir_result weir_arena_stats_get(weir_arena arena, weir_arena_stats *stats);
 /** Fills *report. Walks every range: O(n). */
 WEIR_API weir_result weir_arena_report_get(weir_arena arena, weir_arena_report *report);

@@ -20,7 +20,10 @@
  *  - Devices are named by their index within the backend, addresses are uint64_t, sizes are bytes.
  *  - A NULL entry means NOT_SUPPORTED. Groups are all or none; which group a capability needs is said at the
  *    group. The loader refuses a table whose capabilities and groups disagree.
- *  - A table may be larger than the core knows (a newer backend) or smaller (an older one): entries are only appended.
+ *  - A table may be larger than the core knows (a newer backend) or smaller (an older one): entries are only appended,
+ *    each a group of its own with a capability of its own, so none is ever required of a backend of an earlier version.
+ *  - A capability permits and never restricts: a core that does not know one does without it. A flag is given only to a
+ *    device with the capability for it. What a backend does not know of weir_be_start it ignores.
  */
 #ifndef WEIR_BACKEND_H
 #define WEIR_BACKEND_H
@@ -29,8 +32,9 @@
 
 WEIR_BEGIN_DECLS
 
-/** Version of this interface. While it is 0, only equal versions fit together. */
-#define WEIR_BACKEND_ABI_MAJOR 0
+/** Version of this interface: a backend and a core fit together if theirs is the same. */
+#define WEIR_BACKEND_ABI_MAJOR 1
+/** The name of the function that a backend's library exports: a weir_backend_query_fn. */
 #define WEIR_BACKEND_QUERY_SYMBOL "weir_backend_query"
 
 /** The backend's own state, made by start(). */
@@ -44,18 +48,19 @@ typedef uint64_t weir_be_fence;
 
 /** What start() is told. */
 typedef struct weir_be_start {
-  uint32_t struct_size;
-  uint32_t reserved;
+  uint32_t struct_size;    /**< the caller's: fields may be appended */
+  uint32_t reserved;       /**< 0 */
   const char *options;     /**< "key=value" joined by ';', the backend's own keys only, without its prefix; "" if none */
   weir_log_callback log;   /**< may be NULL; same rules as in weir_context_desc */
-  void *log_user;
+  void *log_user;          /**< goes with `log` */
 } weir_be_start;
 
+/** A device, as device_describe tells it. */
 typedef struct weir_be_device {
   uint32_t struct_size;
   uint32_t numa_node;      /**< UINT32_MAX if unknown */
   uint64_t capabilities;   /**< WEIR_CAP_* */
-  uint64_t memory_total;
+  uint64_t memory_total;   /**< bytes */
   uint64_t granule;        /**< smallest physical unit and its alignment, a power of two; 0 without VMM */
   uint64_t granule_large;  /**< a size that maps more cheaply per byte, a multiple of granule; 0 = none */
   uint64_t address_space;  /**< bytes that range_reserve can give in all; 0 = plenty */
@@ -64,6 +69,7 @@ typedef struct weir_be_device {
   uint8_t uuid[16];        /**< tells devices apart, also between backends; all 0 if there is none */
 } weir_be_device;
 
+/** The path between two places, as link_describe tells it. */
 typedef struct weir_be_link {
   uint32_t struct_size;
   uint32_t kind;           /**< WEIR_LINK_* */
@@ -73,23 +79,25 @@ typedef struct weir_be_link {
   uint32_t direct;         /**< 1 = copy_async works between the two */
 } weir_be_link;
 
-/** How a granule may leave the process; said when it is made. */
-#define WEIR_BE_GRANULE_EXPORT_FD UINT64_C(1)
-#define WEIR_BE_GRANULE_EXPORT_FABRIC UINT64_C(2)
+/* How a granule may leave the process; said when it is made. */
+#define WEIR_BE_GRANULE_EXPORT_FD UINT64_C(1)     /**< to another process, as a file descriptor */
+#define WEIR_BE_GRANULE_EXPORT_FABRIC UINT64_C(2) /**< to another machine, as a weir_be_fabric_handle */
 
 /** What names a granule on every machine of one fabric. */
 typedef struct weir_be_fabric_handle {
-  uint8_t bytes[64];
+  uint8_t bytes[64]; /**< the runtime's own */
 } weir_be_fabric_handle;
 
 /** One copy. Both sides are addresses: device addresses, or host memory from host_allocate / host_register.
  *  Ranges do not overlap. */
 typedef struct weir_be_copy {
-  uint64_t destination;
-  uint64_t source;
-  uint64_t bytes;
+  uint64_t destination; /**< address of the first byte written */
+  uint64_t source;      /**< address of the first byte read */
+  uint64_t bytes;       /**< how many */
 } weir_be_copy;
 
+/** What a backend is: its entry point (weir_backend_query_fn) returns one, or NULL if it does not speak the major version
+ *  that it is asked for. */
 typedef struct weir_backend_table {
   uint32_t struct_size;
   uint32_t abi_major;      /**< WEIR_BACKEND_ABI_MAJOR */
@@ -97,7 +105,7 @@ typedef struct weir_backend_table {
 
   /* ---- runtime (required) ---- */
   /** Finds and starts the runtime. On failure *reason (never NULL then, static or owned by the library until
-   *  its next start) says why in words for a person: "HIP runtime 5.2 found, 6.0 needed". Called once per context; several states may exist. */
+   *  this thread's next start) says why in words for a person: "HIP runtime 5.2 found, 6.0 needed". Called once per context; several states may exist. */
   weir_result (*start)(const weir_be_start *desc, weir_be_state **state, const char **reason);
   /** Frees everything the state still owns, also when its streams have work to do: that is waited for or given up. No
    *  other entry is running or will be called with it. Any thread may call it. */
@@ -112,13 +120,15 @@ typedef struct weir_backend_table {
   /* ---- devices (required) ---- */
   /** It does not change while the state lives; nor do the descriptions. */
   weir_result (*device_count)(weir_be_state *state, uint32_t *count);
+  /** Fills *description for one of the devices. */
   weir_result (*device_describe)(weir_be_state *state, uint32_t device, weir_be_device *description);
   /** Bytes free now, and in all as in the description. */
   weir_result (*device_memory)(weir_be_state *state, uint32_t device, uint64_t *free_bytes, uint64_t *total_bytes);
   /** `from` or `to` may be WEIR_DEVICE_HOST. A device's link to itself is SAME, those to and from the host are direct. */
   weir_result (*link_describe)(weir_be_state *state, uint32_t from, uint32_t to, weir_be_link *link);
 
-  /* ---- physical memory: all or none, WEIR_CAP_VMM ---- */
+  /* ---- physical memory: all or none, WEIR_CAP_VMM; ranges with other devices' granules: WEIR_CAP_SHARED_RANGE, which
+   *      needs WEIR_CAP_VMM and WEIR_CAP_PEER ---- */
   /** Makes `bytes` (a multiple of the granule) of physical memory on the device. Contents are undefined.
    *  `flags` are WEIR_BE_GRANULE_*: runtimes fix at creation how memory may leave the process. DEVICE_OOM when the
    *  device has none left; NOT_SUPPORTED for a flag without its capability. */
@@ -129,17 +139,22 @@ typedef struct weir_backend_table {
   /** Reserves addresses of the device without memory behind them; `alignment` is a power of two >= granule. */
   weir_result (*range_reserve)(weir_be_state *state, uint32_t device, uint64_t bytes, uint64_t alignment,
                                uint64_t *address);
-  /** `address` and `bytes` as reserved; nothing is mapped in it. */
+  /** `address` and `bytes` as reserved; nothing is mapped in it, by no device. */
   weir_result (*range_free)(weir_be_state *state, uint32_t device, uint64_t address, uint64_t bytes);
   /** Maps granule bytes [offset, offset+bytes) at `address` (all multiples of the granule size) inside one reservation,
-   *  where nothing is mapped, readable and writable by the owning device and by `peers`. Without WEIR_CAP_MAP_PART a
-   *  granule is mapped whole: `offset` is 0 and `bytes` its size, and anything else is NOT_SUPPORTED. When it returns,
-   *  work enqueued from now on sees it. Called on one thread per device unless WEIR_CAP_MAP_ANY_THREAD. A granule is mapped
-   *  once at a time unless WEIR_CAP_MULTI_MAP. */
+   *  where nothing is mapped, readable and writable by `device`, whose the granule is, and by `peers`. The reservation is
+   *  the device's own; with WEIR_CAP_SHARED_RANGE on both devices it may be another's of the backend, which has access only
+   *  where it is one of `peers`. Without WEIR_CAP_MAP_PART a granule is mapped whole: `offset` is 0 and `bytes` its size,
+   *  and anything else is NOT_SUPPORTED. When it returns, work enqueued from now on sees it. Called on one thread per device
+   *  unless WEIR_CAP_MAP_ANY_THREAD, so with WEIR_CAP_SHARED_RANGE several devices may map into disjoint places of one
+   *  reservation at the same time. A granule is mapped once at a time unless WEIR_CAP_MULTI_MAP. */
   weir_result (*map)(weir_be_state *state, uint32_t device, uint64_t address, uint64_t bytes,
                      weir_be_granule granule, uint64_t offset, const uint32_t *peers, uint32_t peer_count);
-  /** Removes exactly what one map call made. The core calls it only when no work that uses the address is
-   *  pending; it relies on no synchronisation by it. */
+  /** Removes exactly what one map call made; `device` is the one that call was told. The core calls it only when no work
+   *  that uses the address is pending; it relies on no synchronisation by it. With WEIR_CAP_SHARED_RANGE, where a device was
+   *  lost, what others mapped in its ranges can be unmapped all the same. What it has mapped itself is no more in any case, so
+   *  that the range can be freed; DEVICE_LOST says that the runtime would not unmap it, and that nothing else can be mapped at the
+   *  place again. */
   weir_result (*unmap)(weir_be_state *state, uint32_t device, uint64_t address, uint64_t bytes);
 
   /* ---- export: all or none, WEIR_CAP_EXPORT_FD ---- */
@@ -154,14 +169,17 @@ typedef struct weir_backend_table {
   /** Memory with an address at once; `alignment` is a power of two <= 2 MiB. DEVICE_OOM when there is none. */
   weir_result (*plain_allocate)(weir_be_state *state, uint32_t device, uint64_t bytes, uint64_t alignment,
                                 uint64_t *address);
+  /** `address` and `bytes` as allocated. No work that uses them is pending. */
   weir_result (*plain_free)(weir_be_state *state, uint32_t device, uint64_t address, uint64_t bytes);
 
   /* ---- host memory for copies: host_allocate required; register: all or none, WEIR_CAP_HOST_REGISTER ---- */
   /** Pinned, page-aligned memory that every device of the backend can copy to and from. */
   weir_result (*host_allocate)(weir_be_state *state, uint64_t bytes, void **memory);
+  /** `memory` and `bytes` as allocated. No copy that uses them is pending. */
   weir_result (*host_free)(weir_be_state *state, void *memory, uint64_t bytes);
   /** Makes existing page-aligned host memory usable for copies by every device of the backend. */
   weir_result (*host_register)(weir_be_state *state, void *memory, uint64_t bytes);
+  /** `memory` and `bytes` as registered. No copy that uses them is pending. */
   weir_result (*host_unregister)(weir_be_state *state, void *memory, uint64_t bytes);
 
   /* ---- streams (required; host_call: WEIR_CAP_HOST_CALL) ---- */
@@ -174,24 +192,29 @@ typedef struct weir_backend_table {
   /** Ends the wrapper; a native stream made by stream_create ends too, after its work has finished. The call should not
    *  wait for that: meanwhile the core opens and closes no other stream. Fences recorded on it stay valid. */
   weir_result (*stream_destroy)(weir_be_state *state, weir_be_stream stream);
+  /** The runtime's own handle, as stream_wrap takes it. */
   weir_result (*stream_native)(weir_be_state *state, weir_be_stream stream, void **native);
   /** SUCCESS, or STREAM_CAPTURING when the stream is recording a graph. Called by every acquire, so nanoseconds matter.
    *  NULL where streams can't do that. */
   weir_result (*stream_check)(weir_be_state *state, weir_be_stream stream);
+  /** Blocks the thread until everything enqueued on the stream so far has finished. */
   weir_result (*stream_synchronize)(weir_be_state *state, weir_be_stream stream);
   weir_result (*stream_query)(weir_be_state *state, weir_be_stream stream); /**< SUCCESS or NOT_READY */
+  /** Enqueues function(user), to run on a CPU thread in the stream's order. */
   weir_result (*stream_host_call)(weir_be_state *state, weir_be_stream stream, weir_host_function function,
                                   void *user);
 
   /* ---- fences (required) ----
    * A fence is recorded once, waited for any number of times by any thread or stream of the backend, and destroyed
    * once, passed or not. fence_record and fence_poll are on Weir's fastest path: tens of nanoseconds matter. */
+  /** Marks the end of what is enqueued on the stream so far. */
   weir_result (*fence_record)(weir_be_state *state, weir_be_stream stream, weir_be_fence *fence);
   /** Work enqueued on `stream` from now on runs after the fence. Does not block the thread. */
   weir_result (*stream_wait)(weir_be_state *state, weir_be_stream stream, weir_be_fence fence);
   weir_result (*fence_poll)(weir_be_state *state, weir_be_fence fence);     /**< SUCCESS or NOT_READY */
   /** Blocks up to timeout_ns (0 = poll, UINT64_MAX = no limit): SUCCESS or WEIR_ERROR_TIMEOUT. */
   weir_result (*fence_wait)(weir_be_state *state, weir_be_fence fence, uint64_t timeout_ns);
+  /** Ends a fence, passed or not. Nothing will ask about it any more. */
   weir_result (*fence_destroy)(weir_be_state *state, weir_be_fence fence);
 
   /* ---- copies (copy and fill required; batch: WEIR_CAP_BATCH_COPY) ---- */
@@ -209,14 +232,13 @@ typedef struct weir_backend_table {
   weir_result (*peer_enable)(weir_be_state *state, uint32_t device, uint32_t peer);
 
   /* ---- export over a fabric, between the machines of one: all or none, WEIR_CAP_EXPORT_FABRIC ---- */
+  /** A handle of a granule made with WEIR_BE_GRANULE_EXPORT_FABRIC, good on every machine of the fabric. */
   weir_result (*granule_export_fabric)(weir_be_state *state, uint32_t device, weir_be_granule granule,
                                        weir_be_fabric_handle *handle);
+  /** A granule over somebody's exported memory of `bytes`. Ended by granule_destroy. */
   weir_result (*granule_import_fabric)(weir_be_state *state, uint32_t device, const weir_be_fabric_handle *handle,
                                        uint64_t bytes, weir_be_granule *granule);
 } weir_backend_table;
-
-/** The entry point. Returns NULL if the backend does not speak this major version. */
-typedef const weir_backend_table *(*weir_backend_query_function)(uint32_t abi_major);
 
 WEIR_END_DECLS
 #endif /* WEIR_BACKEND_H */

@@ -14,11 +14,41 @@
 
 WEIR_BEGIN_DECLS
 
+/** Flags of a buffer. */
 enum {
   WEIR_BUFFER_STABLE_ADDRESS = 1, /**< keep one address for life, also below a page; NOT_SUPPORTED without VMM */
-  WEIR_BUFFER_SCRUB = 2           /**< zero its memory when it is freed, not only before another client sees it */
+  WEIR_BUFFER_SCRUB = 2,          /**< zero its memory when it is freed, not only before another client sees it */
+  /** LOSSY, and never chosen by Weir: its floats (`element` must be WEIR_ELEMENT_F32) may come back rounded to the nearest value of
+   *  bf16, or of f16, ties to even, once they have left for COMPRESSED; they take half the room there, or less. An element is wrong by at
+   *  most |x| / 2^8 (2^-134 for denormals) with bf16, |x| / 2^11 (2^-25 below 2^-14) with f16. NaNs, infinities, zeros and what would
+   *  become infinite come back as they are, but for the lower bits of a NaN's payload. Rounding again changes nothing more. Any time
+   *  when the buffer is not leased may be the time. On devices, in HOST, and in STORAGE when it is reached past COMPRESSED, nothing is
+   *  rounded; nor are buffers below a page. WEIR_POOL_CHECKSUM_HOST does not cover such buffers in HOST. */
+  WEIR_BUFFER_LOSSY_BF16 = 4,
+  WEIR_BUFFER_LOSSY_F16 = 8
 };
 
+/** How a buffer is dealt out. */
+enum {
+  WEIR_SHARD_STRIPED = 1, /**< stripes in turn, so many for each device as its weight says */
+  WEIR_SHARD_BLOCKED = 2  /**< one run of bytes for each device, in their order, as long as its weight says */
+};
+
+/** How one buffer is dealt out to several devices of the pool, for what is larger than one device, or is computed on by all of
+ *  them. It has one address, the same on all of these devices; each of its pages is brought to the device that the layout
+ *  names, and used by the others over their links. docs/sharding.md. */
+typedef struct weir_shard_desc {
+  uint32_t struct_size;
+  uint32_t policy;            /**< WEIR_SHARD_* */
+  const weir_device *devices; /**< 1 to 28 different ones of the pool, each reached directly by all others: copied */
+  const uint32_t *weights;    /**< of each device, 1 to 65535: copied. NULL: all alike */
+  uint32_t device_count;      /**< entries of `devices`, and of `weights` */
+  uint32_t reserved;          /**< 0 */
+  uint64_t stripe;            /**< bytes of a stripe, a multiple of the pool's page size; 0: Weir chooses a page's. Blocks have none: 0 */
+} weir_shard_desc;
+#define WEIR_SHARD_DESC_INIT {sizeof(weir_shard_desc), WEIR_SHARD_STRIPED, NULL, NULL, 0, 0, 0}
+
+/** What a buffer is made with. */
 typedef struct weir_buffer_desc {
   uint32_t struct_size;
   int32_t priority;      /**< WEIR_PRIORITY_* */
@@ -26,35 +56,66 @@ typedef struct weir_buffer_desc {
   uint64_t size;         /**< > 0 */
   uint64_t alignment;    /**< of its address; a power of two up to the page size; 0 = 256 */
   weir_client client;    /**< NULL = the pool's own */
-  weir_device home;      /**< where it is expected to be used; must be of the pool */
-  uint32_t reserved;
+  weir_device home;      /**< where it is expected to be used; must be of the pool. Or WEIR_DEVICE_ANY: Weir chooses (below) */
+  uint32_t element;      /**< WEIR_ELEMENT_*: what its bytes are, if known. They are looked at all the same, so this helps only
+                              where a look is not enough, and a wrong one costs next to nothing. Not for buffers below a page. */
   uint64_t tag;          /**< the caller's; shown in snapshots */
+  const weir_device *users; /**< those that will use it, WEIR_DEVICE_HOST for leases of the CPU: copied. One that is listed n times
+                                 uses it n times as often. They count where Weir chooses the home, and forbid nothing. */
+  uint32_t user_count;   /**< entries of `users`, at most 1024; 0 = not known */
+  uint32_t reserved;     /**< 0 */
+  const weir_shard_desc *shards; /**< NULL: all of it is at home on one device. Else `home` is the first of the shards' devices (or
+                                      left at WEIR_DEVICE_DEFAULT or WEIR_DEVICE_ANY), and `users` is empty. Copied. Each of several
+                                      needs WEIR_CAP_SHARED_RANGE: else NOT_SUPPORTED. A size below a page takes a page of its own. */
 } weir_buffer_desc;
-#define WEIR_BUFFER_DESC_INIT {sizeof(weir_buffer_desc), 0, 0, 0, 0, NULL, WEIR_DEVICE_DEFAULT, 0, 0}
+#define WEIR_BUFFER_DESC_INIT {sizeof(weir_buffer_desc), 0, 0, 0, 0, NULL, WEIR_DEVICE_DEFAULT, 0, 0, NULL, 0, 0, NULL}
 
-/** Creates a buffer; no device memory is taken before it is first acquired. The caller owns *buffer.
- *  Errors: INVALID_ARGUMENT, NOT_SUPPORTED, OUT_OF_HOST_MEMORY, BACKEND (no address space left). */
+/* With `home` = WEIR_DEVICE_ANY the home is the device of the pool that makes a round of all uses of all live buffers longer by the
+ * least, as a model has it in which each user reaches all bytes of his buffers over the machine's links, and what a device has
+ * promised beyond its budget lies at its neighbours or in HOST, whence its users fetch it, the home there and back:
+ *
+ *     sum over homes h, users u:  W(h,u) [ (1 - f(h)) T(h,u)  +  sum over p: f(h,p) (u = h ? 2 T(h,p) : max(T(p,u), T(h,u))) ]
+ *
+ * W: the bytes a round that u uses of the buffers at home on h; T: seconds a byte takes, the slower of both ways, 0 from h to h, both
+ * links where copies pass the host; f(h): the share of what is promised that exceeds the budget, f(h,p) of it what lies at p. A buffer
+ * without users counts as used by its home. What is alike to a fiftieth goes to the device nearest to the calling thread's NUMA node,
+ * then to the one with the least promised for its budget, then to the first; without users the least promised comes first. Left out are
+ * lost devices, for STABLE_ADDRESS those without VMM, and those whose pages are smaller than the alignment. weir_buffer_info_get tells
+ * what was chosen; docs/topology.md has more. */
+
+/** Creates a buffer; no device memory is taken before it is first acquired. The caller owns *buffer. Any thread.
+ *  Errors: INVALID_ARGUMENT, NOT_SUPPORTED, OUT_OF_HOST_MEMORY, BACKEND (no address space left), DEVICE_LOST (WEIR_DEVICE_ANY, and
+ *  every device of the pool is lost). */
 WEIR_API weir_result weir_buffer_create(weir_pool pool, const weir_buffer_desc *desc, weir_buffer *buffer);
+
+/** Homes for `count` buffers (1 to 4096) that are going to be made, chosen together: made one by one, a buffer takes room that a later
+ *  one needs more. homes[i] is for *descs[i], of which `size`, `flags`, `alignment`, `home` and the users count; a `home` other than
+ *  WEIR_DEVICE_ANY is kept, and known to the others. Nothing is made or set aside: put the answer into `home`. Any thread; takes up
+ *  to milliseconds for some hundred buffers, without holding anybody up. Errors: INVALID_ARGUMENT, NOT_SUPPORTED (no device can be the
+ *  home of one of them), OUT_OF_HOST_MEMORY, DEVICE_LOST (all are); homes[] is not written then. */
+WEIR_API weir_result weir_buffer_place(weir_pool pool, const weir_buffer_desc *const *descs, size_t count,
+                                       weir_device *homes);
 
 /** Ends a buffer; its contents are dropped. BUSY while it is leased or held (nothing is changed then). Work
  *  of released leases still in flight is waited for in the background: its memory is charged until then. */
 WEIR_API weir_result weir_buffer_destroy(weir_pool pool, weir_buffer buffer);
 
+/** Where the bytes of a buffer are. */
 typedef struct weir_buffer_info {
   uint32_t struct_size;
-  weir_device home;
-  uint64_t size;
-  uint64_t tag;
+  weir_device home;         /**< where it is expected to be used */
+  uint64_t size;            /**< bytes, as asked for */
+  uint64_t tag;             /**< the caller's */
   uint64_t address;         /**< on the home device; 0 if it has none at present */
   /* of the range asked about, by where the latest version lies: */
-  uint64_t device_bytes;    /**< on the home device */
+  uint64_t device_bytes;    /**< on the home device; of a sharded buffer, each page's own */
   uint64_t peer_bytes;      /**< on other devices of the pool, and not on the home device */
   uint64_t host_bytes;      /**< in HOST, and on no device */
   uint64_t both_bytes;      /**< of device_bytes, those that are in HOST too (clean) */
   uint64_t unwritten_bytes; /**< never written, or discarded: they read as zero */
   uint64_t lost_bytes;      /**< lost with a device */
   uint32_t leases;          /**< unreleased leases on the buffer */
-  int32_t priority;
+  int32_t priority;          /**< WEIR_PRIORITY_*, as set last */
   uint32_t held;            /**< holds not yet undone */
   uint32_t pages;           /**< 0 for a tenant of a slab */
   uint64_t compressed_bytes; /**< in COMPRESSED, and neither on a device nor in HOST */
@@ -63,8 +124,24 @@ typedef struct weir_buffer_info {
 #define WEIR_BUFFER_INFO_INIT {sizeof(weir_buffer_info), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
 
 /** Where the bytes [offset, offset+length) are, in whole pages clipped to the range. Stops nothing. */
-WEIR_API weir_result weir_buffer_query(weir_pool pool, weir_buffer buffer, uint64_t offset, uint64_t length,
+WEIR_API weir_result weir_buffer_info_get(weir_pool pool, weir_buffer buffer, uint64_t offset, uint64_t length,
                                        weir_buffer_info *info);
+
+/** A run of bytes of a buffer that one device is home to. Fixed size: 32 bytes. */
+typedef struct weir_shard {
+  uint64_t offset;    /**< of the first byte, in the buffer */
+  uint64_t length;    /**< bytes */
+  weir_device device; /**< whose they are */
+  uint32_t reserved;
+  uint64_t reserved2;
+} weir_shard;
+
+/** The layout of a buffer, from the run on that byte `offset` is in: *count runs, of which the first `capacity` are written
+ *  (INCOMPLETE: not all). They end at whole pages, but for the last, and two that follow each other are of two devices; a buffer
+ *  without shards is one run on its home. Where the bytes are at present is weir_buffer_info_get's to
+ *  tell. The layout changes only when a device leaves the pool. Any thread. Errors: INVALID_ARGUMENT, INVALID_HANDLE. */
+WEIR_API weir_result weir_buffer_shards(weir_pool pool, weir_buffer buffer, uint64_t offset, weir_shard *shards,
+                                        size_t capacity, size_t *count);
 
 /** Copies bytes out to `destination`, from whatever tier they are on; nothing is promoted. Waits for the
  *  work that writes them, and for the copy. LEASE_CONFLICT against an unreleased write lease on the range. */
@@ -77,6 +154,7 @@ WEIR_API weir_result weir_buffer_read(weir_pool pool, weir_buffer buffer, uint64
 WEIR_API weir_result weir_buffer_write(weir_pool pool, weir_buffer buffer, uint64_t offset, uint64_t length,
                                        const void *source);
 
+/** What weir_advise is told. */
 enum {
   WEIR_ADVISE_NORMAL = 0,
   WEIR_ADVISE_COLD = 1,      /**< not needed soon: first choice for eviction until its next use */
@@ -104,11 +182,15 @@ WEIR_API weir_result weir_hold(weir_pool pool, weir_buffer buffer, weir_device d
 /** Undoes one hold. The caller has made sure that no work enqueued under the hold is still running. */
 WEIR_API weir_result weir_unhold(weir_pool pool, weir_buffer buffer);
 
+/** Flags of weir_host_register. */
+enum {
+  WEIR_HOST_LOAD = 1 /**< the memory's contents become the buffer's */
+};
+
 /** Gives the buffer `memory` (of at least its size, page-aligned) as the home of its HOST
  *  copies: what is demoted goes there and is not charged to the host budget. With WEIR_HOST_LOAD the
  *  memory's contents become the buffer's. The memory must stay valid and untouched until weir_host_unregister or the
  *  buffer's end. Not for tenants of slabs (buffers below a page): NOT_SUPPORTED. BUSY while leased. */
-enum { WEIR_HOST_LOAD = 1 };
 WEIR_API weir_result weir_host_register(weir_pool pool, weir_buffer buffer, void *memory, uint64_t flags);
 /** Writes the buffer's latest contents to the registered memory, waits, and parts from it: the memory is
  *  the caller's again and holds the contents; the buffer keeps them too. OVER_BUDGET if it then fits nowhere (nothing changed). */
@@ -120,7 +202,9 @@ WEIR_API weir_result weir_host_unregister(weir_pool pool, weir_buffer buffer);
  *  Errors: OVER_BUDGET, WOULD_BLOCK, DEVICE_OOM, DEVICE_LOST, STREAM_CAPTURING, INVALID_ARGUMENT. */
 WEIR_API weir_result weir_malloc(weir_pool pool, weir_device device, weir_stream stream, uint64_t size,
                                  uint64_t *address);
-/** Frees memory of weir_malloc after the work enqueued so far on `stream` (NULL: now). Address 0 is allowed. */
+/** Frees memory of weir_malloc after the work enqueued so far on `stream` (NULL: now). Address 0 is allowed.
+ *  Errors: STREAM_CAPTURING, INVALID_HANDLE and INVALID_ARGUMENT (no such allocation) change nothing. After any other (BACKEND,
+ *  DEVICE_LOST: the end of the work could not be marked) the memory is freed all the same. */
 WEIR_API weir_result weir_free(weir_pool pool, weir_stream stream, uint64_t address);
 
 WEIR_END_DECLS

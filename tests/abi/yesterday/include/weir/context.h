@@ -16,10 +16,12 @@ WEIR_BEGIN_DECLS
  *  must not call Weir. Buffers' contents never come from here. */
 typedef struct weir_allocator {
   void *(*allocate)(void *user, size_t size, size_t alignment); /**< NULL = out of memory */
-  void (*deallocate)(void *user, void *memory, size_t size, size_t alignment);
-  void *user;
+  void (*deallocate)(void *user, void *memory, size_t size, size_t alignment); /**< what `allocate` gave, with its size and alignment */
+  void *user;                                                   /**< goes with both */
+  void *reserved[3];                                            /**< NULL */
 } weir_allocator;
 
+/** Levels of what is logged. */
 enum { WEIR_LOG_ERROR = 0, WEIR_LOG_WARNING = 1, WEIR_LOG_INFO = 2, WEIR_LOG_DEBUG = 3 };
 
 /** Receives one line without a line end. Runs on any thread, never while a lock of Weir is held; it may
@@ -30,6 +32,7 @@ struct weir_backend_table;
 /** A backend's entry point, see weir/backend.h. */
 typedef const struct weir_backend_table *(*weir_backend_query_fn)(uint32_t abi_major);
 
+/** What a context is made with. */
 typedef struct weir_context_desc {
   uint32_t struct_size;
   uint32_t backend_count;                 /**< entries of `backends` */
@@ -38,23 +41,24 @@ typedef struct weir_context_desc {
   /** NULL-terminated list of backend libraries to load by path; NULL = only those of the search folder (below). A file
    *  that every user may write to, or that lies in such a folder, is refused. */
   const char *const *backend_paths;
-  /** Options for backends, "backend.key=value" joined by ';', e.g. "host.devices=2;host.memory=1G". The keys are in
-   *  docs/host-backend.md, cuda.md, hip.md and level-zero.md. NULL reads the environment variable WEIR_OPTIONS (ignored
+  /** Options for backends, "backend.key=value" joined by ';', e.g. "host.devices=2;host.memory=1G", and of the context
+   *  itself, "topology.key=value". The keys are in docs/host-backend.md, cuda.md, hip.md, level-zero.md and topology.md. NULL reads the environment variable WEIR_OPTIONS (ignored
    *  under secure execution). Unknown keys, and options of a backend that is not loaded, are an error that names them. */
   const char *options;
   weir_allocator allocator;               /**< all NULL = malloc/free */
   weir_log_callback log;                  /**< NULL = lines of level WARNING and worse go to stderr if WEIR_LOG is set */
-  void *log_user;
+  void *log_user;                         /**< goes with `log` */
   /** How long a backend's runtime may take to start; 0 = 60 s. One that takes longer is given up: it is not available,
    *  and a thread of it may stay behind in the runtime until the process ends. */
   uint64_t start_timeout_ns;
 } weir_context_desc;
-#define WEIR_CONTEXT_DESC_INIT {sizeof(weir_context_desc), 0, 0, NULL, NULL, NULL, {NULL, NULL, NULL}, NULL, NULL, 0}
+#define WEIR_CONTEXT_DESC_INIT {sizeof(weir_context_desc), 0, 0, NULL, NULL, NULL, {NULL, NULL, NULL, {NULL, NULL, NULL}}, NULL, NULL, 0}
 
+/** Flags of a context. */
 enum {
   /** Do not offer the built-in host backend. */
   WEIR_CONTEXT_NO_HOST_BACKEND = 1,
-  /** Do not load libweir_backend_*.so from the search folder: "weir", beside libweir (or beside the program that
+  /** Do not load libweir_backend_*.so from the search folder: "weir/1" (1: WEIR_BACKEND_ABI_MAJOR), beside libweir (or beside the program that
    *  libweir is linked into). */
   WEIR_CONTEXT_NO_SEARCH = 2
 };
@@ -72,7 +76,7 @@ WEIR_API weir_result weir_context_destroy(weir_context context);
 typedef struct weir_backend_info {
   uint32_t struct_size;
   uint32_t available;    /**< 1 = it started; 0 = see `reason` */
-  uint32_t device_count;
+  uint32_t device_count; /**< 0 if it is not available */
   uint32_t first_device; /**< its devices are first_device .. first_device + device_count - 1 */
   const char *name;      /**< "host", "cuda", ... */
   const char *version;   /**< of the runtime found, "" if none */
@@ -101,7 +105,10 @@ WEIR_API weir_result weir_backend_info_get(weir_context context, uint32_t index,
 #define WEIR_CAP_HOST_REGISTER UINT64_C(2048)       /**< the caller's own host memory can be registered for copies */
 #define WEIR_CAP_EXPORT_FABRIC UINT64_C(4096)       /**< granules can be exported to other machines of a fabric */
 #define WEIR_CAP_MAP_PART UINT64_C(8192)            /**< a part of a granule may be mapped, at an offset */
+#define WEIR_CAP_INTEGRATED UINT64_C(16384)         /**< its memory is the host's own: pages do not leave it for HOST */
+#define WEIR_CAP_SHARED_RANGE UINT64_C(32768)       /**< granules of other devices of its backend may be mapped in ranges it reserved */
 
+/** What a device is. */
 typedef struct weir_device_info {
   uint32_t struct_size;
   uint32_t backend;         /**< index for weir_backend_info_get */
@@ -109,13 +116,19 @@ typedef struct weir_device_info {
   uint64_t memory_total;    /**< bytes */
   uint64_t memory_free;     /**< bytes, at the time of the call, as the runtime tells them */
   uint64_t granule;         /**< smallest physical unit in bytes, 0 without VMM */
-  uint32_t numa_node;       /**< UINT32_MAX if unknown */
+  uint32_t numa_node;       /**< the system's number; the backend's word, else the topology's; UINT32_MAX if unknown */
   uint32_t reserved;
-  char name[64];
+  char name[64];            /**< for people; ends within its field */
   char pci_address[32];     /**< "0000:17:00.0", "" if there is none */
   uint8_t uuid[16];         /**< the runtime's, all 0 if it tells none */
+  /** Partitions (tiles, MIG slices, CPX) of one card are devices that have this in common: the least of their numbers.
+   *  Of a device that is no partition its own. Devices of two backends at one address are one device, no partitions. */
+  weir_device parent;
+  uint32_t partition;       /**< which of the card's partitions it is, from 0, in the order of the runtime */
+  uint32_t partition_count; /**< how many of them its backend offers; 1 = it is the whole card, as far as is known */
+  uint32_t reserved2;
 } weir_device_info;
-#define WEIR_DEVICE_INFO_INIT {sizeof(weir_device_info), 0, 0, 0, 0, 0, 0, 0, {0}, {0}, {0}}
+#define WEIR_DEVICE_INFO_INIT {sizeof(weir_device_info), 0, 0, 0, 0, 0, 0, 0, {0}, {0}, {0}, 0, 0, 0, 0}
 
 /** How many devices there are: weir_device is an index below it. Neither changes while the context lives; a device that
  *  is lost keeps its index. */
@@ -124,11 +137,24 @@ WEIR_API weir_result weir_device_count(weir_context context, uint32_t *count);
  *  Errors: INVALID_ARGUMENT (no such device; WEIR_DEVICE_HOST is none), DEVICE_LOST, BACKEND. */
 WEIR_API weir_result weir_device_info_get(weir_context context, weir_device device, weir_device_info *info);
 
+/** Kinds of links. */
 enum {
   WEIR_LINK_NONE = 0, WEIR_LINK_SAME = 1, WEIR_LINK_PCIE = 2, WEIR_LINK_NVLINK = 3,
-  WEIR_LINK_INFINITY_FABRIC = 4, WEIR_LINK_XE = 5, WEIR_LINK_MEMORY = 6
+  WEIR_LINK_INFINITY_FABRIC = 4, WEIR_LINK_XE = 5, WEIR_LINK_MEMORY = 6,
+  WEIR_LINK_C2C = 7,    /**< between the chips of one package, as a GPU and its CPU */
+  WEIR_LINK_NETWORK = 8 /**< to another machine */
 };
 
+/** Where a link's bandwidth is from. The numbers are no order. */
+enum {
+  WEIR_LINK_FIGURE_NONE = 0,     /**< it is unknown */
+  WEIR_LINK_FIGURE_PCIE = 1,     /**< derived: the least PCIe generation times lanes on the way */
+  WEIR_LINK_FIGURE_TOPOLOGY = 2, /**< the machine's topology, or a file of it, gives it */
+  WEIR_LINK_FIGURE_BACKEND = 3,  /**< the backend reports it */
+  WEIR_LINK_FIGURE_MEASURED = 4  /**< it was measured here */
+};
+
+/** What lies between two places. */
 typedef struct weir_link_info {
   uint32_t struct_size;
   uint32_t kind;             /**< WEIR_LINK_* */
@@ -136,11 +162,23 @@ typedef struct weir_link_info {
   uint64_t latency_ns;       /**< 0 = unknown */
   uint32_t hops;             /**< links in a row between the two; 0 from a device to itself */
   uint32_t direct;           /**< 1 = copies need no host staging */
+  uint32_t source;           /**< of `bandwidth`: WEIR_LINK_FIGURE_* */
+  uint32_t reported_source;  /**< of `reported_bandwidth`: WEIR_LINK_FIGURE_*, never MEASURED */
+  uint64_t reported_bandwidth; /**< what `bandwidth` is where nothing is measured, 0 = unknown */
+  /** How many partitions of one card (weir_device_info.partition_count) have this link in common, so that its bandwidth is
+   *  theirs together: a partition's links to the host and to other cards are the card's. 1 = it is the two ends' own. Of
+   *  two partitioned ends the greater count. */
+  uint32_t shared_with;
+  uint32_t reserved;
 } weir_link_info;
-#define WEIR_LINK_INFO_INIT {sizeof(weir_link_info), 0, 0, 0, 0, 0}
+#define WEIR_LINK_INFO_INIT {sizeof(weir_link_info), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
 
-/** The path between two places; either may be WEIR_DEVICE_HOST. It is what the backend reports: nothing is measured, and
- *  nothing is known between devices of two backends (NONE). Errors: INVALID_ARGUMENT, DEVICE_LOST, BACKEND. */
+/** The path between two places; either may be WEIR_DEVICE_HOST. It is what the backend reports, and where that leaves
+ *  something open what the machine's topology tells (docs/topology.md); figures that weir_topology_calibrate measured, now
+ *  or in an earlier run whose cache file the context's first such call reads, come before both. Between devices of two backends copies are never
+ *  direct; two devices of one PCI address are the SAME. Where nothing is known the kind is NONE. The first call about a
+ *  device with a PCI address may look at the machine, which takes some milliseconds to tenths of a second. Errors:
+ *  INVALID_ARGUMENT, DEVICE_LOST, BACKEND. */
 WEIR_API weir_result weir_link_info_get(weir_context context, weir_device from, weir_device to, weir_link_info *info);
 
 /* ---- streams ----

@@ -17,34 +17,50 @@
 
 WEIR_BEGIN_DECLS
 
+/** Modes of a use. */
 enum {
   WEIR_READ = 1,         /**< many readers at a time */
   WEIR_READ_WRITE = 2,   /**< alone */
   WEIR_DISCARD_WRITE = 3 /**< alone; the old contents of the range are not needed: it is undefined until written */
 };
 
+/** Flags of a use. */
+enum {
+  /** Reads (and writes) straight from the peer where access allows: if every page of the use has its latest version in the
+   *  memory of one other device of the pool that the stream's device reaches directly, and not all of them are on the
+   *  stream's device, then the lease is on that memory. `address` is the other device's and valid on the stream's; the
+   *  pages stay there for as long as the lease's work, nothing is copied and the stream's device gives no memory for it.
+   *  Uses of one buffer in a set go together: all of them have the flag, and one device has them all, or none is used so.
+   *  Not possible: an ordinary use. So it is for a writing use of a buffer below a page, for never-written pages, and
+   *  for a stream of WEIR_DEVICE_HOST. docs/leases.md#remote. */
+  WEIR_USE_ALLOW_REMOTE = 1
+};
+
 /** One use of a set. Fixed size: 64 bytes; reserved words must be zero. */
 typedef struct weir_use {
-  weir_buffer buffer;
-  uint64_t offset;
-  uint64_t length;   /**< WEIR_WHOLE = to the buffer's end */
-  uint32_t mode;     /**< WEIR_READ, WEIR_READ_WRITE or WEIR_DISCARD_WRITE */
-  uint32_t flags;    /**< must be 0 */
-  uint64_t address;  /**< out: where byte `offset` is, on the stream's device */
+  weir_buffer buffer; /**< of the lease's pool */
+  uint64_t offset;    /**< of the first byte */
+  uint64_t length;    /**< WEIR_WHOLE = to the buffer's end */
+  uint32_t mode;      /**< WEIR_READ, WEIR_READ_WRITE or WEIR_DISCARD_WRITE */
+  uint32_t flags;     /**< WEIR_USE_*; other bits must be 0 */
+  uint64_t address;   /**< out: where byte `offset` is, on the stream's device or in its reach (WEIR_USE_ALLOW_REMOTE) */
   uint64_t reserved[3];
 } weir_use;
 #define WEIR_USE_INIT {NULL, 0, WEIR_WHOLE, WEIR_READ, 0, 0, {0, 0, 0}}
+/** Initialises a weir_use of the whole buffer. */
 #define WEIR_USE(buffer, mode) {(buffer), 0, WEIR_WHOLE, (mode), 0, 0, {0, 0, 0}}
 
+/** How to acquire. NULL in its place means all defaults. */
 typedef struct weir_acquire_options {
   uint32_t struct_size;
   uint32_t reserved;
   uint64_t flags;          /**< WEIR_ACQUIRE_* */
   uint64_t timeout_ns;     /**< how long to wait for other leases; 0 = do not, WEIR_INFINITE needs SOLE_HOLDER */
-  const char *operation;   /**< a name for the policy to learn from; NULL = none. Copied */
+  const char *operation;   /**< a name for the policy to learn from; NULL = none. Not looked at after the call, be it weir_acquire_async */
 } weir_acquire_options;
 #define WEIR_ACQUIRE_OPTIONS_INIT {sizeof(weir_acquire_options), 0, 0, 0, NULL}
 
+/** Flags of weir_acquire. */
 enum {
   /** The caller's word that it holds no other lease (and no other thread waits for one it holds), so that
    *  waiting without a deadline can't deadlock. */
@@ -65,17 +81,18 @@ enum {
 WEIR_API weir_result weir_acquire(weir_pool pool, weir_stream stream, weir_use *uses, size_t count,
                                   const weir_acquire_options *options, weir_lease *lease);
 
-/** Runs when an asynchronous acquire has ended: `lease` is the caller's if result is WEIR_SUCCESS. Called
- *  once, on a thread of the pool, with no lock held; it may call any function of Weir but those that wait or destroy the pool. */
+/** Runs when an asynchronous acquire has ended: `lease` is the caller's if result is WEIR_SUCCESS; else the thread's last error
+ *  (weir_last_error) tells why. Called once, on a thread of the pool, with no lock held; it may call any function of Weir but those that wait or destroy the pool. */
 typedef void (*weir_acquire_callback)(void *user, weir_result result, weir_lease lease);
 
-/** As weir_acquire, on a thread of the pool. `uses` and the names in `options` must stay valid until the
- *  callback runs (addresses are written there); `options` itself is copied. Requests of a pool run in order. The caller closes *request
+/** As weir_acquire, on a thread of the pool. `uses` must stay valid until the callback runs (addresses are written there);
+ *  `options` is copied, with what it points to. Requests of a pool run in order. The caller closes *request
  *  (may be NULL: closed by itself). NOT_SUPPORTED for a wrapped stream of a device without WEIR_CAP_STREAM_ANY_THREAD. */
 WEIR_API weir_result weir_acquire_async(weir_pool pool, weir_stream stream, weir_use *uses, size_t count,
                                         const weir_acquire_options *options, weir_acquire_callback callback,
                                         void *user, weir_request *request);
-/** Blocks until the callback has returned; *result (may be NULL) gets the acquire's result. Not from the callback. */
+/** Blocks until the callback has returned; *result (may be NULL) gets the acquire's result, and if that is an error the calling
+ *  thread's last error tells why. Not from the callback. */
 WEIR_API weir_result weir_request_wait(weir_request request, weir_result *result);
 /** Asks a waiting acquire to end with CANCELLED; one that is already granted is not undone. */
 WEIR_API weir_result weir_request_cancel(weir_request request);
@@ -98,10 +115,12 @@ WEIR_API weir_result weir_prefetch(weir_pool pool, weir_stream stream, const wei
 typedef struct weir_operation {
   const char *name;      /**< may be NULL. Copied */
   const weir_use *uses;  /**< copied; addresses are not written */
-  uint64_t use_count;
+  uint64_t use_count;    /**< entries of `uses` */
   uint64_t reserved[3];
 } weir_operation;
+#define WEIR_OPERATION_INIT {NULL, NULL, 0, {0, 0, 0}}
 
+/** Flags of weir_announce. */
 enum { WEIR_ANNOUNCE_REPLACE = 1 /**< forget what was announced on this stream before */ };
 
 /** Tells what the next acquires on `stream` will use, in order; each acquire on the stream (async ones too)
