@@ -138,7 +138,6 @@ Status Engine::carry_page(Plan &plan, const PlanPage &page, transfer::Copier &co
   plan.gathering = &freight;
   plan.cargo.push_back({page.address, page.source, page.used});
   plan.gathered += page.used;
-  plan.gathered_wiped = plan.gathered_wiped || page.wipe;
   if (freight.order.ways.split() && plan.gathered < gathered_bytes) return {};
   return carry_gathered(plan, copier);
 }
@@ -156,17 +155,17 @@ Status Engine::carry_gathered(Plan &plan, transfer::Copier &copier) {
     }
     freight.open = true;
   }
-  Stamp wiped;
-  if (plan.gathered_wiped) {
+  // Also memory of pages that are not carried: what is may share it.
+  if (plan.wiping) {
     WEIR_TRY(copier.flush());
     uint64_t point = 0;
     WEIR_TRY(plan.device->up->timeline.record(&point));
-    wiped = Stamp::make(plan.device->up->slot, point, true);
+    plan.wiped = Stamp::make(plan.device->up->slot, point, true);
+    plan.wiping = false;
   }
-  WEIR_TRY(carrier_.carry(freight.order, plan.cargo.data(), plan.cargo.size(), wiped));
+  WEIR_TRY(carrier_.carry(freight.order, plan.cargo.data(), plan.cargo.size(), plan.wiped));
   plan.cargo.clear();
   plan.gathered = 0;
-  plan.gathered_wiped = false;
   return {};
 }
 
@@ -201,7 +200,8 @@ void Engine::settle_freights(Plan &plan, bool filled) noexcept {
   }
   plan.gathering = nullptr;
   plan.gathered = 0;
-  plan.gathered_wiped = false;
+  plan.wiping = false;
+  plan.wiped = Stamp{};
   plan.cargo.clear();
 }
 

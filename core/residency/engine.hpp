@@ -293,7 +293,7 @@ class Engine {
   void count_need(Plan &plan, bool *busy) noexcept;
   Status claim_granule(Plan &plan, PlanPage &page);
   bool leave_granule(const Region &region, uint32_t page, PoolDevice &device) noexcept;
-  void end_making(const Region &region, uint32_t page, PoolDevice &device) noexcept;
+  void end_making(const Region &region, uint32_t page, PoolDevice &device, Stamp wiped) noexcept;
   void count_held(const Region &region, uint32_t page, PoolDevice &device, bool more) noexcept;
   void count_held(const Region &region, const Residence &residence, bool more) noexcept;
 

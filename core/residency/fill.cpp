@@ -35,7 +35,7 @@ void Engine::prepare_filling(Plan &plan) {
       if (ready) plan.before.push_back(ready);
     }
   }
-  plan.before.reserve(plan.before.size() + 2 * plan.pages.size());
+  plan.before.reserve(plan.before.size() + 3 * plan.pages.size());
   plan.parts.clear();
   plan.parts.reserve(parts_below(plan));
   plan.freights.clear();
@@ -73,7 +73,9 @@ void Engine::mark_filling(Plan &plan) noexcept {
     page.from = 0;
     page.corrupt = page.zero = page.wipe = false;
     bool foreign = page.absent && device.granules->at(page.granule).client() != region.client;
-    const bool shared = bundle_of(region, page.page, device) != nullptr;
+    const vm::Bundle *bundle = bundle_of(region, page.page, device);
+    const bool shared = bundle != nullptr;
+    if (shared && page.absent && bundle->wiped) plan.before.push_back(bundle->wiped);
     if (foreign && device.vmm() && (shared || page.used < page.bytes)) {
       // All of it, whatever of it the page has. Once for all who share it: they look at whose it was.
       if (shared) device.granules->at(page.granule).set_client(region.client);
@@ -239,6 +241,7 @@ Status Engine::fill(Plan &plan) {
       if (!page.filling) continue;
       if (page.absent) WEIR_TRY(prepare_page(plan, page));
       if (page.wipe) WEIR_TRY(copier.zero(page.granule_address, page.bytes));
+      plan.wiping = plan.wiping || page.wipe;
       if (page.zero) {
         const bool fragment = page.region->shape.fragment(page.page);
         if (!page.wipe) WEIR_TRY(copier.zero(page.address, fragment ? page.used : page.bytes));
@@ -330,7 +333,7 @@ void Engine::settle_fill(Plan &plan, bool filled) noexcept {
         state.mapped = page.opened;
         device.granules->at(page.granule).set_client(region.client);
         if (!device.vmm()) here.range.address = page.address;
-        end_making(region, page.page, device);
+        end_making(region, page.page, device, page.wipe ? plan.ready : Stamp{});
         if (region.kept)
           clients_[region.client]->device[device.place].refund(
               page.charged);  // a slab that emptied meanwhile

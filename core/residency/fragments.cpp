@@ -72,13 +72,17 @@ bool Engine::leave_granule(const Region &region, uint32_t page, PoolDevice &devi
   if (--bundle->users != 0) return false;
   bundle->granule = physical::no_granule;
   bundle->maker = nullptr;
+  bundle->wiped = Stamp{};
   return true;
 }
 
-/// The page has come into place: who shares its granule need not wait any longer.
-void Engine::end_making(const Region &region, uint32_t page, PoolDevice &device) noexcept {
-  if (vm::Bundle *bundle = bundle_of(region, page, device); bundle != nullptr)
-    bundle->maker = nullptr;
+/// The page has come into place: who shares its granule need not wait any longer, but for its memory to be zeroed.
+void Engine::end_making(const Region &region, uint32_t page, PoolDevice &device,
+                        Stamp wiped) noexcept {
+  vm::Bundle *bundle = bundle_of(region, page, device);
+  if (bundle == nullptr) return;
+  bundle->maker = nullptr;
+  if (wiped) bundle->wiped = wiped;
 }
 
 /// The page's granule is held from now on, or is held no more by it.

@@ -125,7 +125,8 @@ struct Plan {
   std::pmr::vector<transfer::Cargo> cargo;  ///< of one freight, gathered:
   Freight *gathering = nullptr;
   uint64_t gathered = 0;           ///< bytes
-  bool gathered_wiped = false;     ///< some of its memory is being zeroed first
+  bool wiping = false;             ///< memory is being zeroed that `wiped` does not cover yet
+  Stamp wiped;                     ///< what is carried comes after it
   uint32_t relays = 0;             ///< bits of the devices that copies may pass
   physical::DoomedList doomed;     ///< to be destroyed before the claims are materialized
   std::pmr::vector<Stamp> before;  ///< what the transfer stream must wait for

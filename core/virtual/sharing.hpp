@@ -15,6 +15,7 @@
 // Under the pool's lock.
 #pragma once
 
+#include "core/backend/timeline.hpp"
 #include "core/base/memory.hpp"
 #include "core/physical/granule_ledger.hpp"
 #include "core/virtual/geometry.hpp"
@@ -29,7 +30,9 @@ struct Bundle {
   uint32_t users = 0;           ///< fragments in place, or on their way in
   uint32_t held = 0;            ///< of those, of held regions
   const void *maker = nullptr;  ///< the plan that brings the first of them
-  uint64_t seen = 0;            ///< the last count (Sharing::begin_count) that came by
+  backend::Stamp
+      wiped;  ///< the granule's memory, before it was shared; what comes into it comes after that
+  uint64_t seen = 0;  ///< the last count (Sharing::begin_count) that came by
   uint32_t next_unused = UINT32_MAX;
 };
 

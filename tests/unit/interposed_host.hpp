@@ -51,6 +51,8 @@ struct InterposedHost {
   std::atomic<Interpose> frees{nullptr};  ///< the same for unmap
   /// If set, each copy and fill enqueued from now on stands behind it: it is in flight until it is opened.
   std::atomic<Blocker *> transfers{nullptr};
+  /// The same for fills alone.
+  std::atomic<Blocker *> fills{nullptr};
   const weir_backend_table *real = nullptr;
   weir_backend_table table{};
 
@@ -77,10 +79,13 @@ struct Interposed<Member> {
   static void stall(weir_be_state *, None...) {}
   template <typename What, typename... Rest>
   static void stall(weir_be_state *state, weir_be_stream stream, What, Rest...) {
-    constexpr bool transfer = std::is_same_v<What, const weir_be_copy *> || sizeof...(Rest) == 2;
-    Blocker *blocker = interposed.transfers.load();
-    if (transfer && blocker != nullptr)
-      (void)interposed.real->stream_host_call(state, stream, Blocker::stand, blocker);
+    constexpr bool fill = sizeof...(Rest) == 2;
+    constexpr bool transfer = std::is_same_v<What, const weir_be_copy *> || fill;
+    for (Blocker *blocker : {transfer ? interposed.transfers.load() : nullptr,
+                             fill ? interposed.fills.load() : nullptr}) {
+      if (blocker != nullptr)
+        (void)interposed.real->stream_host_call(state, stream, Blocker::stand, blocker);
+    }
   }
 };
 

@@ -103,6 +103,40 @@ void split_in_parts(void **) {
   world.close();
 }
 
+/// Parts of two buffers share a granule, which is zeroed once, for all of it: what is carried into it comes after that, be it
+/// carried in the set of the part that had it zeroed, and is not carried itself, or in a set of its own.
+void zeroed_before_it_is_shared(void **) {
+  const uint64_t part = page_bytes / 4;
+  const uint64_t bytes = page_bytes + part;
+  for (const bool together : {true, false}) {
+    World world = routed(apart, page_bytes, 40, WEIR_POOL_NO_BACKGROUND, InterposedHost::query);
+    const weir_buffer buffers[2] = {world.buffer(bytes, 1), world.buffer(bytes, 1)};
+    world.fill(buffers[1], bytes, 4, 0);
+    Blocker zeroing;
+    interposed.fills.store(&zeroing);
+    weir_use uses[2] = {WEIR_USE(buffers[0], WEIR_READ), WEIR_USE(buffers[1], WEIR_READ)};
+    weir_lease leases[2] = {};
+    ok(weir_acquire(world.pool, world.streams[1], uses, together ? 2 : 1, nullptr, &leases[0]));
+    if (!together) ok(weir_acquire(world.pool, world.streams[1], uses + 1, 1, nullptr, &leases[1]));
+    // The other's first bytes lie beside the one's last ones.
+    const auto *first = reinterpret_cast<const volatile uint8_t *>(uses[1].address);
+    assert_true(stays([first] { return *first != pattern(4, 0); }));
+    zeroing.open();
+    interposed.fills.store(nullptr);
+    for (const weir_lease lease : leases) {
+      if (lease != nullptr) ok(weir_release(lease, world.streams[1]));
+    }
+    world.check(buffers[1], bytes, 4, 1);
+    std::vector<uint8_t> never_written(bytes, 7);
+    ok(weir_buffer_read(world.pool, buffers[0], 0, bytes, never_written.data()));
+    assert_true(all_zero(never_written));
+    validate(world);
+    assert_int_equal(world.stats().host_relayed_bytes, bytes);
+    for (const weir_buffer buffer : buffers) ok(weir_buffer_destroy(world.pool, buffer));
+    world.close();
+  }
+}
+
 /// Small buffers, parts of pages, without multiple mapping, without batches.
 void all_shapes(void **) {
   for (const char *more :
@@ -383,6 +417,7 @@ int main() {
       cmocka_unit_test(around_the_corner),
       cmocka_unit_test(through_the_host),
       cmocka_unit_test(several_ways_at_once),
+      cmocka_unit_test(zeroed_before_it_is_shared),
       cmocka_unit_test(split_in_parts),
       cmocka_unit_test(all_shapes),
       cmocka_unit_test(without_vmm),
