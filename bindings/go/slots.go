@@ -88,17 +88,11 @@ func slotsWith(serial uint64) (count int64) {
 	return count
 }
 
-// take is a slot for a lease of b on stream, if there is one and nobody closes either.
-func (stream *Stream) take(b *Buffer) *slot {
-	all := stream.slots
-	for i := range all {
-		one := &all[i]
-		if one.serial.Load() == 0 && one.serial.CompareAndSwap(0, b.serial) {
-			if stream.state.Load()|b.state.Load() < askingBit {
-				return one
-			}
-			one.serial.Store(0)
-			return nil
+// take is a slot that was free, or nil.
+func (s *slots) take(serial uint64) *slot {
+	for i := range s {
+		if s[i].serial.Load() == 0 && s[i].serial.CompareAndSwap(0, serial) {
+			return &s[i]
 		}
 	}
 	return nil
@@ -111,9 +105,13 @@ func (p *Pool) acquireNow(stream *Stream, uses []Use) (Lease, error) {
 		return p.acquire(context.Background(), stream, nil, uses)
 	}
 	use, b := &uses[0], uses[0].Buffer
-	taken := stream.take(b)
+	taken := stream.slots.take(b.serial)
 	if taken == nil {
 		return p.acquire(context.Background(), stream, nil, uses)
+	}
+	if stream.state.Load()|b.state.Load() >= askingBit {
+		taken.serial.Store(0)
+		return p.acquire(context.Background(), stream, nil, uses) // which tells, or waits until that is decided
 	}
 	s := taken.state
 	if s == nil {
