@@ -88,9 +88,9 @@ func (p *Pool) acquire(ctx context.Context, stream *Stream, options *AcquireOpti
 	if options != nil {
 		name = s.operation(options.Operation)
 	}
-	e := C.weirgo_acquire(C.uintptr_t(p.handle), C.uintptr_t(stream.handle), &s.uses[0], C.size_t(len(s.uses)), name, &s.one.lease)
-	if e != nil {
-		err := failed(op, e)
+	C.weirgo_acquire_set(s.one, &s.uses[0], C.size_t(len(s.uses)), name)
+	if s.one.error != 0 {
+		err := oneError(op, s.one)
 		if errors.Is(err, ErrWouldBlock) && mayWait(ctx, options) {
 			err = s.await(ctx, options)
 		}

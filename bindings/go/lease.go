@@ -126,6 +126,7 @@ func begin(op string, p *Pool, stream *Stream, uses []Use) (*leaseState, error) 
 	}
 	s := leaseStates.Get().(*leaseState)
 	s.stream, s.pool = stream, p
+	s.one.stream, s.one.pool = C.uintptr_t(stream.handle), C.uintptr_t(p.handle)
 	for i := range uses {
 		if err := s.add(op, &uses[i]); err != nil {
 			if e, ok := err.(*Error); ok {
@@ -344,23 +345,24 @@ func (l Lease) release(stream *Stream) error {
 	if s == nil || !s.generation.CompareAndSwap(l.generation, l.generation+1) {
 		return errReleased
 	}
-	given := stream != nil
-	if !given {
-		stream = s.stream
-	} else if stream.context.handle != s.stream.context.handle {
-		s.generation.Store(l.generation)
-		return refused("release", ErrInvalidArgument, "the stream is of another context than the lease's")
-	}
-	e := C.weirgo_release(s.one.lease, C.uintptr_t(stream.handle))
-	if e != nil {
-		err := failed("release", e)
-		if given && isAny(err, ErrInvalidArgument, ErrInvalidHandle) {
-			s.generation.Store(l.generation)
-			return err
+	if stream == nil {
+		var err error
+		C.weirgo_release_one(s.one)
+		if s.one.error != 0 {
+			err = oneError("release", s.one)
 		}
 		s.recycle()
 		return err
 	}
+	if stream.context.handle != s.stream.context.handle {
+		s.generation.Store(l.generation)
+		return refused("release", ErrInvalidArgument, "the stream is of another context than the lease's")
+	}
+	err := failed("release", C.weirgo_release(s.one.lease, C.uintptr_t(stream.handle)))
+	if isAny(err, ErrInvalidArgument, ErrInvalidHandle) {
+		s.generation.Store(l.generation)
+		return err
+	}
 	s.recycle()
-	return nil
+	return err
 }
