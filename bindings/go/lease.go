@@ -2,9 +2,10 @@
 
 package weir
 
-// Leases: the uses, the state that calls share with C, release. A lease's state is taken from a store and goes back
-// there: a Lease is a reference to it and the generation that it is good for, so that taking one allocates nothing, a
-// stale one is known, and the finalizer that catches forgotten ones is set once and not at every acquire.
+// Leases: the uses, the state that calls share with C, release. A lease's state is taken from a slot of its stream
+// (slots.go) or a store, and goes back there: a Lease is a reference to it and the generation that it is good for, so
+// that taking one allocates nothing, a stale one is known, and the finalizer that catches forgotten ones is set once
+// and not at every acquire.
 
 /*
 #include "shim.h"

@@ -25,7 +25,7 @@ const (
 	askingBit = 1 << 60
 )
 
-// object is embedded by value. state counts users; handle never changes once it is open.
+// object is embedded by value. state counts users, but for leases with slots (slots.go); handle never changes once it is open.
 type object struct {
 	state    atomic.Int64
 	handle   uintptr
