@@ -307,14 +307,18 @@ func (s *leaseState) length(i int) uint64 {
 // result; an error other than [ErrClosed] tells that the device is lost, or that the stream had to be synchronised.
 func (l Lease) Release() error {
 	s := l.state
-	if s == nil || s.slot == nil {
+	if s == nil {
+		return errReleased
+	}
+	taken := s.slot
+	if taken == nil {
 		return l.release(nil)
 	}
 	if !s.generation.CompareAndSwap(l.generation, l.generation+1) {
 		return errReleased
 	}
 	// Pointers move before the call: stores that are left for after it hold up the end.
-	taken, stream, b := s.slot, s.stream, s.buffer
+	stream, b := s.stream, s.buffer
 	s.stream, s.buffer, taken.state = nil, nil, s
 	C.weirgo_release_one(&taken.one)
 	if taken.one.error != 0 {
