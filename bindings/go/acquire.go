@@ -35,7 +35,17 @@ type AcquireOptions struct {
 // that never ends, as context.Background(), does not wait, since nothing could end a deadlock: [ErrWouldBlock]. ctx does not
 // interrupt copies that make room. Waiting acquires of one pool are served in their order.
 func (p *Pool) Acquire(ctx context.Context, stream *Stream, uses ...Use) (Lease, error) {
-	return p.acquire(ctx, stream, nil, uses)
+	if ctx.Err() != nil {
+		return Lease{}, ended("acquire", ctx)
+	}
+	if len(uses) != 1 {
+		return p.acquire(ctx, stream, nil, uses)
+	}
+	lease, err := p.acquireNow(stream, uses)
+	if err != nil && mayWait(ctx, nil) && errors.Is(err, ErrWouldBlock) {
+		return p.acquire(ctx, stream, nil, uses)
+	}
+	return lease, err
 }
 
 // AcquireWith is [Pool.Acquire] with options.
@@ -45,12 +55,12 @@ func (p *Pool) AcquireWith(ctx context.Context, stream *Stream, options AcquireO
 
 // TryAcquire is [Pool.Acquire] that waits for no lease: [ErrWouldBlock].
 func (p *Pool) TryAcquire(stream *Stream, uses ...Use) (Lease, error) {
-	return p.acquire(context.Background(), stream, nil, uses)
+	return p.acquireNow(stream, uses)
 }
 
 // Do acquires, calls work with the lease, and releases it, also if work panics. It answers work's error, else the release's.
 func (p *Pool) Do(ctx context.Context, stream *Stream, work func(Lease) error, uses ...Use) (err error) {
-	lease, err := p.acquire(ctx, stream, nil, uses)
+	lease, err := p.Acquire(ctx, stream, uses...)
 	if err != nil {
 		return err
 	}
@@ -78,9 +88,9 @@ func (p *Pool) acquire(ctx context.Context, stream *Stream, options *AcquireOpti
 	if options != nil {
 		name = s.operation(options.Operation)
 	}
-	e := C.weirgo_acquire(C.uintptr_t(p.handle), C.uintptr_t(stream.handle), &s.uses[0], C.size_t(len(s.uses)), name, &s.handle)
-	if e != nil {
-		err := failed(op, e)
+	C.weirgo_acquire_set(s.one, &s.uses[0], C.size_t(len(s.uses)), name)
+	if s.one.error != 0 {
+		err := oneError(op, s.one)
 		if errors.Is(err, ErrWouldBlock) && mayWait(ctx, options) {
 			err = s.await(ctx, options)
 		}
@@ -125,7 +135,7 @@ func (s *leaseState) await(ctx context.Context, options *AcquireOptions) error {
 	defer func(turn chan struct{}) { <-turn }(s.pool.turn)
 	got, interrupted := s.request(wait, options)
 	if !interrupted {
-		s.handle = C.uintptr_t(got.lease)
+		s.one.lease = C.uintptr_t(got.lease)
 		return got.err
 	}
 	if got.err == nil {

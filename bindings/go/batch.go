@@ -182,13 +182,13 @@ func (r *run) advance(steps int) {
 func (r *run) waitForOne(ctx context.Context, s *leaseState) (err error) {
 	step := &r.steps[r.done]
 	count := int(step.use_count)
-	one := leaseState{stream: s.stream, pool: s.pool, uses: s.uses[r.first : r.first+count]}
+	one := leaseState{one: new(C.weirgo_one), stream: s.stream, pool: s.pool, uses: s.uses[r.first : r.first+count]}
 	if err := one.await(ctx, nil); err != nil {
 		r.countUses(err)
 		return err
 	}
 	defer func() {
-		if released := failed("run", C.weirgo_release(one.handle, C.uintptr_t(s.stream.handle))); err == nil {
+		if released := failed("run", C.weirgo_release(one.one.lease, C.uintptr_t(s.stream.handle))); err == nil {
 			err = released
 		}
 	}()

@@ -6,6 +6,7 @@ package weir
 // many bare calls of C. Ratios of one run count, not times. `scripts/test-go` runs it; it gates nothing.
 
 import (
+	"sort"
 	"testing"
 	"time"
 
@@ -60,19 +61,19 @@ func BenchmarkRunSteps16(b *testing.B) {
 	}
 }
 
-// The same work in C, in bare calls, and here, in turns; of each the best of many short runs, since a machine that is busy
-// with other things can only add.
+// The same work in C, here, and in bare calls, in turns; of each the median of many short rounds, and of what Go adds in a round
+// its median too, so that a machine that is busy with other things for a while changes nothing.
 func BenchmarkAgainstC(b *testing.B) {
 	w, buffer := resident(b)
 	const calls = 500
-	inC, inGo, bare := 1e9, 1e9, 1e9
-	for i := 0; i < 300 || i < b.N && i < 3000; i++ {
-		best(&inC, calls, func() {
+	var inC, inGo, bare, added []float64
+	for i := 0; i < 1001 || i < b.N && i < 10001; i++ {
+		c := each(calls, func() {
 			if result := yardstick.Loop(w.pool.Handle(), w.stream.Handle(), buffer.Handle(), calls); result != 0 {
 				b.Fatal(Result(result))
 			}
 		})
-		best(&inGo, calls, func() {
+		here := each(calls, func() {
 			for j := 0; j < calls; j++ {
 				lease, err := w.pool.TryAcquire(w.stream, Read(buffer))
 				if err == nil {
@@ -83,20 +84,25 @@ func BenchmarkAgainstC(b *testing.B) {
 				}
 			}
 		})
-		best(&bare, calls, func() { yardstick.Nothing(calls) })
+		call := each(calls, func() { yardstick.Nothing(calls) })
+		inC, inGo, bare = append(inC, c), append(inGo, here), append(bare, call)
+		added = append(added, (here-c)/call)
 	}
-	b.ReportMetric(inC, "C-ns")
-	b.ReportMetric(bare, "cgo-ns")
-	b.ReportMetric(inGo, "go-ns")
-	b.ReportMetric((inGo-inC)/(2*bare), "added-in-cgo-calls-per-call")
-	b.ReportMetric(inGo/(inC+2*bare), "go/(C+2cgo)")
+	b.ReportMetric(median(inC), "C-ns")
+	b.ReportMetric(median(bare), "cgo-ns")
+	b.ReportMetric(median(inGo), "go-ns")
+	b.ReportMetric(median(added), "cgo-calls-per-pair")
+	b.ReportMetric(median(added)/2, "added-in-cgo-calls-per-call")
 }
 
-// best keeps the least nanoseconds of a call.
-func best(least *float64, calls int, work func()) {
+// each is nanoseconds of one of the calls that work does.
+func each(calls int, work func()) float64 {
 	begin := time.Now()
 	work()
-	if each := float64(time.Since(begin).Nanoseconds()) / float64(calls); each < *least {
-		*least = each
-	}
+	return float64(time.Since(begin).Nanoseconds()) / float64(calls)
+}
+
+func median(of []float64) float64 {
+	sort.Float64s(of)
+	return of[len(of)/2]
 }

@@ -55,6 +55,7 @@ type Buffer struct {
 	pool   *Pool
 	client *Client
 	size   uint64
+	serial uint64 // no other buffer's, ever
 }
 
 // NewBuffer creates a buffer of size bytes. No device memory is taken before it is first acquired. options may be nil.
@@ -83,7 +84,7 @@ func (p *Pool) NewBuffer(size uint64, options *BufferOptions) (*Buffer, error) {
 	var handle C.uintptr_t
 	err = failed(op, C.weirgo_buffer_create(C.uintptr_t(p.handle), &desc, client, &append(users, 0)[0], layout, devices, weights,
 		&handle))
-	b := &Buffer{pool: p, client: options.Client, size: size}
+	b := &Buffer{pool: p, client: options.Client, size: size, serial: newSerial()}
 	if err != nil {
 		b.leaveOwners()
 		return nil, err
@@ -121,7 +122,7 @@ func (p *Pool) foreignBuffer(op string, handle uintptr, borrowed bool) (*Buffer,
 	if err := p.enter(op); err != nil {
 		return nil, err
 	}
-	b := &Buffer{pool: p}
+	b := &Buffer{pool: p, serial: newSerial()}
 	var info C.weir_buffer_info
 	err := failed(op, C.weirgo_buffer_query(C.uintptr_t(p.handle), C.uintptr_t(handle), 0, C.WEIR_WHOLE, &info))
 	if err != nil {
@@ -147,13 +148,13 @@ func (b *Buffer) Size() uint64 { return b.size }
 // Close ends the buffer; its contents are dropped. ErrBusy while it is leased or held.
 func (b *Buffer) Close() error {
 	const op = "close buffer"
-	err := b.finish(op, func() error {
+	closed, err := b.finishFor(op, func() int64 { return slotsWith(b.serial) }, func() error {
 		if b.borrowed {
 			return nil
 		}
 		return failed(op, C.weirgo_buffer_destroy(C.uintptr_t(b.pool.handle), C.uintptr_t(b.handle)))
-	})
-	if err == nil {
+	}, func(error) bool { return true })
+	if closed {
 		b.leaveOwners()
 	}
 	return err

@@ -151,7 +151,7 @@ func (a *Allocation) FreeOn(stream *Stream) error {
 }
 
 func (a *Allocation) free(op string, stream *Stream) error {
-	closed, err := a.finishFor(op, func() error {
+	closed, err := a.finishFor(op, nil, func() error {
 		var queue C.uintptr_t
 		if stream != nil {
 			queue = C.uintptr_t(stream.handle)

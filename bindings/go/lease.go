@@ -2,9 +2,10 @@
 
 package weir
 
-// Leases: the uses, the state that calls share with C, release. A lease's state is taken from a store and goes back
-// there: a Lease is a reference to it and the generation that it is good for, so that taking one allocates nothing, a
-// stale one is known, and the finalizer that catches forgotten ones is set once and not at every acquire.
+// Leases: the uses, the state that calls share with C, release. A lease's state is taken from a slot of its stream
+// (slots.go) or a store, and goes back there: a Lease is a reference to it and the generation that it is good for, so
+// that taking one allocates nothing, a stale one is known, and the finalizer that catches forgotten ones is set once
+// and not at every acquire.
 
 /*
 #include "shim.h"
@@ -27,19 +28,27 @@ const (
 	ModeDiscardWrite Mode = C.WEIR_DISCARD_WRITE // alone; undefined until written
 )
 
-// UseFlags are options of a use.
-type UseFlags uint32
+// UseAllowRemote, beside a mode (ModeRead | UseAllowRemote), allows that the use is granted where the pages are, on another
+// device's memory.
+const UseAllowRemote Mode = C.WEIR_USE_ALLOW_REMOTE << flagsShift
 
-// UseAllowRemote allows that the use is granted where the pages are, on another device's memory.
-const UseAllowRemote UseFlags = C.WEIR_USE_ALLOW_REMOTE
+// The library's flags of a use are above its mode.
+const (
+	flagsShift = 16
+	modeMask   = 1<<flagsShift - 1
+)
 
-// Use is a range of a buffer, and what for. [Read], [ReadWrite] and [DiscardWrite] make one of a whole buffer.
+func (m Mode) parts() (mode, flags C.uint32_t) {
+	return C.uint32_t(m & modeMask), C.uint32_t(m >> flagsShift)
+}
+
+// Use is a range of a buffer, and what for. [Read], [ReadWrite] and [DiscardWrite] make one of a whole buffer. It has four
+// fields and no more: Go keeps such a struct in registers, and the copies of a larger one cost as much as a third of a call of C.
 type Use struct {
 	Buffer *Buffer
 	Offset uint64
 	Length uint64 // or Whole, which is to the buffer's end; 0 is refused
 	Mode   Mode
-	Flags  UseFlags
 }
 
 // Read uses a whole buffer for reading.
@@ -59,16 +68,18 @@ func (u Use) Range(offset, length uint64) Use {
 
 // Remote is the use with UseAllowRemote.
 func (u Use) Remote() Use {
-	u.Flags |= UseAllowRemote
+	u.Mode |= UseAllowRemote
 	return u
 }
 
 // leaseState is between Acquire and Release the lease's alone.
 type leaseState struct {
 	generation atomic.Uint64 // +1 with every release
-	handle     C.uintptr_t   // 0: no lease
+	one        *C.weirgo_one // its lease is the state's; the rest is for leases of one use
+	slot       *slot         // nil: of the store
 	stream     *Stream
 	pool       *Pool
+	buffer     *Buffer // of a state with a slot
 	buffers    []*Buffer
 	uses       []C.weirgo_use // no Go pointers in it
 	name       []byte
@@ -78,21 +89,33 @@ type leaseState struct {
 // What a state keeps for its next lease at most.
 const keptUses = 64
 
-var leaseStates = sync.Pool{New: func() any {
-	s := &leaseState{}
+var leaseStates = sync.Pool{New: func() any { return newLeaseState(nil) }}
+
+func newLeaseState(of *slot) *leaseState {
+	s := &leaseState{slot: of}
+	if of != nil {
+		s.one = &of.one
+		s.uses = unsafe.Slice(&s.one.use, 1)
+	} else {
+		s.one = new(C.weirgo_one)
+	}
 	runtime.SetFinalizer(s, (*leaseState).forgotten)
 	return s
-}}
+}
 
 // forgotten ends a lease that nobody can release any more. States from the store have none.
 func (s *leaseState) forgotten() {
-	if s.handle == 0 {
+	if s.stream == nil {
 		return
 	}
 	reportLeak(kindLease, s.stack)
 	go func() {
-		_ = failed("release", C.weirgo_release(s.handle, C.uintptr_t(s.stream.handle)))
-		s.leaveAll()
+		_ = failed("release", C.weirgo_release(s.one.lease, C.uintptr_t(s.stream.handle)))
+		if s.slot != nil {
+			s.slot.serial.Store(0) // without this state, which is not good for another finalizer
+		} else {
+			s.leaveAll()
+		}
 	}()
 }
 
@@ -104,6 +127,7 @@ func begin(op string, p *Pool, stream *Stream, uses []Use) (*leaseState, error) 
 	}
 	s := leaseStates.Get().(*leaseState)
 	s.stream, s.pool = stream, p
+	s.one.stream, s.one.pool = C.uintptr_t(stream.handle), C.uintptr_t(p.handle)
 	for i := range uses {
 		if err := s.add(op, &uses[i]); err != nil {
 			if e, ok := err.(*Error); ok {
@@ -142,7 +166,8 @@ func (s *leaseState) add(op string, use *Use) error {
 	// In place, since a copy of a whole use is a part of the call's cost that shows; nobody ever sets `reserved`.
 	u := &s.uses[n]
 	u.buffer, u.offset, u.length = C.uintptr_t(b.handle), C.uint64_t(use.Offset), C.uint64_t(use.Length)
-	u.mode, u.flags, u.address = C.uint32_t(use.Mode), C.uint32_t(use.Flags), 0
+	u.mode, u.flags = use.Mode.parts()
+	u.address = 0
 	return nil
 }
 
@@ -156,7 +181,7 @@ func (s *leaseState) operation(name string) *C.char {
 }
 
 func (s *leaseState) leaveAll() {
-	s.handle = 0
+	s.one.lease = 0
 	for i, b := range s.buffers {
 		b.leave()
 		s.buffers[i] = nil
@@ -167,6 +192,10 @@ func (s *leaseState) leaveAll() {
 
 // recycle ends the state's use: nobody may refer to it but by an old generation.
 func (s *leaseState) recycle() {
+	if s.slot != nil {
+		s.giveSlot()
+		return
+	}
 	s.leaveAll()
 	if cap(s.uses) > keptUses {
 		s.uses, s.buffers = nil, nil
@@ -213,7 +242,7 @@ func (l Lease) Stream() *Stream {
 // it is a number, and must not be kept in a Go pointer; runtime.KeepAlive(lease) belongs after C's last use of it.
 func (l Lease) Handle() uintptr {
 	if s := l.alive(); s != nil {
-		return uintptr(s.handle)
+		return uintptr(s.one.lease)
 	}
 	return 0
 }
@@ -267,15 +296,44 @@ func (s *leaseState) length(i int) uint64 {
 	if length := uint64(s.uses[i].length); length != Whole {
 		return length
 	}
-	return s.buffers[i].size - uint64(s.uses[i].offset)
+	b := s.buffer
+	if s.slot == nil {
+		b = s.buffers[i]
+	}
+	return b.size - uint64(s.uses[i].offset)
 }
 
 // Release ends the lease: what was enqueued on its stream so far is the work it protects. The lease is over whatever the
 // result; an error other than [ErrClosed] tells that the device is lost, or that the stream had to be synchronised.
-func (l Lease) Release() error { return l.release(nil) }
+func (l Lease) Release() error {
+	s := l.state
+	if s == nil {
+		return errReleased
+	}
+	taken := s.slot
+	if taken == nil {
+		return l.release(nil)
+	}
+	if !s.generation.CompareAndSwap(l.generation, l.generation+1) {
+		return errReleased
+	}
+	// Pointers move before the call: stores that are left for after it hold up the end.
+	stream, b := s.stream, s.buffer
+	s.stream, s.buffer, taken.state = nil, nil, s
+	C.weirgo_release_one(&taken.one)
+	if taken.one.error != 0 {
+		err := oneError("release", &taken.one)
+		taken.serial.Store(0)
+		return err
+	}
+	taken.serial.Store(0)
+	runtime.KeepAlive(stream)
+	runtime.KeepAlive(b)
+	return nil
+}
 
 // Close is Release.
-func (l Lease) Close() error { return l.release(nil) }
+func (l Lease) Close() error { return l.Release() }
 
 // ReleaseOn ends the lease on another stream of the same device, that has been made to wait for the lease's own.
 // ErrInvalidArgument on a stream of another device or context, and the lease goes on.
@@ -292,23 +350,24 @@ func (l Lease) release(stream *Stream) error {
 	if s == nil || !s.generation.CompareAndSwap(l.generation, l.generation+1) {
 		return errReleased
 	}
-	given := stream != nil
-	if !given {
-		stream = s.stream
-	} else if stream.context.handle != s.stream.context.handle {
-		s.generation.Store(l.generation)
-		return refused("release", ErrInvalidArgument, "the stream is of another context than the lease's")
-	}
-	e := C.weirgo_release(s.handle, C.uintptr_t(stream.handle))
-	if e != nil {
-		err := failed("release", e)
-		if given && isAny(err, ErrInvalidArgument, ErrInvalidHandle) {
-			s.generation.Store(l.generation)
-			return err
+	if stream == nil {
+		var err error
+		C.weirgo_release_one(s.one)
+		if s.one.error != 0 {
+			err = oneError("release", s.one)
 		}
 		s.recycle()
 		return err
 	}
+	if stream.context.handle != s.stream.context.handle {
+		s.generation.Store(l.generation)
+		return refused("release", ErrInvalidArgument, "the stream is of another context than the lease's")
+	}
+	err := failed("release", C.weirgo_release(s.one.lease, C.uintptr_t(stream.handle)))
+	if isAny(err, ErrInvalidArgument, ErrInvalidHandle) {
+		s.generation.Store(l.generation)
+		return err
+	}
 	s.recycle()
-	return nil
+	return err
 }

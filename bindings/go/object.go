@@ -21,9 +21,11 @@ const (
 	closedBit = 1 << 62
 	// Between a close that the library has been asked for and its answer.
 	closingBit = 1 << 61
+	// While who closes looks for users that are not counted: it is soon taken back, or becomes the closingBit.
+	askingBit = 1 << 60
 )
 
-// object is embedded by value. state counts users; handle never changes once it is open.
+// object is embedded by value. state counts users, but for leases with slots (slots.go); handle never changes once it is open.
 type object struct {
 	state    atomic.Int64
 	handle   uintptr
@@ -56,36 +58,59 @@ func (k kind) String() string { return kindNames[k] }
 
 // enter counts a user in; leave must follow unless it failed.
 func (o *object) enter(op string) error {
-	if o.state.Add(1) < closingBit {
+	if o.state.Add(1) < askingBit {
 		return nil
 	}
-	o.state.Add(-1)
-	return closedError(op, o.kind.String())
+	return o.enterLate(op)
+}
+
+// enterLate is enter where somebody closes or has closed; it counts the user of before out.
+func (o *object) enterLate(op string) error {
+	for {
+		if o.state.Add(-1) >= closingBit {
+			return closedError(op, o.kind.String())
+		}
+		runtime.Gosched()
+		if o.state.Add(1) < askingBit {
+			return nil
+		}
+	}
 }
 
 func (o *object) leave() { o.state.Add(-1) }
 
 // finish runs end, which asks the library, if nobody uses the object, and makes it closed if that succeeds.
 func (o *object) finish(op string, end func() error) error {
-	_, err := o.finishFor(op, end, func(error) bool { return true })
+	_, err := o.finishFor(op, nil, end, func(error) bool { return true })
 	return err
 }
 
 // finishFor is finish for what the library may end though it answers an error: such an object is closed unless stays holds
-// for the error. It tells whether this call has closed it.
-func (o *object) finishFor(op string, end func() error, stays func(error) bool) (closed bool, err error) {
+// for the error. It tells whether this call has closed it. uncounted, which may be nil, counts users that are not in state.
+func (o *object) finishFor(op string, uncounted func() int64, end func() error, stays func(error) bool) (closed bool, err error) {
 	for {
 		users := o.state.Load()
 		if users >= closingBit {
 			return false, closedError(op, o.kind.String())
 		}
-		if users != 0 {
-			return false, refused(op, ErrBusy, "the %s is still used: %d leases, children or calls under way", o.kind, users)
+		if users >= askingBit {
+			runtime.Gosched()
+			continue
 		}
-		if o.state.CompareAndSwap(0, closingBit) {
+		if users != 0 {
+			return false, o.busy(op, users)
+		}
+		if o.state.CompareAndSwap(0, askingBit) {
 			break
 		}
 	}
+	if uncounted != nil {
+		if users := uncounted(); users != 0 {
+			o.state.Add(-askingBit)
+			return false, o.busy(op, users)
+		}
+	}
+	o.state.Add(closingBit - askingBit)
 	if err = end(); err != nil && stays(err) {
 		o.state.Add(-closingBit)
 		return false, err
@@ -93,6 +118,10 @@ func (o *object) finishFor(op string, end func() error, stays func(error) bool) 
 	o.state.Add(closedBit - closingBit)
 	live[o.kind].Add(-1)
 	return true, err
+}
+
+func (o *object) busy(op string, users int64) error {
+	return refused(op, ErrBusy, "the %s is still used: %d leases, children or calls under way", o.kind, users)
 }
 
 // isAny holds for an error of one of the results.

@@ -140,7 +140,7 @@ func TestEndsThatFail(t *testing.T) {
 		o := object{kind: kindStream}
 		before := live[kindStream].Add(1)
 		fail := func() error { return refused("end", one.error, "on purpose") }
-		closed, err := o.finishFor("end", fail, one.stays)
+		closed, err := o.finishFor("end", nil, fail, one.stays)
 		expect(t, err, one.error)
 		if closed == one.want || o.isClosed() == one.want || (live[kindStream].Load() == before) != one.want {
 			t.Errorf("%v: closed is %v", one.error, closed)

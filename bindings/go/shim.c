@@ -320,14 +320,6 @@ weirgo_error *weirgo_free(uintptr_t pool, uintptr_t stream, uint64_t address) {
 
 /* ---- leases ---- */
 
-weirgo_error *weirgo_acquire(uintptr_t pool, uintptr_t stream, weirgo_use *uses, size_t count,
-                             const char *operation, uintptr_t *lease) {
-  weir_acquire_options options = WEIR_ACQUIRE_OPTIONS_INIT;
-  options.operation = operation;
-  return weirgo_check(weir_acquire(POOL(pool), STREAM(stream), (weir_use *)uses, count,
-                                   operation != NULL ? &options : NULL, (weir_lease *)lease));
-}
-
 weirgo_error *weirgo_release(uintptr_t lease, uintptr_t stream) {
   return weirgo_check(weir_release((weir_lease)lease, STREAM(stream)));
 }

@@ -19,6 +19,7 @@ type Stream struct {
 	object
 	context *Context
 	device  Device
+	slots   *slots
 	reach   bool // the CPU may dereference the addresses of leases
 }
 
@@ -73,7 +74,7 @@ func (c *Context) stream(op string, device Device, create func(*C.uintptr_t) *C.
 		c.leave()
 		return nil, err
 	}
-	s := &Stream{context: c, device: device, reach: reach}
+	s := &Stream{context: c, device: device, reach: reach, slots: newSlots()}
 	open(s, &s.object, kindStream, uintptr(handle), (*Stream).Close)
 	return s, nil
 }
@@ -101,13 +102,14 @@ func (s *Stream) Native() (unsafe.Pointer, error) {
 // but that and ErrForked, as of a runtime that could not end its own stream, the Stream is closed all the same.
 func (s *Stream) Close() error {
 	const op = "close stream"
-	closed, err := s.finishFor(op, func() error {
+	closed, err := s.finishFor(op, s.slots.taken, func() error {
 		if s.borrowed {
 			return nil
 		}
 		return failed(op, C.weirgo_stream_close(C.uintptr_t(s.handle)))
 	}, streamStays)
 	if closed {
+		s.slots.forget()
 		s.context.leave()
 	}
 	return err
