@@ -46,11 +46,42 @@ function(weir_register_skip name label reason)
   weir_register_test(${name} ${label} sh -c "echo 'skipped: ${reason}' && exit 77")
 endfunction()
 
+# Of a sanitized build's time most went into the test programs, half of that into the same headers. There they are compiled
+# without optimisation and with the headers that most of them have precompiled, once for unit tests and once for all others.
+# Warnings are the plain build's to judge, in which every file is compiled by itself: precompiled headers bring false ones.
+# Not so the tests that compute, for which the time comes back when they run.
+set(weir_computing_tests test_arena_random test_calibrate_command test_codec test_codec_api test_codec_malformed test_codec_command
+  test_codec_measure test_codec_plan test_compressed_store test_defrag_planner test_fx test_granule_ledger test_idle test_mask test_narrow test_paths
+  test_plane_methods test_planes test_recompress test_segment_ledger test_shared_line test_sparse)
+set(weir_hasty_tests OFF)
+if(WEIR_SANITIZE AND WEIR_BATCH GREATER 1)
+  set(weir_hasty_tests ON)
+  set(weir_common_headers <algorithm> <array> <atomic> <condition_variable> <filesystem> <fstream> <functional> <map> <memory>
+    <mutex> <random> <string> <thread> <vector>)
+  file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/generated/tests/none.cpp CONTENT "// Compiled for its precompiled headers only.\n")
+  foreach(kind IN ITEMS plain core)
+    add_library(weir_headers_of_${kind}_tests OBJECT ${CMAKE_BINARY_DIR}/generated/tests/none.cpp)
+    target_link_libraries(weir_headers_of_${kind}_tests PRIVATE weir_build)
+    target_compile_options(weir_headers_of_${kind}_tests PRIVATE -O0 -w)
+    target_precompile_headers(weir_headers_of_${kind}_tests PRIVATE ${weir_common_headers})
+  endforeach()
+  target_precompile_headers(weir_headers_of_core_tests PRIVATE ${PROJECT_SOURCE_DIR}/core/pool/pool.hpp)
+endif()
+
 # weir_test_program(SOURCE LABEL library...): a CMocka program and its CTest of the same name.
 function(weir_test_program source label)
   cmake_path(GET source STEM name)
+  cmake_path(GET source EXTENSION language)
   add_executable(${name} ${source})
   target_link_libraries(${name} PRIVATE weir_test_support ${ARGN} weir_build PkgConfig::CMOCKA)
+  if(weir_hasty_tests AND language STREQUAL ".cpp" AND NOT name IN_LIST weir_computing_tests)
+    target_compile_options(${name} PRIVATE -O0 -w)
+    if(label STREQUAL unit)
+      target_precompile_headers(${name} REUSE_FROM weir_headers_of_core_tests)
+    else()
+      target_precompile_headers(${name} REUSE_FROM weir_headers_of_plain_tests)
+    endif()
+  endif()
   weir_register_test(${name} ${label} ${name})
 endfunction()
 
