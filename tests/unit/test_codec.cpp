@@ -126,6 +126,7 @@ void methods_fit(void **) {
 }
 
 void same_is_tiny(void **) {
+  if (threads_only) skip();
   Workers none(0, 100, system_clock);
   for (const CodecChoice choice : all_choices) {
     Codec codec(none, choice);
