@@ -52,7 +52,7 @@ endfunction()
 # Not so the tests that compute, for which the time comes back when they run.
 set(weir_computing_tests test_arena_random test_calibrate_command test_codec test_codec_api test_codec_malformed test_codec_command
   test_codec_measure test_codec_plan test_compressed_store test_defrag_planner test_fx test_granule_ledger test_idle test_mask test_narrow test_paths
-  test_plane_methods test_planes test_recompress test_segment_ledger test_shared_line test_sparse)
+  test_plane_methods test_planes test_recompress test_segment_ledger test_shared_line test_sparse test_storage test_storage_faults)
 if(weir_hasty)
   set(weir_common_headers <algorithm> <array> <atomic> <condition_variable> <filesystem> <fstream> <functional> <map> <memory>
     <mutex> <random> <string> <thread> <vector>)

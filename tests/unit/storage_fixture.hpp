@@ -119,7 +119,8 @@ class Memory {
     WEIR_UNSEEN void make(uint8_t *block, uint64_t from, uint64_t count) const {
       for (uint64_t at = 0; at < count; at += sizeof(uint64_t)) {
         const uint64_t value = word(from + at, seed);
-        __builtin_memcpy(block + at, &value, std::min(count - at, uint64_t{sizeof value}));
+        for (uint64_t b = at; b < at + sizeof value && b < count; ++b)
+          block[b] = static_cast<uint8_t>(value >> 8U * (b - at));
       }
     }
   };
