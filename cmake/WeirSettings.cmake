@@ -81,6 +81,18 @@ function(weir_batches target)
   endif()
 endfunction()
 
+# Of a sanitized build's time little is the library's own: what tests, drives or shows it there is compiled without
+# optimisation, in half the time. What a build takes that is not in batches is not the point of it.
+set(weir_hasty OFF)
+if(WEIR_SANITIZE AND WEIR_BATCH GREATER 1)
+  set(weir_hasty ON)
+endif()
+function(weir_hastily target)
+  if(weir_hasty)
+    target_compile_options(${target} PRIVATE -O0)
+  endif()
+endfunction()
+
 # weir_object_library(NAME source...): position-independent objects with hidden visibility.
 function(weir_object_library name)
   add_library(${name} OBJECT ${ARGN})

@@ -46,11 +46,42 @@ function(weir_register_skip name label reason)
   weir_register_test(${name} ${label} sh -c "echo 'skipped: ${reason}' && exit 77")
 endfunction()
 
+# Of a sanitized build's time most went into the test programs, half of that into the same headers. There they are compiled
+# hastily and with the headers that most of them have precompiled, once for unit tests and once for all others.
+# Warnings are the plain build's to judge, in which every file is compiled by itself: precompiled headers bring false ones.
+# Not so the tests that compute, for which the time comes back when they run.
+set(weir_computing_tests test_arena_random test_calibrate_command test_codec test_codec_api test_codec_malformed test_codec_command
+  test_codec_measure test_codec_plan test_compressed_store test_defrag_planner test_fx test_granule_ledger test_idle test_mask test_narrow test_paths
+  test_plane_methods test_planes test_recompress test_segment_ledger test_shared_line test_sparse test_storage test_storage_faults)
+if(weir_hasty)
+  set(weir_common_headers <algorithm> <array> <atomic> <condition_variable> <filesystem> <fstream> <functional> <map> <memory>
+    <mutex> <random> <string> <thread> <vector>)
+  file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/generated/tests/none.cpp CONTENT "// Compiled for its precompiled headers only.\n")
+  foreach(kind IN ITEMS plain core)
+    add_library(weir_headers_of_${kind}_tests OBJECT ${CMAKE_BINARY_DIR}/generated/tests/none.cpp)
+    target_link_libraries(weir_headers_of_${kind}_tests PRIVATE weir_build)
+    weir_hastily(weir_headers_of_${kind}_tests)
+    target_compile_options(weir_headers_of_${kind}_tests PRIVATE -w)
+    target_precompile_headers(weir_headers_of_${kind}_tests PRIVATE ${weir_common_headers})
+  endforeach()
+  target_precompile_headers(weir_headers_of_core_tests PRIVATE ${PROJECT_SOURCE_DIR}/core/pool/pool.hpp)
+endif()
+
 # weir_test_program(SOURCE LABEL library...): a CMocka program and its CTest of the same name.
 function(weir_test_program source label)
   cmake_path(GET source STEM name)
+  cmake_path(GET source EXTENSION language)
   add_executable(${name} ${source})
   target_link_libraries(${name} PRIVATE weir_test_support ${ARGN} weir_build PkgConfig::CMOCKA)
+  if(weir_hasty AND language STREQUAL ".cpp" AND NOT name IN_LIST weir_computing_tests)
+    weir_hastily(${name})
+    target_compile_options(${name} PRIVATE -w)
+    if(label STREQUAL unit)
+      target_precompile_headers(${name} REUSE_FROM weir_headers_of_core_tests)
+    else()
+      target_precompile_headers(${name} REUSE_FROM weir_headers_of_plain_tests)
+    endif()
+  endif()
   weir_register_test(${name} ${label} ${name})
 endfunction()
 
@@ -90,6 +121,12 @@ if(TARGET weir_static)
       weir_register_on_vendors(${name} unit strict ${name})
     endif()
   endforeach()
+  # Under ThreadSanitizer all of the runs are made on the host backend, where the engine's threads meet as they do on any other,
+  # and the first of them on the vendors'.
+  set(fuzz_arguments_on_vendors ${WEIR_FUZZ_ARGUMENTS})
+  if(WEIR_SANITIZE STREQUAL thread)
+    set(fuzz_arguments_on_vendors --seed 1 --runs 12 --steps 200)
+  endif()
   weir_glob(sources "tests/fuzz/fuzz_*.cpp")
   foreach(source IN LISTS sources)
     cmake_path(GET source STEM name)
@@ -100,7 +137,7 @@ if(TARGET weir_static)
     target_link_libraries(${name} PRIVATE weir_test_support weir_static weir_build PkgConfig::CMOCKA)
     weir_register_test(${name} fuzz ${name} ${WEIR_FUZZ_ARGUMENTS})
     if(NOT name STREQUAL fuzz_codec)  # which has no backend
-      weir_register_on_vendors(${name} fuzz strict ${name} ${WEIR_FUZZ_ARGUMENTS})
+      weir_register_on_vendors(${name} fuzz strict ${name} ${fuzz_arguments_on_vendors})
     endif()
   endforeach()
   # The same decoder under libFuzzer; no CTest, since it has no end of its own.
@@ -126,6 +163,10 @@ endif()
 
 # About loading and describing backends, about files, or about bytes alone: nothing of them is another backend's.
 set(weir_host_only test_backends test_codec_api test_context test_partitions test_runtimes test_spill_failures test_struct_size test_topology_api)
+# The tiers below HOST, and what is lost in them, are the engine's work on the host's memory: its threads are seen on the host backend.
+if(WEIR_SANITIZE STREQUAL thread)
+  list(APPEND weir_host_only test_lossy test_tiers)
+endif()
 if(TARGET weir)
   weir_glob(sources "tests/abi/test_*.c" "tests/abi/test_*.cpp")
   foreach(source IN LISTS sources)

@@ -25,7 +25,13 @@ if(weir_tool_sources)
       -P ${PROJECT_SOURCE_DIR}/cmake/embed-text.cmake
     DEPENDS ${PROJECT_SOURCE_DIR}/tools/weir/frag/page.html ${PROJECT_SOURCE_DIR}/cmake/embed-text.cmake VERBATIM)
   add_library(weir_tool STATIC EXCLUDE_FROM_ALL ${weir_tool_sources} ${weir_frag_page})  # for whom links it
-  weir_batches(weir_tool)
+  # What makes and compares every byte of a replay is worth optimising even where nothing else of the command is.
+  set(weir_apart ${PROJECT_SOURCE_DIR}/tools/weir/pattern.cpp)
+  weir_batches(weir_tool APART ${weir_apart})
+  weir_hastily(weir_tool)
+  if(weir_hasty)
+    set_source_files_properties(${weir_apart} PROPERTIES COMPILE_OPTIONS -O1)
+  endif()
   target_link_libraries(weir_tool PRIVATE weir_build
     PUBLIC PkgConfig::ZSTD nlohmann_json::nlohmann_json CLI11::CLI11 weir_placement weir_instrumentation)
   pkg_check_modules(CAIRO IMPORTED_TARGET cairo>=1.14)
@@ -39,4 +45,5 @@ if(WEIR_BUILD_TOOLS AND weir_tool_sources AND TARGET weir AND EXISTS ${weir_tool
   add_executable(weir_command ${weir_tool_main})
   set_target_properties(weir_command PROPERTIES OUTPUT_NAME weir)
   target_link_libraries(weir_command PRIVATE weir_tool weir weir_build)
+  weir_hastily(weir_command)
 endif()

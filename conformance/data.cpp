@@ -31,33 +31,72 @@ Outcome difference(const Site &site, const std::string &what, size_t index, std:
                                 static_cast<uint32_t>(wanted)));
 }
 
+/// Bytes are made and compared a block at a time (UNSEEN, test.hpp).
+constexpr size_t block_bytes = 4096;
+
+/// The pattern of a seed, block after block, in memory of the thread's own.
+class PatternBlocks {
+ public:
+  explicit PatternBlocks(uint64_t seed) noexcept : random_(seed * 0x2545f4914f6cdd1d + 1) {}
+  UNSEEN const std::byte *next() noexcept {
+    for (uint64_t &word : words_) word = random_.next();
+    return reinterpret_cast<const std::byte *>(words_);
+  }
+
+ private:
+  Random random_;
+  uint64_t words_[block_bytes / sizeof(uint64_t)];
+};
+
+/// `next` gives the blocks that the bytes must be.
+template <typename Next>
+Outcome check_blocks(std::span<const std::byte> bytes, Next next, const std::string &what,
+                     Site site) {
+  for (size_t at = 0; at < bytes.size(); at += block_bytes) {
+    const auto now = bytes.subspan(at, std::min(bytes.size() - at, block_bytes));
+    const std::span<const std::byte> wanted(next(), now.size());
+    const size_t wrong = first_difference(now, wanted);
+    if (wrong == now.size()) continue;
+    return difference(site, what, at + wrong, now[wrong], wanted[wrong], bytes.size());
+  }
+  return {};
+}
+
 }  // namespace
 
 void make_pattern(std::span<std::byte> bytes, uint64_t seed) {
-  Random random(seed * 0x2545f4914f6cdd1d + 1);
-  for (size_t i = 0; i < bytes.size(); i += sizeof(uint64_t)) {
-    const uint64_t value = random.next();
-    std::memcpy(bytes.data() + i, &value, std::min(sizeof value, bytes.size() - i));
+  PatternBlocks pattern(seed);
+  while (!bytes.empty()) {
+    const auto now = bytes.first(std::min(bytes.size(), block_bytes));
+    std::memcpy(now.data(), pattern.next(), now.size());
+    bytes = bytes.subspan(now.size());
   }
+}
+
+size_t first_difference(std::span<const std::byte> is, std::span<const std::byte> wanted) noexcept {
+  const size_t bytes = std::min(is.size(), wanted.size());
+  for (size_t at = 0; at < bytes; at += block_bytes) {
+    const size_t now = std::min(bytes - at, block_bytes);
+    if (std::memcmp(is.data() + at, wanted.data() + at, now) == 0) continue;
+    while (is[at] == wanted[at]) ++at;
+    return at;
+  }
+  return bytes;
 }
 
 Outcome check_pattern(std::span<const std::byte> bytes, uint64_t seed, const std::string &what,
                       Site site) {
-  std::vector<std::byte> wanted(bytes.size());
-  make_pattern(wanted, seed);
-  const auto [is, should] = std::mismatch(bytes.begin(), bytes.end(), wanted.begin());
-  if (is == bytes.end()) return {};
-  return difference(site, what, static_cast<size_t>(is - bytes.begin()), *is, *should,
-                    bytes.size());
+  PatternBlocks pattern(seed);
+  return check_blocks(
+      bytes, [&] { return pattern.next(); }, what, site);
 }
 
 Outcome check_value(std::span<const std::byte> bytes, uint8_t value, const std::string &what,
                     Site site) {
-  const auto is = std::find_if(bytes.begin(), bytes.end(),
-                               [value](std::byte b) { return b != std::byte{value}; });
-  if (is == bytes.end()) return {};
-  return difference(site, what, static_cast<size_t>(is - bytes.begin()), *is, std::byte{value},
-                    bytes.size());
+  std::byte block[block_bytes];
+  std::memset(block, value, sizeof block);
+  return check_blocks(
+      bytes, [&] { return block; }, what, site);
 }
 
 Outcome Mover::make(uint64_t bytes, Site site) {

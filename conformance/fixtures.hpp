@@ -202,6 +202,8 @@ class Gate {
 
 /// Bytes that follow from a seed.
 void make_pattern(std::span<std::byte> bytes, uint64_t seed);
+/// Where the two, which are as long, first differ; their length if nowhere.
+size_t first_difference(std::span<const std::byte> is, std::span<const std::byte> wanted) noexcept;
 /// Fails with the first byte that is not the pattern's.
 Outcome check_pattern(std::span<const std::byte> bytes, uint64_t seed, const std::string &what,
                       Site site = Site::current());

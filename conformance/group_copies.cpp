@@ -46,11 +46,10 @@ class Bench {
     TRY(stream_.copy(to + to_offset, from + from_offset, bytes));
     if (to != out_.address()) TRY(stream_.copy(out_.address(), to, bytes_));
     TRY(stream_.synchronize());
-    const auto [is, should] =
-        std::mismatch(out_.bytes().begin(), out_.bytes().end(), wanted.begin());
-    CHECK(is == out_.bytes().end(), "a copy of ", bytes, " bytes to offset ", to_offset,
-          " from offset ", from_offset, ": byte ", static_cast<uint64_t>(should - wanted.begin()),
-          " is ", static_cast<uint32_t>(*is), ", not ", static_cast<uint32_t>(*should));
+    const size_t at = first_difference(out_.bytes(), wanted);
+    CHECK(at == wanted.size(), "a copy of ", bytes, " bytes to offset ", to_offset, " from offset ",
+          from_offset, ": byte ", uint64_t{at}, " is ", static_cast<uint32_t>(out_.bytes()[at]),
+          ", not ", static_cast<uint32_t>(wanted[at]));
     return {};
   }
   uint64_t host_out() const { return out_.address(); }
@@ -239,10 +238,10 @@ REQUIRE(
     }
   }
   TRY(mover.read(plain.address(), bytes));
-  const auto wrong = std::mismatch(model.begin(), model.end(), mover.staging.bytes().begin());
-  CHECK(wrong.first == model.end(), "byte ", static_cast<uint64_t>(wrong.first - model.begin()),
-        " is ", static_cast<uint32_t>(*wrong.second), ", not ",
-        static_cast<uint32_t>(*wrong.first));
+  const std::span<const std::byte> is = mover.staging.bytes().first(bytes);
+  const size_t wrong = first_difference(is, model);
+  CHECK(wrong == bytes, "byte ", uint64_t{wrong}, " is ", static_cast<uint32_t>(is[wrong]),
+        ", not ", static_cast<uint32_t>(model[wrong]));
   return {};
 }
 
@@ -328,9 +327,8 @@ REQUIRE("CP-016", batches, "A batch does all of its copies, whatever their sizes
     const std::span<const std::byte> all =
         i % 3 == 2 ? std::span<const std::byte>(host) : bench.out();
     const auto part = all.subspan(at, bytes);
-    CHECK(
-        std::equal(part.begin(), part.end(), bench.in().begin() + static_cast<std::ptrdiff_t>(at)),
-        "copy ", i, " of the batch, of ", bytes, " bytes, is not right");
+    CHECK(first_difference(part, bench.in().subspan(at, bytes)) == bytes, "copy ", i,
+          " of the batch, of ", bytes, " bytes, is not right");
     TRY(check_value(all.subspan(at + bytes, piece - bytes), around, words("behind copy ", i)));
   }
   return {};

@@ -78,14 +78,6 @@ std::vector<Helper> &registered_helpers() {
 
 }  // namespace
 
-uint64_t Random::next() noexcept {
-  state_ += 0x9e3779b97f4a7c15;
-  uint64_t z = state_;
-  z = (z ^ (z >> 30U)) * 0xbf58476d1ce4e5b9;
-  z = (z ^ (z >> 27U)) * 0x94d049bb133111eb;
-  return z ^ (z >> 31U);
-}
-
 Registration::Registration(const Requirement &requirement) { registered().push_back(requirement); }
 HelperRegistration::HelperRegistration(const Helper &helper) {
   registered_helpers().push_back(helper);

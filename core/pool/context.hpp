@@ -7,6 +7,7 @@
 #include "core/backend/stream.hpp"
 #include "core/tier/storage_store.hpp"
 #include "core/topology/places.hpp"
+#include "core/transfer/paths.hpp"
 
 #include <array>
 #include <atomic>
@@ -59,7 +60,8 @@ class Context {
   /// Of the pools made from now on: a test's say in their I/O, and the root of the files that tell the memory limits.
   tier::IoHook *io_hook = nullptr;
   std::string memory_root;
-  std::string numa_root;         ///< of the files that tell the system's NUMA nodes
+  std::string numa_root;  ///< of the files that tell the system's NUMA nodes
+  transfer::SplitSizes split_sizes;
   const Clock *clock = nullptr;  ///< what pools made from now on tell time by, if a test says so
 
  private:

@@ -76,6 +76,7 @@ Status Pool::start(const weir_pool_desc &desc) {
   config.host_follows = desc.host_budget == 0;
   config.host_budget = desc.host_budget != WEIR_NONE ? desc.host_budget : 0;
   config.clock = context_.clock;
+  config.split_sizes = context_.split_sizes;
   config.page_size = desc.page_size;
   config.segment_size = desc.segment_size;
   if (desc.idle_grace_ns != 0) config.idle_grace_ns = desc.idle_grace_ns;

@@ -9,7 +9,7 @@
 #include "core/base/numa.hpp"
 #include "core/tier/codec.hpp"
 #include "core/tier/storage_store.hpp"
-#include "core/transfer/routes.hpp"
+#include "core/transfer/paths.hpp"
 
 #include <atomic>
 #include <string>
@@ -25,8 +25,9 @@ struct EngineConfig {
   };
   std::pmr::vector<DeviceBudget> devices;
   transfer::Routes routes;  ///< of the devices, by position
-  numa::Nodes nodes;        ///< of the system
-  bool no_peer = false;     ///< pages do not go to neighbours to make room
+  transfer::SplitSizes split_sizes;
+  numa::Nodes nodes;     ///< of the system
+  bool no_peer = false;  ///< pages do not go to neighbours to make room
   uint64_t host_budget = 0;
   uint64_t page_size = 0, large_page_size = 0;
   uint64_t segment_size = 0;  ///< without VMM; 0: by the budget and what is held

@@ -99,7 +99,7 @@ Engine::Engine(std::pmr::memory_resource *memory, backend::StreamTable &streams,
 
 Status Engine::start(EngineConfig config) {
   config_ = std::move(config);
-  paths_.find(config_.routes);
+  paths_.find(config_.routes, config_.split_sizes);
   if (config_.clock != nullptr) clock_ = config_.clock;
   if (config_.host_follows)
     config_.host_budget = static_cast<uint64_t>(std::max<int64_t>(spare_memory(), 0));

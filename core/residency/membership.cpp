@@ -92,7 +92,7 @@ Status Membership::add(const EngineConfig::DeviceBudget &budget, transfer::Route
   Owned<PoolDevice> fresh;
   if (back == nullptr) WEIR_TRY(engine.make_device(budget, static_cast<uint8_t>(place), &fresh));
   transfer::Paths paths;
-  paths.find(routes);
+  paths.find(routes, engine.config_.split_sizes);
   Lock lock(engine.mutex_);
   if (back != nullptr) WEIR_TRY(bring_back(*back, budget.budget));
   ++engine.generation_;

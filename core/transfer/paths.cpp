@@ -55,8 +55,9 @@ double Paths::Path::ns(uint64_t bytes) const noexcept {
   return fixed_ns(piece) + static_cast<double>(bytes) * byte_ns(piece);
 }
 
-void Paths::find(const Routes &routes) {
+void Paths::find(const Routes &routes, const SplitSizes &sizes) {
   routes_ = routes;
+  sizes_ = sizes;
   usual_ = {};
   slowest_ = 0;
   const size_t count = routes_.count() < 2 ? 0 : routes_.count();
@@ -139,7 +140,8 @@ bool Paths::together(const Path &a, const Path &b) noexcept {
 }
 
 /// Shares that end at once. False: one of them would be too small to be worth it.
-bool Paths::divide(const Path *const *paths, size_t count, uint64_t bytes, Ways *ways) noexcept {
+bool Paths::divide(const Path *const *paths, size_t count, uint64_t bytes,
+                   Ways *ways) const noexcept {
   std::array<uint64_t, Ways::most> chunks{};
   double rates = 0, head = 0, sum = 0;
   for (size_t i = 0; i < count; ++i) sum += paths[i]->slow();
@@ -158,7 +160,7 @@ bool Paths::divide(const Path *const *paths, size_t count, uint64_t bytes, Ways 
     if (left <= 0) return false;
     const auto exact = static_cast<uint64_t>(left / paths[i]->byte_ns(chunks[i]));
     const uint64_t share = i == 0 ? rest : exact / unit * unit;
-    if (share < least_share || share > rest || (i != 0 && share == rest)) return false;
+    if (share < sizes_.share || share > rest || (i != 0 && share == rest)) return false;
     rest -= share;
     ways->shares[i] = Share{paths[i]->via, share, paths[i]->direct() ? share : chunks[i]};
     ways->ns = std::max(ways->ns, paths[i]->fixed_ns(chunks[i]) +
@@ -176,7 +178,7 @@ struct Paths::Search {
   std::array<Ways, Ways::most + 1> best;  ///< of each number of paths
 };
 
-void Paths::search(Search &s, size_t from, size_t taken) noexcept {
+void Paths::search(Search &s, size_t from, size_t taken) const noexcept {
   Ways ways;
   if (taken >= 2 && divide(s.taken.data(), taken, s.bytes, &ways) && ways.ns < s.best[taken].ns)
     s.best[taken] = ways;
@@ -209,7 +211,7 @@ Ways Paths::choose(uint8_t from, uint8_t to, uint64_t bytes, uint32_t relays,
   ways.count = 1;
   ways.ns = single->ns(bytes);
   ways.shares[0] = Share{single->via, bytes, single->chunk(bytes)};
-  if (bytes < least_split || !single->known()) return ways;
+  if (bytes < sizes_.whole || !single->known()) return ways;
 
   // The best few for every pair of ports: of those by shared ones only one can be taken anyway.
   std::sort(begin, end, [bytes](const Path &a, const Path &b) {

@@ -57,11 +57,17 @@ struct Ways {
   }
 };
 
+/// From how many bytes on a copy may be split, and the least of a path's share. Other than these only in tests, which then
+/// need not move as much.
+struct SplitSizes {
+  uint64_t whole = uint64_t{8} << 20U, share = uint64_t{2} << 20U;
+};
+
 class Paths {
  public:
   static constexpr uint64_t unit = uint64_t{64} << 10U;
   static constexpr uint64_t largest_chunk = uint64_t{1} << 20U;
-  static constexpr uint64_t least_split = uint64_t{8} << 20U, least_share = uint64_t{2} << 20U;
+  static constexpr uint64_t least_split = SplitSizes{}.whole, least_share = SplitSizes{}.share;
   /// What a split, or a path that is not the direct one, must gain to be taken.
   static constexpr double worth = 1.15;
   static constexpr double step_ns = 4000;
@@ -69,7 +75,7 @@ class Paths {
   static constexpr double usual_latency_ns = 10'000;
   static constexpr size_t most_devices = 32;
 
-  void find(const Routes &routes);
+  void find(const Routes &routes, const SplitSizes &sizes = {});
 
   /// The ways to take for so many bytes (at least 1). `relays`: a bit for each device that may stand in between; `direct`: whether
   /// the direct link may be used, if there is one (memory that was mapped before a device joined is not open to it).
@@ -111,10 +117,11 @@ class Paths {
   List list(uint8_t from, uint8_t to, uint32_t relays, bool direct) const noexcept;
   bool at_switch(size_t device) const noexcept;
   static bool together(const Path &a, const Path &b) noexcept;
-  static bool divide(const Path *const *paths, size_t count, uint64_t bytes, Ways *ways) noexcept;
-  static void search(Search &search, size_t from, size_t taken) noexcept;
+  bool divide(const Path *const *paths, size_t count, uint64_t bytes, Ways *ways) const noexcept;
+  void search(Search &search, size_t from, size_t taken) const noexcept;
 
   Routes routes_;
+  SplitSizes sizes_;
   std::array<bool, most_devices> switched_{};
   std::array<double, 3> usual_{};  ///< bytes per ns of a link of a rank whose bandwidth is unknown
   double slowest_ = 0;             ///< the same of one to the host

@@ -12,9 +12,11 @@
 #include <vector>
 
 #include "tests/support/cmocka.hpp"
+#include "tests/support/stride.hpp"
 
 namespace {
 
+using weir::test::threads_only;
 using Bytes = std::vector<unsigned char>;
 
 constexpr uint64_t block = 256 << 10;
@@ -115,6 +117,7 @@ void check_info(const Bytes &blob, uint64_t raw, bool sums) {
 }
 
 void every_length_comes_back(void **) {
+  if (threads_only) skip();
   const uint64_t lengths[] = {
       0, 1, 7, 8, 9, 127, 4097, block - 1, block, block + 1, 2 * block - 1, 2 * block + 1};
   for (const Kind kind : kinds) {
@@ -134,6 +137,7 @@ void every_length_comes_back(void **) {
 }
 
 void every_codec_and_element_comes_back(void **) {
+  if (threads_only) skip();
   const uint32_t own[] = {0,
                           0,
                           WEIR_CODEC_LZ4,
@@ -295,6 +299,7 @@ void wrong_decompressions_are_refused(void **) {
 }
 
 void a_flipped_bit_is_corrupt_with_checksums(void **) {
+  if (threads_only) skip();
   for (const char *codec : codecs) {
     for (const Kind kind : kinds) {
       const Bytes in = make(kind, 3001);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How many positions of a sweep of failures are tried.
+// How much of a test the slow sanitizers are given: how many positions of a sweep of failures are tried, and what one thread
+// does alone.
 #pragma once
 
 #include <algorithm>
@@ -22,5 +23,14 @@ inline int64_t stride() {
   return 1;
 #endif
 }
+
+/// The thread sanitizer has nothing to find in what one thread does alone, and takes long over it: such parts of a test are
+/// the other builds'. And of many inputs to the same threads it is given some.
+inline constexpr bool threads_only =
+#if defined(__SANITIZE_THREAD__)
+    true;
+#else
+    false;
+#endif
 
 }  // namespace weir::test

@@ -6,6 +6,7 @@
 
 #include "core/tier/storage_store.hpp"
 
+#include "tests/support/blocks.hpp"
 #include "tests/support/cmocka.hpp"
 
 #include <dirent.h>
@@ -99,26 +100,30 @@ class Memory {
 
   unsigned char *data() { return data_; }
   uint64_t bytes() const { return bytes_; }
-  static uint64_t word(uint64_t index, uint64_t seed) {
+  WEIR_UNSEEN static uint64_t word(uint64_t index, uint64_t seed) {
     return (index + 1) * 0x9E3779B97F4A7C15U ^ seed * 0xC2B2AE3D27D4EB4FU;
   }
   void fill(uint64_t seed, uint64_t from, uint64_t count) {
-    for (uint64_t at = 0; at < count; at += sizeof(uint64_t)) {
-      const uint64_t value = word(at, seed);
-      std::memcpy(data_ + from + at, &value, sizeof value);
-    }
+    write_bytes(data_ + from, count, Words{seed});
   }
   void fill(uint64_t seed) { fill(seed, 0, bytes_); }
   bool holds(uint64_t seed, uint64_t from, uint64_t count) const {
-    for (uint64_t at = 0; at < count; at += sizeof(uint64_t)) {
-      const uint64_t value = word(at, seed);
-      if (std::memcmp(data_ + from + at, &value, sizeof value) != 0) return false;
-    }
-    return true;
+    return wrong_bytes(data_ + from, count, Words{seed}) == 0;
   }
   bool holds(uint64_t seed) const { return holds(seed, 0, bytes_); }
 
  private:
+  /// The words as a rule of tests/support/blocks.hpp; blocks are of whole words.
+  struct Words {
+    uint64_t seed;
+    WEIR_UNSEEN void make(uint8_t *block, uint64_t from, uint64_t count) const {
+      for (uint64_t at = 0; at < count; at += sizeof(uint64_t)) {
+        const uint64_t value = word(from + at, seed);
+        for (uint64_t b = at; b < at + sizeof value && b < count; ++b)
+          block[b] = static_cast<uint8_t>(value >> 8U * (b - at));
+      }
+    }
+  };
   unsigned char *data_ = nullptr;
   uint64_t bytes_ = 0;
 };

@@ -169,6 +169,7 @@ void time_is_shared_and_kept(void **) {
         nullptr, "host.devices=4;host.memory=4M;host.granule=16K;host.granule_large=0", &clock);
     weir_calibrate_desc desc = WEIR_CALIBRATE_DESC_INIT;
     desc.flags = WEIR_CALIBRATE_NO_CACHE;
+    desc.max_bytes = 256U << 10U;
     desc.max_ns = limit_ms * millisecond;
     weir_calibrate_report report = WEIR_CALIBRATE_REPORT_INIT;
     ok(weir_topology_calibrate(context, &desc, &report));

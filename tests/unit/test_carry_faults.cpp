@@ -20,6 +20,7 @@ struct Roads : Subject {
 
   void open(Balance *balance, const std::string &options, uint64_t page) {
     open_context(balance, options.c_str());
+    if (options == three_small_ways) split_small(context);
     weir_pool_device devices[3] = {};
     for (uint32_t i = 0; i < 3; ++i) devices[i] = {i, 0, 40 * page, {0, 0}};
     weir_pool_desc desc = WEIR_POOL_DESC_INIT;
@@ -70,13 +71,13 @@ struct Roads : Subject {
 };
 
 void sweep_roads(Kind kind, const std::string &options) {
-  const bool split = options == three_ways;
-  const uint64_t page = split ? large_page : page_bytes;
+  const bool split = options == three_small_ways;
+  const uint64_t page = split ? small_page : page_bytes;
   uint64_t relayed = 0, staged = 0, both = 0;
   sweep(kind, 0, 2, [&](Balance *balance) {
     Roads roads;
     roads.open(balance, options, page);
-    roads.work(split ? large : 8 * page_bytes, split ? 1 : 2);
+    roads.work(split ? small_large : 8 * page_bytes, split ? 1 : 2);
     relayed = std::max(relayed, roads.stats().relayed_bytes);
     staged = std::max(staged, roads.stats().host_relayed_bytes);
     both = std::max(both, roads.stats().split_bytes);
@@ -92,8 +93,8 @@ void relay_memory(void **) { sweep_roads(Kind::device_oom, around_a_corner); }
 void relay_allocator(void **) { sweep_roads(Kind::allocator, around_a_corner); }
 void staged_backend(void **) { sweep_roads(Kind::backend, apart); }
 void staged_allocator(void **) { sweep_roads(Kind::allocator, apart); }
-void split_backend(void **) { sweep_roads(Kind::backend, three_ways); }
-void split_memory(void **) { sweep_roads(Kind::device_oom, three_ways); }
+void split_backend(void **) { sweep_roads(Kind::backend, three_small_ways); }
+void split_memory(void **) { sweep_roads(Kind::device_oom, three_small_ways); }
 
 // ---- the device in between is lost ----
 
@@ -131,7 +132,9 @@ void loss_in_between(const std::string &options, uint64_t page, uint64_t bytes) 
 }
 
 void lost_while_it_relays(void **) { loss_in_between(around_a_corner, page_bytes, 8 * page_bytes); }
-void lost_while_it_has_a_share(void **) { loss_in_between(three_ways, large_page, large); }
+void lost_while_it_has_a_share(void **) {
+  loss_in_between(three_small_ways, small_page, small_large);
+}
 
 }  // namespace
 

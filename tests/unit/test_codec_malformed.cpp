@@ -7,6 +7,7 @@
 //
 // Must be reproducible: seeds are fixed.
 
+#include "tests/support/stride.hpp"
 #include "tests/unit/codec_data.hpp"
 
 #include <dlfcn.h>
@@ -100,6 +101,7 @@ Bytes mixed_page() {
 }
 
 void truncations(void **) {
+  if (threads_only) skip();
   Workers none(0, 100, system_clock);
   Codec codec(none, CodecChoice::automatic);
   for (const Sample &sample : samples()) {
@@ -135,6 +137,7 @@ void truncations(void **) {
 
 /// Every byte of the header and the table, every value. None may pass but the one that was there.
 void header_fields(void **) {
+  if (threads_only) skip();
   Workers none(0, 100, system_clock);
   Codec codec(none, CodecChoice::automatic);
   for (const Sample &sample : samples()) {
@@ -151,6 +154,7 @@ void header_fields(void **) {
 
 /// Tables that add up but lie about where blocks begin.
 void shifted_tables(void **) {
+  if (threads_only) skip();
   Workers none(0, 100, system_clock);
   Codec codec(none, CodecChoice::lz4);
   CodecPlan plan;
@@ -170,6 +174,7 @@ void shifted_tables(void **) {
 
 /// Changed bytes, swapped pieces, changed lengths: whatever comes of it, nothing outside is touched.
 void mutations(void **) {
+  if (threads_only) skip();
   Workers none(0, 100, system_clock);
   Codec codec(none, CodecChoice::automatic);
   std::mt19937_64 random(7);
@@ -233,6 +238,7 @@ void mutations_of_many_blocks(void **) {
 
 /// The methods by themselves: what is not exactly the block is refused, and no more than the block is written.
 void wrong_sizes(void **) {
+  if (threads_only) skip();
   using weir::tier::Decoded;
   weir::tier::BlockMethods methods(true);
   using weir::tier::Form;
