@@ -92,6 +92,16 @@ inline uint64_t address_of(const void *memory) { return reinterpret_cast<uintptr
 /// Host functions that wait at a gate: work behind it is pending for as long as the test likes.
 class Gate {
  public:
+  Gate() = default;
+  Gate(const Gate &) = delete;
+  Gate &operator=(const Gate &) = delete;
+  /// A lost device's stream is waited for by nobody: who stands here must have gone before the gate does.
+  ~Gate() {
+    std::unique_lock lock(mutex_);
+    open_ = true;
+    changed_.notify_all();
+    changed_.wait(lock, [&] { return inside_ == 0; });
+  }
   void open() {
     const std::lock_guard hold(mutex_);
     open_ = true;
@@ -113,13 +123,17 @@ class Gate {
   void wait() {
     std::unique_lock lock(mutex_);
     visited_ = true;
+    ++inside_;
     changed_.notify_all();
     changed_.wait(lock, [&] { return open_; });
     passed_ = true;
+    --inside_;
+    changed_.notify_all();
   }
   std::mutex mutex_;
   std::condition_variable changed_;
   bool open_ = false, passed_ = false, visited_ = false;
+  uint32_t inside_ = 0;
 };
 
 /// A machine of its own with the primary context of device 0 current. Its end checks that nothing is left over.

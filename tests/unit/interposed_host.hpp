@@ -25,6 +25,16 @@ using Interpose = weir_result (*)(const char *entry);
 /// What stands at the head of a stream until the test opens it.
 class Blocker {
  public:
+  Blocker() = default;
+  Blocker(const Blocker &) = delete;
+  Blocker &operator=(const Blocker &) = delete;
+  /// Nobody stands at it any more.
+  ~Blocker() {
+    std::unique_lock hold(mutex_);
+    open_ = true;
+    changed_.notify_all();
+    changed_.wait(hold, [this] { return inside_ == 0; });
+  }
   void open() {
     std::lock_guard hold(mutex_);
     open_ = true;
@@ -37,13 +47,17 @@ class Blocker {
   static void stand(void *user) {
     auto *self = static_cast<Blocker *>(user);
     std::unique_lock hold(self->mutex_);
+    ++self->inside_;
     self->changed_.wait(hold, [self] { return self->open_; });
+    --self->inside_;
+    self->changed_.notify_all();
   }
 
  private:
   std::mutex mutex_;
   std::condition_variable changed_;
   bool open_ = false;
+  uint32_t inside_ = 0;
 };
 
 struct InterposedHost {

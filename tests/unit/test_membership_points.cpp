@@ -364,7 +364,7 @@ void lose_at_every_call(Way way, uint32_t victim) {
       print_message("device %u%s: %lld calls, at %llu of them something was lost\n", victim,
                     options, static_cast<long long>(n - 1),
                     static_cast<unsigned long long>(some_lost));
-      assert_true(n > 5);
+      assert_true(n > 3);  // of any kind: how many depends on who waits for whom
       break;
     }
   }

