@@ -17,7 +17,8 @@ int main(void) {
   context_desc.options = "host.memory=64M;host.granule=64K;host.granule_large=0";
   weir_context context;
   EXPECT(weir_context_create(&context_desc, &context) == WEIR_SUCCESS);
-  weir_pool_device device = {0, 0, 1 << 20, {0, 0}};
+  weir_pool_device device = WEIR_POOL_DEVICE_INIT;
+  device.budget = 1 << 20;
   weir_pool_desc pool_desc = WEIR_POOL_DESC_INIT;
   pool_desc.devices = &device, pool_desc.device_count = 1, pool_desc.host_budget = 16 << 20;
   weir_pool pool;

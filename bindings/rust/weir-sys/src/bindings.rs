@@ -19,24 +19,29 @@ pub const WEIR_CAP_EXPORT_FABRIC: u64 = 4096;
 pub const WEIR_CAP_MAP_PART: u64 = 8192;
 pub const WEIR_CAP_INTEGRATED: u64 = 16384;
 pub const WEIR_CAP_SHARED_RANGE: u64 = 32768;
-pub const WEIR_DEVICE_ALL: u32 = 0xfffffffd;
 pub const WEIR_DEVICE_HOST: u32 = 0xffffffff;
 pub const WEIR_DEVICE_DEFAULT: u32 = 0xfffffffe;
+pub const WEIR_DEVICE_ALL: u32 = 0xfffffffd;
 pub const WEIR_DEVICE_ANY: u32 = 0xfffffffc;
 pub const WEIR_WHOLE: u64 = u64::MAX;
 pub const WEIR_UNLIMITED: u64 = u64::MAX;
 pub const WEIR_NONE: u64 = u64::MAX - 1;
 pub const WEIR_INFINITE: u64 = u64::MAX;
 
-pub const WEIR_VERSION_MAJOR: u32 = 0;
-pub const WEIR_VERSION_MINOR: u32 = 1;
+pub const WEIR_VERSION_MAJOR: u32 = 1;
+pub const WEIR_VERSION_MINOR: u32 = 0;
 pub const WEIR_VERSION_PATCH: u32 = 0;
-pub const WEIR_ARENA_CLASSES: u32 = 49;
+pub const WEIR_VERSION_NUMBER: u32 = 1000000;
+pub const WEIR_ELEMENT_SLOTS: u32 = 32;
+pub const WEIR_CODEC_SLOTS: u32 = 32;
+pub const WEIR_ARENA_CLASSES: u32 = 64;
 /// Outcome of a call: 0 is success, positive values are answers that are not errors, negative ones errors.
 pub type weir_result = i32;
 pub const WEIR_SUCCESS: _bindgen_ty_1 = 0;
 /// a query was answered: the work is not finished yet
 pub const WEIR_NOT_READY: _bindgen_ty_1 = 1;
+/// a list or a text was cut for want of room; the call says how much there is
+pub const WEIR_INCOMPLETE: _bindgen_ty_1 = 2;
 /// an argument is out of range; the message names it and its value
 pub const WEIR_ERROR_INVALID_ARGUMENT: _bindgen_ty_1 = -1;
 /// a handle is NULL, dead, or belongs to another pool or context
@@ -87,6 +92,10 @@ extern "C" {
     /// Library version as "major.minor.patch". Never freed.
     pub fn weir_version_string() -> *const ::core::ffi::c_char;
 }
+extern "C" {
+    /// Library version as one number, to be compared: major * 1000000 + minor * 1000 + patch.
+    pub fn weir_version_number() -> u32;
+}
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct weir_context_s {
@@ -136,7 +145,8 @@ pub struct weir_arena_s {
     _unused: [u8; 0],
 }
 pub type weir_arena = *mut weir_arena_s;
-/// A place with memory: an index of weir_device_count(), or WEIR_DEVICE_HOST for the CPU's own memory.
+/**A place with memory: an index of weir_device_count(), or WEIR_DEVICE_HOST for the CPU's own memory. Numbers from
+0xffffff00 on are no device's.*/
 pub type weir_device = u32;
 pub const WEIR_TIER_NONE: _bindgen_ty_2 = 0;
 pub const WEIR_TIER_DEVICE: _bindgen_ty_2 = 1;
@@ -144,7 +154,7 @@ pub const WEIR_TIER_PEER: _bindgen_ty_2 = 2;
 pub const WEIR_TIER_HOST: _bindgen_ty_2 = 3;
 pub const WEIR_TIER_COMPRESSED: _bindgen_ty_2 = 4;
 pub const WEIR_TIER_STORAGE: _bindgen_ty_2 = 5;
-/// Rungs of the ladder, fastest first.
+/// Rungs of the ladder. The numbers are no order: a later version may put one in between.
 pub type _bindgen_ty_2 = ::core::ffi::c_uint;
 /// found out by looking
 pub const WEIR_ELEMENT_ANY: _bindgen_ty_3 = 0;
@@ -152,10 +162,9 @@ pub const WEIR_ELEMENT_F16: _bindgen_ty_3 = 1;
 pub const WEIR_ELEMENT_BF16: _bindgen_ty_3 = 2;
 pub const WEIR_ELEMENT_F32: _bindgen_ty_3 = 3;
 pub const WEIR_ELEMENT_F64: _bindgen_ty_3 = 4;
-pub const WEIR_ELEMENT_COUNT: _bindgen_ty_3 = 5;
 /// What a buffer's bytes are: it lets them be compressed better, and never changes them.
 pub type _bindgen_ty_3 = ::core::ffi::c_uint;
-/// The numbers behind the thread's last error. Fields that do not apply are 0.
+/// The numbers behind the thread's last error. Fields that do not apply are 0, but for `device` and `use_index`.
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct weir_error_info {
@@ -164,7 +173,7 @@ pub struct weir_error_info {
     pub result: weir_result,
     /// WEIR_TIER_* that was short
     pub tier: u32,
-    /// the device concerned, or WEIR_DEVICE_HOST
+    /// the device concerned, or WEIR_DEVICE_HOST; that too where none is
     pub device: weir_device,
     /// bytes asked for, rounded as they would be charged
     pub asked: u64,
@@ -269,6 +278,8 @@ pub struct weir_allocator {
     >,
     /// goes with both
     pub user: *mut ::core::ffi::c_void,
+    /// NULL
+    pub reserved: [*mut ::core::ffi::c_void; 3usize],
 }
 #[test]
 fn bindgen_test_layout_weir_allocator() {
@@ -276,7 +287,7 @@ fn bindgen_test_layout_weir_allocator() {
     let ptr = UNINIT.as_ptr();
     assert_eq!(
         ::core::mem::size_of::<weir_allocator>(),
-        24usize,
+        48usize,
         "Size of weir_allocator",
     );
     assert_eq!(
@@ -298,6 +309,11 @@ fn bindgen_test_layout_weir_allocator() {
         unsafe { ::core::ptr::addr_of!((*ptr).user) as usize - ptr as usize },
         16usize,
         "Offset of field: weir_allocator::user",
+    );
+    assert_eq!(
+        unsafe { ::core::ptr::addr_of!((*ptr).reserved) as usize - ptr as usize },
+        24usize,
+        "Offset of field: weir_allocator::reserved",
     );
 }
 pub const WEIR_LOG_ERROR: _bindgen_ty_4 = 0;
@@ -358,7 +374,7 @@ fn bindgen_test_layout_weir_context_desc() {
     let ptr = UNINIT.as_ptr();
     assert_eq!(
         ::core::mem::size_of::<weir_context_desc>(),
-        88usize,
+        112usize,
         "Size of weir_context_desc",
     );
     assert_eq!(
@@ -403,25 +419,25 @@ fn bindgen_test_layout_weir_context_desc() {
     );
     assert_eq!(
         unsafe { ::core::ptr::addr_of!((*ptr).log) as usize - ptr as usize },
-        64usize,
+        88usize,
         "Offset of field: weir_context_desc::log",
     );
     assert_eq!(
         unsafe { ::core::ptr::addr_of!((*ptr).log_user) as usize - ptr as usize },
-        72usize,
+        96usize,
         "Offset of field: weir_context_desc::log_user",
     );
     assert_eq!(
         unsafe {
             ::core::ptr::addr_of!((*ptr).start_timeout_ns) as usize - ptr as usize
         },
-        80usize,
+        104usize,
         "Offset of field: weir_context_desc::start_timeout_ns",
     );
 }
 /// Do not offer the built-in host backend.
 pub const WEIR_CONTEXT_NO_HOST_BACKEND: _bindgen_ty_5 = 1;
-/**Do not load libweir_backend_*.so from the search folder: "weir", beside libweir (or beside the program that
+/**Do not load libweir_backend_*.so from the search folder: "weir/1" (1: WEIR_BACKEND_ABI_MAJOR), beside libweir (or beside the program that
 libweir is linked into).*/
 pub const WEIR_CONTEXT_NO_SEARCH: _bindgen_ty_5 = 2;
 /// Flags of a context.
@@ -687,7 +703,7 @@ pub const WEIR_LINK_FIGURE_TOPOLOGY: _bindgen_ty_7 = 2;
 pub const WEIR_LINK_FIGURE_BACKEND: _bindgen_ty_7 = 3;
 /// it was measured here
 pub const WEIR_LINK_FIGURE_MEASURED: _bindgen_ty_7 = 4;
-/// Where a link's bandwidth is from, the better founded the greater.
+/// Where a link's bandwidth is from. The numbers are no order.
 pub type _bindgen_ty_7 = ::core::ffi::c_uint;
 /// What lies between two places.
 #[repr(C)]
@@ -886,8 +902,8 @@ pub const WEIR_TOPOLOGY_SVG: _bindgen_ty_8 = 2;
 pub type _bindgen_ty_8 = ::core::ffi::c_uint;
 extern "C" {
     /**Writes the machine with the context's devices in it: at most `capacity` bytes, always NUL-terminated if capacity > 0.
-*needed (may be NULL) gets the full size with the NUL. INVALID_ARGUMENT if it was cut; capacity 0 with a `needed` only
-asks for the size. The first call may look at the machine, which takes some milliseconds to tenths of a second; where
+*needed (may be NULL) gets the full size with the NUL. INCOMPLETE if it was cut; `text` may be NULL with a capacity
+of 0. The first call may look at the machine, which takes some milliseconds to tenths of a second; where
 that fails, the machine is the devices alone. Devices of the machine that no backend offers are in it too.*/
     pub fn weir_topology_export(
         context: weir_context,
@@ -1050,9 +1066,9 @@ measured and count in this context, but cannot be saved; the message names the p
     ) -> weir_result;
 }
 /// near the speed of memory: what a pool does when a page leaves HOST
-pub const WEIR_COMPRESS_FAST: _bindgen_ty_10 = 0;
+pub const WEIR_COMPRESS_LEVEL_FAST: _bindgen_ty_10 = 0;
 /// entropy coded too: several times slower, for what stays where it goes
-pub const WEIR_COMPRESS_DENSE: _bindgen_ty_10 = 1;
+pub const WEIR_COMPRESS_LEVEL_DENSE: _bindgen_ty_10 = 1;
 /// How much time a blob is worth.
 pub type _bindgen_ty_10 = ::core::ffi::c_uint;
 /// no checksums in the blob: for callers who have one of their own
@@ -1075,7 +1091,6 @@ pub const WEIR_CODEC_MASK: _bindgen_ty_12 = 7;
 pub const WEIR_CODEC_PLANES: _bindgen_ty_12 = 8;
 /// floats of four bytes that fit into two
 pub const WEIR_CODEC_NARROW: _bindgen_ty_12 = 9;
-pub const WEIR_CODEC_COUNT: _bindgen_ty_12 = 10;
 /// The methods a block can be coded by; the numbers stand in blobs.
 pub type _bindgen_ty_12 = ::core::ffi::c_uint;
 /// How to compress. NULL in its place means all defaults.
@@ -1083,7 +1098,7 @@ pub type _bindgen_ty_12 = ::core::ffi::c_uint;
 #[derive(Debug, Copy, Clone)]
 pub struct weir_compress_desc {
     pub struct_size: u32,
-    /// WEIR_COMPRESS_FAST or _DENSE
+    /// WEIR_COMPRESS_LEVEL_FAST or _DENSE
     pub level: u32,
     /// WEIR_ELEMENT_*: what the bytes are, if it is known; a wrong one costs nothing but ratio
     pub element: u32,
@@ -1220,7 +1235,7 @@ pub struct weir_compressed_info {
     /// 1: it has them
     pub checksums: u64,
     /// by WEIR_CODEC_*; what they do not add up to is header and table
-    pub methods: [weir_codec_share; 10usize],
+    pub methods: [weir_codec_share; 32usize],
 }
 #[test]
 fn bindgen_test_layout_weir_compressed_info() {
@@ -1228,7 +1243,7 @@ fn bindgen_test_layout_weir_compressed_info() {
     let ptr = UNINIT.as_ptr();
     assert_eq!(
         ::core::mem::size_of::<weir_compressed_info>(),
-        200usize,
+        552usize,
         "Size of weir_compressed_info",
     );
     assert_eq!(
@@ -1345,9 +1360,9 @@ the machine and the cgroup have to spare (docs/budgets.md)*/
     /// 0 = chosen by the budget; equal to page_size = one class only
     pub large_page_size: u64,
     /// thousandths of the device budget kept free; below it background demotion starts (0 = 10)
-    pub watermark_low: u32,
+    pub watermark_low_permille: u32,
     /// ... and goes on until this many are free (0 = 30)
-    pub watermark_high: u32,
+    pub watermark_high_permille: u32,
     /// how long one eviction may wait for the fences of released work (0 = 10 s)
     pub evict_wait_ns: u64,
     /// NULL = "lru-window"
@@ -1366,7 +1381,7 @@ the machine and the cgroup have to spare (docs/budgets.md)*/
     pub compress_threads: u32,
     /**percent of a CPU each of them may use in the background, 1 .. 100; 0 = 100.
 What a caller waits for is not held back.*/
-    pub compress_share: u32,
+    pub compress_share_percent: u32,
     pub reserved: u32,
     /**what compressed blocks may be coded with: "auto" (NULL), or one of the methods that
 weir_compress_desc.codec names*/
@@ -1379,7 +1394,7 @@ weir_pool_trim, as with WEIR_POOL_NO_BACKGROUND)*/
 held already, but from 32 MiB to an eighth of the budget, and at most 1 GiB*/
     pub segment_size: u64,
     /**what nobody used for so long in COMPRESSED is compressed again, harder, while the tier
-is half full at least; within compress_share, with codec "auto" only (0 = 10 s;
+is half full at least; within compress_share_percent, with codec "auto" only (0 = 10 s;
 WEIR_NONE = never, as with WEIR_POOL_NO_BACKGROUND)*/
     pub recompress_idle_ns: u64,
     /**at most so much goes from HOST and below to neighbours that have memory to spare by now, in
@@ -1437,14 +1452,18 @@ fn bindgen_test_layout_weir_pool_desc() {
         "Offset of field: weir_pool_desc::large_page_size",
     );
     assert_eq!(
-        unsafe { ::core::ptr::addr_of!((*ptr).watermark_low) as usize - ptr as usize },
+        unsafe {
+            ::core::ptr::addr_of!((*ptr).watermark_low_permille) as usize - ptr as usize
+        },
         48usize,
-        "Offset of field: weir_pool_desc::watermark_low",
+        "Offset of field: weir_pool_desc::watermark_low_permille",
     );
     assert_eq!(
-        unsafe { ::core::ptr::addr_of!((*ptr).watermark_high) as usize - ptr as usize },
+        unsafe {
+            ::core::ptr::addr_of!((*ptr).watermark_high_permille) as usize - ptr as usize
+        },
         52usize,
-        "Offset of field: weir_pool_desc::watermark_high",
+        "Offset of field: weir_pool_desc::watermark_high_permille",
     );
     assert_eq!(
         unsafe { ::core::ptr::addr_of!((*ptr).evict_wait_ns) as usize - ptr as usize },
@@ -1493,9 +1512,11 @@ fn bindgen_test_layout_weir_pool_desc() {
         "Offset of field: weir_pool_desc::compress_threads",
     );
     assert_eq!(
-        unsafe { ::core::ptr::addr_of!((*ptr).compress_share) as usize - ptr as usize },
+        unsafe {
+            ::core::ptr::addr_of!((*ptr).compress_share_percent) as usize - ptr as usize
+        },
         112usize,
-        "Offset of field: weir_pool_desc::compress_share",
+        "Offset of field: weir_pool_desc::compress_share_percent",
     );
     assert_eq!(
         unsafe { ::core::ptr::addr_of!((*ptr).reserved) as usize - ptr as usize },
@@ -1667,7 +1688,7 @@ thread), BUSY (from within a callback).*/
         user: *mut ::core::ffi::c_void,
     ) -> weir_result;
 }
-/// Bytes of a buffer that were lost with a device. Fixed size: 32 bytes.
+/// Bytes of a buffer that were lost with a device. Fixed size: 64 bytes.
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct weir_lost_range {
@@ -1679,6 +1700,8 @@ pub struct weir_lost_range {
     pub offset: u64,
     /// bytes
     pub length: u64,
+    /// 0
+    pub reserved: [u64; 4usize],
 }
 #[test]
 fn bindgen_test_layout_weir_lost_range() {
@@ -1686,7 +1709,7 @@ fn bindgen_test_layout_weir_lost_range() {
     let ptr = UNINIT.as_ptr();
     assert_eq!(
         ::core::mem::size_of::<weir_lost_range>(),
-        32usize,
+        64usize,
         "Size of weir_lost_range",
     );
     assert_eq!(
@@ -1714,11 +1737,16 @@ fn bindgen_test_layout_weir_lost_range() {
         24usize,
         "Offset of field: weir_lost_range::length",
     );
+    assert_eq!(
+        unsafe { ::core::ptr::addr_of!((*ptr).reserved) as usize - ptr as usize },
+        32usize,
+        "Offset of field: weir_lost_range::reserved",
+    );
 }
 extern "C" {
-    /**Tells what is lost now, in whole pages clipped to the buffers: *count ranges, of which the first `capacity` are written. A range
-ends being lost when it is written anew with DISCARD_WRITE, or discarded. INVALID_ARGUMENT if `ranges` had no room for all; capacity 0
-only asks. Any thread. Walks all pages under the pool's lock.*/
+    /**Tells what is lost now, in whole pages clipped to the buffers: *count ranges, of which the first `capacity` are written
+(INCOMPLETE: not all; `ranges` may be NULL with a capacity of 0). A range ends being lost when it is written anew with
+DISCARD_WRITE, or discarded. Any thread. Walks all pages under the pool's lock.*/
     pub fn weir_pool_lost_ranges(
         pool: weir_pool,
         ranges: *mut weir_lost_range,
@@ -1740,15 +1768,15 @@ pub struct weir_client_desc {
     pub struct_size: u32,
     /// added to the buffers' own priority, clamped to the range
     pub priority: i32,
-    /// bytes it may hold on each device; 0 = the pool's budget
+    /// bytes it may hold on each device; 0 = the pool's budget, WEIR_NONE = nothing
     pub device_quota: u64,
-    /// bytes it may hold in HOST; 0 = the pool's budget
+    /// bytes it may hold in HOST; 0 = the pool's budget, WEIR_NONE = nothing
     pub host_quota: u64,
     /// copied; NULL = ""
     pub name: *const ::core::ffi::c_char,
-    /// bytes it may hold in COMPRESSED, as compressed; 0 = the pool's budget
+    /// bytes it may hold in COMPRESSED, as compressed; 0 = the pool's budget, WEIR_NONE = nothing
     pub compressed_quota: u64,
-    /// bytes it may hold in STORAGE, as stored; 0 = the pool's budget
+    /// bytes it may hold in STORAGE, as stored; 0 = the pool's budget, WEIR_NONE = nothing
     pub storage_quota: u64,
 }
 #[test]
@@ -1880,7 +1908,7 @@ fn bindgen_test_layout_weir_client_stats() {
     );
 }
 extern "C" {
-    /// Fills *stats (set struct_size first).
+    /// Fills *stats.
     pub fn weir_client_stats_get(
         client: weir_client,
         stats: *mut weir_client_stats,
@@ -1935,7 +1963,7 @@ pub struct weir_defragment_desc {
     /// of the call
     pub max_ns: u64,
     /// bytes moved for a thousand bytes won; what costs more is left alone (0 = 1000)
-    pub max_cost: u32,
+    pub max_cost_permille: u32,
     pub reserved: u32,
     /// may be NULL
     pub should_stop: weir_defragment_break,
@@ -1987,9 +2015,11 @@ fn bindgen_test_layout_weir_defragment_desc() {
         "Offset of field: weir_defragment_desc::max_ns",
     );
     assert_eq!(
-        unsafe { ::core::ptr::addr_of!((*ptr).max_cost) as usize - ptr as usize },
+        unsafe {
+            ::core::ptr::addr_of!((*ptr).max_cost_permille) as usize - ptr as usize
+        },
         40usize,
-        "Offset of field: weir_defragment_desc::max_cost",
+        "Offset of field: weir_defragment_desc::max_cost_permille",
     );
     assert_eq!(
         unsafe { ::core::ptr::addr_of!((*ptr).reserved) as usize - ptr as usize },
@@ -2031,7 +2061,7 @@ pub struct weir_defragment_report {
     /// the same, as the call left it
     pub largest_free_after: u64,
     /// of the call
-    pub time_ns: u64,
+    pub elapsed_ns: u64,
     /// what stayed: leased, or used by a call under way
     pub leased_bytes: u64,
     /// ... held (weir_hold)
@@ -2046,9 +2076,9 @@ pub struct weir_defragment_report {
     pub no_room_bytes: u64,
     /**thousandths: of the memory of slabs, what no buffer uses; without VMM of the free bytes,
 what lies outside the longest range, if that is more*/
-    pub fragmentation_before: u32,
+    pub fragmentation_before_permille: u32,
     /// the same, as the call left it
-    pub fragmentation_after: u32,
+    pub fragmentation_after_permille: u32,
 }
 #[test]
 fn bindgen_test_layout_weir_defragment_report() {
@@ -2119,9 +2149,9 @@ fn bindgen_test_layout_weir_defragment_report() {
         "Offset of field: weir_defragment_report::largest_free_after",
     );
     assert_eq!(
-        unsafe { ::core::ptr::addr_of!((*ptr).time_ns) as usize - ptr as usize },
+        unsafe { ::core::ptr::addr_of!((*ptr).elapsed_ns) as usize - ptr as usize },
         72usize,
-        "Offset of field: weir_defragment_report::time_ns",
+        "Offset of field: weir_defragment_report::elapsed_ns",
     );
     assert_eq!(
         unsafe { ::core::ptr::addr_of!((*ptr).leased_bytes) as usize - ptr as usize },
@@ -2155,17 +2185,19 @@ fn bindgen_test_layout_weir_defragment_report() {
     );
     assert_eq!(
         unsafe {
-            ::core::ptr::addr_of!((*ptr).fragmentation_before) as usize - ptr as usize
+            ::core::ptr::addr_of!((*ptr).fragmentation_before_permille) as usize
+                - ptr as usize
         },
         128usize,
-        "Offset of field: weir_defragment_report::fragmentation_before",
+        "Offset of field: weir_defragment_report::fragmentation_before_permille",
     );
     assert_eq!(
         unsafe {
-            ::core::ptr::addr_of!((*ptr).fragmentation_after) as usize - ptr as usize
+            ::core::ptr::addr_of!((*ptr).fragmentation_after_permille) as usize
+                - ptr as usize
         },
         132usize,
-        "Offset of field: weir_defragment_report::fragmentation_after",
+        "Offset of field: weir_defragment_report::fragmentation_after_permille",
     );
 }
 extern "C" {
@@ -2188,13 +2220,13 @@ pub struct weir_defragmentation_desc {
     pub struct_size: u32,
     /**thousandths of fragmentation (weir_defragment_report) above which it works; 0 = off, as after
 weir_pool_create*/
-    pub threshold: u32,
+    pub threshold_permille: u32,
     /// 0
     pub flags: u64,
     /// moved, at most (0 = 256 MiB)
     pub bytes_per_second: u64,
     /// as in weir_defragment_desc (0 = 500)
-    pub max_cost: u32,
+    pub max_cost_permille: u32,
     pub reserved: u32,
 }
 #[test]
@@ -2217,9 +2249,11 @@ fn bindgen_test_layout_weir_defragmentation_desc() {
         "Offset of field: weir_defragmentation_desc::struct_size",
     );
     assert_eq!(
-        unsafe { ::core::ptr::addr_of!((*ptr).threshold) as usize - ptr as usize },
+        unsafe {
+            ::core::ptr::addr_of!((*ptr).threshold_permille) as usize - ptr as usize
+        },
         4usize,
-        "Offset of field: weir_defragmentation_desc::threshold",
+        "Offset of field: weir_defragmentation_desc::threshold_permille",
     );
     assert_eq!(
         unsafe { ::core::ptr::addr_of!((*ptr).flags) as usize - ptr as usize },
@@ -2234,9 +2268,11 @@ fn bindgen_test_layout_weir_defragmentation_desc() {
         "Offset of field: weir_defragmentation_desc::bytes_per_second",
     );
     assert_eq!(
-        unsafe { ::core::ptr::addr_of!((*ptr).max_cost) as usize - ptr as usize },
+        unsafe {
+            ::core::ptr::addr_of!((*ptr).max_cost_permille) as usize - ptr as usize
+        },
         24usize,
-        "Offset of field: weir_defragmentation_desc::max_cost",
+        "Offset of field: weir_defragmentation_desc::max_cost_permille",
     );
     assert_eq!(
         unsafe { ::core::ptr::addr_of!((*ptr).reserved) as usize - ptr as usize },
@@ -2245,7 +2281,7 @@ fn bindgen_test_layout_weir_defragmentation_desc() {
     );
 }
 extern "C" {
-    /**Starts, changes or ends (threshold 0) the pool's defragmentation by a thread of its own, which looks ten times a second,
+    /**Starts, changes or ends (threshold_permille 0) the pool's defragmentation by a thread of its own, which looks ten times a second,
 waits for no device and evicts nothing. Ending waits for the step under way. Errors: INVALID_ARGUMENT,
 OUT_OF_HOST_MEMORY; NOT_SUPPORTED: the pool was made with WEIR_POOL_NO_BACKGROUND.*/
     pub fn weir_pool_set_defragmentation(
@@ -2287,7 +2323,7 @@ pub struct weir_pool_stats {
     pub would_block: u64,
     pub lease_conflicts: u64,
     pub device_oom: u64,
-    pub refaults: u64,
+    pub refaulted_bytes: u64,
     pub wait_ns: u64,
     pub checksum_failures: u64,
     pub staging_bytes: u64,
@@ -2507,9 +2543,9 @@ fn bindgen_test_layout_weir_pool_stats() {
         "Offset of field: weir_pool_stats::device_oom",
     );
     assert_eq!(
-        unsafe { ::core::ptr::addr_of!((*ptr).refaults) as usize - ptr as usize },
+        unsafe { ::core::ptr::addr_of!((*ptr).refaulted_bytes) as usize - ptr as usize },
         232usize,
-        "Offset of field: weir_pool_stats::refaults",
+        "Offset of field: weir_pool_stats::refaulted_bytes",
     );
     assert_eq!(
         unsafe { ::core::ptr::addr_of!((*ptr).wait_ns) as usize - ptr as usize },
@@ -2736,7 +2772,7 @@ fn bindgen_test_layout_weir_pool_stats() {
     );
 }
 extern "C" {
-    /// Fills *stats (set struct_size first). O(1) in the number of buffers.
+    /// Fills *stats. O(1) in the number of buffers.
     pub fn weir_pool_stats_get(
         pool: weir_pool,
         stats: *mut weir_pool_stats,
@@ -2751,9 +2787,9 @@ pub struct weir_codec_stats {
     pub struct_size: u32,
     pub reserved: u32,
     /// by WEIR_CODEC_*
-    pub methods: [weir_codec_share; 10usize],
+    pub methods: [weir_codec_share; 32usize],
     /// by WEIR_ELEMENT_*
-    pub elements: [weir_codec_share; 5usize],
+    pub elements: [weir_codec_share; 32usize],
 }
 #[test]
 fn bindgen_test_layout_weir_codec_stats() {
@@ -2761,7 +2797,7 @@ fn bindgen_test_layout_weir_codec_stats() {
     let ptr = UNINIT.as_ptr();
     assert_eq!(
         ::core::mem::size_of::<weir_codec_stats>(),
-        248usize,
+        1032usize,
         "Size of weir_codec_stats",
     );
     assert_eq!(
@@ -2786,7 +2822,7 @@ fn bindgen_test_layout_weir_codec_stats() {
     );
     assert_eq!(
         unsafe { ::core::ptr::addr_of!((*ptr).elements) as usize - ptr as usize },
-        168usize,
+        520usize,
         "Offset of field: weir_codec_stats::elements",
     );
 }
@@ -2913,7 +2949,7 @@ fn bindgen_test_layout_weir_pool_device_stats() {
     );
 }
 extern "C" {
-    /// Fills *stats (set struct_size first). Errors: INVALID_ARGUMENT (`device` is not of the pool).
+    /// Fills *stats. Errors: INVALID_ARGUMENT (`device` is not of the pool).
     pub fn weir_pool_device_stats_get(
         pool: weir_pool,
         device: weir_device,
@@ -2927,8 +2963,7 @@ extern "C" {
 extern "C" {
     /**Writes a JSON document of the pool, its devices, clients and buffers: at most `capacity` bytes, always
 NUL-terminated if capacity > 0. *needed (may be NULL) gets the full size with the NUL. Stops nothing, but
-walks all buffers under the pool's lock. INVALID_ARGUMENT if it was cut; capacity 0
-with a `needed` only asks for the size.*/
+walks all buffers under the pool's lock. INCOMPLETE if it was cut; `text` may be NULL with a capacity of 0.*/
     pub fn weir_pool_snapshot(
         pool: weir_pool,
         text: *mut ::core::ffi::c_char,
@@ -2952,7 +2987,7 @@ pub const WEIR_PIECE_MOVING: _bindgen_ty_18 = 5;
 pub const WEIR_PIECE_KEPT: _bindgen_ty_18 = 6;
 /// What a weir_piece tells of the bytes in it.
 pub type _bindgen_ty_18 = ::core::ffi::c_uint;
-/// A run of memory and what lies in it. Fixed size: 64 bytes.
+/// A run of memory and what lies in it. Fixed size: 96 bytes.
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct weir_piece {
@@ -2975,12 +3010,14 @@ pub struct weir_piece {
     pub tag: u64,
     /// NULL: nobody's, or (below HOST) several small buffers'
     pub buffer: weir_buffer,
+    /// 0
+    pub reserved2: [u64; 4usize],
 }
 #[test]
 fn bindgen_test_layout_weir_piece() {
     const UNINIT: ::core::mem::MaybeUninit<weir_piece> = ::core::mem::MaybeUninit::uninit();
     let ptr = UNINIT.as_ptr();
-    assert_eq!(::core::mem::size_of::<weir_piece>(), 64usize, "Size of weir_piece");
+    assert_eq!(::core::mem::size_of::<weir_piece>(), 96usize, "Size of weir_piece");
     assert_eq!(::core::mem::align_of::<weir_piece>(), 8usize, "Alignment of weir_piece");
     assert_eq!(
         unsafe { ::core::ptr::addr_of!((*ptr).tier) as usize - ptr as usize },
@@ -3032,12 +3069,17 @@ fn bindgen_test_layout_weir_piece() {
         56usize,
         "Offset of field: weir_piece::buffer",
     );
+    assert_eq!(
+        unsafe { ::core::ptr::addr_of!((*ptr).reserved2) as usize - ptr as usize },
+        64usize,
+        "Offset of field: weir_piece::reserved2",
+    );
 }
 extern "C" {
     /**Tells where everything lies in a pool: *count pieces, of which the first `capacity` are written. Each thing
-held from the system is a WEIR_PIECE_RESERVED; the other pieces lie in those, and overlap none of their kind. In no order. INVALID_ARGUMENT if `pieces` had no
-room for all (*count says for how many, at that moment); capacity 0 only asks. A granule on its way between a free list and a
-page is left out, and so is the caller's own memory (weir_host_register). Any thread. Walks all pages under the pool's lock,
+held from the system is a WEIR_PIECE_RESERVED; the other pieces lie in those, and overlap none of their kind. In no order.
+INCOMPLETE: `pieces` had no room for all (*count says how many there are, at that moment; `pieces` may be NULL with a capacity of 0).
+A granule on its way between a free list and a page is left out, and so is the caller's own memory (weir_host_register). Any thread. Walks all pages under the pool's lock,
 as weir_pool_snapshot does: for tools, not for every frame.*/
     pub fn weir_pool_map(
         pool: weir_pool,
@@ -3426,7 +3468,7 @@ fn bindgen_test_layout_weir_buffer_info() {
 }
 extern "C" {
     /// Where the bytes [offset, offset+length) are, in whole pages clipped to the range. Stops nothing.
-    pub fn weir_buffer_query(
+    pub fn weir_buffer_info_get(
         pool: weir_pool,
         buffer: weir_buffer,
         offset: u64,
@@ -3480,9 +3522,9 @@ fn bindgen_test_layout_weir_shard() {
     );
 }
 extern "C" {
-    /**The layout of a buffer, from the run on that byte `offset` is in: up to `capacity` runs, *count of them. They end at whole pages,
-but for the last, and two that follow each other are of two devices; a buffer without shards is one run on its home. More
-begin where the last one ends, if that is not the buffer's end. Where the bytes are at present is weir_buffer_query's to
+    /**The layout of a buffer, from the run on that byte `offset` is in: *count runs, of which the first `capacity` are written
+(INCOMPLETE: not all). They end at whole pages, but for the last, and two that follow each other are of two devices; a buffer
+without shards is one run on its home. Where the bytes are at present is weir_buffer_info_get's to
 tell. The layout changes only when a device leaves the pool. Any thread. Errors: INVALID_ARGUMENT, INVALID_HANDLE.*/
     pub fn weir_buffer_shards(
         pool: weir_pool,
@@ -3698,7 +3740,7 @@ pub struct weir_acquire_options {
     pub flags: u64,
     /// how long to wait for other leases; 0 = do not, WEIR_INFINITE needs SOLE_HOLDER
     pub timeout_ns: u64,
-    /// a name for the policy to learn from; NULL = none. Copied
+    /// a name for the policy to learn from; NULL = none. Not looked at after the call, be it weir_acquire_async
     pub operation: *const ::core::ffi::c_char,
 }
 #[test]
@@ -3767,8 +3809,8 @@ Thread-safe; the order of acquires on one stream is the order of the calls.*/
         lease: *mut weir_lease,
     ) -> weir_result;
 }
-/**Runs when an asynchronous acquire has ended: `lease` is the caller's if result is WEIR_SUCCESS. Called
-once, on a thread of the pool, with no lock held; it may call any function of Weir but those that wait or destroy the pool.*/
+/**Runs when an asynchronous acquire has ended: `lease` is the caller's if result is WEIR_SUCCESS; else the thread's last error
+(weir_last_error) tells why. Called once, on a thread of the pool, with no lock held; it may call any function of Weir but those that wait or destroy the pool.*/
 pub type weir_acquire_callback = ::core::option::Option<
     unsafe extern "C" fn(
         user: *mut ::core::ffi::c_void,
@@ -3777,8 +3819,8 @@ pub type weir_acquire_callback = ::core::option::Option<
     ),
 >;
 extern "C" {
-    /**As weir_acquire, on a thread of the pool. `uses` and the names in `options` must stay valid until the
-callback runs (addresses are written there); `options` itself is copied. Requests of a pool run in order. The caller closes *request
+    /**As weir_acquire, on a thread of the pool. `uses` must stay valid until the callback runs (addresses are written there);
+`options` is copied, with what it points to. Requests of a pool run in order. The caller closes *request
 (may be NULL: closed by itself). NOT_SUPPORTED for a wrapped stream of a device without WEIR_CAP_STREAM_ANY_THREAD.*/
     pub fn weir_acquire_async(
         pool: weir_pool,
@@ -3792,7 +3834,8 @@ callback runs (addresses are written there); `options` itself is copied. Request
     ) -> weir_result;
 }
 extern "C" {
-    /// Blocks until the callback has returned; *result (may be NULL) gets the acquire's result. Not from the callback.
+    /**Blocks until the callback has returned; *result (may be NULL) gets the acquire's result, and if that is an error the calling
+thread's last error tells why. Not from the callback.*/
     pub fn weir_request_wait(
         request: weir_request,
         result: *mut weir_result,
@@ -4085,7 +4128,7 @@ storage allocation: a survey and critical review", IWMM 1995, discuss it and its
     /// free units that end the arena: used last, and what shrinking could take away
     pub tail: u64,
     /// by size
-    pub classes: [weir_arena_class; 49usize],
+    pub classes: [weir_arena_class; 64usize],
 }
 #[test]
 fn bindgen_test_layout_weir_arena_report() {
@@ -4093,7 +4136,7 @@ fn bindgen_test_layout_weir_arena_report() {
     let ptr = UNINIT.as_ptr();
     assert_eq!(
         ::core::mem::size_of::<weir_arena_report>(),
-        1640usize,
+        2120usize,
         "Size of weir_arena_report",
     );
     assert_eq!(
@@ -4205,8 +4248,8 @@ report, validate, another walk) but not change it: allocate, free and resize ans
 forbidden. It must return, and throw nothing. Anything but WEIR_SUCCESS ends the walk.*/
 pub type weir_arena_visitor = ::core::option::Option<
     unsafe extern "C" fn(
-        range: *const weir_arena_range,
         user: *mut ::core::ffi::c_void,
+        range: *const weir_arena_range,
     ) -> weir_result,
 >;
 extern "C" {
@@ -4253,7 +4296,7 @@ extern "C" {
     pub fn weir_arena_resize(arena: weir_arena, size: u64) -> weir_result;
 }
 extern "C" {
-    /// Fills *stats (set struct_size first). O(1), but for largest_free.
+    /// Fills *stats. O(1), but for largest_free.
     pub fn weir_arena_stats_get(
         arena: weir_arena,
         stats: *mut weir_arena_stats,

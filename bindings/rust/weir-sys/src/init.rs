@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! What the `*_INIT` macros of the headers give: descriptors and outputs with `struct_size` set and every other field at
-//! its default. tests/layout.rs compares each with the macro, byte for byte.
+//! What the `*_INIT` macros of the headers give: descriptors and outputs with `struct_size` set, elements of arrays, and
+//! every other field at its default. tests/layout.rs compares each with the macro, byte for byte.
 
 use crate::bindings::*;
 use core::mem::{size_of, MaybeUninit};
 
-/// A descriptor or an output that begins with `struct_size`.
+/// A struct that the headers have an `*_INIT` macro for.
 pub trait Init: Sized {
     /// The value of the type's `*_INIT` macro.
     const INIT: Self;
@@ -55,6 +55,15 @@ init! {
     weir_pool_device_stats {}
     weir_pool_stats {}
     weir_shard_desc { policy: WEIR_SHARD_STRIPED }
+}
+
+impl Init for weir_operation {
+    const INIT: Self =
+        weir_operation { name: core::ptr::null(), uses: core::ptr::null(), use_count: 0, reserved: [0; 3] };
+}
+
+impl Init for weir_pool_device {
+    const INIT: Self = weir_pool_device { device: 0, reserved0: 0, budget: 0, reserved: [0; 2] };
 }
 
 impl Init for weir_use {

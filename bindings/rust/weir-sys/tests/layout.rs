@@ -71,8 +71,11 @@ fn known() -> Vec<Known> {
         weir_device_loss,
         weir_error_info,
         weir_link_info,
+        weir_operation,
         weir_pool_desc,
+        weir_pool_device,
         weir_pool_device_stats,
+        weir_pool_stats,
         weir_shard_desc,
         weir_use,
     ];
@@ -82,10 +85,7 @@ fn known() -> Vec<Known> {
         weir_arena_range,
         weir_codec_share,
         weir_lost_range,
-        weir_operation,
         weir_piece,
-        weir_pool_device,
-        weir_pool_stats,
         weir_shard,
     ]);
     all
@@ -159,9 +159,29 @@ fn every_struct_of_the_bindings_is_known_here() {
 }
 
 #[test]
-fn the_library_is_of_the_version_of_the_bindings() {
+fn the_library_and_the_crate_are_of_the_bindings_version() {
+    // Any library of the same major version that is not older will do.
+    // SAFETY: it is a constant.
+    let library = unsafe { weir_version_number() };
+    assert_eq!(library / 1_000_000, WEIR_VERSION_MAJOR);
+    assert!(library >= WEIR_VERSION_NUMBER, "{library} is older than {WEIR_VERSION_NUMBER}");
     // SAFETY: it returns a constant text.
-    let version = unsafe { std::ffi::CStr::from_ptr(weir_version_string()) };
-    let bindings = format!("{WEIR_VERSION_MAJOR}.{WEIR_VERSION_MINOR}.{WEIR_VERSION_PATCH}");
-    assert_eq!(version.to_str().unwrap(), bindings);
+    let text = unsafe { std::ffi::CStr::from_ptr(weir_version_string()) }.to_str().unwrap();
+    let (major, minor, patch) = (library / 1_000_000, library / 1000 % 1000, library % 1000);
+    assert_eq!(text, format!("{major}.{minor}.{patch}"));
+    // build.rs asks for a library of the crate's own version.
+    let of_crate = (env!("CARGO_PKG_VERSION_MAJOR"), env!("CARGO_PKG_VERSION_MINOR"));
+    let (major, minor) = (WEIR_VERSION_MAJOR.to_string(), WEIR_VERSION_MINOR.to_string());
+    assert_eq!(of_crate, (major.as_str(), minor.as_str()));
+}
+
+#[test]
+fn structs_of_a_fixed_size_have_it() {
+    // Elements of the caller's arrays: no version of the library may come to think otherwise.
+    assert_eq!(std::mem::size_of::<weir_lost_range>(), 64);
+    assert_eq!(std::mem::size_of::<weir_piece>(), 96);
+    assert_eq!(std::mem::size_of::<weir_shard>(), 32);
+    let (codec, blob) = (weir_codec_stats::INIT, weir_compressed_info::INIT);
+    assert_eq!((codec.methods.len(), codec.elements.len(), blob.methods.len()), (32, 32, 32));
+    assert_eq!(weir_arena_report::INIT.classes.len(), 64);
 }

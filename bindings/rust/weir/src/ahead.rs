@@ -6,8 +6,8 @@ use crate::error::check;
 use crate::{Pool, Result, Stream, Use};
 use std::ffi::CStr;
 use std::marker::PhantomData;
-use std::ptr;
 use weir_sys as sys;
+use weir_sys::Init as _;
 
 /// One operation to come: what the acquire for it will use.
 #[derive(Clone, Copy)]
@@ -26,10 +26,9 @@ impl<'a> Operation<'a> {
     /// An operation with these uses.
     pub fn new(uses: &'a [Use<'a>]) -> Operation<'a> {
         let raw = sys::weir_operation {
-            name: ptr::null(),
             uses: uses.as_ptr().cast(),
             use_count: uses.len() as u64,
-            reserved: [0; 3],
+            ..sys::weir_operation::INIT
         };
         Operation { raw, uses: PhantomData }
     }

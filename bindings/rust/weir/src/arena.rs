@@ -127,7 +127,7 @@ struct Walk<'a> {
 const STOP: sys::weir_result = 1;
 
 /// Called for each range, on the calling thread.
-unsafe extern "C" fn visit(range: *const sys::weir_arena_range, user: *mut c_void) -> sys::weir_result {
+unsafe extern "C" fn visit(user: *mut c_void, range: *const sys::weir_arena_range) -> sys::weir_result {
     // SAFETY: `user` is the `Walk` of the call under way; the range is good during this call.
     let (walk, range) = unsafe { (&mut *user.cast::<Walk<'_>>(), &*range) };
     let piece = ArenaPiece {

@@ -287,7 +287,9 @@ impl Buffer {
         let (offset, length) = self.span(&range)?;
         let mut info = sys::weir_buffer_info::INIT;
         // SAFETY: both handles are live.
-        check(unsafe { sys::weir_buffer_info_get(self.raw_pool(), self.as_raw(), offset, length, &mut info) })?;
+        check(unsafe {
+            sys::weir_buffer_info_get(self.raw_pool(), self.as_raw(), offset, length, &mut info)
+        })?;
         Ok(BufferInfo {
             home: Device(info.home),
             size: info.size,

@@ -11,7 +11,20 @@ use std::sync::Arc;
 use weir_sys as sys;
 use weir_sys::Init as _;
 
-/// How a client is to be made. Quotas are bytes; without one the pool's budget is the bound.
+/// How a client is to be made.
+///
+/// Quotas are bytes. As in C, 0 is no quota: the pool's budget is the bound then, as without the call. What is to hold nothing
+/// at all gets [`NONE`](crate::NONE).
+///
+/// ```
+/// # let context = weir::ContextOptions::new().options("host.memory=64M").open()?;
+/// # let pool = weir::PoolOptions::new().device(weir::Device(0), 8 << 20).host_budget(32 << 20).create(&context)?;
+/// // At most 2 MiB of each device, and nothing in the spill files.
+/// let tenant = weir::ClientOptions::new("tenant").device_quota(2 << 20).storage_quota(weir::NONE).create(&pool)?;
+/// let buffer = weir::BufferOptions::new(1 << 20).client(&tenant).create(&pool)?;
+/// assert_eq!(tenant.stats()?.buffers, 1);
+/// # Ok::<(), weir::Error>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct ClientOptions {
     name: String,
@@ -34,25 +47,25 @@ impl ClientOptions {
         self
     }
 
-    /// Bytes it may hold on each device.
+    /// Bytes it may hold on each device; [`NONE`](crate::NONE) = nothing.
     pub fn device_quota(mut self, bytes: u64) -> ClientOptions {
         self.device_quota = bytes;
         self
     }
 
-    /// Bytes it may hold in HOST.
+    /// Bytes it may hold in HOST; [`NONE`](crate::NONE) = nothing.
     pub fn host_quota(mut self, bytes: u64) -> ClientOptions {
         self.host_quota = bytes;
         self
     }
 
-    /// Bytes it may hold in COMPRESSED, as compressed.
+    /// Bytes it may hold in COMPRESSED, as compressed; [`NONE`](crate::NONE) = nothing.
     pub fn compressed_quota(mut self, bytes: u64) -> ClientOptions {
         self.compressed_quota = bytes;
         self
     }
 
-    /// Bytes it may hold in STORAGE, as stored.
+    /// Bytes it may hold in STORAGE, as stored; [`NONE`](crate::NONE) = nothing.
     pub fn storage_quota(mut self, bytes: u64) -> ClientOptions {
         self.storage_quota = bytes;
         self

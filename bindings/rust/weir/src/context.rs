@@ -103,7 +103,7 @@ impl ContextOptions {
     ///
     /// # Safety
     /// Both functions keep to `weir_allocator`: they may be called from any thread at any time while the context lives,
-    /// and do not call Weir.
+    /// and do not call Weir. Its reserved words are NULL.
     pub unsafe fn allocator(mut self, allocator: sys::weir_allocator) -> ContextOptions {
         self.allocator = Some(allocator);
         self
@@ -415,13 +415,40 @@ pub(crate) fn document(
     check(write(ptr::null_mut(), 0, &mut needed))?;
     loop {
         let mut bytes = vec![0u8; needed.saturating_add(256)];
-        let capacity = bytes.len();
-        let result = write(bytes.as_mut_ptr().cast(), capacity, &mut needed);
-        if result < 0 && needed > capacity {
+        let result = write(bytes.as_mut_ptr().cast(), bytes.len(), &mut needed);
+        check(result)?;
+        if result == sys::WEIR_INCOMPLETE {
             continue;
         }
-        check(result)?;
         bytes.truncate(needed.saturating_sub(1));
         return Ok(String::from_utf8_lossy(&bytes).into_owned());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_document_that_grows_while_it_is_asked_for_is_not_cut() {
+        let mut lengths = [10usize, 400, 700, 700].into_iter();
+        let text = document(|bytes, capacity, needed| {
+            let length = lengths.next().expect("it ends when all has room");
+            *needed = length + 1;
+            for at in 0..capacity.min(*needed) {
+                let last = at + 1 == capacity || at == length;
+                // SAFETY: there are `capacity` bytes.
+                unsafe { bytes.add(at).write(if last { 0 } else { b'x' as c_char }) };
+            }
+            let cut = capacity > 0 && *needed > capacity;
+            if cut {
+                sys::WEIR_INCOMPLETE
+            } else {
+                sys::WEIR_SUCCESS
+            }
+        });
+        // There are 256 bytes to spare each time, which is too little twice.
+        assert_eq!(text.unwrap(), "x".repeat(700));
+        assert_eq!(lengths.next(), None);
     }
 }

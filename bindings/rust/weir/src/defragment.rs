@@ -19,7 +19,7 @@ pub struct DefragmentOptions {
     max_bytes: u64,
     max_moves: u64,
     max_ns: u64,
-    max_cost: u32,
+    max_cost_permille: u32,
 }
 
 impl Default for DefragmentOptions {
@@ -30,7 +30,7 @@ impl Default for DefragmentOptions {
             max_bytes: 0,
             max_moves: 0,
             max_ns: 0,
-            max_cost: 0,
+            max_cost_permille: 0,
         }
     }
 }
@@ -78,8 +78,8 @@ impl DefragmentOptions {
     }
 
     /// Bytes moved for a thousand bytes won; what costs more is left alone.
-    pub fn max_cost(mut self, cost: u32) -> DefragmentOptions {
-        self.max_cost = cost;
+    pub fn max_cost_permille(mut self, cost: u32) -> DefragmentOptions {
+        self.max_cost_permille = cost;
         self
     }
 }
@@ -93,11 +93,12 @@ macro_rules! report {
             /// No bound ended it; calling again at once would change nothing.
             pub finished: bool,
             /// What it took.
-            pub time: Duration,
-            /// Thousandths, before.
-            pub fragmentation_before: u32,
-            /// Thousandths, after.
-            pub fragmentation_after: u32,
+            pub elapsed: Duration,
+            /// Thousandths of the memory of slabs that no buffer uses, before; without virtual-memory management those of the
+            /// free bytes outside the longest range, if that is more.
+            pub fragmentation_before_permille: u32,
+            /// The same, as the call left it.
+            pub fragmentation_after_permille: u32,
             $($(#[$meta])* pub $name: u64,)*
         }
 
@@ -105,9 +106,9 @@ macro_rules! report {
             fn from_raw(raw: &sys::weir_defragment_report) -> DefragmentReport {
                 DefragmentReport {
                     finished: raw.finished != 0,
-                    time: Duration::from_nanos(raw.elapsed_ns),
-                    fragmentation_before: raw.fragmentation_before_permille,
-                    fragmentation_after: raw.fragmentation_after_permille,
+                    elapsed: Duration::from_nanos(raw.elapsed_ns),
+                    fragmentation_before_permille: raw.fragmentation_before_permille,
+                    fragmentation_after_permille: raw.fragmentation_after_permille,
                     $($name: raw.$name,)*
                 }
             }
@@ -150,11 +151,11 @@ report! {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BackgroundDefragmentation {
     /// Thousandths of fragmentation above which it works; 0 = off.
-    pub threshold: u32,
+    pub threshold_permille: u32,
     /// Moved, at most; 0 = 256 MiB.
     pub bytes_per_second: u64,
-    /// As [`DefragmentOptions::max_cost`]; 0 = 500.
-    pub max_cost: u32,
+    /// As [`DefragmentOptions::max_cost_permille`]; 0 = 500.
+    pub max_cost_permille: u32,
 }
 
 /// What the closure is called through.
@@ -199,7 +200,7 @@ impl Pool {
         desc.max_bytes = options.max_bytes;
         desc.max_moves = options.max_moves;
         desc.max_ns = options.max_ns;
-        desc.max_cost_permille = options.max_cost;
+        desc.max_cost_permille = options.max_cost_permille;
         let mut asked = stop.map(|should_stop| Break { should_stop, panic: Carried::new() });
         if let Some(asked) = &mut asked {
             desc.should_stop = Some(should_stop);
@@ -218,9 +219,9 @@ impl Pool {
     /// Starts, changes or ends the pool's defragmentation in the background.
     pub fn set_defragmentation(&self, how: &BackgroundDefragmentation) -> Result<()> {
         let mut desc = sys::weir_defragmentation_desc::INIT;
-        desc.threshold_permille = how.threshold;
+        desc.threshold_permille = how.threshold_permille;
         desc.bytes_per_second = how.bytes_per_second;
-        desc.max_cost_permille = how.max_cost;
+        desc.max_cost_permille = how.max_cost_permille;
         // SAFETY: the handle is live.
         check(unsafe { sys::weir_pool_set_defragmentation(self.as_raw(), &desc) })
     }

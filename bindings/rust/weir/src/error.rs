@@ -11,7 +11,7 @@ use weir_sys::Init as _;
 /// What calls of this crate return.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// The numbers behind an error, and what happened in one sentence. What does not apply is 0 or `None`.
+/// The numbers behind an error, and what happened in one sentence. What does not apply is 0 or `None`, but for `device`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Detail {
@@ -21,7 +21,7 @@ pub struct Detail {
     pub message: String,
     /// The tier that was short.
     pub tier: Tier,
-    /// The device concerned, or [`Device::HOST`].
+    /// The device concerned, or [`Device::HOST`]; that too where none is.
     pub device: Device,
     /// Bytes asked for, rounded as they would be charged.
     pub asked: u64,
@@ -136,7 +136,7 @@ impl Error {
             if sys::weir_last_error_info(&mut info) == 0 && info.result == code {
                 text(sys::weir_last_error())
             } else {
-                info = sys::weir_error_info::INIT;
+                info = sys::weir_error_info { device: sys::WEIR_DEVICE_HOST, ..sys::weir_error_info::INIT };
                 text(sys::weir_result_string(code))
             }
         };
@@ -160,7 +160,7 @@ impl Error {
             code: 0,
             message,
             tier: Tier::None,
-            device: Device(0),
+            device: Device::HOST,
             asked: 0,
             available: 0,
             short_by: 0,

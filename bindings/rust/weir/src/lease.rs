@@ -50,10 +50,6 @@ impl AcquireOptions {
         self
     }
 
-    pub(crate) fn into_operation(self) -> Option<CString> {
-        self.operation
-    }
-
     /// As C has it; the name is this one's.
     pub(crate) fn raw(&self) -> sys::weir_acquire_options {
         let mut raw = sys::weir_acquire_options::INIT;

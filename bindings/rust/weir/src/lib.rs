@@ -107,3 +107,14 @@ pub fn version() -> String {
     // SAFETY: it returns a constant text.
     unsafe { error::text(sys::weir_version_string()) }
 }
+
+/// The library's version as one number, to be compared: major * 1000000 + minor * 1000 + patch. That of the headers which this
+/// crate was made from is [`sys::WEIR_VERSION_NUMBER`]; the library's is of the same major version and not less.
+///
+/// ```
+/// assert!(weir::version_number() >= 1_000_000);
+/// ```
+pub fn version_number() -> u32 {
+    // SAFETY: it returns a constant.
+    unsafe { sys::weir_version_number() }
+}

@@ -13,6 +13,7 @@ use std::ptr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use weir_sys as sys;
+use weir_sys::Init as _;
 
 /// A device that was lost, and what went with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -194,7 +195,7 @@ impl Pool {
 
     /// Adds a device of the context while the pool is used, with bytes of its memory that it may hold.
     pub fn add_device(&self, device: Device, budget: u64) -> Result<()> {
-        let device = sys::weir_pool_device { device: device.0, reserved0: 0, budget, reserved: [0; 2] };
+        let device = sys::weir_pool_device { device: device.0, budget, ..sys::weir_pool_device::INIT };
         // SAFETY: the handle is live.
         check(unsafe { sys::weir_pool_add_device(self.as_raw(), &device) })
     }
@@ -355,12 +356,11 @@ fn list<T: Copy>(
     check(fill(ptr::null_mut(), 0, &mut count))?;
     loop {
         let mut entries = vec![empty; count.saturating_add(count / 8)];
-        let capacity = entries.len();
-        let result = fill(entries.as_mut_ptr(), capacity, &mut count);
-        if result < 0 && count > capacity {
+        let result = fill(entries.as_mut_ptr(), entries.len(), &mut count);
+        check(result)?;
+        if result == sys::WEIR_INCOMPLETE {
             continue;
         }
-        check(result)?;
         entries.truncate(count);
         return Ok(entries);
     }
@@ -384,11 +384,49 @@ mod tests {
         let sink = LossSink { callback, panics: Arc::clone(&panics) };
         let user = (&sink as *const LossSink).cast_mut().cast();
         for device in [2, 3, 4] {
-            let loss = sys::weir_device_loss { device, lost_bytes: 10, ..sys::Init::INIT };
+            let loss = sys::weir_device_loss { device, lost_bytes: 10, ..sys::weir_device_loss::INIT };
             // SAFETY: the sink and the loss outlive the call.
             unsafe { device_lost(user, &loss) };
         }
         assert_eq!((seen.load(Ordering::SeqCst), panics.count()), (30, 1));
         assert!(panics.take().unwrap().contains("device 3") && !on_pool_thread());
+    }
+
+    #[test]
+    fn a_list_that_grows_while_it_is_asked_for_is_not_cut() {
+        // What the library has at each call; the first call only asks.
+        let mut there = [3usize, 9, 40, 42].into_iter();
+        let mut capacities = Vec::new();
+        let entries = list(0u64, |entries, capacity, count| {
+            capacities.push(capacity);
+            *count = there.next().expect("it ends when all have room");
+            for at in 0..capacity.min(*count) {
+                // SAFETY: there is room for `capacity` entries.
+                unsafe { entries.add(at).write(at as u64 + 1) };
+            }
+            if capacity > 0 && *count > capacity {
+                sys::WEIR_INCOMPLETE
+            } else {
+                sys::WEIR_SUCCESS
+            }
+        });
+        assert_eq!(entries.unwrap(), (1..=42).collect::<Vec<u64>>());
+        assert_eq!(capacities, [0, 3, 10, 45]);
+    }
+
+    #[test]
+    fn a_list_that_is_refused_is_not_asked_for_again() {
+        let mut calls = 0;
+        let refused = list(0u8, |_, _, count| {
+            calls += 1;
+            *count = 1000;
+            if calls == 1 {
+                sys::WEIR_SUCCESS
+            } else {
+                sys::WEIR_ERROR_INVALID_HANDLE
+            }
+        });
+        assert!(matches!(refused, Err(Error::InvalidHandle(_))), "{refused:?}");
+        assert_eq!(calls, 2);
     }
 }

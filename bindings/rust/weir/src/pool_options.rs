@@ -57,7 +57,7 @@ impl PoolOptions {
 
     /// A device, and how many bytes of its memory the pool may hold. The first one is [`Device::DEFAULT`].
     pub fn device(mut self, device: Device, budget: u64) -> PoolOptions {
-        self.devices.push(sys::weir_pool_device { device: device.0, reserved0: 0, budget, reserved: [0; 2] });
+        self.devices.push(sys::weir_pool_device { device: device.0, budget, ..sys::weir_pool_device::INIT });
         self
     }
 
@@ -80,10 +80,11 @@ impl PoolOptions {
         self
     }
 
-    /// Thousandths of the device budget: below `low` free, background demotion starts, and goes on until `high` are free.
-    pub fn watermarks(mut self, low: u32, high: u32) -> PoolOptions {
-        self.desc.watermark_low_permille = low;
-        self.desc.watermark_high_permille = high;
+    /// Thousandths of the device budget: below `low_permille` free, background demotion starts, and goes on until
+    /// `high_permille` are free.
+    pub fn watermarks(mut self, low_permille: u32, high_permille: u32) -> PoolOptions {
+        self.desc.watermark_low_permille = low_permille;
+        self.desc.watermark_high_permille = high_permille;
         self
     }
 
@@ -119,9 +120,9 @@ impl PoolOptions {
     }
 
     /// Threads that compress, and percent of a CPU that each may use in the background; 0 = Weir chooses.
-    pub fn compress_threads(mut self, threads: u32, share: u32) -> PoolOptions {
+    pub fn compress_threads(mut self, threads: u32, share_percent: u32) -> PoolOptions {
         self.desc.compress_threads = threads;
-        self.desc.compress_share_percent = share;
+        self.desc.compress_share_percent = share_percent;
         self
     }
 

@@ -8,7 +8,7 @@ use crate::error::check;
 use crate::pool::PoolInner;
 use crate::uses::OwnedUses;
 use crate::{AcquireOptions, Error, OwnedLease, OwnedUse, Pool, Result, Stream, UseSet as _};
-use std::ffi::{c_void, CString};
+use std::ffi::c_void;
 use std::future::Future;
 use std::pin::Pin;
 use std::ptr;
@@ -23,21 +23,20 @@ type Deliver = Box<dyn FnOnce(Result<OwnedLease>) + Send>;
 struct Pending {
     uses: OwnedUses,
     deliver: Deliver,
-    /// The name in the options must stay valid too.
-    _operation: Option<CString>,
 }
 
 /// Called once, by a thread of the pool.
 unsafe extern "C" fn ended(user: *mut c_void, result: sys::weir_result, lease: sys::weir_lease) {
     as_pool_thread(|| {
         // SAFETY: `user` is what `submit` made, and is called once.
-        let Pending { uses, deliver, .. } = *unsafe { Box::from_raw(user.cast::<Pending>()) };
+        let Pending { uses, deliver } = *unsafe { Box::from_raw(user.cast::<Pending>()) };
         let panics = uses.pool.panics();
         panics.guard(move || {
             let outcome = if result == sys::WEIR_SUCCESS {
                 // SAFETY: the lease is of these uses, and is ours.
                 Ok(unsafe { OwnedLease::granted(lease, uses) })
             } else {
+                // The reason is this thread's last error, as in every callback of an acquire.
                 let error = Error::last(result);
                 // Before anybody is told: who closes what they name is not to find it in use.
                 drop(uses);
@@ -154,11 +153,9 @@ impl Pool {
         request: *mut sys::weir_request,
     ) -> Result<()> {
         let uses = OwnedUses::new(uses.into_iter().collect(), &stream.inner, &self.inner);
-        let options = options.clone();
         let raw = options.raw();
-        let pending =
-            Box::into_raw(Box::new(Pending { uses, deliver, _operation: options.into_operation() }));
-        // SAFETY: the uses, with all that they name, stay where they are until the callback has run.
+        let pending = Box::into_raw(Box::new(Pending { uses, deliver }));
+        // SAFETY: the uses stay where they are until the callback has run; what the options point to is copied by the call.
         let result = unsafe {
             // Taken where they are to stay: a box that is moved makes former pointers into it invalid.
             let uses = (*pending).uses.uses_mut();
@@ -175,7 +172,8 @@ impl Pool {
 }
 
 impl Request {
-    /// Blocks until the acquire has ended. Not from within a callback of the pool.
+    /// Blocks until the acquire has ended. If it failed, the error has the reason and its numbers, as that of
+    /// [`Pool::acquire`] has. Not from within a callback of the pool.
     ///
     /// # Panics
     /// If it was polled and was ready.

@@ -120,8 +120,8 @@ impl<'a> RawLayout<'a> {
     }
 }
 
-/// Runs that are asked for at once.
-const CHUNK: usize = 64;
+/// Runs that there is room for at first.
+const FIRST: usize = 64;
 
 impl Buffer {
     /// The layout of the buffer in runs of bytes, in their order and without gaps; without shards it is one run on its home. It
@@ -134,28 +134,43 @@ impl Buffer {
     pub fn shards_of(&self, range: impl RangeBounds<u64>) -> Result<Vec<Shard>> {
         let (start, length) = self.span(&range)?;
         let end = start.saturating_add(length);
-        let (pool, buffer) = (self.pool(), self.as_raw());
-        let empty = sys::weir_shard { offset: 0, length: 0, device: 0, reserved: 0, reserved2: 0 };
-        let (mut runs, mut chunk, mut at) = (Vec::<Shard>::new(), [empty; CHUNK], start);
-        while at < end {
-            let mut count = 0;
-            // SAFETY: both handles are live, and there is room for as many runs.
-            check(unsafe {
-                sys::weir_buffer_shards(pool.as_raw(), buffer, at, chunk.as_mut_ptr(), CHUNK, &mut count)
-            })?;
-            let before = at;
-            for run in chunk.iter().take(count) {
-                // The first may begin before `at`: where the range does, or where a device has left since the last chunk.
-                let until = run.offset.saturating_add(run.length).min(end);
-                if until > at {
-                    runs.push(Shard { offset: at, length: until - at, device: Device(run.device) });
-                    at = until;
-                }
-            }
-            if at == before {
-                return Err(Error::invalid(format!("{self:?} has no run at byte {at}")));
+        let (mut clipped, mut at) = (Vec::new(), start);
+        if start == end {
+            return Ok(clipped);
+        }
+        for run in &self.runs(start, end)? {
+            let until = run.offset.saturating_add(run.length).min(end);
+            clipped.push(Shard { offset: at, length: until.saturating_sub(at), device: Device(run.device) });
+            at = until;
+            if at == end {
+                return Ok(clipped);
             }
         }
-        Ok(runs)
+        Err(Error::invalid(format!(
+            "range {start}..{end} ends after the runs of {self:?}, which end at {at}"
+        )))
+    }
+
+    /// The runs from the one on that byte `start` is in, to the one that reaches `end` at least. All are of one answer, so that
+    /// they fit together though a device may leave at any time.
+    fn runs(&self, start: u64, end: u64) -> Result<Vec<sys::weir_shard>> {
+        let (pool, buffer) = (self.pool(), self.as_raw());
+        let empty = sys::weir_shard { offset: 0, length: 0, device: 0, reserved: 0, reserved2: 0 };
+        let mut runs = vec![empty; FIRST];
+        loop {
+            let (mut count, room) = (0, runs.len());
+            // SAFETY: both handles are live, and there is room for as many runs.
+            let result = unsafe {
+                sys::weir_buffer_shards(pool.as_raw(), buffer, start, runs.as_mut_ptr(), room, &mut count)
+            };
+            check(result)?;
+            let last = &runs[room.min(count).saturating_sub(1)];
+            if result == sys::WEIR_INCOMPLETE && last.offset.saturating_add(last.length) < end {
+                runs.resize(count, empty);
+                continue;
+            }
+            runs.truncate(count);
+            return Ok(runs);
+        }
     }
 }

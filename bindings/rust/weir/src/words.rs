@@ -7,7 +7,8 @@ use crate::error::text;
 use std::time::Duration;
 use weir_sys as sys;
 
-/// A place with memory: an index below [`Context::device_count`](crate::Context::device_count), or one of the constants.
+/// A place with memory: an index below [`Context::device_count`](crate::Context::device_count), or one of the constants. Numbers
+/// from 0xffffff00 on are no device's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Device(pub u32);
 
@@ -24,7 +25,7 @@ impl Device {
 
 /// As a budget: no limit of Weir's own.
 pub const UNLIMITED: u64 = sys::WEIR_UNLIMITED;
-/// As a budget, where 0 means that Weir chooses: nothing.
+/// As a budget or quota, where 0 means that Weir chooses or that there is none: nothing at all.
 pub const NONE: u64 = sys::WEIR_NONE;
 
 macro_rules! words {
@@ -59,7 +60,7 @@ macro_rules! words {
 }
 
 words! {
-    /// Rungs of the ladder, fastest first.
+    /// Rungs of the ladder. The numbers are no order: a later version may put one in between.
     Tier: u32 {
         /// None of them.
         None = WEIR_TIER_NONE,
@@ -147,7 +148,7 @@ words! {
 }
 
 words! {
-    /// Where a link's bandwidth is from, the better founded the later.
+    /// Where a link's bandwidth is from. The numbers are no order.
     LinkFigure: u32 {
         /// It is unknown.
         None = WEIR_LINK_FIGURE_NONE,

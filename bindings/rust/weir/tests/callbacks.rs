@@ -103,7 +103,10 @@ fn in_what_defragmentation_asks() {
         number += 1;
         number % 4 == 0
     });
-    panicked(pool.defragment_until(&DefragmentOptions::new().max_cost(4000), || panic!("stop")), "stop");
+    panicked(
+        pool.defragment_until(&DefragmentOptions::new().max_cost_permille(4000), || panic!("stop")),
+        "stop",
+    );
     pool.defragment(&DefragmentOptions::new()).unwrap();
 }
 

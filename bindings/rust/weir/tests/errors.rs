@@ -26,7 +26,8 @@ macro_rules! refused {
 #[test]
 fn invalid_arguments_are_named() {
     let Site { pool, stream, .. } = site(4);
-    assert!(refused!(pool.buffer(0), InvalidArgument).message.contains("size"));
+    let none = refused!(pool.buffer(0), InvalidArgument);
+    assert!(none.message.contains("size") && none.device == Device::HOST, "{none:?}");
     assert!(refused!(ContextOptions::new().options("host.nonsense=1").open(), InvalidArgument)
         .message
         .contains("nonsense"));
@@ -43,9 +44,8 @@ fn invalid_arguments_are_named() {
     refused!(pool.device_stats(Device(9)), InvalidArgument);
     refused!(compress(&[1], &CompressOptions::new().codec("nonsense")), InvalidArgument);
     // What C would cut short.
-    assert!(refused!(ContextOptions::new().options("a\0b").open(), InvalidArgument)
-        .message
-        .contains("byte 1"));
+    let cut = refused!(ContextOptions::new().options("a\0b").open(), InvalidArgument);
+    assert!(cut.message.contains("byte 1") && cut.device == Device::HOST, "{cut:?}");
     refused!(ClientOptions::new("\0").create(&pool), InvalidArgument);
 }
 
@@ -99,6 +99,30 @@ fn waiting_ends_as_asked() {
     assert!(!request.is_ended());
     request.cancel().unwrap();
     refused!(request.wait(), Cancelled);
+}
+
+#[test]
+fn a_request_that_failed_tells_what_the_call_would_have() {
+    let Site { pool, stream, .. } = site(4);
+    let small = pool.buffer(PAGE).unwrap();
+    let large = pool.buffer(6 * PAGE).unwrap();
+    let options = AcquireOptions::new();
+    let at_once =
+        refused!(pool.acquire_with(&stream, [Use::read(&small), Use::read(&large)], &options), OverBudget);
+    let uses = || [OwnedUse::read(&small), OwnedUse::read(&large)];
+    let waited = refused!(pool.acquire_async(&stream, uses(), &options).unwrap().wait(), OverBudget);
+    assert_eq!(waited, at_once);
+    assert_eq!((waited.asked, waited.short_by), (7 * PAGE, 3 * PAGE));
+    let (tell, told) = std::sync::mpsc::channel();
+    let then = move |outcome: Result<OwnedLease>| tell.send(outcome.map(drop)).unwrap();
+    pool.acquire_then(&stream, uses(), &options, then).unwrap();
+    assert_eq!(refused!(told.recv().unwrap(), OverBudget), at_once);
+
+    let _reading = pool.acquire(&stream, [Use::read(&small)]).unwrap();
+    let uses = [OwnedUse::read_write(&small)];
+    let conflict = refused!(pool.acquire_async(&stream, uses, &options).unwrap().wait(), LeaseConflict);
+    assert_eq!(conflict.use_index, Some(0));
+    assert_eq!(conflict, refused!(pool.acquire(&stream, [Use::read_write(&small)]), LeaseConflict));
 }
 
 #[test]
@@ -215,6 +239,7 @@ fn an_allocator_that_refuses_is_told() {
         allocate: Some(allocate),
         deallocate: Some(deallocate),
         user: std::ptr::null_mut(),
+        reserved: [std::ptr::null_mut(); 3],
     };
     let options =
         ContextOptions::new().options("host.memory=64M;host.granule=64K;host.granule_large=0").no_search();

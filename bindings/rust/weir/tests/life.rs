@@ -177,7 +177,10 @@ fn lower_tiers_and_their_codec() {
     );
     let codec = pool.codec_stats().unwrap();
     assert!(codec.element(Element::F32).raw_bytes > 0, "{codec:?}");
-    assert_eq!(codec.method(Method::Unknown(99)), CodecShare::default());
+    // A method that only a newer library has gets a slot that is there already; others have none.
+    for number in [sys::WEIR_CODEC_NARROW + 1, sys::WEIR_CODEC_SLOTS, 99] {
+        assert_eq!(codec.method(Method::Unknown(number)), CodecShare::default());
+    }
 }
 
 #[test]
@@ -196,6 +199,29 @@ fn clients_are_charged_and_bounded() {
     drop((buffer, other));
     stream.synchronize().unwrap();
     client.close().unwrap();
+}
+
+#[test]
+fn a_quota_of_none_is_nothing_at_all() {
+    let Site { pool, stream, cpu, .. } = site(8);
+    let charged = |options: ClientOptions| {
+        BufferOptions::new(PAGE).client(&options.create(&pool).unwrap()).create(&pool).unwrap()
+    };
+    let nowhere = charged(ClientOptions::new("nowhere").device_quota(NONE));
+    match pool.acquire(&stream, [Use::discard_write(&nowhere)]) {
+        Err(Error::OverBudget(detail)) => {
+            assert_eq!((detail.asked, detail.available, detail.short_by), (PAGE, 0, PAGE), "{detail:?}");
+        }
+        other => panic!("it holds memory of the device: {other:?}"),
+    }
+    // It is its device quota alone that is nothing.
+    pool.acquire(&cpu, [Use::discard_write(&nowhere)]).unwrap().slice_mut::<u8>(0).unwrap()[0] = 1;
+    let not_in_host = charged(ClientOptions::new("not in host").host_quota(NONE));
+    drop(pool.acquire(&stream, [Use::discard_write(&not_in_host)]).unwrap());
+    assert!(pool.acquire(&cpu, [Use::read(&not_in_host)]).is_err());
+    let unbounded = charged(ClientOptions::new("unbounded").device_quota(0).host_quota(0));
+    drop(pool.acquire(&stream, [Use::discard_write(&unbounded)]).unwrap());
+    drop(pool.acquire(&cpu, [Use::read(&unbounded)]).unwrap());
 }
 
 #[test]
@@ -308,15 +334,23 @@ fn defragmentation_moves_tenants_together() {
         number += 1;
         number % 4 == 0
     });
-    let options =
-        DefragmentOptions::new().device(Device(0)).wait().max_bytes(1 << 20).max_moves(1000).max_cost(4000);
+    let options = DefragmentOptions::new()
+        .device(Device(0))
+        .wait()
+        .max_bytes(1 << 20)
+        .max_moves(1000)
+        .max_cost_permille(4000);
     let none = pool.defragment(&options.clone().max_time(Duration::ZERO)).unwrap();
     assert!(!none.finished && none.copy_moves == 0, "no time is not time without end: {none:?}");
     let report = pool.defragment(&options.clone().max_time(Duration::from_secs(5))).unwrap();
-    assert!(report.finished && report.fragmentation_after < report.fragmentation_before, "{report:?}");
+    assert!(
+        report.finished && report.fragmentation_after_permille < report.fragmentation_before_permille,
+        "{report:?}"
+    );
     let again = pool.defragment_until(&options.evict(), || true).unwrap();
     assert_eq!(again.copy_moves, 0);
-    let background = BackgroundDefragmentation { threshold: 100, ..BackgroundDefragmentation::default() };
+    let background =
+        BackgroundDefragmentation { threshold_permille: 100, ..BackgroundDefragmentation::default() };
     assert!(
         matches!(pool.set_defragmentation(&background), Err(Error::NotSupported(_))),
         "made with no_background"
@@ -432,10 +466,4 @@ fn arenas_hand_out_ranges() {
     arena.resize(1 << 10).unwrap();
     arena.validate().unwrap();
     assert_eq!(arena.stats().unwrap().size, 1 << 10);
-}
-
-#[test]
-fn the_version_is_that_of_the_headers() {
-    let headers = (sys::WEIR_VERSION_MAJOR, sys::WEIR_VERSION_MINOR, sys::WEIR_VERSION_PATCH);
-    assert_eq!(version(), format!("{}.{}.{}", headers.0, headers.1, headers.2));
 }

@@ -61,11 +61,18 @@ fn layouts_are_told_in_runs() {
     let made =
         |pages, layout: &ShardLayout| BufferOptions::new(pages * PAGE).shards(layout).create(&pool).unwrap();
 
-    let striped = made(200, &ShardLayout::striped(&BOTH)); // more runs than are asked for at once
+    let striped = made(200, &ShardLayout::striped(&BOTH)); // more runs than there is room for at first
     let runs = striped.shards().unwrap();
     assert_eq!(runs, (0..200).map(|page| run(page, 1, page as u32 % 2)).collect::<Vec<_>>());
     let part = striped.shards_of(PAGE + 5..3 * PAGE).unwrap();
     assert_eq!(part, [Shard { offset: PAGE + 5, length: PAGE - 5, device: Device(1) }, run(2, 1, 0)]);
+    // Cut by the library at first, but not before the range ends; and after it, with what is left.
+    assert_eq!(striped.shards_of(..64 * PAGE).unwrap(), runs[..64]);
+    assert_eq!(
+        striped.shards_of(..64 * PAGE + 1).unwrap()[63..],
+        [runs[63], Shard { length: 1, ..runs[64] }]
+    );
+    assert_eq!(striped.shards_of(150 * PAGE..).unwrap(), runs[150..]);
     assert!(striped.shards_of(PAGE..PAGE).unwrap().is_empty());
     assert!(matches!(striped.shards_of(199 * PAGE..201 * PAGE), Err(Error::InvalidArgument(_))));
 
