@@ -216,7 +216,7 @@ weir_result weirpy_visit(void *user, const weir_arena_range *range) {
   int32_t before;
   weir_result result;
   if (!weirpy_begin(WEIRPY_MAY_CALL, &before)) return WEIR_ERROR_CANCELLED;
-  result = weirpy_on_visit(range, user);
+  result = weirpy_on_visit(user, range);
   weirpy_finish(before);
   return result;
 }

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Looks for leaks: a part of the package's life, again and again, under valgrind.
+"""Looks for leaks, and for uses of memory that is gone: a part of the package's life, again and again, under valgrind.
 
     leaks.py           runs itself under valgrind for few and for many rounds, and compares what is still allocated at the
-                       end, and what is lost; more rounds must not leave more
+                       end, and what is lost; more rounds must not leave more, and none may touch freed memory
     leaks.py --rounds N    the rounds alone
 
 It is a program and no test of pytest, because under valgrind every import counts. Python's own allocator is replaced by
@@ -54,7 +54,9 @@ def round_of_life() -> None:
             pool.prefetch(stream, weir.read(buffers[0]))
         pool.announce(stream, [weir.Operation([weir.read(each)], "next") for each in buffers])
         stream.host_call(len, buffers).result()
-        _ = pool.stats, pool.snapshot(), pool.map(), context.devices, buffers[0].read(0, 16)
+        _ = pool.stats, pool.snapshot(), pool.map(), pool.lost_ranges(), pool.codec_stats, context.devices, buffers[0].read(0, 16)
+        if pool.acquire_async(stream, weir.read(pool.buffer(1 << 20))).exception() is None:
+            raise SystemExit("an acquire that is larger than the budget was granted")
         pool.set_loss_callback(print)
         pool.defragment(should_stop=lambda: False)
         weir.decompress(weir.compress(bytes(100000)))
@@ -69,7 +71,7 @@ def round_of_life() -> None:
 
 def under_valgrind(rounds: int, *options: str) -> str:
     # Values that were never set are not looked for: Python has its own, and it would take longer.
-    command = ["valgrind", "--undef-value-errors=no", "--fair-sched=yes", *options, sys.executable, __file__,
+    command = ["valgrind", "--undef-value-errors=no", "--error-exitcode=9", "--fair-sched=yes", *options, sys.executable, __file__,
                "--rounds", str(rounds)]  # fmt: skip
     environment = {**os.environ, "PYTHONMALLOC": "malloc", "PYTHONHASHSEED": "0"}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)

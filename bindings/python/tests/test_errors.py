@@ -20,6 +20,7 @@ def test_invalid_argument_names_the_value(pool: weir.Pool) -> None:
         pool.buffer(0)
     assert isinstance(caught.value, ValueError)
     assert (caught.value.result, caught.value.use_index) == (weir.Result.INVALID_ARGUMENT, None)
+    assert caught.value.device == weir.HOST  # none is concerned
 
 
 def test_invalid_handle() -> None:
@@ -35,6 +36,7 @@ def test_closed_is_an_invalid_handle(pool: weir.Pool, stream: weir.Stream) -> No
     assert isinstance(caught.value, weir.InvalidHandle)
     with pytest.raises(weir.Closed, match="buffer"):
         buffer.query()
+    assert (caught.value.device, caught.value.use_index) == (weir.HOST, None)
     buffer.close()  # twice is allowed
 
 

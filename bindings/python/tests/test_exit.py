@@ -68,13 +68,15 @@ def test_the_interpreter_ends_well(run_python: Run, case: str) -> None:
 def test_a_pool_that_ends_on_a_thread_of_its_own(run_python: Run) -> None:
     """Its last reference goes with the callback: closing it there would wait for itself."""
     source = BEGIN + """
-pending, gone = pool.acquire_async(stream, weir.read(buffer)), threading.Event()
+lease = pool.acquire(stream, weir.overwrite(buffer))
+pending, gone = pool.acquire_async(stream, weir.read(other), timeout=60), threading.Event()
 over = threading.Event()
 class Last:
     def __del__(self): over.set()
 pool.last = Last()
-pending.add_done_callback(lambda future: gone.wait(30))
-del pool, stream, buffer, other, context, pending
+pending.add_done_callback(lambda future: gone.wait(30))  # there is no room yet: it will run on the pool's thread
+lease.release()
+del pool, stream, buffer, other, context, pending, lease
 gone.set()
 from weir import _core
 until = time.monotonic() + 30

@@ -5,8 +5,13 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import importlib.metadata
+import inspect
+import os
 import pathlib
 import re
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -35,7 +40,7 @@ def test_every_function_is_used() -> None:
 
 PREFIXES: list[tuple[type[enum.Enum], str, set[str]]] = [
     (enums.Tier, "WEIR_TIER_", set()),
-    (enums.Element, "WEIR_ELEMENT_", {"COUNT"}),
+    (enums.Element, "WEIR_ELEMENT_", {"SLOTS"}),
     (enums.LogLevel, "WEIR_LOG_", set()),
     (enums.Capability, "WEIR_CAP_", set()),
     (enums.LinkFigure, "WEIR_LINK_FIGURE_", set()),
@@ -44,8 +49,8 @@ PREFIXES: list[tuple[type[enum.Enum], str, set[str]]] = [
     (enums.Advice, "WEIR_ADVISE_", set()),
     (enums.DeviceState, "WEIR_POOL_DEVICE_", set()),
     (enums.PieceState, "WEIR_PIECE_", set()),
-    (enums.Method, "WEIR_CODEC_", {"COUNT"}),
-    (enums.Compress, "WEIR_COMPRESS_", {"NO_CHECKSUM"}),
+    (enums.Method, "WEIR_CODEC_", {"SLOTS"}),
+    (enums.Compress, "WEIR_COMPRESS_LEVEL_", set()),
 ]
 
 
@@ -59,7 +64,9 @@ def test_enumerations_are_whole(kind: type[enum.Enum], prefix: str, others: set[
 
 def test_results_are_whole_and_have_a_class_each() -> None:
     there = {getattr(lib, name) for name in names("WEIR_ERROR_")}
-    assert {int(each) for each in enums.Result} == there | {0, 1}
+    answers = {lib.WEIR_SUCCESS, lib.WEIR_NOT_READY, lib.WEIR_INCOMPLETE}
+    assert {int(each) for each in enums.Result} == there | answers
+    assert all(each > 0 for each in answers - {lib.WEIR_SUCCESS})
     assert {int(each) for each in errors.CLASSES} == there
     assert all(cls.result == result for result, cls in errors.CLASSES.items())
 
@@ -142,6 +149,46 @@ def test_a_set_lies_as_the_c_structs_say(pool: weir.Pool, stream: weir.Stream) -
     assert (plain.uses[0].mode, plain.count, plain.gate_count) == (lib.WEIR_READ_WRITE, 1, 3)
 
 
+# Options with another name than their field, and fields that are put together of several options.
+OPTIONS: list[tuple[Any, str, dict[str, str], set[str]]] = [
+    (
+        weir.Pool.__init__,
+        "weir_pool_desc",
+        {"evict_wait": "evict_wait_ns", "idle_grace": "idle_grace_ns", "recompress_idle": "recompress_idle_ns",
+         "rebalance_rate": "rebalance_bytes_per_second"},
+        {"context", "background", "peer", "checksum_host", "encrypt_storage", "buffered_storage", "io_uring"},
+    ),
+    (weir.Client.__init__, "weir_client_desc", {}, {"pool"}),
+    (weir.Pool.defragment, "weir_defragment_desc", {"max_time": "max_ns"}, {"wait", "evict"}),
+    (weir.Pool.set_defragmentation, "weir_defragmentation_desc", {}, set()),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("function", "name", "renamed", "flags"), OPTIONS)
+def test_options_have_the_names_of_the_fields(function: Any, name: str, renamed: dict[str, str], flags: set[str]) -> None:
+    fields = {field for field, _ in ffi.typeof(name).fields}
+    fields -= {"struct_size", "reserved", "flags", "device_count", "storage_path_count", "user"}
+    options = set(inspect.signature(function).parameters) - {"self"} - flags
+    assert {renamed.get(option, option) for option in options} == fields
+
+
 def test_versions_fit() -> None:
     numbers = (lib.WEIR_VERSION_MAJOR, lib.WEIR_VERSION_MINOR, lib.WEIR_VERSION_PATCH)
+    assert numbers[0] * 1_000_000 + numbers[1] * 1000 + numbers[2] == lib.WEIR_VERSION_NUMBER
     assert weir.library_version == ".".join(map(str, numbers))
+    assert weir.library_version_number == lib.WEIR_VERSION_NUMBER
+    assert weir.__version__ == importlib.metadata.version("weir")
+    assert weir.__version__.split(".")[:2] == [str(number) for number in numbers[:2]]
+
+
+def test_a_library_that_is_older_than_the_headers_is_refused(tmp_path: pathlib.Path) -> None:
+    older = tmp_path / "older.so"
+    source = 'unsigned weir_version_number(void) { return 999999; } const char *weir_version_string(void) { return "0.999.999"; }'
+    subprocess.run(["cc", "-shared", "-fPIC", "-x", "c", "-", "-o", older], input=source, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", "import weir"],
+        env={**os.environ, "LD_PRELOAD": str(older)}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 1
+    assert f"ImportError: the package weir was built with the headers of libweir {weir.library_version}" in done.stderr
+    assert "0.999.999" in done.stderr

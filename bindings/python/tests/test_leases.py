@@ -16,6 +16,7 @@ import pytest
 
 import weir
 from tests_support import PAGE
+from weir import errors
 
 
 def test_a_lease_ends_with_its_block(pool: weir.Pool, stream: weir.Stream) -> None:
@@ -277,12 +278,25 @@ def test_asynchronous_acquires(pool: weir.Pool, stream: weir.Stream) -> None:
     assert done.wait(60)
     with waiting.result() as lease:
         lease[0].numpy()[:] = 2
-    with pytest.raises(weir.OverBudget) as caught:
-        pool.acquire_async(stream, weir.overwrite(pool.buffer(6 * PAGE))).result(60)
-    assert caught.value.short_by == 2 * PAGE
     second.close()
     with pytest.raises(weir.Closed, match="buffer"):
         pool.acquire_async(stream, weir.read(second))
+
+
+def test_the_reason_of_an_asynchronous_acquire_arrives(pool: weir.Pool, stream: weir.Stream) -> None:
+    big, small = pool.buffer(6 * PAGE), pool.buffer(PAGE)
+    failed = pool.acquire_async(stream, weir.overwrite(big))
+    with pytest.raises(weir.OverBudget) as told:
+        pool.acquire(stream, weir.overwrite(big))
+    with pytest.raises(weir.OverBudget) as caught:
+        failed.result(60)
+    for error in (told.value, caught.value):
+        assert (error.asked, error.available, error.short_by) == (6 * PAGE, 4 * PAGE, 2 * PAGE)
+        assert (error.tier, error.device) == (weir.Tier.DEVICE, 0)
+    assert str(caught.value) == str(told.value) != str(errors.make(weir.Result.OVER_BUDGET, ""))
+    with pool.acquire(stream, weir.write(small)), pytest.raises(weir.LeaseConflict) as conflict:
+        pool.acquire_async(stream, weir.read(pool.buffer(PAGE)), weir.read(small)).result(60)
+    assert conflict.value.use_index == 1
 
 
 def test_cancelling(pool: weir.Pool, stream: weir.Stream) -> None:

@@ -150,6 +150,19 @@ def test_clients_are_charged(pool: weir.Pool, stream: weir.Stream) -> None:
     client.close()
 
 
+def test_a_quota_of_nothing(pool: weir.Pool, stream: weir.Stream) -> None:
+    with pool.client("nothing", device_quota=weir.NONE) as client:
+        with pool.buffer(PAGE, client=client) as buffer:
+            with pytest.raises(weir.OverBudget, match="nothing") as caught:
+                pool.acquire(stream, weir.overwrite(buffer))
+            assert caught.value.short_by > 0
+            assert client.stats.device_bytes == 0
+        gc.collect()
+    with pool.client("all of it", device_quota=0) as client, pool.buffer(4 * PAGE, client=client) as buffer:
+        fill(pool, stream, buffer, 1)
+        assert client.stats.device_bytes == 4 * PAGE
+
+
 def test_registered_memory(pool: weir.Pool, stream: weir.Stream) -> None:
     memory = mmap.mmap(-1, PAGE)
     memory[:4] = b"weir"
@@ -196,6 +209,7 @@ def test_defragmentation(pool: weir.Pool, stream: weir.Stream) -> None:
     report = pool.defragment(wait=True, should_stop=ask)
     assert report.finished
     assert report.fragmentation_after_permille <= report.fragmentation_before_permille
+    assert report.elapsed_ns > 0
 
     def refuse() -> bool:
         raise KeyError("stop")
@@ -205,7 +219,7 @@ def test_defragmentation(pool: weir.Pool, stream: weir.Stream) -> None:
     if asked:
         with pytest.raises(KeyError, match="stop"):
             pool.defragment(wait=True, should_stop=refuse)
-    pool.set_defragmentation(500, bytes_per_second=1 << 20)
+    pool.set_defragmentation(500, bytes_per_second=1 << 20, max_cost_permille=400)
     pool.set_defragmentation(0)
 
 
@@ -283,7 +297,9 @@ def test_the_arena() -> None:
         assert arena.info(first).size == 112
         assert second.offset % 64 == 0
         assert arena.stats.allocations == 2
-        assert [each.allocation != 0 for each in arena.ranges()].count(True) == 2
+        ranges = arena.ranges()
+        assert [each for each in ranges if each.allocation != 0] == [arena.info(first), arena.info(second)]
+        assert sum(each.size for each in ranges) == 1024
         seen: list[weir.ArenaRange] = []
 
         def visit(found: weir.ArenaRange) -> bool:
@@ -302,7 +318,7 @@ def test_the_arena() -> None:
         arena.resize(2048)
         arena.validate()
         report = arena.report()
-        assert (report.size, report.free, report.live_ranges, len(report.classes)) == (2048, 2048, 0, 49)
+        assert (report.size, report.free, report.live_ranges, len(report.classes)) == (2048, 2048, 0, 64)
         with pytest.raises(weir.OverBudget):
             arena.allocate(4096)
     with pytest.raises(weir.Closed):

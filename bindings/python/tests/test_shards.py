@@ -68,6 +68,7 @@ def test_a_layout_of_many_runs(near: weir.Context, both: weir.Pool) -> None:
     runs = buffer.shards()
     assert runs == [weir.Shard(i * SMALL, SMALL, i % 2) for i in range(701)]
     assert buffer.shards(699 * SMALL + 5) == runs[699:]
+    assert buffer.shards(buffer.size - 1) == runs[-1:]
     assert both.buffer(3 * SMALL, home=1).shards(SMALL) == [weir.Shard(offset=0, length=3 * SMALL, device=1)]
     with pytest.raises(weir.InvalidArgument):
         buffer.shards(buffer.size + 1)

@@ -20,6 +20,8 @@ REPLACED_HEADERS = ("stddef.h", "stdint.h")
 DEFINE = re.compile(r"^#define (WEIR_[A-Z0-9_]+) (.+)$")
 PLAIN_NUMBER = re.compile(r"^(0x[0-9a-f]+|[0-9]+)$")
 NUMBER = re.compile(r"^\(?(UINT(32|64)_C\((0x[0-9a-f]+|[0-9]+)\)|UINT64_MAX)( - 1\))?$")
+TERM = r"(WEIR_[A-Z0-9_]+|[0-9]+)"
+SUM = re.compile(rf"^\({TERM}( [-+*] {TERM})+\)$")
 
 
 def preprocess(include, compiler, *options):
@@ -44,7 +46,7 @@ def constants(include, compiler):
             continue
         if PLAIN_NUMBER.match(value):
             lines.append(f"#define {name} {value}")
-        elif NUMBER.match(value):
+        elif NUMBER.match(value) or SUM.match(value):
             lines.append(f"#define {name} ...")
     return lines
 

@@ -93,9 +93,18 @@ from .records import (
 from .stream import Stream
 from .views import View
 
-__version__ = "0.1.0"
+__version__ = "1.0.0"
 #: The version of the libweir in use.
 library_version: str = _ffi.string(_lib.weir_version_string()).decode()
+#: The same as one number, to be compared: major * 1000000 + minor * 1000 + patch.
+library_version_number: int = _lib.weir_version_number()
+
+# Another major version has another soname; of the same one, an older library may lack what the headers of the build have.
+if library_version_number < _lib.WEIR_VERSION_NUMBER - _lib.WEIR_VERSION_PATCH:
+    raise ImportError(
+        f"the package weir was built with the headers of libweir {_lib.WEIR_VERSION_MAJOR}.{_lib.WEIR_VERSION_MINOR}."
+        f"{_lib.WEIR_VERSION_PATCH}, and the library that was found is {library_version}: it must not be older"
+    )
 
 __all__ = [
     "ALL", "ANY", "DEFAULT", "HOST", "INFINITE", "NONE", "UNLIMITED",
@@ -108,5 +117,6 @@ __all__ = [
     "Operation", "OutOfHostMemory", "OutOfMemory", "OverBudget", "PendingLease", "Piece", "PieceState", "Pool",
     "PoolDeviceStats", "PoolStats", "Prepared", "Priority", "Result", "Shard", "Shards", "Share", "Stream", "StreamCapturing",
     "Tier", "Timeout", "Trim", "Use", "View", "WeirError", "WouldBlock",
-    "compress", "compress_bound", "compressed_info", "decompress", "library_version", "overwrite", "read", "write",
+    "compress", "compress_bound", "compressed_info", "decompress", "library_version", "library_version_number",
+    "overwrite", "read", "write",
 ]  # fmt: skip

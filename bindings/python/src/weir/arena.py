@@ -119,7 +119,7 @@ def _number(allocation: int | ArenaAllocation) -> int:
 
 
 @ffi.def_extern()  # type: ignore[untyped-decorator]
-def weirpy_on_visit(shown: Any, user: Any) -> int:
+def weirpy_on_visit(user: Any, shown: Any) -> int:
     visit = ffi.from_handle(user)
     try:
         go_on = visit.function(ArenaRange(shown.allocation, shown.offset, shown.size))

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from . import enums
 from ._capi import ffi, lib
 from ._core import Closable, _end, entered, put_off_or_run, retry_abandoned, watch
+from ._outputs import listed
 from .errors import Busy, Closed, InvalidHandle, check, make
 from .records import BufferInfo, Shard, record, sized
 
@@ -168,15 +169,12 @@ class Buffer(Closable):
     def shards(self, offset: int = 0) -> list[Shard]:
         """The layout, from the run on that byte `offset` is in; a buffer without shards is one run on its home. It changes only
         when a device leaves the pool. Where the bytes are at present is `query`'s to tell."""
-        capacity, count = 16, ffi.new("size_t *")
         with self._within():
-            while True:  # one call gives all of it, for it may change between two
-                runs = ffi.new("weir_shard[]", capacity)
-                check(lib.weir_buffer_shards(self._pool._raw, self._raw, offset, runs, capacity, count))
-                found = [Shard(run.offset, run.length, run.device) for run in runs[0 : count[0]]]
-                if found[-1].offset + found[-1].length >= self._size:
-                    return found
-                capacity *= 8
+            return listed(
+                "weir_shard[]",
+                lambda *out: lib.weir_buffer_shards(self._pool._raw, self._raw, offset, *out),
+                lambda run: Shard(run.offset, run.length, run.device),
+            )
 
     def read(self, offset: int = 0, length: int | None = None) -> bytearray:
         """A copy of the bytes, from whatever tier they are on."""

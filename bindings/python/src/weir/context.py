@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any
 from . import enums
 from ._capi import ffi, lib
 from ._core import Closable, entered, nanoseconds, text_or_null, unraisable, watch
+from ._outputs import exported
 from .errors import check
-from .records import BackendInfo, CalibrateReport, DeviceInfo, LinkInfo, record, sized
+from .records import BackendInfo, CalibrateReport, DeviceInfo, LinkInfo, known_or_number, record, sized
 
 if TYPE_CHECKING:
     from .pool import Pool
@@ -189,22 +190,12 @@ class Context(Closable):
         return Stream._wrap(self, native, device)
 
 
-def exported(call: Callable[[Any, int, Any], int]) -> str:
-    """A text whose length is asked for first; it may grow between the two calls."""
-    needed = ffi.new("size_t *")
-    check(call(ffi.NULL, 0, needed))
-    while True:
-        capacity = needed[0] + 256
-        text = ffi.new("char[]", capacity)
-        result = call(text, capacity, needed)
-        if result == 0 or needed[0] <= capacity:
-            check(result)
-            return str(ffi.string(text).decode(errors="replace"))
+_level = known_or_number(enums.LogLevel)
 
 
 @ffi.def_extern()  # type: ignore[untyped-decorator]
 def weirpy_on_log(user: Any, level: int, text: Any) -> None:
     try:
-        ffi.from_handle(user)(enums.LogLevel(level), ffi.string(text).decode(errors="replace"))
+        ffi.from_handle(user)(_level(level), ffi.string(text).decode(errors="replace"))
     except BaseException:
         unraisable("a log callback")

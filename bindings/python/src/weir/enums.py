@@ -10,15 +10,15 @@ from ._capi import lib
 
 #: The CPU's own memory as a place.
 HOST: int = lib.WEIR_DEVICE_HOST
-#: "Any" or "the first of the pool", where a device is optional.
+#: Where a device is optional: the first of the pool or of the context.
 DEFAULT: int = lib.WEIR_DEVICE_DEFAULT
 #: As a buffer's home: Weir chooses.
 ANY: int = lib.WEIR_DEVICE_ANY
-#: Every device of the pool, for `Pool.defragment`.
+#: Where several are meant: every device of the pool.
 ALL: int = lib.WEIR_DEVICE_ALL
 #: As a budget: no limit of Weir's own.
 UNLIMITED: int = lib.WEIR_UNLIMITED
-#: As a budget: nothing.
+#: As a budget or quota, where 0 means that Weir chooses or that there is none: nothing at all.
 NONE: int = lib.WEIR_NONE
 #: As a timeout: wait without a deadline.
 INFINITE: float = math.inf
@@ -29,6 +29,7 @@ class Result(enum.IntEnum):
 
     SUCCESS = lib.WEIR_SUCCESS
     NOT_READY = lib.WEIR_NOT_READY
+    INCOMPLETE = lib.WEIR_INCOMPLETE
     INVALID_ARGUMENT = lib.WEIR_ERROR_INVALID_ARGUMENT
     INVALID_HANDLE = lib.WEIR_ERROR_INVALID_HANDLE
     NOT_SUPPORTED = lib.WEIR_ERROR_NOT_SUPPORTED
@@ -52,7 +53,7 @@ class Result(enum.IntEnum):
 
 
 class Tier(enum.IntEnum):
-    """Rungs of the ladder, fastest first."""
+    """Rungs of the ladder. The numbers are no order: a later version may put one in between."""
 
     NONE = lib.WEIR_TIER_NONE
     DEVICE = lib.WEIR_TIER_DEVICE
@@ -128,7 +129,7 @@ class LinkKind(enum.IntEnum):
 
 
 class LinkFigure(enum.IntEnum):
-    """Where a link's bandwidth is from, the better founded the greater."""
+    """Where a link's bandwidth is from. The numbers are no order."""
 
     NONE = lib.WEIR_LINK_FIGURE_NONE
     PCIE = lib.WEIR_LINK_FIGURE_PCIE

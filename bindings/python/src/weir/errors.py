@@ -8,18 +8,19 @@ from __future__ import annotations
 from typing import Any
 
 from ._capi import ffi, lib
-from .enums import Result, Tier
+from .enums import HOST, Result, Tier
 
 _NO_USE = 2**64 - 1
 
 
 class WeirError(Exception):
-    """What every error of Weir is. Fields that do not apply are 0; `use_index` is None where no use is to blame."""
+    """What every error of Weir is. Fields that do not apply are 0, but for `device`, which is weir.HOST where none is concerned,
+    and `use_index`, which is None where no use is to blame."""
 
     result: Result = Result.INTERNAL
     message: str = ""
     tier: Tier = Tier.NONE
-    device: int = 0
+    device: int = HOST
     asked: int = 0
     available: int = 0
     short_by: int = 0

@@ -13,8 +13,9 @@ from typing import Any
 from . import enums
 from ._capi import ffi, lib
 from ._core import Closable, entered, nanoseconds, text_or_null, unraisable, watch
+from ._outputs import exported, listed
 from .buffer import Allocation, Buffer, BufferOptions
-from .context import Context, exported
+from .context import Context
 from .errors import Busy, Closed, check, make
 from .lease import Lease, Operation, PendingLease, Prepared, Use, fill_uses
 from .records import (
@@ -41,9 +42,9 @@ _POOL_DEVICE = "weir_pool_device *"
 class Pool(Closable):
     """A pool over devices of one backend. `devices` are the bytes it may hold on each, or one number for device 0.
 
-    Budgets are bytes; None or 0 leaves the choice to Weir, `weir.NONE` is nothing. Times are seconds; `math.inf` is never.
-    See weir_pool_desc for each option. Closing it ends its buffers and clients; Busy while leases or memory of `malloc`
-    are out."""
+    Budgets are bytes. For `host_budget` None or 0 leaves the choice to Weir, and `weir.NONE` is nothing but for staging; 0 of
+    the tiers below is no such tier. Times are seconds; `math.inf` is never. See weir_pool_desc for each option. Closing it ends
+    its buffers and clients; Busy while leases or memory of `malloc` are out."""
 
     _kind = "pool"
     _waits = True
@@ -63,10 +64,10 @@ class Pool(Closable):
         page_size: int = 0,
         large_page_size: int = 0,
         segment_size: int = 0,
-        watermark_low: int = 0,
-        watermark_high: int = 0,
+        watermark_low_permille: int = 0,
+        watermark_high_permille: int = 0,
         compress_threads: int = 0,
-        compress_share: int = 0,
+        compress_share_percent: int = 0,
         evict_wait: float | None = None,
         idle_grace: float | None = None,
         recompress_idle: float | None = None,
@@ -100,8 +101,8 @@ class Pool(Closable):
         texts = [text_or_null(name), text_or_null(policy), text_or_null(codec)]
         desc.name, desc.policy, desc.codec = texts
         desc.page_size, desc.large_page_size, desc.segment_size = page_size, large_page_size, segment_size
-        desc.watermark_low_permille, desc.watermark_high_permille = watermark_low, watermark_high
-        desc.compress_threads, desc.compress_share_percent = compress_threads, compress_share
+        desc.watermark_low_permille, desc.watermark_high_permille = watermark_low_permille, watermark_high_permille
+        desc.compress_threads, desc.compress_share_percent = compress_threads, compress_share_percent
         desc.evict_wait_ns = nanoseconds(evict_wait)
         desc.idle_grace_ns = nanoseconds(idle_grace, infinite=_NEVER)
         desc.recompress_idle_ns = nanoseconds(recompress_idle, infinite=_NEVER)
@@ -271,26 +272,20 @@ class Pool(Closable):
     def map(self) -> list[Piece]:
         """Where everything lies; for tools."""
         with entered(self):
-            pieces = self._grown("weir_piece[]", lib.weir_pool_map)
-        return [record(Piece, each, buffer=self._known(each.buffer)) for each in pieces]
+            return listed(
+                "weir_piece[]",
+                lambda *out: lib.weir_pool_map(self._raw, *out),
+                lambda each: record(Piece, each, buffer=self._known(each.buffer)),
+            )
 
     def lost_ranges(self) -> list[LostRange]:
         """What is lost with devices now."""
         with entered(self):
-            ranges = self._grown("weir_lost_range[]", lib.weir_pool_lost_ranges)
-        return [record(LostRange, each, buffer=self._known(each.buffer)) for each in ranges]
-
-    def _grown(self, kind: str, call: Callable[[Any, Any, int, Any], int]) -> list[Any]:
-        """An array whose length is asked for first; it may grow between the two calls."""
-        count = ffi.new("size_t *")
-        check(call(self._raw, ffi.NULL, 0, count))
-        while True:
-            capacity = count[0] + 64
-            array = ffi.new(kind, capacity)
-            result = call(self._raw, array, capacity, count)
-            if result == 0 or count[0] <= capacity:
-                check(result)
-                return [array[i] for i in range(count[0])]
+            return listed(
+                "weir_lost_range[]",
+                lambda *out: lib.weir_pool_lost_ranges(self._raw, *out),
+                lambda each: record(LostRange, each, buffer=self._known(each.buffer)),
+            )
 
     def _known(self, raw: Any) -> Buffer | None:
         return self._buffers.get(int(ffi.cast("uintptr_t", raw)))
@@ -313,7 +308,7 @@ class Pool(Closable):
         max_bytes: int = 0,
         max_moves: int = 0,
         max_time: float | None = None,
-        max_cost: int = 0,
+        max_cost_permille: int = 0,
         should_stop: Callable[[], bool] | None = None,
     ) -> DefragmentReport:
         """Moves small buffers together; `should_stop` is asked between two steps. What it raises ends the call and is raised."""
@@ -321,7 +316,7 @@ class Pool(Closable):
         desc.device = device
         desc.flags = (lib.WEIR_DEFRAGMENT_WAIT if wait else 0) | (lib.WEIR_DEFRAGMENT_EVICT if evict else 0)
         desc.max_bytes, desc.max_moves, desc.max_ns = max_bytes, max_moves, nanoseconds(max_time)
-        desc.max_cost_permille = max_cost
+        desc.max_cost_permille = max_cost_permille
         asking = None if should_stop is None else _Asking(should_stop)
         if asking is not None:
             user = ffi.new_handle(asking)
@@ -333,10 +328,13 @@ class Pool(Closable):
             raise asking.error
         return record(DefragmentReport, report)
 
-    def set_defragmentation(self, threshold: int, *, bytes_per_second: int = 0, max_cost: int = 0) -> None:
+    def set_defragmentation(
+        self, threshold_permille: int, *, bytes_per_second: int = 0, max_cost_permille: int = 0
+    ) -> None:
         """Defragmentation in the background, above so many thousandths of fragmentation; 0 ends it."""
         desc = sized("weir_defragmentation_desc")
-        desc.threshold_permille, desc.bytes_per_second, desc.max_cost_permille = threshold, bytes_per_second, max_cost
+        desc.threshold_permille, desc.bytes_per_second = threshold_permille, bytes_per_second
+        desc.max_cost_permille = max_cost_permille
         with entered(self):
             check(lib.weir_pool_set_defragmentation(self._raw, desc))
 
@@ -403,7 +401,8 @@ class Pool(Closable):
 
 
 class Client(Closable):
-    """Whom bytes are charged to: a tenant, a model, a part of the program. Quotas are bytes, 0 the pool's budget."""
+    """Whom bytes are charged to: a tenant, a model, a part of the program. Quotas are bytes, 0 the
+    pool's budget, `weir.NONE` nothing at all."""
 
     _kind = "client"
     _warns = False

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The C API's output structs as frozen dataclasses, and how they are made. Sizes are bytes, times named `_ns` nanoseconds.
 
-Fields have the names of the headers; a test compares the two. A library that is newer or older than the headers can
-leave fields at 0 and never adds any."""
+Fields have the names of the headers; a test compares the two. A library that is newer than the headers never adds any; its
+new kinds and methods stay numbers."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ def _string(value: Any) -> str:
     return "" if value == ffi.NULL else ffi.string(value).decode(errors="replace")
 
 
-def _enum(kind: type[Any]) -> Callable[[Any], Any]:
-    # A number that a newer library has and these headers do not stays a number.
+def known_or_number(kind: type[Any]) -> Callable[[Any], Any]:
+    """Makes members of an enumeration; a number that a newer library has and these headers do not stays a number."""
     return lambda value: kind(value) if value in kind._value2member_map_ else value
 
 
@@ -31,11 +31,11 @@ _CONVERT: dict[str, Callable[[Any], Any]] = {
     "str": _string,
     "bytes": lambda value: bytes(ffi.buffer(value)),
     "enums.Capability": enums.Capability,
-    "enums.LinkKind": _enum(enums.LinkKind),
-    "enums.LinkFigure": _enum(enums.LinkFigure),
-    "enums.DeviceState": _enum(enums.DeviceState),
-    "enums.PieceState": _enum(enums.PieceState),
-    "enums.Tier": _enum(enums.Tier),
+    "enums.LinkKind": known_or_number(enums.LinkKind),
+    "enums.LinkFigure": known_or_number(enums.LinkFigure),
+    "enums.DeviceState": known_or_number(enums.DeviceState),
+    "enums.PieceState": known_or_number(enums.PieceState),
+    "enums.Tier": known_or_number(enums.Tier),
 }
 _plans: dict[type[Any], list[tuple[str, Callable[[Any], Any]]]] = {}
 
@@ -314,16 +314,22 @@ class Share(NamedTuple):
 
 
 def shares(array: Any, kind: type[Any]) -> dict[Any, Share]:
-    """An array of weir_codec_share by what its indices mean."""
-    return {each: Share(array[each].raw_bytes, array[each].coded_bytes) for each in kind}
+    """An array of weir_codec_share by what its indices mean. Slots that nothing has yet are left out, unless a newer library has
+    filled them."""
+    found, name = {each: Share(0, 0) for each in kind}, known_or_number(kind)
+    for index, each in enumerate(array):
+        share = Share(each.raw_bytes, each.coded_bytes)
+        if any(share):
+            found[name(index)] = share
+    return found
 
 
 @dataclasses.dataclass(frozen=True)
 class CodecStats:
-    """What a pool's codec did so far."""
+    """What a pool's codec did so far. A method or element that only a newer library knows is a number."""
 
-    methods: dict[enums.Method, Share]
-    elements: dict[enums.Element, Share]
+    methods: dict[enums.Method | int, Share]
+    elements: dict[enums.Element | int, Share]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -335,7 +341,7 @@ class CompressedInfo:
     block_bytes: int
     blocks: int
     checksums: bool
-    methods: dict[enums.Method, Share]
+    methods: dict[enums.Method | int, Share]  #: one that only a newer library knows is a number
 
 
 @dataclasses.dataclass(frozen=True)

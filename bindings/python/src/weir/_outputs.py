@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the C API writes into the caller's array or text: it is cut where there is no room (WEIR_INCOMPLETE), and the call says
+how much there is.
+
+Nobody holds the pool still between two calls, so an answer may have grown when there is room for what there was: what is
+returned is always one call's whole answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from ._capi import ffi, lib
+from .errors import check
+
+T = TypeVar("T")
+
+_INCOMPLETE: int = lib.WEIR_INCOMPLETE
+
+
+def _whole(kind: str, capacity: int, call: Callable[[Any, int, Any], int]) -> tuple[Any, int]:
+    """An array of C with the whole answer of one call, and how much of it is filled."""
+    count = ffi.new("size_t *")
+    while True:
+        array = ffi.new(kind, capacity)
+        result = call(array, capacity, count)
+        if result != _INCOMPLETE:
+            check(result)
+            return array, count[0]
+        capacity = max(count[0], capacity) + count[0] // 8 + 16  # with some room to grow
+
+
+def listed(kind: str, call: Callable[[Any, int, Any], int], make: Callable[[Any], T], capacity: int = 64) -> list[T]:
+    """A list of what `make` gives for each element of an array of `kind`, such as "weir_piece[]".
+
+    `call` is given the array, its length, and where to say how much there is. `make` must keep nothing of the element: its
+    memory is the array's, and that ends here."""
+    array, count = _whole(kind, capacity, call)
+    return [make(array[i]) for i in range(count)]
+
+
+def exported(call: Callable[[Any, int, Any], int], capacity: int = 4096) -> str:
+    """A text. `call` is given its memory, how much that is, and where to say how much it takes."""
+    text, _ = _whole("char[]", capacity, call)
+    return str(ffi.string(text).decode(errors="replace"))
