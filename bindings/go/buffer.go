@@ -124,7 +124,7 @@ func (p *Pool) foreignBuffer(op string, handle uintptr, borrowed bool) (*Buffer,
 	}
 	b := &Buffer{pool: p, serial: newSerial()}
 	var info C.weir_buffer_info
-	err := failed(op, C.weirgo_buffer_query(C.uintptr_t(p.handle), C.uintptr_t(handle), 0, C.WEIR_WHOLE, &info))
+	err := failed(op, C.weirgo_buffer_info(C.uintptr_t(p.handle), C.uintptr_t(handle), 0, C.WEIR_WHOLE, &info))
 	if err != nil {
 		b.leaveOwners()
 		return nil, err
@@ -218,15 +218,15 @@ type BufferInfo struct {
 	Pages    int // 0 for a tenant of a slab
 }
 
-// Query tells where the bytes from offset on are, length of them or [Whole].
-func (b *Buffer) Query(offset, length uint64) (BufferInfo, error) {
-	const op = "query buffer"
+// Info tells where the bytes from offset on are, length of them or [Whole].
+func (b *Buffer) Info(offset, length uint64) (BufferInfo, error) {
+	const op = "buffer info"
 	if err := b.enter(op); err != nil {
 		return BufferInfo{}, err
 	}
 	defer b.leave()
 	var i C.weir_buffer_info
-	err := failed(op, C.weirgo_buffer_query(C.uintptr_t(b.pool.handle), C.uintptr_t(b.handle), C.uint64_t(offset),
+	err := failed(op, C.weirgo_buffer_info(C.uintptr_t(b.pool.handle), C.uintptr_t(b.handle), C.uint64_t(offset),
 		C.uint64_t(length), &i))
 	return BufferInfo{
 		Home: Device(i.home), Size: uint64(i.size), Tag: uint64(i.tag), Address: uint64(i.address),

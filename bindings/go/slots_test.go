@@ -188,7 +188,7 @@ func TestARefusedCloseDisturbsNobody(t *testing.T) {
 			err = lease.Release()
 		}
 		if err == nil && i%16 == 0 {
-			_, err = b.Query(0, Whole)
+			_, err = b.Info(0, Whole)
 		}
 		if err != nil {
 			t.Error(err)
@@ -231,7 +231,7 @@ func TestNobodyHoldsWhatIsClosed(t *testing.T) {
 					t.Error("a lease on what was closed")
 				}
 				before := bufferClosed.Load() || streamClosed.Load()
-				if info, err := own.Query(0, Whole); err != nil || info.Leases != 1 {
+				if info, err := own.Info(0, Whole); err != nil || info.Leases != 1 {
 					t.Error(info.Leases, err)
 				}
 				if before != (bufferClosed.Load() || streamClosed.Load()) {
