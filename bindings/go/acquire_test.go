@@ -209,7 +209,7 @@ func TestCancelRacesWithTheGrant(t *testing.T) {
 		default:
 			t.Fatal(got.err)
 		}
-		if n := wanted.state.Load() + slotsWith(wanted.serial); n != 0 {
+		if n := wanted.state.Load() + wanted.slotsTaken(); n != 0 {
 			t.Fatalf("%d users of the buffer after round %d", n, round)
 		}
 		info, err := wanted.Info(0, Whole)

@@ -12,6 +12,7 @@ import "C"
 
 import (
 	"io"
+	"sync/atomic"
 	"unsafe"
 )
 
@@ -56,6 +57,7 @@ type Buffer struct {
 	client *Client
 	size   uint64
 	serial uint64 // no other buffer's, ever
+	leased [streamsOfBuffer]atomic.Pointer[slots]
 }
 
 // NewBuffer creates a buffer of size bytes. No device memory is taken before it is first acquired. options may be nil.
@@ -107,6 +109,17 @@ func (b *Buffer) leaveOwners() {
 	b.pool.leave()
 }
 
+// mayUse tells whether p, which is not the Pool that the buffer was made by, is open and another Pool of the same.
+func (p *Pool) mayUse(op string, b *Buffer, otherwise string) error {
+	if p.handle != b.pool.handle {
+		return refused(op, ErrInvalidHandle, "%s", otherwise)
+	}
+	if p.isClosed() {
+		return closedError(op, p.kind.String())
+	}
+	return nil
+}
+
 // WrapBuffer makes a Buffer of a weir_buffer of this pool that another language of the program owns. It must live for as
 // long as the Buffer is used; Close ends the Buffer only.
 func (p *Pool) WrapBuffer(handle uintptr) (*Buffer, error) {
@@ -148,7 +161,7 @@ func (b *Buffer) Size() uint64 { return b.size }
 // Close ends the buffer; its contents are dropped. ErrBusy while it is leased or held.
 func (b *Buffer) Close() error {
 	const op = "close buffer"
-	closed, err := b.finishFor(op, func() int64 { return slotsWith(b.serial) }, func() error {
+	closed, err := b.finishFor(op, b.slotsTaken, func() error {
 		if b.borrowed {
 			return nil
 		}

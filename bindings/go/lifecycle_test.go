@@ -383,6 +383,18 @@ func TestWrappedHandles(t *testing.T) {
 	ok(t, b.Close())
 	ok(t, s.Close())
 	ok(t, p.Close())
+	for name, err := range map[string]error{ // the buffer's own pool is open, but p is not
+		"acquire":    second(p.TryAcquire(w.stream, Read(own))),
+		"set":        second(p.TryAcquire(w.stream, Read(own).Range(0, 1), Read(own).Range(1, 1))),
+		"prefetch":   p.Prefetch(w.stream, Read(own)),
+		"run":        p.Run(background, w.stream, nil, Read(own)),
+		"read many":  second(p.ReadMany(Transfer{own, 0, make([]byte, 1)})),
+		"write many": second(p.WriteMany(Transfer{own, 0, make([]byte, 1)})),
+	} {
+		if !errors.Is(err, ErrClosed) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
 	ok(t, c.Close())
 	w.check(own, 1)
 	_, err = WrapContext(nil)
@@ -394,6 +406,8 @@ func TestWrappedHandles(t *testing.T) {
 	_, err = w.pool.WrapBuffer(12345)
 	expect(t, err, ErrInvalidHandle)
 }
+
+func second[T any](_ T, err error) error { return err }
 
 func TestVersion(t *testing.T) {
 	var major, minor, patch int

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 )
 
 func TestALeaseWithASlotKeepsItsObjectsOpen(t *testing.T) {
@@ -22,7 +23,7 @@ func TestALeaseWithASlotKeepsItsObjectsOpen(t *testing.T) {
 	ok(t, err)
 	lease, err := w.pool.TryAcquire(s, Read(b))
 	ok(t, err)
-	if s.slots.taken() != 1 || slotsWith(b.serial) != 1 || b.state.Load() != 0 {
+	if s.slots.taken() != 1 || b.slotsTaken() != 1 || b.state.Load() != 0 {
 		t.Fatal("the lease has no slot: the test tests nothing")
 	}
 	expect(t, b.Close(), ErrBusy)
@@ -42,7 +43,7 @@ func TestALeaseWithASlotKeepsItsObjectsOpen(t *testing.T) {
 	expectClosed(t, err)
 	_, err = w.pool.TryAcquire(w.stream, Read(b))
 	expectClosed(t, err)
-	if slotsWith(own.serial) != 0 || slotsWith(b.serial) != 0 {
+	if own.slotsTaken() != 0 || b.slotsTaken() != 0 {
 		t.Fatal("an acquire that was refused keeps a slot")
 	}
 }
@@ -160,6 +161,61 @@ func forget(t *testing.T, w *world, b *Buffer) {
 	}
 	for i := 0; i < slotsOfStream+1; i++ {
 		w.acquire(Read(b))
+	}
+}
+
+// A buffer is closed without a look at streams that it was never leased on, however many there are.
+func TestCloseLooksAtItsOwnStreamsOnly(t *testing.T) {
+	w := newWorld(t, setup{})
+	for used := 0; used <= streamsOfBuffer; used++ {
+		b := w.buffer(1)
+		for i := 0; i < used; i++ {
+			s := w.newStream(0)
+			for j := 0; j < 2; j++ {
+				lease, err := w.pool.TryAcquire(s, Read(b))
+				ok(t, err)
+				expect(t, b.Close(), ErrBusy)
+				ok(t, lease.Release())
+			}
+		}
+		done := make(chan error, 1)
+		streamSlots.Lock() // whoever walks over all streams waits
+		go func() { done <- b.Close() }()
+		select {
+		case err := <-done:
+			streamSlots.Unlock()
+			ok(t, err)
+		case <-time.After(minute):
+			streamSlots.Unlock()
+			t.Fatalf("a Close after leases on %d streams walks over all", used)
+		}
+	}
+}
+
+// ... and with more streams than a buffer remembers none is missed.
+func TestLeasesOnManyStreams(t *testing.T) {
+	w := newWorld(t, setup{})
+	own := w.buffer(1)
+	for last := 0; last < streamsOfBuffer+3; last++ {
+		b, err := w.pool.WrapBuffer(own.Handle())
+		ok(t, err)
+		var leases []Lease
+		for i := 0; i < streamsOfBuffer+3; i++ {
+			lease, err := w.pool.TryAcquire(w.newStream(0), Read(b))
+			ok(t, err)
+			leases = append(leases, lease)
+		}
+		for i := range leases {
+			if i != last {
+				ok(t, leases[i].Release())
+				expect(t, b.Close(), ErrBusy)
+			}
+		}
+		if taken := b.slotsTaken(); taken != 1 {
+			t.Fatalf("%d slots taken", taken)
+		}
+		ok(t, leases[last].Release())
+		ok(t, b.Close())
 	}
 }
 
