@@ -219,6 +219,51 @@ func TestLeasesOnManyStreams(t *testing.T) {
 	}
 }
 
+// ... nor while the stream with the lease is the one that makes room in the buffer's memory.
+func TestCloseWhileOneStreamTooManyComes(t *testing.T) {
+	w := newWorld(t, setup{})
+	own := w.buffer(1)
+	var streams [streamsOfBuffer + 1]*Stream
+	for i := range streams {
+		streams[i] = w.newStream(0)
+	}
+	for round := 0; round < 3000; round++ {
+		b, err := w.pool.WrapBuffer(own.Handle())
+		ok(t, err)
+		var held Lease
+		for _, s := range streams[:streamsOfBuffer] {
+			ok(t, held.releaseOrZero())
+			held, err = w.pool.TryAcquire(s, Read(b))
+			ok(t, err)
+		}
+		var group sync.WaitGroup
+		group.Add(1)
+		go func() {
+			defer group.Done()
+			lease, err := w.pool.TryAcquire(streams[streamsOfBuffer], Read(b))
+			if err == nil {
+				err = lease.Release()
+			}
+			if err != nil {
+				t.Error(err)
+			}
+		}()
+		for i := 0; i < 20; i++ {
+			expect(t, b.Close(), ErrBusy)
+		}
+		group.Wait()
+		ok(t, held.Release())
+		ok(t, b.Close())
+	}
+}
+
+func (l Lease) releaseOrZero() error {
+	if l == (Lease{}) {
+		return nil
+	}
+	return l.Release()
+}
+
 // Who acquires beside a Close that is refused is never told that something is closed.
 func TestARefusedCloseDisturbsNobody(t *testing.T) {
 	w := newWorld(t, setup{})
