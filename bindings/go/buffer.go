@@ -12,7 +12,6 @@ import "C"
 
 import (
 	"io"
-	"sync/atomic"
 	"unsafe"
 )
 
@@ -57,7 +56,7 @@ type Buffer struct {
 	client *Client
 	size   uint64
 	serial uint64 // no other buffer's, ever
-	leased [streamsOfBuffer]atomic.Pointer[slots]
+	leased [streamsOfBuffer]remembered
 }
 
 // NewBuffer creates a buffer of size bytes. No device memory is taken before it is first acquired. options may be nil.

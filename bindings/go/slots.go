@@ -21,6 +21,7 @@ import (
 	"runtime"
 	"sync"
 	"sync/atomic"
+	"unsafe"
 )
 
 // Leases of a stream beyond so many at a time go the ordinary way.
@@ -90,6 +91,11 @@ func (s *slots) with(serial uint64) (count int64) {
 // A buffer remembers so many streams that it was leased on, of the most usual number two: one for work, one for the CPU.
 const streamsOfBuffer = 2
 
+// remembered is an atomic.Pointer[slots], which is a call of a function in Go 1.19.
+type remembered struct{ at unsafe.Pointer }
+
+func (r *remembered) slots() *slots { return (*slots)(atomic.LoadPointer(&r.at)) }
+
 // More than that: the last one remembered is this, for good.
 var manyStreams slots
 
@@ -97,22 +103,22 @@ var manyStreams slots
 // what the buffer's Close looks into.
 func (b *Buffer) leasedOn(s *slots) {
 	for i := range b.leased {
-		known := b.leased[i].Load()
-		if known == nil && !b.leased[i].CompareAndSwap(nil, s) {
-			known = b.leased[i].Load()
+		known := b.leased[i].slots()
+		if known == nil && !atomic.CompareAndSwapPointer(&b.leased[i].at, nil, unsafe.Pointer(s)) {
+			known = b.leased[i].slots()
 		}
 		if known == nil || known == s || known == &manyStreams {
 			return
 		}
 	}
-	b.leased[streamsOfBuffer-1].Store(&manyStreams)
+	atomic.StorePointer(&b.leased[streamsOfBuffer-1].at, unsafe.Pointer(&manyStreams))
 }
 
 // slotsTaken counts the slots that have the buffer.
 func (b *Buffer) slotsTaken() (count int64) {
 	var known [streamsOfBuffer]*slots // looked at once: the last one may be forgotten for manyStreams, with a lease there
 	for i := range known {
-		known[i] = b.leased[i].Load()
+		known[i] = b.leased[i].slots()
 	}
 	if known[streamsOfBuffer-1] != &manyStreams {
 		for _, s := range known {
@@ -151,7 +157,7 @@ func (p *Pool) acquireNow(stream *Stream, uses []Use) (Lease, error) {
 	if taken == nil {
 		return p.acquire(context.Background(), stream, nil, uses)
 	}
-	if b.leased[0].Load() != stream.slots {
+	if b.leased[0].slots() != stream.slots {
 		b.leasedOn(stream.slots)
 	}
 	if stream.state.Load()|b.state.Load() >= askingBit {
