@@ -159,6 +159,24 @@ func TestRefusalWhileWaiting(t *testing.T) {
 	ok(t, held.Close())
 }
 
+// An acquire on the pool's thread that ends otherwise than by a grant tells why, as one in the caller's does.
+func TestAWaiterIsToldTheReason(t *testing.T) {
+	w := newWorld(t, setup{devicePages: 4, hostPages: 64})
+	leased, wanted := w.buffer(3), w.buffer(2)
+	hold, err := leased.Hold(0)
+	ok(t, err)
+	_, err = w.pool.TryAcquire(w.stream, Read(wanted))
+	want := expect(t, err, ErrOverBudget)
+	s, err := begin("acquire", w.pool, w.stream, []Use{Read(wanted)})
+	ok(t, err)
+	got := expect(t, s.await(background, &AcquireOptions{SoleHolder: true}), ErrOverBudget)
+	if *got != *want || got.ShortBy != page || got.Message == got.Result.String() {
+		t.Errorf("%+v, not %+v", got, want)
+	}
+	s.recycle()
+	ok(t, hold.Close())
+}
+
 // The cancellation and the release that grants race with each other, many times: either outcome is right, and neither
 // leaves a lease, a guard or a handle behind.
 func TestCancelRacesWithTheGrant(t *testing.T) {
@@ -191,10 +209,10 @@ func TestCancelRacesWithTheGrant(t *testing.T) {
 		default:
 			t.Fatal(got.err)
 		}
-		if n := wanted.state.Load() + slotsWith(wanted.serial); n != 0 {
+		if n := wanted.state.Load() + wanted.slotsTaken(); n != 0 {
 			t.Fatalf("%d users of the buffer after round %d", n, round)
 		}
-		info, err := wanted.Query(0, Whole)
+		info, err := wanted.Info(0, Whole)
 		ok(t, err)
 		if info.Leases != 0 {
 			t.Fatalf("%d leases after round %d", info.Leases, round)

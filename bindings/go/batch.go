@@ -13,6 +13,7 @@ import "C"
 import (
 	"context"
 	"errors"
+	"fmt"
 	"runtime/cgo"
 	"unsafe"
 )
@@ -331,6 +332,18 @@ func (t *moves) end() {
 	}
 }
 
+func (p *Pool) enterTransfer(op string, b *Buffer, i int) error {
+	if b == nil {
+		return refused(op, ErrInvalidHandle, "transfer %d has no buffer", i)
+	}
+	if b.pool != p {
+		if err := p.mayUse(op, b, fmt.Sprintf("transfer %d has no buffer of this pool", i)); err != nil {
+			return err
+		}
+	}
+	return b.enter(op)
+}
+
 // beginTransfers is nil without an error if there is nothing to do.
 func (p *Pool) beginTransfers(op string, transfers []Transfer) (*moves, error) {
 	if len(transfers) == 0 {
@@ -340,11 +353,7 @@ func (p *Pool) beginTransfers(op string, transfers []Transfer) (*moves, error) {
 	total := 0
 	for i := range transfers {
 		b := transfers[i].Buffer
-		err := refused(op, ErrInvalidHandle, "transfer %d has no buffer of this pool", i)
-		if b != nil && b.pool.handle == p.handle {
-			err = b.enter(op)
-		}
-		if err != nil {
+		if err := p.enterTransfer(op, b, i); err != nil {
 			t.end()
 			return nil, err
 		}

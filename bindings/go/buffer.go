@@ -56,6 +56,7 @@ type Buffer struct {
 	client *Client
 	size   uint64
 	serial uint64 // no other buffer's, ever
+	leased [streamsOfBuffer]remembered
 }
 
 // NewBuffer creates a buffer of size bytes. No device memory is taken before it is first acquired. options may be nil.
@@ -107,6 +108,17 @@ func (b *Buffer) leaveOwners() {
 	b.pool.leave()
 }
 
+// mayUse tells whether p, which is not the Pool that the buffer was made by, is open and another Pool of the same.
+func (p *Pool) mayUse(op string, b *Buffer, otherwise string) error {
+	if p.handle != b.pool.handle {
+		return refused(op, ErrInvalidHandle, "%s", otherwise)
+	}
+	if p.isClosed() {
+		return closedError(op, p.kind.String())
+	}
+	return nil
+}
+
 // WrapBuffer makes a Buffer of a weir_buffer of this pool that another language of the program owns. It must live for as
 // long as the Buffer is used; Close ends the Buffer only.
 func (p *Pool) WrapBuffer(handle uintptr) (*Buffer, error) {
@@ -124,7 +136,7 @@ func (p *Pool) foreignBuffer(op string, handle uintptr, borrowed bool) (*Buffer,
 	}
 	b := &Buffer{pool: p, serial: newSerial()}
 	var info C.weir_buffer_info
-	err := failed(op, C.weirgo_buffer_query(C.uintptr_t(p.handle), C.uintptr_t(handle), 0, C.WEIR_WHOLE, &info))
+	err := failed(op, C.weirgo_buffer_info(C.uintptr_t(p.handle), C.uintptr_t(handle), 0, C.WEIR_WHOLE, &info))
 	if err != nil {
 		b.leaveOwners()
 		return nil, err
@@ -148,7 +160,7 @@ func (b *Buffer) Size() uint64 { return b.size }
 // Close ends the buffer; its contents are dropped. ErrBusy while it is leased or held.
 func (b *Buffer) Close() error {
 	const op = "close buffer"
-	closed, err := b.finishFor(op, func() int64 { return slotsWith(b.serial) }, func() error {
+	closed, err := b.finishFor(op, b.slotsTaken, func() error {
 		if b.borrowed {
 			return nil
 		}
@@ -218,15 +230,15 @@ type BufferInfo struct {
 	Pages    int // 0 for a tenant of a slab
 }
 
-// Query tells where the bytes from offset on are, length of them or [Whole].
-func (b *Buffer) Query(offset, length uint64) (BufferInfo, error) {
-	const op = "query buffer"
+// Info tells where the bytes from offset on are, length of them or [Whole].
+func (b *Buffer) Info(offset, length uint64) (BufferInfo, error) {
+	const op = "buffer info"
 	if err := b.enter(op); err != nil {
 		return BufferInfo{}, err
 	}
 	defer b.leave()
 	var i C.weir_buffer_info
-	err := failed(op, C.weirgo_buffer_query(C.uintptr_t(b.pool.handle), C.uintptr_t(b.handle), C.uint64_t(offset),
+	err := failed(op, C.weirgo_buffer_info(C.uintptr_t(b.pool.handle), C.uintptr_t(b.handle), C.uint64_t(offset),
 		C.uint64_t(length), &i))
 	return BufferInfo{
 		Home: Device(i.home), Size: uint64(i.size), Tag: uint64(i.tag), Address: uint64(i.address),

@@ -74,5 +74,24 @@ func deliverLog(c *Context, level LogLevel, text string) {
 	C.weirgo_deliver_log(C.uintptr_t(c.log), C.int32_t(level), texts.add(text))
 }
 
+// growing is a text and an array of the shims that were longer at each look until they were read.
+func growing(format uint32) (text string, numbers []uint64, err error) {
+	var chars *C.char
+	var array *C.uint64_t
+	var length, count C.size_t
+	if err := failed("growing text", C.weirgo_growing_text(C.uint32_t(format), &chars, &length)); err != nil {
+		return "", nil, err
+	}
+	defer C.free(unsafe.Pointer(chars))
+	if err := failed("growing array", C.weirgo_growing_array(&array, &count)); err != nil {
+		return "", nil, err
+	}
+	defer C.free(unsafe.Pointer(array))
+	for _, number := range unsafe.Slice(array, int(count)) {
+		numbers = append(numbers, uint64(number))
+	}
+	return C.GoStringN(chars, C.int(length)), numbers, nil
+}
+
 // statsName is the library's name of a counter, "" beyond the last.
 func statsName(i int) string { return C.GoString(C.weirgo_stats_name(C.size_t(i))) }

@@ -24,7 +24,6 @@ const (
 	CodecMask   CodecMethod = C.WEIR_CODEC_MASK
 	CodecPlanes CodecMethod = C.WEIR_CODEC_PLANES
 	CodecNarrow CodecMethod = C.WEIR_CODEC_NARROW
-	CodecCount              = C.WEIR_CODEC_COUNT
 )
 
 // CodecShare is of the blocks of one method, or of elements of one kind.
@@ -89,7 +88,7 @@ type CompressedInfo struct {
 	BlockBytes uint64
 	Blocks     uint64
 	Checksums  bool
-	Methods    [CodecCount]CodecShare // by CodecMethod
+	Methods    [C.WEIR_CODEC_SLOTS]CodecShare // by CodecMethod; those that there are none of are 0
 }
 
 // CompressedInfoOf reads a blob's header and table; the blocks are not looked at. ErrCorrupt.

@@ -283,7 +283,7 @@ const (
 
 func (k LinkKind) String() string { return C.GoString(C.weir_link_kind_string(C.uint32_t(k))) }
 
-// LinkFigure is where a link's bandwidth is from, the better founded the greater.
+// LinkFigure is where a link's bandwidth is from. The numbers are no order.
 type LinkFigure uint32
 
 const (

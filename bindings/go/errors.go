@@ -42,6 +42,7 @@ const (
 	ErrDeviceRemoved   = Result(C.WEIR_ERROR_DEVICE_REMOVED)
 	ErrInternal        = Result(C.WEIR_ERROR_INTERNAL)
 	resultNotReady     = Result(C.WEIR_NOT_READY)
+	resultIncomplete   = Result(C.WEIR_INCOMPLETE)
 	resultSuccess      = Result(C.WEIR_SUCCESS)
 )
 
@@ -54,13 +55,14 @@ func (r Result) Error() string { return "weir: " + r.String() }
 // String is the library's constant text for the result, as "over budget".
 func (r Result) String() string { return C.GoString(C.weir_result_string(C.weir_result(r))) }
 
-// Error is a failed call, with the numbers that the library has for it. Numbers that do not apply are 0.
+// Error is a failed call, with the numbers that the library has for it. Numbers that do not apply are 0, but for Device and
+// UseIndex.
 type Error struct {
 	Op         string // what failed, as "acquire"
 	Result     Result
 	Message    string // one sentence, which names the values
 	Tier       Tier   // that was short
-	Device     Device // concerned, or DeviceHost
+	Device     Device // concerned, or DeviceHost; that too where none is
 	Asked      uint64 // bytes asked for, rounded as they would be charged
 	Available  uint64 // bytes that could have been had
 	ShortBy    uint64 // Asked - Available, where that is the reason
@@ -124,16 +126,18 @@ func failed(op string, e *C.weirgo_error) error {
 
 // refused is an error of the binding's own.
 func refused(op string, result Result, format string, arguments ...any) error {
-	return &Error{Op: op, Result: result, Message: fmt.Sprintf(format, arguments...), UseIndex: -1}
+	return &Error{Op: op, Result: result, Message: fmt.Sprintf(format, arguments...), Device: DeviceHost,
+		UseIndex: -1}
 }
 
 func closedError(op, kind string) error {
-	return &Error{Op: op, Result: ErrInvalidHandle, Message: "the " + kind + " is closed", UseIndex: -1, cause: ErrClosed}
+	return &Error{Op: op, Result: ErrInvalidHandle, Message: "the " + kind + " is closed", Device: DeviceHost,
+		UseIndex: -1, cause: ErrClosed}
 }
 
 // ended is the error of a call that ctx has ended.
 func ended(op string, ctx context.Context) error {
-	err := &Error{Op: op, Result: ErrCancelled, UseIndex: -1, cause: ctx.Err()}
+	err := &Error{Op: op, Result: ErrCancelled, Device: DeviceHost, UseIndex: -1, cause: ctx.Err()}
 	if errors.Is(err.cause, context.DeadlineExceeded) {
 		err.Result = ErrTimeout
 	}

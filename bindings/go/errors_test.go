@@ -81,8 +81,8 @@ func TestEveryErrorOfTheHostBackend(t *testing.T) {
 		}},
 		{"no such device", ErrInvalidArgument, "7", func() error { _, err := w.context.Device(7); return err }},
 		{"pool of no devices", ErrInvalidArgument, "", func() error { _, err := w.context.NewPool(PoolOptions{}); return err }},
-		{"negative option", ErrInvalidArgument, "CompressShare is -1", func() error {
-			_, err := w.context.NewPool(PoolOptions{CompressShare: -1})
+		{"negative option", ErrInvalidArgument, "CompressSharePercent is -1", func() error {
+			_, err := w.context.NewPool(PoolOptions{CompressSharePercent: -1})
 			return err
 		}},
 		{"negative time", ErrInvalidArgument, "IdleGrace", func() error {
@@ -113,7 +113,7 @@ func TestEveryErrorOfTheHostBackend(t *testing.T) {
 			return err
 		}},
 		{"no thread for it", ErrNotSupported, "", func() error {
-			return w.pool.SetDefragmentation(DefragmentationOptions{Threshold: 100})
+			return w.pool.SetDefragmentation(DefragmentationOptions{ThresholdPermille: 100})
 		}},
 		{"never fits", ErrOverBudget, "short of", func() error { _, err := w.pool.TryAcquire(w.stream, Read(big)); return err }},
 		{"not now", ErrWouldBlock, "", func() error { _, err := w.pool.TryAcquire(w.stream, Read(small)); return err }},
@@ -138,7 +138,7 @@ func TestEveryErrorOfTheHostBackend(t *testing.T) {
 		{"a device twice", ErrInvalidArgument, "", func() error { return w.pool.AddDevice(PoolDevice{0, page}) }},
 		{"corrupt blob", ErrCorrupt, "", func() error { _, err := Decompress(nil, []byte("no blob at all"), 0); return err }},
 		{"negative defragmentation", ErrInvalidArgument, "-1", func() error {
-			_, err := w.pool.Defragment(background, DefragmentOptions{MaxCost: -1})
+			_, err := w.pool.Defragment(background, DefragmentOptions{MaxCostPermille: -1})
 			return err
 		}},
 		{"nil function", ErrInvalidArgument, "nil", func() error { return w.stream.HostCall(nil) }},
@@ -175,8 +175,17 @@ func TestNumbersOfAnError(t *testing.T) {
 	}
 	ok(t, lease.Release())
 	_, err = NewContext(&ContextOptions{Options: "host.devices=0", NoSearch: true})
-	if e := expect(t, err, ErrInvalidArgument); e.UseIndex != -1 {
-		t.Errorf("use %d of none", e.UseIndex)
+	if e := expect(t, err, ErrInvalidArgument); e.UseIndex != -1 || e.Device != DeviceHost {
+		t.Errorf("use %d of none, on device %d", e.UseIndex, e.Device)
+	}
+	ended, cancel := context.WithCancel(background)
+	cancel()
+	_, err = w.pool.Acquire(ended, w.stream, Read(b))
+	for _, err := range []error{err, closed.Close(), w.stream.HostCall(nil)} { // of the binding's own
+		var e *Error
+		if !errors.As(err, &e) || e.UseIndex != -1 || e.Device != DeviceHost {
+			t.Errorf("%v: %+v", err, e)
+		}
 	}
 	dir := filepath.Join(t.TempDir(), "absent")
 	_, err = w.context.NewPool(PoolOptions{Devices: []PoolDevice{{0, 4 * page}}, HostBudget: 8 * page, StorageBudget: 1 << 20,
@@ -197,7 +206,7 @@ func TestErrorsOfManyGoroutines(t *testing.T) {
 			defer group.Done()
 			for i := uint64(0); i < 200; i++ {
 				offset := page + g*1000 + i
-				_, err := b.Query(offset, 1)
+				_, err := b.Info(offset, 1)
 				var e *Error
 				if !errors.As(err, &e) || e.Result != ErrInvalidArgument || !strings.Contains(e.Message, strconv.FormatUint(offset, 10)) {
 					t.Errorf("offset %d: %v", offset, err)

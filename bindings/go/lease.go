@@ -113,14 +113,14 @@ func (s *leaseState) forgotten() {
 		_ = failed("release", C.weirgo_release(s.one.lease, C.uintptr_t(s.stream.handle)))
 		if s.slot != nil {
 			s.slot.serial.Store(0) // without this state, which is not good for another finalizer
+			runtime.KeepAlive(s)
 		} else {
 			s.leaveAll()
 		}
 	}()
 }
 
-// begin takes a state for the uses, and counts it in as a user of the stream and the buffers. A pool that has buffers
-// is open.
+// begin takes a state for the uses, and counts it in as a user of the stream and the buffers, and so of their pool.
 func begin(op string, p *Pool, stream *Stream, uses []Use) (*leaseState, error) {
 	if err := stream.enter(op); err != nil {
 		return nil, err
@@ -152,9 +152,11 @@ func (s *leaseState) add(op string, use *Use) error {
 	if err := b.enter(op); err != nil {
 		return err
 	}
-	if b.pool.handle != s.pool.handle {
-		b.leave()
-		return refused(op, ErrInvalidHandle, "a use's buffer is of another pool")
+	if b.pool != s.pool {
+		if err := s.pool.mayUse(op, b, "a use's buffer is of another pool"); err != nil {
+			b.leave()
+			return err
+		}
 	}
 	s.buffers = append(s.buffers, b)
 	n := len(s.uses)
@@ -314,7 +316,7 @@ func (l Lease) Release() error {
 	if taken == nil {
 		return l.release(nil)
 	}
-	if !s.generation.CompareAndSwap(l.generation, l.generation+1) {
+	if !s.generation.CompareAndSwap(l.generation, l.generation+1) && !l.claim(l.generation+1) {
 		return errReleased
 	}
 	// Pointers move before the call: stores that are left for after it hold up the end.
@@ -324,6 +326,8 @@ func (l Lease) Release() error {
 	if taken.one.error != 0 {
 		err := oneError("release", &taken.one)
 		taken.serial.Store(0)
+		runtime.KeepAlive(stream)
+		runtime.KeepAlive(b)
 		return err
 	}
 	taken.serial.Store(0)
@@ -347,10 +351,13 @@ func (l Lease) ReleaseOn(stream *Stream) error {
 
 func (l Lease) release(stream *Stream) error {
 	s := l.state
-	if s == nil || !s.generation.CompareAndSwap(l.generation, l.generation+1) {
+	if s == nil {
 		return errReleased
 	}
 	if stream == nil {
+		if !l.claim(l.generation + 1) {
+			return errReleased
+		}
 		var err error
 		C.weirgo_release_one(s.one)
 		if s.one.error != 0 {
@@ -358,6 +365,9 @@ func (l Lease) release(stream *Stream) error {
 		}
 		s.recycle()
 		return err
+	}
+	if !l.claim(l.generation | deciding) {
+		return errReleased
 	}
 	if stream.context.handle != s.stream.context.handle {
 		s.generation.Store(l.generation)
@@ -368,6 +378,21 @@ func (l Lease) release(stream *Stream) error {
 		s.generation.Store(l.generation)
 		return err
 	}
+	s.generation.Store(l.generation + 1)
 	s.recycle()
 	return err
+}
+
+// A generation with this bit is of a lease whose ReleaseOn may be refused yet.
+const deciding = 1 << 63
+
+// claim is for the one who ends the lease; false: it has ended. It waits for a ReleaseOn that is under way.
+func (l Lease) claim(next uint64) bool {
+	for !l.state.generation.CompareAndSwap(l.generation, next) {
+		if l.state.generation.Load()&^deciding != l.generation {
+			return false
+		}
+		runtime.Gosched()
+	}
+	return true
 }

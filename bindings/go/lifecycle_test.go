@@ -8,8 +8,8 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
-	"strings"
 	"syscall"
 	"testing"
 )
@@ -133,7 +133,7 @@ func TestBufferIsReaderAtAndWriterAt(t *testing.T) {
 	expect(t, err, ErrInvalidArgument)
 	w.check(b, 9)
 	ok(t, b.Discard(0, page))
-	info, err := b.Query(0, Whole)
+	info, err := b.Info(0, Whole)
 	ok(t, err)
 	if info.Size != 2*page || info.UnwrittenBytes != page || info.Pages != 2 {
 		t.Fatalf("%+v", info)
@@ -141,7 +141,7 @@ func TestBufferIsReaderAtAndWriterAt(t *testing.T) {
 	ok(t, b.Advise(0, Whole, AdviceCold))
 	expect(t, b.Advise(0, Whole, Advice(77)), ErrInvalidArgument)
 	ok(t, b.SetPriority(PriorityHigh))
-	if info, err = b.Query(0, Whole); err != nil || info.Priority != PriorityHigh {
+	if info, err = b.Info(0, Whole); err != nil || info.Priority != PriorityHigh {
 		t.Fatal(info, err)
 	}
 }
@@ -276,7 +276,7 @@ func TestUseAfterClose(t *testing.T) {
 		"stream release":    func() error { return liveLease.ReleaseOn(s) },
 		"stream run":        func() error { return w.pool.Run(background, s, nil, Read(live)) },
 		"buffer close":      b.Close,
-		"buffer query":      func() error { _, err := b.Query(0, Whole); return err },
+		"buffer info":       func() error { _, err := b.Info(0, Whole); return err },
 		"buffer read":       func() error { _, err := b.ReadAt(make([]byte, 1), 0); return err },
 		"buffer write":      func() error { _, err := b.WriteAt(make([]byte, 1), 0); return err },
 		"buffer advise":     func() error { return b.Advise(0, Whole, AdviceCold) },
@@ -350,7 +350,7 @@ func TestDo(t *testing.T) {
 		_ = w.pool.Do(background, w.stream, func(Lease) error { panic("on purpose") }, ReadWrite(b))
 	}()
 	ok(t, w.pool.Do(background, w.stream, func(lease Lease) error { return lease.Release() }, ReadWrite(b)))
-	info, err := b.Query(0, Whole)
+	info, err := b.Info(0, Whole)
 	ok(t, err)
 	if info.Leases != 0 {
 		t.Fatal("a lease was left")
@@ -383,6 +383,18 @@ func TestWrappedHandles(t *testing.T) {
 	ok(t, b.Close())
 	ok(t, s.Close())
 	ok(t, p.Close())
+	for name, err := range map[string]error{ // the buffer's own pool is open, but p is not
+		"acquire":    second(p.TryAcquire(w.stream, Read(own))),
+		"set":        second(p.TryAcquire(w.stream, Read(own).Range(0, 1), Read(own).Range(1, 1))),
+		"prefetch":   p.Prefetch(w.stream, Read(own)),
+		"run":        p.Run(background, w.stream, nil, Read(own)),
+		"read many":  second(p.ReadMany(Transfer{own, 0, make([]byte, 1)})),
+		"write many": second(p.WriteMany(Transfer{own, 0, make([]byte, 1)})),
+	} {
+		if !errors.Is(err, ErrClosed) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
 	ok(t, c.Close())
 	w.check(own, 1)
 	_, err = WrapContext(nil)
@@ -395,8 +407,17 @@ func TestWrappedHandles(t *testing.T) {
 	expect(t, err, ErrInvalidHandle)
 }
 
+func second[T any](_ T, err error) error { return err }
+
 func TestVersion(t *testing.T) {
-	if !strings.Contains(Version(), ".") || HeaderVersionMajor < 0 {
-		t.Fatal(Version())
+	var major, minor, patch int
+	if n, err := fmt.Sscanf(Version(), "%d.%d.%d", &major, &minor, &patch); n != 3 || err != nil {
+		t.Fatal(Version(), err)
+	}
+	if VersionNumber() != uint32(major*1000000+minor*1000+patch) {
+		t.Error(VersionNumber(), Version())
+	}
+	if HeaderVersionNumber != HeaderVersionMajor*1000000+HeaderVersionMinor*1000+HeaderVersionPatch || HeaderVersionMajor != major {
+		t.Error(HeaderVersionNumber, Version())
 	}
 }

@@ -43,36 +43,36 @@ func isCount(number int) bool { return number >= 0 && int64(number) <= math.MaxU
 
 // DefragmentOptions are the bounds of one call; 0 is none.
 type DefragmentOptions struct {
-	Device     *Device // one of the pool's; nil = all
-	Wait       bool    // until the copies have ended: what is won is free when the call returns
-	Evict      bool    // what is in the way of a longer range and fits nowhere else
-	MaxBytes   uint64
-	MaxMoves   uint64
-	MaxTime    time.Duration
-	MaxCost    int         // bytes moved for a thousand bytes won; 0 = 1000
-	ShouldStop func() bool // asked between two steps, on the calling goroutine; may use the pool
+	Device          *Device // one of the pool's; nil = all
+	Wait            bool    // until the copies have ended: what is won is free when the call returns
+	Evict           bool    // what is in the way of a longer range and fits nowhere else
+	MaxBytes        uint64
+	MaxMoves        uint64
+	MaxTime         time.Duration
+	MaxCostPermille int         // bytes moved for a thousand bytes won; 0 = 1000
+	ShouldStop      func() bool // asked between two steps, on the calling goroutine; may use the pool
 }
 
 // DefragmentReport is what a call did, and what it left.
 type DefragmentReport struct {
-	Finished            bool // no bound ended it
-	MovedBytes          uint64
-	CopyMoves           uint64
-	RemapMoves          uint64
-	EvictMoves          uint64
-	EvictedBytes        uint64
-	WonBytes            uint64
-	LargestFreeBefore   uint64
-	LargestFreeAfter    uint64
-	Time                time.Duration
-	LeasedBytes         uint64 // what stayed, and why
-	HeldBytes           uint64
-	PinnedBytes         uint64
-	StableBytes         uint64
-	BusyBytes           uint64
-	NoRoomBytes         uint64
-	FragmentationBefore int // thousandths
-	FragmentationAfter  int
+	Finished                    bool // no bound ended it
+	MovedBytes                  uint64
+	CopyMoves                   uint64
+	RemapMoves                  uint64
+	EvictMoves                  uint64
+	EvictedBytes                uint64
+	WonBytes                    uint64
+	LargestFreeBefore           uint64
+	LargestFreeAfter            uint64
+	Elapsed                     time.Duration
+	LeasedBytes                 uint64 // what stayed, and why
+	HeldBytes                   uint64
+	PinnedBytes                 uint64
+	StableBytes                 uint64
+	BusyBytes                   uint64
+	NoRoomBytes                 uint64
+	FragmentationBeforePermille int // of the memory of slabs, what no buffer uses
+	FragmentationAfterPermille  int
 }
 
 // stopper is what ends a defragmentation; one goroutine uses it.
@@ -99,9 +99,9 @@ func (s *stopper) ask() (stop bool) {
 // error and the report of what was done. A panic of ShouldStop goes on in the caller once the library has ended the call.
 func (p *Pool) Defragment(ctx context.Context, options DefragmentOptions) (DefragmentReport, error) {
 	const op = "defragment"
-	if options.MaxTime < 0 || !isCount(options.MaxCost) {
-		return DefragmentReport{}, refused(op, ErrInvalidArgument, "MaxTime is %v, MaxCost is %d", options.MaxTime,
-			options.MaxCost)
+	if options.MaxTime < 0 || !isCount(options.MaxCostPermille) {
+		return DefragmentReport{}, refused(op, ErrInvalidArgument, "MaxTime is %v, MaxCostPermille is %d", options.MaxTime,
+			options.MaxCostPermille)
 	}
 	if ctx.Err() != nil {
 		return DefragmentReport{}, ended(op, ctx)
@@ -114,7 +114,7 @@ func (p *Pool) Defragment(ctx context.Context, options DefragmentOptions) (Defra
 		struct_size: C.sizeof_weir_defragment_desc, device: C.WEIR_DEVICE_ALL,
 		flags:     flag(options.Wait, C.WEIR_DEFRAGMENT_WAIT) | flag(options.Evict, C.WEIR_DEFRAGMENT_EVICT),
 		max_bytes: C.uint64_t(options.MaxBytes), max_moves: C.uint64_t(options.MaxMoves),
-		max_ns: C.uint64_t(options.MaxTime), max_cost_permille: C.uint32_t(options.MaxCost),
+		max_ns: C.uint64_t(options.MaxTime), max_cost_permille: C.uint32_t(options.MaxCostPermille),
 	}
 	if options.Device != nil {
 		desc.device = C.weir_device(*options.Device)
@@ -138,33 +138,35 @@ func reportOf(r *C.weir_defragment_report) DefragmentReport {
 		Finished: r.finished != 0, MovedBytes: uint64(r.moved_bytes), CopyMoves: uint64(r.copy_moves),
 		RemapMoves: uint64(r.remap_moves), EvictMoves: uint64(r.evict_moves), EvictedBytes: uint64(r.evicted_bytes),
 		WonBytes: uint64(r.won_bytes), LargestFreeBefore: uint64(r.largest_free_before),
-		LargestFreeAfter: uint64(r.largest_free_after), Time: time.Duration(r.elapsed_ns),
+		LargestFreeAfter: uint64(r.largest_free_after), Elapsed: time.Duration(r.elapsed_ns),
 		LeasedBytes: uint64(r.leased_bytes), HeldBytes: uint64(r.held_bytes), PinnedBytes: uint64(r.pinned_bytes),
 		StableBytes: uint64(r.stable_bytes), BusyBytes: uint64(r.busy_bytes), NoRoomBytes: uint64(r.no_room_bytes),
-		FragmentationBefore: int(r.fragmentation_before_permille), FragmentationAfter: int(r.fragmentation_after_permille),
+		FragmentationBeforePermille: int(r.fragmentation_before_permille),
+		FragmentationAfterPermille:  int(r.fragmentation_after_permille),
 	}
 }
 
 // DefragmentationOptions are for defragmentation in the background.
 type DefragmentationOptions struct {
-	Threshold      int    // thousandths of fragmentation above which it works; 0 = off
-	BytesPerSecond uint64 // moved, at most; 0 = 256 MiB
-	MaxCost        int    // 0 = 500
+	ThresholdPermille int    // thousandths of fragmentation above which it works; 0 = off
+	BytesPerSecond    uint64 // moved, at most; 0 = 256 MiB
+	MaxCostPermille   int    // 0 = 500
 }
 
 // SetDefragmentation starts, changes or ends the pool's defragmentation by a thread of its own.
 func (p *Pool) SetDefragmentation(options DefragmentationOptions) error {
 	const op = "set defragmentation"
-	if !isCount(options.Threshold) || !isCount(options.MaxCost) {
-		return refused(op, ErrInvalidArgument, "Threshold is %d, MaxCost is %d", options.Threshold, options.MaxCost)
+	if !isCount(options.ThresholdPermille) || !isCount(options.MaxCostPermille) {
+		return refused(op, ErrInvalidArgument, "ThresholdPermille is %d, MaxCostPermille is %d", options.ThresholdPermille,
+			options.MaxCostPermille)
 	}
 	if err := p.enter(op); err != nil {
 		return err
 	}
 	defer p.leave()
 	desc := C.weir_defragmentation_desc{
-		struct_size: C.sizeof_weir_defragmentation_desc, threshold_permille: C.uint32_t(options.Threshold),
-		bytes_per_second: C.uint64_t(options.BytesPerSecond), max_cost_permille: C.uint32_t(options.MaxCost),
+		struct_size: C.sizeof_weir_defragmentation_desc, threshold_permille: C.uint32_t(options.ThresholdPermille),
+		bytes_per_second: C.uint64_t(options.BytesPerSecond), max_cost_permille: C.uint32_t(options.MaxCostPermille),
 	}
 	return failed(op, C.weirgo_pool_set_defragmentation(C.uintptr_t(p.handle), &desc))
 }

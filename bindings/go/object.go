@@ -223,12 +223,21 @@ func open[T any](owner *T, o *object, k kind, handle uintptr, end func(*T) error
 			if !o.borrowed {
 				reportLeak(o.kind, o.stack)
 			}
-			// Ending a pool waits for work in flight; finalizers share one goroutine, which must not.
 			if end != nil {
-				go func() { _ = end(owner) }()
+				endLater(owner, end)
 			}
 		}
 	})
+}
+
+// endLater closes what the collector has found. What is still used, as by another language, waits for a later collection.
+func endLater[T any](owner *T, end func(*T) error) {
+	// Ending a pool waits for work in flight; finalizers share one goroutine, which must not.
+	go func() {
+		if errors.Is(end(owner), ErrBusy) {
+			runtime.SetFinalizer(owner, func(owner *T) { endLater(owner, end) })
+		}
+	}()
 }
 
 // objectOf finds the object of an owner; a closure over the object itself would keep the owner alive for ever.

@@ -41,20 +41,20 @@ type PoolOptions struct {
 	NoIOUring       bool
 	NoPeer          bool // nothing is lent to neighbours
 
-	PageSize        uint64
-	LargePageSize   uint64
-	SegmentSize     uint64
-	WatermarkLow    int           // thousandths of the device budget
-	WatermarkHigh   int           // likewise
-	EvictWait       time.Duration // how long an eviction may wait for released work
-	Policy          string
-	Name            string // for logs and snapshots
-	Codec           string // of compressed blocks
-	CompressThreads int
-	CompressShare   int // percent of a CPU
-	IdleGrace       time.Duration
-	RecompressIdle  time.Duration
-	RebalanceRate   uint64 // bytes a second; None = never by itself
+	PageSize              uint64
+	LargePageSize         uint64
+	SegmentSize           uint64
+	WatermarkLowPermille  int           // thousandths of the device budget
+	WatermarkHighPermille int           // likewise
+	EvictWait             time.Duration // how long an eviction may wait for released work
+	Policy                string
+	Name                  string // for logs and snapshots
+	Codec                 string // of compressed blocks
+	CompressThreads       int
+	CompressSharePercent  int // percent of a CPU
+	IdleGrace             time.Duration
+	RecompressIdle        time.Duration
+	RebalanceRate         uint64 // bytes a second; None = never by itself
 }
 
 // Pool is budgets over devices and tiers.
@@ -89,8 +89,8 @@ func (o *PoolOptions) check(op string) error {
 		name  string
 		value int64
 	}{
-		{"WatermarkLow", int64(o.WatermarkLow)}, {"WatermarkHigh", int64(o.WatermarkHigh)},
-		{"CompressThreads", int64(o.CompressThreads)}, {"CompressShare", int64(o.CompressShare)},
+		{"WatermarkLowPermille", int64(o.WatermarkLowPermille)}, {"WatermarkHighPermille", int64(o.WatermarkHighPermille)},
+		{"CompressThreads", int64(o.CompressThreads)}, {"CompressSharePercent", int64(o.CompressSharePercent)},
 		{"EvictWait", int64(o.EvictWait)},
 	} {
 		if number.value < 0 || (number.name != "EvictWait" && number.value > 1<<31) {
@@ -112,12 +112,12 @@ func (o *PoolOptions) desc(texts *cStrings) C.weir_pool_desc {
 			flag(o.EncryptStorage, C.WEIR_POOL_ENCRYPT_STORAGE) | flag(o.BufferedStorage, C.WEIR_POOL_BUFFERED_STORAGE) |
 			flag(o.NoIOUring, C.WEIR_POOL_NO_IO_URING) | flag(o.NoPeer, C.WEIR_POOL_NO_PEER),
 		host_budget: C.uint64_t(o.HostBudget), page_size: C.uint64_t(o.PageSize),
-		large_page_size: C.uint64_t(o.LargePageSize), watermark_low_permille: C.uint32_t(o.WatermarkLow),
-		watermark_high_permille: C.uint32_t(o.WatermarkHigh), evict_wait_ns: C.uint64_t(o.EvictWait),
+		large_page_size: C.uint64_t(o.LargePageSize), watermark_low_permille: C.uint32_t(o.WatermarkLowPermille),
+		watermark_high_permille: C.uint32_t(o.WatermarkHighPermille), evict_wait_ns: C.uint64_t(o.EvictWait),
 		policy: texts.add(o.Policy), name: texts.add(o.Name), compressed_budget: C.uint64_t(o.CompressedBudget),
 		storage_budget: C.uint64_t(o.StorageBudget), storage_paths: texts.list(o.StoragePaths),
 		storage_path_count: C.uint32_t(len(o.StoragePaths)), compress_threads: C.uint32_t(o.CompressThreads),
-		compress_share_percent: C.uint32_t(o.CompressShare), codec: texts.add(o.Codec), idle_grace_ns: span(o.IdleGrace),
+		compress_share_percent: C.uint32_t(o.CompressSharePercent), codec: texts.add(o.Codec), idle_grace_ns: span(o.IdleGrace),
 		segment_size: C.uint64_t(o.SegmentSize), recompress_idle_ns: span(o.RecompressIdle),
 		rebalance_bytes_per_second: C.uint64_t(o.RebalanceRate),
 	}
@@ -194,7 +194,7 @@ func (p *Pool) Close() error {
 	return nil
 }
 
-// ClientOptions are all optional. A quota of 0 is the pool's budget.
+// ClientOptions are all optional. A quota is bytes that the client may hold: 0 is the pool's budget, [None] is nothing at all.
 type ClientOptions struct {
 	Name            string
 	Priority        Priority // added to the buffers' own

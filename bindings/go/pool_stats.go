@@ -44,7 +44,7 @@ type PoolStats struct {
 	WouldBlock             uint64 // acquires refused with WOULD_BLOCK or TIMEOUT
 	LeaseConflicts         uint64 // acquires refused with LEASE_CONFLICT
 	DeviceOOM              uint64 // times the runtime refused memory inside the budget
-	Refaults               uint64 // promoted bytes that had been evicted within the last device_budget bytes of evictions
+	RefaultedBytes         uint64 // promoted bytes that had been evicted within the last device_budget bytes of evictions
 	WaitNanoseconds        uint64 // time acquires spent waiting for other leases
 	ChecksumFailures       uint64 // pages found in a lower tier with other bytes than were demoted
 	StagingBytes           uint64 // of host_bytes, those that lower tiers are reached through
@@ -151,11 +151,9 @@ func (p *Pool) ResetPeak(device Device) error {
 
 // CodecStats are what the pool's codec did so far.
 type CodecStats struct {
-	Methods  [CodecCount]CodecShare
-	Elements [elementCount]CodecShare // by Element
+	Methods  [C.WEIR_CODEC_SLOTS]CodecShare   // by CodecMethod; those that there are none of are 0
+	Elements [C.WEIR_ELEMENT_SLOTS]CodecShare // by Element, likewise
 }
-
-const elementCount = C.WEIR_ELEMENT_COUNT
 
 // CodecStats tells what the pool's codec did so far.
 func (p *Pool) CodecStats() (CodecStats, error) {

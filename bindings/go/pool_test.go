@@ -103,7 +103,7 @@ func TestDeviceStatsSnapshotAndMap(t *testing.T) {
 func TestTiers(t *testing.T) {
 	w := newWorld(t, setup{devicePages: 2, hostPages: 8, change: func(o *PoolOptions) {
 		o.CompressedBudget, o.StorageBudget, o.StoragePaths = 16*page, 64*page, []string{t.TempDir()}
-		o.Codec, o.CompressThreads, o.CompressShare = "auto", 1, 100
+		o.Codec, o.CompressThreads, o.CompressSharePercent = "auto", 1, 100
 		o.IdleGrace, o.RecompressIdle, o.RebalanceRate = Never, Never, None
 	}})
 	var buffers []*Buffer
@@ -128,6 +128,58 @@ func TestTiers(t *testing.T) {
 	if stats.SunkBytes == 0 || stats.CompressedInBytes == 0 || coded.RawBytes == 0 || coded.CodedBytes == 0 {
 		t.Errorf("nothing went down: %+v %+v", stats, codec)
 	}
+}
+
+// A text and an array that have grown since their length was asked for come INCOMPLETE: they are asked for again.
+func TestWhatGrowsIsWhole(t *testing.T) {
+	text, numbers, err := growing(0)
+	ok(t, err)
+	if want := strings.Repeat("x", 16*81); text != want || len(numbers) != len(want) {
+		t.Fatalf("%d characters, %d numbers", len(text), len(numbers))
+	}
+	for i, number := range numbers {
+		if number != uint64(i) {
+			t.Fatalf("number %d is %d", i, number)
+		}
+	}
+	_, _, err = growing(1) // is answered what is no answer
+	expect(t, err, ErrInternal)
+}
+
+func TestQuotas(t *testing.T) {
+	w := newWorld(t, setup{devicePages: 8, hostPages: 8})
+	for _, one := range []struct {
+		quota uint64
+		room  bool
+	}{{0, true}, {3 * page, true}, {2 * page, false}, {None, false}, {Unlimited, true}} {
+		client, err := w.pool.NewClient(&ClientOptions{DeviceQuota: one.quota})
+		ok(t, err)
+		b, err := w.pool.NewBuffer(3*page, &BufferOptions{Client: client})
+		ok(t, err)
+		lease, err := w.pool.TryAcquire(w.stream, DiscardWrite(b))
+		if one.room {
+			ok(t, err)
+			ok(t, lease.Release())
+		} else if e := expect(t, err, ErrOverBudget); one.quota == None && e.Available != 0 {
+			t.Errorf("%+v", e)
+		}
+		ok(t, b.Close())
+		ok(t, client.Close())
+	}
+	// Nothing in HOST: a write from the CPU has no place there.
+	client, err := w.pool.NewClient(&ClientOptions{HostQuota: None, CompressedQuota: None, StorageQuota: None})
+	ok(t, err)
+	b, err := w.pool.NewBuffer(page, &BufferOptions{Client: client})
+	ok(t, err)
+	ok(t, w.acquire(DiscardWrite(b)).Release())
+	if _, err = w.pool.Trim(0, TrimEmergency, 8*page); err != nil {
+		t.Error(err)
+	}
+	if stats, err := client.Stats(); err != nil || stats.HostBytes != 0 || stats.DeviceBytes != page {
+		t.Errorf("%+v %v", stats, err)
+	}
+	ok(t, b.Close())
+	ok(t, client.Close())
 }
 
 func TestDefragment(t *testing.T) {
@@ -179,14 +231,14 @@ func TestDefragment(t *testing.T) {
 
 func TestDefragmentationInTheBackground(t *testing.T) {
 	w := newWorld(t, setup{background: true})
-	ok(t, w.pool.SetDefragmentation(DefragmentationOptions{Threshold: 200, BytesPerSecond: 1 << 20}))
+	ok(t, w.pool.SetDefragmentation(DefragmentationOptions{ThresholdPermille: 200, BytesPerSecond: 1 << 20}))
 	ok(t, w.pool.SetDefragmentation(DefragmentationOptions{}))
-	expect(t, w.pool.SetDefragmentation(DefragmentationOptions{Threshold: -1}), ErrInvalidArgument)
-	expect(t, w.pool.SetDefragmentation(DefragmentationOptions{Threshold: 2000}), ErrInvalidArgument)
+	expect(t, w.pool.SetDefragmentation(DefragmentationOptions{ThresholdPermille: -1}), ErrInvalidArgument)
+	expect(t, w.pool.SetDefragmentation(DefragmentationOptions{ThresholdPermille: 2000}), ErrInvalidArgument)
 	if wide := uint64(1) << 32; strconv.IntSize > 32 { // C's numbers have 32 bits: not 1 of those
-		expect(t, w.pool.SetDefragmentation(DefragmentationOptions{Threshold: int(wide + 1)}), ErrInvalidArgument)
-		expect(t, w.pool.SetDefragmentation(DefragmentationOptions{MaxCost: int(wide + 1)}), ErrInvalidArgument)
-		_, err := w.pool.Defragment(background, DefragmentOptions{MaxCost: int(wide + 1)})
+		expect(t, w.pool.SetDefragmentation(DefragmentationOptions{ThresholdPermille: int(wide + 1)}), ErrInvalidArgument)
+		expect(t, w.pool.SetDefragmentation(DefragmentationOptions{MaxCostPermille: int(wide + 1)}), ErrInvalidArgument)
+		_, err := w.pool.Defragment(background, DefragmentOptions{MaxCostPermille: int(wide + 1)})
 		expect(t, err, ErrInvalidArgument)
 	}
 }
@@ -239,7 +291,7 @@ func TestDevicesComeAndGo(t *testing.T) {
 	ok(t, <-removed)
 
 	w.check(b, 8)
-	info, err := b.Query(0, Whole)
+	info, err := b.Info(0, Whole)
 	ok(t, err)
 	if info.Home != 0 {
 		t.Errorf("at home on %d", info.Home)
@@ -286,7 +338,7 @@ func TestPlacement(t *testing.T) {
 	}
 	b, err := w.pool.NewBuffer(page, &BufferOptions{Home: On(DeviceAny), Users: []Device{1, 1}})
 	ok(t, err)
-	info, err := b.Query(0, Whole)
+	info, err := b.Info(0, Whole)
 	ok(t, err)
 	if info.Home != 1 {
 		t.Errorf("%+v", info)

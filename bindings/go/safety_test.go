@@ -11,6 +11,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 )
 
@@ -123,6 +124,35 @@ func TestForgottenHoldsAndAllocationsStay(t *testing.T) {
 	hold.handle, hold.kind, memory.kind = b.handle, kindHold, kindAllocation
 	ok(t, hold.Close())
 	ok(t, memory.FreeOn(w.stream))
+}
+
+// What can't be closed when the collector finds it is closed by a later collection, and reported once.
+func TestTheSafetyNetTriesAgain(t *testing.T) {
+	leaks := recordLeaks(t)
+	var asked atomic.Int64
+	func() {
+		a := &Arena{}
+		open(a, &a.object, kindArena, 0, func(a *Arena) error {
+			return a.finish("close arena", func() error {
+				if asked.Add(1) < 3 {
+					return refused("close arena", ErrBusy, "on purpose")
+				}
+				return nil
+			})
+		})
+	}()
+	for i := 0; i < 1000 && LiveObjects()["Arena"] != 0; i++ {
+		collect()
+	}
+	if asked.Load() != 3 || LiveObjects()["Arena"] != 0 {
+		t.Errorf("asked %d times, %v", asked.Load(), LiveObjects())
+	}
+	live[kindArena].Store(0) // so that one failure is no other test's
+	leaks.Lock()
+	defer leaks.Unlock()
+	if len(leaks.kinds) != 1 {
+		t.Errorf("%v", leaks.kinds)
+	}
 }
 
 // An end that fails leaves the object open for some errors only, and is told in any case.

@@ -67,7 +67,7 @@ func (b *Buffer) Shards() ([]Shard, error) {
 	defer b.leave()
 	var array *C.weir_shard
 	var count C.size_t
-	err := failed(op, C.weirgo_buffer_shards(C.uintptr_t(b.pool.handle), C.uintptr_t(b.handle), C.uint64_t(b.size), &array, &count))
+	err := failed(op, C.weirgo_buffer_shards(C.uintptr_t(b.pool.handle), C.uintptr_t(b.handle), &array, &count))
 	if err != nil {
 		return nil, err
 	}

@@ -31,7 +31,8 @@ static weirgo_error *describe(weir_result result) {
   weirgo_error *error;
   /* A result that came without words of its own is not given those of an older one. */
   if (weir_last_error_info(&info) != WEIR_SUCCESS || info.result != result) {
-    memset(&info, 0, sizeof info);
+    info = (weir_error_info)WEIR_ERROR_INFO_INIT;
+    info.device = WEIR_DEVICE_HOST;
     info.use_index = UINT64_MAX;
     text = weir_result_string(result);
   }
@@ -79,7 +80,7 @@ weirgo_error *weirgo_backend_count(uintptr_t context, uint32_t *count) {
 }
 
 weirgo_error *weirgo_backend_info(uintptr_t context, uint32_t index, weir_backend_info *info) {
-  info->struct_size = sizeof *info;
+  *info = (weir_backend_info)WEIR_BACKEND_INFO_INIT;
   return weirgo_check(weir_backend_info_get(CONTEXT(context), index, info));
 }
 
@@ -88,13 +89,13 @@ weirgo_error *weirgo_device_count(uintptr_t context, uint32_t *count) {
 }
 
 weirgo_error *weirgo_device_info(uintptr_t context, uint32_t device, weir_device_info *info) {
-  info->struct_size = sizeof *info;
+  *info = (weir_device_info)WEIR_DEVICE_INFO_INIT;
   return weirgo_check(weir_device_info_get(CONTEXT(context), device, info));
 }
 
 weirgo_error *weirgo_link_info(uintptr_t context, uint32_t from, uint32_t to,
                                weir_link_info *info) {
-  info->struct_size = sizeof *info;
+  *info = (weir_link_info)WEIR_LINK_INFO_INIT;
   return weirgo_check(weir_link_info_get(CONTEXT(context), from, to, info));
 }
 
@@ -191,7 +192,7 @@ weirgo_error *weirgo_pool_defragment(uintptr_t pool, weir_defragment_desc *desc,
                                      weir_defragment_report *report) {
   weir_defragment_desc own = *desc;
   if (stop != 0) own.should_stop = should_stop, own.user = (void *)stop;
-  report->struct_size = sizeof *report;
+  *report = (weir_defragment_report)WEIR_DEFRAGMENT_REPORT_INIT;
   return weirgo_check(weir_pool_defragment(POOL(pool), &own, report));
 }
 
@@ -201,18 +202,18 @@ weirgo_error *weirgo_pool_set_defragmentation(uintptr_t pool,
 }
 
 weirgo_error *weirgo_pool_stats(uintptr_t pool, weir_pool_stats *stats) {
-  stats->struct_size = sizeof *stats;
+  *stats = (weir_pool_stats)WEIR_POOL_STATS_INIT;
   return weirgo_check(weir_pool_stats_get(POOL(pool), stats));
 }
 
 weirgo_error *weirgo_pool_codec_stats(uintptr_t pool, weir_codec_stats *stats) {
-  stats->struct_size = sizeof *stats;
+  *stats = (weir_codec_stats)WEIR_CODEC_STATS_INIT;
   return weirgo_check(weir_pool_codec_stats_get(POOL(pool), stats));
 }
 
 weirgo_error *weirgo_pool_device_stats(uintptr_t pool, uint32_t device,
                                        weir_pool_device_stats *stats) {
-  stats->struct_size = sizeof *stats;
+  *stats = (weir_pool_device_stats)WEIR_POOL_DEVICE_STATS_INIT;
   return weirgo_check(weir_pool_device_stats_get(POOL(pool), device, stats));
 }
 
@@ -237,7 +238,7 @@ weirgo_error *weirgo_client_destroy(uintptr_t client) {
 }
 
 weirgo_error *weirgo_client_stats(uintptr_t client, weir_client_stats *stats) {
-  stats->struct_size = sizeof *stats;
+  *stats = (weir_client_stats)WEIR_CLIENT_STATS_INIT;
   return weirgo_check(weir_client_stats_get((weir_client)client, stats));
 }
 
@@ -264,9 +265,9 @@ weirgo_error *weirgo_buffer_destroy(uintptr_t pool, uintptr_t buffer) {
   return weirgo_check(weir_buffer_destroy(POOL(pool), BUFFER(buffer)));
 }
 
-weirgo_error *weirgo_buffer_query(uintptr_t pool, uintptr_t buffer, uint64_t offset,
-                                  uint64_t length, weir_buffer_info *info) {
-  info->struct_size = sizeof *info;
+weirgo_error *weirgo_buffer_info(uintptr_t pool, uintptr_t buffer, uint64_t offset,
+                                 uint64_t length, weir_buffer_info *info) {
+  *info = (weir_buffer_info)WEIR_BUFFER_INFO_INIT;
   return weirgo_check(weir_buffer_info_get(POOL(pool), BUFFER(buffer), offset, length, info));
 }
 
@@ -359,12 +360,12 @@ weirgo_error *weirgo_arena_resize(uintptr_t arena, uint64_t size) {
 }
 
 weirgo_error *weirgo_arena_stats(uintptr_t arena, weir_arena_stats *stats) {
-  stats->struct_size = sizeof *stats;
+  *stats = (weir_arena_stats)WEIR_ARENA_STATS_INIT;
   return weirgo_check(weir_arena_stats_get((weir_arena)arena, stats));
 }
 
 weirgo_error *weirgo_arena_report(uintptr_t arena, weir_arena_report *report) {
-  report->struct_size = sizeof *report;
+  *report = (weir_arena_report)WEIR_ARENA_REPORT_INIT;
   return weirgo_check(weir_arena_report_get((weir_arena)arena, report));
 }
 
@@ -390,7 +391,7 @@ weirgo_error *weirgo_decompress(const void *blob, uint64_t blob_bytes, void *out
 
 weirgo_error *weirgo_compressed_info(const void *blob, uint64_t blob_bytes,
                                      weir_compressed_info *info) {
-  info->struct_size = sizeof *info;
+  *info = (weir_compressed_info)WEIR_COMPRESSED_INFO_INIT;
   return weirgo_check(weir_compressed_info_get(blob, blob_bytes, info));
 }
 

@@ -101,14 +101,14 @@ weirgo_error *weirgo_buffer_create(uintptr_t pool, const weir_buffer_desc *desc,
                                    const uint32_t *devices, const uint32_t *weights,
                                    uintptr_t *buffer);
 /* The whole layout; of malloc and the caller's. */
-weirgo_error *weirgo_buffer_shards(uintptr_t pool, uintptr_t buffer, uint64_t size,
-                                   weir_shard **shards, size_t *count);
+weirgo_error *weirgo_buffer_shards(uintptr_t pool, uintptr_t buffer, weir_shard **shards,
+                                   size_t *count);
 /* descs[i].user_count entries of `users` belong to descs[i], in order. */
 weirgo_error *weirgo_buffer_place(uintptr_t pool, const weir_buffer_desc *descs, size_t count,
                                   const uint32_t *users, uint32_t *homes);
 weirgo_error *weirgo_buffer_destroy(uintptr_t pool, uintptr_t buffer);
-weirgo_error *weirgo_buffer_query(uintptr_t pool, uintptr_t buffer, uint64_t offset,
-                                  uint64_t length, weir_buffer_info *info);
+weirgo_error *weirgo_buffer_info(uintptr_t pool, uintptr_t buffer, uint64_t offset,
+                                 uint64_t length, weir_buffer_info *info);
 weirgo_error *weirgo_buffer_read(uintptr_t pool, uintptr_t buffer, uint64_t offset, uint64_t length,
                                  void *out);
 weirgo_error *weirgo_buffer_write(uintptr_t pool, uintptr_t buffer, uint64_t offset,
@@ -217,7 +217,9 @@ weirgo_error *weirgo_decompress(const void *blob, uint64_t blob_bytes, void *out
 weirgo_error *weirgo_compressed_info(const void *blob, uint64_t blob_bytes,
                                      weir_compressed_info *info);
 
-/* ---- for tests: the callbacks as the library would call them ---- */
+/* ---- for tests: what is longer at each look, and the callbacks as the library would call them ---- */
+weirgo_error *weirgo_growing_text(uint32_t format, char **text, size_t *length);
+weirgo_error *weirgo_growing_array(uint64_t **numbers, size_t *count);
 void weirgo_deliver_loss(uintptr_t callback, uint32_t device, uint64_t generation,
                          uint64_t lost_bytes);
 void weirgo_deliver_log(uintptr_t log, int32_t level, const char *text);

@@ -14,7 +14,13 @@
 
 static weirgo_error *out_of_memory(void) { return weirgo_check(WEIR_ERROR_OUT_OF_HOST_MEMORY); }
 
-/* ---- texts: the size may have grown between two calls ---- */
+/* What is longer than it was when it was asked for comes INCOMPLETE, and is asked for again. Nothing else that is no
+ * error is an answer. */
+static weirgo_error *unfinished(weir_result result) {
+  return weirgo_check(result < 0 ? result : WEIR_ERROR_INTERNAL);
+}
+
+/* ---- texts ---- */
 
 typedef weir_result (*text_function)(uintptr_t handle, uint32_t format, char *text, size_t capacity,
                                      size_t *needed);
@@ -23,7 +29,8 @@ static weirgo_error *whole_text(text_function function, uintptr_t handle, uint32
                                 char **text, size_t *length) {
   size_t needed = 0;
   weir_result result = function(handle, format, NULL, 0, &needed);
-  while (result == WEIR_SUCCESS) {
+  if (result != WEIR_SUCCESS) return unfinished(result);
+  do {
     const size_t capacity = needed + needed / 8 + 64;
     char *own = malloc(capacity);
     if (own == NULL) return out_of_memory();
@@ -34,9 +41,8 @@ static weirgo_error *whole_text(text_function function, uintptr_t handle, uint32
       return NULL;
     }
     free(own);
-    if (result == WEIR_ERROR_INVALID_ARGUMENT && needed > capacity) result = WEIR_SUCCESS;
-  }
-  return weirgo_check(result);
+  } while (result == WEIR_INCOMPLETE);
+  return unfinished(result);
 }
 
 static weir_result topology_text(uintptr_t handle, uint32_t format, char *text, size_t capacity,
@@ -68,7 +74,8 @@ static weirgo_error *whole_array(array_function function, uintptr_t handle, size
                                  void **items, size_t *count) {
   size_t needed = 0;
   weir_result result = function(handle, NULL, 0, &needed);
-  while (result == WEIR_SUCCESS) {
+  if (result != WEIR_SUCCESS) return unfinished(result);
+  do {
     const size_t capacity = needed + needed / 8 + 8;
     void *own = calloc(capacity, item);
     if (own == NULL) return out_of_memory();
@@ -79,9 +86,8 @@ static weirgo_error *whole_array(array_function function, uintptr_t handle, size
       return NULL;
     }
     free(own);
-    if (result == WEIR_ERROR_INVALID_ARGUMENT && needed > capacity) result = WEIR_SUCCESS;
-  }
-  return weirgo_check(result);
+  } while (result == WEIR_INCOMPLETE);
+  return unfinished(result);
 }
 
 static weir_result lost_ranges(uintptr_t handle, void *items, size_t capacity, size_t *count) {
@@ -98,6 +104,22 @@ weirgo_error *weirgo_pool_lost_ranges(uintptr_t pool, weir_lost_range **ranges, 
 
 weirgo_error *weirgo_pool_map(uintptr_t pool, weir_piece **pieces, size_t *count) {
   return whole_array(pieces_of, pool, sizeof **pieces, (void **)pieces, count);
+}
+
+typedef struct of_pool {
+  weir_pool pool;
+  weir_buffer buffer;
+} of_pool;
+
+static weir_result shards_of(uintptr_t handle, void *items, size_t capacity, size_t *count) {
+  const of_pool *of = (const of_pool *)handle;
+  return weir_buffer_shards(of->pool, of->buffer, 0, items, capacity, count);
+}
+
+weirgo_error *weirgo_buffer_shards(uintptr_t pool, uintptr_t buffer, weir_shard **shards,
+                                   size_t *count) {
+  const of_pool of = {POOL(pool), BUFFER(buffer)};
+  return whole_array(shards_of, (uintptr_t)&of, sizeof **shards, (void **)shards, count);
 }
 
 typedef struct range_list {
@@ -128,42 +150,6 @@ weirgo_error *weirgo_arena_ranges(uintptr_t arena, weir_arena_range **ranges, si
   }
   *ranges = list.ranges;
   *count = list.count;
-  return NULL;
-}
-
-weirgo_error *weirgo_buffer_shards(uintptr_t pool, uintptr_t buffer, uint64_t size,
-                                   weir_shard **shards, size_t *count) {
-  size_t capacity = 0;
-  uint64_t at = 0;
-  weir_shard *own = NULL;
-  *count = 0;
-  while (at < size) {
-    size_t more = 0;
-    weir_result result = WEIR_ERROR_OUT_OF_HOST_MEMORY;
-    weir_shard *grown;
-    capacity = capacity * 2 + 64;
-    grown = realloc(own, capacity * sizeof *own);
-    if (grown != NULL) {
-      own = grown;
-      result = weir_buffer_shards(POOL(pool), BUFFER(buffer), at, own + *count, capacity - *count,
-                                  &more);
-    }
-    if (result >= 0 && more == 0)
-      result = WEIR_ERROR_INTERNAL; /* no run there: it would never end */
-    if (result < 0) {
-      free(own);
-      return weirgo_check(result);
-    }
-    /* `at` ends the run before, so that the first one begins there, unless a device has left the pool since: then it may
-     * be one that began earlier, of which the rest is meant. */
-    if (own[*count].offset < at) {
-      own[*count].length -= at - own[*count].offset;
-      own[*count].offset = at;
-    }
-    *count += more;
-    at = own[*count - 1].offset + own[*count - 1].length;
-  }
-  *shards = own;
   return NULL;
 }
 
@@ -223,6 +209,7 @@ weirgo_error *weirgo_announce(uintptr_t pool, uintptr_t stream, const uint64_t *
   weirgo_error *error;
   if (operations == NULL) return out_of_memory();
   for (size_t i = 0; i < count; i++) {
+    operations[i] = (weir_operation)WEIR_OPERATION_INIT;
     operations[i].name = (const char *)names[i];
     operations[i].uses = (const weir_use *)uses;
     operations[i].use_count = use_counts[i];
@@ -340,4 +327,40 @@ void weirgo_request_end(weirgo_request *request, weirgo_use *uses) {
   memcpy(uses, request->uses, request->count * sizeof *uses);
   weir_request_close(request->request);
   free(request);
+}
+
+/* ---- for tests: what grows whenever it is looked at ---- */
+
+/* *(size_t *)handle is how often it has been asked. */
+static size_t grown(uintptr_t handle) {
+  size_t length = 16;
+  for (size_t i = ++*(size_t *)handle; i != 0 && length < 1000; i--) length *= 3;
+  return length;
+}
+
+static weir_result growing_text(uintptr_t handle, uint32_t format, char *text, size_t capacity,
+                                size_t *needed) {
+  const size_t length = grown(handle);
+  *needed = length + 1;
+  if (capacity == 0) return format == 0 ? WEIR_SUCCESS : WEIR_NOT_READY;
+  memset(text, 'x', capacity);
+  text[capacity <= length ? capacity - 1 : length] = 0;
+  return capacity <= length ? WEIR_INCOMPLETE : WEIR_SUCCESS;
+}
+
+static weir_result growing_array(uintptr_t handle, void *items, size_t capacity, size_t *count) {
+  uint64_t *own = items;
+  *count = grown(handle);
+  for (size_t i = 0; i < *count && i < capacity; i++) own[i] = i;
+  return capacity != 0 && capacity < *count ? WEIR_INCOMPLETE : WEIR_SUCCESS;
+}
+
+weirgo_error *weirgo_growing_text(uint32_t format, char **text, size_t *length) {
+  size_t asked = 0;
+  return whole_text(growing_text, (uintptr_t)&asked, format, text, length);
+}
+
+weirgo_error *weirgo_growing_array(uint64_t **numbers, size_t *count) {
+  size_t asked = 0;
+  return whole_array(growing_array, (uintptr_t)&asked, sizeof **numbers, (void **)numbers, count);
 }

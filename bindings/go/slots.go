@@ -8,7 +8,8 @@ package weir
 // buffer looks into slots beside its count. That is right because both sides write before they read: who takes a slot
 // does so before it looks whether the objects are being closed, and who closes says so (askingBit) before it looks into
 // the slots; at least one of them sees the other and gives way. A taken slot does not refer to its state, or a
-// forgotten lease could never be found; a free one's state refers to nothing, or its stream would be in a cycle.
+// forgotten lease could never be found; a free one's state refers to nothing, or its stream would be in a cycle. Who frees a
+// slot keeps the objects alive until that is done, or their finalizers would find them in use.
 
 /*
 #include "shim.h"
@@ -17,8 +18,10 @@ import "C"
 
 import (
 	"context"
+	"runtime"
 	"sync"
 	"sync/atomic"
+	"unsafe"
 )
 
 // Leases of a stream beyond so many at a time go the ordinary way.
@@ -33,9 +36,10 @@ type slot struct {
 
 type slots [slotsOfStream]slot
 
-// The slots of all open streams: a wrapped buffer may be used on streams of another Context.
+// The slots of all open streams: a wrapped buffer may be used on streams of another Context. Only Close of a buffer that was
+// leased on more than streamsOfBuffer streams walks over them.
 var streamSlots struct {
-	sync.Mutex
+	sync.RWMutex
 	all map[*slots]struct{}
 }
 
@@ -74,16 +78,60 @@ func (s *slots) taken() (count int64) {
 	return count
 }
 
-// slotsWith counts the slots of all streams that have the buffer.
-func slotsWith(serial uint64) (count int64) {
-	streamSlots.Lock()
-	defer streamSlots.Unlock()
-	for s := range streamSlots.all {
-		for i := range s {
-			if s[i].serial.Load() == serial {
-				count++
+// with counts the slots that have the buffer.
+func (s *slots) with(serial uint64) (count int64) {
+	for i := range s {
+		if s[i].serial.Load() == serial {
+			count++
+		}
+	}
+	return count
+}
+
+// A buffer remembers so many streams that it was leased on, of the most usual number two: one for work, one for the CPU.
+const streamsOfBuffer = 2
+
+// remembered is an atomic.Pointer[slots], which is a call of a function in Go 1.19.
+type remembered struct{ at unsafe.Pointer }
+
+func (r *remembered) slots() *slots { return (*slots)(atomic.LoadPointer(&r.at)) }
+
+// More than that: the last one remembered is this, for good.
+var manyStreams slots
+
+// leasedOn remembers the stream. Who has taken a slot calls it before it looks whether the buffer is being closed: that is
+// what the buffer's Close looks into.
+func (b *Buffer) leasedOn(s *slots) {
+	for i := range b.leased {
+		known := b.leased[i].slots()
+		if known == nil && !atomic.CompareAndSwapPointer(&b.leased[i].at, nil, unsafe.Pointer(s)) {
+			known = b.leased[i].slots()
+		}
+		if known == nil || known == s || known == &manyStreams {
+			return
+		}
+	}
+	atomic.StorePointer(&b.leased[streamsOfBuffer-1].at, unsafe.Pointer(&manyStreams))
+}
+
+// slotsTaken counts the slots that have the buffer.
+func (b *Buffer) slotsTaken() (count int64) {
+	var known [streamsOfBuffer]*slots // looked at once: the last one may be forgotten for manyStreams, with a lease there
+	for i := range known {
+		known[i] = b.leased[i].slots()
+	}
+	if known[streamsOfBuffer-1] != &manyStreams {
+		for _, s := range known {
+			if s != nil {
+				count += s.with(b.serial)
 			}
 		}
+		return count
+	}
+	streamSlots.RLock()
+	defer streamSlots.RUnlock()
+	for s := range streamSlots.all {
+		count += s.with(b.serial)
 	}
 	return count
 }
@@ -108,6 +156,9 @@ func (p *Pool) acquireNow(stream *Stream, uses []Use) (Lease, error) {
 	taken := stream.slots.take(b.serial)
 	if taken == nil {
 		return p.acquire(context.Background(), stream, nil, uses)
+	}
+	if b.leased[0].slots() != stream.slots {
+		b.leasedOn(stream.slots)
 	}
 	if stream.state.Load()|b.state.Load() >= askingBit {
 		taken.serial.Store(0)
@@ -137,9 +188,11 @@ func (p *Pool) acquireNow(stream *Stream, uses []Use) (Lease, error) {
 
 // giveSlot gives the slot back, with the state.
 func (s *leaseState) giveSlot() {
-	taken := s.slot
+	taken, stream, b := s.slot, s.stream, s.buffer
 	s.stream, s.buffer, taken.state = nil, nil, s
 	taken.serial.Store(0)
+	runtime.KeepAlive(stream)
+	runtime.KeepAlive(b)
 }
 
 // oneError is the error of the last call with one.

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 )
 
 func TestALeaseWithASlotKeepsItsObjectsOpen(t *testing.T) {
@@ -22,7 +23,7 @@ func TestALeaseWithASlotKeepsItsObjectsOpen(t *testing.T) {
 	ok(t, err)
 	lease, err := w.pool.TryAcquire(s, Read(b))
 	ok(t, err)
-	if s.slots.taken() != 1 || slotsWith(b.serial) != 1 || b.state.Load() != 0 {
+	if s.slots.taken() != 1 || b.slotsTaken() != 1 || b.state.Load() != 0 {
 		t.Fatal("the lease has no slot: the test tests nothing")
 	}
 	expect(t, b.Close(), ErrBusy)
@@ -42,7 +43,7 @@ func TestALeaseWithASlotKeepsItsObjectsOpen(t *testing.T) {
 	expectClosed(t, err)
 	_, err = w.pool.TryAcquire(w.stream, Read(b))
 	expectClosed(t, err)
-	if slotsWith(own.serial) != 0 || slotsWith(b.serial) != 0 {
+	if own.slotsTaken() != 0 || b.slotsTaken() != 0 {
 		t.Fatal("an acquire that was refused keeps a slot")
 	}
 }
@@ -163,6 +164,106 @@ func forget(t *testing.T, w *world, b *Buffer) {
 	}
 }
 
+// A buffer is closed without a look at streams that it was never leased on, however many there are.
+func TestCloseLooksAtItsOwnStreamsOnly(t *testing.T) {
+	w := newWorld(t, setup{})
+	for used := 0; used <= streamsOfBuffer; used++ {
+		b := w.buffer(1)
+		for i := 0; i < used; i++ {
+			s := w.newStream(0)
+			for j := 0; j < 2; j++ {
+				lease, err := w.pool.TryAcquire(s, Read(b))
+				ok(t, err)
+				expect(t, b.Close(), ErrBusy)
+				ok(t, lease.Release())
+			}
+		}
+		done := make(chan error, 1)
+		streamSlots.Lock() // whoever walks over all streams waits
+		go func() { done <- b.Close() }()
+		select {
+		case err := <-done:
+			streamSlots.Unlock()
+			ok(t, err)
+		case <-time.After(minute):
+			streamSlots.Unlock()
+			t.Fatalf("a Close after leases on %d streams walks over all", used)
+		}
+	}
+}
+
+// ... and with more streams than a buffer remembers none is missed.
+func TestLeasesOnManyStreams(t *testing.T) {
+	w := newWorld(t, setup{})
+	own := w.buffer(1)
+	for last := 0; last < streamsOfBuffer+3; last++ {
+		b, err := w.pool.WrapBuffer(own.Handle())
+		ok(t, err)
+		var leases []Lease
+		for i := 0; i < streamsOfBuffer+3; i++ {
+			lease, err := w.pool.TryAcquire(w.newStream(0), Read(b))
+			ok(t, err)
+			leases = append(leases, lease)
+		}
+		for i := range leases {
+			if i != last {
+				ok(t, leases[i].Release())
+				expect(t, b.Close(), ErrBusy)
+			}
+		}
+		if taken := b.slotsTaken(); taken != 1 {
+			t.Fatalf("%d slots taken", taken)
+		}
+		ok(t, leases[last].Release())
+		ok(t, b.Close())
+	}
+}
+
+// ... nor while the stream with the lease is the one that makes room in the buffer's memory.
+func TestCloseWhileOneStreamTooManyComes(t *testing.T) {
+	w := newWorld(t, setup{})
+	own := w.buffer(1)
+	var streams [streamsOfBuffer + 1]*Stream
+	for i := range streams {
+		streams[i] = w.newStream(0)
+	}
+	for round := 0; round < 3000; round++ {
+		b, err := w.pool.WrapBuffer(own.Handle())
+		ok(t, err)
+		var held Lease
+		for _, s := range streams[:streamsOfBuffer] {
+			ok(t, held.releaseOrZero())
+			held, err = w.pool.TryAcquire(s, Read(b))
+			ok(t, err)
+		}
+		var group sync.WaitGroup
+		group.Add(1)
+		go func() {
+			defer group.Done()
+			lease, err := w.pool.TryAcquire(streams[streamsOfBuffer], Read(b))
+			if err == nil {
+				err = lease.Release()
+			}
+			if err != nil {
+				t.Error(err)
+			}
+		}()
+		for i := 0; i < 20; i++ {
+			expect(t, b.Close(), ErrBusy)
+		}
+		group.Wait()
+		ok(t, held.Release())
+		ok(t, b.Close())
+	}
+}
+
+func (l Lease) releaseOrZero() error {
+	if l == (Lease{}) {
+		return nil
+	}
+	return l.Release()
+}
+
 // Who acquires beside a Close that is refused is never told that something is closed.
 func TestARefusedCloseDisturbsNobody(t *testing.T) {
 	w := newWorld(t, setup{})
@@ -188,7 +289,7 @@ func TestARefusedCloseDisturbsNobody(t *testing.T) {
 			err = lease.Release()
 		}
 		if err == nil && i%16 == 0 {
-			_, err = b.Query(0, Whole)
+			_, err = b.Info(0, Whole)
 		}
 		if err != nil {
 			t.Error(err)
@@ -231,7 +332,7 @@ func TestNobodyHoldsWhatIsClosed(t *testing.T) {
 					t.Error("a lease on what was closed")
 				}
 				before := bufferClosed.Load() || streamClosed.Load()
-				if info, err := own.Query(0, Whole); err != nil || info.Leases != 1 {
+				if info, err := own.Info(0, Whole); err != nil || info.Leases != 1 {
 					t.Error(info.Leases, err)
 				}
 				if before != (bufferClosed.Load() || streamClosed.Load()) {

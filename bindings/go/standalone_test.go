@@ -34,7 +34,8 @@ func TestArena(t *testing.T) {
 	}
 	report, err := a.Report()
 	ok(t, err)
-	if report.LiveRanges != 2 || report.Classes[3].LiveRanges != 1 || report.Classes[6].LiveUnits != 100 || report.Used != 112 {
+	if report.LiveRanges != 2 || report.Classes[3].LiveRanges != 1 || report.Classes[6].LiveUnits != 100 || report.Used != 112 ||
+		len(report.Classes) != 64 {
 		t.Errorf("%+v", report)
 	}
 	ranges, err := a.Ranges()

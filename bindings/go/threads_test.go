@@ -92,6 +92,45 @@ func TestOneReleaseOfMany(t *testing.T) {
 	}
 }
 
+// A release that is refused ends nothing, so a Release beside it must not be told that the lease has ended.
+func TestReleaseBesideARefusedOne(t *testing.T) {
+	w := newWorld(t, setup{devices: 2})
+	b, second, other := w.buffer(1), w.buffer(1), w.newStream(1)
+	for i := 0; i < 300; i++ {
+		uses := []Use{Read(b), Read(second)}[:1+i%2] // with a slot, and without
+		lease := w.acquire(uses...)
+		refused := make(chan struct{})
+		var group sync.WaitGroup
+		group.Add(1)
+		go func() {
+			defer group.Done()
+			for first := true; ; first = false {
+				err := lease.ReleaseOn(other)
+				if first {
+					close(refused)
+				}
+				if errors.Is(err, ErrClosed) {
+					return
+				}
+				if !errors.Is(err, ErrInvalidArgument) {
+					t.Error(err)
+					return
+				}
+			}
+		}()
+		<-refused
+		err := lease.Release()
+		if err != nil {
+			for lease.Release() != nil { // or the other goroutine would never end
+			}
+		}
+		group.Wait()
+		if err != nil {
+			t.Fatalf("round %d: %v", i, err)
+		}
+	}
+}
+
 // Closing while others use it: they succeed, or are told that it is closed; the close succeeds once, or answers that it is busy.
 func TestCloseUnderOthers(t *testing.T) {
 	w := newWorld(t, setup{})

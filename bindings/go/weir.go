@@ -57,20 +57,25 @@ import "C"
 
 import "unsafe"
 
-// Version is the version of the library that the program runs with, as "0.1.0".
+// Version is the version of the library that the program runs with, as "1.0.0".
 func Version() string { return C.GoString(C.weir_version_string()) }
+
+// VersionNumber is [Version] to be compared: major * 1000000 + minor * 1000 + patch.
+func VersionNumber() uint32 { return uint32(C.weir_version_number()) }
 
 // HeaderVersion is the version of the headers that the program was built with.
 const (
-	HeaderVersionMajor = C.WEIR_VERSION_MAJOR
-	HeaderVersionMinor = C.WEIR_VERSION_MINOR
-	HeaderVersionPatch = C.WEIR_VERSION_PATCH
+	HeaderVersionNumber = C.WEIR_VERSION_NUMBER // to be compared with VersionNumber
+	HeaderVersionMajor  = C.WEIR_VERSION_MAJOR
+	HeaderVersionMinor  = C.WEIR_VERSION_MINOR
+	HeaderVersionPatch  = C.WEIR_VERSION_PATCH
 )
 
 // Whole, as a length, is from the offset to the buffer's end.
 const Whole uint64 = 1<<64 - 1
 
-// Budgets and quotas that are no number of bytes. None, where 0 means that Weir chooses, is nothing.
+// Budgets and quotas that are no number of bytes. None is nothing at all, where 0 means that Weir chooses, or that there is
+// no quota.
 const (
 	Unlimited uint64 = 1<<64 - 1
 	None      uint64 = 1<<64 - 2
@@ -86,7 +91,7 @@ const (
 	DeviceAny     Device = 0xfffffffc // as a buffer's home: Weir chooses one
 )
 
-// Tier is a rung of the ladder, fastest first.
+// Tier is a rung of the ladder. The numbers are no order.
 type Tier uint32
 
 const (
