@@ -53,6 +53,11 @@ Status create(const weir_context_desc *given, weir_context *out) {
   if ((desc.allocator.allocate == nullptr) != (desc.allocator.deallocate == nullptr)) {
     return fail(WEIR_ERROR_INVALID_ARGUMENT, "allocator: allocate and deallocate go together");
   }
+  for (const void *reserved : desc.allocator.reserved) {
+    if (reserved != nullptr)
+      return fail(WEIR_ERROR_INVALID_ARGUMENT, "allocator: a reserved word is %p, not NULL",
+                  reserved);
+  }
   if (desc.backend_count != 0 && desc.backends == nullptr) {
     return fail(WEIR_ERROR_INVALID_ARGUMENT, "backend_count is %u and backends is NULL",
                 desc.backend_count);

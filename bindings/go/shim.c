@@ -265,8 +265,8 @@ weirgo_error *weirgo_buffer_destroy(uintptr_t pool, uintptr_t buffer) {
   return weirgo_check(weir_buffer_destroy(POOL(pool), BUFFER(buffer)));
 }
 
-weirgo_error *weirgo_buffer_info(uintptr_t pool, uintptr_t buffer, uint64_t offset,
-                                 uint64_t length, weir_buffer_info *info) {
+weirgo_error *weirgo_buffer_info(uintptr_t pool, uintptr_t buffer, uint64_t offset, uint64_t length,
+                                 weir_buffer_info *info) {
   *info = (weir_buffer_info)WEIR_BUFFER_INFO_INIT;
   return weirgo_check(weir_buffer_info_get(POOL(pool), BUFFER(buffer), offset, length, info));
 }

@@ -107,8 +107,8 @@ weirgo_error *weirgo_buffer_shards(uintptr_t pool, uintptr_t buffer, weir_shard 
 weirgo_error *weirgo_buffer_place(uintptr_t pool, const weir_buffer_desc *descs, size_t count,
                                   const uint32_t *users, uint32_t *homes);
 weirgo_error *weirgo_buffer_destroy(uintptr_t pool, uintptr_t buffer);
-weirgo_error *weirgo_buffer_info(uintptr_t pool, uintptr_t buffer, uint64_t offset,
-                                 uint64_t length, weir_buffer_info *info);
+weirgo_error *weirgo_buffer_info(uintptr_t pool, uintptr_t buffer, uint64_t offset, uint64_t length,
+                                 weir_buffer_info *info);
 weirgo_error *weirgo_buffer_read(uintptr_t pool, uintptr_t buffer, uint64_t offset, uint64_t length,
                                  void *out);
 weirgo_error *weirgo_buffer_write(uintptr_t pool, uintptr_t buffer, uint64_t offset,

@@ -378,7 +378,8 @@ void Engine::settle_fill(Plan &plan, bool filled) noexcept {
       if (page.corrupt) forsake_copy(region, page.page, page.from);
       if (page.mapped) {
         // It could not be unmapped: the granule can't be used again. It stays charged, and nobody's.
-        if (!leave_granule(region, page.page, device))
+        // One that others were in before stays as it is: what they have there must not be zeroed for the next.
+        if (!leave_granule(region, page.page, device) && !page.joined)
           device.granules->at(page.granule).set_client(physical::client_unknown);
         device.stuck_bytes += page.bytes;
         page.granule = physical::no_granule;

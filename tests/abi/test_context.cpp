@@ -107,6 +107,12 @@ void wrong_descriptors_are_refused(void **) {
   expect_result(WEIR_ERROR_INVALID_ARGUMENT, weir_context_create(&desc, &context));
   desc.allocator.deallocate = [](void *, void *, size_t, size_t) {};
   expect_result(WEIR_ERROR_OUT_OF_HOST_MEMORY, weir_context_create(&desc, &context));
+  for (void *&reserved : desc.allocator.reserved) {
+    reserved = &context;
+    expect_result(WEIR_ERROR_INVALID_ARGUMENT, weir_context_create(&desc, &context));
+    assert_non_null(std::strstr(weir_last_error(), "reserved"));
+    reserved = nullptr;
+  }
   desc.allocator = {};
   desc.struct_size = 2;
   expect_result(WEIR_ERROR_INVALID_ARGUMENT, weir_context_create(&desc, &context));
