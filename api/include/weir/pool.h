@@ -347,6 +347,7 @@ typedef struct weir_pool_stats {
   WEIR_POOL_STATS_FIELDS(WEIR_POOL_STATS_MEMBER)
 #undef WEIR_POOL_STATS_MEMBER
 } weir_pool_stats;
+/** A field of WEIR_POOL_STATS_INIT. */
 #define WEIR_POOL_STATS_ZERO(name, meaning) , 0
 #define WEIR_POOL_STATS_INIT {sizeof(weir_pool_stats), 0 WEIR_POOL_STATS_FIELDS(WEIR_POOL_STATS_ZERO)}
 
