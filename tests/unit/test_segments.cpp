@@ -111,6 +111,7 @@ struct Bench {
   Runtime runtime{std::pmr::get_default_resource()};
   Device device;
   std::unique_ptr<GranulePool> pool;
+  bool alone = true;  ///< no other thread is at work
 
   explicit Bench(uint64_t budget, uint64_t segment_size = 0, uint64_t capacity = UINT64_MAX) {
     machine = &own;
@@ -156,7 +157,9 @@ struct Bench {
   void check() {
     assert_string_equal(pool->validate().c_str(), "");
     assert_int_equal(pool->held(), own.held);
-    assert_int_equal(pool->peak(), own.most);
+    // With several at once, what the machine refuses one of them may have been counted as another's was granted.
+    if (alone) assert_int_equal(pool->peak(), own.most);
+    assert_in_range(pool->peak(), own.most, pool->budget());
     assert_int_equal(pool->segments(), own.live.size());
     assert_true(pool->held() <= pool->budget());
     assert_false(own.passed);
@@ -466,6 +469,7 @@ void many_threads(void **) {
   for (size_t i = 0; i < 3; ++i) threads[i] = std::thread(work, i + 1);
   for (std::thread &thread : threads) thread.join();
   assert_false(wrong.load());
+  bench->alone = false;
   bench->check();
   assert_true(bench->own.most > 40 * mib);  // it was short
   (void)bench->trim(UINT64_MAX);
