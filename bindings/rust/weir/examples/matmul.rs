@@ -86,7 +86,7 @@ fn steps(across: usize) -> impl Iterator<Item = Step> {
 }
 
 /// What a step uses.
-fn uses<'m>([a, b, c]: [&'m Matrix; 3], step: Step) -> [Use<'m>; 3] {
+fn uses([a, b, c]: [&Matrix; 3], step: Step) -> [Use<'_>; 3] {
     let result = c.tile(step.i, step.j);
     [
         Use::read(a.tile(step.i, step.k)),
