@@ -194,4 +194,22 @@ Outcome in_threads(uint32_t count, const std::function<Outcome(uint32_t)> &body)
   return {};
 }
 
+void Meeting::wait() {
+  std::unique_lock hold(mutex_);
+  if (++here_ >= guests_) return go_on();
+  changed_.wait(hold, [this, round = round_] { return round_ != round; });
+}
+
+void Meeting::leave() {
+  const std::lock_guard hold(mutex_);
+  --guests_;
+  if (here_ >= guests_) go_on();
+}
+
+void Meeting::go_on() {
+  here_ = 0;
+  ++round_;
+  changed_.notify_all();
+}
+
 }  // namespace weir::conformance

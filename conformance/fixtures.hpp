@@ -250,4 +250,36 @@ Outcome holdings_back(const Holdings &before, uint64_t spare, Site site = Site::
 /// Runs `body(index)` in as many threads at once and gives the first failure.
 Outcome in_threads(uint32_t count, const std::function<Outcome(uint32_t)> &body);
 
+/// Where threads wait for each other, so that they do meet in what comes next however busy the machine is. Who has left, by a
+/// failure too, is not waited for.
+class Meeting {
+ public:
+  explicit Meeting(uint32_t guests) noexcept : guests_(guests) {}
+  Meeting(const Meeting &) = delete;
+  Meeting &operator=(const Meeting &) = delete;
+
+  class Guest {
+   public:
+    explicit Guest(Meeting &meeting) noexcept : meeting_(meeting) {}
+    ~Guest() { meeting_.leave(); }
+    Guest(const Guest &) = delete;
+    Guest &operator=(const Guest &) = delete;
+    /// Until all are here.
+    void wait() { meeting_.wait(); }
+
+   private:
+    Meeting &meeting_;
+  };
+
+ private:
+  void wait();
+  void leave();
+  void go_on();
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  uint32_t guests_, here_ = 0;
+  uint64_t round_ = 0;
+};
+
 }  // namespace weir::conformance

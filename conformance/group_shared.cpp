@@ -147,8 +147,11 @@ REQUIRE("PE-014", shared,
   TRY(mixed.range.reserve(Mixed::places * pair.unit, pair.unit));
   for (uint64_t i = 0; i < Mixed::places; ++i) TRY(mixed.granules[i].create(pair.unit));
   for (Mover &mover : movers) TRY(mover.make(pair.unit));
+  Meeting meeting(2);
   return in_threads(2, [&](uint32_t side) -> Outcome {
+    Meeting::Guest guest(meeting);
     for (uint64_t round = 0; round < rounds; ++round) {
+      guest.wait();
       for (uint64_t i = side; i < Mixed::places; i += 2) TRY(mixed.map(i));
       for (uint64_t i = side; i < Mixed::places; i += 2)
         TRY(movers[side].write(mixed.at(i), pair.unit, round + i));

@@ -5,6 +5,7 @@
 #include "conformance/fixtures.hpp"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <memory>
 #include <thread>
@@ -13,6 +14,15 @@ namespace weir::conformance {
 namespace {
 
 constexpr uint32_t threads = 4;
+/// Rounds in which the threads wait for each other before what they are to do at once; in the others they run free.
+constexpr uint64_t met_rounds = 20;
+
+/// Who of the four plays which of two parts in such a round. A scheduler may let the same two meet first each time: by and by
+/// every two play different parts, either way.
+bool plays_first(uint64_t round, uint32_t index) noexcept {
+  constexpr std::array<uint32_t, 6> pairs{0b0011, 0b0110, 0b1100, 0b1001, 0b0101, 0b1010};
+  return (pairs[round % pairs.size()] >> index & 1U) != 0;
+}
 
 REQUIRE("TH-001", needs(WEIR_CAP_VMM),
         "Threads make and destroy granules, and reserve and free ranges, at the same time.") {
@@ -84,7 +94,9 @@ REQUIRE("TH-003", needs(WEIR_CAP_VMM), "One thread maps while others make granul
 REQUIRE(
     "TH-004", always(),
     "Threads allocate, copy and free plain memory at the same time, and each sees its own bytes.") {
+  Meeting meeting(threads);
   return in_threads(threads, [&](uint32_t index) -> Outcome {
+    Meeting::Guest guest(meeting);
     Random random(t.seed + index);
     Mover mover(t);
     TRY(mover.make(64 * kib));
@@ -92,6 +104,7 @@ REQUIRE(
       Plain plain(t);
       const uint64_t bytes = 1 + random.below(64 * kib);
       TRY(plain.allocate(bytes));
+      if (i < met_rounds) guest.wait();
       TRY(mover.write(plain.address(), bytes, index * 1000 + i));
       TRY(mover.check(plain.address(), bytes, index * 1000 + i));
     }
@@ -259,6 +272,21 @@ REQUIRE("TH-013", needs(WEIR_CAP_VMM | WEIR_CAP_MAP_ANY_THREAD),
 
 REQUIRE("TH-014", always(),
         "One thread's refused calls leave other threads' calls and their codes as they are.") {
+  Meeting meeting(threads);
+  TRY(in_threads(threads, [&](uint32_t index) -> Outcome {
+    Meeting::Guest guest(meeting);
+    for (uint64_t i = 0; i < met_rounds; ++i) {
+      uint64_t address = 0;
+      Plain plain(t);
+      guest.wait();
+      if (plays_first(i, index)) {
+        REFUSED(plain_allocate, t.device, 0, 4096, &address);
+      } else {
+        TRY(plain.allocate(4 * kib));
+      }
+    }
+    return {};
+  }));
   return in_threads(threads, [&](uint32_t index) -> Outcome {
     for (int i = 0; i < 100; ++i) {
       if (index % 2 == 0) {
@@ -283,13 +311,24 @@ REQUIRE("TH-015", needs(WEIR_CAP_HOST_CALL),
     TRY(stream.create());
     TRY(gate.hold(stream));
   }
+  Meeting meeting(threads);
   const Outcome outcome = in_threads(threads, [&](uint32_t index) -> Outcome {
+    Meeting::Guest guest(meeting);
     Stream idle(t);
-    if (index >= 2) TRY(idle.create());
-    for (int i = 0; i < 200; ++i) {
+    TRY(idle.create());
+    for (uint64_t i = 0; i < 200; ++i) {
       Fence fence(t);
-      TRY(fence.record(index < 2 ? held[index] : idle));
-      if (index < 2) ANSWERS(WEIR_NOT_READY, fence_poll, fence.get());
+      // Once more than they take turns in: a stream is one thread's at a time.
+      if (i <= met_rounds) guest.wait();
+      bool holds = index < 2;
+      uint32_t which = index;
+      if (i < met_rounds) {
+        holds = plays_first(i, index);
+        which = 0;
+        for (uint32_t before = 0; before < index; ++before) which += plays_first(i, before) ? 1 : 0;
+      }
+      TRY(fence.record(holds ? held[which] : idle));
+      if (holds) ANSWERS(WEIR_NOT_READY, fence_poll, fence.get());
     }
     return {};
   });
@@ -339,12 +378,18 @@ REQUIRE(
 
 REQUIRE("TH-017", needs(0, 2),
         "Threads make, use and free memory of different devices at the same time.") {
+  Meeting meeting(threads);
   return in_threads(threads, [&](uint32_t index) -> Outcome {
-    const uint32_t device = index % 2 == 0 ? t.device : t.other;
-    Mover mover(t, device);
-    TRY(mover.make(4 * kib));
+    Meeting::Guest guest(meeting);
+    Mover movers[2] = {Mover(t, t.device), Mover(t, t.other)};
+    for (Mover &each : movers) TRY(each.make(4 * kib));
     for (uint64_t i = 0; i < 50; ++i) {
+      const bool met = i < met_rounds;
+      const uint32_t side = (met ? plays_first(i, index) : index % 2 == 0) ? 0 : 1;
+      const uint32_t device = side == 0 ? t.device : t.other;
+      Mover &mover = movers[side];
       Plain plain(t, device);
+      if (met) guest.wait();
       TRY(plain.allocate(4 * kib));
       TRY(mover.write(plain.address(), 4 * kib, index * 1000 + i));
       TRY(mover.check(plain.address(), 4 * kib, index * 1000 + i));
@@ -365,12 +410,26 @@ REQUIRE("TH-018", alone(),
   Plain kept(t);
   TRY(kept.allocate(t.budget / 4));
   TRY(free_memory(t, &before));
+  Meeting meeting(threads);
+  std::array<uint64_t, threads> places{};
   TRY(in_threads(threads, [&](uint32_t index) -> Outcome {
+    Meeting::Guest guest(meeting);
     Mover mover(t);
     TRY(mover.make(4 * kib));
     for (uint64_t i = 0; i < 60; ++i) {
       Plain plain(t);
+      if (i < met_rounds) guest.wait();
       TRY(plain.allocate(bytes));
+      if (i < met_rounds) {
+        places[index] = plain.address();
+        guest.wait();
+        for (uint32_t other = 0; other < threads; ++other) {
+          const uint64_t apart =
+              std::max(places[other], plain.address()) - std::min(places[other], plain.address());
+          CHECK(other == index || apart >= bytes, "two threads have got memory ", apart,
+                " bytes apart, each of them ", bytes);
+        }
+      }
       TRY(mover.write(plain.address(), 4 * kib, index * 1000 + i));
       TRY(mover.check(plain.address(), 4 * kib, index * 1000 + i));
     }

@@ -148,7 +148,10 @@ static uint64_t slab_of(const solver *solve, uint64_t i) {
 static void announce(const solver *solve, uint64_t i) {
   weir_use uses[USES];
   window(solve, i / solve->slabs, slab_of(solve, i), uses);
-  const weir_operation operation = {"relax", uses, USES, {0, 0, 0}};
+  weir_operation operation = WEIR_OPERATION_INIT;
+  operation.name = "relax";
+  operation.uses = uses;
+  operation.use_count = USES;
   MUST(weir_announce(solve->pool, solve->stream, &operation, 1, 0));
 }
 
@@ -189,7 +192,8 @@ static solver start(const options *opts) {
   MUST(weir_context_create(&context_desc, &solve.context));
   MUST(weir_stream_create(solve.context, 0, 0, &solve.stream));
 
-  weir_pool_device device = {0, 0, opts->device, {0, 0}};
+  weir_pool_device device = WEIR_POOL_DEVICE_INIT;
+  device.budget = opts->device;
   weir_pool_desc pool_desc = WEIR_POOL_DESC_INIT;
   pool_desc.devices = &device;
   pool_desc.device_count = 1;

@@ -131,7 +131,8 @@ static product start(uint64_t size, uint64_t tile) {
   MUST(weir_context_create(&context_desc, &p.context));
   MUST(weir_stream_create(p.context, 0, 0, &p.stream));
 
-  weir_pool_device device = {0, 0, all / 4, {0, 0}};
+  weir_pool_device device = WEIR_POOL_DEVICE_INIT;
+  device.budget = all / 4;
   weir_pool_desc pool_desc = WEIR_POOL_DESC_INIT;
   pool_desc.devices = &device;
   pool_desc.device_count = 1;

@@ -217,7 +217,8 @@ static world start(const options *opts) {
   MUST(weir_context_create(&context_desc, &all.context));
   MUST(weir_stream_create(all.context, 0, 0, &all.stream));
 
-  weir_pool_device device = {0, 0, device_budget, {0, 0}};
+  weir_pool_device device = WEIR_POOL_DEVICE_INIT;
+  device.budget = device_budget;
   weir_pool_desc pool_desc = WEIR_POOL_DESC_INIT;
   pool_desc.devices = &device;
   pool_desc.device_count = 1;

@@ -100,7 +100,8 @@ int main(int count, char **arguments) {
   context_desc.options = "host.memory=64M";
   weir_context context;
   TRY(weir_context_create(&context_desc, &context));
-  weir_pool_device device = {0, 0, 32 << 20, {0, 0}};
+  weir_pool_device device = WEIR_POOL_DEVICE_INIT;
+  device.budget = 32 << 20;
   weir_pool_desc pool_desc = WEIR_POOL_DESC_INIT;
   pool_desc.devices = &device, pool_desc.device_count = 1, pool_desc.host_budget = 8 << 20;
   weir_pool pool;

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Shared by the scripts of this folder: sourced, never run. It puts the caller into the repository's root,
-# installs what a bare Debian 12 or Ubuntu 24.04 lacks, and names the number of parallel jobs. It must not
+# installs what a bare Debian 12, Debian 13 or Ubuntu 24.04 lacks, and names the number of parallel jobs. It must not
 # touch the network when nothing is missing.
 
 set -euo pipefail
@@ -9,8 +9,9 @@ CDPATH='' cd -- "$(dirname "${BASH_SOURCE[0]}")/.."
 
 BUILD_PACKAGES=(g++ cmake ninja-build pkg-config libxxhash-dev libcmocka-dev liblz4-dev libzstd-dev
                 liburing-dev libssl-dev libhwloc-dev nlohmann-json3-dev libcli11-dev libcairo2-dev python3)
-# libze: the loader and the headers of Level Zero, for its backend on a simulated driver.
-TEST_PACKAGES=(clang-format-14 python3-pip libze-dev libze1)
+# libze: the loader and the headers of Level Zero, for its backend on a simulated driver. The rest: a second look at the ABI,
+# the reference, what formats man pages, and Python's package installer for headers and a formatter that no release has.
+TEST_PACKAGES=(libze-dev libze1 abigail-tools doxygen groff-base mandoc python3-pip python3-venv)
 # What makes and tries packages.
 PACKAGE_PACKAGES=(dpkg-dev file debootstrap)
 
@@ -55,7 +56,21 @@ need_packages() {
     fail "could not install: ${missing[*]}"
 }
 
-# Configures and builds one preset.
+# Where ccache is, a folder that is configured for the first time compiles through it; nobody's own choice is changed.
+if command -v ccache >/dev/null 2>&1; then
+  export CMAKE_C_COMPILER_LAUNCHER="${CMAKE_C_COMPILER_LAUNCHER-ccache}"
+  export CMAKE_CXX_COMPILER_LAUNCHER="${CMAKE_CXX_COMPILER_LAUNCHER-ccache}"
+  # A checkout elsewhere is the same one, and precompiled headers are no reason not to try.
+  export CCACHE_BASEDIR="${CCACHE_BASEDIR-$PWD}" CCACHE_SLOPPINESS="${CCACHE_SLOPPINESS-pch_defines,time_macros}"
+fi
+
+# Sees to it that build/release is configured. What scripts/test has made there stays as it is: to switch warnings from
+# errors to warnings would build everything again.
+configure_release() {
+  [ -f build/release/build.ninja ] || cmake --preset release
+}
+
+# Configures and builds one preset as continuous integration does: warnings are errors.
 build_preset() {
-  cmake --preset "$1" && cmake --build --preset "$1" -j "$JOBS"
+  cmake --preset "ci-$1" && cmake --build --preset "$1" -j "$JOBS"
 }

@@ -127,9 +127,30 @@ weir_result weir_buffer_set_priority(weir_pool pool, weir_buffer buffer, int32_t
 }
 
 weir_result weir_hold(weir_pool pool, weir_buffer buffer, weir_device device, uint64_t *address) {
+  return weir_hold_as(pool, buffer, device, WEIR_READ_WRITE, 0, address);
+}
+
+weir_result weir_hold_as(weir_pool pool, weir_buffer buffer, weir_device device, uint32_t mode,
+                         uint64_t flags, uint64_t *address) {
   return with_engine(pool, [&](Engine &engine) -> Status {
     WEIR_TRY(need(address, "address"));
-    return engine.hold(buffer, device, address);
+    if (mode != WEIR_READ && mode != WEIR_READ_WRITE)
+      return fail(WEIR_ERROR_INVALID_ARGUMENT,
+                  "mode is %u, not WEIR_READ (%d) or WEIR_READ_WRITE (%d)", mode, WEIR_READ,
+                  WEIR_READ_WRITE);
+    if ((flags & ~uint64_t{WEIR_HOLD_ALONE}) != 0)
+      return fail(WEIR_ERROR_INVALID_ARGUMENT, "flags %#llx has bits this version does not know",
+                  static_cast<unsigned long long>(flags));
+    const bool alone = (flags & WEIR_HOLD_ALONE) != 0;
+    if (alone && mode == WEIR_READ)
+      return fail(WEIR_ERROR_INVALID_ARGUMENT,
+                  "flags: WEIR_HOLD_ALONE is for mode WEIR_READ_WRITE (%d); mode is %u",
+                  WEIR_READ_WRITE, mode);
+    using weir::residency::HoldKind;
+    const HoldKind kind = mode == WEIR_READ ? HoldKind::read
+                          : alone           ? HoldKind::alone
+                                            : HoldKind::shared;
+    return engine.hold(buffer, device, kind, address);
   });
 }
 

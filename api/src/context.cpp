@@ -58,6 +58,14 @@ Status create(const weir_context_desc *given, weir_context *out) {
       return fail(WEIR_ERROR_INVALID_ARGUMENT, "allocator: a reserved word is %p, not NULL",
                   reserved);
   }
+  constexpr uint32_t most_backends = 256;
+  if (desc.backend_count > most_backends) {
+    return fail(WEIR_ERROR_INVALID_ARGUMENT, "backend_count is %u, more than %u",
+                desc.backend_count, most_backends);
+  }
+  for (uint32_t i = 0; desc.backends != nullptr && i < desc.backend_count; ++i)
+    if (desc.backends[i] == nullptr)
+      return fail(WEIR_ERROR_INVALID_ARGUMENT, "backends[%u] is NULL", i);
   if (desc.backend_count != 0 && desc.backends == nullptr) {
     return fail(WEIR_ERROR_INVALID_ARGUMENT, "backend_count is %u and backends is NULL",
                 desc.backend_count);
@@ -149,12 +157,8 @@ Status close_stream(weir_stream handle) {
   backend::Stream *stream = nullptr;
   WEIR_TRY(get(handle, &stream));
   auto *context = static_cast<pool::Context *>(stream->owner);
-  for (uint32_t i = 1; i < pool::Context::max_pools; ++i) {
-    pool::Pool *pool = context->pool(i);
-    if (pool != nullptr && pool->engine().has_leases(*stream)) {
-      return fail(WEIR_ERROR_BUSY, "leases taken on the stream are not released");
-    }
-  }
+  if (context->any_pool([stream](pool::Pool &pool) { return pool.engine().has_leases(*stream); }))
+    return fail(WEIR_ERROR_BUSY, "leases taken on the stream are not released");
   context->user_streams.fetch_sub(1);
   return context->streams().close(stream);
 }

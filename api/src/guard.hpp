@@ -23,7 +23,11 @@ weir_result guarded(Body &&body) noexcept {
         .code();
   }
   try {
-    return body().code();
+    const weir_result result = body().code();
+    // Whoever has not told why has left what an earlier call said.
+    if (result < 0 && last_error().result != result) [[unlikely]]
+      return fail(result, "%s", weir_result_string(result)).code();
+    return result;
   } catch (const std::bad_alloc &) {
     return fail(WEIR_ERROR_OUT_OF_HOST_MEMORY, "no host memory for Weir's own records").code();
   } catch (const std::exception &error) {

@@ -41,7 +41,7 @@ struct RequestHandle {
 };
 
 Status get_request(weir_request handle, Request **request) {
-  WEIR_TRY(need(handle, "request"));
+  if (handle == nullptr) return fail(WEIR_ERROR_INVALID_HANDLE, "request is NULL");
   *request = reinterpret_cast<RequestHandle *>(handle)->request.get();
   if ((*request)->magic == Request::alive_magic) return {};
   return fail(WEIR_ERROR_INVALID_HANDLE, "%p is no request", static_cast<void *>(handle));
@@ -119,6 +119,9 @@ weir_result weir_request_wait(weir_request request, weir_result *result) {
     Request *object = nullptr;
     WEIR_TRY(get_request(request, &object));
     std::unique_lock hold(object->mutex);
+    // The engine is there as long as a request of it has not ended.
+    if (!object->done && Pool::serves(*object->engine))
+      return fail(WEIR_ERROR_BUSY, "not from within the callback of an asynchronous acquire");
     object->ended.wait(hold, [object] { return object->done; });
     if (result != nullptr) *result = object->result;
     if (object->result < 0) weir::last_error() = object->error;  // the waiter's now

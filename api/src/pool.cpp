@@ -60,6 +60,7 @@ Status destroy_pool(weir_pool handle) {
   WEIR_TRY(pool->shutdown());
   Context &context = pool->context();
   const uint32_t id = pool->id();
+  context.hide_pool(id);
   delete pool;
   context.remove_pool(id);
   return {};

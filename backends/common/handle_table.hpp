@@ -4,6 +4,8 @@
 // for as long as 2^32 others have not followed it there. Removing never allocates. Not thread-safe: the owner locks.
 #pragma once
 
+#include "backends/common/grow.hpp"
+
 #include <cstdint>
 #include <deque>
 #include <optional>
@@ -18,7 +20,7 @@ class HandleTable {
   /// Never 0. Throws std::bad_alloc and then has changed nothing.
   uint64_t add(Object object) {
     if (free_.empty()) {
-      if (free_.capacity() <= places_.size()) free_.reserve(places_.size() * 2 + 16);
+      grow_to(free_, places_.size() + 1);
       places_.emplace_back();
       free_.push_back(static_cast<uint32_t>(places_.size() - 1));
     }

@@ -6,6 +6,7 @@
 
 #include "backends/cuda/stream.hpp"
 
+#include "backends/common/grow.hpp"
 #include "backends/common/patience.hpp"
 #include "backends/common/undo.hpp"
 #include "backends/cuda/fault.hpp"
@@ -39,7 +40,7 @@ Stream *Streams::add() {
     spare_.pop_back();
     return record;
   }
-  spare_.reserve(records_.size() + 1);
+  common::grow_to(spare_, records_.size() + 1);
   return &records_.emplace_back();
 }
 

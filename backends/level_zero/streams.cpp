@@ -5,6 +5,7 @@
 
 #include "backends/level_zero/streams.hpp"
 
+#include "backends/common/grow.hpp"
 #include "backends/level_zero/errors.hpp"
 #include "backends/level_zero/retry.hpp"
 
@@ -122,7 +123,7 @@ weir_result Streams::destroy(weir_be_stream stream) {
                     static_cast<void *>(stream));
     }
     const std::shared_ptr<Stream> ending = *entry;
-    retired_.reserve(retired_.size() + 1);
+    common::grow_to(retired_, retired_.size() + 1);
     if (ending->own()) WEIR_BACKEND_TRY(park(*ending));
     retire(*ending);
     (void)streams_.remove(number_of(stream));
@@ -132,7 +133,7 @@ weir_result Streams::destroy(weir_be_stream stream) {
 }
 
 weir_result Streams::park(Stream &stream) {
-  parked_.reserve(parked_.size() + 1);
+  common::grow_to(parked_, parked_.size() + 1);
   EventIndex end = no_event;
   WEIR_BACKEND_TRY(events_.take(&end));
   const weir_result marked = stream.mark(events_.slot(end).event);

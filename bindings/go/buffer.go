@@ -28,7 +28,7 @@ type BufferOptions struct {
 	Tag           uint64   // the caller's; shown in snapshots
 	Users         []Device // those that will use it, DeviceHost for leases of the CPU
 	StableAddress bool     // one address for life
-	Scrub         bool     // zero its memory when it is freed
+	Scrub         bool     // overwrite every copy as it stops being one
 	LossyBF16     bool     // LOSSY: floats may come back rounded to bf16, once they have left for COMPRESSED
 	LossyF16      bool     // LOSSY: likewise to f16
 	Shards        *ShardOptions

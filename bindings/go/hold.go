@@ -19,15 +19,39 @@ type Hold struct {
 	address uint64
 }
 
+// HoldMode says what a hold lets others do with the buffer meanwhile.
+type HoldMode int
+
+// Modes of a hold.
+const (
+	HoldShared HoldMode = iota // leases on the device, Write and Discard go to the held memory; elsewhere it can be read
+	HoldRead                   // nobody writes, the holder neither
+	HoldAlone                  // nobody else leases, reads, writes or discards it
+)
+
 // Hold makes the whole buffer resident on device and keeps it there until the Hold is closed. It returns when the bytes are
-// there.
-func (b *Buffer) Hold(device Device) (*Hold, error) {
+// there. What is written there, by whomever, is the buffer's latest version. It is HoldAs with HoldShared.
+func (b *Buffer) Hold(device Device) (*Hold, error) { return b.HoldAs(device, HoldShared) }
+
+// HoldAs is Hold in a mode. Holds of one mode nest, but for HoldAlone; every other pair, and a second device, is
+// ErrLeaseConflict.
+func (b *Buffer) HoldAs(device Device, mode HoldMode) (*Hold, error) {
 	const op = "hold"
+	use, flags := C.uint32_t(C.WEIR_READ_WRITE), C.uint64_t(0)
+	switch mode {
+	case HoldShared:
+	case HoldRead:
+		use = C.WEIR_READ
+	case HoldAlone:
+		flags = C.WEIR_HOLD_ALONE
+	default:
+		return nil, refused(op, ErrInvalidArgument, "%d is no mode of a hold", mode)
+	}
 	if err := b.enter(op); err != nil {
 		return nil, err
 	}
 	var address C.uint64_t
-	err := failed(op, C.weirgo_hold(C.uintptr_t(b.pool.handle), C.uintptr_t(b.handle), C.uint32_t(device), &address))
+	err := failed(op, C.weirgo_hold(C.uintptr_t(b.pool.handle), C.uintptr_t(b.handle), C.uint32_t(device), use, flags, &address))
 	if err != nil {
 		b.leave()
 		return nil, err

@@ -146,6 +146,41 @@ func TestBufferIsReaderAtAndWriterAt(t *testing.T) {
 	}
 }
 
+func TestHoldsInModes(t *testing.T) {
+	w := newWorld(t, setup{devicePages: 4})
+	b := w.buffer(2)
+	w.fill(b, 5)
+	for _, mode := range []HoldMode{HoldRead, HoldShared, HoldAlone} {
+		hold, err := b.HoldAs(0, mode)
+		ok(t, err)
+		again, err := b.HoldAs(0, mode)
+		if mode == HoldAlone {
+			expect(t, err, ErrLeaseConflict)
+		} else {
+			ok(t, err)
+			ok(t, again.Close())
+		}
+		lease, err := w.pool.TryAcquire(w.stream, ReadWrite(b))
+		if mode == HoldShared {
+			ok(t, err)
+			ok(t, lease.Release())
+		} else {
+			expect(t, err, ErrLeaseConflict)
+		}
+		lease, err = w.pool.TryAcquire(w.stream, Read(b))
+		if mode == HoldAlone {
+			expect(t, err, ErrLeaseConflict)
+		} else {
+			ok(t, err)
+			ok(t, lease.Release())
+		}
+		ok(t, hold.Close())
+	}
+	_, err := b.HoldAs(0, HoldMode(7))
+	expect(t, err, ErrInvalidArgument)
+	ok(t, b.Close())
+}
+
 func TestHoldsAllocationsRegistrations(t *testing.T) {
 	w := newWorld(t, setup{devicePages: 4})
 	b := w.buffer(2)

@@ -41,8 +41,8 @@ type PoolOptions struct {
 	NoIOUring       bool
 	NoPeer          bool // nothing is lent to neighbours
 
-	PageSize              uint64
-	LargePageSize         uint64
+	PageSize              uint64 // a power of two times the largest of the devices' granules, at most 1 GiB
+	LargePageSize         uint64 // a power of two times PageSize, at most 1 GiB; equal to it: one class only
 	SegmentSize           uint64
 	WatermarkLowPermille  int           // thousandths of the device budget
 	WatermarkHighPermille int           // likewise
@@ -55,6 +55,7 @@ type PoolOptions struct {
 	IdleGrace             time.Duration
 	RecompressIdle        time.Duration
 	RebalanceRate         uint64 // bytes a second; None = never by itself
+	RecordBudget          uint64 // bytes of the pool's own records for buffers to be made; 0 = 1/64 of the machine's memory
 }
 
 // Pool is budgets over devices and tiers.
@@ -119,7 +120,7 @@ func (o *PoolOptions) desc(texts *cStrings) C.weir_pool_desc {
 		storage_path_count: C.uint32_t(len(o.StoragePaths)), compress_threads: C.uint32_t(o.CompressThreads),
 		compress_share_percent: C.uint32_t(o.CompressSharePercent), codec: texts.add(o.Codec), idle_grace_ns: span(o.IdleGrace),
 		segment_size: C.uint64_t(o.SegmentSize), recompress_idle_ns: span(o.RecompressIdle),
-		rebalance_bytes_per_second: C.uint64_t(o.RebalanceRate),
+		rebalance_bytes_per_second: C.uint64_t(o.RebalanceRate), record_budget: C.uint64_t(o.RecordBudget),
 	}
 }
 

@@ -120,6 +120,7 @@ type DeviceStats struct {
 	PeakBytes     uint64 // the most ever held, or since ResetPeak
 	Segments      uint64 // held, where there is no virtual-memory management
 	ReturnedBytes uint64 // given back after IdleGrace
+	MemoryTotal   uint64 // the device has, whatever the budget; 0 is not known
 }
 
 // DeviceStats tells about one device of the pool.
@@ -135,7 +136,7 @@ func (p *Pool) DeviceStats(device Device) (DeviceStats, error) {
 		Device: Device(s.device), State: DeviceState(s.state), Budget: uint64(s.budget), Bytes: uint64(s.bytes),
 		FreeBytes: uint64(s.free_bytes), HeldBytes: uint64(s.held_bytes), PageSize: uint64(s.page_size),
 		LargePageSize: uint64(s.large_page_size), PeakBytes: uint64(s.peak_bytes), Segments: uint64(s.segments),
-		ReturnedBytes: uint64(s.returned_bytes),
+		ReturnedBytes: uint64(s.returned_bytes), MemoryTotal: uint64(s.memory_total),
 	}, err
 }
 

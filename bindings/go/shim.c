@@ -294,8 +294,9 @@ weirgo_error *weirgo_buffer_set_priority(uintptr_t pool, uintptr_t buffer, int32
   return weirgo_check(weir_buffer_set_priority(POOL(pool), BUFFER(buffer), priority));
 }
 
-weirgo_error *weirgo_hold(uintptr_t pool, uintptr_t buffer, uint32_t device, uint64_t *address) {
-  return weirgo_check(weir_hold(POOL(pool), BUFFER(buffer), device, address));
+weirgo_error *weirgo_hold(uintptr_t pool, uintptr_t buffer, uint32_t device, uint32_t mode,
+                          uint64_t flags, uint64_t *address) {
+  return weirgo_check(weir_hold_as(POOL(pool), BUFFER(buffer), device, mode, flags, address));
 }
 
 weirgo_error *weirgo_unhold(uintptr_t pool, uintptr_t buffer) {

@@ -117,7 +117,8 @@ weirgo_error *weirgo_advise(uintptr_t pool, uintptr_t buffer, uint64_t offset, u
                             uint32_t advice);
 weirgo_error *weirgo_discard(uintptr_t pool, uintptr_t buffer, uint64_t offset, uint64_t length);
 weirgo_error *weirgo_buffer_set_priority(uintptr_t pool, uintptr_t buffer, int32_t priority);
-weirgo_error *weirgo_hold(uintptr_t pool, uintptr_t buffer, uint32_t device, uint64_t *address);
+weirgo_error *weirgo_hold(uintptr_t pool, uintptr_t buffer, uint32_t device, uint32_t mode,
+                          uint64_t flags, uint64_t *address);
 weirgo_error *weirgo_unhold(uintptr_t pool, uintptr_t buffer);
 weirgo_error *weirgo_host_register(uintptr_t pool, uintptr_t buffer, void *memory, uint64_t flags);
 weirgo_error *weirgo_host_unregister(uintptr_t pool, uintptr_t buffer);

@@ -213,7 +213,9 @@ void Runtime::stand_for(const char *path, const char *reason) {
 Status Runtime::explain(weir_result result, const char *what) const noexcept {
   if (result > 0) return Status(result);
   ErrorDetail detail;
-  detail.native = state_ != nullptr ? table_.last_error_code(state_) : 0;
+  // A time that has passed has no code: the one there is an earlier failure's.
+  if (state_ != nullptr && result != WEIR_ERROR_TIMEOUT)
+    detail.native = table_.last_error_code(state_);
   const char *text = detail.native != 0 ? table_.error_text(state_, detail.native) : "";
   return fail(result, detail, "backend %s: %s failed: %s%s%s", name_.c_str(), what,
               weir_result_string(result), *text != '\0' ? ": " : "", text);

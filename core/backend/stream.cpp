@@ -4,6 +4,8 @@
 
 #include "core/backend/stream.hpp"
 
+#include "core/base/grow.hpp"
+
 #include <mutex>
 
 namespace weir::backend {
@@ -37,7 +39,7 @@ Status StreamTable::take_slot(Stream **stream) {
   if (slots_.size() >= max_slots) {
     return fail(WEIR_ERROR_NOT_SUPPORTED, "more than %u streams are open", max_slots - 1);
   }
-  closed_.reserve(slots_.size() + 1);  // so that close() can't fail
+  grow_to(closed_, slots_.size() + 1);  // so that close() can't fail
   Owned<Stream> fresh = make_owned<Stream>(memory_);
   fresh->slot = static_cast<uint32_t>(slots_.size());
   *stream = fresh.get();

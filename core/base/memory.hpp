@@ -76,6 +76,22 @@ struct MemoryDelete<T, true> {
 template <class T>
 using Owned = std::unique_ptr<T, MemoryDelete<T>>;
 
+/// Deletes an object that knows the resource it lives in, so that owning it takes one word: for records that there are many
+/// of. Made from what make_owned() returns.
+template <class T>
+struct SelfDelete {
+  SelfDelete() = default;
+  SelfDelete(const MemoryDelete<T> & /*same*/) noexcept {}  // NOLINT(google-explicit-constructor)
+  void operator()(T *object) const noexcept {
+    static_assert(!std::is_polymorphic_v<T>);
+    std::pmr::memory_resource *const memory = object->memory();
+    object->~T();
+    memory->deallocate(object, sizeof(T), alignof(T));
+  }
+};
+template <class T>
+using Compact = std::unique_ptr<T, SelfDelete<T>>;
+
 template <class T, class... Args>
 Owned<T> make_owned(std::pmr::memory_resource *memory, Args &&...args) {
   void *place = memory->allocate(sizeof(T), alignof(T));

@@ -36,6 +36,7 @@ class Scratch {
     return {};
   }
   unsigned char *data() const noexcept { return data_; }
+  void clear() noexcept { std::memset(data_, 0, bytes_); }
 
  private:
   unsigned char *data_ = nullptr;

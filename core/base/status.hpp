@@ -49,6 +49,11 @@ struct LastError {
   char text[512] = {};
 };
 LastError &last_error() noexcept;
+/// The same; a failure is told to be about that use of a set.
+inline Status of_use(uint64_t use, Status status) noexcept {
+  if (!status) last_error().detail.use_index = use;
+  return status;
+}
 
 }  // namespace weir
 

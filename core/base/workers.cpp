@@ -68,8 +68,12 @@ Workers::Workers(uint32_t threads, uint32_t share, const Clock &clock) noexcept
 Workers::~Workers() { stop(); }
 
 Status Workers::start() {
+  std::lock_guard one(change_);
   if (threads_ != nullptr || wanted_ == 0) return {};
-  stop_ = false;
+  {
+    const Lock lock(mutex_);
+    stop_ = false;
+  }
   threads_.reset(new (std::nothrow) std::thread[wanted_]);
   if (threads_ == nullptr) {
     return fail(WEIR_ERROR_OUT_OF_HOST_MEMORY, "no memory for %u worker threads", wanted_);
@@ -79,7 +83,7 @@ Status Workers::start() {
     for (; running_ < wanted_; ++running_) threads_[running_] = std::thread([this] { work(); });
   } catch (const std::exception &error) {
     const uint32_t made = running_;
-    stop();
+    end();
     return fail(WEIR_ERROR_OUT_OF_HOST_MEMORY, "worker thread %u of %u could not be started: %s",
                 made + 1, wanted_, error.what());
   }
@@ -87,6 +91,12 @@ Status Workers::start() {
 }
 
 void Workers::stop() noexcept {
+  std::lock_guard one(change_);
+  end();
+}
+
+/// Under change_.
+void Workers::end() noexcept {
   {
     const Lock lock(mutex_);
     stop_ = true;

@@ -36,7 +36,7 @@ class Workers {
   Workers(const Workers &) = delete;
   Workers &operator=(const Workers &) = delete;
 
-  /// Starts the threads. OUT_OF_HOST_MEMORY if the system refuses one: then there are none, and run() still works.
+  /// Starts the threads. start() and stop() take turns. OUT_OF_HOST_MEMORY if the system refuses one: then there are none, and run() still works.
   Status start();
   /// Ends them; what they have begun they finish. run() then does everything itself. The destructor does so too.
   void stop() noexcept;
@@ -75,9 +75,12 @@ class Workers {
   void run_piece(Lock &lock, Queue &queue, Job &job) noexcept;
   void try_background(Lock &lock, Job &job, Share &share) noexcept;
 
+  void end() noexcept;
+
   const Clock &clock_;
   const uint32_t wanted_;
   const uint32_t percent_;
+  std::mutex change_;  ///< of the two below; taken before mutex_, never by a worker
   std::unique_ptr<std::thread[]> threads_;
   uint32_t running_ = 0;
 

@@ -35,21 +35,24 @@ Status Defragmenter::set_background(const weir_defragmentation_desc &desc, bool 
     return fail(WEIR_ERROR_NOT_SUPPORTED,
                 "the pool was made with WEIR_POOL_NO_BACKGROUND: call weir_pool_defragment");
   }
-  std::lock_guard hold(mutex_);
-  settings_.threshold = desc.threshold_permille;
-  settings_.cost = desc.max_cost_permille != 0 ? desc.max_cost_permille : 500;
-  settings_.bytes_per_second =
-      desc.bytes_per_second != 0 ? desc.bytes_per_second : uint64_t{256} << 20U;
-  last_look_ns_ = engine_.now_ns();
-  allowance_ = 0;
-  looks_to_skip_ = backoff_ = 0;
-  stopping_ = false;
+  std::lock_guard one(change_);
+  {
+    std::lock_guard hold(mutex_);
+    settings_.threshold = desc.threshold_permille;
+    settings_.cost = desc.max_cost_permille != 0 ? desc.max_cost_permille : 500;
+    settings_.bytes_per_second =
+        desc.bytes_per_second != 0 ? desc.bytes_per_second : uint64_t{256} << 20U;
+    last_look_ns_ = engine_.now_ns();
+    allowance_ = 0;
+    looks_to_skip_ = backoff_ = 0;
+    stopping_ = false;
+  }
   if (thread_.joinable()) return {};
   try {
     const SignalsBlocked blocked;
     thread_ = std::thread([this] { loop(); });
   } catch (const std::system_error &error) {
-    settings_ = {};
+    end();
     return fail(WEIR_ERROR_OUT_OF_HOST_MEMORY, "cannot start a background thread: %s",
                 error.what());
   }
@@ -57,15 +60,19 @@ Status Defragmenter::set_background(const weir_defragmentation_desc &desc, bool 
 }
 
 void Defragmenter::stop() noexcept {
-  std::thread ended;
+  std::lock_guard one(change_);
+  end();
+}
+
+/// Under change_.
+void Defragmenter::end() noexcept {
   {
     std::lock_guard hold(mutex_);
     settings_ = {};
     stopping_ = true;
-    ended = std::move(thread_);
   }
   changed_.notify_all();
-  if (ended.joinable()) ended.join();
+  if (thread_.joinable()) thread_.join();
 }
 
 void Defragmenter::background_step() {

@@ -6,6 +6,7 @@
 #include "core/defrag/defragmenter.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <new>
 
 namespace weir::defrag {
@@ -163,10 +164,20 @@ Status Defragmenter::execute(Run &run, uint8_t place, bool extents,
   WEIR_TRY(execute_batch(run, place, extents));
   if (run.evicted.empty()) return {};
   Status why;
-  const uint64_t freed = engine_.evict_extents(place, run.evicted.data(), run.evicted.size(), &why);
+  size_t gone = 0;
+  const uint64_t freed =
+      engine_.evict_extents(place, run.evicted.data(), run.evicted.size(), &gone, &why);
   run.report->evicted_bytes += freed;
-  run.report->evict_moves += freed != 0 ? run.evicted.size() : 0;
-  return freed == 0 ? why : Status{};
+  run.report->evict_moves += gone;
+  // They count as moves: the next device may do with what is left.
+  run.bounds.moves -= std::min<uint64_t>(run.bounds.moves, gone);
+  run.bounds.bytes -= std::min(run.bounds.bytes, freed);
+  if (freed != 0 || why) return {};
+  const bool full = why.code() == WEIR_ERROR_OVER_BUDGET || why.code() == WEIR_ERROR_WOULD_BLOCK;
+  if (!full) return why;
+  // Nowhere to go to: they stay, as what finds no hole does.
+  for (const Occupant &tenant : run.evicted) run.report->no_room_bytes += tenant.size;
+  return {};
 }
 
 // ---- slabs ----
@@ -219,15 +230,15 @@ Status Defragmenter::compact_fragments(Run &run, uint8_t place) {
 
 // ---- segments ----
 
-/// Moves that free so many bytes in one piece, in whichever segment costs the least.
-Outcome Defragmenter::cheapest_range(Run &run, uint64_t bytes, const Bounds &bounds,
-                                     std::pmr::vector<Move> *moves) {
+/// Moves that free so many bytes in one piece, in whichever segment or slab costs the least.
+Outcome Defragmenter::cheapest_range(Run &run, uint64_t bytes, uint8_t alignment_log2,
+                                     const Bounds &bounds, std::pmr::vector<Move> *moves) {
   Outcome best;
   std::pmr::vector<Move> tried(memory_);
   for (uint32_t i = 0; i < run.survey.places.size(); ++i) {
     if (run.survey.places[i].size < bytes) continue;
     tried.clear();
-    const Outcome outcome = run.planner.clear_range(i, bytes, 0, bounds, &tried);
+    const Outcome outcome = run.planner.clear_range(i, bytes, alignment_log2, bounds, &tried);
     if (outcome.won_bytes == 0) continue;
     if (best.won_bytes != 0 && best.moved_bytes <= outcome.moved_bytes) continue;
     best = outcome;
@@ -252,11 +263,11 @@ Status Defragmenter::widen_range(Run &run, uint8_t place) {
     bounds.bytes = std::min(bounds.bytes, most);
     bounds.may_evict = run.evict;
     run.moves.clear();
-    Outcome outcome = cheapest_range(run, bytes, bounds, &run.moves);
+    Outcome outcome = cheapest_range(run, bytes, 0, bounds, &run.moves);
     if (outcome.won_bytes != 0) return execute(run, place, true, run.moves);
     bounds.bytes = most;
     bounds.moves = UINT64_MAX;
-    outcome = cheapest_range(run, bytes, bounds, &run.moves);
+    outcome = cheapest_range(run, bytes, 0, bounds, &run.moves);
     run.bounded = run.bounded || outcome.won_bytes != 0;
   }
   return {};
@@ -270,7 +281,7 @@ Status Defragmenter::compact_segments(Run &run, uint8_t place) {
   const Outcome outcome = run.planner.evacuate(run.bounds, &run.moves);
   run.bounded = run.bounded || outcome.bounded;
   if (!run.moves.empty()) WEIR_TRY(execute(run, place, true, run.moves));
-  if (run.stopped || run.bounds.moves == 0 || run.bounds.bytes == 0) return {};
+  if (run.stopped) return {};
   run.report->won_bytes += engine_.reclaim(place, run.wait);
   return widen_range(run, place);
 }
@@ -343,19 +354,46 @@ Status Defragmenter::run(const weir_defragment_desc &desc, weir_defragment_repor
   return status;
 }
 
-/// What small buffers leave of their slabs, and parts of larger ones of shared granules, whatever it costs.
-bool Defragmenter::make_pages(uint8_t place) {
+/// Single pages of slabs that can't be emptied as a whole: what lies on one is moved into holes elsewhere, also of the same
+/// slab.
+Status Defragmenter::clear_pages(Run &run, uint8_t place, uint64_t bytes) {
+  const uint64_t page = engine_.page_size(place);
+  const auto alignment = static_cast<uint8_t>(std::countr_zero(page));
+  std::pmr::vector<uint64_t> groups(memory_);
+  MoveResult pinned;
+  engine_.list_groups(place, &groups, &pinned);
+  for (const uint64_t group : groups) {
+    bool moved = true;
+    while (moved && run.report->won_bytes < bytes) {
+      engine_.survey_group(place, group, &run.survey);
+      describe(run);
+      run.moves.clear();
+      const Outcome outcome = cheapest_range(run, page, alignment, run.bounds, &run.moves);
+      if (outcome.won_bytes == 0) break;
+      const uint64_t before = run.report->copy_moves;
+      WEIR_TRY(execute(run, place, false, run.moves));
+      moved = run.report->copy_moves != before;
+      run.report->won_bytes += engine_.reclaim(place, true);
+    }
+  }
+  return {};
+}
+
+/// What small buffers leave of their slabs, and parts of larger ones of shared granules, whatever it costs; then, if that is not
+/// enough, single pages.
+bool Defragmenter::make_pages(uint8_t place, uint64_t bytes) {
   weir_defragment_report report = WEIR_DEFRAGMENT_REPORT_INIT;
   Run run(memory_, &report);
   Status status = compact_slabs(run, place);
   if (status) status = compact_fragments(run, place);
   report.won_bytes += engine_.reclaim(place, true);
+  if (status && report.won_bytes < bytes) (void)clear_pages(run, place, bytes);
   engine_.count_defragmentation(0, report.won_bytes);
   return report.won_bytes != 0;
 }
 
 bool Defragmenter::make_range(uint8_t place, uint64_t bytes) {
-  if (engine_.has_vmm(place)) return make_pages(place);
+  if (engine_.has_vmm(place)) return make_pages(place, bytes);
   weir_defragment_report report = WEIR_DEFRAGMENT_REPORT_INIT;
   Run run(memory_, &report);
   bool made = false;
@@ -368,9 +406,9 @@ bool Defragmenter::make_range(uint8_t place, uint64_t bytes) {
     describe(run);
     run.moves.clear();
     Bounds bounds;
-    Outcome outcome = cheapest_range(run, bytes, bounds, &run.moves);
+    Outcome outcome = cheapest_range(run, bytes, 0, bounds, &run.moves);
     bounds.may_evict = true;
-    if (outcome.won_bytes == 0) outcome = cheapest_range(run, bytes, bounds, &run.moves);
+    if (outcome.won_bytes == 0) outcome = cheapest_range(run, bytes, 0, bounds, &run.moves);
     if (outcome.won_bytes == 0) continue;
     const uint64_t before = report.copy_moves + report.evict_moves;
     if (!execute(run, place, true, run.moves)) break;

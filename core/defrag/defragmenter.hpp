@@ -31,9 +31,10 @@ class Defragmenter final : public residency::Compactor {
   Status run(const weir_defragment_desc &desc, weir_defragment_report *report);
 
   bool make_range(uint8_t place, uint64_t bytes) override;
-  bool make_pages(uint8_t place);
+  bool make_pages(uint8_t place, uint64_t bytes) override;
 
-  /// The background thread with these settings, or none (threshold 0).
+  /// The background thread with these settings, or none (threshold 0). Calls take turns: each finds the thread running or
+  /// ended, never on its way out.
   Status set_background(const weir_defragmentation_desc &desc, bool allowed);
   /// One look of the background thread's; for it, and for tests with a clock of their own.
   void background_step();
@@ -54,13 +55,18 @@ class Defragmenter final : public residency::Compactor {
   void describe(Run &run);
   Status execute(Run &run, uint8_t place, bool extents, const std::pmr::vector<Move> &moves);
   Status execute_batch(Run &run, uint8_t place, bool extents);
-  Outcome cheapest_range(Run &run, uint64_t bytes, const Bounds &bounds,
+  Status clear_pages(Run &run, uint8_t place, uint64_t bytes);
+  Outcome cheapest_range(Run &run, uint64_t bytes, uint8_t alignment_log2, const Bounds &bounds,
                          std::pmr::vector<Move> *moves);
   uint32_t worst_fragmentation();
   void loop();
+  void end() noexcept;
 
   residency::Engine &engine_;
   std::pmr::memory_resource *memory_;
+  std::mutex
+      change_;  ///< of thread_, and of starting and ending it; taken before mutex_, never by the thread
+  std::thread thread_;
   std::mutex mutex_;  ///< of what is below; never held while the engine is at work
   std::condition_variable changed_;
   Settings settings_;
@@ -68,7 +74,6 @@ class Defragmenter final : public residency::Compactor {
   uint64_t last_look_ns_ = 0;
   uint64_t allowance_ = 0;  ///< bytes that may be moved by now
   uint32_t looks_to_skip_ = 0, backoff_ = 0;
-  std::thread thread_;
 };
 
 }  // namespace weir::defrag

@@ -28,7 +28,8 @@ std::string snapshot(residency::Engine &engine, const char *name) {
                        {"large_page_size", device.large_page_size},
                        {"peak_bytes", device.peak_bytes},
                        {"segments", device.segments},
-                       {"returned_bytes", device.returned_bytes}});
+                       {"returned_bytes", device.returned_bytes},
+                       {"memory_total", device.memory_total}});
   });
   auto &clients = document["clients"] = nlohmann::ordered_json::array();
   engine.for_each_client([&clients](const char *client, const weir_client_stats &held) {

@@ -143,14 +143,47 @@ auto BasicArena<U, B>::allocate_before(Node next, uint64_t offset, uint64_t size
   return carve(node, start, wanted);
 }
 
+template <class U, unsigned B>
+auto BasicArena<U, B>::take_before(Node next, uint64_t offset, uint64_t size) noexcept -> Node {
+  const Node node = entries_[next == none ? end : live_index(next)].before;
+  assert(is_free(node) && unused_count_ >= 2);
+  return carve_reserved(node, offset >> shift_, size >> shift_).node;
+}
+
+template <class U, unsigned B>
+void BasicArena<U, B>::keep_spare(uint32_t entries) {
+  const uint32_t before = spare_;
+  spare_ = entries;
+  try {
+    reserve(0);
+  } catch (...) {
+    spare_ = before;
+    throw;
+  }
+}
+
+template <class U, unsigned B>
+void BasicArena<U, B>::prepare() {
+  reserve(4);
+}
+
 /// Takes a part of a free range, from `start` on.
 template <class U, unsigned B>
 auto BasicArena<U, B>::carve(Node node, uint64_t start, uint64_t wanted) -> Allocation {
+  const uint64_t present = entries_[node].after != end ? binned_length(node) : length(node);
+  const uint64_t from = entries_[node].offset;
+  const uint64_t rest = from + present - start - wanted;
+  reserve((start != from ? 1u : 0u) + (rest != 0 ? 1u : 0u));
+  return carve_reserved(node, start, wanted);
+}
+
+template <class U, unsigned B>
+auto BasicArena<U, B>::carve_reserved(Node node, uint64_t start, uint64_t wanted) noexcept
+    -> Allocation {
   const bool binned = entries_[node].after != end;
   const uint64_t present = binned ? binned_length(node) : length(node);
   const uint64_t from = entries_[node].offset;
   const uint64_t rest = from + present - start - wanted;
-  reserve((start != from ? 1u : 0u) + (rest != 0 ? 1u : 0u));
 
   Node taken = node;
   if (rest == 0) {
@@ -248,15 +281,15 @@ bool BasicArena<U, B>::resize(uint64_t size) {
 /// Makes room for that many take_entry() calls.
 template <class U, unsigned B>
 void BasicArena<U, B>::reserve(uint32_t count) {
-  if (count > unused_count_) [[unlikely]]
-    grow(count);
+  if (count + spare_ > unused_count_) [[unlikely]]
+    grow(count + spare_);
 }
 
 /// By a quarter, so that little lies idle. The new entries are taken in their order.
 template <class U, unsigned B>
 void BasicArena<U, B>::grow(uint32_t count) {
   const size_t present = entries_.size();
-  const size_t wanted = present + std::max<size_t>({count, 4, present / 4});
+  const size_t wanted = present + std::max<size_t>({count, 4, present / 8});
   if (wanted >= unused_mark) throw std::bad_alloc();
   entries_.reserve(wanted);  // exactly
   entries_.resize(wanted);

@@ -65,6 +65,18 @@ class BasicArena {
   /// The range at exactly `offset`, a multiple of the quantum, if it lies in the free range that ends where the live node
   /// `next` begins (none: where the line ends). std::bad_alloc as in allocate().
   Allocation allocate_before(Node next, uint64_t offset, uint64_t size);
+  /// allocate_before() of what is known to be free, with entries that keep_spare() has put by.
+  Node take_before(Node next, uint64_t offset, uint64_t size) noexcept;
+  /// So many entries are left whenever a call that may throw has returned, for take_before(), which uses up two at most and
+  /// gets them back as its node is freed. std::bad_alloc with nothing changed.
+  void keep_spare(uint32_t entries);
+  /// The next two calls of allocate() or allocate_before() do not throw. std::bad_alloc with nothing changed.
+  void prepare();
+  /// Length of the free range right before a live node; 0: there is none.
+  uint64_t free_before(Node node) const {
+    const Node before = live_entry(node).before;
+    return is_free(before) ? length(before) << shift_ : 0;
+  }
   /// The node must be live.
   void free(Node node) noexcept;
   /// Adds units at the end or takes free ones away from there; false, with nothing changed, if the end is
@@ -108,6 +120,7 @@ class BasicArena {
   uint64_t large_free() const;
   uint32_t allocations() const { return live_; }
   uint64_t free_ranges() const { return entries_.size() - 1 - unused_count_ - live_; }
+  std::pmr::memory_resource *memory() const noexcept { return entries_.get_allocator().resource(); }
   uint64_t node_bytes() const {
     return entries_.capacity() * sizeof(Entry) + bins_.capacity() * sizeof(Node);
   }
@@ -194,6 +207,8 @@ class BasicArena {
   uint64_t largest_known() const;
 
   [[gnu::always_inline]] inline Allocation carve(Node node, uint64_t start, uint64_t wanted);
+  [[gnu::always_inline]] inline Allocation carve_reserved(Node node, uint64_t start,
+                                                          uint64_t wanted) noexcept;
   inline void reserve(uint32_t count);
   void grow(uint32_t count);
   [[gnu::always_inline]] inline Node take_entry() noexcept;
@@ -218,6 +233,7 @@ class BasicArena {
   Node unused_ = end;
   uint32_t shift_ = 0;  ///< log2 of the quantum
   uint32_t unused_count_ = 0;
+  uint32_t spare_ = 0;  ///< of them, put by
   uint32_t live_ = 0;
 };
 

@@ -4,6 +4,8 @@
 
 #include "core/physical/mapper.hpp"
 
+#include "core/base/signals.hpp"
+
 #include <system_error>
 
 namespace weir::physical {
@@ -21,6 +23,7 @@ Mapper::~Mapper() {
 Status Mapper::start() {
   if (!device_.has(WEIR_CAP_VMM) || device_.has(WEIR_CAP_MAP_ANY_THREAD)) return {};
   try {
+    const SignalsBlocked blocked;
     thread_ = std::thread([this] { serve(); });
   } catch (const std::system_error &error) {
     return fail(WEIR_ERROR_OUT_OF_HOST_MEMORY, "cannot start the mapping thread: %s", error.what());

@@ -39,6 +39,7 @@ class RoomTree {
   uint32_t next(uint32_t number, uint64_t length = 0) const noexcept;
 
   uint64_t room(uint32_t number) const noexcept { return entries_[number].room; }
+  uint64_t length(uint32_t number) const noexcept { return entries_[number].length; }
   bool empty() const noexcept { return root_ == none; }
   size_t size() const noexcept { return size_; }
   bool contains(uint32_t number) const noexcept {

@@ -4,6 +4,8 @@
 
 #include "core/physical/segments.hpp"
 
+#include "core/base/grow.hpp"
+
 #include <algorithm>
 #include <bit>
 
@@ -142,7 +144,7 @@ Segment *Segments::open_for(uint64_t bytes) {
   for (const auto &segment : segments_) empties += segment->empty() ? segment->charge : 0;
   const uint64_t room = budget_.room();
   if (room + empties < bytes) return nullptr;
-  segments_.reserve(segments_.size() + 1);
+  grow_by(segments_);
   Owned<Segment> owned = make_owned<Segment>(memory_, bytes, memory_);
   Segment &fresh = *owned;
   if (room < bytes) replace_empties(fresh, bytes - room);

@@ -5,6 +5,8 @@
 
 #include "core/pool/context.hpp"
 
+#include "core/base/grow.hpp"
+
 #include <dirent.h>
 
 #include <algorithm>
@@ -49,8 +51,14 @@ Status Context::start(const weir_context_desc &desc, weir_backend_query_fn built
   constexpr uint64_t usual_start_ns = uint64_t{60} * 1'000'000'000;
   start_timeout_ns_ = desc.start_timeout_ns != 0 ? desc.start_timeout_ns : usual_start_ns;
   const char *options = desc.options;
-  if (options == nullptr) options = secure_getenv("WEIR_OPTIONS");
-  if (options == nullptr) options = "";
+  const char *environment = secure_getenv("WEIR_OPTIONS");
+  if (environment == nullptr) environment = "";
+  if (options == nullptr) options = environment;
+  if (environment[0] != '\0' && std::strcmp(options, environment) != 0) {
+    log_(WEIR_LOG_WARNING,
+         "WEIR_OPTIONS is \"%s\", and not read: the program gives options of its own, \"%s\"",
+         environment, options);
+  }
   topology::Settings settings(&memory_);
   WEIR_TRY(topology::read_settings(options, &settings));
   WEIR_TRY(places_.prepare(settings, &rehearsal_));
@@ -86,7 +94,7 @@ Status Context::add_library(const char *path, const char *options) {
 
 Status Context::start_backend(Owned<backend::Runtime> runtime, const char *options) {
   const std::pmr::string own = options_for(*runtime, options);
-  runtimes_.reserve(runtimes_.size() + 1);
+  grow_by(runtimes_);
   WEIR_TRY(runtime->start(own.c_str(), log_, start_timeout_ns_));
   if (!runtime->available()) {
     log_(WEIR_LOG_INFO, "backend %s is not available: %s", runtime->name(), runtime->reason());

@@ -11,6 +11,7 @@
 
 #include <array>
 #include <atomic>
+#include <mutex>
 
 namespace weir::pool {
 
@@ -50,7 +51,21 @@ class Context {
   void set_pool(uint32_t id, Pool *pool) noexcept {
     pools_[id].store(pool, std::memory_order_release);
   }
+  /// Its number may be another's now. One that was shown has been hidden before it ended.
   void remove_pool(uint32_t id) noexcept { pools_[id].store(nullptr); }
+  /// Nobody looks at it any more, nor will.
+  void hide_pool(uint32_t id) noexcept {
+    const std::lock_guard hold(look_);
+    pools_[id].store(reserved());
+  }
+  /// Whether that is so of any pool there is: none ends meanwhile.
+  template <class Is>
+  bool any_pool(Is &&is) {
+    const std::lock_guard hold(look_);
+    for (uint32_t i = 1; i < max_pools; ++i)
+      if (Pool *const found = pool(i); found != nullptr && is(*found)) return true;
+    return false;
+  }
   Pool *pool(uint32_t id) const noexcept {
     Pool *found = id < max_pools ? pools_[id].load(std::memory_order_acquire) : nullptr;
     return found != reserved() ? found : nullptr;
@@ -84,6 +99,7 @@ class Context {
   std::pmr::string rehearsal_;  ///< options of the host backend, before the caller's
   backend::StreamTable streams_;
   std::array<std::atomic<Pool *>, max_pools> pools_{};
+  std::mutex look_;  ///< held while others than a pool's own users look at pools
 };
 
 }  // namespace weir::pool

@@ -4,13 +4,28 @@
 
 #include "core/pool/pool.hpp"
 
+#include "core/base/grow.hpp"
+#include "core/base/signals.hpp"
 #include "core/residency/membership.hpp"
+
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
 #include <system_error>
 
 namespace weir::pool {
+
+namespace {
+
+/// 1/64 of the machine's memory; no limit where it does not tell how much that is.
+uint64_t usual_record_budget() noexcept {
+  const long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
+  if (pages <= 0 || page <= 0) return UINT64_MAX;
+  return static_cast<uint64_t>(pages) * static_cast<uint64_t>(page) / 64;
+}
+
+}  // namespace
 
 Pool::Pool(Context &context, uint32_t id)
     : context_(context),
@@ -81,6 +96,7 @@ Status Pool::start(const weir_pool_desc &desc) {
   config.segment_size = desc.segment_size;
   if (desc.idle_grace_ns != 0) config.idle_grace_ns = desc.idle_grace_ns;
   config.large_page_size = desc.large_page_size;
+  config.record_budget = desc.record_budget != 0 ? desc.record_budget : usual_record_budget();
   if (desc.watermark_low_permille != 0) config.watermark_low = desc.watermark_low_permille;
   config.watermark_high = desc.watermark_high_permille != 0 ? desc.watermark_high_permille
                                                             : std::max(30U, config.watermark_low);
@@ -172,11 +188,16 @@ Status Pool::read_lower(const weir_pool_desc &desc, residency::EngineConfig *con
 }
 
 Status Pool::shutdown() {
-  std::unique_lock hold(mutex_);
-  if (!requests_.empty() || running_ != nullptr)
-    return fail(WEIR_ERROR_BUSY, "asynchronous acquires are not finished");
+  if (serves(engine_))
+    return fail(WEIR_ERROR_BUSY, "not from within the callback of an asynchronous acquire");
   WEIR_TRY(loss_watch_.check_thread());
+  std::unique_lock hold(mutex_);
+  const auto idle = [this] { return requests_.empty() && running_ == nullptr; };
+  // A callback may still use the pool: it ends first, unless something else is in the way.
+  changed_.wait(hold, [&] { return !calling_ || !idle(); });
+  if (!idle()) return fail(WEIR_ERROR_BUSY, "asynchronous acquires are not finished");
   WEIR_TRY(engine_.shutdown());
+  ending_ = true;
   defragmenter_.stop();
   hold.unlock();  // a callback under way may be about to take it
   return loss_watch_.set(nullptr, nullptr);
@@ -188,7 +209,7 @@ Status Pool::set_defragmentation(const weir_defragmentation_desc &desc) {
 
 Status Pool::create_client(const weir_client_desc &desc, ClientHandle **client) {
   std::lock_guard hold(mutex_);
-  clients_.reserve(clients_.size() + 1);
+  grow_by(clients_);
   auto fresh = make_owned<ClientHandle>(context_.memory());
   WEIR_TRY(engine_.create_client(desc, &fresh->id));
   fresh->pool = this;
@@ -204,10 +225,19 @@ Status Pool::destroy_client(ClientHandle *client) {
   return {};
 }
 
+namespace {
+/// Of the thread that runs callbacks: whose.
+thread_local const residency::Engine *serving = nullptr;
+}  // namespace
+
+bool Pool::serves(const residency::Engine &engine) noexcept { return serving == &engine; }
+
 Status Pool::submit(std::shared_ptr<Request> request) {
   std::lock_guard hold(mutex_);
+  if (ending_) return fail(WEIR_ERROR_INVALID_HANDLE, "the pool is being destroyed");
   if (!thread_.joinable()) {
     try {
+      const SignalsBlocked blocked;
       thread_ = std::thread([this] { serve(); });
     } catch (const std::system_error &error) {
       return fail(WEIR_ERROR_OUT_OF_HOST_MEMORY, "cannot start the pool's request thread: %s",
@@ -220,6 +250,7 @@ Status Pool::submit(std::shared_ptr<Request> request) {
 }
 
 void Pool::serve() {
+  serving = &engine_;
   std::unique_lock hold(mutex_);
   for (;;) {
     changed_.wait(hold, [this] { return stopping_ || !requests_.empty(); });
@@ -241,6 +272,7 @@ void Pool::serve() {
     hold.lock();
     std::shared_ptr<Request> ended = std::move(running_);
     running_ = nullptr;
+    calling_ = true;
     hold.unlock();
     ended->callback(ended->user, status.code(), lease);
     {
@@ -251,6 +283,8 @@ void Pool::serve() {
     ended->ended.notify_all();
     ended.reset();
     hold.lock();
+    calling_ = false;
+    changed_.notify_all();
   }
 }
 

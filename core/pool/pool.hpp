@@ -74,6 +74,8 @@ class Pool {
 
   /// Queues a request; the pool's thread is started by the first.
   Status submit(std::shared_ptr<Request> request);
+  /// Whether this thread is the one that runs the callbacks of such requests for the engine's pool.
+  static bool serves(const residency::Engine &engine) noexcept;
 
  private:
   Status read_device(const weir_pool_device &entry, const char *name,
@@ -95,6 +97,8 @@ class Pool {
   std::pmr::vector<Owned<ClientHandle>> clients_;
   std::deque<std::shared_ptr<Request>> requests_;
   std::shared_ptr<Request> running_;
+  bool calling_ = false;  ///< a request's callback is under way
+  bool ending_ = false;   ///< nothing new is taken
   bool stopping_ = false;
   std::thread thread_;
 };

@@ -5,6 +5,7 @@
 // and goes to whichever copy is the latest; nothing is promoted.
 
 #include "core/residency/plan.hpp"
+#include "core/residency/scrub.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -61,17 +62,17 @@ bool Engine::settled(Region &region, uint32_t page) noexcept {
                      [&](const auto &r) { return streams_.passed(r->pages[page].ready); });
 }
 
-/// Bytes have been written on a device. A copy in HOST that a lease may be looking at follows; any other is stale.
+/// Bytes have been written on a device. A copy in HOST that a lease may be looking at follows, and stays; any other is stale.
 void Engine::write_through(Region &region, uint32_t page, PoolDevice &device, uint64_t within,
                            const unsigned char *in, uint64_t bytes) noexcept {
   Page &copies = region.pages[page];
-  if (region.alias == nullptr || (copies.latest & vm::host_bit) == 0) {
+  if (region.alias == nullptr || !has_host(region, page)) {
     invalidate(region, page, device.bit());
     return;
   }
   std::memcpy(host_bytes(region, page) + within, in, bytes);
   free_lower(region, page);
-  copies.latest = device.bit() | vm::host_bit;
+  copies.latest = device.bit() | (copies.latest & vm::host_bit);
 }
 
 /// Bytes [begin, end) of the region, all on one page. The page is claimed, so it stays where it is.
@@ -142,7 +143,7 @@ Status Engine::copy_settled(Lock &lock, uint32_t index, const Target &where, uin
     // Nobody else takes or changes the page's versions until this one is told.
     begin_work(region, page, device);
     lock.unlock();
-    const Status status = copy_device(device, address, out, in, bytes);
+    const Status status = copy_device(device, address, out, in, bytes, region.scrub);
     lock.lock();
     end_work(region, page, device);
     changed_.notify_all();
@@ -239,6 +240,7 @@ Status Engine::claim_range(Plan &plan, weir_buffer buffer, uint64_t offset, uint
 
 Status Engine::copy_range(weir_buffer buffer, uint64_t offset, uint64_t length, unsigned char *out,
                           const unsigned char *in) {
+  const Scrubbing scrubbing(*this);
   Lock lock(mutex_);
   Plan plan(&memory_, nullptr, nullptr);
   WEIR_TRY(claim_range(plan, buffer, offset, &length, in != nullptr ? WEIR_READ_WRITE : WEIR_READ));
@@ -279,13 +281,52 @@ Status Engine::write(weir_buffer buffer, uint64_t offset, uint64_t length, const
   return copy_range(buffer, offset, length, nullptr, static_cast<const unsigned char *>(source));
 }
 
+/// Discards under a hold: what is held stays the latest version, so it is overwritten there.
+Status Engine::zero_held(Lock &lock, const Plan &plan, const Target &where) {
+  const PlanItem &item = plan.items[0];
+  const vm::Geometry &shape = where.region->shape;
+  const bool tenant = where.region->slab;
+  if (tenant && !item.whole) return {};
+  try {
+    std::pmr::vector<unsigned char> zeroes(&memory_);
+    for (uint32_t p = item.first; p <= item.last; ++p) {
+      const uint64_t begin = std::max(shape.offset(p), where.base);
+      const uint64_t end = std::min(shape.offset(p) + shape.used_bytes(p), where.base + where.size);
+      const bool inside = begin >= where.base + item.begin && end <= where.base + item.end;
+      if (!inside) continue;
+      zeroes.resize(end - begin);
+      Page &copies = where.region->pages[p];
+      const bool lost = !tenant && (copies.latest & vm::lost_bit) != 0;
+      if (lost)
+        copies.latest = where.region->only_latest(p);  // its writer was lost, not the device
+      const Status status = copy_pieces(lock, item.buffer, where, begin - where.base,
+                                        end - where.base, nullptr, zeroes.data());
+      if (!status && lost) copies.latest = vm::lost_bit;
+      WEIR_TRY(status);
+    }
+  } catch (const std::bad_alloc &) {
+    return fail(WEIR_ERROR_OUT_OF_HOST_MEMORY, "no host memory to zero what is held");
+  }
+  return {};
+}
+
 Status Engine::discard(weir_buffer buffer, uint64_t offset, uint64_t length) {
+  const Scrubbing scrubbing(*this);
   Lock lock(mutex_);
   Plan plan(&memory_, nullptr, nullptr);
   WEIR_TRY(claim_range(plan, buffer, offset, &length, WEIR_DISCARD_WRITE));
   const PlanItem &claimed = plan.items[0];
   const Target where = target(claimed.buffer);
   Region &region = *where.region;
+  // On a lost device nothing is held any more.
+  const bool held = region.slab ? !device_at(region.home).lost : region.held_to_write;
+  if (held && hold_of(claimed.buffer) != nullptr) {
+    const Status status = zero_held(lock, plan, where);
+    const LastError why = last_error();
+    drop_claims(plan);
+    last_error() = why;
+    return status;
+  }
   if (buffers_.cold(claimed.buffer).node != physical::SmallArena::none) {
     if (claimed.whole) set_flags(claimed.buffer, Word::virgin, Word::resident | Word::sole);
     drop_claims(plan);
@@ -335,7 +376,7 @@ void Engine::describe_buffer(uint32_t index, uint64_t offset, uint64_t length,
   info->priority = region.priority;
   info->pages = tenant ? 0 : region.shape.pages();
   const auto held = holds_.find(index);
-  info->held = held != holds_.end() ? held->second : 0;
+  info->held = held != holds_.end() ? held->second.count : 0;
   info->leases =
       static_cast<uint32_t>(word & Word::readers_mask) + ((word & Word::writer) != 0 ? 1 : 0);
   if (const auto partial = partials_.find(index); partial != partials_.end()) {
@@ -387,11 +428,13 @@ Status Engine::advise(weir_buffer buffer, uint64_t offset, uint64_t length, uint
     case WEIR_ADVISE_STREAMING:
       region.streaming = true;
       return {};
-    case WEIR_ADVISE_WILL_NEED:
-      prefetches_.push_back(
+    case WEIR_ADVISE_WILL_NEED: {
+      PrefetchBatch asked(&memory_);
+      asked.push_back(
           PrefetchRequest{index, generation, offset, offset + length, WEIR_READ, region.home});
-      work_.notify_all();
+      ask(lock, asked, 0);
       return {};
+    }
     default:
       return fail(WEIR_ERROR_INVALID_ARGUMENT, "advice %u is none of WEIR_ADVISE_*", advice);
   }

@@ -3,6 +3,7 @@
 // The slow path of acquire, as the residency protocol has it (docs/design.md, section 7, steps 1 to 11).
 
 #include "core/residency/remote.hpp"
+#include "core/residency/scrub.hpp"
 
 #include <algorithm>
 
@@ -411,6 +412,7 @@ bool Engine::evict_all(Lock &lock, PoolDevice &device) {
 
 Status Engine::acquire_slow(Stream &stream, weir_use *uses, size_t count,
                             const AcquireOptions &options, Lease *lease) {
+  const Scrubbing scrubbing(*this);
   Lock lock(mutex_);
   PoolDevice *device = nullptr;
   if (stream.device != nullptr) {
@@ -430,7 +432,8 @@ Status Engine::acquire_slow(Stream &stream, weir_use *uses, size_t count,
     plan.remote = &remote;
   }
   for (const PlanItem &item : plan.items) {
-    if (plan.remote == nullptr) WEIR_TRY(unslab_for(lock, item.buffer, plan.place()));
+    if (plan.remote == nullptr)
+      WEIR_TRY(of_use(item.use, unslab_for(lock, item.buffer, plan.place())));
   }
   bool again = true;
   while (again) {
@@ -443,9 +446,10 @@ Status Engine::acquire_slow(Stream &stream, weir_use *uses, size_t count,
   }
   commit_remote(plan, lease);
   commit(plan);
-  if (StreamState *state = states_[stream.slot].load(std::memory_order_relaxed);
-      state != nullptr && state->has_announced.load(std::memory_order_relaxed)) {
-    consume_announced(*state);
+  if (StreamState *state = states_[stream.slot].load(std::memory_order_relaxed); state != nullptr) {
+    ++state->granted;
+    retry_refused();
+    if (state->has_announced.load(std::memory_order_relaxed)) consume_announced(*state);
   }
   return fill_lease(plan, uses, count, lease);
 }

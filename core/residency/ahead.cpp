@@ -6,12 +6,16 @@
 
 #include "core/residency/plan.hpp"
 #include "core/residency/rebalance.hpp"
+#include "core/residency/scrub.hpp"
 
 #include <algorithm>
 #include <chrono>
 
 namespace weir::residency {
 namespace {
+
+/// Operations or uses of one call: what is past that is no count.
+constexpr size_t most_hints = size_t{1} << 24U;
 
 /// But for its buffer and range. A hint's use obeys the same rules as an acquire's.
 bool well_formed(const weir_use &use) noexcept {
@@ -46,11 +50,12 @@ void Engine::set_next_use(Region &region, uint32_t slot) noexcept {
 Status Engine::announce(Stream &stream, const weir_operation *operations, size_t count,
                         bool replace) {
   StreamState *state = nullptr;
+  if (count > most_hints)
+    return fail(WEIR_ERROR_INVALID_ARGUMENT, "count is %zu, more than %zu", count, most_hints);
   WEIR_TRY(stream_state(stream, &state));
   Lock lock(mutex_);
   // All of it is checked and copied before any of it counts.
   std::pmr::vector<StreamState::Announced> fresh(&memory_);
-  fresh.reserve(count);
   for (size_t i = 0; i < count; ++i) {
     StreamState::Announced operation(&memory_);
     const weir_operation &from = operations[i];
@@ -61,6 +66,11 @@ Status Engine::announce(Stream &stream, const weir_operation *operations, size_t
       return fail(WEIR_ERROR_INVALID_ARGUMENT, "operations[%zu]: its reserved words are not zero",
                   i);
     }
+    if (from.use_count > UINT16_MAX) {
+      return fail(WEIR_ERROR_INVALID_ARGUMENT,
+                  "operations[%zu].use_count is %llu; an operation has at most 65535 uses", i,
+                  static_cast<unsigned long long>(from.use_count));
+    }
     operation.uses.reserve(from.use_count);
     for (uint64_t u = 0; u < from.use_count; ++u) {
       const weir_use &use = from.uses[u];
@@ -69,8 +79,10 @@ Status Engine::announce(Stream &stream, const weir_operation *operations, size_t
       const bool alive = decode(use.buffer, &index).ok();
       uint64_t length = use.length;
       if (!well_formed(use) || (alive && !range_of(index, use.offset, &length))) {
+        ErrorDetail detail;
+        detail.use_index = u;
         return fail(
-            WEIR_ERROR_INVALID_ARGUMENT,
+            WEIR_ERROR_INVALID_ARGUMENT, detail,
             "operations[%zu].uses[%llu]: range, mode, flags or reserved words are not valid", i,
             static_cast<unsigned long long>(u));
       }
@@ -179,33 +191,57 @@ void Engine::announced_again(const PrefetchRequest &request) noexcept {
 Status Engine::prefetch(Stream &stream, const weir_use *uses, size_t count) {
   if (stream.device == nullptr)
     return fail(WEIR_ERROR_NOT_SUPPORTED, "prefetch to the CPU's memory is not supported");
+  if (count > most_hints)
+    return fail(WEIR_ERROR_INVALID_ARGUMENT, "count is %zu, more than %zu", count, most_hints);
+  StreamState *state = nullptr;
+  WEIR_TRY(stream_state(stream, &state));
+  const Scrubbing scrubbing(*this);
   Lock lock(mutex_);
   uint8_t place = 0;
   WEIR_TRY(place_of(stream, &place));
+  // All are checked before any of them counts.
+  PrefetchBatch asked(&memory_);
+  asked.reserve(count);
   for (size_t i = 0; i < count; ++i) {
     uint32_t index = 0;
     if (!well_formed(uses[i])) {
-      return fail(WEIR_ERROR_INVALID_ARGUMENT,
-                  "uses[%zu]: mode %u, flags or reserved words are not valid", i, uses[i].mode);
+      return of_use(
+          i, fail(WEIR_ERROR_INVALID_ARGUMENT,
+                  "uses[%zu]: mode %u, flags or reserved words are not valid", i, uses[i].mode));
     }
-    WEIR_TRY(decode(uses[i].buffer, &index));
+    WEIR_TRY(of_use(i, decode(uses[i].buffer, &index)));
     uint64_t length = uses[i].length;
-    WEIR_TRY(range_of(index, uses[i].offset, &length));
-    const uint64_t generation =
+    WEIR_TRY(of_use(i, range_of(index, uses[i].offset, &length)));
+    PrefetchRequest request{};
+    request.buffer = index;
+    request.generation =
         buffers_.hot(index).word.load(std::memory_order_relaxed) & Word::generation_mask;
-    prefetches_.push_back(PrefetchRequest{index, generation, uses[i].offset,
-                                          uses[i].offset + length,
-                                          static_cast<uint8_t>(uses[i].mode), place, 0, 0, 0,
-                                          (uses[i].flags & WEIR_USE_ALLOW_REMOTE) != 0});
+    request.begin = uses[i].offset;
+    request.end = uses[i].offset + length;
+    request.mode = static_cast<uint8_t>(uses[i].mode);
+    request.place = place;
+    request.remote = (uses[i].flags & WEIR_USE_ALLOW_REMOTE) != 0;
+    asked.push_back(request);
   }
-  work_.notify_all();
-  // Without background threads the work is done here, as far as it needs no waiting.
-  PrefetchBatch batch(&memory_);
-  while (!config_.background && !prefetches_.empty()) {
-    gather_prefetches(false, &batch);
-    (void)run_prefetches(lock, batch);
-  }
+  ask(lock, asked, stream.slot);
   return {};
+}
+
+/// One call's prefetches: its bytes are needed from now on. Without background threads they are brought here, as far as that
+/// needs no lease to end.
+void Engine::ask(Lock &lock, PrefetchBatch &asked, uint32_t slot) {
+  ++prefetch_calls_;
+  for (PrefetchRequest &request : asked) {
+    request.call = prefetch_calls_;
+    request.asker = slot;
+    add_hint(request);
+    queue(request);
+  }
+  retry_refused();
+  if (config_.background) return;
+  PrefetchBatch batch(&memory_);
+  for (gather_prefetches(false, &batch); !batch.empty(); gather_prefetches(false, &batch))
+    (void)run_prefetches(lock, batch);
 }
 
 bool Engine::worth_prefetching(const PrefetchRequest &request) {
@@ -213,7 +249,16 @@ bool Engine::worth_prefetching(const PrefetchRequest &request) {
   const bool same = (word & (Word::alive | Word::closing | Word::generation_mask)) ==
                     (Word::alive | request.generation);
   if (!same || (word & Word::virgin) != 0) return false;
+  // Used meanwhile, it was in time for somebody else.
+  if (request.call != 0 && !hinted(request)) return false;
   const Region &region = *target(request.buffer).region;
+  // What a hold may write is copied anew for every lease elsewhere.
+  const Hold *hold = hold_of(request.buffer);
+  const bool elsewhere =
+      region.shards == nullptr && hold != nullptr && hold->place != request.place;
+  if (hold != nullptr &&
+      (hold->kind == HoldKind::alone || (hold->kind == HoldKind::shared && elsewhere)))
+    return false;
   return !region.slab || region.home == request.place;
 }
 
@@ -276,9 +321,12 @@ void Engine::gather_prefetches(bool announced, PrefetchBatch *batch) {
     bytes += request.end - request.begin;
   };
   if (!announced) {
-    while (!prefetches_.empty() && fits(prefetches_.front())) {
-      add(prefetches_.front());
-      prefetches_.pop_front();
+    const auto open = [this](const PrefetchRequest &r) { return r.refused != prefetch_round_; };
+    auto next = std::find_if(prefetches_.begin(), prefetches_.end(), open);
+    while (next != prefetches_.end() && fits(*next)) {
+      add(*next);
+      next = prefetches_.erase(next);  // first: it may move the end
+      next = std::find_if(next, prefetches_.end(), open);
     }
     return;
   }
@@ -293,12 +341,25 @@ void Engine::gather_prefetches(bool announced, PrefetchBatch *batch) {
 }
 
 /// All of a batch at once, or one after the other where there is not the room. False: what was left of it waits for room.
-bool Engine::run_prefetches(Lock &lock, const PrefetchBatch &batch) {
+bool Engine::run_prefetches(Lock &lock, PrefetchBatch &batch) {
+  for (PrefetchRequest &request : batch) request.refused = 0;
   if (batch.size() > 1 && prefetch_together(lock, batch.data(), batch.size())) return true;
+  const auto refused = [](const PrefetchRequest &request) { return request.refused != 0; };
   for (size_t i = 0; i < batch.size(); ++i) {
-    const Status status = prefetch_together(lock, &batch[i], 1);
-    // What fails for another reason fails again for whoever uses it; what was asked for by a call is tried once.
-    if (status.code() != WEIR_ERROR_WOULD_BLOCK || batch[i].slot == 0) continue;
+    const bool behind = std::any_of(batch.begin(), batch.begin() + static_cast<ptrdiff_t>(i),
+                                    [&](const PrefetchRequest &earlier) {
+                                      return refused(earlier) && earlier.asker == batch[i].asker;
+                                    });
+    const Status status =
+        behind ? Status(WEIR_ERROR_WOULD_BLOCK) : prefetch_together(lock, &batch[i], 1);
+    // What fails for another reason fails again for whoever uses it.
+    if (status.code() != WEIR_ERROR_WOULD_BLOCK) continue;
+    if (batch[i].slot == 0) {
+      if (batch[i].call == 0) continue;
+      batch[i].refused = prefetch_round_;
+      queue_refused(batch[i]);
+      continue;
+    }
     // No room without taking what is needed sooner: go on when the stream has.
     for (size_t left = batch.size(); left-- > i;) announced_again(batch[left]);
     return false;
@@ -308,17 +369,29 @@ bool Engine::run_prefetches(Lock &lock, const PrefetchBatch &batch) {
 
 void Engine::prefetcher_loop() {
   constexpr uint64_t least_rest_ns = 100'000;
+  struct Busy {
+    Engine &engine;
+    explicit Busy(Engine &engine_) noexcept : engine(engine_) { ++engine.prefetching_; }
+    ~Busy() {
+      --engine.prefetching_;
+      engine.changed_.notify_all();
+    }
+  };
   Lock lock(mutex_);
   PrefetchBatch batch(&memory_);
   bool blocked = false;
   while (!stopping_) {
+    scrub_behind(lock);
     batch.clear();
     uint64_t rest = Rebalancer::never;
     try {
-      const bool asked = !prefetches_.empty();
-      if (asked || !blocked) gather_prefetches(!asked, &batch);
+      gather_prefetches(false, &batch);
+      if (batch.empty() && !blocked) gather_prefetches(true, &batch);
       if (batch.empty()) (void)rebalancer_->next(&batch, &rest);
-      if (!batch.empty() && !run_prefetches(lock, batch)) blocked = true;
+      if (!batch.empty()) {
+        const Busy busy(*this);
+        if (!run_prefetches(lock, batch)) blocked = true;
+      }
     } catch (const std::bad_alloc &) {
       // A hint less.
     }
@@ -337,6 +410,7 @@ void Engine::prefetcher_loop() {
 void Engine::demoter_loop() {
   Lock lock(mutex_);
   while (!stopping_) {
+    scrub_behind(lock);
     bool worked = false;
     try {
       uint32_t node = numa::unknown;
@@ -354,6 +428,7 @@ void Engine::demoter_loop() {
         Wanted wanted;
         wanted.bytes = std::min<uint64_t>(device->high_water - room, uint64_t{64} << 20U);
         wanted.not_before = 8;
+        wanted.keep_prefetched = true;
         std::pmr::vector<PageRef> victims(&memory_);
         device->policy->choose(wanted, *device, &victims);
         Status why;

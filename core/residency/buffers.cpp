@@ -5,11 +5,14 @@
 // the first to be evicted, unless a new buffer of the same shape and client takes them over as they are, with
 // the fences of the work that may still be running on them. So destruction never waits for a device.
 
+#include "core/base/grow.hpp"
 #include "core/residency/plan.hpp"
+#include "core/residency/scrub.hpp"
 #include "core/tier/codec/form.hpp"
 
 #include <algorithm>
 #include <bit>
+#include <cassert>
 
 namespace weir::residency {
 namespace {
@@ -58,11 +61,6 @@ Engine::Target Engine::target(uint32_t index) {
       cold.node == physical::SmallArena::none ? 0 : where.region->tenants->offset(cold.node);
   where.size = buffers_.hot(index).size();
   return where;
-}
-
-Status Engine::check_size(uint64_t size) {
-  if (size != 0 && size <= vm::BufferTable::max_size / 2) return {};
-  return fail(WEIR_ERROR_INVALID_ARGUMENT, "size is %llu", static_cast<unsigned long long>(size));
 }
 
 Status Engine::range_of(uint32_t index, uint64_t offset, uint64_t *length) {
@@ -124,19 +122,18 @@ uint64_t Engine::granule_address(const Region &region, const Residence &residenc
 
 /// Strong: a throw changes nothing but capacities.
 Region &Engine::new_region() {
-  if (free_regions_.empty()) {
-    regions_.reserve(regions_.size() + 1 + regions_.size() / 4);
-    region_generations_.reserve(regions_.capacity());
-    free_regions_.reserve(regions_.capacity());  // so that free_region() can't fail
+  if (free_region_ == vm::BufferTable::none) {
     const auto id = static_cast<uint32_t>(regions_.size());
-    Owned<Region> fresh = make_owned<Region>(&memory_, id, &memory_);
+    // The places beside it first: one that was made for nothing is there the next time.
+    region_generations_.resize(id + size_t{1}, 1);
+    next_free_.resize(id + size_t{1});  // so that free_region() can't fail
+    Compact<Region> fresh = make_owned<Region>(&memory_, id, &memory_);
     regions_.push_back(std::move(fresh));
-    region_generations_.push_back(1);
     return *regions_.back();
   }
-  const uint32_t id = free_regions_.back();
+  const uint32_t id = free_region_;
   regions_[id] = make_owned<Region>(&memory_, id, &memory_);
-  free_regions_.pop_back();
+  free_region_ = next_free_[id];
   return *regions_[id];
 }
 
@@ -186,8 +183,14 @@ Status Engine::make_home_region(const vm::Geometry &shape, uint8_t home, uint32_
 /// The region's state on a device, made at first use.
 Residence *Engine::residence(Region &region, PoolDevice &device, Status *status) {
   if (Residence *found = region.on(device.place)) return found;
-  region.residences.reserve(region.residences.size() + 1);
-  Owned<Residence> fresh = make_owned<Residence>(&memory_, device.place, &memory_);
+  // The first has been counted with the buffer.
+  if (!region.residences.empty()) {
+    *status =
+        room_for_records("a copy on another device", region.shape.size, region.shape.pages(), 1);
+    if (!*status) return nullptr;
+  }
+  region.residences.reserve(region.residences.size() + 1);  // one for each device at most
+  Compact<Residence> fresh = make_owned<Residence>(&memory_, device.place, &memory_);
   fresh->pages.resize(region.shape.pages());
   if (device.vmm()) {
     *status = device.addresses->allocate(region.shape.address_bytes(),
@@ -207,14 +210,7 @@ void Engine::leave_lot(Region &region) noexcept {
 
 void Engine::free_region(Region &region) noexcept {
   drop_alias(region);
-  if (region.kept) {
-    auto [first, last] = kept_.equal_range(shape_key(region.shape, region.home, region.client));
-    for (; first != last; ++first) {
-      if (first->second != region.id) continue;
-      kept_.erase(first);
-      break;
-    }
-  }
+  unlist_kept(region);
   for (auto &r : region.residences) {
     if (r->range) devices_[r->place]->addresses->free(r->range);
   }
@@ -227,7 +223,8 @@ void Engine::free_region(Region &region) noexcept {
   const uint32_t id = region.id;
   regions_[id].reset();
   ++region_generations_[id];
-  free_regions_.push_back(id);
+  next_free_[id] = free_region_;
+  free_region_ = id;
 }
 
 /// The region has lost its owner. Nobody leases it; its host copies go, its device pages become disposable.
@@ -235,8 +232,7 @@ void Engine::keep_or_free(Region &region) noexcept {
   drop_alias(region);
   region.registered = nullptr;
   region.buffer = vm::BufferTable::none;
-  region.slab = region.cold = region.streaming = false;
-  region.tenants.reset();
+  region.cold = region.streaming = false;
   region.next_use = UINT64_MAX;
   region.tag = 0;
   uint32_t resident = 0;
@@ -265,43 +261,75 @@ void Engine::keep_or_free(Region &region) noexcept {
   const bool whole = region.shards == nullptr && region.residences.size() == 1 &&
                      region.residences[0]->place == region.home &&
                      region.residences[0]->resident == region.pages.size();
-  if (whole && !region.scrub && !region.pinned) {
-    try {
-      kept_.emplace(shape_key(region.shape, region.home, region.client), region.id);
-    } catch (const std::bad_alloc &) {
-    }
-  }
+  if (whole && !region.scrub) list_kept(region);
   if (resident == 0) retire_region(region);
 }
 
-/// Frees a kept region once nothing of it is on a device and nobody works on it.
+/// A new region of its shape may take it over, the latest first. Those of one shape are a list through the regions, so that
+/// each leaves it in one step however many there are. Without memory for it the region is not offered, no more.
+void Engine::list_kept(Region &region) noexcept {
+  try {
+    auto [entry, first] = kept_.try_emplace(shape_key(region.shape, region.home, region.client),
+                                            vm::BufferTable::none);
+    region.kept_before = vm::BufferTable::none;
+    region.kept_after = entry->second;
+    if (!first) regions_[entry->second]->kept_before = region.id;
+    entry->second = region.id;
+    region.listed = true;
+  } catch (const std::bad_alloc &) {
+  }
+}
+
+/// Its shape, home and client are what they were when it was listed.
+void Engine::unlist_kept(Region &region) noexcept {
+  if (!region.listed) return;
+  region.listed = false;
+  if (region.kept_after != vm::BufferTable::none)
+    regions_[region.kept_after]->kept_before = region.kept_before;
+  if (region.kept_before != vm::BufferTable::none) {
+    regions_[region.kept_before]->kept_after = region.kept_after;
+    return;
+  }
+  const auto entry = kept_.find(shape_key(region.shape, region.home, region.client));
+  if (region.kept_after != vm::BufferTable::none) {
+    entry->second = region.kept_after;
+  } else {
+    kept_.erase(entry);
+  }
+}
+
+/// Frees a kept region, or a slab without tenants, once nothing of it is on a device and nobody works on it.
 void Engine::retire_region(Region &region) noexcept {
-  if (!region.kept || region.operations != 0) return;
+  if (!(region.kept || region.vacant()) || region.operations != 0) return;
   for (const auto &r : region.residences) {
     if (r->resident != 0) return;
   }
+  for (const Page &page : region.pages) {
+    assert(!page.host && page.lower == tier::CopyTable::none);
+    (void)page;
+  }
+  if (region.slab) leave_group(region);
   free_region(region);
 }
 
 /// A kept region of the shape, with everything in place and paid for, or nullptr.
 Region *Engine::adopt_kept(const vm::Geometry &shape, uint64_t alignment, uint8_t home,
                            uint32_t client) {
-  auto [first, last] = kept_.equal_range(shape_key(shape, home, client));
-  while (first != last) {
-    Region &region = *regions_[first->second];
+  const auto entry = kept_.find(shape_key(shape, home, client));
+  for (uint32_t id = entry != kept_.end() ? entry->second : vm::BufferTable::none;
+       id != vm::BufferTable::none;) {
+    Region &region = *regions_[id];
+    id = region.kept_after;
     const bool same =
         region.kept && region.operations == 0 && region.home == home && region.client == client;
     const bool whole = same && region.residences[0]->resident == region.pages.size();
     if (!whole) {
-      first = kept_.erase(first);
+      unlist_kept(region);
       continue;
     }
-    if (!fits(region.shape, shape, alignment)) {
-      ++first;
-      continue;
-    }
+    if (!fits(region.shape, shape, alignment)) continue;
     if (!clients_[client]->device[home].charge(region.shape.charged_bytes())) return nullptr;
-    kept_.erase(first);
+    unlist_kept(region);
     region.kept = false;
     region.shape.size = shape.size;
     return &region;
@@ -383,7 +411,9 @@ Status Engine::create_locked(const weir_buffer_desc &desc, uint32_t client, bool
   // Tenants share pages and may have to leave them (unslab); what must be scrubbed or stay owns its pages.
   const bool alone = wish.shards != nullptr ||
                      (desc.flags & (WEIR_BUFFER_SCRUB | WEIR_BUFFER_STABLE_ADDRESS)) != 0;
-  const bool tenant = desc.size < device.page_size && !alone;
+  const bool tenant =
+      !alone && (desc.size < device.page_size || (pinned && belongs_in_line(device, desc.size)));
+  WEIR_TRY(room_for_buffer(desc, wish, tenant));
   const uint32_t fresh = buffers_.take();
   const auto undo = [this, fresh] {
     users_.erase(fresh);
@@ -408,7 +438,7 @@ Status Engine::create_locked(const weir_buffer_desc &desc, uint32_t client, bool
   hot.set_size_home(desc.size, device.device.id);
   const uint64_t word = buffers_.next_generation(fresh) | Word::alive |
                         (tenant ? Word::virgin | alignment_bits(desc.alignment) : 0) |
-                        (history_.contains(fresh) ? Word::history : 0);
+                        (!history_.empty() && history_.contains(fresh) ? Word::history : 0);
   hot.word.store(word, std::memory_order_release);
   ++clients_[client]->buffers;
   buffer_bytes_ += desc.size;
@@ -464,23 +494,19 @@ void Engine::destroy_locked(uint32_t index) noexcept {
   buffer_bytes_ -= where.size;
   count_promise(index, where.region->home, where.size, false);
   // What may still run on its bytes is remembered by the place, not by the buffer.
-  const auto bury = [&](uint64_t begin, uint64_t end, Stamp stamp) {
-    if (!stamp || streams_.passed(stamp)) return;
-    try {
-      where.region->tombstones.push_back(
-          vm::Tombstone{where.base + begin, where.base + end, stamp});
-    } catch (const std::bad_alloc &) {
-      (void)streams_.wait(stamp, UINT64_MAX);
-    }
+  const auto remember = [&](uint64_t begin, uint64_t end, Stamp stamp) {
+    bury(*where.region, where.base + begin, where.base + end, stamp);
   };
-  bury(0, where.size, Stamp{hot.stamp.load(std::memory_order_relaxed)});
-  if (const auto entry = history_.find(index); entry != history_.end()) {
-    for (const PastUse &use : entry->second.uses()) bury(use.begin, use.end, use.stamp);
+  remember(0, where.size, Stamp{hot.stamp.load(std::memory_order_relaxed)});
+  // Most of these are empty most of the time.
+  if (const auto entry = history_.empty() ? history_.end() : history_.find(index);
+      entry != history_.end()) {
+    for (const PastUse &use : entry->second.uses()) remember(use.begin, use.end, use.stamp);
     history_.erase(entry);
   }
-  holds_.erase(index);
-  tags_.erase(index);
-  users_.erase(index);
+  if (!holds_.empty()) holds_.erase(index);
+  if (!tags_.empty()) tags_.erase(index);
+  if (!users_.empty()) users_.erase(index);
   const bool tenant = buffers_.cold(index).node != physical::SmallArena::none;
   hot.word.store(word & Word::generation_mask, std::memory_order_release);
   if (tenant) {
@@ -493,6 +519,7 @@ void Engine::destroy_locked(uint32_t index) noexcept {
 }
 
 Status Engine::destroy_buffer(weir_buffer buffer) {
+  Scrubbing scrubbing(*this);
   Lock lock(mutex_);
   uint32_t index = 0;
   WEIR_TRY(decode(buffer, &index));
@@ -512,7 +539,13 @@ Status Engine::destroy_buffer(weir_buffer buffer) {
     await_operations(lock, region);
     if (region.registered != nullptr) unregister_memory(lock, region);
   }
+  const uint32_t id = buffers_.cold(index).region;
+  const bool secret = regions_[id]->scrub;
   destroy_locked(index);
+  if (secret) {
+    scrubbing.wait();
+    scrub_device(lock, id, region_generations_[id], false);
+  }
   return {};
 }
 

@@ -42,18 +42,20 @@ uint32_t Engine::usable_relays(const PoolDevice &to) noexcept {
 }
 
 /// Who is let in to the page where it lies: the plan's device, and those that copies could pass. Only what was mapped, there and
-/// in the slots that pieces pass, when a device was of the pool already is open to it.
-Reach Engine::reach_of(const Plan &plan, const Residence &from, uint32_t page) const noexcept {
+/// in the slots that pieces pass, when a device was of the pool already is open to it. What is to be scrubbed passes none.
+Reach Engine::reach_of(const Plan &plan, const Region &region, const Residence &from,
+                       uint32_t page) const noexcept {
   Reach reach;
+  const uint32_t relays = region.scrub ? 0 : plan.relays;
   if (generation_ == 0) {  // the pool has the devices that it was made with
-    reach.relays = plan.relays;
+    reach.relays = relays;
     return reach;
   }
   const PoolDevice &source = *devices_[from.place];
-  const uint32_t mapped = source.vmm() ? from.pages[page].mapped : UINT32_MAX;
+  const uint32_t mapped = source.vmm() ? from.pages[page].mapped() : UINT32_MAX;
   reach.direct = mapped >= plan.device->joined;
   if (!reach.direct) return reach;
-  reach.relays = plan.relays;
+  reach.relays = relays;
   for (const auto &device : devices_) {
     const bool slots = !device->bounce->claimed() || device->bounce->opened() >= source.joined;
     if ((plan.relays & device->bit()) != 0 && (mapped < device->joined || !slots)) reach.relays = 0;
@@ -62,10 +64,11 @@ Reach Engine::reach_of(const Plan &plan, const Residence &from, uint32_t page) c
 }
 
 /// The plan's record of what it takes from there and reaches so. There is room for one of every device and kind of reach.
-Freight &Engine::freight_from(Plan &plan, const Residence &there, uint32_t page,
-                              uint64_t bytes) noexcept {
+Freight &Engine::freight_from(Plan &plan, const Region &region, const Residence &there,
+                              uint32_t page) noexcept {
   PoolDevice &source = device_at(there.place);
-  const Reach reach = reach_of(plan, there, page);
+  const uint64_t bytes = region.shape.used_bytes(page);
+  const Reach reach = reach_of(plan, region, there, page);
   for (Freight &freight : plan.freights) {
     if (freight.source == &source && freight.direct == reach.direct &&
         freight.relayed == (reach.relays != 0))
@@ -194,6 +197,7 @@ void Engine::settle_freights(Plan &plan, bool filled) noexcept {
       between = nullptr;
     }
     if (!filled) continue;
+    if (freight.order.secret) note_secret();
     stats_.relayed_bytes += freight.order.relayed;
     stats_.host_relayed_bytes += freight.order.through_host;
     stats_.split_bytes += freight.order.split;

@@ -40,6 +40,7 @@ Status Engine::resolve(Plan &plan) {
 
 bool Engine::conflicts(uint32_t index, uint64_t begin, uint64_t end, bool write, uint8_t place,
                        const Region &region, uint64_t base) {
+  if (hold_forbids(index, write, place)) return true;
   const uint64_t word = buffers_.hot(index).word.load(std::memory_order_relaxed);
   if ((word & Word::writer) != 0 || (write && Word::leases(word) != 0)) return true;
   if ((word & Word::partial) == 0) return false;
@@ -70,6 +71,9 @@ Status Engine::check_conflicts(Plan &plan) {
     ErrorDetail detail;
     detail.use_index = item.use;
     ++stats_.lease_conflicts;
+    if (hold_forbids(item.buffer, item.writes(), plan.claim_place(*item.region)))
+      return fail(WEIR_ERROR_LEASE_CONFLICT, detail, "uses[%u]: a hold on the buffer forbids %s",
+                  item.use, item.writes() ? "writing here" : "reading");
     return fail(WEIR_ERROR_LEASE_CONFLICT, detail,
                 "uses[%u]: an unreleased lease on bytes %llu..%llu forbids %s", item.use,
                 static_cast<unsigned long long>(item.begin),
@@ -204,9 +208,9 @@ Status Engine::take_claims(Plan &plan) {
     item.claimed = item.claimed || granted;
     if (granted) continue;
     drop_claims(plan);
-    return check_conflicts(plan).ok()
-               ? fail(WEIR_ERROR_LEASE_CONFLICT, "uses[%u]: leased meanwhile", item.use)
-               : Status(WEIR_ERROR_LEASE_CONFLICT);
+    WEIR_TRY(check_conflicts(plan));
+    return of_use(item.use,
+                  fail(WEIR_ERROR_LEASE_CONFLICT, "uses[%u]: leased meanwhile", item.use));
   }
   return {};
 }

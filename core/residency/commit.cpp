@@ -11,8 +11,17 @@ namespace weir::residency {
 
 void Engine::gather_stamps(uint32_t index, uint64_t begin, uint64_t end, bool write,
                            std::pmr::vector<Stamp> *stamps) {
-  const Stamp whole{buffers_.hot(index).stamp.load(std::memory_order_relaxed)};
+  const vm::Hot &hot = buffers_.hot(index);
+  const Stamp whole{hot.stamp.load(std::memory_order_relaxed)};
   if (whole && (write || whole.write())) stamps->push_back(whole);
+  if ((hot.word.load(std::memory_order_relaxed) & Word::virgin) != 0) {
+    // Before its first use a tenant's past is that of its place.
+    const Target where = target(index);
+    for (const vm::Tombstone &dead : where.region->tombstones) {
+      const uint64_t at = where.base + begin;
+      if (dead.begin < where.base + end && dead.end > at) stamps->push_back(dead.stamp);
+    }
+  }
   const auto entry = history_.find(index);
   if (entry == history_.end()) return;
   for (const PastUse &use : entry->second.uses()) {
@@ -95,6 +104,10 @@ void Engine::refresh_word(uint32_t index, Region &region, uint64_t base, uint64_
   vm::Hot &hot = buffers_.hot(index);
   const uint64_t word = hot.word.load(std::memory_order_relaxed);
   if ((word & Word::virgin) != 0) resident = false;
+  if (const Hold *hold = hold_of(index)) {
+    resident = resident && hold->kind != HoldKind::alone;
+    sole = sole && hold->kind != HoldKind::read;
+  }
   (resident ? set : clear) |= Word::resident;
   (resident && sole ? set : clear) |= Word::sole;
   (pending ? set : clear) |= Word::history;
@@ -146,6 +159,7 @@ void Engine::commit(Plan &plan) noexcept {
       }
     }
     region.last_use = std::max(region.last_use, ticks_.now());
+    consume_hints(item.buffer, item.begin, item.end);
     refresh_word(item.buffer, region, item.base, item.size);
     (item.missed ? stats_.misses : stats_.hits) += 1;
   }

@@ -26,9 +26,6 @@ struct TenantMove {
 
 namespace {
 
-/// At this many a region's tombstones are looked through for such as have passed.
-constexpr size_t many_tombstones = 64;
-
 uint32_t last_page(const Region &region, uint64_t begin, uint64_t size) noexcept {
   return region.shape.page_at(begin + size - 1);
 }
@@ -105,7 +102,7 @@ Blocker Engine::claim_tenant(PoolDevice &device, const MoveOrder &order, TenantM
   const Occupant &tenant = order.tenant;
   Region *from = slab_of(order.from, order.from_generation);
   Region *to = slab_of(order.to, order.to_generation);
-  if (from == nullptr || to == nullptr || from == to || from->home != device.place)
+  if (from == nullptr || to == nullptr || from->home != device.place || to->home != device.place)
     return Blocker::busy;
   const auto same = [](const physical::SmallArena &arena, uint32_t node, uint32_t generation) {
     return arena.live(node) && arena.generation(node) == generation;
@@ -130,6 +127,11 @@ Blocker Engine::claim_tenant(PoolDevice &device, const MoveOrder &order, TenantM
   const auto place = to->tenants->allocate_before(
       before ? order.before : physical::SmallArena::none, order.offset, size);
   if (!place) return Blocker::busy;
+  if (!occupy(*to, place.offset, to->tenants->size(place.node))) {
+    to->tenants->free(place.node);
+    return Blocker::no_room;
+  }
+  note_room(*to);
   to->tenants->set_owner(place.node, tenant.owner);
   *move = TenantMove{&order, from, to, place.node, (seen & Word::virgin) == 0};
   // Closed before its fences are looked at: a hit may come and go until then.
@@ -181,18 +183,6 @@ bool Engine::settle_tenant(PoolDevice &device, TenantMove &move, Stamp done) noe
                     cold.region == from.id && cold.node == tenant.node;
   const bool in_use =
       Word::leases(word) != 0 || (word & Word::partial) != 0 || holds_.contains(tenant.owner);
-  const auto bury = [this](Region &region, uint64_t begin, uint64_t end, Stamp stamp) {
-    if (!stamp || streams_.passed(stamp)) return;
-    try {
-      if (region.tombstones.size() >= many_tombstones) {
-        std::erase_if(region.tombstones,
-                      [this](const vm::Tombstone &dead) { return streams_.passed(dead.stamp); });
-      }
-      region.tombstones.push_back(vm::Tombstone{begin, end, stamp});
-    } catch (const std::bad_alloc &) {
-      (void)streams_.wait(stamp, UINT64_MAX);
-    }
-  };
   const uint64_t size = tenant.size;
   if (!same || in_use || device.lost || (move.copy && !done)) {
     // The copy may be running all the same: nobody may write what it reads, use what it writes, or take either away. Who waits
@@ -238,14 +228,15 @@ bool Engine::settle_tenant(PoolDevice &device, TenantMove &move, Stamp done) noe
   }
   to.last_use = std::max(last_use, from.last_use);
   ++stats_.defragment_moves;
-  // The last one out: what the slab's pages were is told, so that they can be given back soon.
+  // What pages it was the last one on is told, so that they can be given back soon.
   Residence *here = from.on(device.place);
-  const bool last = from.tenants->allocations() == 1;
   free_place(from, tenant.node);
-  if (!last) return true;
+  const bool all = from.vacant();  // pages that were empty before too: the slab ends with the last
+  const uint32_t first = all ? 0 : from.shape.page_at(tenant.offset);
+  const uint32_t last = last_page(from, all ? from.shape.size - 1 : tenant.offset, all ? 1 : size);
   try {
-    for (uint32_t p = 0; p < from.pages.size(); ++p) {
-      if (here->pages[p].state == PageState::resident)
+    for (uint32_t p = first; p <= last; ++p) {
+      if (from.idle(p) && here->pages[p].state == PageState::resident)
         device.emptied.push_back(PageRef{from.id, p, region_generations_[from.id]});
     }
   } catch (const std::bad_alloc &) {
@@ -326,16 +317,16 @@ Status Engine::move_tenants(uint8_t place, const MoveOrder *orders, size_t count
 
 // ---- what is left behind ----
 
-/// Nothing is at work on any page of it, nor can come to be: it has no owner.
-bool Engine::idle_pages(Region &region) noexcept {
-  if (!region.kept || region.operations != 0) return false;
+/// Nothing is at work on a page that has no owner.
+bool Engine::idle_page(Region &region, uint32_t page) noexcept {
+  if (!region.idle(page) || region.pages[page].busy != 0) return false;
+  const uint64_t begin = region.shape.offset(page);
+  const uint64_t end = begin + region.shape.page_bytes(page);
   for (const vm::Tombstone &dead : region.tombstones) {
-    if (!streams_.passed(dead.stamp)) return false;
+    if (dead.begin < end && dead.end > begin && !streams_.passed(dead.stamp)) return false;
   }
-  return std::all_of(region.residences.begin(), region.residences.end(), [this](const auto &r) {
-    return std::all_of(r->pages.begin(), r->pages.end(),
-                       [this](const DevicePage &page) { return streams_.passed(page.ready); });
-  });
+  return std::all_of(region.residences.begin(), region.residences.end(),
+                     [&](const auto &r) { return streams_.passed(r->pages[page].ready); });
 }
 
 uint64_t Engine::reclaim(uint8_t place, bool wait) {
@@ -354,9 +345,10 @@ uint64_t Engine::reclaim(uint8_t place, bool wait) {
       return true;
     Region &region = *regions_[ref.region];
     const Residence *here = region.on(place);
-    if (!region.kept || here == nullptr || here->pages[ref.page].state == PageState::absent)
+    if (!region.idle(ref.page) || here == nullptr ||
+        here->pages[ref.page].state == PageState::absent)
       return true;
-    if (!wait && !idle_pages(region)) return false;
+    if (!wait && !idle_page(region, ref.page)) return false;
     victims.push_back(ref);
     return true;
   };
@@ -365,12 +357,12 @@ uint64_t Engine::reclaim(uint8_t place, bool wait) {
   for (uint32_t id = 0; !device.vmm() && id < regions_.size(); ++id) {
     Region *region = regions_[id].get();
     Residence *here = region != nullptr ? region->on(place) : nullptr;
-    if (here == nullptr || !region->kept || here->resident == 0 || region->operations != 0)
+    if (here == nullptr || !region->idle(0) || here->resident == 0 || region->operations != 0)
       continue;
     const PageRef ref{id, 0, region_generations_[id]};
     const bool listed = std::any_of(victims.begin(), victims.end(),
                                     [&](const PageRef &other) { return other.region == id; });
-    if (!listed && (wait || idle_pages(*region))) victims.push_back(ref);
+    if (!listed && (wait || idle_page(*region, 0))) victims.push_back(ref);
   }
   Status why;
   return victims.empty() ? 0 : evict(lock, device, victims, false, &why);

@@ -98,6 +98,8 @@ class Compactor {
   /// Makes a range of so many bytes free on the device (with VMM: pages, as many as can be won), if that can be done by moving
   /// what nobody uses. False: nothing that helps was done.
   virtual bool make_range(uint8_t place, uint64_t bytes) = 0;
+  /// The same with what small buffers leave of their slabs alone.
+  virtual bool make_pages(uint8_t place, uint64_t bytes) = 0;
 
  protected:
   ~Compactor() = default;

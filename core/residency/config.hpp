@@ -30,7 +30,8 @@ struct EngineConfig {
   bool no_peer = false;  ///< pages do not go to neighbours to make room
   uint64_t host_budget = 0;
   uint64_t page_size = 0, large_page_size = 0;
-  uint64_t segment_size = 0;  ///< without VMM; 0: by the budget and what is held
+  uint64_t record_budget = UINT64_MAX;  ///< what the records may come to for buffers to be made
+  uint64_t segment_size = 0;            ///< without VMM; 0: by the budget and what is held
   /// How long idle memory stays; UINT64_MAX: until a trim. Ten seconds outlast the pause between two steps, batches or
   /// requests of a program at work, and are little to whoever waits for the memory.
   uint64_t idle_grace_ns = 10'000'000'000;

@@ -12,13 +12,15 @@
 
 namespace weir::residency {
 
-// Whether a lease, a hold or an operation needs the page in place.
-bool Engine::in_use(Region &region, uint32_t page) noexcept {
-  if (region.holds != 0 || region.pages[page].leases != 0 || region.pages[page].busy != 0)
-    return true;
+// Whether a lease, a hold or an operation needs the page in place on a device. A hold on one is no reason to keep what lies on
+// another, or below.
+bool Engine::in_use(Region &region, uint32_t page, uint8_t place) noexcept {
+  const bool held = place == any_place ? region.holds != 0 : region.held_on(place);
+  if (held || region.pages[page].leases != 0 || region.pages[page].busy != 0) return true;
   const auto leased = [this](uint32_t index) {
     return Word::leases(buffers_.hot(index).word.load(std::memory_order_relaxed)) != 0;
   };
+  if (region.pinned) return region.pins(page);
   if (!region.slab) return region.buffer != vm::BufferTable::none && leased(region.buffer);
   const uint64_t begin = region.shape.offset(page);
   const uint64_t end = begin + region.shape.page_bytes(page);
@@ -33,7 +35,7 @@ bool Engine::in_use(Region &region, uint32_t page) noexcept {
 
 /// Closes the hit path of every buffer on the page. False if one is leased: then some may be closed without
 /// need, which only sends their next acquire the slow way.
-bool Engine::close_owner(Region &region, uint32_t page) noexcept {
+bool Engine::close_owner(Region &region, uint32_t page, uint8_t place) noexcept {
   const auto close = [this](uint32_t index) {
     std::atomic<uint64_t> &word = buffers_.hot(index).word;
     uint64_t seen = word.load(std::memory_order_relaxed);
@@ -42,7 +44,8 @@ bool Engine::close_owner(Region &region, uint32_t page) noexcept {
     } while (!word.compare_exchange_weak(seen, seen & ~Word::resident, std::memory_order_acq_rel));
     return true;
   };
-  if (region.holds != 0 || region.pages[page].leases != 0) return false;
+  if (region.held(page, place) || region.pages[page].leases != 0) return false;
+  if (region.pinned) return true;
   if (!region.slab) return region.buffer == vm::BufferTable::none || close(region.buffer);
   const uint64_t begin = region.shape.offset(page);
   const uint64_t end = begin + region.shape.page_bytes(page);
@@ -76,7 +79,7 @@ void Engine::collect_fences(Region &region, uint32_t page, std::pmr::vector<Stam
   }
   // Of every device: a copy to another one may still be reading this one's granule.
   for (const auto &r : region.residences) add(r->pages[page].ready);
-  if (copies) return;
+  if (copies || region.pinned) return;
   if (!region.slab) {
     if (region.buffer != vm::BufferTable::none) of_buffer(region.buffer, 0);
     return;
@@ -101,10 +104,12 @@ bool Engine::claim_victim(PoolDevice &device, const PageRef &ref, Victim *victim
   if (state == PageState::filling) give_back(region, ref, device);
   if (state != PageState::resident && state != PageState::moving) return false;
   const bool spare = is_spare(region, ref.page, *here);
-  if (region.pages[ref.page].busy != 0 || (!spare && !close_owner(region, ref.page))) {
+  if (region.pages[ref.page].busy != 0 ||
+      (!spare && !close_owner(region, ref.page, device.place))) {
     give_back(region, ref, device);
     return false;
   }
+  forget_idle(region, ref.page);
   const Page &copies = region.pages[ref.page];
   const bool latest_here = (copies.latest & device.bit()) != 0;
   victim->ref = ref;
@@ -183,10 +188,10 @@ void Engine::cache_victim(const PoolDevice &device, Victim &victim) noexcept {
 
 /// What place_victim() gave, if the page does not go after all.
 void Engine::unplace_victim(Victim &victim) noexcept {
-  const uint32_t client = victim.region->client;
+  const Region &region = *victim.region;
   settle_loan(victim, false);
-  if (victim.slot) free_slot(client, victim.slot);
-  free_places(client, victim.chain, vm::below_host);
+  if (victim.slot) free_slot(region.client, victim.slot, region.scrub);
+  free_places(region, victim.chain, vm::below_host);
   lower_.copies.give(victim.chain);
   victim.slot = {};
   victim.chain = tier::CopyTable::none;
@@ -203,8 +208,7 @@ void Engine::claim_victims(Lock &lock, PoolDevice &device, const std::pmr::vecto
       victim.destination = region.registered + region.shape.offset(victim.page);
     } else if (victim.copy) {
       // A place may need the lock dropped; the mark keeps the page ours until then.
-      ++region.pages[victim.page].busy;
-      ++region.operations;
+      begin_work(region, victim.page, device);
       Status slot;
       try {
         slot = place_victim(lock, device, victim);
@@ -212,8 +216,7 @@ void Engine::claim_victims(Lock &lock, PoolDevice &device, const std::pmr::vecto
         unplace_victim(victim);
         slot = fail(WEIR_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the records of a demotion");
       }
-      --region.pages[victim.page].busy;
-      --region.operations;
+      end_work(region, victim.page, device);
       if (!slot) {
         *why = slot;
         give_back(region, ref, device);
@@ -375,7 +378,7 @@ void Engine::finish_victim(Lock &lock, Drain &drain, Victim &victim) {
   // Somebody asked for it meanwhile: it stays, unless it has no bytes worth staying for.
   const DevicePage &state = victim.region->on(device.place)->pages[victim.page];
   // The other copy that it was to be dropped for may have been lost with its device.
-  const bool dropped = victim.had_content && !victim.copy && !victim.region->kept;
+  const bool dropped = victim.had_content && !victim.copy && !victim.region->idle(victim.page);
   const uint32_t others = victim.region->pages[victim.page].latest & ~device.bit();
   victim.safe = victim.safe && !(dropped && others == 0);
   if (victim.loan.to != nullptr && victim.loan.to->lost) victim.safe = false;
@@ -419,7 +422,10 @@ void Engine::settle_place(Victim &victim) noexcept {
     }
     lower_.copies[copies.lower].checksum = victim.checksum;
   }
-  if (victim.slot) copies.host = victim.slot;
+  if (victim.slot) {
+    host_->take_over(victim.slot, region.client, victim.used);
+    copies.host = victim.slot;
+  }
   copies.latest |= vm::host_bit;
   if (victim.slot) note_in_order(region, victim.page, vm::host_bit);
 }
@@ -437,7 +443,7 @@ void Engine::settle_victim(Drain &drain, Victim &victim) noexcept {
   if (victim.loan.to != nullptr && victim.loan.to->lost) victim.safe = false;
   victim.lent = victim.safe && victim.loan.to != nullptr;
   if (victim.lent) settle_loan(victim, true);
-  if (victim.copy && (victim.safe || victim.wiped) && !region.kept) {
+  if (victim.copy && (victim.safe || victim.wiped) && !region.idle(victim.page)) {
     settle_place(victim);
     (victim.cached ? stats_.cached_bytes : stats_.demoted_bytes) += victim.used;
     if (drain.background && !victim.cached) stats_.background_demoted_bytes += victim.used;
@@ -454,14 +460,15 @@ void Engine::settle_victim(Drain &drain, Victim &victim) noexcept {
     vacate(region, victim.page, device, region.scrub ? physical::client_unknown : region.client);
   } else {
     state.state = PageState::resident;
-    if (victim.wiped) copies.latest &= ~device.bit();
+    if (victim.wiped || region.idle(victim.page)) copies.latest &= ~device.bit();
     if (!state.wanted) ++stats_.eviction_failures;
     give_back(region, victim.ref, device);
   }
-  if (victim.had_content && !region.kept && copies.latest == 0) copies.latest = vm::lost_bit;
-  if (forsaken && !region.kept) forsake(region, victim.page);
+  const bool owned = !region.idle(victim.page);
+  if (victim.had_content && owned && copies.latest == 0) copies.latest = vm::lost_bit;
+  if (forsaken && owned) forsake(region, victim.page);
   state.wanted = false;
-  if (region.kept && region.operations == 0) retire_region(region);
+  retire_region(region);
 }
 
 /// The page's granule goes back to the pool; nothing is mapped there any more.
@@ -471,8 +478,9 @@ void Engine::vacate(Region &region, uint32_t page, PoolDevice &device,
   DevicePage &state = here.pages[page];
   const uint64_t bytes = region.shape.charged_bytes(page);
   set_borrowed(region, page, device, false);
-  if (!region.kept) clients_[region.client]->device[device.place].refund(bytes);
-  if (region.holds != 0)
+  if (region.slab) region.tenants->pages[page].told = false;  // the policy forgets it
+  if (!region.idle(page)) clients_[region.client]->device[device.place].refund(bytes);
+  if (region.held(page, device.place))
     count_held(region, page, device, false);  // a hold on its slab that came meanwhile
   if (leave_granule(region, page, device)) {
     device.granules->at(state.granule).set_client(granule_client);
@@ -485,7 +493,7 @@ void Engine::vacate(Region &region, uint32_t page, PoolDevice &device,
   state.granule = physical::no_granule;
   state.state = PageState::absent;
   state.ready = Stamp{};
-  state.evicted_at = device.evicted_total;
+  state.set_evicted(device.eviction_clock());
   --here.resident;
 }
 

@@ -5,12 +5,19 @@
 #include "core/base/signals.hpp"
 #include "core/residency/membership.hpp"
 #include "core/residency/plan.hpp"
+#include "core/residency/scrub.hpp"
 #include "core/residency/rebalance.hpp"
 
 #include <algorithm>
 #include <system_error>
 
 namespace weir::residency {
+namespace {
+
+/// Beyond this no more address space is reserved at once.
+constexpr uint64_t most_promised = uint64_t{1} << 48U;
+
+}  // namespace
 
 PoolDevice::PoolDevice(Engine &engine_, uint8_t place_, const backend::Device &device_,
                        std::pmr::memory_resource *memory)
@@ -32,15 +39,20 @@ bool PoolDevice::describe(const PageRef &ref, PageInfo *info) {
   info->bytes = region.shape.charged_bytes(ref.page);
   info->priority = region.priority;
   info->dirty = (copies.latest & bit()) != 0 && (copies.latest & ~bit()) == 0;
-  const bool borrowed = region.on(place)->pages[ref.page].borrowed && !region.kept;
+  const bool idle = region.idle(ref.page);
+  const bool borrowed = region.on(place)->pages[ref.page].borrowed && !idle;
   info->borrowed = borrowed;
-  info->disposable = region.kept || borrowed;
-  info->dead_since = borrowed ? PageInfo::lives : region.dead_since;
+  info->disposable = idle || borrowed;
+  info->dead_since = borrowed      ? PageInfo::lives
+                     : region.slab ? region.tenants->pages[ref.page].idle_since
+                                   : region.dead_since;
+  if (region.slab && !idle) region.tenants->pages[ref.page].told = false;
   info->cold = region.cold || copies.latest == 0 || (copies.latest & bit()) == 0;
   info->client = region.client;
   const bool spare = copies.busy == 0 && engine.is_spare(region, ref.page, *here);
-  info->evictable = spare || !engine.in_use(region, ref.page);
+  info->evictable = spare || !engine.in_use(region, ref.page, place);
   engine.describe_uses(region, info);
+  engine.describe_hints(region, ref.page, place, info);
   return true;
 }
 
@@ -53,7 +65,7 @@ void Engine::describe_uses(Region &region, PageInfo *info) noexcept {
   };
   if (!region.slab && region.buffer != vm::BufferTable::none) {
     seen(region.buffer);
-  } else if (region.slab) {
+  } else if (region.slab && !region.pinned) {
     auto &tenants = *region.tenants;
     for (auto node = tenants.first(); node != physical::SmallArena::none; node = tenants.next(node))
       seen(tenants.owner(node));
@@ -74,7 +86,7 @@ Engine::Engine(std::pmr::memory_resource *memory, backend::StreamTable &streams,
       buffers_(&memory_, pool_id),
       regions_(&memory_),
       region_generations_(&memory_),
-      free_regions_(&memory_),
+      next_free_(&memory_),
       devices_(&memory_),
       carrier_(streams_),
       clients_(&memory_),
@@ -93,7 +105,8 @@ Engine::Engine(std::pmr::memory_resource *memory, backend::StreamTable &streams,
       lower_(*this, &memory_),
       states_(backend::StreamTable::max_slots + 1, &memory_),
       owned_states_(&memory_),
-      prefetches_(&memory_) {
+      prefetches_(&memory_),
+      hints_(&memory_) {
   config_.pool_id = pool_id;
 }
 
@@ -129,6 +142,14 @@ Status Engine::start(EngineConfig config) {
                                       registrable, config_.nodes);
   rebalancer_ = make_owned<Rebalancer>(&memory_, *this, config_.rebalance_rate, &memory_);
   warn_of_integrated();
+  for (const EngineConfig::DeviceBudget &entry : config_.devices)
+    warn_of_budget(*entry.device, entry.budget);
+  if (memory_.bytes() >= config_.record_budget) {
+    return fail(WEIR_ERROR_INVALID_ARGUMENT,
+                "record_budget is %llu, and the pool's records take %llu bytes without any buffer",
+                static_cast<unsigned long long>(config_.record_budget),
+                static_cast<unsigned long long>(memory_.bytes()));
+  }
   uint32_t own = 0;
   WEIR_TRY(create_client(weir_client_desc WEIR_CLIENT_DESC_INIT, &own));
   if (!config_.background) return {};
@@ -152,68 +173,6 @@ Status Engine::start(EngineConfig config) {
   return {};
 }
 
-/// One size of pages for all devices, so that any page can be on any of them.
-Status Engine::choose_pages() {
-  bool vmm = true;
-  bool plain = true;
-  uint64_t granule = 0;
-  bool many =
-      true;  // large pages only where every budget has many of them: else their rounding costs more than mapping
-  uint64_t offered = UINT64_MAX;
-  for (const EngineConfig::DeviceBudget &entry : config_.devices) {
-    const weir_be_device &told = entry.device->description;
-    (entry.device->has(WEIR_CAP_VMM) ? plain : vmm) = false;
-    granule =
-        std::max(granule, entry.device->has(WEIR_CAP_VMM) ? told.granule : uint64_t{2} << 20U);
-    offered = std::min<uint64_t>(offered, told.granule_large);
-    many = many && told.granule_large != 0 && entry.budget / told.granule_large >= 64;
-  }
-  if (!vmm && !plain) {
-    return fail(WEIR_ERROR_NOT_SUPPORTED,
-                "a pool over devices with virtual-memory management and without is not supported");
-  }
-  const uint64_t page = config_.page_size != 0 ? config_.page_size : granule;
-  uint64_t large = config_.large_page_size;
-  if (large == 0) large = many && offered > page && offered % page == 0 ? offered : page;
-  for (const EngineConfig::DeviceBudget &entry : config_.devices) {
-    config_.page_size = page;
-    WEIR_TRY(check_device_budget(*entry.device, entry.budget));
-  }
-  if (large < page || large % page != 0) {
-    return fail(WEIR_ERROR_INVALID_ARGUMENT,
-                "large_page_size %llu is not a multiple of the page size %llu",
-                static_cast<unsigned long long>(large), static_cast<unsigned long long>(page));
-  }
-  if (config_.segment_size != 0 && config_.segment_size < page) {
-    return fail(WEIR_ERROR_INVALID_ARGUMENT, "segment_size %llu is less than a page of %llu",
-                static_cast<unsigned long long>(config_.segment_size),
-                static_cast<unsigned long long>(page));
-  }
-  config_.large_page_size = large;
-  return {};
-}
-
-/// Whether the pool's pages fit the device, and its budget one of them.
-Status Engine::check_device_budget(const backend::Device &device, uint64_t budget) {
-  const uint64_t page = config_.page_size;
-  const bool vmm = device.has(WEIR_CAP_VMM);
-  const uint64_t granule = vmm ? device.description.granule : 256;
-  if (page % granule != 0 || page < 4096) {
-    return fail(
-        WEIR_ERROR_INVALID_ARGUMENT, "page_size %llu is not a multiple of device %u's granule %llu",
-        static_cast<unsigned long long>(page), device.id, static_cast<unsigned long long>(granule));
-  }
-  if (!devices_.empty() && devices_.front()->vmm() != vmm) {
-    return fail(WEIR_ERROR_NOT_SUPPORTED,
-                "device %u has %s virtual-memory management, unlike the pool's others", device.id,
-                vmm ? "a" : "no");
-  }
-  if (budget >= page) return {};
-  return fail(WEIR_ERROR_INVALID_ARGUMENT,
-              "the budget of device %u, %llu bytes, is less than a page of %llu", device.id,
-              static_cast<unsigned long long>(budget), static_cast<unsigned long long>(page));
-}
-
 void Engine::set_watermarks(PoolDevice &device, uint64_t budget) noexcept {
   device.low_water = budget / 1000 * config_.watermark_low;
   device.high_water = budget / 1000 * config_.watermark_high;
@@ -229,11 +188,15 @@ Status Engine::make_device(const EngineConfig::DeviceBudget &budget, uint8_t pla
   const uint64_t large = config_.large_page_size;
   fresh->page_size = page;
   fresh->large_page_size = large;
+  fresh->eviction_unit = std::max<uint64_t>(budget.budget / 256, 1);
   fresh->node = budget.node;
   fresh->granules = make_owned<physical::GranulePool>(&memory_, device, page, large, budget.budget,
                                                       config_.segment_size, &memory_);
-  const uint64_t promised =
-      budget.budget + config_.host_budget + 2 * config_.compressed_budget + config_.storage.budget;
+  // A guess at what will be used: any of these may be without a limit.
+  uint64_t promised = 0;
+  for (const uint64_t bytes : {budget.budget, config_.host_budget, config_.compressed_budget,
+                               config_.compressed_budget, config_.storage.budget})
+    promised = std::min(promised + std::min(bytes, most_promised), most_promised);
   fresh->addresses = make_owned<vm::AddressSpace>(&memory_, device, page, promised, &memory_);
   if (device.has(WEIR_CAP_VMM) && device.has(WEIR_CAP_MULTI_MAP) && vm::Sharing::possible(page))
     fresh->sharing = make_owned<vm::Sharing>(&memory_, page, large, budget.budget, &memory_);
@@ -300,10 +263,16 @@ Engine::~Engine() {
     if ((buffers_.hot(i).word.load() & Word::alive) == 0) continue;
     Region &region = *target(i).region;
     region.holds = 0;
+    region.held_to_write = false;
     if (region.registered != nullptr) unregister_memory(lock, region);
     destroy_locked(i);
   }
+  for (uint32_t id = 0; id < regions_.size(); ++id) {
+    if (regions_[id] != nullptr && regions_[id]->scrub)
+      scrub_device(lock, id, region_generations_[id], true);
+  }
   lock.unlock();
+  finish_scrubbing(true, true);
   carrier_.close();
   lock.lock();
   for (auto &device : devices_) {
@@ -324,6 +293,10 @@ void Engine::release_device(Lock &lock, PoolDevice &device) noexcept {
     if (stream != nullptr) stream->timeline.drain();
   }
   (void)sweep_limbo(device);
+  if (Stream *side = device.side.load(); side != nullptr && !device.limbo.empty()) {
+    side->timeline.drain();  // of what had to be overwritten
+    (void)sweep_limbo(device);
+  }
   for (auto &region : regions_) {
     Residence *here = region != nullptr ? region->on(device.place) : nullptr;
     if (here == nullptr) continue;
@@ -396,6 +369,7 @@ Status Engine::client_stats(uint32_t id, weir_client_stats *stats) {
 Status Engine::trim(uint32_t device_id, uint32_t level, uint64_t bytes, uint64_t *freed) {
   *freed = 0;
   if (level > WEIR_TRIM_EMERGENCY) return fail(WEIR_ERROR_INVALID_ARGUMENT, "level is %u", level);
+  const Scrubbing scrubbing(*this, true);
   Lock lock(mutex_);
   if (device_id == WEIR_DEVICE_HOST) {
     while (level != WEIR_TRIM_GRADUAL && lower_.sinking) await_change(lock);
@@ -503,6 +477,7 @@ Status Engine::device_stats(uint32_t device_id, weir_pool_device_stats *stats) {
   stats->peak_bytes = device.granules->peak();
   stats->segments = device.granules->segments();
   stats->returned_bytes = device.returned_bytes;
+  stats->memory_total = device.device.description.memory_total;
   stats->state = device.lost      ? WEIR_POOL_DEVICE_LOST
                  : device.leaving ? WEIR_POOL_DEVICE_LEAVING
                                   : WEIR_POOL_DEVICE_PRESENT;

@@ -12,8 +12,9 @@
 //   fill.cpp       bringing pages in                          drain.cpp     taking pages out
 //   commit.cpp     waits and versions at grant                release.cpp   fences at release
 //   buffers.cpp    buffers, kept regions                      slabs.cpp     small buffers, which share pages
-//   access.cpp     read, write, discard, query                holds.cpp     hold, malloc, registration
-//   ahead.cpp      announce, prefetch, background             host_lease.cpp leases on CPU memory
+//   access.cpp     read, write, discard, query                holds.cpp     hold, registration
+//   ahead.cpp      announce, prefetch, background             hints.cpp      what was prefetched and not used yet
+//   host_lease.cpp leases on CPU memory
 //   loss.cpp       what the loss of a device takes along      validate.cpp  the invariants, for tests
 //   ladder.cpp     down from HOST, and past it                lift.cpp      up from below HOST
 //   lower_room.cpp places below HOST                          lower.cpp     the tiers below HOST, the sinker's thread
@@ -21,10 +22,12 @@
 //   idle.cpp       device memory back to the system           compact.cpp   small buffers into fewer slabs
 //   extents.cpp    regions moved within segments              survey.cpp    what lies where, for compaction
 //   fragments.cpp  pages with a part of a granule             remap.cpp     ... moved to another granule
+//   lines.cpp      weir_malloc: small memory that never moves
 //   map.cpp        where everything lies, for tools       recompress.cpp idle pages in COMPRESSED coded again
 //   peers.cpp      a neighbour's idle memory                  carry.cpp     from a device by other ways than the direct one
 //   homes.cpp      which device a buffer is at home on        remote.cpp    leases on another device's memory
-//   shards.cpp     buffers that lie on several devices
+//   shards.cpp     buffers that lie on several devices        sizes.cpp     of pages, budgets and records
+//   scrub.cpp      what WEIR_BUFFER_SCRUB promises
 // Classes of their own beside it: Membership (devices that come and go), Rebalancer (spilled pages to idle neighbours),
 // Recompressor (idle pages in COMPRESSED coded again), Lower (the tiers below HOST).
 #pragma once
@@ -33,6 +36,7 @@
 #include "core/base/client.hpp"
 #include "core/base/mutex.hpp"
 #include "core/base/seq_points.hpp"
+#include "core/residency/address_map.hpp"
 #include "core/residency/history.hpp"
 #include "core/residency/lease.hpp"
 #include "core/residency/lower.hpp"
@@ -41,11 +45,13 @@
 #include "core/residency/pool_device.hpp"
 #include "core/residency/rebalance.hpp"
 #include "core/residency/recompress.hpp"
+#include "core/physical/room_tree.hpp"
 #include "core/residency/stats.hpp"
 #include "core/virtual/buffer_table.hpp"
 #include "core/virtual/region.hpp"
 
 #include <condition_variable>
+#include <deque>
 #include <functional>
 #include <mutex>
 #include <thread>
@@ -56,6 +62,17 @@ class Copier;
 }
 
 namespace weir::residency {
+
+/// What a hold lets others do (docs/leases.md): nobody writes; leases and calls write into the held memory; nobody else.
+enum class HoldKind : uint8_t { read, shared, alone };
+
+/// The holds on a buffer, which are all of one kind and on one place.
+struct Hold {
+  uint32_t count = 0;
+  uint32_t coming = 0;  ///< calls that are bringing it in: the record is theirs too
+  uint8_t place = 0;    ///< as of a claim (Plan::claim_place)
+  HoldKind kind = HoldKind::shared;
+};
 
 /// One thread's turn at making room; lives on its stack.
 struct Ticket {
@@ -115,7 +132,7 @@ class Engine {
   Status discard(weir_buffer buffer, uint64_t offset, uint64_t length);
   Status advise(weir_buffer buffer, uint64_t offset, uint64_t length, uint32_t advice);
   Status set_priority(weir_buffer buffer, int32_t priority);
-  Status hold(weir_buffer buffer, uint32_t device_id, uint64_t *address);
+  Status hold(weir_buffer buffer, uint32_t device_id, HoldKind kind, uint64_t *address);
   Status unhold(weir_buffer buffer);
   Status host_register(weir_buffer buffer, void *memory, uint64_t flags);
   Status host_unregister(weir_buffer buffer);
@@ -153,6 +170,7 @@ class Engine {
   /// Positions there are, of devices that have left too.
   uint8_t device_count() noexcept;
   bool has_vmm(uint8_t place) const noexcept { return devices_[place]->vmm(); }
+  uint64_t page_size(uint8_t place) const noexcept { return devices_[place]->page_size; }
   Status place_of(uint32_t device_id, uint8_t *place);
   /// The groups of slabs on a device in which something may be won; *result counts what weir_malloc has there.
   void list_groups(uint8_t place, std::pmr::vector<uint64_t> *groups, MoveResult *result);
@@ -164,7 +182,8 @@ class Engine {
   Status move_tenants(uint8_t place, const MoveOrder *orders, size_t count, MoveResult *result);
   Status move_extents(uint8_t place, const MoveOrder *orders, size_t count, MoveResult *result);
   /// Evicts the regions of these tenants of segments; returns the bytes freed.
-  uint64_t evict_extents(uint8_t place, const Occupant *tenants, size_t count, Status *why);
+  uint64_t evict_extents(uint8_t place, const Occupant *tenants, size_t count, size_t *gone,
+                         Status *why);
   /// Parts of buffers that could do without a granule of theirs, the smallest first.
   void survey_fragments(uint8_t place, std::pmr::vector<LooseFragment> *loose);
   /// Moves one of them, unless it is in use (with `wait`: unless it is leased). *won: device memory that is free now.
@@ -189,7 +208,7 @@ class Engine {
   void look_at_compressed();
   /// As if the device had said that it is lost; for tests.
   void lose_device(uint8_t place);
-  /// Waits until no page is on the move; for tests.
+  /// Waits until no page is on the move, and what weir_prefetch has asked for has been brought or refused; for tests.
   void wait_idle();
   /// "" or the first broken invariant; for tests.
   std::string validate();
@@ -229,6 +248,7 @@ class Engine {
   struct RetiredSlot {
     tier::HostSlot slot;
     uint32_t client;
+    bool secret;  ///< of a buffer that is to be scrubbed
     PendingCopies busy;
   };
   struct Target {
@@ -303,7 +323,8 @@ class Engine {
   void mark_filling(Plan &plan) noexcept;
   void mark_zeroing(Plan &plan, const PlanItem &item) noexcept;
   bool reads_directly(const PoolDevice &to, const Residence &from, uint32_t page) const noexcept;
-  Reach reach_of(const Plan &plan, const Residence &from, uint32_t page) const noexcept;
+  Reach reach_of(const Plan &plan, const Region &region, const Residence &from,
+                 uint32_t page) const noexcept;
   Residence *device_source(Region &region, uint32_t page, const Plan &plan) noexcept;
   void begin_work(Region &region, uint32_t page, PoolDevice &device) noexcept;
   void end_work(Region &region, uint32_t page, PoolDevice &device) noexcept;
@@ -336,6 +357,8 @@ class Engine {
   std::string validate_page(Region &region, uint32_t page) noexcept;
   const char *validate_below(Region &region, uint32_t page) noexcept;
   std::string validate_word(uint32_t index) noexcept;
+  std::string validate_slab(Region &region);
+  uint64_t pinned_bytes(const Region &region, const Residence &here) noexcept;
   std::string validate_device(PoolDevice &device);
   uint64_t borrowed_bytes() noexcept;
   Promise promise_of(uint8_t place) noexcept;
@@ -352,8 +375,8 @@ class Engine {
   void give_back(Region &region, const PageRef &ref, PoolDevice &device) noexcept;
   void claim_victims(Lock &lock, PoolDevice &device, const std::pmr::vector<PageRef> &pages,
                      std::pmr::vector<Victim> *victims, Status *why);
-  bool close_owner(Region &region, uint32_t page) noexcept;
-  bool in_use(Region &region, uint32_t page) noexcept;
+  bool close_owner(Region &region, uint32_t page, uint8_t place) noexcept;
+  bool in_use(Region &region, uint32_t page, uint8_t place = any_place) noexcept;
   void collect_fences(Region &region, uint32_t page, std::pmr::vector<Stamp> *fences,
                       bool copies = false);
   bool fences_passed(const Victim &victim) noexcept;
@@ -366,9 +389,41 @@ class Engine {
   void vacate(Region &region, uint32_t page, PoolDevice &device, uint32_t granule_client) noexcept;
 
   // slabs.cpp
+  /// The slabs of a device, client and priority: by number, and by the longest free range that each has, with lines' longest
+  /// runs of closed pages beside it.
+  struct SlabGroup {
+    explicit SlabGroup(std::pmr::memory_resource *memory) : slabs(memory), rooms(memory) {}
+    std::pmr::vector<uint32_t> slabs;
+    physical::RoomTree rooms;
+  };
+  SlabGroup &group_of(const Region &slab) noexcept;
+  void note_room(Region &slab) noexcept;
+  void note_room(SlabGroup &group, Region &slab) noexcept;
+  void join_group(SlabGroup &group, Region &slab);
+  void leave_group(Region &slab) noexcept;
+  bool occupy(Region &slab, uint64_t offset, uint64_t size) noexcept;
+  void write_pages(Region &slab, uint64_t begin, uint64_t size, PoolDevice &device) noexcept;
+  void forget_idle(Region &slab, uint32_t page) noexcept;
+  void vacate_place(Region &slab, uint64_t offset, uint64_t size) noexcept;
+  Region *find_place(SlabGroup &group, uint64_t size, uint64_t alignment,
+                     physical::SmallArena::Allocation *place);
+  Status open_slab(SlabGroup &group, const vm::Geometry &shape, uint8_t home, uint32_t client,
+                   int32_t priority, bool pinned, Region **out);
+  bool past_ended(const Region &slab, uint64_t begin, uint64_t size, const Stream *stream) noexcept;
+  bool in_place(Region &slab, uint64_t begin, uint64_t size, PoolDevice &device) noexcept;
+  bool lease_fresh(const Stream &stream, weir_use &use) noexcept;
+  void bury(Region &region, uint64_t begin, uint64_t end, Stamp stamp) noexcept;
   void free_place(Region &region, uint32_t node) noexcept;
   void move_group(Region &region, uint8_t home);
   bool own_lost_page(uint32_t index, uint8_t home);
+
+  // lines.cpp
+  uint64_t line_bytes(const PoolDevice &device) const noexcept;
+  bool belongs_in_line(const PoolDevice &device, uint64_t size) const noexcept;
+  Status place_pinned(SlabGroup &group, uint64_t size, uint8_t home, uint32_t client,
+                      int32_t priority, Region **out, physical::SmallArena::Allocation *place);
+  physical::SmallArena::Allocation open_pages(Region &region, uint64_t bytes) noexcept;
+  Status bring_pinned(Lock &lock, uint32_t index, PoolDevice &device, Stream *stream);
 
   // survey.cpp
   bool on_device(const Region &region, const Residence &here, uint32_t page) noexcept;
@@ -396,10 +451,11 @@ class Engine {
   bool claim_extent(PoolDevice &device, const MoveOrder &order, ExtentMove *move,
                     std::pmr::vector<Stamp> *waits, MoveResult *result);
   void settle_extent(PoolDevice &device, ExtentMove &move, Stamp done) noexcept;
+  void wipe_limbo(PoolDevice &device) noexcept;
   bool sweep_limbo(PoolDevice &device) noexcept;
   bool await_limbo(Lock &lock, PoolDevice &device);
-  bool idle_pages(Region &region) noexcept;
-  bool compact_for(Lock &lock, PoolDevice &device, uint64_t bytes);
+  bool idle_page(Region &region, uint32_t page) noexcept;
+  bool compact_for(Lock &lock, PoolDevice &device, uint64_t bytes, bool slabs);
 
   // commit.cpp
   Status enqueue_waits(Plan &plan);
@@ -419,7 +475,6 @@ class Engine {
   // buffers.cpp
   Status decode(weir_buffer buffer, uint32_t *index);
   Target target(uint32_t index);
-  Status check_size(uint64_t size);
   Status check_desc(const weir_buffer_desc &desc);
   Status range_of(uint32_t index, uint64_t offset, uint64_t *length);
   Region &new_region();
@@ -432,6 +487,8 @@ class Engine {
   Residence *residence(Region &region, PoolDevice &device, Status *status);
   Region *adopt_kept(const vm::Geometry &shape, uint64_t alignment, uint8_t home, uint32_t client);
   void keep_or_free(Region &region) noexcept;
+  void list_kept(Region &region) noexcept;
+  void unlist_kept(Region &region) noexcept;
   void retire_region(Region &region) noexcept;
   Status place_tenant(uint32_t index, const weir_buffer_desc &desc, uint8_t home, uint32_t client,
                       bool pinned);
@@ -451,6 +508,14 @@ class Engine {
   Status own_region(uint32_t index, const weir_buffer_desc &desc, uint8_t home, uint32_t client,
                     ShardWish &wish);
 
+  // sizes.cpp
+  Status choose_pages();
+  Status check_device_budget(const backend::Device &device, uint64_t budget);
+  void warn_of_budget(const backend::Device &device, uint64_t budget) const;
+  Status check_size(uint64_t size);
+  Status room_for_records(const char *what, uint64_t size, uint64_t pages, uint64_t copies);
+  Status room_for_buffer(const weir_buffer_desc &desc, const ShardWish &wish, bool tenant);
+
   // homes.cpp
   Status read_users(const weir_buffer_desc &desc, Users *users);
   /// The best home by the cost model for a buffer of so many bytes, of the places whose bits are not in `leave_out` and that
@@ -467,7 +532,7 @@ class Engine {
     uint8_t home = 0;
     uint32_t policy = 0;
     uint64_t stripe = 0;
-    Owned<vm::Shards> shards;  ///< none: all of it is at home
+    Compact<vm::Shards> shards;  ///< none: all of it is at home
   };
   Status read_shards(const weir_buffer_desc &desc, ShardWish *wish);
   Status check_shard_links(const vm::Shards &shards);
@@ -492,8 +557,8 @@ class Engine {
   void free_host(Region &region, uint32_t page) noexcept;
   Status give_slot(Lock &lock, Region &region, uint32_t page);
   bool sweep_retired() noexcept;
-  void free_slot(uint32_t client, tier::HostSlot slot) noexcept;
-  void retire_slot(uint32_t client, tier::HostSlot slot, PendingCopies busy) noexcept;
+  void free_slot(uint32_t client, tier::HostSlot slot, bool secret) noexcept;
+  void retire_slot(const Region &region, tier::HostSlot slot, PendingCopies busy) noexcept;
   bool alias_in_use(const Region &region) noexcept;
   bool drop_clean_copies(uint64_t bytes) noexcept;
   bool drop_from_host(uint64_t bytes, uint32_t client);
@@ -518,7 +583,7 @@ class Engine {
   // lower_room.cpp
   uint32_t parts_of(const Region &region, uint32_t page) const noexcept;
   uint64_t checksum_of_version(const Page &copies) noexcept;
-  void free_places(uint32_t client, uint32_t chain, uint32_t bits) noexcept;
+  void free_places(const Region &region, uint32_t chain, uint32_t bits) noexcept;
   void count_below(const Region &region, uint32_t page, uint32_t bits, bool more) noexcept;
   Sinking *sinking_of(const Region &region, uint32_t page) noexcept;
   void free_lower(Region &region, uint32_t page) noexcept;
@@ -526,7 +591,7 @@ class Engine {
   bool drop_redundant(uint32_t bit, uint64_t bytes, uint32_t client) noexcept;
   tier::UnitSlot try_place_compressed(uint32_t client, uint64_t bytes);
   tier::UnitSlot place_compressed(Lock &lock, uint32_t client, uint64_t bytes, bool sinker);
-  tier::UnitSlot place_storage(uint32_t client, uint64_t bytes);
+  tier::UnitSlot place_storage(Lock &lock, uint32_t client, uint64_t bytes);
   void publish_lower(Region &region, uint32_t page, uint32_t chain, uint32_t bit) noexcept;
   void note_in_order(Region &region, uint32_t page, uint32_t bit) noexcept;
   bool requeue(uint32_t bit) noexcept;
@@ -577,6 +642,7 @@ class Engine {
                      uint8_t mode);
   Status copy_range(weir_buffer buffer, uint64_t offset, uint64_t length, unsigned char *out,
                     const unsigned char *in);
+  Status zero_held(Lock &lock, const Plan &plan, const Target &where);
   Status copy_pieces(Lock &lock, uint32_t index, const Target &where, uint64_t begin, uint64_t end,
                      unsigned char *out, const unsigned char *in);
   Status copy_piece(Lock &lock, uint32_t index, const Target &where, uint32_t page, uint64_t begin,
@@ -644,11 +710,22 @@ class Engine {
   Status take_staging(const backend::Device &device);
   Status copy_through(Stream &stream, uint64_t destination, uint64_t source, uint64_t bytes);
   Status copy_device(PoolDevice &device, uint64_t address, unsigned char *out,
-                     const unsigned char *in, uint64_t bytes);
+                     const unsigned char *in, uint64_t bytes, bool secret);
+
+  // scrub.cpp
+  class Scrubbing;
+  void note_secret() noexcept;
+  void finish_scrubbing(bool wait, bool own) noexcept;
+  void scrub_behind(Lock &lock) noexcept;
+  bool scrub_retired(Lock &lock, bool wait) noexcept;
+  bool scrub_storage(Lock &lock, bool wait) noexcept;
+  bool scrub_limbo(Lock &lock, bool wait) noexcept;
+  void scrub_device(Lock &lock, uint32_t id, uint16_t generation, bool wait) noexcept;
 
   // carry.cpp
   uint32_t usable_relays(const PoolDevice &to) noexcept;
-  Freight &freight_from(Plan &plan, const Residence &there, uint32_t page, uint64_t bytes) noexcept;
+  Freight &freight_from(Plan &plan, const Region &region, const Residence &there,
+                        uint32_t page) noexcept;
   void choose_ways(Plan &plan) noexcept;
   bool take_bounces(Plan &plan, Freight &freight) noexcept;
   Status carry_page(Plan &plan, const PlanPage &page, transfer::Copier &copier);
@@ -671,12 +748,27 @@ class Engine {
   void set_next_use(Region &region, uint32_t slot) noexcept;
   void demoter_loop();
   void prefetcher_loop();
+  void ask(Lock &lock, PrefetchBatch &asked, uint32_t slot);
   void gather_prefetches(bool announced, PrefetchBatch *batch);
-  bool run_prefetches(Lock &lock, const PrefetchBatch &batch);
+  bool run_prefetches(Lock &lock, PrefetchBatch &batch);
   bool worth_prefetching(const PrefetchRequest &request);
   Status prefetch_together(Lock &lock, const PrefetchRequest *requests, size_t count);
   bool next_announced(PrefetchRequest *request);
   void announced_again(const PrefetchRequest &request) noexcept;
+
+  // hints.cpp
+  Progress progress_of(uint32_t slot) noexcept;
+  void add_hint(const PrefetchRequest &request);
+  bool hint_lives(uint32_t buffer, const Hint &hint) noexcept;
+  bool hinted(const PrefetchRequest &request) noexcept;
+  void consume_hints(uint32_t buffer, uint64_t begin, uint64_t end) noexcept;
+  void sweep_hints() noexcept;
+  void ask_again(const PageRef &ref, const PoolDevice &device) noexcept;
+  void queue(const PrefetchRequest &request);
+  void queue_refused(PrefetchRequest request);
+  void retry_refused() noexcept;
+  bool any_to_prefetch() const noexcept;
+  void describe_hints(Region &region, uint32_t page, uint8_t place, PageInfo *info) noexcept;
 
   // idle.cpp
   void give_to_system(Lock &lock, PoolDevice &device, const physical::DoomedList &doomed) noexcept;
@@ -688,10 +780,16 @@ class Engine {
   void wait_for_work(Lock &lock);
 
   // holds.cpp
-  void add_hold(Region &region) noexcept;
+  void add_hold(Region &region, uint8_t place, bool writes) noexcept;
   void drop_hold(Region &region) noexcept;
-  Status bring_whole(Lock &lock, uint32_t index, uint8_t mode, PoolDevice &device, Stream *stream,
-                     bool hold);
+  void plan_whole(uint32_t index, uint8_t mode, Plan *plan);
+  Status bring_whole(Lock &lock, Plan &plan);
+  Status take_hold(Lock &lock, Plan &plan, HoldKind kind);
+  Status nest_hold(Plan &plan);
+  void leave_latest(Plan &plan) noexcept;
+  const Hold *hold_of(uint32_t index) const noexcept;
+  bool hold_forbids(uint32_t index, bool write, uint8_t place) const noexcept;
+  Status check_hold(uint32_t index, HoldKind kind, uint8_t place);
   Status claim_alone(uint32_t index);
   void unregister_memory(Lock &lock, Region &region) noexcept;
   uint64_t occupied_bytes(const Region &region, const Residence &residence,
@@ -700,13 +798,11 @@ class Engine {
   // host_lease.cpp
   Status bring_to_host(Lock &lock, Plan &plan);
   Status page_to_host(Lock &lock, const PlanItem &item, uint32_t page, bool discard);
-  Status host_alias(Region &region);
+  Status host_alias(Region &region, uint32_t first, uint32_t last);
   void drop_alias(Region &region) noexcept;
   void unalias(Region &region, uint32_t page) noexcept;
 
   // engine.cpp
-  Status choose_pages();
-  Status check_device_budget(const backend::Device &device, uint64_t budget);
   void set_watermarks(PoolDevice &device, uint64_t budget) noexcept;
   Status make_device(const EngineConfig::DeviceBudget &budget, uint8_t place,
                      Owned<PoolDevice> *device);
@@ -737,9 +833,11 @@ class Engine {
   uint64_t generation_ = 0;  ///< changes of the pool's devices so far: come, left, lost
 
   vm::BufferTable buffers_;
-  std::pmr::vector<Owned<Region>> regions_;
-  std::pmr::vector<uint16_t> region_generations_;
-  std::pmr::vector<uint32_t> free_regions_;
+  // By a region's id. Never moved as they grow: a million of them are made one by one.
+  std::pmr::deque<Compact<Region>> regions_;
+  std::pmr::deque<uint16_t> region_generations_;
+  std::pmr::deque<uint32_t> next_free_;           ///< of an id that nobody has, the next such
+  uint32_t free_region_ = vm::BufferTable::none;  ///< the first
   /// Never moved nor shrunk: those that have left keep their place.
   std::pmr::vector<Owned<PoolDevice>> devices_;
   transfer::Paths paths_;  ///< of config_.routes
@@ -751,13 +849,12 @@ class Engine {
   std::pmr::vector<RemoteWrite> remote_writes_;
   std::pmr::vector<Carried> carried_;  ///< until their copies are known to have ended well
   size_t carrying_ = 0;                ///< pages of plans that may come to it: it has room for them
-  std::pmr::unordered_map<uint32_t, uint32_t> holds_;      ///< buffer -> holds
-  std::pmr::unordered_map<uint32_t, uint64_t> tags_;       ///< tenants' tags
-  std::pmr::unordered_map<uint32_t, Users> users_;         ///< of the buffers that have some
-  std::pmr::unordered_map<uint64_t, uint32_t> mallocs_;    ///< address -> buffer
-  std::pmr::unordered_multimap<uint64_t, uint32_t> kept_;  ///< shape -> region
-  std::pmr::unordered_map<uint64_t, std::pmr::vector<uint32_t>>
-      slabs_;  ///< group -> regions with room
+  std::pmr::unordered_map<uint32_t, Hold> holds_;       ///< by buffer
+  std::pmr::unordered_map<uint32_t, uint64_t> tags_;    ///< tenants' tags
+  std::pmr::unordered_map<uint32_t, Users> users_;      ///< of the buffers that have some
+  AddressMap mallocs_;                                  ///< of weir_malloc
+  std::pmr::unordered_map<uint64_t, uint32_t> kept_;    ///< shape -> the latest such kept region
+  std::pmr::unordered_map<uint64_t, SlabGroup> slabs_;  ///< by group
   std::pmr::unordered_map<uint32_t, std::pmr::deque<uint64_t>>
       upcoming_;  ///< region -> announced operations
   Owned<tier::HostStore> host_;
@@ -781,6 +878,14 @@ class Engine {
   std::pmr::vector<std::atomic<StreamState *>> states_;
   std::pmr::vector<Owned<StreamState>> owned_states_;
   std::pmr::deque<PrefetchRequest> prefetches_;
+  uint32_t prefetching_ = 0;     ///< threads that are at a batch
+  uint64_t prefetch_calls_ = 0;  ///< so far
+  uint64_t prefetch_round_ = 1;  ///< what was refused in it is not tried again before the next
+  std::pmr::unordered_multimap<uint32_t, Hint> hints_;  ///< buffer -> what was asked for
+  static constexpr size_t least_hints = 64;
+  size_t sweep_hints_at_ =
+      least_hints;            ///< when they have become so many, those that have ended are removed
+  uint64_t oldest_hint_ = 0;  ///< no call older than this has a hint
   Stats stats_;
   uint64_t buffer_bytes_ = 0;
   uint64_t page_count_ = 0;
@@ -789,6 +894,11 @@ class Engine {
   std::mutex staging_mutex_;  ///< never taken with mutex_ held
   std::mutex side_mutex_;     ///< nor is this: opens the streams of moves
   Compactor *compactor_ = nullptr;
+  /// What is to be scrubbed and could not be at once; the second counts how often there was such. See scrub.cpp.
+  std::atomic<bool> scrub_due_{false};
+  std::atomic<uint64_t> secrets_{0};
+  std::mutex scrub_mutex_;  ///< never taken with mutex_ held
+  uint64_t scrub_retry_ns_ = 0;
   void *staging_ = nullptr;
   backend::Runtime *staging_runtime_ = nullptr;
   std::thread demoter_, sinker_;

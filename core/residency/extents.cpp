@@ -6,7 +6,10 @@
 // them next waits for it by the page's `ready` stamp. The old extent stays in limbo until the copy has passed: extents
 // know of no fences, so nobody may get it before.
 
+#include "core/base/grow.hpp"
 #include "core/residency/plan.hpp"
+#include "core/residency/scrub.hpp"
+#include "core/transfer/copier.hpp"
 
 #include <algorithm>
 
@@ -23,10 +26,10 @@ Blocker Engine::blocker_of_extent(PoolDevice &device, Region &region) noexcept {
   const Residence &here = *region.on(device.place);
   if (region.pinned) return Blocker::pinned;
   if (region.stable) return Blocker::stable;
-  if (region.holds != 0) return Blocker::held;
-  if (here.pages[0].state != PageState::resident || region.pages[0].busy != 0 || region.kept)
+  if (region.held_on(device.place)) return Blocker::held;
+  if (here.pages[0].state != PageState::resident || region.pages[0].busy != 0 || region.idle(0))
     return Blocker::busy;
-  if (in_use(region, 0)) return Blocker::leased;
+  if (in_use(region, 0, device.place)) return Blocker::leased;
   return Blocker::none;
 }
 
@@ -92,9 +95,9 @@ bool Engine::claim_extent(PoolDevice &device, const MoveOrder &order, ExtentMove
   if (why != Blocker::none) return refuse(why);
   DevicePage &page = here->pages[0];
   // Closed before its fences are looked at: a hit may come and go until then.
-  if (!close_owner(region, 0)) return refuse(Blocker::leased);
+  if (!close_owner(region, 0, device.place)) return refuse(Blocker::leased);
   collect_fences(region, 0, waits);
-  device.limbo.reserve(device.limbo.size() + 1);
+  grow_by(device.limbo);
   move->granule =
       device.granules->claim_at(order.to, order.offset, region.shape.page_bytes(0), order.before);
   if (move->granule == physical::no_granule) return refuse(Blocker::busy);
@@ -102,7 +105,10 @@ bool Engine::claim_extent(PoolDevice &device, const MoveOrder &order, ExtentMove
   page.state = PageState::moving;
   begin_work(region, 0, device);
   // Its place in the list, so that settling can't fail. Until then it stands for the new extent, which is nobody's yet.
-  device.limbo.push_back(PoolDevice::Left{move->granule, Stamp{}, region.shape.page_bytes(0)});
+  device.limbo.push_back(
+      PoolDevice::Left{move->granule, Stamp{}, region.shape.page_bytes(0),
+                       region.scrub ? PoolDevice::Left::Wipe::due : PoolDevice::Left::Wipe::none});
+  if (region.scrub) note_secret();
   return true;
 }
 
@@ -116,7 +122,11 @@ void Engine::settle_extent(PoolDevice &device, ExtentMove &move, Stamp done) noe
   end_work(region, 0, device);
   page.state = PageState::resident;
   if (page.wanted) page.wanted = false;
-  if (!done || device.lost) {
+  Stream *side = device.side.load(std::memory_order_acquire);
+  if (!done && region.scrub && !device.lost && side != nullptr) {
+    // Some of the bytes may have come to the new place, which is left in their stead.
+    left->copied = Stamp::make(side->slot, side->timeline.last(), true);
+  } else if (!done || device.lost) {
     device.limbo.erase(left);
     device.granules->release(move.granule);
   } else {
@@ -137,20 +147,24 @@ Status Engine::move_extents(uint8_t place, const MoveOrder *orders, size_t count
   PoolDevice &device = device_at(place);
   std::pmr::vector<ExtentMove> moves(&memory_);
   std::pmr::vector<Stamp> waits(&memory_);
-  std::pmr::vector<weir_be_copy> copies(&memory_);
+  std::pmr::vector<weir_be_copy> copies(
+      &memory_);  // of whole extents: behind the last byte, too, nobody else's may show
+  std::pmr::vector<uint64_t> sizes(&memory_);
   Lock lock(mutex_);
   if (device.lost) return fail(WEIR_ERROR_DEVICE_LOST, "device %u is lost", device.device.id);
   moves.reserve(count);
   copies.reserve(count);
+  sizes.reserve(count);
   try {
     for (size_t i = 0; i < count; ++i) {
       ExtentMove move;
       if (!claim_extent(device, orders[i], &move, &waits, result)) continue;
       moves.push_back(move);
       const GranuleId old = move.region->on(place)->pages[0].granule;
+      sizes.push_back(move.region->shape.used_bytes(0));
       copies.push_back(weir_be_copy{device.granules->at(move.granule).place,
                                     device.granules->at(old).place,
-                                    move.region->shape.used_bytes(0)});
+                                    move.region->shape.page_bytes(0)});
     }
   } catch (const std::bad_alloc &) {
     for (ExtentMove &move : moves) settle_extent(device, move, Stamp{});
@@ -169,9 +183,9 @@ Status Engine::move_extents(uint8_t place, const MoveOrder *orders, size_t count
     settle_extent(device, moves[i], done);
     if (moved) {
       ++result->moves;
-      result->bytes += copies[i].bytes;
+      result->bytes += sizes[i];
     } else {
-      result->block(Blocker::busy, copies[i].bytes);
+      result->block(Blocker::busy, sizes[i]);
     }
   }
   changed_.notify_all();
@@ -179,7 +193,10 @@ Status Engine::move_extents(uint8_t place, const MoveOrder *orders, size_t count
   return status;
 }
 
-uint64_t Engine::evict_extents(uint8_t place, const Occupant *tenants, size_t count, Status *why) {
+/// *gone: how many have left.
+uint64_t Engine::evict_extents(uint8_t place, const Occupant *tenants, size_t count, size_t *gone,
+                               Status *why) {
+  const Scrubbing scrubbing(*this);
   Lock lock(mutex_);
   PoolDevice &device = device_at(place);
   std::pmr::vector<PageRef> victims(&memory_);
@@ -191,15 +208,44 @@ uint64_t Engine::evict_extents(uint8_t place, const Occupant *tenants, size_t co
       continue;
     victims.push_back(PageRef{tenant.owner, 0, static_cast<uint16_t>(tenant.generation)});
   }
-  return victims.empty() ? 0 : evict(lock, device, victims, false, why);
+  *gone = 0;
+  const uint64_t freed = victims.empty() ? 0 : evict(lock, device, victims, false, why);
+  for (const PageRef &ref : victims) {
+    const auto &region = regions_[ref.region];
+    const bool same = region != nullptr &&
+                      static_cast<uint16_t>(region_generations_[ref.region]) == ref.generation;
+    const Residence *here = same ? region->on(place) : nullptr;
+    *gone += here == nullptr || here->pages[0].state == PageState::absent ? 1 : 0;
+  }
+  return freed;
 }
 
 // ---- what is left behind ----
 
+/// Overwrites extents whose copies have passed where that is called for. What can't be is tried again: it stays in limbo.
+void Engine::wipe_limbo(PoolDevice &device) noexcept {
+  Stream *side = device.side.load(std::memory_order_acquire);
+  for (PoolDevice::Left &left : device.limbo) {
+    const bool due = left.wipe == PoolDevice::Left::Wipe::due && !device.lost;
+    if (!due || !left.copied || !streams_.passed(left.copied)) continue;
+    transfer::Copier copier(*side);
+    if (!copier.zero(device.granules->at(left.granule).place, left.bytes)) continue;
+    uint64_t point = 0;
+    if (side->timeline.record(&point)) {
+      left.copied = Stamp::make(side->slot, point, true);
+    } else {
+      (void)device.device.table().stream_synchronize(device.device.state(), side->native);
+    }
+    left.wipe = PoolDevice::Left::Wipe::under_way;
+  }
+}
+
 /// Frees the extents in limbo whose copies have passed. True: there were any.
 bool Engine::sweep_limbo(PoolDevice &device) noexcept {
+  wipe_limbo(device);
   const auto gone = [&](const PoolDevice::Left &left) {
-    if (!left.copied || !streams_.passed(left.copied)) return false;
+    const bool due = left.wipe == PoolDevice::Left::Wipe::due && !device.lost;
+    if (!left.copied || due || !streams_.passed(left.copied)) return false;
     device.granules->release(left.granule);
     return true;
   };
@@ -219,18 +265,24 @@ bool Engine::await_limbo(Lock &lock, PoolDevice &device) {
   lock.unlock();
   const Status status = streams_.wait(stamp, wait_ns);
   lock.lock();
-  return status.ok() && sweep_limbo(device);
+  if (!status) return false;
+  if (sweep_limbo(device)) return true;
+  // The copy has passed, but not what overwrites the place it left.
+  return std::any_of(device.limbo.begin(), device.limbo.end(), [](const auto &left) {
+    return left.wipe == PoolDevice::Left::Wipe::under_way;
+  });
 }
 
-/// The bytes are there, but in pieces, or (with VMM) may be, in slabs and in shared granules. Drops the lock.
-bool Engine::compact_for(Lock &lock, PoolDevice &device, uint64_t bytes) {
+/// The bytes are there, but in pieces, or (`slabs`) may be, in slabs and in shared granules. Drops the lock.
+bool Engine::compact_for(Lock &lock, PoolDevice &device, uint64_t bytes, bool slabs) {
   if (compactor_ == nullptr || device.lost) return false;
-  if (!device.vmm() && device.granules->idle() < bytes) return false;
+  if (!slabs && device.granules->idle() < bytes) return false;
   lock.unlock();
   points.at("compact");
   bool made = false;
   try {
-    made = compactor_->make_range(device.place, bytes);
+    made = slabs ? compactor_->make_pages(device.place, bytes)
+                 : compactor_->make_range(device.place, bytes);
   } catch (const std::bad_alloc &) {
     // Then something leaves the device instead.
   }

@@ -4,6 +4,7 @@
 // settled under it again. Until it is settled nothing but this plan touches the pages; if any step fails they
 // are as absent (or as stale) as before and every older copy is still the latest.
 
+#include "core/base/grow.hpp"
 #include "core/residency/plan.hpp"
 #include "core/tier/checksum.hpp"
 #include "core/transfer/copier.hpp"
@@ -40,12 +41,12 @@ void Engine::prepare_filling(Plan &plan) {
   plan.parts.reserve(parts_below(plan));
   plan.freights.clear();
   plan.rerouted = false;
-  plan.freights.reserve(devices_.size() * (generation_ == 0 ? 1 : 3));
+  plan.freights.reserve(devices_.size() * (generation_ == 0 ? 2 : 3));
   plan.cargo.clear();
   if (devices_.size() > 1) plan.cargo.reserve(plan.pages.size());
   if (devices_.size() > 1) {
     forget_carried();
-    carried_.reserve(carried_.size() + carrying_ + plan.pages.size());
+    grow_by(carried_, carrying_ + plan.pages.size());
     carrying_ += plan.pages.size();
     plan.carrying = plan.pages.size();
   }
@@ -71,7 +72,10 @@ void Engine::mark_filling(Plan &plan) noexcept {
     page.source = page.checksum = 0;
     page.freight = no_freight;
     page.from = 0;
-    page.corrupt = page.zero = page.wipe = false;
+    // As it is now: the hold may have gone when the copy has come. One that comes waits for it.
+    const uint32_t only = region.only_latest(page.page);
+    page.counts = only == 0 || only == device.bit();
+    page.corrupt = page.zero = page.wipe = page.rest = false;
     bool foreign = page.absent && device.granules->at(page.granule).client() != region.client;
     const vm::Bundle *bundle = bundle_of(region, page.page, device);
     const bool shared = bundle != nullptr;
@@ -82,9 +86,9 @@ void Engine::mark_filling(Plan &plan) noexcept {
       page.wipe = true;
       foreign = false;
     }
+    page.rest = foreign && page.used < page.bytes;
     Residence *other = device_source(region, page.page, plan);
-    Freight *freight =
-        other != nullptr ? &freight_from(plan, *other, page.page, page.used) : nullptr;
+    Freight *freight = other != nullptr ? &freight_from(plan, region, *other, page.page) : nullptr;
     const bool near = freight != nullptr && freight->near;
     if (copies.latest == 0 || page.discard) {
       page.zero = foreign || (!page.discard && !region.slab);
@@ -106,12 +110,13 @@ void Engine::mark_filling(Plan &plan) noexcept {
       if (there.ready) plan.before.push_back(there.ready);
       page.freight = static_cast<uint32_t>(freight - plan.freights.data());
       freight->bytes += page.used;
+      freight->order.secret = freight->order.secret || region.scrub;
     }
     DevicePage &state = here.pages[page.page];
     if (page.absent) {
       state.granule = page.granule;
       page.memory = &device.granules->at(page.granule);
-      if (region.holds != 0) count_held(region, page.page, device, true);
+      if (region.held(page.page, device.place)) count_held(region, page.page, device, true);
     }
     if (page.stale && state.ready) plan.before.push_back(state.ready);
     state.state = PageState::filling;
@@ -128,7 +133,7 @@ void Engine::mark_filling(Plan &plan) noexcept {
 Residence *Engine::device_source(Region &region, uint32_t page, const Plan &plan) noexcept {
   const uint8_t to = plan.device->place;
   const auto ns = [&](const Residence &from) {
-    const Reach reach = reach_of(plan, from, page);
+    const Reach reach = reach_of(plan, region, from, page);
     return paths_.choose(from.place, to, region.shape.used_bytes(page), reach.relays, reach.direct)
         .ns;
   };
@@ -145,7 +150,7 @@ Residence *Engine::device_source(Region &region, uint32_t page, const Plan &plan
 bool Engine::reads_directly(const PoolDevice &to, const Residence &from,
                             uint32_t page) const noexcept {
   if (!config_.routes.direct(from.place, to.place)) return false;
-  return !devices_[from.place]->vmm() || from.pages[page].mapped >= to.joined;
+  return !devices_[from.place]->vmm() || from.pages[page].mapped() >= to.joined;
 }
 
 void Engine::begin_work(Region &region, uint32_t page, PoolDevice &device) noexcept {
@@ -154,10 +159,12 @@ void Engine::begin_work(Region &region, uint32_t page, PoolDevice &device) noexc
   ++device.in_flight;
 }
 
+/// What ran empty meanwhile has no versions from now on.
 void Engine::end_work(Region &region, uint32_t page, PoolDevice &device) noexcept {
   --region.pages[page].busy;
   --region.operations;
   --device.in_flight;
+  forget_idle(region, page);
 }
 
 /// The place of a tenant never written is zeroed once, for whoever comes first, also on pages of it that he does not
@@ -218,6 +225,7 @@ Status Engine::fill_from_below(Plan &plan, Lift &lift, transfer::Copier &copier)
     if (status) status = plan.device->up->timeline.record(&point);
     if (!status) return status;  // the slot stays taken until the stream has been synchronized
     lift.give(Stamp::make(plan.device->up->slot, point, true));
+    if (part.secret) note_secret();
   }
   return {};
 }
@@ -251,6 +259,8 @@ Status Engine::fill(Plan &plan) {
         WEIR_TRY(verify_source(plan, &page));
         WEIR_TRY(copier.copy(page.address, page.source, page.used));
       }
+      if (page.rest && !page.zero)
+        WEIR_TRY(copier.zero(page.address + page.used, page.bytes - page.used));
     }
     WEIR_TRY(finish_carrying(plan, copier));
     WEIR_TRY(fill_from_below(plan, lift, copier));
@@ -322,40 +332,39 @@ void Engine::settle_fill(Plan &plan, bool filled) noexcept {
     end_work(region, page.page, device);
     state.wanted = false;
     // Of a page whose owner is gone, the copies may have gone while they were read.
-    if (page.corrupt && !region.kept) ++stats_.checksum_failures;
+    const bool idle = region.idle(page.page);
+    if (page.corrupt && !idle) ++stats_.checksum_failures;
     if (filled) {
-      if (page.freight != no_freight) note_carried(plan, page);
+      if (page.freight != no_freight && page.counts) note_carried(plan, page);
       state.state = PageState::resident;
       state.ready = plan.ready;
       if (region.buffer != vm::BufferTable::none) set_flags(region.buffer, 0, Word::sole);
       if (page.absent) {
         ++here.resident;
-        state.mapped = page.opened;
+        if (device.evicted_lately(state.evicted())) stats_.refaulted_bytes += page.used;
+        state.set_mapped(page.opened);
         device.granules->at(page.granule).set_client(region.client);
         if (!device.vmm()) here.range.address = page.address;
         end_making(region, page.page, device, page.wipe ? plan.ready : Stamp{});
-        if (region.kept)
+        if (idle)
           clients_[region.client]->device[device.place].refund(
-              page.charged);  // a slab that emptied meanwhile
-        if (plan.lends && !region.kept) {
+              page.charged);  // whose tenants have left meanwhile
+        if (plan.lends && !idle) {
           set_borrowed(region, page.page, device, true);
           offer_borrowed(region, page.page, device);
           stats_.rebalanced_bytes += page.used;
         } else {
           offer(region, page.page, device);
         }
-        if (state.evicted_at != 0 &&
-            device.evicted_total - state.evicted_at < device.granules->budget()) {
-          stats_.refaulted_bytes += page.used;
-        }
       }
       // The bytes are here; where they came from they still are too. A page to be overwritten, or a slab's
       // untouched one, has no version yet.
-      if (region.kept) {
+      if (idle) {
+        forget_idle(region, page.page);
         copies.latest = 0;
       } else if (copies.latest != 0 && !page.discard) {
         // What has been lost meanwhile (remote.cpp) is not found again.
-        if ((copies.latest & vm::lost_bit) == 0) copies.latest |= device.bit();
+        if ((copies.latest & vm::lost_bit) == 0 && page.counts) copies.latest |= device.bit();
       } else if (page.zero && !page.discard && !region.slab) {
         copies.latest = device.bit();
       }
@@ -374,7 +383,7 @@ void Engine::settle_fill(Plan &plan, bool filled) noexcept {
     } else {
       state.state = PageState::absent;
       state.granule = physical::no_granule;
-      if (region.holds != 0) count_held(region, page.page, device, false);
+      if (region.held(page.page, device.place)) count_held(region, page.page, device, false);
       if (page.corrupt) forsake_copy(region, page.page, page.from);
       if (page.mapped) {
         // It could not be unmapped: the granule can't be used again. It stays charged, and nobody's.
@@ -387,6 +396,7 @@ void Engine::settle_fill(Plan &plan, bool filled) noexcept {
         if (region.shards != nullptr) region.shards->stranded = true;
       }
     }
+    if (!filled) forget_idle(region, page.page);
   }
   // A virgin tenant's place was zeroed on pages that may have been there all along: who comes next waits for it.
   for (const PlanItem &item : plan.items) {

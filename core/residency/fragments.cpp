@@ -34,8 +34,9 @@ void Engine::count_need(Plan &plan, bool *busy) noexcept {
   for (const PlanPage &page : plan.pages) {
     const vm::Bundle *bundle = bundle_of(*page.region, page.page, *plan.device);
     const uint64_t bytes = count_granule(*page.region, page.page, *plan.device);
-    const bool held =
-        bundle != nullptr ? bundle->held != 0 : page.region->holds != 0 && !page.absent;
+    const bool held = bundle != nullptr
+                          ? bundle->held != 0
+                          : page.region->held(page.page, plan.place()) && !page.absent;
     plan.set_bytes += bytes;
     if (held) plan.held_in_set += bytes;
     if (page.absent && (bundle == nullptr || bundle->granule == physical::no_granule))
@@ -97,7 +98,7 @@ void Engine::count_held(const Region &region, uint32_t page, PoolDevice &device,
 
 void Engine::count_held(const Region &region, const Residence &residence, bool more) noexcept {
   for (uint32_t p = 0; p < residence.pages.size(); ++p) {
-    // A hold on one device is no reason to keep what another lends.
+    // A page is never held where it is borrowed.
     if (residence.pages[p].granule != physical::no_granule && !residence.pages[p].borrowed)
       count_held(region, p, device_at(residence.place), more);
   }

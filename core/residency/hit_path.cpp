@@ -4,6 +4,7 @@
 // fence for all, then a stamp and a decrement a buffer to release. virtual/hot.hpp has the rules that make it right.
 // A lease of one whole buffer, by far the commonest, has a way of its own: every locked instruction counts.
 
+#include "core/base/grow.hpp"
 #include "core/residency/plan.hpp"
 
 #include <mutex>
@@ -11,7 +12,7 @@
 namespace weir::residency {
 
 /// Whether the use could be one of a whole buffer; checks all that the word does not tell.
-inline bool Engine::plain_use(const weir_use &use, uint32_t *index, uint64_t *generation) noexcept {
+bool Engine::plain_use(const weir_use &use, uint32_t *index, uint64_t *generation) noexcept {
   const bool plain =
       (use.offset | use.flags | use.reserved[0] | use.reserved[1] | use.reserved[2]) == 0 &&
       use.mode - 1U <= 2U && buffers_.decode(use.buffer, index, generation);
@@ -43,14 +44,16 @@ inline bool Engine::acquire_one(Stream &stream, StreamState &state, weir_use &us
 bool Engine::acquire_fast(Stream &stream, StreamState &state, weir_use *uses, size_t count,
                           Lease *lease) noexcept {
   size_t done = 0;
+  std::array<uint64_t, Lease::inline_items>
+      addresses;  // the caller's are written when all are granted
   for (; done < count; ++done) {
-    weir_use &use = uses[done];
+    const weir_use &use = uses[done];
     uint32_t index = 0;
     uint64_t generation = 0;
     if (!plain_use(use, &index, &generation)) break;
     const auto mode = static_cast<uint8_t>(use.mode);
     if (!buffers_.hot(index).try_lease(generation, mode, stream.slot, stream.device->id,
-                                       &use.address))
+                                       &addresses[done]))
       break;
     LeaseItem &item = lease->few[done];
     item.buffer = index;
@@ -58,6 +61,7 @@ bool Engine::acquire_fast(Stream &stream, StreamState &state, weir_use *uses, si
     item.kind = LeaseKind::whole;
   }
   if (done == count) {
+    for (size_t i = 0; i < count; ++i) uses[i].address = addresses[i];
     lease->count = static_cast<uint32_t>(count);
     state.hits += count;
     return true;
@@ -72,7 +76,7 @@ Status Engine::stream_state(Stream &stream, StreamState **state) {
     Lock lock(mutex_);
     found = states_[stream.slot].load(std::memory_order_relaxed);
     if (found == nullptr) {
-      owned_states_.reserve(owned_states_.size() + 1);
+      grow_by(owned_states_);
       Owned<StreamState> fresh = make_owned<StreamState>(&memory_, &memory_);
       fresh->stream = &stream;
       found = fresh.get();
@@ -127,6 +131,19 @@ Status Engine::acquire_set(Stream &stream, StreamState &state, weir_use *uses, s
   if (lease == nullptr) {
     return fail(WEIR_ERROR_NOT_SUPPORTED, "more than %u leases are out on one stream",
                 StreamState::max_leases);
+  }
+  if (fast && count == 1 && lease_fresh(stream, uses[0])) {
+    uint32_t index = 0;
+    uint64_t generation = 0;
+    (void)buffers_.decode(uses[0].buffer, &index, &generation);
+    std::lock_guard hold(stream.timeline.lock);
+    LeaseItem &item = lease->few[0];
+    item.buffer = index;
+    item.mode = WEIR_DISCARD_WRITE;
+    item.kind = LeaseKind::whole;
+    lease->count = 1;
+    *out = state.handle(config_.pool_id, *lease);
+    return {};
   }
   Status status;
   try {

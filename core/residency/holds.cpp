@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Residency without leases: holds, weir_malloc, and the caller's own memory as the home of a buffer's HOST copies.
+// Residency without leases: holds, and the caller's own memory as the home of a buffer's HOST copies.
 
+#include "core/base/grow.hpp"
 #include "core/residency/plan.hpp"
+#include "core/residency/scrub.hpp"
 
 namespace weir::residency {
 
@@ -19,62 +21,154 @@ uint64_t Engine::occupied_bytes(const Region &region, const Residence &residence
 }
 
 /// Held bytes are counted by granules, not by states: a page on the move when a hold comes or goes is counted once all
-/// the same.
-void Engine::add_hold(Region &region) noexcept {
+/// the same. All holds of a region are on one device, or of a sharded one on all of them.
+void Engine::add_hold(Region &region, uint8_t place, bool writes) noexcept {
   if (region.holds++ != 0) return;
-  for (const auto &r : region.residences) count_held(region, *r, true);
+  region.held_at = place;
+  region.held_to_write = writes && !region.slab;
+  for (const auto &r : region.residences) {
+    if (region.held_on(r->place)) count_held(region, *r, true);
+  }
 }
 
 void Engine::drop_hold(Region &region) noexcept {
-  if (--region.holds != 0) return;
-  for (const auto &r : region.residences) count_held(region, *r, false);
+  if (region.holds > 1) {
+    --region.holds;
+    return;
+  }
+  for (const auto &r : region.residences) {
+    if (region.held_on(r->place)) count_held(region, *r, false);
+  }
+  region.holds = 0;
+  region.held_to_write = false;
   changed_.notify_all();
 }
 
-/// Brings the whole buffer to a device for no lease. Called and returns with the lock held; what it made
-/// resident can be evicted again as soon as the lock is dropped.
-Status Engine::bring_whole(Lock &lock, uint32_t index, uint8_t mode, PoolDevice &device,
-                           Stream *stream, bool hold) {
-  Plan plan(&memory_, stream, &device);
-  plan.lease = &plan;  // claimed while it is brought in, so that no writer is at work elsewhere
+// ---- what a hold forbids ----
+
+/// The holds on a buffer; nullptr: it is not held, though somebody may be about to.
+const Hold *Engine::hold_of(uint32_t index) const noexcept {
+  if (holds_.empty()) return nullptr;
+  const auto found = holds_.find(index);
+  return found != holds_.end() && found->second.count != 0 ? &found->second : nullptr;
+}
+
+/// Whether a hold keeps a lease or call that uses the buffer at the place from being granted.
+bool Engine::hold_forbids(uint32_t index, bool write, uint8_t place) const noexcept {
+  const Hold *hold = hold_of(index);
+  if (hold == nullptr) return false;
+  const bool elsewhere = place != hold->place && place != any_place;
+  return hold->kind == HoldKind::alone || (write && (hold->kind == HoldKind::read || elsewhere));
+}
+
+/// Whether a hold of the kind may join those that are there.
+Status Engine::check_hold(uint32_t index, HoldKind kind, uint8_t place) {
+  const Hold *hold = hold_of(index);
+  if (hold == nullptr) return {};
+  if (hold->place != place)
+    return fail(WEIR_ERROR_LEASE_CONFLICT, "the buffer is held on another device");
+  if (hold->kind != kind || kind == HoldKind::alone)
+    return fail(WEIR_ERROR_LEASE_CONFLICT, "the buffer is held in a mode that allows no other");
+  return {};
+}
+
+// ---- taking and undoing them ----
+
+/// The plan of a claim on the whole buffer, which lasts until the caller drops it: so that no writer is at work.
+void Engine::plan_whole(uint32_t index, uint8_t mode, Plan *plan) {
+  plan->lease = plan;
   PlanItem item;
   item.buffer = index;
   item.generation =
       buffers_.hot(index).word.load(std::memory_order_relaxed) & Word::generation_mask;
   item.end = buffers_.hot(index).size();
   item.mode = mode;
-  plan.items.push_back(item);
+  plan->items.push_back(item);
+}
+
+/// Brings the whole buffer to the plan's device and claims it. The bytes are there when it returns, or, with a stream, when
+/// that has come so far. Called and returns with the lock held; on failure nothing is claimed.
+Status Engine::bring_whole(Lock &lock, Plan &plan) {
   WEIR_TRY(bring_in(lock, plan, AcquireOptions{}));
-  Region &region = *plan.items[0].region;
-  if (hold) add_hold(region);
-  drop_claims(plan);
-  const auto wait = [&]() -> Status {
-    if (stream != nullptr) return enqueue_waits(plan);
-    return wait_range(lock, index, 0, item.end, mode != WEIR_READ);
-  };
   Status status;
   try {
-    status = wait();
+    const PlanItem &item = plan.items[0];
+    status = plan.stream != nullptr ? enqueue_waits(plan)
+                                    : wait_range(lock, item.buffer, 0, item.end, item.writes());
   } catch (...) {
-    if (hold) drop_hold(region);
+    drop_claims(plan);
     throw;
   }
-  if (!status) {
-    if (hold) drop_hold(region);
-    return status;
+  if (!status) drop_claims(plan);
+  return status;
+}
+
+/// The copy on the plan's device is the latest version, and no other is. A slot of HOST that a lease may be looking at stays
+/// its page's: it is an older version. Nobody is working on the pages.
+void Engine::leave_latest(Plan &plan) noexcept {
+  const PlanItem &item = plan.items[0];
+  Region &region = *item.region;
+  const uint64_t word = buffers_.hot(item.buffer).word.load(std::memory_order_relaxed);
+  const uint64_t own = item.writes() ? 0 : Word::reader;
+  const bool leased = (word & Word::partial) != 0 || (word & Word::readers_mask) > own;
+  for (uint32_t p = item.first; p <= item.last; ++p) {
+    Page &copies = region.pages[p];
+    const bool shard = region.shards != nullptr;
+    free_lower(region, p);
+    copies.latest = shard ? uint32_t{1} << region.home_of(p) : plan.device->bit();
+    if (copies.leases == 0 && !leased) free_host(region, p);
   }
-  if (mode != WEIR_READ || plan.items[0].virgin) {
-    for (uint32_t p = plan.items[0].first; p <= plan.items[0].last; ++p) {
-      invalidate(region, p, device.bit());  // a virgin tenant was zeroed here and nowhere else
+  set_flags(item.buffer, 0, Word::virgin);
+}
+
+/// The buffer is in place and claimed: it is held from now on, or nothing was done. The claim stays.
+Status Engine::take_hold(Lock &lock, Plan &plan, HoldKind kind) {
+  const PlanItem &item = plan.items[0];
+  Region &region = *item.region;
+  // A virgin tenant was zeroed here and nowhere else.
+  const bool alone_latest = kind != HoldKind::read || item.virgin;
+  // The claim lets readers be, and what they are copying from must not be given up under them.
+  for (uint32_t p = item.first; alone_latest && p <= item.last;) {
+    if (settled(region, p)) {
+      ++p;
+    } else {
+      WEIR_TRY(settle_page(lock, region, p));
+      p = item.first;  // the lock was dropped: all are looked at again
     }
-    set_flags(index, 0, Word::virgin);
   }
-  if (device.place == region.home)
-    refresh_word(index, region, plan.items[0].base, plan.items[0].size);
+  WEIR_TRY(plan.try_each([this](Plan &part) { return check_device(part); }));
+  WEIR_TRY(plan.try_each([this](Plan &part) { return check_lost(part); }));
+  const uint8_t place = plan.claim_place(region);
+  WEIR_TRY(check_hold(item.buffer, kind, place));  // another's hold may have been faster
+  if (alone_latest) leave_latest(plan);
+  add_hold(region, plan.place(), kind != HoldKind::read);
+  Hold &hold = holds_.find(item.buffer)->second;
+  ++hold.count;
+  hold.place = place;
+  hold.kind = kind;
+  // While the claim keeps writers out: what the hold forbids must not be granted by a hit.
+  refresh_word(item.buffer, region, item.base, item.size);
   return {};
 }
 
-Status Engine::hold(weir_buffer buffer, uint32_t device_id, uint64_t *address) {
+/// One more hold on what is held alike: everything is in place.
+Status Engine::nest_hold(Plan &plan) {
+  WEIR_TRY(resolve(plan));
+  WEIR_TRY(check_device(plan));
+  WEIR_TRY(spread(plan));
+  const PlanItem &item = plan.items[0];
+  Region &region = *item.region;
+  for (uint32_t p = item.first; p <= item.last; ++p) {
+    if ((region.pages[p].latest & vm::lost_bit) != 0)
+      return fail(WEIR_ERROR_DATA_LOST, "bytes of page %u were lost with their device", p);
+  }
+  add_hold(region, plan.place(), region.held_to_write);
+  ++holds_.find(item.buffer)->second.count;
+  return {};
+}
+
+Status Engine::hold(weir_buffer buffer, uint32_t device_id, HoldKind kind, uint64_t *address) {
+  const Scrubbing scrubbing(*this);
   Lock lock(mutex_);
   uint32_t index = 0;
   WEIR_TRY(decode(buffer, &index));
@@ -84,23 +178,37 @@ Status Engine::hold(weir_buffer buffer, uint32_t device_id, uint64_t *address) {
   } else {
     WEIR_TRY(place_of(device_id, &place));
   }
+  Plan plan(&memory_, nullptr, devices_[place].get());
+  WEIR_TRY(check_hold(index, kind, plan.claim_place(*target(index).region)));
   WEIR_TRY(unslab_for(lock, index, place));
-  holds_.try_emplace(index, 0U);  // first, so that nothing can fail once the pages are held
-  const auto forget = [this, index] {
-    if (holds_[index] == 0) holds_.erase(index);
+  const bool nests = hold_of(index) != nullptr;
+  // First, so that nothing can fail once the pages are held; nobody erases it meanwhile.
+  Hold &record = holds_.try_emplace(index).first->second;
+  ++record.coming;
+  const auto leave = [&] {
+    if (--record.coming == 0 && record.count == 0) holds_.erase(index);
   };
   Status status;
   try {
-    status = bring_whole(lock, index, WEIR_READ, *devices_[place], nullptr, true);
+    plan_whole(index, kind == HoldKind::alone ? WEIR_READ_WRITE : WEIR_READ, &plan);
+    status = nests ? nest_hold(plan) : bring_whole(lock, plan);
+    if (status && !nests) {
+      try {
+        status = take_hold(lock, plan, kind);
+      } catch (...) {
+        drop_claims(plan);
+        throw;
+      }
+      drop_claims(plan);
+    }
   } catch (...) {
-    forget();
+    leave();
     throw;
   }
-  if (!status) {
-    forget();
-    return status;
-  }
-  ++holds_[index];
+  const LastError why = last_error();
+  leave();
+  last_error() = why;
+  if (!status) return status;
   const Target where = target(index);
   *address = address_on(*where.region, place) + where.base;
   return {};
@@ -111,76 +219,16 @@ Status Engine::unhold(weir_buffer buffer) {
   uint32_t index = 0;
   WEIR_TRY(decode(buffer, &index));
   const auto held = holds_.find(index);
-  if (held == holds_.end() || held->second == 0)
+  if (held == holds_.end() || held->second.count == 0)
     return fail(WEIR_ERROR_INVALID_ARGUMENT, "the buffer is not held");
-  if (--held->second == 0) holds_.erase(held);
-  drop_hold(*target(index).region);
+  const Target where = target(index);
+  drop_hold(*where.region);
+  if (--held->second.count != 0) return {};
+  if (held->second.coming == 0) holds_.erase(held);
+  // The hit path is as open as it would be without. Who has the buffer to himself may be moving it, and leaves it closed.
+  const uint64_t word = buffers_.hot(index).word.load(std::memory_order_relaxed);
+  if ((word & Word::writer) == 0) refresh_word(index, *where.region, where.base, where.size);
   return {};
-}
-
-Status Engine::malloc(uint32_t device_id, Stream *stream, uint64_t size, uint64_t *address) {
-  WEIR_TRY(check_size(size));
-  if (device_id == WEIR_DEVICE_ANY)
-    return fail(WEIR_ERROR_INVALID_ARGUMENT,
-                "device is WEIR_DEVICE_ANY: who gets an address has to know of which device it is");
-  weir_buffer_desc desc = WEIR_BUFFER_DESC_INIT;
-  desc.size = size;
-  desc.home = device_id;
-  if (stream != nullptr) WEIR_TRY(stream->check_capture());
-  Lock lock(mutex_);
-  uint32_t index = 0;
-  WEIR_TRY(create_locked(desc, 0, true, &index));
-  Status status;
-  try {
-    mallocs_.reserve(mallocs_.size() + 1);
-    PoolDevice &device = *devices_[target(index).region->home];
-    if (stream != nullptr && stream->device != &device.device) {
-      status =
-          fail(WEIR_ERROR_INVALID_ARGUMENT, "the stream is not of device %u", device.device.id);
-    } else {
-      status = bring_whole(lock, index, WEIR_DISCARD_WRITE, device, stream, true);
-    }
-    if (status) {
-      const Target where = target(index);
-      *address = address_of(*where.region, *where.region->on(where.region->home)) + where.base;
-      try {
-        mallocs_.emplace(*address, index);
-      } catch (...) {
-        drop_hold(*where.region);
-        throw;
-      }
-    }
-  } catch (const std::bad_alloc &) {
-    status = fail(WEIR_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the records of an allocation");
-  }
-  if (!status) {
-    const LastError why = last_error();
-    destroy_locked(index);
-    last_error() = why;
-  }
-  return status;
-}
-
-Status Engine::free(Stream *stream, uint64_t address) {
-  if (address == 0) return {};
-  if (stream != nullptr) WEIR_TRY(stream->check_capture());
-  uint64_t point = 0;
-  Status status;
-  if (stream != nullptr) status = record_release(*stream, &point);
-  Lock lock(mutex_);
-  const auto found = mallocs_.find(address);
-  if (found == mallocs_.end()) {
-    return fail(WEIR_ERROR_INVALID_ARGUMENT,
-                "%#llx was not returned by weir_malloc, or is free already",
-                static_cast<unsigned long long>(address));
-  }
-  const uint32_t index = found->second;
-  mallocs_.erase(found);
-  if (stream != nullptr)
-    note_use(index, 0, buffers_.hot(index).size(), Stamp::make(stream->slot, point, true));
-  drop_hold(*target(index).region);
-  destroy_locked(index);
-  return status;
 }
 
 // ---- the caller's own memory ----
@@ -204,6 +252,7 @@ Status Engine::host_register(weir_buffer buffer, void *memory, uint64_t flags) {
   if (memory == nullptr || (reinterpret_cast<uint64_t>(memory) & 4095U) != 0) {
     return fail(WEIR_ERROR_INVALID_ARGUMENT, "memory %p is NULL or not page-aligned", memory);
   }
+  const Scrubbing scrubbing(*this);
   Lock lock(mutex_);
   uint32_t index = 0;
   WEIR_TRY(decode(buffer, &index));
@@ -290,6 +339,7 @@ void Engine::unregister_memory(Lock &lock, Region &region) noexcept {
 }
 
 Status Engine::host_unregister(weir_buffer buffer) {
+  const Scrubbing scrubbing(*this);
   Lock lock(mutex_);
   uint32_t index = 0;
   WEIR_TRY(decode(buffer, &index));
@@ -297,6 +347,8 @@ Status Engine::host_unregister(weir_buffer buffer) {
   Region &region = *where.region;
   if (region.registered == nullptr)
     return fail(WEIR_ERROR_INVALID_ARGUMENT, "the buffer has no registered memory");
+  if (hold_forbids(index, false, any_place))
+    return fail(WEIR_ERROR_LEASE_CONFLICT, "a hold on the buffer forbids reading");
   WEIR_TRY(claim_alone(index));
   await_operations(lock, region);
   count_pages(region, 0, region.shape.size, 1);
@@ -320,9 +372,9 @@ Status Engine::host_unregister(weir_buffer buffer) {
       p = 0;
     }
     for (uint32_t p = 0; p < region.pages.size(); ++p) {
-      if (slots[p])
-        __builtin_memcpy(host_->address(slots[p]), host_bytes(region, p),
-                         region.shape.used_bytes(p));
+      if (!slots[p]) continue;
+      __builtin_memcpy(host_->address(slots[p]), host_bytes(region, p), region.shape.used_bytes(p));
+      host_->take_over(slots[p], region.client, region.shape.used_bytes(p));
     }
     return {};
   };
@@ -342,7 +394,7 @@ Status Engine::host_unregister(weir_buffer buffer) {
     unregister_memory(lock, region);
   } else {
     for (const tier::HostSlot slot : slots) {
-      if (slot) free_slot(region.client, slot);
+      if (slot) free_slot(region.client, slot, region.scrub);
     }
   }
   count_pages(region, 0, region.shape.size, -1);

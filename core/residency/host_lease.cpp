@@ -17,6 +17,7 @@ void Engine::drop_alias(Region &region) noexcept {
   if (region.alias == nullptr) return;
   munmap(region.alias, region.alias_bytes);
   region.alias = nullptr;
+  for (Page &page : region.pages) page.in_view = false;
 }
 
 /// The view must not show a page's slot any more. A lease on other pages may be looking at the rest of it.
@@ -30,20 +31,23 @@ void Engine::unalias(Region &region, uint32_t page) noexcept {
     drop_alias(region);
     return;
   }
+  region.pages[page].in_view = false;
   // Without memory for that it shows what nobody has a lease on.
   (void)mmap(region.alias + region.shape.offset(page),
              tier::HostStore::rounded(region.shape.used_bytes(page)), PROT_NONE,
              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
 }
 
-/// A view of all slots the region has; pages without one are not accessible in it.
-Status Engine::host_alias(Region &region) {
+/// A view of the slots that pages [first, last] have; pages without one are not accessible in it. Others may have leases on
+/// what it shows already: that stays mapped as it is, whatever happens here.
+Status Engine::host_alias(Region &region, uint32_t first, uint32_t last) {
   if (region.registered != nullptr) return {};
   if (!host_->aliasable()) {
     return fail(WEIR_ERROR_NOT_SUPPORTED,
                 "host leases need a runtime that can register host memory");
   }
-  if (region.alias == nullptr) {
+  const bool fresh = region.alias == nullptr;
+  if (fresh) {
     const uint64_t bytes = tier::HostStore::rounded(region.shape.size);
     void *place =
         mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -54,15 +58,17 @@ Status Engine::host_alias(Region &region) {
     region.alias = static_cast<unsigned char *>(place);
     region.alias_bytes = bytes;
   }
-  for (uint32_t p = 0; p < region.pages.size(); ++p) {
-    if (!region.pages[p].host) continue;
+  for (uint32_t p = first; p <= last; ++p) {
+    Page &page = region.pages[p];
+    if (!page.host || page.in_view) continue;
     const Status status =
-        host_->map_alias(region.pages[p].host, tier::HostStore::rounded(region.shape.used_bytes(p)),
+        host_->map_alias(page.host, tier::HostStore::rounded(region.shape.used_bytes(p)),
                          region.alias + region.shape.offset(p));
     if (!status) {
-      drop_alias(region);
+      if (fresh) drop_alias(region);
       return status;
     }
+    page.in_view = true;
   }
   return {};
 }
@@ -85,6 +91,7 @@ Status Engine::page_to_host(Lock &lock, const PlanItem &item, uint32_t page, boo
   const uint64_t used = region.shape.used_bytes(page);
   WEIR_TRY(give_slot(lock, region, page));
   if (copies.busy != 0) return page_to_host(lock, item, page, discard);
+  bool counts = true;
   // A slot that is not the latest version yet is nobody's to read: copies can go there without the lock.
   if (!discard || copies.latest == 0) {
     WEIR_TRY(wait_range(lock, item.buffer, at, at + used, false));
@@ -93,6 +100,9 @@ Status Engine::page_to_host(Lock &lock, const PlanItem &item, uint32_t page, boo
     const Target where{&region, 0, region.shape.size};
     PoolDevice &home = device_at(region.home);
     Status status;
+    // Of what a hold may be writing it is a copy for this lease alone, also if the hold goes while it is made. One that comes
+    // waits for it.
+    counts = region.only_latest(page) == 0;
     begin_work(region, page, home);
     try {
       status = copy_settled(lock, item.buffer, where, page, at, at + used, host_bytes(region, page),
@@ -105,9 +115,10 @@ Status Engine::page_to_host(Lock &lock, const PlanItem &item, uint32_t page, boo
     WEIR_TRY(status);
   }
   set_flags(item.buffer, 0, Word::sole);  // a write must come the slow way, to make this copy stale
-  copies.latest = discard ? copies.latest : copies.latest | vm::host_bit;
-  if (copies.latest == 0) copies.latest = vm::host_bit;
-  if (!discard) note_in_order(region, page, vm::host_bit);
+  // What a DISCARD_WRITE finds in the slot is a version only when the lease is granted: commit() says so.
+  if (discard || !counts) return {};
+  copies.latest |= vm::host_bit;
+  note_in_order(region, page, vm::host_bit);
   return {};
 }
 
@@ -128,9 +139,9 @@ Status Engine::bring_to_host(Lock &lock, Plan &plan) {
         const bool covered = item.mode == WEIR_DISCARD_WRITE && item.begin <= at &&
                              at + shape.used_bytes(p) <= item.end;
         item.missed = item.missed || (item.region->pages[p].latest & vm::host_bit) == 0;
-        WEIR_TRY(page_to_host(lock, item, p, covered));
+        WEIR_TRY(of_use(item.use, page_to_host(lock, item, p, covered)));
       }
-      WEIR_TRY(host_alias(*item.region));
+      WEIR_TRY(of_use(item.use, host_alias(*item.region, item.first, item.last)));
     }
     return {};
   };

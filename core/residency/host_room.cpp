@@ -7,6 +7,7 @@
 #include "core/tier/checksum.hpp"
 
 #include <algorithm>
+#include <cstring>
 
 namespace weir::residency {
 
@@ -59,22 +60,24 @@ Status Engine::verify_host(Region &region, uint32_t page, uint32_t use) {
   return fail_corrupt(use, page, vm::host_bit);
 }
 
-void Engine::free_slot(uint32_t client, tier::HostSlot slot) noexcept {
+void Engine::free_slot(uint32_t client, tier::HostSlot slot, bool secret) noexcept {
+  if (secret) std::memset(host_->address(slot), 0, host_->bytes(slot));
   clients_[client]->host.refund(host_->bytes(slot));
-  host_->free(slot);
+  host_->free(slot, client);
 }
 
 /// Frees a slot once all copies up from it have ended: until then it waits in the retired list.
-void Engine::retire_slot(uint32_t client, tier::HostSlot slot, PendingCopies busy) noexcept {
+void Engine::retire_slot(const Region &region, tier::HostSlot slot, PendingCopies busy) noexcept {
   if (!busy.passed(streams_)) {
     try {
-      retired_.push_back(RetiredSlot{slot, client, busy});
+      retired_.push_back(RetiredSlot{slot, region.client, region.scrub, busy});
+      if (region.scrub) note_secret();
       return;
     } catch (const std::bad_alloc &) {
       for (uint32_t i = 0; i < busy.count; ++i) (void)streams_.wait(busy.stamps[i], UINT64_MAX);
     }
   }
-  free_slot(client, slot);
+  free_slot(region.client, slot, region.scrub);
 }
 
 /// Gives up a page's slot. Who is copying it down meanwhile frees it.
@@ -95,7 +98,7 @@ void Engine::free_host(Region &region, uint32_t page) noexcept {
     sinking->busy = busy;
     return;
   }
-  retire_slot(region.client, slot, busy);
+  retire_slot(region, slot, busy);
 }
 
 /// A lease on CPU memory may be looking at the region's slots.
@@ -105,7 +108,8 @@ bool Engine::alias_in_use(const Region &region) noexcept {
   return Word::leases(word) != 0 || (word & Word::partial) != 0;
 }
 
-/// A page that must stay in place gets a slot in HOST, if it has none. May drop the lock.
+/// A page that must stay in place gets a slot in HOST, if it has none: what is in it is its client's own, or zero. May drop the
+/// lock.
 Status Engine::give_slot(Lock &lock, Region &region, uint32_t page) {
   Page &copies = region.pages[page];
   if (region.registered != nullptr || copies.host) return {};
@@ -118,10 +122,19 @@ Status Engine::give_slot(Lock &lock, Region &region, uint32_t page) {
     --copies.leases;
     throw;
   }
+  if (status && !host_->clean(slot, region.client)) {
+    // Not under the lock. Nobody knows of the slot yet.
+    auto *memory = static_cast<unsigned char *>(host_->address(slot));
+    const uint64_t bytes = host_->bytes(slot);
+    lock.unlock();
+    std::memset(memory, 0, bytes);
+    lock.lock();
+  }
+  if (status) host_->take_over(slot, region.client, region.shape.used_bytes(page));
   --copies.leases;
   if (!status) return status;
   if (copies.host) {
-    free_slot(region.client, slot);
+    free_slot(region.client, slot, region.scrub);
   } else {
     copies.host = slot;
   }
@@ -131,7 +144,7 @@ Status Engine::give_slot(Lock &lock, Region &region, uint32_t page) {
 bool Engine::sweep_retired() noexcept {
   return std::erase_if(retired_, [this](RetiredSlot &old) {
            if (!old.busy.passed(streams_)) return false;
-           free_slot(old.client, old.slot);
+           free_slot(old.client, old.slot, old.secret);
            return true;
          }) != 0;
 }
@@ -164,7 +177,7 @@ tier::HostSlot Engine::try_host_slot(uint32_t client, uint32_t node, uint64_t by
   if (!clients_[client]->host.charge(size)) return {};
   tier::HostSlot slot;
   try {
-    slot = host_->allocate(size, node, anywhere);
+    slot = host_->allocate(size, client, node, anywhere);
   } catch (...) {
     clients_[client]->host.refund(size);
     throw;

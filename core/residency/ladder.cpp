@@ -326,7 +326,8 @@ Status Engine::send_compressed(Lock &lock, Sinking &entry, bool background, bool
       sum.add(from, raw);
     }
     const uint64_t bytes =
-        lower_.codec->encode(from, raw, blob, must, &entry.plan, urgency(background));
+        lower_.codec->encode(from, raw, blob, must, &entry.plan, urgency(background),
+                             tier::Effort::quick, entry.region->scrub);
     placed = bytes != 0;
     if (!placed) break;
     lower_.compressed_pace.went_down(raw, lower_.clock.now_ns() - start);
@@ -339,14 +340,18 @@ Status Engine::send_compressed(Lock &lock, Sinking &entry, bool background, bool
     part.compressed_bytes = static_cast<uint32_t>(bytes);
     record = part.next;
     held.unlock();
-    std::memcpy(lower_.compressed->address(slot), blob, bytes);
+    lower_.compressed->put(slot, blob, bytes);
+  }
+  if (entry.region->scrub) {
+    std::memset(blob, 0, tier::Codec::bound(part_bytes));
+    if (rounds != tier::Form::bytes) std::memset(lower_.rounded.data(), 0, part_bytes);
   }
   if (placed) {
     entry.into = vm::compressed_bit;
     if (rounds != tier::Form::bytes) entry.checksum = sum.sum();
   } else {
     Locked held(lock);
-    free_places(client, entry.chain, vm::compressed_bit);
+    free_places(*entry.region, entry.chain, vm::compressed_bit);
   }
   return {};
 }
@@ -360,7 +365,7 @@ Status Engine::send_stored(Lock &lock, Sinking &entry) {
   for (uint64_t at = 0; at < entry.used; at += part_bytes) {
     const uint64_t raw = std::min(part_bytes, entry.used - at);
     Locked held(lock);
-    const tier::UnitSlot slot = place_storage(client, raw);
+    const tier::UnitSlot slot = place_storage(lock, client, raw);
     if (!slot) return {};  // places of earlier parts are freed when the page is settled
     tier::LowerCopy &part = lower_.copies[record];
     part.storage = slot;
@@ -391,7 +396,7 @@ Status Engine::send_blobs(Lock &lock, Sinking &entry) {
     if (!entry.attached) return {};
     tier::LowerCopy &part = lower_.copies[record];
     const uint64_t count = part.compressed_bytes;
-    part.storage = place_storage(entry.region->client, count);
+    part.storage = place_storage(lock, entry.region->client, count);
     if (!part.storage) {
       held.unlock();
       return fail_full(lock, entry.region->client, count);
@@ -411,7 +416,6 @@ Status Engine::send_blobs(Lock &lock, Sinking &entry) {
 uint64_t Engine::settle_sinking(Sinking &entry) noexcept {
   Region &region = *entry.region;
   Page &copies = region.pages[entry.page];
-  const uint32_t client = region.client;
   --region.operations;
   uint64_t freed = 0;
   const bool good = entry.attached && entry.valid && !entry.failed && entry.into != 0;
@@ -420,21 +424,21 @@ uint64_t Engine::settle_sinking(Sinking &entry) noexcept {
     stats_.sunk_bytes += entry.used;
     if (entry.from_host) region.codec = entry.plan;  // else nothing was learnt
     // A first try at another tier may have left places behind.
-    if (entry.from_host) free_places(client, entry.chain, vm::below_host & ~entry.into);
+    if (entry.from_host) free_places(region, entry.chain, vm::below_host & ~entry.into);
     lower_.copies[entry.chain].checksum = entry.checksum;
     publish_lower(region, entry.page, entry.chain, entry.into);
     freed = leave_tier(region, entry.page, entry.from_host ? vm::host_bit : vm::compressed_bit);
   } else if (entry.from_host) {
-    free_places(client, entry.chain, vm::below_host);
+    free_places(region, entry.chain, vm::below_host);
     lower_.copies.give(entry.chain);
     if (entry.attached) note_in_order(region, entry.page, vm::host_bit);
   } else if (entry.attached) {
-    free_places(client, entry.chain, vm::storage_bit);
+    free_places(region, entry.chain, vm::storage_bit);
     note_in_order(region, entry.page, vm::compressed_bit);
   }
-  if (!entry.attached && entry.from_host) retire_slot(client, entry.slot, entry.busy);
+  if (!entry.attached && entry.from_host) retire_slot(region, entry.slot, entry.busy);
   if (entry.orphan != tier::CopyTable::none) {
-    free_places(client, entry.orphan, vm::below_host);
+    free_places(region, entry.orphan, vm::below_host);
     lower_.copies.give(entry.orphan);
   }
   entry.attached = false;  // the page may sink again before the round has ended

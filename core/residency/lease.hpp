@@ -121,6 +121,7 @@ struct alignas(64) StreamState {
   uint64_t prefetched_until = 0;  ///< operation number the prefetcher has got to ...
   size_t prefetched_use = 0;      ///< ... and its use
   std::atomic<bool> has_announced{false};
+  uint64_t granted = 0;  ///< acquires that took the slow way
 
   /// nullptr: the thread has to share. Needs no lock.
   OwnLeases *of_this_thread() noexcept {

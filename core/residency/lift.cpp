@@ -31,6 +31,7 @@ void Lift::begin(const std::pmr::vector<LiftPart> &parts) {
 }
 
 void Lift::start(const LiftPart &part, tier::StagingSlot *slot) noexcept {
+  slot->secret = part.secret;
   if (part.bit != vm::storage_bit) return;
   const bool blob = part.copy.storage_bytes != 0;
   slot->io.slot = part.copy.storage;
@@ -49,12 +50,13 @@ Status Lift::finish(const LiftPart &part, tier::StagingSlot **out) {
   Status status;
   if (part.bit == vm::compressed_bit) {
     status = lower_.codec->decode(lower_.compressed->address(part.copy.compressed),
-                                  part.copy.compressed_bytes, slot->pinned, part.bytes, urgency);
+                                  part.copy.compressed_bytes, slot->pinned, part.bytes, urgency,
+                                  part.secret);
   } else {
     status = lower_.storage->wait(&slot->io);
     if (status && part.copy.storage_bytes != 0) {
       status = lower_.codec->decode(slot->blob, part.copy.storage_bytes, slot->pinned, part.bytes,
-                                    urgency);
+                                    urgency, part.secret);
     }
   }
   // What somebody is held up for, so a read that has overlapped with others counts little.
@@ -78,6 +80,7 @@ void Engine::list_parts(const Region &region, uint32_t page, uint32_t tag,
   LiftPart part;
   part.bit = (copies.latest & vm::compressed_bit) != 0 ? vm::compressed_bit : vm::storage_bit;
   part.page = tag;
+  part.secret = region.scrub;
   for (uint32_t at = copies.lower; at != tier::CopyTable::none; at = part.copy.next) {
     part.copy = lower_.copies[at];
     part.bytes = std::min(part_bytes, used - part.offset);

@@ -17,6 +17,8 @@ struct LiftPart {
   uint32_t page = 0;    ///< the caller's
   uint64_t offset = 0;  ///< in the page
   uint64_t bytes = 0;
+  bool secret =
+      false;  ///< of a buffer that is to be scrubbed: nothing of it may stay where it passes
 };
 
 class Lift {

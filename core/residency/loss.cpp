@@ -68,6 +68,8 @@ void Engine::lose(PoolDevice &device) noexcept {
   uint64_t lost_bytes = lose_carried(device);
   for (const auto &region : regions_) {
     if (region == nullptr || region->on(device.place) == nullptr) continue;
+    // Nothing writes there any more: what is written elsewhere counts.
+    if (region->shards == nullptr && region->held_at == device.place) region->held_to_write = false;
     for (uint32_t p = 0; p < region->pages.size(); ++p) {
       Page &copies = region->pages[p];
       if ((copies.latest & device.bit()) == 0) continue;

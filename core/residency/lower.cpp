@@ -155,6 +155,7 @@ bool Engine::keep_compressed_free(Lock &lock) {
 void Engine::sinker_loop() {
   Lock lock(mutex_);
   while (!stopping_) {
+    scrub_behind(lock);
     bool worked = false;
     try {
       follow_memory(lock);

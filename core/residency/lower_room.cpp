@@ -6,6 +6,7 @@
 #include "core/residency/plan.hpp"
 
 #include <algorithm>
+#include <cstring>
 
 namespace weir::residency {
 
@@ -20,19 +21,29 @@ uint64_t Engine::checksum_of_version(const Page &copies) noexcept {
   return copies.lower != tier::CopyTable::none ? lower_.copies[copies.lower].checksum : 0;
 }
 
-/// Frees what the chain's records point to in the tiers of `bits`.
-void Engine::free_places(uint32_t client, uint32_t chain, uint32_t bits) noexcept {
+/// Frees what the chain's records point to in the tiers of `bits`. Bytes that are to be scrubbed are overwritten first: in
+/// COMPRESSED here, in STORAGE by whoever scrubs next (scrub.cpp); until then the place is nobody's to have.
+void Engine::free_places(const Region &region, uint32_t chain, uint32_t bits) noexcept {
+  const uint32_t client = region.client;
   for (uint32_t at = chain; at != tier::CopyTable::none; at = lower_.copies[at].next) {
     tier::LowerCopy &part = lower_.copies[at];
     if ((bits & vm::compressed_bit) != 0 && part.compressed) {
       clients_[client]->compressed.refund(lower_.compressed->bytes(part.compressed));
-      lower_.compressed->free(part.compressed);
+      if (region.scrub)
+        std::memset(lower_.compressed->address(part.compressed), 0,
+                    lower_.compressed->bytes(part.compressed));
+      lower_.compressed->free(part.compressed, client);
       part.compressed = {};
       part.dense = false;
     }
     if ((bits & vm::storage_bit) != 0 && part.storage) {
       clients_[client]->storage.refund(lower_.storage->bytes(part.storage));
-      lower_.storage->free(part.storage);
+      if (region.scrub) {
+        lower_.storage->retire(part.storage);
+        note_secret();
+      } else {
+        lower_.storage->free(part.storage, client);
+      }
       part.storage = {};
     }
   }
@@ -70,7 +81,7 @@ void Engine::free_lower(Region &region, uint32_t page) noexcept {
   count_below(region, page, copies.latest & vm::below_host, false);
   copies.latest &= ~vm::below_host;
   if (copies.lower == tier::CopyTable::none) return;
-  free_places(region.client, copies.lower, vm::below_host);
+  free_places(region, copies.lower, vm::below_host);
   lower_.copies.give(copies.lower);
   copies.lower = tier::CopyTable::none;
 }
@@ -80,7 +91,7 @@ void Engine::drop_lower(Region &region, uint32_t page, uint32_t bit) noexcept {
   Page &copies = region.pages[page];
   count_below(region, page, copies.latest & bit, false);
   copies.latest &= ~bit;
-  free_places(region.client, copies.lower, bit);
+  free_places(region, copies.lower, bit);
   const bool lower = (copies.latest & (vm::below_host | vm::host_bit)) != 0;
   if (lower || copies.sinking) return;  // the checksum is still of use
   lower_.copies.give(copies.lower);
@@ -150,10 +161,11 @@ tier::UnitSlot Engine::place_compressed(Lock &lock, uint32_t client, uint64_t by
   return {};
 }
 
-tier::UnitSlot Engine::place_storage(uint32_t client, uint64_t bytes) {
+/// May drop the lock, to overwrite what stands in the way.
+tier::UnitSlot Engine::place_storage(Lock &lock, uint32_t client, uint64_t bytes) {
   const uint64_t size = tier::UnitArena::rounded(bytes);
   Budget &quota = clients_[client]->storage;
-  for (;;) {
+  for (bool scrubbed = false;;) {
     const bool within = quota.charge(size);
     if (within) {
       tier::UnitSlot slot;
@@ -166,7 +178,17 @@ tier::UnitSlot Engine::place_storage(uint32_t client, uint64_t bytes) {
       if (slot) return slot;
       quota.refund(size);
     }
+    if (within && !scrubbed && secrets_.load(std::memory_order_relaxed) != 0) {
+      scrubbed = true;
+      lock.unlock();
+      finish_scrubbing(false, true);
+      scrub_mutex_.lock();  // somebody else may be at it
+      scrub_mutex_.unlock();
+      lock.lock();
+      continue;
+    }
     if (!drop_redundant(vm::storage_bit, size, within ? UINT32_MAX : client)) return {};
+    scrubbed = false;
   }
 }
 

@@ -4,7 +4,8 @@
 // since is pushed back with its new tick when it comes up. Among the oldest entries the victim is the one
 // with the largest expected distance to its next use divided by what its return trip costs (a dirty page
 // costs a copy down as well): Belady's rule with costs ("MINC"), with age standing in for the distance where
-// no next use is announced. (L. Belady, "A study of replacement algorithms", IBM Systems Journal 5, 1966.)
+// no next use is announced. A prefetched page that nobody has used yet is needed before any other whose use is not announced.
+// (L. Belady, "A study of replacement algorithms", IBM Systems Journal 5, 1966.)
 
 #include "core/residency/policy.hpp"
 
@@ -53,7 +54,6 @@ class LruWindow final : public Policy {
 
   void reserve(size_t pages) override {
     make_room_for(&heap_, heap_.size() + pages);
-    make_room_for(&disposable_, heap_.size() + pages);
     make_room_for(&candidates_, max_candidates);
   }
 
@@ -78,7 +78,9 @@ class LruWindow final : public Policy {
     const size_t all = heap_.size() + disposable_.size();
     victims->reserve(victims->size() + std::min<size_t>(all, wanted.bytes / 4096 + max_candidates));
     looks_ = wanted.most_looks;
+    const size_t first = victims->size();
     uint64_t found = take_disposable(wanted, view, victims);
+    const size_t first_used = victims->size();
     if (wanted.dead_before != UINT64_MAX || wanted.disposable_only) return found;
     while (found < wanted.bytes && heap_end_ != 0 && room_for_victims(*victims)) {
       const uint64_t more = take_best(wanted, wanted.bytes - found, view, victims);
@@ -89,11 +91,24 @@ class LruWindow final : public Policy {
       ++heap_end_;
       std::push_heap(heap_.begin(), heap_.begin() + static_cast<ptrdiff_t>(heap_end_), later);
     }
-    return found;
+    if (found >= wanted.bytes || !wanted.all_or_nothing) return found;
+    disposable_.insert(disposable_.end(), victims->begin() + static_cast<ptrdiff_t>(first),
+                       victims->begin() + static_cast<ptrdiff_t>(first_used));
+    put_back(first_used, view, *victims);
+    victims->resize(first);
+    return 0;
   }
 
  private:
   static constexpr size_t max_candidates = 256;
+
+  /// Victims from the `first` on stay after all, in their order. The heap has room for what has just been taken from it.
+  void put_back(size_t first, View &view, const std::pmr::vector<PageRef> &victims) {
+    for (size_t i = first; i < victims.size(); ++i) {
+      PageInfo info;
+      if (view.describe(victims[i], &info)) push(Entry::of(victims[i], info.last_use));
+    }
+  }
 
   static bool room_for_victims(const std::pmr::vector<PageRef> &victims) noexcept {
     return victims.size() < victims.capacity();
@@ -172,7 +187,13 @@ class LruWindow final : public Policy {
     constexpr double window = 64.0;  // beyond what is usually announced
     double distance =
         info.next_use != UINT64_MAX ? static_cast<double>(info.next_use) : window + age;
-    if (info.cold) distance = 1e18;
+    const bool prefetched = info.prefetch != UINT64_MAX;
+    if (info.cold && !prefetched) distance = 1e18;
+    // Nearer than anything whose use is not announced, dirty or clean; of two, that of the later call goes first.
+    if (prefetched) {
+      const auto place = static_cast<double>(info.prefetch);
+      distance = std::min(distance, window / 2 * (place / (place + 1)));
+    }
     // A class weighs more than any distance.
     return distance / (info.dirty ? 2.0 : 1.0) * std::pow(1e-6, info.priority);
   }
@@ -186,6 +207,7 @@ class LruWindow final : public Policy {
   static bool allowed(const PageInfo &info, const Wanted &wanted) noexcept {
     return info.evictable && counts_for(info, wanted) && !(wanted.clean_only && info.dirty) &&
            !(wanted.dirty_only && !info.dirty) &&
+           !(info.prefetch != UINT64_MAX && wanted.keep_prefetched) &&
            !(info.next_use != UINT64_MAX && info.next_use < wanted.not_before);
   }
 

@@ -85,9 +85,9 @@ void Engine::map_region(Region &region, Mapping &map) {
         {begin, end, buffers_.handle(index, word), tag, (word & Word::virgin) != 0});
   };
   if (region.slab && region.tenants != nullptr) {
-    const physical::SmallArena &tenants = *region.tenants;
-    for (auto node = tenants.first(); node != physical::SmallArena::none;
-         node = tenants.next(node)) {
+    const vm::Slab &tenants = *region.tenants;
+    for (auto node = tenants.first_tenant(); node != physical::SmallArena::none;
+         node = tenants.next_tenant(node)) {
       const uint32_t index = tenants.owner(node);
       const auto tag = tags_.find(index);
       own(index, tenants.offset(node), tenants.offset(node) + tenants.size(node),
@@ -111,6 +111,8 @@ void Engine::map_region(Region &region, Mapping &map) {
     const uint64_t to = from + region.shape.page_bytes(page);
     for (const Owner &owner : map.owners)
       if (owner.begin < to && owner.end > from) map_owned(region, page, owner, map);
+    if (region.slab && region.idle(page))
+      map_owned(region, page, Owner{from, to, nullptr, 0, false}, map);
     weir_piece below{};
     below.state = region.kept ? WEIR_PIECE_KEPT : WEIR_PIECE_ONLY;
     below.buffer_offset = from;
@@ -136,7 +138,7 @@ void Engine::map_owned(Region &region, uint32_t page, const Owner &owner, Mappin
   const auto tell = [&](uint32_t bit, bool moving) {
     piece.state = state_of(copies, bit, owner.virgin);
     if (moving) piece.state = WEIR_PIECE_MOVING;
-    if (region.kept) piece.state = WEIR_PIECE_KEPT;
+    if (region.idle(page)) piece.state = WEIR_PIECE_KEPT;
     map.visit(piece);
   };
   for (const auto &here : region.residences) {
@@ -166,6 +168,8 @@ void Engine::map_owned(Region &region, uint32_t page, const Owner &owner, Mappin
 /// A page's copies below HOST; `piece` says whose it is.
 void Engine::map_below(Region &region, uint32_t page, const weir_piece &piece, Mapping &map) {
   const Page &copies = region.pages[page];
+  // Without a tier below HOST a page's one record tells of its checksum alone.
+  if (!lower_.any()) return;
   uint64_t at = piece.buffer_offset;
   for (uint32_t record = copies.lower; record != tier::CopyTable::none;
        record = lower_.copies[record].next, at += lower_.staging->part_bytes()) {

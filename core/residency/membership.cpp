@@ -6,6 +6,7 @@
 
 #include "core/residency/plan.hpp"
 #include "core/residency/rebalance.hpp"
+#include "core/residency/scrub.hpp"
 
 #include <algorithm>
 
@@ -109,6 +110,8 @@ Status Membership::add(const EngineConfig::DeviceBudget &budget, transfer::Route
   engine.rebalancer_->look_again();
   engine.changed_.notify_all();
   engine.work_.notify_all();
+  lock.unlock();
+  engine.warn_of_budget(*budget.device, budget.budget);
   return {};
 }
 
@@ -164,6 +167,7 @@ Status Membership::remove(uint32_t device_id, uint64_t timeout_ns) {
     explicit Watch(std::atomic<uint32_t> &w) noexcept : waiters(w) { waiters.fetch_add(1); }
     ~Watch() { waiters.fetch_sub(1); }
   };
+  const Engine::Scrubbing scrubbing(engine_, true);
   Lock lock(engine_.mutex_);
   PoolDevice *device = nullptr;
   WEIR_TRY(begin_leaving(device_id, timeout_ns, &device));
@@ -251,7 +255,7 @@ void Membership::list_pages(PoolDevice &device, std::pmr::vector<PageRef> *pages
     for (uint32_t p = 0; p < here->pages.size() && bytes < batch_bytes; ++p) {
       if (here->pages[p].state != PageState::resident) continue;
       const bool spare = region->pages[p].busy == 0 && engine_.is_spare(*region, p, *here);
-      if (!spare && engine_.in_use(*region, p)) continue;
+      if (!spare && engine_.in_use(*region, p, device.place)) continue;
       pages->push_back(PageRef{region->id, p, engine_.region_generations_[region->id]});
       bytes += region->shape.granule_bytes(p);
     }
@@ -265,7 +269,8 @@ bool Membership::at_rest(Region &region, const PoolDevice &device) noexcept {
   if (here == nullptr) return true;
   for (uint32_t p = 0; p < here->pages.size(); ++p) {
     if (here->pages[p].state == PageState::absent) continue;
-    if (!device.lost || here->pages[p].state != PageState::resident || engine_.in_use(region, p))
+    if (!device.lost || here->pages[p].state != PageState::resident ||
+        engine_.in_use(region, p, device.place))
       return false;
   }
   return true;
@@ -348,7 +353,7 @@ Status Membership::leave(Lock &lock, PoolDevice &device) {
     if (here == nullptr) continue;
     // Where something of a lost device is still mapped nothing else ever is.
     if (here->range && device.vmm() && !device.lost) device.addresses->free(here->range);
-    std::erase_if(region->residences, [here](const auto &r) { return r.get() == here; });
+    erase_if(region->residences, [here](const auto &r) { return r.get() == here; });
   }
   for (uint32_t id = 0; id < engine_.regions_.size(); ++id) {
     if (engine_.regions_[id] != nullptr) engine_.retire_region(*engine_.regions_[id]);
@@ -379,14 +384,14 @@ void Membership::strip(PoolDevice &device) noexcept {
 /// Small buffers with lost bytes get a lost page of their own: their slab is to be used by others. Throws std::bad_alloc with
 /// everything whole.
 void Membership::part_from_lost(Region &slab, uint8_t home) {
-  if (!slab.slab || slab.kept) return;
+  if (!slab.slab) return;
   const auto lost = [&](uint32_t page) { return (slab.pages[page].latest & vm::lost_bit) != 0; };
-  physical::SmallArena &tenants = *slab.tenants;
-  for (auto node = tenants.first(); node != physical::SmallArena::none;) {
+  vm::Slab &tenants = *slab.tenants;
+  for (auto node = tenants.first_tenant(); node != physical::SmallArena::none;) {
     const uint32_t index = tenants.owner(node);
     const uint64_t base = tenants.offset(node);
     const uint64_t size = engine_.buffers_.hot(index).size();
-    node = tenants.next(node);
+    node = tenants.next_tenant(node);
     const bool written = (engine_.buffers_.hot(index).word.load() & Word::virgin) == 0;
     const uint32_t last = slab.shape.page_at(base + size - 1);
     bool any = false;
@@ -428,7 +433,8 @@ void Membership::rehome(Region &region, uint8_t home) {
     if (region.buffer != vm::BufferTable::none) tell(region.buffer);
   } else {
     auto &tenants = *region.tenants;
-    for (auto node = tenants.first(); node != physical::SmallArena::none; node = tenants.next(node))
+    for (auto node = tenants.first_tenant(); node != physical::SmallArena::none;
+         node = tenants.next_tenant(node))
       tell(tenants.owner(node));
   }
   const Residence *there = region.on(home);

@@ -199,7 +199,7 @@ void Engine::settle_loan(Victim &victim, bool arrived) noexcept {
     state.visited = false;  // what had used the older version there has ended
     if (loan.fresh) {
       ++there.resident;
-      state.mapped = loan.opened;
+      state.set_mapped(loan.opened);
       loan.memory->set_client(region.client);
     }
     if (region.buffer != vm::BufferTable::none) set_flags(region.buffer, 0, Word::sole);
@@ -258,7 +258,7 @@ void Engine::set_borrowed(Region &region, uint32_t page, PoolDevice &device,
   if (state.borrowed == borrowed) return;
   state.borrowed = borrowed;
   state.visited = false;
-  if (region.holds != 0 && state.granule != physical::no_granule)
+  if (region.held_on(device.place) && state.granule != physical::no_granule)
     count_held(region, page, device, !borrowed);
   const uint64_t bytes = region.shape.granule_bytes(page);
   stats_.borrowed_bytes += borrowed ? bytes : uint64_t{0} - bytes;

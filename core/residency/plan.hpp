@@ -47,12 +47,15 @@ struct PlanPage {
   bool mapped = false;                       ///< by this plan ...
   uint16_t opened = 0;                       ///< ... for the peers of this generation
   bool filling = false;                      ///< marked FILLING by this plan
-  bool corrupt = false;                      ///< its copy in `from` is not what was written there
+  /// It counts as the latest when it is filled: not if a hold may write the bytes elsewhere meanwhile.
+  bool counts = true;
+  bool corrupt = false;  ///< its copy in `from` is not what was written there
   /// It stays RESIDENT, but a tenant's place on it is being zeroed by this plan.
   bool zeroing = false;
   bool joined = false;  ///< its granule was there: others have parts of it
   bool wipe =
       false;  ///< another client's bytes are in its granule, and others will have parts of that
+  bool rest = false;  ///< what lies behind its last byte may be another client's
   bool zero = false;  ///< content: zeroes ...
   uint32_t from = 0;  ///< ... or a copy from the place of this bit; 0 with !zero: whatever is there
   uint64_t source = 0;  ///< its address, unless it is below HOST (plan.parts)

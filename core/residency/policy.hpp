@@ -27,6 +27,8 @@ struct PageInfo {
   uint64_t last_use = 0;  ///< logical tick (base/clock.hpp)
   uint64_t next_use =
       UINT64_MAX;  ///< operations until its announced next use; UINT64_MAX: not announced
+  /// Its place among the prefetches that nobody has used yet, by their age; UINT64_MAX: it is none of them.
+  uint64_t prefetch = UINT64_MAX;
   int32_t priority = 0;
   bool dirty = false;       ///< evicting it means a copy down
   bool disposable = false;  ///< nobody owns it any more, or ...
@@ -56,6 +58,8 @@ struct Wanted {
   bool clean_only = false;
   bool dirty_only = false;
   bool disposable_only = false;
+  bool keep_prefetched = false;  ///< nothing that was prefetched and not used yet
+  bool all_or_nothing = false;   ///< no victims where there are not `bytes` of them
   uint64_t dead_before =
       UINT64_MAX;  ///< if set, only disposable pages, of owners that died before this look
   size_t most_looks =

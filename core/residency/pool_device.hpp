@@ -53,6 +53,8 @@ struct PoolDevice final : View {
     GranuleId granule;
     Stamp copied;
     uint64_t bytes;
+    /// It is to be overwritten after the copy, or is being so: then `copied` is when that has ended.
+    enum class Wipe : uint8_t { none, due, under_way } wipe;
   };
   std::pmr::vector<Left> limbo;
   std::pmr::vector<PageRef> emptied;  ///< pages of slabs that compaction has emptied
@@ -75,7 +77,20 @@ struct PoolDevice final : View {
   uint64_t lost_generation = 0;  ///< the pool's generation as it was lost; 0: it was not
   uint64_t lost_bytes = 0;       ///< what was nowhere else then
   uint64_t evicted_total = 0;    ///< bytes ever evicted
-  uint32_t in_flight = 0;        ///< drains and fills going on: room may appear without a release
+  uint64_t eviction_unit = 1;    ///< of the clock of evictions: a 256th of the budget it began with
+  /// Goes around after 65536 budgets, and is never 0.
+  uint32_t eviction_clock() const noexcept {
+    return static_cast<uint32_t>(evicted_total / eviction_unit %
+                                 (DevicePage::eviction_period - 1)) +
+           1;
+  }
+  /// Within the last budget's worth of evictions.
+  bool evicted_lately(uint32_t when) const noexcept {
+    constexpr uint32_t period = DevicePage::eviction_period - 1;
+    const uint64_t since = (eviction_clock() + period - when) % period;
+    return when != 0 && since * eviction_unit < granules->budget();
+  }
+  uint32_t in_flight = 0;  ///< drains and fills going on: room may appear without a release
   uint32_t gathering = 0;  ///< prefetches that may hold granules and have not marked their pages
   bool draining_ahead = false;  ///< the demoter is on its way from the low to the high watermark
 

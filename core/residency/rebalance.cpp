@@ -3,6 +3,7 @@
 // Spilled pages to neighbours that have memory to spare by now.
 
 #include "core/residency/plan.hpp"
+#include "core/residency/scrub.hpp"
 
 #include <algorithm>
 
@@ -149,6 +150,7 @@ bool Rebalancer::next(PrefetchBatch *batch, uint64_t *rest_ns) {
 // ---- the engine's part ----
 
 Status Engine::rebalance(uint64_t bytes, uint64_t *moved) {
+  const Scrubbing scrubbing(*this);
   Lock lock(mutex_);
   *moved = 0;
   if (config_.no_peer) return {};

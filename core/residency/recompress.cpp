@@ -80,7 +80,7 @@ void Recompressor::note(Region &region, uint32_t page) noexcept {
 /// What is to become of the page that has waited longest.
 Recompressor::Verdict Recompressor::judge(const Entry &entry, uint32_t now) {
   if (entry.page.region >= engine_.regions_.size()) return Verdict::forget;
-  const Owned<Region> &region = engine_.regions_[entry.page.region];
+  const auto &region = engine_.regions_[entry.page.region];
   if (region == nullptr ||
       engine_.region_generations_[entry.page.region] != entry.page.generation ||
       entry.page.page >= region->pages.size())
@@ -171,6 +171,10 @@ void Recompressor::recode(Lock &lock, Region &region, uint32_t page) {
   } catch (const std::bad_alloc &) {
     outcome = Outcome::later;
   }
+  if (region.scrub) {
+    raw_.clear();
+    blob_.clear();
+  }
   engine_.points.at("recompressed");
   lock.lock();
   settle(outcome, won);
@@ -186,13 +190,14 @@ Recompressor::Outcome Recompressor::recode_parts(Lock &lock, uint64_t *won) {
   for (const LiftPart &part : parts_) {
     constexpr auto urgency = Workers::Urgency::background;
     if (hurried_.load(std::memory_order_relaxed)) return Outcome::later;
-    const Status decoded =
-        lower.codec->decode(lower.compressed->address(part.copy.compressed),
-                            part.copy.compressed_bytes, raw_.data(), part.bytes, urgency);
+    const Status decoded = lower.codec->decode(lower.compressed->address(part.copy.compressed),
+                                               part.copy.compressed_bytes, raw_.data(), part.bytes,
+                                               urgency, part.secret);
     // What is damaged is told to whoever reads it; the checksum of the page goes with it whatever happens here.
     if (!decoded) return Outcome::never;
-    const uint64_t bytes = lower.codec->encode(raw_.data(), part.bytes, blob_.data(), false,
-                                               &job_.plan, urgency, tier::Effort::dense);
+    const uint64_t bytes =
+        lower.codec->encode(raw_.data(), part.bytes, blob_.data(), false, &job_.plan, urgency,
+                            tier::Effort::dense, part.secret);
     before += tier::UnitArena::rounded(part.copy.compressed_bytes);
     after += tier::UnitArena::rounded(bytes);
     if (bytes == 0 || after > before - before / worth) return Outcome::never;
@@ -205,7 +210,7 @@ Recompressor::Outcome Recompressor::recode_parts(Lock &lock, uint64_t *won) {
     own.compressed_bytes = static_cast<uint32_t>(bytes);
     record = own.next;
     held.unlock();
-    std::memcpy(lower.compressed->address(slot), blob_.data(), bytes);
+    lower.compressed->put(slot, blob_.data(), bytes);
   }
   *won = before - after;
   return Outcome::done;
@@ -216,7 +221,6 @@ void Recompressor::settle(Outcome outcome, uint64_t won) noexcept {
   tier::CopyTable &table = engine_.lower_.copies;
   Region &region = *job_.region;
   Page &copies = region.pages[job_.page];
-  const uint32_t client = region.client;
   --region.operations;
   if (job_.attached) {
     copies.sinking = false;
@@ -231,10 +235,10 @@ void Recompressor::settle(Outcome outcome, uint64_t won) noexcept {
       engine_.stats_.recompressed_won_bytes += won;
     }
   }
-  engine_.free_places(client, job_.chain, vm::compressed_bit);
+  engine_.free_places(region, job_.chain, vm::compressed_bit);
   table.give(job_.chain);
   if (job_.orphan != tier::CopyTable::none) {
-    engine_.free_places(client, job_.orphan, vm::below_host);
+    engine_.free_places(region, job_.orphan, vm::below_host);
     table.give(job_.orphan);
   }
   job_.attached = false;

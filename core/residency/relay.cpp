@@ -2,8 +2,9 @@
 //
 // Relay: between a device and the caller's memory bytes pass a megabyte of pinned staging, piece by piece. What is in staging
 // is nobody's copy: HOST need not have room for it. All without the pool's lock; each copy is waited for, because the
-// staging is the next one's.
+// staging is the next one's. Nothing stays there of a buffer that is to be scrubbed.
 
+#include "core/base/poison.hpp"
 #include "core/residency/plan.hpp"
 
 #include <algorithm>
@@ -37,10 +38,18 @@ Status Engine::copy_through(Stream &stream, uint64_t destination, uint64_t sourc
 
 /// Between an address of the device and the caller's memory.
 Status Engine::copy_device(PoolDevice &device, uint64_t address, unsigned char *out,
-                           const unsigned char *in, uint64_t bytes) {
+                           const unsigned char *in, uint64_t bytes, bool secret) {
   points.at("copy");
   std::lock_guard hold(staging_mutex_);
   WEIR_TRY(take_staging(device.device));
+  struct Left {  // nothing of it stays there, whatever fails
+    void *staging;
+    uint64_t bytes;
+    ~Left() {
+      std::memset(staging, 0, bytes);
+      if (poison::on()) poison::fill(staging, staging_bytes, poison::nobody);
+    }
+  } const left{staging_, secret ? std::min(bytes, staging_bytes) : 0};
   const auto staging = reinterpret_cast<uint64_t>(staging_);
   for (uint64_t done = 0; done < bytes;) {
     const uint64_t step = std::min(bytes - done, staging_bytes);

@@ -60,8 +60,9 @@ Blocker Engine::claim_fragment(PoolDevice &device, const LooseFragment &loose, b
                      here->pages[loose.page].state == PageState::resident;
   vm::Bundle *own = there ? bundle_of(region, loose.page, device) : nullptr;
   if (own == nullptr || own->users != 1 || region.pages[loose.page].busy != 0) return Blocker::busy;
-  if (region.holds != 0) return Blocker::held;
-  if (in_use(region, loose.page) || !close_owner(region, loose.page)) return Blocker::leased;
+  if (region.held_on(device.place)) return Blocker::held;
+  if (in_use(region, loose.page, device.place) || !close_owner(region, loose.page, device.place))
+    return Blocker::leased;
   collect_fences(region, loose.page, &move->fences);
   // And after what fills the device: a wipe of the granule it goes to may still be among that.
   move->fences.push_back(Stamp::make(device.up->slot, device.up->timeline.last(), true));
@@ -147,7 +148,16 @@ uint64_t Engine::settle_fragment(FragmentMove &move, bool moved) noexcept {
     ++stats_.defragment_moves;
     stats_.defragment_moved_bytes += region.shape.used_bytes(move.page);
   } else {
-    --target.users;
+    // The others may have left its granule meanwhile, and left it to this one: then nobody else gives it back.
+    if (--target.users == 0) {
+      const GranuleId granule = target.granule;
+      target.granule = physical::no_granule;
+      target.maker = nullptr;
+      target.wiped = Stamp{};
+      device.granules->at(granule).set_client(region.client);
+      device.granules->release(granule);
+      won = move.bytes;
+    }
     device.sharing->give_up(region.client, move.place);
   }
   if (move.lost) {  // the runtime took the old mapping and gives none back

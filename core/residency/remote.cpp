@@ -12,6 +12,7 @@
 // Loss: the writer's device may be lost while its work on another's memory runs. Those bytes are on a device that is well, and
 // wrong all the same: what was being written so is lost with the writer (lose_remote_writes).
 
+#include "core/base/grow.hpp"
 #include "core/residency/remote.hpp"
 
 #include <algorithm>
@@ -119,7 +120,7 @@ Status Engine::divide(Lock &lock, Plan &plan) {
       if (!alive || !target(item.buffer).region->slab ||
           target(item.buffer).region->home == plan.place())
         continue;
-      WEIR_TRY(unslab_for(lock, item.buffer, plan.place()));
+      WEIR_TRY(of_use(item.use, unslab_for(lock, item.buffer, plan.place())));
       moved = true;
     }
     if (moved) continue;
@@ -192,7 +193,7 @@ Status Engine::enqueue_all_waits(Plan &plan) {
   if (plan.remote == nullptr && !plan.sharded()) return {};
   forget_remote_writes();
   const size_t beside = plan.remote != nullptr ? plan.remote->asked.size() : 0;
-  remote_writes_.reserve(remote_writes_.size() + plan.items.size() + beside);
+  grow_by(remote_writes_, plan.items.size() + beside);
   if (plan.remote == nullptr) return {};
   for (const auto &part : plan.remote->plans) WEIR_TRY(enqueue_waits(*part));
   return {};

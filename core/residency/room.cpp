@@ -58,6 +58,7 @@ void Engine::wait_idle() {
   Lock lock(mutex_);
   changed_.wait(lock, [this] {
     if (recompressor_ != nullptr && recompressor_->working()) return false;
+    if (config_.background && !stopping_ && (prefetching_ != 0 || any_to_prefetch())) return false;
     return !lower_.sinking && std::all_of(devices_.begin(), devices_.end(), [](const auto &device) {
       return device->in_flight == 0;
     });
@@ -71,6 +72,9 @@ void Engine::wait_idle() {
     lock.lock();
     (void)sweep_retired();
   }
+  lock.unlock();
+  // So do places in STORAGE that a thread of the pool's is overwriting.
+  finish_scrubbing(true, true);
 }
 
 Status Engine::check_budget(Plan &plan) {
@@ -124,8 +128,14 @@ Status Engine::make_room(Lock &lock, PoolDevice &device, Wanted wanted, bool qui
   if (wanted.client == UINT32_MAX && give_bounce_back(lock, device)) return {};
   std::pmr::vector<PageRef> victims(&memory_);
   victims.reserve(64);
+  // What is nobody's goes first, and alone: it may be enough.
+  if (device.policy->any_disposable()) {
+    wanted.disposable_only = true;
+    device.policy->choose(wanted, device, &victims);
+    wanted.disposable_only = false;
+  }
   // While HOST is short a dirty page costs a write below it: what can be dropped goes first then.
-  if (lower_.any() && host_->room() < lower_.host_low) {
+  if (victims.empty() && lower_.any() && host_->room() < lower_.host_low) {
     wanted.clean_only = true;
     wanted.most_looks = 1024;
     device.policy->choose(wanted, device, &victims);
@@ -137,6 +147,9 @@ Status Engine::make_room(Lock &lock, PoolDevice &device, Wanted wanted, bool qui
     Status why;
     if (evict(lock, device, victims, false, &why) != 0) {
       *barren = 0;
+      if (!quiet) {
+        for (const PageRef &victim : victims) ask_again(victim, device);
+      }
       return {};
     }
     // Pages that stayed because somebody wants them are no failure: there are others.
@@ -160,6 +173,7 @@ Status Engine::gather(Lock &lock, Plan &plan) {
   // Others may be faster to take what was made free: not for ever.
   constexpr uint32_t most_compactions = 4;
   uint32_t compactions = 0;
+  bool packed = false;
   device.policy->reserve(plan.pages.size());
   // Extents of different sizes fit best with the largest first.
   if (!device.vmm()) {
@@ -173,6 +187,7 @@ Status Engine::gather(Lock &lock, Plan &plan) {
       Budget &quota = clients_[page.region->client]->device[device.place];
       Wanted wanted;
       wanted.not_before = plan.not_before;
+      wanted.keep_prefetched = wanted.all_or_nothing = plan.quiet;
       wanted.clean_only = false;
       if (quota.charge(page.charged)) {
         const size_t doomed = plan.doomed.size();
@@ -194,7 +209,7 @@ Status Engine::gather(Lock &lock, Plan &plan) {
           // What was moved a moment ago is nearer than a victim, and moving than evicting.
           if (sweep_limbo(device)) continue;
           if (!plan.quiet && compactions++ < most_compactions &&
-              compact_for(lock, device, page.bytes))
+              compact_for(lock, device, page.bytes, false))
             continue;
           if (!plan.quiet && await_limbo(lock, device)) continue;
         }
@@ -207,12 +222,11 @@ Status Engine::gather(Lock &lock, Plan &plan) {
       const uint64_t generation = device.evicted_total;
       const Status made = make_room(lock, device, wanted, plan.quiet, &barren);
       if (!made) {
-        // Nothing can leave. With VMM what small buffers and parts of large ones do not fill is all there is left.
-        const bool again =
-            device.vmm() && !plan.quiet && compactions++ == 0 && wanted.client == UINT32_MAX;
-        if (!again) return made;
+        // Nothing can leave. What small buffers and parts of large ones do not fill is all there is left.
+        if (plan.quiet || packed || wanted.client != UINT32_MAX) return made;
+        packed = true;
         // Whatever came of it: the lock was dropped, and a release that came meanwhile has woken nobody who waits for it.
-        (void)compact_for(lock, device, wanted.bytes);
+        (void)compact_for(lock, device, wanted.bytes, true);
         continue;
       }
       if (plan.quiet && device.evicted_total == generation) return Status(WEIR_ERROR_WOULD_BLOCK);

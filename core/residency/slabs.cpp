@@ -13,68 +13,350 @@ namespace {
 
 // More pages waste less at a page's end; each is resident on its own.
 constexpr uint32_t slab_pages = 4;
+/// Slabs with room that are asked for a place at an alignment, or with the page there, before one is taken that is sure.
+constexpr uint32_t most_looks = 4;
+/// At this many a region's tombstones are looked through for such as have passed.
+constexpr size_t many_tombstones = 64;
 
 uint64_t group_key(uint8_t home, uint32_t client, int32_t priority, bool pinned) noexcept {
   return (uint64_t{client} << 32) | (uint64_t{home} << 16) |
          (static_cast<uint64_t>(priority + 128) << 8) | (pinned ? 1U : 0U);
 }
 
+/// Whether a page below the range has no tenants and is on its way in, out or elsewhere: who takes the range waits for work
+/// that is none of his.
+bool idle_on_its_way(const Region &slab, uint64_t offset, uint64_t size) noexcept {
+  const uint32_t last = slab.shape.page_at(offset + size - 1);
+  for (uint32_t p = slab.shape.page_at(offset); p <= last; ++p) {
+    if (slab.idle(p) && slab.pages[p].busy != 0) return true;
+  }
+  return false;
+}
+
 }  // namespace
+
+// ---- groups ----
+
+Engine::SlabGroup &Engine::group_of(const Region &slab) noexcept {
+  return slabs_.find(group_key(slab.home, slab.client, slab.priority, slab.pinned))->second;
+}
+
+/// The group's index of rooms says what the slab has.
+void Engine::note_room(Region &slab) noexcept { note_room(group_of(slab), slab); }
+
+void Engine::note_room(SlabGroup &group, Region &slab) noexcept {
+  const uint32_t position = slab.tenants->position;
+  const uint64_t room = slab.tenants->largest_free();
+  const uint64_t run = slab.pinned ? slab.tenants->longest_closed : 0;
+  if (group.rooms.contains(position)) {
+    if (group.rooms.room(position) == room && group.rooms.length(position) == run) return;
+    group.rooms.erase(position);
+  }
+  group.rooms.insert(position, room, run);
+}
+
+/// Throws std::bad_alloc with nothing changed.
+void Engine::join_group(SlabGroup &group, Region &slab) {
+  group.slabs.reserve(group.slabs.size() == group.slabs.capacity() ? 2 * group.slabs.size() + 1
+                                                                   : group.slabs.size() + 1);
+  group.rooms.reserve(group.slabs.size() + 1);
+  slab.tenants->position = static_cast<uint32_t>(group.slabs.size());
+  group.slabs.push_back(slab.id);
+  note_room(group, slab);
+}
+
+void Engine::leave_group(Region &slab) noexcept {
+  const auto found = slabs_.find(group_key(slab.home, slab.client, slab.priority, slab.pinned));
+  if (found == slabs_.end()) return;
+  SlabGroup &group = found->second;
+  const uint32_t position = slab.tenants->position;
+  const auto last = static_cast<uint32_t>(group.slabs.size() - 1);
+  if (position > last || group.slabs[position] != slab.id) return;
+  group.rooms.erase(position);
+  if (position != last) {
+    Region &moved = *regions_[group.slabs[last]];
+    group.rooms.erase(last);
+    group.slabs[position] = moved.id;
+    moved.tenants->position = position;
+    note_room(group, moved);
+  }
+  group.slabs.pop_back();
+}
+
+/// The slab is to have another home. Throws std::bad_alloc with nothing changed.
+void Engine::move_group(Region &region, uint8_t home) {
+  const uint64_t key = group_key(home, region.client, region.priority, region.pinned);
+  SlabGroup &to = slabs_.try_emplace(key, &memory_).first->second;
+  to.slabs.reserve(to.slabs.size() + 1);
+  to.rooms.reserve(to.slabs.size() + 1);
+  leave_group(region);
+  join_group(to, region);
+}
+
+// ---- places ----
+
+/// A range has a tenant from now on. Its pages that were nobody's are the client's; false, with nothing changed: his quota
+/// has no room for them.
+bool Engine::occupy(Region &slab, uint64_t offset, uint64_t size) noexcept {
+  const uint32_t first = slab.shape.page_at(offset);
+  const uint32_t last = slab.shape.page_at(offset + size - 1);
+  Residence *here = slab.on(slab.home);
+  Budget &quota = clients_[slab.client]->device[slab.home];
+  const auto charged = [&](uint32_t p) {
+    return here != nullptr && slab.tenants->pages[p].tenants == 0 &&
+           here->pages[p].granule != physical::no_granule &&
+           here->pages[p].state != PageState::filling;
+  };
+  for (uint32_t p = first; p <= last; ++p) {
+    if (!charged(p) || quota.charge(slab.shape.charged_bytes(p))) continue;
+    while (p-- > first) {
+      if (charged(p)) quota.refund(slab.shape.charged_bytes(p));
+    }
+    return false;
+  }
+  for (uint32_t p = first; p <= last; ++p) {
+    const bool fresh = slab.tenants->pages[p].tenants++ == 0;
+    const bool there = here != nullptr && here->pages[p].granule != physical::no_granule;
+    if (fresh && slab.pinned && there) count_held(slab, p, device_at(slab.home), true);
+  }
+  slab.tenants->taken += size;
+  if (slab.tenants->count++ == 0) ++slab_count_;
+  return true;
+}
+
+/// A page without tenants has no versions: nothing of it is copied anywhere. While somebody is at work on it it keeps them,
+/// and is looked at again by whoever takes it out.
+void Engine::forget_idle(Region &slab, uint32_t page) noexcept {
+  if (!slab.slab || !slab.idle(page) || slab.pages[page].busy != 0) return;
+  free_host(slab, page);
+  free_lower(slab, page);
+  slab.pages[page].latest = 0;
+}
+
+/// The range has no tenant any more. Pages that have none now are idle: nobody's, and the first to go.
+void Engine::vacate_place(Region &slab, uint64_t offset, uint64_t size) noexcept {
+  const uint32_t last = slab.shape.page_at(offset + size - 1);
+  Residence *here = slab.on(slab.home);
+  bool idle = false;
+  for (uint32_t p = slab.shape.page_at(offset); p <= last; ++p) {
+    vm::SlabPage &page = slab.tenants->pages[p];
+    if (--page.tenants != 0) continue;
+    page.idle_since = looks_;
+    forget_idle(slab, p);
+    if (here == nullptr || here->pages[p].granule == physical::no_granule) continue;
+    PoolDevice &device = device_at(slab.home);
+    if (slab.pinned) count_held(slab, p, device, false);
+    if (here->pages[p].state == PageState::filling) continue;  // settle_fill() refunds
+    clients_[slab.client]->device[slab.home].refund(slab.shape.charged_bytes(p));
+    idle = true;
+    if (page.told) continue;
+    try {
+      device.policy->dispose(PageRef{slab.id, p, region_generations_[slab.id]});
+      page.told = true;
+    } catch (const std::bad_alloc &) {
+      // It is among the policy's pages already; it only goes a little later.
+    }
+  }
+  slab.tenants->taken -= size;
+  if (--slab.tenants->count == 0) --slab_count_;
+  if (idle) watch_idle();
+}
+
+/// A place in a slab of a group, if a few looks find one; none: none of them has room, what there is lies on an idle page that
+/// is on its way, or the client has no room for pages that were nobody's. Throws std::bad_alloc with nothing changed.
+Region *Engine::find_place(SlabGroup &group, uint64_t size, uint64_t alignment,
+                           physical::SmallArena::Allocation *place) {
+  bool full = false;  // his quota
+  const auto take = [&](uint32_t position) -> Region * {
+    Region &slab = *regions_[group.slabs[position]];
+    *place = slab.tenants->allocate(size, alignment);
+    if (!*place) return nullptr;
+    const uint64_t bytes = slab.tenants->size(place->node);
+    if (!idle_on_its_way(slab, place->offset, bytes)) {
+      if (occupy(slab, place->offset, bytes)) return &slab;
+      full = true;
+    }
+    slab.tenants->free(place->node);
+    *place = {};
+    return nullptr;
+  };
+  uint32_t looks = most_looks;
+  for (uint32_t at = group.rooms.at_least(size); at != physical::RoomTree::none && looks-- > 0;
+       at = group.rooms.next(at)) {
+    if (Region *slab = take(at)) return slab;
+    if (full && alignment <= 256) break;
+  }
+  // Here any alignment can be had.
+  const uint32_t sure =
+      alignment > 256 ? group.rooms.at_least(size + alignment - 256) : physical::RoomTree::none;
+  return sure != physical::RoomTree::none ? take(sure) : nullptr;
+}
+
+/// A slab of its group, without tenants.
+Status Engine::open_slab(SlabGroup &group, const vm::Geometry &shape, uint8_t home, uint32_t client,
+                         int32_t priority, bool pinned, Region **out) {
+  Region *region = nullptr;
+  WEIR_TRY(make_home_region(shape, home, client, &region));
+  try {
+    region->tenants =
+        make_owned<vm::Slab>(&memory_, shape.physical_bytes(), shape.pages(), &memory_);
+    region->pinned = pinned;
+    region->priority = static_cast<int8_t>(priority);
+    if (pinned) region->tenants->close_all(shape.physical_bytes() / shape.pages());
+    join_group(group, *region);
+  } catch (...) {
+    free_region(*region);
+    throw;
+  }
+  region->slab = true;
+  *out = region;
+  return {};
+}
 
 Status Engine::place_tenant(uint32_t index, const weir_buffer_desc &desc, uint8_t home,
                             uint32_t client, bool pinned) {
   PoolDevice &device = *devices_[home];
   const int32_t priority = std::clamp<int32_t>(desc.priority + clients_[client]->priority,
                                                WEIR_PRIORITY_LOWEST, WEIR_PRIORITY_HIGHEST);
-  auto [group, fresh] = slabs_.try_emplace(group_key(home, client, priority, pinned));
-  auto &slabs = group->second;
+  SlabGroup &group =
+      slabs_.try_emplace(group_key(home, client, priority, pinned), &memory_).first->second;
   const uint64_t alignment = std::max<uint64_t>(desc.alignment, 256);
   physical::SmallArena::Allocation place;
   Region *region = nullptr;
-  // The newest first: tenants made together are used together. A bounded look.
-  for (size_t i = slabs.size(); i-- > 0 && i + 8 >= slabs.size() && !place;) {
-    region = regions_[slabs[i]].get();
-    place = region->tenants->allocate(desc.size, alignment);
-  }
-  if (!place) {
-    slabs.reserve(slabs.size() + 1);
-    const vm::Geometry shape =
-        device.vmm() ? vm::Geometry::paged(device.page_size * slab_pages, device.page_size, 0)
-                     : vm::Geometry::whole(device.page_size);
-    WEIR_TRY(make_home_region(shape, home, client, &region));
-    try {
-      region->tenants = make_owned<physical::SmallArena>(&memory_, shape.physical_bytes(),
-                                                         uint64_t{256}, &memory_);
-      place = region->tenants->allocate(desc.size, alignment);
-    } catch (...) {
-      free_region(*region);
-      throw;
+  if (pinned) {
+    WEIR_TRY(place_pinned(group, desc.size, home, client, priority, &region, &place));
+  } else {
+    region = find_place(group, desc.size, alignment, &place);
+    if (region == nullptr) {
+      const vm::Geometry shape =
+          device.vmm() ? vm::Geometry::paged(device.page_size * slab_pages, device.page_size, 0)
+                       : vm::Geometry::whole(device.page_size);
+      WEIR_TRY(open_slab(group, shape, home, client, priority, false, &region));
+      try {
+        place = region->tenants->allocate(desc.size, alignment);
+      } catch (...) {
+        retire_region(*region);
+        throw;
+      }
+      (void)occupy(*region, place.offset, region->tenants->size(place.node));  // of absent pages
     }
-    region->slab = true;
-    region->pinned = pinned;
-    region->priority = static_cast<int8_t>(priority);
-    slabs.push_back(region->id);
-    ++slab_count_;
+    note_room(group, *region);
   }
   region->tenants->set_owner(place.node, index);
   buffers_.cold(index) = vm::Cold{region->id, place.node};
   try {
-    // Work of dead tenants that may still run on this place is now this buffer's past.
-    std::erase_if(region->tombstones,
-                  [this](const vm::Tombstone &dead) { return streams_.passed(dead.stamp); });
-    History inherited(&memory_);
-    for (const vm::Tombstone &dead : region->tombstones) {
-      if (dead.begin >= place.offset + desc.size || dead.end <= place.offset) continue;
-      inherited.add(PastUse{0, desc.size, dead.stamp}, streams_);
-    }
-    if (!inherited.empty()) history_.emplace(index, std::move(inherited));
     if (desc.tag != 0) tags_.emplace(index, desc.tag);
   } catch (...) {
-    history_.erase(index);
     remove_tenant(index);
     throw;
   }
   return {};
+}
+
+/// Whether all work of dead tenants on the range has ended, or is of the stream's own past.
+bool Engine::past_ended(const Region &slab, uint64_t begin, uint64_t size,
+                        const Stream *stream) noexcept {
+  for (const vm::Tombstone &dead : slab.tombstones) {
+    if (dead.begin >= begin + size || dead.end <= begin) continue;
+    if (stream != nullptr && dead.stamp.slot() == stream->slot) continue;
+    if (!streams_.passed(dead.stamp)) return false;
+  }
+  return true;
+}
+
+/// Whether the pages under a tenant's place are there, with nobody at work on them.
+bool Engine::in_place(Region &slab, uint64_t begin, uint64_t size, PoolDevice &device) noexcept {
+  Residence *here = slab.on(device.place);
+  if (!device.open() || here == nullptr) return false;
+  const uint32_t last = slab.shape.page_at(begin + size - 1);
+  for (uint32_t p = slab.shape.page_at(begin); p <= last; ++p) {
+    DevicePage &state = here->pages[p];
+    const Page &copies = slab.pages[p];
+    if (!on_device(slab, *here, p) || (copies.latest & ~device.bit()) != 0 || !state.queued)
+      return false;
+    if (!state.ready) continue;
+    if (!streams_.passed(state.ready)) return false;
+    state.ready = Stamp{};
+  }
+  return true;
+}
+
+/// A range has a new version, on the device alone.
+void Engine::write_pages(Region &slab, uint64_t begin, uint64_t size, PoolDevice &device) noexcept {
+  const uint32_t last = slab.shape.page_at(begin + size - 1);
+  for (uint32_t p = slab.shape.page_at(begin); p <= last; ++p) {
+    const Page &copies = slab.pages[p];
+    const bool sole = copies.latest == device.bit() && copies.lower == tier::CopyTable::none;
+    if (!sole || copies.host || copies.sinking) invalidate(slab, p, device.bit());
+  }
+}
+
+/// The first lease of a tenant whose place is there, to write all of it: nothing is to be brought, zeroed or waited for. Whoever
+/// else comes meanwhile finds it leased. False: it takes the usual way, and nothing has happened.
+bool Engine::lease_fresh(const Stream &stream, weir_use &use) noexcept {
+  uint32_t index = 0;
+  uint64_t generation = 0;
+  if (use.mode != WEIR_DISCARD_WRITE || !plain_use(use, &index, &generation)) return false;
+  vm::Hot &hot = buffers_.hot(index);
+  constexpr uint64_t looks_at = Word::generation_mask | Word::alive | Word::virgin |
+                                Word::readers_mask | Word::writer | Word::partial | Word::history |
+                                Word::closing;
+  const auto fresh = [&](uint64_t word) {
+    return (word & looks_at) == (generation | Word::alive | Word::virgin);
+  };
+  uint64_t seen = hot.word.load(std::memory_order_relaxed);
+  if (!fresh(seen) || hot.home() != stream.device->id) return false;
+  Lock lock(mutex_);
+  seen = hot.word.load(std::memory_order_relaxed);
+  if (!fresh(seen) || hot.stamp.load(std::memory_order_relaxed) != 0) return false;
+  const Target where = target(index);
+  Region &slab = *where.region;
+  PoolDevice &device = device_at(slab.home);
+  if (&device.device != stream.device || !in_place(slab, where.base, where.size, device) ||
+      !past_ended(slab, where.base, where.size, &stream))
+    return false;
+  hot.address = address_of(slab, *slab.on(slab.home)) + where.base;
+  const uint64_t next = (seen | Word::writer | Word::resident | Word::sole) & ~Word::virgin;
+  if (!hot.word.compare_exchange_strong(seen, next, std::memory_order_acq_rel)) return false;
+  write_pages(slab, where.base, where.size, device);
+  slab.cold = slab.streaming;
+  slab.last_use = std::max(slab.last_use, ticks_.now());
+  ++stats_.hits;
+  use.address = hot.address;
+  return true;
+}
+
+/// Work that may still run on a dead tenant's place is remembered by the place. No more is kept than a few of a stream: beyond
+/// that its last work stands for all of it, wherever it is.
+void Engine::bury(Region &region, uint64_t begin, uint64_t end, Stamp stamp) noexcept {
+  if (!stamp || streams_.passed(stamp)) return;
+  auto &dead = region.tombstones;
+  if (dead.size() >= many_tombstones) {
+    erase_if(dead, [this](const vm::Tombstone &old) { return streams_.passed(old.stamp); });
+    if (dead.size() >= many_tombstones / 2) {
+      size_t kept = 0;
+      for (const vm::Tombstone &next : dead) {
+        size_t same = 0;
+        while (same < kept && dead[same].stamp.slot() != next.stamp.slot()) ++same;
+        if (same == kept) {
+          dead[kept++] = next;
+          continue;
+        }
+        vm::Tombstone &all = dead[same];
+        all.begin = std::min(all.begin, next.begin);
+        all.end = std::max(all.end, next.end);
+        const uint64_t write = (all.stamp.bits | next.stamp.bits) & Stamp::write_bit;
+        if (next.stamp.point() > all.stamp.point()) all.stamp = next.stamp;
+        all.stamp.bits |= write;
+      }
+      dead.resize(kept);
+    }
+  }
+  try {
+    dead.push_back(vm::Tombstone{begin, end, stamp});
+  } catch (const std::bad_alloc &) {
+    (void)streams_.wait(stamp, UINT64_MAX);
+  }
 }
 
 void Engine::remove_tenant(uint32_t index) noexcept {
@@ -82,34 +364,28 @@ void Engine::remove_tenant(uint32_t index) noexcept {
   free_place(*regions_[cold.region], cold.node);
 }
 
-/// A place in a slab; with the last one the slab ends.
+/// A place in a slab. One that has no tenants stays for as long as pages of it are there: it is used again before another is
+/// opened, and its pages go before any other.
 void Engine::free_place(Region &region, uint32_t node) noexcept {
-  region.tenants->free(node);
-  if (!region.tenants->empty()) return;
-  auto group = slabs_.find(group_key(region.home, region.client, region.priority, region.pinned));
-  if (group != slabs_.end()) std::erase(group->second, region.id);
-  --slab_count_;
-  keep_or_free(region);
-}
-
-/// The slab is to have another home. Throws std::bad_alloc with nothing changed.
-void Engine::move_group(Region &region, uint8_t home) {
-  const auto key = [&region](uint8_t place) {
-    return group_key(place, region.client, region.priority, region.pinned);
-  };
-  auto [to, fresh] = slabs_.try_emplace(key(home));
-  to->second.push_back(region.id);
-  if (const auto from = slabs_.find(key(region.home)); from != slabs_.end())
-    std::erase(from->second, region.id);
+  vm::Slab &slab = *region.tenants;
+  const uint64_t offset = slab.offset(node);
+  const uint64_t size = slab.size(node);
+  const auto next = slab.next(node);
+  slab.free(node);
+  vacate_place(region, offset, size);
+  if (region.pinned)
+    slab.close_idle(next, region.shape.page_at(offset), region.shape.page_at(offset + size - 1),
+                    region.shape.small_bytes);
+  note_room(region);
+  retire_region(region);
 }
 
 /// A tenant whose bytes are lost, and which nobody leases, parts from its slab; its own page says that it is lost. True: it was the
 /// last of the slab, which ends. Throws std::bad_alloc with nothing changed.
 bool Engine::own_lost_page(uint32_t index, uint8_t home) {
   const Target where = target(index);
-  const physical::SmallArena &others = *where.region->tenants;
   const uint8_t before = where.region->home;
-  const bool last = others.next(others.first()) == physical::SmallArena::none;
+  const bool last = where.region->tenants->count == 1;
   Region *fresh = nullptr;
   (void)make_region(shape_for(home, where.size), home, where.region->client, &fresh);
   fresh->buffer = index;
@@ -141,7 +417,7 @@ Status Engine::unslab(Lock &lock, uint32_t index) {
   do {
     if (Word::leases(seen) != 0 || (seen & Word::partial) != 0 || holds_.contains(index)) {
       return fail(WEIR_ERROR_LEASE_CONFLICT,
-                  "a buffer below a page is leased on its home device; it can be used "
+                  "a buffer below a page is leased or held on its home device; it can be used "
                   "elsewhere only when it is not");
     }
   } while (!word.compare_exchange_weak(seen, (seen | Word::writer) & ~Word::resident,
@@ -158,8 +434,10 @@ Status Engine::unslab(Lock &lock, uint32_t index) {
     WEIR_TRY(wait_range(lock, index, 0, where.size, true));
     if (virgin) return {};
     WEIR_TRY(host_slot(lock, where.region->client, node_of(*where.region), where.size, &slot));
-    return copy_pieces(lock, index, where, 0, where.size,
-                       static_cast<unsigned char *>(host_->address(slot)), nullptr);
+    WEIR_TRY(copy_pieces(lock, index, where, 0, where.size,
+                         static_cast<unsigned char *>(host_->address(slot)), nullptr));
+    host_->take_over(slot, where.region->client, where.size);
+    return {};
   };
   Status status;
   try {
@@ -181,7 +459,7 @@ Status Engine::unslab(Lock &lock, uint32_t index) {
     set_flags(index, 0, Word::virgin | Word::resident | Word::sole);
   } else {
     const LastError why = last_error();
-    if (slot) free_slot(where.region->client, slot);
+    if (slot) free_slot(where.region->client, slot, where.region->scrub);
     if (fresh != nullptr) free_region(*fresh);
     last_error() = why;
   }

@@ -22,6 +22,7 @@ Status Engine::send_straight(Lock &lock, Drain &drain, Victim &victim) {
   for (uint64_t at = 0; at < victim.used;) {
     const uint64_t raw = std::min(part_bytes, victim.used - at);
     tier::StagingSlot *slot = lower_.staging->take();
+    slot->secret = victim.region->scrub;
     Status status = copy_part(drain.device, victim.address + at, slot->pinned, raw);
     if (status) {
       if (victim.region->rounds != tier::Form::bytes && lower_.compressed != nullptr)
@@ -43,7 +44,7 @@ Status Engine::send_straight(Lock &lock, Drain &drain, Victim &victim) {
       if (none || (full & victim.into) != 0)
         return fail_full(lock, victim.region->client, victim.used);
       Locked held(lock);  // from the start
-      free_places(victim.region->client, victim.chain, vm::below_host);
+      free_places(*victim.region, victim.chain, vm::below_host);
       record = victim.chain;
       at = 0;
       sum.reset();
@@ -78,7 +79,8 @@ Status Engine::store_part(Lock &lock, Victim &victim, bool background, uint32_t 
   if (lower_.compressed != nullptr && victim.into != vm::storage_bit) {
     const uint64_t bytes =
         lower_.codec->encode(slot->pinned, raw, slot->blob, !storage, &victim.plan,
-                             background ? Workers::Urgency::background : Workers::Urgency::demand);
+                             background ? Workers::Urgency::background : Workers::Urgency::demand,
+                             tier::Effort::quick, slot->secret);
     Locked held(lock);
     tier::UnitSlot place;
     if (bytes != 0) place = place_compressed(lock, client, bytes, false);
@@ -86,18 +88,19 @@ Status Engine::store_part(Lock &lock, Victim &victim, bool background, uint32_t 
     lower_.copies[record].compressed_bytes = static_cast<uint32_t>(bytes);
     held.unlock();
     if (place) {
-      std::memcpy(lower_.compressed->address(place), slot->blob, bytes);
+      lower_.compressed->put(place, slot->blob, bytes);
       victim.into = vm::compressed_bit;
       return {};
     }
   }
   if (!storage) return Status(WEIR_NOT_READY);
   Locked held(lock);
-  const tier::UnitSlot place = place_storage(client, raw);
+  const tier::UnitSlot place = place_storage(lock, client, raw);
   lower_.copies[record].storage = place;
   held.unlock();
   if (!place) return Status(WEIR_NOT_READY);
   victim.into = vm::storage_bit;
+  std::memset(slot->pinned + raw, 0, tier::UnitArena::rounded(raw) - raw);  // goes along
   slot->io.slot = place;
   slot->io.memory = slot->pinned;
   slot->io.bytes = raw;

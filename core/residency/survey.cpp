@@ -45,11 +45,12 @@ Blocker Engine::blocker_of(Region &region, uint32_t buffer, uint64_t begin, uint
 void Engine::list_groups(uint8_t place, std::pmr::vector<uint64_t> *groups, MoveResult *result) {
   Lock lock(mutex_);
   if (device_at(place).lost) return;
-  for (const auto &[group, slabs] : slabs_) {
+  for (const auto &[group, known] : slabs_) {
+    const auto &slabs = known.slabs;
     if (slabs.empty() || regions_[slabs[0]]->home != place) continue;
     if (regions_[slabs[0]]->pinned) {
-      for (const uint32_t id : slabs) result->block(Blocker::pinned, regions_[id]->tenants->used());
-    } else if (slabs.size() > 1) {
+      for (const uint32_t id : slabs) result->block(Blocker::pinned, regions_[id]->tenants->taken);
+    } else {
       groups->push_back(group);
     }
   }
@@ -60,7 +61,8 @@ void Engine::survey_group(uint8_t place, uint64_t group, Survey *survey) {
   survey->clear();
   const auto found = slabs_.find(group);
   if (found == slabs_.end() || device_at(place).lost) return;
-  std::pmr::vector<uint32_t> slabs(found->second, &memory_);
+  std::pmr::vector<uint32_t> slabs(found->second.slabs, &memory_);
+  std::erase_if(slabs, [this](uint32_t id) { return regions_[id]->vacant(); });
   const auto emptier = [this](uint32_t a, uint32_t b) {
     return regions_[a]->tenants->used() < regions_[b]->tenants->used();
   };
@@ -92,15 +94,16 @@ void Engine::survey_slab(Region &region, Survey *survey) {
   slab.size = region.shape.physical_bytes();
   slab.first = survey->occupants.size();
   for (uint32_t p = 0; here != nullptr && p < region.pages.size(); ++p) {
-    if (here->pages[p].state == PageState::resident) slab.worth += region.shape.page_bytes(p);
+    if (here->pages[p].state == PageState::resident && !region.idle(p))
+      slab.worth += region.shape.page_bytes(p);
   }
   if (slab.worth == 0) return;
-  // What is free on pages that are elsewhere is no place to move to.
+  // What is free on pages that are elsewhere, or nobody's, is no place to move to.
   const auto fill_gap = [&](uint64_t begin, uint64_t end) {
     while (begin < end) {
       const uint32_t p = region.shape.page_at(begin);
       const uint64_t stop = std::min(end, region.shape.offset(p) + region.shape.page_bytes(p));
-      if (!on_device(region, *here, p)) {
+      if (!on_device(region, *here, p) || region.idle(p)) {
         Occupant filler;
         filler.offset = begin;
         filler.size = stop - begin;
@@ -146,7 +149,8 @@ LayoutStats Engine::layout(uint8_t place) {
     stats.free_bytes = device.granules->idle();
     stats.largest_free = device.granules->largest_free();
   }
-  for (const auto &[group, slabs] : slabs_) {
+  for (const auto &[group, known] : slabs_) {
+    const auto &slabs = known.slabs;
     if (slabs.size() < 2 || regions_[slabs[0]]->home != place || regions_[slabs[0]]->pinned)
       continue;
     for (const uint32_t id : slabs) {
@@ -154,7 +158,9 @@ LayoutStats Engine::layout(uint8_t place) {
       const Residence *here = regions_[id]->on(place);
       uint64_t bytes = 0;
       for (uint32_t p = 0; here != nullptr && p < region.pages.size(); ++p)
-        bytes += here->pages[p].state == PageState::resident ? region.shape.page_bytes(p) : 0;
+        bytes += here->pages[p].state == PageState::resident && !region.idle(p)
+                     ? region.shape.page_bytes(p)
+                     : 0;
       stats.slab_bytes += bytes;
       stats.slab_used += std::min(bytes, region.tenants->used());
     }

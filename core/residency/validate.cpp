@@ -43,6 +43,9 @@ std::string Engine::validate_page(Region &region, uint32_t page) noexcept {
     return broken(region, page, "lost, and somewhere");
   if ((copies.latest & vm::host_bit) != 0 && !has_host(region, page))
     return broken(region, page, "latest in HOST without a place there");
+  const uint32_t only = region.only_latest(page);
+  if (only != 0 && copies.latest != only && copies.latest != vm::lost_bit)
+    return broken(region, page, "held to be written, and not the only latest copy");
   const char *below = validate_below(region, page);
   if (below != nullptr) return broken(region, page, below);
   const uint32_t devices = copies.latest & vm::device_bits;
@@ -81,6 +84,9 @@ std::string Engine::validate_word(uint32_t index) noexcept {
   // Closed anyway: who has the buffer to himself may be changing it.
   if ((word & Word::resident) == 0 || partials || (word & Word::writer) != 0) return {};
   if ((word & Word::virgin) != 0) return broken(region, 0, "open to hits before its first use");
+  if (hold_forbids(index, false, region.home) ||
+      ((word & Word::sole) != 0 && hold_forbids(index, true, region.home)))
+    return broken(region, 0, "open to hits that a hold forbids");
   const uint32_t bit = uint32_t{1} << region.home;
   const uint32_t last = region.shape.page_at(where.base + where.size - 1);
   for (uint32_t p = region.shape.page_at(where.base); p <= last; ++p) {
@@ -92,6 +98,48 @@ std::string Engine::validate_word(uint32_t index) noexcept {
   return {};
 }
 
+uint64_t Engine::pinned_bytes(const Region &region, const Residence &here) noexcept {
+  uint64_t bytes = 0;
+  for (uint32_t p = 0; region.pinned && p < here.pages.size(); ++p) {
+    if (region.pins(p) && here.pages[p].granule != physical::no_granule)
+      bytes += region.shape.granule_bytes(p);
+  }
+  return bytes;
+}
+
+/// A slab's count of its tenants, its closed pages and its place in the group.
+std::string Engine::validate_slab(Region &region) {
+  vm::Slab &slab = *region.tenants;
+  std::string wrong = slab.validate();
+  if (!wrong.empty()) return broken(region, 0, wrong.c_str());
+  // Not of the engine's memory, which tests let run out.
+  std::vector<uint32_t> tenants(slab.pages.size());
+  uint32_t count = 0;
+  for (auto node = slab.first_tenant(); node != vm::Slab::none; node = slab.next_tenant(node)) {
+    const uint64_t at = slab.offset(node);
+    for (uint32_t p = region.shape.page_at(at); p <= region.shape.page_at(at + slab.size(node) - 1);
+         ++p)
+      ++tenants[p];
+    ++count;
+  }
+  if (count != slab.count) return broken(region, 0, "its tenants are not as many as were counted");
+  for (uint32_t p = 0; p < slab.pages.size(); ++p) {
+    if (tenants[p] != slab.pages[p].tenants)
+      return broken(region, p, "its tenants are not as many as were counted");
+    if ((slab.pages[p].closed != vm::Slab::none) != (region.pinned && tenants[p] == 0))
+      return broken(region, p, "closed, and not idle, or the reverse");
+    const Page &copies = region.pages[p];
+    if (tenants[p] == 0 && copies.busy == 0 &&
+        (copies.latest != 0 || copies.host || copies.lower != tier::CopyTable::none))
+      return broken(region, p, "nobody's, and has a version");
+  }
+  const SlabGroup &group = group_of(region);
+  if (slab.position >= group.slabs.size() || group.slabs[slab.position] != region.id ||
+      group.rooms.room(slab.position) != slab.largest_free())
+    return broken(region, 0, "its group does not know its room");
+  return group.rooms.validate();
+}
+
 std::string Engine::validate_device(PoolDevice &device) {
   uint64_t held = 0;
   uint64_t occupied = 0;
@@ -100,8 +148,10 @@ std::string Engine::validate_device(PoolDevice &device) {
     begin_count(device);
     for (const auto &region : regions_) {
       Residence *here = region != nullptr ? region->on(device.place) : nullptr;
-      if (here != nullptr && (all || region->holds != 0))
-        (all ? occupied : held) += occupied_bytes(*region, *here, all);
+      if (here == nullptr) continue;
+      const bool counts = all || region->held_on(device.place);
+      (all ? occupied : held) +=
+          counts ? occupied_bytes(*region, *here, all) : pinned_bytes(*region, *here);
     }
   }
   if (device.sharing != nullptr) {
@@ -173,6 +223,9 @@ std::string Engine::validate() {
   for (const auto &region : regions_) {
     for (uint32_t p = 0; region != nullptr && p < region->pages.size() && wrong.empty(); ++p)
       wrong = validate_page(*region, p);
+  }
+  for (const auto &region : regions_) {
+    if (region != nullptr && region->slab && wrong.empty()) wrong = validate_slab(*region);
   }
   for (uint32_t i = 0; i < buffers_.end() && wrong.empty(); ++i) {
     if ((buffers_.hot(i).word.load() & Word::alive) != 0) wrong = validate_word(i);

@@ -10,6 +10,7 @@
 #include "core/tier/codec/plane_methods.hpp"
 #include "core/tier/codec/narrow.hpp"
 #include "core/tier/codec/sparse.hpp"
+#include "core/tier/codec/zstd_memory.hpp"
 
 #include <lz4.h>
 #include <zstd.h>
@@ -138,19 +139,51 @@ template <class Context>
 auto ContextPool<Context>::create() noexcept -> Node * {
   Context *context = make_();
   if (context == nullptr) return nullptr;
-  Node *node = new (std::nothrow) Node{context, nullptr};
+  Node *node = new (std::nothrow) Node{context, nullptr, age_.load()};
   if (node == nullptr) release_(context);
   return node;
 }
 
 template <class Context>
 void ContextPool<Context>::give(Node *node) noexcept {
+  if (node->age != age_.load(std::memory_order_relaxed)) renew(node);
   {
     const std::lock_guard lock(mutex_);
     node->next = free_;
     free_ = node;
   }
   given_.notify_one();
+}
+
+/// The holder's, who uses it no more.
+template <class Context>
+void ContextPool<Context>::renew(Node *node) noexcept {
+  const uint32_t age = age_.load();
+  Context *fresh = make_();
+  if (fresh == nullptr) return;
+  release_(node->context);
+  node->context = fresh;
+  node->age = age;
+}
+
+template <class Context>
+void ContextPool<Context>::forget() noexcept {
+  age_.fetch_add(1);
+  // Each is taken out for it, so that nobody waits for all of them.
+  for (uint32_t left = UINT32_MAX; left != 0; --left) {
+    Node *node = nullptr;
+    {
+      const std::lock_guard lock(mutex_);
+      Node **old = &free_;
+      while (*old != nullptr && (*old)->age == age_.load()) old = &(*old)->next;
+      node = *old;
+      if (node == nullptr) return;
+      *old = node->next;
+    }
+    const uint32_t before = node->age;
+    give(node);
+    if (node->age == before) return;  // no memory
+  }
 }
 
 template class ContextPool<ZSTD_CCtx>;
@@ -160,9 +193,9 @@ template class ContextPool<ZSTD_DCtx>;
 
 ZstdMethod::ZstdMethod(bool decoder_ready) noexcept
     : BlockMethod(MethodId::zstd, "zstd", 8),
-      encoders_([]() noexcept { return ZSTD_createCCtx(); },
+      encoders_([]() noexcept { return make_encoder(); },
                 [](ZSTD_CCtx *context) noexcept { ZSTD_freeCCtx(context); }),
-      decoders_([]() noexcept { return ZSTD_createDCtx(); },
+      decoders_([]() noexcept { return make_decoder(); },
                 [](ZSTD_DCtx *context) noexcept { ZSTD_freeDCtx(context); }) {
   if (decoder_ready) const ContextPool<ZSTD_DCtx>::Loan first(decoders_);
 }

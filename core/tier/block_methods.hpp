@@ -12,6 +12,7 @@
 #include "core/tier/codec/effort.hpp"
 #include "core/tier/codec/form.hpp"
 
+#include <atomic>
 #include <array>
 #include <condition_variable>
 #include <cstdint>
@@ -122,7 +123,11 @@ class ContextPool {
   struct Node {
     Context *context;
     Node *next;
+    uint32_t age;  ///< what was the pool's as it was made
   };
+  /// Replaces all contexts, which keep parts of what they have coded: those that are on loan as they come back. One for which the
+  /// system has no memory stays as it is until the next time.
+  void forget() noexcept;
   /// A context for as long as this lives; none if the system has no memory for the very first.
   class Loan {
    public:
@@ -143,6 +148,7 @@ class ContextPool {
   Node *take() noexcept;
   Node *create() noexcept;
   void give(Node *node) noexcept;
+  void renew(Node *node) noexcept;
 
   const Make make_;
   const Free release_;
@@ -150,6 +156,7 @@ class ContextPool {
   std::condition_variable given_;
   Node *free_ = nullptr;
   uint32_t made_ = 0;  ///< and those being made
+  std::atomic<uint32_t> age_{0};
 };
 
 extern template class ContextPool<ZSTD_CCtx_s>;
@@ -166,6 +173,11 @@ class ZstdMethod final : public BlockMethod {
                  uint64_t raw) noexcept override;
   uint64_t weigh(const unsigned char *in, uint64_t raw, Form form, uint64_t best,
                  unsigned char *scratch) noexcept override;
+
+  void forget() noexcept {
+    encoders_.forget();
+    decoders_.forget();
+  }
 
  private:
   ContextPool<ZSTD_CCtx_s> encoders_;
@@ -229,6 +241,11 @@ class PlanesMethod final : public BlockMethod {
   Decoded decode(const unsigned char *in, uint64_t bytes, unsigned char *out,
                  uint64_t raw) noexcept override;
 
+  void forget() noexcept {
+    encoders_.forget();
+    decoders_.forget();
+  }
+
  private:
   friend class QuickPlanesMethod;
   ContextPool<PlaneEncoder> encoders_;
@@ -262,6 +279,11 @@ class BlockMethods {
   static constexpr uint32_t tried = 7;
   const std::array<BlockMethod *, tried> &candidates(Effort effort) const noexcept {
     return effort == Effort::dense ? dense_candidates_ : quick_candidates_;
+  }
+  /// Nothing of what was coded so far is kept in the contexts to code with.
+  void forget() noexcept {
+    zstd_.forget();
+    planes_.forget();
   }
   /// What codes floats of a form that somebody names.
   BlockMethod *of_floats(Effort effort) noexcept {

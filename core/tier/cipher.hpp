@@ -2,7 +2,9 @@
 //
 // AES-256-XTS over the units of a store (IEEE 1619; the tweak is the unit's number in the store's line). CipherKey: a
 // random key that never leaves memory, kept out of swap and core dumps as far as the system lets it, wiped at the
-// end. Cipher: what one thread needs to use it.
+// end. Cipher: what one thread needs to use it. Its contexts are libcrypto's, in libcrypto's heap, and hold the round keys: those
+// are wiped as they are freed, but can be in swap, in dumps and in forked children before. A library has no means against that:
+// libcrypto's allocator and its secure heap are the program's.
 //
 // Bytes at rest only: XTS hides content, it does not notice damage.
 #pragma once

@@ -67,6 +67,12 @@ constexpr MethodId only(CodecChoice choice) noexcept {
   return MethodId::raw;
 }
 
+/// Of what the caller's calls so far have left on the stack of this thread: as deep as coders go.
+[[gnu::noinline]] void clear_stack() noexcept {
+  unsigned char deep[uint64_t{96} << 10U];
+  explicit_bzero(deep, sizeof deep);
+}
+
 }  // namespace
 
 // ---- a page on its way into a blob ----
@@ -83,6 +89,7 @@ struct Codec::Page {
   Form form = Form::bytes;  ///< what the method is told of the bytes
   bool tried = false;       ///< method is what a trial found
   bool skipped = false;     ///< the plan says that nothing but SAME is worth a look
+  bool secret = false;      ///< nothing of it may stay on a stack
   bool must = false;  ///< there is a blob in any case: blocks that stay as they are need not wait
 
   SpinLock lock{};  ///< of the table and what follows
@@ -150,6 +157,7 @@ struct Codec::Page {
       by = as_is;
       coded = must ? as_is->encode(block, length, form, to, length) : length;
     }
+    if (secret) clear_stack();
     note(index, by->id(), coded, next);
   }
 
@@ -259,6 +267,7 @@ struct Codec::Trial {
       const bool pays = bytes != 0 && bytes <= paying(length);
       entrant.coded.fetch_add(pays ? bytes : length, std::memory_order_relaxed);
     }
+    if (page.secret) clear_stack();
   }
 };
 
@@ -375,7 +384,7 @@ bool Codec::parse(const char *name, CodecChoice *choice) noexcept {
 }
 
 uint64_t Codec::encode(const void *in, uint64_t raw, void *out, bool must, CodecPlan *plan,
-                       Workers::Urgency urgency, Effort effort) noexcept {
+                       Workers::Urgency urgency, Effort effort, bool secret) noexcept {
   const BlobShape shape{raw, sums_};
   assert(shape.blocks() <= UINT32_MAX);
   if (raw == 0) return 0;
@@ -389,6 +398,14 @@ uint64_t Codec::encode(const void *in, uint64_t raw, void *out, bool must, Codec
             methods_.find(MethodId::raw),
             nullptr};
   page.must = must;
+  page.secret = secret;
+  struct Forget {  // however it ends
+    Codec &codec;
+    const bool secret;
+    ~Forget() {
+      if (secret) codec.methods_.forget();
+    }
+  } const forget{*this, secret};
   pick(page, plan);
   if (page.skipped && !must && !page.perhaps_same()) {
     incompressible_bytes_.fetch_add(raw, std::memory_order_relaxed);
@@ -437,6 +454,7 @@ struct Codec::Reading {
   const unsigned char *blob;
   unsigned char *out;
   BlockMethods &methods;
+  bool secret;
   BlobShape shape{0, false};
   std::atomic<uint8_t> worst{static_cast<uint8_t>(Decoded::ok)};
   std::atomic<uint32_t> where{UINT32_MAX};
@@ -474,6 +492,7 @@ struct Codec::Reading {
     BlockMethod *method = methods.find(method_id(index));
     Decoded result =
         method->decode(blob + start, (entry(index) & BlobShape::end_mask) - start, to, length);
+    if (secret) clear_stack();
     if (result == Decoded::ok && shape.sums &&
         checksum_of(to, length) != load_little<uint64_t>(blob + shape.sum_at(index)))
       result = Decoded::malformed;
@@ -484,9 +503,9 @@ struct Codec::Reading {
 };
 
 Status Codec::decode(const void *blob, uint64_t bytes, void *out, uint64_t raw,
-                     Workers::Urgency urgency) noexcept {
+                     Workers::Urgency urgency, bool secret) noexcept {
   Reading reading{static_cast<const unsigned char *>(blob), static_cast<unsigned char *>(out),
-                  methods_};
+                  methods_, secret};
   const char *wrong = raw == 0 ? "no page has no bytes" : reading.check(bytes, raw);
   if (wrong != nullptr) {
     return fail(WEIR_ERROR_CORRUPT, "a compressed page of %llu bytes, %llu raw, is malformed: %s",
@@ -498,6 +517,7 @@ Status Codec::decode(const void *blob, uint64_t bytes, void *out, uint64_t raw,
       count,
       [](void *context, uint32_t index) noexcept { static_cast<Reading *>(context)->block(index); },
       &reading, urgency);
+  if (secret) methods_.forget();
   const auto worst = static_cast<Decoded>(reading.worst.load(std::memory_order_relaxed));
   const uint32_t where = reading.where.load(std::memory_order_relaxed);
   if (worst == Decoded::no_memory) {

@@ -77,14 +77,16 @@ class Codec {
   /// Encodes raw bytes at `in` to a blob at `out` (room for bound(raw)) and returns its length. 0: it would not pay
   /// (gain below 1/16 of the bytes, or the plan says to pass over this page; blocks of one pattern count even then);
   /// with `must`, and always with the choice `raw`, a blob is made all the same. 0 for no bytes. Whatever is
-  /// returned, `out` may have been written up to bound(raw). A plan is of one effort.
+  /// returned, `out` may have been written up to bound(raw). A plan is of one effort. `secret`, here and in decode(): nothing of
+  /// the bytes stays in memory of the codec's own, nor on stacks.
   uint64_t encode(const void *in, uint64_t raw, void *out, bool must, CodecPlan *plan,
-                  Workers::Urgency urgency, Effort effort = Effort::quick) noexcept;
+                  Workers::Urgency urgency, Effort effort = Effort::quick,
+                  bool secret = false) noexcept;
 
   /// The reverse. CORRUPT if the blob is not one of `raw` bytes; `out` may then be partly written. OUT_OF_HOST_MEMORY
   /// only if not even one decoding context could ever be had.
-  Status decode(const void *blob, uint64_t bytes, void *out, uint64_t raw,
-                Workers::Urgency urgency) noexcept;
+  Status decode(const void *blob, uint64_t bytes, void *out, uint64_t raw, Workers::Urgency urgency,
+                bool secret = false) noexcept;
 
   CodecStats stats() const noexcept;
 

@@ -78,7 +78,8 @@ UnitSlot CompressedStore::allocate(uint64_t bytes) {
   return slot;
 }
 
-void CompressedStore::free(UnitSlot slot) noexcept {
+void CompressedStore::free(UnitSlot slot, uint32_t client) noexcept {
+  if (client != poison::nobody) poison::fill(address(slot), arena_.bytes(slot), client);
   const uint64_t units = arena_.bytes(slot) / UnitArena::unit;
   arena_.free(slot);
   mark<true>(slot.first, units);
@@ -86,6 +87,12 @@ void CompressedStore::free(UnitSlot slot) noexcept {
   if (stale_ > std::max(kept_units, used() / UnitArena::unit / kept_share)) {
     (void)give_back(std::max(step_units, 2 * units), step_runs);
   }
+}
+
+void CompressedStore::put(UnitSlot slot, const unsigned char *blob, uint64_t bytes) noexcept {
+  unsigned char *to = address(slot);
+  std::memcpy(to, blob, bytes);
+  std::memset(to + bytes, 0, UnitArena::rounded(bytes) - bytes);
 }
 
 uint64_t CompressedStore::trim() noexcept {

@@ -11,6 +11,7 @@
 #pragma once
 
 #include "core/base/memory.hpp"
+#include "core/base/poison.hpp"
 #include "core/base/status.hpp"
 #include "core/tier/unit_slot.hpp"
 
@@ -30,7 +31,7 @@ class CompressedStore {
   // ---- under the pool's lock ----
   /// No slot: nothing free is long enough. Throws std::bad_alloc with nothing changed. Its memory holds anything.
   UnitSlot allocate(uint64_t bytes);
-  void free(UnitSlot slot) noexcept;
+  void free(UnitSlot slot, uint32_t client = poison::nobody) noexcept;
   uint64_t bytes(UnitSlot slot) const noexcept { return arena_.bytes(slot); }
   uint64_t budget() const noexcept { return arena_.budget(); }
   uint64_t used() const noexcept { return arena_.used(); }
@@ -43,6 +44,9 @@ class CompressedStore {
 
   // ---- any thread, while the slot is the caller's ----
   unsigned char *address(UnitSlot slot) const noexcept { return base_ + UnitArena::offset(slot); }
+  /// Outside the lock: a blob into a slot of its own. It may go to storage from there, in whole units, so the rest of the last
+  /// one is zeroed.
+  void put(UnitSlot slot, const unsigned char *blob, uint64_t bytes) noexcept;
 
  private:
   uint64_t words() const noexcept { return (budget() / UnitArena::unit + 63) / 64; }

@@ -4,6 +4,8 @@
 
 #include "core/tier/host_store.hpp"
 
+#include "core/base/poison.hpp"
+
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -67,24 +69,57 @@ HostSlot HostStore::allocate_in(size_t chunk, uint64_t bytes) {
   return HostSlot{static_cast<uint32_t>(chunk), extent.node};
 }
 
-HostSlot HostStore::allocate(uint64_t bytes, uint32_t node, bool anywhere) {
+HostSlot HostStore::allocate(uint64_t bytes, uint32_t client, uint32_t node, bool anywhere) {
   for (const bool near : {true, false}) {
     if (!near && !anywhere) break;
     for (size_t i = 0; i < chunks_.size(); ++i) {
       if (chunks_[i] == nullptr) continue;
       const bool here = node == numa::unknown || chunks_[i]->node == node;
       if (here != near) continue;
-      if (const HostSlot slot = allocate_in(i, bytes)) return slot;
+      const HostSlot slot = allocate_in(i, bytes);
+      if (!slot) continue;
+      const uint64_t at = offset(slot);
+      chunks_[i]->owners.enter(at, at + this->bytes(slot), client);
+      return slot;
     }
   }
   return {};
 }
 
-void HostStore::free(HostSlot slot) noexcept {
+void HostStore::free(HostSlot slot, uint32_t client) noexcept {
   Chunk &chunk = *chunks_[slot.chunk];
+  poison::fill(address(slot), bytes(slot), client);
   used_ -= chunk.arena.size(slot.node);
   shares_[chunk.share].used -= chunk.arena.size(slot.node);
   chunk.arena.free(slot.node);
+}
+
+// ---- from one client to another ----
+
+bool HostStore::clean(HostSlot slot, uint32_t client) const noexcept {
+  const uint64_t at = offset(slot);
+  return chunks_[slot.chunk]->owners.all_of(at, at + bytes(slot), client);
+}
+
+void HostStore::take_over(HostSlot slot, uint32_t client, uint64_t written) noexcept {
+  const Chunk &chunk = *chunks_[slot.chunk];
+  const uint64_t at = offset(slot);
+  const uint64_t whole = bytes(slot);
+  const auto zero = [&chunk](uint64_t begin, uint64_t end) {
+    std::memset(chunk.view + begin, 0, end - begin);
+  };
+  // The last unit goes down whole, so its end is zero in any case.
+  if (written < whole && whole - written < unit) {
+    zero(at + written, at + whole);
+  } else {
+    chunk.owners.each_foreign(at + std::min(written, whole), at + whole, client, zero);
+  }
+  settle(slot, client);
+}
+
+void HostStore::settle(HostSlot slot, uint32_t client) noexcept {
+  const uint64_t at = offset(slot);
+  chunks_[slot.chunk]->owners.settle(at, at + bytes(slot), client);
 }
 
 void *HostStore::address(HostSlot slot) const noexcept {
@@ -124,7 +159,7 @@ bool HostStore::wants_growth(uint32_t *node) const noexcept {
 }
 
 Status HostStore::make_chunk(uint64_t bytes, uint32_t node, Owned<Chunk> *chunk) {
-  Owned<Chunk> fresh = make_owned<Chunk>(memory_, memory_, bytes);
+  Owned<Chunk> fresh = make_owned<Chunk>(memory_, memory_, bytes, file_ >= 0);
   fresh->node = node;
   const numa::PreferNode prefer(nodes_, node);
   if (file_ < 0) {
@@ -160,6 +195,7 @@ Status HostStore::make_chunk(uint64_t bytes, uint32_t node, Owned<Chunk> *chunk)
 }
 
 void HostStore::unmake_chunk(Chunk &chunk) noexcept {
+  poison::fill(chunk.view, chunk.bytes, poison::nobody);
   if (file_ < 0) {
     (void)runtimes_.front()->table().host_free(runtimes_.front()->state(), chunk.view, chunk.bytes);
     return;

@@ -6,15 +6,20 @@
 // a NUMA node, and its memory is asked for there; slots for that node are looked for in its chunks first. That is a wish: the
 // budget is one, and no slot is refused because of its node.
 //
+// A slot that held another client's bytes shows none of them: what its new client does not write is zeroed, by take_over()
+// (tier/owners.hpp has whose bytes lie where).
+//
 // allocate() and free() are bookkeeping under the pool's lock. grow() and shrink() call the system, outside
 // of it, one at a time.
 #pragma once
 
 #include "core/backend/runtime.hpp"
 #include "core/base/budget.hpp"
+#include "core/base/grow.hpp"
 #include "core/base/memory.hpp"
 #include "core/base/numa.hpp"
 #include "core/physical/arena.hpp"
+#include "core/tier/owners.hpp"
 
 #include <vector>
 
@@ -43,9 +48,18 @@ class HostStore {
 
   // ---- under the pool's lock ----
   /// In a chunk of the node; `anywhere`, which a node that is unknown means: if there is none, in another. No slot: what is
-  /// grown so far is full. Throws std::bad_alloc with nothing changed.
-  HostSlot allocate(uint64_t bytes, uint32_t node = numa::unknown, bool anywhere = true);
-  void free(HostSlot slot) noexcept;
+  /// grown so far is full. What the slot holds is another client's, maybe, until take_over(). Throws std::bad_alloc with
+  /// nothing changed.
+  HostSlot allocate(uint64_t bytes, uint32_t client, uint32_t node = numa::unknown,
+                    bool anywhere = true);
+  /// Whether the client may be shown all bytes of a slot of his as they are.
+  bool clean(HostSlot slot, uint32_t client) const noexcept;
+  /// All bytes of the slot are the client's by now, or zero.
+  void settle(HostSlot slot, uint32_t client) noexcept;
+  /// The first `written` bytes of the slot are the client's by now: of the rest, what is not is zeroed. Before anybody is shown
+  /// the slot.
+  void take_over(HostSlot slot, uint32_t client, uint64_t written) noexcept;
+  void free(HostSlot slot, uint32_t client) noexcept;
   void *address(HostSlot slot) const noexcept;
   uint64_t bytes(HostSlot slot) const noexcept;
   /// In its chunk.
@@ -73,21 +87,24 @@ class HostStore {
 
   // ---- outside the lock ----
   struct Chunk {
-    explicit Chunk(std::pmr::memory_resource *memory, uint64_t bytes_)
-        : bytes(bytes_), arena(bytes_, unit, memory) {}
+    Chunk(std::pmr::memory_resource *memory, uint64_t bytes_, bool zero)
+        : bytes(bytes_),
+          arena(bytes_, unit, memory),
+          owners(bytes_, zero ? Owners::nobody : Owners::several, memory) {}
     uint64_t bytes;
     uint32_t node = numa::unknown;
     size_t share = 0;  ///< of the node, once attached
     uint64_t file_offset = 0;
     unsigned char *view = nullptr;
     physical::Arena arena;
+    Owners owners;
   };
   /// Makes a chunk; attach() under the lock publishes it. The budget was charged by begin_growth().
   Status make_chunk(uint64_t bytes, uint32_t node, Owned<Chunk> *chunk);
   /// Under the lock: charges the budget, and makes sure that attach() can't fail.
   bool begin_growth(uint64_t bytes) {
-    chunks_.reserve(chunks_.size() + 1);
-    shares_.reserve(shares_.size() + 1);
+    grow_by(chunks_);
+    grow_by(shares_);
     return budget_.charge(bytes);
   }
   void cancel_growth(uint64_t bytes) noexcept { budget_.refund(bytes); }  ///< under the lock

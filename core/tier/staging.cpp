@@ -4,6 +4,10 @@
 
 #include "core/tier/staging.hpp"
 
+#include "core/base/poison.hpp"
+
+#include <cstring>
+
 namespace weir::tier {
 namespace {
 
@@ -39,12 +43,24 @@ Status Staging::start(backend::Runtime &runtime, uint32_t slots, uint64_t part_b
   return {};
 }
 
+/// What its last holder left goes, once no copy uses it any more.
+void Staging::clear(StagingSlot &slot) const noexcept {
+  if (slot.secret) {
+    std::memset(slot.pinned, 0, part_bytes_);
+    std::memset(slot.blob, 0, blob_stride_);
+    slot.secret = false;
+  }
+  poison::fill(slot.pinned, part_bytes_, poison::nobody);
+  poison::fill(slot.blob, blob_stride_, poison::nobody);
+}
+
 StagingSlot *Staging::try_take() noexcept {
   std::lock_guard hold(mutex_);
   for (uint32_t i = 0; i < count_; ++i) {
     StagingSlot &slot = slots_[i];
     if (slot.taken || !streams_.passed(slot.busy)) continue;
     slot.taken = true;
+    clear(slot);
     return &slot;
   }
   return nullptr;
@@ -62,13 +78,36 @@ StagingSlot *Staging::take() noexcept {
       hold.unlock();
       // A copy, not compute: it ends soon. Of a lost device it has ended.
       if (!streams_.wait(busy, UINT64_MAX)) end_copies(streams_.at(busy.slot()));
+      clear(slot);
       return &slot;
     }
     given_.wait(hold);
   }
 }
 
+bool Staging::scrub(bool wait) noexcept {
+  bool all = true;
+  for (uint32_t i = 0; i < count_; ++i) {
+    StagingSlot &slot = slots_[i];
+    {
+      std::lock_guard hold(mutex_);
+      if (!slot.secret || slot.taken) continue;  // who has it clears it
+      if (!wait && !streams_.passed(slot.busy)) {
+        all = false;
+        continue;
+      }
+      slot.taken = true;
+    }
+    const backend::Stamp busy = slot.busy;
+    if (!streams_.wait(busy, UINT64_MAX)) end_copies(streams_.at(busy.slot()));
+    clear(slot);
+    give(&slot, backend::Stamp{});
+  }
+  return all;
+}
+
 void Staging::give(StagingSlot *slot, backend::Stamp busy) noexcept {
+  if (slot->secret && streams_.passed(busy)) clear(*slot);
   {
     std::lock_guard hold(mutex_);
     slot->busy = busy;

@@ -4,6 +4,9 @@
 // that no eviction needs memory, and divided into slots of one part of a page each; every slot has pageable memory
 // beside it for a compressed part. A slot is given back with the stamp of the copy that may still use it.
 //
+// What passed a slot is overwritten where its buffer is to be scrubbed: as it is given back, or once the copy that still uses it
+// has ended, by whoever takes it or scrubs next.
+//
 // Who holds a slot waits for nothing but that copy, I/O and codecs; who waits for one holds none. So slots always come
 // back.
 #pragma once
@@ -24,6 +27,7 @@ struct StagingSlot {
   StorageIo io;  ///< for the holder's use
   backend::Stamp busy;
   bool taken = false;
+  bool secret = false;  ///< the holder's to set: what was in it is to be overwritten
 };
 
 class Staging {
@@ -48,8 +52,13 @@ class Staging {
   /// Waits. The caller holds no slot and no lock.
   StagingSlot *take() noexcept;
   void give(StagingSlot *slot, backend::Stamp busy) noexcept;
+  /// Overwrites what slots given back have left in them; `wait`: once the copies that use it have ended, which it waits for.
+  /// False: there are such left.
+  bool scrub(bool wait) noexcept;
 
  private:
+  void clear(StagingSlot &slot) const noexcept;
+
   backend::StreamTable &streams_;
   backend::Runtime *runtime_ = nullptr;
   void *allocation_ = nullptr;

@@ -10,7 +10,12 @@
 #include "core/tier/spill_file.hpp"
 #include "core/tier/stripes.hpp"
 
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <array>
+#include <cerrno>
 #include <cinttypes>
 #include <cstdio>
 #include <cstring>
@@ -40,11 +45,17 @@ struct StorageStore::State {
     explicit Running(std::pmr::memory_resource *memory) : files(memory), lanes(memory) {}
     ~Running() {
       if (queue) queue->stop();
+      if (zeroes != nullptr) munmap(zeroes, stripe_bytes);
     }
     Running(const Running &) = delete;
     Running &operator=(const Running &) = delete;
 
+    void poison(UnitSlot slot, uint32_t client) noexcept;
+
     std::optional<UnitArena> arena;
+    std::optional<Stripes> stripes;
+    uint32_t retired = UnitSlot{}.node;  ///< the first of their list, each of which notes the next
+    void *zeroes = nullptr;              ///< as long as a stripe; read only, so it takes no memory
     std::pmr::vector<SpillFile> files;
     std::optional<CipherKey> key;
     std::optional<IoQueue> queue;
@@ -79,6 +90,20 @@ Status StorageStore::State::check() const {
                 config.budget, unit, UnitArena::max_bytes);
   }
   return {};
+}
+
+/// For tests, and not by the queue: what it counts and what a test makes it fail at are the pages' own transfers.
+void StorageStore::State::Running::poison(UnitSlot slot, uint32_t client) noexcept {
+  alignas(unit) std::array<unsigned char, 4 * unit> pattern;
+  poison::fill(pattern.data(), pattern.size(), client);
+  const uint64_t begin = UnitArena::offset(slot);
+  const uint64_t end = begin + arena->bytes(slot);
+  for (uint64_t at = begin; at < end;) {
+    const Stripes::Run run = stripes->run(at, std::min<uint64_t>(end - at, pattern.size()));
+    (void)!pwrite(files[run.file].descriptor(), pattern.data(), run.bytes,
+                  static_cast<off_t>(run.offset));
+    at += run.bytes;
+  }
 }
 
 Status StorageStore::State::make_files(const Stripes &stripes, Running *fresh) const {
@@ -171,6 +196,12 @@ Status StorageStore::start() {
                         stripe_bytes);
   Owned<State::Running> fresh = make_owned<State::Running>(state_->memory, state_->memory);
   fresh->arena.emplace(line, state_->memory);
+  fresh->stripes = stripes;
+  void *zeroes = mmap(nullptr, stripe_bytes, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (zeroes == MAP_FAILED)
+    return fail(WEIR_ERROR_OUT_OF_HOST_MEMORY, "storage: no address space: %s",
+                strerrordesc_np(errno));
+  fresh->zeroes = zeroes;
   if (state_->config.encrypt) {
     fresh->key.emplace();
     WEIR_TRY(fresh->key->make());
@@ -189,7 +220,39 @@ const char *StorageStore::how() const noexcept {
 }
 
 UnitSlot StorageStore::allocate(uint64_t bytes) { return state_->running->arena->allocate(bytes); }
-void StorageStore::free(UnitSlot slot) noexcept { state_->running->arena->free(slot); }
+void StorageStore::free(UnitSlot slot, uint32_t client) noexcept {
+  if (poison::on() && client != poison::nobody) state_->running->poison(slot, client);
+  state_->running->arena->free(slot);
+}
+void StorageStore::retire(UnitSlot slot) noexcept {
+  State::Running &running = *state_->running;
+  running.arena->set_note(slot, running.retired);
+  running.retired = slot.node;
+}
+bool StorageStore::retired() const noexcept { return state_->running->retired != UnitSlot{}.node; }
+UnitSlot StorageStore::take_retired() noexcept {
+  State::Running &running = *state_->running;
+  if (!retired()) return {};
+  const UnitSlot slot = running.arena->slot(running.retired);
+  running.retired = running.arena->note(slot);
+  return slot;
+}
+void StorageStore::free_overwritten(UnitSlot slot) noexcept { state_->running->arena->free(slot); }
+
+Status StorageStore::overwrite(UnitSlot slot, uint64_t bytes) noexcept {
+  StorageIo io;
+  for (uint64_t at = 0; at < bytes; at += stripe_bytes) {
+    io.slot = slot;
+    io.slot.first += static_cast<uint32_t>(at / unit);
+    io.memory = state_->running->zeroes;
+    io.bytes = std::min(stripe_bytes, bytes - at);
+    io.write = true;
+    submit(&io);
+    WEIR_TRY(wait(&io));
+  }
+  return {};
+}
+
 uint64_t StorageStore::bytes(UnitSlot slot) const noexcept {
   return state_->running->arena->bytes(slot);
 }

@@ -6,12 +6,14 @@
 // with pread and pwrite; O_DIRECT or not) is found out at the start and told by how().
 //
 // allocate() and free() are bookkeeping under the pool's lock; transfers are made outside of it. A slot must not be
-// freed while a transfer of it is under way. What a failed transfer leaves in the slot or in memory is undefined;
+// freed while a transfer of it is under way. What is to be overwritten before it is anybody else's is retired instead: listed in
+// the slots themselves, so that it takes no memory, until somebody has overwritten it. What a failed transfer leaves in the slot or in memory is undefined;
 // nothing else is touched. The store does not check what it reads back: whoever wrote it has a checksum.
 #pragma once
 
 #include "core/base/log.hpp"
 #include "core/base/memory.hpp"
+#include "core/base/poison.hpp"
 #include "core/base/status.hpp"
 #include "core/tier/storage_io.hpp"
 #include "core/tier/unit_slot.hpp"
@@ -51,7 +53,14 @@ class StorageStore {
 
   // ---- under the pool's lock ----
   UnitSlot allocate(uint64_t bytes);
-  void free(UnitSlot slot) noexcept;
+  void free(UnitSlot slot, uint32_t client = poison::nobody) noexcept;
+  /// Instead of free(): the slot stays charged until it has been taken from the list, overwritten, and freed.
+  void retire(UnitSlot slot) noexcept;
+  bool retired() const noexcept;
+  /// The one that was retired last, to be overwritten; none: there is none.
+  UnitSlot take_retired() noexcept;
+  /// What has been overwritten.
+  void free_overwritten(UnitSlot slot) noexcept;
   uint64_t bytes(UnitSlot slot) const noexcept;
   uint64_t budget() const noexcept;
   uint64_t used() const noexcept;
@@ -60,6 +69,8 @@ class StorageStore {
   // ---- outside of it, any thread ----
   /// Queues a transfer, from the start of its slot. A write may wait here until there is room in the write-behind.
   void submit(StorageIo *io) noexcept;
+  /// Zeroes over all of the slot, and waits for them to be written. IO as wait() says.
+  Status overwrite(UnitSlot slot, uint64_t bytes) noexcept;
   /// Waits for it to end. IO with the errno; says which directory, and where in its file.
   Status wait(StorageIo *io) noexcept;
   bool done(const StorageIo &io) const noexcept {

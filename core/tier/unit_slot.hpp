@@ -34,6 +34,12 @@ class UnitArena {
   }
   void free(UnitSlot slot) noexcept { arena_.free(slot.node); }
   uint64_t bytes(UnitSlot slot) const noexcept { return arena_.size(slot.node) * unit; }
+  /// A word of the caller's for as long as the slot is allocated; and the slot of a node.
+  void set_note(UnitSlot slot, uint32_t note) noexcept { arena_.set_owner(slot.node, note); }
+  uint32_t note(UnitSlot slot) const noexcept { return arena_.owner(slot.node); }
+  UnitSlot slot(uint32_t node) const noexcept {
+    return UnitSlot{node, static_cast<uint32_t>(arena_.offset(node))};
+  }
   static uint64_t offset(UnitSlot slot) noexcept { return uint64_t{slot.first} * unit; }
   uint64_t budget() const noexcept { return arena_.size() * unit; }
   uint64_t used() const noexcept { return arena_.used() * unit; }

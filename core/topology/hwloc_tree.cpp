@@ -17,6 +17,15 @@ namespace {
 
 constexpr uint16_t nvidia = 0x10de, amd = 0x1002, intel = 0x8086;
 
+/// hwloc hands on what a file gives for some of its enums, unlooked at: a number until it has been compared.
+template <class Enum>
+uint32_t number_of(const Enum &value) noexcept {
+  static_assert(sizeof(Enum) == sizeof(uint32_t));
+  uint32_t number = 0;
+  std::memcpy(&number, &value, sizeof number);
+  return number;
+}
+
 std::string_view text_of(const char *text) { return text != nullptr ? text : ""; }
 
 std::string_view info_of(hwloc_obj_t object, const char *name) {
@@ -28,7 +37,7 @@ enum class Runtime : uint8_t { other, opencl, nvml, cuda, rsmi, level_zero };
 
 Runtime runtime_of(hwloc_obj_t object) {
   if (object->type != HWLOC_OBJ_OS_DEVICE) return Runtime::other;
-  const auto kind = object->attr->osdev.type;
+  const uint32_t kind = number_of(object->attr->osdev.type);
   if (kind != HWLOC_OBJ_OSDEV_GPU && kind != HWLOC_OBJ_OSDEV_COPROC) return Runtime::other;
   // By name: older files have no subtypes.
   const std::string_view name = text_of(object->name);
@@ -179,7 +188,7 @@ class Walk {
     uint32_t at = parent;
     if (object->type == HWLOC_OBJ_BRIDGE) {
       const auto &bridge = object->attr->bridge;
-      const bool from_pci = bridge.upstream_type == HWLOC_OBJ_BRIDGE_PCI;
+      const bool from_pci = number_of(bridge.upstream_type) == HWLOC_OBJ_BRIDGE_PCI;
       at = add(from_pci ? PlaceKind::bridge : PlaceKind::host_bridge, parent);
       if (from_pci) {
         machine_->place(at).upstream = speed_of(bridge.upstream.pci.linkspeed);

@@ -4,9 +4,11 @@
 
 #include "core/transfer/carrier.hpp"
 
+#include "core/base/poison.hpp"
 #include "core/transfer/copier.hpp"
 
 #include <algorithm>
+#include <cstring>
 
 namespace weir::transfer {
 namespace {
@@ -215,11 +217,26 @@ bool Carrier::close_pinned(uint64_t timeout_ns) noexcept {
   if (!await(pinned_, timeout_ns)) return false;
   std::lock_guard hold(mutex_);
   if (memory_ == nullptr || !idle(pinned_)) return memory_ == nullptr;
+  if (secret_) std::memset(memory_, 0, pinned_bytes());
+  secret_ = false;
+  poison::fill(memory_, pinned_bytes(), poison::nobody);
   (void)runtime_->table().host_free(runtime_->state(), memory_, pinned_bytes());
   memory_ = nullptr;
   pinned_.count = 0;
   pinned_.busy = {};
   pinned_bytes_.store(0, std::memory_order_relaxed);
+  return true;
+}
+
+bool Carrier::scrub(bool wait) noexcept {
+  std::lock_guard hold(mutex_);
+  if (!secret_) return true;
+  if (!wait && !idle(pinned_)) return false;
+  for (const Stamp stamp : pinned_.busy) {
+    if (!streams_.wait(stamp, UINT64_MAX)) synchronize(streams_.at(stamp.slot()));
+  }
+  std::memset(memory_, 0, pinned_bytes());
+  secret_ = false;
   return true;
 }
 
@@ -258,6 +275,7 @@ Status Carrier::begin(Order &order, Lane &lane) {
   } else {
     WEIR_TRY(open_pinned(*order.to));
     lane.ring = &pinned_;
+    secret_ = secret_ || order.secret;
   }
   lane.chunk = std::min(share.chunk, lane.ring->largest_piece());
   WEIR_TRY(stream(&sides_[order.from_place].out[lane.share], *order.from));

@@ -10,6 +10,8 @@
 // holds the carrier's mutex while he enqueues. If anything fails, all that was enqueued has ended before the failure is told:
 // slots and pages are nobody's then.
 //
+// What is to be scrubbed passes no device in between, and pinned memory only, which is overwritten after it.
+//
 // What is in a slot is nobody's copy. Slots are never mapped into a buffer's addresses, and who gets the memory after them finds
 // it marked as unknown, so that it is zeroed first.
 #pragma once
@@ -111,6 +113,7 @@ struct Order {
   Ways ways;
   std::array<Bounce *, Ways::most> bounces{};  ///< where a share passes a device
   // how far it is:
+  bool secret = false;                    ///< some of it is to be scrubbed wherever it has passed
   uint8_t begun = 0;                      ///< a bit a share: its streams wait for `before`
   std::array<Stamp, Ways::most> last{};   ///< of each share's copies
   std::array<Stamp, Ways::most> there{};  ///< of each share's copies to where they pass
@@ -138,6 +141,9 @@ class Carrier {
   bool close(Bounce &bounce, uint64_t timeout_ns) noexcept;
   /// Gives the pinned memory back, once its pieces are through. False: they took longer than that.
   bool close_pinned(uint64_t timeout_ns) noexcept;
+  /// Overwrites what secret orders have left in the pinned memory, once all pieces are through; `wait`: it waits for them, and
+  /// nobody carries meanwhile. False: they are not yet.
+  bool scrub(bool wait) noexcept;
   uint64_t pinned_bytes() const noexcept { return pinned_bytes_.load(std::memory_order_relaxed); }
   /// Waits for everything and gives all streams and the pinned memory back. Bounces stay.
   void close() noexcept;
@@ -162,6 +168,7 @@ class Carrier {
   std::array<Side, Paths::most_devices> sides_{};
   Ring pinned_;
   void *memory_ = nullptr;
+  bool secret_ = false;  ///< is or was in the pinned memory
   backend::Runtime *runtime_ = nullptr;
   std::atomic<uint64_t> pinned_bytes_{0};
 };

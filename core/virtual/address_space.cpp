@@ -4,6 +4,8 @@
 
 #include "core/virtual/address_space.hpp"
 
+#include "core/base/grow.hpp"
+
 #include <algorithm>
 
 namespace weir::vm {
@@ -37,13 +39,9 @@ Status AddressSpace::allocate(uint64_t bytes, uint64_t alignment, AddressRange *
       return {};
     }
   }
-  const uint64_t size = std::max(step_, (bytes + page_size_ - 1) / page_size_ * page_size_);
-  reservations_.reserve(reservations_.size() + 1);
-  uint64_t address = 0;
-  WEIR_TRY(device_.check(
-      device_.table().range_reserve(device_.state(), device_.index, size,
-                                    std::max(reservation_alignment, page_size_), &address),
-      "range_reserve"));
+  grow_by(reservations_);
+  uint64_t address = 0, size = 0;
+  WEIR_TRY(reserve(bytes, &address, &size));
   Owned<Reservation> fresh;
   physical::Arena::Allocation place;
   try {
@@ -56,7 +54,26 @@ Status AddressSpace::allocate(uint64_t bytes, uint64_t alignment, AddressRange *
   *range =
       AddressRange{static_cast<uint32_t>(reservations_.size()), place.node, address + place.offset};
   reservations_.push_back(std::move(fresh));
+  reserved_ += size;
   return {};
+}
+
+/// As much again as there is, so that a million buffers come to a few dozen reservations; where the system has not so many
+/// addresses in one place, half of it, and so on down to what is needed now.
+Status AddressSpace::reserve(uint64_t bytes, uint64_t *address, uint64_t *size) {
+  const uint64_t least = (bytes + page_size_ - 1) / page_size_ * page_size_;
+  const uint64_t alignment = std::max(reservation_alignment, page_size_);
+  uint64_t wanted = std::max({least, step_, reserved_ / page_size_ * page_size_});
+  for (;;) {
+    const Status status = device_.check(
+        device_.table().range_reserve(device_.state(), device_.index, wanted, alignment, address),
+        "range_reserve");
+    if (status || wanted == least) {
+      *size = wanted;
+      return status;
+    }
+    wanted = std::max(least, wanted / 2 / page_size_ * page_size_);
+  }
 }
 
 void AddressSpace::free(const AddressRange &range) noexcept {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// AddressSpace: addresses of one device. Reservations are made large and handed out through the offset
-// allocator, because a reservation is a runtime call and some runtimes have few of them. Under the pool's lock;
-// the rare reservation itself is made under it too (tens of microseconds, once per many gigabytes).
+// AddressSpace: addresses of one device. Reservations are made large, each as large as all before it together, and handed out
+// through the offset allocator, because a reservation is a runtime call and some runtimes have few of them. Under the
+// pool's lock; the rare reservation itself is made under it too (tens of microseconds, once per many gigabytes).
 #pragma once
 
 #include "core/backend/runtime.hpp"
@@ -40,9 +40,12 @@ class AddressSpace {
     physical::Arena arena;
   };
 
+  Status reserve(uint64_t bytes, uint64_t *address, uint64_t *size);
+
   const backend::Device &device_;
   const uint64_t page_size_;
-  const uint64_t step_;  ///< size of a reservation
+  const uint64_t step_;    ///< size of the first reservation
+  uint64_t reserved_ = 0;  ///< of all
   std::pmr::memory_resource *memory_;
   std::pmr::vector<Owned<Reservation>> reservations_;
 };

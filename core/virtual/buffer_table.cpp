@@ -45,6 +45,12 @@ void BufferTable::add_chunks() {
   }
 }
 
+uint64_t BufferTable::bytes_of_next() const noexcept {
+  const bool full = free_ == none && fresh_ >> chunk_shift == hot_.size();
+  const uint64_t count = hot_.size() < block_chunks ? 1 : block_chunks;
+  return full ? count * chunk_size * (sizeof(Hot) + sizeof(Cold)) : 0;
+}
+
 uint32_t BufferTable::take() {
   if (free_ != none) {
     const uint32_t index = free_;

@@ -35,6 +35,8 @@ class BufferTable {
   Hot &hot(uint32_t index) noexcept { return hot_[index >> chunk_shift][index & chunk_mask]; }
   Cold &cold(uint32_t index) noexcept { return cold_[index >> chunk_shift][index & chunk_mask]; }
   uint32_t live() const noexcept { return live_; }
+  /// What the next take() adds to the records.
+  uint64_t bytes_of_next() const noexcept;
   uint32_t end() const noexcept { return end_.load(std::memory_order_acquire); }
 
   /// The generation a new buffer at this index gets.

@@ -42,6 +42,12 @@ struct Geometry {
     g.small = static_cast<uint32_t>((rest + page - 1) / page);
     return g;
   }
+  /// No fewer than a region of so many bytes has, in however many bits that takes.
+  static constexpr uint64_t most_pages(uint64_t size, uint64_t page, uint64_t large_page) noexcept {
+    const uint64_t large = large_page > page ? size / large_page : 0;
+    const uint64_t rest = size - large * large_page;
+    return large + rest / page + 2;
+  }
   static Geometry whole(uint64_t size) noexcept {
     Geometry g;
     g.size = size;

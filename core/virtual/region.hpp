@@ -6,6 +6,7 @@
 #pragma once
 
 #include "core/backend/timeline.hpp"
+#include "core/base/packed.hpp"
 #include "core/physical/granule_pool.hpp"
 #include "core/tier/codec.hpp"
 #include "core/tier/copies.hpp"
@@ -14,6 +15,7 @@
 #include "core/virtual/geometry.hpp"
 #include "core/virtual/shards.hpp"
 #include "core/virtual/sharing.hpp"
+#include "core/virtual/slab.hpp"
 
 #include <array>
 #include <vector>
@@ -40,39 +42,54 @@ struct Page {
   tier::HostSlot host;  ///< its copy in HOST, latest or being written
   /// Its copies below HOST and the checksum of the latest version, in the pool's CopyTable.
   uint32_t lower = tier::CopyTable::none;
-  bool sinking = false;              ///< being copied down from HOST or COMPRESSED
+  bool sinking : 1 = false;          ///< being copied down from HOST or COMPRESSED
   bool in_host_order = false;        ///< known to the policy of HOST ...
   bool in_compressed_order = false;  ///< ... and of COMPRESSED
-  bool to_recompress = false;        ///< known to the recompressor
+  bool to_recompress : 1 = false;    ///< known to the recompressor
+  bool in_view : 1 = false;          ///< the region's alias shows `host`
 };
 static_assert(sizeof(Page) == 24);
 
 enum class PageState : uint8_t { absent, filling, resident, draining, moving };
 
+/// Sixteen bytes: there is one for every page on every device that it has been used on.
 struct DevicePage {
   Stamp ready;  ///< the copy or fill that brings the bytes, until it has passed
   GranuleId granule = physical::no_granule;
-  PageState state = PageState::absent;
+  PageState state : 3 = PageState::absent;
   bool wanted : 1 = false;    ///< somebody waits for it while it is draining: keep it
   bool queued : 1 = false;    ///< known to the policy
   bool borrowed : 1 = false;  ///< spilled here from a neighbour: the first to go
   /// Borrowed, and a stream of another device has used it here since it came (residency/remote.cpp).
   bool visited : 1 = false;
-  /// The pool's generation as it was mapped: devices that came later have no access to it. Ends at 65535, as joining does.
-  uint16_t mapped = 0;
-  uint64_t evicted_at = 0;  ///< position in the device's stream of evictions, for refaults
+
+  /// In place: the pool's generation as it was mapped: devices that came later have no access to it. Ends at 65535, as
+  /// joining does.
+  uint32_t mapped() const noexcept { return since_; }
+  void set_mapped(uint16_t generation) noexcept { since_ = generation; }
+  /// Absent: when it was evicted, by the device's clock of evictions (PoolDevice), for refaults; 0: never.
+  uint32_t evicted() const noexcept { return since_; }
+  void set_evicted(uint32_t when) noexcept { since_ = when & (eviction_period - 1); }
+  static constexpr uint32_t eviction_period = uint32_t{1} << 24U;
+
+ private:
+  uint32_t since_ : 24 = 0;
 };
+static_assert(sizeof(DevicePage) == 16);
 
 /// A region on one device.
 struct Residence {
-  Residence(uint8_t place_, std::pmr::memory_resource *memory) : place(place_), pages(memory) {}
-  uint8_t place;          ///< position of the device in the pool
+  Residence(uint8_t place_, std::pmr::memory_resource *memory) : pages(memory), place(place_) {}
+  Packed<DevicePage> pages;
   AddressRange range;     ///< with VMM; of a sharded region its address alone
   uint32_t resident = 0;  ///< pages RESIDENT
-  std::pmr::vector<DevicePage> pages;
+  uint8_t place;          ///< position of the device in the pool
+
+  std::pmr::memory_resource *memory() const noexcept { return pages.memory(); }
 
   uint32_t place_bit() const noexcept { return uint32_t{1} << place; }
 };
+static_assert(sizeof(Residence) == 32);
 
 /// Work on a dead tenant's place that may still be running.
 struct Tombstone {
@@ -91,14 +108,23 @@ struct Region {
   int8_t priority = 0;
   bool slab = false;
   bool kept = false;    ///< no owner any more: its pages wait to be reused or dropped
-  bool pinned = false;  ///< a slab of weir_malloc
+  bool pinned = false;  ///< a slab of weir_malloc: what its tenants lie on is held
   bool stable = false;
   bool scrub = false;
   bool cold = false;       ///< advised COLD, until the next use
   bool streaming = false;  ///< advised STREAMING
+  bool listed = false;     ///< a kept one that may be taken over: in the list of its shape
+  static constexpr uint8_t no_lot = UINT8_MAX;
+  uint8_t lot_place =
+      no_lot;  ///< where it has its lot; elsewhere its fragments have granules to themselves
   tier::Form rounds = tier::Form::
       bytes;  ///< what floats are rounded to as they go to COMPRESSED; `bytes`: they are not
   uint32_t holds = 0;
+  uint8_t held_at =
+      0;  ///< on this device, if there are any; of a sharded region on all of its devices
+  /// The bytes may change without anybody being told (a hold that writes, weir_malloc): nothing but the copy on `held_at`,
+  /// or on a shard's device, counts as the latest. Not of a slab, whose pages are never brought to another device.
+  bool held_to_write = false;
   uint32_t operations = 0;  ///< threads working on it outside the lock: it must not be freed
   uint64_t tag = 0;
   uint64_t last_use = 0;
@@ -106,22 +132,42 @@ struct Region {
       0;  ///< of a kept one: the engine's look at what is idle at which its owner died
   uint64_t next_use = UINT64_MAX;  ///< number of the next announced operation that uses it ...
   uint32_t next_use_slot = 0;      ///< ... on this stream slot
-  tier::CodecPlan codec;           ///< what was learnt of its bytes ...
-  tier::CodecPlan dense_codec;     ///< ... and of what recompression comes to
+  uint32_t kept_before = UINT32_MAX, kept_after = UINT32_MAX;  ///< in the list, if `listed`
+  tier::CodecPlan codec;                                       ///< what was learnt of its bytes ...
+  tier::CodecPlan dense_codec;  ///< ... and of what recompression comes to
   Geometry shape;
-  static constexpr uint8_t no_lot = UINT8_MAX;
-  Sharing::Lot lot;  ///< of shape.shared ...
-  uint8_t lot_place =
-      no_lot;  ///< ... on this device; elsewhere its fragments have granules to themselves
-  std::pmr::vector<Page> pages;
-  std::pmr::vector<Owned<Residence>> residences;
-  Owned<Shards> shards;                 ///< sharded over several devices
-  Owned<physical::SmallArena> tenants;  ///< slabs
-  std::pmr::vector<Tombstone> tombstones;
+  Sharing::Lot lot;  ///< of shape.shared, on the device `lot_place`
+  Packed<Page> pages;
+  Packed<Compact<Residence>> residences;
+  Compact<Shards> shards;  ///< sharded over several devices
+  Compact<Slab> tenants;   ///< slabs
+  Packed<Tombstone> tombstones;
   unsigned char *registered = nullptr;  ///< the caller's own host memory (weir_host_register)
   unsigned char *alias = nullptr;       ///< contiguous CPU view of host slots (host leases)
   uint64_t alias_bytes = 0;
 
+  /// Whether a hold keeps its pages on the device.
+  bool held_on(uint8_t place) const noexcept {
+    return holds != 0 && (shards != nullptr || place == held_at);
+  }
+  /// The one place of the page that may count as the latest, as a bit; 0: any.
+  uint32_t only_latest(uint32_t page) const noexcept {
+    if (!held_to_write) return 0;
+    return uint32_t{1} << (shards != nullptr ? shards->place_of(page) : held_at);
+  }
+  std::pmr::memory_resource *memory() const noexcept { return pages.memory(); }
+  /// A slab without tenants. Its pages are nobody's, and it ends with the last of them.
+  bool vacant() const noexcept { return slab && tenants->count == 0; }
+  /// Whether the page has no owner: charged to nobody, it waits to be reused or dropped.
+  bool idle(uint32_t page) const noexcept {
+    return kept || (slab && tenants->pages[page].tenants == 0);
+  }
+  /// Whether memory of weir_malloc keeps a slab's page where it is.
+  bool pins(uint32_t page) const noexcept {
+    return pinned && slab && tenants->pages[page].tenants != 0;
+  }
+  /// Whether that or a hold keeps the page on the device.
+  bool held(uint32_t page, uint8_t place) const noexcept { return held_on(place) || pins(page); }
   /// Where a page of it is at home.
   uint8_t home_of(uint32_t page) const noexcept {
     return shards != nullptr ? shards->place_of(page) : home;

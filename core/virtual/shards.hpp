@@ -40,6 +40,9 @@ class Shards {
   /// A device's pages go to the others, which are not in `leave_out`. False: there is none, and nothing has changed.
   bool deal_again(uint8_t place, uint32_t leave_out) noexcept;
 
+  std::pmr::memory_resource *memory() const noexcept {
+    return place_of_.get_allocator().resource();
+  }
   uint8_t place_of(uint32_t page) const noexcept { return place_of_[page]; }
   /// Devices that have pages of it, or would, were it larger; as bits.
   uint32_t bits() const noexcept { return bits_; }

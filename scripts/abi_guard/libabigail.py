@@ -93,7 +93,8 @@ def suppressions(changes):
     for name in sorted(changes.longer | changes.recut):
         lines += ["[suppress_type]", "  type_kind = struct", f"  name = {name}"]
         if name not in changes.recut:
-            lines.append("  has_data_member_inserted_at = end")
+            # The second is what libabigail 2.6 asks for beside the first; 2.2 does not know it.
+            lines += ["  has_data_member_inserted_at = end", "  has_size_change = yes"]
         lines.append("")
     return "\n".join(lines)
 

@@ -119,6 +119,53 @@ void wrong_descriptors_are_refused(void **) {
   assert_null(context);
 }
 
+struct Warnings {
+  std::vector<std::string> lines;
+  static void note(void *user, int32_t level, const char *text) {
+    if (level == WEIR_LOG_WARNING) static_cast<Warnings *>(user)->lines.emplace_back(text);
+  }
+};
+
+/// A program's options win over the environment's, but not in silence; the same ones, or none, are no news.
+void options_that_are_not_read_are_told(void **) {
+  struct {
+    const char *environment, *given;
+    bool told;
+  } const cases[] = {
+      {"host.devices=3", "host.memory=4M", true},
+      {"host.devices=3", "", true},
+      {"host.memory=4M", "host.memory=4M", false},
+      {"host.memory=4M", nullptr, false},
+      {"", "host.memory=4M", false},
+      {nullptr, "host.memory=4M", false},
+  };
+  for (const auto &each : cases) {
+    if (each.environment != nullptr)
+      assert_int_equal(setenv("WEIR_OPTIONS", each.environment, 1), 0);
+    else
+      assert_int_equal(unsetenv("WEIR_OPTIONS"), 0);
+    Warnings warnings;
+    weir_context_desc desc = WEIR_CONTEXT_DESC_INIT;
+    desc.flags = WEIR_CONTEXT_NO_SEARCH;
+    desc.options = each.given;
+    desc.log = Warnings::note;
+    desc.log_user = &warnings;
+    weir_context context = nullptr;
+    uint32_t count = 0;
+    ok(weir_context_create(&desc, &context));
+    ok(weir_device_count(context, &count));
+    assert_int_equal(count, 1);
+    ok(weir_context_destroy(context));
+    std::vector<std::string> &lines = warnings.lines;
+    std::erase_if(lines, [](const auto &line) { return line.find("WEIR_OPTIONS") == line.npos; });
+    assert_int_equal(lines.size(), each.told ? 1 : 0);
+    if (!each.told) continue;
+    assert_true(lines[0].find(each.environment) != std::string::npos);
+    assert_true(lines[0].find(each.given) != std::string::npos);
+  }
+  assert_int_equal(unsetenv("WEIR_OPTIONS"), 0);
+}
+
 void options_come_from_the_environment(void **) {
   assert_int_equal(setenv("WEIR_OPTIONS", "host.devices=3;host.memory=4M", 1), 0);
   weir_context_desc desc = WEIR_CONTEXT_DESC_INIT;
@@ -341,6 +388,7 @@ int main() {
       cmocka_unit_test(wrong_options_are_named),
       cmocka_unit_test(wrong_descriptors_are_refused),
       cmocka_unit_test(options_come_from_the_environment),
+      cmocka_unit_test(options_that_are_not_read_are_told),
       cmocka_unit_test(missing_arguments_are_named),
       cmocka_unit_test(errors_belong_to_their_thread),
       cmocka_unit_test(a_missing_backend_library_is_told),

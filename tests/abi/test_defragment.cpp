@@ -218,7 +218,9 @@ void bounds_hold_and_calls_add_up(void **state) {
     if (desc.max_moves != 0) assert_true(report.copy_moves <= desc.max_moves);
     if (desc.max_bytes != 0) assert_true(report.moved_bytes <= desc.max_bytes);
     finished = report.finished != 0;
-    assert_true(finished || report.copy_moves != 0);
+    // Without VMM slabs move as a whole, too: one may be more than the bound allows.
+    const bool too_large = !has_vmm(state) && desc.max_bytes != 0 && desc.max_bytes < page_bytes;
+    assert_true(finished || report.copy_moves != 0 || too_large);
     moves += report.copy_moves;
     if (call % 8 == 0) tenants.check(world);
   }

@@ -162,6 +162,26 @@ void tiers_below_host_are_told(void **) {
   world.close();
 }
 
+/// A page may have records for its checksum alone, whether there are tiers below HOST or not.
+void checksums_in_host_need_no_tier_below_it(void **) {
+  for (const uint64_t below : {0, 64}) {
+    Setup setup;
+    setup.flags |= WEIR_POOL_CHECKSUM_HOST;
+    setup.compressed_pages = below;
+    World world(setup);
+    Tenants tenants;
+    tenants.make(world);
+    ok(weir_pool_trim(world.pool, 0, WEIR_TRIM_EMERGENCY, WEIR_WHOLE, nullptr));
+    const auto pieces = map_of(world.pool);
+    expect_a_picture(pieces);
+    for (const weir_buffer buffer : tenants.large)
+      assert_true(latest_bytes(pieces, buffer) >= 2 * page_bytes + 4096);
+    ok(weir_buffer_destroy(world.pool, tenants.large[0]));  // kept records too
+    expect_a_picture(map_of(world.pool));
+    world.close();
+  }
+}
+
 /// Buffers come, are written, go and are evicted while somebody looks: each look is a picture of one moment.
 void it_can_be_asked_while_memory_moves(void **) {
   Setup setup;
@@ -227,6 +247,7 @@ int main() {
       cmocka_unit_test(everything_is_somewhere),
       cmocka_unit_test(tags_and_states_are_told),
       cmocka_unit_test(tiers_below_host_are_told),
+      cmocka_unit_test(checksums_in_host_need_no_tier_below_it),
       cmocka_unit_test(it_can_be_asked_while_memory_moves),
       cmocka_unit_test(what_is_wrong_is_told),
   };

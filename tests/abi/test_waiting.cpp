@@ -172,8 +172,8 @@ void a_callback_may_use_the_pool(void **) {
   ok(weir_request_wait(request, &result));
   ok(result);
   weir_request_close(request);
-  expect_result(WEIR_ERROR_INVALID_ARGUMENT, weir_request_wait(nullptr, &result));
-  expect_result(WEIR_ERROR_INVALID_ARGUMENT, weir_request_cancel(nullptr));
+  expect_result(WEIR_ERROR_INVALID_HANDLE, weir_request_wait(nullptr, &result));
+  expect_result(WEIR_ERROR_INVALID_HANDLE, weir_request_cancel(nullptr));
   world.close();
 }
 

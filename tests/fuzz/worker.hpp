@@ -16,7 +16,7 @@ class Worker {
 
   void run(int steps) {
     for (uint32_t d = 0; d < world_.devices; ++d) {
-      for (int i = 0; i < 2; ++i) open_stream(d);
+      for (size_t i = 0; i < streams_of_a_device; ++i) open_stream(d);
     }
     open_stream(WEIR_DEVICE_HOST);
     for (int i = 0; i < 6; ++i) create();
@@ -24,12 +24,17 @@ class Worker {
     while (!open_.empty()) close_lease(0);
     // What is freed without a stream, below, must be idle.
     if (!allocations_.empty()) expect(weir_stream_synchronize(streams_[0]), "stream_synchronize");
-    for (Model &model : models_) check_all(model);
+    for (Model &model : models_) {
+      let_go(model);
+      check_all(model);
+    }
     while (!models_.empty()) destroy(models_.size() - 1);
     for (weir_stream stream : streams_) expect(weir_stream_close(stream), "stream_close");
   }
 
  private:
+  static constexpr size_t streams_of_a_device = 2;
+
   uint64_t below(uint64_t n) { return std::uniform_int_distribution<uint64_t>(0, n - 1)(random_); }
   /// The device of the call is leaving the pool, or has left it, and may.
   bool left(weir_result result) const {
@@ -158,10 +163,7 @@ class Worker {
   }
 
   void destroy(size_t i) {
-    while (models_[i].holds > 0) {
-      expect(weir_unhold(world_.pool, models_[i].handle), "unhold");
-      --models_[i].holds;
-    }
+    let_go(models_[i]);
     if (leased(i)) {
       if (weir_buffer_destroy(world_.pool, models_[i].handle) != WEIR_ERROR_BUSY) {
         report("destroying a leased buffer was not BUSY", world_.seed);
@@ -222,6 +224,7 @@ class Worker {
     std::vector<weir_use> uses;
     std::vector<size_t> buffers;
     bool conflict = false;
+    bool refused = false;  // a hold forbids it
     bool sharded = false;
     for (size_t i = 0; i < count; ++i) {
       const size_t b = below(models_.size());
@@ -237,6 +240,10 @@ class Worker {
       }
       if (below(2) == 0) use.flags = WEIR_USE_ALLOW_REMOTE;
       conflict = conflict || leased(b) || models_[b].holds != 0;
+      const weir_device device =
+          on_cpu ? WEIR_DEVICE_HOST : static_cast<weir_device>(slot / streams_of_a_device);
+      const bool remote = (use.flags & WEIR_USE_ALLOW_REMOTE) != 0;
+      refused = refused || forbidden(models_[b], use.mode, device, remote);
       sharded = sharded || models_[b].sharded;
       uses.push_back(use);
       buffers.push_back(b);
@@ -254,6 +261,7 @@ class Worker {
             "acquire");
       return;
     }
+    if (refused) report("a lease was granted against a hold", world_.seed);
     if (sharded && !on_cpu) ++world_.shard_leases;
     auto job = std::make_unique<Job>();
     job->seed = world_.seed;
@@ -292,7 +300,9 @@ class Worker {
       Bytes got(length, 0xee);
       const weir_result result =
           weir_buffer_read(world_.pool, model.handle, offset, length, got.data());
-      if (leased(b) && result == WEIR_ERROR_LEASE_CONFLICT) return;
+      if (model.alone() != (result == WEIR_ERROR_LEASE_CONFLICT) && !leased(b))
+        report("weir_buffer_read under a hold", world_.seed);
+      if (result == WEIR_ERROR_LEASE_CONFLICT) return;
       expect(result, "buffer_read");
       compare(model, offset, got);
       return;
@@ -301,7 +311,10 @@ class Worker {
     const Bytes fresh = noise_for(model, offset, length);
     const weir_result result =
         weir_buffer_write(world_.pool, model.handle, offset, length, fresh.data());
-    if (leased(b) && result == WEIR_ERROR_LEASE_CONFLICT) return;
+    const bool forbids = model.alone() || (model.holds != 0 && model.hold_mode == WEIR_READ);
+    if (forbids != (result == WEIR_ERROR_LEASE_CONFLICT) && !leased(b))
+      report("weir_buffer_write under a hold", world_.seed);
+    if (result == WEIR_ERROR_LEASE_CONFLICT) return;
     if (world_.host_is_short && result == WEIR_ERROR_OVER_BUDGET) {
       // Bytes of the range before the failure may be new ones.
       expect(
@@ -341,7 +354,7 @@ class Worker {
       case 3: {
         note(model, "discard", 0, 0, 0, 0);
         const weir_result result = weir_discard(world_.pool, model.handle, 0, WEIR_WHOLE);
-        if (result == WEIR_ERROR_LEASE_CONFLICT && leased(b)) return;
+        if (result == WEIR_ERROR_LEASE_CONFLICT && (leased(b) || model.holds != 0)) return;
         expect(result, "discard");
         // A hint for pages under way: only what is read back now can be relied on.
         expect(
@@ -397,10 +410,7 @@ class Worker {
     // What is freed without a stream must be idle.
     if (!allocations_.empty()) expect(weir_stream_synchronize(streams_[0]), "stream_synchronize");
     free_allocations();
-    for (Model &model : models_) {
-      for (; model.holds != 0; --model.holds)
-        expect(weir_unhold(world_.pool, model.handle), "unhold");
-    }
+    for (Model &model : models_) let_go(model);
   }
   /// A device leaves, or comes back; whoever uses it meanwhile is told so.
   void change_devices() {
@@ -424,44 +434,107 @@ class Worker {
   }
   void report_bound() { report("a bound of weir_pool_defragment was passed", world_.seed); }
 
+  void let_go(Model &model) {
+    for (; model.holds != 0; --model.holds)
+      expect(weir_unhold(world_.pool, model.handle), "unhold");
+  }
+  /// Whether a hold keeps a use from being granted, whatever else is so.
+  static bool forbidden(const Model &model, uint32_t mode, weir_device device, bool remote) {
+    if (model.holds == 0 || model.alone()) return model.holds != 0;
+    if (mode == WEIR_READ) return false;
+    if (model.hold_mode == WEIR_READ || device == WEIR_DEVICE_HOST) return true;
+    return device != model.held_on && !model.sharded && !remote;
+  }
+  /// A kernel on held memory without a lease. Its order with leases' work, which may still run, is ours to see to.
+  void graph(Model &model) {
+    for (weir_stream stream : streams_)
+      expect(weir_stream_synchronize(stream), "stream_synchronize");
+    weir_stream stream = streams_[model.held_on * streams_of_a_device];
+    auto job = std::make_unique<Job>();
+    job->seed = world_.seed;
+    Job::Piece piece;
+    piece.at = reinterpret_cast<unsigned char *>(model.held_at);
+    piece.past = model.past;
+    piece.expected = model.bytes;
+    if (model.hold_mode != WEIR_READ) {
+      note(model, "graph", 0, 0, 0, 0);
+      model.bytes = piece.written = noise_for(model, 0, model.bytes.size());
+    }
+    job->pieces.push_back(std::move(piece));
+    expect(launch(stream, std::move(job)), "launch");
+    expect(weir_stream_synchronize(stream), "stream_synchronize");
+  }
   void hold() {
     const size_t b = below(models_.size());
     Model &model = models_[b];
-    if (model.holds != 0) {
+    const uint32_t mode = below(3) == 0 ? WEIR_READ : WEIR_READ_WRITE;
+    const uint64_t flags = mode == WEIR_READ_WRITE && below(2) == 0 ? WEIR_HOLD_ALONE : 0;
+    const auto device = static_cast<weir_device>(below(world_.devices));
+    uint64_t address = 0;
+    if (model.holds != 0 && below(2) == 0) {
+      if (!leased(b)) graph(model);
+      return;
+    }
+    if (model.holds != 0 && below(2) == 0) {
       expect(weir_unhold(world_.pool, model.handle), "unhold");
       --model.holds;
       return;
     }
-    uint64_t address = 0;
-    note(model, "hold", 0, 0, 0, 0);
-    const weir_result result = weir_hold(world_.pool, model.handle, WEIR_DEVICE_DEFAULT, &address);
-    allow(result, {WEIR_ERROR_WOULD_BLOCK, WEIR_ERROR_OVER_BUDGET, WEIR_ERROR_LEASE_CONFLICT},
-          "hold");
-    if (result == WEIR_SUCCESS) ++model.holds;
-  }
-
-  void allocate() {
-    if (!allocations_.empty() && below(2) == 0) {
-      const auto [address, stream] = allocations_.back();
-      allocations_.pop_back();
-      expect(weir_free(world_.pool, stream, address), "free");
+    note(model, "hold", mode, flags, device, 0);
+    const weir_result result =
+        weir_hold_as(world_.pool, model.handle, device, mode, flags, &address);
+    if (model.holds != 0) {
+      const bool nests = mode == model.hold_mode && flags == 0 && model.hold_flags == 0 &&
+                         (device == model.held_on || model.sharded);
+      if (result == WEIR_SUCCESS && !nests) report("holds nest that should not", world_.seed);
+      if (result == WEIR_SUCCESS) ++model.holds;
+      allow(result, {nests ? WEIR_ERROR_NOT_SUPPORTED : WEIR_ERROR_LEASE_CONFLICT}, "hold");
       return;
     }
-    weir_stream stream = streams_[0];
-    uint64_t address = 0;
-    const uint64_t size = 1 + below(world_.page * 2);
-    const weir_result result = weir_malloc(world_.pool, 0, stream, size, &address);
-    allow(result, {WEIR_ERROR_WOULD_BLOCK, WEIR_ERROR_OVER_BUDGET}, "malloc");
+    if (result == WEIR_ERROR_NOT_SUPPORTED && model.sharded) return;  // out of its reach
+    allow(result, {WEIR_ERROR_WOULD_BLOCK, WEIR_ERROR_OVER_BUDGET, WEIR_ERROR_LEASE_CONFLICT},
+          "hold");
     if (result != WEIR_SUCCESS) return;
+    model.holds = 1;
+    model.hold_mode = mode;
+    model.hold_flags = flags;
+    model.held_on = device;
+    model.held_at = address;
+  }
+
+  /// Frees one of them, after a look at what is in it.
+  void free_allocation() {
+    std::swap(allocations_[below(allocations_.size())], allocations_.back());
+    Allocation old = std::move(allocations_.back());
+    allocations_.pop_back();
     auto job = std::make_unique<Job>();
     job->seed = world_.seed;
     job->pieces.push_back(
-        Job::Piece{reinterpret_cast<unsigned char *>(address), {}, noise(size), {}});
+        Job::Piece{reinterpret_cast<unsigned char *>(old.address), std::move(old.bytes), {}, {}});
+    expect(launch(old.stream, std::move(job)), "launch");
+    expect(weir_free(world_.pool, old.stream, old.address), "free");
+  }
+  void allocate() {
+    constexpr size_t most_allocations = 12;
+    if (!allocations_.empty() && (below(2) == 0 || allocations_.size() >= most_allocations))
+      return free_allocation();
+    weir_stream stream = streams_[0];
+    uint64_t address = 0;
+    // Of all sizes up to half a page alike, and some beyond it.
+    const uint64_t size =
+        below(4) == 0 ? 1 + below(world_.page * 2) : 1 + below(world_.page >> (1 + below(7)));
+    const weir_result result = weir_malloc(world_.pool, 0, stream, size, &address);
+    allow(result, {WEIR_ERROR_WOULD_BLOCK, WEIR_ERROR_OVER_BUDGET}, "malloc");
+    if (result != WEIR_SUCCESS) return;
+    Bytes bytes = noise(size);
+    auto job = std::make_unique<Job>();
+    job->seed = world_.seed;
+    job->pieces.push_back(Job::Piece{reinterpret_cast<unsigned char *>(address), {}, bytes, {}});
     expect(launch(stream, std::move(job)), "launch");
     if (below(2) == 0) {
       expect(weir_free(world_.pool, stream, address), "free");
     } else {
-      allocations_.emplace_back(address, stream);
+      allocations_.push_back({address, stream, std::move(bytes)});
     }
   }
 
@@ -471,6 +544,7 @@ class Worker {
     if (model.registered != nullptr) {
       note(model, "unregister", 0, 0, 0, 0);
       const weir_result result = weir_host_unregister(world_.pool, model.handle);
+      if (model.alone() && result == WEIR_ERROR_LEASE_CONFLICT) return;
       allow(result, {WEIR_ERROR_BUSY, WEIR_ERROR_OVER_BUDGET}, "host_unregister");
       if (result != WEIR_SUCCESS) return;
       if (std::memcmp(model.registered, model.bytes.data(), model.bytes.size()) != 0) {
@@ -506,26 +580,32 @@ class Worker {
     if (what < 60) return lease();
     if (what < 74) return access();
     if (what < 86) return hint();
-    if (what < 89) return hold();
-    if (what < 93) return allocate();
-    if (what < 96) return registration();
+    if (what < 90) return hold();
+    if (what < 94) return allocate();
+    if (what < 97) return registration();
     if (!open_.empty()) close_lease(below(open_.size()));
   }
 
  public:
   void free_allocations() {
-    for (const auto &[address, stream] : allocations_)
-      expect(weir_free(world_.pool, nullptr, address), "free");
+    for (const Allocation &old : allocations_)
+      expect(weir_free(world_.pool, nullptr, old.address), "free");
     allocations_.clear();
   }
 
  private:
+  struct Allocation {
+    uint64_t address;
+    weir_stream stream;
+    Bytes bytes;
+  };
+
   World &world_;
   std::mt19937_64 random_;
   std::vector<weir_stream> streams_;
   std::vector<Model> models_;
   std::vector<Open> open_;
-  std::vector<std::pair<uint64_t, weir_stream>> allocations_;
+  std::vector<Allocation> allocations_;
 };
 
 }  // namespace weir::fuzz

@@ -117,6 +117,11 @@ struct Model {
       false;  // declared LOSSY_BF16, and only ever written with what that loses nothing of
   bool sharded = false;  // not every device may reach it
   uint32_t holds = 0;
+  uint32_t hold_mode = 0;  ///< of them: WEIR_READ or WEIR_READ_WRITE ...
+  uint64_t hold_flags = 0;
+  weir_device held_on = 0;
+  uint64_t held_at = 0;
+  bool alone() const { return holds != 0 && hold_flags != 0; }
   unsigned char *registered = nullptr;
   size_t registered_size = 0;
 };

@@ -6,8 +6,6 @@
 #include "tests/mutants/mutant.hpp"
 
 #include <atomic>
-#include <chrono>
-#include <condition_variable>
 
 namespace weir::mutants {
 namespace {
@@ -62,26 +60,6 @@ weir_result without(weir_be_state *state, uint32_t device, weir_be_device *about
   if (result == WEIR_SUCCESS) about->capabilities &= ~capabilities;
   return result;
 }
-
-/// Lets two maps at a time meet, and gives up waiting after a while.
-class Meeting {
- public:
-  void meet() {
-    std::unique_lock lock(mutex_);
-    ++inside_;
-    changed_.notify_all();
-    (void)changed_.wait_for(lock, std::chrono::milliseconds(20), [&] { return inside_ > 1; });
-  }
-  void leave() {
-    const std::lock_guard lock(mutex_);
-    --inside_;
-  }
-
- private:
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  int inside_ = 0;
-};
 
 constexpr Fault faults[] = {
     {"shared_range_without_peers", "SHARED_RANGE is claimed and PEER is not", "CA-012",
@@ -142,13 +120,10 @@ constexpr Fault faults[] = {
     {"shared_maps_meet", "of two maps at once one goes where the other was to go", "PE-014",
      [](weir_backend_table &t) {
        t.map = [](weir_be_state *state, uint32_t device, uint64_t address, auto... rest) {
-         static Meeting meeting;
          static std::atomic<uint64_t> last{0};
          last = address;
-         meeting.meet();
-         const weir_result result = real().map(state, device, last, rest...);
-         meeting.leave();
-         return result;
+         window();
+         return real().map(state, device, last, rest...);
        };
      }},
 };

@@ -6,26 +6,10 @@
 
 #include "tests/mutants/mutant.hpp"
 
-#include <sched.h>
-
 #include <atomic>
-#include <chrono>
 
 namespace weir::mutants {
 namespace {
-
-/// Stays until another thread is in the window too: at first for a while, so that the first meeting of two
-/// threads is enough, later for a moment.
-void window() {
-  static std::atomic<int> inside{0}, passed{0};
-  const bool patient = passed.fetch_add(1) < 100;
-  const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(3);
-  inside.fetch_add(1);
-  do {
-    sched_yield();
-  } while (patient && inside.load() < 2 && std::chrono::steady_clock::now() < end);
-  inside.fetch_sub(1);
-}
 
 constexpr Fault faults[] = {
     {"count_not_atomic", "used memory is counted without care for other threads", "TH-018",

@@ -6,6 +6,11 @@
 
 #include "backends/host/table.hpp"
 
+#include <sched.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <cstdlib>
 #include <string_view>
 
@@ -32,6 +37,27 @@ const weir_backend_table *(*answer)(const weir_backend_table *, uint32_t) =
     [](const weir_backend_table *table, uint32_t abi_major) {
       return abi_major == WEIR_BACKEND_ABI_MAJOR ? table : nullptr;
     };
+
+void window() {
+  using std::chrono::nanoseconds;
+  constexpr nanoseconds longest = std::chrono::milliseconds(250);
+  static std::atomic<int64_t> left{nanoseconds(std::chrono::seconds(2)).count()};
+  static std::atomic<int> inside{0};
+  static std::atomic<uint64_t> meetings{0};
+  const uint64_t before = meetings.load();
+  const auto start = std::chrono::steady_clock::now();
+  if (inside.fetch_add(1) != 0) {
+    meetings.fetch_add(1);
+  } else {
+    nanoseconds waited{0};
+    do {
+      sched_yield();
+      waited = std::chrono::steady_clock::now() - start;
+    } while (meetings.load() == before && waited < std::min(longest, nanoseconds(left.load())));
+    if (meetings.load() == before) left.fetch_sub(waited.count());
+  }
+  inside.fetch_sub(1);
+}
 
 const weir_backend_table &real() { return *weir_host_backend_query(WEIR_BACKEND_ABI_MAJOR); }
 

@@ -57,6 +57,10 @@ void each_fault(Visit visit) {
   }
 }
 
+/// Stays until another thread is in the window too, so that the meeting of two threads is certain to do harm, however late the
+/// second is on a busy machine. Who stays alone waits for a while, and all who do for no more than a bound.
+void window();
+
 /// What a faulty backend remembers about the objects it gave out. Thread-safe.
 template <class Key, class Value>
 class Book {

@@ -303,7 +303,6 @@ void says_what_is_wrong(void **) {
       run_weir({"replay", "--storage", "/tmp", "--storage", "/nonexistent", trace.path()}),
       "--storage: '/nonexistent'");
   expect_refusal(run_weir({"replay"}), "trace");
-  expect_refusal(run_weir({"frobnicate"}), "weir --help");
 }
 
 void lists_devices_and_limits(void **) {

@@ -53,12 +53,35 @@ void refuses_what_breaks_a_rule(void **) {
       {"a 0 8 x\nf 0\nf 0\n", "line 5: a free of a block not live: 'f 0'"},
       {"f 7\n", "line 3: a free of a block not live"},
       {"o 0 1 n\n", "has no allocations to replay"},
+      {"a 0 17592186044417 x\n", "line 3: more than 2^44 bytes (16 TiB) live at once"},
+      {"a 0 8999999999999999990 x\n", "line 3: more than 2^44 bytes"},
+      {"a 0 17592186044416 x\na 1 1 x\n", "line 4: more than 2^44 bytes"},
   };
   for (const auto &broken : cases) {
     const std::string error = error_of([&] { trace_of(broken.body); });
     if (!contains(error, broken.named))
       fail_msg("'%s' was answered with '%s'", broken.body, error.c_str());
   }
+}
+
+/// A few lines are no day's work: what a trace comes to in granules is bounded by its length, and told at once.
+void refuses_more_granules_than_it_follows(void **) {
+  const auto error_with = [](const std::string &body, const std::string &granule) {
+    const TemporaryFile file("#vmt 1\n#name by_hand\n" + body);
+    return error_of([&] {
+      (void)run_allocator_replay(check_allocator_flags({}, file.path(), granule, false, ""));
+    });
+  };
+  // At once: 2^44 bytes are 2^28 granules of 64 KiB.
+  assert_true(contains(error_with("a 0 17592186044416 x\n", "64K"),
+                       "268435456 granules of 65536 bytes at once"));
+  // One after the other.
+  std::string again;
+  for (int i = 0; i < 100; ++i)
+    again += "a " + std::to_string(i) + " 1099511627776 x\nf " + std::to_string(i) + "\n";
+  assert_true(contains(error_with(again, "2M"), "52428800 granules of 2097152 bytes, more than"));
+  // Within bounds nothing has changed.
+  assert_string_equal(error_with("a 0 1099511627776 x\nf 0\n", "1G").c_str(), "");
 }
 
 /// Four blocks of 2.5 MiB: 10 MiB, which are five granules where they share, eight where each is rounded.
@@ -286,6 +309,7 @@ int main() {
   const CMUnitTest tests[] = {
       cmocka_unit_test(reads_allocations_only),
       cmocka_unit_test(refuses_what_breaks_a_rule),
+      cmocka_unit_test(refuses_more_granules_than_it_follows),
       cmocka_unit_test(shares_granules),
       cmocka_unit_test(pytorch_by_its_rules),
       cmocka_unit_test(moves_small_blocks_before_it_grows),

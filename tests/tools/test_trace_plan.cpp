@@ -109,12 +109,28 @@ void refuses_what_breaks_a_rule(void **) {
       {"d 1\n", "line 3"},       // unknown group
       {"o 0 0 n\nu @1 r\n", "line 4"},
       {"a 0 8 x\ng 1 0\nd 1\no 0 0 n\nu @1 r\n", "line 7"},  // dissolved
+      {"a 0 17592186044417 x\n", "line 3"},                  // more than any machine has
+      {"a 0 17592186044416 x\na 1 1 x\n", "line 4"},         // ... together
+      {"o 0 10000000000000001 n\n", "line 3"},               // hours of computing
   };
   for (const auto &broken : cases) {
     const std::string error = error_of([&] { plan_of(broken.body); });
     if (!contains(error, std::string(broken.line) + ":"))
       fail_msg("'%s' was answered with '%s'", broken.body, error.c_str());
   }
+}
+
+/// Lines that name groups stand for more uses than lines: these are counted before they are written out.
+void bounds_the_uses_of_groups(void **) {
+  const char *body =
+      "a 0 8 x\na 1 8 x\na 2 8 x\ng 1 0\ng 1 1\ng 1 2\no 0 0 n\nu @1 r\nu @1 r\nu 0 r\n";
+  PlanOptions options;
+  options.most_uses = 7;
+  assert_int_equal(plan_of(body, options).uses, 7);
+  options.most_uses = 6;
+  assert_true(contains(error_of([&] { plan_of(body, options); }), "line 12: more than 6 uses"));
+  options.most_uses = 5;
+  assert_true(contains(error_of([&] { plan_of(body, options); }), "line 11: more than 5 uses"));
 }
 
 void agrees_with_published_statistics(void **) {
@@ -208,6 +224,7 @@ int main() {
       cmocka_unit_test(stops_at_the_limit),
       cmocka_unit_test(leaves_stray_uses_out),
       cmocka_unit_test(refuses_what_breaks_a_rule),
+      cmocka_unit_test(bounds_the_uses_of_groups),
       cmocka_unit_test(agrees_with_published_statistics),
       cmocka_unit_test(measures_the_footprint_in_pages),
       cmocka_unit_test(counts_what_is_freed_but_in_use),

@@ -25,7 +25,8 @@ uint64_t news_left = UINT64_MAX;  ///< until one fails
 uint64_t news_failed = 0;
 }  // namespace
 
-void *operator new(size_t bytes) {
+// Not inlined: GCC 14 would see free() of what operator new gave, and warn.
+[[gnu::noinline]] void *operator new(size_t bytes) {
   if (news_left-- == 0) {
     ++news_failed;
     throw std::bad_alloc();
@@ -33,12 +34,16 @@ void *operator new(size_t bytes) {
   if (void *memory = std::malloc(bytes > 0 ? bytes : 1); memory != nullptr) return memory;
   throw std::bad_alloc();
 }
-void operator delete(void *memory) noexcept { std::free(memory); }
-void operator delete(void *memory, size_t) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void *memory) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void *memory, size_t) noexcept { std::free(memory); }
 // Memory resources ask with an alignment, here never of more than malloc gives.
-void *operator new(size_t bytes, std::align_val_t) { return operator new(bytes); }
-void operator delete(void *memory, std::align_val_t) noexcept { std::free(memory); }
-void operator delete(void *memory, size_t, std::align_val_t) noexcept { std::free(memory); }
+[[gnu::noinline]] void *operator new(size_t bytes, std::align_val_t) { return operator new(bytes); }
+[[gnu::noinline]] void operator delete(void *memory, std::align_val_t) noexcept {
+  std::free(memory);
+}
+[[gnu::noinline]] void operator delete(void *memory, size_t, std::align_val_t) noexcept {
+  std::free(memory);
+}
 
 namespace {
 

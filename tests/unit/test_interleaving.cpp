@@ -147,37 +147,6 @@ void a_buffer_is_destroyed_while_its_pages_leave(void **state) {
   }
 }
 
-/// A tenant goes at once, and its slab with it, while the slab's page is on its way down.
-void the_last_tenant_is_destroyed_while_its_page_leaves(void **state) {
-  for (const char *point : {"evict.claimed", "evict.unmapped"}) {
-    World world = world_for(state);
-    weir_client_desc desc = WEIR_CLIENT_DESC_INIT;
-    weir_client client = nullptr;
-    ok(weir_client_create(world.pool, &desc, &client));
-    weir_buffer tenant = world.buffer(600, WEIR_DEVICE_DEFAULT, client);
-    world.fill(tenant, 600, 1);
-    {
-      Gate gate(world.pool, point);
-      Task trim([&] { return trim_all(world); });
-      gate.await();
-      ok(weir_buffer_destroy(world.pool, tenant));  // waits for nobody
-      weir_buffer next = world.buffer(600, WEIR_DEVICE_DEFAULT, client);
-      world.fill(next, 600, 2);
-      gate.open();
-      ok(trim.join());
-      world.check(next, 600, 2);
-      ok(weir_buffer_destroy(world.pool, next));
-    }
-    ok(trim_all(world));
-    weir_client_stats stats = WEIR_CLIENT_STATS_INIT;
-    ok(weir_client_stats_get(client, &stats));
-    assert_int_equal(stats.device_bytes, 0);
-    assert_int_equal(stats.host_bytes, 0);
-    ok(weir_client_destroy(client));
-    close_clean(world);
-  }
-}
-
 void a_write_from_the_host_meets_an_eviction(void **state) {
   for (const char *point : {"evict.claimed", "evict.unmapped"}) {
     World world = world_for(state);
@@ -450,7 +419,6 @@ int main() {
       BOTH(an_unmapped_page_comes_back),
       BOTH(pressure_and_the_victims_user),
       BOTH(a_buffer_is_destroyed_while_its_pages_leave),
-      BOTH(the_last_tenant_is_destroyed_while_its_page_leaves),
       BOTH(a_write_from_the_host_meets_an_eviction),
       BOTH(a_read_from_the_host_meets_an_eviction),
       BOTH(a_discard_meets_an_eviction),

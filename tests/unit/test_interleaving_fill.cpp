@@ -210,9 +210,11 @@ void a_slab_dies_while_a_prefetch_brings_it_in(void **state) {
     gate.await();
     ok(weir_buffer_destroy(world.pool, tenant));  // waits for nobody: the slab outlives it
     weir_buffer next = world.buffer(700, WEIR_DEVICE_DEFAULT, client);
-    world.fill(next, 700, 2);
+    world.fill(next, 700, 2);  // elsewhere: its page would have to be waited for
+    validate(world);
     gate.open();
     ok(prefetch.join());
+    validate(world);
     world.check(next, 700, 2);
     ok(weir_buffer_destroy(world.pool, next));
   }
@@ -346,13 +348,14 @@ void a_writer_meets_a_prefetch_to_another_device(void **state) {
   close_clean(world);
 }
 
-/// The copy on the second device is stale and held there; while it is brought up to date its hold goes.
+/// The copy on the second device is stale; while it is brought up to date the hold on the first goes.
 void a_hold_ends_while_its_page_is_filled(void **state) {
   World world = world_for(state, 2);
   weir_buffer buffer = world.buffer(two_pages);
   uint64_t address = 0;
   world.fill(buffer, two_pages, 1);
-  ok(weir_hold(world.pool, buffer, 1, &address));
+  world.check(buffer, two_pages, 1, 1);
+  ok(weir_hold(world.pool, buffer, 0, &address));
   world.fill(buffer, two_pages, 2);
   Kernel kernel{0, two_pages, 2, 0};
   {

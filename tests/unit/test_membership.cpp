@@ -259,6 +259,12 @@ void the_pool_does_not_end(void **) {
   weir_lease lease = nullptr;
   ok(world.acquire(buffer, WEIR_READ, &lease, nullptr, 1));
   Task leaver([&world] { return remove(world, 1); });
+  // On a busy machine its thread may begin late.
+  weir_pool_device_stats stats = WEIR_POOL_DEVICE_STATS_INIT;
+  while (stats.state != WEIR_POOL_DEVICE_LEAVING) {
+    std::this_thread::yield();
+    ok(weir_pool_device_stats_get(world.pool, 1, &stats));
+  }
   assert_true(keeps_waiting(leaver));
   expect_result(WEIR_ERROR_BUSY, weir_pool_destroy(world.pool));
   ok(weir_pool_cancel_remove(world.pool, 1));

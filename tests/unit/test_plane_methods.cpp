@@ -10,6 +10,7 @@
 #include "tests/unit/plane_data.hpp"
 
 #include <dlfcn.h>
+#define ZSTD_STATIC_LINKING_ONLY
 #include <zstd.h>
 
 #include <atomic>
@@ -31,13 +32,13 @@ Make real_unless_none_left(const char *name) {
 }  // namespace
 
 extern "C" {
-ZSTD_DCtx *ZSTD_createDCtx(void) {
-  auto *real = real_unless_none_left<ZSTD_DCtx *(*)()>("ZSTD_createDCtx");
-  return real != nullptr ? real() : nullptr;
+ZSTD_DCtx *ZSTD_createDCtx_advanced(ZSTD_customMem memory) {
+  auto *real = real_unless_none_left<ZSTD_DCtx *(*)(ZSTD_customMem)>("ZSTD_createDCtx_advanced");
+  return real != nullptr ? real(memory) : nullptr;
 }
-ZSTD_CCtx *ZSTD_createCCtx(void) {
-  auto *real = real_unless_none_left<ZSTD_CCtx *(*)()>("ZSTD_createCCtx");
-  return real != nullptr ? real() : nullptr;
+ZSTD_CCtx *ZSTD_createCCtx_advanced(ZSTD_customMem memory) {
+  auto *real = real_unless_none_left<ZSTD_CCtx *(*)(ZSTD_customMem)>("ZSTD_createCCtx_advanced");
+  return real != nullptr ? real(memory) : nullptr;
 }
 }
 

@@ -45,9 +45,54 @@ void no_lease_no_refusal(void **) {
   close_clean(world);
 }
 
+/// A scan with the prefetcher's and the demoter's threads: each page is brought once a pass, ahead of its use.
+void a_scan_in_the_background(void **) {
+  constexpr uint32_t count = 64;
+  for (const uint64_t pages : {3U, 4U, 8U, 31U, 48U}) {
+    for (const uint32_t ahead : {1U, 2U}) {
+      for (const bool before : {true, false}) {
+        Setup setup;
+        setup.options = "host.memory=16M;host.granule=16K;host.granule_large=0";
+        setup.device_pages = pages;
+        setup.host_pages = 2 * count;
+        setup.flags = 0;
+        World world(setup);
+        std::vector<weir_buffer> buffers;
+        const std::vector<uint8_t> content(page_bytes, 7);
+        for (uint32_t i = 0; i < count; ++i) {
+          buffers.push_back(world.buffer(page_bytes));
+          ok(weir_buffer_write(world.pool, buffers[i], 0, page_bytes, content.data()));
+        }
+        ok(trim_all(world));
+        const weir_pool_stats start = world.stats();
+        const auto prefetch = [&](uint32_t i) {
+          if (i >= 2 * count) return;
+          const weir_use use = WEIR_USE(buffers[i % count], WEIR_READ);
+          ok(weir_prefetch(world.pool, world.streams[0], &use, 1));
+          engine_of(world).wait_idle();
+        };
+        for (uint32_t i = 0; i < 2 * count; ++i) {
+          weir_lease lease = nullptr;
+          if (before) prefetch(i + ahead);
+          ok(world.acquire(buffers[i % count], WEIR_READ, &lease));
+          if (!before) prefetch(i + ahead);
+          ok(weir_release(lease, world.streams[0]));
+        }
+        const weir_pool_stats end = world.stats();
+        assert_int_equal(end.promoted_bytes - start.promoted_bytes, 2 * count * page_bytes);
+        assert_int_equal(end.demoted_bytes - start.demoted_bytes, 0);
+        assert_int_equal(end.hits - start.hits, 2 * count - ahead);
+        for (weir_buffer buffer : buffers) ok(weir_buffer_destroy(world.pool, buffer));
+        world.close();
+      }
+    }
+  }
+}
+
 }  // namespace
 
 int main() {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(no_lease_no_refusal)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(no_lease_no_refusal),
+                                     cmocka_unit_test(a_scan_in_the_background)};
   return cmocka_run_group_tests(tests, nullptr, nullptr);
 }

@@ -381,6 +381,26 @@ void nonsense_that_is_well_formed_ends(void **) {
   }
 }
 
+/// hwloc takes any number for what are enums of its own. None is loaded as one (UndefinedBehaviorSanitizer tells), and what is
+/// no device stays none.
+void numbers_of_no_enum_are_harmless(void **) {
+  const auto with = [](std::string xml, const std::string &was, const std::string &is) {
+    const size_t at = xml.find(was);
+    assert_true(at != std::string::npos);
+    return xml.replace(at, was.size(), is);
+  };
+  for (const char *number : {"7", "99", "255", "4096", "2147483647", "-1"}) {
+    const std::string gpu = with(weir::test::gpu_xml("17", 40, "cuda0"), "osdev_type=\"5\"",
+                                 "osdev_type=\"" + std::string(number) + "\"");
+    const std::string bridge =
+        with(weir::test::bridge_xml(30, "17", "17", gpu), "bridge_type=\"0-1\"",
+             "bridge_type=\"" + std::string(number) + "-1\"");
+    Machine machine(std::pmr::get_default_resource());
+    if (!discover_text(weir::test::machine_xml(bridge), "test.xml", &machine)) continue;
+    assert_int_equal(machine.device_count(), 1);  // a GPU by its class, whatever its runtime says
+  }
+}
+
 void deep_nesting_is_refused(void **) {
   std::string deep = "<topology version=\"2.0\">";
   for (int i = 0; i < 100000; ++i) deep += "<info>";
@@ -464,6 +484,7 @@ int main() {
       cmocka_unit_test(every_cut_of_a_file_is_refused),
       cmocka_unit_test(matrices_of_wrong_sizes_are_refused),
       cmocka_unit_test(nonsense_that_is_well_formed_ends),
+      cmocka_unit_test(numbers_of_no_enum_are_harmless),
       cmocka_unit_test(deep_nesting_is_refused),
       cmocka_unit_test(more_devices_than_fit_are_refused),
       cmocka_unit_test(files_that_are_none_are_refused),

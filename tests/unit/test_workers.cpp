@@ -32,13 +32,14 @@ extern "C" int pthread_create(pthread_t *thread, const pthread_attr_t *attribute
           dlsym(RTLD_NEXT, "pthread_create"));
   return real(thread, attributes, start, argument);
 }
-void *operator new(size_t bytes) {
+// Not inlined: GCC 14 would see free() of what operator new gave, and warn.
+[[gnu::noinline]] void *operator new(size_t bytes) {
   ++allocations;
   if (void *memory = std::malloc(bytes > 0 ? bytes : 1); memory != nullptr) return memory;
   throw std::bad_alloc();
 }
-void operator delete(void *memory) noexcept { std::free(memory); }
-void operator delete(void *memory, size_t) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void *memory) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void *memory, size_t) noexcept { std::free(memory); }
 
 namespace {
 

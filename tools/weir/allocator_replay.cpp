@@ -34,25 +34,24 @@ AllocatorTrace read_allocator_trace(const std::string &path) {
   TraceReader reader(path);
   AllocatorTrace trace;
   std::vector<bool> live;
-  uint64_t live_bytes = 0;
+  TraceBytes counted;
   for (TraceEvent event; reader.next(event);) {
     if (event.kind == TraceEvent::Kind::alloc) {
       if (event.id != trace.block_bytes.size()) reader.refuse("blocks are not numbered in order");
       if (event.id >= most_blocks) reader.refuse("more blocks than 2^31");
-      if (event.bytes == 0) reader.refuse("an allocation of 0 bytes");
+      if (const char *reason = counted.add(event.bytes)) reader.refuse(reason);
       trace.events.push_back(static_cast<uint32_t>(event.id << 1U));
       trace.block_bytes.push_back(event.bytes);
-      trace.allocated_bytes += event.bytes;
       live.push_back(true);
-      live_bytes += event.bytes;
-      trace.peak_live_bytes = std::max(trace.peak_live_bytes, live_bytes);
     } else if (event.kind == TraceEvent::Kind::free) {
       if (event.id >= live.size() || !live[event.id]) reader.refuse("a free of a block not live");
       trace.events.push_back(static_cast<uint32_t>(event.id << 1U | 1U));
       live[event.id] = false;
-      live_bytes -= trace.block_bytes[event.id];
+      counted.remove(trace.block_bytes[event.id]);
     }
   }
+  trace.allocated_bytes = counted.all();
+  trace.peak_live_bytes = counted.peak();
   trace.name = reader.name();
   if (trace.events.empty()) throw ToolError("trace '" + path + "' has no allocations to replay");
   return trace;
@@ -136,6 +135,10 @@ void find_min_capacity(const AllocatorTrace &trace, const PlacementOptions &opti
   uint64_t low = whole_units(trace.peak_live_bytes, granule) / granule;  // nothing below survives
   const PlacementResult unlimited =
       replay_allocations(trace, result->kind, with_capacity(options, UINT64_MAX));
+  if (!unlimited.survived) {
+    throw ToolError("trace '" + trace.name + "': no capacity is enough for its allocation of " +
+                    std::to_string(unlimited.refused_bytes) + " bytes");
+  }
   uint64_t high =
       std::max(low, whole_units(unlimited.counters.peak_reserved_bytes, granule) / granule);
   // A capacity changes what a placement does, so that what was enough without one need not be enough.
@@ -157,6 +160,9 @@ int run_allocator_replay(const AllocatorOptions &options) {
   std::optional<OutputFile> file;
   if (!options.json_out.empty()) file.emplace(options.json_out);
   const AllocatorTrace trace = read_allocator_trace(options.trace);
+  GranuleCount granules(options.granule);
+  for (const uint64_t bytes : trace.block_bytes) granules.add(bytes);
+  granules.check(trace.name, trace.peak_live_bytes);
   AllocatorReport report;
   report.options = &options;
   report.trace = &trace;

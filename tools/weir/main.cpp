@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The `weir` command: declares and parses the command line, and hands over. Everything that goes
-// wrong ends here as one sentence on stderr and exit status 1. The only file that includes CLI11,
-// which is slow to compile.
+// wrong ends here as one sentence on stderr and exit status 1, or 2 if the command line names no
+// command. The only file that includes CLI11, which is slow to compile.
 #include "allocator_replay.hpp"
 #include "commands.hpp"
 #include "error.hpp"
+#include "usage.hpp"
 
 #include <weir/weir.h>
 
@@ -22,7 +23,9 @@ using weir::tool::CalibrateFlags;
 using weir::tool::CodecFlags;
 using weir::tool::FragFlags;
 using weir::tool::ReplayFlags;
+using weir::tool::ToolError;
 using weir::tool::TopoFlags;
+using weir::tool::UsageError;
 
 /// What a pool is made of, and how a trace runs in it.
 void add_pool_flags(CLI::App &command, ReplayFlags &flags) {
@@ -175,6 +178,22 @@ void add_allocator_flags(CLI::App &command, AllocatorFlags &flags) {
       ->needs(only);
 }
 
+/// What CLI11 says of a command's own arguments that it can't parse; of what stands before a command or in its place,
+/// what we do.
+[[noreturn]] void refuse(const CLI::App &app, const CLI::ParseError &error) {
+  const std::vector<CLI::App *> parsed = app.get_subcommands();
+  const std::vector<std::string> rest = app.remaining();
+  if (rest.empty() && !parsed.empty())
+    throw ToolError(std::string(error.what()) + " (see weir " + parsed.front()->get_name() +
+                    " --help)");
+  if (rest.empty() || rest.front().starts_with('-'))
+    throw UsageError((rest.empty() ? error.what() : "there is no option '" + rest.front() + "'") +
+                     " (see weir --help)");
+  std::vector<std::string_view> commands;
+  for (const CLI::App *command : app.get_subcommands({})) commands.push_back(command->get_name());
+  throw UsageError(weir::tool::no_such_command(rest.front(), commands));
+}
+
 int run(int argc, char **argv) {
   using namespace weir::tool;
   CLI::App app("Weir, a portable virtual-GPU-memory manager", "weir");
@@ -205,11 +224,15 @@ int run(int argc, char **argv) {
   CodecFlags codec_flags;
   CLI::App *codec = app.add_subcommand("codec", "measure what compression makes of files");
   add_codec_flags(*codec, codec_flags);
+  if (argc <= 1) {
+    std::fputs(app.help().c_str(), stderr);
+    return usage_status;
+  }
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError &error) {
     if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
-    throw ToolError(std::string(error.what()) + " (see weir --help)");
+    refuse(app, error);
   }
   if (devices->parsed()) return run_devices(devices_json);
   if (topo->parsed()) return run_topo(topo_flags);
@@ -229,6 +252,9 @@ int run(int argc, char **argv) {
 int main(int argc, char **argv) {
   try {
     return run(argc, argv);
+  } catch (const UsageError &error) {
+    std::fprintf(stderr, "weir: %s\n", error.what());
+    return weir::tool::usage_status;
   } catch (const std::bad_alloc &) {
     std::fprintf(stderr, "weir: out of memory\n");
   } catch (const std::exception &error) {

@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -95,5 +96,22 @@ class Placement {
 };
 
 std::unique_ptr<Placement> make_placement(PlacementKind kind, const PlacementOptions &options);
+
+/// What a trace's blocks come to in granules. Placements keep a word for each and take a step for each that a block gets: what
+/// a trace may cost is bounded by its length, so that a few lines are not a day's work.
+class GranuleCount {
+ public:
+  explicit GranuleCount(uint64_t granule) noexcept : granule_(granule) {}
+  void add(uint64_t block_bytes) noexcept {
+    opened_ += block_bytes / granule_;
+    ++blocks_;
+  }
+  /// Throws ToolError with the figures where it is more than a placement follows.
+  void check(const std::string &trace, uint64_t peak_live_bytes) const;
+
+ private:
+  const uint64_t granule_;
+  uint64_t opened_ = 0, blocks_ = 0;
+};
 
 }  // namespace weir::tool

@@ -81,9 +81,9 @@ class PlanBuilder {
   void alloc(const TraceEvent &event) {
     if (event.id != bytes_.size())
       reader_.refuse("block ids must be 0, 1, 2, ... in order of allocation");
-    if (event.bytes == 0) reader_.refuse("an allocation of 0 bytes");
     if (event.id >= UINT32_MAX >> 3)
       reader_.refuse("more blocks than this program can hold (2^29)");
+    if (const char *reason = counted_.add(event.bytes)) reader_.refuse(reason);
     bytes_.push_back(event.bytes);
     live_.push_back(1);
     groups_of_.push_back(0);
@@ -103,6 +103,7 @@ class PlanBuilder {
     const auto block = static_cast<uint32_t>(event.id);
     add(block, plan_free);
     live_bytes_ -= plan_.block_bytes[block];
+    counted_.remove(bytes_[block]);
   }
 
   void operation(const TraceEvent &event) {
@@ -110,6 +111,7 @@ class PlanBuilder {
       reader_.refuse("operation indices must be 0, 1, 2, ... in order");
     if (event.id >= UINT32_MAX - 1)
       reader_.refuse("more operations than this program can hold (2^32)");
+    if (event.bytes > TraceLimits::flops) reader_.refuse("more than 10^16 flops in one operation");
     end_operation();
     in_operation_ = true;
     set_bytes_ = 0;
@@ -139,7 +141,7 @@ class PlanBuilder {
     if (event.span) check_span(event, bytes);
     if (!counts()) return;
     const PlanKind kind = kind_of(event.mode);
-    ++plan_.uses;
+    count_uses(1);
     count_in_set(block);
     if (!event.span) {
       add(block, kind);
@@ -178,12 +180,20 @@ class PlanBuilder {
     if (group == groups_.end()) reader_.refuse("use of an unknown group");
     if (!counts()) return;
     const PlanKind kind = kind_of(event.mode);
+    count_uses(group->second.size());
     for (const uint32_t block : group->second) {
       add(block, kind);
       plan_.operations.back().touched += bytes_[block];
       count_in_set(block);
     }
-    plan_.uses += group->second.size();
+  }
+
+  /// A few lines can stand for any number of uses: a group counts with all its members, each time.
+  void count_uses(uint64_t more) {
+    if (more > options_.most_uses - plan_.uses)
+      reader_.refuse("more than " + std::to_string(options_.most_uses) +
+                     " uses, with groups written out");
+    plan_.uses += more;
   }
 
   void join(const TraceEvent &event) {
@@ -226,6 +236,7 @@ class PlanBuilder {
   std::unordered_map<uint64_t, std::vector<uint32_t>> groups_;
   std::unordered_map<std::string, uint32_t> name_index_;
   std::string name_;
+  TraceBytes counted_;
   uint64_t live_bytes_ = 0;
   uint64_t set_bytes_ = 0;
   uint64_t prelude_ = 0;

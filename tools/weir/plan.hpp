@@ -5,6 +5,8 @@
 // name live blocks only; spans lie inside their blocks.
 #pragma once
 
+#include "trace_reader.hpp"
+
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -71,6 +73,7 @@ struct PlanOptions {
   uint64_t limit = UINT64_MAX;  ///< operations to keep; the trace is read no further
   /// Told how much of the file has been read, now and then. May be empty.
   std::function<void(uint64_t bytes, uint64_t of)> progress;
+  uint64_t most_uses = TraceLimits::uses;  ///< with groups written out
 };
 
 /// Reads and checks the trace. Throws ToolError with line number and text at the first line that

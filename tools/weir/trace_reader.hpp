@@ -39,6 +39,37 @@ struct TraceEvent {
   std::string_view text;  ///< tag, name or label; valid until the next call
 };
 
+/// What a trace may say. No machine comes near it, and what is beyond it would keep a replay busy for hours, or overflow its
+/// sums: plan.cpp and allocator_replay.cpp refuse it at its line.
+struct TraceLimits {
+  static constexpr uint64_t live_bytes = uint64_t{1} << 44;  ///< at once
+  static constexpr uint64_t all_bytes = uint64_t{1} << 60;   ///< of all allocations together
+  static constexpr uint64_t flops = 10'000'000'000'000'000;  ///< of one operation
+  static constexpr uint64_t uses = uint64_t{1} << 28;        ///< with groups written out
+};
+
+/// The bytes of a trace's allocations, within the limits.
+class TraceBytes {
+ public:
+  /// nullptr, or why the allocation is refused; then nothing is counted.
+  const char *add(uint64_t bytes) noexcept {
+    if (bytes == 0) return "an allocation of 0 bytes";
+    if (bytes > TraceLimits::live_bytes - live_)
+      return "more than 2^44 bytes (16 TiB) live at once";
+    if (bytes > TraceLimits::all_bytes - all_) return "more than 2^60 bytes allocated in all";
+    live_ += bytes;
+    all_ += bytes;
+    peak_ = live_ > peak_ ? live_ : peak_;
+    return nullptr;
+  }
+  void remove(uint64_t bytes) noexcept { live_ -= bytes; }
+  uint64_t all() const noexcept { return all_; }
+  uint64_t peak() const noexcept { return peak_; }  ///< live at once
+
+ private:
+  uint64_t live_ = 0, all_ = 0, peak_ = 0;
+};
+
 class TraceReader {
  public:
   /// Throws ToolError when the file can't be opened.

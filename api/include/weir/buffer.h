@@ -17,7 +17,16 @@ WEIR_BEGIN_DECLS
 /** Flags of a buffer. */
 enum {
   WEIR_BUFFER_STABLE_ADDRESS = 1, /**< keep one address for life, also below a page; NOT_SUPPORTED without VMM */
-  WEIR_BUFFER_SCRUB = 2,          /**< zero its memory when it is freed, not only before another client sees it */
+  /** Every copy of its bytes is overwritten with zeros as it stops being one, not only before another client sees the memory: on
+   *  devices, in HOST, in COMPRESSED, in staging that it passed, and in spill files, where zeros of the same length are written. It
+   *  is done by the time that the call returns which ended the copy, or its background work. What a copy under way still
+   *  reads is overwritten once that has ended, in the next call that moves pages. weir_buffer_destroy, weir_pool_trim,
+   *  weir_pool_remove_device and weir_pool_destroy wait for such copies. Device memory that work of the caller's is still at as
+   *  its buffer is destroyed is overwritten when it is taken back: by weir_pool_trim or weir_pool_destroy at the latest. An older
+   *  version that its own pages on a device still hold is overwritten with them. A write that fails is tried again, by trim too; its place is
+   *  nobody's until then. Left alone are the caller's registered memory, and a device that is lost. A drive may keep old blocks
+   *  whatever is written over them: WEIR_POOL_ENCRYPT_STORAGE is the answer there. */
+  WEIR_BUFFER_SCRUB = 2,
   /** LOSSY, and never chosen by Weir: its floats (`element` must be WEIR_ELEMENT_F32) may come back rounded to the nearest value of
    *  bf16, or of f16, ties to even, once they have left for COMPRESSED; they take half the room there, or less. An element is wrong by at
    *  most |x| / 2^8 (2^-134 for denormals) with bf16, |x| / 2^11 (2^-25 below 2^-14) with f16. NaNs, infinities, zeros and what would
@@ -144,13 +153,13 @@ WEIR_API weir_result weir_buffer_shards(weir_pool pool, weir_buffer buffer, uint
                                         size_t capacity, size_t *count);
 
 /** Copies bytes out to `destination`, from whatever tier they are on; nothing is promoted. Waits for the
- *  work that writes them, and for the copy. LEASE_CONFLICT against an unreleased write lease on the range. */
+ *  work that writes them, and for the copy. LEASE_CONFLICT against an unreleased write lease on the range, or WEIR_HOLD_ALONE. */
 WEIR_API weir_result weir_buffer_read(weir_pool pool, weir_buffer buffer, uint64_t offset, uint64_t length,
                                       void *destination);
 
 /** Copies bytes in. Waits for work that uses the range, and for the copy. Pages resident on a device are
  *  written there, others in HOST: OVER_BUDGET if that is full. LEASE_CONFLICT against any unreleased lease on
- *  the range. If it fails, bytes of the range before the failure may already be new; none outside change. */
+ *  the range, or a hold that forbids writing (weir_hold_as). If it fails, bytes of the range before the failure may already be new; none outside change. */
 WEIR_API weir_result weir_buffer_write(weir_pool pool, weir_buffer buffer, uint64_t offset, uint64_t length,
                                        const void *source);
 
@@ -168,18 +177,36 @@ WEIR_API weir_result weir_advise(weir_pool pool, weir_buffer buffer, uint64_t of
 
 /** The contents of the range are no longer needed: pages wholly inside it are dropped without a copy and
  *  read as zero from then on; bytes of pages only partly inside are left as they are. Waits for pages that Weir is
- *  moving. LEASE_CONFLICT against an unreleased lease on the range. */
+ *  moving. LEASE_CONFLICT against an unreleased lease on the range, or a hold that forbids writing; a shared one zeroes held pages. */
 WEIR_API weir_result weir_discard(weir_pool pool, weir_buffer buffer, uint64_t offset, uint64_t length);
 
 /** Changes the eviction class. A tenant of a slab takes it on when it next moves. */
 WEIR_API weir_result weir_buffer_set_priority(weir_pool pool, weir_buffer buffer, int32_t priority);
 
 /** Makes the whole buffer resident on `device` and keeps it there until weir_unhold, without a lease: for
- *  captured graphs and exported memory. Holds nest. Returns when the bytes are there. Held bytes count
- *  against the budget of every later acquire. LEASE_CONFLICT while it is leased for writing; later writers are the
- *  caller's to order with the work under the hold. Other errors as weir_acquire. */
+ *  captured graphs and exported memory. Returns when the bytes are there. Held bytes count
+ *  against the budget of every later acquire. What is written to the held memory, by whomever, is the buffer's latest version, until
+ *  weir_unhold and after it. Leases on `device` are granted meanwhile, and so are weir_buffer_write and weir_discard: all of
+ *  them use the held memory, and their order with the work under the hold is the caller's. A lease elsewhere that reads, and
+ *  weir_buffer_read, copy from the held memory each time; one that writes, the CPU's too, is refused: LEASE_CONFLICT. Holds nest;
+ *  LEASE_CONFLICT while the buffer is leased for writing, or held on another device or in another mode.
+ *  Other errors as weir_acquire. The same as weir_hold_as with WEIR_READ_WRITE and no flags. */
 WEIR_API weir_result weir_hold(weir_pool pool, weir_buffer buffer, weir_device device, uint64_t *address);
-/** Undoes one hold. The caller has made sure that no work enqueued under the hold is still running. */
+
+/** Flags of weir_hold_as. */
+enum {
+  /** With WEIR_READ_WRITE: nobody else may lease, read, write or discard the buffer: LEASE_CONFLICT. */
+  WEIR_HOLD_ALONE = 1
+};
+
+/** weir_hold in a mode. WEIR_READ: nobody may write the buffer, neither who holds it nor by a lease, weir_buffer_write or
+ *  weir_discard (LEASE_CONFLICT); copies elsewhere stay good. WEIR_READ_WRITE: as weir_hold, or with WEIR_HOLD_ALONE for its holder
+ *  alone. Holds with WEIR_READ nest, and so do shared ones with WEIR_READ_WRITE; every other pair, and a second device, is
+ *  LEASE_CONFLICT. A first hold is refused, with LEASE_CONFLICT, by an unreleased lease that writes; with WEIR_HOLD_ALONE by any.
+ *  INVALID_ARGUMENT: another mode or flag, or WEIR_HOLD_ALONE with WEIR_READ. docs/leases.md has every call against every mode. */
+WEIR_API weir_result weir_hold_as(weir_pool pool, weir_buffer buffer, weir_device device, uint32_t mode,
+                                  uint64_t flags, uint64_t *address);
+/** Undoes one hold, whatever its mode. The caller has made sure that no work enqueued under the hold is still running. */
 WEIR_API weir_result weir_unhold(weir_pool pool, weir_buffer buffer);
 
 /** Flags of weir_host_register. */
@@ -196,7 +223,7 @@ WEIR_API weir_result weir_host_register(weir_pool pool, weir_buffer buffer, void
  *  the caller's again and holds the contents; the buffer keeps them too. OVER_BUDGET if it then fits nowhere (nothing changed). */
 WEIR_API weir_result weir_host_unregister(weir_pool pool, weir_buffer buffer);
 
-/** Stream-ordered allocation for frameworks' allocators: always resident, never moved, charged as held.
+/** Stream-ordered allocation for frameworks' allocators: always resident, never moved, aligned to 256 bytes, charged as held.
  *  `stream` may be NULL (ready for any stream). Memory may be reused from frees on the same stream at
  *  once. *address is valid for work enqueued on `stream` from now on. Contents are zero or the same client's own old bytes.
  *  Errors: OVER_BUDGET, WOULD_BLOCK, DEVICE_OOM, DEVICE_LOST, STREAM_CAPTURING, INVALID_ARGUMENT. */

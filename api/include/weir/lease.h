@@ -70,8 +70,8 @@ enum {
 /** Acquires a set of uses on a stream, all or nothing. May block the thread on allocation, mapping and
  *  copies that make room, also on the work of released leases that must end before their pages can go; when
  *  it returns, the stream itself waits for whatever is still in flight. Uses of one buffer may overlap. At most 65535 uses.
- *  Errors (nothing is changed by any of them):
- *    LEASE_CONFLICT     an unreleased lease forbids one of the uses (use_index tells which);
+ *  Errors (nothing is changed by any of them, nor are addresses written):
+ *    LEASE_CONFLICT     an unreleased lease, or a hold, forbids one of the uses (use_index tells which);
  *    OVER_BUDGET        the set, rounded to pages, exceeds what the device's budget or the client's
  *                       quota can ever give beside what is held; or HOST has no room for what must leave the device;
  *    WOULD_BLOCK        it would fit if other leases were released; TIMEOUT when that took too long;
@@ -82,7 +82,8 @@ WEIR_API weir_result weir_acquire(weir_pool pool, weir_stream stream, weir_use *
                                   const weir_acquire_options *options, weir_lease *lease);
 
 /** Runs when an asynchronous acquire has ended: `lease` is the caller's if result is WEIR_SUCCESS; else the thread's last error
- *  (weir_last_error) tells why. Called once, on a thread of the pool, with no lock held; it may call any function of Weir but those that wait or destroy the pool. */
+ *  (weir_last_error) tells why. Called once, on a thread of the pool, with no lock held; it may call any function of Weir but those that wait or destroy the pool: weir_request_wait and
+ *  weir_pool_destroy answer BUSY there. */
 typedef void (*weir_acquire_callback)(void *user, weir_result result, weir_lease lease);
 
 /** As weir_acquire, on a thread of the pool. `uses` must stay valid until the callback runs (addresses are written there);
@@ -92,7 +93,7 @@ WEIR_API weir_result weir_acquire_async(weir_pool pool, weir_stream stream, weir
                                         const weir_acquire_options *options, weir_acquire_callback callback,
                                         void *user, weir_request *request);
 /** Blocks until the callback has returned; *result (may be NULL) gets the acquire's result, and if that is an error the calling
- *  thread's last error tells why. Not from the callback. */
+ *  thread's last error tells why. BUSY from within a callback of the pool's, if the request has not ended. */
 WEIR_API weir_result weir_request_wait(weir_request request, weir_result *result);
 /** Asks a waiting acquire to end with CANCELLED; one that is already granted is not undone. */
 WEIR_API weir_result weir_request_cancel(weir_request request);
@@ -107,8 +108,11 @@ WEIR_API void weir_request_close(weir_request request);
 WEIR_API weir_result weir_release(weir_lease lease, weir_stream stream);
 
 /** Starts bringing the uses' bytes to the stream's device, as far as that needs no lease to end and no page
- *  to go that is needed sooner. Returns at once; failures are silent (a later acquire tells). Modes other than WEIR_READ mean the same as READ,
- *  DISCARD_WRITE reserves room only. */
+ *  to go that is needed sooner. Returns at once (with WEIR_POOL_NO_BACKGROUND it does the work itself); failures are silent (a later acquire
+ *  tells). Until they are used, or the stream has made as many acquires as the device's budget has pages, the bytes count as needed next:
+ *  other prefetches and background demotion leave their pages alone. What there is no room for waits for the next call. Modes other than
+ *  WEIR_READ mean the same as READ, DISCARD_WRITE reserves room only. INVALID_ARGUMENT or INVALID_HANDLE for one of the uses (use_index
+ *  tells which): none is brought. At most 2^24 uses. */
 WEIR_API weir_result weir_prefetch(weir_pool pool, weir_stream stream, const weir_use *uses, size_t count);
 
 /** One operation to come. Fixed size: 48 bytes. */
@@ -125,7 +129,8 @@ enum { WEIR_ANNOUNCE_REPLACE = 1 /**< forget what was announced on this stream b
 
 /** Tells what the next acquires on `stream` will use, in order; each acquire on the stream (async ones too)
  *  consumes one announced operation. Announcements steer prefetch and eviction and are never an obligation:
- *  a buffer destroyed meanwhile is skipped. Appends unless WEIR_ANNOUNCE_REPLACE; count 0 with it clears. */
+ *  a buffer destroyed meanwhile is skipped. Appends unless WEIR_ANNOUNCE_REPLACE; count 0 with it clears. At most
+ *  2^24 operations a call, of 65535 uses each. */
 WEIR_API weir_result weir_announce(weir_pool pool, weir_stream stream, const weir_operation *operations,
                                    size_t count, uint64_t flags);
 

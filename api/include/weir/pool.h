@@ -18,7 +18,8 @@ WEIR_BEGIN_DECLS
 typedef struct weir_pool_device {
   weir_device device; /**< one of the context's */
   uint32_t reserved0;
-  uint64_t budget;    /**< bytes of its memory the pool may hold; rounded down to granules */
+  uint64_t budget;    /**< bytes of its memory the pool may hold; rounded down to granules. More than it has is allowed and told by a
+                           WARNING, but for WEIR_UNLIMITED */
   uint64_t reserved[2];
 } weir_pool_device;
 #define WEIR_POOL_DEVICE_INIT {0, 0, 0, {0, 0}}
@@ -31,8 +32,10 @@ typedef struct weir_pool_desc {
   uint64_t flags;                    /**< WEIR_POOL_* */
   uint64_t host_budget;              /**< bytes of pinned host memory; WEIR_NONE = none but for staging; 0 = follows what
                                           the machine and the cgroup have to spare (docs/budgets.md) */
-  uint64_t page_size;                /**< 0 = the device's granule; else a multiple of it */
-  uint64_t large_page_size;          /**< 0 = chosen by the budget; equal to page_size = one class only */
+  uint64_t page_size;                /**< 0 = the largest of the devices' granules; else a power of two times it, at most 1 GiB. Without
+                                          VMM a multiple of 256, at least 4096 (0 = 2 MiB) */
+  uint64_t large_page_size;          /**< 0 = chosen by the budget; equal to page_size = one class only; else a power of two times
+                                          page_size, at most 1 GiB. More than a device's budget: one class only, told by a WARNING */
   uint32_t watermark_low_permille;            /**< thousandths of the device budget kept free; below it background demotion starts (0 = 10) */
   uint32_t watermark_high_permille;           /**< ... and goes on until this many are free (0 = 30) */
   uint64_t evict_wait_ns;            /**< how long one eviction may wait for the fences of released work (0 = 10 s) */
@@ -59,14 +62,17 @@ typedef struct weir_pool_desc {
   uint64_t rebalance_bytes_per_second; /**< at most so much goes from HOST and below to neighbours that have memory to spare by now, in
                                           the background (0 = 1 GiB a second; WEIR_NONE = only by weir_pool_rebalance, as
                                           with WEIR_POOL_NO_BACKGROUND; never with WEIR_POOL_NO_PEER) */
+  uint64_t record_budget;            /**< bytes of host memory that the pool's own records (bookkeeping_bytes) may take for buffers to be
+                                          made: who needs more is refused (0 = 1/64 of the machine's memory; WEIR_UNLIMITED = no limit) */
 } weir_pool_desc;
-#define WEIR_POOL_DESC_INIT {sizeof(weir_pool_desc), 0, NULL, 0, 0, 0, 0, 0, 0, 0, NULL, NULL, 0, 0, NULL, 0, 0, 0, 0, NULL, 0, 0, 0, 0}
+#define WEIR_POOL_DESC_INIT {sizeof(weir_pool_desc), 0, NULL, 0, 0, 0, 0, 0, 0, 0, NULL, NULL, 0, 0, NULL, 0, 0, 0, 0, NULL, 0, 0, 0, 0, 0}
 
 /** Flags of a pool. */
 enum {
   WEIR_POOL_NO_BACKGROUND = 1,     /**< no demotion or prefetch threads: all work happens inside calls */
   WEIR_POOL_CHECKSUM_HOST = 2,     /**< checksum every page that is demoted to host memory, and compare it before the bytes are used again */
-  WEIR_POOL_ENCRYPT_STORAGE = 4,   /**< AES-256-XTS with a random key that is kept in memory only; NOT_SUPPORTED without libcrypto */
+  WEIR_POOL_ENCRYPT_STORAGE = 4,   /**< AES-256-XTS with a random key that is kept in memory only. Core dumps of the process can have it: libcrypto
+                                          keeps what it makes of it in its ordinary heap (docs/tiers.md). NOT_SUPPORTED without libcrypto */
   WEIR_POOL_BUFFERED_STORAGE = 8,  /**< through the page cache: no O_DIRECT even where the file system has it */
   WEIR_POOL_NO_IO_URING = 16,      /**< pread and pwrite on threads, even where io_uring works */
   WEIR_POOL_NO_PEER = 32           /**< no page leaves a device for a neighbour's idle memory: HOST is the first place to go */
@@ -77,7 +83,8 @@ enum {
  *  spill files can't be made). */
 WEIR_API weir_result weir_pool_create(weir_context context, const weir_pool_desc *desc, weir_pool *pool);
 
-/** Ends a pool. BUSY while leases are unreleased, weir_malloc memory is out or a device is being removed. Buffers and clients still
+/** Ends a pool. BUSY while leases are unreleased, weir_malloc memory is out, a device is being removed or asynchronous acquires
+ *  have not ended, and from within a callback of the pool's; a callback under way on its thread is waited for. Buffers and clients still
  *  alive die with it, and their contents are dropped; it waits for work in flight on them. NULL is allowed. */
 WEIR_API weir_result weir_pool_destroy(weir_pool pool);
 
@@ -203,7 +210,7 @@ enum {
  *  call anything but weir_pool_destroy for this pool; it must not throw. */
 typedef int32_t (*weir_defragment_break)(void *user);
 
-/** Bounds of one call. 0 = no bound. Bytes and moves are never exceeded; time is looked at before each step, and a step hands at
+/** Bounds of one call. 0 = no bound. Bytes and moves, evictions among them, are never exceeded; time is looked at before each step, and a step hands at
  *  most 32 moves or 4 MiB (or one larger buffer) to the device. */
 typedef struct weir_defragment_desc {
   uint32_t struct_size;
@@ -249,8 +256,8 @@ typedef struct weir_defragment_report {
  *  that move get another address: the next lease tells it. What is leased, held, STABLE_ADDRESS or weir_malloc's is stepped around.
  *  The copies run in the order of the streams, after released work on the buffers; later work waits for them on the device.
  *  Acquiring or destroying a buffer meanwhile is allowed. Incremental: a call goes on where the last one stopped.
- *  *report (may be NULL) is written also if the call fails halfway. Any thread. Errors: INVALID_ARGUMENT, OUT_OF_HOST_MEMORY, BACKEND,
- *  DEVICE_LOST. */
+ *  *report (may be NULL) is written also if the call fails halfway. What finds no room in the tiers below stays (no_room_bytes).
+ *  Any thread. Errors: INVALID_ARGUMENT, OUT_OF_HOST_MEMORY, BACKEND, DEVICE_LOST, and IO of what is evicted. */
 WEIR_API weir_result weir_pool_defragment(weir_pool pool, const weir_defragment_desc *desc,
                                           weir_defragment_report *report);
 
@@ -267,7 +274,7 @@ typedef struct weir_defragmentation_desc {
 #define WEIR_DEFRAGMENTATION_DESC_INIT {sizeof(weir_defragmentation_desc), 0, 0, 0, 0, 0}
 
 /** Starts, changes or ends (threshold_permille 0) the pool's defragmentation by a thread of its own, which looks ten times a second,
- *  waits for no device and evicts nothing. Ending waits for the step under way. Errors: INVALID_ARGUMENT,
+ *  waits for no device and evicts nothing. Ending waits for the step under way. Any thread; calls take turns. Errors: INVALID_ARGUMENT,
  *  OUT_OF_HOST_MEMORY; NOT_SUPPORTED: the pool was made with WEIR_POOL_NO_BACKGROUND. */
 WEIR_API weir_result weir_pool_set_defragmentation(weir_pool pool, const weir_defragmentation_desc *desc);
 
@@ -390,8 +397,9 @@ typedef struct weir_pool_device_stats {
   uint64_t returned_bytes;  /**< given back to the system after idle_grace_ns */
   uint32_t state;           /**< WEIR_POOL_DEVICE_* */
   uint32_t reserved;
+  uint64_t memory_total;    /**< bytes of memory the device has, whatever the budget; 0 = not known */
 } weir_pool_device_stats;
-#define WEIR_POOL_DEVICE_STATS_INIT {sizeof(weir_pool_device_stats), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
+#define WEIR_POOL_DEVICE_STATS_INIT {sizeof(weir_pool_device_stats), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
 /** Fills *stats. Errors: INVALID_ARGUMENT (`device` is not of the pool). */
 WEIR_API weir_result weir_pool_device_stats_get(weir_pool pool, weir_device device, weir_pool_device_stats *stats);
 

@@ -13,7 +13,7 @@
  *  - Array elements (weir_use, weir_operation, weir_pool_device) have a fixed size; their reserved words
  *    must be zero, as their *_INIT macro makes them.
  *  - What is written into the caller's array or text is cut where there is no room: the call answers
- *    WEIR_INCOMPLETE, and says how much there is. A capacity of 0 only asks for that.
+ *    WEIR_INCOMPLETE, and says how much there is. A capacity of 0 only asks for that, and is answered with WEIR_SUCCESS.
  *  - Sizes, offsets and budgets are bytes; times are nanoseconds.
  *  - Nothing throws, aborts or calls exit across this boundary.
  *  - Every function may be called from any thread unless its comment says otherwise.
@@ -78,7 +78,7 @@ enum {
   WEIR_ERROR_OVER_BUDGET = -5,        /**< the request can never fit the budget as it stands; bytes short are told */
   WEIR_ERROR_WOULD_BLOCK = -6,        /**< it fits, but not while other leases are held; try after a release */
   WEIR_ERROR_TIMEOUT = -7,            /**< the deadline passed while waiting for other leases */
-  WEIR_ERROR_LEASE_CONFLICT = -8,     /**< an unreleased lease forbids this one (write against any, any against write) */
+  WEIR_ERROR_LEASE_CONFLICT = -8,     /**< an unreleased lease (write against any, any against write) or a hold forbids it */
   WEIR_ERROR_BUSY = -9,               /**< the object is still in use */
   WEIR_ERROR_DEVICE_OOM = -10,        /**< the runtime refused memory inside the budget; the budget was lowered */
   WEIR_ERROR_DEVICE_LOST = -11,       /**< the device no longer answers */

@@ -21,7 +21,7 @@ from weir import buffer, enums, errors, lease, records
 from weir._capi import ffi, lib
 
 # Functions that Python has another way for.
-NOT_WRAPPED: set[str] = set()
+NOT_WRAPPED: set[str] = {"weir_hold"}  # weir_hold_as with a mode
 SOURCES = pathlib.Path(weir.__file__).parent
 
 

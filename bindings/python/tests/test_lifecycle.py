@@ -269,6 +269,33 @@ def test_holds_nest(pool: weir.Pool, stream: weir.Stream) -> None:
         _ = hold.address
 
 
+def test_holds_in_modes(pool: weir.Pool, stream: weir.Stream) -> None:
+    buffer = pool.buffer(PAGE)
+    fill(pool, stream, buffer, 5)
+    shared, alone = weir.HoldMode.SHARED, weir.HoldMode.ALONE
+    for mode in weir.HoldMode:
+        with buffer.hold(0, mode):
+            assert buffer.query().held == 1
+            if mode is shared:
+                pool.acquire(stream, weir.write(buffer)).release()
+            else:
+                with pytest.raises(weir.LeaseConflict):
+                    pool.acquire(stream, weir.write(buffer))
+            if mode is alone:
+                with pytest.raises(weir.LeaseConflict):
+                    pool.acquire(stream, weir.read(buffer))
+            else:
+                pool.acquire(stream, weir.read(buffer)).release()
+            for other in weir.HoldMode:
+                if other is mode and mode is not alone:
+                    buffer.hold(0, other).release()
+                else:
+                    with pytest.raises(weir.LeaseConflict):
+                        buffer.hold(0, other)
+    with pytest.raises(ValueError, match="HoldMode"):
+        buffer.hold(0, 3)  # type: ignore[arg-type]
+
+
 # ---- other languages' handles ----
 
 

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The coders over liblz4 and libzstd. What of libzstd is not in its stable interface is one parameter, whose failure
-// leaves planes as they are, and makes nothing unreadable: frames are ordinary ones.
+// The coders over liblz4 and libzstd. What of libzstd is not in its stable interface is how contexts are made
+// (zstd_memory.hpp) and one parameter, whose failure leaves planes as they are, and makes nothing unreadable: frames are
+// ordinary ones.
 
 #include "core/tier/codec/plane_coders.hpp"
 
 #include "core/tier/codec/entropy.hpp"
 
-#define ZSTD_STATIC_LINKING_ONLY
+#include "core/tier/codec/zstd_memory.hpp"
+
 #include <lz4.h>
-#include <zstd.h>
 
 #include <algorithm>
 #include <cassert>
@@ -74,8 +75,8 @@ PlaneEncoder *PlaneEncoder::create() noexcept {
   encoder->scratch_.reset(new (std::nothrow) unsigned char[3 * max_block_bytes]);
   encoder->lz4_state_.reset(
       new (std::nothrow) unsigned char[static_cast<size_t>(LZ4_sizeofState())]);
-  encoder->huffman_ = ZSTD_createCCtx();
-  encoder->zstd_ = ZSTD_createCCtx();
+  encoder->huffman_ = make_encoder();
+  encoder->zstd_ = make_encoder();
   if (encoder->scratch_ == nullptr || encoder->lz4_state_ == nullptr ||
       encoder->huffman_ == nullptr || encoder->zstd_ == nullptr) {
     return nullptr;
@@ -92,6 +93,7 @@ PlaneEncoder *PlaneEncoder::create() noexcept {
 }
 
 PlaneEncoder::~PlaneEncoder() {
+  if (scratch_ != nullptr) explicit_bzero(scratch_.get(), 3 * max_block_bytes);
   ZSTD_freeCCtx(huffman_);
   ZSTD_freeCCtx(zstd_);
 }
@@ -193,12 +195,16 @@ PlaneDecoder *PlaneDecoder::create() noexcept {
   if (decoder == nullptr) return nullptr;
   decoder->scratch_.reset(
       new (std::nothrow) unsigned char[2 * max_block_bytes + max_block_bytes / 8]);
-  decoder->context_ = ZSTD_createDCtx();
+  decoder->context_ = make_decoder();
   if (decoder->scratch_ == nullptr || decoder->context_ == nullptr) return nullptr;
   return decoder.release();
 }
 
-PlaneDecoder::~PlaneDecoder() { ZSTD_freeDCtx(context_); }
+PlaneDecoder::~PlaneDecoder() {
+  if (scratch_ != nullptr)
+    explicit_bzero(scratch_.get(), 2 * max_block_bytes + max_block_bytes / 8);
+  ZSTD_freeDCtx(context_);
+}
 
 Decoded PlaneDecoder::decode(CodedPlane coded, const unsigned char *in, unsigned char *out,
                              uint64_t count) noexcept {

@@ -242,6 +242,9 @@ class Filming {
 
 Film film_placement(const Story &story, const PlacementFilmOptions &options,
                     PlacementNumbers *numbers) {
+  GranuleCount granules(options.placement.granule);
+  for (const StoryBlock &block : story.blocks) granules.add(block.bytes);
+  granules.check(story.name, story.peak_live_bytes);
   return Filming(story, options, numbers).film();
 }
 

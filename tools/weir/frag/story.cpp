@@ -83,8 +83,9 @@ class Teller {
   void alloc(const TraceEvent &event) {
     if (event.id != story_.blocks.size())
       reader_.refuse("block ids must be 0, 1, 2, ... in order of allocation");
-    if (event.bytes == 0) reader_.refuse("an allocation of 0 bytes");
     if (event.id >= UINT32_MAX) reader_.refuse("more blocks than this program can hold (2^32)");
+    if (const char *reason = counted_.add(event.bytes)) reader_.refuse(reason);
+    trace_bytes_.push_back(event.bytes);
     const uint64_t bytes = (event.bytes - 1) / options_.scale + 1;
     story_.blocks.push_back({bytes, begins(), never, tags_(event.text)});
     story_.events.push_back({static_cast<uint32_t>(event.id), false});
@@ -101,6 +102,7 @@ class Teller {
     block.dies = begins();
     story_.events.push_back({static_cast<uint32_t>(event.id), true});
     live_ -= block.bytes;
+    counted_.remove(trace_bytes_[event.id]);
   }
 
   const StoryOptions &options_;
@@ -109,6 +111,8 @@ class Teller {
   Names tags_;
   Names phases_;
   Names names_;
+  TraceBytes counted_;
+  std::vector<uint64_t> trace_bytes_;  ///< by block, not scaled
   uint64_t live_ = 0;
   bool in_operation_ = false;
 };

@@ -207,9 +207,10 @@ class Buffer(Closable):
         with self._within():
             check(lib.weir_buffer_set_priority(self._pool._raw, self._raw, priority))
 
-    def hold(self, device: int = enums.DEFAULT) -> Hold:
-        """Makes the whole buffer resident on a device until the hold is released, without a lease."""
-        return Hold(self, device)
+    def hold(self, device: int = enums.DEFAULT, mode: enums.HoldMode = enums.HoldMode.SHARED) -> Hold:
+        """Makes the whole buffer resident on a device until the hold is released, without a lease. What is written there, by
+        whomever, is the latest version. Holds of one mode nest, but for ALONE."""
+        return Hold(self, device, mode)
 
     def register_host(self, memory: Any, *, load: bool = False) -> None:
         """Gives the buffer a page-aligned object of the buffer protocol as the home of its HOST copies. The object is kept, and
@@ -232,11 +233,12 @@ class Buffer(Closable):
 class Hold:
     """A buffer that stays on a device; a context manager. Nothing enqueued under it may run when it is released."""
 
-    def __init__(self, buffer: Buffer, device: int) -> None:
+    def __init__(self, buffer: Buffer, device: int, mode: enums.HoldMode = enums.HoldMode.SHARED) -> None:
         self._buffer: Buffer | None = None
+        use, flags = enums.HoldMode(mode).value
         out = ffi.new("uint64_t *")
         with buffer._within():
-            check(lib.weir_hold(buffer._pool._raw, buffer._raw, device, out))
+            check(lib.weir_hold_as(buffer._pool._raw, buffer._raw, device, use, flags, out))
         self._buffer = buffer
         self._address = int(out[0])
         watch(1, self)

@@ -43,7 +43,8 @@ class Pool(Closable):
     """A pool over devices of one backend. `devices` are the bytes it may hold on each, or one number for device 0.
 
     Budgets are bytes. For `host_budget` None or 0 leaves the choice to Weir, and `weir.NONE` is nothing but for staging; 0 of
-    the tiers below is no such tier. Times are seconds; `math.inf` is never. See weir_pool_desc for each option. Closing it ends
+    the tiers below is no such tier. `page_size` is a power of two times the largest of the devices' granules, `large_page_size` a
+    power of two times that. Times are seconds; `math.inf` is never. See weir_pool_desc for each option. Closing it ends
     its buffers and clients; Busy while leases or memory of `malloc` are out."""
 
     _kind = "pool"
@@ -72,6 +73,7 @@ class Pool(Closable):
         idle_grace: float | None = None,
         recompress_idle: float | None = None,
         rebalance_rate: int = 0,
+        record_budget: int = 0,
         background: bool = True,
         peer: bool = True,
         checksum_host: bool = False,
@@ -107,6 +109,7 @@ class Pool(Closable):
         desc.idle_grace_ns = nanoseconds(idle_grace, infinite=_NEVER)
         desc.recompress_idle_ns = nanoseconds(recompress_idle, infinite=_NEVER)
         desc.rebalance_bytes_per_second = rebalance_rate
+        desc.record_budget = record_budget
         out = ffi.new("weir_pool *")
         with entered(context):
             check(lib.weir_pool_create(context._raw, desc, out))

@@ -205,6 +205,7 @@ class PoolDeviceStats:
     segments: int
     returned_bytes: int
     state: enums.DeviceState
+    memory_total: int  #: bytes the device has, whatever the budget; 0: not known
 
 
 @dataclasses.dataclass(frozen=True)

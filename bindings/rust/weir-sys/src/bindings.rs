@@ -56,7 +56,7 @@ pub const WEIR_ERROR_OVER_BUDGET: _bindgen_ty_1 = -5;
 pub const WEIR_ERROR_WOULD_BLOCK: _bindgen_ty_1 = -6;
 /// the deadline passed while waiting for other leases
 pub const WEIR_ERROR_TIMEOUT: _bindgen_ty_1 = -7;
-/// an unreleased lease forbids this one (write against any, any against write)
+/// an unreleased lease (write against any, any against write) or a hold forbids it
 pub const WEIR_ERROR_LEASE_CONFLICT: _bindgen_ty_1 = -8;
 /// the object is still in use
 pub const WEIR_ERROR_BUSY: _bindgen_ty_1 = -9;
@@ -356,7 +356,7 @@ that every user may write to, or that lies in such a folder, is refused.*/
     pub backend_paths: *const *const ::core::ffi::c_char,
     /**Options for backends, "backend.key=value" joined by ';', e.g. "host.devices=2;host.memory=1G", and of the context
 itself, "topology.key=value". The keys are in docs/host-backend.md, cuda.md, hip.md, level-zero.md and topology.md. NULL reads the environment variable WEIR_OPTIONS (ignored
-under secure execution). Unknown keys, and options of a backend that is not loaded, are an error that names them.*/
+under secure execution); given ones win over it, and a WARNING says so where it is set to something else. Unknown keys, and options of a backend that is not loaded, are an error that names them.*/
     pub options: *const ::core::ffi::c_char,
     /// all NULL = malloc/free
     pub allocator: weir_allocator,
@@ -1302,7 +1302,8 @@ pub struct weir_pool_device {
     /// one of the context's
     pub device: weir_device,
     pub reserved0: u32,
-    /// bytes of its memory the pool may hold; rounded down to granules
+    /**bytes of its memory the pool may hold; rounded down to granules. More than it has is allowed and told by a
+WARNING, but for WEIR_UNLIMITED*/
     pub budget: u64,
     pub reserved: [u64; 2usize],
 }
@@ -1355,9 +1356,11 @@ pub struct weir_pool_desc {
     /**bytes of pinned host memory; WEIR_NONE = none but for staging; 0 = follows what
 the machine and the cgroup have to spare (docs/budgets.md)*/
     pub host_budget: u64,
-    /// 0 = the device's granule; else a multiple of it
+    /**0 = the largest of the devices' granules; else a power of two times it, at most 1 GiB. Without
+VMM a multiple of 256, at least 4096 (0 = 2 MiB)*/
     pub page_size: u64,
-    /// 0 = chosen by the budget; equal to page_size = one class only
+    /**0 = chosen by the budget; equal to page_size = one class only; else a power of two times
+page_size, at most 1 GiB. More than a device's budget: one class only, told by a WARNING*/
     pub large_page_size: u64,
     /// thousandths of the device budget kept free; below it background demotion starts (0 = 10)
     pub watermark_low_permille: u32,
@@ -1401,6 +1404,9 @@ WEIR_NONE = never, as with WEIR_POOL_NO_BACKGROUND)*/
 the background (0 = 1 GiB a second; WEIR_NONE = only by weir_pool_rebalance, as
 with WEIR_POOL_NO_BACKGROUND; never with WEIR_POOL_NO_PEER)*/
     pub rebalance_bytes_per_second: u64,
+    /**bytes of host memory that the pool's own records (bookkeeping_bytes) may take for buffers to be
+made: who needs more is refused (0 = 1/64 of the machine's memory; WEIR_UNLIMITED = no limit)*/
+    pub record_budget: u64,
 }
 #[test]
 fn bindgen_test_layout_weir_pool_desc() {
@@ -1408,7 +1414,7 @@ fn bindgen_test_layout_weir_pool_desc() {
     let ptr = UNINIT.as_ptr();
     assert_eq!(
         ::core::mem::size_of::<weir_pool_desc>(),
-        160usize,
+        168usize,
         "Size of weir_pool_desc",
     );
     assert_eq!(
@@ -1553,12 +1559,18 @@ fn bindgen_test_layout_weir_pool_desc() {
         152usize,
         "Offset of field: weir_pool_desc::rebalance_bytes_per_second",
     );
+    assert_eq!(
+        unsafe { ::core::ptr::addr_of!((*ptr).record_budget) as usize - ptr as usize },
+        160usize,
+        "Offset of field: weir_pool_desc::record_budget",
+    );
 }
 /// no demotion or prefetch threads: all work happens inside calls
 pub const WEIR_POOL_NO_BACKGROUND: _bindgen_ty_13 = 1;
 /// checksum every page that is demoted to host memory, and compare it before the bytes are used again
 pub const WEIR_POOL_CHECKSUM_HOST: _bindgen_ty_13 = 2;
-/// AES-256-XTS with a random key that is kept in memory only; NOT_SUPPORTED without libcrypto
+/**AES-256-XTS with a random key that is kept in memory only. Core dumps of the process can have it: libcrypto
+keeps what it makes of it in its ordinary heap (docs/tiers.md). NOT_SUPPORTED without libcrypto*/
 pub const WEIR_POOL_ENCRYPT_STORAGE: _bindgen_ty_13 = 4;
 /// through the page cache: no O_DIRECT even where the file system has it
 pub const WEIR_POOL_BUFFERED_STORAGE: _bindgen_ty_13 = 8;
@@ -1579,7 +1591,8 @@ spill files can't be made).*/
     ) -> weir_result;
 }
 extern "C" {
-    /**Ends a pool. BUSY while leases are unreleased, weir_malloc memory is out or a device is being removed. Buffers and clients still
+    /**Ends a pool. BUSY while leases are unreleased, weir_malloc memory is out, a device is being removed or asynchronous acquires
+have not ended, and from within a callback of the pool's; a callback under way on its thread is waited for. Buffers and clients still
 alive die with it, and their contents are dropped; it waits for work in flight on them. NULL is allowed.*/
     pub fn weir_pool_destroy(pool: weir_pool) -> weir_result;
 }
@@ -1946,7 +1959,7 @@ call anything but weir_pool_destroy for this pool; it must not throw.*/
 pub type weir_defragment_break = ::core::option::Option<
     unsafe extern "C" fn(user: *mut ::core::ffi::c_void) -> i32,
 >;
-/**Bounds of one call. 0 = no bound. Bytes and moves are never exceeded; time is looked at before each step, and a step hands at
+/**Bounds of one call. 0 = no bound. Bytes and moves, evictions among them, are never exceeded; time is looked at before each step, and a step hands at
 most 32 moves or 4 MiB (or one larger buffer) to the device.*/
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -2205,8 +2218,8 @@ extern "C" {
 that move get another address: the next lease tells it. What is leased, held, STABLE_ADDRESS or weir_malloc's is stepped around.
 The copies run in the order of the streams, after released work on the buffers; later work waits for them on the device.
 Acquiring or destroying a buffer meanwhile is allowed. Incremental: a call goes on where the last one stopped.
-*report (may be NULL) is written also if the call fails halfway. Any thread. Errors: INVALID_ARGUMENT, OUT_OF_HOST_MEMORY, BACKEND,
-DEVICE_LOST.*/
+*report (may be NULL) is written also if the call fails halfway. What finds no room in the tiers below stays (no_room_bytes).
+Any thread. Errors: INVALID_ARGUMENT, OUT_OF_HOST_MEMORY, BACKEND, DEVICE_LOST, and IO of what is evicted.*/
     pub fn weir_pool_defragment(
         pool: weir_pool,
         desc: *const weir_defragment_desc,
@@ -2282,7 +2295,7 @@ fn bindgen_test_layout_weir_defragmentation_desc() {
 }
 extern "C" {
     /**Starts, changes or ends (threshold_permille 0) the pool's defragmentation by a thread of its own, which looks ten times a second,
-waits for no device and evicts nothing. Ending waits for the step under way. Errors: INVALID_ARGUMENT,
+waits for no device and evicts nothing. Ending waits for the step under way. Any thread; calls take turns. Errors: INVALID_ARGUMENT,
 OUT_OF_HOST_MEMORY; NOT_SUPPORTED: the pool was made with WEIR_POOL_NO_BACKGROUND.*/
     pub fn weir_pool_set_defragmentation(
         pool: weir_pool,
@@ -2867,6 +2880,8 @@ pub struct weir_pool_device_stats {
     /// WEIR_POOL_DEVICE_*
     pub state: u32,
     pub reserved: u32,
+    /// bytes of memory the device has, whatever the budget; 0 = not known
+    pub memory_total: u64,
 }
 #[test]
 fn bindgen_test_layout_weir_pool_device_stats() {
@@ -2874,7 +2889,7 @@ fn bindgen_test_layout_weir_pool_device_stats() {
     let ptr = UNINIT.as_ptr();
     assert_eq!(
         ::core::mem::size_of::<weir_pool_device_stats>(),
-        88usize,
+        96usize,
         "Size of weir_pool_device_stats",
     );
     assert_eq!(
@@ -2946,6 +2961,11 @@ fn bindgen_test_layout_weir_pool_device_stats() {
         unsafe { ::core::ptr::addr_of!((*ptr).reserved) as usize - ptr as usize },
         84usize,
         "Offset of field: weir_pool_device_stats::reserved",
+    );
+    assert_eq!(
+        unsafe { ::core::ptr::addr_of!((*ptr).memory_total) as usize - ptr as usize },
+        88usize,
+        "Offset of field: weir_pool_device_stats::memory_total",
     );
 }
 extern "C" {
@@ -3090,7 +3110,15 @@ as weir_pool_snapshot does: for tools, not for every frame.*/
 }
 /// keep one address for life, also below a page; NOT_SUPPORTED without VMM
 pub const WEIR_BUFFER_STABLE_ADDRESS: _bindgen_ty_19 = 1;
-/// zero its memory when it is freed, not only before another client sees it
+/**Every copy of its bytes is overwritten with zeros as it stops being one, not only before another client sees the memory: on
+devices, in HOST, in COMPRESSED, in staging that it passed, and in spill files, where zeros of the same length are written. It
+is done by the time that the call returns which ended the copy, or its background work. What a copy under way still
+reads is overwritten once that has ended, in the next call that moves pages. weir_buffer_destroy, weir_pool_trim,
+weir_pool_remove_device and weir_pool_destroy wait for such copies. Device memory that work of the caller's is still at as
+its buffer is destroyed is overwritten when it is taken back: by weir_pool_trim or weir_pool_destroy at the latest. An older
+version that its own pages on a device still hold is overwritten with them. A write that fails is tried again, by trim too; its place is
+nobody's until then. Left alone are the caller's registered memory, and a device that is lost. A drive may keep old blocks
+whatever is written over them: WEIR_POOL_ENCRYPT_STORAGE is the answer there.*/
 pub const WEIR_BUFFER_SCRUB: _bindgen_ty_19 = 2;
 /**LOSSY, and never chosen by Weir: its floats (`element` must be WEIR_ELEMENT_F32) may come back rounded to the nearest value of
 bf16, or of f16, ties to even, once they have left for COMPRESSED; they take half the room there, or less. An element is wrong by at
@@ -3537,7 +3565,7 @@ tell. The layout changes only when a device leaves the pool. Any thread. Errors:
 }
 extern "C" {
     /**Copies bytes out to `destination`, from whatever tier they are on; nothing is promoted. Waits for the
-work that writes them, and for the copy. LEASE_CONFLICT against an unreleased write lease on the range.*/
+work that writes them, and for the copy. LEASE_CONFLICT against an unreleased write lease on the range, or WEIR_HOLD_ALONE.*/
     pub fn weir_buffer_read(
         pool: weir_pool,
         buffer: weir_buffer,
@@ -3549,7 +3577,7 @@ work that writes them, and for the copy. LEASE_CONFLICT against an unreleased wr
 extern "C" {
     /**Copies bytes in. Waits for work that uses the range, and for the copy. Pages resident on a device are
 written there, others in HOST: OVER_BUDGET if that is full. LEASE_CONFLICT against any unreleased lease on
-the range. If it fails, bytes of the range before the failure may already be new; none outside change.*/
+the range, or a hold that forbids writing (weir_hold_as). If it fails, bytes of the range before the failure may already be new; none outside change.*/
     pub fn weir_buffer_write(
         pool: weir_pool,
         buffer: weir_buffer,
@@ -3580,7 +3608,7 @@ extern "C" {
 extern "C" {
     /**The contents of the range are no longer needed: pages wholly inside it are dropped without a copy and
 read as zero from then on; bytes of pages only partly inside are left as they are. Waits for pages that Weir is
-moving. LEASE_CONFLICT against an unreleased lease on the range.*/
+moving. LEASE_CONFLICT against an unreleased lease on the range, or a hold that forbids writing; a shared one zeroes held pages.*/
     pub fn weir_discard(
         pool: weir_pool,
         buffer: weir_buffer,
@@ -3598,9 +3626,13 @@ extern "C" {
 }
 extern "C" {
     /**Makes the whole buffer resident on `device` and keeps it there until weir_unhold, without a lease: for
-captured graphs and exported memory. Holds nest. Returns when the bytes are there. Held bytes count
-against the budget of every later acquire. LEASE_CONFLICT while it is leased for writing; later writers are the
-caller's to order with the work under the hold. Other errors as weir_acquire.*/
+captured graphs and exported memory. Returns when the bytes are there. Held bytes count
+against the budget of every later acquire. What is written to the held memory, by whomever, is the buffer's latest version, until
+weir_unhold and after it. Leases on `device` are granted meanwhile, and so are weir_buffer_write and weir_discard: all of
+them use the held memory, and their order with the work under the hold is the caller's. A lease elsewhere that reads, and
+weir_buffer_read, copy from the held memory each time; one that writes, the CPU's too, is refused: LEASE_CONFLICT. Holds nest;
+LEASE_CONFLICT while the buffer is leased for writing, or held on another device or in another mode.
+Other errors as weir_acquire. The same as weir_hold_as with WEIR_READ_WRITE and no flags.*/
     pub fn weir_hold(
         pool: weir_pool,
         buffer: weir_buffer,
@@ -3608,14 +3640,33 @@ caller's to order with the work under the hold. Other errors as weir_acquire.*/
         address: *mut u64,
     ) -> weir_result;
 }
+/// With WEIR_READ_WRITE: nobody else may lease, read, write or discard the buffer: LEASE_CONFLICT.
+pub const WEIR_HOLD_ALONE: _bindgen_ty_22 = 1;
+/// Flags of weir_hold_as.
+pub type _bindgen_ty_22 = ::core::ffi::c_uint;
 extern "C" {
-    /// Undoes one hold. The caller has made sure that no work enqueued under the hold is still running.
+    /**weir_hold in a mode. WEIR_READ: nobody may write the buffer, neither who holds it nor by a lease, weir_buffer_write or
+weir_discard (LEASE_CONFLICT); copies elsewhere stay good. WEIR_READ_WRITE: as weir_hold, or with WEIR_HOLD_ALONE for its holder
+alone. Holds with WEIR_READ nest, and so do shared ones with WEIR_READ_WRITE; every other pair, and a second device, is
+LEASE_CONFLICT. A first hold is refused, with LEASE_CONFLICT, by an unreleased lease that writes; with WEIR_HOLD_ALONE by any.
+INVALID_ARGUMENT: another mode or flag, or WEIR_HOLD_ALONE with WEIR_READ. docs/leases.md has every call against every mode.*/
+    pub fn weir_hold_as(
+        pool: weir_pool,
+        buffer: weir_buffer,
+        device: weir_device,
+        mode: u32,
+        flags: u64,
+        address: *mut u64,
+    ) -> weir_result;
+}
+extern "C" {
+    /// Undoes one hold, whatever its mode. The caller has made sure that no work enqueued under the hold is still running.
     pub fn weir_unhold(pool: weir_pool, buffer: weir_buffer) -> weir_result;
 }
 /// the memory's contents become the buffer's
-pub const WEIR_HOST_LOAD: _bindgen_ty_22 = 1;
+pub const WEIR_HOST_LOAD: _bindgen_ty_23 = 1;
 /// Flags of weir_host_register.
-pub type _bindgen_ty_22 = ::core::ffi::c_uint;
+pub type _bindgen_ty_23 = ::core::ffi::c_uint;
 extern "C" {
     /**Gives the buffer `memory` (of at least its size, page-aligned) as the home of its HOST
 copies: what is demoted goes there and is not charged to the host budget. With WEIR_HOST_LOAD the
@@ -3634,7 +3685,7 @@ the caller's again and holds the contents; the buffer keeps them too. OVER_BUDGE
     pub fn weir_host_unregister(pool: weir_pool, buffer: weir_buffer) -> weir_result;
 }
 extern "C" {
-    /**Stream-ordered allocation for frameworks' allocators: always resident, never moved, charged as held.
+    /**Stream-ordered allocation for frameworks' allocators: always resident, never moved, aligned to 256 bytes, charged as held.
 `stream` may be NULL (ready for any stream). Memory may be reused from frees on the same stream at
 once. *address is valid for work enqueued on `stream` from now on. Contents are zero or the same client's own old bytes.
 Errors: OVER_BUDGET, WOULD_BLOCK, DEVICE_OOM, DEVICE_LOST, STREAM_CAPTURING, INVALID_ARGUMENT.*/
@@ -3653,13 +3704,13 @@ DEVICE_LOST: the end of the work could not be marked) the memory is freed all th
     pub fn weir_free(pool: weir_pool, stream: weir_stream, address: u64) -> weir_result;
 }
 /// many readers at a time
-pub const WEIR_READ: _bindgen_ty_23 = 1;
+pub const WEIR_READ: _bindgen_ty_24 = 1;
 /// alone
-pub const WEIR_READ_WRITE: _bindgen_ty_23 = 2;
+pub const WEIR_READ_WRITE: _bindgen_ty_24 = 2;
 /// alone; the old contents of the range are not needed: it is undefined until written
-pub const WEIR_DISCARD_WRITE: _bindgen_ty_23 = 3;
+pub const WEIR_DISCARD_WRITE: _bindgen_ty_24 = 3;
 /// Modes of a use.
-pub type _bindgen_ty_23 = ::core::ffi::c_uint;
+pub type _bindgen_ty_24 = ::core::ffi::c_uint;
 /**Reads (and writes) straight from the peer where access allows: if every page of the use has its latest version in the
 memory of one other device of the pool that the stream's device reaches directly, and not all of them are on the
 stream's device, then the lease is on that memory. `address` is the other device's and valid on the stream's; the
@@ -3667,9 +3718,9 @@ pages stay there for as long as the lease's work, nothing is copied and the stre
 Uses of one buffer in a set go together: all of them have the flag, and one device has them all, or none is used so.
 Not possible: an ordinary use. So it is for a writing use of a buffer below a page, for never-written pages, and
 for a stream of WEIR_DEVICE_HOST. docs/leases.md#remote.*/
-pub const WEIR_USE_ALLOW_REMOTE: _bindgen_ty_24 = 1;
+pub const WEIR_USE_ALLOW_REMOTE: _bindgen_ty_25 = 1;
 /// Flags of a use.
-pub type _bindgen_ty_24 = ::core::ffi::c_uint;
+pub type _bindgen_ty_25 = ::core::ffi::c_uint;
 /// One use of a set. Fixed size: 64 bytes; reserved words must be zero.
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -3785,15 +3836,15 @@ fn bindgen_test_layout_weir_acquire_options() {
 }
 /**The caller's word that it holds no other lease (and no other thread waits for one it holds), so that
 waiting without a deadline can't deadlock.*/
-pub const WEIR_ACQUIRE_SOLE_HOLDER: _bindgen_ty_25 = 1;
+pub const WEIR_ACQUIRE_SOLE_HOLDER: _bindgen_ty_26 = 1;
 /// Flags of weir_acquire.
-pub type _bindgen_ty_25 = ::core::ffi::c_uint;
+pub type _bindgen_ty_26 = ::core::ffi::c_uint;
 extern "C" {
     /**Acquires a set of uses on a stream, all or nothing. May block the thread on allocation, mapping and
 copies that make room, also on the work of released leases that must end before their pages can go; when
 it returns, the stream itself waits for whatever is still in flight. Uses of one buffer may overlap. At most 65535 uses.
-Errors (nothing is changed by any of them):
-LEASE_CONFLICT     an unreleased lease forbids one of the uses (use_index tells which);
+Errors (nothing is changed by any of them, nor are addresses written):
+LEASE_CONFLICT     an unreleased lease, or a hold, forbids one of the uses (use_index tells which);
 OVER_BUDGET        the set, rounded to pages, exceeds what the device's budget or the client's
 quota can ever give beside what is held; or HOST has no room for what must leave the device;
 WOULD_BLOCK        it would fit if other leases were released; TIMEOUT when that took too long;
@@ -3810,7 +3861,8 @@ Thread-safe; the order of acquires on one stream is the order of the calls.*/
     ) -> weir_result;
 }
 /**Runs when an asynchronous acquire has ended: `lease` is the caller's if result is WEIR_SUCCESS; else the thread's last error
-(weir_last_error) tells why. Called once, on a thread of the pool, with no lock held; it may call any function of Weir but those that wait or destroy the pool.*/
+(weir_last_error) tells why. Called once, on a thread of the pool, with no lock held; it may call any function of Weir but those that wait or destroy the pool: weir_request_wait and
+weir_pool_destroy answer BUSY there.*/
 pub type weir_acquire_callback = ::core::option::Option<
     unsafe extern "C" fn(
         user: *mut ::core::ffi::c_void,
@@ -3835,7 +3887,7 @@ extern "C" {
 }
 extern "C" {
     /**Blocks until the callback has returned; *result (may be NULL) gets the acquire's result, and if that is an error the calling
-thread's last error tells why. Not from the callback.*/
+thread's last error tells why. BUSY from within a callback of the pool's, if the request has not ended.*/
     pub fn weir_request_wait(
         request: weir_request,
         result: *mut weir_result,
@@ -3859,8 +3911,11 @@ of another device).*/
 }
 extern "C" {
     /**Starts bringing the uses' bytes to the stream's device, as far as that needs no lease to end and no page
-to go that is needed sooner. Returns at once; failures are silent (a later acquire tells). Modes other than WEIR_READ mean the same as READ,
-DISCARD_WRITE reserves room only.*/
+to go that is needed sooner. Returns at once (with WEIR_POOL_NO_BACKGROUND it does the work itself); failures are silent (a later acquire
+tells). Until they are used, or the stream has made as many acquires as the device's budget has pages, the bytes count as needed next:
+other prefetches and background demotion leave their pages alone. What there is no room for waits for the next call. Modes other than
+WEIR_READ mean the same as READ, DISCARD_WRITE reserves room only. INVALID_ARGUMENT or INVALID_HANDLE for one of the uses (use_index
+tells which): none is brought. At most 2^24 uses.*/
     pub fn weir_prefetch(
         pool: weir_pool,
         stream: weir_stream,
@@ -3916,13 +3971,14 @@ fn bindgen_test_layout_weir_operation() {
     );
 }
 /// forget what was announced on this stream before
-pub const WEIR_ANNOUNCE_REPLACE: _bindgen_ty_26 = 1;
+pub const WEIR_ANNOUNCE_REPLACE: _bindgen_ty_27 = 1;
 /// Flags of weir_announce.
-pub type _bindgen_ty_26 = ::core::ffi::c_uint;
+pub type _bindgen_ty_27 = ::core::ffi::c_uint;
 extern "C" {
     /**Tells what the next acquires on `stream` will use, in order; each acquire on the stream (async ones too)
 consumes one announced operation. Announcements steer prefetch and eviction and are never an obligation:
-a buffer destroyed meanwhile is skipped. Appends unless WEIR_ANNOUNCE_REPLACE; count 0 with it clears.*/
+a buffer destroyed meanwhile is skipped. Appends unless WEIR_ANNOUNCE_REPLACE; count 0 with it clears. At most
+2^24 operations a call, of 65535 uses each.*/
     pub fn weir_announce(
         pool: weir_pool,
         stream: weir_stream,

@@ -8,7 +8,9 @@ use crate::error::check;
 use crate::plain::bytes_of;
 use crate::pool::PoolInner;
 use crate::shards::RawLayout;
-use crate::{Advice, Client, Device, Element, Error, Hold, Plain, Pool, Priority, Result, ShardLayout};
+use crate::{
+    Advice, Client, Device, Element, Error, Hold, HoldMode, Plain, Pool, Priority, Result, ShardLayout,
+};
 use std::ffi::c_void;
 use std::ops::{Bound, RangeBounds};
 use std::ptr;
@@ -355,9 +357,16 @@ impl Buffer {
     }
 
     /// Makes the whole buffer resident on `device` and keeps it there as long as the hold, without a lease: for captured
-    /// graphs and exported memory.
+    /// graphs and exported memory. What is written there, by whomever, is the latest version. It is [`Buffer::hold_as`] with
+    /// [`HoldMode::Shared`].
     pub fn hold(&self, device: Device) -> Result<Hold<'_>> {
-        Hold::new(self, device)
+        self.hold_as(device, HoldMode::Shared)
+    }
+
+    /// A hold in a mode. Those of one mode nest, but for [`HoldMode::Alone`]; every other pair, and a second device, is
+    /// [`Error::LeaseConflict`].
+    pub fn hold_as(&self, device: Device, mode: HoldMode) -> Result<Hold<'_>> {
+        Hold::new(self, device, mode)
     }
 
     /// Gives the buffer `memory` as the home of its HOST copies; with `load` the memory's contents become the buffer's.

@@ -10,6 +10,28 @@ use std::ptr;
 use std::sync::Arc;
 use weir_sys as sys;
 
+/// What a hold lets others do with the buffer meanwhile.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+#[non_exhaustive]
+pub enum HoldMode {
+    /// Nobody writes, the holder neither. Copies elsewhere stay good.
+    Read,
+    /// Leases on the device, [`Buffer::write`] and [`Buffer::discard`] go to the held memory; elsewhere it can be read.
+    Shared,
+    /// Nobody else leases, reads, writes or discards it.
+    Alone,
+}
+
+impl HoldMode {
+    fn as_raw(self) -> (u32, u64) {
+        match self {
+            HoldMode::Read => (sys::WEIR_READ, 0),
+            HoldMode::Shared => (sys::WEIR_READ_WRITE, 0),
+            HoldMode::Alone => (sys::WEIR_READ_WRITE, u64::from(sys::WEIR_HOLD_ALONE)),
+        }
+    }
+}
+
 /// A buffer that is resident on a device and stays there. It is undone when it is dropped: see to it that no work that you
 /// enqueued under it still runs then. Holds nest.
 #[derive(Debug)]
@@ -20,10 +42,13 @@ pub struct Hold<'a> {
 }
 
 impl<'a> Hold<'a> {
-    pub(crate) fn new(buffer: &'a Buffer, device: Device) -> Result<Hold<'a>> {
+    pub(crate) fn new(buffer: &'a Buffer, device: Device, mode: HoldMode) -> Result<Hold<'a>> {
         let mut address = 0;
+        let (mode, flags) = mode.as_raw();
         // SAFETY: both handles are live.
-        check(unsafe { sys::weir_hold(buffer.pool().as_raw(), buffer.as_raw(), device.0, &mut address) })?;
+        check(unsafe {
+            sys::weir_hold_as(buffer.pool().as_raw(), buffer.as_raw(), device.0, mode, flags, &mut address)
+        })?;
         Ok(Hold { buffer, device, address })
     }
 

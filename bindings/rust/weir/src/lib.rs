@@ -82,7 +82,7 @@ pub use codec::{
 pub use context::{BackendInfo, Context, ContextOptions, DeviceInfo, LinkInfo};
 pub use defragment::{BackgroundDefragmentation, DefragmentOptions, DefragmentReport};
 pub use error::{Detail, Error, Result};
-pub use hold::{Allocation, Hold};
+pub use hold::{Allocation, Hold, HoldMode};
 pub use lease::{AcquireOptions, Lease, OwnedLease};
 pub use plain::Plain;
 pub use pool::{DeviceLoss, LostRange, Piece, Pool};

@@ -68,13 +68,13 @@ impl PoolOptions {
         self
     }
 
-    /// A multiple of the device's granule.
+    /// A power of two times the largest of the devices' granules, at most 1 GiB.
     pub fn page_size(mut self, bytes: u64) -> PoolOptions {
         self.desc.page_size = bytes;
         self
     }
 
-    /// Equal to the page size = one class only.
+    /// A power of two times the page size, at most 1 GiB; equal to the page size = one class only.
     pub fn large_page_size(mut self, bytes: u64) -> PoolOptions {
         self.desc.large_page_size = bytes;
         self
@@ -166,6 +166,13 @@ impl PoolOptions {
     /// [`Pool::rebalance`].
     pub fn rebalance_rate(mut self, bytes_per_second: u64) -> PoolOptions {
         self.desc.rebalance_bytes_per_second = bytes_per_second;
+        self
+    }
+
+    /// Bytes of host memory that the pool's own records may take for buffers to be made; [`UNLIMITED`](crate::UNLIMITED) = no
+    /// limit. Without it a 64th of the machine's memory.
+    pub fn record_budget(mut self, bytes: u64) -> PoolOptions {
+        self.desc.record_budget = bytes;
         self
     }
 

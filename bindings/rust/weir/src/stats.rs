@@ -184,6 +184,8 @@ pub struct PoolDeviceStats {
     pub segments: u64,
     /// Given back to the system after the time of grace.
     pub returned_bytes: u64,
+    /// Bytes of memory the device has, whatever the budget; 0 = not known.
+    pub memory_total: u64,
     /// How it stands in the pool.
     pub state: DeviceState,
 }
@@ -258,6 +260,7 @@ impl Pool {
             peak_bytes: stats.peak_bytes,
             segments: stats.segments,
             returned_bytes: stats.returned_bytes,
+            memory_total: stats.memory_total,
             state: DeviceState::from_raw(stats.state),
         })
     }

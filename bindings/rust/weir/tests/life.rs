@@ -255,6 +255,26 @@ fn devices_join_and_leave() {
 }
 
 #[test]
+fn holds_in_modes() {
+    let Site { pool, stream, .. } = site(4);
+    let buffer = pool.buffer(PAGE).unwrap();
+    let modes = [HoldMode::Read, HoldMode::Shared, HoldMode::Alone];
+    for mode in modes {
+        let hold = buffer.hold_as(Device(0), mode).unwrap();
+        let conflict = |result: weir::Result<()>| matches!(result, Err(Error::LeaseConflict(_)));
+        let lease = |wanted: Use| pool.acquire(&stream, [wanted]).map(drop);
+        assert_eq!(lease(Use::read_write(&buffer)).is_ok(), mode == HoldMode::Shared);
+        assert_eq!(conflict(lease(Use::read(&buffer))), mode == HoldMode::Alone);
+        for other in modes {
+            let nests = mode == other && mode != HoldMode::Alone;
+            assert_eq!(conflict(buffer.hold_as(Device(0), other).map(drop)), !nests);
+        }
+        hold.release().unwrap();
+    }
+    assert_eq!(buffer.info().unwrap().held, 0);
+}
+
+#[test]
 fn holds_and_allocations_stay() {
     let Site { pool, stream, .. } = site(4);
     let buffer = pool.buffer(PAGE).unwrap();

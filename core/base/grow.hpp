@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Room at the end of a vector, made before a step that must not fail. reserve(size() + 1) would allocate exactly that, and
+// so copy the whole vector again at each step; this grows by a quarter at least, so that n steps copy O(n) elements in all
+// and a long table has little slack.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+
+namespace weir {
+
+/// So that the next `more` elements can be added without allocating. Throws std::bad_alloc with nothing changed.
+template <class Vector>
+void grow_by(Vector &vector, size_t more = 1) {
+  const size_t size = vector.size();
+  if (vector.capacity() - size < more) vector.reserve(size + std::max({more, size / 4, size_t{4}}));
+}
+
+/// As grow_by(), for a list that is to have a place for each of `count` things that come one by one.
+template <class Vector>
+void grow_to(Vector &vector, size_t count) {
+  if (count > vector.capacity()) vector.reserve(std::max(count, count + count / 4));
+}
+
+/// So that the next entry of an unordered map needs no new buckets. Its reserve() would take the count literally, and so hash
+/// all anew whenever the size passes one of the library's primes, up or down.
+template <class Map>
+void grow_map(Map &map) {
+  const size_t next = map.size() + 1;
+  if (static_cast<float>(next) >= map.max_load_factor() * static_cast<float>(map.bucket_count()))
+    map.reserve(next * 2);
+}
+
+}  // namespace weir

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Scrubbing: every copy of a buffer with WEIR_BUFFER_SCRUB is overwritten as it stops being one. Where nothing stands in the way
+// that is done on the spot: slots of HOST (free_slot), places in COMPRESSED (free_places), staging, memory of a device as a page
+// leaves it (drain.cpp). What can't be is noted: slots and staging that a copy under way still reads, and places in STORAGE, which
+// need a write. Whoever caused that (Scrubbing, in each call that can) does it before he returns, as far as no copy is to be
+// waited for; calls that end a buffer or take memory away, and the end of the pool, wait for those too. A place in STORAGE
+// belongs to nobody until it is overwritten, and a write that fails is tried again: nothing is lost by it, and nobody else
+// gets the place.
+
+#include "core/residency/scrub.hpp"
+
+#include "core/residency/plan.hpp"
+
+#include <algorithm>
+
+namespace weir::residency {
+namespace {
+
+constexpr uint64_t retry_after_ns = 1'000'000'000;
+/// Work that a buffer's end does not find finished may take so long to be so; longer is not waited for it.
+constexpr uint64_t patience_ns = 100'000'000;
+
+}  // namespace
+
+void Engine::note_secret() noexcept {
+  secrets_.fetch_add(1, std::memory_order_relaxed);
+  scrub_due_.store(true, std::memory_order_release);
+}
+
+/// Without the lock. `own`: some of it is the caller's, who does not return before it is done, be it by another thread.
+void Engine::finish_scrubbing(bool wait, bool own) noexcept {
+  std::unique_lock turn(scrub_mutex_, std::defer_lock);
+  if (wait || own) {
+    turn.lock();  // nothing may be due because another is at it: that has to end too
+  } else if (!scrub_due_.load(std::memory_order_relaxed) || !turn.try_lock()) {
+    return;
+  }
+  if (!scrub_due_.load(std::memory_order_acquire)) return;
+  const LastError why = last_error();
+  scrub_due_.store(false, std::memory_order_relaxed);  // who notes some from now on sets it again
+  bool all = lower_.staging == nullptr || lower_.staging->scrub(wait);
+  all = carrier_.scrub(wait) && all;
+  {
+    Lock lock(mutex_);
+    all = scrub_retired(lock, wait) && all;
+    all = scrub_limbo(lock, wait) && all;
+    all = scrub_storage(lock, wait) && all;
+    changed_.notify_all();
+  }
+  if (!all) scrub_due_.store(true, std::memory_order_relaxed);
+  last_error() = why;
+}
+
+/// By a background thread, of what it and its like have done. Drops the lock.
+void Engine::scrub_behind(Lock &lock) noexcept {
+  if (!scrub_due_.load(std::memory_order_relaxed)) return;
+  lock.unlock();
+  finish_scrubbing(false, false);
+  lock.lock();
+}
+
+/// Slots of HOST that copies up still read. free_slot() overwrites them. False: there are some left.
+bool Engine::scrub_retired(Lock &lock, bool wait) noexcept {
+  for (;;) {
+    (void)sweep_retired();
+    const auto secret = std::find_if(retired_.begin(), retired_.end(),
+                                     [](const RetiredSlot &old) { return old.secret; });
+    if (secret == retired_.end()) return true;
+    if (!wait) return false;
+    const PendingCopies busy = secret->busy;
+    lock.unlock();
+    Status ended;
+    for (uint32_t i = 0; i < busy.count && ended; ++i)
+      ended = streams_.wait(busy.stamps[i], UINT64_MAX);
+    lock.lock();
+    if (!ended) return false;
+  }
+}
+
+/// Extents that buffers have been moved away from: by the device itself, after the copy. False: there are some left.
+bool Engine::scrub_limbo(Lock &lock, bool wait) noexcept {
+  bool all = true;
+  for (size_t place = 0; place < devices_.size(); ++place) {
+    PoolDevice &device = *devices_[place];
+    for (;;) {
+      (void)sweep_limbo(device);
+      const auto left = std::find_if(device.limbo.begin(), device.limbo.end(), [](const auto &l) {
+        return l.wipe != PoolDevice::Left::Wipe::none;
+      });
+      if (left == device.limbo.end() || device.lost) break;
+      if (!wait || !left->copied) {
+        all = false;
+        break;
+      }
+      const Stamp stamp = left->copied;
+      const bool ended = streams_.passed(stamp);  // and could not be wiped
+      lock.unlock();
+      const Status waited = streams_.wait(stamp, UINT64_MAX);
+      lock.lock();
+      if (ended || !waited) {
+        all = false;
+        break;
+      }
+    }
+  }
+  return all;
+}
+
+/// Places in STORAGE. One that can't be written stays in the list: False. Drops the lock.
+bool Engine::scrub_storage(Lock &lock, bool wait) noexcept {
+  if (lower_.storage == nullptr || !lower_.storage->retired()) return true;
+  if (!wait && now_ns() < scrub_retry_ns_) return false;
+  for (tier::UnitSlot slot = lower_.storage->take_retired(); slot;
+       slot = lower_.storage->take_retired()) {
+    const uint64_t bytes = lower_.storage->bytes(slot);
+    lock.unlock();
+    Status written = lower_.storage->overwrite(slot, bytes);
+    if (!written) written = lower_.storage->overwrite(slot, bytes);
+    lock.lock();
+    if (written) {
+      lower_.storage->free_overwritten(slot);
+      continue;
+    }
+    lower_.storage->retire(slot);
+    scrub_retry_ns_ = now_ns() + retry_after_ns;
+    log_(WEIR_LOG_WARNING, "a page in storage that is to be scrubbed can't be: %s",
+         last_error().text);
+    return false;
+  }
+  return true;
+}
+
+/// What a dead buffer has left on devices: its pages leave, and are overwritten by that. Those that something is at work on for
+/// longer than a moment do so when their time comes, unless the caller has the time to wait.
+void Engine::scrub_device(Lock &lock, uint32_t id, uint16_t generation, bool wait) noexcept {
+  const auto region = [&]() -> Region * {
+    return regions_[id] != nullptr && region_generations_[id] == generation ? regions_[id].get()
+                                                                            : nullptr;
+  };
+  for (size_t place = 0; place < devices_.size();
+       ++place) {  // one may come while the lock is dropped
+    PoolDevice &device = *devices_[place];
+    Residence *here = region() != nullptr ? region()->on(device.place) : nullptr;
+    if (here == nullptr || device.lost) continue;
+    try {
+      std::pmr::vector<PageRef> pages(&memory_);
+      std::pmr::vector<Stamp> fences(&memory_);
+      const auto list = [&] {
+        pages.clear();
+        fences.clear();
+        for (uint32_t p = 0; p < here->pages.size(); ++p) {
+          if (here->pages[p].state != PageState::resident) continue;
+          const size_t before = fences.size();
+          collect_fences(*region(), p, &fences);
+          if (wait || fences.size() == before) pages.push_back(PageRef{id, p, generation});
+        }
+      };
+      list();
+      if (!wait && !fences.empty()) {
+        lock.unlock();
+        const uint64_t until = now_ns() + patience_ns;
+        for (const Stamp stamp : fences)
+          (void)streams_.wait(stamp, until - std::min(now_ns(), until));
+        lock.lock();
+        here = region() != nullptr ? region()->on(device.place) : nullptr;
+        if (here == nullptr) continue;
+        list();
+      }
+      Status why;
+      if (!pages.empty()) (void)evict(lock, device, pages, false, &why);
+    } catch (const std::bad_alloc &) {
+      // Then they leave later.
+    }
+  }
+}
+
+}  // namespace weir::residency

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The fault sweep of small memory: memory of weir_malloc and small buffers of two clients come and go, pages run empty, are
+// used again and change hands, and the n-th fallible backend call or allocation of that fails. Whatever failed, a second try
+// succeeds, every byte is right, the slabs' records agree, and nothing is left in the end.
+
+#include "tests/unit/fault_sweep.hpp"
+
+namespace {
+
+using namespace weir::test;
+
+struct Scenario : Subject {
+  weir_client client = nullptr;
+  std::vector<uint64_t> blocks;
+
+  void open(Balance *balance, const char *options) {
+    faults.armed.store(false);  // what comes before has sweeps of its own
+    open_context(balance, options);
+    const weir_pool_device device{0, 0, 10 * page_bytes, {0, 0}};
+    weir_pool_desc desc = WEIR_POOL_DESC_INIT;
+    desc.device_count = 1;
+    desc.devices = &device;
+    desc.flags = WEIR_POOL_NO_BACKGROUND;
+    desc.host_budget = 32 * page_bytes;
+    desc.page_size = desc.large_page_size = page_bytes;
+    open_pool(desc);
+    const weir_client_desc own = WEIR_CLIENT_DESC_INIT;
+    ok(weir_client_create(pool, &own, &client));
+    faults.armed.store(true);
+  }
+
+  void validate() {
+    faults.armed.store(false);
+    const std::string wrong = reinterpret_cast<weir::pool::Pool *>(pool)->engine().validate();
+    assert_string_equal(wrong.c_str(), "");
+    faults.armed.store(true);
+  }
+
+  void take(uint64_t size) {
+    uint64_t address = 0;
+    if (twice("weir_malloc", [&] { return weir_malloc(pool, 0, stream, size, &address); }))
+      blocks.push_back(address);
+    validate();
+  }
+  void give(size_t i) {
+    // A release that can't be marked is told, and the memory is free all the same.
+    sensible(weir_free(pool, stream, blocks[i]), "weir_free");
+    blocks.erase(blocks.begin() + static_cast<ptrdiff_t>(i));
+  }
+
+  void work() {
+    for (uint64_t i = 0; i < 5; ++i) take(page_bytes / 2 + 256 * i);
+    take(256);
+    for (size_t i = 0; i < 3; ++i) give(i);
+    for (int i = 0; i < 2; ++i) take(page_bytes / 2);
+    for (uint32_t i = 0; i < 6; ++i) {
+      add(page_bytes / 3, 0, i % 2 == 0 ? client : nullptr);
+      fill(i, i + 1);
+    }
+    while (!blocks.empty()) give(0);  // pages run empty
+    for (uint32_t i = 0; i < 3; ++i) {
+      ok(weir_buffer_destroy(pool, contents[i].buffer));
+      contents.erase(contents.begin() + i);
+    }
+    validate();
+    take(1000);
+    add(7 * page_bytes, 0, client);  // empty pages are another's now
+    fill(static_cast<uint32_t>(contents.size() - 1), 77);
+    for (uint32_t i = 0; i < contents.size(); ++i) check(i, "last look");
+  }
+
+  void end() {
+    destroy_buffers();
+    faults.armed.store(false);
+    for (const uint64_t address : blocks) ok(weir_free(pool, nullptr, address));
+    ok(weir_pool_trim(pool, 0, WEIR_TRIM_EMERGENCY, WEIR_WHOLE, nullptr));
+    ok(weir_pool_trim(pool, WEIR_DEVICE_HOST, WEIR_TRIM_EMERGENCY, WEIR_WHOLE, nullptr));
+    validate();
+    faults.armed.store(false);
+    weir_pool_stats stats{};
+    stats.struct_size = sizeof(stats);
+    ok(weir_pool_stats_get(pool, &stats));
+    assert_int_equal(stats.buffers + stats.slabs + stats.pages, 0);
+    assert_int_equal(stats.device_held_bytes + stats.host_used_bytes, 0);
+    assert_int_equal(stats.device_bytes, stats.device_free_bytes);
+    ok(weir_client_destroy(client));
+    close();
+  }
+};
+
+constexpr const char *with_vmm = "host.memory=4M;host.granule=16K;host.granule_large=0";
+constexpr const char *without_vmm =
+    "host.memory=4M;host.granule=16K;host.granule_large=0;host.vmm=0;host.batch_copy=0";
+
+void sweep_with(Kind kind, const char *options) {
+  sweep(kind, 0, 2, [options](Balance *balance) {
+    Scenario scenario;
+    scenario.open(balance, options);
+    scenario.work();
+    scenario.end();
+  });
+}
+
+void every_backend_call_fails_once(void **) { sweep_with(Kind::backend, with_vmm); }
+void every_backend_call_fails_once_without_vmm(void **) { sweep_with(Kind::backend, without_vmm); }
+void every_allocation_fails_once(void **) { sweep_with(Kind::allocator, with_vmm); }
+void every_allocation_fails_once_without_vmm(void **) { sweep_with(Kind::allocator, without_vmm); }
+
+}  // namespace
+
+int main() {
+  const CMUnitTest tests[] = {
+      cmocka_unit_test(every_backend_call_fails_once),
+      cmocka_unit_test(every_backend_call_fails_once_without_vmm),
+      cmocka_unit_test(every_allocation_fails_once),
+      cmocka_unit_test(every_allocation_fails_once_without_vmm),
+  };
+  return cmocka_run_group_tests(tests, nullptr, nullptr);
+}
