@@ -327,6 +327,7 @@ class Engine {
                  uint32_t page) const noexcept;
   Residence *device_source(Region &region, uint32_t page, const Plan &plan) noexcept;
   void begin_work(Region &region, uint32_t page, PoolDevice &device) noexcept;
+  void count_work_out(Region &region, uint32_t page, PoolDevice &device) noexcept;
   void end_work(Region &region, uint32_t page, PoolDevice &device) noexcept;
   Status fill(Plan &plan);
   Status prepare_page(Plan &plan, PlanPage &page);

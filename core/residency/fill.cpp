@@ -159,11 +159,15 @@ void Engine::begin_work(Region &region, uint32_t page, PoolDevice &device) noexc
   ++device.in_flight;
 }
 
-/// What ran empty meanwhile has no versions from now on.
-void Engine::end_work(Region &region, uint32_t page, PoolDevice &device) noexcept {
+void Engine::count_work_out(Region &region, uint32_t page, PoolDevice &device) noexcept {
   --region.pages[page].busy;
   --region.operations;
   --device.in_flight;
+}
+
+/// Whoever calls it has told the page which copies are still under way. What ran empty meanwhile has no versions from now on.
+void Engine::end_work(Region &region, uint32_t page, PoolDevice &device) noexcept {
+  count_work_out(region, page, device);
   forget_idle(region, page);
 }
 
@@ -329,7 +333,7 @@ void Engine::settle_fill(Plan &plan, bool filled) noexcept {
     Residence &here = *region.on(plan.place());
     DevicePage &state = here.pages[page.page];
     Page &copies = region.pages[page.page];
-    end_work(region, page.page, device);
+    count_work_out(region, page.page, device);  // forget_idle() comes when `ready` is known
     state.wanted = false;
     // Of a page whose owner is gone, the copies may have gone while they were read.
     const bool idle = region.idle(page.page);

@@ -319,10 +319,13 @@ void Engine::reshard(Region &region, const PoolDevice &device) noexcept {
   if (alive) count_promise(region.buffer, region.home, region.shape.size, true);
 }
 
-/// What a plan has mapped in ranges that others use, on a device that was lost while it did so, is taken out again. Called and
-/// returns with the lock held; drops it.
+/// What a plan has mapped in ranges that others use, on a device that was lost while it did so, is taken out again, once its
+/// copies have ended, as far as the device still makes them: their sources may be freed next. Called and returns with the lock
+/// held; drops it.
 void Engine::clear_mappings(Lock &lock, Plan &plan) noexcept {
   lock.unlock();
+  PoolDevice &device = *plan.device;
+  (void)device.device.table().stream_synchronize(device.device.state(), device.up->native);
   for (PlanPage &page : plan.pages) {
     if (page.region->shards == nullptr || !page.mapped) continue;
     if (plan.device->mapper->unmap(page.granule_address, page.bytes)) page.mapped = false;
