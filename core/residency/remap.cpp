@@ -110,7 +110,12 @@ Status Engine::carry_fragment(FragmentMove &move) {
   WEIR_TRY(mapper.map(move.scratch.address, move.bytes, move.to));
   Stamp done;
   Status status = enqueue_moves(device, &move.fences, move.copies, &done);
-  if (status && done) status = streams_.finish(done);
+  if (status && done) {
+    status = streams_.finish(done);
+    // The target may be someone else's next.
+    const weir_be_stream side = streams_.at(done.slot()).native;
+    if (!status) (void)device.device.table().stream_synchronize(device.device.state(), side);
+  }
   const LastError copied = last_error();
   const Status unmapped = mapper.unmap(move.scratch.address, move.bytes);
   if (!status) last_error() = copied;
