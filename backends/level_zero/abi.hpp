@@ -93,7 +93,6 @@ inline constexpr StructureType physical_mem_desc = 0x20;
 inline constexpr StructureType pci_ext_properties = 0x10008;
 inline constexpr StructureType relaxed_allocation_limits_exp_desc = 0x20001;
 inline constexpr StructureType device_p2p_bandwidth_exp_properties = 0x2000a;
-inline constexpr StructureType init_driver_type_desc = 0x20021;  // since 1.10
 // System management counts its structures anew.
 inline constexpr StructureType sysman_fabric_port_properties = 0x6;
 inline constexpr StructureType sysman_mem_properties = 0xb;
@@ -101,13 +100,6 @@ inline constexpr StructureType sysman_fabric_port_state = 0x19;
 inline constexpr StructureType sysman_mem_state = 0x1e;
 
 inline constexpr uint32_t init_flag_gpu_only = 1;
-inline constexpr uint32_t init_driver_type_flag_gpu = 1;  // since 1.10
-
-struct InitDriverTypeDesc {  // since 1.10
-  StructureType stype = init_driver_type_desc;
-  const void *next = nullptr;
-  uint32_t flags = init_driver_type_flag_gpu;
-};
 
 struct DriverProperties {
   StructureType stype = driver_properties;
@@ -345,8 +337,6 @@ struct FabricPortState {
 using Bool = uint8_t;
 
 using InitFn = Result(uint32_t flags);
-using InitDriversFn = Result(uint32_t *count, Driver *drivers,
-                             InitDriverTypeDesc *desc);  // since 1.10
 using DriverGetFn = Result(uint32_t *count, Driver *drivers);
 using DriverGetApiVersionFn = Result(Driver driver, ApiVersion *version);
 using DriverGetPropertiesFn = Result(Driver driver, DriverProperties *properties);

@@ -23,8 +23,7 @@ std::string failed(const char *call, abi::Result result, const char *hint) {
 }
 
 /// What `list` counts at its first call and gives at its second.
-template <class List>
-abi::Result list_drivers(List list, std::vector<abi::Driver> *drivers) {
+abi::Result list_drivers(abi::DriverGetFn *list, std::vector<abi::Driver> *drivers) {
   uint32_t count = 0;
   abi::Result result = list(&count, nullptr);
   drivers->resize(result == abi::success ? count : 0);
@@ -96,7 +95,6 @@ bool Api::find_functions(std::string *reason) {
   need("zePhysicalMemCreate", &physical_create);
   need("zePhysicalMemDestroy", &physical_destroy);
 
-  library.find("zeInitDrivers", &init_drivers);
   library.find("zeDevicePciGetPropertiesExt", &device_pci);
   library.find("zeCommandListHostSynchronize", &list_synchronize);
   library.find("zelLoaderTranslateHandle", &translate_handle);
@@ -112,14 +110,8 @@ bool Api::find_functions(std::string *reason) {
 }
 
 bool Api::find_drivers(std::vector<abi::Driver> *drivers, std::string *reason) const {
-  // zeInitDrivers leaves drivers for other kinds of devices alone, but some loaders do not find older drivers by it.
-  if (init_drivers != nullptr) {
-    abi::InitDriverTypeDesc kind;
-    const abi::Result result = list_drivers(
-        [&](uint32_t *count, abi::Driver *into) { return init_drivers(count, into, &kind); },
-        drivers);
-    if (result == abi::success && !drivers->empty()) return true;
-  }
+  // Not zeInitDrivers: a loader of version 1.20 crashes in its second call where the first found no driver, and loses the
+  // drivers that don't have it. What zeInit said a loader remembers.
   abi::Result result = init(abi::init_flag_gpu_only);
   if (result != abi::success) {
     *reason = failed("zeInit", result, no_driver_hint);

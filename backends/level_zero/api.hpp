@@ -58,7 +58,6 @@ struct Api {
   abi::PhysicalMemDestroyFn *physical_destroy = nullptr;
 
   // May be missing: older or newer loaders, or system management that is off.
-  abi::InitDriversFn *init_drivers = nullptr;
   abi::DevicePciGetPropertiesExtFn *device_pci = nullptr;
   abi::CommandListHostSynchronizeFn *list_synchronize = nullptr;
   abi::LoaderTranslateHandleFn *translate_handle = nullptr;

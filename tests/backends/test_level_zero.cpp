@@ -33,6 +33,19 @@ int child_start(bool fail_init) {
   return 0;
 }
 
+/// Starts twice, as a program with two contexts does; the first state, if there is one, has ended.
+int child_twice() {
+  for (int i = 0; i < 2; ++i) {
+    weir_be_start desc{sizeof desc, 0, "", nullptr, nullptr};
+    weir_be_state *state = nullptr;
+    const char *reason = nullptr;
+    const weir_result result = table().start(&desc, &state, &reason);
+    std::printf("%d;", result);
+    if (result == WEIR_SUCCESS) table().stop(state);
+  }
+  return 0;
+}
+
 /// Reserves where the loader itself checks arguments.
 int child_validated() {
   Backend backend;
@@ -58,6 +71,7 @@ int child_sysman() {
 int run_child(const std::string &what) {
   if (what == "start") return child_start(false);
   if (what == "fail") return child_start(true);
+  if (what == "twice") return child_twice();
   if (what == "validated") return child_validated();
   return child_sysman();
 }
@@ -101,6 +115,13 @@ void failed_init_is_the_last_call(void **) {
   const std::string said = child("", "fail");
   assert_says(said, "result -3: zeInit failed with ZE_RESULT_ERROR_UNINITIALIZED (0x78000001)");
   assert_says(said, "[0 other calls]");
+}
+
+/// Loader 1.20 crashed there, where there is no driver, and lost the one that there is.
+void started_again(void **) {
+  assert_string_equal(child("ZE_ENABLE_ALT_DRIVERS=/nowhere/libze_gpu.so", "twice").c_str(),
+                      "-3;-3;");
+  assert_string_equal(child("", "twice").c_str(), "0;0;");
 }
 
 void loader_that_checks(void **) {
@@ -552,6 +573,7 @@ int main(int argc, char **argv) {
       cmocka_unit_test(no_such_library),
       cmocka_unit_test(no_driver),
       cmocka_unit_test(failed_init_is_the_last_call),
+      cmocka_unit_test(started_again),
       cmocka_unit_test(loader_that_checks),
       cmocka_unit_test(with_sysman),
       cmocka_unit_test(devices),

@@ -359,12 +359,7 @@ CONSTANT(queue_flag_explicit_only, ZE_COMMAND_QUEUE_FLAG_EXPLICIT_ONLY);
 // ---- newer than specification 1.4
 
 #if defined(ZE_API_VERSION_CURRENT_M)
-#define THEIR_init_driver_type_desc ZE_STRUCTURE_TYPE_INIT_DRIVER_TYPE_DESC
-HEADED(ze_init_driver_type_desc_t, InitDriverTypeDesc, init_driver_type_desc);
-MEMBER(ze_init_driver_type_desc_t, flags, InitDriverTypeDesc, flags);
-CONSTANT(init_driver_type_flag_gpu, ZE_INIT_DRIVER_TYPE_FLAG_GPU);
 CONSTANT(queue_flag_in_order, ZE_COMMAND_QUEUE_FLAG_IN_ORDER);
-FUNCTION(zeInitDrivers, InitDriversFn);
 FUNCTION(zeCommandListHostSynchronize, CommandListHostSynchronizeFn);
 #endif
 

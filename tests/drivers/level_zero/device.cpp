@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // zeInit, the driver and what it tells of its devices: fixed facts about made-up cards.
+#include <cstring>
+
 #include <algorithm>
 #include <cstdio>
-#include <cstdlib>
-#include <cstring>
 #include <iterator>
 
 #include "tests/drivers/level_zero/driver.hpp"
@@ -25,8 +25,7 @@ ze_result_t zeInit(ze_init_flags_t flags) {
           return driver.misuse(ZE_RESULT_ERROR_INVALID_ENUMERATION, "%s: flags %#x", name, flags);
         }
         if (flags == ZE_INIT_FLAG_VPU_ONLY) return ZE_RESULT_ERROR_UNINITIALIZED;
-        const char *sysman = std::getenv("ZES_ENABLE_SYSMAN");
-        driver.sysman = sysman != nullptr && std::strcmp(sysman, "1") == 0;
+        driver.sysman = Driver::wants_sysman();
         driver.initialised = true;
         return ZE_RESULT_SUCCESS;
       },

@@ -7,6 +7,7 @@
 #include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 
 #include "tests/drivers/level_zero/command_list.hpp"
 #include "tests/drivers/level_zero/control.h"
@@ -50,7 +51,15 @@ void make_ports(const Options &options, std::vector<std::unique_ptr<Device>> &de
 
 }  // namespace
 
-Driver::Driver(Machine &on, const DriverOptions &with) : machine(on), options(with) {
+bool Driver::initialised = false;
+
+bool Driver::wants_sysman() noexcept {
+  const char *sysman = std::getenv("ZES_ENABLE_SYSMAN");
+  return sysman != nullptr && std::strcmp(sysman, "1") == 0;
+}
+
+Driver::Driver(Machine &on, const DriverOptions &with)
+    : machine(on), options(with), sysman(wants_sysman()) {
   for (uint32_t i = 0; i < machine.devices(); ++i) {
     auto device = std::make_unique<Device>();
     device->index = device->module.device = i;

@@ -45,11 +45,14 @@ class Driver : public Attachment {
 
   /// nullptr in a process that is ending or was forked.
   static Driver *current() noexcept;
+  static bool wants_sysman() noexcept;
 
   Machine &machine;
   const DriverOptions options;
   std::mutex mutex;
-  bool initialised = false, sysman = false;
+  /// Of the process: a loader that stays calls zeInit once, however many machines come after it.
+  static bool initialised;
+  bool sysman;  ///< as the environment asks at zeInit, or as this machine came after it
   Object handle;
   std::vector<std::unique_ptr<Device>> devices;
   Ranges ranges;
