@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // zeInit, the driver and what it tells of its devices: fixed facts about made-up cards.
-#include <cstring>
-
 #include <algorithm>
 #include <cstdio>
+#include <cstring>
 #include <iterator>
 
 #include "tests/drivers/level_zero/driver.hpp"
