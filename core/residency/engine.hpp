@@ -274,6 +274,7 @@ class Engine {
   Status bring_in(Lock &lock, Plan &plan, const AcquireOptions &options);
   Status claim_and_fill(Lock &lock, Plan &plan, Ticket &ticket, bool *claimed, Plan **stuck);
   Status try_claim(Lock &lock, Plan &plan, Plan **stuck);
+  bool still_absent(const Plan &plan, const PlanPage &page) noexcept;
   bool still_stands(Plan &plan);
   Status fill_all(Lock &lock, Plan &plan, Plan **stuck);
   bool close_for_copy(Plan &plan);

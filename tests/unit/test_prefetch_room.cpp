@@ -6,6 +6,8 @@
 
 #include "tests/unit/interleaving.hpp"
 
+#include <random>
+
 namespace {
 
 using namespace weir::test;
@@ -43,6 +45,59 @@ void no_lease_no_refusal(void **) {
   engine_of(world).wait_idle();
   for (weir_buffer buffer : buffers) ok(weir_buffer_destroy(world.pool, buffer));
   close_clean(world);
+}
+
+/// Sets and prefetches at random, each of up to all of the device, and no lease out when a set is asked for. What an acquire waits
+/// to make room for, a prefetch may bring meanwhile.
+void random_sets_are_not_refused(void **) {
+  constexpr uint32_t count = 14;
+  constexpr uint32_t turns = 800;
+  for (const bool leased : {false, true}) {
+    Setup setup;
+    setup.device_pages = 6;
+    setup.flags = 0;
+    World world(setup);
+    std::mt19937 random(7);
+    weir_buffer buffers[count];
+    uint32_t pages[count];
+    for (uint32_t i = 0; i < count; ++i) {
+      pages[i] = 1 + static_cast<uint32_t>(random() % 3);
+      buffers[i] = world.buffer(pages[i] * page_bytes);
+      world.fill(buffers[i], pages[i] * page_bytes, i);
+    }
+    const auto choose = [&] {
+      std::vector<weir_use> uses;
+      uint32_t used = 0;
+      for (uint32_t left = 6; uses.size() < 4;) {
+        const uint32_t i = static_cast<uint32_t>(random() % count);
+        if ((used >> i & 1U) != 0 || pages[i] > left) break;
+        used |= 1U << i;
+        left -= pages[i];
+        uses.push_back(WEIR_USE(buffers[i], WEIR_READ));
+      }
+      return uses;
+    };
+    uint32_t refused = 0;
+    for (uint32_t turn = 0; turn < turns; ++turn) {
+      std::vector<weir_use> uses = choose();
+      const std::vector<weir_use> next = choose();
+      weir_lease lease = nullptr;
+      if (!leased) ok(weir_prefetch(world.pool, world.streams[0], next.data(), next.size()));
+      const weir_result got =
+          weir_acquire(world.pool, world.streams[0], uses.data(), uses.size(), nullptr, &lease);
+      if (got == WEIR_ERROR_WOULD_BLOCK) {
+        ++refused;
+      } else {
+        ok(got);
+      }
+      if (leased) ok(weir_prefetch(world.pool, world.streams[0], next.data(), next.size()));
+      if (lease != nullptr) ok(weir_release(lease, world.streams[0]));
+    }
+    assert_int_equal(refused, 0);
+    engine_of(world).wait_idle();
+    for (weir_buffer buffer : buffers) ok(weir_buffer_destroy(world.pool, buffer));
+    close_clean(world);
+  }
 }
 
 /// A scan with the prefetcher's and the demoter's threads: each page is brought once a pass, ahead of its use.
@@ -93,6 +148,7 @@ void a_scan_in_the_background(void **) {
 
 int main() {
   const struct CMUnitTest tests[] = {cmocka_unit_test(no_lease_no_refusal),
+                                     cmocka_unit_test(random_sets_are_not_refused),
                                      cmocka_unit_test(a_scan_in_the_background)};
   return cmocka_run_group_tests(tests, nullptr, nullptr);
 }
