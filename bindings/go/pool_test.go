@@ -146,6 +146,49 @@ func TestWhatGrowsIsWhole(t *testing.T) {
 	expect(t, err, ErrInternal)
 }
 
+// matmulMoves gives the bytes that the matmul example brings to a device of a quarter of the three matrices, each of 6 x 6
+// tiles of a page.
+func matmulMoves(t *testing.T, prefetch bool) uint64 {
+	const n = 6
+	w := newWorld(t, setup{devicePages: 3 * n * n / 4, hostPages: 4 * n * n})
+	var tiles [3][n][n]*Buffer
+	for m := range tiles {
+		for i := 0; i < n*n; i++ {
+			tiles[m][i/n][i%n] = w.buffer(1)
+			if m < 2 {
+				w.fill(tiles[m][i/n][i%n], 1)
+			}
+		}
+	}
+	uses := func(step int) []Use {
+		i, j, k := step/n/n, step/n%n, step%n
+		if i%2 == 1 {
+			j = n - 1 - j
+		}
+		c := ReadWrite(tiles[2][i][j])
+		if k == 0 {
+			c = DiscardWrite(tiles[2][i][j])
+		}
+		return []Use{Read(tiles[0][i][k]), Read(tiles[1][k][j]), c}
+	}
+	for step := 0; step < n*n*n; step++ {
+		if prefetch && step+1 < n*n*n {
+			ok(t, w.pool.Prefetch(w.stream, uses(step+1)...))
+		}
+		lease := w.acquire(uses(step)...)
+		ok(t, lease.Release())
+	}
+	stats, err := w.pool.Stats()
+	ok(t, err)
+	return stats.PromotedBytes
+}
+
+func TestPrefetchMovesNoMore(t *testing.T) {
+	if with, without := matmulMoves(t, true), matmulMoves(t, false); with > without {
+		t.Fatalf("%d bytes with prefetch, %d without", with, without)
+	}
+}
+
 func TestQuotas(t *testing.T) {
 	w := newWorld(t, setup{devicePages: 8, hostPages: 8})
 	for _, one := range []struct {

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Log: one line to the context's callback. Never called with a lock held.
+// Log: one line to the context's callback. Never called with a lock held; checked builds abort where one is.
 #pragma once
+
+#include "core/base/mutex.hpp"
 
 #include <weir/context.h>
 
@@ -20,6 +22,12 @@ class Log {
 
   void operator()(int32_t level, const char *format, ...) const
       __attribute__((format(printf, 3, 4))) {
+#if defined(WEIR_DEBUG_CHECKS)
+    if (rank_check::held != 0) {
+      std::fprintf(stderr, "weir: logged under a lock: %s\n", format);
+      std::abort();
+    }
+#endif
     if (callback_ == nullptr) return;
     char text[512];
     va_list args;

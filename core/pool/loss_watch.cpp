@@ -18,6 +18,21 @@ Status LossWatch::check_thread() const {
 Status LossWatch::set(weir_loss_callback callback, void *user) {
   WEIR_TRY(check_thread());
   std::lock_guard hold(mutex_);
+  std::thread fresh;
+  const uint64_t number = turn_.load() + 1;
+  try {
+    const SignalsBlocked blocked;
+    if (callback != nullptr) {
+      fresh = std::thread([this, callback, user, number] {
+        // Not while the one before it may be called.
+        for (uint64_t turn = turn_.load(); turn < number; turn = turn_.load()) turn_.wait(turn);
+        run(callback, user);
+      });
+    }
+  } catch (const std::system_error &error) {
+    return fail(WEIR_ERROR_OUT_OF_HOST_MEMORY, "cannot start the thread of a loss callback: %s",
+                error.what());
+  }
   if (thread_.joinable()) {
     stop_.store(true);
     engine_.wake_all();
@@ -25,14 +40,9 @@ Status LossWatch::set(weir_loss_callback callback, void *user) {
     stop_.store(false);
     runs_on_.store({});
   }
-  if (callback == nullptr) return {};
-  try {
-    const SignalsBlocked blocked;
-    thread_ = std::thread([this, callback, user] { run(callback, user); });
-  } catch (const std::system_error &error) {
-    return fail(WEIR_ERROR_OUT_OF_HOST_MEMORY, "cannot start the thread of a loss callback: %s",
-                error.what());
-  }
+  thread_ = std::move(fresh);
+  turn_.store(number);
+  turn_.notify_all();
   return {};
 }
 

@@ -20,7 +20,8 @@ class LossWatch {
   LossWatch(const LossWatch &) = delete;
   LossWatch &operator=(const LossWatch &) = delete;
 
-  /// Ends the callback there was, after the call of it that may be under way; nullptr: and sets none. BUSY from within one.
+  /// Ends the callback there was, after the call of it that may be under way; nullptr: and sets none. BUSY from within one. Without
+  /// a thread for the new one the old one stays.
   Status set(weir_loss_callback callback, void *user);
   /// BUSY from within a callback.
   Status check_thread() const;
@@ -31,6 +32,8 @@ class LossWatch {
   residency::Engine &engine_;
   std::mutex mutex_;  // one change at a time
   std::atomic<bool> stop_{false};
+  std::atomic<uint64_t> turn_{
+      0};  ///< the callback of this number may be called, and those before it
   std::atomic<std::thread::id> runs_on_{};
   std::thread thread_;
 };

@@ -303,6 +303,11 @@ Status Engine::try_claim(Lock &lock, Plan &plan, Plan **stuck) {
   }
 }
 
+bool Engine::still_absent(const Plan &plan, const PlanPage &page) noexcept {
+  const Residence *here = page.region->on(plan.place());
+  return here != nullptr && here->pages[page.page].state == PageState::absent;
+}
+
 /// Making room drops the lock: whether everything is as it was when the plan was made.
 bool Engine::still_stands(Plan &plan) {
   bool same = true;

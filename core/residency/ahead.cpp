@@ -98,20 +98,54 @@ Status Engine::announce(Stream &stream, const weir_operation *operations, size_t
     }
     fresh.push_back(std::move(operation));
   }
-  if (replace) forget_announced(*state);
-  for (StreamState::Announced &operation : fresh) {
-    const uint64_t number = state->announced_base + state->announced.size();
-    for (const StreamState::AnnouncedUse &use : operation.uses) {
-      Region &region = *target(use.buffer).region;
-      auto [list, is_new] = upcoming_.try_emplace(region.id);
-      if (list->second.empty() || list->second.back() < number) list->second.push_back(number);
-      set_next_use(region, stream.slot);
-    }
-    state->announced.push_back(std::move(operation));
-  }
+  const size_t old = state->announced.size();
+  append_announced(*state, fresh);
+  // Only now: what fails leaves the old ones.
+  for (size_t i = 0; replace && i < old; ++i) consume_announced(*state);
   state->has_announced.store(!state->announced.empty(), std::memory_order_relaxed);
   work_.notify_all();
   return {};
+}
+
+/// Puts operations behind the stream's others. Throws std::bad_alloc with nothing changed.
+void Engine::append_announced(StreamState &state, std::pmr::vector<StreamState::Announced> &fresh) {
+  struct Before {
+    Region *region;
+    uint64_t next_use;
+    uint32_t next_use_slot;
+    bool pushed;
+  };
+  std::pmr::vector<Before> before(&memory_);
+  size_t uses = 0;
+  for (const StreamState::Announced &operation : fresh) uses += operation.uses.size();
+  before.reserve(uses);
+  const size_t old = state.announced.size();
+  try {
+    for (StreamState::Announced &operation : fresh) {
+      const uint64_t number = state.announced_base + state.announced.size();
+      state.announced.push_back(std::move(operation));
+      for (const StreamState::AnnouncedUse &use : state.announced.back().uses) {
+        Region &region = *target(use.buffer).region;
+        before.push_back({&region, region.next_use, region.next_use_slot, false});
+        auto &list = upcoming_[region.id];
+        if (list.empty() || list.back() < number) {
+          list.push_back(number);
+          before.back().pushed = true;
+        }
+        set_next_use(region, state.stream->slot);
+      }
+    }
+  } catch (...) {
+    for (auto use = before.rbegin(); use != before.rend(); ++use) {
+      const auto list = upcoming_.find(use->region->id);
+      if (list != upcoming_.end() && use->pushed) list->second.pop_back();
+      if (list != upcoming_.end() && list->second.empty()) upcoming_.erase(list);
+      use->region->next_use = use->next_use;
+      use->region->next_use_slot = use->next_use_slot;
+    }
+    while (state.announced.size() > old) state.announced.pop_back();
+    throw;
+  }
 }
 
 /// The stream's next announced operation has been acquired.
@@ -234,6 +268,7 @@ void Engine::ask(Lock &lock, PrefetchBatch &asked, uint32_t slot) {
   for (PrefetchRequest &request : asked) {
     request.call = prefetch_calls_;
     request.asker = slot;
+    measure(request);
     add_hint(request);
     queue(request);
   }
@@ -273,6 +308,7 @@ Status Engine::prefetch_together(Lock &lock, const PrefetchRequest *requests, si
   for (size_t i = 0; i < count; ++i) {
     const PrefetchRequest &request = requests[i];
     if (!worth_prefetching(request)) continue;
+    if (!leaves_room(request)) return Status(WEIR_ERROR_WOULD_BLOCK);
     PlanItem item;
     item.buffer = request.buffer;
     item.generation = request.generation;

@@ -43,6 +43,7 @@
 #include "core/residency/compact.hpp"
 #include "core/residency/config.hpp"
 #include "core/residency/pool_device.hpp"
+#include "core/residency/pool_mutex.hpp"
 #include "core/residency/rebalance.hpp"
 #include "core/residency/recompress.hpp"
 #include "core/physical/room_tree.hpp"
@@ -222,7 +223,7 @@ class Engine {
   friend class Rebalancer;
   friend class Recompressor;
   friend class RemoteClaims;
-  using Lock = std::unique_lock<RankedMutex<Rank::pool>>;
+  using Lock = std::unique_lock<PoolMutex>;
 
   /// Takes the lock for a scope of code that runs without it.
   class Locked {
@@ -274,6 +275,7 @@ class Engine {
   Status bring_in(Lock &lock, Plan &plan, const AcquireOptions &options);
   Status claim_and_fill(Lock &lock, Plan &plan, Ticket &ticket, bool *claimed, Plan **stuck);
   Status try_claim(Lock &lock, Plan &plan, Plan **stuck);
+  bool still_absent(const Plan &plan, const PlanPage &page) noexcept;
   bool still_stands(Plan &plan);
   Status fill_all(Lock &lock, Plan &plan, Plan **stuck);
   bool close_for_copy(Plan &plan);
@@ -744,6 +746,7 @@ class Engine {
   // ahead.cpp
   void pin(Plan &plan) noexcept;
   void unpin(Plan &plan) noexcept;
+  void append_announced(StreamState &state, std::pmr::vector<StreamState::Announced> &fresh);
   void consume_announced(StreamState &state);
   void forget_announced(StreamState &state) noexcept;
   void set_next_use(Region &region, uint32_t slot) noexcept;
@@ -762,6 +765,9 @@ class Engine {
   void add_hint(const PrefetchRequest &request);
   bool hint_lives(uint32_t buffer, const Hint &hint) noexcept;
   bool hinted(const PrefetchRequest &request) noexcept;
+  void measure(PrefetchRequest &request) noexcept;
+  bool leaves_room(const PrefetchRequest &request) noexcept;
+  void note_foresight(const Hint &hint, bool good) noexcept;
   void consume_hints(uint32_t buffer, uint64_t begin, uint64_t end) noexcept;
   void sweep_hints() noexcept;
   void ask_again(const PageRef &ref, const PoolDevice &device) noexcept;
@@ -822,9 +828,9 @@ class Engine {
   const Clock *clock_ = &system_clock_;
   EngineConfig config_;
 
-  RankedMutex<Rank::pool> mutex_;
-  std::condition_variable_any changed_;
-  std::condition_variable_any work_;  ///< for the background threads
+  PoolMutex mutex_;
+  PoolSignal changed_;
+  PoolSignal work_;                   ///< for the background threads
   std::atomic<uint32_t> waiters_{0};  ///< threads waiting for a release; read by the hit path
   Ticket *ticket_head_ = nullptr;
   Ticket *ticket_tail_ = nullptr;
@@ -886,7 +892,9 @@ class Engine {
   static constexpr size_t least_hints = 64;
   size_t sweep_hints_at_ =
       least_hints;            ///< when they have become so many, those that have ended are removed
-  uint64_t oldest_hint_ = 0;  ///< no call older than this has a hint
+  uint64_t oldest_hint_ = 0;  ///< no call older than this has a hint ...
+  uint64_t hinted_from_ = 0;  ///< ... nor what was asked for before these bytes (Hint::until)
+  uint64_t asked_bytes_ = 0;  ///< by all calls so far
   Stats stats_;
   uint64_t buffer_bytes_ = 0;
   uint64_t page_count_ = 0;

@@ -4,6 +4,11 @@
 // when its bytes are used, and when its stream has made as many acquires as the device has pages: who asks for more than he
 // uses keeps nobody's memory for ever. The hit path knows nothing of all this. That a buffer was used there shows in its
 // stamp, and how often in counters that it keeps anyway, so a hint's end is found when somebody looks. All under the pool's lock.
+//
+// Where the device is too small for what was prefetched and the set that is used before it, the order matters: a page that comes before
+// the acquire that needs its room has come for nothing. Whether the next acquire is the one that was prefetched first, or one that was
+// not prefetched at all, shows in what the stream has done: until one of its prefetches has been used, and again from when a demand
+// took one's room, it leaves that much free (StreamState::foresees).
 
 #include "core/residency/plan.hpp"
 
@@ -31,9 +36,10 @@ void Engine::add_hint(const PrefetchRequest &request) {
   const StreamState *state = states_[slot].load(std::memory_order_relaxed);
   const auto fresh = hints_.emplace(
       request.buffer,
-      Hint{request.generation, request.begin, request.end, request.call,
-           buffers_.hot(request.buffer).stamp.load(std::memory_order_relaxed), progress_of(slot),
-           slot, state != nullptr ? state->stream_generation.load(std::memory_order_relaxed) : 0,
+      Hint{request.generation, request.begin, request.end, request.call, request.bytes,
+           request.until, buffers_.hot(request.buffer).stamp.load(std::memory_order_relaxed),
+           progress_of(slot), slot,
+           state != nullptr ? state->stream_generation.load(std::memory_order_relaxed) : 0,
            request.place});
   auto [entry, last] = hints_.equal_range(request.buffer);
   while (entry != last) {
@@ -53,7 +59,10 @@ bool Engine::hint_lives(uint32_t buffer, const Hint &hint) noexcept {
   if ((word & (Word::alive | Word::generation_mask)) != (Word::alive | hint.generation))
     return false;
   const uint64_t stamp = hot.stamp.load(std::memory_order_relaxed);
-  if (stamp != 0 && stamp != hint.stamp) return false;
+  if (stamp != 0 && stamp != hint.stamp) {
+    note_foresight(hint, true);
+    return false;
+  }
   if (hint.slot != 0) {
     const StreamState *state = states_[hint.slot].load(std::memory_order_relaxed);
     if (state == nullptr || !state->stream->alive() ||
@@ -75,12 +84,51 @@ bool Engine::hinted(const PrefetchRequest &request) noexcept {
   });
 }
 
+/// What it takes of the device, in whole pages but for what is smaller than one.
+void Engine::measure(PrefetchRequest &request) noexcept {
+  const Target where = target(request.buffer);
+  const vm::Geometry &shape = where.region->shape;
+  request.bytes = request.end - request.begin;
+  if (!where.region->slab) {
+    const uint32_t last = shape.page_at(request.end - 1);
+    request.bytes =
+        shape.offset(last) + shape.page_bytes(last) - shape.offset(shape.page_at(request.begin));
+  }
+  asked_bytes_ += request.bytes;
+  request.until = asked_bytes_;
+}
+
+/// Whether the stream was right, or not, in what it said it would use next.
+void Engine::note_foresight(const Hint &hint, bool good) noexcept {
+  StreamState *state = states_[hint.slot].load(std::memory_order_relaxed);
+  if (hint.slot != 0 && state != nullptr) state->foresees = good;
+}
+
+/// Whether as much again can be used beside it and all that was asked for before it. What is known to be next needs nothing beside it.
+bool Engine::leaves_room(const PrefetchRequest &request) noexcept {
+  if (request.call == 0 || request.asker == 0) return true;
+  const StreamState *state = states_[request.asker].load(std::memory_order_relaxed);
+  if (state == nullptr || state->foresees) return true;
+  const PoolDevice &device = device_at(request.place);
+  if (device.granules->room() >= 2 * request.bytes) return true;
+  const uint64_t budget = device.granules->budget();
+  const uint64_t most = budget - std::min(budget, device.held_bytes + request.bytes);
+  if (request.until - hinted_from_ <= most) return true;
+  sweep_hints();
+  if (state->foresees || request.until - hinted_from_ <= most) return true;
+  uint64_t ahead = 0;
+  for (const auto &[buffer, hint] : hints_)
+    ahead += hint.place == request.place && hint.until <= request.until ? hint.bytes : 0;
+  return ahead <= most;
+}
+
 /// The bytes are being used.
 void Engine::consume_hints(uint32_t buffer, uint64_t begin, uint64_t end) noexcept {
   auto [entry, last] = hints_.equal_range(buffer);
   while (entry != last) {
     Hint &hint = entry->second;
     if (hint.begin < end && begin < hint.end) {
+      note_foresight(hint, true);
       // Of what surrounds the bytes, that behind them remains.
       if (end < hint.end) {
         hint.begin = end;
@@ -96,7 +144,11 @@ void Engine::sweep_hints() noexcept {
   std::erase_if(hints_,
                 [this](const auto &entry) { return !hint_lives(entry.first, entry.second); });
   oldest_hint_ = prefetch_calls_;
-  for (const auto &[buffer, hint] : hints_) oldest_hint_ = std::min(oldest_hint_, hint.call);
+  hinted_from_ = asked_bytes_;
+  for (const auto &[buffer, hint] : hints_) {
+    oldest_hint_ = std::min(oldest_hint_, hint.call);
+    hinted_from_ = std::min(hinted_from_, hint.until - hint.bytes);
+  }
   sweep_hints_at_ = std::max(least_hints, 2 * hints_.size());
 }
 
@@ -148,6 +200,7 @@ void Engine::ask_again(const PageRef &ref, const PoolDevice &device) noexcept {
   for (auto entry = first; entry != last; ++entry) {
     const Hint &hint = entry->second;
     if (hint.begin >= end || hint.end <= begin || !hint_lives(region.buffer, hint)) continue;
+    note_foresight(hint, false);
     const bool queued =
         std::any_of(prefetches_.begin(), prefetches_.end(), [&](const PrefetchRequest &request) {
           return request.buffer == region.buffer && request.call == hint.call;
@@ -162,6 +215,8 @@ void Engine::ask_again(const PageRef &ref, const PoolDevice &device) noexcept {
     request.place = hint.place;
     request.call = hint.call;
     request.asker = hint.slot;
+    request.bytes = hint.bytes;
+    request.until = hint.until;
     try {
       queue(request);
     } catch (const std::bad_alloc &) {

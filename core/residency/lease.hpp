@@ -122,6 +122,8 @@ struct alignas(64) StreamState {
   size_t prefetched_use = 0;      ///< ... and its use
   std::atomic<bool> has_announced{false};
   uint64_t granted = 0;  ///< acquires that took the slow way
+  bool foresees =
+      false;  ///< what it prefetched was used, and no demand has taken its room since (hints.cpp)
 
   /// nullptr: the thread has to share. Needs no lock.
   OwnLeases *of_this_thread() noexcept {

@@ -89,8 +89,8 @@ void Engine::lose(PoolDevice &device) noexcept {
   device.lost_generation = ++generation_;
   device.lost_bytes = lost_bytes;
   Membership(*this).tell_peers();
-  log_(WEIR_LOG_ERROR, "device %u is lost, and with it %llu bytes that were nowhere else",
-       device.device.id, static_cast<unsigned long long>(lost_bytes));
+  mutex_.note(WEIR_LOG_ERROR, "device %u is lost, and with it %llu bytes that were nowhere else",
+              device.device.id, static_cast<unsigned long long>(lost_bytes));
   changed_.notify_all();
 }
 

@@ -363,7 +363,7 @@ Status Membership::leave(Lock &lock, PoolDevice &device) {
   engine_.config_.devices[device.place].budget = 0;
   ++engine_.generation_;
   tell_peers();
-  engine_.log_(WEIR_LOG_INFO, "device %u has left the pool", device.device.id);
+  engine_.mutex_.note(WEIR_LOG_INFO, "device %u has left the pool", device.device.id);
   return {};
 }
 

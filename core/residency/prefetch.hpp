@@ -23,6 +23,8 @@ struct PrefetchRequest {
   bool lend = false;    ///< to a neighbour that has memory to spare (rebalance.hpp)
   uint64_t call = 0;    ///< of the Hint that goes with it; 0: none does
   uint32_t asker = 0;   ///< the slot of the stream of that call
+  uint64_t bytes = 0;   ///< of the pages that it is on ...
+  uint64_t until = 0;   ///< ... and of all that calls have asked for, up to it and with it
   uint64_t refused =
       0;  ///< the round in which there was no room for it, nor for its asker's later ones
 };
@@ -38,7 +40,8 @@ struct Progress {
 struct Hint {
   uint64_t generation;  ///< of the buffer
   uint64_t begin, end;
-  uint64_t call;  ///< the later, the later needed
+  uint64_t call;          ///< the later, the later needed
+  uint64_t bytes, until;  ///< as in its request
   uint64_t
       stamp;  ///< of the buffer's last whole use by then: another one says that it has been used since
   Progress then;  ///< of the stream

@@ -14,9 +14,9 @@
 #include "core/base/scratch.hpp"
 #include "core/residency/lift.hpp"
 #include "core/residency/policy.hpp"
+#include "core/residency/pool_mutex.hpp"
 
 #include <atomic>
-#include <condition_variable>
 #include <deque>
 #include <mutex>
 #include <thread>
@@ -27,7 +27,7 @@ using vm::Region;
 
 class Recompressor {
  public:
-  using Lock = std::unique_lock<RankedMutex<Rank::pool>>;
+  using Lock = std::unique_lock<PoolMutex>;
 
   Recompressor(Engine &engine, std::pmr::memory_resource *memory)
       : engine_(engine), waiting_(memory), parts_(memory) {
@@ -86,7 +86,7 @@ class Recompressor {
   bool dozing_ = false;  ///< the thread waits to be woken
   uint32_t idle_ = 0;    ///< of Entry::since
   Scratch raw_, blob_;   ///< room for a part, and for its blob
-  std::condition_variable_any wake_;
+  PoolSignal wake_;
   std::thread thread_;
 };
 

@@ -221,6 +221,9 @@ Status Engine::gather(Lock &lock, Plan &plan) {
       }
       const uint64_t generation = device.evicted_total;
       const Status made = make_room(lock, device, wanted, plan.quiet, &barren);
+      // The lock was dropped: a prefetch may have brought what is wanted here, and the set's own claim keeps it there.
+      if (!made.ok() ? !still_stands(plan) : !still_absent(plan, page))
+        return Status(WEIR_NOT_READY);
       if (!made) {
         // Nothing can leave. What small buffers and parts of large ones do not fill is all there is left.
         if (plan.quiet || packed || wanted.client != UINT32_MAX) return made;

@@ -30,6 +30,7 @@ void Engine::note_secret() noexcept {
 
 /// Without the lock. `own`: some of it is the caller's, who does not return before it is done, be it by another thread.
 void Engine::finish_scrubbing(bool wait, bool own) noexcept {
+  const PoolMutex::Hush hush(mutex_);
   std::unique_lock turn(scrub_mutex_, std::defer_lock);
   if (wait || own) {
     turn.lock();  // nothing may be due because another is at it: that has to end too
@@ -124,8 +125,8 @@ bool Engine::scrub_storage(Lock &lock, bool wait) noexcept {
     }
     lower_.storage->retire(slot);
     scrub_retry_ns_ = now_ns() + retry_after_ns;
-    log_(WEIR_LOG_WARNING, "a page in storage that is to be scrubbed can't be: %s",
-         last_error().text);
+    mutex_.note(WEIR_LOG_WARNING, "a page in storage that is to be scrubbed can't be: %s",
+                last_error().text);
     return false;
   }
   return true;

@@ -104,10 +104,7 @@ void scans(Scan scan, std::initializer_list<uint64_t> sizes, bool exact = true) 
         scan.distance = std::min(way, 2U);
         scan.both = way == 3;
         const Moved with = run_scan(scan);
-        // Where the buffers of one step do not fit, the first acquires take the room of what was prefetched before them.
-        const bool tight = scan.pages * page_bytes < (scan.distance + 1) * scan.bytes;
-        const uint64_t most = without.bytes() + (tight ? scan.distance * scan.bytes : 0);
-        const bool more = exact && with.bytes() > most;
+        const bool more = exact && with.bytes() > without.bytes();
         const bool fewer = with.hits + buffers_in_scan / 10 < announced.hits;
         if (!more && !fewer) continue;
         ++wrong;
@@ -132,6 +129,67 @@ void of_streaming_buffers(void **) { scans({.streaming = true}, {3, 16, 40}); }
 void of_several_pages(void **) { scans({.bytes = 3 * page_bytes}, {3, 5, 6, 9, 32, 100}); }
 void of_two_pages(void **) { scans({.bytes = 2 * page_bytes - 100}, {3, 4, 6, 31, 64}); }
 void of_small_buffers(void **) { scans({.bytes = page_bytes / 4}, {3, 7, 15, 17}); }
+
+// ---- sets ----
+
+/// C = A x B in tiles of a page, as the examples multiply: a set of three tiles a step, those of the step after it asked for by one call.
+Moved multiply(uint64_t pages, Ahead ahead) {
+  constexpr uint32_t across = 6, tiles = across * across, steps = tiles * across;
+  World world({.device_pages = pages, .host_pages = 4 * tiles});
+  std::vector<weir_buffer> a, b, c;
+  const std::vector<uint8_t> content(page_bytes, 7);
+  for (uint32_t i = 0; i < 3 * tiles; ++i) {
+    auto &matrix = i < tiles ? a : i < 2 * tiles ? b : c;
+    matrix.push_back(world.buffer(page_bytes));
+    if (i < 2 * tiles)
+      ok(weir_buffer_write(world.pool, matrix.back(), 0, page_bytes, content.data()));
+  }
+  const auto uses_of = [&](uint32_t step) {
+    const uint32_t k = step % across, i = step / tiles, place = step / across % across;
+    const uint32_t j = i % 2 == 0 ? place : across - 1 - place;
+    const uint32_t mode = k == 0 ? WEIR_DISCARD_WRITE : WEIR_READ_WRITE;
+    const weir_use uses[] = {WEIR_USE(a[i * across + k], WEIR_READ),
+                             WEIR_USE(b[k * across + j], WEIR_READ),
+                             WEIR_USE(c[i * across + j], mode)};
+    return std::to_array(uses);
+  };
+  const auto prefetch = [&](uint32_t step) {
+    if (step == steps) return;
+    const auto next = uses_of(step);
+    ok(weir_prefetch(world.pool, world.streams[0], next.data(), next.size()));
+  };
+  const weir_pool_stats before = world.stats();
+  for (uint32_t step = 0; step < steps; ++step) {
+    auto uses = uses_of(step);
+    weir_lease lease = nullptr;
+    if (ahead == Ahead::before) prefetch(step + 1);
+    ok(weir_acquire(world.pool, world.streams[0], uses.data(), uses.size(), nullptr, &lease));
+    if (ahead == Ahead::after_acquire) prefetch(step + 1);
+    ok(weir_release(lease, world.streams[0]));
+    if (ahead == Ahead::after_release) prefetch(step + 1);
+  }
+  const weir_pool_stats after = world.stats();
+  for (const auto &matrix : {a, b, c}) {
+    for (weir_buffer buffer : matrix) ok(weir_buffer_destroy(world.pool, buffer));
+  }
+  world.close();
+  return Moved{after.promoted_bytes - before.promoted_bytes,
+               after.demoted_bytes - before.demoted_bytes, after.hits - before.hits};
+}
+
+/// No more than without it in the pool of the examples, a quarter of the matrices. Where the pool is a page too small for what is
+/// used again, a set that comes a step early costs a hit; never much.
+void of_matrices(void **) {
+  for (const uint64_t pages : {6U, 9U, 13U, 20U, 27U, 40U, 64U, 100U}) {
+    const Moved without = multiply(pages, Ahead::none);
+    for (const Ahead ahead : {Ahead::before, Ahead::after_acquire, Ahead::after_release}) {
+      const Moved with = multiply(pages, ahead);
+      assert_true(pages == 27 ? with.bytes() <= without.bytes()
+                              : with.bytes() * 100 <= without.bytes() * 105);
+      assert_true(with.hits > without.hits);
+    }
+  }
+}
 
 // ---- what keeps its place, and for how long ----
 
@@ -210,11 +268,12 @@ void resident_pages_are_kept_too(void **) {
   row.close();
 }
 
-/// Prefetches do not take each other's room. What there was no room for comes in its turn.
+/// Prefetches do not take each other's room, and leave some for what may be used before them as long as it is not known that nothing
+/// is. What there was no room for comes in its turn.
 void prefetches_wait_for_each_other(void **) {
   Row row(4, 8);
   for (uint32_t i = 0; i < 6; ++i) row.prefetch(i);
-  for (uint32_t i = 0; i < 6; ++i) assert_int_equal(row.there(i), i < 4);
+  for (uint32_t i = 0; i < 6; ++i) assert_int_equal(row.there(i), i < 3);
   row.use(0, 1);
   row.use(1, 2);
   row.prefetch(6);
@@ -227,7 +286,7 @@ void prefetches_wait_for_each_other(void **) {
 void two_devices_wait_in_one_queue(void **) {
   constexpr uint32_t pages = 6;
   World world({.options = std::string(small_host) + ";host.devices=2",
-               .device_pages = pages,
+               .device_pages = pages + 1,
                .devices = 2});
   const std::vector<uint8_t> content(page_bytes, 7);
   for (uint32_t pattern = 0; pattern < 1U << pages; ++pattern) {
@@ -235,7 +294,7 @@ void two_devices_wait_in_one_queue(void **) {
     std::vector<weir_lease> leases;
     for (uint32_t device = 0; device < 2; ++device) {
       weir_lease lease = nullptr;
-      held.push_back(world.buffer(pages * page_bytes));
+      held.push_back(world.buffer((pages + 1) * page_bytes));
       ok(world.acquire(held.back(), WEIR_READ_WRITE, &lease, nullptr, device));
       leases.push_back(lease);
     }
@@ -283,6 +342,7 @@ int main() {
       cmocka_unit_test(of_several_pages),
       cmocka_unit_test(of_two_pages),
       cmocka_unit_test(of_small_buffers),
+      cmocka_unit_test(of_matrices),
       cmocka_unit_test(protection_ends_with_misses),
       cmocka_unit_test(protection_ends_with_hits),
       cmocka_unit_test(resident_pages_are_kept_too),

@@ -4,7 +4,7 @@
 // request that needs it, and the n-th fallible backend call or allocation of that fails. Whatever failed, every byte is
 // right, and nothing is left in the end.
 
-#include "tests/unit/fault_sweep.hpp"
+#include "tests/unit/fault_sweep_emptied.hpp"
 
 namespace {
 
@@ -12,7 +12,7 @@ using namespace weir::test;
 
 const uint64_t small_bytes = page_bytes / 2;
 
-struct Scenario : Subject {
+struct Scenario : Emptied {
   void open(Balance *balance, const char *options) {
     faults.armed.store(false);  // what is not compaction has sweeps of its own
     open_context(balance, options);
@@ -61,50 +61,11 @@ struct Scenario : Subject {
 
   void end() {
     destroy_buffers();
-    faults.armed.store(false);
-    ok(weir_pool_trim(pool, 0, WEIR_TRIM_EMERGENCY, WEIR_WHOLE, nullptr));
-    ok(weir_pool_trim(pool, WEIR_DEVICE_HOST, WEIR_TRIM_EMERGENCY, WEIR_WHOLE, nullptr));
-    const std::string wrong = reinterpret_cast<weir::pool::Pool *>(pool)->engine().validate();
-    assert_string_equal(wrong.c_str(), "");
-    weir_pool_stats stats{};
-    stats.struct_size = sizeof(stats);
-    ok(weir_pool_stats_get(pool, &stats));
-    assert_int_equal(stats.buffers, 0);
-    assert_int_equal(stats.slabs, 0);
-    assert_int_equal(stats.pages, 0);
-    assert_int_equal(stats.device_held_bytes, 0);
-    assert_int_equal(stats.device_bytes, stats.device_free_bytes);
-    assert_int_equal(stats.host_used_bytes, 0);
+    trim_to_nothing();
     close();
   }
 };
 
-constexpr const char *with_vmm = "host.memory=4M;host.granule=16K;host.granule_large=0";
-constexpr const char *without_vmm =
-    "host.memory=4M;host.granule=16K;host.granule_large=0;host.vmm=0;host.batch_copy=0";
-
-void sweep_with(Kind kind, const char *options) {
-  sweep(kind, 0, 2, [options](Balance *balance) {
-    Scenario scenario;
-    scenario.open(balance, options);
-    scenario.work();
-    scenario.end();
-  });
-}
-
-void every_backend_call_fails_once(void **) { sweep_with(Kind::backend, with_vmm); }
-void every_backend_call_fails_once_without_vmm(void **) { sweep_with(Kind::backend, without_vmm); }
-void every_allocation_fails_once(void **) { sweep_with(Kind::allocator, with_vmm); }
-void every_allocation_fails_once_without_vmm(void **) { sweep_with(Kind::allocator, without_vmm); }
-
 }  // namespace
 
-int main() {
-  const CMUnitTest tests[] = {
-      cmocka_unit_test(every_backend_call_fails_once),
-      cmocka_unit_test(every_backend_call_fails_once_without_vmm),
-      cmocka_unit_test(every_allocation_fails_once),
-      cmocka_unit_test(every_allocation_fails_once_without_vmm),
-  };
-  return cmocka_run_group_tests(tests, nullptr, nullptr);
-}
+int main() { return Sweeps<Scenario>::run(); }

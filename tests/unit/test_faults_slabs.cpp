@@ -4,13 +4,13 @@
 // used again and change hands, and the n-th fallible backend call or allocation of that fails. Whatever failed, a second try
 // succeeds, every byte is right, the slabs' records agree, and nothing is left in the end.
 
-#include "tests/unit/fault_sweep.hpp"
+#include "tests/unit/fault_sweep_emptied.hpp"
 
 namespace {
 
 using namespace weir::test;
 
-struct Scenario : Subject {
+struct Scenario : Emptied {
   weir_client client = nullptr;
   std::vector<uint64_t> blocks;
 
@@ -27,13 +27,6 @@ struct Scenario : Subject {
     open_pool(desc);
     const weir_client_desc own = WEIR_CLIENT_DESC_INIT;
     ok(weir_client_create(pool, &own, &client));
-    faults.armed.store(true);
-  }
-
-  void validate() {
-    faults.armed.store(false);
-    const std::string wrong = reinterpret_cast<weir::pool::Pool *>(pool)->engine().validate();
-    assert_string_equal(wrong.c_str(), "");
     faults.armed.store(true);
   }
 
@@ -74,47 +67,12 @@ struct Scenario : Subject {
     destroy_buffers();
     faults.armed.store(false);
     for (const uint64_t address : blocks) ok(weir_free(pool, nullptr, address));
-    ok(weir_pool_trim(pool, 0, WEIR_TRIM_EMERGENCY, WEIR_WHOLE, nullptr));
-    ok(weir_pool_trim(pool, WEIR_DEVICE_HOST, WEIR_TRIM_EMERGENCY, WEIR_WHOLE, nullptr));
-    validate();
-    faults.armed.store(false);
-    weir_pool_stats stats{};
-    stats.struct_size = sizeof(stats);
-    ok(weir_pool_stats_get(pool, &stats));
-    assert_int_equal(stats.buffers + stats.slabs + stats.pages, 0);
-    assert_int_equal(stats.device_held_bytes + stats.host_used_bytes, 0);
-    assert_int_equal(stats.device_bytes, stats.device_free_bytes);
+    trim_to_nothing();
     ok(weir_client_destroy(client));
     close();
   }
 };
 
-constexpr const char *with_vmm = "host.memory=4M;host.granule=16K;host.granule_large=0";
-constexpr const char *without_vmm =
-    "host.memory=4M;host.granule=16K;host.granule_large=0;host.vmm=0;host.batch_copy=0";
-
-void sweep_with(Kind kind, const char *options) {
-  sweep(kind, 0, 2, [options](Balance *balance) {
-    Scenario scenario;
-    scenario.open(balance, options);
-    scenario.work();
-    scenario.end();
-  });
-}
-
-void every_backend_call_fails_once(void **) { sweep_with(Kind::backend, with_vmm); }
-void every_backend_call_fails_once_without_vmm(void **) { sweep_with(Kind::backend, without_vmm); }
-void every_allocation_fails_once(void **) { sweep_with(Kind::allocator, with_vmm); }
-void every_allocation_fails_once_without_vmm(void **) { sweep_with(Kind::allocator, without_vmm); }
-
 }  // namespace
 
-int main() {
-  const CMUnitTest tests[] = {
-      cmocka_unit_test(every_backend_call_fails_once),
-      cmocka_unit_test(every_backend_call_fails_once_without_vmm),
-      cmocka_unit_test(every_allocation_fails_once),
-      cmocka_unit_test(every_allocation_fails_once_without_vmm),
-  };
-  return cmocka_run_group_tests(tests, nullptr, nullptr);
-}
+int main() { return Sweeps<Scenario>::run(); }

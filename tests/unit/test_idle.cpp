@@ -68,6 +68,14 @@ struct IdleWorld : World {
     }
     for (weir_buffer each : buffers) ok(weir_buffer_destroy(pool, each));
   }
+  std::vector<uint64_t> take_small(uint64_t bytes) {
+    std::vector<uint64_t> blocks(bytes / (100 * 1024));
+    for (uint64_t &block : blocks) ok(weir_malloc(pool, 0, nullptr, 100 * 1024, &block));
+    return blocks;
+  }
+  void give(const std::vector<uint64_t> &blocks) {
+    for (const uint64_t block : blocks) ok(weir_free(pool, nullptr, block));
+  }
   /// `looks` times a part of the grace period passes.
   void pass(uint32_t looks) {
     for (uint32_t i = 0; i < looks; ++i) {
@@ -125,6 +133,37 @@ void what_is_needed_again_stays(void **) {
     }
     assert_int_equal(world.device().bytes, 64 * mib);
     assert_int_equal(world.device().returned_bytes, 0);
+    world.close();
+  }
+}
+
+/// Empty pages of small memory stay for the next: for as long as a dead buffer's do, and not where they were needed meanwhile.
+void empty_small_pages_go_back(void **) {
+  for (const char *vmm : both) {
+    TestClock clock;
+    IdleWorld world(clock, vmm);
+    const std::vector<uint64_t> kept = world.take_small(mib);
+    std::vector<uint64_t> small = world.take_small(64 * mib);
+    const uint64_t bytes = world.device().bytes;
+    assert_true(bytes >= 64 * mib);
+    world.pass(6 * weir::physical::looks_a_grace);  // what has tenants is not idle
+    assert_int_equal(world.device().bytes, bytes);
+    for (int job = 0; job < 8; ++job) {
+      world.give(small);
+      world.pass(weir::physical::looks_a_grace - 1);
+      assert_int_equal(world.device().bytes, bytes);
+      small = world.take_small(64 * mib);
+      assert_int_equal(world.device().bytes, bytes);
+    }
+    world.give(small);
+    world.pass(weir::physical::looks_a_grace);
+    assert_int_equal(world.device().returned_bytes, 0);
+    world.pass(3 * weir::physical::looks_a_grace);
+    const weir_pool_device_stats stats = world.device();
+    assert_true(stats.bytes <= 16 * mib);
+    assert_int_equal(stats.returned_bytes, bytes - stats.bytes);
+    assert_string_equal(world.engine().validate().c_str(), "");
+    world.give(kept);
     world.close();
   }
 }
@@ -209,6 +248,7 @@ int main() {
   const CMUnitTest tests[] = {
       cmocka_unit_test(dead_buffers_memory_goes_back),
       cmocka_unit_test(what_is_needed_again_stays),
+      cmocka_unit_test(empty_small_pages_go_back),
       cmocka_unit_test(it_goes_back_by_and_by),
       cmocka_unit_test(without_a_grace_period_nothing_goes_by_itself),
       cmocka_unit_test(the_thread_looks_by_itself),

@@ -75,6 +75,26 @@ void pages_go_to_the_neighbour_first(void **) {
   close_clean(world);
 }
 
+/// Pages without tenants are idle memory too: what the neighbour keeps for its next small buffers is lent before anything goes to HOST.
+void pages_go_to_where_small_memory_was(void **) {
+  World world(two());
+  std::vector<uint64_t> blocks(2 * 40 - 2);
+  for (uint64_t &block : blocks) ok(weir_malloc(world.pool, 1, nullptr, page_bytes / 2, &block));
+  weir_pool_device_stats there = WEIR_POOL_DEVICE_STATS_INIT;
+  for (const uint64_t block : blocks) ok(weir_free(world.pool, nullptr, block));
+  ok(weir_pool_device_stats_get(world.pool, 1, &there));
+  assert_true(there.bytes >= 39 * page_bytes);  // kept
+  Herd herd(world, 8);
+  const weir_pool_stats full = world.stats();
+  assert_true(full.lent_bytes >= 24 * page_bytes);
+  assert_int_equal(full.host_used_bytes, 0);
+  herd.check();
+  herd.destroy();
+  for (uint32_t device = 0; device < 2; ++device)
+    ok(weir_pool_trim(world.pool, device, WEIR_TRIM_EMERGENCY, WEIR_WHOLE, nullptr));
+  close_clean(world);
+}
+
 /// What was brought back and not written is not copied out again.
 void clean_pages_are_dropped(void **) {
   World world(two());
@@ -419,6 +439,7 @@ void destroyed_on_the_way(void **) {
 int main() {
   const CMUnitTest tests[] = {
       cmocka_unit_test(pages_go_to_the_neighbour_first),
+      cmocka_unit_test(pages_go_to_where_small_memory_was),
       cmocka_unit_test(clean_pages_are_dropped),
       cmocka_unit_test(rewritten_pages_use_the_old_place),
       cmocka_unit_test(the_owner_gets_it_back),

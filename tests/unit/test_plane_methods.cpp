@@ -8,10 +8,7 @@
 
 #include "core/tier/codec/plane_methods.hpp"
 #include "tests/unit/plane_data.hpp"
-
-#include <dlfcn.h>
-#define ZSTD_STATIC_LINKING_ONLY
-#include <zstd.h>
+#include "tests/unit/refusing_zstd.hpp"
 
 #include <atomic>
 #include <cstdlib>
@@ -20,27 +17,6 @@
 #include <iterator>
 #include <memory>
 #include <string>
-
-namespace {
-std::atomic<int> contexts_left{INT32_MAX};  ///< as many of libzstd's may still be made
-
-template <class Make>
-Make real_unless_none_left(const char *name) {
-  if (contexts_left.fetch_sub(1) <= 0) return nullptr;
-  return reinterpret_cast<Make>(dlsym(RTLD_NEXT, name));
-}
-}  // namespace
-
-extern "C" {
-ZSTD_DCtx *ZSTD_createDCtx_advanced(ZSTD_customMem memory) {
-  auto *real = real_unless_none_left<ZSTD_DCtx *(*)(ZSTD_customMem)>("ZSTD_createDCtx_advanced");
-  return real != nullptr ? real(memory) : nullptr;
-}
-ZSTD_CCtx *ZSTD_createCCtx_advanced(ZSTD_customMem memory) {
-  auto *real = real_unless_none_left<ZSTD_CCtx *(*)(ZSTD_customMem)>("ZSTD_createCCtx_advanced");
-  return real != nullptr ? real(memory) : nullptr;
-}
-}
 
 namespace {
 

@@ -5,6 +5,7 @@
 // nothing else.
 
 #include <cstring>
+#include <random>
 
 #include "core/base/poison.hpp"
 #include "tests/unit/gate.hpp"
@@ -18,6 +19,45 @@ namespace {
 using namespace weir::test;
 
 const uint64_t size = 3 * page_bytes - 100;
+
+/// What a case has open, so that one that fails leaves nothing for the next to find.
+struct Remains {
+  World world{nullptr, nullptr};
+  weir_stream cpu = nullptr;
+  weir_lease lease = nullptr;
+  weir_stream leased_on = nullptr;
+  std::vector<weir_buffer> buffers;
+
+  void note(weir_lease out, weir_stream stream) {
+    lease = out;
+    leased_on = stream;
+  }
+  void add(weir_buffer buffer) { buffers.push_back(buffer); }
+  /// What the case has ended itself is no handle any more.
+  void clear() {
+    if (lease != nullptr) (void)weir_release(lease, leased_on);
+    for (weir_buffer buffer : buffers) (void)weir_buffer_destroy(world.pool, buffer);
+    if (world.pool != nullptr) (void)weir_pool_destroy(world.pool);
+    for (weir_stream stream : {cpu, world.streams[0], world.streams[1]})
+      if (stream != nullptr) (void)weir_stream_close(stream);
+    if (world.context != nullptr) (void)weir_context_destroy(world.context);
+    *this = {};
+  }
+};
+Remains remains;
+
+World &opened(World &world) {
+  remains.world = world;
+  return world;
+}
+void closed(World &world) {
+  remains = {};
+  world.close();
+}
+int clear_remains(void **) {
+  remains.clear();
+  return 0;
+}
 
 struct Case {
   const char *name;
@@ -58,18 +98,21 @@ struct Secret {
                .codec = about_.codec,
                .before_pool = hook}),
         about(about_) {
+    opened(world);
     ok(weir_stream_create(world.context, WEIR_DEVICE_HOST, 0, &cpu));
+    remains.cpu = cpu;
     weir_buffer_desc desc = WEIR_BUFFER_DESC_INIT;
     desc.size = size;
     desc.flags = WEIR_BUFFER_SCRUB;
     ok(weir_buffer_create(world.pool, &desc, &buffer));
+    remains.add(buffer);
     fill();
     whole = marks_in_memory();
     assert_true(whole >= size / mark_every);
   }
   void close() {
     ok(weir_stream_close(cpu));
-    world.close();
+    closed(world);
   }
   void expect(uint64_t memory, uint64_t files, const char *when) {
     const uint64_t in_memory = marks_in_memory();
@@ -219,7 +262,9 @@ void what_the_cpu_leases(void **) {
     weir_use use = WEIR_USE(secret.buffer, WEIR_READ_WRITE);
     weir_lease lease = nullptr;
     ok(weir_acquire(secret.world.pool, secret.cpu, &use, 1, nullptr, &lease));
+    remains.note(lease, secret.cpu);
     assert_true(marks_in(reinterpret_cast<const uint8_t *>(use.address), size) == Secret::one());
+    remains.note(nullptr, nullptr);
     ok(weir_release(lease, secret.cpu));
     secret.rewrite();
     secret.expect(secret.whole, 0, "leased on the CPU, then written on the device");
@@ -254,6 +299,7 @@ weir_buffer secret_buffer(World &world, uint64_t bytes) {
   desc.flags = WEIR_BUFFER_SCRUB;
   weir_buffer buffer = nullptr;
   ok(weir_buffer_create(world.pool, &desc, &buffer));
+  remains.add(buffer);
   return buffer;
 }
 /// What was under way has ended, and a call comes that looks after it.
@@ -268,19 +314,22 @@ void what_passes_between_devices(void **) {
   weir::poison::enabled().store(false);
   for (const std::string &machine : {around_a_corner, apart}) {
     World world = routed(machine);
+    opened(world);
     weir_buffer buffer = secret_buffer(world, size);
     write_secret(world, buffer, size);
     const uint64_t whole = marks_in_memory();
     weir_lease lease = nullptr;
     ok(world.acquire(buffer, WEIR_READ, &lease, nullptr, 1));
+    remains.note(lease, world.streams[1]);
     settle(world);
     assert_true(world.stats().host_relayed_bytes >= size);
     assert_int_equal(world.stats().relayed_bytes, 0);
     assert_int_equal(marks_in_memory(), 2 * whole);
+    remains.note(nullptr, nullptr);
     ok(weir_release(lease, world.streams[1]));
     ok(weir_buffer_destroy(world.pool, buffer));
     assert_int_equal(marks_in_memory(), 0);
-    world.close();
+    closed(world);
   }
 }
 
@@ -288,9 +337,12 @@ void what_passes_between_devices(void **) {
 void what_moves_within_a_segment(void **) {
   weir::poison::enabled().store(false);
   World world({.options = std::string(small_host) + ";host.vmm=0", .device_pages = 8});
+  opened(world);
   weir_buffer before = world.buffer(2 * page_bytes);
   weir_buffer buffer = secret_buffer(world, 3 * page_bytes);
   weir_buffer behind = world.buffer(page_bytes);
+  remains.add(before);
+  remains.add(behind);
   world.fill(before, 2 * page_bytes, 1);
   write_secret(world, buffer, 3 * page_bytes);
   world.fill(behind, page_bytes, 2);
@@ -306,7 +358,7 @@ void what_moves_within_a_segment(void **) {
   ok(weir_buffer_destroy(world.pool, buffer));
   assert_int_equal(marks_in_memory(), 0);
   ok(weir_buffer_destroy(world.pool, behind));
-  world.close();
+  closed(world);
 }
 
 /// A write that fails as a place in STORAGE is overwritten: it is tried again, and the place is not lost.
@@ -331,6 +383,7 @@ void what_cannot_be_overwritten_at_once(void **) {
                  .before_pool = [](weir_context context) {
                    reinterpret_cast<weir::pool::Context *>(context)->io_hook = &failing;
                  }});
+    opened(world);
     weir_buffer buffer = secret_buffer(world, 2 * page_bytes);
     write_secret(world, buffer, 2 * page_bytes);
     sink(world);
@@ -343,24 +396,119 @@ void what_cannot_be_overwritten_at_once(void **) {
     assert_int_equal(marks_in_files(), 0);
     assert_int_equal(marks_in_memory(), 0);
     assert_int_equal(world.stats().storage_bytes, 0);
-    world.close();
+    closed(world);
   }
+}
+
+// ---- what is coded again ----
+
+class TestClock final : public weir::Clock {
+ public:
+  uint64_t now_ns() const noexcept override { return now_.load(); }
+  void pass(uint64_t ns) { now_.fetch_add(ns); }
+
+ private:
+  std::atomic<uint64_t> now_{1'000'000'000};
+} test_clock;
+
+/// Weights of a network in bf16, which are coded again to fewer bytes, and a mark here and there.
+void write_marked_weights(std::vector<uint8_t> &out, uint32_t seed) {
+  std::mt19937_64 random(seed);
+  std::normal_distribution<float> normal(0.0F, 0.02F);
+  for (uint64_t at = 0; at < out.size(); at += 2) {
+    const float value = normal(random);
+    std::memcpy(&out[at], reinterpret_cast<const char *>(&value) + 2, 2);
+  }
+  for (uint64_t at = 0; at < out.size(); at += 4096)
+    for (uint64_t i = 0; i < mark_bytes; ++i) out[at + i] = mark_at(i);
+}
+
+/// The blob it was is overwritten, and nothing stays where it was worked on.
+void what_is_coded_again(void **) {
+  constexpr uint64_t granules = 16, idle = 8'000'000'000;
+  constexpr uint32_t count = 4;
+  weir::poison::enabled().store(false);
+  World world({.device_pages = 4 * granules,
+               .host_pages = 12 * granules,
+               .compressed_pages = 11 * granules,
+               .recompress_idle_ns = idle,
+               .page_granules = granules,
+               .before_pool = [](weir_context context) {
+                 reinterpret_cast<weir::pool::Context *>(context)->clock = &test_clock;
+               }});
+  opened(world);
+  auto &engine = reinterpret_cast<weir::pool::Pool *>(world.pool)->engine();
+  static std::vector<uint8_t> bytes(2 * granules * page_bytes);
+  static std::vector<uint8_t> got(bytes.size());
+  weir_buffer buffers[count];
+  for (uint32_t i = 0; i < count; ++i) {
+    buffers[i] = secret_buffer(world, bytes.size());
+    write_marked_weights(bytes, i);
+    ok(weir_buffer_write(world.pool, buffers[i], 0, bytes.size(), bytes.data()));
+    std::fill(bytes.begin(), bytes.end(), uint8_t{0});
+    sink(world);
+  }
+  assert_int_equal(marks_in_memory(), 0);
+  struct Blob {
+    const unsigned char *at;
+    uint64_t bytes;
+  };
+  const auto blobs = [&] {
+    std::vector<Blob> all;
+    for (weir_buffer buffer : buffers) {
+      for (uint32_t page = 0; page < 2; ++page) {
+        uint64_t length = 0;
+        const unsigned char *at = engine.compressed_blob(buffer, page, &length);
+        all.push_back({at, length});
+      }
+    }
+    return all;
+  };
+  const std::vector<Blob> before = blobs();
+  test_clock.pass(2 * idle);
+  engine.look_at_compressed();
+  assert_true(world.stats().recompressed_bytes != 0);
+  // Where a blob was there is another's by now, or nothing.
+  const std::vector<Blob> after = blobs();
+  uint64_t left = 0, empty = 0;
+  for (const Blob &old : before) {
+    for (const unsigned char *at = old.at; at < old.at + old.bytes; ++at) {
+      const bool used = std::any_of(after.begin(), after.end(), [at](const Blob &now) {
+        return at >= now.at && at < now.at + now.bytes;
+      });
+      left += !used && *at != 0 ? 1 : 0;
+      empty += used ? 0 : 1;
+    }
+  }
+  assert_true(empty > before[0].bytes);
+  assert_int_equal(left, 0);
+  assert_int_equal(marks_in_memory(), 0);
+  for (uint32_t i = 0; i < count; ++i) {
+    write_marked_weights(bytes, i);
+    ok(weir_buffer_read(world.pool, buffers[i], 0, got.size(), got.data()));
+    assert_true(got == bytes);
+    ok(weir_buffer_destroy(world.pool, buffers[i]));
+  }
+  std::fill(bytes.begin(), bytes.end(), uint8_t{0});
+  std::fill(got.begin(), got.end(), uint8_t{0});
+  closed(world);
 }
 
 }  // namespace
 
 int main() {
   const CMUnitTest tests[] = {
-      cmocka_unit_test(what_leaves_a_device),
-      cmocka_unit_test(what_comes_up_from_the_bottom),
-      cmocka_unit_test(what_dies),
-      cmocka_unit_test(what_ends_with_the_pool),
-      cmocka_unit_test(what_is_read_and_written_without_a_lease),
-      cmocka_unit_test(what_the_cpu_leases),
-      cmocka_unit_test(what_was_registered),
-      cmocka_unit_test(what_passes_between_devices),
-      cmocka_unit_test(what_moves_within_a_segment),
-      cmocka_unit_test(what_cannot_be_overwritten_at_once),
+      cmocka_unit_test_teardown(what_leaves_a_device, clear_remains),
+      cmocka_unit_test_teardown(what_comes_up_from_the_bottom, clear_remains),
+      cmocka_unit_test_teardown(what_dies, clear_remains),
+      cmocka_unit_test_teardown(what_ends_with_the_pool, clear_remains),
+      cmocka_unit_test_teardown(what_is_read_and_written_without_a_lease, clear_remains),
+      cmocka_unit_test_teardown(what_the_cpu_leases, clear_remains),
+      cmocka_unit_test_teardown(what_was_registered, clear_remains),
+      cmocka_unit_test_teardown(what_passes_between_devices, clear_remains),
+      cmocka_unit_test_teardown(what_moves_within_a_segment, clear_remains),
+      cmocka_unit_test_teardown(what_cannot_be_overwritten_at_once, clear_remains),
+      cmocka_unit_test_teardown(what_is_coded_again, clear_remains),
   };
   return cmocka_run_group_tests(tests, nullptr, nullptr);
 }

@@ -380,6 +380,33 @@ def test_prefetch_and_announcements(pool: weir.Pool, stream: weir.Stream) -> Non
         pool.prefetch(stream, weir.read(buffers[0]))
 
 
+def matmul_moves(prefetch: bool) -> int:
+    """Bytes that the matmul example brings to a device of a quarter of the three matrices, each of 6 x 6 tiles of a page."""
+    n, page = 6, 64 << 10
+    with (
+        weir.Context({"host.memory": "64M", "host.granule": "64K", "host.granule_large": 0}, search=False) as context,
+        context.pool(3 * n * n // 4 * page, host_budget=4 * n * n * page, background=False) as pool,
+        context.stream(0) as stream,
+    ):
+        a, b = ([[pool.buffer_from(bytes(page)) for _ in range(n)] for _ in range(n)] for _ in "ab")
+        c = [[pool.buffer(page) for _ in range(n)] for _ in range(n)]
+        steps = [
+            (weir.read(a[i][k]), weir.read(b[k][j]), weir.write(c[i][j]) if k else weir.overwrite(c[i][j]))
+            for i in range(n)
+            for j in (range(n) if i % 2 == 0 else reversed(range(n)))
+            for k in range(n)
+        ]
+        for step, following in zip(steps, [*steps[1:], None]):
+            if prefetch and following is not None:
+                pool.prefetch(stream, *following)
+            pool.acquire(stream, *step).release()
+        return pool.stats.promoted_bytes
+
+
+def test_prefetch_moves_no_more_than_is_moved_without() -> None:
+    assert matmul_moves(True) <= matmul_moves(False)
+
+
 # ---- threads ----
 
 

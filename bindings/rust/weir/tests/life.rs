@@ -341,6 +341,38 @@ fn prefetched_bytes_are_there_and_announcements_are_consumed() {
     drop(pool.acquire_with(&stream, uses, &AcquireOptions::new().as_sole_holder()).unwrap());
 }
 
+/// The bytes that the matmul example brings to a device of a quarter of the three matrices, each of 6 x 6 tiles of a page.
+fn matmul_moves(prefetch: bool) -> u64 {
+    const N: usize = 6;
+    let context = machine(1);
+    let pool = pool_of(&context, 3 * (N * N) as u64 / 4);
+    let stream = Stream::new(&context, Device(0)).unwrap();
+    let tiles: Vec<Buffer> = (0..3 * N * N).map(|_| pool.buffer(PAGE).unwrap()).collect();
+    for tile in &tiles[..2 * N * N] {
+        tile.write(0, &[1u8; PAGE as usize]).unwrap();
+    }
+    let uses = |step: usize| {
+        let (i, place, k) = (step / N / N, step / N % N, step % N);
+        let j = if i % 2 == 0 { place } else { N - 1 - place };
+        let c = &tiles[2 * N * N + i * N + j];
+        let c = if k == 0 { Use::discard_write(c) } else { Use::read_write(c) };
+        [Use::read(&tiles[i * N + k]), Use::read(&tiles[N * N + k * N + j]), c]
+    };
+    for step in 0..N * N * N {
+        if prefetch && step + 1 < N * N * N {
+            pool.prefetch(&stream, &uses(step + 1)).unwrap();
+        }
+        drop(pool.acquire(&stream, uses(step)).unwrap());
+    }
+    pool.stats().unwrap().promoted_bytes
+}
+
+#[test]
+fn prefetch_moves_no_more_than_is_moved_without() {
+    let (with, without) = (matmul_moves(true), matmul_moves(false));
+    assert!(with <= without, "{with} bytes with prefetch, {without} without");
+}
+
 #[test]
 fn defragmentation_moves_tenants_together() {
     let Site { pool, stream, .. } = site(32);
