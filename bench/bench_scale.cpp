@@ -2,7 +2,8 @@
 //
 // Many buffers: a million of 2 MiB and of 16 MiB in a pool on 64 MiB, made one after the other, then destroyed in order, in
 // reverse and at random. Told are nanoseconds of the first and the last 10,000, the pool's records a buffer, and the
-// kernel's mappings. Nothing here waits, so times are the thread's own of a CPU: a busy machine lengthens them little. The
+// kernel's mappings. Each starts with a heap that has been given back, so that the first and the last take fresh memory alike.
+// Nothing here waits, so times are the thread's own of a CPU: a busy machine lengthens them little. The
 // yardstick does what any allocator has to for a record of 512 bytes: takes it from malloc, clears it and notes it in a
 // table; gives them back in the same order.
 //
@@ -10,11 +11,14 @@
 
 #include "common.hpp"
 
-#include <ctime>
 #include <fstream>
 #include <memory>
 #include <numeric>
 #include <random>
+
+#if defined(__GLIBC__)
+#include <malloc.h>
+#endif
 
 namespace {
 
@@ -29,10 +33,10 @@ double mappings() {
   return lines;
 }
 
-double cpu_ns() {
-  timespec used{};
-  (void)clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
-  return static_cast<double>(used.tv_sec) * 1e9 + static_cast<double>(used.tv_nsec);
+void give_heap_back() {
+#if defined(__GLIBC__)
+  (void)malloc_trim(0);
+#endif
 }
 
 /// Nanoseconds each of the first and last ones, and of all.
@@ -71,10 +75,12 @@ void measure(size_t count, uint64_t bytes, const char *order_name, const char *g
   Rig rig("host.memory=64M;host.granule=2M;host.granule_large=0", desc, 64 * mib);
   const std::vector<size_t> order = order_of(order_name, count);
 
+  give_heap_back();
   std::vector<std::unique_ptr<char[]>> records;
   const Course make = run(count, [&](size_t) { records.push_back(std::make_unique<char[]>(512)); });
   const Course drop = run(count, [&](size_t i) { records[order[i]].reset(); });
 
+  give_heap_back();
   std::vector<weir_buffer> buffers(count);
   const double maps_before = mappings();
   const auto before = static_cast<double>(rig.stats().bookkeeping_bytes);

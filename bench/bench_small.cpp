@@ -2,7 +2,8 @@
 //
 // What small memory costs: weir_malloc and weir_free, and a buffer's life of create, lease, release and destroy, beside the
 // disjoint pool of UMF (libumf.so, from PyPI's `umf`: its path as WEIR_UMF or where the loader finds it; without it there is
-// no ratio, and the line says so). Then how full a budget becomes before the first refusal, and whether every second hole is
+// no ratio, and the line says so). Nothing here waits, so times are the thread's own of a CPU: of a busy machine's, the longer
+// of two would be lengthened more. Then how full a budget becomes before the first refusal, and whether every second hole is
 // found again.
 //
 // Must never judge: it exits 0 whatever the numbers are, and 1 only if a call fails.
@@ -60,6 +61,7 @@ class Umf {
     return reinterpret_cast<uint64_t>(malloc_(pool_, static_cast<size_t>(bytes)));
   }
   void give(uint64_t address) const { (void)free_(pool_, reinterpret_cast<void *>(address)); }
+  void settle() const {}
 
  private:
   template <class Function>
@@ -100,6 +102,7 @@ struct Mallocs {
     return address;
   }
   void give(uint64_t address) const { WEIR_BENCH_TRY(weir_free(rig.pool(), nullptr, address)); }
+  void settle() const { rig.synchronize(); }
 };
 
 struct Buffers {
@@ -112,14 +115,15 @@ struct Buffers {
   void give(uint64_t buffer) const {
     WEIR_BENCH_TRY(weir_buffer_destroy(rig.pool(), reinterpret_cast<weir_buffer>(buffer)));
   }
+  void settle() const { rig.synchronize(); }
 };
 
 /// Nanoseconds of taking and giving back one of a size.
 template <class Source>
 double time_pair(const Source &source, uint64_t bytes) {
-  const double start = now_ns();
+  const double start = cpu_ns();
   for (int i = 0; i < rounds; ++i) source.give(source.take(bytes));
-  return (now_ns() - start) / rounds;
+  return (cpu_ns() - start) / rounds;
 }
 
 /// Ten thousand of random sizes that are replaced at random.
@@ -128,6 +132,7 @@ class Churn {
  public:
   Churn(const Source &source, uint64_t largest) : source_(source), largest_(largest) {
     for (int i = 0; i < 10000; ++i) live_.push_back(source_.take(size()));
+    source_.settle();  // fresh pages are being zeroed
   }
   ~Churn() {
     for (const uint64_t one : live_) source_.give(one);
@@ -135,13 +140,13 @@ class Churn {
   Churn(const Churn &) = delete;
   Churn &operator=(const Churn &) = delete;
   double time() {
-    const double start = now_ns();
+    const double start = cpu_ns();
     for (int i = 0; i < rounds; ++i) {
       uint64_t &one = live_[random_() % live_.size()];
       source_.give(one);
       one = source_.take(size());
     }
-    return (now_ns() - start) / rounds;
+    return (cpu_ns() - start) / rounds;
   }
 
  private:

@@ -33,6 +33,10 @@ template <class T>
 Status read_descriptor(const T *in, const char *name, T *out) {
   WEIR_TRY(check_size_of(in, name));
   const uint32_t size = in->struct_size;
+  if (size == sizeof(T)) [[likely]] {
+    *out = *in;
+    return {};
+  }
   const auto *bytes = reinterpret_cast<const unsigned char *>(in);
   for (uint32_t i = sizeof(T); i < size; ++i) {
     if (bytes[i] != 0) {

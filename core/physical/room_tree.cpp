@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The treap: split and merge, each on one path from the root; searches that turn back at most once a level, because
+// The treaps: split and merge, each on one path from the root; searches that turn back at most once a level, because
 // `longest` tells beforehand whether a subtree has what is wanted beyond the room's bound.
 
 #include "core/physical/room_tree.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cassert>
 
 namespace weir::physical {
@@ -15,6 +16,38 @@ uint32_t RoomTree::priority(uint32_t number) noexcept {
   x = (x ^ (x >> 16U)) * 0x85ebca6bU;
   x = (x ^ (x >> 13U)) * 0xc2b2ae35U;
   return x ^ (x >> 16U);
+}
+
+uint32_t RoomTree::class_of(uint64_t room) const noexcept {
+  if (roots_.empty()) return 0;
+  const uint64_t quanta = room >> quantum_shift;
+  if (quanta < 8) return static_cast<uint32_t>(quanta);
+  const auto log2 = static_cast<uint32_t>(std::bit_width(quanta)) - 1;
+  const auto eighth = static_cast<uint32_t>(quanta >> (log2 - 3)) & 7U;
+  return std::min((log2 - 2) * 8 + eighth, class_count - 1);
+}
+
+uint32_t RoomTree::used_from(uint32_t kind) const noexcept {
+  uint64_t above = ~uint64_t{0} << (kind % 64);  // in the first word
+  for (size_t word = kind / 64; word < used_.size(); ++word, above = ~uint64_t{0}) {
+    const uint64_t used = used_[word] & above;
+    if (used != 0)
+      return static_cast<uint32_t>(word * 64) + static_cast<uint32_t>(std::countr_zero(used));
+  }
+  return none;
+}
+
+uint32_t RoomTree::used_before(uint32_t kind) const noexcept {
+  while (kind-- != 0) {
+    if ((used_[kind / 64] >> (kind % 64) & 1U) != 0) return kind;
+  }
+  return none;
+}
+
+void RoomTree::mark(uint32_t kind) noexcept {
+  const uint64_t bit = uint64_t{1} << (kind % 64);
+  uint64_t &word = used_[kind / 64];
+  word = root_of(kind) != none ? word | bit : word & ~bit;
 }
 
 void RoomTree::reserve(size_t count) {
@@ -75,7 +108,9 @@ uint32_t RoomTree::insert_below(uint32_t tree, uint32_t number) noexcept {
 void RoomTree::insert(uint32_t number, uint64_t room, uint64_t length) noexcept {
   assert(number < entries_.size() && !entries_[number].in_tree);
   entries_[number] = {room, length, length, none, none, true};
-  root_ = insert_below(root_, number);
+  const uint32_t kind = class_of(room);
+  root_of(kind) = insert_below(root_of(kind), number);
+  mark(kind);
   ++size_;
 }
 
@@ -91,9 +126,26 @@ uint32_t RoomTree::erase_below(uint32_t tree, uint32_t number) noexcept {
 
 void RoomTree::erase(uint32_t number) noexcept {
   assert(contains(number));
-  root_ = erase_below(root_, number);
+  const uint32_t kind = class_of(entries_[number].room);
+  root_of(kind) = erase_below(root_of(kind), number);
+  mark(kind);
   entries_[number].in_tree = false;
   --size_;
+}
+
+void RoomTree::change(uint32_t number, uint64_t room, uint64_t length) noexcept {
+  assert(contains(number));
+  Entry &entry = entries_[number];
+  if (entry.room == room && entry.length == length) return;
+  const bool only = entry.left == none && entry.right == none;
+  if (only && class_of(room) == class_of(entry.room) &&
+      root_of(class_of(room)) == number) {  // the only one of its class
+    entry.room = room;
+    entry.length = entry.longest = length;
+    return;
+  }
+  erase(number);
+  insert(number, room, length);
 }
 
 uint32_t RoomTree::first_at_or_after(uint32_t tree, uint64_t room, uint32_t number,
@@ -109,16 +161,27 @@ uint32_t RoomTree::first_at_or_after(uint32_t tree, uint64_t room, uint32_t numb
   return first_at_or_after(entry.right, room, number, length);
 }
 
+/// The first at or after (room, number) in the order of all.
+uint32_t RoomTree::first_from(uint64_t room, uint32_t number, uint64_t length) const noexcept {
+  for (uint32_t kind = used_from(class_of(room)); kind != none; kind = used_from(kind + 1)) {
+    const uint32_t found = first_at_or_after(root_of(kind), room, number, length);
+    if (found != none) return found;
+  }
+  return none;
+}
+
 uint32_t RoomTree::at_least(uint64_t room, uint64_t length) const noexcept {
-  return first_at_or_after(root_, room, 0, length);
+  return first_from(room, 0, length);
 }
 
 uint32_t RoomTree::next(uint32_t number, uint64_t length) const noexcept {
-  return first_at_or_after(root_, entries_[number].room, number + 1, length);
+  return first_from(entries_[number].room, number + 1, length);
 }
 
 uint32_t RoomTree::largest(uint64_t length) const noexcept {
-  uint32_t tree = root_;
+  uint32_t kind = used_before(class_count);
+  while (kind != none && !enough(root_of(kind), length)) kind = used_before(kind);
+  uint32_t tree = kind != none ? root_of(kind) : none;
   while (enough(tree, length)) {
     const Entry &entry = entries_[tree];
     if (enough(entry.right, length)) {
@@ -158,8 +221,18 @@ std::string RoomTree::validate_below(uint32_t tree, std::vector<uint32_t> *order
 
 std::string RoomTree::validate() const {
   std::vector<uint32_t> order;
-  std::string broken = validate_below(root_, &order);
-  if (!broken.empty()) return broken;
+  for (uint32_t kind = 0; kind < (roots_.empty() ? 1 : class_count); ++kind) {
+    const size_t before = order.size();
+    std::string broken = validate_below(root_of(kind), &order);
+    if (!broken.empty()) return broken;
+    for (size_t i = before; i < order.size(); ++i) {
+      if (class_of(entries_[order[i]].room) != kind)
+        return "entry " + std::to_string(order[i]) + " is in another class's tree";
+    }
+    const bool marked = (used_[kind / 64] >> (kind % 64) & 1U) != 0;
+    if (marked != (order.size() != before))
+      return "class " + std::to_string(kind) + " is marked, and has no entries, or the reverse";
+  }
   const auto in_tree = std::count_if(entries_.begin(), entries_.end(),
                                      [](const Entry &entry) { return entry.in_tree; });
   if (order.size() != size_ || static_cast<size_t>(in_tree) != size_) {

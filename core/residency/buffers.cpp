@@ -53,16 +53,6 @@ Status Engine::decode(weir_buffer buffer, uint32_t *index) {
               static_cast<void *>(buffer));
 }
 
-Engine::Target Engine::target(uint32_t index) {
-  const vm::Cold &cold = buffers_.cold(index);
-  Target where;
-  where.region = regions_[cold.region].get();
-  where.base =
-      cold.node == physical::SmallArena::none ? 0 : where.region->tenants->offset(cold.node);
-  where.size = buffers_.hot(index).size();
-  return where;
-}
-
 Status Engine::range_of(uint32_t index, uint64_t offset, uint64_t *length) {
   const uint64_t size = buffers_.hot(index).size();
   if (offset >= size) {
@@ -105,11 +95,6 @@ vm::Geometry Engine::shape_for(uint8_t place, uint64_t size) const noexcept {
   const PoolDevice &device = *devices_[place];
   return device.vmm() ? vm::Geometry::paged(size, device.page_size, device.large_page_size)
                       : vm::Geometry::whole(size);
-}
-
-/// Of the region's first byte on a device.
-uint64_t Engine::address_of(const Region &region, const Residence &residence) const noexcept {
-  return residence.range.address + region.shape.address_padding() + region.shape.lead;
 }
 
 /// Where a page's granule is mapped (with VMM).
@@ -390,7 +375,8 @@ Status Engine::own_region(uint32_t index, const weir_buffer_desc &desc, uint8_t 
 Status Engine::create_locked(const weir_buffer_desc &desc, uint32_t client, bool pinned,
                              uint32_t *index) {
   Users users;
-  WEIR_TRY(read_users(desc, &users));
+  const bool known_users = desc.user_count != 0;
+  if (known_users || desc.reserved != 0) WEIR_TRY(read_users(desc, &users));
   ShardWish wish;
   if (desc.shards != nullptr) {
     WEIR_TRY(read_shards(desc, &wish));
@@ -415,13 +401,13 @@ Status Engine::create_locked(const weir_buffer_desc &desc, uint32_t client, bool
       !alone && (desc.size < device.page_size || (pinned && belongs_in_line(device, desc.size)));
   WEIR_TRY(room_for_buffer(desc, wish, tenant));
   const uint32_t fresh = buffers_.take();
-  const auto undo = [this, fresh] {
-    users_.erase(fresh);
+  const auto undo = [this, fresh, known_users] {
+    if (known_users) users_.erase(fresh);
     buffers_.give(fresh);
   };
   Status status;
   try {
-    if (users.any()) users_.emplace(fresh, users);
+    if (known_users) users_.emplace(fresh, users);
     status = tenant ? place_tenant(fresh, desc, home, client, pinned)
                     : own_region(fresh, desc, home, client, wish);
   } catch (...) {
@@ -436,7 +422,8 @@ Status Engine::create_locked(const weir_buffer_desc &desc, uint32_t client, bool
   hot.stamp.store(0, std::memory_order_relaxed);
   hot.address = 0;
   hot.set_size_home(desc.size, device.device.id);
-  const uint64_t word = buffers_.next_generation(fresh) | Word::alive |
+  const uint64_t open = tenant && !pinned ? open_to_first(fresh, device) : 0;
+  const uint64_t word = buffers_.next_generation(fresh) | Word::alive | open |
                         (tenant ? Word::virgin | alignment_bits(desc.alignment) : 0) |
                         (!history_.empty() && history_.contains(fresh) ? Word::history : 0);
   hot.word.store(word, std::memory_order_release);

@@ -9,10 +9,19 @@
 
 namespace weir::residency {
 
+/// The word of a buffer, which stays virgin if it is: the hit path grants its first lease no more.
+uint64_t Engine::settled_word(uint32_t index) noexcept {
+  std::atomic<uint64_t> &word = buffers_.hot(index).word;
+  constexpr uint64_t open = Word::virgin | Word::resident;
+  if ((word.load(std::memory_order_relaxed) & open) == open)
+    word.fetch_and(~Word::resident, std::memory_order_acq_rel);
+  return word.load(std::memory_order_relaxed);
+}
+
 // Buffers may have died, moved or changed since the plan was made: everything derived is derived again.
 Status Engine::resolve(Plan &plan) {
   for (PlanItem &item : plan.items) {
-    const uint64_t word = buffers_.hot(item.buffer).word.load(std::memory_order_relaxed);
+    const uint64_t word = settled_word(item.buffer);
     if ((word & (Word::alive | Word::generation_mask)) != (Word::alive | item.generation)) {
       ErrorDetail detail;
       detail.use_index = item.use;

@@ -133,10 +133,11 @@ Blocker Engine::claim_tenant(PoolDevice &device, const MoveOrder &order, TenantM
   }
   note_room(*to);
   to->tenants->set_owner(place.node, tenant.owner);
-  *move = TenantMove{&order, from, to, place.node, (seen & Word::virgin) == 0};
+  const uint64_t virgin = seen & Word::virgin;
+  *move = TenantMove{&order, from, to, place.node, virgin == 0};
   // Closed before its fences are looked at: a hit may come and go until then.
   do {
-    if (Word::leases(seen) != 0) {
+    if (Word::leases(seen) != 0 || (seen & Word::virgin) != virgin) {
       free_place(*to, place.node);
       return Blocker::leased;
     }

@@ -23,6 +23,7 @@
 //   extents.cpp    regions moved within segments              survey.cpp    what lies where, for compaction
 //   fragments.cpp  pages with a part of a granule             remap.cpp     ... moved to another granule
 //   lines.cpp      weir_malloc: small memory that never moves
+//   first_use.cpp  first leases of small buffers, and what the dead leave behind on their places
 //   map.cpp        where everything lies, for tools       recompress.cpp idle pages in COMPRESSED coded again
 //   peers.cpp      a neighbour's idle memory                  carry.cpp     from a device by other ways than the direct one
 //   homes.cpp      which device a buffer is at home on        remote.cpp    leases on another device's memory
@@ -34,6 +35,7 @@
 
 #include "core/backend/stream.hpp"
 #include "core/base/client.hpp"
+#include "core/base/condition.hpp"
 #include "core/base/mutex.hpp"
 #include "core/base/seq_points.hpp"
 #include "core/residency/address_map.hpp"
@@ -289,6 +291,7 @@ class Engine {
   Status check_budget(Plan &plan);
 
   // claims.cpp
+  uint64_t settled_word(uint32_t index) noexcept;
   Status resolve(Plan &plan);
   Status check_conflicts(Plan &plan);
   bool conflicts(uint32_t index, uint64_t begin, uint64_t end, bool write, uint8_t place,
@@ -395,30 +398,35 @@ class Engine {
   /// The slabs of a device, client and priority: by number, and by the longest free range that each has, with lines' longest
   /// runs of closed pages beside it.
   struct SlabGroup {
-    explicit SlabGroup(std::pmr::memory_resource *memory) : slabs(memory), rooms(memory) {}
+    explicit SlabGroup(std::pmr::memory_resource *memory)
+        : slabs(memory), rooms(memory, physical::RoomTree::Kind::classes) {}
     std::pmr::vector<uint32_t> slabs;
     physical::RoomTree rooms;
   };
-  SlabGroup &group_of(const Region &slab) noexcept;
+  SlabGroup &group_at(uint64_t key);
+  SlabGroup &group_of(const Region &slab);
   void note_room(Region &slab) noexcept;
-  void note_room(SlabGroup &group, Region &slab) noexcept;
   void join_group(SlabGroup &group, Region &slab);
   void leave_group(Region &slab) noexcept;
   bool occupy(Region &slab, uint64_t offset, uint64_t size) noexcept;
-  void write_pages(Region &slab, uint64_t begin, uint64_t size, PoolDevice &device) noexcept;
   void forget_idle(Region &slab, uint32_t page) noexcept;
   void vacate_place(Region &slab, uint64_t offset, uint64_t size) noexcept;
   Region *find_place(SlabGroup &group, uint64_t size, uint64_t alignment,
                      physical::SmallArena::Allocation *place);
   Status open_slab(SlabGroup &group, const vm::Geometry &shape, uint8_t home, uint32_t client,
                    int32_t priority, bool pinned, Region **out);
-  bool past_ended(const Region &slab, uint64_t begin, uint64_t size, const Stream *stream) noexcept;
-  bool in_place(Region &slab, uint64_t begin, uint64_t size, PoolDevice &device) noexcept;
-  bool lease_fresh(const Stream &stream, weir_use &use) noexcept;
-  void bury(Region &region, uint64_t begin, uint64_t end, Stamp stamp) noexcept;
   void free_place(Region &region, uint32_t node) noexcept;
   void move_group(Region &region, uint8_t home);
   bool own_lost_page(uint32_t index, uint8_t home);
+
+  // first_use.cpp
+  bool past_ended(const Region &slab, uint64_t begin, uint64_t size, const Stream *stream) noexcept;
+  bool past_of(const Region &slab, uint64_t begin, uint64_t size, Stamp *past) noexcept;
+  bool in_place(Region &slab, uint64_t begin, uint64_t size, PoolDevice &device) noexcept;
+  void write_pages(Region &slab, uint64_t begin, uint64_t size, PoolDevice &device) noexcept;
+  uint64_t open_to_first(uint32_t index, PoolDevice &device) noexcept;
+  bool lease_fresh(const Stream &stream, weir_use &use) noexcept;
+  void bury(Region &region, uint64_t begin, uint64_t end, Stamp stamp) noexcept;
 
   // lines.cpp
   uint64_t line_bytes(const PoolDevice &device) const noexcept;
@@ -477,7 +485,12 @@ class Engine {
 
   // buffers.cpp
   Status decode(weir_buffer buffer, uint32_t *index);
-  Target target(uint32_t index);
+  Target target(uint32_t index) noexcept {
+    const vm::Cold &cold = buffers_.cold(index);
+    Region *region = regions_[cold.region].get();
+    const bool own = cold.node == physical::SmallArena::none;
+    return {region, own ? 0 : region->tenants->offset(cold.node), buffers_.hot(index).size()};
+  }
   Status check_desc(const weir_buffer_desc &desc);
   Status range_of(uint32_t index, uint64_t offset, uint64_t *length);
   Region &new_region();
@@ -502,7 +515,10 @@ class Engine {
   void destroy_locked(uint32_t index) noexcept;
   Status place_of(const Stream &stream, uint8_t *place);
   vm::Geometry shape_for(uint8_t place, uint64_t size) const noexcept;
-  uint64_t address_of(const Region &region, const Residence &residence) const noexcept;
+  /// Of the region's first byte on a device.
+  uint64_t address_of(const Region &region, const Residence &residence) const noexcept {
+    return residence.range.address + region.shape.address_padding() + region.shape.lead;
+  }
   uint64_t address_on(Region &region, uint8_t place) const noexcept;
   uint64_t granule_address(const Region &region, const Residence &residence,
                            uint32_t page) const noexcept;
@@ -862,6 +878,8 @@ class Engine {
   AddressMap mallocs_;                                  ///< of weir_malloc
   std::pmr::unordered_map<uint64_t, uint32_t> kept_;    ///< shape -> the latest such kept region
   std::pmr::unordered_map<uint64_t, SlabGroup> slabs_;  ///< by group
+  SlabGroup *recent_group_ = nullptr;                   ///< of them, that of the key
+  uint64_t recent_key_ = 0;
   std::pmr::unordered_map<uint32_t, std::pmr::deque<uint64_t>>
       upcoming_;  ///< region -> announced operations
   Owned<tier::HostStore> host_;

@@ -28,8 +28,12 @@ inline bool Engine::acquire_one(Stream &stream, StreamState &state, weir_use &us
   if (own == nullptr || own->free.head == nullptr) return false;
   if (!plain_use(use, &index, &generation)) return false;
   const auto mode = static_cast<uint8_t>(use.mode);
-  if (!buffers_.hot(index).try_lease(generation, mode, stream.slot, stream.device->id,
-                                     &use.address))
+  vm::Hot &hot = buffers_.hot(index);
+  const uint32_t home = stream.device->id;
+  if (!hot.try_lease(generation, mode, stream.slot, home, &use.address) &&
+      !(mode == WEIR_DISCARD_WRITE &&
+        (hot.try_first_lease(generation, stream.slot, home, &use.address) ||
+         lease_fresh(stream, use))))
     return false;
   Lease *lease = own->free.pop();
   lease->few[0].buffer = index;
@@ -143,6 +147,7 @@ Status Engine::acquire_set(Stream &stream, StreamState &state, weir_use *uses, s
     item.mode = WEIR_DISCARD_WRITE;
     item.kind = LeaseKind::whole;
     lease->count = 1;
+    ++state.hits;
     *out = state.handle(config_.pool_id, *lease);
     return {};
   }

@@ -113,18 +113,22 @@ Status Engine::place_together(const weir_buffer_desc *const *descs, size_t count
 
 /// A buffer at home on the place begins or ends.
 void Engine::count_promise(uint32_t index, uint8_t home, uint64_t bytes, bool more) noexcept {
+  Promise &promise = devices_[home]->promise;
+  const bool tenant = buffers_.cold(index).node != physical::SmallArena::none;
+  if (tenant && users_.empty()) {
+    more ? promise.add(home, bytes) : promise.remove(home, bytes);
+    return;
+  }
   const Region &region = *target(index).region;
   const vm::Shards *shards = region.shards.get();
   for (uint32_t i = 0; shards != nullptr && i < shards->count(); ++i) {
     const uint64_t there = shards->bytes_on(region.shape, shards->place(i));
-    Promise &promise = devices_[shards->place(i)]->promise;
-    more ? promise.add(shards->place(i), there, Users{})
-         : promise.remove(shards->place(i), there, Users{});
+    Promise &there_too = devices_[shards->place(i)]->promise;
+    more ? there_too.add(shards->place(i), there) : there_too.remove(shards->place(i), there);
   }
   if (shards != nullptr) return;
   const auto found = users_.find(index);
-  const Users &users = found != users_.end() ? found->second : Users{};
-  Promise &promise = devices_[home]->promise;
+  const Users users = found != users_.end() ? found->second : Users{};
   more ? promise.add(home, bytes, users) : promise.remove(home, bytes, users);
 }
 

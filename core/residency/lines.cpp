@@ -67,7 +67,7 @@ Status Engine::place_pinned(SlabGroup &group, uint64_t size, uint8_t home, uint3
   }
   assert(*place);
   (void)occupy(*slab, place->offset, bytes);  // the pool's own client has no quota
-  note_room(group, *slab);
+  note_room(*slab);
   *out = slab;
   return {};
 }

@@ -50,6 +50,15 @@ struct Promise {
 
   void add(uint8_t home, uint64_t more, const Users &users) noexcept;
   void remove(uint8_t home, uint64_t less, const Users &users) noexcept;
+  /// The same without users: the home alone is one.
+  void add(uint8_t home, uint64_t more) noexcept {
+    bytes += more;
+    traffic[home] += more;
+  }
+  void remove(uint8_t home, uint64_t less) noexcept {
+    bytes -= less;
+    traffic[home] -= less;
+  }
   bool operator==(const Promise &) const = default;
 };
 

@@ -4,6 +4,7 @@
 // Weir's held, so such a line waits until the lock is dropped, and who drops it says it. PoolSignal: what is waited for under it.
 #pragma once
 
+#include "core/base/condition.hpp"
 #include "core/base/log.hpp"
 #include "core/base/mutex.hpp"
 
@@ -11,7 +12,6 @@
 #include <array>
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
 #include <cstdarg>
 #include <cstdio>
 #include <mutex>
@@ -110,7 +110,7 @@ class PoolSignal {
     return true;
   }
 
-  std::condition_variable_any condition_;
+  Condition condition_;
 };
 
 }  // namespace weir::residency

@@ -15,8 +15,6 @@ namespace {
 constexpr uint32_t slab_pages = 4;
 /// Slabs with room that are asked for a place at an alignment, or with the page there, before one is taken that is sure.
 constexpr uint32_t most_looks = 4;
-/// At this many a region's tombstones are looked through for such as have passed.
-constexpr size_t many_tombstones = 64;
 
 uint64_t group_key(uint8_t home, uint32_t client, int32_t priority, bool pinned) noexcept {
   return (uint64_t{client} << 32) | (uint64_t{home} << 16) |
@@ -37,22 +35,30 @@ bool idle_on_its_way(const Region &slab, uint64_t offset, uint64_t size) noexcep
 
 // ---- groups ----
 
-Engine::SlabGroup &Engine::group_of(const Region &slab) noexcept {
-  return slabs_.find(group_key(slab.home, slab.client, slab.priority, slab.pinned))->second;
+/// Made at first use, and never moved nor erased. Most calls are about the group of the call before.
+Engine::SlabGroup &Engine::group_at(uint64_t key) {
+  if (recent_group_ == nullptr || recent_key_ != key) {
+    recent_group_ = &slabs_.try_emplace(key, &memory_).first->second;
+    recent_key_ = key;
+  }
+  return *recent_group_;
+}
+
+Engine::SlabGroup &Engine::group_of(const Region &slab) {
+  return group_at(group_key(slab.home, slab.client, slab.priority, slab.pinned));
 }
 
 /// The group's index of rooms says what the slab has.
-void Engine::note_room(Region &slab) noexcept { note_room(group_of(slab), slab); }
-
-void Engine::note_room(SlabGroup &group, Region &slab) noexcept {
+void Engine::note_room(Region &slab) noexcept {
+  physical::RoomTree &rooms = *slab.tenants->rooms;
   const uint32_t position = slab.tenants->position;
   const uint64_t room = slab.tenants->largest_free();
   const uint64_t run = slab.pinned ? slab.tenants->longest_closed : 0;
-  if (group.rooms.contains(position)) {
-    if (group.rooms.room(position) == room && group.rooms.length(position) == run) return;
-    group.rooms.erase(position);
+  if (rooms.contains(position)) {
+    rooms.change(position, room, run);
+  } else {
+    rooms.insert(position, room, run);
   }
-  group.rooms.insert(position, room, run);
 }
 
 /// Throws std::bad_alloc with nothing changed.
@@ -61,8 +67,9 @@ void Engine::join_group(SlabGroup &group, Region &slab) {
                                                                    : group.slabs.size() + 1);
   group.rooms.reserve(group.slabs.size() + 1);
   slab.tenants->position = static_cast<uint32_t>(group.slabs.size());
+  slab.tenants->rooms = &group.rooms;
   group.slabs.push_back(slab.id);
-  note_room(group, slab);
+  note_room(slab);
 }
 
 void Engine::leave_group(Region &slab) noexcept {
@@ -78,7 +85,7 @@ void Engine::leave_group(Region &slab) noexcept {
     group.rooms.erase(last);
     group.slabs[position] = moved.id;
     moved.tenants->position = position;
-    note_room(group, moved);
+    note_room(moved);
   }
   group.slabs.pop_back();
 }
@@ -86,7 +93,7 @@ void Engine::leave_group(Region &slab) noexcept {
 /// The slab is to have another home. Throws std::bad_alloc with nothing changed.
 void Engine::move_group(Region &region, uint8_t home) {
   const uint64_t key = group_key(home, region.client, region.priority, region.pinned);
-  SlabGroup &to = slabs_.try_emplace(key, &memory_).first->second;
+  SlabGroup &to = group_at(key);
   to.slabs.reserve(to.slabs.size() + 1);
   to.rooms.reserve(to.slabs.size() + 1);
   leave_group(region);
@@ -218,8 +225,7 @@ Status Engine::place_tenant(uint32_t index, const weir_buffer_desc &desc, uint8_
   PoolDevice &device = *devices_[home];
   const int32_t priority = std::clamp<int32_t>(desc.priority + clients_[client]->priority,
                                                WEIR_PRIORITY_LOWEST, WEIR_PRIORITY_HIGHEST);
-  SlabGroup &group =
-      slabs_.try_emplace(group_key(home, client, priority, pinned), &memory_).first->second;
+  SlabGroup &group = group_at(group_key(home, client, priority, pinned));
   const uint64_t alignment = std::max<uint64_t>(desc.alignment, 256);
   physical::SmallArena::Allocation place;
   Region *region = nullptr;
@@ -240,7 +246,7 @@ Status Engine::place_tenant(uint32_t index, const weir_buffer_desc &desc, uint8_
       }
       (void)occupy(*region, place.offset, region->tenants->size(place.node));  // of absent pages
     }
-    note_room(group, *region);
+    note_room(*region);
   }
   region->tenants->set_owner(place.node, index);
   buffers_.cold(index) = vm::Cold{region->id, place.node};
@@ -251,112 +257,6 @@ Status Engine::place_tenant(uint32_t index, const weir_buffer_desc &desc, uint8_
     throw;
   }
   return {};
-}
-
-/// Whether all work of dead tenants on the range has ended, or is of the stream's own past.
-bool Engine::past_ended(const Region &slab, uint64_t begin, uint64_t size,
-                        const Stream *stream) noexcept {
-  for (const vm::Tombstone &dead : slab.tombstones) {
-    if (dead.begin >= begin + size || dead.end <= begin) continue;
-    if (stream != nullptr && dead.stamp.slot() == stream->slot) continue;
-    if (!streams_.passed(dead.stamp)) return false;
-  }
-  return true;
-}
-
-/// Whether the pages under a tenant's place are there, with nobody at work on them.
-bool Engine::in_place(Region &slab, uint64_t begin, uint64_t size, PoolDevice &device) noexcept {
-  Residence *here = slab.on(device.place);
-  if (!device.open() || here == nullptr) return false;
-  const uint32_t last = slab.shape.page_at(begin + size - 1);
-  for (uint32_t p = slab.shape.page_at(begin); p <= last; ++p) {
-    DevicePage &state = here->pages[p];
-    const Page &copies = slab.pages[p];
-    if (!on_device(slab, *here, p) || (copies.latest & ~device.bit()) != 0 || !state.queued)
-      return false;
-    if (!state.ready) continue;
-    if (!streams_.passed(state.ready)) return false;
-    state.ready = Stamp{};
-  }
-  return true;
-}
-
-/// A range has a new version, on the device alone.
-void Engine::write_pages(Region &slab, uint64_t begin, uint64_t size, PoolDevice &device) noexcept {
-  const uint32_t last = slab.shape.page_at(begin + size - 1);
-  for (uint32_t p = slab.shape.page_at(begin); p <= last; ++p) {
-    const Page &copies = slab.pages[p];
-    const bool sole = copies.latest == device.bit() && copies.lower == tier::CopyTable::none;
-    if (!sole || copies.host || copies.sinking) invalidate(slab, p, device.bit());
-  }
-}
-
-/// The first lease of a tenant whose place is there, to write all of it: nothing is to be brought, zeroed or waited for. Whoever
-/// else comes meanwhile finds it leased. False: it takes the usual way, and nothing has happened.
-bool Engine::lease_fresh(const Stream &stream, weir_use &use) noexcept {
-  uint32_t index = 0;
-  uint64_t generation = 0;
-  if (use.mode != WEIR_DISCARD_WRITE || !plain_use(use, &index, &generation)) return false;
-  vm::Hot &hot = buffers_.hot(index);
-  constexpr uint64_t looks_at = Word::generation_mask | Word::alive | Word::virgin |
-                                Word::readers_mask | Word::writer | Word::partial | Word::history |
-                                Word::closing;
-  const auto fresh = [&](uint64_t word) {
-    return (word & looks_at) == (generation | Word::alive | Word::virgin);
-  };
-  uint64_t seen = hot.word.load(std::memory_order_relaxed);
-  if (!fresh(seen) || hot.home() != stream.device->id) return false;
-  Lock lock(mutex_);
-  seen = hot.word.load(std::memory_order_relaxed);
-  if (!fresh(seen) || hot.stamp.load(std::memory_order_relaxed) != 0) return false;
-  const Target where = target(index);
-  Region &slab = *where.region;
-  PoolDevice &device = device_at(slab.home);
-  if (&device.device != stream.device || !in_place(slab, where.base, where.size, device) ||
-      !past_ended(slab, where.base, where.size, &stream))
-    return false;
-  hot.address = address_of(slab, *slab.on(slab.home)) + where.base;
-  const uint64_t next = (seen | Word::writer | Word::resident | Word::sole) & ~Word::virgin;
-  if (!hot.word.compare_exchange_strong(seen, next, std::memory_order_acq_rel)) return false;
-  write_pages(slab, where.base, where.size, device);
-  slab.cold = slab.streaming;
-  slab.last_use = std::max(slab.last_use, ticks_.now());
-  ++stats_.hits;
-  use.address = hot.address;
-  return true;
-}
-
-/// Work that may still run on a dead tenant's place is remembered by the place. No more is kept than a few of a stream: beyond
-/// that its last work stands for all of it, wherever it is.
-void Engine::bury(Region &region, uint64_t begin, uint64_t end, Stamp stamp) noexcept {
-  if (!stamp || streams_.passed(stamp)) return;
-  auto &dead = region.tombstones;
-  if (dead.size() >= many_tombstones) {
-    erase_if(dead, [this](const vm::Tombstone &old) { return streams_.passed(old.stamp); });
-    if (dead.size() >= many_tombstones / 2) {
-      size_t kept = 0;
-      for (const vm::Tombstone &next : dead) {
-        size_t same = 0;
-        while (same < kept && dead[same].stamp.slot() != next.stamp.slot()) ++same;
-        if (same == kept) {
-          dead[kept++] = next;
-          continue;
-        }
-        vm::Tombstone &all = dead[same];
-        all.begin = std::min(all.begin, next.begin);
-        all.end = std::max(all.end, next.end);
-        const uint64_t write = (all.stamp.bits | next.stamp.bits) & Stamp::write_bit;
-        if (next.stamp.point() > all.stamp.point()) all.stamp = next.stamp;
-        all.stamp.bits |= write;
-      }
-      dead.resize(kept);
-    }
-  }
-  try {
-    dead.push_back(vm::Tombstone{begin, end, stamp});
-  } catch (const std::bad_alloc &) {
-    (void)streams_.wait(stamp, UINT64_MAX);
-  }
 }
 
 void Engine::remove_tenant(uint32_t index) noexcept {

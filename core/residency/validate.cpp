@@ -83,7 +83,6 @@ std::string Engine::validate_word(uint32_t index) noexcept {
     return broken(region, 0, "its buffer's flag of leases on parts is wrong");
   // Closed anyway: who has the buffer to himself may be changing it.
   if ((word & Word::resident) == 0 || partials || (word & Word::writer) != 0) return {};
-  if ((word & Word::virgin) != 0) return broken(region, 0, "open to hits before its first use");
   if (hold_forbids(index, false, region.home) ||
       ((word & Word::sole) != 0 && hold_forbids(index, true, region.home)))
     return broken(region, 0, "open to hits that a hold forbids");

@@ -10,6 +10,8 @@
 
 #include "core/physical/granule_pool.hpp"
 
+#include <bit>
+
 namespace weir::vm {
 
 using physical::PageClass;
@@ -24,7 +26,10 @@ struct Geometry {
   uint32_t small = 0;   ///< pages of the small class, after them
   bool shared = false;  ///< it has a part of a granule at its front, at its end or at both
   bool cut = false;     ///< ... at its end: others may have the rest of its last granule
+  /// log2 of small_bytes, so that page_at() need not divide; of one page alone, whatever leaves every byte on it.
+  uint8_t small_shift = 63;
 
+  /// `page` is a power of two, here and below.
   static Geometry paged(uint64_t size, uint64_t page, uint64_t large_page) noexcept {
     return led(size, page, large_page, 0);
   }
@@ -33,6 +38,7 @@ struct Geometry {
     Geometry g;
     g.size = size;
     g.small_bytes = page;
+    g.small_shift = static_cast<uint8_t>(std::countr_zero(page));
     g.large_bytes = large_page;
     g.front = head != 0 ? 1 : 0;
     g.lead = head != 0 ? page - head : 0;
@@ -86,7 +92,7 @@ struct Geometry {
     byte -= head();
     const uint64_t in_large = uint64_t{large} * large_bytes;
     if (byte < in_large) return front + static_cast<uint32_t>(byte / large_bytes);
-    return front + large + static_cast<uint32_t>((byte - in_large) / small_bytes);
+    return front + large + static_cast<uint32_t>((byte - in_large) >> small_shift);
   }
   /// Whether it has only a part of its granule, and others may have the rest.
   bool fragment(uint32_t page) const noexcept {

@@ -34,7 +34,9 @@ struct Word {
   /// No page has a latest copy elsewhere: a write needs no invalidation.
   static constexpr uint64_t sole = uint64_t{1} << 20;
   static constexpr uint64_t closing = uint64_t{1} << 21;
-  /// A tenant never written: its place in the slab may hold another's bytes.
+  /// A tenant never written: its place in the slab may hold another's bytes. If it is `resident` too, and only then, a lease
+  /// to write all of it may be had on the hit path, which ends both that and this; nothing else may. Who is about to rely on
+  /// the bit takes `resident` first.
   static constexpr uint64_t virgin = uint64_t{1} << 22;
   /// A tenant's: log2 of the alignment it was made with.
   static constexpr unsigned alignment_shift = 24;
@@ -60,7 +62,7 @@ struct alignas(32) Hot {
   bool try_lease(uint64_t generation, uint32_t mode, uint32_t slot, uint32_t home_id,
                  uint64_t *where) noexcept {
     constexpr uint64_t must = Word::alive | Word::resident;
-    constexpr uint64_t must_not = Word::history | Word::partial | Word::closing;
+    constexpr uint64_t must_not = Word::history | Word::partial | Word::closing | Word::virgin;
     uint64_t seen = word.load(std::memory_order_relaxed);
     for (;;) {
       if ((seen & (Word::generation_mask | must | must_not)) != (generation | must)) return false;
@@ -80,6 +82,25 @@ struct alignas(32) Hot {
     const backend::Stamp last{stamp.load(std::memory_order_relaxed)};
     if ((last && last.slot() != slot) || home() != home_id) {
       drop_lease(mode);
+      return false;
+    }
+    *where = address;
+    return true;
+  }
+  /// The first lease of a virgin tenant, of all of it and to write it. As above.
+  bool try_first_lease(uint64_t generation, uint32_t slot, uint32_t home_id,
+                       uint64_t *where) noexcept {
+    constexpr uint64_t must = Word::alive | Word::resident | Word::sole | Word::virgin;
+    constexpr uint64_t must_not =
+        Word::readers_mask | Word::writer | Word::history | Word::partial | Word::closing;
+    uint64_t seen = word.load(std::memory_order_relaxed);
+    if ((seen & (Word::generation_mask | must | must_not)) != (generation | must)) return false;
+    if (!word.compare_exchange_strong(seen, (seen | Word::writer) & ~Word::virgin,
+                                      std::memory_order_acquire, std::memory_order_relaxed))
+      return false;
+    const backend::Stamp past{stamp.load(std::memory_order_relaxed)};
+    if ((past && past.slot() != slot) || home() != home_id) {
+      word.fetch_add(Word::virgin - Word::writer);
       return false;
     }
     *where = address;

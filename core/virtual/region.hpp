@@ -99,8 +99,15 @@ struct Tombstone {
 
 struct Region {
   Region(uint32_t id_, std::pmr::memory_resource *memory)
-      : id(id_), pages(memory), residences(memory), tombstones(memory) {}
+      : pages(memory), residences(memory), tombstones(memory), id(id_) {}
 
+  // What every small allocation looks at lies together.
+  Geometry shape;
+  Packed<Page> pages;
+  Packed<Compact<Residence>> residences;
+  Compact<Slab> tenants;  ///< slabs
+  Packed<Tombstone> tombstones;
+  uint64_t last_use = 0;
   uint32_t id;
   uint32_t buffer = UINT32_MAX;  ///< its owner; none for a slab or a kept region
   uint32_t client = 0;
@@ -127,21 +134,15 @@ struct Region {
   bool held_to_write = false;
   uint32_t operations = 0;  ///< threads working on it outside the lock: it must not be freed
   uint64_t tag = 0;
-  uint64_t last_use = 0;
   uint64_t dead_since =
       0;  ///< of a kept one: the engine's look at what is idle at which its owner died
   uint64_t next_use = UINT64_MAX;  ///< number of the next announced operation that uses it ...
   uint32_t next_use_slot = 0;      ///< ... on this stream slot
   uint32_t kept_before = UINT32_MAX, kept_after = UINT32_MAX;  ///< in the list, if `listed`
   tier::CodecPlan codec;                                       ///< what was learnt of its bytes ...
-  tier::CodecPlan dense_codec;  ///< ... and of what recompression comes to
-  Geometry shape;
-  Sharing::Lot lot;  ///< of shape.shared, on the device `lot_place`
-  Packed<Page> pages;
-  Packed<Compact<Residence>> residences;
-  Compact<Shards> shards;  ///< sharded over several devices
-  Compact<Slab> tenants;   ///< slabs
-  Packed<Tombstone> tombstones;
+  tier::CodecPlan dense_codec;          ///< ... and of what recompression comes to
+  Sharing::Lot lot;                     ///< of shape.shared, on the device `lot_place`
+  Compact<Shards> shards;               ///< sharded over several devices
   unsigned char *registered = nullptr;  ///< the caller's own host memory (weir_host_register)
   unsigned char *alias = nullptr;       ///< contiguous CPU view of host slots (host leases)
   uint64_t alias_bytes = 0;

@@ -7,6 +7,9 @@
 #pragma once
 
 #include "core/physical/arena.hpp"
+#include "core/physical/room_tree.hpp"
+
+#include <algorithm>
 
 namespace weir::vm {
 
@@ -19,8 +22,13 @@ struct SlabPage {
 
 class Slab : public physical::SmallArena {
  public:
+  /// So that a word has a bit for each page.
+  static constexpr uint32_t most_pages = 64;
+
   Slab(uint64_t bytes, uint32_t page_count, std::pmr::memory_resource *memory)
-      : BasicArena(bytes, 256, memory), pages(page_count, memory) {}
+      : BasicArena(bytes, 256, memory), pages(page_count, memory) {
+    assert(page_count <= most_pages);
+  }
 
   /// Closes every page of so many bytes. std::bad_alloc: the slab is of no use.
   void close_all(uint64_t page_bytes) {
@@ -31,13 +39,11 @@ class Slab : public physical::SmallArena {
   }
   /// Closes those of the pages [first, last] that have no tenants; `next`: the live node behind the range that was freed.
   void close_idle(Node next, uint32_t first, uint32_t last, uint64_t page_bytes) noexcept {
-    bool any = false;
+    const uint64_t before = closed_;
     for (uint32_t p = last + 1; p-- > first;) {
-      if (pages[p].tenants != 0 || pages[p].closed != none) continue;
-      next = close(p, next, page_bytes);
-      any = true;
+      if (pages[p].tenants == 0 && pages[p].closed == none) next = close(p, next, page_bytes);
     }
-    if (any) count_closed();
+    if (closed_ != before) count_closed();
   }
   /// Opens `n` closed pages from `first` on; returns the live node behind them.
   Node open(uint32_t first, uint32_t n) noexcept {
@@ -45,16 +51,18 @@ class Slab : public physical::SmallArena {
     for (uint32_t p = first; p < first + n; ++p) {
       free(pages[p].closed);
       pages[p].closed = none;
+      closed_ &= ~(uint64_t{1} << p);
     }
     count_closed();
     return behind;
   }
 
   std::pmr::vector<SlabPage> pages;
-  uint64_t taken = 0;           ///< bytes that tenants have
-  uint32_t longest_closed = 0;  ///< pages of the longest run of closed ones
-  uint32_t count = 0;           ///< tenants
-  uint32_t position = 0;        ///< in its group
+  uint64_t taken = 0;                   ///< bytes that tenants have
+  uint32_t longest_closed = 0;          ///< pages of the longest run of closed ones
+  uint32_t count = 0;                   ///< tenants
+  uint32_t position = 0;                ///< in its group ...
+  physical::RoomTree *rooms = nullptr;  ///< ... whose index this is
   /// Whether the node is a tenant's.
   bool tenant(Node node) const { return owner(node) != closed_owner; }
   static constexpr uint32_t closed_owner = UINT32_MAX;
@@ -68,20 +76,26 @@ class Slab : public physical::SmallArena {
     const Node node = take_before(next, page * page_bytes, page_bytes);
     set_owner(node, closed_owner);
     pages[page].closed = node;
+    closed_ |= uint64_t{1} << page;
     return node;
   }
+  /// Run by run, of which there are few.
   void count_closed() noexcept {
-    uint32_t run = 0;
+    uint64_t left = closed_;
     longest_closed = 0;
-    for (const SlabPage &page : pages) {
-      run = page.closed != none ? run + 1 : 0;
-      longest_closed = run > longest_closed ? run : longest_closed;
+    while (left != 0) {
+      left >>= static_cast<unsigned>(std::countr_zero(left));
+      const auto run = static_cast<unsigned>(std::countr_one(left));
+      longest_closed = std::max<uint32_t>(longest_closed, run);
+      left = run < most_pages ? left >> run : 0;
     }
   }
   Node tenant_from(Node node) const {
     while (node != none && !tenant(node)) node = next(node);
     return node;
   }
+
+  uint64_t closed_ = 0;  ///< a bit for each closed page
 };
 
 }  // namespace weir::vm
