@@ -289,6 +289,7 @@ class Engine {
   // layouts.cpp
   bool may_lay_anew(const Region &region) noexcept;
   void lay_anew(Region &region);
+  bool opens_granule(const Region &region) noexcept;
   void list_neighbours(PoolDevice &device, std::pmr::vector<PageRef> *pages);
   void settle_layouts(Lock &lock, Plan &plan);
 

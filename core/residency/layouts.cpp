@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Layouts: where a region that shares granules begins and ends in them, looked at once more before anybody is told. A lot is
-// chosen when a buffer is made, and by then the room that fits best may be a dead buffer's, whose memory is kept for the next of its
-// shape. While there is memory enough that is no matter; where there is not, each such choice opens a granule that need not be, and
-// the end of a long life is a part of a page in each of many. So when a region's memory is first needed and is not free, dead
-// buffers that lie beside living ones go, and the lot is chosen anew. From then on it holds for the region's life, as its address does.
+// chosen when a buffer is made, and by then the room that fits best may be a dead buffer's, whose memory is kept for the next of
+// its size. While there is memory enough that does not matter; where there is not, each such choice opens a granule too many, and
+// holds it for as long as the buffer lives. So when a region is first to be brought in, would open one, and memory is nearly used
+// up, dead buffers that lie beside others go, and the lot is chosen anew. From then on it holds for the region's life, as its
+// address does.
 
 #include "core/residency/plan.hpp"
 
 #include <algorithm>
-#include <bit>
 
 namespace weir::residency {
 
@@ -75,33 +75,48 @@ void Engine::list_neighbours(PoolDevice &device, std::pmr::vector<PageRef> *page
         return bundle != nullptr && bundle->users > 1;
       };
       if (!crowded(0) && !crowded(last)) continue;
-      for (uint32_t p = 0; p <= last; ++p) pages->push_back(PageRef{id, p, region_generations_[id]});
+      for (uint32_t p = 0; p <= last; ++p)
+        pages->push_back(PageRef{id, p, region_generations_[id]});
     }
   }
 }
 
-/// Before a set's regions get addresses: those that have none yet, and whose memory is not free. May drop the lock.
+/// Whether it would have a granule for a part of a page that nobody else has in place.
+bool Engine::opens_granule(const Region &region) noexcept {
+  const PoolDevice &device = device_at(region.home);
+  for (const uint32_t p : {uint32_t{0}, region.shape.pages() - 1}) {
+    const vm::Bundle *bundle = bundle_of(region, p, device);
+    if (bundle != nullptr && bundle->granule == physical::no_granule) return true;
+  }
+  return false;
+}
+
+/// Before a set's regions are brought in: those that nobody has used yet and that would open granules. May drop the lock.
 void Engine::settle_layouts(Lock &lock, Plan &plan) {
   if (plan.quiet || plan.device == nullptr || plan.device->sharing == nullptr) return;
   PoolDevice &device = *plan.device;
   const auto each = [&](auto &&visit) {
     for (const PlanItem &item : plan.items) {
-      const vm::Hot &hot = buffers_.hot(item.buffer);
-      const uint64_t word = hot.word.load(std::memory_order_relaxed);
+      const uint64_t word = buffers_.hot(item.buffer).word.load(std::memory_order_relaxed);
       if ((word & (Word::alive | Word::generation_mask)) != (Word::alive | item.generation))
         continue;
       Region &region = *target(item.buffer).region;
-      if (region.unsettled != 0 && region.home == device.place && may_lay_anew(region))
+      if (region.unsettled != 0 && region.home == device.place && opens_granule(region) &&
+          may_lay_anew(region))
         visit(region);
     }
   };
   uint64_t bytes = 0;
   each([&bytes](const Region &region) { bytes += region.shape.physical_bytes(); });
-  if (bytes == 0 || bytes <= device.granules->room()) return;
-  std::pmr::vector<PageRef> neighbours(&memory_);
-  list_neighbours(device, &neighbours);
-  Status why;
-  if (!neighbours.empty()) (void)evict(lock, device, neighbours, false, &why);
+  if (bytes == 0) return;
+  // Not only when the last granule is gone: what is badly laid shortly before that stays so.
+  constexpr uint64_t near = 16;
+  if (bytes + device.granules->budget() / near > device.granules->room()) {
+    std::pmr::vector<PageRef> neighbours(&memory_);
+    list_neighbours(device, &neighbours);
+    Status why;
+    if (!neighbours.empty()) (void)evict(lock, device, neighbours, false, &why);
+  }
   each([this](Region &region) { lay_anew(region); });
 }
 

@@ -109,8 +109,7 @@ class PlanBuilder {
   }
 
   void operation(const TraceEvent &event) {
-    if (event.id != operations_)
-      reader_.refuse("operation indices must be 0, 1, 2, ... in order");
+    if (event.id != operations_) reader_.refuse("operation indices must be 0, 1, 2, ... in order");
     if (event.id >= UINT32_MAX - 1)
       reader_.refuse("more operations than this program can hold (2^32)");
     if (event.bytes > TraceLimits::flops) reader_.refuse("more than 10^16 flops in one operation");
