@@ -53,7 +53,6 @@
 #include "core/virtual/buffer_table.hpp"
 #include "core/virtual/region.hpp"
 
-#include <condition_variable>
 #include <deque>
 #include <functional>
 #include <mutex>
@@ -261,6 +260,7 @@ class Engine {
   };
 
   // hit_path.cpp
+  bool whole_use(const weir_use &use, uint32_t *index, uint64_t *generation) noexcept;
   bool plain_use(const weir_use &use, uint32_t *index, uint64_t *generation) noexcept;
   bool acquire_one(Stream &stream, StreamState &state, weir_use &use, weir_lease *out) noexcept;
   bool acquire_fast(Stream &stream, StreamState &state, weir_use *uses, size_t count,

@@ -12,11 +12,16 @@
 namespace weir::residency {
 
 /// Whether the use could be one of a whole buffer; checks all that the word does not tell.
-bool Engine::plain_use(const weir_use &use, uint32_t *index, uint64_t *generation) noexcept {
+inline bool Engine::whole_use(const weir_use &use, uint32_t *index, uint64_t *generation) noexcept {
   const bool plain =
       (use.offset | use.flags | use.reserved[0] | use.reserved[1] | use.reserved[2]) == 0 &&
       use.mode - 1U <= 2U && buffers_.decode(use.buffer, index, generation);
   return plain && (use.length == WEIR_WHOLE || use.length == buffers_.hot(*index).size());
+}
+
+/// The same for others than the hit path, into which it is compiled.
+bool Engine::plain_use(const weir_use &use, uint32_t *index, uint64_t *generation) noexcept {
+  return whole_use(use, index, generation);
 }
 
 /// A lease of one whole resident buffer with a record of the thread's own, granted or not even tried.
@@ -26,7 +31,7 @@ inline bool Engine::acquire_one(Stream &stream, StreamState &state, weir_use &us
   uint64_t generation = 0;
   OwnLeases *own = state.of_this_thread();
   if (own == nullptr || own->free.head == nullptr) return false;
-  if (!plain_use(use, &index, &generation)) return false;
+  if (!whole_use(use, &index, &generation)) return false;
   const auto mode = static_cast<uint8_t>(use.mode);
   vm::Hot &hot = buffers_.hot(index);
   const uint32_t home = stream.device->id;
@@ -54,7 +59,7 @@ bool Engine::acquire_fast(Stream &stream, StreamState &state, weir_use *uses, si
     const weir_use &use = uses[done];
     uint32_t index = 0;
     uint64_t generation = 0;
-    if (!plain_use(use, &index, &generation)) break;
+    if (!whole_use(use, &index, &generation)) break;
     const auto mode = static_cast<uint8_t>(use.mode);
     if (!buffers_.hot(index).try_lease(generation, mode, stream.slot, stream.device->id,
                                        &addresses[done]))
