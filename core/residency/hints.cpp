@@ -84,12 +84,16 @@ bool Engine::hinted(const PrefetchRequest &request) noexcept {
   });
 }
 
-/// What it takes of the device, in whole pages but for what is smaller than one.
+/// What it takes of the device that it is for, in whole pages but for what is smaller than one.
 void Engine::measure(PrefetchRequest &request) noexcept {
   const Target where = target(request.buffer);
   const vm::Geometry &shape = where.region->shape;
   request.bytes = request.end - request.begin;
-  if (!where.region->slab) {
+  if (where.region->shards != nullptr) {
+    request.bytes = 0;
+    for (uint32_t p = shape.page_at(request.begin); p <= shape.page_at(request.end - 1); ++p)
+      request.bytes += where.region->home_of(p) == request.place ? shape.page_bytes(p) : 0;
+  } else if (!where.region->slab) {
     const uint32_t last = shape.page_at(request.end - 1);
     request.bytes =
         shape.offset(last) + shape.page_bytes(last) - shape.offset(shape.page_at(request.begin));
