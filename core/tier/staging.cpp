@@ -91,7 +91,7 @@ bool Staging::scrub(bool wait) noexcept {
     StagingSlot &slot = slots_[i];
     {
       std::lock_guard hold(mutex_);
-      if (!slot.secret || slot.taken) continue;  // who has it clears it
+      if (slot.taken || !slot.secret) continue;  // who has it sets and clears that
       if (!wait && !streams_.passed(slot.busy)) {
         all = false;
         continue;
