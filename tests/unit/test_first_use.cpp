@@ -111,14 +111,14 @@ void two_first_uses(void **state) {
 
 /// Memory for records: at the chosen allocation of the armed thread it lets another thread go, and waits until that has ended
 /// or had time to.
-struct Stops {
+struct RecordStops {
   std::atomic<int> left{0};  ///< allocations until then; 0: not armed
   std::atomic<bool> go{false};
   std::function<bool()> ended;
   std::thread::id armed;
 
   static void *allocate(void *user, size_t bytes, size_t alignment) {
-    auto *self = static_cast<Stops *>(user);
+    auto *self = static_cast<RecordStops *>(user);
     if (self->left.load() != 0 && std::this_thread::get_id() == self->armed &&
         self->left.fetch_sub(1) == 1)
       self->stop();
@@ -133,11 +133,11 @@ struct Stops {
   }
 };
 
-World world_with(Stops *stops, const char *without) {
+World world_with(RecordStops *stops, const char *without) {
   weir_context_desc desc = WEIR_CONTEXT_DESC_INIT;
   const std::string options = std::string(small_host) + without;
   desc.options = options.c_str();
-  desc.allocator = {Stops::allocate, Stops::deallocate, stops, {}};
+  desc.allocator = {RecordStops::allocate, RecordStops::deallocate, stops, {}};
   weir_context context = nullptr;
   ok(weir_context_create(&desc, &context));
   const weir_pool_device device = {0, 0, 4 * page_bytes, {0, 0}};
@@ -194,7 +194,7 @@ void a_first_lease_meets_another_use(void **state) {
   bool granted = false;
   for (const Use &use : uses) {
     for (int stop = 1, left = 0; left == 0; ++stop) {
-      Stops stops;
+      RecordStops stops;
       World world = world_with(&stops, static_cast<const char *>(*state));
       weir_stream other = nullptr;
       ok(weir_stream_create(world.context, 0, 0, &other));
