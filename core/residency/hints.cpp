@@ -114,7 +114,7 @@ bool Engine::leaves_room(const PrefetchRequest &request) noexcept {
   const StreamState *state = states_[request.asker].load(std::memory_order_relaxed);
   if (state == nullptr || state->foresees) return true;
   const PoolDevice &device = device_at(request.place);
-  if (device.granules->room() >= 2 * request.bytes) return true;
+  if (device.granules->room() >= request.bytes) return true;  // it evicts nothing
   const uint64_t budget = device.granules->budget();
   const uint64_t most = budget - std::min(budget, device.held_bytes + request.bytes);
   if (request.until - hinted_from_ <= most) return true;
