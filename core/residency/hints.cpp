@@ -8,7 +8,7 @@
 // Where the device is too small for what was prefetched and the set that is used before it, the order matters: a page that comes before
 // the acquire that needs its room has come for nothing. Whether the next acquire is the one that was prefetched first, or one that was
 // not prefetched at all, shows in what the stream has done: until one of its prefetches has been used, and again from when a demand
-// took one's room, it leaves that much free (StreamState::foresees).
+// took one's room, it evicts nothing unless that much is left (StreamState::foresees).
 
 #include "core/residency/plan.hpp"
 
@@ -114,7 +114,7 @@ bool Engine::leaves_room(const PrefetchRequest &request) noexcept {
   const StreamState *state = states_[request.asker].load(std::memory_order_relaxed);
   if (state == nullptr || state->foresees) return true;
   const PoolDevice &device = device_at(request.place);
-  if (device.granules->room() >= 2 * request.bytes) return true;
+  if (device.granules->room() >= request.bytes) return true;  // it evicts nothing
   const uint64_t budget = device.granules->budget();
   const uint64_t most = budget - std::min(budget, device.held_bytes + request.bytes);
   if (request.until - hinted_from_ <= most) return true;

@@ -104,7 +104,10 @@ void scans(Scan scan, std::initializer_list<uint64_t> sizes, bool exact = true) 
         scan.distance = std::min(way, 2U);
         scan.both = way == 3;
         const Moved with = run_scan(scan);
-        const bool more = exact && with.bytes() > without.bytes();
+        // Into free memory the first comes whatever is used before it, which may need its room.
+        const bool first =
+            ahead == Ahead::before && scan.pages * page_bytes < (scan.distance + 1) * scan.bytes;
+        const bool more = exact && with.bytes() > without.bytes() + (first ? scan.bytes : 0);
         const bool fewer = with.hits + buffers_in_scan / 10 < announced.hits;
         if (!more && !fewer) continue;
         ++wrong;
@@ -268,12 +271,11 @@ void resident_pages_are_kept_too(void **) {
   row.close();
 }
 
-/// Prefetches do not take each other's room, and leave some for what may be used before them as long as it is not known that nothing
-/// is. What there was no room for comes in its turn.
+/// Prefetches do not take each other's room. What there was no room for comes in its turn.
 void prefetches_wait_for_each_other(void **) {
   Row row(4, 8);
   for (uint32_t i = 0; i < 6; ++i) row.prefetch(i);
-  for (uint32_t i = 0; i < 6; ++i) assert_int_equal(row.there(i), i < 3);
+  for (uint32_t i = 0; i < 6; ++i) assert_int_equal(row.there(i), i < 4);
   row.use(0, 1);
   row.use(1, 2);
   row.prefetch(6);
