@@ -109,6 +109,7 @@ Status Engine::bring_in(Lock &lock, Plan &plan, const AcquireOptions &options) {
   for (;;) {
     WEIR_TRY(check_device(plan));
     if (plan.remote != nullptr) WEIR_TRY(divide(lock, plan));
+    settle_layouts(lock, plan);
     WEIR_TRY(resolve(plan));
     WEIR_TRY(spread(plan));
     WEIR_TRY(check_conflicts(plan));

@@ -371,6 +371,7 @@ Status Engine::own_region(uint32_t index, const weir_buffer_desc &desc, uint8_t 
     if (sharing != nullptr && (desc.flags & WEIR_BUFFER_SCRUB) == 0)
       shape = sharing->place(client, desc.size, alignment, &lot);
     WEIR_TRY(make_home_region(shape, home, client, &region, lot));
+    if (shape.shared) region->unsettled = static_cast<uint8_t>(std::bit_width(alignment));
   }
   region->buffer = index;
   region->priority = static_cast<int8_t>(std::clamp<int32_t>(

@@ -286,6 +286,13 @@ class Engine {
   Status enqueue_all_waits(Plan &plan);
   Status check_budget(Plan &plan);
 
+  // layouts.cpp
+  bool may_lay_anew(const Region &region) noexcept;
+  void lay_anew(Region &region);
+  bool opens_granule(const Region &region) noexcept;
+  void list_neighbours(PoolDevice &device, std::pmr::vector<PageRef> *pages);
+  void settle_layouts(Lock &lock, Plan &plan);
+
   // claims.cpp
   Status resolve(Plan &plan);
   Status check_conflicts(Plan &plan);

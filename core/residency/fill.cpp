@@ -65,6 +65,7 @@ void Engine::mark_filling(Plan &plan) noexcept {
     Region &region = *page.region;
     Residence &here = *region.on(plan.place());
     Page &copies = region.pages[page.page];
+    region.unsettled = 0;
     page.used = region.shape.used_bytes(page.page);
     page.address = address_of(region, here) + region.shape.offset(page.page);
     page.granule_address = page.address - region.shape.before(page.page);

@@ -117,6 +117,9 @@ struct Region {
   static constexpr uint8_t no_lot = UINT8_MAX;
   uint8_t lot_place =
       no_lot;  ///< where it has its lot; elsewhere its fragments have granules to themselves
+  /// It shares granules, and nobody has been told its address: 1 + log2 of that one's alignment. Its lot may still be another
+  /// (residency/layouts.cpp). 0: it may not.
+  uint8_t unsettled = 0;
   tier::Form rounds = tier::Form::
       bytes;  ///< what floats are rounded to as they go to COMPRESSED; `bytes`: they are not
   uint32_t holds = 0;

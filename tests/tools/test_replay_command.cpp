@@ -145,6 +145,8 @@ void replays_every_way(void **) {
       {"--pace", "1e9,1e9,1e9", "--slow", "2"},
       {"--no-verify"},
       {"--limit", "50", "--no-warm-up"},
+      {"--steps"},
+      {"--touch", "--no-vmm"},
   };
   for (const auto &way : ways) {
     std::vector<std::string> arguments = {"replay", trace.path(), "--device-memory", "40%",

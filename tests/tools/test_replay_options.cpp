@@ -155,6 +155,11 @@ void budgets_follow_the_trace(void **) {
   assert_true(clamped.device_budget < 9 * mib);
   assert_int_equal(clamped.notes.size(), 1);
   assert_true(contains(clamped.notes[0], "raised from 5.00 MiB"));
+  flags.host_memory = "0";  // nothing can leave: whether this is enough is the question
+  const Settings exact = settle(check_replay_flags(flags), plan);
+  assert_int_equal(exact.device_budget, 5 * mib);
+  assert_true(exact.notes.empty());
+  flags.host_memory.clear();
   assert_true(contains(clamped.context_options,
                        "host.vmm=0;host.multi_map=0;host.link_bandwidth=1000000000"));
 }

@@ -76,6 +76,30 @@ void stops_at_the_limit(void **) {
   assert_int_equal(plan.uses, 1);
 }
 
+/// An operation that frees its scratch and goes on is several; one that frees at its end is one.
+void cuts_operations_into_steps(void **) {
+  const std::string body =
+      "a 0 8 x\no 0 9 n\na 1 50 w\nu 1 x\nf 1\na 2 40 w\nu 2 x\nf 2\nu 0 w 2 4\ne\n"
+      "o 1 3 m\na 3 7 w\nu 0 r\nf 3\nf 0\n";
+  assert_int_equal(plan_of(body).operations.size(), 2);
+  assert_int_equal(plan_of(body).peak_live_bytes, 58);
+  PlanOptions options;
+  options.steps = true;
+  const Plan plan = plan_of(body, options);
+  assert_int_equal(plan.operations.size(), 4);
+  assert_int_equal(plan.largest_set_bytes, 50);
+  const uint64_t ends[] = {4, 7, 8, 12}, flops[] = {9, 0, 0, 3};
+  for (size_t i = 0; i < 4; ++i) {
+    assert_int_equal(plan.operations[i].end, ends[i]);
+    assert_int_equal(plan.operations[i].flops, flops[i]);
+    assert_int_equal(plan.operations[i].body, i == 0 ? 1 : ends[i - 1]);
+    assert_int_equal(plan.operations[i].name, i == 3 ? 1 : 0);
+  }
+  assert_int_equal(plan.spans[plan.operations[2].spans].offset, 2);
+  options.limit = 1;  // of the trace's operations
+  assert_int_equal(plan_of(body, options).operations.size(), 3);
+}
+
 void leaves_stray_uses_out(void **) {
   const Plan plan = plan_of("a 0 8 x\nu 0 r\no 0 0 n\nu 0 w\ne\nu 0 r\no 1 0 n\n");
   assert_int_equal(plan.stray_uses, 2);
@@ -222,6 +246,7 @@ int main() {
       cmocka_unit_test(expands_groups_as_they_stand),
       cmocka_unit_test(scales_sizes_and_spans),
       cmocka_unit_test(stops_at_the_limit),
+      cmocka_unit_test(cuts_operations_into_steps),
       cmocka_unit_test(leaves_stray_uses_out),
       cmocka_unit_test(refuses_what_breaks_a_rule),
       cmocka_unit_test(bounds_the_uses_of_groups),

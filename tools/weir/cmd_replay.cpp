@@ -41,6 +41,7 @@ class Replay {
     run_options_.announce = options_.announce;
     run_options_.ahead = options_.ahead;
     run_options_.verify = options_.verify;
+    run_options_.touch = options_.touch;
     run_options_.pace = options_.pace;
     run_options_.progress = [this](uint64_t operations) { progress_.update(operations); };
     all_resident();
@@ -56,6 +57,7 @@ class Replay {
     PlanOptions plan_options;
     plan_options.scale = options_.scale;
     plan_options.limit = options_.limit;
+    plan_options.steps = options_.steps;
     bool known = false;
     plan_options.progress = [&](uint64_t bytes, uint64_t of) {
       if (!known) progress_.start("reading", "bytes", of);

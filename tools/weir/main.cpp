@@ -86,6 +86,9 @@ void add_replay_flags(CLI::App &command, ReplayFlags &flags) {
                   "device budget: a size (K, M, G, T = powers of 1024) or P% of the trace's peak")
       ->capture_default_str();
   add_pool_flags(command, flags);
+  command.add_flag("--steps", flags.steps,
+                   "what an operation frees before its end is gone before it goes on");
+  command.add_flag("--touch", flags.touch, "write every block once when it is allocated");
   command.add_flag("--no-warm-up", flags.no_warm_up,
                    "do not replay once on cold memory before the clock starts");
   command.add_flag(

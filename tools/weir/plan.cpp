@@ -25,7 +25,7 @@ class PlanBuilder {
   Plan build() {
     TraceEvent event;
     while (reader_.next(event)) {
-      if (event.kind == Kind::operation && plan_.operations.size() == options_.limit) break;
+      if (event.kind == Kind::operation && operations_ == options_.limit) break;
       take(event);
       if (options_.progress && (reader_.line_number() & 0x1ffff) == 0)
         options_.progress(reader_.source().bytes_read(), reader_.source().file_bytes());
@@ -79,6 +79,7 @@ class PlanBuilder {
   void add(uint32_t block, PlanKind kind) { plan_.events.push_back(block << 3 | kind); }
 
   void alloc(const TraceEvent &event) {
+    step();
     if (event.id != bytes_.size())
       reader_.refuse("block ids must be 0, 1, 2, ... in order of allocation");
     if (event.id >= UINT32_MAX >> 3)
@@ -102,30 +103,44 @@ class PlanBuilder {
     live_[event.id] = 0;
     const auto block = static_cast<uint32_t>(event.id);
     add(block, plan_free);
+    freed_ = in_operation_;
     live_bytes_ -= plan_.block_bytes[block];
     counted_.remove(bytes_[block]);
   }
 
   void operation(const TraceEvent &event) {
-    if (event.id != plan_.operations.size())
-      reader_.refuse("operation indices must be 0, 1, 2, ... in order");
+    if (event.id != operations_) reader_.refuse("operation indices must be 0, 1, 2, ... in order");
     if (event.id >= UINT32_MAX - 1)
       reader_.refuse("more operations than this program can hold (2^32)");
     if (event.bytes > TraceLimits::flops) reader_.refuse("more than 10^16 flops in one operation");
     end_operation();
+    ++operations_;
+    begin_operation(event.bytes, intern(event.text));
+  }
+
+  void begin_operation(uint64_t flops, uint32_t name) {
     in_operation_ = true;
     set_bytes_ = 0;
     PlanOperation &operation = plan_.operations.emplace_back();
     operation.prelude = prelude_;
     operation.body = plan_.events.size();
     operation.spans = plan_.spans.size();
-    operation.flops = event.bytes;
-    operation.name = intern(event.text);
+    operation.flops = flops;
+    operation.name = name;
+  }
+
+  /// With steps: what the operation has freed by now is gone before it goes on.
+  void step() {
+    if (!options_.steps || !in_operation_ || !freed_) return;
+    const uint32_t name = plan_.operations.back().name;
+    end_operation();
+    begin_operation(0, name);
   }
 
   void end_operation() {
     if (!in_operation_) return;
     in_operation_ = false;
+    freed_ = false;
     plan_.operations.back().end = plan_.events.size();
     prelude_ = plan_.events.size();
   }
@@ -140,6 +155,7 @@ class PlanBuilder {
     const uint64_t bytes = bytes_[block];
     if (event.span) check_span(event, bytes);
     if (!counts()) return;
+    step();
     const PlanKind kind = kind_of(event.mode);
     count_uses(1);
     count_in_set(block);
@@ -179,6 +195,7 @@ class PlanBuilder {
     const auto group = groups_.find(event.id);
     if (group == groups_.end()) reader_.refuse("use of an unknown group");
     if (!counts()) return;
+    step();
     const PlanKind kind = kind_of(event.mode);
     count_uses(group->second.size());
     for (const uint32_t block : group->second) {
@@ -241,7 +258,9 @@ class PlanBuilder {
   uint64_t set_bytes_ = 0;
   uint64_t prelude_ = 0;
   uint64_t last_time_ = 0;
+  uint64_t operations_ = 0;  ///< of the trace
   bool in_operation_ = false;
+  bool freed_ = false;  ///< within the current operation
 };
 
 }  // namespace

@@ -71,6 +71,9 @@ struct Plan {
 struct PlanOptions {
   uint64_t scale = 1;
   uint64_t limit = UINT64_MAX;  ///< operations to keep; the trace is read no further
+  /// An operation that frees a block and goes on is taken for two, and so on: each of them is an operation of the plan. What
+  /// is live at once is then never more than the trace's lines say.
+  bool steps = false;
   /// Told how much of the file has been read, now and then. May be empty.
   std::function<void(uint64_t bytes, uint64_t of)> progress;
   uint64_t most_uses = TraceLimits::uses;  ///< with groups written out

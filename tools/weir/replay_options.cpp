@@ -166,6 +166,8 @@ ReplayOptions check_replay_flags(const ReplayFlags &flags) {
   options.multi_map = !flags.no_multi_map;
   options.verify = !flags.no_verify;
   options.warm_up = !flags.no_warm_up;
+  options.steps = flags.steps;
+  options.touch = flags.touch;
   options.yardstick = flags.yardstick;
   options.backend = flags.backend;
   options.json = flags.json;
@@ -184,7 +186,11 @@ Settings settle(const ReplayOptions &options, const Plan &plan) {
       round_up(settings.footprint.largest_set + settings.footprint.largest_set / 10, page);
   const uint64_t asked = options.device_memory.of(plan.peak_live_bytes);
   settings.device_budget = std::max<uint64_t>(asked / page * page, page);
-  if (settings.device_budget < least) {
+  // Where nothing can leave the device all of a set is there before it is used, and whether all fits is what is asked.
+  const bool nothing_leaves =
+      options.host_memory && options.host_memory->of(plan.peak_live_bytes) == 0 &&
+      !options.compressed_memory && options.storage.empty() && !options.neighbour;
+  if (settings.device_budget < least && !nothing_leaves) {
     settings.notes.push_back("device memory raised from " + format_bytes(asked) + " to " +
                              format_bytes(least) + ": the largest operation uses " +
                              format_bytes(settings.footprint.largest_set) + " in whole pages");

@@ -40,6 +40,8 @@ struct ReplayOptions {
   bool multi_map = true;
   bool verify = true;
   bool warm_up = true;
+  bool steps = false;
+  bool touch = false;
   bool yardstick = false;
   uint64_t limit = UINT64_MAX;
   uint64_t announce = 32;
@@ -61,7 +63,7 @@ struct ReplayFlags {
   double slow = 1;
   uint64_t scale = 1, seed = 1, limit = UINT64_MAX, announce = 32, ahead = 64;
   bool no_vmm = false, no_multi_map = false, no_verify = false, no_warm_up = false;
-  bool yardstick = false, json = false, progress = false;
+  bool yardstick = false, json = false, progress = false, steps = false, touch = false;
   bool encrypt_storage = false, buffered_storage = false, no_io_uring = false;
 };
 

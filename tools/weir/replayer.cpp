@@ -61,9 +61,10 @@ class Loop {
   void operation(uint64_t index) {
     const PlanOperation &operation = plan_.operations[index];
     const std::string &name = plan_.names[operation.name];
-    for (uint64_t i = operation.prelude; i < operation.body; ++i) host_event(plan_.events[i]);
+    for (uint64_t i = operation.prelude; i < operation.body; ++i)
+      host_event(index, plan_.events[i]);
     for (uint64_t i = operation.body; i < operation.end; ++i)
-      if (plan_kind(plan_.events[i]) == plan_alloc) host_event(plan_.events[i]);
+      if (plan_kind(plan_.events[i]) == plan_alloc) host_event(index, plan_.events[i]);
 
     look_ahead(index);
     const std::vector<BlockUse> &uses = window_[index % window_.size()];
@@ -79,7 +80,7 @@ class Loop {
       if (plan_kind(plan_.events[i]) == plan_free) destroy(plan_block(plan_.events[i]));
   }
 
-  void host_event(PlanEvent event) {
+  void host_event(uint64_t operation, PlanEvent event) {
     const uint32_t block = plan_block(event);
     if (plan_kind(event) == plan_free) {
       destroy(block);
@@ -87,6 +88,11 @@ class Loop {
     }
     machine_.create(block, plan_.block_bytes[block]);
     live_[block] = 1;
+    if (!options_.touch) return;
+    Job &job = ring_.next();
+    job.operation = operation;
+    touched_.assign(1, BlockUse{0, plan_.block_bytes[block], block, UseMode::overwrite});
+    enqueue("birth", touched_, job);
   }
 
   void destroy(uint32_t block) {
@@ -155,6 +161,7 @@ class Loop {
   std::vector<std::vector<BlockUse>> window_;  ///< merged uses of operation i, at i modulo the size
   uint64_t prepared_ = 0;
   std::vector<Versions> versions_;
+  std::vector<BlockUse> touched_;
   std::vector<uint8_t> live_;
   std::vector<std::byte *> addresses_;
 };

@@ -34,6 +34,8 @@ struct RunOptions {
   uint64_t announce = 32;  ///< operations; 0 = none
   uint64_t ahead = 64;     ///< operations the host may be ahead of the stream
   bool verify = true;      ///< fill and check; else jobs only hold time
+  /// Every block is written once as it is born: its bytes are in the pool from then on, whatever uses the trace has.
+  bool touch = false;
   std::optional<Pace> pace;
   std::function<void(uint64_t operations)> progress;  ///< told now and then; may be empty
   /// Told after each operation has been submitted and what it frees has been destroyed. May be empty.

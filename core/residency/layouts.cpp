@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Layouts: where a region that shares granules begins and ends in them, looked at once more before anybody is told. A lot is
+// chosen when a buffer is made, and by then the room that fits best may be a dead buffer's, whose memory is kept for the next of
+// its size. While there is memory enough that does not matter; where there is not, each such choice opens a granule too many, and
+// holds it for as long as the buffer lives. So when a region is first to be brought in, would open one, and memory is nearly used
+// up, dead buffers that lie beside others go, and the lot is chosen anew. From then on it holds for the region's life, as its
+// address does.
+
+#include "core/residency/plan.hpp"
+
+#include <algorithm>
+
+namespace weir::residency {
+
+/// Whether nothing of it is or was in place anywhere, and nobody is at work on it: it has no address that anybody knows.
+bool Engine::may_lay_anew(const Region &region) noexcept {
+  if (region.unsettled == 0 || region.operations != 0 || region.holds != 0 || region.kept ||
+      region.buffer == vm::BufferTable::none || region.registered != nullptr ||
+      region.alias != nullptr || region.residences.size() > 1)
+    return false;
+  const uint64_t word = buffers_.hot(region.buffer).word.load(std::memory_order_relaxed);
+  if (Word::leases(word) != 0 || (word & (Word::partial | Word::closing)) != 0) return false;
+  const auto untouched = [](const Page &page) {
+    return page.latest == 0 && !page.host && page.lower == tier::CopyTable::none &&
+           page.busy == 0 && page.leases == 0;
+  };
+  const auto absent = [](const DevicePage &page) { return page.state == PageState::absent; };
+  return std::all_of(region.pages.begin(), region.pages.end(), untouched) &&
+         std::all_of(region.residences.begin(), region.residences.end(), [&absent](const auto &r) {
+           return std::all_of(r->pages.begin(), r->pages.end(), absent);
+         });
+}
+
+/// Another lot, or the same. It has no addresses afterwards: who needs them makes them (residence()). Throws std::bad_alloc with
+/// nothing changed, or with a region that shares nothing.
+void Engine::lay_anew(Region &region) {
+  PoolDevice &device = device_at(region.home);
+  const uint64_t size = region.shape.size;
+  const vm::Geometry alone = shape_for(region.home, size);
+  region.pages.reserve(std::max<size_t>(alone.pages() + size_t{1}, region.pages.size()));
+  for (auto &r : region.residences) {
+    if (r->range) device.addresses->free(r->range);
+  }
+  region.residences.clear();
+  leave_lot(region);
+  const auto take = [this, &region](const vm::Geometry &shape) {
+    page_count_ += shape.pages();
+    page_count_ -= region.pages.size();
+    region.shape = shape;
+    region.pages.resize(shape.pages());
+  };
+  vm::Sharing::Lot lot;
+  try {
+    const uint64_t alignment = uint64_t{1} << (region.unsettled - 1U);
+    take(device.sharing->place(region.client, size, alignment, &lot));
+  } catch (...) {
+    take(alone);
+    throw;
+  }
+  region.lot = lot;
+  region.lot_place = region.shape.shared ? region.home : Region::no_lot;
+}
+
+/// Pages of dead regions that have a part of a granule in which others lie.
+void Engine::list_neighbours(PoolDevice &device, std::pmr::vector<PageRef> *pages) {
+  for (const auto &[key, first] : kept_) {
+    for (uint32_t id = first; id != vm::BufferTable::none; id = regions_[id]->kept_after) {
+      const Region &region = *regions_[id];
+      if (!region.shape.shared) break;  // all of a list are of one kind
+      if (region.lot_place != device.place || region.operations != 0) continue;
+      const uint32_t last = region.shape.pages() - 1;
+      const auto crowded = [&](uint32_t page) {
+        const vm::Bundle *bundle = bundle_of(region, page, device);
+        return bundle != nullptr && bundle->users > 1;
+      };
+      if (!crowded(0) && !crowded(last)) continue;
+      for (uint32_t p = 0; p <= last; ++p)
+        pages->push_back(PageRef{id, p, region_generations_[id]});
+    }
+  }
+}
+
+/// Whether it would have a granule for a part of a page that nobody else has in place.
+bool Engine::opens_granule(const Region &region) noexcept {
+  const PoolDevice &device = device_at(region.home);
+  for (const uint32_t p : {uint32_t{0}, region.shape.pages() - 1}) {
+    const vm::Bundle *bundle = bundle_of(region, p, device);
+    if (bundle != nullptr && bundle->granule == physical::no_granule) return true;
+  }
+  return false;
+}
+
+/// Before a set's regions are brought in: those that nobody has used yet and that would open granules. May drop the lock.
+void Engine::settle_layouts(Lock &lock, Plan &plan) {
+  if (plan.quiet || plan.device == nullptr || plan.device->sharing == nullptr) return;
+  PoolDevice &device = *plan.device;
+  const auto each = [&](auto &&visit) {
+    for (const PlanItem &item : plan.items) {
+      const uint64_t word = buffers_.hot(item.buffer).word.load(std::memory_order_relaxed);
+      if ((word & (Word::alive | Word::generation_mask)) != (Word::alive | item.generation))
+        continue;
+      Region &region = *target(item.buffer).region;
+      if (region.unsettled != 0 && region.home == device.place && opens_granule(region) &&
+          may_lay_anew(region))
+        visit(region);
+    }
+  };
+  uint64_t bytes = 0;
+  each([&bytes](const Region &region) { bytes += region.shape.physical_bytes(); });
+  if (bytes == 0) return;
+  // Not only when the last granule is gone: what is badly laid shortly before that stays so.
+  constexpr uint64_t near = 16;
+  if (bytes + device.granules->budget() / near > device.granules->room()) {
+    std::pmr::vector<PageRef> neighbours(&memory_);
+    list_neighbours(device, &neighbours);
+    Status why;
+    if (!neighbours.empty()) (void)evict(lock, device, neighbours, false, &why);
+  }
+  each([this](Region &region) { lay_anew(region); });
+}
+
+}  // namespace weir::residency
