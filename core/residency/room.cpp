@@ -154,6 +154,12 @@ Status Engine::make_room(Lock &lock, PoolDevice &device, Wanted wanted, bool qui
     }
     // Pages that stayed because somebody wants them are no failure: there are others.
     if (++*barren < (why.ok() ? 32U : 3U)) return {};
+    // What another thread is taking out was nobody's, or has a place to go to: these had none.
+    constexpr uint32_t most_waits = 64;
+    if (device.in_flight != 0 && !quiet && *barren < most_waits) {
+      changed_.wait(lock);
+      return {};
+    }
     return why.ok() ? Status(WEIR_ERROR_WOULD_BLOCK) : why;
   }
   // Somebody's drain or fill ends soon, whatever other leases do; and so does a prefetch that holds granules, which itself
