@@ -410,6 +410,39 @@ void registration_meets_an_eviction(void **state) {
   }
 }
 
+/// What is nobody's is on its way out, by another thread; what is left has nowhere to go. Who needs room is not refused for that.
+void an_acquire_waits_for_what_was_nobodys(void **state) {
+  for (const char *point : {"evict.claimed", "evict.unmapped"}) {
+    World world({.options = std::string(small_host) + static_cast<const char *>(*state),
+                 .device_pages = 4,
+                 .host_pages = 0});
+    weir_buffer live = world.buffer(two_pages);
+    weir_buffer dead = world.buffer(two_pages);
+    world.fill(live, two_pages, 1);
+    world.fill(dead, two_pages, 2);
+    ok(weir_buffer_destroy(world.pool, dead));
+    weir_buffer next = world.buffer(page_bytes);
+    {
+      Gate gate(world.pool, point);
+      Task trim(
+          [&] { return weir_pool_trim(world.pool, 0, WEIR_TRIM_GRADUAL, two_pages, nullptr); });
+      gate.await();
+      Kernel kernel{0, page_bytes, 3, 0};
+      Task user([&] { return run(world, next, WEIR_DISCARD_WRITE, &kernel); });
+      await_claim(world, next, user);
+      assert_true(keeps_waiting(user));
+      gate.open();
+      ok(user.join());
+      ok(trim.join());
+    }
+    world.check(live, two_pages, 1);
+    world.check(next, page_bytes, 3);
+    ok(weir_buffer_destroy(world.pool, live));
+    ok(weir_buffer_destroy(world.pool, next));
+    close_clean(world);
+  }
+}
+
 }  // namespace
 
 int main() {
@@ -428,6 +461,7 @@ int main() {
       BOTH(host_room_is_not_made_of_what_is_leaving),
       BOTH(a_new_buffer_meets_the_eviction_of_a_dead_one),
       BOTH(registration_meets_an_eviction),
+      BOTH(an_acquire_waits_for_what_was_nobodys),
   };
   return cmocka_run_group_tests(tests, nullptr, nullptr);
 }
