@@ -158,6 +158,112 @@ void first_refusal_is_late(void **state) {
   close_empty(world);
 }
 
+/// Memory of weir_malloc by addresses, with the bytes that live.
+struct Heap {
+  World world;
+  std::vector<Block> live = {};
+  uint64_t bytes = 0;
+
+  bool add(uint64_t size) {
+    uint64_t address = 0;
+    if (take(world, size, &address) != WEIR_SUCCESS) return false;
+    live.push_back({address, size});
+    bytes += size;
+    return true;
+  }
+  void drop(size_t i) {
+    std::swap(live[i], live.back());
+    ok(weir_free(world.pool, nullptr, live.back().address));
+    bytes -= live.back().size;
+    live.pop_back();
+  }
+  void drop_newest() { drop(live.size() - 1); }
+  void close() {
+    while (!live.empty()) drop_newest();
+    close_empty(world);
+  }
+};
+
+void expect_late(const Heap &heap, const char *load) {
+  const uint64_t budget = pages * page_bytes;
+  if (heap.bytes * 100 < budget * 95)
+    print_error("%s: refused at %.3f\n", load, double(heap.bytes) / double(budget));
+  assert_true(heap.bytes * 100 >= budget * 95);
+}
+
+/// Steps of training: weights stay; a layer's activations come in order with scratch between them and go in reverse order,
+/// while gradients come. Each run has more layers than the one before, until a request is refused.
+void a_load_like_training(void **state) {
+  Heap heap{full_world(state)};
+  const uint64_t unit = page_bytes / 64;
+  std::mt19937_64 random(5);
+  bool room = true;
+  const auto sizes = [&](uint64_t layer, uint64_t step) {
+    return unit * (1 + (layer * 7 + step * 3) % 40) + 256 * (layer % 5);
+  };
+  for (uint64_t layer = 0; layer < 40; ++layer) assert_true(heap.add(sizes(layer, 0)));
+  for (uint64_t layers = 20, step = 1; room; layers += 4, ++step) {
+    const size_t weights = heap.live.size();
+    for (uint64_t layer = 0; layer < layers && room; ++layer) {
+      room = heap.add(sizes(layer, step % 3));  // its activations depend on the batch's length
+      for (uint64_t i = random() % 3; i > 0 && room; --i) {
+        room = heap.add(unit * (1 + random() % 16));
+        if (room) heap.drop_newest();
+      }
+    }
+    if (!room) break;
+    while (heap.live.size() > weights) heap.drop_newest();
+    if (step % 8 == 0) room = heap.add(sizes(step, 1));  // what the optimizer keeps
+  }
+  expect_late(heap, "training");
+  heap.close();
+}
+
+/// Sequences come and end; each grows by blocks of one size, and every step has a few activations as long as the batch is.
+void a_load_like_serving(void **state) {
+  Heap heap{full_world(state)};
+  const uint64_t block = page_bytes / 32;
+  std::mt19937_64 random(9);
+  std::vector<std::vector<Block>> sequences;
+  uint64_t bytes = 0, most = 0;
+  const uint64_t budget = pages * page_bytes;
+  const auto grow = [&](uint64_t size, std::vector<Block> *sequence) {
+    uint64_t address = 0;
+    if (take(heap.world, size, &address) != WEIR_SUCCESS) return false;
+    sequence->push_back({address, size});
+    bytes += size;
+    most = std::max(most, bytes);
+    return true;
+  };
+  const auto end = [&](std::vector<Block> *sequence) {
+    for (const Block &one : *sequence) {
+      ok(weir_free(heap.world.pool, nullptr, one.address));
+      bytes -= one.size;
+    }
+    sequence->clear();
+  };
+  bool room = true;
+  for (int step = 0; room; ++step) {
+    // Ever more of them run at once, until there is no room.
+    while (sequences.size() < static_cast<size_t>(8 + step / 16)) sequences.emplace_back();
+    std::vector<Block> acts;
+    for (int i = 0; i < 3 && room; ++i)
+      room = grow(256 + block / 8 * (sequences.size() % 24 + random() % 8), &acts);
+    for (std::vector<Block> &sequence : sequences) {
+      if (!room) break;
+      if (random() % 48 == 0) end(&sequence);
+      room = grow(sequence.empty() ? block * (1 + random() % 8) : block, &sequence);
+    }
+    if (!room) heap.bytes = bytes;
+    end(&acts);
+  }
+  assert_true(most * 100 >= budget * 95);
+  expect_late(heap, "serving");
+  heap.bytes = 0;
+  for (std::vector<Block> &sequence : sequences) end(&sequence);
+  heap.close();
+}
+
 /// Where granules can't be shared, memory of a few pages need not be rounded up to whole ones.
 void a_few_pages_without_rounding(void **) {
   World world({.options = std::string(small_host) + ";host.multi_map=0",
@@ -362,6 +468,8 @@ int main() {
       BOTH(every_second_hole_is_found_again),
       BOTH(holes_between_other_sizes),
       {"first_refusal_is_late", first_refusal_is_late, nullptr, nullptr, const_cast<char *>(vmm)},
+      {"a_load_like_training", a_load_like_training, nullptr, nullptr, const_cast<char *>(vmm)},
+      {"a_load_like_serving", a_load_like_serving, nullptr, nullptr, const_cast<char *>(vmm)},
       cmocka_unit_test(a_few_pages_without_rounding),
       BOTH(old_holes_are_refilled_by_buffers),
       {"buffers_reach_the_budget", buffers_reach_the_budget, nullptr, nullptr,
