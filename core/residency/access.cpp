@@ -373,6 +373,7 @@ void Engine::describe_buffer(uint32_t index, uint64_t offset, uint64_t length,
   info->tag = tag_of(index);
   const bool placed = home != nullptr && (devices_[region.home]->vmm() || home->resident != 0);
   info->address = placed ? address_of(*where.region, *home) + where.base : 0;
+  if (placed) region.unsettled = 0;  // from now on somebody knows it
   info->priority = region.priority;
   info->pages = tenant ? 0 : region.shape.pages();
   const auto held = holds_.find(index);

@@ -115,6 +115,20 @@ void what_was_written_elsewhere_stays(void **) {
   close_world(world, old, {});
 }
 
+/// An address that was asked for before the first use is the one that the use gets.
+void what_was_told_stays(void **) {
+  World world = shared_world(budget_pages + 2);
+  weir_buffer buffer = world.buffer(other_size);
+  weir_buffer beside = world.buffer(size_of_two);  // so that nobody else has the granule they share
+  const uint64_t told = query(world, buffer).address;
+  assert_int_not_equal(told, 0);
+  const std::vector<weir_buffer> old = half_of(world, full(world));
+  assert_int_equal(address_of(world, buffer), told);
+  assert_int_equal(query(world, buffer).address, told);
+  for (weir_buffer made : {buffer, beside}) ok(weir_buffer_destroy(world.pool, made));
+  close_world(world, old, {});
+}
+
 }  // namespace
 
 int main() {
@@ -122,6 +136,7 @@ int main() {
       cmocka_unit_test(rooms_of_the_dead_are_used),
       cmocka_unit_test(what_was_used_stays),
       cmocka_unit_test(what_was_written_elsewhere_stays),
+      cmocka_unit_test(what_was_told_stays),
   };
   return cmocka_run_group_tests(tests, nullptr, nullptr);
 }
