@@ -44,6 +44,7 @@ void no_lease_no_refusal(void **) {
   assert_int_equal(refused, 0);
   engine_of(world).wait_idle();
   for (weir_buffer buffer : buffers) ok(weir_buffer_destroy(world.pool, buffer));
+  engine_of(world).wait_idle();  // the background threads may be at what the dead have left
   close_clean(world);
 }
 
@@ -96,6 +97,7 @@ void random_sets_are_not_refused(void **) {
     assert_int_equal(refused, 0);
     engine_of(world).wait_idle();
     for (weir_buffer buffer : buffers) ok(weir_buffer_destroy(world.pool, buffer));
+    engine_of(world).wait_idle();
     close_clean(world);
   }
 }
