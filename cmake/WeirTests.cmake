@@ -40,8 +40,8 @@ function(weir_register_test name label)
     ENVIRONMENT "${weir_test_environment}" SKIP_RETURN_CODE 77)
 endfunction()
 
-# weir_register_skip(NAME LABEL REASON): a test that can't be built or run here says so, and counts as skipped. No ';' in it:
-# a command is a list.
+# weir_register_skip(NAME LABEL REASON): a test that can't be built or run here says so, and counts as skipped. No ';' in it,
+# a command is a list, and no apostrophe, it is quoted.
 function(weir_register_skip name label reason)
   weir_register_test(${name} ${label} sh -c "echo 'skipped: ${reason}' && exit 77")
 endfunction()
@@ -124,7 +124,7 @@ if(TARGET weir_static)
     endif()
     # Its mmap counts and refuses; ThreadSanitizer's runtime calls the program's own before the program can run.
     if(WEIR_SANITIZE STREQUAL thread AND name STREQUAL test_host_view)
-      weir_register_skip(${name} unit "ThreadSanitizer starts through the program's own mmap")
+      weir_register_skip(${name} unit "ThreadSanitizer itself starts by the mmap of the program")
       continue()
     endif()
     weir_test_program(${source} unit weir_static)
