@@ -175,9 +175,10 @@ endif()
 
 # About loading and describing backends, about files, or about bytes alone: nothing of them is another backend's.
 set(weir_host_only test_backends test_codec_api test_context test_partitions test_runtimes test_spill_failures test_struct_size test_topology_api)
-# The tiers below HOST, and what is lost in them, are the engine's work on the host's memory: its threads are seen on the host backend.
+# The tiers below HOST, what is lost in them, and the order of prefetches are the engine's work: its threads are seen on the host
+# backend.
 if(WEIR_SANITIZE STREQUAL thread)
-  list(APPEND weir_host_only test_lossy test_tiers)
+  list(APPEND weir_host_only test_lossy test_prefetch test_tiers)
 endif()
 if(TARGET weir)
   weir_glob(sources "tests/abi/test_*.c" "tests/abi/test_*.cpp")
