@@ -262,6 +262,8 @@ class Engine {
   // hit_path.cpp
   bool whole_use(const weir_use &use, uint32_t *index, uint64_t *generation) noexcept;
   bool plain_use(const weir_use &use, uint32_t *index, uint64_t *generation) noexcept;
+  weir_lease record_one(StreamState &state, OwnLeases &own, uint32_t index, uint8_t mode) noexcept;
+  bool acquire_first(Stream &stream, StreamState &state, weir_use &use, weir_lease *out) noexcept;
   bool acquire_one(Stream &stream, StreamState &state, weir_use &use, weir_lease *out) noexcept;
   bool acquire_fast(Stream &stream, StreamState &state, weir_use *uses, size_t count,
                     Lease *lease) noexcept;

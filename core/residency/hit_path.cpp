@@ -24,6 +24,32 @@ bool Engine::plain_use(const weir_use &use, uint32_t *index, uint64_t *generatio
   return whole_use(use, index, generation);
 }
 
+/// The record of a lease that has been granted to this thread.
+inline weir_lease Engine::record_one(StreamState &state, OwnLeases &own, uint32_t index,
+                                     uint8_t mode) noexcept {
+  Lease *lease = own.free.pop();
+  lease->few[0].buffer = index;
+  lease->few[0].mode = mode;
+  lease->few[0].kind = LeaseKind::whole;
+  lease->count.store(1, std::memory_order_relaxed);
+  own.hits.store(own.hits.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  return state.handle(config_.pool_id, *lease);
+}
+
+/// The first lease of a small buffer, to write all of it. Apart, so that a hit has nothing to keep for it.
+[[gnu::noinline]] bool Engine::acquire_first(Stream &stream, StreamState &state, weir_use &use,
+                                             weir_lease *out) noexcept {
+  uint32_t index = 0;
+  uint64_t generation = 0;
+  if (!whole_use(use, &index, &generation)) return false;
+  vm::Hot &hot = buffers_.hot(index);
+  if (!hot.try_first_lease(generation, stream.slot, stream.device->id, &use.address) &&
+      !lease_fresh(stream, use))
+    return false;
+  *out = record_one(state, *state.of_this_thread(), index, WEIR_DISCARD_WRITE);
+  return true;
+}
+
 /// A lease of one whole resident buffer with a record of the thread's own, granted or not even tried.
 inline bool Engine::acquire_one(Stream &stream, StreamState &state, weir_use &use,
                                 weir_lease *out) noexcept {
@@ -33,20 +59,10 @@ inline bool Engine::acquire_one(Stream &stream, StreamState &state, weir_use &us
   if (own == nullptr || own->free.head == nullptr) return false;
   if (!whole_use(use, &index, &generation)) return false;
   const auto mode = static_cast<uint8_t>(use.mode);
-  vm::Hot &hot = buffers_.hot(index);
-  const uint32_t home = stream.device->id;
-  if (!hot.try_lease(generation, mode, stream.slot, home, &use.address) &&
-      !(mode == WEIR_DISCARD_WRITE &&
-        (hot.try_first_lease(generation, stream.slot, home, &use.address) ||
-         lease_fresh(stream, use))))
-    return false;
-  Lease *lease = own->free.pop();
-  lease->few[0].buffer = index;
-  lease->few[0].mode = mode;
-  lease->few[0].kind = LeaseKind::whole;
-  lease->count.store(1, std::memory_order_relaxed);
-  own->hits.store(own->hits.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-  *out = state.handle(config_.pool_id, *lease);
+  if (!buffers_.hot(index).try_lease(generation, mode, stream.slot, stream.device->id,
+                                     &use.address))
+    return mode == WEIR_DISCARD_WRITE && acquire_first(stream, state, use, out);
+  *out = record_one(state, *own, index, mode);
   return true;
 }
 
