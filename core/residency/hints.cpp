@@ -221,6 +221,7 @@ void Engine::ask_again(const PageRef &ref, const PoolDevice &device) noexcept {
     request.asker = hint.slot;
     request.bytes = hint.bytes;
     request.until = hint.until;
+    request.refused = prefetch_round_;  // the room is somebody's: nobody is woken for it now
     try {
       queue(request);
     } catch (const std::bad_alloc &) {
