@@ -124,7 +124,7 @@ Status Engine::check_budget(Plan &plan) {
 /// counts rounds that freed nothing, so that a copy that always fails ends in its error.
 Status Engine::make_room(Lock &lock, PoolDevice &device, Wanted wanted, bool quiet,
                          uint32_t *barren) {
-  // A quota's room is another matter: what only passes is nobody's.
+  // The carrier's bounce memory is charged to no client, so giving it back makes no room in a quota.
   if (wanted.client == UINT32_MAX && give_bounce_back(lock, device)) return {};
   std::pmr::vector<PageRef> victims(&memory_);
   victims.reserve(64);

@@ -4,6 +4,7 @@
 // client and priority, so that they grow cold together. A tenant that is used elsewhere than on its home device
 // leaves its slab for pages of its own.
 
+#include "core/base/grow.hpp"
 #include "core/residency/plan.hpp"
 
 #include <algorithm>
@@ -19,6 +20,13 @@ constexpr uint32_t most_looks = 4;
 uint64_t group_key(uint8_t home, uint32_t client, int32_t priority, bool pinned) noexcept {
   return (uint64_t{client} << 32) | (uint64_t{home} << 16) |
          (static_cast<uint64_t>(priority + 128) << 8) | (pinned ? 1U : 0U);
+}
+
+/// So that a slab can join the group without allocating. Throws std::bad_alloc with nothing changed.
+template <class Group>
+void reserve_slab(Group &group) {
+  grow_by(group.slabs);
+  group.rooms.reserve(group.slabs.size() + 1);
 }
 
 /// Whether a page below the range has no tenants and is on its way in, out or elsewhere: who takes the range waits for work
@@ -63,9 +71,7 @@ void Engine::note_room(Region &slab) noexcept {
 
 /// Throws std::bad_alloc with nothing changed.
 void Engine::join_group(SlabGroup &group, Region &slab) {
-  group.slabs.reserve(group.slabs.size() == group.slabs.capacity() ? 2 * group.slabs.size() + 1
-                                                                   : group.slabs.size() + 1);
-  group.rooms.reserve(group.slabs.size() + 1);
+  reserve_slab(group);
   slab.tenants->position = static_cast<uint32_t>(group.slabs.size());
   slab.tenants->rooms = &group.rooms;
   group.slabs.push_back(slab.id);
@@ -94,8 +100,7 @@ void Engine::leave_group(Region &slab) noexcept {
 void Engine::move_group(Region &region, uint8_t home) {
   const uint64_t key = group_key(home, region.client, region.priority, region.pinned);
   SlabGroup &to = group_at(key);
-  to.slabs.reserve(to.slabs.size() + 1);
-  to.rooms.reserve(to.slabs.size() + 1);
+  reserve_slab(to);
   leave_group(region);
   join_group(to, region);
 }
