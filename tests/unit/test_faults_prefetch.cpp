@@ -14,16 +14,7 @@ struct Scenario : Emptied {
   static constexpr uint32_t count = 6;
 
   void open(Balance *balance, const char *options) {
-    faults.armed.store(false);  // what comes before has sweeps of its own
-    open_context(balance, options);
-    const weir_pool_device device{0, 0, 6 * page_bytes, {0, 0}};
-    weir_pool_desc desc = WEIR_POOL_DESC_INIT;
-    desc.device_count = 1;
-    desc.devices = &device;
-    desc.flags = WEIR_POOL_NO_BACKGROUND;
-    desc.host_budget = 32 * page_bytes;
-    desc.page_size = desc.large_page_size = page_bytes;
-    open_pool(desc);
+    open_pages(balance, options, 6);
     for (uint32_t i = 0; i < count; ++i) {
       add(i == 3 ? page_bytes / 3 : 2 * page_bytes);
       fill(i, i + 1);

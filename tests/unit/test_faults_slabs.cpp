@@ -15,16 +15,7 @@ struct Scenario : Emptied {
   std::vector<uint64_t> blocks;
 
   void open(Balance *balance, const char *options) {
-    faults.armed.store(false);  // what comes before has sweeps of its own
-    open_context(balance, options);
-    const weir_pool_device device{0, 0, 10 * page_bytes, {0, 0}};
-    weir_pool_desc desc = WEIR_POOL_DESC_INIT;
-    desc.device_count = 1;
-    desc.devices = &device;
-    desc.flags = WEIR_POOL_NO_BACKGROUND;
-    desc.host_budget = 32 * page_bytes;
-    desc.page_size = desc.large_page_size = page_bytes;
-    open_pool(desc);
+    open_pages(balance, options, 10);
     const weir_client_desc own = WEIR_CLIENT_DESC_INIT;
     ok(weir_client_create(pool, &own, &client));
     faults.armed.store(true);

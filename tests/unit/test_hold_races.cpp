@@ -36,7 +36,6 @@ weir_result read_byte(World &world, weir_buffer buffer) {
   uint8_t byte = 0;
   return weir_buffer_read(world.pool, buffer, 0, 1, &byte);
 }
-
 // ---- loss ----
 
 /// What was held to be read lives on in its copies; what was held to be written has none.
@@ -70,9 +69,7 @@ void a_lost_device(void **) {
       world.check_read(buffer, size, 2);
       validate(world);
       ok(weir_buffer_destroy(world.pool, buffer));
-      ok(weir_pool_destroy(world.pool));
-      for (weir_stream stream : world.streams) ok(weir_stream_close(stream));
-      ok(weir_context_destroy(world.context));
+      world.close();
     }
   }
 }
@@ -94,9 +91,7 @@ void a_lost_neighbour(void **) {
     world.check(buffer, size, mode == reading ? 1 : 2, 0);
     validate(world);
     ok(weir_buffer_destroy(world.pool, buffer));
-    ok(weir_pool_destroy(world.pool));
-    for (weir_stream stream : world.streams) ok(weir_stream_close(stream));
-    ok(weir_context_destroy(world.context));
+    world.close();
   }
 }
 
@@ -162,9 +157,7 @@ void a_lost_remote_writer(void **) {
   world.check_read(buffer, size, 2);
   validate(world);
   ok(weir_buffer_destroy(world.pool, buffer));
-  ok(weir_pool_destroy(world.pool));
-  for (weir_stream stream : world.streams) ok(weir_stream_close(stream));
-  ok(weir_context_destroy(world.context));
+  world.close();
 }
 
 // ---- sharded buffers ----
