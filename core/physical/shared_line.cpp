@@ -237,6 +237,12 @@ SharedLine::Run SharedLine::live_from(uint32_t node) const {
   return node == none ? Run{} : Run{node, nodes_[node].generation};
 }
 
+SharedLine::Run SharedLine::before(Run run) const {
+  uint32_t node = node_of(run).before;
+  if (node != none && nodes_[node].hole) node = nodes_[node].before;
+  return node == none ? Run{} : Run{node, nodes_[node].generation};
+}
+
 uint64_t SharedLine::high() const noexcept {
   return (nodes_[last_].hole ? nodes_[last_].begin : nodes_[last_].end) * quantum;
 }

@@ -23,6 +23,7 @@
 
 #include "core/physical/room_tree.hpp"
 
+#include <cassert>
 #include <cstdint>
 #include <memory_resource>
 #include <string>
@@ -79,9 +80,14 @@ class SharedLine {
   uint64_t address(Run run) const { return node_of(run).begin * quantum; }
   uint64_t bytes(Run run) const { return (node_of(run).end - node_of(run).begin) * quantum; }
   uint64_t owner(Run run) const { return node_of(run).owner; }
+  void set_owner(Run run, uint64_t owner) {
+    assert(live(run));
+    nodes_[run.node].owner = owner;
+  }
   /// The live runs in order of address.
   Run first() const { return live_from(first_); }
   Run next(Run run) const { return live_from(node_of(run).after); }
+  Run before(Run run) const;
 
   uint64_t page() const noexcept { return page_ * quantum; }
   uint64_t open_pages() const noexcept { return open_; }

@@ -177,7 +177,11 @@ Residence *Engine::residence(Region &region, PoolDevice &device, Status *status)
   region.residences.reserve(region.residences.size() + 1);  // one for each device at most
   Compact<Residence> fresh = make_owned<Residence>(&memory_, device.place, &memory_);
   fresh->pages.resize(region.shape.pages());
-  if (device.vmm()) {
+  const uint64_t address =
+      region.lot_place == device.place ? device.sharing->address(region.client, region.lot) : 0;
+  if (address != 0) {
+    fresh->range.address = address - region.shape.lead;
+  } else if (device.vmm()) {
     *status = device.addresses->allocate(region.shape.address_bytes(),
                                          region.shape.address_alignment(), &fresh->range);
     if (!*status) return nullptr;

@@ -125,6 +125,7 @@ bool Engine::claim_victim(PoolDevice &device, const PageRef &ref, Victim *victim
   victim->address = device.vmm() ? address_of(region, *here) + region.shape.offset(ref.page)
                                  : device.granules->at(here->pages[ref.page].granule).place;
   victim->granule_address = victim->address - region.shape.before(ref.page);
+  victim->shared = mapping_of(region, ref.page, device);
   try {
     collect_fences(region, ref.page, &victim->fences, spare);
   } catch (const std::bad_alloc &) {
@@ -386,7 +387,8 @@ void Engine::finish_victim(Lock &lock, Drain &drain, Victim &victim) {
   lock.unlock();
   if (victim.out) {
     const Status unmapped =
-        device.vmm() ? device.mapper->unmap(victim.granule_address, victim.bytes) : Status{};
+        device.vmm() ? unmap_page(device, victim.granule_address, victim.bytes, victim.shared)
+                     : Status{};
     victim.gone = unmapped.ok();
     drain.note(unmapped);
   }

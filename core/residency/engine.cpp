@@ -7,6 +7,8 @@
 #include "core/residency/plan.hpp"
 #include "core/residency/scrub.hpp"
 #include "core/residency/rebalance.hpp"
+#include "core/virtual/granule_sharing.hpp"
+#include "core/virtual/line_sharing.hpp"
 
 #include <algorithm>
 #include <system_error>
@@ -179,6 +181,16 @@ void Engine::set_watermarks(PoolDevice &device, uint64_t budget) noexcept {
   device.high_water = budget / 1000 * config_.watermark_high;
 }
 
+/// How its regions share granules: by mapping them at several addresses, or by lying beside each other.
+Owned<vm::Sharing> Engine::make_sharing(const PoolDevice &device, uint64_t budget) {
+  const uint64_t page = device.page_size, large = device.large_page_size;
+  if (device.device.has(WEIR_CAP_MULTI_MAP))
+    return adopt_as<vm::Sharing>(
+        make_owned<vm::GranuleSharing>(&memory_, page, large, budget, &memory_));
+  return adopt_as<vm::Sharing>(
+      make_owned<vm::LineSharing>(&memory_, *device.addresses, page, large, budget, &memory_));
+}
+
 /// With all it needs, and known to nobody yet.
 Status Engine::make_device(const EngineConfig::DeviceBudget &budget, uint8_t place,
                            Owned<PoolDevice> *out) {
@@ -199,8 +211,8 @@ Status Engine::make_device(const EngineConfig::DeviceBudget &budget, uint8_t pla
                                config_.compressed_budget, config_.storage.budget})
     promised = std::min(promised + std::min(bytes, most_promised), most_promised);
   fresh->addresses = make_owned<vm::AddressSpace>(&memory_, device, page, promised, &memory_);
-  if (device.has(WEIR_CAP_VMM) && device.has(WEIR_CAP_MULTI_MAP) && vm::Sharing::possible(page))
-    fresh->sharing = make_owned<vm::Sharing>(&memory_, page, large, budget.budget, &memory_);
+  if (device.has(WEIR_CAP_VMM) && vm::Sharing::possible(page))
+    fresh->sharing = make_sharing(*fresh, budget.budget);
   fresh->mapper = make_owned<physical::Mapper>(&memory_, device);
   fresh->bounce = make_owned<transfer::Bounce>(&memory_, device, *fresh->granules, *fresh->mapper);
   fresh->policy = make_policy(config_.policy, &memory_);
@@ -307,8 +319,8 @@ void Engine::release_device(Lock &lock, PoolDevice &device) noexcept {
       for (const vm::Tombstone &dead : region->tombstones)
         (void)streams_.wait(dead.stamp, config_.evict_wait_ns);
       if (device.vmm())
-        (void)device.mapper->unmap(granule_address(*region, *here, p),
-                                   region->shape.granule_bytes(p));
+        (void)unmap_page(device, granule_address(*region, *here, p), region->shape.granule_bytes(p),
+                         mapping_of(*region, p, device));
       if (leave_granule(*region, p, device)) device.granules->release(state.granule);
       state.granule = physical::no_granule;
     }

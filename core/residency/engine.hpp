@@ -325,6 +325,10 @@ class Engine {
   void begin_count(PoolDevice &device) noexcept;
   uint64_t count_granule(const Region &region, uint32_t page, PoolDevice &device) noexcept;
   void count_need(Plan &plan, bool *busy) noexcept;
+  physical::SharedMapping *mapping_of(const Region &region, uint32_t page,
+                                      const PoolDevice &device) noexcept;
+  static Status unmap_page(PoolDevice &device, uint64_t address, uint64_t bytes,
+                           physical::SharedMapping *shared);
   Status claim_granule(Plan &plan, PlanPage &page);
   bool leave_granule(const Region &region, uint32_t page, PoolDevice &device) noexcept;
   void end_making(const Region &region, uint32_t page, PoolDevice &device, Stamp wiped) noexcept;
@@ -836,6 +840,7 @@ class Engine {
 
   // engine.cpp
   void set_watermarks(PoolDevice &device, uint64_t budget) noexcept;
+  Owned<vm::Sharing> make_sharing(const PoolDevice &device, uint64_t budget);
   Status make_device(const EngineConfig::DeviceBudget &budget, uint8_t place,
                      Owned<PoolDevice> *device);
   void release_device(Lock &lock, PoolDevice &device) noexcept;

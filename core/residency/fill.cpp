@@ -80,6 +80,7 @@ void Engine::mark_filling(Plan &plan) noexcept {
     bool foreign = page.absent && device.granules->at(page.granule).client() != region.client;
     const vm::Bundle *bundle = bundle_of(region, page.page, device);
     const bool shared = bundle != nullptr;
+    page.shared = shared ? bundle->mapping.get() : nullptr;
     if (shared && page.absent && bundle->wiped) plan.before.push_back(bundle->wiped);
     if (foreign && device.vmm() && (shared || page.used < page.bytes)) {
       // All of it, whatever of it the page has. Once for all who share it: they look at whose it was.
@@ -190,7 +191,10 @@ Status Engine::prepare_page(Plan &plan, PlanPage &page) {
     page.address = page.memory->place;
     return {};
   }
-  WEIR_TRY(device.mapper->map(page.granule_address, page.bytes, page.memory->place, &page.opened));
+  physical::Mapper &mapper = *device.mapper;
+  const uint64_t at = page.granule_address, granule = page.memory->place;
+  WEIR_TRY(page.shared != nullptr ? page.shared->map(mapper, at, page.bytes, granule, &page.opened)
+                                  : mapper.map(at, page.bytes, granule, &page.opened));
   page.mapped = true;
   return {};
 }
@@ -299,7 +303,8 @@ Status Engine::fill(Plan &plan) {
     (void)device.device.table().stream_synchronize(device.device.state(), device.up->native);
   }
   for (PlanPage &page : plan.pages) {
-    if (page.mapped && device.mapper->unmap(page.granule_address, page.bytes)) page.mapped = false;
+    if (page.mapped && unmap_page(device, page.granule_address, page.bytes, page.shared))
+      page.mapped = false;
   }
   last_error() = why;
   return status;
@@ -395,6 +400,7 @@ void Engine::settle_fill(Plan &plan, bool filled) noexcept {
         // One that others were in before stays as it is: what they have there must not be zeroed for the next.
         if (!leave_granule(region, page.page, device) && !page.joined)
           device.granules->at(page.granule).set_client(physical::client_unknown);
+        if (page.shared != nullptr) page.shared->forsake();
         device.stuck_bytes += page.bytes;
         page.granule = physical::no_granule;
         // At that address nothing else can be, of whichever device.

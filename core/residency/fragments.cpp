@@ -15,6 +15,20 @@ vm::Bundle *Engine::bundle_of(const Region &region, uint32_t page,
   return &device.sharing->bundle(region.client, region.lot, page < region.shape.front);
 }
 
+/// What maps the page's granule for all that have a part of it; nullptr: the page has addresses of its own.
+physical::SharedMapping *Engine::mapping_of(const Region &region, uint32_t page,
+                                            const PoolDevice &device) noexcept {
+  vm::Bundle *bundle = bundle_of(region, page, device);
+  return bundle != nullptr ? bundle->mapping.get() : nullptr;
+}
+
+/// Outside the lock. Nothing of the page is mapped any more that others do not need.
+Status Engine::unmap_page(PoolDevice &device, uint64_t address, uint64_t bytes,
+                          physical::SharedMapping *shared) {
+  return shared != nullptr ? shared->unmap(*device.mapper, address, bytes)
+                           : device.mapper->unmap(address, bytes);
+}
+
 /// Bytes of the page's granule, or 0 if it was counted since Sharing::begin_count.
 uint64_t Engine::count_granule(const Region &region, uint32_t page, PoolDevice &device) noexcept {
   vm::Bundle *bundle = bundle_of(region, page, device);

@@ -31,7 +31,8 @@ uint64_t Engine::line_bytes(const PoolDevice &device) const noexcept {
 /// others can have the rest of the last one.
 bool Engine::belongs_in_line(const PoolDevice &device, uint64_t size) const noexcept {
   if (size < device.page_size) return true;
-  if (!device.vmm() || device.sharing != nullptr || size % device.page_size == 0) return false;
+  const bool anywhere = device.sharing != nullptr && device.sharing->movable() != nullptr;
+  if (!device.vmm() || anywhere || size % device.page_size == 0) return false;
   const bool large = device.large_page_size > device.page_size && size >= device.large_page_size;
   return size <= line_bytes(device) / 4 && !large;
 }

@@ -38,15 +38,16 @@ struct PlanPage {
   Region *region = nullptr;
   uint32_t page = 0;
   uint32_t item = 0;
-  uint32_t latest = 0;                       ///< Page::latest when it was scanned
-  GranuleId granule = physical::no_granule;  ///< claimed for it ...
-  physical::Granule *memory = nullptr;       ///< ... and its record, for use without the lock
-  bool absent = false;                       ///< needs a granule
-  bool stale = false;                        ///< has one, but not the latest bytes
-  bool discard = false;                      ///< wholly covered by a DISCARD_WRITE
-  bool mapped = false;                       ///< by this plan ...
-  uint16_t opened = 0;                       ///< ... for the peers of this generation
-  bool filling = false;                      ///< marked FILLING by this plan
+  uint32_t latest = 0;                        ///< Page::latest when it was scanned
+  GranuleId granule = physical::no_granule;   ///< claimed for it ...
+  physical::Granule *memory = nullptr;        ///< ... and its record, for use without the lock
+  physical::SharedMapping *shared = nullptr;  ///< maps it for others too
+  bool absent = false;                        ///< needs a granule
+  bool stale = false;                         ///< has one, but not the latest bytes
+  bool discard = false;                       ///< wholly covered by a DISCARD_WRITE
+  bool mapped = false;                        ///< by this plan ...
+  uint16_t opened = 0;                        ///< ... for the peers of this generation
+  bool filling = false;                       ///< marked FILLING by this plan
   /// It counts as the latest when it is filled: not if a hold may write the bytes elsewhere meanwhile.
   bool counts = true;
   bool corrupt = false;  ///< its copy in `from` is not what was written there
@@ -207,7 +208,8 @@ struct Victim {
   Loan loan;
   bool lent = false;  ///< its bytes have come to where the loan is
   uint64_t address = 0, bytes = 0, used = 0;
-  uint64_t granule_address = 0;  ///< where its granule is mapped
+  uint64_t granule_address = 0;               ///< where its granule is mapped
+  physical::SharedMapping *shared = nullptr;  ///< for others too
   Stamp copied;
 };
 

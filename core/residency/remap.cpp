@@ -6,6 +6,7 @@
 // page is where it was.
 
 #include "core/residency/plan.hpp"
+#include "core/virtual/granule_sharing.hpp"
 
 #include <algorithm>
 
@@ -32,7 +33,7 @@ void Engine::survey_fragments(uint8_t place, std::pmr::vector<LooseFragment> *lo
   Lock lock(mutex_);
   PoolDevice &device = device_at(place);
   loose->clear();
-  if (device.sharing == nullptr) return;
+  if (device.sharing == nullptr || device.sharing->movable() == nullptr) return;
   for (const auto &region : regions_) {
     if (region == nullptr || region->lot_place != place || region->kept) continue;
     const Residence *here = region->on(place);
@@ -81,9 +82,10 @@ Blocker Engine::claim_fragment(PoolDevice &device, const LooseFragment &loose, b
   const bool head = loose.page < region.shape.front;
   if (!device.addresses->allocate(move->bytes, move->bytes, &move->scratch))
     return Blocker::no_room;
+  vm::GranuleSharing &sharing = *device.sharing->movable();
   bool found = false;
   try {
-    found = device.sharing->find_other(region.client, region.lot, head, &move->place);
+    found = sharing.find_other(region.client, region.lot, head, &move->place);
   } catch (...) {
     device.addresses->free(move->scratch);
     throw;
@@ -92,11 +94,11 @@ Blocker Engine::claim_fragment(PoolDevice &device, const LooseFragment &loose, b
     device.addresses->free(move->scratch);
     return Blocker::no_room;
   }
-  vm::Bundle &target = device.sharing->bundle(region.client, move->place);
+  vm::Bundle &target = sharing.bundle_of(region.client, move->place);
   ++target.users;
   move->from = device.granules->at(own->granule).place;
   move->to = device.granules->at(target.granule).place;
-  const uint64_t into = move->scratch.address + device.sharing->offset(region.client, move->place);
+  const uint64_t into = move->scratch.address + sharing.offset(region.client, move->place);
   move->copies.push_back(weir_be_copy{into, move->address + region.shape.before(loose.page),
                                       region.shape.used_bytes(loose.page)});
   begin_work(region, loose.page, device);
@@ -138,7 +140,8 @@ uint64_t Engine::settle_fragment(FragmentMove &move, bool moved) noexcept {
   const bool head = move.page < region.shape.front;
   DevicePage &state = region.on(device.place)->pages[move.page];
   uint64_t won = 0;
-  vm::Bundle &target = device.sharing->bundle(region.client, move.place);
+  vm::GranuleSharing &sharing = *device.sharing->movable();
+  vm::Bundle &target = sharing.bundle_of(region.client, move.place);
   if (move.scratch) device.addresses->free(move.scratch);
   end_work(region, move.page, device);
   state.wanted = false;
@@ -149,7 +152,7 @@ uint64_t Engine::settle_fragment(FragmentMove &move, bool moved) noexcept {
       won = move.bytes;
     }
     state.granule = target.granule;
-    device.sharing->settle(region.client, &region.lot, head, move.place);
+    sharing.settle(region.client, &region.lot, head, move.place);
     ++stats_.defragment_moves;
     stats_.defragment_moved_bytes += region.shape.used_bytes(move.page);
   } else {
@@ -163,7 +166,7 @@ uint64_t Engine::settle_fragment(FragmentMove &move, bool moved) noexcept {
       device.granules->release(granule);
       won = move.bytes;
     }
-    device.sharing->give_up(region.client, move.place);
+    sharing.give_up(region.client, move.place);
   }
   if (move.lost) {  // the runtime took the old mapping and gives none back
     const bool had_content = region.pages[move.page].latest != 0;

@@ -23,29 +23,28 @@ constexpr uint64_t mib = uint64_t{1} << 20;
 struct Recorded {
   const char *name;
   uint64_t scale;
-  bool touch;           ///< it has no uses of its own
-  bool quick;           ///< run always
-  bool multi_map_only;  ///< without it a pool rounds to pages: more than is allowed here
+  bool touch;  ///< it has no uses of its own
+  bool quick;  ///< run always
 };
 
 constexpr Recorded recorded[] = {
-    {"charlstm_train", 1, false, true, false},
-    {"gpt2s_decode_cat", 1, false, true, true},
-    {"graphsage_train", 1, false, true, false},
-    {"resnet50_infer_varbatch", 1, false, false, false},
-    {"resnet50_train_b16", 1, false, false, true},
-    {"mix_resnetinfer_graphsage", 1, false, false, true},
-    {"gpt2s_train_varlen", 1, false, false, true},
-    {"gpu_lm_compiled", 8, true, true, true},
-    {"gpu_lm_medium_ctx128_train", 16, true, false, false},
-    {"gpu_lm_medium_ctx512_infer", 8, true, true, false},
-    {"gpu_lm_medium_ctx512_train", 16, true, false, false},
-    {"llama7b_serve_cat", 64, false, false, false},
-    {"llama7b_train_eager", 128, false, false, false},
-    {"llama7b_train_flash_varlen", 128, false, false, false},
-    {"serve_azconv_contig_8b", 64, false, false, false},
-    {"serve_azconv_paged_8b", 64, false, false, false},
-    {"serve_mooncake_prefix_8b", 512, false, false, false},
+    {"charlstm_train", 1, false, true},
+    {"gpt2s_decode_cat", 1, false, true},
+    {"graphsage_train", 1, false, true},
+    {"resnet50_infer_varbatch", 1, false, false},
+    {"resnet50_train_b16", 1, false, false},
+    {"mix_resnetinfer_graphsage", 1, false, false},
+    {"gpt2s_train_varlen", 1, false, false},
+    {"gpu_lm_compiled", 8, true, true},
+    {"gpu_lm_medium_ctx128_train", 16, true, false},
+    {"gpu_lm_medium_ctx512_infer", 8, true, true},
+    {"gpu_lm_medium_ctx512_train", 16, true, false},
+    {"llama7b_serve_cat", 64, false, false},
+    {"llama7b_train_eager", 128, false, false},
+    {"llama7b_train_flash_varlen", 128, false, false},
+    {"serve_azconv_contig_8b", 64, false, false},
+    {"serve_azconv_paged_8b", 64, false, false},
+    {"serve_mooncake_prefix_8b", 512, false, false},
 };
 
 std::string folder() {
@@ -101,7 +100,7 @@ void traces_survive(void **) {
     const Plan plan = read_plan(path, options);
     if (!all && plan.lines > most_lines) continue;
     survive(trace, plan, true);
-    if (!trace.multi_map_only) survive(trace, plan, false);
+    survive(trace, plan, false);
     ++ran;
   }
   if (ran == 0) {

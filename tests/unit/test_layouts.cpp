@@ -13,8 +13,10 @@ constexpr uint64_t pairs = 16;
 constexpr uint64_t budget_pages = 3 * pairs;
 const uint64_t size_of_two = page_bytes + page_bytes / 2;  ///< two take three granules
 
-World shared_world(uint64_t pages = budget_pages, uint64_t host_pages = 0) {
-  return World({.options = small_host, .device_pages = pages, .host_pages = host_pages});
+World shared_world(void **state, uint64_t pages = budget_pages, uint64_t host_pages = 0) {
+  return World({.options = std::string(small_host) + static_cast<const char *>(*state),
+                .device_pages = pages,
+                .host_pages = host_pages});
 }
 
 /// Buffers of one and a half pages that need all of memory.
@@ -58,8 +60,8 @@ void close_world(World &world, const std::vector<weir_buffer> &old,
   world.close();
 }
 
-void rooms_of_the_dead_are_used(void **) {
-  World world = shared_world();
+void rooms_of_the_dead_are_used(void **state) {
+  World world = shared_world(state);
   const std::vector<weir_buffer> old = half_of(world, full(world));
   std::vector<weir_buffer> fresh;
   for (uint32_t i = 0; i < pairs; ++i) {
@@ -79,9 +81,9 @@ uint64_t address_of(World &world, weir_buffer buffer) {
 }
 
 /// Without bytes and without memory it is as it was before its first use, but that somebody knows where it is.
-void what_was_used_stays(void **) {
-  World world =
-      shared_world(budget_pages + 2);  // one of the others may have to do without a neighbour
+void what_was_used_stays(void **state) {
+  World world = shared_world(
+      state, budget_pages + 2);  // one of the others may have to do without a neighbour
   weir_buffer buffer = world.buffer(other_size);
   const uint64_t address = address_of(world, buffer);
   ok(weir_discard(world.pool, buffer, 0, WEIR_WHOLE));
@@ -94,8 +96,8 @@ void what_was_used_stays(void **) {
 }
 
 /// Written on the CPU before any device has it: the bytes come along.
-void what_was_written_elsewhere_stays(void **) {
-  World world = shared_world(budget_pages, 2 * budget_pages);
+void what_was_written_elsewhere_stays(void **state) {
+  World world = shared_world(state, budget_pages, 2 * budget_pages);
   weir_buffer buffer = world.buffer(other_size);
   const std::vector<uint8_t> bytes(other_size, 0x5a);
   ok(weir_buffer_write(world.pool, buffer, 0, other_size, bytes.data()));
@@ -116,8 +118,8 @@ void what_was_written_elsewhere_stays(void **) {
 }
 
 /// An address that was asked for before the first use is the one that the use gets.
-void what_was_told_stays(void **) {
-  World world = shared_world(budget_pages + 2);
+void what_was_told_stays(void **state) {
+  World world = shared_world(state, budget_pages + 2);
   weir_buffer buffer = world.buffer(other_size);
   weir_buffer beside = world.buffer(size_of_two);  // so that nobody else has the granule they share
   const uint64_t told = query(world, buffer).address;
@@ -129,14 +131,22 @@ void what_was_told_stays(void **) {
   close_world(world, old, {});
 }
 
+constexpr char several[] = "";
+constexpr char one[] = ";host.multi_map=0";
+
 }  // namespace
+
+#define EACH(test)                                                           \
+  {#test, test, nullptr, nullptr, const_cast<char *>(several)}, {            \
+#test ", one address", test, nullptr, nullptr, const_cast < char *>(one) \
+  }
 
 int main() {
   const CMUnitTest tests[] = {
-      cmocka_unit_test(rooms_of_the_dead_are_used),
-      cmocka_unit_test(what_was_used_stays),
-      cmocka_unit_test(what_was_written_elsewhere_stays),
-      cmocka_unit_test(what_was_told_stays),
+      EACH(rooms_of_the_dead_are_used),
+      EACH(what_was_used_stays),
+      EACH(what_was_written_elsewhere_stays),
+      EACH(what_was_told_stays),
   };
   return cmocka_run_group_tests(tests, nullptr, nullptr);
 }
