@@ -56,12 +56,12 @@ uint32_t LineSharing::bundle_at(uint32_t client, const Lot &lot, bool first) con
 }
 
 /// The place that opens the fewest pages.
-LineSharing::SharedLine::Plan LineSharing::choose(const Lines &lines, uint64_t size,
-                                                  uint64_t alignment, uint32_t *line) const {
+LineSharing::SharedLine::Plan LineSharing::choose(const Lines &lines, uint64_t size, uint64_t step,
+                                                  uint32_t *line) const {
   SharedLine::Plan best;
   for (uint32_t i = 0; i < lines.size(); ++i) {
     if (lines[i] == nullptr) continue;
-    const SharedLine::Plan plan = lines[i]->runs.choose(size, alignment);
+    const SharedLine::Plan plan = lines[i]->runs.choose(size, step);
     if (!plan || (best && plan.opens.count >= best.opens.count)) continue;
     best = plan;
     *line = i;

@@ -53,8 +53,7 @@ class LineSharing final : public Sharing {
   uint32_t bundle_at(uint32_t client, const Lot &lot, bool first) const noexcept override;
   const Line &line_of(uint32_t client, const Lot &lot) const noexcept;
   Lines &lines_of(uint32_t client);
-  SharedLine::Plan choose(const Lines &lines, uint64_t size, uint64_t alignment,
-                          uint32_t *line) const;
+  SharedLine::Plan choose(const Lines &lines, uint64_t size, uint64_t step, uint32_t *line) const;
   bool add_line(Lines &lines, uint64_t size);
   uint32_t take_mapped_bundle();
   Ends ends_of(const SharedLine &line, SharedLine::Run run, uint32_t spare[2]) noexcept;
