@@ -8,6 +8,12 @@
 #include <cassert>
 
 namespace weir::physical {
+namespace {
+
+/// So many unused records are kept anyway.
+constexpr size_t least_unused = 64;
+
+}  // namespace
 
 GranulePool::GranulePool(const backend::Device &device, uint64_t page_size,
                          uint64_t large_page_size, uint64_t budget, uint64_t segment_size,
@@ -43,12 +49,33 @@ bool GranulePool::returnable(uint64_t reserve) const {
 }
 
 std::string GranulePool::validate() const {
-  if (!vmm()) return segments_->validate();
+  if (!vmm()) {
+    const std::string broken = segments_->validate();
+    return broken.empty() ? validate_unused() : broken;
+  }
   if (idle() > budget_.used()) return "more granules are idle than are charged";
   for (const IdleList &list : idle_) {
     if (list.fewest > list.size) return "fewer granules are idle than ever were";
   }
-  return {};
+  return validate_unused();
+}
+
+/// The list is all that say they are unused, linked both ways.
+std::string GranulePool::validate_unused() const {
+  const auto marked = std::count_if(granules_.begin(), granules_.end(), [](const Granule &granule) {
+    return granule.client() == client_unused;
+  });
+  if (static_cast<size_t>(marked) != unused_.size)
+    return "unused records of granules are not listed";
+  GranuleId before = no_granule;
+  GranuleId id = unused_.head;
+  for (size_t left = unused_.size; left != 0; --left, before = id, id = granules_[id].node) {
+    if (id >= granules_.size() || granules_[id].client() != client_unused)
+      return "a record of a granule is listed as unused and is not";
+    if (granules_[id].place != before) return "unused records of granules are not linked both ways";
+  }
+  return id == no_granule ? std::string()
+                          : "more records of granules are listed as unused than there are";
 }
 
 // ---- lists ----
@@ -88,12 +115,35 @@ size_t GranulePool::IdleList::unneeded() const noexcept {
 
 GranuleId GranulePool::new_slot() {
   if (unused_.size != 0) {
-    const GranuleId id = pop(&unused_);
+    const GranuleId id = unused_.head;
+    unlink_slot(id);
     granules_[id] = Granule{};
     return id;
   }
   granules_.emplace_back();
   return static_cast<GranuleId>(granules_.size() - 1);
+}
+
+/// A record that is no granule any more. Once most are unused, those at the end go: a device that held much keeps little of it.
+void GranulePool::give_slot(GranuleId id) noexcept {
+  granules_[id] = Granule{};
+  granules_[id].set_client(client_unused);
+  granules_[id].place = no_granule;
+  if (unused_.head != no_granule) granules_[unused_.head].place = id;
+  push(&unused_, id);
+  while (unused_.size > least_unused && unused_.size > granules_.size() / 2 &&
+         granules_.back().client() == client_unused) {
+    unlink_slot(static_cast<GranuleId>(granules_.size() - 1));
+    granules_.pop_back();
+  }
+}
+
+void GranulePool::unlink_slot(GranuleId id) noexcept {
+  const auto before = static_cast<GranuleId>(granules_[id].place);
+  const GranuleId after = granules_[id].node;
+  --unused_.size;
+  if (after != no_granule) granules_[after].place = before;
+  (before != no_granule ? granules_[before].node : unused_.head) = after;
 }
 
 // ---- claims ----
@@ -105,11 +155,11 @@ GranuleId GranulePool::claim_extent(Claim claim) {
   try {
     extent = claim();
   } catch (...) {
-    push(&unused_, id);
+    give_slot(id);
     throw;
   }
   if (extent.id == Segments::none) {
-    push(&unused_, id);
+    give_slot(id);
     return no_granule;
   }
   granules_[id].place = extent.address;
@@ -148,8 +198,7 @@ void GranulePool::release(GranuleId id) noexcept {
   Granule &granule = granules_[id];
   if (!vmm()) {
     segments_->release(granule.node);
-    granule = Granule{};
-    push(&unused_, id);
+    give_slot(id);
     return;
   }
   push(&idle_of(granule.page_class()), id);
@@ -157,8 +206,7 @@ void GranulePool::release(GranuleId id) noexcept {
 
 void GranulePool::forget(GranuleId id) noexcept {
   budget_.refund(page_size(granules_[id].page_class()));
-  granules_[id] = Granule{};
-  push(&unused_, id);
+  give_slot(id);
 }
 
 void GranulePool::set_budget(uint64_t bytes) noexcept {
@@ -232,8 +280,7 @@ uint64_t GranulePool::take_unneeded(uint64_t reserve, uint64_t most, DoomedList 
 void GranulePool::forget(const Doomed &gone) noexcept {
   if (gone.segment != nullptr) return segments_->forget(gone.segment);
   if (gone.charged) return forget(gone.id);
-  granules_[gone.id] = Granule{};
-  push(&unused_, gone.id);
+  give_slot(gone.id);
 }
 
 // ---- the runtime's calls ----

@@ -29,11 +29,14 @@ enum class PageClass : uint8_t { small = 0, large = 1 };
 /// Whose bytes a granule still holds. Memory goes from one client to another only zeroed.
 inline constexpr uint32_t client_unknown = UINT32_MAX >> 1U;
 
+/// Of a record that is nobody's granule.
+inline constexpr uint32_t client_unused = client_unknown - 1;
+
 /// Sixteen bytes: there is one for every page of a device, however many there are.
 struct Granule {
-  uint64_t place =
-      0;  ///< with VMM the runtime's handle, without the address; 0 before there is one
-  uint32_t node = no_node;  ///< with VMM the next of its free list; without, its extent
+  /// With VMM the runtime's handle, without the address; 0 before there is one. Of an unused record the unused one before it.
+  uint64_t place = 0;
+  uint32_t node = no_node;  ///< the next of its list; of a claimed one without VMM, its extent
 
   uint32_t client() const noexcept { return client_class_ >> 1U; }
   PageClass page_class() const noexcept { return static_cast<PageClass>(client_class_ & 1U); }
@@ -153,7 +156,10 @@ class GranulePool {
   GranuleId need(IdleList *list) noexcept;
   GranuleId give_up(IdleList *list) noexcept;
   IdleList &idle_of(PageClass c) noexcept { return idle_[static_cast<size_t>(c)]; }
+  std::string validate_unused() const;
   GranuleId new_slot();
+  void give_slot(GranuleId id) noexcept;
+  void unlink_slot(GranuleId id) noexcept;
   template <class Claim>
   GranuleId claim_extent(Claim claim);
   uint64_t doom(PageClass c, DoomedList *doomed) noexcept;
@@ -167,7 +173,7 @@ class GranulePool {
   HeldBytes system_;
   std::pmr::memory_resource *memory_;
   std::pmr::deque<Granule> granules_;  // references stay good while others grow it
-  FreeList unused_;
+  FreeList unused_;                    ///< linked both ways, by records that say `client_unused`
   IdleList idle_[2];
   Owned<Segments> segments_;  ///< without VMM
 };

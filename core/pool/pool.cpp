@@ -94,7 +94,8 @@ Status Pool::start(const weir_pool_desc &desc) {
   config.split_sizes = context_.split_sizes;
   config.page_size = desc.page_size;
   config.segment_size = desc.segment_size;
-  if (desc.idle_grace_ns != 0) config.idle_grace_ns = desc.idle_grace_ns;
+  if (desc.idle_grace_ns != 0)
+    config.idle_grace_ns = desc.idle_grace_ns != WEIR_NONE ? desc.idle_grace_ns : UINT64_MAX;
   config.large_page_size = desc.large_page_size;
   config.record_budget = desc.record_budget != 0 ? desc.record_budget : usual_record_budget();
   if (desc.watermark_low_permille != 0) config.watermark_low = desc.watermark_low_permille;
@@ -103,7 +104,7 @@ Status Pool::start(const weir_pool_desc &desc) {
   if (desc.evict_wait_ns != 0) config.evict_wait_ns = desc.evict_wait_ns;
   config.policy = desc.policy;
   config.background = (desc.flags & WEIR_POOL_NO_BACKGROUND) == 0;
-  if (!config.background) config.idle_grace_ns = WEIR_NONE;
+  if (!config.background) config.idle_grace_ns = UINT64_MAX;
   config.checksum_host = (desc.flags & WEIR_POOL_CHECKSUM_HOST) != 0;
   config.pool_id = id_;
   WEIR_TRY(read_lower(desc, &config));
@@ -156,7 +157,8 @@ Status Pool::read_lower(const weir_pool_desc &desc, residency::EngineConfig *con
   }
   config->compressed_budget = desc.compressed_budget;
   if (desc.recompress_idle_ns != 0) config->recompress_idle_ns = desc.recompress_idle_ns;
-  if (!config->background && desc.recompress_idle_ns == 0) config->recompress_idle_ns = WEIR_NONE;
+  if (desc.recompress_idle_ns == WEIR_NONE || (!config->background && desc.recompress_idle_ns == 0))
+    config->recompress_idle_ns = UINT64_MAX;
   if (desc.rebalance_bytes_per_second != 0)
     config->rebalance_rate =
         desc.rebalance_bytes_per_second != WEIR_NONE ? desc.rebalance_bytes_per_second : 0;

@@ -411,7 +411,7 @@ bool Engine::evict_all(Lock &lock, PoolDevice &device) {
   Wanted wanted;
   wanted.bytes = UINT64_MAX;
   std::pmr::vector<PageRef> victims(&memory_);
-  device.policy->choose(wanted, device, &victims);
+  device.policy->choose(wanted, &victims);
   Status why;
   return !victims.empty() && evict(lock, device, victims, false, &why) != 0;
 }

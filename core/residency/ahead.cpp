@@ -466,7 +466,7 @@ void Engine::demoter_loop() {
         wanted.not_before = 8;
         wanted.keep_prefetched = true;
         std::pmr::vector<PageRef> victims(&memory_);
-        device->policy->choose(wanted, *device, &victims);
+        device->policy->choose(wanted, &victims);
         Status why;
         if (victims.empty() || evict(lock, *device, victims, true, &why) == 0) {
           device->draining_ahead = false;

@@ -411,7 +411,7 @@ void Engine::settle_place(Victim &victim) noexcept {
   if (victim.lent) return;
   if (victim.straight) {
     region.codec = victim.plan;
-    lower_.copies[victim.chain].checksum = victim.checksum;
+    lower_.copies[victim.chain].set_checksum(victim.checksum);
     publish_lower(region, victim.page, victim.chain, victim.into);
     stats_.sunk_bytes += victim.used;
     return;
@@ -422,7 +422,7 @@ void Engine::settle_place(Victim &victim) noexcept {
     } else {
       lower_.copies.give(victim.chain);
     }
-    lower_.copies[copies.lower].checksum = victim.checksum;
+    lower_.copies[copies.lower].set_checksum(victim.checksum);
   }
   if (victim.slot) {
     host_->take_over(victim.slot, region.client, victim.used);

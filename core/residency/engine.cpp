@@ -27,16 +27,20 @@ PoolDevice::PoolDevice(Engine &engine_, uint8_t place_, const backend::Device &d
 
 uint64_t PoolDevice::now() const { return engine.ticks_.now(); }
 
-bool PoolDevice::describe(const PageRef &ref, PageInfo *info) {
+bool PoolDevice::knows(const PageRef &ref) noexcept {
   if (ref.region >= engine.regions_.size() || engine.regions_[ref.region] == nullptr ||
       engine.region_generations_[ref.region] != ref.generation) {
     return false;
   }
+  const Residence *here = engine.regions_[ref.region]->on(place);
+  // One on the move is no victim, but it may be here again, and nobody tells of it then: it is not to be forgotten.
+  return here != nullptr && here->pages[ref.page].state != PageState::absent;
+}
+
+bool PoolDevice::describe(const PageRef &ref, PageInfo *info) {
+  if (!knows(ref)) return false;
   Region &region = *engine.regions_[ref.region];
   Residence *here = region.on(place);
-  if (here == nullptr) return false;
-  // One on the move is no victim, but it may be here again, and nobody tells of it then: it is not to be forgotten.
-  if (here->pages[ref.page].state == PageState::absent) return false;
   const Page &copies = region.pages[ref.page];
   info->bytes = region.shape.charged_bytes(ref.page);
   info->priority = region.priority;
@@ -215,7 +219,7 @@ Status Engine::make_device(const EngineConfig::DeviceBudget &budget, uint8_t pla
     fresh->sharing = make_sharing(*fresh, budget.budget);
   fresh->mapper = make_owned<physical::Mapper>(&memory_, device);
   fresh->bounce = make_owned<transfer::Bounce>(&memory_, device, *fresh->granules, *fresh->mapper);
-  fresh->policy = make_policy(config_.policy, &memory_);
+  fresh->policy = make_policy(config_.policy, *fresh, &memory_);
   if (fresh->policy == nullptr)
     return fail(WEIR_ERROR_INVALID_ARGUMENT, "there is no policy \"%s\"", config_.policy);
   set_watermarks(*fresh, budget.budget);
@@ -412,7 +416,7 @@ Status Engine::trim(uint32_t device_id, uint32_t level, uint64_t bytes, uint64_t
     wanted.bytes = bytes - *freed;
     wanted.clean_only = level == WEIR_TRIM_GRADUAL;
     std::pmr::vector<PageRef> victims(&memory_);
-    device.policy->choose(wanted, device, &victims);
+    device.policy->choose(wanted, &victims);
     if (victims.empty()) break;
     if (evict(lock, device, victims, false, &why) == 0) ++barren;
   }

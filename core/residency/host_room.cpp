@@ -87,6 +87,7 @@ void Engine::free_host(Region &region, uint32_t page) noexcept {
   unalias(region, page);
   const tier::HostSlot slot = copies.host;
   copies.host = tier::HostSlot{};
+  if (lower_.host_order != nullptr) lower_.host_order->forget_some();
   PendingCopies busy;
   for (const auto &r : region.residences) {
     const Stamp ready = r->pages[page].ready;

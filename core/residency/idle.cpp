@@ -75,7 +75,7 @@ void Engine::give_unneeded_back(Lock &lock, PoolDevice &device) {
     wanted.bytes = step;
     wanted.dead_before = looks_ - physical::looks_a_grace;
     std::pmr::vector<PageRef> victims(&memory_);
-    device.policy->choose(wanted, device, &victims);
+    device.policy->choose(wanted, &victims);
     Status why;
     if (!victims.empty()) (void)evict(lock, device, victims, true, &why);
   }

@@ -62,12 +62,11 @@ uint64_t Engine::choose_sinking(uint64_t bytes, uint32_t client, uint32_t bit, S
   std::pmr::vector<PageRef> refs(&memory_);
   const bool from_host = bit == vm::host_bit;
   Policy &order = from_host ? *lower_.host_order : *lower_.compressed_order;
-  TierView &view = from_host ? lower_.host_view : lower_.compressed_view;
   Wanted wanted;
   wanted.bytes = bytes;
   wanted.client = client;
-  order.choose(wanted, view, &refs);
-  if (refs.empty() && requeue(bit)) order.choose(wanted, view, &refs);
+  order.choose(wanted, &refs);
+  if (refs.empty() && requeue(bit)) order.choose(wanted, &refs);
   for (const PageRef &ref : refs) {  // the policy has forgotten them
     Page &copies = regions_[ref.region]->pages[ref.page];
     (from_host ? copies.in_host_order : copies.in_compressed_order) = false;
@@ -113,7 +112,7 @@ bool Engine::drop_from_host(uint64_t bytes, uint32_t client) {
   wanted.clean_only = true;
   wanted.client = client;
   wanted.most_looks = 256;  // for every page that leaves a device
-  lower_.host_order->choose(wanted, lower_.host_view, &refs);
+  lower_.host_order->choose(wanted, &refs);
   uint64_t dropped = 0;
   for (const PageRef &ref : refs) {
     Region &region = *regions_[ref.region];
@@ -196,6 +195,8 @@ uint64_t Engine::carry_down(Lock &lock, size_t first, bool background, bool more
     lower_.ios_used = lower_.sinkings.back().first_io;
     lower_.sinkings.pop_back();
   }
+  constexpr size_t kept_ios = 64;  // a long round leaves no more behind
+  while (lower_.ios.size() > std::max(lower_.ios_used, kept_ios)) lower_.ios.pop_back();
   if (why->ok()) *why = round.why;
   return round.freed;
 }
@@ -337,7 +338,6 @@ Status Engine::send_compressed(Lock &lock, Sinking &entry, bool background, bool
     if (!placed) break;
     tier::LowerCopy &part = lower_.copies[record];
     part.compressed = slot;
-    part.compressed_bytes = static_cast<uint32_t>(bytes);
     record = part.next;
     held.unlock();
     lower_.compressed->put(slot, blob, bytes);
@@ -395,15 +395,16 @@ Status Engine::send_blobs(Lock &lock, Sinking &entry) {
     Locked held(lock);
     if (!entry.attached) return {};
     tier::LowerCopy &part = lower_.copies[record];
-    const uint64_t count = part.compressed_bytes;
-    part.storage = place_storage(lock, entry.region->client, count);
-    if (!part.storage) {
+    const uint32_t count = lower_.compressed->blob_bytes(part.compressed);
+    const tier::UnitSlot slot = place_storage(lock, entry.region->client, count);
+    part.storage = slot;
+    if (!slot) {
       held.unlock();
       return fail_full(lock, entry.region->client, count);
     }
-    part.storage_bytes = part.compressed_bytes;
-    const tier::UnitSlot slot = part.storage;
-    const unsigned char *bytes = lower_.compressed->address(part.compressed);
+    lower_.storage->set_blob_bytes(slot, count);
+    const unsigned char *bytes =
+        lower_.compressed->address(lower_.compressed->slot(part.compressed));
     record = part.next;
     held.unlock();
     write_part(entry, slot, bytes, count);
@@ -425,7 +426,7 @@ uint64_t Engine::settle_sinking(Sinking &entry) noexcept {
     if (entry.from_host) region.codec = entry.plan;  // else nothing was learnt
     // A first try at another tier may have left places behind.
     if (entry.from_host) free_places(region, entry.chain, vm::below_host & ~entry.into);
-    lower_.copies[entry.chain].checksum = entry.checksum;
+    lower_.copies[entry.chain].set_checksum(entry.checksum);
     publish_lower(region, entry.page, entry.chain, entry.into);
     freed = leave_tier(region, entry.page, entry.from_host ? vm::host_bit : vm::compressed_bit);
   } else if (entry.from_host) {

@@ -33,10 +33,10 @@ void Lift::begin(const std::pmr::vector<LiftPart> &parts) {
 void Lift::start(const LiftPart &part, tier::StagingSlot *slot) noexcept {
   slot->secret = part.secret;
   if (part.bit != vm::storage_bit) return;
-  const bool blob = part.copy.storage_bytes != 0;
-  slot->io.slot = part.copy.storage;
+  const bool blob = part.blob != 0;
+  slot->io.slot = part.place;
   slot->io.memory = blob ? slot->blob : slot->pinned;
-  slot->io.bytes = blob ? part.copy.storage_bytes : part.bytes;
+  slot->io.bytes = blob ? part.blob : part.bytes;
   slot->io.write = false;
   slot->io.background = background_;
   lower_.storage->submit(&slot->io);
@@ -49,14 +49,13 @@ Status Lift::finish(const LiftPart &part, tier::StagingSlot **out) {
   const uint64_t start = lower_.clock.now_ns();
   Status status;
   if (part.bit == vm::compressed_bit) {
-    status = lower_.codec->decode(lower_.compressed->address(part.copy.compressed),
-                                  part.copy.compressed_bytes, slot->pinned, part.bytes, urgency,
-                                  part.secret);
+    status = lower_.codec->decode(lower_.compressed->address(part.place), part.blob, slot->pinned,
+                                  part.bytes, urgency, part.secret);
   } else {
     status = lower_.storage->wait(&slot->io);
-    if (status && part.copy.storage_bytes != 0) {
-      status = lower_.codec->decode(slot->blob, part.copy.storage_bytes, slot->pinned, part.bytes,
-                                    urgency, part.secret);
+    if (status && part.blob != 0) {
+      status = lower_.codec->decode(slot->blob, part.blob, slot->pinned, part.bytes, urgency,
+                                    part.secret);
     }
   }
   // What somebody is held up for, so a read that has overlapped with others counts little.
@@ -81,8 +80,15 @@ void Engine::list_parts(const Region &region, uint32_t page, uint32_t tag,
   part.bit = (copies.latest & vm::compressed_bit) != 0 ? vm::compressed_bit : vm::storage_bit;
   part.page = tag;
   part.secret = region.scrub;
-  for (uint32_t at = copies.lower; at != tier::CopyTable::none; at = part.copy.next) {
-    part.copy = lower_.copies[at];
+  for (uint32_t at = copies.lower; at != tier::CopyTable::none; at = lower_.copies[at].next) {
+    const tier::LowerCopy &copy = lower_.copies[at];
+    if (part.bit == vm::compressed_bit) {
+      part.place = lower_.compressed->slot(copy.compressed);
+      part.blob = lower_.compressed->blob_bytes(copy.compressed);
+    } else {
+      part.place = lower_.storage->slot(copy.storage);
+      part.blob = lower_.storage->blob_bytes(copy.storage);
+    }
     part.bytes = std::min(part_bytes, used - part.offset);
     parts->push_back(part);
     part.offset += part.bytes;

@@ -12,8 +12,9 @@ namespace weir::residency {
 
 /// One part to be brought up, as it was under the lock.
 struct LiftPart {
-  tier::LowerCopy copy;
+  tier::UnitSlot place;
   uint32_t bit = 0;     ///< the tier it comes from
+  uint32_t blob = 0;    ///< bytes of the blob there; 0: they lie there as they are
   uint32_t page = 0;    ///< the caller's
   uint64_t offset = 0;  ///< in the page
   uint64_t bytes = 0;

@@ -66,7 +66,7 @@ Status Engine::start_lower(backend::Runtime &runtime) {
         make_owned<tier::CompressedStore>(&memory_, config_.compressed_budget, &memory_);
     WEIR_TRY(lower_.compressed->start());
     WEIR_TRY(lower_.rounded.start(part, "round floats in"));
-    lower_.compressed_order = make_policy(config_.policy, &memory_);
+    lower_.compressed_order = make_policy(config_.policy, lower_.compressed_view, &memory_);
     lower_.compressed_low = low_water(lower_.compressed->budget(), part);
     lower_.compressed_high = 2 * lower_.compressed_low;
     // A method that was asked for by name is not to be left for another.
@@ -75,7 +75,7 @@ Status Engine::start_lower(backend::Runtime &runtime) {
       WEIR_TRY(recompressor_->start(part, config_.recompress_idle_ns));
     }
   }
-  lower_.host_order = make_policy(config_.policy, &memory_);
+  lower_.host_order = make_policy(config_.policy, lower_.host_view, &memory_);
   lower_.host_low = low_water(config_.host_budget, part);
   lower_.host_high = 2 * lower_.host_low;
   return {};

@@ -26,6 +26,7 @@ class TierView final : public View {
  public:
   TierView(class Engine &engine, uint32_t bit) noexcept : engine_(engine), bit_(bit) {}
   bool describe(const PageRef &page, PageInfo *info) override;
+  bool knows(const PageRef &page) noexcept override;
   uint64_t now() const override;
 
  private:

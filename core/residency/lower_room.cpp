@@ -18,7 +18,7 @@ uint32_t Engine::parts_of(const Region &region, uint32_t page) const noexcept {
 }
 
 uint64_t Engine::checksum_of_version(const Page &copies) noexcept {
-  return copies.lower != tier::CopyTable::none ? lower_.copies[copies.lower].checksum : 0;
+  return copies.lower != tier::CopyTable::none ? lower_.copies[copies.lower].checksum() : 0;
 }
 
 /// Frees what the chain's records point to in the tiers of `bits`. Bytes that are to be scrubbed are overwritten first: in
@@ -28,21 +28,21 @@ void Engine::free_places(const Region &region, uint32_t chain, uint32_t bits) no
   for (uint32_t at = chain; at != tier::CopyTable::none; at = lower_.copies[at].next) {
     tier::LowerCopy &part = lower_.copies[at];
     if ((bits & vm::compressed_bit) != 0 && part.compressed) {
-      clients_[client]->compressed.refund(lower_.compressed->bytes(part.compressed));
-      if (region.scrub)
-        std::memset(lower_.compressed->address(part.compressed), 0,
-                    lower_.compressed->bytes(part.compressed));
-      lower_.compressed->free(part.compressed, client);
+      const tier::UnitSlot slot = lower_.compressed->slot(part.compressed);
+      const uint64_t bytes = lower_.compressed->bytes(slot);
+      clients_[client]->compressed.refund(bytes);
+      if (region.scrub) std::memset(lower_.compressed->address(slot), 0, bytes);
+      lower_.compressed->free(slot, client);
       part.compressed = {};
-      part.dense = false;
     }
     if ((bits & vm::storage_bit) != 0 && part.storage) {
-      clients_[client]->storage.refund(lower_.storage->bytes(part.storage));
+      const tier::UnitSlot slot = lower_.storage->slot(part.storage);
+      clients_[client]->storage.refund(lower_.storage->bytes(slot));
       if (region.scrub) {
-        lower_.storage->retire(part.storage);
+        lower_.storage->retire(slot);
         note_secret();
       } else {
-        lower_.storage->free(part.storage, client);
+        lower_.storage->free(slot, client);
       }
       part.storage = {};
     }
@@ -79,7 +79,9 @@ void Engine::free_lower(Region &region, uint32_t page) noexcept {
     }
   }
   count_below(region, page, copies.latest & vm::below_host, false);
+  const bool compressed = (copies.latest & vm::compressed_bit) != 0;
   copies.latest &= ~vm::below_host;
+  if (compressed) lower_.compressed_order->forget_some();
   if (copies.lower == tier::CopyTable::none) return;
   free_places(region, copies.lower, vm::below_host);
   lower_.copies.give(copies.lower);
@@ -91,6 +93,7 @@ void Engine::drop_lower(Region &region, uint32_t page, uint32_t bit) noexcept {
   Page &copies = region.pages[page];
   count_below(region, page, copies.latest & bit, false);
   copies.latest &= ~bit;
+  if (bit == vm::compressed_bit) lower_.compressed_order->forget_some();
   free_places(region, copies.lower, bit);
   const bool lower = (copies.latest & (vm::below_host | vm::host_bit)) != 0;
   if (lower || copies.sinking) return;  // the checksum is still of use
@@ -128,7 +131,7 @@ tier::UnitSlot Engine::try_place_compressed(uint32_t client, uint64_t bytes) {
   if (!quota.charge(size)) return {};
   tier::UnitSlot slot;
   try {
-    slot = lower_.compressed->allocate(size);
+    slot = lower_.compressed->allocate(bytes);
   } catch (...) {
     quota.refund(size);
     throw;
@@ -198,16 +201,14 @@ void Engine::publish_lower(Region &region, uint32_t page, uint32_t chain, uint32
   if (copies.lower == tier::CopyTable::none) {
     copies.lower = chain;
   } else if (copies.lower != chain) {
-    lower_.copies[copies.lower].checksum = lower_.copies[chain].checksum;
+    lower_.copies[copies.lower].set_checksum(lower_.copies[chain].checksum());
     for (uint32_t to = copies.lower, from = chain; from != tier::CopyTable::none;) {
       tier::LowerCopy &own = lower_.copies[to];
       const tier::LowerCopy &other = lower_.copies[from];
       if (bit == vm::compressed_bit) {
         own.compressed = other.compressed;
-        own.compressed_bytes = other.compressed_bytes;
       } else {
         own.storage = other.storage;
-        own.storage_bytes = other.storage_bytes;
       }
       to = own.next;
       from = other.next;
@@ -252,7 +253,8 @@ bool Engine::requeue(uint32_t bit) noexcept {
 
 uint64_t TierView::now() const { return engine_.ticks_.now(); }
 
-bool TierView::describe(const PageRef &ref, PageInfo *info) {
+/// Of a page that is not there any more the policy forgets what it knew, and is told when it comes again.
+bool TierView::knows(const PageRef &ref) noexcept {
   if (ref.region >= engine_.regions_.size() || engine_.regions_[ref.region] == nullptr ||
       engine_.region_generations_[ref.region] != ref.generation) {
     return false;
@@ -265,6 +267,13 @@ bool TierView::describe(const PageRef &ref, PageInfo *info) {
     known = false;
     return false;
   }
+  return true;
+}
+
+bool TierView::describe(const PageRef &ref, PageInfo *info) {
+  if (!knows(ref)) return false;
+  Region &region = *engine_.regions_[ref.region];
+  const Page &copies = region.pages[ref.page];
   info->bytes = region.shape.used_bytes(ref.page);
   info->priority = region.priority;
   info->dirty = (copies.latest & ~bit_) == 0;

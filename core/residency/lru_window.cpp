@@ -10,6 +10,7 @@
 #include "core/residency/policy.hpp"
 
 #include <algorithm>
+#include <cassert>
 #include <cmath>
 #include <cstring>
 #include <new>
@@ -33,11 +34,8 @@ struct Entry {
 static_assert(sizeof(Entry) == 16);
 bool later(const Entry &a, const Entry &b) noexcept { return a.tick > b.tick; }
 
-/// Room for `count`, with less slack than a vector takes: there is an entry for every page.
-template <class List>
-void make_room_for(List *list, size_t count) {
-  if (list->capacity() < count) list->reserve(count + count / 8 + 16);
-}
+/// With less slack than a vector takes: there is an entry for every page.
+constexpr size_t with_slack(size_t count) noexcept { return count + count / 8 + 16; }
 
 struct Scored {
   Entry entry;
@@ -47,17 +45,33 @@ struct Scored {
 
 class LruWindow final : public Policy {
  public:
-  explicit LruWindow(std::pmr::memory_resource *memory)
-      : heap_(memory), disposable_(memory), candidates_(memory) {}
+  LruWindow(View &view, std::pmr::memory_resource *memory)
+      : view_(view), heap_(memory), disposable_(memory), candidates_(memory) {}
 
   const char *name() const noexcept override { return "lru-window"; }
 
   void reserve(size_t pages) override {
-    make_room_for(&heap_, heap_.size() + pages);
-    make_room_for(&candidates_, max_candidates);
+    make_room_for(heap_.size() + pages);
+    candidates_.reserve(max_candidates);
+    reserved_ = std::max(pages, reserved_ - reserved_ / 8);
   }
 
-  void admit(const PageRef &page, uint64_t tick) override { push(Entry::of(page, tick)); }
+  void admit(const PageRef &page, uint64_t tick) override {
+    forget_some();
+    push(Entry::of(page, tick));
+  }
+  void forget_some() noexcept override {
+    assert(heap_end_ == heap_.size());  // nothing is parked
+    for (int looks = 0; looks < 2 && !heap_.empty(); ++looks) {
+      if (hand_ >= heap_.size()) hand_ = 0;
+      if (view_.knows(heap_[hand_].ref())) {
+        ++hand_;
+      } else {
+        remove(hand_);
+        give_room_back();
+      }
+    }
+  }
   void dispose(const PageRef &page) override {
     if (disposable_.size() >= tidy_disposable_at_) tidy_disposable();
     disposable_.push_back(page);
@@ -65,25 +79,25 @@ class LruWindow final : public Policy {
   bool any_disposable() const noexcept override { return !disposable_.empty(); }
   bool give_back(const PageRef &page, uint64_t tick) noexcept override {
     try {
-      push(Entry::of(page, tick));
+      admit(page, tick);
       return true;
     } catch (const std::bad_alloc &) {
       return false;
     }
   }
 
-  uint64_t choose(const Wanted &wanted, View &view, std::pmr::vector<PageRef> *victims) override {
+  uint64_t choose(const Wanted &wanted, std::pmr::vector<PageRef> *victims) override {
     // Whatever may be needed is had before the first entry is taken out: none is lost where there is no memory.
     candidates_.reserve(max_candidates);
     const size_t all = heap_.size() + disposable_.size();
     victims->reserve(victims->size() + std::min<size_t>(all, wanted.bytes / 4096 + max_candidates));
     looks_ = wanted.most_looks;
     const size_t first = victims->size();
-    uint64_t found = take_disposable(wanted, view, victims);
+    uint64_t found = take_disposable(wanted, victims);
     const size_t first_used = victims->size();
     if (wanted.dead_before != UINT64_MAX || wanted.disposable_only) return found;
     while (found < wanted.bytes && heap_end_ != 0 && room_for_victims(*victims)) {
-      const uint64_t more = take_best(wanted, wanted.bytes - found, view, victims);
+      const uint64_t more = take_best(wanted, wanted.bytes - found, victims);
       if (more == 0 && candidates_.empty()) break;
       found += more;
     }
@@ -91,10 +105,13 @@ class LruWindow final : public Policy {
       ++heap_end_;
       std::push_heap(heap_.begin(), heap_.begin() + static_cast<ptrdiff_t>(heap_end_), later);
     }
-    if (found >= wanted.bytes || !wanted.all_or_nothing) return found;
+    if (found >= wanted.bytes || !wanted.all_or_nothing) {
+      give_room_back();
+      return found;
+    }
     disposable_.insert(disposable_.end(), victims->begin() + static_cast<ptrdiff_t>(first),
                        victims->begin() + static_cast<ptrdiff_t>(first_used));
-    put_back(first_used, view, *victims);
+    put_back(first_used, *victims);
     victims->resize(first);
     return 0;
   }
@@ -103,10 +120,10 @@ class LruWindow final : public Policy {
   static constexpr size_t max_candidates = 256;
 
   /// Victims from the `first` on stay after all, in their order. The heap has room for what has just been taken from it.
-  void put_back(size_t first, View &view, const std::pmr::vector<PageRef> &victims) {
+  void put_back(size_t first, const std::pmr::vector<PageRef> &victims) {
     for (size_t i = first; i < victims.size(); ++i) {
       PageInfo info;
-      if (view.describe(victims[i], &info)) push(Entry::of(victims[i], info.last_use));
+      if (view_.describe(victims[i], &info)) push(Entry::of(victims[i], info.last_use));
     }
   }
 
@@ -115,10 +132,43 @@ class LruWindow final : public Policy {
   }
 
   // Pages that come and go without ever being chosen are told of again and again. So that what is kept of them stays in
-  // proportion to the pages there are, doubles are removed whenever a list has doubled.
+  // proportion to the pages there are, two entries are asked for at every admission, and doubles are removed whenever a list
+  // has doubled.
   static constexpr size_t least_tidy = 1024;
 
+  /// The last entry takes the place, and moves from there to where it belongs.
+  void remove(size_t at) noexcept {
+    heap_[at] = heap_.back();
+    heap_.pop_back();
+    heap_end_ = heap_.size();
+    for (; at != 0 && at < heap_end_ && later(heap_[(at - 1) / 2], heap_[at]); at = (at - 1) / 2)
+      std::swap(heap_[(at - 1) / 2], heap_[at]);
+    for (size_t child = 2 * at + 1; child < heap_end_; child = 2 * at + 1) {
+      if (child + 1 < heap_end_ && later(heap_[child], heap_[child + 1])) ++child;
+      if (!later(heap_[at], heap_[child])) break;
+      std::swap(heap_[at], heap_[child]);
+      at = child;
+    }
+  }
+
+  void make_room_for(size_t count) {
+    if (heap_.capacity() < count) heap_.reserve(with_slack(count));
+  }
+  /// What is left of a list that was long. Not what has been reserved; and without memory for the shorter one it stays.
+  void give_room_back() noexcept {
+    const size_t wanted = heap_.size() + reserved_;
+    if (heap_.capacity() <= 2 * with_slack(wanted)) return;
+    try {
+      std::pmr::vector<Entry> shorter(heap_.get_allocator());
+      shorter.reserve(with_slack(wanted));
+      shorter.assign(heap_.begin(), heap_.end());
+      heap_.swap(shorter);
+    } catch (const std::bad_alloc &) {
+    }
+  }
+
   void tidy_disposable() noexcept {
+    std::erase_if(disposable_, [this](const PageRef &page) { return !view_.knows(page); });
     const auto key = [](const PageRef &p) { return std::tuple(p.region, p.page, p.generation); };
     std::sort(disposable_.begin(), disposable_.end(),
               [&key](const PageRef &a, const PageRef &b) { return key(a) < key(b); });
@@ -146,6 +196,7 @@ class LruWindow final : public Policy {
 
   void push(const Entry &entry) {
     if (heap_.size() >= tidy_heap_at_ && heap_end_ == heap_.size()) tidy_heap();
+    make_room_for(heap_.size() + 1);
     heap_.push_back(entry);
     std::swap(heap_[heap_end_], heap_.back());
     ++heap_end_;
@@ -162,13 +213,13 @@ class LruWindow final : public Policy {
     heap_.pop_back();
   }
 
-  uint64_t take_disposable(const Wanted &wanted, View &view, std::pmr::vector<PageRef> *victims) {
+  uint64_t take_disposable(const Wanted &wanted, std::pmr::vector<PageRef> *victims) {
     uint64_t found = 0;
     size_t kept = 0;
     for (size_t i = 0; i < disposable_.size(); ++i) {
       PageInfo info;
       const PageRef page = disposable_[i];
-      if (!view.describe(page, &info) || !info.disposable) continue;
+      if (!view_.describe(page, &info) || !info.disposable) continue;
       if (found >= wanted.bytes || !room_for_victims(*victims) || wanted.dirty_only ||
           !counts_for(info, wanted) || !info.evictable || info.dead_since >= wanted.dead_before ||
           (wanted.clean_only && info.borrowed && info.dirty)) {
@@ -213,8 +264,7 @@ class LruWindow final : public Policy {
 
   /// One round: the oldest entries by up-to-date ticks, the best of them taken. candidates_ is left empty only
   /// when the heap held nothing that may go.
-  uint64_t take_best(const Wanted &wanted, uint64_t bytes, View &view,
-                     std::pmr::vector<PageRef> *victims) {
+  uint64_t take_best(const Wanted &wanted, uint64_t bytes, std::pmr::vector<PageRef> *victims) {
     candidates_.clear();
     uint64_t gathered = 0;
     const uint64_t enough = bytes * 4;
@@ -223,7 +273,7 @@ class LruWindow final : public Policy {
       --looks_;
       const Entry entry = park_oldest();
       PageInfo info;
-      const bool known = view.describe(entry.ref(), &info);
+      const bool known = view_.describe(entry.ref(), &info);
       // What can't go now (leased, of another client) stays parked to the end, so that one pass ends.
       if (known && info.last_use <= entry.tick && !allowed(info, wanted)) continue;
       remove_parked();
@@ -232,7 +282,7 @@ class LruWindow final : public Policy {
         push(Entry::of(entry.ref(), info.last_use));
         continue;
       }
-      candidates_.push_back(Scored{entry, score(info, view.now()), info.bytes});
+      candidates_.push_back(Scored{entry, score(info, view_.now()), info.bytes});
       gathered += info.bytes;
     }
     std::stable_sort(candidates_.begin(), candidates_.end(),
@@ -249,10 +299,13 @@ class LruWindow final : public Policy {
     return found;
   }
 
+  View &view_;
   std::pmr::vector<Entry>
       heap_;  ///< a heap in front, while victims are chosen followed by what was parked
   size_t heap_end_ = 0;
-  size_t looks_ = 0;  ///< left of Wanted::most_looks
+  size_t hand_ = 0;      ///< the entry to be asked for next
+  size_t reserved_ = 0;  ///< the most that was asked for lately
+  size_t looks_ = 0;     ///< left of Wanted::most_looks
   size_t tidy_heap_at_ = least_tidy, tidy_disposable_at_ = least_tidy;
   std::pmr::vector<PageRef> disposable_;
   std::pmr::vector<Scored> candidates_;
@@ -260,13 +313,13 @@ class LruWindow final : public Policy {
 
 }  // namespace
 
-Owned<Policy> make_lru_window(std::pmr::memory_resource *memory) {
-  Owned<LruWindow> policy = make_owned<LruWindow>(memory, memory);
+Owned<Policy> make_lru_window(View &view, std::pmr::memory_resource *memory) {
+  Owned<LruWindow> policy = make_owned<LruWindow>(memory, view, memory);
   return adopt_as<Policy>(std::move(policy));
 }
 
-Owned<Policy> make_policy(const char *name, std::pmr::memory_resource *memory) {
-  if (name == nullptr || std::strcmp(name, "lru-window") == 0) return make_lru_window(memory);
+Owned<Policy> make_policy(const char *name, View &view, std::pmr::memory_resource *memory) {
+  if (name == nullptr || std::strcmp(name, "lru-window") == 0) return make_lru_window(view, memory);
   return {};
 }
 

@@ -178,7 +178,6 @@ void Engine::map_below(Region &region, uint32_t page, const weir_piece &piece, M
     told.device = WEIR_DEVICE_HOST;
     told.buffer_offset = at;
     const auto tell = [&](uint32_t tier, uint32_t bit, tier::UnitSlot slot, uint64_t bytes) {
-      if (!slot) return;
       told.tier = tier;
       told.offset = tier::UnitArena::offset(slot);
       told.bytes = bytes;
@@ -186,10 +185,11 @@ void Engine::map_below(Region &region, uint32_t page, const weir_piece &piece, M
       map.visit(told);
     };
     if (part.compressed)
-      tell(WEIR_TIER_COMPRESSED, vm::compressed_bit, part.compressed,
+      tell(WEIR_TIER_COMPRESSED, vm::compressed_bit, lower_.compressed->slot(part.compressed),
            lower_.compressed->bytes(part.compressed));
     if (part.storage)
-      tell(WEIR_TIER_STORAGE, vm::storage_bit, part.storage, lower_.storage->bytes(part.storage));
+      tell(WEIR_TIER_STORAGE, vm::storage_bit, lower_.storage->slot(part.storage),
+           lower_.storage->bytes(part.storage));
   }
 }
 

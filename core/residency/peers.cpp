@@ -138,7 +138,7 @@ bool Engine::drop_disposable(Lock &lock, PoolDevice &device, uint64_t bytes) {
   wanted.bytes = std::max(bytes, least);
   wanted.clean_only = wanted.disposable_only = true;
   std::pmr::vector<PageRef> pages(&memory_);
-  device.policy->choose(wanted, device, &pages);
+  device.policy->choose(wanted, &pages);
   // Nobody here waits for what the neighbour is computing.
   std::pmr::vector<Stamp> fences(&memory_);
   const auto running = [&](const PageRef &ref) {

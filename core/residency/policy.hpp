@@ -2,7 +2,8 @@
 //
 // Policy: which pages leave a device. The engine tells what becomes resident and asks for victims; the
 // policy reads the rest (recency, announced next use, cost) through a View when it decides, so that the hit
-// path need not tell it anything. One policy object per device; called under the pool's lock.
+// path need not tell it anything. Nor is it told which pages leave without having been chosen: it asks for some now and then, so
+// that what it keeps stays in proportion to the pages there are. One policy object per device; called under the pool's lock.
 #pragma once
 
 #include "core/base/memory.hpp"
@@ -45,6 +46,8 @@ class View {
  public:
   /// False: the page is no longer resident here; the policy forgets it.
   virtual bool describe(const PageRef &page, PageInfo *info) = 0;
+  /// As describe(), for nothing but its answer.
+  virtual bool knows(const PageRef &page) noexcept = 0;
   virtual uint64_t now() const = 0;
 
  protected:
@@ -73,23 +76,25 @@ class Policy {
 
   /// The page became resident. Throws std::bad_alloc with nothing changed.
   virtual void admit(const PageRef &page, uint64_t tick) = 0;
-  /// Makes room for `pages` admissions, so that they can't fail.
+  /// Makes room for `pages` admissions, so that the next ones do not fail.
   virtual void reserve(size_t pages) = 0;
+  /// Pages may have left that were not chosen: a good time to ask for some.
+  virtual void forget_some() noexcept = 0;
   /// The page lost its owner: it is to go before any other.
   virtual void dispose(const PageRef &page) = 0;
   /// Whether there may be a disposable page.
   virtual bool any_disposable() const noexcept = 0;
   /// Appends victims worth at least wanted.bytes to *victims, as far as there are any, in the order they should go;
   /// returns their bytes. The same page is not returned again before it is admitted again or given back.
-  virtual uint64_t choose(const Wanted &wanted, View &view, std::pmr::vector<PageRef> *victims) = 0;
+  virtual uint64_t choose(const Wanted &wanted, std::pmr::vector<PageRef> *victims) = 0;
   /// A victim that stays after all. False: there was no memory to remember it; it is to be admitted again later.
   virtual bool give_back(const PageRef &page, uint64_t tick) noexcept = 0;
 };
 
 /// Least recently used, corrected by announced next uses and by the cost of a write-back.
-Owned<Policy> make_lru_window(std::pmr::memory_resource *memory);
+Owned<Policy> make_lru_window(View &view, std::pmr::memory_resource *memory);
 
-/// Policies by name; nullptr if there is none.
-Owned<Policy> make_policy(const char *name, std::pmr::memory_resource *memory);
+/// Policies by name; nullptr if there is none. The view outlives the policy.
+Owned<Policy> make_policy(const char *name, View &view, std::pmr::memory_resource *memory);
 
 }  // namespace weir::residency

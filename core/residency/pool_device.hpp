@@ -32,6 +32,7 @@ struct PoolDevice final : View {
              std::pmr::memory_resource *memory);
 
   bool describe(const PageRef &page, PageInfo *info) override;
+  bool knows(const PageRef &page) noexcept override;
   uint64_t now() const override;
 
   Engine &engine;

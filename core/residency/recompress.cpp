@@ -58,48 +58,79 @@ bool Recompressor::pressed() const noexcept {
   return store.room() <= store.budget() / 2;
 }
 
-uint32_t Recompressor::last_use(Region &region) const {
+uint16_t Recompressor::last_use(Region &region) const {
   PageInfo info;
   engine_.describe_uses(region, &info);
-  return static_cast<uint32_t>(info.last_use);
+  return static_cast<uint16_t>(info.last_use);
+}
+
+/// nullptr: it is gone, or waits no more.
+Region *Recompressor::find(const Entry &entry) const noexcept {
+  Region *region =
+      entry.region < engine_.regions_.size() ? engine_.regions_[entry.region].get() : nullptr;
+  if (region == nullptr || !region->to_recompress ||
+      static_cast<uint16_t>(engine_.region_generations_[entry.region]) != entry.generation)
+    return nullptr;
+  return region;
+}
+
+bool Recompressor::has_turn(const Region &region) const noexcept {
+  return !waiting_.empty() && find(waiting_.front()) == &region;
 }
 
 void Recompressor::note(Region &region, uint32_t page) noexcept {
-  Page &copies = region.pages[page];
   if (dozing_ && pressed()) wake_.notify_all();
-  if (copies.to_recompress) return;
-  try {
-    const PageRef ref{region.id, page, engine_.region_generations_[region.id]};
-    waiting_.push_back(Entry{ref, ticks_of(engine_.now_ns()), last_use(region)});
-  } catch (const std::bad_alloc &) {
-    return;
+  if (!region.to_recompress) {
+    queue(region);
+  } else if (page < next_page_ && has_turn(region)) {
+    again_ = true;
   }
-  copies.to_recompress = true;
 }
 
-/// What is to become of the page that has waited longest.
-Recompressor::Verdict Recompressor::judge(const Entry &entry, uint32_t now) {
-  if (entry.page.region >= engine_.regions_.size()) return Verdict::forget;
-  const auto &region = engine_.regions_[entry.page.region];
-  if (region == nullptr ||
-      engine_.region_generations_[entry.page.region] != entry.page.generation ||
-      entry.page.page >= region->pages.size())
-    return Verdict::forget;
-  Page &copies = region->pages[entry.page.page];
-  const bool here = (copies.latest & vm::compressed_bit) != 0;
-  if (!here || region->kept || engine_.lower_.copies[copies.lower].dense) {
-    copies.to_recompress = false;
-    return Verdict::forget;
+/// To the end of the line.
+void Recompressor::queue(Region &region) noexcept {
+  if (waiting_.size() >= tidy_at_) tidy();
+  try {
+    waiting_.push_back(Entry{region.id, ticks_of(engine_.now_ns()),
+                             static_cast<uint16_t>(engine_.region_generations_[region.id]),
+                             last_use(region)});
+    region.to_recompress = true;
+  } catch (const std::bad_alloc &) {
+    region.to_recompress = false;
   }
-  if (now - entry.since < idle_) return Verdict::wait;
+}
+
+/// Of the first, which is `region` unless that is gone.
+void Recompressor::end_turn(Region *region, bool again) noexcept {
+  waiting_.pop_front();
+  next_page_ = 0;
+  again_ = false;
+  if (region == nullptr) return;
+  region->to_recompress = false;
+  if (again) queue(*region);
+}
+
+/// Where little presses, buffers come and go without ever having a turn.
+void Recompressor::tidy() noexcept {
+  const auto gone = [this](const Entry &entry) { return find(entry) == nullptr; };
+  if (!waiting_.empty() && gone(waiting_.front())) end_turn(nullptr, false);
+  std::erase_if(waiting_, gone);
+  tidy_at_ = std::max(least_tidy, 2 * waiting_.size());
+}
+
+/// What is to become of a page of a region that was not used for long enough.
+Recompressor::Verdict Recompressor::judge(const Region &region, uint32_t page) const noexcept {
+  const Page &copies = region.pages[page];
+  const tier::CompressedStore &store = *engine_.lower_.compressed;
+  if (region.kept || (copies.latest & vm::compressed_bit) == 0) return Verdict::pass;
+  if (store.dense(engine_.lower_.copies[copies.lower].compressed)) return Verdict::pass;
   const bool elsewhere = (copies.latest & ~vm::below_host) != 0;
-  const bool used = elsewhere || last_use(*region) != entry.use;
-  if (used || copies.busy != 0 || copies.sinking) return Verdict::put_off;
+  if (elsewhere || copies.busy != 0 || copies.sinking) return Verdict::put_off;
   // Its new blobs come beside the old ones. They are shorter; where not even so much is free, other pages leave first.
   uint64_t taken = 0;
   for (uint32_t at = copies.lower; at != tier::CopyTable::none; at = engine_.lower_.copies[at].next)
-    taken += engine_.lower_.copies[at].compressed_bytes;
-  return engine_.lower_.compressed->room() < taken ? Verdict::put_off : Verdict::go;
+    taken += store.blob_bytes(engine_.lower_.copies[at].compressed);
+  return store.room() < taken ? Verdict::put_off : Verdict::go;
 }
 
 uint64_t Recompressor::work(Lock &lock) {
@@ -112,29 +143,31 @@ uint64_t Recompressor::work(Lock &lock) {
       self.engine_.changed_.notify_all();
     }
   } turn(*this);
-  // One look at each: those that were used go to the end and are not due for a while.
-  for (size_t looks = waiting_.size(); looks != 0 && pressed(); --looks) {
+  // One turn for each: those that get another are not due for a while.
+  size_t turns = waiting_.size();
+  for (uint32_t looks = 1; turns != 0 && pressed(); ++looks) {
     if (looks % 256 == 0) {  // others want the lock too
       lock.unlock();
       lock.lock();
     }
     if (engine_.stopping_ || waiting_.empty()) break;
     const Entry entry = waiting_.front();
-    const uint64_t now = engine_.now_ns();
-    const Verdict verdict = judge(entry, ticks_of(now));
-    if (verdict == Verdict::wait) {
-      const uint32_t rest = idle_ - (ticks_of(now) - entry.since);
-      return now + (uint64_t{rest} << tick_shift);
+    Region *region = find(entry);
+    const bool used = region != nullptr && last_use(*region) != entry.use;
+    if (region != nullptr) {
+      const uint64_t now = engine_.now_ns();
+      const uint32_t waited = ticks_of(now) - entry.since;
+      if (waited < idle_) return now + (uint64_t{idle_ - waited} << tick_shift);
     }
-    waiting_.pop_front();
-    if (verdict == Verdict::forget) continue;
-    Region &region = *engine_.regions_[entry.page.region];
-    region.pages[entry.page.page].to_recompress = false;
-    if (verdict == Verdict::put_off) {
-      note(region, entry.page.page);
-    } else {
-      recode(lock, region, entry.page.page);
+    if (region == nullptr || used || next_page_ >= region->pages.size()) {
+      end_turn(region, used || again_);
+      --turns;
+      continue;
     }
+    const uint32_t page = next_page_++;
+    const Verdict verdict = judge(*region, page);
+    if (verdict == Verdict::put_off) again_ = true;
+    if (verdict == Verdict::go) recode(lock, *region, page);
   }
   return UINT64_MAX;
 }
@@ -190,15 +223,14 @@ Recompressor::Outcome Recompressor::recode_parts(Lock &lock, uint64_t *won) {
   for (const LiftPart &part : parts_) {
     constexpr auto urgency = Workers::Urgency::background;
     if (hurried_.load(std::memory_order_relaxed)) return Outcome::later;
-    const Status decoded = lower.codec->decode(lower.compressed->address(part.copy.compressed),
-                                               part.copy.compressed_bytes, raw_.data(), part.bytes,
-                                               urgency, part.secret);
+    const Status decoded = lower.codec->decode(lower.compressed->address(part.place), part.blob,
+                                               raw_.data(), part.bytes, urgency, part.secret);
     // What is damaged is told to whoever reads it; the checksum of the page goes with it whatever happens here.
     if (!decoded) return Outcome::never;
     const uint64_t bytes =
         lower.codec->encode(raw_.data(), part.bytes, blob_.data(), false, &job_.plan, urgency,
                             tier::Effort::dense, part.secret);
-    before += tier::UnitArena::rounded(part.copy.compressed_bytes);
+    before += tier::UnitArena::rounded(part.blob);
     after += tier::UnitArena::rounded(bytes);
     if (bytes == 0 || after > before - before / worth) return Outcome::never;
     Engine::Locked held(lock);
@@ -207,7 +239,6 @@ Recompressor::Outcome Recompressor::recode_parts(Lock &lock, uint64_t *won) {
     if (!slot) return Outcome::later;
     tier::LowerCopy &own = lower.copies[record];
     own.compressed = slot;
-    own.compressed_bytes = static_cast<uint32_t>(bytes);
     record = own.next;
     held.unlock();
     lower.compressed->put(slot, blob_.data(), bytes);
@@ -229,8 +260,8 @@ void Recompressor::settle(Outcome outcome, uint64_t won) noexcept {
     if (read || outcome == Outcome::later) {
       note(region, job_.page);
     } else {
-      table[copies.lower].dense = true;
       if (outcome == Outcome::done) exchange(copies.lower, job_.chain);
+      engine_.lower_.compressed->set_dense(table[copies.lower].compressed);
       engine_.stats_.recompressed_bytes += won != 0 ? job_.used : 0;
       engine_.stats_.recompressed_won_bytes += won;
     }
@@ -250,7 +281,6 @@ void Recompressor::exchange(uint32_t page_chain, uint32_t job_chain) noexcept {
   tier::CopyTable &table = engine_.lower_.copies;
   for (uint32_t to = page_chain, from = job_chain; to != tier::CopyTable::none;) {
     std::swap(table[to].compressed, table[from].compressed);
-    std::swap(table[to].compressed_bytes, table[from].compressed_bytes);
     to = table[to].next;
     from = table[from].next;
   }

@@ -5,6 +5,9 @@
 // this is background work on a thread of its own, within the pool's share for compression; nobody waits for it, and it
 // takes neither staging nor the sinker's turn.
 //
+// What waits are regions: whether bytes lie idle is known of a buffer, not of a page, and so a page costs nothing here. A region's
+// turn walks its pages; what comes to COMPRESSED behind the walk, and what can't be coded just then, gives it another turn.
+//
 // What must hold: the page's old blobs stay readable until the new ones are complete, and are freed only while nobody
 // reads them; until then the page is marked `sinking`, as one that is on its way to STORAGE. A page is tried once for
 // each version of its bytes. Everything is guarded by the pool's lock but memory_, which is the worker's.
@@ -46,7 +49,7 @@ class Recompressor {
   void join();
 
   // ---- under the pool's lock ----
-  /// A page came to COMPRESSED. Without memory to remember it, it stays as it is coded.
+  /// A page came to COMPRESSED. Without memory to remember its region, it stays as it is coded.
   void note(Region &region, uint32_t page) noexcept;
   /// The page at work, or nullptr.
   Sinking *working_on() noexcept { return job_.attached ? &job_ : nullptr; }
@@ -58,19 +61,28 @@ class Recompressor {
   uint64_t work(Lock &lock);
 
  private:
-  /// A page that waits; `since` and `use` are what was known when it was put here, to tell whether it was used since.
+  /// A region that waits; `since` and `use` are what was known when it was put here, to tell whether it was used since. Twelve
+  /// bytes: of generation and use the low bits, which are the same for another once in 65536 times. Then it is looked at early.
   struct Entry {
-    PageRef page;
+    uint32_t region = 0;
     uint32_t since = 0;  ///< in ticks of about a millisecond
-    uint32_t use = 0;    ///< the low bits of its last use
+    uint16_t generation = 0;
+    uint16_t use = 0;
   };
-  enum class Verdict : uint8_t { forget, wait, put_off, go };
+  static_assert(sizeof(Entry) == 12);
+  /// Of a page: nothing is to be done, it can't be done now, or it can.
+  enum class Verdict : uint8_t { pass, put_off, go };
   /// Of coding a page: to be tried again later, or never with this version of its bytes.
   enum class Outcome : uint8_t { later, never, done };
 
-  Verdict judge(const Entry &entry, uint32_t now);
+  Region *find(const Entry &entry) const noexcept;
+  bool has_turn(const Region &region) const noexcept;
+  void queue(Region &region) noexcept;
+  void end_turn(Region *region, bool again) noexcept;
+  void tidy() noexcept;
+  Verdict judge(const Region &region, uint32_t page) const noexcept;
   bool pressed() const noexcept;
-  uint32_t last_use(Region &region) const;
+  uint16_t last_use(Region &region) const;
   void recode(Lock &lock, Region &region, uint32_t page);
   Outcome recode_parts(Lock &lock, uint64_t *won);
   void settle(Outcome outcome, uint64_t won) noexcept;
@@ -78,7 +90,11 @@ class Recompressor {
   void loop();
 
   Engine &engine_;
-  std::pmr::deque<Entry> waiting_;  ///< longest first
+  static constexpr size_t least_tidy = 64;
+  std::pmr::deque<Entry> waiting_;  ///< longest first; the first has its turn
+  size_t tidy_at_ = least_tidy;     ///< at so many, those of dead regions are removed
+  uint32_t next_page_ = 0;          ///< of the turn
+  bool again_ = false;              ///< the region is to have another
   std::pmr::vector<LiftPart> parts_;
   Sinking job_;  ///< attached: the page at work, and that knows of it
   bool working_ = false;

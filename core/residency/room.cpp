@@ -131,18 +131,18 @@ Status Engine::make_room(Lock &lock, PoolDevice &device, Wanted wanted, bool qui
   // What is nobody's goes first, and alone: it may be enough.
   if (device.policy->any_disposable()) {
     wanted.disposable_only = true;
-    device.policy->choose(wanted, device, &victims);
+    device.policy->choose(wanted, &victims);
     wanted.disposable_only = false;
   }
   // While HOST is short a dirty page costs a write below it: what can be dropped goes first then.
   if (victims.empty() && lower_.any() && host_->room() < lower_.host_low) {
     wanted.clean_only = true;
     wanted.most_looks = 1024;
-    device.policy->choose(wanted, device, &victims);
+    device.policy->choose(wanted, &victims);
     wanted.clean_only = false;
     wanted.most_looks = SIZE_MAX;
   }
-  if (victims.empty()) device.policy->choose(wanted, device, &victims);
+  if (victims.empty()) device.policy->choose(wanted, &victims);
   if (!victims.empty()) {
     Status why;
     if (evict(lock, device, victims, false, &why) != 0) {

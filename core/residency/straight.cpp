@@ -85,7 +85,6 @@ Status Engine::store_part(Lock &lock, Victim &victim, bool background, uint32_t 
     tier::UnitSlot place;
     if (bytes != 0) place = place_compressed(lock, client, bytes, false);
     lower_.copies[record].compressed = place;
-    lower_.copies[record].compressed_bytes = static_cast<uint32_t>(bytes);
     held.unlock();
     if (place) {
       lower_.compressed->put(place, slot->blob, bytes);

@@ -185,8 +185,8 @@ unsigned char *Engine::compressed_blob(weir_buffer buffer, uint32_t page, uint64
   const Page &copies = target(index).region->pages[page];
   if ((copies.latest & vm::compressed_bit) == 0) return nullptr;
   const tier::LowerCopy &part = lower_.copies[copies.lower];
-  *bytes = part.compressed_bytes;
-  return lower_.compressed->address(part.compressed);
+  *bytes = lower_.compressed->blob_bytes(part.compressed);
+  return lower_.compressed->address(lower_.compressed->slot(part.compressed));
 }
 
 uint64_t Engine::borrowed_bytes() noexcept {

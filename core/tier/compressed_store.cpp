@@ -73,8 +73,10 @@ Status CompressedStore::start() {
 
 UnitSlot CompressedStore::allocate(uint64_t bytes) {
   if (base_ == nullptr || bytes == 0) return {};
-  const UnitSlot slot = arena_.allocate(bytes);
-  if (slot) mark<false>(slot.first, arena_.bytes(slot) / UnitArena::unit);
+  const UnitSlot slot = bytes < dense_mark ? arena_.allocate(bytes) : UnitSlot{};
+  if (!slot) return {};
+  mark<false>(slot.first, arena_.bytes(slot) / UnitArena::unit);
+  arena_.set_note(slot, static_cast<uint32_t>(bytes));
   return slot;
 }
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // CompressedStore: the COMPRESSED tier's memory. One reservation of pageable memory as long as the budget, whose
-// pages come into being as they are touched; slots of 4 KiB units are placed in it by the offset allocator. It knows
-// nothing of what is in them. allocate() and free() are bookkeeping under the pool's lock.
+// pages come into being as they are touched; slots of 4 KiB units are placed in it by the offset allocator. Of what is in
+// them it knows how long it is and one mark of the caller's, which cost nothing beside the slot. allocate() and free() are
+// bookkeeping under the pool's lock.
 //
 // What must hold: a unit of memory that is resident belongs to a slot, or has its bit in `stale_map_`, and `stale_`
 // counts the bits. So resident memory is never more than used() + stale(), and stale() is held below a threshold: a
@@ -29,10 +30,17 @@ class CompressedStore {
   Status start();
 
   // ---- under the pool's lock ----
-  /// No slot: nothing free is long enough. Throws std::bad_alloc with nothing changed. Its memory holds anything.
+  /// For a blob of `bytes`, less than 2 GiB. No slot: nothing free is long enough. Throws std::bad_alloc with nothing
+  /// changed. Its memory holds anything.
   UnitSlot allocate(uint64_t bytes);
   void free(UnitSlot slot, uint32_t client = poison::nobody) noexcept;
-  uint64_t bytes(UnitSlot slot) const noexcept { return arena_.bytes(slot); }
+  UnitSlot slot(UnitName name) const noexcept { return arena_.slot(name); }
+  uint64_t bytes(UnitName slot) const noexcept { return arena_.bytes(slot); }
+  /// Of the slot's blob.
+  uint32_t blob_bytes(UnitName slot) const noexcept { return arena_.note(slot) & ~dense_mark; }
+  /// The blob has been coded again already, or that was tried.
+  bool dense(UnitName slot) const noexcept { return (arena_.note(slot) & dense_mark) != 0; }
+  void set_dense(UnitName slot) noexcept { arena_.set_note(slot, arena_.note(slot) | dense_mark); }
   uint64_t budget() const noexcept { return arena_.budget(); }
   uint64_t used() const noexcept { return arena_.used(); }
   uint64_t room() const noexcept { return arena_.room(); }
@@ -49,6 +57,9 @@ class CompressedStore {
   void put(UnitSlot slot, const unsigned char *blob, uint64_t bytes) noexcept;
 
  private:
+  static constexpr uint32_t dense_mark = uint32_t{1}
+                                         << 31U;  ///< in a slot's note, beside its bytes
+
   uint64_t words() const noexcept { return (budget() / UnitArena::unit + 63) / 64; }
   uint64_t find_stale(uint64_t from) const noexcept;
   uint64_t find_kept(uint64_t from) const noexcept;

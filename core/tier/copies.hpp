@@ -3,6 +3,9 @@
 // CopyTable: where pages' bytes lie below HOST. A page has a chain of records there, one for each part of at most
 // part_bytes, or none; the records are few where few pages are below HOST, so a page pays four bytes for the table.
 // A chain belongs to one version of a page's bytes: a new version frees it. Under the pool's lock.
+//
+// Most pages below HOST have one record, and there may be millions: it holds what nobody else knows. Where a slot lies and how
+// long its blob is, the stores remember with the slot.
 #pragma once
 
 #include "core/tier/unit_slot.hpp"
@@ -16,15 +19,21 @@ namespace weir::tier {
 struct LowerCopy {
   static constexpr uint32_t none = UINT32_MAX;
 
-  UnitSlot compressed;
-  UnitSlot storage;
-  uint64_t checksum = 0;  ///< in a chain's first record: of the whole page's bytes; 0: not known
-  uint32_t compressed_bytes = 0;  ///< of the blob in `compressed`
-  uint32_t storage_bytes = 0;     ///< of the blob in `storage`; 0: the bytes lie there as they are
-  uint32_t next = none;           ///< part, or the next unused record
-  bool dense =
-      false;  ///< in a chain's first record: `compressed` was coded again already, or it was tried
+  UnitName compressed;
+  UnitName storage;
+  uint32_t next = none;  ///< part, or the next unused record
+
+  /// In a chain's first record: of the whole page's bytes; 0: not known.
+  uint64_t checksum() const noexcept { return uint64_t{checksum_high_} << 32U | checksum_low_; }
+  void set_checksum(uint64_t sum) noexcept {
+    checksum_low_ = static_cast<uint32_t>(sum);
+    checksum_high_ = static_cast<uint32_t>(sum >> 32U);
+  }
+
+ private:
+  uint32_t checksum_low_ = 0, checksum_high_ = 0;  ///< in halves, so that nothing is padded
 };
+static_assert(sizeof(LowerCopy) == 20);
 
 class CopyTable {
  public:

@@ -233,7 +233,9 @@ bool StorageStore::retired() const noexcept { return state_->running->retired !=
 UnitSlot StorageStore::take_retired() noexcept {
   State::Running &running = *state_->running;
   if (!retired()) return {};
-  const UnitSlot slot = running.arena->slot(running.retired);
+  UnitName last;
+  last.node = running.retired;
+  const UnitSlot slot = running.arena->slot(last);
   running.retired = running.arena->note(slot);
   return slot;
 }
@@ -253,8 +255,17 @@ Status StorageStore::overwrite(UnitSlot slot, uint64_t bytes) noexcept {
   return {};
 }
 
-uint64_t StorageStore::bytes(UnitSlot slot) const noexcept {
+UnitSlot StorageStore::slot(UnitName name) const noexcept {
+  return state_->running->arena->slot(name);
+}
+uint64_t StorageStore::bytes(UnitName slot) const noexcept {
   return state_->running->arena->bytes(slot);
+}
+uint32_t StorageStore::blob_bytes(UnitName slot) const noexcept {
+  return state_->running->arena->note(slot);
+}
+void StorageStore::set_blob_bytes(UnitName slot, uint32_t bytes) noexcept {
+  state_->running->arena->set_note(slot, bytes);
 }
 uint64_t StorageStore::budget() const noexcept {
   return state_->running != nullptr ? state_->running->arena->budget() : 0;

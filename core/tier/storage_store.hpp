@@ -61,7 +61,12 @@ class StorageStore {
   UnitSlot take_retired() noexcept;
   /// What has been overwritten.
   void free_overwritten(UnitSlot slot) noexcept;
-  uint64_t bytes(UnitSlot slot) const noexcept;
+  UnitSlot slot(UnitName name) const noexcept;
+  uint64_t bytes(UnitName slot) const noexcept;
+  /// Of the blob that lies in the slot; 0, as in one that is not retired and of which nothing was said: the bytes lie there as
+  /// they are.
+  uint32_t blob_bytes(UnitName slot) const noexcept;
+  void set_blob_bytes(UnitName slot, uint32_t bytes) noexcept;
   uint64_t budget() const noexcept;
   uint64_t used() const noexcept;
   uint64_t room() const noexcept;

@@ -16,6 +16,14 @@ struct UnitSlot {
   explicit operator bool() const noexcept { return node != UINT32_MAX; }
 };
 
+/// A slot by its name alone, for records that there are millions of: the arena knows where it lies.
+struct UnitName {
+  uint32_t node = UINT32_MAX;
+  UnitName() = default;
+  UnitName(UnitSlot slot) noexcept : node(slot.node) {}  // NOLINT(google-explicit-constructor)
+  explicit operator bool() const noexcept { return node != UINT32_MAX; }
+};
+
 class UnitArena {
  public:
   static constexpr uint64_t unit = 4096;
@@ -33,12 +41,12 @@ class UnitArena {
     return UnitSlot{extent.node, static_cast<uint32_t>(extent.offset)};
   }
   void free(UnitSlot slot) noexcept { arena_.free(slot.node); }
-  uint64_t bytes(UnitSlot slot) const noexcept { return arena_.size(slot.node) * unit; }
-  /// A word of the caller's for as long as the slot is allocated; and the slot of a node.
-  void set_note(UnitSlot slot, uint32_t note) noexcept { arena_.set_owner(slot.node, note); }
-  uint32_t note(UnitSlot slot) const noexcept { return arena_.owner(slot.node); }
-  UnitSlot slot(uint32_t node) const noexcept {
-    return UnitSlot{node, static_cast<uint32_t>(arena_.offset(node))};
+  uint64_t bytes(UnitName slot) const noexcept { return arena_.size(slot.node) * unit; }
+  /// A word of the caller's for as long as the slot is allocated, 0 at first; and where a slot lies.
+  void set_note(UnitName slot, uint32_t note) noexcept { arena_.set_owner(slot.node, note); }
+  uint32_t note(UnitName slot) const noexcept { return arena_.owner(slot.node); }
+  UnitSlot slot(UnitName name) const noexcept {
+    return UnitSlot{name.node, static_cast<uint32_t>(arena_.offset(name.node))};
   }
   static uint64_t offset(UnitSlot slot) noexcept { return uint64_t{slot.first} * unit; }
   uint64_t budget() const noexcept { return arena_.size() * unit; }

@@ -45,7 +45,6 @@ struct Page {
   bool sinking : 1 = false;          ///< being copied down from HOST or COMPRESSED
   bool in_host_order = false;        ///< known to the policy of HOST ...
   bool in_compressed_order = false;  ///< ... and of COMPRESSED
-  bool to_recompress : 1 = false;    ///< known to the recompressor
   bool in_view : 1 = false;          ///< the region's alias shows `host`
 };
 static_assert(sizeof(Page) == 24);
@@ -118,9 +117,10 @@ struct Region {
   bool pinned = false;  ///< a slab of weir_malloc: what its tenants lie on is held
   bool stable = false;
   bool scrub = false;
-  bool cold = false;       ///< advised COLD, until the next use
-  bool streaming = false;  ///< advised STREAMING
-  bool listed = false;     ///< a kept one that may be taken over: in the list of its shape
+  bool cold = false;           ///< advised COLD, until the next use
+  bool streaming = false;      ///< advised STREAMING
+  bool listed = false;         ///< a kept one that may be taken over: in the list of its shape
+  bool to_recompress = false;  ///< known to the recompressor
   static constexpr uint8_t no_lot = UINT8_MAX;
   uint8_t lot_place =
       no_lot;  ///< where it has its lot; elsewhere its fragments have granules to themselves

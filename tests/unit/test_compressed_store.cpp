@@ -288,11 +288,33 @@ void not_for_children(void **) {
   assert_int_equal(status, 0);
 }
 
+/// What a slot's own node remembers: how long the blob is, and one mark, which ends with the slot.
+void blobs(void **) {
+  Store store(64 * unit);
+  std::vector<UnitSlot> slots;
+  const auto bytes_of = [](size_t i) { return uint32_t{1} + static_cast<uint32_t>(i) * 1000; };
+  for (size_t i = 0; i < 10; ++i) slots.push_back(store.allocate(bytes_of(i)));
+  for (size_t i = 0; i < 10; i += 2) store.set_dense(slots[i]);
+  for (int turn = 0; turn < 2; ++turn) {
+    for (size_t i = 0; i < 10; ++i) {
+      const weir::tier::UnitName name = slots[i];
+      assert_int_equal(store.slot(name).first, slots[i].first);
+      assert_int_equal(store.bytes(name), UnitArena::rounded(bytes_of(i)));
+      assert_int_equal(store.blob_bytes(name), bytes_of(i));
+      assert_int_equal(store.dense(name), turn == 0 && i % 2 == 0);
+    }
+    for (const UnitSlot slot : slots) store.free(slot);
+    for (size_t i = 0; i < 10; ++i) slots[i] = store.allocate(bytes_of(i));
+  }
+  assert_false(static_cast<bool>(store.allocate(uint64_t{1} << 31U)));
+}
+
 }  // namespace
 
 int main() {
   const CMUnitTest tests[] = {
       cmocka_unit_test(slots),
+      cmocka_unit_test(blobs),
       cmocka_unit_test(residency_follows_use),
       cmocka_unit_test(scattered),
       cmocka_unit_test(threshold_grows),

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The policy by itself, before a set of pages that come, are used, leave without a word, and are chosen: the least recently used
+// goes first whatever has left, no page is forgotten, and what is kept stays in proportion to the pages there are.
+
+#include "core/residency/policy.hpp"
+
+#include "tests/support/cmocka.hpp"
+
+#include <algorithm>
+#include <map>
+#include <random>
+
+namespace {
+
+using namespace weir;
+using namespace weir::residency;
+
+constexpr uint64_t page_bytes = 4096;
+
+/// Pages and when each was used last.
+struct Pages final : View {
+  std::map<uint32_t, uint64_t> used;
+  uint64_t clock = 0;
+
+  bool knows(const PageRef &page) noexcept override { return used.count(page.page) != 0; }
+  bool describe(const PageRef &page, PageInfo *info) override {
+    const auto found = used.find(page.page);
+    if (found == used.end()) return false;
+    *info = PageInfo{};
+    info->bytes = page_bytes;
+    info->last_use = found->second;
+    info->evictable = true;
+    return true;
+  }
+  uint64_t now() const override { return clock; }
+};
+
+struct Site {
+  Pages pages;
+  CountingMemory memory{std::pmr::new_delete_resource()};
+  Owned<Policy> policy = make_policy(nullptr, pages, &memory);
+
+  void come(uint32_t page) {
+    pages.used[page] = ++pages.clock;
+    policy->admit(PageRef{1, page, 1}, pages.clock);
+  }
+  void leave(uint32_t page, bool say) {
+    pages.used.erase(page);
+    if (say) policy->forget_some();
+  }
+  std::pmr::vector<PageRef> choose(uint64_t count) {
+    std::pmr::vector<PageRef> victims;
+    Wanted wanted;
+    wanted.bytes = count * page_bytes;
+    (void)policy->choose(wanted, &victims);
+    return victims;
+  }
+};
+
+constexpr uint64_t fixed = 16384;  // what a policy has whatever it knows
+
+void what_left_is_forgotten_as_others_come(void **) {
+  Site site;
+  for (uint32_t page = 0; page < 200'000; ++page) {
+    site.come(page);
+    if (page >= 1000) site.leave(page - 1000, false);
+  }
+  assert_in_range(site.memory.bytes(), 1000 * 16, 3 * 1000 * 16 + fixed);
+  assert_int_equal(site.choose(5000).size(), 1000);
+}
+
+void what_left_is_forgotten_as_others_leave(void **) {
+  for (const bool backwards : {false, true}) {
+    Site site;
+    constexpr uint32_t count = 100'000;
+    for (uint32_t page = 0; page < count; ++page) site.come(page);
+    assert_in_range(site.memory.bytes(), count * 16, count * 18 + fixed);
+    for (uint32_t i = 0; i < count - 100; ++i) site.leave(backwards ? count - 1 - i : i, true);
+    assert_in_range(site.memory.bytes(), 1, count * 4);
+    assert_int_equal(site.choose(count).size(), 100);
+    assert_true(site.memory.bytes() <= fixed);
+  }
+}
+
+/// Against a model: every choice is of the least recently used, and of one that is there.
+void the_order_holds_whatever_leaves(void **) {
+  std::mt19937 random(3);
+  for (uint32_t round = 0; round < 20; ++round) {
+    Site site;
+    uint32_t next = 0;
+    for (uint32_t step = 0; step < 4000; ++step) {
+      std::map<uint32_t, uint64_t> &used = site.pages.used;
+      const uint32_t what = static_cast<uint32_t>(random() % 10);
+      if (what < 4 || used.empty()) {
+        site.come(next++);
+        continue;
+      }
+      const auto any = std::next(used.begin(), static_cast<ptrdiff_t>(random() % used.size()));
+      if (what < 6) {
+        any->second = ++site.pages.clock;
+      } else if (what < 9) {
+        site.leave(any->first, what != 6);
+      } else {
+        const std::pmr::vector<PageRef> victims = site.choose(1);
+        assert_int_equal(victims.size(), 1);
+        const uint64_t oldest =
+            std::min_element(used.begin(), used.end(), [](const auto &a, const auto &b) {
+              return a.second < b.second;
+            })->second;
+        assert_int_equal(used.at(victims[0].page), oldest);
+        if (random() % 4 == 0) {
+          assert_true(site.policy->give_back(victims[0], oldest));
+        } else {
+          used.erase(victims[0].page);
+        }
+      }
+    }
+    const size_t left = site.pages.used.size();
+    const std::pmr::vector<PageRef> all = site.choose(left + 1);
+    assert_int_equal(all.size(), left);
+    for (const PageRef &page : all) assert_int_equal(site.pages.used.erase(page.page), 1);
+  }
+}
+
+/// Room that was asked for is there, also after a long list has become short.
+void room_that_was_asked_for_stays(void **) {
+  Site site;
+  for (uint32_t page = 0; page < 10'000; ++page) site.come(page);
+  site.policy->reserve(500);
+  for (uint32_t page = 0; page < 10'000; ++page) site.leave(page, true);
+  (void)site.choose(10'000);
+  const uint64_t before = site.memory.bytes();
+  assert_true(before >= 500 * 16);
+  for (uint32_t page = 0; page < 500; ++page) site.come(page);
+  assert_int_equal(site.memory.bytes(), before);
+}
+
+}  // namespace
+
+int main() {
+  const CMUnitTest tests[] = {
+      cmocka_unit_test(what_left_is_forgotten_as_others_come),
+      cmocka_unit_test(what_left_is_forgotten_as_others_leave),
+      cmocka_unit_test(the_order_holds_whatever_leaves),
+      cmocka_unit_test(room_that_was_asked_for_stays),
+  };
+  return cmocka_run_group_tests(tests, nullptr, nullptr);
+}
