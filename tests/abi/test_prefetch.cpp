@@ -5,6 +5,7 @@
 // acquires as the pool has pages.
 
 #include "tests/abi/pool_fixture.hpp"
+#include "tests/support/stride.hpp"
 
 namespace {
 
@@ -91,7 +92,9 @@ const char *name_of(Ahead ahead) {
 /// Every order and distance, against the same scan without prefetch and announced.
 void scans(Scan scan, std::initializer_list<uint64_t> sizes, bool exact = true) {
   uint32_t wrong = 0;
-  for (const uint64_t pages : sizes) {
+  const int64_t stride = size_stride(Target::get().host());
+  for (int64_t i = 0; i < std::ssize(sizes); i += stride) {
+    const uint64_t pages = sizes.begin()[i];
     scan.pages = pages;
     scan.both = false;
     scan.ahead = Ahead::none;

@@ -24,6 +24,16 @@ inline int64_t stride() {
 #endif
 }
 
+/// How many of the sizes of a sweep are tried, of which each shows the engine's own decisions, the same on every backend: all of
+/// them in the plain build, and on the host backend; a sanitizer sees every few on the others, whose every call it sees in each.
+inline int64_t size_stride([[maybe_unused]] bool host) {
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+  return host ? 1 : 3;
+#else
+  return 1;
+#endif
+}
+
 /// The thread sanitizer has nothing to find in what one thread does alone, and takes long over it: such parts of a test are
 /// the other builds'. And of many inputs to the same threads it is given some.
 inline constexpr bool threads_only =
