@@ -135,11 +135,7 @@ void Engine::commit(Plan &plan) noexcept {
     Region &region = *item.region;
     vm::Hot &hot = buffers_.hot(item.buffer);
     region.cold = region.streaming;
-    if (item.virgin) {
-      const uint32_t last = region.shape.page_at(item.base + item.size - 1);
-      for (uint32_t p = region.shape.page_at(item.base); p <= last; ++p) invalidate(region, p, own);
-      set_flags(item.buffer, 0, Word::virgin);
-    }
+    if (item.virgin) set_flags(item.buffer, 0, Word::virgin);
     if (item.writes()) {
       const uint32_t last = region.shape.page_at(item.base + item.end - 1);
       for (uint32_t p = region.shape.page_at(item.base + item.begin); p <= last; ++p)

@@ -354,6 +354,7 @@ class Engine {
   uint64_t parts_below(const Plan &plan) const noexcept;
   void destroy_doomed(Lock &lock, Plan &plan) noexcept;
   void offer(Region &region, uint32_t page, PoolDevice &device) noexcept;
+  void settle_zeroing(const Plan &plan, const PlanItem &item) noexcept;
   void settle_fill(Plan &plan, bool filled) noexcept;
 
   // loss.cpp

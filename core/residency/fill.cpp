@@ -327,6 +327,17 @@ void Engine::offer(Region &region, uint32_t page, PoolDevice &device) noexcept {
   }
 }
 
+/// A virgin tenant's place was zeroed on pages that may have been there all along: who comes next waits for it. It has been
+/// written from now on, not when the lease is granted: what the lease does not name may leave before, with its zeroes.
+void Engine::settle_zeroing(const Plan &plan, const PlanItem &item) noexcept {
+  Residence &here = *item.region->on(plan.place());
+  for (uint32_t p = item.first; p <= item.last; ++p) here.pages[p].ready = plan.ready;
+  if (!item.claimed) return;
+  for (uint32_t p = item.first; p <= item.last; ++p)
+    invalidate(*item.region, p, plan.device->bit());
+  set_flags(item.buffer, 0, Word::virgin);
+}
+
 void Engine::settle_fill(Plan &plan, bool filled) noexcept {
   PoolDevice &device = *plan.device;
   settle_freights(plan, filled);
@@ -409,11 +420,8 @@ void Engine::settle_fill(Plan &plan, bool filled) noexcept {
     }
     if (!filled) forget_idle(region, page.page);
   }
-  // A virgin tenant's place was zeroed on pages that may have been there all along: who comes next waits for it.
   for (const PlanItem &item : plan.items) {
-    if (!filled || !item.zeroes()) continue;
-    Residence &here = *item.region->on(plan.place());
-    for (uint32_t p = item.first; p <= item.last; ++p) here.pages[p].ready = plan.ready;
+    if (filled && item.zeroes()) settle_zeroing(plan, item);
   }
   // Some bytes may have come to granules that are nobody's now.
   for (const PlanPage &page : plan.pages) {

@@ -4,7 +4,7 @@
 // whole, whoever comes and whatever happens to its pages meanwhile. One thread is held in the middle of it, or stopped at each
 // of its allocations in turn.
 
-#include "tests/unit/interleaving.hpp"
+#include "tests/unit/sharded.hpp"
 
 #include <functional>
 
@@ -79,6 +79,45 @@ void a_trim_meets_the_first_use(void **state) {
     ok(weir_buffer_destroy(world.pool, buffer));
     close_clean(world);
   }
+}
+
+/// The set has shards on another device too, whose bytes come when the buffer's place has been zeroed. Its second page, which the
+/// lease does not name, leaves meanwhile: with the zeroes, and with what a neighbour has there.
+void a_trim_meets_the_first_use_beside_a_shard(void **) {
+  Trio trio(16);
+  weir_buffer before = trio.buffer(three_quarters);
+  weir_buffer buffer = trio.buffer(three_quarters);
+  weir_buffer behind = trio.buffer(three_quarters);
+  weir_buffer shards = trio.sharded(4 * page_bytes, {0, 1});
+  trio.fill(before, three_quarters, 1);
+  trio.fill(behind, three_quarters, 2);
+  trio.put(shards, 4 * page_bytes, 3, 0);
+  for (uint32_t device = 0; device < 2; ++device)
+    ok(weir_pool_trim(trio.pool, device, WEIR_TRIM_EMERGENCY, WEIR_WHOLE, nullptr));
+  {
+    Gate gate(trio.pool, "fill");
+    Task user([&] {
+      weir_use uses[] = {WEIR_USE(buffer, WEIR_READ_WRITE), WEIR_USE(shards, WEIR_READ)};
+      uses[0].length = eighth;
+      weir_lease lease = nullptr;
+      const weir_result result = weir_acquire(trio.pool, trio.all[0], uses, 2, nullptr, &lease);
+      return result == WEIR_SUCCESS ? weir_release(lease, trio.all[0]) : result;
+    });
+    gate.await();
+    gate.next("fill");
+    gate.await();  // the other device's
+    ok(trim_all(trio));
+    gate.open();
+    ok(user.join());
+  }
+  validate(trio);
+  check_parts(trio, buffer, three_quarters, {});
+  trio.check_read(before, three_quarters, 1);
+  trio.check_read(behind, three_quarters, 2);
+  trio.see(shards, 4 * page_bytes, 3, 0);
+  for (weir_buffer made : {before, buffer, behind, shards})
+    ok(weir_buffer_destroy(trio.pool, made));
+  trio.close_sharded();
 }
 
 /// Two threads use disjoint parts for the first time: what the first has written is not zeroed again.
@@ -286,6 +325,7 @@ void a_first_lease_waits_for_the_dead(void **state) {
 
 int main() {
   const CMUnitTest tests[] = {
+      cmocka_unit_test(a_trim_meets_the_first_use_beside_a_shard),
       {"a_trim_meets_the_first_use", a_trim_meets_the_first_use, nullptr, nullptr,
        const_cast<char *>(vmm)},
       BOTH(two_first_uses),
