@@ -34,8 +34,8 @@ REQUIRE("ST-003", always(), "No stream is made on a device that does not exist."
   return {};
 }
 
-/// Nothing has run when all of it has been enqueued: whoever reads or writes before his turn is seen, however fast he is. Few
-/// calls, because a driver may let a caller wait where many are outstanding.
+/// Everything is enqueued while the stream is held, so that an operation that reads or writes too early leaves wrong bytes every
+/// time. Few calls, because a driver may block its caller when many are outstanding.
 Outcome runs_in_its_turn(Session &t, Stream &stream, const Plain &a, const Plain &b, Pinned &in,
                          Pinned &out, uint64_t bytes) {
   Gate gate(t);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// SharedMapping: addresses of one granule that several regions have parts of, on a device that maps a granule at one address
-// only. The first that comes into place has the granule mapped, the last that leaves has it unmapped; whoever comes and
-// goes between changes nothing. Its mutex is held while the runtime is called, so that a map never meets an unmap that has
-// not returned. Which granule it is settles the caller, who changes it only while nobody is in place.
+// SharedMapping: the addresses of one granule that parts of several regions lie in, on a device that maps a granule at one
+// address only. The first part that comes into place maps the granule, the last that leaves unmaps it, and the others only
+// count. The mutex is held during the runtime's call, so that a map waits until an unmap of the same addresses has returned.
+// The caller chooses the granule, and changes it only while no part is in place.
 //
 // Used without the pool's lock, but for stuck() and forsake().
 #pragma once

@@ -327,8 +327,8 @@ void Engine::offer(Region &region, uint32_t page, PoolDevice &device) noexcept {
   }
 }
 
-/// A virgin tenant's place was zeroed on pages that may have been there all along: who comes next waits for it. It has been
-/// written from now on, not when the lease is granted: what the lease does not name may leave before, with its zeroes.
+/// A virgin tenant's place has been zeroed, on pages that may have been resident before: the next use waits for that. The place
+/// counts as written now and not at commit(), because pages that the lease does not name may be evicted before that.
 void Engine::settle_zeroing(const Plan &plan, const PlanItem &item) noexcept {
   Residence &here = *item.region->on(plan.place());
   for (uint32_t p = item.first; p <= item.last; ++p) here.pages[p].ready = plan.ready;

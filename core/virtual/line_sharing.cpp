@@ -18,8 +18,6 @@ constexpr uint64_t least_line_pages = 64;
 constexpr uint64_t largest_first_line = uint64_t{16} << 30U;
 /// So that a line has room for several of the region that it is made for.
 constexpr uint64_t regions_per_line = 8;
-/// Rounding to whole pages that wastes no more than a share of this of a region is left alone, as on the line itself.
-constexpr uint64_t least_share = 200;
 
 }  // namespace
 

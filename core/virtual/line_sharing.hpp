@@ -9,7 +9,7 @@
 //                                                  the third one of b's last
 //
 // Regions that are large enough for large pages keep these, which want their alignment, and share nothing: a page is little to
-// them. Lines are made as large as all before them together, and go back when their last run has ended.
+// them. A new line is at least twice as long as the longest that its client has; a line goes back when its last run has ended.
 //
 // Invariants, checked by validate(): a run that does not begin, or end, at a page's boundary has a bundle there, and its
 // neighbour in that page has the same one; a bundle's `lots` are the runs that name it. Under the pool's lock.
@@ -33,10 +33,12 @@ class LineSharing final : public Sharing {
 
  private:
   using SharedLine = physical::SharedLine;
+  /// Rounding to whole pages that wastes no more than a share of this of a region is left alone.
+  static constexpr uint64_t least_share = 200;
   struct Line {
     Line(const AddressRange &range_, uint64_t bytes_, uint64_t page,
          std::pmr::memory_resource *memory)
-        : range(range_), bytes(bytes_), runs(bytes_, page, memory) {}
+        : range(range_), bytes(bytes_), runs(bytes_, page, memory, least_share) {}
     AddressRange range;
     uint64_t bytes;
     SharedLine runs;

@@ -51,14 +51,6 @@ void neighbours_lie_beside_each_other(void **) {
   pair.close(world);
 }
 
-/// Sends one buffer down: COLD and to HOST, by what is asked of its own pages alone.
-weir_result send_down(World &world, weir_buffer buffer) {
-  const weir_result told = weir_advise(world.pool, buffer, 0, WEIR_WHOLE, WEIR_ADVISE_COLD);
-  return told != WEIR_SUCCESS
-             ? told
-             : weir_pool_trim(world.pool, 0, WEIR_TRIM_EMERGENCY, page_bytes / 2, nullptr);
-}
-
 /// The page is being unmapped with the one that was in place alone, and its neighbour comes meanwhile.
 void one_comes_while_the_other_leaves(void **) {
   for (const char *point : {"evict.claimed", "evict.unmapped"}) {
@@ -88,9 +80,12 @@ void one_comes_while_the_other_leaves(void **) {
 void the_last_one_takes_the_page_along(void **) {
   World world = lines();
   Pair pair(world);
-  ok(send_down(world, pair.first));
-  const uint64_t left = in_use(world);
-  assert_true(left >= 2 * page_bytes && left < 3 * page_bytes + 1);
+  uint64_t held = 0;
+  ok(weir_hold(world.pool, pair.second, 0, &held));
+  ok(trim_all(world));
+  assert_int_equal(in_use(world), 2 * page_bytes);  // the held buffer's, one of them shared
+  validate(world);
+  ok(weir_unhold(world.pool, pair.second));
   world.check(pair.second, size_of_two, 2);
   ok(trim_all(world));
   assert_int_equal(in_use(world), 0);
@@ -98,23 +93,31 @@ void the_last_one_takes_the_page_along(void **) {
   pair.close(world);
 }
 
-/// Both leave at once, each on a thread of its own, and the first is held where its page is unmapped.
+/// Each is evicted by a thread of its own, and the first thread stands before or behind its unmap while the second one's pages
+/// leave.
 void both_leave_at_once(void **) {
-  World world = lines();
-  Pair pair(world);
-  {
-    Gate gate(world.pool, "evict.unmapped");
-    Task one([&] { return trim_all(world); });
-    gate.await();
-    Task two([&] { return trim_all(world); });
+  for (const char *point : {"evict.claimed", "evict.unmapped"}) {
+    World world = lines();
+    Pair pair(world);
+    uint64_t held = 0;
+    ok(weir_hold(world.pool, pair.second, 0, &held));
+    {
+      Gate gate(world.pool, point);
+      Task one([&] { return trim_all(world); });
+      gate.await();
+      ok(weir_unhold(world.pool, pair.second));
+      Task two([&] { return trim_all(world); });
+      (void)keeps_waiting(two);  // time to evict the second, whether it ends or waits for the first
+      validate(world);
+      gate.open();
+      ok(one.join());
+      ok(two.join());
+    }
     validate(world);
-    gate.open();
-    ok(one.join());
-    ok(two.join());
+    ok(trim_all(world));
+    assert_int_equal(in_use(world), 0);
+    pair.close(world);
   }
-  validate(world);
-  assert_int_equal(in_use(world), 0);
-  pair.close(world);
 }
 
 /// A demotion that somebody else's acquire stops on its way: the page stays, whichever of them it was.
