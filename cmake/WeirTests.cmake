@@ -150,6 +150,18 @@ if(TARGET weir_static)
     weir_register_test(${name} fuzz ${name} ${WEIR_FUZZ_ARGUMENTS})
     if(NOT name STREQUAL fuzz_codec)  # which has no backend
       weir_register_on_vendors(${name} fuzz strict ${name} ${fuzz_arguments_on_vendors})
+      # A runtime whose unmap waits for every stream (7.14).
+      if("hip" IN_LIST weir_vendors)
+        weir_register_test(${name}.waits fuzz ${name} ${fuzz_arguments_on_vendors})
+        set_tests_properties(${name}.waits PROPERTIES ENVIRONMENT
+          "${weir_test_environment};${weir_environment_hip};WEIR_HIP_LOOKALIKE_VERSION=71400000;WEIR_TEST_MODE=strict")
+      endif()
+      # Two cards whose driver keeps what the other imported: what is copied between them goes through the host.
+      if("level_zero" IN_LIST weir_vendors)
+        weir_register_test(${name}.cards fuzz ${name} ${fuzz_arguments_on_vendors})
+        set_tests_properties(${name}.cards PROPERTIES ENVIRONMENT
+          "${weir_test_environment};${weir_environment_level_zero};${weir_engine_environment_level_zero};WEIR_SIM_ZE=hold_us=200\;large_page=64K;WEIR_TEST_CARDS=apart;WEIR_TEST_MODE=strict")
+      endif()
     endif()
   endforeach()
   # The same decoder under libFuzzer; no CTest, since it has no end of its own.

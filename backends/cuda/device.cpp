@@ -74,7 +74,8 @@ weir_result Device::open(abi::Device handle) {
   if (unified == 0) {
     return refuse(WEIR_ERROR_NOT_SUPPORTED, "device %u has no unified addressing", index_);
   }
-  capabilities_ = WEIR_CAP_STREAM_ANY_THREAD;
+  // The driver has copies of any stream done by copy engines.
+  capabilities_ = WEIR_CAP_STREAM_ANY_THREAD | WEIR_CAP_TRANSFER_STREAM;
   if (options_.host_call && api_.cuLaunchHostFunc != nullptr) capabilities_ |= WEIR_CAP_HOST_CALL;
   const bool batch =
       api_.cuMemcpyBatchAsync_13000 != nullptr || api_.cuMemcpyBatchAsync_12080 != nullptr;
@@ -115,6 +116,7 @@ weir_result Device::open_vmm() {
   mappings_.configure(index_, granule_, options_.multi_map, false);
   capabilities_ |= WEIR_CAP_VMM;
   if (options_.multi_map) capabilities_ |= WEIR_CAP_MULTI_MAP;
+  if (options_.map_run) capabilities_ |= WEIR_CAP_MAP_RUN;
   if (options_.export_fd &&
       attribute_or(abi::attribute::handle_type_file_descriptor_supported, 0) != 0 &&
       comes_in_granules(abi::handle_file_descriptor)) {
@@ -159,6 +161,9 @@ weir_result Device::open_peers(const std::vector<abi::Device> &all) {
     if (can == 0) continue;
     reaches_[peer] = true;
     capabilities_ |= WEIR_CAP_PEER;
+  }
+  if (options_.access_later && has(WEIR_CAP_VMM) && has(WEIR_CAP_PEER)) {
+    capabilities_ |= WEIR_CAP_ACCESS_LATER;
   }
   // Addresses are the process's, not a device's, and memory mapped there is reached by whom access is set for.
   if (options_.shared_range && has(WEIR_CAP_VMM) && has(WEIR_CAP_PEER)) {

@@ -15,6 +15,8 @@ struct Options {
   bool multi_map = true;
   bool peer = true;
   bool shared_range = true;
+  bool map_run = true;
+  bool access_later = true;
   bool batch_copy = true;
   bool export_fd = true;
   bool export_fabric = true;

@@ -37,6 +37,9 @@ struct Options {
   bool map_part = true;
   bool peer = true;
   bool shared_range = true;  ///< a device's granule may be mapped in another's range
+  bool map_run = true;
+  bool access_later = true;     ///< peers can be given access to what is mapped
+  bool transfer_stream = true;  ///< streams for copies alone can be made: they are like others
   bool batch_copy = true;
   bool export_fd = true;
   bool host_call = true;

@@ -38,7 +38,7 @@ Status Engine::side_stream(PoolDevice &device, Stream **side) {
   std::lock_guard hold(side_mutex_);
   *side = device.side.load(std::memory_order_acquire);
   if (*side != nullptr) return {};
-  WEIR_TRY(streams_.open(&device.device, false, nullptr, this, side));
+  WEIR_TRY(streams_.open_transfer(device.device, this, side));
   device.side.store(*side, std::memory_order_release);
   return {};
 }

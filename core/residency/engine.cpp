@@ -225,8 +225,8 @@ Status Engine::make_device(const EngineConfig::DeviceBudget &budget, uint8_t pla
   set_watermarks(*fresh, budget.budget);
   fresh->mapper->stay_near(config_.nodes, fresh->node);
   WEIR_TRY(fresh->mapper->start());
-  WEIR_TRY(streams_.open(&device, false, nullptr, this, &fresh->up));
-  const Status down = streams_.open(&device, false, nullptr, this, &fresh->down);
+  WEIR_TRY(streams_.open_transfer(device, this, &fresh->up));
+  const Status down = streams_.open_transfer(device, this, &fresh->down);
   if (!down) {
     const LastError why = last_error();
     (void)streams_.close(fresh->up);

@@ -168,13 +168,17 @@ struct Switch {
   uint64_t capabilities;  ///< what it turns off with 0, or on with 1 if it is off at first
 };
 constexpr uint64_t vmm_group = WEIR_CAP_VMM | WEIR_CAP_MULTI_MAP | WEIR_CAP_MAP_PART |
-                               WEIR_CAP_EXPORT_FD | WEIR_CAP_MAP_ANY_THREAD | WEIR_CAP_SHARED_RANGE;
+                               WEIR_CAP_EXPORT_FD | WEIR_CAP_MAP_ANY_THREAD |
+                               WEIR_CAP_SHARED_RANGE | WEIR_CAP_MAP_RUN | WEIR_CAP_ACCESS_LATER;
 constexpr Switch switches[] = {
     {"vmm", vmm_group},
     {"multi_map", WEIR_CAP_MULTI_MAP},
     {"map_part", WEIR_CAP_MAP_PART},
-    {"peer", WEIR_CAP_PEER | WEIR_CAP_SHARED_RANGE},
+    {"peer", WEIR_CAP_PEER | WEIR_CAP_SHARED_RANGE | WEIR_CAP_ACCESS_LATER},
     {"shared_range", WEIR_CAP_SHARED_RANGE},
+    {"map_run", WEIR_CAP_MAP_RUN},
+    {"access_later", WEIR_CAP_ACCESS_LATER},
+    {"transfer_stream", WEIR_CAP_TRANSFER_STREAM},
     {"batch_copy", WEIR_CAP_BATCH_COPY},
     {"export_fd", WEIR_CAP_EXPORT_FD},
     {"host_call", WEIR_CAP_HOST_CALL},
