@@ -66,7 +66,7 @@ bool PoolDevice::describe(const PageRef &ref, PageInfo *info) {
 void Engine::describe_uses(Region &region, PageInfo *info) noexcept {
   info->last_use = region.last_use;
   const auto seen = [this, info](uint32_t index) {
-    const Stamp stamp{buffers_.hot(index).stamp.load(std::memory_order_relaxed)};
+    const Stamp stamp = buffers_.hot(index).last_use();
     info->last_use = std::max(info->last_use, stamp.point());
   };
   if (!region.slab && region.buffer != vm::BufferTable::none) {

@@ -25,7 +25,8 @@ struct Options {
   Topology links = Topology::pcie;
   uint64_t link_bandwidth = 0, peer_bandwidth = 0, link_latency_ns = 0;
   uint64_t call_latency_ns = 0;
-  std::string hang;  ///< the call that never returns; "" = none
+  uint64_t channel_depth = 0;  ///< entries of a stream that may be pending; 0 = any number
+  std::string hang;            ///< the call that never returns; "" = none
 };
 
 /// Reads "key=value;key=value" (NULL = none) over the defaults. "" or what was wrong.
