@@ -146,7 +146,7 @@ Status Engine::start(EngineConfig config) {
   backend::Runtime &runtime = *runtimes.front();
   WEIR_TRY(start_lower(runtime));
   host_ = make_owned<tier::HostStore>(&memory_, &memory_, config_.host_budget, std::move(runtimes),
-                                      registrable, config_.nodes);
+                                      registrable, config_.nodes, log_);
   rebalancer_ = make_owned<Rebalancer>(&memory_, *this, config_.rebalance_rate, &memory_);
   warn_of_integrated();
   for (const EngineConfig::DeviceBudget &entry : config_.devices)

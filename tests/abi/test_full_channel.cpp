@@ -354,7 +354,8 @@ void a_host_function_waits_for_calls(void **) {
 }  // namespace
 
 int main() {
-  if (find_driver()) setenv("WEIR_TEST_CHANNEL_DEPTH", std::to_string(depth).c_str(), 1);
+  if (find_driver())
+    setenv("WEIR_TEST_MACHINE", ("channel_depth=" + std::to_string(depth)).c_str(), 1);
   const CMUnitTest tests[] = {
       cmocka_unit_test(others_go_on_while_a_release_is_stuck),
       cmocka_unit_test(releases_of_one_stream_queue_up),

@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::string_view known =
     "devices, memory, granule, mode, version, vmm, peer, batch_copy, export_fd, export_fabric, "
-    "host_call, integrated, links, link_bandwidth, peer_bandwidth, link_latency_ns, "
+    "host_call, integrated, memfd, links, link_bandwidth, peer_bandwidth, link_latency_ns, "
     "call_latency_ns, channel_depth, hang";
 
 struct Flag {
@@ -27,7 +27,8 @@ constexpr Flag flags[] = {{"vmm", &Options::vmm},
                           {"export_fd", &Options::export_fd},
                           {"export_fabric", &Options::export_fabric},
                           {"host_call", &Options::host_call},
-                          {"integrated", &Options::integrated}};
+                          {"integrated", &Options::integrated},
+                          {"memfd", &Options::memfd}};
 
 struct NumberOption {
   std::string_view key;

@@ -21,7 +21,7 @@ struct Options {
   bool strict = false;
   uint32_t version = 0;  ///< 0: the newest that the driver knows
   bool vmm = true, peer = true, batch_copy = true, export_fd = true, export_fabric = false;
-  bool host_call = true, integrated = false;
+  bool host_call = true, integrated = false, memfd = true;
   Topology links = Topology::pcie;
   uint64_t link_bandwidth = 0, peer_bandwidth = 0, link_latency_ns = 0;
   uint64_t call_latency_ns = 0;
