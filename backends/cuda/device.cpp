@@ -80,7 +80,7 @@ weir_result Device::open(abi::Device handle) {
   const bool batch =
       api_.cuMemcpyBatchAsync_13000 != nullptr || api_.cuMemcpyBatchAsync_12080 != nullptr;
   if (options_.batch_copy && batch) capabilities_ |= WEIR_CAP_BATCH_COPY;
-  if (options_.host_register && attribute_or(abi::attribute::host_register_supported, 1) != 0) {
+  if (options_.host_register && attribute_or(abi::attribute::host_register_supported, 0) != 0) {
     capabilities_ |= WEIR_CAP_HOST_REGISTER;
   }
   if (attribute_or(abi::attribute::integrated, 0) != 0) capabilities_ |= WEIR_CAP_INTEGRATED;

@@ -240,6 +240,8 @@ weir_be_state *Target::state() const noexcept {
 std::string Target::options(std::string_view host_options, uint64_t host_page) {
   if (host()) return std::string(host_options);
   std::string machine = std::string("mode=") + (strict_ ? "strict" : "alias");
+  if (const std::string more = environment("WEIR_TEST_MACHINE", ""); !more.empty())
+    machine += ';' + more;
   std::string own;
   for (std::string_view rest = host_options; !rest.empty();) {
     std::string_view pair = rest.substr(0, rest.find(';'));
