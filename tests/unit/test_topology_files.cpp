@@ -228,6 +228,45 @@ void tiles_are_parts_of_one_device(void **) {
   assert_string_equal(m.device(second).aliases.c_str(), "ze1.1");
 }
 
+/// Format 1: NUMA nodes without CPUs (the memory of GPUs), none at all, and one as the root.
+void old_files_are_read(void **) {
+  const struct {
+    const char *file;
+    uint32_t devices, nodes;
+    const char *pci;
+    uint32_t node;
+  } files[] = {
+      {"mpibind-coral-lassen-hwloc1.xml", 4, 6, "0035:03:00.0", 8},
+      {"mpibind-epyc-corona-hwloc1.xml", 4, 8, "0000:53:00.0", 5},
+      {"hwloc-1.11-96em64t-4n4d3ca2co-pci.xml", 1, 4, "0000:01:00.0", 0},
+      {"hwloc-2.9.0-2intel64-1n2c-numaroot.v1.xml", 0, 1, "", 0},
+      {"hwloc-2.9.0-8em64t-2p2ca2co-nonodesets.v1.xml", 1, 1, "0000:0e:0d.0", 0},
+  };
+  for (const auto &file : files) {
+    const Recorded r(file.file);
+    const Machine &m = r.machine;
+    uint32_t nodes = 0;
+    for (const Place &place : m.places()) nodes += place.kind == PlaceKind::numa_node ? 1 : 0;
+    assert_int_equal(nodes, file.nodes);
+    assert_int_equal(m.device_count(), file.devices);
+    if (file.devices != 0) assert_int_equal(m.device(r.at(file.pci)).numa_node, file.node);
+  }
+}
+
+/// Several machines as one, which hwloc 1.x could make and hwloc 2 does not read.
+void an_assembled_machine_is_refused(void **) {
+  const char *name = "hwloc-1.11-8em64t-2mi2ma2c.xml";
+  const std::string path = recorded(name);
+  if (path.empty() || access(path.c_str(), R_OK) != 0) {
+    print_message("skipped: no %s in WEIR_SHARED_DIR\n", name);
+    skip();
+  }
+  Machine machine(std::pmr::get_default_resource());
+  assert_int_equal(discover_file(path.c_str(), &machine).code(), WEIR_ERROR_INVALID_ARGUMENT);
+  assert_non_null(std::strstr(weir::last_error().text, name));
+  assert_non_null(std::strstr(weir::last_error().text, "put together of several"));
+}
+
 }  // namespace
 
 int main() {
@@ -239,6 +278,8 @@ int main() {
       cmocka_unit_test(power8_has_nvlink_to_the_cpu),
       cmocka_unit_test(generated_files_have_their_devices),
       cmocka_unit_test(tiles_are_parts_of_one_device),
+      cmocka_unit_test(old_files_are_read),
+      cmocka_unit_test(an_assembled_machine_is_refused),
   };
   return cmocka_run_group_tests_name("recorded topologies", tests, nullptr, nullptr);
 }
