@@ -2,6 +2,8 @@
 //
 // Recorded machines against what such machines are known to have. Skips where the recordings are not.
 
+#include "core/topology/rehearsal.hpp"
+
 #include "tests/unit/topology_files.hpp"
 
 #include <unistd.h>
@@ -228,6 +230,43 @@ void tiles_are_parts_of_one_device(void **) {
   assert_string_equal(m.device(second).aliases.c_str(), "ze1.1");
 }
 
+/// Four MI300A as they are, in three partitions each, and in six. Their memory is their node's.
+void mi300a_has_its_partitions(void **) {
+  const struct {
+    const char *file;
+    uint32_t parts;
+  } files[] = {
+      {"fluxcore-tuo.SPX.xml", 1}, {"fluxcore-tuo.TPX.xml", 3}, {"fluxcore-tuo.CPX.xml", 6}};
+  for (const auto &file : files) {
+    const Recorded r(file.file);
+    const Machine &m = r.machine;
+    const std::pmr::vector<uint32_t> devices = rehearsed(m);
+    assert_int_equal(devices.size(), 4 * file.parts);
+    for (uint32_t i = 0; i < devices.size(); ++i) {
+      const Place &place = m.device(devices[i]);
+      const uint32_t card = i / file.parts;
+      assert_string_equal(place.aliases.c_str(), ("rsmi" + std::to_string(i)).c_str());
+      assert_string_equal(place.name.c_str(), "Aqua Vanjaram [Instinct MI300A]");
+      assert_string_equal(place.pci_address.c_str(),
+                          ("000" + std::to_string(card) + ":02:00.0").c_str());
+      assert_int_equal(place.numa_node, card);
+      assert_true(place.integrated);
+      assert_true(place.memory > UINT64_C(134000000000) && place.memory < UINT64_C(135000000000));
+      assert_int_equal(place.memory_shared, file.parts);
+      assert_int_equal(rounded(m.link(host_end, devices[i]).bandwidth), 6301);  // PCIe 5, 16 lanes
+      assert_int_equal(m.sharing(host_end, devices[i]), file.parts);
+      // hwloc writes one figure and one hop for every pair, also within a card.
+      for (uint32_t k = 0; k < devices.size(); ++k) {
+        if (i == k) continue;
+        expect(m.link(devices[i], devices[k]), WEIR_LINK_INFINITY_FABRIC, 100'000, 1,
+               WEIR_LINK_FIGURE_TOPOLOGY, true);
+        assert_int_equal(m.sharing(devices[i], devices[k]),
+                         k / file.parts == card ? 1 : file.parts);
+      }
+    }
+  }
+}
+
 /// Format 1: NUMA nodes without CPUs (the memory of GPUs), none at all, and one as the root.
 void old_files_are_read(void **) {
   const struct {
@@ -278,6 +317,7 @@ int main() {
       cmocka_unit_test(power8_has_nvlink_to_the_cpu),
       cmocka_unit_test(generated_files_have_their_devices),
       cmocka_unit_test(tiles_are_parts_of_one_device),
+      cmocka_unit_test(mi300a_has_its_partitions),
       cmocka_unit_test(old_files_are_read),
       cmocka_unit_test(an_assembled_machine_is_refused),
   };
