@@ -7,7 +7,9 @@
 
 #include "backends/common/undo.hpp"
 #include "backends/host/fault.hpp"
+#include "backends/host/machine_options.hpp"
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <utility>
@@ -31,6 +33,7 @@ Model::Model(const Options &options)
       space_(options.granule),
       links_(options.devices, options.link_bandwidth, options.peer_bandwidth,
              options.link_latency_ns) {
+  links_.share(cards_of(options_));
   for (const LinkOption &link : options_.links) {
     PathFacts facts;
     facts.direct = link.direct;
@@ -44,9 +47,14 @@ Model::Model(const Options &options)
 
 weir_result Model::open() {
   memory_.reserve(options_.devices);
+  std::vector<std::shared_ptr<Room>> rooms(options_.devices);
   for (uint32_t device = 0; device < options_.devices; ++device) {
     auto memory = std::make_unique<DeviceMemory>();
-    WEIR_BACKEND_TRY(memory->open(device, options_.memory, options_.punch_hole));
+    // Of devices whose memory is one the first makes the room; who is alone needs none.
+    const uint32_t with = options_.memory_with.empty() ? device : options_.memory_with[device];
+    if (std::count(options_.memory_with.begin(), options_.memory_with.end(), with) > 1)
+      rooms[device] = with == device ? std::make_shared<Room>(options_.memory) : rooms[with];
+    WEIR_BACKEND_TRY(memory->open(device, options_.memory, options_.punch_hole, rooms[device]));
     memory_.push_back(std::move(memory));
   }
   return WEIR_SUCCESS;

@@ -54,11 +54,12 @@ struct Options {
   uint64_t peer_bandwidth = 0;  ///< the same between two devices
   uint64_t link_latency_ns = 0;
   // What a machine that is rehearsed looks like; each list is empty or has one entry a device.
-  std::vector<std::string> names;    ///< "" = the usual name
-  std::vector<std::string> pci;      ///< "" = none
-  std::vector<uint32_t> numa;        ///< UINT32_MAX = unknown
-  std::vector<uint32_t> integrated;  ///< devices that say that their memory is the host's
-  std::vector<LinkOption> links;     ///< those that are not as link_bandwidth and the like say
+  std::vector<std::string> names;     ///< "" = the usual name
+  std::vector<std::string> pci;       ///< "" = none
+  std::vector<uint32_t> numa;         ///< UINT32_MAX = unknown
+  std::vector<uint32_t> memory_with;  ///< the first device whose memory it has; of most itself
+  std::vector<uint32_t> integrated;   ///< devices that say that their memory is the host's
+  std::vector<LinkOption> links;      ///< those that are not as link_bandwidth and the like say
   uint64_t link_slowdown =
       0;  ///< how many times slower than told copies on `links` are; 0 = as memcpy
 
