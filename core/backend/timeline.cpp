@@ -42,10 +42,7 @@ void Timeline::open(const Device *device, weir_be_stream stream, Ticks *ticks) n
 }
 
 Status Timeline::record(uint64_t *point) noexcept {
-  {
-    std::unique_lock hold(lock);
-    turn_.take(hold);
-  }
+  take_turn();
   const Status status = record_in_turn(point);
   end_record();
   return status;

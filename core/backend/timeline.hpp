@@ -48,6 +48,11 @@ class alignas(64) Timeline {
   void open(const Device *device, weir_be_stream stream, Ticks *ticks) noexcept;
   /// Takes the turn to record; the caller holds `lock`. False: another thread has it, perhaps for long.
   bool begin_record() noexcept { return turn_.try_take(); }
+  /// The same without the lock, and waits for it.
+  void take_turn() noexcept {
+    std::unique_lock hold(lock);
+    turn_.take(hold);
+  }
   /// Records a fence after everything enqueued so far. The caller has the turn, and no lock. On failure nothing is recorded.
   Status record_in_turn(uint64_t *point) noexcept;
   void end_record() noexcept { turn_.give(); }

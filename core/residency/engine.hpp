@@ -497,7 +497,7 @@ class Engine {
   // release.cpp
   Status release_set(weir_lease handle, StreamState *state, Stream &stream);
   Status release_taken(Lease *lease, StreamState &state, Stream &stream);
-  void release_item(const LeaseItem &item, const Lease *lease, Stamp stamp) noexcept;
+  void release_fast(LeaseItem *item, Stamp stamp) noexcept;
   Status record_release(Stream &stream, uint64_t *point);
   void release_slow(const LeaseItem &item, const Lease *lease, Stamp stamp) noexcept;
   void note_use(uint32_t index, uint64_t begin, uint64_t end, Stamp stamp) noexcept;

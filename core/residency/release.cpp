@@ -37,25 +37,34 @@ Status Engine::release_taken(Lease *lease, StreamState &state, Stream &stream) {
   const Status status = record_release(stream, &point);
   const uint32_t count = lease->count;
   LeaseItem *items = lease->items();
+  const auto stamp_of = [&](const LeaseItem &item) {
+    return Stamp::make(stream.slot, point, item.writes());
+  };
+  bool whole = false;
   for (uint32_t i = 0; i < count; ++i) {
-    if (items[i].remote() && items[i].writes())
-      end_remote_write(lease, Stamp::make(stream.slot, point, true));
-    release_item(items[i], lease, Stamp::make(stream.slot, point, items[i].writes()));
+    if (items[i].remote() && items[i].writes()) end_remote_write(lease, stamp_of(items[i]));
+    whole = whole || items[i].whole();
+  }
+  if (whole) {
+    stream.timeline.take_turn();
+    for (uint32_t i = 0; i < count; ++i) release_fast(&items[i], stamp_of(items[i]));
+    stream.timeline.end_record();
+  }
+  for (uint32_t i = 0; i < count; ++i) {
+    if (items[i].kind != LeaseKind::none) release_slow(items[i], lease, stamp_of(items[i]));
   }
   state.give(lease);
   if (waiters_.load() != 0) wake_all();
   return status;
 }
 
-void Engine::release_item(const LeaseItem &item, const Lease *lease, Stamp stamp) noexcept {
-  if (item.whole()) {
-    vm::Hot &hot = buffers_.hot(item.buffer);
-    if (hot.publish_beside(stamp)) {
-      hot.drop_lease(item.mode);
-      return;
-    }
-  }
-  release_slow(item, lease, stamp);
+/// In the turn of the stream's timeline: ends a lease of a whole buffer that has no fence of another stream.
+void Engine::release_fast(LeaseItem *item, Stamp stamp) noexcept {
+  if (!item->whole()) return;
+  vm::Hot &hot = buffers_.hot(item->buffer);
+  if (!hot.publish(stamp)) return;
+  hot.drop_lease(item->mode);
+  item->kind = LeaseKind::none;
 }
 
 Status Engine::record_release(Stream &stream, uint64_t *point) {

@@ -7,9 +7,8 @@
 //  - release publishes the fence before it drops the count: who claims the page afterwards finds it;
 //  - a buffer with anything unusual about it (history, partial leases, copies elsewhere, another stream's
 //    fence) says so in its word or stamp, and goes the slow way;
-//  - a stamp that names a stream is replaced by that stream's releases alone, in its timeline's turn or by an exchange that
-//    puts no older point in a later one's place, or emptied by an atomic exchange under the pool's lock: no release is lost
-//    between them;
+//  - a stamp that names a stream is replaced by that stream's releases alone, in its timeline's turn and by no older point,
+//    or emptied by an atomic exchange under the pool's lock: no release is lost between the two;
 //  - a stamp is published after its fence is in the timeline's ring, so who has read the one finds the other.
 #pragma once
 
@@ -121,22 +120,13 @@ struct alignas(32) Hot {
                                         std::memory_order_relaxed))
         return true;
     }
-    if (backend::Stamp{seen}.slot() != use.slot()) return false;
-    // The write bit stays: it says that a write on this stream is among what the stamp stands for.
-    stamp.store(use.bits | (seen & backend::Stamp::write_bit), std::memory_order_release);
+    const backend::Stamp there{seen};
+    if (there.slot() != use.slot()) return false;
+    // A release that recorded later may have been faster; its point stands for this one too. The write bit stays: it says
+    // that a write on this stream is among what the stamp stands for.
+    const uint64_t later = there.point() > use.point() ? seen : use.bits;
+    stamp.store(later | ((seen | use.bits) & backend::Stamp::write_bit), std::memory_order_release);
     return true;
-  }
-  /// The same without the turn: another release of the stream may have published a later point, which stands for this one too.
-  bool publish_beside(backend::Stamp use) noexcept {
-    uint64_t seen = stamp.load(std::memory_order_relaxed);
-    for (;;) {
-      const backend::Stamp there{seen};
-      if (there && there.slot() != use.slot()) return false;
-      if (there.point() >= use.point() && !use.write()) return true;
-      if (stamp.compare_exchange_weak(seen, use.bits | (seen & backend::Stamp::write_bit),
-                                      std::memory_order_release, std::memory_order_relaxed))
-        return true;
-    }
   }
   /// The stamp, for who is going to look for its fence.
   backend::Stamp last_use() const noexcept {
