@@ -192,6 +192,7 @@ void what_hwloc_does_not_read_is_refused_with_the_reason(void **) {
   refused_for(old_machine(bridge("17", object("type=\"Core\"" + sets("0x1", "0x1")))), "within");
   refused_for(old_machine(object("type=\"Misc\"", bridge("17", gpu("17", "cuda0")))), "remark");
   refused_for(with(good, "<page_type", "<pages"), "pages");
+  refused_for(with(good, " nodeset=\"0x1\" complete_nodeset=\"0x1\"", ""), "\"NUMANode\" has some");
   // One that has no nodes, and in it what has.
   refused_for(with(good, " nodeset=\"0x3\" complete_nodeset=\"0x3\"", ""), "nodeset");
 }
