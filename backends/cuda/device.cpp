@@ -55,7 +55,7 @@ weir_result Device::open(abi::Device handle) {
   handle_ = handle;
   char pci[32] = "";
   const auto failed = [&](abi::Result result, const char *call) {
-    return failure(api_, result, "%s of device %u", call, index_);
+    return failure(api_, nullptr, result, "%s of device %u", call, index_);
   };
   abi::Result result = api_.cuDeviceGetName(name_, sizeof name_, handle_);
   if (result != abi::result::success) return failed(result, "cuDeviceGetName");
@@ -93,7 +93,7 @@ weir_result Device::open_vmm() {
   const abi::Result asked =
       api_.cuDeviceGetAttribute(&vmm, abi::attribute::virtual_memory_management_supported, handle_);
   if (asked != abi::result::success) {
-    return failure(api_, asked, "cuDeviceGetAttribute of device %u", index_);
+    return failure(api_, nullptr, asked, "cuDeviceGetAttribute of device %u", index_);
   }
   if (vmm == 0 || !options_.vmm) {
     mappings_.configure(index_, 0, false, false);
@@ -104,7 +104,7 @@ weir_result Device::open_vmm() {
   const abi::Result result =
       api_.cuMemGetAllocationGranularity(&granule, &properties, abi::granularity_minimum);
   if (result != abi::result::success) {
-    return failure(api_, result, "cuMemGetAllocationGranularity of device %u", index_);
+    return failure(api_, nullptr, result, "cuMemGetAllocationGranularity of device %u", index_);
   }
   if (granule == 0)
     return refuse(WEIR_ERROR_BACKEND, "device %u has a granularity of 0 bytes", index_);
@@ -154,7 +154,8 @@ weir_result Device::open_peers(const std::vector<abi::Device> &all) {
     int can = 0;
     const abi::Result result = api_.cuDeviceCanAccessPeer(&can, handle_, all[peer]);
     if (result != abi::result::success) {
-      return failure(api_, result, "cuDeviceCanAccessPeer of devices %u and %zu", index_, peer);
+      return failure(api_, nullptr, result, "cuDeviceCanAccessPeer of devices %u and %zu", index_,
+                     peer);
     }
     if (can == 0) continue;
     reaches_[peer] = true;
@@ -203,7 +204,8 @@ weir_result Device::enable_peer(Device &peer) {
   if (result == abi::result::success || result == abi::result::peer_access_already_enabled) {
     return WEIR_SUCCESS;
   }
-  return failure(api_, result, "cuCtxEnablePeerAccess of devices %u and %u", index_, peer.index_);
+  return failure(api_, mine, result, "cuCtxEnablePeerAccess of devices %u and %u", index_,
+                 peer.index_);
 }
 
 weir_result Device::memory(uint64_t *free_bytes, uint64_t *total_bytes) {
@@ -213,11 +215,20 @@ weir_result Device::memory(uint64_t *free_bytes, uint64_t *total_bytes) {
   const abi::Result result =
       in_context(api_, mine, [&] { return api_.cuMemGetInfo(&available, &total); });
   if (result != abi::result::success)
-    return failure(api_, result, "cuMemGetInfo of device %u", index_);
+    return failure(api_, mine, result, "cuMemGetInfo of device %u", index_);
   // Under some limits the driver's two totals differ; here there is one.
   *free_bytes = std::min(available, memory_total_);
   *total_bytes = memory_total_;
   return WEIR_SUCCESS;
+}
+
+/// Nothing of ours is on the device yet that could be lost with it.
+weir_result Device::no_context(abi::Result result) const noexcept {
+  const char *reason = result == abi::result::device_unavailable
+                           ? ", which another process has in exclusive use, or whose compute mode "
+                             "prohibits contexts"
+                           : "";
+  return failure(api_, nullptr, result, "cuDevicePrimaryCtxRetain of device %u%s", index_, reason);
 }
 
 weir_result Device::context(abi::Context *context) {
@@ -228,9 +239,7 @@ weir_result Device::context(abi::Context *context) {
     if (known == nullptr) {
       const Relaxed relaxed(api_);
       const abi::Result result = api_.cuDevicePrimaryCtxRetain(&known, handle_);
-      if (result != abi::result::success) {
-        return failure(api_, result, "cuDevicePrimaryCtxRetain of device %u", index_);
-      }
+      if (result != abi::result::success) return no_context(result);
       context_.store(known, std::memory_order_release);
     }
   }

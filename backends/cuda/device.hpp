@@ -52,6 +52,7 @@ class Device {
   common::AllocationTable &plain() noexcept { return plain_; }
 
  private:
+  weir_result no_context(abi::Result result) const noexcept;
   weir_result open_vmm();
   bool comes_in_granules(int handle_type) const noexcept;
   bool probe_fabric() noexcept;

@@ -46,7 +46,8 @@ weir_result Granules::drive(const char *what, uint64_t value, Call call) {
   const Relaxed relaxed(api_);
   const abi::Result result = in_any_context(api_, context, call);
   if (result == abi::result::success) return WEIR_SUCCESS;
-  return failure(api_, result, "%s %#llx on device %u", what, number(value), device_.index());
+  return failure(api_, context, result, "%s %#llx on device %u", what, number(value),
+                 device_.index());
 }
 
 template <class Call>

@@ -23,8 +23,9 @@ weir_result weir_be_state::open(const weir_be_start &desc, std::string *reason) 
     return result;
   };
   const auto check = [&](abi::Result result, const char *call) {
-    return result == abi::result::success ? WEIR_SUCCESS
-                                          : failed(weir::cuda::failure(api, result, "%s", call));
+    return result == abi::result::success
+               ? WEIR_SUCCESS
+               : failed(weir::cuda::failure(api, nullptr, result, "%s", call));
   };
   int count = 0;
   WEIR_BACKEND_TRY(check(api.cuDeviceGetCount(&count), "cuDeviceGetCount"));

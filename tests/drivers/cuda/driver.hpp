@@ -142,6 +142,8 @@ class Driver final : public sim::Attachment {
   /// The sticky error of the context, or success.
   Result health(const ContextObject &context) const noexcept { return health(context.device); }
   Result health(abi::Device device) const noexcept;
+  /// What the machine says of a device or its work. A device may be broken with another code than an illegal address's.
+  Result code_on(abi::Device device, sim::Answer answer) const noexcept;
   /// Waits for all work of every active context's device; troubles are nobody's business here.
   void drain_all();
 
