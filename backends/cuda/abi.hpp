@@ -105,6 +105,7 @@ inline constexpr int host_register_supported = 99;
 inline constexpr int pageable_memory_access_uses_host_page_tables = 100;
 inline constexpr int virtual_memory_management_supported = 102;
 inline constexpr int handle_type_file_descriptor_supported = 103;
+inline constexpr int rdma_with_vmm_supported = 110;
 inline constexpr int handle_type_fabric_supported = 128;  // since 12.3
 inline constexpr int numa_config = 130;                   // since 12.2
 inline constexpr int numa_id = 131;                       // since 12.2
@@ -159,6 +160,8 @@ inline constexpr int granularity_recommended = 1;
 inline constexpr int source_order_stream = 1;
 inline constexpr int source_order_during_call = 2;
 inline constexpr int source_order_any = 3;
+/// CUmemcpyFlags.
+inline constexpr unsigned copy_overlaps_compute = 1;
 
 /// CUpointer_attribute, and CUmemorytype for its memory_type.
 namespace pointer_attribute {

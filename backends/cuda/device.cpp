@@ -33,12 +33,21 @@ uint32_t numa_node_of(const char *pci_address) noexcept {
   return read && node >= 0 ? static_cast<uint32_t>(node) : UINT32_MAX;
 }
 
-abi::AllocationProperties properties_on(abi::Device device, int handle_types) noexcept {
-  abi::AllocationProperties properties{};
-  properties.type = abi::allocation_pinned;
-  properties.handle_types = handle_types;
-  properties.location = {abi::location_device, device};
-  return properties;
+/// The first version whose driver (release 590) is not among those that batches are reported to crash and to hang.
+constexpr int batches_trusted_since = 13010;
+
+/// Whether another answer is to be hoped for with a context. These speak of what was asked for.
+bool may_want_context(abi::Result result) noexcept {
+  switch (result) {
+    case abi::result::success:
+    case abi::result::invalid_value:
+    case abi::result::out_of_memory:
+    case abi::result::not_permitted:
+    case abi::result::not_supported:
+      return false;
+    default:
+      return true;
+  }
 }
 
 }  // namespace
@@ -76,9 +85,7 @@ weir_result Device::open(abi::Device handle) {
   }
   capabilities_ = WEIR_CAP_STREAM_ANY_THREAD;
   if (options_.host_call && api_.cuLaunchHostFunc != nullptr) capabilities_ |= WEIR_CAP_HOST_CALL;
-  const bool batch =
-      api_.cuMemcpyBatchAsync_13000 != nullptr || api_.cuMemcpyBatchAsync_12080 != nullptr;
-  if (options_.batch_copy && batch) capabilities_ |= WEIR_CAP_BATCH_COPY;
+  if (batches()) capabilities_ |= WEIR_CAP_BATCH_COPY;
   if (options_.host_register && attribute_or(abi::attribute::host_register_supported, 1) != 0) {
     capabilities_ |= WEIR_CAP_HOST_REGISTER;
   }
@@ -86,8 +93,29 @@ weir_result Device::open(abi::Device handle) {
   return open_vmm();
 }
 
-// MAP_ANY_THREAD is not told: a map with its access takes tens of microseconds and a create hundreds, too much for an
-// application's thread, and the core has a thread for it.
+// Batches crash and hang on drivers of release 580, and on devices of compute capability 10 and later whatever the driver
+// (docs/cuda.md), so there they need the program's word.
+bool Device::batches() const noexcept {
+  if (api_.cuMemcpyBatchAsync_13000 == nullptr && api_.cuMemcpyBatchAsync_12080 == nullptr)
+    return false;
+  if (options_.batch_copy_given) return options_.batch_copy;
+  return api_.version() >= batches_trusted_since &&
+         attribute_or(abi::attribute::compute_capability_major, 10) < 10;
+}
+
+/// A call about virtual memory at the start, when there is no context. By the driver's documentation none is needed; should a
+/// driver want one all the same, it gets it.
+template <class Call>
+abi::Result Device::at_start(Call call) noexcept {
+  const Relaxed relaxed(api_);
+  const abi::Result result = call();
+  abi::Context mine = nullptr;
+  if (!may_want_context(result) || context(&mine) != WEIR_SUCCESS) return result;
+  return in_context(api_, mine, call);
+}
+
+// The calls are the driver's to make on any thread, and cost an application's thread no more than a hand-over to a thread of the
+// core's for which it waits: so MAP_ANY_THREAD is told.
 weir_result Device::open_vmm() {
   int vmm = 0;
   const abi::Result asked =
@@ -95,25 +123,25 @@ weir_result Device::open_vmm() {
   if (asked != abi::result::success) {
     return failure(api_, nullptr, asked, "cuDeviceGetAttribute of device %u", index_);
   }
-  if (vmm == 0 || !options_.vmm) {
-    mappings_.configure(index_, 0, false, false);
+  mappings_.configure(index_, 0, false, false);
+  if (vmm == 0 || !options_.vmm) return WEIR_SUCCESS;
+  rdma_ = options_.rdma && attribute_or(abi::attribute::rdma_with_vmm_supported, 0) != 0;
+  uint64_t granule = 0;
+  const abi::Result result = granularity(abi::handle_none, &granule);
+  // The device is of use all the same: its buffers lie in segments of plain memory.
+  if (result != abi::result::success || granule == 0) {
+    remark_ = "device " + std::to_string(index_) + " is used without virtual-memory management: ";
+    remark_ += result == abi::result::success
+                   ? "its granularity is 0 bytes"
+                   : std::string("cuMemGetAllocationGranularity: ") + api_.name_of(result);
     return WEIR_SUCCESS;
   }
-  size_t granule = 0;
-  const abi::AllocationProperties properties = properties_on(handle_, abi::handle_none);
-  const abi::Result result =
-      api_.cuMemGetAllocationGranularity(&granule, &properties, abi::granularity_minimum);
-  if (result != abi::result::success) {
-    return failure(api_, nullptr, result, "cuMemGetAllocationGranularity of device %u", index_);
-  }
-  if (granule == 0)
-    return refuse(WEIR_ERROR_BACKEND, "device %u has a granularity of 0 bytes", index_);
   granule_ = granule;
   const uint64_t large = options_.granule_large;
   if (large > granule_ && large % granule_ == 0 && large <= memory_total_) granule_large_ = large;
   // The driver's documentation wants offset 0, for now.
   mappings_.configure(index_, granule_, options_.multi_map, false);
-  capabilities_ |= WEIR_CAP_VMM;
+  capabilities_ |= WEIR_CAP_VMM | WEIR_CAP_MAP_ANY_THREAD;
   if (options_.multi_map) capabilities_ |= WEIR_CAP_MULTI_MAP;
   if (options_.export_fd &&
       attribute_or(abi::attribute::handle_type_file_descriptor_supported, 0) != 0 &&
@@ -124,13 +152,30 @@ weir_result Device::open_vmm() {
   return WEIR_SUCCESS;
 }
 
-// The driver may want another unit for memory that can leave the process.
-bool Device::comes_in_granules(int handle_type) const noexcept {
-  const abi::AllocationProperties properties = properties_on(handle_, handle_type);
+abi::AllocationProperties Device::memory_properties(int handle_types) const noexcept {
+  abi::AllocationProperties properties{};
+  properties.type = abi::allocation_pinned;
+  properties.handle_types = handle_types;
+  properties.location = {abi::location_device, handle_};
+  properties.flags.rdma_capable = rdma_ ? 1 : 0;
+  return properties;
+}
+
+abi::Result Device::granularity(int handle_types, uint64_t *bytes) noexcept {
+  const abi::AllocationProperties properties = memory_properties(handle_types);
   size_t unit = 0;
-  return api_.cuMemGetAllocationGranularity(&unit, &properties, abi::granularity_minimum) ==
-             abi::result::success &&
-         unit != 0 && granule_ % unit == 0;
+  const abi::Result result = at_start([&] {
+    return api_.cuMemGetAllocationGranularity(&unit, &properties, abi::granularity_minimum);
+  });
+  *bytes = unit;
+  return result;
+}
+
+// The driver may want another unit for memory that can leave the process.
+bool Device::comes_in_granules(int handle_type) noexcept {
+  uint64_t unit = 0;
+  return granularity(handle_type, &unit) == abi::result::success && unit != 0 &&
+         granule_ % unit == 0;
 }
 
 // The attribute tells what the device and the driver could do. Whether this process may is known only by trying: without
@@ -138,11 +183,13 @@ bool Device::comes_in_granules(int handle_type) const noexcept {
 bool Device::probe_fabric() noexcept {
   if (attribute_or(abi::attribute::handle_type_fabric_supported, 0) == 0) return false;
   if (!comes_in_granules(abi::handle_fabric)) return false;
-  const abi::AllocationProperties properties = properties_on(handle_, abi::handle_fabric);
-  const Relaxed relaxed(api_);
+  const abi::AllocationProperties properties = memory_properties(abi::handle_fabric);
   abi::GranuleHandle probe = 0;
-  if (api_.cuMemCreate(&probe, granule_, &properties, 0) != abi::result::success) return false;
-  end_quietly([&] { return api_.cuMemRelease(probe); });
+  if (at_start([&] { return api_.cuMemCreate(&probe, granule_, &properties, 0); }) !=
+      abi::result::success) {
+    return false;
+  }
+  end_quietly([&] { return at_start([&] { return api_.cuMemRelease(probe); }); });
   return true;
 }
 

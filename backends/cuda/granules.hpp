@@ -41,6 +41,7 @@ class Granules {
   weir_result drive(const char *what, uint64_t value, Call call);
   template <class Call>
   void undo(Call call) noexcept;
+  weir_result reserve_native(uint64_t bytes, uint64_t alignment, uint64_t *address);
   weir_result check_vmm() const noexcept;
   weir_result check_flags(uint64_t flags) const noexcept;
   weir_result export_to(void *handle, int type, uint64_t flag, weir_be_granule granule);

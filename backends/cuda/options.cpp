@@ -17,12 +17,13 @@ struct Flag {
   std::string_view name;
   bool Options::*value;
 };
-constexpr std::array<Flag, 9> flags{{
+constexpr std::array<Flag, 10> flags{{
     {"vmm", &Options::vmm},
     {"multi_map", &Options::multi_map},
     {"peer", &Options::peer},
     {"shared_range", &Options::shared_range},
     {"batch_copy", &Options::batch_copy},
+    {"rdma", &Options::rdma},
     {"export_fd", &Options::export_fd},
     {"export_fabric", &Options::export_fabric},
     {"host_call", &Options::host_call},
@@ -30,6 +31,7 @@ constexpr std::array<Flag, 9> flags{{
 }};
 
 std::string apply(std::string_view key, std::string_view value, Options *options) {
+  if (key == "batch_copy") options->batch_copy_given = true;
   if (key == "granule_large") {
     if (common::parse_number(value, 1024, &options->granule_large)) return {};
     return common::bad_option(key, value, "a number is needed, with K, M or G after it if wanted");

@@ -15,7 +15,9 @@ struct Options {
   bool multi_map = true;
   bool peer = true;
   bool shared_range = true;
-  bool batch_copy = true;
+  bool batch_copy = false;  ///< counts if it was given; else the driver and the device decide
+  bool batch_copy_given = false;
+  bool rdma = true;
   bool export_fd = true;
   bool export_fabric = true;
   bool host_call = true;

@@ -197,7 +197,7 @@ void refuse_while_recording(Cuda &cuda, abi::Stream native, weir_be_stream strea
 }
 
 void a_capture_is_refused_and_left_alone(void **) {
-  Cuda cuda("memory=64M");
+  Cuda cuda("memory=64M", "batch_copy=1");
   Application application;
   abi::Stream native = application.stream();
   weir_be_stream wrapped = nullptr;
@@ -209,7 +209,7 @@ void a_capture_is_refused_and_left_alone(void **) {
 
 /// A stream that was made here and whose native stream the application has asked for.
 void a_capture_on_a_stream_made_here_is_refused_too(void **) {
-  Cuda cuda("memory=64M");
+  Cuda cuda("memory=64M", "batch_copy=1");
   weir_be_stream made = nullptr;
   void *native = nullptr;
   must(cuda, t.stream_create, 0U, uint64_t{0}, &made);
@@ -278,7 +278,7 @@ void events_serve_one_fence_after_another(void **) {
   }
   assert_int_equal(sim().calls("cuEventCreate"), 1);
   // One that could not be recorded is none, and its event serves the next.
-  sim().fail("cuEventRecord", 1, abi::result::unknown);
+  sim().fail("cuEventRecord", 1, abi::result::operating_system);
   must_refuse(cuda, WEIR_ERROR_BACKEND, "cuEventRecord", t.fence_record, stream, &last);
   must(cuda, t.fence_record, stream, &last);
   must(cuda, t.fence_destroy, last);
@@ -418,7 +418,7 @@ struct Pieces {
 
 void batches_go_in_one_call_where_the_driver_has_it(void **) {
   for (const char *machine : {"memory=64M;version=12080", "memory=64M;version=13000"}) {
-    Cuda cuda(machine);
+    Cuda cuda(machine, "batch_copy=1");
     Pieces pieces(cuda);
     weir_be_stream stream = nullptr;
     must(cuda, t.stream_create, 0U, uint64_t{0}, &stream);
@@ -434,7 +434,7 @@ void batches_go_in_one_call_where_the_driver_has_it(void **) {
 }
 
 void the_legacy_stream_gets_copy_by_copy(void **) {
-  Cuda cuda("memory=64M");
+  Cuda cuda("memory=64M", "batch_copy=1");
   Pieces pieces(cuda);
   weir_be_stream legacy = nullptr;
   must(cuda, t.stream_wrap, 0U, static_cast<void *>(nullptr), &legacy);
@@ -444,7 +444,7 @@ void the_legacy_stream_gets_copy_by_copy(void **) {
 }
 
 void a_batch_that_fails_is_done_again_or_not_at_all(void **) {
-  Cuda cuda("memory=64M");
+  Cuda cuda("memory=64M", "batch_copy=1");
   Pieces pieces(cuda);
   weir_be_stream stream = nullptr;
   must(cuda, t.stream_create, 0U, uint64_t{0}, &stream);

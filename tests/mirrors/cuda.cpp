@@ -160,6 +160,7 @@ FIELD(abi::CopyAttributes, flags, CUmemcpyAttributes, flags);
 SAME(abi::source_order_stream, CU_MEMCPY_SRC_ACCESS_ORDER_STREAM);
 SAME(abi::source_order_during_call, CU_MEMCPY_SRC_ACCESS_ORDER_DURING_API_CALL);
 SAME(abi::source_order_any, CU_MEMCPY_SRC_ACCESS_ORDER_ANY);
+SAME(abi::copy_overlaps_compute, CU_MEMCPY_FLAG_PREFER_OVERLAP_WITH_COMPUTE);
 #endif
 
 // ---- results ----
@@ -244,6 +245,8 @@ SAME(abi::attribute::pageable_memory_access_uses_host_page_tables,
      CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES);
 SAME(abi::attribute::virtual_memory_management_supported,
      CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED);
+SAME(abi::attribute::rdma_with_vmm_supported,
+     CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED);
 SAME(abi::attribute::handle_type_file_descriptor_supported,
      CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED);
 SAME(abi::peer_attribute::performance_rank, CU_DEVICE_P2P_ATTRIBUTE_PERFORMANCE_RANK);

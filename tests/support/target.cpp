@@ -241,6 +241,8 @@ std::string Target::options(std::string_view host_options, uint64_t host_page) {
   if (host()) return std::string(host_options);
   std::string machine = std::string("mode=") + (strict_ ? "strict" : "alias");
   std::string own;
+  // Off where drivers are not trusted with it; the simulated ones are, and what batches is to be tested.
+  if (simulated() && name_ != "level_zero") own = ';' + name_ + ".batch_copy=1";
   for (std::string_view rest = host_options; !rest.empty();) {
     std::string_view pair = rest.substr(0, rest.find(';'));
     rest.remove_prefix(std::min(rest.size(), pair.size() + 1));

@@ -51,10 +51,15 @@ struct Recorded {
 
 /// Physical memory by its handle.
 struct GranuleObject {
-  GranuleObject(sim::Census &census, std::shared_ptr<sim::Physical> memory, int types)
-      : physical(std::move(memory)), handle_types(types), token(census, sim::Kind::granule) {}
+  GranuleObject(sim::Census &census, std::shared_ptr<sim::Physical> memory, int types,
+                bool for_rdma)
+      : physical(std::move(memory)),
+        handle_types(types),
+        rdma(for_rdma),
+        token(census, sim::Kind::granule) {}
   std::shared_ptr<sim::Physical> physical;
   int handle_types;
+  bool rdma;  ///< made so that other devices of the bus may reach it
   std::atomic<int> holds{1};
   sim::Token token;
 };

@@ -14,6 +14,9 @@
  *                       strict: touching a device address on the CPU faults, always
  *   version=0           the runtime's version as its API reports it (CUDA: 12040; Level Zero: 1004 for 1.4; 0 = the newest known)
  *   vmm=1 peer=1 batch_copy=1 export_fd=1 export_fabric=0 integrated=0
+ *   rdma=1 compute=9    CUDA: memory can be made for RDMA; major number of the compute capability
+ *   vmm_context=0       CUDA, 1: virtual-memory calls fail on a thread without a current context
+ *   reserve_alignment=0 CUDA: larger alignments of reservations are not kept to; 0 = all are
  *   host_call=1         0: the driver has no host functions in streams
  *   links=pcie          none, pcie, nvlink (every pair), ring (NVLink to both neighbours, else PCIe)
  *   link_bandwidth=0 peer_bandwidth=0 link_latency_ns=0    as in the host backend: 0 is as fast as memcpy
