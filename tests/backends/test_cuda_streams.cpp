@@ -140,6 +140,7 @@ void the_per_thread_stream_answers_its_thread_only(void **) {
 /// What is called on `stream`, while its native stream records a graph, is refused, and the recording goes on undisturbed.
 /// Everything else goes on, on this thread and on others, whatever the mode.
 void refuse_while_recording(Cuda &cuda, abi::Stream native, weir_be_stream stream) {
+  constexpr uint64_t unit = uint64_t{2} << 20U;
   weir_be_stream own = nullptr;
   uint64_t address = 0;
   void *memory = nullptr;
@@ -183,7 +184,16 @@ void refuse_while_recording(Cuda &cuda, abi::Stream native, weir_be_stream strea
       must(cuda, t.stream_synchronize, another);
       must(cuda, t.stream_destroy, another);
       must(cuda, t.stream_query, own);
+      weir_be_granule granule = 0;
+      uint64_t range = 0;
+      must(cuda, t.granule_create, 0U, unit, uint64_t{0}, &granule);
+      must(cuda, t.range_reserve, 0U, unit, unit, &range);
+      must(cuda, t.map, 0U, range, unit, granule, uint64_t{0}, nullptr, 0U);
+      must(cuda, t.unmap, 0U, range, unit);
+      must(cuda, t.range_free, 0U, range, unit);
+      must(cuda, t.granule_destroy, 0U, granule);
     };
+    // Memory is mapped on whichever thread needs it, the one that records too.
     work();
     on_another_thread(work);
     assert_int_equal(capture_of(native), abi::capture_active);

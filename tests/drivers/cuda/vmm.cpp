@@ -26,6 +26,8 @@ Result vmm(const char *name, Body body) noexcept {
     const auto &stack = this_thread(driver).stack;
     const bool without_context = stack.empty() || stack.back() == nullptr;
     if (driver.machine.options().vmm_context && without_context) return result::invalid_context;
+    // The vendor names no such call as one of those that a capture forbids, nor says that none is.
+    WEIR_SIM_TRY(driver.unsafe());
     return body(driver);
   });
 }
