@@ -66,6 +66,15 @@ function(weir_mirror vendor headers)
   endif()
 endfunction()
 weir_mirror(cuda "${WEIR_CUDA_HEADERS}")
+# What the header says of errors is in its comments.
+if(WEIR_CUDA_HEADERS)
+  add_executable(mirror_cuda_losses ${PROJECT_SOURCE_DIR}/tests/mirrors/cuda_losses.cpp
+    ${PROJECT_SOURCE_DIR}/backends/cuda/fault.cpp ${PROJECT_SOURCE_DIR}/backends/cuda/api.cpp)
+  target_link_libraries(mirror_cuda_losses PRIVATE weir_backend_common weir_build)
+  weir_register_test(mirror_cuda_losses mirror mirror_cuda_losses ${WEIR_CUDA_HEADERS}/cuda.h)
+else()
+  weir_register_skip(mirror_cuda_losses mirror "the headers of cuda are not on this machine")
+endif()
 weir_mirror(hip "${WEIR_HIP_HEADERS}")
 weir_mirror(level_zero "${WEIR_LEVEL_ZERO_HEADERS}")
 

@@ -101,6 +101,9 @@ if(TARGET weir_conformance)
     foreach(kind IN LISTS weir_conformance_kinds)
       set(name conformance_${vendor}_${kind})
       set(options_all "peer=1")
+      if(NOT vendor STREQUAL level_zero)
+        set(options_all "peer=1\;batch_copy=1")  # off unless asked for, or where the driver is trusted
+      endif()
       set(options_bare "vmm=0\;peer=0\;register=0")
       weir_conformance_run(${name} weir_backend_${vendor} "${options_${kind}}")
       set_tests_properties(${name} PROPERTIES ENVIRONMENT

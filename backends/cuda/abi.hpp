@@ -68,11 +68,13 @@ inline constexpr Result misaligned_address = 716;
 inline constexpr Result invalid_address_space = 717;
 inline constexpr Result invalid_pc = 718;
 inline constexpr Result launch_failed = 719;
+inline constexpr Result tensor_memory_leak = 721;  // since 12.8
 inline constexpr Result not_permitted = 800;
 inline constexpr Result not_supported = 801;
 inline constexpr Result system_not_ready = 802;
 inline constexpr Result system_driver_mismatch = 803;
 inline constexpr Result compat_not_supported_on_device = 804;
+inline constexpr Result mps_rpc_failure = 806;
 inline constexpr Result mps_client_terminated = 810;
 inline constexpr Result stream_capture_unsupported = 900;
 inline constexpr Result stream_capture_invalidated = 901;
@@ -84,6 +86,7 @@ inline constexpr Result stream_capture_implicit = 906;
 inline constexpr Result captured_event = 907;
 inline constexpr Result stream_capture_wrong_thread = 908;
 inline constexpr Result timeout = 909;
+inline constexpr Result external_device = 911;
 inline constexpr Result unknown = 999;
 }  // namespace result
 
@@ -102,6 +105,7 @@ inline constexpr int host_register_supported = 99;
 inline constexpr int pageable_memory_access_uses_host_page_tables = 100;
 inline constexpr int virtual_memory_management_supported = 102;
 inline constexpr int handle_type_file_descriptor_supported = 103;
+inline constexpr int rdma_with_vmm_supported = 110;
 inline constexpr int handle_type_fabric_supported = 128;  // since 12.3
 inline constexpr int numa_config = 130;                   // since 12.2
 inline constexpr int numa_id = 131;                       // since 12.2
@@ -156,6 +160,8 @@ inline constexpr int granularity_recommended = 1;
 inline constexpr int source_order_stream = 1;
 inline constexpr int source_order_during_call = 2;
 inline constexpr int source_order_any = 3;
+/// CUmemcpyFlags.
+inline constexpr unsigned copy_overlaps_compute = 1;
 
 /// CUpointer_attribute, and CUmemorytype for its memory_type.
 namespace pointer_attribute {

@@ -89,6 +89,7 @@ abi::Result Copies::enqueue_batch(const Stream &stream, const weir_be_copy *copi
   // One set of attributes for all, from the first on: sources are read in the stream's order.
   abi::CopyAttributes attributes{};
   attributes.source_order = abi::source_order_stream;
+  attributes.flags = abi::copy_overlaps_compute;
   size_t first = 0;
   if (api_.cuMemcpyBatchAsync_13000 != nullptr) {
     return api_.cuMemcpyBatchAsync_13000(destinations.data(), sources.data(), bytes.data(), count,
@@ -102,8 +103,10 @@ abi::Result Copies::enqueue_batch(const Stream &stream, const weir_be_copy *copi
 weir_result Copies::batch(const Stream &stream, const weir_be_copy *copies,
                           uint32_t count) const noexcept {
   if (!stream.device->has(WEIR_CAP_BATCH_COPY)) {
-    return refuse(WEIR_ERROR_NOT_SUPPORTED,
-                  "the driver has no batches of copies, or they are off (batch_copy=0)");
+    return refuse(
+        WEIR_ERROR_NOT_SUPPORTED,
+        "the driver has no batches of copies or is not trusted with them (batch_copy=1), or "
+        "they are off (batch_copy=0)");
   }
   if (copies == nullptr && count != 0) {
     return refuse(WEIR_ERROR_INVALID_ARGUMENT, "copies is NULL and count %u", count);

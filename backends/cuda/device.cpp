@@ -33,12 +33,21 @@ uint32_t numa_node_of(const char *pci_address) noexcept {
   return read && node >= 0 ? static_cast<uint32_t>(node) : UINT32_MAX;
 }
 
-abi::AllocationProperties properties_on(abi::Device device, int handle_types) noexcept {
-  abi::AllocationProperties properties{};
-  properties.type = abi::allocation_pinned;
-  properties.handle_types = handle_types;
-  properties.location = {abi::location_device, device};
-  return properties;
+/// The first version whose driver (release 590) is not among those that batches are reported to crash and to hang.
+constexpr int batches_trusted_since = 13010;
+
+/// Whether another answer is to be hoped for with a context. These speak of what was asked for.
+bool may_want_context(abi::Result result) noexcept {
+  switch (result) {
+    case abi::result::success:
+    case abi::result::invalid_value:
+    case abi::result::out_of_memory:
+    case abi::result::not_permitted:
+    case abi::result::not_supported:
+      return false;
+    default:
+      return true;
+  }
 }
 
 }  // namespace
@@ -55,7 +64,7 @@ weir_result Device::open(abi::Device handle) {
   handle_ = handle;
   char pci[32] = "";
   const auto failed = [&](abi::Result result, const char *call) {
-    return failure(api_, result, "%s of device %u", call, index_);
+    return failure(api_, nullptr, result, "%s of device %u", call, index_);
   };
   abi::Result result = api_.cuDeviceGetName(name_, sizeof name_, handle_);
   if (result != abi::result::success) return failed(result, "cuDeviceGetName");
@@ -77,9 +86,7 @@ weir_result Device::open(abi::Device handle) {
   // The driver has copies of any stream done by copy engines.
   capabilities_ = WEIR_CAP_STREAM_ANY_THREAD | WEIR_CAP_TRANSFER_STREAM;
   if (options_.host_call && api_.cuLaunchHostFunc != nullptr) capabilities_ |= WEIR_CAP_HOST_CALL;
-  const bool batch =
-      api_.cuMemcpyBatchAsync_13000 != nullptr || api_.cuMemcpyBatchAsync_12080 != nullptr;
-  if (options_.batch_copy && batch) capabilities_ |= WEIR_CAP_BATCH_COPY;
+  if (batches()) capabilities_ |= WEIR_CAP_BATCH_COPY;
   if (options_.host_register && attribute_or(abi::attribute::host_register_supported, 0) != 0) {
     capabilities_ |= WEIR_CAP_HOST_REGISTER;
   }
@@ -87,34 +94,55 @@ weir_result Device::open(abi::Device handle) {
   return open_vmm();
 }
 
-// MAP_ANY_THREAD is not told: a map with its access takes tens of microseconds and a create hundreds, too much for an
-// application's thread, and the core has a thread for it.
+// Batches crash and hang on drivers of release 580, and on devices of compute capability 10 and later whatever the driver
+// (docs/cuda.md), so there they need the program's word.
+bool Device::batches() const noexcept {
+  if (api_.cuMemcpyBatchAsync_13000 == nullptr && api_.cuMemcpyBatchAsync_12080 == nullptr)
+    return false;
+  if (options_.batch_copy_given) return options_.batch_copy;
+  return api_.version() >= batches_trusted_since &&
+         attribute_or(abi::attribute::compute_capability_major, 10) < 10;
+}
+
+/// A call about virtual memory at the start, when there is no context. By the driver's documentation none is needed; should a
+/// driver want one all the same, it gets it.
+template <class Call>
+abi::Result Device::at_start(Call call) noexcept {
+  const Relaxed relaxed(api_);
+  const abi::Result result = call();
+  abi::Context mine = nullptr;
+  if (!may_want_context(result) || context(&mine) != WEIR_SUCCESS) return result;
+  return in_context(api_, mine, call);
+}
+
+// The calls are the driver's to make on any thread, and cost an application's thread no more than a hand-over to a thread of the
+// core's for which it waits: so MAP_ANY_THREAD is told.
 weir_result Device::open_vmm() {
   int vmm = 0;
   const abi::Result asked =
       api_.cuDeviceGetAttribute(&vmm, abi::attribute::virtual_memory_management_supported, handle_);
   if (asked != abi::result::success) {
-    return failure(api_, asked, "cuDeviceGetAttribute of device %u", index_);
+    return failure(api_, nullptr, asked, "cuDeviceGetAttribute of device %u", index_);
   }
-  if (vmm == 0 || !options_.vmm) {
-    mappings_.configure(index_, 0, false, false);
+  mappings_.configure(index_, 0, false, false);
+  if (vmm == 0 || !options_.vmm) return WEIR_SUCCESS;
+  rdma_ = options_.rdma && attribute_or(abi::attribute::rdma_with_vmm_supported, 0) != 0;
+  uint64_t granule = 0;
+  const abi::Result result = granularity(abi::handle_none, &granule);
+  // The device is of use all the same: its buffers lie in segments of plain memory.
+  if (result != abi::result::success || granule == 0) {
+    remark_ = "device " + std::to_string(index_) + " is used without virtual-memory management: ";
+    remark_ += result == abi::result::success
+                   ? "its granularity is 0 bytes"
+                   : std::string("cuMemGetAllocationGranularity: ") + api_.name_of(result);
     return WEIR_SUCCESS;
   }
-  size_t granule = 0;
-  const abi::AllocationProperties properties = properties_on(handle_, abi::handle_none);
-  const abi::Result result =
-      api_.cuMemGetAllocationGranularity(&granule, &properties, abi::granularity_minimum);
-  if (result != abi::result::success) {
-    return failure(api_, result, "cuMemGetAllocationGranularity of device %u", index_);
-  }
-  if (granule == 0)
-    return refuse(WEIR_ERROR_BACKEND, "device %u has a granularity of 0 bytes", index_);
   granule_ = granule;
   const uint64_t large = options_.granule_large;
   if (large > granule_ && large % granule_ == 0 && large <= memory_total_) granule_large_ = large;
   // The driver's documentation wants offset 0, for now.
   mappings_.configure(index_, granule_, options_.multi_map, false);
-  capabilities_ |= WEIR_CAP_VMM;
+  capabilities_ |= WEIR_CAP_VMM | WEIR_CAP_MAP_ANY_THREAD;
   if (options_.multi_map) capabilities_ |= WEIR_CAP_MULTI_MAP;
   if (options_.map_run) capabilities_ |= WEIR_CAP_MAP_RUN;
   if (options_.export_fd &&
@@ -126,13 +154,30 @@ weir_result Device::open_vmm() {
   return WEIR_SUCCESS;
 }
 
-// The driver may want another unit for memory that can leave the process.
-bool Device::comes_in_granules(int handle_type) const noexcept {
-  const abi::AllocationProperties properties = properties_on(handle_, handle_type);
+abi::AllocationProperties Device::memory_properties(int handle_types) const noexcept {
+  abi::AllocationProperties properties{};
+  properties.type = abi::allocation_pinned;
+  properties.handle_types = handle_types;
+  properties.location = {abi::location_device, handle_};
+  properties.flags.rdma_capable = rdma_ ? 1 : 0;
+  return properties;
+}
+
+abi::Result Device::granularity(int handle_types, uint64_t *bytes) noexcept {
+  const abi::AllocationProperties properties = memory_properties(handle_types);
   size_t unit = 0;
-  return api_.cuMemGetAllocationGranularity(&unit, &properties, abi::granularity_minimum) ==
-             abi::result::success &&
-         unit != 0 && granule_ % unit == 0;
+  const abi::Result result = at_start([&] {
+    return api_.cuMemGetAllocationGranularity(&unit, &properties, abi::granularity_minimum);
+  });
+  *bytes = unit;
+  return result;
+}
+
+// The driver may want another unit for memory that can leave the process.
+bool Device::comes_in_granules(int handle_type) noexcept {
+  uint64_t unit = 0;
+  return granularity(handle_type, &unit) == abi::result::success && unit != 0 &&
+         granule_ % unit == 0;
 }
 
 // The attribute tells what the device and the driver could do. Whether this process may is known only by trying: without
@@ -140,11 +185,13 @@ bool Device::comes_in_granules(int handle_type) const noexcept {
 bool Device::probe_fabric() noexcept {
   if (attribute_or(abi::attribute::handle_type_fabric_supported, 0) == 0) return false;
   if (!comes_in_granules(abi::handle_fabric)) return false;
-  const abi::AllocationProperties properties = properties_on(handle_, abi::handle_fabric);
-  const Relaxed relaxed(api_);
+  const abi::AllocationProperties properties = memory_properties(abi::handle_fabric);
   abi::GranuleHandle probe = 0;
-  if (api_.cuMemCreate(&probe, granule_, &properties, 0) != abi::result::success) return false;
-  end_quietly([&] { return api_.cuMemRelease(probe); });
+  if (at_start([&] { return api_.cuMemCreate(&probe, granule_, &properties, 0); }) !=
+      abi::result::success) {
+    return false;
+  }
+  end_quietly([&] { return at_start([&] { return api_.cuMemRelease(probe); }); });
   return true;
 }
 
@@ -156,7 +203,8 @@ weir_result Device::open_peers(const std::vector<abi::Device> &all) {
     int can = 0;
     const abi::Result result = api_.cuDeviceCanAccessPeer(&can, handle_, all[peer]);
     if (result != abi::result::success) {
-      return failure(api_, result, "cuDeviceCanAccessPeer of devices %u and %zu", index_, peer);
+      return failure(api_, nullptr, result, "cuDeviceCanAccessPeer of devices %u and %zu", index_,
+                     peer);
     }
     if (can == 0) continue;
     reaches_[peer] = true;
@@ -208,7 +256,8 @@ weir_result Device::enable_peer(Device &peer) {
   if (result == abi::result::success || result == abi::result::peer_access_already_enabled) {
     return WEIR_SUCCESS;
   }
-  return failure(api_, result, "cuCtxEnablePeerAccess of devices %u and %u", index_, peer.index_);
+  return failure(api_, mine, result, "cuCtxEnablePeerAccess of devices %u and %u", index_,
+                 peer.index_);
 }
 
 weir_result Device::memory(uint64_t *free_bytes, uint64_t *total_bytes) {
@@ -218,11 +267,20 @@ weir_result Device::memory(uint64_t *free_bytes, uint64_t *total_bytes) {
   const abi::Result result =
       in_context(api_, mine, [&] { return api_.cuMemGetInfo(&available, &total); });
   if (result != abi::result::success)
-    return failure(api_, result, "cuMemGetInfo of device %u", index_);
+    return failure(api_, mine, result, "cuMemGetInfo of device %u", index_);
   // Under some limits the driver's two totals differ; here there is one.
   *free_bytes = std::min(available, memory_total_);
   *total_bytes = memory_total_;
   return WEIR_SUCCESS;
+}
+
+/// Nothing of ours is on the device yet that could be lost with it.
+weir_result Device::no_context(abi::Result result) const noexcept {
+  const char *reason = result == abi::result::device_unavailable
+                           ? ", which another process has in exclusive use, or whose compute mode "
+                             "prohibits contexts"
+                           : "";
+  return failure(api_, nullptr, result, "cuDevicePrimaryCtxRetain of device %u%s", index_, reason);
 }
 
 weir_result Device::context(abi::Context *context) {
@@ -233,9 +291,7 @@ weir_result Device::context(abi::Context *context) {
     if (known == nullptr) {
       const Relaxed relaxed(api_);
       const abi::Result result = api_.cuDevicePrimaryCtxRetain(&known, handle_);
-      if (result != abi::result::success) {
-        return failure(api_, result, "cuDevicePrimaryCtxRetain of device %u", index_);
-      }
+      if (result != abi::result::success) return no_context(result);
       context_.store(known, std::memory_order_release);
     }
   }

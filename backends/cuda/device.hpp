@@ -9,9 +9,11 @@
 #include "backends/common/mapping_table.hpp"
 #include "backends/cuda/api.hpp"
 #include "backends/cuda/options.hpp"
+#include "backends/cuda/spans.hpp"
 
 #include <atomic>
 #include <mutex>
+#include <string>
 #include <vector>
 
 namespace weir::cuda {
@@ -48,12 +50,24 @@ class Device {
   abi::Context known_context() const noexcept { return context_.load(std::memory_order_acquire); }
   void release() noexcept;
 
+  /// What a program should be told of the device, once; empty if nothing.
+  const std::string &remark() const noexcept { return remark_; }
+  /// Of all physical memory that is made on it: pinned, and for RDMA where the device has that.
+  abi::AllocationProperties memory_properties(int handle_types) const noexcept;
+
+  /// Where the driver's reservations begin whose aligned part is a range.
+  Spans &spans() noexcept { return spans_; }
   common::MappingTable &mappings() noexcept { return mappings_; }
   common::AllocationTable &plain() noexcept { return plain_; }
 
  private:
+  weir_result no_context(abi::Result result) const noexcept;
+  bool batches() const noexcept;
   weir_result open_vmm();
-  bool comes_in_granules(int handle_type) const noexcept;
+  template <class Call>
+  abi::Result at_start(Call call) noexcept;
+  abi::Result granularity(int handle_types, uint64_t *bytes) noexcept;
+  bool comes_in_granules(int handle_type) noexcept;
   bool probe_fabric() noexcept;
 
   const Api &api_;
@@ -67,10 +81,13 @@ class Device {
   char pci_address_[32] = "";
   abi::Uuid uuid_{};
   std::vector<bool> reaches_;
+  bool rdma_ = false;
+  std::string remark_;
 
   std::mutex retaining_;
   std::atomic<abi::Context> context_{nullptr};
 
+  Spans spans_;
   common::MappingTable mappings_;
   common::AllocationTable plain_;
 };

@@ -1,15 +1,54 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Which results mean what. Sticky ones are those whose description says that the process must end to use CUDA
-// again, and those of a context or driver that is gone.
+// again (tests/mirrors/cuda_losses.cpp reads them in the vendor's header), and those of a context or driver that is gone.
+// 46, a device that is taken, is none: it comes from the calls that make a context, and goes by.
+//
+// The second question. A context that is broken answers every call that is made in it with its code, so that making an
+// event, which needs nothing but the context, tells. A device that is gone without the context knowing fails what goes to
+// it through the kernel's driver, such as the question for free memory. Neither waits for work of the device, and neither is
+// among the calls that a capture forbids.
 
 #include "backends/cuda/fault.hpp"
+
+#include "backends/cuda/context.hpp"
 
 #include <climits>
 #include <cstdarg>
 #include <cstdio>
 
 namespace weir::cuda {
+namespace {
+
+/// Whether the second answer is that of a device that is gone, and not one about the call.
+bool denies(abi::Result code) noexcept {
+  namespace result = abi::result;
+  switch (code) {
+    case result::success:
+    case result::not_ready:
+    case result::device_unavailable:
+    case result::invalid_context:
+      return false;
+    default: {
+      const weir_result meaning = classify(code);
+      return meaning == WEIR_ERROR_DEVICE_LOST || meaning == WEIR_ERROR_BACKEND;
+    }
+  }
+}
+
+bool is_gone(const Api &api, Witness witness) noexcept {
+  const Relaxed relaxed(api);
+  const Current current(api, witness.context);
+  if (current.result() != abi::result::success) return denies(current.result());
+  abi::Event event = nullptr;
+  const abi::Result made = api.cuEventCreate(&event, abi::event_disable_timing);
+  if (made == abi::result::success) end_quietly([&] { return api.cuEventDestroy(event); });
+  if (denies(made)) return true;
+  size_t available = 0, total = 0;
+  return !witness.hurried && denies(api.cuMemGetInfo(&available, &total));
+}
+
+}  // namespace
 
 weir_result classify(abi::Result code) noexcept {
   namespace result = abi::result;
@@ -32,7 +71,6 @@ weir_result classify(abi::Result code) noexcept {
     case result::peer_access_unsupported:
       return WEIR_ERROR_NOT_SUPPORTED;
     case result::deinitialized:
-    case result::device_unavailable:
     case result::ecc_uncorrectable:
     case result::nvlink_uncorrectable:
     case result::contained:
@@ -46,6 +84,8 @@ weir_result classify(abi::Result code) noexcept {
     case result::invalid_address_space:
     case result::invalid_pc:
     case result::launch_failed:
+    case result::tensor_memory_leak:
+    case result::mps_rpc_failure:
     case result::mps_client_terminated:
       return WEIR_ERROR_DEVICE_LOST;
     default:
@@ -53,14 +93,23 @@ weir_result classify(abi::Result code) noexcept {
   }
 }
 
-weir_result failure(const Api &api, abi::Result code, const char *format, ...) noexcept {
+bool leaves_doubt(abi::Result code) noexcept {
+  return code == abi::result::unknown || code == abi::result::external_device;
+}
+
+weir_result failure(const Api &api, Witness witness, abi::Result code, const char *format,
+                    ...) noexcept {
   char what[120];
   va_list args;
   va_start(args, format);
   std::vsnprintf(what, sizeof what, format, args);
   va_end(args);
-  return common::runtime_failure(classify(code), code, "%s: %s (%d): %s", what, api.name_of(code),
-                                 code, api.words_of(code));
+  weir_result meaning = classify(code);
+  if (leaves_doubt(code) && witness.context != nullptr && is_gone(api, witness)) {
+    meaning = WEIR_ERROR_DEVICE_LOST;
+  }
+  return common::runtime_failure(meaning, code, "%s: %s (%d): %s", what, api.name_of(code), code,
+                                 api.words_of(code));
 }
 
 const char *text_of(const Api &api, int64_t native) noexcept {

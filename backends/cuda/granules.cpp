@@ -46,7 +46,8 @@ weir_result Granules::drive(const char *what, uint64_t value, Call call) {
   const Relaxed relaxed(api_);
   const abi::Result result = in_any_context(api_, context, call);
   if (result == abi::result::success) return WEIR_SUCCESS;
-  return failure(api_, result, "%s %#llx on device %u", what, number(value), device_.index());
+  return failure(api_, context, result, "%s %#llx on device %u", what, number(value),
+                 device_.index());
 }
 
 template <class Call>
@@ -80,12 +81,11 @@ weir_result Granules::create(uint64_t bytes, uint64_t flags, weir_be_granule *gr
   WEIR_BACKEND_TRY(check_vmm());
   WEIR_BACKEND_TRY(device_.mappings().check_size(bytes));
   WEIR_BACKEND_TRY(check_flags(flags));
-  abi::AllocationProperties properties{};
-  properties.type = abi::allocation_pinned;
-  properties.location = {abi::location_device, device_.handle()};
+  int handle_types = abi::handle_none;
   for (const Export &each : exports) {
-    if ((flags & each.flag) != 0) properties.handle_types |= each.type;
+    if ((flags & each.flag) != 0) handle_types |= each.type;
   }
+  const abi::AllocationProperties properties = device_.memory_properties(handle_types);
   abi::GranuleHandle made = 0;
   WEIR_BACKEND_TRY(drive("cuMemCreate of bytes", bytes,
                          [&] { return api_.cuMemCreate(&made, bytes, &properties, 0); }));
@@ -105,24 +105,41 @@ weir_result Granules::destroy(weir_be_granule granule) {
   return result;
 }
 
-weir_result Granules::reserve(uint64_t bytes, uint64_t alignment, uint64_t *address) {
-  WEIR_BACKEND_TRY(check_vmm());
-  WEIR_BACKEND_TRY(device_.mappings().check_range(bytes, alignment));
+/// What the driver reserved, aligned or not.
+weir_result Granules::reserve_native(uint64_t bytes, uint64_t alignment, uint64_t *address) {
   abi::DevicePointer made = 0;
   const weir_result result = drive("cuMemAddressReserve of bytes", bytes, [&] {
     return api_.cuMemAddressReserve(&made, bytes, alignment, 0, 0);
   });
-  // It is addresses that ran out, no device's memory.
-  if (result == WEIR_ERROR_DEVICE_OOM) return WEIR_ERROR_BACKEND;
-  WEIR_BACKEND_TRY(result);
-  Undo release([&] { undo([&] { return api_.cuMemAddressFree(made, bytes); }); });
-  if (made % alignment != 0) {
-    return refuse(WEIR_ERROR_BACKEND, "the driver reserved %#llx, no multiple of %#llx",
-                  number(made), number(alignment));
-  }
-  device_.mappings().add_range(made, bytes);
-  release.dismiss();
   *address = made;
+  // It is addresses that ran out, no device's memory.
+  return result == WEIR_ERROR_DEVICE_OOM ? WEIR_ERROR_BACKEND : result;
+}
+
+weir_result Granules::reserve(uint64_t bytes, uint64_t alignment, uint64_t *address) {
+  WEIR_BACKEND_TRY(check_vmm());
+  WEIR_BACKEND_TRY(device_.mappings().check_range(bytes, alignment));
+  uint64_t base = 0, whole = bytes;
+  const auto give_back = [&] { undo([&] { return api_.cuMemAddressFree(base, whole); }); };
+  WEIR_BACKEND_TRY(reserve_native(whole, alignment, &base));
+  if (base % alignment != 0) {
+    // A longer one has an aligned part.
+    give_back();
+    if (bytes > UINT64_MAX - alignment) {
+      return refuse(WEIR_ERROR_INVALID_ARGUMENT, "%llu bytes at a multiple of %#llx", number(bytes),
+                    number(alignment));
+    }
+    whole = bytes + alignment;
+    WEIR_BACKEND_TRY(reserve_native(whole, alignment, &base));
+  }
+  Undo release(give_back);
+  const uint64_t start = (base + alignment - 1) / alignment * alignment;
+  if (whole != bytes) device_.spans().add(start, base, whole);
+  Undo forget([&] { (void)device_.spans().take(start); });
+  device_.mappings().add_range(start, bytes);
+  forget.dismiss();
+  release.dismiss();
+  *address = start;
   return WEIR_SUCCESS;
 }
 
@@ -130,9 +147,13 @@ weir_result Granules::free(uint64_t address, uint64_t bytes) {
   WEIR_BACKEND_TRY(check_vmm());
   common::MappingTable::TakenRange range;
   WEIR_BACKEND_TRY(device_.mappings().begin_free(address, bytes, &range));
-  const weir_result result =
-      drive("cuMemAddressFree of", address, [&] { return api_.cuMemAddressFree(address, bytes); });
+  Spans::Taken span = device_.spans().take(address);
+  const auto [base, whole] = Spans::known(span, address, bytes);
+  const weir_result result = drive("cuMemAddressFree of", address, [&, base = base, whole = whole] {
+    return api_.cuMemAddressFree(base, whole);
+  });
   if (result == WEIR_SUCCESS) return WEIR_SUCCESS;
+  if (!span.empty()) device_.spans().put_back(std::move(span));
   return device_.mappings().end_refused(std::move(range), result);
 }
 
@@ -299,7 +320,9 @@ void Granules::clear() noexcept {
 
 void Granules::clear_ranges() noexcept {
   device_.mappings().clear_ranges([&](uint64_t address, uint64_t bytes) {
-    undo([&] { return api_.cuMemAddressFree(address, bytes); });
+    const Spans::Taken span = device_.spans().take(address);
+    const auto [base, whole] = Spans::known(span, address, bytes);
+    undo([&, base = base, whole = whole] { return api_.cuMemAddressFree(base, whole); });
   });
 }
 

@@ -50,6 +50,7 @@ class Granules {
   template <class Call>
   void undo(Call call) noexcept;
   using Access = std::vector<abi::AccessDescription>;
+  weir_result reserve_native(uint64_t bytes, uint64_t alignment, uint64_t *address);
   weir_result check_vmm() const noexcept;
   /// Adds the peers to *access, each of which must reach this device.
   weir_result name_peers(const uint32_t *peers, uint32_t peer_count, const Devices &devices,

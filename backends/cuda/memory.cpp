@@ -66,7 +66,7 @@ weir_result plain_allocate(const Api &api, Device &device, uint64_t bytes, uint6
   const Relaxed relaxed(api);
   const Current current(api, context);
   if (current.result() != abi::result::success) {
-    return failure(api, current.result(), "the context of device %u", device.index());
+    return failure(api, context, current.result(), "the context of device %u", device.index());
   }
   const auto release = [&](uint64_t base) { end_quietly([&] { return api.cuMemFree(base); }); };
   uint64_t base = 0;
@@ -80,7 +80,7 @@ weir_result plain_allocate(const Api &api, Device &device, uint64_t bytes, uint6
       },
       release, &base);
   if (result != abi::result::success) {
-    return failure(api, result, "cuMemAlloc of %llu bytes on device %u", number(bytes),
+    return failure(api, context, result, "cuMemAlloc of %llu bytes on device %u", number(bytes),
                    device.index());
   }
   Undo undo([&] { release(base); });
@@ -99,7 +99,8 @@ weir_result plain_free(const Api &api, Device &device, uint64_t address, uint64_
       in_context(api, device.known_context(), [&] { return api.cuMemFree(taken.base()); });
   if (result == abi::result::success) return WEIR_SUCCESS;
   device.plain().put_back(std::move(taken));
-  return failure(api, result, "cuMemFree of %#llx on device %u", number(address), device.index());
+  return failure(api, device.known_context(), result, "cuMemFree of %#llx on device %u",
+                 number(address), device.index());
 }
 
 void plain_clear(const Api &api, Device &device) noexcept {
@@ -118,7 +119,7 @@ weir_result HostMemory::allocate(abi::Context context, uint64_t bytes, void **me
   const Relaxed relaxed(api_);
   const Current current(api_, context);
   if (current.result() != abi::result::success) {
-    return failure(api_, current.result(), "the context for host memory");
+    return failure(api_, context, current.result(), "the context for host memory");
   }
   const auto release = [&](uint64_t base) {
     end_quietly([&] { return api_.cuMemFreeHost(pointer(base)); });
@@ -134,7 +135,8 @@ weir_result HostMemory::allocate(abi::Context context, uint64_t bytes, void **me
       },
       release, &base);
   if (result != abi::result::success) {
-    const weir_result failed = failure(api_, result, "cuMemHostAlloc of %llu bytes", number(bytes));
+    const weir_result failed =
+        failure(api_, context, result, "cuMemHostAlloc of %llu bytes", number(bytes));
     return failed == WEIR_ERROR_DEVICE_OOM ? WEIR_ERROR_OUT_OF_HOST_MEMORY : failed;
   }
   Undo undo([&] { release(base); });
@@ -154,7 +156,7 @@ weir_result HostMemory::release(abi::Context context, void *memory, uint64_t byt
       in_context(api_, context, [&] { return api_.cuMemFreeHost(pointer(taken.base())); });
   if (result == abi::result::success) return WEIR_SUCCESS;
   allocations_.put_back(std::move(taken));
-  return failure(api_, result, "cuMemFreeHost of %p", memory);
+  return failure(api_, context, result, "cuMemFreeHost of %p", memory);
 }
 
 weir_result HostMemory::begin_enroll(uint64_t address, uint64_t bytes) {
@@ -186,7 +188,7 @@ weir_result HostMemory::enroll(abi::Context context, void *memory, uint64_t byte
   const Relaxed relaxed(api_);
   const Current current(api_, context);
   if (current.result() != abi::result::success) {
-    return failure(api_, current.result(), "the context for host memory");
+    return failure(api_, context, current.result(), "the context for host memory");
   }
   uint64_t done = 0;
   Undo take_back([&] { unregister(context, address, done); });
@@ -195,13 +197,14 @@ weir_result HostMemory::enroll(abi::Context context, void *memory, uint64_t byte
     const abi::Result result =
         api_.cuMemHostRegister(pointer(address + done), size, abi::host_register_portable);
     if (result == abi::result::host_memory_already_registered) {
-      failure(api_, result, "[%p, +%llu) or a part of it is registered outside Weir", memory,
-              number(bytes));
+      failure(api_, context, result, "[%p, +%llu) or a part of it is registered outside Weir",
+              memory, number(bytes));
       return WEIR_ERROR_INVALID_ARGUMENT;
     }
     if (result != abi::result::success) {
-      const weir_result failed = failure(api_, result, "cuMemHostRegister of [%#llx, +%llu)",
-                                         number(address + done), number(size));
+      const weir_result failed =
+          failure(api_, context, result, "cuMemHostRegister of [%#llx, +%llu)",
+                  number(address + done), number(size));
       return failed == WEIR_ERROR_DEVICE_OOM ? WEIR_ERROR_OUT_OF_HOST_MEMORY : failed;
     }
     done += size;
@@ -255,7 +258,8 @@ weir_result HostMemory::dismiss(abi::Context context, void *memory, uint64_t byt
     return WEIR_SUCCESS;
   }
   entry->second.busy = false;
-  return failure(api_, result, "cuMemHostUnregister of [%p, +%llu)", memory, number(bytes));
+  return failure(api_, context, result, "cuMemHostUnregister of [%p, +%llu)", memory,
+                 number(bytes));
 }
 
 void HostMemory::clear(abi::Context context) noexcept {

@@ -17,7 +17,7 @@ struct Flag {
   std::string_view name;
   bool Options::*value;
 };
-constexpr std::array<Flag, 11> flags{{
+constexpr std::array<Flag, 12> flags{{
     {"vmm", &Options::vmm},
     {"multi_map", &Options::multi_map},
     {"peer", &Options::peer},
@@ -25,6 +25,7 @@ constexpr std::array<Flag, 11> flags{{
     {"map_run", &Options::map_run},
     {"access_later", &Options::access_later},
     {"batch_copy", &Options::batch_copy},
+    {"rdma", &Options::rdma},
     {"export_fd", &Options::export_fd},
     {"export_fabric", &Options::export_fabric},
     {"host_call", &Options::host_call},
@@ -32,6 +33,7 @@ constexpr std::array<Flag, 11> flags{{
 }};
 
 std::string apply(std::string_view key, std::string_view value, Options *options) {
+  if (key == "batch_copy") options->batch_copy_given = true;
   if (key == "granule_large") {
     if (common::parse_number(value, 1024, &options->granule_large)) return {};
     return common::bad_option(key, value, "a number is needed, with K, M or G after it if wanted");

@@ -17,7 +17,9 @@ struct Options {
   bool shared_range = true;
   bool map_run = true;
   bool access_later = true;
-  bool batch_copy = true;
+  bool batch_copy = false;  ///< counts if it was given; else the driver and the device decide
+  bool batch_copy_given = false;
+  bool rdma = true;
   bool export_fd = true;
   bool export_fabric = true;
   bool host_call = true;

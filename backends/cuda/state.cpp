@@ -23,8 +23,9 @@ weir_result weir_be_state::open(const weir_be_start &desc, std::string *reason) 
     return result;
   };
   const auto check = [&](abi::Result result, const char *call) {
-    return result == abi::result::success ? WEIR_SUCCESS
-                                          : failed(weir::cuda::failure(api, result, "%s", call));
+    return result == abi::result::success
+               ? WEIR_SUCCESS
+               : failed(weir::cuda::failure(api, nullptr, result, "%s", call));
   };
   int count = 0;
   WEIR_BACKEND_TRY(check(api.cuDeviceGetCount(&count), "cuDeviceGetCount"));
@@ -38,6 +39,10 @@ weir_result weir_be_state::open(const weir_be_start &desc, std::string *reason) 
     devices.push_back(std::make_unique<Device>(api, options, ranges, i));
     if (const weir_result result = devices[i]->open(handles[i]); result != WEIR_SUCCESS)
       return failed(result);
+    const std::string &remark = devices[i]->remark();
+    if (log != nullptr && !remark.empty()) {
+      log(log_user, WEIR_LOG_WARNING, ("cuda: " + remark).c_str());
+    }
   }
   for (const auto &each : devices) {
     if (const weir_result result = each->open_peers(handles); result != WEIR_SUCCESS)

@@ -61,10 +61,10 @@ weir_result Streams::find(weir_be_stream stream, Stream **found) noexcept {
   return WEIR_SUCCESS;
 }
 
-weir_result Streams::failed(const Stream &stream, abi::Result result,
-                            const char *what) const noexcept {
-  return failure(api_, result, "%s on stream %p of device %u", what, stream.native,
-                 stream.device->index());
+weir_result Streams::failed(const Stream &stream, abi::Result result, const char *what,
+                            bool hurried) const noexcept {
+  return failure(api_, Witness(stream.context, hurried), result, "%s on stream %p of device %u",
+                 what, stream.native, stream.device->index());
 }
 
 weir_result Streams::create(Device &device, weir_be_stream *stream) {
@@ -77,7 +77,7 @@ weir_result Streams::create(Device &device, weir_be_stream *stream) {
   const abi::Result result = in_context(
       api_, context, [&] { return api_.cuStreamCreate(&made, abi::stream_non_blocking); });
   if (result != abi::result::success) {
-    return failure(api_, result, "cuStreamCreate on device %u", device.index());
+    return failure(api_, context, result, "cuStreamCreate on device %u", device.index());
   }
   forget.dismiss();
   record->handle = made;
@@ -100,9 +100,9 @@ weir_result Streams::check_home(const Device &device, abi::Context context,
   const abi::Result result =
       in_any_context(api_, context, [&] { return api_.cuStreamGetCtx(handle, &home); });
   if (result != abi::result::success) {
-    failure(api_, result, "%p is no stream of device %u: cuStreamGetCtx",
-            static_cast<void *>(handle), device.index());
-    const weir_result meaning = classify(result);
+    const weir_result meaning =
+        failure(api_, context, result, "%p is no stream of device %u: cuStreamGetCtx",
+                static_cast<void *>(handle), device.index());
     return meaning == WEIR_ERROR_DEVICE_LOST ? meaning : WEIR_ERROR_INVALID_ARGUMENT;
   }
   if (home == context) return WEIR_SUCCESS;
@@ -160,7 +160,7 @@ weir_result Streams::check(const Stream &stream) const noexcept {
   if (result == abi::result::success && status == abi::capture_none) return WEIR_SUCCESS;
   // While another stream of the context captures, the legacy stream answers with an error of its own: to use it then
   // would make it a part of that capture.
-  if (result != abi::result::success) return failed(stream, result, "cuStreamIsCapturing");
+  if (result != abi::result::success) return failed(stream, result, "cuStreamIsCapturing", true);
   return refuse(WEIR_ERROR_STREAM_CAPTURING, "stream %p of device %u is recording a graph",
                 stream.native, stream.device->index());
 }
@@ -201,7 +201,8 @@ weir_result Streams::record(const Stream &stream, weir_be_fence *fence) {
     const abi::Result result = in_context(api_, stream.context, [&] {
       return api_.cuEventCreate(&made->event, abi::event_disable_timing);
     });
-    return result == abi::result::success ? WEIR_SUCCESS : failed(stream, result, "cuEventCreate");
+    return result == abi::result::success ? WEIR_SUCCESS
+                                          : failed(stream, result, "cuEventCreate", true);
   };
   weir_be_fence taken = 0;
   FenceEvent event;
@@ -212,7 +213,7 @@ weir_result Streams::record(const Stream &stream, weir_be_fence *fence) {
       on(stream, [&] { return api_.cuEventRecord(event.event, stream.handle); });
   if (result != abi::result::success) {
     fences_.give(taken);
-    return failed(stream, result, "cuEventRecord");
+    return failed(stream, result, "cuEventRecord", true);
   }
   *fence = taken;
   return WEIR_SUCCESS;
@@ -231,10 +232,10 @@ weir_result Streams::wait(const Stream &stream, weir_be_fence fence) const noexc
   const abi::Result result =
       on(stream, [&] { return api_.cuStreamWaitEvent(stream.handle, found.event.event, 0); });
   return result == abi::result::success ? WEIR_SUCCESS
-                                        : failed(stream, result, "cuStreamWaitEvent");
+                                        : failed(stream, result, "cuStreamWaitEvent", true);
 }
 
-weir_result Streams::poll(weir_be_fence fence) const noexcept {
+weir_result Streams::ask(weir_be_fence fence, bool hurried) const noexcept {
   const auto found = fences_.find(fence);
   if (!found.valid) return no_fence(fence);
   const Relaxed relaxed(api_);
@@ -242,14 +243,17 @@ weir_result Streams::poll(weir_be_fence fence) const noexcept {
                                             [&] { return api_.cuEventQuery(found.event.event); });
   if (result == abi::result::success) return WEIR_SUCCESS;
   if (result == abi::result::not_ready) return WEIR_NOT_READY;
-  return failure(api_, result, "cuEventQuery of a fence of device %u", found.device);
+  return failure(api_, Witness(found.event.context, hurried), result,
+                 "cuEventQuery of a fence of device %u", found.device);
 }
+
+weir_result Streams::poll(weir_be_fence fence) const noexcept { return ask(fence, true); }
 
 // cuEventSynchronize keeps a processor busy for as long as it waits, unless the event was made to block, which makes
 // every record and query of it dearer; and it has no limit of time. Asking ever more seldom has neither fault. It is late by an
 // eighth of the wait, or by two of the shortest sleeps that there are, whichever is more (common/patience.hpp).
 weir_result Streams::wait_for(weir_be_fence fence, uint64_t timeout_ns) const {
-  return common::poll_until(timeout_ns, [&] { return poll(fence); });
+  return common::poll_until(timeout_ns, [&] { return ask(fence, false); });
 }
 
 weir_result Streams::destroy_fence(weir_be_fence fence) noexcept {

@@ -71,7 +71,10 @@ class Streams {
  private:
   template <class Call>
   abi::Result on(const Stream &stream, Call call) const noexcept;
-  weir_result failed(const Stream &stream, abi::Result result, const char *what) const noexcept;
+  /// `hurried`: of an entry that the core calls with locks held (Witness).
+  weir_result failed(const Stream &stream, abi::Result result, const char *what,
+                     bool hurried = false) const noexcept;
+  weir_result ask(weir_be_fence fence, bool hurried) const noexcept;
   weir_result check_home(const Device &device, abi::Context context, abi::Stream handle) const;
   void destroy(const FenceEvent &event) noexcept;
   Stream *add();

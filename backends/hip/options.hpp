@@ -14,7 +14,7 @@ struct Options {
   bool peer = true;
   bool shared_range = true;
   bool map_run = true;
-  bool batch_copy = true;
+  bool batch_copy = false;  ///< reported to corrupt device memory, so only on the program's word
   bool export_fd = true;
   bool host_call = true;
   bool host_register = true;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Copier: gathers the copies and fills of one operation for one transfer stream and hands them to the
-// backend in batches, so that small pages do not pay a call each and mapping overlaps with copying.
+// Copier: hands the copies and fills of one operation to one transfer stream, in their order. Small copies are gathered and go
+// in batches, so that they do not pay a call each. Large ones go at once, each in a call of its own: there a batch saves
+// nothing, and mapping overlaps with copying.
 #pragma once
 
 #include "core/backend/stream.hpp"
@@ -16,9 +17,13 @@ class Copier {
 
   Status copy(uint64_t destination, uint64_t source, uint64_t bytes) {
     if (bytes == 0) return {};
-    batch_[count_++] = weir_be_copy{destination, source, bytes};
-    gathered_ += bytes;
-    return count_ == batch_.size() || gathered_ >= flush_bytes ? flush() : Status{};
+    const weir_be_copy one{destination, source, bytes};
+    if (bytes > most_gathered) {
+      WEIR_TRY(flush());
+      return enqueue(one);
+    }
+    batch_[count_++] = one;
+    return count_ == batch_.size() ? flush() : Status{};
   }
   Status zero(uint64_t address, uint64_t bytes) {
     if (bytes == 0) return {};
@@ -31,20 +36,15 @@ class Copier {
   Status flush() {
     const uint32_t count = count_;
     count_ = 0;
-    gathered_ = 0;
     if (count == 0) return {};
-    enqueued_ = true;
     const backend::Device &device = *stream_.device;
-    const weir_backend_table &table = device.table();
     if (count > 1 && device.has(WEIR_CAP_BATCH_COPY)) {
+      enqueued_ = true;
       return device.check(
-          table.copy_batch_async(device.state(), stream_.native, batch_.data(), count),
+          device.table().copy_batch_async(device.state(), stream_.native, batch_.data(), count),
           "copy_batch_async");
     }
-    for (uint32_t i = 0; i < count; ++i) {
-      WEIR_TRY(
-          device.check(table.copy_async(device.state(), stream_.native, &batch_[i]), "copy_async"));
-    }
+    for (uint32_t i = 0; i < count; ++i) WEIR_TRY(enqueue(batch_[i]));
     return {};
   }
   /// Whether the backend may have been handed anything.
@@ -52,11 +52,19 @@ class Copier {
   backend::Stream &stream() noexcept { return stream_; }
 
  private:
-  static constexpr uint64_t flush_bytes = uint64_t{4} << 20U;
+  /// Of a copy that takes so long a call's cost is nothing: some 5 us over PCIe.
+  static constexpr uint64_t most_gathered = uint64_t{256} << 10U;
+
+  Status enqueue(const weir_be_copy &copy) {
+    enqueued_ = true;
+    const backend::Device &device = *stream_.device;
+    return device.check(device.table().copy_async(device.state(), stream_.native, &copy),
+                        "copy_async");
+  }
+
   backend::Stream &stream_;
   std::array<weir_be_copy, 32> batch_;
   uint32_t count_ = 0;
-  uint64_t gathered_ = 0;
   bool enqueued_ = false;
 };
 

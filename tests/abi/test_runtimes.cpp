@@ -136,6 +136,41 @@ void a_runtime_that_is_missing_says_so(void **) {
   setenv("WEIR_CUDA_LIBRARY", before.c_str(), 1);
 }
 
+/// Drivers that do less than theirs should: a pool works on each of them.
+void odd_drivers_take_pools(void **) {
+  for (const char *machine : {"devices=2;memory=64M;mode=strict;vmm_context=1;export_fabric=1",
+                              "devices=2;memory=64M;mode=strict;reserve_alignment=2M",
+                              "devices=2;memory=64M;mode=strict;version=13010",
+                              "devices=2;memory=64M;mode=strict;rdma=0"}) {
+    configure(machine);
+    weir_context context = open({"cuda"}, small_host);
+    const weir_backend_info info = info_of(context, "cuda");
+    assert_int_equal(info.available, 1);
+    for (uint32_t i = 0; i < info.device_count; ++i) use_device(context, info.first_device + i);
+    ok(weir_context_destroy(context));
+    const char *text = "";
+    if (driver<uint64_t(const char **)>("weir_sim_misuse")(&text) != 0) fail_msg("%s", text);
+    if (driver<uint64_t(const char **)>("weir_sim_alive")(&text) != 0) fail_msg("%s", text);
+  }
+}
+
+/// A device whose granularity the driver does not tell has segments of plain memory, beside one that has pages.
+void a_device_without_a_granularity_takes_a_pool(void **) {
+  configure("devices=2;memory=64M;mode=strict;links=nvlink");
+  driver<void(const char *, uint64_t, int64_t)>("weir_sim_fail")("cuMemGetAllocationGranularity", 1,
+                                                                 1);
+  weir_context context = open({"cuda"}, small_host);
+  const weir_backend_info info = info_of(context, "cuda");
+  assert_int_equal(info.available, 1);
+  weir_device_info device = WEIR_DEVICE_INFO_INIT;
+  ok(weir_device_info_get(context, info.first_device, &device));
+  assert_int_equal(device.capabilities & WEIR_CAP_VMM, 0);
+  ok(weir_device_info_get(context, info.first_device + 1, &device));
+  assert_int_equal(device.capabilities & WEIR_CAP_VMM, WEIR_CAP_VMM);
+  for (uint32_t i = 0; i < info.device_count; ++i) use_device(context, info.first_device + i);
+  ok(weir_context_destroy(context));
+}
+
 void an_old_driver_is_named(void **) {
   configure("version=11080");
   weir_context context = open({"cuda"}, small_host);
@@ -257,6 +292,8 @@ int main() {
   setenv("ZE_ENABLE_ALT_DRIVERS", in_library("drivers/libweir_sim_level_zero.so").c_str(), 1);
   const CMUnitTest tests[] = {
       cmocka_unit_test(a_runtime_that_is_missing_says_so),
+      cmocka_unit_test(odd_drivers_take_pools),
+      cmocka_unit_test(a_device_without_a_granularity_takes_a_pool),
       cmocka_unit_test(an_old_driver_is_named),
       cmocka_unit_test(a_driver_that_hangs_costs_only_itself),
       cmocka_unit_test(the_default_stream_and_captures),

@@ -66,6 +66,7 @@ struct Sim {
   WEIR_TEST_CONTROL(configure)
   WEIR_TEST_CONTROL(complaint)
   WEIR_TEST_CONTROL(fail)
+  WEIR_TEST_CONTROL(sticky)
   WEIR_TEST_CONTROL(calls)
   WEIR_TEST_CONTROL(misuse)
   WEIR_TEST_CONTROL(lose_device)

@@ -210,6 +210,62 @@ void groups_that_are_off_answer_not_supported(void **) {
   must_refuse(cuda, off, "host_call=0", t.stream_host_call, bench.stream, Gate::hold, nullptr);
 }
 
+/// Whether memory that the backend makes is for RDMA, as the driver itself tells it.
+bool made_for_rdma(const char *machine, const char *options) {
+  Cuda cuda(machine, options);
+  weir_be_granule granule = 0;
+  uint64_t range = 0;
+  must(cuda, t.granule_create, 0U, granule_size, uint64_t{0}, &granule);
+  must(cuda, t.range_reserve, 0U, granule_size, granule_size, &range);
+  must(cuda, t.map, 0U, range, granule_size, granule, uint64_t{0}, nullptr, 0U);
+  abi::GranuleHandle handle = 0;
+  abi::AllocationProperties properties{};
+  void *at = reinterpret_cast<void *>(static_cast<uintptr_t>(range));
+  assert_int_equal(app::cuMemRetainAllocationHandle(&handle, at), 0);
+  assert_int_equal(app::cuMemGetAllocationPropertiesFromHandle(&properties, handle), 0);
+  assert_int_equal(app::cuMemRelease(handle), 0);
+  return properties.flags.rdma_capable != 0;
+}
+
+void granules_are_for_rdma_where_the_device_has_it(void **) {
+  assert_true(made_for_rdma("memory=64M", ""));
+  assert_true(made_for_rdma("memory=64M;export_fabric=1", "rdma=1"));
+  assert_false(made_for_rdma("memory=64M", "rdma=0"));
+  assert_false(made_for_rdma("memory=64M;rdma=0", ""));
+  assert_false(made_for_rdma("memory=64M;rdma=0", "rdma=1"));
+}
+
+/// A driver that does not keep to an alignment: the range is a part of a longer one, which ends as a whole.
+void ranges_are_aligned_whatever_the_driver_does(void **) {
+  constexpr uint64_t mib = uint64_t{1} << 20U, alignment = 32 * mib;
+  for (const char *machine : {"memory=64M;reserve_alignment=2M", "memory=64M"}) {
+    Cuda cuda(machine);
+    uint64_t ranges[4] = {};
+    for (uint64_t &each : ranges) {
+      must(cuda, t.range_reserve, 0U, 64 * mib, alignment, &each);
+      assert_int_equal(each % alignment, 0);
+    }
+    weir_be_granule granule = 0;
+    must(cuda, t.granule_create, 0U, granule_size, uint64_t{0}, &granule);
+    const uint64_t last = ranges[1] + 64 * mib - granule_size;
+    must(cuda, t.map, 0U, last, granule_size, granule, uint64_t{0}, nullptr, 0U);
+    must_refuse(cuda, WEIR_ERROR_INVALID_ARGUMENT, "", t.range_free, 0U, ranges[1], 64 * mib);
+    must(cuda, t.unmap, 0U, last, granule_size);
+    // One that the driver refuses to free can be freed the second time.
+    sim().fail("cuMemAddressFree", 1, abi::result::operating_system);
+    must_refuse(cuda, WEIR_ERROR_BACKEND, "304", t.range_free, 0U, ranges[1], 64 * mib);
+    must(cuda, t.range_free, 0U, ranges[1], 64 * mib);
+    must(cuda, t.range_free, 0U, ranges[2], 64 * mib);
+    // A longer one may not be had.
+    sim().fail("cuMemAddressReserve", 2, abi::result::out_of_memory);
+    uint64_t none = 0;
+    const weir_result got = cuda(t.range_reserve, 0U, 64 * mib, alignment, &none);
+    if (std::strstr(machine, "reserve") != nullptr) assert_int_equal(got, WEIR_ERROR_BACKEND);
+    sim().fail("cuMemAddressReserve", 0, 0);
+    // The others are stop()'s to end: nothing is left alive.
+  }
+}
+
 void exported_granules_are_the_same_memory(void **) {
   Cuda cuda("memory=64M;export_fabric=1");
   Bench bench(cuda);
@@ -372,7 +428,7 @@ void what_others_registered_is_told(void **) {
 }
 
 void large_registrations_come_in_parts(void **) {
-  Cuda cuda("memory=64M");
+  Cuda cuda("memory=64M", "batch_copy=1");
   Lazy own(2 * part + granule_size);
   if (own.memory == nullptr) skip();  // no room for addresses
   uint64_t address = 0;
@@ -435,7 +491,7 @@ void peers_copy_without_staging(void **) {
 }
 
 void empty_copies_are_refused(void **) {
-  Cuda cuda("memory=64M");
+  Cuda cuda("memory=64M", "batch_copy=1");
   Bench bench(cuda);
   const uint64_t host = address_of(bench.out);
   weir_be_copy copy{host, 0, 16};
@@ -459,6 +515,8 @@ int main() {
       cmocka_unit_test(a_granule_is_mapped_whole),
       cmocka_unit_test(without_multi_map_a_granule_is_mapped_once),
       cmocka_unit_test(groups_that_are_off_answer_not_supported),
+      cmocka_unit_test(granules_are_for_rdma_where_the_device_has_it),
+      cmocka_unit_test(ranges_are_aligned_whatever_the_driver_does),
       cmocka_unit_test(exported_granules_are_the_same_memory),
       cmocka_unit_test(a_full_device_says_so),
       cmocka_unit_test(plain_memory_is_as_aligned_as_asked),

@@ -67,7 +67,7 @@ void a_driver_that_does_not_unmap_keeps_the_addresses(void **) {
   cuda.lost = true;
   const SharedRanges scene(cuda.t, cuda.state, granule_size);
   scene.ok(scene.map(1, 1));
-  sim().fail("cuMemUnmap", 1, abi::result::device_unavailable);
+  sim().fail("cuMemUnmap", 1, abi::result::launch_failed);
   assert_int_equal(scene.unmap(1, 1), WEIR_ERROR_DEVICE_LOST);
   scene.ok(scene.free_range(0));
   scene.refused(scene.free_range(0));

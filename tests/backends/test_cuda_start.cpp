@@ -79,7 +79,7 @@ uint64_t capabilities(const char *machine, const char *options) {
 
 void capabilities_follow_driver_and_options(void **) {
   const uint64_t all = WEIR_CAP_VMM | WEIR_CAP_MULTI_MAP | WEIR_CAP_STREAM_ANY_THREAD |
-                       WEIR_CAP_PEER | WEIR_CAP_EXPORT_FD | WEIR_CAP_BATCH_COPY |
+                       WEIR_CAP_PEER | WEIR_CAP_EXPORT_FD | WEIR_CAP_MAP_ANY_THREAD |
                        WEIR_CAP_HOST_CALL | WEIR_CAP_HOST_REGISTER | WEIR_CAP_EXPORT_FABRIC |
                        WEIR_CAP_SHARED_RANGE | WEIR_CAP_MAP_RUN | WEIR_CAP_ACCESS_LATER |
                        WEIR_CAP_TRANSFER_STREAM;
@@ -91,25 +91,87 @@ void capabilities_follow_driver_and_options(void **) {
   assert_int_equal(capabilities(full, "map_run=0"), all & ~WEIR_CAP_MAP_RUN);
   assert_int_equal(capabilities(full, "access_later=0"), all & ~WEIR_CAP_ACCESS_LATER);
   assert_int_equal(capabilities(full, "shared_range=0"), all & ~WEIR_CAP_SHARED_RANGE);
-  assert_int_equal(capabilities(full, "batch_copy=0"), all & ~WEIR_CAP_BATCH_COPY);
+  assert_int_equal(capabilities(full, "batch_copy=1"), all | WEIR_CAP_BATCH_COPY);
+  assert_int_equal(capabilities(full, "rdma=0"), all);
   assert_int_equal(capabilities(full, "export_fd=0"), all & ~WEIR_CAP_EXPORT_FD);
   assert_int_equal(capabilities(full, "export_fabric=0"), all & ~WEIR_CAP_EXPORT_FABRIC);
   assert_int_equal(capabilities(full, "host_call=0"), all & ~WEIR_CAP_HOST_CALL);
   assert_int_equal(capabilities(full, "register=0"), all & ~WEIR_CAP_HOST_REGISTER);
   const uint64_t physical = WEIR_CAP_VMM | WEIR_CAP_MULTI_MAP | WEIR_CAP_EXPORT_FD |
                             WEIR_CAP_EXPORT_FABRIC | WEIR_CAP_SHARED_RANGE | WEIR_CAP_MAP_RUN |
-                            WEIR_CAP_ACCESS_LATER;
+                            WEIR_CAP_ACCESS_LATER | WEIR_CAP_MAP_ANY_THREAD;
   assert_int_equal(capabilities(full, "vmm=0"), all & ~physical);
   assert_int_equal(capabilities("devices=2;links=nvlink;vmm=0", ""), all & ~physical);
   assert_int_equal(capabilities("devices=1;export_fabric=1", ""), all & ~of_peers);
-  assert_int_equal(capabilities("devices=2;links=nvlink;export_fabric=1;version=12000", "") &
-                       WEIR_CAP_BATCH_COPY,
-                   0);
-  assert_int_not_equal(capabilities("version=12080", "") & WEIR_CAP_BATCH_COPY, 0);
-  assert_int_not_equal(capabilities("version=13000", "") & WEIR_CAP_BATCH_COPY, 0);
   assert_int_equal(capabilities("host_call=0", "") & WEIR_CAP_HOST_CALL, 0);
   assert_int_equal(capabilities("devices=2;links=nvlink;export_fabric=1;integrated=1", ""),
                    all | WEIR_CAP_INTEGRATED);
+}
+
+/// Batches crash and hang on some drivers and devices: there they are used on the program's word only.
+void batches_are_trusted_to_some(void **) {
+  const auto has = [](const char *machine, const char *options) {
+    return (capabilities(machine, options) & WEIR_CAP_BATCH_COPY) != 0;
+  };
+  for (const char *doubtful :
+       {"version=12080", "version=13000", "version=13010;compute=10", "version=13010;compute=12"}) {
+    assert_false(has(doubtful, ""));
+    assert_true(has(doubtful, "batch_copy=1"));
+    assert_false(has(doubtful, "batch_copy=0"));
+  }
+  assert_true(has("version=13010", ""));
+  assert_true(has("version=13010;compute=8", ""));
+  assert_false(has("version=13010", "batch_copy=0"));
+  assert_false(has("version=12000", "batch_copy=1"));
+}
+
+/// No call at the start needs a context by the documentation. A driver that wants one gets it.
+void a_driver_that_wants_a_context_at_the_start_gets_it(void **) {
+  Cuda cuda("export_fabric=1;vmm_context=1");
+  weir_be_device device{};
+  device.struct_size = sizeof device;
+  must(cuda, t.device_describe, 0U, &device);
+  const uint64_t all = WEIR_CAP_VMM | WEIR_CAP_EXPORT_FD | WEIR_CAP_EXPORT_FABRIC;
+  assert_int_equal(device.capabilities & all, all);
+  assert_int_equal(sim().calls("cuDevicePrimaryCtxRetain"), 1);
+  weir_be_granule granule = 0;
+  uint64_t range = 0;
+  must(cuda, t.granule_create, 0U, device.granule, uint64_t{0}, &granule);
+  must(cuda, t.range_reserve, 0U, device.granule, device.granule, &range);
+  must(cuda, t.map, 0U, range, device.granule, granule, uint64_t{0}, nullptr, 0U);
+  must(cuda, t.unmap, 0U, range, device.granule);
+}
+
+void no_granularity_is_no_reason_to_refuse_a_device(void **) {
+  for (const abi::Result code : {abi::result::invalid_value, abi::result::unknown}) {
+    sim().machine("devices=2;links=nvlink");
+    sim().fail("cuMemGetAllocationGranularity", 1, code);
+    if (code == abi::result::unknown) sim().fail("cuDevicePrimaryCtxRetain", 1, code);
+    std::string told;
+    const auto log = [](void *user, int32_t level, const char *line) {
+      if (level == WEIR_LOG_WARNING) *static_cast<std::string *>(user) += line;
+    };
+    weir_be_start desc{sizeof desc, 0, "", log, &told};
+    weir_be_state *state = nullptr;
+    const char *reason = nullptr;
+    assert_int_equal(t.start(&desc, &state, &reason), WEIR_SUCCESS);
+    weir_be_device first{}, second{};
+    first.struct_size = second.struct_size = sizeof first;
+    assert_int_equal(t.device_describe(state, 0, &first), WEIR_SUCCESS);
+    assert_int_equal(t.device_describe(state, 1, &second), WEIR_SUCCESS);
+    const uint64_t physical = WEIR_CAP_VMM | WEIR_CAP_EXPORT_FD | WEIR_CAP_SHARED_RANGE;
+    assert_int_equal(first.capabilities & physical, 0);
+    assert_int_equal(first.granule, 0);
+    assert_int_equal(second.capabilities & physical, physical);
+    assert_non_null(std::strstr(told.c_str(), "device 0 is used without virtual-memory"));
+    assert_null(std::strstr(told.c_str(), "device 1"));
+    uint64_t address = 0;
+    assert_int_equal(t.plain_allocate(state, 0, 65536, 256, &address), WEIR_SUCCESS);
+    weir_be_granule granule = 0;
+    assert_int_equal(t.granule_create(state, 0, 65536, 0, &granule), WEIR_ERROR_NOT_SUPPORTED);
+    t.stop(state);
+    assert_int_equal(sim().alive(nullptr), 0);
+  }
 }
 
 void the_fabric_is_tried_not_believed(void **) {
@@ -287,6 +349,9 @@ int main() {
       cmocka_unit_test(unusable_drivers_are_told),
       cmocka_unit_test(versions_are_read),
       cmocka_unit_test(capabilities_follow_driver_and_options),
+      cmocka_unit_test(batches_are_trusted_to_some),
+      cmocka_unit_test(a_driver_that_wants_a_context_at_the_start_gets_it),
+      cmocka_unit_test(no_granularity_is_no_reason_to_refuse_a_device),
       cmocka_unit_test(the_fabric_is_tried_not_believed),
       cmocka_unit_test(devices_are_described),
       cmocka_unit_test(large_granules_are_used_where_they_fit),

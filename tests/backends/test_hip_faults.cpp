@@ -133,7 +133,7 @@ void sweep(int64_t code) {
   uint64_t calls = 0;
   {
     const Machine machine(devices);
-    const Backend backend;
+    const Backend backend("batch_copy=1");
     const uint64_t before = libraries().calls(nullptr);
     Walk walk(backend);
     walk.run();
@@ -146,7 +146,7 @@ void sweep(int64_t code) {
   for (uint64_t nth = 1; nth <= calls; nth += step) {
     const Machine machine(devices);
     {
-      const Backend backend;
+      const Backend backend("batch_copy=1");
       libraries().fail_call(nullptr, nth, code);
       Walk walk(backend);
       walk.run();
@@ -172,7 +172,7 @@ void test_every_call_of_start(void **) {
   {
     const Machine machine(devices);
     const uint64_t before = libraries().calls(nullptr);
-    const Backend backend;
+    const Backend backend("batch_copy=1");
     calls = libraries().calls(nullptr) - before;
   }
   const auto step = static_cast<uint64_t>(stride());
@@ -226,7 +226,7 @@ void test_every_call_of_stop(void **) {
 void test_lost_device(void **) {
   const Machine machine(devices);
   {
-    const Backend backend;
+    const Backend backend("batch_copy=1");
     const weir_backend_table &t = *backend.t;
     weir_be_state *const s = backend.state;
     weir_be_stream stream = nullptr, other = nullptr;

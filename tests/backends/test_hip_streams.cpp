@@ -161,7 +161,7 @@ void test_wrap(void **) {
 void test_per_thread_stream(void **) {
   const Machine machine;
   {
-    const Backend backend;
+    const Backend backend("batch_copy=1");
     const weir_backend_table &t = *backend.t;
     weir_be_state *const s = backend.state;
     weir_be_stream stream = nullptr;
@@ -278,7 +278,7 @@ void test_copies(void **) {
   const Machine machine;
   const Setting version("WEIR_HIP_LOOKALIKE_VERSION", "70125424");
   {
-    const Backend backend;
+    const Backend backend("batch_copy=1");
     const weir_backend_table &t = *backend.t;
     weir_be_state *const s = backend.state;
     weir_be_stream stream = nullptr;

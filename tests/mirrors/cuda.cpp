@@ -160,6 +160,7 @@ FIELD(abi::CopyAttributes, flags, CUmemcpyAttributes, flags);
 SAME(abi::source_order_stream, CU_MEMCPY_SRC_ACCESS_ORDER_STREAM);
 SAME(abi::source_order_during_call, CU_MEMCPY_SRC_ACCESS_ORDER_DURING_API_CALL);
 SAME(abi::source_order_any, CU_MEMCPY_SRC_ACCESS_ORDER_ANY);
+SAME(abi::copy_overlaps_compute, CU_MEMCPY_FLAG_PREFER_OVERLAP_WITH_COMPUTE);
 #endif
 
 // ---- results ----
@@ -169,9 +170,12 @@ SAME(abi::result::out_of_memory, CUDA_ERROR_OUT_OF_MEMORY);
 SAME(abi::result::not_initialized, CUDA_ERROR_NOT_INITIALIZED);
 SAME(abi::result::deinitialized, CUDA_ERROR_DEINITIALIZED);
 SAME(abi::result::stub_library, CUDA_ERROR_STUB_LIBRARY);
+#if CUDA_VERSION >= 12080
+SAME(abi::result::contained, CUDA_ERROR_CONTAINED);
+SAME(abi::result::tensor_memory_leak, CUDA_ERROR_TENSOR_MEMORY_LEAK);
+#endif
 #if CUDA_VERSION >= 13000
 SAME(abi::result::call_requires_newer_driver, CUDA_ERROR_CALL_REQUIRES_NEWER_DRIVER);
-SAME(abi::result::contained, CUDA_ERROR_CONTAINED);
 #endif
 SAME(abi::result::device_unavailable, CUDA_ERROR_DEVICE_UNAVAILABLE);
 SAME(abi::result::no_device, CUDA_ERROR_NO_DEVICE);
@@ -210,6 +214,8 @@ SAME(abi::result::not_supported, CUDA_ERROR_NOT_SUPPORTED);
 SAME(abi::result::system_not_ready, CUDA_ERROR_SYSTEM_NOT_READY);
 SAME(abi::result::system_driver_mismatch, CUDA_ERROR_SYSTEM_DRIVER_MISMATCH);
 SAME(abi::result::compat_not_supported_on_device, CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE);
+SAME(abi::result::mps_rpc_failure, CUDA_ERROR_MPS_RPC_FAILURE);
+SAME(abi::result::external_device, CUDA_ERROR_EXTERNAL_DEVICE);
 SAME(abi::result::mps_client_terminated, CUDA_ERROR_MPS_CLIENT_TERMINATED);
 SAME(abi::result::stream_capture_unsupported, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
 SAME(abi::result::stream_capture_invalidated, CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
@@ -239,6 +245,8 @@ SAME(abi::attribute::pageable_memory_access_uses_host_page_tables,
      CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES);
 SAME(abi::attribute::virtual_memory_management_supported,
      CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED);
+SAME(abi::attribute::rdma_with_vmm_supported,
+     CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED);
 SAME(abi::attribute::handle_type_file_descriptor_supported,
      CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED);
 SAME(abi::peer_attribute::performance_rank, CU_DEVICE_P2P_ATTRIBUTE_PERFORMANCE_RANK);
@@ -435,13 +443,14 @@ SAME(nvml::value_uint, NVML_VALUE_TYPE_UNSIGNED_INT);
 SAME(nvml::value_ulong, NVML_VALUE_TYPE_UNSIGNED_LONG);
 SAME(nvml::value_uint64, NVML_VALUE_TYPE_UNSIGNED_LONG_LONG);
 SAME(nvml::value_int64, NVML_VALUE_TYPE_SIGNED_LONG_LONG);
-#if CUDA_VERSION >= 12080
+// NVML is another package, and comes in other versions than cuda.h: what is there is asked of NVML itself.
+#ifdef NVML_FI_DEV_C2C_LINK_COUNT
 SAME(nvml::value_int, NVML_VALUE_TYPE_SIGNED_INT);
 SAME(nvml::field_c2c_link_count, NVML_FI_DEV_C2C_LINK_COUNT);
 SAME(nvml::field_c2c_link_status, NVML_FI_DEV_C2C_LINK_GET_STATUS);
 SAME(nvml::field_c2c_link_bandwidth, NVML_FI_DEV_C2C_LINK_GET_MAX_BW);
 #endif
-#if CUDA_VERSION >= 13000
+#if NVML_API_VERSION >= 13
 SAME(nvml::nvlink_1_0, NVML_NVLINK_VERSION_1_0);
 SAME(nvml::nvlink_2_0, NVML_NVLINK_VERSION_2_0);
 SAME(nvml::nvlink_2_2, NVML_NVLINK_VERSION_2_2);

@@ -243,6 +243,8 @@ std::string Target::options(std::string_view host_options, uint64_t host_page) {
   if (const std::string more = environment("WEIR_TEST_MACHINE", ""); !more.empty())
     machine += ';' + more;
   std::string own;
+  // Off where drivers are not trusted with it; the simulated ones are, and what batches is to be tested.
+  if (simulated() && name_ != "level_zero") own = ';' + name_ + ".batch_copy=1";
   for (std::string_view rest = host_options; !rest.empty();) {
     std::string_view pair = rest.substr(0, rest.find(';'));
     rest.remove_prefix(std::min(rest.size(), pair.size() + 1));

@@ -143,7 +143,8 @@ Result cuCtxGetDevice(abi::Device *device) {
 Result cuCtxSynchronize() {
   return in_context("cuCtxSynchronize", [&](Driver &driver, ContextObject &context) -> Result {
     WEIR_SIM_TRY(driver.unsafe());
-    return code_of(driver.machine.drain(static_cast<uint32_t>(context.device)));
+    return driver.code_on(context.device,
+                          driver.machine.drain(static_cast<uint32_t>(context.device)));
   });
 }
 

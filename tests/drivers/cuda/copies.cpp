@@ -111,7 +111,8 @@ Result copy_on(Driver &driver, StreamObject &stream, const sim::Copy &copy, Side
   stream.queue->copy(&copy, 1);
   const bool synchronous =
       !to_device && (!from_device || is_pageable(driver, copy.destination, copy.bytes));
-  return synchronous ? code_of(driver.machine.wait(stream.queue->record(), UINT64_MAX))
+  return synchronous ? driver.code_on(stream.context->device,
+                                      driver.machine.wait(stream.queue->record(), UINT64_MAX))
                      : result::success;
 }
 
@@ -134,7 +135,8 @@ Result at_once(const char *name, const sim::Copy &copy, Sides sides) noexcept {
     if (addresses.is_device(copy.source, 1) && addresses.is_device(copy.destination, 1)) {
       return result::success;
     }
-    return code_of(driver.machine.wait(stream->queue->record(), UINT64_MAX));
+    return driver.code_on(stream->context->device,
+                          driver.machine.wait(stream->queue->record(), UINT64_MAX));
   });
 }
 
@@ -200,7 +202,8 @@ Result batch(const BatchCall &call, abi::Stream handle, size_t *failed) noexcept
     if (captured) return result::success;
     driver.order(*stream);
     stream->queue->task(std::make_unique<Batch>(std::move(copies)));
-    return pageable ? code_of(driver.machine.wait(stream->queue->record(), UINT64_MAX))
+    return pageable ? driver.code_on(stream->context->device,
+                                     driver.machine.wait(stream->queue->record(), UINT64_MAX))
                     : result::success;
   });
 }

@@ -41,7 +41,7 @@ bool attribute_of(const Driver &driver, int which, abi::Device device, int *valu
       *value = 1;
       return true;
     case attribute::compute_capability_major:
-      *value = 9;
+      *value = static_cast<int>(options.compute);
       return true;
     case attribute::compute_capability_minor:
       *value = 0;
@@ -56,6 +56,9 @@ bool attribute_of(const Driver &driver, int which, abi::Device device, int *valu
       return true;
     case attribute::virtual_memory_management_supported:
       *value = options.vmm;
+      return true;
+    case attribute::rdma_with_vmm_supported:
+      *value = options.vmm && options.rdma;
       return true;
     case attribute::handle_type_file_descriptor_supported:
       *value = options.vmm && options.export_fd;

@@ -54,7 +54,10 @@ Driver *enter_driver(sim::Call &call, Result *code) {
     return nullptr;
   }
   *code = static_cast<Result>(sim::enter(call));
-  if (*code != result::success) return nullptr;
+  if (*code != result::success) {
+    machine->stuck(*code);
+    return nullptr;
+  }
   Driver &driver = static_cast<Driver &>(machine->attachment());
   if (this_thread(driver).in_host_function) {
     *code =
@@ -196,8 +199,14 @@ Result Driver::current(ContextObject **context) {
   return result::success;
 }
 
+Result Driver::code_on(abi::Device device, sim::Answer answer) const noexcept {
+  if (answer != sim::Answer::illegal_address) return code_of(answer);
+  const int64_t code = machine.broken_with(static_cast<uint32_t>(device));
+  return code != 0 ? static_cast<Result>(code) : result::illegal_address;
+}
+
 Result Driver::health(abi::Device device) const noexcept {
-  return code_of(machine.trouble(static_cast<uint32_t>(device)));
+  return code_on(device, machine.trouble(static_cast<uint32_t>(device)));
 }
 
 void Driver::drain_all() {

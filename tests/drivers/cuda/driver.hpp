@@ -51,10 +51,15 @@ struct Recorded {
 
 /// Physical memory by its handle.
 struct GranuleObject {
-  GranuleObject(sim::Census &census, std::shared_ptr<sim::Physical> memory, int types)
-      : physical(std::move(memory)), handle_types(types), token(census, sim::Kind::granule) {}
+  GranuleObject(sim::Census &census, std::shared_ptr<sim::Physical> memory, int types,
+                bool for_rdma)
+      : physical(std::move(memory)),
+        handle_types(types),
+        rdma(for_rdma),
+        token(census, sim::Kind::granule) {}
   std::shared_ptr<sim::Physical> physical;
   int handle_types;
+  bool rdma;  ///< made so that other devices of the bus may reach it
   std::atomic<int> holds{1};
   sim::Token token;
 };
@@ -142,6 +147,8 @@ class Driver final : public sim::Attachment {
   /// The sticky error of the context, or success.
   Result health(const ContextObject &context) const noexcept { return health(context.device); }
   Result health(abi::Device device) const noexcept;
+  /// What the machine says of a device or its work. A device may be broken with another code than an illegal address's.
+  Result code_on(abi::Device device, sim::Answer answer) const noexcept;
   /// Waits for all work of every active context's device; troubles are nobody's business here.
   void drain_all();
 

@@ -44,10 +44,12 @@ constexpr Error errors[] = {
     {713, "CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED", "host memory is not registered"},
     {714, "CUDA_ERROR_HARDWARE_STACK_ERROR", "hardware stack error"},
     {719, "CUDA_ERROR_LAUNCH_FAILED", "unspecified launch failure"},
+    {721, "CUDA_ERROR_TENSOR_MEMORY_LEAK", "tensor memory was not deallocated"},
     {800, "CUDA_ERROR_NOT_PERMITTED", "operation not permitted"},
     {801, "CUDA_ERROR_NOT_SUPPORTED", "operation not supported"},
     {802, "CUDA_ERROR_SYSTEM_NOT_READY", "the system is not ready"},
     {803, "CUDA_ERROR_SYSTEM_DRIVER_MISMATCH", "driver versions do not match"},
+    {806, "CUDA_ERROR_MPS_RPC_FAILURE", "a call to the MPS server failed"},
     {900, "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED", "not permitted while a stream captures"},
     {901, "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED", "the capture failed before this call"},
     {902, "CUDA_ERROR_STREAM_CAPTURE_MERGE", "two captures would be merged"},
@@ -58,6 +60,7 @@ constexpr Error errors[] = {
     {907, "CUDA_ERROR_CAPTURED_EVENT", "the event was recorded in a capture"},
     {908, "CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD", "the capture began on another thread"},
     {909, "CUDA_ERROR_TIMEOUT", "time limit reached"},
+    {911, "CUDA_ERROR_EXTERNAL_DEVICE", "an error of a device outside of the GPU"},
     {999, "CUDA_ERROR_UNKNOWN", "unknown error"},
 };
 

@@ -113,7 +113,7 @@ Result cuEventSynchronize(abi::Event handle) {
     const Recorded recorded = recorded_of(event);
     if (recorded.capture != nullptr) return result::captured_event;
     if (recorded.point.fence == 0) return result::success;
-    return code_of(driver.machine.wait(recorded.point, UINT64_MAX));
+    return driver.code_on(event.context->device, driver.machine.wait(recorded.point, UINT64_MAX));
   });
 }
 

@@ -92,12 +92,13 @@ Result cuStreamQuery(abi::Stream handle) {
 }
 
 Result cuStreamSynchronize(abi::Stream handle) {
-  return on_stream("cuStreamSynchronize", handle,
-                   [](Driver &driver, StreamPointer &stream) -> Result {
-                     WEIR_SIM_TRY(driver.refuse_capture(*stream));
-                     if (stream->is_legacy) driver.order(*stream);
-                     return code_of(driver.machine.wait(stream->queue->record(), UINT64_MAX));
-                   });
+  return on_stream(
+      "cuStreamSynchronize", handle, [](Driver &driver, StreamPointer &stream) -> Result {
+        WEIR_SIM_TRY(driver.refuse_capture(*stream));
+        if (stream->is_legacy) driver.order(*stream);
+        return driver.code_on(stream->context->device,
+                              driver.machine.wait(stream->queue->record(), UINT64_MAX));
+      });
 }
 
 Result cuStreamGetFlags(abi::Stream handle, unsigned *flags) {

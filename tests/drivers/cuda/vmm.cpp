@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Virtual memory management. None of these calls needs a current context, and none waits for the devices' work:
+// Virtual memory management. None of these calls needs a current context (unless the machine is made so), and none waits for the devices' work:
 // the vendor's unmap and set-access say that they are synchronous "for most use cases", which is no promise.
 // The vendor's words on a mapping's offset contradict each other (a multiple of the granularity; must be zero); any
 // multiple is taken here.
@@ -23,6 +23,11 @@ template <class Body>
 Result vmm(const char *name, Body body) noexcept {
   return initialized(name, [&](Driver &driver) -> Result {
     if (!driver.machine.options().vmm) return result::not_supported;
+    const auto &stack = this_thread(driver).stack;
+    const bool without_context = stack.empty() || stack.back() == nullptr;
+    if (driver.machine.options().vmm_context && without_context) return result::invalid_context;
+    // The vendor names no such call as one of those that a capture forbids, nor says that none is.
+    WEIR_SIM_TRY(driver.unsafe());
     return body(driver);
   });
 }
@@ -74,8 +79,25 @@ sim::Sharing sharing_of(int handle_types) {
   return static_cast<sim::Sharing>(sharing);
 }
 
-abi::GranuleHandle enlist(Driver &driver, std::shared_ptr<sim::Physical> physical, int types) {
-  auto granule = std::make_shared<GranuleObject>(driver.census, std::move(physical), types);
+/// A reservation that keeps to an alignment of `most` and to no larger one.
+Result reserve_unaligned(sim::AddressSpace &addresses, uint64_t bytes, uint64_t alignment,
+                         uint64_t most, uint64_t *address) {
+  WEIR_SIM_TRY(code_of(addresses.reserve(bytes, most, address)));
+  for (int i = 0; i < 8 && *address % alignment == 0; ++i) {
+    // The next one lies behind what was taken last.
+    uint64_t filler = 0, next = 0;
+    WEIR_SIM_TRY(code_of(addresses.reserve(most, most, &filler)));
+    WEIR_SIM_TRY(code_of(addresses.reserve(bytes, most, &next)));
+    (void)addresses.free(*address, bytes);
+    (void)addresses.free(filler, most);
+    *address = next;
+  }
+  return result::success;
+}
+
+abi::GranuleHandle enlist(Driver &driver, std::shared_ptr<sim::Physical> physical, int types,
+                          bool rdma = false) {
+  auto granule = std::make_shared<GranuleObject>(driver.census, std::move(physical), types, rdma);
   const abi::GranuleHandle handle = handle_of(granule);
   driver.granules.add(std::move(granule));
   return handle;
@@ -122,7 +144,8 @@ Result cuMemCreate(abi::GranuleHandle *handle, size_t bytes,
     WEIR_SIM_TRY(
         code_of(driver.machine.make_physical(static_cast<uint32_t>(properties->location.id), bytes,
                                              sharing_of(properties->handle_types), &physical)));
-    *handle = enlist(driver, std::move(physical), properties->handle_types);
+    *handle = enlist(driver, std::move(physical), properties->handle_types,
+                     properties->flags.rdma_capable != 0);
     return result::success;
   });
 }
@@ -162,6 +185,7 @@ Result cuMemGetAllocationPropertiesFromHandle(abi::AllocationProperties *propert
     *properties = abi::AllocationProperties{};
     properties->type = abi::allocation_pinned;
     properties->handle_types = granule->handle_types;
+    properties->flags.rdma_capable = granule->rdma ? 1 : 0;
     properties->location = {abi::location_device, static_cast<int>(granule->physical->device())};
     return result::success;
   });
@@ -172,7 +196,11 @@ Result cuMemAddressReserve(abi::DevicePointer *address, size_t bytes, size_t ali
   return vmm("cuMemAddressReserve", [&](Driver &driver) -> Result {
     if (address == nullptr || flags != 0) return bad_arguments(driver, "cuMemAddressReserve");
     uint64_t made = 0;
-    WEIR_SIM_TRY(code_of(driver.machine.addresses().reserve(bytes, alignment, &made)));
+    const uint64_t most = driver.machine.options().reserve_alignment;
+    sim::AddressSpace &addresses = driver.machine.addresses();
+    WEIR_SIM_TRY(most != 0 && alignment > most
+                     ? reserve_unaligned(addresses, bytes, alignment, most, &made)
+                     : code_of(addresses.reserve(bytes, alignment, &made)));
     *address = made;
     return result::success;
   });

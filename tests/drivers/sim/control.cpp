@@ -113,6 +113,11 @@ void weir_sim_fail(const char *call, uint64_t nth, int64_t code) {
   if (Machine::current() != nullptr) weir::sim::fail_call(call, nth, code);
 }
 
+void weir_sim_sticky(void) {
+  Machine *machine = Machine::current();
+  if (machine != nullptr) machine->stick();
+}
+
 uint64_t weir_sim_calls(const char *call) { return weir::sim::count_calls(call); }
 
 uint64_t weir_sim_misuse(const char **text) {

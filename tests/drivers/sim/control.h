@@ -15,6 +15,9 @@
  *   version=0           the runtime's version as its API reports it (CUDA: 12040; Level Zero: 1004 for 1.4; 0 = the newest known)
  *   vmm=1 peer=1 batch_copy=1 export_fd=1 export_fabric=0 integrated=0
  *   memfd=1             CUDA: 0: memory of a memfd can't be registered, though the device says that it registers memory
+ *   rdma=1 compute=9    CUDA: memory can be made for RDMA; major number of the compute capability
+ *   vmm_context=0       CUDA, 1: virtual-memory calls fail on a thread without a current context
+ *   reserve_alignment=0 CUDA: larger alignments of reservations are not kept to; 0 = all are
  *   host_call=1         0: the driver has no host functions in streams
  *   links=pcie          none, pcie, nvlink (every pair), ring (NVLink to both neighbours, else PCIe)
  *   link_bandwidth=0 peer_bandwidth=0 link_latency_ns=0    as in the host backend: 0 is as fast as memcpy
@@ -40,6 +43,9 @@ const char *weir_sim_complaint(void);
 
 /** The n-th call (1 = the next) of `call` (NULL: of any that can fail) returns `code` and does nothing. n = 0 takes it back. */
 void weir_sim_fail(const char *call, uint64_t nth, int64_t code);
+/** The next call that fails because it was told to breaks every device with its code: all that needs a context of theirs answers
+ *  with it from then on, until the context ends. CUDA only. */
+void weir_sim_sticky(void);
 /** Calls of `call` (NULL: of all that can fail) since the machine was made. */
 uint64_t weir_sim_calls(const char *call);
 /** What a strict reader would complain of: calls that were refused as misuse (a bad handle, an overlap, a size that is no

@@ -291,10 +291,24 @@ Answer Machine::break_device(uint32_t device, const std::string &why) noexcept {
 void Machine::heal(uint32_t device) noexcept {
   const std::lock_guard hold(devices_[device].mutex);
   devices_[device].broken = false;
+  devices_[device].code = 0;
   devices_[device].why.clear();
 }
 
 void Machine::lose(uint32_t device) noexcept { devices_[device].lost = true; }
+
+void Machine::stuck(int64_t code) noexcept {
+  if (!sticks_.exchange(false)) return;
+  for (uint32_t device = 0; device < devices(); ++device) {
+    const std::lock_guard hold(devices_[device].mutex);
+    devices_[device].code = code;
+    devices_[device].broken = true;
+  }
+}
+
+int64_t Machine::broken_with(uint32_t device) const noexcept {
+  return devices_[device].code.load(std::memory_order_acquire);
+}
 
 std::string Machine::why_broken(uint32_t device) const {
   const std::lock_guard hold(devices_[device].mutex);

@@ -111,6 +111,11 @@ class Machine {
   /// A new context of the device starts afresh.
   void heal(uint32_t device) noexcept;
   void lose(uint32_t device) noexcept;
+  /// The next failure that a driver was told of breaks all devices with its code: stuck() is called with it by the driver.
+  void stick() noexcept { sticks_ = true; }
+  void stuck(int64_t code) noexcept;
+  /// The vendor's code that a broken device answers with; 0: that of an illegal address.
+  int64_t broken_with(uint32_t device) const noexcept;
   /// Why the device is broken; "" if it is not.
   std::string why_broken(uint32_t device) const;
 
@@ -120,6 +125,7 @@ class Machine {
   struct Device {
     host::DeviceMemory memory;
     std::atomic<bool> broken{false}, lost{false};
+    std::atomic<int64_t> code{0};  ///< that it is broken with
     std::atomic<DeviceSet> reach{0};
     mutable std::mutex mutex;
     std::string why;  ///< guarded by mutex
@@ -127,6 +133,7 @@ class Machine {
 
   const Options options_;
   const uint64_t generation_;
+  std::atomic<bool> sticks_{false};
   Census census_;
   std::unique_ptr<Device[]> devices_;  ///< before all that may hold their memory
   AddressSpace addresses_;

@@ -14,8 +14,8 @@ namespace {
 
 constexpr std::string_view known =
     "devices, memory, granule, mode, version, vmm, peer, batch_copy, export_fd, export_fabric, "
-    "host_call, integrated, memfd, links, link_bandwidth, peer_bandwidth, link_latency_ns, "
-    "call_latency_ns, channel_depth, hang";
+    "host_call, integrated, memfd, rdma, vmm_context, compute, reserve_alignment, links, "
+    "link_bandwidth, peer_bandwidth, link_latency_ns, call_latency_ns, channel_depth, hang";
 
 struct Flag {
   std::string_view key;
@@ -28,7 +28,9 @@ constexpr Flag flags[] = {{"vmm", &Options::vmm},
                           {"export_fabric", &Options::export_fabric},
                           {"host_call", &Options::host_call},
                           {"integrated", &Options::integrated},
-                          {"memfd", &Options::memfd}};
+                          {"memfd", &Options::memfd},
+                          {"rdma", &Options::rdma},
+                          {"vmm_context", &Options::vmm_context}};
 
 struct NumberOption {
   std::string_view key;
@@ -37,6 +39,7 @@ struct NumberOption {
 };
 constexpr NumberOption numbers[] = {{"memory", &Options::memory, 1024},
                                     {"granule", &Options::granule, 1024},
+                                    {"reserve_alignment", &Options::reserve_alignment, 1024},
                                     {"link_bandwidth", &Options::link_bandwidth, 1000},
                                     {"peer_bandwidth", &Options::peer_bandwidth, 1000},
                                     {"link_latency_ns", &Options::link_latency_ns, 1000},
@@ -78,6 +81,7 @@ std::string take(std::string_view key, std::string_view value, Options *options)
   }
   if (key == "devices") return read_small(key, value, max_devices, &options->devices);
   if (key == "version") return read_small(key, value, UINT32_MAX, &options->version);
+  if (key == "compute") return read_small(key, value, 99, &options->compute);
   if (key == "links") return read_links(value, &options->links);
   if (key == "mode") {
     if (value != "alias" && value != "strict") {
