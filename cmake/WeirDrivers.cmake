@@ -100,7 +100,7 @@ set(weir_environment_hip WEIR_TEST_BACKEND=hip WEIR_TEST_DRIVER=${weir_drivers}/
 set(weir_environment_level_zero WEIR_TEST_BACKEND=level_zero WEIR_TEST_DRIVER=${weir_drivers}/libweir_sim_level_zero.so
   ZE_ENABLE_ALT_DRIVERS=${weir_drivers}/libweir_sim_level_zero.so)
 # A driver with small pages, which spares the tests most of their bytes, and little patience with commands that nothing orders.
-set(weir_engine_environment_level_zero "WEIR_SIM_ZE=hold_us=200\;large_page=64K" WEIR_TEST_PAGE=65536)
+set(weir_engine_environment_level_zero "WEIR_SIM_ZE=hold_us=200\;large_page=64K\;stale_imports=0" WEIR_TEST_PAGE=65536)
 set(weir_vendors)
 foreach(vendor IN ITEMS cuda hip level_zero)
   set(driver_of_cuda weir_sim_cuda)

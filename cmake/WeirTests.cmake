@@ -150,6 +150,18 @@ if(TARGET weir_static)
     weir_register_test(${name} fuzz ${name} ${WEIR_FUZZ_ARGUMENTS})
     if(NOT name STREQUAL fuzz_codec)  # which has no backend
       weir_register_on_vendors(${name} fuzz strict ${name} ${fuzz_arguments_on_vendors})
+      # A runtime whose unmap waits for every stream (7.14).
+      if("hip" IN_LIST weir_vendors)
+        weir_register_test(${name}.waits fuzz ${name} ${fuzz_arguments_on_vendors})
+        set_tests_properties(${name}.waits PROPERTIES ENVIRONMENT
+          "${weir_test_environment};${weir_environment_hip};WEIR_HIP_LOOKALIKE_VERSION=71400000;WEIR_TEST_MODE=strict")
+      endif()
+      # Two cards whose driver keeps what the other imported: what is copied between them goes through the host.
+      if("level_zero" IN_LIST weir_vendors)
+        weir_register_test(${name}.cards fuzz ${name} ${fuzz_arguments_on_vendors})
+        set_tests_properties(${name}.cards PROPERTIES ENVIRONMENT
+          "${weir_test_environment};${weir_environment_level_zero};${weir_engine_environment_level_zero};WEIR_SIM_ZE=hold_us=200\;large_page=64K;WEIR_TEST_CARDS=apart;WEIR_TEST_MODE=strict")
+      endif()
     endif()
   endforeach()
   # The same decoder under libFuzzer; no CTest, since it has no end of its own.
@@ -180,6 +192,26 @@ set(weir_host_only test_backends test_codec_api test_context test_partitions tes
 if(WEIR_SANITIZE STREQUAL thread)
   list(APPEND weir_host_only test_lossy test_prefetch test_tiers)
 endif()
+# The same on a CUDA device whose channels are next to nothing (channel_depth in tests/drivers/sim/control.h), as NAME.cuda.depth_N. Two
+# programs let one thread put more than two entries behind work that it holds up itself, and one takes its time over seconds of
+# its own. ThreadSanitizer sees one depth.
+set(weir_holding_up_themselves test_devices test_ordering)
+function(weir_register_with_full_channels name)
+  if(NOT cuda IN_LIST weir_vendors OR name MATCHES "^test_(full_channel|unregistrable)$")
+    return()
+  endif()
+  foreach(depth IN ITEMS 8 2 1)
+    if(WEIR_SANITIZE STREQUAL thread AND NOT depth EQUAL 2)
+      continue()
+    endif()
+    if(depth LESS 8 AND (name IN_LIST weir_holding_up_themselves OR name STREQUAL test_prefetch))
+      continue()
+    endif()
+    weir_register_test(${name}.cuda.depth_${depth} abi ${name})
+    set_tests_properties(${name}.cuda.depth_${depth} PROPERTIES
+      ENVIRONMENT "${weir_test_environment};${weir_environment_cuda};WEIR_TEST_MODE=strict;WEIR_TEST_MACHINE=channel_depth=${depth}")
+  endforeach()
+endfunction()
 if(TARGET weir)
   weir_glob(sources "tests/abi/test_*.c" "tests/abi/test_*.cpp")
   foreach(source IN LISTS sources)
@@ -187,6 +219,7 @@ if(TARGET weir)
     cmake_path(GET source STEM name)
     if(NOT name IN_LIST weir_host_only)
       weir_register_on_vendors(${name} abi strict ${name})
+      weir_register_with_full_channels(${name})
     endif()
   endforeach()
 endif()

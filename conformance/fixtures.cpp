@@ -98,9 +98,9 @@ Outcome Pinned::free(Site site) {
 
 // ---- streams and fences
 
-Outcome Stream::create(Site site) {
-  return session_.expect(site, success, "stream_create", session_.table.stream_create, device_, 0,
-                         &stream_);
+Outcome Stream::create(uint64_t flags, Site site) {
+  return session_.expect(site, success, "stream_create", session_.table.stream_create, device_,
+                         flags, &stream_);
 }
 
 Outcome Stream::wrap(void *native, Site site) {

@@ -141,7 +141,8 @@ class Stream {
   ~Stream() { session_.keep(destroy()); }
   Stream(const Stream &) = delete;
   Stream &operator=(const Stream &) = delete;
-  Outcome create(Site site = Site::current());
+  Outcome create(Site site = Site::current()) { return create(0, site); }
+  Outcome create(uint64_t flags, Site site = Site::current());
   Outcome wrap(void *native, Site site = Site::current());
   Outcome destroy(Site site = Site::current());
   Outcome copy(uint64_t destination, uint64_t source, uint64_t bytes, Site site = Site::current());

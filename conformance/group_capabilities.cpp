@@ -124,7 +124,8 @@ REQUIRE("CA-008", always(),
         "Capabilities that say something about mapping or granules come with VMM.") {
   constexpr uint64_t of_vmm = WEIR_CAP_MULTI_MAP | WEIR_CAP_MAP_ANY_THREAD |
                               WEIR_CAP_MAP_MAY_BLOCK_DEVICE | WEIR_CAP_EXPORT_FD |
-                              WEIR_CAP_EXPORT_FABRIC | WEIR_CAP_MAP_PART;
+                              WEIR_CAP_EXPORT_FABRIC | WEIR_CAP_MAP_PART | WEIR_CAP_MAP_RUN |
+                              WEIR_CAP_ACCESS_LATER;
   for (uint32_t i = 0; i < t.device_count; ++i) {
     weir_be_device about;
     TRY(t.describe(i, &about));
@@ -148,7 +149,9 @@ REQUIRE("CA-009", always(), "Every device has only capabilities whose entries ar
               fits(WEIR_CAP_HOST_REGISTER, t.table.host_register != nullptr) &&
               fits(WEIR_CAP_HOST_CALL, t.table.stream_host_call != nullptr) &&
               fits(WEIR_CAP_BATCH_COPY, t.table.copy_batch_async != nullptr) &&
-              fits(WEIR_CAP_PEER, t.table.peer_enable != nullptr),
+              fits(WEIR_CAP_PEER, t.table.peer_enable != nullptr) &&
+              fits(WEIR_CAP_MAP_RUN, t.table.map_run != nullptr) &&
+              fits(WEIR_CAP_ACCESS_LATER, t.table.access_add != nullptr),
           "device ", i, " has ", capability_names(about.capabilities),
           ", and an entry of these is missing");
   }
@@ -207,6 +210,64 @@ REQUIRE("CA-013", (Needs{WEIR_CAP_VMM, WEIR_CAP_SHARED_RANGE, 2, false}),
   REFUSED(map, t.other, range.address(), bytes, granule.get(), 0, nullptr, 0);
   TRY(granule.destroy());
   return range.free();
+}
+
+REQUIRE("CA-014", always(), "MAP_RUN is declared exactly where runs are mapped in one call.") {
+  WITH(WEIR_CAP_MAP_RUN, map_run);
+  WITH(WEIR_CAP_MAP_RUN, unmap_run);
+  if (t.has(WEIR_CAP_MAP_RUN)) return {};
+  if (t.granule == 0) {
+    const weir_be_piece piece{1, 0, 2 << 20U};
+    WITHOUT(map_run, t.device, 2 << 20U, &piece, 1, nullptr, 0);
+    WITHOUT(unmap_run, t.device, 2 << 20U, 2 << 20U);
+    return {};
+  }
+  Mapped mapped(t);
+  TRY(mapped.make(t.granule, t.granule));
+  WITHOUT(unmap_run, t.device, mapped.address(), t.granule);
+  TRY(mapped.mapping.unmap());
+  const weir_be_piece piece{mapped.granule.get(), 0, t.granule};
+  WITHOUT(map_run, t.device, mapped.address(), &piece, 1, nullptr, 0);
+  return {};
+}
+
+REQUIRE("CA-015", always(),
+        "ACCESS_LATER is declared exactly where peers can be given access to what is mapped.") {
+  WITH(WEIR_CAP_ACCESS_LATER, access_add);
+  if (t.has(WEIR_CAP_ACCESS_LATER)) return {};
+  const uint32_t peer = t.other != UINT32_MAX ? t.other : t.device;
+  if (t.granule == 0) {
+    WITHOUT(access_add, t.device, 2 << 20U, 2 << 20U, &peer, 1);
+    return {};
+  }
+  Mapped mapped(t);
+  TRY(mapped.make(t.granule, t.granule));
+  WITHOUT(access_add, t.device, mapped.address(), t.granule, &peer, 1);
+  return {};
+}
+
+REQUIRE("CA-016", always(),
+        "TRANSFER_STREAM is declared exactly where streams for copies alone can be made.") {
+  weir_be_stream made = nullptr;
+  if (t.has(WEIR_CAP_TRANSFER_STREAM)) {
+    MUST(stream_create, t.device, WEIR_BE_STREAM_TRANSFER, &made);
+    MUST(stream_destroy, made);
+  } else {
+    ANSWERS(WEIR_ERROR_INVALID_ARGUMENT, stream_create, t.device, WEIR_BE_STREAM_TRANSFER, &made);
+    CHECK(made == nullptr, "the refused call wrote a stream");
+  }
+  return {};
+}
+
+REQUIRE("CA-017", always(), "ACCESS_LATER comes with PEER.") {
+  for (uint32_t i = 0; i < t.device_count; ++i) {
+    weir_be_device about;
+    TRY(t.describe(i, &about));
+    const bool claimed = (about.capabilities & WEIR_CAP_ACCESS_LATER) != 0;
+    CHECK(!claimed || (about.capabilities & WEIR_CAP_PEER) != 0, "device ", i,
+          " has ACCESS_LATER without PEER");
+  }
+  return {};
 }
 
 }  // namespace

@@ -194,5 +194,38 @@ REQUIRE("PE-010", needs(0, 2),
   return {};
 }
 
+REQUIRE("PE-020", mapped_peers,
+        "A peer reaches what is mapped at an address now, not what was mapped there when it came "
+        "first.") {
+  uint32_t peer = 0;
+  TRY(enable(t, &peer));
+  Range range(t);
+  Granule first(t), second(t);
+  Map map(t);
+  Plain local(t, peer);
+  Mover mover(t), far(t, peer);
+  const std::span<const uint32_t> peers_of(&peer, 1);
+  TRY(range.reserve(t.granule, t.granule));
+  TRY(first.create(t.granule));
+  TRY(second.create(t.granule));
+  TRY(local.allocate(t.granule));
+  TRY(mover.make(t.granule));
+  TRY(far.make(t.granule));
+  for (uint64_t i = 0; i < 4; ++i) {
+    const Granule &now = i % 2 == 0 ? first : second;
+    TRY(map.map(range.address(), t.granule, now, 0, peers_of));
+    if (i >= 2) TRY(mover.check(range.address(), t.granule, 10 + i - 2));
+    TRY(mover.write(range.address(), t.granule, i));
+    TRY(far.stream.copy(local.address(), range.address(), t.granule));
+    TRY(far.check(local.address(), t.granule, i));
+    TRY(far.write(local.address(), t.granule, 10 + i));
+    TRY(far.stream.copy(range.address(), local.address(), t.granule));
+    TRY(far.stream.synchronize());
+    TRY(mover.check(range.address(), t.granule, 10 + i));
+    TRY(map.unmap());
+  }
+  return {};
+}
+
 }  // namespace
 }  // namespace weir::conformance

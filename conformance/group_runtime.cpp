@@ -125,6 +125,7 @@ REQUIRE("RT-005", always(), "A group of optional entries is there in whole or no
              ENTRY(map), ENTRY(unmap)}));
   TRY(whole({ENTRY(granule_export), ENTRY(granule_import)}));
   TRY(whole({ENTRY(granule_export_fabric), ENTRY(granule_import_fabric)}));
+  TRY(whole({ENTRY(map_run), ENTRY(unmap_run)}));
   return whole({ENTRY(host_register), ENTRY(host_unregister)});
 }
 

@@ -8,6 +8,17 @@
 namespace weir::conformance {
 namespace {
 
+/// The pattern's bytes but for those at `places`.
+Outcome check_pattern_but(std::span<std::byte> bytes, uint64_t seed,
+                          std::initializer_list<uint64_t> places) {
+  std::vector<std::byte> wanted(bytes.size());
+  make_pattern(wanted, seed);
+  for (const uint64_t place : places) wanted[place] = bytes[place];
+  const size_t at = first_difference(bytes, wanted);
+  CHECK(at == wanted.size(), "byte ", at, " is not the one that was copied");
+  return {};
+}
+
 REQUIRE("ST-001", always(), "A stream can be created, is not NULL, and has nothing to do.") {
   weir_be_stream stream = nullptr;
   MUST(stream_create, t.device, 0, &stream);
@@ -420,6 +431,61 @@ REQUIRE("ST-020", host_call, "A fence that was recorded on a wrapper outlives it
   CHECK(!gate.gave_up(), "ending the wrapper waited for its stream's work");
   gate.open();
   return fence.wait();
+}
+
+REQUIRE("ST-021", needs(WEIR_CAP_TRANSFER_STREAM),
+        "A stream for copies alone copies and fills every byte, in its order.") {
+  constexpr uint64_t bytes = 64 * kib + 5;
+  Stream stream(t);
+  Plain plain(t);
+  Pinned in(t), out(t);
+  TRY(stream.create(WEIR_BE_STREAM_TRANSFER));
+  TRY(plain.allocate(2 * bytes));
+  TRY(in.allocate(bytes));
+  TRY(out.allocate(bytes));
+  for (uint64_t i = 0; i < 10; ++i) {
+    make_pattern(in.bytes(), i);
+    TRY(stream.fill(plain.address(), 0x5A, 2 * bytes));
+    TRY(stream.copy(plain.address() + 3, in.address(), bytes));
+    TRY(stream.fill(plain.address() + 3, 0x77, 1));
+    TRY(stream.copy(plain.address() + bytes - 1, plain.address() + 3, 1));
+    TRY(stream.copy(out.address(), plain.address() + 3, bytes));
+    TRY(stream.synchronize());
+    CHECK(out.bytes()[0] == std::byte{0x77}, "the first byte is not the last fill's");
+    CHECK(out.bytes()[bytes - 4] == std::byte{0x77}, "a byte is not the last copy's");
+    TRY(check_pattern_but(out.bytes(), i, {0, bytes - 4}));
+    TRY(stream.copy(out.address(), plain.address() + 3 + bytes, bytes - 3));
+    TRY(stream.synchronize());
+    TRY(check_value(out.bytes().first(bytes - 3), 0x5A, "the bytes behind the copy"));
+  }
+  return {};
+}
+
+REQUIRE("ST-022", needs(WEIR_CAP_TRANSFER_STREAM),
+        "Fences order a stream for copies alone and other streams, both ways.") {
+  constexpr uint64_t bytes = 256 * kib;
+  Stream transfer(t), other(t);
+  Plain plain(t);
+  Pinned in(t), out(t);
+  TRY(transfer.create(WEIR_BE_STREAM_TRANSFER));
+  TRY(other.create());
+  TRY(plain.allocate(2 * bytes));
+  TRY(in.allocate(bytes));
+  TRY(out.allocate(bytes));
+  for (uint64_t i = 0; i < 20; ++i) {
+    Fence up(t), across(t);
+    make_pattern(in.bytes(), i);
+    TRY(transfer.copy(plain.address(), in.address(), bytes));
+    TRY(up.record(transfer));
+    MUST(stream_wait, other.get(), up.get());
+    TRY(other.copy(plain.address() + bytes, plain.address(), bytes));
+    TRY(across.record(other));
+    MUST(stream_wait, transfer.get(), across.get());
+    TRY(transfer.copy(out.address(), plain.address() + bytes, bytes));
+    TRY(transfer.synchronize());
+    TRY(check_pattern(out.bytes(), i, words("round ", i)));
+  }
+  return {};
 }
 
 }  // namespace

@@ -40,7 +40,7 @@ struct CapabilityName {
   uint64_t bit;
   const char *name;
 };
-constexpr std::array<CapabilityName, 16> capability_list{{
+constexpr std::array<CapabilityName, 19> capability_list{{
     {WEIR_CAP_VMM, "VMM"},
     {WEIR_CAP_MULTI_MAP, "MULTI_MAP"},
     {WEIR_CAP_MAP_MAY_BLOCK_DEVICE, "MAP_MAY_BLOCK_DEVICE"},
@@ -57,6 +57,9 @@ constexpr std::array<CapabilityName, 16> capability_list{{
     {WEIR_CAP_MAP_PART, "MAP_PART"},
     {WEIR_CAP_INTEGRATED, "INTEGRATED"},
     {WEIR_CAP_SHARED_RANGE, "SHARED_RANGE"},
+    {WEIR_CAP_MAP_RUN, "MAP_RUN"},
+    {WEIR_CAP_ACCESS_LATER, "ACCESS_LATER"},
+    {WEIR_CAP_TRANSFER_STREAM, "TRANSFER_STREAM"},
 }};
 
 size_t group_index(const char *id) {

@@ -4,6 +4,8 @@
 
 #include "backends/common/mapping_table.hpp"
 
+#include "backends/common/undo.hpp"
+
 #include <bit>
 #include <utility>
 
@@ -96,7 +98,7 @@ weir_result MappingTable::end_refused(TakenRange taken, weir_result result) noex
 }
 
 weir_result MappingTable::begin_map(uint64_t address, uint64_t bytes, weir_be_granule granule,
-                                    uint64_t offset, uint64_t *native) {
+                                    uint64_t offset, uint64_t *native, uint64_t access) {
   WEIR_BACKEND_TRY(check_size(bytes));
   WEIR_BACKEND_TRY(check_unit("address", address));
   WEIR_BACKEND_TRY(check_unit("offset", offset));
@@ -112,7 +114,7 @@ weir_result MappingTable::begin_map(uint64_t address, uint64_t bytes, weir_be_gr
     return refuse(WEIR_ERROR_NOT_SUPPORTED, "granule %#llx is mapped already, and once at a time",
                   number(granule));
   }
-  WEIR_BACKEND_TRY(ranges_.begin_map(user(), address, bytes, granule));
+  WEIR_BACKEND_TRY(ranges_.begin_map(user(), {address, bytes, granule, access}));
   if (bytes != source.bytes && !map_part_) {
     (void)ranges_.drop(address);
     return refuse(WEIR_ERROR_NOT_SUPPORTED,
@@ -151,6 +153,54 @@ weir_result MappingTable::end_unmap(uint64_t address, weir_result result) noexce
   uncount(ranges_.give_up(address, &shared));
   // Another device may want the place, and must know that it can't have it.
   return shared ? result : WEIR_SUCCESS;
+}
+
+// ---- runs
+
+weir_result MappingTable::begin_map_run(uint64_t address, const weir_be_piece *pieces,
+                                        uint32_t count, std::vector<uint64_t> *natives,
+                                        uint64_t access) {
+  if (pieces == nullptr || count == 0) {
+    return refuse(WEIR_ERROR_INVALID_ARGUMENT, "pieces=%p with count=%u",
+                  static_cast<const void *>(pieces), count);
+  }
+  natives->resize(count);
+  uint64_t at = address;
+  uint32_t begun = 0;
+  Undo undo([&] { end_map_run(address, pieces, begun, false); });
+  for (; begun < count; ++begun) {
+    const weir_be_piece &piece = pieces[begun];
+    WEIR_BACKEND_TRY(
+        begin_map(at, piece.bytes, piece.granule, piece.offset, natives->data() + begun, access));
+    at += piece.bytes;
+  }
+  undo.dismiss();
+  return WEIR_SUCCESS;
+}
+
+void MappingTable::end_map_run(uint64_t address, const weir_be_piece *pieces, uint32_t count,
+                               bool mapped) noexcept {
+  for (uint32_t i = 0; i < count; address += pieces[i++].bytes) end_map(address, mapped);
+}
+
+weir_result MappingTable::begin_unmap_run(uint64_t address, uint64_t bytes,
+                                          std::vector<MappedPiece> *pieces) {
+  return ranges_.find_run(device_, address, bytes, true, pieces);
+}
+
+weir_result MappingTable::end_unmap_run(const std::vector<MappedPiece> &pieces,
+                                        weir_result result) noexcept {
+  weir_result told = WEIR_SUCCESS;
+  for (const MappedPiece &piece : pieces) {
+    const weir_result each = end_unmap(piece.address, result);
+    if (each != WEIR_SUCCESS) told = each;
+  }
+  return told;
+}
+
+weir_result MappingTable::check_run(uint64_t address, uint64_t bytes,
+                                    std::vector<MappedPiece> *pieces) {
+  return ranges_.find_run(device_, address, bytes, false, pieces);
 }
 
 }  // namespace weir::common

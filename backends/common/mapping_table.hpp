@@ -15,6 +15,7 @@
 
 #include <mutex>
 #include <unordered_map>
+#include <vector>
 
 namespace weir::common {
 
@@ -57,14 +58,27 @@ class MappingTable {
   weir_result end_refused(TakenRange taken, weir_result result) noexcept;
 
   // ---- mappings ----
-  /// May throw bad_alloc; then nothing was begun. *native is the granule's.
+  /// May throw bad_alloc; then nothing was begun. *native is the granule's. `access` is the backend's own word on who may
+  /// use the mapping, which comes back with the pieces of a run.
   weir_result begin_map(uint64_t address, uint64_t bytes, weir_be_granule granule, uint64_t offset,
-                        uint64_t *native);
+                        uint64_t *native, uint64_t access = 0);
   weir_result begin_unmap(uint64_t address, uint64_t bytes);
   /// The outcome of either: whether the mapping exists now.
   void end_map(uint64_t address, bool mapped) noexcept;
   /// The runtime's answer to unmapping; what comes back is what to tell. On a lost device the mapping is given up.
   weir_result end_unmap(uint64_t address, weir_result result) noexcept;
+
+  // ---- runs of mappings ----
+  /// As begin_map of each piece, one behind the other; all or none. *natives are their granules'.
+  weir_result begin_map_run(uint64_t address, const weir_be_piece *pieces, uint32_t count,
+                            std::vector<uint64_t> *natives, uint64_t access = 0);
+  void end_map_run(uint64_t address, const weir_be_piece *pieces, uint32_t count,
+                   bool mapped) noexcept;
+  /// As begin_unmap of each mapping in [address, +bytes), which they cover without a gap; all or none.
+  weir_result begin_unmap_run(uint64_t address, uint64_t bytes, std::vector<MappedPiece> *pieces);
+  weir_result end_unmap_run(const std::vector<MappedPiece> &pieces, weir_result result) noexcept;
+  /// Mappings of the device cover [address, +bytes) without a gap, and none of them in part; *pieces are these.
+  weir_result check_run(uint64_t address, uint64_t bytes, std::vector<MappedPiece> *pieces);
 
   /// What is left, in the order in which it must end: every device's mappings and granules, then every device's ranges.
   /// Nobody else uses it.

@@ -71,12 +71,12 @@ weir_result RangeTable::check_free(uint64_t address, uint64_t bytes) const {
                 number(address), number(bytes));
 }
 
-weir_result RangeTable::begin_map(User owner, uint64_t address, uint64_t bytes,
-                                  weir_be_granule granule) {
+weir_result RangeTable::begin_map(User owner, const MappedPiece &piece) {
   const std::lock_guard lock(mutex_);
-  WEIR_BACKEND_TRY(check_range(owner, address, bytes));
-  WEIR_BACKEND_TRY(check_free(address, bytes));
-  mappings_.emplace(address, Mapping{owner.device, bytes, granule, true});
+  WEIR_BACKEND_TRY(check_range(owner, piece.address, piece.bytes));
+  WEIR_BACKEND_TRY(check_free(piece.address, piece.bytes));
+  mappings_.emplace(piece.address,
+                    Mapping{owner.device, piece.bytes, piece.granule, piece.access, true});
   return WEIR_SUCCESS;
 }
 
@@ -89,6 +89,31 @@ weir_result RangeTable::begin_unmap(uint32_t device, uint64_t address, uint64_t 
                   device, number(address), number(bytes));
   }
   mapping->second.busy = true;
+  return WEIR_SUCCESS;
+}
+
+weir_result RangeTable::find_run(uint32_t device, uint64_t address, uint64_t bytes, bool begin,
+                                 std::vector<MappedPiece> *pieces) {
+  const std::lock_guard lock(mutex_);
+  const auto first = mappings_.find(address);
+  uint64_t covered = 0;
+  auto last = first;
+  for (; last != mappings_.end() && covered < bytes; ++last) {
+    const Mapping &mapping = last->second;
+    const bool fits = last->first - address == covered && mapping.bytes <= bytes - covered;
+    if (!fits || mapping.busy || mapping.device != device) break;
+    covered += mapping.bytes;
+  }
+  if (bytes == 0 || covered != bytes) {
+    return refuse(WEIR_ERROR_INVALID_ARGUMENT,
+                  "whole maps of device %u cover %llu bytes from %#llx on, not %llu", device,
+                  number(covered), number(address), number(bytes));
+  }
+  for (auto each = first; each != last; ++each) {
+    const Mapping &mapping = each->second;
+    pieces->push_back({each->first, mapping.bytes, mapping.granule, mapping.access});
+  }
+  for (auto each = first; begin && each != last; ++each) each->second.busy = true;
   return WEIR_SUCCESS;
 }
 

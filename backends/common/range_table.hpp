@@ -15,8 +15,17 @@
 
 #include <map>
 #include <mutex>
+#include <vector>
 
 namespace weir::common {
+
+/// A mapping, as one map call or one piece of a run made it.
+struct MappedPiece {
+  uint64_t address = 0;
+  uint64_t bytes = 0;
+  weir_be_granule granule = 0;
+  uint64_t access = 0;  ///< what begin_map was told, for a runtime that must map it again
+};
 
 class RangeTable {
   struct Range {
@@ -29,6 +38,7 @@ class RangeTable {
     uint32_t device = 0;
     uint64_t bytes = 0;
     weir_be_granule granule = 0;
+    uint64_t access = 0;
     bool busy = false;
   };
 
@@ -50,8 +60,12 @@ class RangeTable {
 
   // ---- mappings ----
   /// May throw bad_alloc; then nothing was begun.
-  weir_result begin_map(User owner, uint64_t address, uint64_t bytes, weir_be_granule granule);
+  weir_result begin_map(User owner, const MappedPiece &piece);
   weir_result begin_unmap(uint32_t device, uint64_t address, uint64_t bytes);
+  /// The device's mappings that make up [address, +bytes) without a gap, in order; refused where they do not. May throw
+  /// bad_alloc. With `begin` all of them are busy afterwards; each ends alone.
+  weir_result find_run(uint32_t device, uint64_t address, uint64_t bytes, bool begin,
+                       std::vector<MappedPiece> *pieces);
   /// The outcome of either: the mapping exists.
   void keep(uint64_t address) noexcept;
   /// The outcome of either: it is no more, and was of this granule. 0 if there was none.

@@ -83,10 +83,11 @@ weir_result Device::open(abi::Device handle) {
   if (unified == 0) {
     return refuse(WEIR_ERROR_NOT_SUPPORTED, "device %u has no unified addressing", index_);
   }
-  capabilities_ = WEIR_CAP_STREAM_ANY_THREAD;
+  // The driver has copies of any stream done by copy engines.
+  capabilities_ = WEIR_CAP_STREAM_ANY_THREAD | WEIR_CAP_TRANSFER_STREAM;
   if (options_.host_call && api_.cuLaunchHostFunc != nullptr) capabilities_ |= WEIR_CAP_HOST_CALL;
   if (batches()) capabilities_ |= WEIR_CAP_BATCH_COPY;
-  if (options_.host_register && attribute_or(abi::attribute::host_register_supported, 1) != 0) {
+  if (options_.host_register && attribute_or(abi::attribute::host_register_supported, 0) != 0) {
     capabilities_ |= WEIR_CAP_HOST_REGISTER;
   }
   if (attribute_or(abi::attribute::integrated, 0) != 0) capabilities_ |= WEIR_CAP_INTEGRATED;
@@ -143,6 +144,7 @@ weir_result Device::open_vmm() {
   mappings_.configure(index_, granule_, options_.multi_map, false);
   capabilities_ |= WEIR_CAP_VMM | WEIR_CAP_MAP_ANY_THREAD;
   if (options_.multi_map) capabilities_ |= WEIR_CAP_MULTI_MAP;
+  if (options_.map_run) capabilities_ |= WEIR_CAP_MAP_RUN;
   if (options_.export_fd &&
       attribute_or(abi::attribute::handle_type_file_descriptor_supported, 0) != 0 &&
       comes_in_granules(abi::handle_file_descriptor)) {
@@ -207,6 +209,9 @@ weir_result Device::open_peers(const std::vector<abi::Device> &all) {
     if (can == 0) continue;
     reaches_[peer] = true;
     capabilities_ |= WEIR_CAP_PEER;
+  }
+  if (options_.access_later && has(WEIR_CAP_VMM) && has(WEIR_CAP_PEER)) {
+    capabilities_ |= WEIR_CAP_ACCESS_LATER;
   }
   // Addresses are the process's, not a device's, and memory mapped there is reached by whom access is set for.
   if (options_.shared_range && has(WEIR_CAP_VMM) && has(WEIR_CAP_PEER)) {

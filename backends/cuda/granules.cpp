@@ -157,16 +157,12 @@ weir_result Granules::free(uint64_t address, uint64_t bytes) {
   return device_.mappings().end_refused(std::move(range), result);
 }
 
-weir_result Granules::map(uint64_t address, uint64_t bytes, weir_be_granule granule,
-                          uint64_t offset, const uint32_t *peers, uint32_t peer_count,
-                          const std::vector<std::unique_ptr<Device>> &devices) {
-  WEIR_BACKEND_TRY(check_vmm());
+weir_result Granules::name_peers(const uint32_t *peers, uint32_t peer_count, const Devices &devices,
+                                 Access *access) const {
   if (peer_count >= most_devices || (peers == nullptr && peer_count != 0)) {
     return refuse(WEIR_ERROR_INVALID_ARGUMENT, "peers=%p with peer_count=%u",
                   static_cast<const void *>(peers), peer_count);
   }
-  std::array<abi::AccessDescription, most_devices> access;
-  access[0] = access_of(device_.handle());
   for (uint32_t i = 0; i < peer_count; ++i) {
     if (peers[i] >= devices.size() || peers[i] == device_.index()) {
       return refuse(WEIR_ERROR_INVALID_ARGUMENT, "peers[%u]=%u is no other device", i, peers[i]);
@@ -179,22 +175,71 @@ weir_result Granules::map(uint64_t address, uint64_t bytes, weir_be_granule gran
     }
     abi::Context context = nullptr;
     WEIR_BACKEND_TRY(peer.context(&context));
-    access[i + 1] = access_of(peer.handle());
+    access->push_back(access_of(peer.handle()));
   }
+  return WEIR_SUCCESS;
+}
+
+weir_result Granules::set_access(uint64_t address, uint64_t bytes, const Access &access) {
+  return drive("cuMemSetAccess at", address,
+               [&] { return api_.cuMemSetAccess(address, bytes, access.data(), access.size()); });
+}
+
+weir_result Granules::map(uint64_t address, uint64_t bytes, weir_be_granule granule,
+                          uint64_t offset, const uint32_t *peers, uint32_t peer_count,
+                          const Devices &devices) {
+  const weir_be_piece piece{granule, offset, bytes};
+  return map_run(address, &piece, 1, peers, peer_count, devices);
+}
+
+weir_result Granules::map_run(uint64_t address, const weir_be_piece *pieces, uint32_t count,
+                              const uint32_t *peers, uint32_t peer_count, const Devices &devices) {
+  WEIR_BACKEND_TRY(check_vmm());
+  Access access{access_of(device_.handle())};
+  WEIR_BACKEND_TRY(name_peers(peers, peer_count, devices, &access));
   common::MappingTable &table = device_.mappings();
-  uint64_t native = 0;
-  WEIR_BACKEND_TRY(table.begin_map(address, bytes, granule, offset, &native));
-  Undo forget([&] { table.end_map(address, false); });
-  WEIR_BACKEND_TRY(drive("cuMemMap at", address,
-                         [&] { return api_.cuMemMap(address, bytes, offset, native, 0); }));
-  Undo remove([&] { undo([&] { return api_.cuMemUnmap(address, bytes); }); });
-  WEIR_BACKEND_TRY(drive("cuMemSetAccess at", address, [&] {
-    return api_.cuMemSetAccess(address, bytes, access.data(), size_t{peer_count} + 1);
+  std::vector<uint64_t> natives;
+  WEIR_BACKEND_TRY(table.begin_map_run(address, pieces, count, &natives));
+  Undo forget([&] { table.end_map_run(address, pieces, count, false); });
+  uint64_t bytes = 0;
+  uint32_t mapped = 0;
+  Undo remove([&] {
+    if (bytes != 0) undo([&] { return api_.cuMemUnmap(address, bytes); });
+  });
+  // The call may be made again, in a context: it goes on where it was refused.
+  WEIR_BACKEND_TRY(drive("cuMemMap of what begins at", address, [&] {
+    for (; mapped < count; bytes += pieces[mapped++].bytes) {
+      const abi::Result result = api_.cuMemMap(address + bytes, pieces[mapped].bytes,
+                                               pieces[mapped].offset, natives[mapped], 0);
+      if (result != abi::result::success) return result;
+    }
+    return abi::result::success;
   }));
+  WEIR_BACKEND_TRY(set_access(address, bytes, access));
   remove.dismiss();
   forget.dismiss();
-  table.end_map(address, true);
+  table.end_map_run(address, pieces, count, true);
   return WEIR_SUCCESS;
+}
+
+weir_result Granules::unmap_run(uint64_t address, uint64_t bytes) {
+  WEIR_BACKEND_TRY(check_vmm());
+  std::vector<common::MappedPiece> pieces;
+  WEIR_BACKEND_TRY(device_.mappings().begin_unmap_run(address, bytes, &pieces));
+  const weir_result result =
+      drive("cuMemUnmap at", address, [&] { return api_.cuMemUnmap(address, bytes); });
+  return device_.mappings().end_unmap_run(pieces, result);
+}
+
+weir_result Granules::add_access(uint64_t address, uint64_t bytes, const uint32_t *peers,
+                                 uint32_t peer_count, const Devices &devices) {
+  WEIR_BACKEND_TRY(check_vmm());
+  if (peer_count == 0) return refuse(WEIR_ERROR_INVALID_ARGUMENT, "peer_count=0");
+  Access access;
+  WEIR_BACKEND_TRY(name_peers(peers, peer_count, devices, &access));
+  std::vector<common::MappedPiece> pieces;
+  WEIR_BACKEND_TRY(device_.mappings().check_run(address, bytes, &pieces));
+  return set_access(address, bytes, access);
 }
 
 weir_result Granules::unmap(uint64_t address, uint64_t bytes) {

@@ -17,11 +17,13 @@ struct Flag {
   std::string_view name;
   bool Options::*value;
 };
-constexpr std::array<Flag, 10> flags{{
+constexpr std::array<Flag, 12> flags{{
     {"vmm", &Options::vmm},
     {"multi_map", &Options::multi_map},
     {"peer", &Options::peer},
     {"shared_range", &Options::shared_range},
+    {"map_run", &Options::map_run},
+    {"access_later", &Options::access_later},
     {"batch_copy", &Options::batch_copy},
     {"rdma", &Options::rdma},
     {"export_fd", &Options::export_fd},

@@ -15,6 +15,8 @@ struct Options {
   bool multi_map = true;
   bool peer = true;
   bool shared_range = true;
+  bool map_run = true;
+  bool access_later = true;
   bool batch_copy = false;  ///< counts if it was given; else the driver and the device decide
   bool batch_copy_given = false;
   bool rdma = true;

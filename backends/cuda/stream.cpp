@@ -250,8 +250,8 @@ weir_result Streams::ask(weir_be_fence fence, bool hurried) const noexcept {
 weir_result Streams::poll(weir_be_fence fence) const noexcept { return ask(fence, true); }
 
 // cuEventSynchronize keeps a processor busy for as long as it waits, unless the event was made to block, which makes
-// every record and query of it dearer; and it has no limit of time. Asking ever more seldom has neither fault, and is
-// late by an eighth of the wait at most.
+// every record and query of it dearer; and it has no limit of time. Asking ever more seldom has neither fault. It is late by an
+// eighth of the wait, or by two of the shortest sleeps that there are, whichever is more (common/patience.hpp).
 weir_result Streams::wait_for(weir_be_fence fence, uint64_t timeout_ns) const {
   return common::poll_until(timeout_ns, [&] { return ask(fence, false); });
 }

@@ -35,6 +35,12 @@ weir_result enter_device(weir_be_state *state, const char *entry, uint32_t index
   });
 }
 
+weir_result check_capability(const Device &device, uint64_t capability, const char *lacking) {
+  if (device.has(capability)) return WEIR_SUCCESS;
+  return refuse(WEIR_ERROR_NOT_SUPPORTED, "device %u has no virtual memory, or %s", device.index(),
+                lacking);
+}
+
 /// An entry about one stream, which the calling thread may use.
 template <class Body>
 weir_result enter_stream(weir_be_state *state, const char *entry, weir_be_stream stream,
@@ -180,6 +186,32 @@ weir_result unmap(weir_be_state *state, uint32_t device, uint64_t address,
                       [&](Device &d) { return state->granules(d).unmap(address, bytes); });
 }
 
+weir_result map_run(weir_be_state *state, uint32_t device, uint64_t address,
+                    const weir_be_piece *pieces, uint32_t count, const uint32_t *peers,
+                    uint32_t peer_count) noexcept {
+  return enter_device(state, "map_run", device, [&](Device &d) -> weir_result {
+    WEIR_BACKEND_TRY(check_capability(d, WEIR_CAP_MAP_RUN, "maps no runs (map_run=0)"));
+    return state->granules(d).map_run(address, pieces, count, peers, peer_count, state->devices);
+  });
+}
+
+weir_result unmap_run(weir_be_state *state, uint32_t device, uint64_t address,
+                      uint64_t bytes) noexcept {
+  return enter_device(state, "unmap_run", device, [&](Device &d) -> weir_result {
+    WEIR_BACKEND_TRY(check_capability(d, WEIR_CAP_MAP_RUN, "maps no runs (map_run=0)"));
+    return state->granules(d).unmap_run(address, bytes);
+  });
+}
+
+weir_result access_add(weir_be_state *state, uint32_t device, uint64_t address, uint64_t bytes,
+                       const uint32_t *peers, uint32_t peer_count) noexcept {
+  return enter_device(state, "access_add", device, [&](Device &d) -> weir_result {
+    WEIR_BACKEND_TRY(
+        check_capability(d, WEIR_CAP_ACCESS_LATER, "has no peers to add (peer=0, access_later=0)"));
+    return state->granules(d).add_access(address, bytes, peers, peer_count, state->devices);
+  });
+}
+
 weir_result granule_export(weir_be_state *state, uint32_t device, weir_be_granule granule,
                            int32_t *fd) noexcept {
   return enter_device(state, "granule_export", device,
@@ -263,7 +295,9 @@ weir_result host_unregister(weir_be_state *state, void *memory, uint64_t bytes) 
 weir_result stream_create(weir_be_state *state, uint32_t device, uint64_t flags,
                           weir_be_stream *stream) noexcept {
   return enter_device(state, "stream_create", device, [&](Device &d) -> weir_result {
-    if (flags != 0) return refuse(WEIR_ERROR_INVALID_ARGUMENT, "stream flags %#llx", number(flags));
+    // Copies go to the copy engines on every stream, so that one for copies alone is like any other.
+    if ((flags & ~WEIR_BE_STREAM_TRANSFER) != 0)
+      return refuse(WEIR_ERROR_INVALID_ARGUMENT, "stream flags %#llx", number(flags));
     return state->streams->create(d, stream);
   });
 }
@@ -401,6 +435,9 @@ const weir_backend_table table = {
     peer_enable,
     granule_export_fabric,
     granule_import_fabric,
+    map_run,
+    unmap_run,
+    access_add,
 };
 
 }  // namespace

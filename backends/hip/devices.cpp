@@ -106,7 +106,8 @@ weir_result Devices::size_granules(uint32_t device, weir_be_device *out) const {
 weir_result Devices::describe(uint32_t device, weir_be_device *out) const {
   WEIR_BACKEND_TRY(identify(device, out));
   const auto add = [&](bool on, uint64_t capability) { out->capabilities |= on ? capability : 0; };
-  add(true, WEIR_CAP_STREAM_ANY_THREAD);
+  // The runtime has copies of any stream done by copy engines where that pays.
+  add(true, WEIR_CAP_STREAM_ANY_THREAD | WEIR_CAP_TRANSFER_STREAM);
   add(options_.host_call && runtime_.has(abi::Need::host_call), WEIR_CAP_HOST_CALL);
   add(options_.batch_copy && runtime_.has(abi::Need::batch_copy), WEIR_CAP_BATCH_COPY);
   add(options_.host_register && runtime_.has(abi::Need::host_register) &&
@@ -124,6 +125,7 @@ weir_result Devices::describe(uint32_t device, weir_be_device *out) const {
     const bool vmm = out->granule != 0;
     add(vmm, WEIR_CAP_VMM | WEIR_CAP_MAP_MAY_BLOCK_DEVICE);
     add(vmm && options_.multi_map, WEIR_CAP_MULTI_MAP);
+    add(vmm && options_.map_run && runtime_.devices() <= most_in_runs, WEIR_CAP_MAP_RUN);
     add(vmm && peer && options_.shared_range, WEIR_CAP_SHARED_RANGE);
     add(vmm && options_.export_fd && runtime_.has(abi::Need::export_fd), WEIR_CAP_EXPORT_FD);
   }
@@ -154,7 +156,7 @@ weir_result Devices::open() {
 void Devices::turn_off_vmm(uint32_t device) noexcept {
   weir_be_device &each = devices_[device];
   each.capabilities &= ~(WEIR_CAP_VMM | WEIR_CAP_MAP_MAY_BLOCK_DEVICE | WEIR_CAP_MULTI_MAP |
-                         WEIR_CAP_EXPORT_FD | WEIR_CAP_SHARED_RANGE);
+                         WEIR_CAP_EXPORT_FD | WEIR_CAP_SHARED_RANGE | WEIR_CAP_MAP_RUN);
   each.granule = each.granule_large = 0;
 }
 

@@ -25,6 +25,7 @@ constexpr std::array flags{
     Flag{"multi_map", &Options::multi_map},
     Flag{"peer", &Options::peer},
     Flag{"shared_range", &Options::shared_range},
+    Flag{"map_run", &Options::map_run},
     Flag{"batch_copy", &Options::batch_copy},
     Flag{"export_fd", &Options::export_fd},
     Flag{"host_call", &Options::host_call},
@@ -33,7 +34,8 @@ constexpr std::array flags{
 };
 
 constexpr std::string_view known =
-    "vmm, multi_map, peer, shared_range, batch_copy, export_fd, host_call, register, probe, "
+    "vmm, multi_map, peer, shared_range, map_run, batch_copy, export_fd, host_call, register, "
+    "probe, "
     "granule, "
     "granule_large, map_settle_us";
 

@@ -13,6 +13,7 @@ struct Options {
   bool multi_map = false;  ///< reported to go wrong, so only on the program's word
   bool peer = true;
   bool shared_range = true;
+  bool map_run = true;
   bool batch_copy = false;  ///< reported to corrupt device memory, so only on the program's word
   bool export_fd = true;
   bool host_call = true;

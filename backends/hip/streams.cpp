@@ -89,7 +89,7 @@ weir_result Streams::add(std::unique_ptr<Stream> stream, weir_be_stream *handle)
 
 weir_result Streams::create(uint32_t device, uint64_t flags, weir_be_stream *stream) {
   WEIR_BACKEND_TRY(devices_.check(device));
-  if (flags != 0) {
+  if ((flags & ~WEIR_BE_STREAM_TRANSFER) != 0) {
     return refuse(WEIR_ERROR_INVALID_ARGUMENT, "stream flags %#llx", static_cast<Number>(flags));
   }
   auto made = std::make_unique<Stream>();

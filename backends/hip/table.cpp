@@ -205,6 +205,21 @@ weir_result unmap(weir_be_state *state, uint32_t device, uint64_t address,
                [&](weir_be_state &s) { return s.virtual_memory->unmap(device, address, bytes); });
 }
 
+weir_result map_run(weir_be_state *state, uint32_t device, uint64_t address,
+                    const weir_be_piece *pieces, uint32_t count, const uint32_t *peers,
+                    uint32_t peer_count) noexcept {
+  return enter(state, "map_run", [&](weir_be_state &s) {
+    return s.virtual_memory->map_run(device, address, pieces, count, peers, peer_count);
+  });
+}
+
+weir_result unmap_run(weir_be_state *state, uint32_t device, uint64_t address,
+                      uint64_t bytes) noexcept {
+  return enter(state, "unmap_run", [&](weir_be_state &s) {
+    return s.virtual_memory->unmap_run(device, address, bytes);
+  });
+}
+
 weir_result granule_export(weir_be_state *state, uint32_t device, weir_be_granule granule,
                            int32_t *fd) noexcept {
   return enter(state, "granule_export",
@@ -383,6 +398,8 @@ weir_backend_table make_table() noexcept {
   t.copy_batch_async = copy_batch_async;
   t.fill_async = fill_async;
   t.peer_enable = peer_enable;
+  t.map_run = map_run;
+  t.unmap_run = unmap_run;
   return t;
 }
 

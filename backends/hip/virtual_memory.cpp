@@ -290,25 +290,62 @@ weir_result VirtualMemory::map_native(uint64_t address, uint64_t bytes, abi::Mem
   return result;
 }
 
+/// Who may use a mapping, a bit each; devices that have none map no runs (Devices::describe).
+uint64_t VirtualMemory::mask_of(const Access &access) noexcept {
+  uint64_t mask = 0;
+  for (const abi::AccessDescription &each : access) {
+    if (each.location.id < most_in_runs)
+      mask |= uint64_t{1} << static_cast<unsigned>(each.location.id);
+  }
+  return mask;
+}
+
 weir_result VirtualMemory::map(uint32_t device, uint64_t address, uint64_t bytes,
                                weir_be_granule granule, uint64_t offset, const uint32_t *peers,
                                uint32_t peer_count) {
+  const weir_be_piece piece{granule, offset, bytes};
+  return map_pieces(device, address, &piece, 1, peers, peer_count);
+}
+
+weir_result VirtualMemory::map_run(uint32_t device, uint64_t address, const weir_be_piece *pieces,
+                                   uint32_t count, const uint32_t *peers, uint32_t peer_count) {
+  WEIR_BACKEND_TRY(check_runs(device));
+  return map_pieces(device, address, pieces, count, peers, peer_count);
+}
+
+weir_result VirtualMemory::map_pieces(uint32_t device, uint64_t address,
+                                      const weir_be_piece *pieces, uint32_t count,
+                                      const uint32_t *peers, uint32_t peer_count) {
   WEIR_BACKEND_TRY(devices_.check_vmm(device));
   Access access;
   WEIR_BACKEND_TRY(describe_access(device, peers, peer_count, &access));
   const OnDevice current(runtime_, device);
   WEIR_BACKEND_TRY(current.result());
   common::MappingTable &table = tables_[device];
-  uint64_t native = 0;
-  WEIR_BACKEND_TRY(table.begin_map(address, bytes, granule, offset, &native));
+  std::vector<uint64_t> natives;
+  WEIR_BACKEND_TRY(table.begin_map_run(address, pieces, count, &natives, mask_of(access)));
   weir_result result = WEIR_SUCCESS;
   {
     const std::lock_guard one(runtime_lock());
-    result = map_native(address, bytes, memory_of(native), access);
+    uint64_t at = address;
+    uint32_t mapped = 0;
+    for (; mapped < count; ++mapped) {
+      result = map_native(at, pieces[mapped].bytes, memory_of(natives[mapped]), access);
+      if (result != WEIR_SUCCESS) break;
+      at += pieces[mapped].bytes;
+    }
+    while (result != WEIR_SUCCESS && mapped-- > 0) {
+      at -= pieces[mapped].bytes;
+      end_quietly([&] { return runtime_.call().hipMemUnmap(pointer(at), pieces[mapped].bytes); });
+    }
   }
-  table.end_map(address, result == WEIR_SUCCESS);
+  table.end_map_run(address, pieces, count, result == WEIR_SUCCESS);
   if (result == WEIR_SUCCESS) sleep_us(options_.map_settle_us);
   return result;
+}
+
+weir_result VirtualMemory::unmap_native(uint64_t address, uint64_t bytes) noexcept {
+  return checked(runtime_.call().hipMemUnmap(pointer(address), bytes), "hipMemUnmap");
 }
 
 weir_result VirtualMemory::unmap(uint32_t device, uint64_t address, uint64_t bytes) {
@@ -318,9 +355,56 @@ weir_result VirtualMemory::unmap(uint32_t device, uint64_t address, uint64_t byt
   common::MappingTable &table = tables_[device];
   WEIR_BACKEND_TRY(table.begin_unmap(address, bytes));
   const std::lock_guard one(runtime_lock());
-  const weir_result result =
-      checked(runtime_.call().hipMemUnmap(pointer(address), bytes), "hipMemUnmap");
-  return table.end_unmap(address, result);
+  return table.end_unmap(address, unmap_native(address, bytes));
+}
+
+weir_result VirtualMemory::check_runs(uint32_t device) const noexcept {
+  WEIR_BACKEND_TRY(devices_.check_vmm(device));
+  if (devices_.can(device, WEIR_CAP_MAP_RUN)) return WEIR_SUCCESS;
+  return refuse(WEIR_ERROR_NOT_SUPPORTED, "device %u maps no runs (map_run=0)", device);
+}
+
+weir_result VirtualMemory::unmap_run(uint32_t device, uint64_t address, uint64_t bytes) {
+  WEIR_BACKEND_TRY(check_runs(device));
+  const OnDevice current(runtime_, device);
+  WEIR_BACKEND_TRY(current.result());
+  common::MappingTable &table = tables_[device];
+  std::vector<common::MappedPiece> pieces;
+  Access access;  // room for all, as nothing may fail once the first is unmapped
+  access.reserve(most_in_runs);
+  WEIR_BACKEND_TRY(table.begin_unmap_run(address, bytes, &pieces));
+  const std::lock_guard one(runtime_lock());
+  weir_result result = WEIR_SUCCESS;
+  size_t removed = 0;
+  for (; removed < pieces.size(); ++removed) {
+    result = unmap_native(pieces[removed].address, pieces[removed].bytes);
+    if (result != WEIR_SUCCESS) break;
+  }
+  // All or none: what is gone already is mapped again. If that fails too, nothing tells what is mapped there.
+  if (result != WEIR_SUCCESS && result != WEIR_ERROR_DEVICE_LOST &&
+      put_back(device, pieces.data(), removed, &access) != WEIR_SUCCESS) {
+    result = WEIR_ERROR_DEVICE_LOST;
+  }
+  return table.end_unmap_run(pieces, result);
+}
+
+weir_result VirtualMemory::put_back(uint32_t device, const common::MappedPiece *pieces,
+                                    size_t count, Access *access) {
+  for (size_t i = 0; i < count; ++i) {
+    common::MappingTable::Granule granule;
+    WEIR_BACKEND_TRY(tables_[device].find_granule(pieces[i].granule, &granule));
+    access->clear();
+    for (int each = 0; each < most_in_runs; ++each) {
+      const bool may = (pieces[i].access >> static_cast<unsigned>(each) & 1U) != 0;
+      if (!may || each == static_cast<int>(device)) continue;
+      access->push_back({{abi::location_device, each}, abi::access_read_write});
+    }
+    // The owner comes last.
+    access->push_back({{abi::location_device, static_cast<int>(device)}, abi::access_read_write});
+    WEIR_BACKEND_TRY(
+        map_native(pieces[i].address, pieces[i].bytes, memory_of(granule.native), *access));
+  }
+  return WEIR_SUCCESS;
 }
 
 void VirtualMemory::clear() noexcept {

@@ -37,6 +37,10 @@ class VirtualMemory {
   weir_result map(uint32_t device, uint64_t address, uint64_t bytes, weir_be_granule granule,
                   uint64_t offset, const uint32_t *peers, uint32_t peer_count);
   weir_result unmap(uint32_t device, uint64_t address, uint64_t bytes);
+  /// The runtime takes mappings one by one; it is its lock, and what its first unmap waits for, that a run pays once.
+  weir_result map_run(uint32_t device, uint64_t address, const weir_be_piece *pieces,
+                      uint32_t count, const uint32_t *peers, uint32_t peer_count);
+  weir_result unmap_run(uint32_t device, uint64_t address, uint64_t bytes);
   weir_result export_fd(uint32_t device, weir_be_granule granule, int32_t *fd);
   weir_result import_fd(uint32_t device, int32_t fd, uint64_t bytes, weir_be_granule *granule);
 
@@ -58,6 +62,14 @@ class VirtualMemory {
   weir_result reserve_native(uint64_t bytes, uint64_t alignment, uint64_t *address, Padded *whole);
   weir_result map_native(uint64_t address, uint64_t bytes, abi::Memory memory,
                          const Access &access) noexcept;
+  weir_result map_pieces(uint32_t device, uint64_t address, const weir_be_piece *pieces,
+                         uint32_t count, const uint32_t *peers, uint32_t peer_count);
+  weir_result check_runs(uint32_t device) const noexcept;
+  static uint64_t mask_of(const Access &access) noexcept;
+  weir_result unmap_native(uint64_t address, uint64_t bytes) noexcept;
+  /// Maps again what a run's unmap had removed when it failed; `access` has room for every device.
+  weir_result put_back(uint32_t device, const common::MappedPiece *pieces, size_t count,
+                       Access *access);
   weir_result free_native(uint64_t address, uint64_t bytes) noexcept;
   weir_result look(uint32_t device, uint64_t address, bool *gives_back);
   bool mixes_sizes(uint32_t device, uint64_t address);

@@ -12,6 +12,7 @@
 
 #include <bit>
 #include <cerrno>
+#include <iterator>
 #include <mutex>
 
 namespace weir::host {
@@ -234,6 +235,79 @@ weir_result AddressSpace::disconnect(uint32_t device, uint64_t address, uint64_t
       home->second.mappings.erase(entry);
     } else {
       entry->second.ready = true;
+    }
+  }
+  if (error == 0) return WEIR_SUCCESS;
+  return system_failure(error, "unmapping [%#llx, +%llu)", static_cast<Number>(address),
+                        static_cast<Number>(bytes));
+}
+
+const AddressSpace::Mappings *AddressSpace::mappings_around(uint64_t address,
+                                                            uint64_t bytes) const {
+  auto it = reservations_.upper_bound(address);
+  if (it == reservations_.begin()) return nullptr;
+  --it;
+  const bool fits = !it->second.plain && inside(address, bytes, it->first, it->second.bytes);
+  return fits ? &it->second.mappings : nullptr;
+}
+
+weir_result AddressSpace::find_run(uint32_t device, uint64_t address, uint64_t bytes,
+                                   const Mappings &mappings, Mappings::const_iterator *first,
+                                   Mappings::const_iterator *last) {
+  uint64_t covered = 0;
+  *first = *last = mappings.find(address);
+  for (; *last != mappings.end() && covered < bytes; ++*last) {
+    const Mapping &each = (*last)->second;
+    const bool fits = (*last)->first - address == covered && each.bytes <= bytes - covered;
+    if (!fits || each.device != device || !each.ready) break;
+    covered += each.bytes;
+  }
+  if (bytes != 0 && covered == bytes) return WEIR_SUCCESS;
+  return refuse(WEIR_ERROR_INVALID_ARGUMENT,
+                "whole maps of device %u cover %llu bytes from %#llx on, not %llu", device,
+                static_cast<Number>(covered), static_cast<Number>(address),
+                static_cast<Number>(bytes));
+}
+
+weir_result AddressSpace::check_run(uint32_t device, uint64_t address, uint64_t bytes) const {
+  std::shared_lock hold(mutex_);
+  const Mappings *mappings = mappings_around(address, bytes);
+  Mappings::const_iterator first, last;
+  const Mappings none;
+  return find_run(device, address, bytes, mappings != nullptr ? *mappings : none, &first, &last);
+}
+
+weir_result AddressSpace::unmap_run(uint32_t device, uint64_t address, uint64_t bytes,
+                                    std::vector<uint64_t> *tags) {
+  std::vector<std::shared_ptr<Extent>> dropped;  // outlives the lock: giving memory back is slow
+  Mappings *mappings = nullptr;
+  Mappings::iterator first, last;
+  {
+    std::lock_guard hold(mutex_);
+    const Mappings none;
+    Mappings::const_iterator from, to;
+    mappings = const_cast<Mappings *>(mappings_around(address, bytes));
+    WEIR_BACKEND_TRY(
+        find_run(device, address, bytes, mappings != nullptr ? *mappings : none, &from, &to));
+    first = mappings->erase(from, from);  // the same place, to be written to
+    last = mappings->erase(to, to);
+    const auto count = static_cast<size_t>(std::distance(first, last));
+    tags->reserve(count);
+    dropped.reserve(count);
+    for (auto each = first; each != last; ++each) each->second.ready = false;
+  }
+  const int error = map_nothing(address, bytes);
+  {
+    std::lock_guard hold(mutex_);
+    for (auto each = first; each != last;) {
+      each->second.ready = error != 0;
+      if (error != 0) {
+        ++each;
+        continue;
+      }
+      tags->push_back(each->second.tag);
+      dropped.push_back(std::move(each->second.extent));
+      each = mappings->erase(each);
     }
   }
   if (error == 0) return WEIR_SUCCESS;

@@ -15,6 +15,7 @@
 #include <map>
 #include <memory>
 #include <shared_mutex>
+#include <vector>
 
 namespace weir::host {
 
@@ -48,6 +49,12 @@ class AddressSpace {
                   uint64_t offset, Prefault prefault, uint64_t tag);
   /// Removes exactly what one map() of the device made; *tag is what that was told.
   weir_result unmap(uint32_t device, uint64_t address, uint64_t bytes, uint64_t *tag);
+  /// Removes what the device's maps made of [address, +bytes), which they cover without a gap; all or none. *tags are what
+  /// they were told, in order.
+  weir_result unmap_run(uint32_t device, uint64_t address, uint64_t bytes,
+                        std::vector<uint64_t> *tags);
+  /// Whether the device's maps cover the range without a gap, and none of them in part.
+  weir_result check_run(uint32_t device, uint64_t address, uint64_t bytes) const;
   /// Both in one: an address for a whole extent, until drop().
   weir_result place(uint32_t device, std::shared_ptr<Extent> extent, uint64_t alignment,
                     uint64_t *address);
@@ -82,6 +89,12 @@ class AddressSpace {
   Reservations::iterator around(uint64_t address, uint64_t bytes, bool plain);
   weir_result connect(uint64_t address, Mapping mapping, bool shares, bool plain,
                       Prefault prefault);
+  using Mappings = std::map<uint64_t, Mapping>;
+  /// The device's mappings that make up the range, from *first to before *last; refused where they do not.
+  static weir_result find_run(uint32_t device, uint64_t address, uint64_t bytes,
+                              const Mappings &mappings, Mappings::const_iterator *first,
+                              Mappings::const_iterator *last);
+  const Mappings *mappings_around(uint64_t address, uint64_t bytes) const;
   weir_result disconnect(uint32_t device, uint64_t address, uint64_t bytes, bool plain,
                          uint64_t *tag);
 

@@ -40,10 +40,10 @@ uint64_t LinkMeter::book(uint64_t bytes, uint64_t ready_ns, bool with_latency) n
         static_cast<uint64_t>(static_cast<double>(rest) * 1e9 / static_cast<double>(bandwidth_)) +
         1;
   }
-  uint64_t free_at = free_at_.load(std::memory_order_relaxed), end = 0;
+  uint64_t free_at = line_->load(std::memory_order_relaxed), end = 0;
   do {
     end = std::max(free_at, ready_ns) + duration;
-  } while (!free_at_.compare_exchange_weak(free_at, end, std::memory_order_relaxed));
+  } while (!line_->compare_exchange_weak(free_at, end, std::memory_order_relaxed));
   return end + (with_latency ? latency_ns_ : 0);
 }
 
@@ -70,6 +70,18 @@ size_t Links::index(uint32_t from, uint32_t to) const noexcept {
 
 LinkMeter *Links::meter(uint32_t from, uint32_t to) const noexcept {
   return &meters_[index(from, to)];
+}
+
+void Links::share(const std::vector<uint32_t> &cards) {
+  const auto first = [&](uint32_t end) { return end == WEIR_DEVICE_HOST ? end : cards[end]; };
+  const auto one = [&](uint32_t from, uint32_t to) {
+    if (first(from) != first(to)) meter(from, to)->share(*meter(first(from), first(to)));
+  };
+  for (uint32_t from = 0; from < devices_; ++from) {
+    one(from, WEIR_DEVICE_HOST);
+    one(WEIR_DEVICE_HOST, from);
+    for (uint32_t to = 0; to < devices_; ++to) one(from, to);
+  }
 }
 
 void Links::set(uint32_t a, uint32_t b, const PathFacts &facts, uint64_t slowdown) {

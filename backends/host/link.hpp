@@ -19,6 +19,11 @@ void wait_until(uint64_t deadline_ns) noexcept;
 
 class LinkMeter {
  public:
+  LinkMeter() = default;
+  LinkMeter(const LinkMeter &) = delete;
+  LinkMeter &operator=(const LinkMeter &) = delete;
+  /// Both are one link from now on: their copies take turns, each with its own meter's bandwidth. Before anything is booked.
+  void share(LinkMeter &other) noexcept { line_ = other.line_; }
   void configure(uint64_t bandwidth, uint64_t latency_ns) noexcept {
     bandwidth_ = bandwidth;
     latency_ns_ = latency_ns;
@@ -33,6 +38,7 @@ class LinkMeter {
  private:
   uint64_t bandwidth_ = 0, latency_ns_ = 0;
   std::atomic<uint64_t> free_at_{0};
+  std::atomic<uint64_t> *line_ = &free_at_;  // of the link; another meter's where they share one
 };
 
 /// What a path is said to be where that was given; `given` is false elsewhere.
@@ -51,6 +57,10 @@ class Links {
   /// What the path is said to have; zeros within a device.
   void describe(uint32_t from, uint32_t to, uint64_t *bandwidth,
                 uint64_t *latency_ns) const noexcept;
+
+  /// `cards` has of each device the first that is on the same card. What joins two cards, or one to the host, is one link;
+  /// what joins two devices of a card is their own.
+  void share(const std::vector<uint32_t> &cards);
 
   /// Gives a path, both ways, what it is said to be; copies on it take `slowdown` times as long as that, or with 0 as long
   /// as a memcpy. Before anything is copied.

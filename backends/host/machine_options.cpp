@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Lists, separated by commas: names=, pci=, numa=, integrated=, and links=A-B:KIND:BANDWIDTH[:HOPS[:LATENCY_NS[:direct|staged]]].
+// Lists, separated by commas: names=, pci=, numa=, integrated=, memory_with=, and links=A-B:KIND:BANDWIDTH[:HOPS[:LATENCY_NS[:direct|staged]]].
 
 #include "backends/host/machine_options.hpp"
 
@@ -55,13 +55,13 @@ std::string read_nodes(std::string_view value, std::vector<uint32_t> *out) {
   return {};
 }
 
-std::string read_integrated(std::string_view value, std::vector<uint32_t> *out) {
+std::string read_devices(std::string_view key, std::string_view value, std::vector<uint32_t> *out) {
   out->clear();
   if (value.empty()) return {};
   for (const std::string_view each : split(value, ',')) {
     uint64_t device = 0;
     if (!parse_number(each, 1, &device) || device >= UINT32_MAX)
-      return bad_option("integrated", each, "a device's number is needed");
+      return bad_option(key, each, "a device's number is needed");
     out->push_back(static_cast<uint32_t>(device));
   }
   return {};
@@ -132,6 +132,14 @@ std::string read_links(std::string_view value, std::vector<LinkOption> *out) {
   return {};
 }
 
+bool one_slot(std::string_view a, std::string_view b) {
+  a = a.substr(0, a.rfind('.'));
+  b = b.substr(0, b.rfind('.'));
+  const auto lower = [](char c) { return c >= 'A' && c <= 'F' ? static_cast<char>(c + 32) : c; };
+  return !a.empty() && std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                                  [&](char x, char y) { return lower(x) == lower(y); });
+}
+
 std::string check_count(const char *key, size_t count, uint32_t devices) {
   if (count == 0 || count == devices) return {};
   return "option " + std::string(key) + " has " + std::to_string(count) + " entries for " +
@@ -149,7 +157,9 @@ bool read_machine_option(std::string_view name, std::string_view value, Options 
   else if (name == "numa")
     *reason = read_nodes(value, &options->numa);
   else if (name == "integrated")
-    *reason = read_integrated(value, &options->integrated);
+    *reason = read_devices(name, value, &options->integrated);
+  else if (name == "memory_with")
+    *reason = read_devices(name, value, &options->memory_with);
   else if (name == "links")
     *reason = read_links(value, &options->links);
   else
@@ -160,9 +170,16 @@ bool read_machine_option(std::string_view name, std::string_view value, Options 
 std::string check_machine_options(const Options &options) {
   for (const auto &[key, count] :
        {std::pair{"names", options.names.size()}, std::pair{"pci", options.pci.size()},
-        std::pair{"numa", options.numa.size()}}) {
+        std::pair{"numa", options.numa.size()},
+        std::pair{"memory_with", options.memory_with.size()}}) {
     std::string wrong = check_count(key, count, options.devices);
     if (!wrong.empty()) return wrong;
+  }
+  for (uint32_t device = 0; device < options.memory_with.size(); ++device) {
+    const uint32_t with = options.memory_with[device];
+    if (with > device || options.memory_with[with] != with)
+      return "option memory_with has " + std::to_string(with) + " for device " +
+             std::to_string(device) + ": the first device with that memory is needed";
   }
   for (const uint32_t device : options.integrated) {
     if (device >= options.devices)
@@ -179,6 +196,17 @@ std::string check_machine_options(const Options &options) {
     return bad_option("link_slowdown", std::to_string(options.link_slowdown),
                       "a number from 0 to " + std::to_string(most_slowdown) + " is needed");
   return {};
+}
+
+std::vector<uint32_t> cards_of(const Options &options) {
+  std::vector<uint32_t> cards;
+  for (uint32_t device = 0; device < options.devices; ++device) {
+    uint32_t first = device;
+    for (uint32_t other = device; other-- > 0 && device < options.pci.size();)
+      if (one_slot(options.pci[other], options.pci[device])) first = other;
+    cards.push_back(first);
+  }
+  return cards;
 }
 
 }  // namespace weir::host

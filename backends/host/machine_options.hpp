@@ -8,6 +8,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace weir::host {
 
@@ -17,5 +18,8 @@ bool read_machine_option(std::string_view name, std::string_view value, Options 
 
 /// What only shows when all options are known: lists have an entry a device, links join devices that are there.
 std::string check_machine_options(const Options &options);
+
+/// Of each device the first that is on the same card: addresses that differ in the function at most are of one.
+std::vector<uint32_t> cards_of(const Options &options);
 
 }  // namespace weir::host

@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 
@@ -22,6 +23,15 @@ namespace {
 constexpr int needed_seals = F_SEAL_SHRINK;
 
 off_t file_offset(uint64_t value) { return static_cast<off_t>(value); }
+
+/// Gives back what was taken of a room, unless it has been made to forget it.
+struct RoomTaken {
+  Room *room;
+  uint64_t bytes;
+  ~RoomTaken() {
+    if (room != nullptr) room->give_back(bytes);
+  }
+};
 
 class ForeignExtent final : public Extent {
  public:
@@ -57,6 +67,13 @@ weir_result View::open(int fd, uint64_t offset, uint64_t bytes) {
   return WEIR_SUCCESS;
 }
 
+bool Room::take(uint64_t bytes) noexcept {
+  uint64_t before = free_.load(std::memory_order_relaxed);
+  while (before >= bytes)
+    if (free_.compare_exchange_weak(before, before - bytes, std::memory_order_relaxed)) return true;
+  return false;
+}
+
 /// An extent of our own file; giving it back is its end.
 class DeviceMemory::Piece final : public Extent {
  public:
@@ -68,7 +85,8 @@ class DeviceMemory::Piece final : public Extent {
   DeviceMemory &memory_;
 };
 
-weir_result DeviceMemory::open(uint32_t index, uint64_t bytes, bool punch_hole) {
+weir_result DeviceMemory::open(uint32_t index, uint64_t bytes, bool punch_hole,
+                               std::shared_ptr<Room> room) {
   char name[32];
   std::snprintf(name, sizeof name, "weir-host-%u", index);
   Descriptor file(memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING));
@@ -91,7 +109,17 @@ weir_result DeviceMemory::open(uint32_t index, uint64_t bytes, bool punch_hole) 
   view_ = std::move(view);
   total_ = available_ = bytes;
   punch_hole_ = punch_hole;
+  room_ = std::move(room);
   return WEIR_SUCCESS;
+}
+
+weir_result DeviceMemory::full(uint64_t bytes) const {
+  const bool room = room_ == nullptr || room_->free() >= bytes;
+  return refuse(WEIR_ERROR_DEVICE_OOM, "%llu bytes asked for, %llu of %llu free, and %s",
+                static_cast<unsigned long long>(bytes),
+                static_cast<unsigned long long>(room ? available_ : room_->free()),
+                static_cast<unsigned long long>(total_),
+                room ? "no contiguous piece of that size" : "others have the rest of that memory");
 }
 
 weir_result DeviceMemory::take_low(uint64_t bytes, uint64_t alignment,
@@ -103,10 +131,7 @@ weir_result DeviceMemory::take_low(uint64_t bytes, uint64_t alignment,
       return adopt(start, bytes, extent);
     }
   }
-  return refuse(WEIR_ERROR_DEVICE_OOM,
-                "%llu bytes asked for, %llu of %llu free, and no contiguous piece of that size",
-                static_cast<unsigned long long>(bytes), static_cast<unsigned long long>(available_),
-                static_cast<unsigned long long>(total_));
+  return full(bytes);
 }
 
 weir_result DeviceMemory::take_high(uint64_t bytes, std::shared_ptr<Extent> *extent) {
@@ -114,13 +139,12 @@ weir_result DeviceMemory::take_high(uint64_t bytes, std::shared_ptr<Extent> *ext
   for (auto hole = holes_.rbegin(); hole != holes_.rend(); ++hole) {
     if (bytes <= hole->second) return adopt(hole->first + hole->second - bytes, bytes, extent);
   }
-  return refuse(WEIR_ERROR_DEVICE_OOM,
-                "%llu bytes asked for, %llu of %llu free, and no contiguous piece of that size",
-                static_cast<unsigned long long>(bytes), static_cast<unsigned long long>(available_),
-                static_cast<unsigned long long>(total_));
+  return full(bytes);
 }
 
 weir_result DeviceMemory::adopt(uint64_t offset, uint64_t bytes, std::shared_ptr<Extent> *extent) {
+  if (room_ != nullptr && !room_->take(bytes)) return full(bytes);
+  RoomTaken taken_room{room_.get(), bytes};
   // All that can run out of memory comes first, while nothing has changed. A cut in a hole's middle
   // leaves two holes; the second one's record is made here too.
   Holes spare;
@@ -148,6 +172,7 @@ weir_result DeviceMemory::adopt(uint64_t offset, uint64_t bytes, std::shared_ptr
   }
   if (hole->second == 0) holes_.erase(hole);
   available_ -= bytes;
+  taken_room.room = nullptr;
   *extent = std::move(piece);
   return WEIR_SUCCESS;
 }
@@ -160,6 +185,7 @@ void DeviceMemory::give_back(uint64_t offset, uint64_t bytes) noexcept {
                     file_offset(bytes));
   }
   std::lock_guard hold(mutex_);
+  if (room_ != nullptr) room_->give_back(bytes);
   auto taken = taken_.find(offset);
   auto hole = holes_.insert(std::move(taken->second.room)).position;
   taken_.erase(taken);
@@ -177,7 +203,7 @@ void DeviceMemory::give_back(uint64_t offset, uint64_t bytes) noexcept {
 
 uint64_t DeviceMemory::available() const {
   std::lock_guard hold(mutex_);
-  return available_;
+  return room_ != nullptr ? std::min(available_, room_->free()) : available_;
 }
 
 bool DeviceMemory::owns(int fd) const noexcept {

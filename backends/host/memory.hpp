@@ -82,6 +82,18 @@ class Extent {
   std::atomic<bool> mapped_{false};
 };
 
+/// Bytes that several devices have together.
+class Room {
+ public:
+  explicit Room(uint64_t bytes) noexcept : free_(bytes) {}
+  bool take(uint64_t bytes) noexcept;
+  void give_back(uint64_t bytes) noexcept { free_.fetch_add(bytes, std::memory_order_relaxed); }
+  uint64_t free() const noexcept { return free_.load(std::memory_order_relaxed); }
+
+ private:
+  std::atomic<uint64_t> free_;
+};
+
 /// The memory of one device. It must outlive its extents. Thread-safe.
 class DeviceMemory {
  public:
@@ -91,7 +103,9 @@ class DeviceMemory {
     uint64_t bytes = 0;
   };
 
-  weir_result open(uint32_t index, uint64_t bytes, bool punch_hole);
+  /// `room`: nullptr, or of devices whose memory is one, which have `bytes` together.
+  weir_result open(uint32_t index, uint64_t bytes, bool punch_hole,
+                   std::shared_ptr<Room> room = nullptr);
   /// Granules lie at the file's low end and plain memory at its high end, so that plain memory of
   /// odd sizes does not break up the room for granules. DEVICE_OOM if no hole is large enough.
   weir_result take_low(uint64_t bytes, uint64_t alignment, std::shared_ptr<Extent> *extent);
@@ -108,11 +122,13 @@ class DeviceMemory {
   class Piece;
   weir_result adopt(uint64_t offset, uint64_t bytes, std::shared_ptr<Extent> *extent);
   void give_back(uint64_t offset, uint64_t bytes) noexcept;
+  weir_result full(uint64_t bytes) const;
 
   Descriptor file_;
   View view_;
   uint64_t total_ = 0;
   bool punch_hole_ = true;
+  std::shared_ptr<Room> room_;
   mutable std::mutex mutex_;
   uint64_t available_ = 0;
   using Holes = std::map<uint64_t, uint64_t>;

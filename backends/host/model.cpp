@@ -5,8 +5,11 @@
 
 #include "backends/host/model.hpp"
 
+#include "backends/common/undo.hpp"
 #include "backends/host/fault.hpp"
+#include "backends/host/machine_options.hpp"
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <utility>
@@ -30,6 +33,7 @@ Model::Model(const Options &options)
       space_(options.granule),
       links_(options.devices, options.link_bandwidth, options.peer_bandwidth,
              options.link_latency_ns) {
+  links_.share(cards_of(options_));
   for (const LinkOption &link : options_.links) {
     PathFacts facts;
     facts.direct = link.direct;
@@ -43,9 +47,14 @@ Model::Model(const Options &options)
 
 weir_result Model::open() {
   memory_.reserve(options_.devices);
+  std::vector<std::shared_ptr<Room>> rooms(options_.devices);
   for (uint32_t device = 0; device < options_.devices; ++device) {
     auto memory = std::make_unique<DeviceMemory>();
-    WEIR_BACKEND_TRY(memory->open(device, options_.memory, options_.punch_hole));
+    // Of devices whose memory is one the first makes the room; who is alone needs none.
+    const uint32_t with = options_.memory_with.empty() ? device : options_.memory_with[device];
+    if (std::count(options_.memory_with.begin(), options_.memory_with.end(), with) > 1)
+      rooms[device] = with == device ? std::make_shared<Room>(options_.memory) : rooms[with];
+    WEIR_BACKEND_TRY(memory->open(device, options_.memory, options_.punch_hole, rooms[device]));
     memory_.push_back(std::move(memory));
   }
   return WEIR_SUCCESS;
@@ -59,7 +68,9 @@ weir_result Model::check_device(uint32_t device) const noexcept {
 
 uint64_t Model::capabilities(uint32_t device) const noexcept {
   const uint64_t all = options_.capabilities();
-  return reaches_another(device) ? all : all & ~(WEIR_CAP_PEER | WEIR_CAP_SHARED_RANGE);
+  return reaches_another(device)
+             ? all
+             : all & ~(WEIR_CAP_PEER | WEIR_CAP_SHARED_RANGE | WEIR_CAP_ACCESS_LATER);
 }
 
 bool Model::shares_ranges(uint32_t device) const noexcept {
@@ -161,30 +172,34 @@ weir_result Model::check_peers(const uint32_t *peers, uint32_t peer_count) const
   return WEIR_SUCCESS;
 }
 
+weir_result Model::map_piece(uint32_t device, uint64_t address, const weir_be_piece &piece) {
+  std::shared_ptr<Extent> extent;
+  WEIR_BACKEND_TRY(granules_.pin(device, piece.granule, options_.multi_map, &extent));
+  if (!options_.map_part && (piece.offset != 0 || piece.bytes != extent->bytes())) {
+    granules_.unpin(piece.granule);
+    return refuse(WEIR_ERROR_NOT_SUPPORTED,
+                  "mapping [%llu, +%llu) of a granule of %llu bytes: parts are off (map_part=0)",
+                  static_cast<Number>(piece.offset), static_cast<Number>(piece.bytes),
+                  static_cast<Number>(extent->bytes()));
+  }
+  weir_result result = WEIR_ERROR_OUT_OF_HOST_MEMORY;
+  try {
+    result = space_.map({device, shares_ranges(device)}, address, piece.bytes, std::move(extent),
+                        piece.offset, options_.prefault, piece.granule);
+  } catch (...) {
+    granules_.unpin(piece.granule);
+    throw;
+  }
+  if (result != WEIR_SUCCESS) granules_.unpin(piece.granule);
+  return result;
+}
+
 weir_result Model::map(uint32_t device, uint64_t address, uint64_t bytes, weir_be_granule granule,
                        uint64_t offset, const uint32_t *peers, uint32_t peer_count) {
   WEIR_BACKEND_TRY(check_vmm(device));
   WEIR_BACKEND_TRY(check_peers(peers, peer_count));
-  std::shared_ptr<Extent> extent;
-  WEIR_BACKEND_TRY(granules_.pin(device, granule, options_.multi_map, &extent));
-  if (!options_.map_part && (offset != 0 || bytes != extent->bytes())) {
-    granules_.unpin(granule);
-    return refuse(WEIR_ERROR_NOT_SUPPORTED,
-                  "mapping [%llu, +%llu) of a granule of %llu bytes: parts are off (map_part=0)",
-                  static_cast<Number>(offset), static_cast<Number>(bytes),
-                  static_cast<Number>(extent->bytes()));
-  }
   wait_as_asked(device);
-  weir_result result = WEIR_ERROR_OUT_OF_HOST_MEMORY;
-  try {
-    result = space_.map({device, shares_ranges(device)}, address, bytes, std::move(extent), offset,
-                        options_.prefault, granule);
-  } catch (...) {
-    granules_.unpin(granule);
-    throw;
-  }
-  if (result != WEIR_SUCCESS) granules_.unpin(granule);
-  return result;
+  return map_piece(device, address, {granule, offset, bytes});
 }
 
 weir_result Model::unmap(uint32_t device, uint64_t address, uint64_t bytes) {
@@ -194,6 +209,59 @@ weir_result Model::unmap(uint32_t device, uint64_t address, uint64_t bytes) {
   WEIR_BACKEND_TRY(space_.unmap(device, address, bytes, &granule));
   granules_.unpin(granule);
   return WEIR_SUCCESS;
+}
+
+weir_result Model::check_capability(uint32_t device, uint64_t capability,
+                                    const char *off) const noexcept {
+  WEIR_BACKEND_TRY(check_vmm(device));
+  if ((capabilities(device) & capability) != 0) return WEIR_SUCCESS;
+  return refuse(WEIR_ERROR_NOT_SUPPORTED, "device %u has no such call: it is off (%s)", device,
+                off);
+}
+
+weir_result Model::map_run(uint32_t device, uint64_t address, const weir_be_piece *pieces,
+                           uint32_t count, const uint32_t *peers, uint32_t peer_count) {
+  WEIR_BACKEND_TRY(check_capability(device, WEIR_CAP_MAP_RUN, "map_run=0"));
+  WEIR_BACKEND_TRY(check_peers(peers, peer_count));
+  if (pieces == nullptr || count == 0) {
+    return refuse(WEIR_ERROR_INVALID_ARGUMENT, "pieces=%p with count=%u",
+                  static_cast<const void *>(pieces), count);
+  }
+  wait_as_asked(device);
+  uint64_t at = address;
+  uint32_t mapped = 0;
+  common::Undo undo([&] {
+    while (mapped-- > 0) {
+      at -= pieces[mapped].bytes;
+      uint64_t granule = 0;
+      // A system that refuses this has nothing left to give; the piece stays, and stop() ends it.
+      if (space_.unmap(device, at, pieces[mapped].bytes, &granule) == WEIR_SUCCESS)
+        granules_.unpin(granule);
+    }
+  });
+  for (; mapped < count; ++mapped) {
+    WEIR_BACKEND_TRY(map_piece(device, at, pieces[mapped]));
+    at += pieces[mapped].bytes;
+  }
+  undo.dismiss();
+  return WEIR_SUCCESS;
+}
+
+weir_result Model::unmap_run(uint32_t device, uint64_t address, uint64_t bytes) {
+  WEIR_BACKEND_TRY(check_capability(device, WEIR_CAP_MAP_RUN, "map_run=0"));
+  wait_as_asked(device);
+  std::vector<uint64_t> granules;
+  WEIR_BACKEND_TRY(space_.unmap_run(device, address, bytes, &granules));
+  for (const uint64_t granule : granules) granules_.unpin(granule);
+  return WEIR_SUCCESS;
+}
+
+weir_result Model::access_add(uint32_t device, uint64_t address, uint64_t bytes,
+                              const uint32_t *peers, uint32_t peer_count) const {
+  WEIR_BACKEND_TRY(check_capability(device, WEIR_CAP_ACCESS_LATER, "peer=0 or access_later=0"));
+  WEIR_BACKEND_TRY(check_peers(peers, peer_count));
+  if (peer_count == 0) return refuse(WEIR_ERROR_INVALID_ARGUMENT, "peer_count=0");
+  return space_.check_run(device, address, bytes);
 }
 
 void Model::wait_as_asked(uint32_t device) noexcept {

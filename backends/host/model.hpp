@@ -47,6 +47,12 @@ class Model {
   weir_result map(uint32_t device, uint64_t address, uint64_t bytes, weir_be_granule granule,
                   uint64_t offset, const uint32_t *peers, uint32_t peer_count);
   weir_result unmap(uint32_t device, uint64_t address, uint64_t bytes);
+  weir_result map_run(uint32_t device, uint64_t address, const weir_be_piece *pieces,
+                      uint32_t count, const uint32_t *peers, uint32_t peer_count);
+  weir_result unmap_run(uint32_t device, uint64_t address, uint64_t bytes);
+  /// Every device reaches all memory here, so that it is only checked.
+  weir_result access_add(uint32_t device, uint64_t address, uint64_t bytes, const uint32_t *peers,
+                         uint32_t peer_count) const;
   weir_result plain_allocate(uint32_t device, uint64_t bytes, uint64_t alignment,
                              uint64_t *address);
   weir_result plain_free(uint32_t device, uint64_t address, uint64_t bytes);
@@ -63,6 +69,9 @@ class Model {
   weir_result check_granule_size(uint64_t bytes) const noexcept;
   weir_result check_peers(const uint32_t *peers, uint32_t peer_count) const noexcept;
   weir_result resolve(const weir_be_copy &copy, Operation *operation);
+  weir_result map_piece(uint32_t device, uint64_t address, const weir_be_piece &piece);
+  weir_result check_capability(uint32_t device, uint64_t capability,
+                               const char *off) const noexcept;
   void wait_as_asked(uint32_t device) noexcept;
 
   Options options_;

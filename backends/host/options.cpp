@@ -31,7 +31,7 @@ struct Key {
   uint64_t unit = 1024;  ///< what K stands for
 };
 
-constexpr std::array<Key, 20> keys{{
+constexpr std::array<Key, 23> keys{{
     {"memory", nullptr, &Options::memory},
     {"granule", nullptr, &Options::granule},
     {"granule_large", nullptr, &Options::granule_large},
@@ -40,6 +40,9 @@ constexpr std::array<Key, 20> keys{{
     {"map_part", &Options::map_part},
     {"peer", &Options::peer},
     {"shared_range", &Options::shared_range},
+    {"map_run", &Options::map_run},
+    {"access_later", &Options::access_later},
+    {"transfer_stream", &Options::transfer_stream},
     {"batch_copy", &Options::batch_copy},
     {"export_fd", &Options::export_fd},
     {"host_call", &Options::host_call},
@@ -127,8 +130,10 @@ uint64_t Options::capabilities() const noexcept {
          when(vmm && multi_map, WEIR_CAP_MULTI_MAP) | when(vmm && map_part, WEIR_CAP_MAP_PART) |
          when(vmm && export_fd, WEIR_CAP_EXPORT_FD) | when(peer, WEIR_CAP_PEER) |
          when(vmm && peer && shared_range, WEIR_CAP_SHARED_RANGE) |
-         when(batch_copy, WEIR_CAP_BATCH_COPY) | when(host_call, WEIR_CAP_HOST_CALL) |
-         when(any_thread, WEIR_CAP_STREAM_ANY_THREAD) |
+         when(vmm && map_run, WEIR_CAP_MAP_RUN) |
+         when(vmm && peer && access_later, WEIR_CAP_ACCESS_LATER) |
+         when(transfer_stream, WEIR_CAP_TRANSFER_STREAM) | when(batch_copy, WEIR_CAP_BATCH_COPY) |
+         when(host_call, WEIR_CAP_HOST_CALL) | when(any_thread, WEIR_CAP_STREAM_ANY_THREAD) |
          when(vmm && map_any_thread, WEIR_CAP_MAP_ANY_THREAD) |
          when(host_register, WEIR_CAP_HOST_REGISTER) |
          when(vmm && map_may_block, WEIR_CAP_MAP_MAY_BLOCK_DEVICE);

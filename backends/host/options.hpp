@@ -37,6 +37,9 @@ struct Options {
   bool map_part = true;
   bool peer = true;
   bool shared_range = true;  ///< a device's granule may be mapped in another's range
+  bool map_run = true;
+  bool access_later = true;     ///< peers can be given access to what is mapped
+  bool transfer_stream = true;  ///< streams for copies alone can be made: they are like others
   bool batch_copy = true;
   bool export_fd = true;
   bool host_call = true;
@@ -51,11 +54,12 @@ struct Options {
   uint64_t peer_bandwidth = 0;  ///< the same between two devices
   uint64_t link_latency_ns = 0;
   // What a machine that is rehearsed looks like; each list is empty or has one entry a device.
-  std::vector<std::string> names;    ///< "" = the usual name
-  std::vector<std::string> pci;      ///< "" = none
-  std::vector<uint32_t> numa;        ///< UINT32_MAX = unknown
-  std::vector<uint32_t> integrated;  ///< devices that say that their memory is the host's
-  std::vector<LinkOption> links;     ///< those that are not as link_bandwidth and the like say
+  std::vector<std::string> names;     ///< "" = the usual name
+  std::vector<std::string> pci;       ///< "" = none
+  std::vector<uint32_t> numa;         ///< UINT32_MAX = unknown
+  std::vector<uint32_t> memory_with;  ///< the first device whose memory it has; of most itself
+  std::vector<uint32_t> integrated;   ///< devices that say that their memory is the host's
+  std::vector<LinkOption> links;      ///< those that are not as link_bandwidth and the like say
   uint64_t link_slowdown =
       0;  ///< how many times slower than told copies on `links` are; 0 = as memcpy
 

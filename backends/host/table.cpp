@@ -217,6 +217,25 @@ weir_result unmap(weir_be_state *state, uint32_t device, uint64_t address,
   return enter(state, "unmap", [&](Model &m) { return m.unmap(device, address, bytes); });
 }
 
+weir_result map_run(weir_be_state *state, uint32_t device, uint64_t address,
+                    const weir_be_piece *pieces, uint32_t count, const uint32_t *peers,
+                    uint32_t peer_count) noexcept {
+  return enter(state, "map_run", [&](Model &m) {
+    return m.map_run(device, address, pieces, count, peers, peer_count);
+  });
+}
+
+weir_result unmap_run(weir_be_state *state, uint32_t device, uint64_t address,
+                      uint64_t bytes) noexcept {
+  return enter(state, "unmap_run", [&](Model &m) { return m.unmap_run(device, address, bytes); });
+}
+
+weir_result access_add(weir_be_state *state, uint32_t device, uint64_t address, uint64_t bytes,
+                       const uint32_t *peers, uint32_t peer_count) noexcept {
+  return enter(state, "access_add",
+               [&](Model &m) { return m.access_add(device, address, bytes, peers, peer_count); });
+}
+
 weir_result granule_export(weir_be_state *state, uint32_t device, weir_be_granule granule,
                            int32_t *fd) noexcept {
   return enter(state, "granule_export",
@@ -273,7 +292,8 @@ weir_result stream_create(weir_be_state *state, uint32_t device, uint64_t flags,
                           weir_be_stream *stream) noexcept {
   return enter(state, "stream_create", [&](Model &model) -> weir_result {
     WEIR_BACKEND_TRY(model.check_device(device));
-    if (flags != 0) {
+    const uint64_t known = model.options().transfer_stream ? WEIR_BE_STREAM_TRANSFER : 0;
+    if ((flags & ~known) != 0) {
       return refuse(WEIR_ERROR_INVALID_ARGUMENT, "stream flags %#llx",
                     static_cast<unsigned long long>(flags));
     }
@@ -450,6 +470,9 @@ weir_backend_table make_table() noexcept {
   t.copy_batch_async = copy_batch_async;
   t.fill_async = fill_async;
   t.peer_enable = peer_enable;
+  t.map_run = map_run;
+  t.unmap_run = unmap_run;
+  t.access_add = access_add;
   return t;
 }
 

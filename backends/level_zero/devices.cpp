@@ -36,27 +36,38 @@ uint32_t numa_node_of(const char *pci) {
   return read && node >= 0 ? static_cast<uint32_t>(node) : UINT32_MAX;
 }
 
-/// The first group that can both copy and compute. Weir's own streams only copy, but they are given to programs too,
-/// and a copy-only engine takes no kernel.
-abi::Result find_queue_group(const Api &api, Device *device) {
+using Groups = std::vector<abi::CommandQueueGroupProperties>;
+
+/// The first group with all of the `wanted` flags and none of the others.
+Device::QueueGroup first_group(const Groups &groups, uint32_t wanted, uint32_t unwanted) {
+  for (uint32_t i = 0; i < groups.size(); ++i) {
+    const uint32_t flags = groups[i].flags;
+    if ((flags & wanted) == wanted && (flags & unwanted) == 0 && groups[i].num_queues > 0)
+      return {i, groups[i].num_queues};
+  }
+  return {};
+}
+
+/// Streams take the first group that can both copy and compute: they are given to programs too, and a copy-only engine
+/// takes no kernel. Streams for copies alone take the first copy-only group, which is the card's main copy engine; it
+/// must fill bytes too.
+abi::Result find_queue_groups(const Api &api, Device *device) {
   uint32_t count = 0;
   abi::Result result = api.device_get_queue_groups(device->handle, &count, nullptr);
   if (result != abi::success) return result;
-  std::vector<abi::CommandQueueGroupProperties> groups(count);
+  Groups groups(count);
   result = api.device_get_queue_groups(device->handle, &count, groups.data());
   if (result != abi::success) return result;
-  const auto able = [](const abi::CommandQueueGroupProperties &group, uint32_t flags) {
-    return (group.flags & flags) == flags && group.num_queues > 0;
-  };
+  groups.resize(count);
+  device->copiers = first_group(groups, abi::queue_group_flag_copy, abi::queue_group_flag_compute);
+  if (device->copiers.queues != 0 &&
+      groups[device->copiers.ordinal].max_memory_fill_pattern_size == 0)
+    device->copiers = {};
   // By the specification a compute group can always copy; a driver may forget to say so.
   for (const uint32_t wanted : {abi::queue_group_flag_compute | abi::queue_group_flag_copy,
                                 abi::queue_group_flag_compute, abi::queue_group_flag_copy}) {
-    for (uint32_t i = 0; i < count; ++i) {
-      if (!able(groups[i], wanted)) continue;
-      device->queue_group = i;
-      device->queues = groups[i].num_queues;
-      return abi::success;
-    }
+    device->queues = first_group(groups, wanted, 0);
+    if (device->queues.queues != 0) return abi::success;
   }
   return abi::error_unsupported_feature;
 }
@@ -176,7 +187,7 @@ std::vector<Device> Platform::gpus_of(abi::Driver driver) {
 abi::Result Platform::measure(Device *device) const {
   abi::Result result = api_.device_get_properties(device->handle, &device->properties);
   if (result != abi::success || device->properties.type != abi::device_type_gpu) return result;
-  result = find_queue_group(api_, device);
+  result = find_queue_groups(api_, device);
   if (result != abi::success) return result;
   uint32_t count = 0;
   result = api_.device_get_memory_properties(device->handle, &count, nullptr);
@@ -214,6 +225,23 @@ abi::Result Platform::find_pages(Device *device) const {
   return abi::success;
 }
 
+/// Tiles of one card are devices at one PCI address.
+bool Platform::same_card(size_t a, size_t b) const noexcept {
+  const Device &one = devices_[a], &other = devices_[b];
+  if (!one.pci_known || !other.pci_known) return false;
+  const abi::PciAddress &x = one.pci.address, &y = other.pci.address;
+  return x.domain == y.domain && x.bus == y.bus && x.device == y.device && x.function == y.function;
+}
+
+// Intel's driver remembers what another card imported by the address at which it was mapped, and forgets it with the
+// reservation, not when it is unmapped: once another granule is mapped there, that card still reads and writes the first.
+// And the other card has it at another address than the owner. Until two cards have shown otherwise, what is mapped is
+// reached by tiles of its own card only (docs/level-zero.md).
+bool Platform::trusts_reach(size_t from, size_t to) const noexcept {
+  const bool mapped = devices_[from].granule != 0 || devices_[to].granule != 0;
+  return options_.peer_cards || !mapped || same_card(from, to);
+}
+
 void Platform::find_reach() {
   const size_t count = devices_.size();
   reach_.assign(count * count, false);
@@ -224,7 +252,7 @@ void Platform::find_reach() {
       const bool answered =
           i != j && api_.device_can_access_peer(devices_[i].handle, devices_[j].handle, &able) ==
                         abi::success;
-      reach_[i * count + j] = answered && able != 0;
+      reach_[i * count + j] = answered && able != 0 && trusts_reach(i, j);
     }
   }
 }
@@ -258,7 +286,9 @@ weir_result Platform::check_device(uint32_t device) const noexcept {
 
 uint64_t Platform::capabilities(uint32_t device) const noexcept {
   uint64_t able = WEIR_CAP_HOST_CALL;
-  if (devices_[device].granule != 0) able |= WEIR_CAP_VMM;
+  if (devices_[device].granule != 0) able |= WEIR_CAP_VMM | WEIR_CAP_MAP_RUN;
+  if (options_.transfer_stream && devices_[device].copiers.queues != 0)
+    able |= WEIR_CAP_TRANSFER_STREAM;
   if (import_ != nullptr) able |= WEIR_CAP_HOST_REGISTER;
   if (devices_[device].integrated()) able |= WEIR_CAP_INTEGRATED;
   for (uint32_t peer = 0; peer < devices_.size(); ++peer) {
@@ -266,6 +296,7 @@ uint64_t Platform::capabilities(uint32_t device) const noexcept {
   }
   // Reservations and physical memory meet in the context, and what is mapped is reached by all that reach its device.
   constexpr uint64_t needed = WEIR_CAP_VMM | WEIR_CAP_PEER;
+  if ((able & needed) == needed) able |= WEIR_CAP_ACCESS_LATER;
   if (options_.shared_range && (able & needed) == needed) able |= WEIR_CAP_SHARED_RANGE;
   return able;
 }

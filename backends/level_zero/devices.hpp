@@ -26,8 +26,13 @@ struct Device {
   uint64_t memory = 0;         ///< bytes of all its memories
   uint64_t granule = 0;        ///< 0: no virtual-memory management
   uint64_t granule_large = 0;  ///< 0: none
-  uint32_t queue_group = 0;    ///< what streams are made on
-  uint32_t queues = 1;         ///< of that group
+  /// Queues of one kind: a group's index, and how many it has.
+  struct QueueGroup {
+    uint32_t ordinal = 0;
+    uint32_t queues = 0;  ///< 0: there is no such group
+  };
+  QueueGroup queues;   ///< what streams are made on
+  QueueGroup copiers;  ///< what streams for copies alone are made on
 
   bool integrated() const noexcept {
     return (properties.flags & abi::device_property_flag_integrated) != 0;
@@ -76,6 +81,8 @@ class Platform {
   abi::Result measure(Device *device) const;
   abi::Result find_pages(Device *device) const;
   void remark(const char *call, abi::Result result, const char *consequence);
+  bool same_card(size_t a, size_t b) const noexcept;
+  bool trusts_reach(size_t from, size_t to) const noexcept;
   void find_reach();
   void find_extension();
 

@@ -13,7 +13,8 @@ namespace weir::level_zero {
 namespace {
 
 constexpr std::string_view known =
-    "vmm, peer, shared_range, register, granule_large, context, driver";
+    "vmm, peer, peer_cards, shared_range, transfer_stream, register, granule_large, context, "
+    "driver";
 
 /// A handle as programs print it: hexadecimal with 0x, or decimal.
 bool parse_address(std::string_view text, uint64_t *out) {
@@ -30,6 +31,8 @@ bool parse_address(std::string_view text, uint64_t *out) {
 std::string take(std::string_view key, std::string_view value, Options *options) {
   if (key == "vmm") return common::read_flag(key, value, &options->vmm);
   if (key == "peer") return common::read_flag(key, value, &options->peer);
+  if (key == "peer_cards") return common::read_flag(key, value, &options->peer_cards);
+  if (key == "transfer_stream") return common::read_flag(key, value, &options->transfer_stream);
   if (key == "shared_range") return common::read_flag(key, value, &options->shared_range);
   if (key == "register") return common::read_flag(key, value, &options->host_register);
   if (key == "granule_large") {

@@ -9,10 +9,12 @@
 namespace weir::level_zero {
 
 struct Options {
-  bool vmm = true;            ///< 0: no virtual-memory management
-  bool peer = true;           ///< 0: devices never reach each other's memory
-  bool shared_range = true;   ///< 0: a device's granules lie in ranges that it reserved
-  bool host_register = true;  ///< 0: only memory made by this backend is copied from and to
+  bool vmm = true;              ///< 0: no virtual-memory management
+  bool peer = true;             ///< 0: devices never reach each other's memory
+  bool peer_cards = false;      ///< 1: those of two cards do so too where there is virtual memory
+  bool shared_range = true;     ///< 0: a device's granules lie in ranges that it reserved
+  bool transfer_stream = true;  ///< 0: copies run where kernels do
+  bool host_register = true;    ///< 0: only memory made by this backend is copied from and to
   /// Wished for; a device whose pages it does not fit has none.
   uint64_t granule_large = uint64_t{32} << 20U;
   uint64_t context = 0;   ///< a ze_context_handle_t of the program's own; 0 = the backend makes one

@@ -44,13 +44,13 @@ std::shared_ptr<Stream> Streams::make(uint32_t device, bool own) {
   return std::make_shared<Stream>(platform_, events_, ++ids_, device, own);
 }
 
-weir_result Streams::make_list(Stream *stream) {
+weir_result Streams::make_list(Stream *stream, const Device::QueueGroup &group) {
   const Device &device = platform_.devices()[stream->device()];
   abi::CommandQueueDesc description;
-  description.ordinal = device.queue_group;
-  description.index = queue_turn_.fetch_add(1, std::memory_order_relaxed) % device.queues;
+  description.ordinal = group.ordinal;
+  description.index = queue_turn_.fetch_add(1, std::memory_order_relaxed) % group.queues;
   // A queue is chosen by its index only where the driver is told not to spread the work itself.
-  const uint32_t explicit_only = device.queues > 1 ? abi::queue_flag_explicit_only : 0;
+  const uint32_t explicit_only = group.queues > 1 ? abi::queue_flag_explicit_only : 0;
   const auto create = [&](bool in_order) {
     description.flags = explicit_only | (in_order ? abi::queue_flag_in_order : 0);
     stream->in_order_ = in_order;
@@ -71,7 +71,9 @@ weir_result Streams::make_list(Stream *stream) {
 
 weir_result Streams::create(uint32_t device, uint64_t flags, weir_be_stream *stream) {
   WEIR_BACKEND_TRY(platform_.check_device(device));
-  if (flags != 0) {
+  const bool transfers = flags == WEIR_BE_STREAM_TRANSFER &&
+                         (platform_.capabilities(device) & WEIR_CAP_TRANSFER_STREAM) != 0;
+  if (flags != 0 && !transfers) {
     return refuse(WEIR_ERROR_INVALID_ARGUMENT, "stream flags %#llx", static_cast<Number>(flags));
   }
   end_finished();
@@ -81,7 +83,8 @@ weir_result Streams::create(uint32_t device, uint64_t flags, weir_be_stream *str
     std::lock_guard hold(mutex_);
     handle = streams_.add(made);
   }
-  const weir_result result = make_list(made.get());
+  const weir_result result = make_list(made.get(), transfers ? platform_.devices()[device].copiers
+                                                             : platform_.devices()[device].queues);
   if (result != WEIR_SUCCESS) {
     std::lock_guard hold(mutex_);
     (void)streams_.remove(handle);

@@ -97,7 +97,7 @@ class Streams {
   };
 
   std::shared_ptr<Stream> make(uint32_t device, bool own);
-  weir_result make_list(Stream *stream);
+  weir_result make_list(Stream *stream, const Device::QueueGroup &group);
   weir_result park(Stream &stream);
   void retire(Stream &stream) noexcept;
   void end_finished() noexcept;

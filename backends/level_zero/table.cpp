@@ -178,6 +178,27 @@ weir_result unmap(weir_be_state *state, uint32_t device, uint64_t address,
                [&](Running &running) { return running.space.unmap(device, address, bytes); });
 }
 
+weir_result map_run(weir_be_state *state, uint32_t device, uint64_t address,
+                    const weir_be_piece *pieces, uint32_t count, const uint32_t *peers,
+                    uint32_t peer_count) noexcept {
+  return enter(state, "map_run", [&](Running &running) {
+    return running.space.map_run(device, address, pieces, count, peers, peer_count);
+  });
+}
+
+weir_result unmap_run(weir_be_state *state, uint32_t device, uint64_t address,
+                      uint64_t bytes) noexcept {
+  return enter(state, "unmap_run",
+               [&](Running &running) { return running.space.unmap_run(device, address, bytes); });
+}
+
+weir_result access_add(weir_be_state *state, uint32_t device, uint64_t address, uint64_t bytes,
+                       const uint32_t *peers, uint32_t peer_count) noexcept {
+  return enter(state, "access_add", [&](Running &running) {
+    return running.space.add_access(device, address, bytes, peers, peer_count);
+  });
+}
+
 weir_result plain_allocate(weir_be_state *state, uint32_t device, uint64_t bytes,
                            uint64_t alignment, uint64_t *address) noexcept {
   return enter(state, "plain_allocate", [&](Running &running) {
@@ -341,6 +362,9 @@ weir_backend_table make_table() noexcept {
   t.copy_async = copy_async;
   t.fill_async = fill_async;
   t.peer_enable = peer_enable;
+  t.map_run = map_run;
+  t.unmap_run = unmap_run;
+  t.access_add = access_add;
   return t;
 }
 

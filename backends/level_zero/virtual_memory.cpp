@@ -193,32 +193,104 @@ weir_result VirtualMemory::check_peers(uint32_t device, const uint32_t *peers,
   return WEIR_SUCCESS;
 }
 
+// A granule is mapped whole, so that there is no offset.
+abi::Result VirtualMemory::map_native(uint64_t address, uint64_t bytes,
+                                      uint64_t native) const noexcept {
+  return platform_.api().virtual_map(platform_.context(), pointer(address), bytes,
+                                     memory_of(native), 0, abi::memory_access_readwrite);
+}
+
+abi::Result VirtualMemory::unmap_native(uint64_t address, uint64_t bytes) const noexcept {
+  return platform_.api().virtual_unmap(platform_.context(), pointer(address), bytes);
+}
+
 weir_result VirtualMemory::map(uint32_t device, uint64_t address, uint64_t bytes,
                                weir_be_granule granule, uint64_t offset, const uint32_t *peers,
                                uint32_t peer_count) {
+  const weir_be_piece piece{granule, offset, bytes};
+  return map_run(device, address, &piece, 1, peers, peer_count);
+}
+
+weir_result VirtualMemory::map_run(uint32_t device, uint64_t address, const weir_be_piece *pieces,
+                                   uint32_t count, const uint32_t *peers, uint32_t peer_count) {
   WEIR_BACKEND_TRY(check(device));
   WEIR_BACKEND_TRY(check_peers(device, peers, peer_count));
-  uint64_t native = 0;
-  WEIR_BACKEND_TRY(tables_[device].begin_map(address, bytes, granule, offset, &native));
-  const abi::Result result =
-      platform_.api().virtual_map(platform_.context(), pointer(address), bytes, memory_of(native),
-                                  offset, abi::memory_access_readwrite);
-  tables_[device].end_map(address, result == abi::success);
+  common::MappingTable &table = tables_[device];
+  std::vector<uint64_t> natives;
+  WEIR_BACKEND_TRY(table.begin_map_run(address, pieces, count, &natives));
+  abi::Result result = abi::success;
+  uint64_t at = address;
+  uint32_t mapped = 0;
+  for (; mapped < count; ++mapped) {
+    result = map_native(at, pieces[mapped].bytes, natives[mapped]);
+    if (result != abi::success) break;
+    at += pieces[mapped].bytes;
+  }
+  const uint64_t refused_at = at;
+  const uint64_t refused_bytes = mapped < count ? pieces[mapped].bytes : 0;
+  while (result != abi::success && mapped-- > 0) {
+    at -= pieces[mapped].bytes;
+    twice([&] { return unmap_native(at, pieces[mapped].bytes); });
+  }
+  table.end_map_run(address, pieces, count, result == abi::success);
   if (result == abi::success) return WEIR_SUCCESS;
   return runtime_refusal(result, "zeVirtualMemMap of %llu bytes at %#llx",
-                         static_cast<Number>(bytes), static_cast<Number>(address));
+                         static_cast<Number>(refused_bytes), static_cast<Number>(refused_at));
 }
 
 weir_result VirtualMemory::unmap(uint32_t device, uint64_t address, uint64_t bytes) {
   WEIR_BACKEND_TRY(check(device));
   WEIR_BACKEND_TRY(tables_[device].begin_unmap(address, bytes));
-  const abi::Result result =
-      platform_.api().virtual_unmap(platform_.context(), pointer(address), bytes);
+  const abi::Result result = unmap_native(address, bytes);
   if (result == abi::success) return tables_[device].end_unmap(address, WEIR_SUCCESS);
   const weir_result refusal =
       runtime_refusal(result, "zeVirtualMemUnmap of %llu bytes at %#llx",
                       static_cast<Number>(bytes), static_cast<Number>(address));
   return tables_[device].end_unmap(address, refusal);
+}
+
+weir_result VirtualMemory::unmap_run(uint32_t device, uint64_t address, uint64_t bytes) {
+  WEIR_BACKEND_TRY(check(device));
+  common::MappingTable &table = tables_[device];
+  std::vector<common::MappedPiece> pieces;
+  WEIR_BACKEND_TRY(table.begin_unmap_run(address, bytes, &pieces));
+  size_t removed = 0;
+  abi::Result result = abi::success;
+  for (; removed < pieces.size(); ++removed) {
+    result = unmap_native(pieces[removed].address, pieces[removed].bytes);
+    if (result != abi::success) break;
+  }
+  if (result == abi::success) return table.end_unmap_run(pieces, WEIR_SUCCESS);
+  weir_result refusal = runtime_refusal(result, "zeVirtualMemUnmap of %llu bytes at %#llx",
+                                        static_cast<Number>(pieces[removed].bytes),
+                                        static_cast<Number>(pieces[removed].address));
+  // All or none: what is gone already is mapped again. If that fails too, nothing tells what is mapped there.
+  if (refusal != WEIR_ERROR_DEVICE_LOST && !put_back(device, pieces.data(), removed))
+    refusal = WEIR_ERROR_DEVICE_LOST;
+  return table.end_unmap_run(pieces, refusal);
+}
+
+bool VirtualMemory::put_back(uint32_t device, const common::MappedPiece *pieces,
+                             size_t count) const {
+  for (size_t i = 0; i < count; ++i) {
+    common::MappingTable::Granule granule;
+    if (tables_[device].find_granule(pieces[i].granule, &granule) != WEIR_SUCCESS) return false;
+    if (map_native(pieces[i].address, pieces[i].bytes, granule.native) != abi::success)
+      return false;
+  }
+  return true;
+}
+
+weir_result VirtualMemory::add_access(uint32_t device, uint64_t address, uint64_t bytes,
+                                      const uint32_t *peers, uint32_t peer_count) {
+  WEIR_BACKEND_TRY(check(device));
+  if ((platform_.capabilities(device) & WEIR_CAP_ACCESS_LATER) == 0) {
+    return refuse(WEIR_ERROR_NOT_SUPPORTED, "no device reaches memory of device %u", device);
+  }
+  if (peer_count == 0) return refuse(WEIR_ERROR_INVALID_ARGUMENT, "peer_count=0");
+  WEIR_BACKEND_TRY(check_peers(device, peers, peer_count));
+  std::vector<common::MappedPiece> pieces;
+  return tables_[device].check_run(address, bytes, &pieces);
 }
 
 bool VirtualMemory::contains(uint64_t address, uint64_t bytes, uint32_t *device) const noexcept {

@@ -31,6 +31,13 @@ class VirtualMemory {
   weir_result map(uint32_t device, uint64_t address, uint64_t bytes, weir_be_granule granule,
                   uint64_t offset, const uint32_t *peers, uint32_t peer_count);
   weir_result unmap(uint32_t device, uint64_t address, uint64_t bytes);
+  /// The driver takes mappings one by one; a run is a loop, and all or none.
+  weir_result map_run(uint32_t device, uint64_t address, const weir_be_piece *pieces,
+                      uint32_t count, const uint32_t *peers, uint32_t peer_count);
+  weir_result unmap_run(uint32_t device, uint64_t address, uint64_t bytes);
+  /// Peers have access to all that is mapped, or can't have it: there is nothing to do but to check.
+  weir_result add_access(uint32_t device, uint64_t address, uint64_t bytes, const uint32_t *peers,
+                         uint32_t peer_count);
 
   /// Whether [address, +bytes) lies inside one mapping; *device is whose memory it is then.
   bool contains(uint64_t address, uint64_t bytes, uint32_t *device) const noexcept;
@@ -46,6 +53,9 @@ class VirtualMemory {
   weir_result check_peers(uint32_t device, const uint32_t *peers, uint32_t count) const noexcept;
   abi::Result reserve_aligned(uint64_t bytes, uint64_t alignment, Span *span) const noexcept;
   abi::Result release(const Span &span) const noexcept;
+  abi::Result map_native(uint64_t address, uint64_t bytes, uint64_t native) const noexcept;
+  abi::Result unmap_native(uint64_t address, uint64_t bytes) const noexcept;
+  bool put_back(uint32_t device, const common::MappedPiece *pieces, size_t count) const;
   void destroy_memory(uint64_t native) const noexcept;
 
   const Platform &platform_;

@@ -192,6 +192,9 @@ const (
 	CapMapPart           Capabilities = C.WEIR_CAP_MAP_PART
 	CapIntegrated        Capabilities = C.WEIR_CAP_INTEGRATED
 	CapSharedRange       Capabilities = C.WEIR_CAP_SHARED_RANGE
+	CapMapRun            Capabilities = C.WEIR_CAP_MAP_RUN
+	CapAccessLater       Capabilities = C.WEIR_CAP_ACCESS_LATER
+	CapTransferStream    Capabilities = C.WEIR_CAP_TRANSFER_STREAM
 )
 
 // DeviceInfo is what a context knows of a device.

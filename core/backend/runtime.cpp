@@ -37,8 +37,23 @@ constexpr Group groups[] = {
     WEIR_GROUP("peers", WEIR_CAP_PEER, peer_enable, peer_enable),
     WEIR_GROUP("export over a fabric", WEIR_CAP_EXPORT_FABRIC, granule_export_fabric,
                granule_import_fabric),
+    WEIR_GROUP("runs of granules", WEIR_CAP_MAP_RUN, map_run, unmap_run),
+    WEIR_GROUP("access of peers to what is mapped", WEIR_CAP_ACCESS_LATER, access_add, access_add),
 };
 #undef WEIR_GROUP
+
+/// Capabilities that say something about others.
+struct Dependence {
+  uint64_t capability;
+  const char *name;
+  uint64_t needed;
+  const char *words;
+};
+constexpr Dependence dependences[] = {
+    {WEIR_CAP_SHARED_RANGE, "SHARED_RANGE", WEIR_CAP_VMM | WEIR_CAP_PEER, "VMM and PEER"},
+    {WEIR_CAP_MAP_RUN, "MAP_RUN", WEIR_CAP_VMM, "VMM"},
+    {WEIR_CAP_ACCESS_LATER, "ACCESS_LATER", WEIR_CAP_VMM | WEIR_CAP_PEER, "VMM and PEER"},
+};
 
 /// Entries of the group that the table has, and how many it takes.
 std::pair<size_t, size_t> entries_of(const weir_backend_table &table, const Group &group) {
@@ -160,13 +175,14 @@ Status Runtime::check_capabilities(const weir_be_device &device) const {
                 group.name);
   }
   const bool vmm = (device.capabilities & WEIR_CAP_VMM) != 0;
-  constexpr uint64_t below_shared = WEIR_CAP_VMM | WEIR_CAP_PEER;
-  if ((device.capabilities & WEIR_CAP_SHARED_RANGE) != 0 &&
-      (device.capabilities & below_shared) != below_shared) {
+  for (const Dependence &each : dependences) {
+    const bool claimed = (device.capabilities & each.capability) != 0;
+    if (!claimed || (device.capabilities & each.needed) == each.needed) continue;
     return fail(WEIR_ERROR_BACKEND,
-                "backend %s: device \"%.63s\" claims SHARED_RANGE, which needs VMM and PEER, and "
-                "has the capabilities %#llx only",
-                path_.c_str(), device.name, static_cast<unsigned long long>(device.capabilities));
+                "backend %s: device \"%.63s\" claims %s, which needs %s, and has the "
+                "capabilities %#llx only",
+                path_.c_str(), device.name, each.name, each.words,
+                static_cast<unsigned long long>(device.capabilities));
   }
   if (vmm && (device.granule == 0 || (device.granule & (device.granule - 1)) != 0)) {
     return fail(WEIR_ERROR_BACKEND,

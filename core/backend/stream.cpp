@@ -9,6 +9,14 @@
 #include <mutex>
 
 namespace weir::backend {
+namespace {
+
+Status create(const Device &device, uint64_t flags, weir_be_stream *handle) {
+  return device.check(device.table().stream_create(device.state(), device.index, flags, handle),
+                      "stream_create");
+}
+
+}  // namespace
 
 StreamTable::StreamTable(std::pmr::memory_resource *memory, Ticks *ticks)
     : memory_(memory), ticks_(ticks), slots_(memory), closed_(memory) {
@@ -49,22 +57,32 @@ Status StreamTable::take_slot(Stream **stream) {
 
 Status StreamTable::open(const Device *device, bool wrap, void *native, void *owner,
                          Stream **stream) {
+  return fill_slot(device, wrap, owner, stream, [&](weir_be_stream *handle) -> Status {
+    if (device == nullptr) return {};
+    const weir_backend_table &table = device->table();
+    if (!wrap) return create(*device, 0, handle);
+    return device->check(table.stream_wrap(device->state(), device->index, native, handle),
+                         "stream_wrap");
+  });
+}
+
+Status StreamTable::open_transfer(const Device &device, void *owner, Stream **stream) {
+  const uint64_t flags = device.has(WEIR_CAP_TRANSFER_STREAM) ? WEIR_BE_STREAM_TRANSFER : 0;
+  return fill_slot(&device, false, owner, stream,
+                   [&](weir_be_stream *handle) { return create(device, flags, handle); });
+}
+
+template <class Make>
+Status StreamTable::fill_slot(const Device *device, bool wrap, void *owner, Stream **stream,
+                              Make make) {
   std::lock_guard hold(mutex_);
   Stream *slot = nullptr;
   WEIR_TRY(take_slot(&slot));
   slot->device = nullptr;
   weir_be_stream handle = nullptr;
-  if (device != nullptr) {
-    const weir_backend_table &table = device->table();
-    const Status status =
-        !wrap ? device->check(table.stream_create(device->state(), device->index, 0, &handle),
-                              "stream_create")
-              : device->check(table.stream_wrap(device->state(), device->index, native, &handle),
-                              "stream_wrap");
-    if (!status) {
-      closed_.push_back(slot->slot);
-      return status;
-    }
+  if (const Status status = make(&handle); !status) {
+    closed_.push_back(slot->slot);
+    return status;
   }
   slot->device = device;
   slot->native = handle;

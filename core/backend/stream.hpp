@@ -49,6 +49,8 @@ class StreamTable {
   /// Creates a native stream, or wraps `native` (which may be NULL: the runtime's default stream). device == nullptr is
   /// the CPU.
   Status open(const Device *device, bool wrap, void *native, void *owner, Stream **stream);
+  /// One for copies, fills, waits and fences of Weir's own: on copy engines, where the device has such streams.
+  Status open_transfer(const Device &device, void *owner, Stream **stream);
   /// Ends the wrapper. Its stamps stay good.
   Status close(Stream *stream);
 
@@ -64,6 +66,9 @@ class StreamTable {
 
  private:
   Status take_slot(Stream **stream);
+  /// `make` gives the slot its native stream.
+  template <class Make>
+  Status fill_slot(const Device *device, bool wrap, void *owner, Stream **stream, Make make);
 
   std::pmr::memory_resource *memory_;
   Ticks *ticks_;

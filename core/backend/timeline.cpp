@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The ring of fences. Everything here is called with few instructions to spare or with the lock held:
-// nothing allocates.
+// The ring of fences. Nothing here allocates, and the backend is called with no lock held.
 
 #include "core/backend/timeline.hpp"
 
@@ -11,31 +10,60 @@
 
 namespace weir::backend {
 
+/// Declared before the lock is taken: it ends after it has been dropped.
+class Timeline::Dropped {
+ public:
+  explicit Dropped(const Timeline &timeline) noexcept : timeline_(timeline) {}
+  ~Dropped() {
+    const Device *device = timeline_.device_;
+    for (uint32_t i = 0; i < count_; ++i)
+      (void)device->table().fence_destroy(device->state(), fences_[i]);
+  }
+  Dropped(const Dropped &) = delete;
+  Dropped &operator=(const Dropped &) = delete;
+  void add(weir_be_fence fence) noexcept { fences_[count_++] = fence; }
+
+ private:
+  const Timeline &timeline_;
+  uint32_t count_ = 0;
+  std::array<weir_be_fence, capacity + 1> fences_;  // a ring's, and one that was pinned
+};
+
 void Timeline::open(const Device *device, weir_be_stream stream, Ticks *ticks) noexcept {
   std::lock_guard hold(lock);
   device_ = device;
   stream_ = stream;
   ticks_ = ticks;
   // Beyond every point of the slot's earlier life, which has passed altogether.
-  last_ = std::max(last_, ticks->now());
-  passed_.store(last_, std::memory_order_release);
+  const uint64_t last = std::max(last_.load(std::memory_order_relaxed), ticks->now());
+  last_.store(last, std::memory_order_relaxed);
+  passed_.store(last, std::memory_order_release);
   lost_.store(false, std::memory_order_relaxed);
 }
 
 Status Timeline::record(uint64_t *point) noexcept {
-  std::lock_guard hold(lock);
-  return record_locked(point);
+  {
+    std::unique_lock hold(lock);
+    turn_.take(hold);
+  }
+  const Status status = record_in_turn(point);
+  end_record();
+  return status;
 }
 
 uint64_t Timeline::pass_all() noexcept {
-  std::lock_guard hold(lock);
-  last_ = ticks_->next(last_);
-  pop_through(count_);
-  passed_.store(last_, std::memory_order_release);
-  return last_;
+  Dropped dropped(*this);
+  std::unique_lock hold(lock);
+  turn_.take(hold);
+  const uint64_t last = ticks_->next(last_.load(std::memory_order_relaxed));
+  last_.store(last, std::memory_order_release);
+  pass(last, &dropped);
+  hold.unlock();
+  end_record();
+  return last;
 }
 
-void Timeline::retire(weir_be_fence fence) noexcept {
+void Timeline::retire(weir_be_fence fence, Dropped *dropped) noexcept {
   for (Pinned &pin : pinned_) {
     if (pins_ == 0) break;
     if (pin.waiters != 0 && pin.fence == fence) {
@@ -43,69 +71,81 @@ void Timeline::retire(weir_be_fence fence) noexcept {
       return;
     }
   }
-  (void)device_->table().fence_destroy(device_->state(), fence);
+  dropped->add(fence);
 }
 
-weir_be_fence Timeline::pin(uint64_t point, Pinned **pin) noexcept {
-  std::lock_guard hold(lock);
-  const weir_be_fence fence = find(point);
-  *pin = nullptr;
-  if (fence == 0) return 0;
+void Timeline::pop_through(uint32_t end, Dropped *dropped) noexcept {
+  for (uint32_t i = head_.load(std::memory_order_relaxed); i != end; ++i)
+    retire(at(i).fence, dropped);
+  head_.store(end, std::memory_order_release);
+}
+
+/// Everything up to the point has passed.
+void Timeline::pass(uint64_t point, Dropped *dropped) noexcept {
+  if (passed_.load(std::memory_order_relaxed) < point)
+    passed_.store(point, std::memory_order_release);
+  uint32_t end = head_.load(std::memory_order_relaxed);
+  const uint32_t tail = tail_.load(std::memory_order_acquire);
+  while (end != tail && at(end).point <= point) ++end;
+  pop_through(end, dropped);
+}
+
+Timeline::Pinned *Timeline::pin(uint64_t point, bool to_wait, weir_be_fence *fence) noexcept {
+  *fence = 0;
+  uint32_t i = head_.load(std::memory_order_relaxed);
+  const uint32_t tail = tail_.load(std::memory_order_acquire);
+  while (i != tail && at(i).point < point) ++i;
+  if (i == tail) return nullptr;
+  *fence = at(i).fence;
   Pinned *unused = nullptr;
   for (Pinned &slot : pinned_) {
-    if (slot.waiters != 0 && slot.fence == fence) {
+    if (slot.waiters != 0 && slot.fence == *fence) {
       ++slot.waiters;
-      *pin = &slot;
-      return fence;
+      return &slot;
     }
     if (slot.waiters == 0) unused = &slot;
   }
-  if (unused != nullptr) {
-    *unused = Pinned{fence, 1, false};
-    ++pins_;
-  }
-  *pin = unused;
-  return fence;
+  if (unused == nullptr || (to_wait && pins_ >= most_waited_for)) return nullptr;
+  *unused = Pinned{*fence, at(i).point, 1, false};
+  ++pins_;
+  return unused;
 }
 
-void Timeline::unpin(Pinned *pin) noexcept {
-  std::lock_guard hold(lock);
+void Timeline::unpin(Pinned *pin, Dropped *dropped) noexcept {
   if (--pin->waiters != 0) return;
   --pins_;
-  if (pin->dropped) (void)device_->table().fence_destroy(device_->state(), pin->fence);
+  if (pin->dropped) dropped->add(pin->fence);
 }
 
-void Timeline::pop_through(uint32_t count) noexcept {
-  for (uint32_t i = 0; i < count; ++i) retire(at(i).fence);
-  head_ = (head_ + count) & (capacity - 1);
-  count_ -= count;
-}
-
-// Half of the ring at a time, so that the cost is spread over many records.
+// By whoever has the turn. Half of the ring at a time, so that the cost is spread over many records.
 void Timeline::make_room() noexcept {
-  const uint32_t middle = capacity / 2;
-  if (device_->table().fence_poll(device_->state(), at(middle - 1).fence) == WEIR_SUCCESS) {
-    passed_.store(at(middle - 1).point, std::memory_order_release);
-    pop_through(middle);
-    return;
+  constexpr uint32_t middle = capacity / 2;
+  Dropped dropped(*this);
+  std::unique_lock hold(lock);
+  uint32_t head = head_.load(std::memory_order_relaxed);
+  const uint32_t tail = tail_.load(std::memory_order_relaxed);
+  if (tail - head != capacity) return;
+  weir_be_fence fence = 0;
+  if (Pinned *pinned = pin(at(head + middle - 1).point, false, &fence); pinned != nullptr) {
+    hold.unlock();
+    const bool over = device_->table().fence_poll(device_->state(), fence) == WEIR_SUCCESS;
+    hold.lock();
+    const uint64_t point = pinned->point;
+    unpin(pinned, &dropped);  // first: while nothing is pinned the ring is emptied faster
+    if (over) pass(point, &dropped);
   }
+  head = head_.load(std::memory_order_relaxed);
+  if (tail - head != capacity) return;
   // Nothing has passed: keep every other fence of the older half. The later of a pair stands for both.
-  uint32_t kept = 0;
-  for (uint32_t i = 0; i < count_; ++i) {
-    if (i < middle && (i & 1U) == 0) {
-      retire(at(i).fence);
+  uint32_t kept = head;
+  for (uint32_t i = head; i != tail; ++i) {
+    if (i - head < middle && ((i - head) & 1U) == 0) {
+      retire(at(i).fence, &dropped);
     } else {
       at(kept++) = at(i);
     }
   }
-  count_ = kept;
-}
-
-weir_be_fence Timeline::find(uint64_t point) noexcept {
-  for (uint32_t i = 0; i < count_; ++i) {
-    if (at(i).point >= point) return at(i).fence;
-  }
-  return 0;
+  tail_.store(kept, std::memory_order_release);
 }
 
 void Timeline::note_loss() noexcept {
@@ -117,24 +157,41 @@ void Timeline::note_loss() noexcept {
 bool Timeline::passed(uint64_t point) noexcept {
   if (passed_.load(std::memory_order_acquire) >= point) return true;
   if (device_ == nullptr) return true;
-  std::lock_guard hold(lock);
-  uint32_t i = 0;
-  while (i < count_ && at(i).point < point) ++i;
-  if (i == count_) return true;
-  const weir_result result = device_->table().fence_poll(device_->state(), at(i).fence);
+  Dropped dropped(*this);
+  Pinned *pinned = nullptr;
+  weir_be_fence fence = 0;
+  {
+    const std::lock_guard hold(lock);
+    pinned = pin(point, false, &fence);
+    if (fence == 0) return true;
+    if (pinned == nullptr) return false;
+    // Who records may be stuck in the backend, and to ask it something may mean to be stuck beside him.
+    if (turn_.taken()) {
+      unpin(pinned, &dropped);
+      return false;
+    }
+  }
+  const weir_result result = device_->table().fence_poll(device_->state(), fence);
   // Nothing runs on a lost device any more, so nothing has to be waited for.
-  if (result != WEIR_SUCCESS && result != WEIR_ERROR_DEVICE_LOST) return false;
+  const bool over = result == WEIR_SUCCESS || result == WEIR_ERROR_DEVICE_LOST;
+  const std::lock_guard hold(lock);
   if (result == WEIR_ERROR_DEVICE_LOST) note_loss();
-  passed_.store(at(i).point, std::memory_order_release);
-  pop_through(i + 1);
-  return true;
+  const uint64_t reached = pinned->point;
+  unpin(pinned, &dropped);
+  if (over) pass(reached, &dropped);
+  return over;
 }
 
 Status Timeline::wait(uint64_t point, uint64_t timeout_ns) noexcept {
   const auto start = std::chrono::steady_clock::now();
   while (!passed(point)) {
+    Dropped dropped(*this);
     Pinned *pinned = nullptr;
-    const weir_be_fence fence = pin(point, &pinned);
+    weir_be_fence fence = 0;
+    {
+      const std::lock_guard hold(lock);
+      pinned = pin(point, true, &fence);
+    }
     if (fence == 0) return {};
     if (pinned == nullptr) {  // sixteen other points are being waited for: take turns
       const auto waited = std::chrono::steady_clock::now() - start;
@@ -144,15 +201,15 @@ Status Timeline::wait(uint64_t point, uint64_t timeout_ns) noexcept {
       continue;
     }
     const weir_result result = device_->table().fence_wait(device_->state(), fence, timeout_ns);
-    unpin(pinned);
-    if (result == WEIR_ERROR_DEVICE_LOST) {
+    {
       const std::lock_guard hold(lock);
-      note_loss();
-      return {};
+      if (result == WEIR_ERROR_DEVICE_LOST) note_loss();
+      const uint64_t reached = pinned->point;
+      unpin(pinned, &dropped);
+      if (result == WEIR_SUCCESS) pass(reached, &dropped);
     }
-    if (result != WEIR_SUCCESS) return device_->check(result, "fence_wait");
-    (void)passed(point);
-    return {};
+    if (result == WEIR_ERROR_DEVICE_LOST) return {};
+    return result == WEIR_SUCCESS ? Status{} : device_->check(result, "fence_wait");
   }
   return {};
 }
@@ -167,21 +224,29 @@ Status Timeline::enqueue_wait(const Device *device, weir_be_stream stream,
                               uint64_t point) noexcept {
   if (passed(point)) return {};
   if (device == nullptr || device->runtime != device_->runtime) return wait(point, UINT64_MAX);
+  Dropped dropped(*this);
   Pinned *pinned = nullptr;
-  const weir_be_fence fence = pin(point, &pinned);
+  weir_be_fence fence = 0;
+  {
+    const std::lock_guard hold(lock);
+    pinned = pin(point, true, &fence);
+  }
   if (fence == 0) return {};
   if (pinned == nullptr) return wait(point, UINT64_MAX);
   const weir_result result = device->table().stream_wait(device->state(), stream, fence);
-  unpin(pinned);
+  {
+    const std::lock_guard hold(lock);
+    unpin(pinned, &dropped);
+  }
   return device->check(result, "stream_wait");
 }
 
 void Timeline::drain() noexcept {
   if (device_ == nullptr) return;
   (void)wait(last(), UINT64_MAX);
-  std::lock_guard hold(lock);
-  pop_through(count_);
-  passed_.store(last_, std::memory_order_release);
+  Dropped dropped(*this);
+  const std::lock_guard hold(lock);
+  pass(last(), &dropped);
 }
 
 }  // namespace weir::backend

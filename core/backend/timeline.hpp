@@ -7,11 +7,16 @@
 //
 // Points are logical ticks (base/clock.hpp), so a stamp also tells how recent a use is. A slot is reused
 // only after its last point has passed, and the new stream starts beyond it: an old stamp then reads as passed.
+//
+// Calls of the backend about a stream may block for as long as its channel is full, and those about its fences with them. So no
+// lock is held across one. Who records has the turn to: only he adds to the ring, and others wait for him asleep. Who
+// looks or waits pins the fence, so that it lives on without the lock.
 #pragma once
 
 #include "core/backend/runtime.hpp"
 #include "core/base/clock.hpp"
 #include "core/base/spin_lock.hpp"
+#include "core/base/turn.hpp"
 
 #include <array>
 #include <mutex>
@@ -35,21 +40,24 @@ struct Stamp {
 
 class alignas(64) Timeline {
  public:
-  /// The lock of the hit path: guards the ring, and whatever the residency layer keeps beside it per stream.
+  /// Guards the ring's old end, its pins, and whatever the residency layer keeps beside it per stream. Never held across a call
+  /// of the backend.
   SpinLock lock;
 
   /// Attaches to a stream of `device`; device == nullptr is the CPU, whose every point has passed.
   void open(const Device *device, weir_be_stream stream, Ticks *ticks) noexcept;
-  /// Records a fence after everything enqueued so far. The caller holds `lock`. On failure nothing is recorded.
-  Status record_locked(uint64_t *point) noexcept;
+  /// Takes the turn to record; the caller holds `lock`. False: another thread has it, perhaps for long.
+  bool begin_record() noexcept { return turn_.try_take(); }
+  /// Records a fence after everything enqueued so far. The caller has the turn, and no lock. On failure nothing is recorded.
+  Status record_in_turn(uint64_t *point) noexcept;
+  void end_record() noexcept { turn_.give(); }
+  /// All of it; waits for the turn, and then for room on the stream.
   Status record(uint64_t *point) noexcept;
   /// Ends a recording that the backend refused: everything enqueued so far has been synchronised by the caller.
   uint64_t pass_all() noexcept;
 
-  uint64_t last() noexcept {
-    std::lock_guard hold(lock);
-    return last_;
-  }
+  uint64_t last() const noexcept { return last_.load(std::memory_order_acquire); }
+  /// Never waits for a thread that is at a call about this stream: false, if it would have to, though the point may have passed.
   bool passed(uint64_t point) noexcept;
   /// Blocks until the point has passed; TIMEOUT after timeout_ns.
   Status wait(uint64_t point, uint64_t timeout_ns) noexcept;
@@ -68,58 +76,69 @@ class alignas(64) Timeline {
 
  private:
   static constexpr uint32_t capacity = 64;
+  static constexpr uint32_t most_waited_for = 16;
   struct Entry {
     uint64_t point = 0;
     weir_be_fence fence = 0;
   };
-  /// A fence that threads are waiting on outside the lock: it is destroyed by the last of them if the ring has
+  /// A fence that threads are waiting on, or asking, outside the lock: it is destroyed by the last of them if the ring has
   /// dropped it meanwhile.
   struct Pinned {
     weir_be_fence fence = 0;
+    uint64_t point = 0;
     uint32_t waiters = 0;
     bool dropped = false;
   };
+  /// Fences that the ring has dropped, to be destroyed when the lock has been.
+  class Dropped;
 
-  Entry &at(uint32_t i) noexcept { return ring_[(head_ + i) & (capacity - 1)]; }
-  void make_room() noexcept;
-  void pop_through(uint32_t count) noexcept;
-  void retire(weir_be_fence fence) noexcept;
-  void note_loss() noexcept;  ///< with `lock` held
-  /// The first kept fence at or after the point, or 0 if the point has passed.
-  weir_be_fence find(uint64_t point) noexcept;
-  /// find() and pin; nullptr in *pin with a fence: no slot is left.
-  weir_be_fence pin(uint64_t point, Pinned **pin) noexcept;
-  void unpin(Pinned *pin) noexcept;
+  Entry &at(uint32_t i) noexcept { return ring_[i & (capacity - 1)]; }
+  [[gnu::cold]] void make_room() noexcept;
+  // With `lock` held:
+  void pop_through(uint32_t end, Dropped *dropped) noexcept;
+  void retire(weir_be_fence fence, Dropped *dropped) noexcept;
+  void note_loss() noexcept;
+  void pass(uint64_t point, Dropped *dropped) noexcept;
+  /// Of the first kept fence at or after the point; nullptr with *fence == 0 if the point has passed, else no slot is left.
+  Pinned *pin(uint64_t point, bool to_wait, weir_be_fence *fence) noexcept;
+  void unpin(Pinned *pin, Dropped *dropped) noexcept;
 
   const Device *device_ = nullptr;
   weir_be_stream stream_ = nullptr;
   Ticks *ticks_ = nullptr;
-  uint64_t last_ = 0;
+  Turn turn_;                      ///< to record; taken under `lock`
+  std::atomic<uint64_t> last_{0};  ///< written by whoever has the turn
   std::atomic<uint64_t> passed_{0};
   std::atomic<bool> lost_{false};   ///< a fence said so; set before its point counts as passed
   std::atomic<uint64_t> sound_{0};  ///< what had passed by then
-  uint32_t head_ = 0, count_ = 0;
+  /// The ring is [head, tail), numbers that only grow but where make_room() thins it out. Who has the turn adds at the tail
+  /// without the lock; everything else is done under it.
+  std::atomic<uint32_t> head_{0}, tail_{0};
   std::array<Entry, capacity> ring_{};
-  std::array<Pinned, 16> pinned_{};
+  /// More than may be waited for: somebody who only asks finds one soon.
+  std::array<Pinned, most_waited_for + 4> pinned_{};
   uint32_t pins_ = 0;  ///< entries of pinned_ in use
 };
 
 // On the hit path.
-inline Status Timeline::record_locked(uint64_t *point) noexcept {
-  const uint64_t next = ticks_->next(last_);
+[[gnu::always_inline]] inline Status Timeline::record_in_turn(uint64_t *point) noexcept {
   if (device_ == nullptr) {
-    last_ = next;
+    const uint64_t next = ticks_->next(last_.load(std::memory_order_relaxed));
+    last_.store(next, std::memory_order_release);
     passed_.store(next, std::memory_order_release);
     *point = next;
     return {};
   }
-  if (count_ == capacity) make_room();
+  if (tail_.load(std::memory_order_relaxed) - head_.load(std::memory_order_acquire) == capacity)
+    make_room();
   weir_be_fence fence = 0;
   const weir_result result = device_->table().fence_record(device_->state(), stream_, &fence);
   if (result != WEIR_SUCCESS) return device_->check(result, "fence_record");
-  last_ = next;
-  at(count_) = Entry{next, fence};
-  ++count_;
+  const uint64_t next = ticks_->next(last_.load(std::memory_order_relaxed));
+  const uint32_t tail = tail_.load(std::memory_order_relaxed);
+  at(tail) = Entry{next, fence};
+  tail_.store(tail + 1, std::memory_order_release);
+  last_.store(next, std::memory_order_release);  // who knows of the point finds the fence
   *point = next;
   return {};
 }

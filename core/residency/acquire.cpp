@@ -460,32 +460,6 @@ Status Engine::acquire_slow(Stream &stream, weir_use *uses, size_t count,
   return fill_lease(plan, uses, count, lease);
 }
 
-/// Makes the caller's stream wait for everything older. On failure nothing is leased any more. *again: another device was
-/// lost, whose fences the stream was to wait for, and everything is to be looked at anew.
-Status Engine::order_after_past(Lock &lock, Plan &plan, bool *again) {
-  *again = false;
-  Status waits;
-  try {
-    waits = enqueue_all_waits(plan);
-  } catch (...) {
-    drop_all(plan);
-    throw;
-  }
-  if (waits) return {};
-  const LastError why = last_error();
-  if (plan.device != nullptr && waits.code() == WEIR_ERROR_DEVICE_LOST) {
-    lock.unlock();
-    PoolDevice &lost = lost_in(*plan.device);
-    lock.lock();
-    *again = &lost != plan.device && !lost.lost;
-    note_loss(lost, waits);
-  }
-  drop_all(plan);
-  if (*again) return {};
-  last_error() = why;
-  return waits;
-}
-
 Status Engine::fill_lease(Plan &plan, weir_use *uses, size_t count, Lease *lease) {
   for (size_t i = 0; i < count; ++i) {
     uint32_t index = 0;

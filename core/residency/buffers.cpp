@@ -489,7 +489,7 @@ void Engine::destroy_locked(uint32_t index) noexcept {
   const auto remember = [&](uint64_t begin, uint64_t end, Stamp stamp) {
     bury(*where.region, where.base + begin, where.base + end, stamp);
   };
-  remember(0, where.size, Stamp{hot.stamp.load(std::memory_order_relaxed)});
+  remember(0, where.size, hot.last_use());
   // Most of these are empty most of the time.
   if (const auto entry = history_.empty() ? history_.end() : history_.find(index);
       entry != history_.end()) {

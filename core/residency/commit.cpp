@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Commit: the caller's stream is made to wait for what is still in flight; then versions change and flags are
-// set. Enqueueing the waits is the last thing that can fail.
+// set. Enqueueing the waits is the last thing that can fail. It is done without the lock: a stream whose channel is full keeps
+// the call for as long as its work takes. Everything is claimed by then, so that nothing that comes meanwhile is older.
 
-#include "core/residency/plan.hpp"
+#include "core/residency/remote.hpp"
 
 #include <algorithm>
 
@@ -12,7 +13,7 @@ namespace weir::residency {
 void Engine::gather_stamps(uint32_t index, uint64_t begin, uint64_t end, bool write,
                            std::pmr::vector<Stamp> *stamps) {
   const vm::Hot &hot = buffers_.hot(index);
-  const Stamp whole{hot.stamp.load(std::memory_order_relaxed)};
+  const Stamp whole = hot.last_use();
   if (whole && (write || whole.write())) stamps->push_back(whole);
   if ((hot.word.load(std::memory_order_relaxed) & Word::virgin) != 0) {
     // Before its first use a tenant's past is that of its place.
@@ -30,8 +31,8 @@ void Engine::gather_stamps(uint32_t index, uint64_t begin, uint64_t end, bool wr
   }
 }
 
-/// Under the lock: enqueueing a wait does not block (streams of another runtime excepted, which no pool mixes).
-Status Engine::enqueue_waits(Plan &plan) {
+/// Under the lock: what the caller's stream has to wait for.
+void Engine::gather_waits(Plan &plan) {
   plan.waits.clear();
   for (const PlanItem &item : plan.items) {
     gather_stamps(item.buffer, item.begin, item.end, item.writes(), &plan.waits);
@@ -48,10 +49,13 @@ Status Engine::enqueue_waits(Plan &plan) {
   std::sort(plan.waits.begin(), plan.waits.end(), [](Stamp a, Stamp b) {
     return a.slot() != b.slot() ? a.slot() < b.slot() : a.point() > b.point();
   });
-  uint32_t slot = 0;
+  const auto same = [](Stamp a, Stamp b) { return a.slot() == b.slot(); };
+  plan.waits.erase(std::unique(plan.waits.begin(), plan.waits.end(), same), plan.waits.end());
+}
+
+/// Outside the lock.
+Status Engine::enqueue_waits(const Plan &plan) noexcept {
   for (const Stamp stamp : plan.waits) {
-    if (stamp.slot() == slot) continue;
-    slot = stamp.slot();
     if (plan.stream != nullptr && plan.stream->device != nullptr) {
       WEIR_TRY(streams_.enqueue_wait(*plan.stream, stamp));
     } else {
@@ -59,6 +63,77 @@ Status Engine::enqueue_waits(Plan &plan) {
     }
   }
   return {};
+}
+
+/// The lock was dropped with everything claimed. What a write is about to make stale may have come to be copied from meanwhile:
+/// that ends by itself.
+void Engine::await_copies(Lock &lock, const Plan &plan) {
+  const auto busy = [&plan] {
+    for (const PlanItem &item : plan.items) {
+      if (!item.writes()) continue;
+      for (uint32_t p = item.first; p <= item.last; ++p) {
+        const Page &page = item.region->pages[p];
+        if (page.busy != 0 || page.sinking) return true;
+      }
+    }
+    return false;
+  };
+  while (busy()) changed_.wait(lock);
+}
+
+/// Enqueues the waits that have been gathered. Drops the lock meanwhile: the stream may be full, and take its time. On failure
+/// what was claimed still is; *stands: whether the plan is as it was.
+Status Engine::order_unlocked(Lock &lock, Plan &plan, bool *stands) {
+  // On the CPU a claim of a whole buffer alone does not keep what is no version yet.
+  const auto count = [&](int delta) {
+    if (plan.device != nullptr) return;
+    for (const PlanItem &item : plan.items) count_pages(*item.region, item.begin, item.end, delta);
+  };
+  count(1);
+  lock.unlock();
+  points.at("acquire.order");
+  const Status status = enqueue_all_waits(plan);
+  lock.lock();
+  if (status) await_copies(lock, plan);
+  count(-1);
+  WEIR_TRY(status);
+  if (plan.device == nullptr) return {};
+  if (plan.remote != nullptr) {
+    for (const auto &part : plan.remote->plans) await_copies(lock, *part);
+  }
+  WEIR_TRY(plan.try_each([this](Plan &part) { return check_device(part); }));
+  WEIR_TRY(plan.try_each([this](Plan &part) { return check_lost(part); }));
+  *stands = remote_stands(plan);
+  return {};
+}
+
+/// Makes the caller's stream wait for everything older. On failure nothing is leased any more. *again: another device was
+/// lost, whose fences the stream was to wait for, or whose memory it was to use, and everything is to be looked at anew.
+Status Engine::order_after_past(Lock &lock, Plan &plan, bool *again) {
+  *again = false;
+  Status waits;
+  bool stands = true;
+  try {
+    if (gather_all_waits(plan)) waits = order_unlocked(lock, plan, &stands);
+    if (waits && stands) reserve_remote_writes(plan);
+  } catch (...) {
+    drop_all(plan);
+    throw;
+  }
+  if (waits && stands) return {};
+  *again = !stands;
+  const LastError why = last_error();
+  if (plan.device != nullptr && waits.code() == WEIR_ERROR_DEVICE_LOST) {
+    lock.unlock();
+    PoolDevice &lost = lost_in(*plan.device);
+    lock.lock();
+    *again = &lost != plan.device && !lost.lost;
+    note_loss(lost, waits);
+  }
+  drop_all(plan);
+  if (*again) return {};
+  last_error() = why;
+  return waits;
 }
 
 /// The page has a new version, on `keep_bit` alone: every other copy is stale.
@@ -146,11 +221,11 @@ void Engine::commit(Plan &plan) noexcept {
       hot.stamp.store(0, std::memory_order_relaxed);
     } else if (item.whole) {
       // A read on another stream than the last use's: its fence moves to the history, so that this stream's can follow.
-      const Stamp old{hot.stamp.load(std::memory_order_relaxed)};
+      const Stamp old = hot.last_use();
       const bool other = old && (plan.stream == nullptr || old.slot() != plan.stream->slot);
       if (other && Word::leases(hot.word.load(std::memory_order_relaxed)) == Word::reader) {
         // Exchanged: between the look and here a hit on the old stream may have come and gone.
-        const Stamp last{hot.stamp.exchange(0, std::memory_order_relaxed)};
+        const Stamp last{hot.stamp.exchange(0, std::memory_order_acquire)};
         if (last && !streams_.passed(last)) note_use(item.buffer, 0, item.size, last);
       }
     }

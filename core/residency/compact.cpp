@@ -38,7 +38,7 @@ Status Engine::side_stream(PoolDevice &device, Stream **side) {
   std::lock_guard hold(side_mutex_);
   *side = device.side.load(std::memory_order_acquire);
   if (*side != nullptr) return {};
-  WEIR_TRY(streams_.open(&device.device, false, nullptr, this, side));
+  WEIR_TRY(streams_.open_transfer(device.device, this, side));
   device.side.store(*side, std::memory_order_release);
   return {};
 }
@@ -202,15 +202,14 @@ bool Engine::settle_tenant(PoolDevice &device, TenantMove &move, Stamp done) noe
   }
   // What runs on the old place: the copy, which comes after all else; without one, whatever the history names.
   if (!move.copy) {
-    bury(from, tenant.offset, tenant.offset + size,
-         Stamp{hot.stamp.load(std::memory_order_relaxed)});
+    bury(from, tenant.offset, tenant.offset + size, hot.last_use());
     if (const auto entry = history_.find(tenant.owner); entry != history_.end()) {
       for (const PastUse &use : entry->second.uses())
         bury(from, tenant.offset, tenant.offset + size, use.stamp);
     }
   }
   bury(from, tenant.offset, tenant.offset + size, done);
-  hot.stamp.exchange(0, std::memory_order_relaxed);
+  hot.stamp.exchange(0, std::memory_order_acquire);
   history_.erase(tenant.owner);
   buffers_.cold(tenant.owner) = vm::Cold{to.id, move.node};
   set_flags(tenant.owner, 0, Word::resident | Word::sole);

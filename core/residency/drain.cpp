@@ -67,7 +67,7 @@ void Engine::collect_fences(Region &region, uint32_t page, std::pmr::vector<Stam
   const uint64_t begin = region.shape.offset(page);
   const uint64_t end = begin + region.shape.page_bytes(page);
   const auto of_buffer = [&](uint32_t index, uint64_t base) {
-    add(Stamp{buffers_.hot(index).stamp.load(std::memory_order_relaxed)});
+    add(buffers_.hot(index).last_use());
     const auto entry = history_.find(index);
     if (entry == history_.end()) return;
     for (const PastUse &use : entry->second.uses()) {

@@ -66,7 +66,7 @@ bool PoolDevice::describe(const PageRef &ref, PageInfo *info) {
 void Engine::describe_uses(Region &region, PageInfo *info) noexcept {
   info->last_use = region.last_use;
   const auto seen = [this, info](uint32_t index) {
-    const Stamp stamp{buffers_.hot(index).stamp.load(std::memory_order_relaxed)};
+    const Stamp stamp = buffers_.hot(index).last_use();
     info->last_use = std::max(info->last_use, stamp.point());
   };
   if (!region.slab && region.buffer != vm::BufferTable::none) {
@@ -146,7 +146,7 @@ Status Engine::start(EngineConfig config) {
   backend::Runtime &runtime = *runtimes.front();
   WEIR_TRY(start_lower(runtime));
   host_ = make_owned<tier::HostStore>(&memory_, &memory_, config_.host_budget, std::move(runtimes),
-                                      registrable, config_.nodes);
+                                      registrable, config_.nodes, log_);
   rebalancer_ = make_owned<Rebalancer>(&memory_, *this, config_.rebalance_rate, &memory_);
   warn_of_integrated();
   for (const EngineConfig::DeviceBudget &entry : config_.devices)
@@ -225,8 +225,8 @@ Status Engine::make_device(const EngineConfig::DeviceBudget &budget, uint8_t pla
   set_watermarks(*fresh, budget.budget);
   fresh->mapper->stay_near(config_.nodes, fresh->node);
   WEIR_TRY(fresh->mapper->start());
-  WEIR_TRY(streams_.open(&device, false, nullptr, this, &fresh->up));
-  const Status down = streams_.open(&device, false, nullptr, this, &fresh->down);
+  WEIR_TRY(streams_.open_transfer(device, this, &fresh->up));
+  const Status down = streams_.open_transfer(device, this, &fresh->down);
   if (!down) {
     const LastError why = last_error();
     (void)streams_.close(fresh->up);

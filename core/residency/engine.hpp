@@ -269,7 +269,7 @@ class Engine {
                     Lease *lease) noexcept;
   Status acquire_set(Stream &stream, StreamState &state, weir_use *uses, size_t count,
                      const AcquireOptions &options, bool fast, weir_lease *out);
-  bool release_one(Stream &stream, StreamState &state, weir_lease handle, LeaseItem *item) noexcept;
+  Lease *take_one(Stream &stream, StreamState &state, weir_lease handle) noexcept;
   Status stream_state(Stream &stream, StreamState **state);
 
   // acquire.cpp
@@ -287,9 +287,12 @@ class Engine {
   bool evict_all(Lock &lock, PoolDevice &device);
   Status check_lost(const Plan &plan);
   bool corrupt_to_the_last(const Plan &plan) noexcept;
+  Status order_unlocked(Lock &lock, Plan &plan, bool *stands);
   Status order_after_past(Lock &lock, Plan &plan, bool *again);
   Status fill_lease(Plan &plan, weir_use *uses, size_t count, Lease *lease);
-  Status enqueue_all_waits(Plan &plan);
+  bool gather_all_waits(Plan &plan);
+  Status enqueue_all_waits(const Plan &plan) noexcept;
+  void reserve_remote_writes(const Plan &plan);
   Status check_budget(Plan &plan);
 
   // layouts.cpp
@@ -483,7 +486,9 @@ class Engine {
   bool compact_for(Lock &lock, PoolDevice &device, uint64_t bytes, bool slabs);
 
   // commit.cpp
-  Status enqueue_waits(Plan &plan);
+  void gather_waits(Plan &plan);
+  Status enqueue_waits(const Plan &plan) noexcept;
+  void await_copies(Lock &lock, const Plan &plan);
   void commit(Plan &plan) noexcept;
   void invalidate(Region &region, uint32_t page, uint32_t keep_bit) noexcept;
   void refresh_word(uint32_t index, Region &region, uint64_t base, uint64_t size) noexcept;
@@ -491,8 +496,8 @@ class Engine {
 
   // release.cpp
   Status release_set(weir_lease handle, StreamState *state, Stream &stream);
-  void release_item(const LeaseItem &item, const Lease *lease, Stamp stamp,
-                    Stream &stream) noexcept;
+  Status release_taken(Lease *lease, StreamState &state, Stream &stream);
+  void release_item(const LeaseItem &item, const Lease *lease, Stamp stamp) noexcept;
   Status record_release(Stream &stream, uint64_t *point);
   void release_slow(const LeaseItem &item, const Lease *lease, Stamp stamp) noexcept;
   void note_use(uint32_t index, uint64_t begin, uint64_t end, Stamp stamp) noexcept;

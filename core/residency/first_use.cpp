@@ -112,7 +112,7 @@ bool Engine::lease_fresh(const Stream &stream, weir_use &use) noexcept {
   if (!fresh(seen) || hot.home() != stream.device->id) return false;
   Lock lock(mutex_);
   seen = hot.word.load(std::memory_order_relaxed);
-  const Stamp past{hot.stamp.load(std::memory_order_relaxed)};
+  const Stamp past = hot.last_use();
   if (!fresh(seen) || (past && past.slot() != stream.slot)) return false;
   const Target where = target(index);
   Region &slab = *where.region;

@@ -178,8 +178,8 @@ Status Engine::acquire_set(Stream &stream, StreamState &state, weir_use *uses, s
   } catch (const std::bad_alloc &) {
     status = fail(WEIR_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the records of this acquire");
   }
-  std::lock_guard hold(stream.timeline.lock);
   if (!status) {
+    // No handle has named it.
     state.give(lease);
     return status;
   }
@@ -187,39 +187,40 @@ Status Engine::acquire_set(Stream &stream, StreamState &state, weir_use *uses, s
   return {};
 }
 
-/// Under the timeline's lock: the whole of a release but dropping the count. False: it is not of this kind, and
-/// nothing has happened.
-inline bool Engine::release_one(Stream &stream, StreamState &state, weir_lease handle,
-                                LeaseItem *item) noexcept {
+/// Under the timeline's lock: takes a lease of one whole buffer from whoever else may want to release it, and the turn to record
+/// its fence. nullptr: it is not of this kind, or another thread has the turn, and nothing has happened.
+inline Lease *Engine::take_one(Stream &stream, StreamState &state, weir_lease handle) noexcept {
   Lease *lease = state.find(handle);
-  if (lease == nullptr || lease->count != 1) return false;
-  *item = lease->few[0];
-  if (item->kind != LeaseKind::whole) return false;
-  vm::Hot &hot = buffers_.hot(item->buffer);
-  const Stamp seen{hot.stamp.load(std::memory_order_relaxed)};
-  if (seen && seen.slot() != stream.slot) return false;
-  uint64_t point = 0;
-  if (!stream.timeline.record_locked(&point)) return false;
-  if (!hot.publish(Stamp::make(stream.slot, point, item->mode != WEIR_READ))) return false;
-  state.give(lease);
-  return true;
+  if (lease == nullptr || lease->count != 1) return nullptr;
+  const LeaseItem &item = lease->few[0];
+  if (item.kind != LeaseKind::whole) return nullptr;
+  const Stamp seen{buffers_.hot(item.buffer).stamp.load(std::memory_order_relaxed)};
+  if ((seen && seen.slot() != stream.slot) || !stream.timeline.begin_record()) return nullptr;
+  state.bury(lease);
+  return lease;
 }
 
 Status Engine::release(weir_lease handle, Stream &stream) {
   const uint32_t slot = StreamState::slot_of(handle);
   StreamState *state = states_[slot].load(std::memory_order_acquire);
-  if (state != nullptr && slot == stream.slot) {
-    LeaseItem item;
-    stream.timeline.lock.lock();
-    const bool released = release_one(stream, *state, handle, &item);
-    stream.timeline.lock.unlock();
-    if (released) {
-      buffers_.hot(item.buffer).drop_lease(item.mode);
-      if (waiters_.load() != 0) wake_all();
-      return {};
-    }
-  }
-  return release_set(handle, state, stream);
+  if (state == nullptr || slot != stream.slot) return release_set(handle, state, stream);
+  backend::Timeline &timeline = stream.timeline;
+  timeline.lock.lock();
+  Lease *lease = take_one(stream, *state, handle);
+  timeline.lock.unlock();
+  if (lease == nullptr) return release_set(handle, state, stream);
+  // No lock is held: the runtime takes as long over it as its channel is full.
+  const uint8_t mode = lease->few[0].mode;
+  vm::Hot &hot = buffers_.hot(lease->few[0].buffer);
+  uint64_t point = 0;
+  const bool published = timeline.record_in_turn(&point).ok() &&
+                         hot.publish(Stamp::make(stream.slot, point, mode != WEIR_READ));
+  timeline.end_record();
+  if (!published) return release_taken(lease, *state, stream);
+  state->give(lease);
+  hot.drop_lease(mode);
+  if (waiters_.load() != 0) wake_all();
+  return {};
 }
 
 }  // namespace weir::residency

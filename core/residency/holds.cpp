@@ -93,8 +93,13 @@ Status Engine::bring_whole(Lock &lock, Plan &plan) {
   Status status;
   try {
     const PlanItem &item = plan.items[0];
-    status = plan.stream != nullptr ? enqueue_waits(plan)
-                                    : wait_range(lock, item.buffer, 0, item.end, item.writes());
+    if (plan.stream == nullptr) {
+      status = wait_range(lock, item.buffer, 0, item.end, item.writes());
+    } else {
+      bool stands = true;
+      gather_waits(plan);
+      if (!plan.waits.empty()) status = order_unlocked(lock, plan, &stands);
+    }
   } catch (...) {
     drop_claims(plan);
     throw;

@@ -42,10 +42,7 @@ void Engine::unalias(Region &region, uint32_t page) noexcept {
 /// what it shows already: that stays mapped as it is, whatever happens here.
 Status Engine::host_alias(Region &region, uint32_t first, uint32_t last) {
   if (region.registered != nullptr) return {};
-  if (!host_->aliasable()) {
-    return fail(WEIR_ERROR_NOT_SUPPORTED,
-                "host leases need a runtime that can register host memory");
-  }
+  WEIR_TRY(host_->check_aliasable());
   const bool fresh = region.alias == nullptr;
   if (fresh) {
     const uint64_t bytes = tier::HostStore::rounded(region.shape.size);

@@ -85,7 +85,7 @@ struct alignas(64) OwnLeases {
 };
 
 /// What a pool keeps for a stream. `own` belongs to the threads it names; `shared`, `leases` and `hits` are guarded by
-/// the stream's timeline lock, the rest by the pool's.
+/// the stream's timeline lock, the rest by the pool's. A record that no handle names belongs to the thread that has buried it.
 struct alignas(64) StreamState {
   explicit StreamState(std::pmr::memory_resource *memory) : leases(memory), announced(memory) {
     leases.reserve(max_leases / 64);
@@ -132,6 +132,21 @@ struct alignas(64) StreamState {
     return thread != 0 && mine.thread.load(std::memory_order_relaxed) == thread ? &mine : nullptr;
   }
 
+  /// A buried record, to be used again. Takes the stream's timeline lock if it is for all threads.
+  void give(Lease *lease) noexcept {
+    lease->count.store(0, std::memory_order_relaxed);
+    OwnLeases *mine = of_this_thread();
+    if (mine != nullptr && mine->free.size < max_own) {
+      mine->free.push(lease);
+    } else {
+      give_to_all(lease);
+    }
+  }
+  [[gnu::cold, gnu::noinline]] void give_to_all(Lease *lease) noexcept {
+    const std::lock_guard hold(stream->timeline.lock);
+    shared.push(lease);
+  }
+
   // ---- under the stream's timeline lock ----
   void adopt_this_thread() noexcept {
     const uint32_t thread = number_thread();
@@ -147,12 +162,6 @@ struct alignas(64) StreamState {
     leases.push_back(make_owned<Lease>(memory, memory));
     leases.back()->index = static_cast<uint32_t>(index);
     return leases.back().get();
-  }
-  void give(Lease *lease) noexcept {
-    lease->count.store(0, std::memory_order_relaxed);
-    bury(lease);
-    OwnLeases *mine = of_this_thread();
-    (mine != nullptr && mine->free.size < max_own ? mine->free : shared).push(lease);
   }
   /// From now on no handle names the lease.
   static void bury(Lease *lease) noexcept {

@@ -28,6 +28,11 @@ Status Engine::release_set(weir_lease handle, StreamState *state, Stream &stream
     return fail(WEIR_ERROR_INVALID_ARGUMENT,
                 "the stream given to release is of another device than the lease's");
   }
+  return release_taken(lease, *state, stream);
+}
+
+/// Of a lease that no handle names any more.
+Status Engine::release_taken(Lease *lease, StreamState &state, Stream &stream) {
   uint64_t point = 0;
   const Status status = record_release(stream, &point);
   const uint32_t count = lease->count;
@@ -35,30 +40,17 @@ Status Engine::release_set(weir_lease handle, StreamState *state, Stream &stream
   for (uint32_t i = 0; i < count; ++i) {
     if (items[i].remote() && items[i].writes())
       end_remote_write(lease, Stamp::make(stream.slot, point, true));
-    release_item(items[i], lease, Stamp::make(stream.slot, point, items[i].writes()), stream);
+    release_item(items[i], lease, Stamp::make(stream.slot, point, items[i].writes()));
   }
-  {
-    std::lock_guard hold(home.timeline.lock);
-    state->give(lease);
-  }
+  state.give(lease);
   if (waiters_.load() != 0) wake_all();
   return status;
 }
 
-void Engine::release_item(const LeaseItem &item, const Lease *lease, Stamp stamp,
-                          Stream &stream) noexcept {
+void Engine::release_item(const LeaseItem &item, const Lease *lease, Stamp stamp) noexcept {
   if (item.whole()) {
     vm::Hot &hot = buffers_.hot(item.buffer);
-    bool published = false;
-    {
-      std::lock_guard hold(stream.timeline.lock);
-      // A release of a later point may have been faster; it stands for this one.
-      const Stamp seen{hot.stamp.load(std::memory_order_relaxed)};
-      published =
-          (seen.slot() == stamp.slot() && seen.point() >= stamp.point() && !item.writes()) ||
-          hot.publish(stamp);
-    }
-    if (published) {
+    if (hot.publish_beside(stamp)) {
       hot.drop_lease(item.mode);
       return;
     }

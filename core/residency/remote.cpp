@@ -187,16 +187,32 @@ uint8_t Engine::place_in(const Plan &plan, uint32_t buffer) const noexcept {
   return plan.place();
 }
 
-/// Makes the caller's stream wait for what every part of the set must come after.
-Status Engine::enqueue_all_waits(Plan &plan) {
+/// What the caller's stream has to wait for before any part of the set. False: nothing.
+bool Engine::gather_all_waits(Plan &plan) {
+  gather_waits(plan);
+  bool any = !plan.waits.empty();
+  if (plan.remote == nullptr) return any;
+  for (const auto &part : plan.remote->plans) {
+    gather_waits(*part);
+    any = any || !part->waits.empty();
+  }
+  return any;
+}
+
+/// Outside the lock.
+Status Engine::enqueue_all_waits(const Plan &plan) noexcept {
   WEIR_TRY(enqueue_waits(plan));
-  if (plan.remote == nullptr && !plan.sharded()) return {};
-  forget_remote_writes();
-  const size_t beside = plan.remote != nullptr ? plan.remote->asked.size() : 0;
-  grow_by(remote_writes_, plan.items.size() + beside);
   if (plan.remote == nullptr) return {};
   for (const auto &part : plan.remote->plans) WEIR_TRY(enqueue_waits(*part));
   return {};
+}
+
+/// So that commit_remote() can't fail.
+void Engine::reserve_remote_writes(const Plan &plan) {
+  if (plan.remote == nullptr && !plan.sharded()) return;
+  forget_remote_writes();
+  const size_t beside = plan.remote != nullptr ? plan.remote->asked.size() : 0;
+  grow_by(remote_writes_, plan.items.size() + beside);
 }
 
 /// As commit(), for what is used where it lies; and notes who is to write on others' memory. remote_writes_ has the room.

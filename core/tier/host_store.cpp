@@ -42,14 +42,20 @@ bool may_grow_to(uint64_t bytes) noexcept {
 
 HostStore::HostStore(std::pmr::memory_resource *memory, uint64_t budget,
                      std::pmr::vector<backend::Runtime *> runtimes, bool registrable,
-                     const numa::Nodes &nodes)
+                     const numa::Nodes &nodes, const Log &log)
     : memory_(memory),
       nodes_(nodes),
       budget_(budget / unit * unit),
       runtimes_(std::move(runtimes)),
       chunks_(memory),
-      shares_(memory) {
-  if (registrable) file_ = memfd_create("weir-host", MFD_CLOEXEC);
+      shares_(memory),
+      log_(log) {
+  if (!registrable) return;
+  file_ = memfd_create("weir-host", MFD_CLOEXEC);
+  in_use_ = file_ >= 0;
+  // What a chunk has of the file must be had back.
+  if (file_ >= 0 && fallocate(file_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, unit) != 0)
+    leave_file("the system takes no part of a file back");
 }
 
 HostStore::~HostStore() {
@@ -158,19 +164,22 @@ bool HostStore::wants_growth(uint32_t *node) const noexcept {
   return wanted;
 }
 
-Status HostStore::make_chunk(uint64_t bytes, uint32_t node, Owned<Chunk> *chunk) {
-  Owned<Chunk> fresh = make_owned<Chunk>(memory_, memory_, bytes, file_ >= 0);
-  fresh->node = node;
-  const numa::PreferNode prefer(nodes_, node);
-  if (file_ < 0) {
-    void *memory = nullptr;
-    backend::Runtime &runtime = *runtimes_.front();
-    WEIR_TRY(runtime.check(runtime.table().host_allocate(runtime.state(), bytes, &memory),
-                           "host_allocate"));
-    fresh->view = static_cast<unsigned char *>(memory);
-    *chunk = std::move(fresh);
-    return {};
+/// The mapping is registered with all runtimes or with none.
+Status HostStore::register_view(void *view, uint64_t bytes) noexcept {
+  for (size_t i = 0; i < runtimes_.size(); ++i) {
+    const Status status = runtimes_[i]->check(
+        runtimes_[i]->table().host_register(runtimes_[i]->state(), view, bytes), "host_register");
+    if (status) continue;
+    while (i-- > 0) (void)runtimes_[i]->table().host_unregister(runtimes_[i]->state(), view, bytes);
+    return status;
   }
+  return {};
+}
+
+/// *refused: the runtime does not take the file's memory.
+Status HostStore::make_in_file(uint64_t bytes, uint32_t node, Owned<Chunk> *chunk, bool *refused) {
+  Owned<Chunk> fresh = make_owned<Chunk>(memory_, memory_, bytes, true);
+  fresh->node = node;
   fresh->file_offset = file_end_;
   if (!may_grow_to(file_end_ + bytes) ||
       ftruncate(file_, static_cast<off_t>(file_end_ + bytes)) != 0)
@@ -180,12 +189,11 @@ Status HostStore::make_chunk(uint64_t bytes, uint32_t node, Owned<Chunk> *chunk)
                     static_cast<off_t>(file_end_));
   if (view == MAP_FAILED) return system_error("mmap");
   (void)madvise(view, bytes, MADV_DONTFORK);
-  for (size_t i = 0; i < runtimes_.size(); ++i) {
-    const Status status = runtimes_[i]->check(
-        runtimes_[i]->table().host_register(runtimes_[i]->state(), view, bytes), "host_register");
-    if (status) continue;
-    while (i-- > 0) (void)runtimes_[i]->table().host_unregister(runtimes_[i]->state(), view, bytes);
+  const Status status = register_view(view, bytes);
+  if (!status) {
+    *refused = status.code() != WEIR_ERROR_DEVICE_LOST;
     munmap(view, bytes);
+    (void)ftruncate(file_, static_cast<off_t>(file_end_));
     return status;
   }
   file_end_ += bytes;
@@ -194,9 +202,64 @@ Status HostStore::make_chunk(uint64_t bytes, uint32_t node, Owned<Chunk> *chunk)
   return {};
 }
 
+Status HostStore::make_pinned(uint64_t bytes, uint32_t node, Owned<Chunk> *chunk) {
+  Owned<Chunk> fresh = make_owned<Chunk>(memory_, memory_, bytes, false);
+  fresh->node = node;
+  void *memory = nullptr;
+  backend::Runtime &runtime = *runtimes_.front();
+  WEIR_TRY(runtime.check(runtime.table().host_allocate(runtime.state(), bytes, &memory),
+                         "host_allocate"));
+  fresh->view = static_cast<unsigned char *>(memory);
+  *chunk = std::move(fresh);
+  return {};
+}
+
+Status HostStore::make_chunk(uint64_t bytes, uint32_t node, Owned<Chunk> *chunk) {
+  const numa::PreferNode prefer(nodes_, node);
+  file_chunks_.fetch_add(
+      1);  // before the look: who leaves the file counts those that may still be in it
+  if (!in_use_.load()) {
+    drop_file_chunk();
+    return make_pinned(bytes, node, chunk);
+  }
+  bool refused = false;
+  Status status;
+  try {
+    status = make_in_file(bytes, node, chunk, &refused);
+  } catch (...) {
+    drop_file_chunk();
+    throw;
+  }
+  if (status) return {};
+  const LastError why = last_error();
+  drop_file_chunk();
+  // Whether it was the file's memory that was refused, and not memory, the allocator tells.
+  if (refused && make_pinned(bytes, node, chunk)) {
+    leave_file(why.text);
+    return {};
+  }
+  last_error() = why;
+  return status;
+}
+
+/// Further chunks are the allocator's. Those in the file stay.
+void HostStore::leave_file(const char *why) noexcept {
+  if (!in_use_.exchange(false)) return;
+  log_(WEIR_LOG_WARNING,
+       "host memory in a file is given up: %s; more comes from the runtime's own allocator, and "
+       "host leases on it are "
+       "refused",
+       why);
+}
+
+/// What is left in a file that nobody uses goes back with the last chunk.
+void HostStore::drop_file_chunk() noexcept {
+  if (file_chunks_.fetch_sub(1) == 1 && !in_use_.load() && file_ >= 0) (void)ftruncate(file_, 0);
+}
+
 void HostStore::unmake_chunk(Chunk &chunk) noexcept {
   poison::fill(chunk.view, chunk.bytes, poison::nobody);
-  if (file_ < 0) {
+  if (!chunk.in_file) {
     (void)runtimes_.front()->table().host_free(runtimes_.front()->state(), chunk.view, chunk.bytes);
     return;
   }
@@ -204,8 +267,10 @@ void HostStore::unmake_chunk(Chunk &chunk) noexcept {
     (void)runtime->table().host_unregister(runtime->state(), chunk.view, chunk.bytes);
   }
   munmap(chunk.view, chunk.bytes);
-  (void)fallocate(file_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
-                  static_cast<off_t>(chunk.file_offset), static_cast<off_t>(chunk.bytes));
+  if (fallocate(file_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+                static_cast<off_t>(chunk.file_offset), static_cast<off_t>(chunk.bytes)) != 0)
+    leave_file("the system takes no part of a file back");
+  drop_file_chunk();
 }
 
 /// There is room for one more: begin_growth() saw to that.
@@ -249,8 +314,22 @@ Owned<HostStore::Chunk> HostStore::detach_empty() noexcept {
   return {};
 }
 
+Status HostStore::check_aliasable() const {
+  if (in_use_.load() || file_chunks_.load() != 0) return {};
+  return fail(WEIR_ERROR_NOT_SUPPORTED,
+              file_ >= 0 ? "host leases need host memory in a file, which this system or its "
+                           "runtime does not take (it was "
+                           "logged why)"
+                         : "host leases need a runtime that can register host memory");
+}
+
 Status HostStore::map_alias(HostSlot slot, uint64_t bytes, void *address) const {
   const Chunk &chunk = *chunks_[slot.chunk];
+  if (!chunk.in_file)
+    return fail(WEIR_ERROR_NOT_SUPPORTED,
+                "a host lease needs host memory in a file, and the page lies in memory of the "
+                "runtime's own, which has "
+                "refused more of the other kind (it was logged why)");
   const uint64_t offset = chunk.file_offset + chunk.arena.offset(slot.node);
   if (mmap(address, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file_,
            static_cast<off_t>(offset)) == MAP_FAILED) {

@@ -2,7 +2,8 @@
 //
 // HostStore: the HOST tier. Pinned memory in chunks, each on one shared memfd where the runtimes can register
 // memory (then a buffer's slots can also be mapped in a row for the CPU, see map_alias), else from the runtime's own pinned
-// allocator. Chunks count against a hard budget; slots are placed by the offset allocator in 4 KiB units. A chunk is made for
+// allocator. A runtime that says that it can may still refuse the file's memory (in a sandbox, say), and a system may not take a
+// part of a file back: then further chunks are the allocator's. Chunks count against a hard budget; slots are placed by the offset allocator in 4 KiB units. A chunk is made for
 // a NUMA node, and its memory is asked for there; slots for that node are looked for in its chunks first. That is a wish: the
 // budget is one, and no slot is refused because of its node.
 //
@@ -16,11 +17,13 @@
 #include "core/backend/runtime.hpp"
 #include "core/base/budget.hpp"
 #include "core/base/grow.hpp"
+#include "core/base/log.hpp"
 #include "core/base/memory.hpp"
 #include "core/base/numa.hpp"
 #include "core/physical/arena.hpp"
 #include "core/tier/owners.hpp"
 
+#include <atomic>
 #include <vector>
 
 namespace weir::tier {
@@ -39,7 +42,7 @@ class HostStore {
   /// `nodes` are the system's, and outlive this.
   HostStore(std::pmr::memory_resource *memory, uint64_t budget,
             std::pmr::vector<backend::Runtime *> runtimes, bool registrable,
-            const numa::Nodes &nodes);
+            const numa::Nodes &nodes, const Log &log);
   ~HostStore();
   HostStore(const HostStore &) = delete;
   HostStore &operator=(const HostStore &) = delete;
@@ -87,13 +90,16 @@ class HostStore {
 
   // ---- outside the lock ----
   struct Chunk {
-    Chunk(std::pmr::memory_resource *memory, uint64_t bytes_, bool zero)
+    /// The file's memory is zero at first.
+    Chunk(std::pmr::memory_resource *memory, uint64_t bytes_, bool in_file_)
         : bytes(bytes_),
+          in_file(in_file_),
           arena(bytes_, unit, memory),
-          owners(bytes_, zero ? Owners::nobody : Owners::several, memory) {}
+          owners(bytes_, in_file_ ? Owners::nobody : Owners::several, memory) {}
     uint64_t bytes;
     uint32_t node = numa::unknown;
     size_t share = 0;  ///< of the node, once attached
+    bool in_file;
     uint64_t file_offset = 0;
     unsigned char *view = nullptr;
     physical::Arena arena;
@@ -116,8 +122,8 @@ class HostStore {
   Owned<Chunk> detach_empty() noexcept;
   void unmake_chunk(Chunk &chunk) noexcept;
 
-  /// Whether slots can be mapped in a row for the CPU.
-  bool aliasable() const noexcept { return file_ >= 0; }
+  /// Whether slots can be mapped in a row for the CPU, some of them at least. The reason if not.
+  Status check_aliasable() const;
   /// Maps the slot's bytes at `address` as well (4 KiB aligned, inside a reservation of the caller's).
   Status map_alias(HostSlot slot, uint64_t bytes, void *address) const;
 
@@ -128,6 +134,11 @@ class HostStore {
     uint64_t held = 0, used = 0;
   };
   HostSlot allocate_in(size_t chunk, uint64_t bytes);
+  Status make_in_file(uint64_t bytes, uint32_t node, Owned<Chunk> *chunk, bool *refused);
+  Status make_pinned(uint64_t bytes, uint32_t node, Owned<Chunk> *chunk);
+  Status register_view(void *view, uint64_t bytes) noexcept;
+  void leave_file(const char *why) noexcept;
+  void drop_file_chunk() noexcept;
   size_t share_of(uint32_t node) noexcept;
 
   std::pmr::memory_resource *memory_;
@@ -136,7 +147,10 @@ class HostStore {
   std::pmr::vector<backend::Runtime *> runtimes_;
   std::pmr::vector<Owned<Chunk>> chunks_;
   std::pmr::vector<Share> shares_;
+  const Log log_;
   int file_ = -1;
+  std::atomic<bool> in_use_{false};       ///< the file, for new chunks
+  std::atomic<uint32_t> file_chunks_{0};  ///< in it, and in the making
   uint64_t file_end_ = 0;
   uint64_t used_ = 0;
   uint32_t closed_ = UINT32_MAX;  ///< chunk that is being emptied

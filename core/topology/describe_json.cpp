@@ -19,6 +19,7 @@ Json place_json(const Place &place, size_t index) {
   if (!place.name.empty()) json["name"] = std::string(place.name);
   if (!place.pci_address.empty()) json["pci_address"] = std::string(place.pci_address);
   if (place.memory != 0) json["memory"] = place.memory;
+  if (place.memory_shared > 1) json["memory_shared_with"] = place.memory_shared;
   if (place.integrated) json["integrated"] = true;
   if (place.upstream != 0) json["pcie_bandwidth"] = place.upstream;
   if (place.device == none) return json;

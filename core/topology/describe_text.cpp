@@ -73,6 +73,8 @@ class Tree {
     if (!place.pci_address.empty() && !inherited(place))
       add("at " + std::string(place.pci_address));
     if (place.memory != 0) add(memory_text(place.memory));
+    if (place.memory != 0 && place.memory_shared > 1)
+      text += " shared by " + plural(place.memory_shared, "partition");
     if (place.integrated) add("the host's memory");
     if (place.device != none && place.numa_node != none)
       add("NUMA node " + std::to_string(place.numa_node));

@@ -44,7 +44,7 @@ Status take_over(hwloc_topology_t topology, Machine *machine) {
   KnownObjects known(machine->memory());
   WEIR_TRY(add_places(topology, machine, &known));
   WEIR_TRY(add_matrices(topology, known, machine));
-  lift_tiles(machine);
+  join_tiles(machine);
   add_pcie(machine);
   return {};
 }

@@ -78,6 +78,48 @@ class Fold {
   Machine *machine_;
 };
 
+/// The device that a partition is of, and any other itself.
+uint32_t card_of(const Machine &machine, uint32_t end) {
+  if (end == host_end || machine.device(end).kind != PlaceKind::tile) return end;
+  return machine.places()[machine.device(end).parent].device;
+}
+
+/// Ends that a matrix left out: partitions, where it was of cards.
+std::pmr::vector<bool> left_out(const Machine &machine) {
+  std::pmr::vector<bool> alone(machine.device_count(), true, machine.memory());
+  const auto joined = [&machine](uint32_t a, uint32_t b) {
+    return machine.link(a, b).kind != WEIR_LINK_NONE || machine.link(b, a).kind != WEIR_LINK_NONE;
+  };
+  for (uint32_t i = 0; i < machine.device_count(); ++i) {
+    bool any = machine.device(i).kind != PlaceKind::tile || joined(i, host_end);
+    for (uint32_t k = 0; k < machine.device_count() && !any; ++k) any = k != i && joined(i, k);
+    alone[i] = !any;
+  }
+  return alone;
+}
+
+/// The links of cards are those of their partitions, which have them together. A slice has only what leads to the host.
+void lower(Machine *machine) {
+  const std::pmr::vector<bool> alone = left_out(*machine);
+  const auto of_tile = [&](uint32_t end) { return end != host_end && alone[end]; };
+  const auto slice = [&](uint32_t end) { return end != host_end && machine->device(end).slice; };
+  const auto pair = [&](uint32_t from, uint32_t to) {
+    const uint32_t a = card_of(*machine, from), b = card_of(*machine, to);
+    if (a == b || (!of_tile(from) && !of_tile(to)) ||
+        machine->link(from, to).kind != WEIR_LINK_NONE)
+      return;
+    const bool inward = from != host_end && to != host_end;
+    if (inward && (slice(from) || slice(to))) return;
+    machine->set_link(from, to, machine->link(a, b));
+  };
+  for (uint32_t from = 0; from < machine->device_count(); ++from) {
+    pair(from, host_end);
+    pair(host_end, from);
+    for (uint32_t to = 0; to < machine->device_count(); ++to)
+      if (from != to) pair(from, to);
+  }
+}
+
 void lift(uint32_t device, Machine *machine) {
   for (uint32_t other = 0; other < machine->device_count(); ++other) {
     const bool own = machine->device(other).kind == PlaceKind::tile &&
@@ -111,7 +153,8 @@ Status add_fabric(const FabricMatrix &matrix, const char *name, Machine *machine
   return {};
 }
 
-void lift_tiles(Machine *machine) {
+void join_tiles(Machine *machine) {
+  lower(machine);
   // Tiles of one device are its parts; then each device with tiles takes the best of theirs, so that two devices with
   // tiles, of which neither was in a matrix, find each other through the second.
   for (uint32_t device = 0; device < machine->device_count(); ++device) {

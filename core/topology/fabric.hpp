@@ -31,7 +31,8 @@ struct FabricMatrix {
 /// `name` is for the message.
 Status add_fabric(const FabricMatrix &matrix, const char *name, Machine *machine);
 
-/// A device with tiles has the best of their links. Call it after all matrices.
-void lift_tiles(Machine *machine);
+/// A device with tiles has the best of their links, and tiles of which no matrix tells have their device's. Call it after all
+/// matrices.
+void join_tiles(Machine *machine);
 
 }  // namespace weir::topology

@@ -1,60 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Places of hwloc's tree. Of PCIe only what leads to a device or a switch is kept. A PCI function is one device, whatever
-// number of runtimes has given it an OS device; the parts of one that Level Zero names are its tiles.
+// number of runtimes has given it an OS device; what one runtime counts as several are its partitions.
 
 #include "core/topology/hwloc_tree.hpp"
+
+#include "core/topology/hwloc_views.hpp"
 
 #include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <cstdio>
-#include <cstring>
 #include <string_view>
+#include <vector>
 
 namespace weir::topology {
 namespace {
 
 constexpr uint16_t nvidia = 0x10de, amd = 0x1002, intel = 0x8086;
-
-/// hwloc hands on what a file gives for some of its enums, unlooked at: a number until it has been compared.
-template <class Enum>
-uint32_t number_of(const Enum &value) noexcept {
-  static_assert(sizeof(Enum) == sizeof(uint32_t));
-  uint32_t number = 0;
-  std::memcpy(&number, &value, sizeof number);
-  return number;
-}
-
-std::string_view text_of(const char *text) { return text != nullptr ? text : ""; }
-
-std::string_view info_of(hwloc_obj_t object, const char *name) {
-  return text_of(hwloc_obj_get_info_by_name(object, name));
-}
-
-/// What a runtime names its devices; the order is that of preference where no PCI function tells them apart.
-enum class Runtime : uint8_t { other, opencl, nvml, cuda, rsmi, level_zero };
-
-Runtime runtime_of(hwloc_obj_t object) {
-  if (object->type != HWLOC_OBJ_OS_DEVICE) return Runtime::other;
-  const uint32_t kind = number_of(object->attr->osdev.type);
-  if (kind != HWLOC_OBJ_OSDEV_GPU && kind != HWLOC_OBJ_OSDEV_COPROC) return Runtime::other;
-  // By name: older files have no subtypes.
-  const std::string_view name = text_of(object->name);
-  const auto numbered = [name](std::string_view prefix) {
-    return name.starts_with(prefix) && name.size() > prefix.size() && name[prefix.size()] >= '0' &&
-           name[prefix.size()] <= '9';
-  };
-  if (numbered("cuda")) return Runtime::cuda;
-  if (numbered("nvml")) return Runtime::nvml;
-  if (numbered("rsmi") || numbered("hip")) return Runtime::rsmi;
-  if (numbered("ze")) return Runtime::level_zero;
-  if (numbered("opencl")) {
-    const std::string_view type = info_of(object, "OpenCLDeviceType");
-    return type.empty() || type == "GPU" ? Runtime::opencl : Runtime::other;
-  }
-  return Runtime::other;
-}
 
 /// GPUs, by who makes them and what they say they are.
 bool is_gpu(const hwloc_obj_attr_u::hwloc_pcidev_attr_s &pci) {
@@ -109,6 +72,14 @@ void set_name(std::pmr::string *name, std::string_view text) {
     if (c < ' ' || c > '~' || c == ',' || c == ';') c = ' ';
 }
 
+uint64_t memory_of(hwloc_obj_t object) {
+  for (const char *memory : {"CUDAGlobalMemorySize", "RSMIVRAMSize", "OpenCLGlobalMemorySize"})
+    if (const uint64_t bytes = kibibytes(info_of(object, memory)); bytes != 0) return bytes;
+  return kibibytes(info_of(object, "LevelZeroHBMSize")) +
+         kibibytes(info_of(object, "LevelZeroDDRSize")) +
+         kibibytes(info_of(object, "LevelZeroMemorySize"));
+}
+
 void write_address(const hwloc_obj_attr_u::hwloc_pcidev_attr_s &pci, std::pmr::string *address) {
   char text[32];
   std::snprintf(text, sizeof text, "%04x:%02x:%02x.%x", pci.domain, pci.bus, pci.dev, pci.func);
@@ -127,8 +98,8 @@ class Walk {
     set_name(&machine.name, info_of(root, "DMIProductName"));
     if (machine.name.empty()) set_name(&machine.name, info_of(root, "PlatformModel"));
     cpu_side(root, 0);
-    for (Runtime runtime :
-         {Runtime::level_zero, Runtime::rsmi, Runtime::cuda, Runtime::nvml, Runtime::opencl})
+    for (Runtime runtime : {Runtime::level_zero, Runtime::rsmi, Runtime::hip, Runtime::cuda,
+                            Runtime::nvml, Runtime::opencl})
       bare_devices(runtime);
     if (machine_->device_count() > Machine::most_devices || too_many_)
       return fail(WEIR_ERROR_INVALID_ARGUMENT, "topology %s: it has more than %u devices",
@@ -205,9 +176,8 @@ class Walk {
     machine_->place(place).upstream = speed_of(object->attr->pcidev.linkspeed);
     machine_->place(place).numa_node = node_of(object);
     become_device(object, place);
-    for (hwloc_obj_t child = object->io_first_child; child != nullptr; child = child->next_sibling)
-      os_device(child, place);
-    name_device(object, place);
+    ++functions_;
+    show(Views(object, beside(object)), object, place);
   }
 
   void become_device(hwloc_obj_t object, uint32_t place) {
@@ -219,36 +189,102 @@ class Walk {
     know(object, EndKind::device, machine_->place(place).device);
   }
 
-  /// What a runtime says of the device at `place`.
-  void os_device(hwloc_obj_t object, uint32_t place) {
-    if (runtime_of(object) == Runtime::other) return;
+  /// What runtimes say of the card at `place`, and its partitions.
+  void show(const Views &views, hwloc_obj_t object, uint32_t place) {
+    std::vector<uint32_t> tiles;
+    for (size_t i = 0; i < views.part_count() && !too_many_; ++i)
+      tiles.push_back(tile(views.teller()->parts[i], place, static_cast<uint32_t>(i)));
+    if (too_many_) return;
+    bool host_memory = false;
+    for (const View &view : views.all()) {
+      if (view.whole != nullptr) tell(view.whole, place);
+      const bool parts = views.tells_parts(view);
+      for (size_t i = 0; i < view.parts.size(); ++i)
+        tell(view.parts[i], parts ? tiles[i] : place, parts);
+      for (hwloc_obj_t each : view.parts) host_memory = host_memory || is_of_host(each);
+      host_memory = host_memory || (view.whole != nullptr && is_of_host(view.whole));
+    }
+    // A slice's name is no card's.
+    if (!tiles.empty() && !machine_->place(tiles[0]).slice)
+      name_of_model(views.teller()->parts[0], place);
+    name_device(object, place);
+    for (const uint32_t each : tiles)
+      if (machine_->place(each).name.empty())
+        set_name(&machine_->place(each).name, machine_->place(place).name);
+    settle_memory(place, tiles, views.flat());
+    if (host_memory) settle_host_memory(place, tiles);
+  }
+
+  /// What one OS device says of the device at `place`; `measures`: and of its size.
+  void tell(hwloc_obj_t object, uint32_t place, bool measures = true) {
     Place &device = machine_->place(place);
     if (device.device != none) know(object, EndKind::device, device.device);
     if (!device.aliases.empty()) device.aliases += ' ';
     device.aliases += text_of(object->name);
-    for (const char *model : {"GPUModel", "LevelZeroModel"})
-      if (device.name.empty()) set_name(&device.name, info_of(object, model));
-    for (const char *memory : {"CUDAGlobalMemorySize", "RSMIVRAMSize", "OpenCLGlobalMemorySize"})
-      if (device.memory == 0) device.memory = kibibytes(info_of(object, memory));
-    if (device.memory == 0)
-      device.memory = kibibytes(info_of(object, "LevelZeroHBMSize")) +
-                      kibibytes(info_of(object, "LevelZeroDDRSize"));
-    uint32_t number = 0;
-    for (hwloc_obj_t part = object->io_first_child; part != nullptr; part = part->next_sibling)
-      if (runtime_of(part) == Runtime::level_zero) tile(part, place, number++);
+    name_of_model(object, place);
+    if (measures && device.memory == 0) device.memory = memory_of(object);
   }
 
-  void tile(hwloc_obj_t object, uint32_t parent, uint32_t number) {
+  void name_of_model(hwloc_obj_t object, uint32_t place) {
+    Place &device = machine_->place(place);
+    for (const char *model : {"GPUModel", "LevelZeroModel"})
+      if (device.name.empty()) set_name(&device.name, info_of(object, model));
+  }
+
+  /// GTT is memory of the host that a card may reach; one that has nothing else works in the host's.
+  static bool is_of_host(hwloc_obj_t object) {
+    return runtime_of(object) == Runtime::rsmi && kibibytes(info_of(object, "RSMIGTTSize")) != 0 &&
+           kibibytes(info_of(object, "RSMIVRAMSize")) == 0;
+  }
+
+  /// Where the card says how much it has and its partitions don't, or all say more than it has, they have it together. The
+  /// first of AMD's partitions speaks for the card, and so does each of Level Zero's where they are flat.
+  void settle_memory(uint32_t place, const std::vector<uint32_t> &tiles, bool flat) {
+    Place &card = machine_->place(place);
+    uint64_t sum = 0;
+    size_t told = 0;
+    for (const uint32_t each : tiles) {
+      sum += machine_->place(each).memory;
+      told += machine_->place(each).memory != 0 ? 1 : 0;
+    }
+    if (tiles.empty()) return;
+    const uint64_t first = machine_->place(tiles[0]).memory;
+    const bool for_card = tiles.size() > 1 && first != 0 && (told == 1 || flat);
+    if (for_card && card.memory == 0) card.memory = first;
+    const bool one = for_card || told == 0 || (told == tiles.size() && sum > card.memory);
+    if (card.memory == 0 || !one) return;
+    for (const uint32_t each : tiles) share_memory(each, card.memory, tiles.size());
+  }
+
+  void settle_host_memory(uint32_t place, const std::vector<uint32_t> &tiles) {
+    Place &card = machine_->place(place);
+    card.integrated = true;
+    for (const Place &each : machine_->places())
+      if (each.kind == PlaceKind::numa_node && each.number == card.numa_node &&
+          card.numa_node != none)
+        card.memory = each.memory;
+    for (const uint32_t each : tiles) {
+      machine_->place(each).integrated = true;
+      share_memory(each, card.memory, tiles.size());
+    }
+  }
+
+  void share_memory(uint32_t place, uint64_t bytes, size_t count) {
+    machine_->place(place).memory = bytes;
+    machine_->place(place).memory_shared = static_cast<uint32_t>(count);
+  }
+
+  uint32_t tile(hwloc_obj_t object, uint32_t parent, uint32_t number) {
     const uint32_t place = add(PlaceKind::tile, parent);
-    machine_->place(place).number = number;
-    machine_->place(place).numa_node = machine_->place(parent).numa_node;
-    machine_->place(place).pci_address = machine_->place(parent).pci_address;
-    become_device(object, place);
     Place &made = machine_->place(place);
-    made.aliases = text_of(object->name);
-    set_name(&made.name, text_of(object->name));
-    made.memory = kibibytes(info_of(object, "LevelZeroHBMSize")) +
-                  kibibytes(info_of(object, "LevelZeroDDRSize"));
+    made.number = number;
+    made.numa_node = machine_->place(parent).numa_node;
+    made.pci_address = machine_->place(parent).pci_address;
+    made.slice = runtime_of(object) == Runtime::cuda;
+    become_device(object, place);
+    if (runtime_of(object) == Runtime::level_zero)
+      set_name(&machine_->place(place).name, text_of(object->name));
+    return place;
   }
 
   void name_device(hwloc_obj_t object, uint32_t place) {
@@ -266,26 +302,62 @@ class Walk {
     set_name(&device.name, text);
   }
 
-  /// OS devices without a PCI function, of one runtime: those of a second would be the same devices again.
+  /// OS devices without a PCI function, of one runtime: those of a second would be the same devices again. They may also be
+  /// functions that this runtime has not named, if there are as many.
   void bare_devices(Runtime runtime) {
     if (bare_) return;
+    std::vector<hwloc_obj_t> found;
+    size_t named = 0;
     for (hwloc_obj_t object = hwloc_get_next_osdev(topology_, nullptr); object != nullptr;
          object = hwloc_get_next_osdev(topology_, object)) {
-      if (runtime_of(object) != runtime || within_io(object)) continue;
-      bare_ = true;
+      if (runtime_of(object) != runtime) continue;
+      if (object->parent != nullptr && object->parent->type == HWLOC_OBJ_PCI_DEVICE) ++named;
+      if (!within_io(object)) found.push_back(object);
+    }
+    if (found.empty() || (named == 0 && functions_ >= found.size())) return;
+    bare_ = true;
+    for (hwloc_obj_t object : found) {
       const uint32_t place = add(PlaceKind::device, 0);
       machine_->place(place).numa_node = node_of(object);
       become_device(object, place);
-      os_device(object, place);
-      name_device(object, place);
       if (too_many_) return;
+      show(Views(object, {}), object, place);
     }
   }
 
-  /// Of a PCI function, or a part of another OS device.
+  /// Of a card, or a part of another OS device.
   static bool within_io(hwloc_obj_t object) {
-    return object->parent != nullptr && (object->parent->type == HWLOC_OBJ_PCI_DEVICE ||
-                                         object->parent->type == HWLOC_OBJ_OS_DEVICE);
+    return object->parent != nullptr &&
+           (object->parent->type == HWLOC_OBJ_PCI_DEVICE ||
+            object->parent->type == HWLOC_OBJ_OS_DEVICE || card_beside(object) != nullptr);
+  }
+
+  /// hwloc before 2.12 looks for a partition's function, which is none that the system has, and leaves it below the bridge
+  /// where it would be. It is of the card there, if that is the only one and has more of the same runtime.
+  static hwloc_obj_t card_beside(hwloc_obj_t object) {
+    if (object->parent == nullptr || object->parent->type != HWLOC_OBJ_BRIDGE ||
+        runtime_of(object) == Runtime::other)
+      return nullptr;
+    hwloc_obj_t card = nullptr;
+    for (hwloc_obj_t each = object->parent->io_first_child; each != nullptr;
+         each = each->next_sibling) {
+      if (!is_device(each)) continue;
+      if (card != nullptr) return nullptr;
+      card = each;
+    }
+    if (card == nullptr) return nullptr;
+    for (hwloc_obj_t each = card->io_first_child; each != nullptr; each = each->next_sibling)
+      if (runtime_of(each) == runtime_of(object)) return card;
+    return nullptr;
+  }
+
+  static std::vector<hwloc_obj_t> beside(hwloc_obj_t card) {
+    std::vector<hwloc_obj_t> found;
+    if (card->parent == nullptr || card->parent->type != HWLOC_OBJ_BRIDGE) return found;
+    for (hwloc_obj_t each = card->parent->io_first_child; each != nullptr;
+         each = each->next_sibling)
+      if (card_beside(each) == card) found.push_back(each);
+    return found;
   }
 
   /// The nearest node; unknown where all of several are as near.
@@ -301,6 +373,7 @@ class Walk {
   hwloc_topology_t topology_;
   Machine *machine_;
   KnownObjects *known_;
+  size_t functions_ = 0;  // devices that are PCI functions
   bool bare_ = false, too_many_ = false;
 };
 

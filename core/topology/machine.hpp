@@ -48,8 +48,10 @@ struct Place {
   uint32_t numa_node = none;       ///< of a device: the system's number of the node it is at
   uint32_t device = none;          ///< index in Machine::devices()
   uint32_t context_device = none;  ///< the weir_device that it is, if a backend offers it
-  uint32_t partitions = 1;  ///< of a device a backend offers: how many it offers of this card
-  uint64_t memory = 0;      ///< bytes; 0 = unknown
+  uint32_t partitions = 1;     ///< of a device a backend offers: how many it offers of this card
+  uint64_t memory = 0;         ///< bytes; 0 = unknown
+  uint32_t memory_shared = 1;  ///< how many partitions of the card have that memory together
+  bool slice = false;  ///< a tile that reaches no other device and no part of its own: a MIG slice
   bool integrated = false;  ///< a device whose memory is the host's
   uint64_t upstream = 0;  ///< bytes a second one way of the PCIe link it is an end of; 0 = unknown
   std::pmr::string name;  ///< of a device its model

@@ -84,6 +84,12 @@ Link to_host(const Machine &machine, uint32_t device) noexcept {
 Link between(const Machine &machine, uint32_t a, uint32_t b) noexcept {
   const uint32_t from = machine.devices()[a], to = machine.devices()[b];
   const uint32_t meet = common(machine, from, to);
+  // MIG slices reach nothing but the host, by the link that they have together.
+  const bool slices = machine.device(a).slice || machine.device(b).slice;
+  if (machine.places()[meet].kind == PlaceKind::device && slices) {
+    const Link way = machine.link(a, host_end);
+    return pcie(way.kind == WEIR_LINK_PCIE ? way.bandwidth : 0, 2 * way.hops, false);
+  }
   if (machine.places()[meet].kind == PlaceKind::device) return within_package();
   const uint32_t packages[2] = {machine.above(from, PlaceKind::package),
                                 machine.above(to, PlaceKind::package)};
@@ -100,7 +106,7 @@ Link between(const Machine &machine, uint32_t a, uint32_t b) noexcept {
   const bool below_bridge = is_bridge(machine.places()[meet]);
   const uint32_t passed = first.bridges + second.bridges + (below_bridge ? 1 : 0) + crossed;
   return pcie(least(first.bandwidth, second.bandwidth), std::max<uint32_t>(passed, 1),
-              below_bridge);
+              below_bridge && !slices);
 }
 
 /// A device with a place in the PCIe tree.

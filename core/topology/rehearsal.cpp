@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <string>
 
 namespace weir::topology {
 namespace {
@@ -31,6 +32,33 @@ void add_link(const char *ends, const Link &link, std::pmr::string *options) {
                 static_cast<unsigned long long>(link.latency_ns),
                 link.direct ? "direct" : "staged");
   *options += text;
+}
+
+/// Partitions whose memory is one: of each the first that has it, and itself of what shares with nobody.
+void add_memory(const Machine &machine, const std::pmr::vector<uint32_t> &devices,
+                std::pmr::string *options) {
+  std::pmr::string with("memory_with=", machine.memory());
+  bool any = false;
+  for (size_t i = 0; i < devices.size(); ++i) {
+    const Place &place = machine.device(devices[i]);
+    size_t first = i;
+    if (place.memory_shared > 1 && place.integrated)
+      for (size_t k = i; k-- > 0;)
+        if (machine.device(devices[k]).parent == place.parent) first = k;
+    any = any || first != i;
+    with += (i != 0 ? "," : "") + std::to_string(first);
+  }
+  if (any) options->append(";").append(with);
+}
+
+void add_integrated(const Machine &machine, const std::pmr::vector<uint32_t> &devices,
+                    std::pmr::string *options) {
+  const char *before = ";integrated=";
+  for (size_t i = 0; i < devices.size(); ++i) {
+    if (!machine.device(devices[i]).integrated) continue;
+    options->append(before).append(std::to_string(i));
+    before = ",";
+  }
 }
 
 }  // namespace
@@ -75,6 +103,8 @@ Status rehearsal_options(const Machine &machine, uint64_t throttle, std::pmr::st
   std::snprintf(text, sizeof text, "devices=%zu;peer=%d;link_slowdown=%llu;", devices.size(),
                 peers ? 1 : 0, static_cast<unsigned long long>(throttle));
   options->append(text).append(names).append(";").append(pci).append(";").append(numa);
+  add_integrated(machine, devices, options);
+  add_memory(machine, devices, options);
   if (!links.ends_with('=')) options->append(";").append(links);
   return {};
 }

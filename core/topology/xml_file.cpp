@@ -1,21 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // One pass over the tags. It is no XML parser: it checks that tags nest, and the few attributes and counts that a reader
-// would allocate by.
+// would allocate by. What objects must have is in xml_objects.cpp.
 
 #include "core/topology/xml_file.hpp"
+
+#include "core/topology/xml_objects.hpp"
 
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <bit>
 #include <cerrno>
-#include <charconv>
 #include <cstring>
 #include <iterator>
-#include <optional>
 #include <vector>
 
 namespace weir::topology {
@@ -24,10 +23,9 @@ namespace {
 constexpr size_t most_bytes = size_t{64} << 20U;
 constexpr size_t deepest = 200;  // nested elements: a reader recurses
 constexpr uint64_t most_objects = 200'000;
-constexpr uint64_t most_matrix = 1024;               // a side
-constexpr uint64_t most_index = uint64_t{1} << 20U;  // a reader makes a bitmap of so many bits
-constexpr std::string_view document_type = "<!DOCTYPE topology SYSTEM \"hwloc2.dtd\">";
-constexpr std::string_view blanks = " \t\r\n";
+constexpr uint64_t most_matrix = 1024;  // a side
+constexpr std::string_view document_types[] = {"<!DOCTYPE topology SYSTEM \"hwloc2.dtd\">",
+                                               "<!DOCTYPE topology SYSTEM \"hwloc.dtd\">"};
 
 struct Closing {
   int fd;
@@ -43,33 +41,6 @@ struct Tag {
   bool closes = false, empty = false;
 };
 
-/// The value of an attribute; attributes are name="value" with blanks around.
-std::optional<std::string_view> attribute(std::string_view all, std::string_view name) {
-  for (size_t at = 0; at < all.size();) {
-    at = all.find_first_not_of(blanks, at);
-    if (at == std::string_view::npos) break;
-    const size_t equals = all.find('=', at);
-    if (equals == std::string_view::npos || equals + 1 >= all.size()) break;
-    std::string_view key = all.substr(at, equals - at);
-    key = key.substr(0, key.find_last_not_of(blanks) + 1);
-    const size_t open = all.find_first_not_of(blanks, equals + 1);
-    if (open == std::string_view::npos || (all[open] != '"' && all[open] != '\'')) break;
-    const size_t end = all.find(all[open], open + 1);
-    if (end == std::string_view::npos) break;
-    if (key == name) return all.substr(open + 1, end - open - 1);
-    at = end + 1;
-  }
-  return {};
-}
-
-std::optional<uint64_t> number(std::optional<std::string_view> text) {
-  uint64_t value = 0;
-  if (!text) return {};
-  const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), value);
-  if (error != std::errc{} || end != text->data() + text->size()) return {};
-  return value;
-}
-
 uint64_t words(std::string_view text) {
   uint64_t count = 0;
   for (size_t at = text.find_first_not_of(blanks); at != std::string_view::npos; ++count) {
@@ -78,46 +49,6 @@ uint64_t words(std::string_view text) {
   }
   return count;
 }
-
-/// The lowest bit of a set as hwloc writes it, words of 32 bits with the highest first: "0x00000003,,0x1". SIZE_MAX if it
-/// is empty; nothing if it is no such set, or an endless one.
-std::optional<size_t> first_of(std::string_view set) {
-  size_t first = SIZE_MAX, word = 0;
-  if (set.empty() || set.size() > size_t{1} << 16U) return {};
-  for (size_t end = set.size();; ++word) {
-    const size_t comma = end == 0 ? std::string_view::npos : set.rfind(',', end - 1);
-    const size_t begin = comma == std::string_view::npos ? 0 : comma + 1;
-    std::string_view text = set.substr(begin, end - begin);
-    uint32_t value = 0;
-    if (!text.empty()) {
-      if (!text.starts_with("0x")) return {};
-      text.remove_prefix(2);
-      const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), value, 16);
-      if (error != std::errc{} || stop != text.data() + text.size()) return {};
-    }
-    if (value != 0 && first == SIZE_MAX)
-      first = word * 32 + static_cast<size_t>(std::countr_zero(value));
-    if (comma == std::string_view::npos) return first;
-    end = comma;
-  }
-}
-
-constexpr std::string_view cpu_types[] = {"Machine", "Package",  "Group",    "Die",     "Core",
-                                          "PU",      "L1Cache",  "L2Cache",  "L3Cache", "L4Cache",
-                                          "L5Cache", "L1iCache", "L2iCache", "L3iCache"};
-constexpr std::string_view memory_types[] = {"NUMANode", "MemCache"};
-constexpr std::string_view other_types[] = {"Bridge", "PCIDev", "OSDev", "Misc"};
-
-template <size_t count>
-bool among(const std::string_view (&names)[count], std::string_view name) {
-  return std::find(std::begin(names), std::end(names), name) != std::end(names);
-}
-
-/// An element that is open.
-struct Open {
-  std::string_view name;
-  size_t next_first = 0;  ///< the lowest first CPU that the next object in it may have
-};
 
 class Scan {
  public:
@@ -141,7 +72,8 @@ class Scan {
     if (!open_.empty()) return bad("it ends within <%.*s>", open_.back().name);
     if (!root_) return bad("it is no XML%.*s", "");
     if (objects_ == 0) return bad("it has no machine%.*s", "");
-    if (!numa_) return bad("it has no NUMA node%.*s", "");
+    // hwloc gives a machine of format 1 a node if it has none.
+    if (!numa_ && !rules_.first_format()) return bad("it has no NUMA node%.*s", "");
     return {};
   }
 
@@ -164,7 +96,8 @@ class Scan {
     if (rest_.starts_with("<!--")) return skip_past("-->");
     if (rest_.starts_with("<?")) return skip_past("?>");
     if (rest_.starts_with("<!DOCTYPE")) {
-      if (!rest_.starts_with(document_type))
+      if (std::none_of(std::begin(document_types), std::end(document_types),
+                       [this](std::string_view each) { return rest_.starts_with(each); }))
         return bad("it has a document type of its own%.*s", "");
       return skip_past(">");
     }
@@ -200,23 +133,26 @@ class Scan {
     tag->name = inner.substr(0, inner.find_first_of(blanks));
     tag->attributes = inner.substr(tag->name.size());
     if (tag->name.empty()) return bad("a tag has no name%.*s", "");
+    if (repeats_attribute(tag->attributes)) return bad("<%.*s> has an attribute twice", tag->name);
     rest_.remove_prefix(end + 1);
     return {};
   }
 
   Status open_tag(const Tag &tag) {
+    Open self;
+    self.name = tag.name;
     if (open_.empty()) {
       if (root_ || tag.name != "topology") return bad("<%.*s> is no topology of hwloc", tag.name);
       root_ = true;
-      const std::string_view version = attribute(tag.attributes, "version").value_or("1");
-      if (version.substr(0, version.find('.')) != "2")
-        return bad("it is of hwloc's format %.*s, not 2", version);
+      const Wrong wrong = rules_.set_version(attribute(tag.attributes, "version").value_or("1"));
+      if (wrong.format != nullptr) return bad(wrong.format, wrong.named);
     }
-    if (tag.name == "object") WEIR_TRY(check_object(tag));
+    if (tag.name == "object") WEIR_TRY(check_object(tag, &self));
+    if (rules_.first_format() && !open_.empty()) WEIR_TRY(check_old_element(tag));
     if (tag.name == "distances2" || tag.name == "distances2hetero") WEIR_TRY(open_matrix(tag));
     if (tag.empty) return matrix_depth_ == open_.size() + 1 ? close_matrix() : Status{};
     if (open_.size() >= deepest) return bad("elements are nested too deep at <%.*s>", tag.name);
-    open_.push_back({tag.name});
+    open_.push_back(self);
     return {};
   }
 
@@ -228,41 +164,39 @@ class Scan {
     return matrix ? close_matrix() : Status{};
   }
 
-  Status check_object(const Tag &tag) {
-    const std::string_view type = attribute(tag.attributes, "type").value_or("");
-    if (objects_ == 0 && type != "Machine")
-      return bad("the first object is \"%.*s\", no machine", type);
-    if (objects_ != 0 && type == "Machine") return bad("it has more than one machine%.*s", "");
-    if (open_.size() != 1 && open_.back().name != "object")
-      return bad("an object is within <%.*s>", open_.back().name);
-    if (objects_ != 0 && open_.size() == 1) return bad("\"%.*s\" is outside of the machine", type);
+  Status check_object(const Tag &tag, Open *self) {
     if (++objects_ > most_objects) return bad("it has too many objects%.*s", "");
-    const auto index = attribute(tag.attributes, "os_index");
-    if (index && number(index).value_or(UINT64_MAX) > most_index)
-      return bad("\"%.*s\" is no os_index", *index);
-    numa_ = numa_ || type == "NUMANode";
-    if (among(cpu_types, type)) return check_sets(tag, true);
-    if (among(memory_types, type)) return check_sets(tag, false);
-    return among(other_types, type) ? Status{} : bad("\"%.*s\" is no type of object", type);
+    const Wrong wrong = rules_.check(tag.attributes, &open_.back(), self);
+    if (wrong.format != nullptr) return bad(wrong.format, wrong.named);
+    numa_ = numa_ || self->type == "NUMANode";
+    return {};
   }
 
-  /// hwloc follows these sets without a look; objects must be in their order.
-  Status check_sets(const Tag &tag, bool ordered) {
-    for (const char *name : {"cpuset", "complete_cpuset", "nodeset", "complete_nodeset"}) {
-      const auto set = attribute(tag.attributes, name);
-      if (!set || !first_of(*set)) return bad("an object has no %.*s that makes sense", name);
-    }
-    const size_t first = *first_of(*attribute(tag.attributes, "complete_cpuset"));
-    if (!ordered) return {};
-    if (first == SIZE_MAX) return bad("an object of CPUs has none%.*s", "");
-    if (first < open_.back().next_first) return bad("objects are not in the order of CPUs%.*s", "");
-    open_.back().next_first = first + 1;
+  /// hwloc allocates by an old matrix's size, and then takes its values as they come.
+  Status check_old_element(const Tag &tag) {
+    const bool within = open_.back().name == "object";
+    constexpr std::string_view known[] = {"object", "info", "page_type", "distances", "userdata"};
+    if (within && !among(known, tag.name)) return bad("<%.*s> is within an object", tag.name);
+    if (within && tag.name == "distances") return open_old_matrix(tag);
+    if (tag.name == "latency" && matrix_depth_ == open_.size()) ++values_;
+    return {};
+  }
+
+  Status open_old_matrix(const Tag &tag) {
+    const auto side = whole_number(attribute(tag.attributes, "nbobjs"));
+    const auto depth = whole_number(attribute(tag.attributes, "relative_depth"));
+    if (!side || *side == 0 || *side > most_matrix || !depth || *depth == 0)
+      return bad("<%.*s> has no size that makes sense", tag.name);
+    name_ = tag.name;
+    side_ = indexes_ = *side;
+    values_ = 0;
+    matrix_depth_ = open_.size() + 1;
     return {};
   }
 
   Status open_matrix(const Tag &tag) {
     name_ = attribute(tag.attributes, "name").value_or("(no name)");
-    const auto side = number(attribute(tag.attributes, "nbobjs"));
+    const auto side = whole_number(attribute(tag.attributes, "nbobjs"));
     if (!side || *side == 0 || *side > most_matrix)
       return bad("matrix %.*s has no size that makes sense", name_);
     side_ = *side;
@@ -291,6 +225,7 @@ class Scan {
 
   std::string_view rest_, all_;
   const char *origin_;
+  ObjectRules rules_;
   std::pmr::vector<Open> open_;
   bool root_ = false, numa_ = false;
   uint64_t objects_ = 0;

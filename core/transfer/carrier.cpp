@@ -168,7 +168,7 @@ Status Carrier::open_pinned(const backend::Device &device) {
 Status Carrier::stream(Stream **slot, const backend::Device &device) {
   if (*slot != nullptr) return {};
   try {
-    return streams_.open(&device, false, nullptr, this, slot);
+    return streams_.open_transfer(device, this, slot);
   } catch (const std::bad_alloc &) {
     return fail(WEIR_ERROR_OUT_OF_HOST_MEMORY, "no host memory for a stream of copies");
   }

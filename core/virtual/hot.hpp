@@ -7,8 +7,10 @@
 //  - release publishes the fence before it drops the count: who claims the page afterwards finds it;
 //  - a buffer with anything unusual about it (history, partial leases, copies elsewhere, another stream's
 //    fence) says so in its word or stamp, and goes the slow way;
-//  - a stamp that names a stream is replaced by that stream's releases alone, under its timeline's lock, or
-//    emptied by an atomic exchange under the pool's: no release is lost between the two.
+//  - a stamp that names a stream is replaced by that stream's releases alone, in its timeline's turn or by an exchange that
+//    puts no older point in a later one's place, or emptied by an atomic exchange under the pool's lock: no release is lost
+//    between them;
+//  - a stamp is published after its fence is in the timeline's ring, so who has read the one finds the other.
 #pragma once
 
 #include "core/backend/timeline.hpp"
@@ -109,18 +111,36 @@ struct alignas(32) Hot {
   void drop_lease(uint32_t mode) noexcept {
     word.fetch_sub(mode == WEIR_READ ? Word::reader : Word::writer);
   }
-  /// Publishes the fence of a whole lease, which is still counted; the caller holds the lock of its stream's
+  /// Publishes the fence of a whole lease, which is still counted; the caller has the turn of its stream's
   /// timeline. False: there is a fence of another stream, so this one belongs into the history.
   bool publish(backend::Stamp use) noexcept {
     uint64_t seen = stamp.load(std::memory_order_relaxed);
     if (seen == 0) {
       // Readers on two streams may both find it empty.
-      if (stamp.compare_exchange_strong(seen, use.bits, std::memory_order_relaxed)) return true;
+      if (stamp.compare_exchange_strong(seen, use.bits, std::memory_order_release,
+                                        std::memory_order_relaxed))
+        return true;
     }
     if (backend::Stamp{seen}.slot() != use.slot()) return false;
     // The write bit stays: it says that a write on this stream is among what the stamp stands for.
-    stamp.store(use.bits | (seen & backend::Stamp::write_bit), std::memory_order_relaxed);
+    stamp.store(use.bits | (seen & backend::Stamp::write_bit), std::memory_order_release);
     return true;
+  }
+  /// The same without the turn: another release of the stream may have published a later point, which stands for this one too.
+  bool publish_beside(backend::Stamp use) noexcept {
+    uint64_t seen = stamp.load(std::memory_order_relaxed);
+    for (;;) {
+      const backend::Stamp there{seen};
+      if (there && there.slot() != use.slot()) return false;
+      if (there.point() >= use.point() && !use.write()) return true;
+      if (stamp.compare_exchange_weak(seen, use.bits | (seen & backend::Stamp::write_bit),
+                                      std::memory_order_release, std::memory_order_relaxed))
+        return true;
+    }
+  }
+  /// The stamp, for who is going to look for its fence.
+  backend::Stamp last_use() const noexcept {
+    return backend::Stamp{stamp.load(std::memory_order_acquire)};
   }
 
   uint64_t size() const noexcept {

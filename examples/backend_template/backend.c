@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A whole backend in one file, to start your own from: every required entry, no optional group. Its one
- * device is CPU memory, and its streams finish each operation before the call that enqueues it returns.
- * That is legal: a fence then has always passed, and stream_wait has nothing to wait for.
+ * A whole backend, to start your own from: every required entry is in this file, and virtual memory, with runs of
+ * granules, in space.c as the example of optional groups. Its one device is CPU memory, and its streams finish each
+ * operation before the call that enqueues it returns. That is legal: a fence then has always passed, and stream_wait has
+ * nothing to wait for.
  *
  * The file goes from the state to the table, in the order of weir/backend.h. Comments that begin with "Yours:"
  * say what a backend for a real runtime does in that place. docs/backend-guide.md walks through it.
@@ -10,7 +11,7 @@
  * Invariants: `blocks`, `queues` and `streams` hold everything that the state owns, and change under `mutex` only.
  * An entry that fails has changed nothing but the thread's last code.
  */
-#include <weir/backend.h>
+#include "template.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -19,17 +20,6 @@
 
 /* ---- failures: a thread's last code, and a sentence for each ---- */
 
-/* Yours: the runtime's own codes where a call of it failed, so that people can look them up. */
-enum {
-  NO_ERROR = 0,
-  BAD_ARGUMENT,
-  BAD_SIZE,
-  BAD_DEVICE,
-  BAD_ADDRESS,
-  BAD_HANDLE,
-  NO_DEVICE_MEMORY,
-  NO_HOST_MEMORY
-};
 static const char *const texts[] = {
     "no error",
     "an argument is NULL or out of range",
@@ -42,8 +32,7 @@ static const char *const texts[] = {
 };
 static _Thread_local int64_t last_code;
 
-/* Every failure goes through here. Success leaves the code alone. */
-static weir_result fail(weir_result result, int64_t code) {
+weir_result fail(weir_result result, int64_t code) {
   last_code = code;
   return result;
 }
@@ -78,6 +67,7 @@ struct weir_be_state {
   struct queue *queues;
   struct weir_be_stream_s *streams;
   uint64_t total, used;
+  struct space *space; /* virtual memory, with a lock of its own; its granules count in `used` */
 };
 
 /* ---- runtime ---- */
@@ -131,12 +121,15 @@ static weir_result start(const weir_be_start *desc, weir_be_state **out, const c
   const weir_result result = read_options(desc->options, &memory, reason);
   if (result != WEIR_SUCCESS) return result;
   weir_be_state *state = calloc(1, sizeof *state);
-  if (state == NULL || pthread_mutex_init(&state->mutex, NULL) != 0) {
+  struct space *space = state != NULL ? space_open(memory) : NULL;
+  if (space == NULL || pthread_mutex_init(&state->mutex, NULL) != 0) {
+    if (space != NULL) space_close(space);
     free(state);
     *reason = texts[NO_HOST_MEMORY];
     return fail(WEIR_ERROR_OUT_OF_HOST_MEMORY, NO_HOST_MEMORY);
   }
   state->total = memory;
+  state->space = space;
   *out = state;
   return WEIR_SUCCESS;
 }
@@ -161,6 +154,7 @@ static void stop(weir_be_state *state) {
     next = each->next;
     free_queue(each);
   }
+  space_close(state->space);
   pthread_mutex_destroy(&state->mutex);
   free(state);
 }
@@ -202,9 +196,13 @@ static weir_result device_describe(weir_be_state *state, uint32_t device,
   if (device != 0) return fail(WEIR_ERROR_INVALID_ARGUMENT, BAD_DEVICE);
   weir_be_device full = {0};
   full.numa_node = UINT32_MAX;
-  /* Only what is true. Of these two neither needs a group: device memory is CPU memory here, and a stream may be used
-   * by any thread. A capability with a group (VMM, PEER, ...) is claimed when all entries of it are in the table. */
-  full.capabilities = WEIR_CAP_HOST_ACCESS | WEIR_CAP_STREAM_ANY_THREAD;
+  /* Only what is true. These need no group: device memory is CPU memory here, a stream may be used by any thread, and one
+   * for copies alone is like any other. A capability with a group (VMM, PEER, ...) is claimed when all entries of it are in
+   * the table. */
+  full.capabilities = WEIR_CAP_HOST_ACCESS | WEIR_CAP_STREAM_ANY_THREAD | WEIR_CAP_TRANSFER_STREAM;
+  /* Virtual memory, and runs. Mapping takes microseconds here, so that any thread may do it. */
+  full.capabilities |= WEIR_CAP_VMM | WEIR_CAP_MAP_ANY_THREAD | WEIR_CAP_MAP_RUN;
+  full.granule = SPACE_UNIT;
   full.memory_total = state->total;
   snprintf(full.name, sizeof full.name, "CPU memory of the template");
   /* Yours: the runtime's, by which two backends' views of one device are known to be one. */
@@ -309,6 +307,84 @@ static weir_result plain_free(weir_be_state *state, uint32_t device, uint64_t ad
   return remove_block(state, (const void *)(uintptr_t)address, bytes, 0);
 }
 
+/* ---- virtual memory: the group of WEIR_CAP_VMM, and that of WEIR_CAP_MAP_RUN (space.c) ---- */
+
+/* Counts device memory that granules take, or refuses. */
+static weir_result charge(weir_be_state *state, uint64_t bytes) {
+  pthread_mutex_lock(&state->mutex);
+  const int fits = bytes <= state->total - state->used;
+  if (fits) state->used += bytes;
+  pthread_mutex_unlock(&state->mutex);
+  return fits ? WEIR_SUCCESS : fail(WEIR_ERROR_DEVICE_OOM, NO_DEVICE_MEMORY);
+}
+
+static void discharge(weir_be_state *state, uint64_t bytes) {
+  pthread_mutex_lock(&state->mutex);
+  state->used -= bytes;
+  pthread_mutex_unlock(&state->mutex);
+}
+
+static weir_result granule_create(weir_be_state *state, uint32_t device, uint64_t bytes,
+                                  uint64_t flags, weir_be_granule *granule) {
+  if (device != 0) return fail(WEIR_ERROR_INVALID_ARGUMENT, BAD_DEVICE);
+  weir_result result = charge(state, bytes);
+  if (result != WEIR_SUCCESS) return result;
+  result = space_create(state->space, bytes, flags, granule);
+  if (result != WEIR_SUCCESS) discharge(state, bytes);
+  return result;
+}
+
+static weir_result granule_destroy(weir_be_state *state, uint32_t device, weir_be_granule granule) {
+  if (device != 0) return fail(WEIR_ERROR_INVALID_ARGUMENT, BAD_DEVICE);
+  uint64_t bytes;
+  const weir_result result = space_destroy(state->space, granule, &bytes);
+  if (result == WEIR_SUCCESS) discharge(state, bytes);
+  return result;
+}
+
+static weir_result range_reserve(weir_be_state *state, uint32_t device, uint64_t bytes,
+                                 uint64_t alignment, uint64_t *address) {
+  if (device != 0) return fail(WEIR_ERROR_INVALID_ARGUMENT, BAD_DEVICE);
+  return space_reserve(state->space, bytes, alignment, address);
+}
+
+static weir_result range_free(weir_be_state *state, uint32_t device, uint64_t address,
+                              uint64_t bytes) {
+  if (device != 0) return fail(WEIR_ERROR_INVALID_ARGUMENT, BAD_DEVICE);
+  return space_free(state->space, address, bytes);
+}
+
+/* Yours: give access to the device and its peers over the whole run in one call of the runtime, if it can do that: it is
+ * the dear part of a map. There are no peers here. */
+static weir_result map_run(weir_be_state *state, uint32_t device, uint64_t address,
+                           const weir_be_piece *pieces, uint32_t count, const uint32_t *peers,
+                           uint32_t peer_count) {
+  if (device != 0) return fail(WEIR_ERROR_INVALID_ARGUMENT, BAD_DEVICE);
+  (void)peers;
+  if (peer_count != 0) return fail(WEIR_ERROR_NOT_SUPPORTED, BAD_ARGUMENT);
+  return space_map(state->space, address, pieces, count);
+}
+
+static weir_result map(weir_be_state *state, uint32_t device, uint64_t address, uint64_t bytes,
+                       weir_be_granule granule, uint64_t offset, const uint32_t *peers,
+                       uint32_t peer_count) {
+  const weir_be_piece piece = {granule, offset, bytes};
+  return map_run(state, device, address, &piece, 1, peers, peer_count);
+}
+
+static weir_result unmap(weir_be_state *state, uint32_t device, uint64_t address, uint64_t bytes) {
+  if (device != 0) return fail(WEIR_ERROR_INVALID_ARGUMENT, BAD_DEVICE);
+  return space_unmap(state->space, address, bytes, 1);
+}
+
+static weir_result unmap_run(weir_be_state *state, uint32_t device, uint64_t address,
+                             uint64_t bytes) {
+  if (device != 0) return fail(WEIR_ERROR_INVALID_ARGUMENT, BAD_DEVICE);
+  return space_unmap(state->space, address, bytes, 0);
+}
+
+/* ---- host memory ---- */
+
 /* Yours: memory that the device's copy engines reach, pinned by the runtime for all its devices. */
 static weir_result host_allocate(weir_be_state *state, uint64_t bytes, void **memory) {
   return add_block(state, bytes, 4096, 1, memory);
@@ -340,7 +416,9 @@ static weir_result add_stream(weir_be_state *state, struct queue *queue, int mad
 static weir_result stream_create(weir_be_state *state, uint32_t device, uint64_t flags,
                                  weir_be_stream *stream) {
   if (device != 0) return fail(WEIR_ERROR_INVALID_ARGUMENT, BAD_DEVICE);
-  if (flags != 0) return fail(WEIR_ERROR_INVALID_ARGUMENT, BAD_ARGUMENT);
+  /* Yours: a queue of a copy engine for WEIR_BE_STREAM_TRANSFER, where copies would run beside kernels no other way. */
+  if ((flags & ~WEIR_BE_STREAM_TRANSFER) != 0)
+    return fail(WEIR_ERROR_INVALID_ARGUMENT, BAD_ARGUMENT);
   struct queue *queue = calloc(1, sizeof *queue);
   if (queue == NULL || pthread_mutex_init(&queue->busy, NULL) != 0) {
     free(queue);
@@ -451,7 +529,7 @@ static weir_result fence_destroy(weir_be_state *state, weir_be_fence fence) {
 
 /* ---- copies ---- */
 
-/* Whether the range lies in one block (of the device, if `device_only` is set). Yours: only if the runtime does not check:
+/* Whether the range lies in one block (of the device, if `device_only` is set) or one mapping. Yours: only if the runtime does not check:
  * this is a walk along a list. */
 static int is_memory(weir_be_state *state, uint64_t address, uint64_t bytes, int device_only) {
   pthread_mutex_lock(&state->mutex);
@@ -462,7 +540,7 @@ static int is_memory(weir_be_state *state, uint64_t address, uint64_t bytes, int
       break;
   }
   pthread_mutex_unlock(&state->mutex);
-  return each != NULL;
+  return each != NULL || space_maps(state->space, address, bytes);
 }
 
 static weir_result copy_async(weir_be_state *state, weir_be_stream stream,
@@ -508,6 +586,12 @@ static const weir_backend_table table = {
     .device_describe = device_describe,
     .device_memory = device_memory,
     .link_describe = link_describe,
+    .granule_create = granule_create,
+    .granule_destroy = granule_destroy,
+    .range_reserve = range_reserve,
+    .range_free = range_free,
+    .map = map,
+    .unmap = unmap,
     .plain_allocate = plain_allocate,
     .plain_free = plain_free,
     .host_allocate = host_allocate,
@@ -525,6 +609,8 @@ static const weir_backend_table table = {
     .fence_destroy = fence_destroy,
     .copy_async = copy_async,
     .fill_async = fill_async,
+    .map_run = map_run,
+    .unmap_run = unmap_run,
 };
 
 WEIR_API const weir_backend_table *weir_backend_query(uint32_t abi_major) {

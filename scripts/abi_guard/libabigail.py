@@ -82,7 +82,7 @@ def template(cc, root, folder, node):
     script, library = folder / "template.map", folder / "libweir_backend_template.so"
     script.write_text(f"{node} {{ global: {QUERY}; local: *; }};\n", encoding="utf-8")
     run([*cc, "-std=gnu11", "-g", "-O0", "-w", "-fPIC", "-fvisibility=hidden", "-shared", f"-I{root / 'api/include'}",
-         root / "examples/backend_template/backend.c", "-o", library, "-pthread", "-Wl,-soname,libbackend.so",
+         *sorted((root / "examples/backend_template").glob("*.c")), "-o", library, "-pthread", "-Wl,-soname,libbackend.so",
          f"-Wl,--version-script={script}"])
     return library
 

@@ -132,6 +132,106 @@ void partitions_may_reach_each_other(void **) {
   ok(weir_context_destroy(context));
 }
 
+/// Two cards without memory of their own in three partitions each, as a file has them: one PCI function with an OS device for
+/// each partition. Of the names and figures the first speaks for the card.
+std::string apus() {
+  std::string text = small_machine;
+  for (const unsigned card : {0U, 1U}) {
+    const std::string bus = card == 0 ? "17" : "27";
+    std::string all;
+    for (unsigned i = 0; i < 3; ++i) {
+      all += "<object type=\"OSDev\" gp_index=\"" + std::to_string(40 + card * 10 + i) +
+             "\" name=\"rsmi" + std::to_string(card * 3 + i) +
+             "\" subtype=\"RSMI\" osdev_type=\"1\"><info name=\"GPUModel\" value=\"" +
+             (i == 0 ? "Big; One" : "") + "\"/>" +
+             (i == 0 ? "<info name=\"RSMIGTTSize\" value=\"4194304\"/>" : "") + "</object>";
+    }
+    const size_t begin = text.find("<object type=\"OSDev\"", text.find("0000:" + bus + ":00.0"));
+    text.replace(begin, text.find("</object>", begin) + 9 - begin, all);
+  }
+  const size_t matrix = text.find("<distances2");
+  text.replace(matrix, text.find("</topology>") - matrix, "");
+  std::string indexes, values;
+  for (const unsigned each : {40, 41, 42, 50, 51, 52}) indexes += std::to_string(each) + " ";
+  for (int i = 0; i < 36; ++i) values += i % 7 == 0 ? "1000000 " : "100000 ";
+  return text.insert(text.find("</topology>"),
+                     "<distances2 type=\"OSDev\" nbobjs=\"6\" kind=\"9\" name=\"XGMIBandwidth\" "
+                     "indexing=\"gp\"><indexes length=\"18\">" +
+                         indexes + "</indexes><u64values length=\"" +
+                         std::to_string(values.size()) + "\">" + values +
+                         "</u64values></distances2>");
+}
+
+void a_rehearsed_file_has_its_partitions(void **) {
+  const File file(apus());
+  weir_context context = rehearse(file.path);
+  uint32_t count = 0;
+  ok(weir_device_count(context, &count));
+  assert_int_equal(count, 6);
+  for (weir_device i = 0; i < 6; ++i) {
+    expect_part(context, i, i / 3 * 3, i % 3, 3);
+    const weir_device_info info = about(context, i);
+    assert_string_equal(info.pci_address, i < 3 ? "0000:17:00.0" : "0000:27:00.0");
+    assert_string_equal(info.name, "Big  One");
+    assert_int_equal(info.numa_node, i / 3);
+    assert_true((info.capabilities & WEIR_CAP_INTEGRATED) != 0);
+    const weir_link_info host = link_of(context, WEIR_DEVICE_HOST, i);
+    assert_int_equal(host.kind, WEIR_LINK_PCIE);
+    assert_int_equal(host.bandwidth, UINT64_C(63000000000));
+    assert_int_equal(host.shared_with, 3);
+    for (weir_device k = 0; k < 6; ++k) {
+      if (i == k) continue;
+      const weir_link_info link = link_of(context, i, k);
+      assert_int_equal(link.kind, WEIR_LINK_INFINITY_FABRIC);
+      assert_int_equal(link.direct, 1);
+      assert_int_equal(link.shared_with, i / 3 == k / 3 ? 1 : 3);
+    }
+  }
+  const std::string text = exported(context, WEIR_TOPOLOGY_TEXT);
+  for (const char *row :
+       {"      card, Big  One, at 0000:17:00.0, 1 GiB, the host's memory, NUMA node 0, 3 "
+        "partitions\n"
+        "        D0, Big  One, 1 GiB shared by 3 partitions, the host's memory, NUMA node 0 (rsmi0 "
+        "host)\n",
+        "        D5, Big  One, 1 GiB shared by 3 partitions, the host's memory, NUMA node 1 (rsmi5 "
+        "host)\n",
+        "PCIE  pcie, 63 GB/s one way (backend), 1 hop, shared by 3 partitions: 12 ways\n",
+        "XGMI  infinity_fabric, 100 GB/s one way (backend), 1 hop, shared by 3 partitions: 18 "
+        "ways\n"})
+    expect_in(text, row);
+  assert_int_equal(times(exported(context, WEIR_TOPOLOGY_JSON), "\"memory_shared_with\": 3"), 6);
+  ok(weir_context_destroy(context));
+}
+
+/// What one partition takes of their memory another has not, and what it cannot have is refused in order; it comes when the first
+/// has let go. (A refusal lowers the pool's budget to below what was asked for, so less is asked for then.)
+void partitions_of_one_memory_take_it_from_each_other(void **) {
+  const File file(apus());
+  Setup setup;
+  setup.options = "topology.xml=" + file.path + ";topology.rehearse=1" + small_devices;
+  setup.devices = 2;
+  setup.device_pages = 192;  // 3 of 4 MiB
+  setup.host_pages = 0;
+  World w(setup);
+  const auto free_of = [&](weir_device device) { return about(w.context, device).memory_free; };
+  weir_buffer first = w.buffer(UINT64_C(3) << 20U, 0), second = w.buffer(UINT64_C(2) << 20U, 1);
+  weir_lease held = nullptr, other = nullptr;
+  ok(w.acquire(first, WEIR_DISCARD_WRITE, &held));
+  assert_true(free_of(0) <= UINT64_C(1) << 20U);
+  assert_int_equal(free_of(1), free_of(0));
+  assert_int_equal(free_of(3), UINT64_C(4) << 20U);  // another card's
+  expect_result(WEIR_ERROR_DEVICE_OOM, w.acquire(second, WEIR_DISCARD_WRITE, &other, nullptr, 1));
+  ok(weir_release(held, w.streams[0]));
+  ok(weir_buffer_destroy(w.pool, first));
+  ok(weir_pool_trim(w.pool, 0, WEIR_TRIM_EMERGENCY, WEIR_NONE, nullptr));
+  ok(weir_buffer_destroy(w.pool, second));
+  second = w.buffer(UINT64_C(3) << 19U, 1);
+  ok(w.acquire(second, WEIR_DISCARD_WRITE, &other, nullptr, 1));
+  ok(weir_release(other, w.streams[1]));
+  ok(weir_buffer_destroy(w.pool, second));
+  w.close();
+}
+
 /// Functions that the system lists each by itself, as it does virtual ones, stay places of their own.
 void listed_functions_keep_their_places(void **) {
   std::string machine = small_machine;
@@ -204,6 +304,8 @@ int main() {
   const CMUnitTest tests[] = {
       cmocka_unit_test(slices_are_parts_of_a_card),
       cmocka_unit_test(partitions_may_reach_each_other),
+      cmocka_unit_test(a_rehearsed_file_has_its_partitions),
+      cmocka_unit_test(partitions_of_one_memory_take_it_from_each_other),
       cmocka_unit_test(listed_functions_keep_their_places),
       cmocka_unit_test(two_backends_have_one_card),
   };

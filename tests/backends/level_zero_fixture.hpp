@@ -5,6 +5,7 @@
 #pragma once
 
 #include "backends/level_zero/abi.hpp"
+#include "tests/drivers/level_zero/control.h"
 #include "tests/drivers/sim/control.h"
 #include "tests/support/cmocka.hpp"
 
@@ -62,6 +63,8 @@ struct Sim {
   decltype(&weir_sim_fail) fail =
       function_of<void(const char *, uint64_t, int64_t)>(library, "weir_sim_fail");
   decltype(&weir_sim_calls) calls = function_of<uint64_t(const char *)>(library, "weir_sim_calls");
+  decltype(&weir_sim_level_zero_copy_lists) copy_lists =
+      function_of<uint64_t()>(library, "weir_sim_level_zero_copy_lists");
   decltype(&weir_sim_misuse) misuse =
       function_of<uint64_t(const char **)>(library, "weir_sim_misuse");
   decltype(&weir_sim_lose_device) lose =

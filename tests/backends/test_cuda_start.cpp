@@ -81,11 +81,15 @@ void capabilities_follow_driver_and_options(void **) {
   const uint64_t all = WEIR_CAP_VMM | WEIR_CAP_MULTI_MAP | WEIR_CAP_STREAM_ANY_THREAD |
                        WEIR_CAP_PEER | WEIR_CAP_EXPORT_FD | WEIR_CAP_MAP_ANY_THREAD |
                        WEIR_CAP_HOST_CALL | WEIR_CAP_HOST_REGISTER | WEIR_CAP_EXPORT_FABRIC |
-                       WEIR_CAP_SHARED_RANGE;
+                       WEIR_CAP_SHARED_RANGE | WEIR_CAP_MAP_RUN | WEIR_CAP_ACCESS_LATER |
+                       WEIR_CAP_TRANSFER_STREAM;
+  constexpr uint64_t of_peers = WEIR_CAP_PEER | WEIR_CAP_SHARED_RANGE | WEIR_CAP_ACCESS_LATER;
   const char *full = "devices=2;links=nvlink;export_fabric=1";
   assert_int_equal(capabilities(full, ""), all);
   assert_int_equal(capabilities(full, "multi_map=0"), all & ~WEIR_CAP_MULTI_MAP);
-  assert_int_equal(capabilities(full, "peer=0"), all & ~(WEIR_CAP_PEER | WEIR_CAP_SHARED_RANGE));
+  assert_int_equal(capabilities(full, "peer=0"), all & ~of_peers);
+  assert_int_equal(capabilities(full, "map_run=0"), all & ~WEIR_CAP_MAP_RUN);
+  assert_int_equal(capabilities(full, "access_later=0"), all & ~WEIR_CAP_ACCESS_LATER);
   assert_int_equal(capabilities(full, "shared_range=0"), all & ~WEIR_CAP_SHARED_RANGE);
   assert_int_equal(capabilities(full, "batch_copy=1"), all | WEIR_CAP_BATCH_COPY);
   assert_int_equal(capabilities(full, "rdma=0"), all);
@@ -94,12 +98,11 @@ void capabilities_follow_driver_and_options(void **) {
   assert_int_equal(capabilities(full, "host_call=0"), all & ~WEIR_CAP_HOST_CALL);
   assert_int_equal(capabilities(full, "register=0"), all & ~WEIR_CAP_HOST_REGISTER);
   const uint64_t physical = WEIR_CAP_VMM | WEIR_CAP_MULTI_MAP | WEIR_CAP_EXPORT_FD |
-                            WEIR_CAP_EXPORT_FABRIC | WEIR_CAP_SHARED_RANGE |
-                            WEIR_CAP_MAP_ANY_THREAD;
+                            WEIR_CAP_EXPORT_FABRIC | WEIR_CAP_SHARED_RANGE | WEIR_CAP_MAP_RUN |
+                            WEIR_CAP_ACCESS_LATER | WEIR_CAP_MAP_ANY_THREAD;
   assert_int_equal(capabilities(full, "vmm=0"), all & ~physical);
   assert_int_equal(capabilities("devices=2;links=nvlink;vmm=0", ""), all & ~physical);
-  assert_int_equal(capabilities("devices=1;export_fabric=1", ""),
-                   all & ~(WEIR_CAP_PEER | WEIR_CAP_SHARED_RANGE));
+  assert_int_equal(capabilities("devices=1;export_fabric=1", ""), all & ~of_peers);
   assert_int_equal(capabilities("host_call=0", "") & WEIR_CAP_HOST_CALL, 0);
   assert_int_equal(capabilities("devices=2;links=nvlink;export_fabric=1;integrated=1", ""),
                    all | WEIR_CAP_INTEGRATED);

@@ -71,7 +71,7 @@ void streams_are_wrapped_and_given_back(void **) {
   must_refuse(cuda, WEIR_ERROR_INVALID_ARGUMENT, "no open stream", t.stream_query, made);
   must_refuse(cuda, WEIR_ERROR_INVALID_ARGUMENT, "no open stream", t.stream_synchronize,
               weir_be_stream{nullptr});
-  must_refuse(cuda, WEIR_ERROR_INVALID_ARGUMENT, "flags 0x1", t.stream_create, 0U, uint64_t{1},
+  must_refuse(cuda, WEIR_ERROR_INVALID_ARGUMENT, "flags 0x2", t.stream_create, 0U, uint64_t{2},
               &made);
   assert_int_equal(app::cuStreamDestroy(native), 0);
 }

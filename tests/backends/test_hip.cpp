@@ -81,7 +81,8 @@ void test_description(void **) {
     assert_string_equal(backend.t->runtime_version(backend.state), "6.3.0");
     const uint64_t expected = WEIR_CAP_VMM | WEIR_CAP_MAP_MAY_BLOCK_DEVICE |
                               WEIR_CAP_STREAM_ANY_THREAD | WEIR_CAP_PEER | WEIR_CAP_SHARED_RANGE |
-                              WEIR_CAP_EXPORT_FD | WEIR_CAP_HOST_CALL | WEIR_CAP_HOST_REGISTER;
+                              WEIR_CAP_EXPORT_FD | WEIR_CAP_HOST_CALL | WEIR_CAP_HOST_REGISTER |
+                              WEIR_CAP_MAP_RUN | WEIR_CAP_TRANSFER_STREAM;
     assert_int_equal(first.capabilities, expected);
     weir_be_device cut{};
     cut.struct_size = 16;
@@ -116,7 +117,8 @@ void test_options(void **) {
   }
   {
     const Backend backend("vmm=0;peer=0;host_call=0;register=0");
-    assert_int_equal(backend.describe().capabilities, WEIR_CAP_STREAM_ANY_THREAD);
+    assert_int_equal(backend.describe().capabilities,
+                     WEIR_CAP_STREAM_ANY_THREAD | WEIR_CAP_TRANSFER_STREAM);
     assert_int_equal(backend.describe().granule, 0);
     weir_be_granule granule = 0;
     assert_int_equal(backend.t->granule_create(backend.state, 0, unit, 0, &granule),

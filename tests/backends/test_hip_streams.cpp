@@ -331,7 +331,7 @@ void test_copies(void **) {
     assert_int_equal(t.copy_batch_async(s, stream, nullptr, 2), WEIR_ERROR_INVALID_ARGUMENT);
     assert_int_equal(t.copy_async(s, stream, nullptr), WEIR_ERROR_INVALID_ARGUMENT);
     assert_int_equal(t.stream_host_call(s, stream, nullptr, nullptr), WEIR_ERROR_INVALID_ARGUMENT);
-    assert_int_equal(t.stream_create(s, 0, 1, &stream), WEIR_ERROR_INVALID_ARGUMENT);
+    assert_int_equal(t.stream_create(s, 0, 2, &stream), WEIR_ERROR_INVALID_ARGUMENT);
   }
   {
     const Backend backend("batch_copy=0;host_call=0");

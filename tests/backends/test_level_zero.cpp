@@ -132,9 +132,12 @@ void loader_that_checks(void **) {
 
 void with_sysman(void **) {
   assert_string_equal(
-      child("ZES_ENABLE_SYSMAN=1 WEIR_SIM='devices=2;memory=64M;links=nvlink'", "sysman").c_str(),
+      child("ZES_ENABLE_SYSMAN=1 WEIR_SIM_ZE=tiles=2 WEIR_SIM='devices=2;memory=64M;links=nvlink'",
+            "sysman")
+          .c_str(),
       "kind 5, 64 of 64");
-  assert_says(child("WEIR_SIM='devices=2;memory=64M;links=pcie'", "sysman"), "kind 2,");
+  assert_says(child("WEIR_SIM_ZE=tiles=2 WEIR_SIM='devices=2;memory=64M;links=pcie'", "sysman"),
+              "kind 2,");
 }
 
 // ---- devices
@@ -155,7 +158,7 @@ void integrated_devices_say_so(void **) {
 void devices(void **) {
   machine("devices=2;memory=64M;links=nvlink;link_bandwidth=20G;peer_bandwidth=50G");
   {
-    Backend backend;
+    Backend backend("peer_cards=1");
     uint32_t count = 0;
     assert_ok(backend, backend->device_count(backend.state, &count));
     assert_int_equal(count, 2);
@@ -167,7 +170,9 @@ void devices(void **) {
     assert_int_equal(found.granule, 2 * MiB);
     assert_int_equal(found.granule_large, 32 * MiB);
     assert_int_equal(found.capabilities, WEIR_CAP_VMM | WEIR_CAP_PEER | WEIR_CAP_SHARED_RANGE |
-                                             WEIR_CAP_HOST_REGISTER | WEIR_CAP_HOST_CALL);
+                                             WEIR_CAP_HOST_REGISTER | WEIR_CAP_HOST_CALL |
+                                             WEIR_CAP_MAP_RUN | WEIR_CAP_ACCESS_LATER |
+                                             WEIR_CAP_TRANSFER_STREAM);
     assert_string_equal(backend->runtime_version(backend.state), "1.4, driver 0x01030000");
     assert_refused(backend, WEIR_ERROR_INVALID_ARGUMENT, "device 2 of 2",
                    backend->device_describe(backend.state, 2, nullptr));
@@ -189,7 +194,7 @@ void devices(void **) {
 }
 
 void bandwidth_in_clocks(void **) {
-  machine("devices=2;links=nvlink;peer_bandwidth=48G", "units=clock");
+  machine("devices=2;links=nvlink;peer_bandwidth=48G", "units=clock;tiles=2");
   {
     Backend backend;
     weir_be_link link{};
@@ -203,7 +208,7 @@ void bandwidth_in_clocks(void **) {
 void options(void **) {
   machine("devices=2;memory=64M");
   {
-    Backend backend("vmm=0;peer=0;register=0");
+    Backend backend("vmm=0;peer=0;register=0;transfer_stream=0");
     const weir_be_device found = describe(backend, 0);
     assert_int_equal(found.capabilities, WEIR_CAP_HOST_CALL);
     assert_int_equal(found.granule, 0);
@@ -421,7 +426,7 @@ void mapping_misuse(void **) {
 }
 
 void peers(void **) {
-  machine("devices=2;memory=64M;links=nvlink;mode=strict");
+  machine("devices=2;memory=64M;links=nvlink;mode=strict", "tiles=2");
   {
     Backend backend;
     weir_be_granule granule = 0;

@@ -20,7 +20,7 @@ uint64_t capabilities(const Backend &backend) {
 }
 
 void devices_share_and_part(void **) {
-  machine(pair);
+  machine(pair, "tiles=2");
   {
     const Backend backend;
     assert_int_not_equal(capabilities(backend) & WEIR_CAP_SHARED_RANGE, 0);
@@ -30,7 +30,7 @@ void devices_share_and_part(void **) {
 }
 
 void what_is_left_crossed_is_ended(void **) {
-  machine(pair);
+  machine(pair, "tiles=2");
   {
     const Backend backend;
     SharedRanges(table(), backend.state, 2 * MiB).leave_crossed();
@@ -38,9 +38,33 @@ void what_is_left_crossed_is_ended(void **) {
   assert_clean();
 }
 
+/// A driver keeps what another card imported by its address, so two cards do not meet in mapped memory unless they are
+/// told to. Tiles of one card do.
+void two_cards_are_apart(void **) {
+  machine(pair);
+  {
+    const Backend backend;
+    assert_int_equal(capabilities(backend) & (WEIR_CAP_PEER | WEIR_CAP_SHARED_RANGE), 0);
+    assert_int_not_equal(capabilities(backend) & WEIR_CAP_VMM, 0);
+    weir_be_link link{};
+    link.struct_size = sizeof link;
+    assert_ok(backend, backend->link_describe(backend.state, 0, 1, &link));
+    assert_int_equal(link.direct, 0);
+    SharedRanges(table(), backend.state, 2 * MiB).keep_apart();
+  }
+  assert_clean();
+  // Without virtual memory nothing is mapped that could be stale; and who has tested his cards may say so.
+  for (const char *options : {"vmm=0", "peer_cards=1"}) {
+    machine(pair);
+    const Backend backend(options);
+    assert_int_not_equal(capabilities(backend) & WEIR_CAP_PEER, 0);
+  }
+  assert_clean();
+}
+
 void switched_off_ranges_are_apart(void **) {
   for (const char *options : {"shared_range=0", "peer=0"}) {
-    machine(pair);
+    machine(pair, "tiles=2");
     {
       const Backend backend(options);
       assert_int_equal(capabilities(backend) & WEIR_CAP_SHARED_RANGE, 0);
@@ -51,19 +75,19 @@ void switched_off_ranges_are_apart(void **) {
 }
 
 void a_lost_device_holds_no_range(void **) {
-  machine(pair);
+  machine(pair, "tiles=2");
   {
     const Backend backend;
     SharedRanges(table(), backend.state, 2 * MiB).lose_the_guest([] { sim().lose(1); });
   }
-  machine(pair);
+  machine(pair, "tiles=2");
   const Backend backend;
   SharedRanges(table(), backend.state, 2 * MiB).lose_the_host([] { sim().lose(0); });
 }
 
 /// The driver may answer with the loss, to unmapping and then to freeing.
 void a_driver_that_does_not_unmap_keeps_the_addresses(void **) {
-  machine(pair);
+  machine(pair, "tiles=2");
   const Backend backend;
   const SharedRanges scene(table(), backend.state, 2 * MiB);
   scene.ok(scene.map(1, 1));
@@ -81,6 +105,7 @@ int main() {
   const CMUnitTest tests[] = {
       cmocka_unit_test(devices_share_and_part),
       cmocka_unit_test(what_is_left_crossed_is_ended),
+      cmocka_unit_test(two_cards_are_apart),
       cmocka_unit_test(switched_off_ranges_are_apart),
       cmocka_unit_test(a_lost_device_holds_no_range),
       cmocka_unit_test(a_driver_that_does_not_unmap_keeps_the_addresses),

@@ -519,6 +519,33 @@ void faults_in_streams(void **) {
   sweep(stream_scenario, abi::error_unknown);
 }
 
+/// Streams for copies alone lie on the copy engine, the others where kernels run.
+void transfers_have_their_engine(void **) {
+  machine("memory=64M");
+  {
+    const Backend backend;
+    const Bench bench(backend);
+    assert_int_equal(sim().copy_lists(), 0);
+    weir_be_stream transfer = nullptr;
+    assert_ok(backend,
+              backend->stream_create(backend.state, 0, WEIR_BE_STREAM_TRANSFER, &transfer));
+    assert_int_equal(sim().copy_lists(), 1);
+    bench.fill(transfer, bench.memory, 5, 4096);
+    bench.copy(transfer, bench.near, bench.memory, 4096);
+    assert_ok(backend, backend->stream_synchronize(backend.state, transfer));
+    assert_int_equal(bench.bytes[4095], 5);
+    assert_refused(backend, WEIR_ERROR_INVALID_ARGUMENT, "flags 0x3",
+                   backend->stream_create(backend.state, 0, 3, &transfer));
+    assert_ok(backend, backend->stream_destroy(backend.state, transfer));
+  }
+  assert_clean();
+  machine("memory=64M");
+  const Backend without("transfer_stream=0");
+  weir_be_stream stream = nullptr;
+  assert_refused(without, WEIR_ERROR_INVALID_ARGUMENT, "flags 0x1",
+                 without->stream_create(without.state, 0, WEIR_BE_STREAM_TRANSFER, &stream));
+}
+
 }  // namespace
 
 int main() {
@@ -538,6 +565,7 @@ int main() {
       cmocka_unit_test(threads),
       cmocka_unit_test(faults_in_memory),
       cmocka_unit_test(faults_in_streams),
+      cmocka_unit_test(transfers_have_their_engine),
   };
   return cmocka_run_group_tests(tests, nullptr, nullptr);
 }

@@ -40,6 +40,7 @@ std::span<const Fault> state_faults();
 std::span<const Fault> granule_faults();
 std::span<const Fault> map_faults();
 std::span<const Fault> shared_faults();
+std::span<const Fault> run_faults();
 std::span<const Fault> export_faults();
 std::span<const Fault> memory_faults();
 std::span<const Fault> stream_faults();
@@ -50,9 +51,10 @@ std::span<const Fault> thread_faults();
 /// Calls visit(fault) for all of them.
 template <class Visit>
 void each_fault(Visit visit) {
-  for (const auto faults : {table_faults(), device_faults(), state_faults(), granule_faults(),
-                            map_faults(), shared_faults(), export_faults(), memory_faults(),
-                            stream_faults(), fence_faults(), copy_faults(), thread_faults()}) {
+  for (const auto faults :
+       {table_faults(), device_faults(), state_faults(), granule_faults(), map_faults(),
+        shared_faults(), run_faults(), export_faults(), memory_faults(), stream_faults(),
+        fence_faults(), copy_faults(), thread_faults()}) {
     for (const Fault &fault : faults) visit(fault);
   }
 }

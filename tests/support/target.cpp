@@ -240,6 +240,8 @@ weir_be_state *Target::state() const noexcept {
 std::string Target::options(std::string_view host_options, uint64_t host_page) {
   if (host()) return std::string(host_options);
   std::string machine = std::string("mode=") + (strict_ ? "strict" : "alias");
+  if (const std::string more = environment("WEIR_TEST_MACHINE", ""); !more.empty())
+    machine += ';' + more;
   std::string own;
   // Off where drivers are not trusted with it; the simulated ones are, and what batches is to be tested.
   if (simulated() && name_ != "level_zero") own = ';' + name_ + ".batch_copy=1";
@@ -259,11 +261,16 @@ std::string Target::options(std::string_view host_options, uint64_t host_page) {
     } else if (key == "granule_large" && value != "0") {
       own += ';' + name_ + ".granule_large=" + scaled(value, host_page, page_);
     } else if (any_of(key, {"vmm", "peer", "register"}) ||
+               (name_ == "level_zero" && key == "transfer_stream") ||
+               (name_ != "level_zero" && key == "map_run") ||
                (name_ != "level_zero" &&
                 any_of(key, {"multi_map", "batch_copy", "host_call", "granule_large"}))) {
       own += ';' + name_ + '.' + key + '=' + std::string(value);
     }
   }
+  // The simulated driver is one that keeps nothing of what another card imported, unless a test wants to see that.
+  if (name_ == "level_zero" && simulated() && environment("WEIR_TEST_CARDS", "meet") == "meet")
+    own += ";level_zero.peer_cards=1";
   if (!own.empty()) own.erase(0, 1);
   const bool in_use = state() != nullptr;
   if (!simulated() || (in_use && machine == machine_)) return own;

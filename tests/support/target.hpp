@@ -6,6 +6,7 @@
 //   WEIR_TEST_BACKEND   host (default), cuda, hip, level_zero
 //   WEIR_TEST_DRIVER    the simulated driver's library; without it the backend finds a real one
 //   WEIR_TEST_MODE      alias (default) or strict: how the simulated machine keeps device memory from the CPU
+//   WEIR_TEST_MACHINE   more options of the simulated machine (tests/drivers/sim/control.h)
 //   WEIR_TEST_PAGE      bytes of a page, if not the backend's smallest
 //
 // Device memory is written and read by kernels. Where the CPU may touch it they are host functions in the stream; where

@@ -117,6 +117,51 @@ void a_partitioned_card(void **) {
   expect_rows(devices, {"partition    6 of 7 of the card of device 0", "shared by 7 partitions"});
 }
 
+/// One card that its runtime counts twice, in a file of each of hwloc's formats.
+void a_file_with_a_partitioned_card(void **) {
+  const std::string heading = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n";
+  const std::string sets =
+      "cpuset=\"0x1\" complete_cpuset=\"0x1\" nodeset=\"0x1\" "
+      "complete_nodeset=\"0x1\"";
+  const auto machine = [&](const std::string &device) {
+    return "<object type=\"Machine\" os_index=\"0\" " + sets +
+           "><object type=\"NUMANode\" os_index=\"0\" local_memory=\"4096\" " + sets +
+           "/><object type=\"PU\" os_index=\"0\" " + sets +
+           "/><object type=\"PCIDev\" pci_busid=\"0000:17:00.0\" pci_type=\"0300 [10de:1db1] "
+           "[0000:0000] 00\" pci_link_speed=\"16.0\">" +
+           device + "</object></object></topology>\n";
+  };
+  const std::string twice =
+      "<object type=\"OSDev\" name=\"opencl0d0\" osdev_type=\"5\"><info "
+      "name=\"OpenCLGlobalMemorySize\" value=\"1024\"/></object>"
+      "<object type=\"OSDev\" name=\"opencl0d1\" osdev_type=\"5\"/>";
+  for (const char *start :
+       {"<topology version=\"2.0\">", "<!DOCTYPE topology SYSTEM \"hwloc.dtd\">\n<topology>"}) {
+    const TemporaryFile file(heading + start + machine(twice));
+    expect_rows(run({"--xml", file.path()}),
+                {"card, GPU 10de:1db1, at 0000:17:00.0, 1 MiB, NUMA node 0, 2 partitions\n",
+                 "G1, GPU 10de:1db1, 1 MiB shared by 2 partitions, NUMA node 0 (opencl0d0)\n",
+                 "G2, GPU 10de:1db1, 1 MiB shared by 2 partitions, NUMA node 0 (opencl0d1)\n",
+                 "pcie, 16 GB/s one way (pcie), 1 hop, shared by 2 partitions: 4 ways"});
+    expect_rows(run({"--xml", file.path(), "--options", "topology.rehearse=1;host.memory=16M"}),
+                {"D1, GPU 10de:1db1, ", "1 hop, shared by 2 partitions: 4 ways"});
+  }
+}
+
+void the_mi300a(void **) {
+  if (!here({"fluxcore-tuo.TPX.xml", "fluxcore-tuo.CPX.xml"})) skip();
+  expect_rows(
+      run({"--xml", recorded("fluxcore-tuo.TPX.xml")}),
+      {"card, Aqua Vanjaram [Instinct MI300A], at 0000:02:00.0, 124 GiB, the host's memory, "
+       "NUMA node 0, 3 partitions\n",
+       "  G15, Aqua Vanjaram [Instinct MI300A], 125 GiB shared by 3 partitions, the host's "
+       "memory, NUMA node 3 (rsmi11)\n",
+       "1 hop, shared by 3 partitions: 108 ways"});
+  expect_rows(run({"--xml", recorded("fluxcore-tuo.CPX.xml"), "--options",
+                   "topology.rehearse=1;host.memory=16M"}),
+              {"D23, Aqua Vanjaram", "2 hops, shared by 6 partitions: 48 ways"});
+}
+
 void this_machine(void **) {
   const Outcome outcome =
       run({"--options", "host.devices=2;host.memory=16M;host.peer_bandwidth=3G"});
@@ -148,6 +193,8 @@ int main() {
       cmocka_unit_test(a_rehearsed_machine_has_devices),
       cmocka_unit_test(as_json_and_as_a_picture),
       cmocka_unit_test(a_partitioned_card),
+      cmocka_unit_test(a_file_with_a_partitioned_card),
+      cmocka_unit_test(the_mi300a),
       cmocka_unit_test(this_machine),
       cmocka_unit_test(what_is_wrong_is_one_sentence),
   };

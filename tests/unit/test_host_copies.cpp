@@ -155,6 +155,59 @@ void links_can_be_told_and_not_kept(void **) {
   assert_int_equal(links.path(1, 0)->latency_ns(), UINT64_MAX / 4);
 }
 
+/// Devices 0 to 2 are of one card, 3 and 4 of another, 5 by itself.
+void partitions_share_what_leads_from_their_card(void **) {
+  weir::host::Links links(6, 1'000'000'000, 1'000'000'000, 0);  // a byte a nanosecond
+  links.share({0, 0, 0, 3, 3, 5});
+  constexpr uint32_t host = WEIR_DEVICE_HOST;
+  uint64_t start = 0;
+  // Whether the second copy waits for the first; each time from a point where all links are idle.
+  const auto together = [&](uint32_t a, uint32_t b, uint32_t c, uint32_t d) {
+    start += 1'000'000;
+    const uint64_t first = links.path(a, b)->book(1000, start, false);
+    assert_in_range(first, start + 1000, start + 1010);
+    return links.path(c, d)->book(1000, start, false) > first;
+  };
+  assert_true(together(1, host, 2, host));
+  assert_true(together(0, host, 2, host));
+  assert_true(together(host, 2, host, 0));
+  assert_true(together(3, host, 4, host));
+  assert_true(together(0, 3, 1, 4));
+  assert_true(together(4, 2, 3, 1));
+  assert_true(together(1, 5, 2, 5));
+  assert_true(together(5, 1, 5, 2));
+  assert_false(together(1, host, host, 1));  // each way its own
+  assert_false(together(0, host, 3, host));
+  assert_false(together(0, host, 5, host));
+  assert_false(together(0, 3, 0, 5));
+  assert_false(together(0, 1, 0, 2));  // within the card
+  assert_false(together(1, 0, 2, 0));
+  assert_false(together(0, 1, 1, 0));
+  // Each with what it was told of its own path.
+  weir::host::PathFacts facts;
+  facts.bandwidth = 500'000'000;
+  links.set(1, host, facts, 1);
+  start += 1'000'000;
+  assert_in_range(links.path(1, host)->book(1000, start, false), start + 2000, start + 2010);
+  assert_in_range(links.path(2, host)->book(1000, start, false), start + 3000, start + 3020);
+}
+
+void partitions_of_the_backend_share_their_link(void **) {
+  HostBackend backend("devices=2;link_bandwidth=100M;pci=0000:17:00.0,0000:17:00.0");
+  const uint64_t bytes = 1 << 20;  // 10.5 ms
+  std::vector<unsigned char> data(bytes);
+  const weir_be_stream streams[] = {backend.stream(0), backend.stream(1)};
+  const uint64_t to[] = {backend.plain(bytes, 0), backend.plain(bytes, 1)};
+  const uint64_t start = now_ns();
+  for (int i = 0; i < 2; ++i) {
+    const weir_be_copy copy{to[i], address_of(data.data()), bytes};
+    backend.check(backend->copy_async(backend.state(), streams[i], &copy));
+  }
+  for (const weir_be_stream stream : streams)
+    backend.check(backend->stream_synchronize(backend.state(), stream));
+  assert_true(now_ns() - start >= 20'900'000);
+}
+
 void a_told_link_is_described(void **) {
   HostBackend backend(
       "devices=2;numa=1,-;pci=0000:17:00.0,;names=,Second;links=0-1:xe:5G:2:9,h-1:c2c:7G");
@@ -371,6 +424,8 @@ int main() {
       cmocka_unit_test(a_refusal_names_the_value),
       cmocka_unit_test(a_meter_shares_its_bandwidth),
       cmocka_unit_test(links_can_be_told_and_not_kept),
+      cmocka_unit_test(partitions_share_what_leads_from_their_card),
+      cmocka_unit_test(partitions_of_the_backend_share_their_link),
       cmocka_unit_test(a_told_link_is_described),
       cmocka_unit_test(a_throttled_link_is_never_too_fast),
       cmocka_unit_test(host_memory_is_checked),

@@ -67,6 +67,37 @@ void devices_are_as_configured(void **) {
   assert_int_equal(b.t.device_describe(b.s, 3, &description), invalid);
 }
 
+/// Of three devices of 4 MiB the first two have them together.
+void devices_may_have_one_memory(void **) {
+  const Backend b("devices=3;memory_with=0,0,2");
+  const auto expect_free = [&](uint64_t one, uint64_t third) {
+    for (const uint32_t device : {0U, 1U, 2U}) {
+      uint64_t available = 0, total = 0;
+      assert_int_equal(b.t.device_memory(b.s, device, &available, &total), WEIR_SUCCESS);
+      assert_int_equal(available, device == 2 ? third : one);
+      assert_int_equal(total, uint64_t{4} << 20U);
+    }
+  };
+  const uint64_t mib = uint64_t{1} << 20U;
+  weir_be_granule first = 0, second = 0, none = 0;
+  assert_int_equal(b.t.granule_create(b.s, 0, 3 * mib, 0, &first), WEIR_SUCCESS);
+  expect_free(mib, 4 * mib);
+  assert_int_equal(b.t.granule_create(b.s, 1, 2 * mib, 0, &none), WEIR_ERROR_DEVICE_OOM);
+  assert_non_null(std::strstr(b.t.error_text(b.s, b.t.last_error_code(b.s)), "others"));
+  uint64_t plain = 0;
+  assert_int_equal(b.t.plain_allocate(b.s, 1, 2 * mib, 4096, &plain), WEIR_ERROR_DEVICE_OOM);
+  assert_int_equal(b.t.granule_create(b.s, 2, 4 * mib, 0, &none), WEIR_SUCCESS);
+  assert_int_equal(b.t.granule_create(b.s, 1, mib, 0, &second), WEIR_SUCCESS);
+  expect_free(0, 0);
+  // Bytes are each device's own.
+  assert_int_equal(b.t.granule_destroy(b.s, 0, first), WEIR_SUCCESS);
+  expect_free(3 * mib, 0);
+  assert_int_equal(b.t.plain_allocate(b.s, 1, 3 * mib, 4096, &plain), WEIR_SUCCESS);
+  assert_int_equal(b.t.plain_free(b.s, 1, plain, 3 * mib), WEIR_SUCCESS);
+  assert_int_equal(b.t.granule_destroy(b.s, 1, second), WEIR_SUCCESS);
+  expect_free(4 * mib, 0);
+}
+
 void the_same_bytes_at_two_addresses(void **) {
   const Backend b;
   const weir_be_granule granule = b.granule();
@@ -334,6 +365,7 @@ int main() {
   const CMUnitTest tests[] = {
       cmocka_unit_test(start_refuses_wrong_options),
       cmocka_unit_test(devices_are_as_configured),
+      cmocka_unit_test(devices_may_have_one_memory),
       cmocka_unit_test(the_same_bytes_at_two_addresses),
       cmocka_unit_test(remapping_keeps_the_bytes),
       cmocka_unit_test(a_part_of_a_granule_is_mapped),

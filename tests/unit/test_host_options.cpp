@@ -2,6 +2,7 @@
 //
 // The host backend's options: what is understood, what is refused and with which words, and that
 // every switch changes exactly its own capability.
+#include "backends/host/machine_options.hpp"
 #include "backends/host/options.hpp"
 
 #include <weir/backend.h>
@@ -124,7 +125,9 @@ void bad_sizes_are_refused_by_name(void **) {
 void a_machine_can_be_described(void **) {
   const Options options = parsed(
       "links=0-1:nvlink:150G:2:700,h-0:pcie:15750M,1-2:pcie:0:3:0:staged,0-2:none:0;devices=3;"
-      "names=A B,,C;pci=0000:17:00.0,,0000:27:00.0;numa=0,-,3;link_slowdown=10");
+      "names=A B,,C;pci=0000:17:00.0,,0000:27:00.0;numa=0,-,3;link_slowdown=10;memory_with=0,0,2");
+  assert_int_equal(options.memory_with[1], 0);
+  assert_int_equal(options.memory_with[2], 2);
   assert_string_equal(options.names[0].c_str(), "A B");
   assert_string_equal(options.names[1].c_str(), "");
   assert_string_equal(options.pci[2].c_str(), "0000:27:00.0");
@@ -143,12 +146,28 @@ void a_machine_can_be_described(void **) {
   assert_false(options.links[3].direct);
 }
 
+void cards_are_told_by_their_addresses(void **) {
+  const auto cards = [](const char *text) { return weir::host::cards_of(parsed(text)); };
+  using List = std::vector<uint32_t>;
+  assert_true(cards("devices=3") == (List{0, 1, 2}));
+  assert_true(cards("devices=3;pci=,,") == (List{0, 1, 2}));
+  assert_true(cards("devices=4;pci=0000:ab:00.0,0000:17:00.0,0000:AB:00.1,0000:ab:00.0") ==
+              (List{0, 1, 0, 0}));
+  assert_true(cards("devices=4;pci=0000:17:00.0,0000:18:00.0,0000:17:01.0,0001:17:00.0") ==
+              (List{0, 1, 2, 3}));
+}
+
 void bad_descriptions_are_refused_by_name(void **) {
   assert_names(refused("names=a,b"), {"names", "2 entries for 1"});
   assert_names(refused("devices=2;pci=0000:17:00.0"), {"pci", "1 entries for 2"});
   assert_names(refused("numa=x"), {"numa", "\"x\""});
   assert_names(refused("integrated=x"), {"integrated", "\"x\""});
   assert_names(refused("devices=2;integrated=0,2"), {"integrated", "device 2"});
+  assert_names(refused("devices=2;memory_with=0"), {"memory_with", "1 entries for 2"});
+  assert_names(refused("devices=2;memory_with=0,x"), {"memory_with", "\"x\""});
+  assert_names(refused("devices=2;memory_with=1,1"), {"memory_with", "device 0"});
+  assert_names(refused("devices=3;memory_with=0,0,1"), {"memory_with", "device 2"});
+  assert_names(refused("devices=2;memory_with=0,4294967294"), {"memory_with", "device 1"});
   assert_names(refused("numa=4294967295"), {"numa", "4294967295"});
   assert_names(refused("names=" + std::string(64, 'n')), {"names", "63"});
   assert_names(refused("pci=0000:17:00.0-and-more-of-an-address"), {"pci", "31"});
@@ -168,13 +187,17 @@ struct Switch {
   uint64_t capabilities;  ///< what it turns off with 0, or on with 1 if it is off at first
 };
 constexpr uint64_t vmm_group = WEIR_CAP_VMM | WEIR_CAP_MULTI_MAP | WEIR_CAP_MAP_PART |
-                               WEIR_CAP_EXPORT_FD | WEIR_CAP_MAP_ANY_THREAD | WEIR_CAP_SHARED_RANGE;
+                               WEIR_CAP_EXPORT_FD | WEIR_CAP_MAP_ANY_THREAD |
+                               WEIR_CAP_SHARED_RANGE | WEIR_CAP_MAP_RUN | WEIR_CAP_ACCESS_LATER;
 constexpr Switch switches[] = {
     {"vmm", vmm_group},
     {"multi_map", WEIR_CAP_MULTI_MAP},
     {"map_part", WEIR_CAP_MAP_PART},
-    {"peer", WEIR_CAP_PEER | WEIR_CAP_SHARED_RANGE},
+    {"peer", WEIR_CAP_PEER | WEIR_CAP_SHARED_RANGE | WEIR_CAP_ACCESS_LATER},
     {"shared_range", WEIR_CAP_SHARED_RANGE},
+    {"map_run", WEIR_CAP_MAP_RUN},
+    {"access_later", WEIR_CAP_ACCESS_LATER},
+    {"transfer_stream", WEIR_CAP_TRANSFER_STREAM},
     {"batch_copy", WEIR_CAP_BATCH_COPY},
     {"export_fd", WEIR_CAP_EXPORT_FD},
     {"host_call", WEIR_CAP_HOST_CALL},
@@ -208,6 +231,7 @@ int main() {
       cmocka_unit_test(bad_text_is_refused_by_name),
       cmocka_unit_test(bad_sizes_are_refused_by_name),
       cmocka_unit_test(a_machine_can_be_described),
+      cmocka_unit_test(cards_are_told_by_their_addresses),
       cmocka_unit_test(bad_descriptions_are_refused_by_name),
       cmocka_unit_test(each_switch_is_one_capability),
   };

@@ -298,7 +298,8 @@ void what_is_no_topology_is_refused(void **) {
   refused_for("<topology version=\"2.0\"/>", "no machine");
   refused_for("<topology version=\"3.0\"><object type=\"Machine\"/></topology>", "3.0");
   refused_for("<topology version=\"2.0\"><object type=\"Package\"/></topology>", "Package");
-  refused_for("<topology/>", "format 1");
+  refused_for("<topology/>", "no machine");
+  refused_for("<topology version=\"0.9\"/>", "format 0.9");
   refused_for("<topology version=\"2.0\">" + machine + machine + "</topology>", "more than one");
   refused_for("<topology version=\"2.0\"><info></topology></info>", "closes");
   refused_for("<topology version=\"2.0\"><object type=\"Machine\"/></topology>", "cpuset");

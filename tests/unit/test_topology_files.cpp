@@ -2,6 +2,8 @@
 //
 // Recorded machines against what such machines are known to have. Skips where the recordings are not.
 
+#include "core/topology/rehearsal.hpp"
+
 #include "tests/unit/topology_files.hpp"
 
 #include <unistd.h>
@@ -228,6 +230,82 @@ void tiles_are_parts_of_one_device(void **) {
   assert_string_equal(m.device(second).aliases.c_str(), "ze1.1");
 }
 
+/// Four MI300A as they are, in three partitions each, and in six. Their memory is their node's.
+void mi300a_has_its_partitions(void **) {
+  const struct {
+    const char *file;
+    uint32_t parts;
+  } files[] = {
+      {"fluxcore-tuo.SPX.xml", 1}, {"fluxcore-tuo.TPX.xml", 3}, {"fluxcore-tuo.CPX.xml", 6}};
+  for (const auto &file : files) {
+    const Recorded r(file.file);
+    const Machine &m = r.machine;
+    const std::pmr::vector<uint32_t> devices = rehearsed(m);
+    assert_int_equal(devices.size(), 4 * file.parts);
+    for (uint32_t i = 0; i < devices.size(); ++i) {
+      const Place &place = m.device(devices[i]);
+      const uint32_t card = i / file.parts;
+      assert_string_equal(place.aliases.c_str(), ("rsmi" + std::to_string(i)).c_str());
+      assert_string_equal(place.name.c_str(), "Aqua Vanjaram [Instinct MI300A]");
+      assert_string_equal(place.pci_address.c_str(),
+                          ("000" + std::to_string(card) + ":02:00.0").c_str());
+      assert_int_equal(place.numa_node, card);
+      assert_true(place.integrated);
+      assert_true(place.memory > UINT64_C(134000000000) && place.memory < UINT64_C(135000000000));
+      assert_int_equal(place.memory_shared, file.parts);
+      assert_int_equal(rounded(m.link(host_end, devices[i]).bandwidth), 6301);  // PCIe 5, 16 lanes
+      assert_int_equal(m.sharing(host_end, devices[i]), file.parts);
+      // hwloc writes one figure and one hop for every pair, also within a card.
+      for (uint32_t k = 0; k < devices.size(); ++k) {
+        if (i == k) continue;
+        expect(m.link(devices[i], devices[k]), WEIR_LINK_INFINITY_FABRIC, 100'000, 1,
+               WEIR_LINK_FIGURE_TOPOLOGY, true);
+        assert_int_equal(m.sharing(devices[i], devices[k]),
+                         k / file.parts == card ? 1 : file.parts);
+      }
+    }
+  }
+}
+
+/// Format 1: NUMA nodes without CPUs (the memory of GPUs), none at all, and one as the root.
+void old_files_are_read(void **) {
+  const struct {
+    const char *file;
+    uint32_t devices, nodes;
+    const char *pci;
+    uint32_t node;
+  } files[] = {
+      {"mpibind-coral-lassen-hwloc1.xml", 4, 6, "0035:03:00.0", 8},
+      {"mpibind-epyc-corona-hwloc1.xml", 4, 8, "0000:53:00.0", 5},
+      {"hwloc-1.11-96em64t-4n4d3ca2co-pci.xml", 1, 4, "0000:01:00.0", 0},
+      {"hwloc-2.9.0-2intel64-1n2c-numaroot.v1.xml", 0, 1, "", 0},
+      {"hwloc-2.9.0-8em64t-2p2ca2co-nonodesets.v1.xml", 1, 1, "0000:0e:0d.0", 0},
+  };
+  for (const auto &file : files) {
+    const Recorded r(file.file);
+    const Machine &m = r.machine;
+    uint32_t nodes = 0;
+    for (const Place &place : m.places()) nodes += place.kind == PlaceKind::numa_node ? 1 : 0;
+    assert_int_equal(nodes, file.nodes);
+    assert_int_equal(m.device_count(), file.devices);
+    if (file.devices != 0) assert_int_equal(m.device(r.at(file.pci)).numa_node, file.node);
+  }
+}
+
+/// Several machines as one, which hwloc 1.x could make and hwloc 2 does not read.
+void an_assembled_machine_is_refused(void **) {
+  const char *name = "hwloc-1.11-8em64t-2mi2ma2c.xml";
+  const std::string path = recorded(name);
+  if (path.empty() || access(path.c_str(), R_OK) != 0) {
+    print_message("skipped: no %s in WEIR_SHARED_DIR\n", name);
+    skip();
+  }
+  Machine machine(std::pmr::get_default_resource());
+  assert_int_equal(discover_file(path.c_str(), &machine).code(), WEIR_ERROR_INVALID_ARGUMENT);
+  assert_non_null(std::strstr(weir::last_error().text, name));
+  assert_non_null(std::strstr(weir::last_error().text, "put together of several"));
+}
+
 }  // namespace
 
 int main() {
@@ -239,6 +317,9 @@ int main() {
       cmocka_unit_test(power8_has_nvlink_to_the_cpu),
       cmocka_unit_test(generated_files_have_their_devices),
       cmocka_unit_test(tiles_are_parts_of_one_device),
+      cmocka_unit_test(mi300a_has_its_partitions),
+      cmocka_unit_test(old_files_are_read),
+      cmocka_unit_test(an_assembled_machine_is_refused),
   };
   return cmocka_run_group_tests_name("recorded topologies", tests, nullptr, nullptr);
 }

@@ -37,6 +37,9 @@ constexpr struct {
     {WEIR_CAP_MAP_PART, "map_part"},
     {WEIR_CAP_INTEGRATED, "integrated"},
     {WEIR_CAP_SHARED_RANGE, "shared_range"},
+    {WEIR_CAP_MAP_RUN, "map_run"},
+    {WEIR_CAP_ACCESS_LATER, "access_later"},
+    {WEIR_CAP_TRANSFER_STREAM, "transfer_stream"},
 };
 
 Json capabilities_json(uint64_t bits) {

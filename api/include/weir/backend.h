@@ -83,6 +83,16 @@ typedef struct weir_be_link {
 #define WEIR_BE_GRANULE_EXPORT_FD UINT64_C(1)     /**< to another process, as a file descriptor */
 #define WEIR_BE_GRANULE_EXPORT_FABRIC UINT64_C(2) /**< to another machine, as a weir_be_fabric_handle */
 
+/* What a stream is for; said when it is made. */
+#define WEIR_BE_STREAM_TRANSFER UINT64_C(1) /**< copies, fills, waits and fences only: copy engines may run them */
+
+/** One granule of a run: its bytes [offset, offset+bytes), as map takes them. */
+typedef struct weir_be_piece {
+  weir_be_granule granule; /**< whose memory */
+  uint64_t offset;         /**< where in it */
+  uint64_t bytes;          /**< how much of it, and how much of the addresses */
+} weir_be_piece;
+
 /** What names a granule on every machine of one fabric. */
 typedef struct weir_be_fabric_handle {
   uint8_t bytes[64]; /**< the runtime's own */
@@ -183,7 +193,8 @@ typedef struct weir_backend_table {
   weir_result (*host_unregister)(weir_be_state *state, void *memory, uint64_t bytes);
 
   /* ---- streams (required; host_call: WEIR_CAP_HOST_CALL) ---- */
-  /** flags: 0. In-order queues; different streams are unordered. */
+  /** In-order queues; different streams are unordered. `flags` are 0 or WEIR_BE_STREAM_TRANSFER: that needs
+   *  WEIR_CAP_TRANSFER_STREAM, and without it is INVALID_ARGUMENT. */
   weir_result (*stream_create)(weir_be_state *state, uint32_t device, uint64_t flags, weir_be_stream *stream);
   /** Wraps a stream of the runtime, which stays the caller's. NULL is the runtime's default stream, and INVALID_ARGUMENT
    *  where it has none. A stream that means another queue on every thread (CUDA's per-thread default stream) answers on the
@@ -238,6 +249,25 @@ typedef struct weir_backend_table {
   /** A granule over somebody's exported memory of `bytes`. Ended by granule_destroy. */
   weir_result (*granule_import_fabric)(weir_be_state *state, uint32_t device, const weir_be_fabric_handle *handle,
                                        uint64_t bytes, weir_be_granule *granule);
+
+  /* ---- runs of granules: all or none, WEIR_CAP_MAP_RUN, which needs WEIR_CAP_VMM ---- */
+  /** Maps `count` pieces side by side, the first at `address`: short for as many map calls with the same peers, under the
+   *  same rules and on the same thread. All are mapped, or none. Each piece is a map of its own: later it can be unmapped
+   *  alone, and mapped elsewhere, or unmapped together with neighbours, by whichever calls those were mapped. */
+  weir_result (*map_run)(weir_be_state *state, uint32_t device, uint64_t address, const weir_be_piece *pieces,
+                         uint32_t count, const uint32_t *peers, uint32_t peer_count);
+  /** Removes what map and map_run of `device` made in [address, address+bytes), which whole pieces must cover without a
+   *  gap: short for an unmap of each, under the same rules. All are removed, or none; with DEVICE_LOST as in unmap. */
+  weir_result (*unmap_run)(weir_be_state *state, uint32_t device, uint64_t address, uint64_t bytes);
+
+  /* ---- access of peers to what is mapped: all or none, WEIR_CAP_ACCESS_LATER, which needs WEIR_CAP_VMM and
+   *      WEIR_CAP_PEER ---- */
+  /** Makes [address, address+bytes) readable and writable by `peers` too, of which there is one at least, until it is unmapped. Whole pieces that `device`
+   *  has mapped must cover it without a gap; work that uses them may be pending. When it returns, work that the peers
+   *  enqueue from now on sees the memory. Whoever has access keeps it, also a peer that is named again. On the same thread
+   *  as map. */
+  weir_result (*access_add)(weir_be_state *state, uint32_t device, uint64_t address, uint64_t bytes,
+                            const uint32_t *peers, uint32_t peer_count);
 } weir_backend_table;
 
 WEIR_END_DECLS

@@ -107,6 +107,9 @@ WEIR_API weir_result weir_backend_info_get(weir_context context, uint32_t index,
 #define WEIR_CAP_MAP_PART UINT64_C(8192)            /**< a part of a granule may be mapped, at an offset */
 #define WEIR_CAP_INTEGRATED UINT64_C(16384)         /**< its memory is the host's own: pages do not leave it for HOST */
 #define WEIR_CAP_SHARED_RANGE UINT64_C(32768)       /**< granules of other devices of its backend may be mapped in ranges it reserved */
+#define WEIR_CAP_MAP_RUN UINT64_C(65536)            /**< granules side by side are mapped and unmapped in one call */
+#define WEIR_CAP_ACCESS_LATER UINT64_C(131072)      /**< other devices can be given access to memory that is mapped already */
+#define WEIR_CAP_TRANSFER_STREAM UINT64_C(262144)   /**< streams for copies alone can be made, for copy engines to run */
 
 /** What a device is. */
 typedef struct weir_device_info {

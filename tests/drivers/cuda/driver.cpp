@@ -253,6 +253,7 @@ Result Driver::stream_of(abi::Stream handle, StreamPointer *stream) {
 }
 
 void Driver::order(StreamObject &stream) {
+  wait_for_room(stream);
   if (stream.non_blocking) return;
   ContextObject &context = *stream.context;
   const std::lock_guard hold(context.mutex);

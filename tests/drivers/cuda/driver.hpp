@@ -157,6 +157,8 @@ class Driver final : public sim::Attachment {
                      StreamPointer *stream);
   /// The stream of a handle, default ones too: INVALID_CONTEXT or INVALID_HANDLE. Its context is well, too.
   Result stream_of(abi::Stream handle, StreamPointer *stream);
+  /// Blocks while the stream's channel is full (channel.cpp); order() begins with it.
+  void wait_for_room(StreamObject &stream);
   /// The order that the legacy stream asks for; called before work is put into the stream.
   void order(StreamObject &stream);
 

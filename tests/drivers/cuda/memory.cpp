@@ -158,6 +158,7 @@ Result cuMemHostRegister_v2(void *memory, size_t bytes, unsigned flags) {
                              "cuMemHostRegister of %zu bytes at %p with flags %#x", bytes, memory,
                              flags);
     }
+    if (!driver.machine.options().memfd && sim::lies_in_memfd(memory)) return result::not_supported;
     return code_of(driver.machine.host().enroll(memory, bytes));
   });
 }

@@ -11,6 +11,7 @@
 #include <memory>
 #include <mutex>
 #include <utility>
+#include <vector>
 
 namespace weir::hip_over_cuda {
 
@@ -33,6 +34,7 @@ struct Mapping {
   size_t bytes = 0;
   Allocation *allocation = nullptr;
   bool accessible = false;
+  std::vector<int> users;  ///< the devices that were given access
 };
 
 class Ranges {

@@ -7,6 +7,8 @@
 // Read from the environment at every call:
 //   WEIR_HIP_LOOKALIKE_GRANULARITY   bytes that hipMemGetAllocationGranularity tells, whatever the driver says
 //   WEIR_HIP_LOOKALIKE_MAP_WAITS     0: mapping does not wait for streams
+//   WEIR_HIP_LOOKALIKE_UNMAP_WAITS   1: as from 7.14 on unmapping waits for all streams of all devices with access, and mapping for
+//                                    none; without it the runtime's version says which
 //   WEIR_HIP_LOOKALIKE_ALIGNS        0: reservations do not keep to the alignment that was asked for
 //   WEIR_HIP_LOOKALIKE_KEEPS         1: released memory comes back only when the addresses are freed
 //   WEIR_HIP_LOOKALIKE_FIRST_ONLY    1: access is given to a mapping at the beginning of its reservation only
@@ -35,6 +37,22 @@ uintptr_t number(const void *address) { return reinterpret_cast<uintptr_t>(addre
 abi::Error wait_for_streams() {
   if (!flag("WEIR_HIP_LOOKALIKE_MAP_WAITS", true)) return abi::success;
   return call(cuda().cuStreamSynchronize, cu::Stream{nullptr});
+}
+
+/// From 7.14 on it is the unmap that waits, for every stream of everybody who may use the mapping.
+bool unmap_waits() {
+  const int version = std::atoi(setting("WEIR_HIP_LOOKALIKE_VERSION", "60300000"));
+  return flag("WEIR_HIP_LOOKALIKE_UNMAP_WAITS", version >= 71'400'000);
+}
+
+abi::Error wait_for_users(const std::vector<int> &users) {
+  for (const int user : users) {
+    const InContext context(user);
+    if (context.error() != abi::success) return context.error();
+    const abi::Error error = call(cuda().cuCtxSynchronize);
+    if (error != abi::success) return error;
+  }
+  return abi::success;
 }
 
 /// Drops one reference; the last one frees, into `kept` where the runtime is one that frees nothing.
@@ -211,29 +229,34 @@ abi::Error hipMemMap(void *address, size_t bytes, size_t offset, abi::Memory mem
   const InContext context(device);
   if (context.error() != abi::success) return context.error();
   // Not under the lock: what the streams wait for may need it.
-  if (const abi::Error error = wait_for_streams(); error != abi::success) return error;
+  if (!unmap_waits()) {
+    if (const abi::Error error = wait_for_streams(); error != abi::success) return error;
+  }
   const std::lock_guard lock(all.mutex);
   const abi::Error error = call(cuda().cuMemMap, cu::DevicePointer{number(address)}, bytes,
                                 size_t{0}, allocation->granule, 0ULL);
   if (error != abi::success) return error;
   ++allocation->references;
   // What is on record there is of a device that was lost, and the driver has let go of it since.
-  all.mappings.insert_or_assign(number(address), Mapping{bytes, allocation, false});
+  all.mappings.insert_or_assign(number(address), Mapping{bytes, allocation, false, {}});
   return abi::success;
 }
 
 abi::Error hipMemUnmap(void *address, size_t bytes) {
   Ranges &all = ranges();
   int device = 0;
+  std::vector<int> users;
   {
     const std::lock_guard lock(all.mutex);
     const auto found = all.mappings.find(number(address));
     if (found == all.mappings.end() || found->second.bytes != bytes) return abi::invalid_value;
     device = found->second.allocation->device;
+    users = found->second.users;
   }
   const InContext context(device);
   if (context.error() != abi::success) return context.error();
-  if (const abi::Error error = wait_for_streams(); error != abi::success) return error;
+  const abi::Error waited = unmap_waits() ? wait_for_users(users) : wait_for_streams();
+  if (waited != abi::success) return waited;
   const std::lock_guard lock(all.mutex);
   const auto found = all.mappings.find(number(address));
   if (found == all.mappings.end()) return abi::invalid_value;
@@ -271,7 +294,9 @@ abi::Error hipMemSetAccess(void *address, size_t bytes, const abi::AccessDescrip
   }
   const abi::Error error = call(cuda().cuMemSetAccess, cu::DevicePointer{number(address)}, bytes,
                                 translated.data(), count);
-  if (error == abi::success) found->second.accessible = true;
+  if (error != abi::success) return error;
+  found->second.accessible = true;
+  for (size_t i = 0; i < count; ++i) found->second.users.push_back(who[i].location.id);
   return error;
 }
 

@@ -229,6 +229,19 @@ void CommandList::perform(const Command &command) noexcept {
   }
 }
 
+void CommandList::import(uint64_t address, std::vector<Piece> *pieces) {
+  const uint32_t card = driver_.card_of(traits.device);
+  for (Piece &piece : *pieces) {
+    const uint64_t at = std::exchange(address, address + piece.bytes);
+    const bool foreign =
+        piece.mapping != 0 && !piece.plain && driver_.card_of(piece.device) != card;
+    if (!foreign || !driver_.options.stale_imports) continue;
+    const Found found = driver_.machine.addresses().find(at);
+    if (found.what == Found::What::mapped)
+      driver_.imports.redirect(card, found.address, at - found.address, &piece);
+  }
+}
+
 void CommandList::transfer(const Command &command) {
   Machine &machine = driver_.machine;
   const DeviceSet reach = machine.reach(traits.device);
@@ -245,6 +258,8 @@ void CommandList::transfer(const Command &command) {
     machine.break_device(traits.device, why);
     return;
   }
+  import(command.destination, &to);
+  import(command.source, &from);
   if (!copies) {
     uint64_t at = 0;
     for (const Piece &piece : to) {

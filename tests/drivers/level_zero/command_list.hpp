@@ -46,6 +46,7 @@ class CommandList : public Object {
     uint32_t device = 0;
     bool in_order = false, synchronous = false;
     size_t most_pattern = 1;
+    bool copies_only = false;  ///< of a queue group without kernels
   };
   CommandList(Driver &driver, std::shared_ptr<Context> context, const Traits &traits);
   /// The worker has been stopped.
@@ -85,6 +86,8 @@ class CommandList : public Object {
   Pending::iterator choose(uint64_t now_ns, uint64_t *look_ns) noexcept;
   void perform(const Command &command) noexcept;
   void transfer(const Command &command);
+  /// What the list's card reaches at an address of another card's.
+  void import(uint64_t address, std::vector<Piece> *pieces);
   /// Under the driver's mutex: its signals and resets, and it is gone.
   void end(Pending::iterator command) noexcept;
   void forget(Pending::iterator command) noexcept;

@@ -184,6 +184,8 @@ ze_result_t zeCommandListCreateImmediate(ze_context_handle_t context, ze_device_
     traits.in_order = (desc->flags & flag_in_order) != 0;
     traits.synchronous = desc->mode == ZE_COMMAND_QUEUE_MODE_SYNCHRONOUS;
     traits.most_pattern = queue_groups[desc->ordinal].most_pattern;
+    traits.copies_only =
+        (queue_groups[desc->ordinal].flags & ZE_COMMAND_QUEUE_GROUP_PROPERTY_FLAG_COMPUTE) == 0;
     auto list = std::make_shared<CommandList>(driver, owner, traits);
     driver.lists.add(list);
     try {

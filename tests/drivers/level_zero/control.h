@@ -10,6 +10,9 @@
  *   multi_map=0        1: a physical memory object may be mapped at several addresses
  *   import=1           0: there are no zexDriver...Pointer functions
  *   hold_us=2000       how long a command that nothing orders is held back, so that a later one overtakes it; 0: never
+ *   tiles=1            devices that are tiles of one card, at one PCI address
+ *   stale_imports=1    a card goes on reaching what it reached first at another card's mapped address, until the reservation
+ *                      is freed, as with Intel's driver; 0: it reaches what is mapped there
  *   units=time         bandwidths between devices in bytes a nanosecond; clock: in bytes a clock
  *
  * After weir_sim_lose_device, functions about the device answer DEVICE_LOST, and so do waits for what its lists were to
@@ -31,6 +34,8 @@ extern "C" {
 uint64_t weir_sim_level_zero_unregistered(void);
 /** Lists with commands that have not ended. Other than a look at an event, asking hurries none of them. */
 uint64_t weir_sim_level_zero_busy_lists(void);
+/** Lists that exist on a queue group that copies only. */
+uint64_t weir_sim_level_zero_copy_lists(void);
 
 #ifdef __cplusplus
 }

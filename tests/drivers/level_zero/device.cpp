@@ -253,7 +253,7 @@ ze_result_t zeDeviceGetStatus(ze_device_handle_t handle) {
 
 PciFacts pci_facts(const Driver &driver, uint32_t device) noexcept {
   PciFacts facts;
-  facts.bus = 0x18 + device;
+  facts.bus = 0x18 + driver.card_of(device);
   const uint64_t bandwidth = driver.machine.options().link_bandwidth;
   facts.bandwidth = bandwidth == 0 ? -1 : static_cast<int64_t>(bandwidth);
   return facts;

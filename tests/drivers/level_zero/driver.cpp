@@ -183,3 +183,12 @@ extern "C" __attribute__((visibility("default"))) uint64_t weir_sim_level_zero_b
   return static_cast<uint64_t>(std::count_if(driver->running.begin(), driver->running.end(),
                                              [](const auto *list) { return !list->idle(); }));
 }
+
+extern "C" __attribute__((visibility("default"))) uint64_t weir_sim_level_zero_copy_lists(void) {
+  weir::sim::ze::Driver *driver = weir::sim::ze::Driver::current();
+  if (driver == nullptr) return 0;
+  const std::lock_guard lock(driver->mutex);
+  return static_cast<uint64_t>(
+      std::count_if(driver->running.begin(), driver->running.end(),
+                    [](const auto *list) { return list->traits.copies_only; }));
+}

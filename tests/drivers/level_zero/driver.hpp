@@ -17,6 +17,7 @@
 
 #include "tests/drivers/level_zero/objects.hpp"
 #include "tests/drivers/level_zero/options.hpp"
+#include "tests/drivers/level_zero/peer_imports.hpp"
 #include "tests/drivers/level_zero/ranges.hpp"
 #include "tests/drivers/sim/machine.hpp"
 
@@ -56,6 +57,7 @@ class Driver : public Attachment {
   Object handle;
   std::vector<std::unique_ptr<Device>> devices;
   Ranges ranges;
+  PeerImports imports;
   uint64_t unregistered = 0;
 
   Handles<Context> contexts;
@@ -82,6 +84,10 @@ class Driver : public Attachment {
   /// The API's version, as ZE_MAKE_VERSION makes it.
   uint32_t version() const noexcept;
   bool knows_in_order() const noexcept { return version() >= ZE_MAKE_VERSION(1, 7); }
+  /// The card that the device is, or is a tile of.
+  uint32_t card_of(uint32_t device) const noexcept {
+    return device / static_cast<uint32_t>(options.tiles);
+  }
   bool can_access(uint32_t device, uint32_t peer) const noexcept;
   /// Those that can access the device's memory, itself too.
   DeviceSet accessors(uint32_t device) const noexcept;

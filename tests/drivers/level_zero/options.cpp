@@ -37,9 +37,15 @@ std::string parse_options(const char *text, DriverOptions *options) {
       parsed.clock_units = value == "clock";
       return "";
     }
+    if (key == "tiles") {
+      if (common::parse_number(value, 1000, &parsed.tiles) && parsed.tiles != 0) return "";
+      return common::bad_option(key, value, "a number of devices, not 0");
+    }
+    if (key == "stale_imports") return common::read_flag(key, value, &parsed.stale_imports);
     if (key == "multi_map") return common::read_flag(key, value, &parsed.multi_map);
     if (key == "import") return common::read_flag(key, value, &parsed.import);
-    return common::unknown_option(key, "max_alloc, large_page, multi_map, import, hold_us, units");
+    return common::unknown_option(
+        key, "max_alloc, large_page, multi_map, import, hold_us, units, tiles, stale_imports");
   };
   std::string reason = common::read_options(text, take);
   if (reason.empty()) *options = parsed;

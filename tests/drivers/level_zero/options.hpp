@@ -13,6 +13,8 @@ struct DriverOptions {
   uint64_t large_page = uint64_t{2} << 20U;  ///< of objects of 2 MiB and more
   bool multi_map = false;
   bool import = true;
+  uint64_t tiles = 1;  ///< devices on one card
+  bool stale_imports = true;
   uint64_t hold_ns = 2'000'000;
   bool clock_units = false;
 };

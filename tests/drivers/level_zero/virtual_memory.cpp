@@ -159,7 +159,10 @@ ze_result_t zeVirtualMemFree(ze_context_handle_t handle, const void *memory, siz
       if (answer != Answer::ok) return Driver::result_of(answer);
     }
     const Answer answer = driver.machine.addresses().free(address, size);
-    if (answer == Answer::ok) driver.ranges.remove(address);
+    if (answer == Answer::ok) {
+      driver.ranges.remove(address);
+      driver.imports.forget(address, size);
+    }
     return Driver::result_of(answer);
   });
 }

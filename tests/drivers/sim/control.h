@@ -17,10 +17,13 @@
  *   rdma=1 compute=9    CUDA: memory can be made for RDMA; major number of the compute capability
  *   vmm_context=0       CUDA, 1: virtual-memory calls fail on a thread without a current context
  *   reserve_alignment=0 CUDA: larger alignments of reservations are not kept to; 0 = all are
+ *   memfd=1             CUDA: 0: memory of a memfd can't be registered, though the device says that it registers memory
  *   host_call=1         0: the driver has no host functions in streams
  *   links=pcie          none, pcie, nvlink (every pair), ring (NVLink to both neighbours, else PCIe)
  *   link_bandwidth=0 peer_bandwidth=0 link_latency_ns=0    as in the host backend: 0 is as fast as memcpy
  *   call_latency_ns=0   every call of the driver takes as long
+ *   channel_depth=0     CUDA: a call that enqueues onto a stream with more entries than this pending, or records an event there,
+ *                       blocks until one has passed, as when a device's channel is full; 0 = never
  *   hang=CALL           the named call never returns, until weir_sim_resume
  */
 #ifndef WEIR_TESTS_DRIVERS_SIM_CONTROL_H
@@ -53,6 +56,8 @@ void weir_sim_lose_device(uint32_t device);
 /** Objects that exist now and that the program made and must end: granules, reservations, mappings, plain and pinned
  *  memory, registrations, streams, events, retained contexts. *text, if not NULL, says what and how many. */
 uint64_t weir_sim_alive(const char **text);
+/** CUDA alone: how many calls are blocked now because their stream's channel is full. */
+uint64_t weir_sim_blocked(void);
 /** Lets a call that hangs go on. */
 void weir_sim_resume(void);
 

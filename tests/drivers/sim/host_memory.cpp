@@ -7,7 +7,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <cstdlib>
+#include <fstream>
 #include <mutex>
+#include <string>
 
 namespace weir::sim {
 namespace {
@@ -24,6 +27,18 @@ uint64_t in_pages(uint64_t bytes) {
 }
 
 }  // namespace
+
+bool lies_in_memfd(const void *memory) {
+  std::ifstream maps("/proc/self/maps");
+  for (std::string line; std::getline(maps, line);) {
+    char *rest = nullptr;
+    const uint64_t begin = std::strtoull(line.c_str(), &rest, 16);
+    const uint64_t end = std::strtoull(rest + 1, nullptr, 16);
+    if (begin <= address_of(memory) && address_of(memory) < end)
+      return line.find("/memfd:") != std::string::npos;
+  }
+  return false;
+}
 
 HostMemory::~HostMemory() {
   for (const auto &[address, range] : ranges_) {

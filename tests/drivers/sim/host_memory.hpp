@@ -14,6 +14,9 @@
 
 namespace weir::sim {
 
+/// Whether the mapping at the address is of a memfd, as the kernel tells.
+bool lies_in_memfd(const void *memory);
+
 enum class HostKind : uint8_t { pageable, pinned, registered };
 
 class HostMemory {

@@ -14,9 +14,8 @@ namespace {
 
 constexpr std::string_view known =
     "devices, memory, granule, mode, version, vmm, peer, batch_copy, export_fd, export_fabric, "
-    "host_call, integrated, rdma, vmm_context, compute, reserve_alignment, links, link_bandwidth, "
-    "peer_bandwidth, link_latency_ns, "
-    "call_latency_ns, hang";
+    "host_call, integrated, memfd, rdma, vmm_context, compute, reserve_alignment, links, "
+    "link_bandwidth, peer_bandwidth, link_latency_ns, call_latency_ns, channel_depth, hang";
 
 struct Flag {
   std::string_view key;
@@ -29,6 +28,7 @@ constexpr Flag flags[] = {{"vmm", &Options::vmm},
                           {"export_fabric", &Options::export_fabric},
                           {"host_call", &Options::host_call},
                           {"integrated", &Options::integrated},
+                          {"memfd", &Options::memfd},
                           {"rdma", &Options::rdma},
                           {"vmm_context", &Options::vmm_context}};
 
@@ -43,7 +43,8 @@ constexpr NumberOption numbers[] = {{"memory", &Options::memory, 1024},
                                     {"link_bandwidth", &Options::link_bandwidth, 1000},
                                     {"peer_bandwidth", &Options::peer_bandwidth, 1000},
                                     {"link_latency_ns", &Options::link_latency_ns, 1000},
-                                    {"call_latency_ns", &Options::call_latency_ns, 1000}};
+                                    {"call_latency_ns", &Options::call_latency_ns, 1000},
+                                    {"channel_depth", &Options::channel_depth, 1000}};
 
 std::string read_small(std::string_view key, std::string_view value, uint64_t most, uint32_t *out) {
   uint64_t number = 0;

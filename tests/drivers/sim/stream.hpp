@@ -71,6 +71,12 @@ class Stream : public std::enable_shared_from_this<Stream> {
   /// The point after everything enqueued so far.
   Point record() const noexcept { return {host::StreamTable::record(*queue_), device_}; }
 
+  /// The point by which no more than so many of the entries there are now are pending.
+  Point room_for(uint64_t pending) const noexcept {
+    const uint64_t submitted = queue_->submitted();
+    if (submitted <= pending) return {};
+    return {host::StreamTable::fence(*queue_, submitted - pending), device_};
+  }
   bool idle() const noexcept { return queue_->done(queue_->submitted()); }
 
   /// The same pieces of work at once, for a driver's tasks, on the worker.

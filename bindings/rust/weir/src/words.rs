@@ -347,6 +347,12 @@ impl Capabilities {
     pub const INTEGRATED: Capabilities = Capabilities(sys::WEIR_CAP_INTEGRATED);
     /// Granules of other devices of the backend may be mapped in ranges that the device reserved.
     pub const SHARED_RANGE: Capabilities = Capabilities(sys::WEIR_CAP_SHARED_RANGE);
+    /// Granules side by side are mapped and unmapped in one call.
+    pub const MAP_RUN: Capabilities = Capabilities(sys::WEIR_CAP_MAP_RUN);
+    /// Other devices can be given access to memory that is mapped already.
+    pub const ACCESS_LATER: Capabilities = Capabilities(sys::WEIR_CAP_ACCESS_LATER);
+    /// Streams for copies alone can be made, for copy engines to run.
+    pub const TRANSFER_STREAM: Capabilities = Capabilities(sys::WEIR_CAP_TRANSFER_STREAM);
 
     /// Whether all of `others` are among these.
     pub fn has(self, others: Capabilities) -> bool {

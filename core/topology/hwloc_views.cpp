@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Runtimes are told by the names of their devices, as older files have no subtypes. OpenCL counts by platform, and one card
+// may be in several: "opencl0d0" and "opencl1d0" are two views. Level Zero likewise by driver; it has the parts of a card
+// within the card ("ze0.0", "ze0.1"), or each by itself where it is told to be flat. NVML always counts cards, not slices.
+
+#include "core/topology/hwloc_views.hpp"
+
+#include <algorithm>
+
+namespace weir::topology {
+namespace {
+
+std::string_view platform_of(Runtime runtime, hwloc_obj_t object) {
+  if (runtime == Runtime::level_zero) return info_of(object, "LevelZeroDriverIndex");
+  if (runtime != Runtime::opencl) return {};
+  const std::string_view name = text_of(object->name);
+  return name.substr(0, name.rfind('d'));
+}
+
+std::vector<hwloc_obj_t> parts_within(hwloc_obj_t whole, Runtime runtime) {
+  std::vector<hwloc_obj_t> parts;
+  for (hwloc_obj_t part = whole->io_first_child; part != nullptr; part = part->next_sibling)
+    if (runtime_of(part) == runtime) parts.push_back(part);
+  return parts;
+}
+
+}  // namespace
+
+std::string_view info_of(hwloc_obj_t object, const char *name) {
+  return text_of(hwloc_obj_get_info_by_name(object, name));
+}
+
+Runtime runtime_of(hwloc_obj_t object) {
+  if (object->type != HWLOC_OBJ_OS_DEVICE) return Runtime::other;
+  const uint32_t kind = number_of(object->attr->osdev.type);
+  if (kind != HWLOC_OBJ_OSDEV_GPU && kind != HWLOC_OBJ_OSDEV_COPROC) return Runtime::other;
+  const std::string_view name = text_of(object->name);
+  const auto numbered = [name](std::string_view prefix) {
+    return name.starts_with(prefix) && name.size() > prefix.size() && name[prefix.size()] >= '0' &&
+           name[prefix.size()] <= '9';
+  };
+  if (numbered("cuda")) return Runtime::cuda;
+  if (numbered("nvml")) return Runtime::nvml;
+  if (numbered("rsmi")) return Runtime::rsmi;
+  if (numbered("hip")) return Runtime::hip;
+  if (numbered("ze")) return Runtime::level_zero;
+  if (numbered("opencl")) {
+    const std::string_view type = info_of(object, "OpenCLDeviceType");
+    return type.empty() || type == "GPU" ? Runtime::opencl : Runtime::other;
+  }
+  return Runtime::other;
+}
+
+Views::Views(hwloc_obj_t function, const std::vector<hwloc_obj_t> &beside) {
+  if (runtime_of(function) != Runtime::other) take(function);
+  for (hwloc_obj_t child = function->io_first_child;
+       function->type == HWLOC_OBJ_PCI_DEVICE && child != nullptr; child = child->next_sibling)
+    take(child);
+  for (hwloc_obj_t each : beside) take(each);
+  for (View &view : views_) {
+    if (view.parts.size() == 1) {
+      view.whole = view.parts.front();
+      view.parts = parts_within(view.whole, view.runtime);
+    }
+    if (view.parts.size() > count_ ||
+        (!view.parts.empty() && view.parts.size() == count_ && view.runtime > teller_->runtime)) {
+      count_ = view.parts.size();
+      teller_ = &view;
+    }
+  }
+}
+
+void Views::take(hwloc_obj_t object) {
+  const Runtime runtime = runtime_of(object);
+  if (runtime == Runtime::other) return;
+  const std::string_view platform = platform_of(runtime, object);
+  auto view = std::find_if(views_.begin(), views_.end(), [&](const View &each) {
+    return each.runtime == runtime && each.platform == platform;
+  });
+  if (view == views_.end()) {
+    view = views_.insert(views_.end(), View{});
+    view->runtime = runtime;
+    view->platform = platform;
+  }
+  view->parts.push_back(object);
+}
+
+}  // namespace weir::topology
