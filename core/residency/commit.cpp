@@ -65,15 +65,14 @@ Status Engine::enqueue_waits(const Plan &plan) noexcept {
   return {};
 }
 
-/// The lock was dropped with everything claimed. What a write is about to make stale may have come to be copied from meanwhile:
-/// that ends by itself.
+/// The lock was dropped with everything claimed. A page that a write is about to make stale elsewhere may have come to be worked on
+/// meanwhile: that ends by itself. What only sinks sees that it was overwritten.
 void Engine::await_copies(Lock &lock, const Plan &plan) {
   const auto busy = [&plan] {
     for (const PlanItem &item : plan.items) {
       if (!item.writes()) continue;
       for (uint32_t p = item.first; p <= item.last; ++p) {
-        const Page &page = item.region->pages[p];
-        if (page.busy != 0 || page.sinking) return true;
+        if (item.region->pages[p].busy != 0) return true;
       }
     }
     return false;

@@ -37,6 +37,7 @@ class Scenario {
     describe();
     memory();
     if (streams_[0] != nullptr && streams_[1] != nullptr) work();
+    runs();
     share();
     end();
   }
@@ -158,6 +159,26 @@ class Scenario {
     }
   }
   static void count(void *called) { ++*static_cast<int *>(called); }
+
+  void runs() {
+    weir_be_piece pieces[2] = {{0, 0, unit}, {0, 0, unit}};
+    uint64_t range = 0;
+    const uint32_t peer = 1;
+    bool whole = call(t.range_reserve, 0U, 2 * unit, unit, &range);
+    for (weir_be_piece &each : pieces)
+      whole = call(t.granule_create, 0U, unit, uint64_t{0}, &each.granule) && whole;
+    if (whole && call(t.map_run, 0U, range, &pieces[0], 2U, nullptr, 0U)) {
+      call(t.access_add, 0U, range, 2 * unit, &peer, 1U);
+      end(t.unmap_run, 0U, range, 2 * unit);
+    }
+    for (const weir_be_piece &each : pieces) {
+      if (each.granule != 0) end(t.granule_destroy, 0U, each.granule);
+    }
+    if (range != 0) end(t.range_free, 0U, range, 2 * unit);
+    weir_be_stream transfers = nullptr;
+    if (call(t.stream_create, 0U, uint64_t{WEIR_BE_STREAM_TRANSFER}, &transfers))
+      end(t.stream_destroy, transfers);
+  }
 
   void share() {
     if (granule_ == 0) return;

@@ -18,6 +18,7 @@
  *   rdma=1 compute=9    CUDA: memory can be made for RDMA; major number of the compute capability
  *   vmm_context=0       CUDA, 1: virtual-memory calls fail on a thread without a current context
  *   reserve_alignment=0 CUDA: larger alignments of reservations are not kept to; 0 = all are
+ *   memfd=1             CUDA: 0: memory of a memfd can't be registered, though the device says that it registers memory
  *   host_call=1         0: the driver has no host functions in streams
  *   links=pcie          none, pcie, nvlink (every pair), ring (NVLink to both neighbours, else PCIe)
  *   link_bandwidth=0 peer_bandwidth=0 link_latency_ns=0    as in the host backend: 0 is as fast as memcpy

@@ -251,14 +251,16 @@ Answer Machine::wait(Point point, uint64_t timeout_ns) {
   }
 }
 
+/// To be dropped outside the lock: a stream's end takes it.
+std::vector<std::shared_ptr<Stream>> Machine::living_streams() {
+  std::vector<std::shared_ptr<Stream>> streams;
+  const std::lock_guard hold(streams_mutex_);
+  for (const std::weak_ptr<Stream> &each : streams_) streams.push_back(each.lock());
+  return streams;
+}
+
 Answer Machine::drain(uint32_t device) {
-  std::vector<std::shared_ptr<Stream>>
-      streams;  // dropped outside the lock: a stream's end takes it
-  {
-    const std::lock_guard hold(streams_mutex_);
-    for (const std::weak_ptr<Stream> &each : streams_) streams.push_back(each.lock());
-  }
-  for (const std::shared_ptr<Stream> &stream : streams) {
+  for (const std::shared_ptr<Stream> &stream : living_streams()) {
     if (stream == nullptr || stream->device() != device) continue;
     const Answer answer = wait(stream->record(), UINT64_MAX);
     if (answer != Answer::ok) return answer;
@@ -297,12 +299,21 @@ void Machine::heal(uint32_t device) noexcept {
 
 void Machine::lose(uint32_t device) noexcept { devices_[device].lost = true; }
 
-void Machine::stuck(int64_t code) noexcept {
+void Machine::stuck(int64_t code) {
   if (!sticks_.exchange(false)) return;
   for (uint32_t device = 0; device < devices(); ++device) {
     const std::lock_guard hold(devices_[device].mutex);
     devices_[device].code = code;
     devices_[device].broken = true;
+  }
+  // What runs at the moment ends; what is enqueued does nothing. Nobody can wait for it any more who frees its memory.
+  for (const std::shared_ptr<Stream> &stream : living_streams()) {
+    if (stream == nullptr) continue;
+    const Point point = stream->record();
+    host::Stream *queue = table_.stream_of(point.fence);
+    while (queue != nullptr && !passed(point)) {
+      queue->wait(host::StreamTable::sequence_of(point.fence), host::now_ns() + slice_ns);
+    }
   }
 }
 

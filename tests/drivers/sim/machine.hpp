@@ -113,7 +113,7 @@ class Machine {
   void lose(uint32_t device) noexcept;
   /// The next failure that a driver was told of breaks all devices with its code: stuck() is called with it by the driver.
   void stick() noexcept { sticks_ = true; }
-  void stuck(int64_t code) noexcept;
+  void stuck(int64_t code);
   /// The vendor's code that a broken device answers with; 0: that of an illegal address.
   int64_t broken_with(uint32_t device) const noexcept;
   /// Why the device is broken; "" if it is not.
@@ -122,6 +122,7 @@ class Machine {
  private:
   friend class Stream;
   void close(host::Stream *queue) noexcept;
+  std::vector<std::shared_ptr<Stream>> living_streams();
   struct Device {
     host::DeviceMemory memory;
     std::atomic<bool> broken{false}, lost{false};
