@@ -434,6 +434,7 @@ void batches_go_in_one_call_where_the_driver_has_it(void **) {
     must(cuda, t.stream_create, 0U, uint64_t{0}, &stream);
     pieces.round_trip(stream);
     assert_int_equal(sim().calls("cuMemcpyBatchAsync"), 6);  // 128 at a time
+    assert_int_equal(sim().calls("cuMemcpyBatchAsync, overlapping"), 6);
     assert_int_equal(sim().calls("cuMemcpyAsync"), 0);
     must(cuda, t.copy_batch_async, stream, pieces.copies.data(), 0U);
     must(cuda, t.copy_batch_async, stream, pieces.copies.data(), 1U);

@@ -169,6 +169,7 @@ bool attributes_fit(const BatchCall &call) {
   for (size_t i = 0; i < call.attribute_count; ++i) {
     const int order = call.attributes[i].source_order;
     if (order < abi::source_order_stream || order > abi::source_order_any) return false;
+    if ((call.attributes[i].flags & ~abi::copy_overlaps_compute) != 0) return false;
     if (i != 0 && call.starts[i] <= call.starts[i - 1]) return false;
     if (call.starts[i] >= call.count) return false;
   }
@@ -185,6 +186,8 @@ Result batch(const BatchCall &call, abi::Stream handle, size_t *failed) noexcept
       return WEIR_SIM_MISUSE(driver, result::invalid_value,
                              "a batch of copies in the legacy stream, or with bad attributes");
     }
+    static sim::Call &overlapping = sim::call("cuMemcpyBatchAsync, overlapping");
+    if (call.attributes[0].flags == abi::copy_overlaps_compute) ++overlapping.count;
     StreamPointer stream;
     WEIR_SIM_TRY(driver.stream_of(handle, &stream));
     bool captured = false;

@@ -47,7 +47,8 @@ void weir_sim_fail(const char *call, uint64_t nth, int64_t code);
 /** The next call that fails because it was told to breaks every device with its code: all that needs a context of theirs answers
  *  with it from then on, until the context ends. CUDA only. */
 void weir_sim_sticky(void);
-/** Calls of `call` (NULL: of all that can fail) since the machine was made. */
+/** Calls of `call` (NULL: of all that can fail) since the machine was made. "cuMemcpyBatchAsync, overlapping" are those that ask to
+ *  run beside kernels. */
 uint64_t weir_sim_calls(const char *call);
 /** What a strict reader would complain of: calls that were refused as misuse (a bad handle, an overlap, a size that is no
  *  multiple) since the machine was made. *text, if not NULL, is the first of them. */
