@@ -19,6 +19,8 @@
  *   link_bandwidth=0 peer_bandwidth=0 link_latency_ns=0    as in the host backend: 0 is as fast as memcpy
  *   call_latency_ns=0   every call of the driver takes as long
  *   hang=CALL           the named call never returns, until weir_sim_resume
+ *
+ * And a process that cannot even be killed: WEIR_SIM_STUCK, stuck.hpp.
  */
 #ifndef WEIR_TESTS_DRIVERS_SIM_CONTROL_H
 #define WEIR_TESTS_DRIVERS_SIM_CONTROL_H
