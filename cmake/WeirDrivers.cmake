@@ -5,6 +5,7 @@
 #   tests/drivers/sim/*.cpp          -> archive weir_sim: the simulated machine, on the host backend's device model
 #   tests/drivers/cuda/*.cpp         -> libweir_sim_cuda.so          the CUDA driver API
 #   tests/drivers/nvml/*.cpp         -> libweir_sim_nvml.so          the few NVML calls the CUDA backend makes
+#   tests/drivers/watch/*.cpp        -> libweir_watched_cuda.so      stands before a CUDA driver and notes the calls
 #   tests/drivers/hip/*.cpp          -> libweir_hip_over_cuda.so     the ROCm 6 runtime over a CUDA driver, simulated or real
 #   tests/drivers/hip_bare/*.cpp     -> libweir_hip_bare.so          a runtime with almost no functions
 #   tests/drivers/level_zero/*.cpp   -> libweir_sim_level_zero.so    a driver that the real loader accepts (needs libze-dev)
@@ -38,6 +39,7 @@ function(weir_driver folder target)
 endfunction()
 weir_driver(cuda weir_sim_cuda weir_sim)
 weir_driver(nvml weir_sim_nvml)
+weir_driver(watch weir_watched_cuda)
 weir_driver(hip weir_hip_over_cuda)
 weir_driver(hip_bare weir_hip_bare)
 find_path(WEIR_LEVEL_ZERO_HEADERS level_zero/ze_api.h)

@@ -7,6 +7,8 @@ weir_register_test(layers tree ${Python3_EXECUTABLE} ${scripts}/check-layers)
 weir_register_test(layers_self_test tree ${Python3_EXECUTABLE} ${scripts}/check-layers --self-test)
 weir_register_test(readme tree ${Python3_EXECUTABLE} ${scripts}/check-readme)
 weir_register_test(run_doc_self_test tree ${Python3_EXECUTABLE} ${scripts}/run-doc --self-test)
+weir_register_test(gpu_check_self_test tree ${Python3_EXECUTABLE} -B -m unittest gpu_check.self_test)
+set_tests_properties(gpu_check_self_test PROPERTIES WORKING_DIRECTORY ${scripts})
 if(TARGET weir)
   weir_register_test(exports abi ${Python3_EXECUTABLE} ${scripts}/check-exports --nm ${CMAKE_NM} $<TARGET_FILE:weir>)
 endif()
@@ -15,7 +17,12 @@ endif()
 if(weir_vendors AND TARGET bench_device AND TARGET weir_command AND NOT WEIR_SANITIZE)
   weir_register_test(gpu_check_simulated tool ${Python3_EXECUTABLE} ${scripts}/gpu-check --simulated --quick
     --tree ${CMAKE_BINARY_DIR} --json ${CMAKE_BINARY_DIR}/gpu_check_simulated.json)
-  set_tests_properties(gpu_check_simulated PROPERTIES TIMEOUT 480)  # its own limit is less
+  set_tests_properties(gpu_check_simulated PROPERTIES TIMEOUT 600)  # its own limit is less
+  # A driver in which a process is stuck for good: the step is told as such, with the call.
+  set(result ${CMAKE_BINARY_DIR}/gpu_check_stuck.json)
+  weir_register_test(gpu_check_stuck tool sh -c "! ${Python3_EXECUTABLE} ${scripts}/gpu-check --simulated --quick --tree ${CMAKE_BINARY_DIR} \
+--json ${result} --steps test_lease --limit test_lease=8 --patience 1 && ${Python3_EXECUTABLE} -B ${scripts}/gpu_check/judge.py ${result} stuck test_lease")
+  set_tests_properties(gpu_check_stuck PROPERTIES TIMEOUT 120 ENVIRONMENT "${weir_test_environment};WEIR_SIM_STUCK=test_lease:*:260:60")
 endif()
 
 if(TARGET example_quickstart)
@@ -110,6 +117,13 @@ if(TARGET weir_conformance)
         "${weir_test_environment};${weir_environment_${vendor}};WEIR_SIM=devices=2\;memory=256M\;mode=strict\;links=nvlink;WEIR_SIM_ZE=tiles=2")
     endforeach()
   endforeach()
+  # A driver in which a process is stuck for good costs one requirement: the suite ends, and says where.
+  if(TARGET weir_sim_cuda AND TARGET weir_backend_cuda AND NOT WEIR_SANITIZE)
+    weir_register_test(conformance_stuck conformance weir_conformance $<TARGET_FILE:weir_backend_cuda> --filter "VM-*" --jobs 2 --timeout 3)
+    set_tests_properties(conformance_stuck PROPERTIES TIMEOUT 60
+      ENVIRONMENT "${weir_test_environment};${weir_environment_cuda};WEIR_SIM=mode=strict;WEIR_SIM_STUCK=*:cuMemMap:2:120"
+      PASS_REGULAR_EXPRESSION "killed, and does not end: it is stuck in its driver.*not run: a process before it")
+  endif()
   weir_test_program(${PROJECT_SOURCE_DIR}/tests/conformance/test_conformance_parts.cpp conformance weir_conformance_suite)
   weir_register_test(conformance_list conformance
     sh -c "$<TARGET_FILE:weir_conformance> --list | diff -u ${PROJECT_SOURCE_DIR}/conformance/requirements.txt -")

@@ -81,6 +81,7 @@ class Suite {
   bool may_start(const std::vector<std::unique_ptr<Job>> &jobs, size_t next) const;
   void start(Job &job);
   void judge(const Job &job);
+  void give_up(size_t next);
   void waive(Result &result);
   void tell_finished();
   void say(const std::string &text);
@@ -175,6 +176,7 @@ void Suite::judge(const Job &job) {
   if (running.timed_out()) {
     result.verdict = Verdict::timeout;
     result.message = "not ended after " + std::to_string(settings_.timeout_s) + " s";
+    if (running.stuck()) result.message += "; killed, and does not end: it is stuck in its driver";
     if (told) result.message += "; it had told: " + report.verdict + " " + report.message;
   } else if (!told || !end.empty()) {
     result.verdict = Verdict::crash;
@@ -187,6 +189,15 @@ void Suite::judge(const Job &job) {
   }
   waive(result);
   finished_[job.index] = true;
+}
+
+/// A device whose driver does not come back is none to go on with.
+void Suite::give_up(size_t next) {
+  for (; next < results_.size(); ++next) {
+    results_[next].verdict = Verdict::timeout;
+    results_[next].message = "not run: a process before it is stuck in the driver";
+    finished_[next] = true;
+  }
 }
 
 void Suite::waive(Result &result) {
@@ -236,9 +247,13 @@ void Suite::run() {
     std::vector<Running *> running;
     for (const auto &job : jobs) running.push_back(&job->running);
     wait_for_any(running);
-    std::erase_if(jobs, [this](const std::unique_ptr<Job> &job) {
+    std::erase_if(jobs, [&](const std::unique_ptr<Job> &job) {
       if (!job->running.step()) return false;
       judge(*job);
+      if (job->running.stuck()) {
+        give_up(next);
+        next = results_.size();
+      }
       return true;
     });
     tell_finished();

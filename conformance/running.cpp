@@ -16,6 +16,9 @@ namespace weir::conformance {
 namespace {
 
 constexpr size_t most_output = 64 << 10U;
+/// How long a process that was killed may take to end.
+constexpr uint64_t dying_ns = 10'000'000'000;
+constexpr uint64_t look_again_ns = 5'000'000;
 
 /// Both ends close on exec; reading never blocks.
 bool make_pipe(Descriptor *read_end, Descriptor *write_end) {
@@ -61,14 +64,22 @@ std::string Running::start(const std::vector<std::string> &arguments, uint64_t t
 bool Running::step() {
   drain(&output_, &output_text_);
   drain(&told_, &told_text_);
-  if (!timed_out_ && now_ns() >= deadline_ns_) {
+  const uint64_t now = now_ns();
+  if (!timed_out_ && now >= deadline_ns_) {
     timed_out_ = true;
+    gives_up_ns_ = now + dying_ns;
     ::kill(-process_, SIGKILL);
   }
+  if (timed_out_) deadline_ns_ = now + look_again_ns;
   siginfo_t info{};
   if (waitid(P_PID, static_cast<id_t>(process_), &info, WEXITED | WNOHANG | WNOWAIT) != 0 ||
-      info.si_pid == 0)
-    return false;
+      info.si_pid == 0) {
+    if (!timed_out_ || now < gives_up_ns_) return false;
+    stuck_ = true;
+    ended_ns_ = now;
+    process_ = -1;
+    return true;
+  }
   ended_ns_ = now_ns();
   // While the leader is not reaped its group's number is nobody else's.
   ::kill(-process_, SIGKILL);
@@ -80,6 +91,7 @@ bool Running::step() {
 }
 
 std::string Running::bad_end() const {
+  if (stuck_) return "killed, and does not end";
   if (WIFSIGNALED(status_)) {
     const int signal = WTERMSIG(status_);
     return "killed by signal " + std::to_string(signal) + " (" + word(sigdescr_np(signal)) + ")";

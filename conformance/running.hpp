@@ -18,7 +18,8 @@ class Running {
 
   /// "" or why it could not be started.
   std::string start(const std::vector<std::string> &arguments, uint64_t timeout_ns);
-  /// Reads what there is, ends the process if its time is over, and says whether it has ended.
+  /// Reads what there is, ends the process if its time is over, and says whether it has ended. One that was killed and
+  /// does not end, since it sleeps in its driver, is left behind: then it is stuck(), and nothing waits for it.
   bool step();
   /// Descriptors on which something will come before it ends.
   int told_descriptor() const noexcept { return told_.get(); }
@@ -28,6 +29,7 @@ class Running {
   const std::string &told() const noexcept { return told_text_; }
   const std::string &output() const noexcept { return output_text_; }
   bool timed_out() const noexcept { return timed_out_; }
+  bool stuck() const noexcept { return stuck_; }
   /// "" if it ended with status 0.
   std::string bad_end() const;
   uint64_t duration_ns() const noexcept { return ended_ns_ - started_ns_; }
@@ -38,7 +40,10 @@ class Running {
   pid_t process_ = -1;
   int status_ = 0;
   bool timed_out_ = false;
-  uint64_t started_ns_ = 0, ended_ns_ = 0, deadline_ns_ = 0;
+  bool stuck_ = false;
+  uint64_t started_ns_ = 0, ended_ns_ = 0;
+  uint64_t deadline_ns_ = 0;  ///< when to look at the latest
+  uint64_t gives_up_ns_ = 0;  ///< on a process that was killed
 };
 
 }  // namespace weir::conformance

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The names of the driver's binary interface, each looked up once. Those with _v2 are what current headers mean by the
-// plain name.
+// The driver's functions, each looked up once, in the form of the version that has our signature.
 
 #include "bench/device/cuda_driver.hpp"
 
-#include <dlfcn.h>
+#include "bench/look_up.hpp"
 
 #include <cstdio>
 #include <cstdlib>
@@ -35,24 +34,22 @@ struct CudaDriver::Calls {
   int (*pool_of)(void **pool, int device);
   int (*pool_set)(void *pool, int attribute, void *value);
 
-  /// The first name that the library lacks, or nullptr.
-  const char *find(void *library) {
-    const auto get = [library](const char *name, auto *slot) -> const char * {
-      void *symbol = dlsym(library, name);
-      if (symbol == nullptr) return name;
-      std::memcpy(slot, &symbol, sizeof symbol);
-      return nullptr;
+  /// The first name that the driver lacks, or nullptr.
+  const char *find(const LookUp &look_up) {
+    const auto get = [&](const char *name, int version, auto *slot) -> const char * {
+      return look_up.find(name, version, slot) ? nullptr : name;
     };
     for (const char *missing :
-         {get("cuInit", &init), get("cuGetErrorString", &error_string),
-          get("cuDeviceGet", &device_get), get("cuDeviceGetAttribute", &attribute),
-          get("cuDevicePrimaryCtxRetain", &retain), get("cuDevicePrimaryCtxRelease_v2", &release),
-          get("cuCtxPushCurrent_v2", &push), get("cuCtxPopCurrent_v2", &pop),
-          get("cuModuleLoadDataEx", &module_load), get("cuModuleUnload", &module_unload),
-          get("cuModuleGetFunction", &function), get("cuLaunchKernel", &launch),
-          get("cuStreamSynchronize", &synchronize), get("cuMemAllocAsync", &allocate),
-          get("cuMemFreeAsync", &free), get("cuDeviceGetDefaultMemPool", &pool_of),
-          get("cuMemPoolSetAttribute", &pool_set)}) {
+         {get("cuInit", 2000, &init), get("cuGetErrorString", 6000, &error_string),
+          get("cuDeviceGet", 2000, &device_get), get("cuDeviceGetAttribute", 2000, &attribute),
+          get("cuDevicePrimaryCtxRetain", 7000, &retain),
+          get("cuDevicePrimaryCtxRelease", 11000, &release), get("cuCtxPushCurrent", 4000, &push),
+          get("cuCtxPopCurrent", 4000, &pop), get("cuModuleLoadDataEx", 2010, &module_load),
+          get("cuModuleUnload", 2000, &module_unload), get("cuModuleGetFunction", 2000, &function),
+          get("cuLaunchKernel", 4000, &launch), get("cuStreamSynchronize", 2000, &synchronize),
+          get("cuMemAllocAsync", 11020, &allocate), get("cuMemFreeAsync", 11020, &free),
+          get("cuDeviceGetDefaultMemPool", 11020, &pool_of),
+          get("cuMemPoolSetAttribute", 11020, &pool_set)}) {
       if (missing != nullptr) return missing;
     }
     return nullptr;
@@ -60,9 +57,7 @@ struct CudaDriver::Calls {
 };
 
 std::unique_ptr<CudaDriver> CudaDriver::open(std::string *reason) {
-  const char *named = std::getenv("WEIR_CUDA_LIBRARY");
-  const char *path = named != nullptr && *named != '\0' ? named : "libcuda.so.1";
-  void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+  void *library = open_cuda();
   if (library == nullptr) {
     *reason = dlerror();
     return nullptr;
@@ -72,8 +67,8 @@ std::unique_ptr<CudaDriver> CudaDriver::open(std::string *reason) {
     return nullptr;
   }
   auto calls = std::make_unique<Calls>();
-  if (const char *missing = calls->find(library); missing != nullptr) {
-    *reason = std::string(path) + " has no " + missing;
+  if (const char *missing = calls->find(LookUp(library)); missing != nullptr) {
+    *reason = std::string("the CUDA driver has no ") + missing;
     return nullptr;
   }
   std::unique_ptr<CudaDriver> driver(new CudaDriver);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The few functions of the CUDA driver that the yardsticks need and the backend ABI has not: launching kernels and
-// stream-ordered allocation. Found by dlopen, as the backend finds its own: WEIR_CUDA_LIBRARY, else libcuda.so.1. The
+// stream-ordered allocation. Found as the backend finds its own: by the look-up of WEIR_CUDA_LIBRARY, else libcuda.so.1. The
 // device's primary context is current on the making thread from construction to destruction. Streams are the driver's own.
 #pragma once
 

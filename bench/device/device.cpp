@@ -42,7 +42,7 @@ std::string loaded_runtimes() {
   for (std::string line; std::getline(maps, line);) {
     const std::string name = line.substr(line.rfind('/') + 1);
     for (const char *prefix : {"libcuda.so", "libnvidia-ml.so", "libamdhip64.so", "libze_",
-                               "libweir_sim_", "libweir_hip_over_cuda"}) {
+                               "libweir_sim_", "libweir_hip_over_cuda", "libweir_watched_"}) {
       if (name.starts_with(prefix)) names.insert(name);
     }
   }
@@ -74,7 +74,9 @@ Backend::Backend(const Settings &settings) : settings_(settings) {
   device_.struct_size = sizeof device_;
   must(table_->device_describe(state_, 0, &device_), "device_describe");
   libraries_ = loaded_runtimes();
-  real_ = settings.backend != "host" && libraries_.find("libweir_sim_") == std::string::npos;
+  // The simulated machines' devices say so, whatever the file is called that they come from.
+  real_ = settings.backend != "host" && libraries_.find("libweir_sim_") == std::string::npos &&
+          std::strstr(device_.name, "Simulated") == nullptr;
 }
 
 Backend::~Backend() {
@@ -82,11 +84,14 @@ Backend::~Backend() {
   table_->stop(state_);
 }
 
-/// Only the host backend has to be told how large its device is. `prefix` is what a context wants before each key.
+/// What the command line gave; the host backend has to be told how large its device is, too. `prefix` is what a context wants
+/// before each key.
 std::string Backend::options(const std::string &prefix) const {
-  if (settings_.backend != "host") return "";
+  std::string text = settings_.options.empty() ? "" : prefix + settings_.options;
+  if (settings_.backend != "host") return text;
   const uint64_t memory = 4 * settings_.bytes + 64 * settings_.allocation_max + 128 * mib;
-  return prefix + "memory=" + std::to_string(memory / mib) + "M;" + prefix + "granule=2M";
+  return (text.empty() ? "" : text + ';') + prefix + "memory=" + std::to_string(memory / mib) +
+         "M;" + prefix + "granule=2M";
 }
 
 weir_context_desc Backend::context() const {

@@ -20,12 +20,15 @@ struct Settings {
   std::string json;  ///< also write one document there
   uint64_t bytes = 1024 * mib;
   uint64_t page = 32 * mib;
+  uint64_t run = 1;     ///< pages in one buffer: neighbours
+  std::string options;  ///< for the backend, without its name: "batch_copy=0"
   uint64_t allocation_max = 64 * mib;
   int allocation_pairs = 20000;
   int repetitions = 7;
 
   bool wants(const char *part) const { return only.empty() || only == part; }
   uint64_t pages() const { return bytes / page; }
+  uint64_t buffers() const { return pages() / run; }
 };
 
 class Backend {

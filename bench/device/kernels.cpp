@@ -150,8 +150,8 @@ void measure_kernels(const Settings &settings, const Backend &backend, Report &r
   Load compute(*driver, queue, driver->kernel("weir_bench_compute"), {to.address()});
   Load memory(*driver, queue, driver->kernel("weir_bench_copy"),
               {to.address(), from.address(), moved / 16});
-  Cycle warm(settings, backend, settings.pages());
-  Cycle cold(settings, backend, settings.pages());
+  Cycle warm(settings, backend, settings.buffers());
+  Cycle cold(settings, backend, settings.buffers());
   const Copies copies(settings, backend);
   warm.fill_both();
   cold.make_dirty();

@@ -42,10 +42,11 @@ double Copies::run(bool down, bool up) const {
 Cycle::Cycle(const Settings &settings, const Backend &backend, uint64_t per_lease)
     : bytes_(settings.bytes),
       page_(settings.page),
+      buffer_(settings.page * settings.run),
       per_lease_(per_lease),
-      rig_(backend.context(), pool(settings), settings.bytes + 2 * settings.page) {
+      rig_(backend.context(), pool(settings), settings.bytes + 2 * page_) {
   for (Set *set : {&data_, &other_}) {
-    for (uint64_t i = 0; i < settings.pages(); ++i) set->push_back(rig_.add_buffer(page_));
+    for (uint64_t i = 0; i < settings.buffers(); ++i) set->push_back(rig_.add_buffer(buffer_));
   }
 }
 
@@ -90,7 +91,7 @@ void Cycle::make_dirty() {
   for (uint64_t i = 0; i < data_.size(); ++i) {
     const uint64_t words[2] = {mark_, i};
     WEIR_BENCH_TRY(
-        weir_buffer_write(rig_.pool(), data_[i], page_ - sizeof words, sizeof words, words));
+        weir_buffer_write(rig_.pool(), data_[i], buffer_ - sizeof words, sizeof words, words));
   }
 }
 
@@ -165,7 +166,7 @@ void Cycle::verify() {
   for (uint64_t i = 0; i < data_.size(); ++i) {
     uint64_t words[2] = {};
     WEIR_BENCH_TRY(
-        weir_buffer_read(rig_.pool(), data_[i], page_ - sizeof words, sizeof words, words));
+        weir_buffer_read(rig_.pool(), data_[i], buffer_ - sizeof words, sizeof words, words));
     expect(words[0] == mark_ && words[1] == i, "a page came back with other bytes");
   }
 }

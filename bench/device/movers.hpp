@@ -40,7 +40,7 @@ struct Moved {
 };
 
 /// Two sets of pages, `data` and `other`, in a pool with device memory for one and a little more; HOST has room for both.
-/// `per_lease` pages are acquired at once.
+/// `per_lease` buffers are acquired at once, each of as many pages as the settings say.
 class Cycle {
  public:
   Cycle(const Settings &settings, const Backend &backend, uint64_t per_lease);
@@ -70,6 +70,7 @@ class Cycle {
 
   const uint64_t bytes_;
   const uint64_t page_;
+  const uint64_t buffer_;  ///< bytes of one: settings.run pages
   const uint64_t per_lease_;
   Rig rig_;
   Set data_, other_;

@@ -57,6 +57,8 @@ class Report {
         .count("granule_bytes", backend.device().granule)
         .count("bytes", settings.bytes)
         .count("page_bytes", settings.page)
+        .count("pages_per_buffer", settings.run)
+        .text("options", settings.options.c_str())
         .count("repetitions", static_cast<uint64_t>(settings.repetitions));
     say(json);
   }
@@ -122,6 +124,9 @@ class Report {
 void measure_transfers(const Settings &settings, const Backend &backend, Report &report);
 void measure_leases(const Settings &settings, const Backend &backend, Report &report);
 void measure_kernels(const Settings &settings, const Backend &backend, Report &report);
+void measure_registered(const Settings &settings, const Backend &backend, Report &report);
+void measure_channel(const Settings &settings, const Backend &backend, Report &report);
+void measure_beside(const Settings &settings, const Backend &backend, Report &report);
 void measure_allocation(const Settings &settings, const Backend &backend, Report &report);
 
 }  // namespace weir::bench

@@ -77,7 +77,7 @@ class Transfers {
     Kind evict_clean{
         {"evict_clean_cold", "trim clean pages: unmap and destroy granules", copies_down, speed},
         {}};
-    const uint64_t per_lease = settings_.pages();
+    const uint64_t per_lease = settings_.buffers();
     Cycle cycle(settings_, backend_, per_lease);
     for (int i = -2; i < settings_.repetitions; ++i) {  // HOST takes its memory in the first two
       const bool first = i % 2 == 0;
@@ -122,7 +122,9 @@ class Transfers {
     report_.figure(kind.meaning, kind.series, [&](Json &json) {
       json.number("page_mib", static_cast<double>(settings_.page) / static_cast<double>(mib))
           .count("pages", settings_.pages())
-          .count("pages_per_lease", per_lease);
+          .count("pages_per_buffer", settings_.run)
+          .count("pages_per_lease", per_lease * settings_.run);
+      if (!settings_.options.empty()) json.text("options", settings_.options.c_str());
     });
   }
 
@@ -136,7 +138,7 @@ class Transfers {
 
 void measure_transfers(const Settings &settings, const Backend &backend, Report &report) {
   Transfers transfers(settings, backend, report);
-  transfers.warm(settings.pages());
+  transfers.warm(settings.buffers());
   transfers.warm(1);
   if (backend.has(WEIR_CAP_VMM)) {
     transfers.cold();

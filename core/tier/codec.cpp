@@ -350,7 +350,8 @@ void Codec::learn(const Page &page, CodecPlan *plan) const noexcept {
   const uint64_t exact = page.tried_bytes * 256 / page.coded_bytes;
   const auto ratio = static_cast<uint32_t>(std::min<uint64_t>(exact, UINT32_MAX));
   if (page.tried) {
-    plan->method = static_cast<uint8_t>(page.method->id());
+    // A trial may find none, and what takes the place of RAW pays all the same.
+    plan->method = page.method != nullptr ? static_cast<uint8_t>(page.method->id()) : 0;
     plan->form = page.form;
     plan->age = 0;
     plan->ratio = ratio;

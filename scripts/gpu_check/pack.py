@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Makes one folder of a build tree, to be taken to a machine that has a GPU and nothing else.
 
-Programs and libraries are copied, stripped, and told to find each other within the folder ($ORIGIN). Every library they
-are linked with comes along, but for the C and C++ runtimes, which any such machine has. In the end each file is asked
-what the loader would find for it: that must be in the folder or one of those runtimes.
+Programs and libraries are copied and stripped. Every library they are linked with comes along, but for glibc's. They find each
+other by LD_LIBRARY_PATH, which gpu-check sets (and `run`, for a person), so that no file has to be changed. libstdc++ and libgcc_s
+lie apart: they are used where the machine's own are too old or missing. What is not built is a complaint. In the end each file is
+asked what the loader would find for it: that must be in the folder or of glibc.
 """
 import json
 import os
@@ -15,18 +16,24 @@ import sys
 from gpu_check import tree as trees
 
 LIMIT = 60 << 20
-# Of the system that the folder goes to: glibc, libstdc++ and libgcc.
+# Of the system that the folder goes to.
 SYSTEM = ("linux-vdso.so", "ld-linux", "libc.so", "libm.so", "libdl.so", "libpthread.so", "librt.so", "libutil.so",
-          "libresolv.so", "libstdc++.so", "libgcc_s.so")
-RPATHS = {"bin": "$ORIGIN/../lib", "lib": "$ORIGIN", "lib/weir/1": "$ORIGIN/../..", "lib/drivers": "$ORIGIN/.."}
-TOOLS = ("patchelf", "strip", "ldd")
+          "libresolv.so")
+APART = ("libstdc++.so", "libgcc_s.so")
+FOLDERS = ("bin", "lib", "lib/weir/1", "lib/drivers")
+TOOLS = ("strip", "ldd")
+RUN = """#!/bin/sh
+# Runs a program of this folder: run bin/weir devices
+here="$(cd "$(dirname "$0")" && pwd)"
+LD_LIBRARY_PATH="$here/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" exec "$here/$@"
+"""
 
 
-def needed(file):
-    """Name -> path, as the loader finds them with nothing in the environment; None for what it does not find."""
+def needed(file, *folders):
+    """Name -> path, as the loader finds them with these folders in the environment; None for what it does not find."""
     # A program's path has a slash, and no shell or locale is in between.
-    text = subprocess.run(["ldd", str(file)], env={"PATH": os.environ.get("PATH", "/usr/bin:/bin")}, check=True,
-                          capture_output=True, text=True).stdout
+    environment = {"PATH": os.environ.get("PATH", "/usr/bin:/bin"), "LD_LIBRARY_PATH": ":".join(map(str, folders))}
+    text = subprocess.run(["ldd", str(file)], env=environment, check=True, capture_output=True, text=True).stdout
     found = {}
     for line in text.splitlines():
         name, arrow, rest = line.strip().partition(" => ")
@@ -40,20 +47,30 @@ def of_system(name):
 
 
 def ours(tree):
-    """Folder -> files of the build tree that go into it."""
+    """Folder -> files of the build tree that go into it, there or not."""
     names = trees.PROGRAMS + tree.about["abi_tests"]
-    files = {"bin": [tree.program(name) for name in names if tree.program(name).is_file()]}
-    for folder in ("lib", "lib/weir/1", "lib/drivers"):
+    files = {"bin": [tree.program(name) for name in names]}
+    for folder in FOLDERS[1:]:
         files[folder] = sorted(path for path in (tree.root / folder).glob("*.so*") if path.is_file())
     return files
 
 
-def copy_file(source, destination, rpath):
+def not_built(tree):
+    files = ours(tree)
+    for path in files["bin"] + [tree.driver(name) for name in trees.DRIVERS] + [tree.script(name) for name in trees.SCRIPTS]:
+        if not path.is_file():
+            yield f"{path.relative_to(path.parent.parent)} is not built"
+    for folder in ("lib", "lib/weir/1"):
+        if not files[folder]:
+            yield f"{folder} is empty"
+    if not tree.has_backend("cuda"):
+        yield "the CUDA backend is not built"
+
+
+def copy_file(source, destination):
     shutil.copy(source, destination)
     destination.chmod(0o755)
-    for command in (["strip", "--strip-unneeded", str(destination)],
-                    ["patchelf", "--set-rpath", rpath, str(destination)]):
-        subprocess.run(command, check=True)
+    subprocess.run(["strip", "--strip-unneeded", str(destination)], check=True)
 
 
 def copy_binaries(tree, goal):
@@ -65,11 +82,13 @@ def copy_binaries(tree, goal):
             if file.is_symlink():  # libweir.so, libweir.so.0: names of one file
                 (goal / folder / file.name).symlink_to(os.readlink(file))
                 continue
-            copy_file(file, goal / folder / file.name, RPATHS[folder])
+            copy_file(file, goal / folder / file.name)
             borrowed |= {name: path for name, path in needed(file).items()
                          if path and not of_system(name) and not pathlib.Path(path).resolve().is_relative_to(tree.root)}
+    (goal / trees.RUNTIME).mkdir()
     for name, path in sorted(borrowed.items()):
-        copy_file(pathlib.Path(path).resolve(), goal / "lib" / name, RPATHS["lib"])
+        folder = trees.RUNTIME if name.startswith(APART) else "lib"
+        copy_file(pathlib.Path(path).resolve(), goal / folder / name)
 
 
 def copy_scripts(tree, goal):
@@ -81,7 +100,10 @@ def copy_scripts(tree, goal):
         else:
             shutil.copy(source, goal / "scripts" / name)
     (goal / "bench").mkdir()
-    shutil.copy(tree.torch_script(), goal / "bench")
+    for name in trees.SCRIPTS:
+        shutil.copy(tree.script(name), goal / "bench")
+    (goal / "run").write_text(RUN, encoding="utf-8")
+    (goal / "run").chmod(0o755)
     shutil.copy(trees.REPOSITORY / "LICENSE", goal)
     (goal / trees.MANIFEST).write_text(json.dumps(tree.about, indent=1) + "\n", encoding="utf-8")
 
@@ -89,9 +111,10 @@ def copy_scripts(tree, goal):
 def complaints(goal):
     """What would not load on the other machine, and what is too large to be taken there."""
     goal = goal.resolve()
-    files = [path for folder in RPATHS for path in (goal / folder).iterdir() if path.is_file() and not path.is_symlink()]
+    files = [path for folder in (*FOLDERS, trees.RUNTIME) for path in (goal / folder).iterdir()
+             if path.is_file() and not path.is_symlink()]
     for file in files:
-        for name, path in needed(file).items():
+        for name, path in needed(file, goal / "lib", goal / trees.RUNTIME).items():
             if of_system(name):
                 continue
             if path is None or not pathlib.Path(path).resolve().is_relative_to(goal):
@@ -111,9 +134,11 @@ def pack(tree, goal):
         print(f"gpu-check: --pack makes a new folder of a build tree; {goal} "
               + ("exists" if goal.exists() else "would be of a packed one"), file=sys.stderr)
         return 2
-    copy_binaries(tree, goal)
-    copy_scripts(tree, goal)
-    bad = list(complaints(goal))
+    bad = list(not_built(tree))
+    if not bad:
+        copy_binaries(tree, goal)
+        copy_scripts(tree, goal)
+        bad = list(complaints(goal))
     for line in bad:
         print("gpu-check: " + line, file=sys.stderr)
     return 1 if bad else 0

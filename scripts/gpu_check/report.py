@@ -1,33 +1,59 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a run found, for a file and for a person. The document explains itself: schema 1 is described in
-docs/gpu-check.md."""
+"""What a run found, for a file and for a person. The document explains itself: schema 2 is described in
+docs/gpu-check.md. It is written again after every step, so that what was found is there whatever happens later."""
 import json
+import os
+import pathlib
+import sys
 
-from gpu_check import steps
-
-BAD = ("failed", "timeout", "not run")
-
-
-def devices(tree, deadline):
-    """The record of `weir devices --json`, and what it told ({} if it failed)."""
-    step = steps.Step("devices", "", [str(tree.program("weir")), "devices", "--json"], tree.environment({}), 60)
-    record = steps.run(step, deadline, keep_output=True)
-    text = record.pop("output", "")
-    record.pop("figures", None)
-    try:
-        return record, json.loads(text)
-    except ValueError:
-        return record | {"outcome": "failed", "output_tail": text[-steps.TAIL:]}, {}
+BAD = ("failed", "timeout", "stuck", "not run")
 
 
-def document(tree, records):
-    """Figures are taken out of the steps that measured them, into one list."""
-    figures = [figure for record in records for figure in record.pop("figures", [])]
-    bad = [f"{record['target']}: {record['step']}: {record['outcome']}" for record in records
-           if record["outcome"] in BAD]
-    return {"kind": "weir gpu-check", "schema": 1, "revision": tree.about["revision"], "modified": tree.about["modified"],
-            "build": {name: tree.about[name] for name in ("build_type", "built_on", "described")},
-            "summary": {"steps": len(records), "bad": bad}, "steps": records, "figures": figures}
+class Document:
+    def __init__(self, tree, path):
+        self.path = pathlib.Path(path) if path else None
+        self.records, self.figures, self.about = [], [], {}
+        self.fixed = {"kind": "weir gpu-check", "schema": 2, "revision": tree.about["revision"],
+                      "modified": tree.about["modified"],
+                      "build": {name: tree.about[name] for name in ("build_type", "built_on", "described")}}
+        self.complete = False
+
+    def add(self, record):
+        """Figures are taken out of the steps that measured them, into one list."""
+        self.figures += record.pop("figures", [])
+        self.records.append(record)
+        self.write()
+
+    def tell(self, **facts):
+        self.about |= facts
+        self.write()
+
+    def finish(self, **facts):
+        self.complete = True
+        self.tell(**facts)
+
+    @property
+    def bad(self):
+        return [f"{record['target'] or '-'}: {record['step']}: {record['outcome']}" for record in self.records
+                if record["outcome"] in BAD]
+
+    def content(self):
+        return self.fixed | {"complete": self.complete} | self.about | {
+            "summary": {"steps": len(self.records), "bad": self.bad}, "steps": self.records, "figures": self.figures}
+
+    def write(self):
+        """A whole document or the one before it, never a part."""
+        if self.path is None:
+            return
+        part = self.path.with_name(self.path.name + ".part")
+        try:
+            with open(part, "w", encoding="utf-8") as file:
+                file.write(json.dumps(self.content(), indent=1, default=str) + "\n")
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(part, self.path)
+        except OSError as error:  # a full disk is no reason to measure nothing
+            print(f"gpu-check: {self.path} is not written: {error}", file=sys.stderr)
 
 
 def counts_text(record):
@@ -47,24 +73,28 @@ def figure_text(figure):
 
 def figure_case(figure):
     words = [figure["benchmark"].removeprefix("device_")]
-    for name in ("pages_per_lease", "buffers", "mode", "kernel", "beside"):
+    for name in ("page_mib", "pages_per_lease", "pages_per_buffer", "buffers", "mode", "kernel", "beside", "call", "mib",
+                 "neighbours", "peers", "context", "way", "memory", "batch_copy"):
         if name in figure:
             words.append(f"{name.replace('_', ' ')} {figure[name]}")
     return ", ".join(words)
 
 
+def line(record):
+    return (f"{record['target'] or '-':16} {record['step']:28} {record['outcome']:8} {record.get('seconds', 0):7.1f} s  "
+            f"{counts_text(record)}")
+
+
 def summary(document):
-    for record in document["steps"]:
-        print(f"{record['target'] or '-':16} {record['step']:24} {record['outcome']:8} "
-              f"{record.get('seconds', 0):7.1f} s  {counts_text(record)}")
-        for line in record.get("failures", []):
-            print("    " + line)
-        if record["outcome"] in ("failed", "timeout"):
-            for line in record.get("output_tail", "").splitlines()[-8:]:
-                print("    | " + line)
-    for figure in document["figures"]:
+    for record in document.records:
+        print(line(record))
+        for failure in record.get("failures", []):
+            print("    " + failure)
+        if record["outcome"] in ("failed", "timeout", "stuck"):
+            for text in record.get("output_tail", "").splitlines()[-8:]:
+                print("    | " + text)
+    for figure in document.figures:
         if "ratio" in figure or "skipped" in figure:
             print(f"{figure['target']:16} {figure_case(figure)}: {figure_text(figure)}")
-    bad = document["summary"]["bad"]
-    print(f"gpu-check: {document['summary']['steps']} steps in {document['seconds']} s, "
-          + (f"{len(bad)} bad" if bad else "all good"))
+    print(f"gpu-check: {len(document.records)} steps in {document.about.get('seconds', 0)} s, "
+          + (f"{len(document.bad)} bad" if document.bad else "all good"))

@@ -1,167 +1,194 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The steps, and how they are run: each a process of its own with a time limit, killed with its children when that is
-over. What a step found is its outcome, its counts, its figures and the end of what it printed."""
+"""What is run, and in which order: where the time or the device ends early, what was worth most has been done. So measures
+come before the long checks, and what may hang a driver (many small copies in one batch, managed memory) comes last."""
 import collections
-import concurrent.futures
 import dataclasses
+import fnmatch
 import json
-import os
 import pathlib
 import re
-import signal
-import subprocess
-import sys
-import tempfile
-import time
 
-TAIL = 4000  # characters of a step's output that are kept
+from gpu_check.runner import Step
+
 # Full and damaged file systems, in sizes of the host's pages: nothing of them is a device's.
 ABOUT_FILES = ("test_spill_failures",)
+# Whole scans, page by page, in every order: with pages of 2 MiB that are filled by copies they take minutes.
+LONG = ("test_prefetch",)
 COUNTS = re.compile(r"\[\s*(PASSED|FAILED|SKIPPED)\s*\]\s*(\d+) test")
+TAP = re.compile(r"^(not ok|ok) \d+ (?:- )?(.*)$", re.MULTILINE)
 
 
 @dataclasses.dataclass
-class Step:
-    name: str
-    target: str
-    command: list
-    environment: dict
-    limit: float
-    alone: bool = False  # nothing else runs beside it: it measures
+class Limits:
+    """Seconds of each kind of step, and the sizes it works at."""
+    conformance: float = 120
+    conformance_jobs: int = 6
+    conformance_each: int = 30  # of one requirement
+    test: float = 60
+    sweep: float = 90
+    bench: float = 60
+    fuzz_seconds: int = 20
+    fault_every: int = 7
+    size: str = "1G"
+    pages: tuple = ("32M", "2M", "8M")
+    run_pages: int = 16  # of 2 MiB in one buffer
+    micro: tuple = ()
+    bench_sizes: tuple = ()
+    torch_sizes: tuple = ()
+    offload_sizes: tuple = ()
 
 
-def conformance_step(tree, target, folder, limit):
-    plugin = tree.root / f"lib/weir/1/libweir_backend_{target.backend}.so"
-    bundle = pathlib.Path(folder) / target.name.replace(" ", "_")
-    bundle.mkdir()
-    return Step("conformance", target.name,
-                [str(tree.program("weir-conformance")), str(plugin), "--jobs", "2", "--bundle", str(bundle)],
-                tree.environment(target.environment), limit)
+SIMULATED = {"size": "64M", "pages": ("2M", "4M"), "micro": ("--repetitions", "3", "--kernel-ms", "2"),
+             "bench_sizes": ("--repetitions", "2", "--allocation-max", "1M", "--allocation-pairs", "2000")}
+QUICK = {"fuzz_seconds": 3, "fault_every": 97}
 
 
-def suite_steps(tree, target, limit):
-    """The C ABI's tests, the fault sweep's short form and the fuzzer."""
-    alias = {} if target.real else {"WEIR_TEST_MODE": "alias"}
-    strict = {} if target.real else {"WEIR_TEST_MODE": "strict"}
-    for name in tree.about["abi_tests"]:
-        if target.real and name in ABOUT_FILES:
-            continue
-        yield Step(name, target.name, [str(tree.program(name))], tree.environment(target.testing | alias), limit.test)
-    yield Step("fault sweep", target.name, [str(tree.program("test_faults"))],
-               tree.environment(target.testing | strict | {"WEIR_FAULT_EVERY": str(limit.fault_every)}), limit.sweep)
-    yield Step("fuzzer", target.name, [str(tree.program("fuzz_pool")), "--seconds", str(limit.fuzz_seconds)],
-               tree.environment(target.testing | strict), limit.fuzz_seconds + 30)
+# ---- reading what steps print ----
 
-
-def bench_steps(tree, target, limit):
-    for part in ("transfer", "lease", "kernels", "allocation"):
-        command = [str(tree.program("bench_device")), "--backend", target.backend, "--only", part, *limit.bench_sizes]
-        yield Step("bench " + part, target.name, command, tree.environment(target.environment), limit.bench, True)
-
-
-def torch_step(tree, limit):
-    """PyTorch's allocator, with whatever python3 of the machine has PyTorch."""
-    return Step("bench allocation torch", "cuda", ["python3", str(tree.torch_script()), *limit.torch_sizes],
-                tree.environment({}), limit.bench, True)
-
-
-def read_counts(step, output):
-    """Tests by outcome."""
-    if step.name == "conformance":
-        results = pathlib.Path(step.command[-1]) / "results.jsonl"
-        if not results.is_file():
-            return {}, []
-        lines = [json.loads(line) for line in results.read_text(encoding="utf-8").splitlines()]
-        bad = [f"{line['id']} {line['verdict']}: {line['message']}" for line in lines
-               if line["verdict"] in ("fail", "crash", "timeout")]
-        return dict(collections.Counter(line["verdict"] for line in lines)), bad
-    return {kind.lower(): int(number) for kind, number in COUNTS.findall(output)}, []
+def read_tests(step, output):
+    counts = {kind.lower(): int(number) for kind, number in COUNTS.findall(output)}
+    return {"counts": counts} if counts else {}
 
 
 def read_figures(step, output):
     """Lines of JSON that name a benchmark."""
     figures = []
-    for line in output.splitlines() if step.alone else []:
+    for line in output.splitlines():
         if line.startswith('{"benchmark"'):
             try:
-                figures.append({"target": step.target} | json.loads(line))
+                figures.append({"target": step.target, "step": step.name} | json.loads(line))
             except ValueError:
                 pass  # cut off when its time was over
-    return figures
+    return {"figures": figures}
 
 
-def outcome_of(code, timed_out):
-    if timed_out:
-        return "timeout"
-    return {0: "passed", 77: "skipped"}.get(code, "failed")
+def conformance_reader(bundle):
+    def read(step, output):
+        """The results, or, where the suite did not come to write them, what it had told until then."""
+        results = bundle / "results.jsonl"
+        if results.is_file():
+            lines = [json.loads(line) for line in results.read_text(encoding="utf-8").splitlines()]
+            bad = [f"{line['id']} {line['verdict']}: {line['message']}" for line in lines
+                   if line["verdict"] in ("fail", "crash", "timeout")]
+            counts = dict(collections.Counter(line["verdict"] for line in lines))
+        else:
+            told = TAP.findall(output)
+            bad = [what for outcome, what in told if outcome == "not ok" and "# TODO" not in what]
+            counts = {"told": len(told), "told not ok": len(bad)}
+        return {"counts": counts} | ({"failures": bad} if bad else {})
+    return read
 
 
-def end_group(process):
-    try:
-        os.killpg(process.pid, signal.SIGKILL)
-    except ProcessLookupError:
-        pass
+# ---- the steps ----
+
+class Catalogue:
+    """Makes the steps of one run."""
+
+    def __init__(self, tree, limits, folder, shared=True):
+        self.tree, self.limits, self.folder = tree, limits, pathlib.Path(folder)
+        self.jobs = limits.conformance_jobs if shared else 1
+
+    def conformance(self, target):
+        plugin = self.tree.root / f"lib/weir/1/libweir_backend_{target.backend}.so"
+        bundle = self.folder / target.name.replace(" ", "_")
+        command = [str(self.tree.program("weir-conformance")), str(plugin), "--jobs", str(self.jobs), "--timeout",
+                   str(self.limits.conformance_each), "--bundle", str(bundle)]
+        yield Step("conformance", target.name, command, self.tree.environment(target.environment),
+                   self.limits.conformance, device=target.card, read=conformance_reader(bundle))
+
+    def test(self, name, target, program, limit, *arguments, **extra):
+        mode = {} if target.real else {"WEIR_TEST_MODE": extra.pop("mode", "strict")}
+        extra.pop("mode", None)
+        return Step(name, target.name, [str(self.tree.program(program)), *arguments],
+                    self.tree.environment(target.testing | mode | extra), limit, device=target.card, read=read_tests)
+
+    def abi(self, target):
+        for name in self.tree.about["abi_tests"]:
+            if target.real and name in ABOUT_FILES:
+                continue
+            step = self.test(name, target, name, self.limits.test, mode="alias")
+            if (target.real or target.backend == "level_zero") and name in LONG:
+                step.skip = "takes minutes with this device's pages; it can be run by hand"
+            yield step
+
+    def robustness(self, target):
+        """The fault sweep's short form, and the fuzzer."""
+        yield self.test("fault sweep", target, "test_faults", self.limits.sweep,
+                        WEIR_FAULT_EVERY=str(self.limits.fault_every))
+        yield self.test("fuzzer", target, "fuzz_pool", self.limits.fuzz_seconds + 30, "--seconds",
+                        str(self.limits.fuzz_seconds))
+
+    def bench(self, target, part, *arguments, name=""):
+        command = [str(self.tree.program("bench_device")), "--backend", target.backend, "--only", part, "--bytes",
+                   self.limits.size, "--page", self.limits.pages[0], *self.limits.bench_sizes, *arguments]
+        return Step(name or "bench " + part, target.name, command, self.tree.environment(target.environment),
+                    self.limits.bench, True, target.card, read_figures)
+
+    def driver(self, target, part):
+        """Of the CUDA driver itself, without Weir."""
+        if target.backend == "cuda":
+            yield Step("bench " + part, target.name, [str(self.tree.program("bench_driver")), "--only", part, *self.limits.micro],
+                       self.tree.environment(target.environment), self.limits.bench, True, target.card, read_figures)
+
+    def transfer(self, target):
+        yield self.bench(target, "transfer", name="bench transfer " + self.limits.pages[0])
+
+    def transfer_sizes(self, target):
+        for page in self.limits.pages[1:]:
+            yield self.bench(target, "transfer", "--page", page, name="bench transfer " + page)
+        yield self.bench(target, "transfer", "--page", "2M", "--run", str(self.limits.run_pages),
+                         name=f"bench transfer {self.limits.run_pages}x2M")
+
+    def batch(self, target, on):
+        if target.backend == "cuda":
+            yield self.bench(target, "transfer", "--page", "2M", "--batch-copy", on, name="bench batch_copy=" + on)
+
+    def locks(self, target):
+        for part in ("register", "channel", "beside"):
+            yield self.bench(target, part)
+
+    def usual(self, target):
+        for part in ("kernels", "lease", "allocation"):
+            yield self.bench(target, part)
+
+    def torch(self, target):
+        """PyTorch as it is used, with whatever python3 of the machine has PyTorch."""
+        if target.real and target.name == "cuda":
+            environment = self.tree.bare_environment()
+            for name, script, sizes, extra in (
+                    ("bench offload torch", "offload_torch.py", self.limits.offload_sizes, {}),
+                    ("bench allocation torch", "allocation_torch.py", self.limits.torch_sizes, {}),
+                    ("bench allocation torch expandable", "allocation_torch.py", self.limits.torch_sizes,
+                     {"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"})):
+                yield Step(name, "cuda", ["python3", str(self.tree.script(script)), *sizes], environment | extra,
+                           self.limits.bench, True, target.card, read_figures)
+
+    def holder(self, target):
+        return Step("holder", target.name, [str(self.tree.program("bench_driver")), "--hold", "1"],
+                    self.tree.environment(target.environment), 30, device=target.card)
 
 
-def run(step, deadline, keep_output=False):
-    """Runs one step to its end; never raises for what it does."""
-    record = {"step": step.name, "target": step.target, "command": " ".join(
-        pathlib.PurePath(word).name if word.startswith("/") else word for word in step.command)}
-    limit = min(step.limit, deadline - time.monotonic())
-    if limit <= 1:
-        return record | {"outcome": "not run", "reason": "the whole run's time was over"}
-    if not pathlib.Path(step.command[0]).is_file() and step.command[0].startswith("/"):
-        return record | {"outcome": "not run", "reason": "the program is not in the tree"}
-    start = time.monotonic()
-    timed_out = False
-    # A file, not a pipe: a grandchild that outlives the step can't keep us waiting.
-    with tempfile.TemporaryFile() as out:
-        try:
-            process = subprocess.Popen(step.command, env=step.environment, stdin=subprocess.DEVNULL, stdout=out,
-                                       stderr=subprocess.STDOUT, start_new_session=True)
-        except OSError as error:
-            return record | {"outcome": "failed", "reason": str(error)}
-        try:
-            process.wait(limit)
-        except subprocess.TimeoutExpired:
-            timed_out = True
-        except BaseException:
-            end_group(process)
-            raise
-        end_group(process)
-        code = process.wait()
-        out.seek(0)
-        output = out.read().decode("utf-8", "replace")
-    counts, bad = read_counts(step, output)
-    record |= {"outcome": outcome_of(code, timed_out), "exit_code": code,
-               "seconds": round(time.monotonic() - start, 2), "limit_seconds": round(limit, 1)}
-    if counts:
-        record["counts"] = counts
-    if bad:
-        record["failures"] = bad
-    if record["outcome"] != "passed":
-        record["output_tail"] = output[-TAIL:]
-    if keep_output:
-        record["output"] = output
-    return record | {"figures": read_figures(step, output)}
+def plan(catalogue, found, host, parts):
+    """In the order in which time is best spent: each kind of step on every target before the next kind."""
+    make = catalogue
+    order = [("bench", lambda one: make.driver(one, "micro")), ("bench", make.transfer), ("conformance", make.conformance),
+             ("bench", make.transfer_sizes), ("bench", lambda one: make.batch(one, "0")), ("bench", make.locks),
+             ("suite", make.abi), ("bench", make.torch), ("bench", make.usual), ("suite", make.robustness),
+             ("bench", lambda one: make.driver(one, "managed")), ("bench", lambda one: make.batch(one, "1"))]
+    # A look-alike is about our own code more than about the card: after everything else.
+    for group in ([one for one in found if not one.look_alike], [one for one in found if one.look_alike]):
+        for part, kind in order:
+            if part in parts:
+                for target in group:
+                    yield from kind(target)
+    # Needs no device: what this machine's kernel (or gVisor) makes of the host backend.
+    if "conformance" in parts and host is not None:
+        yield from make.conformance(host)
 
 
-def run_all(steps, deadline, bench_deadline, jobs):
-    """Those that may share the machine first, side by side; then, one by one, those that measure."""
-    shared = [step for step in steps if not step.alone]
-    records = []
-    with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
-        for step, record in zip(shared, pool.map(lambda step: run(step, deadline), shared)):
-            tell(step, record)
-            records.append(record)
-    for step in steps:
-        if step.alone:
-            record = run(step, bench_deadline)
-            tell(step, record)
-            records.append(record)
-    return records
-
-
-def tell(step, record):
-    print(f"   {step.target}: {step.name}: {record['outcome']} ({record.get('seconds', 0)} s)", file=sys.stderr,
-          flush=True)
+def chosen(steps, globs, limit_of):
+    """Of the steps, those that any of the globs names, all of them for none, with limits that limit_of(name, own) gives."""
+    kept = [step for step in steps if not globs or any(fnmatch.fnmatch(step.name, glob) for glob in globs)]
+    for step in kept:
+        step.limit = limit_of(step.name, step.limit)
+    return kept

@@ -14,16 +14,19 @@ import shutil
 import subprocess
 
 MANIFEST = "gpu-check.json"
+RUNTIME = "lib/runtime"  # of a packed tree: libstdc++ and libgcc_s, for machines whose own are too old or missing
 REPOSITORY = pathlib.Path(__file__).resolve().parent.parent.parent
 
 # Beside the C ABI's tests, what the steps run.
-PROGRAMS = ["weir", "weir-conformance", "bench_device", "fuzz_pool", "test_faults"]
+PROGRAMS = ["weir", "weir-conformance", "bench_device", "bench_driver", "fuzz_pool", "test_faults"]
+DRIVERS = ["libweir_watched_cuda.so", "libweir_hip_over_cuda.so"]
+SCRIPTS = ["allocation_torch.py", "offload_torch.py"]
 
 
-def output_of(*command, cwd=None):
-    """What a command prints, or "" where it is not there or fails."""
+def output_of(*command, cwd=None, env=None):
+    """What a command prints, or "" where it is not there or fails. For what asks no driver: it must end."""
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=30, cwd=cwd)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=30, cwd=cwd, env=env)
     except (OSError, subprocess.TimeoutExpired):
         return ""
     return done.stdout.strip() if done.returncode == 0 else ""
@@ -65,6 +68,8 @@ class Tree:
         manifest = self.root / MANIFEST
         self.packed = manifest.is_file()
         self.about = json.loads(manifest.read_text(encoding="utf-8")) if self.packed else describe(self.root)
+        self.watched = False    # whether steps note their calls of the driver
+        self.runtime = False    # whether programs need the packed libstdc++
 
     def program(self, name):
         return self.root / "bin" / name
@@ -72,20 +77,35 @@ class Tree:
     def driver(self, name):
         return self.root / "lib/drivers" / name
 
-    def torch_script(self):
-        return (self.root if self.packed else REPOSITORY) / "bench/allocation_torch.py"
+    def script(self, name):
+        return (self.root if self.packed else REPOSITORY) / "bench" / name
 
     def has_backend(self, name):
         return (self.root / f"lib/weir/1/libweir_backend_{name}.so").is_file()
 
-    def environment(self, extra):
-        """The caller's environment, less what would steer Weir or its tests elsewhere, with `extra`."""
+    def bare_environment(self):
+        """The caller's environment, less what would steer Weir or its tests elsewhere."""
         ours = ("WEIR_TEST_", "WEIR_OPTIONS")
-        base = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
+        return {name: value for name, value in os.environ.items() if not name.startswith(ours)}
+
+    def environment(self, extra):
+        """For programs of the tree, with `extra`. Those of a packed tree find its libraries by LD_LIBRARY_PATH."""
+        base = self.bare_environment()
+        if self.packed:
+            folders = [str(self.root / "lib")] + ([str(self.root / RUNTIME)] if self.runtime else [])
+            base["LD_LIBRARY_PATH"] = ":".join(folders + [path for path in [base.get("LD_LIBRARY_PATH", "")] if path])
         return base | {"WEIR_BIN_DIR": str(self.root / "bin"), "WEIR_LIB_DIR": str(self.root / "lib"),
                        "WEIR_SOURCE_DIR": str(REPOSITORY),
                        # Figures that somebody measured here before are none of the tests' business.
                        "WEIR_CACHE_DIR": str(self.root / "cache")} | extra
+
+    def choose_runtime(self):
+        """The machine's own libstdc++, if programs of a packed tree load with it; else the packed one."""
+        if not self.packed or output_of(str(self.program("weir")), "--version", env=self.environment({})):
+            return
+        self.runtime = True
+        if not output_of(str(self.program("weir")), "--version", env=self.environment({})):
+            self.runtime = False  # then it is not that
 
 
 def build_here(preset="release"):

@@ -47,11 +47,35 @@ bool has_driver() { return !environment("WEIR_TEST_DRIVER", "").empty(); }
 std::mutex states_mutex;
 std::vector<weir_be_state *> states;
 
+/// On a device of silicon a stream of each device is held until the process ends: a runtime makes what it needs to use a
+/// device once, not for every context of every test, which takes it the better part of a second.
+void keep_awake() {
+  static const bool done = [] {
+    const weir_backend_table &table = *Target::get().table();
+    const weir_be_start desc = {sizeof desc, 0, "", nullptr, nullptr};
+    weir_be_state *state = nullptr;
+    const char *reason = nullptr;
+    uint32_t count = 0;
+    if (table.start(&desc, &state, &reason) != WEIR_SUCCESS ||
+        table.device_count(state, &count) != WEIR_SUCCESS)
+      return true;
+    for (uint32_t device = 0; device < count; ++device) {
+      weir_be_stream stream = nullptr;
+      (void)table.stream_create(state, device, 0, &stream);
+    }
+    return true;
+  }();
+  (void)done;
+}
+
 weir_result remember(const weir_be_start *desc, weir_be_state **state, const char **reason) {
   const weir_result result = Target::get().table()->start(desc, state, reason);
   if (result != WEIR_SUCCESS) return result;
-  const std::lock_guard hold(states_mutex);
-  states.push_back(*state);
+  {
+    const std::lock_guard hold(states_mutex);
+    states.push_back(*state);
+  }
+  if (Target::get().real()) keep_awake();
   return result;
 }
 

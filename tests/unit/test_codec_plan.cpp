@@ -284,6 +284,25 @@ void raw_always_pays(void **) {
   assert_int_equal(rig.plan.ratio, 0);
 }
 
+/// What a trial sees is noise, and the rest of the page nearly nothing but zeros: no method is found, and what takes the place
+/// of RAW pays all the same.
+void pays_without_a_method(void **) {
+  constexpr uint64_t blocks = 16, parts = 4;
+  Bytes page(blocks * block, 0);
+  for (uint64_t at = 0; at < page.size(); at += 1021) page[at] = 7;
+  const Bytes noise = make_bytes(Kind::random, block);
+  const uint64_t step = (page.size() - block) / (parts - 1) & ~uint64_t{63};
+  for (uint64_t part = 0; part < parts; ++part)
+    std::copy(noise.begin(), noise.end(), page.begin() + static_cast<ptrdiff_t>(part * step));
+  Rig rig;
+  for (int i = 0; i < 3; ++i) {
+    const uint64_t bytes = rig.page(page);
+    assert_true(bytes > 0 && bytes < page.size() * 15 / 16);
+    assert_int_equal(rig.plan.method, 0);  // so the next page is tried, too
+    assert_int_equal(rig.plan.skip, 0);
+  }
+}
+
 }  // namespace
 
 int main() {
@@ -301,6 +320,7 @@ int main() {
       cmocka_unit_test(mixed_pages),
       cmocka_unit_test(nothing_to_try),
       cmocka_unit_test(raw_always_pays),
+      cmocka_unit_test(pays_without_a_method),
   };
   return cmocka_run_group_tests(tests, nullptr, nullptr);
 }

@@ -7,6 +7,7 @@
 
 #include "backends/host/link.hpp"
 #include "tests/drivers/sim/options.hpp"
+#include "tests/drivers/sim/stuck.hpp"
 
 #include <condition_variable>
 #include <map>
@@ -38,6 +39,7 @@ Call &find(Calls &all, std::string_view name) {
   auto it = all.by_name.find(name);
   if (it == all.by_name.end()) {
     it = all.by_name.emplace(std::string(name), std::make_unique<Call>()).first;
+    it->second->name = it->first.c_str();
   }
   return *it->second;
 }
@@ -68,6 +70,7 @@ int64_t enter(Call &call) noexcept {
   Calls &all = calls();
   const int64_t own = count(call);
   const int64_t general = count(all.any);
+  stuck_if_asked(call.name, call.count, all.any.count);
   if (const uint64_t latency = all.latency_ns.load(std::memory_order_relaxed)) {
     host::wait_until(host::now_ns() + latency);
   }

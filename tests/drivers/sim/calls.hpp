@@ -14,6 +14,7 @@ struct Options;
 
 /// One function of the driver. Never ends.
 struct Call {
+  const char *name = "";
   std::atomic<uint64_t> count{0};
   std::atomic<uint64_t> fails_at{0};  ///< the count that fails; 0 = none
   std::atomic<int64_t> code{0};

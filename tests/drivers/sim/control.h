@@ -26,6 +26,8 @@
  *   channel_depth=0     CUDA: a call that enqueues onto a stream with more entries than this pending, or records an event there,
  *                       blocks until one has passed, as when a device's channel is full; 0 = never
  *   hang=CALL           the named call never returns, until weir_sim_resume
+ *
+ * And a process that cannot even be killed: WEIR_SIM_STUCK, stuck.hpp.
  */
 #ifndef WEIR_TESTS_DRIVERS_SIM_CONTROL_H
 #define WEIR_TESTS_DRIVERS_SIM_CONTROL_H
