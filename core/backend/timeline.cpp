@@ -87,23 +87,23 @@ void Timeline::pass(uint64_t point, Dropped *dropped) noexcept {
   pop_through(end, dropped);
 }
 
-Timeline::Pinned *Timeline::pin(uint64_t point, bool to_wait, weir_be_fence *fence) noexcept {
-  *fence = 0;
+Timeline::Pinned *Timeline::pin(uint64_t point, bool to_wait, Entry *entry) noexcept {
+  *entry = {};
   uint32_t i = head_.load(std::memory_order_relaxed);
   const uint32_t tail = tail_.load(std::memory_order_acquire);
   while (i != tail && at(i).point < point) ++i;
   if (i == tail) return nullptr;
-  *fence = at(i).fence;
+  *entry = at(i);
   Pinned *unused = nullptr;
   for (Pinned &slot : pinned_) {
-    if (slot.waiters != 0 && slot.fence == *fence) {
+    if (slot.waiters != 0 && slot.fence == entry->fence) {
       ++slot.waiters;
       return &slot;
     }
     if (slot.waiters == 0) unused = &slot;
   }
   if (unused == nullptr || (to_wait && pins_ >= most_waited_for)) return nullptr;
-  *unused = Pinned{*fence, at(i).point, 1, false};
+  *unused = Pinned{entry->fence, 1, false};
   ++pins_;
   return unused;
 }
@@ -122,14 +122,13 @@ void Timeline::make_room() noexcept {
   uint32_t head = head_.load(std::memory_order_relaxed);
   const uint32_t tail = tail_.load(std::memory_order_relaxed);
   if (tail - head != capacity) return;
-  weir_be_fence fence = 0;
-  if (Pinned *pinned = pin(at(head + middle - 1).point, false, &fence); pinned != nullptr) {
+  Entry half;
+  if (Pinned *pinned = pin(at(head + middle - 1).point, false, &half); pinned != nullptr) {
     hold.unlock();
-    const bool over = device_->table().fence_poll(device_->state(), fence) == WEIR_SUCCESS;
+    const bool over = device_->table().fence_poll(device_->state(), half.fence) == WEIR_SUCCESS;
     hold.lock();
-    const uint64_t point = pinned->point;
     unpin(pinned, &dropped);  // first: while nothing is pinned the ring is emptied faster
-    if (over) pass(point, &dropped);
+    if (over) pass(half.point, &dropped);
   }
   head = head_.load(std::memory_order_relaxed);
   if (tail - head != capacity) return;
@@ -156,11 +155,11 @@ bool Timeline::passed(uint64_t point) noexcept {
   if (device_ == nullptr) return true;
   Dropped dropped(*this);
   Pinned *pinned = nullptr;
-  weir_be_fence fence = 0;
+  Entry entry;
   {
     const std::lock_guard hold(lock);
-    pinned = pin(point, false, &fence);
-    if (fence == 0) return true;
+    pinned = pin(point, false, &entry);
+    if (entry.fence == 0) return true;
     if (pinned == nullptr) return false;
     // Who records may be stuck in the backend, and to ask it something may mean to be stuck beside him.
     if (turn_.taken()) {
@@ -168,14 +167,13 @@ bool Timeline::passed(uint64_t point) noexcept {
       return false;
     }
   }
-  const weir_result result = device_->table().fence_poll(device_->state(), fence);
+  const weir_result result = device_->table().fence_poll(device_->state(), entry.fence);
   // Nothing runs on a lost device any more, so nothing has to be waited for.
   const bool over = result == WEIR_SUCCESS || result == WEIR_ERROR_DEVICE_LOST;
   const std::lock_guard hold(lock);
   if (result == WEIR_ERROR_DEVICE_LOST) note_loss();
-  const uint64_t reached = pinned->point;
   unpin(pinned, &dropped);
-  if (over) pass(reached, &dropped);
+  if (over) pass(entry.point, &dropped);
   return over;
 }
 
@@ -184,12 +182,12 @@ Status Timeline::wait(uint64_t point, uint64_t timeout_ns) noexcept {
   while (!passed(point)) {
     Dropped dropped(*this);
     Pinned *pinned = nullptr;
-    weir_be_fence fence = 0;
+    Entry entry;
     {
       const std::lock_guard hold(lock);
-      pinned = pin(point, true, &fence);
+      pinned = pin(point, true, &entry);
     }
-    if (fence == 0) return {};
+    if (entry.fence == 0) return {};
     if (pinned == nullptr) {  // sixteen other points are being waited for: take turns
       const auto waited = std::chrono::steady_clock::now() - start;
       if (timeout_ns != UINT64_MAX && waited >= std::chrono::nanoseconds(timeout_ns))
@@ -197,13 +195,13 @@ Status Timeline::wait(uint64_t point, uint64_t timeout_ns) noexcept {
       std::this_thread::yield();
       continue;
     }
-    const weir_result result = device_->table().fence_wait(device_->state(), fence, timeout_ns);
+    const weir_result result =
+        device_->table().fence_wait(device_->state(), entry.fence, timeout_ns);
     {
       const std::lock_guard hold(lock);
       if (result == WEIR_ERROR_DEVICE_LOST) note_loss();
-      const uint64_t reached = pinned->point;
       unpin(pinned, &dropped);
-      if (result == WEIR_SUCCESS) pass(reached, &dropped);
+      if (result == WEIR_SUCCESS) pass(entry.point, &dropped);
     }
     if (result == WEIR_ERROR_DEVICE_LOST) return {};
     return result == WEIR_SUCCESS ? Status{} : device_->check(result, "fence_wait");
@@ -223,14 +221,14 @@ Status Timeline::enqueue_wait(const Device *device, weir_be_stream stream,
   if (device == nullptr || device->runtime != device_->runtime) return wait(point, UINT64_MAX);
   Dropped dropped(*this);
   Pinned *pinned = nullptr;
-  weir_be_fence fence = 0;
+  Entry entry;
   {
     const std::lock_guard hold(lock);
-    pinned = pin(point, true, &fence);
+    pinned = pin(point, true, &entry);
   }
-  if (fence == 0) return {};
+  if (entry.fence == 0) return {};
   if (pinned == nullptr) return wait(point, UINT64_MAX);
-  const weir_result result = device->table().stream_wait(device->state(), stream, fence);
+  const weir_result result = device->table().stream_wait(device->state(), stream, entry.fence);
   {
     const std::lock_guard hold(lock);
     unpin(pinned, &dropped);

@@ -90,7 +90,6 @@ class alignas(64) Timeline {
   /// dropped it meanwhile.
   struct Pinned {
     weir_be_fence fence = 0;
-    uint64_t point = 0;
     uint32_t waiters = 0;
     bool dropped = false;
   };
@@ -104,8 +103,9 @@ class alignas(64) Timeline {
   void retire(weir_be_fence fence, Dropped *dropped) noexcept;
   void note_loss() noexcept;
   void pass(uint64_t point, Dropped *dropped) noexcept;
-  /// Of the first kept fence at or after the point; nullptr with *fence == 0 if the point has passed, else no slot is left.
-  Pinned *pin(uint64_t point, bool to_wait, weir_be_fence *fence) noexcept;
+  /// Of the first kept fence at or after the point, which is *entry; nullptr with no fence in it if the point has passed, else no
+  /// slot is left.
+  Pinned *pin(uint64_t point, bool to_wait, Entry *entry) noexcept;
   void unpin(Pinned *pin, Dropped *dropped) noexcept;
 
   const Device *device_ = nullptr;

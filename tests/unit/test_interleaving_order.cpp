@@ -3,6 +3,8 @@
 // While an acquire makes its stream wait for what is older it has everything claimed, and no lock (a full stream may keep it
 // there). What others do meanwhile finds the lease as if it were out; what the acquire finds afterwards it looks at again.
 
+#include <memory>
+
 // First: the fixture's macro `ok` would meet the core's own functions of that name.
 #include "tests/unit/interleaving.hpp"
 
@@ -48,9 +50,9 @@ void it_counts_as_leased(void **) {
     weir_buffer beside = b.world.buffer(b.size);
     b.world.fill(beside, b.size, 2);
     ok(weir_pool_trim(b.world.pool, 0, WEIR_TRIM_EMERGENCY, WEIR_WHOLE, nullptr));
-    Gate gate(b.world.pool, "acquire.order");
+    auto gate = std::make_unique<Gate>(b.world.pool, "acquire.order");
     Task task([&] { return b.acquire(); });
-    gate.await();
+    gate->await();
     ok(weir_pool_trim(b.world.pool, 0, WEIR_TRIM_EMERGENCY, WEIR_WHOLE, nullptr));
     std::vector<uint8_t> bytes(b.size);
     expect_result(WEIR_ERROR_LEASE_CONFLICT,
@@ -61,8 +63,9 @@ void it_counts_as_leased(void **) {
     b.world.check(beside, b.size, 2);  // takes all the room that is left
     if (mode == WEIR_READ) b.world.check(b.buffer, b.size, 1);
     b.validate();
-    gate.open();
+    gate->open();
     ok(task.join());
+    gate.reset();
     Kernel kernel{b.use.address, b.size, mode == WEIR_READ ? 1U : 3U, 0};
     ok(kernel.launch(b.other, mode == WEIR_READ ? Kernel::compare : Kernel::write));
     ok(weir_release(b.lease, b.other));
@@ -81,12 +84,13 @@ void the_device_is_lost_meanwhile(void **) {
   for (const uint32_t mode : {WEIR_READ, WEIR_READ_WRITE}) {
     Between b(mode);
     ok(weir_pool_trim(b.world.pool, 0, WEIR_TRIM_EMERGENCY, WEIR_WHOLE, nullptr));
-    Gate gate(b.world.pool, "acquire.order");
+    auto gate = std::make_unique<Gate>(b.world.pool, "acquire.order");
     Task task([&] { return b.acquire(); });
-    gate.await();
+    gate->await();
     b.engine().lose_device(0);
-    gate.open();
+    gate->open();
     expect_result(WEIR_ERROR_DEVICE_LOST, task.join());
+    gate.reset();
     b.world.check_read(b.buffer, b.size, 1);  // the copy in HOST was not made stale
     b.end();
   }
@@ -95,9 +99,9 @@ void the_device_is_lost_meanwhile(void **) {
 /// Two readers on two streams, both on their way, and a third on the hit path.
 void readers_meet(void **) {
   Between b(WEIR_READ);
-  Gate gate(b.world.pool, "acquire.order");
+  auto gate = std::make_unique<Gate>(b.world.pool, "acquire.order");
   Task task([&] { return b.acquire(); });
-  gate.await();
+  gate->await();
   weir_stream third = nullptr;
   ok(weir_stream_create(b.world.context, 0, 0, &third));
   for (int round = 0; round < 3; ++round) {
@@ -108,8 +112,9 @@ void readers_meet(void **) {
       ok(weir_release(lease, stream));
     }
   }
-  gate.open();
+  gate->open();
   ok(task.join());
+  gate.reset();
   ok(weir_release(b.lease, b.other));
   b.world.fill(b.buffer, b.size, 4);
   b.world.check(b.buffer, b.size, 4);
