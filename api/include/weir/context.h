@@ -101,7 +101,7 @@ WEIR_API weir_result weir_backend_info_get(weir_context context, uint32_t index,
 #define WEIR_CAP_KERNELS UINT64_C(128)              /**< the backend launches kernels */
 #define WEIR_CAP_HOST_CALL UINT64_C(256)            /**< streams can run a host function in order */
 #define WEIR_CAP_HOST_ACCESS UINT64_C(512)          /**< the CPU may dereference device addresses */
-#define WEIR_CAP_MAP_ANY_THREAD UINT64_C(1024)      /**< mapping is cheap and may be called on the application's threads */
+#define WEIR_CAP_MAP_ANY_THREAD UINT64_C(1024)      /**< mapping may be called on the application's threads, and gains nothing from another */
 #define WEIR_CAP_HOST_REGISTER UINT64_C(2048)       /**< the caller's own host memory can be registered for copies */
 #define WEIR_CAP_EXPORT_FABRIC UINT64_C(4096)       /**< granules can be exported to other machines of a fabric */
 #define WEIR_CAP_MAP_PART UINT64_C(8192)            /**< a part of a granule may be mapped, at an offset */

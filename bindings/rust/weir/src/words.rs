@@ -335,7 +335,7 @@ impl Capabilities {
     pub const HOST_CALL: Capabilities = Capabilities(sys::WEIR_CAP_HOST_CALL);
     /// The CPU may dereference device addresses.
     pub const HOST_ACCESS: Capabilities = Capabilities(sys::WEIR_CAP_HOST_ACCESS);
-    /// Mapping is cheap and may be called on the application's threads.
+    /// Mapping may be called on the application's threads, and gains nothing from another.
     pub const MAP_ANY_THREAD: Capabilities = Capabilities(sys::WEIR_CAP_MAP_ANY_THREAD);
     /// The caller's own host memory can be registered for copies.
     pub const HOST_REGISTER: Capabilities = Capabilities(sys::WEIR_CAP_HOST_REGISTER);
