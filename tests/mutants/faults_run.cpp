@@ -59,6 +59,41 @@ weir_result unmap_each(weir_be_state *state, uint32_t device, uint64_t address, 
   return result;
 }
 
+template <uint64_t Capabilities>
+void hide(weir_backend_table &t) {
+  t.device_describe = [](weir_be_state *state, uint32_t device, weir_be_device *about) {
+    const weir_result result = real().device_describe(state, device, about);
+    if (result == WEIR_SUCCESS) about->capabilities &= ~Capabilities;
+    return result;
+  };
+}
+
+/// What runs made, by address, each as a whole; kept by note_runs().
+Book<uint64_t, uint64_t> runs;
+
+void note_runs(weir_backend_table &t) {
+  t.map_run = [](weir_be_state *state, uint32_t device, uint64_t address,
+                 const weir_be_piece *pieces, uint32_t count, auto... rest) {
+    const weir_result result = real().map_run(state, device, address, pieces, count, rest...);
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; result == WEIR_SUCCESS && i < count; ++i) bytes += pieces[i].bytes;
+    if (result == WEIR_SUCCESS) runs.put(address, bytes);
+    return result;
+  };
+}
+
+/// Streams for copies alone; kept by note_transfers().
+Book<weir_be_stream, bool> transfers;
+
+void note_transfers(weir_backend_table &t) {
+  t.stream_create = [](weir_be_state *state, uint32_t device, uint64_t flags,
+                       weir_be_stream *stream) {
+    const weir_result result = real().stream_create(state, device, flags, stream);
+    if (result == WEIR_SUCCESS && flags != 0) transfers.put(*stream, true);
+    return result;
+  };
+}
+
 /// What other devices' streams reached first at an address where something is mapped, kept alive by a mapping of its own.
 struct Imports {
   struct Mapping {
@@ -202,46 +237,24 @@ constexpr Fault faults[] = {
      }},
     {"unmap_run_only_of_runs", "an unmap of a run wants what one run had mapped", "VM-027",
      [](weir_backend_table &t) {
-       static Book<uint64_t, uint64_t> made;
-       t.map_run = [](weir_be_state *state, uint32_t device, uint64_t address,
-                      const weir_be_piece *pieces, uint32_t count, auto... rest) {
-         const weir_result result = real().map_run(state, device, address, pieces, count, rest...);
-         uint64_t bytes = 0;
-         for (uint32_t i = 0; result == WEIR_SUCCESS && i < count; ++i) bytes += pieces[i].bytes;
-         if (result == WEIR_SUCCESS) made.put(address, bytes);
-         return result;
-       };
+       note_runs(t);
        t.unmap_run = [](weir_be_state *state, uint32_t device, uint64_t address, uint64_t bytes) {
-         const auto run = made.find(address);
+         const auto run = runs.find(address);
          return run && *run == bytes ? real().unmap_run(state, device, address, bytes) : refused;
        };
      }},
     {"unmap_in_run_takes_all", "an unmap of one piece removes the run", "VM-026",
      [](weir_backend_table &t) {
-       static Book<uint64_t, uint64_t> made;
-       t.map_run = [](weir_be_state *state, uint32_t device, uint64_t address,
-                      const weir_be_piece *pieces, uint32_t count, auto... rest) {
-         const weir_result result = real().map_run(state, device, address, pieces, count, rest...);
-         uint64_t bytes = 0;
-         for (uint32_t i = 0; result == WEIR_SUCCESS && i < count; ++i) bytes += pieces[i].bytes;
-         if (result == WEIR_SUCCESS) made.put(address, bytes);
-         return result;
-       };
+       note_runs(t);
        t.unmap = [](weir_be_state *state, uint32_t device, uint64_t address, uint64_t bytes) {
-         const auto run = made.below(address);
+         const auto run = runs.below(address);
          const bool inside = run && address - run->first < run->second;
          return inside ? real().unmap_run(state, device, run->first, run->second)
                        : real().unmap(state, device, address, bytes);
        };
      }},
     {"run_unclaimed", "MAP_RUN is not claimed and runs are mapped all the same", "CA-014",
-     [](weir_backend_table &t) {
-       t.device_describe = [](weir_be_state *state, uint32_t device, weir_be_device *about) {
-         const weir_result result = real().device_describe(state, device, about);
-         if (result == WEIR_SUCCESS) about->capabilities &= ~WEIR_CAP_MAP_RUN;
-         return result;
-       };
-     }},
+     hide<WEIR_CAP_MAP_RUN>},
     {"run_takes_any_peer", "a run takes peers that are not there", "PE-015",
      [](weir_backend_table &t) {
        t.map_run = [](weir_be_state *state, uint32_t device, uint64_t address,
@@ -299,22 +312,9 @@ constexpr Fault faults[] = {
        };
      }},
     {"access_without_peers", "ACCESS_LATER is claimed and PEER is not", "CA-017",
-     [](weir_backend_table &t) {
-       t.device_describe = [](weir_be_state *state, uint32_t device, weir_be_device *about) {
-         const weir_result result = real().device_describe(state, device, about);
-         if (result == WEIR_SUCCESS)
-           about->capabilities &= ~(WEIR_CAP_PEER | WEIR_CAP_SHARED_RANGE);
-         return result;
-       };
-     }},
+     hide<WEIR_CAP_PEER | WEIR_CAP_SHARED_RANGE>},
     {"access_unclaimed", "ACCESS_LATER is not claimed and access is given all the same", "CA-015",
-     [](weir_backend_table &t) {
-       t.device_describe = [](weir_be_state *state, uint32_t device, weir_be_device *about) {
-         const weir_result result = real().device_describe(state, device, about);
-         if (result == WEIR_SUCCESS) about->capabilities &= ~WEIR_CAP_ACCESS_LATER;
-         return result;
-       };
-     }},
+     hide<WEIR_CAP_ACCESS_LATER>},
     {"transfer_refused", "TRANSFER_STREAM is claimed and its flag is refused", "CA-016",
      [](weir_backend_table &t) {
        t.stream_create = [](weir_be_state *state, uint32_t device, uint64_t flags,
@@ -324,13 +324,7 @@ constexpr Fault faults[] = {
      }},
     {"transfer_fills_nothing", "a fill on a stream for copies alone is dropped", "ST-021",
      [](weir_backend_table &t) {
-       static Book<weir_be_stream, bool> transfers;
-       t.stream_create = [](weir_be_state *state, uint32_t device, uint64_t flags,
-                            weir_be_stream *stream) {
-         const weir_result result = real().stream_create(state, device, flags, stream);
-         if (result == WEIR_SUCCESS && flags != 0) transfers.put(*stream, true);
-         return result;
-       };
+       note_transfers(t);
        t.fill_async = [](weir_be_state *state, weir_be_stream stream, auto... rest) {
          return transfers.find(stream) ? weir_result{WEIR_SUCCESS}
                                        : real().fill_async(state, stream, rest...);
@@ -338,13 +332,7 @@ constexpr Fault faults[] = {
      }},
     {"transfer_waits_for_nobody", "a stream for copies alone does not wait for fences", "ST-022",
      [](weir_backend_table &t) {
-       static Book<weir_be_stream, bool> transfers;
-       t.stream_create = [](weir_be_state *state, uint32_t device, uint64_t flags,
-                            weir_be_stream *stream) {
-         const weir_result result = real().stream_create(state, device, flags, stream);
-         if (result == WEIR_SUCCESS && flags != 0) transfers.put(*stream, true);
-         return result;
-       };
+       note_transfers(t);
        t.stream_wait = [](weir_be_state *state, weir_be_stream stream, weir_be_fence fence) {
          return transfers.find(stream) ? weir_result{WEIR_SUCCESS}
                                        : real().stream_wait(state, stream, fence);
