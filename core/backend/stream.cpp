@@ -39,6 +39,8 @@ Status StreamTable::take_slot(Stream **stream) {
     Stream &old = *slots_[closed_[i]];
     if (!old.timeline.passed(old.timeline.last())) continue;
     old.timeline.drain();
+    // Who asks about an old fence still needs the device that it was of.
+    if (old.timeline.in_use()) continue;
     closed_[i] = closed_.back();
     closed_.pop_back();
     *stream = &old;

@@ -15,16 +15,20 @@ class Timeline::Dropped {
  public:
   explicit Dropped(const Timeline &timeline) noexcept : timeline_(timeline) {}
   ~Dropped() {
-    const Device *device = timeline_.device_;
     for (uint32_t i = 0; i < count_; ++i)
-      (void)device->table().fence_destroy(device->state(), fences_[i]);
+      (void)device_->table().fence_destroy(device_->state(), fences_[i]);
   }
   Dropped(const Dropped &) = delete;
   Dropped &operator=(const Dropped &) = delete;
-  void add(weir_be_fence fence) noexcept { fences_[count_++] = fence; }
+  /// With the lock held: when it has been dropped the slot may be another stream's.
+  void add(weir_be_fence fence) noexcept {
+    device_ = timeline_.device_;
+    fences_[count_++] = fence;
+  }
 
  private:
   const Timeline &timeline_;
+  const Device *device_ = nullptr;
   uint32_t count_ = 0;
   std::array<weir_be_fence, capacity + 1> fences_;  // a ring's, and one that was pinned
 };
@@ -48,15 +52,12 @@ Status Timeline::record(uint64_t *point) noexcept {
   return status;
 }
 
-uint64_t Timeline::pass_all() noexcept {
+uint64_t Timeline::pass_all_in_turn() noexcept {
   Dropped dropped(*this);
-  std::unique_lock hold(lock);
-  turn_.take(hold);
+  const std::lock_guard hold(lock);
   const uint64_t last = ticks_->next(last_.load(std::memory_order_relaxed));
   last_.store(last, std::memory_order_release);
   pass(last, &dropped);
-  hold.unlock();
-  end_record();
   return last;
 }
 
@@ -156,18 +157,20 @@ bool Timeline::passed(uint64_t point) noexcept {
   Dropped dropped(*this);
   Pinned *pinned = nullptr;
   Entry entry;
+  const Device *device = nullptr;
   {
     const std::lock_guard hold(lock);
     pinned = pin(point, false, &entry);
     if (entry.fence == 0) return true;
     if (pinned == nullptr) return false;
+    device = device_;  // as long as something is pinned it stays
     // Who records may be stuck in the backend, and to ask it something may mean to be stuck beside him.
     if (turn_.taken()) {
       unpin(pinned, &dropped);
       return false;
     }
   }
-  const weir_result result = device_->table().fence_poll(device_->state(), entry.fence);
+  const weir_result result = device->table().fence_poll(device->state(), entry.fence);
   // Nothing runs on a lost device any more, so nothing has to be waited for.
   const bool over = result == WEIR_SUCCESS || result == WEIR_ERROR_DEVICE_LOST;
   const std::lock_guard hold(lock);
@@ -183,9 +186,11 @@ Status Timeline::wait(uint64_t point, uint64_t timeout_ns) noexcept {
     Dropped dropped(*this);
     Pinned *pinned = nullptr;
     Entry entry;
+    const Device *device = nullptr;
     {
       const std::lock_guard hold(lock);
       pinned = pin(point, true, &entry);
+      device = device_;  // as long as something is pinned it stays
     }
     if (entry.fence == 0) return {};
     if (pinned == nullptr) {  // sixteen other points are being waited for: take turns
@@ -195,16 +200,15 @@ Status Timeline::wait(uint64_t point, uint64_t timeout_ns) noexcept {
       std::this_thread::yield();
       continue;
     }
-    const weir_result result =
-        device_->table().fence_wait(device_->state(), entry.fence, timeout_ns);
+    const weir_result result = device->table().fence_wait(device->state(), entry.fence, timeout_ns);
     {
       const std::lock_guard hold(lock);
       if (result == WEIR_ERROR_DEVICE_LOST) note_loss();
       unpin(pinned, &dropped);
-      if (result == WEIR_SUCCESS) pass(entry.point, &dropped);
+      if (result == WEIR_SUCCESS || result == WEIR_ERROR_DEVICE_LOST) pass(entry.point, &dropped);
     }
     if (result == WEIR_ERROR_DEVICE_LOST) return {};
-    return result == WEIR_SUCCESS ? Status{} : device_->check(result, "fence_wait");
+    return result == WEIR_SUCCESS ? Status{} : device->check(result, "fence_wait");
   }
   return {};
 }
@@ -218,7 +222,9 @@ Status Timeline::finish(uint64_t point) noexcept {
 Status Timeline::enqueue_wait(const Device *device, weir_be_stream stream,
                               uint64_t point) noexcept {
   if (passed(point)) return {};
-  if (device == nullptr || device->runtime != device_->runtime) return wait(point, UINT64_MAX);
+  const Device *own = device_;
+  if (own == nullptr) return {};  // it has passed by now, and the slot is the CPU's
+  if (device == nullptr || device->runtime != own->runtime) return wait(point, UINT64_MAX);
   Dropped dropped(*this);
   Pinned *pinned = nullptr;
   Entry entry;

@@ -58,11 +58,12 @@ class alignas(64) Timeline {
   void end_record() noexcept { turn_.give(); }
   /// All of it; waits for the turn, and then for room on the stream.
   Status record(uint64_t *point) noexcept;
-  /// Ends a recording that the backend refused: everything enqueued so far has been synchronised by the caller.
-  uint64_t pass_all() noexcept;
+  /// Ends a recording that the backend refused: everything enqueued so far has been synchronised by the caller, in the turn that he
+  /// still has.
+  uint64_t pass_all_in_turn() noexcept;
 
   uint64_t last() const noexcept { return last_.load(std::memory_order_acquire); }
-  /// Never waits for a thread that is at a call about this stream: false, if it would have to, though the point may have passed.
+  /// Says false rather than ask the backend beside a thread that is seen to record on this stream, though the point may have passed.
   bool passed(uint64_t point) noexcept;
   /// Blocks until the point has passed; TIMEOUT after timeout_ns.
   Status wait(uint64_t point, uint64_t timeout_ns) noexcept;
@@ -78,6 +79,11 @@ class alignas(64) Timeline {
   Status enqueue_wait(const Device *device, weir_be_stream stream, uint64_t point) noexcept;
   /// Waits for everything and destroys the fences.
   void drain() noexcept;
+  /// After drain(): a thread is at a call about a fence of old, or has the turn. None comes after it has been false once.
+  bool in_use() noexcept {
+    const std::lock_guard hold(lock);
+    return pins_ != 0 || turn_.taken();
+  }
 
  private:
   static constexpr uint32_t capacity = 64;

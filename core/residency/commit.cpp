@@ -80,6 +80,39 @@ void Engine::await_copies(Lock &lock, const Plan &plan) {
   while (busy()) changed_.wait(lock);
 }
 
+/// What each page that the set is to write was the latest version of, in the order of items and pages.
+std::pmr::vector<uint32_t> Engine::versions(const Plan &plan) {
+  std::pmr::vector<uint32_t> latest(&memory_);
+  for (const PlanItem &item : plan.items) {
+    if (!item.writes()) continue;
+    for (uint32_t p = item.first; p <= item.last; ++p)
+      latest.push_back(item.region->pages[p].latest);
+  }
+  return latest;
+}
+
+/// Whether no page that the set is to write has been written elsewhere since: other bytes of it, which the host may have
+/// written into the copy of another place. Overwritten as a whole, its other bytes do not matter.
+bool Engine::writes_stand(const Plan &plan, const std::pmr::vector<uint32_t> &before) noexcept {
+  size_t i = 0;
+  for (const PlanItem &item : plan.items) {
+    if (!item.writes()) continue;
+    const bool discards = item.mode == WEIR_DISCARD_WRITE && item.whole;
+    for (uint32_t p = item.first; p <= item.last; ++p, ++i) {
+      const uint32_t now = item.region->pages[p].latest;
+      if (!discards && now != before[i] && (now & written_bit(plan, *item.region, p)) == 0)
+        return false;
+    }
+  }
+  return true;
+}
+
+/// Where the set writes the page.
+uint32_t Engine::written_bit(const Plan &plan, const Region &region, uint32_t page) noexcept {
+  if (plan.device == nullptr) return vm::host_bit;
+  return region.shards != nullptr ? uint32_t{1} << region.home_of(page) : plan.device->bit();
+}
+
 /// Enqueues the waits that have been gathered. Drops the lock meanwhile: the stream may be full, and take its time. On failure
 /// what was claimed still is; *stands: whether the plan is as it was.
 Status Engine::order_unlocked(Lock &lock, Plan &plan, bool *stands) {
@@ -88,6 +121,7 @@ Status Engine::order_unlocked(Lock &lock, Plan &plan, bool *stands) {
     if (plan.device != nullptr) return;
     for (const PlanItem &item : plan.items) count_pages(*item.region, item.begin, item.end, delta);
   };
+  const std::pmr::vector<uint32_t> before = versions(plan);
   count(1);
   lock.unlock();
   points.at("acquire.order");
@@ -96,7 +130,8 @@ Status Engine::order_unlocked(Lock &lock, Plan &plan, bool *stands) {
   if (status) await_copies(lock, plan);
   count(-1);
   WEIR_TRY(status);
-  if (plan.device == nullptr) return {};
+  *stands = writes_stand(plan, before);
+  if (plan.device == nullptr || !*stands) return {};
   if (plan.remote != nullptr) {
     for (const auto &part : plan.remote->plans) await_copies(lock, *part);
   }
@@ -107,7 +142,8 @@ Status Engine::order_unlocked(Lock &lock, Plan &plan, bool *stands) {
 }
 
 /// Makes the caller's stream wait for everything older. On failure nothing is leased any more. *again: another device was
-/// lost, whose fences the stream was to wait for, or whose memory it was to use, and everything is to be looked at anew.
+/// lost, whose fences the stream was to wait for, or whose memory it was to use, or a page was written there, and everything is
+/// to be looked at anew.
 Status Engine::order_after_past(Lock &lock, Plan &plan, bool *again) {
   *again = false;
   Status waits;
@@ -194,11 +230,6 @@ void Engine::refresh_word(uint32_t index, Region &region, uint64_t base, uint64_
 /// Nothing fails here. The caller's stream waits for everything older, so what an exclusive lease covers is from
 /// now on represented by the stamp its release will leave.
 void Engine::commit(Plan &plan) noexcept {
-  const uint32_t own = plan.device != nullptr ? plan.device->bit() : vm::host_bit;
-  const auto bit = [&plan, own](const Region &region, uint32_t page) {
-    const bool shard = region.shards != nullptr && plan.device != nullptr;
-    return shard ? uint32_t{1} << region.home_of(page) : own;
-  };
   plan.each([this](const Plan &part) {
     for (const PlanPage &page : part.pages) {
       if (!page.region->on(part.place())->pages[page.page].queued)
@@ -213,7 +244,7 @@ void Engine::commit(Plan &plan) noexcept {
     if (item.writes()) {
       const uint32_t last = region.shape.page_at(item.base + item.end - 1);
       for (uint32_t p = region.shape.page_at(item.base + item.begin); p <= last; ++p)
-        invalidate(region, p, bit(region, p));
+        invalidate(region, p, written_bit(plan, region, p));
     }
     if (item.whole && item.writes()) {
       history_.erase(item.buffer);

@@ -489,6 +489,9 @@ class Engine {
   void gather_waits(Plan &plan);
   Status enqueue_waits(const Plan &plan) noexcept;
   void await_copies(Lock &lock, const Plan &plan);
+  std::pmr::vector<uint32_t> versions(const Plan &plan);
+  bool writes_stand(const Plan &plan, const std::pmr::vector<uint32_t> &before) noexcept;
+  static uint32_t written_bit(const Plan &plan, const Region &region, uint32_t page) noexcept;
   void commit(Plan &plan) noexcept;
   void invalidate(Region &region, uint32_t page, uint32_t keep_bit) noexcept;
   void refresh_word(uint32_t index, Region &region, uint64_t base, uint64_t size) noexcept;

@@ -254,7 +254,9 @@ void HostStore::leave_file(const char *why) noexcept {
 
 /// What is left in a file that nobody uses goes back with the last chunk.
 void HostStore::drop_file_chunk() noexcept {
-  if (file_chunks_.fetch_sub(1) == 1 && !in_use_.load() && file_ >= 0) (void)ftruncate(file_, 0);
+  // Looked at first: were the file given up after this chunk has gone, others may have come to it in between.
+  const bool given_up = !in_use_.load();
+  if (file_chunks_.fetch_sub(1) == 1 && given_up && file_ >= 0) (void)ftruncate(file_, 0);
 }
 
 void HostStore::unmake_chunk(Chunk &chunk) noexcept {

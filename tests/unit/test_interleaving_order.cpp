@@ -122,6 +122,41 @@ void readers_meet(void **) {
   b.end();
 }
 
+/// The page is on both devices. While a write of its beginning is on its way on the one, its end is written in the other's
+/// copy: neither is lost.
+void another_part_is_written_on_another_device(void **) {
+  World world({.options = std::string(small_host) + ";host.devices=2",
+               .device_pages = 6,
+               .host_pages = 16,
+               .devices = 2});
+  weir_stream other = nullptr;
+  ok(weir_stream_create(world.context, 1, 0, &other));
+  weir_buffer buffer = world.buffer(page_bytes);
+  world.fill(buffer, page_bytes, 1);
+  world.check(buffer, page_bytes, 1, 1);
+  weir_use use = WEIR_USE(buffer, WEIR_READ_WRITE);
+  use.length = page_bytes / 4;
+  weir_lease lease = nullptr;
+  auto gate = std::make_unique<Gate>(world.pool, "acquire.order");
+  Task task([&] { return weir_acquire(world.pool, other, &use, 1, nullptr, &lease); });
+  gate->await();
+  std::vector<uint8_t> bytes(page_bytes / 4, 0x77), back(page_bytes);
+  ok(weir_buffer_write(world.pool, buffer, page_bytes / 2, bytes.size(), bytes.data()));
+  gate->open();
+  ok(task.join());
+  gate.reset();
+  ok(weir_release(lease, other));
+  ok(weir_buffer_read(world.pool, buffer, 0, page_bytes, back.data()));
+  for (uint64_t i = 0; i < page_bytes; ++i) {
+    const bool rewritten = i >= page_bytes / 2 && i < page_bytes / 2 + bytes.size();
+    if (back[i] != (rewritten ? 0x77 : pattern(1, i)))
+      fail_msg("byte %llu is lost", static_cast<unsigned long long>(i));
+  }
+  ok(weir_buffer_destroy(world.pool, buffer));
+  ok(weir_stream_close(other));
+  world.close();
+}
+
 }  // namespace
 
 int main() {
@@ -129,6 +164,7 @@ int main() {
       cmocka_unit_test(it_counts_as_leased),
       cmocka_unit_test(the_device_is_lost_meanwhile),
       cmocka_unit_test(readers_meet),
+      cmocka_unit_test(another_part_is_written_on_another_device),
   };
   return cmocka_run_group_tests(tests, nullptr, nullptr);
 }

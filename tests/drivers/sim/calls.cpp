@@ -94,6 +94,15 @@ uint64_t count_calls(const char *name) noexcept {
   return it != all.by_name.end() ? it->second->count.load() : 0;
 }
 
+const char *name_call(uint64_t index) noexcept {
+  Calls &all = calls();
+  const std::lock_guard hold(all.mutex);
+  for (const auto &[name, each] : all.by_name) {
+    if (index-- == 0) return each->name;
+  }
+  return nullptr;
+}
+
 void resume_calls() noexcept {
   Calls &all = calls();
   {

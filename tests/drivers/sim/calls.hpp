@@ -31,6 +31,7 @@ int64_t enter(Call &call) noexcept;
 // What control.h's functions of these names do, and what a new machine begins with.
 void fail_call(const char *name, uint64_t nth, int64_t code);
 uint64_t count_calls(const char *name) noexcept;
+const char *name_call(uint64_t index) noexcept;
 void resume_calls() noexcept;
 void restart_calls(const Options &options);
 

@@ -120,6 +120,8 @@ void weir_sim_sticky(void) {
 
 uint64_t weir_sim_calls(const char *call) { return weir::sim::count_calls(call); }
 
+const char *weir_sim_call_name(uint64_t index) { return weir::sim::name_call(index); }
+
 uint64_t weir_sim_misuse(const char **text) {
   Machine *machine = Machine::current();
   if (machine != nullptr) return machine->census().misuses(text);

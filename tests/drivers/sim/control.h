@@ -52,6 +52,8 @@ void weir_sim_sticky(void);
 /** Calls of `call` (NULL: of all that can fail) since the machine was made. "cuMemcpyBatchAsync, overlapping" are those that ask to
  *  run beside kernels. */
 uint64_t weir_sim_calls(const char *call);
+/** The name of the index-th call that can fail, among those that were made since the library was loaded; NULL beyond them. */
+const char *weir_sim_call_name(uint64_t index);
 /** What a strict reader would complain of: calls that were refused as misuse (a bad handle, an overlap, a size that is no
  *  multiple) since the machine was made. *text, if not NULL, is the first of them. */
 uint64_t weir_sim_misuse(const char **text);
