@@ -11,9 +11,11 @@
 #include <algorithm>
 #include <cstdio>
 #include <fstream>
+#include <cctype>
+#include <cstdlib>
 #include <iterator>
-#include <regex>
 #include <string>
+#include <vector>
 
 namespace {
 
@@ -39,6 +41,32 @@ std::string read(const char *path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
+bool is_space(char c) { return std::isspace(static_cast<unsigned char>(c)) != 0; }
+
+/// "CUDA_ERROR_INVALID_VALUE = 1"; false if there is none.
+bool read_enumerator(const std::string &text, Error *error) {
+  const size_t name = text.find("CUDA_");
+  const size_t equals = text.find('=', name);
+  if (name == std::string::npos || equals == std::string::npos) return false;
+  size_t end = equals;
+  while (end > name && is_space(text[end - 1])) --end;
+  char *rest = nullptr;
+  error->code = static_cast<int>(std::strtol(&text[equals + 1], &rest, 10));
+  error->name = text.substr(name, end - name);
+  return rest != &text[equals + 1];
+}
+
+/// A comment without its lines' beginnings.
+std::string in_one_line(const std::string &comment) {
+  std::string line;
+  for (const char c : comment) {
+    const bool gap = is_space(c) || c == '*';
+    if (!gap) line += c;
+    if (gap && !line.empty() && line.back() != ' ') line += ' ';
+  }
+  return line;
+}
+
 /// The enumerators of CUresult with the comments before them, in one line each.
 std::vector<Error> errors_of(const std::string &header) {
   std::vector<Error> errors;
@@ -51,12 +79,11 @@ std::vector<Error> errors_of(const std::string &header) {
     const size_t after = header.find("*/", comment);
     if (comment >= end || after >= end) return errors;
     at = after + 2;
-    std::smatch found;
+    Error error;
     const std::string next = header.substr(at, std::min<size_t>(header.find("/**", at), end) - at);
-    if (!std::regex_search(next, found, std::regex("(CUDA_[A-Z0-9_]+)\\s*=\\s*(\\d+)"))) continue;
-    std::string text = header.substr(comment + 3, after - comment - 3);
-    text = std::regex_replace(text, std::regex("[\\s*]+"), " ");
-    errors.push_back({found[1], text, std::stoi(found[2])});
+    if (!read_enumerator(next, &error)) continue;
+    error.description = in_one_line(header.substr(comment + 3, after - comment - 3));
+    errors.push_back(error);
   }
 }
 
