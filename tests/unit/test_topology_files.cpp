@@ -21,12 +21,18 @@ constexpr uint64_t megabyte = 1'000'000;
 class Recorded {
  public:
   explicit Recorded(const char *name) : machine(std::pmr::get_default_resource()) {
-    const std::string path = recorded(name);
-    if (path.empty() || access(path.c_str(), R_OK) != 0) {
+    // What skips or fails leaves by a jump, and no string must live then.
+    bool there = false, read = false;
+    {
+      const std::string path = recorded(name);
+      there = !path.empty() && access(path.c_str(), R_OK) == 0;
+      read = there && discover_file(path.c_str(), &machine).ok();
+    }
+    if (!there) {
       print_message("skipped: no %s in WEIR_SHARED_DIR\n", name);
       skip();
     }
-    if (!discover_file(path.c_str(), &machine)) fail_msg("%s", weir::last_error().text);
+    if (!read) fail_msg("%s", weir::last_error().text);
   }
   Machine machine;
 
