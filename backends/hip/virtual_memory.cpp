@@ -380,10 +380,12 @@ weir_result VirtualMemory::unmap_run(uint32_t device, uint64_t address, uint64_t
     result = unmap_native(pieces[removed].address, pieces[removed].bytes);
     if (result != WEIR_SUCCESS) break;
   }
-  // All or none: what is gone already is mapped again. If that fails too, nothing tells what is mapped there.
+  // All or none: what is gone already is mapped again. If that fails too, nobody knows what is mapped there, and the run is
+  // given up as on a lost device.
   if (result != WEIR_SUCCESS && result != WEIR_ERROR_DEVICE_LOST &&
       put_back(device, pieces.data(), removed, &access) != WEIR_SUCCESS) {
-    result = WEIR_ERROR_DEVICE_LOST;
+    (void)table.end_unmap_run(pieces, WEIR_ERROR_DEVICE_LOST);
+    return WEIR_ERROR_DEVICE_LOST;
   }
   return table.end_unmap_run(pieces, result);
 }

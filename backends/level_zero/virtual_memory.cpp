@@ -261,12 +261,15 @@ weir_result VirtualMemory::unmap_run(uint32_t device, uint64_t address, uint64_t
     if (result != abi::success) break;
   }
   if (result == abi::success) return table.end_unmap_run(pieces, WEIR_SUCCESS);
-  weir_result refusal = runtime_refusal(result, "zeVirtualMemUnmap of %llu bytes at %#llx",
-                                        static_cast<Number>(pieces[removed].bytes),
-                                        static_cast<Number>(pieces[removed].address));
-  // All or none: what is gone already is mapped again. If that fails too, nothing tells what is mapped there.
-  if (refusal != WEIR_ERROR_DEVICE_LOST && !put_back(device, pieces.data(), removed))
-    refusal = WEIR_ERROR_DEVICE_LOST;
+  const weir_result refusal = runtime_refusal(result, "zeVirtualMemUnmap of %llu bytes at %#llx",
+                                              static_cast<Number>(pieces[removed].bytes),
+                                              static_cast<Number>(pieces[removed].address));
+  // All or none: what is gone already is mapped again. If that fails too, nobody knows what is mapped there, and the run is
+  // given up as on a lost device.
+  if (refusal != WEIR_ERROR_DEVICE_LOST && !put_back(device, pieces.data(), removed)) {
+    (void)table.end_unmap_run(pieces, WEIR_ERROR_DEVICE_LOST);
+    return WEIR_ERROR_DEVICE_LOST;
+  }
   return table.end_unmap_run(pieces, refusal);
 }
 

@@ -39,7 +39,7 @@ Status StreamTable::take_slot(Stream **stream) {
     Stream &old = *slots_[closed_[i]];
     if (!old.timeline.passed(old.timeline.last())) continue;
     old.timeline.drain();
-    // Who asks about an old fence still needs the device that it was of.
+    // A thread may still be polling one of its fences, and needs the slot's device for that.
     if (old.timeline.in_use()) continue;
     closed_[i] = closed_.back();
     closed_.pop_back();

@@ -10,7 +10,8 @@
 
 namespace weir::backend {
 
-/// Declared before the lock is taken: it ends after it has been dropped.
+/// Collects fences under the lock, and destroys them when it ends. It is declared before the lock's guard, so that the lock has been
+/// released by then.
 class Timeline::Dropped {
  public:
   explicit Dropped(const Timeline &timeline) noexcept : timeline_(timeline) {}
@@ -20,7 +21,7 @@ class Timeline::Dropped {
   }
   Dropped(const Dropped &) = delete;
   Dropped &operator=(const Dropped &) = delete;
-  /// With the lock held: when it has been dropped the slot may be another stream's.
+  /// With the lock held. The device is noted here: once the lock is released, the slot may be another stream's.
   void add(weir_be_fence fence) noexcept {
     device_ = timeline_.device_;
     fences_[count_++] = fence;
@@ -163,7 +164,7 @@ bool Timeline::passed(uint64_t point) noexcept {
     pinned = pin(point, false, &entry);
     if (entry.fence == 0) return true;
     if (pinned == nullptr) return false;
-    device = device_;  // as long as something is pinned it stays
+    device = device_;  // a slot with a pinned fence is not reused
     // Who records may be stuck in the backend, and to ask it something may mean to be stuck beside him.
     if (turn_.taken()) {
       unpin(pinned, &dropped);
@@ -190,7 +191,7 @@ Status Timeline::wait(uint64_t point, uint64_t timeout_ns) noexcept {
     {
       const std::lock_guard hold(lock);
       pinned = pin(point, true, &entry);
-      device = device_;  // as long as something is pinned it stays
+      device = device_;  // a slot with a pinned fence is not reused
     }
     if (entry.fence == 0) return {};
     if (pinned == nullptr) {  // sixteen other points are being waited for: take turns

@@ -79,7 +79,8 @@ class alignas(64) Timeline {
   Status enqueue_wait(const Device *device, weir_be_stream stream, uint64_t point) noexcept;
   /// Waits for everything and destroys the fences.
   void drain() noexcept;
-  /// After drain(): a thread is at a call about a fence of old, or has the turn. None comes after it has been false once.
+  /// After drain(): whether a thread still asks about one of its fences, or has the turn to record. Once false, it stays false
+  /// until open().
   bool in_use() noexcept {
     const std::lock_guard hold(lock);
     return pins_ != 0 || turn_.taken();

@@ -80,7 +80,7 @@ void Engine::await_copies(Lock &lock, const Plan &plan) {
   while (busy()) changed_.wait(lock);
 }
 
-/// What each page that the set is to write was the latest version of, in the order of items and pages.
+/// Page::latest of each page that the set is to write, in the order of items and pages.
 std::pmr::vector<uint32_t> Engine::versions(const Plan &plan) {
   std::pmr::vector<uint32_t> latest(&memory_);
   for (const PlanItem &item : plan.items) {
@@ -91,8 +91,8 @@ std::pmr::vector<uint32_t> Engine::versions(const Plan &plan) {
   return latest;
 }
 
-/// Whether no page that the set is to write has been written elsewhere since: other bytes of it, which the host may have
-/// written into the copy of another place. Overwritten as a whole, its other bytes do not matter.
+/// Whether the set still has the latest version of every page that it is to write. weir_buffer_write may have written other bytes
+/// of the page into another place's copy meanwhile: commit() would make that copy stale. A whole discard keeps no old bytes.
 bool Engine::writes_stand(const Plan &plan, const std::pmr::vector<uint32_t> &before) noexcept {
   size_t i = 0;
   for (const PlanItem &item : plan.items) {

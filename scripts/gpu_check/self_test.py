@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests of gpu-check's own parts, with processes that need no driver: python3 -m unittest gpu_check.self_test, in scripts/.
 
-A process that can't be ended is one that a tracer holds: killed, it stays a zombie that nobody can reap while the tracer lives.
+A process that can't be ended is one that a tracer holds: killed, it stays a zombie that nobody can reap while the tracer lives. What hangs
+here ends by an alarm if the test dies first.
 """
 import json
 import os
@@ -16,7 +17,7 @@ import unittest
 from gpu_check import machine, pack, report, runner, steps, watch
 
 HELD = """
-import ctypes, os, struct, sys, time
+import ctypes, os, signal, struct, sys
 libc = ctypes.CDLL(None, use_errno=True)
 note = struct.pack("8sII", b"weirnote", 512, 2) + b"cuInit".ljust(48, b"\\0") + b"cuMemMap".ljust(48, b"\\0")
 note = note.ljust(16 + 128 * 48, b"\\0") + struct.pack("IIQ", os.getpid(), 2, 7)
@@ -28,18 +29,22 @@ if os.fork() == 0:
     os.setsid()
     failed = libc.ptrace(0x4206, held, None, None)  # PTRACE_SEIZE
     os.write(write, b"n" if failed else b"y")
-    time.sleep(0 if failed else 60)
+    if not failed:
+        signal.alarm(60)
+        signal.pause()
     os._exit(0)
 if os.read(read, 1) == b"n":
     sys.exit(77)
 print("figures until now", flush=True)
-time.sleep(120)
+signal.alarm(120)
+signal.pause()
 """
 LEAVES_A_CHILD = """
-import os, time
+import os, signal
 if os.fork() == 0:
     os.setpgid(0, 0)
-    time.sleep(60)
+    signal.alarm(60)
+    signal.pause()
 print(os.getpid(), flush=True)
 """
 
@@ -119,7 +124,7 @@ class Running(unittest.TestCase):
         self.assertEqual([pid for pid, fields in watch.session(int(record["output"])).items() if fields["state"] != "Z"], [])
 
     def test_time(self):
-        record = self.runner.run(step("long", "import time; time.sleep(60)", 1.1), time.monotonic() + 60)
+        record = self.runner.run(step("long", "import signal; signal.alarm(60); signal.pause()", 1.1), time.monotonic() + 60)
         self.assertEqual((record["outcome"], record["exit_code"]), ("timeout", -signal.SIGKILL))
         record = self.runner.run(step("late", ""), time.monotonic() + 0.5)
         self.assertEqual((record["outcome"], record["reason"]), ("not run", "the run's budget was spent"))

@@ -181,6 +181,14 @@ class Cuda {
       fail_msg("'%s' has no '%s'", (cuda).text(), words);                                    \
   } while (false)
 
+/// What the device may do with the mapped memory at the address.
+inline unsigned long long access_of(int device, uint64_t address) {
+  const abi::Location who{abi::location_device, device};
+  unsigned long long flags = 99;
+  assert_int_equal(app::cuMemGetAccess(&flags, &who, address), abi::result::success);
+  return flags;
+}
+
 /// Work that stands in a stream until it is opened.
 class Gate {
  public:

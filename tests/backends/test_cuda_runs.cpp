@@ -10,13 +10,6 @@ namespace {
 constexpr uint64_t granule_size = uint64_t{2} << 20U;
 constexpr const char *machine = "devices=3;links=nvlink;memory=64M;mode=strict";
 
-unsigned long long access_of(int device, uint64_t address) {
-  const abi::Location who{abi::location_device, device};
-  unsigned long long flags = 99;
-  assert_int_equal(app::cuMemGetAccess(&flags, &who, address), abi::result::success);
-  return flags;
-}
-
 /// Calls of the driver by this name while `body` runs.
 template <class Body>
 uint64_t calls_of(const char *name, Body body) {

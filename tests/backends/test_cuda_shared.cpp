@@ -11,13 +11,6 @@ namespace {
 constexpr uint64_t granule_size = uint64_t{2} << 20U;
 constexpr const char *machine = "devices=3;links=nvlink;memory=64M;mode=strict";
 
-unsigned long long access_of(int device, uint64_t address) {
-  const abi::Location who{abi::location_device, device};
-  unsigned long long flags = 99;
-  assert_int_equal(app::cuMemGetAccess(&flags, &who, address), abi::result::success);
-  return flags;
-}
-
 void devices_share_and_part(void **) {
   Cuda cuda(machine);
   SharedRanges(cuda.t, cuda.state, granule_size).share_and_part();
