@@ -26,11 +26,16 @@ using weir::test::interposed;
 Timeline *about = nullptr;
 std::atomic<int> recording{0}, polls{0}, fences{0};
 std::atomic<Blocker *> keep_record{nullptr};  ///< at which a record stands in the backend
+std::atomic<Blocker *> keep_poll{nullptr};    ///< at which the next poll does
 
 weir_result answer(const char *entry) {
   const std::string_view name(entry);
   if (about != nullptr) const std::lock_guard free(about->lock);
-  if (name == "fence_poll") ++polls;
+  if (name == "fence_poll") {
+    Blocker *const at = keep_poll.exchange(nullptr);
+    ++polls;
+    if (at != nullptr) Blocker::stand(at);
+  }
   if (name != "fence_record") return WEIR_SUCCESS;
   ++fences;
   ++recording;
@@ -102,6 +107,25 @@ struct Scene {
     dog.stop();
   }
 };
+
+/// The stream's work has ended and its fences are gone, but a thread still polls one: the slot must not be another stream's yet.
+void a_poll_keeps_the_slot(void **) {
+  Scene scene;
+  const uint64_t point = scene.record();
+  Blocker stuck;
+  keep_poll = &stuck;
+  std::thread asks([&] { (void)scene.timeline.passed(point); });
+  while (polls == 0) std::this_thread::yield();
+  scene.dog.at("drain");
+  scene.work.open();
+  scene.timeline.drain();
+  assert_true(scene.timeline.passed(point));
+  assert_true(scene.timeline.in_use());
+  stuck.open();
+  asks.join();
+  assert_false(scene.timeline.in_use());
+  scene.close();
+}
 
 void while_one_records_nobody_is_kept(void **) {
   Scene scene;
@@ -205,9 +229,8 @@ void many_threads(void **) {
 
 int main() {
   const CMUnitTest tests[] = {
-      cmocka_unit_test(while_one_records_nobody_is_kept),
-      cmocka_unit_test(records_take_turns),
-      cmocka_unit_test(dropped_fences_are_stood_for),
+      cmocka_unit_test(a_poll_keeps_the_slot), cmocka_unit_test(while_one_records_nobody_is_kept),
+      cmocka_unit_test(records_take_turns),    cmocka_unit_test(dropped_fences_are_stood_for),
       cmocka_unit_test(many_threads),
   };
   return cmocka_run_group_tests(tests, nullptr, nullptr);
