@@ -187,6 +187,8 @@ endif()
 
 # About loading and describing backends, about files, or about bytes alone: nothing of them is another backend's.
 set(weir_host_only test_backends test_codec_api test_context test_partitions test_pool_losses test_runtimes test_spill_failures test_struct_size test_topology_api)
+# About a state into which only a simulated driver can be put: gpu-check leaves them out.
+set(weir_simulated_only test_full_channel)
 # The tiers below HOST, what is lost in them, and the order of prefetches are the engine's work: its threads are seen on the host
 # backend.
 if(WEIR_SANITIZE STREQUAL thread)
@@ -198,7 +200,7 @@ endif()
 # ThreadSanitizer sees one depth.
 set(weir_holding_up_themselves test_devices)
 function(weir_register_with_full_channels name)
-  if(NOT cuda IN_LIST weir_vendors OR name MATCHES "^test_(full_channel|unregistrable|ordering)$")
+  if(NOT cuda IN_LIST weir_vendors OR name IN_LIST weir_simulated_only OR name MATCHES "^test_(unregistrable|ordering)$")
     return()
   endif()
   foreach(depth IN ITEMS 8 2 1)

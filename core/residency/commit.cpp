@@ -253,11 +253,8 @@ void Engine::commit(Plan &plan) noexcept {
       // A read on another stream than the last use's: its fence moves to the history, so that this stream's can follow.
       const Stamp old = hot.last_use();
       const bool other = old && (plan.stream == nullptr || old.slot() != plan.stream->slot);
-      if (other && Word::leases(hot.word.load(std::memory_order_relaxed)) == Word::reader) {
-        // Exchanged: between the look and here a hit on the old stream may have come and gone.
-        const Stamp last{hot.stamp.exchange(0, std::memory_order_acquire)};
-        if (last && !streams_.passed(last)) note_use(item.buffer, 0, item.size, last);
-      }
+      const Stamp past = other ? hot.take_past() : Stamp{};
+      if (past && !streams_.passed(past)) note_use(item.buffer, 0, item.size, past);
     }
     region.last_use = std::max(region.last_use, ticks_.now());
     consume_hints(item.buffer, item.begin, item.end);

@@ -7,8 +7,9 @@
 //  - release publishes the fence before it drops the count: who claims the page afterwards finds it;
 //  - a buffer with anything unusual about it (history, partial leases, copies elsewhere, another stream's
 //    fence) says so in its word or stamp, and goes the slow way;
-//  - a stamp that names a stream is replaced by that stream's releases alone, in its timeline's turn and by no older point,
-//    or emptied by an atomic exchange under the pool's lock: no release is lost between the two;
+//  - a stamp that names a stream is replaced by that stream's releases alone, in its timeline's turn and by no older point;
+//    others empty it under the pool's lock, and only while the hit path is closed and no lease that might publish is counted:
+//    a release looks at the stamp and stores another in two steps, and nothing comes between them;
 //  - a stamp is published after its fence is in the timeline's ring, so who has read the one finds the other.
 #pragma once
 
@@ -127,6 +128,15 @@ struct alignas(32) Hot {
     const uint64_t later = there.point() > use.point() ? seen : use.bits;
     stamp.store(later | ((seen | use.bits) & backend::Stamp::write_bit), std::memory_order_release);
     return true;
+  }
+  /// For a lease to read on another stream than the stamp's: takes the stamp out, so that this stream's can follow. Under the
+  /// pool's lock, by whom the only lease is counted. Empty: others hold leases and may be publishing, or there was none; either
+  /// way the stamp stays. Leaves the hit path closed (`history`): the caller sets the word right.
+  backend::Stamp take_past() noexcept {
+    // Closed first: a hit that came before is counted in what is seen here, and none comes after.
+    const uint64_t seen = word.fetch_or(Word::history, std::memory_order_acq_rel);
+    if (Word::leases(seen) != Word::reader) return {};
+    return backend::Stamp{stamp.exchange(0, std::memory_order_acquire)};
   }
   /// The stamp, for who is going to look for its fence.
   backend::Stamp last_use() const noexcept {

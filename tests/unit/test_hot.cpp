@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The stamp of a buffer's last use: which of two releases it names when they are published in the wrong order, and that a
-// write stays known.
+// write stays known; and who may take it out.
 
 #include "core/virtual/hot.hpp"
 
@@ -46,6 +46,44 @@ void another_streams_point_is_not_replaced(void **) {
   assert_int_equal(hot.last_use().bits, use(5, false).bits);
 }
 
+/// A buffer that the hit path gives to read, and who reads it.
+struct Readable {
+  static constexpr uint64_t generation = uint64_t{7} << weir::vm::Word::generation_shift;
+  static constexpr uint32_t home = 1;
+  Hot hot;
+  Readable() {
+    hot.word = generation | weir::vm::Word::alive | weir::vm::Word::resident;
+    hot.set_size_home(4096, home);
+  }
+  bool read(uint32_t slot = stream) {
+    uint64_t where = 0;
+    return hot.try_lease(generation, WEIR_READ, slot, home, &where);
+  }
+  uint64_t leases() const { return weir::vm::Word::leases(hot.word.load()); }
+};
+
+void the_only_reader_takes_the_past_and_closes_the_hit_path(void **) {
+  Readable buffer;
+  assert_true(buffer.hot.publish(use(5, true)));
+  buffer.hot.word += weir::vm::Word::reader;  // the slow way's own lease
+  assert_int_equal(buffer.hot.take_past().bits, use(5, true).bits);
+  assert_int_equal(buffer.hot.last_use().bits, 0);
+  assert_false(buffer.read());  // who came now would publish into what another stream is to have
+  assert_int_equal(buffer.leases(), weir::vm::Word::reader);
+}
+
+void the_past_stays_while_another_might_publish(void **) {
+  Readable buffer;
+  assert_true(buffer.hot.publish(use(5, true)));
+  assert_true(buffer.read());
+  buffer.hot.word += weir::vm::Word::reader;
+  assert_int_equal(buffer.hot.take_past().bits, 0);
+  assert_int_equal(buffer.hot.last_use().bits, use(5, true).bits);
+  assert_false(buffer.hot.publish(use(2, false, stream + 1)));  // goes into the history
+  assert_true(buffer.hot.publish(use(9, false)));
+  assert_int_equal(buffer.hot.last_use().bits, use(9, true).bits);
+}
+
 }  // namespace
 
 int main() {
@@ -53,6 +91,8 @@ int main() {
       cmocka_unit_test(an_older_point_never_replaces_a_later_one),
       cmocka_unit_test(a_later_point_replaces_an_older_one),
       cmocka_unit_test(another_streams_point_is_not_replaced),
+      cmocka_unit_test(the_only_reader_takes_the_past_and_closes_the_hit_path),
+      cmocka_unit_test(the_past_stays_while_another_might_publish),
   };
   return cmocka_run_group_tests(tests, nullptr, nullptr);
 }
