@@ -125,12 +125,25 @@ class Context(Closable):
             check(lib.weir_device_count(self._raw, count))
             return int(count[0])
 
-    def device(self, index: int) -> DeviceInfo:
-        """A device, with the memory that is free now as its runtime tells it."""
+    def device(self, which: int | str | None = None) -> DeviceInfo:
+        """A device, with the memory that is free now as its runtime tells it.
+
+        ``which`` is a device's number, or a text that means one: ``"gpu"`` is the GPU with the most free memory,
+        ``"gpu:1"`` the second GPU, ``"cuda:0"`` the first of a backend, and a UUID or a PCI address that card. Of several with
+        commas between the first that is there counts: ``"gpu,host"`` takes the host's memory only where there is no GPU.
+        ``None`` is the environment variable WEIR_DEVICE, or ``"gpu"`` where that is not set. The answer's ``index`` is the
+        number. InvalidArgument lists what there is.
+        """
         with entered(self):
+            index = which if isinstance(which, int) else self._found(which)
             info = sized("weir_device_info")
             check(lib.weir_device_info_get(self._raw, index, info))
             return record(DeviceInfo, info, index=index)
+
+    def _found(self, wish: str | None) -> int:
+        number = ffi.new("weir_device *")
+        check(lib.weir_device_find(self._raw, ffi.NULL if wish is None else wish.encode(), number))
+        return int(number[0])
 
     @property
     def devices(self) -> list[DeviceInfo]:
