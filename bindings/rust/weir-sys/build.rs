@@ -16,7 +16,7 @@ fn main() {
         (format!("{major}.{}.0", number("CARGO_PKG_VERSION_MINOR")), format!("{}.0.0", major + 1));
     if let Err(error) = pkg_config::Config::new().range_version(oldest.as_str()..end.as_str()).probe("weir") {
         eprintln!(
-            "\nweir-sys: libweir was not found by pkg-config, of version {oldest} at least and older than {end}.\n\
+            "\nweir-memory-sys: libweir was not found by pkg-config, of version {oldest} at least and older than {end}.\n\
              Install Weir (scripts/install --prefix PREFIX, or the package libweir-dev), and if PREFIX is not where\n\
              pkg-config looks by itself, name it:\n\n    \
              export PKG_CONFIG_PATH=PREFIX/lib/pkgconfig\n    \

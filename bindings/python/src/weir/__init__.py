@@ -13,8 +13,10 @@ docs/python.md is the guide; the C headers say what each call promises."""
 
 from ._capi import ffi as _ffi
 from ._capi import lib as _lib
+from ._sizes import Size
 from .arena import Arena, ArenaAllocation
 from .buffer import Allocation, Buffer, BufferOptions, Hold, Shards
+from .client import Client
 from .codec import compress, compress_bound, compressed_info, decompress
 from .context import Context
 from .enums import (
@@ -67,8 +69,8 @@ from .errors import (
     WeirError,
     WouldBlock,
 )  # fmt: skip
-from .lease import Lease, Operation, PendingLease, Prepared, Use, overwrite, read, write
-from .pool import Client, Pool
+from .lease import Lease, Operation, PendingLease, Prepared, Use, discard_write, overwrite, read, read_write, write
+from .pool import Pool
 from .records import (
     ArenaClass,
     ArenaRange,
@@ -95,6 +97,8 @@ from .stream import Stream
 from .views import View
 
 __version__ = "1.0.0"
+#: The distribution that this package is of: weir-memory. The project `weir` of PyPI is somebody else's.
+__distribution__ = "weir-memory"
 #: The version of the libweir in use.
 library_version: str = _ffi.string(_lib.weir_version_string()).decode()
 #: The same as one number, to be compared: major * 1000000 + minor * 1000 + patch.
@@ -116,8 +120,8 @@ __all__ = [
     "DeviceState", "Element", "Forked", "Hold", "HoldMode", "InternalError", "InvalidArgument", "InvalidHandle", "IoError", "Lease",
     "LeaseConflict", "LinkFigure", "LinkInfo", "LinkKind", "LogLevel", "LostRange", "Method", "Mode", "NotSupported",
     "Operation", "OutOfHostMemory", "OutOfMemory", "OverBudget", "PendingLease", "Piece", "PieceState", "Pool",
-    "PoolDeviceStats", "PoolStats", "Prepared", "Priority", "Result", "Shard", "Shards", "Share", "Stream", "StreamCapturing",
-    "Tier", "Timeout", "Trim", "Use", "View", "WeirError", "WouldBlock",
-    "compress", "compress_bound", "compressed_info", "decompress", "library_version", "library_version_number",
-    "overwrite", "read", "write",
+    "PoolDeviceStats", "PoolStats", "Prepared", "Priority", "Result", "Shard", "Shards", "Share", "Size", "Stream",
+    "StreamCapturing", "Tier", "Timeout", "Trim", "Use", "View", "WeirError", "WouldBlock",
+    "compress", "compress_bound", "compressed_info", "decompress", "discard_write", "library_version", "library_version_number",
+    "overwrite", "read", "read_write", "write",
 ]  # fmt: skip

@@ -28,6 +28,7 @@ from torch.utils import dlpack as _torch_dlpack
 
 from ._capi import lib
 from ._core import entered, retry_abandoned
+from ._sizes import Size, size_in_bytes
 from .enums import DEFAULT, HOST
 from .errors import NotSupported, WeirError, error_of
 from .lease import overwrite, read
@@ -240,13 +241,13 @@ class offload:
         self,
         pool: Pool,
         *,
-        min_bytes: int = 1 << 20,
+        min_bytes: Size = 1 << 20,
         prefetch: int = 2,
         device: int = DEFAULT,
     ) -> None:
         self.pool = pool
         self.stats = OffloadStats()
-        self._min_bytes = min_bytes
+        self._min_bytes = size_in_bytes(min_bytes, "min_bytes")
         self._prefetch = prefetch
         self._device = device
         self._lock = threading.RLock()  # the engine runs backward passes on threads of its own
