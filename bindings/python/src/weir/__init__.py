@@ -3,8 +3,8 @@
 
     import numpy, weir
 
-    with weir.Context("host.memory=64M") as context, context.pool(8 << 20, host_budget=32 << 20) as pool:
-        stream, buffer = context.stream(0), pool.buffer(1 << 20)
+    with weir.Context("host.memory=64M") as context, context.pool("8M", host_budget="32M") as pool:
+        stream, buffer = context.stream(0), pool.buffer("1M")
         with pool.acquire(stream, weir.overwrite(buffer)) as lease:
             lease[0].numpy(numpy.float32)[:] = 1.0
         stream.close()

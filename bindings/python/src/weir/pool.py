@@ -259,7 +259,8 @@ class Pool(Closable):
         return buffer
 
     def place(self, options: Sequence[BufferOptions]) -> list[int]:
-        """Homes for several buffers that are going to be made, chosen together (weir_buffer_place)."""
+        """Homes for several buffers that are going to be made, chosen together by links, users and what devices have promised.
+        Give each as `home` to the buffer."""
         with entered(self, *(each.client for each in options if each.client is not None)):
             natives = [each._native() for each in options]
             array = ffi.new("weir_buffer_desc *[]", [native for native, _ in natives])

@@ -233,9 +233,12 @@ class offload:
             loss = model(batch).sum()
         loss.backward()
 
+    min_bytes: smaller tensors stay where they are; a size, such as "1M".
+    prefetch: how many of the next tensors the backward pass has brought ahead.
+    device: of the pool, for tensors on the CPU, which must be able to reach it (the host backend's).
+
     On their way they pass the pool's device memory, and are demoted from there as its budget demands. The backward pass
-    copies them out again, and prefetches the `prefetch` ones that it will need next. CUDA tensors are copied on PyTorch's
-    current stream, CPU tensors pass `device`, which the CPU must be able to reach (the host backend's)."""
+    copies them out again. CUDA tensors are copied on PyTorch's current stream."""
 
     def __init__(
         self,
