@@ -22,7 +22,7 @@ int main(void) {
   weir_pool_desc pool_desc = WEIR_POOL_DESC_INIT;
   pool_desc.devices = &device;
   pool_desc.device_count = 1;
-  pool_desc.host_budget = 32 << 20;
+  pool_desc.host_budget = 32 << 20; /* what does not fit goes to pinned host memory */
   weir_pool pool;
   TRY(weir_pool_create(context, &pool_desc, &pool));
   weir_stream stream;
