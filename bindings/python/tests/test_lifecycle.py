@@ -39,6 +39,12 @@ def test_devices_links_and_topology(context: weir.Context) -> None:
     assert context.device("host:1").index == 1
     assert context.device("gpu,host:1").index == 1
     assert context.device(1).name == context.device("host:1").name
+    second = context.device("host:1")
+    with context.stream(second) as stream, context.pool({second: "2M"}, host_budget="16M") as pool:
+        assert stream.device == 1
+        assert pool.device_stats(1).budget == 2 << 20
+    with pytest.raises(TypeError, match=r"context.device\('gpu'\) finds one"):
+        context.stream("gpu")  # type: ignore[arg-type]
     with pytest.raises(weir.InvalidArgument, match="host:0, host:1"):
         context.device("gpu")
     with pytest.raises(weir.InvalidArgument, match="4242"):

@@ -84,7 +84,7 @@ OTHERS: list[tuple[str, Slip]] = [
      lambda g: g.context.pool("8M", host_bugdet="8M")),
     ("'device_qouta'; did you mean 'device_quota'?", lambda g: g.pool.client("c", device_qouta=1)),
     ("home must be a device's number, not 'cuda:0'", lambda g: g.pool.buffer(PAGE, home="cuda:0")),
-    ("must be a device's number, not 'cuda:0'; Context.devices", lambda g: g.context.stream("cuda:0")),
+    ("must be a device's number, not 'cuda:0'; context.device('cuda:0') finds one", lambda g: g.context.stream("cuda:0")),
     ("must be a device's number, not 'cuda:0'", lambda g: g.context.pool({"cuda:0": "8M"})),
     ('are a mapping, such as {0: "8G", 1: "8G"}, not a list', lambda g: g.context.pool(["8M", "8M"])),
     ("a time is a number of seconds, such as 0.5, not '1'", lambda g: g.pool.acquire(g.stream, g.use, timeout="1")),

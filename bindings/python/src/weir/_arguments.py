@@ -35,12 +35,16 @@ def instance(value: Any, kind: type[T], name: str, hint: str = "") -> T:
     raise TypeError(f"{name} must be a weir.{kind.__name__}, not {shown(value)}{hint}")
 
 
+def _found_by(value: Any) -> str:
+    return f"context.device({value!r}) finds one" if isinstance(value, str) else "Context.devices lists what there is"
+
+
 def device_number(value: Any, name: str = "device") -> int:
     """The number of a device, or one of weir.HOST, DEFAULT, ANY and ALL."""
     if type(value) is int and 0 <= value < 2**32:
         return value
     if isinstance(value, (bool, float, str, bytes)) or not hasattr(value, "__index__"):
-        raise TypeError(f"{name} must be a device's number, not {shown(value)}; Context.devices lists what there is")
+        raise TypeError(f"{name} must be a device's number, not {shown(value)}; {_found_by(value)}")
     number = operator.index(value)
     if not 0 <= number < 2**32:
         raise ValueError(f"{name}={number} is no device; devices are numbered from 0, and Context.devices lists what there is")

@@ -10,7 +10,7 @@ import json
 import os
 import threading
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, SupportsIndex
 
 from . import enums
 from ._arguments import Paths, device_number, known_options, paths
@@ -135,7 +135,7 @@ class Context(Closable):
             check(lib.weir_device_count(self._raw, count))
             return int(count[0])
 
-    def device(self, which: int | str | None = None) -> DeviceInfo:
+    def device(self, which: SupportsIndex | str | None = None) -> DeviceInfo:
         """A device, with the memory that is free now as its runtime tells it.
 
         ``which`` is a device's number, or a text that means one: ``"gpu"`` is the GPU with the most free memory,
@@ -145,9 +145,9 @@ class Context(Closable):
         number. InvalidArgument lists what there is.
         """
         with entered(self):
-            index = which if isinstance(which, int) else self._found(which)
+            index = self._found(which) if which is None or isinstance(which, str) else device_number(which)
             info = sized("weir_device_info")
-            check(lib.weir_device_info_get(self._raw, device_number(index), info))
+            check(lib.weir_device_info_get(self._raw, index, info))
             return record(DeviceInfo, info, index=index)
 
     def _found(self, wish: str | None) -> int:
@@ -196,23 +196,24 @@ class Context(Closable):
 
     # ---- what is made of it ----
 
-    def pool(self, devices: Size | Mapping[int, Size], **options: Any) -> Pool:
+    def pool(self, devices: Size | Mapping[int, Size] | Mapping[DeviceInfo, Size], **options: Any) -> Pool:
         """A pool over devices of this context: {device: size}, or one size for device 0. The options are those of `weir.Pool`,
         which tells of each:
 
-            context.pool("80%", host_budget="64G", storage_budget="200G", storage_paths="/nvme")"""
+            gpu = context.device("gpu")
+            context.pool({gpu: "80%"}, host_budget="64G", storage_budget="200G", storage_paths="/nvme")"""
         from .pool import Pool
 
         known_options("Context.pool", Pool.__init__, options, 3)
         return Pool(self, devices, **options)
 
-    def stream(self, device: int = enums.DEFAULT) -> Stream:
+    def stream(self, device: SupportsIndex = enums.DEFAULT) -> Stream:
         """A new stream on a device, or on weir.HOST: leases there give CPU addresses."""
         from .stream import Stream
 
         return Stream(self, device)
 
-    def wrap_stream(self, native: int, device: int = 0) -> Stream:
+    def wrap_stream(self, native: int, device: SupportsIndex = 0) -> Stream:
         """Wraps a stream of the runtime, such as `torch.cuda.current_stream().cuda_stream`. It must outlive the wrapper."""
         from .stream import Stream
 

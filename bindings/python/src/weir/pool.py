@@ -22,7 +22,19 @@ from .client import Client
 from .context import Context
 from .errors import check
 from .lease import Lease, Operation, PendingLease, Prepared, Use, check_set, fill_uses
-from .records import CodecStats, DefragmentReport, DeviceLoss, LostRange, Piece, PoolDeviceStats, PoolStats, record, shares, sized
+from .records import (
+    CodecStats,
+    DefragmentReport,
+    DeviceInfo,
+    DeviceLoss,
+    LostRange,
+    Piece,
+    PoolDeviceStats,
+    PoolStats,
+    record,
+    shares,
+    sized,
+)
 from .stream import Stream
 
 _NEVER: int = lib.WEIR_NONE
@@ -83,7 +95,7 @@ class Pool(Closable):
     def __init__(
         self,
         context: Context,
-        devices: Size | Mapping[int, Size],
+        devices: Size | Mapping[int, Size] | Mapping[DeviceInfo, Size],
         *,
         host_budget: Size | None = None,
         compressed_budget: Size = 0,

@@ -75,7 +75,7 @@ class BackendInfo:
 
 @dataclasses.dataclass(frozen=True)
 class DeviceInfo:
-    """A device of a context."""
+    """A device of a context. Calls that take a device's number take this in its place."""
 
     index: int  #: the number that names it
     backend: int
@@ -90,6 +90,9 @@ class DeviceInfo:
     parent: int
     partition: int
     partition_count: int
+
+    def __index__(self) -> int:
+        return self.index
 
 
 @dataclasses.dataclass(frozen=True)
