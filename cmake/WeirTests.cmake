@@ -8,6 +8,7 @@
 #   tests/unit/test_*.cpp           -> one program each on libweir_static.a         label unit
 #   tests/conformance/test_*.cpp    -> one program each on the conformance suite's parts  label conformance
 #   tests/abi/test_*.{c,cpp}        -> one program each on libweir.so               label abi
+#   tests/cpp/*.cpp                 -> weir.hpp, each as the translation units choose (WeirCppTests.cmake)   label abi
 #   tests/fuzz/fuzz_*.cpp           -> one program each on libweir_static.a         label fuzz
 #   tests/tools/test_*.cpp          -> one program each on the weir command's parts label tool
 # plus the checks of the tree itself (layers, documents, exports) and runs of programs.
@@ -228,5 +229,6 @@ if(TARGET weir)
 endif()
 
 include(WeirAbiTests)
+include(WeirCppTests)
 include(WeirHeaderChecks)
 include(WeirTreeTests)
