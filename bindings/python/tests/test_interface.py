@@ -177,7 +177,7 @@ def test_versions_fit() -> None:
     assert numbers[0] * 1_000_000 + numbers[1] * 1000 + numbers[2] == lib.WEIR_VERSION_NUMBER
     assert weir.library_version == ".".join(map(str, numbers))
     assert weir.library_version_number == lib.WEIR_VERSION_NUMBER
-    assert weir.__version__ == importlib.metadata.version("weir")
+    assert weir.__version__ == importlib.metadata.version(weir.__distribution__)
     assert weir.__version__.split(".")[:2] == [str(number) for number in numbers[:2]]
 
 

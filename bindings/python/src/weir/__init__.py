@@ -95,6 +95,8 @@ from .stream import Stream
 from .views import View
 
 __version__ = "1.0.0"
+#: The distribution that this package is of: weir-memory. The project `weir` of PyPI is somebody else's.
+__distribution__ = "weir-memory"
 #: The version of the libweir in use.
 library_version: str = _ffi.string(_lib.weir_version_string()).decode()
 #: The same as one number, to be compared: major * 1000000 + minor * 1000 + patch.
