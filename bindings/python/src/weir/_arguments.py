@@ -7,6 +7,7 @@ it would be read as what it is not. What costs a lease time is only `isinstance`
 from __future__ import annotations
 
 import difflib
+import functools
 import inspect
 import operator
 import os
@@ -54,10 +55,15 @@ def paths(value: Paths | None) -> list[str | os.PathLike[str]]:
     return [value] if isinstance(value, (str, bytes, os.PathLike)) else list(value)
 
 
+@functools.cache
+def _parameters(function: Callable[..., Any]) -> tuple[str, ...]:
+    return tuple(inspect.signature(function).parameters)
+
+
 def known_options(name: str, function: Callable[..., Any], options: Iterable[str], positional: int) -> None:
     """Refuses keywords that `function` does not take; its first `positional` parameters are no keywords here."""
-    known = list(inspect.signature(function).parameters)[positional:]
     for option in options:
+        known = _parameters(function)[positional:]
         if option not in known:
             near = difflib.get_close_matches(option, known, 1)
             meant = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(known)}"
