@@ -216,3 +216,20 @@ def _no_block(self: NoBlock, *unused: object) -> None:
 
 for _name in ("__enter__", "__exit__"):
     setattr(NoBlock, _name, _no_block)
+
+
+# ---- items of what is no array ----
+
+
+class NoItems:
+    """For leases and views, of which an array is had by a call: `lease[0][:] = value` says so. Type checkers see no items."""
+
+    __slots__ = ()
+    _array = ""
+
+
+def _no_items(self: NoItems, *unused: object) -> None:
+    raise TypeError(f"a {type(self).__name__} is no array; did you mean `{self._array}[...] = value`?")
+
+
+setattr(NoItems, "__setitem__", _no_items)  # noqa: B010
