@@ -165,6 +165,16 @@ def test_with_of_what_is_no_lease(pool: weir.Pool, stream: weir.Stream) -> None:
     pending.result(60).release()
 
 
+def test_items_of_what_is_no_array(pool: weir.Pool, stream: weir.Stream) -> None:
+    lease: Any
+    with pool.acquire(stream, weir.overwrite(pool.buffer(PAGE))) as lease:
+        with pytest.raises(TypeError, match=r"a Lease is no array; did you mean `lease\[0\].numpy\(dtype\)\[...\] = value`\?"):
+            lease[:] = 1
+        with pytest.raises(TypeError, match=r"a View is no array; did you mean `view.numpy\(dtype\)\[...\] = value`\?"):
+            lease[0][:] = 1
+        lease[0].numpy(np.float32)[...] = 1
+
+
 def test_the_stream_to_release_on(pool: weir.Pool, stream: weir.Stream) -> None:
     buffer: Any = pool.buffer(PAGE)
     with pool.acquire(stream, weir.read(buffer)) as lease:

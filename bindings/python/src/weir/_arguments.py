@@ -7,6 +7,7 @@ it would be read as what it is not. What costs a lease time is only `isinstance`
 from __future__ import annotations
 
 import difflib
+import functools
 import inspect
 import operator
 import os
@@ -58,10 +59,15 @@ def paths(value: Paths | None) -> list[str | os.PathLike[str]]:
     return [value] if isinstance(value, (str, bytes, os.PathLike)) else list(value)
 
 
+@functools.cache
+def _parameters(function: Callable[..., Any]) -> tuple[str, ...]:
+    return tuple(inspect.signature(function).parameters)
+
+
 def known_options(name: str, function: Callable[..., Any], options: Iterable[str], positional: int) -> None:
     """Refuses keywords that `function` does not take; its first `positional` parameters are no keywords here."""
-    known = list(inspect.signature(function).parameters)[positional:]
     for option in options:
+        known = _parameters(function)[positional:]
         if option not in known:
             near = difflib.get_close_matches(option, known, 1)
             meant = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(known)}"
@@ -214,3 +220,20 @@ def _no_block(self: NoBlock, *unused: object) -> None:
 
 for _name in ("__enter__", "__exit__"):
     setattr(NoBlock, _name, _no_block)
+
+
+# ---- items of what is no array ----
+
+
+class NoItems:
+    """For leases and views, of which an array is had by a call: `lease[0][:] = value` says so. Type checkers see no items."""
+
+    __slots__ = ()
+    _array = ""
+
+
+def _no_items(self: NoItems, *unused: object) -> None:
+    raise TypeError(f"a {type(self).__name__} is no array; did you mean `{self._array}[...] = value`?")
+
+
+setattr(NoItems, "__setitem__", _no_items)  # noqa: B010

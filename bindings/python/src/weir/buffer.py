@@ -41,7 +41,7 @@ class Shards:
     devices: their numbers, in the order in which they get their parts.
     policy: "striped" (stripes in turn) or "blocked" (one run of bytes for each device, in their order).
     weights: how much each device gets, as small whole numbers such as (3, 1); empty: all alike.
-    stripe: the size of a stripe, such as "2M"; 0 leaves it to Weir."""
+    stripe: the size of a stripe, a multiple of the pool's page size; 0 is a page. Blocks have none."""
 
     devices: Sequence[int]
     policy: str = "striped"
@@ -69,9 +69,9 @@ class BufferOptions:
 
     size: bytes, or a text such as "2G".
     priority: its eviction class, a `weir.Priority` or any number between: lower ones leave a device first.
-    alignment: of its address, a power of two; 0 is what the pool gives.
+    alignment: of its address, a power of two up to the page size; 0 is 256.
     client: whom its bytes are charged to; None is nobody but the pool.
-    home: the device that its pages go to when nothing else is said: a number, `weir.DEFAULT` or `weir.ANY` (Weir chooses).
+    home: the device where it is expected to be used: a number, `weir.DEFAULT` (the pool's first) or `weir.ANY` (Weir chooses).
     element: what its bytes are, a `weir.Element`; it helps compression and never changes them.
     tag: a number of the program's own, which snapshots and maps repeat.
     users: the devices that will use it, for the choice of a home with `weir.ANY`.

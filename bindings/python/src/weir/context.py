@@ -39,8 +39,8 @@ class Context(Closable):
     host_backend: False leaves out the backend whose device is CPU memory.
     search: False loads no backends from the folder beside libweir.
     log: called with each line of the log, as (weir.LogLevel, str), on any thread; it must not call Weir. None writes warnings and
-      errors to stderr as the environment variable WEIR_LOG says.
-    start_timeout: seconds that one backend may take to start (None: as long as the library thinks right)."""
+      errors to stderr if the environment variable WEIR_LOG is set.
+    start_timeout: how long one backend may take to start before it is given up (None: 60 s)."""
 
     _kind = "context"
     _waits = True
@@ -184,8 +184,8 @@ class Context(Closable):
         self, *, max_time: float | None = None, max_bytes: Size = 0, cache: bool = True
     ) -> CalibrateReport:
         """Measures every direct link, for this context and, with `cache`, for later ones of this user: pools choose better ways
-        then. `max_time` is for all links together, `max_bytes` for each copy; None and 0 leave them to Weir. An IoError leaves
-        the figures valid in this context."""
+        then. `max_time` is for all links together (None: 5 s), `max_bytes` is how much memory may be held at once (0: "64M"). An
+        IoError leaves the figures valid in this context."""
         desc = sized("weir_calibrate_desc")
         desc.flags = 0 if cache else lib.WEIR_CALIBRATE_NO_CACHE
         desc.max_ns, desc.max_bytes = nanoseconds(max_time), size_in_bytes(max_bytes, "max_bytes")

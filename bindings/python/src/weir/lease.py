@@ -18,7 +18,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from . import _core, enums
-from ._arguments import NoBlock, instance, not_a_buffer, not_a_set
+from ._arguments import NoBlock, NoItems, instance, not_a_buffer, not_a_set
 from ._capi import ffi, lib
 from ._core import _abandoned, entered, nanoseconds, unraisable, watch
 from ._sizes import Size, size_in_bytes
@@ -208,10 +208,11 @@ class Prepared(NoBlock):
         raise error  # type: ignore[misc]
 
 
-class Lease:
+class Lease(NoItems):
     """The right to use the set's bytes on its stream, until it is released. A context manager: the end of the block
     releases it. `lease[i]` is a view of use i."""
 
+    _array = "lease[0].numpy(dtype)"
     __slots__ = ("__weakref__", "_calls", "_native", "_pin", "_prepared")
 
     def __init__(self, prepared: Prepared, native: Any) -> None:

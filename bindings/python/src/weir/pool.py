@@ -75,7 +75,7 @@ class Pool(Closable):
       rebalance_rate: bytes a second that move from HOST and below to neighbours with memory to spare (0: "1G"; `weir.NONE`:
         only by `rebalance`).
       background: False has no work done ahead of demand by threads of the pool.
-      peer: False never uses a neighbour's memory.
+      peer: False has no page go to a neighbour's idle memory: HOST is the first place then.
 
     The tiers below:
       codec: what compressed pages are coded with: "auto" (None) or one method, such as "lz4".
@@ -378,7 +378,7 @@ class Pool(Closable):
         wait: until the copies have ended, so that what is won is free when this returns; else a later call frees the rest.
         evict: without virtual memory management, what is in the way of a longer range and fits nowhere else is evicted.
         max_bytes, max_moves, max_time: at most so much is moved, so many moves, so many seconds; 0 and None are no bound.
-        max_cost_permille: of the bytes that a step wins, it may move so many thousandths at most; 0 is no bound.
+        max_cost_permille: bytes that may be moved for a thousand bytes won; what costs more is left alone (0: 1000).
         should_stop: asked between two steps; True ends the call. What it raises ends the call too, and is raised."""
         desc = sized("weir_defragment_desc")
         desc.device = device
@@ -400,7 +400,7 @@ class Pool(Closable):
         self, threshold_permille: int, *, bytes_per_second: Size = 0, max_cost_permille: int = 0
     ) -> None:
         """Defragmentation in the background, above so many thousandths of fragmentation; 0 ends it. It moves at most
-        `bytes_per_second`; `max_cost_permille` is as in `defragment`."""
+        `bytes_per_second` (0: "256M"); `max_cost_permille` is as in `defragment` (0: 500)."""
         desc = sized("weir_defragmentation_desc")
         desc.threshold_permille, desc.bytes_per_second = threshold_permille, size_in_bytes(bytes_per_second, "bytes_per_second")
         desc.max_cost_permille = max_cost_permille
