@@ -12,6 +12,8 @@ BUILD_PACKAGES=(g++ cmake ninja-build pkg-config libxxhash-dev libcmocka-dev lib
 # libze: the loader and the headers of Level Zero, for its backend on a simulated driver. The rest: a second look at the ABI,
 # the reference, what formats man pages, and Python's package installer for headers and a formatter that no release has.
 TEST_PACKAGES=(libze-dev libze1 abigail-tools doxygen groff-base mandoc python3-pip python3-venv)
+# What makes the site of the documentation; without them there is the reference alone.
+SITE_PACKAGES=(mkdocs mkdocs-material)
 # What makes and tries packages.
 PACKAGE_PACKAGES=(dpkg-dev file debootstrap)
 
