@@ -15,6 +15,8 @@ BUILD_PACKAGES=(g++ cmake ninja-build pkg-config libxxhash-dev libcmocka-dev lib
 TEST_PACKAGES=(libze-dev libze1 abigail-tools doxygen groff-base mandoc python3-pip python3-venv clang)
 # Whose archives and headers a portable library has in it (WEIR_PORTABLE): their licences go with it.
 PACKED_PACKAGES=(liblz4-dev libzstd-dev libhwloc-dev liburing-dev libssl-dev libxxhash-dev nlohmann-json3-dev libcli11-dev)
+# What makes the site of the documentation; without them there is the reference alone.
+SITE_PACKAGES=(mkdocs mkdocs-material)
 # What makes and tries packages.
 PACKAGE_PACKAGES=(dpkg-dev file debootstrap)
 
