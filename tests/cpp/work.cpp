@@ -247,6 +247,7 @@ void an_error_is_a_copy_with_its_numbers(void **) {
                    WEIR_ERROR_TIMEOUT);
   OK(writer.release(world.stream));
   assert_true(world.pool.try_acquire(world.stream, read(other)).has_value());
+  FAILS(WEIR_ERROR_INVALID_ARGUMENT, world.pool.acquire(world.stream, read(other, 1 << 30)));
 }
 
 void lists_and_texts_come_whole(void **) {

@@ -99,7 +99,8 @@ class [[nodiscard]] result {
   using value_type = T;
   using error_type = weir::error;
 
-  result(T value) : state_(std::in_place_index<0>, std::move(value)) {}
+  result(const T &value) : state_(std::in_place_index<0>, value) {}
+  result(T &&value) : state_(std::in_place_index<0>, std::move(value)) {}
   result(weir::error why) : state_(std::in_place_index<1>, std::move(why)) {}
 
   bool has_value() const noexcept { return state_.index() == 0; }
@@ -214,16 +215,6 @@ template <class T>
 returned<T> done(weir_result code, T &&value) {
   if (code < 0) return fail_last<T>(code);
   return returned<T>(std::forward<T>(value));
-}
-
-/// Out of a result into what calls return.
-template <class T>
-returned<T> give(result<T> &&from) {
-#if WEIR_CPP_EXCEPTIONS
-  return std::move(from).value();
-#else
-  return std::move(from);
-#endif
 }
 
 }  // namespace detail
