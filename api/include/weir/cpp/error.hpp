@@ -19,7 +19,8 @@
 #include <variant>
 
 namespace weir {
-/// Shared by all choices of config.hpp, and the same in each: one variable for the whole program.
+/// Shared by all choices of config.hpp and by all versions of these headers, so that a program has one variable. What stands
+/// here never changes.
 namespace cpp_common {
 /// Is told what could not be ended ("pool", "buffer", ...), the library's answer and its message. It runs in a destructor.
 using leak_handler = void (*)(const char *what, weir_result code, const char *message) noexcept;
@@ -92,7 +93,7 @@ inline void tell_leak(const char *what, weir_result code) noexcept {
 }  // namespace detail
 
 /// A value, or why there is none: as std::expected<T, weir::error> of C++23, as far as it goes. Asked for a value that it
-/// has not, it throws its error; without exceptions it prints that and aborts.
+/// has not, it throws its error; where calls return results it prints that and aborts.
 template <class T>
 class [[nodiscard]] result {
  public:
