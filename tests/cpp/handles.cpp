@@ -2,6 +2,8 @@
 //
 // Handles of weir.hpp: what becomes of one that is moved from, ended twice, left behind or ended out of order. Each has one
 // outcome (docs/cpp.md), the same for every kind. Compiled in both modes.
+#include <thread>
+
 #include "tests/cpp/cpp_fixture.hpp"
 
 namespace weir::test {
@@ -147,6 +149,45 @@ void what_is_in_use_is_left_behind_and_told(void **) {
   assert_int_equal(leaks.count, 3);
 }
 
+/// A hold keeps its pool, but not its buffer.
+void a_buffer_that_is_held_is_left_behind_and_told(void **) {
+  const Leaks leaks;
+  {
+    World world;
+    weir::buffer buffer = world.buffer();
+    weir::hold hold = TAKE(buffer.hold(0));
+    FAILS(WEIR_ERROR_BUSY, buffer.destroy());
+    buffer = weir::buffer();
+    assert_int_equal(leaks.count, 1);
+    assert_int_equal(leaks.last, WEIR_ERROR_BUSY);
+    world.pool = weir::pool();
+    OK(hold.unhold());
+  }
+  assert_int_equal(leaks.count, 1);
+}
+
+/// The last of them ends the pool, the stream and the context, whichever thread it is on.
+void handles_of_one_pool_go_on_any_thread(void **) {
+  const Leaks leaks;
+  for (int round = 0; round < 20; ++round) {
+    World world;
+    std::vector<std::thread> threads;
+    for (int i = 0; i < 4; ++i) {
+      threads.emplace_back(
+          [buffer = world.buffer(),
+           memory = TAKE(device_allocator(world.pool, world.stream).allocate(256))]() mutable {
+            buffer = weir::buffer();
+            memory = weir::allocation();
+          });
+    }
+    world.context = weir::context();
+    world.pool = weir::pool();
+    world.stream = weir::stream();
+    for (std::thread &thread : threads) thread.join();
+  }
+  assert_int_equal(leaks.count, 0);
+}
+
 void parents_live_as_long_as_what_was_made_of_them(void **) {
   const Leaks leaks;
   {
@@ -239,6 +280,8 @@ int main() {
       cmocka_unit_test(what_is_ended_twice_is_refused_and_nothing_changes),
       cmocka_unit_test(what_c_ended_is_recognised),
       cmocka_unit_test(what_is_in_use_is_left_behind_and_told),
+      cmocka_unit_test(a_buffer_that_is_held_is_left_behind_and_told),
+      cmocka_unit_test(handles_of_one_pool_go_on_any_thread),
       cmocka_unit_test(parents_live_as_long_as_what_was_made_of_them),
       cmocka_unit_test(a_pool_that_is_destroyed_takes_its_buffers_along),
       cmocka_unit_test(a_stream_that_allocations_wait_for_is_closed_when_its_work_is_done),

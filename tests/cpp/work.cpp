@@ -79,7 +79,8 @@ void options_arrive_where_they_belong(void **) {
   assert_true(b.get()->shards->device_count == 2 && b.get()->shards->devices[1] == 2);
   assert_true(b.get()->shards->policy == WEIR_SHARD_BLOCKED && b.get()->shards->stripe == 10);
   assert_null(b.get()->shards->weights);
-  buffer.shards->weights = {3};  // one for two devices: nothing is read behind it
+  buffer.shards->weights = {3, 4};
+  buffer.shards->weights.pop_back();  // one for two devices: nothing is read behind it
   assert_int_equal(c_struct<buffer_desc>(buffer).get()->shards->weights[1], 0);
 
   context_desc context = small_context();
@@ -164,6 +165,8 @@ void a_span_is_checked(void **) {
 void a_lease_has_as_many_uses_as_one_likes(void **) {
   World world;
   weir::buffer buffer = world.buffer();
+  assert_int_equal(read(buffer).allow_remote().c().flags, WEIR_USE_ALLOW_REMOTE);
+  assert_int_equal(read(buffer).c().flags, 0);
   for (const size_t count : {1U, 4U, 5U, 8U, 9U, 100U}) {
     std::vector<use> uses;
     for (uint64_t i = 0; i < count; ++i) uses.push_back(read(buffer, i, 1).allow_remote());
@@ -244,6 +247,7 @@ void an_error_is_a_copy_with_its_numbers(void **) {
                    WEIR_ERROR_TIMEOUT);
   OK(writer.release(world.stream));
   assert_true(world.pool.try_acquire(world.stream, read(other)).has_value());
+  FAILS(WEIR_ERROR_INVALID_ARGUMENT, world.pool.acquire(world.stream, read(other, 1 << 30)));
 }
 
 void lists_and_texts_come_whole(void **) {
@@ -256,9 +260,13 @@ void lists_and_texts_come_whole(void **) {
   assert_true(snapshot.find_last_of('}') >= snapshot.size() - 2);
   const std::vector<char> source(page, 1);
   for (const weir::buffer &buffer : buffers) OK(buffer.write(0, source));
-  assert_true(TAKE(world.pool.map()).size() >= buffers.size());
+  const std::vector<piece> map = TAKE(world.pool.map());
+  assert_true(map.size() >= buffers.size());
+  for (const piece &one : map) assert_true(one.tier != WEIR_TIER_NONE && one.bytes != 0);
   assert_int_equal(TAKE(world.pool.lost_ranges()).size(), 0);
-  assert_int_equal(TAKE(buffers[0].shards()).size(), 1);
+  const std::vector<shard> shards = TAKE(buffers[0].shards());
+  assert_int_equal(shards.size(), 1);
+  assert_int_equal(shards[0].length, page);
   const std::string tree = TAKE(world.context.topology_export(WEIR_TOPOLOGY_TEXT));
   assert_true(tree.size() > 10 && tree.find('\0') == std::string::npos);
   const weir::device_info info = TAKE(world.context.device_info(0));
@@ -298,12 +306,13 @@ void containers_live_in_host_leases(void **) {
     assert_true(words.back() == words.front());
     // Beside each other, so that none begins with a page by chance; more than a page's too.
     std::vector<void *> aligned;
-    for (const size_t alignment : {1U, 8U, 64U, 256U, 512U, 4096U, 16384U, 65536U}) {
+    const size_t alignments[] = {1, 8, 64, 256, 512, 4096, 16384, 65536};
+    for (const size_t alignment : alignments) {
       aligned.push_back(memory.allocate(100, alignment));
       assert_int_equal(reinterpret_cast<uintptr_t>(aligned.back()) % alignment, 0);
       std::memset(aligned.back(), 0xaa, 100);
     }
-    for (void *const at : aligned) memory.deallocate(at, 100);
+    for (size_t i = aligned.size(); i-- > 0;) memory.deallocate(aligned[i], 100, alignments[i]);
     assert_true(memory.is_equal(memory));
     FAILS(WEIR_ERROR_BUSY, world.pool.destroy());
     // More than there is, then all that was forgotten goes with the resource.

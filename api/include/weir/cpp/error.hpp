@@ -19,7 +19,8 @@
 #include <variant>
 
 namespace weir {
-/// Shared by all choices of config.hpp, and the same in each: one variable for the whole program.
+/// Shared by all choices of config.hpp and by all versions of these headers, so that a program has one variable. What stands
+/// here never changes.
 namespace cpp_common {
 /// Is told what could not be ended ("pool", "buffer", ...), the library's answer and its message. It runs in a destructor.
 using leak_handler = void (*)(const char *what, weir_result code, const char *message) noexcept;
@@ -92,14 +93,15 @@ inline void tell_leak(const char *what, weir_result code) noexcept {
 }  // namespace detail
 
 /// A value, or why there is none: as std::expected<T, weir::error> of C++23, as far as it goes. Asked for a value that it
-/// has not, it throws its error; without exceptions it prints that and aborts.
+/// has not, it throws its error; where calls return results it prints that and aborts.
 template <class T>
 class [[nodiscard]] result {
  public:
   using value_type = T;
   using error_type = weir::error;
 
-  result(T value) : state_(std::in_place_index<0>, std::move(value)) {}
+  result(const T &value) : state_(std::in_place_index<0>, value) {}
+  result(T &&value) : state_(std::in_place_index<0>, std::move(value)) {}
   result(weir::error why) : state_(std::in_place_index<1>, std::move(why)) {}
 
   bool has_value() const noexcept { return state_.index() == 0; }
@@ -214,16 +216,6 @@ template <class T>
 returned<T> done(weir_result code, T &&value) {
   if (code < 0) return fail_last<T>(code);
   return returned<T>(std::forward<T>(value));
-}
-
-/// Out of a result into what calls return.
-template <class T>
-returned<T> give(result<T> &&from) {
-#if WEIR_CPP_EXCEPTIONS
-  return std::move(from).value();
-#else
-  return std::move(from);
-#endif
 }
 
 }  // namespace detail

@@ -31,7 +31,7 @@ class WEIR_API bad_alloc : public std::bad_alloc {
 };
 
 /// Any thread may allocate and deallocate. It keeps its pool and stream alive; what is still allocated dies with it. Where
-/// Weir refuses it throws weir::bad_alloc; without exceptions it prints why and aborts, since a memory_resource can't say no.
+/// Weir refuses it throws weir::bad_alloc; where calls return results it prints why and aborts: a memory_resource can't say no.
 class host_resource : public std::pmr::memory_resource {
  public:
   /// `cpu` must be a stream of WEIR_DEVICE_HOST: with another one every allocation is refused.

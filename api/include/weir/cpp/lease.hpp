@@ -187,27 +187,42 @@ class c_uses {
 
 }  // namespace detail
 
-inline result<lease> pool::try_acquire(const stream &on, const use_list &uses,
-                                       const acquire_options &options) const {
+inline weir_result pool::acquire_into(lease &taken, const stream &on, const use_list &uses,
+                                      const acquire_options &options) const noexcept {
   detail::c_uses c(uses);
-  lease::state made;
-  if (!c || !made.views.resize(uses.size())) return detail::c_uses::no_memory();
+  lease::state &made = *taken.state_.operator->();
+  if (!c || !made.views.resize(uses.size())) return no_room_for_uses;
   const weir_acquire_options how = options;
   made.stream = on.get();
   const weir_result code =
       weir_acquire(get(), made.stream, c.data(), uses.size(), &how, &made.handle);
-  if (code < 0) return error::last(code);
+  if (code < 0) return code;
   size_t i = 0;
   for (const use &one : uses) {
     made.views[i] = {c.data()[i].address, one.bytes(), one.c().mode};
     ++i;
   }
-  return lease(std::move(made));
+  return code;
+}
+
+inline error pool::why_not_acquired(weir_result code) {
+  return code == no_room_for_uses ? detail::c_uses::no_memory() : error::last(code);
+}
+
+inline result<lease> pool::try_acquire(const stream &on, const use_list &uses,
+                                       const acquire_options &options) const {
+  lease taken;
+  const weir_result code = acquire_into(taken, on, uses, options);
+  if (code < 0) return why_not_acquired(code);
+  return taken;
 }
 
 inline returned<lease> pool::acquire(const stream &on, const use_list &uses,
                                      const acquire_options &options) const {
-  return detail::give(try_acquire(on, uses, options));
+  lease taken;
+  const weir_result code = acquire_into(taken, on, uses, options);
+  if (code < 0) return detail::fail<lease>(why_not_acquired(code));
+  return taken;
 }
 
 inline returned<void> pool::prefetch(const stream &on, const use_list &uses) const {
@@ -229,31 +244,23 @@ typename detail::run_of<detail::value_of<Function>>::type pool::run(
     const stream &on, const use_list &uses, Function &&function,
     const acquire_options &options) const {
   using value = detail::value_of<Function>;
-#if WEIR_CPP_EXCEPTIONS
-  // Whatever is thrown on the way, the lease's destructor releases.
-  lease taken = acquire(on, uses, options);
+  lease taken;  // whatever is thrown on the way, its destructor releases
+  const weir_result code = acquire_into(taken, on, uses, options);
+  if (code < 0) return detail::fail<typename detail::run_of<value>::value>(why_not_acquired(code));
   if constexpr (std::is_void_v<value>) {
     std::forward<Function>(function)(std::as_const(taken));
-    taken.release();
+    return taken.release();
   } else {
-    value kept = std::forward<Function>(function)(std::as_const(taken));
+    typename detail::run_of<value>::type kept =
+        std::forward<Function>(function)(std::as_const(taken));
+#if WEIR_CPP_EXCEPTIONS
     taken.release();
-    return kept;
-  }
 #else
-  using outcome = typename detail::run_of<value>::type;
-  result<lease> taken = try_acquire(on, uses, options);
-  if (!taken) return outcome(taken.error());
-  if constexpr (std::is_void_v<value>) {
-    std::forward<Function>(function)(std::as_const(*taken));
-    return taken->release();
-  } else {
-    outcome kept = std::forward<Function>(function)(std::as_const(*taken));
-    const result<void> released = taken->release();
-    if (kept && !released) return outcome(released.error());
+    const result<void> released = taken.release();
+    if (kept && !released) return released.error();
+#endif
     return kept;
   }
-#endif
 }
 
 WEIR_CPP_END

@@ -46,14 +46,14 @@ returned<std::vector<Item>> list_of(Write write) {
 /// What pool::run returns for a function that returns Value: a result in a result is one result.
 template <class Value>
 struct run_of {
+  using value = Value;
   using type = returned<Value>;
-  static constexpr bool is_result = false;
 };
 #if !WEIR_CPP_EXCEPTIONS
 template <class Value>
 struct run_of<result<Value>> {
+  using value = Value;
   using type = result<Value>;
-  static constexpr bool is_result = true;
 };
 #endif
 template <class Function>
@@ -215,6 +215,13 @@ class pool {
     if (!made) return detail::fail_made<pool>(handle);
     return returned<pool>(pool(std::move(made)));
   }
+
+  /// An answer of acquire_into that no function of the library gives: the error is not its last one.
+  static constexpr weir_result no_room_for_uses = INT32_MIN;
+  /// weir_acquire, into an empty lease.
+  weir_result acquire_into(lease &taken, const stream &on, const use_list &uses,
+                           const acquire_options &options) const noexcept;
+  static error why_not_acquired(weir_result code);
 
   detail::ref<detail::pool_kind> ref_;
 };
