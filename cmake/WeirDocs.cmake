@@ -2,7 +2,7 @@
 #
 # Man pages and the reference.
 #   target weir_man (part of all)    <build>/man: the C API's pages from the headers, the programs' from their --help
-#   target weir_docs                 <build>/docs/html: the reference by Doxygen (scripts/docs)
+#   target weir_docs                 <build>/docs/site and html: the documentation as HTML (scripts/docs)
 #   weir_install_man(NAME [EXCLUDE_FROM_ALL])   installs the pages as parts of NAME-development and NAME-tools
 # Both need Python only when Weir is built; without it, under a sanitizer and for another machine there are no pages.
 
@@ -32,7 +32,7 @@ if(WEIR_BUILD_MAN AND Python3_FOUND AND NOT WEIR_SANITIZE AND NOT WEIR_COVERAGE)
   add_custom_target(weir_man ALL DEPENDS ${weir_man_folder}/written)
 endif()
 
-# scripts/docs installs Doxygen where it is missing.
+# scripts/docs installs Doxygen and mkdocs where they are missing.
 add_custom_target(weir_docs COMMAND ${PROJECT_SOURCE_DIR}/scripts/docs ${CMAKE_BINARY_DIR}/docs
   WORKING_DIRECTORY ${PROJECT_SOURCE_DIR} USES_TERMINAL VERBATIM)
 

@@ -13,7 +13,7 @@ function(weir_install name libdir)
   set(folder ${CMAKE_CURRENT_BINARY_DIR}/generated/install-${name})
   set(cmake_folder ${libdir}/cmake/weir)
   install(DIRECTORY ${PROJECT_SOURCE_DIR}/api/include/weir DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
-    COMPONENT ${name}-development ${ARGN} FILES_MATCHING PATTERN "*.h")
+    COMPONENT ${name}-development ${ARGN} FILES_MATCHING PATTERN "*.h" PATTERN "*.hpp")
   foreach(plugin IN LISTS weir_plugins)
     string(REPLACE "weir_backend_" "backend-" component ${plugin})
     string(REPLACE "_" "-" component ${component})

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Benchmarks and examples. bench/bench_X.cpp, with bench/X/*.cpp where there are any -> bin/bench_X (static library, so
-# that a number does not depend on symbol lookup); examples/*.c -> bin/example_* (libweir.so, as a user's program).
+# that a number does not depend on symbol lookup); examples/*.c -> bin/example_* and examples/*.cpp -> bin/example_*_cpp
+# (libweir.so, as a user's program).
 
 if(WEIR_BUILD_BENCH AND TARGET weir_static)
   weir_glob(weir_bench_sources "bench/bench_*.cpp")
@@ -20,6 +21,12 @@ if(WEIR_BUILD_EXAMPLES AND TARGET weir)
     cmake_path(GET source STEM name)
     add_executable(example_${name} ${source})
     target_link_libraries(example_${name} PRIVATE weir weir_build m)
+  endforeach()
+  weir_glob(weir_example_sources "examples/*.cpp")
+  foreach(source IN LISTS weir_example_sources)
+    cmake_path(GET source STEM name)
+    add_executable(example_${name}_cpp ${source})
+    target_link_libraries(example_${name}_cpp PRIVATE weir weir_build)
   endforeach()
 endif()
 

@@ -8,6 +8,7 @@
 #   tests/unit/test_*.cpp           -> one program each on libweir_static.a         label unit
 #   tests/conformance/test_*.cpp    -> one program each on the conformance suite's parts  label conformance
 #   tests/abi/test_*.{c,cpp}        -> one program each on libweir.so               label abi
+#   tests/cpp/*.cpp                 -> weir.hpp, each as the translation units choose (WeirCppTests.cmake)   label abi
 #   tests/fuzz/fuzz_*.cpp           -> one program each on libweir_static.a         label fuzz
 #   tests/tools/test_*.cpp          -> one program each on the weir command's parts label tool
 # plus the checks of the tree itself (layers, documents, exports) and runs of programs.
@@ -186,7 +187,7 @@ if(TARGET weir_static)
 endif()
 
 # About loading and describing backends, about files, or about bytes alone: nothing of them is another backend's.
-set(weir_host_only test_backends test_codec_api test_context test_partitions test_pool_losses test_runtimes test_spill_failures test_struct_size test_topology_api)
+set(weir_host_only test_backends test_codec_api test_context test_find_device test_partitions test_pool_losses test_runtimes test_spill_failures test_struct_size test_topology_api)
 # About a state into which only a simulated driver can be put: gpu-check leaves them out.
 set(weir_simulated_only test_full_channel)
 # The tiers below HOST, what is lost in them, and the order of prefetches are the engine's work: its threads are seen on the host
@@ -228,5 +229,6 @@ if(TARGET weir)
 endif()
 
 include(WeirAbiTests)
+include(WeirCppTests)
 include(WeirHeaderChecks)
 include(WeirTreeTests)

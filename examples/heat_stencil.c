@@ -190,9 +190,11 @@ static solver start(const options *opts) {
   weir_context_desc context_desc = WEIR_CONTEXT_DESC_INIT;
   context_desc.options = backend;
   MUST(weir_context_create(&context_desc, &solve.context));
-  MUST(weir_stream_create(solve.context, 0, 0, &solve.stream));
-
   weir_pool_device device = WEIR_POOL_DEVICE_INIT;
+  /* "gpu,host" where the kernels are a GPU's: here they are functions of the CPU, which needs memory that it can reach. */
+  MUST(weir_device_find(solve.context, "host", &device.device));
+  MUST(weir_stream_create(solve.context, device.device, 0, &solve.stream));
+
   device.budget = opts->device;
   weir_pool_desc pool_desc = WEIR_POOL_DESC_INIT;
   pool_desc.devices = &device;

@@ -129,9 +129,11 @@ static product start(uint64_t size, uint64_t tile) {
   weir_context_desc context_desc = WEIR_CONTEXT_DESC_INIT;
   context_desc.options = backend;
   MUST(weir_context_create(&context_desc, &p.context));
-  MUST(weir_stream_create(p.context, 0, 0, &p.stream));
-
   weir_pool_device device = WEIR_POOL_DEVICE_INIT;
+  /* "gpu,host" where the kernels are a GPU's: here they are functions of the CPU, which needs memory that it can reach. */
+  MUST(weir_device_find(p.context, "host", &device.device));
+  MUST(weir_stream_create(p.context, device.device, 0, &p.stream));
+
   device.budget = all / 4;
   weir_pool_desc pool_desc = WEIR_POOL_DESC_INIT;
   pool_desc.devices = &device;

@@ -215,9 +215,11 @@ static world start(const options *opts) {
   weir_context_desc context_desc = WEIR_CONTEXT_DESC_INIT;
   context_desc.options = backend;
   MUST(weir_context_create(&context_desc, &all.context));
-  MUST(weir_stream_create(all.context, 0, 0, &all.stream));
-
   weir_pool_device device = WEIR_POOL_DEVICE_INIT;
+  /* "gpu,host" where the kernels are a GPU's: here they are functions of the CPU, which needs memory that it can reach. */
+  MUST(weir_device_find(all.context, "host", &device.device));
+  MUST(weir_stream_create(all.context, device.device, 0, &all.stream));
+
   device.budget = device_budget;
   weir_pool_desc pool_desc = WEIR_POOL_DESC_INIT;
   pool_desc.devices = &device;

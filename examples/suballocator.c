@@ -101,13 +101,14 @@ int main(int count, char **arguments) {
   weir_context context;
   TRY(weir_context_create(&context_desc, &context));
   weir_pool_device device = WEIR_POOL_DEVICE_INIT;
+  TRY(weir_device_find(context, "host", &device.device));
   device.budget = 32 << 20;
   weir_pool_desc pool_desc = WEIR_POOL_DESC_INIT;
   pool_desc.devices = &device, pool_desc.device_count = 1, pool_desc.host_budget = 8 << 20;
   weir_pool pool;
   TRY(weir_pool_create(context, &pool_desc, &pool));
   uint64_t address;
-  TRY(weir_malloc(pool, 0, NULL, BLOCK, &address));
+  TRY(weir_malloc(pool, device.device, NULL, BLOCK, &address));
 
   static cache c;
   weir_arena_desc desc = WEIR_ARENA_DESC_INIT;

@@ -10,10 +10,13 @@ CDPATH='' cd -- "$(dirname "${BASH_SOURCE[0]}")/.."
 BUILD_PACKAGES=(g++ cmake ninja-build pkg-config libxxhash-dev libcmocka-dev liblz4-dev libzstd-dev
                 liburing-dev libssl-dev libhwloc-dev nlohmann-json3-dev libcli11-dev libcairo2-dev python3)
 # libze: the loader and the headers of Level Zero, for its backend on a simulated driver. The rest: a second look at the ABI,
-# the reference, what formats man pages, and Python's package installer for headers and a formatter that no release has.
-TEST_PACKAGES=(libze-dev libze1 abigail-tools doxygen groff-base mandoc python3-pip python3-venv)
+# the reference, what formats man pages, Python's package installer for headers and a formatter that no release has, and the
+# second compiler that weir.hpp must please.
+TEST_PACKAGES=(libze-dev libze1 abigail-tools doxygen groff-base mandoc python3-pip python3-venv clang)
 # Whose archives and headers a portable library has in it (WEIR_PORTABLE): their licences go with it.
 PACKED_PACKAGES=(liblz4-dev libzstd-dev libhwloc-dev liburing-dev libssl-dev libxxhash-dev nlohmann-json3-dev libcli11-dev)
+# What makes the site of the documentation; without them there is the reference alone.
+SITE_PACKAGES=(mkdocs mkdocs-material)
 # What makes and tries packages.
 PACKAGE_PACKAGES=(dpkg-dev file debootstrap)
 

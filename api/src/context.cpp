@@ -4,6 +4,8 @@
 
 #include "api/src/guard.hpp"
 
+#include "core/pool/find_device.hpp"
+
 #include <weir/backend.h>
 
 #include <dlfcn.h>
@@ -215,6 +217,15 @@ weir_result weir_device_count(weir_context context, uint32_t *count) {
 
 weir_result weir_device_info_get(weir_context context, weir_device device, weir_device_info *info) {
   return guarded([&] { return weir::api::device_info(context, device, info); });
+}
+
+weir_result weir_device_find(weir_context context, const char *wish, weir_device *device) {
+  return guarded([&]() -> Status {
+    weir::pool::Context *object = nullptr;
+    WEIR_TRY(get(context, &object));
+    WEIR_TRY(need(device, "device"));
+    return weir::pool::find_device(*object, wish, device);
+  });
 }
 
 weir_result weir_link_info_get(weir_context context, weir_device from, weir_device to,

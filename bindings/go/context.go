@@ -172,6 +172,23 @@ func (c *Context) DeviceCount() (int, error) {
 	return int(count), err
 }
 
+// FindDevice is the device that a text means: "gpu" is the GPU with the most free memory, "gpu:1" the second GPU, "cuda:0" the
+// first of a backend, and a UUID or a PCI address that card. Of several with commas between the first that is there counts:
+// "gpu,host" takes the host's memory only where there is no GPU. "" is the environment variable WEIR_DEVICE, or "gpu" where that
+// is not set. The error lists what there is.
+func (c *Context) FindDevice(wish string) (Device, error) {
+	const op = "find device"
+	if err := c.enter(op); err != nil {
+		return 0, err
+	}
+	defer c.leave()
+	text := C.CString(wish)
+	defer C.free(unsafe.Pointer(text))
+	var device C.uint32_t
+	err := failed(op, C.weirgo_device_find(C.uintptr_t(c.handle), text, &device))
+	return Device(device), err
+}
+
 // Capabilities are what a device can do; docs/backend-abi.md of the library has the meaning of each.
 type Capabilities uint64
 

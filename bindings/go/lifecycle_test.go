@@ -268,6 +268,7 @@ func TestUseAfterClose(t *testing.T) {
 		"context close":     c.Close,
 		"context backends":  func() error { _, err := c.Backends(); return err },
 		"context devices":   func() error { _, err := c.DeviceCount(); return err },
+		"context find":      func() error { _, err := c.FindDevice("host"); return err },
 		"context device":    func() error { _, err := c.Device(0); return err },
 		"context link":      func() error { _, err := c.Link(0, DeviceHost); return err },
 		"context export":    func() error { _, err := c.ExportTopology(TopologyJSON); return err },

@@ -445,6 +445,12 @@ func TestContext(t *testing.T) {
 	ok(t, err)
 	device, err := w.context.Device(1)
 	ok(t, err)
+	found, err := w.context.FindDevice("gpu,host:1")
+	ok(t, err)
+	_, err = w.context.FindDevice("gpu")
+	if e := expect(t, err, ErrInvalidArgument); found != 1 || !strings.Contains(e.Message, "host:0, host:1") {
+		t.Error(found, e)
+	}
 	if count != 2 || device.Name != "two" || device.MemoryTotal != 16<<20 || device.Granule != page || device.NumaNode < -1 ||
 		device.Capabilities&(CapVMM|CapHostAccess) != CapVMM|CapHostAccess || device.PartitionCount != 1 {
 		t.Errorf("%d %+v", count, device)

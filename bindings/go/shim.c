@@ -88,6 +88,10 @@ weirgo_error *weirgo_device_count(uintptr_t context, uint32_t *count) {
   return weirgo_check(weir_device_count(CONTEXT(context), count));
 }
 
+weirgo_error *weirgo_device_find(uintptr_t context, const char *wish, uint32_t *device) {
+  return weirgo_check(weir_device_find(CONTEXT(context), wish, device));
+}
+
 weirgo_error *weirgo_device_info(uintptr_t context, uint32_t device, weir_device_info *info) {
   *info = (weir_device_info)WEIR_DEVICE_INFO_INIT;
   return weirgo_check(weir_device_info_get(CONTEXT(context), device, info));

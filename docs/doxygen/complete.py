@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks that the reference has everything public: each function, type, constant and macro of the records in api/abi has an entry of
 its own in the HTML, and so has each field. Doxygen leaves out in silence what it finds no words for, such as the numbers of an enum
-without a comment.
+without a comment. Pictures that a page shows must be there too: Doxygen does not look for them.
 
   complete.py HTML_FOLDER"""
 
@@ -37,6 +37,10 @@ def main():
         for before, first in re.findall(r"(.*)\nenum \{\s*(?:/\*.*?\*/\s*)?(\w+)", header.read_text(encoding="utf-8")):
             if not before.endswith("*/"):
                 missing.append(f"the enum of {first} (it has no comment)")
+    for page in sorted(html.glob("*.html")):
+        for picture in re.findall(r'<(?:img|object)[^>]* (?:src|data)="([^"]*images/[^"]*)"', page.read_text(encoding="utf-8")):
+            if not (html / picture).exists():
+                missing.append(f"{picture} (on {page.name})")
     for name in missing:
         print(f"docs: {name} is not in the reference", file=sys.stderr)
     return 1 if missing else 0

@@ -86,7 +86,9 @@ def page_text(text, path):
             return f"[{words}](#{anchor(other.stem, part)})" if part else match.group()
         return words
 
-    return re.sub(r"(?<!!)\[([^\]\n]*)\]\(([^)\s]+)\)", link, "\n".join(lines))
+    text = re.sub(r"(?<!!)\[([^\]\n]*)\]\(([^)\s]+)\)", link, "\n".join(lines))
+    # scripts/docs puts the pictures of docs/ beside the pages.
+    return text.replace("](docs/images/", "](images/")
 
 
 def main():

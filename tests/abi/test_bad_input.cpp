@@ -133,6 +133,8 @@ void contexts_and_streams(void **) {
       REFUSES(argument, "count is NULL", weir_device_count(w.context, nullptr)),
       REFUSES(argument, "info is NULL", weir_device_info_get(w.context, 0, nullptr)),
       REFUSES(argument, "4242", weir_device_info_get(w.context, nowhere, nullptr)),
+      REFUSES(argument, "device is NULL", weir_device_find(w.context, "gpu", nullptr)),
+      REFUSES(argument, "\"gpu:x\"", weir_device_find(w.context, "gpu:x", &w.small_count)),
       REFUSES(argument, "info is NULL", weir_link_info_get(w.context, 0, 0, nullptr)),
       REFUSES(argument, "4242", weir_link_info_get(w.context, 0, nowhere, nullptr)),
       REFUSES(argument, "stream is NULL", weir_stream_create(w.context, 0, 0, nullptr)),

@@ -89,6 +89,7 @@ void add_context_and_pool(Calls &calls, Objects &o) {
                 [=] { return weir_backend_info_get(c, 0, &backend); },
                 [=] { return weir_device_count(c, &count); },
                 [=] { return weir_device_info_get(c, 0, &info); },
+                [=] { return weir_device_find(c, "host", &count); },
                 [=] { return weir_link_info_get(c, 0, 0, &link); },
                 [=] { return weir_topology_export(c, WEIR_TOPOLOGY_JSON, nullptr, 0, &needed); },
                 [=] { return weir_topology_calibrate(c, nullptr, nullptr); },

@@ -3,12 +3,9 @@
 // Several vendors' runtimes in one context, as a program meets them: each is found, or told with its reason; each
 // device takes a pool; a runtime that hangs costs only itself; the default stream and streams that record graphs are
 // what CUDA's documentation makes of them. The runtimes are simulated drivers.
-#include "tests/abi/pool_fixture.hpp"
+#include "tests/abi/vendor_fixture.hpp"
 
 #include <weir/backend.h>
-
-#include <dlfcn.h>
-#include <unistd.h>
 
 #include <atomic>
 #include <cstring>
@@ -16,55 +13,6 @@
 
 namespace weir::test {
 namespace {
-
-std::string in_library(const char *path) {
-  return std::string(std::getenv("WEIR_LIB_DIR")) + "/" + path;
-}
-bool exists(const std::string &path) { return access(path.c_str(), R_OK) == 0; }
-
-template <typename Function>
-Function *driver(const char *name) {
-  void *library = dlopen(in_library("drivers/libweir_sim_cuda.so").c_str(), RTLD_NOW | RTLD_LOCAL);
-  assert_non_null(library);
-  void *symbol = dlsym(library, name);
-  assert_non_null(symbol);
-  Function *function = nullptr;
-  std::memcpy(&function, &symbol, sizeof symbol);
-  return function;
-}
-void configure(const char *options) {
-  assert_int_equal(driver<int(const char *)>("weir_sim_configure")(options), 0);
-}
-
-/// The context of the program's own making: the built-in host backend and these.
-weir_context open(std::initializer_list<const char *> names, const char *options) {
-  static std::vector<std::string> kept;
-  kept.clear();
-  for (const char *name : names)
-    kept.push_back(in_library(("weir/1/libweir_backend_" + std::string(name) + ".so").c_str()));
-  std::vector<const char *> paths;
-  for (const std::string &path : kept) paths.push_back(path.c_str());
-  paths.push_back(nullptr);
-  weir_context_desc desc = WEIR_CONTEXT_DESC_INIT;
-  desc.flags = WEIR_CONTEXT_NO_SEARCH;
-  desc.backend_paths = paths.data();
-  desc.options = options;
-  weir_context context = nullptr;
-  ok(weir_context_create(&desc, &context));
-  return context;
-}
-
-weir_backend_info info_of(weir_context context, const char *name) {
-  uint32_t count = 0;
-  ok(weir_backend_count(context, &count));
-  for (uint32_t i = 0; i < count; ++i) {
-    weir_backend_info info = WEIR_BACKEND_INFO_INIT;
-    ok(weir_backend_info_get(context, i, &info));
-    if (std::strcmp(info.name, name) == 0) return info;
-  }
-  fail_msg("no backend %s", name);
-  return {};
-}
 
 /// Four buffers on room for two: bytes leave the device and come back.
 void use_device(weir_context context, weir_device device) {
@@ -281,15 +229,10 @@ void the_default_stream_and_captures(void **) {
 
 int main() {
   using namespace weir::test;
-  if (!exists(in_library("drivers/libweir_sim_cuda.so"))) {
+  if (!use_simulated_drivers()) {
     std::fprintf(stderr, "skipped: no simulated CUDA driver\n");
     return 77;
   }
-  const std::string cuda = in_library("drivers/libweir_sim_cuda.so");
-  setenv("WEIR_CUDA_LIBRARY", cuda.c_str(), 1);
-  setenv("WEIR_HIP_CUDA_LIBRARY", cuda.c_str(), 1);
-  setenv("WEIR_HIP_LIBRARY", in_library("drivers/libweir_hip_over_cuda.so").c_str(), 1);
-  setenv("ZE_ENABLE_ALT_DRIVERS", in_library("drivers/libweir_sim_level_zero.so").c_str(), 1);
   const CMUnitTest tests[] = {
       cmocka_unit_test(a_runtime_that_is_missing_says_so),
       cmocka_unit_test(odd_drivers_take_pools),

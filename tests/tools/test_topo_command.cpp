@@ -114,7 +114,8 @@ void a_partitioned_card(void **) {
   setenv("WEIR_OPTIONS", options.c_str(), 1);
   const Outcome devices = weir::test::run_weir({"devices"});
   unsetenv("WEIR_OPTIONS");
-  expect_rows(devices, {"partition    6 of 7 of the card of device 0", "shared by 7 partitions"});
+  expect_rows(devices, {"  device 6, host:6: MIG 1g.10gb at 0000:41:00.0\n",
+                        "partition    6 of 7 of the card of device 0", "shared by 7 partitions"});
 }
 
 /// One card that its runtime counts twice, in a file of each of hwloc's formats.

@@ -50,7 +50,27 @@ void wrong_commands_are_named(void **) {
 void wrong_options_stay_the_commands(void **) {
   const Outcome outcome = run_weir({"topo", "--jsn"});
   assert_int_equal(outcome.status, 1);
-  assert_true(contains(outcome.errors, "--jsn") && contains(outcome.errors, "weir topo --help"));
+  assert_string_equal(
+      outcome.errors.c_str(),
+      "weir: weir topo has no option '--jsn'; did you mean '--json'? (see weir topo "
+      "--help)\n");
+}
+
+/// The values that stand beside a wrong option are not called unexpected.
+void wrong_options_are_named_alone(void **) {
+  const Outcome apart = run_weir({"replay", "--devcie-memory", "3", "absent.vmt"});
+  const Outcome joined = run_weir({"replay", "--devcie-memory=3", "absent.vmt"});
+  assert_int_equal(apart.status, 1);
+  assert_string_equal(apart.errors.c_str(),
+                      "weir: weir replay has no option '--devcie-memory'; did you mean "
+                      "'--device-memory'? (see weir replay --help)\n");
+  assert_string_equal(joined.errors.c_str(), apart.errors.c_str());
+  const Outcome far = run_weir({"topo", "--speed"});
+  assert_string_equal(far.errors.c_str(),
+                      "weir: weir topo has no option '--speed' (see weir topo --help)\n");
+  const Outcome argument = run_weir({"topo", "here"});
+  assert_int_equal(argument.status, 1);
+  assert_true(contains(argument.errors, "here") && !contains(argument.errors, "no option"));
 }
 
 void the_nearest(void **) {
@@ -82,6 +102,7 @@ int main() {
       cmocka_unit_test(help_without_a_command),
       cmocka_unit_test(wrong_commands_are_named),
       cmocka_unit_test(wrong_options_stay_the_commands),
+      cmocka_unit_test(wrong_options_are_named_alone),
       cmocka_unit_test(the_nearest),
   };
   return cmocka_run_group_tests(tests, nullptr, nullptr);

@@ -91,6 +91,7 @@ Json device_json(weir_context context, const weir_backend_info &backend, weir_de
           "cannot ask about device " + std::to_string(device));
   Json json;
   json["index"] = device;
+  json["wish"] = std::string(backend.name) + ":" + std::to_string(device - backend.first_device);
   json["name"] = info.name;
   json["memory_total"] = info.memory_total;
   json["memory_free"] = info.memory_free;
@@ -146,8 +147,9 @@ void print_device(const Json &device) {
     if (!joined.empty()) joined += ' ';
     joined += name.get<std::string>();
   }
-  std::printf("  device %u: %s%s%s\n", device["index"].get<unsigned>(),
-              device["name"].get<std::string>().c_str(), device["pci_address"] == "" ? "" : " at ",
+  std::printf("  device %u, %s: %s%s%s\n", device["index"].get<unsigned>(),
+              device["wish"].get<std::string>().c_str(), device["name"].get<std::string>().c_str(),
+              device["pci_address"] == "" ? "" : " at ",
               device["pci_address"].get<std::string>().c_str());
   if (device["partition_count"] > 1)
     std::printf("    partition    %u of %u of the card of device %u\n",

@@ -181,14 +181,27 @@ void add_allocator_flags(CLI::App &command, AllocatorFlags &flags) {
       ->needs(only);
 }
 
+/// An option that the command does not have, and that stands among its arguments: CLI11 would list these with it.
+void refuse_option(const CLI::App &command) {
+  for (const std::string &word : command.remaining()) {
+    if (!word.starts_with('-')) continue;
+    std::vector<std::string> options;
+    for (const CLI::Option *option : command.get_options())
+      for (const std::string &name : option->get_lnames()) options.push_back("--" + name);
+    throw ToolError(weir::tool::no_such_option(command.get_name(), word, options));
+  }
+}
+
 /// What CLI11 says of a command's own arguments that it can't parse; of what stands before a command or in its place,
 /// what we do.
 [[noreturn]] void refuse(const CLI::App &app, const CLI::ParseError &error) {
   const std::vector<CLI::App *> parsed = app.get_subcommands();
   const std::vector<std::string> rest = app.remaining();
-  if (rest.empty() && !parsed.empty())
+  if (rest.empty() && !parsed.empty()) {
+    refuse_option(*parsed.front());
     throw ToolError(std::string(error.what()) + " (see weir " + parsed.front()->get_name() +
                     " --help)");
+  }
   if (rest.empty() || rest.front().starts_with('-'))
     throw UsageError((rest.empty() ? error.what() : "there is no option '" + rest.front() + "'") +
                      " (see weir --help)");

@@ -62,4 +62,15 @@ std::string no_such_command(std::string_view word, const std::vector<std::string
   return sentence + " (see weir --help)";
 }
 
+std::string no_such_option(std::string_view command, std::string_view word,
+                           const std::vector<std::string> &options) {
+  word = word.substr(0, word.find('='));
+  const std::string name = "weir " + std::string(command);
+  std::string sentence = name + " has no option '" + std::string(word) + "'";
+  const std::string_view nearest =
+      nearest_command(word, std::vector<std::string_view>(options.begin(), options.end()));
+  if (!nearest.empty()) sentence += "; did you mean '" + std::string(nearest) + "'?";
+  return sentence + " (see " + name + " --help)";
+}
+
 }  // namespace weir::tool

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What is said of a command line that names no command of ours. Texts only: who prints them, and the exit status, are
+// What is said of a command line that names no command of ours, or no option of a command. Texts only: who prints them, and the exit status, are
 // main.cpp's.
 #pragma once
 
@@ -28,5 +28,9 @@ std::string_view nearest_command(std::string_view word,
 
 /// "there is no command 'tpoo'; did you mean 'topo'? The commands are ... (see weir --help)".
 std::string no_such_command(std::string_view word, const std::vector<std::string_view> &commands);
+
+/// "weir topo has no option '--jsn'; did you mean '--json'? (see weir topo --help)". `word` may have a value behind "=".
+std::string no_such_option(std::string_view command, std::string_view word,
+                           const std::vector<std::string> &options);
 
 }  // namespace weir::tool

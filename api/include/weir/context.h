@@ -140,6 +140,24 @@ WEIR_API weir_result weir_device_count(weir_context context, uint32_t *count);
  *  Errors: INVALID_ARGUMENT (no such device; WEIR_DEVICE_HOST is none), DEVICE_LOST, BACKEND. */
 WEIR_API weir_result weir_device_info_get(weir_context context, weir_device device, weir_device_info *info);
 
+/** The device that a text means. The caller gives `wish`, or lets the user of his program give it: NULL or "" is the environment
+ *  variable WEIR_DEVICE (ignored under secure execution), and "gpu" where that is not set. A wish is one of
+ *    "gpu"              of the devices of all backends but "host" the one with the most free memory at that moment
+ *    "gpu:1"            the second of them in the order of their numbers, whatever its memory; a card that two backends
+ *                       offer counts once, as the first's
+ *    "cuda", "host"     of that backend's devices the one with the most free memory
+ *    "cuda:0"           the first of that backend
+ *    "GPU-5a1c...", "MIG-..."  the device with this UUID, as the vendor's tools write it; the prefix and dashes may be left out
+ *    "0000:17:00.0"     the device at this PCI address; the domain may be left out. Of several partitions the one with the
+ *                       most free memory
+ *  or several of them with commas between: the first that is met counts, so "gpu,host" takes the host's memory only where
+ *  there is no GPU. A device that is lost meets no wish that leaves a choice ("gpu", "cuda"), and is what "cuda:0" means all
+ *  the same. Capitals do not matter. What was taken is logged as INFO, as WARNING if it was not the first of several.
+ *  It asks the runtimes for the free memory (weir_device_info_get). May be called from any thread.
+ *  Errors, which leave *device as it is: INVALID_ARGUMENT (none is met: the message lists what there is, and why backends are
+ *  not available; or one of the list, even behind the one that is met, has no such form). */
+WEIR_API weir_result weir_device_find(weir_context context, const char *wish, weir_device *device);
+
 /** Kinds of links. */
 enum {
   WEIR_LINK_NONE = 0, WEIR_LINK_SAME = 1, WEIR_LINK_PCIE = 2, WEIR_LINK_NVLINK = 3,

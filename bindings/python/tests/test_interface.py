@@ -172,6 +172,29 @@ def test_options_have_the_names_of_the_fields(function: Any, name: str, renamed:
     assert {renamed.get(option, option) for option in options} == fields
 
 
+TOLD: list[tuple[Any, Any]] = [
+    (weir.Context, weir.Context.__init__),
+    (weir.Pool, weir.Pool.__init__),
+    (weir.Client, weir.Client.__init__),
+    (weir.BufferOptions, weir.BufferOptions),
+    (weir.Shards, weir.Shards),
+    (weir.Pool.defragment, weir.Pool.defragment),
+    (weir.compress, weir.compress),
+]
+
+
+@pytest.mark.parametrize(("where", "function"), TOLD)
+def test_every_option_is_told_in_the_docstring(where: Any, function: Any) -> None:
+    told = set(re.findall(r"(?m)^ +((?:\w+, )*\w+): ", where.__doc__))
+    names = {name for line in told for name in line.split(", ")}
+    assert set(inspect.signature(function).parameters) - {"self", "context", "pool", "data"} - names == set()
+
+
+def test_no_docstring_sends_to_the_headers() -> None:
+    for path in SOURCES.glob("*.py"):
+        assert not re.search(r"[Ss]ee weir_", path.read_text()), path.name
+
+
 def test_versions_fit() -> None:
     numbers = (lib.WEIR_VERSION_MAJOR, lib.WEIR_VERSION_MINOR, lib.WEIR_VERSION_PATCH)
     assert numbers[0] * 1_000_000 + numbers[1] * 1000 + numbers[2] == lib.WEIR_VERSION_NUMBER

@@ -23,10 +23,32 @@ def fill(pool: weir.Pool, stream: weir.Stream, buffer: weir.Buffer, value: int) 
         lease[0].numpy()[:] = value
 
 
+def test_the_variable_is_the_default_device(context: weir.Context, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WEIR_DEVICE", "host:1")
+    assert context.device().index == 1
+    assert context.device("host:0").index == 0
+    monkeypatch.delenv("WEIR_DEVICE")
+    with pytest.raises(weir.InvalidArgument, match='"gpu"'):
+        context.device()
+
+
 def test_devices_links_and_topology(context: weir.Context) -> None:
     assert context.device_count == len(context.devices) == 2
     assert context.devices[1].index == 1
     assert weir.Capability.VMM in context.device(0).capabilities
+    assert context.device("host:1").index == 1
+    assert context.device("gpu,host:1").index == 1
+    assert context.device(1).name == context.device("host:1").name
+    second = context.device("host:1")
+    with context.stream(second) as stream, context.pool({second: "2M"}, host_budget="16M") as pool:
+        assert stream.device == 1
+        assert pool.device_stats(1).budget == 2 << 20
+    with pytest.raises(TypeError, match=r"context.device\('gpu'\) finds one"):
+        context.stream("gpu")  # type: ignore[arg-type]
+    with pytest.raises(weir.InvalidArgument, match="host:0, host:1"):
+        context.device("gpu")
+    with pytest.raises(weir.InvalidArgument, match="4242"):
+        context.device(4242)
     assert [backend.name for backend in context.backends] == ["host"]
     assert context.backends[0].available is True
     assert context.link(0, 0).kind == weir.LinkKind.SAME

@@ -191,15 +191,20 @@ func run(ctx context.Context, n, t int) (wrong int, err error) {
 		return 0, err
 	}
 	defer func() { err = firstError(err, c.Close()) }()
+	// "gpu,host" where the kernel is a GPU's: here it is a function of the CPU.
+	device, err := c.FindDevice("host")
+	if err != nil {
+		return 0, err
+	}
 	pool, err := c.NewPool(weir.PoolOptions{
-		Devices:    []weir.PoolDevice{{Device: 0, Budget: budget}},
+		Devices:    []weir.PoolDevice{{Device: device, Budget: budget}},
 		HostBudget: matrices + budget,
 	})
 	if err != nil {
 		return 0, err
 	}
 	defer func() { err = firstError(err, pool.Close()) }()
-	stream, err := c.NewStream(0)
+	stream, err := c.NewStream(device)
 	if err != nil {
 		return 0, err
 	}

@@ -3,8 +3,8 @@
 
     import numpy, weir
 
-    with weir.Context("host.memory=64M") as context, context.pool(8 << 20, host_budget=32 << 20) as pool:
-        stream, buffer = context.stream(0), pool.buffer(1 << 20)
+    with weir.Context("host.memory=64M") as context, context.pool("8M", host_budget="32M") as pool:
+        stream, buffer = context.stream(0), pool.buffer("1M")
         with pool.acquire(stream, weir.overwrite(buffer)) as lease:
             lease[0].numpy(numpy.float32)[:] = 1.0
         stream.close()
@@ -13,8 +13,10 @@ docs/python.md is the guide; the C headers say what each call promises."""
 
 from ._capi import ffi as _ffi
 from ._capi import lib as _lib
+from ._sizes import Size
 from .arena import Arena, ArenaAllocation
 from .buffer import Allocation, Buffer, BufferOptions, Hold, Shards
+from .client import Client
 from .codec import compress, compress_bound, compressed_info, decompress
 from .context import Context
 from .enums import (
@@ -67,8 +69,8 @@ from .errors import (
     WeirError,
     WouldBlock,
 )  # fmt: skip
-from .lease import Lease, Operation, PendingLease, Prepared, Use, overwrite, read, write
-from .pool import Client, Pool
+from .lease import Lease, Operation, PendingLease, Prepared, Use, discard_write, overwrite, read, read_write, write
+from .pool import Pool
 from .records import (
     ArenaClass,
     ArenaRange,
@@ -118,8 +120,8 @@ __all__ = [
     "DeviceState", "Element", "Forked", "Hold", "HoldMode", "InternalError", "InvalidArgument", "InvalidHandle", "IoError", "Lease",
     "LeaseConflict", "LinkFigure", "LinkInfo", "LinkKind", "LogLevel", "LostRange", "Method", "Mode", "NotSupported",
     "Operation", "OutOfHostMemory", "OutOfMemory", "OverBudget", "PendingLease", "Piece", "PieceState", "Pool",
-    "PoolDeviceStats", "PoolStats", "Prepared", "Priority", "Result", "Shard", "Shards", "Share", "Stream", "StreamCapturing",
-    "Tier", "Timeout", "Trim", "Use", "View", "WeirError", "WouldBlock",
-    "compress", "compress_bound", "compressed_info", "decompress", "library_version", "library_version_number",
-    "overwrite", "read", "write",
+    "PoolDeviceStats", "PoolStats", "Prepared", "Priority", "Result", "Shard", "Shards", "Share", "Size", "Stream",
+    "StreamCapturing", "Tier", "Timeout", "Trim", "Use", "View", "WeirError", "WouldBlock",
+    "compress", "compress_bound", "compressed_info", "decompress", "discard_write", "library_version", "library_version_number",
+    "overwrite", "read", "read_write", "write",
 ]  # fmt: skip

@@ -229,9 +229,20 @@ def nanoseconds(seconds: float | None, none: int = 0, infinite: int = lib.WEIR_I
     """Seconds as the C API's nanoseconds."""
     if seconds is None:
         return none
+    if isinstance(seconds, bool) or not isinstance(seconds, (int, float)):
+        seconds = _seconds(seconds)
     if seconds < 0 or math.isnan(seconds):
-        raise ValueError(f"a time of {seconds} seconds")
+        raise ValueError(f"a time of {seconds} seconds; times are 0 or more, math.inf is without an end, None is the default")
     return infinite if math.isinf(seconds) else min(int(seconds * 1e9), infinite - 2)
+
+
+def _seconds(time: Any) -> float:
+    """What is no int or float, and is a number all the same (NumPy's)."""
+    if not isinstance(time, (bool, str, bytes)) and hasattr(time, "__float__"):
+        return float(time)
+    seconds = ".total_seconds()" if hasattr(time, "total_seconds") else ""
+    hint = f"; did you mean {seconds}?" if seconds else ""
+    raise TypeError(f"a time is a number of seconds, such as 0.5, not {time!r}{hint}")
 
 
 def text_or_null(text: str | os.PathLike[str] | None) -> Any:

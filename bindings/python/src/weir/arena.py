@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from ._capi import ffi, lib
 from ._core import Closable, entered
+from ._sizes import Size, size_in_bytes
 from .errors import check
 from .records import ArenaClass, ArenaRange, ArenaReport, ArenaStats, record, sized
 
@@ -32,14 +33,15 @@ class _Visit:
 
 
 class Arena(Closable):
-    """`size` units, handed out in multiples of `quantum` (a power of two). Any thread."""
+    """`size` units, handed out in multiples of `quantum` (a power of two; 0 is 1). Any thread. Units may be bytes, and so sizes may
+    be texts such as "1G", which is 2**30 units."""
 
     _kind = "arena"
     _warns = False
 
-    def __init__(self, size: int, *, quantum: int = 0) -> None:
+    def __init__(self, size: Size, *, quantum: Size = 0) -> None:
         desc = sized("weir_arena_desc")
-        desc.size, desc.quantum = size, quantum
+        desc.size, desc.quantum = size_in_bytes(size, "size"), size_in_bytes(quantum, "quantum")
         out = ffi.new("weir_arena *")
         check(lib.weir_arena_create(desc, out))
         self._lock = threading.RLock()
@@ -49,11 +51,12 @@ class Arena(Closable):
         lib.weir_arena_destroy(self._raw)
         return 0
 
-    def allocate(self, size: int, alignment: int = 0) -> ArenaAllocation:
+    def allocate(self, size: Size, alignment: Size = 0) -> ArenaAllocation:
         """A free range whose offset is a multiple of `alignment`; OverBudget if there is none."""
         allocation, offset = ffi.new("uint64_t *"), ffi.new("uint64_t *")
+        count, multiple = size_in_bytes(size, "size"), size_in_bytes(alignment, "alignment")
         with self._lock, entered(self):
-            check(lib.weir_arena_allocate(self._raw, size, alignment, allocation, offset))
+            check(lib.weir_arena_allocate(self._raw, count, multiple, allocation, offset))
         return ArenaAllocation(allocation[0], offset[0])
 
     def free(self, allocation: int | ArenaAllocation) -> None:
@@ -68,10 +71,11 @@ class Arena(Closable):
             check(lib.weir_arena_info(self._raw, _number(allocation), offset, size))
         return ArenaRange(_number(allocation), offset[0], size[0])
 
-    def resize(self, size: int) -> None:
+    def resize(self, size: Size) -> None:
         """Adds units at the end, or takes free ones away from there; Busy if they are in use."""
+        count = size_in_bytes(size, "size")
         with self._lock, entered(self):
-            check(lib.weir_arena_resize(self._raw, size))
+            check(lib.weir_arena_resize(self._raw, count))
 
     @property
     def stats(self) -> ArenaStats:

@@ -10,36 +10,43 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from . import enums
+from ._arguments import bytes_like, device_number, instance
+from ._budgets import whole_of
 from ._capi import ffi, lib
 from ._core import Closable, _end, entered, put_off_or_run, retry_abandoned, watch
 from ._outputs import listed
+from ._sizes import Size, size_in_bytes
 from .errors import Busy, Closed, InvalidHandle, check, make
 from .records import BufferInfo, Shard, record, sized
 
 if TYPE_CHECKING:
-    from .pool import Client, Pool
+    from .client import Client
+    from .pool import Pool
     from .stream import Stream
 
 _POLICIES = {"striped": lib.WEIR_SHARD_STRIPED, "blocked": lib.WEIR_SHARD_BLOCKED}
 _LOSSY = {None: 0, "bf16": lib.WEIR_BUFFER_LOSSY_BF16, "f16": lib.WEIR_BUFFER_LOSSY_F16}
 
 
-def whole(length: int | None) -> int:
-    """A length of the C API; None is to the buffer's end."""
-    return int(lib.WEIR_WHOLE) if length is None else length
+def _range(offset: Size, length: Size | None) -> tuple[int, int]:
+    """A range of the C API; None is to the buffer's end."""
+    start = size_in_bytes(offset, "offset")
+    return start, int(lib.WEIR_WHOLE) if length is None else size_in_bytes(length, "length")
 
 
 @dataclasses.dataclass
 class Shards:
-    """How one buffer is dealt out to several devices of the pool, at one address on all of them; see weir_shard_desc.
+    """How one buffer is dealt out to several devices of the pool, at one address on all of them.
 
-    `policy` is "striped" (stripes in turn) or "blocked" (one run of bytes for each device, in their order). `weights` say how
-    much each device gets; empty: all alike. `stripe` is bytes, 0 leaves it to Weir."""
+    devices: their numbers, in the order in which they get their parts.
+    policy: "striped" (stripes in turn) or "blocked" (one run of bytes for each device, in their order).
+    weights: how much each device gets, as small whole numbers such as (3, 1); empty: all alike.
+    stripe: the size of a stripe, a multiple of the pool's page size; 0 is a page. Blocks have none."""
 
     devices: Sequence[int]
     policy: str = "striped"
     weights: Sequence[int] = ()
-    stripe: int = 0
+    stripe: Size = 0
 
     def _native(self) -> tuple[Any, Any]:
         """The descriptor, and what must live as long as it is used."""
@@ -50,7 +57,7 @@ class Shards:
             raise ValueError(f"{len(weights)} weights for {len(devices)} devices")
         desc = sized("weir_shard_desc")
         keep = ffi.new("weir_device[]", devices), ffi.new("uint32_t[]", weights)
-        desc.policy, desc.stripe = _POLICIES[self.policy], self.stripe
+        desc.policy, desc.stripe = _POLICIES[self.policy], size_in_bytes(self.stripe, "stripe")
         desc.devices, desc.device_count = keep[0], len(devices)
         desc.weights = keep[1] if weights else ffi.NULL
         return desc, keep
@@ -58,11 +65,24 @@ class Shards:
 
 @dataclasses.dataclass
 class BufferOptions:
-    """What a buffer is to be; see weir_buffer_desc. `home` is a device, weir.DEFAULT or weir.ANY, `lossy` "bf16" or "f16"."""
+    """What a buffer is to be.
 
-    size: int
+    size: bytes, or a text such as "2G".
+    priority: its eviction class, a `weir.Priority` or any number between: lower ones leave a device first.
+    alignment: of its address, a power of two up to the page size; 0 is 256.
+    client: whom its bytes are charged to; None is nobody but the pool.
+    home: the device where it is expected to be used: a number, `weir.DEFAULT` (the pool's first) or `weir.ANY` (Weir chooses).
+    element: what its bytes are, a `weir.Element`; it helps compression and never changes them.
+    tag: a number of the program's own, which snapshots and maps repeat.
+    users: the devices that will use it, for the choice of a home with `weir.ANY`.
+    shards: deals it out to several devices.
+    stable_address: it keeps one address for life. NotSupported without virtual memory management.
+    scrub: every copy of its bytes is overwritten with zeros when it stops being one.
+    lossy: "bf16" or "f16": 32-bit floats may be rounded to that on their way into COMPRESSED. None loses nothing."""
+
+    size: Size
     priority: int = enums.Priority.NORMAL
-    alignment: int = 0
+    alignment: Size = 0
     client: Client | None = None
     home: int = enums.DEFAULT
     element: int = enums.Element.ANY
@@ -78,9 +98,10 @@ class BufferOptions:
         if self.lossy not in _LOSSY:
             raise ValueError(f"lossy={self.lossy!r}; there are 'bf16' and 'f16'")
         desc = sized("weir_buffer_desc")
-        desc.size, desc.priority, desc.alignment = self.size, self.priority, self.alignment
+        desc.size, desc.priority = _buffer_size(self.size), self.priority
+        desc.alignment = size_in_bytes(self.alignment, "alignment")
         desc.client = ffi.NULL if self.client is None else self.client._raw
-        desc.home, desc.element, desc.tag = self.home, self.element, self.tag
+        desc.home, desc.element, desc.tag = device_number(self.home, "home"), self.element, self.tag
         users = ffi.new("weir_device[]", list(self.users))
         desc.users, desc.user_count = (users if self.users else ffi.NULL), len(self.users)
         shards, of_shards = (ffi.NULL, None) if self.shards is None else self.shards._native()
@@ -93,6 +114,20 @@ class BufferOptions:
         return desc, (users, shards, of_shards)
 
 
+def _buffer_size(size: Any) -> int:
+    """A buffer's size; what has bytes of its own was meant for `Pool.buffer_from`."""
+    if isinstance(size, (bytes, bytearray, memoryview)) or (hasattr(size, "nbytes") and getattr(size, "ndim", 0) > 0):
+        raise TypeError(f"size is a {type(size).__name__}; did you mean Pool.buffer_from(data), a buffer with its bytes?")
+    return size_in_bytes(size, "size")
+
+
+def _check_stream(stream: Any) -> None:
+    from .stream import Stream
+
+    if stream is not None:
+        instance(stream, Stream, "stream")
+
+
 class Buffer(Closable):
     """Made by `Pool.buffer`. It ends when it is closed or no longer referred to: like memory, dropping it is no leak."""
 
@@ -100,12 +135,22 @@ class Buffer(Closable):
     _warns = False
 
     def __init__(self, pool: Pool, options: BufferOptions) -> None:
+        from .client import Client
+        from .pool import Pool
+
+        instance(pool, Pool, "pool", "; `pool.buffer(size)` makes a buffer")
+        instance(options, BufferOptions, "options", "; `pool.buffer(size, ...)` makes a buffer")
+        if options.client is not None:
+            instance(options.client, Client, "client", "; `pool.client(name)` makes one")
+        if options.shards is not None:
+            instance(options.shards, Shards, "shards", ", such as weir.Shards(devices=[0, 1])")
         out = ffi.new("weir_buffer *")
         with entered(pool) if options.client is None else entered(pool, options.client):
             desc, keep = options._native()
             check(lib.weir_buffer_create(pool._raw, desc, out))
+            size = int(desc.size)
             del keep
-        self._take(pool, out[0], options.size, True)
+        self._take(pool, out[0], size, True)
         self._client = options.client  # a client may not go before its buffers
 
     @classmethod
@@ -159,48 +204,57 @@ class Buffer(Closable):
     def _within(self) -> entered:
         return entered(self._pool, self)
 
-    def query(self, offset: int = 0, length: int | None = None) -> BufferInfo:
+    def query(self, offset: Size = 0, length: Size | None = None) -> BufferInfo:
         """Where the bytes of a range are."""
         info = sized("weir_buffer_info")
+        start, count = _range(offset, length)
         with self._within():
-            check(lib.weir_buffer_info_get(self._pool._raw, self._raw, offset, whole(length), info))
+            check(lib.weir_buffer_info_get(self._pool._raw, self._raw, start, count, info))
         return record(BufferInfo, info)
 
-    def shards(self, offset: int = 0) -> list[Shard]:
+    def shards(self, offset: Size = 0) -> list[Shard]:
         """The layout, from the run on that byte `offset` is in; a buffer without shards is one run on its home. It changes only
         when a device leaves the pool. Where the bytes are at present is `query`'s to tell."""
+        start = size_in_bytes(offset, "offset")
         with self._within():
             return listed(
                 "weir_shard[]",
-                lambda *out: lib.weir_buffer_shards(self._pool._raw, self._raw, offset, *out),
+                lambda *out: lib.weir_buffer_shards(self._pool._raw, self._raw, start, *out),
                 lambda run: Shard(run.offset, run.length, run.device),
             )
 
-    def read(self, offset: int = 0, length: int | None = None) -> bytearray:
+    def read(self, offset: Size = 0, length: Size | None = None) -> bytearray:
         """A copy of the bytes, from whatever tier they are on."""
-        out = bytearray(max(0, self._size - offset) if length is None else length)
-        self.read_into(out, offset)
+        start, count = _range(offset, length)
+        out = bytearray(max(0, self._size - start) if length is None else count)
+        self.read_into(out, start)
         return out
 
-    def read_into(self, target: Any, offset: int = 0) -> None:
+    def read_into(self, target: Any, offset: Size = 0) -> None:
         """Copies bytes out into a writable object of the buffer protocol, as many as it has."""
+        bytes_like(target, "target")
+        start = size_in_bytes(offset, "offset")
         with ffi.from_buffer("char[]", target, require_writable=True) as memory, self._within():
-            check(lib.weir_buffer_read(self._pool._raw, self._raw, offset, len(memory), memory))
+            check(lib.weir_buffer_read(self._pool._raw, self._raw, start, len(memory), memory))
 
-    def write(self, source: Any, offset: int = 0) -> None:
+    def write(self, source: Any, offset: Size = 0) -> None:
         """Copies the bytes of an object of the buffer protocol (bytes, a contiguous NumPy array) in."""
+        bytes_like(source, "source")
+        start = size_in_bytes(offset, "offset")
         with ffi.from_buffer("char[]", source) as memory, self._within():
-            check(lib.weir_buffer_write(self._pool._raw, self._raw, offset, len(memory), memory))
+            check(lib.weir_buffer_write(self._pool._raw, self._raw, start, len(memory), memory))
 
-    def advise(self, advice: enums.Advice, offset: int = 0, length: int | None = None) -> None:
+    def advise(self, advice: enums.Advice, offset: Size = 0, length: Size | None = None) -> None:
         """A hint; it may be ignored and never changes contents."""
+        start, count = _range(offset, length)
         with self._within():
-            check(lib.weir_advise(self._pool._raw, self._raw, offset, whole(length), advice))
+            check(lib.weir_advise(self._pool._raw, self._raw, start, count, advice))
 
-    def discard(self, offset: int = 0, length: int | None = None) -> None:
+    def discard(self, offset: Size = 0, length: Size | None = None) -> None:
         """The contents of the range are no longer needed: whole pages inside it read as zero from then on."""
+        start, count = _range(offset, length)
         with self._within():
-            check(lib.weir_discard(self._pool._raw, self._raw, offset, whole(length)))
+            check(lib.weir_discard(self._pool._raw, self._raw, start, count))
 
     def set_priority(self, priority: int) -> None:
         """Changes the eviction class."""
@@ -238,7 +292,7 @@ class Hold:
         use, flags = enums.HoldMode(mode).value
         out = ffi.new("uint64_t *")
         with buffer._within():
-            check(lib.weir_hold_as(buffer._pool._raw, buffer._raw, device, use, flags, out))
+            check(lib.weir_hold_as(buffer._pool._raw, buffer._raw, device_number(device), use, flags, out))
         self._buffer = buffer
         self._address = int(out[0])
         watch(1, self)
@@ -295,16 +349,18 @@ class Hold:
 class Allocation:
     """Memory of `Pool.malloc`: always resident, never moved. A context manager."""
 
-    def __init__(self, pool: Pool, size: int, device: int, stream: Stream | None) -> None:
+    def __init__(self, pool: Pool, size: Size, device: int, stream: Stream | None) -> None:
         self._pool: Pool | None = None
+        count = size_in_bytes(size, "size", whole_of(pool, device_number(device)))
+        _check_stream(stream)
         out = ffi.new("uint64_t *")
         raw = ffi.NULL if stream is None else stream._raw
         with entered(pool) if stream is None else entered(pool, stream):
-            check(lib.weir_malloc(pool._raw, device, raw, size, out))
+            check(lib.weir_malloc(pool._raw, device, raw, count, out))
         self._pool = pool
         self._address = int(out[0])
         self._stream = stream  # dropped without free(), it is freed in the order of this stream
-        self.size = size
+        self.size = count
         watch(1, self)
 
     @property
@@ -316,6 +372,7 @@ class Allocation:
 
     def free(self, stream: Stream | None = None) -> None:
         """Frees it after the work enqueued so far on `stream` (None: now). Freeing twice is allowed."""
+        _check_stream(stream)
         pool, self._pool = self._pool, None
         if pool is None:
             return
@@ -349,5 +406,6 @@ def drop_with_warning(which: Any) -> None:
     """The finalizer of what should have been ended: tells of it, and ends it as soon as it may."""
     if sys is None or sys.is_finalizing() or _end.running:
         return
-    warnings.warn(f"{type(which).__name__.lower()} dropped without being released", ResourceWarning, source=which, stacklevel=3)
+    kind = type(which).__name__.lower()
+    warnings.warn(f"{kind} dropped without being released; `with` releases it", ResourceWarning, source=which, stacklevel=3)
     put_off_or_run(which)

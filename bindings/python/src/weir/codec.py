@@ -6,15 +6,17 @@ from __future__ import annotations
 from typing import Any
 
 from . import enums
+from ._arguments import bytes_like
 from ._capi import ffi, lib
 from ._core import text_or_null
+from ._sizes import Size, size_in_bytes
 from .errors import check
 from .records import CompressedInfo, record, shares, sized
 
 
-def compress_bound(size: int) -> int:
+def compress_bound(size: Size) -> int:
     """The most bytes a blob of so many raw bytes can have; 0 if there can be none."""
-    return int(lib.weir_compress_bound(size))
+    return int(lib.weir_compress_bound(size_in_bytes(size, "size")))
 
 
 def compress(
@@ -25,7 +27,13 @@ def compress(
     codec: str | None = None,
     checksum: bool = True,
 ) -> bytes:
-    """A blob of the bytes of an object of the buffer protocol. `codec` is "auto" (None) or one method's name."""
+    """A blob of the bytes of an object of the buffer protocol, such as a contiguous NumPy array.
+
+    level: how much time it is worth, a `weir.Compress`.
+    element: what the bytes are, a `weir.Element`; ANY has it found out by looking.
+    codec: "auto" (None) or one method's name, such as "zstd".
+    checksum: False leaves out what `decompress` finds damage by."""
+    bytes_like(data, "data")
     desc = sized("weir_compress_desc")
     text = text_or_null(codec)
     desc.level, desc.element, desc.codec = level, element, text

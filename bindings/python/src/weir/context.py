@@ -9,13 +9,15 @@ from __future__ import annotations
 import json
 import os
 import threading
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, SupportsIndex
 
 from . import enums
+from ._arguments import Paths, device_number, known_options, paths
 from ._capi import ffi, lib
 from ._core import Closable, entered, nanoseconds, text_or_null, unraisable, watch
 from ._outputs import exported
+from ._sizes import Size, size_in_bytes
 from .errors import check
 from .records import BackendInfo, CalibrateReport, DeviceInfo, LinkInfo, known_or_number, record, sized
 
@@ -31,8 +33,14 @@ LogCallback = Callable[[enums.LogLevel, str], object]
 class Context(Closable):
     """The root object. Contexts are independent of each other.
 
-    `options` are the backends' and the topology's, "backend.key=value" joined by ";" or as a mapping; None reads the
-    environment variable WEIR_OPTIONS. `search` = False loads no backends from the folder beside libweir."""
+    options: of the backends and the topology, {"backend.key": value} or "backend.key=value" joined by ";"; None reads the
+      environment variable WEIR_OPTIONS. The host backend's are for trying things out: "host.memory=64M".
+    backend_paths: files of backends to load, beside those that are found.
+    host_backend: False leaves out the backend whose device is CPU memory.
+    search: False loads no backends from the folder beside libweir.
+    log: called with each line of the log, as (weir.LogLevel, str), on any thread; it must not call Weir. None writes warnings and
+      errors to stderr if the environment variable WEIR_LOG is set.
+    start_timeout: how long one backend may take to start before it is given up (None: 60 s)."""
 
     _kind = "context"
     _waits = True
@@ -41,7 +49,7 @@ class Context(Closable):
         self,
         options: str | Mapping[str, object] | None = None,
         *,
-        backend_paths: Sequence[str | os.PathLike[str]] | None = None,
+        backend_paths: Paths | None = None,
         host_backend: bool = True,
         search: bool = True,
         log: LogCallback | None = None,
@@ -53,10 +61,12 @@ class Context(Closable):
         )
         if isinstance(options, Mapping):
             options = ";".join(f"{key}={value}" for key, value in options.items())
+        if options is not None and not isinstance(options, (str, bytes, os.PathLike)):
+            raise TypeError(f'options are a text such as "host.memory=64M", or a mapping, not {options!r}')
         text = text_or_null(options)
-        paths = [text_or_null(path) for path in backend_paths or ()]
+        files = [text_or_null(path) for path in paths(backend_paths)]
         desc.options = text
-        path_list = ffi.new("char *[]", [*paths, ffi.NULL])
+        path_list = ffi.new("char *[]", [*files, ffi.NULL])
         desc.backend_paths = path_list if backend_paths is not None else ffi.NULL
         self._log = None if log is None else ffi.new_handle(log)
         if self._log is not None:
@@ -125,12 +135,25 @@ class Context(Closable):
             check(lib.weir_device_count(self._raw, count))
             return int(count[0])
 
-    def device(self, index: int) -> DeviceInfo:
-        """A device, with the memory that is free now as its runtime tells it."""
+    def device(self, which: SupportsIndex | str | None = None) -> DeviceInfo:
+        """A device, with the memory that is free now as its runtime tells it.
+
+        ``which`` is a device's number, or a text that means one: ``"gpu"`` is the GPU with the most free memory,
+        ``"gpu:1"`` the second GPU, ``"cuda:0"`` the first of a backend, and a UUID or a PCI address that card. Of several with
+        commas between the first that is there counts: ``"gpu,host"`` takes the host's memory only where there is no GPU.
+        ``None`` is the environment variable WEIR_DEVICE, or ``"gpu"`` where that is not set. The answer's ``index`` is the
+        number. InvalidArgument lists what there is.
+        """
         with entered(self):
+            index = self._found(which) if which is None or isinstance(which, str) else device_number(which)
             info = sized("weir_device_info")
             check(lib.weir_device_info_get(self._raw, index, info))
             return record(DeviceInfo, info, index=index)
+
+    def _found(self, wish: str | None) -> int:
+        number = ffi.new("weir_device *")
+        check(lib.weir_device_find(self._raw, ffi.NULL if wish is None else wish.encode(), number))
+        return int(number[0])
 
     @property
     def devices(self) -> list[DeviceInfo]:
@@ -158,12 +181,14 @@ class Context(Closable):
         return document
 
     def calibrate(
-        self, *, max_time: float | None = None, max_bytes: int = 0, cache: bool = True
+        self, *, max_time: float | None = None, max_bytes: Size = 0, cache: bool = True
     ) -> CalibrateReport:
-        """Measures every direct link; see weir_topology_calibrate. An IoError leaves the figures valid in this context."""
+        """Measures every direct link, for this context and, with `cache`, for later ones of this user: pools choose better ways
+        then. `max_time` is for all links together (None: 5 s), `max_bytes` is how much memory may be held at once (0: "64M"). An
+        IoError leaves the figures valid in this context."""
         desc = sized("weir_calibrate_desc")
         desc.flags = 0 if cache else lib.WEIR_CALIBRATE_NO_CACHE
-        desc.max_ns, desc.max_bytes = nanoseconds(max_time), max_bytes
+        desc.max_ns, desc.max_bytes = nanoseconds(max_time), size_in_bytes(max_bytes, "max_bytes")
         report = sized("weir_calibrate_report")
         with entered(self):
             check(lib.weir_topology_calibrate(self._raw, desc, report))
@@ -171,19 +196,24 @@ class Context(Closable):
 
     # ---- what is made of it ----
 
-    def pool(self, devices: int | Mapping[int, int], **options: Any) -> Pool:
-        """`Pool(self, devices, ...)`."""
+    def pool(self, devices: Size | Mapping[int, Size] | Mapping[DeviceInfo, Size], **options: Any) -> Pool:
+        """A pool over devices of this context: {device: size}, or one size for device 0. The options are those of `weir.Pool`,
+        which tells of each:
+
+            gpu = context.device("gpu")
+            context.pool({gpu: "80%"}, host_budget="64G", storage_budget="200G", storage_paths="/nvme")"""
         from .pool import Pool
 
+        known_options("Context.pool", Pool.__init__, options, 3)
         return Pool(self, devices, **options)
 
-    def stream(self, device: int = enums.DEFAULT) -> Stream:
+    def stream(self, device: SupportsIndex = enums.DEFAULT) -> Stream:
         """A new stream on a device, or on weir.HOST: leases there give CPU addresses."""
         from .stream import Stream
 
         return Stream(self, device)
 
-    def wrap_stream(self, native: int, device: int = 0) -> Stream:
+    def wrap_stream(self, native: int, device: SupportsIndex = 0) -> Stream:
         """Wraps a stream of the runtime, such as `torch.cuda.current_stream().cuda_stream`. It must outlive the wrapper."""
         from .stream import Stream
 

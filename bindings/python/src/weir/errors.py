@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from ._capi import ffi, lib
 from .enums import HOST, Result, Tier
@@ -26,6 +26,7 @@ class WeirError(Exception):
     short_by: int = 0
     use_index: int | None = None
     native_code: int = 0
+    advice: ClassVar[str] = ""  #: what Python adds to the library's words
 
 
 class InvalidArgument(WeirError, ValueError):
@@ -80,6 +81,8 @@ class Timeout(WeirError, TimeoutError):
 
 class LeaseConflict(WeirError):
     """An unreleased lease forbids this one; `use_index` tells which use."""
+
+    advice = "; a lease ends with its `with` block, or by lease.release()"
 
     result = Result.LEASE_CONFLICT
 
@@ -179,7 +182,7 @@ def error_of(result: int) -> WeirError:
 def make(result: int, text: str, info: Any = None) -> WeirError:
     """An exception of the class for `result`; `info` is a weir_error_info, or None."""
     cls = CLASSES.get(Result(result), WeirError) if result in Result._value2member_map_ else WeirError
-    message = text or ffi.string(lib.weir_result_string(result)).decode()
+    message = (text or ffi.string(lib.weir_result_string(result)).decode()) + cls.advice
     error = cls(message)
     error.message = message
     if info is not None:

@@ -18,16 +18,18 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from . import _core, enums
+from ._arguments import NoBlock, NoItems, instance, not_a_buffer, not_a_set
 from ._capi import ffi, lib
 from ._core import _abandoned, entered, nanoseconds, unraisable, watch
+from ._sizes import Size, size_in_bytes
 from ._views import Pin
+from .buffer import Buffer
 from .errors import Cancelled, Closed, WeirError, check, error_of, make
+from .stream import Stream
 from .views import DLPACK_DEVICES, View, make_view
 
 if TYPE_CHECKING:
-    from .buffer import Buffer
     from .pool import Pool
-    from .stream import Stream
 
 T = TypeVar("T")
 _acquire = lib.weirpy_acquire
@@ -43,7 +45,8 @@ _OPTIONS_SIZE = ffi.sizeof("weir_acquire_options")
 
 
 class Use(NamedTuple):
-    """What a lease is to have: a range of a buffer, and how it is used. `length` None is to the buffer's end."""
+    """What a lease is to have: a range of a buffer, and how it is used. Made by `read`, `write` and `overwrite`, which check what
+    they are given. `mode` is a `weir.Mode`; `length` None is to the buffer's end."""
 
     buffer: Buffer
     mode: int
@@ -52,26 +55,55 @@ class Use(NamedTuple):
     remote: bool = False
 
 
-def read(buffer: Buffer, offset: int = 0, length: int | None = None, *, remote: bool = False) -> Use:
-    """Many readers at a time. `remote` allows a neighbour's memory to be used where it is (WEIR_USE_ALLOW_REMOTE)."""
-    return Use(buffer, lib.WEIR_READ, offset, length, remote)
+def _use(function: str, buffer: Buffer, mode: int, offset: Size, length: Size | None, remote: bool) -> Use:
+    if not isinstance(buffer, Buffer):
+        raise not_a_buffer(function, buffer)
+    start = size_in_bytes(offset, "offset")
+    return Use(buffer, mode, start, None if length is None else size_in_bytes(length, "length"), remote)
 
 
-def write(buffer: Buffer, offset: int = 0, length: int | None = None, *, remote: bool = False) -> Use:
-    """Alone; the latest bytes are there (WEIR_READ_WRITE)."""
-    return Use(buffer, lib.WEIR_READ_WRITE, offset, length, remote)
+def read(buffer: Buffer, offset: Size = 0, length: Size | None = None, *, remote: bool = False) -> Use:
+    """The bytes are read; many leases may read them at a time. (`WEIR_READ`)
+
+    The range is `length` bytes from `offset` on, `None`: to the buffer's end. With `remote` the bytes may stay in a neighbour's
+    memory, and are reached over the link instead of being brought here, where that pays."""
+    return _use("read", buffer, lib.WEIR_READ, offset, length, remote)
 
 
-def overwrite(buffer: Buffer, offset: int = 0, length: int | None = None, *, remote: bool = False) -> Use:
-    """Alone; the old contents are not needed, and undefined until written (WEIR_DISCARD_WRITE)."""
-    return Use(buffer, lib.WEIR_DISCARD_WRITE, offset, length, remote)
+def write(buffer: Buffer, offset: Size = 0, length: Size | None = None, *, remote: bool = False) -> Use:
+    """The latest bytes are there, and may be read and changed; no other lease has them meanwhile. (`WEIR_READ_WRITE`)
+
+    `weir.read_write` is the same function. The arguments are those of `read`."""
+    return _use("write", buffer, lib.WEIR_READ_WRITE, offset, length, remote)
+
+
+def overwrite(buffer: Buffer, offset: Size = 0, length: Size | None = None, *, remote: bool = False) -> Use:
+    """All bytes of the range will be written, so the old ones are not brought; they are undefined until then. No other lease has
+    them meanwhile. (`WEIR_DISCARD_WRITE`)
+
+    `weir.discard_write` is the same function. The arguments are those of `read`."""
+    return _use("overwrite", buffer, lib.WEIR_DISCARD_WRITE, offset, length, remote)
+
+
+#: The names that C, Rust and Go have for `write` and `overwrite`.
+read_write = write
+discard_write = overwrite
 
 
 class Operation(NamedTuple):
-    """One operation to come, for `Pool.announce`."""
+    """One operation to come, for `Pool.announce`: what it will use, and its name for logs."""
 
     uses: Sequence[Use]
     name: str | None = None
+
+
+def check_set(function: str, stream: Stream, uses: Sequence[Use]) -> None:
+    """What reaches the library is a stream and uses: it would read another object's handle as what it is not."""
+    right = isinstance(stream, Stream)
+    for use in uses:
+        right = right and isinstance(use, Use)
+    if not right:
+        raise not_a_set(function, stream, uses)
 
 
 # One block of memory holds a weirpy_set, its uses and its gates, put together of bytes, which costs a fraction of what setting
@@ -108,9 +140,11 @@ def fill_uses(uses: Sequence[Use]) -> Any:
     return native
 
 
-class Prepared:
+class Prepared(NoBlock):
     """A set of uses on a stream, laid out once and acquired often: the fastest way to a lease. Any thread; what it names is
     kept alive. Made by `Pool.prepare`."""
+
+    _meant = "with prepared.acquire() as lease"
 
     __slots__ = ("__weakref__", "_idle", "_keep", "_rest", "pool", "stream", "uses")
 
@@ -122,7 +156,9 @@ class Prepared:
         timeout: float | None,
         sole_holder: bool,
         operation: str | None,
+        function: str = "prepare",
     ) -> None:
+        check_set(function, stream, uses)
         self.pool = pool
         self.stream = stream
         self.uses = tuple(uses)
@@ -172,10 +208,11 @@ class Prepared:
         raise error  # type: ignore[misc]
 
 
-class Lease:
+class Lease(NoItems):
     """The right to use the set's bytes on its stream, until it is released. A context manager: the end of the block
     releases it. `lease[i]` is a view of use i."""
 
+    _array = "lease[0].numpy(dtype)"
     __slots__ = ("__weakref__", "_calls", "_native", "_pin", "_prepared")
 
     def __init__(self, prepared: Prepared, native: Any) -> None:
@@ -190,6 +227,8 @@ class Lease:
         """Ends the lease: what was enqueued on its stream so far is the work it protects. `stream` is another of the same device
         that has been made to wait for it. Releasing twice is allowed. Waits for the lease's own host calls, and raises what
         they raised. BufferError, with nothing changed, while arrays or views of its memory are alive."""
+        if stream is not None:
+            instance(stream, Stream, "the stream to release on")
         failed = None if self._calls is None else self._wait_for_calls()
         if not self._pin.close():  # released, or another thread is about to
             return
@@ -251,7 +290,10 @@ class Lease:
     def __del__(self) -> None:
         if self._native is None or sys is None or sys.is_finalizing() or _core._end.running:
             return
-        warnings.warn("lease dropped without being released", ResourceWarning, source=self, stacklevel=2)
+        warnings.warn(
+            "lease dropped without being released; `with pool.acquire(...) as lease` releases it, and so does lease.release()",
+            ResourceWarning, source=self, stacklevel=2,
+        )  # fmt: skip
         _core.put_off_or_run(self)
 
     def _drop(self) -> None:
@@ -284,7 +326,7 @@ class Lease:
     def _live(self) -> Any:
         native = self._native
         if native is None:
-            error = Closed("the lease has been released: its memory is not there any more")
+            error = Closed("the lease has been released: its memory is not there any more (its `with` block has ended?)")
             error.message = str(error)
             raise error
         return native
@@ -359,8 +401,10 @@ def _without_frames(function: Callable[..., T], *arguments: object) -> T:
 # ---- asynchronous acquires ----
 
 
-class PendingLease(concurrent.futures.Future["Lease"]):
+class PendingLease(NoBlock, concurrent.futures.Future["Lease"]):
     """An acquire on a thread of the pool: a Future of a Lease, and awaitable. Cancelling asks the pool to give it up."""
+
+    _meant = "with pending.result() as lease` or `with await pending as lease"
 
     def __init__(self, prepared: Prepared) -> None:
         super().__init__()
@@ -431,4 +475,7 @@ def weirpy_on_acquired(user: Any, result: int, lease: Any) -> None:
         unraisable("the end of an asynchronous acquire")
 
 
-__all__ = ["Cancelled", "Lease", "Operation", "PendingLease", "Prepared", "Use", "enums", "make", "overwrite", "read", "write"]
+__all__ = [
+    "Cancelled", "Lease", "Operation", "PendingLease", "Prepared", "Use", "check_set", "discard_write", "enums", "make",
+    "overwrite", "read", "read_write", "write",
+]  # fmt: skip

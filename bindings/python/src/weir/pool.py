@@ -1,27 +1,31 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pools (budgets over devices and tiers) and clients (who bytes are charged to)."""
+"""Pools: budgets over devices and tiers, and everything that is made of them and asked of them."""
 
 from __future__ import annotations
 
 import json
 import math
-import os
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from . import enums
+from ._arguments import Paths, bytes_like, device_number, instance, known_options, not_operations, paths
+from ._budgets import budgets_of, device_whole, whole_of
 from ._capi import ffi, lib
-from ._core import Closable, entered, nanoseconds, text_or_null, unraisable, watch
+from ._core import Closable, entered, nanoseconds, text_or_null, watch
 from ._outputs import exported, listed
+from ._pool_calls import Asking, losses
+from ._sizes import MACHINE, Size, size_in_bytes
 from .buffer import Allocation, Buffer, BufferOptions
+from .client import Client
 from .context import Context
-from .errors import Busy, Closed, check, make
-from .lease import Lease, Operation, PendingLease, Prepared, Use, fill_uses
+from .errors import check
+from .lease import Lease, Operation, PendingLease, Prepared, Use, check_set, fill_uses
 from .records import (
-    ClientStats,
     CodecStats,
     DefragmentReport,
+    DeviceInfo,
     DeviceLoss,
     LostRange,
     Piece,
@@ -30,22 +34,60 @@ from .records import (
     record,
     shares,
     sized,
-)  # fmt: skip
+)
 from .stream import Stream
 
 _NEVER: int = lib.WEIR_NONE
-#: What the callbacks for lost devices of pools that are another language's lead to, by the pool's handle.
-_losses: dict[int, Any] = {}
 _POOL_DEVICE = "weir_pool_device *"
 
 
 class Pool(Closable):
-    """A pool over devices of one backend. `devices` are the bytes it may hold on each, or one number for device 0.
+    """A pool over devices of one backend. Made by `Context.pool`. Closing it ends its buffers and clients; Busy while leases or
+    memory of `malloc` are out.
 
-    Budgets are bytes. For `host_budget` None or 0 leaves the choice to Weir, and `weir.NONE` is nothing but for staging; 0 of
-    the tiers below is no such tier. `page_size` is a power of two times the largest of the devices' granules, `large_page_size` a
-    power of two times that. Times are seconds; `math.inf` is never. See weir_pool_desc for each option. Closing it ends
-    its buffers and clients; Busy while leases or memory of `malloc` are out."""
+    Sizes are bytes or texts such as "16G". Times are seconds, and `math.inf` is never. 0 and None are the defaults that are told
+    here.
+
+    Budgets, tier by tier:
+      devices: what it may hold of each device's memory, as {device: size}, or one size for device 0. A share such as "80%" is of
+        the memory that the device has at that moment, whoever uses it.
+      host_budget: pinned host memory. None or 0 follows what the machine and the cgroup have to spare; `weir.NONE` is nothing but
+        for staging. A share is of the machine's memory.
+      compressed_budget: pageable host memory for compressed pages; 0 is no such tier. A share is of the machine's memory.
+      storage_budget: spill files in all, which are preallocated; 0 is no such tier.
+      storage_paths: the folder for them, or several to stripe over.
+      record_budget: host memory that the pool's own records may take (0: 1/64 of the machine's memory; `weir.UNLIMITED`: no limit).
+        A share is of the machine's memory.
+
+    How memory is cut:
+      page_size: 0 is the largest of the devices' granules; else a power of two times that, at most 1 GiB.
+      large_page_size: of the pages of large buffers. 0 is chosen by the budget; equal to page_size is one class of pages only.
+      segment_size: what device memory is taken in where a device has no virtual memory management (0: an eighth of what is held,
+        from 32 MiB on).
+
+    What leaves, and when:
+      policy: what decides which page goes (None: "lru-window").
+      watermark_low_permille: when less than so many thousandths of a device's budget are free, pages are moved down in the
+        background (0: 10),
+      watermark_high_permille: until so many are (0: 30).
+      evict_wait: how long one eviction may wait for work of leases that have been released (None: 10 s).
+      idle_grace: device memory that nobody needed for so long goes back to the system (None: 10 s).
+      rebalance_rate: bytes a second that move from HOST and below to neighbours with memory to spare (0: "1G"; `weir.NONE`:
+        only by `rebalance`).
+      background: False has no work done ahead of demand by threads of the pool.
+      peer: False has no page go to a neighbour's idle memory: HOST is the first place then.
+
+    The tiers below:
+      codec: what compressed pages are coded with: "auto" (None) or one method, such as "lz4".
+      compress_threads: threads that compress (0: a quarter of the CPUs).
+      compress_share_percent: how much of a CPU each of them may use in the background (0: 100).
+      recompress_idle: what nobody used for so long is compressed again, harder (None: 10 s).
+      checksum_host: True checks pages of HOST too when they come back; those below always are.
+      encrypt_storage: True encrypts what is spilled, with a key that only this process has.
+      buffered_storage: True spills through the page cache, not past it.
+      io_uring: False reads and writes by threads.
+
+    name: for logs and snapshots (None: "pool")."""
 
     _kind = "pool"
     _waits = True
@@ -53,18 +95,18 @@ class Pool(Closable):
     def __init__(
         self,
         context: Context,
-        devices: int | Mapping[int, int],
+        devices: Size | Mapping[int, Size] | Mapping[DeviceInfo, Size],
         *,
-        host_budget: int | None = None,
-        compressed_budget: int = 0,
-        storage_budget: int = 0,
-        storage_paths: Sequence[str | os.PathLike[str]] = (),
+        host_budget: Size | None = None,
+        compressed_budget: Size = 0,
+        storage_budget: Size = 0,
+        storage_paths: Paths = (),
         name: str | None = None,
         policy: str | None = None,
         codec: str | None = None,
-        page_size: int = 0,
-        large_page_size: int = 0,
-        segment_size: int = 0,
+        page_size: Size = 0,
+        large_page_size: Size = 0,
+        segment_size: Size = 0,
         watermark_low_permille: int = 0,
         watermark_high_permille: int = 0,
         compress_threads: int = 0,
@@ -72,8 +114,8 @@ class Pool(Closable):
         evict_wait: float | None = None,
         idle_grace: float | None = None,
         recompress_idle: float | None = None,
-        rebalance_rate: int = 0,
-        record_budget: int = 0,
+        rebalance_rate: Size = 0,
+        record_budget: Size = 0,
         background: bool = True,
         peer: bool = True,
         checksum_host: bool = False,
@@ -81,7 +123,7 @@ class Pool(Closable):
         buffered_storage: bool = False,
         io_uring: bool = True,
     ) -> None:
-        budgets = {0: devices} if isinstance(devices, int) else dict(devices)
+        budgets = budgets_of(instance(context, Context, "context", "; `context.pool(size)` makes a pool"), devices)
         desc = sized("weir_pool_desc")
         array = ffi.new("weir_pool_device[]", max(1, len(budgets)))
         for entry, (device, budget) in zip(array, budgets.items()):
@@ -95,21 +137,24 @@ class Pool(Closable):
             | (lib.WEIR_POOL_BUFFERED_STORAGE if buffered_storage else 0)
             | (0 if io_uring else lib.WEIR_POOL_NO_IO_URING)
         )
-        desc.host_budget = host_budget or 0
-        desc.compressed_budget, desc.storage_budget = compressed_budget, storage_budget
-        paths = [text_or_null(path) for path in storage_paths]
-        path_list = ffi.new("char *[]", [*paths, ffi.NULL])
-        desc.storage_paths, desc.storage_path_count = (path_list if paths else ffi.NULL), len(paths)
+        desc.host_budget = size_in_bytes(host_budget or 0, "host_budget", MACHINE)
+        desc.compressed_budget = size_in_bytes(compressed_budget, "compressed_budget", MACHINE)
+        desc.storage_budget = size_in_bytes(storage_budget, "storage_budget")
+        folders = [text_or_null(path) for path in paths(storage_paths)]
+        path_list = ffi.new("char *[]", [*folders, ffi.NULL])
+        desc.storage_paths, desc.storage_path_count = (path_list if folders else ffi.NULL), len(folders)
         texts = [text_or_null(name), text_or_null(policy), text_or_null(codec)]
         desc.name, desc.policy, desc.codec = texts
-        desc.page_size, desc.large_page_size, desc.segment_size = page_size, large_page_size, segment_size
+        desc.page_size = size_in_bytes(page_size, "page_size")
+        desc.large_page_size = size_in_bytes(large_page_size, "large_page_size")
+        desc.segment_size = size_in_bytes(segment_size, "segment_size")
         desc.watermark_low_permille, desc.watermark_high_permille = watermark_low_permille, watermark_high_permille
         desc.compress_threads, desc.compress_share_percent = compress_threads, compress_share_percent
         desc.evict_wait_ns = nanoseconds(evict_wait)
         desc.idle_grace_ns = nanoseconds(idle_grace, infinite=_NEVER)
         desc.recompress_idle_ns = nanoseconds(recompress_idle, infinite=_NEVER)
-        desc.rebalance_bytes_per_second = rebalance_rate
-        desc.record_budget = record_budget
+        desc.rebalance_bytes_per_second = size_in_bytes(rebalance_rate, "rebalance_rate")
+        desc.record_budget = size_in_bytes(record_budget, "record_budget", MACHINE)
         out = ffi.new("weir_pool *")
         with entered(context):
             check(lib.weir_pool_create(context._raw, desc, out))
@@ -160,7 +205,7 @@ class Pool(Closable):
                 enqueue(stream, lease.address(0), lease.address(1))
 
         Errors: LeaseConflict, OverBudget, WouldBlock, Timeout, ..."""
-        return Prepared(self, stream, uses, timeout, sole_holder, operation).acquire()
+        return Prepared(self, stream, uses, timeout, sole_holder, operation, "acquire").acquire()
 
     def prepare(
         self,
@@ -182,15 +227,19 @@ class Pool(Closable):
         operation: str | None = None,
     ) -> PendingLease:
         """As acquire, on a thread of the pool: a Future of the lease, and awaitable. Requests of a pool run in order."""
-        return PendingLease(Prepared(self, stream, uses, timeout, sole_holder, operation))
+        return PendingLease(Prepared(self, stream, uses, timeout, sole_holder, operation, "acquire_async"))
 
     def prefetch(self, stream: Stream, *uses: Use) -> None:
         """Starts bringing the uses' bytes to the stream's device; a hint that returns at once."""
+        check_set("prefetch", stream, uses)
         with entered(self, stream, *(use.buffer for use in uses)):
             check(lib.weir_prefetch(self._raw, stream._raw, fill_uses(uses), len(uses)))
 
     def announce(self, stream: Stream, operations: Sequence[Operation], *, replace: bool = False) -> None:
         """Tells what the next acquires on the stream will use, in order. No operations with `replace` clears."""
+        check_set("announce", stream, ())
+        if not isinstance(operations, Sequence) or not all(map(_is_operation, operations)):
+            raise not_operations(operations)
         native = ffi.new("weir_operation[]", max(1, len(operations)))
         with entered(self, stream, *(use.buffer for each in operations for use in each.uses)):
             keep = []
@@ -203,12 +252,15 @@ class Pool(Closable):
 
     # ---- buffers, clients, memory ----
 
-    def buffer(self, size: int | BufferOptions, **options: Any) -> Buffer:
-        """A new buffer; the options are those of `BufferOptions`. It reads as zero and occupies nothing."""
+    def buffer(self, size: Size | BufferOptions, **options: Any) -> Buffer:
+        """A new buffer, of bytes or of a text such as "2G"; the options are those of `BufferOptions`. It reads as zero and
+        occupies nothing until it is used: many times the device's memory may be made."""
+        known_options("Pool.buffer", BufferOptions, options, 1)
         return Buffer(self, size if isinstance(size, BufferOptions) else BufferOptions(size, **options))
 
     def buffer_from(self, data: Any, **options: Any) -> Buffer:
         """A new buffer with the bytes of an object of the buffer protocol, such as a contiguous NumPy array."""
+        bytes_like(data, "data")
         with memoryview(data) as memory:
             buffer = self.buffer(memory.nbytes, **options)
         try:
@@ -219,7 +271,8 @@ class Pool(Closable):
         return buffer
 
     def place(self, options: Sequence[BufferOptions]) -> list[int]:
-        """Homes for several buffers that are going to be made, chosen together (weir_buffer_place)."""
+        """Homes for several buffers that are going to be made, chosen together by links, users and what devices have promised.
+        Give each as `home` to the buffer."""
         with entered(self, *(each.client for each in options if each.client is not None)):
             natives = [each._native() for each in options]
             array = ffi.new("weir_buffer_desc *[]", [native for native, _ in natives])
@@ -227,12 +280,15 @@ class Pool(Closable):
             check(lib.weir_buffer_place(self._raw, array, len(options), homes))
             return [int(home) for home in homes][: len(options)]
 
-    def client(self, name: str = "", **options: int) -> Client:
-        """Somebody whom bytes are charged to: priority, device_quota, host_quota, compressed_quota, storage_quota."""
+    def client(self, name: str = "", **options: Any) -> Client:
+        """Somebody whom bytes are charged to; the options are those of `Client`: priority, device_quota, host_quota,
+        compressed_quota and storage_quota."""
+        known_options("Pool.client", Client.__init__, options, 3)
         return Client(self, name, **options)
 
-    def malloc(self, size: int, *, device: int = enums.DEFAULT, stream: Stream | None = None) -> Allocation:
-        """Stream-ordered memory that is always resident; `stream` None: ready for any stream."""
+    def malloc(self, size: Size, *, device: int = enums.DEFAULT, stream: Stream | None = None) -> Allocation:
+        """Stream-ordered memory that is always resident; `stream` None: ready for any stream. A share such as "10%" is of the
+        device's memory."""
         return Allocation(self, size, device, stream)
 
     # ---- what it holds ----
@@ -295,11 +351,13 @@ class Pool(Closable):
 
     # ---- giving back, moving together ----
 
-    def trim(self, size: int = lib.WEIR_UNLIMITED, *, device: int = enums.DEFAULT, level: int = enums.Trim.GRADUAL) -> int:
-        """Gives memory back to the system, until `size` bytes are freed or nothing more can go; how many were."""
+    def trim(self, size: Size = lib.WEIR_UNLIMITED, *, device: int = enums.DEFAULT, level: int = enums.Trim.GRADUAL) -> int:
+        """Gives memory back to the system, until `size` bytes are freed or nothing more can go; how many were. `level` is how hard
+        it tries, a `weir.Trim`; `device` may be weir.HOST. A share such as "50%" is of the device's memory."""
         freed = ffi.new("uint64_t *")
+        wanted = size_in_bytes(size, "size", whole_of(self, device))
         with entered(self):
-            check(lib.weir_pool_trim(self._raw, device, level, size, freed))
+            check(lib.weir_pool_trim(self._raw, device_number(device), level, wanted, freed))
         return int(freed[0])
 
     def defragment(
@@ -308,19 +366,26 @@ class Pool(Closable):
         *,
         wait: bool = False,
         evict: bool = False,
-        max_bytes: int = 0,
+        max_bytes: Size = 0,
         max_moves: int = 0,
         max_time: float | None = None,
         max_cost_permille: int = 0,
         should_stop: Callable[[], bool] | None = None,
     ) -> DefragmentReport:
-        """Moves small buffers together; `should_stop` is asked between two steps. What it raises ends the call and is raised."""
+        """Moves small buffers together, so that larger ranges are free.
+
+        device: one of the pool's, or `weir.ALL`.
+        wait: until the copies have ended, so that what is won is free when this returns; else a later call frees the rest.
+        evict: without virtual memory management, what is in the way of a longer range and fits nowhere else is evicted.
+        max_bytes, max_moves, max_time: at most so much is moved, so many moves, so many seconds; 0 and None are no bound.
+        max_cost_permille: bytes that may be moved for a thousand bytes won; what costs more is left alone (0: 1000).
+        should_stop: asked between two steps; True ends the call. What it raises ends the call too, and is raised."""
         desc = sized("weir_defragment_desc")
         desc.device = device
         desc.flags = (lib.WEIR_DEFRAGMENT_WAIT if wait else 0) | (lib.WEIR_DEFRAGMENT_EVICT if evict else 0)
-        desc.max_bytes, desc.max_moves, desc.max_ns = max_bytes, max_moves, nanoseconds(max_time)
+        desc.max_bytes, desc.max_moves, desc.max_ns = size_in_bytes(max_bytes, "max_bytes"), max_moves, nanoseconds(max_time)
         desc.max_cost_permille = max_cost_permille
-        asking = None if should_stop is None else _Asking(should_stop)
+        asking = None if should_stop is None else Asking(should_stop)
         if asking is not None:
             user = ffi.new_handle(asking)
             desc.should_stop, desc.user = lib.weirpy_should_stop, user
@@ -332,21 +397,23 @@ class Pool(Closable):
         return record(DefragmentReport, report)
 
     def set_defragmentation(
-        self, threshold_permille: int, *, bytes_per_second: int = 0, max_cost_permille: int = 0
+        self, threshold_permille: int, *, bytes_per_second: Size = 0, max_cost_permille: int = 0
     ) -> None:
-        """Defragmentation in the background, above so many thousandths of fragmentation; 0 ends it."""
+        """Defragmentation in the background, above so many thousandths of fragmentation; 0 ends it. It moves at most
+        `bytes_per_second` (0: "256M"); `max_cost_permille` is as in `defragment` (0: 500)."""
         desc = sized("weir_defragmentation_desc")
-        desc.threshold_permille, desc.bytes_per_second = threshold_permille, bytes_per_second
+        desc.threshold_permille, desc.bytes_per_second = threshold_permille, size_in_bytes(bytes_per_second, "bytes_per_second")
         desc.max_cost_permille = max_cost_permille
         with entered(self):
             check(lib.weir_pool_set_defragmentation(self._raw, desc))
 
     # ---- devices that come and go ----
 
-    def add_device(self, device: int, budget: int) -> None:
-        """Adds a device of the context, while the pool is used."""
+    def add_device(self, device: int, budget: Size) -> None:
+        """Adds a device of the context, while the pool is used. A budget such as "80%" is of the device's memory."""
         entry = ffi.new(_POOL_DEVICE)
-        entry.device, entry.budget = device, budget
+        entry.device = device_number(device)
+        entry.budget = size_in_bytes(budget, "budget", device_whole(self._context, device))
         with entered(self):
             check(lib.weir_pool_add_device(self._raw, entry))
 
@@ -360,11 +427,12 @@ class Pool(Closable):
         with entered(self):
             check(lib.weir_pool_cancel_remove(self._raw, device))
 
-    def rebalance(self, size: int) -> int:
+    def rebalance(self, size: Size) -> int:
         """Copies up to `size` bytes of spilled pages to neighbours that have memory to spare; how many it were."""
         moved = ffi.new("uint64_t *")
+        wanted = size_in_bytes(size, "size")
         with entered(self):
-            check(lib.weir_pool_rebalance(self._raw, size, moved))
+            check(lib.weir_pool_rebalance(self._raw, wanted, moved))
         return int(moved[0])
 
     def set_loss_callback(self, callback: Callable[[DeviceLoss], object] | None) -> None:
@@ -378,9 +446,9 @@ class Pool(Closable):
         if self._owned:
             self._loss = user  # the former one is not called any more
         elif user is None:
-            _losses.pop(self._number, None)
+            losses.pop(self._number, None)
         else:
-            _losses[self._number] = user
+            losses[self._number] = user
 
     # ---- for views ----
 
@@ -403,83 +471,6 @@ class Pool(Closable):
         return found
 
 
-class Client(Closable):
-    """Whom bytes are charged to: a tenant, a model, a part of the program. Quotas are bytes, 0 the
-    pool's budget, `weir.NONE` nothing at all."""
-
-    _kind = "client"
-    _warns = False
-
-    def __init__(
-        self,
-        pool: Pool,
-        name: str = "",
-        *,
-        priority: int = enums.Priority.NORMAL,
-        device_quota: int = 0,
-        host_quota: int = 0,
-        compressed_quota: int = 0,
-        storage_quota: int = 0,
-    ) -> None:
-        desc = sized("weir_client_desc")
-        text = text_or_null(name)
-        desc.name, desc.priority = text, priority
-        desc.device_quota, desc.host_quota = device_quota, host_quota
-        desc.compressed_quota, desc.storage_quota = compressed_quota, storage_quota
-        out = ffi.new("weir_client *")
-        with entered(pool):
-            check(lib.weir_client_create(pool._raw, desc, out))
-        self._pool = pool
-        self.name = name
-        self._begin(out[0])
-
-    def _destroy(self) -> int:
-        try:
-            with entered(self._pool):
-                return int(lib.weir_client_destroy(self._raw))
-        except Closed:  # it died with its pool, unless that is only trying to close
-            if self._pool.closed:
-                return 0
-            raise make(Busy.result, "the pool is being closed") from None
-
-    @property
-    def closed(self) -> bool:
-        return super().closed or self._pool.closed
-
-    @property
-    def pool(self) -> Pool:
-        return self._pool
-
-    @property
-    def stats(self) -> ClientStats:
-        """What it holds."""
-        stats = sized("weir_client_stats")
-        with entered(self._pool, self):
-            check(lib.weir_client_stats_get(self._raw, stats))
-        return record(ClientStats, stats)
-
-
-class _Asking:
-    """should_stop, and what it raised."""
-
-    def __init__(self, function: Callable[[], bool]) -> None:
-        self.function = function
-        self.error: BaseException | None = None
-
-
-@ffi.def_extern()  # type: ignore[untyped-decorator]
-def weirpy_on_should_stop(user: Any) -> int:
-    asking = ffi.from_handle(user)
-    try:
-        return 1 if asking.function() else 0
-    except BaseException as error:
-        asking.error = error
-        return 1
-
-
-@ffi.def_extern()  # type: ignore[untyped-decorator]
-def weirpy_on_lost(user: Any, loss: Any) -> None:
-    try:
-        ffi.from_handle(user)(record(DeviceLoss, loss))
-    except BaseException:
-        unraisable("a callback for lost devices")
+def _is_operation(each: Any) -> bool:
+    """What `announce` takes; an Operation is a tuple, and so is a Use."""
+    return isinstance(each, Operation) and not isinstance(each.uses, Use) and all(isinstance(use, Use) for use in each.uses)

@@ -10,7 +10,7 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
 
-from . import enums
+from . import _tables, enums
 from ._capi import ffi
 
 T = TypeVar("T")
@@ -75,7 +75,7 @@ class BackendInfo:
 
 @dataclasses.dataclass(frozen=True)
 class DeviceInfo:
-    """A device of a context."""
+    """A device of a context. Calls that take a device's number take this in its place."""
 
     index: int  #: the number that names it
     backend: int
@@ -90,6 +90,9 @@ class DeviceInfo:
     parent: int
     partition: int
     partition_count: int
+
+    def __index__(self) -> int:
+        return self.index
 
 
 @dataclasses.dataclass(frozen=True)
@@ -119,9 +122,26 @@ class CalibrateReport:
     folder: str
 
 
+class _Shown:
+    """A record that `print` and notebooks show as a table. `repr` has every field, exactly."""
+
+    def _table(self) -> _tables.Table:
+        raise NotImplementedError
+
+    def __str__(self) -> str:
+        return _tables.text_of(self._table())
+
+    def _repr_html_(self) -> str:
+        return _tables.html_of(self._table())
+
+
 @dataclasses.dataclass(frozen=True)
-class PoolStats:
-    """The pool's counters."""
+class PoolStats(_Shown):
+    """The pool's counters. `print` shows those that matter most as a table; each is an attribute, an int of bytes, nanoseconds
+    or occurrences since the pool was made."""
+
+    def _table(self) -> _tables.Table:
+        return _tables.pool_table(self)
 
     device_budget: int  #: bytes all devices may hold, after any reduction by DEVICE_OOM
     device_bytes: int  #: bytes of device memory held from the system
@@ -191,26 +211,32 @@ class PoolStats:
 
 
 @dataclasses.dataclass(frozen=True)
-class PoolDeviceStats:
-    """Per-device numbers of a pool."""
+class PoolDeviceStats(_Shown):
+    """Per-device numbers of a pool. `print` shows them as a table."""
+
+    def _table(self) -> _tables.Table:
+        return _tables.device_table(self)
 
     device: int
-    budget: int
-    bytes: int
-    free_bytes: int
-    held_bytes: int
+    budget: int  #: bytes it may hold, after any reduction by DEVICE_OOM
+    bytes: int  #: bytes held from the system
+    free_bytes: int  #: of those, used by nobody
+    held_bytes: int  #: of those, held (weir_hold, weir_malloc)
     page_size: int
     large_page_size: int
-    peak_bytes: int
-    segments: int
-    returned_bytes: int
+    peak_bytes: int  #: the most ever held, or since `Pool.reset_peak`
+    segments: int  #: segments held, on devices without VMM
+    returned_bytes: int  #: bytes of idle memory given back to the system after idle_grace_ns
     state: enums.DeviceState
     memory_total: int  #: bytes the device has, whatever the budget; 0: not known
 
 
 @dataclasses.dataclass(frozen=True)
-class ClientStats:
-    """What a client is charged for."""
+class ClientStats(_Shown):
+    """What a client is charged for. `print` shows it as a table."""
+
+    def _table(self) -> _tables.Table:
+        return _tables.client_table(self)
 
     buffers: int
     device_bytes: int

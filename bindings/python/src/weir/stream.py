@@ -9,9 +9,10 @@ from __future__ import annotations
 import concurrent.futures
 import itertools
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, SupportsIndex, TypeVar
 
 from . import enums
+from ._arguments import device_number, instance
 from ._capi import ffi, lib
 from ._core import Closable, entered, unraisable, watch
 from .context import Context
@@ -30,19 +31,22 @@ class Stream(Closable):
     _kind = "stream"
     _waits = True
 
-    def __init__(self, context: Context, device: int = enums.DEFAULT) -> None:
+    def __init__(self, context: Context, device: SupportsIndex = enums.DEFAULT) -> None:
+        number = device_number(device)
+        instance(context, Context, "context", "; `context.stream(device)` makes a stream")
         out = ffi.new("weir_stream *")
         with entered(context):
-            check(lib.weir_stream_create(context._raw, device, 0, out))
-        self._take(context, out[0], 0 if device == enums.DEFAULT else device)
+            check(lib.weir_stream_create(context._raw, number, 0, out))
+        self._take(context, out[0], 0 if number == enums.DEFAULT else number)
 
     @classmethod
-    def _wrap(cls, context: Context, native: int, device: int) -> Stream:
+    def _wrap(cls, context: Context, native: int, device: SupportsIndex) -> Stream:
+        number = device_number(device)
         out = ffi.new("weir_stream *")
         with entered(context):
-            check(lib.weir_stream_wrap(context._raw, device, ffi.cast("void *", native), 0, out))
+            check(lib.weir_stream_wrap(context._raw, number, ffi.cast("void *", _native(native)), 0, out))
         self = cls.__new__(cls)
-        self._take(context, out[0], device)
+        self._take(context, out[0], number)
         return self
 
     @classmethod
@@ -124,6 +128,18 @@ class Stream(Closable):
             self.synchronize()
         elif rank > 0 and self._owned:
             self.close()
+
+
+def _native(stream: Any) -> int:
+    """The runtime's handle of a stream, as a number."""
+    if isinstance(stream, int):
+        return stream
+    hint = ""
+    for name in ("cuda_stream", "ptr", "handle"):  # PyTorch's, CuPy's and Numba's streams
+        if hasattr(stream, name):
+            hint = f"; did you mean stream.{name}?"
+            break
+    raise TypeError(f"the runtime's stream is given as a number, not as a {type(stream).__name__}{hint}")
 
 
 @ffi.def_extern()  # type: ignore[untyped-decorator]

@@ -28,6 +28,7 @@ from torch.utils import dlpack as _torch_dlpack
 
 from ._capi import lib
 from ._core import entered, retry_abandoned
+from ._sizes import Size, size_in_bytes
 from .enums import DEFAULT, HOST
 from .errors import NotSupported, WeirError, error_of
 from .lease import overwrite, read
@@ -232,21 +233,24 @@ class offload:
             loss = model(batch).sum()
         loss.backward()
 
+    min_bytes: smaller tensors stay where they are; a size, such as "1M".
+    prefetch: how many of the next tensors the backward pass has brought ahead.
+    device: of the pool, for tensors on the CPU, which must be able to reach it (the host backend's).
+
     On their way they pass the pool's device memory, and are demoted from there as its budget demands. The backward pass
-    copies them out again, and prefetches the `prefetch` ones that it will need next. CUDA tensors are copied on PyTorch's
-    current stream, CPU tensors pass `device`, which the CPU must be able to reach (the host backend's)."""
+    copies them out again. CUDA tensors are copied on PyTorch's current stream."""
 
     def __init__(
         self,
         pool: Pool,
         *,
-        min_bytes: int = 1 << 20,
+        min_bytes: Size = 1 << 20,
         prefetch: int = 2,
         device: int = DEFAULT,
     ) -> None:
         self.pool = pool
         self.stats = OffloadStats()
-        self._min_bytes = min_bytes
+        self._min_bytes = size_in_bytes(min_bytes, "min_bytes")
         self._prefetch = prefetch
         self._device = device
         self._lock = threading.RLock()  # the engine runs backward passes on threads of its own

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from . import enums
+from ._arguments import NoItems
 from ._views import Pin, ViewBase
 
 if TYPE_CHECKING:
@@ -54,8 +55,11 @@ def type_name(dtype: Any) -> str:
     raise ValueError(f"elements of type {dtype!r}; there are {', '.join(_TYPES)}")
 
 
-class View(ViewBase):
-    """A range of leased memory with a type and a shape. `lease[i]` is the whole range of use i, as bytes."""
+class View(NoItems, ViewBase):
+    """A range of leased memory with a type and a shape. `lease[i]` is the whole range of use i, as bytes. It is no array itself:
+    `numpy`, `memoryview`, DLPack and `weir.torch.as_tensor` make one over it."""
+
+    _array = "view.numpy(dtype)"
 
     __slots__ = ("__weakref__", "_counted", "_dtype")
     _dtype: str

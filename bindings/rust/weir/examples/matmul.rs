@@ -9,9 +9,7 @@
 //!
 //!     cargo run --release --example matmul -- [--size N] [--tile T]
 
-use weir::{
-    AcquireOptions, Buffer, Context, ContextOptions, Device, Element, Error, Pool, PoolOptions, Stream, Use,
-};
+use weir::{AcquireOptions, Buffer, Context, ContextOptions, Element, Error, Pool, PoolOptions, Stream, Use};
 
 const PAGE: u64 = 64 << 10;
 
@@ -146,12 +144,14 @@ fn multiply_out_of_core(size: usize, tile: usize) -> weir::Result<usize> {
     let context: Context = ContextOptions::new()
         .options(&format!("host.memory={bytes};host.granule={PAGE};host.granule_large=0"))
         .open()?;
+    // "gpu,host" where the kernel is a GPU's: here it is a function of the CPU.
+    let device = context.find_device("host")?;
     let pool = PoolOptions::new()
-        .device(Device(0), bytes / 4)
+        .device(device, bytes / 4)
         .host_budget(bytes + bytes / 4)
         .name("matmul")
         .create(&context)?;
-    let stream = Stream::new(&context, Device(0))?;
+    let stream = Stream::new(&context, device)?;
     let matrix = || Matrix::new(&pool, size, tile);
     let (first, second, product) = (matrix()?, matrix()?, matrix()?);
     first.fill(a)?;

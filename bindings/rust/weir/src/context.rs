@@ -336,6 +336,24 @@ impl Context {
         })
     }
 
+    /// The device that a text means: `"gpu"` is the GPU with the most free memory, `"gpu:1"` the second GPU, `"cuda:0"` the first
+    /// of a backend, and a UUID or a PCI address that card. Of several with commas between the first that is there counts:
+    /// `"gpu,host"` takes the host's memory only where there is no GPU. `""` is the environment variable `WEIR_DEVICE`, or
+    /// `"gpu"` where that is not set. The error lists what there is.
+    ///
+    /// ```
+    /// let context = weir::ContextOptions::new().options("host.devices=2;host.memory=64M").open()?;
+    /// assert_eq!(context.find_device("host:1")?, weir::Device(1));
+    /// # Ok::<(), weir::Error>(())
+    /// ```
+    pub fn find_device(&self, wish: &str) -> Result<Device> {
+        let wish = c_text("wish", wish)?;
+        let mut device = 0;
+        // SAFETY: the handle is live, and the text ends with a zero.
+        check(unsafe { sys::weir_device_find(self.as_raw(), wish.as_ptr(), &mut device) })?;
+        Ok(Device(device))
+    }
+
     /// All devices.
     pub fn devices(&self) -> Result<Vec<DeviceInfo>> {
         (0..self.device_count()?).map(|index| self.device(Device(index))).collect()

@@ -20,6 +20,13 @@ fn contexts_know_backends_devices_and_links() {
     );
     let devices = context.devices().unwrap();
     assert_eq!(devices[1].name, "right");
+    assert_eq!(context.find_device("gpu, host:1").unwrap(), Device(1));
+    let refused = |wish: &str, words: &str| match context.find_device(wish) {
+        Err(Error::InvalidArgument(why)) => assert!(why.message.contains(words), "{why:?}"),
+        other => panic!("{wish:?}: {other:?}"),
+    };
+    refused("gpu", "host:0, host:1");
+    refused("host\0:1", "wish");
     assert!(
         devices[0].capabilities.has(Capabilities::VMM)
             && devices[0].capabilities.has(Capabilities::HOST_ACCESS)

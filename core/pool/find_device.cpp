@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "core/pool/find_device.hpp"
+
+#include "core/topology/wish.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+#include <string>
+
+namespace weir::pool {
+namespace {
+
+using topology::Offer;
+using topology::Wish;
+
+/// A device that a wish means, and its memory at that moment.
+struct Choice {
+  const backend::Device *device = nullptr;
+  bool answers = false;  ///< its runtime told the memory
+  uint64_t free = 0, total = 0;
+};
+
+class Finder {
+ public:
+  explicit Finder(Context &context) : context_(context), places_(context.places()) {}
+
+  /// The device that is meant; none if there is none, or it is of no use where any of a kind would do.
+  Choice choose(const Wish &wish) const {
+    Choice best;
+    uint32_t before = 0;  // how many fit and have been passed over
+    for (uint32_t id = 0; id < places_.count(); ++id) {
+      const backend::Device &device = *places_.find(id);
+      if (!wish.fits(offer_of(device)) || (wish.kind == Wish::Kind::gpu && seen_before(device)))
+        continue;
+      if (wish.numbered && before++ != wish.number) continue;
+      const Choice next = ask(device);
+      if (wish.open() && !next.answers) continue;
+      const bool better = next.answers != best.answers ? next.answers : next.free > best.free;
+      if (best.device == nullptr || better) best = next;
+    }
+    return best;
+  }
+
+  /// "host:0".
+  std::pmr::string name_of(const backend::Device &device) const {
+    const Offer offer = offer_of(device);
+    std::pmr::string text(offer.backend, context_.memory());
+    text += ':';
+    text += std::to_string(offer.number).c_str();
+    return text;
+  }
+
+  /// "there is host:0; cuda is not available (why); ...", in order of what matters most: a message may be cut.
+  std::pmr::string what_there_is() const {
+    std::pmr::string text(context_.memory());
+    for (uint32_t id = 0; id < places_.count(); ++id) {
+      const backend::Device &device = *places_.find(id);
+      text += text.empty() ? "there is " : ", ";
+      text += name_of(device);
+      if (device.description.pci_address[0] == '\0') continue;
+      text += " at ";
+      text += device.description.pci_address;
+    }
+    if (text.empty()) text = "there is no device";
+    for (uint32_t i = 0; i < context_.backend_count(); ++i) {
+      const backend::Runtime &runtime = context_.runtime(i);
+      if (runtime.available()) continue;
+      text += "; ";
+      text += runtime.name();
+      text += " is not available (";
+      text += runtime.reason();
+      text += ')';
+    }
+    return text;
+  }
+
+ private:
+  Offer offer_of(const backend::Device &device) const noexcept {
+    return Offer{device.id, device.id - context_.first_device(device.backend),
+                 device.runtime->name(), device.description.pci_address, device.description.uuid};
+  }
+  /// Two backends may offer one card: it counts once, as the first's.
+  bool seen_before(const backend::Device &device) const noexcept {
+    topology::PciAddress own, other;
+    if (!topology::parse_pci(device.description.pci_address, &own)) return false;
+    for (uint32_t id = 0; id < device.id; ++id) {
+      const backend::Device &earlier = *places_.find(id);
+      if (earlier.backend == device.backend || !Wish{}.fits(offer_of(earlier))) continue;
+      if (topology::parse_pci(earlier.description.pci_address, &other) && other == own) return true;
+    }
+    return false;
+  }
+  static Choice ask(const backend::Device &device) noexcept {
+    Choice choice{&device};
+    choice.answers = device.table().device_memory(device.state(), device.index, &choice.free,
+                                                  &choice.total) == WEIR_SUCCESS;
+    return choice;
+  }
+
+  Context &context_;
+  topology::Places &places_;
+};
+
+/// Cuts the first wish off a list.
+std::string_view first_of(std::string_view *rest) noexcept {
+  const size_t comma = rest->find(',');
+  const std::string_view first = rest->substr(0, comma);
+  rest->remove_prefix(comma == std::string_view::npos ? rest->size() : comma + 1);
+  return first;
+}
+
+}  // namespace
+
+Status find_device(Context &context, const char *wishes, uint32_t *device) {
+  const bool asked = wishes != nullptr && wishes[0] != '\0';
+  const char *variable = asked ? nullptr : secure_getenv("WEIR_DEVICE");
+  const bool set = variable != nullptr && variable[0] != '\0';
+  const std::string_view all = asked ? wishes : set ? variable : "gpu";
+  const char *const origin = set ? "WEIR_DEVICE is " : "";
+  // All of them are read before any counts: a slip in the second is told where the first is met, too.
+  std::pmr::vector<Wish> list(context.memory());
+  bool more = true;
+  for (std::string_view rest = all; more;) {
+    more = rest.find(',') != std::string_view::npos;
+    WEIR_TRY(topology::parse_wish(first_of(&rest), &list.emplace_back()));
+  }
+  const Finder finder(context);
+  for (const Wish &wish : list) {
+    const Choice choice = finder.choose(wish);
+    if (choice.device == nullptr) continue;
+    const bool first = &wish == &list.front();
+    context.log()(first ? WEIR_LOG_INFO : WEIR_LOG_WARNING,
+                  "%s\"%.*s\": device %u is taken, %s (%s), %llu MiB of %llu MiB free%s%s", origin,
+                  static_cast<int>(all.size()), all.data(), choice.device->id,
+                  finder.name_of(*choice.device).c_str(), choice.device->description.name,
+                  static_cast<unsigned long long>(choice.free >> 20),
+                  static_cast<unsigned long long>(choice.total >> 20),
+                  first ? "" : "; what stands before it is not there: ",
+                  first ? "" : finder.what_there_is().c_str());
+    *device = choice.device->id;
+    return {};
+  }
+  return fail(WEIR_ERROR_INVALID_ARGUMENT, "%s\"%.*s\": there is no such device: %s", origin,
+              static_cast<int>(std::min<size_t>(all.size(), 128)), all.data(),
+              finder.what_there_is().c_str());
+}
+
+}  // namespace weir::pool

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "core/topology/wish.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <cstring>
+
+namespace weir::topology {
+namespace {
+
+bool is_digit(char c) noexcept { return c >= '0' && c <= '9'; }
+
+char lower(char c) noexcept { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
+
+int hex(char c) noexcept {
+  c = lower(c);
+  if (is_digit(c)) return c - '0';
+  return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+bool same(std::string_view a, std::string_view b) noexcept {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [](char left, char right) { return lower(left) == lower(right); });
+}
+
+/// Of a device whose runtime tells one: all 0 is none.
+bool told(const uint8_t *uuid) noexcept {
+  return uuid != nullptr && std::any_of(uuid, uuid + 16, [](uint8_t byte) { return byte != 0; });
+}
+
+template <class Number>
+bool number_of(std::string_view text, int base, Number *number) noexcept {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), *number, base);
+  return !text.empty() && error == std::errc{} && end == text.data() + text.size();
+}
+
+std::string_view trimmed(std::string_view text) noexcept {
+  const auto space = [](char c) { return c == ' ' || c == '\t'; };
+  while (!text.empty() && space(text.front())) text.remove_prefix(1);
+  while (!text.empty() && space(text.back())) text.remove_suffix(1);
+  return text;
+}
+
+/// The digits of "GPU-0123...", "MIG-..." or bare ones with dashes anywhere between them: 32, which are 16 bytes; or the 16
+/// that ROCm gives a card, which its runtime hands out as they are written.
+bool parse_uuid(std::string_view text, Wish *wish) noexcept {
+  for (const std::string_view prefix : {"GPU-", "MIG-"}) {
+    if (same(text.substr(0, prefix.size()), prefix)) text.remove_prefix(prefix.size());
+  }
+  char digits[32];
+  size_t count = 0;
+  for (const char c : text) {
+    if (c == '-') continue;
+    if (hex(c) < 0 || count == sizeof digits) return false;
+    digits[count++] = lower(c);
+  }
+  if (count != 32 && count != 16) return false;
+  wish->kind = count == 32 ? Wish::Kind::uuid : Wish::Kind::short_uuid;
+  for (size_t i = 0; i < 16; ++i) {
+    wish->uuid[i] = static_cast<uint8_t>(
+        count == 32 ? hex(digits[2 * i]) * 16 + hex(digits[2 * i + 1]) : digits[i]);
+  }
+  return true;
+}
+
+/// "gpu", "cuda", "gpu:1".
+bool parse_name(std::string_view text, Wish *wish) noexcept {
+  const size_t colon = text.find(':');
+  wish->name = text.substr(0, colon);
+  wish->numbered = colon != std::string_view::npos;
+  if (wish->numbered && !number_of(text.substr(colon + 1), 10, &wish->number)) return false;
+  if (wish->name.empty() || is_digit(wish->name.front())) return false;
+  wish->kind = same(wish->name, "gpu") ? Wish::Kind::gpu : Wish::Kind::backend;
+  return std::all_of(wish->name.begin(), wish->name.end(), [](char c) {
+    return is_digit(c) || c == '_' || (lower(c) >= 'a' && lower(c) <= 'z');
+  });
+}
+
+}  // namespace
+
+bool parse_pci(std::string_view text, PciAddress *address) noexcept {
+  *address = PciAddress{};
+  const size_t dot = text.find('.');
+  if (dot != std::string_view::npos && !number_of(text.substr(dot + 1), 16, &address->function))
+    return false;
+  text = text.substr(0, dot);
+  const size_t last = text.rfind(':');
+  if (last == std::string_view::npos) return false;
+  const size_t first = text.find(':');
+  // Without a domain and a function "17:00" would be anything.
+  if (first == last && dot == std::string_view::npos) return false;
+  const bool domain = first != last;
+  return (!domain || number_of(text.substr(0, first), 16, &address->domain)) &&
+         number_of(text.substr(domain ? first + 1 : 0, last - (domain ? first + 1 : 0)), 16,
+                   &address->bus) &&
+         number_of(text.substr(last + 1), 16, &address->device);
+}
+
+bool Wish::fits(const Offer &offer) const noexcept {
+  switch (kind) {
+    case Kind::gpu:
+      return offer.backend != "host";
+    case Kind::backend:
+      return same(offer.backend, name);
+    case Kind::uuid:
+      return told(offer.uuid) && std::memcmp(offer.uuid, uuid, sizeof uuid) == 0;
+    case Kind::short_uuid: {
+      const auto text = [](const uint8_t *bytes) {
+        return std::string_view(reinterpret_cast<const char *>(bytes), 16);
+      };
+      return told(offer.uuid) && same(text(offer.uuid), text(uuid));
+    }
+    case Kind::pci: {
+      PciAddress own;
+      return parse_pci(offer.pci_address, &own) && own == pci;
+    }
+  }
+  return false;
+}
+
+Status parse_wish(std::string_view text, Wish *wish) {
+  *wish = Wish{};
+  const std::string_view own = trimmed(text);
+  if (parse_uuid(own, wish)) return {};
+  if (parse_pci(own, &wish->pci)) {
+    wish->kind = Wish::Kind::pci;
+    return {};
+  }
+  if (parse_name(own, wish)) return {};
+  return fail(WEIR_ERROR_INVALID_ARGUMENT,
+              "\"%.*s\" names no device: it takes \"gpu\", \"gpu:1\", a backend as \"cuda\" or "
+              "\"cuda:0\", a UUID "
+              "or a PCI address, or several with commas between them",
+              static_cast<int>(std::min<size_t>(text.size(), 64)), text.data());
+}
+
+}  // namespace weir::topology
