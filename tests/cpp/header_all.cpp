@@ -70,6 +70,7 @@ struct Function {
   static_cast<void>(context.backend_info(0));
   static_cast<void>(context.device_count());
   static_cast<void>(context.device_info(0));
+  static_cast<void>(context.device());
   static_cast<void>(context.link_info(0, 1));
   static_cast<void>(context.topology_export(WEIR_TOPOLOGY_JSON));
   static_cast<void>(context.topology_calibrate());

@@ -275,6 +275,8 @@ void lists_and_texts_come_whole(void **) {
   assert_int_equal(TAKE(world.context.backend_info(0)).available, 1);
   assert_int_equal(TAKE(world.context.link_info(0, 0)).kind, WEIR_LINK_SAME);
   FAILS(WEIR_ERROR_INVALID_ARGUMENT, world.context.device_info(9));
+  assert_int_equal(TAKE(world.context.device("cuda:7,host")), 0);
+  FAILS(WEIR_ERROR_INVALID_ARGUMENT, world.context.device("host:9"));
   assert_int_equal(TAKE(world.pool.stats()).buffers, 50);
   assert_int_equal(TAKE(world.pool.device_stats()).page_size, page);
   static_cast<void>(TAKE(world.pool.trim(0, WEIR_TRIM_EMERGENCY)));

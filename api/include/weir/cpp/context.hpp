@@ -92,8 +92,12 @@ class context {
     const weir_result code = weir_device_info_get(get(), device, &info);
     return detail::done(code, std::move(info));
   }
-  // weir_device_find belongs here: returned<weir_device> device(const char *wish) const.
-
+  /// weir_device_find: "gpu", "cuda:0", "gpu,host" and so on; without a wish the user's, from WEIR_DEVICE.
+  returned<weir_device> device(const char *wish = nullptr) const {
+    weir_device found = 0;
+    const weir_result code = weir_device_find(get(), wish, &found);
+    return detail::done(code, weir_device{found});
+  }
   /// weir_link_info_get.
   returned<weir::link_info> link_info(weir_device from, weir_device to) const {
     weir::link_info info = WEIR_LINK_INFO_INIT;
