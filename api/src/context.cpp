@@ -25,9 +25,23 @@ std::atomic<bool> forked{false};
 
 namespace {
 
-void log_to_stderr(void *, int32_t level, const char *text) {
-  static constexpr const char *names[] = {"error", "warning", "info", "debug"};
-  if (level <= WEIR_LOG_WARNING) std::fprintf(stderr, "weir: %s: %s\n", names[level & 3], text);
+constexpr const char *level_names[] = {"error", "warning", "info", "debug"};
+
+/// `most` is the entry of the table whose lines still go out.
+void log_to_stderr(void *most, int32_t level, const char *text) {
+  if (&level_names[level & 3] > most) return;
+  std::fprintf(stderr, "weir: %s: %s\n", level_names[level & 3], text);
+}
+
+/// WEIR_LOG is the name of a level; every other value is as "warning".
+void log_as_the_user_wants(weir_context_desc *desc) {
+  const char *wanted = std::getenv("WEIR_LOG");
+  if (desc->log != nullptr || wanted == nullptr) return;
+  const char *const *most = &level_names[WEIR_LOG_WARNING];
+  for (const char *const &name : level_names)
+    if (std::strcmp(wanted, name) == 0) most = &name;
+  desc->log = log_to_stderr;
+  desc->log_user = const_cast<const char **>(most);
 }
 
 /// The folder "weir/<backend ABI>" beside the library (or program) that holds this code. A public function's address would not do: in
@@ -74,7 +88,7 @@ Status create(const weir_context_desc *given, weir_context *out) {
   }
   static std::once_flag once;
   std::call_once(once, [] { (void)pthread_atfork(nullptr, nullptr, [] { forked.store(true); }); });
-  if (desc.log == nullptr && std::getenv("WEIR_LOG") != nullptr) desc.log = log_to_stderr;
+  log_as_the_user_wants(&desc);
   auto context = std::make_unique<pool::Context>(desc.allocator, Log(desc.log, desc.log_user));
   const std::string folder =
       (desc.flags & WEIR_CONTEXT_NO_SEARCH) != 0 ? std::string{} : plugin_folder();

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <thread>
@@ -162,6 +163,46 @@ void options_that_are_not_read_are_told(void **) {
     if (!each.told) continue;
     assert_true(lines[0].find(each.environment) != std::string::npos);
     assert_true(lines[0].find(each.given) != std::string::npos);
+  }
+  assert_int_equal(unsetenv("WEIR_OPTIONS"), 0);
+}
+
+/// What goes to stderr while a context asks for a device by a wish (INFO) and ignores WEIR_OPTIONS (WARNING).
+std::string logged_with(const char *level) {
+  assert_int_equal(setenv("WEIR_LOG", level, 1), 0);
+  std::FILE *file = std::tmpfile();
+  assert_non_null(file);
+  std::fflush(stderr);
+  const int before = dup(STDERR_FILENO);
+  assert_true(before >= 0 && dup2(fileno(file), STDERR_FILENO) >= 0);
+  weir_context context = make_context("host.memory=4M");
+  weir_device device = 0;
+  const weir_result found = weir_device_find(context, "host", &device);
+  std::fflush(stderr);
+  assert_true(dup2(before, STDERR_FILENO) >= 0);
+  close(before);
+  ok(found);
+  ok(weir_context_destroy(context));
+  assert_int_equal(unsetenv("WEIR_LOG"), 0);
+  std::string text(static_cast<size_t>(std::ftell(file)), '\0');
+  std::rewind(file);
+  assert_int_equal(std::fread(text.data(), 1, text.size(), file), text.size());
+  std::fclose(file);
+  return text;
+}
+
+void weir_log_names_a_level(void **) {
+  assert_int_equal(setenv("WEIR_OPTIONS", "host.devices=3", 1), 0);
+  struct {
+    const char *level;
+    bool warnings, info;
+  } const cases[] = {{"1", true, false},     {"", true, false},    {"warning", true, false},
+                     {"INFO", true, false},  {"info", true, true}, {"debug", true, true},
+                     {"error", false, false}};
+  for (const auto &each : cases) {
+    const std::string text = logged_with(each.level);
+    assert_int_equal(text.find("weir: warning: ") != text.npos, each.warnings);
+    assert_int_equal(text.find("weir: info: ") != text.npos, each.info);
   }
   assert_int_equal(unsetenv("WEIR_OPTIONS"), 0);
 }
@@ -389,6 +430,7 @@ int main() {
       cmocka_unit_test(wrong_descriptors_are_refused),
       cmocka_unit_test(options_come_from_the_environment),
       cmocka_unit_test(options_that_are_not_read_are_told),
+      cmocka_unit_test(weir_log_names_a_level),
       cmocka_unit_test(missing_arguments_are_named),
       cmocka_unit_test(errors_belong_to_their_thread),
       cmocka_unit_test(a_missing_backend_library_is_told),

@@ -46,7 +46,9 @@ typedef struct weir_context_desc {
    *  under secure execution); given ones win over it, and a WARNING says so where it is set to something else. Unknown keys, and options of a backend that is not loaded, are an error that names them. */
   const char *options;
   weir_allocator allocator;               /**< all NULL = malloc/free */
-  weir_log_callback log;                  /**< NULL = lines of level WARNING and worse go to stderr if WEIR_LOG is set */
+  weir_log_callback log;                  /**< NULL = the environment variable WEIR_LOG decides: lines of the level it names
+                                               (error, warning, info, debug) and worse go to stderr; set to something
+                                               else it means warning, not set nothing */
   void *log_user;                         /**< goes with `log` */
   /** How long a backend's runtime may take to start; 0 = 60 s. One that takes longer is given up: it is not available,
    *  and a thread of it may stay behind in the runtime until the process ends. */

@@ -38,8 +38,8 @@ class Context(Closable):
     backend_paths: files of backends to load, beside those that are found.
     host_backend: False leaves out the backend whose device is CPU memory.
     search: False loads no backends from the folder beside libweir.
-    log: called with each line of the log, as (weir.LogLevel, str), on any thread; it must not call Weir. None writes warnings and
-      errors to stderr if the environment variable WEIR_LOG is set.
+    log: called with each line of the log, as (weir.LogLevel, str), on any thread; it must not call Weir. None leaves it to the
+      environment variable WEIR_LOG: "info" writes lines of that level and worse to stderr, as do "error", "warning" and "debug".
     start_timeout: how long one backend may take to start before it is given up (None: 60 s)."""
 
     _kind = "context"

@@ -363,7 +363,9 @@ under secure execution); given ones win over it, and a WARNING says so where it 
     pub options: *const ::core::ffi::c_char,
     /// all NULL = malloc/free
     pub allocator: weir_allocator,
-    /// NULL = lines of level WARNING and worse go to stderr if WEIR_LOG is set
+    /**NULL = the environment variable WEIR_LOG decides: lines of the level it names
+(error, warning, info, debug) and worse go to stderr; set to something
+else it means warning, not set nothing*/
     pub log: weir_log_callback,
     /// goes with `log`
     pub log_user: *mut ::core::ffi::c_void,
