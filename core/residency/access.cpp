@@ -13,7 +13,8 @@
 namespace weir::residency {
 
 /// Waits, without the lock, for the work that a read (or write) of the range must come after.
-Status Engine::wait_range(Lock &lock, uint32_t index, uint64_t begin, uint64_t end, bool write) {
+Status Engine::wait_range(Releasable &lock, uint32_t index, uint64_t begin, uint64_t end,
+                          bool write) {
   std::pmr::vector<Stamp> stamps(&memory_);
   gather_stamps(index, begin, end, write, &stamps);
   const Target where = target(index);
@@ -23,18 +24,14 @@ Status Engine::wait_range(Lock &lock, uint32_t index, uint64_t begin, uint64_t e
       if (r->pages[p].ready) stamps.push_back(r->pages[p].ready);
     }
   }
-  lock.unlock();
-  Status status;
-  for (const Stamp stamp : stamps) {
-    status = streams_.wait(stamp, UINT64_MAX);
-    if (!status) break;
-  }
-  lock.lock();
-  return status;
+  return lock.unlocked([&] {
+    for (const Stamp stamp : stamps) WEIR_TRY(streams_.wait(stamp, UINT64_MAX));
+    return Status{};
+  });
 }
 
 /// Waits until nobody works on the page or copies it down, and the copies that brought its bytes have ended.
-Status Engine::settle_page(Lock &lock, Region &region, uint32_t page) {
+Status Engine::settle_page(Releasable &lock, Region &region, uint32_t page) {
   for (;;) {
     Stamp ready;
     for (auto &r : region.residences) {
@@ -45,10 +42,7 @@ Status Engine::settle_page(Lock &lock, Region &region, uint32_t page) {
     if (region.pages[page].busy != 0 || region.pages[page].sinking) {
       await_change(lock);
     } else if (ready) {
-      lock.unlock();
-      const Status status = streams_.wait(ready, UINT64_MAX);
-      lock.lock();
-      WEIR_TRY(status);
+      WEIR_TRY(lock.unlocked([&] { return streams_.wait(ready, UINT64_MAX); }));
     } else {
       return {};
     }
@@ -76,7 +70,7 @@ void Engine::write_through(Region &region, uint32_t page, PoolDevice &device, ui
 }
 
 /// Bytes [begin, end) of the region, all on one page. The page is claimed, so it stays where it is.
-Status Engine::copy_piece(Lock &lock, uint32_t index, const Target &where, uint32_t page,
+Status Engine::copy_piece(Releasable &lock, uint32_t index, const Target &where, uint32_t page,
                           uint64_t begin, uint64_t end, unsigned char *out,
                           const unsigned char *in) {
   WEIR_TRY(settle_page(lock, *where.region, page));
@@ -84,7 +78,7 @@ Status Engine::copy_piece(Lock &lock, uint32_t index, const Target &where, uint3
 }
 
 /// The same for a page that nobody else is working on.
-Status Engine::copy_settled(Lock &lock, uint32_t index, const Target &where, uint32_t page,
+Status Engine::copy_settled(Releasable &lock, uint32_t index, const Target &where, uint32_t page,
                             uint64_t begin, uint64_t end, unsigned char *out,
                             const unsigned char *in) {
   Region &region = *where.region;
@@ -142,9 +136,9 @@ Status Engine::copy_settled(Lock &lock, uint32_t index, const Target &where, uin
                                  : device.granules->at(r->pages[page].granule).place + within;
     // Nobody else takes or changes the page's versions until this one is told.
     begin_work(region, page, device);
-    lock.unlock();
-    const Status status = copy_device(device, address, out, in, bytes, region.scrub);
-    lock.lock();
+    const bool secret = region.scrub;
+    const Status status =
+        lock.unlocked([&] { return copy_device(device, address, out, in, bytes, secret); });
     end_work(region, page, device);
     changed_.notify_all();
     if (!status) {
@@ -170,7 +164,7 @@ Status Engine::copy_settled(Lock &lock, uint32_t index, const Target &where, uin
 
 /// Zeroes the place of a tenant never written, of which a part is about to be. Once: who else comes for it, or for its
 /// pages, waits.
-Status Engine::zero_place(Lock &lock, uint32_t index, const Target &where) {
+Status Engine::zero_place(Releasable &lock, uint32_t index, const Target &where) {
   Region &region = *where.region;
   const vm::Geometry &shape = region.shape;
   const uint32_t first = shape.page_at(where.base);
@@ -204,7 +198,7 @@ Status Engine::zero_place(Lock &lock, uint32_t index, const Target &where) {
   return status;
 }
 
-Status Engine::copy_pieces(Lock &lock, uint32_t index, const Target &where, uint64_t begin,
+Status Engine::copy_pieces(Releasable &lock, uint32_t index, const Target &where, uint64_t begin,
                            uint64_t end, unsigned char *out, const unsigned char *in) {
   WEIR_TRY(wait_range(lock, index, begin, end, in != nullptr));
   const vm::Geometry &shape = where.region->shape;
@@ -241,7 +235,7 @@ Status Engine::claim_range(Plan &plan, weir_buffer buffer, uint64_t offset, uint
 Status Engine::copy_range(weir_buffer buffer, uint64_t offset, uint64_t length, unsigned char *out,
                           const unsigned char *in) {
   const Scrubbing scrubbing(*this);
-  Lock lock(mutex_);
+  Locked lock(lock_);
   Plan plan(&memory_, nullptr, nullptr);
   WEIR_TRY(claim_range(plan, buffer, offset, &length, in != nullptr ? WEIR_READ_WRITE : WEIR_READ));
   const PlanItem &claimed = plan.items[0];
@@ -266,8 +260,7 @@ Status Engine::copy_range(weir_buffer buffer, uint64_t offset, uint64_t length, 
   count_pages(*where.region, where.base + offset, where.base + offset + length, -1);
   drop_claims(plan);
   last_error() = why;
-  lock.unlock();
-  if (waiters_.load() != 0) wake_all();
+  if (waiters_.load() != 0) changed_.notify_all();
   return status;
 }
 
@@ -282,7 +275,7 @@ Status Engine::write(weir_buffer buffer, uint64_t offset, uint64_t length, const
 }
 
 /// Discards under a hold: what is held stays the latest version, so it is overwritten there.
-Status Engine::zero_held(Lock &lock, const Plan &plan, const Target &where) {
+Status Engine::zero_held(Releasable &lock, const Plan &plan, const Target &where) {
   const PlanItem &item = plan.items[0];
   const vm::Geometry &shape = where.region->shape;
   const bool tenant = where.region->slab;
@@ -312,7 +305,7 @@ Status Engine::zero_held(Lock &lock, const Plan &plan, const Target &where) {
 
 Status Engine::discard(weir_buffer buffer, uint64_t offset, uint64_t length) {
   const Scrubbing scrubbing(*this);
-  Lock lock(mutex_);
+  Locked lock(lock_);
   Plan plan(&memory_, nullptr, nullptr);
   WEIR_TRY(claim_range(plan, buffer, offset, &length, WEIR_DISCARD_WRITE));
   const PlanItem &claimed = plan.items[0];
@@ -336,7 +329,7 @@ Status Engine::discard(weir_buffer buffer, uint64_t offset, uint64_t length) {
     const uint64_t at = region.shape.offset(p);
     if (at < offset || at + region.shape.used_bytes(p) > offset + length) continue;
     // An eviction or a fill under way would bring the old bytes back: it ends first.
-    changed_.wait(lock, [&region, p] { return region.pages[p].busy == 0; });
+    while (region.pages[p].busy != 0) changed_.wait(lock);
     free_host(region, p);
     free_lower(region, p);
     region.pages[p].latest = 0;
@@ -348,7 +341,7 @@ Status Engine::discard(weir_buffer buffer, uint64_t offset, uint64_t length) {
 }
 
 Status Engine::query(weir_buffer buffer, uint64_t offset, uint64_t length, weir_buffer_info *info) {
-  Lock lock(mutex_);
+  Locked lock(lock_);
   uint32_t index = 0;
   WEIR_TRY(decode(buffer, &index));
   WEIR_TRY(range_of(index, offset, &length));
@@ -411,7 +404,7 @@ void Engine::describe_buffer(uint32_t index, uint64_t offset, uint64_t length,
 }
 
 Status Engine::advise(weir_buffer buffer, uint64_t offset, uint64_t length, uint32_t advice) {
-  Lock lock(mutex_);
+  Locked lock(lock_);
   uint32_t index = 0;
   WEIR_TRY(decode(buffer, &index));
   WEIR_TRY(range_of(index, offset, &length));
@@ -446,7 +439,7 @@ Status Engine::set_priority(weir_buffer buffer, int32_t priority) {
     return fail(WEIR_ERROR_INVALID_ARGUMENT, "priority is %d, not %d..%d", priority,
                 WEIR_PRIORITY_LOWEST, WEIR_PRIORITY_HIGHEST);
   }
-  Lock lock(mutex_);
+  Locked lock(lock_);
   uint32_t index = 0;
   WEIR_TRY(decode(buffer, &index));
   Region &region = *target(index).region;

@@ -90,7 +90,7 @@ bool Engine::corrupt_to_the_last(const Plan &plan) noexcept {
 
 /// Gets the set's pages in place, leased, and filled. Called and returns with the lock held; on failure nothing
 /// is claimed.
-Status Engine::bring_in(Lock &lock, Plan &plan, const AcquireOptions &options) {
+Status Engine::bring_in(Releasable &lock, Plan &plan, const AcquireOptions &options) {
   const uint64_t now = now_ns();
   const uint64_t deadline =
       options.timeout_ns < UINT64_MAX - now ? now + options.timeout_ns : UINT64_MAX;
@@ -120,7 +120,7 @@ Status Engine::bring_in(Lock &lock, Plan &plan, const AcquireOptions &options) {
     }
     WEIR_TRY(plan.try_each([this](Plan &part) { return check_lost(part); }));
     WEIR_TRY(plan.try_each([this](Plan &part) { return check_device(part); }));
-    WEIR_TRY(plan.try_each([this](Plan &part) { return check_budget(part); }));
+    WEIR_TRY(plan.try_each([this](Plan &part) WEIR_HELD { return check_budget(part); }));
     bool absent = false;
     bool fits = true;
     plan.each([&absent, &fits](const Plan &part) {
@@ -224,7 +224,8 @@ Status Engine::bring_in(Lock &lock, Plan &plan, const AcquireOptions &options) {
 
 /// Leases everything and brings it in, or has done neither. *claimed: it had all been leased when it failed; *stuck: the plan
 /// of the set that could not go on.
-Status Engine::claim_and_fill(Lock &lock, Plan &plan, Ticket &ticket, bool *claimed, Plan **stuck) {
+Status Engine::claim_and_fill(Releasable &lock, Plan &plan, Ticket &ticket, bool *claimed,
+                              Plan **stuck) {
   RemoteClaims beside(*this, plan);
   WEIR_TRY(beside.take());
   const bool unclaimed = plan.lease == nullptr;  // no lease keeps the regions alive
@@ -249,7 +250,7 @@ Status Engine::claim_and_fill(Lock &lock, Plan &plan, Ticket &ticket, bool *clai
 }
 
 /// Leases, then granules. On failure both are given back.
-Status Engine::try_claim(Lock &lock, Plan &plan, Plan **stuck) {
+Status Engine::try_claim(Releasable &lock, Plan &plan, Plan **stuck) {
   // What a prefetch holds before it has marked its pages is waited for, as what is in flight is.
   struct Gathering {
     Engine &engine;
@@ -262,14 +263,14 @@ Status Engine::try_claim(Lock &lock, Plan &plan, Plan **stuck) {
       if (plan.quiet) engine.changed_.notify_all();
     }
   } const gathering(*this, plan);
-  const auto undo = [&] {
-    plan.each([this](Plan &part) { return_granules(part); });
+  const auto undo = [&]() WEIR_HELD {
+    plan.each([this](Plan &part) WEIR_HELD { return_granules(part); });
     drop_claims(plan);
-    plan.each([this, &lock](Plan &part) { destroy_doomed(lock, part); });
+    plan.each([this, &lock](Plan &part) WEIR_HELD { destroy_doomed(lock, part); });
   };
   try {
     if (plan.lease != nullptr) WEIR_TRY(take_claims(plan));
-    const Status status = plan.try_each([&](Plan &part) {
+    const Status status = plan.try_each([&](Plan &part) WEIR_HELD {
       *stuck = &part;
       return part.absent ? gather(lock, part) : Status{};
     });
@@ -290,15 +291,15 @@ Status Engine::try_claim(Lock &lock, Plan &plan, Plan **stuck) {
       return fail(WEIR_ERROR_LEASE_CONFLICT, "the buffer is leased for writing elsewhere");
     }
     // Only when all of them have what they need for it: a mark can't be taken back by an exception.
-    plan.each([this](Plan &part) {
+    plan.each([this](Plan &part) WEIR_HELD {
       if (part.work) prepare_filling(part);
     });
-    plan.each([this](Plan &part) {
+    plan.each([this](Plan &part) WEIR_HELD {
       if (part.work) mark_filling(part);
     });
     return {};
   } catch (...) {
-    plan.each([this](Plan &part) { forgo_filling(part); });
+    plan.each([this](Plan &part) WEIR_HELD { forgo_filling(part); });
     undo();
     throw;
   }
@@ -354,11 +355,11 @@ bool Engine::close_for_copy(Plan &plan) {
 
 /// Brings in what the plan and its others lack, of which everything is claimed. On failure nothing is any more; *stuck: who
 /// failed.
-Status Engine::fill_all(Lock &lock, Plan &plan, Plan **stuck) {
+Status Engine::fill_all(Releasable &lock, Plan &plan, Plan **stuck) {
   Status status;
   LastError why;
   bool work = false;
-  plan.each([&](Plan &part) {
+  plan.each([&](Plan &part) WEIR_HELD {
     work = work || part.work;
     if (!part.work) return;
     if (!status) {
@@ -371,7 +372,7 @@ Status Engine::fill_all(Lock &lock, Plan &plan, Plan **stuck) {
     *stuck = &part;
     why = last_error();
   });
-  const auto check = [&](auto &&what) {
+  const auto check = [&](auto &&what) WEIR_HELD {
     if (!status || !work) return;
     status = plan.try_each([&](Plan &part) {
       *stuck = &part;
@@ -388,26 +389,28 @@ Status Engine::fill_all(Lock &lock, Plan &plan, Plan **stuck) {
   return status;
 }
 
-Status Engine::do_fill(Lock &lock, Plan &plan) {
-  lock.unlock();
-  for (const physical::Doomed &old : plan.doomed) (void)plan.device->granules->destroy(old);
-  Status status;
-  try {
-    status = fill(plan);
-  } catch (const std::bad_alloc &) {
-    status = fail(WEIR_ERROR_OUT_OF_HOST_MEMORY, "no host memory while filling pages");
-  }
-  PoolDevice &lost = lost_by(plan, status);
-  lock.lock();
+Status Engine::do_fill(Releasable &lock, Plan &plan) {
+  PoolDevice *lost = nullptr;
+  const Status status = lock.unlocked([&] {
+    for (const physical::Doomed &old : plan.doomed) (void)plan.device->granules->destroy(old);
+    Status filled;
+    try {
+      filled = fill(plan);
+    } catch (const std::bad_alloc &) {
+      filled = fail(WEIR_ERROR_OUT_OF_HOST_MEMORY, "no host memory while filling pages");
+    }
+    lost = &lost_by(plan, filled);
+    return filled;
+  });
   for (const physical::Doomed &old : plan.doomed) plan.device->granules->forget(old);
   plan.doomed.clear();
-  note_loss(lost, status);
+  note_loss(*lost, status);
   if (status && plan.device->lost) clear_mappings(lock, plan);
   settle_fill(plan, status.ok() && !plan.device->lost);
   return status;
 }
 
-bool Engine::evict_all(Lock &lock, PoolDevice &device) {
+bool Engine::evict_all(Releasable &lock, PoolDevice &device) {
   Wanted wanted;
   wanted.bytes = UINT64_MAX;
   std::pmr::vector<PageRef> victims(&memory_);
@@ -419,7 +422,7 @@ bool Engine::evict_all(Lock &lock, PoolDevice &device) {
 Status Engine::acquire_slow(Stream &stream, weir_use *uses, size_t count,
                             const AcquireOptions &options, Lease *lease) {
   const Scrubbing scrubbing(*this);
-  Lock lock(mutex_);
+  Locked lock(lock_);
   PoolDevice *device = nullptr;
   if (stream.device != nullptr) {
     uint8_t place = 0;

@@ -53,7 +53,7 @@ Status Engine::announce(Stream &stream, const weir_operation *operations, size_t
   if (count > most_hints)
     return fail(WEIR_ERROR_INVALID_ARGUMENT, "count is %zu, more than %zu", count, most_hints);
   WEIR_TRY(stream_state(stream, &state));
-  Lock lock(mutex_);
+  Locked lock(lock_);
   // All of it is checked and copied before any of it counts.
   std::pmr::vector<StreamState::Announced> fresh(&memory_);
   for (size_t i = 0; i < count; ++i) {
@@ -230,7 +230,7 @@ Status Engine::prefetch(Stream &stream, const weir_use *uses, size_t count) {
   StreamState *state = nullptr;
   WEIR_TRY(stream_state(stream, &state));
   const Scrubbing scrubbing(*this);
-  Lock lock(mutex_);
+  Locked lock(lock_);
   uint8_t place = 0;
   WEIR_TRY(place_of(stream, &place));
   // All are checked before any of them counts.
@@ -263,7 +263,7 @@ Status Engine::prefetch(Stream &stream, const weir_use *uses, size_t count) {
 
 /// One call's prefetches: its bytes are needed from now on. Without background threads they are brought here, as far as that
 /// needs no lease to end.
-void Engine::ask(Lock &lock, PrefetchBatch &asked, uint32_t slot) {
+void Engine::ask(Releasable &lock, PrefetchBatch &asked, uint32_t slot) {
   ++prefetch_calls_;
   for (PrefetchRequest &request : asked) {
     request.call = prefetch_calls_;
@@ -299,7 +299,7 @@ bool Engine::worth_prefetching(const PrefetchRequest &request) {
 
 /// Several uses for one device, so that what comes from storage is read at once. Called and returns with the lock held;
 /// WOULD_BLOCK: there was no room.
-Status Engine::prefetch_together(Lock &lock, const PrefetchRequest *requests, size_t count) {
+Status Engine::prefetch_together(Releasable &lock, const PrefetchRequest *requests, size_t count) {
   Plan plan(&memory_, nullptr, devices_[requests[0].place].get());
   WEIR_TRY(check_device(plan));
   plan.quiet = true;
@@ -357,7 +357,8 @@ void Engine::gather_prefetches(bool announced, PrefetchBatch *batch) {
     bytes += request.end - request.begin;
   };
   if (!announced) {
-    const auto open = [this](const PrefetchRequest &r) { return r.refused != prefetch_round_; };
+    const auto open = [this](const PrefetchRequest &r)
+                          WEIR_HELD { return r.refused != prefetch_round_; };
     auto next = std::find_if(prefetches_.begin(), prefetches_.end(), open);
     while (next != prefetches_.end() && fits(*next)) {
       add(*next);
@@ -377,7 +378,7 @@ void Engine::gather_prefetches(bool announced, PrefetchBatch *batch) {
 }
 
 /// All of a batch at once, or one after the other where there is not the room. False: what was left of it waits for room.
-bool Engine::run_prefetches(Lock &lock, PrefetchBatch &batch) {
+bool Engine::run_prefetches(Releasable &lock, PrefetchBatch &batch) {
   for (PrefetchRequest &request : batch) request.refused = 0;
   if (batch.size() > 1 && prefetch_together(lock, batch.data(), batch.size())) return true;
   const auto refused = [](const PrefetchRequest &request) { return request.refused != 0; };
@@ -413,7 +414,7 @@ void Engine::prefetcher_loop() {
       engine.changed_.notify_all();
     }
   };
-  Lock lock(mutex_);
+  Locked lock(lock_);
   PrefetchBatch batch(&memory_);
   bool blocked = false;
   while (!stopping_) {
@@ -444,7 +445,7 @@ void Engine::prefetcher_loop() {
 /// Keeps granules free between the watermarks, so that demand rarely meets a dirty victim; grows HOST before it is full;
 /// gives back to the system what nobody needs.
 void Engine::demoter_loop() {
-  Lock lock(mutex_);
+  Locked lock(lock_);
   while (!stopping_) {
     scrub_behind(lock);
     bool worked = false;

@@ -406,7 +406,7 @@ Status Engine::create_locked(const weir_buffer_desc &desc, uint32_t client, bool
       !alone && (desc.size < device.page_size || (pinned && belongs_in_line(device, desc.size)));
   WEIR_TRY(room_for_buffer(desc, wish, tenant));
   const uint32_t fresh = buffers_.take();
-  const auto undo = [this, fresh, known_users] {
+  const auto undo = [this, fresh, known_users]() WEIR_HELD {
     if (known_users) users_.erase(fresh);
     buffers_.give(fresh);
   };
@@ -470,7 +470,7 @@ Status Engine::check_desc(const weir_buffer_desc &desc) {
 
 Status Engine::create_buffer(const weir_buffer_desc &desc, uint32_t client, weir_buffer *buffer) {
   WEIR_TRY(check_desc(desc));
-  Lock lock(mutex_);
+  Locked lock(lock_);
   uint32_t index = 0;
   WEIR_TRY(create_locked(desc, client, false, &index));
   *buffer = buffers_.handle(index, buffers_.hot(index).word.load(std::memory_order_relaxed));
@@ -512,7 +512,7 @@ void Engine::destroy_locked(uint32_t index) noexcept {
 
 Status Engine::destroy_buffer(weir_buffer buffer) {
   Scrubbing scrubbing(*this);
-  Lock lock(mutex_);
+  Locked lock(lock_);
   uint32_t index = 0;
   WEIR_TRY(decode(buffer, &index));
   std::atomic<uint64_t> &word = buffers_.hot(index).word;

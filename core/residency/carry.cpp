@@ -272,16 +272,14 @@ uint64_t Engine::patience(const PoolDevice &device) const noexcept {
 }
 
 /// The device's slots become idle memory of its own. False: there are none, or they are in use. Drops the lock.
-bool Engine::give_bounce_back(Lock &lock, PoolDevice &device) noexcept {
+bool Engine::give_bounce_back(Releasable &lock, PoolDevice &device) noexcept {
   if (device.bounce == nullptr) return false;  // the pool's start has failed before that
   transfer::Bounce &bounce = *device.bounce;
   if (!bounce.claimed() || bounce.users != 0 || bounce.closing) return false;
   bounce.closing = true;
   ++device.in_flight;
   const uint64_t wait_ns = patience(device);
-  lock.unlock();
-  const bool closed = carrier_.close(bounce, wait_ns);
-  lock.lock();
+  const bool closed = lock.unlocked([&] { return carrier_.close(bounce, wait_ns); });
   if (closed) device.stuck_bytes += bounce.release();
   bounce.closing = false;
   --device.in_flight;

@@ -67,7 +67,7 @@ Status Engine::enqueue_waits(const Plan &plan) noexcept {
 
 /// The lock was dropped with everything claimed. A page that a write is about to make stale elsewhere may have come to be worked on
 /// meanwhile: that ends by itself. What only sinks sees that it was overwritten.
-void Engine::await_copies(Lock &lock, const Plan &plan) {
+void Engine::await_copies(Releasable &lock, const Plan &plan) {
   const auto busy = [&plan] {
     for (const PlanItem &item : plan.items) {
       if (!item.writes()) continue;
@@ -115,7 +115,7 @@ uint32_t Engine::written_bit(const Plan &plan, const Region &region, uint32_t pa
 
 /// Enqueues the waits that have been gathered. Drops the lock meanwhile: the stream may be full, and take its time. On failure
 /// what was claimed still is; *stands: whether the plan is as it was.
-Status Engine::order_unlocked(Lock &lock, Plan &plan, bool *stands) {
+Status Engine::order_unlocked(Releasable &lock, Plan &plan, bool *stands) {
   // On the CPU a claim of a whole buffer alone does not keep what is no version yet.
   const auto count = [&](int delta) {
     if (plan.device != nullptr) return;
@@ -123,10 +123,10 @@ Status Engine::order_unlocked(Lock &lock, Plan &plan, bool *stands) {
   };
   const std::pmr::vector<uint32_t> before = versions(plan);
   count(1);
-  lock.unlock();
-  points.at("acquire.order");
-  const Status status = enqueue_all_waits(plan);
-  lock.lock();
+  const Status status = lock.unlocked([&] {
+    points.at("acquire.order");
+    return enqueue_all_waits(plan);
+  });
   if (status) await_copies(lock, plan);
   count(-1);
   WEIR_TRY(status);
@@ -144,7 +144,7 @@ Status Engine::order_unlocked(Lock &lock, Plan &plan, bool *stands) {
 /// Makes the caller's stream wait for everything older. On failure nothing is leased any more. *again: another device was
 /// lost, whose fences the stream was to wait for, or whose memory it was to use, or a page was written there, and everything is
 /// to be looked at anew.
-Status Engine::order_after_past(Lock &lock, Plan &plan, bool *again) {
+Status Engine::order_after_past(Releasable &lock, Plan &plan, bool *again) {
   *again = false;
   Status waits;
   bool stands = true;
@@ -159,11 +159,9 @@ Status Engine::order_after_past(Lock &lock, Plan &plan, bool *again) {
   *again = !stands;
   const LastError why = last_error();
   if (plan.device != nullptr && waits.code() == WEIR_ERROR_DEVICE_LOST) {
-    lock.unlock();
-    PoolDevice &lost = lost_in(*plan.device);
-    lock.lock();
-    *again = &lost != plan.device && !lost.lost;
-    note_loss(lost, waits);
+    PoolDevice *lost = lock.unlocked([&] { return &lost_in(*plan.device); });
+    *again = lost != plan.device && !lost->lost;
+    note_loss(*lost, waits);
   }
   drop_all(plan);
   if (*again) return {};
@@ -230,7 +228,7 @@ void Engine::refresh_word(uint32_t index, Region &region, uint64_t base, uint64_
 /// Nothing fails here. The caller's stream waits for everything older, so what an exclusive lease covers is from
 /// now on represented by the stamp its release will leave.
 void Engine::commit(Plan &plan) noexcept {
-  plan.each([this](const Plan &part) {
+  plan.each([this](const Plan &part) WEIR_HELD {
     for (const PlanPage &page : part.pages) {
       if (!page.region->on(part.place())->pages[page.page].queued)
         offer(*page.region, page.page, *part.device);

@@ -161,7 +161,7 @@ Blocker Engine::claim_tenant(PoolDevice &device, const MoveOrder &order, TenantM
 /// Both places are ours, or no more.
 void Engine::mark_tenant(PoolDevice &device, const TenantMove &move, int delta) noexcept {
   const uint64_t size = move.order->tenant.size;
-  const auto mark = [&](Region &region, uint64_t at) {
+  const auto mark = [&](Region &region, uint64_t at) WEIR_HELD {
     for (uint32_t p = region.shape.page_at(at); p <= last_page(region, at, size); ++p)
       delta > 0 ? begin_work(region, p, device) : end_work(region, p, device);
     // Beyond the pages' marks: until the whole batch is settled nobody frees it.
@@ -251,7 +251,7 @@ Status Engine::move_tenants(uint8_t place, const MoveOrder *orders, size_t count
   std::pmr::vector<TenantMove> moves(&memory_);
   std::pmr::vector<Stamp> waits(&memory_);
   std::pmr::vector<weir_be_copy> copies(&memory_);
-  Lock lock(mutex_);
+  Locked lock(lock_);
   if (device.lost) return fail(WEIR_ERROR_DEVICE_LOST, "device %u is lost", device.device.id);
   moves.reserve(count);
   copies.reserve(3 * count);  // a tenant is smaller than a page: it lies on two at most
@@ -286,10 +286,8 @@ Status Engine::move_tenants(uint8_t place, const MoveOrder *orders, size_t count
       to += step;
     }
   }
-  lock.unlock();
   Stamp done;
-  const Status status = enqueue_moves(device, &waits, copies, &done);
-  lock.lock();
+  const Status status = lock.unlocked([&] { return enqueue_moves(device, &waits, copies, &done); });
   const LastError why = last_error();
   note_loss(device, status);
   for (TenantMove &move : moves) {
@@ -330,7 +328,7 @@ bool Engine::idle_page(Region &region, uint32_t page) noexcept {
 }
 
 uint64_t Engine::reclaim(uint8_t place, bool wait) {
-  Lock lock(mutex_);
+  Locked lock(lock_);
   PoolDevice &device = device_at(place);
   if (wait) {
     while (await_limbo(lock, device)) {
@@ -340,7 +338,7 @@ uint64_t Engine::reclaim(uint8_t place, bool wait) {
   }
   std::pmr::vector<PageRef> victims(&memory_);
   victims.reserve(device.emptied.size());
-  const auto take = [&](const PageRef &ref) {
+  const auto take = [&](const PageRef &ref) WEIR_HELD {
     if (regions_[ref.region] == nullptr || region_generations_[ref.region] != ref.generation)
       return true;
     Region &region = *regions_[ref.region];
@@ -369,7 +367,7 @@ uint64_t Engine::reclaim(uint8_t place, bool wait) {
 }
 
 void Engine::count_defragmentation(uint64_t evicted_bytes, uint64_t won_bytes) {
-  Lock lock(mutex_);
+  Locked lock(lock_);
   stats_.defragment_evicted_bytes += evicted_bytes;
   stats_.defragment_won_bytes += won_bytes;
 }

@@ -66,7 +66,7 @@ void Engine::collect_fences(Region &region, uint32_t page, std::pmr::vector<Stam
   };
   const uint64_t begin = region.shape.offset(page);
   const uint64_t end = begin + region.shape.page_bytes(page);
-  const auto of_buffer = [&](uint32_t index, uint64_t base) {
+  const auto of_buffer = [&](uint32_t index, uint64_t base) WEIR_HELD {
     add(buffers_.hot(index).last_use());
     const auto entry = history_.find(index);
     if (entry == history_.end()) return;
@@ -141,7 +141,7 @@ void Engine::give_back(Region &region, const PageRef &ref, PoolDevice &device) n
 
 /// A dirty page gets a place with a neighbour or in HOST, or is marked to pass it by: what is not expected back soon, and what HOST can't
 /// make room for. May drop the lock.
-Status Engine::place_victim(Lock &lock, PoolDevice &device, Victim &victim) {
+Status Engine::place_victim(Releasable &lock, PoolDevice &device, Victim &victim) {
   Region &region = *victim.region;
   free_host(region, victim.page);  // one that an acquire which failed has left there
   if (borrow_place(lock, victim, device, false)) return {};
@@ -199,7 +199,8 @@ void Engine::unplace_victim(Victim &victim) noexcept {
 }
 
 /// Claims what can go of `pages` and gives each dirty page a place to go to. May drop the lock.
-void Engine::claim_victims(Lock &lock, PoolDevice &device, const std::pmr::vector<PageRef> &pages,
+void Engine::claim_victims(Releasable &lock, PoolDevice &device,
+                           const std::pmr::vector<PageRef> &pages,
                            std::pmr::vector<Victim> *victims, Status *why) {
   for (const PageRef &ref : pages) {
     Victim victim(&memory_);
@@ -238,7 +239,7 @@ void Engine::claim_victims(Lock &lock, PoolDevice &device, const std::pmr::vecto
 
 /// Evicts what can go of `pages`; returns the bytes freed on the device. Drops the lock meanwhile. Pages are finished
 /// in the order their copies end, so that unmapping one overlaps with copying the next and its granule is free at once.
-uint64_t Engine::evict(Lock &lock, PoolDevice &device, const std::pmr::vector<PageRef> &pages,
+uint64_t Engine::evict(Releasable &lock, PoolDevice &device, const std::pmr::vector<PageRef> &pages,
                        bool background, Status *why) {
   std::pmr::vector<Victim> victims(&memory_);
   try {
@@ -261,19 +262,19 @@ uint64_t Engine::evict(Lock &lock, PoolDevice &device, const std::pmr::vector<Pa
     return 0;
   }
   Drain drain(device, background, patience(device));
-  lock.unlock();
-  points.at("evict.claimed");
-  transfer::Copier copier(*device.down);
-  size_t finished = 0;
-  for (size_t i = 0; i < victims.size(); ++i) {
-    // Before waiting for work of the caller's, what has been copied is let go of.
-    const bool idle = fences_passed(victims[i]);
-    while (finished < i && (!idle || copied(victims[finished])))
-      finish_victim(lock, drain, victims[finished++]);
-    start_victim(drain, copier, victims[i]);
-  }
-  while (finished < victims.size()) finish_victim(lock, drain, victims[finished++]);
-  lock.lock();
+  lock.unlocked([&] {
+    points.at("evict.claimed");
+    transfer::Copier copier(*device.down);
+    size_t finished = 0;
+    for (size_t i = 0; i < victims.size(); ++i) {
+      // Before waiting for work of the caller's, what has been copied is let go of.
+      const bool idle = fences_passed(victims[i]);
+      while (finished < i && (!idle || copied(victims[finished])))
+        finish_victim(drain, victims[finished++]);
+      start_victim(drain, copier, victims[i]);
+    }
+    while (finished < victims.size()) finish_victim(drain, victims[finished++]);
+  });
   changed_.notify_all();
   if (!drain.why) *why = drain.why;
   note_loss(device, drain.why);
@@ -350,7 +351,7 @@ void Engine::note_failure(Drain &drain, Victim &victim, const Status &status) no
 }
 
 /// Outside the lock, which it takes in between: waits for the copy, unmaps, settles.
-void Engine::finish_victim(Lock &lock, Drain &drain, Victim &victim) {
+void Engine::finish_victim(Drain &drain, Victim &victim) {
   PoolDevice &device = drain.device;
   if (victim.safe && victim.copied) {
     Status status = streams_.finish(victim.copied);
@@ -366,7 +367,7 @@ void Engine::finish_victim(Lock &lock, Drain &drain, Victim &victim) {
   if (victim.safe && victim.straight) {
     Status status;
     try {
-      status = send_straight(lock, drain, victim);
+      status = send_straight(drain, victim);
     } catch (const std::bad_alloc &) {
       status = fail(WEIR_ERROR_OUT_OF_HOST_MEMORY, "no host memory for a place below HOST");
     }
@@ -375,16 +376,10 @@ void Engine::finish_victim(Lock &lock, Drain &drain, Victim &victim) {
     drain.note(status);
   }
   if (victim.loan.to != nullptr && !victim.safe) close_loan(victim.loan, victim.bytes);
-  lock.lock();
-  // Somebody asked for it meanwhile: it stays, unless it has no bytes worth staying for.
-  const DevicePage &state = victim.region->on(device.place)->pages[victim.page];
-  // The other copy that it was to be dropped for may have been lost with its device.
-  const bool dropped = victim.had_content && !victim.copy && !victim.region->idle(victim.page);
-  const uint32_t others = victim.region->pages[victim.page].latest & ~device.bit();
-  victim.safe = victim.safe && !(dropped && others == 0);
-  if (victim.loan.to != nullptr && victim.loan.to->lost) victim.safe = false;
-  victim.out = victim.safe && (victim.region->scrub || !(state.wanted && victim.had_content));
-  lock.unlock();
+  {
+    const Locked lock(lock_);
+    decide_victim(device, victim);
+  }
   if (victim.out) {
     const Status unmapped =
         device.vmm() ? unmap_page(device, victim.granule_address, victim.bytes, victim.shared)
@@ -393,14 +388,24 @@ void Engine::finish_victim(Lock &lock, Drain &drain, Victim &victim) {
     drain.note(unmapped);
   }
   points.at("evict.unmapped");
-  lock.lock();
+  const Locked lock(lock_);
   settle_victim(drain, victim);
   drain.untold += victim.bytes;
-  if (drain.untold >= Drain::worth_telling) {
-    drain.untold = 0;
-    changed_.notify_all();
-  }
-  lock.unlock();
+  if (drain.untold < Drain::worth_telling) return;
+  drain.untold = 0;
+  changed_.notify_all();
+}
+
+/// Whether a page whose copy has ended leaves the device, or stays there after all.
+void Engine::decide_victim(const PoolDevice &device, Victim &victim) noexcept {
+  // Somebody asked for it meanwhile: it stays, unless it has no bytes worth staying for.
+  const DevicePage &state = victim.region->on(device.place)->pages[victim.page];
+  // The other copy that it was to be dropped for may have been lost with its device.
+  const bool dropped = victim.had_content && !victim.copy && !victim.region->idle(victim.page);
+  const uint32_t others = victim.region->pages[victim.page].latest & ~device.bit();
+  victim.safe = victim.safe && !(dropped && others == 0);
+  if (victim.loan.to != nullptr && victim.loan.to->lost) victim.safe = false;
+  victim.out = victim.safe && (victim.region->scrub || !(state.wanted && victim.had_content));
 }
 
 /// The page's bytes have come to where place_victim() meant them to.

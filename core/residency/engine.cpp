@@ -89,7 +89,7 @@ Engine::Engine(std::pmr::memory_resource *memory, backend::StreamTable &streams,
       streams_(streams),
       ticks_(ticks),
       log_(log),
-      mutex_(log),
+      lock_(log),
       buffers_(&memory_, pool_id),
       regions_(&memory_),
       region_generations_(&memory_),
@@ -119,7 +119,10 @@ Engine::Engine(std::pmr::memory_resource *memory, backend::StreamTable &streams,
 
 Status Engine::start(EngineConfig config) {
   config_ = std::move(config);
-  paths_.find(config_.routes, config_.split_sizes);
+  {
+    const Locked lock(lock_);
+    paths_.find(config_.routes, config_.split_sizes);
+  }
   if (config_.clock != nullptr) clock_ = config_.clock;
   if (config_.host_follows)
     config_.host_budget = static_cast<uint64_t>(std::max<int64_t>(spare_memory(), 0));
@@ -137,7 +140,10 @@ Status Engine::start(EngineConfig config) {
     }
     registrable = registrable && budget.device->has(WEIR_CAP_HOST_REGISTER);
   }
-  Membership(*this).tell_peers();
+  {
+    const Locked lock(lock_);
+    Membership(*this).tell_peers();
+  }
   node_ = common_node();
   if (runtimes.size() > 1) {
     return fail(WEIR_ERROR_NOT_SUPPORTED,
@@ -238,13 +244,13 @@ Status Engine::make_device(const EngineConfig::DeviceBudget &budget, uint8_t pla
 }
 
 uint8_t Engine::device_count() noexcept {
-  Lock lock(mutex_);
+  Locked lock(lock_);
   return static_cast<uint8_t>(devices_.size());
 }
 
 Status Engine::shutdown() {
   {
-    Lock lock(mutex_);
+    Locked lock(lock_);
     if (!mallocs_.empty())
       return fail(WEIR_ERROR_BUSY, "%zu allocations of weir_malloc are out", mallocs_.size());
     for (uint32_t i = 0; i < buffers_.end(); ++i) {
@@ -275,7 +281,17 @@ Engine::~Engine() {
   const bool recompressing = recompressor_ != nullptr && recompressor_->in_background();
   if (demoter_.joinable() || prefetchers_[0].joinable() || sinker_.joinable() || recompressing)
     (void)shutdown();
-  Lock lock(mutex_);
+  release_all();
+  for (auto &region : regions_) {
+    if (region != nullptr) drop_alias(*region);
+  }
+  if (staging_ != nullptr)
+    (void)staging_runtime_->table().host_free(staging_runtime_->state(), staging_, staging_bytes);
+}
+
+/// Buffers, then the devices' memory.
+void Engine::release_all() noexcept {
+  Locked lock(lock_);
   for (uint32_t i = 0; i < buffers_.end(); ++i) {
     if ((buffers_.hot(i).word.load() & Word::alive) == 0) continue;
     Region &region = *target(i).region;
@@ -288,24 +304,18 @@ Engine::~Engine() {
     if (regions_[id] != nullptr && regions_[id]->scrub)
       scrub_device(lock, id, region_generations_[id], true);
   }
-  lock.unlock();
-  finish_scrubbing(true, true);
-  carrier_.close();
-  lock.lock();
+  lock.unlocked([this] {
+    finish_scrubbing(true, true);
+    carrier_.close();
+  });
   for (auto &device : devices_) {
     (void)give_bounce_back(lock, *device);
     release_device(lock, *device);
   }
-  lock.unlock();
-  for (auto &region : regions_) {
-    if (region != nullptr) drop_alias(*region);
-  }
-  if (staging_ != nullptr)
-    (void)staging_runtime_->table().host_free(staging_runtime_->state(), staging_, staging_bytes);
 }
 
 /// Takes every page off a device that is being let go of, whatever fails: fences, unmap, granules.
-void Engine::release_device(Lock &lock, PoolDevice &device) noexcept {
+void Engine::release_device(Releasable &lock, PoolDevice &device) noexcept {
   for (Stream *stream : {device.side.load(), device.up, device.down}) {
     if (stream != nullptr) stream->timeline.drain();
   }
@@ -330,11 +340,11 @@ void Engine::release_device(Lock &lock, PoolDevice &device) noexcept {
     }
     if (here->range && device.vmm()) device.addresses->free(here->range);
   }
-  lock.unlock();
-  for (Stream *stream : {device.side.load(), device.up, device.down}) {
-    if (stream != nullptr) (void)streams_.close(stream);
-  }
-  lock.lock();
+  lock.unlocked([&] {
+    for (Stream *stream : {device.side.load(), device.up, device.down}) {
+      if (stream != nullptr) (void)streams_.close(stream);
+    }
+  });
 }
 
 // ---- clients ----
@@ -344,7 +354,7 @@ Status Engine::create_client(const weir_client_desc &desc, uint32_t *id) {
     return fail(WEIR_ERROR_INVALID_ARGUMENT, "priority is %d, not %d..%d", desc.priority,
                 WEIR_PRIORITY_LOWEST, WEIR_PRIORITY_HIGHEST);
   }
-  Lock lock(mutex_);
+  Locked lock(lock_);
   auto fresh = make_owned<Client>(&memory_, static_cast<uint32_t>(clients_.size()), &memory_);
   fresh->priority = desc.priority;
   fresh->name = desc.name != nullptr ? desc.name : "";
@@ -361,7 +371,7 @@ Status Engine::create_client(const weir_client_desc &desc, uint32_t *id) {
 }
 
 Status Engine::destroy_client(uint32_t id) {
-  Lock lock(mutex_);
+  Locked lock(lock_);
   if (clients_[id]->buffers != 0) {
     return fail(WEIR_ERROR_BUSY, "client \"%s\" has %u buffers", clients_[id]->name.c_str(),
                 clients_[id]->buffers);
@@ -370,7 +380,7 @@ Status Engine::destroy_client(uint32_t id) {
 }
 
 Status Engine::client_stats(uint32_t id, weir_client_stats *stats) {
-  Lock lock(mutex_);
+  Locked lock(lock_);
   (void)sweep_retired();
   const Client &client = *clients_[id];
   stats->buffers = client.buffers;
@@ -387,7 +397,7 @@ Status Engine::trim(uint32_t device_id, uint32_t level, uint64_t bytes, uint64_t
   *freed = 0;
   if (level > WEIR_TRIM_EMERGENCY) return fail(WEIR_ERROR_INVALID_ARGUMENT, "level is %u", level);
   const Scrubbing scrubbing(*this, true);
-  Lock lock(mutex_);
+  Locked lock(lock_);
   if (device_id == WEIR_DEVICE_HOST) {
     while (level != WEIR_TRIM_GRADUAL && lower_.sinking) await_change(lock);
     give_chunks_back(lock, bytes, freed);
@@ -397,8 +407,8 @@ Status Engine::trim(uint32_t device_id, uint32_t level, uint64_t bytes, uint64_t
     if (lower_.compressed != nullptr) (void)lower_.compressed->trim();
     const uint64_t pinned = carrier_.pinned_bytes();
     if (level == WEIR_TRIM_EMERGENCY && pinned != 0) {
-      lock.unlock();
-      if (carrier_.close_pinned(config_.evict_wait_ns)) *freed += pinned;
+      const uint64_t wait_ns = config_.evict_wait_ns;
+      if (lock.unlocked([&] { return carrier_.close_pinned(wait_ns); })) *freed += pinned;
     }
     return {};
   }
@@ -429,22 +439,22 @@ Status Engine::trim(uint32_t device_id, uint32_t level, uint64_t bytes, uint64_t
 }
 
 /// Gives empty chunks of pinned memory back to the system.
-void Engine::give_chunks_back(Lock &lock, uint64_t bytes, uint64_t *freed) noexcept {
+void Engine::give_chunks_back(Releasable &lock, uint64_t bytes, uint64_t *freed) noexcept {
   (void)sweep_retired();
   while (*freed < bytes && !growing_) {
     Owned<tier::HostStore::Chunk> chunk = host_->detach_empty();
     if (chunk == nullptr) break;
     *freed += chunk->bytes;
-    lock.unlock();
-    if (lower_.storage != nullptr) lower_.storage->remove_memory(chunk->view);
-    host_->unmake_chunk(*chunk);
-    chunk.reset();
-    lock.lock();
+    lock.unlocked([&] {
+      if (lower_.storage != nullptr) lower_.storage->remove_memory(chunk->view);
+      host_->unmake_chunk(*chunk);
+      chunk.reset();
+    });
   }
 }
 
 void Engine::stats(weir_pool_stats *out) {
-  Lock lock(mutex_);
+  Locked lock(lock_);
   Stats stats = stats_;
   for (const auto &device : devices_) {
     stats.device_budget += device->granules->budget();
@@ -480,7 +490,7 @@ void Engine::stats(weir_pool_stats *out) {
 }
 
 Status Engine::device_stats(uint32_t device_id, weir_pool_device_stats *stats) {
-  Lock lock(mutex_);
+  Locked lock(lock_);
   uint8_t place = 0;
   WEIR_TRY(place_of(device_id, &place));
   const PoolDevice &device = *devices_[place];
@@ -502,7 +512,7 @@ Status Engine::device_stats(uint32_t device_id, weir_pool_device_stats *stats) {
 }
 
 Status Engine::reset_peak(uint32_t device_id) {
-  Lock lock(mutex_);
+  Locked lock(lock_);
   uint8_t place = 0;
   WEIR_TRY(place_of(device_id, &place));
   devices_[place]->granules->reset_peak();
@@ -524,7 +534,7 @@ void Engine::for_each_client(
   for (uint32_t id = 0;; ++id) {
     std::string name;
     {
-      Lock lock(mutex_);
+      Locked lock(lock_);
       if (id >= clients_.size()) return;
       name = clients_[id]->name;
     }
@@ -534,7 +544,7 @@ void Engine::for_each_client(
 }
 
 void Engine::for_each_buffer(const std::function<void(const weir_buffer_info &)> &visit) {
-  Lock lock(mutex_);
+  Locked lock(lock_);
   for (uint32_t i = 0; i < buffers_.end(); ++i) {
     if ((buffers_.hot(i).word.load() & Word::alive) == 0) continue;
     weir_buffer_info info = WEIR_BUFFER_INFO_INIT;

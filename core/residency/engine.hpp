@@ -3,9 +3,10 @@
 // Engine: the residency protocol of one pool (docs/design.md, section 7). It owns the buffers, their regions
 // and the memory under them; the pool layer above only translates the C ABI.
 //
-// One mutex guards all state but the hit path's words (virtual/buffer_table.hpp) and the per-stream lease
-// lists (residency/lease.hpp). It is never held across a runtime call that can block: pages being worked on
-// are marked FILLING or DRAINING, which keeps everybody else off them. Whoever needs such a page waits on changed_.
+// One lock guards all state but the hit path's words (virtual/buffer_table.hpp), the per-stream lease lists (residency/lease.hpp) and
+// what is written before the pool's threads start. It is never held across a runtime call that can block: pages being worked on
+// are marked FILLING or DRAINING, which keeps everybody else off them. Whoever needs such a page waits on changed_. Who keeps the
+// lock, who drops it and who takes it stands in the signatures (base/pool_lock.hpp).
 //
 //   hit_path.cpp   acquire and release without the mutex      acquire.cpp   the slow path of acquire
 //   claims.cpp     conflicts, leases, undo                    room.cpp      granules, tickets, victims
@@ -35,8 +36,8 @@
 
 #include "core/backend/stream.hpp"
 #include "core/base/client.hpp"
-#include "core/base/condition.hpp"
 #include "core/base/mutex.hpp"
+#include "core/base/pool_lock.hpp"
 #include "core/base/seq_points.hpp"
 #include "core/residency/address_map.hpp"
 #include "core/residency/history.hpp"
@@ -45,7 +46,6 @@
 #include "core/residency/compact.hpp"
 #include "core/residency/config.hpp"
 #include "core/residency/pool_device.hpp"
-#include "core/residency/pool_mutex.hpp"
 #include "core/residency/rebalance.hpp"
 #include "core/residency/recompress.hpp"
 #include "core/physical/room_tree.hpp"
@@ -224,23 +224,6 @@ class Engine {
   friend class Rebalancer;
   friend class Recompressor;
   friend class RemoteClaims;
-  using Lock = std::unique_lock<PoolMutex>;
-
-  /// Takes the lock for a scope of code that runs without it.
-  class Locked {
-   public:
-    explicit Locked(Lock &lock) : lock_(lock) { lock_.lock(); }
-    ~Locked() {
-      if (lock_.owns_lock()) lock_.unlock();
-    }
-    Locked(const Locked &) = delete;
-    Locked &operator=(const Locked &) = delete;
-    void unlock() { lock_.unlock(); }
-
-   private:
-    Lock &lock_;
-  };
-
   struct Partial {
     uint64_t begin, end;
     uint8_t mode, place;
@@ -276,52 +259,57 @@ class Engine {
   Status acquire_slow(Stream &stream, weir_use *uses, size_t count, const AcquireOptions &options,
                       Lease *lease);
   Status build_plan(const weir_use *uses, size_t count, Plan *plan);
-  Status bring_in(Lock &lock, Plan &plan, const AcquireOptions &options);
-  Status claim_and_fill(Lock &lock, Plan &plan, Ticket &ticket, bool *claimed, Plan **stuck);
-  Status try_claim(Lock &lock, Plan &plan, Plan **stuck);
+  Status bring_in(Releasable &lock, Plan &plan, const AcquireOptions &options) WEIR_HELD;
+  Status claim_and_fill(Releasable &lock, Plan &plan, Ticket &ticket, bool *claimed,
+                        Plan **stuck) WEIR_HELD;
+  Status try_claim(Releasable &lock, Plan &plan, Plan **stuck) WEIR_HELD;
   bool still_absent(const Plan &plan, const PlanPage &page) noexcept;
-  bool still_stands(Plan &plan);
-  Status fill_all(Lock &lock, Plan &plan, Plan **stuck);
-  bool close_for_copy(Plan &plan);
-  Status do_fill(Lock &lock, Plan &plan);
-  bool evict_all(Lock &lock, PoolDevice &device);
+  bool still_stands(Plan &plan) WEIR_HELD;
+  Status fill_all(Releasable &lock, Plan &plan, Plan **stuck) WEIR_HELD;
+  bool close_for_copy(Plan &plan) WEIR_HELD;
+  Status do_fill(Releasable &lock, Plan &plan) WEIR_HELD;
+  bool evict_all(Releasable &lock, PoolDevice &device) WEIR_HELD;
   Status check_lost(const Plan &plan);
   bool corrupt_to_the_last(const Plan &plan) noexcept;
-  Status order_unlocked(Lock &lock, Plan &plan, bool *stands);
-  Status order_after_past(Lock &lock, Plan &plan, bool *again);
-  Status fill_lease(Plan &plan, weir_use *uses, size_t count, Lease *lease);
-  bool gather_all_waits(Plan &plan);
+  Status order_unlocked(Releasable &lock, Plan &plan, bool *stands) WEIR_HELD;
+  Status order_after_past(Releasable &lock, Plan &plan, bool *again) WEIR_HELD;
+  Status fill_lease(Plan &plan, weir_use *uses, size_t count, Lease *lease) WEIR_HELD;
+  bool gather_all_waits(Plan &plan) WEIR_HELD;
   Status enqueue_all_waits(const Plan &plan) noexcept;
-  void reserve_remote_writes(const Plan &plan);
-  Status check_budget(Plan &plan);
+  void reserve_remote_writes(const Plan &plan) WEIR_HELD;
+  Status check_budget(Plan &plan) WEIR_HELD;
 
   // layouts.cpp
   bool may_lay_anew(const Region &region) noexcept;
-  void lay_anew(Region &region);
+  void lay_anew(Region &region) WEIR_HELD;
   bool opens_granule(const Region &region) noexcept;
-  void list_neighbours(PoolDevice &device, std::pmr::vector<PageRef> *pages);
-  void settle_layouts(Lock &lock, Plan &plan);
+  void list_neighbours(PoolDevice &device, std::pmr::vector<PageRef> *pages) WEIR_HELD;
+  void settle_layouts(Releasable &lock, Plan &plan) WEIR_HELD;
 
   // claims.cpp
   uint64_t settled_word(uint32_t index) noexcept;
-  Status resolve(Plan &plan);
-  Status check_conflicts(Plan &plan);
+  Status resolve(Plan &plan) WEIR_HELD;
+  Status check_conflicts(Plan &plan) WEIR_HELD;
   bool conflicts(uint32_t index, uint64_t begin, uint64_t end, bool write, uint8_t place,
-                 const Region &region, uint64_t base);
-  void scan_pages(Plan &plan, bool *busy);
-  Status take_claims(Plan &plan);
-  void drop_claims(Plan &plan) noexcept;
-  void add_partial(uint32_t index, const Partial &partial);
-  void remove_partial(uint32_t index, const void *lease, uint64_t begin, uint64_t end) noexcept;
+                 const Region &region, uint64_t base) WEIR_HELD;
+  void scan_pages(Plan &plan, bool *busy) WEIR_HELD;
+  Status take_claims(Plan &plan) WEIR_HELD;
+  void drop_claims(Plan &plan) noexcept WEIR_HELD;
+  void add_partial(uint32_t index, const Partial &partial) WEIR_HELD;
+  void remove_partial(uint32_t index, const void *lease, uint64_t begin,
+                      uint64_t end) noexcept WEIR_HELD;
   void count_pages(Region &region, uint64_t begin, uint64_t end, int delta) noexcept;
 
   // room.cpp
-  Status gather(Lock &lock, Plan &plan);
-  Status make_room(Lock &lock, PoolDevice &device, Wanted wanted, bool quiet, uint32_t *barren);
-  void return_granules(Plan &plan) noexcept;
-  void enter(Ticket &ticket) noexcept;
-  void leave(Ticket &ticket) noexcept;
-  Status wait_changed(Lock &lock, const AcquireOptions &options, uint64_t deadline_ns);
+  Status gather(Releasable &lock, Plan &plan) WEIR_HELD;
+  Status make_room(Releasable &lock, PoolDevice &device, Wanted wanted, bool quiet,
+                   uint32_t *barren) WEIR_HELD;
+  void return_granules(Plan &plan) noexcept WEIR_HELD;
+  void enter(Ticket &ticket) noexcept WEIR_HELD;
+  void leave(Ticket &ticket) noexcept WEIR_HELD;
+  bool idle() noexcept WEIR_HELD;
+  Status wait_changed(Releasable &lock, const AcquireOptions &options,
+                      uint64_t deadline_ns) WEIR_HELD;
 
   // fragments.cpp
   vm::Bundle *bundle_of(const Region &region, uint32_t page, const PoolDevice &device) noexcept;
@@ -339,77 +327,79 @@ class Engine {
   void count_held(const Region &region, const Residence &residence, bool more) noexcept;
 
   // fill.cpp
-  void prepare_filling(Plan &plan);
-  void forgo_filling(Plan &plan) noexcept;
-  void mark_filling(Plan &plan) noexcept;
+  void prepare_filling(Plan &plan) WEIR_HELD;
+  void forgo_filling(Plan &plan) noexcept WEIR_HELD;
+  void mark_filling(Plan &plan) noexcept WEIR_HELD;
   void mark_zeroing(Plan &plan, const PlanItem &item) noexcept;
   bool reads_directly(const PoolDevice &to, const Residence &from, uint32_t page) const noexcept;
   Reach reach_of(const Plan &plan, const Region &region, const Residence &from,
-                 uint32_t page) const noexcept;
-  Residence *device_source(Region &region, uint32_t page, const Plan &plan) noexcept;
+                 uint32_t page) const noexcept WEIR_HELD;
+  Residence *device_source(Region &region, uint32_t page, const Plan &plan) noexcept WEIR_HELD;
   void begin_work(Region &region, uint32_t page, PoolDevice &device) noexcept;
   void count_work_out(Region &region, uint32_t page, PoolDevice &device) noexcept;
-  void end_work(Region &region, uint32_t page, PoolDevice &device) noexcept;
+  void end_work(Region &region, uint32_t page, PoolDevice &device) noexcept WEIR_HELD;
   Status fill(Plan &plan);
   Status prepare_page(Plan &plan, PlanPage &page);
   Status verify_source(const Plan &plan, PlanPage *page);
   Status fill_from_below(Plan &plan, Lift &lift, transfer::Copier &copier);
   uint64_t parts_below(const Plan &plan) const noexcept;
-  void destroy_doomed(Lock &lock, Plan &plan) noexcept;
-  void offer(Region &region, uint32_t page, PoolDevice &device) noexcept;
-  void settle_zeroing(const Plan &plan, const PlanItem &item) noexcept;
-  void settle_fill(Plan &plan, bool filled) noexcept;
+  void destroy_doomed(Releasable &lock, Plan &plan) noexcept WEIR_HELD;
+  void offer(Region &region, uint32_t page, PoolDevice &device) noexcept WEIR_HELD;
+  void settle_zeroing(const Plan &plan, const PlanItem &item) noexcept WEIR_HELD;
+  void settle_fill(Plan &plan, bool filled) noexcept WEIR_HELD;
 
   // loss.cpp
   bool answers_lost(PoolDevice &device) noexcept;
   PoolDevice &lost_by(Plan &plan, const Status &status) noexcept;
   PoolDevice &lost_in(PoolDevice &device) noexcept;
-  void note_loss(PoolDevice &device, const Status &status) noexcept;
+  void note_loss(PoolDevice &device, const Status &status) noexcept WEIR_HELD;
   void note_loss(const Stream &stream, const Status &status) noexcept;
-  void lose(PoolDevice &device) noexcept;
+  void lose(PoolDevice &device) noexcept WEIR_HELD;
   Status check_device(const Plan &plan) noexcept;
 
   // map.cpp
   struct Mapping;
   void map_reserved(Mapping &map);
-  void map_region(Region &region, Mapping &map);
+  void map_region(Region &region, Mapping &map) WEIR_HELD;
   void map_owned(Region &region, uint32_t page, const Owner &owner, Mapping &map);
   void map_below(Region &region, uint32_t page, const weir_piece &piece, Mapping &map);
 
   // validate.cpp
   std::string validate_page(Region &region, uint32_t page) noexcept;
   const char *validate_below(Region &region, uint32_t page) noexcept;
-  std::string validate_word(uint32_t index) noexcept;
-  std::string validate_slab(Region &region);
+  std::string validate_word(uint32_t index) noexcept WEIR_HELD;
+  std::string validate_slab(Region &region) WEIR_HELD;
   uint64_t pinned_bytes(const Region &region, const Residence &here) noexcept;
-  std::string validate_device(PoolDevice &device);
-  uint64_t borrowed_bytes() noexcept;
-  Promise promise_of(uint8_t place) noexcept;
+  std::string validate_device(PoolDevice &device) WEIR_HELD;
+  uint64_t borrowed_bytes() noexcept WEIR_HELD;
+  Promise promise_of(uint8_t place) noexcept WEIR_HELD;
 
   // drain.cpp
-  uint64_t evict(Lock &lock, PoolDevice &device, const std::pmr::vector<PageRef> &pages,
-                 bool background, Status *why);
-  bool claim_victim(PoolDevice &device, const PageRef &ref, Victim *victim);
-  Status place_victim(Lock &lock, PoolDevice &device, Victim &victim);
-  void cache_victim(const PoolDevice &device, Victim &victim) noexcept;
+  uint64_t evict(Releasable &lock, PoolDevice &device, const std::pmr::vector<PageRef> &pages,
+                 bool background, Status *why) WEIR_HELD;
+  bool claim_victim(PoolDevice &device, const PageRef &ref, Victim *victim) WEIR_HELD;
+  Status place_victim(Releasable &lock, PoolDevice &device, Victim &victim) WEIR_HELD;
+  void cache_victim(const PoolDevice &device, Victim &victim) noexcept WEIR_HELD;
   bool passes_host(const PoolDevice &device, uint64_t bytes) const noexcept;
-  void unplace_victim(Victim &victim) noexcept;
-  void settle_place(Victim &victim) noexcept;
+  void unplace_victim(Victim &victim) noexcept WEIR_HELD;
+  void settle_place(Victim &victim) noexcept WEIR_HELD;
   void give_back(Region &region, const PageRef &ref, PoolDevice &device) noexcept;
-  void claim_victims(Lock &lock, PoolDevice &device, const std::pmr::vector<PageRef> &pages,
-                     std::pmr::vector<Victim> *victims, Status *why);
+  void claim_victims(Releasable &lock, PoolDevice &device, const std::pmr::vector<PageRef> &pages,
+                     std::pmr::vector<Victim> *victims, Status *why) WEIR_HELD;
   bool close_owner(Region &region, uint32_t page, uint8_t place) noexcept;
   bool in_use(Region &region, uint32_t page, uint8_t place = any_place) noexcept;
   void collect_fences(Region &region, uint32_t page, std::pmr::vector<Stamp> *fences,
-                      bool copies = false);
+                      bool copies = false) WEIR_HELD;
   bool fences_passed(const Victim &victim) noexcept;
   bool copied(const Victim &victim) noexcept;
   void start_victim(Drain &drain, transfer::Copier &copier, Victim &victim);
-  void finish_victim(Lock &lock, Drain &drain, Victim &victim);
+  void finish_victim(Drain &drain, Victim &victim) WEIR_NOT_HELD;
+  static void decide_victim(const PoolDevice &device, Victim &victim) noexcept;
   Status wipe(PoolDevice &device, Victim &victim);
   void end_copies(PoolDevice &device) noexcept;
-  void settle_victim(Drain &drain, Victim &victim) noexcept;
-  void vacate(Region &region, uint32_t page, PoolDevice &device, uint32_t granule_client) noexcept;
+  void settle_victim(Drain &drain, Victim &victim) noexcept WEIR_HELD;
+  void vacate(Region &region, uint32_t page, PoolDevice &device,
+              uint32_t granule_client) noexcept WEIR_HELD;
 
   // slabs.cpp
   /// The slabs of a device, client and priority: by number, and by the longest free range that each has, with lines' longest
@@ -420,28 +410,29 @@ class Engine {
     std::pmr::vector<uint32_t> slabs;
     physical::RoomTree rooms;
   };
-  SlabGroup &group_at(uint64_t key);
-  SlabGroup &group_of(const Region &slab);
+  SlabGroup &group_at(uint64_t key) WEIR_HELD;
+  SlabGroup &group_of(const Region &slab) WEIR_HELD;
   void note_room(Region &slab) noexcept;
   void join_group(SlabGroup &group, Region &slab);
-  void leave_group(Region &slab) noexcept;
-  bool occupy(Region &slab, uint64_t offset, uint64_t size) noexcept;
-  void forget_idle(Region &slab, uint32_t page) noexcept;
-  void vacate_place(Region &slab, uint64_t offset, uint64_t size) noexcept;
+  void leave_group(Region &slab) noexcept WEIR_HELD;
+  bool occupy(Region &slab, uint64_t offset, uint64_t size) noexcept WEIR_HELD;
+  void forget_idle(Region &slab, uint32_t page) noexcept WEIR_HELD;
+  void vacate_place(Region &slab, uint64_t offset, uint64_t size) noexcept WEIR_HELD;
   Region *find_place(SlabGroup &group, uint64_t size, uint64_t alignment,
-                     physical::SmallArena::Allocation *place);
+                     physical::SmallArena::Allocation *place) WEIR_HELD;
   Status open_slab(SlabGroup &group, const vm::Geometry &shape, uint8_t home, uint32_t client,
-                   int32_t priority, bool pinned, Region **out);
-  void free_place(Region &region, uint32_t node) noexcept;
-  void move_group(Region &region, uint8_t home);
-  bool own_lost_page(uint32_t index, uint8_t home);
+                   int32_t priority, bool pinned, Region **out) WEIR_HELD;
+  void free_place(Region &region, uint32_t node) noexcept WEIR_HELD;
+  void move_group(Region &region, uint8_t home) WEIR_HELD;
+  bool own_lost_page(uint32_t index, uint8_t home) WEIR_HELD;
 
   // first_use.cpp
   bool past_ended(const Region &slab, uint64_t begin, uint64_t size, const Stream *stream) noexcept;
   bool past_of(const Region &slab, uint64_t begin, uint64_t size, Stamp *past) noexcept;
   bool in_place(Region &slab, uint64_t begin, uint64_t size, PoolDevice &device) noexcept;
-  void write_pages(Region &slab, uint64_t begin, uint64_t size, PoolDevice &device) noexcept;
-  uint64_t open_to_first(uint32_t index, PoolDevice &device) noexcept;
+  void write_pages(Region &slab, uint64_t begin, uint64_t size,
+                   PoolDevice &device) noexcept WEIR_HELD;
+  uint64_t open_to_first(uint32_t index, PoolDevice &device) noexcept WEIR_HELD;
   bool lease_fresh(const Stream &stream, weir_use &use) noexcept;
   void bury(Region &region, uint64_t begin, uint64_t end, Stamp stamp) noexcept;
 
@@ -449,52 +440,56 @@ class Engine {
   uint64_t line_bytes(const PoolDevice &device) const noexcept;
   bool belongs_in_line(const PoolDevice &device, uint64_t size) const noexcept;
   Status place_pinned(SlabGroup &group, uint64_t size, uint8_t home, uint32_t client,
-                      int32_t priority, Region **out, physical::SmallArena::Allocation *place);
+                      int32_t priority, Region **out,
+                      physical::SmallArena::Allocation *place) WEIR_HELD;
   physical::SmallArena::Allocation open_pages(Region &region, uint64_t bytes) noexcept;
-  Status bring_pinned(Lock &lock, uint32_t index, PoolDevice &device, Stream *stream);
+  Status bring_pinned(Releasable &lock, uint32_t index, PoolDevice &device,
+                      Stream *stream) WEIR_HELD;
 
   // survey.cpp
   bool on_device(const Region &region, const Residence &here, uint32_t page) noexcept;
-  Blocker blocker_of(Region &region, uint32_t buffer, uint64_t begin, uint64_t end) noexcept;
-  void survey_slab(Region &region, Survey *survey);
+  Blocker blocker_of(Region &region, uint32_t buffer, uint64_t begin,
+                     uint64_t end) noexcept WEIR_HELD;
+  void survey_slab(Region &region, Survey *survey) WEIR_HELD;
 
   // compact.cpp
-  Region *slab_of(uint32_t id, uint16_t generation) noexcept;
+  Region *slab_of(uint32_t id, uint16_t generation) noexcept WEIR_HELD;
   Status side_stream(PoolDevice &device, Stream **side);
   Status enqueue_moves(PoolDevice &device, std::pmr::vector<Stamp> *waits,
                        const std::pmr::vector<weir_be_copy> &copies, Stamp *done);
   Blocker claim_tenant(PoolDevice &device, const MoveOrder &order, TenantMove *move,
-                       std::pmr::vector<Stamp> *waits);
-  bool settle_tenant(PoolDevice &device, TenantMove &move, Stamp done) noexcept;
-  void mark_tenant(PoolDevice &device, const TenantMove &move, int delta) noexcept;
+                       std::pmr::vector<Stamp> *waits) WEIR_HELD;
+  bool settle_tenant(PoolDevice &device, TenantMove &move, Stamp done) noexcept WEIR_HELD;
+  void mark_tenant(PoolDevice &device, const TenantMove &move, int delta) noexcept WEIR_HELD;
 
   // remap.cpp
   Blocker claim_fragment(PoolDevice &device, const LooseFragment &loose, bool wait,
-                         FragmentMove *move);
+                         FragmentMove *move) WEIR_HELD;
   Status carry_fragment(FragmentMove &move);
-  uint64_t settle_fragment(FragmentMove &move, bool moved) noexcept;
+  uint64_t settle_fragment(FragmentMove &move, bool moved) noexcept WEIR_HELD;
 
   // extents.cpp
   Blocker blocker_of_extent(PoolDevice &device, Region &region) noexcept;
   bool claim_extent(PoolDevice &device, const MoveOrder &order, ExtentMove *move,
-                    std::pmr::vector<Stamp> *waits, MoveResult *result);
-  void settle_extent(PoolDevice &device, ExtentMove &move, Stamp done) noexcept;
+                    std::pmr::vector<Stamp> *waits, MoveResult *result) WEIR_HELD;
+  void settle_extent(PoolDevice &device, ExtentMove &move, Stamp done) noexcept WEIR_HELD;
   void wipe_limbo(PoolDevice &device) noexcept;
-  bool sweep_limbo(PoolDevice &device) noexcept;
-  bool await_limbo(Lock &lock, PoolDevice &device);
+  bool sweep_limbo(PoolDevice &device) noexcept WEIR_HELD;
+  bool await_limbo(Releasable &lock, PoolDevice &device) WEIR_HELD;
   bool idle_page(Region &region, uint32_t page) noexcept;
-  bool compact_for(Lock &lock, PoolDevice &device, uint64_t bytes, bool slabs);
+  bool compact_for(Releasable &lock, PoolDevice &device, uint64_t bytes, bool slabs) WEIR_HELD;
 
   // commit.cpp
-  void gather_waits(Plan &plan);
+  void gather_waits(Plan &plan) WEIR_HELD;
   Status enqueue_waits(const Plan &plan) noexcept;
-  void await_copies(Lock &lock, const Plan &plan);
+  void await_copies(Releasable &lock, const Plan &plan) WEIR_HELD;
   std::pmr::vector<uint32_t> versions(const Plan &plan);
   bool writes_stand(const Plan &plan, const std::pmr::vector<uint32_t> &before) noexcept;
   static uint32_t written_bit(const Plan &plan, const Region &region, uint32_t page) noexcept;
-  void commit(Plan &plan) noexcept;
-  void invalidate(Region &region, uint32_t page, uint32_t keep_bit) noexcept;
-  void refresh_word(uint32_t index, Region &region, uint64_t base, uint64_t size) noexcept;
+  void commit(Plan &plan) noexcept WEIR_HELD;
+  void invalidate(Region &region, uint32_t page, uint32_t keep_bit) noexcept WEIR_HELD;
+  void refresh_word(uint32_t index, Region &region, uint64_t base,
+                    uint64_t size) noexcept WEIR_HELD;
   void set_flags(uint32_t index, uint64_t set, uint64_t clear) noexcept;
 
   // release.cpp
@@ -503,11 +498,11 @@ class Engine {
   void release_fast(LeaseItem *item, Stamp stamp) noexcept;
   Status record_release(Stream &stream, uint64_t *point);
   void release_slow(const LeaseItem &item, const Lease *lease, Stamp stamp) noexcept;
-  void note_use(uint32_t index, uint64_t begin, uint64_t end, Stamp stamp) noexcept;
+  void note_use(uint32_t index, uint64_t begin, uint64_t end, Stamp stamp) noexcept WEIR_HELD;
 
   // buffers.cpp
   Status decode(weir_buffer buffer, uint32_t *index);
-  Target target(uint32_t index) noexcept {
+  Target target(uint32_t index) noexcept WEIR_HELD {
     const vm::Cold &cold = buffers_.cold(index);
     Region *region = regions_[cold.region].get();
     const bool own = cold.node == physical::SmallArena::none;
@@ -515,26 +510,28 @@ class Engine {
   }
   Status check_desc(const weir_buffer_desc &desc);
   Status range_of(uint32_t index, uint64_t offset, uint64_t *length);
-  Region &new_region();
+  Region &new_region() WEIR_HELD;
   void leave_lot(Region &region) noexcept;
-  void free_region(Region &region) noexcept;
+  void free_region(Region &region) noexcept WEIR_HELD;
   Status make_region(const vm::Geometry &shape, uint8_t home, uint32_t client, Region **region,
-                     const vm::Sharing::Lot &lot = {});
+                     const vm::Sharing::Lot &lot = {}) WEIR_HELD;
   Status make_home_region(const vm::Geometry &shape, uint8_t home, uint32_t client, Region **region,
-                          const vm::Sharing::Lot &lot = {});
+                          const vm::Sharing::Lot &lot = {}) WEIR_HELD;
   Residence *residence(Region &region, PoolDevice &device, Status *status);
-  Region *adopt_kept(const vm::Geometry &shape, uint64_t alignment, uint8_t home, uint32_t client);
-  void keep_or_free(Region &region) noexcept;
-  void list_kept(Region &region) noexcept;
-  void unlist_kept(Region &region) noexcept;
-  void retire_region(Region &region) noexcept;
+  Region *adopt_kept(const vm::Geometry &shape, uint64_t alignment, uint8_t home,
+                     uint32_t client) WEIR_HELD;
+  void keep_or_free(Region &region) noexcept WEIR_HELD;
+  void list_kept(Region &region) noexcept WEIR_HELD;
+  void unlist_kept(Region &region) noexcept WEIR_HELD;
+  void retire_region(Region &region) noexcept WEIR_HELD;
   Status place_tenant(uint32_t index, const weir_buffer_desc &desc, uint8_t home, uint32_t client,
-                      bool pinned);
-  void remove_tenant(uint32_t index) noexcept;
-  Status unslab_for(Lock &lock, uint32_t index, uint8_t place);
-  Status unslab(Lock &lock, uint32_t index);
-  Status create_locked(const weir_buffer_desc &desc, uint32_t client, bool pinned, uint32_t *index);
-  void destroy_locked(uint32_t index) noexcept;
+                      bool pinned) WEIR_HELD;
+  void remove_tenant(uint32_t index) noexcept WEIR_HELD;
+  Status unslab_for(Releasable &lock, uint32_t index, uint8_t place) WEIR_HELD;
+  Status unslab(Releasable &lock, uint32_t index) WEIR_HELD;
+  Status create_locked(const weir_buffer_desc &desc, uint32_t client, bool pinned,
+                       uint32_t *index) WEIR_HELD;
+  void destroy_locked(uint32_t index) noexcept WEIR_HELD;
   Status place_of(const Stream &stream, uint8_t *place);
   vm::Geometry shape_for(uint8_t place, uint64_t size) const noexcept;
   /// Of the region's first byte on a device.
@@ -547,7 +544,7 @@ class Engine {
 
   struct ShardWish;  // shards.cpp
   Status own_region(uint32_t index, const weir_buffer_desc &desc, uint8_t home, uint32_t client,
-                    ShardWish &wish);
+                    ShardWish &wish) WEIR_HELD;
 
   // sizes.cpp
   Status choose_pages();
@@ -564,8 +561,8 @@ class Engine {
   uint8_t choose_home(uint64_t bytes, const Users &users, uint32_t leave_out);
   Placement placement(uint32_t leave_out);
   uint32_t unfit_for(const weir_buffer_desc &desc) const noexcept;
-  void count_promise(uint32_t index, uint8_t home, uint64_t bytes, bool more) noexcept;
-  Status home_for(const weir_buffer_desc &desc, const Users &users, uint8_t *home);
+  void count_promise(uint32_t index, uint8_t home, uint64_t bytes, bool more) noexcept WEIR_HELD;
+  Status home_for(const weir_buffer_desc &desc, const Users &users, uint8_t *home) WEIR_HELD;
 
   // shards.cpp
   /// Where a descriptor wants its buffer.
@@ -577,33 +574,36 @@ class Engine {
   };
   Status read_shards(const weir_buffer_desc &desc, ShardWish *wish);
   Status check_shard_links(const vm::Shards &shards);
-  Status make_sharded_region(uint64_t size, uint32_t client, ShardWish &wish, Region **region);
+  Status make_sharded_region(uint64_t size, uint32_t client, ShardWish &wish,
+                             Region **region) WEIR_HELD;
   Status check_reach(const Plan &plan, const PlanItem &item);
   Status spread(Plan &plan);
-  bool scan_all(Plan &plan);
-  bool give_way(Lock &lock, Plan &plan, PoolDevice &device);
+  bool scan_all(Plan &plan) WEIR_HELD;
+  bool give_way(Releasable &lock, Plan &plan, PoolDevice &device) WEIR_HELD;
   bool last_of_shards(const Region &region, const PoolDevice &device) const noexcept;
-  void reshard(Region &region, const PoolDevice &device) noexcept;
-  void clear_shards(Lock &lock, PoolDevice &device);
-  void clear_mappings(Lock &lock, Plan &plan) noexcept;
+  void reshard(Region &region, const PoolDevice &device) noexcept WEIR_HELD;
+  void clear_shards(Releasable &lock, PoolDevice &device) WEIR_HELD;
+  void clear_mappings(Releasable &lock, Plan &plan) noexcept WEIR_HELD;
 
   // host_room.cpp
-  void forsake_copy(Region &region, uint32_t page, uint32_t bit) noexcept;
+  void forsake_copy(Region &region, uint32_t page, uint32_t bit) noexcept WEIR_HELD;
   Status fail_corrupt(uint32_t use, uint32_t page, uint32_t bit) noexcept;
   bool sums_host(const Region &region) const noexcept;
-  Status verify_host(Region &region, uint32_t page, uint32_t use);
-  Status host_slot(Lock &lock, uint32_t client, uint32_t node, uint64_t bytes,
-                   tier::HostSlot *slot);
-  tier::HostSlot try_host_slot(uint32_t client, uint32_t node, uint64_t bytes, bool anywhere);
-  void free_host(Region &region, uint32_t page) noexcept;
-  Status give_slot(Lock &lock, Region &region, uint32_t page);
-  bool sweep_retired() noexcept;
-  void free_slot(uint32_t client, tier::HostSlot slot, bool secret) noexcept;
-  void retire_slot(const Region &region, tier::HostSlot slot, PendingCopies busy) noexcept;
+  Status verify_host(Region &region, uint32_t page, uint32_t use) WEIR_HELD;
+  Status host_slot(Releasable &lock, uint32_t client, uint32_t node, uint64_t bytes,
+                   tier::HostSlot *slot) WEIR_HELD;
+  tier::HostSlot try_host_slot(uint32_t client, uint32_t node, uint64_t bytes,
+                               bool anywhere) WEIR_HELD;
+  void free_host(Region &region, uint32_t page) noexcept WEIR_HELD;
+  Status give_slot(Releasable &lock, Region &region, uint32_t page) WEIR_HELD;
+  bool sweep_retired() noexcept WEIR_HELD;
+  void free_slot(uint32_t client, tier::HostSlot slot, bool secret) noexcept WEIR_HELD;
+  void retire_slot(const Region &region, tier::HostSlot slot,
+                   PendingCopies busy) noexcept WEIR_HELD;
   bool alias_in_use(const Region &region) noexcept;
-  bool drop_clean_copies(uint64_t bytes) noexcept;
-  bool drop_from_host(uint64_t bytes, uint32_t client);
-  Status grow_host(Lock &lock, uint32_t node, uint64_t bytes);
+  bool drop_clean_copies(uint64_t bytes) noexcept WEIR_HELD;
+  bool drop_from_host(uint64_t bytes, uint32_t client) WEIR_HELD;
+  Status grow_host(Releasable &lock, uint32_t node, uint64_t bytes) WEIR_HELD;
   uint32_t common_node() const noexcept;
   uint32_t node_of(const Region &region) const noexcept { return devices_[region.home]->node; }
   void warn_of_integrated();
@@ -614,105 +614,117 @@ class Engine {
   Status start_lower(backend::Runtime &runtime);
   void add_lower_stats(Stats *stats) noexcept;
   void sinker_loop();
-  bool keep_host_free(Lock &lock);
-  bool keep_compressed_free(Lock &lock);
-  void follow_memory(Lock &lock);
+  bool keep_host_free(Releasable &lock) WEIR_HELD;
+  bool keep_compressed_free(Releasable &lock) WEIR_HELD;
+  void follow_memory(Releasable &lock) WEIR_HELD;
   int64_t spare_memory() const;
-  bool shrink_host(Lock &lock, uint64_t bytes);
-  bool empty_chunk(Lock &lock, uint32_t chunk);
+  bool shrink_host(Releasable &lock, uint64_t bytes) WEIR_HELD;
+  bool empty_chunk(Releasable &lock, uint32_t chunk) WEIR_HELD;
 
   // lower_room.cpp
   uint32_t parts_of(const Region &region, uint32_t page) const noexcept;
   uint64_t checksum_of_version(const Page &copies) noexcept;
-  void free_places(const Region &region, uint32_t chain, uint32_t bits) noexcept;
-  void count_below(const Region &region, uint32_t page, uint32_t bits, bool more) noexcept;
+  void free_places(const Region &region, uint32_t chain, uint32_t bits) noexcept WEIR_HELD;
+  void count_below(const Region &region, uint32_t page, uint32_t bits,
+                   bool more) noexcept WEIR_HELD;
   Sinking *sinking_of(const Region &region, uint32_t page) noexcept;
-  void free_lower(Region &region, uint32_t page) noexcept;
-  void drop_lower(Region &region, uint32_t page, uint32_t bit) noexcept;
-  bool drop_redundant(uint32_t bit, uint64_t bytes, uint32_t client) noexcept;
-  tier::UnitSlot try_place_compressed(uint32_t client, uint64_t bytes);
-  tier::UnitSlot place_compressed(Lock &lock, uint32_t client, uint64_t bytes, bool sinker);
-  tier::UnitSlot place_storage(Lock &lock, uint32_t client, uint64_t bytes);
-  void publish_lower(Region &region, uint32_t page, uint32_t chain, uint32_t bit) noexcept;
-  void note_in_order(Region &region, uint32_t page, uint32_t bit) noexcept;
-  bool requeue(uint32_t bit) noexcept;
+  void free_lower(Region &region, uint32_t page) noexcept WEIR_HELD;
+  void drop_lower(Region &region, uint32_t page, uint32_t bit) noexcept WEIR_HELD;
+  bool drop_redundant(uint32_t bit, uint64_t bytes, uint32_t client) noexcept WEIR_HELD;
+  tier::UnitSlot try_place_compressed(uint32_t client, uint64_t bytes) WEIR_HELD;
+  tier::UnitSlot place_compressed(Releasable &lock, uint32_t client, uint64_t bytes,
+                                  bool sinker) WEIR_HELD;
+  tier::UnitSlot place_storage(Releasable &lock, uint32_t client, uint64_t bytes) WEIR_HELD;
+  void publish_lower(Region &region, uint32_t page, uint32_t chain,
+                     uint32_t bit) noexcept WEIR_HELD;
+  void note_in_order(Region &region, uint32_t page, uint32_t bit) noexcept WEIR_HELD;
+  bool requeue(uint32_t bit) noexcept WEIR_HELD;
 
   // ladder.cpp
   void begin_sinking(Region &region, uint32_t page, bool from_host);
-  uint64_t list_sinking(const std::pmr::vector<PageRef> &refs, uint32_t bit, Status *why);
-  uint64_t choose_sinking(uint64_t bytes, uint32_t client, uint32_t bit, Status *why);
-  void await_change(Lock &lock);
-  void await_operations(Lock &lock, const Region &region);
-  void end_sinking() noexcept;
-  bool sink(Lock &lock, uint64_t bytes, uint32_t client, bool background, Status *why);
-  bool spill(Lock &lock, uint64_t bytes, uint32_t client, bool sinker, Status *why);
-  uint64_t carry_down(Lock &lock, size_t first, bool background, bool more, Status *why);
-  bool sink_more(Lock &lock, size_t first, size_t settled, Round *round);
-  void send(Lock &lock, Sinking &entry, bool background, Round *round);
+  uint64_t list_sinking(const std::pmr::vector<PageRef> &refs, uint32_t bit, Status *why) WEIR_HELD;
+  uint64_t choose_sinking(uint64_t bytes, uint32_t client, uint32_t bit, Status *why) WEIR_HELD;
+  void await_change(Releasable &lock) WEIR_HELD;
+  void await_operations(Releasable &lock, const Region &region) WEIR_HELD;
+  void end_sinking() noexcept WEIR_HELD;
+  bool sink(Releasable &lock, uint64_t bytes, uint32_t client, bool background,
+            Status *why) WEIR_HELD;
+  bool spill(Releasable &lock, uint64_t bytes, uint32_t client, bool sinker, Status *why) WEIR_HELD;
+  uint64_t carry_down(Releasable &lock, size_t first, bool background, bool more,
+                      Status *why) WEIR_HELD;
+  bool sink_more(size_t first, size_t settled, Round *round) WEIR_NOT_HELD;
+  void send(Sinking &entry, bool background, Round *round) WEIR_NOT_HELD;
   bool written(const Sinking &entry) noexcept;
-  void finish_sinking(Lock &lock, Sinking &entry, Round *round);
-  Status send_down(Lock &lock, Sinking &entry, bool background);
-  Status send_compressed(Lock &lock, Sinking &entry, bool background, bool must);
-  Status send_stored(Lock &lock, Sinking &entry);
-  Status send_blobs(Lock &lock, Sinking &entry);
+  void send_all(size_t first, bool background, bool more, Round *round) WEIR_NOT_HELD;
+  void finish_sinking(Sinking &entry, Round *round) WEIR_NOT_HELD;
+  Status send_down(Sinking &entry, bool background) WEIR_NOT_HELD;
+  Status send_compressed(Sinking &entry, bool background, bool must) WEIR_NOT_HELD;
+  Status send_stored(Sinking &entry) WEIR_NOT_HELD;
+  Status send_blobs(Sinking &entry) WEIR_NOT_HELD;
   void write_part(Sinking &entry, tier::UnitSlot slot, const unsigned char *bytes,
                   uint64_t count) noexcept;
-  Status fail_full(Lock &lock, uint32_t client, uint64_t bytes);
-  uint64_t settle_sinking(Sinking &entry) noexcept;
-  uint64_t leave_tier(Region &region, uint32_t page, uint32_t bit) noexcept;
+  Status fail_full(uint32_t client, uint64_t bytes) WEIR_NOT_HELD;
+  uint64_t settle_sinking(Sinking &entry) noexcept WEIR_HELD;
+  uint64_t leave_tier(Region &region, uint32_t page, uint32_t bit) noexcept WEIR_HELD;
 
   // straight.cpp
-  Status send_straight(Lock &lock, Drain &drain, Victim &victim);
+  Status send_straight(Drain &drain, Victim &victim) WEIR_NOT_HELD;
   Status copy_part(PoolDevice &device, uint64_t address, unsigned char *out, uint64_t bytes);
-  Status store_part(Lock &lock, Victim &victim, bool background, uint32_t record,
-                    tier::StagingSlot *slot, uint64_t raw);
+  Status store_part(Victim &victim, bool background, uint32_t record, tier::StagingSlot *slot,
+                    uint64_t raw) WEIR_NOT_HELD;
 
   // lift.cpp
   void list_parts(const Region &region, uint32_t page, uint32_t tag,
                   std::pmr::vector<LiftPart> *parts);
   Status read_parts(const std::pmr::vector<LiftPart> &parts, uint64_t checksum, uint64_t begin,
                     uint64_t end, unsigned char *out);
-  Status read_below(Lock &lock, Region &region, uint32_t page, uint64_t begin, uint64_t end,
-                    unsigned char *out);
-  Status raise_to_host(Lock &lock, Region &region, uint32_t page);
+  Status read_below(Releasable &lock, Region &region, uint32_t page, uint64_t begin, uint64_t end,
+                    unsigned char *out) WEIR_HELD;
+  Status raise_to_host(Releasable &lock, Region &region, uint32_t page) WEIR_HELD;
 
   // access.cpp
-  uint64_t tag_of(uint32_t index);
-  void describe_buffer(uint32_t index, uint64_t offset, uint64_t length, weir_buffer_info *info);
+  uint64_t tag_of(uint32_t index) WEIR_HELD;
+  void describe_buffer(uint32_t index, uint64_t offset, uint64_t length,
+                       weir_buffer_info *info) WEIR_HELD;
   Status claim_range(Plan &plan, weir_buffer buffer, uint64_t offset, uint64_t *length,
-                     uint8_t mode);
+                     uint8_t mode) WEIR_HELD;
   Status copy_range(weir_buffer buffer, uint64_t offset, uint64_t length, unsigned char *out,
                     const unsigned char *in);
-  Status zero_held(Lock &lock, const Plan &plan, const Target &where);
-  Status copy_pieces(Lock &lock, uint32_t index, const Target &where, uint64_t begin, uint64_t end,
-                     unsigned char *out, const unsigned char *in);
-  Status copy_piece(Lock &lock, uint32_t index, const Target &where, uint32_t page, uint64_t begin,
-                    uint64_t end, unsigned char *out, const unsigned char *in);
-  Status copy_settled(Lock &lock, uint32_t index, const Target &where, uint32_t page,
-                      uint64_t begin, uint64_t end, unsigned char *out, const unsigned char *in);
-  Status zero_place(Lock &lock, uint32_t index, const Target &where);
+  Status zero_held(Releasable &lock, const Plan &plan, const Target &where) WEIR_HELD;
+  Status copy_pieces(Releasable &lock, uint32_t index, const Target &where, uint64_t begin,
+                     uint64_t end, unsigned char *out, const unsigned char *in) WEIR_HELD;
+  Status copy_piece(Releasable &lock, uint32_t index, const Target &where, uint32_t page,
+                    uint64_t begin, uint64_t end, unsigned char *out,
+                    const unsigned char *in) WEIR_HELD;
+  Status copy_settled(Releasable &lock, uint32_t index, const Target &where, uint32_t page,
+                      uint64_t begin, uint64_t end, unsigned char *out,
+                      const unsigned char *in) WEIR_HELD;
+  Status zero_place(Releasable &lock, uint32_t index, const Target &where) WEIR_HELD;
   void write_through(Region &region, uint32_t page, PoolDevice &device, uint64_t within,
-                     const unsigned char *in, uint64_t bytes) noexcept;
+                     const unsigned char *in, uint64_t bytes) noexcept WEIR_HELD;
   bool settled(Region &region, uint32_t page) noexcept;
-  Status settle_page(Lock &lock, Region &region, uint32_t page);
-  Status wait_range(Lock &lock, uint32_t index, uint64_t begin, uint64_t end, bool write);
+  Status settle_page(Releasable &lock, Region &region, uint32_t page) WEIR_HELD;
+  Status wait_range(Releasable &lock, uint32_t index, uint64_t begin, uint64_t end,
+                    bool write) WEIR_HELD;
   void gather_stamps(uint32_t index, uint64_t begin, uint64_t end, bool write,
-                     std::pmr::vector<Stamp> *stamps);
+                     std::pmr::vector<Stamp> *stamps) WEIR_HELD;
 
   // peers.cpp
   bool is_spare(const Region &region, uint32_t page, const Residence &residence) const noexcept;
   void note_failure(Drain &drain, Victim &victim, const Status &status) noexcept;
-  bool may_lend(const Victim &victim, const PoolDevice &from, const PoolDevice &to);
-  PoolDevice *neighbour_for(const Victim &victim, const PoolDevice &from, bool dropping);
-  bool drop_disposable(Lock &lock, PoolDevice &device, uint64_t bytes);
-  bool borrow_place(Lock &lock, Victim &victim, const PoolDevice &from, bool last_resort);
+  bool may_lend(const Victim &victim, const PoolDevice &from, const PoolDevice &to) WEIR_HELD;
+  PoolDevice *neighbour_for(const Victim &victim, const PoolDevice &from, bool dropping) WEIR_HELD;
+  bool drop_disposable(Releasable &lock, PoolDevice &device, uint64_t bytes) WEIR_HELD;
+  bool borrow_place(Releasable &lock, Victim &victim, const PoolDevice &from,
+                    bool last_resort) WEIR_HELD;
   Status open_loan(Loan &loan, uint64_t bytes);
   void close_loan(Loan &loan, uint64_t bytes) noexcept;
-  void settle_loan(Victim &victim, bool arrived) noexcept;
-  void give_loan_back(Victim &victim, DevicePage &state) noexcept;
-  void offer_borrowed(Region &region, uint32_t page, PoolDevice &to) noexcept;
-  void set_borrowed(Region &region, uint32_t page, PoolDevice &device, bool borrowed) noexcept;
-  void keep_borrowed(Region &region, uint32_t page, PoolDevice &device) noexcept;
+  void settle_loan(Victim &victim, bool arrived) noexcept WEIR_HELD;
+  void give_loan_back(Victim &victim, DevicePage &state) noexcept WEIR_HELD;
+  void offer_borrowed(Region &region, uint32_t page, PoolDevice &to) noexcept WEIR_HELD;
+  void set_borrowed(Region &region, uint32_t page, PoolDevice &device,
+                    bool borrowed) noexcept WEIR_HELD;
+  void keep_borrowed(Region &region, uint32_t page, PoolDevice &device) noexcept WEIR_HELD;
 
   // remote.cpp
   /// A page that came, or comes, through memory of another device than its source and destination, or of the host.
@@ -733,19 +745,19 @@ class Engine {
   bool reaches(const PoolDevice &device, const Residence &there, uint32_t first,
                uint32_t last) const noexcept;
   PoolDevice *remote_place(const PlanItem &item, const PoolDevice &device, bool *busy,
-                           uint32_t not_there = 0) noexcept;
+                           uint32_t not_there = 0) noexcept WEIR_HELD;
   Plan &plan_on(Plan &plan, PoolDevice &memory);
-  Status divide(Lock &lock, Plan &plan);
-  Status claim_remote(Plan &plan);
-  void drop_remote(Plan &plan) noexcept;
-  void drop_all(Plan &plan) noexcept;
+  Status divide(Releasable &lock, Plan &plan) WEIR_HELD;
+  Status claim_remote(Plan &plan) WEIR_HELD;
+  void drop_remote(Plan &plan) noexcept WEIR_HELD;
+  void drop_all(Plan &plan) noexcept WEIR_HELD;
   uint8_t place_in(const Plan &plan, uint32_t buffer) const noexcept;
   bool remote_stands(const Plan &plan) noexcept;
-  void commit_remote(Plan &plan, const Lease *lease) noexcept;
+  void commit_remote(Plan &plan, const Lease *lease) noexcept WEIR_HELD;
   void end_remote_write(const Lease *lease, Stamp done) noexcept;
-  void forget_remote_writes() noexcept;
-  uint64_t lose_remote_writes(const PoolDevice &writer) noexcept;
-  void forsake(Region &region, uint32_t page) noexcept;
+  void forget_remote_writes() noexcept WEIR_HELD;
+  uint64_t lose_remote_writes(const PoolDevice &writer) noexcept WEIR_HELD;
+  void forsake(Region &region, uint32_t page) noexcept WEIR_HELD;
 
   // relay.cpp
   Status take_staging(const backend::Device &device);
@@ -756,104 +768,111 @@ class Engine {
   // scrub.cpp
   class Scrubbing;
   void note_secret() noexcept;
-  void finish_scrubbing(bool wait, bool own) noexcept;
-  void scrub_behind(Lock &lock) noexcept;
-  bool scrub_retired(Lock &lock, bool wait) noexcept;
-  bool scrub_storage(Lock &lock, bool wait) noexcept;
-  bool scrub_limbo(Lock &lock, bool wait) noexcept;
-  void scrub_device(Lock &lock, uint32_t id, uint16_t generation, bool wait) noexcept;
+  void finish_scrubbing(bool wait, bool own) noexcept WEIR_NOT_HELD;
+  void scrub_behind(Releasable &lock) noexcept WEIR_HELD;
+  bool scrub_retired(Releasable &lock, bool wait) noexcept WEIR_HELD;
+  bool scrub_storage(Releasable &lock, bool wait) noexcept WEIR_HELD;
+  bool scrub_limbo(Releasable &lock, bool wait) noexcept WEIR_HELD;
+  void scrub_device(Releasable &lock, uint32_t id, uint16_t generation,
+                    bool wait) noexcept WEIR_HELD;
 
   // carry.cpp
   uint32_t usable_relays(const PoolDevice &to) noexcept;
   Freight &freight_from(Plan &plan, const Region &region, const Residence &there,
-                        uint32_t page) noexcept;
-  void choose_ways(Plan &plan) noexcept;
-  bool take_bounces(Plan &plan, Freight &freight) noexcept;
+                        uint32_t page) noexcept WEIR_HELD;
+  void choose_ways(Plan &plan) noexcept WEIR_HELD;
+  bool take_bounces(Plan &plan, Freight &freight) noexcept WEIR_HELD;
   Status carry_page(Plan &plan, const PlanPage &page, transfer::Copier &copier);
   Status carry_gathered(Plan &plan, transfer::Copier &copier);
   Status finish_carrying(Plan &plan, transfer::Copier &copier);
   void end_carrying(Plan &plan) noexcept;
-  void note_carried(const Plan &plan, const PlanPage &page) noexcept;
-  void forget_carried() noexcept;
-  uint64_t lose_carried(const PoolDevice &device) noexcept;
-  void settle_freights(Plan &plan, bool filled) noexcept;
+  void note_carried(const Plan &plan, const PlanPage &page) noexcept WEIR_HELD;
+  void forget_carried() noexcept WEIR_HELD;
+  uint64_t lose_carried(const PoolDevice &device) noexcept WEIR_HELD;
+  void settle_freights(Plan &plan, bool filled) noexcept WEIR_HELD;
   uint64_t patience(const PoolDevice &device) const noexcept;
-  bool give_bounce_back(Lock &lock, PoolDevice &device) noexcept;
+  bool give_bounce_back(Releasable &lock, PoolDevice &device) noexcept WEIR_HELD;
   PoolDevice *lost_between(Plan &plan) noexcept;
 
   // ahead.cpp
   void pin(Plan &plan) noexcept;
-  void unpin(Plan &plan) noexcept;
-  void append_announced(StreamState &state, std::pmr::vector<StreamState::Announced> &fresh);
-  void consume_announced(StreamState &state);
-  void forget_announced(StreamState &state) noexcept;
-  void set_next_use(Region &region, uint32_t slot) noexcept;
+  void unpin(Plan &plan) noexcept WEIR_HELD;
+  void append_announced(StreamState &state,
+                        std::pmr::vector<StreamState::Announced> &fresh) WEIR_HELD;
+  void consume_announced(StreamState &state) WEIR_HELD;
+  void forget_announced(StreamState &state) noexcept WEIR_HELD;
+  void set_next_use(Region &region, uint32_t slot) noexcept WEIR_HELD;
   void demoter_loop();
   void prefetcher_loop();
-  void ask(Lock &lock, PrefetchBatch &asked, uint32_t slot);
-  void gather_prefetches(bool announced, PrefetchBatch *batch);
-  bool run_prefetches(Lock &lock, PrefetchBatch &batch);
-  bool worth_prefetching(const PrefetchRequest &request);
-  Status prefetch_together(Lock &lock, const PrefetchRequest *requests, size_t count);
-  bool next_announced(PrefetchRequest *request);
+  void ask(Releasable &lock, PrefetchBatch &asked, uint32_t slot) WEIR_HELD;
+  void gather_prefetches(bool announced, PrefetchBatch *batch) WEIR_HELD;
+  bool run_prefetches(Releasable &lock, PrefetchBatch &batch) WEIR_HELD;
+  bool worth_prefetching(const PrefetchRequest &request) WEIR_HELD;
+  Status prefetch_together(Releasable &lock, const PrefetchRequest *requests,
+                           size_t count) WEIR_HELD;
+  bool next_announced(PrefetchRequest *request) WEIR_HELD;
   void announced_again(const PrefetchRequest &request) noexcept;
 
   // hints.cpp
-  Progress progress_of(uint32_t slot) noexcept;
-  void add_hint(const PrefetchRequest &request);
-  bool hint_lives(uint32_t buffer, const Hint &hint) noexcept;
-  bool hinted(const PrefetchRequest &request) noexcept;
-  void measure(PrefetchRequest &request) noexcept;
-  bool leaves_room(const PrefetchRequest &request) noexcept;
+  Progress progress_of(uint32_t slot) noexcept WEIR_HELD;
+  void add_hint(const PrefetchRequest &request) WEIR_HELD;
+  bool hint_lives(uint32_t buffer, const Hint &hint) noexcept WEIR_HELD;
+  bool hinted(const PrefetchRequest &request) noexcept WEIR_HELD;
+  void measure(PrefetchRequest &request) noexcept WEIR_HELD;
+  bool leaves_room(const PrefetchRequest &request) noexcept WEIR_HELD;
   void note_foresight(const Hint &hint, bool good) noexcept;
-  void consume_hints(uint32_t buffer, uint64_t begin, uint64_t end) noexcept;
-  void sweep_hints() noexcept;
-  void ask_again(const PageRef &ref, const PoolDevice &device) noexcept;
-  void queue(const PrefetchRequest &request);
-  void queue_refused(PrefetchRequest request);
-  void retry_refused() noexcept;
-  bool any_to_prefetch() const noexcept;
-  void describe_hints(Region &region, uint32_t page, uint8_t place, PageInfo *info) noexcept;
+  void consume_hints(uint32_t buffer, uint64_t begin, uint64_t end) noexcept WEIR_HELD;
+  void sweep_hints() noexcept WEIR_HELD;
+  void ask_again(const PageRef &ref, const PoolDevice &device) noexcept WEIR_HELD;
+  void queue(const PrefetchRequest &request) WEIR_HELD;
+  void queue_refused(PrefetchRequest request) WEIR_HELD;
+  void retry_refused() noexcept WEIR_HELD;
+  bool any_to_prefetch() const noexcept WEIR_HELD;
+  void describe_hints(Region &region, uint32_t page, uint8_t place,
+                      PageInfo *info) noexcept WEIR_HELD;
 
   // idle.cpp
-  void give_to_system(Lock &lock, PoolDevice &device, const physical::DoomedList &doomed) noexcept;
-  uint64_t give_idle(Lock &lock, PoolDevice &device, uint64_t bytes);
+  void give_to_system(Releasable &lock, PoolDevice &device,
+                      const physical::DoomedList &doomed) noexcept WEIR_HELD;
+  uint64_t give_idle(Releasable &lock, PoolDevice &device, uint64_t bytes) WEIR_HELD;
   bool worth_watching(const PoolDevice &device) const;
-  void watch_idle() noexcept;
-  void give_unneeded_back(Lock &lock);
-  void give_unneeded_back(Lock &lock, PoolDevice &device);
-  void wait_for_work(Lock &lock);
+  void watch_idle() noexcept WEIR_HELD;
+  void give_unneeded_back(Releasable &lock) WEIR_HELD;
+  void give_unneeded_back(Releasable &lock, PoolDevice &device) WEIR_HELD;
+  void wait_for_work(Releasable &lock) WEIR_HELD;
 
   // holds.cpp
   void add_hold(Region &region, uint8_t place, bool writes) noexcept;
-  void drop_hold(Region &region) noexcept;
+  void drop_hold(Region &region) noexcept WEIR_HELD;
   void plan_whole(uint32_t index, uint8_t mode, Plan *plan);
-  Status bring_whole(Lock &lock, Plan &plan);
-  Status take_hold(Lock &lock, Plan &plan, HoldKind kind);
-  Status nest_hold(Plan &plan);
-  void leave_latest(Plan &plan) noexcept;
-  const Hold *hold_of(uint32_t index) const noexcept;
-  bool hold_forbids(uint32_t index, bool write, uint8_t place) const noexcept;
-  Status check_hold(uint32_t index, HoldKind kind, uint8_t place);
+  Status bring_whole(Releasable &lock, Plan &plan) WEIR_HELD;
+  Status take_hold(Releasable &lock, Plan &plan, HoldKind kind) WEIR_HELD;
+  Status nest_hold(Plan &plan) WEIR_HELD;
+  void leave_latest(Plan &plan) noexcept WEIR_HELD;
+  const Hold *hold_of(uint32_t index) const noexcept WEIR_HELD;
+  bool hold_forbids(uint32_t index, bool write, uint8_t place) const noexcept WEIR_HELD;
+  Status check_hold(uint32_t index, HoldKind kind, uint8_t place) WEIR_HELD;
   Status claim_alone(uint32_t index);
-  void unregister_memory(Lock &lock, Region &region) noexcept;
+  void unregister_memory(Releasable &lock, Region &region) noexcept WEIR_HELD;
   uint64_t occupied_bytes(const Region &region, const Residence &residence,
                           bool borrowed = true) noexcept;
 
   // host_lease.cpp
-  Status bring_to_host(Lock &lock, Plan &plan);
-  Status page_to_host(Lock &lock, const PlanItem &item, uint32_t page, bool discard);
+  Status bring_to_host(Releasable &lock, Plan &plan) WEIR_HELD;
+  Status page_to_host(Releasable &lock, const PlanItem &item, uint32_t page,
+                      bool discard) WEIR_HELD;
   Status host_alias(Region &region, uint32_t first, uint32_t last);
   void drop_alias(Region &region) noexcept;
   void unalias(Region &region, uint32_t page) noexcept;
 
   // engine.cpp
+  void release_all() noexcept;
   void set_watermarks(PoolDevice &device, uint64_t budget) noexcept;
   Owned<vm::Sharing> make_sharing(const PoolDevice &device, uint64_t budget);
   Status make_device(const EngineConfig::DeviceBudget &budget, uint8_t place,
                      Owned<PoolDevice> *device);
-  void release_device(Lock &lock, PoolDevice &device) noexcept;
-  void give_chunks_back(Lock &lock, uint64_t bytes, uint64_t *freed) noexcept;
+  void release_device(Releasable &lock, PoolDevice &device) noexcept WEIR_HELD;
+  void give_chunks_back(Releasable &lock, uint64_t bytes, uint64_t *freed) noexcept WEIR_HELD;
   void describe_uses(Region &region, PageInfo *info) noexcept;
 
   PoolDevice &device_at(uint8_t place) noexcept { return *devices_[place]; }
@@ -867,48 +886,51 @@ class Engine {
   const Clock *clock_ = &system_clock_;
   EngineConfig config_;
 
-  PoolMutex mutex_;
-  PoolSignal changed_;
-  PoolSignal work_;                   ///< for the background threads
+  PoolLock lock_;
+  PoolSignal changed_{lock_};         ///< whatever somebody may wait for
+  PoolSignal work_{lock_};            ///< for the background threads
   std::atomic<uint32_t> waiters_{0};  ///< threads waiting for a release; read by the hit path
-  Ticket *ticket_head_ = nullptr;
-  Ticket *ticket_tail_ = nullptr;
-  bool stopping_ = false;
+  Ticket *ticket_head_ WEIR_GUARDED = nullptr;
+  Ticket *ticket_tail_ WEIR_GUARDED = nullptr;
+  bool stopping_ WEIR_GUARDED = false;
   uint32_t node_ =
-      numa::unknown;         ///< NUMA node that all devices are at with which the pool was made
-  uint64_t generation_ = 0;  ///< changes of the pool's devices so far: come, left, lost
+      numa::unknown;  ///< NUMA node that all devices are at with which the pool was made
+  uint64_t generation_ WEIR_GUARDED =
+      0;  ///< changes of the pool's devices so far: come, left, lost
 
   vm::BufferTable buffers_;
   // By a region's id. Never moved as they grow: a million of them are made one by one.
-  std::pmr::deque<Compact<Region>> regions_;
-  std::pmr::deque<uint16_t> region_generations_;
-  std::pmr::deque<uint32_t> next_free_;           ///< of an id that nobody has, the next such
-  uint32_t free_region_ = vm::BufferTable::none;  ///< the first
+  std::pmr::deque<Compact<Region>> regions_ WEIR_GUARDED;
+  std::pmr::deque<uint16_t> region_generations_ WEIR_GUARDED;
+  std::pmr::deque<uint32_t> next_free_ WEIR_GUARDED;  ///< of an id that nobody has, the next such
+  uint32_t free_region_ WEIR_GUARDED = vm::BufferTable::none;  ///< the first
   /// Never moved nor shrunk: those that have left keep their place.
   std::pmr::vector<Owned<PoolDevice>> devices_;
-  transfer::Paths paths_;  ///< of config_.routes
+  transfer::Paths paths_ WEIR_GUARDED;  ///< of config_.routes
   transfer::Carrier carrier_;
-  std::pmr::vector<Owned<Client>> clients_;
-  std::pmr::unordered_map<uint32_t, History> history_;
-  std::pmr::unordered_map<uint32_t, Partials> partials_;
+  std::pmr::vector<Owned<Client>> clients_ WEIR_GUARDED;
+  std::pmr::unordered_map<uint32_t, History> history_ WEIR_GUARDED;
+  std::pmr::unordered_map<uint32_t, Partials> partials_ WEIR_GUARDED;
   /// Of streams on other devices' memory, until they are known to have ended.
-  std::pmr::vector<RemoteWrite> remote_writes_;
-  std::pmr::vector<Carried> carried_;  ///< until their copies are known to have ended well
-  size_t carrying_ = 0;                ///< pages of plans that may come to it: it has room for them
-  std::pmr::unordered_map<uint32_t, Hold> holds_;       ///< by buffer
-  std::pmr::unordered_map<uint32_t, uint64_t> tags_;    ///< tenants' tags
-  std::pmr::unordered_map<uint32_t, Users> users_;      ///< of the buffers that have some
-  AddressMap mallocs_;                                  ///< of weir_malloc
-  std::pmr::unordered_map<uint64_t, uint32_t> kept_;    ///< shape -> the latest such kept region
-  std::pmr::unordered_map<uint64_t, SlabGroup> slabs_;  ///< by group
-  SlabGroup *recent_group_ = nullptr;                   ///< of them, that of the key
-  uint64_t recent_key_ = 0;
-  std::pmr::unordered_map<uint32_t, std::pmr::deque<uint64_t>>
-      upcoming_;  ///< region -> announced operations
+  std::pmr::vector<RemoteWrite> remote_writes_ WEIR_GUARDED;
+  std::pmr::vector<Carried> carried_
+      WEIR_GUARDED;                   ///< until their copies are known to have ended well
+  size_t carrying_ WEIR_GUARDED = 0;  ///< pages of plans that may come to it: it has room for them
+  std::pmr::unordered_map<uint32_t, Hold> holds_ WEIR_GUARDED;     ///< by buffer
+  std::pmr::unordered_map<uint32_t, uint64_t> tags_ WEIR_GUARDED;  ///< tenants' tags
+  std::pmr::unordered_map<uint32_t, Users> users_ WEIR_GUARDED;  ///< of the buffers that have some
+  AddressMap mallocs_ WEIR_GUARDED;                              ///< of weir_malloc
+  std::pmr::unordered_map<uint64_t, uint32_t> kept_
+      WEIR_GUARDED;  ///< shape -> the latest such kept region
+  std::pmr::unordered_map<uint64_t, SlabGroup> slabs_ WEIR_GUARDED;  ///< by group
+  SlabGroup *recent_group_ WEIR_GUARDED = nullptr;                   ///< of them, that of the key
+  uint64_t recent_key_ WEIR_GUARDED = 0;
+  std::pmr::unordered_map<uint32_t, std::pmr::deque<uint64_t>> upcoming_
+      WEIR_GUARDED;  ///< region -> announced operations
   Owned<tier::HostStore> host_;
-  std::pmr::vector<RetiredSlot> retired_;
-  bool growing_ = false;
-  bool shrinking_ = false;
+  std::pmr::vector<RetiredSlot> retired_ WEIR_GUARDED;
+  bool growing_ WEIR_GUARDED = false;
+  bool shrinking_ WEIR_GUARDED = false;
   Lower lower_;
   Owned<Recompressor> recompressor_;
   Owned<Rebalancer> rebalancer_;
@@ -917,38 +939,41 @@ class Engine {
   /// A round in the background that goes on while HOST is short ends here.
   static constexpr uint64_t max_round_bytes = uint64_t{256} << 20U;
   static constexpr size_t max_round_pages = 1024;
-  uint64_t looked_at_ns_ = 0;  ///< when the machine's memory was last looked at
-  uint64_t looks_ = 0;         ///< at what is idle on the devices, so far ...
-  uint64_t next_look_ns_ = 0;  ///< ... and when the next is due
-  bool watching_ = false;      ///< the demoter comes back for it by itself
-  bool looking_ = false;       ///< somebody is at it
-  size_t host_cursor_ = 0;
+  uint64_t looked_at_ns_ WEIR_GUARDED = 0;  ///< when the machine's memory was last looked at
+  uint64_t looks_ WEIR_GUARDED = 0;         ///< at what is idle on the devices, so far ...
+  uint64_t next_look_ns_ WEIR_GUARDED = 0;  ///< ... and when the next is due
+  bool watching_ WEIR_GUARDED = false;      ///< the demoter comes back for it by itself
+  bool looking_ WEIR_GUARDED = false;       ///< somebody is at it
+  size_t host_cursor_ WEIR_GUARDED = 0;
   std::pmr::vector<std::atomic<StreamState *>> states_;
-  std::pmr::vector<Owned<StreamState>> owned_states_;
-  std::pmr::deque<PrefetchRequest> prefetches_;
-  uint32_t prefetching_ = 0;     ///< threads that are at a batch
-  uint64_t prefetch_calls_ = 0;  ///< so far
-  uint64_t prefetch_round_ = 1;  ///< what was refused in it is not tried again before the next
-  std::pmr::unordered_multimap<uint32_t, Hint> hints_;  ///< buffer -> what was asked for
+  std::pmr::vector<Owned<StreamState>> owned_states_ WEIR_GUARDED;
+  std::pmr::deque<PrefetchRequest> prefetches_ WEIR_GUARDED;
+  uint32_t prefetching_ WEIR_GUARDED = 0;     ///< threads that are at a batch
+  uint64_t prefetch_calls_ WEIR_GUARDED = 0;  ///< so far
+  uint64_t prefetch_round_ WEIR_GUARDED =
+      1;  ///< what was refused in it is not tried again before the next
+  std::pmr::unordered_multimap<uint32_t, Hint> hints_
+      WEIR_GUARDED;  ///< buffer -> what was asked for
   static constexpr size_t least_hints = 64;
-  size_t sweep_hints_at_ =
-      least_hints;            ///< when they have become so many, those that have ended are removed
-  uint64_t oldest_hint_ = 0;  ///< no call older than this has a hint ...
-  uint64_t hinted_from_ = 0;  ///< ... nor what was asked for before these bytes (Hint::until)
-  uint64_t asked_bytes_ = 0;  ///< by all calls so far
-  Stats stats_;
-  uint64_t buffer_bytes_ = 0;
-  uint64_t page_count_ = 0;
-  uint32_t slab_count_ = 0;
+  size_t sweep_hints_at_ WEIR_GUARDED =
+      least_hints;  ///< when they have become so many, those that have ended are removed
+  uint64_t oldest_hint_ WEIR_GUARDED = 0;  ///< no call older than this has a hint ...
+  uint64_t hinted_from_ WEIR_GUARDED =
+      0;  ///< ... nor what was asked for before these bytes (Hint::until)
+  uint64_t asked_bytes_ WEIR_GUARDED = 0;  ///< by all calls so far
+  Stats stats_ WEIR_GUARDED;
+  uint64_t buffer_bytes_ WEIR_GUARDED = 0;
+  uint64_t page_count_ WEIR_GUARDED = 0;
+  uint32_t slab_count_ WEIR_GUARDED = 0;
   static constexpr uint64_t staging_bytes = uint64_t{1} << 20U;
-  std::mutex staging_mutex_;  ///< never taken with mutex_ held
+  std::mutex staging_mutex_;  ///< never taken with lock_ held
   std::mutex side_mutex_;     ///< nor is this: opens the streams of moves
   Compactor *compactor_ = nullptr;
   /// What is to be scrubbed and could not be at once; the second counts how often there was such. See scrub.cpp.
   std::atomic<bool> scrub_due_{false};
   std::atomic<uint64_t> secrets_{0};
-  std::mutex scrub_mutex_;  ///< never taken with mutex_ held
-  uint64_t scrub_retry_ns_ = 0;
+  std::mutex scrub_mutex_;  ///< never taken with lock_ held
+  uint64_t scrub_retry_ns_ WEIR_GUARDED = 0;
   void *staging_ = nullptr;
   backend::Runtime *staging_runtime_ = nullptr;
   std::thread demoter_, sinker_;

@@ -34,7 +34,7 @@ Blocker Engine::blocker_of_extent(PoolDevice &device, Region &region) noexcept {
 }
 
 void Engine::survey_segments(uint8_t place, Survey *survey) {
-  Lock lock(mutex_);
+  Locked lock(lock_);
   survey->clear();
   PoolDevice &device = device_at(place);
   if (device.vmm() || device.lost) return;
@@ -150,7 +150,7 @@ Status Engine::move_extents(uint8_t place, const MoveOrder *orders, size_t count
   std::pmr::vector<weir_be_copy> copies(
       &memory_);  // of whole extents: behind the last byte, too, nobody else's may show
   std::pmr::vector<uint64_t> sizes(&memory_);
-  Lock lock(mutex_);
+  Locked lock(lock_);
   if (device.lost) return fail(WEIR_ERROR_DEVICE_LOST, "device %u is lost", device.device.id);
   moves.reserve(count);
   copies.reserve(count);
@@ -172,10 +172,8 @@ Status Engine::move_extents(uint8_t place, const MoveOrder *orders, size_t count
     throw;
   }
   if (moves.empty()) return {};
-  lock.unlock();
   Stamp done;
-  const Status status = enqueue_moves(device, &waits, copies, &done);
-  lock.lock();
+  const Status status = lock.unlocked([&] { return enqueue_moves(device, &waits, copies, &done); });
   const LastError why = last_error();
   note_loss(device, status);
   for (size_t i = 0; i < moves.size(); ++i) {
@@ -197,7 +195,7 @@ Status Engine::move_extents(uint8_t place, const MoveOrder *orders, size_t count
 uint64_t Engine::evict_extents(uint8_t place, const Occupant *tenants, size_t count, size_t *gone,
                                Status *why) {
   const Scrubbing scrubbing(*this);
-  Lock lock(mutex_);
+  Locked lock(lock_);
   PoolDevice &device = device_at(place);
   std::pmr::vector<PageRef> victims(&memory_);
   victims.reserve(count);
@@ -255,17 +253,14 @@ bool Engine::sweep_limbo(PoolDevice &device) noexcept {
 }
 
 /// Waits for one of them. False: there is none, or it takes too long.
-bool Engine::await_limbo(Lock &lock, PoolDevice &device) {
+bool Engine::await_limbo(Releasable &lock, PoolDevice &device) {
   if (sweep_limbo(device)) return true;
   const auto first = std::find_if(device.limbo.begin(), device.limbo.end(),
                                   [](const auto &left) { return static_cast<bool>(left.copied); });
   if (first == device.limbo.end()) return false;
   const Stamp stamp = first->copied;
   const uint64_t wait_ns = patience(device);
-  lock.unlock();
-  const Status status = streams_.wait(stamp, wait_ns);
-  lock.lock();
-  if (!status) return false;
+  if (!lock.unlocked([&] { return streams_.wait(stamp, wait_ns); })) return false;
   if (sweep_limbo(device)) return true;
   // The copy has passed, but not what overwrites the place it left.
   return std::any_of(device.limbo.begin(), device.limbo.end(), [](const auto &left) {
@@ -274,20 +269,18 @@ bool Engine::await_limbo(Lock &lock, PoolDevice &device) {
 }
 
 /// The bytes are there, but in pieces, or (`slabs`) may be, in slabs and in shared granules. Drops the lock.
-bool Engine::compact_for(Lock &lock, PoolDevice &device, uint64_t bytes, bool slabs) {
+bool Engine::compact_for(Releasable &lock, PoolDevice &device, uint64_t bytes, bool slabs) {
   if (compactor_ == nullptr || device.lost) return false;
   if (!slabs && device.granules->idle() < bytes) return false;
-  lock.unlock();
-  points.at("compact");
-  bool made = false;
-  try {
-    made = slabs ? compactor_->make_pages(device.place, bytes)
-                 : compactor_->make_range(device.place, bytes);
-  } catch (const std::bad_alloc &) {
-    // Then something leaves the device instead.
-  }
-  lock.lock();
-  return made;
+  return lock.unlocked([&] {
+    points.at("compact");
+    try {
+      return slabs ? compactor_->make_pages(device.place, bytes)
+                   : compactor_->make_range(device.place, bytes);
+    } catch (const std::bad_alloc &) {
+      return false;  // then something leaves the device instead
+    }
+  });
 }
 
 }  // namespace weir::residency

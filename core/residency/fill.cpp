@@ -134,7 +134,7 @@ void Engine::mark_filling(Plan &plan) noexcept {
 /// Of the devices that have the latest version, the one it comes from soonest; nullptr: none has it.
 Residence *Engine::device_source(Region &region, uint32_t page, const Plan &plan) noexcept {
   const uint8_t to = plan.device->place;
-  const auto ns = [&](const Residence &from) {
+  const auto ns = [&](const Residence &from) WEIR_HELD {
     const Reach reach = reach_of(plan, region, from, page);
     return paths_.choose(from.place, to, region.shape.used_bytes(page), reach.relays, reach.direct)
         .ns;
@@ -310,7 +310,7 @@ Status Engine::fill(Plan &plan) {
   return status;
 }
 
-void Engine::destroy_doomed(Lock &lock, Plan &plan) noexcept {
+void Engine::destroy_doomed(Releasable &lock, Plan &plan) noexcept {
   if (plan.doomed.empty()) return;
   give_to_system(lock, *plan.device, plan.doomed);
   plan.doomed.clear();

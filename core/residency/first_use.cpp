@@ -110,7 +110,7 @@ bool Engine::lease_fresh(const Stream &stream, weir_use &use) noexcept {
   };
   uint64_t seen = hot.word.load(std::memory_order_relaxed);
   if (!fresh(seen) || hot.home() != stream.device->id) return false;
-  Lock lock(mutex_);
+  Locked lock(lock_);
   seen = hot.word.load(std::memory_order_relaxed);
   const Stamp past = hot.last_use();
   if (!fresh(seen) || (past && past.slot() != stream.slot)) return false;

@@ -79,7 +79,7 @@ bool Engine::hint_lives(uint32_t buffer, const Hint &hint) noexcept {
 /// Whether what a call has asked for is still wanted.
 bool Engine::hinted(const PrefetchRequest &request) noexcept {
   const auto [first, last] = hints_.equal_range(request.buffer);
-  return std::any_of(first, last, [this, &request](const auto &entry) {
+  return std::any_of(first, last, [this, &request](const auto &entry) WEIR_HELD {
     return entry.second.call == request.call && hint_lives(entry.first, entry.second);
   });
 }
@@ -145,8 +145,8 @@ void Engine::consume_hints(uint32_t buffer, uint64_t begin, uint64_t end) noexce
 }
 
 void Engine::sweep_hints() noexcept {
-  std::erase_if(hints_,
-                [this](const auto &entry) { return !hint_lives(entry.first, entry.second); });
+  std::erase_if(hints_, [this](const auto &entry)
+                            WEIR_HELD { return !hint_lives(entry.first, entry.second); });
   oldest_hint_ = prefetch_calls_;
   hinted_from_ = asked_bytes_;
   for (const auto &[buffer, hint] : hints_) {
@@ -161,13 +161,13 @@ void Engine::describe_hints(Region &region, uint32_t page, uint8_t place, PageIn
   if (hints_.empty()) return;
   const uint64_t begin = region.shape.offset(page);
   const uint64_t end = begin + region.shape.page_bytes(page);
-  const auto tell = [&](uint32_t buffer, uint64_t base, const Hint &hint) {
+  const auto tell = [&](uint32_t buffer, uint64_t base, const Hint &hint) WEIR_HELD {
     const bool here = hint.place == place || region.shards != nullptr;
     if (!here || base + hint.begin >= end || base + hint.end <= begin) return;
     if (hint_lives(buffer, hint))
       info->prefetch = std::min(info->prefetch, hint.call - std::min(hint.call, oldest_hint_));
   };
-  const auto look = [&](uint32_t buffer, uint64_t base) {
+  const auto look = [&](uint32_t buffer, uint64_t base) WEIR_HELD {
     const auto [first, last] = hints_.equal_range(buffer);
     for (auto entry = first; entry != last; ++entry) tell(buffer, base, entry->second);
   };
@@ -244,7 +244,7 @@ void Engine::queue_refused(PrefetchRequest request) {
   request.refused = prefetch_round_;
   queue(request);
   size_t waiting = 0;
-  std::erase_if(prefetches_, [&](PrefetchRequest &other) {
+  std::erase_if(prefetches_, [&](PrefetchRequest &other) WEIR_HELD {
     if (other.asker != request.asker) return false;
     other.refused = prefetch_round_;
     return ++waiting > most_waiting;
@@ -253,9 +253,9 @@ void Engine::queue_refused(PrefetchRequest request) {
 
 /// Whether anything is queued that was not refused in this round.
 bool Engine::any_to_prefetch() const noexcept {
-  return std::any_of(
-      prefetches_.begin(), prefetches_.end(),
-      [this](const PrefetchRequest &request) { return request.refused != prefetch_round_; });
+  return std::any_of(prefetches_.begin(), prefetches_.end(),
+                     [this](const PrefetchRequest &request)
+                         WEIR_HELD { return request.refused != prefetch_round_; });
 }
 
 /// Something has changed: for what was refused there may be room.

@@ -98,7 +98,7 @@ bool Engine::acquire_fast(Stream &stream, StreamState &state, weir_use *uses, si
 Status Engine::stream_state(Stream &stream, StreamState **state) {
   StreamState *found = states_[stream.slot].load(std::memory_order_acquire);
   if (found == nullptr) {
-    Lock lock(mutex_);
+    Locked lock(lock_);
     found = states_[stream.slot].load(std::memory_order_relaxed);
     if (found == nullptr) {
       grow_by(owned_states_);
@@ -110,7 +110,7 @@ Status Engine::stream_state(Stream &stream, StreamState **state) {
     }
   }
   if (found->stream_generation.load(std::memory_order_relaxed) != stream.generation) {
-    Lock lock(mutex_);
+    Locked lock(lock_);
     if (found->stream_generation.load(std::memory_order_relaxed) != stream.generation) {
       forget_announced(*found);
       found->device = stream.device;

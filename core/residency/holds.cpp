@@ -88,7 +88,7 @@ void Engine::plan_whole(uint32_t index, uint8_t mode, Plan *plan) {
 
 /// Brings the whole buffer to the plan's device and claims it. The bytes are there when it returns, or, with a stream, when
 /// that has come so far. Called and returns with the lock held; on failure nothing is claimed.
-Status Engine::bring_whole(Lock &lock, Plan &plan) {
+Status Engine::bring_whole(Releasable &lock, Plan &plan) {
   WEIR_TRY(bring_in(lock, plan, AcquireOptions{}));
   Status status;
   try {
@@ -127,7 +127,7 @@ void Engine::leave_latest(Plan &plan) noexcept {
 }
 
 /// The buffer is in place and claimed: it is held from now on, or nothing was done. The claim stays.
-Status Engine::take_hold(Lock &lock, Plan &plan, HoldKind kind) {
+Status Engine::take_hold(Releasable &lock, Plan &plan, HoldKind kind) {
   const PlanItem &item = plan.items[0];
   Region &region = *item.region;
   // A virgin tenant was zeroed here and nowhere else.
@@ -174,7 +174,7 @@ Status Engine::nest_hold(Plan &plan) {
 
 Status Engine::hold(weir_buffer buffer, uint32_t device_id, HoldKind kind, uint64_t *address) {
   const Scrubbing scrubbing(*this);
-  Lock lock(mutex_);
+  Locked lock(lock_);
   uint32_t index = 0;
   WEIR_TRY(decode(buffer, &index));
   uint8_t place = 0;
@@ -190,7 +190,7 @@ Status Engine::hold(weir_buffer buffer, uint32_t device_id, HoldKind kind, uint6
   // First, so that nothing can fail once the pages are held; nobody erases it meanwhile.
   Hold &record = holds_.try_emplace(index).first->second;
   ++record.coming;
-  const auto leave = [&] {
+  const auto leave = [&]() WEIR_HELD {
     if (--record.coming == 0 && record.count == 0) holds_.erase(index);
   };
   Status status;
@@ -220,7 +220,7 @@ Status Engine::hold(weir_buffer buffer, uint32_t device_id, HoldKind kind, uint6
 }
 
 Status Engine::unhold(weir_buffer buffer) {
-  Lock lock(mutex_);
+  Locked lock(lock_);
   uint32_t index = 0;
   WEIR_TRY(decode(buffer, &index));
   const auto held = holds_.find(index);
@@ -258,7 +258,7 @@ Status Engine::host_register(weir_buffer buffer, void *memory, uint64_t flags) {
     return fail(WEIR_ERROR_INVALID_ARGUMENT, "memory %p is NULL or not page-aligned", memory);
   }
   const Scrubbing scrubbing(*this);
-  Lock lock(mutex_);
+  Locked lock(lock_);
   uint32_t index = 0;
   WEIR_TRY(decode(buffer, &index));
   Region &region = *target(index).region;
@@ -291,12 +291,13 @@ Status Engine::host_register(weir_buffer buffer, void *memory, uint64_t flags) {
     forsake_copy(region, p, vm::host_bit);
     status = {};
   }
-  lock.unlock();
   backend::Runtime &runtime = *devices_[0]->device.runtime;
-  if (status)
-    status = runtime.check(runtime.table().host_register(runtime.state(), memory, bytes),
+  if (status) {
+    status = lock.unlocked([&] {
+      return runtime.check(runtime.table().host_register(runtime.state(), memory, bytes),
                            "host_register");
-  lock.lock();
+    });
+  }
   --region.operations;
   if (status) {
     auto *base = static_cast<unsigned char *>(memory);
@@ -322,7 +323,7 @@ Status Engine::host_register(weir_buffer buffer, void *memory, uint64_t flags) {
 }
 
 /// Parts from the memory; its contents are the caller's to have saved.
-void Engine::unregister_memory(Lock &lock, Region &region) noexcept {
+void Engine::unregister_memory(Releasable &lock, Region &region) noexcept {
   unsigned char *memory = region.registered;
   region.registered = nullptr;
   for (Page &copies : region.pages) {
@@ -334,18 +335,18 @@ void Engine::unregister_memory(Lock &lock, Region &region) noexcept {
   std::array<PoolDevice *, vm::max_devices> users{};
   size_t count = 0;
   for (const auto &r : region.residences) users[count++] = &device_at(r->place);
-  lock.unlock();
   backend::Runtime &runtime = *devices_[0]->device.runtime;
-  for (size_t i = 0; i < count; ++i)
-    (void)users[i]->up->timeline.wait(users[i]->up->timeline.last(), UINT64_MAX);
-  (void)runtime.table().host_unregister(runtime.state(), memory, bytes);
-  lock.lock();
+  lock.unlocked([&] {
+    for (size_t i = 0; i < count; ++i)
+      (void)users[i]->up->timeline.wait(users[i]->up->timeline.last(), UINT64_MAX);
+    (void)runtime.table().host_unregister(runtime.state(), memory, bytes);
+  });
   --region.operations;
 }
 
 Status Engine::host_unregister(weir_buffer buffer) {
   const Scrubbing scrubbing(*this);
-  Lock lock(mutex_);
+  Locked lock(lock_);
   uint32_t index = 0;
   WEIR_TRY(decode(buffer, &index));
   const Target where = target(index);
@@ -358,7 +359,7 @@ Status Engine::host_unregister(weir_buffer buffer) {
   await_operations(lock, region);
   count_pages(region, 0, region.shape.size, 1);
   std::pmr::vector<tier::HostSlot> slots(&memory_);
-  const auto work = [&]() -> Status {
+  const auto work = [&]() WEIR_HELD -> Status {
     slots.resize(region.pages.size());
     for (uint32_t p = 0; p < region.pages.size(); ++p) {
       const uint64_t at = region.shape.offset(p);

@@ -83,7 +83,7 @@ Status Engine::home_for(const weir_buffer_desc &desc, const Users &users, uint8_
 Status Engine::place_together(const weir_buffer_desc *const *descs, size_t count,
                               weir_device *homes) {
   std::pmr::vector<Placement::Wish> wishes(count, &memory_);
-  Lock lock(mutex_);
+  Locked lock(lock_);
   for (size_t i = 0; i < count; ++i) {
     const weir_buffer_desc &desc = *descs[i];
     WEIR_TRY(check_desc(desc));
@@ -99,9 +99,7 @@ Status Engine::place_together(const weir_buffer_desc *const *descs, size_t count
       wish.unfit = unfit_for(desc);
   }
   Placement model = placement(0);
-  lock.unlock();
-  model.choose_all(&wishes);
-  lock.lock();
+  lock.unlocked([&] { model.choose_all(&wishes); });
   for (size_t i = 0; i < count; ++i) {
     if (wishes[i].home == Placement::nowhere && wishes[i].unfit != 0)
       return fail(WEIR_ERROR_NOT_SUPPORTED, "descs[%zu]: no device of the pool can be its home", i);

@@ -71,7 +71,7 @@ Status Engine::host_alias(Region &region, uint32_t first, uint32_t last) {
 }
 
 /// The latest bytes of one claimed page into HOST. May drop the lock.
-Status Engine::page_to_host(Lock &lock, const PlanItem &item, uint32_t page, bool discard) {
+Status Engine::page_to_host(Releasable &lock, const PlanItem &item, uint32_t page, bool discard) {
   Region &region = *item.region;
   WEIR_TRY(settle_page(lock, region, page));
   Page &copies = region.pages[page];
@@ -119,7 +119,7 @@ Status Engine::page_to_host(Lock &lock, const PlanItem &item, uint32_t page, boo
   return {};
 }
 
-Status Engine::bring_to_host(Lock &lock, Plan &plan) {
+Status Engine::bring_to_host(Releasable &lock, Plan &plan) {
   WEIR_TRY(resolve(plan));
   WEIR_TRY(check_conflicts(plan));
   WEIR_TRY(take_claims(plan));
@@ -128,7 +128,7 @@ Status Engine::bring_to_host(Lock &lock, Plan &plan) {
     for (const PlanItem &item : plan.items) count_pages(*item.region, item.begin, item.end, delta);
   };
   count(1);
-  const auto work = [&]() -> Status {
+  const auto work = [&]() WEIR_HELD -> Status {
     for (PlanItem &item : plan.items) {
       const vm::Geometry &shape = item.region->shape;
       for (uint32_t p = item.first; p <= item.last; ++p) {

@@ -111,7 +111,7 @@ bool Engine::alias_in_use(const Region &region) noexcept {
 
 /// A page that must stay in place gets a slot in HOST, if it has none: what is in it is its client's own, or zero. May drop the
 /// lock.
-Status Engine::give_slot(Lock &lock, Region &region, uint32_t page) {
+Status Engine::give_slot(Releasable &lock, Region &region, uint32_t page) {
   Page &copies = region.pages[page];
   if (region.registered != nullptr || copies.host) return {};
   tier::HostSlot slot;
@@ -127,9 +127,7 @@ Status Engine::give_slot(Lock &lock, Region &region, uint32_t page) {
     // Not under the lock. Nobody knows of the slot yet.
     auto *memory = static_cast<unsigned char *>(host_->address(slot));
     const uint64_t bytes = host_->bytes(slot);
-    lock.unlock();
-    std::memset(memory, 0, bytes);
-    lock.lock();
+    lock.unlocked([&] { std::memset(memory, 0, bytes); });
   }
   if (status) host_->take_over(slot, region.client, region.shape.used_bytes(page));
   --copies.leases;
@@ -143,7 +141,7 @@ Status Engine::give_slot(Lock &lock, Region &region, uint32_t page) {
 }
 
 bool Engine::sweep_retired() noexcept {
-  return std::erase_if(retired_, [this](RetiredSlot &old) {
+  return std::erase_if(retired_, [this](RetiredSlot &old) WEIR_HELD {
            if (!old.busy.passed(streams_)) return false;
            free_slot(old.client, old.slot, old.secret);
            return true;
@@ -187,7 +185,7 @@ tier::HostSlot Engine::try_host_slot(uint32_t client, uint32_t node, uint64_t by
   return slot;
 }
 
-Status Engine::host_slot(Lock &lock, uint32_t client, uint32_t node, uint64_t bytes,
+Status Engine::host_slot(Releasable &lock, uint32_t client, uint32_t node, uint64_t bytes,
                          tier::HostSlot *slot) {
   bool dropped = false;
   bool stuck = false;
@@ -222,10 +220,7 @@ Status Engine::host_slot(Lock &lock, uint32_t client, uint32_t node, uint64_t by
     if (!retired_.empty()) {
       const PendingCopies &busy = retired_.front().busy;
       const Stamp stamp = busy.count != 0 ? busy.stamps[busy.count - 1] : Stamp{};
-      lock.unlock();
-      const Status waited = streams_.wait(stamp, UINT64_MAX);
-      lock.lock();
-      WEIR_TRY(waited);
+      WEIR_TRY(lock.unlocked([&] { return streams_.wait(stamp, UINT64_MAX); }));
       continue;
     }
     const uint64_t size = tier::HostStore::rounded(bytes);
@@ -253,32 +248,31 @@ Status Engine::host_slot(Lock &lock, uint32_t client, uint32_t node, uint64_t by
   }
 }
 
-Status Engine::grow_host(Lock &lock, uint32_t node, uint64_t bytes) {
+Status Engine::grow_host(Releasable &lock, uint32_t node, uint64_t bytes) {
   if (growing_) {
     changed_.wait(lock);
     return {};
   }
   if (config_.host_follows) {  // much may have been taken since the last look
-    lock.unlock();
-    const int64_t spare = spare_memory();
-    lock.lock();
+    const int64_t spare = lock.unlocked([this] { return spare_memory(); });
     host_->set_budget(host_->held() + static_cast<uint64_t>(std::max<int64_t>(spare, 0)));
     if (growing_) return {};
   }
   const uint64_t growth = host_->growth_for(bytes);
   if (growth == 0 || !host_->begin_growth(growth)) return {};
   growing_ = true;
-  lock.unlock();
   Owned<tier::HostStore::Chunk> chunk;
-  Status status;
-  try {
-    status = host_->make_chunk(growth, node, &chunk);
-  } catch (const std::bad_alloc &) {
-    status = fail(WEIR_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the records of a host chunk");
-  }
-  // Which pins it for the kernel: not under the lock.
-  if (status && lower_.storage != nullptr) lower_.storage->add_memory(chunk->view, chunk->bytes);
-  lock.lock();
+  const Status status = lock.unlocked([&] {
+    Status made;
+    try {
+      made = host_->make_chunk(growth, node, &chunk);
+    } catch (const std::bad_alloc &) {
+      made = fail(WEIR_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the records of a host chunk");
+    }
+    // Which pins it for the kernel: not under the lock.
+    if (made && lower_.storage != nullptr) lower_.storage->add_memory(chunk->view, chunk->bytes);
+    return made;
+  });
   growing_ = false;
   changed_.notify_all();
   if (!status) {

@@ -14,20 +14,20 @@
 namespace weir::residency {
 
 /// What was taken out of the device's pool; the lock is dropped meanwhile.
-void Engine::give_to_system(Lock &lock, PoolDevice &device,
+void Engine::give_to_system(Releasable &lock, PoolDevice &device,
                             const physical::DoomedList &doomed) noexcept {
   if (doomed.empty()) return;
   ++device.in_flight;  // who needs room waits for it: it is charged until the system has it
-  lock.unlock();
-  for (const physical::Doomed &old : doomed) (void)device.granules->destroy(old);
-  lock.lock();
+  lock.unlocked([&] {
+    for (const physical::Doomed &old : doomed) (void)device.granules->destroy(old);
+  });
   for (const physical::Doomed &old : doomed) device.granules->forget(old);
   --device.in_flight;
   changed_.notify_all();
 }
 
 /// Up to `bytes` that are idle, however long; returns how many.
-uint64_t Engine::give_idle(Lock &lock, PoolDevice &device, uint64_t bytes) {
+uint64_t Engine::give_idle(Releasable &lock, PoolDevice &device, uint64_t bytes) {
   physical::DoomedList doomed(&memory_);
   const uint64_t taken = device.granules->take_idle(bytes, &doomed);
   give_to_system(lock, device, doomed);
@@ -46,7 +46,7 @@ void Engine::watch_idle() noexcept {
   work_.notify_all();
 }
 
-void Engine::give_unneeded_back(Lock &lock) {
+void Engine::give_unneeded_back(Releasable &lock) {
   const uint64_t now = now_ns();
   if (!watching_ || looking_ || now < next_look_ns_) return;
   next_look_ns_ = now + std::max<uint64_t>(config_.idle_grace_ns / physical::looks_a_grace, 1);
@@ -64,7 +64,7 @@ void Engine::give_unneeded_back(Lock &lock) {
   }
 }
 
-void Engine::give_unneeded_back(Lock &lock, PoolDevice &device) {
+void Engine::give_unneeded_back(Releasable &lock, PoolDevice &device) {
   constexpr uint64_t least_step = uint64_t{64} << 20U;
   const uint64_t step = std::max(least_step, device.granules->held() / 8);
   device.granules->look_at_idle();
@@ -86,7 +86,7 @@ void Engine::give_unneeded_back(Lock &lock, PoolDevice &device) {
 
 /// The demoter has nothing to do until it is told, or until the next look; and it rests before that even if the look is
 /// due by now: who only ever holds the lock leaves none for those whose work it waits for.
-void Engine::wait_for_work(Lock &lock) {
+void Engine::wait_for_work(Releasable &lock) {
   watching_ = config_.idle_grace_ns != UINT64_MAX &&
               std::any_of(devices_.begin(), devices_.end(),
                           [this](const auto &device) { return worth_watching(*device); });
@@ -101,9 +101,9 @@ void Engine::wait_for_work(Lock &lock) {
 }
 
 void Engine::look_at_idle() {
-  Lock lock(mutex_);
+  Locked lock(lock_);
   watching_ = config_.idle_grace_ns != UINT64_MAX;
-  changed_.wait(lock, [this] { return !looking_; });  // the demoter was faster
+  while (looking_) changed_.wait(lock);  // the demoter was faster
   give_unneeded_back(lock);
 }
 

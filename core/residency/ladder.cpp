@@ -128,14 +128,14 @@ bool Engine::drop_from_host(uint64_t bytes, uint32_t client) {
 
 /// Waits for work of Weir's own. Who may be waiting for the sinker is not held to the background's share, and what need not
 /// be done at all is given up.
-void Engine::await_change(Lock &lock) {
+void Engine::await_change(Releasable &lock) {
   if (lower_.sinking) lower_.awaited.store(true, std::memory_order_relaxed);
   if (recompressor_ != nullptr) recompressor_->hurry();
   changed_.wait(lock);
 }
 
 /// Waits until nobody works on the region outside the lock.
-void Engine::await_operations(Lock &lock, const Region &region) {
+void Engine::await_operations(Releasable &lock, const Region &region) {
   while (region.operations != 0) await_change(lock);
 }
 
@@ -147,7 +147,7 @@ void Engine::end_sinking() noexcept {
 
 /// Frees room in HOST by about `bytes` (of `client` alone, if one is named). True: something changed, it is worth
 /// looking again. May drop the lock.
-bool Engine::sink(Lock &lock, uint64_t bytes, uint32_t client, bool background, Status *why) {
+bool Engine::sink(Releasable &lock, uint64_t bytes, uint32_t client, bool background, Status *why) {
   if (lower_.sinking) {
     await_change(lock);
     return true;
@@ -167,30 +167,13 @@ bool Engine::sink(Lock &lock, uint64_t bytes, uint32_t client, bool background, 
 
 /// Moves what was listed from `first` on, and settles each page as its bytes have arrived, in order. Returns the bytes freed
 /// in the tier it left. `more`: while HOST is short, pages are added to the list, so that the writes never run dry.
-uint64_t Engine::carry_down(Lock &lock, size_t first, bool background, bool more, Status *why) {
+uint64_t Engine::carry_down(Releasable &lock, size_t first, bool background, bool more,
+                            Status *why) {
   if (first == lower_.sinkings.size()) return 0;
   const uint64_t start = lower_.clock.now_ns();
   Round round;
-  lock.unlock();
-  points.at("sink");
-  // Nobody but the sinker, this thread, adds entries or takes them away.
-  size_t sent = first;
-  size_t settled = first;
-  while (sent < lower_.sinkings.size() || (more && sink_more(lock, first, settled, &round))) {
-    if (sent < lower_.sinkings.size()) {
-      Sinking &entry = lower_.sinkings[sent];
-      // What was learnt of the page before it is known only when that is settled.
-      const Sinking *before = sent != first ? &lower_.sinkings[sent - 1] : nullptr;
-      if (before != nullptr && before->region == entry.region) entry.plan = before->plan;
-      send(lock, entry, background, &round);
-      ++sent;
-    }
-    while (settled < sent && written(lower_.sinkings[settled]))
-      finish_sinking(lock, lower_.sinkings[settled++], &round);
-  }
-  while (settled < sent) finish_sinking(lock, lower_.sinkings[settled++], &round);
+  lock.unlocked([&] { send_all(first, background, more, &round); });
   if (round.all_stored) lower_.storage_pace.went_down(round.bytes, lower_.clock.now_ns() - start);
-  lock.lock();
   while (lower_.sinkings.size() > first) {
     lower_.ios_used = lower_.sinkings.back().first_io;
     lower_.sinkings.pop_back();
@@ -201,9 +184,30 @@ uint64_t Engine::carry_down(Lock &lock, size_t first, bool background, bool more
   return round.freed;
 }
 
+/// Without the lock: what is listed from `first` on is sent, and settled as it arrives.
+void Engine::send_all(size_t first, bool background, bool more, Round *round) {
+  points.at("sink");
+  // Nobody but the sinker, this thread, adds entries or takes them away.
+  size_t sent = first;
+  size_t settled = first;
+  while (sent < lower_.sinkings.size() || (more && sink_more(first, settled, round))) {
+    if (sent < lower_.sinkings.size()) {
+      Sinking &entry = lower_.sinkings[sent];
+      // What was learnt of the page before it is known only when that is settled.
+      const Sinking *before = sent != first ? &lower_.sinkings[sent - 1] : nullptr;
+      if (before != nullptr && before->region == entry.region) entry.plan = before->plan;
+      send(entry, background, round);
+      ++sent;
+    }
+    while (settled < sent && written(lower_.sinkings[settled]))
+      finish_sinking(lower_.sinkings[settled++], round);
+  }
+  while (settled < sent) finish_sinking(lower_.sinkings[settled++], round);
+}
+
 /// Lists more pages of HOST, as long as what is under way does not make room enough. False: there is nothing to add.
-bool Engine::sink_more(Lock &lock, size_t first, size_t settled, Round *round) {
-  Locked held(lock);
+bool Engine::sink_more(size_t first, size_t settled, Round *round) {
+  const Locked lock(lock_);
   uint64_t under_way = 0;
   for (size_t i = settled; i < lower_.sinkings.size(); ++i) under_way += lower_.sinkings[i].used;
   const uint64_t room = host_->room() + under_way;
@@ -221,11 +225,11 @@ bool Engine::sink_more(Lock &lock, size_t first, size_t settled, Round *round) {
 }
 
 /// Outside the lock: one page on its way.
-void Engine::send(Lock &lock, Sinking &entry, bool background, Round *round) {
+void Engine::send(Sinking &entry, bool background, Round *round) {
   Status status;
   try {
     const bool alone = background && !lower_.awaited.load(std::memory_order_relaxed);
-    status = entry.from_host ? send_down(lock, entry, alone) : send_blobs(lock, entry);
+    status = entry.from_host ? send_down(entry, alone) : send_blobs(entry);
   } catch (const std::bad_alloc &) {
     status = fail(WEIR_ERROR_OUT_OF_HOST_MEMORY, "no host memory for a place below HOST");
   }
@@ -244,14 +248,14 @@ bool Engine::written(const Sinking &entry) noexcept {
 }
 
 /// Outside the lock: waits for what is being written of a page, and settles it.
-void Engine::finish_sinking(Lock &lock, Sinking &entry, Round *round) {
+void Engine::finish_sinking(Sinking &entry, Round *round) {
   for (size_t io = entry.first_io; io < entry.first_io + entry.ios; ++io) {
     const Status status = lower_.storage->wait(&lower_.ios[io]);
     entry.failed = entry.failed || !status.ok();
     round->note(status);
   }
   points.at("sunk");
-  Locked held(lock);
+  const Locked lock(lock_);
   const uint64_t freed = settle_sinking(entry);
   round->freed += freed;
   round->untold += freed;
@@ -261,28 +265,28 @@ void Engine::finish_sinking(Lock &lock, Sinking &entry, Round *round) {
 }
 
 /// Outside the lock, which it takes for places: one page of HOST on its way.
-Status Engine::send_down(Lock &lock, Sinking &entry, bool background) {
+Status Engine::send_down(Sinking &entry, bool background) {
   if (entry.checksum == 0 && entry.region->rounds == tier::Form::bytes)
     entry.checksum = tier::checksum_of(entry.bytes, entry.used);
   const bool storage = lower_.storage != nullptr;
   bool pass = lower_.compressed == nullptr;
   if (!pass && storage) {
-    Locked held(lock);
+    const Locked lock(lock_);
     pass = lower_.storage_is_quicker();
   }
   if (!pass) {
-    WEIR_TRY(send_compressed(lock, entry, background, !storage));
+    WEIR_TRY(send_compressed(entry, background, !storage));
     if (entry.into != 0) return {};
   }
-  if (storage) WEIR_TRY(send_stored(lock, entry));
+  if (storage) WEIR_TRY(send_stored(entry));
   if (entry.into == 0 && storage && lower_.compressed != nullptr)
-    WEIR_TRY(send_compressed(lock, entry, background, true));
-  return entry.into != 0 ? Status{} : fail_full(lock, entry.region->client, entry.used);
+    WEIR_TRY(send_compressed(entry, background, true));
+  return entry.into != 0 ? Status{} : fail_full(entry.region->client, entry.used);
 }
 
 /// Neither tier has room for the bytes, or the client's quotas have not.
-Status Engine::fail_full(Lock &lock, uint32_t client, uint64_t bytes) {
-  Locked held(lock);
+Status Engine::fail_full(uint32_t client, uint64_t bytes) {
+  const Locked lock(lock_);
   struct Tier {
     uint64_t budget = 0, used = 0;
   } packed, stored;
@@ -309,7 +313,7 @@ Status Engine::fail_full(Lock &lock, uint32_t client, uint64_t bytes) {
 }
 
 /// Into COMPRESSED, if it pays (or must) and has room: entry.into tells.
-Status Engine::send_compressed(Lock &lock, Sinking &entry, bool background, bool must) {
+Status Engine::send_compressed(Sinking &entry, bool background, bool must) {
   unsigned char *blob = lower_.staging->spare_blob();
   const uint64_t part_bytes = lower_.staging->part_bytes();
   const uint32_t client = entry.region->client;
@@ -332,14 +336,16 @@ Status Engine::send_compressed(Lock &lock, Sinking &entry, bool background, bool
     placed = bytes != 0;
     if (!placed) break;
     lower_.compressed_pace.went_down(raw, lower_.clock.now_ns() - start);
-    Locked held(lock);
-    const tier::UnitSlot slot = place_compressed(lock, client, bytes, true);
-    placed = static_cast<bool>(slot);
-    if (!placed) break;
-    tier::LowerCopy &part = lower_.copies[record];
-    part.compressed = slot;
-    record = part.next;
-    held.unlock();
+    tier::UnitSlot slot;
+    {
+      Locked lock(lock_);
+      slot = place_compressed(lock, client, bytes, true);
+      placed = static_cast<bool>(slot);
+      if (!placed) break;
+      tier::LowerCopy &part = lower_.copies[record];
+      part.compressed = slot;
+      record = part.next;
+    }
     lower_.compressed->put(slot, blob, bytes);
   }
   if (entry.region->scrub) {
@@ -350,27 +356,29 @@ Status Engine::send_compressed(Lock &lock, Sinking &entry, bool background, bool
     entry.into = vm::compressed_bit;
     if (rounds != tier::Form::bytes) entry.checksum = sum.sum();
   } else {
-    Locked held(lock);
+    const Locked lock(lock_);
     free_places(*entry.region, entry.chain, vm::compressed_bit);
   }
   return {};
 }
 
 /// Into STORAGE as it is, if there is room: the writes are under way then.
-Status Engine::send_stored(Lock &lock, Sinking &entry) {
+Status Engine::send_stored(Sinking &entry) {
   if (entry.checksum == 0) entry.checksum = tier::checksum_of(entry.bytes, entry.used);
   const uint64_t part_bytes = lower_.staging->part_bytes();
   const uint32_t client = entry.region->client;
   uint32_t record = entry.chain;
   for (uint64_t at = 0; at < entry.used; at += part_bytes) {
     const uint64_t raw = std::min(part_bytes, entry.used - at);
-    Locked held(lock);
-    const tier::UnitSlot slot = place_storage(lock, client, raw);
-    if (!slot) return {};  // places of earlier parts are freed when the page is settled
-    tier::LowerCopy &part = lower_.copies[record];
-    part.storage = slot;
-    record = part.next;
-    held.unlock();
+    tier::UnitSlot slot;
+    {
+      Locked lock(lock_);
+      slot = place_storage(lock, client, raw);
+      if (!slot) return {};  // places of earlier parts are freed when the page is settled
+      tier::LowerCopy &part = lower_.copies[record];
+      part.storage = slot;
+      record = part.next;
+    }
     write_part(entry, slot, entry.bytes + at, raw);
   }
   entry.into = vm::storage_bit;
@@ -389,24 +397,26 @@ void Engine::write_part(Sinking &entry, tier::UnitSlot slot, const unsigned char
 }
 
 /// A page of COMPRESSED to STORAGE, as it is compressed.
-Status Engine::send_blobs(Lock &lock, Sinking &entry) {
+Status Engine::send_blobs(Sinking &entry) {
   for (uint32_t record = entry.chain; record != tier::CopyTable::none;) {
-    // The chain is the page's own, or was: it is looked at under the lock only.
-    Locked held(lock);
-    if (!entry.attached) return {};
-    tier::LowerCopy &part = lower_.copies[record];
-    const uint32_t count = lower_.compressed->blob_bytes(part.compressed);
-    const tier::UnitSlot slot = place_storage(lock, entry.region->client, count);
-    part.storage = slot;
-    if (!slot) {
-      held.unlock();
-      return fail_full(lock, entry.region->client, count);
+    uint32_t count = 0;
+    tier::UnitSlot slot;
+    const unsigned char *bytes = nullptr;
+    {
+      // The chain is the page's own, or was: it is looked at under the lock only.
+      Locked lock(lock_);
+      if (!entry.attached) return {};
+      tier::LowerCopy &part = lower_.copies[record];
+      count = lower_.compressed->blob_bytes(part.compressed);
+      slot = place_storage(lock, entry.region->client, count);
+      part.storage = slot;
+      if (slot) {
+        lower_.storage->set_blob_bytes(slot, count);
+        bytes = lower_.compressed->address(lower_.compressed->slot(part.compressed));
+        record = part.next;
+      }
     }
-    lower_.storage->set_blob_bytes(slot, count);
-    const unsigned char *bytes =
-        lower_.compressed->address(lower_.compressed->slot(part.compressed));
-    record = part.next;
-    held.unlock();
+    if (!slot) return fail_full(entry.region->client, count);
     write_part(entry, slot, bytes, count);
   }
   entry.into = vm::storage_bit;
@@ -465,7 +475,7 @@ uint64_t Engine::leave_tier(Region &region, uint32_t page, uint32_t bit) noexcep
 }
 
 /// Frees room in COMPRESSED by moving pages on to STORAGE. True: it is worth looking again. May drop the lock.
-bool Engine::spill(Lock &lock, uint64_t bytes, uint32_t client, bool sinker, Status *why) {
+bool Engine::spill(Releasable &lock, uint64_t bytes, uint32_t client, bool sinker, Status *why) {
   if (!sinker && lower_.sinking) {
     await_change(lock);
     return true;

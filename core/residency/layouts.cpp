@@ -44,7 +44,7 @@ void Engine::lay_anew(Region &region) {
   }
   region.residences.clear();
   leave_lot(region);
-  const auto take = [this, &region](const vm::Geometry &shape) {
+  const auto take = [this, &region](const vm::Geometry &shape) WEIR_HELD {
     page_count_ += shape.pages();
     page_count_ -= region.pages.size();
     region.shape = shape;
@@ -92,10 +92,10 @@ bool Engine::opens_granule(const Region &region) noexcept {
 }
 
 /// Before a set's regions are brought in: those that nobody has used yet and that would open granules. May drop the lock.
-void Engine::settle_layouts(Lock &lock, Plan &plan) {
+void Engine::settle_layouts(Releasable &lock, Plan &plan) {
   if (plan.quiet || plan.device == nullptr || plan.device->sharing == nullptr) return;
   PoolDevice &device = *plan.device;
-  const auto each = [&](auto &&visit) {
+  const auto each = [&](auto &&visit) WEIR_HELD {
     for (const PlanItem &item : plan.items) {
       const uint64_t word = buffers_.hot(item.buffer).word.load(std::memory_order_relaxed);
       if ((word & (Word::alive | Word::generation_mask)) != (Word::alive | item.generation))
@@ -117,7 +117,7 @@ void Engine::settle_layouts(Lock &lock, Plan &plan) {
     Status why;
     if (!neighbours.empty()) (void)evict(lock, device, neighbours, false, &why);
   }
-  each([this](Region &region) { lay_anew(region); });
+  each([this](Region &region) WEIR_HELD { lay_anew(region); });
 }
 
 }  // namespace weir::residency

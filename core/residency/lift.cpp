@@ -116,8 +116,8 @@ Status Engine::read_parts(const std::pmr::vector<LiftPart> &parts, uint64_t chec
 
 /// Bytes [begin, end) of a page whose latest version lies below HOST. The page is claimed and settled; the lock is
 /// dropped meanwhile. A damaged copy is given up where there is another, which is read then.
-Status Engine::read_below(Lock &lock, Region &region, uint32_t page, uint64_t begin, uint64_t end,
-                          unsigned char *out) {
+Status Engine::read_below(Releasable &lock, Region &region, uint32_t page, uint64_t begin,
+                          uint64_t end, unsigned char *out) {
   PoolDevice &home = device_at(region.home);
   for (;;) {
     std::pmr::vector<LiftPart> parts(&memory_);
@@ -126,9 +126,8 @@ Status Engine::read_below(Lock &lock, Region &region, uint32_t page, uint64_t be
     const uint64_t checksum = checksum_of_version(region.pages[page]);
     const uint32_t bit = parts.front().bit;
     begin_work(region, page, home);
-    lock.unlock();
-    const Status status = read_parts(parts, checksum, begin, end, out);
-    lock.lock();
+    const Status status =
+        lock.unlocked([&] { return read_parts(parts, checksum, begin, end, out); });
     end_work(region, page, home);
     changed_.notify_all();
     if (status) {
@@ -146,7 +145,7 @@ Status Engine::read_below(Lock &lock, Region &region, uint32_t page, uint64_t be
 }
 
 /// The latest version, which lies below HOST alone, into a slot of HOST. The page is claimed and settled.
-Status Engine::raise_to_host(Lock &lock, Region &region, uint32_t page) {
+Status Engine::raise_to_host(Releasable &lock, Region &region, uint32_t page) {
   Page &copies = region.pages[page];
   WEIR_TRY(
       read_below(lock, region, page, 0, region.shape.used_bytes(page), host_bytes(region, page)));

@@ -111,7 +111,7 @@ physical::SmallArena::Allocation Engine::open_pages(Region &region, uint64_t byt
 }
 
 /// Memory of weir_malloc that is a tenant, in place and ordered after what was there before. As bring_whole().
-Status Engine::bring_pinned(Lock &lock, uint32_t index, PoolDevice &device, Stream *stream) {
+Status Engine::bring_pinned(Releasable &lock, uint32_t index, PoolDevice &device, Stream *stream) {
   const Target where = target(index);
   Region &region = *where.region;
   if (!in_place(region, where.base, where.size, device) ||
@@ -139,7 +139,7 @@ Status Engine::malloc(uint32_t device_id, Stream *stream, uint64_t size, uint64_
   desc.home = device_id;
   if (stream != nullptr) WEIR_TRY(stream->check_capture());
   const Scrubbing scrubbing(*this);
-  Lock lock(mutex_);
+  Locked lock(lock_);
   uint32_t index = 0;
   WEIR_TRY(create_locked(desc, 0, true, &index));
   Status status;
@@ -193,7 +193,7 @@ Status Engine::free(Stream *stream, uint64_t address) {
     const Status recorded = record_release(*stream, &point);
     if (status) status = recorded;
   }
-  Lock lock(mutex_);
+  Locked lock(lock_);
   const uint32_t index = mallocs_.find(address);
   if (index == AddressMap::none) {
     return fail(WEIR_ERROR_INVALID_ARGUMENT,

@@ -16,7 +16,7 @@ void Engine::note_loss(PoolDevice &device, const Status &status) noexcept {
 }
 
 void Engine::lose_device(uint8_t place) {
-  Lock lock(mutex_);
+  Locked lock(lock_);
   lose(device_at(place));
 }
 
@@ -57,7 +57,7 @@ PoolDevice &Engine::lost_in(PoolDevice &device) noexcept {
 
 void Engine::note_loss(const Stream &stream, const Status &status) noexcept {
   if (status.code() != WEIR_ERROR_DEVICE_LOST || stream.device == nullptr) return;
-  Lock lock(mutex_);
+  Locked lock(lock_);
   for (const auto &device : devices_) {
     if (&device->device == stream.device) note_loss(*device, status);
   }
@@ -89,14 +89,14 @@ void Engine::lose(PoolDevice &device) noexcept {
   device.lost_generation = ++generation_;
   device.lost_bytes = lost_bytes;
   Membership(*this).tell_peers();
-  mutex_.note(WEIR_LOG_ERROR, "device %u is lost, and with it %llu bytes that were nowhere else",
-              device.device.id, static_cast<unsigned long long>(lost_bytes));
+  lock_.note(WEIR_LOG_ERROR, "device %u is lost, and with it %llu bytes that were nowhere else",
+             device.device.id, static_cast<unsigned long long>(lost_bytes));
   changed_.notify_all();
 }
 
 /// Waits for the first loss after the one in *loss (generation 0: the first of all). False: `stop` was set.
 bool Engine::next_loss(weir_device_loss *loss, const std::atomic<bool> &stop) {
-  Lock lock(mutex_);
+  Locked lock(lock_);
   for (;;) {
     if (stop.load()) return false;
     const PoolDevice *next = nullptr;
@@ -116,7 +116,7 @@ bool Engine::next_loss(weir_device_loss *loss, const std::atomic<bool> &stop) {
 
 /// The lost bytes of every buffer, in runs. Walks all pages under the lock.
 void Engine::for_each_lost(const std::function<void(const weir_lost_range &)> &visit) {
-  Lock lock(mutex_);
+  Locked lock(lock_);
   for (uint32_t i = 0; i < buffers_.end(); ++i) {
     const uint64_t word = buffers_.hot(i).word.load(std::memory_order_relaxed);
     if ((word & Word::alive) == 0 || (word & Word::virgin) != 0) continue;

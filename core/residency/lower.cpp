@@ -117,14 +117,14 @@ void Engine::add_lower_stats(Stats *stats) noexcept {
 }
 
 void Engine::look_at_compressed() {
-  Lock lock(mutex_);
+  Locked lock(lock_);
   if (recompressor_ != nullptr) (void)recompressor_->work(lock);
 }
 
 // ---- the sinker's thread ----
 
 /// Moves pages down while HOST has less room than the low watermark, up to the high one. True: it did something.
-bool Engine::keep_host_free(Lock &lock) {
+bool Engine::keep_host_free(Releasable &lock) {
   if (!lower_.any() || now_ns() < lower_.retry_after_ns) return false;
   const uint64_t room = host_->room();
   if (room >= (lower_.ahead ? lower_.host_high : lower_.host_low)) {
@@ -141,7 +141,7 @@ bool Engine::keep_host_free(Lock &lock) {
   return lower_.ahead && why.ok();
 }
 
-bool Engine::keep_compressed_free(Lock &lock) {
+bool Engine::keep_compressed_free(Releasable &lock) {
   if (lower_.compressed == nullptr || lower_.storage == nullptr) return false;
   if (now_ns() < lower_.retry_after_ns || lower_.compressed->room() >= lower_.compressed_low)
     return false;
@@ -153,7 +153,7 @@ bool Engine::keep_compressed_free(Lock &lock) {
 }
 
 void Engine::sinker_loop() {
-  Lock lock(mutex_);
+  Locked lock(lock_);
   while (!stopping_) {
     scrub_behind(lock);
     bool worked = false;
@@ -187,14 +187,12 @@ int64_t Engine::spare_memory() const {
   return std::min(room / 5 * 4, room - reserve);
 }
 
-void Engine::follow_memory(Lock &lock) {
+void Engine::follow_memory(Releasable &lock) {
   if (!config_.host_follows) return;
   const uint64_t now = now_ns();
   if (looked_at_ns_ != 0 && now - looked_at_ns_ < look_every_ns) return;
   looked_at_ns_ = now;
-  lock.unlock();
-  const int64_t spare = spare_memory();
-  lock.lock();
+  const int64_t spare = lock.unlocked([this] { return spare_memory(); });
   const uint64_t held = host_->held();
   const uint64_t budget = spare >= 0 ? held + static_cast<uint64_t>(spare)
                                      : held - std::min(held, static_cast<uint64_t>(-spare));
@@ -207,16 +205,16 @@ void Engine::follow_memory(Lock &lock) {
 }
 
 void Engine::look_at_memory() {
-  Lock lock(mutex_);
+  Locked lock(lock_);
   looked_at_ns_ = 0;
   follow_memory(lock);
 }
 
 /// Gives pinned memory back: empty chunks, then the one that is emptied soonest, whose pages move down. True: it gave
 /// back something. May drop the lock.
-bool Engine::shrink_host(Lock &lock, uint64_t bytes) {
+bool Engine::shrink_host(Releasable &lock, uint64_t bytes) {
   if (shrinking_) {  // one at a time closes a chunk
-    changed_.wait(lock, [this] { return !shrinking_; });
+    while (shrinking_) changed_.wait(lock);
     return true;
   }
   struct Turn {
@@ -245,7 +243,7 @@ bool Engine::shrink_host(Lock &lock, uint64_t bytes) {
 }
 
 /// Moves some pages of a chunk down. False: none can go. May drop the lock.
-bool Engine::empty_chunk(Lock &lock, uint32_t chunk) {
+bool Engine::empty_chunk(Releasable &lock, uint32_t chunk) {
   if (lower_.sinking) {
     await_change(lock);
     return true;

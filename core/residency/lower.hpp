@@ -5,6 +5,7 @@
 #pragma once
 
 #include "core/base/memory_limit.hpp"
+#include "core/base/pool_lock.hpp"
 #include "core/residency/policy.hpp"
 #include "core/tier/codec.hpp"
 #include "core/tier/compressed_store.hpp"
@@ -25,8 +26,8 @@ namespace weir::residency {
 class TierView final : public View {
  public:
   TierView(class Engine &engine, uint32_t bit) noexcept : engine_(engine), bit_(bit) {}
-  bool describe(const PageRef &page, PageInfo *info) override;
-  bool knows(const PageRef &page) noexcept override;
+  bool describe(const PageRef &page, PageInfo *info) WEIR_HELD override;
+  bool knows(const PageRef &page) noexcept WEIR_HELD override;
   uint64_t now() const override;
 
  private:

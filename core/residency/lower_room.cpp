@@ -142,7 +142,8 @@ tier::UnitSlot Engine::try_place_compressed(uint32_t client, uint64_t bytes) {
 
 /// A place for a blob in COMPRESSED; none where neither budget nor quota can be made to have room. May drop the lock.
 /// `sinker`: the caller is the one who moves pages down, else it may have to wait for that one.
-tier::UnitSlot Engine::place_compressed(Lock &lock, uint32_t client, uint64_t bytes, bool sinker) {
+tier::UnitSlot Engine::place_compressed(Releasable &lock, uint32_t client, uint64_t bytes,
+                                        bool sinker) {
   const uint64_t size = tier::UnitArena::rounded(bytes);
   Budget &quota = clients_[client]->compressed;
   for (uint32_t barren = 0; size <= lower_.compressed->budget();) {
@@ -165,7 +166,7 @@ tier::UnitSlot Engine::place_compressed(Lock &lock, uint32_t client, uint64_t by
 }
 
 /// May drop the lock, to overwrite what stands in the way.
-tier::UnitSlot Engine::place_storage(Lock &lock, uint32_t client, uint64_t bytes) {
+tier::UnitSlot Engine::place_storage(Releasable &lock, uint32_t client, uint64_t bytes) {
   const uint64_t size = tier::UnitArena::rounded(bytes);
   Budget &quota = clients_[client]->storage;
   for (bool scrubbed = false;;) {
@@ -183,11 +184,10 @@ tier::UnitSlot Engine::place_storage(Lock &lock, uint32_t client, uint64_t bytes
     }
     if (within && !scrubbed && secrets_.load(std::memory_order_relaxed) != 0) {
       scrubbed = true;
-      lock.unlock();
-      finish_scrubbing(false, true);
-      scrub_mutex_.lock();  // somebody else may be at it
-      scrub_mutex_.unlock();
-      lock.lock();
+      lock.unlocked([this] {
+        finish_scrubbing(false, true);
+        const std::lock_guard another(scrub_mutex_);  // may be at it: that has to end
+      });
       continue;
     }
     if (!drop_redundant(vm::storage_bit, size, within ? UINT32_MAX : client)) return {};

@@ -194,7 +194,7 @@ void Engine::map_below(Region &region, uint32_t page, const weir_piece &piece, M
 }
 
 void Engine::for_each_piece(const std::function<void(const weir_piece &)> &visit) {
-  Lock lock(mutex_);
+  Locked lock(lock_);
   Mapping map(visit);
   map_reserved(map);
   for (const auto &device : devices_) begin_count(*device);

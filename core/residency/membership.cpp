@@ -25,7 +25,7 @@ constexpr uint64_t most_generations = UINT16_MAX;
 }  // namespace
 
 void Membership::list(std::pmr::vector<uint32_t> *ids) {
-  Lock lock(engine_.mutex_);
+  Locked lock(engine_.lock_);
   ids->reserve(engine_.devices_.size() + 1);
   for (const auto &device : engine_.devices_) ids->push_back(device->device.id);
 }
@@ -86,7 +86,7 @@ Status Membership::add(const EngineConfig::DeviceBudget &budget, transfer::Route
   PoolDevice *back = nullptr;
   size_t place = 0;
   {
-    Lock lock(engine.mutex_);
+    Locked lock(engine.lock_);
     WEIR_TRY(admit(budget, &back));
     place = engine.devices_.size();
   }
@@ -94,7 +94,7 @@ Status Membership::add(const EngineConfig::DeviceBudget &budget, transfer::Route
   if (back == nullptr) WEIR_TRY(engine.make_device(budget, static_cast<uint8_t>(place), &fresh));
   transfer::Paths paths;
   paths.find(routes, engine.config_.split_sizes);
-  Lock lock(engine.mutex_);
+  Locked lock(engine.lock_);
   if (back != nullptr) WEIR_TRY(bring_back(*back, budget.budget));
   ++engine.generation_;
   PoolDevice &device = back != nullptr ? *back : *fresh;
@@ -110,8 +110,7 @@ Status Membership::add(const EngineConfig::DeviceBudget &budget, transfer::Route
   engine.rebalancer_->look_again();
   engine.changed_.notify_all();
   engine.work_.notify_all();
-  lock.unlock();
-  engine.warn_of_budget(*budget.device, budget.budget);
+  lock.unlocked([&] { engine.warn_of_budget(*budget.device, budget.budget); });
   return {};
 }
 
@@ -168,7 +167,7 @@ Status Membership::remove(uint32_t device_id, uint64_t timeout_ns) {
     ~Watch() { waiters.fetch_sub(1); }
   };
   const Engine::Scrubbing scrubbing(engine_, true);
-  Lock lock(engine_.mutex_);
+  Locked lock(engine_.lock_);
   PoolDevice *device = nullptr;
   WEIR_TRY(begin_leaving(device_id, timeout_ns, &device));
   const Watch watch(engine_.waiters_);
@@ -177,7 +176,6 @@ Status Membership::remove(uint32_t device_id, uint64_t timeout_ns) {
     status = drain(lock, *device);
     if (status) status = leave(lock, *device);
   } catch (const std::bad_alloc &) {
-    if (!lock.owns_lock()) lock.lock();
     status = fail(WEIR_ERROR_OUT_OF_HOST_MEMORY, "no host memory to move the pages of device %u",
                   device->device.id);
   }
@@ -188,7 +186,7 @@ Status Membership::remove(uint32_t device_id, uint64_t timeout_ns) {
 }
 
 Status Membership::cancel(uint32_t device_id) {
-  Lock lock(engine_.mutex_);
+  Locked lock(engine_.lock_);
   uint8_t place = 0;
   WEIR_TRY(engine_.place_of(device_id, &place));
   PoolDevice &device = engine_.device_at(place);
@@ -207,7 +205,7 @@ Status Membership::fail_late(PoolDevice &device) noexcept {
 }
 
 /// Until nothing of the pool is on the device any more. May drop the lock.
-Status Membership::drain(Lock &lock, PoolDevice &device) {
+Status Membership::drain(Releasable &lock, PoolDevice &device) {
   std::pmr::vector<PageRef> pages(&engine_.memory_);
   uint32_t barren = 0;
   bool moved = false;
@@ -320,7 +318,7 @@ PoolDevice *Membership::heir(const PoolDevice &device) noexcept {
 }
 
 /// The device is empty. Throws std::bad_alloc with everything whole, and some homes elsewhere.
-Status Membership::leave(Lock &lock, PoolDevice &device) {
+Status Membership::leave(Releasable &lock, PoolDevice &device) {
   while (!device.lost && device.granules->idle() != 0) {
     if (engine_.give_idle(lock, device, UINT64_MAX) == 0) break;
   }
@@ -363,7 +361,7 @@ Status Membership::leave(Lock &lock, PoolDevice &device) {
   engine_.config_.devices[device.place].budget = 0;
   ++engine_.generation_;
   tell_peers();
-  engine_.mutex_.note(WEIR_LOG_INFO, "device %u has left the pool", device.device.id);
+  engine_.lock_.note(WEIR_LOG_INFO, "device %u has left the pool", device.device.id);
   return {};
 }
 
@@ -422,7 +420,7 @@ void Membership::rehome(Region &region, uint8_t home) {
   const uint8_t before = region.home;
   region.home = home;
   const uint32_t id = engine_.device_at(home).device.id;
-  const auto tell = [&](uint32_t index) {
+  const auto tell = [&](uint32_t index) WEIR_HELD {
     vm::Hot &hot = engine_.buffers_.hot(index);
     engine_.count_promise(index, before, hot.size(), false);
     hot.set_size_home(hot.size(), id);

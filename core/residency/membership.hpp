@@ -29,26 +29,24 @@ class Membership {
   /// Ends a remove() that another thread waits in. Not one whose device is empty already.
   Status cancel(uint32_t device_id);
   /// Tells the mappers who may access what they map from now on. Under the lock.
-  void tell_peers() noexcept;
+  void tell_peers() noexcept WEIR_HELD;
 
  private:
-  using Lock = Engine::Lock;
-
-  Status admit(const EngineConfig::DeviceBudget &budget, PoolDevice **back);
+  Status admit(const EngineConfig::DeviceBudget &budget, PoolDevice **back) WEIR_HELD;
   Status bring_back(PoolDevice &device, uint64_t budget);
-  Status begin_leaving(uint32_t device_id, uint64_t timeout_ns, PoolDevice **device);
-  Status drain(Lock &lock, PoolDevice &device);
-  void list_pages(PoolDevice &device, std::pmr::vector<PageRef> *pages);
-  bool has_leases(const PoolDevice &device) noexcept;
+  Status begin_leaving(uint32_t device_id, uint64_t timeout_ns, PoolDevice **device) WEIR_HELD;
+  Status drain(Releasable &lock, PoolDevice &device) WEIR_HELD;
+  void list_pages(PoolDevice &device, std::pmr::vector<PageRef> *pages) WEIR_HELD;
+  bool has_leases(const PoolDevice &device) noexcept WEIR_HELD;
   Status fail_late(PoolDevice &device) noexcept;
-  bool empty(PoolDevice &device) noexcept;
+  bool empty(PoolDevice &device) noexcept WEIR_HELD;
   bool at_rest(Region &region, const PoolDevice &device) noexcept;
   uint64_t bytes_left(PoolDevice &device) noexcept;
-  Status leave(Lock &lock, PoolDevice &device);
-  void strip(PoolDevice &device) noexcept;
-  void part_from_lost(Region &slab, uint8_t home);
-  uint8_t home_for(const Region &region, const PoolDevice &to);
-  void rehome(Region &region, uint8_t home);
+  Status leave(Releasable &lock, PoolDevice &device) WEIR_HELD;
+  void strip(PoolDevice &device) noexcept WEIR_HELD;
+  void part_from_lost(Region &slab, uint8_t home) WEIR_HELD;
+  uint8_t home_for(const Region &region, const PoolDevice &to) WEIR_HELD;
+  void rehome(Region &region, uint8_t home) WEIR_HELD;
   PoolDevice *heir(const PoolDevice &device) noexcept;
 
   Engine &engine_;

@@ -70,7 +70,8 @@ PoolDevice *Engine::neighbour_for(const Victim &victim, const PoolDevice &from, 
 
 /// A place with a neighbour for a dirty page, which is marked FILLING there. False: nobody has one, and nothing was done.
 /// May drop the lock.
-bool Engine::borrow_place(Lock &lock, Victim &victim, const PoolDevice &from, bool last_resort) {
+bool Engine::borrow_place(Releasable &lock, Victim &victim, const PoolDevice &from,
+                          bool last_resort) {
   Region &region = *victim.region;
   const DevicePage &here = region.on(from.place)->pages[victim.page];
   // What can't go on to HOST or below can't be given back: that is lent only where the page has nowhere else to go.
@@ -132,7 +133,7 @@ bool Engine::borrow_place(Lock &lock, Victim &victim, const PoolDevice &from, bo
 
 /// Gives up what costs no copy: borrowed pages that lie elsewhere too, which many do that were brought back and not
 /// written, and those of dead buffers. False: there are none. Drops the lock.
-bool Engine::drop_disposable(Lock &lock, PoolDevice &device, uint64_t bytes) {
+bool Engine::drop_disposable(Releasable &lock, PoolDevice &device, uint64_t bytes) {
   constexpr uint64_t least = uint64_t{8} << 20U;
   Wanted wanted;
   wanted.bytes = std::max(bytes, least);
@@ -141,7 +142,7 @@ bool Engine::drop_disposable(Lock &lock, PoolDevice &device, uint64_t bytes) {
   device.policy->choose(wanted, &pages);
   // Nobody here waits for what the neighbour is computing.
   std::pmr::vector<Stamp> fences(&memory_);
-  const auto running = [&](const PageRef &ref) {
+  const auto running = [&](const PageRef &ref) WEIR_HELD {
     fences.clear();
     try {
       Region &region = *regions_[ref.region];

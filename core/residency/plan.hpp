@@ -160,13 +160,13 @@ struct Plan {
   }
   /// The plan and its others, until one fails.
   template <class Body>
-  Status try_each(Body &&body) {
+  Status try_each(Body &&body) WEIR_HELD {
     WEIR_TRY(body(*this));
     for (Plan &other : others) WEIR_TRY(body(other));
     return {};
   }
   template <class Body>
-  void each(Body &&body) {
+  void each(Body &&body) WEIR_HELD {
     body(*this);
     for (Plan &other : others) body(other);
   }

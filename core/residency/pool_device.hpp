@@ -31,8 +31,8 @@ struct PoolDevice final : View {
   PoolDevice(class Engine &engine, uint8_t place_, const backend::Device &device_,
              std::pmr::memory_resource *memory);
 
-  bool describe(const PageRef &page, PageInfo *info) override;
-  bool knows(const PageRef &page) noexcept override;
+  bool describe(const PageRef &page, PageInfo *info) WEIR_HELD override;
+  bool knows(const PageRef &page) noexcept WEIR_HELD override;
   uint64_t now() const override;
 
   Engine &engine;

@@ -151,7 +151,7 @@ bool Rebalancer::next(PrefetchBatch *batch, uint64_t *rest_ns) {
 
 Status Engine::rebalance(uint64_t bytes, uint64_t *moved) {
   const Scrubbing scrubbing(*this);
-  Lock lock(mutex_);
+  Locked lock(lock_);
   *moved = 0;
   if (config_.no_peer) return {};
   Rebalancer own(*this, 0, &memory_);  // whole, and nobody else's

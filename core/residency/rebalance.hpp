@@ -30,11 +30,11 @@ class Rebalancer {
   Rebalancer &operator=(const Rebalancer &) = delete;
 
   /// What to move next, if it is time: otherwise *rest_ns says how long it is not, or `never`: until something changes.
-  bool next(PrefetchBatch *batch, uint64_t *rest_ns);
+  bool next(PrefetchBatch *batch, uint64_t *rest_ns) WEIR_HELD;
   /// Looks at all buffers for what may be moved.
-  void list();
+  void list() WEIR_HELD;
   /// Of that the next, whatever the time, up to `bytes`. False: nothing is left of it, or there is nowhere to move it to.
-  bool gather(uint64_t bytes, PrefetchBatch *batch);
+  bool gather(uint64_t bytes, PrefetchBatch *batch) WEIR_HELD;
   /// A look at all buffers is due.
   void look_again() noexcept { look_ = true; }
 
@@ -50,10 +50,10 @@ class Rebalancer {
   static constexpr uint64_t look_ns = 1'000'000'000;
 
   bool any_room() noexcept;
-  bool worth_a_look(uint64_t now) noexcept;
+  bool worth_a_look(uint64_t now) noexcept WEIR_HELD;
   bool may_move(const Region &region) const noexcept;
-  PoolDevice *lender_for(const Region &region, uint32_t page, uint64_t taken) noexcept;
-  bool add(const Entry &entry, uint64_t bytes, PrefetchBatch *batch, uint64_t *gathered);
+  PoolDevice *lender_for(const Region &region, uint32_t page, uint64_t taken) noexcept WEIR_HELD;
+  bool add(const Entry &entry, uint64_t bytes, PrefetchBatch *batch, uint64_t *gathered) WEIR_HELD;
 
   Engine &engine_;
   const uint64_t rate_;

@@ -20,6 +20,11 @@ uint32_t ticks_of(uint64_t ns) noexcept { return static_cast<uint32_t>(ns >> tic
 
 }  // namespace
 
+Recompressor::Recompressor(Engine &engine, std::pmr::memory_resource *memory)
+    : engine_(engine), waiting_(memory), parts_(memory), wake_(engine.lock_) {
+  job_.attached = false;
+}
+
 Status Recompressor::start(uint64_t part_bytes, uint64_t idle_ns) {
   constexpr uint64_t longest = uint64_t{1} << 50U;  // days: differences of ticks stay unambiguous
   idle_ = ticks_of(std::min(idle_ns, longest));
@@ -36,7 +41,7 @@ void Recompressor::join() {
 }
 
 void Recompressor::loop() {
-  Lock lock(engine_.mutex_);
+  Locked lock(engine_.lock_);
   while (!engine_.stopping_) {
     const uint64_t next = work(lock);
     if (engine_.stopping_) break;
@@ -112,7 +117,7 @@ void Recompressor::end_turn(Region *region, bool again) noexcept {
 
 /// Where little presses, buffers come and go without ever having a turn.
 void Recompressor::tidy() noexcept {
-  const auto gone = [this](const Entry &entry) { return find(entry) == nullptr; };
+  const auto gone = [this](const Entry &entry) WEIR_HELD { return find(entry) == nullptr; };
   if (!waiting_.empty() && gone(waiting_.front())) end_turn(nullptr, false);
   std::erase_if(waiting_, gone);
   tidy_at_ = std::max(least_tidy, 2 * waiting_.size());
@@ -133,7 +138,7 @@ Recompressor::Verdict Recompressor::judge(const Region &region, uint32_t page) c
   return store.room() < taken ? Verdict::put_off : Verdict::go;
 }
 
-uint64_t Recompressor::work(Lock &lock) {
+uint64_t Recompressor::work(Releasable &lock) {
   if (working_) return UINT64_MAX;
   struct Turn {
     Recompressor &self;
@@ -147,8 +152,7 @@ uint64_t Recompressor::work(Lock &lock) {
   size_t turns = waiting_.size();
   for (uint32_t looks = 1; turns != 0 && pressed(); ++looks) {
     if (looks % 256 == 0) {  // others want the lock too
-      lock.unlock();
-      lock.lock();
+      lock.unlocked([] {});
     }
     if (engine_.stopping_ || waiting_.empty()) break;
     const Entry entry = waiting_.front();
@@ -174,7 +178,7 @@ uint64_t Recompressor::work(Lock &lock) {
 
 // ---- how ----
 
-void Recompressor::recode(Lock &lock, Region &region, uint32_t page) {
+void Recompressor::recode(Releasable &lock, Region &region, uint32_t page) {
   Page &copies = region.pages[page];
   try {
     parts_.clear();
@@ -195,27 +199,29 @@ void Recompressor::recode(Lock &lock, Region &region, uint32_t page) {
   copies.sinking = true;
   hurried_.store(false, std::memory_order_relaxed);
   ++region.operations;
-  lock.unlock();
-  engine_.points.at("recompress");
-  Outcome outcome = Outcome::later;
   uint64_t won = 0;
-  try {
-    outcome = recode_parts(lock, &won);
-  } catch (const std::bad_alloc &) {
-    outcome = Outcome::later;
-  }
-  if (region.scrub) {
-    raw_.clear();
-    blob_.clear();
-  }
-  engine_.points.at("recompressed");
-  lock.lock();
+  const bool secret = region.scrub;
+  const Outcome outcome = lock.unlocked([&] {
+    engine_.points.at("recompress");
+    Outcome recoded = Outcome::later;
+    try {
+      recoded = recode_parts(&won);
+    } catch (const std::bad_alloc &) {
+      recoded = Outcome::later;
+    }
+    if (secret) {
+      raw_.clear();
+      blob_.clear();
+    }
+    engine_.points.at("recompressed");
+    return recoded;
+  });
   settle(outcome, won);
   engine_.changed_.notify_all();
 }
 
 /// Outside the lock, which it takes for places. There must be room for both versions at a time.
-Recompressor::Outcome Recompressor::recode_parts(Lock &lock, uint64_t *won) {
+Recompressor::Outcome Recompressor::recode_parts(uint64_t *won) {
   Lower &lower = engine_.lower_;
   uint64_t before = 0;
   uint64_t after = 0;
@@ -233,14 +239,16 @@ Recompressor::Outcome Recompressor::recode_parts(Lock &lock, uint64_t *won) {
     before += tier::UnitArena::rounded(part.blob);
     after += tier::UnitArena::rounded(bytes);
     if (bytes == 0 || after > before - before / worth) return Outcome::never;
-    Engine::Locked held(lock);
-    if (!job_.attached || engine_.stopping_) return Outcome::later;
-    const tier::UnitSlot slot = engine_.try_place_compressed(job_.region->client, bytes);
-    if (!slot) return Outcome::later;
-    tier::LowerCopy &own = lower.copies[record];
-    own.compressed = slot;
-    record = own.next;
-    held.unlock();
+    tier::UnitSlot slot;
+    {
+      const Locked lock(engine_.lock_);
+      if (!job_.attached || engine_.stopping_) return Outcome::later;
+      slot = engine_.try_place_compressed(job_.region->client, bytes);
+      if (!slot) return Outcome::later;
+      tier::LowerCopy &own = lower.copies[record];
+      own.compressed = slot;
+      record = own.next;
+    }
     lower.compressed->put(slot, blob_.data(), bytes);
   }
   *won = before - after;

@@ -17,7 +17,7 @@
 #include "core/base/scratch.hpp"
 #include "core/residency/lift.hpp"
 #include "core/residency/policy.hpp"
-#include "core/residency/pool_mutex.hpp"
+#include "core/base/pool_lock.hpp"
 
 #include <atomic>
 #include <deque>
@@ -30,12 +30,7 @@ using vm::Region;
 
 class Recompressor {
  public:
-  using Lock = std::unique_lock<PoolMutex>;
-
-  Recompressor(Engine &engine, std::pmr::memory_resource *memory)
-      : engine_(engine), waiting_(memory), parts_(memory) {
-    job_.attached = false;
-  }
+  Recompressor(Engine &engine, std::pmr::memory_resource *memory);
   ~Recompressor() { join(); }
   Recompressor(const Recompressor &) = delete;
   Recompressor &operator=(const Recompressor &) = delete;
@@ -44,13 +39,13 @@ class Recompressor {
   Status start(uint64_t part_bytes, uint64_t idle_ns);
   /// The thread that does it; ends when the engine is stopping. May throw std::system_error.
   void run_in_background();
-  void wake() noexcept { wake_.notify_all(); }
+  void wake() noexcept WEIR_HELD { wake_.notify_all(); }
   bool in_background() const noexcept { return thread_.joinable(); }
   void join();
 
   // ---- under the pool's lock ----
   /// A page came to COMPRESSED. Without memory to remember its region, it stays as it is coded.
-  void note(Region &region, uint32_t page) noexcept;
+  void note(Region &region, uint32_t page) noexcept WEIR_HELD;
   /// The page at work, or nullptr.
   Sinking *working_on() noexcept { return job_.attached ? &job_ : nullptr; }
   bool working() const noexcept { return working_; }
@@ -58,7 +53,7 @@ class Recompressor {
   void hurry() noexcept { hurried_.store(true, std::memory_order_relaxed); }
   /// Codes what is due, as far as it is; drops the lock meanwhile. Returns when there will be more, in nanoseconds of the
   /// engine's clock; UINT64_MAX: nobody knows.
-  uint64_t work(Lock &lock);
+  uint64_t work(Releasable &lock) WEIR_HELD;
 
  private:
   /// A region that waits; `since` and `use` are what was known when it was put here, to tell whether it was used since. Twelve
@@ -75,17 +70,17 @@ class Recompressor {
   /// Of coding a page: to be tried again later, or never with this version of its bytes.
   enum class Outcome : uint8_t { later, never, done };
 
-  Region *find(const Entry &entry) const noexcept;
-  bool has_turn(const Region &region) const noexcept;
-  void queue(Region &region) noexcept;
-  void end_turn(Region *region, bool again) noexcept;
-  void tidy() noexcept;
+  Region *find(const Entry &entry) const noexcept WEIR_HELD;
+  bool has_turn(const Region &region) const noexcept WEIR_HELD;
+  void queue(Region &region) noexcept WEIR_HELD;
+  void end_turn(Region *region, bool again) noexcept WEIR_HELD;
+  void tidy() noexcept WEIR_HELD;
   Verdict judge(const Region &region, uint32_t page) const noexcept;
   bool pressed() const noexcept;
   uint16_t last_use(Region &region) const;
-  void recode(Lock &lock, Region &region, uint32_t page);
-  Outcome recode_parts(Lock &lock, uint64_t *won);
-  void settle(Outcome outcome, uint64_t won) noexcept;
+  void recode(Releasable &lock, Region &region, uint32_t page) WEIR_HELD;
+  Outcome recode_parts(uint64_t *won);
+  void settle(Outcome outcome, uint64_t won) noexcept WEIR_HELD;
   void exchange(uint32_t page_chain, uint32_t job_chain) noexcept;
   void loop();
 

@@ -86,7 +86,7 @@ Status Engine::record_release(Stream &stream, uint64_t *point) {
 }
 
 void Engine::release_slow(const LeaseItem &item, const Lease *lease, Stamp stamp) noexcept {
-  Lock lock(mutex_);
+  Locked lock(lock_);
   const uint64_t end = item.whole() ? buffers_.hot(item.buffer).size() : item.end;
   const uint64_t begin = item.whole() ? 0 : item.begin;
   note_use(item.buffer, begin, end, stamp);

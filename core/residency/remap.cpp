@@ -30,7 +30,7 @@ struct FragmentMove {
 
 /// The fragments that have a granule to themselves, the smallest first.
 void Engine::survey_fragments(uint8_t place, std::pmr::vector<LooseFragment> *loose) {
-  Lock lock(mutex_);
+  Locked lock(lock_);
   PoolDevice &device = device_at(place);
   loose->clear();
   if (device.sharing == nullptr || device.sharing->movable() == nullptr) return;
@@ -183,21 +183,20 @@ Status Engine::remap_fragment(uint8_t place, const LooseFragment &loose, bool wa
                               MoveResult *result, uint64_t *won) {
   PoolDevice &device = device_at(place);
   FragmentMove move(&memory_);
-  Lock lock(mutex_);
+  Locked lock(lock_);
   if (device.lost) return fail(WEIR_ERROR_DEVICE_LOST, "device %u is lost", device.device.id);
   const Blocker why = claim_fragment(device, loose, wait, &move);
   if (why != Blocker::none) {
     result->block(why, loose.bytes);
     return {};
   }
-  lock.unlock();
-  Status status;
-  try {
-    status = carry_fragment(move);
-  } catch (const std::bad_alloc &) {
-    status = fail(WEIR_ERROR_OUT_OF_HOST_MEMORY, "no host memory to move a part of a buffer");
-  }
-  lock.lock();
+  const Status status = lock.unlocked([&] {
+    try {
+      return carry_fragment(move);
+    } catch (const std::bad_alloc &) {
+      return fail(WEIR_ERROR_OUT_OF_HOST_MEMORY, "no host memory to move a part of a buffer");
+    }
+  });
   const LastError error = last_error();
   note_loss(device, status);
   *won += settle_fragment(move, status.ok() && !device.lost);

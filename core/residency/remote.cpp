@@ -87,7 +87,7 @@ Plan &Engine::plan_on(Plan &plan, PoolDevice &memory) {
 
 /// Divides the set: what can be used where it lies goes to a plan of that device's, the rest stays. Called and returns with the
 /// lock held; drops it if it has to wait for work of Weir's own, and looks at everything again then.
-Status Engine::divide(Lock &lock, Plan &plan) {
+Status Engine::divide(Releasable &lock, Plan &plan) {
   Remote &remote = *plan.remote;
   for (;;) {
     plan.items.clear();
@@ -217,7 +217,7 @@ void Engine::reserve_remote_writes(const Plan &plan) {
 
 /// As commit(), for what is used where it lies; and notes who is to write on others' memory. remote_writes_ has the room.
 void Engine::commit_remote(Plan &plan, const Lease *lease) noexcept {
-  const auto note = [&](const PlanItem &item) {
+  const auto note = [&](const PlanItem &item) WEIR_HELD {
     if (!item.writes()) return;
     remote_writes_.push_back(RemoteWrite{lease, item.buffer, item.generation, item.begin, item.end,
                                          &plan.device->device, Stamp{}});
@@ -236,7 +236,7 @@ void Engine::commit_remote(Plan &plan, const Lease *lease) noexcept {
 // ---- what a lost writer takes along ----
 
 void Engine::end_remote_write(const Lease *lease, Stamp done) noexcept {
-  Lock lock(mutex_);
+  Locked lock(lock_);
   for (RemoteWrite &write : remote_writes_) {
     if (write.lease != lease || write.done) continue;
     write.done = done;

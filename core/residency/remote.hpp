@@ -22,15 +22,15 @@ struct Remote {
 class RemoteClaims {
  public:
   RemoteClaims(Engine &engine, Plan &plan) noexcept : engine_(engine), plan_(plan) {}
-  ~RemoteClaims() {
+  ~RemoteClaims() WEIR_HELD {
     if (!kept_) engine_.drop_remote(plan_);
   }
   RemoteClaims(const RemoteClaims &) = delete;
   RemoteClaims &operator=(const RemoteClaims &) = delete;
 
-  Status take() { return engine_.claim_remote(plan_); }
+  Status take() WEIR_HELD { return engine_.claim_remote(plan_); }
   /// False: the lock was dropped since, and a page has gone (its device was lost).
-  bool keep() noexcept { return kept_ = engine_.remote_stands(plan_); }
+  bool keep() noexcept WEIR_HELD { return kept_ = engine_.remote_stands(plan_); }
 
  private:
   Engine &engine_;

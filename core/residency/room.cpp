@@ -33,7 +33,7 @@ void Engine::leave(Ticket &ticket) noexcept {
   changed_.notify_all();
 }
 
-Status Engine::wait_changed(Lock &lock, const AcquireOptions &options, uint64_t deadline_ns) {
+Status Engine::wait_changed(Releasable &lock, const AcquireOptions &options, uint64_t deadline_ns) {
   if (stopping_ || (options.cancelled != nullptr && options.cancelled->load())) {
     return fail(WEIR_ERROR_CANCELLED, "the acquire was cancelled");
   }
@@ -50,29 +50,30 @@ Status Engine::wait_changed(Lock &lock, const AcquireOptions &options, uint64_t 
 }
 
 void Engine::wake_all() {
-  Lock lock(mutex_);
+  Locked lock(lock_);
   changed_.notify_all();
 }
 
+/// No page is on the move, and nothing is to be prefetched.
+bool Engine::idle() noexcept {
+  if (recompressor_ != nullptr && recompressor_->working()) return false;
+  if (config_.background && !stopping_ && (prefetching_ != 0 || any_to_prefetch())) return false;
+  return !lower_.sinking && std::all_of(devices_.begin(), devices_.end(),
+                                        [](const auto &device) { return device->in_flight == 0; });
+}
+
 void Engine::wait_idle() {
-  Lock lock(mutex_);
-  changed_.wait(lock, [this] {
-    if (recompressor_ != nullptr && recompressor_->working()) return false;
-    if (config_.background && !stopping_ && (prefetching_ != 0 || any_to_prefetch())) return false;
-    return !lower_.sinking && std::all_of(devices_.begin(), devices_.end(), [](const auto &device) {
-      return device->in_flight == 0;
-    });
-  });
-  // Slots of HOST whose copies up are still on their way stay charged until these have ended.
-  while (!retired_.empty()) {
-    const PendingCopies &busy = retired_.front().busy;
-    const Stamp stamp = busy.count != 0 ? busy.stamps[busy.count - 1] : Stamp{};
-    lock.unlock();
-    if (!streams_.wait(stamp, UINT64_MAX)) return;
-    lock.lock();
-    (void)sweep_retired();
+  {
+    Locked lock(lock_);
+    while (!idle()) changed_.wait(lock);
+    // Slots of HOST whose copies up are still on their way stay charged until these have ended.
+    while (!retired_.empty()) {
+      const PendingCopies &busy = retired_.front().busy;
+      const Stamp stamp = busy.count != 0 ? busy.stamps[busy.count - 1] : Stamp{};
+      if (!lock.unlocked([&] { return streams_.wait(stamp, UINT64_MAX); })) return;
+      (void)sweep_retired();
+    }
   }
-  lock.unlock();
   // So do places in STORAGE that a thread of the pool's is overwriting.
   finish_scrubbing(true, true);
 }
@@ -122,7 +123,7 @@ Status Engine::check_budget(Plan &plan) {
 
 /// Evicts up to wanted.bytes. Success means that something changed and it is worth trying again. `barren`
 /// counts rounds that freed nothing, so that a copy that always fails ends in its error.
-Status Engine::make_room(Lock &lock, PoolDevice &device, Wanted wanted, bool quiet,
+Status Engine::make_room(Releasable &lock, PoolDevice &device, Wanted wanted, bool quiet,
                          uint32_t *barren) {
   // The carrier's bounce memory is charged to no client, so giving it back makes no room in a quota.
   if (wanted.client == UINT32_MAX && give_bounce_back(lock, device)) return {};
@@ -172,7 +173,7 @@ Status Engine::make_room(Lock &lock, PoolDevice &device, Wanted wanted, bool qui
 }
 
 /// Claims a granule for every page that has none. On failure the caller gives back what was claimed.
-Status Engine::gather(Lock &lock, Plan &plan) {
+Status Engine::gather(Releasable &lock, Plan &plan) {
   PoolDevice &device = *plan.device;
   uint64_t left = plan.need_bytes;
   uint32_t barren = 0;

@@ -30,7 +30,7 @@ void Engine::note_secret() noexcept {
 
 /// Without the lock. `own`: some of it is the caller's, who does not return before it is done, be it by another thread.
 void Engine::finish_scrubbing(bool wait, bool own) noexcept {
-  const PoolMutex::Hush hush(mutex_);
+  const PoolLock::Hush hush(lock_);
   std::unique_lock turn(scrub_mutex_, std::defer_lock);
   if (wait || own) {
     turn.lock();  // nothing may be due because another is at it: that has to end too
@@ -43,7 +43,7 @@ void Engine::finish_scrubbing(bool wait, bool own) noexcept {
   bool all = lower_.staging == nullptr || lower_.staging->scrub(wait);
   all = carrier_.scrub(wait) && all;
   {
-    Lock lock(mutex_);
+    Locked lock(lock_);
     all = scrub_retired(lock, wait) && all;
     all = scrub_limbo(lock, wait) && all;
     all = scrub_storage(lock, wait) && all;
@@ -54,15 +54,13 @@ void Engine::finish_scrubbing(bool wait, bool own) noexcept {
 }
 
 /// By a background thread, of what it and its like have done. Drops the lock.
-void Engine::scrub_behind(Lock &lock) noexcept {
+void Engine::scrub_behind(Releasable &lock) noexcept {
   if (!scrub_due_.load(std::memory_order_relaxed)) return;
-  lock.unlock();
-  finish_scrubbing(false, false);
-  lock.lock();
+  lock.unlocked([this] { finish_scrubbing(false, false); });
 }
 
 /// Slots of HOST that copies up still read. free_slot() overwrites them. False: there are some left.
-bool Engine::scrub_retired(Lock &lock, bool wait) noexcept {
+bool Engine::scrub_retired(Releasable &lock, bool wait) noexcept {
   for (;;) {
     (void)sweep_retired();
     const auto secret = std::find_if(retired_.begin(), retired_.end(),
@@ -70,17 +68,18 @@ bool Engine::scrub_retired(Lock &lock, bool wait) noexcept {
     if (secret == retired_.end()) return true;
     if (!wait) return false;
     const PendingCopies busy = secret->busy;
-    lock.unlock();
-    Status ended;
-    for (uint32_t i = 0; i < busy.count && ended; ++i)
-      ended = streams_.wait(busy.stamps[i], UINT64_MAX);
-    lock.lock();
+    const Status ended = lock.unlocked([&] {
+      Status waited;
+      for (uint32_t i = 0; i < busy.count && waited; ++i)
+        waited = streams_.wait(busy.stamps[i], UINT64_MAX);
+      return waited;
+    });
     if (!ended) return false;
   }
 }
 
 /// Extents that buffers have been moved away from: by the device itself, after the copy. False: there are some left.
-bool Engine::scrub_limbo(Lock &lock, bool wait) noexcept {
+bool Engine::scrub_limbo(Releasable &lock, bool wait) noexcept {
   bool all = true;
   for (size_t place = 0; place < devices_.size(); ++place) {
     PoolDevice &device = *devices_[place];
@@ -96,9 +95,7 @@ bool Engine::scrub_limbo(Lock &lock, bool wait) noexcept {
       }
       const Stamp stamp = left->copied;
       const bool ended = streams_.passed(stamp);  // and could not be wiped
-      lock.unlock();
-      const Status waited = streams_.wait(stamp, UINT64_MAX);
-      lock.lock();
+      const Status waited = lock.unlocked([&] { return streams_.wait(stamp, UINT64_MAX); });
       if (ended || !waited) {
         all = false;
         break;
@@ -109,24 +106,24 @@ bool Engine::scrub_limbo(Lock &lock, bool wait) noexcept {
 }
 
 /// Places in STORAGE. One that can't be written stays in the list: False. Drops the lock.
-bool Engine::scrub_storage(Lock &lock, bool wait) noexcept {
+bool Engine::scrub_storage(Releasable &lock, bool wait) noexcept {
   if (lower_.storage == nullptr || !lower_.storage->retired()) return true;
   if (!wait && now_ns() < scrub_retry_ns_) return false;
   for (tier::UnitSlot slot = lower_.storage->take_retired(); slot;
        slot = lower_.storage->take_retired()) {
     const uint64_t bytes = lower_.storage->bytes(slot);
-    lock.unlock();
-    Status written = lower_.storage->overwrite(slot, bytes);
-    if (!written) written = lower_.storage->overwrite(slot, bytes);
-    lock.lock();
+    const Status written = lock.unlocked([&] {
+      const Status first = lower_.storage->overwrite(slot, bytes);
+      return first ? first : lower_.storage->overwrite(slot, bytes);
+    });
     if (written) {
       lower_.storage->free_overwritten(slot);
       continue;
     }
     lower_.storage->retire(slot);
     scrub_retry_ns_ = now_ns() + retry_after_ns;
-    mutex_.note(WEIR_LOG_WARNING, "a page in storage that is to be scrubbed can't be: %s",
-                last_error().text);
+    lock_.note(WEIR_LOG_WARNING, "a page in storage that is to be scrubbed can't be: %s",
+               last_error().text);
     return false;
   }
   return true;
@@ -134,8 +131,8 @@ bool Engine::scrub_storage(Lock &lock, bool wait) noexcept {
 
 /// What a dead buffer has left on devices: its pages leave, and are overwritten by that. Those that something is at work on for
 /// longer than a moment do so when their time comes, unless the caller has the time to wait.
-void Engine::scrub_device(Lock &lock, uint32_t id, uint16_t generation, bool wait) noexcept {
-  const auto region = [&]() -> Region * {
+void Engine::scrub_device(Releasable &lock, uint32_t id, uint16_t generation, bool wait) noexcept {
+  const auto region = [&]() WEIR_HELD -> Region * {
     return regions_[id] != nullptr && region_generations_[id] == generation ? regions_[id].get()
                                                                             : nullptr;
   };
@@ -147,7 +144,7 @@ void Engine::scrub_device(Lock &lock, uint32_t id, uint16_t generation, bool wai
     try {
       std::pmr::vector<PageRef> pages(&memory_);
       std::pmr::vector<Stamp> fences(&memory_);
-      const auto list = [&] {
+      const auto list = [&]() WEIR_HELD {
         pages.clear();
         fences.clear();
         for (uint32_t p = 0; p < here->pages.size(); ++p) {
@@ -159,11 +156,11 @@ void Engine::scrub_device(Lock &lock, uint32_t id, uint16_t generation, bool wai
       };
       list();
       if (!wait && !fences.empty()) {
-        lock.unlock();
-        const uint64_t until = now_ns() + patience_ns;
-        for (const Stamp stamp : fences)
-          (void)streams_.wait(stamp, until - std::min(now_ns(), until));
-        lock.lock();
+        lock.unlocked([&] {
+          const uint64_t until = now_ns() + patience_ns;
+          for (const Stamp stamp : fences)
+            (void)streams_.wait(stamp, until - std::min(now_ns(), until));
+        });
         here = region() != nullptr ? region()->on(device.place) : nullptr;
         if (here == nullptr) continue;
         list();

@@ -212,7 +212,7 @@ Status Engine::spread(Plan &plan) {
 /// True: another thread is working on a page of the set.
 bool Engine::scan_all(Plan &plan) {
   bool any = false;
-  plan.each([&](Plan &part) {
+  plan.each([&](Plan &part) WEIR_HELD {
     bool busy = false;
     scan_pages(part, &busy);
     any = any || busy;
@@ -226,7 +226,7 @@ bool Engine::scan_all(Plan &plan) {
 
 /// The set is short of room on a device where buffers that it uses elsewhere lie: claimed, they would be in its own way for ever.
 /// They leave first, and what it was to use there in place comes to the stream's device. True: something has changed.
-bool Engine::give_way(Lock &lock, Plan &plan, PoolDevice &device) {
+bool Engine::give_way(Releasable &lock, Plan &plan, PoolDevice &device) {
   if (plan.device == &device) return false;
   if (plan.remote != nullptr && (plan.not_there & device.bit()) == 0) {
     plan.not_there |= device.bit();
@@ -250,7 +250,7 @@ bool Engine::give_way(Lock &lock, Plan &plan, PoolDevice &device) {
 /// The runs of bytes from the one on that `offset` is in, each on one device.
 Status Engine::list_shards(weir_buffer buffer, uint64_t offset, weir_shard *shards, size_t capacity,
                            size_t *count) {
-  Lock lock(mutex_);
+  Locked lock(lock_);
   uint32_t index = 0;
   WEIR_TRY(decode(buffer, &index));
   uint64_t length = WEIR_WHOLE;
@@ -322,20 +322,20 @@ void Engine::reshard(Region &region, const PoolDevice &device) noexcept {
 /// What a plan has mapped in ranges that others use, on a device that was lost while it did so, is taken out again, once its
 /// copies have ended, as far as the device still makes them: their sources may be freed next. Called and returns with the lock
 /// held; drops it.
-void Engine::clear_mappings(Lock &lock, Plan &plan) noexcept {
-  lock.unlock();
-  PoolDevice &device = *plan.device;
-  (void)device.device.table().stream_synchronize(device.device.state(), device.up->native);
-  for (PlanPage &page : plan.pages) {
-    if (page.region->shards == nullptr || !page.mapped) continue;
-    if (plan.device->mapper->unmap(page.granule_address, page.bytes)) page.mapped = false;
-  }
-  lock.lock();
+void Engine::clear_mappings(Releasable &lock, Plan &plan) noexcept {
+  lock.unlocked([&] {
+    PoolDevice &device = *plan.device;
+    (void)device.device.table().stream_synchronize(device.device.state(), device.up->native);
+    for (PlanPage &page : plan.pages) {
+      if (page.region->shards == nullptr || !page.mapped) continue;
+      if (plan.device->mapper->unmap(page.granule_address, page.bytes)) page.mapped = false;
+    }
+  });
 }
 
 /// Of a lost device, which is about to be forgotten: what it has mapped in ranges that others use is in their way. Called and
 /// returns with the lock held; drops it.
-void Engine::clear_shards(Lock &lock, PoolDevice &device) {
+void Engine::clear_shards(Releasable &lock, PoolDevice &device) {
   struct Left {
     uint32_t region, page;
     uint64_t address, bytes;
@@ -351,11 +351,11 @@ void Engine::clear_shards(Lock &lock, PoolDevice &device) {
     }
   }
   for (const Left &page : left) ++regions_[page.region]->operations;
-  lock.unlock();
-  for (Left &page : left) {
-    if (device.mapper->unmap(page.address, page.bytes)) page.bytes = 0;
-  }
-  lock.lock();
+  lock.unlocked([&] {
+    for (Left &page : left) {
+      if (device.mapper->unmap(page.address, page.bytes)) page.bytes = 0;
+    }
+  });
   for (const Left &page : left) {
     Region &region = *regions_[page.region];
     --region.operations;

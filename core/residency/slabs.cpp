@@ -179,7 +179,7 @@ void Engine::vacate_place(Region &slab, uint64_t offset, uint64_t size) noexcept
 Region *Engine::find_place(SlabGroup &group, uint64_t size, uint64_t alignment,
                            physical::SmallArena::Allocation *place) {
   bool full = false;  // his quota
-  const auto take = [&](uint32_t position) -> Region * {
+  const auto take = [&](uint32_t position) WEIR_HELD -> Region * {
     Region &slab = *regions_[group.slabs[position]];
     *place = slab.tenants->allocate(size, alignment);
     if (!*place) return nullptr;
@@ -308,7 +308,7 @@ bool Engine::own_lost_page(uint32_t index, uint8_t home) {
 
 // ---- a tenant that can't stay one ----
 
-Status Engine::unslab_for(Lock &lock, uint32_t index, uint8_t place) {
+Status Engine::unslab_for(Releasable &lock, uint32_t index, uint8_t place) {
   const Target where = target(index);
   if (!where.region->slab || where.region->home == place) return {};
   return unslab(lock, index);
@@ -316,7 +316,7 @@ Status Engine::unslab_for(Lock &lock, uint32_t index, uint8_t place) {
 
 /// Gives a tenant pages of its own, through HOST: tenants share a page, and a page has one latest version, so
 /// one of them can't be used elsewhere alone.
-Status Engine::unslab(Lock &lock, uint32_t index) {
+Status Engine::unslab(Releasable &lock, uint32_t index) {
   std::atomic<uint64_t> &word = buffers_.hot(index).word;
   uint64_t seen = word.load(std::memory_order_relaxed);
   do {
@@ -332,7 +332,7 @@ Status Engine::unslab(Lock &lock, uint32_t index) {
   const bool virgin = (seen & Word::virgin) != 0;
   Region *fresh = nullptr;
   tier::HostSlot slot;
-  const auto work = [&]() -> Status {
+  const auto work = [&]() WEIR_HELD -> Status {
     WEIR_TRY(make_region(shape_for(where.region->home, where.size), where.region->home,
                          where.region->client, &fresh));
     // Readers too: another tenant may get the place as soon as it is free.

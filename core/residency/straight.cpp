@@ -14,7 +14,7 @@
 namespace weir::residency {
 
 /// Outside the lock: a page from a device past HOST to a tier below, part by part through staging.
-Status Engine::send_straight(Lock &lock, Drain &drain, Victim &victim) {
+Status Engine::send_straight(Drain &drain, Victim &victim) {
   tier::PageChecksum sum;
   const uint64_t part_bytes = lower_.staging->part_bytes();
   uint32_t record = victim.chain;
@@ -29,7 +29,7 @@ Status Engine::send_straight(Lock &lock, Drain &drain, Victim &victim) {
         tier::round_floats(victim.region->rounds, slot->pinned, slot->pinned, raw);
       sum.add(slot->pinned, raw);
       try {
-        status = store_part(lock, victim, drain.background, record, slot, raw);
+        status = store_part(victim, drain.background, record, slot, raw);
       } catch (...) {
         lower_.staging->give(slot, Stamp{});
         throw;
@@ -41,9 +41,8 @@ Status Engine::send_straight(Lock &lock, Drain &drain, Victim &victim) {
       full |= compressed ? vm::compressed_bit : vm::storage_bit;
       victim.into = compressed ? vm::storage_bit : vm::compressed_bit;
       const bool none = compressed ? lower_.storage == nullptr : lower_.compressed == nullptr;
-      if (none || (full & victim.into) != 0)
-        return fail_full(lock, victim.region->client, victim.used);
-      Locked held(lock);  // from the start
+      if (none || (full & victim.into) != 0) return fail_full(victim.region->client, victim.used);
+      const Locked lock(lock_);  // from the start
       free_places(*victim.region, victim.chain, vm::below_host);
       record = victim.chain;
       at = 0;
@@ -52,7 +51,7 @@ Status Engine::send_straight(Lock &lock, Drain &drain, Victim &victim) {
     }
     WEIR_TRY(status);
     at += raw;
-    Locked held(lock);
+    const Locked lock(lock_);
     record = lower_.copies[record].next;
   }
   victim.checksum = sum.sum();
@@ -72,8 +71,8 @@ Status Engine::copy_part(PoolDevice &device, uint64_t address, unsigned char *ou
 }
 
 /// One part, in staging, to COMPRESSED or STORAGE; all parts of a page go to the same. NOT_READY: it has no room.
-Status Engine::store_part(Lock &lock, Victim &victim, bool background, uint32_t record,
-                          tier::StagingSlot *slot, uint64_t raw) {
+Status Engine::store_part(Victim &victim, bool background, uint32_t record, tier::StagingSlot *slot,
+                          uint64_t raw) {
   const uint32_t client = victim.region->client;
   const bool storage = lower_.storage != nullptr && victim.into != vm::compressed_bit;
   if (lower_.compressed != nullptr && victim.into != vm::storage_bit) {
@@ -81,11 +80,12 @@ Status Engine::store_part(Lock &lock, Victim &victim, bool background, uint32_t 
         lower_.codec->encode(slot->pinned, raw, slot->blob, !storage, &victim.plan,
                              background ? Workers::Urgency::background : Workers::Urgency::demand,
                              tier::Effort::quick, slot->secret);
-    Locked held(lock);
     tier::UnitSlot place;
-    if (bytes != 0) place = place_compressed(lock, client, bytes, false);
-    lower_.copies[record].compressed = place;
-    held.unlock();
+    {
+      Locked lock(lock_);
+      if (bytes != 0) place = place_compressed(lock, client, bytes, false);
+      lower_.copies[record].compressed = place;
+    }
     if (place) {
       lower_.compressed->put(place, slot->blob, bytes);
       victim.into = vm::compressed_bit;
@@ -93,10 +93,12 @@ Status Engine::store_part(Lock &lock, Victim &victim, bool background, uint32_t 
     }
   }
   if (!storage) return Status(WEIR_NOT_READY);
-  Locked held(lock);
-  const tier::UnitSlot place = place_storage(lock, client, raw);
-  lower_.copies[record].storage = place;
-  held.unlock();
+  tier::UnitSlot place;
+  {
+    Locked lock(lock_);
+    place = place_storage(lock, client, raw);
+    lower_.copies[record].storage = place;
+  }
   if (!place) return Status(WEIR_NOT_READY);
   victim.into = vm::storage_bit;
   std::memset(slot->pinned + raw, 0, tier::UnitArena::rounded(raw) - raw);  // goes along

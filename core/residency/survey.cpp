@@ -43,7 +43,7 @@ Blocker Engine::blocker_of(Region &region, uint32_t buffer, uint64_t begin, uint
 }
 
 void Engine::list_groups(uint8_t place, std::pmr::vector<uint64_t> *groups, MoveResult *result) {
-  Lock lock(mutex_);
+  Locked lock(lock_);
   if (device_at(place).lost) return;
   for (const auto &[group, known] : slabs_) {
     const auto &slabs = known.slabs;
@@ -57,24 +57,25 @@ void Engine::list_groups(uint8_t place, std::pmr::vector<uint64_t> *groups, Move
 }
 
 void Engine::survey_group(uint8_t place, uint64_t group, Survey *survey) {
-  Lock lock(mutex_);
+  Locked lock(lock_);
   survey->clear();
   const auto found = slabs_.find(group);
   if (found == slabs_.end() || device_at(place).lost) return;
   std::pmr::vector<uint32_t> slabs(found->second.slabs, &memory_);
-  std::erase_if(slabs, [this](uint32_t id) { return regions_[id]->vacant(); });
-  const auto emptier = [this](uint32_t a, uint32_t b) {
+  std::erase_if(slabs, [this](uint32_t id) WEIR_HELD { return regions_[id]->vacant(); });
+  const auto emptier = [this](uint32_t a, uint32_t b) WEIR_HELD {
     return regions_[a]->tenants->used() < regions_[b]->tenants->used();
   };
   if (slabs.size() > size_t{2 * most_surveyed}) {
     const auto middle = slabs.begin() + most_surveyed;
     std::nth_element(slabs.begin(), middle, slabs.end(), emptier);
     // Of the fullest those with room.
-    const auto full = std::partition(middle, slabs.end(), [this](uint32_t id) {
+    const auto full = std::partition(middle, slabs.end(), [this](uint32_t id) WEIR_HELD {
       return regions_[id]->tenants->free_units() >= regions_[id]->tenants->size() / 16;
     });
     const auto last = middle + std::min<ptrdiff_t>(full - middle, most_surveyed);
-    std::partial_sort(middle, last, full, [&](uint32_t a, uint32_t b) { return emptier(b, a); });
+    std::partial_sort(middle, last, full,
+                      [&](uint32_t a, uint32_t b) WEIR_HELD { return emptier(b, a); });
     slabs.erase(last, slabs.end());
   }
   // From both ends, as long as it may take: the lock is held.
@@ -142,7 +143,7 @@ void Engine::survey_slab(Region &region, Survey *survey) {
 }
 
 LayoutStats Engine::layout(uint8_t place) {
-  Lock lock(mutex_);
+  Locked lock(lock_);
   PoolDevice &device = device_at(place);
   LayoutStats stats;
   if (!device.vmm()) {

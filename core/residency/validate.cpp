@@ -179,7 +179,7 @@ std::string Engine::validate_device(PoolDevice &device) {
 }
 
 unsigned char *Engine::compressed_blob(weir_buffer buffer, uint32_t page, uint64_t *bytes) {
-  Lock lock(mutex_);
+  Locked lock(lock_);
   uint32_t index = 0;
   if (!decode(buffer, &index)) return nullptr;
   const Page &copies = target(index).region->pages[page];
@@ -217,7 +217,7 @@ Promise Engine::promise_of(uint8_t place) noexcept {
 }
 
 std::string Engine::validate() {
-  Lock lock(mutex_);
+  Locked lock(lock_);
   std::string wrong;
   for (const auto &region : regions_) {
     for (uint32_t p = 0; region != nullptr && p < region->pages.size() && wrong.empty(); ++p)

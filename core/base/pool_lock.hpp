@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// PoolLock: the one mutex of a pool, and the only place that locks it, drops it, waits under it and wakes who waits. What a
+// function does with it stands in its signature, and Clang checks that (scripts/check-locks):
+//
+//   WEIR_HELD                          is called with the lock held, and keeps it
+//   Releasable &lock ... WEIR_HELD     is called with it held, and may drop it meanwhile: what the caller knew may be over
+//   WEIR_NOT_HELD                      is called without it, and takes it where it needs it
+//
+// Clang compares locks by their expressions, of which one mutex has many (engine_.lock_, lock_, ...). So all of them stand for one
+// capability, `pool_role`. Two pools are never locked at once.
+//
+// What must hold: a log callback is called with no lock of Weir's held, so lines wait until the lock is dropped. Wakes too wait for
+// that, so that nobody wakes only to wait for the lock.
+#pragma once
+
+#include "core/base/log.hpp"
+#include "core/base/mutex.hpp"
+#include "core/base/thread_safety.hpp"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdarg>
+#include <cstdio>
+#include <mutex>
+#include <utility>
+
+namespace weir {
+
+class WEIR_CAPABILITY("pool lock") PoolRole {};
+inline PoolRole pool_role;
+
+#define WEIR_HELD WEIR_REQUIRES(::weir::pool_role)
+#define WEIR_NOT_HELD WEIR_EXCLUDES(::weir::pool_role)
+#define WEIR_GUARDED WEIR_GUARDED_BY(::weir::pool_role)
+/// Of the functions here that Clang can't follow: they are the lock.
+#define WEIR_IS_LOCK WEIR_THREAD_SAFETY(no_thread_safety_analysis)
+
+class PoolSignal;
+
+class PoolLock {
+ public:
+  explicit PoolLock(const Log &log) noexcept : log_(log) {}
+  PoolLock(const PoolLock &) = delete;
+  PoolLock &operator=(const PoolLock &) = delete;
+
+  /// A line for later. More of them at once than are kept are only counted.
+  void note(int32_t level, const char *format, ...) noexcept WEIR_HELD
+      __attribute__((format(printf, 3, 4))) {
+    const size_t at = count_.load(std::memory_order_relaxed);
+    count_.store(at + 1, std::memory_order_relaxed);
+    if (at >= lines_.size()) return;
+    Line &line = lines_[at];
+    line.level = level;
+    va_list args;
+    va_start(args, format);
+    std::vsnprintf(line.text.data(), line.text.size(), format, args);
+    va_end(args);
+  }
+
+  /// For a thread that takes this lock with another one of Weir's held: the lines wait until it has dropped that, too.
+  class Hush {
+   public:
+    explicit Hush(PoolLock &lock) noexcept : lock_(lock) { ++hushed; }
+    ~Hush() {
+      if (--hushed != 0 || !lock_.has_lines()) return;
+      lock_.take();
+      lock_.drop();
+    }
+    Hush(const Hush &) = delete;
+    Hush &operator=(const Hush &) = delete;
+
+   private:
+    PoolLock &lock_;
+  };
+
+ private:
+  friend class Releasable;
+  friend class Locked;
+  friend class PoolSignal;
+
+  struct Line {
+    int32_t level = 0;
+    std::array<char, 256> text{};
+  };
+
+  void take() {
+#if defined(WEIR_DEBUG_CHECKS)
+    rank_check::take(Rank::pool);
+#endif
+    mutex_.lock();
+  }
+  void drop() noexcept {
+    if (due_ != nullptr || (has_lines() && hushed == 0)) {
+      drop_and_tell();
+    } else {
+      unlock();
+    }
+  }
+  void unlock() noexcept {
+    mutex_.unlock();
+#if defined(WEIR_DEBUG_CHECKS)
+    rank_check::drop(Rank::pool);
+#endif
+  }
+  bool has_lines() const noexcept { return count_.load(std::memory_order_relaxed) != 0; }
+  inline void wake_due() noexcept;
+  void drop_and_tell() noexcept {
+    wake_due();
+    if (!has_lines() || hushed != 0) return unlock();
+    const std::array<Line, 4> lines = lines_;
+    const size_t count = count_.exchange(0, std::memory_order_relaxed);
+    unlock();
+    for (size_t i = 0; i < std::min(count, lines.size()); ++i)
+      log_(lines[i].level, "%s", lines[i].text.data());
+    if (count > lines.size()) log_(WEIR_LOG_WARNING, "and %zu lines more", count - lines.size());
+  }
+
+  inline static thread_local uint32_t hushed = 0;
+  const Log log_;
+  std::mutex mutex_;
+  PoolSignal *due_ = nullptr;     ///< signals to be given when the lock is dropped, a list
+  std::atomic<size_t> count_{0};  ///< of lines; changed under the lock
+  std::array<Line, 4> lines_;
+};
+
+/// The pool is locked, and whoever has this may drop the lock for a while. A base: Locked is what takes it.
+class Releasable {
+ public:
+  Releasable(const Releasable &) = delete;
+  Releasable &operator=(const Releasable &) = delete;
+
+  /// Drops the lock, does the work, and takes the lock again, also where the work throws. Returns what the work returns.
+  template <class Work>
+  decltype(auto) unlocked(Work &&work) WEIR_HELD WEIR_IS_LOCK {
+    const Open open(lock_);
+    return std::forward<Work>(work)();
+  }
+
+ protected:
+  explicit Releasable(PoolLock &lock) noexcept : lock_(lock) {}
+  ~Releasable() = default;
+
+ private:
+  friend class PoolSignal;
+  friend class Locked;
+
+  struct Open {
+    explicit Open(PoolLock &opened) noexcept : lock(opened) { lock.drop(); }
+    ~Open() { lock.take(); }
+    Open(const Open &) = delete;
+    Open &operator=(const Open &) = delete;
+    PoolLock &lock;
+  };
+
+  PoolLock &lock_;
+};
+
+/// Takes the lock for a scope.
+class WEIR_SCOPED Locked : public Releasable {
+ public:
+  explicit Locked(PoolLock &lock) WEIR_ACQUIRE(pool_role) WEIR_IS_LOCK : Releasable(lock) {
+    lock.take();
+  }
+  ~Locked() WEIR_RELEASE() WEIR_IS_LOCK { lock_.drop(); }
+};
+
+/// What is waited for under the lock. Whoever changes what others wait for says so with the lock held; the wake-up is given when the
+/// lock is dropped. It costs a load while nobody waits.
+class PoolSignal {
+ public:
+  explicit PoolSignal(PoolLock &lock) noexcept : lock_(lock) {}
+  PoolSignal(const PoolSignal &) = delete;
+  PoolSignal &operator=(const PoolSignal &) = delete;
+
+  void notify_all() noexcept WEIR_HELD {
+    if (waiters_ == 0 || due_) return;
+    due_ = true;
+    next_ = lock_.due_;
+    lock_.due_ = this;
+  }
+  /// Until something has changed, or for no reason: the caller looks again.
+  void wait(Releasable &held) WEIR_HELD WEIR_IS_LOCK {
+    if (said_lines(held)) return;
+    Waiting waiting(*this);
+    changed_.wait(waiting.lock);
+  }
+  void wait_for(Releasable &held, std::chrono::nanoseconds time) WEIR_HELD WEIR_IS_LOCK {
+    if (said_lines(held)) return;
+    Waiting waiting(*this);
+    (void)changed_.wait_for(waiting.lock, time);
+  }
+
+ private:
+  friend class PoolLock;
+
+  /// std::condition_variable wants a lock of its own kind: one that has the mutex already, and leaves it so.
+  struct Waiting {
+    explicit Waiting(PoolSignal &on) noexcept : signal(on), lock(on.lock_.mutex_, std::adopt_lock) {
+      ++signal.waiters_;
+    }
+    ~Waiting() {
+      --signal.waiters_;
+      (void)lock.release();
+    }
+    Waiting(const Waiting &) = delete;
+    Waiting &operator=(const Waiting &) = delete;
+    PoolSignal &signal;
+    std::unique_lock<std::mutex> lock;
+  };
+
+  /// Before the mutex is dropped by a wait: what waits for that to happen. Lines that are said count as a wake-up.
+  bool said_lines(Releasable &held) WEIR_IS_LOCK {
+    lock_.wake_due();
+    if (!lock_.has_lines()) return false;
+    held.unlocked([] {});
+    return true;
+  }
+
+  PoolLock &lock_;
+  std::condition_variable changed_;
+  uint32_t waiters_ = 0;
+  bool due_ = false;
+  PoolSignal *next_ = nullptr;
+};
+
+inline void PoolLock::wake_due() noexcept {
+  while (due_ != nullptr) {
+    PoolSignal &signal = *std::exchange(due_, due_->next_);
+    signal.due_ = false;
+    signal.changed_.notify_all();
+  }
+}
+
+}  // namespace weir
