@@ -247,14 +247,15 @@ uint64_t Engine::lose_carried(const PoolDevice &device) noexcept {
     if ((carried.passed & device.bit()) == 0 || !same) continue;
     Region &region = *regions_[ref.region];
     Page &copies = region.pages[ref.page];
-    if (copies.latest == 0 || (copies.latest & vm::lost_bit) != 0) continue;
+    if (copies.latest == 0) continue;
+    const bool known = (copies.latest & vm::lost_bit) != 0;
     const uint32_t bit = uint32_t{1} << carried.place;
     if ((copies.latest & ~bit) != 0 && (copies.latest & bit) != 0) {
       copies.latest &= ~bit;
     } else {
       // It is nowhere else, or has gone on from there: then nobody knows which of its copies is good.
       forsake(region, ref.page);
-      lost_bytes += region.shape.used_bytes(ref.page);
+      if (!known) lost_bytes += region.shape.used_bytes(ref.page);
     }
     if (region.buffer != vm::BufferTable::none)
       set_flags(region.buffer, 0, Word::resident | Word::sole);

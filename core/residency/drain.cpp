@@ -412,7 +412,7 @@ void Engine::decide_victim(const PoolDevice &device, Victim &victim) noexcept {
 void Engine::settle_place(Victim &victim) noexcept {
   Region &region = *victim.region;
   Page &copies = region.pages[victim.page];
-  copies.latest &= ~vm::lost_bit;  // the device was lost, but the copy had ended
+  copies.latest &= ~vm::lost_bit;  // the device was lost, but the copy had ended; or see `forsaken` there
   if (victim.lent) return;
   if (victim.straight) {
     region.codec = victim.plan;
@@ -445,7 +445,7 @@ void Engine::settle_victim(Drain &drain, Victim &victim) noexcept {
   Page &copies = region.pages[victim.page];
   end_work(region, victim.page, device);
   // What it had from a writer that has been lost meanwhile (remote.cpp): the copy is none.
-  const bool forsaken = (copies.latest & vm::lost_bit) != 0 && !device.lost;
+  const bool forsaken = (copies.latest & vm::lost_bit) != 0 && copies.forsaken;
   if (victim.loan.lost) note_loss(*victim.loan.to, Status(WEIR_ERROR_DEVICE_LOST));
   if (victim.loan.to != nullptr && victim.loan.to->lost) victim.safe = false;
   victim.lent = victim.safe && victim.loan.to != nullptr;
@@ -472,7 +472,7 @@ void Engine::settle_victim(Drain &drain, Victim &victim) noexcept {
     give_back(region, victim.ref, device);
   }
   const bool owned = !region.idle(victim.page);
-  if (victim.had_content && owned && copies.latest == 0) copies.latest = vm::lost_bit;
+  if (victim.had_content && owned && copies.latest == 0) copies.lose();
   if (forsaken && owned) forsake(region, victim.page);
   state.wanted = false;
   retire_region(region);

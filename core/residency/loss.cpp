@@ -75,7 +75,7 @@ void Engine::lose(PoolDevice &device) noexcept {
       if ((copies.latest & device.bit()) == 0) continue;
       copies.latest &= ~device.bit();
       if (copies.latest != 0) continue;
-      copies.latest = vm::lost_bit;
+      copies.lose();
       lost_bytes += region->shape.used_bytes(p);
     }
   }

@@ -172,7 +172,7 @@ uint64_t Engine::settle_fragment(FragmentMove &move, bool moved) noexcept {
     const bool had_content = region.pages[move.page].latest != 0;
     vacate(region, move.page, device, physical::client_unknown);
     if (had_content && region.pages[move.page].latest == 0)
-      region.pages[move.page].latest = vm::lost_bit;
+      region.pages[move.page].lose();
   }
   retire_region(region);
   changed_.notify_all();

@@ -267,9 +267,10 @@ uint64_t Engine::lose_remote_writes(const PoolDevice &writer) noexcept {
     const uint32_t last = region.shape.page_at(where.base + write.end - 1);
     for (uint32_t p = region.shape.page_at(where.base + write.begin); p <= last; ++p) {
       Page &copies = region.pages[p];
-      if (copies.latest == 0 || (copies.latest & vm::lost_bit) != 0) continue;
+      if (copies.latest == 0) continue;
+      const bool known = (copies.latest & vm::lost_bit) != 0;
       forsake(region, p);
-      lost_bytes += region.shape.used_bytes(p);
+      if (!known) lost_bytes += region.shape.used_bytes(p);
     }
     set_flags(write.buffer, 0, Word::resident | Word::sole);
   }
@@ -278,11 +279,12 @@ uint64_t Engine::lose_remote_writes(const PoolDevice &writer) noexcept {
   return lost_bytes;
 }
 
-/// No copy of the page is any good.
+/// No copy of the page is any good, nor will one be that is on its way.
 void Engine::forsake(Region &region, uint32_t page) noexcept {
   free_lower(region, page);
   free_host(region, page);
-  region.pages[page].latest = vm::lost_bit;
+  region.pages[page].lose();
+  region.pages[page].forsaken = true;
 }
 
 }  // namespace weir::residency

@@ -296,7 +296,7 @@ bool Engine::own_lost_page(uint32_t index, uint8_t home) {
   fresh->buffer = index;
   fresh->priority = where.region->priority;
   fresh->tag = tag_of(index);
-  fresh->pages[0].latest = vm::lost_bit;
+  fresh->pages[0].lose();
   remove_tenant(index);
   buffers_.cold(index) = vm::Cold{fresh->id, physical::SmallArena::none};
   count_promise(index, before, where.size, false);

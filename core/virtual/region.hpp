@@ -46,6 +46,11 @@ struct Page {
   bool in_host_order = false;        ///< known to the policy of HOST ...
   bool in_compressed_order = false;  ///< ... and of COMPRESSED
   bool in_view : 1 = false;          ///< the region's alias shows `host`
+  /// LOST: no copy is good, not even one that arrives later, until the page is written: a device was lost that had unfinished
+  /// work on the bytes. Not so where only the memory was lost: a copy that had ended by then is good.
+  bool forsaken : 1 = false;
+
+  void lose() noexcept { latest = lost_bit, forsaken = false; }
 };
 static_assert(sizeof(Page) == 24);
 

@@ -5,6 +5,9 @@
 
 #include "tests/unit/remote_lease.hpp"
 
+#include <array>
+#include <vector>
+
 namespace {
 
 using namespace weir::test;
@@ -271,6 +274,43 @@ void the_writer_is_lost_on_the_way(void **) {
   world.close();
 }
 
+/// ... and so is the device it is on, before or after: bytes of the writer's unfinished work are never read, though a copy of
+/// them has come down.
+void the_writer_and_the_memory_are_lost_on_the_way(void **) {
+  for (const std::array<uint8_t, 2> order : {std::array<uint8_t, 2>{0, 1}, {1, 0}}) {
+    World world(two());
+    weir_buffer buffer = world.buffer(size, 1);
+    world.fill(buffer, size, 1, 1);
+    Barrier barrier;
+    barrier.hold(world.streams[0]);
+    weir_lease lease = nullptr;
+    ok(acquire_remote(world, buffer, WEIR_READ_WRITE, &lease));
+    ok(weir_release(lease, world.streams[0]));
+    {
+      Gate gate(world.pool, "evict.claimed");
+      Task trimmer([&world] {
+        return weir_pool_trim(world.pool, 1, WEIR_TRIM_SELECTIVE, WEIR_WHOLE, nullptr);
+      });
+      gate.await();
+      for (const uint8_t device : order) engine_of(world).lose_device(device);
+      gate.open();
+      barrier.open();
+      ok(trimmer.join());
+    }
+    validate(world);
+    assert_int_equal(query(world, buffer).lost_bytes, size);
+    std::vector<uint8_t> bytes(size);
+    expect_result(WEIR_ERROR_DATA_LOST,
+                  weir_buffer_read(world.pool, buffer, 0, size, bytes.data()));
+    ok(weir_discard(world.pool, buffer, 0, WEIR_WHOLE));
+    ok(weir_buffer_write(world.pool, buffer, 0, size, bytes.data()));
+    ok(weir_buffer_read(world.pool, buffer, 0, size, bytes.data()));
+    assert_int_equal(query(world, buffer).lost_bytes, 0);
+    ok(weir_buffer_destroy(world.pool, buffer));
+    world.close();
+  }
+}
+
 // ---- devices that come and go ----
 
 /// What was mapped before a device came is not in its reach; and one that leaves waits for those who use its memory.
@@ -364,6 +404,7 @@ int main() {
       cmocka_unit_test(the_memory_is_lost_meanwhile),
       cmocka_unit_test(the_writer_is_lost),
       cmocka_unit_test(the_writer_is_lost_on_the_way),
+      cmocka_unit_test(the_writer_and_the_memory_are_lost_on_the_way),
       cmocka_unit_test(devices_come_and_go),
       cmocka_unit_test(two_devices_at_each_other),
   };
