@@ -66,7 +66,7 @@ void Engine::write_through(Region &region, uint32_t page, PoolDevice &device, ui
   }
   std::memcpy(host_bytes(region, page) + within, in, bytes);
   free_lower(region, page);
-  copies.latest = device.bit() | (copies.latest & vm::host_bit);
+  copies.written(device.bit() | (copies.latest() & vm::host_bit));
 }
 
 /// Bytes [begin, end) of the region, all on one page. The page is claimed, so it stays where it is.
@@ -86,50 +86,50 @@ Status Engine::copy_settled(Releasable &lock, uint32_t index, const Target &wher
   const uint64_t within = begin - region.shape.offset(page);
   Page &copies = region.pages[page];
   const uint16_t busy = copies.busy;
-  if ((copies.latest & vm::lost_bit) != 0)
+  if (copies.lost())
     return fail(WEIR_ERROR_DATA_LOST, "bytes of page %u were lost with their device", page);
-  if (copies.latest == 0 && out != nullptr) {
+  if (copies.latest() == 0 && out != nullptr) {
     std::memset(out, 0, bytes);
     return {};
   }
-  if (out != nullptr && (copies.latest & vm::host_bit) != 0) {
+  if (out != nullptr && (copies.latest() & vm::host_bit) != 0) {
     const Status intact = verify_host(region, page, 0);
-    if (!intact && (copies.latest & ~vm::host_bit) == 0) return intact;
+    if (!intact && (copies.latest() & ~vm::host_bit) == 0) return intact;
     if (!intact) forsake_copy(region, page, vm::host_bit);
   }
-  if (out != nullptr && (copies.latest & vm::host_bit) != 0) {
+  if (out != nullptr && (copies.latest() & vm::host_bit) != 0) {
     std::memcpy(out, host_bytes(region, page) + within, bytes);
     return {};
   }
-  const bool below = (copies.latest & vm::below_host) != 0 &&
-                     (copies.latest & (vm::device_bits | vm::host_bit)) == 0;
+  const bool below = (copies.latest() & vm::below_host) != 0 &&
+                     (copies.latest() & (vm::device_bits | vm::host_bit)) == 0;
   if (below && out != nullptr) return read_below(lock, region, page, within, within + bytes, out);
   if (below) {
     const bool whole = within == 0 && bytes >= region.shape.used_bytes(page);
     WEIR_TRY(give_slot(lock, region, page));
     if (copies.busy != busy || copies.sinking)
       return copy_piece(lock, index, where, page, begin, end, out, in);
-    if ((copies.latest & (vm::device_bits | vm::host_bit)) == 0 && !whole)
+    if ((copies.latest() & (vm::device_bits | vm::host_bit)) == 0 && !whole)
       WEIR_TRY(raise_to_host(lock, region, page));
   }
   Residence *home = region.on(region.home);
-  if (copies.latest == 0 && region.slab && home != nullptr &&
-      home->pages[page].state == PageState::resident) {
+  if (copies.latest() == 0 && region.slab && home != nullptr &&
+      home->pages[page].state() == PageState::resident) {
     // A slab's untouched page: another tenant may be on its way to be the first to write there. One place for all.
-    copies.latest = uint32_t{1} << region.home;
+    copies.written(uint32_t{1} << region.home);
   }
-  if (copies.latest == 0) {
+  if (copies.latest() == 0) {
     WEIR_TRY(give_slot(lock, region, page));
     // Another tenant of the page may have been here while the lock was dropped.
     if (copies.busy != busy) return copy_piece(lock, index, where, page, begin, end, out, in);
-    if (copies.latest != 0) return copy_settled(lock, index, where, page, begin, end, out, in);
+    if (copies.latest() != 0) return copy_settled(lock, index, where, page, begin, end, out, in);
     std::memset(host_bytes(region, page), 0, region.shape.used_bytes(page));
-    copies.latest = vm::host_bit;
+    copies.written(vm::host_bit);
   }
   // A device's copy first: a lease on other bytes of the page may be using it.
   for (auto &r : region.residences) {
     PoolDevice &device = *devices_[r->place];
-    if ((copies.latest & device.bit()) == 0 || r->pages[page].state != PageState::resident)
+    if ((copies.latest() & device.bit()) == 0 || r->pages[page].state() != PageState::resident)
       continue;
     const uint64_t address = device.vmm()
                                  ? address_of(region, *r) + begin
@@ -155,7 +155,7 @@ Status Engine::copy_settled(Releasable &lock, uint32_t index, const Target &wher
   if (in != nullptr) {
     std::memcpy(host_bytes(region, page) + within, in, bytes);
     free_lower(region, page);
-    copies.latest = vm::host_bit;
+    copies.written(vm::host_bit);
     note_in_order(region, page, vm::host_bit);
     set_flags(index, 0, Word::resident);
   }
@@ -289,12 +289,12 @@ Status Engine::zero_held(Releasable &lock, const Plan &plan, const Target &where
       if (!inside) continue;
       zeroes.resize(end - begin);
       Page &copies = where.region->pages[p];
-      const bool lost = !tenant && (copies.latest & vm::lost_bit) != 0;
+      const bool lost = !tenant && copies.lost();
       if (lost)
-        copies.latest = where.region->only_latest(p);  // its writer was lost, not the device
+        copies.written(where.region->only_latest(p));  // its writer was lost, not the device
       const Status status = copy_pieces(lock, item.buffer, where, begin - where.base,
                                         end - where.base, nullptr, zeroes.data());
-      if (!status && lost) copies.latest = vm::lost_bit;
+      if (!status && lost) copies.forsake();
       WEIR_TRY(status);
     }
   } catch (const std::bad_alloc &) {
@@ -332,7 +332,7 @@ Status Engine::discard(weir_buffer buffer, uint64_t offset, uint64_t length) {
     while (region.pages[p].busy != 0) changed_.wait(lock);
     free_host(region, p);
     free_lower(region, p);
-    region.pages[p].latest = 0;
+    region.pages[p].discarded();
   }
   // At the end: a prefetch of the buffer may have opened the hit path meanwhile.
   set_flags(claimed.buffer, 0, Word::resident | Word::sole);
@@ -381,7 +381,7 @@ void Engine::describe_buffer(uint32_t index, uint64_t offset, uint64_t length,
     const uint64_t stop =
         std::min(where.base + offset + length, region.shape.offset(p) + region.shape.page_bytes(p));
     const uint64_t bytes = stop - at;
-    const uint32_t latest = (word & Word::virgin) != 0 ? 0 : region.pages[p].latest;
+    const uint32_t latest = (word & Word::virgin) != 0 ? 0 : region.pages[p].latest();
     const uint32_t home_bit = uint32_t{1} << region.home_of(p);
     if (latest == 0) {
       info->unwritten_bytes += bytes;

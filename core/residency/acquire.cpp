@@ -71,7 +71,7 @@ Status Engine::build_plan(const weir_use *uses, size_t count, Plan *plan) {
 
 Status Engine::check_lost(const Plan &plan) {
   for (const PlanPage &page : plan.pages) {
-    if ((page.region->pages[page.page].latest & vm::lost_bit) == 0 || page.discard) continue;
+    if (!page.region->pages[page.page].lost() || page.discard) continue;
     ErrorDetail detail;
     detail.use_index = plan.items[page.item].use;
     return fail(WEIR_ERROR_DATA_LOST, detail,
@@ -84,7 +84,7 @@ Status Engine::check_lost(const Plan &plan) {
 /// Whether a page of the plan is left with nothing but a copy that was found damaged.
 bool Engine::corrupt_to_the_last(const Plan &plan) noexcept {
   return std::any_of(plan.pages.begin(), plan.pages.end(), [](const PlanPage &page) {
-    return page.corrupt && page.region->pages[page.page].latest == page.from;
+    return page.corrupt && page.region->pages[page.page].latest() == page.from;
   });
 }
 
@@ -307,7 +307,7 @@ Status Engine::try_claim(Releasable &lock, Plan &plan, Plan **stuck) {
 
 bool Engine::still_absent(const Plan &plan, const PlanPage &page) noexcept {
   const Residence *here = page.region->on(plan.place());
-  return here != nullptr && here->pages[page.page].state == PageState::absent;
+  return here != nullptr && here->pages[page.page].state() == PageState::absent;
 }
 
 /// Making room drops the lock: whether everything is as it was when the plan was made.
@@ -319,9 +319,9 @@ bool Engine::still_stands(Plan &plan) {
     same = same && check_device(part).ok();
     for (const PlanPage &page : part.pages) {
       if (!same) return;
-      const PageState state = page.region->on(part.place())->pages[page.page].state;
+      const PageState state = page.region->on(part.place())->pages[page.page].state();
       const Page &copies = page.region->pages[page.page];
-      same = same && copies.busy == 0 && copies.latest == page.latest &&
+      same = same && copies.busy == 0 && copies.latest() == page.latest &&
              state == (page.absent ? PageState::absent : PageState::resident);
     }
   });

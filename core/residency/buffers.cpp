@@ -228,12 +228,12 @@ void Engine::keep_or_free(Region &region) noexcept {
   for (uint32_t p = 0; p < region.pages.size(); ++p) {
     free_host(region, p);
     free_lower(region, p);
-    region.pages[p].latest = 0;
+    region.pages[p].discarded();
   }
   for (auto &r : region.residences) {
     PoolDevice &device = *devices_[r->place];
     for (uint32_t p = 0; p < r->pages.size(); ++p) {
-      if (r->pages[p].state == PageState::absent || r->pages[p].state == PageState::filling)
+      if (r->pages[p].state() == PageState::absent || r->pages[p].state() == PageState::filling)
         continue;
       ++resident;
       clients_[region.client]->device[r->place].refund(region.shape.charged_bytes(p));

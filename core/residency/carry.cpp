@@ -247,11 +247,11 @@ uint64_t Engine::lose_carried(const PoolDevice &device) noexcept {
     if ((carried.passed & device.bit()) == 0 || !same) continue;
     Region &region = *regions_[ref.region];
     Page &copies = region.pages[ref.page];
-    if (copies.latest == 0) continue;
-    const bool known = (copies.latest & vm::lost_bit) != 0;
+    if (copies.latest() == 0) continue;
+    const bool known = copies.lost();
     const uint32_t bit = uint32_t{1} << carried.place;
-    if ((copies.latest & ~bit) != 0 && (copies.latest & bit) != 0) {
-      copies.latest &= ~bit;
+    if ((copies.latest() & ~bit) != 0 && (copies.latest() & bit) != 0) {
+      copies.left(bit);
     } else {
       // It is nowhere else, or has gone on from there: then nobody knows which of its copies is good.
       forsake(region, ref.page);

@@ -131,7 +131,7 @@ void Engine::scan_pages(Plan &plan, bool *busy) {
   for (PlanPage &page : plan.pages) {
     Region &region = *page.region;
     Page &copies = region.pages[page.page];
-    page.latest = copies.latest;
+    page.latest = copies.latest();
     DevicePage &here = region.on(plan.place())->pages[page.page];
     if (copies.busy != 0) {
       here.wanted = true;
@@ -139,9 +139,10 @@ void Engine::scan_pages(Plan &plan, bool *busy) {
       *busy = true;
     }
     if (!plan.in_place && !plan.lends) keep_borrowed(region, page.page, *plan.device);
-    page.absent = here.state == PageState::absent;
-    page.stale = here.state == PageState::resident && (copies.latest & plan.device->bit()) == 0 &&
-                 !page.discard && !(region.slab && copies.latest == 0);
+    page.absent = here.state() == PageState::absent;
+    page.stale = here.state() == PageState::resident &&
+                 (copies.latest() & plan.device->bit()) == 0 && !page.discard &&
+                 !(region.slab && copies.latest() == 0);
     plan.absent = plan.absent || page.absent;
     if (page.absent || page.stale) {
       plan.work = true;

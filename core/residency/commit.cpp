@@ -86,7 +86,7 @@ std::pmr::vector<uint32_t> Engine::versions(const Plan &plan) {
   for (const PlanItem &item : plan.items) {
     if (!item.writes()) continue;
     for (uint32_t p = item.first; p <= item.last; ++p)
-      latest.push_back(item.region->pages[p].latest);
+      latest.push_back(item.region->pages[p].latest());
   }
   return latest;
 }
@@ -99,7 +99,7 @@ bool Engine::writes_stand(const Plan &plan, const std::pmr::vector<uint32_t> &be
     if (!item.writes()) continue;
     const bool discards = item.mode == WEIR_DISCARD_WRITE && item.whole;
     for (uint32_t p = item.first; p <= item.last; ++p, ++i) {
-      const uint32_t now = item.region->pages[p].latest;
+      const uint32_t now = item.region->pages[p].latest();
       if (!discards && now != before[i] && (now & written_bit(plan, *item.region, p)) == 0)
         return false;
     }
@@ -173,8 +173,8 @@ Status Engine::order_after_past(Releasable &lock, Plan &plan, bool *again) {
 void Engine::invalidate(Region &region, uint32_t page, uint32_t keep_bit) noexcept {
   Page &copies = region.pages[page];
   free_lower(region, page);
-  if (copies.latest == keep_bit) return;
-  copies.latest = keep_bit;
+  if (copies.latest() == keep_bit) return;
+  copies.written(keep_bit);
   if (keep_bit != vm::host_bit) free_host(region, page);
 }
 
@@ -203,9 +203,9 @@ void Engine::refresh_word(uint32_t index, Region &region, uint64_t base, uint64_
     const Page &copies = region.pages[p];
     // Busy: another device is being filled from it, so writers must come the slow way.
     // So must whoever makes a borrowed page his own.
-    resident = state.state == PageState::resident && copies.busy == 0 &&
-               (copies.latest & bit) != 0 && !state.borrowed;
-    sole = sole && copies.latest == bit;
+    resident = state.state() == PageState::resident && copies.busy == 0 &&
+               (copies.latest() & bit) != 0 && !state.borrowed;
+    sole = sole && copies.latest() == bit;
     if (state.ready && streams_.passed(state.ready)) state.ready = Stamp{};
     pending = pending || state.ready;
   }

@@ -236,7 +236,7 @@ bool Engine::settle_tenant(PoolDevice &device, TenantMove &move, Stamp done) noe
   const uint32_t last = last_page(from, all ? from.shape.size - 1 : tenant.offset, all ? 1 : size);
   try {
     for (uint32_t p = first; p <= last; ++p) {
-      if (from.idle(p) && here->pages[p].state == PageState::resident)
+      if (from.idle(p) && here->pages[p].state() == PageState::resident)
         device.emptied.push_back(PageRef{from.id, p, region_generations_[from.id]});
     }
   } catch (const std::bad_alloc &) {
@@ -344,7 +344,7 @@ uint64_t Engine::reclaim(uint8_t place, bool wait) {
     Region &region = *regions_[ref.region];
     const Residence *here = region.on(place);
     if (!region.idle(ref.page) || here == nullptr ||
-        here->pages[ref.page].state == PageState::absent)
+        here->pages[ref.page].state() == PageState::absent)
       return true;
     if (!wait && !idle_page(region, ref.page)) return false;
     victims.push_back(ref);

@@ -100,7 +100,7 @@ bool Engine::claim_victim(PoolDevice &device, const PageRef &ref, Victim *victim
   Region &region = *regions_[ref.region];
   Residence *here = region.on(device.place);
   if (here == nullptr) return false;
-  const PageState state = here->pages[ref.page].state;
+  const PageState state = here->pages[ref.page].state();
   if (state == PageState::filling) give_back(region, ref, device);
   if (state != PageState::resident && state != PageState::moving) return false;
   const bool spare = is_spare(region, ref.page, *here);
@@ -111,13 +111,13 @@ bool Engine::claim_victim(PoolDevice &device, const PageRef &ref, Victim *victim
   }
   forget_idle(region, ref.page);
   const Page &copies = region.pages[ref.page];
-  const bool latest_here = (copies.latest & device.bit()) != 0;
+  const bool latest_here = (copies.latest() & device.bit()) != 0;
   victim->ref = ref;
   victim->region = &region;
   victim->page = ref.page;
-  victim->had_content = copies.latest != 0;
-  victim->copy = latest_here && (copies.latest & ~device.bit()) == 0;
-  const bool near = (copies.latest & ~device.bit() & ~vm::below_host) != 0;
+  victim->had_content = copies.latest() != 0;
+  victim->copy = latest_here && (copies.latest() & ~device.bit()) == 0;
+  const bool near = (copies.latest() & ~device.bit() & ~vm::below_host) != 0;
   victim->cached = latest_here && !victim->copy && !near && !region.cold && !region.scrub &&
                    region.registered == nullptr && !device.integrated;
   victim->bytes = region.shape.granule_bytes(ref.page);
@@ -230,9 +230,8 @@ void Engine::claim_victims(Releasable &lock, PoolDevice &device,
     }
     if (victim.cached) cache_victim(device, victim);
     DevicePage &state = region.on(device.place)->pages[victim.page];
-    state.state = PageState::draining;
+    step(region, victim.page, device, Step::begin_evict);
     state.wanted = false;
-    begin_work(region, victim.page, device);
     victims->push_back(std::move(victim));  // reserved by evict()
   }
 }
@@ -402,7 +401,7 @@ void Engine::decide_victim(const PoolDevice &device, Victim &victim) noexcept {
   const DevicePage &state = victim.region->on(device.place)->pages[victim.page];
   // The other copy that it was to be dropped for may have been lost with its device.
   const bool dropped = victim.had_content && !victim.copy && !victim.region->idle(victim.page);
-  const uint32_t others = victim.region->pages[victim.page].latest & ~device.bit();
+  const uint32_t others = victim.region->pages[victim.page].latest() & ~device.bit();
   victim.safe = victim.safe && !(dropped && others == 0);
   if (victim.loan.to != nullptr && victim.loan.to->lost) victim.safe = false;
   victim.out = victim.safe && (victim.region->scrub || !(state.wanted && victim.had_content));
@@ -412,7 +411,7 @@ void Engine::decide_victim(const PoolDevice &device, Victim &victim) noexcept {
 void Engine::settle_place(Victim &victim) noexcept {
   Region &region = *victim.region;
   Page &copies = region.pages[victim.page];
-  copies.latest &= ~vm::lost_bit;  // the device was lost, but the copy had ended; or see `forsaken` there
+  copies.revived();  // the device was lost, but the copy had ended; or see `forsaken` there
   if (victim.lent) return;
   if (victim.straight) {
     region.codec = victim.plan;
@@ -433,7 +432,7 @@ void Engine::settle_place(Victim &victim) noexcept {
     host_->take_over(victim.slot, region.client, victim.used);
     copies.host = victim.slot;
   }
-  copies.latest |= vm::host_bit;
+  copies.arrived(vm::host_bit);
   if (victim.slot) note_in_order(region, victim.page, vm::host_bit);
 }
 
@@ -443,9 +442,10 @@ void Engine::settle_victim(Drain &drain, Victim &victim) noexcept {
   Residence &here = *region.on(device.place);
   DevicePage &state = here.pages[victim.page];
   Page &copies = region.pages[victim.page];
-  end_work(region, victim.page, device);
+  step(region, victim.page, device, victim.gone ? Step::evicted : Step::kept);
+  forget_idle(region, victim.page);
   // What it had from a writer that has been lost meanwhile (remote.cpp): the copy is none.
-  const bool forsaken = (copies.latest & vm::lost_bit) != 0 && copies.forsaken;
+  const bool forsaken = copies.forsaken();
   if (victim.loan.lost) note_loss(*victim.loan.to, Status(WEIR_ERROR_DEVICE_LOST));
   if (victim.loan.to != nullptr && victim.loan.to->lost) victim.safe = false;
   victim.lent = victim.safe && victim.loan.to != nullptr;
@@ -466,19 +466,18 @@ void Engine::settle_victim(Drain &drain, Victim &victim) noexcept {
     drain.freed += region.shape.charged_bytes(victim.page);
     vacate(region, victim.page, device, region.scrub ? physical::client_unknown : region.client);
   } else {
-    state.state = PageState::resident;
-    if (victim.wiped || region.idle(victim.page)) copies.latest &= ~device.bit();
+    if (victim.wiped || region.idle(victim.page)) copies.left(device.bit());
     if (!state.wanted) ++stats_.eviction_failures;
     give_back(region, victim.ref, device);
   }
   const bool owned = !region.idle(victim.page);
-  if (victim.had_content && owned && copies.latest == 0) copies.lose();
+  if (victim.had_content && owned && copies.latest() == 0) copies.device_lost();
   if (forsaken && owned) forsake(region, victim.page);
   state.wanted = false;
   retire_region(region);
 }
 
-/// The page's granule goes back to the pool; nothing is mapped there any more.
+/// The page has left the device, and nothing is mapped there any more: its granule goes back to the pool.
 void Engine::vacate(Region &region, uint32_t page, PoolDevice &device,
                     uint32_t granule_client) noexcept {
   Residence &here = *region.on(device.place);
@@ -496,12 +495,16 @@ void Engine::vacate(Region &region, uint32_t page, PoolDevice &device,
   if (!watching_ && worth_watching(device)) watch_idle();
   device.evicted_total += bytes;
   ++stats_.evictions;
-  region.pages[page].latest &= ~device.bit();
+  region.pages[page].left(device.bit());
   state.granule = physical::no_granule;
-  state.state = PageState::absent;
   state.ready = Stamp{};
   state.set_evicted(device.eviction_clock());
-  --here.resident;
+}
+
+/// Without an eviction: its device has left, or the runtime has taken the mapping and gives none back.
+void Engine::vanish(Region &region, uint32_t page, PoolDevice &device) noexcept {
+  step(region, page, device, Step::vanished);
+  vacate(region, page, device, physical::client_unknown);
 }
 
 }  // namespace weir::residency

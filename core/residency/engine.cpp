@@ -34,7 +34,7 @@ bool PoolDevice::knows(const PageRef &ref) noexcept {
   }
   const Residence *here = engine.regions_[ref.region]->on(place);
   // One on the move is no victim, but it may be here again, and nobody tells of it then: it is not to be forgotten.
-  return here != nullptr && here->pages[ref.page].state != PageState::absent;
+  return here != nullptr && here->pages[ref.page].state() != PageState::absent;
 }
 
 bool PoolDevice::describe(const PageRef &ref, PageInfo *info) {
@@ -44,7 +44,7 @@ bool PoolDevice::describe(const PageRef &ref, PageInfo *info) {
   const Page &copies = region.pages[ref.page];
   info->bytes = region.shape.charged_bytes(ref.page);
   info->priority = region.priority;
-  info->dirty = (copies.latest & bit()) != 0 && (copies.latest & ~bit()) == 0;
+  info->dirty = (copies.latest() & bit()) != 0 && (copies.latest() & ~bit()) == 0;
   const bool idle = region.idle(ref.page);
   const bool borrowed = region.on(place)->pages[ref.page].borrowed && !idle;
   info->borrowed = borrowed;
@@ -53,7 +53,7 @@ bool PoolDevice::describe(const PageRef &ref, PageInfo *info) {
                      : region.slab ? region.tenants->pages[ref.page].idle_since
                                    : region.dead_since;
   if (region.slab && !idle) region.tenants->pages[ref.page].told = false;
-  info->cold = region.cold || copies.latest == 0 || (copies.latest & bit()) == 0;
+  info->cold = region.cold || copies.latest() == 0 || (copies.latest() & bit()) == 0;
   info->client = region.client;
   const bool spare = copies.busy == 0 && engine.is_spare(region, ref.page, *here);
   info->evictable = spare || !engine.in_use(region, ref.page, place);

@@ -335,6 +335,7 @@ class Engine {
   Reach reach_of(const Plan &plan, const Region &region, const Residence &from,
                  uint32_t page) const noexcept WEIR_HELD;
   Residence *device_source(Region &region, uint32_t page, const Plan &plan) noexcept WEIR_HELD;
+  void step(Region &region, uint32_t page, PoolDevice &device, Step taken) noexcept;
   void begin_work(Region &region, uint32_t page, PoolDevice &device) noexcept;
   void count_work_out(Region &region, uint32_t page, PoolDevice &device) noexcept;
   void end_work(Region &region, uint32_t page, PoolDevice &device) noexcept WEIR_HELD;
@@ -398,6 +399,7 @@ class Engine {
   Status wipe(PoolDevice &device, Victim &victim);
   void end_copies(PoolDevice &device) noexcept;
   void settle_victim(Drain &drain, Victim &victim) noexcept WEIR_HELD;
+  void vanish(Region &region, uint32_t page, PoolDevice &device) noexcept WEIR_HELD;
   void vacate(Region &region, uint32_t page, PoolDevice &device,
               uint32_t granule_client) noexcept WEIR_HELD;
 

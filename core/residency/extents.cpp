@@ -27,7 +27,7 @@ Blocker Engine::blocker_of_extent(PoolDevice &device, Region &region) noexcept {
   if (region.pinned) return Blocker::pinned;
   if (region.stable) return Blocker::stable;
   if (region.held_on(device.place)) return Blocker::held;
-  if (here.pages[0].state != PageState::resident || region.pages[0].busy != 0 || region.idle(0))
+  if (here.pages[0].state() != PageState::resident || region.pages[0].busy != 0 || region.idle(0))
     return Blocker::busy;
   if (in_use(region, 0, device.place)) return Blocker::leased;
   return Blocker::none;
@@ -93,7 +93,6 @@ bool Engine::claim_extent(PoolDevice &device, const MoveOrder &order, ExtentMove
     return refuse(Blocker::busy);
   const Blocker why = blocker_of_extent(device, region);
   if (why != Blocker::none) return refuse(why);
-  DevicePage &page = here->pages[0];
   // Closed before its fences are looked at: a hit may come and go until then.
   if (!close_owner(region, 0, device.place)) return refuse(Blocker::leased);
   collect_fences(region, 0, waits);
@@ -102,8 +101,7 @@ bool Engine::claim_extent(PoolDevice &device, const MoveOrder &order, ExtentMove
       device.granules->claim_at(order.to, order.offset, region.shape.page_bytes(0), order.before);
   if (move->granule == physical::no_granule) return refuse(Blocker::busy);
   move->region = &region;
-  page.state = PageState::moving;
-  begin_work(region, 0, device);
+  step(region, 0, device, Step::begin_move);
   // Its place in the list, so that settling can't fail. Until then it stands for the new extent, which is nobody's yet.
   device.limbo.push_back(
       PoolDevice::Left{move->granule, Stamp{}, region.shape.page_bytes(0),
@@ -119,8 +117,8 @@ void Engine::settle_extent(PoolDevice &device, ExtentMove &move, Stamp done) noe
   DevicePage &page = here.pages[0];
   const auto left = std::find_if(device.limbo.begin(), device.limbo.end(),
                                  [&](const auto &l) { return l.granule == move.granule; });
-  end_work(region, 0, device);
-  page.state = PageState::resident;
+  step(region, 0, device, done && !device.lost ? Step::moved : Step::move_failed);
+  forget_idle(region, 0);
   if (page.wanted) page.wanted = false;
   Stream *side = device.side.load(std::memory_order_acquire);
   if (!done && region.scrub && !device.lost && side != nullptr) {
@@ -213,7 +211,7 @@ uint64_t Engine::evict_extents(uint8_t place, const Occupant *tenants, size_t co
     const bool same = region != nullptr &&
                       static_cast<uint16_t>(region_generations_[ref.region]) == ref.generation;
     const Residence *here = same ? region->on(place) : nullptr;
-    *gone += here == nullptr || here->pages[0].state == PageState::absent ? 1 : 0;
+    *gone += here == nullptr || here->pages[0].state() == PageState::absent ? 1 : 0;
   }
   return freed;
 }

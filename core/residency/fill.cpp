@@ -17,7 +17,7 @@ void Engine::prepare_filling(Plan &plan) {
   bool into_place = false;
   bool from_peer = false;
   for (const PlanPage &page : plan.pages) {
-    const uint32_t latest = page.region->pages[page.page].latest;
+    const uint32_t latest = page.region->pages[page.page].latest();
     into_place = into_place || page.stale;
     from_peer = from_peer || (page.absent && !page.discard && (latest & vm::host_bit) == 0 &&
                               (latest & vm::device_bits) != 0);
@@ -92,13 +92,13 @@ void Engine::mark_filling(Plan &plan) noexcept {
     Residence *other = device_source(region, page.page, plan);
     Freight *freight = other != nullptr ? &freight_from(plan, region, *other, page.page) : nullptr;
     const bool near = freight != nullptr && freight->near;
-    if (copies.latest == 0 || page.discard) {
+    if (copies.latest() == 0 || page.discard) {
       page.zero = foreign || (!page.discard && !region.slab);
-    } else if (!near && has_host(region, page.page) && (copies.latest & vm::host_bit) != 0) {
+    } else if (!near && has_host(region, page.page) && (copies.latest() & vm::host_bit) != 0) {
       page.from = vm::host_bit;
       page.source = reinterpret_cast<uint64_t>(host_bytes(region, page.page));
       if (sums_host(region)) page.checksum = checksum_of_version(copies);
-    } else if ((copies.latest & vm::below_host) != 0 &&
+    } else if ((copies.latest() & vm::below_host) != 0 &&
                (freight == nullptr || !freight->past_host)) {
       list_parts(region, page.page, static_cast<uint32_t>(&page - plan.pages.data()), &plan.parts);
       page.from = plan.parts.back().bit;
@@ -121,9 +121,8 @@ void Engine::mark_filling(Plan &plan) noexcept {
       if (region.held(page.page, device.place)) count_held(region, page.page, device, true);
     }
     if (page.stale && state.ready) plan.before.push_back(state.ready);
-    state.state = PageState::filling;
+    step(region, page.page, device, page.absent ? Step::begin_fill : Step::begin_refill);
     page.filling = true;
-    begin_work(region, page.page, device);
   }
   for (const PlanItem &item : plan.items) {
     if (item.zeroes()) mark_zeroing(plan, item);
@@ -141,7 +140,7 @@ Residence *Engine::device_source(Region &region, uint32_t page, const Plan &plan
   };
   Residence *best = nullptr;
   for (auto &other : region.residences) {
-    const bool has = (region.pages[page].latest & other->place_bit()) != 0;
+    const bool has = (region.pages[page].latest() & other->place_bit()) != 0;
     if (!has || other->place == to) continue;
     if (best == nullptr || ns(*other) < ns(*best)) best = other.get();
   }
@@ -153,6 +152,15 @@ bool Engine::reads_directly(const PoolDevice &to, const Residence &from,
                             uint32_t page) const noexcept {
   if (!config_.routes.direct(from.place, to.place)) return false;
   return !devices_[from.place]->vmm() || from.pages[page].mapped() >= to.joined;
+}
+
+/// Every change of a page's state on a device, with the counts that go along.
+void Engine::step(Region &region, uint32_t page, PoolDevice &device, Step taken) noexcept {
+  Residence &here = *region.on(device.place);
+  const vm::Rule &rule = here.pages[page].apply(taken);
+  here.resident += static_cast<uint32_t>(int32_t{rule.in_place});
+  if (rule.busy > 0) begin_work(region, page, device);
+  if (rule.busy < 0) count_work_out(region, page, device);
 }
 
 void Engine::begin_work(Region &region, uint32_t page, PoolDevice &device) noexcept {
@@ -350,18 +358,21 @@ void Engine::settle_fill(Plan &plan, bool filled) noexcept {
     Residence &here = *region.on(plan.place());
     DevicePage &state = here.pages[page.page];
     Page &copies = region.pages[page.page];
-    count_work_out(region, page.page, device);  // forget_idle() comes when `ready` is known
+    // forget_idle() comes when `ready` is known.
+    step(region, page.page, device,
+         filled        ? page.absent ? Step::filled : Step::refilled
+         : page.stale  ? Step::refill_failed
+         : page.mapped ? Step::stuck
+                       : Step::fill_failed);
     state.wanted = false;
     // Of a page whose owner is gone, the copies may have gone while they were read.
     const bool idle = region.idle(page.page);
     if (page.corrupt && !idle) ++stats_.checksum_failures;
     if (filled) {
       if (page.freight != no_freight && page.counts) note_carried(plan, page);
-      state.state = PageState::resident;
       state.ready = plan.ready;
       if (region.buffer != vm::BufferTable::none) set_flags(region.buffer, 0, Word::sole);
       if (page.absent) {
-        ++here.resident;
         if (device.evicted_lately(state.evicted())) stats_.refaulted_bytes += page.used;
         state.set_mapped(page.opened);
         device.granules->at(page.granule).set_client(region.client);
@@ -382,12 +393,12 @@ void Engine::settle_fill(Plan &plan, bool filled) noexcept {
       // untouched one, has no version yet.
       if (idle) {
         forget_idle(region, page.page);
-        copies.latest = 0;
-      } else if (copies.latest != 0 && !page.discard) {
+        copies.discarded();
+      } else if (copies.latest() != 0 && !page.discard) {
         // What has been lost meanwhile (remote.cpp) is not found again.
-        if ((copies.latest & vm::lost_bit) == 0 && page.counts) copies.latest |= device.bit();
+        if (!copies.lost() && page.counts) copies.arrived(device.bit());
       } else if (page.zero && !page.discard && !region.slab) {
-        copies.latest = device.bit();
+        copies.arrived(device.bit());
       }
       if (page.zero) stats_.zero_filled_bytes += page.bytes;
       if (page.from != 0) {
@@ -399,10 +410,8 @@ void Engine::settle_fill(Plan &plan, bool filled) noexcept {
       page.granule = physical::no_granule;
       page.absent = page.stale = false;
     } else if (page.stale) {
-      state.state = PageState::resident;
       if (page.corrupt) forsake_copy(region, page.page, page.from);
     } else {
-      state.state = PageState::absent;
       state.granule = physical::no_granule;
       if (region.held(page.page, device.place)) count_held(region, page.page, device, false);
       if (page.corrupt) forsake_copy(region, page.page, page.from);

@@ -17,7 +17,7 @@ constexpr size_t many_tombstones = 64;
 
 /// Whether the page's copy on the device is its only one, so that a write makes none stale.
 bool sole_version(const Page &copies, const PoolDevice &device) noexcept {
-  return copies.latest == device.bit() && copies.lower == tier::CopyTable::none && !copies.host &&
+  return copies.latest() == device.bit() && copies.lower == tier::CopyTable::none && !copies.host &&
          !copies.sinking;
 }
 
@@ -42,7 +42,7 @@ bool Engine::in_place(Region &slab, uint64_t begin, uint64_t size, PoolDevice &d
   for (uint32_t p = slab.shape.page_at(begin); p <= last; ++p) {
     DevicePage &state = here->pages[p];
     const Page &copies = slab.pages[p];
-    if (!on_device(slab, *here, p) || (copies.latest & ~device.bit()) != 0 || !state.queued)
+    if (!on_device(slab, *here, p) || (copies.latest() & ~device.bit()) != 0 || !state.queued)
       return false;
     if (!state.ready) continue;
     if (!streams_.passed(state.ready)) return false;

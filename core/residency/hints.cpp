@@ -196,7 +196,7 @@ void Engine::ask_again(const PageRef &ref, const PoolDevice &device) noexcept {
   Region &region = *regions_[ref.region];
   const Residence *here = region.on(device.place);
   if (region.slab || region.buffer == vm::BufferTable::none || here == nullptr ||
-      here->pages[ref.page].state != PageState::absent)
+      here->pages[ref.page].state() != PageState::absent)
     return;
   const uint64_t begin = region.shape.offset(ref.page);
   const uint64_t end = begin + region.shape.page_bytes(ref.page);

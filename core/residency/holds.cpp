@@ -120,7 +120,7 @@ void Engine::leave_latest(Plan &plan) noexcept {
     Page &copies = region.pages[p];
     const bool shard = region.shards != nullptr;
     free_lower(region, p);
-    copies.latest = shard ? uint32_t{1} << region.home_of(p) : plan.device->bit();
+    copies.written(shard ? uint32_t{1} << region.home_of(p) : plan.device->bit());
     if (copies.leases == 0 && !leased) free_host(region, p);
   }
   set_flags(item.buffer, 0, Word::virgin);
@@ -164,7 +164,7 @@ Status Engine::nest_hold(Plan &plan) {
   const PlanItem &item = plan.items[0];
   Region &region = *item.region;
   for (uint32_t p = item.first; p <= item.last; ++p) {
-    if ((region.pages[p].latest & vm::lost_bit) != 0)
+    if (region.pages[p].lost())
       return fail(WEIR_ERROR_DATA_LOST, "bytes of page %u were lost with their device", p);
   }
   add_hold(region, plan.place(), region.held_to_write);
@@ -285,9 +285,9 @@ Status Engine::host_register(weir_buffer buffer, void *memory, uint64_t flags) {
     status = fail(WEIR_ERROR_OUT_OF_HOST_MEMORY, "no host memory to register memory");
   }
   for (uint32_t p = 0; p < region.pages.size() && status; ++p) {
-    if ((flags & WEIR_HOST_LOAD) != 0 || (region.pages[p].latest & vm::host_bit) == 0) continue;
+    if ((flags & WEIR_HOST_LOAD) != 0 || (region.pages[p].latest() & vm::host_bit) == 0) continue;
     status = verify_host(region, p, 0);
-    if (status || region.pages[p].latest == vm::host_bit) continue;
+    if (status || region.pages[p].latest() == vm::host_bit) continue;
     forsake_copy(region, p, vm::host_bit);
     status = {};
   }
@@ -303,14 +303,14 @@ Status Engine::host_register(weir_buffer buffer, void *memory, uint64_t flags) {
     auto *base = static_cast<unsigned char *>(memory);
     for (uint32_t p = 0; p < region.pages.size(); ++p) {
       Page &copies = region.pages[p];
-      if ((flags & WEIR_HOST_LOAD) == 0 && (copies.latest & vm::host_bit) != 0) {
+      if ((flags & WEIR_HOST_LOAD) == 0 && (copies.latest() & vm::host_bit) != 0) {
         __builtin_memcpy(base + region.shape.offset(p), host_bytes(region, p),
                          region.shape.used_bytes(p));
       }
       free_host(region, p);
       if ((flags & WEIR_HOST_LOAD) != 0) {
         free_lower(region, p);
-        copies.latest = vm::host_bit;
+        copies.written(vm::host_bit);
       }
     }
     drop_alias(region);
@@ -327,7 +327,7 @@ void Engine::unregister_memory(Releasable &lock, Region &region) noexcept {
   unsigned char *memory = region.registered;
   region.registered = nullptr;
   for (Page &copies : region.pages) {
-    if (!copies.host) copies.latest &= ~vm::host_bit;
+    if (!copies.host) copies.left(vm::host_bit);
   }
   const uint64_t bytes = tier::HostStore::rounded(region.shape.size);
   ++region.operations;
@@ -364,12 +364,12 @@ Status Engine::host_unregister(weir_buffer buffer) {
     for (uint32_t p = 0; p < region.pages.size(); ++p) {
       const uint64_t at = region.shape.offset(p);
       const uint64_t used = region.shape.used_bytes(p);
-      if ((region.pages[p].latest & vm::host_bit) == 0)
+      if ((region.pages[p].latest() & vm::host_bit) == 0)
         WEIR_TRY(copy_pieces(lock, index, where, at, at + used, region.registered + at, nullptr));
     }
     // A place for everything that lies there alone. Making room drops the lock, and may take a page's other copy away.
     for (uint32_t p = 0; p < region.pages.size();) {
-      if (region.pages[p].latest != vm::host_bit || slots[p]) {
+      if (region.pages[p].latest() != vm::host_bit || slots[p]) {
         ++p;
         continue;
       }
@@ -393,7 +393,7 @@ Status Engine::host_unregister(weir_buffer buffer) {
   const LastError why = last_error();
   if (status) {
     for (uint32_t p = 0; p < region.pages.size(); ++p) {
-      region.pages[p].latest &= slots[p] ? ~uint32_t{0} : ~vm::host_bit;
+      if (!slots[p]) region.pages[p].left(vm::host_bit);
       region.pages[p].host = slots[p];
       if (slots[p]) note_in_order(region, p, vm::host_bit);
     }

@@ -75,13 +75,13 @@ Status Engine::page_to_host(Releasable &lock, const PlanItem &item, uint32_t pag
   Region &region = *item.region;
   WEIR_TRY(settle_page(lock, region, page));
   Page &copies = region.pages[page];
-  if ((copies.latest & vm::lost_bit) != 0 && !discard) {
+  if (copies.lost() && !discard) {
     return fail(WEIR_ERROR_DATA_LOST, "bytes of page %u were lost with their device", page);
   }
-  if ((copies.latest & vm::host_bit) != 0) {
+  if ((copies.latest() & vm::host_bit) != 0) {
     if (discard) return {};
     const Status intact = verify_host(region, page, item.use);
-    if (intact || (copies.latest & ~vm::host_bit) == 0) return intact;
+    if (intact || (copies.latest() & ~vm::host_bit) == 0) return intact;
     forsake_copy(region, page, vm::host_bit);
   }
   const uint64_t at = region.shape.offset(page);
@@ -90,9 +90,9 @@ Status Engine::page_to_host(Releasable &lock, const PlanItem &item, uint32_t pag
   if (copies.busy != 0) return page_to_host(lock, item, page, discard);
   bool counts = true;
   // A slot that is not the latest version yet is nobody's to read: copies can go there without the lock.
-  if (!discard || copies.latest == 0) {
+  if (!discard || copies.latest() == 0) {
     WEIR_TRY(wait_range(lock, item.buffer, at, at + used, false));
-    if (!settled(region, page) || (copies.latest & vm::host_bit) != 0)
+    if (!settled(region, page) || (copies.latest() & vm::host_bit) != 0)
       return page_to_host(lock, item, page, discard);
     const Target where{&region, 0, region.shape.size};
     PoolDevice &home = device_at(region.home);
@@ -114,7 +114,7 @@ Status Engine::page_to_host(Releasable &lock, const PlanItem &item, uint32_t pag
   set_flags(item.buffer, 0, Word::sole);  // a write must come the slow way, to make this copy stale
   // What a DISCARD_WRITE finds in the slot is a version only when the lease is granted: commit() says so.
   if (discard || !counts) return {};
-  copies.latest |= vm::host_bit;
+  copies.arrived(vm::host_bit);
   note_in_order(region, page, vm::host_bit);
   return {};
 }
@@ -135,7 +135,7 @@ Status Engine::bring_to_host(Releasable &lock, Plan &plan) {
         const uint64_t at = shape.offset(p);
         const bool covered = item.mode == WEIR_DISCARD_WRITE && item.begin <= at &&
                              at + shape.used_bytes(p) <= item.end;
-        item.missed = item.missed || (item.region->pages[p].latest & vm::host_bit) == 0;
+        item.missed = item.missed || (item.region->pages[p].latest() & vm::host_bit) == 0;
         WEIR_TRY(of_use(item.use, page_to_host(lock, item, p, covered)));
       }
       WEIR_TRY(of_use(item.use, host_alias(*item.region, item.first, item.last)));

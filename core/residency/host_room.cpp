@@ -36,9 +36,9 @@ Status Engine::fail_corrupt(uint32_t use, uint32_t page, uint32_t bit) noexcept 
 /// A damaged copy is given up where there is another; else it stays, and so does the error.
 void Engine::forsake_copy(Region &region, uint32_t page, uint32_t bit) noexcept {
   Page &copies = region.pages[page];
-  if ((copies.latest & ~bit) == 0 || (copies.latest & bit) == 0 || copies.sinking) return;
+  if ((copies.latest() & ~bit) == 0 || (copies.latest() & bit) == 0 || copies.sinking) return;
   if (bit == vm::host_bit) {
-    copies.latest &= ~vm::host_bit;
+    copies.left(vm::host_bit);
     free_host(region, page);
   } else {
     drop_lower(region, page, bit);
@@ -158,11 +158,11 @@ bool Engine::drop_clean_copies(uint64_t bytes) noexcept {
     if (region == nullptr || region->registered != nullptr || region->alias != nullptr) continue;
     for (uint32_t p = 0; p < region->pages.size(); ++p) {
       Page &copies = region->pages[p];
-      const bool elsewhere = (copies.latest & vm::device_bits) != 0;
+      const bool elsewhere = (copies.latest() & vm::device_bits) != 0;
       const bool used = copies.busy != 0 || copies.leases != 0 || copies.sinking;
       if (!copies.host || used || !elsewhere) continue;
       freed += region->shape.used_bytes(p);
-      copies.latest &= ~vm::host_bit;
+      copies.left(vm::host_bit);
       free_host(*region, p);
     }
   }

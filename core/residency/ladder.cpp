@@ -82,11 +82,11 @@ uint64_t Engine::list_sinking(const std::pmr::vector<PageRef> &refs, uint32_t bi
     Region &region = *regions_[refs[i].region];
     Page &copies = region.pages[refs[i].page];
     // A policy may know a page twice, by what was chosen past it.
-    if (copies.sinking || (copies.latest & bit) == 0) continue;
-    if ((copies.latest & ~bit) != 0) {
+    if (copies.sinking || (copies.latest() & bit) == 0) continue;
+    if ((copies.latest() & ~bit) != 0) {
       dropped += region.shape.used_bytes(refs[i].page);
       if (from_host) {
-        copies.latest &= ~vm::host_bit;
+        copies.left(vm::host_bit);
         free_host(region, refs[i].page);
       } else {
         drop_lower(region, refs[i].page, bit);
@@ -118,8 +118,8 @@ bool Engine::drop_from_host(uint64_t bytes, uint32_t client) {
     Region &region = *regions_[ref.region];
     Page &copies = region.pages[ref.page];
     copies.in_host_order = false;
-    if (copies.sinking || (copies.latest & vm::host_bit) == 0) continue;
-    copies.latest &= ~vm::host_bit;
+    if (copies.sinking || (copies.latest() & vm::host_bit) == 0) continue;
+    copies.left(vm::host_bit);
     free_host(region, ref.page);
     dropped += region.shape.used_bytes(ref.page);
   }
@@ -466,7 +466,7 @@ uint64_t Engine::leave_tier(Region &region, uint32_t page, uint32_t bit) noexcep
     return 0;
   }
   if (host) {
-    copies.latest &= ~vm::host_bit;
+    copies.left(vm::host_bit);
     free_host(region, page);
   } else {
     drop_lower(region, page, bit);

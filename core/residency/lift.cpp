@@ -77,7 +77,7 @@ void Engine::list_parts(const Region &region, uint32_t page, uint32_t tag,
   const uint64_t part_bytes = lower_.staging->part_bytes();
   const uint64_t used = region.shape.used_bytes(page);
   LiftPart part;
-  part.bit = (copies.latest & vm::compressed_bit) != 0 ? vm::compressed_bit : vm::storage_bit;
+  part.bit = (copies.latest() & vm::compressed_bit) != 0 ? vm::compressed_bit : vm::storage_bit;
   part.page = tag;
   part.secret = region.scrub;
   for (uint32_t at = copies.lower; at != tier::CopyTable::none; at = lower_.copies[at].next) {
@@ -137,9 +137,9 @@ Status Engine::read_below(Releasable &lock, Region &region, uint32_t page, uint6
     if (status.code() != WEIR_ERROR_CORRUPT) return status;
     ++stats_.checksum_failures;
     const Status corrupt = fail_corrupt(0, page, bit);
-    const uint32_t before = region.pages[page].latest;
+    const uint32_t before = region.pages[page].latest();
     forsake_copy(region, page, bit);
-    const uint32_t left = region.pages[page].latest;
+    const uint32_t left = region.pages[page].latest();
     if (left == before || (left & vm::below_host) == 0) return corrupt;
   }
 }
@@ -149,7 +149,7 @@ Status Engine::raise_to_host(Releasable &lock, Region &region, uint32_t page) {
   Page &copies = region.pages[page];
   WEIR_TRY(
       read_below(lock, region, page, 0, region.shape.used_bytes(page), host_bytes(region, page)));
-  copies.latest |= vm::host_bit;
+  copies.arrived(vm::host_bit);
   note_in_order(region, page, vm::host_bit);
   return {};
 }

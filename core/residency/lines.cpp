@@ -91,7 +91,7 @@ physical::SmallArena::Allocation Engine::open_pages(Region &region, uint64_t byt
     uint32_t have = 0;
     while (have < need && p + have < count && slab.pages[p + have].closed != vm::Slab::none &&
            region.pages[p + have].busy == 0) {
-      absent += here->pages[p + have].state == PageState::absent ? 1 : 0;
+      absent += here->pages[p + have].state() == PageState::absent ? 1 : 0;
       ++have;
     }
     if (have < need || absent > best_absent) continue;

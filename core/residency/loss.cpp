@@ -72,10 +72,10 @@ void Engine::lose(PoolDevice &device) noexcept {
     if (region->shards == nullptr && region->held_at == device.place) region->held_to_write = false;
     for (uint32_t p = 0; p < region->pages.size(); ++p) {
       Page &copies = region->pages[p];
-      if ((copies.latest & device.bit()) == 0) continue;
-      copies.latest &= ~device.bit();
-      if (copies.latest != 0) continue;
-      copies.lose();
+      if ((copies.latest() & device.bit()) == 0) continue;
+      copies.left(device.bit());
+      if (copies.latest() != 0) continue;
+      copies.device_lost();
       lost_bytes += region->shape.used_bytes(p);
     }
   }
@@ -127,7 +127,7 @@ void Engine::for_each_lost(const std::function<void(const weir_lost_range &)> &v
     for (uint32_t p = region.shape.page_at(where.base); p <= region.shape.page_at(end - 1); ++p) {
       const uint64_t begin = std::max(where.base, region.shape.offset(p));
       const uint64_t stop = std::min(end, region.shape.offset(p) + region.shape.page_bytes(p));
-      if ((region.pages[p].latest & vm::lost_bit) == 0) continue;
+      if (!region.pages[p].lost()) continue;
       if (run.length != 0 && where.base + run.offset + run.length != begin) {
         visit(run);
         run.length = 0;

@@ -78,9 +78,9 @@ void Engine::free_lower(Region &region, uint32_t page) noexcept {
       copies.sinking = false;
     }
   }
-  count_below(region, page, copies.latest & vm::below_host, false);
-  const bool compressed = (copies.latest & vm::compressed_bit) != 0;
-  copies.latest &= ~vm::below_host;
+  count_below(region, page, copies.latest() & vm::below_host, false);
+  const bool compressed = (copies.latest() & vm::compressed_bit) != 0;
+  copies.left(vm::below_host);
   if (compressed) lower_.compressed_order->forget_some();
   if (copies.lower == tier::CopyTable::none) return;
   free_places(region, copies.lower, vm::below_host);
@@ -91,11 +91,11 @@ void Engine::free_lower(Region &region, uint32_t page) noexcept {
 /// Gives up the page's copy in one tier below HOST; it has another latest copy. The page is not sinking from there.
 void Engine::drop_lower(Region &region, uint32_t page, uint32_t bit) noexcept {
   Page &copies = region.pages[page];
-  count_below(region, page, copies.latest & bit, false);
-  copies.latest &= ~bit;
+  count_below(region, page, copies.latest() & bit, false);
+  copies.left(bit);
   if (bit == vm::compressed_bit) lower_.compressed_order->forget_some();
   free_places(region, copies.lower, bit);
-  const bool lower = (copies.latest & (vm::below_host | vm::host_bit)) != 0;
+  const bool lower = (copies.latest() & (vm::below_host | vm::host_bit)) != 0;
   if (lower || copies.sinking) return;  // the checksum is still of use
   lower_.copies.give(copies.lower);
   copies.lower = tier::CopyTable::none;
@@ -115,7 +115,7 @@ bool Engine::drop_redundant(uint32_t bit, uint64_t bytes, uint32_t client) noexc
     if (region == nullptr || (client != UINT32_MAX && region->client != client)) continue;
     for (uint32_t p = 0; p < region->pages.size() && freed < bytes; ++p) {
       const Page &copies = region->pages[p];
-      const bool redundant = (copies.latest & bit) != 0 && (copies.latest & faster) != 0;
+      const bool redundant = (copies.latest() & bit) != 0 && (copies.latest() & faster) != 0;
       if (!redundant || copies.busy != 0 || copies.sinking) continue;
       freed += region->shape.used_bytes(p);
       drop_lower(*region, p, bit);
@@ -215,8 +215,8 @@ void Engine::publish_lower(Region &region, uint32_t page, uint32_t chain, uint32
     }
     lower_.copies.give(chain);
   }
-  if ((copies.latest & bit) == 0) count_below(region, page, bit, true);
-  copies.latest |= bit;
+  if ((copies.latest() & bit) == 0) count_below(region, page, bit, true);
+  copies.arrived(bit);
   if (bit != vm::compressed_bit) return;
   note_in_order(region, page, vm::compressed_bit);
   if (recompressor_ != nullptr) recompressor_->note(region, page);
@@ -240,7 +240,7 @@ bool Engine::requeue(uint32_t bit) noexcept {
     for (uint32_t p = 0; p < region->pages.size(); ++p) {
       const Page &copies = region->pages[p];
       const bool known = bit == vm::host_bit ? copies.in_host_order : copies.in_compressed_order;
-      const bool here = (copies.latest & bit) != 0 && (bit != vm::host_bit || copies.host);
+      const bool here = (copies.latest() & bit) != 0 && (bit != vm::host_bit || copies.host);
       if (known || copies.sinking || !here) continue;
       note_in_order(*region, p, bit);
       found = true;
@@ -263,7 +263,7 @@ bool TierView::knows(const PageRef &ref) noexcept {
   if (ref.page >= region.pages.size()) return false;
   Page &copies = region.pages[ref.page];
   bool &known = bit_ == vm::host_bit ? copies.in_host_order : copies.in_compressed_order;
-  if ((copies.latest & bit_) == 0 || (bit_ == vm::host_bit && !copies.host)) {
+  if ((copies.latest() & bit_) == 0 || (bit_ == vm::host_bit && !copies.host)) {
     known = false;
     return false;
   }
@@ -276,7 +276,7 @@ bool TierView::describe(const PageRef &ref, PageInfo *info) {
   const Page &copies = region.pages[ref.page];
   info->bytes = region.shape.used_bytes(ref.page);
   info->priority = region.priority;
-  info->dirty = (copies.latest & ~bit_) == 0;
+  info->dirty = (copies.latest() & ~bit_) == 0;
   info->disposable = false;
   info->cold = region.cold;
   info->client = region.client;

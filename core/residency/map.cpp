@@ -39,9 +39,9 @@ struct Engine::Mapping {
 namespace {
 
 uint32_t state_of(const Page &copies, uint32_t bit, bool virgin) {
-  if (copies.latest == 0 || virgin) return WEIR_PIECE_UNWRITTEN;
-  if ((copies.latest & bit) == 0) return WEIR_PIECE_STALE;
-  return copies.latest == bit ? WEIR_PIECE_ONLY : WEIR_PIECE_COPY;
+  if (copies.latest() == 0 || virgin) return WEIR_PIECE_UNWRITTEN;
+  if ((copies.latest() & bit) == 0) return WEIR_PIECE_STALE;
+  return copies.latest() == bit ? WEIR_PIECE_ONLY : WEIR_PIECE_COPY;
 }
 
 weir_piece reserved_piece(uint32_t tier, uint32_t device, uint64_t container, uint64_t bytes) {
@@ -145,7 +145,7 @@ void Engine::map_owned(Region &region, uint32_t page, const Owner &owner, Mappin
     PoolDevice &device = *devices_[here->place];
     const DevicePage &state = here->pages[page];
     if (state.granule == physical::no_granule) continue;
-    if (!device.vmm() && state.state == PageState::filling) continue;
+    if (!device.vmm() && state.state() == PageState::filling) continue;
     piece.tier = WEIR_TIER_DEVICE;
     piece.device = device.device.id;
     piece.container = state.granule;
@@ -155,7 +155,7 @@ void Engine::map_owned(Region &region, uint32_t page, const Owner &owner, Mappin
       piece.container = map.segment_of(device.place, address);
       piece.offset += address - piece.container;
     }
-    tell(device.bit(), state.state != PageState::resident);
+    tell(device.bit(), state.state() != PageState::resident);
   }
   if (!copies.host || copies.host.node == UINT32_MAX) return;
   piece.tier = WEIR_TIER_HOST;

@@ -251,7 +251,7 @@ void Membership::list_pages(PoolDevice &device, std::pmr::vector<PageRef> *pages
     Residence *here = region != nullptr ? region->on(device.place) : nullptr;
     if (here == nullptr || here->resident == 0) continue;
     for (uint32_t p = 0; p < here->pages.size() && bytes < batch_bytes; ++p) {
-      if (here->pages[p].state != PageState::resident) continue;
+      if (here->pages[p].state() != PageState::resident) continue;
       const bool spare = region->pages[p].busy == 0 && engine_.is_spare(*region, p, *here);
       if (!spare && engine_.in_use(*region, p, device.place)) continue;
       pages->push_back(PageRef{region->id, p, engine_.region_generations_[region->id]});
@@ -266,8 +266,8 @@ bool Membership::at_rest(Region &region, const PoolDevice &device) noexcept {
   const Residence *here = region.on(device.place);
   if (here == nullptr) return true;
   for (uint32_t p = 0; p < here->pages.size(); ++p) {
-    if (here->pages[p].state == PageState::absent) continue;
-    if (!device.lost || here->pages[p].state != PageState::resident ||
+    if (here->pages[p].state() == PageState::absent) continue;
+    if (!device.lost || here->pages[p].state() != PageState::resident ||
         engine_.in_use(region, p, device.place))
       return false;
   }
@@ -373,8 +373,7 @@ void Membership::strip(PoolDevice &device) noexcept {
     Residence *here = region != nullptr ? region->on(device.place) : nullptr;
     if (here == nullptr) continue;
     for (uint32_t p = 0; p < here->pages.size(); ++p) {
-      if (here->pages[p].state == PageState::resident)
-        engine_.vacate(*region, p, device, physical::client_unknown);
+      if (here->pages[p].state() == PageState::resident) engine_.vanish(*region, p, device);
     }
   }
 }
@@ -383,7 +382,7 @@ void Membership::strip(PoolDevice &device) noexcept {
 /// everything whole.
 void Membership::part_from_lost(Region &slab, uint8_t home) {
   if (!slab.slab) return;
-  const auto lost = [&](uint32_t page) { return (slab.pages[page].latest & vm::lost_bit) != 0; };
+  const auto lost = [&](uint32_t page) { return slab.pages[page].lost(); };
   vm::Slab &tenants = *slab.tenants;
   for (auto node = tenants.first_tenant(); node != physical::SmallArena::none;) {
     const uint32_t index = tenants.owner(node);
@@ -398,7 +397,7 @@ void Membership::part_from_lost(Region &slab, uint8_t home) {
     if (engine_.own_lost_page(index, home)) return;  // it was the last: the slab is no more
   }
   for (Page &page : slab.pages) {
-    if ((page.latest & vm::lost_bit) != 0) page.latest = 0;
+    if (page.lost()) page.discarded();
   }
 }
 

@@ -28,7 +28,7 @@ constexpr uint64_t drop_rest_ns = 2'000'000;
 /// that one's work may not have ended: it goes like any other page, but first.
 bool Engine::is_spare(const Region &region, uint32_t page,
                       const Residence &residence) const noexcept {
-  const uint32_t latest = region.pages[page].latest;
+  const uint32_t latest = region.pages[page].latest();
   const DevicePage &state = residence.pages[page];
   return state.borrowed && !state.visited && latest != residence.place_bit();
 }
@@ -97,8 +97,8 @@ bool Engine::borrow_place(Releasable &lock, Victim &victim, const PoolDevice &fr
   if (there == nullptr) return false;
   DevicePage &state = there->pages[victim.page];
   // An older version may still be there, and its granule with it.
-  const bool stale = state.state == PageState::resident;
-  if (!stale && state.state != PageState::absent) return false;
+  const bool stale = state.state() == PageState::resident;
+  if (!stale && state.state() != PageState::absent) return false;
   if (stale && !reads_directly(from, *there, victim.page)) return false;
   physical::DoomedList doomed(&memory_);
   if (!stale) {
@@ -119,8 +119,7 @@ bool Engine::borrow_place(Releasable &lock, Victim &victim, const PoolDevice &fr
     set_borrowed(region, victim.page, *to, true);  // first: what is borrowed is not counted as held
     state.granule = granule;
   }
-  state.state = PageState::filling;
-  begin_work(region, victim.page, *to);
+  step(region, victim.page, *to, stale ? Step::begin_refill : Step::begin_fill);
   victim.loan.to = to;
   victim.loan.fresh = !stale;
   victim.loan.memory = &to->granules->at(state.granule);
@@ -192,31 +191,32 @@ void Engine::settle_loan(Victim &victim, bool arrived) noexcept {
   Region &region = *victim.region;
   Residence &there = *region.on(to.place);
   DevicePage &state = there.pages[victim.page];
-  end_work(region, victim.page, to);
+  step(region, victim.page, to,
+       arrived       ? loan.fresh ? Step::filled : Step::refilled
+       : !loan.fresh ? Step::refill_failed
+       : loan.mapped ? Step::stuck
+                     : Step::fill_failed);
+  forget_idle(region, victim.page);
   state.wanted = false;
   if (arrived) {
-    state.state = PageState::resident;
     state.ready = Stamp{};
     state.visited = false;  // what had used the older version there has ended
     if (loan.fresh) {
-      ++there.resident;
       state.set_mapped(loan.opened);
       loan.memory->set_client(region.client);
     }
     if (region.buffer != vm::BufferTable::none) set_flags(region.buffer, 0, Word::sole);
-    if (!region.kept) region.pages[victim.page].latest |= to.bit();
+    if (!region.kept) region.pages[victim.page].arrived(to.bit());
     if (loan.fresh || !state.borrowed) {  // else it is listed already
       set_borrowed(region, victim.page, to, true);
       offer_borrowed(region, victim.page, to);
     }
     stats_.lent_bytes += victim.used;
-  } else if (!loan.fresh) {
-    state.state = PageState::resident;
-  } else {
+  } else if (loan.fresh) {
     give_loan_back(victim, state);
   }
   // Its owner is gone, who did not pay for pages on the move when he went.
-  if (region.kept && state.state == PageState::resident)
+  if (region.kept && state.state() == PageState::resident)
     clients_[region.client]->device[to.place].refund(region.shape.charged_bytes(victim.page));
   loan.to = nullptr;
 }
@@ -229,7 +229,6 @@ void Engine::give_loan_back(Victim &victim, DevicePage &state) noexcept {
   to.no_loan_before_ns = now_ns() + rest_ns;
   clients_[region.client]->device[to.place].refund(region.shape.charged_bytes(victim.page));
   const GranuleId granule = state.granule;
-  state.state = PageState::absent;
   state.granule = physical::no_granule;
   set_borrowed(region, victim.page, to, false);
   if (loan.mapped) {  // it could not be unmapped: it stays charged, and nobody's

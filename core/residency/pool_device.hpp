@@ -24,6 +24,7 @@ using vm::Page;
 using vm::PageState;
 using vm::Region;
 using vm::Residence;
+using vm::Step;
 using vm::Word;
 
 /// A device of the pool with what the engine keeps for it.

@@ -41,7 +41,7 @@ void Rebalancer::list() {
   for (const auto &region : engine_.regions_) {
     if (region == nullptr || !may_move(*region)) continue;
     const bool spilled = std::any_of(region->pages.begin(), region->pages.end(), [](const Page &p) {
-      return p.latest != 0 && (p.latest & (vm::device_bits | vm::lost_bit)) == 0;
+      return p.latest() != 0 && (p.latest() & (vm::device_bits | vm::lost_bit)) == 0;
     });
     if (!spilled) continue;
     PageInfo info;
@@ -87,12 +87,12 @@ bool Rebalancer::add(const Entry &entry, uint64_t bytes, PrefetchBatch *batch, u
   for (; page_ < region->pages.size(); ++page_) {
     const Page &copies = region->pages[page_];
     const bool spilled =
-        copies.latest != 0 && (copies.latest & (vm::device_bits | vm::lost_bit)) == 0;
+        copies.latest() != 0 && (copies.latest() & (vm::device_bits | vm::lost_bit)) == 0;
     if (!spilled || copies.busy != 0 || copies.sinking || region->shape.fragment(page_)) continue;
     PoolDevice *to = lender_for(*region, page_, *gathered);
     if (to == nullptr) return true;
     const Residence *there = region->on(to->place);
-    if (there != nullptr && there->pages[page_].state != PageState::absent) continue;
+    if (there != nullptr && there->pages[page_].state() != PageState::absent) continue;
     const uint64_t begin = region->shape.offset(page_);
     const uint64_t used = region->shape.used_bytes(page_);
     const bool full = batch->size() == batch_pages || *gathered + used > batch_bytes;

@@ -127,9 +127,9 @@ void Recompressor::tidy() noexcept {
 Recompressor::Verdict Recompressor::judge(const Region &region, uint32_t page) const noexcept {
   const Page &copies = region.pages[page];
   const tier::CompressedStore &store = *engine_.lower_.compressed;
-  if (region.kept || (copies.latest & vm::compressed_bit) == 0) return Verdict::pass;
+  if (region.kept || (copies.latest() & vm::compressed_bit) == 0) return Verdict::pass;
   if (store.dense(engine_.lower_.copies[copies.lower].compressed)) return Verdict::pass;
-  const bool elsewhere = (copies.latest & ~vm::below_host) != 0;
+  const bool elsewhere = (copies.latest() & ~vm::below_host) != 0;
   if (elsewhere || copies.busy != 0 || copies.sinking) return Verdict::put_off;
   // Its new blobs come beside the old ones. They are shorter; where not even so much is free, other pages leave first.
   uint64_t taken = 0;

@@ -38,7 +38,7 @@ void Engine::survey_fragments(uint8_t place, std::pmr::vector<LooseFragment> *lo
     if (region == nullptr || region->lot_place != place || region->kept) continue;
     const Residence *here = region->on(place);
     for (const uint32_t p : {uint32_t{0}, region->shape.pages() - 1}) {
-      if (here == nullptr || here->pages[p].state != PageState::resident) continue;
+      if (here == nullptr || here->pages[p].state() != PageState::resident) continue;
       const vm::Bundle *bundle = bundle_of(*region, p, device);
       if (bundle == nullptr || bundle->users != 1) continue;
       loose->push_back(LooseFragment{region->id, region_generations_[region->id], p,
@@ -58,7 +58,7 @@ Blocker Engine::claim_fragment(PoolDevice &device, const LooseFragment &loose, b
   Region &region = *regions_[loose.region];
   Residence *here = region.on(device.place);
   const bool there = !region.kept && here != nullptr && loose.page < here->pages.size() &&
-                     here->pages[loose.page].state == PageState::resident;
+                     here->pages[loose.page].state() == PageState::resident;
   vm::Bundle *own = there ? bundle_of(region, loose.page, device) : nullptr;
   if (own == nullptr || own->users != 1 || region.pages[loose.page].busy != 0) return Blocker::busy;
   if (region.held_on(device.place)) return Blocker::held;
@@ -169,10 +169,9 @@ uint64_t Engine::settle_fragment(FragmentMove &move, bool moved) noexcept {
     sharing.give_up(region.client, move.place);
   }
   if (move.lost) {  // the runtime took the old mapping and gives none back
-    const bool had_content = region.pages[move.page].latest != 0;
-    vacate(region, move.page, device, physical::client_unknown);
-    if (had_content && region.pages[move.page].latest == 0)
-      region.pages[move.page].lose();
+    const bool had_content = region.pages[move.page].latest() != 0;
+    vanish(region, move.page, device);
+    if (had_content && region.pages[move.page].latest() == 0) region.pages[move.page].device_lost();
   }
   retire_region(region);
   changed_.notify_all();

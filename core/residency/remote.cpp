@@ -54,7 +54,7 @@ PoolDevice *Engine::remote_place(const PlanItem &item, const PoolDevice &device,
       for (auto &r : region.residences) r->pages[p].wanted = true;
       moving = *busy = true;
     }
-    common &= region.pages[p].latest;
+    common &= region.pages[p].latest();
   }
   if (moving || (common & device.bit()) != 0) return nullptr;
   PoolDevice *best = nullptr;
@@ -167,8 +167,8 @@ bool Engine::remote_stands(const Plan &plan) noexcept {
   if (plan.remote == nullptr) return true;
   for (const auto &part : plan.remote->plans) {
     for (const PlanPage &page : part->pages) {
-      const bool latest = (page.region->pages[page.page].latest & part->device->bit()) != 0;
-      const PageState state = page.region->on(part->place())->pages[page.page].state;
+      const bool latest = (page.region->pages[page.page].latest() & part->device->bit()) != 0;
+      const PageState state = page.region->on(part->place())->pages[page.page].state();
       if (!latest || state != PageState::resident || part->device->lost) return false;
     }
   }
@@ -267,8 +267,8 @@ uint64_t Engine::lose_remote_writes(const PoolDevice &writer) noexcept {
     const uint32_t last = region.shape.page_at(where.base + write.end - 1);
     for (uint32_t p = region.shape.page_at(where.base + write.begin); p <= last; ++p) {
       Page &copies = region.pages[p];
-      if (copies.latest == 0) continue;
-      const bool known = (copies.latest & vm::lost_bit) != 0;
+      if (copies.latest() == 0) continue;
+      const bool known = copies.lost();
       forsake(region, p);
       if (!known) lost_bytes += region.shape.used_bytes(p);
     }
@@ -283,8 +283,7 @@ uint64_t Engine::lose_remote_writes(const PoolDevice &writer) noexcept {
 void Engine::forsake(Region &region, uint32_t page) noexcept {
   free_lower(region, page);
   free_host(region, page);
-  region.pages[page].lose();
-  region.pages[page].forsaken = true;
+  region.pages[page].forsake();
 }
 
 }  // namespace weir::residency

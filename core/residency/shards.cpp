@@ -164,7 +164,7 @@ Status Engine::check_reach(const Plan &plan, const PlanItem &item) {
   for (uint32_t p = item.first; p <= item.last; ++p) {
     const uint8_t place = shards.place_of(p);
     const Residence &there = *region.on(place);
-    const bool mapped = there.pages[p].state == PageState::resident;
+    const bool mapped = there.pages[p].state() == PageState::resident;
     if (config_.routes.direct(place, device.place) && (!mapped || reads_directly(device, there, p)))
       continue;
     return fail(WEIR_ERROR_NOT_SUPPORTED, detail,
@@ -239,7 +239,7 @@ bool Engine::give_way(Releasable &lock, Plan &plan, PoolDevice &device) {
     Region &region = *item.region;
     const Residence *there = region.shards == nullptr ? region.on(device.place) : nullptr;
     for (uint32_t p = item.first; there != nullptr && p <= item.last; ++p) {
-      if (there->pages[p].state == PageState::resident)
+      if (there->pages[p].state() == PageState::resident)
         pages.push_back(PageRef{region.id, p, region_generations_[region.id]});
     }
   }
@@ -345,7 +345,7 @@ void Engine::clear_shards(Releasable &lock, PoolDevice &device) {
     if (region == nullptr || region->shards == nullptr) continue;
     const Residence *here = region->on(device.place);
     for (uint32_t p = 0; here != nullptr && p < here->pages.size(); ++p) {
-      if (here->pages[p].state == PageState::resident)
+      if (here->pages[p].state() == PageState::resident)
         left.push_back(
             {region->id, p, granule_address(*region, *here, p), region->shape.granule_bytes(p)});
     }
@@ -360,7 +360,7 @@ void Engine::clear_shards(Releasable &lock, PoolDevice &device) {
     Region &region = *regions_[page.region];
     --region.operations;
     region.shards->stranded = region.shards->stranded || page.bytes != 0;
-    if (page.bytes == 0) vacate(region, page.page, device, physical::client_unknown);
+    if (page.bytes == 0) vanish(region, page.page, device);
   }
   for (const Left &page : left) {
     const auto &region = regions_[page.region];

@@ -117,7 +117,7 @@ bool Engine::occupy(Region &slab, uint64_t offset, uint64_t size) noexcept {
   const auto charged = [&](uint32_t p) {
     return here != nullptr && slab.tenants->pages[p].tenants == 0 &&
            here->pages[p].granule != physical::no_granule &&
-           here->pages[p].state != PageState::filling;
+           here->pages[p].state() != PageState::filling;
   };
   for (uint32_t p = first; p <= last; ++p) {
     if (!charged(p) || quota.charge(slab.shape.charged_bytes(p))) continue;
@@ -142,7 +142,7 @@ void Engine::forget_idle(Region &slab, uint32_t page) noexcept {
   if (!slab.slab || !slab.idle(page) || slab.pages[page].busy != 0) return;
   free_host(slab, page);
   free_lower(slab, page);
-  slab.pages[page].latest = 0;
+  slab.pages[page].discarded();
 }
 
 /// The range has no tenant any more. Pages that have none now are idle: nobody's, and the first to go.
@@ -158,7 +158,7 @@ void Engine::vacate_place(Region &slab, uint64_t offset, uint64_t size) noexcept
     if (here == nullptr || here->pages[p].granule == physical::no_granule) continue;
     PoolDevice &device = device_at(slab.home);
     if (slab.pinned) count_held(slab, p, device, false);
-    if (here->pages[p].state == PageState::filling) continue;  // settle_fill() refunds
+    if (here->pages[p].state() == PageState::filling) continue;  // settle_fill() refunds
     clients_[slab.client]->device[slab.home].refund(slab.shape.charged_bytes(p));
     idle = true;
     if (page.told) continue;
@@ -296,7 +296,7 @@ bool Engine::own_lost_page(uint32_t index, uint8_t home) {
   fresh->buffer = index;
   fresh->priority = where.region->priority;
   fresh->tag = tag_of(index);
-  fresh->pages[0].lose();
+  fresh->pages[0].device_lost();
   remove_tenant(index);
   buffers_.cold(index) = vm::Cold{fresh->id, physical::SmallArena::none};
   count_promise(index, before, where.size, false);
@@ -356,7 +356,7 @@ Status Engine::unslab(Releasable &lock, uint32_t index) {
     fresh->priority = where.region->priority;
     if (const auto tag = tags_.find(index); tag != tags_.end()) fresh->tag = tag->second;
     fresh->pages[0].host = slot;
-    fresh->pages[0].latest = virgin ? 0 : vm::host_bit;
+    if (!virgin) fresh->pages[0].arrived(vm::host_bit);
     if (!virgin) note_in_order(*fresh, 0, vm::host_bit);
     remove_tenant(index);
     buffers_.cold(index) = vm::Cold{fresh->id, physical::SmallArena::none};

@@ -20,8 +20,8 @@ constexpr size_t most_occupants = size_t{1} << 16U;
 /// The page is there, and nobody is working on it: what a slab's free ranges on it are good for.
 bool Engine::on_device(const Region &region, const Residence &here, uint32_t page) noexcept {
   const Page &copies = region.pages[page];
-  return here.pages[page].state == PageState::resident && copies.busy == 0 &&
-         (copies.latest == 0 || (copies.latest & here.place_bit()) != 0);
+  return here.pages[page].state() == PageState::resident && copies.busy == 0 &&
+         (copies.latest() == 0 || (copies.latest() & here.place_bit()) != 0);
 }
 
 Blocker Engine::blocker_of(Region &region, uint32_t buffer, uint64_t begin, uint64_t end) noexcept {
@@ -36,7 +36,7 @@ Blocker Engine::blocker_of(Region &region, uint32_t buffer, uint64_t begin, uint
   for (uint32_t p = region.shape.page_at(begin); p <= region.shape.page_at(end - 1); ++p) {
     if (region.pages[p].busy != 0) return Blocker::busy;
     if (virgin) continue;
-    const bool latest = (region.pages[p].latest & here->place_bit()) != 0;
+    const bool latest = (region.pages[p].latest() & here->place_bit()) != 0;
     if (!latest || !on_device(region, *here, p)) return Blocker::busy;
   }
   return Blocker::none;
@@ -95,7 +95,7 @@ void Engine::survey_slab(Region &region, Survey *survey) {
   slab.size = region.shape.physical_bytes();
   slab.first = survey->occupants.size();
   for (uint32_t p = 0; here != nullptr && p < region.pages.size(); ++p) {
-    if (here->pages[p].state == PageState::resident && !region.idle(p))
+    if (here->pages[p].state() == PageState::resident && !region.idle(p))
       slab.worth += region.shape.page_bytes(p);
   }
   if (slab.worth == 0) return;
@@ -159,7 +159,7 @@ LayoutStats Engine::layout(uint8_t place) {
       const Residence *here = regions_[id]->on(place);
       uint64_t bytes = 0;
       for (uint32_t p = 0; here != nullptr && p < region.pages.size(); ++p)
-        bytes += here->pages[p].state == PageState::resident && !region.idle(p)
+        bytes += here->pages[p].state() == PageState::resident && !region.idle(p)
                      ? region.shape.page_bytes(p)
                      : 0;
       stats.slab_bytes += bytes;

@@ -26,29 +26,29 @@ std::string Engine::validate_page(Region &region, uint32_t page) noexcept {
   for (const auto &r : region.residences) {
     const DevicePage &state = r->pages[page];
     const bool granule = state.granule != physical::no_granule;
-    if (granule != (state.state != PageState::absent))
+    if (granule != (state.state() != PageState::absent))
       return broken(region, page, granule ? "ABSENT with a granule" : "in place without a granule");
     if (state.visited && !state.borrowed) return broken(region, page, "visited and not borrowed");
-    moving += granule && state.state != PageState::resident ? 1 : 0;
-    if (granule && state.state != PageState::filling) here |= device_at(r->place).bit();
+    moving += granule && state.state() != PageState::resident ? 1 : 0;
+    if (granule && state.state() != PageState::filling) here |= device_at(r->place).bit();
   }
   for (const auto &r : region.residences) {
     if (region.shards == nullptr || r->place == region.home_of(page)) continue;
-    if (r->pages[page].state != PageState::absent)
+    if (r->pages[page].state() != PageState::absent)
       return broken(region, page, "of a sharded buffer, and on another device than its own");
   }
   // A page that is being worked on where it lies is busy too, so this is no equality.
   if (moving > copies.busy) return broken(region, page, "on the move and not marked busy");
-  if ((copies.latest & vm::lost_bit) != 0 && copies.latest != vm::lost_bit)
+  if (copies.lost() && copies.latest() != vm::lost_bit)
     return broken(region, page, "lost, and somewhere");
-  if ((copies.latest & vm::host_bit) != 0 && !has_host(region, page))
+  if ((copies.latest() & vm::host_bit) != 0 && !has_host(region, page))
     return broken(region, page, "latest in HOST without a place there");
   const uint32_t only = region.only_latest(page);
-  if (only != 0 && copies.latest != only && copies.latest != vm::lost_bit)
+  if (only != 0 && copies.latest() != only && copies.latest() != vm::lost_bit)
     return broken(region, page, "held to be written, and not the only latest copy");
   const char *below = validate_below(region, page);
   if (below != nullptr) return broken(region, page, below);
-  const uint32_t devices = copies.latest & vm::device_bits;
+  const uint32_t devices = copies.latest() & vm::device_bits;
   if ((devices & ~here) != 0) return broken(region, page, "latest on a device it is not on");
   return {};
 }
@@ -56,7 +56,7 @@ std::string Engine::validate_page(Region &region, uint32_t page) noexcept {
 /// What lies below HOST, or is on its way there.
 const char *Engine::validate_below(Region &region, uint32_t page) noexcept {
   const Page &copies = region.pages[page];
-  const bool below = (copies.latest & vm::below_host) != 0;
+  const bool below = (copies.latest() & vm::below_host) != 0;
   if (below && copies.lower == tier::CopyTable::none) return "latest below HOST without a record";
   if (below && checksum_of_version(copies) == 0) return "latest below HOST without a checksum";
   Sinking *sinking = sinking_of(region, page);
@@ -64,9 +64,9 @@ const char *Engine::validate_below(Region &region, uint32_t page) noexcept {
   for (uint32_t at = copies.lower; at != tier::CopyTable::none; at = lower_.copies[at].next) {
     const tier::LowerCopy &part = lower_.copies[at];
     const bool writing = sinking != nullptr && !sinking->from_host;
-    if (static_cast<bool>(part.compressed) != ((copies.latest & vm::compressed_bit) != 0))
+    if (static_cast<bool>(part.compressed) != ((copies.latest() & vm::compressed_bit) != 0))
       return "its places in COMPRESSED are not those of its state";
-    if (!writing && static_cast<bool>(part.storage) != ((copies.latest & vm::storage_bit) != 0))
+    if (!writing && static_cast<bool>(part.storage) != ((copies.latest() & vm::storage_bit) != 0))
       return "its places in STORAGE are not those of its state";
   }
   return nullptr;
@@ -90,8 +90,8 @@ std::string Engine::validate_word(uint32_t index) noexcept {
   const uint32_t last = region.shape.page_at(where.base + where.size - 1);
   for (uint32_t p = region.shape.page_at(where.base); p <= last; ++p) {
     const Page &copies = region.pages[p];
-    if ((copies.latest & bit) == 0) return broken(region, p, "open to hits and not the latest");
-    if ((word & Word::sole) != 0 && copies.latest != bit)
+    if ((copies.latest() & bit) == 0) return broken(region, p, "open to hits and not the latest");
+    if ((word & Word::sole) != 0 && copies.latest() != bit)
       return broken(region, p, "open to writing hits with another latest copy");
   }
   return {};
@@ -129,7 +129,7 @@ std::string Engine::validate_slab(Region &region) {
       return broken(region, p, "closed, and not idle, or the reverse");
     const Page &copies = region.pages[p];
     if (tenants[p] == 0 && copies.busy == 0 &&
-        (copies.latest != 0 || copies.host || copies.lower != tier::CopyTable::none))
+        (copies.latest() != 0 || copies.host || copies.lower != tier::CopyTable::none))
       return broken(region, p, "nobody's, and has a version");
   }
   const SlabGroup &group = group_of(region);
@@ -183,7 +183,7 @@ unsigned char *Engine::compressed_blob(weir_buffer buffer, uint32_t page, uint64
   uint32_t index = 0;
   if (!decode(buffer, &index)) return nullptr;
   const Page &copies = target(index).region->pages[page];
-  if ((copies.latest & vm::compressed_bit) == 0) return nullptr;
+  if ((copies.latest() & vm::compressed_bit) == 0) return nullptr;
   const tier::LowerCopy &part = lower_.copies[copies.lower];
   *bytes = lower_.compressed->blob_bytes(part.compressed);
   return lower_.compressed->address(lower_.compressed->slot(part.compressed));

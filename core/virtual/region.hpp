@@ -1,18 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Region: a run of pages with one address per device, owned by one buffer of a page or more, or shared by
-// the tenants of a slab. Page keeps where the versions of a page's bytes are; DevicePage keeps its state on
-// one device. docs/page-states.md has the table of states. Guarded by the pool's lock, but for what its comment excepts.
+// the tenants of a slab. Guarded by the pool's lock, but for what its comment excepts.
 #pragma once
 
-#include "core/backend/timeline.hpp"
 #include "core/base/packed.hpp"
-#include "core/physical/granule_pool.hpp"
 #include "core/tier/codec.hpp"
-#include "core/tier/copies.hpp"
-#include "core/tier/host_store.hpp"
 #include "core/virtual/address_space.hpp"
 #include "core/virtual/geometry.hpp"
+#include "core/virtual/page.hpp"
 #include "core/virtual/shards.hpp"
 #include "core/virtual/sharing.hpp"
 #include "core/virtual/slab.hpp"
@@ -21,65 +17,6 @@
 #include <vector>
 
 namespace weir::vm {
-
-using backend::Stamp;
-using physical::GranuleId;
-
-/// Places a page's bytes can be, as bits of Page::latest: a device of the pool by its position, or:
-inline constexpr uint32_t max_devices = 28;
-inline constexpr uint32_t storage_bit = uint32_t{1} << max_devices;
-inline constexpr uint32_t compressed_bit = uint32_t{1} << 29U;
-inline constexpr uint32_t host_bit = uint32_t{1} << 30U;
-inline constexpr uint32_t lost_bit = uint32_t{1} << 31U;
-inline constexpr uint32_t below_host = compressed_bit | storage_bit;
-inline constexpr uint32_t device_bits = storage_bit - 1;
-
-struct Page {
-  uint32_t latest = 0;  ///< places that have the latest version; 0: never written, reads as zero
-  uint16_t leases =
-      0;  ///< leases on parts of the owner that touch the page, and operations that must find it in place
-  uint16_t busy = 0;    ///< devices on which it is FILLING or DRAINING
-  tier::HostSlot host;  ///< its copy in HOST, latest or being written
-  /// Its copies below HOST and the checksum of the latest version, in the pool's CopyTable.
-  uint32_t lower = tier::CopyTable::none;
-  bool sinking : 1 = false;          ///< being copied down from HOST or COMPRESSED
-  bool in_host_order = false;        ///< known to the policy of HOST ...
-  bool in_compressed_order = false;  ///< ... and of COMPRESSED
-  bool in_view : 1 = false;          ///< the region's alias shows `host`
-  /// LOST: no copy is good, not even one that arrives later, until the page is written: a device was lost that had unfinished
-  /// work on the bytes. Not so where only the memory was lost: a copy that had ended by then is good.
-  bool forsaken : 1 = false;
-
-  void lose() noexcept { latest = lost_bit, forsaken = false; }
-};
-static_assert(sizeof(Page) == 24);
-
-enum class PageState : uint8_t { absent, filling, resident, draining, moving };
-
-/// Sixteen bytes: there is one for every page on every device that it has been used on.
-struct DevicePage {
-  Stamp ready;  ///< the copy or fill that brings the bytes, until it has passed
-  GranuleId granule = physical::no_granule;
-  PageState state : 3 = PageState::absent;
-  bool wanted : 1 = false;    ///< somebody waits for it while it is draining: keep it
-  bool queued : 1 = false;    ///< known to the policy
-  bool borrowed : 1 = false;  ///< spilled here from a neighbour: the first to go
-  /// Borrowed, and a stream of another device has used it here since it came (residency/remote.cpp).
-  bool visited : 1 = false;
-
-  /// In place: the pool's generation as it was mapped: devices that came later have no access to it. Ends at 65535, as
-  /// joining does.
-  uint32_t mapped() const noexcept { return since_; }
-  void set_mapped(uint16_t generation) noexcept { since_ = generation; }
-  /// Absent: when it was evicted, by the device's clock of evictions (PoolDevice), for refaults; 0: never.
-  uint32_t evicted() const noexcept { return since_; }
-  void set_evicted(uint32_t when) noexcept { since_ = when & (eviction_period - 1); }
-  static constexpr uint32_t eviction_period = uint32_t{1} << 24U;
-
- private:
-  uint32_t since_ : 24 = 0;
-};
-static_assert(sizeof(DevicePage) == 16);
 
 /// A region on one device.
 struct Residence {

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Page: where the latest version of a page's bytes is. DevicePage: its state on one device. Both change by their verbs only; a step
+// that transitions.hpp has no rule for stops a checked build. docs/page-states.md says what the states mean. Guarded by the
+// pool's lock.
+#pragma once
+
+#include "core/backend/timeline.hpp"
+#include "core/physical/granule_pool.hpp"
+#include "core/tier/copies.hpp"
+#include "core/tier/host_store.hpp"
+#include "core/virtual/transitions.hpp"
+
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+
+namespace weir::vm {
+
+using backend::Stamp;
+using physical::GranuleId;
+
+/// Places a page's bytes can be, as bits of Page::latest(): a device of the pool by its position, or:
+inline constexpr uint32_t max_devices = 28;
+inline constexpr uint32_t storage_bit = uint32_t{1} << max_devices;
+inline constexpr uint32_t compressed_bit = uint32_t{1} << 29U;
+inline constexpr uint32_t host_bit = uint32_t{1} << 30U;
+inline constexpr uint32_t lost_bit = uint32_t{1} << 31U;
+inline constexpr uint32_t below_host = compressed_bit | storage_bit;
+inline constexpr uint32_t device_bits = storage_bit - 1;
+
+class Page {
+ public:
+  /// Places that have the latest version; 0: never written, or discarded: reads as zero. LOST alone: nobody has it.
+  uint32_t latest() const noexcept { return latest_; }
+  bool lost() const noexcept { return (latest_ & lost_bit) != 0; }
+  /// LOST, and no copy is good, not even one that arrives later, until the page is written: a device was lost that had
+  /// unfinished work on the bytes. Not so where only the memory was lost: a copy that had ended by then is good.
+  bool forsaken() const noexcept { return lost() && forsaken_; }
+
+  /// A new version, which is at `places` alone.
+  void written(uint32_t places) noexcept { latest_ = places; }
+  /// The latest version is there too.
+  void arrived(uint32_t place) noexcept { latest_ |= place; }
+  /// It is there no more, or never was.
+  void left(uint32_t places) noexcept { latest_ &= ~places; }
+  /// Without a version: reads as zero.
+  void discarded() noexcept { latest_ = 0; }
+  /// Its only copy was in the memory of a device that is lost.
+  void device_lost() noexcept { latest_ = lost_bit, forsaken_ = false; }
+  /// What it was written by is lost.
+  void forsake() noexcept { latest_ = lost_bit, forsaken_ = true; }
+  /// A copy had ended before the device was lost.
+  void revived() noexcept { latest_ &= ~lost_bit; }
+
+ private:
+  uint32_t latest_ = 0;
+
+ public:
+  uint16_t leases =
+      0;  ///< leases on parts of the owner that touch the page, and operations that must find it in place
+  uint16_t busy = 0;  ///< devices on which it is FILLING, DRAINING or MOVING, and other work on it
+  tier::HostSlot host;  ///< its copy in HOST, latest or being written
+  /// Its copies below HOST and the checksum of the latest version, in the pool's CopyTable.
+  uint32_t lower = tier::CopyTable::none;
+  bool sinking : 1 = false;          ///< being copied down from HOST or COMPRESSED
+  bool in_host_order = false;        ///< known to the policy of HOST ...
+  bool in_compressed_order = false;  ///< ... and of COMPRESSED
+  bool in_view : 1 = false;          ///< the region's alias shows `host`
+
+ private:
+  bool forsaken_ : 1 = false;
+};
+static_assert(sizeof(Page) == 24);
+
+/// Sixteen bytes: there is one for every page on every device that it has been used on.
+class DevicePage {
+ public:
+  PageState state() const noexcept { return state_; }
+  /// What else the step changes is the caller's (Engine::step).
+  const Rule &apply(Step step) noexcept {
+    const Rule &rule = rules[static_cast<size_t>(step)];
+#if defined(WEIR_DEBUG_CHECKS)
+    if (rule.from != state_) {
+      std::fprintf(stderr, "weir: page state %u: no rule for %s\n", static_cast<unsigned>(state_),
+                   rule.name);
+      std::abort();
+    }
+#endif
+    state_ = rule.to;
+    return rule;
+  }
+
+  Stamp ready;  ///< the copy or fill that brings the bytes, until it has passed
+  GranuleId granule = physical::no_granule;
+
+ private:
+  PageState state_ : 3 = PageState::absent;
+
+ public:
+  bool wanted : 1 = false;    ///< somebody waits for it while it is draining: keep it
+  bool queued : 1 = false;    ///< known to the policy
+  bool borrowed : 1 = false;  ///< spilled here from a neighbour: the first to go
+  /// Borrowed, and a stream of another device has used it here since it came (residency/remote.cpp).
+  bool visited : 1 = false;
+
+  /// In place: the pool's generation as it was mapped: devices that came later have no access to it. Ends at 65535, as
+  /// joining does.
+  uint32_t mapped() const noexcept { return since_; }
+  void set_mapped(uint16_t generation) noexcept { since_ = generation; }
+  /// Absent: when it was evicted, by the device's clock of evictions (PoolDevice), for refaults; 0: never.
+  uint32_t evicted() const noexcept { return since_; }
+  void set_evicted(uint32_t when) noexcept { since_ = when & (eviction_period - 1); }
+  static constexpr uint32_t eviction_period = uint32_t{1} << 24U;
+
+ private:
+  uint32_t since_ : 24 = 0;
+};
+static_assert(sizeof(DevicePage) == 16);
+
+}  // namespace weir::vm
