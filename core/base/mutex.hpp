@@ -8,9 +8,11 @@
 //
 //   call      held through a call that uses the pool, and by which calls take turns: the clients and requests of a Pool, its
 //             devices, its loss callback; one asynchronous request; a context's look at its pools
-//   threads   held while threads of Weir's own are started and ended: Workers, Defragmenter
+//   upkeep    held for work beside the calls, which uses the pool: threads of Weir's own are started and ended (Workers,
+//             Defragmenter), what is to be scrubbed is overwritten (the engine)
 //   pool      the pool's lock
-//   transfer  held across calls of the backend that move or map memory: Carrier, SharedMapping, the engine's staging
+//   transfer  held across calls of the backend that move or map memory: Carrier, SharedMapping, the engine's staging and the
+//             opening of its streams of moves
 //   mapping   a caller's turn with the mapping thread, which those above take: Mapper
 //   leaf      everything else: no other mutex is taken with it held
 //
@@ -33,7 +35,7 @@
 
 namespace weir {
 
-enum class Rank : uint8_t { call = 1, threads = 2, pool = 3, transfer = 4, mapping = 5, leaf = 6 };
+enum class Rank : uint8_t { call = 1, upkeep = 2, pool = 3, transfer = 4, mapping = 5, leaf = 6 };
 
 #if defined(WEIR_DEBUG_CHECKS)
 namespace rank_check {

@@ -79,7 +79,7 @@ class Workers {
   const Clock &clock_;
   const uint32_t wanted_;
   const uint32_t percent_;
-  RankedMutex<Rank::threads> change_;  ///< never taken by a worker
+  RankedMutex<Rank::upkeep> change_;  ///< never taken by a worker
   std::unique_ptr<std::thread[]> threads_ WEIR_GUARDED_BY(change_);
   uint32_t running_ = 0;  ///< changed with change_ held; read without it by threads()
 

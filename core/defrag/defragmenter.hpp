@@ -63,7 +63,7 @@ class Defragmenter final : public residency::Compactor {
 
   residency::Engine &engine_;
   std::pmr::memory_resource *memory_;
-  RankedMutex<Rank::threads> change_;  ///< never taken by the thread
+  RankedMutex<Rank::upkeep> change_;  ///< never taken by the thread
   std::thread thread_ WEIR_GUARDED_BY(change_);
   RankedMutex<Rank::leaf> mutex_;  ///< never held while the engine is at work
   Signal changed_;

@@ -118,14 +118,14 @@ void timed_wait_tells_that_time_is_over(void **) {
 /// In the order of ranks, and again after they were dropped: no build objects.
 void ranks_in_order(void **) {
   RankedMutex<Rank::call> call;
-  RankedMutex<Rank::threads> threads;
+  RankedMutex<Rank::upkeep> upkeep;
   RankedMutex<Rank::pool> pool;
   RankedMutex<Rank::transfer> transfer;
   RankedMutex<Rank::mapping> mapping;
   RankedMutex<Rank::leaf> leaf;
   for (int i = 0; i < 2; ++i) {
     const Guard a(call);
-    const Guard b(threads);
+    const Guard b(upkeep);
     Guard c(pool);
     const Guard d(transfer);
     const Guard e(mapping);
