@@ -19,7 +19,6 @@
 #include <bit>
 #include <cassert>
 #include <cstring>
-#include <mutex>
 
 namespace weir::tier {
 namespace {
