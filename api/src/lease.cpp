@@ -118,11 +118,11 @@ weir_result weir_request_wait(weir_request request, weir_result *result) {
   return guarded([&]() -> Status {
     Request *object = nullptr;
     WEIR_TRY(get_request(request, &object));
-    std::unique_lock hold(object->mutex);
+    weir::Guard hold(object->mutex);
     // The engine is there as long as a request of it has not ended.
     if (!object->done && Pool::serves(*object->engine))
       return fail(WEIR_ERROR_BUSY, "not from within the callback of an asynchronous acquire");
-    object->ended.wait(hold, [object] { return object->done; });
+    while (!object->done) object->ended.wait(hold);
     if (result != nullptr) *result = object->result;
     if (object->result < 0) weir::last_error() = object->error;  // the waiter's now
     return {};
@@ -134,7 +134,7 @@ weir_result weir_request_cancel(weir_request request) {
     Request *object = nullptr;
     WEIR_TRY(get_request(request, &object));
     // The pool may be gone once the request has ended, which it can't while this is held.
-    std::lock_guard hold(object->mutex);
+    const weir::Guard hold(object->mutex);
     if (object->done) return {};
     object->cancelled.store(true);
     object->engine->wake_all();

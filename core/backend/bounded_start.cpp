@@ -4,12 +4,11 @@
 
 #include "core/backend/bounded_start.hpp"
 
+#include "core/base/mutex.hpp"
 #include "core/base/signals.hpp"
 
 #include <algorithm>
 #include <chrono>
-#include <condition_variable>
-#include <mutex>
 #include <thread>
 
 namespace weir::backend {
@@ -20,18 +19,41 @@ struct Attempt {
   weir_backend_table table;
   std::string options;
   std::shared_ptr<LogGate> log;
-  std::mutex mutex;
-  std::condition_variable changed;
-  bool done = false, given_up = false;
-  Started outcome;
+  RankedMutex<Rank::leaf> mutex;
+  Signal changed;
+  bool done WEIR_GUARDED_BY(mutex) = false, given_up WEIR_GUARDED_BY(mutex) = false;
+  Started outcome WEIR_GUARDED_BY(mutex);
 
   /// Copied on the thread that starts, as the sentence may be its own. Without memory for it there is the result.
-  void keep(const char *reason) noexcept {
+  void keep(const char *reason) noexcept WEIR_REQUIRES(mutex) {
     try {
       outcome.reason = reason != nullptr ? reason : "";
     } catch (...) {
       outcome.reason.clear();
     }
+  }
+
+  /// False: nobody waits for it any more.
+  bool tell(weir_result result, weir_be_state *state, const char *reason) noexcept {
+    const Guard hold(mutex);
+    if (given_up) return false;
+    if (result != WEIR_SUCCESS) keep(reason);
+    outcome.state = result == WEIR_SUCCESS ? state : nullptr;
+    outcome.result = result;
+    done = true;
+    changed.notify_all();
+    return true;
+  }
+
+  /// False: it is given up.
+  bool await(std::chrono::nanoseconds limit, Started *result) noexcept {
+    const auto end = std::chrono::steady_clock::now() + limit;
+    Guard hold(mutex);
+    while (!done && changed.wait_until(hold, end)) {
+    }
+    given_up = !done;
+    if (done) *result = std::move(outcome);
+    return done;
   }
 
   void run() noexcept {
@@ -43,17 +65,7 @@ struct Attempt {
     const char *reason = "";
     weir_be_state *state = nullptr;
     const weir_result result = table.start(&desc, &state, &reason);
-    std::unique_lock hold(mutex);
-    if (given_up) {
-      hold.unlock();
-      if (result == WEIR_SUCCESS) table.stop(state);
-      return;
-    }
-    if (result != WEIR_SUCCESS) keep(reason);
-    outcome.state = result == WEIR_SUCCESS ? state : nullptr;
-    outcome.result = result;
-    done = true;
-    changed.notify_all();
+    if (!tell(result, state, reason) && result == WEIR_SUCCESS) table.stop(state);
   }
 };
 
@@ -82,16 +94,13 @@ Started start_within(const weir_backend_table &table, const char *options,
     const SignalsBlocked blocked;
     thread = std::thread([attempt] { attempt->run(); });
   }
-  std::unique_lock hold(attempt->mutex);
   const auto limit =
       std::chrono::nanoseconds(static_cast<int64_t>(std::min<uint64_t>(timeout_ns, INT64_MAX / 4)));
-  if (attempt->changed.wait_for(hold, limit, [&] { return attempt->done; })) {
-    hold.unlock();
+  Started started;
+  if (attempt->await(limit, &started)) {
     thread.join();
-    return std::move(attempt->outcome);
+    return started;
   }
-  attempt->given_up = true;
-  hold.unlock();
   attempt->log->close();
   // The one thread of Weir's that is let go: it is inside a vendor's code, from which nothing can call it back.
   thread.detach();

@@ -6,8 +6,6 @@
 
 #include "core/base/grow.hpp"
 
-#include <mutex>
-
 namespace weir::backend {
 namespace {
 
@@ -77,7 +75,7 @@ Status StreamTable::open_transfer(const Device &device, void *owner, Stream **st
 template <class Make>
 Status StreamTable::fill_slot(const Device *device, bool wrap, void *owner, Stream **stream,
                               Make make) {
-  std::lock_guard hold(mutex_);
+  const Guard hold(mutex_);
   Stream *slot = nullptr;
   WEIR_TRY(take_slot(&slot));
   slot->device = nullptr;
@@ -100,7 +98,7 @@ Status StreamTable::fill_slot(const Device *device, bool wrap, void *owner, Stre
 }
 
 Status StreamTable::close(Stream *stream) {
-  std::lock_guard hold(mutex_);
+  const Guard hold(mutex_);
   stream->magic.store(0, std::memory_order_release);
   closed_.push_back(stream->slot);
   if (stream->device == nullptr) return {};

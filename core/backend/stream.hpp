@@ -65,7 +65,7 @@ class StreamTable {
   Status enqueue_wait(Stream &stream, Stamp stamp) noexcept;
 
  private:
-  Status take_slot(Stream **stream);
+  Status take_slot(Stream **stream) WEIR_REQUIRES(mutex_);
   /// `make` gives the slot its native stream.
   template <class Make>
   Status fill_slot(const Device *device, bool wrap, void *owner, Stream **stream, Make make);
@@ -73,9 +73,9 @@ class StreamTable {
   std::pmr::memory_resource *memory_;
   Ticks *ticks_;
   RankedMutex<Rank::leaf> mutex_;
-  // Reserved once for all slots, so that at() needs no lock while another thread opens a stream.
+  /// Reserved once for all slots, so that at() needs no lock while another thread opens a stream. It grows with the mutex held.
   std::pmr::vector<Owned<Stream>> slots_;
-  std::pmr::vector<uint32_t> closed_;  ///< waiting for their last point
+  std::pmr::vector<uint32_t> closed_ WEIR_GUARDED_BY(mutex_);  ///< waiting for their last point
 };
 
 }  // namespace weir::backend

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <mutex>
 
 namespace weir::backend {
 
@@ -35,7 +34,7 @@ class Timeline::Dropped {
 };
 
 void Timeline::open(const Device *device, weir_be_stream stream, Ticks *ticks) noexcept {
-  std::lock_guard hold(lock);
+  const Guard hold(lock);
   device_ = device;
   stream_ = stream;
   ticks_ = ticks;
@@ -55,7 +54,7 @@ Status Timeline::record(uint64_t *point) noexcept {
 
 uint64_t Timeline::pass_all_in_turn() noexcept {
   Dropped dropped(*this);
-  const std::lock_guard hold(lock);
+  const Guard hold(lock);
   const uint64_t last = ticks_->next(last_.load(std::memory_order_relaxed));
   last_.store(last, std::memory_order_release);
   pass(last, &dropped);
@@ -120,15 +119,14 @@ void Timeline::unpin(Pinned *pin, Dropped *dropped) noexcept {
 void Timeline::make_room() noexcept {
   constexpr uint32_t middle = capacity / 2;
   Dropped dropped(*this);
-  std::unique_lock hold(lock);
+  Guard hold(lock);
   uint32_t head = head_.load(std::memory_order_relaxed);
   const uint32_t tail = tail_.load(std::memory_order_relaxed);
   if (tail - head != capacity) return;
   Entry half;
   if (Pinned *pinned = pin(at(head + middle - 1).point, false, &half); pinned != nullptr) {
-    hold.unlock();
-    const bool over = device_->table().fence_poll(device_->state(), half.fence) == WEIR_SUCCESS;
-    hold.lock();
+    const bool over = hold.unlocked(
+        [&] { return device_->table().fence_poll(device_->state(), half.fence) == WEIR_SUCCESS; });
     unpin(pinned, &dropped);  // first: while nothing is pinned the ring is emptied faster
     if (over) pass(half.point, &dropped);
   }
@@ -160,7 +158,7 @@ bool Timeline::passed(uint64_t point) noexcept {
   Entry entry;
   const Device *device = nullptr;
   {
-    const std::lock_guard hold(lock);
+    const Guard hold(lock);
     pinned = pin(point, false, &entry);
     if (entry.fence == 0) return true;
     if (pinned == nullptr) return false;
@@ -174,7 +172,7 @@ bool Timeline::passed(uint64_t point) noexcept {
   const weir_result result = device->table().fence_poll(device->state(), entry.fence);
   // Nothing runs on a lost device any more, so nothing has to be waited for.
   const bool over = result == WEIR_SUCCESS || result == WEIR_ERROR_DEVICE_LOST;
-  const std::lock_guard hold(lock);
+  const Guard hold(lock);
   if (result == WEIR_ERROR_DEVICE_LOST) note_loss();
   unpin(pinned, &dropped);
   if (over) pass(entry.point, &dropped);
@@ -189,7 +187,7 @@ Status Timeline::wait(uint64_t point, uint64_t timeout_ns) noexcept {
     Entry entry;
     const Device *device = nullptr;
     {
-      const std::lock_guard hold(lock);
+      const Guard hold(lock);
       pinned = pin(point, true, &entry);
       device = device_;  // a slot with a pinned fence is not reused
     }
@@ -203,7 +201,7 @@ Status Timeline::wait(uint64_t point, uint64_t timeout_ns) noexcept {
     }
     const weir_result result = device->table().fence_wait(device->state(), entry.fence, timeout_ns);
     {
-      const std::lock_guard hold(lock);
+      const Guard hold(lock);
       if (result == WEIR_ERROR_DEVICE_LOST) note_loss();
       unpin(pinned, &dropped);
       if (result == WEIR_SUCCESS || result == WEIR_ERROR_DEVICE_LOST) pass(entry.point, &dropped);
@@ -230,14 +228,14 @@ Status Timeline::enqueue_wait(const Device *device, weir_be_stream stream,
   Pinned *pinned = nullptr;
   Entry entry;
   {
-    const std::lock_guard hold(lock);
+    const Guard hold(lock);
     pinned = pin(point, true, &entry);
   }
   if (entry.fence == 0) return {};
   if (pinned == nullptr) return wait(point, UINT64_MAX);
   const weir_result result = device->table().stream_wait(device->state(), stream, entry.fence);
   {
-    const std::lock_guard hold(lock);
+    const Guard hold(lock);
     unpin(pinned, &dropped);
   }
   return device->check(result, "stream_wait");
@@ -247,7 +245,7 @@ void Timeline::drain() noexcept {
   if (device_ == nullptr) return;
   (void)wait(last(), UINT64_MAX);
   Dropped dropped(*this);
-  const std::lock_guard hold(lock);
+  const Guard hold(lock);
   pass(last(), &dropped);
 }
 

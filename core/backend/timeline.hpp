@@ -15,11 +15,11 @@
 
 #include "core/backend/runtime.hpp"
 #include "core/base/clock.hpp"
+#include "core/base/mutex.hpp"
 #include "core/base/spin_lock.hpp"
 #include "core/base/turn.hpp"
 
 #include <array>
-#include <mutex>
 
 namespace weir::backend {
 
@@ -50,7 +50,7 @@ class alignas(64) Timeline {
   bool begin_record() noexcept { return turn_.try_take(); }
   /// The same without the lock, and waits for it.
   void take_turn() noexcept {
-    std::unique_lock hold(lock);
+    Guard hold(lock);
     turn_.take(hold);
   }
   /// Records a fence after everything enqueued so far. The caller has the turn, and no lock. On failure nothing is recorded.
@@ -82,7 +82,7 @@ class alignas(64) Timeline {
   /// After drain(): whether a thread still asks about one of its fences, or has the turn to record. Once false, it stays false
   /// until open().
   bool in_use() noexcept {
-    const std::lock_guard hold(lock);
+    const Guard hold(lock);
     return pins_ != 0 || turn_.taken();
   }
 

@@ -1,17 +1,41 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Locks with a rank. A thread may only take a lock of a higher rank than those it holds (context -> pool ->
-// device -> leaf); checked builds abort at the first violation, so a deadlock shows as a stack, not as a hang.
+// Mutexes with a rank, the guard that holds one, and the signal that is waited for under it. Clang checks that what a mutex
+// guards is used with it held (scripts/check-locks).
+//
+// A thread takes a mutex only if it holds none of the same rank or a higher one. Checked builds abort at the first
+// violation, so a deadlock shows as a stack, not as a hang.
+//
+//   call      held through a call that uses the pool, and by which calls take turns: the clients and requests of a Pool, its
+//             devices, its loss callback; one asynchronous request; a context's look at its pools
+//   upkeep    held for work beside the calls, which uses the pool: threads of Weir's own are started and ended (Workers,
+//             Defragmenter), what is to be scrubbed is overwritten (the engine)
+//   pool      the pool's lock
+//   transfer  held across calls of the backend that move or map memory: Carrier, SharedMapping, the engine's staging and the
+//             opening of its streams of moves
+//   mapping   a caller's turn with the mapping thread, which those above take: Mapper
+//   leaf      everything else: no other mutex is taken with it held
+//
+// The spin lock of a stream's timeline (core/backend/timeline.hpp) has no rank: it is held for a handful of instructions,
+// and nothing is taken with it held.
 #pragma once
 
+#include "core/base/thread_safety.hpp"
+
+#include <chrono>
+#include <condition_variable>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <mutex>
+#include <utility>
+
+/// Of the functions that Clang can't follow, as they are the lock.
+#define WEIR_IS_LOCK WEIR_THREAD_SAFETY(no_thread_safety_analysis)
 
 namespace weir {
 
-enum class Rank : uint8_t { context = 1, pool = 2, device = 3, leaf = 4 };
+enum class Rank : uint8_t { call = 1, upkeep = 2, pool = 3, transfer = 4, mapping = 5, leaf = 6 };
 
 #if defined(WEIR_DEBUG_CHECKS)
 namespace rank_check {
@@ -29,21 +53,25 @@ inline void drop(Rank rank) noexcept { held &= ~(uint64_t{1} << static_cast<unsi
 #endif
 
 template <Rank rank>
-class RankedMutex {
+class WEIR_CAPABILITY("mutex") RankedMutex {
  public:
-  void lock() {
+  RankedMutex() = default;
+  RankedMutex(const RankedMutex &) = delete;
+  RankedMutex &operator=(const RankedMutex &) = delete;
+
+  void lock() WEIR_ACQUIRE() WEIR_IS_LOCK {
 #if defined(WEIR_DEBUG_CHECKS)
     rank_check::take(rank);
 #endif
     mutex_.lock();
   }
-  void unlock() {
+  void unlock() WEIR_RELEASE() WEIR_IS_LOCK {
     mutex_.unlock();
 #if defined(WEIR_DEBUG_CHECKS)
     rank_check::drop(rank);
 #endif
   }
-  bool try_lock() {
+  bool try_lock() WEIR_TRY_ACQUIRE(true) WEIR_IS_LOCK {
     if (!mutex_.try_lock()) return false;
 #if defined(WEIR_DEBUG_CHECKS)
     rank_check::take(rank);
@@ -51,8 +79,85 @@ class RankedMutex {
     return true;
   }
 
+  /// For Signal. The mutex is dropped while the thread sleeps; its rank is not, as the thread takes nothing meanwhile.
+  void sleep(std::condition_variable &until) noexcept WEIR_REQUIRES(this) {
+    std::unique_lock<std::mutex> held(mutex_, std::adopt_lock);
+    until.wait(held);
+    (void)held.release();
+  }
+  /// False: it is `end`.
+  bool sleep(std::condition_variable &until, std::chrono::steady_clock::time_point end) noexcept
+      WEIR_REQUIRES(this) {
+    std::unique_lock<std::mutex> held(mutex_, std::adopt_lock);
+    const bool in_time = until.wait_until(held, end) == std::cv_status::no_timeout;
+    (void)held.release();
+    return in_time;
+  }
+
  private:
   std::mutex mutex_;
+};
+
+/// Holds a mutex (a RankedMutex, a SpinLock) for a scope. One that is const keeps it all the time.
+template <class Mutex>
+class WEIR_SCOPED Guard {
+ public:
+  explicit Guard(Mutex &mutex) WEIR_ACQUIRE(mutex) WEIR_IS_LOCK : mutex_(mutex) { mutex_.lock(); }
+  ~Guard() WEIR_RELEASE() WEIR_IS_LOCK { mutex_.unlock(); }
+  Guard(const Guard &) = delete;
+  Guard &operator=(const Guard &) = delete;
+
+  /// Drops the mutex, does the work, and takes the mutex again, also where the work throws. Returns what the work returns.
+  /// Clang analyses a lambda as a function that holds nothing, so the work can't use what is guarded.
+  template <class Work>
+  decltype(auto) unlocked(Work &&work) WEIR_IS_LOCK {
+    const Open open(mutex_);
+    return std::forward<Work>(work)();
+  }
+
+  /// For Signal.
+  void sleep(std::condition_variable &until) WEIR_IS_LOCK { mutex_.sleep(until); }
+  bool sleep(std::condition_variable &until,
+             std::chrono::steady_clock::time_point end) WEIR_IS_LOCK {
+    return mutex_.sleep(until, end);
+  }
+
+ private:
+  struct Open {
+    explicit Open(Mutex &mutex_) WEIR_IS_LOCK : mutex(mutex_) { mutex.unlock(); }
+    ~Open() WEIR_IS_LOCK { mutex.lock(); }
+    Open(const Open &) = delete;
+    Open &operator=(const Open &) = delete;
+    Mutex &mutex;
+  };
+
+  Mutex &mutex_;
+};
+
+/// What is waited for with a guard. A wait may end for nothing, so it stands in a loop, which is written out: Clang analyses a
+/// predicate as a function that holds nothing.
+///
+///     while (!done_) changed_.wait(hold);
+class Signal {
+ public:
+  template <class Mutex>
+  void wait(Guard<Mutex> &hold) {
+    hold.sleep(changed_);
+  }
+  /// False: that time is over.
+  template <class Mutex>
+  bool wait_until(Guard<Mutex> &hold, std::chrono::steady_clock::time_point end) {
+    return hold.sleep(changed_, end);
+  }
+  template <class Mutex>
+  bool wait_for(Guard<Mutex> &hold, std::chrono::nanoseconds time) {
+    return wait_until(hold, std::chrono::steady_clock::now() + time);
+  }
+  void notify_one() noexcept { changed_.notify_one(); }
+  void notify_all() noexcept { changed_.notify_all(); }
+
+ private:
+  std::condition_variable changed_;
 };
 
 }  // namespace weir

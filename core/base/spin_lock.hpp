@@ -4,14 +4,16 @@
 // that can block, allocate or take another lock.
 #pragma once
 
+#include "core/base/thread_safety.hpp"
+
 #include <atomic>
 #include <thread>
 
 namespace weir {
 
-class SpinLock {
+class WEIR_CAPABILITY("spin lock") SpinLock {
  public:
-  void lock() noexcept {
+  void lock() noexcept WEIR_ACQUIRE() {
     int spins = 0;
     while (taken_.exchange(true, std::memory_order_acquire)) {
       while (taken_.load(std::memory_order_relaxed)) {
@@ -19,7 +21,7 @@ class SpinLock {
       }
     }
   }
-  void unlock() noexcept { taken_.store(false, std::memory_order_release); }
+  void unlock() noexcept WEIR_RELEASE() { taken_.store(false, std::memory_order_release); }
 
  private:
   std::atomic<bool> taken_{false};

@@ -8,6 +8,8 @@
 // itself after `backstop`, which is the most that this can cost.
 #pragma once
 
+#include "core/base/mutex.hpp"
+
 #include <linux/futex.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -35,12 +37,8 @@ class Turn {
 
   /// Takes it, however long that lasts. The lock is held before and after, and dropped in between.
   template <class Lock>
-  void take(Lock &lock) noexcept {
-    while (!try_take()) {
-      lock.unlock();
-      sleep();
-      lock.lock();
-    }
+  void take(Guard<Lock> &hold) noexcept {
+    while (!try_take()) hold.unlocked([this] { sleep(); });
   }
 
  private:

@@ -28,7 +28,7 @@ struct Workers::Job {
   uint32_t next = 0;   ///< the first unclaimed piece
   uint32_t ended = 0;  ///< pieces that have run
   Job *after = nullptr;
-  std::condition_variable done{};  ///< a demand caller's; background callers wait on changed_
+  Signal done{};  ///< a demand caller's; background callers wait on changed_
 };
 
 void Workers::Queue::push(Job *job) noexcept {
@@ -68,7 +68,7 @@ Workers::Workers(uint32_t threads, uint32_t share, const Clock &clock) noexcept
 Workers::~Workers() { stop(); }
 
 Status Workers::start() {
-  std::lock_guard one(change_);
+  const Guard one(change_);
   if (threads_ != nullptr || wanted_ == 0) return {};
   {
     const Lock lock(mutex_);
@@ -91,11 +91,10 @@ Status Workers::start() {
 }
 
 void Workers::stop() noexcept {
-  std::lock_guard one(change_);
+  const Guard one(change_);
   end();
 }
 
-/// Under change_.
 void Workers::end() noexcept {
   {
     const Lock lock(mutex_);
@@ -140,7 +139,7 @@ void Workers::run_demand(Lock &lock, Job &job) noexcept {
   demand_.push(&job);
   for (uint32_t i = std::min(job.count - 1, waiting_); i > 0; --i) changed_.notify_one();
   while (job.next < job.count) run_piece(lock, demand_, job);
-  job.done.wait(lock, [&job] { return job.ended == job.count; });
+  while (job.ended < job.count) job.done.wait(lock);
 }
 
 void Workers::run_background(Lock &lock, Job &job) noexcept {
@@ -164,9 +163,7 @@ void Workers::run_background(Lock &lock, Job &job) noexcept {
 void Workers::run_piece(Lock &lock, Queue &queue, Job &job) noexcept {
   const uint32_t index = job.next++;
   if (job.next == job.count) queue.remove(&job);
-  lock.unlock();
-  job.piece(job.context, index);
-  lock.lock();
+  lock.unlocked([&] { job.piece(job.context, index); });
   if (++job.ended < job.count) return;
   job.urgency == Urgency::demand ? job.done.notify_one() : changed_.notify_all();
 }
@@ -180,7 +177,7 @@ void Workers::try_background(Lock &lock, Job &job, Share &share) noexcept {
   const uint64_t start = clock_.now_ns();
   if (const uint64_t wait = share.wait_ns(start); wait > 0) {
     ++waiting_;
-    changed_.wait_for(lock, std::chrono::nanoseconds(std::min(wait, longest_sleep_ns)));
+    (void)changed_.wait_for(lock, std::chrono::nanoseconds(std::min(wait, longest_sleep_ns)));
     --waiting_;
     return;
   }

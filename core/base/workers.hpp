@@ -13,12 +13,11 @@
 #pragma once
 
 #include "core/base/clock.hpp"
+#include "core/base/mutex.hpp"
 #include "core/base/status.hpp"
 
-#include <condition_variable>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <thread>
 
 namespace weir {
@@ -68,29 +67,29 @@ class Workers {
     void spend(uint64_t start, uint64_t cpu_ns, uint32_t percent) noexcept;
   };
 
-  using Lock = std::unique_lock<std::mutex>;
+  using Lock = Guard<RankedMutex<Rank::leaf>>;
   void work() noexcept;
-  void run_demand(Lock &lock, Job &job) noexcept;
-  void run_background(Lock &lock, Job &job) noexcept;
-  void run_piece(Lock &lock, Queue &queue, Job &job) noexcept;
-  void try_background(Lock &lock, Job &job, Share &share) noexcept;
+  void run_demand(Lock &lock, Job &job) noexcept WEIR_REQUIRES(mutex_);
+  void run_background(Lock &lock, Job &job) noexcept WEIR_REQUIRES(mutex_);
+  void run_piece(Lock &lock, Queue &queue, Job &job) noexcept WEIR_REQUIRES(mutex_);
+  void try_background(Lock &lock, Job &job, Share &share) noexcept WEIR_REQUIRES(mutex_);
 
-  void end() noexcept;
+  void end() noexcept WEIR_REQUIRES(change_);
 
   const Clock &clock_;
   const uint32_t wanted_;
   const uint32_t percent_;
-  std::mutex change_;  ///< of the two below; taken before mutex_, never by a worker
-  std::unique_ptr<std::thread[]> threads_;
-  uint32_t running_ = 0;
+  RankedMutex<Rank::upkeep> change_;  ///< never taken by a worker
+  std::unique_ptr<std::thread[]> threads_ WEIR_GUARDED_BY(change_);
+  uint32_t running_ = 0;  ///< changed with change_ held; read without it by threads()
 
-  std::mutex mutex_;
+  RankedMutex<Rank::leaf> mutex_;
   /// Waited on by idle workers, by those whose share is spent, and by background callers. Whoever wakes takes demand.
-  std::condition_variable changed_;
-  Queue demand_, background_;
-  Share callers_;
-  uint32_t waiting_ = 0;  ///< on changed_
-  bool stop_ = false;
+  Signal changed_;
+  Queue demand_ WEIR_GUARDED_BY(mutex_), background_ WEIR_GUARDED_BY(mutex_);
+  Share callers_ WEIR_GUARDED_BY(mutex_);
+  uint32_t waiting_ WEIR_GUARDED_BY(mutex_) = 0;  ///< on changed_
+  bool stop_ WEIR_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace weir

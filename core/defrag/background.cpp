@@ -35,9 +35,9 @@ Status Defragmenter::set_background(const weir_defragmentation_desc &desc, bool 
     return fail(WEIR_ERROR_NOT_SUPPORTED,
                 "the pool was made with WEIR_POOL_NO_BACKGROUND: call weir_pool_defragment");
   }
-  std::lock_guard one(change_);
+  const Guard one(change_);
   {
-    std::lock_guard hold(mutex_);
+    const Guard hold(mutex_);
     settings_.threshold = desc.threshold_permille;
     settings_.cost = desc.max_cost_permille != 0 ? desc.max_cost_permille : 500;
     settings_.bytes_per_second =
@@ -60,14 +60,13 @@ Status Defragmenter::set_background(const weir_defragmentation_desc &desc, bool 
 }
 
 void Defragmenter::stop() noexcept {
-  std::lock_guard one(change_);
+  const Guard one(change_);
   end();
 }
 
-/// Under change_.
 void Defragmenter::end() noexcept {
   {
-    std::lock_guard hold(mutex_);
+    const Guard hold(mutex_);
     settings_ = {};
     stopping_ = true;
   }
@@ -79,7 +78,7 @@ void Defragmenter::background_step() {
   weir_defragment_desc desc = WEIR_DEFRAGMENT_DESC_INIT;
   uint32_t threshold = 0;
   {
-    std::lock_guard hold(mutex_);
+    const Guard hold(mutex_);
     if (settings_.threshold == 0) return;
     if (looks_to_skip_ != 0) {
       --looks_to_skip_;
@@ -103,7 +102,7 @@ void Defragmenter::background_step() {
   } catch (const std::bad_alloc &) {
     // Another time.
   }
-  std::lock_guard hold(mutex_);
+  const Guard hold(mutex_);
   allowance_ -= std::min(allowance_, report.moved_bytes);
   // What can't be helped now is looked at less and less often.
   backoff_ = report.copy_moves == 0 && report.won_bytes == 0
@@ -113,13 +112,13 @@ void Defragmenter::background_step() {
 }
 
 void Defragmenter::loop() {
-  std::unique_lock hold(mutex_);
+  Guard hold(mutex_);
   while (!stopping_) {
-    changed_.wait_for(hold, pause, [this] { return stopping_; });
+    const auto next = std::chrono::steady_clock::now() + pause;
+    while (!stopping_ && changed_.wait_until(hold, next)) {
+    }
     if (stopping_) return;
-    hold.unlock();
-    background_step();
-    hold.lock();
+    hold.unlocked([this] { background_step(); });
   }
 }
 

@@ -8,13 +8,12 @@
 // other: the engine checks every order against what is there.
 #pragma once
 
+#include "core/base/mutex.hpp"
 #include "core/defrag/planner.hpp"
 #include "core/residency/engine.hpp"
 
 #include <weir/pool.h>
 
-#include <condition_variable>
-#include <mutex>
 #include <thread>
 
 namespace weir::defrag {
@@ -60,20 +59,19 @@ class Defragmenter final : public residency::Compactor {
                          std::pmr::vector<Move> *moves);
   uint32_t worst_fragmentation();
   void loop();
-  void end() noexcept;
+  void end() noexcept WEIR_REQUIRES(change_);
 
   residency::Engine &engine_;
   std::pmr::memory_resource *memory_;
-  std::mutex
-      change_;  ///< of thread_, and of starting and ending it; taken before mutex_, never by the thread
-  std::thread thread_;
-  std::mutex mutex_;  ///< of what is below; never held while the engine is at work
-  std::condition_variable changed_;
-  Settings settings_;
-  bool stopping_ = false;
-  uint64_t last_look_ns_ = 0;
-  uint64_t allowance_ = 0;  ///< bytes that may be moved by now
-  uint32_t looks_to_skip_ = 0, backoff_ = 0;
+  RankedMutex<Rank::upkeep> change_;  ///< never taken by the thread
+  std::thread thread_ WEIR_GUARDED_BY(change_);
+  RankedMutex<Rank::leaf> mutex_;  ///< never held while the engine is at work
+  Signal changed_;
+  Settings settings_ WEIR_GUARDED_BY(mutex_);
+  bool stopping_ WEIR_GUARDED_BY(mutex_) = false;
+  uint64_t last_look_ns_ WEIR_GUARDED_BY(mutex_) = 0;
+  uint64_t allowance_ WEIR_GUARDED_BY(mutex_) = 0;  ///< bytes that may be moved by now
+  uint32_t looks_to_skip_ WEIR_GUARDED_BY(mutex_) = 0, backoff_ WEIR_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace weir::defrag

@@ -13,7 +13,7 @@ namespace weir::physical {
 Mapper::~Mapper() {
   if (!thread_.joinable()) return;
   {
-    std::lock_guard hold(mutex_);
+    const Guard hold(mutex_);
     stop_ = true;
   }
   changed_.notify_all();
@@ -32,7 +32,7 @@ Status Mapper::start() {
 }
 
 void Mapper::set_peers(const Peers &peers) noexcept {
-  std::lock_guard hold(peers_mutex_);
+  const Guard hold(peers_mutex_);
   peers_ = peers;
 }
 
@@ -40,7 +40,7 @@ Status Mapper::map(uint64_t address, uint64_t bytes, weir_be_granule granule,
                    uint16_t *generation) {
   Peers peers;
   {
-    std::lock_guard hold(peers_mutex_);
+    const Guard hold(peers_mutex_);
     peers = peers_;
   }
   if (generation != nullptr) *generation = peers.generation;
@@ -63,27 +63,25 @@ Status Mapper::perform(const Call &call) {
 
 Status Mapper::run(const Call &call) {
   if (!thread_.joinable()) return perform(call);
-  std::lock_guard one(turn_);
-  std::unique_lock hold(mutex_);
+  const Guard one(turn_);
+  Guard hold(mutex_);
   pending_ = &call;
   done_ = false;
   changed_.notify_all();
-  changed_.wait(hold, [this] { return done_; });
+  while (!done_) changed_.wait(hold);
   if (!result_) last_error() = error_;
   return result_;
 }
 
 void Mapper::serve() {
   if (nodes_ != nullptr) (void)numa::stay_on(*nodes_, node_);
-  std::unique_lock hold(mutex_);
+  Guard hold(mutex_);
   for (;;) {
-    changed_.wait(hold, [this] { return stop_ || pending_ != nullptr; });
+    while (!stop_ && pending_ == nullptr) changed_.wait(hold);
     if (pending_ == nullptr) return;
     const Call call = *pending_;
     pending_ = nullptr;
-    hold.unlock();
-    const Status status = perform(call);
-    hold.lock();
+    const Status status = hold.unlocked([&] { return perform(call); });
     result_ = status;
     if (!status) error_ = last_error();
     done_ = true;

@@ -6,11 +6,10 @@
 #pragma once
 
 #include "core/backend/runtime.hpp"
+#include "core/base/mutex.hpp"
 #include "core/base/numa.hpp"
 
 #include <array>
-#include <condition_variable>
-#include <mutex>
 #include <thread>
 
 namespace weir::physical {
@@ -52,18 +51,18 @@ class Mapper {
   void serve();
 
   const backend::Device &device_;
-  std::mutex peers_mutex_;  // of peers_; the innermost
-  Peers peers_;
+  RankedMutex<Rank::leaf> peers_mutex_;
+  Peers peers_ WEIR_GUARDED_BY(peers_mutex_);
   const numa::Nodes *nodes_ = nullptr;
   uint32_t node_ = numa::unknown;
-  std::mutex turn_;  // one caller at a time
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  const Call *pending_ = nullptr;
-  Status result_;
-  LastError error_;
-  bool done_ = false, stop_ = false;
-  std::thread thread_;
+  RankedMutex<Rank::mapping> turn_;  // one caller at a time
+  RankedMutex<Rank::leaf> mutex_;
+  Signal changed_;
+  const Call *pending_ WEIR_GUARDED_BY(mutex_) = nullptr;
+  Status result_ WEIR_GUARDED_BY(mutex_);
+  LastError error_ WEIR_GUARDED_BY(mutex_);
+  bool done_ WEIR_GUARDED_BY(mutex_) = false, stop_ WEIR_GUARDED_BY(mutex_) = false;
+  std::thread thread_;  // from start() to the end
 };
 
 }  // namespace weir::physical

@@ -65,6 +65,11 @@ uint32_t Segments::take_slot() {
   return slot;
 }
 
+void Segments::drop_slot(uint32_t slot) noexcept {
+  slots_[slot] = Slot{nullptr, unused_slot_};
+  unused_slot_ = slot;
+}
+
 Segments::Extent Segments::place(Segment &segment, uint32_t slot, uint64_t bytes) {
   const Arena::Allocation found = segment.arena.allocate(bytes);
   return found ? settle(segment, slot, found) : Extent{};
@@ -97,13 +102,11 @@ Segments::Extent Segments::claim(uint64_t bytes) {
     if (fresh != nullptr) found = place(*fresh, slot, bytes);
   } catch (...) {
     if (fresh != nullptr) abandon(*fresh);
-    slots_[slot] = Slot{nullptr, unused_slot_};
-    unused_slot_ = slot;
+    drop_slot(slot);
     throw;
   }
   if (found.id == none) {
-    slots_[slot] = Slot{nullptr, unused_slot_};
-    unused_slot_ = slot;
+    drop_slot(slot);
   }
   return found;
 }
@@ -128,13 +131,11 @@ Segments::Extent Segments::claim_at(uint32_t number, uint64_t offset, uint64_t b
     found = segment->arena.allocate_before(before != none ? slots_[before].node : Arena::none,
                                            offset, rounded(bytes));
   } catch (...) {
-    slots_[slot] = Slot{nullptr, unused_slot_};
-    unused_slot_ = slot;
+    drop_slot(slot);
     throw;
   }
   if (found) return settle(*segment, slot, found);
-  slots_[slot] = Slot{nullptr, unused_slot_};
-  unused_slot_ = slot;
+  drop_slot(slot);
   return {};
 }
 
@@ -186,6 +187,14 @@ void Segments::replace_empties(Segment &by, uint64_t needed) noexcept {
   }
 }
 
+/// One of those that are to go before there is memory for `fresh`, or nullptr.
+Segment *Segments::replaced_by(const Segment &fresh) const noexcept {
+  for (const auto &segment : segments_) {
+    if (segment->replaced_by == &fresh) return segment.get();
+  }
+  return nullptr;
+}
+
 /// A segment that nobody needs before it had any memory: all is as if it had not been opened.
 void Segments::abandon(Segment &segment) noexcept {
   uint64_t kept = 0;
@@ -220,8 +229,7 @@ void Segments::release(uint32_t extent) noexcept {
   const Lock lock(mutex_);
   Segment &segment = *slots_[extent].segment;
   segment.arena.free(slots_[extent].node);
-  slots_[extent] = Slot{nullptr, unused_slot_};
-  unused_slot_ = extent;
+  drop_slot(extent);
   reorder(&segment);
   if (!segment.arena.empty()) return;
   if (segment.state == Segment::State::open) {
@@ -238,7 +246,7 @@ Status Segments::make(uint32_t extent, uint64_t *address) {
   const Slot slot = slots_[extent];
   Segment &segment = *slot.segment;
   if (segment.state == Segment::State::open) WEIR_TRY(obtain(lock, segment));
-  changed_.wait(lock, [&segment] { return segment.state != Segment::State::making; });
+  while (segment.state == Segment::State::making) changed_.wait(lock);
   if (segment.state == Segment::State::refused) return tell(segment);
   *address = segment.address + segment.arena.offset(slot.node);
   return {};
@@ -252,17 +260,9 @@ Status Segments::tell(const Segment &segment) const {
 /// Gets a segment its memory: all of it, or less. The caller's extent keeps the segment alive.
 Status Segments::obtain(Lock &lock, Segment &segment) {
   segment.state = Segment::State::making;  // from here on nobody carves anything out of it
-  const auto old = [this, &segment]() -> Segment * {
-    for (const auto &other : segments_) {
-      if (other->replaced_by == &segment) return other.get();
-    }
-    return nullptr;
-  };
-  while (Segment *first = old()) {
-    lock.unlock();
-    (void)destroy(*first);
-    lock.lock();
-    erase(first);
+  while (Segment *old = replaced_by(segment)) {
+    lock.unlocked([&] { (void)destroy(*old); });
+    erase(old);
   }
   budget_.refund(segment.charge - segment.bytes);
   segment.charge = segment.bytes;
@@ -271,9 +271,7 @@ Status Segments::obtain(Lock &lock, Segment &segment) {
   uint64_t size = segment.bytes;
   Status status;
   for (;;) {
-    lock.unlock();
-    status = ask(size, &segment.address);
-    lock.lock();
+    status = lock.unlocked([&] { return ask(size, &segment.address); });
     if (status.code() != WEIR_ERROR_DEVICE_OOM || size == needed) break;
     const uint64_t half = size / 2 / Segment::quantum * Segment::quantum;
     size = half >= least ? half : needed;

@@ -18,12 +18,11 @@
 #include "core/backend/runtime.hpp"
 #include "core/base/budget.hpp"
 #include "core/base/memory.hpp"
+#include "core/base/mutex.hpp"
 #include "core/physical/arena.hpp"
 #include "core/physical/held_bytes.hpp"
 
-#include <condition_variable>
 #include <deque>
-#include <mutex>
 #include <string>
 #include <vector>
 
@@ -135,39 +134,42 @@ class Segments {
     Segment *segment = nullptr;   ///< nullptr: unused
     uint32_t node = Arena::none;  ///< in its segment; of an unused one the next such
   };
-  using Lock = std::unique_lock<std::mutex>;
+  using Lock = Guard<RankedMutex<Rank::leaf>>;
 
-  uint64_t preferred() const noexcept;
-  uint32_t take_slot();
-  Extent place(Segment &segment, uint32_t slot, uint64_t bytes);
-  Extent settle(Segment &segment, uint32_t slot, const Arena::Allocation &found) noexcept;
-  Segment *numbered(uint32_t segment) const noexcept;
-  Segment *open_for(uint64_t bytes);
-  void replace_empties(Segment &by, uint64_t needed) noexcept;
-  void abandon(Segment &segment) noexcept;
-  void erase(Segment *segment) noexcept;
-  void reorder(Segment *segment) noexcept;
-  Status obtain(Lock &lock, Segment &segment);
+  uint64_t preferred() const noexcept WEIR_REQUIRES(mutex_);
+  uint32_t take_slot() WEIR_REQUIRES(mutex_);
+  void drop_slot(uint32_t slot) noexcept WEIR_REQUIRES(mutex_);
+  Extent place(Segment &segment, uint32_t slot, uint64_t bytes) WEIR_REQUIRES(mutex_);
+  Extent settle(Segment &segment, uint32_t slot, const Arena::Allocation &found) noexcept
+      WEIR_REQUIRES(mutex_);
+  Segment *numbered(uint32_t segment) const noexcept WEIR_REQUIRES(mutex_);
+  Segment *open_for(uint64_t bytes) WEIR_REQUIRES(mutex_);
+  void replace_empties(Segment &by, uint64_t needed) noexcept WEIR_REQUIRES(mutex_);
+  Segment *replaced_by(const Segment &fresh) const noexcept WEIR_REQUIRES(mutex_);
+  void abandon(Segment &segment) noexcept WEIR_REQUIRES(mutex_);
+  void erase(Segment *segment) noexcept WEIR_REQUIRES(mutex_);
+  void reorder(Segment *segment) noexcept WEIR_REQUIRES(mutex_);
+  Status obtain(Lock &lock, Segment &segment) WEIR_REQUIRES(mutex_);
   Status ask(uint64_t bytes, uint64_t *address);
   Status tell(const Segment &segment) const;
   static bool spare(const Segment &segment, uint64_t free, uint64_t reserve) noexcept;
-  uint64_t free_locked() const noexcept;
+  uint64_t free_locked() const noexcept WEIR_REQUIRES(mutex_);
 
   const backend::Device &device_;
   const uint64_t page_size_, fixed_;
   HeldBytes &held_;
   std::pmr::memory_resource *memory_;
-  mutable std::mutex mutex_;
-  std::condition_variable changed_;
-  Budget budget_;
+  mutable RankedMutex<Rank::leaf> mutex_;
+  Signal changed_;
+  Budget budget_ WEIR_GUARDED_BY(mutex_);
   /// The fullest first: those with the most bytes in use.
-  std::pmr::vector<Owned<Segment>> segments_;
-  std::pmr::vector<Slot> slots_;
-  uint32_t unused_slot_ = none;
+  std::pmr::vector<Owned<Segment>> segments_ WEIR_GUARDED_BY(mutex_);
+  std::pmr::vector<Slot> slots_ WEIR_GUARDED_BY(mutex_);
+  uint32_t unused_slot_ WEIR_GUARDED_BY(mutex_) = none;
   /// After a refusal no more is asked for than what was granted, until memory has been given back.
-  uint64_t granted_ = UINT64_MAX;
-  uint32_t refusals_ = 0;  ///< in a row
-  uint32_t numbers_ = 0;   ///< given to segments so far
+  uint64_t granted_ WEIR_GUARDED_BY(mutex_) = UINT64_MAX;
+  uint32_t refusals_ WEIR_GUARDED_BY(mutex_) = 0;  ///< in a row
+  uint32_t numbers_ WEIR_GUARDED_BY(mutex_) = 0;   ///< given to segments so far
 };
 
 }  // namespace weir::physical

@@ -18,7 +18,7 @@ class SharedMapping {
  public:
   Status map(Mapper &mapper, uint64_t address, uint64_t bytes, weir_be_granule granule,
              uint16_t *generation) {
-    std::lock_guard hold(mutex_);
+    const Guard hold(mutex_);
     if (users_ == 0) {
       if (stuck()) WEIR_TRY(mapper.unmap(address, bytes));
       stuck_.store(false, std::memory_order_relaxed);
@@ -30,7 +30,7 @@ class SharedMapping {
   }
   /// On failure the caller still counts as in place.
   Status unmap(Mapper &mapper, uint64_t address, uint64_t bytes) {
-    std::lock_guard hold(mutex_);
+    const Guard hold(mutex_);
     if (users_ == 1) WEIR_TRY(mapper.unmap(address, bytes));
     --users_;
     return {};
@@ -38,16 +38,16 @@ class SharedMapping {
   /// A caller whose unmap() has failed leaves all the same. If it was the last, what is mapped there stays until an unmap
   /// succeeds, which the next map() tries first.
   void forsake() noexcept {
-    std::lock_guard hold(mutex_);
+    const Guard hold(mutex_);
     if (--users_ == 0) stuck_.store(true, std::memory_order_relaxed);
   }
   /// Something is mapped there that has no user: the addresses can't be given to others.
   bool stuck() const noexcept { return stuck_.load(std::memory_order_relaxed); }
 
  private:
-  std::mutex mutex_;
-  uint32_t users_ = 0;       ///< fragments in place
-  uint16_t generation_ = 0;  ///< of the peers that have access
+  RankedMutex<Rank::transfer> mutex_;
+  uint32_t users_ WEIR_GUARDED_BY(mutex_) = 0;       ///< fragments in place
+  uint16_t generation_ WEIR_GUARDED_BY(mutex_) = 0;  ///< of the peers that have access
   std::atomic<bool> stuck_{false};
 };
 

@@ -5,13 +5,13 @@
 #pragma once
 
 #include "core/backend/stream.hpp"
+#include "core/base/mutex.hpp"
 #include "core/tier/storage_store.hpp"
 #include "core/topology/places.hpp"
 #include "core/transfer/paths.hpp"
 
 #include <array>
 #include <atomic>
-#include <mutex>
 
 namespace weir::pool {
 
@@ -55,13 +55,13 @@ class Context {
   void remove_pool(uint32_t id) noexcept { pools_[id].store(nullptr); }
   /// Nobody looks at it any more, nor will.
   void hide_pool(uint32_t id) noexcept {
-    const std::lock_guard hold(look_);
+    const Guard hold(look_);
     pools_[id].store(reserved());
   }
   /// Whether that is so of any pool there is: none ends meanwhile.
   template <class Is>
   bool any_pool(Is &&is) {
-    const std::lock_guard hold(look_);
+    const Guard hold(look_);
     for (uint32_t i = 1; i < max_pools; ++i)
       if (Pool *const found = pool(i); found != nullptr && is(*found)) return true;
     return false;
@@ -99,7 +99,7 @@ class Context {
   std::pmr::string rehearsal_;  ///< options of the host backend, before the caller's
   backend::StreamTable streams_;
   std::array<std::atomic<Pool *>, max_pools> pools_{};
-  std::mutex look_;  ///< held while others than a pool's own users look at pools
+  RankedMutex<Rank::call> look_;  ///< held while others than a pool's own users look at pools
 };
 
 }  // namespace weir::pool

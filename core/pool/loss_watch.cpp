@@ -17,7 +17,7 @@ Status LossWatch::check_thread() const {
 
 Status LossWatch::set(weir_loss_callback callback, void *user) {
   WEIR_TRY(check_thread());
-  std::lock_guard hold(mutex_);
+  const Guard hold(mutex_);
   std::thread fresh;
   const uint64_t number = turn_.load() + 1;
   try {

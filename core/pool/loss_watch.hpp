@@ -4,11 +4,11 @@
 // loss is told once to each callback, those from before it was set too.
 #pragma once
 
+#include "core/base/mutex.hpp"
 #include "core/residency/engine.hpp"
 
 #include <weir/pool.h>
 
-#include <mutex>
 #include <thread>
 
 namespace weir::pool {
@@ -30,12 +30,12 @@ class LossWatch {
   void run(weir_loss_callback callback, void *user);
 
   residency::Engine &engine_;
-  std::mutex mutex_;  // one change at a time
+  RankedMutex<Rank::call> mutex_;  // one change at a time
   std::atomic<bool> stop_{false};
   std::atomic<uint64_t> turn_{
       0};  ///< the callback of this number may be called, and those before it
   std::atomic<std::thread::id> runs_on_{};
-  std::thread thread_;
+  std::thread thread_ WEIR_GUARDED_BY(mutex_);
 };
 
 }  // namespace weir::pool

@@ -39,7 +39,7 @@ Pool::Pool(Context &context, uint32_t id)
 Pool::~Pool() {
   magic_.store(0, std::memory_order_release);
   {
-    std::lock_guard hold(mutex_);
+    const Guard hold(mutex_);
     stopping_ = true;
   }
   changed_.notify_all();
@@ -130,7 +130,7 @@ Status Pool::read_device(const weir_pool_device &entry, const char *name,
 Status Pool::add_device(const weir_pool_device &entry) {
   const backend::Device *device = nullptr;
   WEIR_TRY(read_device(entry, "device", &device));
-  std::lock_guard one(devices_mutex_);
+  const Guard one(devices_mutex_);
   std::pmr::vector<uint32_t> ids(context_.memory());
   residency::Membership membership(engine_);
   membership.list(&ids);
@@ -193,15 +193,16 @@ Status Pool::shutdown() {
   if (serves(engine_))
     return fail(WEIR_ERROR_BUSY, "not from within the callback of an asynchronous acquire");
   WEIR_TRY(loss_watch_.check_thread());
-  std::unique_lock hold(mutex_);
-  const auto idle = [this] { return requests_.empty() && running_ == nullptr; };
-  // A callback may still use the pool: it ends first, unless something else is in the way.
-  changed_.wait(hold, [&] { return !calling_ || !idle(); });
-  if (!idle()) return fail(WEIR_ERROR_BUSY, "asynchronous acquires are not finished");
-  WEIR_TRY(engine_.shutdown());
-  ending_ = true;
-  defragmenter_.stop();
-  hold.unlock();  // a callback under way may be about to take it
+  {
+    Guard hold(mutex_);
+    // A callback may still use the pool: it ends first, unless something else is in the way.
+    while (calling_ && idle()) changed_.wait(hold);
+    if (!idle()) return fail(WEIR_ERROR_BUSY, "asynchronous acquires are not finished");
+    WEIR_TRY(engine_.shutdown());
+    ending_ = true;
+    defragmenter_.stop();
+  }
+  // Without the mutex, which a callback under way may be about to take.
   return loss_watch_.set(nullptr, nullptr);
 }
 
@@ -210,7 +211,7 @@ Status Pool::set_defragmentation(const weir_defragmentation_desc &desc) {
 }
 
 Status Pool::create_client(const weir_client_desc &desc, ClientHandle **client) {
-  std::lock_guard hold(mutex_);
+  const Guard hold(mutex_);
   grow_by(clients_);
   auto fresh = make_owned<ClientHandle>(context_.memory());
   WEIR_TRY(engine_.create_client(desc, &fresh->id));
@@ -221,7 +222,7 @@ Status Pool::create_client(const weir_client_desc &desc, ClientHandle **client) 
 }
 
 Status Pool::destroy_client(ClientHandle *client) {
-  std::lock_guard hold(mutex_);
+  const Guard hold(mutex_);
   WEIR_TRY(engine_.destroy_client(client->id));
   client->magic = 0;  // the record goes with the pool, so that a dead handle is recognised
   return {};
@@ -235,7 +236,7 @@ thread_local const residency::Engine *serving = nullptr;
 bool Pool::serves(const residency::Engine &engine) noexcept { return serving == &engine; }
 
 Status Pool::submit(std::shared_ptr<Request> request) {
-  std::lock_guard hold(mutex_);
+  const Guard hold(mutex_);
   if (ending_) return fail(WEIR_ERROR_INVALID_HANDLE, "the pool is being destroyed");
   if (!thread_.joinable()) {
     try {
@@ -251,40 +252,42 @@ Status Pool::submit(std::shared_ptr<Request> request) {
   return {};
 }
 
+Status Pool::grant(Request &request, weir_lease *lease) {
+  if (request.cancelled.load()) return fail(WEIR_ERROR_CANCELLED, "the acquire was cancelled");
+  residency::AcquireOptions options;
+  options.timeout_ns = request.timeout_ns;
+  options.cancelled = &request.cancelled;
+  return engine_.acquire(*request.stream, request.uses, request.count, options, lease);
+}
+
 void Pool::serve() {
   serving = &engine_;
-  std::unique_lock hold(mutex_);
+  Guard hold(mutex_);
   for (;;) {
-    changed_.wait(hold, [this] { return stopping_ || !requests_.empty(); });
+    while (!stopping_ && requests_.empty()) changed_.wait(hold);
     if (requests_.empty()) return;
-    running_ = requests_.front();
+    std::shared_ptr<Request> request = std::move(requests_.front());
     requests_.pop_front();
-    Request &request = *running_;
-    hold.unlock();
+    running_ = request;
     weir_lease lease = nullptr;
-    residency::AcquireOptions options;
-    options.timeout_ns = request.timeout_ns;
-    options.cancelled = &request.cancelled;
-    Status status =
-        request.cancelled.load()
-            ? fail(WEIR_ERROR_CANCELLED, "the acquire was cancelled")
-            : engine_.acquire(*request.stream, request.uses, request.count, options, &lease);
-    if (!status) request.error = last_error();
+    const Status status = hold.unlocked([&] {
+      const Status granted = grant(*request, &lease);
+      if (!granted) request->error = last_error();
+      return granted;
+    });
     // The callback may use the pool again, so the request is off the books before it runs.
-    hold.lock();
-    std::shared_ptr<Request> ended = std::move(running_);
     running_ = nullptr;
     calling_ = true;
-    hold.unlock();
-    ended->callback(ended->user, status.code(), lease);
-    {
-      std::lock_guard own(ended->mutex);
-      ended->done = true;
-      ended->result = status.code();
-    }
-    ended->ended.notify_all();
-    ended.reset();
-    hold.lock();
+    hold.unlocked([&] {
+      request->callback(request->user, status.code(), lease);
+      {
+        const Guard own(request->mutex);
+        request->done = true;
+        request->result = status.code();
+      }
+      request->ended.notify_all();
+      request.reset();
+    });
     calling_ = false;
     changed_.notify_all();
   }

@@ -3,15 +3,14 @@
 // Pool: an engine with a name, the clients' handles, and the thread that runs asynchronous acquires.
 #pragma once
 
+#include "core/base/mutex.hpp"
 #include "core/defrag/defragmenter.hpp"
 #include "core/pool/context.hpp"
 #include "core/pool/loss_watch.hpp"
 #include "core/residency/engine.hpp"
 
-#include <condition_variable>
 #include <deque>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
@@ -39,11 +38,11 @@ struct Request {
   void *user = nullptr;
   residency::Engine *engine = nullptr;
   std::atomic<bool> cancelled{false};
-  std::mutex mutex;
-  std::condition_variable ended;
-  bool done = false;
-  weir_result result = WEIR_NOT_READY;
-  LastError error;  ///< of a failed acquire, for who waits for it
+  RankedMutex<Rank::call> mutex;
+  Signal ended;
+  bool done WEIR_GUARDED_BY(mutex) = false;
+  weir_result result WEIR_GUARDED_BY(mutex) = WEIR_NOT_READY;
+  LastError error;  ///< of a failed acquire, for who waits for it; written before it is `done`
 };
 
 class Pool {
@@ -82,25 +81,29 @@ class Pool {
                      const backend::Device **device);
   Status read_lower(const weir_pool_desc &desc, residency::EngineConfig *config);
   void serve();
+  Status grant(Request &request, weir_lease *lease);
+  bool idle() const noexcept WEIR_REQUIRES(mutex_) {
+    return requests_.empty() && running_ == nullptr;
+  }
 
   std::atomic<uint64_t> magic_{alive_magic};
   Context &context_;
   const uint32_t id_;
   std::pmr::string name_;
   residency::Engine engine_;
-  defrag::Defragmenter defragmenter_;  ///< ends before the engine
-  LossWatch loss_watch_;               ///< and so does this
-  std::mutex devices_mutex_;  ///< one device is added at a time; never taken with another held
+  defrag::Defragmenter defragmenter_;      ///< ends before the engine
+  LossWatch loss_watch_;                   ///< and so does this
+  RankedMutex<Rank::call> devices_mutex_;  ///< one device is added at a time
   bool background_ = true;
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::pmr::vector<Owned<ClientHandle>> clients_;
-  std::deque<std::shared_ptr<Request>> requests_;
-  std::shared_ptr<Request> running_;
-  bool calling_ = false;  ///< a request's callback is under way
-  bool ending_ = false;   ///< nothing new is taken
-  bool stopping_ = false;
-  std::thread thread_;
+  RankedMutex<Rank::call> mutex_;
+  Signal changed_;
+  std::pmr::vector<Owned<ClientHandle>> clients_ WEIR_GUARDED_BY(mutex_);
+  std::deque<std::shared_ptr<Request>> requests_ WEIR_GUARDED_BY(mutex_);
+  std::shared_ptr<Request> running_ WEIR_GUARDED_BY(mutex_);
+  bool calling_ WEIR_GUARDED_BY(mutex_) = false;  ///< a request's callback is under way
+  bool ending_ WEIR_GUARDED_BY(mutex_) = false;   ///< nothing new is taken
+  bool stopping_ WEIR_GUARDED_BY(mutex_) = false;
+  std::thread thread_ WEIR_GUARDED_BY(mutex_);
 };
 
 }  // namespace weir::pool

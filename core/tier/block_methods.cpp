@@ -121,14 +121,12 @@ ContextPool<Context>::~ContextPool() {
 /// that is being made: either it is given back some time, or the last who tried tells that there is none to wait for.
 template <class Context>
 auto ContextPool<Context>::take() noexcept -> Node * {
-  std::unique_lock lock(mutex_);
+  Guard lock(mutex_);
   if (free_ == nullptr) {
     ++made_;
-    lock.unlock();
-    if (Node *node = create(); node != nullptr) return node;
-    lock.lock();
+    if (Node *node = lock.unlocked([this] { return create(); }); node != nullptr) return node;
     if (--made_ == 0) given_.notify_all();
-    given_.wait(lock, [this] { return free_ != nullptr || made_ == 0; });
+    while (free_ == nullptr && made_ != 0) given_.wait(lock);
   }
   Node *node = free_;
   if (node != nullptr) free_ = node->next;
@@ -148,7 +146,7 @@ template <class Context>
 void ContextPool<Context>::give(Node *node) noexcept {
   if (node->age != age_.load(std::memory_order_relaxed)) renew(node);
   {
-    const std::lock_guard lock(mutex_);
+    const Guard lock(mutex_);
     node->next = free_;
     free_ = node;
   }
@@ -173,7 +171,7 @@ void ContextPool<Context>::forget() noexcept {
   for (uint32_t left = UINT32_MAX; left != 0; --left) {
     Node *node = nullptr;
     {
-      const std::lock_guard lock(mutex_);
+      const Guard lock(mutex_);
       Node **old = &free_;
       while (*old != nullptr && (*old)->age == age_.load()) old = &(*old)->next;
       node = *old;

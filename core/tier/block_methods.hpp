@@ -8,15 +8,14 @@
 // in the next. Its contexts are its own: as many as there were threads in it at once, freed with it.
 #pragma once
 
+#include "core/base/mutex.hpp"
 #include "core/base/status.hpp"
 #include "core/tier/codec/effort.hpp"
 #include "core/tier/codec/form.hpp"
 
 #include <atomic>
 #include <array>
-#include <condition_variable>
 #include <cstdint>
-#include <mutex>
 
 struct ZSTD_CCtx_s;
 struct ZSTD_DCtx_s;
@@ -152,10 +151,10 @@ class ContextPool {
 
   const Make make_;
   const Free release_;
-  std::mutex mutex_;
-  std::condition_variable given_;
-  Node *free_ = nullptr;
-  uint32_t made_ = 0;  ///< and those being made
+  RankedMutex<Rank::leaf> mutex_;
+  Signal given_;
+  Node *free_ WEIR_GUARDED_BY(mutex_) = nullptr;
+  uint32_t made_ WEIR_GUARDED_BY(mutex_) = 0;  ///< and those being made
   std::atomic<uint32_t> age_{0};
 };
 

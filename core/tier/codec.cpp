@@ -10,6 +10,7 @@
 
 #include "core/tier/codec.hpp"
 
+#include "core/base/mutex.hpp"
 #include "core/base/spin_lock.hpp"
 #include "core/tier/checksum.hpp"
 #include "core/tier/codec/detect.hpp"
@@ -18,7 +19,6 @@
 #include <bit>
 #include <cassert>
 #include <cstring>
-#include <mutex>
 
 namespace weir::tier {
 namespace {
@@ -92,7 +92,8 @@ struct Codec::Page {
   bool secret = false;      ///< nothing of it may stay on a stack
   bool must = false;  ///< there is a blob in any case: blocks that stay as they are need not wait
 
-  SpinLock lock{};  ///< of the table and what follows
+  /// Of the table and what follows, while blocks are coded. Whoever codes the block `placed` reads `end` without it.
+  SpinLock lock{};
   bool placing = false;
   uint32_t placed =
       0;  ///< blocks before this one have their end in the table, and coded ones are there
@@ -133,7 +134,7 @@ struct Codec::Page {
   /// Whether all blocks before this one, which is not done itself, are where they belong: then so can this one be at
   /// once. Nobody else writes there until it is noted.
   bool is_next(uint32_t index) noexcept {
-    const std::lock_guard guard(lock);
+    const Guard guard(lock);
     assert(index != placed || !placing);
     return index == placed;
   }
@@ -164,7 +165,7 @@ struct Codec::Page {
   /// Tells that a block is coded, and moves together what can be. One thread moves at a time and goes on with what the
   /// others end meanwhile; a block's place is not needed by any block before it once those have been moved.
   void note(uint32_t index, MethodId id, uint64_t length, bool in_its_place) noexcept {
-    std::unique_lock guard(lock);
+    Guard guard(lock);
     store_little(entry(index),
                  uint64_t{static_cast<uint8_t>(id)} << BlobShape::method_shift | length);
     if (placing) return;
@@ -177,9 +178,7 @@ struct Codec::Page {
       const bool coded = must || method_id != MethodId::raw;
       const bool there = (in_its_place && placed == index) || out + end == place(placed);
       if (coded && !there) {
-        guard.unlock();
-        std::memmove(out + end, place(placed), bytes);
-        guard.lock();
+        guard.unlocked([&] { std::memmove(out + end, place(placed), bytes); });
       }
       const uint64_t length_raw = shape.length(placed);
       if (method_id != MethodId::same) {

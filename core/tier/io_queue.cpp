@@ -23,7 +23,7 @@ IoQueue::Class IoQueue::class_of(const StorageIo &io) noexcept {
   return io.background ? background_read : demand_read;
 }
 
-std::condition_variable &IoQueue::signal_of(const StorageIo *io) noexcept {
+Signal &IoQueue::signal_of(const StorageIo *io) noexcept {
   constexpr size_t count = sizeof done_ / sizeof done_[0];
   return done_[reinterpret_cast<uintptr_t>(io) / sizeof(StorageIo) % count];
 }
@@ -32,7 +32,7 @@ void IoQueue::submit(StorageIo *io) noexcept {
   assert(reinterpret_cast<uintptr_t>(io->memory) % UnitArena::unit == 0);
   IoSleeper *sleeper = nullptr;
   {
-    std::unique_lock hold(mutex_);
+    Guard hold(mutex_);
     io->error = 0;
     io->total = UnitArena::rounded(io->bytes);
     io->started = 0;
@@ -42,9 +42,7 @@ void IoQueue::submit(StorageIo *io) noexcept {
     io->pending.store(1, std::memory_order_relaxed);
     if (io->write) {
       const uint64_t ticket = next_ticket_++;
-      room_.wait(hold, [&] {
-        return ticket == serving_ && (behind_ == 0 || behind_ + io->total <= limits_.write_behind);
-      });
+      while (!may_submit(ticket, io->total)) room_.wait(hold);
       ++serving_;
       behind_ += io->total;
       if (serving_ != next_ticket_) room_.notify_all();
@@ -61,8 +59,13 @@ void IoQueue::submit(StorageIo *io) noexcept {
 
 void IoQueue::wait(StorageIo *io) noexcept {
   if (io->pending.load(std::memory_order_acquire) == 0) return;
-  std::unique_lock hold(mutex_);
-  signal_of(io).wait(hold, [io] { return io->pending.load(std::memory_order_acquire) == 0; });
+  Guard hold(mutex_);
+  while (io->pending.load(std::memory_order_acquire) != 0) signal_of(io).wait(hold);
+}
+
+/// A write, once all before it have been.
+bool IoQueue::may_submit(uint64_t ticket, uint64_t bytes) const noexcept {
+  return ticket == serving_ && (behind_ == 0 || behind_ + bytes <= limits_.write_behind);
 }
 
 bool IoQueue::may_start(Class which, uint64_t bytes) const noexcept {
@@ -82,11 +85,11 @@ bool IoQueue::demand_near() const noexcept {
 
 /// `classes`: nothing may start now.
 IoQueue::Class IoQueue::choose(bool writes) const noexcept {
-  const auto startable = [this](Class which) {
+  const auto startable = [this](Class which) WEIR_REQUIRES(mutex_) {
     const StorageIo *first = lines_[which].first;
     return first != nullptr && may_start(which, next_bytes(*first));
   };
-  const auto first_write = [&] {
+  const auto first_write = [&]() WEIR_REQUIRES(mutex_) {
     if (!writes) return classes;
     if (startable(demand_write)) return demand_write;
     return startable(background_write) ? background_write : classes;
@@ -106,7 +109,7 @@ uint64_t IoQueue::next_bytes(const StorageIo &io) const noexcept {
 IoQueue::Next IoQueue::next(IoSleeper *lane, bool writes, Piece *piece) noexcept {
   IoSleeper *sleeper = nullptr;
   {
-    std::lock_guard hold(mutex_);
+    const Guard hold(mutex_);
     if (lane->asleep_) {  // woken by something else than us
       IoSleeper **at = &asleep_;
       while (*at != lane) at = &(*at)->next_asleep_;
@@ -158,7 +161,7 @@ void IoQueue::pop(Class which) noexcept {
 }
 
 void IoQueue::finish(const Piece &piece, int error) noexcept {
-  std::lock_guard hold(mutex_);
+  const Guard hold(mutex_);
   StorageIo *io = piece.io;
   const Class which = class_of(*io);
   running_[which] -= piece.bytes;
@@ -189,19 +192,15 @@ void IoQueue::complete(StorageIo *io) noexcept {
     --demand_;
     if (limits_.quiet_ns != 0) quiet_at_ = now_ns() + limits_.quiet_ns;
   }
-  std::condition_variable &signal = signal_of(io);
+  Signal &signal = signal_of(io);
   io->pending.store(0, std::memory_order_release);  // from here on it is the caller's again
   signal.notify_all();
 }
 
 void IoQueue::stop() noexcept {
-  std::unique_lock hold(mutex_);
+  Guard hold(mutex_);
   stopping_ = true;
-  while (IoSleeper *sleeper = take_sleeper()) {
-    hold.unlock();
-    sleeper->wake();
-    hold.lock();
-  }
+  while (IoSleeper *sleeper = take_sleeper()) hold.unlocked([sleeper] { sleeper->wake(); });
 }
 
 IoSleeper *IoQueue::take_sleeper() noexcept {

@@ -17,12 +17,11 @@
 // Nothing here allocates: transfers are linked through themselves. The lock is a leaf: nothing is called with it held.
 #pragma once
 
+#include "core/base/mutex.hpp"
 #include "core/tier/storage_io.hpp"
 #include "core/tier/stripes.hpp"
 
-#include <condition_variable>
 #include <cstdint>
-#include <mutex>
 
 namespace weir::tier {
 
@@ -110,36 +109,38 @@ class IoQueue {
   };
 
   static Class class_of(const StorageIo &io) noexcept;
-  bool may_start(Class which, uint64_t bytes) const noexcept;
-  bool demand_near() const noexcept;
-  Class choose(bool writes) const noexcept;
+  bool may_start(Class which, uint64_t bytes) const noexcept WEIR_REQUIRES(mutex_);
+  bool may_submit(uint64_t ticket, uint64_t bytes) const noexcept WEIR_REQUIRES(mutex_);
+  bool demand_near() const noexcept WEIR_REQUIRES(mutex_);
+  Class choose(bool writes) const noexcept WEIR_REQUIRES(mutex_);
   uint64_t next_bytes(const StorageIo &io) const noexcept;
-  void take(Class which, Piece *piece) noexcept;
-  void pop(Class which) noexcept;
-  void complete(StorageIo *io) noexcept;
-  IoSleeper *take_sleeper() noexcept;
-  std::condition_variable &signal_of(const StorageIo *io) noexcept;
+  void take(Class which, Piece *piece) noexcept WEIR_REQUIRES(mutex_);
+  void pop(Class which) noexcept WEIR_REQUIRES(mutex_);
+  void complete(StorageIo *io) noexcept WEIR_REQUIRES(mutex_);
+  IoSleeper *take_sleeper() noexcept WEIR_REQUIRES(mutex_);
+  Signal &signal_of(const StorageIo *io) noexcept;
 
   const Stripes stripes_;
   const Limits limits_;
 
-  std::mutex mutex_;
-  Line lines_[classes];
-  uint64_t running_[classes] = {};  ///< bytes under way
-  uint32_t other_pieces_ = 0;       ///< under way that are not of demand reads
-  uint32_t demand_ = 0;             ///< demand reads that are not done
-  int64_t quiet_at_ = 0;            ///< when the last of them counts as long ago
-  uint64_t reads_since_write_ = 0;  ///< bytes started while a write was waiting
-  bool stopping_ = false;
-  IoSleeper *asleep_ = nullptr;
+  RankedMutex<Rank::leaf> mutex_;
+  Line lines_[classes] WEIR_GUARDED_BY(mutex_);
+  uint64_t running_[classes] WEIR_GUARDED_BY(mutex_) = {};  ///< bytes under way
+  uint32_t other_pieces_ WEIR_GUARDED_BY(mutex_) = 0;  ///< under way that are not of demand reads
+  uint32_t demand_ WEIR_GUARDED_BY(mutex_) = 0;        ///< demand reads that are not done
+  int64_t quiet_at_ WEIR_GUARDED_BY(mutex_) = 0;       ///< when the last of them counts as long ago
+  /// Bytes started while a write was waiting.
+  uint64_t reads_since_write_ WEIR_GUARDED_BY(mutex_) = 0;
+  bool stopping_ WEIR_GUARDED_BY(mutex_) = false;
+  IoSleeper *asleep_ WEIR_GUARDED_BY(mutex_) = nullptr;
 
   // Writers that wait to submit: served by number.
-  uint64_t behind_ = 0;
-  uint64_t next_ticket_ = 0;
-  uint64_t serving_ = 0;
-  std::condition_variable room_;
+  uint64_t behind_ WEIR_GUARDED_BY(mutex_) = 0;
+  uint64_t next_ticket_ WEIR_GUARDED_BY(mutex_) = 0;
+  uint64_t serving_ WEIR_GUARDED_BY(mutex_) = 0;
+  Signal room_;
   /// Several, so that few threads are woken in vain.
-  std::condition_variable done_[8];
+  Signal done_[8];
 
   std::atomic<uint64_t> written_{0};
   std::atomic<uint64_t> read_{0};

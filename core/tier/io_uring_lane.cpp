@@ -6,6 +6,7 @@
 // Only the lane's thread touches the ring's queues. Memory is registered from other threads, by a system call on the
 // ring's descriptor that the kernel orders.
 
+#include "core/base/mutex.hpp"
 #include "core/tier/io_lane.hpp"
 #include "core/tier/pages.hpp"
 #include "core/tier/wake.hpp"
@@ -16,7 +17,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <mutex>
 #endif
 
 namespace weir::tier {
@@ -51,7 +51,7 @@ class RegisteredMemory {
       iovec memory{at, count};
       // It pins the memory, which takes a while and counts against a limit: no lock is held meanwhile.
       const bool taken = update(i, &memory);
-      std::lock_guard hold(mutex_);
+      const Guard hold(mutex_);
       places_[i].begin = taken ? at : nullptr;
       places_[i].bytes = taken ? count : 0;
       if (!taken) {
@@ -68,14 +68,14 @@ class RegisteredMemory {
     if (ring_ == nullptr) return;
     for (unsigned i = 0; i < places; ++i) {
       {
-        std::lock_guard hold(mutex_);
+        const Guard hold(mutex_);
         if (places_[i].base != base || places_[i].begin == nullptr) continue;
         places_[i].begin = nullptr;
         places_[i].bytes = 0;
       }
       iovec nothing{nullptr, 0};
       (void)update(i, &nothing);
-      std::lock_guard hold(mutex_);
+      const Guard hold(mutex_);
       places_[i].base = nullptr;
     }
   }
@@ -83,7 +83,7 @@ class RegisteredMemory {
   /// The place that holds all of it; -1: none.
   int find(const unsigned char *memory, uint64_t bytes) noexcept {
     if (ring_ == nullptr) return -1;
-    std::lock_guard hold(mutex_);
+    const Guard hold(mutex_);
     for (unsigned i = 0; i < used_; ++i) {
       const Place &place = places_[i];
       if (place.begin != nullptr && memory >= place.begin &&
@@ -102,7 +102,7 @@ class RegisteredMemory {
   };
 
   bool reserve(unsigned i, void *base) noexcept {
-    std::lock_guard hold(mutex_);
+    const Guard hold(mutex_);
     if (places_[i].base != nullptr) return false;
     places_[i].base = base;
     used_ = std::max(used_, i + 1);
@@ -114,9 +114,9 @@ class RegisteredMemory {
   }
 
   io_uring *ring_ = nullptr;
-  std::mutex mutex_;
-  Place places_[places];
-  unsigned used_ = 0;  ///< places from the front that were ever taken
+  RankedMutex<Rank::leaf> mutex_;
+  Place places_[places] WEIR_GUARDED_BY(mutex_);
+  unsigned used_ WEIR_GUARDED_BY(mutex_) = 0;  ///< places from the front that were ever taken
 };
 
 class UringLane final : public IoLane {

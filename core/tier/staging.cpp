@@ -55,7 +55,7 @@ void Staging::clear(StagingSlot &slot) const noexcept {
 }
 
 StagingSlot *Staging::try_take() noexcept {
-  std::lock_guard hold(mutex_);
+  const Guard hold(mutex_);
   for (uint32_t i = 0; i < count_; ++i) {
     StagingSlot &slot = slots_[i];
     if (slot.taken || !streams_.passed(slot.busy)) continue;
@@ -68,21 +68,29 @@ StagingSlot *Staging::try_take() noexcept {
 
 StagingSlot *Staging::take() noexcept {
   if (StagingSlot *slot = try_take()) return slot;
-  std::unique_lock hold(mutex_);
+  StagingSlot &slot = take_any();
+  await(slot);
+  clear(slot);
+  return &slot;
+}
+
+/// One that a copy may still use.
+StagingSlot &Staging::take_any() noexcept {
+  Guard hold(mutex_);
   for (;;) {
     for (uint32_t i = 0; i < count_; ++i) {
       StagingSlot &slot = slots_[i];
       if (slot.taken) continue;
       slot.taken = true;
-      const backend::Stamp busy = slot.busy;
-      hold.unlock();
-      // A copy, not compute: it ends soon. Of a lost device it has ended.
-      if (!streams_.wait(busy, UINT64_MAX)) end_copies(streams_.at(busy.slot()));
-      clear(slot);
-      return &slot;
+      return slot;
     }
     given_.wait(hold);
   }
+}
+
+/// A copy, not compute: it ends soon. Of a lost device it has ended.
+void Staging::await(const StagingSlot &slot) noexcept {
+  if (!streams_.wait(slot.busy, UINT64_MAX)) end_copies(streams_.at(slot.busy.slot()));
 }
 
 bool Staging::scrub(bool wait) noexcept {
@@ -90,7 +98,7 @@ bool Staging::scrub(bool wait) noexcept {
   for (uint32_t i = 0; i < count_; ++i) {
     StagingSlot &slot = slots_[i];
     {
-      std::lock_guard hold(mutex_);
+      const Guard hold(mutex_);
       if (slot.taken || !slot.secret) continue;  // who has it says so, and clears it
       if (!wait && !streams_.passed(slot.busy)) {
         all = false;
@@ -98,8 +106,7 @@ bool Staging::scrub(bool wait) noexcept {
       }
       slot.taken = true;
     }
-    const backend::Stamp busy = slot.busy;
-    if (!streams_.wait(busy, UINT64_MAX)) end_copies(streams_.at(busy.slot()));
+    await(slot);
     clear(slot);
     give(&slot, backend::Stamp{});
   }
@@ -109,7 +116,7 @@ bool Staging::scrub(bool wait) noexcept {
 void Staging::give(StagingSlot *slot, backend::Stamp busy) noexcept {
   if (slot->secret && streams_.passed(busy)) clear(*slot);
   {
-    std::lock_guard hold(mutex_);
+    const Guard hold(mutex_);
     slot->busy = busy;
     slot->taken = false;
   }

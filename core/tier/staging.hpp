@@ -12,12 +12,11 @@
 #pragma once
 
 #include "core/backend/stream.hpp"
+#include "core/base/mutex.hpp"
 #include "core/base/scratch.hpp"
 #include "core/tier/storage_store.hpp"
 
 #include <array>
-#include <condition_variable>
-#include <mutex>
 
 namespace weir::tier {
 
@@ -57,6 +56,8 @@ class Staging {
   bool scrub(bool wait) noexcept;
 
  private:
+  StagingSlot &take_any() noexcept;
+  void await(const StagingSlot &slot) noexcept;
   void clear(StagingSlot &slot) const noexcept;
 
   backend::StreamTable &streams_;
@@ -66,8 +67,9 @@ class Staging {
   Scratch blobs_;
   uint64_t part_bytes_ = 0, blob_stride_ = 0;
   uint32_t count_ = 0;
-  std::mutex mutex_;
-  std::condition_variable given_;
+  RankedMutex<Rank::leaf> mutex_;
+  Signal given_;
+  /// What is taken is its holder's; `taken` changes with the mutex held.
   std::array<StagingSlot, max_slots> slots_;
 };
 

@@ -46,6 +46,7 @@ Status Places::prepare(const Settings &settings, std::pmr::string *host_options)
   WEIR_TRY(settings.file.empty() ? discover_system(fresh.get())
                                  : discover_file(settings.file.c_str(), fresh.get()));
   if (rehearse_) WEIR_TRY(rehearsal_options(*fresh, settings.throttle, host_options));
+  const Guard hold(mutex_);
   machine_ = std::move(fresh);
   return {};
 }
@@ -55,6 +56,7 @@ Status Places::complete() {
         return std::string_view(device->runtime->name()) == "host";
       }))
     return fail(WEIR_ERROR_INVALID_ARGUMENT, "topology.rehearse=1 needs the host backend");
+  const Guard hold(mutex_);
   if (machine_ != nullptr) {
     merge(machine_.get());
     merged_ = true;
@@ -117,7 +119,7 @@ Status Places::link(uint32_t from, uint32_t to, weir_link_info *info) {
   const bool merge = (a == nullptr || wants_machine(a)) && (b == nullptr || wants_machine(b));
   Figure measured;
   {
-    const std::lock_guard hold(mutex_);
+    const Guard hold(mutex_);
     if (merge) {
       const Machine &all = machine();
       link = combine(link, all.link(end(from), end(to)).told());
@@ -163,14 +165,14 @@ uint32_t Places::sharing(const backend::Device *a, const backend::Device *b) con
 uint32_t Places::numa_node(const backend::Device &device) {
   if (device.description.numa_node != UINT32_MAX || !wants_machine(&device))
     return device.description.numa_node;
-  const std::lock_guard hold(mutex_);
+  const Guard hold(mutex_);
   const Machine &all = machine();
   return all.device(end(device.id)).numa_node;
 }
 
 void Places::with_machine(const std::function<void(Machine &)> &use) {
   load_cache();
-  const std::lock_guard hold(mutex_);
+  const Guard hold(mutex_);
   use(machine());
 }
 

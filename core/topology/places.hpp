@@ -10,6 +10,7 @@
 #include "core/backend/runtime.hpp"
 #include "core/base/log.hpp"
 #include "core/base/memory.hpp"
+#include "core/base/mutex.hpp"
 #include "core/topology/calibrate.hpp"
 #include "core/topology/machine.hpp"
 #include "core/topology/measured.hpp"
@@ -17,7 +18,6 @@
 
 #include <atomic>
 #include <functional>
-#include <mutex>
 #include <vector>
 
 namespace weir::topology {
@@ -65,27 +65,32 @@ class Places {
 
  private:
   bool wants_machine(const backend::Device *device) const noexcept;
-  Machine &machine();  // under the mutex
-  void merge(Machine *machine);
-  void merge_device(const backend::Device &device, Machine *machine);
-  uint32_t place_of(const backend::Device &device, Machine *machine) const;
+  Machine &machine() WEIR_REQUIRES(mutex_);
+  void merge(Machine *machine) WEIR_REQUIRES(mutex_);
+  void merge_device(const backend::Device &device, Machine *machine) WEIR_REQUIRES(mutex_);
+  uint32_t place_of(const backend::Device &device, Machine *machine) const WEIR_REQUIRES(mutex_);
   bool each_is_listed(const backend::Device &device, const Machine &machine) const;
-  bool taken(uint32_t place, uint32_t backend) const noexcept;
+  bool taken(uint32_t place, uint32_t backend) const noexcept WEIR_REQUIRES(mutex_);
   uint32_t sharing(const backend::Device *a, const backend::Device *b) const noexcept;
-  void merge_links(Machine *machine) const;
-  uint32_t end(uint32_t id) const noexcept { return id < ends_.size() ? ends_[id] : host_end; }
+  void merge_links(Machine *machine) const WEIR_REQUIRES(mutex_);
+  uint32_t end(uint32_t id) const noexcept WEIR_REQUIRES(mutex_) {
+    return id < ends_.size() ? ends_[id] : host_end;
+  }
   Status reported(uint32_t from, uint32_t to, Link *link) const;
   void load_cache();
-  void record(const Figure &figure, Machine *machine) const;
+  void record(const Figure &figure, Machine *machine) const WEIR_REQUIRES(mutex_);
   void links_to_measure(std::pmr::vector<Pair> *pairs, CalibrateCounts *counts) const;
 
   std::pmr::memory_resource *memory_;
   const Log &log_;
   std::pmr::vector<Owned<backend::Device>> devices_;
-  std::mutex mutex_;  // of what follows; no other lock is taken under it
-  Owned<Machine> machine_;
-  std::pmr::vector<uint32_t> ends_;  ///< of each device its index in the machine
+  RankedMutex<Rank::leaf> mutex_;
+  Owned<Machine> machine_ WEIR_GUARDED_BY(mutex_);
+  /// Of each device its index in the machine.
+  std::pmr::vector<uint32_t> ends_ WEIR_GUARDED_BY(mutex_);
   std::atomic<bool> merged_{false};
+  /// Its figures change with the mutex held, and only by whoever calibrates, who saves them without it; the folder is known once
+  /// `loaded_` is set.
   Measured measured_;
   std::atomic<bool> loaded_{false};  ///< the cache was looked at, or is not to be
   std::atomic<bool> calibrating_{false};

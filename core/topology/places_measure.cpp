@@ -30,7 +30,7 @@ void Places::load_cache() {
   if (loaded_.load(std::memory_order_acquire)) return;
   Measured::Words warnings(memory_);
   {
-    const std::lock_guard hold(mutex_);
+    const Guard hold(mutex_);
     if (loaded_.load(std::memory_order_relaxed)) return;
     if (cache_) measured_.load(devices_, &warnings);
     if (merged_)
@@ -85,7 +85,7 @@ Status Places::calibrate(const CalibrateBounds &bounds, bool save, const Clock &
                static_cast<int>(figure.from), static_cast<int>(figure.to), last_error().text);
           return;
         }
-        const std::lock_guard hold(mutex_);
+        const Guard hold(mutex_);
         measured_.set(figure);
         if (merged_) record(figure, machine_.get());
       });

@@ -101,7 +101,7 @@ void Places::merge_device(const backend::Device &device, Machine *machine) {
 
 /// What backends report now goes into the machine, for its pictures; a report that fails leaves what is known.
 void Places::merge_links(Machine *machine) const {
-  const auto both = [&](uint32_t from, uint32_t to) {
+  const auto both = [&](uint32_t from, uint32_t to) WEIR_REQUIRES(mutex_) {
     const uint32_t a = end(from), b = end(to);
     Link told;
     if (a == b || !reported(from, to, &told)) return;

@@ -175,11 +175,11 @@ Status Carrier::stream(Stream **slot, const backend::Device &device) {
 }
 
 /// Waits without the mutex, so that others carry on: by their pieces the memory may be in use again when it returns.
-bool Carrier::await(const Ring &ring, uint64_t timeout_ns) noexcept {
+bool Carrier::await(const Ring *ring, uint64_t timeout_ns) noexcept {
   std::array<Stamp, Ring::most> busy;
   {
-    std::lock_guard hold(mutex_);
-    busy = ring.busy;
+    const Guard hold(mutex_);
+    busy = ring->busy;
   }
   for (const Stamp stamp : busy) {
     const Status waited = streams_.wait(stamp, timeout_ns);
@@ -195,7 +195,7 @@ bool Carrier::idle(const Ring &ring) noexcept {
 }
 
 Status Carrier::open(const Order &order, Bounce **closed) {
-  std::lock_guard hold(mutex_);
+  const Guard hold(mutex_);
   for (uint8_t i = 0; i < order.ways.count; ++i) {
     Bounce *bounce = order.bounces[i];
     if (bounce == nullptr) continue;
@@ -207,15 +207,15 @@ Status Carrier::open(const Order &order, Bounce **closed) {
 }
 
 bool Carrier::close(Bounce &bounce, uint64_t timeout_ns) noexcept {
-  if (!await(bounce.ring, timeout_ns)) return false;
-  std::lock_guard hold(mutex_);
+  if (!await(&bounce.ring, timeout_ns)) return false;
+  const Guard hold(mutex_);
   bounce.close();
   return true;
 }
 
 bool Carrier::close_pinned(uint64_t timeout_ns) noexcept {
-  if (!await(pinned_, timeout_ns)) return false;
-  std::lock_guard hold(mutex_);
+  if (!await(&pinned_, timeout_ns)) return false;
+  const Guard hold(mutex_);
   if (memory_ == nullptr || !idle(pinned_)) return memory_ == nullptr;
   if (secret_) std::memset(memory_, 0, pinned_bytes());
   secret_ = false;
@@ -229,7 +229,7 @@ bool Carrier::close_pinned(uint64_t timeout_ns) noexcept {
 }
 
 bool Carrier::scrub(bool wait) noexcept {
-  std::lock_guard hold(mutex_);
+  const Guard hold(mutex_);
   if (!secret_) return true;
   if (!wait && !idle(pinned_)) return false;
   for (const Stamp stamp : pinned_.busy) {
@@ -242,7 +242,7 @@ bool Carrier::scrub(bool wait) noexcept {
 
 void Carrier::close() noexcept {
   {
-    std::lock_guard hold(mutex_);
+    const Guard hold(mutex_);
     for (Side &side : sides_) {
       for (auto *streams : {&side.out, &side.in}) {
         for (Stream *&stream : *streams) {
@@ -370,7 +370,7 @@ Status Carrier::run(Order &order, const Cargo *cargo, size_t count, Stamp after)
 }
 
 Status Carrier::carry(Order &order, const Cargo *cargo, size_t count, Stamp after) {
-  std::lock_guard hold(mutex_);
+  const Guard hold(mutex_);
   const Status status = run(order, cargo, count, after);
   if (status) return {};
   const LastError why = last_error();
@@ -386,7 +386,7 @@ Status Carrier::finish(const Order &order) {
 }
 
 void Carrier::end(const Order &order) noexcept {
-  std::lock_guard hold(mutex_);
+  const Guard hold(mutex_);
   end_locked(order);
   synchronize(*order.arrival);
 }

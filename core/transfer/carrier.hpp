@@ -17,6 +17,7 @@
 #pragma once
 
 #include "core/backend/stream.hpp"
+#include "core/base/mutex.hpp"
 #include "core/physical/granule_pool.hpp"
 #include "core/physical/mapper.hpp"
 #include "core/transfer/paths.hpp"
@@ -24,7 +25,6 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <mutex>
 
 namespace weir::transfer {
 
@@ -154,22 +154,22 @@ class Carrier {
     std::array<Stream *, Ways::most> out{}, in{};
   };
 
-  Status open_pinned(const backend::Device &device);
-  Status stream(Stream **slot, const backend::Device &device);
-  Status begin(Order &order, Lane &lane);
-  Status piece(Lane &lane);
-  Status run(Order &order, const Cargo *cargo, size_t count, Stamp after);
-  bool await(const Ring &ring, uint64_t timeout_ns) noexcept;
-  bool idle(const Ring &ring) noexcept;
-  void end_locked(const Order &order) noexcept;
+  Status open_pinned(const backend::Device &device) WEIR_REQUIRES(mutex_);
+  Status stream(Stream **slot, const backend::Device &device) WEIR_REQUIRES(mutex_);
+  Status begin(Order &order, Lane &lane) WEIR_REQUIRES(mutex_);
+  Status piece(Lane &lane) WEIR_REQUIRES(mutex_);
+  Status run(Order &order, const Cargo *cargo, size_t count, Stamp after) WEIR_REQUIRES(mutex_);
+  bool await(const Ring *ring, uint64_t timeout_ns) noexcept;
+  bool idle(const Ring &ring) noexcept WEIR_REQUIRES(mutex_);
+  void end_locked(const Order &order) noexcept WEIR_REQUIRES(mutex_);
 
   backend::StreamTable &streams_;
-  std::mutex mutex_;
-  std::array<Side, Paths::most_devices> sides_{};
-  Ring pinned_;
-  void *memory_ = nullptr;
-  bool secret_ = false;  ///< is or was in the pinned memory
-  backend::Runtime *runtime_ = nullptr;
+  RankedMutex<Rank::transfer> mutex_;
+  std::array<Side, Paths::most_devices> sides_ WEIR_GUARDED_BY(mutex_){};
+  Ring pinned_ WEIR_GUARDED_BY(mutex_);
+  void *memory_ WEIR_GUARDED_BY(mutex_) = nullptr;
+  bool secret_ WEIR_GUARDED_BY(mutex_) = false;  ///< is or was in the pinned memory
+  backend::Runtime *runtime_ WEIR_GUARDED_BY(mutex_) = nullptr;
   std::atomic<uint64_t> pinned_bytes_{0};
 };
 
