@@ -134,6 +134,23 @@ class WEIR_SCOPED Guard {
   Mutex &mutex_;
 };
 
+/// Holds a mutex for a scope if it was free. Clang can't follow that: it is for mutexes that guard a turn and no data.
+template <class Mutex>
+class TryGuard {
+ public:
+  explicit TryGuard(Mutex &mutex) WEIR_IS_LOCK : mutex_(mutex), held_(mutex.try_lock()) {}
+  ~TryGuard() WEIR_IS_LOCK {
+    if (held_) mutex_.unlock();
+  }
+  TryGuard(const TryGuard &) = delete;
+  TryGuard &operator=(const TryGuard &) = delete;
+  explicit operator bool() const noexcept { return held_; }
+
+ private:
+  Mutex &mutex_;
+  const bool held_;
+};
+
 /// What is waited for with a guard. A wait may end for nothing, so it stands in a loop, which is written out: Clang analyses a
 /// predicate as a function that holds nothing.
 ///

@@ -36,8 +36,6 @@ inline PoolRole pool_role;
 #define WEIR_HELD WEIR_REQUIRES(::weir::pool_role)
 #define WEIR_NOT_HELD WEIR_EXCLUDES(::weir::pool_role)
 #define WEIR_GUARDED WEIR_GUARDED_BY(::weir::pool_role)
-/// Of the functions here that Clang can't follow: they are the lock.
-#define WEIR_IS_LOCK WEIR_THREAD_SAFETY(no_thread_safety_analysis)
 
 class PoolSignal;
 

@@ -130,6 +130,14 @@ Status Pool::read_device(const weir_pool_device &entry, const char *name,
 Status Pool::add_device(const weir_pool_device &entry) {
   const backend::Device *device = nullptr;
   WEIR_TRY(read_device(entry, "device", &device));
+  WEIR_TRY(join(*device, entry));
+  engine_.warn_of_budget(*device, entry.budget);
+  return {};
+}
+
+/// One at a time.
+Status Pool::join(const backend::Device &device, const weir_pool_device &entry) {
+  const auto hush = engine_.hush();
   const Guard one(devices_mutex_);
   std::pmr::vector<uint32_t> ids(context_.memory());
   residency::Membership membership(engine_);
@@ -137,8 +145,8 @@ Status Pool::add_device(const weir_pool_device &entry) {
   if (std::find(ids.begin(), ids.end(), entry.device) == ids.end()) ids.push_back(entry.device);
   transfer::Routes routes;
   routes.find(context_.places(), ids);
-  const uint32_t node = context_.places().numa_node(*device);
-  return membership.add({device, entry.budget, node}, std::move(routes));
+  const uint32_t node = context_.places().numa_node(device);
+  return membership.add({&device, entry.budget, node}, std::move(routes));
 }
 
 /// What the descriptor says of the tiers below HOST.

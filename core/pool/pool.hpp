@@ -80,6 +80,7 @@ class Pool {
   Status read_device(const weir_pool_device &entry, const char *name,
                      const backend::Device **device);
   Status read_lower(const weir_pool_desc &desc, residency::EngineConfig *config);
+  Status join(const backend::Device &device, const weir_pool_device &entry);
   void serve();
   Status grant(Request &request, weir_lease *lease);
   bool idle() const noexcept WEIR_REQUIRES(mutex_) {

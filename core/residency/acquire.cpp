@@ -481,7 +481,7 @@ Status Engine::fill_lease(Plan &plan, weir_use *uses, size_t count, Lease *lease
   size_t items = plan.items.size();
   if (plan.remote != nullptr) items = plan.remote->asked.size();
   // Only now does the record count as a lease: release looks at `count` under the timeline's lock.
-  std::lock_guard hold(plan.stream->timeline.lock);
+  const Guard hold(plan.stream->timeline.lock);
   if (items > Lease::inline_items) lease->more.resize(items);
   lease->count = static_cast<uint32_t>(items);
   LeaseItem *next = lease->items();

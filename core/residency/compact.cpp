@@ -35,7 +35,7 @@ uint32_t last_page(const Region &region, uint64_t begin, uint64_t size) noexcept
 // ---- handing copies to the device ----
 
 Status Engine::side_stream(PoolDevice &device, Stream **side) {
-  std::lock_guard hold(side_mutex_);
+  const Guard hold(side_mutex_);
   *side = device.side.load(std::memory_order_acquire);
   if (*side != nullptr) return {};
   WEIR_TRY(streams_.open_transfer(device.device, this, side));

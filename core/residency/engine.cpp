@@ -480,7 +480,7 @@ void Engine::stats(weir_pool_stats *out) {
   stats.buffer_bytes = buffer_bytes_;
   stats.bookkeeping_bytes = memory_.bytes();
   for (const auto &state : owned_states_) {
-    std::lock_guard hold(state->stream->timeline.lock);
+    const Guard hold(state->stream->timeline.lock);
     stats.hits += state->hits;
     for (const OwnLeases &own : state->own) stats.hits += own.hits.load(std::memory_order_relaxed);
   }
@@ -556,7 +556,7 @@ void Engine::for_each_buffer(const std::function<void(const weir_buffer_info &)>
 bool Engine::has_leases(const Stream &stream) noexcept {
   StreamState *state = states_[stream.slot].load(std::memory_order_acquire);
   if (state == nullptr) return false;
-  std::lock_guard hold(state->stream->timeline.lock);
+  const Guard hold(state->stream->timeline.lock);
   for (const auto &lease : state->leases) {
     if (lease->count != 0) return true;
   }

@@ -199,6 +199,10 @@ class Engine {
   void count_defragmentation(uint64_t evicted_bytes, uint64_t won_bytes);
   uint64_t now_ns() const noexcept { return clock_->now_ns(); }
 
+  void warn_of_budget(const backend::Device &device, uint64_t budget) const;
+  /// While it lives, what this thread would log on dropping the pool's lock waits: for a caller that holds another lock.
+  PoolLock::Hush hush() noexcept { return PoolLock::Hush(lock_); }
+
   SeqPoints points;
   /// Wakes everybody who waits inside acquire (a request was cancelled).
   void wake_all();
@@ -551,7 +555,6 @@ class Engine {
   // sizes.cpp
   Status choose_pages();
   Status check_device_budget(const backend::Device &device, uint64_t budget);
-  void warn_of_budget(const backend::Device &device, uint64_t budget) const;
   Status check_size(uint64_t size);
   Status room_for_records(const char *what, uint64_t size, uint64_t pages, uint64_t copies);
   Status room_for_buffer(const weir_buffer_desc &desc, const ShardWish &wish, bool tenant);
@@ -771,6 +774,7 @@ class Engine {
   class Scrubbing;
   void note_secret() noexcept;
   void finish_scrubbing(bool wait, bool own) noexcept WEIR_NOT_HELD;
+  void scrub_all(bool wait) noexcept WEIR_NOT_HELD;
   void scrub_behind(Releasable &lock) noexcept WEIR_HELD;
   bool scrub_retired(Releasable &lock, bool wait) noexcept WEIR_HELD;
   bool scrub_storage(Releasable &lock, bool wait) noexcept WEIR_HELD;
@@ -968,13 +972,13 @@ class Engine {
   uint64_t page_count_ WEIR_GUARDED = 0;
   uint32_t slab_count_ WEIR_GUARDED = 0;
   static constexpr uint64_t staging_bytes = uint64_t{1} << 20U;
-  std::mutex staging_mutex_;  ///< never taken with lock_ held
-  std::mutex side_mutex_;     ///< nor is this: opens the streams of moves
+  RankedMutex<Rank::transfer> staging_mutex_;  ///< never taken with lock_ held
+  RankedMutex<Rank::transfer> side_mutex_;     ///< nor is this: opens the streams of moves
   Compactor *compactor_ = nullptr;
   /// What is to be scrubbed and could not be at once; the second counts how often there was such. See scrub.cpp.
   std::atomic<bool> scrub_due_{false};
   std::atomic<uint64_t> secrets_{0};
-  std::mutex scrub_mutex_;  ///< never taken with lock_ held
+  RankedMutex<Rank::upkeep> scrub_mutex_;  ///< never taken with lock_ held
   uint64_t scrub_retry_ns_ WEIR_GUARDED = 0;
   void *staging_ = nullptr;
   backend::Runtime *staging_runtime_ = nullptr;

@@ -23,7 +23,7 @@ Progress Engine::progress_of(uint32_t slot) noexcept {
   StreamState *state = states_[slot].load(std::memory_order_relaxed);
   if (state == nullptr) return {};
   Progress now{state->granted, state->stream->timeline.last()};
-  std::lock_guard hold(state->stream->timeline.lock);
+  const Guard hold(state->stream->timeline.lock);
   now.uses += state->hits;
   for (const OwnLeases &own : state->own) now.uses += own.hits.load(std::memory_order_relaxed);
   return now;

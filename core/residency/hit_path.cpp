@@ -142,7 +142,7 @@ Status Engine::acquire_set(Stream &stream, StreamState &state, weir_use *uses, s
                            const AcquireOptions &options, bool fast, weir_lease *out) {
   Lease *lease = nullptr;
   {
-    std::lock_guard hold(stream.timeline.lock);
+    const Guard hold(stream.timeline.lock);
     state.adopt_this_thread();
     lease = state.take(&memory_);
     if (lease != nullptr && fast && count <= Lease::inline_items &&
@@ -162,7 +162,7 @@ Status Engine::acquire_set(Stream &stream, StreamState &state, weir_use *uses, s
     uint32_t index = 0;
     uint64_t generation = 0;
     (void)buffers_.decode(uses[0].buffer, &index, &generation);
-    std::lock_guard hold(stream.timeline.lock);
+    const Guard hold(stream.timeline.lock);
     LeaseItem &item = lease->few[0];
     item.buffer = index;
     item.mode = WEIR_DISCARD_WRITE;
@@ -205,9 +205,11 @@ Status Engine::release(weir_lease handle, Stream &stream) {
   StreamState *state = states_[slot].load(std::memory_order_acquire);
   if (state == nullptr || slot != stream.slot) return release_set(handle, state, stream);
   backend::Timeline &timeline = stream.timeline;
-  timeline.lock.lock();
-  Lease *lease = take_one(stream, *state, handle);
-  timeline.lock.unlock();
+  Lease *lease = nullptr;
+  {
+    const Guard hold(timeline.lock);
+    lease = take_one(stream, *state, handle);
+  }
   if (lease == nullptr) return release_set(handle, state, stream);
   // No lock is held: the runtime takes as long over it as its channel is full.
   const uint8_t mode = lease->few[0].mode;

@@ -143,7 +143,7 @@ struct alignas(64) StreamState {
     }
   }
   [[gnu::cold, gnu::noinline]] void give_to_all(Lease *lease) noexcept {
-    const std::lock_guard hold(stream->timeline.lock);
+    const Guard hold(stream->timeline.lock);
     shared.push(lease);
   }
 

@@ -186,7 +186,7 @@ tier::UnitSlot Engine::place_storage(Releasable &lock, uint32_t client, uint64_t
       scrubbed = true;
       lock.unlocked([this] {
         finish_scrubbing(false, true);
-        const std::lock_guard another(scrub_mutex_);  // may be at it: that has to end
+        const Guard another(scrub_mutex_);  // may be at it: that has to end
       });
       continue;
     }

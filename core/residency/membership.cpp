@@ -110,7 +110,6 @@ Status Membership::add(const EngineConfig::DeviceBudget &budget, transfer::Route
   engine.rebalancer_->look_again();
   engine.changed_.notify_all();
   engine.work_.notify_all();
-  lock.unlocked([&] { engine.warn_of_budget(*budget.device, budget.budget); });
   return {};
 }
 

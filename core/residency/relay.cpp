@@ -40,7 +40,7 @@ Status Engine::copy_through(Stream &stream, uint64_t destination, uint64_t sourc
 Status Engine::copy_device(PoolDevice &device, uint64_t address, unsigned char *out,
                            const unsigned char *in, uint64_t bytes, bool secret) {
   points.at("copy");
-  std::lock_guard hold(staging_mutex_);
+  const Guard hold(staging_mutex_);
   WEIR_TRY(take_staging(device.device));
   struct Left {  // nothing of it stays there, whatever fails
     void *staging;

@@ -17,7 +17,7 @@ Status Engine::release_set(weir_lease handle, StreamState *state, Stream &stream
   Stream &home = *state->stream;
   Lease *lease = nullptr;
   {
-    std::lock_guard hold(home.timeline.lock);
+    const Guard hold(home.timeline.lock);
     lease = state->find(handle);
     // Of two threads that release one lease only the first goes on.
     if (lease != nullptr && home.device == stream.device) state->bury(lease);

@@ -31,12 +31,18 @@ void Engine::note_secret() noexcept {
 /// Without the lock. `own`: some of it is the caller's, who does not return before it is done, be it by another thread.
 void Engine::finish_scrubbing(bool wait, bool own) noexcept {
   const PoolLock::Hush hush(lock_);
-  std::unique_lock turn(scrub_mutex_, std::defer_lock);
   if (wait || own) {
-    turn.lock();  // nothing may be due because another is at it: that has to end too
-  } else if (!scrub_due_.load(std::memory_order_relaxed) || !turn.try_lock()) {
-    return;
+    const Guard turn(
+        scrub_mutex_);  // nothing may be due because another is at it: that has to end too
+    scrub_all(wait);
+  } else if (scrub_due_.load(std::memory_order_relaxed)) {
+    const TryGuard turn(scrub_mutex_);
+    if (turn) scrub_all(wait);
   }
+}
+
+/// With the turn: what is due.
+void Engine::scrub_all(bool wait) noexcept {
   if (!scrub_due_.load(std::memory_order_acquire)) return;
   const LastError why = last_error();
   scrub_due_.store(false, std::memory_order_relaxed);  // who notes some from now on sets it again

@@ -4,6 +4,8 @@
 // and is used from there; what forbids leaving is told and changes nothing; one that has left gets nothing and can come
 // back.
 
+#include <cstdlib>
+
 #include "tests/abi/pool_fixture.hpp"
 
 namespace {
@@ -74,6 +76,15 @@ void a_device_joins(void **) {
   expect_result(WEIR_ERROR_INVALID_ARGUMENT, add(world, 1));
   ok(weir_buffer_destroy(world.pool, first));
   ok(weir_buffer_destroy(world.pool, second));
+  world.close();
+}
+
+/// The log says so, with no lock held (checked builds abort otherwise).
+void a_budget_beyond_the_memory_is_logged(void **) {
+  assert_int_equal(setenv("WEIR_LOG", "warning", 1), 0);
+  World world(two(1));
+  assert_int_equal(unsetenv("WEIR_LOG"), 0);
+  ok(add(world, 1, uint64_t{1} << 50U));
   world.close();
 }
 
@@ -412,6 +423,7 @@ void under_load(void **) {
 int main() {
   const CMUnitTest tests[] = {
       cmocka_unit_test(a_device_joins),
+      cmocka_unit_test(a_budget_beyond_the_memory_is_logged),
       cmocka_unit_test(what_cant_join),
       cmocka_unit_test(what_was_there_lives_on),
       cmocka_unit_test(the_new_home_takes_hits),
