@@ -8,6 +8,7 @@ weir_register_test(layers_self_test tree ${Python3_EXECUTABLE} ${scripts}/check-
 find_program(weir_clang NAMES clang++-14 clang++)
 if(weir_clang)
   weir_register_test(locks_self_test tree ${Python3_EXECUTABLE} ${scripts}/check-locks --self-test)
+  weir_register_test(structure_self_test tree ${Python3_EXECUTABLE} ${scripts}/check-structure --self-test)
 endif()
 weir_register_test(readme tree ${Python3_EXECUTABLE} ${scripts}/check-readme)
 weir_register_test(run_doc_self_test tree ${Python3_EXECUTABLE} ${scripts}/run-doc --self-test)
