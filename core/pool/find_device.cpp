@@ -14,6 +14,14 @@ namespace {
 using topology::Offer;
 using topology::Wish;
 
+/// Of a reason why a backend is not available, its first sentence, and of that so much that there is room for all backends'.
+std::string beginning_of(std::string_view reason) {
+  constexpr size_t most = 72;
+  const std::string_view first = reason.substr(0, reason.find(';'));
+  if (first.size() <= most) return std::string(first);
+  return std::string(first.substr(0, first.find_last_of(' ', most))) + " ...";
+}
+
 /// A device that a wish means, and its memory at that moment.
 struct Choice {
   const backend::Device *device = nullptr;
@@ -51,7 +59,8 @@ class Finder {
     return text;
   }
 
-  /// "there is host:0; cuda is not available (why); ...", in order of what matters most: a message may be cut.
+  /// "there is host:0; cuda is not available (why); ...", in order of what matters most: a message may be cut. Of a long reason the
+  /// beginning: `weir devices` has all of it.
   std::pmr::string what_there_is() const {
     std::pmr::string text(context_.memory());
     for (uint32_t id = 0; id < places_.count(); ++id) {
@@ -69,7 +78,7 @@ class Finder {
       text += "; ";
       text += runtime.name();
       text += " is not available (";
-      text += runtime.reason();
+      text += beginning_of(runtime.reason());
       text += ')';
     }
     return text;
@@ -141,9 +150,10 @@ Status find_device(Context &context, const char *wishes, uint32_t *device) {
     *device = choice.device->id;
     return {};
   }
-  return fail(WEIR_ERROR_INVALID_ARGUMENT, "%s\"%.*s\": there is no such device: %s", origin,
+  return fail(WEIR_ERROR_INVALID_ARGUMENT, "%s\"%.*s\": there is no such device: %s%s", origin,
               static_cast<int>(std::min<size_t>(all.size(), 128)), all.data(),
-              finder.what_there_is().c_str());
+              finder.what_there_is().c_str(),
+              all == "gpu" ? "; \"gpu,host\" takes CPU memory then" : "");
 }
 
 }  // namespace weir::pool
