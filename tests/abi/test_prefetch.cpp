@@ -138,7 +138,9 @@ void of_small_buffers(void **) { scans({.bytes = page_bytes / 4}, {3, 7, 15, 17}
 
 // ---- sets ----
 
-/// C = A x B in tiles of a page, as the examples multiply: a set of three tiles a step, those of the step after it asked for by one call.
+/// C = A x B in tiles of a page, as the examples multiply: a set of three tiles a step, those of the step after it asked for by one
+/// call. Each step ends before the next begins: which page makes room depends on which uses have ended, so the bytes would be those
+/// of the machine's speed.
 Moved multiply(uint64_t pages, Ahead ahead) {
   constexpr uint32_t across = 6, tiles = across * across, steps = tiles * across;
   World world({.device_pages = pages, .host_pages = 4 * tiles});
@@ -172,6 +174,7 @@ Moved multiply(uint64_t pages, Ahead ahead) {
     ok(weir_acquire(world.pool, world.streams[0], uses.data(), uses.size(), nullptr, &lease));
     if (ahead == Ahead::after_acquire) prefetch(step + 1);
     ok(weir_release(lease, world.streams[0]));
+    ok(weir_stream_synchronize(world.streams[0]));
     if (ahead == Ahead::after_release) prefetch(step + 1);
   }
   const weir_pool_stats after = world.stats();
