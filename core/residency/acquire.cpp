@@ -133,13 +133,13 @@ Status Engine::bring_in(Releasable &lock, Plan &plan, const AcquireOptions &opti
       if (ticket_head_ == nullptr) {
         enter(turn.ticket);
       } else if (stuck && options.timeout_ns == 0 && !fits) {
-        ++stats_.would_block;
+        events_.tell(What::would_block);
         return fail(WEIR_ERROR_WOULD_BLOCK, "other acquires are waiting for room before this one");
       } else if (!(stuck && fits)) {
         enter(turn.ticket);
         const Status waited = wait_changed(lock, options, stuck ? deadline : UINT64_MAX);
         if (waited.code() == WEIR_ERROR_TIMEOUT) {
-          ++stats_.would_block;
+          events_.tell(What::would_block);
           return fail(WEIR_ERROR_TIMEOUT, "other acquires were waiting for room before this one");
         }
         WEIR_TRY(waited);
@@ -155,7 +155,7 @@ Status Engine::bring_in(Releasable &lock, Plan &plan, const AcquireOptions &opti
     if (claimed) {
       // The runtime has less than the budget says: live with what there is.
       if (status.code() == WEIR_ERROR_DEVICE_OOM && !plan.quiet) {
-        ++stats_.device_oom;
+        events_.tell(What::device_oom);
         // What is idle here may be what is missing there. Once: what this set got of its memory is idle again now, too.
         if ((idle_given & device.bit()) != 0 || give_idle(lock, device, UINT64_MAX) == 0)
           device.granules->lower_budget(device.page_size);
@@ -187,7 +187,7 @@ Status Engine::bring_in(Releasable &lock, Plan &plan, const AcquireOptions &opti
       continue;  // as above, even if nothing went
     }
     if (options.timeout_ns == 0) {
-      ++stats_.would_block;
+      events_.tell(What::would_block);
       ErrorDetail detail;
       detail.tier = WEIR_TIER_DEVICE;
       detail.device = device.device.id;
@@ -210,11 +210,11 @@ Status Engine::bring_in(Releasable &lock, Plan &plan, const AcquireOptions &opti
     }
     const uint64_t start = now_ns();
     status = wait_changed(lock, options, deadline);
-    stats_.wait_ns += now_ns() - start;
+    events_.tell(What::waited, now_ns() - start);
     // What was on its way in when everything was taken out lies in the midst of the room now.
     repacked = gave_way = false;
     if (status.code() == WEIR_ERROR_TIMEOUT) {
-      ++stats_.would_block;
+      events_.tell(What::would_block);
       return fail(WEIR_ERROR_TIMEOUT, "waited %llu ns for other leases on device %u",
                   static_cast<unsigned long long>(options.timeout_ns), device.device.id);
     }

@@ -198,9 +198,9 @@ void Engine::settle_freights(Plan &plan, bool filled) noexcept {
     }
     if (!filled) continue;
     if (freight.order.secret) note_secret();
-    stats_.relayed_bytes += freight.order.relayed;
-    stats_.host_relayed_bytes += freight.order.through_host;
-    stats_.split_bytes += freight.order.split;
+    events_.tell(What::relayed, freight.order.relayed);
+    events_.tell(What::host_relayed, freight.order.through_host);
+    events_.tell(What::split, freight.order.split);
   }
   plan.gathering = nullptr;
   plan.gathered = 0;

@@ -79,7 +79,7 @@ Status Engine::check_conflicts(Plan &plan) {
       continue;
     ErrorDetail detail;
     detail.use_index = item.use;
-    ++stats_.lease_conflicts;
+    events_.tell(What::conflict);
     if (hold_forbids(item.buffer, item.writes(), plan.claim_place(*item.region)))
       return fail(WEIR_ERROR_LEASE_CONFLICT, detail, "uses[%u]: a hold on the buffer forbids %s",
                   item.use, item.writes() ? "writing here" : "reading");

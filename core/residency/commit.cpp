@@ -257,7 +257,8 @@ void Engine::commit(Plan &plan) noexcept {
     region.last_use = std::max(region.last_use, ticks_.now());
     consume_hints(item.buffer, item.begin, item.end);
     refresh_word(item.buffer, region, item.base, item.size);
-    (item.missed ? stats_.misses : stats_.hits) += 1;
+    events_.tell(item.missed ? What::miss : What::hit);
+    ++gauges_.granted;
   }
 }
 

@@ -211,7 +211,6 @@ bool Engine::settle_tenant(PoolDevice &device, TenantMove &move, Stamp done) noe
     for (uint32_t p = to.shape.page_at(move.order->offset);
          p <= last_page(to, move.order->offset, size); ++p)
       invalidate(to, p, device.bit());
-    stats_.defragment_moved_bytes += hot.size();
   } else {
     for (const vm::Tombstone &dead : to.tombstones) {
       if (dead.begin < move.order->offset + size && dead.end > move.order->offset)
@@ -219,7 +218,7 @@ bool Engine::settle_tenant(PoolDevice &device, TenantMove &move, Stamp done) noe
     }
   }
   to.last_use = std::max(last_use, from.last_use);
-  ++stats_.defragment_moves;
+  events_.tell({What::moved, 0, device.place, to.id, 0, move.copy ? hot.size() : 0});
   // What pages it was the last one on is told, so that they can be given back soon.
   Residence *here = from.on(device.place);
   free_place(from, tenant.node);
@@ -357,8 +356,8 @@ uint64_t Engine::reclaim(uint8_t place, bool wait) {
 
 void Engine::count_defragmentation(uint64_t evicted_bytes, uint64_t won_bytes) {
   Locked lock(lock_);
-  stats_.defragment_evicted_bytes += evicted_bytes;
-  stats_.defragment_won_bytes += won_bytes;
+  events_.tell(What::made_way, evicted_bytes);
+  events_.tell(What::won, won_bytes);
 }
 
 }  // namespace weir::residency

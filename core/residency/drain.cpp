@@ -220,7 +220,7 @@ void Engine::claim_victims(Releasable &lock, PoolDevice &device,
       if (!slot) {
         *why = slot;
         give_back(region, ref, device);
-        ++stats_.eviction_failures;
+        events_.tell({What::evict_failed, 0, device.place, region.id, victim.page});
         changed_.notify_all();
         retire_region(region);
         continue;
@@ -415,7 +415,7 @@ void Engine::settle_place(Victim &victim) noexcept {
     region.codec = victim.plan;
     lower_.copies[victim.chain].set_checksum(victim.checksum);
     publish_lower(region, victim.page, victim.chain, victim.into);
-    stats_.sunk_bytes += victim.used;
+    events_.tell({What::sunk, 0, Event::nowhere, region.id, victim.page, victim.used});
     return;
   }
   if (victim.chain != tier::CopyTable::none) {
@@ -440,6 +440,9 @@ void Engine::settle_victim(Drain &drain, Victim &victim) noexcept {
   Residence &here = *region.on(device.place);
   DevicePage &state = here.pages[victim.page];
   Page &copies = region.pages[victim.page];
+  const auto tell = [&](What what, int how) WEIR_HELD {
+    events_.tell({what, static_cast<uint8_t>(how), device.place, region.id, victim.page, victim.used});
+  };
   step(region, victim.page, device, victim.gone ? Step::evicted : Step::kept);
   forget_idle(region, victim.page);
   // What it had from a writer that has been lost meanwhile (remote.cpp): the copy is none.
@@ -450,22 +453,22 @@ void Engine::settle_victim(Drain &drain, Victim &victim) noexcept {
   if (victim.lent) settle_loan(victim, true);
   if (victim.copy && (victim.safe || victim.wiped) && !region.idle(victim.page)) {
     settle_place(victim);
-    (victim.cached ? stats_.cached_bytes : stats_.demoted_bytes) += victim.used;
-    if (drain.background && !victim.cached) stats_.background_demoted_bytes += victim.used;
+    const int how = (victim.cached ? Event::cached : 0) | (drain.background ? Event::ahead : 0);
+    tell(What::demoted, how);
   } else {
     unplace_victim(victim);
   }
   if (victim.gone) {
     if (!victim.had_content) {
-      stats_.discarded_bytes += victim.used;
+      tell(What::discarded, 0);
     } else if (!victim.copy || victim.cached) {
-      stats_.dropped_clean_bytes += victim.used;
+      tell(What::dropped, 0);
     }
     drain.freed += region.shape.charged_bytes(victim.page);
     vacate(region, victim.page, device, region.scrub ? physical::client_unknown : region.client);
   } else {
     if (victim.wiped || region.idle(victim.page)) copies.left(device.bit());
-    if (!state.wanted) ++stats_.eviction_failures;
+    if (!state.wanted) tell(What::evict_failed, 0);
     give_back(region, victim.ref, device);
   }
   const bool owned = !region.idle(victim.page);
@@ -492,7 +495,7 @@ void Engine::vacate(Region &region, uint32_t page, PoolDevice &device,
   }
   if (!watching_ && worth_watching(device)) watch_idle();
   device.evicted_total += bytes;
-  ++stats_.evictions;
+  events_.tell({What::evicted, 0, device.place, region.id, page, bytes});
   region.pages[page].left(device.bit());
   state.granule = physical::no_granule;
   state.ready = Stamp{};

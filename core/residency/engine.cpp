@@ -448,38 +448,49 @@ void Engine::give_chunks_back(Releasable &lock, uint64_t bytes, uint64_t *freed)
 
 void Engine::stats(weir_pool_stats *out) {
   Locked lock(lock_);
-  Stats stats = stats_;
+  Counters stats = events_.counters();
   for (const auto &device : devices_) {
-    stats.device_budget += device->granules->budget();
-    stats.device_bytes += device->granules->held();
-    stats.device_free_bytes += device->granules->idle();
-    stats.device_held_bytes += device->held_bytes;
-    stats.device_peak_bytes += device->granules->peak();
-    stats.device_segments += device->granules->segments();
-    stats.device_returned_bytes += device->returned_bytes;
+    stats[Counter::device_budget] += device->granules->budget();
+    stats[Counter::device_bytes] += device->granules->held();
+    stats[Counter::device_free_bytes] += device->granules->idle();
+    stats[Counter::device_held_bytes] += device->held_bytes;
+    stats[Counter::device_peak_bytes] += device->granules->peak();
+    stats[Counter::device_segments] += device->granules->segments();
+    stats[Counter::device_returned_bytes] += device->returned_bytes;
   }
-  stats.host_budget = host_->budget();
-  stats.host_bytes = host_->held();
-  stats.host_used_bytes = host_->used();
-  add_lower_stats(&stats);
-  stats.generation = generation_;
+  stats[Counter::host_budget] += host_->budget();
+  stats[Counter::host_bytes] += host_->held();
+  stats[Counter::host_used_bytes] += host_->used();
+  add_lower_stats(stats);
+  stats[Counter::borrowed_bytes] += gauges_.borrowed;
+  stats[Counter::generation] += generation_;
   const uint64_t pinned = carrier_.pinned_bytes();
-  stats.host_budget += pinned;  // beside what the budget has for pages
-  stats.host_bytes += pinned;
-  stats.staging_bytes += pinned;
-  stats.buffers = buffers_.live();
-  stats.pages = regions_.pages();
-  stats.slabs = slabs_.count();
-  stats.buffer_bytes = buffer_bytes_;
-  stats.bookkeeping_bytes = memory_.bytes();
+  stats[Counter::host_budget] += pinned;  // beside what the budget has for pages
+  stats[Counter::host_bytes] += pinned;
+  stats[Counter::staging_bytes] += pinned;
+  stats[Counter::buffers] += buffers_.live();
+  stats[Counter::pages] += regions_.pages();
+  stats[Counter::slabs] += slabs_.count();
+  stats[Counter::buffer_bytes] += buffer_bytes_;
+  stats[Counter::bookkeeping_bytes] += memory_.bytes();
   for (const auto &state : owned_states_) {
     const Guard hold(state->stream->timeline.lock);
-    stats.hits += state->hits;
-    for (const OwnLeases &own : state->own) stats.hits += own.hits.load(std::memory_order_relaxed);
+    stats[Counter::hits] += state->hits;
+    for (const OwnLeases &own : state->own) stats[Counter::hits] += own.hits.load(std::memory_order_relaxed);
   }
-#define WEIR_COPY(name, meaning) out->name = stats.name;
+#define WEIR_COPY(name, meaning) out->name = stats[Counter::name];
   WEIR_POOL_STATS_FIELDS(WEIR_COPY)
 #undef WEIR_COPY
+}
+
+Status Engine::listen(EventRing *ring) {
+  const Locked lock(lock_);
+  return events_.listen(ring) ? Status() : fail(WEIR_ERROR_BUSY, "as many listen as can");
+}
+
+void Engine::ignore(const EventRing *ring) {
+  const Locked lock(lock_);
+  events_.ignore(ring);
 }
 
 Status Engine::device_stats(uint32_t device_id, weir_pool_device_stats *stats) {

@@ -36,6 +36,7 @@
 
 #include "core/backend/stream.hpp"
 #include "core/base/client.hpp"
+#include "core/base/events.hpp"
 #include "core/base/mutex.hpp"
 #include "core/base/pool_lock.hpp"
 #include "core/base/seq_points.hpp"
@@ -49,7 +50,6 @@
 #include "core/residency/pool_device.hpp"
 #include "core/residency/rebalance.hpp"
 #include "core/residency/recompress.hpp"
-#include "core/residency/stats.hpp"
 #include "core/virtual/buffer_table.hpp"
 #include "core/virtual/region.hpp"
 
@@ -156,6 +156,9 @@ class Engine {
   void stats(weir_pool_stats *stats);
   void codec_stats(weir_codec_stats *stats) const noexcept;
   Status device_stats(uint32_t device_id, weir_pool_device_stats *stats);
+  /// The ring is told what happens from now on, until it is taken off. BUSY: as many listen as can.
+  Status listen(EventRing *ring);
+  void ignore(const EventRing *ring);
   /// Walks, one lock each; for snapshots.
   void for_each_device(const std::function<void(const weir_pool_device_stats &)> &visit);
   void for_each_client(const std::function<void(const char *, const weir_client_stats &)> &visit);
@@ -351,6 +354,7 @@ class Engine {
   void destroy_doomed(Releasable &lock, Plan &plan) noexcept WEIR_HELD;
   void offer(Region &region, uint32_t page, PoolDevice &device) noexcept WEIR_HELD;
   void settle_zeroing(const Plan &plan, const PlanItem &item) noexcept WEIR_HELD;
+  void tell_filled(const Plan &plan, const PlanPage &page, uint8_t how) noexcept WEIR_HELD;
   void settle_fill(Plan &plan, bool filled) noexcept WEIR_HELD;
 
   // loss.cpp
@@ -591,7 +595,7 @@ class Engine {
 
   // lower.cpp
   Status start_lower(backend::Runtime &runtime);
-  void add_lower_stats(Stats *stats) noexcept;
+  void add_lower_stats(Counters &stats) noexcept WEIR_HELD;
   void sinker_loop();
   bool keep_host_free(Releasable &lock) WEIR_HELD;
   bool keep_compressed_free(Releasable &lock) WEIR_HELD;
@@ -933,7 +937,8 @@ class Engine {
   uint64_t hinted_from_ WEIR_GUARDED =
       0;  ///< ... nor what was asked for before these bytes (Hint::until)
   uint64_t asked_bytes_ WEIR_GUARDED = 0;  ///< by all calls so far
-  Stats stats_ WEIR_GUARDED;
+  Events events_ WEIR_GUARDED;
+  Gauges gauges_ WEIR_GUARDED;
   uint64_t buffer_bytes_ WEIR_GUARDED = 0;
   static constexpr uint64_t staging_bytes = uint64_t{1} << 20U;
   RankedMutex<Rank::transfer> staging_mutex_;  ///< never taken with lock_ held

@@ -134,8 +134,7 @@ void Engine::settle_extent(PoolDevice &device, ExtentMove &move, Stamp done) noe
     page.ready = done;
     device.granules->at(page.granule).set_client(region.client);
     here.range.address = device.granules->at(page.granule).place;
-    stats_.defragment_moved_bytes += region.shape.used_bytes(0);
-    ++stats_.defragment_moves;
+    events_.tell({What::moved, 0, device.place, region.id, 0, region.shape.used_bytes(0)});
   }
   retire_region(region);
 }

@@ -346,6 +346,24 @@ void Engine::settle_zeroing(const Plan &plan, const PlanItem &item) noexcept {
   set_flags(item.buffer, 0, Word::virgin);
 }
 
+/// `how`: what is known of it as bits of Event::how, beside where the bytes came from.
+void Engine::tell_filled(const Plan &plan, const PlanPage &page, uint8_t how) noexcept {
+  Event event{What::filled, how, plan.device->place, page.region->id, page.page, page.used};
+  if ((page.from & vm::device_bits) != 0) {
+    event.how |= Event::from_device;
+  } else if (page.from != 0) {
+    event.how |= Event::from_host;
+    gauges_.promoted += page.used;
+  }
+  if ((page.from & vm::below_host) != 0) event.how |= Event::from_below;
+  if (page.from != 0 && plan.quiet) event.how |= Event::ahead;
+  events_.tell(event);
+  event.what = What::zeroed;
+  event.how = 0;
+  event.amount = page.bytes;
+  if (page.zero) events_.tell(event);
+}
+
 void Engine::settle_fill(Plan &plan, bool filled) noexcept {
   PoolDevice &device = *plan.device;
   settle_freights(plan, filled);
@@ -367,13 +385,14 @@ void Engine::settle_fill(Plan &plan, bool filled) noexcept {
     state.wanted = false;
     // Of a page whose owner is gone, the copies may have gone while they were read.
     const bool idle = region.idle(page.page);
-    if (page.corrupt && !idle) ++stats_.checksum_failures;
+    if (page.corrupt && !idle) events_.tell({What::corrupt, 0, Event::nowhere, region.id, page.page});
     if (filled) {
+      uint8_t how = 0;
       if (page.freight != no_freight && page.counts) note_carried(plan, page);
       state.ready = plan.ready;
       if (region.buffer != vm::BufferTable::none) set_flags(region.buffer, 0, Word::sole);
       if (page.absent) {
-        if (device.evicted_lately(state.evicted())) stats_.refaulted_bytes += page.used;
+        if (device.evicted_lately(state.evicted())) how |= Event::refault;
         state.set_mapped(page.opened);
         device.granules->at(page.granule).set_client(region.client);
         if (!device.vmm()) here.range.address = page.address;
@@ -384,7 +403,8 @@ void Engine::settle_fill(Plan &plan, bool filled) noexcept {
         if (plan.lends && !idle) {
           set_borrowed(region, page.page, device, true);
           offer_borrowed(region, page.page, device);
-          stats_.rebalanced_bytes += page.used;
+          how |= Event::balance;
+          gauges_.rebalanced += page.used;
         } else {
           offer(region, page.page, device);
         }
@@ -400,13 +420,7 @@ void Engine::settle_fill(Plan &plan, bool filled) noexcept {
       } else if (page.zero && !page.discard && !region.slab) {
         copies.arrived(device.bit());
       }
-      if (page.zero) stats_.zero_filled_bytes += page.bytes;
-      if (page.from != 0) {
-        const bool peer = (page.from & vm::device_bits) != 0;
-        (peer ? stats_.peer_bytes : stats_.promoted_bytes) += page.used;
-        if ((page.from & vm::below_host) != 0) stats_.lifted_bytes += page.used;
-        if (plan.quiet) stats_.prefetched_bytes += page.used;
-      }
+      tell_filled(plan, page, how);
       page.granule = physical::no_granule;
       page.absent = page.stale = false;
     } else if (page.stale) {

@@ -19,7 +19,7 @@ namespace weir::residency {
 
 /// How far the stream of a slot has come; of slot 0, the pool.
 Progress Engine::progress_of(uint32_t slot) noexcept {
-  if (slot == 0) return {stats_.hits + stats_.misses, UINT64_MAX};
+  if (slot == 0) return {gauges_.granted, UINT64_MAX};
   StreamState *state = states_[slot].load(std::memory_order_relaxed);
   if (state == nullptr) return {};
   Progress now{state->granted, state->stream->timeline.last()};

@@ -56,7 +56,7 @@ Status Engine::verify_host(Region &region, uint32_t page, uint32_t use) {
   const uint64_t sum = checksum_of_version(copies);
   if (!sums_host(region) || sum == 0 || !copies.host) return {};
   if (tier::checksum_of(host_bytes(region, page), region.shape.used_bytes(page)) == sum) return {};
-  ++stats_.checksum_failures;
+  events_.tell({What::corrupt, 0, Event::nowhere, region.id, page});
   return fail_corrupt(use, page, vm::host_bit);
 }
 

@@ -432,7 +432,7 @@ uint64_t Engine::settle_sinking(Sinking &entry) noexcept {
   const bool good = entry.attached && entry.valid && !entry.failed && entry.into != 0;
   if (entry.attached) copies.sinking = false;
   if (good) {
-    stats_.sunk_bytes += entry.used;
+    events_.tell({What::sunk, 0, Event::nowhere, region.id, entry.page, entry.used});
     if (entry.from_host) region.codec = entry.plan;  // else nothing was learnt
     // A first try at another tier may have left places behind.
     if (entry.from_host) free_places(region, entry.chain, vm::below_host & ~entry.into);

@@ -131,11 +131,11 @@ Status Engine::read_below(Releasable &lock, Region &region, uint32_t page, uint6
     end_work(region, page, home);
     changed_.notify_all();
     if (status) {
-      stats_.lifted_bytes += end - begin;
+      events_.tell({What::raised, 0, Event::nowhere, region.id, page, end - begin});
       return {};
     }
     if (status.code() != WEIR_ERROR_CORRUPT) return status;
-    ++stats_.checksum_failures;
+    events_.tell({What::corrupt, 0, Event::nowhere, region.id, page});
     const Status corrupt = fail_corrupt(0, page, bit);
     const uint32_t before = region.pages[page].latest();
     forsake_copy(region, page, bit);

@@ -93,26 +93,28 @@ void Engine::codec_stats(weir_codec_stats *stats) const noexcept {
   std::transform(codec.forms.begin(), codec.forms.end(), stats->elements, share);
 }
 
-void Engine::add_lower_stats(Stats *stats) noexcept {
+void Engine::add_lower_stats(Counters &stats) noexcept {
   if (!lower_.any()) return;
-  stats->staging_bytes = lower_.staging->bytes();
-  stats->host_budget += lower_.staging->bytes();
-  stats->host_bytes += lower_.staging->bytes();
+  stats[Counter::compressed_raw_bytes] += gauges_.compressed_raw;
+  stats[Counter::storage_raw_bytes] += gauges_.storage_raw;
+  stats[Counter::staging_bytes] += lower_.staging->bytes();
+  stats[Counter::host_budget] += lower_.staging->bytes();
+  stats[Counter::host_bytes] += lower_.staging->bytes();
   const tier::CodecStats codec = lower_.codec->stats();
-  stats->compressed_in_bytes = codec.in_bytes;
-  stats->compressed_out_bytes = codec.out_bytes;
-  stats->decompressed_bytes = codec.decoded_bytes;
-  stats->incompressible_bytes = codec.incompressible_bytes;
+  stats[Counter::compressed_in_bytes] += codec.in_bytes;
+  stats[Counter::compressed_out_bytes] += codec.out_bytes;
+  stats[Counter::decompressed_bytes] += codec.decoded_bytes;
+  stats[Counter::incompressible_bytes] += codec.incompressible_bytes;
   if (lower_.compressed != nullptr) {
-    stats->compressed_budget = lower_.compressed->budget();
-    stats->compressed_bytes = lower_.compressed->used();
+    stats[Counter::compressed_budget] += lower_.compressed->budget();
+    stats[Counter::compressed_bytes] += lower_.compressed->used();
   }
   if (lower_.storage != nullptr) {
-    stats->storage_budget = lower_.storage->budget();
-    stats->storage_bytes = lower_.storage->used();
-    stats->storage_written_bytes = lower_.storage->written_bytes();
-    stats->storage_read_bytes = lower_.storage->read_bytes();
-    stats->io_errors = lower_.storage->errors();
+    stats[Counter::storage_budget] += lower_.storage->budget();
+    stats[Counter::storage_bytes] += lower_.storage->used();
+    stats[Counter::storage_written_bytes] += lower_.storage->written_bytes();
+    stats[Counter::storage_read_bytes] += lower_.storage->read_bytes();
+    stats[Counter::io_errors] += lower_.storage->errors();
   }
 }
 

@@ -52,8 +52,8 @@ void Engine::free_places(const Region &region, uint32_t chain, uint32_t bits) no
 void Engine::count_below(const Region &region, uint32_t page, uint32_t bits, bool more) noexcept {
   const uint64_t used = region.shape.used_bytes(page);
   const uint64_t change = more ? used : uint64_t{0} - used;
-  if ((bits & vm::compressed_bit) != 0) stats_.compressed_raw_bytes += change;
-  if ((bits & vm::storage_bit) != 0) stats_.storage_raw_bytes += change;
+  if ((bits & vm::compressed_bit) != 0) gauges_.compressed_raw += change;
+  if ((bits & vm::storage_bit) != 0) gauges_.storage_raw += change;
 }
 
 Sinking *Engine::sinking_of(const Region &region, uint32_t page) noexcept {

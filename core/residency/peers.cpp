@@ -75,7 +75,7 @@ bool Engine::borrow_place(Releasable &lock, Victim &victim, const PoolDevice &fr
   Region &region = *victim.region;
   const DevicePage &here = region.on(from.place)->pages[victim.page];
   // What can't go on to HOST or below can't be given back: that is lent only where the page has nowhere else to go.
-  if (!last_resort && !lower_.any() && host_->room() < stats_.borrowed_bytes + victim.used)
+  if (!last_resort && !lower_.any() && host_->room() < gauges_.borrowed + victim.used)
     return false;
   if (config_.no_peer || !from.vmm() || here.borrowed || region.slab || region.scrub ||
       region.shards != nullptr || region.kept || region.cold || region.streaming ||
@@ -211,7 +211,7 @@ void Engine::settle_loan(Victim &victim, bool arrived) noexcept {
       set_borrowed(region, victim.page, to, true);
       offer_borrowed(region, victim.page, to);
     }
-    stats_.lent_bytes += victim.used;
+    events_.tell({What::lent, 0, to.place, region.id, victim.page, victim.used});
   } else if (loan.fresh) {
     give_loan_back(victim, state);
   }
@@ -261,7 +261,7 @@ void Engine::set_borrowed(Region &region, uint32_t page, PoolDevice &device,
   if (region.held_on(device.place) && state.granule != physical::no_granule)
     count_held(region, page, device, !borrowed);
   const uint64_t bytes = region.shape.granule_bytes(page);
-  stats_.borrowed_bytes += borrowed ? bytes : uint64_t{0} - bytes;
+  gauges_.borrowed += borrowed ? bytes : uint64_t{0} - bytes;
 }
 
 /// Somebody uses the page on the neighbour himself: it is there for its own sake from now on.

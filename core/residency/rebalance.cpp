@@ -19,7 +19,7 @@ bool Rebalancer::any_room() noexcept {
 /// Looking at every buffer takes time, so there is to be a reason: the devices have changed, or bytes come up from where
 /// they need not be.
 bool Rebalancer::worth_a_look(uint64_t now) noexcept {
-  const uint64_t lifted = engine_.stats_.promoted_bytes;
+  const uint64_t lifted = engine_.gauges_.promoted;
   if (!look_ && (lifted == lifted_before_ || now - looked_at_ns_ < look_ns)) return false;
   if (!any_room()) return false;
   look_ = false;
@@ -128,7 +128,7 @@ bool Rebalancer::next(PrefetchBatch *batch, uint64_t *rest_ns) {
   const uint64_t now = engine_.now_ns();
   if (order_.empty() && !worth_a_look(now)) {
     // What has come up meanwhile is looked at when the second is over.
-    if (engine_.stats_.promoted_bytes != lifted_before_ && any_room())
+    if (engine_.gauges_.promoted != lifted_before_ && any_room())
       *rest_ns = looked_at_ns_ + look_ns - std::min(now, looked_at_ns_ + look_ns);
     return false;
   }
@@ -156,9 +156,9 @@ Status Engine::rebalance(uint64_t bytes, uint64_t *moved) {
   own.list();
   PrefetchBatch batch(&memory_);
   while (*moved < bytes && !stopping_ && own.gather(bytes - *moved, &batch)) {
-    const uint64_t before = stats_.rebalanced_bytes;
+    const uint64_t before = gauges_.rebalanced;
     (void)run_prefetches(lock, batch);
-    *moved += stats_.rebalanced_bytes - before;
+    *moved += gauges_.rebalanced - before;
   }
   return {};
 }

@@ -153,8 +153,8 @@ uint64_t Engine::settle_fragment(FragmentMove &move, bool moved) noexcept {
     }
     state.granule = target.granule;
     sharing.settle(region.client, &region.lot, head, move.place);
-    ++stats_.defragment_moves;
-    stats_.defragment_moved_bytes += region.shape.used_bytes(move.page);
+    events_.tell(
+        {What::moved, 0, device.place, region.id, move.page, region.shape.used_bytes(move.page)});
   } else {
     // The others may have left its granule meanwhile, and left it to this one: then nobody else gives it back.
     if (--target.users == 0) {

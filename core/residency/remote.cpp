@@ -229,7 +229,7 @@ void Engine::commit_remote(Plan &plan, const Lease *lease) noexcept {
   for (const auto &part : plan.remote->plans) {
     for (const PlanItem &item : part->items) note(item);
     commit(*part);
-    stats_.remote_uses += part->items.size();
+    events_.tell(What::remote_use, part->items.size());
   }
 }
 

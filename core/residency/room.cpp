@@ -91,7 +91,7 @@ Status Engine::check_budget(Plan &plan) {
     detail.available = available;
     const bool lowered =
         budget < config_.devices[device.place].budget / device.page_size * device.page_size;
-    if (!plan.quiet) ++stats_.over_budget;
+    if (!plan.quiet) events_.tell(What::over_budget);
     return fail(lowered ? WEIR_ERROR_DEVICE_OOM : WEIR_ERROR_OVER_BUDGET, detail,
                 "the set needs %llu bytes of device %u in whole pages; its budget is %llu, %llu of "
                 "it held: short of %llu",
@@ -110,7 +110,7 @@ Status Engine::check_budget(Plan &plan) {
     if (of_client <= quota) continue;
     detail.asked = of_client;
     detail.available = quota;
-    if (!plan.quiet) ++stats_.over_budget;
+    if (!plan.quiet) events_.tell(What::over_budget);
     return fail(WEIR_ERROR_OVER_BUDGET, detail,
                 "client \"%s\": the set needs %llu bytes of device %u in whole pages, its quota is "
                 "%llu: short of %llu",

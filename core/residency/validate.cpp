@@ -201,7 +201,7 @@ std::string Engine::validate() {
   for (const auto &device : devices_) {
     if (wrong.empty()) wrong = validate_device(*device);
   }
-  if (wrong.empty() && borrowed_bytes() != stats_.borrowed_bytes)
+  if (wrong.empty() && borrowed_bytes() != gauges_.borrowed)
     wrong = "borrowed bytes are not what is counted";
   return wrong;
 }
