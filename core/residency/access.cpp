@@ -260,7 +260,7 @@ Status Engine::copy_range(weir_buffer buffer, uint64_t offset, uint64_t length, 
   count_pages(*where.region, where.base + offset, where.base + offset + length, -1);
   drop_claims(plan);
   last_error() = why;
-  if (waiters_.load() != 0) changed_.notify_all();
+  if (admission_.has_watchers()) changed_.notify_all();
   return status;
 }
 

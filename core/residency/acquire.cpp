@@ -6,6 +6,7 @@
 #include "core/residency/scrub.hpp"
 
 #include <algorithm>
+#include <optional>
 
 namespace weir::residency {
 namespace {
@@ -96,13 +97,10 @@ Status Engine::bring_in(Releasable &lock, Plan &plan, const AcquireOptions &opti
       options.timeout_ns < UINT64_MAX - now ? now + options.timeout_ns : UINT64_MAX;
   struct Turn {  // leaves the queue whatever happens; the lock is held whenever this ends
     Engine &engine;
-    Ticket ticket;
-    bool watching = false;
-    ~Turn() {
-      engine.leave(ticket);
-      if (watching) engine.waiters_.fetch_sub(1);
-    }
+    lease::Ticket ticket;
+    ~Turn() { engine.leave_queue(ticket); }
   } turn{*this, {}};
+  std::optional<lease::Admission::Watch> watch;
   bool repacked = false;
   bool gave_way = false;
   uint32_t idle_given = 0;
@@ -127,17 +125,16 @@ Status Engine::bring_in(Releasable &lock, Plan &plan, const AcquireOptions &opti
       absent = absent || part.absent;
       fits = fits && part.device->vmm() && part.device->granules->room() >= part.need_bytes;
     });
-    if (absent && !plan.quiet && ticket_head_ != &turn.ticket) {
-      // Free granules may be taken past somebody who waits for leases: that keeps lease holders moving.
-      const bool stuck = ticket_head_ != nullptr && ticket_head_->waits_for_leases;
-      if (ticket_head_ == nullptr) {
-        enter(turn.ticket);
-      } else if (stuck && options.timeout_ns == 0 && !fits) {
+    if (absent && !plan.quiet) {
+      using Answer = lease::Admission::Answer;
+      const Answer answer = admission_.ask(turn.ticket, fits, options.timeout_ns != 0);
+      if (answer == Answer::refused) {
         events_.tell(What::would_block);
         return fail(WEIR_ERROR_WOULD_BLOCK, "other acquires are waiting for room before this one");
-      } else if (!(stuck && fits)) {
-        enter(turn.ticket);
-        const Status waited = wait_changed(lock, options, stuck ? deadline : UINT64_MAX);
+      }
+      if (answer != Answer::go) {
+        const Status waited =
+            wait_changed(lock, options, answer == Answer::wait_for_leases ? deadline : UINT64_MAX);
         if (waited.code() == WEIR_ERROR_TIMEOUT) {
           events_.tell(What::would_block);
           return fail(WEIR_ERROR_TIMEOUT, "other acquires were waiting for room before this one");
@@ -146,7 +143,7 @@ Status Engine::bring_in(Releasable &lock, Plan &plan, const AcquireOptions &opti
         continue;
       }
     }
-    turn.ticket.waits_for_leases = false;
+    admission_.begin_try(turn.ticket);
     bool claimed = false;
     Plan *stuck = &plan;
     Status status = claim_and_fill(lock, plan, turn.ticket, &claimed, &stuck);
@@ -199,13 +196,11 @@ Status Engine::bring_in(Releasable &lock, Plan &plan, const AcquireOptions &opti
                                                   std::min(stuck->need_bytes, detail.available)),
                   device.device.id);
     }
-    enter(turn.ticket);
-    turn.ticket.waits_for_leases = true;
+    admission_.begin_wait(turn.ticket);
     changed_.notify_all();  // who queued behind may have to answer WOULD_BLOCK now
-    if (!turn.watching) {
+    if (!watch) {
       // From here a release on the hit path takes the lock to notify. One that came before is seen by looking again.
-      turn.watching = true;
-      waiters_.fetch_add(1);
+      watch.emplace(admission_);
       continue;
     }
     const uint64_t start = now_ns();
@@ -224,7 +219,7 @@ Status Engine::bring_in(Releasable &lock, Plan &plan, const AcquireOptions &opti
 
 /// Leases everything and brings it in, or has done neither. *claimed: it had all been leased when it failed; *stuck: the plan
 /// of the set that could not go on.
-Status Engine::claim_and_fill(Releasable &lock, Plan &plan, Ticket &ticket, bool *claimed,
+Status Engine::claim_and_fill(Releasable &lock, Plan &plan, lease::Ticket &ticket, bool *claimed,
                               Plan **stuck) {
   RemoteClaims beside(*this, plan);
   WEIR_TRY(beside.take());
@@ -239,7 +234,7 @@ Status Engine::claim_and_fill(Releasable &lock, Plan &plan, Ticket &ticket, bool
   }
   *claimed = status.ok();
   if (*claimed) {
-    leave(ticket);
+    leave_queue(ticket);
     status = fill_all(lock, plan, stuck);
   }
   if (unclaimed) unpin(plan);

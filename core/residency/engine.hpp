@@ -40,6 +40,7 @@
 #include "core/base/mutex.hpp"
 #include "core/base/pool_lock.hpp"
 #include "core/base/seq_points.hpp"
+#include "core/lease/admission.hpp"
 #include "core/page/slab_allocator.hpp"
 #include "core/residency/address_map.hpp"
 #include "core/residency/history.hpp"
@@ -74,13 +75,6 @@ struct Hold {
   uint32_t coming = 0;  ///< calls that are bringing it in: the record is theirs too
   uint8_t place = 0;    ///< as of a claim (Plan::claim_place)
   HoldKind kind = HoldKind::shared;
-};
-
-/// One thread's turn at making room; lives on its stack.
-struct Ticket {
-  Ticket *next = nullptr;
-  bool queued = false;
-  bool waits_for_leases = false;
 };
 
 class Membership;  // residency/membership.hpp
@@ -267,7 +261,7 @@ class Engine {
                       Lease *lease);
   Status build_plan(const weir_use *uses, size_t count, Plan *plan);
   Status bring_in(Releasable &lock, Plan &plan, const AcquireOptions &options) WEIR_HELD;
-  Status claim_and_fill(Releasable &lock, Plan &plan, Ticket &ticket, bool *claimed,
+  Status claim_and_fill(Releasable &lock, Plan &plan, lease::Ticket &ticket, bool *claimed,
                         Plan **stuck) WEIR_HELD;
   Status try_claim(Releasable &lock, Plan &plan, Plan **stuck) WEIR_HELD;
   bool still_absent(const Plan &plan, const PlanPage &page) noexcept;
@@ -312,8 +306,7 @@ class Engine {
   Status make_room(Releasable &lock, PoolDevice &device, Wanted wanted, bool quiet,
                    uint32_t *barren) WEIR_HELD;
   void return_granules(Plan &plan) noexcept WEIR_HELD;
-  void enter(Ticket &ticket) noexcept WEIR_HELD;
-  void leave(Ticket &ticket) noexcept WEIR_HELD;
+  void leave_queue(lease::Ticket &ticket) noexcept WEIR_HELD;
   bool idle() noexcept WEIR_HELD;
   Status wait_changed(Releasable &lock, const AcquireOptions &options,
                       uint64_t deadline_ns) WEIR_HELD;
@@ -871,11 +864,9 @@ class Engine {
   EngineConfig config_;
 
   PoolLock lock_;
-  PoolSignal changed_{lock_};         ///< whatever somebody may wait for
-  PoolSignal work_{lock_};            ///< for the background threads
-  std::atomic<uint32_t> waiters_{0};  ///< threads waiting for a release; read by the hit path
-  Ticket *ticket_head_ WEIR_GUARDED = nullptr;
-  Ticket *ticket_tail_ WEIR_GUARDED = nullptr;
+  PoolSignal changed_{lock_};  ///< whatever somebody may wait for
+  PoolSignal work_{lock_};     ///< for the background threads
+  lease::Admission admission_;
   bool stopping_ WEIR_GUARDED = false;
   uint32_t node_ =
       numa::unknown;  ///< NUMA node that all devices are at with which the pool was made

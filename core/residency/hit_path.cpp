@@ -153,7 +153,7 @@ Status Engine::acquire_set(Stream &stream, StreamState &state, weir_use *uses, s
   }
   // Counts taken back may have stopped somebody from making room; told here, because the stream's lock comes after
   // the pool's.
-  if (waiters_.load() != 0) wake_all();
+  if (admission_.has_watchers()) wake_all();
   if (lease == nullptr) {
     return fail(WEIR_ERROR_NOT_SUPPORTED, "more than %u leases are out on one stream",
                 StreamState::max_leases);
@@ -221,7 +221,7 @@ Status Engine::release(weir_lease handle, Stream &stream) {
   if (!published) return release_taken(lease, *state, stream);
   state->give(lease);
   hot.drop_lease(mode);
-  if (waiters_.load() != 0) wake_all();
+  if (admission_.has_watchers()) wake_all();
   return {};
 }
 

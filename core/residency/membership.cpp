@@ -160,16 +160,11 @@ Status Membership::begin_leaving(uint32_t device_id, uint64_t timeout_ns, PoolDe
 }
 
 Status Membership::remove(uint32_t device_id, uint64_t timeout_ns) {
-  struct Watch {  // releases on the hit path notify while somebody waits for them
-    std::atomic<uint32_t> &waiters;
-    explicit Watch(std::atomic<uint32_t> &w) noexcept : waiters(w) { waiters.fetch_add(1); }
-    ~Watch() { waiters.fetch_sub(1); }
-  };
   const Engine::Scrubbing scrubbing(engine_, true);
   Locked lock(engine_.lock_);
   PoolDevice *device = nullptr;
   WEIR_TRY(begin_leaving(device_id, timeout_ns, &device));
-  const Watch watch(engine_.waiters_);
+  const lease::Admission::Watch watch(engine_.admission_);
   Status status;
   try {
     status = drain(lock, *device);

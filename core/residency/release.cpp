@@ -54,7 +54,7 @@ Status Engine::release_taken(Lease *lease, StreamState &state, Stream &stream) {
     if (items[i].kind != LeaseKind::none) release_slow(items[i], lease, stamp_of(items[i]));
   }
   state.give(lease);
-  if (waiters_.load() != 0) wake_all();
+  if (admission_.has_watchers()) wake_all();
   return status;
 }
 

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Room: who may make it (tickets, first come first served) and how (granules, then victims). Only the holder
-// of the head ticket counts leases in while it is still short, so two sets can't starve each other; a thread that has
-// to wait for leases of others holds nothing meanwhile.
+// Room: how it is made (granules, then victims); who may is Admission's. A thread that has to wait for leases of others holds
+// nothing meanwhile.
 
 #include "core/residency/plan.hpp"
 
@@ -11,26 +10,8 @@
 
 namespace weir::residency {
 
-void Engine::enter(Ticket &ticket) noexcept {
-  if (ticket.queued) return;
-  ticket.queued = true;
-  ticket.next = nullptr;
-  if (ticket_tail_ != nullptr) {
-    ticket_tail_->next = &ticket;
-  } else {
-    ticket_head_ = &ticket;
-  }
-  ticket_tail_ = &ticket;
-}
-
-void Engine::leave(Ticket &ticket) noexcept {
-  if (!ticket.queued) return;
-  Ticket *before = nullptr;
-  for (Ticket *t = ticket_head_; t != &ticket; t = t->next) before = t;
-  (before != nullptr ? before->next : ticket_head_) = ticket.next;
-  if (ticket_tail_ == &ticket) ticket_tail_ = before;
-  ticket.queued = false;
-  changed_.notify_all();
+void Engine::leave_queue(lease::Ticket &ticket) noexcept {
+  if (admission_.leave(ticket)) changed_.notify_all();
 }
 
 Status Engine::wait_changed(Releasable &lock, const AcquireOptions &options, uint64_t deadline_ns) {
