@@ -289,7 +289,7 @@ void Engine::unlist_kept(Region &region) noexcept {
 
 /// Frees a kept region, or a slab without tenants, once nothing of it is on a device and nobody works on it.
 void Engine::retire_region(Region &region) noexcept {
-  if (!(region.kept || region.vacant()) || region.operations != 0) return;
+  if (!(region.kept || region.vacant()) || region.pin_count.any()) return;
   for (const auto &r : region.residences) {
     if (r->resident != 0) return;
   }
@@ -310,7 +310,7 @@ Region *Engine::adopt_kept(const vm::Geometry &shape, uint64_t alignment, uint8_
     Region &region = *regions_[id];
     id = region.kept_after;
     const bool same =
-        region.kept && region.operations == 0 && region.home == home && region.client == client;
+        region.kept && !region.pin_count.any() && region.home == home && region.client == client;
     const bool whole = same && region.residences[0]->resident == region.pages.size();
     if (!whole) {
       unlist_kept(region);

@@ -15,7 +15,7 @@ namespace weir::residency {
 
 /// Whether nothing of it is or was in place anywhere, and nobody is at work on it: it has no address that anybody knows.
 bool Engine::may_lay_anew(const Region &region) noexcept {
-  if (region.unsettled == 0 || region.operations != 0 || region.holds != 0 || region.kept ||
+  if (region.unsettled == 0 || region.pin_count.any() || region.holds != 0 || region.kept ||
       region.buffer == vm::BufferTable::none || region.registered != nullptr ||
       region.alias != nullptr || region.residences.size() > 1)
     return false;
@@ -68,7 +68,7 @@ void Engine::list_neighbours(PoolDevice &device, std::pmr::vector<PageRef> *page
     for (uint32_t id = first; id != vm::BufferTable::none; id = regions_[id]->kept_after) {
       const Region &region = *regions_[id];
       if (!region.shape.shared) break;  // all of a list are of one kind
-      if (region.lot_place != device.place || region.operations != 0) continue;
+      if (region.lot_place != device.place || region.pin_count.any()) continue;
       const uint32_t last = region.shape.pages() - 1;
       const auto crowded = [&](uint32_t page) {
         const vm::Bundle *bundle = bundle_of(region, page, device);

@@ -339,6 +339,7 @@ void Engine::clear_shards(Releasable &lock, PoolDevice &device) {
   struct Left {
     uint32_t region, page;
     uint64_t address, bytes;
+    vm::RegionPin pin;
   };
   std::pmr::vector<Left> left(&memory_);
   for (const auto &region : regions_) {
@@ -346,11 +347,14 @@ void Engine::clear_shards(Releasable &lock, PoolDevice &device) {
     const Residence *here = region->on(device.place);
     for (uint32_t p = 0; here != nullptr && p < here->pages.size(); ++p) {
       if (here->pages[p].state() == PageState::resident)
-        left.push_back(
-            {region->id, p, granule_address(*region, *here, p), region->shape.granule_bytes(p)});
+        left.push_back({region->id,
+                        p,
+                        granule_address(*region, *here, p),
+                        region->shape.granule_bytes(p),
+                        {}});
     }
   }
-  for (const Left &page : left) ++regions_[page.region]->operations;
+  for (Left &page : left) page.pin = vm::RegionPin(*regions_[page.region]);
   lock.unlocked([&] {
     for (Left &page : left) {
       if (device.mapper->unmap(page.address, page.bytes)) page.bytes = 0;
@@ -358,14 +362,10 @@ void Engine::clear_shards(Releasable &lock, PoolDevice &device) {
   });
   for (const Left &page : left) {
     Region &region = *regions_[page.region];
-    --region.operations;
     region.shards->stranded = region.shards->stranded || page.bytes != 0;
     if (page.bytes == 0) vanish(region, page.page, device);
   }
-  for (const Left &page : left) {
-    const auto &region = regions_[page.region];
-    if (region != nullptr) retire_region(*region);
-  }
+  for (Left &page : left) unpin(page.pin);
   changed_.notify_all();
 }
 
