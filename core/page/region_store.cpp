@@ -55,7 +55,7 @@ Region &RegionStore::make(const vm::Geometry &shape, uint8_t home, uint32_t clie
 }
 
 bool RegionStore::ended(const Region &region) noexcept {
-  if (!(region.kept || region.vacant()) || region.operations != 0) return false;
+  if (!(region.kept || region.vacant()) || region.pin_count.any()) return false;
   for (const auto &r : region.residences) {
     if (r->resident != 0) return false;
   }
@@ -123,7 +123,7 @@ Region *RegionStore::find_kept(const vm::Geometry &shape, uint64_t alignment, ui
     Region &region = at(id);
     id = region.kept_after;
     const bool same =
-        region.kept && region.operations == 0 && region.home == home && region.client == client;
+        region.kept && !region.pin_count.any() && region.home == home && region.client == client;
     const bool whole = same && region.residences[0]->resident == region.pages.size();
     if (!whole) {
       unlist_kept(region);

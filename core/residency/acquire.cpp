@@ -223,13 +223,20 @@ Status Engine::claim_and_fill(Releasable &lock, Plan &plan, lease::Ticket &ticke
                               Plan **stuck) {
   RemoteClaims beside(*this, plan);
   WEIR_TRY(beside.take());
-  const bool unclaimed = plan.lease == nullptr;  // no lease keeps the regions alive
-  if (unclaimed) pin(plan);
+  std::pmr::vector<vm::RegionPin> pins(&memory_);
+  if (plan.lease == nullptr) {  // no lease keeps the regions alive
+    pins.reserve(plan.items.size());
+    for (const PlanItem &item : plan.items) pins.emplace_back(*item.region);
+  }
+  const auto unpin_all = [&]() WEIR_HELD {
+    for (vm::RegionPin &pin : pins) unpin(pin);
+    if (!pins.empty()) changed_.notify_all();
+  };
   Status status;
   try {
     status = try_claim(lock, plan, stuck);
   } catch (...) {
-    if (unclaimed) unpin(plan);
+    unpin_all();
     throw;
   }
   *claimed = status.ok();
@@ -237,7 +244,7 @@ Status Engine::claim_and_fill(Releasable &lock, Plan &plan, lease::Ticket &ticke
     leave_queue(ticket);
     status = fill_all(lock, plan, stuck);
   }
-  if (unclaimed) unpin(plan);
+  unpin_all();
   if (!status || beside.keep()) return status;
   drop_claims(plan);
   *claimed = false;

@@ -26,18 +26,6 @@ bool well_formed(const weir_use &use) noexcept {
 
 }  // namespace
 
-void Engine::pin(Plan &plan) noexcept {
-  for (const PlanItem &item : plan.items) ++item.region->operations;
-}
-
-void Engine::unpin(Plan &plan) noexcept {
-  for (const PlanItem &item : plan.items) {
-    --item.region->operations;
-    retire_region(*item.region);
-  }
-  changed_.notify_all();
-}
-
 // ---- announcements ----
 
 void Engine::set_next_use(Region &region, uint32_t slot) noexcept {

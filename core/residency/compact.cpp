@@ -22,6 +22,7 @@ struct TenantMove {
   Region *to = nullptr;
   uint32_t node = physical::SmallArena::none;  ///< in `to`
   bool copy = false;                           ///< it has bytes
+  std::array<vm::RegionPin, 2> pins{};         ///< of both, until the whole batch is settled
 };
 
 namespace {
@@ -156,8 +157,6 @@ void Engine::mark_tenant(PoolDevice &device, const TenantMove &move, int delta) 
   const auto mark = [&](Region &region, uint64_t at) WEIR_HELD {
     for (uint32_t p = region.shape.page_at(at); p <= last_page(region, at, size); ++p)
       delta > 0 ? begin_work(region, p, device) : end_work(region, p, device);
-    // Beyond the pages' marks: until the whole batch is settled nobody frees it.
-    region.operations += static_cast<uint32_t>(delta);
   };
   mark(*move.from, move.order->tenant.offset);
   mark(*move.to, move.order->offset);
@@ -250,13 +249,16 @@ Status Engine::move_tenants(uint8_t place, const MoveOrder *orders, size_t count
     TenantMove move;
     const Blocker why = claim_tenant(device, orders[i], &move, &waits);
     if (why == Blocker::none) {
-      moves.push_back(move);
+      moves.push_back(std::move(move));
     } else {
       result->block(why, orders[i].tenant.size);
     }
   }
   if (moves.empty()) return {};
-  for (const TenantMove &move : moves) mark_tenant(device, move, 1);
+  for (TenantMove &move : moves) {
+    mark_tenant(device, move, 1);
+    move.pins = {vm::RegionPin(*move.from), vm::RegionPin(*move.to)};
+  }
   for (const TenantMove &move : moves) {
     if (!move.copy) continue;
     uint64_t from = move.order->tenant.offset;
@@ -291,12 +293,8 @@ Status Engine::move_tenants(uint8_t place, const MoveOrder *orders, size_t count
     }
   }
   for (const TenantMove &move : moves) mark_tenant(device, move, -1);
-  for (const TenantMove &move : moves) {
-    // Each of them once: several moves may name one region, and it is gone after the first.
-    for (const auto &[id, generation] : {std::pair(move.order->from, move.order->from_generation),
-                                         std::pair(move.order->to, move.order->to_generation)}) {
-      if (Region *region = regions_.find(id, generation)) retire_region(*region);
-    }
+  for (TenantMove &move : moves) {
+    for (vm::RegionPin &pin : move.pins) unpin(pin);
   }
   changed_.notify_all();
   if (!status) last_error() = why;
@@ -342,7 +340,7 @@ uint64_t Engine::reclaim(uint8_t place, bool wait) {
   // Without VMM extents of dead regions lie in the way of the living.
   for (Region &region : regions_) {
     Residence *here = device.vmm() ? nullptr : region.on(place);
-    if (here == nullptr || !region.idle(0) || here->resident == 0 || region.operations != 0)
+    if (here == nullptr || !region.idle(0) || here->resident == 0 || region.pin_count.any())
       continue;
     const bool listed = std::any_of(victims.begin(), victims.end(), [&](const PageRef &other) {
       return other.region == region.id;

@@ -501,6 +501,9 @@ class Engine {
                      uint32_t client) WEIR_HELD;
   void keep_or_free(Region &region) noexcept WEIR_HELD;
   void retire_region(Region &region) noexcept WEIR_HELD;
+  void unpin(vm::RegionPin &pin) noexcept WEIR_HELD {
+    if (Region *last = pin.give_back()) retire_region(*last);
+  }
   Status place_tenant(uint32_t index, const weir_buffer_desc &desc, uint8_t home, uint32_t client,
                       bool pinned) WEIR_HELD;
   void remove_tenant(uint32_t index) noexcept WEIR_HELD;
@@ -772,8 +775,6 @@ class Engine {
   PoolDevice *lost_between(Plan &plan) noexcept;
 
   // ahead.cpp
-  void pin(Plan &plan) noexcept;
-  void unpin(Plan &plan) noexcept WEIR_HELD;
   void append_announced(StreamState &state,
                         std::pmr::vector<StreamState::Announced> &fresh) WEIR_HELD;
   void consume_announced(StreamState &state) WEIR_HELD;

@@ -165,13 +165,13 @@ void Engine::step(Region &region, uint32_t page, PoolDevice &device, Step taken)
 
 void Engine::begin_work(Region &region, uint32_t page, PoolDevice &device) noexcept {
   ++region.pages[page].busy;
-  ++region.operations;
+  region.pin_count.page_busy();
   ++device.in_flight;
 }
 
 void Engine::count_work_out(Region &region, uint32_t page, PoolDevice &device) noexcept {
   --region.pages[page].busy;
-  --region.operations;
+  region.pin_count.page_done();
   --device.in_flight;
 }
 

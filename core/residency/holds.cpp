@@ -276,7 +276,7 @@ Status Engine::host_register(weir_buffer buffer, void *memory, uint64_t flags) {
   if (region.holds != 0) return fail(WEIR_ERROR_BUSY, "the buffer is held (weir_hold)");
   WEIR_TRY(claim_alone(index));
   await_operations(lock, region);
-  ++region.operations;
+  vm::RegionPin pin(region);
   const uint64_t bytes = tier::HostStore::rounded(region.shape.size);
   Status status;
   try {
@@ -298,7 +298,7 @@ Status Engine::host_register(weir_buffer buffer, void *memory, uint64_t flags) {
                            "host_register");
     });
   }
-  --region.operations;
+  unpin(pin);
   if (status) {
     auto *base = static_cast<unsigned char *>(memory);
     for (uint32_t p = 0; p < region.pages.size(); ++p) {
@@ -330,7 +330,7 @@ void Engine::unregister_memory(Releasable &lock, Region &region) noexcept {
     if (!copies.host) copies.left(vm::host_bit);
   }
   const uint64_t bytes = tier::HostStore::rounded(region.shape.size);
-  ++region.operations;
+  vm::RegionPin pin(region);
   // Another thread may bring the region to a further device meanwhile, which has nothing of this memory.
   std::array<PoolDevice *, vm::max_devices> users{};
   size_t count = 0;
@@ -341,7 +341,7 @@ void Engine::unregister_memory(Releasable &lock, Region &region) noexcept {
       (void)users[i]->up->timeline.wait(users[i]->up->timeline.last(), UINT64_MAX);
     (void)runtime.table().host_unregister(runtime.state(), memory, bytes);
   });
-  --region.operations;
+  unpin(pin);
 }
 
 Status Engine::host_unregister(weir_buffer buffer) {

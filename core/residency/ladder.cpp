@@ -54,7 +54,7 @@ void Engine::begin_sinking(Region &region, uint32_t page, bool from_host) {
   }
   lower_.ios_used += parts;
   copies.sinking = true;
-  ++region.operations;
+  entry.pin = vm::RegionPin(region);
 }
 
 /// Chooses what is to leave a tier.
@@ -136,7 +136,7 @@ void Engine::await_change(Releasable &lock) {
 
 /// Waits until nobody works on the region outside the lock.
 void Engine::await_operations(Releasable &lock, const Region &region) {
-  while (region.operations != 0) await_change(lock);
+  while (region.pin_count.any()) await_change(lock);
 }
 
 void Engine::end_sinking() noexcept {
@@ -427,7 +427,6 @@ Status Engine::send_blobs(Sinking &entry) {
 uint64_t Engine::settle_sinking(Sinking &entry) noexcept {
   Region &region = *entry.region;
   Page &copies = region.pages[entry.page];
-  --region.operations;
   uint64_t freed = 0;
   const bool good = entry.attached && entry.valid && !entry.failed && entry.into != 0;
   if (entry.attached) copies.sinking = false;
@@ -453,7 +452,7 @@ uint64_t Engine::settle_sinking(Sinking &entry) noexcept {
     lower_.copies.give(entry.orphan);
   }
   entry.attached = false;  // the page may sink again before the round has ended
-  retire_region(region);
+  unpin(entry.pin);
   return freed;
 }
 

@@ -15,7 +15,7 @@ namespace weir::residency {
 
 /// Whether nothing of it is or was in place anywhere, and nobody is at work on it: it has no address that anybody knows.
 bool Engine::may_lay_anew(const Region &region) noexcept {
-  if (region.unsettled == 0 || region.operations != 0 || region.holds != 0 || region.kept ||
+  if (region.unsettled == 0 || region.pin_count.any() || region.holds != 0 || region.kept ||
       region.buffer == vm::BufferTable::none || region.registered != nullptr ||
       region.alias != nullptr || region.residences.size() > 1)
     return false;
@@ -60,7 +60,7 @@ void Engine::lay_anew(Region &region) {
 void Engine::list_neighbours(PoolDevice &device, std::pmr::vector<PageRef> *pages) {
   regions_.for_each_kept([&](const Region &region) WEIR_HELD {
     if (!region.shape.shared) return false;
-    if (region.lot_place != device.place || region.operations != 0) return true;
+    if (region.lot_place != device.place || region.pin_count.any()) return true;
     const uint32_t last = region.shape.pages() - 1;
     const auto crowded = [&](uint32_t page) {
       const vm::Bundle *bundle = bundle_of(region, page, device);

@@ -14,7 +14,7 @@
 #include "core/tier/pace.hpp"
 #include "core/tier/staging.hpp"
 #include "core/tier/storage_store.hpp"
-#include "core/virtual/region.hpp"
+#include "core/virtual/region_pin.hpp"
 
 #include <array>
 #include <atomic>
@@ -52,6 +52,7 @@ struct PendingCopies {
 /// nobody overwrites it in place, and who frees it leaves that to the one who copies.
 struct Sinking {
   vm::Region *region = nullptr;
+  vm::RegionPin pin;  ///< of it
   uint32_t page = 0;
   bool from_host = false;  ///< else from COMPRESSED
   bool attached = true;  ///< the page knows of it; else its source has become this entry's to free

@@ -193,7 +193,7 @@ void Recompressor::recode(Releasable &lock, Region &region, uint32_t page) {
   job_.attached = true;
   copies.sinking = true;
   hurried_.store(false, std::memory_order_relaxed);
-  ++region.operations;
+  job_.pin = vm::RegionPin(region);
   uint64_t won = 0;
   const bool secret = region.scrub;
   const Outcome outcome = lock.unlocked([&] {
@@ -255,7 +255,6 @@ void Recompressor::settle(Outcome outcome, uint64_t won) noexcept {
   tier::CopyTable &table = engine_.lower_.copies;
   Region &region = *job_.region;
   Page &copies = region.pages[job_.page];
-  --region.operations;
   if (job_.attached) {
     copies.sinking = false;
     region.dense_codec = job_.plan;
@@ -276,7 +275,7 @@ void Recompressor::settle(Outcome outcome, uint64_t won) noexcept {
     table.give(job_.orphan);
   }
   job_.attached = false;
-  engine_.retire_region(region);
+  engine_.unpin(job_.pin);
 }
 
 /// The page's records get the new blobs, the job's the old ones.

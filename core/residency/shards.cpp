@@ -338,6 +338,7 @@ void Engine::clear_shards(Releasable &lock, PoolDevice &device) {
   struct Left {
     uint32_t region, page;
     uint64_t address, bytes;
+    vm::RegionPin pin;
   };
   std::pmr::vector<Left> left(&memory_);
   for (Region &region : regions_) {
@@ -345,11 +346,14 @@ void Engine::clear_shards(Releasable &lock, PoolDevice &device) {
     const Residence *here = region.on(device.place);
     for (uint32_t p = 0; here != nullptr && p < here->pages.size(); ++p) {
       if (here->pages[p].state() == PageState::resident)
-        left.push_back(
-            {region.id, p, granule_address(region, *here, p), region.shape.granule_bytes(p)});
+        left.push_back({region.id,
+                        p,
+                        granule_address(region, *here, p),
+                        region.shape.granule_bytes(p),
+                        {}});
     }
   }
-  for (const Left &page : left) ++regions_.at(page.region).operations;
+  for (Left &page : left) page.pin = vm::RegionPin(regions_.at(page.region));
   lock.unlocked([&] {
     for (Left &page : left) {
       if (device.mapper->unmap(page.address, page.bytes)) page.bytes = 0;
@@ -357,13 +361,10 @@ void Engine::clear_shards(Releasable &lock, PoolDevice &device) {
   });
   for (const Left &page : left) {
     Region &region = regions_.at(page.region);
-    --region.operations;
     region.shards->stranded = region.shards->stranded || page.bytes != 0;
     if (page.bytes == 0) vanish(region, page.page, device);
   }
-  for (const Left &page : left) {
-    if (Region *region = regions_.live(page.region)) retire_region(*region);
-  }
+  for (Left &page : left) unpin(page.pin);
   changed_.notify_all();
 }
 

@@ -38,6 +38,20 @@ struct Tombstone {
   Stamp stamp;
 };
 
+/// How many work on a region. While there are any it is not freed, nor does it get another owner. Only a RegionPin
+/// (virtual/region_pin.hpp) and the steps of its pages change it.
+class PinCount {
+ public:
+  class Pin;
+  bool any() const noexcept { return count_ != 0; }
+  /// A page of it is being worked on from now on, or is not any more (Rule::busy).
+  void page_busy() noexcept { ++count_; }
+  void page_done() noexcept { --count_; }
+
+ private:
+  uint32_t count_ = 0;
+};
+
 struct Region {
   Region(uint32_t id_, std::pmr::memory_resource *memory)
       : pages(memory), residences(memory), tombstones(memory), id(id_) {}
@@ -77,7 +91,7 @@ struct Region {
   /// The bytes may change without anybody being told (a hold that writes, weir_malloc): nothing but the copy on `held_at`,
   /// or on a shard's device, counts as the latest. Not of a slab, whose pages are never brought to another device.
   bool held_to_write = false;
-  uint32_t operations = 0;  ///< threads working on it outside the lock: it must not be freed
+  PinCount pin_count;  ///< of threads working on it outside the lock, and of pages on the move
   uint64_t tag = 0;
   uint64_t dead_since =
       0;  ///< of a kept one: the engine's look at what is idle at which its owner died
