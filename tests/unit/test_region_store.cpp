@@ -4,6 +4,7 @@
 // region a new one takes over.
 
 #include "core/page/region_store.hpp"
+#include "core/virtual/region_pin.hpp"
 
 #include <initializer_list>
 #include <vector>
@@ -104,9 +105,10 @@ void ended_without_owner_work_and_pages(void **) {
   assert_false(RegionStore::ended(region));
   here.resident = 0;
   assert_true(RegionStore::ended(region));
-  region.operations = 1;
+  weir::vm::RegionPin pin(region);
   assert_false(RegionStore::ended(region));
-  region.operations = 0;
+  assert_ptr_equal(pin.give_back(), &region);
+  assert_true(RegionStore::ended(region));
   region.kept = false;
   assert_false(RegionStore::ended(region));
   // A slab has an owner while it has a tenant.
@@ -157,9 +159,10 @@ void one_worked_on_is_not_taken_over(void **) {
   const weir::Locked lock(site.lock);
   Region &region = site.make_kept(1);
   Region &busy = site.make_kept(1);
-  busy.operations = 1;
+  weir::vm::RegionPin pin(busy);
   assert_ptr_equal(site.regions.find_kept(region.shape, 1, 0, 0), &region);
   assert_false(busy.listed);
+  (void)pin.give_back();
 }
 
 void another_shape_counts_its_pages(void **) {
