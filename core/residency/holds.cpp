@@ -357,7 +357,7 @@ Status Engine::host_unregister(weir_buffer buffer) {
     return fail(WEIR_ERROR_LEASE_CONFLICT, "a hold on the buffer forbids reading");
   WEIR_TRY(claim_alone(index));
   await_operations(lock, region);
-  count_pages(region, 0, region.shape.size, 1);
+  leases_.count_pages(region, 0, region.shape.size, 1);
   std::pmr::vector<tier::HostSlot> slots(&memory_);
   const auto work = [&]() WEIR_HELD -> Status {
     slots.resize(region.pages.size());
@@ -403,7 +403,7 @@ Status Engine::host_unregister(weir_buffer buffer) {
       if (slot) free_slot(region.client, slot, region.scrub);
     }
   }
-  count_pages(region, 0, region.shape.size, -1);
+  leases_.count_pages(region, 0, region.shape.size, -1);
   buffers_.hot(index).word.fetch_sub(Word::writer);
   changed_.notify_all();
   last_error() = why;

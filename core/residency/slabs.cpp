@@ -328,7 +328,7 @@ Status Engine::unslab(Releasable &lock, uint32_t index) {
   } while (!word.compare_exchange_weak(seen, (seen | Word::writer) & ~Word::resident,
                                        std::memory_order_acq_rel));
   const Target where = target(index);
-  count_pages(*where.region, where.base, where.base + where.size, 1);
+  leases_.count_pages(*where.region, where.base, where.base + where.size, 1);
   const bool virgin = (seen & Word::virgin) != 0;
   Region *fresh = nullptr;
   tier::HostSlot slot;
@@ -350,7 +350,7 @@ Status Engine::unslab(Releasable &lock, uint32_t index) {
   } catch (const std::bad_alloc &) {
     status = fail(WEIR_ERROR_OUT_OF_HOST_MEMORY, "no host memory to move a small buffer");
   }
-  count_pages(*where.region, where.base, where.base + where.size, -1);
+  leases_.count_pages(*where.region, where.base, where.base + where.size, -1);
   if (status) {
     fresh->buffer = index;
     fresh->priority = where.region->priority;

@@ -10,16 +10,17 @@
 
 #include <weir/lease.h>
 
+#include <algorithm>
 #include <array>
 #include <deque>
 #include <vector>
 
-namespace weir::residency {
+namespace weir::lease {
 
 enum class LeaseKind : uint8_t {
   none,
   whole,    ///< counted in the buffer's word
-  partial,  ///< listed in Engine::partials_, counted in its pages
+  partial,  ///< listed by LeaseTable, counted in its pages
   // The same on the memory of another device than the stream's (remote.cpp):
   whole_remote,
   partial_remote
@@ -125,6 +126,19 @@ struct alignas(64) StreamState {
   bool foresees =
       false;  ///< what it prefetched was used, and no demand has taken its room since (hints.cpp)
 
+  /// Acquires that the hit path has granted. Takes the stream's timeline lock.
+  uint64_t count_hits() noexcept {
+    const Guard hold(stream->timeline.lock);
+    uint64_t count = hits;
+    for (const OwnLeases &mine : own) count += mine.hits.load(std::memory_order_relaxed);
+    return count;
+  }
+  /// Whether one is unreleased. Takes the stream's timeline lock.
+  bool has_leases() noexcept {
+    const Guard hold(stream->timeline.lock);
+    return std::any_of(leases.begin(), leases.end(),
+                       [](const auto &lease) { return lease->count != 0; });
+  }
   /// nullptr: the thread has to share. Needs no lock.
   OwnLeases *of_this_thread() noexcept {
     const uint32_t thread = thread_number();
@@ -194,4 +208,4 @@ struct alignas(64) StreamState {
   static constexpr uint32_t generation_mask = (1U << index_shift) - 1;
 };
 
-}  // namespace weir::residency
+}  // namespace weir::lease
