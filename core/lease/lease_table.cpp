@@ -4,6 +4,8 @@
 
 #include "core/lease/lease_table.hpp"
 
+#include <algorithm>
+
 namespace weir::lease {
 
 using vm::Word;
@@ -12,28 +14,24 @@ bool LeaseTable::conflicts(const Range &range, bool write, uint8_t place) const 
   const uint64_t word = buffers_.hot(range.buffer).word.load(std::memory_order_relaxed);
   if ((word & Word::writer) != 0 || (write && Word::leases(word) != 0)) return true;
   if ((word & Word::partial) == 0) return false;
-  const Partials *others = find(range.buffer);
-  if (others == nullptr) return false;
   const vm::Geometry &shape = range.region->shape;
-  for (const Partial &other : *others) {
-    if (!write && other.mode == WEIR_READ) continue;
-    if (other.place == place || other.place == any_place || place == any_place) {
-      if (other.begin < range.end && range.begin < other.end) return true;
-      continue;
-    }
+  const auto [first, last] = partials_.equal_range(range.buffer);
+  return std::any_of(first, last, [&](const auto &entry) {
+    const Partial &other = entry.second;
+    if (!write && other.mode == WEIR_READ) return false;
+    if (other.place == place || other.place == any_place || place == any_place)
+      return other.begin < range.end && range.begin < other.end;
     // Between places a page has one latest version: what shares a page conflicts.
-    if (shape.page_at(range.base + other.begin) <= shape.page_at(range.base + range.end - 1) &&
-        shape.page_at(range.base + range.begin) <= shape.page_at(range.base + other.end - 1)) {
-      return true;
-    }
-  }
-  return false;
+    return shape.page_at(range.base + other.begin) <= shape.page_at(range.base + range.end - 1) &&
+           shape.page_at(range.base + range.begin) <= shape.page_at(range.base + other.end - 1);
+  });
 }
 
 bool LeaseTable::take(const Range &range, uint8_t mode, uint8_t place, const void *lease) {
   const bool write = mode != WEIR_READ;
   if (whole(range)) return take_whole(range.buffer, write);
-  add_partial(range.buffer, Partial{range.begin, range.end, mode, place, lease});
+  partials_.emplace(range.buffer, Partial{range.begin, range.end, mode, place, lease});
+  buffers_.hot(range.buffer).set_flags(Word::partial, 0);
   count_pages(*range.region, range.base + range.begin, range.base + range.end, 1);
   // The flag has closed the hit path; what it granted before shows in the word.
   const uint64_t seen = buffers_.hot(range.buffer).word.load(std::memory_order_acquire);
@@ -64,52 +62,31 @@ bool LeaseTable::take_alone(uint32_t buffer) noexcept {
   return true;
 }
 
-void LeaseTable::add_partial(uint32_t buffer, const Partial &partial) {
-  auto [entry, fresh] = partials_.try_emplace(buffer);
-  try {
-    entry->second.push_back(partial);
-  } catch (...) {
-    if (entry->second.empty()) partials_.erase(entry);
-    throw;
-  }
-  buffers_.hot(buffer).set_flags(Word::partial, 0);
-}
-
 void LeaseTable::drop(const Range &range, uint8_t mode, const void *lease) noexcept {
   if (whole(range)) return buffers_.hot(range.buffer).drop_lease(mode);
-  const auto entry = partials_.find(range.buffer);
-  if (entry == partials_.end()) return;
-  Partials &list = entry->second;
-  for (Partial &partial : list) {
-    if (partial.lease != lease || partial.begin != range.begin || partial.end != range.end)
-      continue;
-    partial = list.back();
-    list.pop_back();
-    count_pages(*range.region, range.base + range.begin, range.base + range.end, -1);
-    break;
-  }
-  if (!list.empty()) return;
+  const auto [first, last] = partials_.equal_range(range.buffer);
+  const auto entry = std::find_if(first, last, [&](const auto &other) {
+    const Partial &partial = other.second;
+    return partial.lease == lease && partial.begin == range.begin && partial.end == range.end;
+  });
+  if (entry == last) return;
   partials_.erase(entry);
-  buffers_.hot(range.buffer).set_flags(0, Word::partial);
+  count_pages(*range.region, range.base + range.begin, range.base + range.end, -1);
+  if (!on_parts(range.buffer)) buffers_.hot(range.buffer).set_flags(0, Word::partial);
 }
 
 bool LeaseTable::close_for_copy(uint32_t buffer) noexcept {
   vm::Hot &hot = buffers_.hot(buffer);
   hot.set_flags(0, Word::resident);
   if ((hot.word.load(std::memory_order_acquire) & Word::writer) != 0) return false;
-  const Partials *others = find(buffer);
-  if (others == nullptr) return true;
-  for (const Partial &other : *others) {
-    if (other.mode != WEIR_READ) return false;
-  }
-  return true;
+  const auto [first, last] = partials_.equal_range(buffer);
+  return std::all_of(first, last, [](const auto &other) { return other.second.mode == WEIR_READ; });
 }
 
 uint32_t LeaseTable::count(uint32_t buffer) const noexcept {
   const uint64_t word = buffers_.hot(buffer).word.load(std::memory_order_relaxed);
-  const Partials *parts = find(buffer);
   return static_cast<uint32_t>(word & Word::readers_mask) + ((word & Word::writer) != 0 ? 1 : 0) +
-         (parts != nullptr ? static_cast<uint32_t>(parts->size()) : 0);
+         static_cast<uint32_t>(partials_.count(buffer));
 }
 
 bool LeaseTable::in_use(vm::Region &region, uint32_t page, uint8_t place) const noexcept {

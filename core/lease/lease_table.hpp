@@ -12,7 +12,6 @@
 
 #include <memory_resource>
 #include <unordered_map>
-#include <vector>
 
 namespace weir::lease {
 
@@ -38,7 +37,7 @@ class LeaseTable {
   /// they find the page busy. False: one is there already.
   bool close_for_copy(uint32_t buffer) noexcept WEIR_HELD;
 
-  bool on_parts(uint32_t buffer) const noexcept WEIR_HELD { return find(buffer) != nullptr; }
+  bool on_parts(uint32_t buffer) const noexcept WEIR_HELD { return partials_.contains(buffer); }
   uint32_t count(uint32_t buffer) const noexcept WEIR_HELD;
 
   /// Whether a lease, a hold or an operation needs the page in place on a device. A hold on one is no reason to keep what lies
@@ -57,20 +56,14 @@ class LeaseTable {
     uint8_t mode, place;
     const void *lease;
   };
-  using Partials = std::pmr::vector<Partial>;
 
-  const Partials *find(uint32_t buffer) const noexcept WEIR_HELD {
-    const auto entry = partials_.find(buffer);
-    return entry != partials_.end() ? &entry->second : nullptr;
-  }
   bool whole(const Range &range) const noexcept {
     return range.begin == 0 && range.end == buffers_.hot(range.buffer).size();
   }
   bool take_whole(uint32_t buffer, bool write) noexcept WEIR_HELD;
-  void add_partial(uint32_t buffer, const Partial &partial) WEIR_HELD;
 
   vm::BufferTable &buffers_;
-  std::pmr::unordered_map<uint32_t, Partials> partials_ WEIR_GUARDED;  ///< none is empty
+  std::pmr::unordered_multimap<uint32_t, Partial> partials_ WEIR_GUARDED;  ///< by buffer
 };
 
 }  // namespace weir::lease

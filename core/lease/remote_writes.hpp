@@ -5,8 +5,6 @@
 #pragma once
 
 #include "core/backend/stream.hpp"
-#include "core/base/grow.hpp"
-#include "core/base/pool_lock.hpp"
 #include "core/lease/lease.hpp"
 
 #include <vector>

@@ -44,7 +44,6 @@
 #include "core/lease/history.hpp"
 #include "core/lease/lease_table.hpp"
 #include "core/lease/remote_writes.hpp"
-#include "core/lease/stream_states.hpp"
 #include "core/residency/address_map.hpp"
 #include "core/residency/lower.hpp"
 #include "core/residency/compact.hpp"
@@ -834,7 +833,7 @@ class Engine {
   const Hold *hold_of(uint32_t index) const noexcept WEIR_HELD;
   bool hold_forbids(uint32_t index, bool write, uint8_t place) const noexcept WEIR_HELD;
   Status check_hold(uint32_t index, HoldKind kind, uint8_t place) WEIR_HELD;
-  Status claim_alone(uint32_t index);
+  Status claim_alone(uint32_t index) WEIR_HELD;
   void unregister_memory(Releasable &lock, Region &region) noexcept WEIR_HELD;
   uint64_t occupied_bytes(const Region &region, const Residence &residence,
                           bool borrowed = true) noexcept;

@@ -239,14 +239,8 @@ Status Engine::unhold(weir_buffer buffer) {
 // ---- the caller's own memory ----
 
 Status Engine::claim_alone(uint32_t index) {
-  std::atomic<uint64_t> &word = buffers_.hot(index).word;
-  uint64_t seen = word.load(std::memory_order_relaxed);
-  do {
-    if (Word::leases(seen) != 0 || (seen & Word::partial) != 0)
-      return fail(WEIR_ERROR_BUSY, "the buffer has unreleased leases");
-  } while (!word.compare_exchange_weak(seen, (seen | Word::writer) & ~Word::resident,
-                                       std::memory_order_acq_rel));
-  return {};
+  return leases_.take_alone(index) ? Status{}
+                                   : fail(WEIR_ERROR_BUSY, "the buffer has unreleased leases");
 }
 
 Status Engine::host_register(weir_buffer buffer, void *memory, uint64_t flags) {
