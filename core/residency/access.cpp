@@ -16,8 +16,8 @@ namespace weir::residency {
 Status Engine::wait_range(Releasable &lock, uint32_t index, uint64_t begin, uint64_t end,
                           bool write) {
   std::pmr::vector<Stamp> stamps(&memory_);
-  gather_stamps(index, begin, end, write, &stamps);
   const Target where = target(index);
+  history_.gather(where.part(index, begin, end), write, &stamps);
   const uint32_t last = where.region->shape.page_at(where.base + end - 1);
   for (uint32_t p = where.region->shape.page_at(where.base + begin); p <= last; ++p) {
     for (const auto &r : where.region->residences) {
@@ -241,7 +241,7 @@ Status Engine::copy_range(weir_buffer buffer, uint64_t offset, uint64_t length, 
   const PlanItem &claimed = plan.items[0];
   const Target where = target(claimed.buffer);
   // A whole claim is counted in the word alone; the pages must stay put too.
-  count_pages(*where.region, where.base + offset, where.base + offset + length, 1);
+  leases_.count_pages(*where.region, where.base + offset, where.base + offset + length, 1);
   Status status;
   try {
     if (claimed.virgin && out != nullptr) {
@@ -257,7 +257,7 @@ Status Engine::copy_range(weir_buffer buffer, uint64_t offset, uint64_t length, 
     status = fail(WEIR_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the records of this copy");
   }
   const LastError why = last_error();
-  count_pages(*where.region, where.base + offset, where.base + offset + length, -1);
+  leases_.count_pages(*where.region, where.base + offset, where.base + offset + length, -1);
   drop_claims(plan);
   last_error() = why;
   if (admission_.has_watchers()) changed_.notify_all();
@@ -371,11 +371,7 @@ void Engine::describe_buffer(uint32_t index, uint64_t offset, uint64_t length,
   info->pages = tenant ? 0 : region.shape.pages();
   const auto held = holds_.find(index);
   info->held = held != holds_.end() ? held->second.count : 0;
-  info->leases =
-      static_cast<uint32_t>(word & Word::readers_mask) + ((word & Word::writer) != 0 ? 1 : 0);
-  if (const auto partial = partials_.find(index); partial != partials_.end()) {
-    info->leases += static_cast<uint32_t>(partial->second.size());
-  }
+  info->leases = leases_.count(index);
   for (uint64_t at = where.base + offset; at < where.base + offset + length;) {
     const uint32_t p = region.shape.page_at(at);
     const uint64_t stop =

@@ -339,20 +339,11 @@ bool Engine::still_stands(Plan &plan) {
   return same;
 }
 
-/// Without a lease of its own, a copy must not run beside a writer on another device: sends new ones the slow
-/// way, where they find the page busy. False: one is there already.
+/// For a plan without a lease of its own. False: a buffer of it is leased for writing.
 bool Engine::close_for_copy(Plan &plan) {
-  for (const PlanItem &item : plan.items) {
-    set_flags(item.buffer, 0, Word::resident);
-    if ((buffers_.hot(item.buffer).word.load(std::memory_order_acquire) & Word::writer) != 0)
-      return false;
-    const auto partial = partials_.find(item.buffer);
-    if (partial == partials_.end()) continue;
-    for (const Partial &other : partial->second) {
-      if (other.mode != WEIR_READ) return false;
-    }
-  }
-  return true;
+  return std::all_of(plan.items.begin(), plan.items.end(), [this](const PlanItem &item) WEIR_HELD {
+    return leases_.close_for_copy(item.buffer);
+  });
 }
 
 /// Brings in what the plan and its others lack, of which everything is claimed. On failure nothing is any more; *stuck: who
@@ -457,7 +448,7 @@ Status Engine::acquire_slow(Stream &stream, weir_use *uses, size_t count,
   }
   commit_remote(plan, lease);
   commit(plan);
-  if (StreamState *state = states_[stream.slot].load(std::memory_order_relaxed); state != nullptr) {
+  if (StreamState *state = states_.find(stream.slot); state != nullptr) {
     ++state->granted;
     retry_refused();
     if (state->has_announced.load(std::memory_order_relaxed)) consume_announced(*state);

@@ -163,7 +163,7 @@ void Engine::forget_announced(StreamState &state) noexcept {
 
 /// The next use worth bringing in, within the first operations announced on any stream.
 bool Engine::next_announced(PrefetchRequest *request) {
-  for (const auto &state : owned_states_) {
+  for (const auto &state : states_.all()) {
     if (state->device == nullptr) continue;
     uint8_t place = 0;
     if (!place_of(state->device->id, &place)) continue;
@@ -200,7 +200,7 @@ bool Engine::next_announced(PrefetchRequest *request) {
 /// An announced use that was taken and not brought in is the next again, unless its operation has been acquired meanwhile.
 void Engine::announced_again(const PrefetchRequest &request) noexcept {
   if (request.slot == 0) return;
-  StreamState *state = states_[request.slot].load(std::memory_order_relaxed);
+  StreamState *state = states_.find(request.slot);
   if (state == nullptr || request.number < state->announced_base ||
       request.number - state->announced_base >= state->announced.size())
     return;
@@ -309,7 +309,7 @@ Status Engine::prefetch_together(Releasable &lock, const PrefetchRequest *reques
     // What is needed before the last of them stays.
     uint64_t distance = 0;
     if (request.slot != 0) {
-      const StreamState *state = states_[request.slot].load(std::memory_order_relaxed);
+      const StreamState *state = states_.find(request.slot);
       distance = request.number - std::min(request.number, state->announced_base);
     }
     plan.not_before = std::max(plan.not_before, distance + 1);

@@ -232,7 +232,6 @@ Status Engine::own_region(uint32_t index, const weir_buffer_desc &desc, uint8_t 
                           uint32_t client, ShardWish &wish) {
   vm::Geometry shape = shape_for(home, desc.size);
   const uint64_t alignment = std::max<uint64_t>(desc.alignment, 1);
-  History inherited(&memory_);
   Region *region = nullptr;
   // What is to be scrubbed is zeroed by whole granules, and keeps its bytes to itself.
   if ((desc.flags & WEIR_BUFFER_SCRUB) == 0 && wish.shards == nullptr) {
@@ -243,15 +242,11 @@ Status Engine::own_region(uint32_t index, const weir_buffer_desc &desc, uint8_t 
   }
   if (region != nullptr) {
     try {
-      for (const vm::Tombstone &dead : region->tombstones)
-        inherited.add(PastUse{0, desc.size, dead.stamp}, streams_);
-      inherited.forget_passed(streams_);
-      if (!inherited.empty()) history_.emplace(index, std::move(inherited));
+      history_.inherit(index, desc.size, *region);
     } catch (...) {
       keep_or_free(*region);
       throw;
     }
-    region->tombstones.clear();
   } else if (wish.shards != nullptr) {
     WEIR_TRY(make_sharded_region(desc.size, client, wish, &region));
   } else {
@@ -330,7 +325,7 @@ Status Engine::create_locked(const weir_buffer_desc &desc, uint32_t client, bool
   const uint64_t open = tenant && !pinned ? open_to_first(fresh, device) : 0;
   const uint64_t word = buffers_.next_generation(fresh) | Word::alive | open |
                         (tenant ? Word::virgin | alignment_bits(desc.alignment) : 0) |
-                        (!history_.empty() && history_.contains(fresh) ? Word::history : 0);
+                        (history_.knows(fresh) ? Word::history : 0);
   hot.word.store(word, std::memory_order_release);
   ++clients_[client]->buffers;
   buffer_bytes_ += desc.size;
@@ -386,16 +381,8 @@ void Engine::destroy_locked(uint32_t index) noexcept {
   buffer_bytes_ -= where.size;
   count_promise(index, where.region->home, where.size, false);
   // What may still run on its bytes is remembered by the place, not by the buffer.
-  const auto remember = [&](uint64_t begin, uint64_t end, Stamp stamp) {
-    bury(*where.region, where.base + begin, where.base + end, stamp);
-  };
-  remember(0, where.size, hot.last_use());
+  history_.bury_all(where.all(index));
   // Most of these are empty most of the time.
-  if (const auto entry = history_.empty() ? history_.end() : history_.find(index);
-      entry != history_.end()) {
-    for (const PastUse &use : entry->second.uses()) remember(use.begin, use.end, use.stamp);
-    history_.erase(entry);
-  }
   if (!holds_.empty()) holds_.erase(index);
   if (!tags_.empty()) tags_.erase(index);
   if (!users_.empty()) users_.erase(index);

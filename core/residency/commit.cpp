@@ -10,33 +10,10 @@
 
 namespace weir::residency {
 
-void Engine::gather_stamps(uint32_t index, uint64_t begin, uint64_t end, bool write,
-                           std::pmr::vector<Stamp> *stamps) {
-  const vm::Hot &hot = buffers_.hot(index);
-  const Stamp whole = hot.last_use();
-  if (whole && (write || whole.write())) stamps->push_back(whole);
-  if ((hot.word.load(std::memory_order_relaxed) & Word::virgin) != 0) {
-    // Before its first use a tenant's past is that of its place.
-    const Target where = target(index);
-    for (const vm::Tombstone &dead : where.region->tombstones) {
-      const uint64_t at = where.base + begin;
-      if (dead.begin < where.base + end && dead.end > at) stamps->push_back(dead.stamp);
-    }
-  }
-  const auto entry = history_.find(index);
-  if (entry == history_.end()) return;
-  for (const PastUse &use : entry->second.uses()) {
-    if (use.begin < end && begin < use.end && (write || use.stamp.write()))
-      stamps->push_back(use.stamp);
-  }
-}
-
 /// Under the lock: what the caller's stream has to wait for.
 void Engine::gather_waits(Plan &plan) {
   plan.waits.clear();
-  for (const PlanItem &item : plan.items) {
-    gather_stamps(item.buffer, item.begin, item.end, item.writes(), &plan.waits);
-  }
+  for (const PlanItem &item : plan.items) history_.gather(item, item.writes(), &plan.waits);
   plan.each([&plan](const Plan &part) {
     for (const PlanPage &page : part.pages) {
       if (part.device == nullptr) break;
@@ -119,7 +96,8 @@ Status Engine::order_unlocked(Releasable &lock, Plan &plan, bool *stands) {
   // On the CPU a claim of a whole buffer alone does not keep what is no version yet.
   const auto count = [&](int delta) {
     if (plan.device != nullptr) return;
-    for (const PlanItem &item : plan.items) count_pages(*item.region, item.begin, item.end, delta);
+    for (const PlanItem &item : plan.items)
+      leases_.count_pages(*item.region, item.begin, item.end, delta);
   };
   const std::pmr::vector<uint32_t> before = versions(plan);
   count(1);
@@ -150,7 +128,9 @@ Status Engine::order_after_past(Releasable &lock, Plan &plan, bool *again) {
   bool stands = true;
   try {
     if (gather_all_waits(plan)) waits = order_unlocked(lock, plan, &stands);
-    if (waits && stands) reserve_remote_writes(plan);
+    const size_t beside = plan.remote != nullptr ? plan.remote->asked.size() : 0;
+    if (waits && stands && (plan.remote != nullptr || plan.sharded()))
+      remote_writes_.reserve(plan.items.size() + beside);
   } catch (...) {
     drop_all(plan);
     throw;
@@ -182,16 +162,7 @@ void Engine::invalidate(Region &region, uint32_t page, uint32_t keep_bit) noexce
 void Engine::refresh_word(uint32_t index, Region &region, uint64_t base, uint64_t size) noexcept {
   uint64_t set = 0;
   uint64_t clear = 0;
-  const auto entry = history_.find(index);
-  bool pending = false;
-  if (entry != history_.end()) {
-    entry->second.forget_passed(streams_);
-    if (entry->second.empty()) {
-      history_.erase(entry);
-    } else {
-      pending = true;
-    }
-  }
+  bool pending = history_.pending(index);
   Residence *home = region.on(region.home);
   // A device that is to leave takes no hits: what is left of it must not be leased again. Nor do several devices at once.
   bool resident = home != nullptr && region.shards == nullptr && !device_at(region.home).leaving;
@@ -236,7 +207,6 @@ void Engine::commit(Plan &plan) noexcept {
   });
   for (PlanItem &item : plan.items) {
     Region &region = *item.region;
-    vm::Hot &hot = buffers_.hot(item.buffer);
     region.cold = region.streaming;
     if (item.virgin) set_flags(item.buffer, 0, Word::virgin);
     if (item.writes()) {
@@ -244,16 +214,7 @@ void Engine::commit(Plan &plan) noexcept {
       for (uint32_t p = region.shape.page_at(item.base + item.begin); p <= last; ++p)
         invalidate(region, p, written_bit(plan, region, p));
     }
-    if (item.whole && item.writes()) {
-      history_.erase(item.buffer);
-      hot.stamp.store(0, std::memory_order_relaxed);
-    } else if (item.whole) {
-      // A read on another stream than the last use's: its fence moves to the history, so that this stream's can follow.
-      const Stamp old = hot.last_use();
-      const bool other = old && (plan.stream == nullptr || old.slot() != plan.stream->slot);
-      const Stamp past = other ? hot.take_past() : Stamp{};
-      if (past && !streams_.passed(past)) note_use(item.buffer, 0, item.size, past);
-    }
+    if (item.whole) history_.grant_whole(item.buffer, item.writes(), plan.stream);
     region.last_use = std::max(region.last_use, ticks_.now());
     consume_hints(item.buffer, item.begin, item.end);
     refresh_word(item.buffer, region, item.base, item.size);

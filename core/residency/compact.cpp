@@ -136,14 +136,12 @@ Blocker Engine::claim_tenant(PoolDevice &device, const MoveOrder &order, TenantM
     }
   } while (!word.compare_exchange_weak(seen, seen & ~Word::resident, std::memory_order_acq_rel));
   try {
-    gather_stamps(tenant.owner, 0, size, true, waits);
+    history_.gather({0, size, tenant.owner, from, at}, true, waits);
     for (uint32_t p = from->shape.page_at(at); move->copy && p <= last_page(*from, at, size); ++p)
       waits->push_back(from->on(device.place)->pages[p].ready);
     for (uint32_t p = to->shape.page_at(order.offset); p <= last_page(*to, order.offset, size); ++p)
       waits->push_back(there->pages[p].ready);
-    for (const vm::Tombstone &dead : to->tombstones) {
-      if (dead.begin < order.offset + size && dead.end > order.offset) waits->push_back(dead.stamp);
-    }
+    history_.gather_place(*to, order.offset, order.offset + size, waits);
   } catch (const std::bad_alloc &) {
     free_place(*to, place.node);
     return Blocker::busy;
@@ -179,8 +177,8 @@ bool Engine::settle_tenant(PoolDevice &device, TenantMove &move, Stamp done) noe
   if (!same || in_use || device.lost || (move.copy && !done)) {
     // The copy may be running all the same: nobody may write what it reads, use what it writes, or take either away. Who waits
     // at these pages has looked at his fences already, but looks at `ready` again.
-    bury(to, move.order->offset, move.order->offset + size, done);
-    bury(from, tenant.offset, tenant.offset + size, done);
+    history_.bury(to, move.order->offset, move.order->offset + size, done);
+    history_.bury(from, tenant.offset, tenant.offset + size, done);
     const auto bar = [&](Region &region, uint64_t at) {
       Residence &here = *region.on(device.place);
       for (uint32_t p = region.shape.page_at(at); done && p <= last_page(region, at, size); ++p)
@@ -192,31 +190,21 @@ bool Engine::settle_tenant(PoolDevice &device, TenantMove &move, Stamp done) noe
     return false;
   }
   // What runs on the old place: the copy, which comes after all else; without one, whatever the history names.
-  if (!move.copy) {
-    bury(from, tenant.offset, tenant.offset + size, hot.last_use());
-    if (const auto entry = history_.find(tenant.owner); entry != history_.end()) {
-      for (const PastUse &use : entry->second.uses())
-        bury(from, tenant.offset, tenant.offset + size, use.stamp);
-    }
-  }
-  bury(from, tenant.offset, tenant.offset + size, done);
+  if (!move.copy) history_.bury_all({0, size, tenant.owner, &from, tenant.offset});
+  history_.bury(from, tenant.offset, tenant.offset + size, done);
   hot.stamp.exchange(0, std::memory_order_acquire);
-  history_.erase(tenant.owner);
+  history_.forget(tenant.owner);
   buffers_.cold(tenant.owner) = vm::Cold{to.id, move.node};
   set_flags(tenant.owner, 0, Word::resident | Word::sole);
-  const uint64_t last_use = to.last_use;  // a move is no use
   if (move.copy) {
-    note_use(tenant.owner, 0, hot.size(), done);
+    history_.note(tenant.owner, 0, hot.size(), done);
     for (uint32_t p = to.shape.page_at(move.order->offset);
          p <= last_page(to, move.order->offset, size); ++p)
       invalidate(to, p, device.bit());
   } else {
-    for (const vm::Tombstone &dead : to.tombstones) {
-      if (dead.begin < move.order->offset + size && dead.end > move.order->offset)
-        note_use(tenant.owner, 0, hot.size(), dead.stamp);
-    }
+    history_.take_over({0, size, tenant.owner, &to, move.order->offset});
   }
-  to.last_use = std::max(last_use, from.last_use);
+  to.last_use = std::max(to.last_use, from.last_use);
   events_.tell({What::moved, 0, device.place, to.id, 0, move.copy ? hot.size() : 0});
   // What pages it was the last one on is told, so that they can be given back soon.
   Residence *here = from.on(device.place);
@@ -305,14 +293,7 @@ Status Engine::move_tenants(uint8_t place, const MoveOrder *orders, size_t count
 
 /// Nothing is at work on a page that has no owner.
 bool Engine::idle_page(Region &region, uint32_t page) noexcept {
-  if (!region.idle(page) || region.pages[page].busy != 0) return false;
-  const uint64_t begin = region.shape.offset(page);
-  const uint64_t end = begin + region.shape.page_bytes(page);
-  for (const vm::Tombstone &dead : region.tombstones) {
-    if (dead.begin < end && dead.end > begin && !streams_.passed(dead.stamp)) return false;
-  }
-  return std::all_of(region.residences.begin(), region.residences.end(),
-                     [&](const auto &r) { return streams_.passed(r->pages[page].ready); });
+  return region.idle(page) && region.pages[page].busy == 0 && history_.at_rest(region, page);
 }
 
 uint64_t Engine::reclaim(uint8_t place, bool wait) {

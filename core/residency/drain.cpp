@@ -12,86 +12,6 @@
 
 namespace weir::residency {
 
-// Whether a lease, a hold or an operation needs the page in place on a device. A hold on one is no reason to keep what lies on
-// another, or below.
-bool Engine::in_use(Region &region, uint32_t page, uint8_t place) noexcept {
-  const bool held = place == any_place ? region.holds != 0 : region.held_on(place);
-  if (held || region.pages[page].leases != 0 || region.pages[page].busy != 0) return true;
-  const auto leased = [this](uint32_t index) {
-    return Word::leases(buffers_.hot(index).word.load(std::memory_order_relaxed)) != 0;
-  };
-  if (region.pinned) return region.pins(page);
-  if (!region.slab) return region.buffer != vm::BufferTable::none && leased(region.buffer);
-  const uint64_t begin = region.shape.offset(page);
-  const uint64_t end = begin + region.shape.page_bytes(page);
-  auto &tenants = *region.tenants;
-  for (auto node = tenants.first(); node != physical::SmallArena::none; node = tenants.next(node)) {
-    const uint64_t at = tenants.offset(node);
-    if (at >= end) break;
-    if (at + tenants.size(node) > begin && leased(tenants.owner(node))) return true;
-  }
-  return false;
-}
-
-/// Closes the hit path of every buffer on the page. False if one is leased: then some may be closed without
-/// need, which only sends their next acquire the slow way.
-bool Engine::close_owner(Region &region, uint32_t page, uint8_t place) noexcept {
-  const auto close = [this](uint32_t index) {
-    std::atomic<uint64_t> &word = buffers_.hot(index).word;
-    uint64_t seen = word.load(std::memory_order_relaxed);
-    do {
-      if (Word::leases(seen) != 0) return false;
-    } while (!word.compare_exchange_weak(seen, seen & ~Word::resident, std::memory_order_acq_rel));
-    return true;
-  };
-  if (region.held(page, place) || region.pages[page].leases != 0) return false;
-  if (region.pinned) return true;
-  if (!region.slab) return region.buffer == vm::BufferTable::none || close(region.buffer);
-  const uint64_t begin = region.shape.offset(page);
-  const uint64_t end = begin + region.shape.page_bytes(page);
-  auto &tenants = *region.tenants;
-  for (auto node = tenants.first(); node != physical::SmallArena::none; node = tenants.next(node)) {
-    const uint64_t at = tenants.offset(node);
-    if (at >= end) break;
-    if (at + tenants.size(node) > begin && !close(tenants.owner(node))) return false;
-  }
-  return true;
-}
-
-/// `copies`: of copies alone, where nobody has leased the page on this device since it came there.
-void Engine::collect_fences(Region &region, uint32_t page, std::pmr::vector<Stamp> *fences,
-                            bool copies) {
-  const auto add = [this, fences](Stamp stamp) {
-    if (stamp && !streams_.passed(stamp)) fences->push_back(stamp);
-  };
-  const uint64_t begin = region.shape.offset(page);
-  const uint64_t end = begin + region.shape.page_bytes(page);
-  const auto of_buffer = [&](uint32_t index, uint64_t base) WEIR_HELD {
-    add(buffers_.hot(index).last_use());
-    const auto entry = history_.find(index);
-    if (entry == history_.end()) return;
-    for (const PastUse &use : entry->second.uses()) {
-      if (base + use.begin < end && base + use.end > begin) add(use.stamp);
-    }
-  };
-  for (const vm::Tombstone &dead : region.tombstones) {
-    if (dead.begin < end && dead.end > begin) add(dead.stamp);
-  }
-  // Of every device: a copy to another one may still be reading this one's granule.
-  for (const auto &r : region.residences) add(r->pages[page].ready);
-  if (copies || region.pinned) return;
-  if (!region.slab) {
-    if (region.buffer != vm::BufferTable::none) of_buffer(region.buffer, 0);
-    return;
-  }
-  auto &tenants = *region.tenants;
-  for (auto node = tenants.first(); node != physical::SmallArena::none; node = tenants.next(node)) {
-    const uint64_t at = tenants.offset(node);
-    if (at >= end) break;
-    if (at + tenants.size(node) > begin) of_buffer(tenants.owner(node), at);
-  }
-}
-
 bool Engine::claim_victim(PoolDevice &device, const PageRef &ref, Victim *victim) {
   Region *found = regions_.find(ref.region, ref.generation);
   if (found == nullptr) return false;
@@ -103,7 +23,7 @@ bool Engine::claim_victim(PoolDevice &device, const PageRef &ref, Victim *victim
   if (state != PageState::resident && state != PageState::moving) return false;
   const bool spare = is_spare(region, ref.page, *here);
   if (region.pages[ref.page].busy != 0 ||
-      (!spare && !close_owner(region, ref.page, device.place))) {
+      (!spare && !leases_.close(region, ref.page, device.place))) {
     give_back(region, ref, device);
     return false;
   }
@@ -125,7 +45,7 @@ bool Engine::claim_victim(PoolDevice &device, const PageRef &ref, Victim *victim
   victim->granule_address = victim->address - region.shape.before(ref.page);
   victim->shared = mapping_of(region, ref.page, device);
   try {
-    collect_fences(region, ref.page, &victim->fences, spare);
+    history_.collect(region, ref.page, &victim->fences, spare);
   } catch (const std::bad_alloc &) {
     give_back(region, ref, device);
     return false;

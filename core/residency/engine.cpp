@@ -53,7 +53,7 @@ bool PoolDevice::describe(const PageRef &ref, PageInfo *info) {
   info->cold = region.cold || copies.latest() == 0 || (copies.latest() & bit()) == 0;
   info->client = region.client;
   const bool spare = copies.busy == 0 && engine.is_spare(region, ref.page, *here);
-  info->evictable = spare || !engine.in_use(region, ref.page, place);
+  info->evictable = spare || !engine.leases_.in_use(region, ref.page, place);
   engine.describe_uses(region, info);
   engine.describe_hints(region, ref.page, place, info);
   return true;
@@ -75,7 +75,7 @@ void Engine::describe_uses(Region &region, PageInfo *info) noexcept {
   }
   info->next_use = UINT64_MAX;
   if (region.next_use == UINT64_MAX) return;
-  const StreamState *state = states_[region.next_use_slot].load(std::memory_order_relaxed);
+  const StreamState *state = states_.find(region.next_use_slot);
   info->next_use =
       region.next_use > state->announced_base ? region.next_use - state->announced_base : 0;
 }
@@ -92,9 +92,9 @@ Engine::Engine(std::pmr::memory_resource *memory, backend::StreamTable &streams,
       devices_(&memory_),
       carrier_(streams_),
       clients_(&memory_),
-      history_(&memory_),
-      partials_(&memory_),
-      remote_writes_(&memory_),
+      history_(&memory_, streams_, buffers_),
+      leases_(&memory_, buffers_),
+      remote_writes_(&memory_, streams_),
       carried_(&memory_),
       holds_(&memory_),
       tags_(&memory_),
@@ -104,8 +104,7 @@ Engine::Engine(std::pmr::memory_resource *memory, backend::StreamTable &streams,
       upcoming_(&memory_),
       retired_(&memory_),
       lower_(*this, &memory_),
-      states_(backend::StreamTable::max_slots + 1, &memory_),
-      owned_states_(&memory_),
+      states_(&memory_),
       prefetches_(&memory_),
       hints_(&memory_) {
   config_.pool_id = pool_id;
@@ -323,8 +322,7 @@ void Engine::release_device(Releasable &lock, PoolDevice &device) noexcept {
     for (uint32_t p = 0; p < here->pages.size(); ++p) {
       DevicePage &state = here->pages[p];
       if (state.granule == physical::no_granule) continue;
-      for (const vm::Tombstone &dead : region.tombstones)
-        (void)streams_.wait(dead.stamp, config_.evict_wait_ns);
+      history_.await_places(region, config_.evict_wait_ns);
       if (device.vmm())
         (void)unmap_page(device, granule_address(region, *here, p), region.shape.granule_bytes(p),
                          mapping_of(region, p, device));
@@ -473,11 +471,7 @@ void Engine::stats(weir_pool_stats *out) {
   stats[Counter::slabs] += slabs_.count();
   stats[Counter::buffer_bytes] += buffer_bytes_;
   stats[Counter::bookkeeping_bytes] += memory_.bytes();
-  for (const auto &state : owned_states_) {
-    const Guard hold(state->stream->timeline.lock);
-    stats[Counter::hits] += state->hits;
-    for (const OwnLeases &own : state->own) stats[Counter::hits] += own.hits.load(std::memory_order_relaxed);
-  }
+  for (const auto &state : states_.all()) stats[Counter::hits] += state->count_hits();
 #define WEIR_COPY(name, meaning) out->name = stats[Counter::name];
   WEIR_POOL_STATS_FIELDS(WEIR_COPY)
 #undef WEIR_COPY
@@ -558,13 +552,8 @@ void Engine::for_each_buffer(const std::function<void(const weir_buffer_info &)>
 }
 
 bool Engine::has_leases(const Stream &stream) noexcept {
-  StreamState *state = states_[stream.slot].load(std::memory_order_acquire);
-  if (state == nullptr) return false;
-  const Guard hold(state->stream->timeline.lock);
-  for (const auto &lease : state->leases) {
-    if (lease->count != 0) return true;
-  }
-  return false;
+  StreamState *state = states_.find(stream.slot);
+  return state != nullptr && state->has_leases();
 }
 
 }  // namespace weir::residency

@@ -3,7 +3,7 @@
 // Engine: the residency protocol of one pool (docs/design.md, section 7). It owns the buffers, their regions
 // and the memory under them; the pool layer above only translates the C ABI.
 //
-// One lock guards all state but the hit path's words (virtual/buffer_table.hpp), the per-stream lease lists (residency/lease.hpp) and
+// One lock guards all state but the hit path's words (virtual/buffer_table.hpp), the per-stream lease lists (lease/lease.hpp) and
 // what is written before the pool's threads start. It is never held across a runtime call that can block: pages being worked on
 // are marked FILLING or DRAINING, which keeps everybody else off them. Whoever needs such a page waits on changed_. Who keeps the
 // lock, who drops it and who takes it stands in the signatures (base/pool_lock.hpp).
@@ -24,13 +24,14 @@
 //   extents.cpp    regions moved within segments              survey.cpp    what lies where, for compaction
 //   fragments.cpp  pages with a part of a granule             remap.cpp     ... moved to another granule
 //   lines.cpp      weir_malloc: small memory that never moves
-//   first_use.cpp  first leases of small buffers, and what the dead leave behind on their places
+//   first_use.cpp  first leases of small buffers
 //   map.cpp        where everything lies, for tools       recompress.cpp idle pages in COMPRESSED coded again
 //   peers.cpp      a neighbour's idle memory                  carry.cpp     from a device by other ways than the direct one
 //   homes.cpp      which device a buffer is at home on        remote.cpp    leases on another device's memory
 //   shards.cpp     buffers that lie on several devices        sizes.cpp     of pages, budgets and records
 //   scrub.cpp      what WEIR_BUFFER_SCRUB promises
-// Classes of their own beside it: Membership (devices that come and go), Rebalancer (spilled pages to idle neighbours),
+// Classes of their own: LeaseTable, History, Admission and others of lease/ (who may use what, after what, and in which order);
+// beside it: Membership (devices that come and go), Rebalancer (spilled pages to idle neighbours),
 // Recompressor (idle pages in COMPRESSED coded again), Lower (the tiers below HOST).
 #pragma once
 
@@ -42,9 +43,10 @@
 #include "core/base/seq_points.hpp"
 #include "core/lease/admission.hpp"
 #include "core/page/slab_allocator.hpp"
+#include "core/lease/history.hpp"
+#include "core/lease/lease_table.hpp"
+#include "core/lease/remote_writes.hpp"
 #include "core/residency/address_map.hpp"
-#include "core/residency/history.hpp"
-#include "core/residency/lease.hpp"
 #include "core/residency/lower.hpp"
 #include "core/residency/compact.hpp"
 #include "core/residency/config.hpp"
@@ -65,6 +67,12 @@ class Copier;
 }
 
 namespace weir::residency {
+
+using lease::Lease;
+using lease::LeaseItem;
+using lease::LeaseKind;
+using lease::OwnLeases;
+using lease::StreamState;
 
 /// What a hold lets others do (docs/leases.md): nobody writes; leases and calls write into the held memory; nobody else.
 enum class HoldKind : uint8_t { read, shared, alone };
@@ -98,7 +106,7 @@ class Engine {
  public:
   static constexpr uint8_t shared_place = 29;  ///< of a sharded buffer's memory
   static constexpr uint8_t host_place = 30;
-  static constexpr uint8_t any_place = 31;
+  static constexpr uint8_t any_place = lease::any_place;
 
   Engine(std::pmr::memory_resource *memory, backend::StreamTable &streams, Ticks &ticks,
          uint32_t pool_id, const Log &log);
@@ -225,12 +233,6 @@ class Engine {
   friend class Rebalancer;
   friend class Recompressor;
   friend class RemoteClaims;
-  struct Partial {
-    uint64_t begin, end;
-    uint8_t mode, place;
-    const void *lease;
-  };
-  using Partials = std::pmr::vector<Partial>;
   struct RetiredSlot {
     tier::HostSlot slot;
     uint32_t client;
@@ -241,6 +243,11 @@ class Engine {
     Region *region = nullptr;
     uint64_t base = 0;  ///< of the buffer within the region
     uint64_t size = 0;
+
+    lease::Range all(uint32_t index) const noexcept { return part(index, 0, size); }
+    lease::Range part(uint32_t index, uint64_t begin, uint64_t end) const noexcept {
+      return {begin, end, index, region, base};
+    }
   };
 
   // hit_path.cpp
@@ -277,7 +284,6 @@ class Engine {
   Status fill_lease(Plan &plan, weir_use *uses, size_t count, Lease *lease) WEIR_HELD;
   bool gather_all_waits(Plan &plan) WEIR_HELD;
   Status enqueue_all_waits(const Plan &plan) noexcept;
-  void reserve_remote_writes(const Plan &plan) WEIR_HELD;
   Status check_budget(Plan &plan) WEIR_HELD;
 
   // layouts.cpp
@@ -291,15 +297,9 @@ class Engine {
   uint64_t settled_word(uint32_t index) noexcept;
   Status resolve(Plan &plan) WEIR_HELD;
   Status check_conflicts(Plan &plan) WEIR_HELD;
-  bool conflicts(uint32_t index, uint64_t begin, uint64_t end, bool write, uint8_t place,
-                 const Region &region, uint64_t base) WEIR_HELD;
   void scan_pages(Plan &plan, bool *busy) WEIR_HELD;
   Status take_claims(Plan &plan) WEIR_HELD;
   void drop_claims(Plan &plan) noexcept WEIR_HELD;
-  void add_partial(uint32_t index, const Partial &partial) WEIR_HELD;
-  void remove_partial(uint32_t index, const void *lease, uint64_t begin,
-                      uint64_t end) noexcept WEIR_HELD;
-  void count_pages(Region &region, uint64_t begin, uint64_t end, int delta) noexcept;
 
   // room.cpp
   Status gather(Releasable &lock, Plan &plan) WEIR_HELD;
@@ -387,10 +387,6 @@ class Engine {
   void give_back(Region &region, const PageRef &ref, PoolDevice &device) noexcept;
   void claim_victims(Releasable &lock, PoolDevice &device, const std::pmr::vector<PageRef> &pages,
                      std::pmr::vector<Victim> *victims, Status *why) WEIR_HELD;
-  bool close_owner(Region &region, uint32_t page, uint8_t place) noexcept;
-  bool in_use(Region &region, uint32_t page, uint8_t place = any_place) noexcept;
-  void collect_fences(Region &region, uint32_t page, std::pmr::vector<Stamp> *fences,
-                      bool copies = false) WEIR_HELD;
   bool fences_passed(const Victim &victim) noexcept;
   bool copied(const Victim &victim) noexcept;
   void start_victim(Drain &drain, transfer::Copier &copier, Victim &victim);
@@ -410,14 +406,11 @@ class Engine {
   bool own_lost_page(uint32_t index, uint8_t home) WEIR_HELD;
 
   // first_use.cpp
-  bool past_ended(const Region &slab, uint64_t begin, uint64_t size, const Stream *stream) noexcept;
-  bool past_of(const Region &slab, uint64_t begin, uint64_t size, Stamp *past) noexcept;
   bool in_place(Region &slab, uint64_t begin, uint64_t size, PoolDevice &device) noexcept;
   void write_pages(Region &slab, uint64_t begin, uint64_t size,
                    PoolDevice &device) noexcept WEIR_HELD;
   uint64_t open_to_first(uint32_t index, PoolDevice &device) noexcept WEIR_HELD;
   bool lease_fresh(const Stream &stream, weir_use &use) noexcept;
-  void bury(Region &region, uint64_t begin, uint64_t end, Stamp stamp) noexcept;
 
   // lines.cpp
   uint64_t line_bytes(const PoolDevice &device) const noexcept;
@@ -449,14 +442,14 @@ class Engine {
   uint64_t settle_fragment(FragmentMove &move, bool moved) noexcept WEIR_HELD;
 
   // extents.cpp
-  Blocker blocker_of_extent(PoolDevice &device, Region &region) noexcept;
+  Blocker blocker_of_extent(PoolDevice &device, Region &region) noexcept WEIR_HELD;
   bool claim_extent(PoolDevice &device, const MoveOrder &order, ExtentMove *move,
                     std::pmr::vector<Stamp> *waits, MoveResult *result) WEIR_HELD;
   void settle_extent(PoolDevice &device, ExtentMove &move, Stamp done) noexcept WEIR_HELD;
   void wipe_limbo(PoolDevice &device) noexcept;
   bool sweep_limbo(PoolDevice &device) noexcept WEIR_HELD;
   bool await_limbo(Releasable &lock, PoolDevice &device) WEIR_HELD;
-  bool idle_page(Region &region, uint32_t page) noexcept;
+  bool idle_page(Region &region, uint32_t page) noexcept WEIR_HELD;
   bool compact_for(Releasable &lock, PoolDevice &device, uint64_t bytes, bool slabs) WEIR_HELD;
 
   // commit.cpp
@@ -470,7 +463,9 @@ class Engine {
   void invalidate(Region &region, uint32_t page, uint32_t keep_bit) noexcept WEIR_HELD;
   void refresh_word(uint32_t index, Region &region, uint64_t base,
                     uint64_t size) noexcept WEIR_HELD;
-  void set_flags(uint32_t index, uint64_t set, uint64_t clear) noexcept;
+  void set_flags(uint32_t index, uint64_t set, uint64_t clear) noexcept {
+    buffers_.hot(index).set_flags(set, clear);
+  }
 
   // release.cpp
   Status release_set(weir_lease handle, StreamState *state, Stream &stream);
@@ -478,7 +473,6 @@ class Engine {
   void release_fast(LeaseItem *item, Stamp stamp) noexcept;
   Status record_release(Stream &stream, uint64_t *point);
   void release_slow(const LeaseItem &item, const Lease *lease, Stamp stamp) noexcept;
-  void note_use(uint32_t index, uint64_t begin, uint64_t end, Stamp stamp) noexcept WEIR_HELD;
 
   // buffers.cpp
   Status decode(weir_buffer buffer, uint32_t *index);
@@ -685,8 +679,6 @@ class Engine {
   Status settle_page(Releasable &lock, Region &region, uint32_t page) WEIR_HELD;
   Status wait_range(Releasable &lock, uint32_t index, uint64_t begin, uint64_t end,
                     bool write) WEIR_HELD;
-  void gather_stamps(uint32_t index, uint64_t begin, uint64_t end, bool write,
-                     std::pmr::vector<Stamp> *stamps) WEIR_HELD;
 
   // peers.cpp
   bool is_spare(const Region &region, uint32_t page, const Residence &residence) const noexcept;
@@ -713,14 +705,6 @@ class Engine {
     uint32_t passed = 0;                              ///< devices it came from and passed, as bits
     std::array<Stamp, transfer::Ways::most> there{};  ///< of its copies to where it passes
   };
-  struct RemoteWrite {
-    const Lease *lease;
-    uint32_t buffer;
-    uint64_t generation;
-    uint64_t begin, end;
-    const backend::Device *writer;
-    Stamp done;  ///< none before the release
-  };
   bool reaches(const PoolDevice &device, const Residence &there, uint32_t first,
                uint32_t last) const noexcept;
   PoolDevice *remote_place(const PlanItem &item, const PoolDevice &device, bool *busy,
@@ -733,8 +717,6 @@ class Engine {
   uint8_t place_in(const Plan &plan, uint32_t buffer) const noexcept;
   bool remote_stands(const Plan &plan) noexcept;
   void commit_remote(Plan &plan, const Lease *lease) noexcept WEIR_HELD;
-  void end_remote_write(const Lease *lease, Stamp done) noexcept;
-  void forget_remote_writes() noexcept WEIR_HELD;
   uint64_t lose_remote_writes(const PoolDevice &writer) noexcept WEIR_HELD;
   void forsake(Region &region, uint32_t page) noexcept WEIR_HELD;
 
@@ -830,7 +812,7 @@ class Engine {
   const Hold *hold_of(uint32_t index) const noexcept WEIR_HELD;
   bool hold_forbids(uint32_t index, bool write, uint8_t place) const noexcept WEIR_HELD;
   Status check_hold(uint32_t index, HoldKind kind, uint8_t place) WEIR_HELD;
-  Status claim_alone(uint32_t index);
+  Status claim_alone(uint32_t index) WEIR_HELD;
   void unregister_memory(Releasable &lock, Region &region) noexcept WEIR_HELD;
   uint64_t occupied_bytes(const Region &region, const Residence &residence,
                           bool borrowed = true) noexcept;
@@ -881,10 +863,9 @@ class Engine {
   transfer::Paths paths_ WEIR_GUARDED;  ///< of config_.routes
   transfer::Carrier carrier_;
   std::pmr::vector<Owned<Client>> clients_ WEIR_GUARDED;
-  std::pmr::unordered_map<uint32_t, History> history_ WEIR_GUARDED;
-  std::pmr::unordered_map<uint32_t, Partials> partials_ WEIR_GUARDED;
-  /// Of streams on other devices' memory, until they are known to have ended.
-  std::pmr::vector<RemoteWrite> remote_writes_ WEIR_GUARDED;
+  lease::History history_;
+  lease::LeaseTable leases_;
+  lease::RemoteWrites remote_writes_;
   std::pmr::vector<Carried> carried_
       WEIR_GUARDED;                   ///< until their copies are known to have ended well
   size_t carrying_ WEIR_GUARDED = 0;  ///< pages of plans that may come to it: it has room for them
@@ -913,8 +894,7 @@ class Engine {
   bool watching_ WEIR_GUARDED = false;      ///< the demoter comes back for it by itself
   bool looking_ WEIR_GUARDED = false;       ///< somebody is at it
   size_t host_cursor_ WEIR_GUARDED = 0;
-  std::pmr::vector<std::atomic<StreamState *>> states_;
-  std::pmr::vector<Owned<StreamState>> owned_states_ WEIR_GUARDED;
+  lease::StreamStates states_;
   std::pmr::deque<PrefetchRequest> prefetches_ WEIR_GUARDED;
   uint32_t prefetching_ WEIR_GUARDED = 0;     ///< threads that are at a batch
   uint64_t prefetch_calls_ WEIR_GUARDED = 0;  ///< so far

@@ -29,7 +29,7 @@ Blocker Engine::blocker_of_extent(PoolDevice &device, Region &region) noexcept {
   if (region.held_on(device.place)) return Blocker::held;
   if (here.pages[0].state() != PageState::resident || region.pages[0].busy != 0 || region.idle(0))
     return Blocker::busy;
-  if (in_use(region, 0, device.place)) return Blocker::leased;
+  if (leases_.in_use(region, 0, device.place)) return Blocker::leased;
   return Blocker::none;
 }
 
@@ -94,8 +94,8 @@ bool Engine::claim_extent(PoolDevice &device, const MoveOrder &order, ExtentMove
   const Blocker why = blocker_of_extent(device, region);
   if (why != Blocker::none) return refuse(why);
   // Closed before its fences are looked at: a hit may come and go until then.
-  if (!close_owner(region, 0, device.place)) return refuse(Blocker::leased);
-  collect_fences(region, 0, waits);
+  if (!leases_.close(region, 0, device.place)) return refuse(Blocker::leased);
+  history_.collect(region, 0, waits);
   grow_by(device.limbo);
   move->granule =
       device.granules->claim_at(order.to, order.offset, region.shape.page_bytes(0), order.before);

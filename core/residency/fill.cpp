@@ -26,7 +26,7 @@ void Engine::prepare_filling(Plan &plan) {
   // device after what writes there. All else waits for no work of the caller's, nor does the staging it comes through.
   for (const PlanItem &item : plan.items) {
     if (into_place || from_peer || item.zeroes()) {
-      gather_stamps(item.buffer, 0, item.size, true, &plan.before);
+      history_.gather({0, item.size, item.buffer, item.region, item.base}, true, &plan.before);
     }
   }
   // A copy may be under way that touches a tenant's place before its first use.

@@ -20,12 +20,10 @@ namespace weir::residency {
 /// How far the stream of a slot has come; of slot 0, the pool.
 Progress Engine::progress_of(uint32_t slot) noexcept {
   if (slot == 0) return {gauges_.granted, UINT64_MAX};
-  StreamState *state = states_[slot].load(std::memory_order_relaxed);
+  StreamState *state = states_.find(slot);
   if (state == nullptr) return {};
   Progress now{state->granted, state->stream->timeline.last()};
-  const Guard hold(state->stream->timeline.lock);
-  now.uses += state->hits;
-  for (const OwnLeases &own : state->own) now.uses += own.hits.load(std::memory_order_relaxed);
+  now.uses += state->count_hits();
   return now;
 }
 
@@ -33,7 +31,7 @@ Progress Engine::progress_of(uint32_t slot) noexcept {
 void Engine::add_hint(const PrefetchRequest &request) {
   const uint32_t slot = request.asker;
   if (hints_.size() >= sweep_hints_at_) sweep_hints();
-  const StreamState *state = states_[slot].load(std::memory_order_relaxed);
+  const StreamState *state = states_.find(slot);
   const auto fresh = hints_.emplace(
       request.buffer,
       Hint{request.generation, request.begin, request.end, request.call, request.bytes,
@@ -64,7 +62,7 @@ bool Engine::hint_lives(uint32_t buffer, const Hint &hint) noexcept {
     return false;
   }
   if (hint.slot != 0) {
-    const StreamState *state = states_[hint.slot].load(std::memory_order_relaxed);
+    const StreamState *state = states_.find(hint.slot);
     if (state == nullptr || !state->stream->alive() ||
         state->stream_generation.load(std::memory_order_relaxed) != hint.stream_generation)
       return false;
@@ -104,14 +102,14 @@ void Engine::measure(PrefetchRequest &request) noexcept {
 
 /// Whether the stream was right, or not, in what it said it would use next.
 void Engine::note_foresight(const Hint &hint, bool good) noexcept {
-  StreamState *state = states_[hint.slot].load(std::memory_order_relaxed);
+  StreamState *state = states_.find(hint.slot);
   if (hint.slot != 0 && state != nullptr) state->foresees = good;
 }
 
 /// Whether as much again can be used beside it and all that was asked for before it. What is known to be next needs nothing beside it.
 bool Engine::leaves_room(const PrefetchRequest &request) noexcept {
   if (request.call == 0 || request.asker == 0) return true;
-  const StreamState *state = states_[request.asker].load(std::memory_order_relaxed);
+  const StreamState *state = states_.find(request.asker);
   if (state == nullptr || state->foresees) return true;
   const PoolDevice &device = device_at(request.place);
   if (device.granules->room() >= request.bytes) return true;  // it evicts nothing

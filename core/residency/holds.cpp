@@ -239,14 +239,8 @@ Status Engine::unhold(weir_buffer buffer) {
 // ---- the caller's own memory ----
 
 Status Engine::claim_alone(uint32_t index) {
-  std::atomic<uint64_t> &word = buffers_.hot(index).word;
-  uint64_t seen = word.load(std::memory_order_relaxed);
-  do {
-    if (Word::leases(seen) != 0 || (seen & Word::partial) != 0)
-      return fail(WEIR_ERROR_BUSY, "the buffer has unreleased leases");
-  } while (!word.compare_exchange_weak(seen, (seen | Word::writer) & ~Word::resident,
-                                       std::memory_order_acq_rel));
-  return {};
+  return leases_.take_alone(index) ? Status{}
+                                   : fail(WEIR_ERROR_BUSY, "the buffer has unreleased leases");
 }
 
 Status Engine::host_register(weir_buffer buffer, void *memory, uint64_t flags) {
@@ -357,7 +351,7 @@ Status Engine::host_unregister(weir_buffer buffer) {
     return fail(WEIR_ERROR_LEASE_CONFLICT, "a hold on the buffer forbids reading");
   WEIR_TRY(claim_alone(index));
   await_operations(lock, region);
-  count_pages(region, 0, region.shape.size, 1);
+  leases_.count_pages(region, 0, region.shape.size, 1);
   std::pmr::vector<tier::HostSlot> slots(&memory_);
   const auto work = [&]() WEIR_HELD -> Status {
     slots.resize(region.pages.size());
@@ -403,7 +397,7 @@ Status Engine::host_unregister(weir_buffer buffer) {
       if (slot) free_slot(region.client, slot, region.scrub);
     }
   }
-  count_pages(region, 0, region.shape.size, -1);
+  leases_.count_pages(region, 0, region.shape.size, -1);
   buffers_.hot(index).word.fetch_sub(Word::writer);
   changed_.notify_all();
   last_error() = why;

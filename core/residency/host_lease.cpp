@@ -125,7 +125,8 @@ Status Engine::bring_to_host(Releasable &lock, Plan &plan) {
   WEIR_TRY(take_claims(plan));
   // Pages of a whole claim are counted too: the alias must not lose its slots.
   const auto count = [&](int delta) {
-    for (const PlanItem &item : plan.items) count_pages(*item.region, item.begin, item.end, delta);
+    for (const PlanItem &item : plan.items)
+      leases_.count_pages(*item.region, item.begin, item.end, delta);
   };
   count(1);
   const auto work = [&]() WEIR_HELD -> Status {

@@ -66,7 +66,7 @@ Status Engine::bring_pinned(Releasable &lock, uint32_t index, PoolDevice &device
   const Target where = target(index);
   Region &region = *where.region;
   if (!in_place(region, where.base, where.size, device) ||
-      !past_ended(region, where.base, where.size, stream)) {
+      !history_.past_ended(region, where.base, where.base + where.size, stream)) {
     Plan plan(&memory_, stream, &device);
     plan_whole(index, WEIR_DISCARD_WRITE, &plan);
     WEIR_TRY(bring_whole(lock, plan));
@@ -156,9 +156,10 @@ Status Engine::free(Stream *stream, uint64_t address) {
   const bool tenant = buffers_.cold(index).node != physical::SmallArena::none;
   const Stamp done = stream != nullptr ? Stamp::make(stream->slot, point, true) : Stamp{};
   if (tenant) {
-    bury(*where.region, where.base, where.base + where.size, done);
+    history_.bury(*where.region, where.base, where.base + where.size, done);
   } else {
-    if (done) note_use(index, 0, where.size, done);
+    if (done) history_.note(index, 0, where.size, done);
+    where.region->last_use = std::max(where.region->last_use, done.point());
     drop_hold(*where.region);
   }
   destroy_locked(index);

@@ -258,7 +258,7 @@ bool Engine::empty_chunk(Releasable &lock, uint32_t chunk) {
       const Page &copies = region.pages[p];
       const bool here = copies.host && copies.host.chunk == chunk;
       if (!here || (copies.latest() & vm::host_bit) == 0) continue;
-      if (copies.sinking || in_use(region, p) || alias_in_use(region)) continue;
+      if (copies.sinking || leases_.in_use(region, p) || alias_in_use(region)) continue;
       refs.push_back(PageRef{region.id, p, regions_.generation(region)});
       bytes += region.shape.used_bytes(p);
     }

@@ -275,7 +275,7 @@ bool TierView::describe(const PageRef &ref, PageInfo *info) {
   info->disposable = false;
   info->cold = region.cold;
   info->client = region.client;
-  info->evictable = !copies.sinking && !engine_.in_use(region, ref.page) &&
+  info->evictable = !copies.sinking && !engine_.leases_.in_use(region, ref.page) &&
                     (bit_ != vm::host_bit || !engine_.alias_in_use(region));
   engine_.describe_uses(region, info);
   return true;

@@ -247,7 +247,7 @@ void Membership::list_pages(PoolDevice &device, std::pmr::vector<PageRef> *pages
     for (uint32_t p = 0; p < here->pages.size() && bytes < batch_bytes; ++p) {
       if (here->pages[p].state() != PageState::resident) continue;
       const bool spare = region.pages[p].busy == 0 && engine_.is_spare(region, p, *here);
-      if (!spare && engine_.in_use(region, p, device.place)) continue;
+      if (!spare && engine_.leases_.in_use(region, p, device.place)) continue;
       pages->push_back(PageRef{region.id, p, engine_.regions_.generation(region)});
       bytes += region.shape.granule_bytes(p);
     }
@@ -262,7 +262,7 @@ bool Membership::at_rest(Region &region, const PoolDevice &device) noexcept {
   for (uint32_t p = 0; p < here->pages.size(); ++p) {
     if (here->pages[p].state() == PageState::absent) continue;
     if (!device.lost || here->pages[p].state() != PageState::resident ||
-        engine_.in_use(region, p, device.place))
+        engine_.leases_.in_use(region, p, device.place))
       return false;
   }
   return true;
@@ -270,14 +270,11 @@ bool Membership::at_rest(Region &region, const PoolDevice &device) noexcept {
 
 /// Its streams may have leases on other devices' memory (WEIR_USE_ALLOW_REMOTE), and work under them.
 bool Membership::has_leases(const PoolDevice &device) noexcept {
-  engine_.forget_remote_writes();
-  for (const auto &write : engine_.remote_writes_) {
-    if (write.writer == &device.device) return true;
-  }
-  for (const auto &state : engine_.owned_states_) {
-    if (state->device == &device.device && engine_.has_leases(*state->stream)) return true;
-  }
-  return false;
+  if (engine_.remote_writes_.any_by(device.device)) return true;
+  const auto &states = engine_.states_.all();
+  return std::any_of(states.begin(), states.end(), [&device](const auto &state) {
+    return state->device == &device.device && state->has_leases();
+  });
 }
 
 bool Membership::empty(PoolDevice &device) noexcept {

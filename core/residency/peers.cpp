@@ -145,8 +145,8 @@ bool Engine::drop_disposable(Releasable &lock, PoolDevice &device, uint64_t byte
     fences.clear();
     try {
       Region &region = regions_.at(ref.region);
-      collect_fences(region, ref.page, &fences,
-                     is_spare(region, ref.page, *region.on(device.place)));
+      history_.collect(region, ref.page, &fences,
+                       is_spare(region, ref.page, *region.on(device.place)));
       if (fences.empty()) return false;
     } catch (const std::bad_alloc &) {
       fences.clear();  // not known: as if it ran

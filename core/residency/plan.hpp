@@ -11,10 +11,12 @@
 
 namespace weir::residency {
 
-struct PlanItem {
-  uint64_t begin = 0, end = 0;  ///< bytes of the buffer
+/// Its region and base are resolved under the lock, void after that was dropped without claims, as are:
+struct PlanItem : lease::Range {
+  uint64_t size = 0;
+  uint32_t first = 0, last = 0;  ///< pages, inclusive
+
   uint64_t generation = 0;
-  uint32_t buffer = 0;
   uint32_t use = 0;  ///< the first of the caller's uses that is in it
   uint32_t of = 0;   ///< in a plan of Plan::others: the item of the set
   uint8_t mode = WEIR_READ;
@@ -23,10 +25,6 @@ struct PlanItem {
   bool claimed = false;
   bool virgin = false;  ///< a tenant whose place must be zeroed first
   bool missed = false;
-  // resolved under the lock, void after it was dropped without claims:
-  Region *region = nullptr;
-  uint64_t base = 0, size = 0;
-  uint32_t first = 0, last = 0;  ///< pages, inclusive
 
   bool writes() const noexcept { return mode != WEIR_READ; }
   bool zeroes() const noexcept { return virgin && !(mode == WEIR_DISCARD_WRITE && whole); }

@@ -62,9 +62,10 @@ Blocker Engine::claim_fragment(PoolDevice &device, const LooseFragment &loose, b
   vm::Bundle *own = there ? bundle_of(region, loose.page, device) : nullptr;
   if (own == nullptr || own->users != 1 || region.pages[loose.page].busy != 0) return Blocker::busy;
   if (region.held_on(device.place)) return Blocker::held;
-  if (in_use(region, loose.page, device.place) || !close_owner(region, loose.page, device.place))
+  if (leases_.in_use(region, loose.page, device.place) ||
+      !leases_.close(region, loose.page, device.place))
     return Blocker::leased;
-  collect_fences(region, loose.page, &move->fences);
+  history_.collect(region, loose.page, &move->fences);
   // And after what fills the device: a wipe of the granule it goes to may still be among that.
   move->fences.push_back(Stamp::make(device.up->slot, device.up->timeline.last(), true));
   const auto passed = [this](Stamp stamp) { return streams_.passed(stamp); };

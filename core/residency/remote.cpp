@@ -12,7 +12,6 @@
 // Loss: the writer's device may be lost while its work on another's memory runs. Those bytes are on a device that is well, and
 // wrong all the same: what was being written so is lost with the writer (lose_remote_writes).
 
-#include "core/base/grow.hpp"
 #include "core/residency/remote.hpp"
 
 #include <algorithm>
@@ -62,8 +61,9 @@ PoolDevice *Engine::remote_place(const PlanItem &item, const PoolDevice &device,
     PoolDevice &memory = device_at(r->place);
     if ((common & memory.bit()) == 0 || !reaches(device, *r, first, last)) continue;
     // Between places ranges conflict by pages: perhaps it is on the device itself that they don't.
-    if (conflicts(item.buffer, item.begin, item.end, item.writes(), memory.place, region,
-                  where.base))
+    if (hold_forbids(item.buffer, item.writes(), memory.place) ||
+        leases_.conflicts(where.part(item.buffer, item.begin, item.end), item.writes(),
+                          memory.place))
       continue;
     const transfer::Routes &routes = config_.routes;
     if (best == nullptr ||
@@ -207,20 +207,12 @@ Status Engine::enqueue_all_waits(const Plan &plan) noexcept {
   return {};
 }
 
-/// So that commit_remote() can't fail.
-void Engine::reserve_remote_writes(const Plan &plan) {
-  if (plan.remote == nullptr && !plan.sharded()) return;
-  forget_remote_writes();
-  const size_t beside = plan.remote != nullptr ? plan.remote->asked.size() : 0;
-  grow_by(remote_writes_, plan.items.size() + beside);
-}
-
 /// As commit(), for what is used where it lies; and notes who is to write on others' memory. remote_writes_ has the room.
 void Engine::commit_remote(Plan &plan, const Lease *lease) noexcept {
   const auto note = [&](const PlanItem &item) WEIR_HELD {
     if (!item.writes()) return;
-    remote_writes_.push_back(RemoteWrite{lease, item.buffer, item.generation, item.begin, item.end,
-                                         &plan.device->device, Stamp{}});
+    remote_writes_.note(
+        {lease, item.buffer, item.generation, item.begin, item.end, &plan.device->device});
   };
   for (const PlanItem &item : plan.items) {
     if (plan.device != nullptr && item.region->shards != nullptr) note(item);
@@ -235,33 +227,13 @@ void Engine::commit_remote(Plan &plan, const Lease *lease) noexcept {
 
 // ---- what a lost writer takes along ----
 
-void Engine::end_remote_write(const Lease *lease, Stamp done) noexcept {
-  Locked lock(lock_);
-  for (RemoteWrite &write : remote_writes_) {
-    if (write.lease != lease || write.done) continue;
-    write.done = done;
-    write.lease = nullptr;  // the record is another lease's soon
-  }
-}
-
-/// Those whose work has ended for certain: a lost device's fences count as passed too.
-void Engine::forget_remote_writes() noexcept {
-  std::erase_if(remote_writes_, [this](const RemoteWrite &write) {
-    return write.done && streams_.passed(write.done) &&
-           streams_.timeline(write.done).done(write.done.point());
-  });
-}
-
 /// The writer is lost: nobody knows what of its unfinished work has come to the other devices, so no copy of those pages is
 /// good. Returns the bytes.
 uint64_t Engine::lose_remote_writes(const PoolDevice &writer) noexcept {
-  forget_remote_writes();
   uint64_t lost_bytes = 0;
-  for (const RemoteWrite &write : remote_writes_) {
+  remote_writes_.lose(writer.device, [&](const lease::RemoteWrite &write) WEIR_HELD {
     const uint64_t word = buffers_.hot(write.buffer).word.load(std::memory_order_relaxed);
-    const bool alive =
-        (word & (Word::alive | Word::generation_mask)) == (Word::alive | write.generation);
-    if (write.writer != &writer.device || !alive) continue;
+    if ((word & (Word::alive | Word::generation_mask)) != (Word::alive | write.generation)) return;
     const Target where = target(write.buffer);
     Region &region = *where.region;
     const uint32_t last = region.shape.page_at(where.base + write.end - 1);
@@ -273,9 +245,7 @@ uint64_t Engine::lose_remote_writes(const PoolDevice &writer) noexcept {
       if (!known) lost_bytes += region.shape.used_bytes(p);
     }
     set_flags(write.buffer, 0, Word::resident | Word::sole);
-  }
-  std::erase_if(remote_writes_,
-                [&writer](const RemoteWrite &write) { return write.writer == &writer.device; });
+  });
   return lost_bytes;
 }
 

@@ -153,7 +153,7 @@ void Engine::scrub_device(Releasable &lock, uint32_t id, uint16_t generation, bo
         for (uint32_t p = 0; p < here->pages.size(); ++p) {
           if (here->pages[p].state() != PageState::resident) continue;
           const size_t before = fences.size();
-          collect_fences(*region(), p, &fences);
+          history_.collect(*region(), p, &fences);
           if (wait || fences.size() == before) pages.push_back(PageRef{id, p, generation});
         }
       };

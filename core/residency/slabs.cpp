@@ -144,18 +144,14 @@ Status Engine::unslab_for(Releasable &lock, uint32_t index, uint8_t place) {
 /// one of them can't be used elsewhere alone.
 Status Engine::unslab(Releasable &lock, uint32_t index) {
   std::atomic<uint64_t> &word = buffers_.hot(index).word;
-  uint64_t seen = word.load(std::memory_order_relaxed);
-  do {
-    if (Word::leases(seen) != 0 || (seen & Word::partial) != 0 || holds_.contains(index)) {
-      return fail(WEIR_ERROR_LEASE_CONFLICT,
-                  "a buffer below a page is leased or held on its home device; it can be used "
-                  "elsewhere only when it is not");
-    }
-  } while (!word.compare_exchange_weak(seen, (seen | Word::writer) & ~Word::resident,
-                                       std::memory_order_acq_rel));
+  if (holds_.contains(index) || !leases_.take_alone(index)) {
+    return fail(WEIR_ERROR_LEASE_CONFLICT,
+                "a buffer below a page is leased or held on its home device; it can be used "
+                "elsewhere only when it is not");
+  }
   const Target where = target(index);
-  count_pages(*where.region, where.base, where.base + where.size, 1);
-  const bool virgin = (seen & Word::virgin) != 0;
+  leases_.count_pages(*where.region, where.base, where.base + where.size, 1);
+  const bool virgin = (word.load() & Word::virgin) != 0;
   Region *fresh = nullptr;
   tier::HostSlot slot;
   const auto work = [&]() WEIR_HELD -> Status {
@@ -176,7 +172,7 @@ Status Engine::unslab(Releasable &lock, uint32_t index) {
   } catch (const std::bad_alloc &) {
     status = fail(WEIR_ERROR_OUT_OF_HOST_MEMORY, "no host memory to move a small buffer");
   }
-  count_pages(*where.region, where.base, where.base + where.size, -1);
+  leases_.count_pages(*where.region, where.base, where.base + where.size, -1);
   if (status) {
     fresh->buffer = index;
     fresh->priority = where.region->priority;

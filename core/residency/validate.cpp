@@ -77,8 +77,7 @@ std::string Engine::validate_word(uint32_t index) noexcept {
   const uint64_t word = buffers_.hot(index).word.load();
   const Target where = target(index);
   Region &region = *where.region;
-  const auto partial = partials_.find(index);
-  const bool partials = partial != partials_.end() && !partial->second.empty();
+  const bool partials = leases_.on_parts(index);
   if (partials != ((word & Word::partial) != 0))
     return broken(region, 0, "its buffer's flag of leases on parts is wrong");
   // Closed anyway: who has the buffer to himself may be changing it.

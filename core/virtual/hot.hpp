@@ -149,6 +149,11 @@ struct alignas(32) Hot {
   uint32_t home() const noexcept {
     return static_cast<uint32_t>(size_home.load(std::memory_order_relaxed) >> 48);
   }
+  void set_flags(uint64_t set, uint64_t clear) noexcept {
+    uint64_t seen = word.load(std::memory_order_relaxed);
+    while (!word.compare_exchange_weak(seen, (seen | set) & ~clear, std::memory_order_acq_rel)) {
+    }
+  }
   void set_size_home(uint64_t size, uint32_t home) noexcept {
     size_home.store(size | (uint64_t{home} << 48), std::memory_order_relaxed);
   }

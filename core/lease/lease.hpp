@@ -5,21 +5,24 @@
 #pragma once
 
 #include "core/backend/stream.hpp"
+#include "core/base/grow.hpp"
 #include "core/base/memory.hpp"
+#include "core/base/pool_lock.hpp"
 #include "core/base/thread_id.hpp"
 
 #include <weir/lease.h>
 
+#include <algorithm>
 #include <array>
 #include <deque>
 #include <vector>
 
-namespace weir::residency {
+namespace weir::lease {
 
 enum class LeaseKind : uint8_t {
   none,
   whole,    ///< counted in the buffer's word
-  partial,  ///< listed in Engine::partials_, counted in its pages
+  partial,  ///< listed by LeaseTable, counted in its pages
   // The same on the memory of another device than the stream's (remote.cpp):
   whole_remote,
   partial_remote
@@ -125,6 +128,19 @@ struct alignas(64) StreamState {
   bool foresees =
       false;  ///< what it prefetched was used, and no demand has taken its room since (hints.cpp)
 
+  /// Acquires that the hit path has granted. Takes the stream's timeline lock.
+  uint64_t count_hits() noexcept {
+    const Guard hold(stream->timeline.lock);
+    uint64_t count = hits;
+    for (const OwnLeases &mine : own) count += mine.hits.load(std::memory_order_relaxed);
+    return count;
+  }
+  /// Whether one is unreleased. Takes the stream's timeline lock.
+  bool has_leases() noexcept {
+    const Guard hold(stream->timeline.lock);
+    return std::any_of(leases.begin(), leases.end(),
+                       [](const auto &lease) { return lease->count != 0; });
+  }
   /// nullptr: the thread has to share. Needs no lock.
   OwnLeases *of_this_thread() noexcept {
     const uint32_t thread = thread_number();
@@ -194,4 +210,32 @@ struct alignas(64) StreamState {
   static constexpr uint32_t generation_mask = (1U << index_shift) - 1;
 };
 
-}  // namespace weir::residency
+/// The states by the streams' slots. One is made once and lives as long as the pool; the next stream with the slot takes it over.
+class StreamStates {
+ public:
+  explicit StreamStates(std::pmr::memory_resource *memory)
+      : memory_(memory), states_(backend::StreamTable::max_slots + 1, memory), owned_(memory) {}
+
+  /// nullptr: no stream with the slot has used the pool. Needs no lock.
+  StreamState *find(uint32_t slot) const noexcept {
+    return states_[slot].load(std::memory_order_acquire);
+  }
+  /// Makes the state of the stream's slot, if there is none. Throws std::bad_alloc with nothing changed.
+  StreamState &have(backend::Stream &stream) WEIR_HELD {
+    if (StreamState *found = find(stream.slot)) return *found;
+    grow_by(owned_);
+    owned_.push_back(make_owned<StreamState>(memory_, memory_));
+    StreamState &fresh = *owned_.back();
+    fresh.stream = &stream;
+    states_[stream.slot].store(&fresh, std::memory_order_release);
+    return fresh;
+  }
+  const std::pmr::vector<Owned<StreamState>> &all() const noexcept WEIR_HELD { return owned_; }
+
+ private:
+  std::pmr::memory_resource *memory_;
+  std::pmr::vector<std::atomic<StreamState *>> states_;
+  std::pmr::vector<Owned<StreamState>> owned_ WEIR_GUARDED;
+};
+
+}  // namespace weir::lease

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What forbids a lease, and counting one in and out.
+
+#include "core/lease/lease_table.hpp"
+
+#include <algorithm>
+
+namespace weir::lease {
+
+using vm::Word;
+
+bool LeaseTable::conflicts(const Range &range, bool write, uint8_t place) const noexcept {
+  const uint64_t word = buffers_.hot(range.buffer).word.load(std::memory_order_relaxed);
+  if ((word & Word::writer) != 0 || (write && Word::leases(word) != 0)) return true;
+  if ((word & Word::partial) == 0) return false;
+  const vm::Geometry &shape = range.region->shape;
+  const auto [first, last] = partials_.equal_range(range.buffer);
+  return std::any_of(first, last, [&](const auto &entry) {
+    const Partial &other = entry.second;
+    if (!write && other.mode == WEIR_READ) return false;
+    if (other.place == place || other.place == any_place || place == any_place)
+      return other.begin < range.end && range.begin < other.end;
+    // Between places a page has one latest version: what shares a page conflicts.
+    return shape.page_at(range.base + other.begin) <= shape.page_at(range.base + range.end - 1) &&
+           shape.page_at(range.base + range.begin) <= shape.page_at(range.base + other.end - 1);
+  });
+}
+
+bool LeaseTable::take(const Range &range, uint8_t mode, uint8_t place, const void *lease) {
+  const bool write = mode != WEIR_READ;
+  if (whole(range)) return take_whole(range.buffer, write);
+  partials_.emplace(range.buffer, Partial{range.begin, range.end, mode, place, lease});
+  buffers_.hot(range.buffer).set_flags(Word::partial, 0);
+  count_pages(*range.region, range.base + range.begin, range.base + range.end, 1);
+  // The flag has closed the hit path; what it granted before shows in the word.
+  const uint64_t seen = buffers_.hot(range.buffer).word.load(std::memory_order_acquire);
+  if ((seen & Word::writer) == 0 && !(write && Word::leases(seen) != 0)) return true;
+  drop(range, mode, lease);
+  return false;
+}
+
+bool LeaseTable::take_whole(uint32_t buffer, bool write) noexcept {
+  std::atomic<uint64_t> &word = buffers_.hot(buffer).word;
+  uint64_t seen = word.load(std::memory_order_relaxed);
+  uint64_t next = 0;
+  do {
+    const bool full = (seen & Word::readers_mask) == Word::readers_mask;
+    if ((seen & Word::writer) != 0 || full || (write && Word::leases(seen) != 0)) return false;
+    next = write ? seen | Word::writer : seen + Word::reader;
+  } while (!word.compare_exchange_weak(seen, next, std::memory_order_acq_rel));
+  return true;
+}
+
+bool LeaseTable::take_alone(uint32_t buffer) noexcept {
+  std::atomic<uint64_t> &word = buffers_.hot(buffer).word;
+  uint64_t seen = word.load(std::memory_order_relaxed);
+  do {
+    if (Word::leases(seen) != 0 || (seen & Word::partial) != 0) return false;
+  } while (!word.compare_exchange_weak(seen, (seen | Word::writer) & ~Word::resident,
+                                       std::memory_order_acq_rel));
+  return true;
+}
+
+void LeaseTable::drop(const Range &range, uint8_t mode, const void *lease) noexcept {
+  if (whole(range)) return buffers_.hot(range.buffer).drop_lease(mode);
+  const auto [first, last] = partials_.equal_range(range.buffer);
+  const auto entry = std::find_if(first, last, [&](const auto &other) {
+    const Partial &partial = other.second;
+    return partial.lease == lease && partial.begin == range.begin && partial.end == range.end;
+  });
+  if (entry == last) return;
+  partials_.erase(entry);
+  count_pages(*range.region, range.base + range.begin, range.base + range.end, -1);
+  if (!on_parts(range.buffer)) buffers_.hot(range.buffer).set_flags(0, Word::partial);
+}
+
+bool LeaseTable::close_for_copy(uint32_t buffer) noexcept {
+  vm::Hot &hot = buffers_.hot(buffer);
+  hot.set_flags(0, Word::resident);
+  if ((hot.word.load(std::memory_order_acquire) & Word::writer) != 0) return false;
+  const auto [first, last] = partials_.equal_range(buffer);
+  return std::all_of(first, last, [](const auto &other) { return other.second.mode == WEIR_READ; });
+}
+
+uint32_t LeaseTable::count(uint32_t buffer) const noexcept {
+  const uint64_t word = buffers_.hot(buffer).word.load(std::memory_order_relaxed);
+  return static_cast<uint32_t>(word & Word::readers_mask) + ((word & Word::writer) != 0 ? 1 : 0) +
+         static_cast<uint32_t>(partials_.count(buffer));
+}
+
+bool LeaseTable::in_use(vm::Region &region, uint32_t page, uint8_t place) const noexcept {
+  const bool held = place == any_place ? region.holds != 0 : region.held_on(place);
+  if (held || region.pages[page].leases != 0 || region.pages[page].busy != 0) return true;
+  if (region.pinned) return region.pins(page);
+  return !each_owner(region, page, [this](uint32_t buffer, uint64_t) {
+    return Word::leases(buffers_.hot(buffer).word.load(std::memory_order_relaxed)) == 0;
+  });
+}
+
+bool LeaseTable::close(vm::Region &region, uint32_t page, uint8_t place) noexcept {
+  if (region.held(page, place) || region.pages[page].leases != 0) return false;
+  return each_owner(region, page, [this](uint32_t buffer, uint64_t) {
+    std::atomic<uint64_t> &word = buffers_.hot(buffer).word;
+    uint64_t seen = word.load(std::memory_order_relaxed);
+    do {
+      if (Word::leases(seen) != 0) return false;
+    } while (!word.compare_exchange_weak(seen, seen & ~Word::resident, std::memory_order_acq_rel));
+    return true;
+  });
+}
+
+void LeaseTable::count_pages(vm::Region &region, uint64_t begin, uint64_t end, int delta) noexcept {
+  const uint32_t last = region.shape.page_at(end - 1);
+  for (uint32_t p = region.shape.page_at(begin); p <= last; ++p)
+    region.pages[p].leases = static_cast<uint16_t>(region.pages[p].leases + delta);
+}
+
+}  // namespace weir::lease

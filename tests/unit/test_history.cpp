@@ -1,0 +1,305 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// After what bytes may be used: past uses of buffers, and what the dead leave behind on their places. Two streams of the host
+// backend that stand still until they are told to go on, and no pool.
+
+#include "core/lease/history.hpp"
+
+#include "tests/unit/interposed_host.hpp"
+
+#include <new>
+
+#include "tests/support/cmocka.hpp"  // last: it has macros with plain names
+
+namespace {
+
+using weir::Locked;
+using weir::PoolLock;
+using weir::backend::Stamp;
+using weir::backend::Stream;
+using weir::lease::History;
+using weir::lease::Range;
+using weir::test::Blocker;
+using weir::vm::Region;
+using weir::vm::Word;
+using Stamps = std::pmr::vector<Stamp>;
+
+constexpr uint64_t page = 4096;
+
+/// Memory that runs out when it is told to.
+class Scarce final : public std::pmr::memory_resource {
+ public:
+  bool out = false;
+
+ private:
+  void *do_allocate(size_t bytes, size_t alignment) override {
+    if (out) throw std::bad_alloc();
+    return std::pmr::new_delete_resource()->allocate(bytes, alignment);
+  }
+  void do_deallocate(void *memory, size_t bytes, size_t alignment) override {
+    std::pmr::new_delete_resource()->deallocate(memory, bytes, alignment);
+  }
+  bool do_is_equal(const memory_resource &other) const noexcept override { return this == &other; }
+};
+
+/// A buffer of four pages in a region of its own.
+struct Site {
+  Scarce memory;
+  weir::backend::Runtime runtime{std::pmr::get_default_resource()};
+  weir::backend::Device device;
+  weir::Ticks ticks;
+  weir::backend::StreamTable streams{std::pmr::get_default_resource(), &ticks};
+  PoolLock lock{weir::Log()};
+  Locked held{lock};
+  weir::vm::BufferTable buffers{std::pmr::get_default_resource(), 1};
+  History history{&memory, streams, buffers};
+  Region region{0, &memory};
+  uint32_t buffer = buffers.take();
+  Stream *first = nullptr, *second = nullptr;
+  Blocker first_work, second_work;
+
+  Site() {
+    assert_true(runtime.adopt(weir_host_backend_query, "").ok());
+    assert_true(runtime.start("memory=4M;granule=64K", weir::Log(), 60'000'000'000).ok());
+    device.runtime = &runtime;
+    for (const auto &[stream, work] : {std::pair(&first, &first_work), {&second, &second_work}}) {
+      assert_true(streams.open(&device, false, nullptr, this, stream).ok());
+      const auto &table = runtime.table();
+      assert_int_equal(
+          table.stream_host_call(runtime.state(), (*stream)->native, Blocker::stand, work),
+          WEIR_SUCCESS);
+    }
+    region.shape = weir::vm::Geometry::paged(4 * page, page, 0);
+    region.pages.resize(4);
+    region.buffer = buffer;
+    hot().set_size_home(4 * page, 0);
+    hot().word = Word::alive;
+  }
+  ~Site() {
+    first_work.open();
+    second_work.open();
+    for (Stream *stream : {first, second}) {
+      stream->timeline.drain();
+      (void)streams.close(stream);
+    }
+  }
+  weir::vm::Hot &hot() { return buffers.hot(buffer); }
+  bool flagged() { return (hot().word.load() & Word::history) != 0; }
+  Range part(uint64_t begin, uint64_t end) { return {begin, end, buffer, &region, 0}; }
+  Range all() { return part(0, 4 * page); }
+  /// The stream's work so far: over when its blocker is opened.
+  Stamp use(Stream *stream, bool write) {
+    uint64_t point = 0;
+    assert_true(stream->timeline.record(&point).ok());
+    return Stamp::make(stream->slot, point, write);
+  }
+  void finish(Stream *stream, Blocker &work) {
+    work.open();
+    assert_true(stream->timeline.wait(stream->timeline.last(), UINT64_MAX).ok());
+  }
+  Stamps gather(const Range &range, bool write) {
+    Stamps stamps;
+    history.gather(range, write, &stamps);
+    return stamps;
+  }
+  Stamps collect(uint32_t of, bool copies = false) {
+    Stamps stamps;
+    history.collect(region, of, &stamps, copies);
+    return stamps;
+  }
+};
+
+void expect(const Stamps &stamps, std::initializer_list<Stamp> wanted) {
+  assert_int_equal(stamps.size(), wanted.size());
+  for (const Stamp each : wanted) {
+    assert_true(std::any_of(stamps.begin(), stamps.end(),
+                            [each](Stamp stamp) { return stamp.bits == each.bits; }));
+  }
+}
+
+void a_read_comes_after_writes_and_a_write_after_all(void **) {
+  Site site;
+  const Stamp read = site.use(site.first, false), write = site.use(site.second, true);
+  site.history.note(site.buffer, 0, 100, read);
+  site.history.note(site.buffer, 50, 200, write);
+  assert_true(site.flagged());
+  expect(site.gather(site.part(0, 50), true), {read});
+  expect(site.gather(site.part(0, 50), false), {});
+  expect(site.gather(site.part(99, 100), false), {write});
+  expect(site.gather(site.part(99, 100), true), {read, write});
+  expect(site.gather(site.part(200, 300), true), {});
+  const Stamp whole = site.use(site.first, false);
+  assert_true(site.hot().publish(whole));
+  expect(site.gather(site.part(200, 300), true), {whole});
+  expect(site.gather(site.part(200, 300), false), {});
+}
+
+void what_has_passed_is_forgotten(void **) {
+  Site site;
+  site.history.note(site.buffer, 0, 100, site.use(site.first, true));
+  site.history.note(site.buffer, 0, 100, site.use(site.second, true));
+  assert_true(site.history.pending(site.buffer));
+  site.finish(site.first, site.first_work);
+  assert_true(site.history.pending(site.buffer));
+  site.finish(site.second, site.second_work);
+  assert_true(site.history.knows(site.buffer));
+  assert_false(site.history.pending(site.buffer));
+  assert_false(site.history.knows(site.buffer));
+}
+
+void a_lease_of_all_takes_the_past_over(void **) {
+  Site site;
+  const Stamp past = site.use(site.first, true);
+  assert_true(site.hot().publish(past));
+  site.hot().word += Word::reader;
+  site.history.grant_whole(site.buffer, false, site.first);
+  assert_int_equal(site.hot().last_use().bits, past.bits);  // its own past
+  assert_false(site.history.knows(site.buffer));
+  site.history.grant_whole(site.buffer, false, site.second);
+  assert_int_equal(site.hot().last_use().bits, 0);
+  expect(site.gather(site.part(4 * page - 1, 4 * page), false), {past});
+  assert_true(site.hot().publish(site.use(site.second, false)));
+  site.history.grant_whole(site.buffer, true, site.second);
+  expect(site.gather(site.all(), true), {});
+}
+
+void without_memory_a_use_is_waited_for(void **) {
+  Site site;
+  const Stamp past = site.use(site.first, true);
+  site.memory.out = true;
+  site.first_work.open();
+  site.history.note(site.buffer, 0, 100, past);
+  assert_true(site.streams.passed(past));
+  site.history.bury(site.region, 0, 100, site.use(site.first, true));
+  assert_int_equal(site.region.tombstones.size(), 0);
+}
+
+void a_place_remembers_the_last_work_of_a_stream(void **) {
+  Site site;
+  const Stamp old = site.use(site.first, true), late = site.use(site.first, false);
+  site.history.bury(site.region, 100, 200, old);
+  site.history.bury(site.region, 0, 300, late);
+  assert_int_equal(site.region.tombstones.size(), 1);
+  Stamp past;
+  assert_true(site.history.past_of(site.region, 0, 100, &past));
+  assert_int_equal(past.point(), late.point());
+  assert_true(past.write());  // whoever comes next waits for all of it
+  assert_true(site.history.past_ended(site.region, 300, 400, nullptr));
+  assert_false(site.history.past_ended(site.region, 0, 100, nullptr));
+  assert_false(site.history.past_ended(site.region, 0, 100, site.second));
+  assert_true(site.history.past_ended(site.region, 0, 100, site.first));
+  site.finish(site.first, site.first_work);
+  assert_true(site.history.past_ended(site.region, 0, 100, site.second));
+  site.history.bury(site.region, 1000, 1100, old);  // has passed
+  assert_int_equal(site.region.tombstones.size(), 1);
+}
+
+void the_past_of_several_streams_is_nobodys(void **) {
+  Site site;
+  site.history.bury(site.region, 0, 100, site.use(site.first, true));
+  const Stamp other = site.use(site.second, true);
+  site.history.bury(site.region, 50, 200, other);
+  Stamp past;
+  assert_false(site.history.past_of(site.region, 0, 200, &past));
+  assert_true(site.history.past_of(site.region, 100, 200, &past));
+  assert_int_equal(past.bits, other.bits);
+  site.finish(site.first, site.first_work);
+  assert_true(site.history.past_of(site.region, 0, 200, &past));
+  assert_int_equal(past.bits, other.bits);
+}
+
+void many_tombstones_become_one_a_stream(void **) {
+  Site site;
+  Stamp last;
+  for (uint64_t i = 0; i < 200; ++i) {
+    last = site.use(site.first, i == 3);
+    site.history.bury(site.region, 2 * i, 2 * i + 1, last);
+    assert_true(site.region.tombstones.size() <= 64);
+  }
+  Stamp past;
+  for (uint64_t i = 0; i < 200; ++i) {
+    assert_true(site.history.past_of(site.region, 2 * i, 2 * i + 1, &past));
+    assert_true(past.point() != 0);
+  }
+  assert_true(site.history.past_of(site.region, 0, 400, &past));
+  assert_int_equal(past.point(), last.point());
+}
+
+void a_dead_buffers_past_is_its_places(void **) {
+  Site site;
+  const Stamp whole = site.use(site.first, false), part = site.use(site.second, true);
+  assert_true(site.hot().publish(whole));
+  site.history.note(site.buffer, 0, 100, part);
+  site.history.bury_all(site.all());
+  assert_false(site.history.knows(site.buffer));
+  Stamps stamps;
+  History::gather_place(site.region, 50, 60, &stamps);
+  expect(stamps, {whole, part});
+  stamps.clear();
+  History::gather_place(site.region, 100, 200, &stamps);
+  expect(stamps, {whole});
+  // Another buffer gets the place before its first use ...
+  site.hot().stamp = 0;
+  site.hot().word |= Word::virgin;
+  expect(site.gather(site.part(50, 60), false), {whole, part});
+  // ... or the region.
+  site.history.inherit(site.buffer, 4 * page, site.region);
+  assert_int_equal(site.region.tombstones.size(), 0);
+  expect(site.gather(site.part(300, 400), true), {whole, part});
+}
+
+void a_moved_buffer_takes_over_the_past_of_its_new_place(void **) {
+  Site site;
+  const Stamp dead = site.use(site.first, true);
+  site.history.bury(site.region, page, page + 100, dead);
+  site.hot().set_size_home(200, 0);
+  site.history.take_over({0, 200, site.buffer, &site.region, 2 * page});
+  assert_false(site.history.knows(site.buffer));
+  site.history.take_over({0, 200, site.buffer, &site.region, page});
+  expect(site.gather({150, 200, site.buffer, &site.region, page}, false), {dead});
+  assert_int_equal(site.region.tombstones.size(), 1);
+}
+
+void a_page_is_left_by_what_runs_on_it_and_no_other(void **) {
+  Site site;
+  const Stamp use = site.use(site.first, false), dead = site.use(site.second, true);
+  site.history.note(site.buffer, page, 2 * page, use);
+  site.history.bury(site.region, 2 * page, 2 * page + 1, dead);
+  site.region.residences.push_back(
+      weir::make_owned<weir::vm::Residence>(&site.memory, uint8_t{0}, &site.memory));
+  site.region.residences[0]->pages.resize(4);
+  const Stamp copy = site.use(site.second, true);
+  site.region.residences[0]->pages[1].ready = copy;
+  expect(site.collect(0), {});
+  expect(site.collect(1), {use, copy});
+  expect(site.collect(1, true), {copy});
+  expect(site.collect(2), {dead});
+  assert_true(site.history.at_rest(site.region, 0));
+  assert_false(site.history.at_rest(site.region, 1));
+  assert_false(site.history.at_rest(site.region, 2));
+  site.finish(site.second, site.second_work);
+  expect(site.collect(1), {use});
+  assert_true(site.history.at_rest(site.region, 1));
+  assert_true(site.history.at_rest(site.region, 2));
+  const Stamp whole = site.use(site.first, true);
+  assert_true(site.hot().publish(whole));
+  expect(site.collect(3), {whole});
+}
+
+}  // namespace
+
+int main() {
+  const CMUnitTest tests[] = {
+      cmocka_unit_test(a_read_comes_after_writes_and_a_write_after_all),
+      cmocka_unit_test(what_has_passed_is_forgotten),
+      cmocka_unit_test(a_lease_of_all_takes_the_past_over),
+      cmocka_unit_test(without_memory_a_use_is_waited_for),
+      cmocka_unit_test(a_place_remembers_the_last_work_of_a_stream),
+      cmocka_unit_test(the_past_of_several_streams_is_nobodys),
+      cmocka_unit_test(many_tombstones_become_one_a_stream),
+      cmocka_unit_test(a_dead_buffers_past_is_its_places),
+      cmocka_unit_test(a_moved_buffer_takes_over_the_past_of_its_new_place),
+      cmocka_unit_test(a_page_is_left_by_what_runs_on_it_and_no_other),
+  };
+  return cmocka_run_group_tests(tests, nullptr, nullptr);
+}
