@@ -378,9 +378,7 @@ void Engine::settle_fill(Plan &plan, bool filled) noexcept {
         device.granules->at(page.granule).set_client(region.client);
         if (!device.vmm()) here.range.address = page.address;
         end_making(region, page.page, device, page.wipe ? plan.ready : Stamp{});
-        if (idle)
-          clients_[region.client]->device[device.place].refund(
-              page.charged);  // whose tenants have left meanwhile
+        if (idle) uncharge(region, page.page, device.place);  // its tenants have left meanwhile
         if (plan.lends && !idle) {
           set_borrowed(region, page.page, device, true);
           offer_borrowed(region, page.page, device);

@@ -113,19 +113,16 @@ bool Engine::occupy(Region &slab, uint64_t offset, uint64_t size) noexcept {
   const uint32_t first = slab.shape.page_at(offset);
   const uint32_t last = slab.shape.page_at(offset + size - 1);
   Residence *here = slab.on(slab.home);
-  Budget &quota = clients_[slab.client]->device[slab.home];
-  const auto charged = [&](uint32_t p) {
-    return here != nullptr && slab.tenants->pages[p].tenants == 0 &&
-           here->pages[p].granule != physical::no_granule &&
-           here->pages[p].state() != PageState::filling;
-  };
-  for (uint32_t p = first; p <= last; ++p) {
-    if (!charged(p) || quota.charge(slab.shape.charged_bytes(p))) continue;
-    while (p-- > first) {
-      if (charged(p)) quota.refund(slab.shape.charged_bytes(p));
-    }
-    return false;
+  uint64_t bytes = 0;
+  for (uint32_t p = first; here != nullptr && p <= last; ++p) {
+    const bool idle = slab.tenants->pages[p].tenants == 0 &&
+                      here->pages[p].granule != physical::no_granule &&
+                      here->pages[p].state() != PageState::filling;
+    if (idle) bytes += slab.shape.charged_bytes(p);
   }
+  Charge charge = accounts_.charge(slab.client, slab.home, bytes);
+  if (!charge) return false;
+  charge.absorb();
   for (uint32_t p = first; p <= last; ++p) {
     const bool fresh = slab.tenants->pages[p].tenants++ == 0;
     const bool there = here != nullptr && here->pages[p].granule != physical::no_granule;
@@ -158,8 +155,8 @@ void Engine::vacate_place(Region &slab, uint64_t offset, uint64_t size) noexcept
     if (here == nullptr || here->pages[p].granule == physical::no_granule) continue;
     PoolDevice &device = device_at(slab.home);
     if (slab.pinned) count_held(slab, p, device, false);
-    if (here->pages[p].state() == PageState::filling) continue;  // settle_fill() refunds
-    clients_[slab.client]->device[slab.home].refund(slab.shape.charged_bytes(p));
+    if (here->pages[p].state() == PageState::filling) continue;  // the move sees to its charge
+    uncharge(slab, p, slab.home);
     idle = true;
     if (page.told) continue;
     try {
@@ -228,8 +225,7 @@ Status Engine::open_slab(SlabGroup &group, const vm::Geometry &shape, uint8_t ho
 Status Engine::place_tenant(uint32_t index, const weir_buffer_desc &desc, uint8_t home,
                             uint32_t client, bool pinned) {
   PoolDevice &device = *devices_[home];
-  const int32_t priority = std::clamp<int32_t>(desc.priority + clients_[client]->priority,
-                                               WEIR_PRIORITY_LOWEST, WEIR_PRIORITY_HIGHEST);
+  const int32_t priority = accounts_.priority(client, desc.priority);
   SlabGroup &group = group_at(group_key(home, client, priority, pinned));
   const uint64_t alignment = std::max<uint64_t>(desc.alignment, 256);
   physical::SmallArena::Allocation place;
