@@ -234,9 +234,8 @@ Status Engine::make_device(const EngineConfig::DeviceBudget &budget, uint8_t pla
   WEIR_TRY(streams_.open_transfer(device, this, &fresh->up));
   const Status down = streams_.open_transfer(device, this, &fresh->down);
   if (!down) {
-    const LastError why = last_error();
+    const KeepError keep;
     (void)streams_.close(fresh->up);
-    last_error() = why;
     return down;
   }
   *out = std::move(fresh);

@@ -304,7 +304,7 @@ Status Engine::fill(Plan &plan) {
   points.at("fill");
   Status status = run();
   if (status) return {};
-  const LastError why = last_error();
+  const KeepError keep;
   // Nothing may still be writing into memory that is about to be someone else's.
   end_carrying(plan);
   if (copier.enqueued()) {
@@ -314,7 +314,6 @@ Status Engine::fill(Plan &plan) {
     if (page.mapped && unmap_page(device, page.granule_address, page.bytes, page.shared))
       page.mapped = false;
   }
-  last_error() = why;
   return status;
 }
 

@@ -176,9 +176,8 @@ Status Engine::malloc(uint32_t device_id, Stream *stream, uint64_t size, uint64_
     status = fail(WEIR_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the records of an allocation");
   }
   if (!status) {
-    const LastError why = last_error();
+    const KeepError keep;
     destroy_locked(index);
-    last_error() = why;
   }
   return status;
 }

@@ -359,10 +359,9 @@ Status Engine::unslab(Releasable &lock, uint32_t index) {
     // A prefetch may have opened the hit path to the old place while the lock was dropped.
     set_flags(index, 0, Word::virgin | Word::resident | Word::sole);
   } else {
-    const LastError why = last_error();
+    const KeepError keep;
     if (slot) free_slot(where.region->client, slot, where.region->scrub);
     if (fresh != nullptr) free_region(*fresh);
-    last_error() = why;
   }
   word.fetch_sub(Word::writer);
   changed_.notify_all();
