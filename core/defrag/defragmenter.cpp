@@ -346,11 +346,10 @@ Status Defragmenter::run(const weir_defragment_desc &desc, weir_defragment_repor
   } catch (const std::bad_alloc &) {
     status = fail(WEIR_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the records of a compaction");
   }
-  const LastError why = last_error();
+  const KeepError keep;
   report->finished = status && !run.ended() ? 1 : 0;
   report->elapsed_ns = engine_.now_ns() - start;
   engine_.count_defragmentation(report->evicted_bytes, report->won_bytes);
-  if (!status) last_error() = why;
   return status;
 }
 

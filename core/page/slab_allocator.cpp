@@ -38,8 +38,9 @@ bool idle_on_its_way(const Region &slab, uint64_t offset, uint64_t size) noexcep
 
 }  // namespace
 
-SlabAllocator::SlabAllocator(RegionStore &regions, std::pmr::memory_resource *memory)
-    : regions_(regions), memory_(memory), groups_(memory) {}
+SlabAllocator::SlabAllocator(RegionStore &regions, Accounts &accounts,
+                             std::pmr::memory_resource *memory)
+    : regions_(regions), accounts_(accounts), memory_(memory), groups_(memory) {}
 
 void SlabAllocator::Group::reserve_one() {
   grow_by(slabs);
@@ -114,24 +115,21 @@ void SlabAllocator::move(Region &slab, uint8_t home) {
 
 // ---- places ----
 
-bool SlabAllocator::occupy(Region &slab, const Place &place, Budget &quota) noexcept {
+bool SlabAllocator::occupy(Region &slab, const Place &place) noexcept {
   vm::Slab &tenants = *slab.tenants;
   const uint64_t size = tenants.size(place.node);
   const uint32_t first = slab.shape.page_at(place.offset);
   const uint32_t last = slab.shape.page_at(place.offset + size - 1);
   const vm::Residence *here = slab.on(slab.home);
-  const auto charged = [&](uint32_t p) {
-    return here != nullptr && tenants.pages[p].tenants == 0 &&
-           here->pages[p].granule != physical::no_granule &&
-           here->pages[p].state() != PageState::filling;
-  };
-  for (uint32_t p = first; p <= last; ++p) {
-    if (!charged(p) || quota.charge(slab.shape.charged_bytes(p))) continue;
-    while (p-- > first) {
-      if (charged(p)) quota.refund(slab.shape.charged_bytes(p));
-    }
-    return false;
+  uint64_t bytes = 0;
+  for (uint32_t p = first; here != nullptr && p <= last; ++p) {
+    const bool there = here->pages[p].granule != physical::no_granule &&
+                       here->pages[p].state() != PageState::filling;
+    if (there && tenants.pages[p].tenants == 0) bytes += slab.shape.charged_bytes(p);
   }
+  Charge charge = accounts_.charge(slab.client, slab.home, bytes);
+  if (!charge) return false;
+  charge.absorb();
   for (uint32_t p = first; p <= last; ++p) ++tenants.pages[p].tenants;
   tenants.taken += size;
   if (tenants.count++ == 0) ++count_;
@@ -155,8 +153,7 @@ void SlabAllocator::vacate(Region &slab, uint32_t node, uint64_t look) noexcept 
   note_room(slab);
 }
 
-Region *SlabAllocator::find(const Kin &kin, uint64_t size, uint64_t alignment, Budget &quota,
-                            Place *place) {
+Region *SlabAllocator::find(const Kin &kin, uint64_t size, uint64_t alignment, Place *place) {
   const Group &group = group_at(group_key(kin));
   bool full = false;  // the quota
   const auto take = [&](uint32_t position) WEIR_HELD -> Region * {
@@ -164,7 +161,7 @@ Region *SlabAllocator::find(const Kin &kin, uint64_t size, uint64_t alignment, B
     *place = slab.tenants->allocate(size, alignment);
     if (!*place) return nullptr;
     if (!idle_on_its_way(slab, place->offset, slab.tenants->size(place->node))) {
-      if (occupy(slab, *place, quota)) return &slab;
+      if (occupy(slab, *place)) return &slab;
       full = true;
     }
     slab.tenants->free(place->node);

@@ -6,7 +6,7 @@
 // more is nobody's (Region::idle), one with its first tenant is the client's again. Guarded by the pool's lock.
 #pragma once
 
-#include "core/base/budget.hpp"
+#include "core/base/accounts.hpp"
 #include "core/page/region_store.hpp"
 
 #include <string>
@@ -26,7 +26,7 @@ class SlabAllocator {
   using Place = physical::SmallArena::Allocation;
   using Ids = std::pmr::vector<uint32_t>;
 
-  SlabAllocator(RegionStore &regions, std::pmr::memory_resource *memory);
+  SlabAllocator(RegionStore &regions, Accounts &accounts, std::pmr::memory_resource *memory);
 
   // ---- slabs ----
   /// A region of the kin's home and client is a slab of it from now on, without tenants. Throws std::bad_alloc: it is none.
@@ -40,8 +40,7 @@ class SlabAllocator {
   // ---- places ----
   /// A place in a slab, if a few looks find one; nullptr: none has room, what there is lies on an idle page that is on its way, or
   /// the quota has no room for pages that were nobody's. Throws std::bad_alloc with nothing changed.
-  Region *find(const Kin &kin, uint64_t size, uint64_t alignment, Budget &quota,
-               Place *place) WEIR_HELD;
+  Region *find(const Kin &kin, uint64_t size, uint64_t alignment, Place *place) WEIR_HELD;
   /// A range of so many bytes for what never moves, on pages in use if there is one, else on closed pages, which are opened. It
   /// has yet to be occupied. nullptr: a few looks have found none. Throws std::bad_alloc with nothing changed.
   Region *find_pinned(const Kin &kin, uint64_t bytes, uint64_t page_bytes, Place *place) WEIR_HELD;
@@ -50,8 +49,8 @@ class SlabAllocator {
   /// Nothing: no run of closed pages is long enough.
   static Place open_pages(Region &slab, uint64_t bytes) noexcept;
   /// The place, which the slab's arena has allocated, has a tenant from now on. Its pages that were nobody's are charged to the
-  /// quota as far as they are there; false, with nothing changed: it has no room for them.
-  bool occupy(Region &slab, const Place &place, Budget &quota) noexcept WEIR_HELD;
+  /// client as far as they are there; false, with nothing changed: its quota has no room for them.
+  bool occupy(Region &slab, const Place &place) noexcept WEIR_HELD;
   /// It has none any more, and is free. Pages that have no tenants now are idle since that look.
   void vacate(Region &slab, uint32_t node, uint64_t look) noexcept WEIR_HELD;
 
@@ -85,6 +84,7 @@ class SlabAllocator {
   static void note_room(Region &slab) noexcept;
 
   RegionStore &regions_;
+  Accounts &accounts_;
   std::pmr::memory_resource *memory_;
   std::pmr::unordered_map<uint64_t, Group> groups_ WEIR_GUARDED;
   Group *recent_ WEIR_GUARDED = nullptr;  ///< of them, that of the key

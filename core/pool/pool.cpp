@@ -280,7 +280,7 @@ void Pool::serve() {
     weir_lease lease = nullptr;
     const Status status = hold.unlocked([&] {
       const Status granted = grant(*request, &lease);
-      if (!granted) request->error = last_error();
+      request->error.put(granted);
       return granted;
     });
     // The callback may use the pool again, so the request is off the books before it runs.

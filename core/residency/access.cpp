@@ -142,9 +142,8 @@ Status Engine::copy_settled(Releasable &lock, uint32_t index, const Target &wher
     end_work(region, page, device);
     changed_.notify_all();
     if (!status) {
-      const LastError why = last_error();
+      const KeepError keep;
       note_loss(device, status);
-      last_error() = why;
     }
     if (status && in != nullptr) {
       write_through(region, page, device, within, in, bytes);
@@ -256,10 +255,9 @@ Status Engine::copy_range(weir_buffer buffer, uint64_t offset, uint64_t length, 
   } catch (const std::bad_alloc &) {
     status = fail(WEIR_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the records of this copy");
   }
-  const LastError why = last_error();
+  const KeepError keep;
   leases_.count_pages(*where.region, where.base + offset, where.base + offset + length, -1);
   drop_claims(plan);
-  last_error() = why;
   if (admission_.has_watchers()) changed_.notify_all();
   return status;
 }
@@ -315,9 +313,8 @@ Status Engine::discard(weir_buffer buffer, uint64_t offset, uint64_t length) {
   const bool held = region.slab ? !device_at(region.home).lost : region.held_to_write;
   if (held && hold_of(claimed.buffer) != nullptr) {
     const Status status = zero_held(lock, plan, where);
-    const LastError why = last_error();
+    const KeepError keep;
     drop_claims(plan);
-    last_error() = why;
     return status;
   }
   if (buffers_.cold(claimed.buffer).node != physical::SmallArena::none) {

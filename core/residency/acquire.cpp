@@ -277,9 +277,8 @@ Status Engine::try_claim(Releasable &lock, Plan &plan, Plan **stuck) {
       return part.absent ? gather(lock, part) : Status{};
     });
     if (!status) {
-      const LastError why = last_error();
+      const KeepError keep;
       undo();
-      last_error() = why;
       return status;
     }
     if (!still_stands(plan)) {
@@ -350,20 +349,18 @@ bool Engine::close_for_copy(Plan &plan) {
 /// failed.
 Status Engine::fill_all(Releasable &lock, Plan &plan, Plan **stuck) {
   Status status;
-  LastError why;
   bool work = false;
   plan.each([&](Plan &part) WEIR_HELD {
     work = work || part.work;
     if (!part.work) return;
     if (!status) {
+      const KeepError keep;
       settle_fill(part, false);
       destroy_doomed(lock, part);
       return;
     }
     status = do_fill(lock, part);
-    if (status) return;
-    *stuck = &part;
-    why = last_error();
+    if (!status) *stuck = &part;
   });
   const auto check = [&](auto &&what) WEIR_HELD {
     if (!status || !work) return;
@@ -371,13 +368,12 @@ Status Engine::fill_all(Releasable &lock, Plan &plan, Plan **stuck) {
       *stuck = &part;
       return what(part);
     });
-    why = last_error();
   };
   check([this](Plan &part) { return check_device(part); });  // lost by another's call meanwhile
   check([this](Plan &part) { return check_lost(part); });
   if (!status) {
+    const KeepError keep;
     drop_claims(plan);
-    last_error() = why;
   }
   return status;
 }

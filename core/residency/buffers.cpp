@@ -186,7 +186,7 @@ void Engine::keep_or_free(Region &region) noexcept {
       if (r->pages[p].state() == PageState::absent || r->pages[p].state() == PageState::filling)
         continue;
       ++resident;
-      clients_[region.client]->device[r->place].refund(region.shape.charged_bytes(p));
+      uncharge(region, p, r->place);
       try {
         device.policy->dispose(PageRef{region.id, p, regions_.generation(region)});
       } catch (const std::bad_alloc &) {
@@ -220,8 +220,10 @@ void Engine::retire_region(Region &region) noexcept {
 Region *Engine::adopt_kept(const vm::Geometry &shape, uint64_t alignment, uint8_t home,
                            uint32_t client) {
   Region *region = regions_.find_kept(shape, alignment, home, client);
-  if (region == nullptr || !clients_[client]->device[home].charge(region->shape.charged_bytes()))
-    return nullptr;
+  if (region == nullptr) return nullptr;
+  Charge charge = accounts_.charge(client, home, region->shape.charged_bytes());
+  if (!charge) return nullptr;
+  charge.absorb();
   regions_.adopt(*region, shape.size);
   return region;
 }
@@ -258,8 +260,7 @@ Status Engine::own_region(uint32_t index, const weir_buffer_desc &desc, uint8_t 
     if (shape.shared) region->unsettled = static_cast<uint8_t>(std::bit_width(alignment));
   }
   region->buffer = index;
-  region->priority = static_cast<int8_t>(std::clamp<int32_t>(
-      desc.priority + clients_[client]->priority, WEIR_PRIORITY_LOWEST, WEIR_PRIORITY_HIGHEST));
+  region->priority = accounts_.priority(client, desc.priority);
   region->stable = (desc.flags & WEIR_BUFFER_STABLE_ADDRESS) != 0;
   region->scrub = (desc.flags & WEIR_BUFFER_SCRUB) != 0;
   region->tag = desc.tag;
@@ -327,7 +328,7 @@ Status Engine::create_locked(const weir_buffer_desc &desc, uint32_t client, bool
                         (tenant ? Word::virgin | alignment_bits(desc.alignment) : 0) |
                         (history_.knows(fresh) ? Word::history : 0);
   hot.word.store(word, std::memory_order_release);
-  ++clients_[client]->buffers;
+  accounts_.add_buffer(client);
   buffer_bytes_ += desc.size;
   count_promise(fresh, home, desc.size, true);
   *index = fresh;
@@ -377,7 +378,7 @@ void Engine::destroy_locked(uint32_t index) noexcept {
   const Target where = target(index);
   vm::Hot &hot = buffers_.hot(index);
   const uint64_t word = hot.word.load(std::memory_order_relaxed);
-  --clients_[where.region->client]->buffers;
+  accounts_.remove_buffer(where.region->client);
   buffer_bytes_ -= where.size;
   count_promise(index, where.region->home, where.size, false);
   // What may still run on its bytes is remembered by the place, not by the buffer.

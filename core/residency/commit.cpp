@@ -137,16 +137,14 @@ Status Engine::order_after_past(Releasable &lock, Plan &plan, bool *again) {
   }
   if (waits && stands) return {};
   *again = !stands;
-  const LastError why = last_error();
+  const KeepError keep;
   if (plan.device != nullptr && waits.code() == WEIR_ERROR_DEVICE_LOST) {
     PoolDevice *lost = lock.unlocked([&] { return &lost_in(*plan.device); });
     *again = lost != plan.device && !lost->lost;
     note_loss(*lost, waits);
   }
   drop_all(plan);
-  if (*again) return {};
-  last_error() = why;
-  return waits;
+  return *again ? Status{} : waits;
 }
 
 /// The page has a new version, on `keep_bit` alone: every other copy is stale.

@@ -78,11 +78,10 @@ Status Engine::enqueue_moves(PoolDevice &device, std::pmr::vector<Stamp> *waits,
   };
   const Status status = run();
   if (!status) {
-    const LastError why = last_error();
+    const KeepError keep;
     // What they were to fill is about to be someone else's.
     if (copier.enqueued())
       (void)device.device.table().stream_synchronize(device.device.state(), side->native);
-    last_error() = why;
   }
   points.at("compact.copied");
   return status;
@@ -121,7 +120,7 @@ Blocker Engine::claim_tenant(PoolDevice &device, const MoveOrder &order, TenantM
   const auto place = to->tenants->allocate_before(
       before ? order.before : physical::SmallArena::none, order.offset, size);
   if (!place) return Blocker::busy;
-  if (!slabs_.occupy(*to, place, clients_[to->client]->device[to->home])) {
+  if (!slabs_.occupy(*to, place)) {
     to->tenants->free(place.node);
     return Blocker::no_room;
   }
@@ -269,7 +268,7 @@ Status Engine::move_tenants(uint8_t place, const MoveOrder *orders, size_t count
   }
   Stamp done;
   const Status status = lock.unlocked([&] { return enqueue_moves(device, &waits, copies, &done); });
-  const LastError why = last_error();
+  const KeepError keep;
   note_loss(device, status);
   for (TenantMove &move : moves) {
     const uint64_t bytes = move.copy ? buffers_.hot(move.order->tenant.owner).size() : 0;
@@ -285,7 +284,6 @@ Status Engine::move_tenants(uint8_t place, const MoveOrder *orders, size_t count
     for (vm::RegionPin &pin : move.pins) unpin(pin);
   }
   changed_.notify_all();
-  if (!status) last_error() = why;
   return status;
 }
 

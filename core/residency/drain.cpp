@@ -95,7 +95,8 @@ void Engine::cache_victim(const PoolDevice &device, Victim &victim) noexcept {
   try {
     free_host(*victim.region, victim.page);
     victim.slot = try_host_slot(client, device.node, victim.used, true);
-    const bool quota = clients_[client]->host.room() < tier::HostStore::rounded(victim.used);
+    const bool quota =
+        accounts_.room(client, Accounts::host) < tier::HostStore::rounded(victim.used);
     if (!victim.slot && drop_from_host(victim.used, quota ? client : UINT32_MAX))
       victim.slot = try_host_slot(client, device.node, victim.used, true);
   } catch (const std::bad_alloc &) {
@@ -406,7 +407,7 @@ void Engine::vacate(Region &region, uint32_t page, PoolDevice &device,
   const uint64_t bytes = region.shape.charged_bytes(page);
   set_borrowed(region, page, device, false);
   if (region.slab) region.tenants->pages[page].told = false;  // the policy forgets it
-  if (!region.idle(page)) clients_[region.client]->device[device.place].refund(bytes);
+  if (!region.idle(page)) uncharge(region, page, device.place);
   if (region.held(page, device.place))
     count_held(region, page, device, false);  // a hold on its slab that came meanwhile
   if (leave_granule(region, page, device)) {

@@ -91,7 +91,7 @@ Engine::Engine(std::pmr::memory_resource *memory, backend::StreamTable &streams,
       regions_(&memory_),
       devices_(&memory_),
       carrier_(streams_),
-      clients_(&memory_),
+      accounts_(&memory_),
       history_(&memory_, streams_, buffers_),
       leases_(&memory_, buffers_),
       remote_writes_(&memory_, streams_),
@@ -100,7 +100,7 @@ Engine::Engine(std::pmr::memory_resource *memory, backend::StreamTable &streams,
       tags_(&memory_),
       users_(&memory_),
       mallocs_(&memory_),
-      slabs_(regions_, &memory_),
+      slabs_(regions_, accounts_, &memory_),
       upcoming_(&memory_),
       retired_(&memory_),
       lower_(*this, &memory_),
@@ -227,9 +227,8 @@ Status Engine::make_device(const EngineConfig::DeviceBudget &budget, uint8_t pla
   WEIR_TRY(streams_.open_transfer(device, this, &fresh->up));
   const Status down = streams_.open_transfer(device, this, &fresh->down);
   if (!down) {
-    const LastError why = last_error();
+    const KeepError keep;
     (void)streams_.close(fresh->up);
-    last_error() = why;
     return down;
   }
   *out = std::move(fresh);
@@ -340,45 +339,25 @@ void Engine::release_device(Releasable &lock, PoolDevice &device) noexcept {
 
 // ---- clients ----
 
+static_assert(Accounts::devices == vm::max_devices &&
+              uint32_t{1} << Accounts::storage == vm::storage_bit &&
+              uint32_t{1} << Accounts::compressed == vm::compressed_bit &&
+              uint32_t{1} << Accounts::host == vm::host_bit);
+
 Status Engine::create_client(const weir_client_desc &desc, uint32_t *id) {
-  if (desc.priority < WEIR_PRIORITY_LOWEST || desc.priority > WEIR_PRIORITY_HIGHEST) {
-    return fail(WEIR_ERROR_INVALID_ARGUMENT, "priority is %d, not %d..%d", desc.priority,
-                WEIR_PRIORITY_LOWEST, WEIR_PRIORITY_HIGHEST);
-  }
   Locked lock(lock_);
-  auto fresh = make_owned<Client>(&memory_, static_cast<uint32_t>(clients_.size()), &memory_);
-  fresh->priority = desc.priority;
-  fresh->name = desc.name != nullptr ? desc.name : "";
-  const auto quota = [](uint64_t bytes) {
-    return Budget(bytes == 0 ? UINT64_MAX : bytes == WEIR_NONE ? 0 : bytes);
-  };
-  fresh->device.assign(vm::max_devices, quota(desc.device_quota));
-  fresh->host = quota(desc.host_quota);
-  fresh->compressed = quota(desc.compressed_quota);
-  fresh->storage = quota(desc.storage_quota);
-  *id = fresh->id;
-  clients_.push_back(std::move(fresh));
-  return {};
+  return accounts_.create_client(desc, id);
 }
 
 Status Engine::destroy_client(uint32_t id) {
   Locked lock(lock_);
-  if (clients_[id]->buffers != 0) {
-    return fail(WEIR_ERROR_BUSY, "client \"%s\" has %u buffers", clients_[id]->name.c_str(),
-                clients_[id]->buffers);
-  }
-  return {};  // its record stays: granules remember whose bytes they hold by its number
+  return accounts_.destroy_client(id);
 }
 
 Status Engine::client_stats(uint32_t id, weir_client_stats *stats) {
   Locked lock(lock_);
   (void)sweep_retired();
-  const Client &client = *clients_[id];
-  stats->buffers = client.buffers;
-  for (const Budget &budget : client.device) stats->device_bytes += budget.used();
-  stats->host_bytes = client.host.used();
-  stats->compressed_bytes = client.compressed.used();
-  stats->storage_bytes = client.storage.used();
+  accounts_.describe(id, stats);
   return {};
 }
 
@@ -533,8 +512,8 @@ void Engine::for_each_client(
     std::string name;
     {
       Locked lock(lock_);
-      if (id >= clients_.size()) return;
-      name = clients_[id]->name;
+      if (id >= accounts_.clients()) return;
+      name = accounts_.name(id);
     }
     weir_client_stats stats = WEIR_CLIENT_STATS_INIT;
     if (client_stats(id, &stats)) visit(name.c_str(), stats);

@@ -36,7 +36,7 @@
 #pragma once
 
 #include "core/backend/stream.hpp"
-#include "core/base/client.hpp"
+#include "core/base/accounts.hpp"
 #include "core/base/events.hpp"
 #include "core/base/mutex.hpp"
 #include "core/base/pool_lock.hpp"
@@ -396,6 +396,10 @@ class Engine {
   void end_copies(PoolDevice &device) noexcept;
   void settle_victim(Drain &drain, Victim &victim) noexcept WEIR_HELD;
   void vanish(Region &region, uint32_t page, PoolDevice &device) noexcept WEIR_HELD;
+  /// By the rule in base/accounts.hpp.
+  void uncharge(const Region &region, uint32_t page, uint8_t place) noexcept WEIR_HELD {
+    accounts_.freed(region.client, place, region.shape.charged_bytes(page));
+  }
   void vacate(Region &region, uint32_t page, PoolDevice &device,
               uint32_t granule_client) noexcept WEIR_HELD;
 
@@ -862,7 +866,7 @@ class Engine {
   std::pmr::vector<Owned<PoolDevice>> devices_;
   transfer::Paths paths_ WEIR_GUARDED;  ///< of config_.routes
   transfer::Carrier carrier_;
-  std::pmr::vector<Owned<Client>> clients_ WEIR_GUARDED;
+  Accounts accounts_;
   lease::History history_;
   lease::LeaseTable leases_;
   lease::RemoteWrites remote_writes_;

@@ -171,7 +171,7 @@ Status Engine::move_extents(uint8_t place, const MoveOrder *orders, size_t count
   if (moves.empty()) return {};
   Stamp done;
   const Status status = lock.unlocked([&] { return enqueue_moves(device, &waits, copies, &done); });
-  const LastError why = last_error();
+  const KeepError keep;
   note_loss(device, status);
   for (size_t i = 0; i < moves.size(); ++i) {
     const bool moved = done && !device.lost;
@@ -184,7 +184,6 @@ Status Engine::move_extents(uint8_t place, const MoveOrder *orders, size_t count
     }
   }
   changed_.notify_all();
-  if (!status) last_error() = why;
   return status;
 }
 

@@ -304,7 +304,7 @@ Status Engine::fill(Plan &plan) {
   points.at("fill");
   Status status = run();
   if (status) return {};
-  const LastError why = last_error();
+  const KeepError keep;
   // Nothing may still be writing into memory that is about to be someone else's.
   end_carrying(plan);
   if (copier.enqueued()) {
@@ -314,7 +314,6 @@ Status Engine::fill(Plan &plan) {
     if (page.mapped && unmap_page(device, page.granule_address, page.bytes, page.shared))
       page.mapped = false;
   }
-  last_error() = why;
   return status;
 }
 
@@ -397,9 +396,7 @@ void Engine::settle_fill(Plan &plan, bool filled) noexcept {
         device.granules->at(page.granule).set_client(region.client);
         if (!device.vmm()) here.range.address = page.address;
         end_making(region, page.page, device, page.wipe ? plan.ready : Stamp{});
-        if (idle)
-          clients_[region.client]->device[device.place].refund(
-              page.charged);  // whose tenants have left meanwhile
+        if (idle) uncharge(region, page.page, device.place);  // its tenants have left meanwhile
         if (plan.lends && !idle) {
           set_borrowed(region, page.page, device, true);
           offer_borrowed(region, page.page, device);

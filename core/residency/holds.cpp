@@ -210,9 +210,7 @@ Status Engine::hold(weir_buffer buffer, uint32_t device_id, HoldKind kind, uint6
     leave();
     throw;
   }
-  const LastError why = last_error();
   leave();
-  last_error() = why;
   if (!status) return status;
   const Target where = target(index);
   *address = address_on(*where.region, place) + where.base;
@@ -384,7 +382,7 @@ Status Engine::host_unregister(weir_buffer buffer) {
   } catch (const std::bad_alloc &) {
     status = fail(WEIR_ERROR_OUT_OF_HOST_MEMORY, "no host memory to part from registered memory");
   }
-  const LastError why = last_error();
+  const KeepError keep;
   if (status) {
     for (uint32_t p = 0; p < region.pages.size(); ++p) {
       if (!slots[p]) region.pages[p].left(vm::host_bit);
@@ -400,7 +398,6 @@ Status Engine::host_unregister(weir_buffer buffer) {
   leases_.count_pages(region, 0, region.shape.size, -1);
   buffers_.hot(index).word.fetch_sub(Word::writer);
   changed_.notify_all();
-  last_error() = why;
   return status;
 }
 

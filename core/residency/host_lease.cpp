@@ -149,10 +149,9 @@ Status Engine::bring_to_host(Releasable &lock, Plan &plan) {
   } catch (const std::bad_alloc &) {
     status = fail(WEIR_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the records of a host lease");
   }
-  const LastError why = last_error();
+  const KeepError keep;
   count(-1);
   if (!status) drop_claims(plan);
-  last_error() = why;
   return status;
 }
 

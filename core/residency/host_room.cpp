@@ -62,7 +62,7 @@ Status Engine::verify_host(Region &region, uint32_t page, uint32_t use) {
 
 void Engine::free_slot(uint32_t client, tier::HostSlot slot, bool secret) noexcept {
   if (secret) std::memset(host_->address(slot), 0, host_->bytes(slot));
-  clients_[client]->host.refund(host_->bytes(slot));
+  accounts_.freed(client, Accounts::host, host_->bytes(slot));
   host_->free(slot, client);
 }
 
@@ -173,16 +173,9 @@ bool Engine::drop_clean_copies(uint64_t bytes) noexcept {
 tier::HostSlot Engine::try_host_slot(uint32_t client, uint32_t node, uint64_t bytes,
                                      bool anywhere) {
   const uint64_t size = tier::HostStore::rounded(bytes);
-  if (!clients_[client]->host.charge(size)) return {};
-  tier::HostSlot slot;
-  try {
-    slot = host_->allocate(size, client, node, anywhere);
-  } catch (...) {
-    clients_[client]->host.refund(size);
-    throw;
-  }
-  if (!slot) clients_[client]->host.refund(size);
-  return slot;
+  Charge charge = accounts_.charge(client, Accounts::host, size);
+  if (!charge) return {};
+  return charge.pay_for([&] { return host_->allocate(size, client, node, anywhere); });
 }
 
 Status Engine::host_slot(Releasable &lock, uint32_t client, uint32_t node, uint64_t bytes,
@@ -201,8 +194,7 @@ Status Engine::host_slot(Releasable &lock, uint32_t client, uint32_t node, uint6
       return {};
     }
     if (sweep_retired()) continue;
-    const Budget &quota = clients_[client]->host;
-    const bool within = quota.room() >= tier::HostStore::rounded(bytes);
+    const bool within = accounts_.room(client, Accounts::host) >= tier::HostStore::rounded(bytes);
     if (within && !stuck && host_->growth_for(bytes) != 0) {
       why = grow_host(lock, node, bytes);
       if (why) continue;
@@ -230,7 +222,8 @@ Status Engine::host_slot(Releasable &lock, uint32_t client, uint32_t node, uint6
       give_chunks_back(lock, WEIR_WHOLE, &given_back);
       if (given_back != 0) continue;
     }
-    const bool possible = size <= quota.limit() && host_->could_hold(size);
+    const bool possible =
+        size <= accounts_.limit(client, Accounts::host) && host_->could_hold(size);
     if (possible && lower_.any() &&
         sink(lock, std::max(size, spill_bytes), within ? UINT32_MAX : client, false, &why))
       continue;
@@ -238,12 +231,14 @@ Status Engine::host_slot(Releasable &lock, uint32_t client, uint32_t node, uint6
     ErrorDetail detail;
     detail.tier = WEIR_TIER_HOST;
     detail.asked = bytes;
-    detail.available = within ? host_->room() : quota.room();
+    detail.available = within ? host_->room() : accounts_.room(client, Accounts::host);
     return fail(WEIR_ERROR_OVER_BUDGET, detail,
                 "HOST has no room for %llu bytes that must leave the device: %llu of %llu in use%s",
                 static_cast<unsigned long long>(bytes),
-                static_cast<unsigned long long>(within ? host_->used() : quota.used()),
-                static_cast<unsigned long long>(within ? host_->budget() : quota.limit()),
+                static_cast<unsigned long long>(within ? host_->used()
+                                                       : accounts_.used(client, Accounts::host)),
+                static_cast<unsigned long long>(within ? host_->budget()
+                                                       : accounts_.limit(client, Accounts::host)),
                 within ? "" : " by this client");
   }
 }

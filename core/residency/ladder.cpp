@@ -293,10 +293,9 @@ Status Engine::fail_full(uint32_t client, uint64_t bytes) {
   if (lower_.compressed != nullptr)
     packed = {lower_.compressed->budget(), lower_.compressed->used()};
   if (lower_.storage != nullptr) stored = {lower_.storage->budget(), lower_.storage->used()};
-  const Client &owner = *clients_[client];
   const bool last = lower_.storage != nullptr;
   const uint64_t room = last ? stored.budget - stored.used : packed.budget - packed.used;
-  const uint64_t allowed = last ? owner.storage.room() : owner.compressed.room();
+  const uint64_t allowed = accounts_.room(client, last ? Accounts::storage : Accounts::compressed);
   const bool quota = allowed < room;
   ErrorDetail detail;
   detail.tier = last ? WEIR_TIER_STORAGE : WEIR_TIER_COMPRESSED;
@@ -309,7 +308,7 @@ Status Engine::fail_full(uint32_t client, uint64_t bytes) {
       "%llu%s%s",
       number(bytes), number(packed.used), number(packed.budget), number(stored.used),
       number(stored.budget), quota ? "; short is the quota of client " : "",
-      quota ? owner.name.c_str() : "");
+      quota ? accounts_.name(client) : "");
 }
 
 /// Into COMPRESSED, if it pays (or must) and has room: entry.into tells.

@@ -49,8 +49,7 @@ Status Engine::place_pinned(const page::Kin &kin, uint64_t size, Region **out,
     *place = page::SlabAllocator::open_pages(*slab, bytes);
   }
   assert(*place);
-  (void)slabs_.occupy(*slab, *place,
-                      clients_[kin.client]->device[kin.home]);  // the pool's: no quota
+  (void)slabs_.occupy(*slab, *place);  // the pool's: no quota
   const Residence *here = slab->on(kin.home);
   const uint32_t last = slab->shape.page_at(place->offset + bytes - 1);
   for (uint32_t p = slab->shape.page_at(place->offset); here != nullptr && p <= last; ++p) {
@@ -127,9 +126,8 @@ Status Engine::malloc(uint32_t device_id, Stream *stream, uint64_t size, uint64_
     status = fail(WEIR_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the records of an allocation");
   }
   if (!status) {
-    const LastError why = last_error();
+    const KeepError keep;
     destroy_locked(index);
-    last_error() = why;
   }
   return status;
 }

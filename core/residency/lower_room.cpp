@@ -30,14 +30,14 @@ void Engine::free_places(const Region &region, uint32_t chain, uint32_t bits) no
     if ((bits & vm::compressed_bit) != 0 && part.compressed) {
       const tier::UnitSlot slot = lower_.compressed->slot(part.compressed);
       const uint64_t bytes = lower_.compressed->bytes(slot);
-      clients_[client]->compressed.refund(bytes);
+      accounts_.freed(client, Accounts::compressed, bytes);
       if (region.scrub) std::memset(lower_.compressed->address(slot), 0, bytes);
       lower_.compressed->free(slot, client);
       part.compressed = {};
     }
     if ((bits & vm::storage_bit) != 0 && part.storage) {
       const tier::UnitSlot slot = lower_.storage->slot(part.storage);
-      clients_[client]->storage.refund(lower_.storage->bytes(slot));
+      accounts_.freed(client, Accounts::storage, lower_.storage->bytes(slot));
       if (region.scrub) {
         lower_.storage->retire(slot);
         note_secret();
@@ -127,17 +127,9 @@ bool Engine::drop_redundant(uint32_t bit, uint64_t bytes, uint32_t client) noexc
 /// A place for a blob in COMPRESSED, if neither budget nor quota has to be made to have room.
 tier::UnitSlot Engine::try_place_compressed(uint32_t client, uint64_t bytes) {
   const uint64_t size = tier::UnitArena::rounded(bytes);
-  Budget &quota = clients_[client]->compressed;
-  if (!quota.charge(size)) return {};
-  tier::UnitSlot slot;
-  try {
-    slot = lower_.compressed->allocate(bytes);
-  } catch (...) {
-    quota.refund(size);
-    throw;
-  }
-  if (!slot) quota.refund(size);
-  return slot;
+  Charge charge = accounts_.charge(client, Accounts::compressed, size);
+  if (!charge) return {};
+  return charge.pay_for([&] { return lower_.compressed->allocate(bytes); });
 }
 
 /// A place for a blob in COMPRESSED; none where neither budget nor quota can be made to have room. May drop the lock.
@@ -145,7 +137,6 @@ tier::UnitSlot Engine::try_place_compressed(uint32_t client, uint64_t bytes) {
 tier::UnitSlot Engine::place_compressed(Releasable &lock, uint32_t client, uint64_t bytes,
                                         bool sinker) {
   const uint64_t size = tier::UnitArena::rounded(bytes);
-  Budget &quota = clients_[client]->compressed;
   for (uint32_t barren = 0; size <= lower_.compressed->budget();) {
     const tier::UnitSlot slot = try_place_compressed(client, bytes);
     if (slot) {
@@ -153,8 +144,9 @@ tier::UnitSlot Engine::place_compressed(Releasable &lock, uint32_t client, uint6
       if (config_.background && low && lower_.storage != nullptr) work_.notify_all();
       return slot;
     }
-    if (quota.limit() < size) break;
-    const uint32_t of_client = quota.room() < size ? client : UINT32_MAX;
+    if (accounts_.limit(client, Accounts::compressed) < size) break;
+    const bool within = accounts_.room(client, Accounts::compressed) >= size;
+    const uint32_t of_client = within ? UINT32_MAX : client;
     if (drop_redundant(vm::compressed_bit, size, of_client)) continue;
     Status why;
     if (lower_.storage == nullptr ||
@@ -168,19 +160,12 @@ tier::UnitSlot Engine::place_compressed(Releasable &lock, uint32_t client, uint6
 /// May drop the lock, to overwrite what stands in the way.
 tier::UnitSlot Engine::place_storage(Releasable &lock, uint32_t client, uint64_t bytes) {
   const uint64_t size = tier::UnitArena::rounded(bytes);
-  Budget &quota = clients_[client]->storage;
   for (bool scrubbed = false;;) {
-    const bool within = quota.charge(size);
+    Charge charge = accounts_.charge(client, Accounts::storage, size);
+    const bool within = static_cast<bool>(charge);
     if (within) {
-      tier::UnitSlot slot;
-      try {
-        slot = lower_.storage->allocate(size);
-      } catch (...) {
-        quota.refund(size);
-        throw;
-      }
+      const auto slot = charge.pay_for([&] { return lower_.storage->allocate(size); });
       if (slot) return slot;
-      quota.refund(size);
     }
     if (within && !scrubbed && secrets_.load(std::memory_order_relaxed) != 0) {
       scrubbed = true;

@@ -42,8 +42,7 @@ bool Engine::may_lend(const Victim &victim, const PoolDevice &from, const PoolDe
                                      : config_.routes.beats_host(from.place, to.place);
   return to.place != from.place && to.open() && to.vmm() && worth &&
          to.granules->page_size(page_class) == from.granules->page_size(page_class) &&
-         clients_[region.client]->device[to.place].room() >=
-             region.shape.charged_bytes(victim.page) &&
+         accounts_.room(region.client, to.place) >= region.shape.charged_bytes(victim.page) &&
          to.no_loan_before_ns <= now_ns();
 }
 
@@ -102,20 +101,14 @@ bool Engine::borrow_place(Releasable &lock, Victim &victim, const PoolDevice &fr
   if (stale && !reads_directly(from, *there, victim.page)) return false;
   physical::DoomedList doomed(&memory_);
   if (!stale) {
-    Budget &quota = clients_[region.client]->device[to->place];
-    const uint64_t charge = region.shape.charged_bytes(victim.page);
-    if (!quota.charge(charge)) return false;
+    Charge charge =
+        accounts_.charge(region.client, to->place, region.shape.charged_bytes(victim.page));
     GranuleId granule = physical::no_granule;
-    try {
+    const auto claim = [&] {
       granule = to->granules->claim(region.shape.page_class(victim.page), victim.bytes, &doomed);
-    } catch (...) {
-      quota.refund(charge);
-      throw;
-    }
-    if (granule == physical::no_granule) {
-      quota.refund(charge);
-      return false;
-    }
+      return granule != physical::no_granule;
+    };
+    if (!charge || !charge.pay_for(claim)) return false;
     set_borrowed(region, victim.page, *to, true);  // first: what is borrowed is not counted as held
     state.granule = granule;
   }
@@ -215,9 +208,8 @@ void Engine::settle_loan(Victim &victim, bool arrived) noexcept {
   } else if (loan.fresh) {
     give_loan_back(victim, state);
   }
-  // Its owner is gone, who did not pay for pages on the move when he went.
-  if (region.kept && state.state() == PageState::resident)
-    clients_[region.client]->device[to.place].refund(region.shape.charged_bytes(victim.page));
+  // Its owner has gone, and left this page to the move.
+  if (region.kept && state.state() == PageState::resident) uncharge(region, victim.page, to.place);
   loan.to = nullptr;
 }
 
@@ -227,7 +219,7 @@ void Engine::give_loan_back(Victim &victim, DevicePage &state) noexcept {
   PoolDevice &to = *loan.to;
   Region &region = *victim.region;
   to.no_loan_before_ns = now_ns() + rest_ns;
-  clients_[region.client]->device[to.place].refund(region.shape.charged_bytes(victim.page));
+  uncharge(region, victim.page, to.place);
   const GranuleId granule = state.granule;
   state.granule = physical::no_granule;
   set_borrowed(region, victim.page, to, false);

@@ -76,7 +76,7 @@ Status Engine::record_release(Stream &stream, uint64_t *point) {
   // No fence: end the work instead of marking its end. If that fails too, the device is gone, and with it
   // everything that a fence could have protected.
   // In one turn: what another thread records after the wait is not over with it.
-  const LastError why = last_error();
+  const KeepError keep;
   stream.timeline.take_turn();
   if (stream.device != nullptr) {
     (void)stream.device->table().stream_synchronize(stream.device->state(), stream.native);
@@ -84,7 +84,6 @@ Status Engine::record_release(Stream &stream, uint64_t *point) {
   *point = stream.timeline.pass_all_in_turn();
   stream.timeline.end_record();
   note_loss(stream, status);
-  last_error() = why;
   return status;
 }
 

@@ -119,18 +119,17 @@ Status Engine::carry_fragment(FragmentMove &move) {
     const weir_be_stream side = streams_.at(done.slot()).native;
     if (!status) (void)device.device.table().stream_synchronize(device.device.state(), side);
   }
-  const LastError copied = last_error();
-  const Status unmapped = mapper.unmap(move.scratch.address, move.bytes);
-  if (!status) last_error() = copied;
-  // A range that something is mapped in is never given out again.
-  if (!unmapped) move.scratch = {};
+  {
+    const KeepError keep;
+    // A range that something is mapped in is never given out again.
+    if (!mapper.unmap(move.scratch.address, move.bytes)) move.scratch = {};
+  }
   WEIR_TRY(status);
   WEIR_TRY(mapper.unmap(move.address, move.bytes));
   status = mapper.map(move.address, move.bytes, move.to);
   if (status) return {};
-  const LastError why = last_error();
+  const KeepError keep;
   move.lost = !mapper.map(move.address, move.bytes, move.from);
-  last_error() = why;
   return status;
 }
 
@@ -197,14 +196,12 @@ Status Engine::remap_fragment(uint8_t place, const LooseFragment &loose, bool wa
       return fail(WEIR_ERROR_OUT_OF_HOST_MEMORY, "no host memory to move a part of a buffer");
     }
   });
-  const LastError error = last_error();
+  const KeepError keep;
   note_loss(device, status);
   *won += settle_fragment(move, status.ok() && !device.lost);
   if (status) {
     ++result->moves;
     result->bytes += loose.bytes;
-  } else {
-    last_error() = error;
   }
   return status;
 }

@@ -81,13 +81,13 @@ Status Engine::check_budget(Plan &plan) {
                 static_cast<unsigned long long>(plan.set_bytes - available));
   }
   // Quotas: what the set holds of each client at once.
-  for (const auto &client : clients_) {
-    if (client == nullptr || client->device[device.place].limit() == UINT64_MAX) continue;
+  for (uint32_t client = 0; client < accounts_.clients(); ++client) {
+    const uint64_t quota = accounts_.limit(client, device.place);
+    if (quota == UINT64_MAX) continue;
     uint64_t of_client = 0;
     for (const PlanPage &page : plan.pages) {
-      if (page.region->client == client->id) of_client += page.charged;
+      if (page.region->client == client) of_client += page.charged;
     }
-    const uint64_t quota = client->device[device.place].limit();
     if (of_client <= quota) continue;
     detail.asked = of_client;
     detail.available = quota;
@@ -95,8 +95,8 @@ Status Engine::check_budget(Plan &plan) {
     return fail(WEIR_ERROR_OVER_BUDGET, detail,
                 "client \"%s\": the set needs %llu bytes of device %u in whole pages, its quota is "
                 "%llu: short of %llu",
-                client->name.c_str(), static_cast<unsigned long long>(of_client), device.device.id,
-                static_cast<unsigned long long>(quota),
+                accounts_.name(client), static_cast<unsigned long long>(of_client),
+                device.device.id, static_cast<unsigned long long>(quota),
                 static_cast<unsigned long long>(of_client - quota));
   }
   return {};
@@ -172,26 +172,23 @@ Status Engine::gather(Releasable &lock, Plan &plan) {
     while (page.absent && page.granule == physical::no_granule) {
       WEIR_TRY(
           check_device(plan));  // it may have been lost, or be leaving, since the lock was dropped
-      Budget &quota = clients_[page.region->client]->device[device.place];
       Wanted wanted;
       wanted.not_before = plan.not_before;
       wanted.keep_prefetched = wanted.all_or_nothing = plan.quiet;
       wanted.clean_only = false;
-      if (quota.charge(page.charged)) {
+      const uint32_t client = page.region->client;
+      if (Charge charge = accounts_.charge(client, device.place, page.charged)) {
         const size_t doomed = plan.doomed.size();
         Status claimed;
-        try {
+        const auto claim = [&] {
           claimed = claim_granule(plan, page);
-        } catch (...) {
-          quota.refund(page.charged);
-          throw;
-        }
-        if (page.granule != physical::no_granule) {
+          return page.granule != physical::no_granule;
+        };
+        if (charge.pay_for(claim)) {
           if (!page.joined) left -= std::min(left, page.bytes);
           break;
         }
         plan.doomed.resize(doomed);
-        quota.refund(page.charged);
         WEIR_TRY(claimed);
         if (!device.vmm()) {
           // What was moved a moment ago is nearer than a victim, and moving than evicting.
@@ -231,7 +228,7 @@ void Engine::return_granules(Plan &plan) noexcept {
   PoolDevice &device = *plan.device;
   for (PlanPage &page : plan.pages) {
     if (page.granule == physical::no_granule || page.filling) continue;
-    clients_[page.region->client]->device[device.place].refund(page.charged);
+    uncharge(*page.region, page.page, device.place);
     if (!leave_granule(*page.region, page.page, device)) {
       page.granule = physical::no_granule;
       continue;

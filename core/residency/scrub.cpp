@@ -44,7 +44,7 @@ void Engine::finish_scrubbing(bool wait, bool own) noexcept {
 /// With the turn: what is due.
 void Engine::scrub_all(bool wait) noexcept {
   if (!scrub_due_.load(std::memory_order_acquire)) return;
-  const LastError why = last_error();
+  const KeepError keep;
   scrub_due_.store(false, std::memory_order_relaxed);  // who notes some from now on sets it again
   bool all = lower_.staging == nullptr || lower_.staging->scrub(wait);
   all = carrier_.scrub(wait) && all;
@@ -56,7 +56,6 @@ void Engine::scrub_all(bool wait) noexcept {
     changed_.notify_all();
   }
   if (!all) scrub_due_.store(true, std::memory_order_relaxed);
-  last_error() = why;
 }
 
 /// By a background thread, of what it and its like have done. Drops the lock.

@@ -41,17 +41,14 @@ Status Engine::open_slab(const vm::Geometry &shape, const page::Kin &kin, Region
 Status Engine::place_tenant(uint32_t index, const weir_buffer_desc &desc, uint8_t home,
                             uint32_t client, bool pinned) {
   PoolDevice &device = *devices_[home];
-  const int32_t priority = std::clamp<int32_t>(desc.priority + clients_[client]->priority,
-                                               WEIR_PRIORITY_LOWEST, WEIR_PRIORITY_HIGHEST);
-  const page::Kin kin{home, client, priority, pinned};
+  const page::Kin kin{home, client, accounts_.priority(client, desc.priority), pinned};
   const uint64_t alignment = std::max<uint64_t>(desc.alignment, 256);
   page::SlabAllocator::Place place;
   Region *region = nullptr;
   if (pinned) {
     WEIR_TRY(place_pinned(kin, desc.size, &region, &place));
   } else {
-    Budget &quota = clients_[client]->device[home];
-    region = slabs_.find(kin, desc.size, alignment, quota, &place);
+    region = slabs_.find(kin, desc.size, alignment, &place);
     if (region == nullptr) {
       const vm::Geometry shape =
           device.vmm() ? vm::Geometry::paged(device.page_size * slab_pages, device.page_size, 0)
@@ -63,7 +60,7 @@ Status Engine::place_tenant(uint32_t index, const weir_buffer_desc &desc, uint8_
         retire_region(*region);
         throw;
       }
-      (void)slabs_.occupy(*region, place, quota);  // of absent pages
+      (void)slabs_.occupy(*region, place);  // of absent pages
     }
   }
   region->tenants->set_owner(place.node, index);
@@ -97,7 +94,7 @@ void Engine::free_place(Region &region, uint32_t node) noexcept {
     PoolDevice &device = device_at(region.home);
     if (region.pinned) count_held(region, p, device, false);
     if (here->pages[p].state() == PageState::filling) continue;  // settle_fill() refunds
-    clients_[region.client]->device[region.home].refund(region.shape.charged_bytes(p));
+    uncharge(region, p, region.home);
     idle = true;
     bool &told = region.tenants->pages[p].told;
     if (told) continue;
@@ -185,10 +182,9 @@ Status Engine::unslab(Releasable &lock, uint32_t index) {
     // A prefetch may have opened the hit path to the old place while the lock was dropped.
     set_flags(index, 0, Word::virgin | Word::resident | Word::sole);
   } else {
-    const LastError why = last_error();
+    const KeepError keep;
     if (slot) free_slot(where.region->client, slot, where.region->scrub);
     if (fresh != nullptr) free_region(*fresh);
-    last_error() = why;
   }
   word.fetch_sub(Word::writer);
   changed_.notify_all();

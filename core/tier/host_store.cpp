@@ -231,15 +231,14 @@ Status HostStore::make_chunk(uint64_t bytes, uint32_t node, Owned<Chunk> *chunk)
     throw;
   }
   if (status) return {};
-  const LastError why = last_error();
-  drop_file_chunk();
-  // Whether it was the file's memory that was refused, and not memory, the allocator tells.
-  if (refused && make_pinned(bytes, node, chunk)) {
-    leave_file(why.text);
-    return {};
+  {
+    const KeepError keep;
+    drop_file_chunk();
+    // Whether it was the file's memory that was refused, and not memory, the allocator tells.
+    if (!refused || !make_pinned(bytes, node, chunk)) return status;
   }
-  last_error() = why;
-  return status;
+  leave_file(last_error().text);
+  return {};
 }
 
 /// Further chunks are the allocator's. Those in the file stay.

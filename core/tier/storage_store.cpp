@@ -132,7 +132,7 @@ Status StorageStore::State::make_lanes(const Stripes &stripes, Running *fresh) c
   // A lane that is not in the list would have nobody to stop it before it ends.
   fresh->lanes.reserve(std::max(threads, ring_count(config.encrypt)));
   if (config.uring) {
-    const LastError before = last_error();
+    const KeepError keep;  // threads do as well: what fails here is no error of the caller's
     fresh->queue.emplace(stripes, limits);
     Status status;
     // First: a lane that is running may not be dropped for want of a place while the queue goes on.
@@ -144,12 +144,10 @@ Status StorageStore::State::make_lanes(const Stripes &stripes, Running *fresh) c
     }
     // As many as there may be are enough.
     if (!fresh->lanes.empty()) {
-      last_error() = before;
       describe(true, fresh);
       return {};
     }
     log(WEIR_LOG_INFO, "%s; threads do its work", last_error().text);
-    last_error() = before;  // which is no error of the caller's
     stop();
   }
   limits.other_pieces = std::max(threads - std::max(threads / 4, 1U), 1U);

@@ -10,7 +10,6 @@
 
 namespace {
 
-using weir::Budget;
 using weir::make_owned;
 using weir::page::Kin;
 using weir::page::RegionStore;
@@ -29,8 +28,21 @@ struct Site {
   weir::PoolLock lock{log};
   std::pmr::memory_resource *memory = std::pmr::get_default_resource();
   RegionStore regions{memory};
-  SlabAllocator slabs{regions, memory};
-  Budget quota{UINT64_MAX};
+  weir::Accounts accounts{memory};
+  SlabAllocator slabs{regions, accounts, memory};
+
+  /// Clients 0 to 3 without quotas, and one that may have two pages on a device.
+  Site() {
+    const weir::Locked held(lock);
+    weir_client_desc desc = WEIR_CLIENT_DESC_INIT;
+    uint32_t id = 0;
+    for (uint32_t i = 0; i < limited; ++i)
+      assert_int_equal(accounts.create_client(desc, &id).code(), WEIR_SUCCESS);
+    desc.device_quota = 2 * page;
+    assert_int_equal(accounts.create_client(desc, &id).code(), WEIR_SUCCESS);
+    assert_int_equal(id, limited);
+  }
+  static constexpr uint32_t limited = 4;
 
   Region &open(const Kin &kin = {}) WEIR_HELD {
     Region &region = regions.make(Geometry::paged(pages * page, page, 0), kin.home, kin.client);
@@ -49,7 +61,7 @@ struct Site {
   }
   Region *find(uint64_t size, Place *place, const Kin &kin = {},
                uint64_t alignment = 256) WEIR_HELD {
-    return slabs.find(kin, size, alignment, quota, place);
+    return slabs.find(kin, size, alignment, place);
   }
   void assert_valid() WEIR_HELD {
     for (Region &region : regions) {
@@ -67,7 +79,7 @@ void the_smallest_range_that_holds_it(void **) {
   Region &wide = site.open();
   Region &narrow = site.open();
   const Place most = narrow.tenants->allocate(3 * page, 256);
-  assert_true(site.slabs.occupy(narrow, most, site.quota));
+  assert_true(site.slabs.occupy(narrow, most));
   assert_ptr_equal(site.find(page, &place), &narrow);
   assert_ptr_equal(site.find(256, &place), &wide);  // the other is full
   assert_ptr_equal(site.find(4 * page - 256, &place), &wide);
@@ -107,21 +119,24 @@ void tenants_are_counted_by_page(void **) {
 void pages_that_are_there_are_charged_once(void **) {
   Site site;
   const weir::Locked lock(site.lock);
-  Region &slab = site.open();
+  const Kin kin{0, Site::limited, 0, false};
+  Region &slab = site.open(kin);
   Site::bring(slab, 0);
   Site::bring(slab, 1);
-  site.quota.set_limit(page);
+  const auto used = [&]() WEIR_HELD { return site.accounts.used(Site::limited, 0); };
+  weir::Charge other = site.accounts.charge(Site::limited, 0, page);
+  assert_true(static_cast<bool>(other));
   Place place;
-  assert_null(site.find(page + 256, &place));  // two pages that are nobody's
-  assert_int_equal(site.quota.used(), 0);
+  assert_null(site.find(page + 256, &place, kin));  // two pages that are nobody's
+  assert_int_equal(used(), page);
   assert_int_equal(slab.tenants->allocations(), 0);
-  assert_ptr_equal(site.find(512, &place), &slab);
-  assert_int_equal(site.quota.used(), page);
-  assert_ptr_equal(site.find(512, &place), &slab);
-  assert_int_equal(site.quota.used(), page);
-  site.quota.set_limit(2 * page);
-  assert_ptr_equal(site.find(2 * page, &place), &slab);  // 0 has tenants, 2 is not there
-  assert_int_equal(site.quota.used(), 2 * page);
+  assert_ptr_equal(site.find(512, &place, kin), &slab);
+  assert_int_equal(used(), 2 * page);
+  assert_ptr_equal(site.find(512, &place, kin), &slab);
+  assert_int_equal(used(), 2 * page);
+  other.give_back();
+  assert_ptr_equal(site.find(2 * page, &place, kin), &slab);  // 0 has tenants, 2 is not there
+  assert_int_equal(used(), 2 * page);
   site.assert_valid();
 }
 
@@ -171,7 +186,7 @@ void the_last_takes_the_place_of_one_that_ends(void **) {
   Region &first = site.open();
   Region &second = site.open();
   Region &third = site.open();
-  assert_true(site.slabs.occupy(second, second.tenants->allocate(2 * page, 256), site.quota));
+  assert_true(site.slabs.occupy(second, second.tenants->allocate(2 * page, 256)));
   site.slabs.close(first);
   site.regions.free(first);
   site.assert_valid();
@@ -189,7 +204,7 @@ void an_alignment_is_found_where_it_must_be(void **) {
     Region &slab = site.open();
     for (const uint64_t size : {uint64_t{256}, page, 3 * page - 256}) {
       const Place place = slab.tenants->allocate(size, 256);
-      assert_true(site.slabs.occupy(slab, place, site.quota));
+      assert_true(site.slabs.occupy(slab, place));
       if (size == page) assert_int_equal(place.offset, 256);
     }
     for (auto node = slab.tenants->first(); node != weir::vm::Slab::none;
@@ -216,7 +231,7 @@ void lines_use_pages_in_use_first(void **) {
   const auto take = [&](uint64_t bytes) WEIR_HELD {
     Place place;
     Region *slab = site.slabs.find_pinned(kin, bytes, page, &place);
-    if (slab != nullptr) assert_true(site.slabs.occupy(*slab, place, site.quota));
+    if (slab != nullptr) assert_true(site.slabs.occupy(*slab, place));
     return slab != nullptr ? place : Place{};
   };
   const Place first = take(page / 2);
