@@ -17,23 +17,6 @@
 namespace weir::residency {
 namespace {
 
-/// Of what a new region of that shape could take over. Whoever shares granules fits by his size alone, wherever he begins.
-uint64_t shape_key(const vm::Geometry &shape, uint8_t home, uint32_t client) noexcept {
-  uint64_t key = shape.shared ? ~shape.size : shape.large;
-  for (const uint64_t part : {shape.shared ? 0 : uint64_t{shape.small}, shape.small_bytes,
-                              uint64_t{home}, uint64_t{client}}) {
-    key = (key ^ part) * 0x9e3779b97f4a7c15ULL;
-  }
-  return key;
-}
-
-bool fits(const vm::Geometry &kept, const vm::Geometry &wanted, uint64_t alignment) noexcept {
-  if (kept.shared != wanted.shared) return false;
-  if (!kept.shared) return kept.same_shape(wanted);
-  return kept.size == wanted.size && kept.small_bytes == wanted.small_bytes &&
-         kept.large_bytes == wanted.large_bytes && kept.lead % alignment == 0;
-}
-
 uint64_t alignment_bits(uint64_t alignment) noexcept {
   const auto log2 = static_cast<uint64_t>(std::countr_zero(std::max<uint64_t>(alignment, 256)));
   return std::min(log2, Word::alignment_mask) << Word::alignment_shift;
@@ -105,63 +88,36 @@ uint64_t Engine::granule_address(const Region &region, const Residence &residenc
 
 // ---- regions ----
 
-/// Strong: a throw changes nothing but capacities.
-Region &Engine::new_region() {
-  if (free_region_ == vm::BufferTable::none) {
-    const auto id = static_cast<uint32_t>(regions_.size());
-    // The places beside it first: one that was made for nothing is there the next time.
-    region_generations_.resize(id + size_t{1}, 1);
-    next_free_.resize(id + size_t{1});  // so that free_region() can't fail
-    Compact<Region> fresh = make_owned<Region>(&memory_, id, &memory_);
-    regions_.push_back(std::move(fresh));
-    return *regions_.back();
-  }
-  const uint32_t id = free_region_;
-  regions_[id] = make_owned<Region>(&memory_, id, &memory_);
-  free_region_ = next_free_[id];
-  return *regions_[id];
-}
-
 /// The lot of a shape that shares granules becomes the region's, or is left.
-Status Engine::make_region(const vm::Geometry &shape, uint8_t home, uint32_t client,
-                           Region **region, const vm::Sharing::Lot &lot) {
-  Region *fresh = nullptr;
+Region &Engine::make_region(const vm::Geometry &shape, uint8_t home, uint32_t client,
+                            const vm::Sharing::Lot &lot) {
   try {
-    fresh = &new_region();
-    fresh->pages.resize(shape.pages());
-    fresh->residences.reserve(1);
+    Region &fresh = regions_.make(shape, home, client);
+    fresh.lot = lot;
+    fresh.lot_place = shape.shared ? home : Region::no_lot;
+    return fresh;
   } catch (...) {
-    if (fresh != nullptr) free_region(*fresh);
     if (shape.shared) devices_[home]->sharing->leave(client, lot);
     throw;
   }
-  fresh->shape = shape;
-  fresh->lot = lot;
-  fresh->lot_place = shape.shared ? home : Region::no_lot;
-  fresh->home = home;
-  fresh->client = client;
-  page_count_ += shape.pages();
-  *region = fresh;
-  return {};
 }
 
 /// A region that has its addresses on its home device.
 Status Engine::make_home_region(const vm::Geometry &shape, uint8_t home, uint32_t client,
                                 Region **region, const vm::Sharing::Lot &lot) {
-  Region *fresh = nullptr;
-  WEIR_TRY(make_region(shape, home, client, &fresh, lot));
+  Region &fresh = make_region(shape, home, client, lot);
   Status status;
   try {
-    (void)residence(*fresh, *devices_[home], &status);
+    (void)residence(fresh, *devices_[home], &status);
   } catch (...) {
-    free_region(*fresh);
+    free_region(fresh);
     throw;
   }
   if (!status) {
-    free_region(*fresh);
+    free_region(fresh);
     return status;
   }
-  *region = fresh;
+  *region = &fresh;
   return {};
 }
 
@@ -199,7 +155,6 @@ void Engine::leave_lot(Region &region) noexcept {
 
 void Engine::free_region(Region &region) noexcept {
   drop_alias(region);
-  unlist_kept(region);
   for (auto &r : region.residences) {
     if (r->range) devices_[r->place]->addresses->free(r->range);
   }
@@ -208,12 +163,7 @@ void Engine::free_region(Region &region) noexcept {
     devices_[region.shards->range_place]->addresses->free(region.shards->range);
   leave_lot(region);
   upcoming_.erase(region.id);
-  page_count_ -= region.pages.empty() ? 0 : region.shape.pages();
-  const uint32_t id = region.id;
-  regions_[id].reset();
-  ++region_generations_[id];
-  next_free_[id] = free_region_;
-  free_region_ = id;
+  regions_.free(region);
 }
 
 /// The region has lost its owner. Nobody leases it; its host copies go, its device pages become disposable.
@@ -238,7 +188,7 @@ void Engine::keep_or_free(Region &region) noexcept {
       ++resident;
       clients_[region.client]->device[r->place].refund(region.shape.charged_bytes(p));
       try {
-        device.policy->dispose(PageRef{region.id, p, region_generations_[region.id]});
+        device.policy->dispose(PageRef{region.id, p, regions_.generation(region)});
       } catch (const std::bad_alloc &) {
         // It is among the policy's pages already; it only goes a little later.
       }
@@ -250,49 +200,14 @@ void Engine::keep_or_free(Region &region) noexcept {
   const bool whole = region.shards == nullptr && region.residences.size() == 1 &&
                      region.residences[0]->place == region.home &&
                      region.residences[0]->resident == region.pages.size();
-  if (whole && !region.scrub) list_kept(region);
-  if (resident == 0) retire_region(region);
+  if (whole && !region.scrub) regions_.list_kept(region);
+  retire_region(region);
 }
 
-/// A new region of its shape may take it over, the latest first. Those of one shape are a list through the regions, so that
-/// each leaves it in one step however many there are. Without memory for it the region is not offered, no more.
-void Engine::list_kept(Region &region) noexcept {
-  try {
-    auto [entry, first] = kept_.try_emplace(shape_key(region.shape, region.home, region.client),
-                                            vm::BufferTable::none);
-    region.kept_before = vm::BufferTable::none;
-    region.kept_after = entry->second;
-    if (!first) regions_[entry->second]->kept_before = region.id;
-    entry->second = region.id;
-    region.listed = true;
-  } catch (const std::bad_alloc &) {
-  }
-}
-
-/// Its shape, home and client are what they were when it was listed.
-void Engine::unlist_kept(Region &region) noexcept {
-  if (!region.listed) return;
-  region.listed = false;
-  if (region.kept_after != vm::BufferTable::none)
-    regions_[region.kept_after]->kept_before = region.kept_before;
-  if (region.kept_before != vm::BufferTable::none) {
-    regions_[region.kept_before]->kept_after = region.kept_after;
-    return;
-  }
-  const auto entry = kept_.find(shape_key(region.shape, region.home, region.client));
-  if (region.kept_after != vm::BufferTable::none) {
-    entry->second = region.kept_after;
-  } else {
-    kept_.erase(entry);
-  }
-}
-
-/// Frees a kept region, or a slab without tenants, once nothing of it is on a device and nobody works on it.
+/// Something that kept the region may have gone: its owner or last tenant, a page on a device, or work on it. If nothing keeps it
+/// now it is gone afterwards.
 void Engine::retire_region(Region &region) noexcept {
-  if (!(region.kept || region.vacant()) || region.operations != 0) return;
-  for (const auto &r : region.residences) {
-    if (r->resident != 0) return;
-  }
+  if (!page::RegionStore::ended(region)) return;
   for (const Page &page : region.pages) {
     assert(!page.host && page.lower == tier::CopyTable::none);
     (void)page;
@@ -304,26 +219,11 @@ void Engine::retire_region(Region &region) noexcept {
 /// A kept region of the shape, with everything in place and paid for, or nullptr.
 Region *Engine::adopt_kept(const vm::Geometry &shape, uint64_t alignment, uint8_t home,
                            uint32_t client) {
-  const auto entry = kept_.find(shape_key(shape, home, client));
-  for (uint32_t id = entry != kept_.end() ? entry->second : vm::BufferTable::none;
-       id != vm::BufferTable::none;) {
-    Region &region = *regions_[id];
-    id = region.kept_after;
-    const bool same =
-        region.kept && region.operations == 0 && region.home == home && region.client == client;
-    const bool whole = same && region.residences[0]->resident == region.pages.size();
-    if (!whole) {
-      unlist_kept(region);
-      continue;
-    }
-    if (!fits(region.shape, shape, alignment)) continue;
-    if (!clients_[client]->device[home].charge(region.shape.charged_bytes())) return nullptr;
-    unlist_kept(region);
-    region.kept = false;
-    region.shape.size = shape.size;
-    return &region;
-  }
-  return nullptr;
+  Region *region = regions_.find_kept(shape, alignment, home, client);
+  if (region == nullptr || !clients_[client]->device[home].charge(region->shape.charged_bytes()))
+    return nullptr;
+  regions_.adopt(*region, shape.size);
+  return region;
 }
 
 // ---- buffers ----
@@ -527,16 +427,17 @@ Status Engine::destroy_buffer(weir_buffer buffer) {
   // A prefetch or an eviction under way ends by itself. A slab outlives its tenant.
   const bool tenant = buffers_.cold(index).node != physical::SmallArena::none;
   if (!tenant) {
-    Region &region = *regions_[buffers_.cold(index).region];
+    Region &region = regions_.at(buffers_.cold(index).region);
     await_operations(lock, region);
     if (region.registered != nullptr) unregister_memory(lock, region);
   }
   const uint32_t id = buffers_.cold(index).region;
-  const bool secret = regions_[id]->scrub;
+  const uint16_t generation = regions_.generation(regions_.at(id));
+  const bool secret = regions_.at(id).scrub;
   destroy_locked(index);
   if (secret) {
     scrubbing.wait();
-    scrub_device(lock, id, region_generations_[id], false);
+    scrub_device(lock, id, generation, false);
   }
   return {};
 }

@@ -218,7 +218,7 @@ void Engine::note_carried(const Plan &plan, const PlanPage &page) noexcept {
   const transfer::Order &order = freight.order;
   if (order.begun == 0) return;
   Carried carried;
-  carried.page = PageRef{page.region->id, page.page, region_generations_[page.region->id]};
+  carried.page = PageRef{page.region->id, page.page, regions_.generation(*page.region)};
   carried.place = plan.device->place;
   carried.passed = freight.source->bit();
   for (uint8_t i = 0; i < order.ways.count; ++i) {
@@ -242,10 +242,9 @@ uint64_t Engine::lose_carried(const PoolDevice &device) noexcept {
   uint64_t lost_bytes = 0;
   for (const Carried &carried : carried_) {
     const PageRef &ref = carried.page;
-    const bool same = ref.region < regions_.size() && regions_[ref.region] != nullptr &&
-                      region_generations_[ref.region] == ref.generation;
-    if ((carried.passed & device.bit()) == 0 || !same) continue;
-    Region &region = *regions_[ref.region];
+    Region *found = regions_.find(ref.region, ref.generation);
+    if ((carried.passed & device.bit()) == 0 || found == nullptr) continue;
+    Region &region = *found;
     Page &copies = region.pages[ref.page];
     if (copies.latest() == 0) continue;
     const bool known = copies.lost();

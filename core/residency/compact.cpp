@@ -89,19 +89,12 @@ Status Engine::enqueue_moves(PoolDevice &device, std::pmr::vector<Stamp> *waits,
 
 // ---- moving ----
 
-Region *Engine::slab_of(uint32_t id, uint16_t generation) noexcept {
-  if (id >= regions_.size() || regions_[id] == nullptr || region_generations_[id] != generation)
-    return nullptr;
-  Region *region = regions_[id].get();
-  return region->slab && !region->kept ? region : nullptr;
-}
-
 /// Checks the order against what is there now, closes the buffer's hit path and reserves its new place. Nothing is marked.
 Blocker Engine::claim_tenant(PoolDevice &device, const MoveOrder &order, TenantMove *move,
                              std::pmr::vector<Stamp> *waits) {
   const Occupant &tenant = order.tenant;
-  Region *from = slab_of(order.from, order.from_generation);
-  Region *to = slab_of(order.to, order.to_generation);
+  Region *from = regions_.find_slab(order.from, order.from_generation);
+  Region *to = regions_.find_slab(order.to, order.to_generation);
   if (from == nullptr || to == nullptr || from->home != device.place || to->home != device.place)
     return Blocker::busy;
   const auto same = [](const physical::SmallArena &arena, uint32_t node, uint32_t generation) {
@@ -237,7 +230,7 @@ bool Engine::settle_tenant(PoolDevice &device, TenantMove &move, Stamp done) noe
   try {
     for (uint32_t p = first; p <= last; ++p) {
       if (from.idle(p) && here->pages[p].state() == PageState::resident)
-        device.emptied.push_back(PageRef{from.id, p, region_generations_[from.id]});
+        device.emptied.push_back(PageRef{from.id, p, regions_.generation(from)});
     }
   } catch (const std::bad_alloc &) {
     // Whoever needs memory takes them first.
@@ -304,8 +297,7 @@ Status Engine::move_tenants(uint8_t place, const MoveOrder *orders, size_t count
     // Each of them once: several moves may name one region, and it is gone after the first.
     for (const auto &[id, generation] : {std::pair(move.order->from, move.order->from_generation),
                                          std::pair(move.order->to, move.order->to_generation)}) {
-      if (regions_[id] != nullptr && region_generations_[id] == generation)
-        retire_region(*regions_[id]);
+      if (Region *region = regions_.find(id, generation)) retire_region(*region);
     }
   }
   changed_.notify_all();
@@ -339,28 +331,26 @@ uint64_t Engine::reclaim(uint8_t place, bool wait) {
   std::pmr::vector<PageRef> victims(&memory_);
   victims.reserve(device.emptied.size());
   const auto take = [&](const PageRef &ref) WEIR_HELD {
-    if (regions_[ref.region] == nullptr || region_generations_[ref.region] != ref.generation)
-      return true;
-    Region &region = *regions_[ref.region];
-    const Residence *here = region.on(place);
-    if (!region.idle(ref.page) || here == nullptr ||
+    Region *region = regions_.find(ref.region, ref.generation);
+    const Residence *here = region != nullptr ? region->on(place) : nullptr;
+    if (here == nullptr || !region->idle(ref.page) ||
         here->pages[ref.page].state() == PageState::absent)
       return true;
-    if (!wait && !idle_page(region, ref.page)) return false;
+    if (!wait && !idle_page(*region, ref.page)) return false;
     victims.push_back(ref);
     return true;
   };
   std::erase_if(device.emptied, take);
   // Without VMM extents of dead regions lie in the way of the living.
-  for (uint32_t id = 0; !device.vmm() && id < regions_.size(); ++id) {
-    Region *region = regions_[id].get();
-    Residence *here = region != nullptr ? region->on(place) : nullptr;
-    if (here == nullptr || !region->idle(0) || here->resident == 0 || region->operations != 0)
+  for (Region &region : regions_) {
+    Residence *here = device.vmm() ? nullptr : region.on(place);
+    if (here == nullptr || !region.idle(0) || here->resident == 0 || region.operations != 0)
       continue;
-    const PageRef ref{id, 0, region_generations_[id]};
-    const bool listed = std::any_of(victims.begin(), victims.end(),
-                                    [&](const PageRef &other) { return other.region == id; });
-    if (!listed && (wait || idle_page(*region, 0))) victims.push_back(ref);
+    const bool listed = std::any_of(victims.begin(), victims.end(), [&](const PageRef &other) {
+      return other.region == region.id;
+    });
+    if (!listed && (wait || idle_page(region, 0)))
+      victims.push_back(PageRef{region.id, 0, regions_.generation(region)});
   }
   Status why;
   return victims.empty() ? 0 : evict(lock, device, victims, false, &why);

@@ -93,11 +93,9 @@ void Engine::collect_fences(Region &region, uint32_t page, std::pmr::vector<Stam
 }
 
 bool Engine::claim_victim(PoolDevice &device, const PageRef &ref, Victim *victim) {
-  if (ref.region >= regions_.size() || regions_[ref.region] == nullptr ||
-      region_generations_[ref.region] != ref.generation) {
-    return false;
-  }
-  Region &region = *regions_[ref.region];
+  Region *found = regions_.find(ref.region, ref.generation);
+  if (found == nullptr) return false;
+  Region &region = *found;
   Residence *here = region.on(device.place);
   if (here == nullptr) return false;
   const PageState state = here->pages[ref.page].state();
@@ -244,7 +242,7 @@ uint64_t Engine::evict(Releasable &lock, PoolDevice &device, const std::pmr::vec
   try {
     victims.reserve(pages.size());
   } catch (const std::bad_alloc &) {
-    for (const PageRef &ref : pages) give_back(*regions_[ref.region], ref, device);
+    for (const PageRef &ref : pages) give_back(regions_.at(ref.region), ref, device);
     throw;
   }
   // Chosen, they are known to nobody while places are found for them: who finds nothing else to take waits.

@@ -28,18 +28,15 @@ PoolDevice::PoolDevice(Engine &engine_, uint8_t place_, const backend::Device &d
 uint64_t PoolDevice::now() const { return engine.ticks_.now(); }
 
 bool PoolDevice::knows(const PageRef &ref) noexcept {
-  if (ref.region >= engine.regions_.size() || engine.regions_[ref.region] == nullptr ||
-      engine.region_generations_[ref.region] != ref.generation) {
-    return false;
-  }
-  const Residence *here = engine.regions_[ref.region]->on(place);
+  Region *region = engine.regions_.find(ref.region, ref.generation);
+  const Residence *here = region != nullptr ? region->on(place) : nullptr;
   // One on the move is no victim, but it may be here again, and nobody tells of it then: it is not to be forgotten.
   return here != nullptr && here->pages[ref.page].state() != PageState::absent;
 }
 
 bool PoolDevice::describe(const PageRef &ref, PageInfo *info) {
   if (!knows(ref)) return false;
-  Region &region = *engine.regions_[ref.region];
+  Region &region = engine.regions_.at(ref.region);
   Residence *here = region.on(place);
   const Page &copies = region.pages[ref.page];
   info->bytes = region.shape.charged_bytes(ref.page);
@@ -92,8 +89,6 @@ Engine::Engine(std::pmr::memory_resource *memory, backend::StreamTable &streams,
       lock_(log),
       buffers_(&memory_, pool_id),
       regions_(&memory_),
-      region_generations_(&memory_),
-      next_free_(&memory_),
       devices_(&memory_),
       carrier_(streams_),
       clients_(&memory_),
@@ -105,7 +100,6 @@ Engine::Engine(std::pmr::memory_resource *memory, backend::StreamTable &streams,
       tags_(&memory_),
       users_(&memory_),
       mallocs_(&memory_),
-      kept_(&memory_),
       slabs_(&memory_),
       upcoming_(&memory_),
       retired_(&memory_),
@@ -282,8 +276,8 @@ Engine::~Engine() {
   if (demoter_.joinable() || prefetchers_[0].joinable() || sinker_.joinable() || recompressing)
     (void)shutdown();
   release_all();
-  for (auto &region : regions_) {
-    if (region != nullptr) drop_alias(*region);
+  for (Region &region : regions_) {
+    drop_alias(region);
   }
   if (staging_ != nullptr)
     (void)staging_runtime_->table().host_free(staging_runtime_->state(), staging_, staging_bytes);
@@ -300,9 +294,8 @@ void Engine::release_all() noexcept {
     if (region.registered != nullptr) unregister_memory(lock, region);
     destroy_locked(i);
   }
-  for (uint32_t id = 0; id < regions_.size(); ++id) {
-    if (regions_[id] != nullptr && regions_[id]->scrub)
-      scrub_device(lock, id, region_generations_[id], true);
+  for (Region &region : regions_) {
+    if (region.scrub) scrub_device(lock, region.id, regions_.generation(region), true);
   }
   lock.unlocked([this] {
     finish_scrubbing(true, true);
@@ -324,18 +317,18 @@ void Engine::release_device(Releasable &lock, PoolDevice &device) noexcept {
     side->timeline.drain();  // of what had to be overwritten
     (void)sweep_limbo(device);
   }
-  for (auto &region : regions_) {
-    Residence *here = region != nullptr ? region->on(device.place) : nullptr;
+  for (Region &region : regions_) {
+    Residence *here = region.on(device.place);
     if (here == nullptr) continue;
     for (uint32_t p = 0; p < here->pages.size(); ++p) {
       DevicePage &state = here->pages[p];
       if (state.granule == physical::no_granule) continue;
-      for (const vm::Tombstone &dead : region->tombstones)
+      for (const vm::Tombstone &dead : region.tombstones)
         (void)streams_.wait(dead.stamp, config_.evict_wait_ns);
       if (device.vmm())
-        (void)unmap_page(device, granule_address(*region, *here, p), region->shape.granule_bytes(p),
-                         mapping_of(*region, p, device));
-      if (leave_granule(*region, p, device)) device.granules->release(state.granule);
+        (void)unmap_page(device, granule_address(region, *here, p), region.shape.granule_bytes(p),
+                         mapping_of(region, p, device));
+      if (leave_granule(region, p, device)) device.granules->release(state.granule);
       state.granule = physical::no_granule;
     }
     if (here->range && device.vmm()) device.addresses->free(here->range);
@@ -475,7 +468,7 @@ void Engine::stats(weir_pool_stats *out) {
   stats.host_bytes += pinned;
   stats.staging_bytes += pinned;
   stats.buffers = buffers_.live();
-  stats.pages = page_count_;
+  stats.pages = regions_.pages();
   stats.slabs = slab_count_;
   stats.buffer_bytes = buffer_bytes_;
   stats.bookkeeping_bytes = memory_.bytes();

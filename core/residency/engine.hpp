@@ -39,6 +39,7 @@
 #include "core/base/mutex.hpp"
 #include "core/base/pool_lock.hpp"
 #include "core/base/seq_points.hpp"
+#include "core/page/region_store.hpp"
 #include "core/residency/address_map.hpp"
 #include "core/residency/history.hpp"
 #include "core/residency/lease.hpp"
@@ -459,7 +460,6 @@ class Engine {
   void survey_slab(Region &region, Survey *survey) WEIR_HELD;
 
   // compact.cpp
-  Region *slab_of(uint32_t id, uint16_t generation) noexcept WEIR_HELD;
   Status side_stream(PoolDevice &device, Stream **side);
   Status enqueue_moves(PoolDevice &device, std::pmr::vector<Stamp> *waits,
                        const std::pmr::vector<weir_be_copy> &copies, Stamp *done);
@@ -510,25 +510,22 @@ class Engine {
   Status decode(weir_buffer buffer, uint32_t *index);
   Target target(uint32_t index) noexcept WEIR_HELD {
     const vm::Cold &cold = buffers_.cold(index);
-    Region *region = regions_[cold.region].get();
+    Region *region = &regions_.at(cold.region);
     const bool own = cold.node == physical::SmallArena::none;
     return {region, own ? 0 : region->tenants->offset(cold.node), buffers_.hot(index).size()};
   }
   Status check_desc(const weir_buffer_desc &desc);
   Status range_of(uint32_t index, uint64_t offset, uint64_t *length);
-  Region &new_region() WEIR_HELD;
   void leave_lot(Region &region) noexcept;
   void free_region(Region &region) noexcept WEIR_HELD;
-  Status make_region(const vm::Geometry &shape, uint8_t home, uint32_t client, Region **region,
-                     const vm::Sharing::Lot &lot = {}) WEIR_HELD;
+  Region &make_region(const vm::Geometry &shape, uint8_t home, uint32_t client,
+                      const vm::Sharing::Lot &lot = {}) WEIR_HELD;
   Status make_home_region(const vm::Geometry &shape, uint8_t home, uint32_t client, Region **region,
                           const vm::Sharing::Lot &lot = {}) WEIR_HELD;
   Residence *residence(Region &region, PoolDevice &device, Status *status);
   Region *adopt_kept(const vm::Geometry &shape, uint64_t alignment, uint8_t home,
                      uint32_t client) WEIR_HELD;
   void keep_or_free(Region &region) noexcept WEIR_HELD;
-  void list_kept(Region &region) noexcept WEIR_HELD;
-  void unlist_kept(Region &region) noexcept WEIR_HELD;
   void retire_region(Region &region) noexcept WEIR_HELD;
   Status place_tenant(uint32_t index, const weir_buffer_desc &desc, uint8_t home, uint32_t client,
                       bool pinned) WEIR_HELD;
@@ -905,11 +902,7 @@ class Engine {
       0;  ///< changes of the pool's devices so far: come, left, lost
 
   vm::BufferTable buffers_;
-  // By a region's id. Never moved as they grow: a million of them are made one by one.
-  std::pmr::deque<Compact<Region>> regions_ WEIR_GUARDED;
-  std::pmr::deque<uint16_t> region_generations_ WEIR_GUARDED;
-  std::pmr::deque<uint32_t> next_free_ WEIR_GUARDED;  ///< of an id that nobody has, the next such
-  uint32_t free_region_ WEIR_GUARDED = vm::BufferTable::none;  ///< the first
+  page::RegionStore regions_ WEIR_GUARDED;
   /// Never moved nor shrunk: those that have left keep their place.
   std::pmr::vector<Owned<PoolDevice>> devices_;
   transfer::Paths paths_ WEIR_GUARDED;  ///< of config_.routes
@@ -926,8 +919,6 @@ class Engine {
   std::pmr::unordered_map<uint32_t, uint64_t> tags_ WEIR_GUARDED;  ///< tenants' tags
   std::pmr::unordered_map<uint32_t, Users> users_ WEIR_GUARDED;  ///< of the buffers that have some
   AddressMap mallocs_ WEIR_GUARDED;                              ///< of weir_malloc
-  std::pmr::unordered_map<uint64_t, uint32_t> kept_
-      WEIR_GUARDED;  ///< shape -> the latest such kept region
   std::pmr::unordered_map<uint64_t, SlabGroup> slabs_ WEIR_GUARDED;  ///< by group
   SlabGroup *recent_group_ WEIR_GUARDED = nullptr;                   ///< of them, that of the key
   uint64_t recent_key_ WEIR_GUARDED = 0;
@@ -969,7 +960,6 @@ class Engine {
   uint64_t asked_bytes_ WEIR_GUARDED = 0;  ///< by all calls so far
   Stats stats_ WEIR_GUARDED;
   uint64_t buffer_bytes_ WEIR_GUARDED = 0;
-  uint64_t page_count_ WEIR_GUARDED = 0;
   uint32_t slab_count_ WEIR_GUARDED = 0;
   static constexpr uint64_t staging_bytes = uint64_t{1} << 20U;
   RankedMutex<Rank::transfer> staging_mutex_;  ///< never taken with lock_ held

@@ -41,12 +41,12 @@ void Engine::survey_segments(uint8_t place, Survey *survey) {
   std::pmr::vector<physical::Segments::Piece> pieces(&memory_);
   device.granules->survey(&pieces);
   std::pmr::vector<uint32_t> owners(&memory_);  // of extents
-  for (uint32_t id = 0; id < regions_.size(); ++id) {
-    const Residence *here = regions_[id] != nullptr ? regions_[id]->on(place) : nullptr;
+  for (Region &region : regions_) {
+    const Residence *here = region.on(place);
     if (here == nullptr || here->pages[0].granule == physical::no_granule) continue;
     const uint32_t extent = device.granules->at(here->pages[0].granule).node;
     if (extent >= owners.size()) owners.resize(extent + 1, UINT32_MAX);
-    owners[extent] = id;
+    owners[extent] = region.id;
   }
   for (const physical::Segments::Piece &piece : pieces) {
     if (piece.extent == physical::Segments::none) {
@@ -65,8 +65,9 @@ void Engine::survey_segments(uint8_t place, Survey *survey) {
     tenant.blocker = Blocker::busy;
     if (piece.extent < owners.size() && owners[piece.extent] != UINT32_MAX) {
       tenant.owner = owners[piece.extent];
-      tenant.generation = region_generations_[tenant.owner];
-      tenant.blocker = blocker_of_extent(device, *regions_[tenant.owner]);
+      Region &owner = regions_.at(tenant.owner);
+      tenant.generation = regions_.generation(owner);
+      tenant.blocker = blocker_of_extent(device, owner);
     }
     survey->occupants.push_back(tenant);
     ++survey->places.back().count;
@@ -83,10 +84,9 @@ bool Engine::claim_extent(PoolDevice &device, const MoveOrder &order, ExtentMove
     result->block(why, tenant.size);
     return false;
   };
-  if (tenant.owner >= regions_.size() || regions_[tenant.owner] == nullptr ||
-      region_generations_[tenant.owner] != tenant.generation)
-    return refuse(Blocker::busy);
-  Region &region = *regions_[tenant.owner];
+  Region *found = regions_.find(tenant.owner, tenant.generation);
+  if (found == nullptr) return refuse(Blocker::busy);
+  Region &region = *found;
   Residence *here = region.on(device.place);
   if (here == nullptr || here->pages[0].granule == physical::no_granule ||
       device.granules->at(here->pages[0].granule).node != tenant.node)
@@ -199,18 +199,14 @@ uint64_t Engine::evict_extents(uint8_t place, const Occupant *tenants, size_t co
   victims.reserve(count);
   for (size_t i = 0; i < count; ++i) {
     const Occupant &tenant = tenants[i];
-    if (tenant.owner >= regions_.size() || regions_[tenant.owner] == nullptr ||
-        region_generations_[tenant.owner] != tenant.generation)
-      continue;
+    if (regions_.find(tenant.owner, tenant.generation) == nullptr) continue;
     victims.push_back(PageRef{tenant.owner, 0, static_cast<uint16_t>(tenant.generation)});
   }
   *gone = 0;
   const uint64_t freed = victims.empty() ? 0 : evict(lock, device, victims, false, why);
   for (const PageRef &ref : victims) {
-    const auto &region = regions_[ref.region];
-    const bool same = region != nullptr &&
-                      static_cast<uint16_t>(region_generations_[ref.region]) == ref.generation;
-    const Residence *here = same ? region->on(place) : nullptr;
+    Region *region = regions_.find(ref.region, ref.generation);
+    const Residence *here = region != nullptr ? region->on(place) : nullptr;
     *gone += here == nullptr || here->pages[0].state() == PageState::absent ? 1 : 0;
   }
   return freed;

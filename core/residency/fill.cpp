@@ -328,7 +328,7 @@ void Engine::destroy_doomed(Releasable &lock, Plan &plan) noexcept {
 void Engine::offer(Region &region, uint32_t page, PoolDevice &device) noexcept {
   DevicePage &state = region.on(device.place)->pages[page];
   try {
-    device.policy->admit(PageRef{region.id, page, region_generations_[region.id]}, tick());
+    device.policy->admit(PageRef{region.id, page, regions_.generation(region)}, tick());
     state.queued = true;
   } catch (const std::bad_alloc &) {
     state.queued = false;

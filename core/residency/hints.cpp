@@ -192,8 +192,9 @@ void Engine::describe_hints(Region &region, uint32_t page, uint8_t place, PageIn
 
 /// A page that a demand has taken all the same is asked for again, in its turn.
 void Engine::ask_again(const PageRef &ref, const PoolDevice &device) noexcept {
-  if (hints_.empty() || region_generations_[ref.region] != ref.generation) return;
-  Region &region = *regions_[ref.region];
+  Region *found = hints_.empty() ? nullptr : regions_.find(ref.region, ref.generation);
+  if (found == nullptr) return;
+  Region &region = *found;
   const Residence *here = region.on(device.place);
   if (region.slab || region.buffer == vm::BufferTable::none || here == nullptr ||
       here->pages[ref.page].state() != PageState::absent)

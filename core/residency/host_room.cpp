@@ -152,9 +152,9 @@ bool Engine::sweep_retired() noexcept {
 /// regions from where it stopped last.
 bool Engine::drop_clean_copies(uint64_t bytes) noexcept {
   uint64_t freed = 0;
-  for (size_t looked = 0; looked < regions_.size() && freed < bytes; ++looked) {
-    host_cursor_ = (host_cursor_ + 1) % regions_.size();
-    Region *region = regions_[host_cursor_].get();
+  for (size_t looked = 0; looked < regions_.ids() && freed < bytes; ++looked) {
+    host_cursor_ = (host_cursor_ + 1) % regions_.ids();
+    Region *region = regions_.live(host_cursor_);
     if (region == nullptr || region->registered != nullptr || region->alias != nullptr) continue;
     for (uint32_t p = 0; p < region->pages.size(); ++p) {
       Page &copies = region->pages[p];

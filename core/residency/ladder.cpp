@@ -68,7 +68,7 @@ uint64_t Engine::choose_sinking(uint64_t bytes, uint32_t client, uint32_t bit, S
   order.choose(wanted, &refs);
   if (refs.empty() && requeue(bit)) order.choose(wanted, &refs);
   for (const PageRef &ref : refs) {  // the policy has forgotten them
-    Page &copies = regions_[ref.region]->pages[ref.page];
+    Page &copies = regions_.at(ref.region).pages[ref.page];
     (from_host ? copies.in_host_order : copies.in_compressed_order) = false;
   }
   return list_sinking(refs, bit, why);
@@ -79,7 +79,7 @@ uint64_t Engine::list_sinking(const std::pmr::vector<PageRef> &refs, uint32_t bi
   const bool from_host = bit == vm::host_bit;
   uint64_t dropped = 0;
   for (size_t i = 0; i < refs.size(); ++i) {
-    Region &region = *regions_[refs[i].region];
+    Region &region = regions_.at(refs[i].region);
     Page &copies = region.pages[refs[i].page];
     // A policy may know a page twice, by what was chosen past it.
     if (copies.sinking || (copies.latest() & bit) == 0) continue;
@@ -97,7 +97,7 @@ uint64_t Engine::list_sinking(const std::pmr::vector<PageRef> &refs, uint32_t bi
       begin_sinking(region, refs[i].page, from_host);
     } catch (const std::bad_alloc &) {
       *why = fail(WEIR_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the records of a demotion");
-      for (; i < refs.size(); ++i) note_in_order(*regions_[refs[i].region], refs[i].page, bit);
+      for (; i < refs.size(); ++i) note_in_order(regions_.at(refs[i].region), refs[i].page, bit);
       break;
     }
   }
@@ -115,7 +115,7 @@ bool Engine::drop_from_host(uint64_t bytes, uint32_t client) {
   lower_.host_order->choose(wanted, &refs);
   uint64_t dropped = 0;
   for (const PageRef &ref : refs) {
-    Region &region = *regions_[ref.region];
+    Region &region = regions_.at(ref.region);
     Page &copies = region.pages[ref.page];
     copies.in_host_order = false;
     if (copies.sinking || (copies.latest() & vm::host_bit) == 0) continue;

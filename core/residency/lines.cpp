@@ -47,14 +47,14 @@ Status Engine::place_pinned(SlabGroup &group, uint64_t size, uint8_t home, uint3
   uint32_t at = group.rooms.at_least(bytes);
   Region *slab = nullptr;
   if (at != physical::RoomTree::none) {
-    slab = regions_[group.slabs[at]].get();
+    slab = &regions_.at(group.slabs[at]);
     *place = slab->tenants->allocate(bytes, 256);
   } else {
     uint32_t looks = most_looks;
     for (at = group.rooms.at_least(0, pages);
          at != physical::RoomTree::none && looks-- > 0 && !*place;
          at = group.rooms.next(at, pages)) {
-      slab = regions_[group.slabs[at]].get();
+      slab = &regions_.at(group.slabs[at]);
       slab->tenants->prepare();
       *place = open_pages(*slab, bytes);
     }

@@ -66,17 +66,17 @@ void Engine::note_loss(const Stream &stream, const Status &status) noexcept {
 void Engine::lose(PoolDevice &device) noexcept {
   device.lost = true;
   uint64_t lost_bytes = lose_carried(device);
-  for (const auto &region : regions_) {
-    if (region == nullptr || region->on(device.place) == nullptr) continue;
+  for (Region &region : regions_) {
+    if (region.on(device.place) == nullptr) continue;
     // Nothing writes there any more: what is written elsewhere counts.
-    if (region->shards == nullptr && region->held_at == device.place) region->held_to_write = false;
-    for (uint32_t p = 0; p < region->pages.size(); ++p) {
-      Page &copies = region->pages[p];
+    if (region.shards == nullptr && region.held_at == device.place) region.held_to_write = false;
+    for (uint32_t p = 0; p < region.pages.size(); ++p) {
+      Page &copies = region.pages[p];
       if ((copies.latest() & device.bit()) == 0) continue;
       copies.left(device.bit());
       if (copies.latest() != 0) continue;
       copies.device_lost();
-      lost_bytes += region->shape.used_bytes(p);
+      lost_bytes += region.shape.used_bytes(p);
     }
   }
   lost_bytes += lose_remote_writes(device);

@@ -109,9 +109,9 @@ bool Engine::drop_redundant(uint32_t bit, uint64_t bytes, uint32_t client) noexc
                               : vm::device_bits | vm::host_bit | vm::compressed_bit;
   uint64_t freed = 0;
   size_t &cursor = lower_.redundant_cursor;
-  for (size_t looked = 0; looked < regions_.size() && freed < bytes; ++looked) {
-    cursor = (cursor + 1) % regions_.size();
-    Region *region = regions_[cursor].get();
+  for (size_t looked = 0; looked < regions_.ids() && freed < bytes; ++looked) {
+    cursor = (cursor + 1) % regions_.ids();
+    Region *region = regions_.live(cursor);
     if (region == nullptr || (client != UINT32_MAX && region->client != client)) continue;
     for (uint32_t p = 0; p < region->pages.size() && freed < bytes; ++p) {
       const Page &copies = region->pages[p];
@@ -229,20 +229,19 @@ void Engine::note_in_order(Region &region, uint32_t page, uint32_t bit) noexcept
   bool &known = bit == vm::host_bit ? copies.in_host_order : copies.in_compressed_order;
   Policy *order = bit == vm::host_bit ? lower_.host_order.get() : lower_.compressed_order.get();
   if (known || order == nullptr) return;
-  known = order->give_back(PageRef{region.id, page, region_generations_[region.id]}, tick());
+  known = order->give_back(PageRef{region.id, page, regions_.generation(region)}, tick());
 }
 
 /// Tells a tier's policy of every page that it was not told of. False: there was none.
 bool Engine::requeue(uint32_t bit) noexcept {
   bool found = false;
-  for (const auto &region : regions_) {
-    if (region == nullptr) continue;
-    for (uint32_t p = 0; p < region->pages.size(); ++p) {
-      const Page &copies = region->pages[p];
+  for (Region &region : regions_) {
+    for (uint32_t p = 0; p < region.pages.size(); ++p) {
+      const Page &copies = region.pages[p];
       const bool known = bit == vm::host_bit ? copies.in_host_order : copies.in_compressed_order;
       const bool here = (copies.latest() & bit) != 0 && (bit != vm::host_bit || copies.host);
       if (known || copies.sinking || !here) continue;
-      note_in_order(*region, p, bit);
+      note_in_order(region, p, bit);
       found = true;
     }
   }
@@ -255,13 +254,9 @@ uint64_t TierView::now() const { return engine_.ticks_.now(); }
 
 /// Of a page that is not there any more the policy forgets what it knew, and is told when it comes again.
 bool TierView::knows(const PageRef &ref) noexcept {
-  if (ref.region >= engine_.regions_.size() || engine_.regions_[ref.region] == nullptr ||
-      engine_.region_generations_[ref.region] != ref.generation) {
-    return false;
-  }
-  Region &region = *engine_.regions_[ref.region];
-  if (ref.page >= region.pages.size()) return false;
-  Page &copies = region.pages[ref.page];
+  Region *region = engine_.regions_.find(ref.region, ref.generation);
+  if (region == nullptr || ref.page >= region->pages.size()) return false;
+  Page &copies = region->pages[ref.page];
   bool &known = bit_ == vm::host_bit ? copies.in_host_order : copies.in_compressed_order;
   if ((copies.latest() & bit_) == 0 || (bit_ == vm::host_bit && !copies.host)) {
     known = false;
@@ -272,7 +267,7 @@ bool TierView::knows(const PageRef &ref) noexcept {
 
 bool TierView::describe(const PageRef &ref, PageInfo *info) {
   if (!knows(ref)) return false;
-  Region &region = *engine_.regions_[ref.region];
+  Region &region = engine_.regions_.at(ref.region);
   const Page &copies = region.pages[ref.page];
   info->bytes = region.shape.used_bytes(ref.page);
   info->priority = region.priority;

@@ -198,8 +198,7 @@ void Engine::for_each_piece(const std::function<void(const weir_piece &)> &visit
   Mapping map(visit);
   map_reserved(map);
   for (const auto &device : devices_) begin_count(*device);
-  for (const auto &region : regions_)
-    if (region != nullptr) map_region(*region, map);
+  for (Region &region : regions_) map_region(region, map);
 }
 
 }  // namespace weir::residency

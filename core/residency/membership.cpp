@@ -138,8 +138,8 @@ Status Membership::begin_leaving(uint32_t device_id, uint64_t timeout_ns, PoolDe
                 "%llu bytes of device %u are held (weir_hold, weir_malloc): they can't move",
                 static_cast<unsigned long long>(device.held_bytes), device.device.id);
   }
-  for (const auto &region : engine_.regions_) {
-    if (region == nullptr || !engine_.last_of_shards(*region, device)) continue;
+  for (Region &region : engine_.regions_) {
+    if (!engine_.last_of_shards(region, device)) continue;
     return fail(WEIR_ERROR_BUSY,
                 "device %u is the last one of the pool that a buffer is sharded over",
                 device.device.id);
@@ -246,15 +246,15 @@ void Membership::list_pages(PoolDevice &device, std::pmr::vector<PageRef> *pages
   pages->clear();
   if (device.lost) return;
   uint64_t bytes = 0;
-  for (const auto &region : engine_.regions_) {
-    Residence *here = region != nullptr ? region->on(device.place) : nullptr;
+  for (Region &region : engine_.regions_) {
+    Residence *here = region.on(device.place);
     if (here == nullptr || here->resident == 0) continue;
     for (uint32_t p = 0; p < here->pages.size() && bytes < batch_bytes; ++p) {
       if (here->pages[p].state() != PageState::resident) continue;
-      const bool spare = region->pages[p].busy == 0 && engine_.is_spare(*region, p, *here);
-      if (!spare && engine_.in_use(*region, p, device.place)) continue;
-      pages->push_back(PageRef{region->id, p, engine_.region_generations_[region->id]});
-      bytes += region->shape.granule_bytes(p);
+      const bool spare = region.pages[p].busy == 0 && engine_.is_spare(region, p, *here);
+      if (!spare && engine_.in_use(region, p, device.place)) continue;
+      pages->push_back(PageRef{region.id, p, engine_.regions_.generation(region)});
+      bytes += region.shape.granule_bytes(p);
     }
     if (bytes >= batch_bytes) return;
   }
@@ -287,8 +287,8 @@ bool Membership::has_leases(const PoolDevice &device) noexcept {
 
 bool Membership::empty(PoolDevice &device) noexcept {
   if (device.in_flight != 0 || has_leases(device)) return false;
-  for (const auto &region : engine_.regions_) {
-    if (region != nullptr && !at_rest(*region, device)) return false;
+  for (Region &region : engine_.regions_) {
+    if (!at_rest(region, device)) return false;
   }
   // What a plan has claimed and not yet filled is in no page; it gives it back as soon as it looks.
   const physical::GranulePool &granules = *device.granules;
@@ -332,29 +332,24 @@ Status Membership::leave(Releasable &lock, PoolDevice &device) {
     return fail(WEIR_ERROR_INVALID_ARGUMENT, "device %u is the only one of its pool that is left",
                 device.device.id);
   strip(device);
-  // By number: regions are made meanwhile.
-  for (uint32_t id = 0; id < engine_.regions_.size(); ++id) {
-    if (engine_.regions_[id] != nullptr && engine_.regions_[id]->home == device.place)
-      part_from_lost(*engine_.regions_[id], to->place);
+  for (Region &region : engine_.regions_) {
+    if (region.home == device.place) part_from_lost(region, to->place);
   }
-  for (const auto &region : engine_.regions_) {
-    const bool moves = region != nullptr && region->home == device.place && !region->kept;
-    if (moves && region->shards == nullptr) rehome(*region, home_for(*region, *to));
+  for (Region &region : engine_.regions_) {
+    const bool moves = region.home == device.place && !region.kept;
+    if (moves && region.shards == nullptr) rehome(region, home_for(region, *to));
   }
   // From here on nothing throws: the device leaves.
-  for (const auto &region : engine_.regions_) {
-    if (region == nullptr) continue;
-    if (region->shards != nullptr && region->shards->has(device.place))
-      engine_.reshard(*region, device);
-    Residence *here = region->on(device.place);
+  for (Region &region : engine_.regions_) {
+    if (region.shards != nullptr && region.shards->has(device.place))
+      engine_.reshard(region, device);
+    Residence *here = region.on(device.place);
     if (here == nullptr) continue;
     // Where something of a lost device is still mapped nothing else ever is.
     if (here->range && device.vmm() && !device.lost) device.addresses->free(here->range);
-    erase_if(region->residences, [here](const auto &r) { return r.get() == here; });
+    erase_if(region.residences, [here](const auto &r) { return r.get() == here; });
   }
-  for (uint32_t id = 0; id < engine_.regions_.size(); ++id) {
-    if (engine_.regions_[id] != nullptr) engine_.retire_region(*engine_.regions_[id]);
-  }
+  for (Region &region : engine_.regions_) engine_.retire_region(region);
   device.gone = true;
   device.granules->set_budget(0);
   engine_.config_.devices[device.place].budget = 0;
@@ -368,11 +363,11 @@ Status Membership::leave(Releasable &lock, PoolDevice &device) {
 void Membership::strip(PoolDevice &device) noexcept {
   device.limbo.clear();
   device.emptied.clear();
-  for (const auto &region : engine_.regions_) {
-    Residence *here = region != nullptr ? region->on(device.place) : nullptr;
+  for (Region &region : engine_.regions_) {
+    Residence *here = region.on(device.place);
     if (here == nullptr) continue;
     for (uint32_t p = 0; p < here->pages.size(); ++p) {
-      if (here->pages[p].state() == PageState::resident) engine_.vanish(*region, p, device);
+      if (here->pages[p].state() == PageState::resident) engine_.vanish(region, p, device);
     }
   }
 }

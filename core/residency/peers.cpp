@@ -144,14 +144,14 @@ bool Engine::drop_disposable(Releasable &lock, PoolDevice &device, uint64_t byte
   const auto running = [&](const PageRef &ref) WEIR_HELD {
     fences.clear();
     try {
-      Region &region = *regions_[ref.region];
+      Region &region = regions_.at(ref.region);
       collect_fences(region, ref.page, &fences,
                      is_spare(region, ref.page, *region.on(device.place)));
       if (fences.empty()) return false;
     } catch (const std::bad_alloc &) {
       fences.clear();  // not known: as if it ran
     }
-    offer_borrowed(*regions_[ref.region], ref.page, device);
+    offer_borrowed(regions_.at(ref.region), ref.page, device);
     return true;
   };
   pages.erase(std::remove_if(pages.begin(), pages.end(), running), pages.end());
@@ -245,7 +245,7 @@ void Engine::give_loan_back(Victim &victim, DevicePage &state) noexcept {
 /// Tells a neighbour's policy that the page is to go before all else there.
 void Engine::offer_borrowed(Region &region, uint32_t page, PoolDevice &to) noexcept {
   try {
-    to.policy->dispose(PageRef{region.id, page, region_generations_[region.id]});
+    to.policy->dispose(PageRef{region.id, page, regions_.generation(region)});
     region.on(to.place)->pages[page].queued = true;
   } catch (const std::bad_alloc &) {
     offer(region, page, to);

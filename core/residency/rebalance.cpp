@@ -38,15 +38,15 @@ bool Rebalancer::may_move(const Region &region) const noexcept {
 void Rebalancer::list() {
   order_.clear();
   page_ = 0;
-  for (const auto &region : engine_.regions_) {
-    if (region == nullptr || !may_move(*region)) continue;
-    const bool spilled = std::any_of(region->pages.begin(), region->pages.end(), [](const Page &p) {
+  for (Region &region : engine_.regions_) {
+    if (!may_move(region)) continue;
+    const bool spilled = std::any_of(region.pages.begin(), region.pages.end(), [](const Page &p) {
       return p.latest() != 0 && (p.latest() & (vm::device_bits | vm::lost_bit)) == 0;
     });
     if (!spilled) continue;
     PageInfo info;
-    engine_.describe_uses(*region, &info);
-    order_.push_back(Entry{info.last_use, region->id, engine_.region_generations_[region->id]});
+    engine_.describe_uses(region, &info);
+    order_.push_back(Entry{info.last_use, region.id, engine_.regions_.generation(region)});
   }
   const auto older = [](const Entry &a, const Entry &b) { return a.last_use < b.last_use; };
   if (order_.size() > most_regions) {
@@ -79,10 +79,8 @@ PoolDevice *Rebalancer::lender_for(const Region &region, uint32_t page, uint64_t
 
 /// Pages of one buffer, from page_ on. False: the batch is full, or the next is another device's.
 bool Rebalancer::add(const Entry &entry, uint64_t bytes, PrefetchBatch *batch, uint64_t *gathered) {
-  const auto &region = engine_.regions_[entry.region];
-  if (region == nullptr || engine_.region_generations_[entry.region] != entry.generation ||
-      !may_move(*region))
-    return true;
+  Region *region = engine_.regions_.find(entry.region, entry.generation);
+  if (region == nullptr || !may_move(*region)) return true;
   const uint64_t word = engine_.buffers_.hot(region->buffer).word.load(std::memory_order_relaxed);
   for (; page_ < region->pages.size(); ++page_) {
     const Page &copies = region->pages[page_];

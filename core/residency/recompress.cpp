@@ -71,12 +71,8 @@ uint16_t Recompressor::last_use(Region &region) const {
 
 /// nullptr: it is gone, or waits no more.
 Region *Recompressor::find(const Entry &entry) const noexcept {
-  Region *region =
-      entry.region < engine_.regions_.size() ? engine_.regions_[entry.region].get() : nullptr;
-  if (region == nullptr || !region->to_recompress ||
-      static_cast<uint16_t>(engine_.region_generations_[entry.region]) != entry.generation)
-    return nullptr;
-  return region;
+  Region *region = engine_.regions_.find(entry.region, entry.generation);
+  return region != nullptr && region->to_recompress ? region : nullptr;
 }
 
 bool Recompressor::has_turn(const Region &region) const noexcept {
@@ -97,8 +93,7 @@ void Recompressor::queue(Region &region) noexcept {
   if (waiting_.size() >= tidy_at_) tidy();
   try {
     waiting_.push_back(Entry{region.id, ticks_of(engine_.now_ns()),
-                             static_cast<uint16_t>(engine_.region_generations_[region.id]),
-                             last_use(region)});
+                             engine_.regions_.generation(region), last_use(region)});
     region.to_recompress = true;
   } catch (const std::bad_alloc &) {
     region.to_recompress = false;

@@ -34,15 +34,15 @@ void Engine::survey_fragments(uint8_t place, std::pmr::vector<LooseFragment> *lo
   PoolDevice &device = device_at(place);
   loose->clear();
   if (device.sharing == nullptr || device.sharing->movable() == nullptr) return;
-  for (const auto &region : regions_) {
-    if (region == nullptr || region->lot_place != place || region->kept) continue;
-    const Residence *here = region->on(place);
-    for (const uint32_t p : {uint32_t{0}, region->shape.pages() - 1}) {
+  for (Region &region : regions_) {
+    if (region.lot_place != place || region.kept) continue;
+    const Residence *here = region.on(place);
+    for (const uint32_t p : {uint32_t{0}, region.shape.pages() - 1}) {
       if (here == nullptr || here->pages[p].state() != PageState::resident) continue;
-      const vm::Bundle *bundle = bundle_of(*region, p, device);
+      const vm::Bundle *bundle = bundle_of(region, p, device);
       if (bundle == nullptr || bundle->users != 1) continue;
-      loose->push_back(LooseFragment{region->id, region_generations_[region->id], p,
-                                     region->shape.used_bytes(p), region->shape.granule_bytes(p)});
+      loose->push_back(LooseFragment{region.id, regions_.generation(region), p,
+                                     region.shape.used_bytes(p), region.shape.granule_bytes(p)});
     }
   }
   std::sort(loose->begin(), loose->end(),
@@ -53,9 +53,9 @@ void Engine::survey_fragments(uint8_t place, std::pmr::vector<LooseFragment> *lo
 /// std::bad_alloc with nothing changed.
 Blocker Engine::claim_fragment(PoolDevice &device, const LooseFragment &loose, bool wait,
                                FragmentMove *move) {
-  if (regions_[loose.region] == nullptr || region_generations_[loose.region] != loose.generation)
-    return Blocker::busy;
-  Region &region = *regions_[loose.region];
+  Region *known = regions_.find(loose.region, loose.generation);
+  if (known == nullptr) return Blocker::busy;
+  Region &region = *known;
   Residence *here = region.on(device.place);
   const bool there = !region.kept && here != nullptr && loose.page < here->pages.size() &&
                      here->pages[loose.page].state() == PageState::resident;

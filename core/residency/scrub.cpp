@@ -138,10 +138,7 @@ bool Engine::scrub_storage(Releasable &lock, bool wait) noexcept {
 /// What a dead buffer has left on devices: its pages leave, and are overwritten by that. Those that something is at work on for
 /// longer than a moment do so when their time comes, unless the caller has the time to wait.
 void Engine::scrub_device(Releasable &lock, uint32_t id, uint16_t generation, bool wait) noexcept {
-  const auto region = [&]() WEIR_HELD -> Region * {
-    return regions_[id] != nullptr && region_generations_[id] == generation ? regions_[id].get()
-                                                                            : nullptr;
-  };
+  const auto region = [&]() WEIR_HELD { return regions_.find(id, generation); };
   for (size_t place = 0; place < devices_.size();
        ++place) {  // one may come while the lock is dropped
     PoolDevice &device = *devices_[place];

@@ -114,29 +114,28 @@ Status Engine::make_sharded_region(uint64_t size, uint32_t client, ShardWish &wi
     const uint64_t usual = shape.large != 0 ? shape.large_bytes : shape.small_bytes;
     shards.deal_stripes(shape, wish.stripe != 0 ? wish.stripe : usual);
   }
-  Region *fresh = nullptr;
-  WEIR_TRY(make_region(shape, wish.home, client, &fresh));
+  Region &fresh = make_region(shape, wish.home, client);
   Status status;
   try {
-    fresh->residences.reserve(shards.count());
+    fresh.residences.reserve(shards.count());
     for (uint32_t i = 0; i < shards.count(); ++i) {
-      fresh->residences.push_back(make_owned<Residence>(&memory_, shards.place(i), &memory_));
-      fresh->residences.back()->pages.resize(shape.pages());
+      fresh.residences.push_back(make_owned<Residence>(&memory_, shards.place(i), &memory_));
+      fresh.residences.back()->pages.resize(shape.pages());
     }
     status = device_at(wish.home).addresses->allocate(shape.address_bytes(),
                                                       shape.address_alignment(), &shards.range);
   } catch (...) {
-    free_region(*fresh);
+    free_region(fresh);
     throw;
   }
   if (!status) {
-    free_region(*fresh);
+    free_region(fresh);
     return status;
   }
   shards.range_place = wish.home;
-  for (const auto &residence : fresh->residences) residence->range.address = shards.range.address;
-  fresh->shards = std::move(wish.shards);
-  *region = fresh;
+  for (const auto &residence : fresh.residences) residence->range.address = shards.range.address;
+  fresh.shards = std::move(wish.shards);
+  *region = &fresh;
   return {};
 }
 
@@ -240,7 +239,7 @@ bool Engine::give_way(Releasable &lock, Plan &plan, PoolDevice &device) {
     const Residence *there = region.shards == nullptr ? region.on(device.place) : nullptr;
     for (uint32_t p = item.first; there != nullptr && p <= item.last; ++p) {
       if (there->pages[p].state() == PageState::resident)
-        pages.push_back(PageRef{region.id, p, region_generations_[region.id]});
+        pages.push_back(PageRef{region.id, p, regions_.generation(region)});
     }
   }
   Status why;
@@ -341,30 +340,29 @@ void Engine::clear_shards(Releasable &lock, PoolDevice &device) {
     uint64_t address, bytes;
   };
   std::pmr::vector<Left> left(&memory_);
-  for (const auto &region : regions_) {
-    if (region == nullptr || region->shards == nullptr) continue;
-    const Residence *here = region->on(device.place);
+  for (Region &region : regions_) {
+    if (region.shards == nullptr) continue;
+    const Residence *here = region.on(device.place);
     for (uint32_t p = 0; here != nullptr && p < here->pages.size(); ++p) {
       if (here->pages[p].state() == PageState::resident)
         left.push_back(
-            {region->id, p, granule_address(*region, *here, p), region->shape.granule_bytes(p)});
+            {region.id, p, granule_address(region, *here, p), region.shape.granule_bytes(p)});
     }
   }
-  for (const Left &page : left) ++regions_[page.region]->operations;
+  for (const Left &page : left) ++regions_.at(page.region).operations;
   lock.unlocked([&] {
     for (Left &page : left) {
       if (device.mapper->unmap(page.address, page.bytes)) page.bytes = 0;
     }
   });
   for (const Left &page : left) {
-    Region &region = *regions_[page.region];
+    Region &region = regions_.at(page.region);
     --region.operations;
     region.shards->stranded = region.shards->stranded || page.bytes != 0;
     if (page.bytes == 0) vanish(region, page.page, device);
   }
   for (const Left &page : left) {
-    const auto &region = regions_[page.region];
-    if (region != nullptr) retire_region(*region);
+    if (Region *region = regions_.live(page.region)) retire_region(*region);
   }
   changed_.notify_all();
 }

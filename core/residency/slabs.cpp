@@ -87,7 +87,7 @@ void Engine::leave_group(Region &slab) noexcept {
   if (position > last || group.slabs[position] != slab.id) return;
   group.rooms.erase(position);
   if (position != last) {
-    Region &moved = *regions_[group.slabs[last]];
+    Region &moved = regions_.at(group.slabs[last]);
     group.rooms.erase(last);
     group.slabs[position] = moved.id;
     moved.tenants->position = position;
@@ -163,7 +163,7 @@ void Engine::vacate_place(Region &slab, uint64_t offset, uint64_t size) noexcept
     idle = true;
     if (page.told) continue;
     try {
-      device.policy->dispose(PageRef{slab.id, p, region_generations_[slab.id]});
+      device.policy->dispose(PageRef{slab.id, p, regions_.generation(slab)});
       page.told = true;
     } catch (const std::bad_alloc &) {
       // It is among the policy's pages already; it only goes a little later.
@@ -180,7 +180,7 @@ Region *Engine::find_place(SlabGroup &group, uint64_t size, uint64_t alignment,
                            physical::SmallArena::Allocation *place) {
   bool full = false;  // his quota
   const auto take = [&](uint32_t position) WEIR_HELD -> Region * {
-    Region &slab = *regions_[group.slabs[position]];
+    Region &slab = regions_.at(group.slabs[position]);
     *place = slab.tenants->allocate(size, alignment);
     if (!*place) return nullptr;
     const uint64_t bytes = slab.tenants->size(place->node);
@@ -266,7 +266,7 @@ Status Engine::place_tenant(uint32_t index, const weir_buffer_desc &desc, uint8_
 
 void Engine::remove_tenant(uint32_t index) noexcept {
   const vm::Cold cold = buffers_.cold(index);
-  free_place(*regions_[cold.region], cold.node);
+  free_place(regions_.at(cold.region), cold.node);
 }
 
 /// A place in a slab. One that has no tenants stays for as long as pages of it are there: it is used again before another is
@@ -291,14 +291,13 @@ bool Engine::own_lost_page(uint32_t index, uint8_t home) {
   const Target where = target(index);
   const uint8_t before = where.region->home;
   const bool last = where.region->tenants->count == 1;
-  Region *fresh = nullptr;
-  (void)make_region(shape_for(home, where.size), home, where.region->client, &fresh);
-  fresh->buffer = index;
-  fresh->priority = where.region->priority;
-  fresh->tag = tag_of(index);
-  fresh->pages[0].device_lost();
+  Region &fresh = make_region(shape_for(home, where.size), home, where.region->client);
+  fresh.buffer = index;
+  fresh.priority = where.region->priority;
+  fresh.tag = tag_of(index);
+  fresh.pages[0].device_lost();
   remove_tenant(index);
-  buffers_.cold(index) = vm::Cold{fresh->id, physical::SmallArena::none};
+  buffers_.cold(index) = vm::Cold{fresh.id, physical::SmallArena::none};
   count_promise(index, before, where.size, false);
   buffers_.hot(index).set_size_home(where.size, device_at(home).device.id);
   count_promise(index, home, where.size, true);
@@ -333,8 +332,8 @@ Status Engine::unslab(Releasable &lock, uint32_t index) {
   Region *fresh = nullptr;
   tier::HostSlot slot;
   const auto work = [&]() WEIR_HELD -> Status {
-    WEIR_TRY(make_region(shape_for(where.region->home, where.size), where.region->home,
-                         where.region->client, &fresh));
+    fresh = &make_region(shape_for(where.region->home, where.size), where.region->home,
+                         where.region->client);
     // Readers too: another tenant may get the place as soon as it is free.
     WEIR_TRY(wait_range(lock, index, 0, where.size, true));
     if (virgin) return {};

@@ -47,9 +47,10 @@ void Engine::list_groups(uint8_t place, std::pmr::vector<uint64_t> *groups, Move
   if (device_at(place).lost) return;
   for (const auto &[group, known] : slabs_) {
     const auto &slabs = known.slabs;
-    if (slabs.empty() || regions_[slabs[0]]->home != place) continue;
-    if (regions_[slabs[0]]->pinned) {
-      for (const uint32_t id : slabs) result->block(Blocker::pinned, regions_[id]->tenants->taken);
+    if (slabs.empty() || regions_.at(slabs[0]).home != place) continue;
+    if (regions_.at(slabs[0]).pinned) {
+      for (const uint32_t id : slabs)
+        result->block(Blocker::pinned, regions_.at(id).tenants->taken);
     } else {
       groups->push_back(group);
     }
@@ -62,16 +63,16 @@ void Engine::survey_group(uint8_t place, uint64_t group, Survey *survey) {
   const auto found = slabs_.find(group);
   if (found == slabs_.end() || device_at(place).lost) return;
   std::pmr::vector<uint32_t> slabs(found->second.slabs, &memory_);
-  std::erase_if(slabs, [this](uint32_t id) WEIR_HELD { return regions_[id]->vacant(); });
+  std::erase_if(slabs, [this](uint32_t id) WEIR_HELD { return regions_.at(id).vacant(); });
   const auto emptier = [this](uint32_t a, uint32_t b) WEIR_HELD {
-    return regions_[a]->tenants->used() < regions_[b]->tenants->used();
+    return regions_.at(a).tenants->used() < regions_.at(b).tenants->used();
   };
   if (slabs.size() > size_t{2 * most_surveyed}) {
     const auto middle = slabs.begin() + most_surveyed;
     std::nth_element(slabs.begin(), middle, slabs.end(), emptier);
     // Of the fullest those with room.
     const auto full = std::partition(middle, slabs.end(), [this](uint32_t id) WEIR_HELD {
-      return regions_[id]->tenants->free_units() >= regions_[id]->tenants->size() / 16;
+      return regions_.at(id).tenants->free_units() >= regions_.at(id).tenants->size() / 16;
     });
     const auto last = middle + std::min<ptrdiff_t>(full - middle, most_surveyed);
     std::partial_sort(middle, last, full,
@@ -82,8 +83,8 @@ void Engine::survey_group(uint8_t place, uint64_t group, Survey *survey) {
   std::sort(slabs.begin(), slabs.end(), emptier);
   size_t first = 0;
   for (size_t end = slabs.size(); first < end && survey->occupants.size() < most_occupants;) {
-    survey_slab(*regions_[slabs[first++]], survey);
-    if (first < end) survey_slab(*regions_[slabs[--end]], survey);
+    survey_slab(regions_.at(slabs[first++]), survey);
+    if (first < end) survey_slab(regions_.at(slabs[--end]), survey);
   }
 }
 
@@ -91,7 +92,7 @@ void Engine::survey_slab(Region &region, Survey *survey) {
   const Residence *here = region.on(region.home);
   SurveyedPlace slab;
   slab.id = region.id;
-  slab.generation = region_generations_[region.id];
+  slab.generation = regions_.generation(region);
   slab.size = region.shape.physical_bytes();
   slab.first = survey->occupants.size();
   for (uint32_t p = 0; here != nullptr && p < region.pages.size(); ++p) {
@@ -152,11 +153,11 @@ LayoutStats Engine::layout(uint8_t place) {
   }
   for (const auto &[group, known] : slabs_) {
     const auto &slabs = known.slabs;
-    if (slabs.size() < 2 || regions_[slabs[0]]->home != place || regions_[slabs[0]]->pinned)
+    if (slabs.size() < 2 || regions_.at(slabs[0]).home != place || regions_.at(slabs[0]).pinned)
       continue;
     for (const uint32_t id : slabs) {
-      const Region &region = *regions_[id];
-      const Residence *here = regions_[id]->on(place);
+      const Region &region = regions_.at(id);
+      const Residence *here = regions_.at(id).on(place);
       uint64_t bytes = 0;
       for (uint32_t p = 0; here != nullptr && p < region.pages.size(); ++p)
         bytes += here->pages[p].state() == PageState::resident && !region.idle(p)

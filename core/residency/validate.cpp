@@ -145,12 +145,12 @@ std::string Engine::validate_device(PoolDevice &device) {
   // Twice: a shared granule is held if any of those who share it is.
   for (const bool all : {false, true}) {
     begin_count(device);
-    for (const auto &region : regions_) {
-      Residence *here = region != nullptr ? region->on(device.place) : nullptr;
+    for (Region &region : regions_) {
+      Residence *here = region.on(device.place);
       if (here == nullptr) continue;
-      const bool counts = all || region->held_on(device.place);
+      const bool counts = all || region.held_on(device.place);
       (all ? occupied : held) +=
-          counts ? occupied_bytes(*region, *here, all) : pinned_bytes(*region, *here);
+          counts ? occupied_bytes(region, *here, all) : pinned_bytes(region, *here);
     }
   }
   if (device.sharing != nullptr) {
@@ -191,11 +191,10 @@ unsigned char *Engine::compressed_blob(weir_buffer buffer, uint32_t page, uint64
 
 uint64_t Engine::borrowed_bytes() noexcept {
   uint64_t bytes = 0;
-  for (const auto &region : regions_) {
-    if (region == nullptr) continue;
-    for (const auto &here : region->residences) {
+  for (Region &region : regions_) {
+    for (const auto &here : region.residences) {
       for (uint32_t p = 0; p < here->pages.size(); ++p)
-        bytes += here->pages[p].borrowed ? region->shape.granule_bytes(p) : 0;
+        bytes += here->pages[p].borrowed ? region.shape.granule_bytes(p) : 0;
     }
   }
   return bytes;
@@ -219,12 +218,12 @@ Promise Engine::promise_of(uint8_t place) noexcept {
 std::string Engine::validate() {
   Locked lock(lock_);
   std::string wrong;
-  for (const auto &region : regions_) {
-    for (uint32_t p = 0; region != nullptr && p < region->pages.size() && wrong.empty(); ++p)
-      wrong = validate_page(*region, p);
+  for (Region &region : regions_) {
+    for (uint32_t p = 0; p < region.pages.size() && wrong.empty(); ++p)
+      wrong = validate_page(region, p);
   }
-  for (const auto &region : regions_) {
-    if (region != nullptr && region->slab && wrong.empty()) wrong = validate_slab(*region);
+  for (Region &region : regions_) {
+    if (region.slab && wrong.empty()) wrong = validate_slab(region);
   }
   for (uint32_t i = 0; i < buffers_.end() && wrong.empty(); ++i) {
     if ((buffers_.hot(i).word.load() & Word::alive) != 0) wrong = validate_word(i);
