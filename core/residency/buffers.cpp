@@ -212,7 +212,7 @@ void Engine::retire_region(Region &region) noexcept {
     assert(!page.host && page.lower == tier::CopyTable::none);
     (void)page;
   }
-  if (region.slab) leave_group(region);
+  if (region.slab) slabs_.close(region);
   free_region(region);
 }
 

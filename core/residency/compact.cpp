@@ -120,11 +120,10 @@ Blocker Engine::claim_tenant(PoolDevice &device, const MoveOrder &order, TenantM
   const auto place = to->tenants->allocate_before(
       before ? order.before : physical::SmallArena::none, order.offset, size);
   if (!place) return Blocker::busy;
-  if (!occupy(*to, place.offset, to->tenants->size(place.node))) {
+  if (!slabs_.occupy(*to, place, clients_[to->client]->device[to->home])) {
     to->tenants->free(place.node);
     return Blocker::no_room;
   }
-  note_room(*to);
   to->tenants->set_owner(place.node, tenant.owner);
   const uint64_t virgin = seen & Word::virgin;
   *move = TenantMove{&order, from, to, place.node, virgin == 0};

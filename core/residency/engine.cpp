@@ -100,7 +100,7 @@ Engine::Engine(std::pmr::memory_resource *memory, backend::StreamTable &streams,
       tags_(&memory_),
       users_(&memory_),
       mallocs_(&memory_),
-      slabs_(&memory_),
+      slabs_(regions_, &memory_),
       upcoming_(&memory_),
       retired_(&memory_),
       lower_(*this, &memory_),
@@ -469,7 +469,7 @@ void Engine::stats(weir_pool_stats *out) {
   stats.staging_bytes += pinned;
   stats.buffers = buffers_.live();
   stats.pages = regions_.pages();
-  stats.slabs = slab_count_;
+  stats.slabs = slabs_.count();
   stats.buffer_bytes = buffer_bytes_;
   stats.bookkeeping_bytes = memory_.bytes();
   for (const auto &state : owned_states_) {

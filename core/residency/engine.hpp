@@ -39,7 +39,7 @@
 #include "core/base/mutex.hpp"
 #include "core/base/pool_lock.hpp"
 #include "core/base/seq_points.hpp"
-#include "core/page/region_store.hpp"
+#include "core/page/slab_allocator.hpp"
 #include "core/residency/address_map.hpp"
 #include "core/residency/history.hpp"
 #include "core/residency/lease.hpp"
@@ -49,7 +49,6 @@
 #include "core/residency/pool_device.hpp"
 #include "core/residency/rebalance.hpp"
 #include "core/residency/recompress.hpp"
-#include "core/physical/room_tree.hpp"
 #include "core/residency/stats.hpp"
 #include "core/virtual/buffer_table.hpp"
 #include "core/virtual/region.hpp"
@@ -374,7 +373,6 @@ class Engine {
   std::string validate_page(Region &region, uint32_t page) noexcept;
   const char *validate_below(Region &region, uint32_t page) noexcept;
   std::string validate_word(uint32_t index) noexcept WEIR_HELD;
-  std::string validate_slab(Region &region) WEIR_HELD;
   uint64_t pinned_bytes(const Region &region, const Residence &here) noexcept;
   std::string validate_device(PoolDevice &device) WEIR_HELD;
   uint64_t borrowed_bytes() noexcept WEIR_HELD;
@@ -409,28 +407,9 @@ class Engine {
               uint32_t granule_client) noexcept WEIR_HELD;
 
   // slabs.cpp
-  /// The slabs of a device, client and priority: by number, and by the longest free range that each has, with lines' longest
-  /// runs of closed pages beside it.
-  struct SlabGroup {
-    explicit SlabGroup(std::pmr::memory_resource *memory)
-        : slabs(memory), rooms(memory, physical::RoomTree::Kind::classes) {}
-    std::pmr::vector<uint32_t> slabs;
-    physical::RoomTree rooms;
-  };
-  SlabGroup &group_at(uint64_t key) WEIR_HELD;
-  SlabGroup &group_of(const Region &slab) WEIR_HELD;
-  void note_room(Region &slab) noexcept;
-  void join_group(SlabGroup &group, Region &slab);
-  void leave_group(Region &slab) noexcept WEIR_HELD;
-  bool occupy(Region &slab, uint64_t offset, uint64_t size) noexcept WEIR_HELD;
   void forget_idle(Region &slab, uint32_t page) noexcept WEIR_HELD;
-  void vacate_place(Region &slab, uint64_t offset, uint64_t size) noexcept WEIR_HELD;
-  Region *find_place(SlabGroup &group, uint64_t size, uint64_t alignment,
-                     physical::SmallArena::Allocation *place) WEIR_HELD;
-  Status open_slab(SlabGroup &group, const vm::Geometry &shape, uint8_t home, uint32_t client,
-                   int32_t priority, bool pinned, Region **out) WEIR_HELD;
+  Status open_slab(const vm::Geometry &shape, const page::Kin &kin, Region **out) WEIR_HELD;
   void free_place(Region &region, uint32_t node) noexcept WEIR_HELD;
-  void move_group(Region &region, uint8_t home) WEIR_HELD;
   bool own_lost_page(uint32_t index, uint8_t home) WEIR_HELD;
 
   // first_use.cpp
@@ -446,10 +425,8 @@ class Engine {
   // lines.cpp
   uint64_t line_bytes(const PoolDevice &device) const noexcept;
   bool belongs_in_line(const PoolDevice &device, uint64_t size) const noexcept;
-  Status place_pinned(SlabGroup &group, uint64_t size, uint8_t home, uint32_t client,
-                      int32_t priority, Region **out,
-                      physical::SmallArena::Allocation *place) WEIR_HELD;
-  physical::SmallArena::Allocation open_pages(Region &region, uint64_t bytes) noexcept;
+  Status place_pinned(const page::Kin &kin, uint64_t size, Region **out,
+                      page::SlabAllocator::Place *place) WEIR_HELD;
   Status bring_pinned(Releasable &lock, uint32_t index, PoolDevice &device,
                       Stream *stream) WEIR_HELD;
 
@@ -919,9 +896,7 @@ class Engine {
   std::pmr::unordered_map<uint32_t, uint64_t> tags_ WEIR_GUARDED;  ///< tenants' tags
   std::pmr::unordered_map<uint32_t, Users> users_ WEIR_GUARDED;  ///< of the buffers that have some
   AddressMap mallocs_ WEIR_GUARDED;                              ///< of weir_malloc
-  std::pmr::unordered_map<uint64_t, SlabGroup> slabs_ WEIR_GUARDED;  ///< by group
-  SlabGroup *recent_group_ WEIR_GUARDED = nullptr;                   ///< of them, that of the key
-  uint64_t recent_key_ WEIR_GUARDED = 0;
+  page::SlabAllocator slabs_ WEIR_GUARDED;
   std::pmr::unordered_map<uint32_t, std::pmr::deque<uint64_t>> upcoming_
       WEIR_GUARDED;  ///< region -> announced operations
   Owned<tier::HostStore> host_;
@@ -960,7 +935,6 @@ class Engine {
   uint64_t asked_bytes_ WEIR_GUARDED = 0;  ///< by all calls so far
   Stats stats_ WEIR_GUARDED;
   uint64_t buffer_bytes_ WEIR_GUARDED = 0;
-  uint32_t slab_count_ WEIR_GUARDED = 0;
   static constexpr uint64_t staging_bytes = uint64_t{1} << 20U;
   RankedMutex<Rank::transfer> staging_mutex_;  ///< never taken with lock_ held
   RankedMutex<Rank::transfer> side_mutex_;     ///< nor is this: opens the streams of moves

@@ -16,8 +16,6 @@ namespace {
 
 constexpr uint64_t most_line_pages = 64;
 constexpr uint64_t least_line_pages = 4;
-/// Lines with pages to open that are asked before another line is made.
-constexpr uint32_t most_looks = 4;
 
 }  // namespace
 
@@ -38,76 +36,29 @@ bool Engine::belongs_in_line(const PoolDevice &device, uint64_t size) const noex
 }
 
 /// A range of so many bytes, on pages in use if there is one. Throws std::bad_alloc with nothing changed.
-Status Engine::place_pinned(SlabGroup &group, uint64_t size, uint8_t home, uint32_t client,
-                            int32_t priority, Region **out,
-                            physical::SmallArena::Allocation *place) {
-  PoolDevice &device = device_at(home);
+Status Engine::place_pinned(const page::Kin &kin, uint64_t size, Region **out,
+                            page::SlabAllocator::Place *place) {
+  PoolDevice &device = device_at(kin.home);
   const uint64_t bytes = (size + 255) / 256 * 256;
-  const uint64_t pages = (bytes + device.page_size - 1) / device.page_size;
-  uint32_t at = group.rooms.at_least(bytes);
-  Region *slab = nullptr;
-  if (at != physical::RoomTree::none) {
-    slab = &regions_.at(group.slabs[at]);
-    *place = slab->tenants->allocate(bytes, 256);
-  } else {
-    uint32_t looks = most_looks;
-    for (at = group.rooms.at_least(0, pages);
-         at != physical::RoomTree::none && looks-- > 0 && !*place;
-         at = group.rooms.next(at, pages)) {
-      slab = &regions_.at(group.slabs[at]);
-      slab->tenants->prepare();
-      *place = open_pages(*slab, bytes);
-    }
-    if (!*place) {
-      const uint64_t line = line_bytes(device);
-      const vm::Geometry shape =
-          device.vmm() ? vm::Geometry::paged(line, device.page_size, 0) : vm::Geometry::whole(line);
-      WEIR_TRY(open_slab(group, shape, home, client, priority, true, &slab));
-      *place = open_pages(*slab, bytes);
-    }
+  Region *slab = slabs_.find_pinned(kin, bytes, device.page_size, place);
+  if (slab == nullptr) {
+    const uint64_t line = line_bytes(device);
+    WEIR_TRY(open_slab(
+        device.vmm() ? vm::Geometry::paged(line, device.page_size, 0) : vm::Geometry::whole(line),
+        kin, &slab));
+    *place = page::SlabAllocator::open_pages(*slab, bytes);
   }
   assert(*place);
-  (void)occupy(*slab, place->offset, bytes);  // the pool's own client has no quota
-  note_room(*slab);
+  (void)slabs_.occupy(*slab, *place,
+                      clients_[kin.client]->device[kin.home]);  // the pool's: no quota
+  const Residence *here = slab->on(kin.home);
+  const uint32_t last = slab->shape.page_at(place->offset + bytes - 1);
+  for (uint32_t p = slab->shape.page_at(place->offset); here != nullptr && p <= last; ++p) {
+    if (slab->tenants->pages[p].tenants == 1 && here->pages[p].granule != physical::no_granule)
+      count_held(*slab, p, device, true);
+  }
   *out = slab;
   return {};
-}
-
-/// Opens the pages that a range needs beside the free one that it is to begin in: such as are there rather than others, then
-/// behind the longest free range; none that is on its way in or out, which would have to be waited for. The arena is prepared.
-/// Nothing: no run of closed pages is long enough.
-physical::SmallArena::Allocation Engine::open_pages(Region &region, uint64_t bytes) noexcept {
-  vm::Slab &slab = *region.tenants;
-  const uint64_t page_bytes = region.shape.small_bytes;
-  const Residence *here = region.on(region.home);
-  uint32_t best = 0, best_count = 0, best_absent = UINT32_MAX;
-  uint64_t best_before = 0;
-  const auto count = static_cast<uint32_t>(slab.pages.size());
-  for (uint32_t p = 0; p < count && best_absent != 0; ++p) {
-    if (slab.pages[p].closed == vm::Slab::none) continue;
-    const uint64_t before = std::min(slab.free_before(slab.pages[p].closed), bytes - 256);
-    const auto need = static_cast<uint32_t>((bytes - before + page_bytes - 1) / page_bytes);
-    uint32_t absent = 0;
-    uint32_t have = 0;
-    while (have < need && p + have < count && slab.pages[p + have].closed != vm::Slab::none &&
-           region.pages[p + have].busy == 0) {
-      absent += here->pages[p + have].state() == PageState::absent ? 1 : 0;
-      ++have;
-    }
-    if (have < need || absent > best_absent) continue;
-    if (absent == best_absent && before <= best_before) continue;
-    best = p;
-    best_count = need;
-    best_absent = absent;
-    best_before = before;
-  }
-  if (best_count == 0) return {};
-  const uint64_t start = best * page_bytes - best_before;
-  const auto behind = slab.open(best, best_count);
-  physical::SmallArena::Allocation place;
-  place.node = slab.take_before(behind, start, bytes);
-  place.offset = start;
-  return place;
 }
 
 /// Memory of weir_malloc that is a tenant, in place and ordered after what was there before. As bring_whole().

@@ -408,7 +408,7 @@ uint8_t Membership::home_for(const Region &region, const PoolDevice &to) {
 /// Nothing of the region is on its home any more, and so no hit can read what is changed here. Throws std::bad_alloc with
 /// nothing changed.
 void Membership::rehome(Region &region, uint8_t home) {
-  if (region.slab) engine_.move_group(region, home);
+  if (region.slab) engine_.slabs_.move(region, home);
   engine_.leave_lot(region);
   const uint8_t before = region.home;
   region.home = home;

@@ -45,24 +45,23 @@ Blocker Engine::blocker_of(Region &region, uint32_t buffer, uint64_t begin, uint
 void Engine::list_groups(uint8_t place, std::pmr::vector<uint64_t> *groups, MoveResult *result) {
   Locked lock(lock_);
   if (device_at(place).lost) return;
-  for (const auto &[group, known] : slabs_) {
-    const auto &slabs = known.slabs;
-    if (slabs.empty() || regions_.at(slabs[0]).home != place) continue;
+  slabs_.for_each_group([&](uint64_t group, const page::SlabAllocator::Ids &slabs) WEIR_HELD {
+    if (regions_.at(slabs[0]).home != place) return;
     if (regions_.at(slabs[0]).pinned) {
       for (const uint32_t id : slabs)
         result->block(Blocker::pinned, regions_.at(id).tenants->taken);
     } else {
       groups->push_back(group);
     }
-  }
+  });
 }
 
 void Engine::survey_group(uint8_t place, uint64_t group, Survey *survey) {
   Locked lock(lock_);
   survey->clear();
-  const auto found = slabs_.find(group);
-  if (found == slabs_.end() || device_at(place).lost) return;
-  std::pmr::vector<uint32_t> slabs(found->second.slabs, &memory_);
+  const page::SlabAllocator::Ids *found = slabs_.group(group);
+  if (found == nullptr || device_at(place).lost) return;
+  std::pmr::vector<uint32_t> slabs(*found, &memory_);
   std::erase_if(slabs, [this](uint32_t id) WEIR_HELD { return regions_.at(id).vacant(); });
   const auto emptier = [this](uint32_t a, uint32_t b) WEIR_HELD {
     return regions_.at(a).tenants->used() < regions_.at(b).tenants->used();
@@ -151,13 +150,12 @@ LayoutStats Engine::layout(uint8_t place) {
     stats.free_bytes = device.granules->idle();
     stats.largest_free = device.granules->largest_free();
   }
-  for (const auto &[group, known] : slabs_) {
-    const auto &slabs = known.slabs;
+  slabs_.for_each_group([&](uint64_t, const page::SlabAllocator::Ids &slabs) WEIR_HELD {
     if (slabs.size() < 2 || regions_.at(slabs[0]).home != place || regions_.at(slabs[0]).pinned)
-      continue;
+      return;
     for (const uint32_t id : slabs) {
-      const Region &region = regions_.at(id);
-      const Residence *here = regions_.at(id).on(place);
+      Region &region = regions_.at(id);
+      const Residence *here = region.on(place);
       uint64_t bytes = 0;
       for (uint32_t p = 0; here != nullptr && p < region.pages.size(); ++p)
         bytes += here->pages[p].state() == PageState::resident && !region.idle(p)
@@ -166,7 +164,7 @@ LayoutStats Engine::layout(uint8_t place) {
       stats.slab_bytes += bytes;
       stats.slab_used += std::min(bytes, region.tenants->used());
     }
-  }
+  });
   return stats;
 }
 

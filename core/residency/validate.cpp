@@ -106,39 +106,6 @@ uint64_t Engine::pinned_bytes(const Region &region, const Residence &here) noexc
   return bytes;
 }
 
-/// A slab's count of its tenants, its closed pages and its place in the group.
-std::string Engine::validate_slab(Region &region) {
-  vm::Slab &slab = *region.tenants;
-  std::string wrong = slab.validate();
-  if (!wrong.empty()) return broken(region, 0, wrong.c_str());
-  // Not of the engine's memory, which tests let run out.
-  std::vector<uint32_t> tenants(slab.pages.size());
-  uint32_t count = 0;
-  for (auto node = slab.first_tenant(); node != vm::Slab::none; node = slab.next_tenant(node)) {
-    const uint64_t at = slab.offset(node);
-    for (uint32_t p = region.shape.page_at(at); p <= region.shape.page_at(at + slab.size(node) - 1);
-         ++p)
-      ++tenants[p];
-    ++count;
-  }
-  if (count != slab.count) return broken(region, 0, "its tenants are not as many as were counted");
-  for (uint32_t p = 0; p < slab.pages.size(); ++p) {
-    if (tenants[p] != slab.pages[p].tenants)
-      return broken(region, p, "its tenants are not as many as were counted");
-    if ((slab.pages[p].closed != vm::Slab::none) != (region.pinned && tenants[p] == 0))
-      return broken(region, p, "closed, and not idle, or the reverse");
-    const Page &copies = region.pages[p];
-    if (tenants[p] == 0 && copies.busy == 0 &&
-        (copies.latest() != 0 || copies.host || copies.lower != tier::CopyTable::none))
-      return broken(region, p, "nobody's, and has a version");
-  }
-  const SlabGroup &group = group_of(region);
-  if (slab.position >= group.slabs.size() || group.slabs[slab.position] != region.id ||
-      group.rooms.room(slab.position) != slab.largest_free())
-    return broken(region, 0, "its group does not know its room");
-  return group.rooms.validate();
-}
-
 std::string Engine::validate_device(PoolDevice &device) {
   uint64_t held = 0;
   uint64_t occupied = 0;
@@ -223,7 +190,10 @@ std::string Engine::validate() {
       wrong = validate_page(region, p);
   }
   for (Region &region : regions_) {
-    if (region.slab && wrong.empty()) wrong = validate_slab(region);
+    if (!region.slab || !wrong.empty()) continue;
+    uint32_t p = 0;
+    wrong = slabs_.validate(region, &p);
+    if (!wrong.empty()) wrong = broken(region, p, wrong.c_str());
   }
   for (uint32_t i = 0; i < buffers_.end() && wrong.empty(); ++i) {
     if ((buffers_.hot(i).word.load() & Word::alive) != 0) wrong = validate_word(i);
