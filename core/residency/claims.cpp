@@ -28,7 +28,7 @@ Status Engine::resolve(Plan &plan) {
       return fail(WEIR_ERROR_INVALID_HANDLE, detail, "the buffer of uses[%u] was destroyed",
                   item.use);
     }
-    const Target where = target(item.buffer);
+    const Target where = buffers_.target(item.buffer);
     item.region = where.region;
     item.base = where.base;
     item.size = where.size;
@@ -49,7 +49,7 @@ Status Engine::resolve(Plan &plan) {
 
 bool Engine::conflicts(uint32_t index, uint64_t begin, uint64_t end, bool write, uint8_t place,
                        const Region &region, uint64_t base) {
-  if (hold_forbids(index, write, place)) return true;
+  if (buffers_.hold_forbids(index, write, place)) return true;
   const uint64_t word = buffers_.hot(index).word.load(std::memory_order_relaxed);
   if ((word & Word::writer) != 0 || (write && Word::leases(word) != 0)) return true;
   if ((word & Word::partial) == 0) return false;
@@ -80,7 +80,7 @@ Status Engine::check_conflicts(Plan &plan) {
     ErrorDetail detail;
     detail.use_index = item.use;
     ++stats_.lease_conflicts;
-    if (hold_forbids(item.buffer, item.writes(), plan.claim_place(*item.region)))
+    if (buffers_.hold_forbids(item.buffer, item.writes(), plan.claim_place(*item.region)))
       return fail(WEIR_ERROR_LEASE_CONFLICT, detail, "uses[%u]: a hold on the buffer forbids %s",
                   item.use, item.writes() ? "writing here" : "reading");
     return fail(WEIR_ERROR_LEASE_CONFLICT, detail,
@@ -172,7 +172,7 @@ void Engine::remove_partial(uint32_t index, const void *lease, uint64_t begin,
     if (list[i].lease != lease || list[i].begin != begin || list[i].end != end) continue;
     list[i] = list.back();
     list.pop_back();
-    const Target where = target(index);
+    const Target where = buffers_.target(index);
     count_pages(*where.region, where.base + begin, where.base + end, -1);
     break;
   }

@@ -17,7 +17,7 @@ void Engine::gather_stamps(uint32_t index, uint64_t begin, uint64_t end, bool wr
   if (whole && (write || whole.write())) stamps->push_back(whole);
   if ((hot.word.load(std::memory_order_relaxed) & Word::virgin) != 0) {
     // Before its first use a tenant's past is that of its place.
-    const Target where = target(index);
+    const Target where = buffers_.target(index);
     for (const vm::Tombstone &dead : where.region->tombstones) {
       const uint64_t at = where.base + begin;
       if (dead.begin < where.base + end && dead.end > at) stamps->push_back(dead.stamp);
@@ -212,7 +212,7 @@ void Engine::refresh_word(uint32_t index, Region &region, uint64_t base, uint64_
   vm::Hot &hot = buffers_.hot(index);
   const uint64_t word = hot.word.load(std::memory_order_relaxed);
   if ((word & Word::virgin) != 0) resident = false;
-  if (const Hold *hold = hold_of(index)) {
+  if (const Hold *hold = buffers_.hold_of(index)) {
     resident = resident && hold->kind != HoldKind::alone;
     sole = sole && hold->kind != HoldKind::read;
   }

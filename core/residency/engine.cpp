@@ -87,8 +87,8 @@ Engine::Engine(std::pmr::memory_resource *memory, backend::StreamTable &streams,
       ticks_(ticks),
       log_(log),
       lock_(log),
-      buffers_(&memory_, pool_id),
       regions_(&memory_),
+      buffers_(regions_, &memory_, pool_id),
       devices_(&memory_),
       carrier_(streams_),
       clients_(&memory_),
@@ -96,10 +96,6 @@ Engine::Engine(std::pmr::memory_resource *memory, backend::StreamTable &streams,
       partials_(&memory_),
       remote_writes_(&memory_),
       carried_(&memory_),
-      holds_(&memory_),
-      tags_(&memory_),
-      users_(&memory_),
-      mallocs_(&memory_),
       slabs_(regions_, &memory_),
       upcoming_(&memory_),
       retired_(&memory_),
@@ -245,8 +241,8 @@ uint8_t Engine::device_count() noexcept {
 Status Engine::shutdown() {
   {
     Locked lock(lock_);
-    if (!mallocs_.empty())
-      return fail(WEIR_ERROR_BUSY, "%zu allocations of weir_malloc are out", mallocs_.size());
+    if (buffers_.addresses() != 0)
+      return fail(WEIR_ERROR_BUSY, "%zu allocations of weir_malloc are out", buffers_.addresses());
     for (uint32_t i = 0; i < buffers_.end(); ++i) {
       const uint64_t word = buffers_.hot(i).word.load();
       if ((word & Word::alive) != 0 && (Word::leases(word) != 0 || (word & Word::partial) != 0)) {
@@ -288,7 +284,7 @@ void Engine::release_all() noexcept {
   Locked lock(lock_);
   for (uint32_t i = 0; i < buffers_.end(); ++i) {
     if ((buffers_.hot(i).word.load() & Word::alive) == 0) continue;
-    Region &region = *target(i).region;
+    Region &region = *buffers_.target(i).region;
     region.holds = 0;
     region.held_to_write = false;
     if (region.registered != nullptr) unregister_memory(lock, region);
@@ -470,7 +466,7 @@ void Engine::stats(weir_pool_stats *out) {
   stats.buffers = buffers_.live();
   stats.pages = regions_.pages();
   stats.slabs = slabs_.count();
-  stats.buffer_bytes = buffer_bytes_;
+  stats.buffer_bytes = buffers_.bytes();
   stats.bookkeeping_bytes = memory_.bytes();
   for (const auto &state : owned_states_) {
     const Guard hold(state->stream->timeline.lock);

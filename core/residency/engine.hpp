@@ -39,8 +39,8 @@
 #include "core/base/mutex.hpp"
 #include "core/base/pool_lock.hpp"
 #include "core/base/seq_points.hpp"
+#include "core/page/buffer_directory.hpp"
 #include "core/page/slab_allocator.hpp"
-#include "core/residency/address_map.hpp"
 #include "core/residency/history.hpp"
 #include "core/residency/lease.hpp"
 #include "core/residency/lower.hpp"
@@ -50,7 +50,6 @@
 #include "core/residency/rebalance.hpp"
 #include "core/residency/recompress.hpp"
 #include "core/residency/stats.hpp"
-#include "core/virtual/buffer_table.hpp"
 #include "core/virtual/region.hpp"
 
 #include <deque>
@@ -65,16 +64,9 @@ class Copier;
 
 namespace weir::residency {
 
-/// What a hold lets others do (docs/leases.md): nobody writes; leases and calls write into the held memory; nobody else.
-enum class HoldKind : uint8_t { read, shared, alone };
-
-/// The holds on a buffer, which are all of one kind and on one place.
-struct Hold {
-  uint32_t count = 0;
-  uint32_t coming = 0;  ///< calls that are bringing it in: the record is theirs too
-  uint8_t place = 0;    ///< as of a claim (Plan::claim_place)
-  HoldKind kind = HoldKind::shared;
-};
+using page::Hold;
+using page::HoldKind;
+using page::Target;
 
 /// One thread's turn at making room; lives on its stack.
 struct Ticket {
@@ -104,7 +96,7 @@ class Engine {
  public:
   static constexpr uint8_t shared_place = 29;  ///< of a sharded buffer's memory
   static constexpr uint8_t host_place = 30;
-  static constexpr uint8_t any_place = 31;
+  static constexpr uint8_t any_place = page::any_place;
 
   Engine(std::pmr::memory_resource *memory, backend::StreamTable &streams, Ticks &ticks,
          uint32_t pool_id, const Log &log);
@@ -239,11 +231,6 @@ class Engine {
     uint32_t client;
     bool secret;  ///< of a buffer that is to be scrubbed
     PendingCopies busy;
-  };
-  struct Target {
-    Region *region = nullptr;
-    uint64_t base = 0;  ///< of the buffer within the region
-    uint64_t size = 0;
   };
 
   // hit_path.cpp
@@ -484,15 +471,7 @@ class Engine {
   void note_use(uint32_t index, uint64_t begin, uint64_t end, Stamp stamp) noexcept WEIR_HELD;
 
   // buffers.cpp
-  Status decode(weir_buffer buffer, uint32_t *index);
-  Target target(uint32_t index) noexcept WEIR_HELD {
-    const vm::Cold &cold = buffers_.cold(index);
-    Region *region = &regions_.at(cold.region);
-    const bool own = cold.node == physical::SmallArena::none;
-    return {region, own ? 0 : region->tenants->offset(cold.node), buffers_.hot(index).size()};
-  }
   Status check_desc(const weir_buffer_desc &desc);
-  Status range_of(uint32_t index, uint64_t offset, uint64_t *length);
   void leave_lot(Region &region) noexcept;
   void free_region(Region &region) noexcept WEIR_HELD;
   Region &make_region(const vm::Geometry &shape, uint8_t home, uint32_t client,
@@ -506,7 +485,6 @@ class Engine {
   void retire_region(Region &region) noexcept WEIR_HELD;
   Status place_tenant(uint32_t index, const weir_buffer_desc &desc, uint8_t home, uint32_t client,
                       bool pinned) WEIR_HELD;
-  void remove_tenant(uint32_t index) noexcept WEIR_HELD;
   Status unslab_for(Releasable &lock, uint32_t index, uint8_t place) WEIR_HELD;
   Status unslab(Releasable &lock, uint32_t index) WEIR_HELD;
   Status create_locked(const weir_buffer_desc &desc, uint32_t client, bool pinned,
@@ -662,7 +640,6 @@ class Engine {
   Status raise_to_host(Releasable &lock, Region &region, uint32_t page) WEIR_HELD;
 
   // access.cpp
-  uint64_t tag_of(uint32_t index) WEIR_HELD;
   void describe_buffer(uint32_t index, uint64_t offset, uint64_t length,
                        weir_buffer_info *info) WEIR_HELD;
   Status claim_range(Plan &plan, weir_buffer buffer, uint64_t offset, uint64_t *length,
@@ -829,9 +806,6 @@ class Engine {
   Status take_hold(Releasable &lock, Plan &plan, HoldKind kind) WEIR_HELD;
   Status nest_hold(Plan &plan) WEIR_HELD;
   void leave_latest(Plan &plan) noexcept WEIR_HELD;
-  const Hold *hold_of(uint32_t index) const noexcept WEIR_HELD;
-  bool hold_forbids(uint32_t index, bool write, uint8_t place) const noexcept WEIR_HELD;
-  Status check_hold(uint32_t index, HoldKind kind, uint8_t place) WEIR_HELD;
   Status claim_alone(uint32_t index);
   void unregister_memory(Releasable &lock, Region &region) noexcept WEIR_HELD;
   uint64_t occupied_bytes(const Region &region, const Residence &residence,
@@ -878,8 +852,8 @@ class Engine {
   uint64_t generation_ WEIR_GUARDED =
       0;  ///< changes of the pool's devices so far: come, left, lost
 
-  vm::BufferTable buffers_;
   page::RegionStore regions_ WEIR_GUARDED;
+  page::BufferDirectory buffers_;
   /// Never moved nor shrunk: those that have left keep their place.
   std::pmr::vector<Owned<PoolDevice>> devices_;
   transfer::Paths paths_ WEIR_GUARDED;  ///< of config_.routes
@@ -892,10 +866,6 @@ class Engine {
   std::pmr::vector<Carried> carried_
       WEIR_GUARDED;                   ///< until their copies are known to have ended well
   size_t carrying_ WEIR_GUARDED = 0;  ///< pages of plans that may come to it: it has room for them
-  std::pmr::unordered_map<uint32_t, Hold> holds_ WEIR_GUARDED;     ///< by buffer
-  std::pmr::unordered_map<uint32_t, uint64_t> tags_ WEIR_GUARDED;  ///< tenants' tags
-  std::pmr::unordered_map<uint32_t, Users> users_ WEIR_GUARDED;  ///< of the buffers that have some
-  AddressMap mallocs_ WEIR_GUARDED;                              ///< of weir_malloc
   page::SlabAllocator slabs_ WEIR_GUARDED;
   std::pmr::unordered_map<uint32_t, std::pmr::deque<uint64_t>> upcoming_
       WEIR_GUARDED;  ///< region -> announced operations
@@ -934,7 +904,6 @@ class Engine {
       0;  ///< ... nor what was asked for before these bytes (Hint::until)
   uint64_t asked_bytes_ WEIR_GUARDED = 0;  ///< by all calls so far
   Stats stats_ WEIR_GUARDED;
-  uint64_t buffer_bytes_ WEIR_GUARDED = 0;
   static constexpr uint64_t staging_bytes = uint64_t{1} << 20U;
   RankedMutex<Rank::transfer> staging_mutex_;  ///< never taken with lock_ held
   RankedMutex<Rank::transfer> side_mutex_;     ///< nor is this: opens the streams of moves

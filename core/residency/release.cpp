@@ -108,7 +108,7 @@ void Engine::note_use(uint32_t index, uint64_t begin, uint64_t end, Stamp stamp)
   } catch (const std::bad_alloc &) {
     (void)streams_.wait(stamp, UINT64_MAX);
   }
-  const Target where = target(index);
+  const Target where = buffers_.target(index);
   where.region->last_use = std::max(where.region->last_use, stamp.point());
 }
 

@@ -40,7 +40,7 @@ PoolDevice *Engine::remote_place(const PlanItem &item, const PoolDevice &device,
   const uint64_t word = buffers_.hot(item.buffer).word.load(std::memory_order_relaxed);
   if ((word & (Word::alive | Word::generation_mask)) != (Word::alive | item.generation))
     return nullptr;
-  const Target where = target(item.buffer);
+  const Target where = buffers_.target(item.buffer);
   Region &region = *where.region;
   // Of a slab's page it could not be told whose bytes are lost with the writer.
   if ((word & Word::virgin) != 0 || (region.slab && item.writes())) return nullptr;
@@ -117,8 +117,8 @@ Status Engine::divide(Releasable &lock, Plan &plan) {
       const uint64_t word = buffers_.hot(item.buffer).word.load(std::memory_order_relaxed);
       const bool alive =
           (word & (Word::alive | Word::generation_mask)) == (Word::alive | item.generation);
-      if (!alive || !target(item.buffer).region->slab ||
-          target(item.buffer).region->home == plan.place())
+      if (!alive || !buffers_.target(item.buffer).region->slab ||
+          buffers_.target(item.buffer).region->home == plan.place())
         continue;
       WEIR_TRY(of_use(item.use, unslab_for(lock, item.buffer, plan.place())));
       moved = true;
@@ -262,7 +262,7 @@ uint64_t Engine::lose_remote_writes(const PoolDevice &writer) noexcept {
     const bool alive =
         (word & (Word::alive | Word::generation_mask)) == (Word::alive | write.generation);
     if (write.writer != &writer.device || !alive) continue;
-    const Target where = target(write.buffer);
+    const Target where = buffers_.target(write.buffer);
     Region &region = *where.region;
     const uint32_t last = region.shape.page_at(where.base + write.end - 1);
     for (uint32_t p = region.shape.page_at(where.base + write.begin); p <= last; ++p) {
