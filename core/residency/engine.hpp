@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Engine: the residency protocol of one pool (docs/design.md, section 7). It owns the buffers, their regions
-// and the memory under them; the pool layer above only translates the C ABI.
+// Engine: the residency protocol of one pool (docs/design.md, section 7). It owns the memory under the buffers; the pool layer above
+// only translates the C ABI.
 //
 // One lock guards all state but the hit path's words (virtual/buffer_table.hpp), the per-stream lease lists (residency/lease.hpp) and
 // what is written before the pool's threads start. It is never held across a runtime call that can block: pages being worked on
@@ -31,7 +31,8 @@
 //   shards.cpp     buffers that lie on several devices        sizes.cpp     of pages, budgets and records
 //   scrub.cpp      what WEIR_BUFFER_SCRUB promises
 // Classes of their own beside it: Membership (devices that come and go), Rebalancer (spilled pages to idle neighbours),
-// Recompressor (idle pages in COMPRESSED coded again), Lower (the tiers below HOST).
+// Recompressor (idle pages in COMPRESSED coded again), Lower (the tiers below HOST). Which buffers and regions there are, and where
+// small buffers lie, page/ knows: BufferDirectory, RegionStore, SlabAllocator.
 #pragma once
 
 #include "core/backend/stream.hpp"
