@@ -76,7 +76,7 @@ class PastUses {
 class History {
  public:
   History(std::pmr::memory_resource *memory, backend::StreamTable &streams,
-          vm::BufferTable &buffers)
+          page::BufferDirectory &buffers)
       : memory_(memory), streams_(streams), buffers_(buffers), uses_(memory) {}
 
   // ---- of buffers ----
@@ -127,7 +127,7 @@ class History {
 
   std::pmr::memory_resource *memory_;
   backend::StreamTable &streams_;
-  vm::BufferTable &buffers_;
+  page::BufferDirectory &buffers_;
   std::pmr::unordered_map<uint32_t, PastUses> uses_ WEIR_GUARDED;
 };
 

@@ -15,13 +15,11 @@
 
 namespace weir::lease {
 
-/// A claim's place that conflicts byte by byte with every other: of a copy from or to the host. Others are devices, by position,
-/// and what else Engine names.
-inline constexpr uint8_t any_place = 31;
+using page::any_place;
 
 class LeaseTable {
  public:
-  LeaseTable(std::pmr::memory_resource *memory, vm::BufferTable &buffers)
+  LeaseTable(std::pmr::memory_resource *memory, page::BufferDirectory &buffers)
       : buffers_(buffers), partials_(memory) {}
 
   /// Whether an unreleased lease forbids to read, or write, the range at a place.
@@ -62,7 +60,7 @@ class LeaseTable {
   }
   bool take_whole(uint32_t buffer, bool write) noexcept WEIR_HELD;
 
-  vm::BufferTable &buffers_;
+  page::BufferDirectory &buffers_;
   std::pmr::unordered_multimap<uint32_t, Partial> partials_ WEIR_GUARDED;  ///< by buffer
 };
 

@@ -34,7 +34,7 @@ class RegionStore {
 
   Region &at(uint32_t id) noexcept WEIR_HELD { return *regions_[id]; }
   /// The region that has the id now, or nullptr.
-  Region *live(uint32_t id) noexcept WEIR_HELD {
+  Region *live(size_t id) noexcept WEIR_HELD {
     return id < regions_.size() ? regions_[id].get() : nullptr;
   }
   /// nullptr: that one is gone.

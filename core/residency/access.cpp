@@ -16,8 +16,8 @@ namespace weir::residency {
 Status Engine::wait_range(Releasable &lock, uint32_t index, uint64_t begin, uint64_t end,
                           bool write) {
   std::pmr::vector<Stamp> stamps(&memory_);
-  const Target where = target(index);
-  history_.gather(where.part(index, begin, end), write, &stamps);
+  const Target where = buffers_.target(index);
+  history_.gather(lease::part_of(where, index, begin, end), write, &stamps);
   const uint32_t last = where.region->shape.page_at(where.base + end - 1);
   for (uint32_t p = where.region->shape.page_at(where.base + begin); p <= last; ++p) {
     for (const auto &r : where.region->residences) {
@@ -218,8 +218,8 @@ Status Engine::claim_range(Plan &plan, weir_buffer buffer, uint64_t offset, uint
   plan.lease = &plan;
   plan.any = true;
   PlanItem item;
-  WEIR_TRY(decode(buffer, &item.buffer));
-  WEIR_TRY(range_of(item.buffer, offset, length));
+  WEIR_TRY(buffers_.find(buffer, &item.buffer));
+  WEIR_TRY(buffers_.range_of(item.buffer, offset, length));
   item.generation =
       buffers_.hot(item.buffer).word.load(std::memory_order_relaxed) & Word::generation_mask;
   item.begin = offset;
@@ -238,7 +238,7 @@ Status Engine::copy_range(weir_buffer buffer, uint64_t offset, uint64_t length, 
   Plan plan(&memory_, nullptr, nullptr);
   WEIR_TRY(claim_range(plan, buffer, offset, &length, in != nullptr ? WEIR_READ_WRITE : WEIR_READ));
   const PlanItem &claimed = plan.items[0];
-  const Target where = target(claimed.buffer);
+  const Target where = buffers_.target(claimed.buffer);
   // A whole claim is counted in the word alone; the pages must stay put too.
   leases_.count_pages(*where.region, where.base + offset, where.base + offset + length, 1);
   Status status;
@@ -307,17 +307,17 @@ Status Engine::discard(weir_buffer buffer, uint64_t offset, uint64_t length) {
   Plan plan(&memory_, nullptr, nullptr);
   WEIR_TRY(claim_range(plan, buffer, offset, &length, WEIR_DISCARD_WRITE));
   const PlanItem &claimed = plan.items[0];
-  const Target where = target(claimed.buffer);
+  const Target where = buffers_.target(claimed.buffer);
   Region &region = *where.region;
   // On a lost device nothing is held any more.
   const bool held = region.slab ? !device_at(region.home).lost : region.held_to_write;
-  if (held && hold_of(claimed.buffer) != nullptr) {
+  if (held && buffers_.hold_of(claimed.buffer) != nullptr) {
     const Status status = zero_held(lock, plan, where);
     const KeepError keep;
     drop_claims(plan);
     return status;
   }
-  if (buffers_.cold(claimed.buffer).node != physical::SmallArena::none) {
+  if (buffers_.tenant(claimed.buffer)) {
     if (claimed.whole) set_flags(claimed.buffer, Word::virgin, Word::resident | Word::sole);
     drop_claims(plan);
     return {};
@@ -340,34 +340,29 @@ Status Engine::discard(weir_buffer buffer, uint64_t offset, uint64_t length) {
 Status Engine::query(weir_buffer buffer, uint64_t offset, uint64_t length, weir_buffer_info *info) {
   Locked lock(lock_);
   uint32_t index = 0;
-  WEIR_TRY(decode(buffer, &index));
-  WEIR_TRY(range_of(index, offset, &length));
+  WEIR_TRY(buffers_.find(buffer, &index));
+  WEIR_TRY(buffers_.range_of(index, offset, &length));
   describe_buffer(index, offset, length, info);
   return {};
 }
 
-uint64_t Engine::tag_of(uint32_t index) {
-  const auto tag = tags_.find(index);
-  return tag != tags_.end() ? tag->second : target(index).region->tag;
-}
-
 void Engine::describe_buffer(uint32_t index, uint64_t offset, uint64_t length,
                              weir_buffer_info *info) {
-  const Target where = target(index);
+  const Target where = buffers_.target(index);
   Region &region = *where.region;
   const uint64_t word = buffers_.hot(index).word.load(std::memory_order_relaxed);
-  const bool tenant = buffers_.cold(index).node != physical::SmallArena::none;
+  const bool tenant = buffers_.tenant(index);
   Residence *home = region.on(region.home);
   info->home = devices_[region.home]->device.id;
   info->size = where.size;
-  info->tag = tag_of(index);
+  info->tag = buffers_.tag_of(index);
   const bool placed = home != nullptr && (devices_[region.home]->vmm() || home->resident != 0);
   info->address = placed ? address_of(*where.region, *home) + where.base : 0;
   if (placed) region.unsettled = 0;  // from now on somebody knows it
   info->priority = region.priority;
   info->pages = tenant ? 0 : region.shape.pages();
-  const auto held = holds_.find(index);
-  info->held = held != holds_.end() ? held->second.count : 0;
+  const Hold *hold = buffers_.hold_of(index);
+  info->held = hold != nullptr ? hold->count : 0;
   info->leases = leases_.count(index);
   for (uint64_t at = where.base + offset; at < where.base + offset + length;) {
     const uint32_t p = region.shape.page_at(at);
@@ -399,9 +394,9 @@ void Engine::describe_buffer(uint32_t index, uint64_t offset, uint64_t length,
 Status Engine::advise(weir_buffer buffer, uint64_t offset, uint64_t length, uint32_t advice) {
   Locked lock(lock_);
   uint32_t index = 0;
-  WEIR_TRY(decode(buffer, &index));
-  WEIR_TRY(range_of(index, offset, &length));
-  Region &region = *target(index).region;
+  WEIR_TRY(buffers_.find(buffer, &index));
+  WEIR_TRY(buffers_.range_of(index, offset, &length));
+  Region &region = *buffers_.target(index).region;
   const uint64_t generation =
       buffers_.hot(index).word.load(std::memory_order_relaxed) & Word::generation_mask;
   switch (advice) {
@@ -434,8 +429,8 @@ Status Engine::set_priority(weir_buffer buffer, int32_t priority) {
   }
   Locked lock(lock_);
   uint32_t index = 0;
-  WEIR_TRY(decode(buffer, &index));
-  Region &region = *target(index).region;
+  WEIR_TRY(buffers_.find(buffer, &index));
+  Region &region = *buffers_.target(index).region;
   if (!region.slab) region.priority = static_cast<int8_t>(priority);
   return {};
 }

@@ -29,7 +29,7 @@ Status Engine::build_plan(const weir_use *uses, size_t count, Plan *plan) {
     if ((use.reserved[0] | use.reserved[1] | use.reserved[2]) != 0)
       return bad_use(i, "reserved", use.reserved[0]);
     PlanItem item;
-    if (!decode(use.buffer, &item.buffer)) {
+    if (!buffers_.find(use.buffer, &item.buffer)) {
       ErrorDetail detail;
       detail.use_index = i;
       return fail(WEIR_ERROR_INVALID_HANDLE, detail,
@@ -332,7 +332,7 @@ bool Engine::still_stands(Plan &plan) {
     const uint64_t word = buffers_.hot(item.buffer).word.load(std::memory_order_relaxed);
     same = (word & (Word::alive | Word::generation_mask)) == (Word::alive | item.generation);
     if (!same) break;
-    const Target where = target(item.buffer);
+    const Target where = buffers_.target(item.buffer);
     same = where.region == item.region && where.base == item.base;
   }
   return same;
@@ -455,8 +455,8 @@ Status Engine::acquire_slow(Stream &stream, weir_use *uses, size_t count,
 Status Engine::fill_lease(Plan &plan, weir_use *uses, size_t count, Lease *lease) {
   for (size_t i = 0; i < count; ++i) {
     uint32_t index = 0;
-    (void)decode(uses[i].buffer, &index);
-    const Target where = target(index);
+    (void)buffers_.find(uses[i].buffer, &index);
+    const Target where = buffers_.target(index);
     if (plan.device != nullptr) {
       uses[i].address =
           address_on(*where.region, place_in(plan, index)) + where.base + uses[i].offset;

@@ -64,9 +64,9 @@ Status Engine::announce(Stream &stream, const weir_operation *operations, size_t
       const weir_use &use = from.uses[u];
       StreamState::AnnouncedUse copy{};
       uint32_t index = 0;
-      const bool alive = decode(use.buffer, &index).ok();
+      const bool alive = buffers_.find(use.buffer, &index).ok();
       uint64_t length = use.length;
-      if (!well_formed(use) || (alive && !range_of(index, use.offset, &length))) {
+      if (!well_formed(use) || (alive && !buffers_.range_of(index, use.offset, &length))) {
         ErrorDetail detail;
         detail.use_index = u;
         return fail(
@@ -113,7 +113,7 @@ void Engine::append_announced(StreamState &state, std::pmr::vector<StreamState::
       const uint64_t number = state.announced_base + state.announced.size();
       state.announced.push_back(std::move(operation));
       for (const StreamState::AnnouncedUse &use : state.announced.back().uses) {
-        Region &region = *target(use.buffer).region;
+        Region &region = *buffers_.target(use.buffer).region;
         before.push_back({&region, region.next_use, region.next_use_slot, false});
         auto &list = upcoming_[region.id];
         if (list.empty() || list.back() < number) {
@@ -143,7 +143,7 @@ void Engine::consume_announced(StreamState &state) {
   for (const StreamState::AnnouncedUse &use : state.announced.front().uses) {
     const uint64_t word = buffers_.hot(use.buffer).word.load(std::memory_order_relaxed);
     if ((word & (Word::alive | Word::generation_mask)) != (Word::alive | use.generation)) continue;
-    Region &region = *target(use.buffer).region;
+    Region &region = *buffers_.target(use.buffer).region;
     const auto list = upcoming_.find(region.id);
     if (list == upcoming_.end()) continue;
     while (!list->second.empty() && list->second.front() <= number) list->second.pop_front();
@@ -178,7 +178,7 @@ bool Engine::next_announced(PrefetchRequest *request) {
             (Word::alive | use.generation))
           continue;
         if ((word & (Word::resident | Word::virgin)) != 0) continue;
-        const Target where = target(use.buffer);
+        const Target where = buffers_.target(use.buffer);
         if (where.region->slab && where.region->home != place) continue;
         *request = PrefetchRequest{use.buffer,
                                    use.generation,
@@ -231,9 +231,9 @@ Status Engine::prefetch(Stream &stream, const weir_use *uses, size_t count) {
           i, fail(WEIR_ERROR_INVALID_ARGUMENT,
                   "uses[%zu]: mode %u, flags or reserved words are not valid", i, uses[i].mode));
     }
-    WEIR_TRY(of_use(i, decode(uses[i].buffer, &index)));
+    WEIR_TRY(of_use(i, buffers_.find(uses[i].buffer, &index)));
     uint64_t length = uses[i].length;
-    WEIR_TRY(of_use(i, range_of(index, uses[i].offset, &length)));
+    WEIR_TRY(of_use(i, buffers_.range_of(index, uses[i].offset, &length)));
     PrefetchRequest request{};
     request.buffer = index;
     request.generation =
@@ -274,9 +274,9 @@ bool Engine::worth_prefetching(const PrefetchRequest &request) {
   if (!same || (word & Word::virgin) != 0) return false;
   // Used meanwhile, it was in time for somebody else.
   if (request.call != 0 && !hinted(request)) return false;
-  const Region &region = *target(request.buffer).region;
+  const Region &region = *buffers_.target(request.buffer).region;
   // What a hold may write is copied anew for every lease elsewhere.
-  const Hold *hold = hold_of(request.buffer);
+  const Hold *hold = buffers_.hold_of(request.buffer);
   const bool elsewhere =
       region.shards == nullptr && hold != nullptr && hold->place != request.place;
   if (hold != nullptr &&
@@ -322,7 +322,7 @@ Status Engine::prefetch_together(Releasable &lock, const PrefetchRequest *reques
     const bool same =
         (now & (Word::alive | Word::generation_mask)) == (Word::alive | item.generation);
     if (!same || (now & Word::writer) != 0 || plan.lends) continue;
-    const Target where = target(item.buffer);
+    const Target where = buffers_.target(item.buffer);
     refresh_word(item.buffer, *where.region, where.base, where.size);
   }
   return {};

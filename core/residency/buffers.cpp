@@ -24,34 +24,6 @@ uint64_t alignment_bits(uint64_t alignment) noexcept {
 
 }  // namespace
 
-Status Engine::decode(weir_buffer buffer, uint32_t *index) {
-  uint64_t generation = 0;
-  if (buffers_.decode(buffer, index, &generation)) {
-    const uint64_t word = buffers_.hot(*index).word.load(std::memory_order_relaxed);
-    if ((word & (Word::alive | Word::closing | Word::generation_mask)) ==
-        (Word::alive | generation))
-      return {};
-  }
-  return fail(WEIR_ERROR_INVALID_HANDLE, "%p is no live buffer of this pool",
-              static_cast<void *>(buffer));
-}
-
-Status Engine::range_of(uint32_t index, uint64_t offset, uint64_t *length) {
-  const uint64_t size = buffers_.hot(index).size();
-  if (offset >= size) {
-    return fail(WEIR_ERROR_INVALID_ARGUMENT, "offset %llu is not inside the buffer's %llu bytes",
-                static_cast<unsigned long long>(offset), static_cast<unsigned long long>(size));
-  }
-  if (*length == WEIR_WHOLE) *length = size - offset;
-  if (*length == 0 || *length > size - offset) {
-    return fail(WEIR_ERROR_INVALID_ARGUMENT,
-                "length %llu at offset %llu is not inside the buffer's %llu bytes",
-                static_cast<unsigned long long>(*length), static_cast<unsigned long long>(offset),
-                static_cast<unsigned long long>(size));
-  }
-  return {};
-}
-
 Status Engine::place_of(uint32_t device_id, uint8_t *place) {
   for (const auto &device : devices_) {
     const bool meant = device_id == WEIR_DEVICE_DEFAULT || device->device.id == device_id;
@@ -269,7 +241,7 @@ Status Engine::own_region(uint32_t index, const weir_buffer_desc &desc, uint8_t 
                    : (desc.flags & WEIR_BUFFER_LOSSY_F16) != 0 ? tier::Form::f16
                                                                : tier::Form::bytes;
   region->last_use = ticks_.now();
-  buffers_.cold(index) = vm::Cold{region->id, physical::SmallArena::none};
+  buffers_.settle(index, *region);
   return {};
 }
 
@@ -301,35 +273,24 @@ Status Engine::create_locked(const weir_buffer_desc &desc, uint32_t client, bool
   const bool tenant =
       !alone && (desc.size < device.page_size || (pinned && belongs_in_line(device, desc.size)));
   WEIR_TRY(room_for_buffer(desc, wish, tenant));
-  const uint32_t fresh = buffers_.take();
-  const auto undo = [this, fresh, known_users]() WEIR_HELD {
-    if (known_users) users_.erase(fresh);
-    buffers_.give(fresh);
-  };
+  const uint32_t fresh = buffers_.take(known_users ? &users : nullptr);
   Status status;
   try {
-    if (known_users) users_.emplace(fresh, users);
     status = tenant ? place_tenant(fresh, desc, home, client, pinned)
                     : own_region(fresh, desc, home, client, wish);
   } catch (...) {
-    undo();
+    buffers_.give(fresh);
     throw;
   }
   if (!status) {
-    undo();
+    buffers_.give(fresh);
     return status;
   }
-  vm::Hot &hot = buffers_.hot(fresh);
-  hot.stamp.store(0, std::memory_order_relaxed);
-  hot.address = 0;
-  hot.set_size_home(desc.size, device.device.id);
+  buffers_.describe(fresh, desc.size, device.device.id);
   const uint64_t open = tenant && !pinned ? open_to_first(fresh, device) : 0;
-  const uint64_t word = buffers_.next_generation(fresh) | Word::alive | open |
-                        (tenant ? Word::virgin | alignment_bits(desc.alignment) : 0) |
-                        (history_.knows(fresh) ? Word::history : 0);
-  hot.word.store(word, std::memory_order_release);
+  buffers_.publish(fresh, open | (tenant ? Word::virgin | alignment_bits(desc.alignment) : 0) |
+                              (history_.knows(fresh) ? Word::history : 0));
   accounts_.add_buffer(client);
-  buffer_bytes_ += desc.size;
   count_promise(fresh, home, desc.size, true);
   *index = fresh;
   return {};
@@ -369,28 +330,20 @@ Status Engine::create_buffer(const weir_buffer_desc &desc, uint32_t client, weir
   Locked lock(lock_);
   uint32_t index = 0;
   WEIR_TRY(create_locked(desc, client, false, &index));
-  *buffer = buffers_.handle(index, buffers_.hot(index).word.load(std::memory_order_relaxed));
+  *buffer = buffers_.handle(index);
   return {};
 }
 
 /// Dead at once: nobody leases it and nothing of Weir's own is working on it.
 void Engine::destroy_locked(uint32_t index) noexcept {
-  const Target where = target(index);
-  vm::Hot &hot = buffers_.hot(index);
-  const uint64_t word = hot.word.load(std::memory_order_relaxed);
+  const Target where = buffers_.target(index);
   accounts_.remove_buffer(where.region->client);
-  buffer_bytes_ -= where.size;
   count_promise(index, where.region->home, where.size, false);
   // What may still run on its bytes is remembered by the place, not by the buffer.
-  history_.bury_all(where.all(index));
-  // Most of these are empty most of the time.
-  if (!holds_.empty()) holds_.erase(index);
-  if (!tags_.empty()) tags_.erase(index);
-  if (!users_.empty()) users_.erase(index);
-  const bool tenant = buffers_.cold(index).node != physical::SmallArena::none;
-  hot.word.store(word & Word::generation_mask, std::memory_order_release);
-  if (tenant) {
-    remove_tenant(index);
+  history_.bury_all(lease::all_of(where, index));
+  buffers_.kill(index);
+  if (buffers_.tenant(index)) {
+    free_place(*where.region, buffers_.node(index));
   } else {
     keep_or_free(*where.region);
   }
@@ -402,26 +355,27 @@ Status Engine::destroy_buffer(weir_buffer buffer) {
   Scrubbing scrubbing(*this);
   Locked lock(lock_);
   uint32_t index = 0;
-  WEIR_TRY(decode(buffer, &index));
+  WEIR_TRY(buffers_.find(buffer, &index));
   std::atomic<uint64_t> &word = buffers_.hot(index).word;
   uint64_t seen = word.load(std::memory_order_relaxed);
   do {
     if (Word::leases(seen) != 0 || (seen & Word::partial) != 0) {
       return fail(WEIR_ERROR_BUSY, "the buffer has unreleased leases");
     }
-    if (holds_.contains(index)) return fail(WEIR_ERROR_BUSY, "the buffer is held (weir_hold)");
+    if (buffers_.held(index)) return fail(WEIR_ERROR_BUSY, "the buffer is held (weir_hold)");
   } while (!word.compare_exchange_weak(seen, (seen | Word::closing) & ~Word::resident,
                                        std::memory_order_acq_rel));
   // A prefetch or an eviction under way ends by itself. A slab outlives its tenant.
-  const bool tenant = buffers_.cold(index).node != physical::SmallArena::none;
+  const bool tenant = buffers_.tenant(index);
   if (!tenant) {
-    Region &region = regions_.at(buffers_.cold(index).region);
+    Region &region = *buffers_.target(index).region;
     await_operations(lock, region);
     if (region.registered != nullptr) unregister_memory(lock, region);
   }
-  const uint32_t id = buffers_.cold(index).region;
-  const uint16_t generation = regions_.generation(regions_.at(id));
-  const bool secret = regions_.at(id).scrub;
+  const Region &region = *buffers_.target(index).region;
+  const uint32_t id = region.id;
+  const uint16_t generation = regions_.generation(region);
+  const bool secret = region.scrub;
   destroy_locked(index);
   if (secret) {
     scrubbing.wait();

@@ -28,7 +28,7 @@ Status Engine::resolve(Plan &plan) {
       return fail(WEIR_ERROR_INVALID_HANDLE, detail, "the buffer of uses[%u] was destroyed",
                   item.use);
     }
-    const Target where = target(item.buffer);
+    const Target where = buffers_.target(item.buffer);
     item.region = where.region;
     item.base = where.base;
     item.size = where.size;

@@ -181,7 +181,7 @@ void Engine::refresh_word(uint32_t index, Region &region, uint64_t base, uint64_
   vm::Hot &hot = buffers_.hot(index);
   const uint64_t word = hot.word.load(std::memory_order_relaxed);
   if ((word & Word::virgin) != 0) resident = false;
-  if (const Hold *hold = hold_of(index)) {
+  if (const Hold *hold = buffers_.hold_of(index)) {
     resident = resident && hold->kind != HoldKind::alone;
     sole = sole && hold->kind != HoldKind::read;
   }

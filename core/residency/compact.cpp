@@ -103,11 +103,10 @@ Blocker Engine::claim_tenant(PoolDevice &device, const MoveOrder &order, TenantM
   if (!same(*from->tenants, tenant.node, tenant.node_generation)) return Blocker::busy;
   const bool before = order.before != UINT32_MAX;
   if (before && !same(*to->tenants, order.before, order.before_generation)) return Blocker::busy;
-  const vm::Cold &cold = buffers_.cold(tenant.owner);
   std::atomic<uint64_t> &word = buffers_.hot(tenant.owner).word;
   uint64_t seen = word.load(std::memory_order_acquire);
-  if ((seen & Word::generation_mask) != tenant.generation || cold.region != from->id ||
-      cold.node != tenant.node)
+  if ((seen & Word::generation_mask) != tenant.generation ||
+      !buffers_.lies_at(tenant.owner, *from, tenant.node))
     return Blocker::busy;
   const uint64_t at = from->tenants->offset(tenant.node);
   const uint64_t size = buffers_.hot(tenant.owner).size();
@@ -166,12 +165,11 @@ bool Engine::settle_tenant(PoolDevice &device, TenantMove &move, Stamp done) noe
   Region &to = *move.to;
   vm::Hot &hot = buffers_.hot(tenant.owner);
   const uint64_t word = hot.word.load(std::memory_order_acquire);
-  const vm::Cold &cold = buffers_.cold(tenant.owner);
   const bool same = (word & (Word::alive | Word::closing | Word::generation_mask)) ==
                         (Word::alive | tenant.generation) &&
-                    cold.region == from.id && cold.node == tenant.node;
+                    buffers_.lies_at(tenant.owner, from, tenant.node);
   const bool in_use =
-      Word::leases(word) != 0 || (word & Word::partial) != 0 || holds_.contains(tenant.owner);
+      Word::leases(word) != 0 || (word & Word::partial) != 0 || buffers_.held(tenant.owner);
   const uint64_t size = tenant.size;
   if (!same || in_use || device.lost || (move.copy && !done)) {
     // The copy may be running all the same: nobody may write what it reads, use what it writes, or take either away. Who waits
@@ -193,7 +191,7 @@ bool Engine::settle_tenant(PoolDevice &device, TenantMove &move, Stamp done) noe
   history_.bury(from, tenant.offset, tenant.offset + size, done);
   hot.stamp.exchange(0, std::memory_order_acquire);
   history_.forget(tenant.owner);
-  buffers_.cold(tenant.owner) = vm::Cold{to.id, move.node};
+  buffers_.settle(tenant.owner, to, move.node);
   set_flags(tenant.owner, 0, Word::resident | Word::sole);
   if (move.copy) {
     history_.note(tenant.owner, 0, hot.size(), done);

@@ -87,8 +87,8 @@ Engine::Engine(std::pmr::memory_resource *memory, backend::StreamTable &streams,
       ticks_(ticks),
       log_(log),
       lock_(log),
-      buffers_(&memory_, pool_id),
       regions_(&memory_),
+      buffers_(regions_, &memory_, pool_id),
       devices_(&memory_),
       carrier_(streams_),
       accounts_(&memory_),
@@ -96,10 +96,6 @@ Engine::Engine(std::pmr::memory_resource *memory, backend::StreamTable &streams,
       leases_(&memory_, buffers_),
       remote_writes_(&memory_, streams_),
       carried_(&memory_),
-      holds_(&memory_),
-      tags_(&memory_),
-      users_(&memory_),
-      mallocs_(&memory_),
       slabs_(regions_, accounts_, &memory_),
       upcoming_(&memory_),
       retired_(&memory_),
@@ -243,8 +239,8 @@ uint8_t Engine::device_count() noexcept {
 Status Engine::shutdown() {
   {
     Locked lock(lock_);
-    if (!mallocs_.empty())
-      return fail(WEIR_ERROR_BUSY, "%zu allocations of weir_malloc are out", mallocs_.size());
+    if (buffers_.addresses() != 0)
+      return fail(WEIR_ERROR_BUSY, "%zu allocations of weir_malloc are out", buffers_.addresses());
     for (uint32_t i = 0; i < buffers_.end(); ++i) {
       const uint64_t word = buffers_.hot(i).word.load();
       if ((word & Word::alive) != 0 && (Word::leases(word) != 0 || (word & Word::partial) != 0)) {
@@ -286,7 +282,7 @@ void Engine::release_all() noexcept {
   Locked lock(lock_);
   for (uint32_t i = 0; i < buffers_.end(); ++i) {
     if ((buffers_.hot(i).word.load() & Word::alive) == 0) continue;
-    Region &region = *target(i).region;
+    Region &region = *buffers_.target(i).region;
     region.holds = 0;
     region.held_to_write = false;
     if (region.registered != nullptr) unregister_memory(lock, region);
@@ -448,7 +444,7 @@ void Engine::stats(weir_pool_stats *out) {
   stats[Counter::buffers] += buffers_.live();
   stats[Counter::pages] += regions_.pages();
   stats[Counter::slabs] += slabs_.count();
-  stats[Counter::buffer_bytes] += buffer_bytes_;
+  stats[Counter::buffer_bytes] += buffers_.bytes();
   stats[Counter::bookkeeping_bytes] += memory_.bytes();
   for (const auto &state : states_.all()) stats[Counter::hits] += state->count_hits();
 #define WEIR_COPY(name, meaning) out->name = stats[Counter::name];

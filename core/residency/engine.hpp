@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Engine: the residency protocol of one pool (docs/design.md, section 7). It owns the buffers, their regions
-// and the memory under them; the pool layer above only translates the C ABI.
+// Engine: the residency protocol of one pool (docs/design.md, section 7). It owns the memory under the buffers; the pool layer above
+// only translates the C ABI.
 //
 // One lock guards all state but the hit path's words (virtual/buffer_table.hpp), the per-stream lease lists (lease/lease.hpp) and
 // what is written before the pool's threads start. It is never held across a runtime call that can block: pages being worked on
@@ -30,9 +30,10 @@
 //   homes.cpp      which device a buffer is at home on        remote.cpp    leases on another device's memory
 //   shards.cpp     buffers that lie on several devices        sizes.cpp     of pages, budgets and records
 //   scrub.cpp      what WEIR_BUFFER_SCRUB promises
-// Classes of their own: LeaseTable, History, Admission and others of lease/ (who may use what, after what, and in which order);
-// beside it: Membership (devices that come and go), Rebalancer (spilled pages to idle neighbours),
-// Recompressor (idle pages in COMPRESSED coded again), Lower (the tiers below HOST).
+// Classes of their own: in lease/ who may use what, after what, and in which order (LeaseTable, History, Admission); in page/ which
+// buffers and regions there are, and where small buffers lie (BufferDirectory, RegionStore, SlabAllocator). Beside it: Membership
+// (devices that come and go), Rebalancer (spilled pages to idle neighbours), Recompressor (idle pages in COMPRESSED coded again),
+// Lower (the tiers below HOST).
 #pragma once
 
 #include "core/backend/stream.hpp"
@@ -42,18 +43,17 @@
 #include "core/base/pool_lock.hpp"
 #include "core/base/seq_points.hpp"
 #include "core/lease/admission.hpp"
-#include "core/page/slab_allocator.hpp"
 #include "core/lease/history.hpp"
 #include "core/lease/lease_table.hpp"
 #include "core/lease/remote_writes.hpp"
-#include "core/residency/address_map.hpp"
+#include "core/page/buffer_directory.hpp"
+#include "core/page/slab_allocator.hpp"
 #include "core/residency/lower.hpp"
 #include "core/residency/compact.hpp"
 #include "core/residency/config.hpp"
 #include "core/residency/pool_device.hpp"
 #include "core/residency/rebalance.hpp"
 #include "core/residency/recompress.hpp"
-#include "core/virtual/buffer_table.hpp"
 #include "core/virtual/region.hpp"
 
 #include <deque>
@@ -73,17 +73,9 @@ using lease::LeaseItem;
 using lease::LeaseKind;
 using lease::OwnLeases;
 using lease::StreamState;
-
-/// What a hold lets others do (docs/leases.md): nobody writes; leases and calls write into the held memory; nobody else.
-enum class HoldKind : uint8_t { read, shared, alone };
-
-/// The holds on a buffer, which are all of one kind and on one place.
-struct Hold {
-  uint32_t count = 0;
-  uint32_t coming = 0;  ///< calls that are bringing it in: the record is theirs too
-  uint8_t place = 0;    ///< as of a claim (Plan::claim_place)
-  HoldKind kind = HoldKind::shared;
-};
+using page::Hold;
+using page::HoldKind;
+using page::Target;
 
 class Membership;  // residency/membership.hpp
 struct LiftPart;   // residency/lift.hpp
@@ -106,7 +98,7 @@ class Engine {
  public:
   static constexpr uint8_t shared_place = 29;  ///< of a sharded buffer's memory
   static constexpr uint8_t host_place = 30;
-  static constexpr uint8_t any_place = lease::any_place;
+  static constexpr uint8_t any_place = page::any_place;
 
   Engine(std::pmr::memory_resource *memory, backend::StreamTable &streams, Ticks &ticks,
          uint32_t pool_id, const Log &log);
@@ -238,16 +230,6 @@ class Engine {
     uint32_t client;
     bool secret;  ///< of a buffer that is to be scrubbed
     PendingCopies busy;
-  };
-  struct Target {
-    Region *region = nullptr;
-    uint64_t base = 0;  ///< of the buffer within the region
-    uint64_t size = 0;
-
-    lease::Range all(uint32_t index) const noexcept { return part(index, 0, size); }
-    lease::Range part(uint32_t index, uint64_t begin, uint64_t end) const noexcept {
-      return {begin, end, index, region, base};
-    }
   };
 
   // hit_path.cpp
@@ -479,15 +461,7 @@ class Engine {
   void release_slow(const LeaseItem &item, const Lease *lease, Stamp stamp) noexcept;
 
   // buffers.cpp
-  Status decode(weir_buffer buffer, uint32_t *index);
-  Target target(uint32_t index) noexcept WEIR_HELD {
-    const vm::Cold &cold = buffers_.cold(index);
-    Region *region = &regions_.at(cold.region);
-    const bool own = cold.node == physical::SmallArena::none;
-    return {region, own ? 0 : region->tenants->offset(cold.node), buffers_.hot(index).size()};
-  }
   Status check_desc(const weir_buffer_desc &desc);
-  Status range_of(uint32_t index, uint64_t offset, uint64_t *length);
   void leave_lot(Region &region) noexcept;
   void free_region(Region &region) noexcept WEIR_HELD;
   Region &make_region(const vm::Geometry &shape, uint8_t home, uint32_t client,
@@ -504,7 +478,6 @@ class Engine {
   }
   Status place_tenant(uint32_t index, const weir_buffer_desc &desc, uint8_t home, uint32_t client,
                       bool pinned) WEIR_HELD;
-  void remove_tenant(uint32_t index) noexcept WEIR_HELD;
   Status unslab_for(Releasable &lock, uint32_t index, uint8_t place) WEIR_HELD;
   Status unslab(Releasable &lock, uint32_t index) WEIR_HELD;
   Status create_locked(const weir_buffer_desc &desc, uint32_t client, bool pinned,
@@ -660,7 +633,6 @@ class Engine {
   Status raise_to_host(Releasable &lock, Region &region, uint32_t page) WEIR_HELD;
 
   // access.cpp
-  uint64_t tag_of(uint32_t index) WEIR_HELD;
   void describe_buffer(uint32_t index, uint64_t offset, uint64_t length,
                        weir_buffer_info *info) WEIR_HELD;
   Status claim_range(Plan &plan, weir_buffer buffer, uint64_t offset, uint64_t *length,
@@ -813,9 +785,6 @@ class Engine {
   Status take_hold(Releasable &lock, Plan &plan, HoldKind kind) WEIR_HELD;
   Status nest_hold(Plan &plan) WEIR_HELD;
   void leave_latest(Plan &plan) noexcept WEIR_HELD;
-  const Hold *hold_of(uint32_t index) const noexcept WEIR_HELD;
-  bool hold_forbids(uint32_t index, bool write, uint8_t place) const noexcept WEIR_HELD;
-  Status check_hold(uint32_t index, HoldKind kind, uint8_t place) WEIR_HELD;
   Status claim_alone(uint32_t index) WEIR_HELD;
   void unregister_memory(Releasable &lock, Region &region) noexcept WEIR_HELD;
   uint64_t occupied_bytes(const Region &region, const Residence &residence,
@@ -860,8 +829,8 @@ class Engine {
   uint64_t generation_ WEIR_GUARDED =
       0;  ///< changes of the pool's devices so far: come, left, lost
 
-  vm::BufferTable buffers_;
   page::RegionStore regions_ WEIR_GUARDED;
+  page::BufferDirectory buffers_;
   /// Never moved nor shrunk: those that have left keep their place.
   std::pmr::vector<Owned<PoolDevice>> devices_;
   transfer::Paths paths_ WEIR_GUARDED;  ///< of config_.routes
@@ -873,10 +842,6 @@ class Engine {
   std::pmr::vector<Carried> carried_
       WEIR_GUARDED;                   ///< until their copies are known to have ended well
   size_t carrying_ WEIR_GUARDED = 0;  ///< pages of plans that may come to it: it has room for them
-  std::pmr::unordered_map<uint32_t, Hold> holds_ WEIR_GUARDED;     ///< by buffer
-  std::pmr::unordered_map<uint32_t, uint64_t> tags_ WEIR_GUARDED;  ///< tenants' tags
-  std::pmr::unordered_map<uint32_t, Users> users_ WEIR_GUARDED;  ///< of the buffers that have some
-  AddressMap mallocs_ WEIR_GUARDED;                              ///< of weir_malloc
   page::SlabAllocator slabs_ WEIR_GUARDED;
   std::pmr::unordered_map<uint32_t, std::pmr::deque<uint64_t>> upcoming_
       WEIR_GUARDED;  ///< region -> announced operations
@@ -915,7 +880,6 @@ class Engine {
   uint64_t asked_bytes_ WEIR_GUARDED = 0;  ///< by all calls so far
   Events events_ WEIR_GUARDED;
   Gauges gauges_ WEIR_GUARDED;
-  uint64_t buffer_bytes_ WEIR_GUARDED = 0;
   static constexpr uint64_t staging_bytes = uint64_t{1} << 20U;
   RankedMutex<Rank::transfer> staging_mutex_;  ///< never taken with lock_ held
   RankedMutex<Rank::transfer> side_mutex_;     ///< nor is this: opens the streams of moves

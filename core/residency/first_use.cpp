@@ -49,7 +49,7 @@ void Engine::write_pages(Region &slab, uint64_t begin, uint64_t size, PoolDevice
 /// Returns the flags for its word. What lies beside it must be the latest of its pages already, so that a write makes nothing
 /// stale, and a page that nobody has written has nothing to be kept.
 uint64_t Engine::open_to_first(uint32_t index, PoolDevice &device) noexcept {
-  const Target where = target(index);
+  const Target where = buffers_.target(index);
   Region &slab = *where.region;
   const uint32_t last = slab.shape.page_at(where.base + where.size - 1);
   for (uint32_t p = slab.shape.page_at(where.base); p <= last; ++p) {
@@ -84,7 +84,7 @@ bool Engine::lease_fresh(const Stream &stream, weir_use &use) noexcept {
   seen = hot.word.load(std::memory_order_relaxed);
   const Stamp past = hot.last_use();
   if (!fresh(seen) || (past && past.slot() != stream.slot)) return false;
-  const Target where = target(index);
+  const Target where = buffers_.target(index);
   Region &slab = *where.region;
   PoolDevice &device = device_at(slab.home);
   if (&device.device != stream.device || !in_place(slab, where.base, where.size, device) ||

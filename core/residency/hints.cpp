@@ -47,7 +47,7 @@ void Engine::add_hint(const PrefetchRequest &request) {
     entry = same ? hints_.erase(entry) : std::next(entry);
   }
   // It is as good as used just now: what is older goes before it, also when the hint has ended.
-  Region &region = *target(request.buffer).region;
+  Region &region = *buffers_.target(request.buffer).region;
   region.last_use = std::max(region.last_use, ticks_.now());
 }
 
@@ -84,7 +84,7 @@ bool Engine::hinted(const PrefetchRequest &request) noexcept {
 
 /// What it takes of the device that it is for, in whole pages but for what is smaller than one.
 void Engine::measure(PrefetchRequest &request) noexcept {
-  const Target where = target(request.buffer);
+  const Target where = buffers_.target(request.buffer);
   const vm::Geometry &shape = where.region->shape;
   request.bytes = request.end - request.begin;
   if (where.region->shards != nullptr) {
@@ -183,7 +183,7 @@ void Engine::describe_hints(Region &region, uint32_t page, uint8_t place, PageIn
   for (const auto &[buffer, hint] : hints_) {
     const uint64_t word = buffers_.hot(buffer).word.load(std::memory_order_relaxed);
     if ((word & (Word::alive | Word::generation_mask)) != (Word::alive | hint.generation)) continue;
-    const Target where = target(buffer);
+    const Target where = buffers_.target(buffer);
     if (where.region == &region) tell(buffer, where.base, hint);
   }
 }

@@ -44,34 +44,6 @@ void Engine::drop_hold(Region &region) noexcept {
   changed_.notify_all();
 }
 
-// ---- what a hold forbids ----
-
-/// The holds on a buffer; nullptr: it is not held, though somebody may be about to.
-const Hold *Engine::hold_of(uint32_t index) const noexcept {
-  if (holds_.empty()) return nullptr;
-  const auto found = holds_.find(index);
-  return found != holds_.end() && found->second.count != 0 ? &found->second : nullptr;
-}
-
-/// Whether a hold keeps a lease or call that uses the buffer at the place from being granted.
-bool Engine::hold_forbids(uint32_t index, bool write, uint8_t place) const noexcept {
-  const Hold *hold = hold_of(index);
-  if (hold == nullptr) return false;
-  const bool elsewhere = place != hold->place && place != any_place;
-  return hold->kind == HoldKind::alone || (write && (hold->kind == HoldKind::read || elsewhere));
-}
-
-/// Whether a hold of the kind may join those that are there.
-Status Engine::check_hold(uint32_t index, HoldKind kind, uint8_t place) {
-  const Hold *hold = hold_of(index);
-  if (hold == nullptr) return {};
-  if (hold->place != place)
-    return fail(WEIR_ERROR_LEASE_CONFLICT, "the buffer is held on another device");
-  if (hold->kind != kind || kind == HoldKind::alone)
-    return fail(WEIR_ERROR_LEASE_CONFLICT, "the buffer is held in a mode that allows no other");
-  return {};
-}
-
 // ---- taking and undoing them ----
 
 /// The plan of a claim on the whole buffer, which lasts until the caller drops it: so that no writer is at work.
@@ -144,13 +116,10 @@ Status Engine::take_hold(Releasable &lock, Plan &plan, HoldKind kind) {
   WEIR_TRY(plan.try_each([this](Plan &part) { return check_device(part); }));
   WEIR_TRY(plan.try_each([this](Plan &part) { return check_lost(part); }));
   const uint8_t place = plan.claim_place(region);
-  WEIR_TRY(check_hold(item.buffer, kind, place));  // another's hold may have been faster
+  WEIR_TRY(buffers_.check_hold(item.buffer, kind, place));  // another's hold may have been faster
   if (alone_latest) leave_latest(plan);
   add_hold(region, plan.place(), kind != HoldKind::read);
-  Hold &hold = holds_.find(item.buffer)->second;
-  ++hold.count;
-  hold.place = place;
-  hold.kind = kind;
+  buffers_.count_hold(item.buffer, kind, place);
   // While the claim keeps writers out: what the hold forbids must not be granted by a hit.
   refresh_word(item.buffer, region, item.base, item.size);
   return {};
@@ -168,7 +137,7 @@ Status Engine::nest_hold(Plan &plan) {
       return fail(WEIR_ERROR_DATA_LOST, "bytes of page %u were lost with their device", p);
   }
   add_hold(region, plan.place(), region.held_to_write);
-  ++holds_.find(item.buffer)->second.count;
+  buffers_.count_hold(item.buffer);
   return {};
 }
 
@@ -176,23 +145,18 @@ Status Engine::hold(weir_buffer buffer, uint32_t device_id, HoldKind kind, uint6
   const Scrubbing scrubbing(*this);
   Locked lock(lock_);
   uint32_t index = 0;
-  WEIR_TRY(decode(buffer, &index));
+  WEIR_TRY(buffers_.find(buffer, &index));
   uint8_t place = 0;
   if (device_id == WEIR_DEVICE_DEFAULT) {
-    place = target(index).region->home;
+    place = buffers_.target(index).region->home;
   } else {
     WEIR_TRY(place_of(device_id, &place));
   }
   Plan plan(&memory_, nullptr, devices_[place].get());
-  WEIR_TRY(check_hold(index, kind, plan.claim_place(*target(index).region)));
+  WEIR_TRY(buffers_.check_hold(index, kind, plan.claim_place(*buffers_.target(index).region)));
   WEIR_TRY(unslab_for(lock, index, place));
-  const bool nests = hold_of(index) != nullptr;
-  // First, so that nothing can fail once the pages are held; nobody erases it meanwhile.
-  Hold &record = holds_.try_emplace(index).first->second;
-  ++record.coming;
-  const auto leave = [&]() WEIR_HELD {
-    if (--record.coming == 0 && record.count == 0) holds_.erase(index);
-  };
+  const bool nests = buffers_.hold_of(index) != nullptr;
+  buffers_.begin_hold(index);
   Status status;
   try {
     plan_whole(index, kind == HoldKind::alone ? WEIR_READ_WRITE : WEIR_READ, &plan);
@@ -207,12 +171,12 @@ Status Engine::hold(weir_buffer buffer, uint32_t device_id, HoldKind kind, uint6
       drop_claims(plan);
     }
   } catch (...) {
-    leave();
+    buffers_.end_hold(index);
     throw;
   }
-  leave();
+  buffers_.end_hold(index);
   if (!status) return status;
-  const Target where = target(index);
+  const Target where = buffers_.target(index);
   *address = address_on(*where.region, place) + where.base;
   return {};
 }
@@ -220,14 +184,12 @@ Status Engine::hold(weir_buffer buffer, uint32_t device_id, HoldKind kind, uint6
 Status Engine::unhold(weir_buffer buffer) {
   Locked lock(lock_);
   uint32_t index = 0;
-  WEIR_TRY(decode(buffer, &index));
-  const auto held = holds_.find(index);
-  if (held == holds_.end() || held->second.count == 0)
+  WEIR_TRY(buffers_.find(buffer, &index));
+  if (buffers_.hold_of(index) == nullptr)
     return fail(WEIR_ERROR_INVALID_ARGUMENT, "the buffer is not held");
-  const Target where = target(index);
+  const Target where = buffers_.target(index);
   drop_hold(*where.region);
-  if (--held->second.count != 0) return {};
-  if (held->second.coming == 0) holds_.erase(held);
+  if (!buffers_.drop_hold(index)) return {};
   // The hit path is as open as it would be without. Who has the buffer to himself may be moving it, and leaves it closed.
   const uint64_t word = buffers_.hot(index).word.load(std::memory_order_relaxed);
   if ((word & Word::writer) == 0) refresh_word(index, *where.region, where.base, where.size);
@@ -252,8 +214,8 @@ Status Engine::host_register(weir_buffer buffer, void *memory, uint64_t flags) {
   const Scrubbing scrubbing(*this);
   Locked lock(lock_);
   uint32_t index = 0;
-  WEIR_TRY(decode(buffer, &index));
-  Region &region = *target(index).region;
+  WEIR_TRY(buffers_.find(buffer, &index));
+  Region &region = *buffers_.target(index).region;
   if (region.slab)
     return fail(WEIR_ERROR_NOT_SUPPORTED,
                 "a buffer below a page shares its pages and can't have host memory of its own");
@@ -340,12 +302,12 @@ Status Engine::host_unregister(weir_buffer buffer) {
   const Scrubbing scrubbing(*this);
   Locked lock(lock_);
   uint32_t index = 0;
-  WEIR_TRY(decode(buffer, &index));
-  const Target where = target(index);
+  WEIR_TRY(buffers_.find(buffer, &index));
+  const Target where = buffers_.target(index);
   Region &region = *where.region;
   if (region.registered == nullptr)
     return fail(WEIR_ERROR_INVALID_ARGUMENT, "the buffer has no registered memory");
-  if (hold_forbids(index, false, any_place))
+  if (buffers_.hold_forbids(index, false, any_place))
     return fail(WEIR_ERROR_LEASE_CONFLICT, "a hold on the buffer forbids reading");
   WEIR_TRY(claim_alone(index));
   await_operations(lock, region);

@@ -92,7 +92,7 @@ void Engine::settle_layouts(Releasable &lock, Plan &plan) {
       const uint64_t word = buffers_.hot(item.buffer).word.load(std::memory_order_relaxed);
       if ((word & (Word::alive | Word::generation_mask)) != (Word::alive | item.generation))
         continue;
-      Region &region = *target(item.buffer).region;
+      Region &region = *buffers_.target(item.buffer).region;
       if (region.unsettled != 0 && region.home == device.place && opens_granule(region) &&
           may_lay_anew(region))
         visit(region);

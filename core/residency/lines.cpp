@@ -62,7 +62,7 @@ Status Engine::place_pinned(const page::Kin &kin, uint64_t size, Region **out,
 
 /// Memory of weir_malloc that is a tenant, in place and ordered after what was there before. As bring_whole().
 Status Engine::bring_pinned(Releasable &lock, uint32_t index, PoolDevice &device, Stream *stream) {
-  const Target where = target(index);
+  const Target where = buffers_.target(index);
   Region &region = *where.region;
   if (!in_place(region, where.base, where.size, device) ||
       !history_.past_ended(region, where.base, where.base + where.size, stream)) {
@@ -93,9 +93,9 @@ Status Engine::malloc(uint32_t device_id, Stream *stream, uint64_t size, uint64_
   uint32_t index = 0;
   WEIR_TRY(create_locked(desc, 0, true, &index));
   Status status;
-  const bool tenant = buffers_.cold(index).node != physical::SmallArena::none;
+  const bool tenant = buffers_.tenant(index);
   try {
-    PoolDevice &device = *devices_[target(index).region->home];
+    PoolDevice &device = *devices_[buffers_.target(index).region->home];
     if (stream != nullptr && stream->device != &device.device) {
       status =
           fail(WEIR_ERROR_INVALID_ARGUMENT, "the stream is not of device %u", device.device.id);
@@ -112,15 +112,14 @@ Status Engine::malloc(uint32_t device_id, Stream *stream, uint64_t size, uint64_
       }
     }
     if (status) {
-      const Target where = target(index);
+      const Target where = buffers_.target(index);
       *address = address_of(*where.region, *where.region->on(where.region->home)) + where.base;
       try {
-        mallocs_.reserve_one();
+        buffers_.set_address(index, *address);
       } catch (...) {
         if (!tenant) drop_hold(*where.region);
         throw;
       }
-      mallocs_.insert(*address, index);
     }
   } catch (const std::bad_alloc &) {
     status = fail(WEIR_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the records of an allocation");
@@ -143,15 +142,14 @@ Status Engine::free(Stream *stream, uint64_t address) {
     if (status) status = recorded;
   }
   Locked lock(lock_);
-  const uint32_t index = mallocs_.find(address);
-  if (index == AddressMap::none) {
+  const uint32_t index = buffers_.take_address(address);
+  if (index == page::BufferDirectory::none) {
     return fail(WEIR_ERROR_INVALID_ARGUMENT,
                 "%#llx was not returned by weir_malloc, or is free already",
                 static_cast<unsigned long long>(address));
   }
-  mallocs_.erase(address);
-  const Target where = target(index);
-  const bool tenant = buffers_.cold(index).node != physical::SmallArena::none;
+  const Target where = buffers_.target(index);
+  const bool tenant = buffers_.tenant(index);
   const Stamp done = stream != nullptr ? Stamp::make(stream->slot, point, true) : Stamp{};
   if (tenant) {
     history_.bury(*where.region, where.base, where.base + where.size, done);

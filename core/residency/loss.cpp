@@ -83,7 +83,7 @@ void Engine::lose(PoolDevice &device) noexcept {
   // Every hit goes the slow way once; buffers that are elsewhere find their way back.
   for (uint32_t i = 0; i < buffers_.end(); ++i) {
     const uint64_t word = buffers_.hot(i).word.load(std::memory_order_relaxed);
-    if ((word & Word::alive) != 0 && target(i).region->home == device.place)
+    if ((word & Word::alive) != 0 && buffers_.target(i).region->home == device.place)
       set_flags(i, 0, Word::resident);
   }
   device.lost_generation = ++generation_;
@@ -120,10 +120,10 @@ void Engine::for_each_lost(const std::function<void(const weir_lost_range &)> &v
   for (uint32_t i = 0; i < buffers_.end(); ++i) {
     const uint64_t word = buffers_.hot(i).word.load(std::memory_order_relaxed);
     if ((word & Word::alive) == 0 || (word & Word::virgin) != 0) continue;
-    const Target where = target(i);
+    const Target where = buffers_.target(i);
     const Region &region = *where.region;
     const uint64_t end = where.base + where.size;
-    weir_lost_range run{buffers_.handle(i, word), tag_of(i), 0, 0, {}};
+    weir_lost_range run{buffers_.handle(i), buffers_.tag_of(i), 0, 0, {}};
     for (uint32_t p = region.shape.page_at(where.base); p <= region.shape.page_at(end - 1); ++p) {
       const uint64_t begin = std::max(where.base, region.shape.offset(p));
       const uint64_t stop = std::min(end, region.shape.offset(p) + region.shape.page_bytes(p));

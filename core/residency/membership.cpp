@@ -151,7 +151,7 @@ Status Membership::begin_leaving(uint32_t device_id, uint64_t timeout_ns, PoolDe
   // New leases come the slow way from now on, where they are refused.
   for (uint32_t i = 0; i < engine_.buffers_.end(); ++i) {
     const uint64_t word = engine_.buffers_.hot(i).word.load(std::memory_order_relaxed);
-    if ((word & Word::alive) != 0 && engine_.target(i).region->home == place)
+    if ((word & Word::alive) != 0 && engine_.buffers_.target(i).region->home == place)
       engine_.set_flags(i, 0, Word::resident);
   }
   engine_.changed_.notify_all();
@@ -390,10 +390,10 @@ void Membership::part_from_lost(Region &slab, uint8_t home) {
 /// Where the region is to be at home from now on: as if its buffer were made now; slabs go to the heir.
 uint8_t Membership::home_for(const Region &region, const PoolDevice &to) {
   if (region.slab) return to.place;
-  const auto found = engine_.users_.find(region.buffer);
-  if (found == engine_.users_.end()) return to.place;
+  const policy::Users *users = engine_.buffers_.users_of(region.buffer);
+  if (users == nullptr) return to.place;
   const uint32_t leaving = engine_.device_at(region.home).bit();
-  const uint8_t home = engine_.choose_home(region.shape.size, found->second, leaving);
+  const uint8_t home = engine_.choose_home(region.shape.size, *users, leaving);
   return home != Placement::nowhere ? home : to.place;
 }
 

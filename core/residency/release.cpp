@@ -89,9 +89,10 @@ Status Engine::record_release(Stream &stream, uint64_t *point) {
 
 void Engine::release_slow(const LeaseItem &item, const Lease *lease, Stamp stamp) noexcept {
   Locked lock(lock_);
-  const Target where = target(item.buffer);
+  const Target where = buffers_.target(item.buffer);
   const lease::Range range =
-      item.whole() ? where.all(item.buffer) : where.part(item.buffer, item.begin, item.end);
+      item.whole() ? lease::all_of(where, item.buffer)
+                   : lease::part_of(where, item.buffer, item.begin, item.end);
   history_.note(range.buffer, range.begin, range.end, stamp);
   where.region->last_use = std::max(where.region->last_use, stamp.point());
   // It may have been leased on the hit path.

@@ -39,7 +39,7 @@ PoolDevice *Engine::remote_place(const PlanItem &item, const PoolDevice &device,
   const uint64_t word = buffers_.hot(item.buffer).word.load(std::memory_order_relaxed);
   if ((word & (Word::alive | Word::generation_mask)) != (Word::alive | item.generation))
     return nullptr;
-  const Target where = target(item.buffer);
+  const Target where = buffers_.target(item.buffer);
   Region &region = *where.region;
   // Of a slab's page it could not be told whose bytes are lost with the writer.
   if ((word & Word::virgin) != 0 || (region.slab && item.writes())) return nullptr;
@@ -62,7 +62,7 @@ PoolDevice *Engine::remote_place(const PlanItem &item, const PoolDevice &device,
     if ((common & memory.bit()) == 0 || !reaches(device, *r, first, last)) continue;
     // Between places ranges conflict by pages: perhaps it is on the device itself that they don't.
     if (hold_forbids(item.buffer, item.writes(), memory.place) ||
-        leases_.conflicts(where.part(item.buffer, item.begin, item.end), item.writes(),
+        leases_.conflicts(lease::part_of(where, item.buffer, item.begin, item.end), item.writes(),
                           memory.place))
       continue;
     const transfer::Routes &routes = config_.routes;
@@ -117,8 +117,8 @@ Status Engine::divide(Releasable &lock, Plan &plan) {
       const uint64_t word = buffers_.hot(item.buffer).word.load(std::memory_order_relaxed);
       const bool alive =
           (word & (Word::alive | Word::generation_mask)) == (Word::alive | item.generation);
-      if (!alive || !target(item.buffer).region->slab ||
-          target(item.buffer).region->home == plan.place())
+      if (!alive || !buffers_.target(item.buffer).region->slab ||
+          buffers_.target(item.buffer).region->home == plan.place())
         continue;
       WEIR_TRY(of_use(item.use, unslab_for(lock, item.buffer, plan.place())));
       moved = true;
@@ -234,7 +234,7 @@ uint64_t Engine::lose_remote_writes(const PoolDevice &writer) noexcept {
   remote_writes_.lose(writer.device, [&](const lease::RemoteWrite &write) WEIR_HELD {
     const uint64_t word = buffers_.hot(write.buffer).word.load(std::memory_order_relaxed);
     if ((word & (Word::alive | Word::generation_mask)) != (Word::alive | write.generation)) return;
-    const Target where = target(write.buffer);
+    const Target where = buffers_.target(write.buffer);
     Region &region = *where.region;
     const uint32_t last = region.shape.page_at(where.base + write.end - 1);
     for (uint32_t p = region.shape.page_at(where.base + write.begin); p <= last; ++p) {

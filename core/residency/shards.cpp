@@ -251,10 +251,10 @@ Status Engine::list_shards(weir_buffer buffer, uint64_t offset, weir_shard *shar
                            size_t *count) {
   Locked lock(lock_);
   uint32_t index = 0;
-  WEIR_TRY(decode(buffer, &index));
+  WEIR_TRY(buffers_.find(buffer, &index));
   uint64_t length = WEIR_WHOLE;
-  WEIR_TRY(range_of(index, offset, &length));
-  const Target where = target(index);
+  WEIR_TRY(buffers_.range_of(index, offset, &length));
+  const Target where = buffers_.target(index);
   const Region &region = *where.region;
   if (region.shards == nullptr) {
     if (capacity != 0)

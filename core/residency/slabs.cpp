@@ -64,19 +64,14 @@ Status Engine::place_tenant(uint32_t index, const weir_buffer_desc &desc, uint8_
     }
   }
   region->tenants->set_owner(place.node, index);
-  buffers_.cold(index) = vm::Cold{region->id, place.node};
+  buffers_.settle(index, *region, place.node);
   try {
-    if (desc.tag != 0) tags_.emplace(index, desc.tag);
+    buffers_.set_tag(index, desc.tag);
   } catch (...) {
-    remove_tenant(index);
+    free_place(*region, place.node);
     throw;
   }
   return {};
-}
-
-void Engine::remove_tenant(uint32_t index) noexcept {
-  const vm::Cold cold = buffers_.cold(index);
-  free_place(regions_.at(cold.region), cold.node);
 }
 
 /// A place in a slab. One that has no tenants stays for as long as pages of it are there: it is used again before another is
@@ -112,16 +107,16 @@ void Engine::free_place(Region &region, uint32_t node) noexcept {
 /// A tenant whose bytes are lost, and which nobody leases, parts from its slab; its own page says that it is lost. True: it was the
 /// last of the slab, which ends. Throws std::bad_alloc with nothing changed.
 bool Engine::own_lost_page(uint32_t index, uint8_t home) {
-  const Target where = target(index);
+  const Target where = buffers_.target(index);
   const uint8_t before = where.region->home;
   const bool last = where.region->tenants->count == 1;
   Region &fresh = make_region(shape_for(home, where.size), home, where.region->client);
   fresh.buffer = index;
   fresh.priority = where.region->priority;
-  fresh.tag = tag_of(index);
+  fresh.tag = buffers_.tag_of(index);
   fresh.pages[0].device_lost();
-  remove_tenant(index);
-  buffers_.cold(index) = vm::Cold{fresh.id, physical::SmallArena::none};
+  free_place(*where.region, buffers_.node(index));
+  buffers_.settle(index, fresh);
   count_promise(index, before, where.size, false);
   buffers_.hot(index).set_size_home(where.size, device_at(home).device.id);
   count_promise(index, home, where.size, true);
@@ -132,7 +127,7 @@ bool Engine::own_lost_page(uint32_t index, uint8_t home) {
 // ---- a tenant that can't stay one ----
 
 Status Engine::unslab_for(Releasable &lock, uint32_t index, uint8_t place) {
-  const Target where = target(index);
+  const Target where = buffers_.target(index);
   if (!where.region->slab || where.region->home == place) return {};
   return unslab(lock, index);
 }
@@ -141,12 +136,12 @@ Status Engine::unslab_for(Releasable &lock, uint32_t index, uint8_t place) {
 /// one of them can't be used elsewhere alone.
 Status Engine::unslab(Releasable &lock, uint32_t index) {
   std::atomic<uint64_t> &word = buffers_.hot(index).word;
-  if (holds_.contains(index) || !leases_.take_alone(index)) {
+  if (buffers_.held(index) || !leases_.take_alone(index)) {
     return fail(WEIR_ERROR_LEASE_CONFLICT,
                 "a buffer below a page is leased or held on its home device; it can be used "
                 "elsewhere only when it is not");
   }
-  const Target where = target(index);
+  const Target where = buffers_.target(index);
   leases_.count_pages(*where.region, where.base, where.base + where.size, 1);
   const bool virgin = (word.load() & Word::virgin) != 0;
   Region *fresh = nullptr;
@@ -173,12 +168,12 @@ Status Engine::unslab(Releasable &lock, uint32_t index) {
   if (status) {
     fresh->buffer = index;
     fresh->priority = where.region->priority;
-    if (const auto tag = tags_.find(index); tag != tags_.end()) fresh->tag = tag->second;
+    fresh->tag = buffers_.tenant_tag(index);
     fresh->pages[0].host = slot;
     if (!virgin) fresh->pages[0].arrived(vm::host_bit);
     if (!virgin) note_in_order(*fresh, 0, vm::host_bit);
-    remove_tenant(index);
-    buffers_.cold(index) = vm::Cold{fresh->id, physical::SmallArena::none};
+    free_place(*where.region, buffers_.node(index));
+    buffers_.settle(index, *fresh);
     // A prefetch may have opened the hit path to the old place while the lock was dropped.
     set_flags(index, 0, Word::virgin | Word::resident | Word::sole);
   } else {

@@ -28,7 +28,7 @@ Blocker Engine::blocker_of(Region &region, uint32_t buffer, uint64_t begin, uint
   const uint64_t word = buffers_.hot(buffer).word.load(std::memory_order_acquire);
   if (region.pinned) return Blocker::pinned;
   if (region.stable) return Blocker::stable;
-  if (holds_.contains(buffer)) return Blocker::held;
+  if (buffers_.held(buffer)) return Blocker::held;
   if (Word::leases(word) != 0 || (word & Word::partial) != 0) return Blocker::leased;
   if ((word & Word::alive) == 0 || (word & Word::closing) != 0) return Blocker::busy;
   const Residence *here = region.on(region.home);
@@ -128,10 +128,9 @@ void Engine::survey_slab(Region &region, Survey *survey) {
     tenant.alignment_log2 =
         static_cast<uint8_t>((word >> Word::alignment_shift) & Word::alignment_mask);
     // A node that a move has reserved is not its owner's place yet.
-    const vm::Cold &cold = buffers_.cold(tenant.owner);
-    const bool own = cold.region == region.id && cold.node == node;
     tenant.blocker =
-        own ? blocker_of(region, tenant.owner, tenant.offset, tenant.offset + tenant.size)
+        buffers_.lies_at(tenant.owner, region, node)
+            ? blocker_of(region, tenant.owner, tenant.offset, tenant.offset + tenant.size)
             : Blocker::busy;
     fill_gap(end, tenant.offset);
     survey->occupants.push_back(tenant);

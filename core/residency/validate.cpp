@@ -75,15 +75,15 @@ const char *Engine::validate_below(Region &region, uint32_t page) noexcept {
 /// What the hit path may rely on.
 std::string Engine::validate_word(uint32_t index) noexcept {
   const uint64_t word = buffers_.hot(index).word.load();
-  const Target where = target(index);
+  const Target where = buffers_.target(index);
   Region &region = *where.region;
   const bool partials = leases_.on_parts(index);
   if (partials != ((word & Word::partial) != 0))
     return broken(region, 0, "its buffer's flag of leases on parts is wrong");
   // Closed anyway: who has the buffer to himself may be changing it.
   if ((word & Word::resident) == 0 || partials || (word & Word::writer) != 0) return {};
-  if (hold_forbids(index, false, region.home) ||
-      ((word & Word::sole) != 0 && hold_forbids(index, true, region.home)))
+  if (buffers_.hold_forbids(index, false, region.home) ||
+      ((word & Word::sole) != 0 && buffers_.hold_forbids(index, true, region.home)))
     return broken(region, 0, "open to hits that a hold forbids");
   const uint32_t bit = uint32_t{1} << region.home;
   const uint32_t last = region.shape.page_at(where.base + where.size - 1);
@@ -147,8 +147,8 @@ std::string Engine::validate_device(PoolDevice &device) {
 unsigned char *Engine::compressed_blob(weir_buffer buffer, uint32_t page, uint64_t *bytes) {
   Locked lock(lock_);
   uint32_t index = 0;
-  if (!decode(buffer, &index)) return nullptr;
-  const Page &copies = target(index).region->pages[page];
+  if (!buffers_.find(buffer, &index)) return nullptr;
+  const Page &copies = buffers_.target(index).region->pages[page];
   if ((copies.latest() & vm::compressed_bit) == 0) return nullptr;
   const tier::LowerCopy &part = lower_.copies[copies.lower];
   *bytes = lower_.compressed->blob_bytes(part.compressed);
@@ -171,12 +171,12 @@ Promise Engine::promise_of(uint8_t place) noexcept {
   for (uint32_t i = 0; i < buffers_.end(); ++i) {
     const bool alive = (buffers_.hot(i).word.load(std::memory_order_relaxed) & Word::alive) != 0;
     if (!alive) continue;
-    const Region &region = *target(i).region;
+    const Region &region = *buffers_.target(i).region;
     if (region.shards != nullptr && region.shards->has(place))
       sum.add(place, region.shards->bytes_on(region.shape, place), Users{});
     if (region.shards != nullptr || region.home != place) continue;
-    const auto users = users_.find(i);
-    sum.add(place, buffers_.hot(i).size(), users != users_.end() ? users->second : Users{});
+    const Users *users = buffers_.users_of(i);
+    sum.add(place, buffers_.hot(i).size(), users != nullptr ? *users : Users{});
   }
   return sum;
 }

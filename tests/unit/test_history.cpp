@@ -51,10 +51,11 @@ struct Site {
   weir::backend::StreamTable streams{std::pmr::get_default_resource(), &ticks};
   PoolLock lock{weir::Log()};
   Locked held{lock};
-  weir::vm::BufferTable buffers{std::pmr::get_default_resource(), 1};
+  weir::page::RegionStore regions{std::pmr::get_default_resource()};
+  weir::page::BufferDirectory buffers{regions, std::pmr::get_default_resource(), 1};
   History history{&memory, streams, buffers};
   Region region{0, &memory};
-  uint32_t buffer = buffers.take();
+  uint32_t buffer = buffers.take(nullptr);
   Stream *first = nullptr, *second = nullptr;
   Blocker first_work, second_work;
 

@@ -43,10 +43,11 @@ struct Site {
   Scarce memory;
   PoolLock lock{weir::Log()};
   Locked held{lock};
-  weir::vm::BufferTable buffers{std::pmr::get_default_resource(), 1};
+  weir::page::RegionStore regions{std::pmr::get_default_resource()};
+  weir::page::BufferDirectory buffers{regions, std::pmr::get_default_resource(), 1};
   LeaseTable table{&memory, buffers};
   Region region{0, std::pmr::get_default_resource()};
-  uint32_t buffer = buffers.take();
+  uint32_t buffer = buffers.take(nullptr);
   const int lease = 0, other = 0;
 
   Site() {
@@ -223,7 +224,7 @@ void a_page_of_a_slab_is_in_use_by_its_tenants_alone(void **) {
   uint32_t index[3];
   const uint64_t at[3] = {0, page - 512, page + 512};
   for (size_t i = 0; i < 3; ++i) {
-    index[i] = site.buffers.take();
+    index[i] = site.buffers.take(nullptr);
     site.open(index[i], 1024);
     const auto place = tenants.allocate_before(weir::vm::Slab::none, at[i], 1024);
     assert_true(static_cast<bool>(place));

@@ -8,7 +8,7 @@
 #include <memory_resource>
 #include <vector>
 
-namespace weir::residency {
+namespace weir::page {
 
 class AddressMap {
  public:
@@ -78,4 +78,4 @@ class AddressMap {
   size_t count_ = 0;
 };
 
-}  // namespace weir::residency
+}  // namespace weir::page
