@@ -20,16 +20,11 @@ void merge(Packed<vm::Tombstone> &dead) noexcept {
   for (const vm::Tombstone &next : dead) {
     size_t same = 0;
     while (same < kept && dead[same].stamp.slot() != next.stamp.slot()) ++same;
-    if (same == kept) {
+    if (same != kept) {
+      widen(dead[same], next);
+    } else {
       dead[kept++] = next;
-      continue;
     }
-    vm::Tombstone &all = dead[same];
-    all.begin = std::min(all.begin, next.begin);
-    all.end = std::max(all.end, next.end);
-    const uint64_t write = (all.stamp.bits | next.stamp.bits) & Stamp::write_bit;
-    if (next.stamp.point() > all.stamp.point()) all.stamp = next.stamp;
-    all.stamp.bits |= write;
   }
   dead.resize(kept);
 }

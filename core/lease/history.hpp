@@ -20,10 +20,17 @@ namespace weir::lease {
 
 using backend::Stamp;
 
-struct PastUse {
-  uint64_t begin = 0, end = 0;
-  Stamp stamp;  ///< its write bit tells the mode
-};
+/// Bytes of a buffer, or of a place in a region, and work on them; the stamp's write bit tells the mode.
+using PastUse = vm::Tombstone;
+
+/// One stands for both, of one stream: that only makes others wait for more.
+inline void widen(PastUse &use, const PastUse &other) noexcept {
+  use.begin = std::min(use.begin, other.begin);
+  use.end = std::max(use.end, other.end);
+  const uint64_t write = (use.stamp.bits | other.stamp.bits) & Stamp::write_bit;
+  if (other.stamp.point() > use.stamp.point()) use.stamp = other.stamp;
+  use.stamp.bits |= write;
+}
 
 /// Of one buffer. Entries of one stream that a later one covers are dropped, and so is what has passed.
 class PastUses {
@@ -57,17 +64,13 @@ class PastUses {
  private:
   static constexpr size_t merge_above = 32;
 
-  /// Many small ranges: widen the entry of the same stream, which only makes others wait for more.
+  /// Of many small ranges one entry a stream stands for all that come.
   void merge(const PastUse &use) {
-    for (PastUse &old : uses_) {
-      if (old.stamp.slot() != use.stamp.slot()) continue;
-      old.begin = std::min(old.begin, use.begin);
-      old.end = std::max(old.end, use.end);
-      const uint64_t point = std::max(old.stamp.point(), use.stamp.point());
-      old.stamp = Stamp::make(use.stamp.slot(), point, old.stamp.write() || use.stamp.write());
-      return;
-    }
-    uses_.push_back(use);
+    const auto same = std::find_if(uses_.begin(), uses_.end(), [&use](const PastUse &old) {
+      return old.stamp.slot() == use.stamp.slot();
+    });
+    if (same == uses_.end()) return uses_.push_back(use);
+    widen(*same, use);
   }
 
   std::pmr::vector<PastUse> uses_;

@@ -10,6 +10,10 @@ namespace weir::lease {
 
 using vm::Word;
 
+namespace {
+constexpr uint64_t any_lease = Word::readers_mask | Word::writer;
+}
+
 bool LeaseTable::conflicts(const Range &range, bool write, uint8_t place) const noexcept {
   const uint64_t word = buffers_.hot(range.buffer).word.load(std::memory_order_relaxed);
   if ((word & Word::writer) != 0 || (write && Word::leases(word) != 0)) return true;
@@ -41,25 +45,18 @@ bool LeaseTable::take(const Range &range, uint8_t mode, uint8_t place, const voi
 }
 
 bool LeaseTable::take_whole(uint32_t buffer, bool write) noexcept {
-  std::atomic<uint64_t> &word = buffers_.hot(buffer).word;
-  uint64_t seen = word.load(std::memory_order_relaxed);
-  uint64_t next = 0;
+  vm::Hot &hot = buffers_.hot(buffer);
+  if (write) return hot.try_flags(any_lease, Word::writer, 0);
+  uint64_t seen = hot.word.load(std::memory_order_relaxed);
   do {
-    const bool full = (seen & Word::readers_mask) == Word::readers_mask;
-    if ((seen & Word::writer) != 0 || full || (write && Word::leases(seen) != 0)) return false;
-    next = write ? seen | Word::writer : seen + Word::reader;
-  } while (!word.compare_exchange_weak(seen, next, std::memory_order_acq_rel));
+    if ((seen & Word::writer) != 0 || (seen & Word::readers_mask) == Word::readers_mask)
+      return false;
+  } while (!hot.word.compare_exchange_weak(seen, seen + Word::reader, std::memory_order_acq_rel));
   return true;
 }
 
 bool LeaseTable::take_alone(uint32_t buffer) noexcept {
-  std::atomic<uint64_t> &word = buffers_.hot(buffer).word;
-  uint64_t seen = word.load(std::memory_order_relaxed);
-  do {
-    if (Word::leases(seen) != 0 || (seen & Word::partial) != 0) return false;
-  } while (!word.compare_exchange_weak(seen, (seen | Word::writer) & ~Word::resident,
-                                       std::memory_order_acq_rel));
-  return true;
+  return buffers_.hot(buffer).try_flags(any_lease | Word::partial, Word::writer, Word::resident);
 }
 
 void LeaseTable::drop(const Range &range, uint8_t mode, const void *lease) noexcept {
@@ -101,12 +98,7 @@ bool LeaseTable::in_use(vm::Region &region, uint32_t page, uint8_t place) const 
 bool LeaseTable::close(vm::Region &region, uint32_t page, uint8_t place) noexcept {
   if (region.held(page, place) || region.pages[page].leases != 0) return false;
   return each_owner(region, page, [this](uint32_t buffer, uint64_t) {
-    std::atomic<uint64_t> &word = buffers_.hot(buffer).word;
-    uint64_t seen = word.load(std::memory_order_relaxed);
-    do {
-      if (Word::leases(seen) != 0) return false;
-    } while (!word.compare_exchange_weak(seen, seen & ~Word::resident, std::memory_order_acq_rel));
-    return true;
+    return buffers_.hot(buffer).try_flags(any_lease, 0, Word::resident);
   });
 }
 

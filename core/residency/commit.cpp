@@ -10,18 +10,24 @@
 
 namespace weir::residency {
 
-/// Under the lock: what the caller's stream has to wait for.
+/// Under the lock: what the caller's stream has to wait for before any part of the set.
 void Engine::gather_waits(Plan &plan) {
   plan.waits.clear();
-  for (const PlanItem &item : plan.items) history_.gather(item, item.writes(), &plan.waits);
-  plan.each([&plan](const Plan &part) {
-    for (const PlanPage &page : part.pages) {
-      if (part.device == nullptr) break;
-      const Stamp ready = page.region->on(part.place())->pages[page.page].ready;
-      if (ready) plan.waits.push_back(ready);
-    }
-    if (part.work && part.ready) plan.waits.push_back(part.ready);
-  });
+  const auto gather = [this, &plan](Plan &from) WEIR_HELD {
+    for (const PlanItem &item : from.items) history_.gather(item, item.writes(), &plan.waits);
+    from.each([&plan](const Plan &part) {
+      for (const PlanPage &page : part.pages) {
+        if (part.device == nullptr) break;
+        const Stamp ready = page.region->on(part.place())->pages[page.page].ready;
+        if (ready) plan.waits.push_back(ready);
+      }
+      if (part.work && part.ready) plan.waits.push_back(part.ready);
+    });
+  };
+  gather(plan);
+  if (plan.remote != nullptr) {
+    for (const auto &part : plan.remote->plans) gather(*part);
+  }
   // One wait a stream: its latest point stands for the earlier ones.
   std::sort(plan.waits.begin(), plan.waits.end(), [](Stamp a, Stamp b) {
     return a.slot() != b.slot() ? a.slot() < b.slot() : a.point() > b.point();
@@ -103,7 +109,7 @@ Status Engine::order_unlocked(Releasable &lock, Plan &plan, bool *stands) {
   count(1);
   const Status status = lock.unlocked([&] {
     points.at("acquire.order");
-    return enqueue_all_waits(plan);
+    return enqueue_waits(plan);
   });
   if (status) await_copies(lock, plan);
   count(-1);
@@ -127,7 +133,8 @@ Status Engine::order_after_past(Releasable &lock, Plan &plan, bool *again) {
   Status waits;
   bool stands = true;
   try {
-    if (gather_all_waits(plan)) waits = order_unlocked(lock, plan, &stands);
+    gather_waits(plan);
+    if (!plan.waits.empty()) waits = order_unlocked(lock, plan, &stands);
     const size_t beside = plan.remote != nullptr ? plan.remote->asked.size() : 0;
     if (waits && stands && (plan.remote != nullptr || plan.sharded()))
       remote_writes_.reserve(plan.items.size() + beside);

@@ -264,8 +264,6 @@ class Engine {
   Status order_unlocked(Releasable &lock, Plan &plan, bool *stands) WEIR_HELD;
   Status order_after_past(Releasable &lock, Plan &plan, bool *again) WEIR_HELD;
   Status fill_lease(Plan &plan, weir_use *uses, size_t count, Lease *lease) WEIR_HELD;
-  bool gather_all_waits(Plan &plan) WEIR_HELD;
-  Status enqueue_all_waits(const Plan &plan) noexcept;
   Status check_budget(Plan &plan) WEIR_HELD;
 
   // layouts.cpp

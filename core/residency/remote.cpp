@@ -187,26 +187,6 @@ uint8_t Engine::place_in(const Plan &plan, uint32_t buffer) const noexcept {
   return plan.place();
 }
 
-/// What the caller's stream has to wait for before any part of the set. False: nothing.
-bool Engine::gather_all_waits(Plan &plan) {
-  gather_waits(plan);
-  bool any = !plan.waits.empty();
-  if (plan.remote == nullptr) return any;
-  for (const auto &part : plan.remote->plans) {
-    gather_waits(*part);
-    any = any || !part->waits.empty();
-  }
-  return any;
-}
-
-/// Outside the lock.
-Status Engine::enqueue_all_waits(const Plan &plan) noexcept {
-  WEIR_TRY(enqueue_waits(plan));
-  if (plan.remote == nullptr) return {};
-  for (const auto &part : plan.remote->plans) WEIR_TRY(enqueue_waits(*part));
-  return {};
-}
-
 /// As commit(), for what is used where it lies; and notes who is to write on others' memory. remote_writes_ has the room.
 void Engine::commit_remote(Plan &plan, const Lease *lease) noexcept {
   const auto note = [&](const PlanItem &item) WEIR_HELD {

@@ -154,6 +154,14 @@ struct alignas(32) Hot {
     while (!word.compare_exchange_weak(seen, (seen | set) & ~clear, std::memory_order_acq_rel)) {
     }
   }
+  /// False, with nothing changed: a flag or count of `must_not` is set.
+  bool try_flags(uint64_t must_not, uint64_t set, uint64_t clear) noexcept {
+    uint64_t seen = word.load(std::memory_order_relaxed);
+    do {
+      if ((seen & must_not) != 0) return false;
+    } while (!word.compare_exchange_weak(seen, (seen | set) & ~clear, std::memory_order_acq_rel));
+    return true;
+  }
   void set_size_home(uint64_t size, uint32_t home) noexcept {
     size_home.store(size | (uint64_t{home} << 48), std::memory_order_relaxed);
   }

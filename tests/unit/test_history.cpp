@@ -5,9 +5,7 @@
 
 #include "core/lease/history.hpp"
 
-#include "tests/unit/interposed_host.hpp"
-
-#include <new>
+#include "tests/unit/blocked_streams.hpp"
 
 #include "tests/support/cmocka.hpp"  // last: it has macros with plain names
 
@@ -16,39 +14,18 @@ namespace {
 using weir::Locked;
 using weir::PoolLock;
 using weir::backend::Stamp;
-using weir::backend::Stream;
 using weir::lease::History;
 using weir::lease::Range;
-using weir::test::Blocker;
+using weir::test::Scarce;
 using weir::vm::Region;
 using weir::vm::Word;
 using Stamps = std::pmr::vector<Stamp>;
 
 constexpr uint64_t page = 4096;
 
-/// Memory that runs out when it is told to.
-class Scarce final : public std::pmr::memory_resource {
- public:
-  bool out = false;
-
- private:
-  void *do_allocate(size_t bytes, size_t alignment) override {
-    if (out) throw std::bad_alloc();
-    return std::pmr::new_delete_resource()->allocate(bytes, alignment);
-  }
-  void do_deallocate(void *memory, size_t bytes, size_t alignment) override {
-    std::pmr::new_delete_resource()->deallocate(memory, bytes, alignment);
-  }
-  bool do_is_equal(const memory_resource &other) const noexcept override { return this == &other; }
-};
-
 /// A buffer of four pages in a region of its own.
-struct Site {
+struct Site : weir::test::BlockedStreams {
   Scarce memory;
-  weir::backend::Runtime runtime{std::pmr::get_default_resource()};
-  weir::backend::Device device;
-  weir::Ticks ticks;
-  weir::backend::StreamTable streams{std::pmr::get_default_resource(), &ticks};
   PoolLock lock{weir::Log()};
   Locked held{lock};
   weir::page::RegionStore regions{std::pmr::get_default_resource()};
@@ -56,48 +33,18 @@ struct Site {
   History history{&memory, streams, buffers};
   Region region{0, &memory};
   uint32_t buffer = buffers.take(nullptr);
-  Stream *first = nullptr, *second = nullptr;
-  Blocker first_work, second_work;
 
   Site() {
-    assert_true(runtime.adopt(weir_host_backend_query, "").ok());
-    assert_true(runtime.start("memory=4M;granule=64K", weir::Log(), 60'000'000'000).ok());
-    device.runtime = &runtime;
-    for (const auto &[stream, work] : {std::pair(&first, &first_work), {&second, &second_work}}) {
-      assert_true(streams.open(&device, false, nullptr, this, stream).ok());
-      const auto &table = runtime.table();
-      assert_int_equal(
-          table.stream_host_call(runtime.state(), (*stream)->native, Blocker::stand, work),
-          WEIR_SUCCESS);
-    }
     region.shape = weir::vm::Geometry::paged(4 * page, page, 0);
     region.pages.resize(4);
     region.buffer = buffer;
     hot().set_size_home(4 * page, 0);
     hot().word = Word::alive;
   }
-  ~Site() {
-    first_work.open();
-    second_work.open();
-    for (Stream *stream : {first, second}) {
-      stream->timeline.drain();
-      (void)streams.close(stream);
-    }
-  }
   weir::vm::Hot &hot() { return buffers.hot(buffer); }
   bool flagged() { return (hot().word.load() & Word::history) != 0; }
   Range part(uint64_t begin, uint64_t end) { return {begin, end, buffer, &region, 0}; }
   Range all() { return part(0, 4 * page); }
-  /// The stream's work so far: over when its blocker is opened.
-  Stamp use(Stream *stream, bool write) {
-    uint64_t point = 0;
-    assert_true(stream->timeline.record(&point).ok());
-    return Stamp::make(stream->slot, point, write);
-  }
-  void finish(Stream *stream, Blocker &work) {
-    work.open();
-    assert_true(stream->timeline.wait(stream->timeline.last(), UINT64_MAX).ok());
-  }
   Stamps gather(const Range &range, bool write) {
     Stamps stamps;
     history.gather(range, write, &stamps);
@@ -120,7 +67,7 @@ void expect(const Stamps &stamps, std::initializer_list<Stamp> wanted) {
 
 void a_read_comes_after_writes_and_a_write_after_all(void **) {
   Site site;
-  const Stamp read = site.use(site.first, false), write = site.use(site.second, true);
+  const Stamp read = site.first.use(false), write = site.second.use(true);
   site.history.note(site.buffer, 0, 100, read);
   site.history.note(site.buffer, 50, 200, write);
   assert_true(site.flagged());
@@ -129,7 +76,7 @@ void a_read_comes_after_writes_and_a_write_after_all(void **) {
   expect(site.gather(site.part(99, 100), false), {write});
   expect(site.gather(site.part(99, 100), true), {read, write});
   expect(site.gather(site.part(200, 300), true), {});
-  const Stamp whole = site.use(site.first, false);
+  const Stamp whole = site.first.use(false);
   assert_true(site.hot().publish(whole));
   expect(site.gather(site.part(200, 300), true), {whole});
   expect(site.gather(site.part(200, 300), false), {});
@@ -137,12 +84,12 @@ void a_read_comes_after_writes_and_a_write_after_all(void **) {
 
 void what_has_passed_is_forgotten(void **) {
   Site site;
-  site.history.note(site.buffer, 0, 100, site.use(site.first, true));
-  site.history.note(site.buffer, 0, 100, site.use(site.second, true));
+  site.history.note(site.buffer, 0, 100, site.first.use(true));
+  site.history.note(site.buffer, 0, 100, site.second.use(true));
   assert_true(site.history.pending(site.buffer));
-  site.finish(site.first, site.first_work);
+  site.first.finish();
   assert_true(site.history.pending(site.buffer));
-  site.finish(site.second, site.second_work);
+  site.second.finish();
   assert_true(site.history.knows(site.buffer));
   assert_false(site.history.pending(site.buffer));
   assert_false(site.history.knows(site.buffer));
@@ -150,34 +97,34 @@ void what_has_passed_is_forgotten(void **) {
 
 void a_lease_of_all_takes_the_past_over(void **) {
   Site site;
-  const Stamp past = site.use(site.first, true);
+  const Stamp past = site.first.use(true);
   assert_true(site.hot().publish(past));
   site.hot().word += Word::reader;
-  site.history.grant_whole(site.buffer, false, site.first);
+  site.history.grant_whole(site.buffer, false, site.first.stream);
   assert_int_equal(site.hot().last_use().bits, past.bits);  // its own past
   assert_false(site.history.knows(site.buffer));
-  site.history.grant_whole(site.buffer, false, site.second);
+  site.history.grant_whole(site.buffer, false, site.second.stream);
   assert_int_equal(site.hot().last_use().bits, 0);
   expect(site.gather(site.part(4 * page - 1, 4 * page), false), {past});
-  assert_true(site.hot().publish(site.use(site.second, false)));
-  site.history.grant_whole(site.buffer, true, site.second);
+  assert_true(site.hot().publish(site.second.use(false)));
+  site.history.grant_whole(site.buffer, true, site.second.stream);
   expect(site.gather(site.all(), true), {});
 }
 
 void without_memory_a_use_is_waited_for(void **) {
   Site site;
-  const Stamp past = site.use(site.first, true);
+  const Stamp past = site.first.use(true);
   site.memory.out = true;
-  site.first_work.open();
+  site.first.work.open();
   site.history.note(site.buffer, 0, 100, past);
   assert_true(site.streams.passed(past));
-  site.history.bury(site.region, 0, 100, site.use(site.first, true));
+  site.history.bury(site.region, 0, 100, site.first.use(true));
   assert_int_equal(site.region.tombstones.size(), 0);
 }
 
 void a_place_remembers_the_last_work_of_a_stream(void **) {
   Site site;
-  const Stamp old = site.use(site.first, true), late = site.use(site.first, false);
+  const Stamp old = site.first.use(true), late = site.first.use(false);
   site.history.bury(site.region, 100, 200, old);
   site.history.bury(site.region, 0, 300, late);
   assert_int_equal(site.region.tombstones.size(), 1);
@@ -187,24 +134,24 @@ void a_place_remembers_the_last_work_of_a_stream(void **) {
   assert_true(past.write());  // whoever comes next waits for all of it
   assert_true(site.history.past_ended(site.region, 300, 400, nullptr));
   assert_false(site.history.past_ended(site.region, 0, 100, nullptr));
-  assert_false(site.history.past_ended(site.region, 0, 100, site.second));
-  assert_true(site.history.past_ended(site.region, 0, 100, site.first));
-  site.finish(site.first, site.first_work);
-  assert_true(site.history.past_ended(site.region, 0, 100, site.second));
+  assert_false(site.history.past_ended(site.region, 0, 100, site.second.stream));
+  assert_true(site.history.past_ended(site.region, 0, 100, site.first.stream));
+  site.first.finish();
+  assert_true(site.history.past_ended(site.region, 0, 100, site.second.stream));
   site.history.bury(site.region, 1000, 1100, old);  // has passed
   assert_int_equal(site.region.tombstones.size(), 1);
 }
 
 void the_past_of_several_streams_is_nobodys(void **) {
   Site site;
-  site.history.bury(site.region, 0, 100, site.use(site.first, true));
-  const Stamp other = site.use(site.second, true);
+  site.history.bury(site.region, 0, 100, site.first.use(true));
+  const Stamp other = site.second.use(true);
   site.history.bury(site.region, 50, 200, other);
   Stamp past;
   assert_false(site.history.past_of(site.region, 0, 200, &past));
   assert_true(site.history.past_of(site.region, 100, 200, &past));
   assert_int_equal(past.bits, other.bits);
-  site.finish(site.first, site.first_work);
+  site.first.finish();
   assert_true(site.history.past_of(site.region, 0, 200, &past));
   assert_int_equal(past.bits, other.bits);
 }
@@ -213,7 +160,7 @@ void many_tombstones_become_one_a_stream(void **) {
   Site site;
   Stamp last;
   for (uint64_t i = 0; i < 200; ++i) {
-    last = site.use(site.first, i == 3);
+    last = site.first.use(i == 3);
     site.history.bury(site.region, 2 * i, 2 * i + 1, last);
     assert_true(site.region.tombstones.size() <= 64);
   }
@@ -228,7 +175,7 @@ void many_tombstones_become_one_a_stream(void **) {
 
 void a_dead_buffers_past_is_its_places(void **) {
   Site site;
-  const Stamp whole = site.use(site.first, false), part = site.use(site.second, true);
+  const Stamp whole = site.first.use(false), part = site.second.use(true);
   assert_true(site.hot().publish(whole));
   site.history.note(site.buffer, 0, 100, part);
   site.history.bury_all(site.all());
@@ -251,7 +198,7 @@ void a_dead_buffers_past_is_its_places(void **) {
 
 void a_moved_buffer_takes_over_the_past_of_its_new_place(void **) {
   Site site;
-  const Stamp dead = site.use(site.first, true);
+  const Stamp dead = site.first.use(true);
   site.history.bury(site.region, page, page + 100, dead);
   site.hot().set_size_home(200, 0);
   site.history.take_over({0, 200, site.buffer, &site.region, 2 * page});
@@ -263,13 +210,13 @@ void a_moved_buffer_takes_over_the_past_of_its_new_place(void **) {
 
 void a_page_is_left_by_what_runs_on_it_and_no_other(void **) {
   Site site;
-  const Stamp use = site.use(site.first, false), dead = site.use(site.second, true);
+  const Stamp use = site.first.use(false), dead = site.second.use(true);
   site.history.note(site.buffer, page, 2 * page, use);
   site.history.bury(site.region, 2 * page, 2 * page + 1, dead);
   site.region.residences.push_back(
       weir::make_owned<weir::vm::Residence>(&site.memory, uint8_t{0}, &site.memory));
   site.region.residences[0]->pages.resize(4);
-  const Stamp copy = site.use(site.second, true);
+  const Stamp copy = site.second.use(true);
   site.region.residences[0]->pages[1].ready = copy;
   expect(site.collect(0), {});
   expect(site.collect(1), {use, copy});
@@ -278,11 +225,11 @@ void a_page_is_left_by_what_runs_on_it_and_no_other(void **) {
   assert_true(site.history.at_rest(site.region, 0));
   assert_false(site.history.at_rest(site.region, 1));
   assert_false(site.history.at_rest(site.region, 2));
-  site.finish(site.second, site.second_work);
+  site.second.finish();
   expect(site.collect(1), {use});
   assert_true(site.history.at_rest(site.region, 1));
   assert_true(site.history.at_rest(site.region, 2));
-  const Stamp whole = site.use(site.first, true);
+  const Stamp whole = site.first.use(true);
   assert_true(site.hot().publish(whole));
   expect(site.collect(3), {whole});
 }

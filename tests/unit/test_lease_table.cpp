@@ -5,7 +5,7 @@
 
 #include "core/lease/lease_table.hpp"
 
-#include <new>
+#include "tests/unit/blocked_streams.hpp"
 
 #include "tests/support/cmocka.hpp"  // last: it has macros with plain names
 
@@ -22,25 +22,9 @@ using weir::vm::Word;
 constexpr uint64_t page = 4096;
 constexpr uint8_t here = 0, there = 1;
 
-/// Memory that runs out when it is told to.
-class Scarce final : public std::pmr::memory_resource {
- public:
-  bool out = false;
-
- private:
-  void *do_allocate(size_t bytes, size_t alignment) override {
-    if (out) throw std::bad_alloc();
-    return std::pmr::new_delete_resource()->allocate(bytes, alignment);
-  }
-  void do_deallocate(void *memory, size_t bytes, size_t alignment) override {
-    std::pmr::new_delete_resource()->deallocate(memory, bytes, alignment);
-  }
-  bool do_is_equal(const memory_resource &other) const noexcept override { return this == &other; }
-};
-
 /// A buffer of four pages, open to hits, and two leases' records.
 struct Site {
-  Scarce memory;
+  weir::test::Scarce memory;
   PoolLock lock{weir::Log()};
   Locked held{lock};
   weir::page::RegionStore regions{std::pmr::get_default_resource()};
