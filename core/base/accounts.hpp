@@ -48,14 +48,8 @@ class Accounts {
   void describe(uint32_t client, weir_client_stats *stats) const noexcept WEIR_HELD;
 
   // ---- bytes ----
-  uint64_t limit(uint32_t client, uint8_t place) const noexcept WEIR_HELD {
-    return at(client).quotas[place].limit();
-  }
-  uint64_t room(uint32_t client, uint8_t place) const noexcept WEIR_HELD {
-    return at(client).quotas[place].room();
-  }
-  uint64_t used(uint32_t client, uint8_t place) const noexcept WEIR_HELD {
-    return at(client).quotas[place].used();
+  const Budget &quota(uint32_t client, uint8_t place) const noexcept WEIR_HELD {
+    return at(client).quotas[place];
   }
   /// None where the client's quota has no room for it.
   Charge charge(uint32_t client, uint8_t place, uint64_t bytes) noexcept WEIR_HELD {

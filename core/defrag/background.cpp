@@ -22,7 +22,7 @@ constexpr uint64_t second_ns = 1'000'000'000;
 Status Defragmenter::set_background(const weir_defragmentation_desc &desc, bool allowed) {
   if (desc.flags != 0) {
     return fail(WEIR_ERROR_INVALID_ARGUMENT, "flags %#llx has bits this version does not know",
-                static_cast<unsigned long long>(desc.flags));
+                llu(desc.flags));
   }
   if (desc.reserved != 0) return fail(WEIR_ERROR_INVALID_ARGUMENT, "reserved is %u", desc.reserved);
   if (desc.threshold_permille > 1000)

@@ -320,7 +320,7 @@ Status Defragmenter::run(const weir_defragment_desc &desc, weir_defragment_repor
   constexpr uint64_t known = WEIR_DEFRAGMENT_WAIT | WEIR_DEFRAGMENT_EVICT;
   if ((desc.flags & ~known) != 0) {
     return fail(WEIR_ERROR_INVALID_ARGUMENT, "flags %#llx has bits this version does not know",
-                static_cast<unsigned long long>(desc.flags));
+                llu(desc.flags));
   }
   if (desc.reserved != 0) return fail(WEIR_ERROR_INVALID_ARGUMENT, "reserved is %u", desc.reserved);
   uint8_t first = 0;

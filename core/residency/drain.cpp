@@ -96,7 +96,7 @@ void Engine::cache_victim(const PoolDevice &device, Victim &victim) noexcept {
     free_host(*victim.region, victim.page);
     victim.slot = try_host_slot(client, device.node, victim.used, true);
     const bool quota =
-        accounts_.room(client, Accounts::host) < tier::HostStore::rounded(victim.used);
+        accounts_.quota(client, Accounts::host).room() < tier::HostStore::rounded(victim.used);
     if (!victim.slot && drop_from_host(victim.used, quota ? client : UINT32_MAX))
       victim.slot = try_host_slot(client, device.node, victim.used, true);
   } catch (const std::bad_alloc &) {

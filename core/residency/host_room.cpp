@@ -194,7 +194,8 @@ Status Engine::host_slot(Releasable &lock, uint32_t client, uint32_t node, uint6
       return {};
     }
     if (sweep_retired()) continue;
-    const bool within = accounts_.room(client, Accounts::host) >= tier::HostStore::rounded(bytes);
+    const Budget &quota = accounts_.quota(client, Accounts::host);
+    const bool within = quota.room() >= tier::HostStore::rounded(bytes);
     if (within && !stuck && host_->growth_for(bytes) != 0) {
       why = grow_host(lock, node, bytes);
       if (why) continue;
@@ -222,8 +223,7 @@ Status Engine::host_slot(Releasable &lock, uint32_t client, uint32_t node, uint6
       give_chunks_back(lock, WEIR_WHOLE, &given_back);
       if (given_back != 0) continue;
     }
-    const bool possible =
-        size <= accounts_.limit(client, Accounts::host) && host_->could_hold(size);
+    const bool possible = size <= quota.limit() && host_->could_hold(size);
     if (possible && lower_.any() &&
         sink(lock, std::max(size, spill_bytes), within ? UINT32_MAX : client, false, &why))
       continue;
@@ -231,15 +231,11 @@ Status Engine::host_slot(Releasable &lock, uint32_t client, uint32_t node, uint6
     ErrorDetail detail;
     detail.tier = WEIR_TIER_HOST;
     detail.asked = bytes;
-    detail.available = within ? host_->room() : accounts_.room(client, Accounts::host);
+    detail.available = within ? host_->room() : quota.room();
     return fail(WEIR_ERROR_OVER_BUDGET, detail,
                 "HOST has no room for %llu bytes that must leave the device: %llu of %llu in use%s",
-                static_cast<unsigned long long>(bytes),
-                static_cast<unsigned long long>(within ? host_->used()
-                                                       : accounts_.used(client, Accounts::host)),
-                static_cast<unsigned long long>(within ? host_->budget()
-                                                       : accounts_.limit(client, Accounts::host)),
-                within ? "" : " by this client");
+                llu(bytes), llu(within ? host_->used() : quota.used()),
+                llu(within ? host_->budget() : quota.limit()), within ? "" : " by this client");
   }
 }
 

@@ -295,20 +295,19 @@ Status Engine::fail_full(uint32_t client, uint64_t bytes) {
   if (lower_.storage != nullptr) stored = {lower_.storage->budget(), lower_.storage->used()};
   const bool last = lower_.storage != nullptr;
   const uint64_t room = last ? stored.budget - stored.used : packed.budget - packed.used;
-  const uint64_t allowed = accounts_.room(client, last ? Accounts::storage : Accounts::compressed);
+  const uint64_t allowed =
+      accounts_.quota(client, last ? Accounts::storage : Accounts::compressed).room();
   const bool quota = allowed < room;
   ErrorDetail detail;
   detail.tier = last ? WEIR_TIER_STORAGE : WEIR_TIER_COMPRESSED;
   detail.asked = bytes;
   detail.available = std::min(room, allowed);
-  const auto number = [](uint64_t value) { return static_cast<unsigned long long>(value); };
   return fail(
       WEIR_ERROR_OVER_BUDGET, detail,
       "no room below HOST for %llu bytes: COMPRESSED has %llu of %llu in use, STORAGE %llu of "
       "%llu%s%s",
-      number(bytes), number(packed.used), number(packed.budget), number(stored.used),
-      number(stored.budget), quota ? "; short is the quota of client " : "",
-      quota ? accounts_.name(client) : "");
+      llu(bytes), llu(packed.used), llu(packed.budget), llu(stored.used), llu(stored.budget),
+      quota ? "; short is the quota of client " : "", quota ? accounts_.name(client) : "");
 }
 
 /// Into COMPRESSED, if it pays (or must) and has room: entry.into tells.

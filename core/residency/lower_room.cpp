@@ -137,6 +137,7 @@ tier::UnitSlot Engine::try_place_compressed(uint32_t client, uint64_t bytes) {
 tier::UnitSlot Engine::place_compressed(Releasable &lock, uint32_t client, uint64_t bytes,
                                         bool sinker) {
   const uint64_t size = tier::UnitArena::rounded(bytes);
+  const Budget &quota = accounts_.quota(client, Accounts::compressed);
   for (uint32_t barren = 0; size <= lower_.compressed->budget();) {
     const tier::UnitSlot slot = try_place_compressed(client, bytes);
     if (slot) {
@@ -144,9 +145,8 @@ tier::UnitSlot Engine::place_compressed(Releasable &lock, uint32_t client, uint6
       if (config_.background && low && lower_.storage != nullptr) work_.notify_all();
       return slot;
     }
-    if (accounts_.limit(client, Accounts::compressed) < size) break;
-    const bool within = accounts_.room(client, Accounts::compressed) >= size;
-    const uint32_t of_client = within ? UINT32_MAX : client;
+    if (quota.limit() < size) break;
+    const uint32_t of_client = quota.room() < size ? client : UINT32_MAX;
     if (drop_redundant(vm::compressed_bit, size, of_client)) continue;
     Status why;
     if (lower_.storage == nullptr ||

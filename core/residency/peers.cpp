@@ -42,7 +42,8 @@ bool Engine::may_lend(const Victim &victim, const PoolDevice &from, const PoolDe
                                      : config_.routes.beats_host(from.place, to.place);
   return to.place != from.place && to.open() && to.vmm() && worth &&
          to.granules->page_size(page_class) == from.granules->page_size(page_class) &&
-         accounts_.room(region.client, to.place) >= region.shape.charged_bytes(victim.page) &&
+         accounts_.quota(region.client, to.place).room() >=
+             region.shape.charged_bytes(victim.page) &&
          to.no_loan_before_ns <= now_ns();
 }
 

@@ -68,7 +68,7 @@ PoolDevice *Rebalancer::lender_for(const Region &region, uint32_t page, uint64_t
     if (!routes.beats_host(region.home, device->place)) continue;
     if (device->granules->room() < taken + region.shape.granule_bytes(page) + device->high_water)
       continue;
-    if (engine.accounts_.room(region.client, device->place) < taken + charge) continue;
+    if (engine.accounts_.quota(region.client, device->place).room() < taken + charge) continue;
     if (device->no_loan_before_ns > engine.now_ns()) continue;
     const bool faster = best == nullptr || routes.bandwidth(region.home, device->place) >
                                                routes.bandwidth(region.home, best->place);

@@ -76,13 +76,12 @@ Status Engine::check_budget(Plan &plan) {
     return fail(lowered ? WEIR_ERROR_DEVICE_OOM : WEIR_ERROR_OVER_BUDGET, detail,
                 "the set needs %llu bytes of device %u in whole pages; its budget is %llu, %llu of "
                 "it held: short of %llu",
-                static_cast<unsigned long long>(plan.set_bytes), device.device.id,
-                static_cast<unsigned long long>(budget), static_cast<unsigned long long>(held),
-                static_cast<unsigned long long>(plan.set_bytes - available));
+                llu(plan.set_bytes), device.device.id, llu(budget), llu(held),
+                llu(plan.set_bytes - available));
   }
   // Quotas: what the set holds of each client at once.
   for (uint32_t client = 0; client < accounts_.clients(); ++client) {
-    const uint64_t quota = accounts_.limit(client, device.place);
+    const uint64_t quota = accounts_.quota(client, device.place).limit();
     if (quota == UINT64_MAX) continue;
     uint64_t of_client = 0;
     for (const PlanPage &page : plan.pages) {
@@ -95,9 +94,8 @@ Status Engine::check_budget(Plan &plan) {
     return fail(WEIR_ERROR_OVER_BUDGET, detail,
                 "client \"%s\": the set needs %llu bytes of device %u in whole pages, its quota is "
                 "%llu: short of %llu",
-                accounts_.name(client), static_cast<unsigned long long>(of_client),
-                device.device.id, static_cast<unsigned long long>(quota),
-                static_cast<unsigned long long>(of_client - quota));
+                accounts_.name(client), llu(of_client), device.device.id, llu(quota),
+                llu(of_client - quota));
   }
   return {};
 }

@@ -509,8 +509,7 @@ Status Codec::decode(const void *blob, uint64_t bytes, void *out, uint64_t raw,
   const char *wrong = raw == 0 ? "no page has no bytes" : reading.check(bytes, raw);
   if (wrong != nullptr) {
     return fail(WEIR_ERROR_CORRUPT, "a compressed page of %llu bytes, %llu raw, is malformed: %s",
-                static_cast<unsigned long long>(bytes), static_cast<unsigned long long>(raw),
-                wrong);
+                llu(bytes), llu(raw), wrong);
   }
   const auto count = static_cast<uint32_t>(reading.shape.blocks());
   workers_.run(

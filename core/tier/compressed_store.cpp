@@ -46,8 +46,7 @@ Status CompressedStore::start() {
   if (asked_ > UnitArena::max_bytes) {
     return fail(WEIR_ERROR_INVALID_ARGUMENT, detail,
                 "a compressed budget of %llu bytes is beyond what a store can place, %llu",
-                static_cast<unsigned long long>(asked_),
-                static_cast<unsigned long long>(UnitArena::max_bytes));
+                llu(asked_), llu(UnitArena::max_bytes));
   }
   if (base_ != nullptr || budget() == 0) return {};
   void *base = reserve(budget());
@@ -58,8 +57,7 @@ Status CompressedStore::start() {
     if (base != nullptr) munmap(base, budget());
     return fail(WEIR_ERROR_OUT_OF_HOST_MEMORY, detail,
                 "address space for %llu bytes of compressed memory could not be reserved: %s",
-                static_cast<unsigned long long>(budget()),
-                strerrordesc_np(static_cast<int>(detail.native)));
+                llu(budget()), strerrordesc_np(static_cast<int>(detail.native)));
   }
   // Hints all three: a child has no use for it, a core dump neither, and huge pages would keep resident what is given
   // back by the unit.

@@ -146,7 +146,7 @@ Status add_fabric(const FabricMatrix &matrix, const char *name, Machine *machine
   for (const uint64_t value : matrix.values) {
     if (value > most_megabytes) {
       return fail(WEIR_ERROR_INVALID_ARGUMENT, "topology %s: matrix %s has a value of %llu",
-                  machine->origin().c_str(), name, static_cast<unsigned long long>(value));
+                  machine->origin().c_str(), name, llu(value));
     }
   }
   Fold(matrix, machine).run();

@@ -190,9 +190,7 @@ void CacheIdentity::add(const weir_be_device &device) {
 std::pmr::string CacheIdentity::text() const {
   const XXH128_hash_t hash = XXH3_128bits(fields_.data(), fields_.size());
   char digits[33];
-  std::snprintf(digits, sizeof digits, "%016llx%016llx",
-                static_cast<unsigned long long>(hash.high64),
-                static_cast<unsigned long long>(hash.low64));
+  std::snprintf(digits, sizeof digits, "%016llx%016llx", llu(hash.high64), llu(hash.low64));
   return {digits, fields_.get_allocator()};
 }
 

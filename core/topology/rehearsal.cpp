@@ -27,9 +27,8 @@ Link both_ways(const Machine &machine, uint32_t a, uint32_t b) {
 void add_link(const char *ends, const Link &link, std::pmr::string *options) {
   char text[160];
   std::snprintf(text, sizeof text, "%s%s:%s:%llu:%u:%llu:%s", options->ends_with('=') ? "" : ",",
-                ends, link_kind_name(link.kind), static_cast<unsigned long long>(link.bandwidth),
-                std::clamp<uint32_t>(link.hops, 1, 1000),
-                static_cast<unsigned long long>(link.latency_ns),
+                ends, link_kind_name(link.kind), llu(link.bandwidth),
+                std::clamp<uint32_t>(link.hops, 1, 1000), llu(link.latency_ns),
                 link.direct ? "direct" : "staged");
   *options += text;
 }
@@ -101,7 +100,7 @@ Status rehearsal_options(const Machine &machine, uint64_t throttle, std::pmr::st
     }
   }
   std::snprintf(text, sizeof text, "devices=%zu;peer=%d;link_slowdown=%llu;", devices.size(),
-                peers ? 1 : 0, static_cast<unsigned long long>(throttle));
+                peers ? 1 : 0, llu(throttle));
   options->append(text).append(names).append(";").append(pci).append(";").append(numa);
   add_integrated(machine, devices, options);
   add_memory(machine, devices, options);

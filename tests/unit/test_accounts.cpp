@@ -40,15 +40,15 @@ void a_quota_is_hard_and_of_one_place(void **) {
   Charge first = accounts.charge(one, 3, 70);
   assert_true(static_cast<bool>(first));
   assert_false(static_cast<bool>(accounts.charge(one, 3, 31)));
-  assert_int_equal(accounts.room(one, 3), 30);
-  assert_int_equal(accounts.room(one, 4), 100);
-  assert_int_equal(accounts.room(two, 3), 100);
-  assert_int_equal(accounts.limit(one, Accounts::host), 50);
-  assert_true(accounts.limit(two, Accounts::host) == UINT64_MAX);  // 0: none
-  assert_int_equal(accounts.limit(one, Accounts::compressed), 0);  // WEIR_NONE: nothing
+  assert_int_equal(accounts.quota(one, 3).room(), 30);
+  assert_int_equal(accounts.quota(one, 4).room(), 100);
+  assert_int_equal(accounts.quota(two, 3).room(), 100);
+  assert_int_equal(accounts.quota(one, Accounts::host).limit(), 50);
+  assert_true(accounts.quota(two, Accounts::host).limit() == UINT64_MAX);  // 0: none
+  assert_int_equal(accounts.quota(one, Accounts::compressed).limit(), 0);  // WEIR_NONE: nothing
   assert_false(static_cast<bool>(accounts.charge(one, Accounts::compressed, 1)));
   first.give_back();
-  assert_int_equal(accounts.room(one, 3), 100);
+  assert_int_equal(accounts.quota(one, 3).room(), 100);
 }
 
 void what_absorbs_a_charge_ends_it(void **) {
@@ -62,9 +62,9 @@ void what_absorbs_a_charge_ends_it(void **) {
     }();
     assert_false(static_cast<bool>(moved));
   }
-  assert_int_equal(accounts.used(client, 0), 60);
+  assert_int_equal(accounts.quota(client, 0).used(), 60);
   accounts.freed(client, 0, 60);
-  assert_int_equal(accounts.used(client, 0), 0);
+  assert_int_equal(accounts.quota(client, 0).used(), 0);
 }
 
 void memory_that_is_not_there_is_not_paid_for(void **) {
@@ -72,7 +72,7 @@ void memory_that_is_not_there_is_not_paid_for(void **) {
   const uint32_t client = add_client(accounts, 100, 50);
   Charge refused = accounts.charge(client, 0, 60);
   assert_false(refused.pay_for([] { return false; }));
-  assert_int_equal(accounts.used(client, 0), 0);
+  assert_int_equal(accounts.quota(client, 0).used(), 0);
   Charge thrown = accounts.charge(client, 0, 60);
   bool caught = false;
   try {
@@ -81,10 +81,10 @@ void memory_that_is_not_there_is_not_paid_for(void **) {
     caught = true;
   }
   assert_true(caught);
-  assert_int_equal(accounts.used(client, 0), 0);
+  assert_int_equal(accounts.quota(client, 0).used(), 0);
   Charge paid = accounts.charge(client, 0, 60);
   assert_int_equal(paid.pay_for([] { return 7; }), 7);
-  assert_int_equal(accounts.used(client, 0), 60);
+  assert_int_equal(accounts.quota(client, 0).used(), 60);
 }
 
 void a_client_is_counted_and_named(void **) {
