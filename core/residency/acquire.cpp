@@ -378,10 +378,7 @@ Status Engine::fill_all(Releasable &lock, Plan &plan, Plan **stuck) {
   });
   const auto check = [&](auto &&what) WEIR_HELD {
     if (!status || !work) return;
-    status = plan.try_each([&](Plan &part) {
-      *stuck = &part;
-      return what(part);
-    });
+    status = plan.try_each([&](Plan &part) { return *stuck = &part, what(part); });
   };
   check([this](Plan &part) { return check_device(part); });  // lost by another's call meanwhile
   check([this](Plan &part) { return check_lost(part); });

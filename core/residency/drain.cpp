@@ -483,7 +483,6 @@ void Engine::vacate(Region &region, uint32_t page, PoolDevice &device,
                     uint32_t granule_client) noexcept {
   Residence &here = *region.on(device.place);
   DevicePage &state = here.pages[page];
-  const uint64_t bytes = region.shape.charged_bytes(page);
   set_borrowed(region, page, device, false);
   if (region.slab) region.tenants->pages[page].told = false;  // the policy forgets it
   if (!region.idle(page)) uncharge(region, page, device.place);
@@ -494,7 +493,7 @@ void Engine::vacate(Region &region, uint32_t page, PoolDevice &device,
     device.granules->release(state.granule);
   }
   if (!watching_ && worth_watching(device)) watch_idle();
-  device.evicted_total += bytes;
+  device.evicted_total += region.shape.charged_bytes(page);
   ++stats_.evictions;
   region.pages[page].left(device.bit());
   state.granule = physical::no_granule;
