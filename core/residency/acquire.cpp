@@ -240,14 +240,14 @@ Status Engine::claim_and_fill(Releasable &lock, Plan &plan, Ticket &ticket, bool
   Status status;
   try {
     status = try_claim(lock, plan, stuck);
+    *claimed = status.ok();
+    if (*claimed) {
+      leave(ticket);
+      status = fill_all(lock, plan, stuck);
+    }
   } catch (...) {
     unpin_all();
     throw;
-  }
-  *claimed = status.ok();
-  if (*claimed) {
-    leave(ticket);
-    status = fill_all(lock, plan, stuck);
   }
   unpin_all();
   if (!status || beside.keep()) return status;
