@@ -235,14 +235,14 @@ Status Engine::claim_and_fill(Releasable &lock, Plan &plan, lease::Ticket &ticke
   Status status;
   try {
     status = try_claim(lock, plan, stuck);
+    *claimed = status.ok();
+    if (*claimed) {
+      leave_queue(ticket);
+      status = fill_all(lock, plan, stuck);
+    }
   } catch (...) {
     unpin_all();
     throw;
-  }
-  *claimed = status.ok();
-  if (*claimed) {
-    leave_queue(ticket);
-    status = fill_all(lock, plan, stuck);
   }
   unpin_all();
   if (!status || beside.keep()) return status;
@@ -364,10 +364,7 @@ Status Engine::fill_all(Releasable &lock, Plan &plan, Plan **stuck) {
   });
   const auto check = [&](auto &&what) WEIR_HELD {
     if (!status || !work) return;
-    status = plan.try_each([&](Plan &part) {
-      *stuck = &part;
-      return what(part);
-    });
+    status = plan.try_each([&](Plan &part) { return *stuck = &part, what(part); });
   };
   check([this](Plan &part) { return check_device(part); });  // lost by another's call meanwhile
   check([this](Plan &part) { return check_lost(part); });

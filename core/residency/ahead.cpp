@@ -26,6 +26,10 @@ bool well_formed(const weir_use &use) noexcept {
 
 }  // namespace
 
+void Engine::unpin(vm::RegionPin &pin) noexcept {
+  if (Region *last = pin.give_back()) retire_region(*last);
+}
+
 // ---- announcements ----
 
 void Engine::set_next_use(Region &region, uint32_t slot) noexcept {

@@ -264,8 +264,7 @@ Status Engine::create_locked(const weir_buffer_desc &desc, uint32_t client, bool
   }
   if (desc.alignment > device.page_size) {
     return fail(WEIR_ERROR_INVALID_ARGUMENT, "alignment %llu is more than the page size %llu",
-                static_cast<unsigned long long>(desc.alignment),
-                static_cast<unsigned long long>(device.page_size));
+                llu(desc.alignment), llu(device.page_size));
   }
   // Tenants share pages and may have to leave them (unslab); what must be scrubbed or stay owns its pages.
   const bool alone = wish.shards != nullptr ||

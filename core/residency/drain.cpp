@@ -404,7 +404,6 @@ void Engine::vacate(Region &region, uint32_t page, PoolDevice &device,
                     uint32_t granule_client) noexcept {
   Residence &here = *region.on(device.place);
   DevicePage &state = here.pages[page];
-  const uint64_t bytes = region.shape.charged_bytes(page);
   set_borrowed(region, page, device, false);
   if (region.slab) region.tenants->pages[page].told = false;  // the policy forgets it
   if (!region.idle(page)) uncharge(region, page, device.place);
@@ -415,6 +414,7 @@ void Engine::vacate(Region &region, uint32_t page, PoolDevice &device,
     device.granules->release(state.granule);
   }
   if (!watching_ && worth_watching(device)) watch_idle();
+  const uint64_t bytes = region.shape.charged_bytes(page);
   device.evicted_total += bytes;
   events_.tell({What::evicted, 0, device.place, region.id, page, bytes});
   region.pages[page].left(device.bit());

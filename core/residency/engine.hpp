@@ -376,10 +376,7 @@ class Engine {
   void end_copies(PoolDevice &device) noexcept;
   void settle_victim(Drain &drain, Victim &victim) noexcept WEIR_HELD;
   void vanish(Region &region, uint32_t page, PoolDevice &device) noexcept WEIR_HELD;
-  /// By the rule in base/accounts.hpp.
-  void uncharge(const Region &region, uint32_t page, uint8_t place) noexcept WEIR_HELD {
-    accounts_.freed(region.client, place, region.shape.charged_bytes(page));
-  }
+  void uncharge(const Region &region, uint32_t page, uint8_t place) noexcept WEIR_HELD;
   void vacate(Region &region, uint32_t page, PoolDevice &device,
               uint32_t granule_client) noexcept WEIR_HELD;
 
@@ -471,9 +468,7 @@ class Engine {
                      uint32_t client) WEIR_HELD;
   void keep_or_free(Region &region) noexcept WEIR_HELD;
   void retire_region(Region &region) noexcept WEIR_HELD;
-  void unpin(vm::RegionPin &pin) noexcept WEIR_HELD {
-    if (Region *last = pin.give_back()) retire_region(*last);
-  }
+  void unpin(vm::RegionPin &pin) noexcept WEIR_HELD;
   Status place_tenant(uint32_t index, const weir_buffer_desc &desc, uint8_t home, uint32_t client,
                       bool pinned) WEIR_HELD;
   Status unslab_for(Releasable &lock, uint32_t index, uint8_t place) WEIR_HELD;

@@ -214,6 +214,11 @@ void Engine::settle_loan(Victim &victim, bool arrived) noexcept {
   loan.to = nullptr;
 }
 
+/// The page's charge ends, by the rule in base/accounts.hpp.
+void Engine::uncharge(const Region &region, uint32_t page, uint8_t place) noexcept {
+  accounts_.freed(region.client, place, region.shape.charged_bytes(page));
+}
+
 /// The granule, and what was charged for it.
 void Engine::give_loan_back(Victim &victim, DevicePage &state) noexcept {
   Loan &loan = victim.loan;

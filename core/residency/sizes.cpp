@@ -137,25 +137,20 @@ Status Engine::check_size(uint64_t size) {
 /// Whether `pages` more records of pages, and of `copies` devices' state of them, stay within the budget of records. What does
 /// not is refused before any of them is made, with the figures.
 Status Engine::room_for_records(const char *what, uint64_t size, uint64_t pages, uint64_t copies) {
-  using Number = unsigned long long;
   if (pages > most_pages) {
     return fail(WEIR_ERROR_INVALID_ARGUMENT, "%s of %llu bytes has %llu pages, more than %llu",
-                what, static_cast<Number>(size), static_cast<Number>(pages),
-                static_cast<Number>(most_pages));
+                what, llu(size), llu(pages), llu(most_pages));
   }
   const uint64_t need = region_records + pages * (sizeof(vm::Page) + copies * sizeof(DevicePage));
   const uint64_t taken = memory_.bytes() + buffers_.bytes_of_next();
   if (taken <= config_.record_budget && need <= config_.record_budget - taken) return {};
-  ErrorDetail detail;
-  detail.tier = WEIR_TIER_NONE;
-  detail.asked = need;
-  detail.available = config_.record_budget - std::min(taken, config_.record_budget);
-  return fail(WEIR_ERROR_OUT_OF_HOST_MEMORY, detail,
-              "%s of %llu bytes needs up to %llu bytes of records, and the pool's records take "
-              "%llu of at most "
-              "%llu (record_budget)",
-              what, static_cast<Number>(size), static_cast<Number>(need),
-              static_cast<Number>(taken), static_cast<Number>(config_.record_budget));
+  return fail(
+      WEIR_ERROR_OUT_OF_HOST_MEMORY,
+      {.asked = need, .available = config_.record_budget - std::min(taken, config_.record_budget)},
+      "%s of %llu bytes needs up to %llu bytes of records, and the pool's records take "
+      "%llu of at most "
+      "%llu (record_budget)",
+      what, llu(size), llu(need), llu(taken), llu(config_.record_budget));
 }
 
 Status Engine::room_for_buffer(const weir_buffer_desc &desc, const ShardWish &wish, bool tenant) {
