@@ -207,7 +207,7 @@ void Engine::free_region(Region &region) noexcept {
   if (region.shards != nullptr && !region.shards->stranded)
     devices_[region.shards->range_place]->addresses->free(region.shards->range);
   leave_lot(region);
-  upcoming_.erase(region.id);
+  announcements_.forget(region.id);
   page_count_ -= region.pages.empty() ? 0 : region.shape.pages();
   const uint32_t id = region.id;
   regions_[id].reset();
@@ -222,7 +222,7 @@ void Engine::keep_or_free(Region &region) noexcept {
   region.registered = nullptr;
   region.buffer = vm::BufferTable::none;
   region.cold = region.streaming = false;
-  region.next_use = UINT64_MAX;
+  announcements_.forget(region.id);
   region.tag = 0;
   uint32_t resident = 0;
   for (uint32_t p = 0; p < region.pages.size(); ++p) {

@@ -255,7 +255,7 @@ void Engine::commit(Plan &plan) noexcept {
       if (past && !streams_.passed(past)) note_use(item.buffer, 0, item.size, past);
     }
     region.last_use = std::max(region.last_use, ticks_.now());
-    consume_hints(item.buffer, item.begin, item.end);
+    hints_.use(item.buffer, item.begin, item.end);
     refresh_word(item.buffer, region, item.base, item.size);
     (item.missed ? stats_.misses : stats_.hits) += 1;
   }

@@ -76,11 +76,7 @@ void Engine::describe_uses(Region &region, PageInfo *info) noexcept {
     for (auto node = tenants.first(); node != physical::SmallArena::none; node = tenants.next(node))
       seen(tenants.owner(node));
   }
-  info->next_use = UINT64_MAX;
-  if (region.next_use == UINT64_MAX) return;
-  const StreamState *state = states_[region.next_use_slot].load(std::memory_order_relaxed);
-  info->next_use =
-      region.next_use > state->announced_base ? region.next_use - state->announced_base : 0;
+  info->next_use = announcements_.before_use_of(region.id);
 }
 
 Engine::Engine(std::pmr::memory_resource *memory, backend::StreamTable &streams, Ticks &ticks,
@@ -107,12 +103,11 @@ Engine::Engine(std::pmr::memory_resource *memory, backend::StreamTable &streams,
       mallocs_(&memory_),
       kept_(&memory_),
       slabs_(&memory_),
-      upcoming_(&memory_),
       retired_(&memory_),
       lower_(*this, &memory_),
       states_(backend::StreamTable::max_slots + 1, &memory_),
       owned_states_(&memory_),
-      prefetches_(&memory_),
+      announcements_(&memory_),
       hints_(&memory_) {
   config_.pool_id = pool_id;
 }

@@ -14,7 +14,7 @@
 //   commit.cpp     waits and versions at grant                release.cpp   fences at release
 //   buffers.cpp    buffers, kept regions                      slabs.cpp     small buffers, which share pages
 //   access.cpp     read, write, discard, query                holds.cpp     hold, registration
-//   ahead.cpp      announce, prefetch, background             hints.cpp      what was prefetched and not used yet
+//   ahead.cpp      announce, prefetch, background threads
 //   host_lease.cpp leases on CPU memory
 //   loss.cpp       what the loss of a device takes along      validate.cpp  the invariants, for tests
 //   ladder.cpp     down from HOST, and past it                lift.cpp      up from below HOST
@@ -39,6 +39,8 @@
 #include "core/base/mutex.hpp"
 #include "core/base/pool_lock.hpp"
 #include "core/base/seq_points.hpp"
+#include "core/policy/announcements.hpp"
+#include "core/policy/hints.hpp"
 #include "core/residency/address_map.hpp"
 #include "core/residency/history.hpp"
 #include "core/residency/lease.hpp"
@@ -803,11 +805,8 @@ class Engine {
   // ahead.cpp
   void pin(Plan &plan) noexcept;
   void unpin(Plan &plan) noexcept WEIR_HELD;
-  void append_announced(StreamState &state,
-                        std::pmr::vector<StreamState::Announced> &fresh) WEIR_HELD;
   void consume_announced(StreamState &state) WEIR_HELD;
   void forget_announced(StreamState &state) noexcept WEIR_HELD;
-  void set_next_use(Region &region, uint32_t slot) noexcept WEIR_HELD;
   void demoter_loop();
   void prefetcher_loop();
   void ask(Releasable &lock, PrefetchBatch &asked, uint32_t slot) WEIR_HELD;
@@ -817,23 +816,20 @@ class Engine {
   Status prefetch_together(Releasable &lock, const PrefetchRequest *requests,
                            size_t count) WEIR_HELD;
   bool next_announced(PrefetchRequest *request) WEIR_HELD;
-  void announced_again(const PrefetchRequest &request) noexcept;
+  class UseView final : public policy::HintView {
+   public:
+    explicit UseView(Engine &engine) noexcept : engine_(engine) {}
+    bool stamp(uint32_t buffer, uint64_t generation, uint64_t *stamp) noexcept override;
+    bool progress(uint32_t slot, uint32_t generation,
+                  policy::Progress *now) noexcept override WEIR_HELD;
+    uint64_t pages(uint8_t place) noexcept override;
 
-  // hints.cpp
-  Progress progress_of(uint32_t slot) noexcept WEIR_HELD;
-  void add_hint(const PrefetchRequest &request) WEIR_HELD;
-  bool hint_lives(uint32_t buffer, const Hint &hint) noexcept WEIR_HELD;
-  bool hinted(const PrefetchRequest &request) noexcept WEIR_HELD;
-  void measure(PrefetchRequest &request) noexcept WEIR_HELD;
+   private:
+    Engine &engine_;
+  };
+  uint64_t bytes_around(const PrefetchRequest &request) noexcept WEIR_HELD;
   bool leaves_room(const PrefetchRequest &request) noexcept WEIR_HELD;
-  void note_foresight(const Hint &hint, bool good) noexcept;
-  void consume_hints(uint32_t buffer, uint64_t begin, uint64_t end) noexcept WEIR_HELD;
-  void sweep_hints() noexcept WEIR_HELD;
   void ask_again(const PageRef &ref, const PoolDevice &device) noexcept WEIR_HELD;
-  void queue(const PrefetchRequest &request) WEIR_HELD;
-  void queue_refused(PrefetchRequest request) WEIR_HELD;
-  void retry_refused() noexcept WEIR_HELD;
-  bool any_to_prefetch() const noexcept WEIR_HELD;
   void describe_hints(Region &region, uint32_t page, uint8_t place,
                       PageInfo *info) noexcept WEIR_HELD;
 
@@ -879,7 +875,7 @@ class Engine {
                      Owned<PoolDevice> *device);
   void release_device(Releasable &lock, PoolDevice &device) noexcept WEIR_HELD;
   void give_chunks_back(Releasable &lock, uint64_t bytes, uint64_t *freed) noexcept WEIR_HELD;
-  void describe_uses(Region &region, PageInfo *info) noexcept;
+  void describe_uses(Region &region, PageInfo *info) noexcept WEIR_HELD;
 
   PoolDevice &device_at(uint8_t place) noexcept { return *devices_[place]; }
   uint64_t tick() noexcept { return ticks_.advance(ticks_.now() + 1); }
@@ -931,8 +927,6 @@ class Engine {
   std::pmr::unordered_map<uint64_t, SlabGroup> slabs_ WEIR_GUARDED;  ///< by group
   SlabGroup *recent_group_ WEIR_GUARDED = nullptr;                   ///< of them, that of the key
   uint64_t recent_key_ WEIR_GUARDED = 0;
-  std::pmr::unordered_map<uint32_t, std::pmr::deque<uint64_t>> upcoming_
-      WEIR_GUARDED;  ///< region -> announced operations
   Owned<tier::HostStore> host_;
   std::pmr::vector<RetiredSlot> retired_ WEIR_GUARDED;
   bool growing_ WEIR_GUARDED = false;
@@ -953,20 +947,8 @@ class Engine {
   size_t host_cursor_ WEIR_GUARDED = 0;
   std::pmr::vector<std::atomic<StreamState *>> states_;
   std::pmr::vector<Owned<StreamState>> owned_states_ WEIR_GUARDED;
-  std::pmr::deque<PrefetchRequest> prefetches_ WEIR_GUARDED;
-  uint32_t prefetching_ WEIR_GUARDED = 0;     ///< threads that are at a batch
-  uint64_t prefetch_calls_ WEIR_GUARDED = 0;  ///< so far
-  uint64_t prefetch_round_ WEIR_GUARDED =
-      1;  ///< what was refused in it is not tried again before the next
-  std::pmr::unordered_multimap<uint32_t, Hint> hints_
-      WEIR_GUARDED;  ///< buffer -> what was asked for
-  static constexpr size_t least_hints = 64;
-  size_t sweep_hints_at_ WEIR_GUARDED =
-      least_hints;  ///< when they have become so many, those that have ended are removed
-  uint64_t oldest_hint_ WEIR_GUARDED = 0;  ///< no call older than this has a hint ...
-  uint64_t hinted_from_ WEIR_GUARDED =
-      0;  ///< ... nor what was asked for before these bytes (Hint::until)
-  uint64_t asked_bytes_ WEIR_GUARDED = 0;  ///< by all calls so far
+  policy::Announcements announcements_ WEIR_GUARDED;
+  policy::Hints hints_ WEIR_GUARDED;
   Stats stats_ WEIR_GUARDED;
   uint64_t buffer_bytes_ WEIR_GUARDED = 0;
   uint64_t page_count_ WEIR_GUARDED = 0;

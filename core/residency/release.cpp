@@ -91,7 +91,7 @@ void Engine::release_slow(const LeaseItem &item, const Lease *lease, Stamp stamp
   const uint64_t begin = item.whole() ? 0 : item.begin;
   note_use(item.buffer, begin, end, stamp);
   if (item.whole()) {
-    consume_hints(item.buffer, begin, end);  // it may have been leased on the hit path
+    hints_.use(item.buffer, begin, end);  // it may have been leased on the hit path
     buffers_.hot(item.buffer).drop_lease(item.mode);
   } else {
     remove_partial(item.buffer, lease, item.begin, item.end);
