@@ -245,7 +245,7 @@ void Engine::keep_or_free(Region &region) noexcept {
     }
   }
   region.kept = true;
-  region.dead_since = looks_;
+  region.dead_since = idle_scan_.looks();
   if (resident != 0) watch_idle();
   const bool whole = region.shards == nullptr && region.residences.size() == 1 &&
                      region.residences[0]->place == region.home &&

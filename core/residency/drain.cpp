@@ -492,7 +492,7 @@ void Engine::vacate(Region &region, uint32_t page, PoolDevice &device,
     device.granules->at(state.granule).set_client(granule_client);
     device.granules->release(state.granule);
   }
-  if (!watching_ && worth_watching(device)) watch_idle();
+  if (!idle_scan_.watching() && worth_watching(device)) watch_idle();
   device.evicted_total += bytes;
   ++stats_.evictions;
   region.pages[page].left(device.bit());

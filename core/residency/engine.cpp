@@ -96,7 +96,7 @@ Engine::Engine(std::pmr::memory_resource *memory, backend::StreamTable &streams,
       history_(&memory_),
       partials_(&memory_),
       remote_writes_(&memory_),
-      carried_(&memory_),
+      doubts_(&memory_),
       holds_(&memory_),
       tags_(&memory_),
       users_(&memory_),
@@ -117,6 +117,7 @@ Status Engine::start(EngineConfig config) {
   {
     const Locked lock(lock_);
     paths_.find(config_.routes, config_.split_sizes);
+    idle_scan_.start(config_.idle_grace_ns);
   }
   if (config_.clock != nullptr) clock_ = config_.clock;
   if (config_.host_follows)
@@ -140,6 +141,7 @@ Status Engine::start(EngineConfig config) {
     Membership(*this).tell_peers();
   }
   node_ = common_node();
+  relay_.start(config_.nodes, node_);
   if (runtimes.size() > 1) {
     return fail(WEIR_ERROR_NOT_SUPPORTED,
                 "a pool over devices of several backends is not supported");
@@ -280,8 +282,6 @@ Engine::~Engine() {
   for (auto &region : regions_) {
     if (region != nullptr) drop_alias(*region);
   }
-  if (staging_ != nullptr)
-    (void)staging_runtime_->table().host_free(staging_runtime_->state(), staging_, staging_bytes);
 }
 
 /// Buffers, then the devices' memory.

@@ -19,8 +19,8 @@
 //   loss.cpp       what the loss of a device takes along      validate.cpp  the invariants, for tests
 //   ladder.cpp     down from HOST, and past it                lift.cpp      up from below HOST
 //   lower_room.cpp places below HOST                          lower.cpp     the tiers below HOST, the sinker's thread
-//   straight.cpp   from a device past HOST                    relay.cpp     between a device and the caller's memory
-//   idle.cpp       device memory back to the system           compact.cpp   small buffers into fewer slabs
+//   straight.cpp   from a device past HOST                    idle.cpp      device memory back to the system
+//   compact.cpp    small buffers into fewer slabs
 //   extents.cpp    regions moved within segments              survey.cpp    what lies where, for compaction
 //   fragments.cpp  pages with a part of a granule             remap.cpp     ... moved to another granule
 //   lines.cpp      weir_malloc: small memory that never moves
@@ -39,8 +39,11 @@
 #include "core/base/mutex.hpp"
 #include "core/base/pool_lock.hpp"
 #include "core/base/seq_points.hpp"
+#include "core/page/doubts.hpp"
 #include "core/policy/announcements.hpp"
 #include "core/policy/hints.hpp"
+#include "core/policy/idle_scan.hpp"
+#include "core/policy/scrub_turns.hpp"
 #include "core/residency/address_map.hpp"
 #include "core/residency/history.hpp"
 #include "core/residency/lease.hpp"
@@ -52,6 +55,7 @@
 #include "core/residency/recompress.hpp"
 #include "core/physical/room_tree.hpp"
 #include "core/residency/stats.hpp"
+#include "core/transfer/relay.hpp"
 #include "core/virtual/buffer_table.hpp"
 #include "core/virtual/region.hpp"
 
@@ -734,13 +738,6 @@ class Engine {
   void keep_borrowed(Region &region, uint32_t page, PoolDevice &device) noexcept WEIR_HELD;
 
   // remote.cpp
-  /// A page that came, or comes, through memory of another device than its source and destination, or of the host.
-  struct Carried {
-    PageRef page;
-    uint8_t place = 0;                                ///< where it came to
-    uint32_t passed = 0;                              ///< devices it came from and passed, as bits
-    std::array<Stamp, transfer::Ways::most> there{};  ///< of its copies to where it passes
-  };
   struct RemoteWrite {
     const Lease *lease;
     uint32_t buffer;
@@ -766,17 +763,9 @@ class Engine {
   uint64_t lose_remote_writes(const PoolDevice &writer) noexcept WEIR_HELD;
   void forsake(Region &region, uint32_t page) noexcept WEIR_HELD;
 
-  // relay.cpp
-  Status take_staging(const backend::Device &device);
-  Status copy_through(Stream &stream, uint64_t destination, uint64_t source, uint64_t bytes);
-  Status copy_device(PoolDevice &device, uint64_t address, unsigned char *out,
-                     const unsigned char *in, uint64_t bytes, bool secret);
-
   // scrub.cpp
   class Scrubbing;
-  void note_secret() noexcept;
   void finish_scrubbing(bool wait, bool own) noexcept WEIR_NOT_HELD;
-  void scrub_all(bool wait) noexcept WEIR_NOT_HELD;
   void scrub_behind(Releasable &lock) noexcept WEIR_HELD;
   bool scrub_retired(Releasable &lock, bool wait) noexcept WEIR_HELD;
   bool scrub_storage(Releasable &lock, bool wait) noexcept WEIR_HELD;
@@ -795,7 +784,6 @@ class Engine {
   Status finish_carrying(Plan &plan, transfer::Copier &copier);
   void end_carrying(Plan &plan) noexcept;
   void note_carried(const Plan &plan, const PlanPage &page) noexcept WEIR_HELD;
-  void forget_carried() noexcept WEIR_HELD;
   uint64_t lose_carried(const PoolDevice &device) noexcept WEIR_HELD;
   void settle_freights(Plan &plan, bool filled) noexcept WEIR_HELD;
   uint64_t patience(const PoolDevice &device) const noexcept;
@@ -910,14 +898,13 @@ class Engine {
   std::pmr::vector<Owned<PoolDevice>> devices_;
   transfer::Paths paths_ WEIR_GUARDED;  ///< of config_.routes
   transfer::Carrier carrier_;
+  transfer::Relay relay_;
   std::pmr::vector<Owned<Client>> clients_ WEIR_GUARDED;
   std::pmr::unordered_map<uint32_t, History> history_ WEIR_GUARDED;
   std::pmr::unordered_map<uint32_t, Partials> partials_ WEIR_GUARDED;
   /// Of streams on other devices' memory, until they are known to have ended.
   std::pmr::vector<RemoteWrite> remote_writes_ WEIR_GUARDED;
-  std::pmr::vector<Carried> carried_
-      WEIR_GUARDED;                   ///< until their copies are known to have ended well
-  size_t carrying_ WEIR_GUARDED = 0;  ///< pages of plans that may come to it: it has room for them
+  page::Doubts doubts_ WEIR_GUARDED;  ///< of pages that came by ways of several copies
   std::pmr::unordered_map<uint32_t, Hold> holds_ WEIR_GUARDED;     ///< by buffer
   std::pmr::unordered_map<uint32_t, uint64_t> tags_ WEIR_GUARDED;  ///< tenants' tags
   std::pmr::unordered_map<uint32_t, Users> users_ WEIR_GUARDED;  ///< of the buffers that have some
@@ -940,10 +927,7 @@ class Engine {
   static constexpr uint64_t max_round_bytes = uint64_t{256} << 20U;
   static constexpr size_t max_round_pages = 1024;
   uint64_t looked_at_ns_ WEIR_GUARDED = 0;  ///< when the machine's memory was last looked at
-  uint64_t looks_ WEIR_GUARDED = 0;         ///< at what is idle on the devices, so far ...
-  uint64_t next_look_ns_ WEIR_GUARDED = 0;  ///< ... and when the next is due
-  bool watching_ WEIR_GUARDED = false;      ///< the demoter comes back for it by itself
-  bool looking_ WEIR_GUARDED = false;       ///< somebody is at it
+  policy::IdleScan idle_scan_ WEIR_GUARDED;
   size_t host_cursor_ WEIR_GUARDED = 0;
   std::pmr::vector<std::atomic<StreamState *>> states_;
   std::pmr::vector<Owned<StreamState>> owned_states_ WEIR_GUARDED;
@@ -953,17 +937,9 @@ class Engine {
   uint64_t buffer_bytes_ WEIR_GUARDED = 0;
   uint64_t page_count_ WEIR_GUARDED = 0;
   uint32_t slab_count_ WEIR_GUARDED = 0;
-  static constexpr uint64_t staging_bytes = uint64_t{1} << 20U;
-  RankedMutex<Rank::transfer> staging_mutex_;  ///< never taken with lock_ held
-  RankedMutex<Rank::transfer> side_mutex_;     ///< nor is this: opens the streams of moves
+  RankedMutex<Rank::transfer> side_mutex_;  ///< opens the streams of moves; not with lock_ held
   Compactor *compactor_ = nullptr;
-  /// What is to be scrubbed and could not be at once; the second counts how often there was such. See scrub.cpp.
-  std::atomic<bool> scrub_due_{false};
-  std::atomic<uint64_t> secrets_{0};
-  RankedMutex<Rank::upkeep> scrub_mutex_;  ///< never taken with lock_ held
-  uint64_t scrub_retry_ns_ WEIR_GUARDED = 0;
-  void *staging_ = nullptr;
-  backend::Runtime *staging_runtime_ = nullptr;
+  policy::ScrubTurns scrub_turns_;  ///< of what could not be overwritten at once (scrub.cpp)
   std::thread demoter_, sinker_;
   std::array<std::thread, 2>
       prefetchers_;  ///< two where there is storage: one reads while the other's copies end

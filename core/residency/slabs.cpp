@@ -153,7 +153,7 @@ void Engine::vacate_place(Region &slab, uint64_t offset, uint64_t size) noexcept
   for (uint32_t p = slab.shape.page_at(offset); p <= last; ++p) {
     vm::SlabPage &page = slab.tenants->pages[p];
     if (--page.tenants != 0) continue;
-    page.idle_since = looks_;
+    page.idle_since = idle_scan_.looks();
     forget_idle(slab, p);
     if (here == nullptr || here->pages[p].granule == physical::no_granule) continue;
     PoolDevice &device = device_at(slab.home);
