@@ -14,7 +14,6 @@
 
 #include <algorithm>
 #include <array>
-#include <deque>
 #include <vector>
 
 namespace weir::lease {
@@ -90,7 +89,7 @@ struct alignas(64) OwnLeases {
 /// What a pool keeps for a stream. `own` belongs to the threads it names; `shared`, `leases` and `hits` are guarded by
 /// the stream's timeline lock, the rest by the pool's. A record that no handle names belongs to the thread that has buried it.
 struct alignas(64) StreamState {
-  explicit StreamState(std::pmr::memory_resource *memory) : leases(memory), announced(memory) {
+  explicit StreamState(std::pmr::memory_resource *memory) : leases(memory) {
     leases.reserve(max_leases / 64);
   }
   static constexpr uint32_t max_leases = 1U << 16;
@@ -107,26 +106,8 @@ struct alignas(64) StreamState {
   std::pmr::vector<Owned<Lease>>
       leases;  // pointers are stable; read by index without the pool's lock
 
-  /// Announced operations, oldest first; `announced_base` is the number of the first.
-  struct AnnouncedUse {
-    uint32_t buffer;
-    uint64_t generation;
-    uint64_t begin, end;
-    uint8_t mode;
-    bool remote;
-  };
-  struct Announced {
-    explicit Announced(std::pmr::memory_resource *memory) : uses(memory) {}
-    std::pmr::vector<AnnouncedUse> uses;
-  };
-  std::pmr::deque<Announced> announced;
-  uint64_t announced_base = 0;    ///< operations consumed so far
-  uint64_t prefetched_until = 0;  ///< operation number the prefetcher has got to ...
-  size_t prefetched_use = 0;      ///< ... and its use
-  std::atomic<bool> has_announced{false};
-  uint64_t granted = 0;  ///< acquires that took the slow way
-  bool foresees =
-      false;  ///< what it prefetched was used, and no demand has taken its room since (hints.cpp)
+  std::atomic<bool> has_announced{false};  ///< operations (core/policy/announcements.hpp)
+  uint64_t granted = 0;                    ///< acquires that took the slow way
 
   /// Acquires that the hit path has granted. Takes the stream's timeline lock.
   uint64_t count_hits() noexcept {

@@ -137,8 +137,11 @@ Status Engine::copy_settled(Releasable &lock, uint32_t index, const Target &wher
     // Nobody else takes or changes the page's versions until this one is told.
     begin_work(region, page, device);
     const bool secret = region.scrub;
-    const Status status =
-        lock.unlocked([&] { return copy_device(device, address, out, in, bytes, secret); });
+    const Status status = lock.unlocked([&] {
+      points.at("copy");
+      return relay_.copy(in != nullptr ? *device.up : *device.down, address, out, in, bytes,
+                         secret);
+    });
     end_work(region, page, device);
     changed_.notify_all();
     if (!status) {

@@ -443,7 +443,7 @@ Status Engine::acquire_slow(Stream &stream, weir_use *uses, size_t count,
   commit(plan);
   if (StreamState *state = states_.find(stream.slot); state != nullptr) {
     ++state->granted;
-    retry_refused();
+    if (hints_.retry()) work_.notify_all();
     if (state->has_announced.load(std::memory_order_relaxed)) consume_announced(*state);
   }
   return fill_lease(plan, uses, count, lease);

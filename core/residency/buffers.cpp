@@ -134,7 +134,7 @@ void Engine::free_region(Region &region) noexcept {
   if (region.shards != nullptr && !region.shards->stranded)
     devices_[region.shards->range_place]->addresses->free(region.shards->range);
   leave_lot(region);
-  upcoming_.erase(region.id);
+  announcements_.forget(region.id);
   regions_.free(region);
 }
 
@@ -144,7 +144,7 @@ void Engine::keep_or_free(Region &region) noexcept {
   region.registered = nullptr;
   region.buffer = vm::BufferTable::none;
   region.cold = region.streaming = false;
-  region.next_use = UINT64_MAX;
+  announcements_.forget(region.id);
   region.tag = 0;
   uint32_t resident = 0;
   for (uint32_t p = 0; p < region.pages.size(); ++p) {
@@ -167,7 +167,7 @@ void Engine::keep_or_free(Region &region) noexcept {
     }
   }
   region.kept = true;
-  region.dead_since = looks_;
+  region.dead_since = idle_scan_.looks();
   if (resident != 0) watch_idle();
   const bool whole = region.shards == nullptr && region.residences.size() == 1 &&
                      region.residences[0]->place == region.home &&

@@ -197,7 +197,7 @@ void Engine::settle_freights(Plan &plan, bool filled) noexcept {
       between = nullptr;
     }
     if (!filled) continue;
-    if (freight.order.secret) note_secret();
+    if (freight.order.secret) scrub_turns_.note();
     events_.tell(What::relayed, freight.order.relayed);
     events_.tell(What::host_relayed, freight.order.through_host);
     events_.tell(What::split, freight.order.split);
@@ -211,56 +211,40 @@ void Engine::settle_freights(Plan &plan, bool filled) noexcept {
 
 // ---- losses on the way ----
 
-/// A copy on from memory in between succeeds whatever is there, and a lost device's fences count as passed. So what came that
-/// way is believed, should one of the devices be lost, only when its copies to there have ended for certain. There is room.
+/// What came by a way of several copies is in doubt until these are known to have ended well. There is room.
 void Engine::note_carried(const Plan &plan, const PlanPage &page) noexcept {
   const Freight &freight = plan.freights[page.freight];
   const transfer::Order &order = freight.order;
   if (order.begun == 0) return;
-  Carried carried;
-  carried.page = PageRef{page.region->id, page.page, regions_.generation(*page.region)};
-  carried.place = plan.device->place;
-  carried.passed = freight.source->bit();
+  uint32_t passed = freight.source->bit();
   for (uint8_t i = 0; i < order.ways.count; ++i) {
-    if (order.ways.shares[i].device()) carried.passed |= uint32_t{1} << order.ways.shares[i].via;
+    if (order.ways.shares[i].device()) passed |= uint32_t{1} << order.ways.shares[i].via;
   }
-  carried.there = order.there;
-  carried_.push_back(carried);
-}
-
-void Engine::forget_carried() noexcept {
-  std::erase_if(carried_, [this](const Carried &carried) {
-    return std::all_of(carried.there.begin(), carried.there.end(), [this](Stamp stamp) {
-      return !stamp || (streams_.passed(stamp) && streams_.timeline(stamp).done(stamp.point()));
-    });
-  });
+  doubts_.note({page.region->id, page.page, regions_.generation(*page.region), plan.device->place, passed, order.there});
 }
 
 /// What may not have come through the device that is lost. Returns the bytes that are nowhere else then.
 uint64_t Engine::lose_carried(const PoolDevice &device) noexcept {
-  forget_carried();
   uint64_t lost_bytes = 0;
-  for (const Carried &carried : carried_) {
-    const PageRef &ref = carried.page;
-    Region *found = regions_.find(ref.region, ref.generation);
-    if ((carried.passed & device.bit()) == 0 || found == nullptr) continue;
+  const auto done = [this](Stamp stamp) { return streams_.done(stamp); };
+  doubts_.lose(device.bit(), done, [&](const page::Doubts::Copy &carried) WEIR_HELD {
+    Region *found = regions_.find(carried.region, carried.generation);
+    if (found == nullptr) return;
     Region &region = *found;
-    Page &copies = region.pages[ref.page];
-    if (copies.latest() == 0) continue;
+    Page &copies = region.pages[carried.page];
+    if (copies.latest() == 0) return;
     const bool known = copies.lost();
     const uint32_t bit = uint32_t{1} << carried.place;
     if ((copies.latest() & ~bit) != 0 && (copies.latest() & bit) != 0) {
       copies.left(bit);
     } else {
       // It is nowhere else, or has gone on from there: then nobody knows which of its copies is good.
-      forsake(region, ref.page);
-      if (!known) lost_bytes += region.shape.used_bytes(ref.page);
+      forsake(region, carried.page);
+      if (!known) lost_bytes += region.shape.used_bytes(carried.page);
     }
     if (region.buffer != vm::BufferTable::none)
       set_flags(region.buffer, 0, Word::resident | Word::sole);
-  }
-  std::erase_if(carried_,
-                [&device](const Carried &carried) { return (carried.passed & device.bit()) != 0; });
+  });
   return lost_bytes;
 }
 

@@ -221,7 +221,7 @@ void Engine::commit(Plan &plan) noexcept {
     }
     if (item.whole) history_.grant_whole(item.buffer, item.writes(), plan.stream);
     region.last_use = std::max(region.last_use, ticks_.now());
-    consume_hints(item.buffer, item.begin, item.end);
+    hints_.use(item.buffer, item.begin, item.end);
     refresh_word(item.buffer, region, item.base, item.size);
     events_.tell(item.missed ? What::miss : What::hit);
     ++gauges_.granted;

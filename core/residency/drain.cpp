@@ -413,7 +413,7 @@ void Engine::vacate(Region &region, uint32_t page, PoolDevice &device,
     device.granules->at(state.granule).set_client(granule_client);
     device.granules->release(state.granule);
   }
-  if (!watching_ && worth_watching(device)) watch_idle();
+  if (!idle_scan_.watching() && worth_watching(device)) watch_idle();
   const uint64_t bytes = region.shape.charged_bytes(page);
   device.evicted_total += bytes;
   events_.tell({What::evicted, 0, device.place, region.id, page, bytes});

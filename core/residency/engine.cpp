@@ -73,11 +73,7 @@ void Engine::describe_uses(Region &region, PageInfo *info) noexcept {
     for (auto node = tenants.first(); node != physical::SmallArena::none; node = tenants.next(node))
       seen(tenants.owner(node));
   }
-  info->next_use = UINT64_MAX;
-  if (region.next_use == UINT64_MAX) return;
-  const StreamState *state = states_.find(region.next_use_slot);
-  info->next_use =
-      region.next_use > state->announced_base ? region.next_use - state->announced_base : 0;
+  info->next_use = announcements_.before_use_of(region.id);
 }
 
 Engine::Engine(std::pmr::memory_resource *memory, backend::StreamTable &streams, Ticks &ticks,
@@ -95,13 +91,12 @@ Engine::Engine(std::pmr::memory_resource *memory, backend::StreamTable &streams,
       history_(&memory_, streams_, buffers_),
       leases_(&memory_, buffers_),
       remote_writes_(&memory_, streams_),
-      carried_(&memory_),
+      doubts_(&memory_),
       slabs_(regions_, accounts_, &memory_),
-      upcoming_(&memory_),
       retired_(&memory_),
       lower_(*this, &memory_),
       states_(&memory_),
-      prefetches_(&memory_),
+      announcements_(&memory_),
       hints_(&memory_) {
   config_.pool_id = pool_id;
 }
@@ -111,6 +106,7 @@ Status Engine::start(EngineConfig config) {
   {
     const Locked lock(lock_);
     paths_.find(config_.routes, config_.split_sizes);
+    idle_scan_.start(config_.idle_grace_ns);
   }
   if (config_.clock != nullptr) clock_ = config_.clock;
   if (config_.host_follows)
@@ -134,6 +130,7 @@ Status Engine::start(EngineConfig config) {
     Membership(*this).tell_peers();
   }
   node_ = common_node();
+  relay_.start(config_.nodes, node_);
   if (runtimes.size() > 1) {
     return fail(WEIR_ERROR_NOT_SUPPORTED,
                 "a pool over devices of several backends is not supported");
@@ -273,8 +270,6 @@ Engine::~Engine() {
   for (Region &region : regions_) {
     drop_alias(region);
   }
-  if (staging_ != nullptr)
-    (void)staging_runtime_->table().host_free(staging_runtime_->state(), staging_, staging_bytes);
 }
 
 /// Buffers, then the devices' memory.

@@ -14,13 +14,13 @@
 //   commit.cpp     waits and versions at grant                release.cpp   fences at release
 //   buffers.cpp    buffers, kept regions                      slabs.cpp     small buffers, which share pages
 //   access.cpp     read, write, discard, query                holds.cpp     hold, registration
-//   ahead.cpp      announce, prefetch, background             hints.cpp      what was prefetched and not used yet
+//   ahead.cpp      announce, prefetch, background threads
 //   host_lease.cpp leases on CPU memory
 //   loss.cpp       what the loss of a device takes along      validate.cpp  the invariants, for tests
 //   ladder.cpp     down from HOST, and past it                lift.cpp      up from below HOST
 //   lower_room.cpp places below HOST                          lower.cpp     the tiers below HOST, the sinker's thread
-//   straight.cpp   from a device past HOST                    relay.cpp     between a device and the caller's memory
-//   idle.cpp       device memory back to the system           compact.cpp   small buffers into fewer slabs
+//   straight.cpp   from a device past HOST                    idle.cpp      device memory back to the system
+//   compact.cpp    small buffers into fewer slabs
 //   extents.cpp    regions moved within segments              survey.cpp    what lies where, for compaction
 //   fragments.cpp  pages with a part of a granule             remap.cpp     ... moved to another granule
 //   lines.cpp      weir_malloc: small memory that never moves
@@ -47,13 +47,19 @@
 #include "core/lease/lease_table.hpp"
 #include "core/lease/remote_writes.hpp"
 #include "core/page/buffer_directory.hpp"
+#include "core/page/doubts.hpp"
 #include "core/page/slab_allocator.hpp"
+#include "core/policy/announcements.hpp"
+#include "core/policy/hints.hpp"
+#include "core/policy/idle_scan.hpp"
+#include "core/policy/scrub_turns.hpp"
 #include "core/residency/lower.hpp"
 #include "core/residency/compact.hpp"
 #include "core/residency/config.hpp"
 #include "core/residency/pool_device.hpp"
 #include "core/residency/rebalance.hpp"
 #include "core/residency/recompress.hpp"
+#include "core/transfer/relay.hpp"
 #include "core/virtual/region.hpp"
 
 #include <deque>
@@ -667,13 +673,6 @@ class Engine {
   void keep_borrowed(Region &region, uint32_t page, PoolDevice &device) noexcept WEIR_HELD;
 
   // remote.cpp
-  /// A page that came, or comes, through memory of another device than its source and destination, or of the host.
-  struct Carried {
-    PageRef page;
-    uint8_t place = 0;                                ///< where it came to
-    uint32_t passed = 0;                              ///< devices it came from and passed, as bits
-    std::array<Stamp, transfer::Ways::most> there{};  ///< of its copies to where it passes
-  };
   bool reaches(const PoolDevice &device, const Residence &there, uint32_t first,
                uint32_t last) const noexcept;
   PoolDevice *remote_place(const PlanItem &item, const PoolDevice &device, bool *busy,
@@ -689,17 +688,9 @@ class Engine {
   uint64_t lose_remote_writes(const PoolDevice &writer) noexcept WEIR_HELD;
   void forsake(Region &region, uint32_t page) noexcept WEIR_HELD;
 
-  // relay.cpp
-  Status take_staging(const backend::Device &device);
-  Status copy_through(Stream &stream, uint64_t destination, uint64_t source, uint64_t bytes);
-  Status copy_device(PoolDevice &device, uint64_t address, unsigned char *out,
-                     const unsigned char *in, uint64_t bytes, bool secret);
-
   // scrub.cpp
   class Scrubbing;
-  void note_secret() noexcept;
   void finish_scrubbing(bool wait, bool own) noexcept WEIR_NOT_HELD;
-  void scrub_all(bool wait) noexcept WEIR_NOT_HELD;
   void scrub_behind(Releasable &lock) noexcept WEIR_HELD;
   bool scrub_retired(Releasable &lock, bool wait) noexcept WEIR_HELD;
   bool scrub_storage(Releasable &lock, bool wait) noexcept WEIR_HELD;
@@ -718,7 +709,6 @@ class Engine {
   Status finish_carrying(Plan &plan, transfer::Copier &copier);
   void end_carrying(Plan &plan) noexcept;
   void note_carried(const Plan &plan, const PlanPage &page) noexcept WEIR_HELD;
-  void forget_carried() noexcept WEIR_HELD;
   uint64_t lose_carried(const PoolDevice &device) noexcept WEIR_HELD;
   void settle_freights(Plan &plan, bool filled) noexcept WEIR_HELD;
   uint64_t patience(const PoolDevice &device) const noexcept;
@@ -726,11 +716,8 @@ class Engine {
   PoolDevice *lost_between(Plan &plan) noexcept;
 
   // ahead.cpp
-  void append_announced(StreamState &state,
-                        std::pmr::vector<StreamState::Announced> &fresh) WEIR_HELD;
   void consume_announced(StreamState &state) WEIR_HELD;
   void forget_announced(StreamState &state) noexcept WEIR_HELD;
-  void set_next_use(Region &region, uint32_t slot) noexcept WEIR_HELD;
   void demoter_loop();
   void prefetcher_loop();
   void ask(Releasable &lock, PrefetchBatch &asked, uint32_t slot) WEIR_HELD;
@@ -740,23 +727,20 @@ class Engine {
   Status prefetch_together(Releasable &lock, const PrefetchRequest *requests,
                            size_t count) WEIR_HELD;
   bool next_announced(PrefetchRequest *request) WEIR_HELD;
-  void announced_again(const PrefetchRequest &request) noexcept;
+  class UseView final : public policy::HintView {
+   public:
+    explicit UseView(Engine &engine) noexcept : engine_(engine) {}
+    bool stamp(uint32_t buffer, uint64_t generation, uint64_t *stamp) noexcept override;
+    bool progress(uint32_t slot, uint32_t generation,
+                  policy::Progress *now) noexcept override WEIR_HELD;
+    uint64_t pages(uint8_t place) noexcept override;
 
-  // hints.cpp
-  Progress progress_of(uint32_t slot) noexcept WEIR_HELD;
-  void add_hint(const PrefetchRequest &request) WEIR_HELD;
-  bool hint_lives(uint32_t buffer, const Hint &hint) noexcept WEIR_HELD;
-  bool hinted(const PrefetchRequest &request) noexcept WEIR_HELD;
-  void measure(PrefetchRequest &request) noexcept WEIR_HELD;
+   private:
+    Engine &engine_;
+  };
+  uint64_t bytes_around(const PrefetchRequest &request) noexcept WEIR_HELD;
   bool leaves_room(const PrefetchRequest &request) noexcept WEIR_HELD;
-  void note_foresight(const Hint &hint, bool good) noexcept;
-  void consume_hints(uint32_t buffer, uint64_t begin, uint64_t end) noexcept WEIR_HELD;
-  void sweep_hints() noexcept WEIR_HELD;
   void ask_again(const PageRef &ref, const PoolDevice &device) noexcept WEIR_HELD;
-  void queue(const PrefetchRequest &request) WEIR_HELD;
-  void queue_refused(PrefetchRequest request) WEIR_HELD;
-  void retry_refused() noexcept WEIR_HELD;
-  bool any_to_prefetch() const noexcept WEIR_HELD;
   void describe_hints(Region &region, uint32_t page, uint8_t place,
                       PageInfo *info) noexcept WEIR_HELD;
 
@@ -799,7 +783,7 @@ class Engine {
                      Owned<PoolDevice> *device);
   void release_device(Releasable &lock, PoolDevice &device) noexcept WEIR_HELD;
   void give_chunks_back(Releasable &lock, uint64_t bytes, uint64_t *freed) noexcept WEIR_HELD;
-  void describe_uses(Region &region, PageInfo *info) noexcept;
+  void describe_uses(Region &region, PageInfo *info) noexcept WEIR_HELD;
 
   PoolDevice &device_at(uint8_t place) noexcept { return *devices_[place]; }
   uint64_t tick() noexcept { return ticks_.advance(ticks_.now() + 1); }
@@ -828,16 +812,13 @@ class Engine {
   std::pmr::vector<Owned<PoolDevice>> devices_;
   transfer::Paths paths_ WEIR_GUARDED;  ///< of config_.routes
   transfer::Carrier carrier_;
+  transfer::Relay relay_;
   Accounts accounts_;
   lease::History history_;
   lease::LeaseTable leases_;
   lease::RemoteWrites remote_writes_;
-  std::pmr::vector<Carried> carried_
-      WEIR_GUARDED;                   ///< until their copies are known to have ended well
-  size_t carrying_ WEIR_GUARDED = 0;  ///< pages of plans that may come to it: it has room for them
+  page::Doubts doubts_ WEIR_GUARDED;  ///< of pages that came by ways of several copies
   page::SlabAllocator slabs_ WEIR_GUARDED;
-  std::pmr::unordered_map<uint32_t, std::pmr::deque<uint64_t>> upcoming_
-      WEIR_GUARDED;  ///< region -> announced operations
   Owned<tier::HostStore> host_;
   std::pmr::vector<RetiredSlot> retired_ WEIR_GUARDED;
   bool growing_ WEIR_GUARDED = false;
@@ -851,39 +832,16 @@ class Engine {
   static constexpr uint64_t max_round_bytes = uint64_t{256} << 20U;
   static constexpr size_t max_round_pages = 1024;
   uint64_t looked_at_ns_ WEIR_GUARDED = 0;  ///< when the machine's memory was last looked at
-  uint64_t looks_ WEIR_GUARDED = 0;         ///< at what is idle on the devices, so far ...
-  uint64_t next_look_ns_ WEIR_GUARDED = 0;  ///< ... and when the next is due
-  bool watching_ WEIR_GUARDED = false;      ///< the demoter comes back for it by itself
-  bool looking_ WEIR_GUARDED = false;       ///< somebody is at it
+  policy::IdleScan idle_scan_ WEIR_GUARDED;
   size_t host_cursor_ WEIR_GUARDED = 0;
   lease::StreamStates states_;
-  std::pmr::deque<PrefetchRequest> prefetches_ WEIR_GUARDED;
-  uint32_t prefetching_ WEIR_GUARDED = 0;     ///< threads that are at a batch
-  uint64_t prefetch_calls_ WEIR_GUARDED = 0;  ///< so far
-  uint64_t prefetch_round_ WEIR_GUARDED =
-      1;  ///< what was refused in it is not tried again before the next
-  std::pmr::unordered_multimap<uint32_t, Hint> hints_
-      WEIR_GUARDED;  ///< buffer -> what was asked for
-  static constexpr size_t least_hints = 64;
-  size_t sweep_hints_at_ WEIR_GUARDED =
-      least_hints;  ///< when they have become so many, those that have ended are removed
-  uint64_t oldest_hint_ WEIR_GUARDED = 0;  ///< no call older than this has a hint ...
-  uint64_t hinted_from_ WEIR_GUARDED =
-      0;  ///< ... nor what was asked for before these bytes (Hint::until)
-  uint64_t asked_bytes_ WEIR_GUARDED = 0;  ///< by all calls so far
+  policy::Announcements announcements_ WEIR_GUARDED;
+  policy::Hints hints_ WEIR_GUARDED;
   Events events_ WEIR_GUARDED;
   Gauges gauges_ WEIR_GUARDED;
-  static constexpr uint64_t staging_bytes = uint64_t{1} << 20U;
-  RankedMutex<Rank::transfer> staging_mutex_;  ///< never taken with lock_ held
-  RankedMutex<Rank::transfer> side_mutex_;     ///< nor is this: opens the streams of moves
+  RankedMutex<Rank::transfer> side_mutex_;  ///< opens the streams of moves; not with lock_ held
   Compactor *compactor_ = nullptr;
-  /// What is to be scrubbed and could not be at once; the second counts how often there was such. See scrub.cpp.
-  std::atomic<bool> scrub_due_{false};
-  std::atomic<uint64_t> secrets_{0};
-  RankedMutex<Rank::upkeep> scrub_mutex_;  ///< never taken with lock_ held
-  uint64_t scrub_retry_ns_ WEIR_GUARDED = 0;
-  void *staging_ = nullptr;
-  backend::Runtime *staging_runtime_ = nullptr;
+  policy::ScrubTurns scrub_turns_;  ///< of what could not be overwritten at once (scrub.cpp)
   std::thread demoter_, sinker_;
   std::array<std::thread, 2>
       prefetchers_;  ///< two where there is storage: one reads while the other's copies end

@@ -106,7 +106,7 @@ bool Engine::claim_extent(PoolDevice &device, const MoveOrder &order, ExtentMove
   device.limbo.push_back(
       PoolDevice::Left{move->granule, Stamp{}, region.shape.page_bytes(0),
                        region.scrub ? PoolDevice::Left::Wipe::due : PoolDevice::Left::Wipe::none});
-  if (region.scrub) note_secret();
+  if (region.scrub) scrub_turns_.note();
   return true;
 }
 

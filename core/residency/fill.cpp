@@ -45,16 +45,15 @@ void Engine::prepare_filling(Plan &plan) {
   plan.cargo.clear();
   if (devices_.size() > 1) plan.cargo.reserve(plan.pages.size());
   if (devices_.size() > 1) {
-    forget_carried();
-    grow_by(carried_, carrying_ + plan.pages.size());
-    carrying_ += plan.pages.size();
+    doubts_.settle([this](Stamp stamp) { return streams_.done(stamp); });
+    doubts_.make_room(plan.pages.size());
     plan.carrying = plan.pages.size();
   }
 }
 
 /// Prepared, and not marked after all.
 void Engine::forgo_filling(Plan &plan) noexcept {
-  carrying_ -= plan.carrying;
+  doubts_.give_room_back(plan.carrying);
   plan.carrying = 0;
 }
 
@@ -242,7 +241,7 @@ Status Engine::fill_from_below(Plan &plan, Lift &lift, transfer::Copier &copier)
     if (status) status = plan.device->up->timeline.record(&point);
     if (!status) return status;  // the slot stays taken until the stream has been synchronized
     lift.give(Stamp::make(plan.device->up->slot, point, true));
-    if (part.secret) note_secret();
+    if (part.secret) scrub_turns_.note();
   }
   return {};
 }

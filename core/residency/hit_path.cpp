@@ -105,7 +105,6 @@ Status Engine::stream_state(Stream &stream, StreamState **state) {
     if (found->stream_generation.load(std::memory_order_relaxed) != stream.generation) {
       forget_announced(*found);
       found->device = stream.device;
-      found->foresees = false;
       found->stream_generation.store(stream.generation, std::memory_order_relaxed);
     }
   }

@@ -71,7 +71,7 @@ void Engine::retire_slot(const Region &region, tier::HostSlot slot, PendingCopie
   if (!busy.passed(streams_)) {
     try {
       retired_.push_back(RetiredSlot{slot, region.client, region.scrub, busy});
-      if (region.scrub) note_secret();
+      if (region.scrub) scrub_turns_.note();
       return;
     } catch (const std::bad_alloc &) {
       for (uint32_t i = 0; i < busy.count; ++i) (void)streams_.wait(busy.stamps[i], UINT64_MAX);

@@ -40,7 +40,7 @@ void Engine::free_places(const Region &region, uint32_t chain, uint32_t bits) no
       accounts_.freed(client, Accounts::storage, lower_.storage->bytes(slot));
       if (region.scrub) {
         lower_.storage->retire(slot);
-        note_secret();
+        scrub_turns_.note();
       } else {
         lower_.storage->free(slot, client);
       }
@@ -167,11 +167,11 @@ tier::UnitSlot Engine::place_storage(Releasable &lock, uint32_t client, uint64_t
       const auto slot = charge.pay_for([&] { return lower_.storage->allocate(size); });
       if (slot) return slot;
     }
-    if (within && !scrubbed && secrets_.load(std::memory_order_relaxed) != 0) {
+    if (within && !scrubbed && scrub_turns_.noted() != 0) {
       scrubbed = true;
       lock.unlocked([this] {
         finish_scrubbing(false, true);
-        const Guard another(scrub_mutex_);  // may be at it: that has to end
+        scrub_turns_.await();  // another may be at it: that has to end
       });
       continue;
     }

@@ -137,7 +137,7 @@ struct Plan {
   uint64_t need_bytes = 0;         ///< of those, without a granule
   uint64_t held_in_set = 0;        ///< of set_bytes, held
   Stamp ready;                     ///< the transfer stream's point after the fills
-  size_t carrying = 0;             ///< pages that Engine::carried_ keeps room for
+  size_t carrying = 0;             ///< pages that Engine::doubts_ keeps room for
   bool rerouted = false;           ///< a device in between was lost: there are other ways
   bool absent = false;  ///< pages are to be given granules, new ones or such as are there
   bool work = false;    ///< something to map, copy or zero

@@ -81,7 +81,7 @@ PoolDevice *Rebalancer::lender_for(const Region &region, uint32_t page, uint64_t
 bool Rebalancer::add(const Entry &entry, uint64_t bytes, PrefetchBatch *batch, uint64_t *gathered) {
   Region *region = engine_.regions_.find(entry.region, entry.generation);
   if (region == nullptr || !may_move(*region)) return true;
-  const uint64_t word = engine_.buffers_.hot(region->buffer).word.load(std::memory_order_relaxed);
+  const uint64_t generation = engine_.buffers_.hot(region->buffer).generation();
   for (; page_ < region->pages.size(); ++page_) {
     const Page &copies = region->pages[page_];
     const bool spilled =
@@ -93,17 +93,9 @@ bool Rebalancer::add(const Entry &entry, uint64_t bytes, PrefetchBatch *batch, u
     if (there != nullptr && there->pages[page_].state() != PageState::absent) continue;
     const uint64_t begin = region->shape.offset(page_);
     const uint64_t used = region->shape.used_bytes(page_);
-    const bool full = batch->size() == batch_pages || *gathered + used > batch_bytes;
-    if (*gathered + used > bytes) return false;
-    if (!batch->empty() && (full || batch->front().place != to->place)) return false;
-    PrefetchRequest request{};
-    request.buffer = region->buffer;
-    request.generation = word & Word::generation_mask;
-    request.begin = begin;
-    request.end = begin + used;
-    request.mode = WEIR_READ;
-    request.place = to->place;
+    PrefetchRequest request{region->buffer, generation, begin, begin + used, WEIR_READ, to->place};
     request.lend = true;
+    if (*gathered + used > bytes || !policy::fits(*batch, request)) return false;
     batch->push_back(request);
     *gathered += used;
   }
@@ -112,7 +104,7 @@ bool Rebalancer::add(const Entry &entry, uint64_t bytes, PrefetchBatch *batch, u
 
 bool Rebalancer::gather(uint64_t bytes, PrefetchBatch *batch) {
   batch->clear();
-  batch->reserve(batch_pages);
+  batch->reserve(policy::most_together);
   uint64_t gathered = 0;
   while (!order_.empty()) {
     if (!add(order_.back(), bytes, batch, &gathered)) break;

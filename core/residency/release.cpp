@@ -96,7 +96,7 @@ void Engine::release_slow(const LeaseItem &item, const Lease *lease, Stamp stamp
   history_.note(range.buffer, range.begin, range.end, stamp);
   where.region->last_use = std::max(where.region->last_use, stamp.point());
   // It may have been leased on the hit path.
-  if (item.whole()) consume_hints(range.buffer, range.begin, range.end);
+  if (item.whole()) hints_.use(range.buffer, range.begin, range.end);
   leases_.drop(range, item.mode, lease);
   changed_.notify_all();
 }

@@ -38,7 +38,7 @@ void Engine::wake_all() {
 /// No page is on the move, and nothing is to be prefetched.
 bool Engine::idle() noexcept {
   if (recompressor_ != nullptr && recompressor_->working()) return false;
-  if (config_.background && !stopping_ && (prefetching_ != 0 || any_to_prefetch())) return false;
+  if (config_.background && !stopping_ && hints_.pending()) return false;
   return !lower_.sinking && std::all_of(devices_.begin(), devices_.end(),
                                         [](const auto &device) { return device->in_flight == 0; });
 }

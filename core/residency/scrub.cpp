@@ -17,51 +17,30 @@
 namespace weir::residency {
 namespace {
 
-constexpr uint64_t retry_after_ns = 1'000'000'000;
 /// Work that a buffer's end does not find finished may take so long to be so; longer is not waited for it.
 constexpr uint64_t patience_ns = 100'000'000;
 
 }  // namespace
 
-void Engine::note_secret() noexcept {
-  secrets_.fetch_add(1, std::memory_order_relaxed);
-  scrub_due_.store(true, std::memory_order_release);
-}
-
 /// Without the lock. `own`: some of it is the caller's, who does not return before it is done, be it by another thread.
 void Engine::finish_scrubbing(bool wait, bool own) noexcept {
   const PoolLock::Hush hush(lock_);
-  if (wait || own) {
-    const Guard turn(
-        scrub_mutex_);  // nothing may be due because another is at it: that has to end too
-    scrub_all(wait);
-  } else if (scrub_due_.load(std::memory_order_relaxed)) {
-    const TryGuard turn(scrub_mutex_);
-    if (turn) scrub_all(wait);
-  }
-}
-
-/// With the turn: what is due.
-void Engine::scrub_all(bool wait) noexcept {
-  if (!scrub_due_.load(std::memory_order_acquire)) return;
-  const KeepError keep;
-  scrub_due_.store(false, std::memory_order_relaxed);  // who notes some from now on sets it again
-  bool all = lower_.staging == nullptr || lower_.staging->scrub(wait);
-  all = carrier_.scrub(wait) && all;
-  {
+  scrub_turns_.take(wait || own, [this, wait]() WEIR_NOT_HELD {
+    const KeepError keep;
+    bool all = lower_.staging == nullptr || lower_.staging->scrub(wait);
+    all = carrier_.scrub(wait) && all;
     Locked lock(lock_);
     all = scrub_retired(lock, wait) && all;
     all = scrub_limbo(lock, wait) && all;
     all = scrub_storage(lock, wait) && all;
     changed_.notify_all();
-  }
-  if (!all) scrub_due_.store(true, std::memory_order_relaxed);
+    return all;
+  });
 }
 
 /// By a background thread, of what it and its like have done. Drops the lock.
 void Engine::scrub_behind(Releasable &lock) noexcept {
-  if (!scrub_due_.load(std::memory_order_relaxed)) return;
-  lock.unlocked([this] { finish_scrubbing(false, false); });
+  if (scrub_turns_.due()) lock.unlocked([this] { finish_scrubbing(false, false); });
 }
 
 /// Slots of HOST that copies up still read. free_slot() overwrites them. False: there are some left.
@@ -113,7 +92,7 @@ bool Engine::scrub_limbo(Releasable &lock, bool wait) noexcept {
 /// Places in STORAGE. One that can't be written stays in the list: False. Drops the lock.
 bool Engine::scrub_storage(Releasable &lock, bool wait) noexcept {
   if (lower_.storage == nullptr || !lower_.storage->retired()) return true;
-  if (!wait && now_ns() < scrub_retry_ns_) return false;
+  if (!wait && scrub_turns_.put_off_at(now_ns())) return false;
   for (tier::UnitSlot slot = lower_.storage->take_retired(); slot;
        slot = lower_.storage->take_retired()) {
     const uint64_t bytes = lower_.storage->bytes(slot);
@@ -126,7 +105,7 @@ bool Engine::scrub_storage(Releasable &lock, bool wait) noexcept {
       continue;
     }
     lower_.storage->retire(slot);
-    scrub_retry_ns_ = now_ns() + retry_after_ns;
+    scrub_turns_.put_off(now_ns());
     lock_.note(WEIR_LOG_WARNING, "a page in storage that is to be scrubbed can't be: %s",
                last_error().text);
     return false;

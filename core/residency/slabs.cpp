@@ -79,7 +79,7 @@ Status Engine::place_tenant(uint32_t index, const weir_buffer_desc &desc, uint8_
 void Engine::free_place(Region &region, uint32_t node) noexcept {
   const uint64_t begin = region.tenants->offset(node);
   const uint32_t last = region.shape.page_at(begin + region.tenants->size(node) - 1);
-  slabs_.vacate(region, node, looks_);
+  slabs_.vacate(region, node, idle_scan_.looks());
   Residence *here = region.on(region.home);
   bool idle = false;
   for (uint32_t p = region.shape.page_at(begin); p <= last; ++p) {

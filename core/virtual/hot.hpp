@@ -108,6 +108,14 @@ struct alignas(32) Hot {
     *where = address;
     return true;
   }
+  uint64_t generation() const noexcept {
+    return word.load(std::memory_order_relaxed) & Word::generation_mask;
+  }
+  /// Whether it is the buffer of that generation, and none of these flags is set.
+  bool lives(uint64_t generation, uint64_t flags = 0) const noexcept {
+    return (word.load(std::memory_order_relaxed) & (Word::alive | Word::generation_mask | flags)) ==
+           (Word::alive | generation);
+  }
   void drop_lease(uint32_t mode) noexcept {
     word.fetch_sub(mode == WEIR_READ ? Word::reader : Word::writer);
   }

@@ -95,8 +95,6 @@ struct Region {
   uint64_t tag = 0;
   uint64_t dead_since =
       0;  ///< of a kept one: the engine's look at what is idle at which its owner died
-  uint64_t next_use = UINT64_MAX;  ///< number of the next announced operation that uses it ...
-  uint32_t next_use_slot = 0;      ///< ... on this stream slot
   uint32_t kept_before = UINT32_MAX, kept_after = UINT32_MAX;  ///< in the list, if `listed`
   tier::CodecPlan codec;                                       ///< what was learnt of its bytes ...
   tier::CodecPlan dense_codec;          ///< ... and of what recompression comes to

@@ -1,31 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Relay: between a device and the caller's memory bytes pass a megabyte of pinned staging, piece by piece. What is in staging
-// is nobody's copy: HOST need not have room for it. All without the pool's lock; each copy is waited for, because the
-// staging is the next one's. Nothing stays there of a buffer that is to be scrubbed.
+// Bytes between a device and the caller's memory, through staging, which holds one piece at a time.
+
+#include "core/transfer/relay.hpp"
 
 #include "core/base/poison.hpp"
-#include "core/residency/plan.hpp"
 
 #include <algorithm>
 #include <cstring>
 
-namespace weir::residency {
+namespace weir::transfer {
 
-/// The caller holds staging_mutex_.
-Status Engine::take_staging(const backend::Device &device) {
+Relay::~Relay() {
+  const Guard hold(mutex_);
+  if (staging_ != nullptr)
+    (void)runtime_->table().host_free(runtime_->state(), staging_, staging_bytes);
+}
+
+Status Relay::take_staging(const backend::Device &device) {
   if (staging_ != nullptr) return {};
-  const numa::PreferNode prefer(config_.nodes, node_);
+  const numa::PreferNode prefer(*nodes_, node_);
   WEIR_TRY(device.check(device.table().host_allocate(device.state(), staging_bytes, &staging_),
                         "host_allocate"));
-  staging_runtime_ = device.runtime;
+  runtime_ = device.runtime;
   return {};
 }
 
-/// One copy on a transfer stream, and its end. The caller holds staging_mutex_.
-Status Engine::copy_through(Stream &stream, uint64_t destination, uint64_t source, uint64_t bytes) {
+/// One copy on a transfer stream, and its end.
+Status Relay::copy_through(backend::Stream &stream, uint64_t to, uint64_t from, uint64_t bytes) {
   const backend::Device &device = *stream.device;
-  const weir_be_copy copy{destination, source, bytes};
+  const weir_be_copy copy{to, from, bytes};
   WEIR_TRY(
       device.check(device.table().copy_async(device.state(), stream.native, &copy), "copy_async"));
   uint64_t point = 0;
@@ -36,12 +40,10 @@ Status Engine::copy_through(Stream &stream, uint64_t destination, uint64_t sourc
   return status;
 }
 
-/// Between an address of the device and the caller's memory.
-Status Engine::copy_device(PoolDevice &device, uint64_t address, unsigned char *out,
-                           const unsigned char *in, uint64_t bytes, bool secret) {
-  points.at("copy");
-  const Guard hold(staging_mutex_);
-  WEIR_TRY(take_staging(device.device));
+Status Relay::copy(backend::Stream &stream, uint64_t address, unsigned char *out,
+                   const unsigned char *in, uint64_t bytes, bool secret) {
+  const Guard hold(mutex_);
+  WEIR_TRY(take_staging(*stream.device));
   struct Left {  // nothing of it stays there, whatever fails
     void *staging;
     uint64_t bytes;
@@ -55,9 +57,9 @@ Status Engine::copy_device(PoolDevice &device, uint64_t address, unsigned char *
     const uint64_t step = std::min(bytes - done, staging_bytes);
     if (in != nullptr) {
       std::memcpy(staging_, in + done, step);
-      WEIR_TRY(copy_through(*device.up, address + done, staging, step));
+      WEIR_TRY(copy_through(stream, address + done, staging, step));
     } else {
-      WEIR_TRY(copy_through(*device.down, staging, address + done, step));
+      WEIR_TRY(copy_through(stream, staging, address + done, step));
       std::memcpy(out + done, staging_, step);
     }
     done += step;
@@ -65,4 +67,4 @@ Status Engine::copy_device(PoolDevice &device, uint64_t address, unsigned char *
   return {};
 }
 
-}  // namespace weir::residency
+}  // namespace weir::transfer
