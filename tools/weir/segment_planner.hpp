@@ -14,11 +14,11 @@
 // Between the two, nothing else may be planned. Metadata only, not thread-safe.
 #pragma once
 
-#include "core/physical/segment_ledger.hpp"
+#include "segment_ledger.hpp"
 
 #include <vector>
 
-namespace weir::physical {
+namespace weir::tool {
 
 class SegmentPlanner {
  public:
@@ -77,4 +77,4 @@ class SegmentPlanner {
   std::vector<SegmentLedger::Piece> held_;
 };
 
-}  // namespace weir::physical
+}  // namespace weir::tool

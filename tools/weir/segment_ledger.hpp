@@ -23,7 +23,9 @@
 #include <string>
 #include <vector>
 
-namespace weir::physical {
+namespace weir::tool {
+
+using physical::RoomTree;
 
 class SegmentLedger {
  public:
@@ -160,4 +162,4 @@ class SegmentLedger {
   uint64_t state_ = 0;
 };
 
-}  // namespace weir::physical
+}  // namespace weir::tool

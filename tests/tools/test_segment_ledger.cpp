@@ -7,7 +7,7 @@
 // Must be reproducible: every random run prints its seed, and nothing depends on time.
 #include "tests/support/cmocka.hpp"
 
-#include "core/physical/segment_planner.hpp"
+#include "tools/weir/segment_planner.hpp"
 
 #include <cstdlib>
 #include <map>
@@ -16,8 +16,8 @@
 
 namespace {
 
-using weir::physical::SegmentLedger;
-using weir::physical::SegmentPlanner;
+using weir::tool::SegmentLedger;
+using weir::tool::SegmentPlanner;
 using Piece = SegmentLedger::Piece;
 using Segment = SegmentLedger::Segment;
 using Way = SegmentPlanner::Way;

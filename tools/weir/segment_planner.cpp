@@ -2,11 +2,11 @@
 //
 // The planner tries a plan by claiming its places and giving them back, so that what it tells is what claim() will do.
 
-#include "core/physical/segment_planner.hpp"
+#include "segment_planner.hpp"
 
 #include <algorithm>
 
-namespace weir::physical {
+namespace weir::tool {
 namespace {
 
 constexpr size_t windows_tried = 12;
@@ -212,4 +212,4 @@ void SegmentPlanner::finish(const std::vector<Tenant> &tenants) noexcept {
   drop_held();
 }
 
-}  // namespace weir::physical
+}  // namespace weir::tool

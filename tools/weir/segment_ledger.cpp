@@ -2,13 +2,13 @@
 //
 // The segments' best fit and the search for windows. Everything that can throw comes before the first change.
 
-#include "core/physical/segment_ledger.hpp"
+#include "segment_ledger.hpp"
 
 #include <algorithm>
 #include <bit>
 #include <cassert>
 
-namespace weir::physical {
+namespace weir::tool {
 namespace {
 
 constexpr int aligned_looks = 8;
@@ -377,4 +377,4 @@ std::string SegmentLedger::validate() const {
   return holes_.validate();
 }
 
-}  // namespace weir::physical
+}  // namespace weir::tool
