@@ -51,7 +51,7 @@ Status Engine::check_conflicts(Plan &plan) {
   if (plan.lease == nullptr) return {};  // brings bytes in for nobody in particular
   for (const PlanItem &item : plan.items) {
     const uint8_t place = plan.claim_place(*item.region);
-    const bool held = hold_forbids(item.buffer, item.writes(), place);
+    const bool held = buffers_.hold_forbids(item.buffer, item.writes(), place);
     if (!held && !leases_.conflicts(item, item.writes(), place)) continue;
     ErrorDetail detail;
     detail.use_index = item.use;

@@ -61,7 +61,7 @@ PoolDevice *Engine::remote_place(const PlanItem &item, const PoolDevice &device,
     PoolDevice &memory = device_at(r->place);
     if ((common & memory.bit()) == 0 || !reaches(device, *r, first, last)) continue;
     // Between places ranges conflict by pages: perhaps it is on the device itself that they don't.
-    if (hold_forbids(item.buffer, item.writes(), memory.place) ||
+    if (buffers_.hold_forbids(item.buffer, item.writes(), memory.place) ||
         leases_.conflicts(lease::part_of(where, item.buffer, item.begin, item.end), item.writes(),
                           memory.place))
       continue;
