@@ -109,11 +109,11 @@ uint64_t Engine::granule_address(const Region &region, const Residence &residenc
 Region &Engine::new_region() {
   if (free_region_ == vm::BufferTable::none) {
     const auto id = static_cast<uint32_t>(regions_.size());
+    places_.reserve(id + size_t{1});
     // The places beside it first: one that was made for nothing is there the next time.
     region_generations_.resize(id + size_t{1}, 1);
     next_free_.resize(id + size_t{1});  // so that free_region() can't fail
-    Compact<Region> fresh = make_owned<Region>(&memory_, id, &memory_);
-    regions_.push_back(std::move(fresh));
+    regions_.push_back(make_owned<Region>(&memory_, id, &memory_));
     return *regions_.back();
   }
   const uint32_t id = free_region_;
@@ -138,7 +138,7 @@ Status Engine::make_region(const vm::Geometry &shape, uint8_t home, uint32_t cli
   fresh->shape = shape;
   fresh->lot = lot;
   fresh->lot_place = shape.shared ? home : Region::no_lot;
-  fresh->home = home;
+  places_.settle(*fresh, home);
   fresh->client = client;
   page_count_ += shape.pages();
   *region = fresh;
@@ -210,10 +210,10 @@ void Engine::free_region(Region &region) noexcept {
   upcoming_.erase(region.id);
   page_count_ -= region.pages.empty() ? 0 : region.shape.pages();
   const uint32_t id = region.id;
+  places_.forget(region);
   regions_[id].reset();
   ++region_generations_[id];
-  next_free_[id] = free_region_;
-  free_region_ = id;
+  next_free_[id] = std::exchange(free_region_, id);
 }
 
 /// The region has lost its owner. Nobody leases it; its host copies go, its device pages become disposable.
@@ -228,7 +228,7 @@ void Engine::keep_or_free(Region &region) noexcept {
   for (uint32_t p = 0; p < region.pages.size(); ++p) {
     free_host(region, p);
     free_lower(region, p);
-    region.pages[p].discarded();
+    places_.note(region, region.pages[p].discarded());
   }
   for (auto &r : region.residences) {
     PoolDevice &device = *devices_[r->place];
@@ -294,7 +294,7 @@ void Engine::retire_region(Region &region) noexcept {
     if (r->resident != 0) return;
   }
   for (const Page &page : region.pages) {
-    assert(!page.host && page.lower == tier::CopyTable::none);
+    assert(!page.host() && page.lower == tier::CopyTable::none);
     (void)page;
   }
   if (region.slab) leave_group(region);

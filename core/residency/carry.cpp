@@ -251,7 +251,7 @@ uint64_t Engine::lose_carried(const PoolDevice &device) noexcept {
     const bool known = copies.lost();
     const uint32_t bit = uint32_t{1} << carried.place;
     if ((copies.latest() & ~bit) != 0 && (copies.latest() & bit) != 0) {
-      copies.left(bit);
+      places_.note(region, copies.left(bit));
     } else {
       // It is nowhere else, or has gone on from there: then nobody knows which of its copies is good.
       forsake(region, ref.page);

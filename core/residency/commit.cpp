@@ -174,7 +174,7 @@ void Engine::invalidate(Region &region, uint32_t page, uint32_t keep_bit) noexce
   Page &copies = region.pages[page];
   free_lower(region, page);
   if (copies.latest() == keep_bit) return;
-  copies.written(keep_bit);
+  places_.note(region, copies.written(keep_bit));
   if (keep_bit != vm::host_bit) free_host(region, page);
 }
 

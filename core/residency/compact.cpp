@@ -352,15 +352,13 @@ uint64_t Engine::reclaim(uint8_t place, bool wait) {
   };
   std::erase_if(device.emptied, take);
   // Without VMM extents of dead regions lie in the way of the living.
-  for (uint32_t id = 0; !device.vmm() && id < regions_.size(); ++id) {
-    Region *region = regions_[id].get();
-    Residence *here = region != nullptr ? region->on(place) : nullptr;
-    if (here == nullptr || !region->idle(0) || here->resident == 0 || region->operations != 0)
-      continue;
-    const PageRef ref{id, 0, region_generations_[id]};
-    const bool listed = std::any_of(victims.begin(), victims.end(),
-                                    [&](const PageRef &other) { return other.region == id; });
-    if (!listed && (wait || idle_page(*region, 0))) victims.push_back(ref);
+  for (Region &region : regions_in(device.vmm() ? 0 : device.pages_there())) {
+    if (!region.idle(0) || region.on(place)->resident == 0 || region.operations != 0) continue;
+    const PageRef ref{region.id, 0, region_generations_[region.id]};
+    const bool listed = std::any_of(victims.begin(), victims.end(), [&](const PageRef &other) {
+      return other.region == region.id;
+    });
+    if (!listed && (wait || idle_page(region, 0))) victims.push_back(ref);
   }
   Status why;
   return victims.empty() ? 0 : evict(lock, device, victims, false, &why);

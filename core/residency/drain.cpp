@@ -411,7 +411,7 @@ void Engine::decide_victim(const PoolDevice &device, Victim &victim) noexcept {
 void Engine::settle_place(Victim &victim) noexcept {
   Region &region = *victim.region;
   Page &copies = region.pages[victim.page];
-  copies.revived();  // the device was lost, but the copy had ended; or see `forsaken` there
+  places_.note(region, copies.revived());  // lost, but the copy had ended; or see `forsaken` there
   if (victim.lent) return;
   if (victim.straight) {
     region.codec = victim.plan;
@@ -430,9 +430,9 @@ void Engine::settle_place(Victim &victim) noexcept {
   }
   if (victim.slot) {
     host_->take_over(victim.slot, region.client, victim.used);
-    copies.host = victim.slot;
+    places_.note(region, copies.take_slot(victim.slot));
   }
-  copies.arrived(vm::host_bit);
+  places_.note(region, copies.arrived(vm::host_bit));
   if (victim.slot) note_in_order(region, victim.page, vm::host_bit);
 }
 
@@ -466,12 +466,12 @@ void Engine::settle_victim(Drain &drain, Victim &victim) noexcept {
     drain.freed += region.shape.charged_bytes(victim.page);
     vacate(region, victim.page, device, region.scrub ? physical::client_unknown : region.client);
   } else {
-    if (victim.wiped || region.idle(victim.page)) copies.left(device.bit());
+    if (victim.wiped || region.idle(victim.page)) places_.note(region, copies.left(device.bit()));
     if (!state.wanted) ++stats_.eviction_failures;
     give_back(region, victim.ref, device);
   }
-  const bool owned = !region.idle(victim.page);
-  if (victim.had_content && owned && copies.latest() == 0) copies.device_lost();
+  const bool owned = !region.idle(victim.page), nowhere = copies.latest() == 0;
+  if (victim.had_content && owned && nowhere) places_.note(region, copies.device_lost());
   if (forsaken && owned) forsake(region, victim.page);
   state.wanted = false;
   retire_region(region);
@@ -495,7 +495,7 @@ void Engine::vacate(Region &region, uint32_t page, PoolDevice &device,
   if (!watching_ && worth_watching(device)) watch_idle();
   device.evicted_total += bytes;
   ++stats_.evictions;
-  region.pages[page].left(device.bit());
+  places_.note(region, region.pages[page].left(device.bit()));
   state.granule = physical::no_granule;
   state.ready = Stamp{};
   state.set_evicted(device.eviction_clock());

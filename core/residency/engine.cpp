@@ -92,6 +92,7 @@ Engine::Engine(std::pmr::memory_resource *memory, backend::StreamTable &streams,
       lock_(log),
       buffers_(&memory_, pool_id),
       regions_(&memory_),
+      places_(&memory_),
       region_generations_(&memory_),
       next_free_(&memory_),
       devices_(&memory_),
@@ -142,6 +143,7 @@ Status Engine::start(EngineConfig config) {
   }
   {
     const Locked lock(lock_);
+    for (const auto &device : devices_) places_.open(device->place);
     Membership(*this).tell_peers();
   }
   node_ = common_node();

@@ -39,6 +39,7 @@
 #include "core/base/mutex.hpp"
 #include "core/base/pool_lock.hpp"
 #include "core/base/seq_points.hpp"
+#include "core/page/place_index.hpp"
 #include "core/residency/address_map.hpp"
 #include "core/residency/history.hpp"
 #include "core/residency/lease.hpp"
@@ -339,7 +340,7 @@ class Engine {
   Reach reach_of(const Plan &plan, const Region &region, const Residence &from,
                  uint32_t page) const noexcept WEIR_HELD;
   Residence *device_source(Region &region, uint32_t page, const Plan &plan) noexcept WEIR_HELD;
-  void step(Region &region, uint32_t page, PoolDevice &device, Step taken) noexcept;
+  void step(Region &region, uint32_t page, PoolDevice &device, Step taken) noexcept WEIR_HELD;
   void begin_work(Region &region, uint32_t page, PoolDevice &device) noexcept;
   void count_work_out(Region &region, uint32_t page, PoolDevice &device) noexcept;
   void end_work(Region &region, uint32_t page, PoolDevice &device) noexcept WEIR_HELD;
@@ -360,6 +361,7 @@ class Engine {
   void note_loss(PoolDevice &device, const Status &status) noexcept WEIR_HELD;
   void note_loss(const Stream &stream, const Status &status) noexcept;
   void lose(PoolDevice &device) noexcept WEIR_HELD;
+  void close_at_home(uint8_t place) noexcept WEIR_HELD;
   Status check_device(const Plan &plan) noexcept;
 
   // map.cpp
@@ -516,6 +518,10 @@ class Engine {
   }
   Status check_desc(const weir_buffer_desc &desc);
   Status range_of(uint32_t index, uint64_t offset, uint64_t *length);
+  /// To walk over (page/place_index.hpp).
+  auto regions_in(page::PlaceIndex::Sets sets) noexcept WEIR_HELD {
+    return page::Walk(places_, sets, regions_);
+  }
   Region &new_region() WEIR_HELD;
   void leave_lot(Region &region) noexcept;
   void free_region(Region &region) noexcept WEIR_HELD;
@@ -907,6 +913,7 @@ class Engine {
   vm::BufferTable buffers_;
   // By a region's id. Never moved as they grow: a million of them are made one by one.
   std::pmr::deque<Compact<Region>> regions_ WEIR_GUARDED;
+  page::PlaceIndex places_ WEIR_GUARDED;  ///< of them
   std::pmr::deque<uint16_t> region_generations_ WEIR_GUARDED;
   std::pmr::deque<uint32_t> next_free_ WEIR_GUARDED;  ///< of an id that nobody has, the next such
   uint32_t free_region_ WEIR_GUARDED = vm::BufferTable::none;  ///< the first
@@ -950,7 +957,6 @@ class Engine {
   uint64_t next_look_ns_ WEIR_GUARDED = 0;  ///< ... and when the next is due
   bool watching_ WEIR_GUARDED = false;      ///< the demoter comes back for it by itself
   bool looking_ WEIR_GUARDED = false;       ///< somebody is at it
-  size_t host_cursor_ WEIR_GUARDED = 0;
   std::pmr::vector<std::atomic<StreamState *>> states_;
   std::pmr::vector<Owned<StreamState>> owned_states_ WEIR_GUARDED;
   std::pmr::deque<PrefetchRequest> prefetches_ WEIR_GUARDED;

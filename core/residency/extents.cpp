@@ -41,12 +41,10 @@ void Engine::survey_segments(uint8_t place, Survey *survey) {
   std::pmr::vector<physical::Segments::Piece> pieces(&memory_);
   device.granules->survey(&pieces);
   std::pmr::vector<uint32_t> owners(&memory_);  // of extents
-  for (uint32_t id = 0; id < regions_.size(); ++id) {
-    const Residence *here = regions_[id] != nullptr ? regions_[id]->on(place) : nullptr;
-    if (here == nullptr || here->pages[0].granule == physical::no_granule) continue;
-    const uint32_t extent = device.granules->at(here->pages[0].granule).node;
+  for (Region &region : regions_in(device.pages_there())) {
+    const uint32_t extent = device.granules->at(region.on(place)->pages[0].granule).node;
     if (extent >= owners.size()) owners.resize(extent + 1, UINT32_MAX);
-    owners[extent] = id;
+    owners[extent] = region.id;
   }
   for (const physical::Segments::Piece &piece : pieces) {
     if (piece.extent == physical::Segments::none) {

@@ -158,7 +158,11 @@ bool Engine::reads_directly(const PoolDevice &to, const Residence &from,
 void Engine::step(Region &region, uint32_t page, PoolDevice &device, Step taken) noexcept {
   Residence &here = *region.on(device.place);
   const vm::Rule &rule = here.pages[page].apply(taken);
+  const int came = static_cast<int>(rule.to != PageState::absent) -
+                   static_cast<int>(rule.from != PageState::absent);
   here.resident += static_cast<uint32_t>(int32_t{rule.in_place});
+  here.coming = (here.coming + static_cast<uint32_t>(came - rule.in_place)) & 0xffffffU;
+  if (came != 0) places_.note(region, here);
   if (rule.busy > 0) begin_work(region, page, device);
   if (rule.busy < 0) count_work_out(region, page, device);
 }
@@ -393,12 +397,12 @@ void Engine::settle_fill(Plan &plan, bool filled) noexcept {
       // untouched one, has no version yet.
       if (idle) {
         forget_idle(region, page.page);
-        copies.discarded();
+        places_.note(region, copies.discarded());
       } else if (copies.latest() != 0 && !page.discard) {
         // What has been lost meanwhile (remote.cpp) is not found again.
-        if (!copies.lost() && page.counts) copies.arrived(device.bit());
+        if (!copies.lost() && page.counts) places_.note(region, copies.arrived(device.bit()));
       } else if (page.zero && !page.discard && !region.slab) {
-        copies.arrived(device.bit());
+        places_.note(region, copies.arrived(device.bit()));
       }
       if (page.zero) stats_.zero_filled_bytes += page.bytes;
       if (page.from != 0) {

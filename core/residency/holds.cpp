@@ -120,7 +120,8 @@ void Engine::leave_latest(Plan &plan) noexcept {
     Page &copies = region.pages[p];
     const bool shard = region.shards != nullptr;
     free_lower(region, p);
-    copies.written(shard ? uint32_t{1} << region.home_of(p) : plan.device->bit());
+    places_.note(region,
+                 copies.written(shard ? uint32_t{1} << region.home_of(p) : plan.device->bit()));
     if (copies.leases == 0 && !leased) free_host(region, p);
   }
   set_flags(item.buffer, 0, Word::virgin);
@@ -310,7 +311,7 @@ Status Engine::host_register(weir_buffer buffer, void *memory, uint64_t flags) {
       free_host(region, p);
       if ((flags & WEIR_HOST_LOAD) != 0) {
         free_lower(region, p);
-        copies.written(vm::host_bit);
+        places_.note(region, copies.written(vm::host_bit));
       }
     }
     drop_alias(region);
@@ -327,7 +328,7 @@ void Engine::unregister_memory(Releasable &lock, Region &region) noexcept {
   unsigned char *memory = region.registered;
   region.registered = nullptr;
   for (Page &copies : region.pages) {
-    if (!copies.host) copies.left(vm::host_bit);
+    if (!copies.host()) places_.note(region, copies.left(vm::host_bit));
   }
   const uint64_t bytes = tier::HostStore::rounded(region.shape.size);
   ++region.operations;
@@ -393,8 +394,8 @@ Status Engine::host_unregister(weir_buffer buffer) {
   const LastError why = last_error();
   if (status) {
     for (uint32_t p = 0; p < region.pages.size(); ++p) {
-      if (!slots[p]) region.pages[p].left(vm::host_bit);
-      region.pages[p].host = slots[p];
+      if (!slots[p]) places_.note(region, region.pages[p].left(vm::host_bit));
+      places_.note(region, region.pages[p].take_slot(slots[p]));
       if (slots[p]) note_in_order(region, p, vm::host_bit);
     }
     unregister_memory(lock, region);

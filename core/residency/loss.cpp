@@ -63,29 +63,39 @@ void Engine::note_loss(const Stream &stream, const Status &status) noexcept {
   }
 }
 
+/// Every hit there goes the slow way once.
+void Engine::close_at_home(uint8_t place) noexcept {
+  const auto close = [this](uint32_t index) {
+    if ((buffers_.hot(index).word.load(std::memory_order_relaxed) & Word::alive) != 0)
+      set_flags(index, 0, Word::resident);
+  };
+  for (Region &region : regions_in(page::PlaceIndex::home(place))) {
+    if (region.buffer != vm::BufferTable::none) close(region.buffer);
+    if (!region.slab) continue;
+    const vm::Slab &tenants = *region.tenants;
+    for (auto node = tenants.first_tenant(); node != vm::Slab::none;
+         node = tenants.next_tenant(node))
+      close(tenants.owner(node));
+  }
+}
+
 void Engine::lose(PoolDevice &device) noexcept {
   device.lost = true;
   uint64_t lost_bytes = lose_carried(device);
-  for (const auto &region : regions_) {
-    if (region == nullptr || region->on(device.place) == nullptr) continue;
+  for (Region &region : regions_in(device.pages_there())) {
     // Nothing writes there any more: what is written elsewhere counts.
-    if (region->shards == nullptr && region->held_at == device.place) region->held_to_write = false;
-    for (uint32_t p = 0; p < region->pages.size(); ++p) {
-      Page &copies = region->pages[p];
+    if (region.shards == nullptr && region.held_at == device.place) region.held_to_write = false;
+    for (uint32_t p = 0; p < region.pages.size(); ++p) {
+      Page &copies = region.pages[p];
       if ((copies.latest() & device.bit()) == 0) continue;
-      copies.left(device.bit());
+      places_.note(region, copies.left(device.bit()));
       if (copies.latest() != 0) continue;
-      copies.device_lost();
-      lost_bytes += region->shape.used_bytes(p);
+      places_.note(region, copies.device_lost());
+      lost_bytes += region.shape.used_bytes(p);
     }
   }
   lost_bytes += lose_remote_writes(device);
-  // Every hit goes the slow way once; buffers that are elsewhere find their way back.
-  for (uint32_t i = 0; i < buffers_.end(); ++i) {
-    const uint64_t word = buffers_.hot(i).word.load(std::memory_order_relaxed);
-    if ((word & Word::alive) != 0 && target(i).region->home == device.place)
-      set_flags(i, 0, Word::resident);
-  }
+  close_at_home(device.place);  // buffers that are elsewhere find their way back
   device.lost_generation = ++generation_;
   device.lost_bytes = lost_bytes;
   Membership(*this).tell_peers();

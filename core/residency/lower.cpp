@@ -250,15 +250,15 @@ bool Engine::empty_chunk(Releasable &lock, uint32_t chunk) {
   }
   std::pmr::vector<PageRef> refs(&memory_);
   uint64_t bytes = 0;
-  for (const auto &region : regions_) {
-    if (region == nullptr || region->registered != nullptr) continue;
-    for (uint32_t p = 0; p < region->pages.size() && bytes < spill_bytes; ++p) {
-      const Page &copies = region->pages[p];
-      const bool here = copies.host && copies.host.chunk == chunk;
+  for (Region &region : regions_in(page::PlaceIndex::at(Place::host))) {
+    if (region.registered != nullptr) continue;
+    for (uint32_t p = 0; p < region.pages.size() && bytes < spill_bytes; ++p) {
+      const Page &copies = region.pages[p];
+      const bool here = copies.host() && copies.host().chunk == chunk;
       if (!here || (copies.latest() & vm::host_bit) == 0) continue;
-      if (copies.sinking || in_use(*region, p) || alias_in_use(*region)) continue;
-      refs.push_back(PageRef{region->id, p, region_generations_[region->id]});
-      bytes += region->shape.used_bytes(p);
+      if (copies.sinking || in_use(region, p) || alias_in_use(region)) continue;
+      refs.push_back(PageRef{region.id, p, region_generations_[region.id]});
+      bytes += region.shape.used_bytes(p);
     }
   }
   if (refs.empty()) return false;

@@ -95,6 +95,7 @@ Status Membership::add(const EngineConfig::DeviceBudget &budget, transfer::Route
   transfer::Paths paths;
   paths.find(routes, engine.config_.split_sizes);
   Locked lock(engine.lock_);
+  if (back == nullptr) engine.places_.open(fresh->place);
   if (back != nullptr) WEIR_TRY(bring_back(*back, budget.budget));
   ++engine.generation_;
   PoolDevice &device = back != nullptr ? *back : *fresh;
@@ -149,11 +150,7 @@ Status Membership::begin_leaving(uint32_t device_id, uint64_t timeout_ns, PoolDe
   device.stay = false;
   device.leave_by_ns = timeout_ns < UINT64_MAX - now ? now + timeout_ns : UINT64_MAX;
   // New leases come the slow way from now on, where they are refused.
-  for (uint32_t i = 0; i < engine_.buffers_.end(); ++i) {
-    const uint64_t word = engine_.buffers_.hot(i).word.load(std::memory_order_relaxed);
-    if ((word & Word::alive) != 0 && engine_.target(i).region->home == place)
-      engine_.set_flags(i, 0, Word::resident);
-  }
+  engine_.close_at_home(place);
   engine_.changed_.notify_all();
   *out = &device;
   return {};
@@ -246,15 +243,14 @@ void Membership::list_pages(PoolDevice &device, std::pmr::vector<PageRef> *pages
   pages->clear();
   if (device.lost) return;
   uint64_t bytes = 0;
-  for (const auto &region : engine_.regions_) {
-    Residence *here = region != nullptr ? region->on(device.place) : nullptr;
-    if (here == nullptr || here->resident == 0) continue;
-    for (uint32_t p = 0; p < here->pages.size() && bytes < batch_bytes; ++p) {
-      if (here->pages[p].state() != PageState::resident) continue;
-      const bool spare = region->pages[p].busy == 0 && engine_.is_spare(*region, p, *here);
-      if (!spare && engine_.in_use(*region, p, device.place)) continue;
-      pages->push_back(PageRef{region->id, p, engine_.region_generations_[region->id]});
-      bytes += region->shape.granule_bytes(p);
+  for (Region &region : engine_.regions_in(device.pages_there())) {
+    const Residence &here = *region.on(device.place);
+    for (uint32_t p = 0; p < here.pages.size() && bytes < batch_bytes; ++p) {
+      if (here.pages[p].state() != PageState::resident) continue;
+      const bool spare = region.pages[p].busy == 0 && engine_.is_spare(region, p, here);
+      if (!spare && engine_.in_use(region, p, device.place)) continue;
+      pages->push_back(PageRef{region.id, p, engine_.region_generations_[region.id]});
+      bytes += region.shape.granule_bytes(p);
     }
     if (bytes >= batch_bytes) return;
   }
@@ -262,11 +258,10 @@ void Membership::list_pages(PoolDevice &device, std::pmr::vector<PageRef> *pages
 
 /// Whether nothing of it keeps the device: of a lost one only leases do, which have yet to be released.
 bool Membership::at_rest(Region &region, const PoolDevice &device) noexcept {
-  const Residence *here = region.on(device.place);
-  if (here == nullptr) return true;
-  for (uint32_t p = 0; p < here->pages.size(); ++p) {
-    if (here->pages[p].state() == PageState::absent) continue;
-    if (!device.lost || here->pages[p].state() != PageState::resident ||
+  const Residence &here = *region.on(device.place);
+  for (uint32_t p = 0; p < here.pages.size(); ++p) {
+    if (here.pages[p].state() == PageState::absent) continue;
+    if (!device.lost || here.pages[p].state() != PageState::resident ||
         engine_.in_use(region, p, device.place))
       return false;
   }
@@ -287,8 +282,8 @@ bool Membership::has_leases(const PoolDevice &device) noexcept {
 
 bool Membership::empty(PoolDevice &device) noexcept {
   if (device.in_flight != 0 || has_leases(device)) return false;
-  for (const auto &region : engine_.regions_) {
-    if (region != nullptr && !at_rest(*region, device)) return false;
+  for (Region &region : engine_.regions_in(device.pages_there())) {
+    if (!at_rest(region, device)) return false;
   }
   // What a plan has claimed and not yet filled is in no page; it gives it back as soon as it looks.
   const physical::GranulePool &granules = *device.granules;
@@ -332,14 +327,10 @@ Status Membership::leave(Releasable &lock, PoolDevice &device) {
     return fail(WEIR_ERROR_INVALID_ARGUMENT, "device %u is the only one of its pool that is left",
                 device.device.id);
   strip(device);
-  // By number: regions are made meanwhile.
-  for (uint32_t id = 0; id < engine_.regions_.size(); ++id) {
-    if (engine_.regions_[id] != nullptr && engine_.regions_[id]->home == device.place)
-      part_from_lost(*engine_.regions_[id], to->place);
-  }
-  for (const auto &region : engine_.regions_) {
-    const bool moves = region != nullptr && region->home == device.place && !region->kept;
-    if (moves && region->shards == nullptr) rehome(*region, home_for(*region, *to));
+  const auto home = page::PlaceIndex::home(device.place);
+  for (Region &region : engine_.regions_in(home)) part_from_lost(region, to->place);
+  for (Region &region : engine_.regions_in(home)) {
+    if (!region.kept && region.shards == nullptr) rehome(region, home_for(region, *to));
   }
   // From here on nothing throws: the device leaves.
   for (const auto &region : engine_.regions_) {
@@ -347,13 +338,11 @@ Status Membership::leave(Releasable &lock, PoolDevice &device) {
     if (region->shards != nullptr && region->shards->has(device.place))
       engine_.reshard(*region, device);
     Residence *here = region->on(device.place);
-    if (here == nullptr) continue;
     // Where something of a lost device is still mapped nothing else ever is.
-    if (here->range && device.vmm() && !device.lost) device.addresses->free(here->range);
+    if (here != nullptr && here->range && device.vmm() && !device.lost)
+      device.addresses->free(here->range);
     erase_if(region->residences, [here](const auto &r) { return r.get() == here; });
-  }
-  for (uint32_t id = 0; id < engine_.regions_.size(); ++id) {
-    if (engine_.regions_[id] != nullptr) engine_.retire_region(*engine_.regions_[id]);
+    engine_.retire_region(*region);
   }
   device.gone = true;
   device.granules->set_budget(0);
@@ -368,11 +357,10 @@ Status Membership::leave(Releasable &lock, PoolDevice &device) {
 void Membership::strip(PoolDevice &device) noexcept {
   device.limbo.clear();
   device.emptied.clear();
-  for (const auto &region : engine_.regions_) {
-    Residence *here = region != nullptr ? region->on(device.place) : nullptr;
-    if (here == nullptr) continue;
-    for (uint32_t p = 0; p < here->pages.size(); ++p) {
-      if (here->pages[p].state() == PageState::resident) engine_.vanish(*region, p, device);
+  for (Region &region : engine_.regions_in(device.pages_there())) {
+    const Residence &here = *region.on(device.place);
+    for (uint32_t p = 0; p < here.pages.size(); ++p) {
+      if (here.pages[p].state() == PageState::resident) engine_.vanish(region, p, device);
     }
   }
 }
@@ -396,7 +384,7 @@ void Membership::part_from_lost(Region &slab, uint8_t home) {
     if (engine_.own_lost_page(index, home)) return;  // it was the last: the slab is no more
   }
   for (Page &page : slab.pages) {
-    if (page.lost()) page.discarded();
+    if (page.lost()) engine_.places_.note(slab, page.discarded());
   }
 }
 
@@ -416,7 +404,7 @@ void Membership::rehome(Region &region, uint8_t home) {
   if (region.slab) engine_.move_group(region, home);
   engine_.leave_lot(region);
   const uint8_t before = region.home;
-  region.home = home;
+  engine_.places_.settle(region, home);
   const uint32_t id = engine_.device_at(home).device.id;
   const auto tell = [&](uint32_t index) WEIR_HELD {
     vm::Hot &hot = engine_.buffers_.hot(index);

@@ -206,7 +206,7 @@ void Engine::settle_loan(Victim &victim, bool arrived) noexcept {
       loan.memory->set_client(region.client);
     }
     if (region.buffer != vm::BufferTable::none) set_flags(region.buffer, 0, Word::sole);
-    if (!region.kept) region.pages[victim.page].arrived(to.bit());
+    if (!region.kept) places_.note(region, region.pages[victim.page].arrived(to.bit()));
     if (loan.fresh || !state.borrowed) {  // else it is listed already
       set_borrowed(region, victim.page, to, true);
       offer_borrowed(region, victim.page, to);

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "core/backend/stream.hpp"
+#include "core/page/place_index.hpp"
 #include "core/physical/mapper.hpp"
 #include "core/residency/placement.hpp"
 #include "core/residency/policy.hpp"
@@ -97,6 +98,7 @@ struct PoolDevice final : View {
   bool draining_ahead = false;  ///< the demoter is on its way from the low to the high watermark
 
   uint32_t bit() const noexcept { return uint32_t{1} << place; }
+  page::PlaceIndex::Sets pages_there() const noexcept { return page::PlaceIndex::at(Place(place)); }
   bool vmm() const noexcept { return granules->vmm(); }
   /// Whether anything may be brought here.
   bool open() const noexcept { return !lost && !leaving && !gone; }

@@ -38,15 +38,17 @@ bool Rebalancer::may_move(const Region &region) const noexcept {
 void Rebalancer::list() {
   order_.clear();
   page_ = 0;
-  for (const auto &region : engine_.regions_) {
-    if (region == nullptr || !may_move(*region)) continue;
-    const bool spilled = std::any_of(region->pages.begin(), region->pages.end(), [](const Page &p) {
+  using Index = page::PlaceIndex;
+  for (Region &region : engine_.regions_in(Index::at(Place::host) | Index::at(Place::compressed) |
+                                           Index::at(Place::storage))) {
+    if (!may_move(region)) continue;
+    const bool spilled = std::any_of(region.pages.begin(), region.pages.end(), [](const Page &p) {
       return p.latest() != 0 && (p.latest() & (vm::device_bits | vm::lost_bit)) == 0;
     });
     if (!spilled) continue;
     PageInfo info;
-    engine_.describe_uses(*region, &info);
-    order_.push_back(Entry{info.last_use, region->id, engine_.region_generations_[region->id]});
+    engine_.describe_uses(region, &info);
+    order_.push_back(Entry{info.last_use, region.id, engine_.region_generations_[region.id]});
   }
   const auto older = [](const Entry &a, const Entry &b) { return a.last_use < b.last_use; };
   if (order_.size() > most_regions) {

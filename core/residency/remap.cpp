@@ -34,15 +34,14 @@ void Engine::survey_fragments(uint8_t place, std::pmr::vector<LooseFragment> *lo
   PoolDevice &device = device_at(place);
   loose->clear();
   if (device.sharing == nullptr || device.sharing->movable() == nullptr) return;
-  for (const auto &region : regions_) {
-    if (region == nullptr || region->lot_place != place || region->kept) continue;
-    const Residence *here = region->on(place);
-    for (const uint32_t p : {uint32_t{0}, region->shape.pages() - 1}) {
-      if (here == nullptr || here->pages[p].state() != PageState::resident) continue;
-      const vm::Bundle *bundle = bundle_of(*region, p, device);
+  for (Region &region : regions_in(device.pages_there())) {
+    if (region.lot_place != place || region.kept) continue;
+    for (const uint32_t p : {uint32_t{0}, region.shape.pages() - 1}) {
+      if (region.on(place)->pages[p].state() != PageState::resident) continue;
+      const vm::Bundle *bundle = bundle_of(region, p, device);
       if (bundle == nullptr || bundle->users != 1) continue;
-      loose->push_back(LooseFragment{region->id, region_generations_[region->id], p,
-                                     region->shape.used_bytes(p), region->shape.granule_bytes(p)});
+      loose->push_back(LooseFragment{region.id, region_generations_[region.id], p,
+                                     region.shape.used_bytes(p), region.shape.granule_bytes(p)});
     }
   }
   std::sort(loose->begin(), loose->end(),
@@ -171,7 +170,8 @@ uint64_t Engine::settle_fragment(FragmentMove &move, bool moved) noexcept {
   if (move.lost) {  // the runtime took the old mapping and gives none back
     const bool had_content = region.pages[move.page].latest() != 0;
     vanish(region, move.page, device);
-    if (had_content && region.pages[move.page].latest() == 0) region.pages[move.page].device_lost();
+    if (had_content && region.pages[move.page].latest() == 0)
+      places_.note(region, region.pages[move.page].device_lost());
   }
   retire_region(region);
   changed_.notify_all();

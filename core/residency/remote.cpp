@@ -283,7 +283,7 @@ uint64_t Engine::lose_remote_writes(const PoolDevice &writer) noexcept {
 void Engine::forsake(Region &region, uint32_t page) noexcept {
   free_lower(region, page);
   free_host(region, page);
-  region.pages[page].forsake();
+  places_.note(region, region.pages[page].forsake());
 }
 
 }  // namespace weir::residency

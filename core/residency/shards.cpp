@@ -307,10 +307,11 @@ void Engine::reshard(Region &region, const PoolDevice &device) noexcept {
       shards.deal_again(device.place, closed) || shards.deal_again(device.place, gone);
   if (!dealt && alive) shards.stranded = true;
   if (region.home == device.place && dealt) {
-    region.home = shards.place(0);  // or the first that is not lost
+    uint8_t home = shards.place(0);  // or the first that is not lost
     for (uint32_t i = shards.count(); i-- > 0;) {
-      if (device_at(shards.place(i)).open()) region.home = shards.place(i);
+      if (device_at(shards.place(i)).open()) home = shards.place(i);
     }
+    places_.settle(region, home);
     if (alive) {
       vm::Hot &hot = buffers_.hot(region.buffer);
       hot.set_size_home(hot.size(), device_at(region.home).device.id);
@@ -341,13 +342,13 @@ void Engine::clear_shards(Releasable &lock, PoolDevice &device) {
     uint64_t address, bytes;
   };
   std::pmr::vector<Left> left(&memory_);
-  for (const auto &region : regions_) {
-    if (region == nullptr || region->shards == nullptr) continue;
-    const Residence *here = region->on(device.place);
-    for (uint32_t p = 0; here != nullptr && p < here->pages.size(); ++p) {
-      if (here->pages[p].state() == PageState::resident)
+  for (Region &region : regions_in(device.pages_there())) {
+    if (region.shards == nullptr) continue;
+    const Residence &here = *region.on(device.place);
+    for (uint32_t p = 0; p < here.pages.size(); ++p) {
+      if (here.pages[p].state() == PageState::resident)
         left.push_back(
-            {region->id, p, granule_address(*region, *here, p), region->shape.granule_bytes(p)});
+            {region.id, p, granule_address(region, here, p), region.shape.granule_bytes(p)});
     }
   }
   for (const Left &page : left) ++regions_[page.region]->operations;

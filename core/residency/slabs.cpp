@@ -142,7 +142,7 @@ void Engine::forget_idle(Region &slab, uint32_t page) noexcept {
   if (!slab.slab || !slab.idle(page) || slab.pages[page].busy != 0) return;
   free_host(slab, page);
   free_lower(slab, page);
-  slab.pages[page].discarded();
+  places_.note(slab, slab.pages[page].discarded());
 }
 
 /// The range has no tenant any more. Pages that have none now are idle: nobody's, and the first to go.
@@ -296,7 +296,7 @@ bool Engine::own_lost_page(uint32_t index, uint8_t home) {
   fresh->buffer = index;
   fresh->priority = where.region->priority;
   fresh->tag = tag_of(index);
-  fresh->pages[0].device_lost();
+  places_.note(*fresh, fresh->pages[0].device_lost());
   remove_tenant(index);
   buffers_.cold(index) = vm::Cold{fresh->id, physical::SmallArena::none};
   count_promise(index, before, where.size, false);
@@ -355,8 +355,8 @@ Status Engine::unslab(Releasable &lock, uint32_t index) {
     fresh->buffer = index;
     fresh->priority = where.region->priority;
     if (const auto tag = tags_.find(index); tag != tags_.end()) fresh->tag = tag->second;
-    fresh->pages[0].host = slot;
-    if (!virgin) fresh->pages[0].arrived(vm::host_bit);
+    places_.note(*fresh, fresh->pages[0].take_slot(slot));
+    if (!virgin) places_.note(*fresh, fresh->pages[0].arrived(vm::host_bit));
     if (!virgin) note_in_order(*fresh, 0, vm::host_bit);
     remove_tenant(index);
     buffers_.cold(index) = vm::Cold{fresh->id, physical::SmallArena::none};

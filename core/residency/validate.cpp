@@ -129,7 +129,7 @@ std::string Engine::validate_slab(Region &region) {
       return broken(region, p, "closed, and not idle, or the reverse");
     const Page &copies = region.pages[p];
     if (tenants[p] == 0 && copies.busy == 0 &&
-        (copies.latest() != 0 || copies.host || copies.lower != tier::CopyTable::none))
+        (copies.latest() != 0 || copies.host() || copies.lower != tier::CopyTable::none))
       return broken(region, p, "nobody's, and has a version");
   }
   const SlabGroup &group = group_of(region);
@@ -223,8 +223,10 @@ std::string Engine::validate() {
     for (uint32_t p = 0; region != nullptr && p < region->pages.size() && wrong.empty(); ++p)
       wrong = validate_page(*region, p);
   }
-  for (const auto &region : regions_) {
-    if (region != nullptr && region->slab && wrong.empty()) wrong = validate_slab(*region);
+  for (uint32_t id = 0; id < regions_.size() && wrong.empty(); ++id) {
+    const Region *region = regions_[id].get();
+    if (!places_.check(id, region)) wrong = "the index of places is not what a recount finds";
+    if (region != nullptr && region->slab && wrong.empty()) wrong = validate_slab(*regions_[id]);
   }
   for (uint32_t i = 0; i < buffers_.end() && wrong.empty(); ++i) {
     if ((buffers_.hot(i).word.load() & Word::alive) != 0) wrong = validate_word(i);
