@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Bytes without a lease: read and write from the host, discard, query. A copy claims its range like a lease
-// does (place any_place: byte by byte), so that neither an eviction nor a conflicting lease gets in its way,
+// does (ClaimScope::any(): byte by byte), so that neither an eviction nor a conflicting lease gets in its way,
 // and goes to whichever copy is the latest; nothing is promoted.
 
 #include "core/residency/plan.hpp"

@@ -47,9 +47,9 @@ Status Engine::resolve(Plan &plan) {
   return {};
 }
 
-bool Engine::conflicts(uint32_t index, uint64_t begin, uint64_t end, bool write, uint8_t place,
+bool Engine::conflicts(uint32_t index, uint64_t begin, uint64_t end, bool write, ClaimScope scope,
                        const Region &region, uint64_t base) {
-  if (hold_forbids(index, write, place)) return true;
+  if (hold_forbids(index, write, scope)) return true;
   const uint64_t word = buffers_.hot(index).word.load(std::memory_order_relaxed);
   if ((word & Word::writer) != 0 || (write && Word::leases(word) != 0)) return true;
   if ((word & Word::partial) == 0) return false;
@@ -58,7 +58,7 @@ bool Engine::conflicts(uint32_t index, uint64_t begin, uint64_t end, bool write,
   const vm::Geometry &shape = region.shape;
   for (const Partial &other : found->second) {
     if (!write && other.mode == WEIR_READ) continue;
-    if (other.place == place || other.place == any_place || place == any_place) {
+    if (other.scope.meets(scope)) {
       if (other.begin < end && begin < other.end) return true;
       continue;
     }
@@ -74,13 +74,13 @@ bool Engine::conflicts(uint32_t index, uint64_t begin, uint64_t end, bool write,
 Status Engine::check_conflicts(Plan &plan) {
   if (plan.lease == nullptr) return {};  // brings bytes in for nobody in particular
   for (const PlanItem &item : plan.items) {
-    if (!conflicts(item.buffer, item.begin, item.end, item.writes(), plan.claim_place(*item.region),
+    if (!conflicts(item.buffer, item.begin, item.end, item.writes(), plan.scope(*item.region),
                    *item.region, item.base))
       continue;
     ErrorDetail detail;
     detail.use_index = item.use;
     ++stats_.lease_conflicts;
-    if (hold_forbids(item.buffer, item.writes(), plan.claim_place(*item.region)))
+    if (hold_forbids(item.buffer, item.writes(), plan.scope(*item.region)))
       return fail(WEIR_ERROR_LEASE_CONFLICT, detail, "uses[%u]: a hold on the buffer forbids %s",
                   item.use, item.writes() ? "writing here" : "reading");
     return fail(WEIR_ERROR_LEASE_CONFLICT, detail,
@@ -207,8 +207,8 @@ Status Engine::take_claims(Plan &plan) {
         }
       }
     } else {
-      const uint8_t place = plan.claim_place(*item.region);
-      add_partial(item.buffer, Partial{item.begin, item.end, item.mode, place, plan.lease});
+      const ClaimScope scope = plan.scope(*item.region);
+      add_partial(item.buffer, Partial{item.begin, item.end, item.mode, scope, plan.lease});
       count_pages(*item.region, item.base + item.begin, item.base + item.end, 1);
       item.claimed = true;
       // The flag has closed the hit path; what it granted before shows in the word.

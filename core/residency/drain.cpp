@@ -14,8 +14,8 @@ namespace weir::residency {
 
 // Whether a lease, a hold or an operation needs the page in place on a device. A hold on one is no reason to keep what lies on
 // another, or below.
-bool Engine::in_use(Region &region, uint32_t page, uint8_t place) noexcept {
-  const bool held = place == any_place ? region.holds != 0 : region.held_on(place);
+bool Engine::in_use(Region &region, uint32_t page, std::optional<uint8_t> place) noexcept {
+  const bool held = place ? region.held_on(*place) : region.holds != 0;
   if (held || region.pages[page].leases != 0 || region.pages[page].busy != 0) return true;
   const auto leased = [this](uint32_t index) {
     return Word::leases(buffers_.hot(index).word.load(std::memory_order_relaxed)) != 0;

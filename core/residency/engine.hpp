@@ -39,7 +39,6 @@
 #include "core/base/mutex.hpp"
 #include "core/base/pool_lock.hpp"
 #include "core/base/seq_points.hpp"
-#include "core/page/place_index.hpp"
 #include "core/residency/address_map.hpp"
 #include "core/residency/history.hpp"
 #include "core/residency/lease.hpp"
@@ -57,6 +56,7 @@
 #include <deque>
 #include <functional>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <unordered_map>
 
@@ -73,7 +73,7 @@ enum class HoldKind : uint8_t { read, shared, alone };
 struct Hold {
   uint32_t count = 0;
   uint32_t coming = 0;  ///< calls that are bringing it in: the record is theirs too
-  uint8_t place = 0;    ///< as of a claim (Plan::claim_place)
+  ClaimScope scope = ClaimScope::any();
   HoldKind kind = HoldKind::shared;
 };
 
@@ -103,10 +103,6 @@ struct Remote;        // remote.hpp
 
 class Engine {
  public:
-  static constexpr uint8_t shared_place = 29;  ///< of a sharded buffer's memory
-  static constexpr uint8_t host_place = 30;
-  static constexpr uint8_t any_place = 31;
-
   Engine(std::pmr::memory_resource *memory, backend::StreamTable &streams, Ticks &ticks,
          uint32_t pool_id, const Log &log);
   ~Engine();
@@ -231,7 +227,8 @@ class Engine {
   friend class RemoteClaims;
   struct Partial {
     uint64_t begin, end;
-    uint8_t mode, place;
+    uint8_t mode;
+    ClaimScope scope;
     const void *lease;
   };
   using Partials = std::pmr::vector<Partial>;
@@ -295,7 +292,7 @@ class Engine {
   uint64_t settled_word(uint32_t index) noexcept;
   Status resolve(Plan &plan) WEIR_HELD;
   Status check_conflicts(Plan &plan) WEIR_HELD;
-  bool conflicts(uint32_t index, uint64_t begin, uint64_t end, bool write, uint8_t place,
+  bool conflicts(uint32_t index, uint64_t begin, uint64_t end, bool write, ClaimScope scope,
                  const Region &region, uint64_t base) WEIR_HELD;
   void scan_pages(Plan &plan, bool *busy) WEIR_HELD;
   Status take_claims(Plan &plan) WEIR_HELD;
@@ -394,7 +391,7 @@ class Engine {
   void claim_victims(Releasable &lock, PoolDevice &device, const std::pmr::vector<PageRef> &pages,
                      std::pmr::vector<Victim> *victims, Status *why) WEIR_HELD;
   bool close_owner(Region &region, uint32_t page, uint8_t place) noexcept;
-  bool in_use(Region &region, uint32_t page, uint8_t place = any_place) noexcept;
+  bool in_use(Region &region, uint32_t page, std::optional<uint8_t> place = {}) noexcept;
   void collect_fences(Region &region, uint32_t page, std::pmr::vector<Stamp> *fences,
                       bool copies = false) WEIR_HELD;
   bool fences_passed(const Victim &victim) noexcept;
@@ -862,8 +859,8 @@ class Engine {
   Status nest_hold(Plan &plan) WEIR_HELD;
   void leave_latest(Plan &plan) noexcept WEIR_HELD;
   const Hold *hold_of(uint32_t index) const noexcept WEIR_HELD;
-  bool hold_forbids(uint32_t index, bool write, uint8_t place) const noexcept WEIR_HELD;
-  Status check_hold(uint32_t index, HoldKind kind, uint8_t place) WEIR_HELD;
+  bool hold_forbids(uint32_t index, bool write, ClaimScope scope) const noexcept WEIR_HELD;
+  Status check_hold(uint32_t index, HoldKind kind, ClaimScope scope) WEIR_HELD;
   Status claim_alone(uint32_t index);
   void unregister_memory(Releasable &lock, Region &region) noexcept WEIR_HELD;
   uint64_t occupied_bytes(const Region &region, const Residence &residence,

@@ -53,19 +53,19 @@ const Hold *Engine::hold_of(uint32_t index) const noexcept {
   return found != holds_.end() && found->second.count != 0 ? &found->second : nullptr;
 }
 
-/// Whether a hold keeps a lease or call that uses the buffer at the place from being granted.
-bool Engine::hold_forbids(uint32_t index, bool write, uint8_t place) const noexcept {
+/// Whether a hold keeps a lease or call that uses the buffer in the scope from being granted.
+bool Engine::hold_forbids(uint32_t index, bool write, ClaimScope scope) const noexcept {
   const Hold *hold = hold_of(index);
   if (hold == nullptr) return false;
-  const bool elsewhere = place != hold->place && place != any_place;
+  const bool elsewhere = scope != hold->scope && scope != ClaimScope::any();
   return hold->kind == HoldKind::alone || (write && (hold->kind == HoldKind::read || elsewhere));
 }
 
 /// Whether a hold of the kind may join those that are there.
-Status Engine::check_hold(uint32_t index, HoldKind kind, uint8_t place) {
+Status Engine::check_hold(uint32_t index, HoldKind kind, ClaimScope scope) {
   const Hold *hold = hold_of(index);
   if (hold == nullptr) return {};
-  if (hold->place != place)
+  if (hold->scope != scope)
     return fail(WEIR_ERROR_LEASE_CONFLICT, "the buffer is held on another device");
   if (hold->kind != kind || kind == HoldKind::alone)
     return fail(WEIR_ERROR_LEASE_CONFLICT, "the buffer is held in a mode that allows no other");
@@ -144,13 +144,13 @@ Status Engine::take_hold(Releasable &lock, Plan &plan, HoldKind kind) {
   }
   WEIR_TRY(plan.try_each([this](Plan &part) { return check_device(part); }));
   WEIR_TRY(plan.try_each([this](Plan &part) { return check_lost(part); }));
-  const uint8_t place = plan.claim_place(region);
-  WEIR_TRY(check_hold(item.buffer, kind, place));  // another's hold may have been faster
+  const ClaimScope scope = plan.scope(region);
+  WEIR_TRY(check_hold(item.buffer, kind, scope));  // another's hold may have been faster
   if (alone_latest) leave_latest(plan);
   add_hold(region, plan.place(), kind != HoldKind::read);
   Hold &hold = holds_.find(item.buffer)->second;
   ++hold.count;
-  hold.place = place;
+  hold.scope = scope;
   hold.kind = kind;
   // While the claim keeps writers out: what the hold forbids must not be granted by a hit.
   refresh_word(item.buffer, region, item.base, item.size);
@@ -185,7 +185,7 @@ Status Engine::hold(weir_buffer buffer, uint32_t device_id, HoldKind kind, uint6
     WEIR_TRY(place_of(device_id, &place));
   }
   Plan plan(&memory_, nullptr, devices_[place].get());
-  WEIR_TRY(check_hold(index, kind, plan.claim_place(*target(index).region)));
+  WEIR_TRY(check_hold(index, kind, plan.scope(*target(index).region)));
   WEIR_TRY(unslab_for(lock, index, place));
   const bool nests = hold_of(index) != nullptr;
   // First, so that nothing can fail once the pages are held; nobody erases it meanwhile.
@@ -354,7 +354,7 @@ Status Engine::host_unregister(weir_buffer buffer) {
   Region &region = *where.region;
   if (region.registered == nullptr)
     return fail(WEIR_ERROR_INVALID_ARGUMENT, "the buffer has no registered memory");
-  if (hold_forbids(index, false, any_place))
+  if (hold_forbids(index, false, ClaimScope::any()))
     return fail(WEIR_ERROR_LEASE_CONFLICT, "a hold on the buffer forbids reading");
   WEIR_TRY(claim_alone(index));
   await_operations(lock, region);

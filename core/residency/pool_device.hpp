@@ -5,6 +5,7 @@
 #pragma once
 
 #include "core/backend/stream.hpp"
+#include "core/lease/claim_scope.hpp"
 #include "core/page/place_index.hpp"
 #include "core/physical/mapper.hpp"
 #include "core/residency/placement.hpp"
@@ -19,6 +20,7 @@ namespace weir::residency {
 
 using backend::Stamp;
 using backend::Stream;
+using lease::ClaimScope;
 using physical::GranuleId;
 using vm::DevicePage;
 using vm::Page;

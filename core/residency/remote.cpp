@@ -62,8 +62,8 @@ PoolDevice *Engine::remote_place(const PlanItem &item, const PoolDevice &device,
     PoolDevice &memory = device_at(r->place);
     if ((common & memory.bit()) == 0 || !reaches(device, *r, first, last)) continue;
     // Between places ranges conflict by pages: perhaps it is on the device itself that they don't.
-    if (conflicts(item.buffer, item.begin, item.end, item.writes(), memory.place, region,
-                  where.base))
+    if (conflicts(item.buffer, item.begin, item.end, item.writes(),
+                  ClaimScope::on(Place(memory.place)), region, where.base))
       continue;
     const transfer::Routes &routes = config_.routes;
     if (best == nullptr ||

@@ -83,8 +83,9 @@ std::string Engine::validate_word(uint32_t index) noexcept {
     return broken(region, 0, "its buffer's flag of leases on parts is wrong");
   // Closed anyway: who has the buffer to himself may be changing it.
   if ((word & Word::resident) == 0 || partials || (word & Word::writer) != 0) return {};
-  if (hold_forbids(index, false, region.home) ||
-      ((word & Word::sole) != 0 && hold_forbids(index, true, region.home)))
+  const ClaimScope home = ClaimScope::on(Place(region.home));
+  if (hold_forbids(index, false, home) ||
+      ((word & Word::sole) != 0 && hold_forbids(index, true, home)))
     return broken(region, 0, "open to hits that a hold forbids");
   const uint32_t bit = uint32_t{1} << region.home;
   const uint32_t last = region.shape.page_at(where.base + where.size - 1);
