@@ -493,12 +493,12 @@ void Engine::vacate(Region &region, uint32_t page, PoolDevice &device,
     device.granules->release(state.granule);
   }
   if (!watching_ && worth_watching(device)) watch_idle();
-  device.evicted_total += bytes;
+  device.evictions.count(bytes);
   ++stats_.evictions;
   places_.note(region, region.pages[page].left(device.bit()));
   state.granule = physical::no_granule;
   state.ready = Stamp{};
-  state.set_evicted(device.eviction_clock());
+  state.set_evicted(device.evictions.now());
 }
 
 /// Without an eviction: its device has left, or the runtime has taken the mapping and gives none back.

@@ -21,44 +21,52 @@ constexpr uint64_t most_promised = uint64_t{1} << 48U;
 
 }  // namespace
 
-PoolDevice::PoolDevice(Engine &engine_, uint8_t place_, const backend::Device &device_,
-                       std::pmr::memory_resource *memory)
-    : engine(engine_), place(place_), device(device_), limbo(memory), emptied(memory) {}
+/// A device as its policy sees it.
+class Engine::DeviceView final : public View {
+ public:
+  DeviceView(Engine &engine, const PoolDevice &device) noexcept
+      : engine_(engine), device_(device) {}
+  bool describe(const PageRef &page, PageInfo *info) WEIR_HELD override;
+  bool knows(const PageRef &page) noexcept WEIR_HELD override;
+  uint64_t now() const override { return engine_.ticks_.now(); }
 
-uint64_t PoolDevice::now() const { return engine.ticks_.now(); }
+ private:
+  Engine &engine_;
+  const PoolDevice &device_;
+};
 
-bool PoolDevice::knows(const PageRef &ref) noexcept {
-  if (ref.region >= engine.regions_.size() || engine.regions_[ref.region] == nullptr ||
-      engine.region_generations_[ref.region] != ref.generation) {
+bool Engine::DeviceView::knows(const PageRef &ref) noexcept {
+  if (ref.region >= engine_.regions_.size() || engine_.regions_[ref.region] == nullptr ||
+      engine_.region_generations_[ref.region] != ref.generation) {
     return false;
   }
-  const Residence *here = engine.regions_[ref.region]->on(place);
+  const Residence *here = engine_.regions_[ref.region]->on(device_.place);
   // One on the move is no victim, but it may be here again, and nobody tells of it then: it is not to be forgotten.
   return here != nullptr && here->pages[ref.page].state() != PageState::absent;
 }
 
-bool PoolDevice::describe(const PageRef &ref, PageInfo *info) {
+bool Engine::DeviceView::describe(const PageRef &ref, PageInfo *info) {
   if (!knows(ref)) return false;
-  Region &region = *engine.regions_[ref.region];
-  Residence *here = region.on(place);
+  Region &region = *engine_.regions_[ref.region];
+  Residence *here = region.on(device_.place);
   const Page &copies = region.pages[ref.page];
   info->bytes = region.shape.charged_bytes(ref.page);
   info->priority = region.priority;
-  info->dirty = (copies.latest() & bit()) != 0 && (copies.latest() & ~bit()) == 0;
+  info->dirty = (copies.latest() & device_.bit()) != 0 && (copies.latest() & ~device_.bit()) == 0;
   const bool idle = region.idle(ref.page);
-  const bool borrowed = region.on(place)->pages[ref.page].borrowed && !idle;
+  const bool borrowed = region.on(device_.place)->pages[ref.page].borrowed && !idle;
   info->borrowed = borrowed;
   info->disposable = idle || borrowed;
   info->dead_since = borrowed      ? PageInfo::lives
                      : region.slab ? region.tenants->pages[ref.page].idle_since
                                    : region.dead_since;
   if (region.slab && !idle) region.tenants->pages[ref.page].told = false;
-  info->cold = region.cold || copies.latest() == 0 || (copies.latest() & bit()) == 0;
+  info->cold = region.cold || copies.latest() == 0 || (copies.latest() & device_.bit()) == 0;
   info->client = region.client;
-  const bool spare = copies.busy == 0 && engine.is_spare(region, ref.page, *here);
-  info->evictable = spare || !engine.in_use(region, ref.page, place);
-  engine.describe_uses(region, info);
-  engine.describe_hints(region, ref.page, place, info);
+  const bool spare = copies.busy == 0 && engine_.is_spare(region, ref.page, *here);
+  info->evictable = spare || !engine_.in_use(region, ref.page, device_.place);
+  engine_.describe_uses(region, info);
+  engine_.describe_hints(region, ref.page, device_.place, info);
   return true;
 }
 
@@ -208,12 +216,12 @@ Status Engine::make_device(const EngineConfig::DeviceBudget &budget, uint8_t pla
                            Owned<PoolDevice> *out) {
   const backend::Device &device = *budget.device;
   WEIR_TRY(check_device_budget(device, budget.budget));
-  Owned<PoolDevice> fresh = make_owned<PoolDevice>(&memory_, *this, place, device, &memory_);
+  Owned<PoolDevice> fresh =
+      make_owned<PoolDevice>(&memory_, place, device, budget.budget, &memory_);
   const uint64_t page = config_.page_size;
   const uint64_t large = config_.large_page_size;
   fresh->page_size = page;
   fresh->large_page_size = large;
-  fresh->eviction_unit = std::max<uint64_t>(budget.budget / 256, 1);
   fresh->node = budget.node;
   fresh->granules = make_owned<physical::GranulePool>(&memory_, device, page, large, budget.budget,
                                                       config_.segment_size, &memory_);
@@ -227,7 +235,8 @@ Status Engine::make_device(const EngineConfig::DeviceBudget &budget, uint8_t pla
     fresh->sharing = make_sharing(*fresh, budget.budget);
   fresh->mapper = make_owned<physical::Mapper>(&memory_, device);
   fresh->bounce = make_owned<transfer::Bounce>(&memory_, device, *fresh->granules, *fresh->mapper);
-  fresh->policy = make_policy(config_.policy, *fresh, &memory_);
+  fresh->view = adopt_as<View>(make_owned<DeviceView>(&memory_, *this, *fresh));
+  fresh->policy = make_policy(config_.policy, *fresh->view, &memory_);
   if (fresh->policy == nullptr)
     return fail(WEIR_ERROR_INVALID_ARGUMENT, "there is no policy \"%s\"", config_.policy);
   set_watermarks(*fresh, budget.budget);

@@ -219,7 +219,7 @@ class Engine {
   unsigned char *compressed_blob(weir_buffer buffer, uint32_t page, uint64_t *bytes);
 
  private:
-  friend struct PoolDevice;
+  class DeviceView;  // engine.cpp
   friend class TierView;
   friend class Membership;
   friend class Rebalancer;
@@ -478,7 +478,6 @@ class Engine {
   bool claim_extent(PoolDevice &device, const MoveOrder &order, ExtentMove *move,
                     std::pmr::vector<Stamp> *waits, MoveResult *result) WEIR_HELD;
   void settle_extent(PoolDevice &device, ExtentMove &move, Stamp done) noexcept WEIR_HELD;
-  void wipe_limbo(PoolDevice &device) noexcept;
   bool sweep_limbo(PoolDevice &device) noexcept WEIR_HELD;
   bool await_limbo(Releasable &lock, PoolDevice &device) WEIR_HELD;
   bool idle_page(Region &region, uint32_t page) noexcept;

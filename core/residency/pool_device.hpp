@@ -6,6 +6,8 @@
 
 #include "core/backend/stream.hpp"
 #include "core/lease/claim_scope.hpp"
+#include "core/page/eviction_clock.hpp"
+#include "core/page/limbo.hpp"
 #include "core/page/place_index.hpp"
 #include "core/physical/mapper.hpp"
 #include "core/residency/placement.hpp"
@@ -31,21 +33,18 @@ using vm::Step;
 using vm::Word;
 
 /// A device of the pool with what the engine keeps for it.
-struct PoolDevice final : View {
-  PoolDevice(class Engine &engine, uint8_t place_, const backend::Device &device_,
-             std::pmr::memory_resource *memory);
+struct PoolDevice {
+  PoolDevice(uint8_t place_, const backend::Device &device_, uint64_t budget,
+             std::pmr::memory_resource *memory)
+      : place(place_), device(device_), limbo(memory), emptied(memory), evictions(budget) {}
 
-  bool describe(const PageRef &page, PageInfo *info) WEIR_HELD override;
-  bool knows(const PageRef &page) noexcept WEIR_HELD override;
-  uint64_t now() const override;
-
-  Engine &engine;
   const uint8_t place;
   const backend::Device &device;
   Owned<physical::GranulePool> granules;
   Owned<vm::AddressSpace> addresses;
   Owned<vm::Sharing> sharing;  ///< where granules can be shared
   Owned<physical::Mapper> mapper;
+  Owned<View> view;  ///< of the policy
   Owned<Policy> policy;
   Owned<transfer::Bounce> bounce;  ///< memory that copies between others may pass
   Stream *up = nullptr;            ///< copies and fills towards the device
@@ -53,15 +52,7 @@ struct PoolDevice final : View {
   /// Copies within it (compact.cpp), which may have to wait for work of the caller's: no other copy waits behind them. Opened
   /// by the first of them.
   std::atomic<Stream *> side{nullptr};
-  /// Extents that have been moved away from, until the copy has passed. They can't be reused before.
-  struct Left {
-    GranuleId granule;
-    Stamp copied;
-    uint64_t bytes;
-    /// It is to be overwritten after the copy, or is being so: then `copied` is when that has ended.
-    enum class Wipe : uint8_t { none, due, under_way } wipe;
-  };
-  std::pmr::vector<Left> limbo;
+  page::Limbo limbo;
   std::pmr::vector<PageRef> emptied;  ///< pages of slabs that compaction has emptied
   uint64_t page_size = 0, large_page_size = 0;
   uint64_t low_water = 0, high_water = 0;
@@ -81,19 +72,9 @@ struct PoolDevice final : View {
   uint32_t joined = 0;       ///< the pool's generation as it came: older mappings do not let it in
   uint64_t lost_generation = 0;  ///< the pool's generation as it was lost; 0: it was not
   uint64_t lost_bytes = 0;       ///< what was nowhere else then
-  uint64_t evicted_total = 0;    ///< bytes ever evicted
-  uint64_t eviction_unit = 1;    ///< of the clock of evictions: a 256th of the budget it began with
-  /// Goes around after 65536 budgets, and is never 0.
-  uint32_t eviction_clock() const noexcept {
-    return static_cast<uint32_t>(evicted_total / eviction_unit %
-                                 (DevicePage::eviction_period - 1)) +
-           1;
-  }
-  /// Within the last budget's worth of evictions.
+  page::EvictionClock evictions;
   bool evicted_lately(uint32_t when) const noexcept {
-    constexpr uint32_t period = DevicePage::eviction_period - 1;
-    const uint64_t since = (eviction_clock() + period - when) % period;
-    return when != 0 && since * eviction_unit < granules->budget();
+    return evictions.lately(when, granules->budget());
   }
   uint32_t in_flight = 0;  ///< drains and fills going on: room may appear without a release
   uint32_t gathering = 0;  ///< prefetches that may hold granules and have not marked their pages
