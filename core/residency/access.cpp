@@ -314,7 +314,7 @@ Status Engine::discard(weir_buffer buffer, uint64_t offset, uint64_t length) {
   const Target where = target(claimed.buffer);
   Region &region = *where.region;
   // On a lost device nothing is held any more.
-  const bool held = region.slab ? !device_at(region.home).lost : region.held_to_write;
+  const bool held = region.slab ? !device_at(region.home).lost() : region.held_to_write;
   if (held && hold_of(claimed.buffer) != nullptr) {
     const Status status = zero_held(lock, plan, where);
     const LastError why = last_error();

@@ -72,7 +72,7 @@ Status Engine::range_of(uint32_t index, uint64_t offset, uint64_t *length) {
 Status Engine::place_of(uint32_t device_id, uint8_t *place) {
   for (const auto &device : devices_) {
     const bool meant = device_id == WEIR_DEVICE_DEFAULT || device->device.id == device_id;
-    if (!meant || device->gone) continue;
+    if (!meant || device->gone()) continue;
     *place = device->place;
     return {};
   }
@@ -85,7 +85,7 @@ Status Engine::place_of(uint32_t device_id, uint8_t *place) {
 /// Where a stream's work is done. One that has left the pool is told from one that never was of it.
 Status Engine::place_of(const Stream &stream, uint8_t *place) {
   for (const auto &device : devices_) {
-    if (&device->device == stream.device && device->gone)
+    if (&device->device == stream.device && device->gone())
       return fail(WEIR_ERROR_DEVICE_REMOVED, "device %u has left the pool", device->device.id);
   }
   return place_of(stream.device->id, place);

@@ -160,7 +160,7 @@ Status Engine::order_after_past(Releasable &lock, Plan &plan, bool *again) {
   const LastError why = last_error();
   if (plan.device != nullptr && waits.code() == WEIR_ERROR_DEVICE_LOST) {
     PoolDevice *lost = lock.unlocked([&] { return &lost_in(*plan.device); });
-    *again = lost != plan.device && !lost->lost;
+    *again = lost != plan.device && !lost->lost();
     note_loss(*lost, waits);
   }
   drop_all(plan);
@@ -194,7 +194,7 @@ void Engine::refresh_word(uint32_t index, Region &region, uint64_t base, uint64_
   }
   Residence *home = region.on(region.home);
   // A device that is to leave takes no hits: what is left of it must not be leased again. Nor do several devices at once.
-  bool resident = home != nullptr && region.shards == nullptr && !device_at(region.home).leaving;
+  bool resident = home != nullptr && region.shards == nullptr && !device_at(region.home).leaving();
   bool sole = resident;
   const uint32_t bit = uint32_t{1} << region.home;
   const uint32_t last = region.shape.page_at(base + size - 1);

@@ -185,7 +185,7 @@ bool Engine::settle_tenant(PoolDevice &device, TenantMove &move, Stamp done) noe
   const bool in_use =
       Word::leases(word) != 0 || (word & Word::partial) != 0 || holds_.contains(tenant.owner);
   const uint64_t size = tenant.size;
-  if (!same || in_use || device.lost || (move.copy && !done)) {
+  if (!same || in_use || device.lost() || (move.copy && !done)) {
     // The copy may be running all the same: nobody may write what it reads, use what it writes, or take either away. Who waits
     // at these pages has looked at his fences already, but looks at `ready` again.
     bury(to, move.order->offset, move.order->offset + size, done);
@@ -252,7 +252,7 @@ Status Engine::move_tenants(uint8_t place, const MoveOrder *orders, size_t count
   std::pmr::vector<Stamp> waits(&memory_);
   std::pmr::vector<weir_be_copy> copies(&memory_);
   Locked lock(lock_);
-  if (device.lost) return fail(WEIR_ERROR_DEVICE_LOST, "device %u is lost", device.device.id);
+  if (device.lost()) return fail(WEIR_ERROR_DEVICE_LOST, "device %u is lost", device.device.id);
   moves.reserve(count);
   copies.reserve(3 * count);  // a tenant is smaller than a page: it lies on two at most
   for (size_t i = 0; i < count; ++i) {

@@ -403,7 +403,7 @@ void Engine::decide_victim(const PoolDevice &device, Victim &victim) noexcept {
   const bool dropped = victim.had_content && !victim.copy && !victim.region->idle(victim.page);
   const uint32_t others = victim.region->pages[victim.page].latest() & ~device.bit();
   victim.safe = victim.safe && !(dropped && others == 0);
-  if (victim.loan.to != nullptr && victim.loan.to->lost) victim.safe = false;
+  if (victim.loan.to != nullptr && victim.loan.to->lost()) victim.safe = false;
   victim.out = victim.safe && (victim.region->scrub || !(state.wanted && victim.had_content));
 }
 
@@ -447,7 +447,7 @@ void Engine::settle_victim(Drain &drain, Victim &victim) noexcept {
   // What it had from a writer that has been lost meanwhile (remote.cpp): the copy is none.
   const bool forsaken = copies.forsaken();
   if (victim.loan.lost) note_loss(*victim.loan.to, Status(WEIR_ERROR_DEVICE_LOST));
-  if (victim.loan.to != nullptr && victim.loan.to->lost) victim.safe = false;
+  if (victim.loan.to != nullptr && victim.loan.to->lost()) victim.safe = false;
   victim.lent = victim.safe && victim.loan.to != nullptr;
   if (victim.lent) settle_loan(victim, true);
   if (victim.copy && (victim.safe || victim.wiped) && !region.idle(victim.page)) {

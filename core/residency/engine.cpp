@@ -271,7 +271,7 @@ Status Engine::shutdown() {
       }
     }
     for (const auto &device : devices_) {
-      if (device->leaving)
+      if (device->leaving())
         return fail(WEIR_ERROR_BUSY, "device %u is being removed from the pool", device->device.id);
     }
     stopping_ = true;
@@ -430,7 +430,7 @@ Status Engine::trim(uint32_t device_id, uint32_t level, uint64_t bytes, uint64_t
   while (level != WEIR_TRIM_GRADUAL && await_limbo(lock, device)) {
   }
   if (level == WEIR_TRIM_EMERGENCY) (void)give_bounce_back(lock, device);
-  for (uint32_t barren = 0; *freed < bytes && barren < 2 && !device.lost;) {
+  for (uint32_t barren = 0; *freed < bytes && barren < 2 && !device.lost();) {
     *freed += give_idle(lock, device, bytes - *freed);
     if (*freed >= bytes) break;
     Wanted wanted;
@@ -516,9 +516,9 @@ Status Engine::device_stats(uint32_t device_id, weir_pool_device_stats *stats) {
   stats->segments = device.granules->segments();
   stats->returned_bytes = device.returned_bytes;
   stats->memory_total = device.device.description.memory_total;
-  stats->state = device.lost      ? WEIR_POOL_DEVICE_LOST
-                 : device.leaving ? WEIR_POOL_DEVICE_LEAVING
-                                  : WEIR_POOL_DEVICE_PRESENT;
+  stats->state = device.lost()      ? WEIR_POOL_DEVICE_LOST
+                 : device.leaving() ? WEIR_POOL_DEVICE_LEAVING
+                                    : WEIR_POOL_DEVICE_PRESENT;
   return {};
 }
 

@@ -37,7 +37,7 @@ void Engine::survey_segments(uint8_t place, Survey *survey) {
   Locked lock(lock_);
   survey->clear();
   PoolDevice &device = device_at(place);
-  if (device.vmm() || device.lost) return;
+  if (device.vmm() || device.lost()) return;
   std::pmr::vector<physical::Segments::Piece> pieces(&memory_);
   device.granules->survey(&pieces);
   std::pmr::vector<uint32_t> owners(&memory_);  // of extents
@@ -110,15 +110,15 @@ void Engine::settle_extent(PoolDevice &device, ExtentMove &move, Stamp done) noe
   Region &region = *move.region;
   Residence &here = *region.on(device.place);
   DevicePage &page = here.pages[0];
-  step(region, 0, device, done && !device.lost ? Step::moved : Step::move_failed);
+  step(region, 0, device, done && !device.lost() ? Step::moved : Step::move_failed);
   forget_idle(region, 0);
   if (page.wanted) page.wanted = false;
   Stream *side = device.side.load(std::memory_order_acquire);
-  if (!done && region.scrub && !device.lost && side != nullptr) {
+  if (!done && region.scrub && !device.lost() && side != nullptr) {
     // Some of the bytes may have come to the new place, which is left in their stead.
     const Stamp last = Stamp::make(side->slot, side->timeline.last(), true);
     device.limbo.settle(move.granule, move.granule, last);
-  } else if (!done || device.lost) {
+  } else if (!done || device.lost()) {
     device.limbo.cancel(move.granule);
     device.granules->release(move.granule);
   } else {
@@ -142,7 +142,7 @@ Status Engine::move_extents(uint8_t place, const MoveOrder *orders, size_t count
       &memory_);  // of whole extents: behind the last byte, too, nobody else's may show
   std::pmr::vector<uint64_t> sizes(&memory_);
   Locked lock(lock_);
-  if (device.lost) return fail(WEIR_ERROR_DEVICE_LOST, "device %u is lost", device.device.id);
+  if (device.lost()) return fail(WEIR_ERROR_DEVICE_LOST, "device %u is lost", device.device.id);
   moves.reserve(count);
   copies.reserve(count);
   sizes.reserve(count);
@@ -168,7 +168,7 @@ Status Engine::move_extents(uint8_t place, const MoveOrder *orders, size_t count
   const LastError why = last_error();
   note_loss(device, status);
   for (size_t i = 0; i < moves.size(); ++i) {
-    const bool moved = done && !device.lost;
+    const bool moved = done && !device.lost();
     settle_extent(device, moves[i], done);
     if (moved) {
       ++result->moves;
@@ -213,7 +213,7 @@ uint64_t Engine::evict_extents(uint8_t place, const Occupant *tenants, size_t co
 
 /// Frees the extents in limbo whose copies have passed. True: there were any.
 bool Engine::sweep_limbo(PoolDevice &device) noexcept {
-  const bool any = device.limbo.sweep(streams_, *device.granules, device.lost,
+  const bool any = device.limbo.sweep(streams_, *device.granules, device.lost(),
                                       device.side.load(std::memory_order_acquire));
   if (any) changed_.notify_all();
   return any;
@@ -232,7 +232,7 @@ bool Engine::await_limbo(Releasable &lock, PoolDevice &device) {
 
 /// The bytes are there, but in pieces, or (`slabs`) may be, in slabs and in shared granules. Drops the lock.
 bool Engine::compact_for(Releasable &lock, PoolDevice &device, uint64_t bytes, bool slabs) {
-  if (compactor_ == nullptr || device.lost) return false;
+  if (compactor_ == nullptr || device.lost()) return false;
   if (!slabs && device.granules->idle() < bytes) return false;
   return lock.unlocked([&] {
     points.at("compact");

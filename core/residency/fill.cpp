@@ -151,7 +151,7 @@ Residence *Engine::device_source(Region &region, uint32_t page, const Plan &plan
 bool Engine::reads_directly(const PoolDevice &to, const Residence &from,
                             uint32_t page) const noexcept {
   if (!config_.routes.direct(from.place, to.place)) return false;
-  return !devices_[from.place]->vmm() || from.pages[page].mapped() >= to.joined;
+  return !devices_[from.place]->vmm() || from.pages[page].mapped() >= to.joined();
 }
 
 /// Every change of a page's state on a device, with the counts that go along.

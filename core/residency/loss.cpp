@@ -12,7 +12,7 @@
 namespace weir::residency {
 
 void Engine::note_loss(PoolDevice &device, const Status &status) noexcept {
-  if (status.code() == WEIR_ERROR_DEVICE_LOST && !device.lost) lose(device);
+  if (status.code() == WEIR_ERROR_DEVICE_LOST && !device.lost()) lose(device);
 }
 
 void Engine::lose_device(uint8_t place) {
@@ -80,7 +80,7 @@ void Engine::close_at_home(uint8_t place) noexcept {
 }
 
 void Engine::lose(PoolDevice &device) noexcept {
-  device.lost = true;
+  device.lose();
   uint64_t lost_bytes = lose_carried(device);
   for (Region &region : regions_in(device.pages_there())) {
     // Nothing writes there any more: what is written elsewhere counts.
@@ -96,8 +96,7 @@ void Engine::lose(PoolDevice &device) noexcept {
   }
   lost_bytes += lose_remote_writes(device);
   close_at_home(device.place);  // buffers that are elsewhere find their way back
-  device.lost_generation = ++generation_;
-  device.lost_bytes = lost_bytes;
+  device.count_loss(++generation_, lost_bytes);
   Membership(*this).tell_peers();
   lock_.note(WEIR_LOG_ERROR, "device %u is lost, and with it %llu bytes that were nowhere else",
              device.device.id, static_cast<unsigned long long>(lost_bytes));
@@ -111,13 +110,14 @@ bool Engine::next_loss(weir_device_loss *loss, const std::atomic<bool> &stop) {
     if (stop.load()) return false;
     const PoolDevice *next = nullptr;
     for (const auto &device : devices_) {
-      if (device->lost_generation <= loss->generation) continue;
-      if (next == nullptr || device->lost_generation < next->lost_generation) next = device.get();
+      if (device->lost_generation() <= loss->generation) continue;
+      if (next == nullptr || device->lost_generation() < next->lost_generation())
+        next = device.get();
     }
     if (next != nullptr) {
       loss->device = next->device.id;
-      loss->generation = next->lost_generation;
-      loss->lost_bytes = next->lost_bytes;
+      loss->generation = next->lost_generation();
+      loss->lost_bytes = next->lost_bytes();
       return true;
     }
     changed_.wait(lock);
@@ -151,10 +151,10 @@ void Engine::for_each_lost(const std::function<void(const weir_lost_range &)> &v
 
 Status Engine::check_device(const Plan &plan) noexcept {
   const PoolDevice &device = *plan.device;
-  if (device.open() && device.joined == plan.joined) return {};
-  if (device.lost) return fail(WEIR_ERROR_DEVICE_LOST, "device %u is lost", device.device.id);
+  if (device.open() && device.joined() == plan.joined) return {};
+  if (device.lost()) return fail(WEIR_ERROR_DEVICE_LOST, "device %u is lost", device.device.id);
   return fail(WEIR_ERROR_DEVICE_REMOVED,
-              device.leaving ? "device %u is leaving the pool" : "device %u has left the pool",
+              device.leaving() ? "device %u is leaving the pool" : "device %u has left the pool",
               device.device.id);
 }
 

@@ -38,7 +38,7 @@ void Membership::tell_peers() noexcept {
     peers.generation = generation;
     for (auto &other : engine_.devices_) {
       const bool same = other->device.runtime == device->device.runtime;
-      if (other == device || !same || other->gone || other->lost) continue;
+      if (other == device || !same || other->gone() || other->lost()) continue;
       if (!engine_.config_.routes.direct(device->place, other->place)) continue;
       peers.devices[peers.count++] = other->device.index;
     }
@@ -55,9 +55,9 @@ Status Membership::admit(const EngineConfig::DeviceBudget &budget, PoolDevice **
   *back = nullptr;
   for (auto &known : engine_.devices_) {
     if (&known->device != &device) continue;
-    if (!known->gone)
+    if (!known->gone())
       return fail(WEIR_ERROR_INVALID_ARGUMENT, "device %u is of this pool already", device.id);
-    if (known->lost) return fail(WEIR_ERROR_DEVICE_LOST, "device %u is lost", device.id);
+    if (known->lost()) return fail(WEIR_ERROR_DEVICE_LOST, "device %u is lost", device.id);
     *back = known.get();
   }
   if (device.runtime != first.device.runtime) {
@@ -99,7 +99,7 @@ Status Membership::add(const EngineConfig::DeviceBudget &budget, transfer::Route
   if (back != nullptr) WEIR_TRY(bring_back(*back, budget.budget));
   ++engine.generation_;
   PoolDevice &device = back != nullptr ? *back : *fresh;
-  device.joined = static_cast<uint32_t>(engine.generation_);
+  device.join(engine.generation_);
   // All have room for what a pool may have: nothing throws from here on.
   if (back == nullptr) {
     engine.config_.devices.push_back(budget);
@@ -119,7 +119,6 @@ Status Membership::bring_back(PoolDevice &device, uint64_t budget) {
   device.granules->set_budget(budget);
   engine_.set_watermarks(device, budget);
   engine_.config_.devices[device.place].budget = budget;
-  device.gone = false;
   return {};
 }
 
@@ -129,7 +128,7 @@ Status Membership::begin_leaving(uint32_t device_id, uint64_t timeout_ns, PoolDe
   uint8_t place = 0;
   WEIR_TRY(engine_.place_of(device_id, &place));
   PoolDevice &device = engine_.device_at(place);
-  if (device.leaving)
+  if (device.leaving())
     return fail(WEIR_ERROR_BUSY, "device %u is being removed already", device.device.id);
   if (heir(device) == nullptr)
     return fail(WEIR_ERROR_INVALID_ARGUMENT, "device %u is the only one of its pool that is left",
@@ -146,9 +145,7 @@ Status Membership::begin_leaving(uint32_t device_id, uint64_t timeout_ns, PoolDe
                 device.device.id);
   }
   const uint64_t now = engine_.now_ns();
-  device.leaving = true;
-  device.stay = false;
-  device.leave_by_ns = timeout_ns < UINT64_MAX - now ? now + timeout_ns : UINT64_MAX;
+  device.begin_leaving(timeout_ns < UINT64_MAX - now ? now + timeout_ns : UINT64_MAX);
   // New leases come the slow way from now on, where they are refused.
   engine_.close_at_home(place);
   engine_.changed_.notify_all();
@@ -175,8 +172,7 @@ Status Membership::remove(uint32_t device_id, uint64_t timeout_ns) {
     status = fail(WEIR_ERROR_OUT_OF_HOST_MEMORY, "no host memory to move the pages of device %u",
                   device->device.id);
   }
-  device->leaving = false;
-  device->leave_by_ns = 0;
+  device->end_leaving();
   engine_.changed_.notify_all();
   return status;
 }
@@ -186,9 +182,9 @@ Status Membership::cancel(uint32_t device_id) {
   uint8_t place = 0;
   WEIR_TRY(engine_.place_of(device_id, &place));
   PoolDevice &device = engine_.device_at(place);
-  if (!device.leaving)
+  if (!device.leaving())
     return fail(WEIR_ERROR_INVALID_ARGUMENT, "device %u is not being removed", device.device.id);
-  device.stay = true;
+  device.stay();
   engine_.changed_.notify_all();
   return {};
 }
@@ -206,10 +202,10 @@ Status Membership::drain(Releasable &lock, PoolDevice &device) {
   uint32_t barren = 0;
   bool moved = false;
   for (;;) {
-    if (engine_.stopping_ || device.stay)
+    if (engine_.stopping_ || device.to_stay())
       return fail(WEIR_ERROR_CANCELLED, "the removal of device %u was cancelled", device.device.id);
-    const bool late = engine_.now_ns() >= device.leave_by_ns;
-    if (!device.lost) (void)engine_.give_bounce_back(lock, device);
+    const bool late = engine_.now_ns() >= device.leave_by_ns();
+    if (!device.lost()) (void)engine_.give_bounce_back(lock, device);
     list_pages(device, &pages);
     if (late && moved && !pages.empty()) return fail_late(device);
     if (!pages.empty()) {
@@ -221,18 +217,18 @@ Status Membership::drain(Releasable &lock, PoolDevice &device) {
       }
       // Work that had not ended within the bound of one eviction is waited for again, as long as there is time.
       const bool running = why.code() == WEIR_ERROR_TIMEOUT;
-      if (!why && !running && !device.lost && ++barren == most_barren) return why;
-      if (!running || engine_.now_ns() < device.leave_by_ns) continue;
+      if (!why && !running && !device.lost() && ++barren == most_barren) return why;
+      if (!running || engine_.now_ns() < device.leave_by_ns()) continue;
     } else if (engine_.await_limbo(lock, device)) {
       continue;
     }
     if (empty(device)) return {};
     const uint64_t now = engine_.now_ns();
-    if (now >= device.leave_by_ns) return fail_late(device);
+    if (now >= device.leave_by_ns()) return fail_late(device);
     // Of work that ends on a device nobody tells.
     const bool watched = device.bounce->claimed() || !device.limbo.empty() || has_leases(device);
     const uint64_t until =
-        watched ? std::min(device.leave_by_ns, now + look_ns) : device.leave_by_ns;
+        watched ? std::min(device.leave_by_ns(), now + look_ns) : device.leave_by_ns();
     const Status waited = engine_.wait_changed(lock, AcquireOptions{}, until);
     if (!waited && waited.code() != WEIR_ERROR_TIMEOUT) return waited;
   }
@@ -241,7 +237,7 @@ Status Membership::drain(Releasable &lock, PoolDevice &device) {
 /// A batch of pages that could go now.
 void Membership::list_pages(PoolDevice &device, std::pmr::vector<PageRef> *pages) {
   pages->clear();
-  if (device.lost) return;
+  if (device.lost()) return;
   uint64_t bytes = 0;
   for (Region &region : engine_.regions_in(device.pages_there())) {
     const Residence &here = *region.on(device.place);
@@ -261,7 +257,7 @@ bool Membership::at_rest(Region &region, const PoolDevice &device) noexcept {
   const Residence &here = *region.on(device.place);
   for (uint32_t p = 0; p < here.pages.size(); ++p) {
     if (here.pages[p].state() == PageState::absent) continue;
-    if (!device.lost || here.pages[p].state() != PageState::resident ||
+    if (!device.lost() || here.pages[p].state() != PageState::resident ||
         engine_.in_use(region, p, device.place))
       return false;
   }
@@ -287,7 +283,7 @@ bool Membership::empty(PoolDevice &device) noexcept {
   }
   // What a plan has claimed and not yet filled is in no page; it gives it back as soon as it looks.
   const physical::GranulePool &granules = *device.granules;
-  return device.lost || granules.held() <= granules.idle() + device.stuck_bytes;
+  return device.lost() || granules.held() <= granules.idle() + device.stuck_bytes;
 }
 
 uint64_t Membership::bytes_left(PoolDevice &device) noexcept {
@@ -305,7 +301,7 @@ PoolDevice *Membership::heir(const PoolDevice &device) noexcept {
                       d.granules->room());
   };
   for (const auto &other : engine_.devices_) {
-    if (other->place == device.place || other->gone || other->leaving) continue;
+    if (other->place == device.place || other->gone() || other->leaving()) continue;
     if (best == nullptr || worth(*other) > worth(*best)) best = other.get();
   }
   return best;
@@ -313,10 +309,10 @@ PoolDevice *Membership::heir(const PoolDevice &device) noexcept {
 
 /// The device is empty. Throws std::bad_alloc with everything whole, and some homes elsewhere.
 Status Membership::leave(Releasable &lock, PoolDevice &device) {
-  while (!device.lost && device.granules->idle() != 0) {
+  while (!device.lost() && device.granules->idle() != 0) {
     if (engine_.give_idle(lock, device, UINT64_MAX) == 0) break;
   }
-  if (device.lost) engine_.clear_shards(lock, device);
+  if (device.lost()) engine_.clear_shards(lock, device);
   // The lock has been dropped: a lease that was being granted may have come to its end.
   if (!empty(device)) {
     WEIR_TRY(drain(lock, device));
@@ -339,12 +335,12 @@ Status Membership::leave(Releasable &lock, PoolDevice &device) {
       engine_.reshard(*region, device);
     Residence *here = region->on(device.place);
     // Where something of a lost device is still mapped nothing else ever is.
-    if (here != nullptr && here->range && device.vmm() && !device.lost)
+    if (here != nullptr && here->range && device.vmm() && !device.lost())
       device.addresses->free(here->range);
     erase_if(region->residences, [here](const auto &r) { return r.get() == here; });
     engine_.retire_region(*region);
   }
-  device.gone = true;
+  device.leave();
   device.granules->set_budget(0);
   engine_.config_.devices[device.place].budget = 0;
   ++engine_.generation_;

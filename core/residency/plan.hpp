@@ -95,7 +95,7 @@ struct Plan {
   Plan(std::pmr::memory_resource *memory, Stream *stream_, PoolDevice *device_)
       : stream(stream_),
         device(device_),
-        joined(device_ != nullptr ? device_->joined : 0),
+        joined(device_ != nullptr ? device_->joined() : 0),
         items(memory),
         pages(memory),
         others(memory),

@@ -9,6 +9,7 @@
 #include "core/page/eviction_clock.hpp"
 #include "core/page/limbo.hpp"
 #include "core/page/place_index.hpp"
+#include "core/page/standing.hpp"
 #include "core/physical/mapper.hpp"
 #include "core/residency/placement.hpp"
 #include "core/residency/policy.hpp"
@@ -33,7 +34,7 @@ using vm::Step;
 using vm::Word;
 
 /// A device of the pool with what the engine keeps for it.
-struct PoolDevice {
+struct PoolDevice : page::Standing {
   PoolDevice(uint8_t place_, const backend::Device &device_, uint64_t budget,
              std::pmr::memory_resource *memory)
       : place(place_), device(device_), limbo(memory), emptied(memory), evictions(budget) {}
@@ -64,14 +65,6 @@ struct PoolDevice {
   uint64_t no_loan_before_ns = 0;  ///< it is left alone by its neighbours until then
   uint64_t no_drop_before_ns = 0;  ///< nothing borrowed lies elsewhere too, as far as was seen
   const bool integrated = device.has(WEIR_CAP_INTEGRATED);  ///< its memory is the host's
-  bool lost = false;  ///< the runtime said so: nothing is brought here or taken from here any more
-  bool leaving = false;  ///< its pages are moving away (membership.hpp): nothing is brought here
-  bool gone = false;     ///< it has left the pool, and has its place here until it comes back
-  bool stay = false;     ///< whoever waits for it to leave is to give up
-  uint64_t leave_by_ns = 0;  ///< while it leaves: nothing is waited for beyond this
-  uint32_t joined = 0;       ///< the pool's generation as it came: older mappings do not let it in
-  uint64_t lost_generation = 0;  ///< the pool's generation as it was lost; 0: it was not
-  uint64_t lost_bytes = 0;       ///< what was nowhere else then
   page::EvictionClock evictions;
   bool evicted_lately(uint32_t when) const noexcept {
     return evictions.lately(when, granules->budget());
@@ -83,8 +76,6 @@ struct PoolDevice {
   uint32_t bit() const noexcept { return uint32_t{1} << place; }
   page::PlaceIndex::Sets pages_there() const noexcept { return page::PlaceIndex::at(Place(place)); }
   bool vmm() const noexcept { return granules->vmm(); }
-  /// Whether anything may be brought here.
-  bool open() const noexcept { return !lost && !leaving && !gone; }
 };
 
 }  // namespace weir::residency

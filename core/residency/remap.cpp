@@ -183,7 +183,7 @@ Status Engine::remap_fragment(uint8_t place, const LooseFragment &loose, bool wa
   PoolDevice &device = device_at(place);
   FragmentMove move(&memory_);
   Locked lock(lock_);
-  if (device.lost) return fail(WEIR_ERROR_DEVICE_LOST, "device %u is lost", device.device.id);
+  if (device.lost()) return fail(WEIR_ERROR_DEVICE_LOST, "device %u is lost", device.device.id);
   const Blocker why = claim_fragment(device, loose, wait, &move);
   if (why != Blocker::none) {
     result->block(why, loose.bytes);
@@ -198,7 +198,7 @@ Status Engine::remap_fragment(uint8_t place, const LooseFragment &loose, bool wa
   });
   const LastError error = last_error();
   note_loss(device, status);
-  *won += settle_fragment(move, status.ok() && !device.lost);
+  *won += settle_fragment(move, status.ok() && !device.lost());
   if (status) {
     ++result->moves;
     result->bytes += loose.bytes;

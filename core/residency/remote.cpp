@@ -169,7 +169,7 @@ bool Engine::remote_stands(const Plan &plan) noexcept {
     for (const PlanPage &page : part->pages) {
       const bool latest = (page.region->pages[page.page].latest() & part->device->bit()) != 0;
       const PageState state = page.region->on(part->place())->pages[page.page].state();
-      if (!latest || state != PageState::resident || part->device->lost) return false;
+      if (!latest || state != PageState::resident || part->device->lost()) return false;
     }
   }
   return true;

@@ -92,7 +92,7 @@ bool Engine::scrub_limbo(Releasable &lock, bool wait) noexcept {
     for (;;) {
       (void)sweep_limbo(device);
       Stamp stamp;
-      if (!device.limbo.any_secret(&stamp) || device.lost) break;
+      if (!device.limbo.any_secret(&stamp) || device.lost()) break;
       if (!wait || !stamp) {
         all = false;
         break;
@@ -143,7 +143,7 @@ void Engine::scrub_device(Releasable &lock, uint32_t id, uint16_t generation, bo
        ++place) {  // one may come while the lock is dropped
     PoolDevice &device = *devices_[place];
     Residence *here = region() != nullptr ? region()->on(device.place) : nullptr;
-    if (here == nullptr || device.lost) continue;
+    if (here == nullptr || device.lost()) continue;
     try {
       std::pmr::vector<PageRef> pages(&memory_);
       std::pmr::vector<Stamp> fences(&memory_);

@@ -64,7 +64,7 @@ Status Engine::read_shards(const weir_buffer_desc &desc, ShardWish *wish) {
     if (shards->has(place))
       return fail(WEIR_ERROR_INVALID_ARGUMENT, "shards: devices[%u] is device %u once more", i,
                   device.device.id);
-    if (device.lost) return fail(WEIR_ERROR_DEVICE_LOST, "device %u is lost", device.device.id);
+    if (device.lost()) return fail(WEIR_ERROR_DEVICE_LOST, "device %u is lost", device.device.id);
     if (!device.open())
       return fail(WEIR_ERROR_DEVICE_REMOVED, "device %u is leaving the pool", device.device.id);
     shards->add(place, given.weights != nullptr ? given.weights[i] : 1);
@@ -298,7 +298,7 @@ void Engine::reshard(Region &region, const PoolDevice &device) noexcept {
   uint32_t gone = 0;
   for (const auto &other : devices_) {
     if (!other->open()) closed |= other->bit();
-    if (other->gone || other->leaving) gone |= other->bit();
+    if (other->gone() || other->leaving()) gone |= other->bit();
   }
   const bool alive = region.buffer != vm::BufferTable::none;
   if (alive) count_promise(region.buffer, region.home, region.shape.size, false);

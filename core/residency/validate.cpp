@@ -166,7 +166,7 @@ std::string Engine::validate_device(PoolDevice &device) {
   } else if (occupied + device.granules->idle() > device.granules->held()) {
     std::snprintf(text, sizeof text, "device %u: pages and what is idle exceed what is held",
                   device.device.id);
-  } else if (device.granules->held() > device.granules->budget() && !device.lost) {
+  } else if (device.granules->held() > device.granules->budget() && !device.lost()) {
     std::snprintf(text, sizeof text, "device %u: more is held than the budget", device.device.id);
   } else if (const Promise promise = promise_of(device.place); !(promise == device.promise)) {
     std::snprintf(text, sizeof text,
