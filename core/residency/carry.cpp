@@ -100,7 +100,7 @@ void Engine::choose_ways(Plan &plan) noexcept {
     order.to = &plan.device->device;
     order.from_place = from;
     order.to_place = to;
-    order.arrival = plan.device->up;
+    order.arrival = plan.device->streams.up();
     order.before = plan.before.data();
     order.before_count = plan.before.size();
     freight.without = paths_.choose(from, to, freight.bytes, 0, freight.direct);
@@ -163,8 +163,8 @@ Status Engine::carry_gathered(Plan &plan, transfer::Copier &copier) {
   if (plan.wiping) {
     WEIR_TRY(copier.flush());
     uint64_t point = 0;
-    WEIR_TRY(plan.device->up->timeline.record(&point));
-    plan.wiped = Stamp::make(plan.device->up->slot, point, true);
+    WEIR_TRY(plan.device->streams.up()->timeline.record(&point));
+    plan.wiped = Stamp::make(plan.device->streams.up()->slot, point, true);
     plan.wiping = false;
   }
   WEIR_TRY(carrier_.carry(freight.order, plan.cargo.data(), plan.cargo.size(), plan.wiped));

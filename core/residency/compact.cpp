@@ -34,15 +34,6 @@ uint32_t last_page(const Region &region, uint64_t begin, uint64_t size) noexcept
 
 // ---- handing copies to the device ----
 
-Status Engine::side_stream(PoolDevice &device, Stream **side) {
-  const Guard hold(side_mutex_);
-  *side = device.side.load(std::memory_order_acquire);
-  if (*side != nullptr) return {};
-  WEIR_TRY(streams_.open_transfer(device.device, this, side));
-  device.side.store(*side, std::memory_order_release);
-  return {};
-}
-
 /// Outside the lock: all the copies after all the waits. *done: when they have ended. Failure: none of them is running.
 Status Engine::enqueue_moves(PoolDevice &device, std::pmr::vector<Stamp> *waits,
                              const std::pmr::vector<weir_be_copy> &copies, Stamp *done) {
@@ -50,7 +41,7 @@ Status Engine::enqueue_moves(PoolDevice &device, std::pmr::vector<Stamp> *waits,
   if (copies.empty()) return {};
   Stream *side = nullptr;
   try {
-    WEIR_TRY(side_stream(device, &side));
+    WEIR_TRY(device.streams.open_side(streams_, device.device, this, &side));
   } catch (const std::bad_alloc &) {
     return fail(WEIR_ERROR_OUT_OF_HOST_MEMORY, "no host memory for a stream of device %u",
                 device.device.id);

@@ -263,7 +263,7 @@ uint64_t Engine::evict(Releasable &lock, PoolDevice &device, const std::pmr::vec
   Drain drain(device, background, patience(device));
   lock.unlocked([&] {
     points.at("evict.claimed");
-    transfer::Copier copier(*device.down);
+    transfer::Copier copier(*device.streams.down());
     size_t finished = 0;
     for (size_t i = 0; i < victims.size(); ++i) {
       // Before waiting for work of the caller's, what has been copied is let go of.
@@ -291,17 +291,17 @@ bool Engine::copied(const Victim &victim) noexcept {
 
 /// What was handed to the transfer stream has to end before its memory can be let go of.
 void Engine::end_copies(PoolDevice &device) noexcept {
-  (void)device.device.table().stream_synchronize(device.device.state(), device.down->native);
+  (void)answers_lost(device);  // which waits for them
 }
 
 /// Zeroes a page whose bytes are in HOST already, and waits for it.
 Status Engine::wipe(PoolDevice &device, Victim &victim) {
-  transfer::Copier copier(*device.down);
+  transfer::Copier copier(*device.streams.down());
   victim.wiped = true;
   WEIR_TRY(copier.zero(victim.address, victim.bytes));
   uint64_t point = 0;
-  Status status = device.down->timeline.record(&point);
-  if (status) status = device.down->timeline.finish(point);
+  Status status = device.streams.down()->timeline.record(&point);
+  if (status) status = device.streams.down()->timeline.finish(point);
   if (!status) end_copies(device);
   return status;
 }
@@ -331,9 +331,9 @@ void Engine::start_victim(Drain &drain, transfer::Copier &copier, Victim &victim
   }
   uint64_t point = 0;
   if (status && !victim.straight && (victim.copy || victim.region->scrub)) {
-    status = device.down->timeline.record(&point);
+    status = device.streams.down()->timeline.record(&point);
     if (status) {
-      victim.copied = Stamp::make(device.down->slot, point, false);
+      victim.copied = Stamp::make(device.streams.down()->slot, point, false);
     } else {
       end_copies(device);  // enqueued, but without a mark
     }

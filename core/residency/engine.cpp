@@ -242,14 +242,7 @@ Status Engine::make_device(const EngineConfig::DeviceBudget &budget, uint8_t pla
   set_watermarks(*fresh, budget.budget);
   fresh->mapper->stay_near(config_.nodes, fresh->node);
   WEIR_TRY(fresh->mapper->start());
-  WEIR_TRY(streams_.open_transfer(device, this, &fresh->up));
-  const Status down = streams_.open_transfer(device, this, &fresh->down);
-  if (!down) {
-    const LastError why = last_error();
-    (void)streams_.close(fresh->up);
-    last_error() = why;
-    return down;
-  }
+  WEIR_TRY(fresh->streams.open(streams_, device, this));
   *out = std::move(fresh);
   return {};
 }
@@ -327,12 +320,10 @@ void Engine::release_all() noexcept {
 
 /// Takes every page off a device that is being let go of, whatever fails: fences, unmap, granules.
 void Engine::release_device(Releasable &lock, PoolDevice &device) noexcept {
-  for (Stream *stream : {device.side.load(), device.up, device.down}) {
-    if (stream != nullptr) stream->timeline.drain();
-  }
+  device.streams.drain();
   (void)sweep_limbo(device);
-  if (Stream *side = device.side.load(); side != nullptr && !device.limbo.empty()) {
-    side->timeline.drain();  // of what had to be overwritten
+  if (!device.limbo.empty()) {
+    device.streams.drain();  // of what had to be overwritten
     (void)sweep_limbo(device);
   }
   for (auto &region : regions_) {
@@ -351,11 +342,7 @@ void Engine::release_device(Releasable &lock, PoolDevice &device) noexcept {
     }
     if (here->range && device.vmm()) device.addresses->free(here->range);
   }
-  lock.unlocked([&] {
-    for (Stream *stream : {device.side.load(), device.up, device.down}) {
-      if (stream != nullptr) (void)streams_.close(stream);
-    }
-  });
+  lock.unlocked([&] { device.streams.close(streams_); });
 }
 
 // ---- clients ----

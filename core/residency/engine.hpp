@@ -459,7 +459,6 @@ class Engine {
 
   // compact.cpp
   Region *slab_of(uint32_t id, uint16_t generation) noexcept WEIR_HELD;
-  Status side_stream(PoolDevice &device, Stream **side);
   Status enqueue_moves(PoolDevice &device, std::pmr::vector<Stamp> *waits,
                        const std::pmr::vector<weir_be_copy> &copies, Stamp *done);
   Blocker claim_tenant(PoolDevice &device, const MoveOrder &order, TenantMove *move,
@@ -975,7 +974,6 @@ class Engine {
   uint32_t slab_count_ WEIR_GUARDED = 0;
   static constexpr uint64_t staging_bytes = uint64_t{1} << 20U;
   RankedMutex<Rank::transfer> staging_mutex_;  ///< never taken with lock_ held
-  RankedMutex<Rank::transfer> side_mutex_;     ///< nor is this: opens the streams of moves
   Compactor *compactor_ = nullptr;
   /// What is to be scrubbed and could not be at once; the second counts how often there was such. See scrub.cpp.
   std::atomic<bool> scrub_due_{false};

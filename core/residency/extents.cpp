@@ -113,7 +113,7 @@ void Engine::settle_extent(PoolDevice &device, ExtentMove &move, Stamp done) noe
   step(region, 0, device, done && !device.lost() ? Step::moved : Step::move_failed);
   forget_idle(region, 0);
   if (page.wanted) page.wanted = false;
-  Stream *side = device.side.load(std::memory_order_acquire);
+  Stream *side = device.streams.side();
   if (!done && region.scrub && !device.lost() && side != nullptr) {
     // Some of the bytes may have come to the new place, which is left in their stead.
     const Stamp last = Stamp::make(side->slot, side->timeline.last(), true);
@@ -213,8 +213,8 @@ uint64_t Engine::evict_extents(uint8_t place, const Occupant *tenants, size_t co
 
 /// Frees the extents in limbo whose copies have passed. True: there were any.
 bool Engine::sweep_limbo(PoolDevice &device) noexcept {
-  const bool any = device.limbo.sweep(streams_, *device.granules, device.lost(),
-                                      device.side.load(std::memory_order_acquire));
+  const bool any =
+      device.limbo.sweep(streams_, *device.granules, device.lost(), device.streams.side());
   if (any) changed_.notify_all();
   return any;
 }

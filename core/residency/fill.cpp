@@ -243,9 +243,9 @@ Status Engine::fill_from_below(Plan &plan, Lift &lift, transfer::Copier &copier)
                                 reinterpret_cast<uint64_t>(slot->pinned), part.bytes);
     if (status) status = copier.flush();
     uint64_t point = 0;
-    if (status) status = plan.device->up->timeline.record(&point);
+    if (status) status = plan.device->streams.up()->timeline.record(&point);
     if (!status) return status;  // the slot stays taken until the stream has been synchronized
-    lift.give(Stamp::make(plan.device->up->slot, point, true));
+    lift.give(Stamp::make(plan.device->streams.up()->slot, point, true));
     if (part.secret) note_secret();
   }
   return {};
@@ -261,11 +261,12 @@ uint64_t Engine::parts_below(const Plan &plan) const noexcept {
 /// Outside the lock. Maps page by page and enqueues as it goes, so that mapping overlaps with copying.
 Status Engine::fill(Plan &plan) {
   PoolDevice &device = *plan.device;
-  transfer::Copier copier(*device.up);
+  transfer::Copier copier(*device.streams.up());
   Lift lift(lower_, plan.quiet);
   const auto run = [&]() -> Status {
     if (!plan.parts.empty()) lift.begin(plan.parts);
-    for (const Stamp stamp : plan.before) WEIR_TRY(streams_.enqueue_wait(*device.up, stamp));
+    for (const Stamp stamp : plan.before)
+      WEIR_TRY(streams_.enqueue_wait(*device.streams.up(), stamp));
     for (PlanPage &page : plan.pages) {
       if (!page.filling) continue;
       if (page.absent) WEIR_TRY(prepare_page(plan, page));
@@ -301,8 +302,8 @@ Status Engine::fill(Plan &plan) {
     }
     WEIR_TRY(copier.flush());
     uint64_t point = 0;
-    WEIR_TRY(device.up->timeline.record(&point));
-    plan.ready = Stamp::make(device.up->slot, point, true);
+    WEIR_TRY(device.streams.up()->timeline.record(&point));
+    plan.ready = Stamp::make(device.streams.up()->slot, point, true);
     return {};
   };
   points.at("fill");
@@ -312,7 +313,8 @@ Status Engine::fill(Plan &plan) {
   // Nothing may still be writing into memory that is about to be someone else's.
   end_carrying(plan);
   if (copier.enqueued()) {
-    (void)device.device.table().stream_synchronize(device.device.state(), device.up->native);
+    (void)device.device.table().stream_synchronize(device.device.state(),
+                                                   device.streams.up()->native);
   }
   for (PlanPage &page : plan.pages) {
     if (page.mapped && unmap_page(device, page.granule_address, page.bytes, page.shared))

@@ -339,7 +339,8 @@ void Engine::unregister_memory(Releasable &lock, Region &region) noexcept {
   backend::Runtime &runtime = *devices_[0]->device.runtime;
   lock.unlocked([&] {
     for (size_t i = 0; i < count; ++i)
-      (void)users[i]->up->timeline.wait(users[i]->up->timeline.last(), UINT64_MAX);
+      (void)users[i]->streams.up()->timeline.wait(users[i]->streams.up()->timeline.last(),
+                                                  UINT64_MAX);
     (void)runtime.table().host_unregister(runtime.state(), memory, bytes);
   });
   --region.operations;

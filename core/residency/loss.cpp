@@ -23,7 +23,7 @@ void Engine::lose_device(uint8_t place) {
 /// Outside the lock: whether the device itself says so. A copy between two does not tell which of them is gone.
 bool Engine::answers_lost(PoolDevice &device) noexcept {
   const weir_backend_table &table = device.device.table();
-  return table.stream_synchronize(device.device.state(), device.down->native) ==
+  return table.stream_synchronize(device.device.state(), device.streams.down()->native) ==
          WEIR_ERROR_DEVICE_LOST;
 }
 

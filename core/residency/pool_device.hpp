@@ -4,7 +4,7 @@
 // order of eviction. Guarded by the pool's lock, but for the parts that say otherwise of themselves.
 #pragma once
 
-#include "core/backend/stream.hpp"
+#include "core/backend/transfer_streams.hpp"
 #include "core/lease/claim_scope.hpp"
 #include "core/page/eviction_clock.hpp"
 #include "core/page/limbo.hpp"
@@ -16,8 +16,6 @@
 #include "core/transfer/carrier.hpp"
 #include "core/virtual/buffer_table.hpp"
 #include "core/virtual/region.hpp"
-
-#include <atomic>
 
 namespace weir::residency {
 
@@ -48,11 +46,7 @@ struct PoolDevice : page::Standing {
   Owned<View> view;  ///< of the policy
   Owned<Policy> policy;
   Owned<transfer::Bounce> bounce;  ///< memory that copies between others may pass
-  Stream *up = nullptr;            ///< copies and fills towards the device
-  Stream *down = nullptr;          ///< copies from the device
-  /// Copies within it (compact.cpp), which may have to wait for work of the caller's: no other copy waits behind them. Opened
-  /// by the first of them.
-  std::atomic<Stream *> side{nullptr};
+  backend::TransferStreams streams;
   page::Limbo limbo;
   std::pmr::vector<PageRef> emptied;  ///< pages of slabs that compaction has emptied
   uint64_t page_size = 0, large_page_size = 0;

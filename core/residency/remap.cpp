@@ -65,10 +65,11 @@ Blocker Engine::claim_fragment(PoolDevice &device, const LooseFragment &loose, b
     return Blocker::leased;
   collect_fences(region, loose.page, &move->fences);
   // And after what fills the device: a wipe of the granule it goes to may still be among that.
-  move->fences.push_back(Stamp::make(device.up->slot, device.up->timeline.last(), true));
+  move->fences.push_back(
+      Stamp::make(device.streams.up()->slot, device.streams.up()->timeline.last(), true));
   const auto passed = [this](Stamp stamp) { return streams_.passed(stamp); };
   // Nor behind what other moves wait for on the stream that copies it.
-  Stream *side = device.side.load(std::memory_order_acquire);
+  Stream *side = device.streams.side();
   const bool queued = side != nullptr && !side->timeline.passed(side->timeline.last());
   if (!wait && (queued || !std::all_of(move->fences.begin(), move->fences.end(), passed)))
     return Blocker::busy;

@@ -326,7 +326,8 @@ void Engine::reshard(Region &region, const PoolDevice &device) noexcept {
 void Engine::clear_mappings(Releasable &lock, Plan &plan) noexcept {
   lock.unlocked([&] {
     PoolDevice &device = *plan.device;
-    (void)device.device.table().stream_synchronize(device.device.state(), device.up->native);
+    (void)device.device.table().stream_synchronize(device.device.state(),
+                                                   device.streams.up()->native);
     for (PlanPage &page : plan.pages) {
       if (page.region->shards == nullptr || !page.mapped) continue;
       if (plan.device->mapper->unmap(page.granule_address, page.bytes)) page.mapped = false;

@@ -19,8 +19,10 @@ using weir::page::EvictionClock;
 using weir::page::Standing;
 
 static_assert(sizeof(Place) == 1 && sizeof(ClaimScope) == 1);
-static_assert(!std::is_convertible_v<Place, ClaimScope> && !std::is_convertible_v<ClaimScope, Place>);
-static_assert(!std::is_constructible_v<ClaimScope, Place> && !std::is_constructible_v<ClaimScope, uint8_t>);
+static_assert(!std::is_convertible_v<Place, ClaimScope> &&
+              !std::is_convertible_v<ClaimScope, Place>);
+static_assert(!std::is_constructible_v<ClaimScope, Place> &&
+              !std::is_constructible_v<ClaimScope, uint8_t>);
 static_assert(!std::is_convertible_v<uint8_t, Place> && !std::is_convertible_v<Place, uint8_t>);
 
 void a_place_is_a_device_or_a_tier_and_has_its_bit(void **) {
