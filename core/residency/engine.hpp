@@ -59,6 +59,7 @@
 #include <deque>
 #include <functional>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <unordered_map>
 
@@ -96,10 +97,6 @@ struct Remote;        // remote.hpp
 
 class Engine {
  public:
-  static constexpr uint8_t shared_place = 29;  ///< of a sharded buffer's memory
-  static constexpr uint8_t host_place = 30;
-  static constexpr uint8_t any_place = page::any_place;
-
   Engine(std::pmr::memory_resource *memory, backend::StreamTable &streams, Ticks &ticks,
          uint32_t pool_id, const Log &log);
   ~Engine();
@@ -219,7 +216,7 @@ class Engine {
   unsigned char *compressed_blob(weir_buffer buffer, uint32_t page, uint64_t *bytes);
 
  private:
-  friend struct PoolDevice;
+  class DeviceView;  // engine.cpp
   friend class TierView;
   friend class Membership;
   friend class Rebalancer;
@@ -315,7 +312,7 @@ class Engine {
   Reach reach_of(const Plan &plan, const Region &region, const Residence &from,
                  uint32_t page) const noexcept WEIR_HELD;
   Residence *device_source(Region &region, uint32_t page, const Plan &plan) noexcept WEIR_HELD;
-  void step(Region &region, uint32_t page, PoolDevice &device, Step taken) noexcept;
+  void step(Region &region, uint32_t page, PoolDevice &device, Step taken) noexcept WEIR_HELD;
   void begin_work(Region &region, uint32_t page, PoolDevice &device) noexcept;
   void count_work_out(Region &region, uint32_t page, PoolDevice &device) noexcept;
   void end_work(Region &region, uint32_t page, PoolDevice &device) noexcept WEIR_HELD;
@@ -337,6 +334,7 @@ class Engine {
   void note_loss(PoolDevice &device, const Status &status) noexcept WEIR_HELD;
   void note_loss(const Stream &stream, const Status &status) noexcept;
   void lose(PoolDevice &device) noexcept WEIR_HELD;
+  void close_at_home(uint8_t place) noexcept WEIR_HELD;
   Status check_device(const Plan &plan) noexcept;
 
   // map.cpp
@@ -408,7 +406,6 @@ class Engine {
   void survey_slab(Region &region, Survey *survey) WEIR_HELD;
 
   // compact.cpp
-  Status side_stream(PoolDevice &device, Stream **side);
   Status enqueue_moves(PoolDevice &device, std::pmr::vector<Stamp> *waits,
                        const std::pmr::vector<weir_be_copy> &copies, Stamp *done);
   Blocker claim_tenant(PoolDevice &device, const MoveOrder &order, TenantMove *move,
@@ -427,7 +424,6 @@ class Engine {
   bool claim_extent(PoolDevice &device, const MoveOrder &order, ExtentMove *move,
                     std::pmr::vector<Stamp> *waits, MoveResult *result) WEIR_HELD;
   void settle_extent(PoolDevice &device, ExtentMove &move, Stamp done) noexcept WEIR_HELD;
-  void wipe_limbo(PoolDevice &device) noexcept;
   bool sweep_limbo(PoolDevice &device) noexcept WEIR_HELD;
   bool await_limbo(Releasable &lock, PoolDevice &device) WEIR_HELD;
   bool idle_page(Region &region, uint32_t page) noexcept WEIR_HELD;
@@ -457,6 +453,10 @@ class Engine {
 
   // buffers.cpp
   Status check_desc(const weir_buffer_desc &desc);
+  /// To walk over (page/place_index.hpp).
+  auto regions_in(page::PlaceIndex::Sets sets) noexcept WEIR_HELD {
+    return page::Walk(places_, sets, regions_);
+  }
   void leave_lot(Region &region) noexcept;
   void free_region(Region &region) noexcept WEIR_HELD;
   Region &make_region(const vm::Geometry &shape, uint8_t home, uint32_t client,
@@ -823,6 +823,7 @@ class Engine {
       0;  ///< changes of the pool's devices so far: come, left, lost
 
   page::RegionStore regions_ WEIR_GUARDED;
+  page::PlaceIndex places_ WEIR_GUARDED;  ///< of them
   page::BufferDirectory buffers_;
   /// Never moved nor shrunk: those that have left keep their place.
   std::pmr::vector<Owned<PoolDevice>> devices_;
@@ -855,7 +856,6 @@ class Engine {
   uint64_t next_look_ns_ WEIR_GUARDED = 0;  ///< ... and when the next is due
   bool watching_ WEIR_GUARDED = false;      ///< the demoter comes back for it by itself
   bool looking_ WEIR_GUARDED = false;       ///< somebody is at it
-  size_t host_cursor_ WEIR_GUARDED = 0;
   lease::StreamStates states_;
   std::pmr::deque<PrefetchRequest> prefetches_ WEIR_GUARDED;
   uint32_t prefetching_ WEIR_GUARDED = 0;     ///< threads that are at a batch
@@ -875,7 +875,6 @@ class Engine {
   Gauges gauges_ WEIR_GUARDED;
   static constexpr uint64_t staging_bytes = uint64_t{1} << 20U;
   RankedMutex<Rank::transfer> staging_mutex_;  ///< never taken with lock_ held
-  RankedMutex<Rank::transfer> side_mutex_;     ///< nor is this: opens the streams of moves
   Compactor *compactor_ = nullptr;
   /// What is to be scrubbed and could not be at once; the second counts how often there was such. See scrub.cpp.
   std::atomic<bool> scrub_due_{false};

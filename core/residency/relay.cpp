@@ -55,9 +55,9 @@ Status Engine::copy_device(PoolDevice &device, uint64_t address, unsigned char *
     const uint64_t step = std::min(bytes - done, staging_bytes);
     if (in != nullptr) {
       std::memcpy(staging_, in + done, step);
-      WEIR_TRY(copy_through(*device.up, address + done, staging, step));
+      WEIR_TRY(copy_through(*device.streams.up(), address + done, staging, step));
     } else {
-      WEIR_TRY(copy_through(*device.down, staging, address + done, step));
+      WEIR_TRY(copy_through(*device.streams.down(), staging, address + done, step));
       std::memcpy(out + done, staging_, step);
     }
     done += step;
