@@ -28,9 +28,8 @@ constexpr int key_bytes = 64;
 constexpr uint64_t unit_bytes = UnitArena::unit;
 
 Status crypto_error(const char *what) {
-  ErrorDetail detail;
-  detail.tier = WEIR_TIER_STORAGE;
-  return fail(WEIR_ERROR_NOT_SUPPORTED, detail, "storage: encryption: libcrypto's %s failed", what);
+  return fail(WEIR_ERROR_NOT_SUPPORTED, {.tier = WEIR_TIER_STORAGE},
+              "storage: encryption: libcrypto's %s failed", what);
 }
 
 }  // namespace
@@ -44,11 +43,8 @@ CipherKey::~CipherKey() {
 Status CipherKey::make() {
   void *page = mmap(nullptr, key_page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (page == MAP_FAILED) {
-    ErrorDetail detail;
-    detail.native = errno;
-    detail.tier = WEIR_TIER_STORAGE;
-    return fail(WEIR_ERROR_OUT_OF_HOST_MEMORY, detail, "storage: no memory for a key: %s",
-                strerrordesc_np(errno));
+    return fail(WEIR_ERROR_OUT_OF_HOST_MEMORY, {.tier = WEIR_TIER_STORAGE, .native = errno},
+                "storage: no memory for a key: %s", strerrordesc_np(errno));
   }
   key_ = static_cast<unsigned char *>(page);
   // As far as the system lets us; a child of fork() has no use for it either.
@@ -100,9 +96,7 @@ bool Cipher::run(void *context, uint64_t unit, const unsigned char *from, unsign
 
 CipherKey::~CipherKey() = default;
 Status CipherKey::make() {
-  ErrorDetail detail;
-  detail.tier = WEIR_TIER_STORAGE;
-  return fail(WEIR_ERROR_NOT_SUPPORTED, detail,
+  return fail(WEIR_ERROR_NOT_SUPPORTED, {.tier = WEIR_TIER_STORAGE},
               "storage: encryption needs libcrypto (OpenSSL 1.1.1 or later), which this build of "
               "Weir was made without");
 }

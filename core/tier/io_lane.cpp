@@ -26,11 +26,9 @@ Status IoLane::start_thread() {
   try {
     thread_ = std::thread([this] { run(); });
   } catch (const std::system_error &error) {
-    ErrorDetail detail;
-    detail.native = error.code().value();
-    detail.tier = WEIR_TIER_STORAGE;
-    return fail(WEIR_ERROR_OUT_OF_HOST_MEMORY, detail, "storage: cannot start a thread: %s",
-                error.what());
+    return fail(WEIR_ERROR_OUT_OF_HOST_MEMORY,
+                {.tier = WEIR_TIER_STORAGE, .native = error.code().value()},
+                "storage: cannot start a thread: %s", error.what());
   }
   return {};
 }

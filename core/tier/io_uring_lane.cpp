@@ -176,11 +176,8 @@ Status UringLane::open_ring() {
     result = io_uring_queue_init_params(entries, &ring_, &params);
   }
   if (result < 0) {
-    ErrorDetail detail;
-    detail.native = -result;
-    detail.tier = WEIR_TIER_STORAGE;
-    return fail(WEIR_ERROR_NOT_SUPPORTED, detail, "storage: io_uring: %s",
-                strerrordesc_np(-result));
+    return fail(WEIR_ERROR_NOT_SUPPORTED, {.tier = WEIR_TIER_STORAGE, .native = -result},
+                "storage: io_uring: %s", strerrordesc_np(-result));
   }
   open_ = true;
   io_uring_probe *probe = io_uring_get_probe_ring(&ring_);
@@ -189,10 +186,7 @@ Status UringLane::open_ring() {
     works = works && io_uring_opcode_supported(probe, operation) != 0;
   io_uring_free_probe(probe);
   if (works) return {};
-  ErrorDetail detail;
-  detail.native = EOPNOTSUPP;
-  detail.tier = WEIR_TIER_STORAGE;
-  return fail(WEIR_ERROR_NOT_SUPPORTED, detail,
+  return fail(WEIR_ERROR_NOT_SUPPORTED, {.tier = WEIR_TIER_STORAGE, .native = EOPNOTSUPP},
               "storage: io_uring: this kernel's can't read and write");
 }
 

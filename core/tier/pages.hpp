@@ -27,12 +27,9 @@ class Pages {
     void *memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
     if (memory == MAP_FAILED) {
-      ErrorDetail detail;
-      detail.native = errno;
-      detail.tier = WEIR_TIER_STORAGE;
-      detail.asked = bytes;
-      return fail(WEIR_ERROR_OUT_OF_HOST_MEMORY, detail, "storage: no memory for transfers: %s",
-                  strerrordesc_np(errno));
+      return fail(WEIR_ERROR_OUT_OF_HOST_MEMORY,
+                  {.tier = WEIR_TIER_STORAGE, .asked = bytes, .native = errno},
+                  "storage: no memory for transfers: %s", strerrordesc_np(errno));
     }
     data_ = static_cast<unsigned char *>(memory);
     bytes_ = bytes;

@@ -28,11 +28,8 @@ int ask(IoHook *hook, IoCall call, uint64_t bytes) noexcept {
 }
 
 Status system_error(int error, const char *what, const std::string &directory) {
-  ErrorDetail detail;
-  detail.native = error;
-  detail.tier = WEIR_TIER_STORAGE;
-  return fail(WEIR_ERROR_IO, detail, "storage: cannot %s in '%s': %s", what, directory.c_str(),
-              strerrordesc_np(error));
+  return fail(WEIR_ERROR_IO, {.tier = WEIR_TIER_STORAGE, .native = error},
+              "storage: cannot %s in '%s': %s", what, directory.c_str(), strerrordesc_np(error));
 }
 
 uint64_t free_bytes(int descriptor) noexcept {
@@ -50,11 +47,10 @@ uint64_t room_for(int descriptor) noexcept {
 }
 
 Status no_room(int error, uint64_t bytes, int descriptor, const std::string &directory) {
-  ErrorDetail detail;
-  detail.native = error;
-  detail.tier = WEIR_TIER_STORAGE;
-  detail.asked = bytes;
-  detail.available = room_for(descriptor);
+  const ErrorDetail detail{.tier = WEIR_TIER_STORAGE,
+                           .asked = bytes,
+                           .available = room_for(descriptor),
+                           .native = error};
   return fail(WEIR_ERROR_OVER_BUDGET, detail,
               "storage: '%s' has no room for a file of %" PRIu64 " bytes (%" PRIu64
               " bytes available): %s",

@@ -280,11 +280,7 @@ void StorageStore::submit(StorageIo *io) noexcept { state_->running->queue->subm
 Status StorageStore::wait(StorageIo *io) noexcept {
   state_->running->queue->wait(io);
   if (io->error == 0) return {};
-  ErrorDetail detail;
-  detail.native = io->error;
-  detail.tier = WEIR_TIER_STORAGE;
-  detail.asked = io->bytes;
-  return fail(WEIR_ERROR_IO, detail,
+  return fail(WEIR_ERROR_IO, {.tier = WEIR_TIER_STORAGE, .asked = io->bytes, .native = io->error},
               "storage: a %s of %" PRIu64 " bytes failed in '%s' at offset %" PRIu64 ": %s",
               io->write ? "write" : "read", io->bytes,
               state_->config.directories[io->error_file].c_str(), io->error_offset,

@@ -28,10 +28,8 @@ class Wake {
   Status make(bool blocking) {
     descriptor_ = eventfd(0, blocking ? EFD_CLOEXEC : EFD_CLOEXEC | EFD_NONBLOCK);
     if (descriptor_ >= 0) return {};
-    ErrorDetail detail;
-    detail.native = errno;
-    detail.tier = WEIR_TIER_STORAGE;
-    return fail(WEIR_ERROR_IO, detail, "storage: eventfd failed: %s", strerrordesc_np(errno));
+    return fail(WEIR_ERROR_IO, {.tier = WEIR_TIER_STORAGE, .native = errno},
+                "storage: eventfd failed: %s", strerrordesc_np(errno));
   }
   int descriptor() const noexcept { return descriptor_; }
   void set() noexcept {

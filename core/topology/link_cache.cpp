@@ -135,10 +135,8 @@ std::string written(std::string_view identity, std::string_view backend, uint32_
 }
 
 Status cannot(const char *what, const std::pmr::string &path, int error) {
-  ErrorDetail detail;
-  detail.native = error;
-  return fail(WEIR_ERROR_IO, detail, "measured links are not saved: cannot %s %s: %s", what,
-              path.c_str(), std::strerror(error));
+  return fail(WEIR_ERROR_IO, {.native = error}, "measured links are not saved: cannot %s %s: %s",
+              what, path.c_str(), std::strerror(error));
 }
 
 /// The folder and those above it that are missing.
