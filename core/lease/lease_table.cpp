@@ -14,7 +14,7 @@ namespace {
 constexpr uint64_t any_lease = Word::readers_mask | Word::writer;
 }
 
-bool LeaseTable::conflicts(const Range &range, bool write, uint8_t place) const noexcept {
+bool LeaseTable::conflicts(const Range &range, bool write, ClaimScope scope) const noexcept {
   const uint64_t word = buffers_.hot(range.buffer).word.load(std::memory_order_relaxed);
   if ((word & Word::writer) != 0 || (write && Word::leases(word) != 0)) return true;
   if ((word & Word::partial) == 0) return false;
@@ -23,18 +23,17 @@ bool LeaseTable::conflicts(const Range &range, bool write, uint8_t place) const 
   return std::any_of(first, last, [&](const auto &entry) {
     const Partial &other = entry.second;
     if (!write && other.mode == WEIR_READ) return false;
-    if (other.place == place || other.place == any_place || place == any_place)
-      return other.begin < range.end && range.begin < other.end;
+    if (other.scope.meets(scope)) return other.begin < range.end && range.begin < other.end;
     // Between places a page has one latest version: what shares a page conflicts.
     return shape.page_at(range.base + other.begin) <= shape.page_at(range.base + range.end - 1) &&
            shape.page_at(range.base + range.begin) <= shape.page_at(range.base + other.end - 1);
   });
 }
 
-bool LeaseTable::take(const Range &range, uint8_t mode, uint8_t place, const void *lease) {
+bool LeaseTable::take(const Range &range, uint8_t mode, ClaimScope scope, const void *lease) {
   const bool write = mode != WEIR_READ;
   if (whole(range)) return take_whole(range.buffer, write);
-  partials_.emplace(range.buffer, Partial{range.begin, range.end, mode, place, lease});
+  partials_.emplace(range.buffer, Partial{range.begin, range.end, mode, scope, lease});
   buffers_.hot(range.buffer).set_flags(Word::partial, 0);
   count_pages(*range.region, range.base + range.begin, range.base + range.end, 1);
   // The flag has closed the hit path; what it granted before shows in the word.
@@ -86,8 +85,9 @@ uint32_t LeaseTable::count(uint32_t buffer) const noexcept {
          static_cast<uint32_t>(partials_.count(buffer));
 }
 
-bool LeaseTable::in_use(vm::Region &region, uint32_t page, uint8_t place) const noexcept {
-  const bool held = place == any_place ? region.holds != 0 : region.held_on(place);
+bool LeaseTable::in_use(vm::Region &region, uint32_t page,
+                        std::optional<uint8_t> place) const noexcept {
+  const bool held = place ? region.held_on(*place) : region.holds != 0;
   if (held || region.pages[page].leases != 0 || region.pages[page].busy != 0) return true;
   if (region.pinned) return region.pins(page);
   return !each_owner(region, page, [this](uint32_t buffer, uint64_t) {

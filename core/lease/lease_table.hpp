@@ -11,22 +11,23 @@
 #include "core/lease/range.hpp"
 
 #include <memory_resource>
+#include <optional>
 #include <unordered_map>
 
 namespace weir::lease {
 
-using page::any_place;
+using page::ClaimScope;
 
 class LeaseTable {
  public:
   LeaseTable(std::pmr::memory_resource *memory, page::BufferDirectory &buffers)
       : buffers_(buffers), partials_(memory) {}
 
-  /// Whether an unreleased lease forbids to read, or write, the range at a place.
-  bool conflicts(const Range &range, bool write, uint8_t place) const noexcept WEIR_HELD;
+  /// Whether an unreleased lease forbids to read, or write, the range in a scope.
+  bool conflicts(const Range &range, bool write, ClaimScope scope) const noexcept WEIR_HELD;
   /// Counts a lease in. The hit path may have granted a conflicting one since the check: false, and nothing is counted. Throws
   /// std::bad_alloc with nothing changed.
-  bool take(const Range &range, uint8_t mode, uint8_t place, const void *lease) WEIR_HELD;
+  bool take(const Range &range, uint8_t mode, ClaimScope scope, const void *lease) WEIR_HELD;
   void drop(const Range &range, uint8_t mode, const void *lease) noexcept WEIR_HELD;
   /// For one that has the buffer to itself, or is about to: false if there is any lease; else it is leased to write, and closed to
   /// hits.
@@ -41,7 +42,7 @@ class LeaseTable {
   /// Whether a lease, a hold or an operation needs the page in place on a device. A hold on one is no reason to keep what lies
   /// on another, or below.
   bool in_use(vm::Region &region, uint32_t page,
-              uint8_t place = any_place) const noexcept WEIR_HELD;
+              std::optional<uint8_t> place = {}) const noexcept WEIR_HELD;
   /// Closes the hit path of every buffer on the page. False if one is leased: then some may be closed without need, which only
   /// sends their next acquire the slow way.
   bool close(vm::Region &region, uint32_t page, uint8_t place) noexcept WEIR_HELD;
@@ -51,7 +52,8 @@ class LeaseTable {
  private:
   struct Partial {
     uint64_t begin, end;
-    uint8_t mode, place;
+    uint8_t mode;
+    ClaimScope scope;
     const void *lease;
   };
 

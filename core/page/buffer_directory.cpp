@@ -92,17 +92,17 @@ uint32_t BufferDirectory::take_address(uint64_t address) noexcept {
 
 // ---- holds ----
 
-bool BufferDirectory::hold_forbids(uint32_t index, bool write, uint8_t place) const noexcept {
+bool BufferDirectory::hold_forbids(uint32_t index, bool write, ClaimScope scope) const noexcept {
   const Hold *hold = hold_of(index);
   if (hold == nullptr) return false;
-  const bool elsewhere = place != hold->place && place != any_place;
+  const bool elsewhere = scope != hold->scope && scope != ClaimScope::any();
   return hold->kind == HoldKind::alone || (write && (hold->kind == HoldKind::read || elsewhere));
 }
 
-Status BufferDirectory::check_hold(uint32_t index, HoldKind kind, uint8_t place) const {
+Status BufferDirectory::check_hold(uint32_t index, HoldKind kind, ClaimScope scope) const {
   const Hold *hold = hold_of(index);
   if (hold == nullptr) return {};
-  if (hold->place != place)
+  if (hold->scope != scope)
     return fail(WEIR_ERROR_LEASE_CONFLICT, "the buffer is held on another device");
   if (hold->kind != kind || kind == HoldKind::alone)
     return fail(WEIR_ERROR_LEASE_CONFLICT, "the buffer is held in a mode that allows no other");
@@ -114,10 +114,10 @@ void BufferDirectory::end_hold(uint32_t index) noexcept {
   erase_unheld(index);
 }
 
-void BufferDirectory::count_hold(uint32_t index, HoldKind kind, uint8_t place) noexcept {
+void BufferDirectory::count_hold(uint32_t index, HoldKind kind, ClaimScope scope) noexcept {
   Hold &hold = holds_.find(index)->second;
   ++hold.count;
-  hold.place = place;
+  hold.scope = scope;
   hold.kind = kind;
 }
 

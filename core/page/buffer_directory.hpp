@@ -8,6 +8,7 @@
 
 #include "core/base/status.hpp"
 #include "core/page/address_map.hpp"
+#include "core/page/claim_scope.hpp"
 #include "core/page/region_store.hpp"
 #include "core/policy/users.hpp"
 #include "core/virtual/buffer_table.hpp"
@@ -19,14 +20,11 @@ using policy::Users;
 /// What a hold lets others do (docs/leases.md): nobody writes; leases and calls write into the held memory; nobody else.
 enum class HoldKind : uint8_t { read, shared, alone };
 
-/// Where a claim or a hold is (Plan::claim_place), if it may be anywhere.
-inline constexpr uint8_t any_place = 31;
-
-/// The holds on a buffer, which are all of one kind and on one place.
+/// The holds on a buffer, which are all of one kind and in one scope.
 struct Hold {
   uint32_t count = 0;
   uint32_t coming = 0;  ///< calls that are bringing it in: the record is theirs too
-  uint8_t place = 0;    ///< as of a claim
+  ClaimScope scope = ClaimScope::any();
   HoldKind kind = HoldKind::shared;
 };
 
@@ -131,16 +129,16 @@ class BufferDirectory {
   }
   /// Held, or about to be.
   bool held(uint32_t index) const noexcept WEIR_HELD { return holds_.contains(index); }
-  /// Whether a hold keeps a lease or call that uses the buffer at the place from being granted.
-  bool hold_forbids(uint32_t index, bool write, uint8_t place) const noexcept WEIR_HELD;
+  /// Whether a hold keeps a lease or call that uses the buffer in the scope from being granted.
+  bool hold_forbids(uint32_t index, bool write, ClaimScope scope) const noexcept WEIR_HELD;
   /// Whether a hold of the kind may join those that are there.
-  Status check_hold(uint32_t index, HoldKind kind, uint8_t place) const WEIR_HELD;
+  Status check_hold(uint32_t index, HoldKind kind, ClaimScope scope) const WEIR_HELD;
   /// A call is about to hold it, so that nothing can fail once the pages are held. Throws std::bad_alloc with nothing changed.
   void begin_hold(uint32_t index) WEIR_HELD { ++holds_.try_emplace(index).first->second.coming; }
   void end_hold(uint32_t index) noexcept WEIR_HELD;
   /// Between the two: it is held once more, the first time in this way.
   void count_hold(uint32_t index) noexcept WEIR_HELD { ++holds_.find(index)->second.count; }
-  void count_hold(uint32_t index, HoldKind kind, uint8_t place) noexcept WEIR_HELD;
+  void count_hold(uint32_t index, HoldKind kind, ClaimScope scope) noexcept WEIR_HELD;
   /// One hold less. True: it was the last.
   bool drop_hold(uint32_t index) noexcept WEIR_HELD;
 

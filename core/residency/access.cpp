@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Bytes without a lease: read and write from the host, discard, query. A copy claims its range like a lease
-// does (place any_place: byte by byte), so that neither an eviction nor a conflicting lease gets in its way,
+// does (ClaimScope::any(): byte by byte), so that neither an eviction nor a conflicting lease gets in its way,
 // and goes to whichever copy is the latest; nothing is promoted.
 
 #include "core/residency/plan.hpp"
@@ -66,7 +66,7 @@ void Engine::write_through(Region &region, uint32_t page, PoolDevice &device, ui
   }
   std::memcpy(host_bytes(region, page) + within, in, bytes);
   free_lower(region, page);
-  copies.written(device.bit() | (copies.latest() & vm::host_bit));
+  places_.note(region, copies.written(device.bit() | (copies.latest() & vm::host_bit)));
 }
 
 /// Bytes [begin, end) of the region, all on one page. The page is claimed, so it stays where it is.
@@ -116,7 +116,7 @@ Status Engine::copy_settled(Releasable &lock, uint32_t index, const Target &wher
   if (copies.latest() == 0 && region.slab && home != nullptr &&
       home->pages[page].state() == PageState::resident) {
     // A slab's untouched page: another tenant may be on its way to be the first to write there. One place for all.
-    copies.written(uint32_t{1} << region.home);
+    places_.note(region, copies.written(uint32_t{1} << region.home));
   }
   if (copies.latest() == 0) {
     WEIR_TRY(give_slot(lock, region, page));
@@ -124,7 +124,7 @@ Status Engine::copy_settled(Releasable &lock, uint32_t index, const Target &wher
     if (copies.busy != busy) return copy_piece(lock, index, where, page, begin, end, out, in);
     if (copies.latest() != 0) return copy_settled(lock, index, where, page, begin, end, out, in);
     std::memset(host_bytes(region, page), 0, region.shape.used_bytes(page));
-    copies.written(vm::host_bit);
+    places_.note(region, copies.written(vm::host_bit));
   }
   // A device's copy first: a lease on other bytes of the page may be using it.
   for (auto &r : region.residences) {
@@ -157,7 +157,7 @@ Status Engine::copy_settled(Releasable &lock, uint32_t index, const Target &wher
   if (in != nullptr) {
     std::memcpy(host_bytes(region, page) + within, in, bytes);
     free_lower(region, page);
-    copies.written(vm::host_bit);
+    places_.note(region, copies.written(vm::host_bit));
     note_in_order(region, page, vm::host_bit);
     set_flags(index, 0, Word::resident);
   }
@@ -292,10 +292,12 @@ Status Engine::zero_held(Releasable &lock, const Plan &plan, const Target &where
       Page &copies = where.region->pages[p];
       const bool lost = !tenant && copies.lost();
       if (lost)
-        copies.written(where.region->only_latest(p));  // its writer was lost, not the device
+        places_.note(
+            *where.region,
+            copies.written(where.region->only_latest(p)));  // its writer was lost, not the device
       const Status status = copy_pieces(lock, item.buffer, where, begin - where.base,
                                         end - where.base, nullptr, zeroes.data());
-      if (!status && lost) copies.forsake();
+      if (!status && lost) places_.note(*where.region, copies.forsake());
       WEIR_TRY(status);
     }
   } catch (const std::bad_alloc &) {
@@ -313,7 +315,7 @@ Status Engine::discard(weir_buffer buffer, uint64_t offset, uint64_t length) {
   const Target where = buffers_.target(claimed.buffer);
   Region &region = *where.region;
   // On a lost device nothing is held any more.
-  const bool held = region.slab ? !device_at(region.home).lost : region.held_to_write;
+  const bool held = region.slab ? !device_at(region.home).lost() : region.held_to_write;
   if (held && buffers_.hold_of(claimed.buffer) != nullptr) {
     const Status status = zero_held(lock, plan, where);
     const KeepError keep;
@@ -332,7 +334,7 @@ Status Engine::discard(weir_buffer buffer, uint64_t offset, uint64_t length) {
     while (region.pages[p].busy != 0) changed_.wait(lock);
     free_host(region, p);
     free_lower(region, p);
-    region.pages[p].discarded();
+    places_.note(region, region.pages[p].discarded());
   }
   // At the end: a prefetch of the buffer may have opened the hit path meanwhile.
   set_flags(claimed.buffer, 0, Word::resident | Word::sole);

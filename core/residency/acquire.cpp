@@ -391,8 +391,8 @@ Status Engine::do_fill(Releasable &lock, Plan &plan) {
   for (const physical::Doomed &old : plan.doomed) plan.device->granules->forget(old);
   plan.doomed.clear();
   note_loss(*lost, status);
-  if (status && plan.device->lost) clear_mappings(lock, plan);
-  settle_fill(plan, status.ok() && !plan.device->lost);
+  if (status && plan.device->lost()) clear_mappings(lock, plan);
+  settle_fill(plan, status.ok() && !plan.device->lost());
   return status;
 }
 

@@ -297,8 +297,8 @@ bool Engine::worth_prefetching(const PrefetchRequest &request) {
   const Region &region = *buffers_.target(request.buffer).region;
   // What a hold may write is copied anew for every lease elsewhere.
   const Hold *hold = buffers_.hold_of(request.buffer);
-  const bool elsewhere =
-      region.shards == nullptr && hold != nullptr && hold->place != request.place;
+  const bool elsewhere = region.shards == nullptr && hold != nullptr &&
+                         hold->scope != ClaimScope::on(Place(request.place));
   if (hold != nullptr &&
       (hold->kind == HoldKind::alone || (hold->kind == HoldKind::shared && elsewhere)))
     return false;

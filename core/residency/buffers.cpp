@@ -27,7 +27,7 @@ uint64_t alignment_bits(uint64_t alignment) noexcept {
 Status Engine::place_of(uint32_t device_id, uint8_t *place) {
   for (const auto &device : devices_) {
     const bool meant = device_id == WEIR_DEVICE_DEFAULT || device->device.id == device_id;
-    if (!meant || device->gone) continue;
+    if (!meant || device->gone()) continue;
     *place = device->place;
     return {};
   }
@@ -40,7 +40,7 @@ Status Engine::place_of(uint32_t device_id, uint8_t *place) {
 /// Where a stream's work is done. One that has left the pool is told from one that never was of it.
 Status Engine::place_of(const Stream &stream, uint8_t *place) {
   for (const auto &device : devices_) {
-    if (&device->device == stream.device && device->gone)
+    if (&device->device == stream.device && device->gone())
       return fail(WEIR_ERROR_DEVICE_REMOVED, "device %u has left the pool", device->device.id);
   }
   return place_of(stream.device->id, place);
@@ -64,7 +64,9 @@ uint64_t Engine::granule_address(const Region &region, const Residence &residenc
 Region &Engine::make_region(const vm::Geometry &shape, uint8_t home, uint32_t client,
                             const vm::Sharing::Lot &lot) {
   try {
+    places_.reserve(regions_.ids() + size_t{1});
     Region &fresh = regions_.make(shape, home, client);
+    places_.settle(fresh, home);
     fresh.lot = lot;
     fresh.lot_place = shape.shared ? home : Region::no_lot;
     return fresh;
@@ -135,6 +137,7 @@ void Engine::free_region(Region &region) noexcept {
     devices_[region.shards->range_place]->addresses->free(region.shards->range);
   leave_lot(region);
   announcements_.forget(region.id);
+  places_.forget(region);
   regions_.free(region);
 }
 
@@ -150,7 +153,7 @@ void Engine::keep_or_free(Region &region) noexcept {
   for (uint32_t p = 0; p < region.pages.size(); ++p) {
     free_host(region, p);
     free_lower(region, p);
-    region.pages[p].discarded();
+    places_.note(region, region.pages[p].discarded());
   }
   for (auto &r : region.residences) {
     PoolDevice &device = *devices_[r->place];
@@ -181,7 +184,7 @@ void Engine::keep_or_free(Region &region) noexcept {
 void Engine::retire_region(Region &region) noexcept {
   if (!page::RegionStore::ended(region)) return;
   for (const Page &page : region.pages) {
-    assert(!page.host && page.lower == tier::CopyTable::none);
+    assert(!page.host() && page.lower == tier::CopyTable::none);
     (void)page;
   }
   if (region.slab) slabs_.close(region);

@@ -31,7 +31,7 @@ uint32_t Engine::usable_relays(const PoolDevice &to) noexcept {
   for (const auto &device : devices_) {
     const transfer::Bounce &bounce = *device->bounce;
     if (device->place == to.place || !device->open() || bounce.closing) continue;
-    if (bounce.claimed() && bounce.opened() < to.joined) continue;
+    if (bounce.claimed() && bounce.opened() < to.joined()) continue;
     const uint64_t needed = transfer::Bounce::bytes_on(*device->granules) + device->high_water;
     const bool room = device->vmm() &&
                       (bounce.not_before_ns == 0 || bounce.not_before_ns <= now_ns()) &&
@@ -53,12 +53,13 @@ Reach Engine::reach_of(const Plan &plan, const Region &region, const Residence &
   }
   const PoolDevice &source = *devices_[from.place];
   const uint32_t mapped = source.vmm() ? from.pages[page].mapped() : UINT32_MAX;
-  reach.direct = mapped >= plan.device->joined;
+  reach.direct = mapped >= plan.device->joined();
   if (!reach.direct) return reach;
   reach.relays = relays;
   for (const auto &device : devices_) {
-    const bool slots = !device->bounce->claimed() || device->bounce->opened() >= source.joined;
-    if ((plan.relays & device->bit()) != 0 && (mapped < device->joined || !slots)) reach.relays = 0;
+    const bool slots = !device->bounce->claimed() || device->bounce->opened() >= source.joined();
+    if ((plan.relays & device->bit()) != 0 && (mapped < device->joined() || !slots))
+      reach.relays = 0;
   }
   return reach;
 }
@@ -99,7 +100,7 @@ void Engine::choose_ways(Plan &plan) noexcept {
     order.to = &plan.device->device;
     order.from_place = from;
     order.to_place = to;
-    order.arrival = plan.device->up;
+    order.arrival = plan.device->streams.up();
     order.before = plan.before.data();
     order.before_count = plan.before.size();
     freight.without = paths_.choose(from, to, freight.bytes, 0, freight.direct);
@@ -162,8 +163,8 @@ Status Engine::carry_gathered(Plan &plan, transfer::Copier &copier) {
   if (plan.wiping) {
     WEIR_TRY(copier.flush());
     uint64_t point = 0;
-    WEIR_TRY(plan.device->up->timeline.record(&point));
-    plan.wiped = Stamp::make(plan.device->up->slot, point, true);
+    WEIR_TRY(plan.device->streams.up()->timeline.record(&point));
+    plan.wiped = Stamp::make(plan.device->streams.up()->slot, point, true);
     plan.wiping = false;
   }
   WEIR_TRY(carrier_.carry(freight.order, plan.cargo.data(), plan.cargo.size(), plan.wiped));
@@ -236,7 +237,7 @@ uint64_t Engine::lose_carried(const PoolDevice &device) noexcept {
     const bool known = copies.lost();
     const uint32_t bit = uint32_t{1} << carried.place;
     if ((copies.latest() & ~bit) != 0 && (copies.latest() & bit) != 0) {
-      copies.left(bit);
+      places_.note(region, copies.left(bit));
     } else {
       // It is nowhere else, or has gone on from there: then nobody knows which of its copies is good.
       forsake(region, carried.page);
@@ -250,9 +251,10 @@ uint64_t Engine::lose_carried(const PoolDevice &device) noexcept {
 
 /// How long what is at work on the device may be waited for.
 uint64_t Engine::patience(const PoolDevice &device) const noexcept {
-  if (!device.leaving) return config_.evict_wait_ns;
+  if (!device.leaving()) return config_.evict_wait_ns;
   const uint64_t now = now_ns();
-  return std::min(config_.evict_wait_ns, device.leave_by_ns - std::min(now, device.leave_by_ns));
+  return std::min(config_.evict_wait_ns,
+                  device.leave_by_ns() - std::min(now, device.leave_by_ns()));
 }
 
 /// The device's slots become idle memory of its own. False: there are none, or they are in use. Drops the lock.

@@ -50,9 +50,9 @@ Status Engine::resolve(Plan &plan) {
 Status Engine::check_conflicts(Plan &plan) {
   if (plan.lease == nullptr) return {};  // brings bytes in for nobody in particular
   for (const PlanItem &item : plan.items) {
-    const uint8_t place = plan.claim_place(*item.region);
-    const bool held = buffers_.hold_forbids(item.buffer, item.writes(), place);
-    if (!held && !leases_.conflicts(item, item.writes(), place)) continue;
+    const ClaimScope scope = plan.scope(*item.region);
+    const bool held = buffers_.hold_forbids(item.buffer, item.writes(), scope);
+    if (!held && !leases_.conflicts(item, item.writes(), scope)) continue;
     ErrorDetail detail;
     detail.use_index = item.use;
     events_.tell(What::conflict);
@@ -132,7 +132,7 @@ void Engine::scan_pages(Plan &plan, bool *busy) {
 /// counted is taken back. Throws std::bad_alloc, after which drop_claims() puts everything right.
 Status Engine::take_claims(Plan &plan) {
   for (PlanItem &item : plan.items) {
-    item.claimed = leases_.take(item, item.mode, plan.claim_place(*item.region), plan.lease);
+    item.claimed = leases_.take(item, item.mode, plan.scope(*item.region), plan.lease);
     if (item.claimed) continue;
     drop_claims(plan);
     WEIR_TRY(check_conflicts(plan));

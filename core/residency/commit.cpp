@@ -147,7 +147,7 @@ Status Engine::order_after_past(Releasable &lock, Plan &plan, bool *again) {
   const KeepError keep;
   if (plan.device != nullptr && waits.code() == WEIR_ERROR_DEVICE_LOST) {
     PoolDevice *lost = lock.unlocked([&] { return &lost_in(*plan.device); });
-    *again = lost != plan.device && !lost->lost;
+    *again = lost != plan.device && !lost->lost();
     note_loss(*lost, waits);
   }
   drop_all(plan);
@@ -159,7 +159,7 @@ void Engine::invalidate(Region &region, uint32_t page, uint32_t keep_bit) noexce
   Page &copies = region.pages[page];
   free_lower(region, page);
   if (copies.latest() == keep_bit) return;
-  copies.written(keep_bit);
+  places_.note(region, copies.written(keep_bit));
   if (keep_bit != vm::host_bit) free_host(region, page);
 }
 
@@ -170,7 +170,7 @@ void Engine::refresh_word(uint32_t index, Region &region, uint64_t base, uint64_
   bool pending = history_.pending(index);
   Residence *home = region.on(region.home);
   // A device that is to leave takes no hits: what is left of it must not be leased again. Nor do several devices at once.
-  bool resident = home != nullptr && region.shards == nullptr && !device_at(region.home).leaving;
+  bool resident = home != nullptr && region.shards == nullptr && !device_at(region.home).leaving();
   bool sole = resident;
   const uint32_t bit = uint32_t{1} << region.home;
   const uint32_t last = region.shape.page_at(base + size - 1);

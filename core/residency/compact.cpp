@@ -35,15 +35,6 @@ uint32_t last_page(const Region &region, uint64_t begin, uint64_t size) noexcept
 
 // ---- handing copies to the device ----
 
-Status Engine::side_stream(PoolDevice &device, Stream **side) {
-  const Guard hold(side_mutex_);
-  *side = device.side.load(std::memory_order_acquire);
-  if (*side != nullptr) return {};
-  WEIR_TRY(streams_.open_transfer(device.device, this, side));
-  device.side.store(*side, std::memory_order_release);
-  return {};
-}
-
 /// Outside the lock: all the copies after all the waits. *done: when they have ended. Failure: none of them is running.
 Status Engine::enqueue_moves(PoolDevice &device, std::pmr::vector<Stamp> *waits,
                              const std::pmr::vector<weir_be_copy> &copies, Stamp *done) {
@@ -51,7 +42,7 @@ Status Engine::enqueue_moves(PoolDevice &device, std::pmr::vector<Stamp> *waits,
   if (copies.empty()) return {};
   Stream *side = nullptr;
   try {
-    WEIR_TRY(side_stream(device, &side));
+    WEIR_TRY(device.streams.open_side(streams_, device.device, this, &side));
   } catch (const std::bad_alloc &) {
     return fail(WEIR_ERROR_OUT_OF_HOST_MEMORY, "no host memory for a stream of device %u",
                 device.device.id);
@@ -171,7 +162,7 @@ bool Engine::settle_tenant(PoolDevice &device, TenantMove &move, Stamp done) noe
   const bool in_use =
       Word::leases(word) != 0 || (word & Word::partial) != 0 || buffers_.held(tenant.owner);
   const uint64_t size = tenant.size;
-  if (!same || in_use || device.lost || (move.copy && !done)) {
+  if (!same || in_use || device.lost() || (move.copy && !done)) {
     // The copy may be running all the same: nobody may write what it reads, use what it writes, or take either away. Who waits
     // at these pages has looked at his fences already, but looks at `ready` again.
     history_.bury(to, move.order->offset, move.order->offset + size, done);
@@ -227,7 +218,7 @@ Status Engine::move_tenants(uint8_t place, const MoveOrder *orders, size_t count
   std::pmr::vector<Stamp> waits(&memory_);
   std::pmr::vector<weir_be_copy> copies(&memory_);
   Locked lock(lock_);
-  if (device.lost) return fail(WEIR_ERROR_DEVICE_LOST, "device %u is lost", device.device.id);
+  if (device.lost()) return fail(WEIR_ERROR_DEVICE_LOST, "device %u is lost", device.device.id);
   moves.reserve(count);
   copies.reserve(3 * count);  // a tenant is smaller than a page: it lies on two at most
   for (size_t i = 0; i < count; ++i) {
@@ -315,15 +306,13 @@ uint64_t Engine::reclaim(uint8_t place, bool wait) {
   };
   std::erase_if(device.emptied, take);
   // Without VMM extents of dead regions lie in the way of the living.
-  for (Region &region : regions_) {
-    Residence *here = device.vmm() ? nullptr : region.on(place);
-    if (here == nullptr || !region.idle(0) || here->resident == 0 || region.pin_count.any())
-      continue;
+  for (Region &region : regions_in(device.vmm() ? 0 : device.pages_there())) {
+    if (!region.idle(0) || region.on(place)->resident == 0 || region.pin_count.any()) continue;
+    const PageRef ref{region.id, 0, regions_.generation(region)};
     const bool listed = std::any_of(victims.begin(), victims.end(), [&](const PageRef &other) {
       return other.region == region.id;
     });
-    if (!listed && (wait || idle_page(region, 0)))
-      victims.push_back(PageRef{region.id, 0, regions_.generation(region)});
+    if (!listed && (wait || idle_page(region, 0))) victims.push_back(ref);
   }
   Status why;
   return victims.empty() ? 0 : evict(lock, device, victims, false, &why);

@@ -182,7 +182,7 @@ uint64_t Engine::evict(Releasable &lock, PoolDevice &device, const std::pmr::vec
   Drain drain(device, background, patience(device));
   lock.unlocked([&] {
     points.at("evict.claimed");
-    transfer::Copier copier(*device.down);
+    transfer::Copier copier(*device.streams.down());
     size_t finished = 0;
     for (size_t i = 0; i < victims.size(); ++i) {
       // Before waiting for work of the caller's, what has been copied is let go of.
@@ -210,17 +210,17 @@ bool Engine::copied(const Victim &victim) noexcept {
 
 /// What was handed to the transfer stream has to end before its memory can be let go of.
 void Engine::end_copies(PoolDevice &device) noexcept {
-  (void)device.device.table().stream_synchronize(device.device.state(), device.down->native);
+  (void)answers_lost(device);  // which waits for them
 }
 
 /// Zeroes a page whose bytes are in HOST already, and waits for it.
 Status Engine::wipe(PoolDevice &device, Victim &victim) {
-  transfer::Copier copier(*device.down);
+  transfer::Copier copier(*device.streams.down());
   victim.wiped = true;
   WEIR_TRY(copier.zero(victim.address, victim.bytes));
   uint64_t point = 0;
-  Status status = device.down->timeline.record(&point);
-  if (status) status = device.down->timeline.finish(point);
+  Status status = device.streams.down()->timeline.record(&point);
+  if (status) status = device.streams.down()->timeline.finish(point);
   if (!status) end_copies(device);
   return status;
 }
@@ -250,9 +250,9 @@ void Engine::start_victim(Drain &drain, transfer::Copier &copier, Victim &victim
   }
   uint64_t point = 0;
   if (status && !victim.straight && (victim.copy || victim.region->scrub)) {
-    status = device.down->timeline.record(&point);
+    status = device.streams.down()->timeline.record(&point);
     if (status) {
-      victim.copied = Stamp::make(device.down->slot, point, false);
+      victim.copied = Stamp::make(device.streams.down()->slot, point, false);
     } else {
       end_copies(device);  // enqueued, but without a mark
     }
@@ -322,7 +322,7 @@ void Engine::decide_victim(const PoolDevice &device, Victim &victim) noexcept {
   const bool dropped = victim.had_content && !victim.copy && !victim.region->idle(victim.page);
   const uint32_t others = victim.region->pages[victim.page].latest() & ~device.bit();
   victim.safe = victim.safe && !(dropped && others == 0);
-  if (victim.loan.to != nullptr && victim.loan.to->lost) victim.safe = false;
+  if (victim.loan.to != nullptr && victim.loan.to->lost()) victim.safe = false;
   victim.out = victim.safe && (victim.region->scrub || !(state.wanted && victim.had_content));
 }
 
@@ -330,7 +330,7 @@ void Engine::decide_victim(const PoolDevice &device, Victim &victim) noexcept {
 void Engine::settle_place(Victim &victim) noexcept {
   Region &region = *victim.region;
   Page &copies = region.pages[victim.page];
-  copies.revived();  // the device was lost, but the copy had ended; or see `forsaken` there
+  places_.note(region, copies.revived());  // lost, but the copy had ended; or see `forsaken` there
   if (victim.lent) return;
   if (victim.straight) {
     region.codec = victim.plan;
@@ -349,9 +349,9 @@ void Engine::settle_place(Victim &victim) noexcept {
   }
   if (victim.slot) {
     host_->take_over(victim.slot, region.client, victim.used);
-    copies.host = victim.slot;
+    places_.note(region, copies.take_slot(victim.slot));
   }
-  copies.arrived(vm::host_bit);
+  places_.note(region, copies.arrived(vm::host_bit));
   if (victim.slot) note_in_order(region, victim.page, vm::host_bit);
 }
 
@@ -369,7 +369,7 @@ void Engine::settle_victim(Drain &drain, Victim &victim) noexcept {
   // What it had from a writer that has been lost meanwhile (remote.cpp): the copy is none.
   const bool forsaken = copies.forsaken();
   if (victim.loan.lost) note_loss(*victim.loan.to, Status(WEIR_ERROR_DEVICE_LOST));
-  if (victim.loan.to != nullptr && victim.loan.to->lost) victim.safe = false;
+  if (victim.loan.to != nullptr && victim.loan.to->lost()) victim.safe = false;
   victim.lent = victim.safe && victim.loan.to != nullptr;
   if (victim.lent) settle_loan(victim, true);
   if (victim.copy && (victim.safe || victim.wiped) && !region.idle(victim.page)) {
@@ -388,12 +388,12 @@ void Engine::settle_victim(Drain &drain, Victim &victim) noexcept {
     drain.freed += region.shape.charged_bytes(victim.page);
     vacate(region, victim.page, device, region.scrub ? physical::client_unknown : region.client);
   } else {
-    if (victim.wiped || region.idle(victim.page)) copies.left(device.bit());
+    if (victim.wiped || region.idle(victim.page)) places_.note(region, copies.left(device.bit()));
     if (!state.wanted) tell(What::evict_failed, 0);
     give_back(region, victim.ref, device);
   }
-  const bool owned = !region.idle(victim.page);
-  if (victim.had_content && owned && copies.latest() == 0) copies.device_lost();
+  const bool owned = !region.idle(victim.page), nowhere = copies.latest() == 0;
+  if (victim.had_content && owned && nowhere) places_.note(region, copies.device_lost());
   if (forsaken && owned) forsake(region, victim.page);
   state.wanted = false;
   retire_region(region);
@@ -415,12 +415,12 @@ void Engine::vacate(Region &region, uint32_t page, PoolDevice &device,
   }
   if (!idle_scan_.watching() && worth_watching(device)) watch_idle();
   const uint64_t bytes = region.shape.charged_bytes(page);
-  device.evicted_total += bytes;
+  device.evictions.count(bytes);
   events_.tell({What::evicted, 0, device.place, region.id, page, bytes});
-  region.pages[page].left(device.bit());
+  places_.note(region, region.pages[page].left(device.bit()));
   state.granule = physical::no_granule;
   state.ready = Stamp{};
-  state.set_evicted(device.eviction_clock());
+  state.set_evicted(device.evictions.now());
 }
 
 /// Without an eviction: its device has left, or the runtime has taken the mapping and gives none back.

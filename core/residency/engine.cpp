@@ -21,41 +21,49 @@ constexpr uint64_t most_promised = uint64_t{1} << 48U;
 
 }  // namespace
 
-PoolDevice::PoolDevice(Engine &engine_, uint8_t place_, const backend::Device &device_,
-                       std::pmr::memory_resource *memory)
-    : engine(engine_), place(place_), device(device_), limbo(memory), emptied(memory) {}
+/// A device as its policy sees it.
+class Engine::DeviceView final : public View {
+ public:
+  DeviceView(Engine &engine, const PoolDevice &device) noexcept
+      : engine_(engine), device_(device) {}
+  bool describe(const PageRef &page, PageInfo *info) WEIR_HELD override;
+  bool knows(const PageRef &page) noexcept WEIR_HELD override;
+  uint64_t now() const override { return engine_.ticks_.now(); }
 
-uint64_t PoolDevice::now() const { return engine.ticks_.now(); }
+ private:
+  Engine &engine_;
+  const PoolDevice &device_;
+};
 
-bool PoolDevice::knows(const PageRef &ref) noexcept {
-  Region *region = engine.regions_.find(ref.region, ref.generation);
-  const Residence *here = region != nullptr ? region->on(place) : nullptr;
+bool Engine::DeviceView::knows(const PageRef &ref) noexcept {
+  Region *region = engine_.regions_.find(ref.region, ref.generation);
+  const Residence *here = region != nullptr ? region->on(device_.place) : nullptr;
   // One on the move is no victim, but it may be here again, and nobody tells of it then: it is not to be forgotten.
   return here != nullptr && here->pages[ref.page].state() != PageState::absent;
 }
 
-bool PoolDevice::describe(const PageRef &ref, PageInfo *info) {
+bool Engine::DeviceView::describe(const PageRef &ref, PageInfo *info) {
   if (!knows(ref)) return false;
-  Region &region = engine.regions_.at(ref.region);
-  Residence *here = region.on(place);
+  Region &region = engine_.regions_.at(ref.region);
+  Residence *here = region.on(device_.place);
   const Page &copies = region.pages[ref.page];
   info->bytes = region.shape.charged_bytes(ref.page);
   info->priority = region.priority;
-  info->dirty = (copies.latest() & bit()) != 0 && (copies.latest() & ~bit()) == 0;
+  info->dirty = (copies.latest() & device_.bit()) != 0 && (copies.latest() & ~device_.bit()) == 0;
   const bool idle = region.idle(ref.page);
-  const bool borrowed = region.on(place)->pages[ref.page].borrowed && !idle;
+  const bool borrowed = region.on(device_.place)->pages[ref.page].borrowed && !idle;
   info->borrowed = borrowed;
   info->disposable = idle || borrowed;
   info->dead_since = borrowed      ? PageInfo::lives
                      : region.slab ? region.tenants->pages[ref.page].idle_since
                                    : region.dead_since;
   if (region.slab && !idle) region.tenants->pages[ref.page].told = false;
-  info->cold = region.cold || copies.latest() == 0 || (copies.latest() & bit()) == 0;
+  info->cold = region.cold || copies.latest() == 0 || (copies.latest() & device_.bit()) == 0;
   info->client = region.client;
-  const bool spare = copies.busy == 0 && engine.is_spare(region, ref.page, *here);
-  info->evictable = spare || !engine.leases_.in_use(region, ref.page, place);
-  engine.describe_uses(region, info);
-  engine.describe_hints(region, ref.page, place, info);
+  const bool spare = copies.busy == 0 && engine_.is_spare(region, ref.page, *here);
+  info->evictable = spare || !engine_.leases_.in_use(region, ref.page, device_.place);
+  engine_.describe_uses(region, info);
+  engine_.describe_hints(region, ref.page, device_.place, info);
   return true;
 }
 
@@ -84,6 +92,7 @@ Engine::Engine(std::pmr::memory_resource *memory, backend::StreamTable &streams,
       log_(log),
       lock_(log),
       regions_(&memory_),
+      places_(&memory_),
       buffers_(regions_, &memory_, pool_id),
       devices_(&memory_),
       carrier_(streams_),
@@ -127,6 +136,7 @@ Status Engine::start(EngineConfig config) {
   }
   {
     const Locked lock(lock_);
+    for (const auto &device : devices_) places_.open(device->place);
     Membership(*this).tell_peers();
   }
   node_ = common_node();
@@ -192,12 +202,12 @@ Status Engine::make_device(const EngineConfig::DeviceBudget &budget, uint8_t pla
                            Owned<PoolDevice> *out) {
   const backend::Device &device = *budget.device;
   WEIR_TRY(check_device_budget(device, budget.budget));
-  Owned<PoolDevice> fresh = make_owned<PoolDevice>(&memory_, *this, place, device, &memory_);
+  Owned<PoolDevice> fresh =
+      make_owned<PoolDevice>(&memory_, place, device, budget.budget, &memory_);
   const uint64_t page = config_.page_size;
   const uint64_t large = config_.large_page_size;
   fresh->page_size = page;
   fresh->large_page_size = large;
-  fresh->eviction_unit = std::max<uint64_t>(budget.budget / 256, 1);
   fresh->node = budget.node;
   fresh->granules = make_owned<physical::GranulePool>(&memory_, device, page, large, budget.budget,
                                                       config_.segment_size, &memory_);
@@ -211,19 +221,14 @@ Status Engine::make_device(const EngineConfig::DeviceBudget &budget, uint8_t pla
     fresh->sharing = make_sharing(*fresh, budget.budget);
   fresh->mapper = make_owned<physical::Mapper>(&memory_, device);
   fresh->bounce = make_owned<transfer::Bounce>(&memory_, device, *fresh->granules, *fresh->mapper);
-  fresh->policy = make_policy(config_.policy, *fresh, &memory_);
+  fresh->view = adopt_as<View>(make_owned<DeviceView>(&memory_, *this, *fresh));
+  fresh->policy = make_policy(config_.policy, *fresh->view, &memory_);
   if (fresh->policy == nullptr)
     return fail(WEIR_ERROR_INVALID_ARGUMENT, "there is no policy \"%s\"", config_.policy);
   set_watermarks(*fresh, budget.budget);
   fresh->mapper->stay_near(config_.nodes, fresh->node);
   WEIR_TRY(fresh->mapper->start());
-  WEIR_TRY(streams_.open_transfer(device, this, &fresh->up));
-  const Status down = streams_.open_transfer(device, this, &fresh->down);
-  if (!down) {
-    const KeepError keep;
-    (void)streams_.close(fresh->up);
-    return down;
-  }
+  WEIR_TRY(fresh->streams.open(streams_, device, this));
   *out = std::move(fresh);
   return {};
 }
@@ -245,7 +250,7 @@ Status Engine::shutdown() {
       }
     }
     for (const auto &device : devices_) {
-      if (device->leaving)
+      if (device->leaving())
         return fail(WEIR_ERROR_BUSY, "device %u is being removed from the pool", device->device.id);
     }
     stopping_ = true;
@@ -298,12 +303,10 @@ void Engine::release_all() noexcept {
 
 /// Takes every page off a device that is being let go of, whatever fails: fences, unmap, granules.
 void Engine::release_device(Releasable &lock, PoolDevice &device) noexcept {
-  for (Stream *stream : {device.side.load(), device.up, device.down}) {
-    if (stream != nullptr) stream->timeline.drain();
-  }
+  device.streams.drain();
   (void)sweep_limbo(device);
-  if (Stream *side = device.side.load(); side != nullptr && !device.limbo.empty()) {
-    side->timeline.drain();  // of what had to be overwritten
+  if (!device.limbo.empty()) {
+    device.streams.drain();  // of what had to be overwritten
     (void)sweep_limbo(device);
   }
   for (Region &region : regions_) {
@@ -321,11 +324,7 @@ void Engine::release_device(Releasable &lock, PoolDevice &device) noexcept {
     }
     if (here->range && device.vmm()) device.addresses->free(here->range);
   }
-  lock.unlocked([&] {
-    for (Stream *stream : {device.side.load(), device.up, device.down}) {
-      if (stream != nullptr) (void)streams_.close(stream);
-    }
-  });
+  lock.unlocked([&] { device.streams.close(streams_); });
 }
 
 // ---- clients ----
@@ -380,7 +379,7 @@ Status Engine::trim(uint32_t device_id, uint32_t level, uint64_t bytes, uint64_t
   while (level != WEIR_TRIM_GRADUAL && await_limbo(lock, device)) {
   }
   if (level == WEIR_TRIM_EMERGENCY) (void)give_bounce_back(lock, device);
-  for (uint32_t barren = 0; *freed < bytes && barren < 2 && !device.lost;) {
+  for (uint32_t barren = 0; *freed < bytes && barren < 2 && !device.lost();) {
     *freed += give_idle(lock, device, bytes - *freed);
     if (*freed >= bytes) break;
     Wanted wanted;
@@ -473,9 +472,9 @@ Status Engine::device_stats(uint32_t device_id, weir_pool_device_stats *stats) {
   stats->segments = device.granules->segments();
   stats->returned_bytes = device.returned_bytes;
   stats->memory_total = device.device.description.memory_total;
-  stats->state = device.lost      ? WEIR_POOL_DEVICE_LOST
-                 : device.leaving ? WEIR_POOL_DEVICE_LEAVING
-                                  : WEIR_POOL_DEVICE_PRESENT;
+  stats->state = device.lost()      ? WEIR_POOL_DEVICE_LOST
+                 : device.leaving() ? WEIR_POOL_DEVICE_LEAVING
+                                    : WEIR_POOL_DEVICE_PRESENT;
   return {};
 }
 

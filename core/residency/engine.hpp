@@ -65,6 +65,7 @@
 #include <deque>
 #include <functional>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <unordered_map>
 
@@ -102,10 +103,6 @@ struct Remote;        // remote.hpp
 
 class Engine {
  public:
-  static constexpr uint8_t shared_place = 29;  ///< of a sharded buffer's memory
-  static constexpr uint8_t host_place = 30;
-  static constexpr uint8_t any_place = page::any_place;
-
   Engine(std::pmr::memory_resource *memory, backend::StreamTable &streams, Ticks &ticks,
          uint32_t pool_id, const Log &log);
   ~Engine();
@@ -225,7 +222,7 @@ class Engine {
   unsigned char *compressed_blob(weir_buffer buffer, uint32_t page, uint64_t *bytes);
 
  private:
-  friend struct PoolDevice;
+  class DeviceView;  // engine.cpp
   friend class TierView;
   friend class Membership;
   friend class Rebalancer;
@@ -321,7 +318,7 @@ class Engine {
   Reach reach_of(const Plan &plan, const Region &region, const Residence &from,
                  uint32_t page) const noexcept WEIR_HELD;
   Residence *device_source(Region &region, uint32_t page, const Plan &plan) noexcept WEIR_HELD;
-  void step(Region &region, uint32_t page, PoolDevice &device, Step taken) noexcept;
+  void step(Region &region, uint32_t page, PoolDevice &device, Step taken) noexcept WEIR_HELD;
   void begin_work(Region &region, uint32_t page, PoolDevice &device) noexcept;
   void count_work_out(Region &region, uint32_t page, PoolDevice &device) noexcept;
   void end_work(Region &region, uint32_t page, PoolDevice &device) noexcept WEIR_HELD;
@@ -343,6 +340,7 @@ class Engine {
   void note_loss(PoolDevice &device, const Status &status) noexcept WEIR_HELD;
   void note_loss(const Stream &stream, const Status &status) noexcept;
   void lose(PoolDevice &device) noexcept WEIR_HELD;
+  void close_at_home(uint8_t place) noexcept WEIR_HELD;
   Status check_device(const Plan &plan) noexcept;
 
   // map.cpp
@@ -414,7 +412,6 @@ class Engine {
   void survey_slab(Region &region, Survey *survey) WEIR_HELD;
 
   // compact.cpp
-  Status side_stream(PoolDevice &device, Stream **side);
   Status enqueue_moves(PoolDevice &device, std::pmr::vector<Stamp> *waits,
                        const std::pmr::vector<weir_be_copy> &copies, Stamp *done);
   Blocker claim_tenant(PoolDevice &device, const MoveOrder &order, TenantMove *move,
@@ -433,7 +430,6 @@ class Engine {
   bool claim_extent(PoolDevice &device, const MoveOrder &order, ExtentMove *move,
                     std::pmr::vector<Stamp> *waits, MoveResult *result) WEIR_HELD;
   void settle_extent(PoolDevice &device, ExtentMove &move, Stamp done) noexcept WEIR_HELD;
-  void wipe_limbo(PoolDevice &device) noexcept;
   bool sweep_limbo(PoolDevice &device) noexcept WEIR_HELD;
   bool await_limbo(Releasable &lock, PoolDevice &device) WEIR_HELD;
   bool idle_page(Region &region, uint32_t page) noexcept WEIR_HELD;
@@ -463,6 +459,10 @@ class Engine {
 
   // buffers.cpp
   Status check_desc(const weir_buffer_desc &desc);
+  /// To walk over (page/place_index.hpp).
+  auto regions_in(page::PlaceIndex::Sets sets) noexcept WEIR_HELD {
+    return page::Walk(places_, sets, regions_);
+  }
   void leave_lot(Region &region) noexcept;
   void free_region(Region &region) noexcept WEIR_HELD;
   Region &make_region(const vm::Geometry &shape, uint8_t home, uint32_t client,
@@ -807,6 +807,7 @@ class Engine {
       0;  ///< changes of the pool's devices so far: come, left, lost
 
   page::RegionStore regions_ WEIR_GUARDED;
+  page::PlaceIndex places_ WEIR_GUARDED;  ///< of them
   page::BufferDirectory buffers_;
   /// Never moved nor shrunk: those that have left keep their place.
   std::pmr::vector<Owned<PoolDevice>> devices_;
@@ -833,13 +834,11 @@ class Engine {
   static constexpr size_t max_round_pages = 1024;
   uint64_t looked_at_ns_ WEIR_GUARDED = 0;  ///< when the machine's memory was last looked at
   policy::IdleScan idle_scan_ WEIR_GUARDED;
-  size_t host_cursor_ WEIR_GUARDED = 0;
   lease::StreamStates states_;
   policy::Announcements announcements_ WEIR_GUARDED;
   policy::Hints hints_ WEIR_GUARDED;
   Events events_ WEIR_GUARDED;
   Gauges gauges_ WEIR_GUARDED;
-  RankedMutex<Rank::transfer> side_mutex_;  ///< opens the streams of moves; not with lock_ held
   Compactor *compactor_ = nullptr;
   policy::ScrubTurns scrub_turns_;  ///< of what could not be overwritten at once (scrub.cpp)
   std::thread demoter_, sinker_;

@@ -37,14 +37,12 @@ void Engine::survey_segments(uint8_t place, Survey *survey) {
   Locked lock(lock_);
   survey->clear();
   PoolDevice &device = device_at(place);
-  if (device.vmm() || device.lost) return;
+  if (device.vmm() || device.lost()) return;
   std::pmr::vector<physical::Segments::Piece> pieces(&memory_);
   device.granules->survey(&pieces);
   std::pmr::vector<uint32_t> owners(&memory_);  // of extents
-  for (Region &region : regions_) {
-    const Residence *here = region.on(place);
-    if (here == nullptr || here->pages[0].granule == physical::no_granule) continue;
-    const uint32_t extent = device.granules->at(here->pages[0].granule).node;
+  for (Region &region : regions_in(device.pages_there())) {
+    const uint32_t extent = device.granules->at(region.on(place)->pages[0].granule).node;
     if (extent >= owners.size()) owners.resize(extent + 1, UINT32_MAX);
     owners[extent] = region.id;
   }
@@ -96,16 +94,13 @@ bool Engine::claim_extent(PoolDevice &device, const MoveOrder &order, ExtentMove
   // Closed before its fences are looked at: a hit may come and go until then.
   if (!leases_.close(region, 0, device.place)) return refuse(Blocker::leased);
   history_.collect(region, 0, waits);
-  grow_by(device.limbo);
+  device.limbo.reserve();
   move->granule =
       device.granules->claim_at(order.to, order.offset, region.shape.page_bytes(0), order.before);
   if (move->granule == physical::no_granule) return refuse(Blocker::busy);
   move->region = &region;
   step(region, 0, device, Step::begin_move);
-  // Its place in the list, so that settling can't fail. Until then it stands for the new extent, which is nobody's yet.
-  device.limbo.push_back(
-      PoolDevice::Left{move->granule, Stamp{}, region.shape.page_bytes(0),
-                       region.scrub ? PoolDevice::Left::Wipe::due : PoolDevice::Left::Wipe::none});
+  device.limbo.enter(move->granule, region.shape.page_bytes(0), region.scrub);
   if (region.scrub) scrub_turns_.note();
   return true;
 }
@@ -115,21 +110,19 @@ void Engine::settle_extent(PoolDevice &device, ExtentMove &move, Stamp done) noe
   Region &region = *move.region;
   Residence &here = *region.on(device.place);
   DevicePage &page = here.pages[0];
-  const auto left = std::find_if(device.limbo.begin(), device.limbo.end(),
-                                 [&](const auto &l) { return l.granule == move.granule; });
-  step(region, 0, device, done && !device.lost ? Step::moved : Step::move_failed);
+  step(region, 0, device, done && !device.lost() ? Step::moved : Step::move_failed);
   forget_idle(region, 0);
   if (page.wanted) page.wanted = false;
-  Stream *side = device.side.load(std::memory_order_acquire);
-  if (!done && region.scrub && !device.lost && side != nullptr) {
+  Stream *side = device.streams.side();
+  if (!done && region.scrub && !device.lost() && side != nullptr) {
     // Some of the bytes may have come to the new place, which is left in their stead.
-    left->copied = Stamp::make(side->slot, side->timeline.last(), true);
-  } else if (!done || device.lost) {
-    device.limbo.erase(left);
+    const Stamp last = Stamp::make(side->slot, side->timeline.last(), true);
+    device.limbo.settle(move.granule, move.granule, last);
+  } else if (!done || device.lost()) {
+    device.limbo.cancel(move.granule);
     device.granules->release(move.granule);
   } else {
-    left->granule = page.granule;
-    left->copied = done;
+    device.limbo.settle(move.granule, page.granule, done);
     page.granule = move.granule;
     page.ready = done;
     device.granules->at(page.granule).set_client(region.client);
@@ -148,7 +141,7 @@ Status Engine::move_extents(uint8_t place, const MoveOrder *orders, size_t count
       &memory_);  // of whole extents: behind the last byte, too, nobody else's may show
   std::pmr::vector<uint64_t> sizes(&memory_);
   Locked lock(lock_);
-  if (device.lost) return fail(WEIR_ERROR_DEVICE_LOST, "device %u is lost", device.device.id);
+  if (device.lost()) return fail(WEIR_ERROR_DEVICE_LOST, "device %u is lost", device.device.id);
   moves.reserve(count);
   copies.reserve(count);
   sizes.reserve(count);
@@ -174,7 +167,7 @@ Status Engine::move_extents(uint8_t place, const MoveOrder *orders, size_t count
   const KeepError keep;
   note_loss(device, status);
   for (size_t i = 0; i < moves.size(); ++i) {
-    const bool moved = done && !device.lost;
+    const bool moved = done && !device.lost();
     settle_extent(device, moves[i], done);
     if (moved) {
       ++result->moves;
@@ -212,34 +205,10 @@ uint64_t Engine::evict_extents(uint8_t place, const Occupant *tenants, size_t co
 
 // ---- what is left behind ----
 
-/// Overwrites extents whose copies have passed where that is called for. What can't be is tried again: it stays in limbo.
-void Engine::wipe_limbo(PoolDevice &device) noexcept {
-  Stream *side = device.side.load(std::memory_order_acquire);
-  for (PoolDevice::Left &left : device.limbo) {
-    const bool due = left.wipe == PoolDevice::Left::Wipe::due && !device.lost;
-    if (!due || !left.copied || !streams_.passed(left.copied)) continue;
-    transfer::Copier copier(*side);
-    if (!copier.zero(device.granules->at(left.granule).place, left.bytes)) continue;
-    uint64_t point = 0;
-    if (side->timeline.record(&point)) {
-      left.copied = Stamp::make(side->slot, point, true);
-    } else {
-      (void)device.device.table().stream_synchronize(device.device.state(), side->native);
-    }
-    left.wipe = PoolDevice::Left::Wipe::under_way;
-  }
-}
-
 /// Frees the extents in limbo whose copies have passed. True: there were any.
 bool Engine::sweep_limbo(PoolDevice &device) noexcept {
-  wipe_limbo(device);
-  const auto gone = [&](const PoolDevice::Left &left) {
-    const bool due = left.wipe == PoolDevice::Left::Wipe::due && !device.lost;
-    if (!left.copied || due || !streams_.passed(left.copied)) return false;
-    device.granules->release(left.granule);
-    return true;
-  };
-  const bool any = std::erase_if(device.limbo, gone) != 0;
+  const bool any =
+      device.limbo.sweep(streams_, *device.granules, device.lost(), device.streams.side());
   if (any) changed_.notify_all();
   return any;
 }
@@ -247,22 +216,17 @@ bool Engine::sweep_limbo(PoolDevice &device) noexcept {
 /// Waits for one of them. False: there is none, or it takes too long.
 bool Engine::await_limbo(Releasable &lock, PoolDevice &device) {
   if (sweep_limbo(device)) return true;
-  const auto first = std::find_if(device.limbo.begin(), device.limbo.end(),
-                                  [](const auto &left) { return static_cast<bool>(left.copied); });
-  if (first == device.limbo.end()) return false;
-  const Stamp stamp = first->copied;
+  const Stamp stamp = device.limbo.first();
+  if (!stamp) return false;
   const uint64_t wait_ns = patience(device);
   if (!lock.unlocked([&] { return streams_.wait(stamp, wait_ns); })) return false;
-  if (sweep_limbo(device)) return true;
-  // The copy has passed, but not what overwrites the place it left.
-  return std::any_of(device.limbo.begin(), device.limbo.end(), [](const auto &left) {
-    return left.wipe == PoolDevice::Left::Wipe::under_way;
-  });
+  // Else the copy has passed, but not what overwrites the place it left.
+  return sweep_limbo(device) || device.limbo.wiping();
 }
 
 /// The bytes are there, but in pieces, or (`slabs`) may be, in slabs and in shared granules. Drops the lock.
 bool Engine::compact_for(Releasable &lock, PoolDevice &device, uint64_t bytes, bool slabs) {
-  if (compactor_ == nullptr || device.lost) return false;
+  if (compactor_ == nullptr || device.lost()) return false;
   if (!slabs && device.granules->idle() < bytes) return false;
   return lock.unlocked([&] {
     points.at("compact");

@@ -150,14 +150,18 @@ Residence *Engine::device_source(Region &region, uint32_t page, const Plan &plan
 bool Engine::reads_directly(const PoolDevice &to, const Residence &from,
                             uint32_t page) const noexcept {
   if (!config_.routes.direct(from.place, to.place)) return false;
-  return !devices_[from.place]->vmm() || from.pages[page].mapped() >= to.joined;
+  return !devices_[from.place]->vmm() || from.pages[page].mapped() >= to.joined();
 }
 
 /// Every change of a page's state on a device, with the counts that go along.
 void Engine::step(Region &region, uint32_t page, PoolDevice &device, Step taken) noexcept {
   Residence &here = *region.on(device.place);
   const vm::Rule &rule = here.pages[page].apply(taken);
+  const int came = static_cast<int>(rule.to != PageState::absent) -
+                   static_cast<int>(rule.from != PageState::absent);
   here.resident += static_cast<uint32_t>(int32_t{rule.in_place});
+  here.coming = (here.coming + static_cast<uint32_t>(came - rule.in_place)) & 0xffffffU;
+  if (came != 0) places_.note(region, here);
   if (rule.busy > 0) begin_work(region, page, device);
   if (rule.busy < 0) count_work_out(region, page, device);
 }
@@ -238,9 +242,9 @@ Status Engine::fill_from_below(Plan &plan, Lift &lift, transfer::Copier &copier)
                                 reinterpret_cast<uint64_t>(slot->pinned), part.bytes);
     if (status) status = copier.flush();
     uint64_t point = 0;
-    if (status) status = plan.device->up->timeline.record(&point);
+    if (status) status = plan.device->streams.up()->timeline.record(&point);
     if (!status) return status;  // the slot stays taken until the stream has been synchronized
-    lift.give(Stamp::make(plan.device->up->slot, point, true));
+    lift.give(Stamp::make(plan.device->streams.up()->slot, point, true));
     if (part.secret) scrub_turns_.note();
   }
   return {};
@@ -256,11 +260,12 @@ uint64_t Engine::parts_below(const Plan &plan) const noexcept {
 /// Outside the lock. Maps page by page and enqueues as it goes, so that mapping overlaps with copying.
 Status Engine::fill(Plan &plan) {
   PoolDevice &device = *plan.device;
-  transfer::Copier copier(*device.up);
+  transfer::Copier copier(*device.streams.up());
   Lift lift(lower_, plan.quiet);
   const auto run = [&]() -> Status {
     if (!plan.parts.empty()) lift.begin(plan.parts);
-    for (const Stamp stamp : plan.before) WEIR_TRY(streams_.enqueue_wait(*device.up, stamp));
+    for (const Stamp stamp : plan.before)
+      WEIR_TRY(streams_.enqueue_wait(*device.streams.up(), stamp));
     for (PlanPage &page : plan.pages) {
       if (!page.filling) continue;
       if (page.absent) WEIR_TRY(prepare_page(plan, page));
@@ -296,8 +301,8 @@ Status Engine::fill(Plan &plan) {
     }
     WEIR_TRY(copier.flush());
     uint64_t point = 0;
-    WEIR_TRY(device.up->timeline.record(&point));
-    plan.ready = Stamp::make(device.up->slot, point, true);
+    WEIR_TRY(device.streams.up()->timeline.record(&point));
+    plan.ready = Stamp::make(device.streams.up()->slot, point, true);
     return {};
   };
   points.at("fill");
@@ -307,7 +312,8 @@ Status Engine::fill(Plan &plan) {
   // Nothing may still be writing into memory that is about to be someone else's.
   end_carrying(plan);
   if (copier.enqueued()) {
-    (void)device.device.table().stream_synchronize(device.device.state(), device.up->native);
+    (void)device.device.table().stream_synchronize(device.device.state(),
+                                                   device.streams.up()->native);
   }
   for (PlanPage &page : plan.pages) {
     if (page.mapped && unmap_page(device, page.granule_address, page.bytes, page.shared))
@@ -409,12 +415,12 @@ void Engine::settle_fill(Plan &plan, bool filled) noexcept {
       // untouched one, has no version yet.
       if (idle) {
         forget_idle(region, page.page);
-        copies.discarded();
+        places_.note(region, copies.discarded());
       } else if (copies.latest() != 0 && !page.discard) {
         // What has been lost meanwhile (remote.cpp) is not found again.
-        if (!copies.lost() && page.counts) copies.arrived(device.bit());
+        if (!copies.lost() && page.counts) places_.note(region, copies.arrived(device.bit()));
       } else if (page.zero && !page.discard && !region.slab) {
-        copies.arrived(device.bit());
+        places_.note(region, copies.arrived(device.bit()));
       }
       tell_filled(plan, page, how);
       page.granule = physical::no_granule;

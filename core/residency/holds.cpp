@@ -92,7 +92,8 @@ void Engine::leave_latest(Plan &plan) noexcept {
     Page &copies = region.pages[p];
     const bool shard = region.shards != nullptr;
     free_lower(region, p);
-    copies.written(shard ? uint32_t{1} << region.home_of(p) : plan.device->bit());
+    places_.note(region,
+                 copies.written(shard ? uint32_t{1} << region.home_of(p) : plan.device->bit()));
     if (copies.leases == 0 && !leased) free_host(region, p);
   }
   set_flags(item.buffer, 0, Word::virgin);
@@ -115,11 +116,11 @@ Status Engine::take_hold(Releasable &lock, Plan &plan, HoldKind kind) {
   }
   WEIR_TRY(plan.try_each([this](Plan &part) { return check_device(part); }));
   WEIR_TRY(plan.try_each([this](Plan &part) { return check_lost(part); }));
-  const uint8_t place = plan.claim_place(region);
-  WEIR_TRY(buffers_.check_hold(item.buffer, kind, place));  // another's hold may have been faster
+  const ClaimScope scope = plan.scope(region);
+  WEIR_TRY(buffers_.check_hold(item.buffer, kind, scope));  // another's hold may have been faster
   if (alone_latest) leave_latest(plan);
   add_hold(region, plan.place(), kind != HoldKind::read);
-  buffers_.count_hold(item.buffer, kind, place);
+  buffers_.count_hold(item.buffer, kind, scope);
   // While the claim keeps writers out: what the hold forbids must not be granted by a hit.
   refresh_word(item.buffer, region, item.base, item.size);
   return {};
@@ -153,7 +154,7 @@ Status Engine::hold(weir_buffer buffer, uint32_t device_id, HoldKind kind, uint6
     WEIR_TRY(place_of(device_id, &place));
   }
   Plan plan(&memory_, nullptr, devices_[place].get());
-  WEIR_TRY(buffers_.check_hold(index, kind, plan.claim_place(*buffers_.target(index).region)));
+  WEIR_TRY(buffers_.check_hold(index, kind, plan.scope(*buffers_.target(index).region)));
   WEIR_TRY(unslab_for(lock, index, place));
   const bool nests = buffers_.hold_of(index) != nullptr;
   buffers_.begin_hold(index);
@@ -264,7 +265,7 @@ Status Engine::host_register(weir_buffer buffer, void *memory, uint64_t flags) {
       free_host(region, p);
       if ((flags & WEIR_HOST_LOAD) != 0) {
         free_lower(region, p);
-        copies.written(vm::host_bit);
+        places_.note(region, copies.written(vm::host_bit));
       }
     }
     drop_alias(region);
@@ -281,7 +282,7 @@ void Engine::unregister_memory(Releasable &lock, Region &region) noexcept {
   unsigned char *memory = region.registered;
   region.registered = nullptr;
   for (Page &copies : region.pages) {
-    if (!copies.host) copies.left(vm::host_bit);
+    if (!copies.host()) places_.note(region, copies.left(vm::host_bit));
   }
   const uint64_t bytes = tier::HostStore::rounded(region.shape.size);
   vm::RegionPin pin(region);
@@ -292,7 +293,8 @@ void Engine::unregister_memory(Releasable &lock, Region &region) noexcept {
   backend::Runtime &runtime = *devices_[0]->device.runtime;
   lock.unlocked([&] {
     for (size_t i = 0; i < count; ++i)
-      (void)users[i]->up->timeline.wait(users[i]->up->timeline.last(), UINT64_MAX);
+      (void)users[i]->streams.up()->timeline.wait(users[i]->streams.up()->timeline.last(),
+                                                  UINT64_MAX);
     (void)runtime.table().host_unregister(runtime.state(), memory, bytes);
   });
   unpin(pin);
@@ -307,7 +309,7 @@ Status Engine::host_unregister(weir_buffer buffer) {
   Region &region = *where.region;
   if (region.registered == nullptr)
     return fail(WEIR_ERROR_INVALID_ARGUMENT, "the buffer has no registered memory");
-  if (buffers_.hold_forbids(index, false, any_place))
+  if (buffers_.hold_forbids(index, false, ClaimScope::any()))
     return fail(WEIR_ERROR_LEASE_CONFLICT, "a hold on the buffer forbids reading");
   WEIR_TRY(claim_alone(index));
   await_operations(lock, region);
@@ -347,8 +349,8 @@ Status Engine::host_unregister(weir_buffer buffer) {
   const KeepError keep;
   if (status) {
     for (uint32_t p = 0; p < region.pages.size(); ++p) {
-      if (!slots[p]) region.pages[p].left(vm::host_bit);
-      region.pages[p].host = slots[p];
+      if (!slots[p]) places_.note(region, region.pages[p].left(vm::host_bit));
+      places_.note(region, region.pages[p].take_slot(slots[p]));
       if (slots[p]) note_in_order(region, p, vm::host_bit);
     }
     unregister_memory(lock, region);

@@ -57,9 +57,9 @@ Status Engine::host_alias(Region &region, uint32_t first, uint32_t last) {
   }
   for (uint32_t p = first; p <= last; ++p) {
     Page &page = region.pages[p];
-    if (!page.host || page.in_view) continue;
+    if (!page.host() || page.in_view) continue;
     const Status status =
-        host_->map_alias(page.host, tier::HostStore::rounded(region.shape.used_bytes(p)),
+        host_->map_alias(page.host(), tier::HostStore::rounded(region.shape.used_bytes(p)),
                          region.alias + region.shape.offset(p));
     if (!status) {
       if (fresh) drop_alias(region);
@@ -114,7 +114,7 @@ Status Engine::page_to_host(Releasable &lock, const PlanItem &item, uint32_t pag
   set_flags(item.buffer, 0, Word::sole);  // a write must come the slow way, to make this copy stale
   // What a DISCARD_WRITE finds in the slot is a version only when the lease is granted: commit() says so.
   if (discard || !counts) return {};
-  copies.arrived(vm::host_bit);
+  places_.note(region, copies.arrived(vm::host_bit));
   note_in_order(region, page, vm::host_bit);
   return {};
 }

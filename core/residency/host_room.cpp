@@ -12,12 +12,12 @@
 namespace weir::residency {
 
 bool Engine::has_host(const Region &region, uint32_t page) const noexcept {
-  return region.registered != nullptr || region.pages[page].host;
+  return region.registered != nullptr || region.pages[page].host();
 }
 
 unsigned char *Engine::host_bytes(Region &region, uint32_t page) noexcept {
   if (region.registered != nullptr) return region.registered + region.shape.offset(page);
-  return static_cast<unsigned char *>(host_->address(region.pages[page].host));
+  return static_cast<unsigned char *>(host_->address(region.pages[page].host()));
 }
 
 Status Engine::fail_corrupt(uint32_t use, uint32_t page, uint32_t bit) noexcept {
@@ -38,7 +38,7 @@ void Engine::forsake_copy(Region &region, uint32_t page, uint32_t bit) noexcept 
   Page &copies = region.pages[page];
   if ((copies.latest() & ~bit) == 0 || (copies.latest() & bit) == 0 || copies.sinking) return;
   if (bit == vm::host_bit) {
-    copies.left(vm::host_bit);
+    places_.note(region, copies.left(vm::host_bit));
     free_host(region, page);
   } else {
     drop_lower(region, page, bit);
@@ -54,7 +54,7 @@ bool Engine::sums_host(const Region &region) const noexcept {
 Status Engine::verify_host(Region &region, uint32_t page, uint32_t use) {
   const Page &copies = region.pages[page];
   const uint64_t sum = checksum_of_version(copies);
-  if (!sums_host(region) || sum == 0 || !copies.host) return {};
+  if (!sums_host(region) || sum == 0 || !copies.host()) return {};
   if (tier::checksum_of(host_bytes(region, page), region.shape.used_bytes(page)) == sum) return {};
   events_.tell({What::corrupt, 0, Event::nowhere, region.id, page});
   return fail_corrupt(use, page, vm::host_bit);
@@ -83,10 +83,10 @@ void Engine::retire_slot(const Region &region, tier::HostSlot slot, PendingCopie
 /// Gives up a page's slot. Who is copying it down meanwhile frees it.
 void Engine::free_host(Region &region, uint32_t page) noexcept {
   Page &copies = region.pages[page];
-  if (!copies.host) return;
+  if (!copies.host()) return;
   unalias(region, page);
-  const tier::HostSlot slot = copies.host;
-  copies.host = tier::HostSlot{};
+  const tier::HostSlot slot = copies.host();
+  places_.note(region, copies.take_slot(tier::HostSlot{}));
   if (lower_.host_order != nullptr) lower_.host_order->forget_some();
   PendingCopies busy;
   for (const auto &r : region.residences) {
@@ -113,7 +113,7 @@ bool Engine::alias_in_use(const Region &region) noexcept {
 /// lock.
 Status Engine::give_slot(Releasable &lock, Region &region, uint32_t page) {
   Page &copies = region.pages[page];
-  if (region.registered != nullptr || copies.host) return {};
+  if (region.registered != nullptr || copies.host()) return {};
   tier::HostSlot slot;
   Status status;
   ++copies.leases;
@@ -132,10 +132,10 @@ Status Engine::give_slot(Releasable &lock, Region &region, uint32_t page) {
   if (status) host_->take_over(slot, region.client, region.shape.used_bytes(page));
   --copies.leases;
   if (!status) return status;
-  if (copies.host) {
+  if (copies.host()) {
     free_slot(region.client, slot, region.scrub);
   } else {
-    copies.host = slot;
+    places_.note(region, copies.take_slot(slot));
   }
   return {};
 }
@@ -152,18 +152,17 @@ bool Engine::sweep_retired() noexcept {
 /// regions from where it stopped last.
 bool Engine::drop_clean_copies(uint64_t bytes) noexcept {
   uint64_t freed = 0;
-  for (size_t looked = 0; looked < regions_.ids() && freed < bytes; ++looked) {
-    host_cursor_ = (host_cursor_ + 1) % regions_.ids();
-    Region *region = regions_.live(host_cursor_);
-    if (region == nullptr || region->registered != nullptr || region->alias != nullptr) continue;
-    for (uint32_t p = 0; p < region->pages.size(); ++p) {
-      Page &copies = region->pages[p];
+  for (size_t left = places_.count(Place::host); left != 0 && freed < bytes; --left) {
+    Region &region = regions_.at(places_.next_around(Place::host));
+    if (region.registered != nullptr || region.alias != nullptr) continue;
+    for (uint32_t p = 0; p < region.pages.size(); ++p) {
+      Page &copies = region.pages[p];
       const bool elsewhere = (copies.latest() & vm::device_bits) != 0;
       const bool used = copies.busy != 0 || copies.leases != 0 || copies.sinking;
-      if (!copies.host || used || !elsewhere) continue;
-      freed += region->shape.used_bytes(p);
-      copies.left(vm::host_bit);
-      free_host(*region, p);
+      if (!copies.host() || used || !elsewhere) continue;
+      freed += region.shape.used_bytes(p);
+      places_.note(region, copies.left(vm::host_bit));
+      free_host(region, p);
     }
   }
   return freed != 0;

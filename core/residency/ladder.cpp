@@ -47,7 +47,7 @@ void Engine::begin_sinking(Region &region, uint32_t page, bool from_host) {
   entry.plan = region.codec;
   entry.first_io = lower_.ios_used;
   if (from_host) {
-    entry.slot = copies.host;
+    entry.slot = copies.host();
     entry.bytes = host_bytes(region, page);
   } else {
     entry.chain = copies.lower;
@@ -86,7 +86,7 @@ uint64_t Engine::list_sinking(const std::pmr::vector<PageRef> &refs, uint32_t bi
     if ((copies.latest() & ~bit) != 0) {
       dropped += region.shape.used_bytes(refs[i].page);
       if (from_host) {
-        copies.left(vm::host_bit);
+        places_.note(region, copies.left(vm::host_bit));
         free_host(region, refs[i].page);
       } else {
         drop_lower(region, refs[i].page, bit);
@@ -119,7 +119,7 @@ bool Engine::drop_from_host(uint64_t bytes, uint32_t client) {
     Page &copies = region.pages[ref.page];
     copies.in_host_order = false;
     if (copies.sinking || (copies.latest() & vm::host_bit) == 0) continue;
-    copies.left(vm::host_bit);
+    places_.note(region, copies.left(vm::host_bit));
     free_host(region, ref.page);
     dropped += region.shape.used_bytes(ref.page);
   }
@@ -463,7 +463,7 @@ uint64_t Engine::leave_tier(Region &region, uint32_t page, uint32_t bit) noexcep
     return 0;
   }
   if (host) {
-    copies.left(vm::host_bit);
+    places_.note(region, copies.left(vm::host_bit));
     free_host(region, page);
   } else {
     drop_lower(region, page, bit);

@@ -149,7 +149,7 @@ Status Engine::raise_to_host(Releasable &lock, Region &region, uint32_t page) {
   Page &copies = region.pages[page];
   WEIR_TRY(
       read_below(lock, region, page, 0, region.shape.used_bytes(page), host_bytes(region, page)));
-  copies.arrived(vm::host_bit);
+  places_.note(region, copies.arrived(vm::host_bit));
   note_in_order(region, page, vm::host_bit);
   return {};
 }

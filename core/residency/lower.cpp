@@ -252,11 +252,11 @@ bool Engine::empty_chunk(Releasable &lock, uint32_t chunk) {
   }
   std::pmr::vector<PageRef> refs(&memory_);
   uint64_t bytes = 0;
-  for (Region &region : regions_) {
+  for (Region &region : regions_in(page::PlaceIndex::at(Place::host))) {
     if (region.registered != nullptr) continue;
     for (uint32_t p = 0; p < region.pages.size() && bytes < spill_bytes; ++p) {
       const Page &copies = region.pages[p];
-      const bool here = copies.host && copies.host.chunk == chunk;
+      const bool here = copies.host() && copies.host().chunk == chunk;
       if (!here || (copies.latest() & vm::host_bit) == 0) continue;
       if (copies.sinking || leases_.in_use(region, p) || alias_in_use(region)) continue;
       refs.push_back(PageRef{region.id, p, regions_.generation(region)});

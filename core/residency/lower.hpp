@@ -115,8 +115,7 @@ struct Lower {
 
   uint64_t host_low = 0, host_high = 0;              ///< watermarks: bytes of HOST kept free
   uint64_t compressed_low = 0, compressed_high = 0;  ///< and of COMPRESSED
-  bool ahead = false;  ///< on the way from HOST's low watermark to the high one
-  size_t redundant_cursor = 0;
+  bool ahead = false;           ///< on the way from HOST's low watermark to the high one
   uint64_t retry_after_ns = 0;  ///< a failed sink is not tried again in the background before
 
   bool any() const noexcept { return compressed != nullptr || storage != nullptr; }

@@ -80,7 +80,7 @@ void Engine::free_lower(Region &region, uint32_t page) noexcept {
   }
   count_below(region, page, copies.latest() & vm::below_host, false);
   const bool compressed = (copies.latest() & vm::compressed_bit) != 0;
-  copies.left(vm::below_host);
+  places_.note(region, copies.left(vm::below_host));
   if (compressed) lower_.compressed_order->forget_some();
   if (copies.lower == tier::CopyTable::none) return;
   free_places(region, copies.lower, vm::below_host);
@@ -92,7 +92,7 @@ void Engine::free_lower(Region &region, uint32_t page) noexcept {
 void Engine::drop_lower(Region &region, uint32_t page, uint32_t bit) noexcept {
   Page &copies = region.pages[page];
   count_below(region, page, copies.latest() & bit, false);
-  copies.left(bit);
+  places_.note(region, copies.left(bit));
   if (bit == vm::compressed_bit) lower_.compressed_order->forget_some();
   free_places(region, copies.lower, bit);
   const bool lower = (copies.latest() & (vm::below_host | vm::host_bit)) != 0;
@@ -108,17 +108,16 @@ bool Engine::drop_redundant(uint32_t bit, uint64_t bytes, uint32_t client) noexc
                               ? vm::device_bits | vm::host_bit
                               : vm::device_bits | vm::host_bit | vm::compressed_bit;
   uint64_t freed = 0;
-  size_t &cursor = lower_.redundant_cursor;
-  for (size_t looked = 0; looked < regions_.ids() && freed < bytes; ++looked) {
-    cursor = (cursor + 1) % regions_.ids();
-    Region *region = regions_.live(cursor);
-    if (region == nullptr || (client != UINT32_MAX && region->client != client)) continue;
-    for (uint32_t p = 0; p < region->pages.size() && freed < bytes; ++p) {
-      const Page &copies = region->pages[p];
+  const Place tier = Place::of_bit(bit);
+  for (size_t left = places_.count(tier); left != 0 && freed < bytes; --left) {
+    Region &region = regions_.at(places_.next_around(tier));
+    if (client != UINT32_MAX && region.client != client) continue;
+    for (uint32_t p = 0; p < region.pages.size() && freed < bytes; ++p) {
+      const Page &copies = region.pages[p];
       const bool redundant = (copies.latest() & bit) != 0 && (copies.latest() & faster) != 0;
       if (!redundant || copies.busy != 0 || copies.sinking) continue;
-      freed += region->shape.used_bytes(p);
-      drop_lower(*region, p, bit);
+      freed += region.shape.used_bytes(p);
+      drop_lower(region, p, bit);
     }
   }
   return freed != 0;
@@ -201,7 +200,7 @@ void Engine::publish_lower(Region &region, uint32_t page, uint32_t chain, uint32
     lower_.copies.give(chain);
   }
   if ((copies.latest() & bit) == 0) count_below(region, page, bit, true);
-  copies.arrived(bit);
+  places_.note(region, copies.arrived(bit));
   if (bit != vm::compressed_bit) return;
   note_in_order(region, page, vm::compressed_bit);
   if (recompressor_ != nullptr) recompressor_->note(region, page);
@@ -220,11 +219,11 @@ void Engine::note_in_order(Region &region, uint32_t page, uint32_t bit) noexcept
 /// Tells a tier's policy of every page that it was not told of. False: there was none.
 bool Engine::requeue(uint32_t bit) noexcept {
   bool found = false;
-  for (Region &region : regions_) {
+  for (Region &region : regions_in(page::PlaceIndex::at(Place::of_bit(bit)))) {
     for (uint32_t p = 0; p < region.pages.size(); ++p) {
       const Page &copies = region.pages[p];
       const bool known = bit == vm::host_bit ? copies.in_host_order : copies.in_compressed_order;
-      const bool here = (copies.latest() & bit) != 0 && (bit != vm::host_bit || copies.host);
+      const bool here = (copies.latest() & bit) != 0 && (bit != vm::host_bit || copies.host());
       if (known || copies.sinking || !here) continue;
       note_in_order(region, p, bit);
       found = true;
@@ -243,7 +242,7 @@ bool TierView::knows(const PageRef &ref) noexcept {
   if (region == nullptr || ref.page >= region->pages.size()) return false;
   Page &copies = region->pages[ref.page];
   bool &known = bit_ == vm::host_bit ? copies.in_host_order : copies.in_compressed_order;
-  if ((copies.latest() & bit_) == 0 || (bit_ == vm::host_bit && !copies.host)) {
+  if ((copies.latest() & bit_) == 0 || (bit_ == vm::host_bit && !copies.host())) {
     known = false;
     return false;
   }

@@ -155,11 +155,11 @@ void Engine::map_owned(Region &region, uint32_t page, const Owner &owner, Mappin
     }
     tell(device.bit(), state.state() != PageState::resident);
   }
-  if (!copies.host || copies.host.node == UINT32_MAX) return;
+  if (!copies.host() || copies.host().node == UINT32_MAX) return;
   piece.tier = WEIR_TIER_HOST;
   piece.device = WEIR_DEVICE_HOST;
-  piece.container = copies.host.chunk;
-  piece.offset = host_->offset(copies.host) + (begin - from);
+  piece.container = copies.host().chunk;
+  piece.offset = host_->offset(copies.host()) + (begin - from);
   tell(vm::host_bit, false);
 }
 

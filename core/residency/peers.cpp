@@ -162,18 +162,19 @@ Status Engine::open_loan(Loan &loan, uint64_t bytes) {
   loan.mapped = true;
   if (!loan.wipe) return {};
   // Somebody else's bytes behind the page's last one.
-  transfer::Copier copier(*to.up);
+  transfer::Copier copier(*to.streams.up());
   WEIR_TRY(copier.zero(loan.address, bytes));
   WEIR_TRY(copier.flush());
   uint64_t point = 0;
-  WEIR_TRY(to.up->timeline.record(&point));
-  return to.up->timeline.finish(point);
+  WEIR_TRY(to.streams.up()->timeline.record(&point));
+  return to.streams.up()->timeline.finish(point);
 }
 
 /// Outside the lock: nothing has come of it.
 void Engine::close_loan(Loan &loan, uint64_t bytes) noexcept {
   if (loan.wipe && loan.mapped)
-    (void)loan.to->device.table().stream_synchronize(loan.to->device.state(), loan.to->up->native);
+    (void)loan.to->device.table().stream_synchronize(loan.to->device.state(),
+                                                     loan.to->streams.up()->native);
   if (loan.mapped && loan.to->mapper->unmap(loan.address, bytes)) loan.mapped = false;
 }
 
@@ -200,7 +201,7 @@ void Engine::settle_loan(Victim &victim, bool arrived) noexcept {
       loan.memory->set_client(region.client);
     }
     if (region.buffer != vm::BufferTable::none) set_flags(region.buffer, 0, Word::sole);
-    if (!region.kept) region.pages[victim.page].arrived(to.bit());
+    if (!region.kept) places_.note(region, region.pages[victim.page].arrived(to.bit()));
     if (loan.fresh || !state.borrowed) {  // else it is listed already
       set_borrowed(region, victim.page, to, true);
       offer_borrowed(region, victim.page, to);

@@ -93,7 +93,7 @@ struct Plan {
   Plan(std::pmr::memory_resource *memory, Stream *stream_, PoolDevice *device_)
       : stream(stream_),
         device(device_),
-        joined(device_ != nullptr ? device_->joined : 0),
+        joined(device_ != nullptr ? device_->joined() : 0),
         items(memory),
         pages(memory),
         others(memory),
@@ -142,13 +142,15 @@ struct Plan {
   bool absent = false;  ///< pages are to be given granules, new ones or such as are there
   bool work = false;    ///< something to map, copy or zero
 
+  /// The device's position; of other plans none that there is.
   uint8_t place() const noexcept {
-    if (any) return Engine::any_place;
-    return device != nullptr ? device->place : Engine::host_place;
+    return device != nullptr && !any ? device->place : Place::devices;
   }
-  /// The place that a claim on the region counts for: all uses of a sharded buffer by devices are of one memory.
-  uint8_t claim_place(const Region &region) const noexcept {
-    return region.shards != nullptr && device != nullptr ? Engine::shared_place : place();
+  /// What a claim on the region counts for: all uses of a sharded buffer by devices are of one memory.
+  ClaimScope scope(const Region &region) const noexcept {
+    if (device == nullptr) return any ? ClaimScope::any() : ClaimScope::host();
+    if (region.shards != nullptr) return ClaimScope::shards();
+    return any ? ClaimScope::any() : ClaimScope::on(Place(device->place));
   }
   /// Whether a device is to use shards of it, its own or others'.
   bool sharded() const noexcept {

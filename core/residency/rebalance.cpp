@@ -38,7 +38,9 @@ bool Rebalancer::may_move(const Region &region) const noexcept {
 void Rebalancer::list() {
   order_.clear();
   page_ = 0;
-  for (Region &region : engine_.regions_) {
+  using Index = page::PlaceIndex;
+  for (Region &region : engine_.regions_in(Index::at(Place::host) | Index::at(Place::compressed) |
+                                           Index::at(Place::storage))) {
     if (!may_move(region)) continue;
     const bool spilled = std::any_of(region.pages.begin(), region.pages.end(), [](const Page &p) {
       return p.latest() != 0 && (p.latest() & (vm::device_bits | vm::lost_bit)) == 0;

@@ -34,11 +34,10 @@ void Engine::survey_fragments(uint8_t place, std::pmr::vector<LooseFragment> *lo
   PoolDevice &device = device_at(place);
   loose->clear();
   if (device.sharing == nullptr || device.sharing->movable() == nullptr) return;
-  for (Region &region : regions_) {
+  for (Region &region : regions_in(device.pages_there())) {
     if (region.lot_place != place || region.kept) continue;
-    const Residence *here = region.on(place);
     for (const uint32_t p : {uint32_t{0}, region.shape.pages() - 1}) {
-      if (here == nullptr || here->pages[p].state() != PageState::resident) continue;
+      if (region.on(place)->pages[p].state() != PageState::resident) continue;
       const vm::Bundle *bundle = bundle_of(region, p, device);
       if (bundle == nullptr || bundle->users != 1) continue;
       loose->push_back(LooseFragment{region.id, regions_.generation(region), p,
@@ -67,10 +66,11 @@ Blocker Engine::claim_fragment(PoolDevice &device, const LooseFragment &loose, b
     return Blocker::leased;
   history_.collect(region, loose.page, &move->fences);
   // And after what fills the device: a wipe of the granule it goes to may still be among that.
-  move->fences.push_back(Stamp::make(device.up->slot, device.up->timeline.last(), true));
+  move->fences.push_back(
+      Stamp::make(device.streams.up()->slot, device.streams.up()->timeline.last(), true));
   const auto passed = [this](Stamp stamp) { return streams_.passed(stamp); };
   // Nor behind what other moves wait for on the stream that copies it.
-  Stream *side = device.side.load(std::memory_order_acquire);
+  Stream *side = device.streams.side();
   const bool queued = side != nullptr && !side->timeline.passed(side->timeline.last());
   if (!wait && (queued || !std::all_of(move->fences.begin(), move->fences.end(), passed)))
     return Blocker::busy;
@@ -171,7 +171,8 @@ uint64_t Engine::settle_fragment(FragmentMove &move, bool moved) noexcept {
   if (move.lost) {  // the runtime took the old mapping and gives none back
     const bool had_content = region.pages[move.page].latest() != 0;
     vanish(region, move.page, device);
-    if (had_content && region.pages[move.page].latest() == 0) region.pages[move.page].device_lost();
+    if (had_content && region.pages[move.page].latest() == 0)
+      places_.note(region, region.pages[move.page].device_lost());
   }
   retire_region(region);
   changed_.notify_all();
@@ -183,7 +184,7 @@ Status Engine::remap_fragment(uint8_t place, const LooseFragment &loose, bool wa
   PoolDevice &device = device_at(place);
   FragmentMove move(&memory_);
   Locked lock(lock_);
-  if (device.lost) return fail(WEIR_ERROR_DEVICE_LOST, "device %u is lost", device.device.id);
+  if (device.lost()) return fail(WEIR_ERROR_DEVICE_LOST, "device %u is lost", device.device.id);
   const Blocker why = claim_fragment(device, loose, wait, &move);
   if (why != Blocker::none) {
     result->block(why, loose.bytes);
@@ -198,7 +199,7 @@ Status Engine::remap_fragment(uint8_t place, const LooseFragment &loose, bool wa
   });
   const KeepError keep;
   note_loss(device, status);
-  *won += settle_fragment(move, status.ok() && !device.lost);
+  *won += settle_fragment(move, status.ok() && !device.lost());
   if (status) {
     ++result->moves;
     result->bytes += loose.bytes;

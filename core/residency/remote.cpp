@@ -61,9 +61,10 @@ PoolDevice *Engine::remote_place(const PlanItem &item, const PoolDevice &device,
     PoolDevice &memory = device_at(r->place);
     if ((common & memory.bit()) == 0 || !reaches(device, *r, first, last)) continue;
     // Between places ranges conflict by pages: perhaps it is on the device itself that they don't.
-    if (buffers_.hold_forbids(item.buffer, item.writes(), memory.place) ||
+    const ClaimScope scope = ClaimScope::on(Place(memory.place));
+    if (buffers_.hold_forbids(item.buffer, item.writes(), scope) ||
         leases_.conflicts(lease::part_of(where, item.buffer, item.begin, item.end), item.writes(),
-                          memory.place))
+                          scope))
       continue;
     const transfer::Routes &routes = config_.routes;
     if (best == nullptr ||
@@ -169,7 +170,7 @@ bool Engine::remote_stands(const Plan &plan) noexcept {
     for (const PlanPage &page : part->pages) {
       const bool latest = (page.region->pages[page.page].latest() & part->device->bit()) != 0;
       const PageState state = page.region->on(part->place())->pages[page.page].state();
-      if (!latest || state != PageState::resident || part->device->lost) return false;
+      if (!latest || state != PageState::resident || part->device->lost()) return false;
     }
   }
   return true;
@@ -233,7 +234,7 @@ uint64_t Engine::lose_remote_writes(const PoolDevice &writer) noexcept {
 void Engine::forsake(Region &region, uint32_t page) noexcept {
   free_lower(region, page);
   free_host(region, page);
-  region.pages[page].forsake();
+  places_.note(region, region.pages[page].forsake());
 }
 
 }  // namespace weir::residency

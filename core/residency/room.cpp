@@ -202,7 +202,7 @@ Status Engine::gather(Releasable &lock, Plan &plan) {
         wanted.client = page.region->client;
         wanted.bytes = page.charged;
       }
-      const uint64_t generation = device.evicted_total;
+      const uint64_t generation = device.evictions.total();
       const Status made = make_room(lock, device, wanted, plan.quiet, &barren);
       // The lock was dropped: a prefetch may have brought what is wanted here, and the set's own claim keeps it there.
       if (!made.ok() ? !still_stands(plan) : !still_absent(plan, page))
@@ -215,7 +215,8 @@ Status Engine::gather(Releasable &lock, Plan &plan) {
         (void)compact_for(lock, device, wanted.bytes, true);
         continue;
       }
-      if (plan.quiet && device.evicted_total == generation) return Status(WEIR_ERROR_WOULD_BLOCK);
+      if (plan.quiet && device.evictions.total() == generation)
+        return Status(WEIR_ERROR_WOULD_BLOCK);
     }
   }
   if (config_.background && device.granules->room() < device.low_water) work_.notify_all();

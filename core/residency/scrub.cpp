@@ -69,15 +69,12 @@ bool Engine::scrub_limbo(Releasable &lock, bool wait) noexcept {
     PoolDevice &device = *devices_[place];
     for (;;) {
       (void)sweep_limbo(device);
-      const auto left = std::find_if(device.limbo.begin(), device.limbo.end(), [](const auto &l) {
-        return l.wipe != PoolDevice::Left::Wipe::none;
-      });
-      if (left == device.limbo.end() || device.lost) break;
-      if (!wait || !left->copied) {
+      Stamp stamp;
+      if (!device.limbo.any_secret(&stamp) || device.lost()) break;
+      if (!wait || !stamp) {
         all = false;
         break;
       }
-      const Stamp stamp = left->copied;
       const bool ended = streams_.passed(stamp);  // and could not be wiped
       const Status waited = lock.unlocked([&] { return streams_.wait(stamp, UINT64_MAX); });
       if (ended || !waited) {
@@ -121,7 +118,7 @@ void Engine::scrub_device(Releasable &lock, uint32_t id, uint16_t generation, bo
        ++place) {  // one may come while the lock is dropped
     PoolDevice &device = *devices_[place];
     Residence *here = region() != nullptr ? region()->on(device.place) : nullptr;
-    if (here == nullptr || device.lost) continue;
+    if (here == nullptr || device.lost()) continue;
     try {
       std::pmr::vector<PageRef> pages(&memory_);
       std::pmr::vector<Stamp> fences(&memory_);

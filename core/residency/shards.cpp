@@ -64,7 +64,7 @@ Status Engine::read_shards(const weir_buffer_desc &desc, ShardWish *wish) {
     if (shards->has(place))
       return fail(WEIR_ERROR_INVALID_ARGUMENT, "shards: devices[%u] is device %u once more", i,
                   device.device.id);
-    if (device.lost) return fail(WEIR_ERROR_DEVICE_LOST, "device %u is lost", device.device.id);
+    if (device.lost()) return fail(WEIR_ERROR_DEVICE_LOST, "device %u is lost", device.device.id);
     if (!device.open())
       return fail(WEIR_ERROR_DEVICE_REMOVED, "device %u is leaving the pool", device.device.id);
     shards->add(place, given.weights != nullptr ? given.weights[i] : 1);
@@ -297,7 +297,7 @@ void Engine::reshard(Region &region, const PoolDevice &device) noexcept {
   uint32_t gone = 0;
   for (const auto &other : devices_) {
     if (!other->open()) closed |= other->bit();
-    if (other->gone || other->leaving) gone |= other->bit();
+    if (other->gone() || other->leaving()) gone |= other->bit();
   }
   const bool alive = region.buffer != vm::BufferTable::none;
   if (alive) count_promise(region.buffer, region.home, region.shape.size, false);
@@ -306,10 +306,11 @@ void Engine::reshard(Region &region, const PoolDevice &device) noexcept {
       shards.deal_again(device.place, closed) || shards.deal_again(device.place, gone);
   if (!dealt && alive) shards.stranded = true;
   if (region.home == device.place && dealt) {
-    region.home = shards.place(0);  // or the first that is not lost
+    uint8_t home = shards.place(0);  // or the first that is not lost
     for (uint32_t i = shards.count(); i-- > 0;) {
-      if (device_at(shards.place(i)).open()) region.home = shards.place(i);
+      if (device_at(shards.place(i)).open()) home = shards.place(i);
     }
+    places_.settle(region, home);
     if (alive) {
       vm::Hot &hot = buffers_.hot(region.buffer);
       hot.set_size_home(hot.size(), device_at(region.home).device.id);
@@ -324,7 +325,8 @@ void Engine::reshard(Region &region, const PoolDevice &device) noexcept {
 void Engine::clear_mappings(Releasable &lock, Plan &plan) noexcept {
   lock.unlocked([&] {
     PoolDevice &device = *plan.device;
-    (void)device.device.table().stream_synchronize(device.device.state(), device.up->native);
+    (void)device.device.table().stream_synchronize(device.device.state(),
+                                                   device.streams.up()->native);
     for (PlanPage &page : plan.pages) {
       if (page.region->shards == nullptr || !page.mapped) continue;
       if (plan.device->mapper->unmap(page.granule_address, page.bytes)) page.mapped = false;
@@ -341,14 +343,14 @@ void Engine::clear_shards(Releasable &lock, PoolDevice &device) {
     vm::RegionPin pin;
   };
   std::pmr::vector<Left> left(&memory_);
-  for (Region &region : regions_) {
+  for (Region &region : regions_in(device.pages_there())) {
     if (region.shards == nullptr) continue;
-    const Residence *here = region.on(device.place);
-    for (uint32_t p = 0; here != nullptr && p < here->pages.size(); ++p) {
-      if (here->pages[p].state() == PageState::resident)
+    const Residence &here = *region.on(device.place);
+    for (uint32_t p = 0; p < here.pages.size(); ++p) {
+      if (here.pages[p].state() == PageState::resident)
         left.push_back({region.id,
                         p,
-                        granule_address(region, *here, p),
+                        granule_address(region, here, p),
                         region.shape.granule_bytes(p),
                         {}});
     }

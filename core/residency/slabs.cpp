@@ -23,7 +23,7 @@ void Engine::forget_idle(Region &slab, uint32_t page) noexcept {
   if (!slab.slab || !slab.idle(page) || slab.pages[page].busy != 0) return;
   free_host(slab, page);
   free_lower(slab, page);
-  slab.pages[page].discarded();
+  places_.note(slab, slab.pages[page].discarded());
 }
 
 /// A slab without tenants.
@@ -114,7 +114,7 @@ bool Engine::own_lost_page(uint32_t index, uint8_t home) {
   fresh.buffer = index;
   fresh.priority = where.region->priority;
   fresh.tag = buffers_.tag_of(index);
-  fresh.pages[0].device_lost();
+  places_.note(fresh, fresh.pages[0].device_lost());
   free_place(*where.region, buffers_.node(index));
   buffers_.settle(index, fresh);
   count_promise(index, before, where.size, false);
@@ -169,8 +169,8 @@ Status Engine::unslab(Releasable &lock, uint32_t index) {
     fresh->buffer = index;
     fresh->priority = where.region->priority;
     fresh->tag = buffers_.tenant_tag(index);
-    fresh->pages[0].host = slot;
-    if (!virgin) fresh->pages[0].arrived(vm::host_bit);
+    places_.note(*fresh, fresh->pages[0].take_slot(slot));
+    if (!virgin) places_.note(*fresh, fresh->pages[0].arrived(vm::host_bit));
     if (!virgin) note_in_order(*fresh, 0, vm::host_bit);
     free_place(*where.region, buffers_.node(index));
     buffers_.settle(index, *fresh);

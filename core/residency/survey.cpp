@@ -44,7 +44,7 @@ Blocker Engine::blocker_of(Region &region, uint32_t buffer, uint64_t begin, uint
 
 void Engine::list_groups(uint8_t place, std::pmr::vector<uint64_t> *groups, MoveResult *result) {
   Locked lock(lock_);
-  if (device_at(place).lost) return;
+  if (device_at(place).lost()) return;
   slabs_.for_each_group([&](uint64_t group, const page::SlabAllocator::Ids &slabs) WEIR_HELD {
     if (regions_.at(slabs[0]).home != place) return;
     if (regions_.at(slabs[0]).pinned) {
@@ -60,7 +60,7 @@ void Engine::survey_group(uint8_t place, uint64_t group, Survey *survey) {
   Locked lock(lock_);
   survey->clear();
   const page::SlabAllocator::Ids *found = slabs_.group(group);
-  if (found == nullptr || device_at(place).lost) return;
+  if (found == nullptr || device_at(place).lost()) return;
   std::pmr::vector<uint32_t> slabs(*found, &memory_);
   std::erase_if(slabs, [this](uint32_t id) WEIR_HELD { return regions_.at(id).vacant(); });
   const auto emptier = [this](uint32_t a, uint32_t b) WEIR_HELD {

@@ -82,8 +82,9 @@ std::string Engine::validate_word(uint32_t index) noexcept {
     return broken(region, 0, "its buffer's flag of leases on parts is wrong");
   // Closed anyway: who has the buffer to himself may be changing it.
   if ((word & Word::resident) == 0 || partials || (word & Word::writer) != 0) return {};
-  if (buffers_.hold_forbids(index, false, region.home) ||
-      ((word & Word::sole) != 0 && buffers_.hold_forbids(index, true, region.home)))
+  const ClaimScope home = ClaimScope::on(Place(region.home));
+  if (buffers_.hold_forbids(index, false, home) ||
+      ((word & Word::sole) != 0 && buffers_.hold_forbids(index, true, home)))
     return broken(region, 0, "open to hits that a hold forbids");
   const uint32_t bit = uint32_t{1} << region.home;
   const uint32_t last = region.shape.page_at(where.base + where.size - 1);
@@ -131,7 +132,7 @@ std::string Engine::validate_device(PoolDevice &device) {
   } else if (occupied + device.granules->idle() > device.granules->held()) {
     std::snprintf(text, sizeof text, "device %u: pages and what is idle exceed what is held",
                   device.device.id);
-  } else if (device.granules->held() > device.granules->budget() && !device.lost) {
+  } else if (device.granules->held() > device.granules->budget() && !device.lost()) {
     std::snprintf(text, sizeof text, "device %u: more is held than the budget", device.device.id);
   } else if (const Promise promise = promise_of(device.place); !(promise == device.promise)) {
     std::snprintf(text, sizeof text,
@@ -188,11 +189,13 @@ std::string Engine::validate() {
     for (uint32_t p = 0; p < region.pages.size() && wrong.empty(); ++p)
       wrong = validate_page(region, p);
   }
-  for (Region &region : regions_) {
-    if (!region.slab || !wrong.empty()) continue;
+  for (uint32_t id = 0; id < regions_.ids() && wrong.empty(); ++id) {
+    const Region *region = regions_.live(id);
+    if (!places_.check(id, region)) wrong = "the index of places is not what a recount finds";
+    if (region == nullptr || !region->slab || !wrong.empty()) continue;
     uint32_t p = 0;
-    wrong = slabs_.validate(region, &p);
-    if (!wrong.empty()) wrong = broken(region, p, wrong.c_str());
+    wrong = slabs_.validate(*region, &p);
+    if (!wrong.empty()) wrong = broken(regions_.at(id), p, wrong.c_str());
   }
   for (uint32_t i = 0; i < buffers_.end() && wrong.empty(); ++i) {
     if ((buffers_.hot(i).word.load() & Word::alive) != 0) wrong = validate_word(i);

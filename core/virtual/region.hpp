@@ -22,9 +22,10 @@ namespace weir::vm {
 struct Residence {
   Residence(uint8_t place_, std::pmr::memory_resource *memory) : pages(memory), place(place_) {}
   Packed<DevicePage> pages;
-  AddressRange range;     ///< with VMM; of a sharded region its address alone
-  uint32_t resident = 0;  ///< pages RESIDENT
-  uint8_t place;          ///< position of the device in the pool
+  AddressRange range;        ///< with VMM; of a sharded region its address alone
+  uint32_t resident = 0;     ///< pages in place: RESIDENT, or on their way from there
+  uint8_t place;             ///< position of the device in the pool
+  uint32_t coming : 24 = 0;  ///< pages FILLING that were ABSENT before
 
   std::pmr::memory_resource *memory() const noexcept { return pages.memory(); }
 

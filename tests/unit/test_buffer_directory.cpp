@@ -9,8 +9,9 @@
 
 namespace {
 
-using weir::page::any_place;
+using weir::Place;
 using weir::page::BufferDirectory;
+using weir::page::ClaimScope;
 using weir::page::HoldKind;
 using weir::page::RegionStore;
 using weir::page::Target;
@@ -175,9 +176,10 @@ void holds_forbid_by_kind_and_place(void **) {
   const weir::Locked lock(site.lock);
   const uint32_t index = site.make(1);
   BufferDirectory &buffers = site.buffers;
-  const auto forbids = [&](bool write, uint8_t place)
-                           WEIR_HELD { return buffers.hold_forbids(index, write, place); };
-  assert_false(forbids(true, 0));
+  constexpr ClaimScope here = ClaimScope::on(Place(1)), elsewhere = ClaimScope::on(Place(0));
+  const auto forbids = [&](bool write, ClaimScope scope)
+                           WEIR_HELD { return buffers.hold_forbids(index, write, scope); };
+  assert_false(forbids(true, elsewhere));
   struct Case {
     HoldKind kind;
     bool read, write, write_elsewhere, write_anywhere;
@@ -186,23 +188,24 @@ void holds_forbid_by_kind_and_place(void **) {
                         Case{HoldKind::shared, false, false, true, false},
                         Case{HoldKind::alone, true, true, true, true}}) {
     buffers.begin_hold(index);
-    assert_false(forbids(true, 1));  // it is only coming
-    buffers.count_hold(index, c.kind, 1);
+    assert_false(forbids(true, here));  // it is only coming
+    buffers.count_hold(index, c.kind, here);
     buffers.end_hold(index);
-    assert_int_equal(forbids(false, 1), c.read);
-    assert_int_equal(forbids(false, 0), c.read);
-    assert_int_equal(forbids(true, 1), c.write);
-    assert_int_equal(forbids(true, 0), c.write_elsewhere);
-    assert_int_equal(forbids(true, any_place), c.write_anywhere);
+    assert_int_equal(forbids(false, here), c.read);
+    assert_int_equal(forbids(false, elsewhere), c.read);
+    assert_int_equal(forbids(true, here), c.write);
+    assert_int_equal(forbids(true, elsewhere), c.write_elsewhere);
+    assert_int_equal(forbids(true, ClaimScope::any()), c.write_anywhere);
     for (const HoldKind kind : {HoldKind::read, HoldKind::shared, HoldKind::alone}) {
       const bool joins = kind == c.kind && kind != HoldKind::alone;
-      assert_int_equal(buffers.check_hold(index, kind, 1).code(),
+      assert_int_equal(buffers.check_hold(index, kind, here).code(),
                        joins ? WEIR_SUCCESS : WEIR_ERROR_LEASE_CONFLICT);
-      assert_int_equal(buffers.check_hold(index, kind, 0).code(), WEIR_ERROR_LEASE_CONFLICT);
+      assert_int_equal(buffers.check_hold(index, kind, elsewhere).code(),
+                       WEIR_ERROR_LEASE_CONFLICT);
     }
     assert_true(buffers.drop_hold(index));
-    assert_false(forbids(true, 0));
-    assert_int_equal(buffers.check_hold(index, HoldKind::alone, 0).code(), WEIR_SUCCESS);
+    assert_false(forbids(true, elsewhere));
+    assert_int_equal(buffers.check_hold(index, HoldKind::alone, elsewhere).code(), WEIR_SUCCESS);
   }
 }
 
@@ -211,6 +214,7 @@ void the_record_is_theirs_who_bring_it_in(void **) {
   const weir::Locked lock(site.lock);
   const uint32_t index = site.make(1);
   BufferDirectory &buffers = site.buffers;
+  constexpr ClaimScope scope = ClaimScope::on(Place(2));
   // One fails while another succeeds, and a third comes before the first hold ends.
   buffers.begin_hold(index);
   buffers.begin_hold(index);
@@ -218,11 +222,11 @@ void the_record_is_theirs_who_bring_it_in(void **) {
   assert_true(buffers.held(index));
   buffers.end_hold(index);
   assert_true(buffers.held(index));
-  buffers.count_hold(index, HoldKind::shared, 2);
+  buffers.count_hold(index, HoldKind::shared, scope);
   buffers.count_hold(index);
   buffers.end_hold(index);
   assert_int_equal(buffers.hold_of(index)->count, 2);
-  assert_int_equal(buffers.hold_of(index)->place, 2);
+  assert_true(buffers.hold_of(index)->scope == scope);
   assert_false(buffers.drop_hold(index));
   buffers.begin_hold(index);
   assert_true(buffers.drop_hold(index));
@@ -232,7 +236,7 @@ void the_record_is_theirs_who_bring_it_in(void **) {
   assert_false(buffers.held(index));
   // A hold ends with its buffer.
   buffers.begin_hold(index);
-  buffers.count_hold(index, HoldKind::read, 0);
+  buffers.count_hold(index, HoldKind::read, scope);
   buffers.end_hold(index);
   site.end(index);
   assert_false(buffers.held(index));

@@ -12,15 +12,18 @@
 namespace {
 
 using weir::Locked;
+using weir::Place;
 using weir::PoolLock;
-using weir::lease::any_place;
 using weir::lease::LeaseTable;
 using weir::lease::Range;
+using weir::page::ClaimScope;
 using weir::vm::Region;
 using weir::vm::Word;
 
 constexpr uint64_t page = 4096;
-constexpr uint8_t here = 0, there = 1;
+constexpr uint8_t near = 0, far = 1;  // devices
+constexpr ClaimScope here = ClaimScope::on(Place(near)), there = ClaimScope::on(Place(far));
+constexpr ClaimScope anywhere = ClaimScope::any();
 
 /// A buffer of four pages, open to hits, and two leases' records.
 struct Site {
@@ -47,8 +50,9 @@ struct Site {
   uint64_t word() { return buffers.hot(buffer).word.load(); }
   Range part(uint64_t begin, uint64_t end) { return {begin, end, buffer, &region, 0}; }
   Range all() { return part(0, 4 * page); }
-  bool take(const Range &range, uint8_t mode, uint8_t place = here, const void *whose = nullptr) {
-    return table.take(range, mode, place, whose != nullptr ? whose : &lease);
+  bool take(const Range &range, uint8_t mode, ClaimScope scope = here,
+            const void *whose = nullptr) {
+    return table.take(range, mode, scope, whose != nullptr ? whose : &lease);
   }
   bool untouched() {
     for (const weir::vm::Page &each : region.pages) {
@@ -84,9 +88,9 @@ void parts_conflict_by_bytes_at_one_place_and_by_pages_between_two(void **) {
   assert_false(site.table.conflicts(site.part(100, 200), true, here));
   assert_true(site.table.conflicts(site.part(100, 200), false, there));
   assert_false(site.table.conflicts(site.part(page, 2 * page), true, there));
-  assert_false(site.table.conflicts(site.part(100, 200), true, any_place));
-  assert_true(site.table.conflicts(site.part(99, 200), true, any_place));
-  assert_true(site.take(site.part(2 * page, 3 * page), WEIR_READ, any_place, &site.other));
+  assert_false(site.table.conflicts(site.part(100, 200), true, anywhere));
+  assert_true(site.table.conflicts(site.part(99, 200), true, anywhere));
+  assert_true(site.take(site.part(2 * page, 3 * page), WEIR_READ, anywhere, &site.other));
   assert_false(site.table.conflicts(site.part(2 * page, 3 * page), false, there));
   assert_true(site.table.conflicts(site.part(3 * page - 1, 4 * page), true, there));
   assert_false(site.table.conflicts(site.part(3 * page, 4 * page), true, there));
@@ -149,7 +153,7 @@ void alone_is_who_finds_no_lease_at_all(void **) {
   site.table.drop(site.all(), WEIR_READ, &site.lease);
   assert_true(site.table.take_alone(site.buffer));
   assert_true((site.word() & Word::resident) == 0);
-  assert_true(site.table.conflicts(site.all(), false, any_place));
+  assert_true(site.table.conflicts(site.all(), false, anywhere));
 }
 
 void a_copy_is_kept_from_running_beside_a_writer(void **) {
@@ -174,25 +178,25 @@ void a_page_is_in_use_by_leases_holds_and_work_on_it(void **) {
   assert_true(site.take(site.part(page, page + 1), WEIR_READ));
   assert_false(site.table.in_use(region, 0));
   assert_true(site.table.in_use(region, 1));
-  assert_false(site.table.close(region, 1, here));
+  assert_false(site.table.close(region, 1, near));
   assert_true((site.word() & Word::resident) != 0);
-  assert_true(site.table.close(region, 0, here));
+  assert_true(site.table.close(region, 0, near));
   assert_true((site.word() & Word::resident) == 0);
   site.table.drop(site.part(page, page + 1), WEIR_READ, &site.lease);
   assert_true(site.take(site.all(), WEIR_READ));
   assert_true(site.table.in_use(region, 3));
-  assert_false(site.table.close(region, 3, here));
+  assert_false(site.table.close(region, 3, near));
   site.table.drop(site.all(), WEIR_READ, &site.lease);
   region.pages[2].busy = 1;
   assert_true(site.table.in_use(region, 2));
   region.pages[2].busy = 0;
   region.holds = 1;
-  region.held_at = there;
-  assert_true(site.table.in_use(region, 2, there));
-  assert_false(site.table.in_use(region, 2, here));
+  region.held_at = far;
+  assert_true(site.table.in_use(region, 2, far));
+  assert_false(site.table.in_use(region, 2, near));
   assert_true(site.table.in_use(region, 2));
-  assert_false(site.table.close(region, 2, there));
-  assert_true(site.table.close(region, 2, here));
+  assert_false(site.table.close(region, 2, far));
+  assert_true(site.table.close(region, 2, near));
 }
 
 /// Three tenants of a slab: one on the first page, one on both, one on the second.
@@ -221,7 +225,7 @@ void a_page_of_a_slab_is_in_use_by_its_tenants_alone(void **) {
   lease(0, 1);
   assert_true(site.table.in_use(slab, 0));
   assert_false(site.table.in_use(slab, 1));
-  assert_true(site.table.close(slab, 1, here));
+  assert_true(site.table.close(slab, 1, near));
   assert_true((site.buffers.hot(index[0]).word & Word::resident) != 0);
   assert_true((site.buffers.hot(index[1]).word & Word::resident) == 0);
   assert_true((site.buffers.hot(index[2]).word & Word::resident) == 0);
@@ -229,7 +233,7 @@ void a_page_of_a_slab_is_in_use_by_its_tenants_alone(void **) {
   lease(1, 1);
   assert_true(site.table.in_use(slab, 0));
   assert_true(site.table.in_use(slab, 1));
-  assert_false(site.table.close(slab, 0, here));
+  assert_false(site.table.close(slab, 0, near));
   lease(1, -1);
   lease(2, 1);
   assert_false(site.table.in_use(slab, 0));
