@@ -139,8 +139,8 @@ Status Engine::copy_settled(Releasable &lock, uint32_t index, const Target &wher
     const bool secret = region.scrub;
     const Status status = lock.unlocked([&] {
       points.at("copy");
-      return relay_.copy(in != nullptr ? *device.up : *device.down, address, out, in, bytes,
-                         secret);
+      return relay_.copy(in != nullptr ? *device.streams.up() : *device.streams.down(), address,
+                         out, in, bytes, secret);
     });
     end_work(region, page, device);
     changed_.notify_all();

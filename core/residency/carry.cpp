@@ -221,7 +221,8 @@ void Engine::note_carried(const Plan &plan, const PlanPage &page) noexcept {
   for (uint8_t i = 0; i < order.ways.count; ++i) {
     if (order.ways.shares[i].device()) passed |= uint32_t{1} << order.ways.shares[i].via;
   }
-  doubts_.note({page.region->id, page.page, regions_.generation(*page.region), plan.device->place, passed, order.there});
+  doubts_.note({page.region->id, page.page, regions_.generation(*page.region), plan.device->place,
+                passed, order.there});
 }
 
 /// What may not have come through the device that is lost. Returns the bytes that are nowhere else then.

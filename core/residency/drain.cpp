@@ -362,7 +362,8 @@ void Engine::settle_victim(Drain &drain, Victim &victim) noexcept {
   DevicePage &state = here.pages[victim.page];
   Page &copies = region.pages[victim.page];
   const auto tell = [&](What what, int how) WEIR_HELD {
-    events_.tell({what, static_cast<uint8_t>(how), device.place, region.id, victim.page, victim.used});
+    events_.tell(
+        {what, static_cast<uint8_t>(how), device.place, region.id, victim.page, victim.used});
   };
   step(region, victim.page, device, victim.gone ? Step::evicted : Step::kept);
   forget_idle(region, victim.page);

@@ -389,7 +389,8 @@ void Engine::settle_fill(Plan &plan, bool filled) noexcept {
     state.wanted = false;
     // Of a page whose owner is gone, the copies may have gone while they were read.
     const bool idle = region.idle(page.page);
-    if (page.corrupt && !idle) events_.tell({What::corrupt, 0, Event::nowhere, region.id, page.page});
+    if (page.corrupt && !idle)
+      events_.tell({What::corrupt, 0, Event::nowhere, region.id, page.page});
     if (filled) {
       uint8_t how = 0;
       if (page.freight != no_freight && page.counts) note_carried(plan, page);

@@ -265,7 +265,8 @@ void Recompressor::settle(Outcome outcome, uint64_t won) noexcept {
       if (outcome == Outcome::done) exchange(copies.lower, job_.chain);
       engine_.lower_.compressed->set_dense(table[copies.lower].compressed);
       if (won != 0)
-        engine_.events_.tell({What::recoded, 0, Event::nowhere, region.id, job_.page, job_.used, won});
+        engine_.events_.tell(
+            {What::recoded, 0, Event::nowhere, region.id, job_.page, job_.used, won});
     }
   }
   engine_.free_places(region, job_.chain, vm::compressed_bit);

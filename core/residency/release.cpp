@@ -90,9 +90,9 @@ Status Engine::record_release(Stream &stream, uint64_t *point) {
 void Engine::release_slow(const LeaseItem &item, const Lease *lease, Stamp stamp) noexcept {
   Locked lock(lock_);
   const Target where = buffers_.target(item.buffer);
-  const lease::Range range =
-      item.whole() ? lease::all_of(where, item.buffer)
-                   : lease::part_of(where, item.buffer, item.begin, item.end);
+  const lease::Range range = item.whole()
+                                 ? lease::all_of(where, item.buffer)
+                                 : lease::part_of(where, item.buffer, item.begin, item.end);
   history_.note(range.buffer, range.begin, range.end, stamp);
   where.region->last_use = std::max(where.region->last_use, stamp.point());
   // It may have been leased on the hit path.

@@ -348,11 +348,8 @@ void Engine::clear_shards(Releasable &lock, PoolDevice &device) {
     const Residence &here = *region.on(device.place);
     for (uint32_t p = 0; p < here.pages.size(); ++p) {
       if (here.pages[p].state() == PageState::resident)
-        left.push_back({region.id,
-                        p,
-                        granule_address(region, here, p),
-                        region.shape.granule_bytes(p),
-                        {}});
+        left.push_back(
+            {region.id, p, granule_address(region, here, p), region.shape.granule_bytes(p), {}});
     }
   }
   for (Left &page : left) page.pin = vm::RegionPin(regions_.at(page.region));

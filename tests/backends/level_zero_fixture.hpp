@@ -205,4 +205,15 @@ inline bool prepare(const char *program) {
   return false;
 }
 
+inline void assert_says(const std::string &said, const char *part) {
+  if (said.find(part) == std::string::npos) fail_msg("'%s' without '%s'", said.c_str(), part);
+}
+
+inline weir_be_device describe(const Backend &backend, uint32_t device) {
+  weir_be_device found{};
+  found.struct_size = sizeof found;
+  assert_ok(backend, backend->device_describe(backend.state, device, &found));
+  return found;
+}
+
 }  // namespace level_zero_test

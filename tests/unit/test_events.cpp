@@ -27,7 +27,8 @@ void an_event_counts_by_what_it_is(void **) {
   assert_int_equal(after({What::hit}, Counter::misses), 0);
   assert_int_equal(after({What::remote_use, 0, 0, 1, 2, 3, 0}, Counter::remote_uses), 3);
   assert_int_equal(after({What::recoded, 0, 0, 1, 2, 100, 40}, Counter::recompressed_bytes), 100);
-  assert_int_equal(after({What::recoded, 0, 0, 1, 2, 100, 40}, Counter::recompressed_won_bytes), 40);
+  assert_int_equal(after({What::recoded, 0, 0, 1, 2, 100, 40}, Counter::recompressed_won_bytes),
+                   40);
   assert_int_equal(after({What::moved, 0, 0, 1, 2, 100, 0}, Counter::defragment_moves), 1);
   assert_int_equal(after({What::moved, 0, 0, 1, 2, 100, 0}, Counter::defragment_moved_bytes), 100);
 }

@@ -149,7 +149,7 @@ struct Regions {
     index.note(region, change);
     assert_true(page < region.pages.size());
   }
-  std::vector<uint32_t> in(PlaceIndex::Sets sets) WEIR_HELD {
+  std::vector<uint32_t> in(PlaceIndex::Sets sets)WEIR_HELD {
     std::vector<uint32_t> ids;
     for (const Region &region : Walk(index, sets, *this)) ids.push_back(region.id);
     return ids;
