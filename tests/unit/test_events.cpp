@@ -159,6 +159,8 @@ void the_sums_are_the_pools(const Setup &setup, uint64_t size,
       assert_int_equal(counters[effect.counter], counter_of(stats, effect.counter));
   }
   for (const Counter counter : seen) assert_true(counters[counter] > 0);
+  for (uint32_t device = 1; device < setup.devices; ++device)
+    ok(weir_pool_trim(world.pool, device, WEIR_TRIM_EMERGENCY, WEIR_WHOLE, nullptr));
   close_clean(world);
 }
 

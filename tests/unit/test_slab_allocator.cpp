@@ -83,8 +83,9 @@ void the_smallest_range_that_holds_it(void **) {
   assert_ptr_equal(site.find(page, &place), &narrow);
   assert_ptr_equal(site.find(256, &place), &wide);  // the other is full
   assert_ptr_equal(site.find(4 * page - 256, &place), &wide);
-  assert_null(site.find(256, &place));
-  assert_false(static_cast<bool>(place));
+  Place none;
+  assert_null(site.find(256, &none));
+  assert_false(static_cast<bool>(none));
   site.assert_valid();
 }
 
@@ -123,7 +124,7 @@ void pages_that_are_there_are_charged_once(void **) {
   Region &slab = site.open(kin);
   Site::bring(slab, 0);
   Site::bring(slab, 1);
-  const auto used = [&]() WEIR_HELD { return site.accounts.used(Site::limited, 0); };
+  const auto used = [&]() WEIR_HELD { return site.accounts.quota(Site::limited, 0).used(); };
   weir::Charge other = site.accounts.charge(Site::limited, 0, page);
   assert_true(static_cast<bool>(other));
   Place place;

@@ -13,7 +13,7 @@ constexpr size_t windows_tried = 12;
 constexpr size_t segments_tried = 12;
 constexpr uint64_t held_owner = UINT64_MAX;
 
-uint64_t round_up(uint64_t bytes, uint64_t unit) { return (bytes + unit - 1) / unit * unit; }
+uint64_t in_units(uint64_t bytes, uint64_t unit) { return (bytes + unit - 1) / unit * unit; }
 
 }  // namespace
 
@@ -22,7 +22,7 @@ uint64_t round_up(uint64_t bytes, uint64_t unit) { return (bytes + unit - 1) / u
 /// Also keeps the window's holes from being given out.
 std::vector<SegmentPlanner::Tenant> SegmentPlanner::tenants_of(const SegmentLedger::Window &window,
                                                                uint64_t bytes) {
-  const uint64_t end = window.offset + round_up(bytes, SegmentLedger::quantum);
+  const uint64_t end = window.offset + in_units(bytes, SegmentLedger::quantum);
   std::vector<Tenant> tenants;
   std::vector<std::pair<uint64_t, uint64_t>> holes;
   uint64_t at = window.offset;
@@ -110,7 +110,7 @@ void SegmentPlanner::weigh_windows(const Request &request, std::vector<Plan> *pl
     plan.way = Way::window;
     plan.window = window;
     plan.moved = window.live;
-    plan.extra = round_up(trial(plan, request.bytes), request.granule);
+    plan.extra = in_units(trial(plan, request.bytes), request.granule);
     plan.reserved = plan.peak = ledger_.reserved() + plan.extra;
     plans->push_back(std::move(plan));
   }
@@ -139,8 +139,8 @@ void SegmentPlanner::weigh_emptying(const Request &request, std::vector<Plan> *p
     }
     if (plan.moved > request.may_move) return;
     plan.emptied = std::move(chosen);
-    plan.extra = round_up(trial(plan, request.bytes), request.granule);
-    plan.added = round_up(request.bytes, request.granule);
+    plan.extra = in_units(trial(plan, request.bytes), request.granule);
+    plan.added = in_units(request.bytes, request.granule);
     plan.reserved = ledger_.reserved() + plan.extra + plan.added - given_back;
     plan.peak = std::max(ledger_.reserved() + plan.extra, plan.reserved);
     plans->push_back(std::move(plan));
@@ -156,7 +156,7 @@ void SegmentPlanner::weigh_emptying(const Request &request, std::vector<Plan> *p
 SegmentPlanner::Plan SegmentPlanner::choose(const Request &request) {
   std::vector<Plan> plans(1);
   plans[0].way = Way::grow;
-  plans[0].added = round_up(request.bytes, request.granule);
+  plans[0].added = in_units(request.bytes, request.granule);
   plans[0].reserved = plans[0].peak = ledger_.reserved() + plans[0].added;
   if (plans[0].peak > request.limit) {
     if (const SegmentLedger::Slide slide = ledger_.find_slide(request.bytes);
