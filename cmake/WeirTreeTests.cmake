@@ -36,7 +36,7 @@ if(TARGET example_quickstart)
 endif()
 if(TARGET example_quickstart_cpp)
   weir_register_test(example_quickstart_cpp tree example_quickstart_cpp)
-  set_tests_properties(example_quickstart_cpp PROPERTIES PASS_REGULAR_EXPRESSION "^right: all 16 MiB; to .* [0-9]+ MiB, and back down [0-9]+ MiB\n$")
+  set_tests_properties(example_quickstart_cpp PROPERTIES PASS_REGULAR_EXPRESSION "^right: all 16 MiB; moved [0-9]+ MiB up to \".*\" and [0-9]+ MiB down\n$")
 endif()
 
 if(TARGET example_heat_stencil)

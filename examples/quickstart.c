@@ -51,8 +51,8 @@ int main(void) {
   }
   weir_pool_stats stats = WEIR_POOL_STATS_INIT;
   TRY(weir_pool_stats_get(pool, &stats));
-  printf("right: all %d MiB; to %s %d MiB, and back down %d MiB\n", (COUNT * SIZE) >> 20, info.name,
-         (int)(stats.promoted_bytes >> 20), (int)(stats.demoted_bytes >> 20));
+  printf("right: all %d MiB; moved %d MiB up to \"%s\" and %d MiB down\n", (COUNT * SIZE) >> 20,
+         (int)(stats.promoted_bytes >> 20), info.name, (int)(stats.demoted_bytes >> 20));
   TRY(weir_pool_destroy(pool));
   TRY(weir_stream_close(stream));
   TRY(weir_context_destroy(context));

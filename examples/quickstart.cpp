@@ -37,8 +37,8 @@ int main() try {
       return std::printf("buffer %u is wrong\n", i), 1;
   }
   const auto stats = pool.stats();
-  std::printf("right: all 16 MiB; to %s %zu MiB, and back down %zu MiB\n",
-              context.device_info(device).name, size_t{stats.promoted_bytes >> 20},
+  std::printf("right: all 16 MiB; moved %zu MiB up to \"%s\" and %zu MiB down\n",
+              size_t{stats.promoted_bytes >> 20}, context.device_info(device).name,
               size_t{stats.demoted_bytes >> 20});
 } catch (const weir::error &error) {
   return std::printf("%s\n", error.what()), 1;
