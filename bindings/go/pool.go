@@ -32,7 +32,7 @@ type PoolOptions struct {
 	HostBudget       uint64       // bytes of pinned host memory; None; 0 = what the machine has to spare
 	CompressedBudget uint64       // bytes of pageable host memory for compressed pages; 0 = no such tier
 	StorageBudget    uint64       // bytes of spill files; 0 = no such tier
-	StoragePaths     []string     // directories for them
+	StoragePaths     []string     // directories for them, which must exist
 
 	NoBackground    bool // no threads of the pool's own: all work happens inside calls
 	ChecksumHost    bool // checksum every page that is demoted to host memory

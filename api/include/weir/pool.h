@@ -43,7 +43,7 @@ typedef struct weir_pool_desc {
   const char *name;                  /**< for logs and snapshots; NULL = "pool" */
   uint64_t compressed_budget;        /**< bytes of pageable host memory for compressed pages; 0 = no such tier */
   uint64_t storage_budget;           /**< bytes of spill files in all, preallocated by weir_pool_create; 0 = no such tier */
-  const char *const *storage_paths;  /**< directories; each gets one unlinked file, pages are striped over them; copied */
+  const char *const *storage_paths;  /**< directories that exist; each gets one unlinked file, pages are striped over them; copied */
   uint32_t storage_path_count;       /**< 1 .. 16 with a storage_budget */
   uint32_t compress_threads;         /**< threads that (de)compress; 0 = a quarter of the CPUs, at least one */
   uint32_t compress_share_percent;           /**< percent of a CPU each of them may use in the background, 1 .. 100; 0 = 100.

@@ -45,7 +45,7 @@ struct pool_desc {
   uint64_t host_budget = 0; /**< 0: follows the machine; WEIR_NONE: none but for staging */
   uint64_t compressed_budget = 0; /**< 0: no such tier */
   uint64_t storage_budget = 0;    /**< 0: no such tier */
-  std::vector<const char *> storage_paths = {}; /**< folders for spill files */
+  std::vector<const char *> storage_paths = {}; /**< existing folders, for spill files */
   uint64_t page_size = 0;
   uint64_t large_page_size = 0;
   uint32_t watermark_low_permille = 0;

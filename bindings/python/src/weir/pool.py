@@ -55,7 +55,7 @@ class Pool(Closable):
         for staging. A share is of the machine's memory.
       compressed_budget: pageable host memory for compressed pages; 0 is no such tier. A share is of the machine's memory.
       storage_budget: spill files in all, which are preallocated; 0 is no such tier.
-      storage_paths: the folder for them, or several to stripe over.
+      storage_paths: the folder for them, or several to stripe over. They must exist.
       record_budget: host memory that the pool's own records may take (0: 1/64 of the machine's memory; `weir.UNLIMITED`: no limit).
         A share is of the machine's memory.
 

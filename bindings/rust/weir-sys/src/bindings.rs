@@ -1404,7 +1404,7 @@ page_size, at most 1 GiB. More than a device's budget: one class only, told by a
     pub compressed_budget: u64,
     /// bytes of spill files in all, preallocated by weir_pool_create; 0 = no such tier
     pub storage_budget: u64,
-    /// directories; each gets one unlinked file, pages are striped over them; copied
+    /// directories that exist; each gets one unlinked file, pages are striped over them; copied
     pub storage_paths: *const *const ::core::ffi::c_char,
     /// 1 .. 16 with a storage_budget
     pub storage_path_count: u32,

@@ -112,7 +112,7 @@ impl PoolOptions {
         self
     }
 
-    /// Bytes of spill files in all, and the directories they lie in.
+    /// Bytes of spill files in all, and the directories they lie in, which must exist.
     pub fn storage<P: AsRef<str>>(mut self, bytes: u64, paths: &[P]) -> PoolOptions {
         self.desc.storage_budget = bytes;
         self.storage_paths = paths.iter().map(|path| path.as_ref().to_owned()).collect();
