@@ -59,8 +59,7 @@ class Finder {
     return text;
   }
 
-  /// "there is host:0; cuda is not available (why); ...", in order of what matters most: a message may be cut. Of a long reason the
-  /// beginning: `weir devices` has all of it.
+  /// "there is host:0; cuda is not available (the reason's beginning); ...", what matters most first: 330 bytes of it fit a message.
   std::pmr::string what_there_is() const {
     std::pmr::string text(context_.memory());
     for (uint32_t id = 0; id < places_.count(); ++id) {
@@ -149,8 +148,9 @@ Status find_device(Context &context, const char *wishes, uint32_t *device) {
     *device = choice.device->id;
     return {};
   }
-  return fail(WEIR_ERROR_INVALID_ARGUMENT, "%s\"%.*s\": there is no such device: %s%s", origin,
-              static_cast<int>(std::min<size_t>(all.size(), 128)), all.data(),
+  return fail(WEIR_ERROR_INVALID_ARGUMENT,
+              "%s\"%.*s\": there is no such device: %.330s%s; see weir devices", origin,
+              static_cast<int>(std::min<size_t>(all.size(), 110)), all.data(),
               finder.what_there_is().c_str(),
               all == "gpu" ? "; \"gpu,host\" takes CPU memory then" : "");
 }

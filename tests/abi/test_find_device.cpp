@@ -144,7 +144,8 @@ void what_is_no_wish_is_told(void **) {
   for (const char *wish : {",", "gpu,", ",gpu", "1", "gpu:", "gpu:-1", "gpu:4294967296", "17:00",
                            "cuda:0:", "gpu 1", "GPU-12", "a:b:c:d.0", "\x80"})
     expect_none(cards.context, wish, {"names no device", "\"cuda:0\"", "PCI address"});
-  expect_none(cards.context, std::string(10000, 'x').c_str(), {"there is no such device"});
+  expect_none(cards.context, std::string(10000, 'x').c_str(),
+              {"there is no such device", "; see weir devices"});
   weir_device device = 0;
   expect_result(WEIR_ERROR_INVALID_ARGUMENT, weir_device_find(cards.context, "gpu", nullptr));
   expect_result(WEIR_ERROR_INVALID_HANDLE, weir_device_find(nullptr, "gpu", &device));
@@ -158,7 +159,7 @@ void the_variable_is_what_nothing_means(void **) {
   assert_int_equal(find(cards.context, "cuda:0"),
                    cards.cuda);  // the program's own word counts more
   setenv("WEIR_DEVICE", "cuda:9", 1);
-  expect_none(cards.context, nullptr, {"WEIR_DEVICE is \"cuda:9\""});
+  expect_none(cards.context, nullptr, {"WEIR_DEVICE is \"cuda:9\"", "; see weir devices"});
   setenv("WEIR_DEVICE", "", 1);
   const Occupied used(cards.context, cards.cuda);
   assert_int_equal(find(cards.context, nullptr), cards.cuda + 1);
