@@ -57,33 +57,59 @@ bool Engine::settled(Region &region, uint32_t page) noexcept {
 }
 
 /// Bytes have been written on a device. A copy in HOST that a lease may be looking at follows, and stays; any other is stale.
-void Engine::write_through(Region &region, uint32_t page, PoolDevice &device, uint64_t within,
-                           const unsigned char *in, uint64_t bytes) noexcept {
-  Page &copies = region.pages[page];
-  if (region.alias == nullptr || !has_host(region, page)) {
-    invalidate(region, page, device.bit());
+void Engine::write_through(const Piece &piece, PoolDevice &device) noexcept {
+  Region &region = *piece.where.region;
+  Page &copies = region.pages[piece.page];
+  if (region.alias == nullptr || !has_host(region, piece.page)) {
+    invalidate(region, piece.page, device.bit());
     return;
   }
-  std::memcpy(host_bytes(region, page) + within, in, bytes);
-  free_lower(region, page);
+  std::memcpy(host_bytes(region, piece.page) + piece.within(), piece.in, piece.bytes());
+  free_lower(region, piece.page);
   places_.note(region, copies.written(device.bit() | (copies.latest() & vm::host_bit)));
 }
 
-/// Bytes [begin, end) of the region, all on one page. The page is claimed, so it stays where it is.
-Status Engine::copy_piece(Releasable &lock, uint32_t index, const Target &where, uint32_t page,
-                          uint64_t begin, uint64_t end, unsigned char *out,
-                          const unsigned char *in) {
-  WEIR_TRY(settle_page(lock, *where.region, page));
-  return copy_settled(lock, index, where, page, begin, end, out, in);
+/// The same bytes, where a device has them.
+Status Engine::copy_on_device(Releasable &lock, const Piece &piece) {
+  Region &region = *piece.where.region;
+  const uint32_t page = piece.page;
+  const Residence &there = *region.latest_on_device(page);
+  PoolDevice &device = *devices_[there.place];
+  const uint64_t address =
+      device.vmm() ? address_of(region, there) + piece.begin
+                   : device.granules->at(there.pages[page].granule).place + piece.within();
+  // Nobody else takes or changes the page's versions until this one is told.
+  begin_work(region, page, device);
+  const bool secret = region.scrub;
+  const Status status = lock.unlocked([&] {
+    points.at("copy");
+    backend::Stream &stream = piece.in != nullptr ? *device.streams.up() : *device.streams.down();
+    return relay_.copy(stream, address, piece.out, piece.in, piece.bytes(), secret);
+  });
+  end_work(region, page, device);
+  changed_.notify_all();
+  if (!status) {
+    const KeepError keep;
+    note_loss(device, status);
+  } else if (piece.in != nullptr) {
+    write_through(piece, device);
+    set_flags(piece.index, 0, Word::sole | Word::resident);
+  }
+  return status;
+}
+
+/// The page is claimed, so it stays where it is.
+Status Engine::copy_piece(Releasable &lock, const Piece &piece) {
+  WEIR_TRY(settle_page(lock, *piece.where.region, piece.page));
+  return copy_settled(lock, piece);
 }
 
 /// The same for a page that nobody else is working on.
-Status Engine::copy_settled(Releasable &lock, uint32_t index, const Target &where, uint32_t page,
-                            uint64_t begin, uint64_t end, unsigned char *out,
-                            const unsigned char *in) {
-  Region &region = *where.region;
-  const uint64_t bytes = end - begin;
-  const uint64_t within = begin - region.shape.offset(page);
+Status Engine::copy_settled(Releasable &lock, const Piece &piece) {
+  Region &region = *piece.where.region;
+  const uint32_t page = piece.page;
+  unsigned char *const out = piece.out;
+  const uint64_t bytes = piece.bytes(), within = piece.within();
   Page &copies = region.pages[page];
   const uint16_t busy = copies.busy;
   if (copies.lost())
@@ -107,8 +133,7 @@ Status Engine::copy_settled(Releasable &lock, uint32_t index, const Target &wher
   if (below) {
     const bool whole = within == 0 && bytes >= region.shape.used_bytes(page);
     WEIR_TRY(give_slot(lock, region, page));
-    if (copies.busy != busy || copies.sinking)
-      return copy_piece(lock, index, where, page, begin, end, out, in);
+    if (copies.busy != busy || copies.sinking) return copy_piece(lock, piece);
     if ((copies.latest() & (vm::device_bits | vm::host_bit)) == 0 && !whole)
       WEIR_TRY(raise_to_host(lock, region, page));
   }
@@ -121,45 +146,19 @@ Status Engine::copy_settled(Releasable &lock, uint32_t index, const Target &wher
   if (copies.latest() == 0) {
     WEIR_TRY(give_slot(lock, region, page));
     // Another tenant of the page may have been here while the lock was dropped.
-    if (copies.busy != busy) return copy_piece(lock, index, where, page, begin, end, out, in);
-    if (copies.latest() != 0) return copy_settled(lock, index, where, page, begin, end, out, in);
+    if (copies.busy != busy) return copy_piece(lock, piece);
+    if (copies.latest() != 0) return copy_settled(lock, piece);
     std::memset(host_bytes(region, page), 0, region.shape.used_bytes(page));
     places_.note(region, copies.written(vm::host_bit));
   }
   // A device's copy first: a lease on other bytes of the page may be using it.
-  for (auto &r : region.residences) {
-    PoolDevice &device = *devices_[r->place];
-    if ((copies.latest() & device.bit()) == 0 || r->pages[page].state() != PageState::resident)
-      continue;
-    const uint64_t address = device.vmm()
-                                 ? address_of(region, *r) + begin
-                                 : device.granules->at(r->pages[page].granule).place + within;
-    // Nobody else takes or changes the page's versions until this one is told.
-    begin_work(region, page, device);
-    const bool secret = region.scrub;
-    const Status status = lock.unlocked([&] {
-      points.at("copy");
-      return relay_.copy(in != nullptr ? *device.streams.up() : *device.streams.down(), address,
-                         out, in, bytes, secret);
-    });
-    end_work(region, page, device);
-    changed_.notify_all();
-    if (!status) {
-      const KeepError keep;
-      note_loss(device, status);
-    }
-    if (status && in != nullptr) {
-      write_through(region, page, device, within, in, bytes);
-      set_flags(index, 0, Word::sole | Word::resident);
-    }
-    return status;
-  }
-  if (in != nullptr) {
-    std::memcpy(host_bytes(region, page) + within, in, bytes);
+  if (region.latest_on_device(page) != nullptr) return copy_on_device(lock, piece);
+  if (piece.in != nullptr) {
+    std::memcpy(host_bytes(region, page) + within, piece.in, bytes);
     free_lower(region, page);
     places_.note(region, copies.written(vm::host_bit));
     note_in_order(region, page, vm::host_bit);
-    set_flags(index, 0, Word::resident);
+    set_flags(piece.index, 0, Word::resident);
   }
   return {};
 }
@@ -189,7 +188,7 @@ Status Engine::zero_place(Releasable &lock, uint32_t index, const Target &where)
     for (uint32_t p = first; p <= last && status; ++p) {
       const uint64_t begin = std::max(where.base, shape.offset(p));
       const uint64_t end = std::min(where.base + where.size, shape.offset(p) + shape.page_bytes(p));
-      status = copy_settled(lock, index, where, p, begin, end, nullptr, zeroes.data());
+      status = copy_settled(lock, {index, where, p, begin, end, nullptr, zeroes.data()});
     }
   } catch (const std::bad_alloc &) {
     status = fail(WEIR_ERROR_OUT_OF_HOST_MEMORY, "no host memory to zero a small buffer");
@@ -207,7 +206,7 @@ Status Engine::copy_pieces(Releasable &lock, uint32_t index, const Target &where
   for (uint64_t at = where.base + begin; at < where.base + end;) {
     const uint32_t page = shape.page_at(at);
     const uint64_t stop = std::min(where.base + end, shape.offset(page) + shape.page_bytes(page));
-    WEIR_TRY(copy_piece(lock, index, where, page, at, stop, out, in));
+    WEIR_TRY(copy_piece(lock, {index, where, page, at, stop, out, in}));
     if (out != nullptr) out += stop - at;
     if (in != nullptr) in += stop - at;
     at = stop;

@@ -641,15 +641,22 @@ class Engine {
   Status zero_held(Releasable &lock, const Plan &plan, const Target &where) WEIR_HELD;
   Status copy_pieces(Releasable &lock, uint32_t index, const Target &where, uint64_t begin,
                      uint64_t end, unsigned char *out, const unsigned char *in) WEIR_HELD;
-  Status copy_piece(Releasable &lock, uint32_t index, const Target &where, uint32_t page,
-                    uint64_t begin, uint64_t end, unsigned char *out,
-                    const unsigned char *in) WEIR_HELD;
-  Status copy_settled(Releasable &lock, uint32_t index, const Target &where, uint32_t page,
-                      uint64_t begin, uint64_t end, unsigned char *out,
-                      const unsigned char *in) WEIR_HELD;
+  /// Bytes [begin, end) of a buffer's region, all on one page, and the caller's memory: into `out`, or from `in`.
+  struct Piece {
+    uint32_t index;
+    const Target &where;
+    uint32_t page;
+    uint64_t begin, end;
+    unsigned char *out;
+    const unsigned char *in;
+    uint64_t bytes() const noexcept { return end - begin; }
+    uint64_t within() const noexcept { return begin - where.region->shape.offset(page); }
+  };
+  Status copy_piece(Releasable &lock, const Piece &piece) WEIR_HELD;
+  Status copy_settled(Releasable &lock, const Piece &piece) WEIR_HELD;
+  Status copy_on_device(Releasable &lock, const Piece &piece) WEIR_HELD;
   Status zero_place(Releasable &lock, uint32_t index, const Target &where) WEIR_HELD;
-  void write_through(Region &region, uint32_t page, PoolDevice &device, uint64_t within,
-                     const unsigned char *in, uint64_t bytes) noexcept WEIR_HELD;
+  void write_through(const Piece &piece, PoolDevice &device) noexcept WEIR_HELD;
   bool settled(Region &region, uint32_t page) noexcept;
   Status settle_page(Releasable &lock, Region &region, uint32_t page) WEIR_HELD;
   Status wait_range(Releasable &lock, uint32_t index, uint64_t begin, uint64_t end,

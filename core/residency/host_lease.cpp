@@ -102,8 +102,8 @@ Status Engine::page_to_host(Releasable &lock, const PlanItem &item, uint32_t pag
     counts = region.only_latest(page) == 0;
     begin_work(region, page, home);
     try {
-      status = copy_settled(lock, item.buffer, where, page, at, at + used, host_bytes(region, page),
-                            nullptr);
+      status = copy_settled(
+          lock, {item.buffer, where, page, at, at + used, host_bytes(region, page), nullptr});
     } catch (const std::bad_alloc &) {
       status = fail(WEIR_ERROR_OUT_OF_HOST_MEMORY, "no host memory to read a page");
     }

@@ -232,9 +232,12 @@ Status Engine::host_slot(Releasable &lock, uint32_t client, uint32_t node, uint6
     detail.asked = bytes;
     detail.available = within ? host_->room() : quota.room();
     return fail(WEIR_ERROR_OVER_BUDGET, detail,
-                "HOST has no room for %llu bytes that must leave the device: %llu of %llu in use%s",
+                "HOST has no room for %llu bytes that are written or must leave a device: %llu of "
+                "%llu in use%s",
                 llu(bytes), llu(within ? host_->used() : quota.used()),
-                llu(within ? host_->budget() : quota.limit()), within ? "" : " by this client");
+                llu(within ? host_->budget() : quota.limit()),
+                within ? "; a larger host_budget makes room"
+                       : " by this client; a larger host_quota makes room");
   }
 }
 

@@ -137,6 +137,14 @@ struct Region {
     }
     return nullptr;
   }
+  /// A device's copy of the page's latest version, or nullptr.
+  Residence *latest_on_device(uint32_t page) noexcept {
+    for (auto &r : residences) {
+      const bool latest = (pages[page].latest() >> r->place & 1U) != 0;
+      if (latest && r->pages[page].state() == PageState::resident) return r.get();
+    }
+    return nullptr;
+  }
 };
 
 }  // namespace weir::vm
