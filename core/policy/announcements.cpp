@@ -58,12 +58,23 @@ std::optional<Announcements::Next> Announcements::take(uint32_t slot) noexcept {
 }
 
 void Announcements::untake(uint32_t slot, uint64_t number, size_t index) noexcept {
-  Stream *stream = find(slot);
-  if (stream == nullptr || number < stream->base ||
-      number - stream->base >= stream->operations.size())
-    return;
+  Stream *stream = find(slot, number);
+  if (stream == nullptr) return;
   stream->taken = number;
   stream->taken_use = index;
+}
+
+void Announcements::note_brought(uint32_t slot, uint64_t number, size_t index,
+                                 uint64_t bytes) noexcept {
+  Stream *stream = find(slot, number);
+  if (stream == nullptr) return;
+  stream->operations[number - stream->base][index].brought += bytes;
+  stream->ahead += bytes;
+}
+
+uint64_t Announcements::ahead(uint32_t slot) noexcept {
+  const Stream *stream = find(slot);
+  return stream != nullptr ? stream->ahead : 0;
 }
 
 uint64_t Announcements::before(uint32_t slot, uint64_t number) noexcept {

@@ -27,6 +27,7 @@ struct AnnouncedUse {
   uint64_t begin, end;
   uint8_t mode;
   bool remote;
+  uint64_t brought = 0;  ///< bytes that have come to a device for it
 };
 using AnnouncedUses = std::pmr::vector<AnnouncedUse>;  ///< of one operation
 
@@ -49,7 +50,10 @@ class Announcements {
   void consume(uint32_t slot, RegionOf &&region_of) WEIR_HELD {
     Stream *stream = find(slot);
     if (stream == nullptr || stream->operations.empty()) return;
-    for (const AnnouncedUse &use : stream->operations.front()) forget(region_of(use), stream->base);
+    for (const AnnouncedUse &use : stream->operations.front()) {
+      forget(region_of(use), stream->base);
+      stream->ahead -= use.brought;
+    }
     stream->pop();
   }
   /// The region's owner has ended.
@@ -64,6 +68,10 @@ class Announcements {
   std::optional<Next> take(uint32_t slot) noexcept;
   /// What was taken is the next again, unless its operation has been consumed meanwhile.
   void untake(uint32_t slot, uint64_t number, size_t index) noexcept;
+  /// So many bytes have come for a use that was taken.
+  void note_brought(uint32_t slot, uint64_t number, size_t index, uint64_t bytes) noexcept;
+  /// Bytes that have come for operations which the stream has not acquired yet.
+  uint64_t ahead(uint32_t slot) noexcept;
   /// How many operations of the stream come before that one.
   uint64_t before(uint32_t slot, uint64_t number) noexcept;
   /// How many operations come before the next that uses the region; UINT64_MAX: none is announced.
@@ -82,6 +90,7 @@ class Announcements {
     uint64_t base = 0;                          ///< the number of the first
     uint64_t taken = 0;                         ///< uses have been taken up to this operation's ...
     size_t taken_use = 0;                       ///< ... of this index
+    uint64_t ahead = 0;                         ///< the sum of `brought`
   };
   struct Upcoming {
     uint32_t region;
@@ -92,6 +101,13 @@ class Announcements {
   Stream *find(uint32_t slot) noexcept {
     const auto found = streams_.find(slot);
     return found != streams_.end() ? &found->second : nullptr;
+  }
+  /// The stream, if that operation of it has not been consumed.
+  Stream *find(uint32_t slot, uint64_t number) noexcept {
+    Stream *stream = find(slot);
+    const bool there = stream != nullptr && number >= stream->base &&
+                       number - stream->base < stream->operations.size();
+    return there ? stream : nullptr;
   }
 
   std::pmr::unordered_map<uint32_t, Stream> streams_;  ///< by slot, of those that ever announced

@@ -9,6 +9,7 @@
 #include "core/residency/scrub.hpp"
 
 #include <algorithm>
+#include <bitset>
 #include <chrono>
 
 namespace weir::residency {
@@ -120,6 +121,7 @@ bool Engine::next_announced(PrefetchRequest *request) {
       if (region.slab && region.home != place) continue;
       *request = PrefetchRequest{use.buffer, use.generation, use.begin,   use.end,      use.mode,
                                  place,      slot,           next->index, next->number, use.remote};
+      request->bytes = bytes_missing(*request);
       return true;
     }
   }
@@ -231,11 +233,30 @@ uint64_t Engine::bytes_around(const PrefetchRequest &request) noexcept {
   return bytes;
 }
 
-/// Whether the device has room for it, or may be given some.
-bool Engine::leaves_room(const PrefetchRequest &request) noexcept {
+/// What has to come for an announced use: of its pages those that are not on the device.
+uint64_t Engine::bytes_missing(const PrefetchRequest &request) noexcept {
+  Region &region = *buffers_.target(request.buffer).region;
+  const Residence *here = region.on(request.place);
+  if (here == nullptr || region.slab || region.shards != nullptr) return bytes_around(request);
+  const vm::Geometry &shape = region.shape;
+  uint64_t bytes = 0;
+  for (uint32_t p = shape.page_at(request.begin); p <= shape.page_at(request.end - 1); ++p)
+    bytes += here->pages[p].state() == PageState::absent ? shape.page_bytes(p) : 0;
+  return bytes;
+}
+
+/// Whether the device has room for it beside what comes with it, or may be given some.
+bool Engine::leaves_room(const PrefetchRequest &request, uint64_t beside) noexcept {
   const PoolDevice &device = device_at(request.place);
-  if (device.granules->room() >= request.bytes) return true;  // it evicts nothing
-  const uint64_t budget = device.granules->budget();
+  const uint64_t room = device.granules->room(), budget = device.granules->budget();
+  // An announced use that comes long before its turn takes the place of one that is announced too: more would be copied in all. So
+  // no more comes early than hides the copies (the fixed horizon of R. H. Patterson et al., "Informed prefetching and caching"), but
+  // into memory that is free and that the demoter has not made so.
+  if (request.slot != 0)
+    return room >= device.high_water + beside + request.bytes ||
+           announcements_.ahead(request.slot) + beside + request.bytes <=
+               std::max(budget / 8, 2 * request.bytes);
+  if (room >= request.bytes) return true;  // it evicts nothing
   UseView view(*this);
   return hints_.may_evict(request, budget - std::min(budget, device.held_bytes + request.bytes),
                           view);
@@ -313,10 +334,12 @@ Status Engine::prefetch_together(Releasable &lock, const PrefetchRequest *reques
   plan.quiet = true;
   plan.lends = requests[0].lend;
   plan.items.reserve(count);
+  uint64_t announced = 0;
+  std::bitset<policy::most_together> comes;
   for (size_t i = 0; i < count; ++i) {
     const PrefetchRequest &request = requests[i];
     if (!worth_prefetching(request)) continue;
-    if (!leaves_room(request)) return Status(WEIR_ERROR_WOULD_BLOCK);
+    if (!leaves_room(request, announced)) return Status(WEIR_ERROR_WOULD_BLOCK);
     PlanItem item;
     item.buffer = request.buffer;
     item.generation = request.generation;
@@ -326,6 +349,8 @@ Status Engine::prefetch_together(Releasable &lock, const PrefetchRequest *reques
     bool busy = false;
     if (request.remote && remote_place(item, *plan.device, &busy) != nullptr) continue;
     plan.items.push_back(item);
+    comes.set(i);
+    if (request.slot != 0) announced += request.bytes;
     // What is needed before the last of them stays.
     const uint64_t distance =
         request.slot != 0 ? announcements_.before(request.slot, request.number) : 0;
@@ -333,6 +358,10 @@ Status Engine::prefetch_together(Releasable &lock, const PrefetchRequest *reques
   }
   if (plan.items.empty()) return {};
   WEIR_TRY(bring_in(lock, plan, AcquireOptions{}));
+  for (size_t i = 0; announced != 0 && i < count; ++i) {
+    const PrefetchRequest &from = requests[i];
+    if (comes[i]) announcements_.note_brought(from.slot, from.number, from.use, from.bytes);
+  }
   for (const PlanItem &item : plan.items) {
     // The buffer may have died while its slab was being brought in; or somebody has it to himself, and may be moving it.
     if (plan.lends || !buffers_.hot(item.buffer).lives(item.generation, Word::writer)) continue;

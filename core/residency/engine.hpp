@@ -746,7 +746,8 @@ class Engine {
     Engine &engine_;
   };
   uint64_t bytes_around(const PrefetchRequest &request) noexcept WEIR_HELD;
-  bool leaves_room(const PrefetchRequest &request) noexcept WEIR_HELD;
+  uint64_t bytes_missing(const PrefetchRequest &request) noexcept WEIR_HELD;
+  bool leaves_room(const PrefetchRequest &request, uint64_t beside) noexcept WEIR_HELD;
   void ask_again(const PageRef &ref, const PoolDevice &device) noexcept WEIR_HELD;
   void describe_hints(Region &region, uint32_t page, uint8_t place,
                       PageInfo *info) noexcept WEIR_HELD;

@@ -114,6 +114,22 @@ void no_more_than_the_lookahead_is_taken(void **) {
   assert_int_equal(on.take(1)->use.buffer, Announcements::lookahead);
 }
 
+void what_has_come_counts_until_its_operation_is_consumed(void **) {
+  Announcements on(std::pmr::get_default_resource());
+  announce(on, 1, {{use_of(1), use_of(2)}, {use_of(3)}});
+  assert_int_equal(on.ahead(1), 0);
+  on.note_brought(1, 0, 1, 10);
+  on.note_brought(1, 1, 0, 4);
+  assert_int_equal(on.ahead(1), 14);
+  consume(on, 1);
+  assert_int_equal(on.ahead(1), 4);
+  on.note_brought(1, 0, 0, 7);  // too late for that one
+  on.note_brought(2, 0, 0, 7);  // a stream that has announced nothing
+  assert_int_equal(on.ahead(1), 4);
+  consume(on, 1);
+  assert_int_equal(on.ahead(1), 0);
+}
+
 void a_failed_announcement_leaves_all_as_it_was(void **) {
   for (size_t n = 0;; ++n) {
     Failing memory;
@@ -151,6 +167,7 @@ int main() {
       cmocka_unit_test(each_use_is_taken_once_in_order_and_again_when_it_is_given_back),
       cmocka_unit_test(an_operation_consumed_half_taken_leaves_the_next_whole),
       cmocka_unit_test(no_more_than_the_lookahead_is_taken),
+      cmocka_unit_test(what_has_come_counts_until_its_operation_is_consumed),
       cmocka_unit_test(a_failed_announcement_leaves_all_as_it_was),
   };
   return cmocka_run_group_tests_name("announcements", tests, nullptr, nullptr);
