@@ -105,7 +105,8 @@ class BufferDirectory {
     return tag != tags_.end() ? tag->second : 0;
   }
   uint64_t tag_of(uint32_t index) noexcept WEIR_HELD {
-    return tags_.contains(index) ? tenant_tag(index) : target(index).region->tag;
+    const auto tag = tags_.find(index);
+    return tag != tags_.end() ? tag->second : target(index).region->tag;
   }
   /// nullptr: nothing is known.
   const Users *users_of(uint32_t index) const noexcept WEIR_HELD {

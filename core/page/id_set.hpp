@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // IdSet: a set of small numbers, as a bitmap of two levels: a bit for each number, and above it one for each word that is not empty.
-// A step costs a word of either where the next number is near, and a 4096th of the range where there is none.
+// A step costs a word of either within a group of 4096 numbers; who walks goes from group to group.
 //
 // What must hold: only reserve() allocates, and whoever inserts a number has reserved it.
 #pragma once
@@ -40,21 +40,16 @@ class IdSet {
     return id / 64 < words_.size() && (words_[id / 64] & bit(id)) != 0;
   }
   size_t size() const noexcept { return size_; }
-  /// The least number from `from` on, or none. Whatever has changed since the last call.
-  uint32_t next(uint32_t from) const noexcept {
+  static constexpr uint32_t group = 4096;
+  /// The least number from `from` on in the group that `from` is in, or none. Whatever has changed since the last call.
+  uint32_t next_in_group(uint32_t from) const noexcept {
     size_t word = from / 64;
     if (word >= words_.size()) return none;
     uint64_t bits = words_[word] & (~uint64_t{0} << from % 64);
     if (bits == 0) {
-      ++word;
-      size_t group = word / 64;
-      if (group >= full_.size()) return none;
-      uint64_t full = full_[group] & (~uint64_t{0} << word % 64);
-      while (full == 0) {
-        if (++group == full_.size()) return none;
-        full = full_[group];
-      }
-      word = group * 64 + static_cast<size_t>(std::countr_zero(full));
+      const uint64_t full = full_[word / 64] & (~uint64_t{1} << word % 64);
+      if (full == 0) return none;
+      word = word / 64 * 64 + static_cast<size_t>(std::countr_zero(full));
       bits = words_[word];
     }
     return static_cast<uint32_t>(word * 64 + static_cast<size_t>(std::countr_zero(bits)));

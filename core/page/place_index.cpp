@@ -23,8 +23,10 @@ void PlaceIndex::open(uint8_t device) {
 }
 
 void PlaceIndex::reserve(size_t regions) {
+  if (regions <= counts_.size()) return;  // so have the sets, which come first here
+  regions = (regions + 63) / 64 * 64;     // a word of each set at a time
   for (IdSet &set : sets_) set.reserve(regions);
-  if (counts_.size() < regions) counts_.resize(regions);
+  counts_.resize(regions);
 }
 
 void PlaceIndex::note(const vm::Region &region, vm::PlaceChange change) noexcept {
@@ -58,14 +60,19 @@ void PlaceIndex::settle(vm::Region &region, uint8_t home_) noexcept {
 
 void PlaceIndex::forget(const vm::Region &region) noexcept {
   for (IdSet &set : sets_) set.erase(region.id);
-  if (region.id < counts_.size()) counts_[region.id] = {};
+  counts_[region.id] = {};
 }
 
+/// Group by group through all of the sets, so that an empty one costs a word a group and not a search to its end.
 uint32_t PlaceIndex::next(Sets sets, uint32_t from) const noexcept {
-  uint32_t first = none;
-  for (; sets != 0; sets &= sets - 1)
-    first = std::min(first, sets_[static_cast<size_t>(std::countr_zero(sets))].next(from));
-  return first;
+  for (uint64_t at = from; at < counts_.size(); at = (at / IdSet::group + 1) * IdSet::group) {
+    uint32_t first = none;
+    for (Sets left = sets; left != 0; left &= left - 1)
+      first = std::min(first, sets_[static_cast<size_t>(std::countr_zero(left))].next_in_group(
+                                  static_cast<uint32_t>(at)));
+    if (first != none) return first;
+  }
+  return none;
 }
 
 uint32_t PlaceIndex::next_around(Place tier) noexcept {

@@ -8,28 +8,35 @@
 
 namespace weir::policy {
 
-void Announcements::append(uint32_t slot, std::pmr::vector<AnnouncedUses> &fresh,
-                           const std::pmr::vector<uint32_t> &regions) {
-  std::pmr::memory_resource *memory = streams_.get_allocator().resource();
-  std::pmr::vector<std::pmr::set<Upcoming>::iterator> listed(memory);
-  listed.reserve(regions.size());
-  Stream &stream = streams_.try_emplace(slot, memory).first->second;
+void Announcements::append(uint32_t slot, std::pmr::vector<AnnouncedUses> &fresh) {
+  Stream &stream = streams_.try_emplace(slot, streams_.get_allocator().resource()).first->second;
   const size_t old = stream.operations.size();
-  auto region = regions.begin();
+  uint64_t number = stream.base + old;
   try {
-    for (AnnouncedUses &uses : fresh) {
-      const uint64_t number = stream.base + stream.operations.size();
-      for (size_t i = 0; i < uses.size(); ++i, ++region) {
-        const auto [entry, added] = upcoming_.insert(Upcoming{*region, number, slot});
-        if (added) listed.push_back(entry);
-      }
-      stream.operations.push_back(std::move(uses));
+    for (const AnnouncedUses &uses : fresh) {
+      for (const AnnouncedUse &use : uses) upcoming_[use.region].insert({number, slot});
+      ++number;
     }
+    for (AnnouncedUses &uses : fresh) stream.operations.push_back(std::move(uses));
   } catch (...) {
-    for (const auto &entry : listed) upcoming_.erase(entry);
-    while (stream.operations.size() > old) stream.operations.pop_back();
+    while (stream.operations.size() > old) {
+      fresh[stream.operations.size() - 1 - old] = std::move(stream.operations.back());
+      stream.operations.pop_back();
+    }
+    number = stream.base + old;
+    for (const AnnouncedUses &uses : fresh) {
+      for (const AnnouncedUse &use : uses) unlist(use.region, {number, slot});
+      ++number;
+    }
     throw;
   }
+}
+
+void Announcements::unlist(uint32_t region, Upcoming use) noexcept {
+  const auto found = upcoming_.find(region);
+  if (found == upcoming_.end()) return;
+  found->second.erase(use);
+  if (found->second.empty()) upcoming_.erase(found);
 }
 
 size_t Announcements::count(uint32_t slot) noexcept {
@@ -37,10 +44,14 @@ size_t Announcements::count(uint32_t slot) noexcept {
   return stream != nullptr ? stream->operations.size() : 0;
 }
 
-void Announcements::forget(uint32_t region, uint64_t until) noexcept {
-  if (region == no_region) return;
-  upcoming_.erase(upcoming_.lower_bound({region, 0, 0}),
-                  upcoming_.upper_bound({region, until, UINT32_MAX}));
+void Announcements::consume(uint32_t slot) noexcept {
+  Stream *stream = find(slot);
+  if (stream == nullptr || stream->operations.empty()) return;
+  for (const AnnouncedUse &use : stream->operations.front()) {
+    unlist(use.region, {stream->base, slot});
+    stream->ahead -= use.brought;
+  }
+  stream->pop();
 }
 
 std::optional<Announcements::Next> Announcements::take(uint32_t slot) noexcept {
@@ -83,9 +94,10 @@ uint64_t Announcements::before(uint32_t slot, uint64_t number) noexcept {
 }
 
 uint64_t Announcements::before_use_of(uint32_t region) noexcept {
-  const auto next = upcoming_.lower_bound({region, 0, 0});
-  if (next == upcoming_.end() || next->region != region) return UINT64_MAX;
-  return before(next->slot, next->number);
+  const auto found = upcoming_.find(region);
+  if (found == upcoming_.end()) return UINT64_MAX;
+  const Upcoming &next = *found->second.begin();
+  return before(next.slot, next.number);
 }
 
 }  // namespace weir::policy

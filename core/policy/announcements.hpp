@@ -5,10 +5,8 @@
 // It fetches nothing. Guarded by whoever owns it (the pool's lock).
 //
 // Invariants: a stream's operations are numbered in a row, and the number of its oldest counts those consumed so far. What is
-// listed of a region is of its stream's operations, until one as late as that is consumed or the region's owner ends.
+// listed of a region are operations that have not been consumed, since its owner was made.
 #pragma once
-
-#include "core/base/pool_lock.hpp"
 
 #include <algorithm>
 #include <compare>
@@ -23,6 +21,7 @@ namespace weir::policy {
 
 struct AnnouncedUse {
   uint32_t buffer;
+  uint32_t region;  ///< that the buffer was on
   uint64_t generation;
   uint64_t begin, end;
   uint8_t mode;
@@ -33,31 +32,18 @@ using AnnouncedUses = std::pmr::vector<AnnouncedUse>;  ///< of one operation
 
 class Announcements {
  public:
-  static constexpr uint32_t no_region = UINT32_MAX;
   /// Operations of a stream that are looked at ahead of it.
   static constexpr uint64_t lookahead = 64;
 
   explicit Announcements(std::pmr::memory_resource *memory) : streams_(memory), upcoming_(memory) {}
 
-  /// Puts operations behind the stream's others; `regions` are those of all their uses, in order. Throws std::bad_alloc with
-  /// nothing changed.
-  void append(uint32_t slot, std::pmr::vector<AnnouncedUses> &fresh,
-              const std::pmr::vector<uint32_t> &regions);
+  /// Puts operations behind the stream's others. Throws std::bad_alloc with nothing changed.
+  void append(uint32_t slot, std::pmr::vector<AnnouncedUses> &fresh);
   size_t count(uint32_t slot) noexcept;
-  /// The stream has acquired its oldest operation, or it is not to be. `region_of` names the region of a use; no_region: its
-  /// buffer has died.
-  template <class RegionOf>
-  void consume(uint32_t slot, RegionOf &&region_of) WEIR_HELD {
-    Stream *stream = find(slot);
-    if (stream == nullptr || stream->operations.empty()) return;
-    for (const AnnouncedUse &use : stream->operations.front()) {
-      forget(region_of(use), stream->base);
-      stream->ahead -= use.brought;
-    }
-    stream->pop();
-  }
+  /// The stream has acquired its oldest operation, or it is not to be.
+  void consume(uint32_t slot) noexcept;
   /// The region's owner has ended.
-  void forget(uint32_t region, uint64_t until = UINT64_MAX) noexcept;
+  void forget(uint32_t region) noexcept { upcoming_.erase(region); }
 
   struct Next {
     AnnouncedUse use;
@@ -93,11 +79,11 @@ class Announcements {
     uint64_t ahead = 0;                         ///< the sum of `brought`
   };
   struct Upcoming {
-    uint32_t region;
-    uint64_t number;  ///< of an operation that uses it ...
+    uint64_t number;  ///< of an operation ...
     uint32_t slot;    ///< ... of this stream
     auto operator<=>(const Upcoming &) const = default;
   };
+  void unlist(uint32_t region, Upcoming use) noexcept;
   Stream *find(uint32_t slot) noexcept {
     const auto found = streams_.find(slot);
     return found != streams_.end() ? &found->second : nullptr;
@@ -111,7 +97,8 @@ class Announcements {
   }
 
   std::pmr::unordered_map<uint32_t, Stream> streams_;  ///< by slot, of those that ever announced
-  std::pmr::set<Upcoming> upcoming_;
+  /// By region, which operations use it.
+  std::pmr::unordered_map<uint32_t, std::pmr::set<Upcoming>> upcoming_;
 };
 
 }  // namespace weir::policy

@@ -97,10 +97,12 @@ class Hints {
   uint64_t age(uint32_t buffer, uint64_t begin, uint64_t end, uint8_t place,
                HintView &view) noexcept;
   size_t count() const noexcept { return hints_.size(); }
-  /// The buffers of all hints, maybe dead ones, one for each hint.
+  /// The buffers that have hints, maybe dead ones, each once.
   template <class Visit>
   void each_buffer(Visit &&visit) const WEIR_HELD {
-    for (const auto &[buffer, hint] : hints_) visit(buffer, hint.request.generation);
+    for (auto entry = hints_.begin(); entry != hints_.end();
+         entry = hints_.equal_range(entry->first).second)
+      visit(entry->first);
   }
 
   // ---- the requests ----

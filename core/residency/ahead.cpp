@@ -42,7 +42,6 @@ Status Engine::announce(Stream &stream, const weir_operation *operations, size_t
   Locked lock(lock_);
   // All of it is checked and copied before any of it counts.
   std::pmr::vector<policy::AnnouncedUses> fresh(&memory_);
-  std::pmr::vector<uint32_t> regions(&memory_);
   for (size_t i = 0; i < count; ++i) {
     policy::AnnouncedUses operation(&memory_);
     const weir_operation &from = operations[i];
@@ -73,15 +72,15 @@ Status Engine::announce(Stream &stream, const weir_operation *operations, size_t
             static_cast<unsigned long long>(u));
       }
       if (!alive) continue;
-      operation.push_back({index, buffers_.hot(index).generation(), use.offset, use.offset + length,
+      operation.push_back({index, buffers_.target(index).region->id,
+                           buffers_.hot(index).generation(), use.offset, use.offset + length,
                            static_cast<uint8_t>(use.mode),
                            (use.flags & WEIR_USE_ALLOW_REMOTE) != 0});
-      regions.push_back(buffers_.target(index).region->id);
     }
     fresh.push_back(std::move(operation));
   }
   const size_t old = announcements_.count(stream.slot);
-  announcements_.append(stream.slot, fresh, regions);
+  announcements_.append(stream.slot, fresh);
   // Only now: what fails leaves the old ones.
   for (size_t i = 0; replace && i < old; ++i) consume_announced(*state);
   state->has_announced.store(announcements_.count(stream.slot) != 0, std::memory_order_relaxed);
@@ -92,10 +91,7 @@ Status Engine::announce(Stream &stream, const weir_operation *operations, size_t
 /// The stream's next announced operation has been acquired.
 void Engine::consume_announced(StreamState &state) {
   const uint32_t slot = state.stream->slot;
-  announcements_.consume(slot, [this](const policy::AnnouncedUse &use) WEIR_HELD -> uint32_t {
-    return buffers_.hot(use.buffer).lives(use.generation) ? buffers_.target(use.buffer).region->id
-                                                          : policy::Announcements::no_region;
-  });
+  announcements_.consume(slot);
   state.has_announced.store(announcements_.count(slot) != 0, std::memory_order_relaxed);
   work_.notify_all();
 }
@@ -285,9 +281,8 @@ void Engine::describe_hints(Region &region, uint32_t page, uint8_t place, PageIn
       look(tenants.owner(node), tenants.offset(node));
     return;
   }
-  hints_.each_buffer([&](uint32_t buffer, uint64_t generation) WEIR_HELD {
-    uint64_t stamp = 0;
-    if (!view.stamp(buffer, generation, &stamp)) return;
+  hints_.each_buffer([&](uint32_t buffer) WEIR_HELD {
+    if ((buffers_.hot(buffer).word.load(std::memory_order_relaxed) & Word::alive) == 0) return;
     const Target where = buffers_.target(buffer);
     if (where.region == &region) look(buffer, where.base);
   });
@@ -399,15 +394,12 @@ bool Engine::run_prefetches(Releasable &lock, PrefetchBatch &batch) {
     // What fails for another reason fails again for whoever uses it.
     if (status.code() != WEIR_ERROR_WOULD_BLOCK) continue;
     if (batch[i].slot == 0) {
-      if (batch[i].call == 0) continue;
-      hints_.refuse(batch[i]);
+      if (batch[i].call != 0) hints_.refuse(batch[i]);
       continue;
     }
-    // No room without taking what is needed sooner: go on when the stream has.
-    for (size_t left = batch.size(); left-- > i;) {
-      const PrefetchRequest &request = batch[left];
-      if (request.slot != 0) announcements_.untake(request.slot, request.number, request.use);
-    }
+    // No room without taking what is needed sooner: go on when the stream has. The others of the batch are announced too.
+    for (size_t left = batch.size(); left-- > i;)
+      announcements_.untake(batch[left].slot, batch[left].number, batch[left].use);
     return false;
   }
   return true;

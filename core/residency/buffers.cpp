@@ -183,10 +183,9 @@ void Engine::keep_or_free(Region &region) noexcept {
 /// now it is gone afterwards.
 void Engine::retire_region(Region &region) noexcept {
   if (!page::RegionStore::ended(region)) return;
-  for (const Page &page : region.pages) {
-    assert(!page.host() && page.lower == tier::CopyTable::none);
-    (void)page;
-  }
+  assert(std::all_of(region.pages.begin(), region.pages.end(), [](const Page &page) {
+    return !page.host() && page.lower == tier::CopyTable::none;
+  }));
   if (region.slab) slabs_.close(region);
   free_region(region);
 }

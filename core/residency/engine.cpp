@@ -51,7 +51,7 @@ bool Engine::DeviceView::describe(const PageRef &ref, PageInfo *info) {
   info->priority = region.priority;
   info->dirty = (copies.latest() & device_.bit()) != 0 && (copies.latest() & ~device_.bit()) == 0;
   const bool idle = region.idle(ref.page);
-  const bool borrowed = region.on(device_.place)->pages[ref.page].borrowed && !idle;
+  const bool borrowed = here->pages[ref.page].borrowed && !idle;
   info->borrowed = borrowed;
   info->disposable = idle || borrowed;
   info->dead_since = borrowed      ? PageInfo::lives

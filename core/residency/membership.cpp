@@ -89,13 +89,13 @@ Status Membership::add(const EngineConfig::DeviceBudget &budget, transfer::Route
     Locked lock(engine.lock_);
     WEIR_TRY(admit(budget, &back));
     place = engine.devices_.size();
+    if (back == nullptr) engine.places_.open(static_cast<uint8_t>(place));  // may throw
   }
   Owned<PoolDevice> fresh;
   if (back == nullptr) WEIR_TRY(engine.make_device(budget, static_cast<uint8_t>(place), &fresh));
   transfer::Paths paths;
   paths.find(routes, engine.config_.split_sizes);
   Locked lock(engine.lock_);
-  if (back == nullptr) engine.places_.open(fresh->place);
   if (back != nullptr) WEIR_TRY(bring_back(*back, budget.budget));
   ++engine.generation_;
   PoolDevice &device = back != nullptr ? *back : *fresh;
