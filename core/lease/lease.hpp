@@ -98,6 +98,7 @@ struct alignas(64) StreamState {
   backend::Stream *stream = nullptr;
   /// The life of the slot that the rest is of; set under the pool's lock.
   std::atomic<uint32_t> stream_generation{0};
+  std::atomic<bool> has_announced{false};  ///< operations (core/policy/announcements.hpp)
   /// That stream's. A closed stream's slot is another's at any time, and not the pool's to look into.
   const backend::Device *device = nullptr;
   std::array<OwnLeases, 4> own;  ///< for the first threads that use the stream, by their numbers
@@ -106,8 +107,7 @@ struct alignas(64) StreamState {
   std::pmr::vector<Owned<Lease>>
       leases;  // pointers are stable; read by index without the pool's lock
 
-  std::atomic<bool> has_announced{false};  ///< operations (core/policy/announcements.hpp)
-  uint64_t granted = 0;                    ///< acquires that took the slow way
+  uint64_t granted = 0;  ///< acquires that took the slow way
 
   /// Acquires that the hit path has granted. Takes the stream's timeline lock.
   uint64_t count_hits() noexcept {

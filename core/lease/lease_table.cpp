@@ -19,21 +19,29 @@ bool LeaseTable::conflicts(const Range &range, bool write, ClaimScope scope) con
   if ((word & Word::writer) != 0 || (write && Word::leases(word) != 0)) return true;
   if ((word & Word::partial) == 0) return false;
   const vm::Geometry &shape = range.region->shape;
-  const auto [first, last] = partials_.equal_range(range.buffer);
-  return std::any_of(first, last, [&](const auto &entry) {
-    const Partial &other = entry.second;
-    if (!write && other.mode == WEIR_READ) return false;
-    if (other.scope.meets(scope)) return other.begin < range.end && range.begin < other.end;
-    // Between places a page has one latest version: what shares a page conflicts.
-    return shape.page_at(range.base + other.begin) <= shape.page_at(range.base + range.end - 1) &&
-           shape.page_at(range.base + range.begin) <= shape.page_at(range.base + other.end - 1);
-  });
+  const auto *others = partials(range.buffer);
+  return others != nullptr &&
+         std::any_of(others->begin(), others->end(), [&](const Partial &other) {
+           if (!write && other.mode == WEIR_READ) return false;
+           if (other.scope.meets(scope)) return other.begin < range.end && range.begin < other.end;
+           // Between places a page has one latest version: what shares a page conflicts.
+           return shape.page_at(range.base + other.begin) <=
+                      shape.page_at(range.base + range.end - 1) &&
+                  shape.page_at(range.base + range.begin) <=
+                      shape.page_at(range.base + other.end - 1);
+         });
 }
 
 bool LeaseTable::take(const Range &range, uint8_t mode, ClaimScope scope, const void *lease) {
   const bool write = mode != WEIR_READ;
   if (whole(range)) return take_whole(range.buffer, write);
-  partials_.emplace(range.buffer, Partial{range.begin, range.end, mode, scope, lease});
+  const auto entry = partials_.try_emplace(range.buffer).first;
+  try {
+    entry->second.push_back({range.begin, range.end, mode, scope, lease});
+  } catch (...) {
+    if (entry->second.empty()) partials_.erase(entry);
+    throw;
+  }
   buffers_.hot(range.buffer).set_flags(Word::partial, 0);
   count_pages(*range.region, range.base + range.begin, range.base + range.end, 1);
   // The flag has closed the hit path; what it granted before shows in the word.
@@ -60,29 +68,36 @@ bool LeaseTable::take_alone(uint32_t buffer) noexcept {
 
 void LeaseTable::drop(const Range &range, uint8_t mode, const void *lease) noexcept {
   if (whole(range)) return buffers_.hot(range.buffer).drop_lease(mode);
-  const auto [first, last] = partials_.equal_range(range.buffer);
-  const auto entry = std::find_if(first, last, [&](const auto &other) {
-    const Partial &partial = other.second;
-    return partial.lease == lease && partial.begin == range.begin && partial.end == range.end;
+  const auto entry = partials_.find(range.buffer);
+  if (entry == partials_.end()) return;
+  auto &parts = entry->second;
+  const auto found = std::find_if(parts.begin(), parts.end(), [&](const Partial &part) {
+    return part.lease == lease && part.begin == range.begin && part.end == range.end;
   });
-  if (entry == last) return;
-  partials_.erase(entry);
+  if (found == parts.end()) return;
+  *found = parts.back();
+  parts.pop_back();
   count_pages(*range.region, range.base + range.begin, range.base + range.end, -1);
-  if (!on_parts(range.buffer)) buffers_.hot(range.buffer).set_flags(0, Word::partial);
+  if (!parts.empty()) return;
+  partials_.erase(entry);
+  buffers_.hot(range.buffer).set_flags(0, Word::partial);
 }
 
 bool LeaseTable::close_for_copy(uint32_t buffer) noexcept {
   vm::Hot &hot = buffers_.hot(buffer);
   hot.set_flags(0, Word::resident);
   if ((hot.word.load(std::memory_order_acquire) & Word::writer) != 0) return false;
-  const auto [first, last] = partials_.equal_range(buffer);
-  return std::all_of(first, last, [](const auto &other) { return other.second.mode == WEIR_READ; });
+  const auto *parts = partials(buffer);
+  return parts == nullptr || std::all_of(parts->begin(), parts->end(), [](const Partial &part) {
+           return part.mode == WEIR_READ;
+         });
 }
 
 uint32_t LeaseTable::count(uint32_t buffer) const noexcept {
   const uint64_t word = buffers_.hot(buffer).word.load(std::memory_order_relaxed);
+  const auto *parts = partials(buffer);
   return static_cast<uint32_t>(word & Word::readers_mask) + ((word & Word::writer) != 0 ? 1 : 0) +
-         static_cast<uint32_t>(partials_.count(buffer));
+         static_cast<uint32_t>(parts != nullptr ? parts->size() : 0);
 }
 
 bool LeaseTable::in_use(vm::Region &region, uint32_t page,

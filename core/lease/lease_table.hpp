@@ -62,8 +62,15 @@ class LeaseTable {
   }
   bool take_whole(uint32_t buffer, bool write) noexcept WEIR_HELD;
 
+  /// nullptr: no part of the buffer is leased.
+  const std::pmr::vector<Partial> *partials(uint32_t buffer) const noexcept WEIR_HELD {
+    const auto found = partials_.find(buffer);
+    return found != partials_.end() ? &found->second : nullptr;
+  }
+
   page::BufferDirectory &buffers_;
-  std::pmr::unordered_multimap<uint32_t, Partial> partials_ WEIR_GUARDED;  ///< by buffer
+  std::pmr::unordered_map<uint32_t, std::pmr::vector<Partial>> partials_
+      WEIR_GUARDED;  ///< by buffer, none empty
 };
 
 }  // namespace weir::lease

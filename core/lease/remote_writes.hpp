@@ -58,8 +58,7 @@ class RemoteWrites {
   /// A lost device's fences count as passed too: that is not enough.
   void forget_done() noexcept WEIR_HELD {
     std::erase_if(writes_, [this](const RemoteWrite &write) {
-      return write.done && streams_.passed(write.done) &&
-             streams_.timeline(write.done).done(write.done.point());
+      return write.done && streams_.done(write.done);
     });
   }
 

@@ -35,14 +35,13 @@ Status BufferDirectory::range_of(uint32_t index, uint64_t offset, uint64_t *leng
   const uint64_t size = hot(index).size();
   if (offset >= size) {
     return fail(WEIR_ERROR_INVALID_ARGUMENT, "offset %llu is not inside the buffer's %llu bytes",
-                static_cast<unsigned long long>(offset), static_cast<unsigned long long>(size));
+                llu(offset), llu(size));
   }
   if (*length == WEIR_WHOLE) *length = size - offset;
   if (*length == 0 || *length > size - offset) {
     return fail(WEIR_ERROR_INVALID_ARGUMENT,
-                "length %llu at offset %llu is not inside the buffer's %llu bytes",
-                static_cast<unsigned long long>(*length), static_cast<unsigned long long>(offset),
-                static_cast<unsigned long long>(size));
+                "length %llu at offset %llu is not inside the buffer's %llu bytes", llu(*length),
+                llu(offset), llu(size));
   }
   return {};
 }

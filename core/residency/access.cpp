@@ -222,8 +222,7 @@ Status Engine::claim_range(Plan &plan, weir_buffer buffer, uint64_t offset, uint
   PlanItem item;
   WEIR_TRY(buffers_.find(buffer, &item.buffer));
   WEIR_TRY(buffers_.range_of(item.buffer, offset, length));
-  item.generation =
-      buffers_.hot(item.buffer).word.load(std::memory_order_relaxed) & Word::generation_mask;
+  item.generation = buffers_.hot(item.buffer).generation();
   item.begin = offset;
   item.end = offset + *length;
   item.mode = mode;
@@ -401,8 +400,7 @@ Status Engine::advise(weir_buffer buffer, uint64_t offset, uint64_t length, uint
   WEIR_TRY(buffers_.find(buffer, &index));
   WEIR_TRY(buffers_.range_of(index, offset, &length));
   Region &region = *buffers_.target(index).region;
-  const uint64_t generation =
-      buffers_.hot(index).word.load(std::memory_order_relaxed) & Word::generation_mask;
+  const uint64_t generation = buffers_.hot(index).generation();
   switch (advice) {
     case WEIR_ADVISE_NORMAL:
       region.cold = region.streaming = false;

@@ -37,7 +37,7 @@ Status Engine::build_plan(const weir_use *uses, size_t count, Plan *plan) {
                   static_cast<void *>(use.buffer));
     }
     const vm::Hot &hot = buffers_.hot(item.buffer);
-    item.generation = hot.word.load(std::memory_order_relaxed) & Word::generation_mask;
+    item.generation = hot.generation();
     if (use.offset >= hot.size()) return bad_use(i, "offset", use.offset);
     const uint64_t left = hot.size() - use.offset;
     if (use.length == 0 || (use.length != WEIR_WHOLE && use.length > left))
@@ -192,8 +192,7 @@ Status Engine::bring_in(Releasable &lock, Plan &plan, const AcquireOptions &opti
       detail.available = device.granules->room();
       return fail(WEIR_ERROR_WOULD_BLOCK, detail,
                   "%llu bytes of device %u are short until other leases are released",
-                  static_cast<unsigned long long>(stuck->need_bytes -
-                                                  std::min(stuck->need_bytes, detail.available)),
+                  llu(stuck->need_bytes - std::min(stuck->need_bytes, detail.available)),
                   device.device.id);
     }
     admission_.begin_wait(turn.ticket);
@@ -211,7 +210,7 @@ Status Engine::bring_in(Releasable &lock, Plan &plan, const AcquireOptions &opti
     if (status.code() == WEIR_ERROR_TIMEOUT) {
       events_.tell(What::would_block);
       return fail(WEIR_ERROR_TIMEOUT, "waited %llu ns for other leases on device %u",
-                  static_cast<unsigned long long>(options.timeout_ns), device.device.id);
+                  llu(options.timeout_ns), device.device.id);
     }
     WEIR_TRY(status);
   }
@@ -329,8 +328,7 @@ bool Engine::still_stands(Plan &plan) {
   // What no lease keeps in place may have been moved.
   for (const PlanItem &item : plan.items) {
     if (plan.lease != nullptr || !same) break;
-    const uint64_t word = buffers_.hot(item.buffer).word.load(std::memory_order_relaxed);
-    same = (word & (Word::alive | Word::generation_mask)) == (Word::alive | item.generation);
+    same = buffers_.hot(item.buffer).lives(item.generation);
     if (!same) break;
     const Target where = buffers_.target(item.buffer);
     same = where.region == item.region && where.base == item.base;

@@ -55,7 +55,7 @@ Status Engine::announce(Stream &stream, const weir_operation *operations, size_t
     if (from.use_count > UINT16_MAX) {
       return fail(WEIR_ERROR_INVALID_ARGUMENT,
                   "operations[%zu].use_count is %llu; an operation has at most 65535 uses", i,
-                  static_cast<unsigned long long>(from.use_count));
+                  llu(from.use_count));
     }
     operation.reserve(from.use_count);
     for (uint64_t u = 0; u < from.use_count; ++u) {
@@ -69,7 +69,7 @@ Status Engine::announce(Stream &stream, const weir_operation *operations, size_t
         return fail(
             WEIR_ERROR_INVALID_ARGUMENT, detail,
             "operations[%zu].uses[%llu]: range, mode, flags or reserved words are not valid", i,
-            static_cast<unsigned long long>(u));
+            llu(u));
       }
       if (!alive) continue;
       operation.push_back({index, buffers_.target(index).region->id,

@@ -303,7 +303,7 @@ Status Engine::check_desc(const weir_buffer_desc &desc) {
   constexpr uint64_t known = WEIR_BUFFER_STABLE_ADDRESS | WEIR_BUFFER_SCRUB | lossy;
   if ((desc.flags & ~known) != 0) {
     return fail(WEIR_ERROR_INVALID_ARGUMENT, "flags %#llx has bits this version does not know",
-                static_cast<unsigned long long>(desc.flags));
+                llu(desc.flags));
   }
   if ((desc.flags & lossy) == lossy)
     return fail(WEIR_ERROR_INVALID_ARGUMENT, "flags: LOSSY_BF16 and LOSSY_F16 exclude each other");
@@ -315,7 +315,7 @@ Status Engine::check_desc(const weir_buffer_desc &desc) {
   WEIR_TRY(check_size(desc.size));
   if ((desc.alignment & (desc.alignment - 1)) != 0) {
     return fail(WEIR_ERROR_INVALID_ARGUMENT, "alignment %llu is not a power of two",
-                static_cast<unsigned long long>(desc.alignment));
+                llu(desc.alignment));
   }
   if (desc.priority < WEIR_PRIORITY_LOWEST || desc.priority > WEIR_PRIORITY_HIGHEST) {
     return fail(WEIR_ERROR_INVALID_ARGUMENT, "priority is %d, not %d..%d", desc.priority,

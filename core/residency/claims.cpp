@@ -61,8 +61,7 @@ Status Engine::check_conflicts(Plan &plan) {
                   item.use, item.writes() ? "writing here" : "reading");
     return fail(WEIR_ERROR_LEASE_CONFLICT, detail,
                 "uses[%u]: an unreleased lease on bytes %llu..%llu forbids %s", item.use,
-                static_cast<unsigned long long>(item.begin),
-                static_cast<unsigned long long>(item.end), item.writes() ? "writing" : "reading");
+                llu(item.begin), llu(item.end), item.writes() ? "writing" : "reading");
   }
   return {};
 }
@@ -129,10 +128,15 @@ void Engine::scan_pages(Plan &plan, bool *busy) {
 }
 
 /// Counts every item in. The hit path may have granted a conflicting lease since the check: then what was
-/// counted is taken back. Throws std::bad_alloc, after which drop_claims() puts everything right.
+/// counted is taken back, as it is before std::bad_alloc leaves here.
 Status Engine::take_claims(Plan &plan) {
   for (PlanItem &item : plan.items) {
-    item.claimed = leases_.take(item, item.mode, plan.scope(*item.region), plan.lease);
+    try {
+      item.claimed = leases_.take(item, item.mode, plan.scope(*item.region), plan.lease);
+    } catch (...) {
+      drop_claims(plan);
+      throw;
+    }
     if (item.claimed) continue;
     drop_claims(plan);
     WEIR_TRY(check_conflicts(plan));

@@ -156,8 +156,7 @@ Status Engine::start(EngineConfig config) {
   if (memory_.bytes() >= config_.record_budget) {
     return fail(WEIR_ERROR_INVALID_ARGUMENT,
                 "record_budget is %llu, and the pool's records take %llu bytes without any buffer",
-                static_cast<unsigned long long>(config_.record_budget),
-                static_cast<unsigned long long>(memory_.bytes()));
+                llu(config_.record_budget), llu(memory_.bytes()));
   }
   uint32_t own = 0;
   WEIR_TRY(create_client(weir_client_desc WEIR_CLIENT_DESC_INIT, &own));

@@ -43,8 +43,8 @@ void Engine::prepare_filling(Plan &plan) {
   plan.rerouted = false;
   plan.freights.reserve(devices_.size() * (generation_ == 0 ? 2 : 3));
   plan.cargo.clear();
-  if (devices_.size() > 1) plan.cargo.reserve(plan.pages.size());
   if (devices_.size() > 1) {
+    plan.cargo.reserve(plan.pages.size());
     doubts_.settle([this](Stamp stamp) { return streams_.done(stamp); });
     doubts_.make_room(plan.pages.size());
     plan.carrying = plan.pages.size();
@@ -362,10 +362,7 @@ void Engine::tell_filled(const Plan &plan, const PlanPage &page, uint8_t how) no
   if ((page.from & vm::below_host) != 0) event.how |= Event::from_below;
   if (page.from != 0 && plan.quiet) event.how |= Event::ahead;
   events_.tell(event);
-  event.what = What::zeroed;
-  event.how = 0;
-  event.amount = page.bytes;
-  if (page.zero) events_.tell(event);
+  if (page.zero) events_.tell({What::zeroed, 0, event.place, event.region, event.page, page.bytes});
 }
 
 void Engine::settle_fill(Plan &plan, bool filled) noexcept {

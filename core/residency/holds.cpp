@@ -51,8 +51,7 @@ void Engine::plan_whole(uint32_t index, uint8_t mode, Plan *plan) {
   plan->lease = plan;
   PlanItem item;
   item.buffer = index;
-  item.generation =
-      buffers_.hot(index).word.load(std::memory_order_relaxed) & Word::generation_mask;
+  item.generation = buffers_.hot(index).generation();
   item.end = buffers_.hot(index).size();
   item.mode = mode;
   plan->items.push_back(item);
@@ -207,7 +206,7 @@ Status Engine::claim_alone(uint32_t index) {
 Status Engine::host_register(weir_buffer buffer, void *memory, uint64_t flags) {
   if ((flags & ~uint64_t{WEIR_HOST_LOAD}) != 0) {
     return fail(WEIR_ERROR_INVALID_ARGUMENT, "flags %#llx has bits this version does not know",
-                static_cast<unsigned long long>(flags));
+                llu(flags));
   }
   if (memory == nullptr || (reinterpret_cast<uint64_t>(memory) & 4095U) != 0) {
     return fail(WEIR_ERROR_INVALID_ARGUMENT, "memory %p is NULL or not page-aligned", memory);

@@ -89,9 +89,7 @@ void Engine::settle_layouts(Releasable &lock, Plan &plan) {
   PoolDevice &device = *plan.device;
   const auto each = [&](auto &&visit) WEIR_HELD {
     for (const PlanItem &item : plan.items) {
-      const uint64_t word = buffers_.hot(item.buffer).word.load(std::memory_order_relaxed);
-      if ((word & (Word::alive | Word::generation_mask)) != (Word::alive | item.generation))
-        continue;
+      if (!buffers_.hot(item.buffer).lives(item.generation)) continue;
       Region &region = *buffers_.target(item.buffer).region;
       if (region.unsettled != 0 && region.home == device.place && opens_granule(region) &&
           may_lay_anew(region))

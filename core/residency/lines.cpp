@@ -145,8 +145,7 @@ Status Engine::free(Stream *stream, uint64_t address) {
   const uint32_t index = buffers_.take_address(address);
   if (index == page::BufferDirectory::none) {
     return fail(WEIR_ERROR_INVALID_ARGUMENT,
-                "%#llx was not returned by weir_malloc, or is free already",
-                static_cast<unsigned long long>(address));
+                "%#llx was not returned by weir_malloc, or is free already", llu(address));
   }
   const Target where = buffers_.target(index);
   const bool tenant = buffers_.tenant(index);

@@ -99,7 +99,7 @@ void Engine::lose(PoolDevice &device) noexcept {
   device.count_loss(++generation_, lost_bytes);
   Membership(*this).tell_peers();
   lock_.note(WEIR_LOG_ERROR, "device %u is lost, and with it %llu bytes that were nowhere else",
-             device.device.id, static_cast<unsigned long long>(lost_bytes));
+             device.device.id, llu(lost_bytes));
   changed_.notify_all();
 }
 

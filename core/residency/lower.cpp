@@ -41,9 +41,7 @@ Status Engine::start_lower(backend::Runtime &runtime) {
     return fail(
         WEIR_ERROR_INVALID_ARGUMENT,
         "host_budget is %llu: with tiers below HOST it takes %llu, of which %llu for staging",
-        static_cast<unsigned long long>(config_.host_budget),
-        static_cast<unsigned long long>(slots * part + part),
-        static_cast<unsigned long long>(slots * part));
+        llu(config_.host_budget), llu(slots * part + part), llu(slots * part));
   }
   const uint32_t threads = config_.background ? config_.compress_threads : 0;
   lower_.workers = make_owned<Workers>(&memory_, threads, config_.compress_share, *clock_);

@@ -77,7 +77,7 @@ Status Membership::admit(const EngineConfig::DeviceBudget &budget, PoolDevice **
   }
   if (engine_.generation_ >= most_generations)
     return fail(WEIR_ERROR_NOT_SUPPORTED, "the pool's devices have changed %llu times",
-                static_cast<unsigned long long>(most_generations));
+                llu(most_generations));
   return {};
 }
 
@@ -136,7 +136,7 @@ Status Membership::begin_leaving(uint32_t device_id, uint64_t timeout_ns, PoolDe
   if (device.held_bytes != 0) {
     return fail(WEIR_ERROR_BUSY,
                 "%llu bytes of device %u are held (weir_hold, weir_malloc): they can't move",
-                static_cast<unsigned long long>(device.held_bytes), device.device.id);
+                llu(device.held_bytes), device.device.id);
   }
   for (Region &region : engine_.regions_) {
     if (!engine_.last_of_shards(region, device)) continue;
@@ -188,7 +188,7 @@ Status Membership::fail_late(PoolDevice &device) noexcept {
   return fail(WEIR_ERROR_TIMEOUT,
               "%llu bytes of device %u are leased, in use by work that has not ended, or still to "
               "be moved",
-              static_cast<unsigned long long>(bytes_left(device)), device.device.id);
+              llu(bytes_left(device)), device.device.id);
 }
 
 /// Until nothing of the pool is on the device any more. May drop the lock.

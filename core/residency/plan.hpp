@@ -143,14 +143,11 @@ struct Plan {
   bool work = false;    ///< something to map, copy or zero
 
   /// The device's position; of other plans none that there is.
-  uint8_t place() const noexcept {
-    return device != nullptr && !any ? device->place : Place::devices;
-  }
+  uint8_t place() const noexcept { return device != nullptr ? device->place : Place::devices; }
   /// What a claim on the region counts for: all uses of a sharded buffer by devices are of one memory.
   ClaimScope scope(const Region &region) const noexcept {
     if (device == nullptr) return any ? ClaimScope::any() : ClaimScope::host();
-    if (region.shards != nullptr) return ClaimScope::shards();
-    return any ? ClaimScope::any() : ClaimScope::on(Place(device->place));
+    return region.shards != nullptr ? ClaimScope::shards() : ClaimScope::on(Place(device->place));
   }
   /// Whether a device is to use shards of it, its own or others'.
   bool sharded() const noexcept {

@@ -36,13 +36,11 @@ bool Engine::reaches(const PoolDevice &device, const Residence &there, uint32_t 
 /// somebody is working on a page of them, so it is not known yet.
 PoolDevice *Engine::remote_place(const PlanItem &item, const PoolDevice &device, bool *busy,
                                  uint32_t not_there) noexcept {
-  const uint64_t word = buffers_.hot(item.buffer).word.load(std::memory_order_relaxed);
-  if ((word & (Word::alive | Word::generation_mask)) != (Word::alive | item.generation))
-    return nullptr;
+  if (!buffers_.hot(item.buffer).lives(item.generation, Word::virgin)) return nullptr;
   const Target where = buffers_.target(item.buffer);
   Region &region = *where.region;
   // Of a slab's page it could not be told whose bytes are lost with the writer.
-  if ((word & Word::virgin) != 0 || (region.slab && item.writes())) return nullptr;
+  if (region.slab && item.writes()) return nullptr;
   if (region.shards != nullptr) return nullptr;  // it is on several devices in any case
   const uint32_t first = region.shape.page_at(where.base + item.begin);
   const uint32_t last = region.shape.page_at(where.base + item.end - 1);
@@ -113,14 +111,10 @@ Status Engine::divide(Releasable &lock, Plan &plan) {
       continue;
     }
     bool moved = false;
-    for (size_t i = 0; i < plan.items.size(); ++i) {
-      const PlanItem &item = plan.items[i];
-      const uint64_t word = buffers_.hot(item.buffer).word.load(std::memory_order_relaxed);
-      const bool alive =
-          (word & (Word::alive | Word::generation_mask)) == (Word::alive | item.generation);
-      if (!alive || !buffers_.target(item.buffer).region->slab ||
-          buffers_.target(item.buffer).region->home == plan.place())
-        continue;
+    for (const PlanItem &item : plan.items) {
+      if (!buffers_.hot(item.buffer).lives(item.generation)) continue;
+      const Region &region = *buffers_.target(item.buffer).region;
+      if (!region.slab || region.home == plan.place()) continue;
       WEIR_TRY(of_use(item.use, unslab_for(lock, item.buffer, plan.place())));
       moved = true;
     }
@@ -213,8 +207,7 @@ void Engine::commit_remote(Plan &plan, const Lease *lease) noexcept {
 uint64_t Engine::lose_remote_writes(const PoolDevice &writer) noexcept {
   uint64_t lost_bytes = 0;
   remote_writes_.lose(writer.device, [&](const lease::RemoteWrite &write) WEIR_HELD {
-    const uint64_t word = buffers_.hot(write.buffer).word.load(std::memory_order_relaxed);
-    if ((word & (Word::alive | Word::generation_mask)) != (Word::alive | write.generation)) return;
+    if (!buffers_.hot(write.buffer).lives(write.generation)) return;
     const Target where = buffers_.target(write.buffer);
     Region &region = *where.region;
     const uint32_t last = region.shape.page_at(where.base + write.end - 1);

@@ -32,11 +32,11 @@ Status check_layout(const weir_shard_desc &desc, uint64_t page) {
   }
   if (desc.policy == WEIR_SHARD_BLOCKED && desc.stripe != 0)
     return fail(WEIR_ERROR_INVALID_ARGUMENT, "shards: stripe is %llu, and blocks have none",
-                static_cast<unsigned long long>(desc.stripe));
+                llu(desc.stripe));
   if (desc.stripe % page != 0)
-    return fail(
-        WEIR_ERROR_INVALID_ARGUMENT, "shards: stripe %llu is no multiple of the page size %llu",
-        static_cast<unsigned long long>(desc.stripe), static_cast<unsigned long long>(page));
+    return fail(WEIR_ERROR_INVALID_ARGUMENT,
+                "shards: stripe %llu is no multiple of the page size %llu", llu(desc.stripe),
+                llu(page));
   for (uint32_t i = 0; desc.weights != nullptr && i < desc.device_count; ++i) {
     if (desc.weights[i] == 0 || desc.weights[i] > vm::Shards::most_weight)
       return fail(WEIR_ERROR_INVALID_ARGUMENT, "shards: weights[%u] is %u, not 1 to %u", i,

@@ -127,8 +127,7 @@ std::string Engine::validate_device(PoolDevice &device) {
   char text[160] = "";
   if (held != device.held_bytes) {
     std::snprintf(text, sizeof text, "device %u: %llu bytes are held, %llu counted",
-                  device.device.id, static_cast<unsigned long long>(held),
-                  static_cast<unsigned long long>(device.held_bytes));
+                  device.device.id, llu(held), llu(device.held_bytes));
   } else if (occupied + device.granules->idle() > device.granules->held()) {
     std::snprintf(text, sizeof text, "device %u: pages and what is idle exceed what is held",
                   device.device.id);
@@ -137,8 +136,7 @@ std::string Engine::validate_device(PoolDevice &device) {
   } else if (const Promise promise = promise_of(device.place); !(promise == device.promise)) {
     std::snprintf(text, sizeof text,
                   "device %u: %llu bytes are promised, %llu counted, or not alike",
-                  device.device.id, static_cast<unsigned long long>(promise.bytes),
-                  static_cast<unsigned long long>(device.promise.bytes));
+                  device.device.id, llu(promise.bytes), llu(device.promise.bytes));
   } else if (const std::string wrong = device.granules->validate(); !wrong.empty()) {
     std::snprintf(text, sizeof text, "device %u: %s", device.device.id, wrong.c_str());
   }
