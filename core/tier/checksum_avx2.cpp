@@ -36,10 +36,7 @@ WEIR_TARGET_END
 
 }  // namespace
 
-const ChecksumKernel &checksum_kernel_avx2() noexcept {
-  static constexpr ChecksumKernel kernel = {sum, add};
-  return kernel;
-}
+constexpr ChecksumKernel checksum_avx2 = {sum, add};
 
 }  // namespace weir::tier
 

@@ -36,10 +36,7 @@ WEIR_TARGET_END
 
 }  // namespace
 
-const ChecksumKernel &checksum_kernel_avx512() noexcept {
-  static constexpr ChecksumKernel kernel = {sum, add};
-  return kernel;
-}
+constexpr ChecksumKernel checksum_avx512 = {sum, add};
 
 }  // namespace weir::tier
 

@@ -259,10 +259,7 @@ WEIR_TARGET_END
 
 }  // namespace
 
-const FxKernels &fx_kernels_avx2() noexcept {
-  static constexpr FxKernels table = fx_table<Code>(fence);
-  return table;
-}
+constexpr FxKernels fx_avx2 = fx_table<Code>(fence);
 
 }  // namespace weir::tier
 

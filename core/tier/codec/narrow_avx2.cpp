@@ -145,11 +145,8 @@ WEIR_TARGET_END
 
 namespace weir::tier {
 
-const NarrowKernels &narrow_kernels_avx2() noexcept {
-  static constexpr NarrowKernels kernels = {
-      round_all<round_bf16_8>, round_all<round_f16_8>, to_bf16, to_f16, from_bf16, from_f16};
-  return kernels;
-}
+constexpr NarrowKernels narrow_avx2 = {
+    round_all<round_bf16_8>, round_all<round_f16_8>, to_bf16, to_f16, from_bf16, from_f16};
 
 }  // namespace weir::tier
 
