@@ -34,14 +34,13 @@ constexpr auto log2_table = [] {
   return table;
 }();
 
-constexpr uint32_t interpolated(const std::array<uint32_t, (1U << index_bits) + 1> &table,
-                                uint32_t value) {
+constexpr uint32_t interpolated(uint32_t value) {
   if (value < 2) return 0;
   const auto whole = static_cast<uint32_t>(std::bit_width(value) - 1);
   const uint32_t fraction = value << (31 - whole) & 0x7FFFFFFFU;  // of 2^31
   const uint32_t index = fraction >> (31 - index_bits);
   const uint32_t rest = fraction >> (31 - index_bits - 12) & 0xFFFU;  // of 2^12
-  const uint32_t low = table[index], high = table[index + 1];
+  const uint32_t low = log2_table[index], high = log2_table[index + 1];
   return (whole << 16U) + low + ((high - low) * rest >> 12U);
 }
 
@@ -49,7 +48,7 @@ constexpr uint32_t interpolated(const std::array<uint32_t, (1U << index_bits) + 
 constexpr uint32_t products = 1024;
 constexpr auto product_table = [] {
   std::array<uint32_t, products> table{};
-  for (uint32_t i = 0; i < products; ++i) table[i] = i * interpolated(log2_table, i);
+  for (uint32_t i = 0; i < products; ++i) table[i] = i * interpolated(i);
   return table;
 }();
 
@@ -73,7 +72,7 @@ void count_bytes(const unsigned char *bytes, uint64_t count, ByteCounts *counts)
   }
 }
 
-uint32_t log2_fixed(uint32_t value) noexcept { return interpolated(log2_table, value); }
+uint32_t log2_fixed(uint32_t value) noexcept { return interpolated(value); }
 
 uint64_t entropy_bits(const ByteCounts &counts) noexcept {
   uint64_t total = 0, logs = 0, values = 0;

@@ -5,12 +5,12 @@
 
 #include "core/tier/codec/matches.hpp"
 
+#include "core/tier/codec/elements.hpp"
 #include "core/tier/codec/entropy.hpp"
 
 #include <lz4.h>
 
 #include <algorithm>
-#include <cstring>
 
 namespace weir::tier {
 namespace {
@@ -36,13 +36,9 @@ uint64_t lz4_estimate(const unsigned char *in, uint64_t count, unsigned char *sc
 
 uint64_t entropy_estimate(const unsigned char *in, uint64_t count) noexcept {
   ByteCounts counts{};
-  const uint64_t sampled = std::min(count, windows * window);
-  if (sampled == count) {
-    count_bytes(in, count, &counts);
-  } else {
-    const uint64_t apart = (count - window) / (windows - 1);
-    for (uint64_t i = 0; i < windows; ++i) count_bytes(in + i * apart, window, &counts);
-  }
+  const uint64_t sampled = for_windows(
+      count, windows, window,
+      [in, &counts](uint64_t first, uint64_t length) { count_bytes(in + first, length, &counts); });
   return sampled == 0 ? 0 : (entropy_bits(counts) >> 16U) * count / sampled / 8;
 }
 
@@ -50,11 +46,7 @@ bool repeats(const unsigned char *in, uint64_t count) noexcept {
   constexpr uint32_t slot_bits = 11;
   uint64_t slots[1U << slot_bits] = {};
   uint64_t kept = 0, again = 0;
-  const auto word = [in](uint64_t at) {
-    uint64_t value;
-    std::memcpy(&value, in + at, sizeof value);
-    return value;
-  };
+  const auto word = [in](uint64_t at) { return load_element<uint64_t>(in + at); };
   for (uint64_t at = 0; at + run <= count; at += 8) {
     if (word(at) * spread >> 58U != 0) continue;
     // Words of few bits come back by chance, and what is behind them does not.

@@ -6,8 +6,8 @@
 
 #include "core/tier/codec/plane_coders.hpp"
 
+#include "core/tier/codec/elements.hpp"
 #include "core/tier/codec/entropy.hpp"
-
 #include "core/tier/codec/zstd_memory.hpp"
 
 #include <lz4.h>
@@ -23,8 +23,8 @@ namespace {
 /// What a way to code has to save before it is taken, in parts of the plane: its time has a price too.
 constexpr uint64_t price_of_coding = 64;  ///< of anything instead of raw bytes
 constexpr uint64_t price_of_zstd = 128;  ///< instead of Huffman codes, which are read twice as fast
-constexpr uint64_t price_of_slowness =
-    64;  ///< of anything instead of LZ4, which is read as fast as memory
+/// Of anything instead of LZ4, which is read as fast as memory.
+constexpr uint64_t price_of_slowness = 64;
 
 constexpr int huffman_part_log = 15;  ///< log2 of the bytes that have one table
 constexpr int dense_level = 3;
@@ -45,14 +45,10 @@ bool all_one_value(const unsigned char *in, uint64_t count) noexcept {
 /// Bits for one part, by a sample of it.
 uint64_t bits_of_part(const unsigned char *in, uint64_t count) noexcept {
   ByteCounts counts{};
-  if (count <= sampled) {
-    count_bytes(in, count, &counts);
-    return entropy_bits(counts) >> 16U;
-  }
-  constexpr uint64_t windows = sampled / window;
-  const uint64_t apart = (count - window) / (windows - 1);
-  for (uint64_t i = 0; i < windows; ++i) count_bytes(in + i * apart, window, &counts);
-  return (entropy_bits(counts) >> 16U) * count / sampled;
+  const uint64_t seen = for_windows(
+      count, sampled / window, window,
+      [in, &counts](uint64_t first, uint64_t length) { count_bytes(in + first, length, &counts); });
+  return (entropy_bits(counts) >> 16U) * count / seen;
 }
 
 /// Whether it would. Most planes are mantissas, and it does not.
