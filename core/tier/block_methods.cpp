@@ -4,9 +4,10 @@
 
 #include "core/tier/block_methods.hpp"
 
+#include "core/tier/codec/elements.hpp"
+#include "core/tier/codec/entropy.hpp"
 #include "core/tier/codec/fx.hpp"
 #include "core/tier/codec/mask.hpp"
-#include "core/tier/codec/matches.hpp"
 #include "core/tier/codec/plane_methods.hpp"
 #include "core/tier/codec/narrow.hpp"
 #include "core/tier/codec/sparse.hpp"
@@ -81,6 +82,59 @@ Decoded decode_raw(const BlockTask &block) noexcept {
   if (block.bytes != block.room) return Decoded::malformed;
   std::memcpy(block.out, block.in, block.bytes);
   return Decoded::ok;
+}
+
+// ---- whether looking for what repeats can pay ----
+
+// Before LZ4 or zstd take their time for it. Floats do not repeat, and where another method does well it takes a lot of
+// repeating to do better.
+
+constexpr uint64_t probe_bytes = 8192;
+constexpr uint64_t windows = 8, window = 256;
+constexpr uint64_t spread = 0x9E3779B97F4A7C15U;
+/// Bytes from such a word on that have to be the same.
+constexpr uint64_t run = 32;
+/// Of the words remembered, one in so many has to have been seen before.
+constexpr uint64_t telling = 16;
+
+/// About what LZ4 leaves of `count` bytes, by a part of them.
+uint64_t lz4_estimate(const unsigned char *in, uint64_t count, unsigned char *scratch) noexcept {
+  const uint64_t part = std::min(count, probe_bytes);
+  const unsigned char *const from = in + (count - part) / 2;
+  const int length =
+      LZ4_compress_default(reinterpret_cast<const char *>(from), reinterpret_cast<char *>(scratch),
+                           static_cast<int>(part), static_cast<int>(part));
+  return length > 0 ? count * static_cast<uint64_t>(length) / part : count;
+}
+
+/// What entropy coding of single bytes would leave of so many, by a sample.
+uint64_t entropy_estimate(const unsigned char *in, uint64_t count) noexcept {
+  ByteCounts counts{};
+  const uint64_t sampled = for_windows(
+      count, windows, window,
+      [in, &counts](uint64_t first, uint64_t length) { count_bytes(in + first, length, &counts); });
+  return sampled == 0 ? 0 : (entropy_bits(counts) >> 16U) * count / sampled / 8;
+}
+
+/// Whether runs of bytes come back, at a multiple of 8 bytes, that may lie too far apart for lz4_estimate to see them. Goes
+/// through all words, and remembers one of 64, always the same ones wherever they stand, with what follows.
+bool repeats(const unsigned char *in, uint64_t count) noexcept {
+  constexpr uint32_t slot_bits = 11;
+  uint64_t slots[1U << slot_bits] = {};
+  uint64_t kept = 0, again = 0;
+  const auto word = [in](uint64_t at) { return load_element<uint64_t>(in + at); };
+  for (uint64_t at = 0; at + run <= count; at += 8) {
+    if (word(at) * spread >> 58U != 0) continue;
+    // Words of few bits come back by chance, and what is behind them does not.
+    uint64_t hash = 0;
+    for (uint64_t i = 0; i < run; i += 8) hash = (hash ^ word(at + i)) * spread;
+    if (hash == 0) continue;  // nothing but zeros, which others see
+    uint64_t &slot = slots[hash >> (64 - slot_bits)];
+    again += slot == hash ? 1 : 0;
+    slot = hash;
+    ++kept;
+  }
+  return kept >= telling && again >= kept / telling;
 }
 
 // ---- LZ4 ----

@@ -21,9 +21,7 @@ namespace {
 constexpr uint64_t chunk_bytes = uint64_t{64} << 20U;
 
 Status system_error(const char *what) {
-  ErrorDetail detail;
-  detail.native = errno;
-  detail.tier = WEIR_TIER_HOST;
+  const ErrorDetail detail{.tier = WEIR_TIER_HOST, .native = errno};
   const weir_result code = errno == ENOMEM ? WEIR_ERROR_OUT_OF_HOST_MEMORY : WEIR_ERROR_IO;
   return fail(code, detail, "host memory: %s failed: %s", what, strerrordesc_np(errno));
 }
@@ -285,13 +283,9 @@ size_t HostStore::share_of(uint32_t node) noexcept {
 void HostStore::attach(Owned<Chunk> chunk) noexcept {
   chunk->share = share_of(chunk->node);
   shares_[chunk->share].held += chunk->bytes;
-  for (auto &place : chunks_) {
-    if (place == nullptr) {
-      place = std::move(chunk);
-      return;
-    }
-  }
-  chunks_.push_back(std::move(chunk));
+  auto place = std::find(chunks_.begin(), chunks_.end(), nullptr);
+  if (place == chunks_.end()) place = chunks_.insert(place, nullptr);
+  *place = std::move(chunk);
 }
 
 uint32_t HostStore::close_emptiest() noexcept {

@@ -5,7 +5,6 @@
 #include "core/tier/spill_file.hpp"
 
 #include <fcntl.h>
-#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
@@ -152,15 +151,11 @@ bool SpillFile::try_direct(uint64_t bytes, IoHook *hook) noexcept {
   if (bytes < unit) return false;
   const int flags = fcntl(descriptor_, F_GETFL);
   if (flags < 0 || fcntl(descriptor_, F_SETFL, flags | O_DIRECT) != 0) return false;
-  void *memory = mmap(nullptr, unit, PROT_READ | PROT_WRITE,
-                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
-  bool works = memory != MAP_FAILED;
+  alignas(unit) unsigned char memory[unit] = {};
   const auto size = static_cast<ssize_t>(unit);
-  works =
-      works && ask(hook, IoCall::write, unit) == 0 && pwrite(descriptor_, memory, unit, 0) == size;
-  works =
-      works && ask(hook, IoCall::read, unit) == 0 && pread(descriptor_, memory, unit, 0) == size;
-  if (memory != MAP_FAILED) munmap(memory, unit);
+  const bool works =
+      ask(hook, IoCall::write, unit) == 0 && pwrite(descriptor_, memory, unit, 0) == size &&
+      ask(hook, IoCall::read, unit) == 0 && pread(descriptor_, memory, unit, 0) == size;
   if (!works) (void)fcntl(descriptor_, F_SETFL, flags);
   return works;
 }

@@ -35,9 +35,7 @@ StorageStore::Running::~Running() {
 }
 
 Status StorageStore::check() const {
-  ErrorDetail detail;
-  detail.tier = WEIR_TIER_STORAGE;
-  detail.asked = config_.budget;
+  ErrorDetail detail{.tier = WEIR_TIER_STORAGE, .asked = config_.budget};
   if (config_.directories.empty() || config_.directories.size() > max_directories) {
     return fail(WEIR_ERROR_INVALID_ARGUMENT, detail,
                 "storage: %zu directories given; it takes 1 to %u", config_.directories.size(),
