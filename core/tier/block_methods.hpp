@@ -10,7 +10,6 @@
 
 #include "core/base/mutex.hpp"
 #include "core/base/status.hpp"
-#include "core/tier/codec/effort.hpp"
 #include "core/tier/codec/form.hpp"
 
 #include <atomic>
@@ -36,6 +35,10 @@ enum class MethodId : uint8_t {
   narrow = 9,  ///< floats of four bytes that fit into two (codec/narrow.hpp)
 };
 constexpr uint32_t method_count = 10;
+
+/// How much time a page's bytes are worth. quick: near the speed of memory. dense: as few bytes as can be had, at a tenth of
+/// the speed where it has to be tried.
+enum class Effort : uint8_t { quick, dense };
 
 enum class Decoded : uint8_t { ok, malformed, no_memory };
 

@@ -4,19 +4,11 @@
 
 #include "core/tier/io_queue.hpp"
 
+#include "core/base/clock.hpp"
+
 #include <cassert>
-#include <chrono>
 
 namespace weir::tier {
-namespace {
-
-int64_t now_ns() noexcept {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(
-             std::chrono::steady_clock::now().time_since_epoch())
-      .count();
-}
-
-}  // namespace
 
 IoQueue::Class IoQueue::class_of(const StorageIo &io) noexcept {
   if (io.write) return io.background ? background_write : demand_write;
@@ -80,7 +72,7 @@ bool IoQueue::may_start(Class which, uint64_t bytes) const noexcept {
 }
 
 bool IoQueue::demand_near() const noexcept {
-  return demand_ != 0 || (quiet_at_ != 0 && now_ns() < quiet_at_);
+  return demand_ != 0 || (quiet_at_ != 0 && Clock().now_ns() < quiet_at_);
 }
 
 /// `classes`: nothing may start now.
@@ -190,7 +182,7 @@ void IoQueue::complete(StorageIo *io) noexcept {
     if (serving_ != next_ticket_) room_.notify_all();
   } else if (!io->background) {
     --demand_;
-    if (limits_.quiet_ns != 0) quiet_at_ = now_ns() + limits_.quiet_ns;
+    if (limits_.quiet_ns != 0) quiet_at_ = Clock().now_ns() + limits_.quiet_ns;
   }
   Signal &signal = signal_of(io);
   io->pending.store(0, std::memory_order_release);  // from here on it is the caller's again

@@ -44,8 +44,7 @@ class ThreadLane final : public IoLane {
 
   int transfer(Piece *piece) noexcept {
     if (!prepare(piece, bounce_.data())) return EIO;
-    int error = 0;
-    do {
+    for (int error = 0;;) {
       if (piece->stalls != 0) std::this_thread::yield();
       int64_t result = -begin(piece);
       if (result == 0) {
@@ -55,9 +54,8 @@ class ThreadLane final : public IoLane {
                      : pread(file(*piece).descriptor(), where(*piece), piece->asked, at);
         if (result < 0) result = -errno;
       }
-      if (!advance(piece, result, &error)) break;
-    } while (true);
-    return error;
+      if (!advance(piece, result, &error)) return error;
+    }
   }
 
   Wake wake_;

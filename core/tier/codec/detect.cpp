@@ -20,20 +20,12 @@ constexpr uint64_t windows = 16;
 constexpr uint64_t window_bytes = detect_sample_bytes / windows;
 static_assert(window_bytes % word == 0);
 
-struct Sample {
-  uint64_t start[windows] = {};
-  uint64_t bytes = 0;  ///< of each
-  uint32_t count = 0;
-};
-
-/// Whole words at places that every width divides.
-Sample sample_of(uint64_t count) noexcept {
-  Sample sample;
-  for_windows(count, windows, window_bytes, [&sample](uint64_t first, uint64_t length) {
-    sample.start[sample.count++] = first / word * word;
-    sample.bytes = length / word * word;
+/// look(at, length): whole words at places that every width divides, from all over the bytes.
+template <class Look>
+void for_words(const unsigned char *bytes, uint64_t count, Look &&look) {
+  for_windows(count, windows, window_bytes, [&](uint64_t first, uint64_t length) {
+    look(bytes + first / word * word, length / word * word);
   });
-  return sample;
 }
 
 /// Counts by place in a word of 8 bytes: as they are, and with each element rotated by a bit. The lowest byte of a rotated
@@ -152,13 +144,6 @@ bool is_half(ByteCounts upper) noexcept {
   return above(below, 285) || (above(whole, 500) && above(below, 260));
 }
 
-uint64_t zero_elements(const unsigned char *bytes, const Sample &sample, uint32_t width) noexcept {
-  uint64_t zeros = 0;
-  for (uint32_t i = 0; i < sample.count; ++i)
-    zeros += zeros_in(bytes + sample.start[i], sample.bytes / width, width);
-  return zeros;
-}
-
 Form form_of(const Width &width) noexcept {
   switch (width.bytes) {
     case 2:
@@ -175,15 +160,20 @@ Form form_of(const Width &width) noexcept {
 }  // namespace
 
 Detection detect(const unsigned char *bytes, uint64_t count) noexcept {
-  const Sample sample = sample_of(count);
-  const uint64_t total = sample.count * sample.bytes;
   Detection found;
-  if (total == 0) return found;
+  uint64_t total = 0;
   Places places;
-  for (uint32_t i = 0; i < sample.count; ++i) places.count(bytes + sample.start[i], sample.bytes);
+  for_words(bytes, count, [&](const unsigned char *at, uint64_t length) {
+    places.count(at, length);
+    total += length;
+  });
+  if (total == 0) return found;
   Width width = best_width(places, total);
   const uint64_t elements = total / width.bytes;
-  const uint64_t zeros = zero_elements(bytes, sample, width.bytes);
+  uint64_t zeros = 0;
+  for_words(bytes, count, [&](const unsigned char *at, uint64_t length) {
+    zeros += zeros_in(at, length / width.bytes, width.bytes);
+  });
   width.integers =
       width.bytes > 1 && (width.integers || top_is_extension(width.top_plain, elements, zeros));
   found.integers = width.integers;

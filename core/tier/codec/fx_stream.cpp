@@ -87,20 +87,18 @@ bool FxReader::open(const unsigned char *in, uint64_t bytes, uint64_t raw,
          });
 }
 
-/// To where a kernel may read on behind the last of them.
-void FxReader::move_escapes() noexcept {
-  std::memcpy(last_escapes_, from_.escapes, escapes_left_);
-  std::memset(last_escapes_ + escapes_left_, 0, sizeof last_escapes_ - escapes_left_);
-  from_.escapes = last_escapes_;
-  moved_ = true;
-}
-
 bool FxReader::get(unsigned char *out, uint64_t groups, Stores stores) noexcept {
   const bool streaming = streams_to(out, stores);
   bool fine = true;
   while (fine && groups > 0) {
     const uint64_t now = std::min(groups, fx_call_groups);
-    if (!moved_ && escapes_left_ < fx_escape_reach) move_escapes();
+    if (!moved_ && escapes_left_ < fx_escape_reach) {
+      // To where a kernel may read on behind the last of them.
+      std::memcpy(last_escapes_, from_.escapes, escapes_left_);
+      std::memset(last_escapes_ + escapes_left_, 0, sizeof last_escapes_ - escapes_left_);
+      from_.escapes = last_escapes_;
+      moved_ = true;
+    }
     const unsigned char *const before = from_.escapes;
     decode_(from_, now, base_, out, streaming);
     const auto taken = static_cast<uint64_t>(from_.escapes - before);

@@ -9,7 +9,6 @@
 #pragma once
 
 #include "core/tier/block_methods.hpp"
-#include "core/tier/codec/effort.hpp"
 
 #include <cstdint>
 #include <memory>

@@ -28,19 +28,6 @@ constexpr uint32_t length_mask = 0xFFFFFF;
 /// Elements in a row, of which differences can be taken, from all over the block.
 constexpr uint64_t plan_windows = 4, plan_window = 1024;
 
-struct PlanSample {
-  const unsigned char *start[plan_windows] = {};
-  uint64_t windows = 0, elements = 0;  ///< elements of each
-
-  PlanSample(const unsigned char *in, uint64_t count, uint32_t width) noexcept {
-    if (count == 0) return;
-    for_windows(count, plan_windows, plan_window, [&](uint64_t first, uint64_t length) {
-      start[windows++] = in + first * width;
-      elements = length;
-    });
-  }
-};
-
 uint64_t bits_of_planes(const unsigned char *in, uint64_t count, PlaneLayout layout,
                         unsigned char *scratch) noexcept {
   split(in, count, layout, scratch);
@@ -53,23 +40,23 @@ uint64_t bits_of_planes(const unsigned char *in, uint64_t count, PlaneLayout lay
   return bits;
 }
 
-/// Each window has codes of its own, as each part of a plane has; bitmaps are too short for that.
-uint64_t bits_with(PlaneEncoder &encoder, const PlanSample &sample,
+/// By a sample. Each window has codes of its own, as each part of a plane has; bitmaps are too short for that.
+uint64_t bits_with(PlaneEncoder &encoder, const unsigned char *in, uint64_t count,
                    const PlanesPlan &plan) noexcept {
   const PlaneLayout layout = plan.layout();
   unsigned char bitmap[bitmap_bytes(plan_windows * plan_window)];
   ByteCounts bitmaps{};
   uint64_t bits = 0;
-  for (uint64_t i = 0; i < sample.windows; ++i) {
-    const unsigned char *from = sample.start[i];
-    uint64_t count = sample.elements;
+  for_windows(count, plan_windows, plan_window, [&](uint64_t first, uint64_t elements) {
+    const unsigned char *from = in + first * layout.width;
+    uint64_t kept = elements;
     if (plan.zeros) {
-      count = take_zeros_out(from, count, layout.width, bitmap, encoder.kept());
-      count_bytes(bitmap, bitmap_bytes(sample.elements), &bitmaps);
+      kept = take_zeros_out(from, elements, layout.width, bitmap, encoder.kept());
+      count_bytes(bitmap, bitmap_bytes(elements), &bitmaps);
       from = encoder.kept();
     }
-    bits += bits_of_planes(from, count, layout, encoder.planes());
-  }
+    bits += bits_of_planes(from, kept, layout, encoder.planes());
+  });
   return bits + huffman_bits(bitmaps);
 }
 
@@ -194,11 +181,11 @@ PlanesPlan dense_plan(PlaneEncoder &encoder, const Detection &found, const unsig
                       uint64_t raw) noexcept {
   PlanesPlan best = plain_plan(found);
   const uint32_t width = element_bytes(best.form);
-  const PlanSample sample(in, std::min(raw, max_block_bytes) / width, width);
-  uint64_t least = bits_with(encoder, sample, best);
+  const uint64_t count = std::min(raw, max_block_bytes) / width;
+  uint64_t least = bits_with(encoder, in, count, best);
   least -= least / 32;  // what differences or a bitmap must at least save
   const auto consider = [&](const PlanesPlan &plan) {
-    const uint64_t bits = bits_with(encoder, sample, plan);
+    const uint64_t bits = bits_with(encoder, in, count, plan);
     if (bits >= least) return;
     least = bits;
     best = plan;

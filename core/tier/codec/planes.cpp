@@ -91,11 +91,7 @@ void sum_up(unsigned char *bytes, uint64_t count) noexcept {
 using Bytes16 = unsigned char __attribute__((vector_size(16)));
 
 template <class Element>
-struct Lanes {
-  typedef Element Type __attribute__((vector_size(16)));
-};
-template <class Element>
-using Lanes16 = typename Lanes<Element>::Type;
+using Lanes16 [[gnu::vector_size(16)]] = Element;
 
 [[gnu::always_inline]] inline Bytes16 even(Bytes16 a, Bytes16 b) noexcept {
   return __builtin_shufflevector(a, b, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
