@@ -28,21 +28,7 @@ constexpr uint64_t pattern_bytes = 8;
 constexpr int zstd_level = 1;
 constexpr uint32_t zstd_price = 8;
 
-}  // namespace
-
 // ---- same ----
-
-bool is_same(const unsigned char *bytes, uint64_t count) noexcept {
-  if (count <= pattern_bytes) return false;  // the pattern would be no shorter
-  // The ends first: what starts with zeros as a rule does not end with them too.
-  const uint64_t shifted = count - pattern_bytes;
-  const uint64_t near = std::min<uint64_t>(shifted, 64);
-  if (std::memcmp(bytes, bytes + pattern_bytes, near) != 0) return false;
-  if (std::memcmp(bytes + shifted - near, bytes + count - near, near) != 0) return false;
-  return std::memcmp(bytes, bytes + pattern_bytes, shifted) == 0;
-}
-
-namespace {
 
 /// One pattern of 8 bytes.
 uint64_t encode_same(const BlockTask &block) noexcept {
@@ -107,15 +93,6 @@ uint64_t lz4_estimate(const unsigned char *in, uint64_t count, unsigned char *sc
   return length > 0 ? count * static_cast<uint64_t>(length) / part : count;
 }
 
-/// What entropy coding of single bytes would leave of so many, by a sample.
-uint64_t entropy_estimate(const unsigned char *in, uint64_t count) noexcept {
-  ByteCounts counts{};
-  const uint64_t sampled = for_windows(
-      count, windows, window,
-      [in, &counts](uint64_t first, uint64_t length) { count_bytes(in + first, length, &counts); });
-  return sampled == 0 ? 0 : (entropy_bits(counts) >> 16U) * count / sampled / 8;
-}
-
 /// Whether runs of bytes come back, at a multiple of 8 bytes, that may lie too far apart for lz4_estimate to see them. Goes
 /// through all words, and remembers one of 64, always the same ones wherever they stand, with what follows.
 bool repeats(const unsigned char *in, uint64_t count) noexcept {
@@ -174,7 +151,7 @@ uint64_t encode_zstd(const BlockTask &block) noexcept {
 uint64_t weigh_zstd(const BlockTask &block, uint64_t best) noexcept {
   const uint64_t raw = block.bytes;
   const uint64_t matched = lz4_estimate(block.in, raw, block.out);
-  const uint64_t least = matched * entropy_estimate(block.in, raw) / raw;
+  const uint64_t least = matched * (entropy_bits(block.in, raw, windows, window) / 8) / raw;
   const bool hopeless = least + raw * zstd_price / 64 >= best;
   return hopeless && !repeats(block.in, raw) ? 0 : encode_zstd(block);
 }
@@ -283,6 +260,16 @@ constexpr std::array<MethodId, BlockMethods::tried> dense_candidates = {
 
 }  // namespace
 
+bool is_same(const unsigned char *bytes, uint64_t count) noexcept {
+  if (count <= pattern_bytes) return false;  // the pattern would be no shorter
+  // The ends first: what starts with zeros as a rule does not end with them too.
+  const uint64_t shifted = count - pattern_bytes;
+  const uint64_t near = std::min<uint64_t>(shifted, 64);
+  if (std::memcmp(bytes, bytes + pattern_bytes, near) != 0) return false;
+  if (std::memcmp(bytes + shifted - near, bytes + count - near, near) != 0) return false;
+  return std::memcmp(bytes, bytes + pattern_bytes, shifted) == 0;
+}
+
 // ---- contexts ----
 
 template <class Context>
@@ -320,26 +307,22 @@ auto ContextPool<Context>::create() noexcept -> Node * {
   return node;
 }
 
+/// The holder's, who uses it no more: one that is too old is made anew.
 template <class Context>
 void ContextPool<Context>::give(Node *node) noexcept {
-  if (node->age != age_.load(std::memory_order_relaxed)) renew(node);
+  const uint32_t age = age_.load();
+  Context *fresh = node->age != age ? make_() : nullptr;
+  if (fresh != nullptr) {
+    release_(node->context);
+    node->context = fresh;
+    node->age = age;
+  }
   {
     const Guard lock(mutex_);
     node->next = free_;
     free_ = node;
   }
   given_.notify_one();
-}
-
-/// The holder's, who uses it no more.
-template <class Context>
-void ContextPool<Context>::renew(Node *node) noexcept {
-  const uint32_t age = age_.load();
-  Context *fresh = make_();
-  if (fresh == nullptr) return;
-  release_(node->context);
-  node->context = fresh;
-  node->age = age;
 }
 
 template <class Context>

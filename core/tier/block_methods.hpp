@@ -85,7 +85,6 @@ class ContextPool {
   Node *take() noexcept;
   Node *create() noexcept;
   void give(Node *node) noexcept;
-  void renew(Node *node) noexcept;
 
   const Make make_;
   const Free release_;

@@ -14,6 +14,7 @@
 #include "core/base/spin_lock.hpp"
 #include "core/tier/checksum.hpp"
 #include "core/tier/codec/detect.hpp"
+#include "core/tier/codec/elements.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -35,12 +36,8 @@ bool many_zeros(const unsigned char *bytes, uint64_t length) noexcept {
   if (length < looks * look_bytes) return false;
   const uint64_t step = (length - look_bytes) / (looks - 1) & ~uint64_t{1};
   uint64_t zeros = 0;
-  for (uint64_t look = 0; look < looks; ++look) {
-    for (uint64_t i = 0; i < look_bytes; i += 2) {
-      const unsigned char *at = bytes + look * step + i;
-      zeros += at[0] == 0 && at[1] == 0 ? 1 : 0;
-    }
-  }
+  for (uint64_t look = 0; look < looks; ++look)
+    zeros += zeros_in(bytes + look * step, look_bytes / 2, 2);
   return zeros * 100 >= looks * look_bytes / 2 * 15;
 }
 

@@ -77,21 +77,17 @@ bool IoQueue::demand_near() const noexcept {
 
 /// `classes`: nothing may start now.
 IoQueue::Class IoQueue::choose(bool writes) const noexcept {
-  const auto startable = [this](Class which) WEIR_REQUIRES(mutex_) {
+  static constexpr Class reads_first[] = {demand_read, background_read, demand_write,
+                                          background_write};
+  static constexpr Class writes_first[] = {demand_write, background_write, demand_read,
+                                           background_read};
+  const bool turn = reads_since_write_ >= limits_.reads_per_write;
+  for (const Class which : turn ? writes_first : reads_first) {
     const StorageIo *first = lines_[which].first;
-    return first != nullptr && may_start(which, next_bytes(*first));
-  };
-  const auto first_write = [&]() WEIR_REQUIRES(mutex_) {
-    if (!writes) return classes;
-    if (startable(demand_write)) return demand_write;
-    return startable(background_write) ? background_write : classes;
-  };
-  if (reads_since_write_ >= limits_.reads_per_write) {
-    if (const Class write = first_write(); write != classes) return write;
+    if (first == nullptr || (first->write && !writes)) continue;
+    if (may_start(which, next_bytes(*first))) return which;
   }
-  if (startable(demand_read)) return demand_read;
-  if (startable(background_read)) return background_read;
-  return first_write();
+  return classes;
 }
 
 uint64_t IoQueue::next_bytes(const StorageIo &io) const noexcept {

@@ -27,17 +27,13 @@ class ThreadLane final : public IoLane {
 
  private:
   void run() noexcept override {
-    Piece piece;
-    for (;;) {
-      switch (shared_.queue.next(this, true, &piece)) {
-        case IoQueue::Next::piece:
-          shared_.queue.finish(piece, transfer(&piece));
-          break;
-        case IoQueue::Next::none:
-          wake_.wait();
-          break;
-        case IoQueue::Next::stop:
-          return;
+    for (Piece piece;;) {
+      const IoQueue::Next next = shared_.queue.next(this, true, &piece);
+      if (next == IoQueue::Next::stop) return;
+      if (next == IoQueue::Next::none) {
+        wake_.wait();
+      } else {
+        shared_.queue.finish(piece, transfer(&piece));
       }
     }
   }

@@ -36,13 +36,16 @@ uint64_t free_bytes(int descriptor) noexcept {
   return fstatvfs(descriptor, &about) == 0 ? uint64_t{about.f_bavail} * about.f_frsize : UINT64_MAX;
 }
 
-/// What a file of this process may still grow to in that file system.
-uint64_t room_for(int descriptor) noexcept {
-  uint64_t room = free_bytes(descriptor);
+/// What a file of this process may grow to. Asked first, because passing it raises a signal that ends the program.
+uint64_t size_limit() noexcept {
   rlimit limit{};
-  if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY)
-    room = std::min<uint64_t>(room, limit.rlim_cur);
-  return room;
+  const bool known = getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
+  return known ? limit.rlim_cur : UINT64_MAX;
+}
+
+/// And in that file system.
+uint64_t room_for(int descriptor) noexcept {
+  return std::min(free_bytes(descriptor), size_limit());
 }
 
 Status no_room(int error, uint64_t bytes, int descriptor, const std::string &directory) {
@@ -118,13 +121,8 @@ Status SpillFile::open(IoHook *hook) {
 Status SpillFile::preallocate(uint64_t bytes, IoHook *hook, const Log &log) {
   if (bytes == 0) return {};
   int error = ask(hook, IoCall::preallocate, bytes);
-  // Asked first, because passing the limit raises a signal that ends the program.
-  rlimit limit{};
-  if (error == 0 && getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY &&
-      bytes > limit.rlim_cur) {
-    error = EFBIG;
-  }
-  // So is this: a file system that finds out halfway has nothing left for anybody until then.
+  if (error == 0 && bytes > size_limit()) error = EFBIG;
+  // Asked first too: a file system that finds out halfway has nothing left for anybody until then.
   if (error == 0 && bytes > free_bytes(descriptor_)) error = ENOSPC;
   while (error == 0 && fallocate(descriptor_, 0, 0, static_cast<off_t>(bytes)) != 0) {
     if (errno != EINTR) error = errno;

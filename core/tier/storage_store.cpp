@@ -65,17 +65,6 @@ void StorageStore::poison(UnitSlot slot, uint32_t client) noexcept {
   }
 }
 
-Status StorageStore::make_files(Running *fresh) const {
-  fresh->files.reserve(fresh->stripes.files());
-  for (uint32_t i = 0; i < fresh->stripes.files(); ++i) {
-    SpillFile file;
-    WEIR_TRY(SpillFile::make(config_.directories[i], fresh->stripes.file_bytes(i), config_.direct,
-                             config_.hook, log_, &file));
-    fresh->files.push_back(std::move(file));
-  }
-  return {};
-}
-
 Status StorageStore::make_lanes(Running *fresh) const {
   const uint32_t files = fresh->stripes.files();
   const auto add = [this, fresh](auto make, unsigned count) {
@@ -146,7 +135,11 @@ Status StorageStore::start() {
                 strerrordesc_np(errno));
   fresh->zeroes = zeroes;
   if (config_.encrypt) WEIR_TRY(fresh->key.emplace().make());
-  WEIR_TRY(make_files(fresh.get()));
+  fresh->files.resize(stripes.files());
+  for (uint32_t i = 0; i < stripes.files(); ++i) {
+    WEIR_TRY(SpillFile::make(config_.directories[i], stripes.file_bytes(i), config_.direct,
+                             config_.hook, log_, &fresh->files[i]));
+  }
   WEIR_TRY(make_lanes(fresh.get()));
   running_ = std::move(fresh);
   log_(WEIR_LOG_INFO, "storage: %s, %" PRIu64 " bytes in '%s'%s", how(), line,

@@ -126,7 +126,6 @@ class StorageStore {
     return running_ != nullptr ? (*running_->queue.*what)() : 0;
   }
   Status check() const;
-  Status make_files(Running *fresh) const;
   Status make_lanes(Running *fresh) const;
   void describe(bool uring, Running *fresh) const;
   void poison(UnitSlot slot, uint32_t client) noexcept;

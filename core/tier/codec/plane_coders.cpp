@@ -6,7 +6,6 @@
 
 #include "core/tier/codec/plane_coders.hpp"
 
-#include "core/tier/codec/elements.hpp"
 #include "core/tier/codec/entropy.hpp"
 #include "core/tier/codec/zstd_memory.hpp"
 
@@ -42,21 +41,12 @@ bool all_one_value(const unsigned char *in, uint64_t count) noexcept {
   return std::memcmp(in, in + 1, count - 1) == 0;
 }
 
-/// Bits for one part, by a sample of it.
-uint64_t bits_of_part(const unsigned char *in, uint64_t count) noexcept {
-  ByteCounts counts{};
-  const uint64_t seen = for_windows(
-      count, sampled / window, window,
-      [in, &counts](uint64_t first, uint64_t length) { count_bytes(in + first, length, &counts); });
-  return (entropy_bits(counts) >> 16U) * count / seen;
-}
-
-/// Whether it would. Most planes are mantissas, and it does not.
+/// By a sample of each part. Most planes are mantissas, and it does not.
 bool entropy_of_all_pays(const unsigned char *in, uint64_t count, Effort effort) noexcept {
   constexpr uint64_t part = uint64_t{1} << huffman_part_log;
   uint64_t bits = 0;
   for (uint64_t at = 0; at < count; at += part) {
-    bits += bits_of_part(in + at, std::min(part, count - at));
+    bits += entropy_bits(in + at, std::min(part, count - at), sampled / window, window);
   }
   return entropy_pays(bits, count, effort);
 }

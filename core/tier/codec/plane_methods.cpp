@@ -79,12 +79,6 @@ struct Writing {
     at += coded.bytes;
     return true;
   }
-  bool tail(const unsigned char *in, uint64_t count) noexcept {
-    if (room - at < count) return false;
-    if (count > 0) std::memcpy(out + at, in, count);
-    at += count;
-    return true;
-  }
 };
 
 // ---- decoding ----
@@ -271,8 +265,10 @@ uint64_t planes_encode(PlaneEncoder &encoder, const PlanesPlan &plan, Effort eff
       if (!writing.plane(encoder.planes() + k * kept, kept)) return 0;
     }
   }
-  if (!writing.tail(in + elements * layout.width, raw % layout.width)) return 0;
-  return writing.at;
+  const uint64_t tail = raw % layout.width;
+  if (room - writing.at < tail) return 0;
+  if (tail > 0) std::memcpy(out + writing.at, in + raw - tail, tail);
+  return writing.at + tail;
 }
 
 Decoded planes_decode(PlaneDecoder &decoder, const unsigned char *in, uint64_t bytes,
