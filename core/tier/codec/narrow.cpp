@@ -183,7 +183,8 @@ void round_floats(Form to, const unsigned char *in, unsigned char *out, uint64_t
   const NarrowKernels &kernels = narrow_kernels(level);
   const auto loop = surely(to == Form::bf16 ? kernels.round_bf16 : kernels.round_f16);
   (void)in_steps(loop, in, 4, out, 4, bytes / 4);
-  std::memmove(out + bytes / 4 * 4, in + bytes / 4 * 4, bytes % 4);
+  const uint64_t behind = bytes / 4 * 4;
+  if (behind != bytes) std::memmove(out + behind, in + behind, bytes - behind);
 }
 
 }  // namespace weir::tier
