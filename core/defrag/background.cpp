@@ -38,10 +38,9 @@ Status Defragmenter::set_background(const weir_defragmentation_desc &desc, bool 
   const Guard one(change_);
   {
     const Guard hold(mutex_);
-    settings_.threshold = desc.threshold_permille;
-    settings_.cost = desc.max_cost_permille != 0 ? desc.max_cost_permille : 500;
-    settings_.bytes_per_second =
-        desc.bytes_per_second != 0 ? desc.bytes_per_second : uint64_t{256} << 20U;
+    settings_ = {desc.threshold_permille,
+                 desc.max_cost_permille != 0 ? desc.max_cost_permille : 500,
+                 desc.bytes_per_second != 0 ? desc.bytes_per_second : uint64_t{256} << 20U};
     last_look_ns_ = engine_.now_ns();
     allowance_ = 0;
     looks_to_skip_ = backoff_ = 0;
