@@ -194,13 +194,14 @@ template <class Element, bool rotate>
 void split_as(const unsigned char *in, uint64_t count, PlaneLayout layout,
               unsigned char *out) noexcept {
   const uint64_t end = count - count % step;
-  const auto vectors = layout.stride == 0 ? split16<Element, rotate, false, false>
-                       : layout.fold      ? split16<Element, rotate, true, true>
-                                          : split16<Element, rotate, true, false>;
-  // The first have nothing to be differences from.
-  const uint64_t first = layout.stride == 0 ? 0 : step;
-  split_each<Element>(in, 0, std::min(first, count), count, layout, out);
-  vectors(in, first, end, count, layout.stride, out);
+  if (layout.stride == 0) {
+    split16<Element, rotate, false, false>(in, 0, end, count, 0, out);
+  } else {
+    // The first have nothing before them.
+    split_each<Element>(in, 0, std::min(count, step), count, layout, out);
+    layout.fold ? split16<Element, rotate, true, true>(in, step, end, count, layout.stride, out)
+                : split16<Element, rotate, true, false>(in, step, end, count, layout.stride, out);
+  }
   split_each<Element>(in, end, count, count, layout, out);
 }
 
@@ -217,10 +218,9 @@ void join_in(const unsigned char *const *planes, uint64_t count, PlaneLayout lay
              unsigned char *out) noexcept {
   const uint64_t end = count - count % step;
   const bool rotate = layout.rotate && layout.stride == 0;
-  const auto vectors = rotate        ? join16<Element, true, false>
-                       : layout.fold ? join16<Element, false, true>
-                                     : join16<Element, false, false>;
-  vectors(planes, end, out);
+  rotate        ? join16<Element, true, false>(planes, end, out)
+  : layout.fold ? join16<Element, false, true>(planes, end, out)
+                : join16<Element, false, false>(planes, end, out);
   join_each<Element>(planes, end, count, rotate, layout.fold, out);
   layout.rotate ? sum_up_by<Element, true>(layout.stride, count, out)
                 : sum_up_by<Element, false>(layout.stride, count, out);
