@@ -291,12 +291,10 @@ void Engine::describe_hints(Region &region, uint32_t page, uint8_t place, PageIn
 /// A page that a demand has taken all the same is asked for again, in its turn.
 void Engine::ask_again(const PageRef &ref, const PoolDevice &device) noexcept {
   Region *found = hints_.count() != 0 ? regions_.find(ref.region, ref.generation) : nullptr;
-  if (found == nullptr) return;
-  Region &region = *found;
-  const Residence *here = region.on(device.place);
-  if (region.slab || region.buffer == vm::BufferTable::none || here == nullptr ||
-      here->pages[ref.page].state() != PageState::absent)
-    return;
+  const Residence *here = found != nullptr ? found->on(device.place) : nullptr;
+  if (here == nullptr || here->pages[ref.page].state() != PageState::absent) return;
+  const Region &region = *found;
+  if (region.slab || region.buffer == vm::BufferTable::none) return;
   const uint64_t begin = region.shape.offset(ref.page);
   UseView view(*this);
   hints_.ask_again(region.buffer, begin, begin + region.shape.page_bytes(ref.page), view);

@@ -231,10 +231,9 @@ uint64_t Engine::lose_carried(const PoolDevice &device) noexcept {
   const auto done = [this](Stamp stamp) { return streams_.done(stamp); };
   doubts_.lose(device.bit(), done, [&](const page::Doubts::Copy &carried) WEIR_HELD {
     Region *found = regions_.find(carried.region, carried.generation);
-    if (found == nullptr) return;
+    if (found == nullptr || found->pages[carried.page].latest() == 0) return;
     Region &region = *found;
     Page &copies = region.pages[carried.page];
-    if (copies.latest() == 0) return;
     const bool known = copies.lost();
     const uint32_t bit = uint32_t{1} << carried.place;
     if ((copies.latest() & ~bit) != 0 && (copies.latest() & bit) != 0) {

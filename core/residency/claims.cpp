@@ -22,12 +22,9 @@ uint64_t Engine::settled_word(uint32_t index) noexcept {
 Status Engine::resolve(Plan &plan) {
   for (PlanItem &item : plan.items) {
     const uint64_t word = settled_word(item.buffer);
-    if ((word & (Word::alive | Word::generation_mask)) != (Word::alive | item.generation)) {
-      ErrorDetail detail;
-      detail.use_index = item.use;
-      return fail(WEIR_ERROR_INVALID_HANDLE, detail, "the buffer of uses[%u] was destroyed",
-                  item.use);
-    }
+    if ((word & (Word::alive | Word::generation_mask)) != (Word::alive | item.generation))
+      return of_use(item.use, fail(WEIR_ERROR_INVALID_HANDLE,
+                                   "the buffer of uses[%u] was destroyed", item.use));
     const Target where = buffers_.target(item.buffer);
     item.region = where.region;
     item.base = where.base;

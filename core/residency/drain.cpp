@@ -14,10 +14,9 @@ namespace weir::residency {
 
 bool Engine::claim_victim(PoolDevice &device, const PageRef &ref, Victim *victim) {
   Region *found = regions_.find(ref.region, ref.generation);
-  if (found == nullptr) return false;
-  Region &region = *found;
-  Residence *here = region.on(device.place);
+  Residence *here = found != nullptr ? found->on(device.place) : nullptr;
   if (here == nullptr) return false;
+  Region &region = *found;
   const PageState state = here->pages[ref.page].state();
   if (state == PageState::filling) give_back(region, ref, device);
   if (state != PageState::resident && state != PageState::moving) return false;

@@ -83,12 +83,11 @@ bool Engine::claim_extent(PoolDevice &device, const MoveOrder &order, ExtentMove
     return false;
   };
   Region *found = regions_.find(tenant.owner, tenant.generation);
-  if (found == nullptr) return refuse(Blocker::busy);
-  Region &region = *found;
-  Residence *here = region.on(device.place);
+  Residence *here = found != nullptr ? found->on(device.place) : nullptr;
   if (here == nullptr || here->pages[0].granule == physical::no_granule ||
       device.granules->at(here->pages[0].granule).node != tenant.node)
     return refuse(Blocker::busy);
+  Region &region = *found;
   const Blocker why = blocker_of_extent(device, region);
   if (why != Blocker::none) return refuse(why);
   // Closed before its fences are looked at: a hit may come and go until then.

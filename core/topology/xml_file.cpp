@@ -46,22 +46,29 @@ bool among(const Text (&names)[count], Text name) {
   return std::find(std::begin(names), std::end(names), name) != std::end(names);
 }
 
-/// name="value" with blanks around.
+/// name="value" with blanks before it.
 struct Attribute {
   Text name, value;
-  bool sound = false;  ///< nothing but blanks stands between '=' and the value
+  bool sound = false;  ///< hwloc reads it; where one is not, it passes over what is left of the tag
 };
+
+constexpr Text entities[] = {"#9", "#10", "#13", "quot", "lt", "gt", "amp"};
+bool plain(Text value) {
+  for (size_t at = 0; (at = value.find('&', at)) != Text::npos; ++at)
+    if (!among(entities, value.substr(at + 1, value.find(';', at) - at - 1))) return false;
+  return true;
+}
 
 /// Cuts the first attribute off, if there is one.
 std::optional<Attribute> next_attribute(Text *rest) {
-  const size_t begin = rest->find_first_not_of(blanks), equals = rest->find('=');
+  const size_t begin = rest->find_first_not_of(" \t\n"), equals = rest->find('=');
   const size_t open = rest->find_first_of("\"'", equals);
   const size_t end = open < rest->size() ? rest->find((*rest)[open], open + 1) : Text::npos;
   if (end == Text::npos) return {};
   const Text key = rest->substr(begin, equals - begin);
-  const Attribute found{key.substr(0, key.find_last_not_of(blanks) + 1),
-                        rest->substr(open + 1, end - open - 1),
-                        rest->find_first_not_of(blanks, equals + 1) == open};
+  Attribute found{key, rest->substr(open + 1, end - open - 1)};
+  found.sound = !key.empty() && open == equals + 1 && (*rest)[open] == '"' && plain(found.value) &&
+                key.find_first_not_of("abcdefghijklmnopqrstuvwxyz_") == Text::npos;
   rest->remove_prefix(end + 1);
   return found;
 }
@@ -88,7 +95,7 @@ bool repeats_attribute(Text all) {
 /// is empty; nothing if it is no such set, or an endless one.
 std::optional<size_t> first_of(Text set) {
   size_t first = SIZE_MAX;
-  if (set.empty() || set.size() > size_t{1} << 16U) return {};
+  if (set.empty() || set.front() == ',' || set.size() > size_t{1} << 16U) return {};
   for (size_t word = 0;; ++word) {
     const size_t comma = set.rfind(',');
     const Text text = set.substr(comma + 1);  // from the beginning, where there is no comma

@@ -26,7 +26,7 @@ std::pmr::memory_resource *memory() { return std::pmr::new_delete_resource(); }
 
 // ---- sets ----
 
-uint32_t next(const IdSet &set, uint64_t from) {
+uint32_t next_of(const IdSet &set, uint64_t from) {
   uint32_t id = IdSet::none;
   for (; id == IdSet::none && from < IdSet::none; from = (from / IdSet::group + 1) * IdSet::group)
     id = set.next_in_group(static_cast<uint32_t>(from));
@@ -35,9 +35,9 @@ uint32_t next(const IdSet &set, uint64_t from) {
 
 void the_next_number_is_found_over_any_hole(void **) {
   IdSet set(memory());
-  assert_int_equal(next(set, 0), IdSet::none);
+  assert_int_equal(next_of(set, 0), IdSet::none);
   set.reserve(1'000'000);
-  assert_int_equal(next(set, 0), IdSet::none);
+  assert_int_equal(next_of(set, 0), IdSet::none);
   // Beside the edges of words and of words of words, and far from each other.
   const uint32_t ids[] = {0, 63, 64, 4095, 4096, 4097, 262'143, 262'144, 999'999};
   for (const uint32_t id : ids) set.insert(id);
@@ -45,16 +45,16 @@ void the_next_number_is_found_over_any_hole(void **) {
   assert_int_equal(set.size(), std::size(ids));
   uint32_t at = 0;
   for (const uint32_t id : ids) {
-    assert_int_equal(next(set, at), id);
-    assert_int_equal(next(set, id), id);
+    assert_int_equal(next_of(set, at), id);
+    assert_int_equal(next_of(set, id), id);
     at = id + 1;
   }
-  assert_int_equal(next(set, at), IdSet::none);
-  assert_int_equal(next(set, UINT32_MAX - 1), IdSet::none);
+  assert_int_equal(next_of(set, at), IdSet::none);
+  assert_int_equal(next_of(set, UINT32_MAX - 1), IdSet::none);
   for (const uint32_t id : ids) set.erase(id);
   set.erase(5);
   assert_int_equal(set.size(), 0);
-  assert_int_equal(next(set, 0), IdSet::none);
+  assert_int_equal(next_of(set, 0), IdSet::none);
 }
 
 void a_million_numbers_come_and_go_as_in_a_set(void **) {
@@ -76,7 +76,7 @@ void a_million_numbers_come_and_go_as_in_a_set(void **) {
       }
       const uint32_t from = random() % most;
       const auto next = model.lower_bound(from);
-      assert_int_equal(next(set, from), next != model.end() ? *next : IdSet::none);
+      assert_int_equal(next_of(set, from), next != model.end() ? *next : IdSet::none);
     }
     assert_int_equal(set.size(), model.size());
   }
