@@ -66,7 +66,7 @@ void a_million_numbers_come_and_go_as_in_a_set(void **) {
     const auto most = static_cast<uint32_t>(room);
     for (int i = 0; i < 20'000; ++i) {
       // In clusters, so that words fill and empty.
-      const uint32_t id = (random() % 8 * (most / 8) + random() % 300) % most;
+      const uint32_t id = static_cast<uint32_t>((random() % 8 * (most / 8) + random() % 300) % most);
       if (random() % 2 == 0) {
         set.insert(id);
         model.insert(id);
@@ -74,7 +74,7 @@ void a_million_numbers_come_and_go_as_in_a_set(void **) {
         set.erase(id);
         model.erase(id);
       }
-      const uint32_t from = random() % most;
+      const uint32_t from = static_cast<uint32_t>(random() % most);
       const auto next = model.lower_bound(from);
       assert_int_equal(next_of(set, from), next != model.end() ? *next : IdSet::none);
     }
@@ -105,7 +105,7 @@ void only_what_reserves_allocates(void **) {
   index.open(3);  // and those between
   index.reserve(1'000'000);
   // 11 sets, of at most an eighth of a byte and its 64th for each region; and the counts.
-  assert_true(counted.out < 1'000'000 * (11 * 0.128 + 12.8) + 4096);
+  assert_true(static_cast<double>(counted.out) < 1'000'000 * (11 * 0.128 + 12.8) + 4096);
   counted.refuse = true;
   Region region(999'999, memory());
   index.settle(region, 3);
