@@ -53,7 +53,7 @@ endfunction()
 # Not so the tests that compute, for which the time comes back when they run.
 set(weir_computing_tests test_arena_random test_calibrate_command test_codec test_codec_api test_codec_malformed test_codec_command
   test_codec_measure test_codec_plan test_compressed_store test_defrag_planner test_fx test_granule_ledger test_idle test_mask test_narrow test_paths
-  test_plane_methods test_planes test_recompress test_segment_ledger test_shared_line test_sparse test_storage test_storage_faults)
+  test_plane_methods test_planes test_recompress test_shared_line test_sparse test_storage test_storage_faults)
 if(weir_hasty)
   set(weir_common_headers <algorithm> <array> <atomic> <condition_variable> <filesystem> <fstream> <functional> <map> <memory>
     <mutex> <random> <string> <thread> <vector>)
@@ -107,7 +107,7 @@ set(weir_single_threaded
   test_codec_plan test_compressed_store
   test_address_map test_arena test_arena_at test_arena_c test_arena_classes test_arena_random test_checksum test_defrag_planner test_detect
   test_fx test_granule_ledger test_host_options test_link_cache test_mask test_memory_limit test_narrow test_pace test_packed test_plane_methods test_planes
-  test_policy test_segment_ledger test_shared_line test_sparse test_topology test_topology_files test_topology_text fuzz_codec)
+  test_policy test_shared_line test_sparse test_topology test_topology_files test_topology_text fuzz_codec)
 
 # Unit tests of the engine that mean something on every backend.
 set(weir_engine_tests test_faults test_remote)

@@ -66,7 +66,7 @@ Arena::Node find(const Arena &ranges, weir_arena_allocation allocation) {
 
 /// What fail() does, without printf, which would cost several times the search.
 weir_result refuse(uint64_t size, uint64_t alignment, const Arena &ranges) {
-  weir::LastError &error = weir::last_error();
+  weir::LastError &error = weir::new_error();
   error.result = WEIR_ERROR_OVER_BUDGET;
   error.detail = {};
   error.detail.asked = size;

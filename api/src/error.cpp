@@ -72,7 +72,7 @@ uint32_t weir_version_number(void) { return WEIR_VERSION_NUMBER; }
 const char *weir_last_error(void) { return weir::last_error().text; }
 
 weir_result weir_last_error_info(weir_error_info *info) {
-  const weir::LastError error = weir::last_error();
+  const weir::LastError &error = weir::last_error();
   weir_error_info value = WEIR_ERROR_INFO_INIT;
   value.result = error.result;
   value.tier = error.detail.tier;

@@ -124,7 +124,7 @@ weir_result weir_request_wait(weir_request request, weir_result *result) {
       return fail(WEIR_ERROR_BUSY, "not from within the callback of an asynchronous acquire");
     while (!object->done) object->ended.wait(hold);
     if (result != nullptr) *result = object->result;
-    if (object->result < 0) weir::last_error() = object->error;  // the waiter's now
+    (void)object->error.take();
     return {};
   });
 }

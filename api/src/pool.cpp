@@ -42,10 +42,9 @@ Status create_pool(weir_context handle, const weir_pool_desc *given, weir_pool *
     throw;
   }
   if (!status) {
-    const weir::LastError why = weir::last_error();
+    const weir::KeepError keep;
     pool.reset();
     context->remove_pool(id);
-    weir::last_error() = why;
     return status;
   }
   context->set_pool(id, pool.get());
@@ -228,9 +227,8 @@ weir_result weir_pool_defragment(weir_pool pool, const weir_defragment_desc *giv
     if (report != nullptr) WEIR_TRY(weir::check_size_of(report, "report"));
     const Status status = object->defragmenter().run(desc, &value);
     if (report != nullptr) {
-      const weir::LastError why = weir::last_error();
+      const weir::KeepError keep;
       (void)weir::write_output(value, "report", report);
-      weir::last_error() = why;
     }
     return status;
   });

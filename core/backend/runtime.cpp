@@ -171,8 +171,7 @@ Status Runtime::check_capabilities(const weir_be_device &device) const {
     if (!claimed || entries_of(table_, group).first != 0) continue;
     return fail(WEIR_ERROR_BACKEND,
                 "backend %s: device \"%.63s\" claims capability %#llx, but the table has no '%s'",
-                path_.c_str(), device.name, static_cast<unsigned long long>(group.capability),
-                group.name);
+                path_.c_str(), device.name, llu(group.capability), group.name);
   }
   const bool vmm = (device.capabilities & WEIR_CAP_VMM) != 0;
   for (const Dependence &each : dependences) {
@@ -181,13 +180,12 @@ Status Runtime::check_capabilities(const weir_be_device &device) const {
     return fail(WEIR_ERROR_BACKEND,
                 "backend %s: device \"%.63s\" claims %s, which needs %s, and has the "
                 "capabilities %#llx only",
-                path_.c_str(), device.name, each.name, each.words,
-                static_cast<unsigned long long>(device.capabilities));
+                path_.c_str(), device.name, each.name, each.words, llu(device.capabilities));
   }
   if (vmm && (device.granule == 0 || (device.granule & (device.granule - 1)) != 0)) {
     return fail(WEIR_ERROR_BACKEND,
                 "backend %s: device \"%.63s\" has a granule of %llu bytes, no power of two",
-                path_.c_str(), device.name, static_cast<unsigned long long>(device.granule));
+                path_.c_str(), device.name, llu(device.granule));
   }
   return {};
 }

@@ -57,6 +57,10 @@ class StreamTable {
   Stream &at(uint32_t slot) noexcept { return *slots_[slot]; }
   Timeline &timeline(Stamp stamp) noexcept { return slots_[stamp.slot()]->timeline; }
   bool passed(Stamp stamp) noexcept { return !stamp || timeline(stamp).passed(stamp.point()); }
+  /// Whether its work was done, as far as is known, and is not only over with its device.
+  bool done(Stamp stamp) noexcept {
+    return !stamp || (passed(stamp) && timeline(stamp).done(stamp.point()));
+  }
   Status wait(Stamp stamp, uint64_t timeout_ns) noexcept {
     return stamp ? timeline(stamp).wait(stamp.point(), timeout_ns) : Status{};
   }

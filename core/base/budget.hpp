@@ -2,10 +2,15 @@
 //
 // Budget: a hard limit and what is charged against it. Charging never passes the limit; there is no way to
 // overdraw. Not thread-safe: guarded by the pool's lock.
+// Charge: bytes of a budget for which there is no memory yet. It is given back if there will be none, else absorbed by what got the
+// memory. A destructor may run without the lock, so it gives nothing back; checked builds stop where that was left to it.
 #pragma once
+
+#include "core/base/pool_lock.hpp"
 
 #include <cassert>
 #include <cstdint>
+#include <utility>
 
 namespace weir {
 
@@ -32,6 +37,38 @@ class Budget {
  private:
   uint64_t limit_ = 0;
   uint64_t used_ = 0;
+};
+
+class Charge {
+ public:
+  Charge(Budget &budget, uint64_t bytes) noexcept WEIR_HELD
+      : budget_(budget.charge(bytes) ? &budget : nullptr),
+        bytes_(bytes) {}
+  Charge(Charge &&other) noexcept
+      : budget_(std::exchange(other.budget_, nullptr)), bytes_(other.bytes_) {}
+  Charge &operator=(Charge &&) = delete;
+  ~Charge() { assert(budget_ == nullptr); }
+
+  /// False: there was no room for it, and there is nothing to be given back.
+  explicit operator bool() const noexcept { return budget_ != nullptr; }
+  void give_back() noexcept WEIR_HELD { std::exchange(budget_, nullptr)->refund(bytes_); }
+  void absorb() noexcept WEIR_HELD { budget_ = nullptr; }
+  /// By what `take` returns; given back if that is false, or if `take` throws.
+  template <class Take>
+  auto pay_for(Take &&take) WEIR_HELD {
+    try {
+      const auto memory = std::forward<Take>(take)();
+      memory ? absorb() : give_back();
+      return memory;
+    } catch (...) {
+      give_back();
+      throw;
+    }
+  }
+
+ private:
+  Budget *budget_;  ///< nullptr: it is no charge, or none any more
+  uint64_t bytes_;
 };
 
 }  // namespace weir

@@ -1,31 +1,48 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The per-thread error record. It is plain storage: no allocation, no destructor, so it can be written at
+// The per-thread error record, and who keeps it. It is plain storage: no allocation, no destructor, so it can be written at
 // any time of a thread's life.
 
 #include "core/base/status.hpp"
 
 #include <cstdarg>
 #include <cstdio>
+#include <utility>
 
 namespace weir {
 namespace {
 
+thread_local constinit LastError error;
+thread_local constinit KeepError::Kept *innermost = nullptr;
+
 void record(weir_result code, const ErrorDetail &detail, const char *format,
             va_list args) noexcept {
-  LastError &error = last_error();
-  error.result = code;
-  error.detail = detail;
-  char text[sizeof error.text];  // the arguments may point into the old text
+  LastError &failure = new_error();
+  failure.result = code;
+  failure.detail = detail;
+  char text[sizeof failure.text];  // the arguments may point into the old text
   std::vsnprintf(text, sizeof text, format, args);
-  __builtin_memcpy(error.text, text, sizeof text);
+  __builtin_memcpy(failure.text, text, sizeof text);
 }
 
 }  // namespace
 
-LastError &last_error() noexcept {
-  static thread_local LastError error;
+const LastError &last_error() noexcept { return error; }
+
+/// Of nested ones the innermost alone has something to keep: what the outer ones keep is unchanged when it has ended.
+LastError &new_error() noexcept {
+  if (innermost != nullptr && !innermost->saved) {
+    innermost->saved = true;
+    __builtin_memcpy(innermost->before, &error, sizeof error);
+  }
   return error;
+}
+
+KeepError::KeepError() noexcept { kept_.outer = std::exchange(innermost, &kept_); }
+
+KeepError::~KeepError() {
+  innermost = kept_.outer;
+  if (kept_.saved) __builtin_memcpy(&error, kept_.before, sizeof error);
 }
 
 Status fail(weir_result code, const char *format, ...) noexcept {

@@ -2,9 +2,14 @@
 //
 // Status: the outcome of every fallible call inside Weir, and the thread's last error behind it.
 //
-// A Status carries only the code; the sentence and the numbers are kept per thread by fail(), because the
-// C ABI reports them that way. Success never touches the thread's error, so the hit path stays free of it.
+// A Status carries only the code, so that it is returned in a register; the sentence and the numbers are kept per thread by fail(),
+// because the C ABI reports them that way. Success never touches the thread's error, so the hit path stays free of it.
 // Nothing here allocates: a failure must be reportable when memory is gone.
+//
+// Of the failures of a call the last one is reported. Whoever cleans up after a failure, or tries what may fail without being anybody's
+// error, says so by a KeepError around it. That rather than a number in each Status and a few latest records: a clean-up may fail
+// once for every page, so no number of records would be enough. And rather than not recording at all: what fails meanwhile can
+// be looked at, and logged, as usual.
 #pragma once
 
 #include <weir/types.h>
@@ -25,6 +30,7 @@ class [[nodiscard]] Status {
  private:
   weir_result code_ = WEIR_SUCCESS;
 };
+static_assert(sizeof(Status) == sizeof(weir_result));
 
 /// The numbers of weir_error_info, with the defaults that mean "does not apply".
 struct ErrorDetail {
@@ -42,18 +48,60 @@ Status fail(weir_result code, const char *format, ...) noexcept
 Status fail(weir_result code, const ErrorDetail &detail, const char *format, ...) noexcept
     __attribute__((format(printf, 3, 4)));
 
-/// What the thread's last fail() left. One thread's error can be handed to another (async requests).
+/// A number in a message, for %llu.
+constexpr unsigned long long llu(uint64_t value) noexcept { return value; }
+
+/// What the thread's last fail() left.
 struct LastError {
   weir_result result = WEIR_SUCCESS;
   ErrorDetail detail;
   char text[512] = {};
 };
-LastError &last_error() noexcept;
-/// The same; a failure is told to be about that use of a set.
+const LastError &last_error() noexcept;
+/// The same, for a failure that is about to be written into it.
+LastError &new_error() noexcept;
+/// The status; a failure is told to be about that use of a set.
 inline Status of_use(uint64_t use, Status status) noexcept {
-  if (!status) last_error().detail.use_index = use;
+  if (!status) new_error().detail.use_index = use;
   return status;
 }
+
+/// When it ends, the thread's last error is what it was before. It costs nothing unless something fails meanwhile.
+class KeepError {
+ public:
+  KeepError() noexcept;
+  ~KeepError();
+  KeepError(const KeepError &) = delete;
+  KeepError &operator=(const KeepError &) = delete;
+
+  struct Kept {
+    Kept *outer;
+    bool saved = false;  ///< something has failed: `before` is what was there
+    alignas(LastError) unsigned char before[sizeof(LastError)];
+  };
+
+ private:
+  Kept kept_;
+};
+
+/// How a call has ended, with its error, on the way to another thread.
+class HandedOver {
+ public:
+  /// By the thread that called.
+  void put(Status status) noexcept {
+    status_ = status;
+    if (!status) error_ = last_error();
+  }
+  /// By the other: it is its own from now on.
+  Status take() const noexcept {
+    if (!status_) new_error() = error_;
+    return status_;
+  }
+
+ private:
+  Status status_;
+  LastError error_;
+};
 
 }  // namespace weir
 

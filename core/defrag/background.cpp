@@ -22,7 +22,7 @@ constexpr uint64_t second_ns = 1'000'000'000;
 Status Defragmenter::set_background(const weir_defragmentation_desc &desc, bool allowed) {
   if (desc.flags != 0) {
     return fail(WEIR_ERROR_INVALID_ARGUMENT, "flags %#llx has bits this version does not know",
-                static_cast<unsigned long long>(desc.flags));
+                llu(desc.flags));
   }
   if (desc.reserved != 0) return fail(WEIR_ERROR_INVALID_ARGUMENT, "reserved is %u", desc.reserved);
   if (desc.threshold_permille > 1000)
@@ -38,10 +38,9 @@ Status Defragmenter::set_background(const weir_defragmentation_desc &desc, bool 
   const Guard one(change_);
   {
     const Guard hold(mutex_);
-    settings_.threshold = desc.threshold_permille;
-    settings_.cost = desc.max_cost_permille != 0 ? desc.max_cost_permille : 500;
-    settings_.bytes_per_second =
-        desc.bytes_per_second != 0 ? desc.bytes_per_second : uint64_t{256} << 20U;
+    settings_ = {desc.threshold_permille,
+                 desc.max_cost_permille != 0 ? desc.max_cost_permille : 500,
+                 desc.bytes_per_second != 0 ? desc.bytes_per_second : uint64_t{256} << 20U};
     last_look_ns_ = engine_.now_ns();
     allowance_ = 0;
     looks_to_skip_ = backoff_ = 0;

@@ -31,41 +31,31 @@ constexpr int most_attempts = 3;
 uint64_t unbounded(uint64_t bound) noexcept { return bound != 0 ? bound : UINT64_MAX; }
 
 uint32_t fragmentation(const LayoutStats &layout) noexcept {
-  uint64_t slabs = 0;
-  if (layout.slab_bytes != 0)
-    slabs = (layout.slab_bytes - layout.slab_used) * 1000 / layout.slab_bytes;
-  uint64_t segments = 0;
-  if (layout.free_bytes != 0)
-    segments = (layout.free_bytes - layout.largest_free) * 1000 / layout.free_bytes;
-  return static_cast<uint32_t>(std::max(slabs, segments));
+  const auto lost = [](uint64_t of, uint64_t used) {
+    return of != 0 ? (of - used) * 1000 / of : 0;
+  };
+  return static_cast<uint32_t>(std::max(lost(layout.slab_bytes, layout.slab_used),
+                                        lost(layout.free_bytes, layout.largest_free)));
 }
 
 }  // namespace
 
 struct Defragmenter::Run {
-  Run(std::pmr::memory_resource *memory, weir_defragment_report *report_)
-      : report(report_),
-        planner(memory),
-        survey(memory),
-        moves(memory),
-        orders(memory),
-        evicted(memory),
-        loose(memory) {}
-
+  std::pmr::memory_resource *memory;
   weir_defragment_report *report;
-  Bounds bounds;  ///< `bytes` and `moves` are what is left
+  Bounds bounds{};  ///< `bytes` and `moves` are what is left
   uint64_t deadline_ns = UINT64_MAX;
   bool wait = false, evict = false;
   weir_defragment_break should_stop = nullptr;
   void *user = nullptr;
   bool stopped = false;  ///< by time or by the callback
   bool bounded = false;  ///< by bytes or moves
-  Planner planner;
-  Survey survey;
-  std::pmr::vector<Move> moves;
-  std::pmr::vector<MoveOrder> orders;
-  std::pmr::vector<Occupant> evicted;
-  std::pmr::vector<LooseFragment> loose;
+  Planner planner{memory};
+  Survey survey{memory};
+  std::pmr::vector<Move> moves{memory};
+  std::pmr::vector<MoveOrder> orders{memory};
+  std::pmr::vector<Occupant> evicted{memory};
+  std::pmr::vector<LooseFragment> loose{memory};
 
   bool ended() const noexcept { return stopped || bounded; }
   /// Asked before each step; one that has begun is finished.
@@ -99,19 +89,15 @@ struct Defragmenter::Run {
 };
 
 void Defragmenter::describe(Run &run) {
+  run.moves.clear();
   run.planner.clear();
   for (const SurveyedPlace &place : run.survey.places) {
     run.planner.add_place(place.size, PlaceRole{place.worth, true});
     for (size_t i = place.first; i < place.first + place.count; ++i) {
       const Occupant &occupant = run.survey.occupants[i];
-      Tenant tenant;
-      tenant.offset = occupant.offset;
-      tenant.size = occupant.size;
-      tenant.name = static_cast<uint32_t>(i);
-      tenant.alignment_log2 = occupant.alignment_log2;
-      tenant.movable = occupant.blocker == Blocker::none;
-      tenant.filler = occupant.filler;
-      run.planner.add_tenant(tenant);
+      run.planner.add_tenant({occupant.offset, occupant.size, static_cast<uint32_t>(i),
+                              occupant.alignment_log2, occupant.blocker == Blocker::none,
+                              occupant.filler});
     }
   }
 }
@@ -128,13 +114,12 @@ Status Defragmenter::execute_batch(Run &run, uint8_t place, bool extents) {
   return status;
 }
 
-Status Defragmenter::execute(Run &run, uint8_t place, bool extents,
-                             const std::pmr::vector<Move> &moves) {
+Status Defragmenter::execute(Run &run, uint8_t place, bool extents) {
   run.orders.clear();
   run.evicted.clear();
   run.orders.reserve(batch_moves);
   uint64_t bytes = 0;
-  for (const Move &move : moves) {
+  for (const Move &move : run.moves) {
     const Occupant &tenant = run.survey.occupants[move.tenant];
     if (move.to == Move::none) {
       run.evicted.push_back(tenant);
@@ -147,13 +132,7 @@ Status Defragmenter::execute(Run &run, uint8_t place, bool extents,
     if (run.orders.empty() && run.stop(engine_.now_ns())) return {};
     const SurveyedPlace &from = run.survey.places[move.from];
     const SurveyedPlace &to = run.survey.places[move.to];
-    MoveOrder order;
-    order.tenant = tenant;
-    order.from = from.id;
-    order.from_generation = from.generation;
-    order.to = to.id;
-    order.to_generation = to.generation;
-    order.offset = move.offset;
+    MoveOrder order{tenant, from.id, to.id, from.generation, to.generation, move.offset};
     if (move.before != Move::none) {
       order.before = run.survey.occupants[move.before].node;
       order.before_generation = run.survey.occupants[move.before].node_generation;
@@ -192,10 +171,9 @@ Status Defragmenter::compact_slabs(Run &run, uint8_t place) {
       engine_.survey_group(place, group, &run.survey);
       if (pass == 0) run.count_blocked();
       describe(run);
-      run.moves.clear();
       const Outcome outcome = run.planner.evacuate(run.bounds, &run.moves);
       const uint64_t before = run.report->copy_moves;
-      if (!run.moves.empty()) WEIR_TRY(execute(run, place, false, run.moves));
+      if (!run.moves.empty()) WEIR_TRY(execute(run, place, false));
       run.bounded = run.bounded || outcome.bounded;
       if (run.report->copy_moves != before) continue;
       run.report->no_room_bytes += outcome.no_room_bytes;
@@ -230,10 +208,11 @@ Status Defragmenter::compact_fragments(Run &run, uint8_t place) {
 
 // ---- segments ----
 
-/// Moves that free so many bytes in one piece, in whichever segment or slab costs the least.
+/// Into run.moves, those that free so many bytes in one piece, in whichever segment or slab costs the least.
 Outcome Defragmenter::cheapest_range(Run &run, uint64_t bytes, uint8_t alignment_log2,
-                                     const Bounds &bounds, std::pmr::vector<Move> *moves) {
+                                     const Bounds &bounds) {
   Outcome best;
+  run.moves.clear();
   std::pmr::vector<Move> tried(memory_);
   for (uint32_t i = 0; i < run.survey.places.size(); ++i) {
     if (run.survey.places[i].size < bytes) continue;
@@ -242,7 +221,7 @@ Outcome Defragmenter::cheapest_range(Run &run, uint64_t bytes, uint8_t alignment
     if (outcome.won_bytes == 0) continue;
     if (best.won_bytes != 0 && best.moved_bytes <= outcome.moved_bytes) continue;
     best = outcome;
-    *moves = tried;
+    run.moves.swap(tried);
   }
   return best;
 }
@@ -262,12 +241,11 @@ Status Defragmenter::widen_range(Run &run, uint8_t place) {
     const auto most = static_cast<uint64_t>(std::min(worth, 9e18));
     bounds.bytes = std::min(bounds.bytes, most);
     bounds.may_evict = run.evict;
-    run.moves.clear();
-    Outcome outcome = cheapest_range(run, bytes, 0, bounds, &run.moves);
-    if (outcome.won_bytes != 0) return execute(run, place, true, run.moves);
+    Outcome outcome = cheapest_range(run, bytes, 0, bounds);
+    if (outcome.won_bytes != 0) return execute(run, place, true);
     bounds.bytes = most;
     bounds.moves = UINT64_MAX;
-    outcome = cheapest_range(run, bytes, 0, bounds, &run.moves);
+    outcome = cheapest_range(run, bytes, 0, bounds);
     run.bounded = run.bounded || outcome.won_bytes != 0;
   }
   return {};
@@ -277,10 +255,9 @@ Status Defragmenter::compact_segments(Run &run, uint8_t place) {
   engine_.survey_segments(place, &run.survey);
   run.count_blocked();
   describe(run);
-  run.moves.clear();
   const Outcome outcome = run.planner.evacuate(run.bounds, &run.moves);
   run.bounded = run.bounded || outcome.bounded;
-  if (!run.moves.empty()) WEIR_TRY(execute(run, place, true, run.moves));
+  if (!run.moves.empty()) WEIR_TRY(execute(run, place, true));
   if (run.stopped) return {};
   run.report->won_bytes += engine_.reclaim(place, run.wait);
   return widen_range(run, place);
@@ -296,11 +273,13 @@ uint32_t Defragmenter::worst_fragmentation() {
 }
 
 Status Defragmenter::run_device(Run &run, uint8_t place) {
-  const LayoutStats before = engine_.layout(place);
   weir_defragment_report &report = *run.report;
-  report.largest_free_before = std::max(report.largest_free_before, before.largest_free);
-  report.fragmentation_before_permille =
-      std::max(report.fragmentation_before_permille, fragmentation(before));
+  const auto look = [&](uint64_t *largest_free, uint32_t *permille) {
+    const LayoutStats layout = engine_.layout(place);
+    *largest_free = std::max(*largest_free, layout.largest_free);
+    *permille = std::max(*permille, fragmentation(layout));
+  };
+  look(&report.largest_free_before, &report.fragmentation_before_permille);
   report.won_bytes += engine_.reclaim(place, run.wait);
   Status status = compact_slabs(run, place);
   report.won_bytes += engine_.reclaim(place, run.wait);
@@ -309,10 +288,7 @@ Status Defragmenter::run_device(Run &run, uint8_t place) {
     status = compact_segments(run, place);
     report.won_bytes += engine_.reclaim(place, run.wait);
   }
-  const LayoutStats after = engine_.layout(place);
-  report.largest_free_after = std::max(report.largest_free_after, after.largest_free);
-  report.fragmentation_after_permille =
-      std::max(report.fragmentation_after_permille, fragmentation(after));
+  look(&report.largest_free_after, &report.fragmentation_after_permille);
   return status;
 }
 
@@ -320,7 +296,7 @@ Status Defragmenter::run(const weir_defragment_desc &desc, weir_defragment_repor
   constexpr uint64_t known = WEIR_DEFRAGMENT_WAIT | WEIR_DEFRAGMENT_EVICT;
   if ((desc.flags & ~known) != 0) {
     return fail(WEIR_ERROR_INVALID_ARGUMENT, "flags %#llx has bits this version does not know",
-                static_cast<unsigned long long>(desc.flags));
+                llu(desc.flags));
   }
   if (desc.reserved != 0) return fail(WEIR_ERROR_INVALID_ARGUMENT, "reserved is %u", desc.reserved);
   uint8_t first = 0;
@@ -330,7 +306,7 @@ Status Defragmenter::run(const weir_defragment_desc &desc, weir_defragment_repor
     end = static_cast<uint8_t>(first + 1);
   }
   const uint64_t start = engine_.now_ns();
-  Run run(memory_, report);
+  Run run{memory_, report};
   run.bounds.bytes = unbounded(desc.max_bytes);
   run.bounds.moves = unbounded(desc.max_moves);
   if (desc.max_cost_permille != 0) run.bounds.cost_permille = desc.max_cost_permille;
@@ -346,11 +322,10 @@ Status Defragmenter::run(const weir_defragment_desc &desc, weir_defragment_repor
   } catch (const std::bad_alloc &) {
     status = fail(WEIR_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the records of a compaction");
   }
-  const LastError why = last_error();
+  const KeepError keep;
   report->finished = status && !run.ended() ? 1 : 0;
   report->elapsed_ns = engine_.now_ns() - start;
   engine_.count_defragmentation(report->evicted_bytes, report->won_bytes);
-  if (!status) last_error() = why;
   return status;
 }
 
@@ -367,11 +342,10 @@ Status Defragmenter::clear_pages(Run &run, uint8_t place, uint64_t bytes) {
     while (moved && run.report->won_bytes < bytes) {
       engine_.survey_group(place, group, &run.survey);
       describe(run);
-      run.moves.clear();
-      const Outcome outcome = cheapest_range(run, page, alignment, run.bounds, &run.moves);
+      const Outcome outcome = cheapest_range(run, page, alignment, run.bounds);
       if (outcome.won_bytes == 0) break;
       const uint64_t before = run.report->copy_moves;
-      WEIR_TRY(execute(run, place, false, run.moves));
+      WEIR_TRY(execute(run, place, false));
       moved = run.report->copy_moves != before;
       run.report->won_bytes += engine_.reclaim(place, true);
     }
@@ -383,7 +357,7 @@ Status Defragmenter::clear_pages(Run &run, uint8_t place, uint64_t bytes) {
 /// enough, single pages.
 bool Defragmenter::make_pages(uint8_t place, uint64_t bytes) {
   weir_defragment_report report = WEIR_DEFRAGMENT_REPORT_INIT;
-  Run run(memory_, &report);
+  Run run{memory_, &report};
   Status status = compact_slabs(run, place);
   if (status) status = compact_fragments(run, place);
   report.won_bytes += engine_.reclaim(place, true);
@@ -395,7 +369,7 @@ bool Defragmenter::make_pages(uint8_t place, uint64_t bytes) {
 bool Defragmenter::make_range(uint8_t place, uint64_t bytes) {
   if (engine_.has_vmm(place)) return make_pages(place, bytes);
   weir_defragment_report report = WEIR_DEFRAGMENT_REPORT_INIT;
-  Run run(memory_, &report);
+  Run run{memory_, &report};
   bool made = false;
   bool worked = true;
   for (int attempt = 0; attempt < most_attempts && worked && !made; ++attempt) {
@@ -404,14 +378,13 @@ bool Defragmenter::make_range(uint8_t place, uint64_t bytes) {
     if (made) break;
     engine_.survey_segments(place, &run.survey);
     describe(run);
-    run.moves.clear();
     Bounds bounds;
-    Outcome outcome = cheapest_range(run, bytes, 0, bounds, &run.moves);
+    Outcome outcome = cheapest_range(run, bytes, 0, bounds);
     bounds.may_evict = true;
-    if (outcome.won_bytes == 0) outcome = cheapest_range(run, bytes, 0, bounds, &run.moves);
+    if (outcome.won_bytes == 0) outcome = cheapest_range(run, bytes, 0, bounds);
     if (outcome.won_bytes == 0) continue;
     const uint64_t before = report.copy_moves + report.evict_moves;
-    if (!execute(run, place, true, run.moves)) break;
+    if (!execute(run, place, true)) break;
     worked = worked || report.copy_moves + report.evict_moves != before;
     (void)engine_.reclaim(place, true);
     made = engine_.layout(place).largest_free >= bytes;

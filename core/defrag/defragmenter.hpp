@@ -52,11 +52,10 @@ class Defragmenter final : public residency::Compactor {
   Status compact_segments(Run &run, uint8_t place);
   Status widen_range(Run &run, uint8_t place);
   void describe(Run &run);
-  Status execute(Run &run, uint8_t place, bool extents, const std::pmr::vector<Move> &moves);
+  Status execute(Run &run, uint8_t place, bool extents);
   Status execute_batch(Run &run, uint8_t place, bool extents);
   Status clear_pages(Run &run, uint8_t place, uint64_t bytes);
-  Outcome cheapest_range(Run &run, uint64_t bytes, uint8_t alignment_log2, const Bounds &bounds,
-                         std::pmr::vector<Move> *moves);
+  Outcome cheapest_range(Run &run, uint64_t bytes, uint8_t alignment_log2, const Bounds &bounds);
   uint32_t worst_fragmentation();
   void loop();
   void end() noexcept WEIR_REQUIRES(change_);

@@ -30,7 +30,7 @@ Planner::Planner(std::pmr::memory_resource *memory)
       targets_(memory),
       opened_(memory),
       windows_(memory),
-      heads_(rows * columns, none, memory) {}
+      heads_(Classes::of(UINT64_MAX) + 1, none, memory) {}
 
 void Planner::clear() noexcept {
   places_.clear();
@@ -59,46 +59,34 @@ void Planner::add_tenant(const Tenant &tenant) {
 
 // ---- holes ----
 
-/// Linear below 32, then 32 classes for each power of two.
-uint32_t Planner::bin_of(uint64_t size) noexcept {
-  if (size < columns) return static_cast<uint32_t>(size);
-  const auto log = static_cast<uint32_t>(std::bit_width(size)) - 1;
-  const uint32_t row = log - 4;
-  return row * columns + (static_cast<uint32_t>(size >> (log - 5)) & (columns - 1));
-}
-
 void Planner::reset_holes() noexcept {
   holes_.clear();
   taken_.clear();
   std::fill(heads_.begin(), heads_.end(), none);
-  std::fill(std::begin(used_columns_), std::end(used_columns_), 0U);
-  used_rows_ = 0;
+  used_ = {};
 }
 
 void Planner::put(uint32_t hole) noexcept {
   Hole &fresh = holes_[hole];
-  const uint32_t bin = bin_of(fresh.size);
+  const uint32_t bin = Classes::of(fresh.size);
   uint32_t &head = heads_[bin];
   fresh.before_in_bin = none;
   fresh.after_in_bin = head;
   if (head != none) holes_[head].before_in_bin = hole;
   head = hole;
-  used_columns_[bin / columns] |= uint32_t{1} << (bin % columns);
-  used_rows_ |= uint64_t{1} << (bin / columns);
+  used_.add(bin);
 }
 
 void Planner::remove(uint32_t hole) noexcept {
   const Hole &old = holes_[hole];
-  const uint32_t bin = bin_of(old.size);
+  const uint32_t bin = Classes::of(old.size);
   if (old.after_in_bin != none) holes_[old.after_in_bin].before_in_bin = old.before_in_bin;
   if (old.before_in_bin != none) {
     holes_[old.before_in_bin].after_in_bin = old.after_in_bin;
     return;
   }
   heads_[bin] = old.after_in_bin;
-  if (old.after_in_bin != none) return;
-  used_columns_[bin / columns] &= ~(uint32_t{1} << (bin % columns));
-  if (used_columns_[bin / columns] == 0) used_rows_ &= ~(uint64_t{1} << (bin / columns));
+  used_.remove_if(old.after_in_bin == none, bin);
 }
 
 void Planner::add_hole(uint32_t place, uint64_t offset, uint64_t end, uint32_t before) {
@@ -107,28 +95,15 @@ void Planner::add_hole(uint32_t place, uint64_t offset, uint64_t end, uint32_t b
   put(static_cast<uint32_t>(holes_.size() - 1));
 }
 
-/// The first class with holes from `bin` on, or none.
-uint32_t Planner::next_bin(uint32_t bin) const noexcept {
-  if (bin >= rows * columns) return none;
-  const uint32_t row = bin / columns;
-  const uint32_t here = used_columns_[row] & (UINT32_MAX << (bin % columns));
-  if (here != 0) return row * columns + static_cast<uint32_t>(std::countr_zero(here));
-  if (row + 1 >= rows) return none;
-  const uint64_t above = used_rows_ & (UINT64_MAX << (row + 1));
-  if (above == 0) return none;
-  const auto next = static_cast<uint32_t>(std::countr_zero(above));
-  return next * columns + static_cast<uint32_t>(std::countr_zero(used_columns_[next]));
-}
-
 /// A hole of the tenant's own class, if one of the first few fits, or of the next class that has one.
 uint32_t Planner::find(const Tenant &tenant) const noexcept {
   const auto fits = [this, &tenant](uint32_t i) {
     const Hole &hole = holes_[i];
     return align_up(hole.offset, tenant.alignment_log2) + tenant.size <= hole.offset + hole.size;
   };
-  const uint32_t own = bin_of(tenant.size);
+  const uint32_t own = Classes::of(tenant.size);
   uint32_t classes = looks;
-  for (uint32_t bin = next_bin(own); bin != none && classes-- > 0; bin = next_bin(bin + 1)) {
+  for (uint32_t bin = used_.next(own); bin != none && classes-- > 0; bin = used_.next(bin + 1)) {
     uint32_t left = bin == own ? looks : 1;
     for (uint32_t i = heads_[bin]; i != none && left-- > 0; i = holes_[i].after_in_bin) {
       if (fits(i)) return i;
@@ -137,7 +112,7 @@ uint32_t Planner::find(const Tenant &tenant) const noexcept {
   // With an alignment none of the tightest may do: one that is large enough wherever it begins.
   if (tenant.alignment_log2 == 0) return none;
   const uint64_t sure = tenant.size + (uint64_t{1} << tenant.alignment_log2);
-  const uint32_t bin = next_bin(bin_of(sure) + 1);
+  const uint32_t bin = used_.next(Classes::of(sure) + 1);
   return bin != none ? heads_[bin] : none;
 }
 
@@ -182,27 +157,34 @@ bool Planner::emptier(uint32_t a, uint32_t b) const noexcept {
   return left != right ? left < right : a < b;
 }
 
-void Planner::open(uint32_t number) {
-  Place &place = places_[number];
-  place.opened = true;
-  place.first_hole = static_cast<uint32_t>(holes_.size());
+/// visit(begin, end, before): what lies between tenants, and the one that begins at the end; the last first. May be empty.
+template <class Visit>
+void Planner::each_gap(const Place &place, Visit visit) const {
   uint64_t end = place.size;
   uint32_t before = none;
   for (uint32_t t = place.first + place.count; t-- > place.first;) {
     const Tenant &tenant = tenants_[t];
-    add_hole(number, tenant.offset + tenant.size, end, before);
+    visit(tenant.offset + tenant.size, end, before);
     end = tenant.offset;
     if (!tenant.filler) before = t;
   }
-  add_hole(number, 0, end, before);
+  visit(uint64_t{0}, end, before);
+}
+
+void Planner::open(uint32_t number) {
+  Place &place = places_[number];
+  place.opened = true;
+  place.first_hole = static_cast<uint32_t>(holes_.size());
+  each_gap(place, [this, number](uint64_t begin, uint64_t end, uint32_t before) {
+    add_hole(number, begin, end, before);
+  });
   place.last_hole = static_cast<uint32_t>(holes_.size());
   opened_.push_back(number);
 }
 
 bool Planner::open_fullest() {
-  const auto less_full = [this](uint32_t a, uint32_t b) { return emptier(a, b); };
   while (!targets_.empty()) {
-    std::pop_heap(targets_.begin(), targets_.end(), less_full);
+    std::pop_heap(targets_.begin(), targets_.end(), less_full());
     const uint32_t number = targets_.back();
     if (!places_[number].left) open(number);
     targets_.pop_back();
@@ -213,13 +195,12 @@ bool Planner::open_fullest() {
 
 /// What was opened for a place that could not be emptied after all may be emptied itself: its holes are whole.
 void Planner::close_again(size_t opened) noexcept {
-  const auto less_full = [this](uint32_t a, uint32_t b) { return emptier(a, b); };
   while (opened_.size() > opened) {
     Place &place = places_[opened_.back()];
     for (uint32_t i = place.first_hole; i < place.last_hole; ++i) remove(i);
     place.opened = false;
     targets_.push_back(opened_.back());  // it came from there
-    std::push_heap(targets_.begin(), targets_.end(), less_full);
+    std::push_heap(targets_.begin(), targets_.end(), less_full());
     opened_.pop_back();
   }
 }
@@ -283,17 +264,14 @@ Outcome Planner::evacuate(const Bounds &bounds, std::pmr::vector<Move> *moves) {
         static_cast<double>(place.used) * 1000 >
         static_cast<double>(place.worth) * static_cast<double>(bounds.cost_permille);
     const bool source = place.used != 0 && place.worth != 0 && place.fixed == 0;
-    if (source && costly) outcome.costly_bytes += place.used;
     if (source && !costly) sources_.push_back(i);
     if (place.target && place.used != 0) targets_.push_back(i);
   }
-  const auto fuller = [this](uint32_t a, uint32_t b) { return emptier(b, a); };
-  const auto less_full = [this](uint32_t a, uint32_t b) { return emptier(a, b); };
-  std::make_heap(sources_.begin(), sources_.end(), fuller);
-  std::make_heap(targets_.begin(), targets_.end(), less_full);
+  std::make_heap(sources_.begin(), sources_.end(), fuller());
+  std::make_heap(targets_.begin(), targets_.end(), less_full());
   uint32_t failures = 0;
   while (!sources_.empty()) {
-    std::pop_heap(sources_.begin(), sources_.end(), fuller);
+    std::pop_heap(sources_.begin(), sources_.end(), fuller());
     const uint32_t number = sources_.back();
     sources_.pop_back();
     Place &place = places_[number];
@@ -373,20 +351,11 @@ void Planner::open_around(uint32_t number, uint64_t begin, uint64_t end) {
       if (place.target) open(i);
       continue;
     }
-    uint64_t to = place.size;
-    uint32_t before = none;
-    const auto add = [&](uint64_t at) {
+    each_gap(place, [&](uint64_t at, uint64_t to, uint32_t before) {
       // What ends inside the range would be found by a tenant that leaves: left alone.
       if (to <= begin) add_hole(i, at, to, before);
       if (to > end) add_hole(i, std::max(at, end), to, before);
-    };
-    for (uint32_t t = place.first + place.count; t-- > place.first;) {
-      const Tenant &tenant = tenants_[t];
-      add(tenant.offset + tenant.size);
-      to = tenant.offset;
-      if (!tenant.filler) before = t;
-    }
-    add(0);
+    });
   }
 }
 

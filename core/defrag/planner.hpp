@@ -8,6 +8,8 @@
 // be executed alone, any prefix (any subset) leaves a valid state, and no tenant moves twice.
 #pragma once
 
+#include "core/physical/arena_classes.hpp"
+
 #include <cstdint>
 #include <memory_resource>
 #include <vector>
@@ -51,10 +53,9 @@ struct Move {
 
 struct Outcome {
   uint64_t moved_bytes = 0;  ///< of all moves
-  uint64_t won_bytes =
-      0;  ///< worth of the places that are empty when all of them are done, or the range cleared
+  /// Worth of the places that are empty when all of them are done, or the range cleared.
+  uint64_t won_bytes = 0;
   uint64_t no_room_bytes = 0;  ///< of tenants whose places could not be emptied, for want of holes
-  uint64_t costly_bytes = 0;   ///< of tenants whose places are too full to be worth it
   bool bounded = false;        ///< there was more to do than the bounds allow
   uint64_t range = 0;          ///< clear_range(): where it begins; won_bytes 0: there is none
 };
@@ -67,7 +68,6 @@ class Planner {
   /// The tenants that are added next are its; in the order of their offsets, and they do not overlap.
   void add_place(uint64_t size, const PlaceRole &role);
   void add_tenant(const Tenant &tenant);
-  uint32_t places() const noexcept { return static_cast<uint32_t>(places_.size()); }
   const Tenant &tenant(uint32_t i) const noexcept { return tenants_[i]; }
 
   /// Appends moves that empty places. Throws std::bad_alloc.
@@ -103,21 +103,22 @@ class Planner {
   };
 
   static constexpr uint32_t none = UINT32_MAX;
-  static constexpr uint32_t columns = 32, rows = 64;
+  /// 32 for each power of two.
+  using Classes = physical::SizeClasses<5>;
   static constexpr uint32_t looks = 8;  ///< at holes of one class
-  static constexpr uint32_t most_failures =
-      16;  ///< places without room, before the rest is given up
+  /// Places without room, before the rest is given up.
+  static constexpr uint32_t most_failures = 16;
   static constexpr uint32_t most_windows = 12;
 
-  static uint32_t bin_of(uint64_t size) noexcept;
   void reset_holes() noexcept;
   void add_hole(uint32_t place, uint64_t offset, uint64_t end, uint32_t before);
   void put(uint32_t hole) noexcept;
   void remove(uint32_t hole) noexcept;
   uint32_t find(const Tenant &tenant) const noexcept;
-  uint32_t next_bin(uint32_t bin) const noexcept;
   uint64_t take(uint32_t hole, uint32_t tenant);
   void take_back() noexcept;
+  template <class Visit>
+  void each_gap(const Place &place, Visit visit) const;
   void open(uint32_t place);
   bool open_fullest();
   void close_again(size_t opened) noexcept;
@@ -125,6 +126,13 @@ class Planner {
   bool place_tenant(uint32_t tenant, Move *move);
   void sort_big_first(uint32_t first, uint32_t last);
   bool emptier(uint32_t a, uint32_t b) const noexcept;
+  /// The orders of the two heaps: the emptiest source and the fullest target come first.
+  auto fuller() const noexcept {
+    return [this](uint32_t a, uint32_t b) { return emptier(b, a); };
+  }
+  auto less_full() const noexcept {
+    return [this](uint32_t a, uint32_t b) { return emptier(a, b); };
+  }
   void list_windows(const Place &place, uint64_t bytes, uint8_t alignment_log2,
                     const Bounds &bounds);
   void open_around(uint32_t place, uint64_t begin, uint64_t end);
@@ -137,9 +145,8 @@ class Planner {
   std::pmr::vector<uint32_t> sources_, targets_;  ///< heaps
   std::pmr::vector<uint32_t> opened_;
   std::pmr::vector<Window> windows_;
-  std::pmr::vector<uint32_t> heads_;
-  uint32_t used_columns_[rows] = {};
-  uint64_t used_rows_ = 0;
+  std::pmr::vector<uint32_t> heads_;  ///< of holes, by the class of their size
+  physical::UsedClasses<5, UINT64_MAX> used_;
 };
 
 }  // namespace weir::defrag

@@ -69,8 +69,7 @@ Status Mapper::run(const Call &call) {
   done_ = false;
   changed_.notify_all();
   while (!done_) changed_.wait(hold);
-  if (!result_) last_error() = error_;
-  return result_;
+  return result_.take();
 }
 
 void Mapper::serve() {
@@ -81,9 +80,7 @@ void Mapper::serve() {
     if (pending_ == nullptr) return;
     const Call call = *pending_;
     pending_ = nullptr;
-    const Status status = hold.unlocked([&] { return perform(call); });
-    result_ = status;
-    if (!status) error_ = last_error();
+    result_.put(hold.unlocked([&] { return perform(call); }));
     done_ = true;
     changed_.notify_all();
   }

@@ -59,8 +59,7 @@ class Mapper {
   RankedMutex<Rank::leaf> mutex_;
   Signal changed_;
   const Call *pending_ WEIR_GUARDED_BY(mutex_) = nullptr;
-  Status result_ WEIR_GUARDED_BY(mutex_);
-  LastError error_ WEIR_GUARDED_BY(mutex_);
+  HandedOver result_ WEIR_GUARDED_BY(mutex_);
   bool done_ WEIR_GUARDED_BY(mutex_) = false, stop_ WEIR_GUARDED_BY(mutex_) = false;
   std::thread thread_;  // from start() to the end
 };

@@ -254,7 +254,7 @@ Status Segments::make(uint32_t extent, uint64_t *address) {
 
 Status Segments::tell(const Segment &segment) const {
   return fail(segment.why, "device %u gave no memory for a segment of %llu bytes", device_.id,
-              static_cast<unsigned long long>(segment.bytes));
+              llu(segment.bytes));
 }
 
 /// Gets a segment its memory: all of it, or less. The caller's extent keeps the segment alive.

@@ -142,8 +142,7 @@ Status find_device(Context &context, const char *wishes, uint32_t *device) {
                   "%s\"%.*s\": device %u is taken, %s (%s), %llu MiB of %llu MiB free%s%s", origin,
                   static_cast<int>(all.size()), all.data(), choice.device->id,
                   finder.name_of(*choice.device).c_str(), choice.device->description.name,
-                  static_cast<unsigned long long>(choice.free >> 20),
-                  static_cast<unsigned long long>(choice.total >> 20),
+                  llu(choice.free >> 20), llu(choice.total >> 20),
                   first ? "" : "; what stands before it is not there: ",
                   first ? "" : finder.what_there_is().c_str());
     *device = choice.device->id;

@@ -52,7 +52,7 @@ Status Pool::start(const weir_pool_desc &desc) {
                              WEIR_POOL_NO_IO_URING | WEIR_POOL_NO_PEER;
   if ((desc.flags & ~known) != 0) {
     return fail(WEIR_ERROR_INVALID_ARGUMENT, "flags %#llx has bits this version does not know",
-                static_cast<unsigned long long>(desc.flags));
+                llu(desc.flags));
   }
   if (desc.device_count == 0 || desc.device_count > vm::max_devices || desc.devices == nullptr) {
     return fail(WEIR_ERROR_INVALID_ARGUMENT, "device_count is %u; a pool has 1 to %u devices",
@@ -160,8 +160,7 @@ Status Pool::read_lower(const weir_pool_desc &desc, residency::EngineConfig *con
     return fail(WEIR_ERROR_INVALID_ARGUMENT, "there is no codec \"%s\"", desc.codec);
   if (desc.compressed_budget != 0 && desc.compressed_budget < tier::UnitArena::unit) {
     return fail(WEIR_ERROR_INVALID_ARGUMENT, "compressed_budget is %llu, less than a unit of %llu",
-                static_cast<unsigned long long>(desc.compressed_budget),
-                static_cast<unsigned long long>(tier::UnitArena::unit));
+                llu(desc.compressed_budget), llu(tier::UnitArena::unit));
   }
   config->compressed_budget = desc.compressed_budget;
   if (desc.recompress_idle_ns != 0) config->recompress_idle_ns = desc.recompress_idle_ns;
@@ -280,7 +279,7 @@ void Pool::serve() {
     weir_lease lease = nullptr;
     const Status status = hold.unlocked([&] {
       const Status granted = grant(*request, &lease);
-      if (!granted) request->error = last_error();
+      request->error.put(granted);
       return granted;
     });
     // The callback may use the pool again, so the request is off the books before it runs.

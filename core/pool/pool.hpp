@@ -42,7 +42,7 @@ struct Request {
   Signal ended;
   bool done WEIR_GUARDED_BY(mutex) = false;
   weir_result result WEIR_GUARDED_BY(mutex) = WEIR_NOT_READY;
-  LastError error;  ///< of a failed acquire, for who waits for it; written before it is `done`
+  HandedOver error;  ///< of a failed acquire, for who waits for it; written before it is `done`
 };
 
 class Pool {

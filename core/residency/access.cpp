@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Bytes without a lease: read and write from the host, discard, query. A copy claims its range like a lease
-// does (place any_place: byte by byte), so that neither an eviction nor a conflicting lease gets in its way,
+// does (ClaimScope::any(): byte by byte), so that neither an eviction nor a conflicting lease gets in its way,
 // and goes to whichever copy is the latest; nothing is promoted.
 
 #include "core/residency/plan.hpp"
@@ -16,8 +16,8 @@ namespace weir::residency {
 Status Engine::wait_range(Releasable &lock, uint32_t index, uint64_t begin, uint64_t end,
                           bool write) {
   std::pmr::vector<Stamp> stamps(&memory_);
-  gather_stamps(index, begin, end, write, &stamps);
-  const Target where = target(index);
+  const Target where = buffers_.target(index);
+  history_.gather(lease::part_of(where, index, begin, end), write, &stamps);
   const uint32_t last = where.region->shape.page_at(where.base + end - 1);
   for (uint32_t p = where.region->shape.page_at(where.base + begin); p <= last; ++p) {
     for (const auto &r : where.region->residences) {
@@ -57,33 +57,59 @@ bool Engine::settled(Region &region, uint32_t page) noexcept {
 }
 
 /// Bytes have been written on a device. A copy in HOST that a lease may be looking at follows, and stays; any other is stale.
-void Engine::write_through(Region &region, uint32_t page, PoolDevice &device, uint64_t within,
-                           const unsigned char *in, uint64_t bytes) noexcept {
-  Page &copies = region.pages[page];
-  if (region.alias == nullptr || !has_host(region, page)) {
-    invalidate(region, page, device.bit());
+void Engine::write_through(const Piece &piece, PoolDevice &device) noexcept {
+  Region &region = *piece.where.region;
+  Page &copies = region.pages[piece.page];
+  if (region.alias == nullptr || !has_host(region, piece.page)) {
+    invalidate(region, piece.page, device.bit());
     return;
   }
-  std::memcpy(host_bytes(region, page) + within, in, bytes);
-  free_lower(region, page);
-  copies.written(device.bit() | (copies.latest() & vm::host_bit));
+  std::memcpy(host_bytes(region, piece.page) + piece.within(), piece.in, piece.bytes());
+  free_lower(region, piece.page);
+  places_.note(region, copies.written(device.bit() | (copies.latest() & vm::host_bit)));
 }
 
-/// Bytes [begin, end) of the region, all on one page. The page is claimed, so it stays where it is.
-Status Engine::copy_piece(Releasable &lock, uint32_t index, const Target &where, uint32_t page,
-                          uint64_t begin, uint64_t end, unsigned char *out,
-                          const unsigned char *in) {
-  WEIR_TRY(settle_page(lock, *where.region, page));
-  return copy_settled(lock, index, where, page, begin, end, out, in);
+/// The same bytes, where a device has them.
+Status Engine::copy_on_device(Releasable &lock, const Piece &piece) {
+  Region &region = *piece.where.region;
+  const uint32_t page = piece.page;
+  const Residence &there = *region.latest_on_device(page);
+  PoolDevice &device = *devices_[there.place];
+  const uint64_t address =
+      device.vmm() ? address_of(region, there) + piece.begin
+                   : device.granules->at(there.pages[page].granule).place + piece.within();
+  // Nobody else takes or changes the page's versions until this one is told.
+  begin_work(region, page, device);
+  const bool secret = region.scrub;
+  const Status status = lock.unlocked([&] {
+    points.at("copy");
+    backend::Stream &stream = piece.in != nullptr ? *device.streams.up() : *device.streams.down();
+    return relay_.copy(stream, address, piece.out, piece.in, piece.bytes(), secret);
+  });
+  end_work(region, page, device);
+  changed_.notify_all();
+  if (!status) {
+    const KeepError keep;
+    note_loss(device, status);
+  } else if (piece.in != nullptr) {
+    write_through(piece, device);
+    set_flags(piece.index, 0, Word::sole | Word::resident);
+  }
+  return status;
+}
+
+/// The page is claimed, so it stays where it is.
+Status Engine::copy_piece(Releasable &lock, const Piece &piece) {
+  WEIR_TRY(settle_page(lock, *piece.where.region, piece.page));
+  return copy_settled(lock, piece);
 }
 
 /// The same for a page that nobody else is working on.
-Status Engine::copy_settled(Releasable &lock, uint32_t index, const Target &where, uint32_t page,
-                            uint64_t begin, uint64_t end, unsigned char *out,
-                            const unsigned char *in) {
-  Region &region = *where.region;
-  const uint64_t bytes = end - begin;
-  const uint64_t within = begin - region.shape.offset(page);
+Status Engine::copy_settled(Releasable &lock, const Piece &piece) {
+  Region &region = *piece.where.region;
+  const uint32_t page = piece.page;
+  unsigned char *const out = piece.out;
+  const uint64_t bytes = piece.bytes(), within = piece.within();
   Page &copies = region.pages[page];
   const uint16_t busy = copies.busy;
   if (copies.lost())
@@ -107,8 +133,7 @@ Status Engine::copy_settled(Releasable &lock, uint32_t index, const Target &wher
   if (below) {
     const bool whole = within == 0 && bytes >= region.shape.used_bytes(page);
     WEIR_TRY(give_slot(lock, region, page));
-    if (copies.busy != busy || copies.sinking)
-      return copy_piece(lock, index, where, page, begin, end, out, in);
+    if (copies.busy != busy || copies.sinking) return copy_piece(lock, piece);
     if ((copies.latest() & (vm::device_bits | vm::host_bit)) == 0 && !whole)
       WEIR_TRY(raise_to_host(lock, region, page));
   }
@@ -116,48 +141,24 @@ Status Engine::copy_settled(Releasable &lock, uint32_t index, const Target &wher
   if (copies.latest() == 0 && region.slab && home != nullptr &&
       home->pages[page].state() == PageState::resident) {
     // A slab's untouched page: another tenant may be on its way to be the first to write there. One place for all.
-    copies.written(uint32_t{1} << region.home);
+    places_.note(region, copies.written(uint32_t{1} << region.home));
   }
   if (copies.latest() == 0) {
     WEIR_TRY(give_slot(lock, region, page));
     // Another tenant of the page may have been here while the lock was dropped.
-    if (copies.busy != busy) return copy_piece(lock, index, where, page, begin, end, out, in);
-    if (copies.latest() != 0) return copy_settled(lock, index, where, page, begin, end, out, in);
+    if (copies.busy != busy) return copy_piece(lock, piece);
+    if (copies.latest() != 0) return copy_settled(lock, piece);
     std::memset(host_bytes(region, page), 0, region.shape.used_bytes(page));
-    copies.written(vm::host_bit);
+    places_.note(region, copies.written(vm::host_bit));
   }
   // A device's copy first: a lease on other bytes of the page may be using it.
-  for (auto &r : region.residences) {
-    PoolDevice &device = *devices_[r->place];
-    if ((copies.latest() & device.bit()) == 0 || r->pages[page].state() != PageState::resident)
-      continue;
-    const uint64_t address = device.vmm()
-                                 ? address_of(region, *r) + begin
-                                 : device.granules->at(r->pages[page].granule).place + within;
-    // Nobody else takes or changes the page's versions until this one is told.
-    begin_work(region, page, device);
-    const bool secret = region.scrub;
-    const Status status =
-        lock.unlocked([&] { return copy_device(device, address, out, in, bytes, secret); });
-    end_work(region, page, device);
-    changed_.notify_all();
-    if (!status) {
-      const LastError why = last_error();
-      note_loss(device, status);
-      last_error() = why;
-    }
-    if (status && in != nullptr) {
-      write_through(region, page, device, within, in, bytes);
-      set_flags(index, 0, Word::sole | Word::resident);
-    }
-    return status;
-  }
-  if (in != nullptr) {
-    std::memcpy(host_bytes(region, page) + within, in, bytes);
+  if (region.latest_on_device(page) != nullptr) return copy_on_device(lock, piece);
+  if (piece.in != nullptr) {
+    std::memcpy(host_bytes(region, page) + within, piece.in, bytes);
     free_lower(region, page);
-    copies.written(vm::host_bit);
+    places_.note(region, copies.written(vm::host_bit));
     note_in_order(region, page, vm::host_bit);
-    set_flags(index, 0, Word::resident);
+    set_flags(piece.index, 0, Word::resident);
   }
   return {};
 }
@@ -187,7 +188,7 @@ Status Engine::zero_place(Releasable &lock, uint32_t index, const Target &where)
     for (uint32_t p = first; p <= last && status; ++p) {
       const uint64_t begin = std::max(where.base, shape.offset(p));
       const uint64_t end = std::min(where.base + where.size, shape.offset(p) + shape.page_bytes(p));
-      status = copy_settled(lock, index, where, p, begin, end, nullptr, zeroes.data());
+      status = copy_settled(lock, {index, where, p, begin, end, nullptr, zeroes.data()});
     }
   } catch (const std::bad_alloc &) {
     status = fail(WEIR_ERROR_OUT_OF_HOST_MEMORY, "no host memory to zero a small buffer");
@@ -205,7 +206,7 @@ Status Engine::copy_pieces(Releasable &lock, uint32_t index, const Target &where
   for (uint64_t at = where.base + begin; at < where.base + end;) {
     const uint32_t page = shape.page_at(at);
     const uint64_t stop = std::min(where.base + end, shape.offset(page) + shape.page_bytes(page));
-    WEIR_TRY(copy_piece(lock, index, where, page, at, stop, out, in));
+    WEIR_TRY(copy_piece(lock, {index, where, page, at, stop, out, in}));
     if (out != nullptr) out += stop - at;
     if (in != nullptr) in += stop - at;
     at = stop;
@@ -219,10 +220,9 @@ Status Engine::claim_range(Plan &plan, weir_buffer buffer, uint64_t offset, uint
   plan.lease = &plan;
   plan.any = true;
   PlanItem item;
-  WEIR_TRY(decode(buffer, &item.buffer));
-  WEIR_TRY(range_of(item.buffer, offset, length));
-  item.generation =
-      buffers_.hot(item.buffer).word.load(std::memory_order_relaxed) & Word::generation_mask;
+  WEIR_TRY(buffers_.find(buffer, &item.buffer));
+  WEIR_TRY(buffers_.range_of(item.buffer, offset, length));
+  item.generation = buffers_.hot(item.buffer).generation();
   item.begin = offset;
   item.end = offset + *length;
   item.mode = mode;
@@ -239,9 +239,9 @@ Status Engine::copy_range(weir_buffer buffer, uint64_t offset, uint64_t length, 
   Plan plan(&memory_, nullptr, nullptr);
   WEIR_TRY(claim_range(plan, buffer, offset, &length, in != nullptr ? WEIR_READ_WRITE : WEIR_READ));
   const PlanItem &claimed = plan.items[0];
-  const Target where = target(claimed.buffer);
+  const Target where = buffers_.target(claimed.buffer);
   // A whole claim is counted in the word alone; the pages must stay put too.
-  count_pages(*where.region, where.base + offset, where.base + offset + length, 1);
+  leases_.count_pages(*where.region, where.base + offset, where.base + offset + length, 1);
   Status status;
   try {
     if (claimed.virgin && out != nullptr) {
@@ -256,11 +256,10 @@ Status Engine::copy_range(weir_buffer buffer, uint64_t offset, uint64_t length, 
   } catch (const std::bad_alloc &) {
     status = fail(WEIR_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the records of this copy");
   }
-  const LastError why = last_error();
-  count_pages(*where.region, where.base + offset, where.base + offset + length, -1);
+  const KeepError keep;
+  leases_.count_pages(*where.region, where.base + offset, where.base + offset + length, -1);
   drop_claims(plan);
-  last_error() = why;
-  if (waiters_.load() != 0) changed_.notify_all();
+  if (admission_.has_watchers()) changed_.notify_all();
   return status;
 }
 
@@ -291,10 +290,12 @@ Status Engine::zero_held(Releasable &lock, const Plan &plan, const Target &where
       Page &copies = where.region->pages[p];
       const bool lost = !tenant && copies.lost();
       if (lost)
-        copies.written(where.region->only_latest(p));  // its writer was lost, not the device
+        places_.note(
+            *where.region,
+            copies.written(where.region->only_latest(p)));  // its writer was lost, not the device
       const Status status = copy_pieces(lock, item.buffer, where, begin - where.base,
                                         end - where.base, nullptr, zeroes.data());
-      if (!status && lost) copies.forsake();
+      if (!status && lost) places_.note(*where.region, copies.forsake());
       WEIR_TRY(status);
     }
   } catch (const std::bad_alloc &) {
@@ -309,18 +310,17 @@ Status Engine::discard(weir_buffer buffer, uint64_t offset, uint64_t length) {
   Plan plan(&memory_, nullptr, nullptr);
   WEIR_TRY(claim_range(plan, buffer, offset, &length, WEIR_DISCARD_WRITE));
   const PlanItem &claimed = plan.items[0];
-  const Target where = target(claimed.buffer);
+  const Target where = buffers_.target(claimed.buffer);
   Region &region = *where.region;
   // On a lost device nothing is held any more.
-  const bool held = region.slab ? !device_at(region.home).lost : region.held_to_write;
-  if (held && hold_of(claimed.buffer) != nullptr) {
+  const bool held = region.slab ? !device_at(region.home).lost() : region.held_to_write;
+  if (held && buffers_.hold_of(claimed.buffer) != nullptr) {
     const Status status = zero_held(lock, plan, where);
-    const LastError why = last_error();
+    const KeepError keep;
     drop_claims(plan);
-    last_error() = why;
     return status;
   }
-  if (buffers_.cold(claimed.buffer).node != physical::SmallArena::none) {
+  if (buffers_.tenant(claimed.buffer)) {
     if (claimed.whole) set_flags(claimed.buffer, Word::virgin, Word::resident | Word::sole);
     drop_claims(plan);
     return {};
@@ -332,7 +332,7 @@ Status Engine::discard(weir_buffer buffer, uint64_t offset, uint64_t length) {
     while (region.pages[p].busy != 0) changed_.wait(lock);
     free_host(region, p);
     free_lower(region, p);
-    region.pages[p].discarded();
+    places_.note(region, region.pages[p].discarded());
   }
   // At the end: a prefetch of the buffer may have opened the hit path meanwhile.
   set_flags(claimed.buffer, 0, Word::resident | Word::sole);
@@ -343,39 +343,30 @@ Status Engine::discard(weir_buffer buffer, uint64_t offset, uint64_t length) {
 Status Engine::query(weir_buffer buffer, uint64_t offset, uint64_t length, weir_buffer_info *info) {
   Locked lock(lock_);
   uint32_t index = 0;
-  WEIR_TRY(decode(buffer, &index));
-  WEIR_TRY(range_of(index, offset, &length));
+  WEIR_TRY(buffers_.find(buffer, &index));
+  WEIR_TRY(buffers_.range_of(index, offset, &length));
   describe_buffer(index, offset, length, info);
   return {};
 }
 
-uint64_t Engine::tag_of(uint32_t index) {
-  const auto tag = tags_.find(index);
-  return tag != tags_.end() ? tag->second : target(index).region->tag;
-}
-
 void Engine::describe_buffer(uint32_t index, uint64_t offset, uint64_t length,
                              weir_buffer_info *info) {
-  const Target where = target(index);
+  const Target where = buffers_.target(index);
   Region &region = *where.region;
   const uint64_t word = buffers_.hot(index).word.load(std::memory_order_relaxed);
-  const bool tenant = buffers_.cold(index).node != physical::SmallArena::none;
+  const bool tenant = buffers_.tenant(index);
   Residence *home = region.on(region.home);
   info->home = devices_[region.home]->device.id;
   info->size = where.size;
-  info->tag = tag_of(index);
+  info->tag = buffers_.tag_of(index);
   const bool placed = home != nullptr && (devices_[region.home]->vmm() || home->resident != 0);
   info->address = placed ? address_of(*where.region, *home) + where.base : 0;
   if (placed) region.unsettled = 0;  // from now on somebody knows it
   info->priority = region.priority;
   info->pages = tenant ? 0 : region.shape.pages();
-  const auto held = holds_.find(index);
-  info->held = held != holds_.end() ? held->second.count : 0;
-  info->leases =
-      static_cast<uint32_t>(word & Word::readers_mask) + ((word & Word::writer) != 0 ? 1 : 0);
-  if (const auto partial = partials_.find(index); partial != partials_.end()) {
-    info->leases += static_cast<uint32_t>(partial->second.size());
-  }
+  const Hold *hold = buffers_.hold_of(index);
+  info->held = hold != nullptr ? hold->count : 0;
+  info->leases = leases_.count(index);
   for (uint64_t at = where.base + offset; at < where.base + offset + length;) {
     const uint32_t p = region.shape.page_at(at);
     const uint64_t stop =
@@ -406,11 +397,10 @@ void Engine::describe_buffer(uint32_t index, uint64_t offset, uint64_t length,
 Status Engine::advise(weir_buffer buffer, uint64_t offset, uint64_t length, uint32_t advice) {
   Locked lock(lock_);
   uint32_t index = 0;
-  WEIR_TRY(decode(buffer, &index));
-  WEIR_TRY(range_of(index, offset, &length));
-  Region &region = *target(index).region;
-  const uint64_t generation =
-      buffers_.hot(index).word.load(std::memory_order_relaxed) & Word::generation_mask;
+  WEIR_TRY(buffers_.find(buffer, &index));
+  WEIR_TRY(buffers_.range_of(index, offset, &length));
+  Region &region = *buffers_.target(index).region;
+  const uint64_t generation = buffers_.hot(index).generation();
   switch (advice) {
     case WEIR_ADVISE_NORMAL:
       region.cold = region.streaming = false;
@@ -441,8 +431,8 @@ Status Engine::set_priority(weir_buffer buffer, int32_t priority) {
   }
   Locked lock(lock_);
   uint32_t index = 0;
-  WEIR_TRY(decode(buffer, &index));
-  Region &region = *target(index).region;
+  WEIR_TRY(buffers_.find(buffer, &index));
+  Region &region = *buffers_.target(index).region;
   if (!region.slab) region.priority = static_cast<int8_t>(priority);
   return {};
 }

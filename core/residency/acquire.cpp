@@ -6,6 +6,7 @@
 #include "core/residency/scrub.hpp"
 
 #include <algorithm>
+#include <optional>
 
 namespace weir::residency {
 namespace {
@@ -28,7 +29,7 @@ Status Engine::build_plan(const weir_use *uses, size_t count, Plan *plan) {
     if ((use.reserved[0] | use.reserved[1] | use.reserved[2]) != 0)
       return bad_use(i, "reserved", use.reserved[0]);
     PlanItem item;
-    if (!decode(use.buffer, &item.buffer)) {
+    if (!buffers_.find(use.buffer, &item.buffer)) {
       ErrorDetail detail;
       detail.use_index = i;
       return fail(WEIR_ERROR_INVALID_HANDLE, detail,
@@ -36,7 +37,7 @@ Status Engine::build_plan(const weir_use *uses, size_t count, Plan *plan) {
                   static_cast<void *>(use.buffer));
     }
     const vm::Hot &hot = buffers_.hot(item.buffer);
-    item.generation = hot.word.load(std::memory_order_relaxed) & Word::generation_mask;
+    item.generation = hot.generation();
     if (use.offset >= hot.size()) return bad_use(i, "offset", use.offset);
     const uint64_t left = hot.size() - use.offset;
     if (use.length == 0 || (use.length != WEIR_WHOLE && use.length > left))
@@ -96,13 +97,10 @@ Status Engine::bring_in(Releasable &lock, Plan &plan, const AcquireOptions &opti
       options.timeout_ns < UINT64_MAX - now ? now + options.timeout_ns : UINT64_MAX;
   struct Turn {  // leaves the queue whatever happens; the lock is held whenever this ends
     Engine &engine;
-    Ticket ticket;
-    bool watching = false;
-    ~Turn() {
-      engine.leave(ticket);
-      if (watching) engine.waiters_.fetch_sub(1);
-    }
+    lease::Ticket ticket;
+    ~Turn() { engine.leave_queue(ticket); }
   } turn{*this, {}};
+  std::optional<lease::Admission::Watch> watch;
   bool repacked = false;
   bool gave_way = false;
   uint32_t idle_given = 0;
@@ -127,26 +125,25 @@ Status Engine::bring_in(Releasable &lock, Plan &plan, const AcquireOptions &opti
       absent = absent || part.absent;
       fits = fits && part.device->vmm() && part.device->granules->room() >= part.need_bytes;
     });
-    if (absent && !plan.quiet && ticket_head_ != &turn.ticket) {
-      // Free granules may be taken past somebody who waits for leases: that keeps lease holders moving.
-      const bool stuck = ticket_head_ != nullptr && ticket_head_->waits_for_leases;
-      if (ticket_head_ == nullptr) {
-        enter(turn.ticket);
-      } else if (stuck && options.timeout_ns == 0 && !fits) {
-        ++stats_.would_block;
+    if (absent && !plan.quiet) {
+      using Answer = lease::Admission::Answer;
+      const Answer answer = admission_.ask(turn.ticket, fits, options.timeout_ns != 0);
+      if (answer == Answer::refused) {
+        events_.tell(What::would_block);
         return fail(WEIR_ERROR_WOULD_BLOCK, "other acquires are waiting for room before this one");
-      } else if (!(stuck && fits)) {
-        enter(turn.ticket);
-        const Status waited = wait_changed(lock, options, stuck ? deadline : UINT64_MAX);
+      }
+      if (answer != Answer::go) {
+        const Status waited =
+            wait_changed(lock, options, answer == Answer::wait_for_leases ? deadline : UINT64_MAX);
         if (waited.code() == WEIR_ERROR_TIMEOUT) {
-          ++stats_.would_block;
+          events_.tell(What::would_block);
           return fail(WEIR_ERROR_TIMEOUT, "other acquires were waiting for room before this one");
         }
         WEIR_TRY(waited);
         continue;
       }
     }
-    turn.ticket.waits_for_leases = false;
+    admission_.begin_try(turn.ticket);
     bool claimed = false;
     Plan *stuck = &plan;
     Status status = claim_and_fill(lock, plan, turn.ticket, &claimed, &stuck);
@@ -155,7 +152,7 @@ Status Engine::bring_in(Releasable &lock, Plan &plan, const AcquireOptions &opti
     if (claimed) {
       // The runtime has less than the budget says: live with what there is.
       if (status.code() == WEIR_ERROR_DEVICE_OOM && !plan.quiet) {
-        ++stats_.device_oom;
+        events_.tell(What::device_oom);
         // What is idle here may be what is missing there. Once: what this set got of its memory is idle again now, too.
         if ((idle_given & device.bit()) != 0 || give_idle(lock, device, UINT64_MAX) == 0)
           device.granules->lower_budget(device.page_size);
@@ -187,7 +184,7 @@ Status Engine::bring_in(Releasable &lock, Plan &plan, const AcquireOptions &opti
       continue;  // as above, even if nothing went
     }
     if (options.timeout_ns == 0) {
-      ++stats_.would_block;
+      events_.tell(What::would_block);
       ErrorDetail detail;
       detail.tier = WEIR_TIER_DEVICE;
       detail.device = device.device.id;
@@ -195,28 +192,25 @@ Status Engine::bring_in(Releasable &lock, Plan &plan, const AcquireOptions &opti
       detail.available = device.granules->room();
       return fail(WEIR_ERROR_WOULD_BLOCK, detail,
                   "%llu bytes of device %u are short until other leases are released",
-                  static_cast<unsigned long long>(stuck->need_bytes -
-                                                  std::min(stuck->need_bytes, detail.available)),
+                  llu(stuck->need_bytes - std::min(stuck->need_bytes, detail.available)),
                   device.device.id);
     }
-    enter(turn.ticket);
-    turn.ticket.waits_for_leases = true;
+    admission_.begin_wait(turn.ticket);
     changed_.notify_all();  // who queued behind may have to answer WOULD_BLOCK now
-    if (!turn.watching) {
+    if (!watch) {
       // From here a release on the hit path takes the lock to notify. One that came before is seen by looking again.
-      turn.watching = true;
-      waiters_.fetch_add(1);
+      watch.emplace(admission_);
       continue;
     }
     const uint64_t start = now_ns();
     status = wait_changed(lock, options, deadline);
-    stats_.wait_ns += now_ns() - start;
+    events_.tell(What::waited, now_ns() - start);
     // What was on its way in when everything was taken out lies in the midst of the room now.
     repacked = gave_way = false;
     if (status.code() == WEIR_ERROR_TIMEOUT) {
-      ++stats_.would_block;
+      events_.tell(What::would_block);
       return fail(WEIR_ERROR_TIMEOUT, "waited %llu ns for other leases on device %u",
-                  static_cast<unsigned long long>(options.timeout_ns), device.device.id);
+                  llu(options.timeout_ns), device.device.id);
     }
     WEIR_TRY(status);
   }
@@ -224,25 +218,32 @@ Status Engine::bring_in(Releasable &lock, Plan &plan, const AcquireOptions &opti
 
 /// Leases everything and brings it in, or has done neither. *claimed: it had all been leased when it failed; *stuck: the plan
 /// of the set that could not go on.
-Status Engine::claim_and_fill(Releasable &lock, Plan &plan, Ticket &ticket, bool *claimed,
+Status Engine::claim_and_fill(Releasable &lock, Plan &plan, lease::Ticket &ticket, bool *claimed,
                               Plan **stuck) {
   RemoteClaims beside(*this, plan);
   WEIR_TRY(beside.take());
-  const bool unclaimed = plan.lease == nullptr;  // no lease keeps the regions alive
-  if (unclaimed) pin(plan);
+  std::pmr::vector<vm::RegionPin> pins(&memory_);
+  if (plan.lease == nullptr) {  // no lease keeps the regions alive
+    pins.reserve(plan.items.size());
+    for (const PlanItem &item : plan.items) pins.emplace_back(*item.region);
+  }
+  const auto unpin_all = [&]() WEIR_HELD {
+    for (vm::RegionPin &pin : pins) unpin(pin);
+    if (!pins.empty()) changed_.notify_all();
+  };
   Status status;
   try {
     status = try_claim(lock, plan, stuck);
+    *claimed = status.ok();
+    if (*claimed) {
+      leave_queue(ticket);
+      status = fill_all(lock, plan, stuck);
+    }
   } catch (...) {
-    if (unclaimed) unpin(plan);
+    unpin_all();
     throw;
   }
-  *claimed = status.ok();
-  if (*claimed) {
-    leave(ticket);
-    status = fill_all(lock, plan, stuck);
-  }
-  if (unclaimed) unpin(plan);
+  unpin_all();
   if (!status || beside.keep()) return status;
   drop_claims(plan);
   *claimed = false;
@@ -275,9 +276,8 @@ Status Engine::try_claim(Releasable &lock, Plan &plan, Plan **stuck) {
       return part.absent ? gather(lock, part) : Status{};
     });
     if (!status) {
-      const LastError why = last_error();
+      const KeepError keep;
       undo();
-      last_error() = why;
       return status;
     }
     if (!still_stands(plan)) {
@@ -328,63 +328,47 @@ bool Engine::still_stands(Plan &plan) {
   // What no lease keeps in place may have been moved.
   for (const PlanItem &item : plan.items) {
     if (plan.lease != nullptr || !same) break;
-    const uint64_t word = buffers_.hot(item.buffer).word.load(std::memory_order_relaxed);
-    same = (word & (Word::alive | Word::generation_mask)) == (Word::alive | item.generation);
+    same = buffers_.hot(item.buffer).lives(item.generation);
     if (!same) break;
-    const Target where = target(item.buffer);
+    const Target where = buffers_.target(item.buffer);
     same = where.region == item.region && where.base == item.base;
   }
   return same;
 }
 
-/// Without a lease of its own, a copy must not run beside a writer on another device: sends new ones the slow
-/// way, where they find the page busy. False: one is there already.
+/// For a plan without a lease of its own. False: a buffer of it is leased for writing.
 bool Engine::close_for_copy(Plan &plan) {
-  for (const PlanItem &item : plan.items) {
-    set_flags(item.buffer, 0, Word::resident);
-    if ((buffers_.hot(item.buffer).word.load(std::memory_order_acquire) & Word::writer) != 0)
-      return false;
-    const auto partial = partials_.find(item.buffer);
-    if (partial == partials_.end()) continue;
-    for (const Partial &other : partial->second) {
-      if (other.mode != WEIR_READ) return false;
-    }
-  }
-  return true;
+  return std::all_of(plan.items.begin(), plan.items.end(), [this](const PlanItem &item) WEIR_HELD {
+    return leases_.close_for_copy(item.buffer);
+  });
 }
 
 /// Brings in what the plan and its others lack, of which everything is claimed. On failure nothing is any more; *stuck: who
 /// failed.
 Status Engine::fill_all(Releasable &lock, Plan &plan, Plan **stuck) {
   Status status;
-  LastError why;
   bool work = false;
   plan.each([&](Plan &part) WEIR_HELD {
     work = work || part.work;
     if (!part.work) return;
     if (!status) {
+      const KeepError keep;
       settle_fill(part, false);
       destroy_doomed(lock, part);
       return;
     }
     status = do_fill(lock, part);
-    if (status) return;
-    *stuck = &part;
-    why = last_error();
+    if (!status) *stuck = &part;
   });
   const auto check = [&](auto &&what) WEIR_HELD {
     if (!status || !work) return;
-    status = plan.try_each([&](Plan &part) {
-      *stuck = &part;
-      return what(part);
-    });
-    why = last_error();
+    status = plan.try_each([&](Plan &part) { return *stuck = &part, what(part); });
   };
   check([this](Plan &part) { return check_device(part); });  // lost by another's call meanwhile
   check([this](Plan &part) { return check_lost(part); });
   if (!status) {
+    const KeepError keep;
     drop_claims(plan);
-    last_error() = why;
   }
   return status;
 }
@@ -405,8 +389,8 @@ Status Engine::do_fill(Releasable &lock, Plan &plan) {
   for (const physical::Doomed &old : plan.doomed) plan.device->granules->forget(old);
   plan.doomed.clear();
   note_loss(*lost, status);
-  if (status && plan.device->lost) clear_mappings(lock, plan);
-  settle_fill(plan, status.ok() && !plan.device->lost);
+  if (status && plan.device->lost()) clear_mappings(lock, plan);
+  settle_fill(plan, status.ok() && !plan.device->lost());
   return status;
 }
 
@@ -455,9 +439,9 @@ Status Engine::acquire_slow(Stream &stream, weir_use *uses, size_t count,
   }
   commit_remote(plan, lease);
   commit(plan);
-  if (StreamState *state = states_[stream.slot].load(std::memory_order_relaxed); state != nullptr) {
+  if (StreamState *state = states_.find(stream.slot); state != nullptr) {
     ++state->granted;
-    retry_refused();
+    if (hints_.retry()) work_.notify_all();
     if (state->has_announced.load(std::memory_order_relaxed)) consume_announced(*state);
   }
   return fill_lease(plan, uses, count, lease);
@@ -466,8 +450,8 @@ Status Engine::acquire_slow(Stream &stream, weir_use *uses, size_t count,
 Status Engine::fill_lease(Plan &plan, weir_use *uses, size_t count, Lease *lease) {
   for (size_t i = 0; i < count; ++i) {
     uint32_t index = 0;
-    (void)decode(uses[i].buffer, &index);
-    const Target where = target(index);
+    (void)buffers_.find(uses[i].buffer, &index);
+    const Target where = buffers_.target(index);
     if (plan.device != nullptr) {
       uses[i].address =
           address_on(*where.region, place_in(plan, index)) + where.base + uses[i].offset;

@@ -9,6 +9,7 @@
 #include "core/residency/scrub.hpp"
 
 #include <algorithm>
+#include <bitset>
 #include <chrono>
 
 namespace weir::residency {
@@ -26,26 +27,11 @@ bool well_formed(const weir_use &use) noexcept {
 
 }  // namespace
 
-void Engine::pin(Plan &plan) noexcept {
-  for (const PlanItem &item : plan.items) ++item.region->operations;
-}
-
-void Engine::unpin(Plan &plan) noexcept {
-  for (const PlanItem &item : plan.items) {
-    --item.region->operations;
-    retire_region(*item.region);
-  }
-  changed_.notify_all();
+void Engine::unpin(vm::RegionPin &pin) noexcept {
+  if (Region *last = pin.give_back()) retire_region(*last);
 }
 
 // ---- announcements ----
-
-void Engine::set_next_use(Region &region, uint32_t slot) noexcept {
-  const auto list = upcoming_.find(region.id);
-  region.next_use =
-      list == upcoming_.end() || list->second.empty() ? UINT64_MAX : list->second.front();
-  region.next_use_slot = slot;
-}
 
 Status Engine::announce(Stream &stream, const weir_operation *operations, size_t count,
                         bool replace) {
@@ -55,9 +41,9 @@ Status Engine::announce(Stream &stream, const weir_operation *operations, size_t
   WEIR_TRY(stream_state(stream, &state));
   Locked lock(lock_);
   // All of it is checked and copied before any of it counts.
-  std::pmr::vector<StreamState::Announced> fresh(&memory_);
+  std::pmr::vector<policy::AnnouncedUses> fresh(&memory_);
   for (size_t i = 0; i < count; ++i) {
-    StreamState::Announced operation(&memory_);
+    policy::AnnouncedUses operation(&memory_);
     const weir_operation &from = operations[i];
     if (from.use_count != 0 && from.uses == nullptr) {
       return fail(WEIR_ERROR_INVALID_ARGUMENT, "operations[%zu].uses is NULL", i);
@@ -69,155 +55,73 @@ Status Engine::announce(Stream &stream, const weir_operation *operations, size_t
     if (from.use_count > UINT16_MAX) {
       return fail(WEIR_ERROR_INVALID_ARGUMENT,
                   "operations[%zu].use_count is %llu; an operation has at most 65535 uses", i,
-                  static_cast<unsigned long long>(from.use_count));
+                  llu(from.use_count));
     }
-    operation.uses.reserve(from.use_count);
+    operation.reserve(from.use_count);
     for (uint64_t u = 0; u < from.use_count; ++u) {
       const weir_use &use = from.uses[u];
-      StreamState::AnnouncedUse copy{};
       uint32_t index = 0;
-      const bool alive = decode(use.buffer, &index).ok();
+      const bool alive = buffers_.find(use.buffer, &index).ok();
       uint64_t length = use.length;
-      if (!well_formed(use) || (alive && !range_of(index, use.offset, &length))) {
+      if (!well_formed(use) || (alive && !buffers_.range_of(index, use.offset, &length))) {
         ErrorDetail detail;
         detail.use_index = u;
         return fail(
             WEIR_ERROR_INVALID_ARGUMENT, detail,
             "operations[%zu].uses[%llu]: range, mode, flags or reserved words are not valid", i,
-            static_cast<unsigned long long>(u));
+            llu(u));
       }
       if (!alive) continue;
-      copy.buffer = index;
-      copy.generation =
-          buffers_.hot(index).word.load(std::memory_order_relaxed) & Word::generation_mask;
-      copy.begin = use.offset;
-      copy.end = use.offset + length;
-      copy.mode = static_cast<uint8_t>(use.mode);
-      copy.remote = (use.flags & WEIR_USE_ALLOW_REMOTE) != 0;
-      operation.uses.push_back(copy);
+      operation.push_back({index, buffers_.target(index).region->id,
+                           buffers_.hot(index).generation(), use.offset, use.offset + length,
+                           static_cast<uint8_t>(use.mode),
+                           (use.flags & WEIR_USE_ALLOW_REMOTE) != 0});
     }
     fresh.push_back(std::move(operation));
   }
-  const size_t old = state->announced.size();
-  append_announced(*state, fresh);
+  const size_t old = announcements_.count(stream.slot);
+  announcements_.append(stream.slot, fresh);
   // Only now: what fails leaves the old ones.
   for (size_t i = 0; replace && i < old; ++i) consume_announced(*state);
-  state->has_announced.store(!state->announced.empty(), std::memory_order_relaxed);
+  state->has_announced.store(announcements_.count(stream.slot) != 0, std::memory_order_relaxed);
   work_.notify_all();
   return {};
 }
 
-/// Puts operations behind the stream's others. Throws std::bad_alloc with nothing changed.
-void Engine::append_announced(StreamState &state, std::pmr::vector<StreamState::Announced> &fresh) {
-  struct Before {
-    Region *region;
-    uint64_t next_use;
-    uint32_t next_use_slot;
-    bool pushed;
-  };
-  std::pmr::vector<Before> before(&memory_);
-  size_t uses = 0;
-  for (const StreamState::Announced &operation : fresh) uses += operation.uses.size();
-  before.reserve(uses);
-  const size_t old = state.announced.size();
-  try {
-    for (StreamState::Announced &operation : fresh) {
-      const uint64_t number = state.announced_base + state.announced.size();
-      state.announced.push_back(std::move(operation));
-      for (const StreamState::AnnouncedUse &use : state.announced.back().uses) {
-        Region &region = *target(use.buffer).region;
-        before.push_back({&region, region.next_use, region.next_use_slot, false});
-        auto &list = upcoming_[region.id];
-        if (list.empty() || list.back() < number) {
-          list.push_back(number);
-          before.back().pushed = true;
-        }
-        set_next_use(region, state.stream->slot);
-      }
-    }
-  } catch (...) {
-    for (auto use = before.rbegin(); use != before.rend(); ++use) {
-      const auto list = upcoming_.find(use->region->id);
-      if (list != upcoming_.end() && use->pushed) list->second.pop_back();
-      if (list != upcoming_.end() && list->second.empty()) upcoming_.erase(list);
-      use->region->next_use = use->next_use;
-      use->region->next_use_slot = use->next_use_slot;
-    }
-    while (state.announced.size() > old) state.announced.pop_back();
-    throw;
-  }
-}
-
 /// The stream's next announced operation has been acquired.
 void Engine::consume_announced(StreamState &state) {
-  if (state.announced.empty()) return;
-  const uint64_t number = state.announced_base;
-  for (const StreamState::AnnouncedUse &use : state.announced.front().uses) {
-    const uint64_t word = buffers_.hot(use.buffer).word.load(std::memory_order_relaxed);
-    if ((word & (Word::alive | Word::generation_mask)) != (Word::alive | use.generation)) continue;
-    Region &region = *target(use.buffer).region;
-    const auto list = upcoming_.find(region.id);
-    if (list == upcoming_.end()) continue;
-    while (!list->second.empty() && list->second.front() <= number) list->second.pop_front();
-    if (list->second.empty()) upcoming_.erase(list);
-    set_next_use(region, state.stream->slot);
-  }
-  state.announced.pop_front();
-  ++state.announced_base;
-  state.prefetched_until = std::max(state.prefetched_until, state.announced_base);
-  state.has_announced.store(!state.announced.empty(), std::memory_order_relaxed);
+  const uint32_t slot = state.stream->slot;
+  announcements_.consume(slot);
+  state.has_announced.store(announcements_.count(slot) != 0, std::memory_order_relaxed);
   work_.notify_all();
 }
 
+/// What the slot's last stream has said of its future.
 void Engine::forget_announced(StreamState &state) noexcept {
-  while (!state.announced.empty()) consume_announced(state);
+  while (announcements_.count(state.stream->slot) != 0) consume_announced(state);
+  hints_.forget_stream(state.stream->slot);
 }
 
 /// The next use worth bringing in, within the first operations announced on any stream.
 bool Engine::next_announced(PrefetchRequest *request) {
-  for (const auto &state : owned_states_) {
+  for (const auto &state : states_.all()) {
     if (state->device == nullptr) continue;
     uint8_t place = 0;
     if (!place_of(state->device->id, &place)) continue;
-    const uint64_t end = state->announced_base + std::min<uint64_t>(state->announced.size(), 64);
-    for (; state->prefetched_until < end; ++state->prefetched_until, state->prefetched_use = 0) {
-      const auto &uses = state->announced[state->prefetched_until - state->announced_base].uses;
-      while (state->prefetched_use < uses.size()) {
-        const StreamState::AnnouncedUse &use = uses[state->prefetched_use++];
-        if (use.mode == WEIR_DISCARD_WRITE) continue;
-        const uint64_t word = buffers_.hot(use.buffer).word.load(std::memory_order_relaxed);
-        if ((word & (Word::alive | Word::closing | Word::generation_mask)) !=
-            (Word::alive | use.generation))
-          continue;
-        if ((word & (Word::resident | Word::virgin)) != 0) continue;
-        const Target where = target(use.buffer);
-        if (where.region->slab && where.region->home != place) continue;
-        *request = PrefetchRequest{use.buffer,
-                                   use.generation,
-                                   use.begin,
-                                   use.end,
-                                   use.mode,
-                                   place,
-                                   state->stream->slot,
-                                   state->prefetched_use - 1,
-                                   state->prefetched_until,
-                                   use.remote};
-        return true;
-      }
+    const uint32_t slot = state->stream->slot;
+    for (auto next = announcements_.take(slot); next; next = announcements_.take(slot)) {
+      const policy::AnnouncedUse &use = next->use;
+      constexpr uint64_t needless = Word::closing | Word::resident | Word::virgin;
+      if (!buffers_.hot(use.buffer).lives(use.generation, needless)) continue;
+      const Region &region = *buffers_.target(use.buffer).region;
+      if (region.slab && region.home != place) continue;
+      *request = PrefetchRequest{use.buffer, use.generation, use.begin,   use.end,      use.mode,
+                                 place,      slot,           next->index, next->number, use.remote};
+      request->bytes = bytes_missing(*request);
+      return true;
     }
   }
   return false;
-}
-
-/// An announced use that was taken and not brought in is the next again, unless its operation has been acquired meanwhile.
-void Engine::announced_again(const PrefetchRequest &request) noexcept {
-  if (request.slot == 0) return;
-  StreamState *state = states_[request.slot].load(std::memory_order_relaxed);
-  if (state == nullptr || request.number < state->announced_base ||
-      request.number - state->announced_base >= state->announced.size())
-    return;
-  state->prefetched_until = request.number;
-  state->prefetched_use = request.use;
 }
 
 // ---- prefetch ----
@@ -243,17 +147,15 @@ Status Engine::prefetch(Stream &stream, const weir_use *uses, size_t count) {
           i, fail(WEIR_ERROR_INVALID_ARGUMENT,
                   "uses[%zu]: mode %u, flags or reserved words are not valid", i, uses[i].mode));
     }
-    WEIR_TRY(of_use(i, decode(uses[i].buffer, &index)));
+    WEIR_TRY(of_use(i, buffers_.find(uses[i].buffer, &index)));
     uint64_t length = uses[i].length;
-    WEIR_TRY(of_use(i, range_of(index, uses[i].offset, &length)));
-    PrefetchRequest request{};
-    request.buffer = index;
-    request.generation =
-        buffers_.hot(index).word.load(std::memory_order_relaxed) & Word::generation_mask;
-    request.begin = uses[i].offset;
-    request.end = uses[i].offset + length;
-    request.mode = static_cast<uint8_t>(uses[i].mode);
-    request.place = place;
+    WEIR_TRY(of_use(i, buffers_.range_of(index, uses[i].offset, &length)));
+    PrefetchRequest request{index,
+                            buffers_.hot(index).generation(),
+                            uses[i].offset,
+                            uses[i].offset + length,
+                            static_cast<uint8_t>(uses[i].mode),
+                            place};
     request.remote = (uses[i].flags & WEIR_USE_ALLOW_REMOTE) != 0;
     asked.push_back(request);
   }
@@ -264,33 +166,153 @@ Status Engine::prefetch(Stream &stream, const weir_use *uses, size_t count) {
 /// One call's prefetches: its bytes are needed from now on. Without background threads they are brought here, as far as that
 /// needs no lease to end.
 void Engine::ask(Releasable &lock, PrefetchBatch &asked, uint32_t slot) {
-  ++prefetch_calls_;
+  const StreamState *state = states_.find(slot);
+  const uint32_t life =
+      state != nullptr ? state->stream_generation.load(std::memory_order_relaxed) : 0;
+  UseView view(*this);
+  hints_.begin_call();
   for (PrefetchRequest &request : asked) {
-    request.call = prefetch_calls_;
     request.asker = slot;
-    measure(request);
-    add_hint(request);
-    queue(request);
+    request.bytes = bytes_around(request);
+    hints_.ask(request, life, view);
+    // It is as good as used just now: what is older goes before it, also when the hint has ended.
+    Region &region = *buffers_.target(request.buffer).region;
+    region.last_use = std::max(region.last_use, ticks_.now());
   }
-  retry_refused();
+  if (hints_.retry()) work_.notify_all();
   if (config_.background) return;
   PrefetchBatch batch(&memory_);
   for (gather_prefetches(false, &batch); !batch.empty(); gather_prefetches(false, &batch))
     (void)run_prefetches(lock, batch);
 }
 
+// ---- what hints are told of buffers, streams and devices ----
+
+bool Engine::UseView::stamp(uint32_t buffer, uint64_t generation, uint64_t *stamp) noexcept {
+  const vm::Hot &hot = engine_.buffers_.hot(buffer);
+  if (!hot.lives(generation)) return false;
+  *stamp = hot.stamp.load(std::memory_order_relaxed);
+  return true;
+}
+
+bool Engine::UseView::progress(uint32_t slot, uint32_t generation, policy::Progress *now) noexcept {
+  if (slot == 0) {
+    now->uses = now->point = engine_.gauges_.granted;
+    return true;
+  }
+  StreamState *state = engine_.states_.find(slot);
+  if (state == nullptr || !state->stream->alive() ||
+      state->stream_generation.load(std::memory_order_relaxed) != generation)
+    return false;
+  *now = {state->granted, state->stream->timeline.last()};
+  now->uses += state->count_hits();
+  return true;
+}
+
+uint64_t Engine::UseView::pages(uint8_t place) noexcept {
+  const PoolDevice &device = engine_.device_at(place);
+  return device.granules->budget() / device.page_size;
+}
+
+/// What it takes of the device that it is for, in whole pages but for what is smaller than one.
+uint64_t Engine::bytes_around(const PrefetchRequest &request) noexcept {
+  const Region &region = *buffers_.target(request.buffer).region;
+  const vm::Geometry &shape = region.shape;
+  const uint32_t first = shape.page_at(request.begin);
+  const uint32_t last = shape.page_at(request.end - 1);
+  if (region.shards == nullptr)
+    return region.slab ? request.end - request.begin
+                       : shape.offset(last) + shape.page_bytes(last) - shape.offset(first);
+  uint64_t bytes = 0;
+  for (uint32_t p = first; p <= last; ++p)
+    bytes += region.home_of(p) == request.place ? shape.page_bytes(p) : 0;
+  return bytes;
+}
+
+/// What has to come for an announced use: of its pages those that are not on the device.
+uint64_t Engine::bytes_missing(const PrefetchRequest &request) noexcept {
+  Region &region = *buffers_.target(request.buffer).region;
+  const Residence *here = region.on(request.place);
+  if (here == nullptr || region.slab || region.shards != nullptr) return bytes_around(request);
+  const vm::Geometry &shape = region.shape;
+  uint64_t bytes = 0;
+  for (uint32_t p = shape.page_at(request.begin); p <= shape.page_at(request.end - 1); ++p)
+    bytes += here->pages[p].state() == PageState::absent ? shape.page_bytes(p) : 0;
+  return bytes;
+}
+
+/// Whether the device has room for it beside what comes with it, or may be given some.
+bool Engine::leaves_room(const PrefetchRequest &request, uint64_t beside) noexcept {
+  const PoolDevice &device = device_at(request.place);
+  const uint64_t room = device.granules->room(), budget = device.granules->budget();
+  // An announced use that comes long before its turn takes the place of one that is announced too: more would be copied in all. So
+  // no more comes early than hides the copies (the fixed horizon of R. H. Patterson et al., "Informed prefetching and caching"), but
+  // into memory that is free and that the demoter has not made so.
+  if (request.slot != 0)
+    return room >= device.high_water + beside + request.bytes ||
+           announcements_.ahead(request.slot) + beside + request.bytes <=
+               std::max(budget / 8, 2 * request.bytes);
+  if (room >= request.bytes) return true;  // it evicts nothing
+  UseView view(*this);
+  return hints_.may_evict(request, budget - std::min(budget, device.held_bytes + request.bytes),
+                          view);
+}
+
+/// What prefetches say of a page.
+void Engine::describe_hints(Region &region, uint32_t page, uint8_t place, PageInfo *info) noexcept {
+  if (hints_.count() == 0) return;
+  const uint64_t begin = region.shape.offset(page);
+  const uint64_t end = begin + region.shape.page_bytes(page);
+  UseView view(*this);
+  const auto look = [&](uint32_t buffer, uint64_t base) WEIR_HELD {
+    const uint64_t age =
+        hints_.age(buffer, begin - std::min(begin, base), end - std::min(end, base),
+                   region.shards != nullptr ? policy::Hints::any_place : place, view);
+    info->prefetch = std::min(info->prefetch, age);
+  };
+  if (!region.slab) {
+    if (region.buffer != vm::BufferTable::none) look(region.buffer, 0);
+    return;
+  }
+  auto &tenants = *region.tenants;
+  if (tenants.allocations() <= hints_.count()) {
+    for (auto node = tenants.first_tenant(); node != vm::Slab::none;
+         node = tenants.next_tenant(node))
+      look(tenants.owner(node), tenants.offset(node));
+    return;
+  }
+  hints_.each_buffer([&](uint32_t buffer) WEIR_HELD {
+    if ((buffers_.hot(buffer).word.load(std::memory_order_relaxed) & Word::alive) == 0) return;
+    const Target where = buffers_.target(buffer);
+    if (where.region == &region) look(buffer, where.base);
+  });
+}
+
+/// A page that a demand has taken all the same is asked for again, in its turn.
+void Engine::ask_again(const PageRef &ref, const PoolDevice &device) noexcept {
+  Region *found = hints_.count() != 0 ? regions_.find(ref.region, ref.generation) : nullptr;
+  const Residence *here = found != nullptr ? found->on(device.place) : nullptr;
+  if (here == nullptr || here->pages[ref.page].state() != PageState::absent) return;
+  const Region &region = *found;
+  if (region.slab || region.buffer == vm::BufferTable::none) return;
+  const uint64_t begin = region.shape.offset(ref.page);
+  UseView view(*this);
+  hints_.ask_again(region.buffer, begin, begin + region.shape.page_bytes(ref.page), view);
+}
+
+// ---- at work ----
+
 bool Engine::worth_prefetching(const PrefetchRequest &request) {
-  const uint64_t word = buffers_.hot(request.buffer).word.load(std::memory_order_relaxed);
-  const bool same = (word & (Word::alive | Word::closing | Word::generation_mask)) ==
-                    (Word::alive | request.generation);
-  if (!same || (word & Word::virgin) != 0) return false;
+  if (!buffers_.hot(request.buffer).lives(request.generation, Word::closing | Word::virgin))
+    return false;
   // Used meanwhile, it was in time for somebody else.
-  if (request.call != 0 && !hinted(request)) return false;
-  const Region &region = *target(request.buffer).region;
+  UseView view(*this);
+  if (request.call != 0 && !hints_.wants(request, view)) return false;
+  const Region &region = *buffers_.target(request.buffer).region;
   // What a hold may write is copied anew for every lease elsewhere.
-  const Hold *hold = hold_of(request.buffer);
-  const bool elsewhere =
-      region.shards == nullptr && hold != nullptr && hold->place != request.place;
+  const Hold *hold = buffers_.hold_of(request.buffer);
+  const bool elsewhere = region.shards == nullptr && hold != nullptr &&
+                         hold->scope != ClaimScope::on(Place(request.place));
   if (hold != nullptr &&
       (hold->kind == HoldKind::alone || (hold->kind == HoldKind::shared && elsewhere)))
     return false;
@@ -305,10 +327,12 @@ Status Engine::prefetch_together(Releasable &lock, const PrefetchRequest *reques
   plan.quiet = true;
   plan.lends = requests[0].lend;
   plan.items.reserve(count);
+  uint64_t announced = 0;
+  std::bitset<policy::most_together> comes;
   for (size_t i = 0; i < count; ++i) {
     const PrefetchRequest &request = requests[i];
     if (!worth_prefetching(request)) continue;
-    if (!leaves_room(request)) return Status(WEIR_ERROR_WOULD_BLOCK);
+    if (!leaves_room(request, announced)) return Status(WEIR_ERROR_WOULD_BLOCK);
     PlanItem item;
     item.buffer = request.buffer;
     item.generation = request.generation;
@@ -318,23 +342,23 @@ Status Engine::prefetch_together(Releasable &lock, const PrefetchRequest *reques
     bool busy = false;
     if (request.remote && remote_place(item, *plan.device, &busy) != nullptr) continue;
     plan.items.push_back(item);
+    comes.set(i);
+    if (request.slot != 0) announced += request.bytes;
     // What is needed before the last of them stays.
-    uint64_t distance = 0;
-    if (request.slot != 0) {
-      const StreamState *state = states_[request.slot].load(std::memory_order_relaxed);
-      distance = request.number - std::min(request.number, state->announced_base);
-    }
+    const uint64_t distance =
+        request.slot != 0 ? announcements_.before(request.slot, request.number) : 0;
     plan.not_before = std::max(plan.not_before, distance + 1);
   }
   if (plan.items.empty()) return {};
   WEIR_TRY(bring_in(lock, plan, AcquireOptions{}));
+  for (size_t i = 0; announced != 0 && i < count; ++i) {
+    const PrefetchRequest &from = requests[i];
+    if (comes[i]) announcements_.note_brought(from.slot, from.number, from.use, from.bytes);
+  }
   for (const PlanItem &item : plan.items) {
     // The buffer may have died while its slab was being brought in; or somebody has it to himself, and may be moving it.
-    const uint64_t now = buffers_.hot(item.buffer).word.load(std::memory_order_relaxed);
-    const bool same =
-        (now & (Word::alive | Word::generation_mask)) == (Word::alive | item.generation);
-    if (!same || (now & Word::writer) != 0 || plan.lends) continue;
-    const Target where = target(item.buffer);
+    if (plan.lends || !buffers_.hot(item.buffer).lives(item.generation, Word::writer)) continue;
+    const Target where = buffers_.target(item.buffer);
     refresh_word(item.buffer, *where.region, where.base, where.size);
   }
   return {};
@@ -342,38 +366,14 @@ Status Engine::prefetch_together(Releasable &lock, const PrefetchRequest *reques
 
 /// Takes what was asked for by calls, or else was announced: as much as is well read at once, all for one device.
 void Engine::gather_prefetches(bool announced, PrefetchBatch *batch) {
-  constexpr size_t most = 16;
-  constexpr uint64_t most_bytes = uint64_t{16} << 20U;
   batch->clear();
-  batch->reserve(most);
-  uint64_t bytes = 0;
-  const auto fits = [&](const PrefetchRequest &request) {
-    const bool first = batch->empty();
-    return first || (request.place == batch->front().place && batch->size() < most &&
-                     bytes + (request.end - request.begin) <= most_bytes);
-  };
-  const auto add = [&](const PrefetchRequest &request) {
-    batch->push_back(request);
-    bytes += request.end - request.begin;
-  };
-  if (!announced) {
-    const auto open = [this](const PrefetchRequest &r)
-                          WEIR_HELD { return r.refused != prefetch_round_; };
-    auto next = std::find_if(prefetches_.begin(), prefetches_.end(), open);
-    while (next != prefetches_.end() && fits(*next)) {
-      add(*next);
-      next = prefetches_.erase(next);  // first: it may move the end
-      next = std::find_if(next, prefetches_.end(), open);
-    }
-    return;
-  }
+  batch->reserve(policy::most_together);
+  if (!announced) return hints_.take(batch);
   PrefetchRequest request{};
-  while (batch->size() < most && next_announced(&request)) {
-    if (!fits(request)) {
-      announced_again(request);
-      return;
-    }
-    add(request);
+  while (batch->size() < policy::most_together && next_announced(&request)) {
+    if (!policy::fits(*batch, request))
+      return announcements_.untake(request.slot, request.number, request.use);
+    batch->push_back(request);
   }
 }
 
@@ -392,13 +392,12 @@ bool Engine::run_prefetches(Releasable &lock, PrefetchBatch &batch) {
     // What fails for another reason fails again for whoever uses it.
     if (status.code() != WEIR_ERROR_WOULD_BLOCK) continue;
     if (batch[i].slot == 0) {
-      if (batch[i].call == 0) continue;
-      batch[i].refused = prefetch_round_;
-      queue_refused(batch[i]);
+      if (batch[i].call != 0) hints_.refuse(batch[i]);
       continue;
     }
-    // No room without taking what is needed sooner: go on when the stream has.
-    for (size_t left = batch.size(); left-- > i;) announced_again(batch[left]);
+    // No room without taking what is needed sooner: go on when the stream has. The others of the batch are announced too.
+    for (size_t left = batch.size(); left-- > i;)
+      announcements_.untake(batch[left].slot, batch[left].number, batch[left].use);
     return false;
   }
   return true;
@@ -408,9 +407,9 @@ void Engine::prefetcher_loop() {
   constexpr uint64_t least_rest_ns = 100'000;
   struct Busy {
     Engine &engine;
-    explicit Busy(Engine &engine_) noexcept : engine(engine_) { ++engine.prefetching_; }
+    explicit Busy(Engine &engine_) noexcept : engine(engine_) { engine.hints_.begin_work(); }
     ~Busy() {
-      --engine.prefetching_;
+      engine.hints_.end_work();
       engine.changed_.notify_all();
     }
   };

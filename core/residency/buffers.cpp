@@ -17,23 +17,6 @@
 namespace weir::residency {
 namespace {
 
-/// Of what a new region of that shape could take over. Whoever shares granules fits by his size alone, wherever he begins.
-uint64_t shape_key(const vm::Geometry &shape, uint8_t home, uint32_t client) noexcept {
-  uint64_t key = shape.shared ? ~shape.size : shape.large;
-  for (const uint64_t part : {shape.shared ? 0 : uint64_t{shape.small}, shape.small_bytes,
-                              uint64_t{home}, uint64_t{client}}) {
-    key = (key ^ part) * 0x9e3779b97f4a7c15ULL;
-  }
-  return key;
-}
-
-bool fits(const vm::Geometry &kept, const vm::Geometry &wanted, uint64_t alignment) noexcept {
-  if (kept.shared != wanted.shared) return false;
-  if (!kept.shared) return kept.same_shape(wanted);
-  return kept.size == wanted.size && kept.small_bytes == wanted.small_bytes &&
-         kept.large_bytes == wanted.large_bytes && kept.lead % alignment == 0;
-}
-
 uint64_t alignment_bits(uint64_t alignment) noexcept {
   const auto log2 = static_cast<uint64_t>(std::countr_zero(std::max<uint64_t>(alignment, 256)));
   return std::min(log2, Word::alignment_mask) << Word::alignment_shift;
@@ -41,38 +24,10 @@ uint64_t alignment_bits(uint64_t alignment) noexcept {
 
 }  // namespace
 
-Status Engine::decode(weir_buffer buffer, uint32_t *index) {
-  uint64_t generation = 0;
-  if (buffers_.decode(buffer, index, &generation)) {
-    const uint64_t word = buffers_.hot(*index).word.load(std::memory_order_relaxed);
-    if ((word & (Word::alive | Word::closing | Word::generation_mask)) ==
-        (Word::alive | generation))
-      return {};
-  }
-  return fail(WEIR_ERROR_INVALID_HANDLE, "%p is no live buffer of this pool",
-              static_cast<void *>(buffer));
-}
-
-Status Engine::range_of(uint32_t index, uint64_t offset, uint64_t *length) {
-  const uint64_t size = buffers_.hot(index).size();
-  if (offset >= size) {
-    return fail(WEIR_ERROR_INVALID_ARGUMENT, "offset %llu is not inside the buffer's %llu bytes",
-                static_cast<unsigned long long>(offset), static_cast<unsigned long long>(size));
-  }
-  if (*length == WEIR_WHOLE) *length = size - offset;
-  if (*length == 0 || *length > size - offset) {
-    return fail(WEIR_ERROR_INVALID_ARGUMENT,
-                "length %llu at offset %llu is not inside the buffer's %llu bytes",
-                static_cast<unsigned long long>(*length), static_cast<unsigned long long>(offset),
-                static_cast<unsigned long long>(size));
-  }
-  return {};
-}
-
 Status Engine::place_of(uint32_t device_id, uint8_t *place) {
   for (const auto &device : devices_) {
     const bool meant = device_id == WEIR_DEVICE_DEFAULT || device->device.id == device_id;
-    if (!meant || device->gone) continue;
+    if (!meant || device->gone()) continue;
     *place = device->place;
     return {};
   }
@@ -85,7 +40,7 @@ Status Engine::place_of(uint32_t device_id, uint8_t *place) {
 /// Where a stream's work is done. One that has left the pool is told from one that never was of it.
 Status Engine::place_of(const Stream &stream, uint8_t *place) {
   for (const auto &device : devices_) {
-    if (&device->device == stream.device && device->gone)
+    if (&device->device == stream.device && device->gone())
       return fail(WEIR_ERROR_DEVICE_REMOVED, "device %u has left the pool", device->device.id);
   }
   return place_of(stream.device->id, place);
@@ -105,63 +60,38 @@ uint64_t Engine::granule_address(const Region &region, const Residence &residenc
 
 // ---- regions ----
 
-/// Strong: a throw changes nothing but capacities.
-Region &Engine::new_region() {
-  if (free_region_ == vm::BufferTable::none) {
-    const auto id = static_cast<uint32_t>(regions_.size());
-    // The places beside it first: one that was made for nothing is there the next time.
-    region_generations_.resize(id + size_t{1}, 1);
-    next_free_.resize(id + size_t{1});  // so that free_region() can't fail
-    Compact<Region> fresh = make_owned<Region>(&memory_, id, &memory_);
-    regions_.push_back(std::move(fresh));
-    return *regions_.back();
-  }
-  const uint32_t id = free_region_;
-  regions_[id] = make_owned<Region>(&memory_, id, &memory_);
-  free_region_ = next_free_[id];
-  return *regions_[id];
-}
-
 /// The lot of a shape that shares granules becomes the region's, or is left.
-Status Engine::make_region(const vm::Geometry &shape, uint8_t home, uint32_t client,
-                           Region **region, const vm::Sharing::Lot &lot) {
-  Region *fresh = nullptr;
+Region &Engine::make_region(const vm::Geometry &shape, uint8_t home, uint32_t client,
+                            const vm::Sharing::Lot &lot) {
   try {
-    fresh = &new_region();
-    fresh->pages.resize(shape.pages());
-    fresh->residences.reserve(1);
+    places_.reserve(regions_.ids() + size_t{1});
+    Region &fresh = regions_.make(shape, home, client);
+    places_.settle(fresh, home);
+    fresh.lot = lot;
+    fresh.lot_place = shape.shared ? home : Region::no_lot;
+    return fresh;
   } catch (...) {
-    if (fresh != nullptr) free_region(*fresh);
     if (shape.shared) devices_[home]->sharing->leave(client, lot);
     throw;
   }
-  fresh->shape = shape;
-  fresh->lot = lot;
-  fresh->lot_place = shape.shared ? home : Region::no_lot;
-  fresh->home = home;
-  fresh->client = client;
-  page_count_ += shape.pages();
-  *region = fresh;
-  return {};
 }
 
 /// A region that has its addresses on its home device.
 Status Engine::make_home_region(const vm::Geometry &shape, uint8_t home, uint32_t client,
                                 Region **region, const vm::Sharing::Lot &lot) {
-  Region *fresh = nullptr;
-  WEIR_TRY(make_region(shape, home, client, &fresh, lot));
+  Region &fresh = make_region(shape, home, client, lot);
   Status status;
   try {
-    (void)residence(*fresh, *devices_[home], &status);
+    (void)residence(fresh, *devices_[home], &status);
   } catch (...) {
-    free_region(*fresh);
+    free_region(fresh);
     throw;
   }
   if (!status) {
-    free_region(*fresh);
+    free_region(fresh);
     return status;
   }
-  *region = fresh;
+  *region = &fresh;
   return {};
 }
 
@@ -199,7 +129,6 @@ void Engine::leave_lot(Region &region) noexcept {
 
 void Engine::free_region(Region &region) noexcept {
   drop_alias(region);
-  unlist_kept(region);
   for (auto &r : region.residences) {
     if (r->range) devices_[r->place]->addresses->free(r->range);
   }
@@ -207,13 +136,9 @@ void Engine::free_region(Region &region) noexcept {
   if (region.shards != nullptr && !region.shards->stranded)
     devices_[region.shards->range_place]->addresses->free(region.shards->range);
   leave_lot(region);
-  upcoming_.erase(region.id);
-  page_count_ -= region.pages.empty() ? 0 : region.shape.pages();
-  const uint32_t id = region.id;
-  regions_[id].reset();
-  ++region_generations_[id];
-  next_free_[id] = free_region_;
-  free_region_ = id;
+  announcements_.forget(region.id);
+  places_.forget(region);
+  regions_.free(region);
 }
 
 /// The region has lost its owner. Nobody leases it; its host copies go, its device pages become disposable.
@@ -222,13 +147,13 @@ void Engine::keep_or_free(Region &region) noexcept {
   region.registered = nullptr;
   region.buffer = vm::BufferTable::none;
   region.cold = region.streaming = false;
-  region.next_use = UINT64_MAX;
+  announcements_.forget(region.id);
   region.tag = 0;
   uint32_t resident = 0;
   for (uint32_t p = 0; p < region.pages.size(); ++p) {
     free_host(region, p);
     free_lower(region, p);
-    region.pages[p].discarded();
+    places_.note(region, region.pages[p].discarded());
   }
   for (auto &r : region.residences) {
     PoolDevice &device = *devices_[r->place];
@@ -236,94 +161,45 @@ void Engine::keep_or_free(Region &region) noexcept {
       if (r->pages[p].state() == PageState::absent || r->pages[p].state() == PageState::filling)
         continue;
       ++resident;
-      clients_[region.client]->device[r->place].refund(region.shape.charged_bytes(p));
+      uncharge(region, p, r->place);
       try {
-        device.policy->dispose(PageRef{region.id, p, region_generations_[region.id]});
+        device.policy->dispose(PageRef{region.id, p, regions_.generation(region)});
       } catch (const std::bad_alloc &) {
         // It is among the policy's pages already; it only goes a little later.
       }
     }
   }
   region.kept = true;
-  region.dead_since = looks_;
+  region.dead_since = idle_scan_.looks();
   if (resident != 0) watch_idle();
   const bool whole = region.shards == nullptr && region.residences.size() == 1 &&
                      region.residences[0]->place == region.home &&
                      region.residences[0]->resident == region.pages.size();
-  if (whole && !region.scrub) list_kept(region);
-  if (resident == 0) retire_region(region);
+  if (whole && !region.scrub) regions_.list_kept(region);
+  retire_region(region);
 }
 
-/// A new region of its shape may take it over, the latest first. Those of one shape are a list through the regions, so that
-/// each leaves it in one step however many there are. Without memory for it the region is not offered, no more.
-void Engine::list_kept(Region &region) noexcept {
-  try {
-    auto [entry, first] = kept_.try_emplace(shape_key(region.shape, region.home, region.client),
-                                            vm::BufferTable::none);
-    region.kept_before = vm::BufferTable::none;
-    region.kept_after = entry->second;
-    if (!first) regions_[entry->second]->kept_before = region.id;
-    entry->second = region.id;
-    region.listed = true;
-  } catch (const std::bad_alloc &) {
-  }
-}
-
-/// Its shape, home and client are what they were when it was listed.
-void Engine::unlist_kept(Region &region) noexcept {
-  if (!region.listed) return;
-  region.listed = false;
-  if (region.kept_after != vm::BufferTable::none)
-    regions_[region.kept_after]->kept_before = region.kept_before;
-  if (region.kept_before != vm::BufferTable::none) {
-    regions_[region.kept_before]->kept_after = region.kept_after;
-    return;
-  }
-  const auto entry = kept_.find(shape_key(region.shape, region.home, region.client));
-  if (region.kept_after != vm::BufferTable::none) {
-    entry->second = region.kept_after;
-  } else {
-    kept_.erase(entry);
-  }
-}
-
-/// Frees a kept region, or a slab without tenants, once nothing of it is on a device and nobody works on it.
+/// Something that kept the region may have gone: its owner or last tenant, a page on a device, or work on it. If nothing keeps it
+/// now it is gone afterwards.
 void Engine::retire_region(Region &region) noexcept {
-  if (!(region.kept || region.vacant()) || region.operations != 0) return;
-  for (const auto &r : region.residences) {
-    if (r->resident != 0) return;
-  }
-  for (const Page &page : region.pages) {
-    assert(!page.host && page.lower == tier::CopyTable::none);
-    (void)page;
-  }
-  if (region.slab) leave_group(region);
+  if (!page::RegionStore::ended(region)) return;
+  assert(std::all_of(region.pages.begin(), region.pages.end(), [](const Page &page) {
+    return !page.host() && page.lower == tier::CopyTable::none;
+  }));
+  if (region.slab) slabs_.close(region);
   free_region(region);
 }
 
 /// A kept region of the shape, with everything in place and paid for, or nullptr.
 Region *Engine::adopt_kept(const vm::Geometry &shape, uint64_t alignment, uint8_t home,
                            uint32_t client) {
-  const auto entry = kept_.find(shape_key(shape, home, client));
-  for (uint32_t id = entry != kept_.end() ? entry->second : vm::BufferTable::none;
-       id != vm::BufferTable::none;) {
-    Region &region = *regions_[id];
-    id = region.kept_after;
-    const bool same =
-        region.kept && region.operations == 0 && region.home == home && region.client == client;
-    const bool whole = same && region.residences[0]->resident == region.pages.size();
-    if (!whole) {
-      unlist_kept(region);
-      continue;
-    }
-    if (!fits(region.shape, shape, alignment)) continue;
-    if (!clients_[client]->device[home].charge(region.shape.charged_bytes())) return nullptr;
-    unlist_kept(region);
-    region.kept = false;
-    region.shape.size = shape.size;
-    return &region;
-  }
-  return nullptr;
+  Region *region = regions_.find_kept(shape, alignment, home, client);
+  if (region == nullptr) return nullptr;
+  Charge charge = accounts_.charge(client, home, region->shape.charged_bytes());
+  if (!charge) return nullptr;
+  charge.absorb();
+  regions_.adopt(*region, shape.size);
+  return region;
 }
 
 // ---- buffers ----
@@ -332,7 +208,6 @@ Status Engine::own_region(uint32_t index, const weir_buffer_desc &desc, uint8_t 
                           uint32_t client, ShardWish &wish) {
   vm::Geometry shape = shape_for(home, desc.size);
   const uint64_t alignment = std::max<uint64_t>(desc.alignment, 1);
-  History inherited(&memory_);
   Region *region = nullptr;
   // What is to be scrubbed is zeroed by whole granules, and keeps its bytes to itself.
   if ((desc.flags & WEIR_BUFFER_SCRUB) == 0 && wish.shards == nullptr) {
@@ -343,15 +218,11 @@ Status Engine::own_region(uint32_t index, const weir_buffer_desc &desc, uint8_t 
   }
   if (region != nullptr) {
     try {
-      for (const vm::Tombstone &dead : region->tombstones)
-        inherited.add(PastUse{0, desc.size, dead.stamp}, streams_);
-      inherited.forget_passed(streams_);
-      if (!inherited.empty()) history_.emplace(index, std::move(inherited));
+      history_.inherit(index, desc.size, *region);
     } catch (...) {
       keep_or_free(*region);
       throw;
     }
-    region->tombstones.clear();
   } else if (wish.shards != nullptr) {
     WEIR_TRY(make_sharded_region(desc.size, client, wish, &region));
   } else {
@@ -363,8 +234,7 @@ Status Engine::own_region(uint32_t index, const weir_buffer_desc &desc, uint8_t 
     if (shape.shared) region->unsettled = static_cast<uint8_t>(std::bit_width(alignment));
   }
   region->buffer = index;
-  region->priority = static_cast<int8_t>(std::clamp<int32_t>(
-      desc.priority + clients_[client]->priority, WEIR_PRIORITY_LOWEST, WEIR_PRIORITY_HIGHEST));
+  region->priority = accounts_.priority(client, desc.priority);
   region->stable = (desc.flags & WEIR_BUFFER_STABLE_ADDRESS) != 0;
   region->scrub = (desc.flags & WEIR_BUFFER_SCRUB) != 0;
   region->tag = desc.tag;
@@ -373,7 +243,7 @@ Status Engine::own_region(uint32_t index, const weir_buffer_desc &desc, uint8_t 
                    : (desc.flags & WEIR_BUFFER_LOSSY_F16) != 0 ? tier::Form::f16
                                                                : tier::Form::bytes;
   region->last_use = ticks_.now();
-  buffers_.cold(index) = vm::Cold{region->id, physical::SmallArena::none};
+  buffers_.settle(index, *region);
   return {};
 }
 
@@ -396,8 +266,7 @@ Status Engine::create_locked(const weir_buffer_desc &desc, uint32_t client, bool
   }
   if (desc.alignment > device.page_size) {
     return fail(WEIR_ERROR_INVALID_ARGUMENT, "alignment %llu is more than the page size %llu",
-                static_cast<unsigned long long>(desc.alignment),
-                static_cast<unsigned long long>(device.page_size));
+                llu(desc.alignment), llu(device.page_size));
   }
   // Tenants share pages and may have to leave them (unslab); what must be scrubbed or stay owns its pages.
   const bool alone = wish.shards != nullptr ||
@@ -405,35 +274,24 @@ Status Engine::create_locked(const weir_buffer_desc &desc, uint32_t client, bool
   const bool tenant =
       !alone && (desc.size < device.page_size || (pinned && belongs_in_line(device, desc.size)));
   WEIR_TRY(room_for_buffer(desc, wish, tenant));
-  const uint32_t fresh = buffers_.take();
-  const auto undo = [this, fresh, known_users]() WEIR_HELD {
-    if (known_users) users_.erase(fresh);
-    buffers_.give(fresh);
-  };
+  const uint32_t fresh = buffers_.take(known_users ? &users : nullptr);
   Status status;
   try {
-    if (known_users) users_.emplace(fresh, users);
     status = tenant ? place_tenant(fresh, desc, home, client, pinned)
                     : own_region(fresh, desc, home, client, wish);
   } catch (...) {
-    undo();
+    buffers_.give(fresh);
     throw;
   }
   if (!status) {
-    undo();
+    buffers_.give(fresh);
     return status;
   }
-  vm::Hot &hot = buffers_.hot(fresh);
-  hot.stamp.store(0, std::memory_order_relaxed);
-  hot.address = 0;
-  hot.set_size_home(desc.size, device.device.id);
+  buffers_.describe(fresh, desc.size, device.device.id);
   const uint64_t open = tenant && !pinned ? open_to_first(fresh, device) : 0;
-  const uint64_t word = buffers_.next_generation(fresh) | Word::alive | open |
-                        (tenant ? Word::virgin | alignment_bits(desc.alignment) : 0) |
-                        (!history_.empty() && history_.contains(fresh) ? Word::history : 0);
-  hot.word.store(word, std::memory_order_release);
-  ++clients_[client]->buffers;
-  buffer_bytes_ += desc.size;
+  buffers_.publish(fresh, open | (tenant ? Word::virgin | alignment_bits(desc.alignment) : 0) |
+                              (history_.knows(fresh) ? Word::history : 0));
+  accounts_.add_buffer(client);
   count_promise(fresh, home, desc.size, true);
   *index = fresh;
   return {};
@@ -445,7 +303,7 @@ Status Engine::check_desc(const weir_buffer_desc &desc) {
   constexpr uint64_t known = WEIR_BUFFER_STABLE_ADDRESS | WEIR_BUFFER_SCRUB | lossy;
   if ((desc.flags & ~known) != 0) {
     return fail(WEIR_ERROR_INVALID_ARGUMENT, "flags %#llx has bits this version does not know",
-                static_cast<unsigned long long>(desc.flags));
+                llu(desc.flags));
   }
   if ((desc.flags & lossy) == lossy)
     return fail(WEIR_ERROR_INVALID_ARGUMENT, "flags: LOSSY_BF16 and LOSSY_F16 exclude each other");
@@ -457,7 +315,7 @@ Status Engine::check_desc(const weir_buffer_desc &desc) {
   WEIR_TRY(check_size(desc.size));
   if ((desc.alignment & (desc.alignment - 1)) != 0) {
     return fail(WEIR_ERROR_INVALID_ARGUMENT, "alignment %llu is not a power of two",
-                static_cast<unsigned long long>(desc.alignment));
+                llu(desc.alignment));
   }
   if (desc.priority < WEIR_PRIORITY_LOWEST || desc.priority > WEIR_PRIORITY_HIGHEST) {
     return fail(WEIR_ERROR_INVALID_ARGUMENT, "priority is %d, not %d..%d", desc.priority,
@@ -473,36 +331,20 @@ Status Engine::create_buffer(const weir_buffer_desc &desc, uint32_t client, weir
   Locked lock(lock_);
   uint32_t index = 0;
   WEIR_TRY(create_locked(desc, client, false, &index));
-  *buffer = buffers_.handle(index, buffers_.hot(index).word.load(std::memory_order_relaxed));
+  *buffer = buffers_.handle(index);
   return {};
 }
 
 /// Dead at once: nobody leases it and nothing of Weir's own is working on it.
 void Engine::destroy_locked(uint32_t index) noexcept {
-  const Target where = target(index);
-  vm::Hot &hot = buffers_.hot(index);
-  const uint64_t word = hot.word.load(std::memory_order_relaxed);
-  --clients_[where.region->client]->buffers;
-  buffer_bytes_ -= where.size;
+  const Target where = buffers_.target(index);
+  accounts_.remove_buffer(where.region->client);
   count_promise(index, where.region->home, where.size, false);
   // What may still run on its bytes is remembered by the place, not by the buffer.
-  const auto remember = [&](uint64_t begin, uint64_t end, Stamp stamp) {
-    bury(*where.region, where.base + begin, where.base + end, stamp);
-  };
-  remember(0, where.size, hot.last_use());
-  // Most of these are empty most of the time.
-  if (const auto entry = history_.empty() ? history_.end() : history_.find(index);
-      entry != history_.end()) {
-    for (const PastUse &use : entry->second.uses()) remember(use.begin, use.end, use.stamp);
-    history_.erase(entry);
-  }
-  if (!holds_.empty()) holds_.erase(index);
-  if (!tags_.empty()) tags_.erase(index);
-  if (!users_.empty()) users_.erase(index);
-  const bool tenant = buffers_.cold(index).node != physical::SmallArena::none;
-  hot.word.store(word & Word::generation_mask, std::memory_order_release);
-  if (tenant) {
-    remove_tenant(index);
+  history_.bury_all(lease::all_of(where, index));
+  buffers_.kill(index);
+  if (buffers_.tenant(index)) {
+    free_place(*where.region, buffers_.node(index));
   } else {
     keep_or_free(*where.region);
   }
@@ -514,29 +356,31 @@ Status Engine::destroy_buffer(weir_buffer buffer) {
   Scrubbing scrubbing(*this);
   Locked lock(lock_);
   uint32_t index = 0;
-  WEIR_TRY(decode(buffer, &index));
+  WEIR_TRY(buffers_.find(buffer, &index));
   std::atomic<uint64_t> &word = buffers_.hot(index).word;
   uint64_t seen = word.load(std::memory_order_relaxed);
   do {
     if (Word::leases(seen) != 0 || (seen & Word::partial) != 0) {
       return fail(WEIR_ERROR_BUSY, "the buffer has unreleased leases");
     }
-    if (holds_.contains(index)) return fail(WEIR_ERROR_BUSY, "the buffer is held (weir_hold)");
+    if (buffers_.held(index)) return fail(WEIR_ERROR_BUSY, "the buffer is held (weir_hold)");
   } while (!word.compare_exchange_weak(seen, (seen | Word::closing) & ~Word::resident,
                                        std::memory_order_acq_rel));
   // A prefetch or an eviction under way ends by itself. A slab outlives its tenant.
-  const bool tenant = buffers_.cold(index).node != physical::SmallArena::none;
+  const bool tenant = buffers_.tenant(index);
   if (!tenant) {
-    Region &region = *regions_[buffers_.cold(index).region];
+    Region &region = *buffers_.target(index).region;
     await_operations(lock, region);
     if (region.registered != nullptr) unregister_memory(lock, region);
   }
-  const uint32_t id = buffers_.cold(index).region;
-  const bool secret = regions_[id]->scrub;
+  const Region &region = *buffers_.target(index).region;
+  const uint32_t id = region.id;
+  const uint16_t generation = regions_.generation(region);
+  const bool secret = region.scrub;
   destroy_locked(index);
   if (secret) {
     scrubbing.wait();
-    scrub_device(lock, id, region_generations_[id], false);
+    scrub_device(lock, id, generation, false);
   }
   return {};
 }

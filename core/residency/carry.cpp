@@ -31,7 +31,7 @@ uint32_t Engine::usable_relays(const PoolDevice &to) noexcept {
   for (const auto &device : devices_) {
     const transfer::Bounce &bounce = *device->bounce;
     if (device->place == to.place || !device->open() || bounce.closing) continue;
-    if (bounce.claimed() && bounce.opened() < to.joined) continue;
+    if (bounce.claimed() && bounce.opened() < to.joined()) continue;
     const uint64_t needed = transfer::Bounce::bytes_on(*device->granules) + device->high_water;
     const bool room = device->vmm() &&
                       (bounce.not_before_ns == 0 || bounce.not_before_ns <= now_ns()) &&
@@ -53,12 +53,13 @@ Reach Engine::reach_of(const Plan &plan, const Region &region, const Residence &
   }
   const PoolDevice &source = *devices_[from.place];
   const uint32_t mapped = source.vmm() ? from.pages[page].mapped() : UINT32_MAX;
-  reach.direct = mapped >= plan.device->joined;
+  reach.direct = mapped >= plan.device->joined();
   if (!reach.direct) return reach;
   reach.relays = relays;
   for (const auto &device : devices_) {
-    const bool slots = !device->bounce->claimed() || device->bounce->opened() >= source.joined;
-    if ((plan.relays & device->bit()) != 0 && (mapped < device->joined || !slots)) reach.relays = 0;
+    const bool slots = !device->bounce->claimed() || device->bounce->opened() >= source.joined();
+    if ((plan.relays & device->bit()) != 0 && (mapped < device->joined() || !slots))
+      reach.relays = 0;
   }
   return reach;
 }
@@ -99,7 +100,7 @@ void Engine::choose_ways(Plan &plan) noexcept {
     order.to = &plan.device->device;
     order.from_place = from;
     order.to_place = to;
-    order.arrival = plan.device->up;
+    order.arrival = plan.device->streams.up();
     order.before = plan.before.data();
     order.before_count = plan.before.size();
     freight.without = paths_.choose(from, to, freight.bytes, 0, freight.direct);
@@ -162,8 +163,8 @@ Status Engine::carry_gathered(Plan &plan, transfer::Copier &copier) {
   if (plan.wiping) {
     WEIR_TRY(copier.flush());
     uint64_t point = 0;
-    WEIR_TRY(plan.device->up->timeline.record(&point));
-    plan.wiped = Stamp::make(plan.device->up->slot, point, true);
+    WEIR_TRY(plan.device->streams.up()->timeline.record(&point));
+    plan.wiped = Stamp::make(plan.device->streams.up()->slot, point, true);
     plan.wiping = false;
   }
   WEIR_TRY(carrier_.carry(freight.order, plan.cargo.data(), plan.cargo.size(), plan.wiped));
@@ -197,10 +198,10 @@ void Engine::settle_freights(Plan &plan, bool filled) noexcept {
       between = nullptr;
     }
     if (!filled) continue;
-    if (freight.order.secret) note_secret();
-    stats_.relayed_bytes += freight.order.relayed;
-    stats_.host_relayed_bytes += freight.order.through_host;
-    stats_.split_bytes += freight.order.split;
+    if (freight.order.secret) scrub_turns_.note();
+    events_.tell(What::relayed, freight.order.relayed);
+    events_.tell(What::host_relayed, freight.order.through_host);
+    events_.tell(What::split, freight.order.split);
   }
   plan.gathering = nullptr;
   plan.gathered = 0;
@@ -211,65 +212,49 @@ void Engine::settle_freights(Plan &plan, bool filled) noexcept {
 
 // ---- losses on the way ----
 
-/// A copy on from memory in between succeeds whatever is there, and a lost device's fences count as passed. So what came that
-/// way is believed, should one of the devices be lost, only when its copies to there have ended for certain. There is room.
+/// What came by a way of several copies is in doubt until these are known to have ended well. There is room.
 void Engine::note_carried(const Plan &plan, const PlanPage &page) noexcept {
   const Freight &freight = plan.freights[page.freight];
   const transfer::Order &order = freight.order;
   if (order.begun == 0) return;
-  Carried carried;
-  carried.page = PageRef{page.region->id, page.page, region_generations_[page.region->id]};
-  carried.place = plan.device->place;
-  carried.passed = freight.source->bit();
+  uint32_t passed = freight.source->bit();
   for (uint8_t i = 0; i < order.ways.count; ++i) {
-    if (order.ways.shares[i].device()) carried.passed |= uint32_t{1} << order.ways.shares[i].via;
+    if (order.ways.shares[i].device()) passed |= uint32_t{1} << order.ways.shares[i].via;
   }
-  carried.there = order.there;
-  carried_.push_back(carried);
-}
-
-void Engine::forget_carried() noexcept {
-  std::erase_if(carried_, [this](const Carried &carried) {
-    return std::all_of(carried.there.begin(), carried.there.end(), [this](Stamp stamp) {
-      return !stamp || (streams_.passed(stamp) && streams_.timeline(stamp).done(stamp.point()));
-    });
-  });
+  doubts_.note({page.region->id, page.page, regions_.generation(*page.region), plan.device->place,
+                passed, order.there});
 }
 
 /// What may not have come through the device that is lost. Returns the bytes that are nowhere else then.
 uint64_t Engine::lose_carried(const PoolDevice &device) noexcept {
-  forget_carried();
   uint64_t lost_bytes = 0;
-  for (const Carried &carried : carried_) {
-    const PageRef &ref = carried.page;
-    const bool same = ref.region < regions_.size() && regions_[ref.region] != nullptr &&
-                      region_generations_[ref.region] == ref.generation;
-    if ((carried.passed & device.bit()) == 0 || !same) continue;
-    Region &region = *regions_[ref.region];
-    Page &copies = region.pages[ref.page];
-    if (copies.latest() == 0) continue;
+  const auto done = [this](Stamp stamp) { return streams_.done(stamp); };
+  doubts_.lose(device.bit(), done, [&](const page::Doubts::Copy &carried) WEIR_HELD {
+    Region *found = regions_.find(carried.region, carried.generation);
+    if (found == nullptr || found->pages[carried.page].latest() == 0) return;
+    Region &region = *found;
+    Page &copies = region.pages[carried.page];
     const bool known = copies.lost();
     const uint32_t bit = uint32_t{1} << carried.place;
     if ((copies.latest() & ~bit) != 0 && (copies.latest() & bit) != 0) {
-      copies.left(bit);
+      places_.note(region, copies.left(bit));
     } else {
       // It is nowhere else, or has gone on from there: then nobody knows which of its copies is good.
-      forsake(region, ref.page);
-      if (!known) lost_bytes += region.shape.used_bytes(ref.page);
+      forsake(region, carried.page);
+      if (!known) lost_bytes += region.shape.used_bytes(carried.page);
     }
     if (region.buffer != vm::BufferTable::none)
       set_flags(region.buffer, 0, Word::resident | Word::sole);
-  }
-  std::erase_if(carried_,
-                [&device](const Carried &carried) { return (carried.passed & device.bit()) != 0; });
+  });
   return lost_bytes;
 }
 
 /// How long what is at work on the device may be waited for.
 uint64_t Engine::patience(const PoolDevice &device) const noexcept {
-  if (!device.leaving) return config_.evict_wait_ns;
+  if (!device.leaving()) return config_.evict_wait_ns;
   const uint64_t now = now_ns();
-  return std::min(config_.evict_wait_ns, device.leave_by_ns - std::min(now, device.leave_by_ns));
+  return std::min(config_.evict_wait_ns,
+                  device.leave_by_ns() - std::min(now, device.leave_by_ns()));
 }
 
 /// The device's slots become idle memory of its own. False: there are none, or they are in use. Drops the lock.

@@ -22,13 +22,10 @@ uint64_t Engine::settled_word(uint32_t index) noexcept {
 Status Engine::resolve(Plan &plan) {
   for (PlanItem &item : plan.items) {
     const uint64_t word = settled_word(item.buffer);
-    if ((word & (Word::alive | Word::generation_mask)) != (Word::alive | item.generation)) {
-      ErrorDetail detail;
-      detail.use_index = item.use;
-      return fail(WEIR_ERROR_INVALID_HANDLE, detail, "the buffer of uses[%u] was destroyed",
-                  item.use);
-    }
-    const Target where = target(item.buffer);
+    if ((word & (Word::alive | Word::generation_mask)) != (Word::alive | item.generation))
+      return of_use(item.use, fail(WEIR_ERROR_INVALID_HANDLE,
+                                   "the buffer of uses[%u] was destroyed", item.use));
+    const Target where = buffers_.target(item.buffer);
     item.region = where.region;
     item.base = where.base;
     item.size = where.size;
@@ -47,46 +44,21 @@ Status Engine::resolve(Plan &plan) {
   return {};
 }
 
-bool Engine::conflicts(uint32_t index, uint64_t begin, uint64_t end, bool write, uint8_t place,
-                       const Region &region, uint64_t base) {
-  if (hold_forbids(index, write, place)) return true;
-  const uint64_t word = buffers_.hot(index).word.load(std::memory_order_relaxed);
-  if ((word & Word::writer) != 0 || (write && Word::leases(word) != 0)) return true;
-  if ((word & Word::partial) == 0) return false;
-  const auto found = partials_.find(index);
-  if (found == partials_.end()) return false;
-  const vm::Geometry &shape = region.shape;
-  for (const Partial &other : found->second) {
-    if (!write && other.mode == WEIR_READ) continue;
-    if (other.place == place || other.place == any_place || place == any_place) {
-      if (other.begin < end && begin < other.end) return true;
-      continue;
-    }
-    // Between places a page has one latest version: what shares a page conflicts.
-    if (shape.page_at(base + other.begin) <= shape.page_at(base + end - 1) &&
-        shape.page_at(base + begin) <= shape.page_at(base + other.end - 1)) {
-      return true;
-    }
-  }
-  return false;
-}
-
 Status Engine::check_conflicts(Plan &plan) {
   if (plan.lease == nullptr) return {};  // brings bytes in for nobody in particular
   for (const PlanItem &item : plan.items) {
-    if (!conflicts(item.buffer, item.begin, item.end, item.writes(), plan.claim_place(*item.region),
-                   *item.region, item.base))
-      continue;
+    const ClaimScope scope = plan.scope(*item.region);
+    const bool held = buffers_.hold_forbids(item.buffer, item.writes(), scope);
+    if (!held && !leases_.conflicts(item, item.writes(), scope)) continue;
     ErrorDetail detail;
     detail.use_index = item.use;
-    ++stats_.lease_conflicts;
-    if (hold_forbids(item.buffer, item.writes(), plan.claim_place(*item.region)))
+    events_.tell(What::conflict);
+    if (held)
       return fail(WEIR_ERROR_LEASE_CONFLICT, detail, "uses[%u]: a hold on the buffer forbids %s",
                   item.use, item.writes() ? "writing here" : "reading");
     return fail(WEIR_ERROR_LEASE_CONFLICT, detail,
                 "uses[%u]: an unreleased lease on bytes %llu..%llu forbids %s", item.use,
-                static_cast<unsigned long long>(item.begin),
-                static_cast<unsigned long long>(item.end), item.writes() ? "writing" : "reading");
+                llu(item.begin), llu(item.end), item.writes() ? "writing" : "reading");
   }
   return {};
 }
@@ -152,71 +124,17 @@ void Engine::scan_pages(Plan &plan, bool *busy) {
   count_need(plan, busy);
 }
 
-void Engine::add_partial(uint32_t index, const Partial &partial) {
-  auto [entry, fresh] = partials_.try_emplace(index);
-  try {
-    entry->second.push_back(partial);
-  } catch (...) {
-    if (entry->second.empty()) partials_.erase(entry);
-    throw;
-  }
-  set_flags(index, Word::partial, 0);
-}
-
-void Engine::remove_partial(uint32_t index, const void *lease, uint64_t begin,
-                            uint64_t end) noexcept {
-  const auto entry = partials_.find(index);
-  if (entry == partials_.end()) return;
-  auto &list = entry->second;
-  for (size_t i = 0; i < list.size(); ++i) {
-    if (list[i].lease != lease || list[i].begin != begin || list[i].end != end) continue;
-    list[i] = list.back();
-    list.pop_back();
-    const Target where = target(index);
-    count_pages(*where.region, where.base + begin, where.base + end, -1);
-    break;
-  }
-  if (list.empty()) {
-    partials_.erase(entry);
-    set_flags(index, 0, Word::partial);
-  }
-}
-
-void Engine::count_pages(Region &region, uint64_t begin, uint64_t end, int delta) noexcept {
-  const uint32_t last = region.shape.page_at(end - 1);
-  for (uint32_t p = region.shape.page_at(begin); p <= last; ++p) {
-    region.pages[p].leases = static_cast<uint16_t>(region.pages[p].leases + delta);
-  }
-}
-
 /// Counts every item in. The hit path may have granted a conflicting lease since the check: then what was
-/// counted is taken back. Throws std::bad_alloc, after which drop_claims() puts everything right.
+/// counted is taken back, as it is before std::bad_alloc leaves here.
 Status Engine::take_claims(Plan &plan) {
   for (PlanItem &item : plan.items) {
-    std::atomic<uint64_t> &word = buffers_.hot(item.buffer).word;
-    bool granted = false;
-    if (item.whole) {
-      uint64_t seen = word.load(std::memory_order_relaxed);
-      for (;;) {
-        const bool full = (seen & Word::readers_mask) == Word::readers_mask;
-        if ((seen & Word::writer) != 0 || full || (item.writes() && Word::leases(seen) != 0)) break;
-        const uint64_t next = item.writes() ? seen | Word::writer : seen + Word::reader;
-        if (word.compare_exchange_weak(seen, next, std::memory_order_acq_rel)) {
-          granted = true;
-          break;
-        }
-      }
-    } else {
-      const uint8_t place = plan.claim_place(*item.region);
-      add_partial(item.buffer, Partial{item.begin, item.end, item.mode, place, plan.lease});
-      count_pages(*item.region, item.base + item.begin, item.base + item.end, 1);
-      item.claimed = true;
-      // The flag has closed the hit path; what it granted before shows in the word.
-      const uint64_t seen = word.load(std::memory_order_acquire);
-      granted = (seen & Word::writer) == 0 && !(item.writes() && Word::leases(seen) != 0);
+    try {
+      item.claimed = leases_.take(item, item.mode, plan.scope(*item.region), plan.lease);
+    } catch (...) {
+      drop_claims(plan);
+      throw;
     }
-    item.claimed = item.claimed || granted;
-    if (granted) continue;
+    if (item.claimed) continue;
     drop_claims(plan);
     WEIR_TRY(check_conflicts(plan));
     return of_use(item.use,
@@ -227,13 +145,7 @@ Status Engine::take_claims(Plan &plan) {
 
 void Engine::drop_claims(Plan &plan) noexcept {
   for (PlanItem &item : plan.items) {
-    if (!item.claimed) continue;
-    item.claimed = false;
-    if (item.whole) {
-      buffers_.hot(item.buffer).word.fetch_sub(item.writes() ? Word::writer : Word::reader);
-    } else {
-      remove_partial(item.buffer, plan.lease, item.begin, item.end);
-    }
+    if (std::exchange(item.claimed, false)) leases_.drop(item, item.mode, plan.lease);
   }
   changed_.notify_all();
 }

@@ -10,41 +10,24 @@
 
 namespace weir::residency {
 
-void Engine::gather_stamps(uint32_t index, uint64_t begin, uint64_t end, bool write,
-                           std::pmr::vector<Stamp> *stamps) {
-  const vm::Hot &hot = buffers_.hot(index);
-  const Stamp whole = hot.last_use();
-  if (whole && (write || whole.write())) stamps->push_back(whole);
-  if ((hot.word.load(std::memory_order_relaxed) & Word::virgin) != 0) {
-    // Before its first use a tenant's past is that of its place.
-    const Target where = target(index);
-    for (const vm::Tombstone &dead : where.region->tombstones) {
-      const uint64_t at = where.base + begin;
-      if (dead.begin < where.base + end && dead.end > at) stamps->push_back(dead.stamp);
-    }
-  }
-  const auto entry = history_.find(index);
-  if (entry == history_.end()) return;
-  for (const PastUse &use : entry->second.uses()) {
-    if (use.begin < end && begin < use.end && (write || use.stamp.write()))
-      stamps->push_back(use.stamp);
-  }
-}
-
-/// Under the lock: what the caller's stream has to wait for.
+/// Under the lock: what the caller's stream has to wait for before any part of the set.
 void Engine::gather_waits(Plan &plan) {
   plan.waits.clear();
-  for (const PlanItem &item : plan.items) {
-    gather_stamps(item.buffer, item.begin, item.end, item.writes(), &plan.waits);
+  const auto gather = [this, &plan](Plan &from) WEIR_HELD {
+    for (const PlanItem &item : from.items) history_.gather(item, item.writes(), &plan.waits);
+    from.each([&plan](const Plan &part) {
+      for (const PlanPage &page : part.pages) {
+        if (part.device == nullptr) break;
+        const Stamp ready = page.region->on(part.place())->pages[page.page].ready;
+        if (ready) plan.waits.push_back(ready);
+      }
+      if (part.work && part.ready) plan.waits.push_back(part.ready);
+    });
+  };
+  gather(plan);
+  if (plan.remote != nullptr) {
+    for (const auto &part : plan.remote->plans) gather(*part);
   }
-  plan.each([&plan](const Plan &part) {
-    for (const PlanPage &page : part.pages) {
-      if (part.device == nullptr) break;
-      const Stamp ready = page.region->on(part.place())->pages[page.page].ready;
-      if (ready) plan.waits.push_back(ready);
-    }
-    if (part.work && part.ready) plan.waits.push_back(part.ready);
-  });
   // One wait a stream: its latest point stands for the earlier ones.
   std::sort(plan.waits.begin(), plan.waits.end(), [](Stamp a, Stamp b) {
     return a.slot() != b.slot() ? a.slot() < b.slot() : a.point() > b.point();
@@ -119,13 +102,14 @@ Status Engine::order_unlocked(Releasable &lock, Plan &plan, bool *stands) {
   // On the CPU a claim of a whole buffer alone does not keep what is no version yet.
   const auto count = [&](int delta) {
     if (plan.device != nullptr) return;
-    for (const PlanItem &item : plan.items) count_pages(*item.region, item.begin, item.end, delta);
+    for (const PlanItem &item : plan.items)
+      leases_.count_pages(*item.region, item.begin, item.end, delta);
   };
   const std::pmr::vector<uint32_t> before = versions(plan);
   count(1);
   const Status status = lock.unlocked([&] {
     points.at("acquire.order");
-    return enqueue_all_waits(plan);
+    return enqueue_waits(plan);
   });
   if (status) await_copies(lock, plan);
   count(-1);
@@ -149,24 +133,25 @@ Status Engine::order_after_past(Releasable &lock, Plan &plan, bool *again) {
   Status waits;
   bool stands = true;
   try {
-    if (gather_all_waits(plan)) waits = order_unlocked(lock, plan, &stands);
-    if (waits && stands) reserve_remote_writes(plan);
+    gather_waits(plan);
+    if (!plan.waits.empty()) waits = order_unlocked(lock, plan, &stands);
+    const size_t beside = plan.remote != nullptr ? plan.remote->asked.size() : 0;
+    if (waits && stands && (plan.remote != nullptr || plan.sharded()))
+      remote_writes_.reserve(plan.items.size() + beside);
   } catch (...) {
     drop_all(plan);
     throw;
   }
   if (waits && stands) return {};
   *again = !stands;
-  const LastError why = last_error();
+  const KeepError keep;
   if (plan.device != nullptr && waits.code() == WEIR_ERROR_DEVICE_LOST) {
     PoolDevice *lost = lock.unlocked([&] { return &lost_in(*plan.device); });
-    *again = lost != plan.device && !lost->lost;
+    *again = lost != plan.device && !lost->lost();
     note_loss(*lost, waits);
   }
   drop_all(plan);
-  if (*again) return {};
-  last_error() = why;
-  return waits;
+  return *again ? Status{} : waits;
 }
 
 /// The page has a new version, on `keep_bit` alone: every other copy is stale.
@@ -174,7 +159,7 @@ void Engine::invalidate(Region &region, uint32_t page, uint32_t keep_bit) noexce
   Page &copies = region.pages[page];
   free_lower(region, page);
   if (copies.latest() == keep_bit) return;
-  copies.written(keep_bit);
+  places_.note(region, copies.written(keep_bit));
   if (keep_bit != vm::host_bit) free_host(region, page);
 }
 
@@ -182,19 +167,10 @@ void Engine::invalidate(Region &region, uint32_t page, uint32_t keep_bit) noexce
 void Engine::refresh_word(uint32_t index, Region &region, uint64_t base, uint64_t size) noexcept {
   uint64_t set = 0;
   uint64_t clear = 0;
-  const auto entry = history_.find(index);
-  bool pending = false;
-  if (entry != history_.end()) {
-    entry->second.forget_passed(streams_);
-    if (entry->second.empty()) {
-      history_.erase(entry);
-    } else {
-      pending = true;
-    }
-  }
+  bool pending = history_.pending(index);
   Residence *home = region.on(region.home);
   // A device that is to leave takes no hits: what is left of it must not be leased again. Nor do several devices at once.
-  bool resident = home != nullptr && region.shards == nullptr && !device_at(region.home).leaving;
+  bool resident = home != nullptr && region.shards == nullptr && !device_at(region.home).leaving();
   bool sole = resident;
   const uint32_t bit = uint32_t{1} << region.home;
   const uint32_t last = region.shape.page_at(base + size - 1);
@@ -212,7 +188,7 @@ void Engine::refresh_word(uint32_t index, Region &region, uint64_t base, uint64_
   vm::Hot &hot = buffers_.hot(index);
   const uint64_t word = hot.word.load(std::memory_order_relaxed);
   if ((word & Word::virgin) != 0) resident = false;
-  if (const Hold *hold = hold_of(index)) {
+  if (const Hold *hold = buffers_.hold_of(index)) {
     resident = resident && hold->kind != HoldKind::alone;
     sole = sole && hold->kind != HoldKind::read;
   }
@@ -236,7 +212,6 @@ void Engine::commit(Plan &plan) noexcept {
   });
   for (PlanItem &item : plan.items) {
     Region &region = *item.region;
-    vm::Hot &hot = buffers_.hot(item.buffer);
     region.cold = region.streaming;
     if (item.virgin) set_flags(item.buffer, 0, Word::virgin);
     if (item.writes()) {
@@ -244,20 +219,12 @@ void Engine::commit(Plan &plan) noexcept {
       for (uint32_t p = region.shape.page_at(item.base + item.begin); p <= last; ++p)
         invalidate(region, p, written_bit(plan, region, p));
     }
-    if (item.whole && item.writes()) {
-      history_.erase(item.buffer);
-      hot.stamp.store(0, std::memory_order_relaxed);
-    } else if (item.whole) {
-      // A read on another stream than the last use's: its fence moves to the history, so that this stream's can follow.
-      const Stamp old = hot.last_use();
-      const bool other = old && (plan.stream == nullptr || old.slot() != plan.stream->slot);
-      const Stamp past = other ? hot.take_past() : Stamp{};
-      if (past && !streams_.passed(past)) note_use(item.buffer, 0, item.size, past);
-    }
+    if (item.whole) history_.grant_whole(item.buffer, item.writes(), plan.stream);
     region.last_use = std::max(region.last_use, ticks_.now());
-    consume_hints(item.buffer, item.begin, item.end);
+    hints_.use(item.buffer, item.begin, item.end);
     refresh_word(item.buffer, region, item.base, item.size);
-    (item.missed ? stats_.misses : stats_.hits) += 1;
+    events_.tell(item.missed ? What::miss : What::hit);
+    ++gauges_.granted;
   }
 }
 

@@ -22,6 +22,7 @@ struct TenantMove {
   Region *to = nullptr;
   uint32_t node = physical::SmallArena::none;  ///< in `to`
   bool copy = false;                           ///< it has bytes
+  std::array<vm::RegionPin, 2> pins{};         ///< of both, until the whole batch is settled
 };
 
 namespace {
@@ -34,15 +35,6 @@ uint32_t last_page(const Region &region, uint64_t begin, uint64_t size) noexcept
 
 // ---- handing copies to the device ----
 
-Status Engine::side_stream(PoolDevice &device, Stream **side) {
-  const Guard hold(side_mutex_);
-  *side = device.side.load(std::memory_order_acquire);
-  if (*side != nullptr) return {};
-  WEIR_TRY(streams_.open_transfer(device.device, this, side));
-  device.side.store(*side, std::memory_order_release);
-  return {};
-}
-
 /// Outside the lock: all the copies after all the waits. *done: when they have ended. Failure: none of them is running.
 Status Engine::enqueue_moves(PoolDevice &device, std::pmr::vector<Stamp> *waits,
                              const std::pmr::vector<weir_be_copy> &copies, Stamp *done) {
@@ -50,7 +42,7 @@ Status Engine::enqueue_moves(PoolDevice &device, std::pmr::vector<Stamp> *waits,
   if (copies.empty()) return {};
   Stream *side = nullptr;
   try {
-    WEIR_TRY(side_stream(device, &side));
+    WEIR_TRY(device.streams.open_side(streams_, device.device, this, &side));
   } catch (const std::bad_alloc &) {
     return fail(WEIR_ERROR_OUT_OF_HOST_MEMORY, "no host memory for a stream of device %u",
                 device.device.id);
@@ -77,11 +69,10 @@ Status Engine::enqueue_moves(PoolDevice &device, std::pmr::vector<Stamp> *waits,
   };
   const Status status = run();
   if (!status) {
-    const LastError why = last_error();
+    const KeepError keep;
     // What they were to fill is about to be someone else's.
     if (copier.enqueued())
       (void)device.device.table().stream_synchronize(device.device.state(), side->native);
-    last_error() = why;
   }
   points.at("compact.copied");
   return status;
@@ -89,19 +80,12 @@ Status Engine::enqueue_moves(PoolDevice &device, std::pmr::vector<Stamp> *waits,
 
 // ---- moving ----
 
-Region *Engine::slab_of(uint32_t id, uint16_t generation) noexcept {
-  if (id >= regions_.size() || regions_[id] == nullptr || region_generations_[id] != generation)
-    return nullptr;
-  Region *region = regions_[id].get();
-  return region->slab && !region->kept ? region : nullptr;
-}
-
 /// Checks the order against what is there now, closes the buffer's hit path and reserves its new place. Nothing is marked.
 Blocker Engine::claim_tenant(PoolDevice &device, const MoveOrder &order, TenantMove *move,
                              std::pmr::vector<Stamp> *waits) {
   const Occupant &tenant = order.tenant;
-  Region *from = slab_of(order.from, order.from_generation);
-  Region *to = slab_of(order.to, order.to_generation);
+  Region *from = regions_.find_slab(order.from, order.from_generation);
+  Region *to = regions_.find_slab(order.to, order.to_generation);
   if (from == nullptr || to == nullptr || from->home != device.place || to->home != device.place)
     return Blocker::busy;
   const auto same = [](const physical::SmallArena &arena, uint32_t node, uint32_t generation) {
@@ -110,11 +94,10 @@ Blocker Engine::claim_tenant(PoolDevice &device, const MoveOrder &order, TenantM
   if (!same(*from->tenants, tenant.node, tenant.node_generation)) return Blocker::busy;
   const bool before = order.before != UINT32_MAX;
   if (before && !same(*to->tenants, order.before, order.before_generation)) return Blocker::busy;
-  const vm::Cold &cold = buffers_.cold(tenant.owner);
   std::atomic<uint64_t> &word = buffers_.hot(tenant.owner).word;
   uint64_t seen = word.load(std::memory_order_acquire);
-  if ((seen & Word::generation_mask) != tenant.generation || cold.region != from->id ||
-      cold.node != tenant.node)
+  if ((seen & Word::generation_mask) != tenant.generation ||
+      !buffers_.lies_at(tenant.owner, *from, tenant.node))
     return Blocker::busy;
   const uint64_t at = from->tenants->offset(tenant.node);
   const uint64_t size = buffers_.hot(tenant.owner).size();
@@ -127,11 +110,10 @@ Blocker Engine::claim_tenant(PoolDevice &device, const MoveOrder &order, TenantM
   const auto place = to->tenants->allocate_before(
       before ? order.before : physical::SmallArena::none, order.offset, size);
   if (!place) return Blocker::busy;
-  if (!occupy(*to, place.offset, to->tenants->size(place.node))) {
+  if (!slabs_.occupy(*to, place)) {
     to->tenants->free(place.node);
     return Blocker::no_room;
   }
-  note_room(*to);
   to->tenants->set_owner(place.node, tenant.owner);
   const uint64_t virgin = seen & Word::virgin;
   *move = TenantMove{&order, from, to, place.node, virgin == 0};
@@ -143,14 +125,12 @@ Blocker Engine::claim_tenant(PoolDevice &device, const MoveOrder &order, TenantM
     }
   } while (!word.compare_exchange_weak(seen, seen & ~Word::resident, std::memory_order_acq_rel));
   try {
-    gather_stamps(tenant.owner, 0, size, true, waits);
+    history_.gather({0, size, tenant.owner, from, at}, true, waits);
     for (uint32_t p = from->shape.page_at(at); move->copy && p <= last_page(*from, at, size); ++p)
       waits->push_back(from->on(device.place)->pages[p].ready);
     for (uint32_t p = to->shape.page_at(order.offset); p <= last_page(*to, order.offset, size); ++p)
       waits->push_back(there->pages[p].ready);
-    for (const vm::Tombstone &dead : to->tombstones) {
-      if (dead.begin < order.offset + size && dead.end > order.offset) waits->push_back(dead.stamp);
-    }
+    history_.gather_place(*to, order.offset, order.offset + size, waits);
   } catch (const std::bad_alloc &) {
     free_place(*to, place.node);
     return Blocker::busy;
@@ -164,8 +144,6 @@ void Engine::mark_tenant(PoolDevice &device, const TenantMove &move, int delta) 
   const auto mark = [&](Region &region, uint64_t at) WEIR_HELD {
     for (uint32_t p = region.shape.page_at(at); p <= last_page(region, at, size); ++p)
       delta > 0 ? begin_work(region, p, device) : end_work(region, p, device);
-    // Beyond the pages' marks: until the whole batch is settled nobody frees it.
-    region.operations += static_cast<uint32_t>(delta);
   };
   mark(*move.from, move.order->tenant.offset);
   mark(*move.to, move.order->offset);
@@ -178,18 +156,17 @@ bool Engine::settle_tenant(PoolDevice &device, TenantMove &move, Stamp done) noe
   Region &to = *move.to;
   vm::Hot &hot = buffers_.hot(tenant.owner);
   const uint64_t word = hot.word.load(std::memory_order_acquire);
-  const vm::Cold &cold = buffers_.cold(tenant.owner);
   const bool same = (word & (Word::alive | Word::closing | Word::generation_mask)) ==
                         (Word::alive | tenant.generation) &&
-                    cold.region == from.id && cold.node == tenant.node;
+                    buffers_.lies_at(tenant.owner, from, tenant.node);
   const bool in_use =
-      Word::leases(word) != 0 || (word & Word::partial) != 0 || holds_.contains(tenant.owner);
+      Word::leases(word) != 0 || (word & Word::partial) != 0 || buffers_.held(tenant.owner);
   const uint64_t size = tenant.size;
-  if (!same || in_use || device.lost || (move.copy && !done)) {
+  if (!same || in_use || device.lost() || (move.copy && !done)) {
     // The copy may be running all the same: nobody may write what it reads, use what it writes, or take either away. Who waits
     // at these pages has looked at his fences already, but looks at `ready` again.
-    bury(to, move.order->offset, move.order->offset + size, done);
-    bury(from, tenant.offset, tenant.offset + size, done);
+    history_.bury(to, move.order->offset, move.order->offset + size, done);
+    history_.bury(from, tenant.offset, tenant.offset + size, done);
     const auto bar = [&](Region &region, uint64_t at) {
       Residence &here = *region.on(device.place);
       for (uint32_t p = region.shape.page_at(at); done && p <= last_page(region, at, size); ++p)
@@ -201,33 +178,22 @@ bool Engine::settle_tenant(PoolDevice &device, TenantMove &move, Stamp done) noe
     return false;
   }
   // What runs on the old place: the copy, which comes after all else; without one, whatever the history names.
-  if (!move.copy) {
-    bury(from, tenant.offset, tenant.offset + size, hot.last_use());
-    if (const auto entry = history_.find(tenant.owner); entry != history_.end()) {
-      for (const PastUse &use : entry->second.uses())
-        bury(from, tenant.offset, tenant.offset + size, use.stamp);
-    }
-  }
-  bury(from, tenant.offset, tenant.offset + size, done);
+  if (!move.copy) history_.bury_all({0, size, tenant.owner, &from, tenant.offset});
+  history_.bury(from, tenant.offset, tenant.offset + size, done);
   hot.stamp.exchange(0, std::memory_order_acquire);
-  history_.erase(tenant.owner);
-  buffers_.cold(tenant.owner) = vm::Cold{to.id, move.node};
+  history_.forget(tenant.owner);
+  buffers_.settle(tenant.owner, to, move.node);
   set_flags(tenant.owner, 0, Word::resident | Word::sole);
-  const uint64_t last_use = to.last_use;  // a move is no use
   if (move.copy) {
-    note_use(tenant.owner, 0, hot.size(), done);
+    history_.note(tenant.owner, 0, hot.size(), done);
     for (uint32_t p = to.shape.page_at(move.order->offset);
          p <= last_page(to, move.order->offset, size); ++p)
       invalidate(to, p, device.bit());
-    stats_.defragment_moved_bytes += hot.size();
   } else {
-    for (const vm::Tombstone &dead : to.tombstones) {
-      if (dead.begin < move.order->offset + size && dead.end > move.order->offset)
-        note_use(tenant.owner, 0, hot.size(), dead.stamp);
-    }
+    history_.take_over({0, size, tenant.owner, &to, move.order->offset});
   }
-  to.last_use = std::max(last_use, from.last_use);
-  ++stats_.defragment_moves;
+  to.last_use = std::max(to.last_use, from.last_use);
+  events_.tell({What::moved, 0, device.place, to.id, 0, move.copy ? hot.size() : 0});
   // What pages it was the last one on is told, so that they can be given back soon.
   Residence *here = from.on(device.place);
   free_place(from, tenant.node);
@@ -237,7 +203,7 @@ bool Engine::settle_tenant(PoolDevice &device, TenantMove &move, Stamp done) noe
   try {
     for (uint32_t p = first; p <= last; ++p) {
       if (from.idle(p) && here->pages[p].state() == PageState::resident)
-        device.emptied.push_back(PageRef{from.id, p, region_generations_[from.id]});
+        device.emptied.push_back(PageRef{from.id, p, regions_.generation(from)});
     }
   } catch (const std::bad_alloc &) {
     // Whoever needs memory takes them first.
@@ -252,20 +218,23 @@ Status Engine::move_tenants(uint8_t place, const MoveOrder *orders, size_t count
   std::pmr::vector<Stamp> waits(&memory_);
   std::pmr::vector<weir_be_copy> copies(&memory_);
   Locked lock(lock_);
-  if (device.lost) return fail(WEIR_ERROR_DEVICE_LOST, "device %u is lost", device.device.id);
+  if (device.lost()) return fail(WEIR_ERROR_DEVICE_LOST, "device %u is lost", device.device.id);
   moves.reserve(count);
   copies.reserve(3 * count);  // a tenant is smaller than a page: it lies on two at most
   for (size_t i = 0; i < count; ++i) {
     TenantMove move;
     const Blocker why = claim_tenant(device, orders[i], &move, &waits);
     if (why == Blocker::none) {
-      moves.push_back(move);
+      moves.push_back(std::move(move));
     } else {
       result->block(why, orders[i].tenant.size);
     }
   }
   if (moves.empty()) return {};
-  for (const TenantMove &move : moves) mark_tenant(device, move, 1);
+  for (TenantMove &move : moves) {
+    mark_tenant(device, move, 1);
+    move.pins = {vm::RegionPin(*move.from), vm::RegionPin(*move.to)};
+  }
   for (const TenantMove &move : moves) {
     if (!move.copy) continue;
     uint64_t from = move.order->tenant.offset;
@@ -288,7 +257,7 @@ Status Engine::move_tenants(uint8_t place, const MoveOrder *orders, size_t count
   }
   Stamp done;
   const Status status = lock.unlocked([&] { return enqueue_moves(device, &waits, copies, &done); });
-  const LastError why = last_error();
+  const KeepError keep;
   note_loss(device, status);
   for (TenantMove &move : moves) {
     const uint64_t bytes = move.copy ? buffers_.hot(move.order->tenant.owner).size() : 0;
@@ -300,16 +269,10 @@ Status Engine::move_tenants(uint8_t place, const MoveOrder *orders, size_t count
     }
   }
   for (const TenantMove &move : moves) mark_tenant(device, move, -1);
-  for (const TenantMove &move : moves) {
-    // Each of them once: several moves may name one region, and it is gone after the first.
-    for (const auto &[id, generation] : {std::pair(move.order->from, move.order->from_generation),
-                                         std::pair(move.order->to, move.order->to_generation)}) {
-      if (regions_[id] != nullptr && region_generations_[id] == generation)
-        retire_region(*regions_[id]);
-    }
+  for (TenantMove &move : moves) {
+    for (vm::RegionPin &pin : move.pins) unpin(pin);
   }
   changed_.notify_all();
-  if (!status) last_error() = why;
   return status;
 }
 
@@ -317,14 +280,7 @@ Status Engine::move_tenants(uint8_t place, const MoveOrder *orders, size_t count
 
 /// Nothing is at work on a page that has no owner.
 bool Engine::idle_page(Region &region, uint32_t page) noexcept {
-  if (!region.idle(page) || region.pages[page].busy != 0) return false;
-  const uint64_t begin = region.shape.offset(page);
-  const uint64_t end = begin + region.shape.page_bytes(page);
-  for (const vm::Tombstone &dead : region.tombstones) {
-    if (dead.begin < end && dead.end > begin && !streams_.passed(dead.stamp)) return false;
-  }
-  return std::all_of(region.residences.begin(), region.residences.end(),
-                     [&](const auto &r) { return streams_.passed(r->pages[page].ready); });
+  return region.idle(page) && region.pages[page].busy == 0 && history_.at_rest(region, page);
 }
 
 uint64_t Engine::reclaim(uint8_t place, bool wait) {
@@ -339,28 +295,24 @@ uint64_t Engine::reclaim(uint8_t place, bool wait) {
   std::pmr::vector<PageRef> victims(&memory_);
   victims.reserve(device.emptied.size());
   const auto take = [&](const PageRef &ref) WEIR_HELD {
-    if (regions_[ref.region] == nullptr || region_generations_[ref.region] != ref.generation)
-      return true;
-    Region &region = *regions_[ref.region];
-    const Residence *here = region.on(place);
-    if (!region.idle(ref.page) || here == nullptr ||
+    Region *region = regions_.find(ref.region, ref.generation);
+    const Residence *here = region != nullptr ? region->on(place) : nullptr;
+    if (here == nullptr || !region->idle(ref.page) ||
         here->pages[ref.page].state() == PageState::absent)
       return true;
-    if (!wait && !idle_page(region, ref.page)) return false;
+    if (!wait && !idle_page(*region, ref.page)) return false;
     victims.push_back(ref);
     return true;
   };
   std::erase_if(device.emptied, take);
   // Without VMM extents of dead regions lie in the way of the living.
-  for (uint32_t id = 0; !device.vmm() && id < regions_.size(); ++id) {
-    Region *region = regions_[id].get();
-    Residence *here = region != nullptr ? region->on(place) : nullptr;
-    if (here == nullptr || !region->idle(0) || here->resident == 0 || region->operations != 0)
-      continue;
-    const PageRef ref{id, 0, region_generations_[id]};
-    const bool listed = std::any_of(victims.begin(), victims.end(),
-                                    [&](const PageRef &other) { return other.region == id; });
-    if (!listed && (wait || idle_page(*region, 0))) victims.push_back(ref);
+  for (Region &region : regions_in(device.vmm() ? 0 : device.pages_there())) {
+    if (!region.idle(0) || region.on(place)->resident == 0 || region.pin_count.any()) continue;
+    const PageRef ref{region.id, 0, regions_.generation(region)};
+    const bool listed = std::any_of(victims.begin(), victims.end(), [&](const PageRef &other) {
+      return other.region == region.id;
+    });
+    if (!listed && (wait || idle_page(region, 0))) victims.push_back(ref);
   }
   Status why;
   return victims.empty() ? 0 : evict(lock, device, victims, false, &why);
@@ -368,8 +320,8 @@ uint64_t Engine::reclaim(uint8_t place, bool wait) {
 
 void Engine::count_defragmentation(uint64_t evicted_bytes, uint64_t won_bytes) {
   Locked lock(lock_);
-  stats_.defragment_evicted_bytes += evicted_bytes;
-  stats_.defragment_won_bytes += won_bytes;
+  events_.tell(What::made_way, evicted_bytes);
+  events_.tell(What::won, won_bytes);
 }
 
 }  // namespace weir::residency

@@ -12,100 +12,17 @@
 
 namespace weir::residency {
 
-// Whether a lease, a hold or an operation needs the page in place on a device. A hold on one is no reason to keep what lies on
-// another, or below.
-bool Engine::in_use(Region &region, uint32_t page, uint8_t place) noexcept {
-  const bool held = place == any_place ? region.holds != 0 : region.held_on(place);
-  if (held || region.pages[page].leases != 0 || region.pages[page].busy != 0) return true;
-  const auto leased = [this](uint32_t index) {
-    return Word::leases(buffers_.hot(index).word.load(std::memory_order_relaxed)) != 0;
-  };
-  if (region.pinned) return region.pins(page);
-  if (!region.slab) return region.buffer != vm::BufferTable::none && leased(region.buffer);
-  const uint64_t begin = region.shape.offset(page);
-  const uint64_t end = begin + region.shape.page_bytes(page);
-  auto &tenants = *region.tenants;
-  for (auto node = tenants.first(); node != physical::SmallArena::none; node = tenants.next(node)) {
-    const uint64_t at = tenants.offset(node);
-    if (at >= end) break;
-    if (at + tenants.size(node) > begin && leased(tenants.owner(node))) return true;
-  }
-  return false;
-}
-
-/// Closes the hit path of every buffer on the page. False if one is leased: then some may be closed without
-/// need, which only sends their next acquire the slow way.
-bool Engine::close_owner(Region &region, uint32_t page, uint8_t place) noexcept {
-  const auto close = [this](uint32_t index) {
-    std::atomic<uint64_t> &word = buffers_.hot(index).word;
-    uint64_t seen = word.load(std::memory_order_relaxed);
-    do {
-      if (Word::leases(seen) != 0) return false;
-    } while (!word.compare_exchange_weak(seen, seen & ~Word::resident, std::memory_order_acq_rel));
-    return true;
-  };
-  if (region.held(page, place) || region.pages[page].leases != 0) return false;
-  if (region.pinned) return true;
-  if (!region.slab) return region.buffer == vm::BufferTable::none || close(region.buffer);
-  const uint64_t begin = region.shape.offset(page);
-  const uint64_t end = begin + region.shape.page_bytes(page);
-  auto &tenants = *region.tenants;
-  for (auto node = tenants.first(); node != physical::SmallArena::none; node = tenants.next(node)) {
-    const uint64_t at = tenants.offset(node);
-    if (at >= end) break;
-    if (at + tenants.size(node) > begin && !close(tenants.owner(node))) return false;
-  }
-  return true;
-}
-
-/// `copies`: of copies alone, where nobody has leased the page on this device since it came there.
-void Engine::collect_fences(Region &region, uint32_t page, std::pmr::vector<Stamp> *fences,
-                            bool copies) {
-  const auto add = [this, fences](Stamp stamp) {
-    if (stamp && !streams_.passed(stamp)) fences->push_back(stamp);
-  };
-  const uint64_t begin = region.shape.offset(page);
-  const uint64_t end = begin + region.shape.page_bytes(page);
-  const auto of_buffer = [&](uint32_t index, uint64_t base) WEIR_HELD {
-    add(buffers_.hot(index).last_use());
-    const auto entry = history_.find(index);
-    if (entry == history_.end()) return;
-    for (const PastUse &use : entry->second.uses()) {
-      if (base + use.begin < end && base + use.end > begin) add(use.stamp);
-    }
-  };
-  for (const vm::Tombstone &dead : region.tombstones) {
-    if (dead.begin < end && dead.end > begin) add(dead.stamp);
-  }
-  // Of every device: a copy to another one may still be reading this one's granule.
-  for (const auto &r : region.residences) add(r->pages[page].ready);
-  if (copies || region.pinned) return;
-  if (!region.slab) {
-    if (region.buffer != vm::BufferTable::none) of_buffer(region.buffer, 0);
-    return;
-  }
-  auto &tenants = *region.tenants;
-  for (auto node = tenants.first(); node != physical::SmallArena::none; node = tenants.next(node)) {
-    const uint64_t at = tenants.offset(node);
-    if (at >= end) break;
-    if (at + tenants.size(node) > begin) of_buffer(tenants.owner(node), at);
-  }
-}
-
 bool Engine::claim_victim(PoolDevice &device, const PageRef &ref, Victim *victim) {
-  if (ref.region >= regions_.size() || regions_[ref.region] == nullptr ||
-      region_generations_[ref.region] != ref.generation) {
-    return false;
-  }
-  Region &region = *regions_[ref.region];
-  Residence *here = region.on(device.place);
+  Region *found = regions_.find(ref.region, ref.generation);
+  Residence *here = found != nullptr ? found->on(device.place) : nullptr;
   if (here == nullptr) return false;
+  Region &region = *found;
   const PageState state = here->pages[ref.page].state();
   if (state == PageState::filling) give_back(region, ref, device);
   if (state != PageState::resident && state != PageState::moving) return false;
   const bool spare = is_spare(region, ref.page, *here);
   if (region.pages[ref.page].busy != 0 ||
-      (!spare && !close_owner(region, ref.page, device.place))) {
+      (!spare && !leases_.close(region, ref.page, device.place))) {
     give_back(region, ref, device);
     return false;
   }
@@ -127,7 +44,7 @@ bool Engine::claim_victim(PoolDevice &device, const PageRef &ref, Victim *victim
   victim->granule_address = victim->address - region.shape.before(ref.page);
   victim->shared = mapping_of(region, ref.page, device);
   try {
-    collect_fences(region, ref.page, &victim->fences, spare);
+    history_.collect(region, ref.page, &victim->fences, spare);
   } catch (const std::bad_alloc &) {
     give_back(region, ref, device);
     return false;
@@ -177,7 +94,8 @@ void Engine::cache_victim(const PoolDevice &device, Victim &victim) noexcept {
   try {
     free_host(*victim.region, victim.page);
     victim.slot = try_host_slot(client, device.node, victim.used, true);
-    const bool quota = clients_[client]->host.room() < tier::HostStore::rounded(victim.used);
+    const bool quota =
+        accounts_.quota(client, Accounts::host).room() < tier::HostStore::rounded(victim.used);
     if (!victim.slot && drop_from_host(victim.used, quota ? client : UINT32_MAX))
       victim.slot = try_host_slot(client, device.node, victim.used, true);
   } catch (const std::bad_alloc &) {
@@ -222,7 +140,7 @@ void Engine::claim_victims(Releasable &lock, PoolDevice &device,
       if (!slot) {
         *why = slot;
         give_back(region, ref, device);
-        ++stats_.eviction_failures;
+        events_.tell({What::evict_failed, 0, device.place, region.id, victim.page});
         changed_.notify_all();
         retire_region(region);
         continue;
@@ -244,7 +162,7 @@ uint64_t Engine::evict(Releasable &lock, PoolDevice &device, const std::pmr::vec
   try {
     victims.reserve(pages.size());
   } catch (const std::bad_alloc &) {
-    for (const PageRef &ref : pages) give_back(*regions_[ref.region], ref, device);
+    for (const PageRef &ref : pages) give_back(regions_.at(ref.region), ref, device);
     throw;
   }
   // Chosen, they are known to nobody while places are found for them: who finds nothing else to take waits.
@@ -263,7 +181,7 @@ uint64_t Engine::evict(Releasable &lock, PoolDevice &device, const std::pmr::vec
   Drain drain(device, background, patience(device));
   lock.unlocked([&] {
     points.at("evict.claimed");
-    transfer::Copier copier(*device.down);
+    transfer::Copier copier(*device.streams.down());
     size_t finished = 0;
     for (size_t i = 0; i < victims.size(); ++i) {
       // Before waiting for work of the caller's, what has been copied is let go of.
@@ -291,17 +209,17 @@ bool Engine::copied(const Victim &victim) noexcept {
 
 /// What was handed to the transfer stream has to end before its memory can be let go of.
 void Engine::end_copies(PoolDevice &device) noexcept {
-  (void)device.device.table().stream_synchronize(device.device.state(), device.down->native);
+  (void)answers_lost(device);  // which waits for them
 }
 
 /// Zeroes a page whose bytes are in HOST already, and waits for it.
 Status Engine::wipe(PoolDevice &device, Victim &victim) {
-  transfer::Copier copier(*device.down);
+  transfer::Copier copier(*device.streams.down());
   victim.wiped = true;
   WEIR_TRY(copier.zero(victim.address, victim.bytes));
   uint64_t point = 0;
-  Status status = device.down->timeline.record(&point);
-  if (status) status = device.down->timeline.finish(point);
+  Status status = device.streams.down()->timeline.record(&point);
+  if (status) status = device.streams.down()->timeline.finish(point);
   if (!status) end_copies(device);
   return status;
 }
@@ -331,9 +249,9 @@ void Engine::start_victim(Drain &drain, transfer::Copier &copier, Victim &victim
   }
   uint64_t point = 0;
   if (status && !victim.straight && (victim.copy || victim.region->scrub)) {
-    status = device.down->timeline.record(&point);
+    status = device.streams.down()->timeline.record(&point);
     if (status) {
-      victim.copied = Stamp::make(device.down->slot, point, false);
+      victim.copied = Stamp::make(device.streams.down()->slot, point, false);
     } else {
       end_copies(device);  // enqueued, but without a mark
     }
@@ -403,7 +321,7 @@ void Engine::decide_victim(const PoolDevice &device, Victim &victim) noexcept {
   const bool dropped = victim.had_content && !victim.copy && !victim.region->idle(victim.page);
   const uint32_t others = victim.region->pages[victim.page].latest() & ~device.bit();
   victim.safe = victim.safe && !(dropped && others == 0);
-  if (victim.loan.to != nullptr && victim.loan.to->lost) victim.safe = false;
+  if (victim.loan.to != nullptr && victim.loan.to->lost()) victim.safe = false;
   victim.out = victim.safe && (victim.region->scrub || !(state.wanted && victim.had_content));
 }
 
@@ -411,13 +329,13 @@ void Engine::decide_victim(const PoolDevice &device, Victim &victim) noexcept {
 void Engine::settle_place(Victim &victim) noexcept {
   Region &region = *victim.region;
   Page &copies = region.pages[victim.page];
-  copies.revived();  // the device was lost, but the copy had ended; or see `forsaken` there
+  places_.note(region, copies.revived());  // lost, but the copy had ended; or see `forsaken` there
   if (victim.lent) return;
   if (victim.straight) {
     region.codec = victim.plan;
     lower_.copies[victim.chain].set_checksum(victim.checksum);
     publish_lower(region, victim.page, victim.chain, victim.into);
-    stats_.sunk_bytes += victim.used;
+    events_.tell({What::sunk, 0, Event::nowhere, region.id, victim.page, victim.used});
     return;
   }
   if (victim.chain != tier::CopyTable::none) {
@@ -430,9 +348,9 @@ void Engine::settle_place(Victim &victim) noexcept {
   }
   if (victim.slot) {
     host_->take_over(victim.slot, region.client, victim.used);
-    copies.host = victim.slot;
+    places_.note(region, copies.take_slot(victim.slot));
   }
-  copies.arrived(vm::host_bit);
+  places_.note(region, copies.arrived(vm::host_bit));
   if (victim.slot) note_in_order(region, victim.page, vm::host_bit);
 }
 
@@ -442,36 +360,40 @@ void Engine::settle_victim(Drain &drain, Victim &victim) noexcept {
   Residence &here = *region.on(device.place);
   DevicePage &state = here.pages[victim.page];
   Page &copies = region.pages[victim.page];
+  const auto tell = [&](What what, int how) WEIR_HELD {
+    events_.tell(
+        {what, static_cast<uint8_t>(how), device.place, region.id, victim.page, victim.used});
+  };
   step(region, victim.page, device, victim.gone ? Step::evicted : Step::kept);
   forget_idle(region, victim.page);
   // What it had from a writer that has been lost meanwhile (remote.cpp): the copy is none.
   const bool forsaken = copies.forsaken();
   if (victim.loan.lost) note_loss(*victim.loan.to, Status(WEIR_ERROR_DEVICE_LOST));
-  if (victim.loan.to != nullptr && victim.loan.to->lost) victim.safe = false;
+  if (victim.loan.to != nullptr && victim.loan.to->lost()) victim.safe = false;
   victim.lent = victim.safe && victim.loan.to != nullptr;
   if (victim.lent) settle_loan(victim, true);
   if (victim.copy && (victim.safe || victim.wiped) && !region.idle(victim.page)) {
     settle_place(victim);
-    (victim.cached ? stats_.cached_bytes : stats_.demoted_bytes) += victim.used;
-    if (drain.background && !victim.cached) stats_.background_demoted_bytes += victim.used;
+    const int how = (victim.cached ? Event::cached : 0) | (drain.background ? Event::ahead : 0);
+    tell(What::demoted, how);
   } else {
     unplace_victim(victim);
   }
   if (victim.gone) {
     if (!victim.had_content) {
-      stats_.discarded_bytes += victim.used;
+      tell(What::discarded, 0);
     } else if (!victim.copy || victim.cached) {
-      stats_.dropped_clean_bytes += victim.used;
+      tell(What::dropped, 0);
     }
     drain.freed += region.shape.charged_bytes(victim.page);
     vacate(region, victim.page, device, region.scrub ? physical::client_unknown : region.client);
   } else {
-    if (victim.wiped || region.idle(victim.page)) copies.left(device.bit());
-    if (!state.wanted) ++stats_.eviction_failures;
+    if (victim.wiped || region.idle(victim.page)) places_.note(region, copies.left(device.bit()));
+    if (!state.wanted) tell(What::evict_failed, 0);
     give_back(region, victim.ref, device);
   }
-  const bool owned = !region.idle(victim.page);
-  if (victim.had_content && owned && copies.latest() == 0) copies.device_lost();
+  const bool owned = !region.idle(victim.page), nowhere = copies.latest() == 0;
+  if (victim.had_content && owned && nowhere) places_.note(region, copies.device_lost());
   if (forsaken && owned) forsake(region, victim.page);
   state.wanted = false;
   retire_region(region);
@@ -482,23 +404,23 @@ void Engine::vacate(Region &region, uint32_t page, PoolDevice &device,
                     uint32_t granule_client) noexcept {
   Residence &here = *region.on(device.place);
   DevicePage &state = here.pages[page];
-  const uint64_t bytes = region.shape.charged_bytes(page);
   set_borrowed(region, page, device, false);
   if (region.slab) region.tenants->pages[page].told = false;  // the policy forgets it
-  if (!region.idle(page)) clients_[region.client]->device[device.place].refund(bytes);
+  if (!region.idle(page)) uncharge(region, page, device.place);
   if (region.held(page, device.place))
     count_held(region, page, device, false);  // a hold on its slab that came meanwhile
   if (leave_granule(region, page, device)) {
     device.granules->at(state.granule).set_client(granule_client);
     device.granules->release(state.granule);
   }
-  if (!watching_ && worth_watching(device)) watch_idle();
-  device.evicted_total += bytes;
-  ++stats_.evictions;
-  region.pages[page].left(device.bit());
+  if (!idle_scan_.watching() && worth_watching(device)) watch_idle();
+  const uint64_t bytes = region.shape.charged_bytes(page);
+  device.evictions.count(bytes);
+  events_.tell({What::evicted, 0, device.place, region.id, page, bytes});
+  places_.note(region, region.pages[page].left(device.bit()));
   state.granule = physical::no_granule;
   state.ready = Stamp{};
-  state.set_evicted(device.eviction_clock());
+  state.set_evicted(device.evictions.now());
 }
 
 /// Without an eviction: its device has left, or the runtime has taken the mapping and gives none back.

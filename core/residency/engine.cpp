@@ -21,44 +21,49 @@ constexpr uint64_t most_promised = uint64_t{1} << 48U;
 
 }  // namespace
 
-PoolDevice::PoolDevice(Engine &engine_, uint8_t place_, const backend::Device &device_,
-                       std::pmr::memory_resource *memory)
-    : engine(engine_), place(place_), device(device_), limbo(memory), emptied(memory) {}
+/// A device as its policy sees it.
+class Engine::DeviceView final : public View {
+ public:
+  DeviceView(Engine &engine, const PoolDevice &device) noexcept
+      : engine_(engine), device_(device) {}
+  bool describe(const PageRef &page, PageInfo *info) WEIR_HELD override;
+  bool knows(const PageRef &page) noexcept WEIR_HELD override;
+  uint64_t now() const override { return engine_.ticks_.now(); }
 
-uint64_t PoolDevice::now() const { return engine.ticks_.now(); }
+ private:
+  Engine &engine_;
+  const PoolDevice &device_;
+};
 
-bool PoolDevice::knows(const PageRef &ref) noexcept {
-  if (ref.region >= engine.regions_.size() || engine.regions_[ref.region] == nullptr ||
-      engine.region_generations_[ref.region] != ref.generation) {
-    return false;
-  }
-  const Residence *here = engine.regions_[ref.region]->on(place);
+bool Engine::DeviceView::knows(const PageRef &ref) noexcept {
+  Region *region = engine_.regions_.find(ref.region, ref.generation);
+  const Residence *here = region != nullptr ? region->on(device_.place) : nullptr;
   // One on the move is no victim, but it may be here again, and nobody tells of it then: it is not to be forgotten.
   return here != nullptr && here->pages[ref.page].state() != PageState::absent;
 }
 
-bool PoolDevice::describe(const PageRef &ref, PageInfo *info) {
+bool Engine::DeviceView::describe(const PageRef &ref, PageInfo *info) {
   if (!knows(ref)) return false;
-  Region &region = *engine.regions_[ref.region];
-  Residence *here = region.on(place);
+  Region &region = engine_.regions_.at(ref.region);
+  Residence *here = region.on(device_.place);
   const Page &copies = region.pages[ref.page];
   info->bytes = region.shape.charged_bytes(ref.page);
   info->priority = region.priority;
-  info->dirty = (copies.latest() & bit()) != 0 && (copies.latest() & ~bit()) == 0;
+  info->dirty = (copies.latest() & device_.bit()) != 0 && (copies.latest() & ~device_.bit()) == 0;
   const bool idle = region.idle(ref.page);
-  const bool borrowed = region.on(place)->pages[ref.page].borrowed && !idle;
+  const bool borrowed = here->pages[ref.page].borrowed && !idle;
   info->borrowed = borrowed;
   info->disposable = idle || borrowed;
   info->dead_since = borrowed      ? PageInfo::lives
                      : region.slab ? region.tenants->pages[ref.page].idle_since
                                    : region.dead_since;
   if (region.slab && !idle) region.tenants->pages[ref.page].told = false;
-  info->cold = region.cold || copies.latest() == 0 || (copies.latest() & bit()) == 0;
+  info->cold = region.cold || copies.latest() == 0 || (copies.latest() & device_.bit()) == 0;
   info->client = region.client;
-  const bool spare = copies.busy == 0 && engine.is_spare(region, ref.page, *here);
-  info->evictable = spare || !engine.in_use(region, ref.page, place);
-  engine.describe_uses(region, info);
-  engine.describe_hints(region, ref.page, place, info);
+  const bool spare = copies.busy == 0 && engine_.is_spare(region, ref.page, *here);
+  info->evictable = spare || !engine_.leases_.in_use(region, ref.page, device_.place);
+  engine_.describe_uses(region, info);
+  engine_.describe_hints(region, ref.page, device_.place, info);
   return true;
 }
 
@@ -76,11 +81,7 @@ void Engine::describe_uses(Region &region, PageInfo *info) noexcept {
     for (auto node = tenants.first(); node != physical::SmallArena::none; node = tenants.next(node))
       seen(tenants.owner(node));
   }
-  info->next_use = UINT64_MAX;
-  if (region.next_use == UINT64_MAX) return;
-  const StreamState *state = states_[region.next_use_slot].load(std::memory_order_relaxed);
-  info->next_use =
-      region.next_use > state->announced_base ? region.next_use - state->announced_base : 0;
+  info->next_use = announcements_.before_use_of(region.id);
 }
 
 Engine::Engine(std::pmr::memory_resource *memory, backend::StreamTable &streams, Ticks &ticks,
@@ -90,29 +91,21 @@ Engine::Engine(std::pmr::memory_resource *memory, backend::StreamTable &streams,
       ticks_(ticks),
       log_(log),
       lock_(log),
-      buffers_(&memory_, pool_id),
       regions_(&memory_),
-      region_generations_(&memory_),
-      next_free_(&memory_),
+      places_(&memory_),
+      buffers_(regions_, &memory_, pool_id),
       devices_(&memory_),
       carrier_(streams_),
-      clients_(&memory_),
-      history_(&memory_),
-      partials_(&memory_),
-      remote_writes_(&memory_),
-      carried_(&memory_),
-      holds_(&memory_),
-      tags_(&memory_),
-      users_(&memory_),
-      mallocs_(&memory_),
-      kept_(&memory_),
-      slabs_(&memory_),
-      upcoming_(&memory_),
+      accounts_(&memory_),
+      history_(&memory_, streams_, buffers_),
+      leases_(&memory_, buffers_),
+      remote_writes_(&memory_, streams_),
+      doubts_(&memory_),
+      slabs_(regions_, accounts_, &memory_),
       retired_(&memory_),
       lower_(*this, &memory_),
-      states_(backend::StreamTable::max_slots + 1, &memory_),
-      owned_states_(&memory_),
-      prefetches_(&memory_),
+      states_(&memory_),
+      announcements_(&memory_),
       hints_(&memory_) {
   config_.pool_id = pool_id;
 }
@@ -122,6 +115,7 @@ Status Engine::start(EngineConfig config) {
   {
     const Locked lock(lock_);
     paths_.find(config_.routes, config_.split_sizes);
+    idle_scan_.start(config_.idle_grace_ns);
   }
   if (config_.clock != nullptr) clock_ = config_.clock;
   if (config_.host_follows)
@@ -142,9 +136,11 @@ Status Engine::start(EngineConfig config) {
   }
   {
     const Locked lock(lock_);
+    for (const auto &device : devices_) places_.open(device->place);
     Membership(*this).tell_peers();
   }
   node_ = common_node();
+  relay_.start(config_.nodes, node_);
   if (runtimes.size() > 1) {
     return fail(WEIR_ERROR_NOT_SUPPORTED,
                 "a pool over devices of several backends is not supported");
@@ -160,8 +156,7 @@ Status Engine::start(EngineConfig config) {
   if (memory_.bytes() >= config_.record_budget) {
     return fail(WEIR_ERROR_INVALID_ARGUMENT,
                 "record_budget is %llu, and the pool's records take %llu bytes without any buffer",
-                static_cast<unsigned long long>(config_.record_budget),
-                static_cast<unsigned long long>(memory_.bytes()));
+                llu(config_.record_budget), llu(memory_.bytes()));
   }
   uint32_t own = 0;
   WEIR_TRY(create_client(weir_client_desc WEIR_CLIENT_DESC_INIT, &own));
@@ -206,12 +201,12 @@ Status Engine::make_device(const EngineConfig::DeviceBudget &budget, uint8_t pla
                            Owned<PoolDevice> *out) {
   const backend::Device &device = *budget.device;
   WEIR_TRY(check_device_budget(device, budget.budget));
-  Owned<PoolDevice> fresh = make_owned<PoolDevice>(&memory_, *this, place, device, &memory_);
+  Owned<PoolDevice> fresh =
+      make_owned<PoolDevice>(&memory_, place, device, budget.budget, &memory_);
   const uint64_t page = config_.page_size;
   const uint64_t large = config_.large_page_size;
   fresh->page_size = page;
   fresh->large_page_size = large;
-  fresh->eviction_unit = std::max<uint64_t>(budget.budget / 256, 1);
   fresh->node = budget.node;
   fresh->granules = make_owned<physical::GranulePool>(&memory_, device, page, large, budget.budget,
                                                       config_.segment_size, &memory_);
@@ -225,20 +220,14 @@ Status Engine::make_device(const EngineConfig::DeviceBudget &budget, uint8_t pla
     fresh->sharing = make_sharing(*fresh, budget.budget);
   fresh->mapper = make_owned<physical::Mapper>(&memory_, device);
   fresh->bounce = make_owned<transfer::Bounce>(&memory_, device, *fresh->granules, *fresh->mapper);
-  fresh->policy = make_policy(config_.policy, *fresh, &memory_);
+  fresh->view = adopt_as<View>(make_owned<DeviceView>(&memory_, *this, *fresh));
+  fresh->policy = make_policy(config_.policy, *fresh->view, &memory_);
   if (fresh->policy == nullptr)
     return fail(WEIR_ERROR_INVALID_ARGUMENT, "there is no policy \"%s\"", config_.policy);
   set_watermarks(*fresh, budget.budget);
   fresh->mapper->stay_near(config_.nodes, fresh->node);
   WEIR_TRY(fresh->mapper->start());
-  WEIR_TRY(streams_.open_transfer(device, this, &fresh->up));
-  const Status down = streams_.open_transfer(device, this, &fresh->down);
-  if (!down) {
-    const LastError why = last_error();
-    (void)streams_.close(fresh->up);
-    last_error() = why;
-    return down;
-  }
+  WEIR_TRY(fresh->streams.open(streams_, device, this));
   *out = std::move(fresh);
   return {};
 }
@@ -251,8 +240,8 @@ uint8_t Engine::device_count() noexcept {
 Status Engine::shutdown() {
   {
     Locked lock(lock_);
-    if (!mallocs_.empty())
-      return fail(WEIR_ERROR_BUSY, "%zu allocations of weir_malloc are out", mallocs_.size());
+    if (buffers_.addresses() != 0)
+      return fail(WEIR_ERROR_BUSY, "%zu allocations of weir_malloc are out", buffers_.addresses());
     for (uint32_t i = 0; i < buffers_.end(); ++i) {
       const uint64_t word = buffers_.hot(i).word.load();
       if ((word & Word::alive) != 0 && (Word::leases(word) != 0 || (word & Word::partial) != 0)) {
@@ -260,7 +249,7 @@ Status Engine::shutdown() {
       }
     }
     for (const auto &device : devices_) {
-      if (device->leaving)
+      if (device->leaving())
         return fail(WEIR_ERROR_BUSY, "device %u is being removed from the pool", device->device.id);
     }
     stopping_ = true;
@@ -282,11 +271,9 @@ Engine::~Engine() {
   if (demoter_.joinable() || prefetchers_[0].joinable() || sinker_.joinable() || recompressing)
     (void)shutdown();
   release_all();
-  for (auto &region : regions_) {
-    if (region != nullptr) drop_alias(*region);
+  for (Region &region : regions_) {
+    drop_alias(region);
   }
-  if (staging_ != nullptr)
-    (void)staging_runtime_->table().host_free(staging_runtime_->state(), staging_, staging_bytes);
 }
 
 /// Buffers, then the devices' memory.
@@ -294,15 +281,14 @@ void Engine::release_all() noexcept {
   Locked lock(lock_);
   for (uint32_t i = 0; i < buffers_.end(); ++i) {
     if ((buffers_.hot(i).word.load() & Word::alive) == 0) continue;
-    Region &region = *target(i).region;
+    Region &region = *buffers_.target(i).region;
     region.holds = 0;
     region.held_to_write = false;
     if (region.registered != nullptr) unregister_memory(lock, region);
     destroy_locked(i);
   }
-  for (uint32_t id = 0; id < regions_.size(); ++id) {
-    if (regions_[id] != nullptr && regions_[id]->scrub)
-      scrub_device(lock, id, region_generations_[id], true);
+  for (Region &region : regions_) {
+    if (region.scrub) scrub_device(lock, region.id, regions_.generation(region), true);
   }
   lock.unlocked([this] {
     finish_scrubbing(true, true);
@@ -316,78 +302,51 @@ void Engine::release_all() noexcept {
 
 /// Takes every page off a device that is being let go of, whatever fails: fences, unmap, granules.
 void Engine::release_device(Releasable &lock, PoolDevice &device) noexcept {
-  for (Stream *stream : {device.side.load(), device.up, device.down}) {
-    if (stream != nullptr) stream->timeline.drain();
-  }
+  device.streams.drain();
   (void)sweep_limbo(device);
-  if (Stream *side = device.side.load(); side != nullptr && !device.limbo.empty()) {
-    side->timeline.drain();  // of what had to be overwritten
+  if (!device.limbo.empty()) {
+    device.streams.drain();  // of what had to be overwritten
     (void)sweep_limbo(device);
   }
-  for (auto &region : regions_) {
-    Residence *here = region != nullptr ? region->on(device.place) : nullptr;
+  for (Region &region : regions_) {
+    Residence *here = region.on(device.place);
     if (here == nullptr) continue;
     for (uint32_t p = 0; p < here->pages.size(); ++p) {
       DevicePage &state = here->pages[p];
       if (state.granule == physical::no_granule) continue;
-      for (const vm::Tombstone &dead : region->tombstones)
-        (void)streams_.wait(dead.stamp, config_.evict_wait_ns);
+      history_.await_places(region, config_.evict_wait_ns);
       if (device.vmm())
-        (void)unmap_page(device, granule_address(*region, *here, p), region->shape.granule_bytes(p),
-                         mapping_of(*region, p, device));
-      if (leave_granule(*region, p, device)) device.granules->release(state.granule);
+        (void)unmap_page(device, granule_address(region, *here, p), region.shape.granule_bytes(p),
+                         mapping_of(region, p, device));
+      if (leave_granule(region, p, device)) device.granules->release(state.granule);
       state.granule = physical::no_granule;
     }
     if (here->range && device.vmm()) device.addresses->free(here->range);
   }
-  lock.unlocked([&] {
-    for (Stream *stream : {device.side.load(), device.up, device.down}) {
-      if (stream != nullptr) (void)streams_.close(stream);
-    }
-  });
+  lock.unlocked([&] { device.streams.close(streams_); });
 }
 
 // ---- clients ----
 
+static_assert(Accounts::devices == vm::max_devices &&
+              uint32_t{1} << Accounts::storage == vm::storage_bit &&
+              uint32_t{1} << Accounts::compressed == vm::compressed_bit &&
+              uint32_t{1} << Accounts::host == vm::host_bit);
+
 Status Engine::create_client(const weir_client_desc &desc, uint32_t *id) {
-  if (desc.priority < WEIR_PRIORITY_LOWEST || desc.priority > WEIR_PRIORITY_HIGHEST) {
-    return fail(WEIR_ERROR_INVALID_ARGUMENT, "priority is %d, not %d..%d", desc.priority,
-                WEIR_PRIORITY_LOWEST, WEIR_PRIORITY_HIGHEST);
-  }
   Locked lock(lock_);
-  auto fresh = make_owned<Client>(&memory_, static_cast<uint32_t>(clients_.size()), &memory_);
-  fresh->priority = desc.priority;
-  fresh->name = desc.name != nullptr ? desc.name : "";
-  const auto quota = [](uint64_t bytes) {
-    return Budget(bytes == 0 ? UINT64_MAX : bytes == WEIR_NONE ? 0 : bytes);
-  };
-  fresh->device.assign(vm::max_devices, quota(desc.device_quota));
-  fresh->host = quota(desc.host_quota);
-  fresh->compressed = quota(desc.compressed_quota);
-  fresh->storage = quota(desc.storage_quota);
-  *id = fresh->id;
-  clients_.push_back(std::move(fresh));
-  return {};
+  return accounts_.create_client(desc, id);
 }
 
 Status Engine::destroy_client(uint32_t id) {
   Locked lock(lock_);
-  if (clients_[id]->buffers != 0) {
-    return fail(WEIR_ERROR_BUSY, "client \"%s\" has %u buffers", clients_[id]->name.c_str(),
-                clients_[id]->buffers);
-  }
-  return {};  // its record stays: granules remember whose bytes they hold by its number
+  return accounts_.destroy_client(id);
 }
 
 Status Engine::client_stats(uint32_t id, weir_client_stats *stats) {
   Locked lock(lock_);
   (void)sweep_retired();
-  const Client &client = *clients_[id];
-  stats->buffers = client.buffers;
-  for (const Budget &budget : client.device) stats->device_bytes += budget.used();
-  stats->host_bytes = client.host.used();
-  stats->compressed_bytes = client.compressed.used();
-  stats->storage_bytes = client.storage.used();
+  accounts_.describe(id, stats);
   return {};
 }
 
@@ -419,7 +378,7 @@ Status Engine::trim(uint32_t device_id, uint32_t level, uint64_t bytes, uint64_t
   while (level != WEIR_TRIM_GRADUAL && await_limbo(lock, device)) {
   }
   if (level == WEIR_TRIM_EMERGENCY) (void)give_bounce_back(lock, device);
-  for (uint32_t barren = 0; *freed < bytes && barren < 2 && !device.lost;) {
+  for (uint32_t barren = 0; *freed < bytes && barren < 2 && !device.lost();) {
     *freed += give_idle(lock, device, bytes - *freed);
     if (*freed >= bytes) break;
     Wanted wanted;
@@ -455,38 +414,45 @@ void Engine::give_chunks_back(Releasable &lock, uint64_t bytes, uint64_t *freed)
 
 void Engine::stats(weir_pool_stats *out) {
   Locked lock(lock_);
-  Stats stats = stats_;
+  Counters stats = events_.counters();
   for (const auto &device : devices_) {
-    stats.device_budget += device->granules->budget();
-    stats.device_bytes += device->granules->held();
-    stats.device_free_bytes += device->granules->idle();
-    stats.device_held_bytes += device->held_bytes;
-    stats.device_peak_bytes += device->granules->peak();
-    stats.device_segments += device->granules->segments();
-    stats.device_returned_bytes += device->returned_bytes;
+    stats[Counter::device_budget] += device->granules->budget();
+    stats[Counter::device_bytes] += device->granules->held();
+    stats[Counter::device_free_bytes] += device->granules->idle();
+    stats[Counter::device_held_bytes] += device->held_bytes;
+    stats[Counter::device_peak_bytes] += device->granules->peak();
+    stats[Counter::device_segments] += device->granules->segments();
+    stats[Counter::device_returned_bytes] += device->returned_bytes;
   }
-  stats.host_budget = host_->budget();
-  stats.host_bytes = host_->held();
-  stats.host_used_bytes = host_->used();
-  add_lower_stats(&stats);
-  stats.generation = generation_;
+  stats[Counter::host_budget] += host_->budget();
+  stats[Counter::host_bytes] += host_->held();
+  stats[Counter::host_used_bytes] += host_->used();
+  add_lower_stats(stats);
+  stats[Counter::borrowed_bytes] += gauges_.borrowed;
+  stats[Counter::generation] += generation_;
   const uint64_t pinned = carrier_.pinned_bytes();
-  stats.host_budget += pinned;  // beside what the budget has for pages
-  stats.host_bytes += pinned;
-  stats.staging_bytes += pinned;
-  stats.buffers = buffers_.live();
-  stats.pages = page_count_;
-  stats.slabs = slab_count_;
-  stats.buffer_bytes = buffer_bytes_;
-  stats.bookkeeping_bytes = memory_.bytes();
-  for (const auto &state : owned_states_) {
-    const Guard hold(state->stream->timeline.lock);
-    stats.hits += state->hits;
-    for (const OwnLeases &own : state->own) stats.hits += own.hits.load(std::memory_order_relaxed);
-  }
-#define WEIR_COPY(name, meaning) out->name = stats.name;
+  stats[Counter::host_budget] += pinned;  // beside what the budget has for pages
+  stats[Counter::host_bytes] += pinned;
+  stats[Counter::staging_bytes] += pinned;
+  stats[Counter::buffers] += buffers_.live();
+  stats[Counter::pages] += regions_.pages();
+  stats[Counter::slabs] += slabs_.count();
+  stats[Counter::buffer_bytes] += buffers_.bytes();
+  stats[Counter::bookkeeping_bytes] += memory_.bytes();
+  for (const auto &state : states_.all()) stats[Counter::hits] += state->count_hits();
+#define WEIR_COPY(name, meaning) out->name = stats[Counter::name];
   WEIR_POOL_STATS_FIELDS(WEIR_COPY)
 #undef WEIR_COPY
+}
+
+Status Engine::listen(EventRing *ring) {
+  const Locked lock(lock_);
+  return events_.listen(ring) ? Status() : fail(WEIR_ERROR_BUSY, "as many listen as can");
+}
+
+void Engine::ignore(const EventRing *ring) {
+  const Locked lock(lock_);
+  events_.ignore(ring);
 }
 
 Status Engine::device_stats(uint32_t device_id, weir_pool_device_stats *stats) {
@@ -505,9 +471,9 @@ Status Engine::device_stats(uint32_t device_id, weir_pool_device_stats *stats) {
   stats->segments = device.granules->segments();
   stats->returned_bytes = device.returned_bytes;
   stats->memory_total = device.device.description.memory_total;
-  stats->state = device.lost      ? WEIR_POOL_DEVICE_LOST
-                 : device.leaving ? WEIR_POOL_DEVICE_LEAVING
-                                  : WEIR_POOL_DEVICE_PRESENT;
+  stats->state = device.lost()      ? WEIR_POOL_DEVICE_LOST
+                 : device.leaving() ? WEIR_POOL_DEVICE_LEAVING
+                                    : WEIR_POOL_DEVICE_PRESENT;
   return {};
 }
 
@@ -535,8 +501,8 @@ void Engine::for_each_client(
     std::string name;
     {
       Locked lock(lock_);
-      if (id >= clients_.size()) return;
-      name = clients_[id]->name;
+      if (id >= accounts_.clients()) return;
+      name = accounts_.name(id);
     }
     weir_client_stats stats = WEIR_CLIENT_STATS_INIT;
     if (client_stats(id, &stats)) visit(name.c_str(), stats);
@@ -554,13 +520,8 @@ void Engine::for_each_buffer(const std::function<void(const weir_buffer_info &)>
 }
 
 bool Engine::has_leases(const Stream &stream) noexcept {
-  StreamState *state = states_[stream.slot].load(std::memory_order_acquire);
-  if (state == nullptr) return false;
-  const Guard hold(state->stream->timeline.lock);
-  for (const auto &lease : state->leases) {
-    if (lease->count != 0) return true;
-  }
-  return false;
+  StreamState *state = states_.find(stream.slot);
+  return state != nullptr && state->has_leases();
 }
 
 }  // namespace weir::residency

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Engine: the residency protocol of one pool (docs/design.md, section 7). It owns the buffers, their regions
-// and the memory under them; the pool layer above only translates the C ABI.
+// Engine: the residency protocol of one pool (docs/design.md, section 7). It owns the memory under the buffers; the pool layer above
+// only translates the C ABI.
 //
-// One lock guards all state but the hit path's words (virtual/buffer_table.hpp), the per-stream lease lists (residency/lease.hpp) and
+// One lock guards all state but the hit path's words (virtual/buffer_table.hpp), the per-stream lease lists (lease/lease.hpp) and
 // what is written before the pool's threads start. It is never held across a runtime call that can block: pages being worked on
 // are marked FILLING or DRAINING, which keeps everybody else off them. Whoever needs such a page waits on changed_. Who keeps the
 // lock, who drops it and who takes it stands in the signatures (base/pool_lock.hpp).
@@ -14,48 +14,58 @@
 //   commit.cpp     waits and versions at grant                release.cpp   fences at release
 //   buffers.cpp    buffers, kept regions                      slabs.cpp     small buffers, which share pages
 //   access.cpp     read, write, discard, query                holds.cpp     hold, registration
-//   ahead.cpp      announce, prefetch, background             hints.cpp      what was prefetched and not used yet
+//   ahead.cpp      announce, prefetch, background threads
 //   host_lease.cpp leases on CPU memory
 //   loss.cpp       what the loss of a device takes along      validate.cpp  the invariants, for tests
 //   ladder.cpp     down from HOST, and past it                lift.cpp      up from below HOST
 //   lower_room.cpp places below HOST                          lower.cpp     the tiers below HOST, the sinker's thread
-//   straight.cpp   from a device past HOST                    relay.cpp     between a device and the caller's memory
-//   idle.cpp       device memory back to the system           compact.cpp   small buffers into fewer slabs
+//   straight.cpp   from a device past HOST                    idle.cpp      device memory back to the system
+//   compact.cpp    small buffers into fewer slabs
 //   extents.cpp    regions moved within segments              survey.cpp    what lies where, for compaction
 //   fragments.cpp  pages with a part of a granule             remap.cpp     ... moved to another granule
 //   lines.cpp      weir_malloc: small memory that never moves
-//   first_use.cpp  first leases of small buffers, and what the dead leave behind on their places
+//   first_use.cpp  first leases of small buffers
 //   map.cpp        where everything lies, for tools       recompress.cpp idle pages in COMPRESSED coded again
 //   peers.cpp      a neighbour's idle memory                  carry.cpp     from a device by other ways than the direct one
 //   homes.cpp      which device a buffer is at home on        remote.cpp    leases on another device's memory
 //   shards.cpp     buffers that lie on several devices        sizes.cpp     of pages, budgets and records
 //   scrub.cpp      what WEIR_BUFFER_SCRUB promises
-// Classes of their own beside it: Membership (devices that come and go), Rebalancer (spilled pages to idle neighbours),
-// Recompressor (idle pages in COMPRESSED coded again), Lower (the tiers below HOST).
+// Classes of their own: in lease/ who may use what, after what, and in which order (LeaseTable, History, Admission); in page/ which
+// buffers and regions there are, and where small buffers lie (BufferDirectory, RegionStore, SlabAllocator). Beside it: Membership
+// (devices that come and go), Rebalancer (spilled pages to idle neighbours), Recompressor (idle pages in COMPRESSED coded again),
+// Lower (the tiers below HOST).
 #pragma once
 
 #include "core/backend/stream.hpp"
-#include "core/base/client.hpp"
+#include "core/base/accounts.hpp"
+#include "core/base/events.hpp"
 #include "core/base/mutex.hpp"
 #include "core/base/pool_lock.hpp"
 #include "core/base/seq_points.hpp"
-#include "core/residency/address_map.hpp"
-#include "core/residency/history.hpp"
-#include "core/residency/lease.hpp"
+#include "core/lease/admission.hpp"
+#include "core/lease/history.hpp"
+#include "core/lease/lease_table.hpp"
+#include "core/lease/remote_writes.hpp"
+#include "core/page/buffer_directory.hpp"
+#include "core/page/doubts.hpp"
+#include "core/page/slab_allocator.hpp"
+#include "core/policy/announcements.hpp"
+#include "core/policy/hints.hpp"
+#include "core/policy/idle_scan.hpp"
+#include "core/policy/scrub_turns.hpp"
 #include "core/residency/lower.hpp"
 #include "core/residency/compact.hpp"
 #include "core/residency/config.hpp"
 #include "core/residency/pool_device.hpp"
 #include "core/residency/rebalance.hpp"
 #include "core/residency/recompress.hpp"
-#include "core/physical/room_tree.hpp"
-#include "core/residency/stats.hpp"
-#include "core/virtual/buffer_table.hpp"
+#include "core/transfer/relay.hpp"
 #include "core/virtual/region.hpp"
 
 #include <deque>
 #include <functional>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <unordered_map>
 
@@ -65,23 +75,14 @@ class Copier;
 
 namespace weir::residency {
 
-/// What a hold lets others do (docs/leases.md): nobody writes; leases and calls write into the held memory; nobody else.
-enum class HoldKind : uint8_t { read, shared, alone };
-
-/// The holds on a buffer, which are all of one kind and on one place.
-struct Hold {
-  uint32_t count = 0;
-  uint32_t coming = 0;  ///< calls that are bringing it in: the record is theirs too
-  uint8_t place = 0;    ///< as of a claim (Plan::claim_place)
-  HoldKind kind = HoldKind::shared;
-};
-
-/// One thread's turn at making room; lives on its stack.
-struct Ticket {
-  Ticket *next = nullptr;
-  bool queued = false;
-  bool waits_for_leases = false;
-};
+using lease::Lease;
+using lease::LeaseItem;
+using lease::LeaseKind;
+using lease::OwnLeases;
+using lease::StreamState;
+using page::Hold;
+using page::HoldKind;
+using page::Target;
 
 class Membership;  // residency/membership.hpp
 struct LiftPart;   // residency/lift.hpp
@@ -102,10 +103,6 @@ struct Remote;        // remote.hpp
 
 class Engine {
  public:
-  static constexpr uint8_t shared_place = 29;  ///< of a sharded buffer's memory
-  static constexpr uint8_t host_place = 30;
-  static constexpr uint8_t any_place = 31;
-
   Engine(std::pmr::memory_resource *memory, backend::StreamTable &streams, Ticks &ticks,
          uint32_t pool_id, const Log &log);
   ~Engine();
@@ -156,6 +153,9 @@ class Engine {
   void stats(weir_pool_stats *stats);
   void codec_stats(weir_codec_stats *stats) const noexcept;
   Status device_stats(uint32_t device_id, weir_pool_device_stats *stats);
+  /// The ring is told what happens from now on, until it is taken off. BUSY: as many listen as can.
+  Status listen(EventRing *ring);
+  void ignore(const EventRing *ring);
   /// Walks, one lock each; for snapshots.
   void for_each_device(const std::function<void(const weir_pool_device_stats &)> &visit);
   void for_each_client(const std::function<void(const char *, const weir_client_stats &)> &visit);
@@ -222,28 +222,17 @@ class Engine {
   unsigned char *compressed_blob(weir_buffer buffer, uint32_t page, uint64_t *bytes);
 
  private:
-  friend struct PoolDevice;
+  class DeviceView;  // engine.cpp
   friend class TierView;
   friend class Membership;
   friend class Rebalancer;
   friend class Recompressor;
   friend class RemoteClaims;
-  struct Partial {
-    uint64_t begin, end;
-    uint8_t mode, place;
-    const void *lease;
-  };
-  using Partials = std::pmr::vector<Partial>;
   struct RetiredSlot {
     tier::HostSlot slot;
     uint32_t client;
     bool secret;  ///< of a buffer that is to be scrubbed
     PendingCopies busy;
-  };
-  struct Target {
-    Region *region = nullptr;
-    uint64_t base = 0;  ///< of the buffer within the region
-    uint64_t size = 0;
   };
 
   // hit_path.cpp
@@ -264,7 +253,7 @@ class Engine {
                       Lease *lease);
   Status build_plan(const weir_use *uses, size_t count, Plan *plan);
   Status bring_in(Releasable &lock, Plan &plan, const AcquireOptions &options) WEIR_HELD;
-  Status claim_and_fill(Releasable &lock, Plan &plan, Ticket &ticket, bool *claimed,
+  Status claim_and_fill(Releasable &lock, Plan &plan, lease::Ticket &ticket, bool *claimed,
                         Plan **stuck) WEIR_HELD;
   Status try_claim(Releasable &lock, Plan &plan, Plan **stuck) WEIR_HELD;
   bool still_absent(const Plan &plan, const PlanPage &page) noexcept;
@@ -278,9 +267,6 @@ class Engine {
   Status order_unlocked(Releasable &lock, Plan &plan, bool *stands) WEIR_HELD;
   Status order_after_past(Releasable &lock, Plan &plan, bool *again) WEIR_HELD;
   Status fill_lease(Plan &plan, weir_use *uses, size_t count, Lease *lease) WEIR_HELD;
-  bool gather_all_waits(Plan &plan) WEIR_HELD;
-  Status enqueue_all_waits(const Plan &plan) noexcept;
-  void reserve_remote_writes(const Plan &plan) WEIR_HELD;
   Status check_budget(Plan &plan) WEIR_HELD;
 
   // layouts.cpp
@@ -294,23 +280,16 @@ class Engine {
   uint64_t settled_word(uint32_t index) noexcept;
   Status resolve(Plan &plan) WEIR_HELD;
   Status check_conflicts(Plan &plan) WEIR_HELD;
-  bool conflicts(uint32_t index, uint64_t begin, uint64_t end, bool write, uint8_t place,
-                 const Region &region, uint64_t base) WEIR_HELD;
   void scan_pages(Plan &plan, bool *busy) WEIR_HELD;
   Status take_claims(Plan &plan) WEIR_HELD;
   void drop_claims(Plan &plan) noexcept WEIR_HELD;
-  void add_partial(uint32_t index, const Partial &partial) WEIR_HELD;
-  void remove_partial(uint32_t index, const void *lease, uint64_t begin,
-                      uint64_t end) noexcept WEIR_HELD;
-  void count_pages(Region &region, uint64_t begin, uint64_t end, int delta) noexcept;
 
   // room.cpp
   Status gather(Releasable &lock, Plan &plan) WEIR_HELD;
   Status make_room(Releasable &lock, PoolDevice &device, Wanted wanted, bool quiet,
                    uint32_t *barren) WEIR_HELD;
   void return_granules(Plan &plan) noexcept WEIR_HELD;
-  void enter(Ticket &ticket) noexcept WEIR_HELD;
-  void leave(Ticket &ticket) noexcept WEIR_HELD;
+  void leave_queue(lease::Ticket &ticket) noexcept WEIR_HELD;
   bool idle() noexcept WEIR_HELD;
   Status wait_changed(Releasable &lock, const AcquireOptions &options,
                       uint64_t deadline_ns) WEIR_HELD;
@@ -339,7 +318,7 @@ class Engine {
   Reach reach_of(const Plan &plan, const Region &region, const Residence &from,
                  uint32_t page) const noexcept WEIR_HELD;
   Residence *device_source(Region &region, uint32_t page, const Plan &plan) noexcept WEIR_HELD;
-  void step(Region &region, uint32_t page, PoolDevice &device, Step taken) noexcept;
+  void step(Region &region, uint32_t page, PoolDevice &device, Step taken) noexcept WEIR_HELD;
   void begin_work(Region &region, uint32_t page, PoolDevice &device) noexcept;
   void count_work_out(Region &region, uint32_t page, PoolDevice &device) noexcept;
   void end_work(Region &region, uint32_t page, PoolDevice &device) noexcept WEIR_HELD;
@@ -351,6 +330,7 @@ class Engine {
   void destroy_doomed(Releasable &lock, Plan &plan) noexcept WEIR_HELD;
   void offer(Region &region, uint32_t page, PoolDevice &device) noexcept WEIR_HELD;
   void settle_zeroing(const Plan &plan, const PlanItem &item) noexcept WEIR_HELD;
+  void tell_filled(const Plan &plan, const PlanPage &page, uint8_t how) noexcept WEIR_HELD;
   void settle_fill(Plan &plan, bool filled) noexcept WEIR_HELD;
 
   // loss.cpp
@@ -360,6 +340,7 @@ class Engine {
   void note_loss(PoolDevice &device, const Status &status) noexcept WEIR_HELD;
   void note_loss(const Stream &stream, const Status &status) noexcept;
   void lose(PoolDevice &device) noexcept WEIR_HELD;
+  void close_at_home(uint8_t place) noexcept WEIR_HELD;
   Status check_device(const Plan &plan) noexcept;
 
   // map.cpp
@@ -373,7 +354,6 @@ class Engine {
   std::string validate_page(Region &region, uint32_t page) noexcept;
   const char *validate_below(Region &region, uint32_t page) noexcept;
   std::string validate_word(uint32_t index) noexcept WEIR_HELD;
-  std::string validate_slab(Region &region) WEIR_HELD;
   uint64_t pinned_bytes(const Region &region, const Residence &here) noexcept;
   std::string validate_device(PoolDevice &device) WEIR_HELD;
   uint64_t borrowed_bytes() noexcept WEIR_HELD;
@@ -391,10 +371,6 @@ class Engine {
   void give_back(Region &region, const PageRef &ref, PoolDevice &device) noexcept;
   void claim_victims(Releasable &lock, PoolDevice &device, const std::pmr::vector<PageRef> &pages,
                      std::pmr::vector<Victim> *victims, Status *why) WEIR_HELD;
-  bool close_owner(Region &region, uint32_t page, uint8_t place) noexcept;
-  bool in_use(Region &region, uint32_t page, uint8_t place = any_place) noexcept;
-  void collect_fences(Region &region, uint32_t page, std::pmr::vector<Stamp> *fences,
-                      bool copies = false) WEIR_HELD;
   bool fences_passed(const Victim &victim) noexcept;
   bool copied(const Victim &victim) noexcept;
   void start_victim(Drain &drain, transfer::Copier &copier, Victim &victim);
@@ -404,51 +380,28 @@ class Engine {
   void end_copies(PoolDevice &device) noexcept;
   void settle_victim(Drain &drain, Victim &victim) noexcept WEIR_HELD;
   void vanish(Region &region, uint32_t page, PoolDevice &device) noexcept WEIR_HELD;
+  void uncharge(const Region &region, uint32_t page, uint8_t place) noexcept WEIR_HELD;
   void vacate(Region &region, uint32_t page, PoolDevice &device,
               uint32_t granule_client) noexcept WEIR_HELD;
 
   // slabs.cpp
-  /// The slabs of a device, client and priority: by number, and by the longest free range that each has, with lines' longest
-  /// runs of closed pages beside it.
-  struct SlabGroup {
-    explicit SlabGroup(std::pmr::memory_resource *memory)
-        : slabs(memory), rooms(memory, physical::RoomTree::Kind::classes) {}
-    std::pmr::vector<uint32_t> slabs;
-    physical::RoomTree rooms;
-  };
-  SlabGroup &group_at(uint64_t key) WEIR_HELD;
-  SlabGroup &group_of(const Region &slab) WEIR_HELD;
-  void note_room(Region &slab) noexcept;
-  void join_group(SlabGroup &group, Region &slab);
-  void leave_group(Region &slab) noexcept WEIR_HELD;
-  bool occupy(Region &slab, uint64_t offset, uint64_t size) noexcept WEIR_HELD;
   void forget_idle(Region &slab, uint32_t page) noexcept WEIR_HELD;
-  void vacate_place(Region &slab, uint64_t offset, uint64_t size) noexcept WEIR_HELD;
-  Region *find_place(SlabGroup &group, uint64_t size, uint64_t alignment,
-                     physical::SmallArena::Allocation *place) WEIR_HELD;
-  Status open_slab(SlabGroup &group, const vm::Geometry &shape, uint8_t home, uint32_t client,
-                   int32_t priority, bool pinned, Region **out) WEIR_HELD;
+  Status open_slab(const vm::Geometry &shape, const page::Kin &kin, Region **out) WEIR_HELD;
   void free_place(Region &region, uint32_t node) noexcept WEIR_HELD;
-  void move_group(Region &region, uint8_t home) WEIR_HELD;
   bool own_lost_page(uint32_t index, uint8_t home) WEIR_HELD;
 
   // first_use.cpp
-  bool past_ended(const Region &slab, uint64_t begin, uint64_t size, const Stream *stream) noexcept;
-  bool past_of(const Region &slab, uint64_t begin, uint64_t size, Stamp *past) noexcept;
   bool in_place(Region &slab, uint64_t begin, uint64_t size, PoolDevice &device) noexcept;
   void write_pages(Region &slab, uint64_t begin, uint64_t size,
                    PoolDevice &device) noexcept WEIR_HELD;
   uint64_t open_to_first(uint32_t index, PoolDevice &device) noexcept WEIR_HELD;
   bool lease_fresh(const Stream &stream, weir_use &use) noexcept;
-  void bury(Region &region, uint64_t begin, uint64_t end, Stamp stamp) noexcept;
 
   // lines.cpp
   uint64_t line_bytes(const PoolDevice &device) const noexcept;
   bool belongs_in_line(const PoolDevice &device, uint64_t size) const noexcept;
-  Status place_pinned(SlabGroup &group, uint64_t size, uint8_t home, uint32_t client,
-                      int32_t priority, Region **out,
-                      physical::SmallArena::Allocation *place) WEIR_HELD;
-  physical::SmallArena::Allocation open_pages(Region &region, uint64_t bytes) noexcept;
+  Status place_pinned(const page::Kin &kin, uint64_t size, Region **out,
+                      page::SlabAllocator::Place *place) WEIR_HELD;
   Status bring_pinned(Releasable &lock, uint32_t index, PoolDevice &device,
                       Stream *stream) WEIR_HELD;
 
@@ -459,8 +412,6 @@ class Engine {
   void survey_slab(Region &region, Survey *survey) WEIR_HELD;
 
   // compact.cpp
-  Region *slab_of(uint32_t id, uint16_t generation) noexcept WEIR_HELD;
-  Status side_stream(PoolDevice &device, Stream **side);
   Status enqueue_moves(PoolDevice &device, std::pmr::vector<Stamp> *waits,
                        const std::pmr::vector<weir_be_copy> &copies, Stamp *done);
   Blocker claim_tenant(PoolDevice &device, const MoveOrder &order, TenantMove *move,
@@ -475,14 +426,13 @@ class Engine {
   uint64_t settle_fragment(FragmentMove &move, bool moved) noexcept WEIR_HELD;
 
   // extents.cpp
-  Blocker blocker_of_extent(PoolDevice &device, Region &region) noexcept;
+  Blocker blocker_of_extent(PoolDevice &device, Region &region) noexcept WEIR_HELD;
   bool claim_extent(PoolDevice &device, const MoveOrder &order, ExtentMove *move,
                     std::pmr::vector<Stamp> *waits, MoveResult *result) WEIR_HELD;
   void settle_extent(PoolDevice &device, ExtentMove &move, Stamp done) noexcept WEIR_HELD;
-  void wipe_limbo(PoolDevice &device) noexcept;
   bool sweep_limbo(PoolDevice &device) noexcept WEIR_HELD;
   bool await_limbo(Releasable &lock, PoolDevice &device) WEIR_HELD;
-  bool idle_page(Region &region, uint32_t page) noexcept;
+  bool idle_page(Region &region, uint32_t page) noexcept WEIR_HELD;
   bool compact_for(Releasable &lock, PoolDevice &device, uint64_t bytes, bool slabs) WEIR_HELD;
 
   // commit.cpp
@@ -496,7 +446,9 @@ class Engine {
   void invalidate(Region &region, uint32_t page, uint32_t keep_bit) noexcept WEIR_HELD;
   void refresh_word(uint32_t index, Region &region, uint64_t base,
                     uint64_t size) noexcept WEIR_HELD;
-  void set_flags(uint32_t index, uint64_t set, uint64_t clear) noexcept;
+  void set_flags(uint32_t index, uint64_t set, uint64_t clear) noexcept {
+    buffers_.hot(index).set_flags(set, clear);
+  }
 
   // release.cpp
   Status release_set(weir_lease handle, StreamState *state, Stream &stream);
@@ -504,35 +456,27 @@ class Engine {
   void release_fast(LeaseItem *item, Stamp stamp) noexcept;
   Status record_release(Stream &stream, uint64_t *point);
   void release_slow(const LeaseItem &item, const Lease *lease, Stamp stamp) noexcept;
-  void note_use(uint32_t index, uint64_t begin, uint64_t end, Stamp stamp) noexcept WEIR_HELD;
 
   // buffers.cpp
-  Status decode(weir_buffer buffer, uint32_t *index);
-  Target target(uint32_t index) noexcept WEIR_HELD {
-    const vm::Cold &cold = buffers_.cold(index);
-    Region *region = regions_[cold.region].get();
-    const bool own = cold.node == physical::SmallArena::none;
-    return {region, own ? 0 : region->tenants->offset(cold.node), buffers_.hot(index).size()};
-  }
   Status check_desc(const weir_buffer_desc &desc);
-  Status range_of(uint32_t index, uint64_t offset, uint64_t *length);
-  Region &new_region() WEIR_HELD;
+  /// To walk over (page/place_index.hpp).
+  auto regions_in(page::PlaceIndex::Sets sets) noexcept WEIR_HELD {
+    return page::Walk(places_, sets, regions_);
+  }
   void leave_lot(Region &region) noexcept;
   void free_region(Region &region) noexcept WEIR_HELD;
-  Status make_region(const vm::Geometry &shape, uint8_t home, uint32_t client, Region **region,
-                     const vm::Sharing::Lot &lot = {}) WEIR_HELD;
+  Region &make_region(const vm::Geometry &shape, uint8_t home, uint32_t client,
+                      const vm::Sharing::Lot &lot = {}) WEIR_HELD;
   Status make_home_region(const vm::Geometry &shape, uint8_t home, uint32_t client, Region **region,
                           const vm::Sharing::Lot &lot = {}) WEIR_HELD;
   Residence *residence(Region &region, PoolDevice &device, Status *status);
   Region *adopt_kept(const vm::Geometry &shape, uint64_t alignment, uint8_t home,
                      uint32_t client) WEIR_HELD;
   void keep_or_free(Region &region) noexcept WEIR_HELD;
-  void list_kept(Region &region) noexcept WEIR_HELD;
-  void unlist_kept(Region &region) noexcept WEIR_HELD;
   void retire_region(Region &region) noexcept WEIR_HELD;
+  void unpin(vm::RegionPin &pin) noexcept WEIR_HELD;
   Status place_tenant(uint32_t index, const weir_buffer_desc &desc, uint8_t home, uint32_t client,
                       bool pinned) WEIR_HELD;
-  void remove_tenant(uint32_t index) noexcept WEIR_HELD;
   Status unslab_for(Releasable &lock, uint32_t index, uint8_t place) WEIR_HELD;
   Status unslab(Releasable &lock, uint32_t index) WEIR_HELD;
   Status create_locked(const weir_buffer_desc &desc, uint32_t client, bool pinned,
@@ -617,7 +561,7 @@ class Engine {
 
   // lower.cpp
   Status start_lower(backend::Runtime &runtime);
-  void add_lower_stats(Stats *stats) noexcept;
+  void add_lower_stats(Counters &stats) noexcept WEIR_HELD;
   void sinker_loop();
   bool keep_host_free(Releasable &lock) WEIR_HELD;
   bool keep_compressed_free(Releasable &lock) WEIR_HELD;
@@ -688,7 +632,6 @@ class Engine {
   Status raise_to_host(Releasable &lock, Region &region, uint32_t page) WEIR_HELD;
 
   // access.cpp
-  uint64_t tag_of(uint32_t index) WEIR_HELD;
   void describe_buffer(uint32_t index, uint64_t offset, uint64_t length,
                        weir_buffer_info *info) WEIR_HELD;
   Status claim_range(Plan &plan, weir_buffer buffer, uint64_t offset, uint64_t *length,
@@ -698,21 +641,26 @@ class Engine {
   Status zero_held(Releasable &lock, const Plan &plan, const Target &where) WEIR_HELD;
   Status copy_pieces(Releasable &lock, uint32_t index, const Target &where, uint64_t begin,
                      uint64_t end, unsigned char *out, const unsigned char *in) WEIR_HELD;
-  Status copy_piece(Releasable &lock, uint32_t index, const Target &where, uint32_t page,
-                    uint64_t begin, uint64_t end, unsigned char *out,
-                    const unsigned char *in) WEIR_HELD;
-  Status copy_settled(Releasable &lock, uint32_t index, const Target &where, uint32_t page,
-                      uint64_t begin, uint64_t end, unsigned char *out,
-                      const unsigned char *in) WEIR_HELD;
+  /// Bytes [begin, end) of a buffer's region, all on one page, and the caller's memory: into `out`, or from `in`.
+  struct Piece {
+    uint32_t index;
+    const Target &where;
+    uint32_t page;
+    uint64_t begin, end;
+    unsigned char *out;
+    const unsigned char *in;
+    uint64_t bytes() const noexcept { return end - begin; }
+    uint64_t within() const noexcept { return begin - where.region->shape.offset(page); }
+  };
+  Status copy_piece(Releasable &lock, const Piece &piece) WEIR_HELD;
+  Status copy_settled(Releasable &lock, const Piece &piece) WEIR_HELD;
+  Status copy_on_device(Releasable &lock, const Piece &piece) WEIR_HELD;
   Status zero_place(Releasable &lock, uint32_t index, const Target &where) WEIR_HELD;
-  void write_through(Region &region, uint32_t page, PoolDevice &device, uint64_t within,
-                     const unsigned char *in, uint64_t bytes) noexcept WEIR_HELD;
+  void write_through(const Piece &piece, PoolDevice &device) noexcept WEIR_HELD;
   bool settled(Region &region, uint32_t page) noexcept;
   Status settle_page(Releasable &lock, Region &region, uint32_t page) WEIR_HELD;
   Status wait_range(Releasable &lock, uint32_t index, uint64_t begin, uint64_t end,
                     bool write) WEIR_HELD;
-  void gather_stamps(uint32_t index, uint64_t begin, uint64_t end, bool write,
-                     std::pmr::vector<Stamp> *stamps) WEIR_HELD;
 
   // peers.cpp
   bool is_spare(const Region &region, uint32_t page, const Residence &residence) const noexcept;
@@ -732,21 +680,6 @@ class Engine {
   void keep_borrowed(Region &region, uint32_t page, PoolDevice &device) noexcept WEIR_HELD;
 
   // remote.cpp
-  /// A page that came, or comes, through memory of another device than its source and destination, or of the host.
-  struct Carried {
-    PageRef page;
-    uint8_t place = 0;                                ///< where it came to
-    uint32_t passed = 0;                              ///< devices it came from and passed, as bits
-    std::array<Stamp, transfer::Ways::most> there{};  ///< of its copies to where it passes
-  };
-  struct RemoteWrite {
-    const Lease *lease;
-    uint32_t buffer;
-    uint64_t generation;
-    uint64_t begin, end;
-    const backend::Device *writer;
-    Stamp done;  ///< none before the release
-  };
   bool reaches(const PoolDevice &device, const Residence &there, uint32_t first,
                uint32_t last) const noexcept;
   PoolDevice *remote_place(const PlanItem &item, const PoolDevice &device, bool *busy,
@@ -759,22 +692,12 @@ class Engine {
   uint8_t place_in(const Plan &plan, uint32_t buffer) const noexcept;
   bool remote_stands(const Plan &plan) noexcept;
   void commit_remote(Plan &plan, const Lease *lease) noexcept WEIR_HELD;
-  void end_remote_write(const Lease *lease, Stamp done) noexcept;
-  void forget_remote_writes() noexcept WEIR_HELD;
   uint64_t lose_remote_writes(const PoolDevice &writer) noexcept WEIR_HELD;
   void forsake(Region &region, uint32_t page) noexcept WEIR_HELD;
 
-  // relay.cpp
-  Status take_staging(const backend::Device &device);
-  Status copy_through(Stream &stream, uint64_t destination, uint64_t source, uint64_t bytes);
-  Status copy_device(PoolDevice &device, uint64_t address, unsigned char *out,
-                     const unsigned char *in, uint64_t bytes, bool secret);
-
   // scrub.cpp
   class Scrubbing;
-  void note_secret() noexcept;
   void finish_scrubbing(bool wait, bool own) noexcept WEIR_NOT_HELD;
-  void scrub_all(bool wait) noexcept WEIR_NOT_HELD;
   void scrub_behind(Releasable &lock) noexcept WEIR_HELD;
   bool scrub_retired(Releasable &lock, bool wait) noexcept WEIR_HELD;
   bool scrub_storage(Releasable &lock, bool wait) noexcept WEIR_HELD;
@@ -793,7 +716,6 @@ class Engine {
   Status finish_carrying(Plan &plan, transfer::Copier &copier);
   void end_carrying(Plan &plan) noexcept;
   void note_carried(const Plan &plan, const PlanPage &page) noexcept WEIR_HELD;
-  void forget_carried() noexcept WEIR_HELD;
   uint64_t lose_carried(const PoolDevice &device) noexcept WEIR_HELD;
   void settle_freights(Plan &plan, bool filled) noexcept WEIR_HELD;
   uint64_t patience(const PoolDevice &device) const noexcept;
@@ -801,13 +723,8 @@ class Engine {
   PoolDevice *lost_between(Plan &plan) noexcept;
 
   // ahead.cpp
-  void pin(Plan &plan) noexcept;
-  void unpin(Plan &plan) noexcept WEIR_HELD;
-  void append_announced(StreamState &state,
-                        std::pmr::vector<StreamState::Announced> &fresh) WEIR_HELD;
   void consume_announced(StreamState &state) WEIR_HELD;
   void forget_announced(StreamState &state) noexcept WEIR_HELD;
-  void set_next_use(Region &region, uint32_t slot) noexcept WEIR_HELD;
   void demoter_loop();
   void prefetcher_loop();
   void ask(Releasable &lock, PrefetchBatch &asked, uint32_t slot) WEIR_HELD;
@@ -817,23 +734,21 @@ class Engine {
   Status prefetch_together(Releasable &lock, const PrefetchRequest *requests,
                            size_t count) WEIR_HELD;
   bool next_announced(PrefetchRequest *request) WEIR_HELD;
-  void announced_again(const PrefetchRequest &request) noexcept;
+  class UseView final : public policy::HintView {
+   public:
+    explicit UseView(Engine &engine) noexcept : engine_(engine) {}
+    bool stamp(uint32_t buffer, uint64_t generation, uint64_t *stamp) noexcept override;
+    bool progress(uint32_t slot, uint32_t generation,
+                  policy::Progress *now) noexcept override WEIR_HELD;
+    uint64_t pages(uint8_t place) noexcept override;
 
-  // hints.cpp
-  Progress progress_of(uint32_t slot) noexcept WEIR_HELD;
-  void add_hint(const PrefetchRequest &request) WEIR_HELD;
-  bool hint_lives(uint32_t buffer, const Hint &hint) noexcept WEIR_HELD;
-  bool hinted(const PrefetchRequest &request) noexcept WEIR_HELD;
-  void measure(PrefetchRequest &request) noexcept WEIR_HELD;
-  bool leaves_room(const PrefetchRequest &request) noexcept WEIR_HELD;
-  void note_foresight(const Hint &hint, bool good) noexcept;
-  void consume_hints(uint32_t buffer, uint64_t begin, uint64_t end) noexcept WEIR_HELD;
-  void sweep_hints() noexcept WEIR_HELD;
+   private:
+    Engine &engine_;
+  };
+  uint64_t bytes_around(const PrefetchRequest &request) noexcept WEIR_HELD;
+  uint64_t bytes_missing(const PrefetchRequest &request) noexcept WEIR_HELD;
+  bool leaves_room(const PrefetchRequest &request, uint64_t beside) noexcept WEIR_HELD;
   void ask_again(const PageRef &ref, const PoolDevice &device) noexcept WEIR_HELD;
-  void queue(const PrefetchRequest &request) WEIR_HELD;
-  void queue_refused(PrefetchRequest request) WEIR_HELD;
-  void retry_refused() noexcept WEIR_HELD;
-  bool any_to_prefetch() const noexcept WEIR_HELD;
   void describe_hints(Region &region, uint32_t page, uint8_t place,
                       PageInfo *info) noexcept WEIR_HELD;
 
@@ -855,10 +770,7 @@ class Engine {
   Status take_hold(Releasable &lock, Plan &plan, HoldKind kind) WEIR_HELD;
   Status nest_hold(Plan &plan) WEIR_HELD;
   void leave_latest(Plan &plan) noexcept WEIR_HELD;
-  const Hold *hold_of(uint32_t index) const noexcept WEIR_HELD;
-  bool hold_forbids(uint32_t index, bool write, uint8_t place) const noexcept WEIR_HELD;
-  Status check_hold(uint32_t index, HoldKind kind, uint8_t place) WEIR_HELD;
-  Status claim_alone(uint32_t index);
+  Status claim_alone(uint32_t index) WEIR_HELD;
   void unregister_memory(Releasable &lock, Region &region) noexcept WEIR_HELD;
   uint64_t occupied_bytes(const Region &region, const Residence &residence,
                           bool borrowed = true) noexcept;
@@ -879,7 +791,7 @@ class Engine {
                      Owned<PoolDevice> *device);
   void release_device(Releasable &lock, PoolDevice &device) noexcept WEIR_HELD;
   void give_chunks_back(Releasable &lock, uint64_t bytes, uint64_t *freed) noexcept WEIR_HELD;
-  void describe_uses(Region &region, PageInfo *info) noexcept;
+  void describe_uses(Region &region, PageInfo *info) noexcept WEIR_HELD;
 
   PoolDevice &device_at(uint8_t place) noexcept { return *devices_[place]; }
   uint64_t tick() noexcept { return ticks_.advance(ticks_.now() + 1); }
@@ -893,46 +805,29 @@ class Engine {
   EngineConfig config_;
 
   PoolLock lock_;
-  PoolSignal changed_{lock_};         ///< whatever somebody may wait for
-  PoolSignal work_{lock_};            ///< for the background threads
-  std::atomic<uint32_t> waiters_{0};  ///< threads waiting for a release; read by the hit path
-  Ticket *ticket_head_ WEIR_GUARDED = nullptr;
-  Ticket *ticket_tail_ WEIR_GUARDED = nullptr;
+  PoolSignal changed_{lock_};  ///< whatever somebody may wait for
+  PoolSignal work_{lock_};     ///< for the background threads
+  lease::Admission admission_;
   bool stopping_ WEIR_GUARDED = false;
   uint32_t node_ =
       numa::unknown;  ///< NUMA node that all devices are at with which the pool was made
   uint64_t generation_ WEIR_GUARDED =
       0;  ///< changes of the pool's devices so far: come, left, lost
 
-  vm::BufferTable buffers_;
-  // By a region's id. Never moved as they grow: a million of them are made one by one.
-  std::pmr::deque<Compact<Region>> regions_ WEIR_GUARDED;
-  std::pmr::deque<uint16_t> region_generations_ WEIR_GUARDED;
-  std::pmr::deque<uint32_t> next_free_ WEIR_GUARDED;  ///< of an id that nobody has, the next such
-  uint32_t free_region_ WEIR_GUARDED = vm::BufferTable::none;  ///< the first
+  page::RegionStore regions_ WEIR_GUARDED;
+  page::PlaceIndex places_ WEIR_GUARDED;  ///< of them
+  page::BufferDirectory buffers_;
   /// Never moved nor shrunk: those that have left keep their place.
   std::pmr::vector<Owned<PoolDevice>> devices_;
   transfer::Paths paths_ WEIR_GUARDED;  ///< of config_.routes
   transfer::Carrier carrier_;
-  std::pmr::vector<Owned<Client>> clients_ WEIR_GUARDED;
-  std::pmr::unordered_map<uint32_t, History> history_ WEIR_GUARDED;
-  std::pmr::unordered_map<uint32_t, Partials> partials_ WEIR_GUARDED;
-  /// Of streams on other devices' memory, until they are known to have ended.
-  std::pmr::vector<RemoteWrite> remote_writes_ WEIR_GUARDED;
-  std::pmr::vector<Carried> carried_
-      WEIR_GUARDED;                   ///< until their copies are known to have ended well
-  size_t carrying_ WEIR_GUARDED = 0;  ///< pages of plans that may come to it: it has room for them
-  std::pmr::unordered_map<uint32_t, Hold> holds_ WEIR_GUARDED;     ///< by buffer
-  std::pmr::unordered_map<uint32_t, uint64_t> tags_ WEIR_GUARDED;  ///< tenants' tags
-  std::pmr::unordered_map<uint32_t, Users> users_ WEIR_GUARDED;  ///< of the buffers that have some
-  AddressMap mallocs_ WEIR_GUARDED;                              ///< of weir_malloc
-  std::pmr::unordered_map<uint64_t, uint32_t> kept_
-      WEIR_GUARDED;  ///< shape -> the latest such kept region
-  std::pmr::unordered_map<uint64_t, SlabGroup> slabs_ WEIR_GUARDED;  ///< by group
-  SlabGroup *recent_group_ WEIR_GUARDED = nullptr;                   ///< of them, that of the key
-  uint64_t recent_key_ WEIR_GUARDED = 0;
-  std::pmr::unordered_map<uint32_t, std::pmr::deque<uint64_t>> upcoming_
-      WEIR_GUARDED;  ///< region -> announced operations
+  transfer::Relay relay_;
+  Accounts accounts_;
+  lease::History history_;
+  lease::LeaseTable leases_;
+  lease::RemoteWrites remote_writes_;
+  page::Doubts doubts_ WEIR_GUARDED;  ///< of pages that came by ways of several copies
+  page::SlabAllocator slabs_ WEIR_GUARDED;
   Owned<tier::HostStore> host_;
   std::pmr::vector<RetiredSlot> retired_ WEIR_GUARDED;
   bool growing_ WEIR_GUARDED = false;
@@ -946,42 +841,14 @@ class Engine {
   static constexpr uint64_t max_round_bytes = uint64_t{256} << 20U;
   static constexpr size_t max_round_pages = 1024;
   uint64_t looked_at_ns_ WEIR_GUARDED = 0;  ///< when the machine's memory was last looked at
-  uint64_t looks_ WEIR_GUARDED = 0;         ///< at what is idle on the devices, so far ...
-  uint64_t next_look_ns_ WEIR_GUARDED = 0;  ///< ... and when the next is due
-  bool watching_ WEIR_GUARDED = false;      ///< the demoter comes back for it by itself
-  bool looking_ WEIR_GUARDED = false;       ///< somebody is at it
-  size_t host_cursor_ WEIR_GUARDED = 0;
-  std::pmr::vector<std::atomic<StreamState *>> states_;
-  std::pmr::vector<Owned<StreamState>> owned_states_ WEIR_GUARDED;
-  std::pmr::deque<PrefetchRequest> prefetches_ WEIR_GUARDED;
-  uint32_t prefetching_ WEIR_GUARDED = 0;     ///< threads that are at a batch
-  uint64_t prefetch_calls_ WEIR_GUARDED = 0;  ///< so far
-  uint64_t prefetch_round_ WEIR_GUARDED =
-      1;  ///< what was refused in it is not tried again before the next
-  std::pmr::unordered_multimap<uint32_t, Hint> hints_
-      WEIR_GUARDED;  ///< buffer -> what was asked for
-  static constexpr size_t least_hints = 64;
-  size_t sweep_hints_at_ WEIR_GUARDED =
-      least_hints;  ///< when they have become so many, those that have ended are removed
-  uint64_t oldest_hint_ WEIR_GUARDED = 0;  ///< no call older than this has a hint ...
-  uint64_t hinted_from_ WEIR_GUARDED =
-      0;  ///< ... nor what was asked for before these bytes (Hint::until)
-  uint64_t asked_bytes_ WEIR_GUARDED = 0;  ///< by all calls so far
-  Stats stats_ WEIR_GUARDED;
-  uint64_t buffer_bytes_ WEIR_GUARDED = 0;
-  uint64_t page_count_ WEIR_GUARDED = 0;
-  uint32_t slab_count_ WEIR_GUARDED = 0;
-  static constexpr uint64_t staging_bytes = uint64_t{1} << 20U;
-  RankedMutex<Rank::transfer> staging_mutex_;  ///< never taken with lock_ held
-  RankedMutex<Rank::transfer> side_mutex_;     ///< nor is this: opens the streams of moves
+  policy::IdleScan idle_scan_ WEIR_GUARDED;
+  lease::StreamStates states_;
+  policy::Announcements announcements_ WEIR_GUARDED;
+  policy::Hints hints_ WEIR_GUARDED;
+  Events events_ WEIR_GUARDED;
+  Gauges gauges_ WEIR_GUARDED;
   Compactor *compactor_ = nullptr;
-  /// What is to be scrubbed and could not be at once; the second counts how often there was such. See scrub.cpp.
-  std::atomic<bool> scrub_due_{false};
-  std::atomic<uint64_t> secrets_{0};
-  RankedMutex<Rank::upkeep> scrub_mutex_;  ///< never taken with lock_ held
-  uint64_t scrub_retry_ns_ WEIR_GUARDED = 0;
-  void *staging_ = nullptr;
-  backend::Runtime *staging_runtime_ = nullptr;
+  policy::ScrubTurns scrub_turns_;  ///< of what could not be overwritten at once (scrub.cpp)
   std::thread demoter_, sinker_;
   std::array<std::thread, 2>
       prefetchers_;  ///< two where there is storage: one reads while the other's copies end

@@ -29,7 +29,7 @@ Blocker Engine::blocker_of_extent(PoolDevice &device, Region &region) noexcept {
   if (region.held_on(device.place)) return Blocker::held;
   if (here.pages[0].state() != PageState::resident || region.pages[0].busy != 0 || region.idle(0))
     return Blocker::busy;
-  if (in_use(region, 0, device.place)) return Blocker::leased;
+  if (leases_.in_use(region, 0, device.place)) return Blocker::leased;
   return Blocker::none;
 }
 
@@ -37,16 +37,14 @@ void Engine::survey_segments(uint8_t place, Survey *survey) {
   Locked lock(lock_);
   survey->clear();
   PoolDevice &device = device_at(place);
-  if (device.vmm() || device.lost) return;
+  if (device.vmm() || device.lost()) return;
   std::pmr::vector<physical::Segments::Piece> pieces(&memory_);
   device.granules->survey(&pieces);
   std::pmr::vector<uint32_t> owners(&memory_);  // of extents
-  for (uint32_t id = 0; id < regions_.size(); ++id) {
-    const Residence *here = regions_[id] != nullptr ? regions_[id]->on(place) : nullptr;
-    if (here == nullptr || here->pages[0].granule == physical::no_granule) continue;
-    const uint32_t extent = device.granules->at(here->pages[0].granule).node;
+  for (Region &region : regions_in(device.pages_there())) {
+    const uint32_t extent = device.granules->at(region.on(place)->pages[0].granule).node;
     if (extent >= owners.size()) owners.resize(extent + 1, UINT32_MAX);
-    owners[extent] = id;
+    owners[extent] = region.id;
   }
   for (const physical::Segments::Piece &piece : pieces) {
     if (piece.extent == physical::Segments::none) {
@@ -65,8 +63,9 @@ void Engine::survey_segments(uint8_t place, Survey *survey) {
     tenant.blocker = Blocker::busy;
     if (piece.extent < owners.size() && owners[piece.extent] != UINT32_MAX) {
       tenant.owner = owners[piece.extent];
-      tenant.generation = region_generations_[tenant.owner];
-      tenant.blocker = blocker_of_extent(device, *regions_[tenant.owner]);
+      Region &owner = regions_.at(tenant.owner);
+      tenant.generation = regions_.generation(owner);
+      tenant.blocker = blocker_of_extent(device, owner);
     }
     survey->occupants.push_back(tenant);
     ++survey->places.back().count;
@@ -83,30 +82,25 @@ bool Engine::claim_extent(PoolDevice &device, const MoveOrder &order, ExtentMove
     result->block(why, tenant.size);
     return false;
   };
-  if (tenant.owner >= regions_.size() || regions_[tenant.owner] == nullptr ||
-      region_generations_[tenant.owner] != tenant.generation)
-    return refuse(Blocker::busy);
-  Region &region = *regions_[tenant.owner];
-  Residence *here = region.on(device.place);
+  Region *found = regions_.find(tenant.owner, tenant.generation);
+  Residence *here = found != nullptr ? found->on(device.place) : nullptr;
   if (here == nullptr || here->pages[0].granule == physical::no_granule ||
       device.granules->at(here->pages[0].granule).node != tenant.node)
     return refuse(Blocker::busy);
+  Region &region = *found;
   const Blocker why = blocker_of_extent(device, region);
   if (why != Blocker::none) return refuse(why);
   // Closed before its fences are looked at: a hit may come and go until then.
-  if (!close_owner(region, 0, device.place)) return refuse(Blocker::leased);
-  collect_fences(region, 0, waits);
-  grow_by(device.limbo);
+  if (!leases_.close(region, 0, device.place)) return refuse(Blocker::leased);
+  history_.collect(region, 0, waits);
+  device.limbo.reserve();
   move->granule =
       device.granules->claim_at(order.to, order.offset, region.shape.page_bytes(0), order.before);
   if (move->granule == physical::no_granule) return refuse(Blocker::busy);
   move->region = &region;
   step(region, 0, device, Step::begin_move);
-  // Its place in the list, so that settling can't fail. Until then it stands for the new extent, which is nobody's yet.
-  device.limbo.push_back(
-      PoolDevice::Left{move->granule, Stamp{}, region.shape.page_bytes(0),
-                       region.scrub ? PoolDevice::Left::Wipe::due : PoolDevice::Left::Wipe::none});
-  if (region.scrub) note_secret();
+  device.limbo.enter(move->granule, region.shape.page_bytes(0), region.scrub);
+  if (region.scrub) scrub_turns_.note();
   return true;
 }
 
@@ -115,27 +109,24 @@ void Engine::settle_extent(PoolDevice &device, ExtentMove &move, Stamp done) noe
   Region &region = *move.region;
   Residence &here = *region.on(device.place);
   DevicePage &page = here.pages[0];
-  const auto left = std::find_if(device.limbo.begin(), device.limbo.end(),
-                                 [&](const auto &l) { return l.granule == move.granule; });
-  step(region, 0, device, done && !device.lost ? Step::moved : Step::move_failed);
+  step(region, 0, device, done && !device.lost() ? Step::moved : Step::move_failed);
   forget_idle(region, 0);
   if (page.wanted) page.wanted = false;
-  Stream *side = device.side.load(std::memory_order_acquire);
-  if (!done && region.scrub && !device.lost && side != nullptr) {
+  Stream *side = device.streams.side();
+  if (!done && region.scrub && !device.lost() && side != nullptr) {
     // Some of the bytes may have come to the new place, which is left in their stead.
-    left->copied = Stamp::make(side->slot, side->timeline.last(), true);
-  } else if (!done || device.lost) {
-    device.limbo.erase(left);
+    const Stamp last = Stamp::make(side->slot, side->timeline.last(), true);
+    device.limbo.settle(move.granule, move.granule, last);
+  } else if (!done || device.lost()) {
+    device.limbo.cancel(move.granule);
     device.granules->release(move.granule);
   } else {
-    left->granule = page.granule;
-    left->copied = done;
+    device.limbo.settle(move.granule, page.granule, done);
     page.granule = move.granule;
     page.ready = done;
     device.granules->at(page.granule).set_client(region.client);
     here.range.address = device.granules->at(page.granule).place;
-    stats_.defragment_moved_bytes += region.shape.used_bytes(0);
-    ++stats_.defragment_moves;
+    events_.tell({What::moved, 0, device.place, region.id, 0, region.shape.used_bytes(0)});
   }
   retire_region(region);
 }
@@ -149,7 +140,7 @@ Status Engine::move_extents(uint8_t place, const MoveOrder *orders, size_t count
       &memory_);  // of whole extents: behind the last byte, too, nobody else's may show
   std::pmr::vector<uint64_t> sizes(&memory_);
   Locked lock(lock_);
-  if (device.lost) return fail(WEIR_ERROR_DEVICE_LOST, "device %u is lost", device.device.id);
+  if (device.lost()) return fail(WEIR_ERROR_DEVICE_LOST, "device %u is lost", device.device.id);
   moves.reserve(count);
   copies.reserve(count);
   sizes.reserve(count);
@@ -172,10 +163,10 @@ Status Engine::move_extents(uint8_t place, const MoveOrder *orders, size_t count
   if (moves.empty()) return {};
   Stamp done;
   const Status status = lock.unlocked([&] { return enqueue_moves(device, &waits, copies, &done); });
-  const LastError why = last_error();
+  const KeepError keep;
   note_loss(device, status);
   for (size_t i = 0; i < moves.size(); ++i) {
-    const bool moved = done && !device.lost;
+    const bool moved = done && !device.lost();
     settle_extent(device, moves[i], done);
     if (moved) {
       ++result->moves;
@@ -185,7 +176,6 @@ Status Engine::move_extents(uint8_t place, const MoveOrder *orders, size_t count
     }
   }
   changed_.notify_all();
-  if (!status) last_error() = why;
   return status;
 }
 
@@ -199,18 +189,14 @@ uint64_t Engine::evict_extents(uint8_t place, const Occupant *tenants, size_t co
   victims.reserve(count);
   for (size_t i = 0; i < count; ++i) {
     const Occupant &tenant = tenants[i];
-    if (tenant.owner >= regions_.size() || regions_[tenant.owner] == nullptr ||
-        region_generations_[tenant.owner] != tenant.generation)
-      continue;
+    if (regions_.find(tenant.owner, tenant.generation) == nullptr) continue;
     victims.push_back(PageRef{tenant.owner, 0, static_cast<uint16_t>(tenant.generation)});
   }
   *gone = 0;
   const uint64_t freed = victims.empty() ? 0 : evict(lock, device, victims, false, why);
   for (const PageRef &ref : victims) {
-    const auto &region = regions_[ref.region];
-    const bool same = region != nullptr &&
-                      static_cast<uint16_t>(region_generations_[ref.region]) == ref.generation;
-    const Residence *here = same ? region->on(place) : nullptr;
+    Region *region = regions_.find(ref.region, ref.generation);
+    const Residence *here = region != nullptr ? region->on(place) : nullptr;
     *gone += here == nullptr || here->pages[0].state() == PageState::absent ? 1 : 0;
   }
   return freed;
@@ -218,34 +204,10 @@ uint64_t Engine::evict_extents(uint8_t place, const Occupant *tenants, size_t co
 
 // ---- what is left behind ----
 
-/// Overwrites extents whose copies have passed where that is called for. What can't be is tried again: it stays in limbo.
-void Engine::wipe_limbo(PoolDevice &device) noexcept {
-  Stream *side = device.side.load(std::memory_order_acquire);
-  for (PoolDevice::Left &left : device.limbo) {
-    const bool due = left.wipe == PoolDevice::Left::Wipe::due && !device.lost;
-    if (!due || !left.copied || !streams_.passed(left.copied)) continue;
-    transfer::Copier copier(*side);
-    if (!copier.zero(device.granules->at(left.granule).place, left.bytes)) continue;
-    uint64_t point = 0;
-    if (side->timeline.record(&point)) {
-      left.copied = Stamp::make(side->slot, point, true);
-    } else {
-      (void)device.device.table().stream_synchronize(device.device.state(), side->native);
-    }
-    left.wipe = PoolDevice::Left::Wipe::under_way;
-  }
-}
-
 /// Frees the extents in limbo whose copies have passed. True: there were any.
 bool Engine::sweep_limbo(PoolDevice &device) noexcept {
-  wipe_limbo(device);
-  const auto gone = [&](const PoolDevice::Left &left) {
-    const bool due = left.wipe == PoolDevice::Left::Wipe::due && !device.lost;
-    if (!left.copied || due || !streams_.passed(left.copied)) return false;
-    device.granules->release(left.granule);
-    return true;
-  };
-  const bool any = std::erase_if(device.limbo, gone) != 0;
+  const bool any =
+      device.limbo.sweep(streams_, *device.granules, device.lost(), device.streams.side());
   if (any) changed_.notify_all();
   return any;
 }
@@ -253,22 +215,17 @@ bool Engine::sweep_limbo(PoolDevice &device) noexcept {
 /// Waits for one of them. False: there is none, or it takes too long.
 bool Engine::await_limbo(Releasable &lock, PoolDevice &device) {
   if (sweep_limbo(device)) return true;
-  const auto first = std::find_if(device.limbo.begin(), device.limbo.end(),
-                                  [](const auto &left) { return static_cast<bool>(left.copied); });
-  if (first == device.limbo.end()) return false;
-  const Stamp stamp = first->copied;
+  const Stamp stamp = device.limbo.first();
+  if (!stamp) return false;
   const uint64_t wait_ns = patience(device);
   if (!lock.unlocked([&] { return streams_.wait(stamp, wait_ns); })) return false;
-  if (sweep_limbo(device)) return true;
-  // The copy has passed, but not what overwrites the place it left.
-  return std::any_of(device.limbo.begin(), device.limbo.end(), [](const auto &left) {
-    return left.wipe == PoolDevice::Left::Wipe::under_way;
-  });
+  // Else the copy has passed, but not what overwrites the place it left.
+  return sweep_limbo(device) || device.limbo.wiping();
 }
 
 /// The bytes are there, but in pieces, or (`slabs`) may be, in slabs and in shared granules. Drops the lock.
 bool Engine::compact_for(Releasable &lock, PoolDevice &device, uint64_t bytes, bool slabs) {
-  if (compactor_ == nullptr || device.lost) return false;
+  if (compactor_ == nullptr || device.lost()) return false;
   if (!slabs && device.granules->idle() < bytes) return false;
   return lock.unlocked([&] {
     points.at("compact");

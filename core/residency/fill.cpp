@@ -26,7 +26,7 @@ void Engine::prepare_filling(Plan &plan) {
   // device after what writes there. All else waits for no work of the caller's, nor does the staging it comes through.
   for (const PlanItem &item : plan.items) {
     if (into_place || from_peer || item.zeroes()) {
-      gather_stamps(item.buffer, 0, item.size, true, &plan.before);
+      history_.gather({0, item.size, item.buffer, item.region, item.base}, true, &plan.before);
     }
   }
   // A copy may be under way that touches a tenant's place before its first use.
@@ -43,18 +43,17 @@ void Engine::prepare_filling(Plan &plan) {
   plan.rerouted = false;
   plan.freights.reserve(devices_.size() * (generation_ == 0 ? 2 : 3));
   plan.cargo.clear();
-  if (devices_.size() > 1) plan.cargo.reserve(plan.pages.size());
   if (devices_.size() > 1) {
-    forget_carried();
-    grow_by(carried_, carrying_ + plan.pages.size());
-    carrying_ += plan.pages.size();
+    plan.cargo.reserve(plan.pages.size());
+    doubts_.settle([this](Stamp stamp) { return streams_.done(stamp); });
+    doubts_.make_room(plan.pages.size());
     plan.carrying = plan.pages.size();
   }
 }
 
 /// Prepared, and not marked after all.
 void Engine::forgo_filling(Plan &plan) noexcept {
-  carrying_ -= plan.carrying;
+  doubts_.give_room_back(plan.carrying);
   plan.carrying = 0;
 }
 
@@ -151,27 +150,31 @@ Residence *Engine::device_source(Region &region, uint32_t page, const Plan &plan
 bool Engine::reads_directly(const PoolDevice &to, const Residence &from,
                             uint32_t page) const noexcept {
   if (!config_.routes.direct(from.place, to.place)) return false;
-  return !devices_[from.place]->vmm() || from.pages[page].mapped() >= to.joined;
+  return !devices_[from.place]->vmm() || from.pages[page].mapped() >= to.joined();
 }
 
 /// Every change of a page's state on a device, with the counts that go along.
 void Engine::step(Region &region, uint32_t page, PoolDevice &device, Step taken) noexcept {
   Residence &here = *region.on(device.place);
   const vm::Rule &rule = here.pages[page].apply(taken);
+  const int came = static_cast<int>(rule.to != PageState::absent) -
+                   static_cast<int>(rule.from != PageState::absent);
   here.resident += static_cast<uint32_t>(int32_t{rule.in_place});
+  here.coming = (here.coming + static_cast<uint32_t>(came - rule.in_place)) & 0xffffffU;
+  if (came != 0) places_.note(region, here);
   if (rule.busy > 0) begin_work(region, page, device);
   if (rule.busy < 0) count_work_out(region, page, device);
 }
 
 void Engine::begin_work(Region &region, uint32_t page, PoolDevice &device) noexcept {
   ++region.pages[page].busy;
-  ++region.operations;
+  region.pin_count.page_busy();
   ++device.in_flight;
 }
 
 void Engine::count_work_out(Region &region, uint32_t page, PoolDevice &device) noexcept {
   --region.pages[page].busy;
-  --region.operations;
+  region.pin_count.page_done();
   --device.in_flight;
 }
 
@@ -239,10 +242,10 @@ Status Engine::fill_from_below(Plan &plan, Lift &lift, transfer::Copier &copier)
                                 reinterpret_cast<uint64_t>(slot->pinned), part.bytes);
     if (status) status = copier.flush();
     uint64_t point = 0;
-    if (status) status = plan.device->up->timeline.record(&point);
+    if (status) status = plan.device->streams.up()->timeline.record(&point);
     if (!status) return status;  // the slot stays taken until the stream has been synchronized
-    lift.give(Stamp::make(plan.device->up->slot, point, true));
-    if (part.secret) note_secret();
+    lift.give(Stamp::make(plan.device->streams.up()->slot, point, true));
+    if (part.secret) scrub_turns_.note();
   }
   return {};
 }
@@ -257,11 +260,12 @@ uint64_t Engine::parts_below(const Plan &plan) const noexcept {
 /// Outside the lock. Maps page by page and enqueues as it goes, so that mapping overlaps with copying.
 Status Engine::fill(Plan &plan) {
   PoolDevice &device = *plan.device;
-  transfer::Copier copier(*device.up);
+  transfer::Copier copier(*device.streams.up());
   Lift lift(lower_, plan.quiet);
   const auto run = [&]() -> Status {
     if (!plan.parts.empty()) lift.begin(plan.parts);
-    for (const Stamp stamp : plan.before) WEIR_TRY(streams_.enqueue_wait(*device.up, stamp));
+    for (const Stamp stamp : plan.before)
+      WEIR_TRY(streams_.enqueue_wait(*device.streams.up(), stamp));
     for (PlanPage &page : plan.pages) {
       if (!page.filling) continue;
       if (page.absent) WEIR_TRY(prepare_page(plan, page));
@@ -297,24 +301,24 @@ Status Engine::fill(Plan &plan) {
     }
     WEIR_TRY(copier.flush());
     uint64_t point = 0;
-    WEIR_TRY(device.up->timeline.record(&point));
-    plan.ready = Stamp::make(device.up->slot, point, true);
+    WEIR_TRY(device.streams.up()->timeline.record(&point));
+    plan.ready = Stamp::make(device.streams.up()->slot, point, true);
     return {};
   };
   points.at("fill");
   Status status = run();
   if (status) return {};
-  const LastError why = last_error();
+  const KeepError keep;
   // Nothing may still be writing into memory that is about to be someone else's.
   end_carrying(plan);
   if (copier.enqueued()) {
-    (void)device.device.table().stream_synchronize(device.device.state(), device.up->native);
+    (void)device.device.table().stream_synchronize(device.device.state(),
+                                                   device.streams.up()->native);
   }
   for (PlanPage &page : plan.pages) {
     if (page.mapped && unmap_page(device, page.granule_address, page.bytes, page.shared))
       page.mapped = false;
   }
-  last_error() = why;
   return status;
 }
 
@@ -328,7 +332,7 @@ void Engine::destroy_doomed(Releasable &lock, Plan &plan) noexcept {
 void Engine::offer(Region &region, uint32_t page, PoolDevice &device) noexcept {
   DevicePage &state = region.on(device.place)->pages[page];
   try {
-    device.policy->admit(PageRef{region.id, page, region_generations_[region.id]}, tick());
+    device.policy->admit(PageRef{region.id, page, regions_.generation(region)}, tick());
     state.queued = true;
   } catch (const std::bad_alloc &) {
     state.queued = false;
@@ -344,6 +348,21 @@ void Engine::settle_zeroing(const Plan &plan, const PlanItem &item) noexcept {
   for (uint32_t p = item.first; p <= item.last; ++p)
     invalidate(*item.region, p, plan.device->bit());
   set_flags(item.buffer, 0, Word::virgin);
+}
+
+/// `how`: what is known of it as bits of Event::how, beside where the bytes came from.
+void Engine::tell_filled(const Plan &plan, const PlanPage &page, uint8_t how) noexcept {
+  Event event{What::filled, how, plan.device->place, page.region->id, page.page, page.used};
+  if ((page.from & vm::device_bits) != 0) {
+    event.how |= Event::from_device;
+  } else if (page.from != 0) {
+    event.how |= Event::from_host;
+    gauges_.promoted += page.used;
+  }
+  if ((page.from & vm::below_host) != 0) event.how |= Event::from_below;
+  if (page.from != 0 && plan.quiet) event.how |= Event::ahead;
+  events_.tell(event);
+  if (page.zero) events_.tell({What::zeroed, 0, event.place, event.region, event.page, page.bytes});
 }
 
 void Engine::settle_fill(Plan &plan, bool filled) noexcept {
@@ -367,24 +386,25 @@ void Engine::settle_fill(Plan &plan, bool filled) noexcept {
     state.wanted = false;
     // Of a page whose owner is gone, the copies may have gone while they were read.
     const bool idle = region.idle(page.page);
-    if (page.corrupt && !idle) ++stats_.checksum_failures;
+    if (page.corrupt && !idle)
+      events_.tell({What::corrupt, 0, Event::nowhere, region.id, page.page});
     if (filled) {
+      uint8_t how = 0;
       if (page.freight != no_freight && page.counts) note_carried(plan, page);
       state.ready = plan.ready;
       if (region.buffer != vm::BufferTable::none) set_flags(region.buffer, 0, Word::sole);
       if (page.absent) {
-        if (device.evicted_lately(state.evicted())) stats_.refaulted_bytes += page.used;
+        if (device.evicted_lately(state.evicted())) how |= Event::refault;
         state.set_mapped(page.opened);
         device.granules->at(page.granule).set_client(region.client);
         if (!device.vmm()) here.range.address = page.address;
         end_making(region, page.page, device, page.wipe ? plan.ready : Stamp{});
-        if (idle)
-          clients_[region.client]->device[device.place].refund(
-              page.charged);  // whose tenants have left meanwhile
+        if (idle) uncharge(region, page.page, device.place);  // its tenants have left meanwhile
         if (plan.lends && !idle) {
           set_borrowed(region, page.page, device, true);
           offer_borrowed(region, page.page, device);
-          stats_.rebalanced_bytes += page.used;
+          how |= Event::balance;
+          gauges_.rebalanced += page.used;
         } else {
           offer(region, page.page, device);
         }
@@ -393,20 +413,14 @@ void Engine::settle_fill(Plan &plan, bool filled) noexcept {
       // untouched one, has no version yet.
       if (idle) {
         forget_idle(region, page.page);
-        copies.discarded();
+        places_.note(region, copies.discarded());
       } else if (copies.latest() != 0 && !page.discard) {
         // What has been lost meanwhile (remote.cpp) is not found again.
-        if (!copies.lost() && page.counts) copies.arrived(device.bit());
+        if (!copies.lost() && page.counts) places_.note(region, copies.arrived(device.bit()));
       } else if (page.zero && !page.discard && !region.slab) {
-        copies.arrived(device.bit());
+        places_.note(region, copies.arrived(device.bit()));
       }
-      if (page.zero) stats_.zero_filled_bytes += page.bytes;
-      if (page.from != 0) {
-        const bool peer = (page.from & vm::device_bits) != 0;
-        (peer ? stats_.peer_bytes : stats_.promoted_bytes) += page.used;
-        if ((page.from & vm::below_host) != 0) stats_.lifted_bytes += page.used;
-        if (plan.quiet) stats_.prefetched_bytes += page.used;
-      }
+      tell_filled(plan, page, how);
       page.granule = physical::no_granule;
       page.absent = page.stale = false;
     } else if (page.stale) {

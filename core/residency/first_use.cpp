@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // First use: what a new tenant may find on its place, and the short ways to its first lease where that is nothing to wait for,
-// bring or zero. Work that may still run there is remembered by the place (bury). Where it is all of one stream's past, and the
+// bring or zero. Work that may still run there is remembered by the place (History::bury). Where it is all of one stream's past, and the
 // pages are there with nothing that a write would make stale, the hit path grants the first lease (Word::virgin); where the
 // pages are there but nobody's, one look under the lock does. All else is the slow way's.
 
@@ -12,27 +12,13 @@
 namespace weir::residency {
 namespace {
 
-/// At this many a region's tombstones are looked through for such as have passed.
-constexpr size_t many_tombstones = 64;
-
 /// Whether the page's copy on the device is its only one, so that a write makes none stale.
 bool sole_version(const Page &copies, const PoolDevice &device) noexcept {
-  return copies.latest() == device.bit() && copies.lower == tier::CopyTable::none && !copies.host &&
-         !copies.sinking;
+  return copies.latest() == device.bit() && copies.lower == tier::CopyTable::none &&
+         !copies.host() && !copies.sinking;
 }
 
 }  // namespace
-
-/// Whether all work of dead tenants on the range has ended, or is of the stream's own past.
-bool Engine::past_ended(const Region &slab, uint64_t begin, uint64_t size,
-                        const Stream *stream) noexcept {
-  for (const vm::Tombstone &dead : slab.tombstones) {
-    if (dead.begin >= begin + size || dead.end <= begin) continue;
-    if (stream != nullptr && dead.stamp.slot() == stream->slot) continue;
-    if (!streams_.passed(dead.stamp)) return false;
-  }
-  return true;
-}
 
 /// Whether the pages under a tenant's place are there, with nobody at work on them.
 bool Engine::in_place(Region &slab, uint64_t begin, uint64_t size, PoolDevice &device) noexcept {
@@ -59,27 +45,11 @@ void Engine::write_pages(Region &slab, uint64_t begin, uint64_t size, PoolDevice
   }
 }
 
-/// What of dead tenants may still run on the range, if it is one stream's. False: it is of several.
-bool Engine::past_of(const Region &slab, uint64_t begin, uint64_t size, Stamp *past) noexcept {
-  *past = Stamp{};
-  for (const vm::Tombstone &dead : slab.tombstones) {
-    if (dead.begin >= begin + size || dead.end <= begin) continue;
-    if (*past && dead.stamp.slot() != past->slot()) {
-      if (streams_.passed(dead.stamp)) continue;
-      if (!streams_.passed(*past)) return false;
-      *past = Stamp{};
-    }
-    if (dead.stamp.point() > past->point()) *past = dead.stamp;
-  }
-  if (*past) past->bits |= Stamp::write_bit;  // whoever comes next waits for all of it
-  return true;
-}
-
 /// Opens the hit path to the first lease of a new tenant whose place is there; what may still run on it becomes its own past.
 /// Returns the flags for its word. What lies beside it must be the latest of its pages already, so that a write makes nothing
 /// stale, and a page that nobody has written has nothing to be kept.
 uint64_t Engine::open_to_first(uint32_t index, PoolDevice &device) noexcept {
-  const Target where = target(index);
+  const Target where = buffers_.target(index);
   Region &slab = *where.region;
   const uint32_t last = slab.shape.page_at(where.base + where.size - 1);
   for (uint32_t p = slab.shape.page_at(where.base); p <= last; ++p) {
@@ -87,7 +57,7 @@ uint64_t Engine::open_to_first(uint32_t index, PoolDevice &device) noexcept {
   }
   Stamp past;
   if (slab.cold || !in_place(slab, where.base, where.size, device) ||
-      !past_of(slab, where.base, where.size, &past))
+      !history_.past_of(slab, where.base, where.base + where.size, &past))
     return 0;
   vm::Hot &hot = buffers_.hot(index);
   hot.stamp.store(past.bits, std::memory_order_relaxed);
@@ -114,11 +84,11 @@ bool Engine::lease_fresh(const Stream &stream, weir_use &use) noexcept {
   seen = hot.word.load(std::memory_order_relaxed);
   const Stamp past = hot.last_use();
   if (!fresh(seen) || (past && past.slot() != stream.slot)) return false;
-  const Target where = target(index);
+  const Target where = buffers_.target(index);
   Region &slab = *where.region;
   PoolDevice &device = device_at(slab.home);
   if (&device.device != stream.device || !in_place(slab, where.base, where.size, device) ||
-      !past_ended(slab, where.base, where.size, &stream))
+      !history_.past_ended(slab, where.base, where.base + where.size, &stream))
     return false;
   const uint64_t address = address_of(slab, *slab.on(slab.home)) + where.base;
   if (hot.address != address)
@@ -130,47 +100,6 @@ bool Engine::lease_fresh(const Stream &stream, weir_use &use) noexcept {
   slab.last_use = std::max(slab.last_use, ticks_.now());
   use.address = address;
   return true;
-}
-
-/// Work that may still run on a dead tenant's place is remembered by the place. No more is kept than a few of a stream: beyond
-/// that its last work stands for all of it, wherever it is.
-void Engine::bury(Region &region, uint64_t begin, uint64_t end, Stamp stamp) noexcept {
-  if (!stamp || streams_.passed(stamp)) return;
-  auto &dead = region.tombstones;
-  // Of one place that is taken and given again and again the last work stands for all.
-  vm::Tombstone *last = dead.empty() ? nullptr : &dead.back();
-  if (last != nullptr && last->stamp.slot() == stamp.slot() && begin <= last->begin &&
-      last->end <= end && last->stamp.point() <= stamp.point()) {
-    stamp.bits |= last->stamp.bits & Stamp::write_bit;
-    *last = vm::Tombstone{begin, end, stamp};
-    return;
-  }
-  if (dead.size() >= many_tombstones) {
-    erase_if(dead, [this](const vm::Tombstone &old) { return streams_.passed(old.stamp); });
-    if (dead.size() >= many_tombstones / 2) {
-      size_t kept = 0;
-      for (const vm::Tombstone &next : dead) {
-        size_t same = 0;
-        while (same < kept && dead[same].stamp.slot() != next.stamp.slot()) ++same;
-        if (same == kept) {
-          dead[kept++] = next;
-          continue;
-        }
-        vm::Tombstone &all = dead[same];
-        all.begin = std::min(all.begin, next.begin);
-        all.end = std::max(all.end, next.end);
-        const uint64_t write = (all.stamp.bits | next.stamp.bits) & Stamp::write_bit;
-        if (next.stamp.point() > all.stamp.point()) all.stamp = next.stamp;
-        all.stamp.bits |= write;
-      }
-      dead.resize(kept);
-    }
-  }
-  try {
-    dead.push_back(vm::Tombstone{begin, end, stamp});
-  } catch (const std::bad_alloc &) {
-    (void)streams_.wait(stamp, UINT64_MAX);
-  }
 }
 
 }  // namespace weir::residency

@@ -4,7 +4,6 @@
 // fence for all, then a stamp and a decrement a buffer to release. virtual/hot.hpp has the rules that make it right.
 // A lease of one whole buffer, by far the commonest, has a way of its own: every locked instruction counts.
 
-#include "core/base/grow.hpp"
 #include "core/residency/plan.hpp"
 
 #include <mutex>
@@ -96,25 +95,16 @@ bool Engine::acquire_fast(Stream &stream, StreamState &state, weir_use *uses, si
 }
 
 Status Engine::stream_state(Stream &stream, StreamState **state) {
-  StreamState *found = states_[stream.slot].load(std::memory_order_acquire);
+  StreamState *found = states_.find(stream.slot);
   if (found == nullptr) {
     Locked lock(lock_);
-    found = states_[stream.slot].load(std::memory_order_relaxed);
-    if (found == nullptr) {
-      grow_by(owned_states_);
-      Owned<StreamState> fresh = make_owned<StreamState>(&memory_, &memory_);
-      fresh->stream = &stream;
-      found = fresh.get();
-      owned_states_.push_back(std::move(fresh));
-      states_[stream.slot].store(found, std::memory_order_release);
-    }
+    found = &states_.have(stream);
   }
   if (found->stream_generation.load(std::memory_order_relaxed) != stream.generation) {
     Locked lock(lock_);
     if (found->stream_generation.load(std::memory_order_relaxed) != stream.generation) {
       forget_announced(*found);
       found->device = stream.device;
-      found->foresees = false;
       found->stream_generation.store(stream.generation, std::memory_order_relaxed);
     }
   }
@@ -128,7 +118,7 @@ Status Engine::acquire(Stream &stream, weir_use *uses, size_t count, const Acqui
     return fail(WEIR_ERROR_INVALID_ARGUMENT, "count is %zu; a set has 1 to 65535 uses", count);
   }
   WEIR_TRY(stream.check_capture());
-  StreamState *state = states_[stream.slot].load(std::memory_order_acquire);
+  StreamState *state = states_.find(stream.slot);
   if (state == nullptr ||
       state->stream_generation.load(std::memory_order_relaxed) != stream.generation)
     WEIR_TRY(stream_state(stream, &state));
@@ -153,7 +143,7 @@ Status Engine::acquire_set(Stream &stream, StreamState &state, weir_use *uses, s
   }
   // Counts taken back may have stopped somebody from making room; told here, because the stream's lock comes after
   // the pool's.
-  if (waiters_.load() != 0) wake_all();
+  if (admission_.has_watchers()) wake_all();
   if (lease == nullptr) {
     return fail(WEIR_ERROR_NOT_SUPPORTED, "more than %u leases are out on one stream",
                 StreamState::max_leases);
@@ -202,7 +192,7 @@ inline Lease *Engine::take_one(Stream &stream, StreamState &state, weir_lease ha
 
 Status Engine::release(weir_lease handle, Stream &stream) {
   const uint32_t slot = StreamState::slot_of(handle);
-  StreamState *state = states_[slot].load(std::memory_order_acquire);
+  StreamState *state = states_.find(slot);
   if (state == nullptr || slot != stream.slot) return release_set(handle, state, stream);
   backend::Timeline &timeline = stream.timeline;
   Lease *lease = nullptr;
@@ -221,7 +211,7 @@ Status Engine::release(weir_lease handle, Stream &stream) {
   if (!published) return release_taken(lease, *state, stream);
   state->give(lease);
   hot.drop_lease(mode);
-  if (waiters_.load() != 0) wake_all();
+  if (admission_.has_watchers()) wake_all();
   return {};
 }
 

@@ -44,34 +44,6 @@ void Engine::drop_hold(Region &region) noexcept {
   changed_.notify_all();
 }
 
-// ---- what a hold forbids ----
-
-/// The holds on a buffer; nullptr: it is not held, though somebody may be about to.
-const Hold *Engine::hold_of(uint32_t index) const noexcept {
-  if (holds_.empty()) return nullptr;
-  const auto found = holds_.find(index);
-  return found != holds_.end() && found->second.count != 0 ? &found->second : nullptr;
-}
-
-/// Whether a hold keeps a lease or call that uses the buffer at the place from being granted.
-bool Engine::hold_forbids(uint32_t index, bool write, uint8_t place) const noexcept {
-  const Hold *hold = hold_of(index);
-  if (hold == nullptr) return false;
-  const bool elsewhere = place != hold->place && place != any_place;
-  return hold->kind == HoldKind::alone || (write && (hold->kind == HoldKind::read || elsewhere));
-}
-
-/// Whether a hold of the kind may join those that are there.
-Status Engine::check_hold(uint32_t index, HoldKind kind, uint8_t place) {
-  const Hold *hold = hold_of(index);
-  if (hold == nullptr) return {};
-  if (hold->place != place)
-    return fail(WEIR_ERROR_LEASE_CONFLICT, "the buffer is held on another device");
-  if (hold->kind != kind || kind == HoldKind::alone)
-    return fail(WEIR_ERROR_LEASE_CONFLICT, "the buffer is held in a mode that allows no other");
-  return {};
-}
-
 // ---- taking and undoing them ----
 
 /// The plan of a claim on the whole buffer, which lasts until the caller drops it: so that no writer is at work.
@@ -79,8 +51,7 @@ void Engine::plan_whole(uint32_t index, uint8_t mode, Plan *plan) {
   plan->lease = plan;
   PlanItem item;
   item.buffer = index;
-  item.generation =
-      buffers_.hot(index).word.load(std::memory_order_relaxed) & Word::generation_mask;
+  item.generation = buffers_.hot(index).generation();
   item.end = buffers_.hot(index).size();
   item.mode = mode;
   plan->items.push_back(item);
@@ -120,7 +91,8 @@ void Engine::leave_latest(Plan &plan) noexcept {
     Page &copies = region.pages[p];
     const bool shard = region.shards != nullptr;
     free_lower(region, p);
-    copies.written(shard ? uint32_t{1} << region.home_of(p) : plan.device->bit());
+    places_.note(region,
+                 copies.written(shard ? uint32_t{1} << region.home_of(p) : plan.device->bit()));
     if (copies.leases == 0 && !leased) free_host(region, p);
   }
   set_flags(item.buffer, 0, Word::virgin);
@@ -143,14 +115,11 @@ Status Engine::take_hold(Releasable &lock, Plan &plan, HoldKind kind) {
   }
   WEIR_TRY(plan.try_each([this](Plan &part) { return check_device(part); }));
   WEIR_TRY(plan.try_each([this](Plan &part) { return check_lost(part); }));
-  const uint8_t place = plan.claim_place(region);
-  WEIR_TRY(check_hold(item.buffer, kind, place));  // another's hold may have been faster
+  const ClaimScope scope = plan.scope(region);
+  WEIR_TRY(buffers_.check_hold(item.buffer, kind, scope));  // another's hold may have been faster
   if (alone_latest) leave_latest(plan);
   add_hold(region, plan.place(), kind != HoldKind::read);
-  Hold &hold = holds_.find(item.buffer)->second;
-  ++hold.count;
-  hold.place = place;
-  hold.kind = kind;
+  buffers_.count_hold(item.buffer, kind, scope);
   // While the claim keeps writers out: what the hold forbids must not be granted by a hit.
   refresh_word(item.buffer, region, item.base, item.size);
   return {};
@@ -168,7 +137,7 @@ Status Engine::nest_hold(Plan &plan) {
       return fail(WEIR_ERROR_DATA_LOST, "bytes of page %u were lost with their device", p);
   }
   add_hold(region, plan.place(), region.held_to_write);
-  ++holds_.find(item.buffer)->second.count;
+  buffers_.count_hold(item.buffer);
   return {};
 }
 
@@ -176,23 +145,18 @@ Status Engine::hold(weir_buffer buffer, uint32_t device_id, HoldKind kind, uint6
   const Scrubbing scrubbing(*this);
   Locked lock(lock_);
   uint32_t index = 0;
-  WEIR_TRY(decode(buffer, &index));
+  WEIR_TRY(buffers_.find(buffer, &index));
   uint8_t place = 0;
   if (device_id == WEIR_DEVICE_DEFAULT) {
-    place = target(index).region->home;
+    place = buffers_.target(index).region->home;
   } else {
     WEIR_TRY(place_of(device_id, &place));
   }
   Plan plan(&memory_, nullptr, devices_[place].get());
-  WEIR_TRY(check_hold(index, kind, plan.claim_place(*target(index).region)));
+  WEIR_TRY(buffers_.check_hold(index, kind, plan.scope(*buffers_.target(index).region)));
   WEIR_TRY(unslab_for(lock, index, place));
-  const bool nests = hold_of(index) != nullptr;
-  // First, so that nothing can fail once the pages are held; nobody erases it meanwhile.
-  Hold &record = holds_.try_emplace(index).first->second;
-  ++record.coming;
-  const auto leave = [&]() WEIR_HELD {
-    if (--record.coming == 0 && record.count == 0) holds_.erase(index);
-  };
+  const bool nests = buffers_.hold_of(index) != nullptr;
+  buffers_.begin_hold(index);
   Status status;
   try {
     plan_whole(index, kind == HoldKind::alone ? WEIR_READ_WRITE : WEIR_READ, &plan);
@@ -207,14 +171,12 @@ Status Engine::hold(weir_buffer buffer, uint32_t device_id, HoldKind kind, uint6
       drop_claims(plan);
     }
   } catch (...) {
-    leave();
+    buffers_.end_hold(index);
     throw;
   }
-  const LastError why = last_error();
-  leave();
-  last_error() = why;
+  buffers_.end_hold(index);
   if (!status) return status;
-  const Target where = target(index);
+  const Target where = buffers_.target(index);
   *address = address_on(*where.region, place) + where.base;
   return {};
 }
@@ -222,14 +184,12 @@ Status Engine::hold(weir_buffer buffer, uint32_t device_id, HoldKind kind, uint6
 Status Engine::unhold(weir_buffer buffer) {
   Locked lock(lock_);
   uint32_t index = 0;
-  WEIR_TRY(decode(buffer, &index));
-  const auto held = holds_.find(index);
-  if (held == holds_.end() || held->second.count == 0)
+  WEIR_TRY(buffers_.find(buffer, &index));
+  if (buffers_.hold_of(index) == nullptr)
     return fail(WEIR_ERROR_INVALID_ARGUMENT, "the buffer is not held");
-  const Target where = target(index);
+  const Target where = buffers_.target(index);
   drop_hold(*where.region);
-  if (--held->second.count != 0) return {};
-  if (held->second.coming == 0) holds_.erase(held);
+  if (!buffers_.drop_hold(index)) return {};
   // The hit path is as open as it would be without. Who has the buffer to himself may be moving it, and leaves it closed.
   const uint64_t word = buffers_.hot(index).word.load(std::memory_order_relaxed);
   if ((word & Word::writer) == 0) refresh_word(index, *where.region, where.base, where.size);
@@ -239,20 +199,14 @@ Status Engine::unhold(weir_buffer buffer) {
 // ---- the caller's own memory ----
 
 Status Engine::claim_alone(uint32_t index) {
-  std::atomic<uint64_t> &word = buffers_.hot(index).word;
-  uint64_t seen = word.load(std::memory_order_relaxed);
-  do {
-    if (Word::leases(seen) != 0 || (seen & Word::partial) != 0)
-      return fail(WEIR_ERROR_BUSY, "the buffer has unreleased leases");
-  } while (!word.compare_exchange_weak(seen, (seen | Word::writer) & ~Word::resident,
-                                       std::memory_order_acq_rel));
-  return {};
+  return leases_.take_alone(index) ? Status{}
+                                   : fail(WEIR_ERROR_BUSY, "the buffer has unreleased leases");
 }
 
 Status Engine::host_register(weir_buffer buffer, void *memory, uint64_t flags) {
   if ((flags & ~uint64_t{WEIR_HOST_LOAD}) != 0) {
     return fail(WEIR_ERROR_INVALID_ARGUMENT, "flags %#llx has bits this version does not know",
-                static_cast<unsigned long long>(flags));
+                llu(flags));
   }
   if (memory == nullptr || (reinterpret_cast<uint64_t>(memory) & 4095U) != 0) {
     return fail(WEIR_ERROR_INVALID_ARGUMENT, "memory %p is NULL or not page-aligned", memory);
@@ -260,8 +214,8 @@ Status Engine::host_register(weir_buffer buffer, void *memory, uint64_t flags) {
   const Scrubbing scrubbing(*this);
   Locked lock(lock_);
   uint32_t index = 0;
-  WEIR_TRY(decode(buffer, &index));
-  Region &region = *target(index).region;
+  WEIR_TRY(buffers_.find(buffer, &index));
+  Region &region = *buffers_.target(index).region;
   if (region.slab)
     return fail(WEIR_ERROR_NOT_SUPPORTED,
                 "a buffer below a page shares its pages and can't have host memory of its own");
@@ -276,7 +230,7 @@ Status Engine::host_register(weir_buffer buffer, void *memory, uint64_t flags) {
   if (region.holds != 0) return fail(WEIR_ERROR_BUSY, "the buffer is held (weir_hold)");
   WEIR_TRY(claim_alone(index));
   await_operations(lock, region);
-  ++region.operations;
+  vm::RegionPin pin(region);
   const uint64_t bytes = tier::HostStore::rounded(region.shape.size);
   Status status;
   try {
@@ -298,7 +252,7 @@ Status Engine::host_register(weir_buffer buffer, void *memory, uint64_t flags) {
                            "host_register");
     });
   }
-  --region.operations;
+  unpin(pin);
   if (status) {
     auto *base = static_cast<unsigned char *>(memory);
     for (uint32_t p = 0; p < region.pages.size(); ++p) {
@@ -310,7 +264,7 @@ Status Engine::host_register(weir_buffer buffer, void *memory, uint64_t flags) {
       free_host(region, p);
       if ((flags & WEIR_HOST_LOAD) != 0) {
         free_lower(region, p);
-        copies.written(vm::host_bit);
+        places_.note(region, copies.written(vm::host_bit));
       }
     }
     drop_alias(region);
@@ -327,10 +281,10 @@ void Engine::unregister_memory(Releasable &lock, Region &region) noexcept {
   unsigned char *memory = region.registered;
   region.registered = nullptr;
   for (Page &copies : region.pages) {
-    if (!copies.host) copies.left(vm::host_bit);
+    if (!copies.host()) places_.note(region, copies.left(vm::host_bit));
   }
   const uint64_t bytes = tier::HostStore::rounded(region.shape.size);
-  ++region.operations;
+  vm::RegionPin pin(region);
   // Another thread may bring the region to a further device meanwhile, which has nothing of this memory.
   std::array<PoolDevice *, vm::max_devices> users{};
   size_t count = 0;
@@ -338,26 +292,27 @@ void Engine::unregister_memory(Releasable &lock, Region &region) noexcept {
   backend::Runtime &runtime = *devices_[0]->device.runtime;
   lock.unlocked([&] {
     for (size_t i = 0; i < count; ++i)
-      (void)users[i]->up->timeline.wait(users[i]->up->timeline.last(), UINT64_MAX);
+      (void)users[i]->streams.up()->timeline.wait(users[i]->streams.up()->timeline.last(),
+                                                  UINT64_MAX);
     (void)runtime.table().host_unregister(runtime.state(), memory, bytes);
   });
-  --region.operations;
+  unpin(pin);
 }
 
 Status Engine::host_unregister(weir_buffer buffer) {
   const Scrubbing scrubbing(*this);
   Locked lock(lock_);
   uint32_t index = 0;
-  WEIR_TRY(decode(buffer, &index));
-  const Target where = target(index);
+  WEIR_TRY(buffers_.find(buffer, &index));
+  const Target where = buffers_.target(index);
   Region &region = *where.region;
   if (region.registered == nullptr)
     return fail(WEIR_ERROR_INVALID_ARGUMENT, "the buffer has no registered memory");
-  if (hold_forbids(index, false, any_place))
+  if (buffers_.hold_forbids(index, false, ClaimScope::any()))
     return fail(WEIR_ERROR_LEASE_CONFLICT, "a hold on the buffer forbids reading");
   WEIR_TRY(claim_alone(index));
   await_operations(lock, region);
-  count_pages(region, 0, region.shape.size, 1);
+  leases_.count_pages(region, 0, region.shape.size, 1);
   std::pmr::vector<tier::HostSlot> slots(&memory_);
   const auto work = [&]() WEIR_HELD -> Status {
     slots.resize(region.pages.size());
@@ -390,11 +345,11 @@ Status Engine::host_unregister(weir_buffer buffer) {
   } catch (const std::bad_alloc &) {
     status = fail(WEIR_ERROR_OUT_OF_HOST_MEMORY, "no host memory to part from registered memory");
   }
-  const LastError why = last_error();
+  const KeepError keep;
   if (status) {
     for (uint32_t p = 0; p < region.pages.size(); ++p) {
-      if (!slots[p]) region.pages[p].left(vm::host_bit);
-      region.pages[p].host = slots[p];
+      if (!slots[p]) places_.note(region, region.pages[p].left(vm::host_bit));
+      places_.note(region, region.pages[p].take_slot(slots[p]));
       if (slots[p]) note_in_order(region, p, vm::host_bit);
     }
     unregister_memory(lock, region);
@@ -403,10 +358,9 @@ Status Engine::host_unregister(weir_buffer buffer) {
       if (slot) free_slot(region.client, slot, region.scrub);
     }
   }
-  count_pages(region, 0, region.shape.size, -1);
+  leases_.count_pages(region, 0, region.shape.size, -1);
   buffers_.hot(index).word.fetch_sub(Word::writer);
   changed_.notify_all();
-  last_error() = why;
   return status;
 }
 

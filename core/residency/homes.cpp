@@ -112,12 +112,12 @@ Status Engine::place_together(const weir_buffer_desc *const *descs, size_t count
 /// A buffer at home on the place begins or ends.
 void Engine::count_promise(uint32_t index, uint8_t home, uint64_t bytes, bool more) noexcept {
   Promise &promise = devices_[home]->promise;
-  const bool tenant = buffers_.cold(index).node != physical::SmallArena::none;
-  if (tenant && users_.empty()) {
+  const Users *users = buffers_.users_of(index);
+  if (users == nullptr && buffers_.tenant(index)) {
     more ? promise.add(home, bytes) : promise.remove(home, bytes);
     return;
   }
-  const Region &region = *target(index).region;
+  const Region &region = *buffers_.target(index).region;
   const vm::Shards *shards = region.shards.get();
   for (uint32_t i = 0; shards != nullptr && i < shards->count(); ++i) {
     const uint64_t there = shards->bytes_on(region.shape, shards->place(i));
@@ -125,9 +125,8 @@ void Engine::count_promise(uint32_t index, uint8_t home, uint64_t bytes, bool mo
     more ? there_too.add(shards->place(i), there) : there_too.remove(shards->place(i), there);
   }
   if (shards != nullptr) return;
-  const auto found = users_.find(index);
-  const Users users = found != users_.end() ? found->second : Users{};
-  more ? promise.add(home, bytes, users) : promise.remove(home, bytes, users);
+  const Users &known = users != nullptr ? *users : Users{};
+  more ? promise.add(home, bytes, known) : promise.remove(home, bytes, known);
 }
 
 // ---- near the devices ----

@@ -57,9 +57,9 @@ Status Engine::host_alias(Region &region, uint32_t first, uint32_t last) {
   }
   for (uint32_t p = first; p <= last; ++p) {
     Page &page = region.pages[p];
-    if (!page.host || page.in_view) continue;
+    if (!page.host() || page.in_view) continue;
     const Status status =
-        host_->map_alias(page.host, tier::HostStore::rounded(region.shape.used_bytes(p)),
+        host_->map_alias(page.host(), tier::HostStore::rounded(region.shape.used_bytes(p)),
                          region.alias + region.shape.offset(p));
     if (!status) {
       if (fresh) drop_alias(region);
@@ -102,8 +102,8 @@ Status Engine::page_to_host(Releasable &lock, const PlanItem &item, uint32_t pag
     counts = region.only_latest(page) == 0;
     begin_work(region, page, home);
     try {
-      status = copy_settled(lock, item.buffer, where, page, at, at + used, host_bytes(region, page),
-                            nullptr);
+      status = copy_settled(
+          lock, {item.buffer, where, page, at, at + used, host_bytes(region, page), nullptr});
     } catch (const std::bad_alloc &) {
       status = fail(WEIR_ERROR_OUT_OF_HOST_MEMORY, "no host memory to read a page");
     }
@@ -114,7 +114,7 @@ Status Engine::page_to_host(Releasable &lock, const PlanItem &item, uint32_t pag
   set_flags(item.buffer, 0, Word::sole);  // a write must come the slow way, to make this copy stale
   // What a DISCARD_WRITE finds in the slot is a version only when the lease is granted: commit() says so.
   if (discard || !counts) return {};
-  copies.arrived(vm::host_bit);
+  places_.note(region, copies.arrived(vm::host_bit));
   note_in_order(region, page, vm::host_bit);
   return {};
 }
@@ -125,7 +125,8 @@ Status Engine::bring_to_host(Releasable &lock, Plan &plan) {
   WEIR_TRY(take_claims(plan));
   // Pages of a whole claim are counted too: the alias must not lose its slots.
   const auto count = [&](int delta) {
-    for (const PlanItem &item : plan.items) count_pages(*item.region, item.begin, item.end, delta);
+    for (const PlanItem &item : plan.items)
+      leases_.count_pages(*item.region, item.begin, item.end, delta);
   };
   count(1);
   const auto work = [&]() WEIR_HELD -> Status {
@@ -148,10 +149,9 @@ Status Engine::bring_to_host(Releasable &lock, Plan &plan) {
   } catch (const std::bad_alloc &) {
     status = fail(WEIR_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the records of a host lease");
   }
-  const LastError why = last_error();
+  const KeepError keep;
   count(-1);
   if (!status) drop_claims(plan);
-  last_error() = why;
   return status;
 }
 

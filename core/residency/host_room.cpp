@@ -12,12 +12,12 @@
 namespace weir::residency {
 
 bool Engine::has_host(const Region &region, uint32_t page) const noexcept {
-  return region.registered != nullptr || region.pages[page].host;
+  return region.registered != nullptr || region.pages[page].host();
 }
 
 unsigned char *Engine::host_bytes(Region &region, uint32_t page) noexcept {
   if (region.registered != nullptr) return region.registered + region.shape.offset(page);
-  return static_cast<unsigned char *>(host_->address(region.pages[page].host));
+  return static_cast<unsigned char *>(host_->address(region.pages[page].host()));
 }
 
 Status Engine::fail_corrupt(uint32_t use, uint32_t page, uint32_t bit) noexcept {
@@ -38,7 +38,7 @@ void Engine::forsake_copy(Region &region, uint32_t page, uint32_t bit) noexcept 
   Page &copies = region.pages[page];
   if ((copies.latest() & ~bit) == 0 || (copies.latest() & bit) == 0 || copies.sinking) return;
   if (bit == vm::host_bit) {
-    copies.left(vm::host_bit);
+    places_.note(region, copies.left(vm::host_bit));
     free_host(region, page);
   } else {
     drop_lower(region, page, bit);
@@ -54,15 +54,15 @@ bool Engine::sums_host(const Region &region) const noexcept {
 Status Engine::verify_host(Region &region, uint32_t page, uint32_t use) {
   const Page &copies = region.pages[page];
   const uint64_t sum = checksum_of_version(copies);
-  if (!sums_host(region) || sum == 0 || !copies.host) return {};
+  if (!sums_host(region) || sum == 0 || !copies.host()) return {};
   if (tier::checksum_of(host_bytes(region, page), region.shape.used_bytes(page)) == sum) return {};
-  ++stats_.checksum_failures;
+  events_.tell({What::corrupt, 0, Event::nowhere, region.id, page});
   return fail_corrupt(use, page, vm::host_bit);
 }
 
 void Engine::free_slot(uint32_t client, tier::HostSlot slot, bool secret) noexcept {
   if (secret) std::memset(host_->address(slot), 0, host_->bytes(slot));
-  clients_[client]->host.refund(host_->bytes(slot));
+  accounts_.freed(client, Accounts::host, host_->bytes(slot));
   host_->free(slot, client);
 }
 
@@ -71,7 +71,7 @@ void Engine::retire_slot(const Region &region, tier::HostSlot slot, PendingCopie
   if (!busy.passed(streams_)) {
     try {
       retired_.push_back(RetiredSlot{slot, region.client, region.scrub, busy});
-      if (region.scrub) note_secret();
+      if (region.scrub) scrub_turns_.note();
       return;
     } catch (const std::bad_alloc &) {
       for (uint32_t i = 0; i < busy.count; ++i) (void)streams_.wait(busy.stamps[i], UINT64_MAX);
@@ -83,10 +83,10 @@ void Engine::retire_slot(const Region &region, tier::HostSlot slot, PendingCopie
 /// Gives up a page's slot. Who is copying it down meanwhile frees it.
 void Engine::free_host(Region &region, uint32_t page) noexcept {
   Page &copies = region.pages[page];
-  if (!copies.host) return;
+  if (!copies.host()) return;
   unalias(region, page);
-  const tier::HostSlot slot = copies.host;
-  copies.host = tier::HostSlot{};
+  const tier::HostSlot slot = copies.host();
+  places_.note(region, copies.take_slot(tier::HostSlot{}));
   if (lower_.host_order != nullptr) lower_.host_order->forget_some();
   PendingCopies busy;
   for (const auto &r : region.residences) {
@@ -113,7 +113,7 @@ bool Engine::alias_in_use(const Region &region) noexcept {
 /// lock.
 Status Engine::give_slot(Releasable &lock, Region &region, uint32_t page) {
   Page &copies = region.pages[page];
-  if (region.registered != nullptr || copies.host) return {};
+  if (region.registered != nullptr || copies.host()) return {};
   tier::HostSlot slot;
   Status status;
   ++copies.leases;
@@ -132,10 +132,10 @@ Status Engine::give_slot(Releasable &lock, Region &region, uint32_t page) {
   if (status) host_->take_over(slot, region.client, region.shape.used_bytes(page));
   --copies.leases;
   if (!status) return status;
-  if (copies.host) {
+  if (copies.host()) {
     free_slot(region.client, slot, region.scrub);
   } else {
-    copies.host = slot;
+    places_.note(region, copies.take_slot(slot));
   }
   return {};
 }
@@ -152,18 +152,17 @@ bool Engine::sweep_retired() noexcept {
 /// regions from where it stopped last.
 bool Engine::drop_clean_copies(uint64_t bytes) noexcept {
   uint64_t freed = 0;
-  for (size_t looked = 0; looked < regions_.size() && freed < bytes; ++looked) {
-    host_cursor_ = (host_cursor_ + 1) % regions_.size();
-    Region *region = regions_[host_cursor_].get();
-    if (region == nullptr || region->registered != nullptr || region->alias != nullptr) continue;
-    for (uint32_t p = 0; p < region->pages.size(); ++p) {
-      Page &copies = region->pages[p];
+  for (size_t left = places_.count(Place::host); left != 0 && freed < bytes; --left) {
+    Region &region = regions_.at(places_.next_around(Place::host));
+    if (region.registered != nullptr || region.alias != nullptr) continue;
+    for (uint32_t p = 0; p < region.pages.size(); ++p) {
+      Page &copies = region.pages[p];
       const bool elsewhere = (copies.latest() & vm::device_bits) != 0;
       const bool used = copies.busy != 0 || copies.leases != 0 || copies.sinking;
-      if (!copies.host || used || !elsewhere) continue;
-      freed += region->shape.used_bytes(p);
-      copies.left(vm::host_bit);
-      free_host(*region, p);
+      if (!copies.host() || used || !elsewhere) continue;
+      freed += region.shape.used_bytes(p);
+      places_.note(region, copies.left(vm::host_bit));
+      free_host(region, p);
     }
   }
   return freed != 0;
@@ -173,16 +172,9 @@ bool Engine::drop_clean_copies(uint64_t bytes) noexcept {
 tier::HostSlot Engine::try_host_slot(uint32_t client, uint32_t node, uint64_t bytes,
                                      bool anywhere) {
   const uint64_t size = tier::HostStore::rounded(bytes);
-  if (!clients_[client]->host.charge(size)) return {};
-  tier::HostSlot slot;
-  try {
-    slot = host_->allocate(size, client, node, anywhere);
-  } catch (...) {
-    clients_[client]->host.refund(size);
-    throw;
-  }
-  if (!slot) clients_[client]->host.refund(size);
-  return slot;
+  Charge charge = accounts_.charge(client, Accounts::host, size);
+  if (!charge) return {};
+  return charge.pay_for([&] { return host_->allocate(size, client, node, anywhere); });
 }
 
 Status Engine::host_slot(Releasable &lock, uint32_t client, uint32_t node, uint64_t bytes,
@@ -201,7 +193,7 @@ Status Engine::host_slot(Releasable &lock, uint32_t client, uint32_t node, uint6
       return {};
     }
     if (sweep_retired()) continue;
-    const Budget &quota = clients_[client]->host;
+    const Budget &quota = accounts_.quota(client, Accounts::host);
     const bool within = quota.room() >= tier::HostStore::rounded(bytes);
     if (within && !stuck && host_->growth_for(bytes) != 0) {
       why = grow_host(lock, node, bytes);
@@ -240,11 +232,12 @@ Status Engine::host_slot(Releasable &lock, uint32_t client, uint32_t node, uint6
     detail.asked = bytes;
     detail.available = within ? host_->room() : quota.room();
     return fail(WEIR_ERROR_OVER_BUDGET, detail,
-                "HOST has no room for %llu bytes that must leave the device: %llu of %llu in use%s",
-                static_cast<unsigned long long>(bytes),
-                static_cast<unsigned long long>(within ? host_->used() : quota.used()),
-                static_cast<unsigned long long>(within ? host_->budget() : quota.limit()),
-                within ? "" : " by this client");
+                "HOST has no room for %llu bytes that are written or must leave a device: %llu of "
+                "%llu in use%s",
+                llu(bytes), llu(within ? host_->used() : quota.used()),
+                llu(within ? host_->budget() : quota.limit()),
+                within ? "; a larger host_budget makes room"
+                       : " by this client; a larger host_quota makes room");
   }
 }
 

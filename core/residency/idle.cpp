@@ -41,24 +41,18 @@ bool Engine::worth_watching(const PoolDevice &device) const {
 
 /// Something may have become idle.
 void Engine::watch_idle() noexcept {
-  if (watching_ || config_.idle_grace_ns == UINT64_MAX) return;
-  watching_ = true;
-  work_.notify_all();
+  if (!idle_scan_.watching() && idle_scan_.watch(true)) work_.notify_all();
 }
 
 void Engine::give_unneeded_back(Releasable &lock) {
-  const uint64_t now = now_ns();
-  if (!watching_ || looking_ || now < next_look_ns_) return;
-  next_look_ns_ = now + std::max<uint64_t>(config_.idle_grace_ns / physical::looks_a_grace, 1);
-  ++looks_;
+  if (!idle_scan_.begin(now_ns())) return;
   struct Look {
     Engine &engine;
-    explicit Look(Engine &engine_) noexcept : engine(engine_) { engine.looking_ = true; }
     ~Look() {
-      engine.looking_ = false;
+      engine.idle_scan_.end();
       engine.changed_.notify_all();
     }
-  } look(*this);
+  } const look{*this};
   for (size_t i = 0; i < devices_.size(); ++i) {  // one may come while the lock is dropped
     if (devices_[i]->open() && !stopping_) give_unneeded_back(lock, *devices_[i]);
   }
@@ -70,10 +64,10 @@ void Engine::give_unneeded_back(Releasable &lock, PoolDevice &device) {
   device.granules->look_at_idle();
   if (++device.bounce->looks > physical::looks_a_grace && give_bounce_back(lock, device))
     device.returned_bytes += give_idle(lock, device, transfer::Bounce::bytes_on(*device.granules));
-  if (looks_ > physical::looks_a_grace) {
+  if (idle_scan_.unneeded_before() != 0) {
     Wanted wanted;
     wanted.bytes = step;
-    wanted.dead_before = looks_ - physical::looks_a_grace;
+    wanted.dead_before = idle_scan_.unneeded_before();
     std::pmr::vector<PageRef> victims(&memory_);
     device.policy->choose(wanted, &victims);
     Status why;
@@ -87,23 +81,18 @@ void Engine::give_unneeded_back(Releasable &lock, PoolDevice &device) {
 /// The demoter has nothing to do until it is told, or until the next look; and it rests before that even if the look is
 /// due by now: who only ever holds the lock leaves none for those whose work it waits for.
 void Engine::wait_for_work(Releasable &lock) {
-  watching_ = config_.idle_grace_ns != UINT64_MAX &&
-              std::any_of(devices_.begin(), devices_.end(),
-                          [this](const auto &device) { return worth_watching(*device); });
-  if (!watching_) {
-    work_.wait(lock);
-    return;
-  }
   constexpr uint64_t least_rest_ns = 100'000;
-  const uint64_t now = now_ns();
-  const uint64_t rest = std::max(next_look_ns_ - std::min(now, next_look_ns_), least_rest_ns);
+  const bool any = std::any_of(devices_.begin(), devices_.end(),
+                               [this](const auto &device) { return worth_watching(*device); });
+  if (!idle_scan_.watch(any)) return work_.wait(lock);
+  const uint64_t rest = std::max(idle_scan_.rest_ns(now_ns()), least_rest_ns);
   work_.wait_for(lock, std::chrono::nanoseconds(rest));
 }
 
 void Engine::look_at_idle() {
   Locked lock(lock_);
-  watching_ = config_.idle_grace_ns != UINT64_MAX;
-  while (looking_) changed_.wait(lock);  // the demoter was faster
+  (void)idle_scan_.watch(true);
+  while (idle_scan_.looking()) changed_.wait(lock);  // the demoter was faster
   give_unneeded_back(lock);
 }
 

@@ -47,14 +47,14 @@ void Engine::begin_sinking(Region &region, uint32_t page, bool from_host) {
   entry.plan = region.codec;
   entry.first_io = lower_.ios_used;
   if (from_host) {
-    entry.slot = copies.host;
+    entry.slot = copies.host();
     entry.bytes = host_bytes(region, page);
   } else {
     entry.chain = copies.lower;
   }
   lower_.ios_used += parts;
   copies.sinking = true;
-  ++region.operations;
+  entry.pin = vm::RegionPin(region);
 }
 
 /// Chooses what is to leave a tier.
@@ -68,7 +68,7 @@ uint64_t Engine::choose_sinking(uint64_t bytes, uint32_t client, uint32_t bit, S
   order.choose(wanted, &refs);
   if (refs.empty() && requeue(bit)) order.choose(wanted, &refs);
   for (const PageRef &ref : refs) {  // the policy has forgotten them
-    Page &copies = regions_[ref.region]->pages[ref.page];
+    Page &copies = regions_.at(ref.region).pages[ref.page];
     (from_host ? copies.in_host_order : copies.in_compressed_order) = false;
   }
   return list_sinking(refs, bit, why);
@@ -79,14 +79,14 @@ uint64_t Engine::list_sinking(const std::pmr::vector<PageRef> &refs, uint32_t bi
   const bool from_host = bit == vm::host_bit;
   uint64_t dropped = 0;
   for (size_t i = 0; i < refs.size(); ++i) {
-    Region &region = *regions_[refs[i].region];
+    Region &region = regions_.at(refs[i].region);
     Page &copies = region.pages[refs[i].page];
     // A policy may know a page twice, by what was chosen past it.
     if (copies.sinking || (copies.latest() & bit) == 0) continue;
     if ((copies.latest() & ~bit) != 0) {
       dropped += region.shape.used_bytes(refs[i].page);
       if (from_host) {
-        copies.left(vm::host_bit);
+        places_.note(region, copies.left(vm::host_bit));
         free_host(region, refs[i].page);
       } else {
         drop_lower(region, refs[i].page, bit);
@@ -97,7 +97,7 @@ uint64_t Engine::list_sinking(const std::pmr::vector<PageRef> &refs, uint32_t bi
       begin_sinking(region, refs[i].page, from_host);
     } catch (const std::bad_alloc &) {
       *why = fail(WEIR_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the records of a demotion");
-      for (; i < refs.size(); ++i) note_in_order(*regions_[refs[i].region], refs[i].page, bit);
+      for (; i < refs.size(); ++i) note_in_order(regions_.at(refs[i].region), refs[i].page, bit);
       break;
     }
   }
@@ -115,11 +115,11 @@ bool Engine::drop_from_host(uint64_t bytes, uint32_t client) {
   lower_.host_order->choose(wanted, &refs);
   uint64_t dropped = 0;
   for (const PageRef &ref : refs) {
-    Region &region = *regions_[ref.region];
+    Region &region = regions_.at(ref.region);
     Page &copies = region.pages[ref.page];
     copies.in_host_order = false;
     if (copies.sinking || (copies.latest() & vm::host_bit) == 0) continue;
-    copies.left(vm::host_bit);
+    places_.note(region, copies.left(vm::host_bit));
     free_host(region, ref.page);
     dropped += region.shape.used_bytes(ref.page);
   }
@@ -136,7 +136,7 @@ void Engine::await_change(Releasable &lock) {
 
 /// Waits until nobody works on the region outside the lock.
 void Engine::await_operations(Releasable &lock, const Region &region) {
-  while (region.operations != 0) await_change(lock);
+  while (region.pin_count.any()) await_change(lock);
 }
 
 void Engine::end_sinking() noexcept {
@@ -293,23 +293,21 @@ Status Engine::fail_full(uint32_t client, uint64_t bytes) {
   if (lower_.compressed != nullptr)
     packed = {lower_.compressed->budget(), lower_.compressed->used()};
   if (lower_.storage != nullptr) stored = {lower_.storage->budget(), lower_.storage->used()};
-  const Client &owner = *clients_[client];
   const bool last = lower_.storage != nullptr;
   const uint64_t room = last ? stored.budget - stored.used : packed.budget - packed.used;
-  const uint64_t allowed = last ? owner.storage.room() : owner.compressed.room();
+  const uint64_t allowed =
+      accounts_.quota(client, last ? Accounts::storage : Accounts::compressed).room();
   const bool quota = allowed < room;
   ErrorDetail detail;
   detail.tier = last ? WEIR_TIER_STORAGE : WEIR_TIER_COMPRESSED;
   detail.asked = bytes;
   detail.available = std::min(room, allowed);
-  const auto number = [](uint64_t value) { return static_cast<unsigned long long>(value); };
   return fail(
       WEIR_ERROR_OVER_BUDGET, detail,
       "no room below HOST for %llu bytes: COMPRESSED has %llu of %llu in use, STORAGE %llu of "
       "%llu%s%s",
-      number(bytes), number(packed.used), number(packed.budget), number(stored.used),
-      number(stored.budget), quota ? "; short is the quota of client " : "",
-      quota ? owner.name.c_str() : "");
+      llu(bytes), llu(packed.used), llu(packed.budget), llu(stored.used), llu(stored.budget),
+      quota ? "; short is the quota of client " : "", quota ? accounts_.name(client) : "");
 }
 
 /// Into COMPRESSED, if it pays (or must) and has room: entry.into tells.
@@ -427,12 +425,11 @@ Status Engine::send_blobs(Sinking &entry) {
 uint64_t Engine::settle_sinking(Sinking &entry) noexcept {
   Region &region = *entry.region;
   Page &copies = region.pages[entry.page];
-  --region.operations;
   uint64_t freed = 0;
   const bool good = entry.attached && entry.valid && !entry.failed && entry.into != 0;
   if (entry.attached) copies.sinking = false;
   if (good) {
-    stats_.sunk_bytes += entry.used;
+    events_.tell({What::sunk, 0, Event::nowhere, region.id, entry.page, entry.used});
     if (entry.from_host) region.codec = entry.plan;  // else nothing was learnt
     // A first try at another tier may have left places behind.
     if (entry.from_host) free_places(region, entry.chain, vm::below_host & ~entry.into);
@@ -453,7 +450,7 @@ uint64_t Engine::settle_sinking(Sinking &entry) noexcept {
     lower_.copies.give(entry.orphan);
   }
   entry.attached = false;  // the page may sink again before the round has ended
-  retire_region(region);
+  unpin(entry.pin);
   return freed;
 }
 
@@ -466,7 +463,7 @@ uint64_t Engine::leave_tier(Region &region, uint32_t page, uint32_t bit) noexcep
     return 0;
   }
   if (host) {
-    copies.left(vm::host_bit);
+    places_.note(region, copies.left(vm::host_bit));
     free_host(region, page);
   } else {
     drop_lower(region, page, bit);

@@ -15,14 +15,14 @@ namespace weir::residency {
 
 /// Whether nothing of it is or was in place anywhere, and nobody is at work on it: it has no address that anybody knows.
 bool Engine::may_lay_anew(const Region &region) noexcept {
-  if (region.unsettled == 0 || region.operations != 0 || region.holds != 0 || region.kept ||
+  if (region.unsettled == 0 || region.pin_count.any() || region.holds != 0 || region.kept ||
       region.buffer == vm::BufferTable::none || region.registered != nullptr ||
       region.alias != nullptr || region.residences.size() > 1)
     return false;
   const uint64_t word = buffers_.hot(region.buffer).word.load(std::memory_order_relaxed);
   if (Word::leases(word) != 0 || (word & (Word::partial | Word::closing)) != 0) return false;
   const auto untouched = [](const Page &page) {
-    return page.latest() == 0 && !page.host && page.lower == tier::CopyTable::none &&
+    return page.latest() == 0 && !page.host() && page.lower == tier::CopyTable::none &&
            page.busy == 0 && page.leases == 0;
   };
   const auto absent = [](const DevicePage &page) { return page.state() == PageState::absent; };
@@ -44,18 +44,12 @@ void Engine::lay_anew(Region &region) {
   }
   region.residences.clear();
   leave_lot(region);
-  const auto take = [this, &region](const vm::Geometry &shape) WEIR_HELD {
-    page_count_ += shape.pages();
-    page_count_ -= region.pages.size();
-    region.shape = shape;
-    region.pages.resize(shape.pages());
-  };
   vm::Sharing::Lot lot;
   try {
     const uint64_t alignment = uint64_t{1} << (region.unsettled - 1U);
-    take(device.sharing->place(region.client, size, alignment, &lot));
+    regions_.reshape(region, device.sharing->place(region.client, size, alignment, &lot));
   } catch (...) {
-    take(alone);
+    regions_.reshape(region, alone);
     throw;
   }
   region.lot = lot;
@@ -64,21 +58,19 @@ void Engine::lay_anew(Region &region) {
 
 /// Pages of dead regions that have a part of a granule in which others lie.
 void Engine::list_neighbours(PoolDevice &device, std::pmr::vector<PageRef> *pages) {
-  for (const auto &[key, first] : kept_) {
-    for (uint32_t id = first; id != vm::BufferTable::none; id = regions_[id]->kept_after) {
-      const Region &region = *regions_[id];
-      if (!region.shape.shared) break;  // all of a list are of one kind
-      if (region.lot_place != device.place || region.operations != 0) continue;
-      const uint32_t last = region.shape.pages() - 1;
-      const auto crowded = [&](uint32_t page) {
-        const vm::Bundle *bundle = bundle_of(region, page, device);
-        return bundle != nullptr && bundle->users > 1;
-      };
-      if (!crowded(0) && !crowded(last)) continue;
-      for (uint32_t p = 0; p <= last; ++p)
-        pages->push_back(PageRef{id, p, region_generations_[id]});
-    }
-  }
+  regions_.for_each_kept([&](const Region &region) WEIR_HELD {
+    if (!region.shape.shared) return false;
+    if (region.lot_place != device.place || region.pin_count.any()) return true;
+    const uint32_t last = region.shape.pages() - 1;
+    const auto crowded = [&](uint32_t page) {
+      const vm::Bundle *bundle = bundle_of(region, page, device);
+      return bundle != nullptr && bundle->users > 1;
+    };
+    if (!crowded(0) && !crowded(last)) return true;
+    for (uint32_t p = 0; p <= last; ++p)
+      pages->push_back(PageRef{region.id, p, regions_.generation(region)});
+    return true;
+  });
 }
 
 /// Whether it would have a granule for a part of a page that nobody else has in place.
@@ -97,10 +89,8 @@ void Engine::settle_layouts(Releasable &lock, Plan &plan) {
   PoolDevice &device = *plan.device;
   const auto each = [&](auto &&visit) WEIR_HELD {
     for (const PlanItem &item : plan.items) {
-      const uint64_t word = buffers_.hot(item.buffer).word.load(std::memory_order_relaxed);
-      if ((word & (Word::alive | Word::generation_mask)) != (Word::alive | item.generation))
-        continue;
-      Region &region = *target(item.buffer).region;
+      if (!buffers_.hot(item.buffer).lives(item.generation)) continue;
+      Region &region = *buffers_.target(item.buffer).region;
       if (region.unsettled != 0 && region.home == device.place && opens_granule(region) &&
           may_lay_anew(region))
         visit(region);

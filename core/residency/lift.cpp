@@ -131,11 +131,11 @@ Status Engine::read_below(Releasable &lock, Region &region, uint32_t page, uint6
     end_work(region, page, home);
     changed_.notify_all();
     if (status) {
-      stats_.lifted_bytes += end - begin;
+      events_.tell({What::raised, 0, Event::nowhere, region.id, page, end - begin});
       return {};
     }
     if (status.code() != WEIR_ERROR_CORRUPT) return status;
-    ++stats_.checksum_failures;
+    events_.tell({What::corrupt, 0, Event::nowhere, region.id, page});
     const Status corrupt = fail_corrupt(0, page, bit);
     const uint32_t before = region.pages[page].latest();
     forsake_copy(region, page, bit);
@@ -149,7 +149,7 @@ Status Engine::raise_to_host(Releasable &lock, Region &region, uint32_t page) {
   Page &copies = region.pages[page];
   WEIR_TRY(
       read_below(lock, region, page, 0, region.shape.used_bytes(page), host_bytes(region, page)));
-  copies.arrived(vm::host_bit);
+  places_.note(region, copies.arrived(vm::host_bit));
   note_in_order(region, page, vm::host_bit);
   return {};
 }

@@ -16,8 +16,6 @@ namespace {
 
 constexpr uint64_t most_line_pages = 64;
 constexpr uint64_t least_line_pages = 4;
-/// Lines with pages to open that are asked before another line is made.
-constexpr uint32_t most_looks = 4;
 
 }  // namespace
 
@@ -38,84 +36,36 @@ bool Engine::belongs_in_line(const PoolDevice &device, uint64_t size) const noex
 }
 
 /// A range of so many bytes, on pages in use if there is one. Throws std::bad_alloc with nothing changed.
-Status Engine::place_pinned(SlabGroup &group, uint64_t size, uint8_t home, uint32_t client,
-                            int32_t priority, Region **out,
-                            physical::SmallArena::Allocation *place) {
-  PoolDevice &device = device_at(home);
+Status Engine::place_pinned(const page::Kin &kin, uint64_t size, Region **out,
+                            page::SlabAllocator::Place *place) {
+  PoolDevice &device = device_at(kin.home);
   const uint64_t bytes = (size + 255) / 256 * 256;
-  const uint64_t pages = (bytes + device.page_size - 1) / device.page_size;
-  uint32_t at = group.rooms.at_least(bytes);
-  Region *slab = nullptr;
-  if (at != physical::RoomTree::none) {
-    slab = regions_[group.slabs[at]].get();
-    *place = slab->tenants->allocate(bytes, 256);
-  } else {
-    uint32_t looks = most_looks;
-    for (at = group.rooms.at_least(0, pages);
-         at != physical::RoomTree::none && looks-- > 0 && !*place;
-         at = group.rooms.next(at, pages)) {
-      slab = regions_[group.slabs[at]].get();
-      slab->tenants->prepare();
-      *place = open_pages(*slab, bytes);
-    }
-    if (!*place) {
-      const uint64_t line = line_bytes(device);
-      const vm::Geometry shape =
-          device.vmm() ? vm::Geometry::paged(line, device.page_size, 0) : vm::Geometry::whole(line);
-      WEIR_TRY(open_slab(group, shape, home, client, priority, true, &slab));
-      *place = open_pages(*slab, bytes);
-    }
+  Region *slab = slabs_.find_pinned(kin, bytes, device.page_size, place);
+  if (slab == nullptr) {
+    const uint64_t line = line_bytes(device);
+    WEIR_TRY(open_slab(
+        device.vmm() ? vm::Geometry::paged(line, device.page_size, 0) : vm::Geometry::whole(line),
+        kin, &slab));
+    *place = page::SlabAllocator::open_pages(*slab, bytes);
   }
   assert(*place);
-  (void)occupy(*slab, place->offset, bytes);  // the pool's own client has no quota
-  note_room(*slab);
+  (void)slabs_.occupy(*slab, *place);  // the pool's: no quota
+  const Residence *here = slab->on(kin.home);
+  const uint32_t last = slab->shape.page_at(place->offset + bytes - 1);
+  for (uint32_t p = slab->shape.page_at(place->offset); here != nullptr && p <= last; ++p) {
+    if (slab->tenants->pages[p].tenants == 1 && here->pages[p].granule != physical::no_granule)
+      count_held(*slab, p, device, true);
+  }
   *out = slab;
   return {};
 }
 
-/// Opens the pages that a range needs beside the free one that it is to begin in: such as are there rather than others, then
-/// behind the longest free range; none that is on its way in or out, which would have to be waited for. The arena is prepared.
-/// Nothing: no run of closed pages is long enough.
-physical::SmallArena::Allocation Engine::open_pages(Region &region, uint64_t bytes) noexcept {
-  vm::Slab &slab = *region.tenants;
-  const uint64_t page_bytes = region.shape.small_bytes;
-  const Residence *here = region.on(region.home);
-  uint32_t best = 0, best_count = 0, best_absent = UINT32_MAX;
-  uint64_t best_before = 0;
-  const auto count = static_cast<uint32_t>(slab.pages.size());
-  for (uint32_t p = 0; p < count && best_absent != 0; ++p) {
-    if (slab.pages[p].closed == vm::Slab::none) continue;
-    const uint64_t before = std::min(slab.free_before(slab.pages[p].closed), bytes - 256);
-    const auto need = static_cast<uint32_t>((bytes - before + page_bytes - 1) / page_bytes);
-    uint32_t absent = 0;
-    uint32_t have = 0;
-    while (have < need && p + have < count && slab.pages[p + have].closed != vm::Slab::none &&
-           region.pages[p + have].busy == 0) {
-      absent += here->pages[p + have].state() == PageState::absent ? 1 : 0;
-      ++have;
-    }
-    if (have < need || absent > best_absent) continue;
-    if (absent == best_absent && before <= best_before) continue;
-    best = p;
-    best_count = need;
-    best_absent = absent;
-    best_before = before;
-  }
-  if (best_count == 0) return {};
-  const uint64_t start = best * page_bytes - best_before;
-  const auto behind = slab.open(best, best_count);
-  physical::SmallArena::Allocation place;
-  place.node = slab.take_before(behind, start, bytes);
-  place.offset = start;
-  return place;
-}
-
 /// Memory of weir_malloc that is a tenant, in place and ordered after what was there before. As bring_whole().
 Status Engine::bring_pinned(Releasable &lock, uint32_t index, PoolDevice &device, Stream *stream) {
-  const Target where = target(index);
+  const Target where = buffers_.target(index);
   Region &region = *where.region;
   if (!in_place(region, where.base, where.size, device) ||
-      !past_ended(region, where.base, where.size, stream)) {
+      !history_.past_ended(region, where.base, where.base + where.size, stream)) {
     Plan plan(&memory_, stream, &device);
     plan_whole(index, WEIR_DISCARD_WRITE, &plan);
     WEIR_TRY(bring_whole(lock, plan));
@@ -143,9 +93,9 @@ Status Engine::malloc(uint32_t device_id, Stream *stream, uint64_t size, uint64_
   uint32_t index = 0;
   WEIR_TRY(create_locked(desc, 0, true, &index));
   Status status;
-  const bool tenant = buffers_.cold(index).node != physical::SmallArena::none;
+  const bool tenant = buffers_.tenant(index);
   try {
-    PoolDevice &device = *devices_[target(index).region->home];
+    PoolDevice &device = *devices_[buffers_.target(index).region->home];
     if (stream != nullptr && stream->device != &device.device) {
       status =
           fail(WEIR_ERROR_INVALID_ARGUMENT, "the stream is not of device %u", device.device.id);
@@ -162,23 +112,21 @@ Status Engine::malloc(uint32_t device_id, Stream *stream, uint64_t size, uint64_
       }
     }
     if (status) {
-      const Target where = target(index);
+      const Target where = buffers_.target(index);
       *address = address_of(*where.region, *where.region->on(where.region->home)) + where.base;
       try {
-        mallocs_.reserve_one();
+        buffers_.set_address(index, *address);
       } catch (...) {
         if (!tenant) drop_hold(*where.region);
         throw;
       }
-      mallocs_.insert(*address, index);
     }
   } catch (const std::bad_alloc &) {
     status = fail(WEIR_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the records of an allocation");
   }
   if (!status) {
-    const LastError why = last_error();
+    const KeepError keep;
     destroy_locked(index);
-    last_error() = why;
   }
   return status;
 }
@@ -194,20 +142,19 @@ Status Engine::free(Stream *stream, uint64_t address) {
     if (status) status = recorded;
   }
   Locked lock(lock_);
-  const uint32_t index = mallocs_.find(address);
-  if (index == AddressMap::none) {
+  const uint32_t index = buffers_.take_address(address);
+  if (index == page::BufferDirectory::none) {
     return fail(WEIR_ERROR_INVALID_ARGUMENT,
-                "%#llx was not returned by weir_malloc, or is free already",
-                static_cast<unsigned long long>(address));
+                "%#llx was not returned by weir_malloc, or is free already", llu(address));
   }
-  mallocs_.erase(address);
-  const Target where = target(index);
-  const bool tenant = buffers_.cold(index).node != physical::SmallArena::none;
+  const Target where = buffers_.target(index);
+  const bool tenant = buffers_.tenant(index);
   const Stamp done = stream != nullptr ? Stamp::make(stream->slot, point, true) : Stamp{};
   if (tenant) {
-    bury(*where.region, where.base, where.base + where.size, done);
+    history_.bury(*where.region, where.base, where.base + where.size, done);
   } else {
-    if (done) note_use(index, 0, where.size, done);
+    if (done) history_.note(index, 0, where.size, done);
+    where.region->last_use = std::max(where.region->last_use, done.point());
     drop_hold(*where.region);
   }
   destroy_locked(index);

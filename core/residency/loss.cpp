@@ -12,7 +12,7 @@
 namespace weir::residency {
 
 void Engine::note_loss(PoolDevice &device, const Status &status) noexcept {
-  if (status.code() == WEIR_ERROR_DEVICE_LOST && !device.lost) lose(device);
+  if (status.code() == WEIR_ERROR_DEVICE_LOST && !device.lost()) lose(device);
 }
 
 void Engine::lose_device(uint8_t place) {
@@ -23,7 +23,7 @@ void Engine::lose_device(uint8_t place) {
 /// Outside the lock: whether the device itself says so. A copy between two does not tell which of them is gone.
 bool Engine::answers_lost(PoolDevice &device) noexcept {
   const weir_backend_table &table = device.device.table();
-  return table.stream_synchronize(device.device.state(), device.down->native) ==
+  return table.stream_synchronize(device.device.state(), device.streams.down()->native) ==
          WEIR_ERROR_DEVICE_LOST;
 }
 
@@ -63,34 +63,43 @@ void Engine::note_loss(const Stream &stream, const Status &status) noexcept {
   }
 }
 
+/// Every hit there goes the slow way once.
+void Engine::close_at_home(uint8_t place) noexcept {
+  const auto close = [this](uint32_t index) {
+    if ((buffers_.hot(index).word.load(std::memory_order_relaxed) & Word::alive) != 0)
+      set_flags(index, 0, Word::resident);
+  };
+  for (Region &region : regions_in(page::PlaceIndex::home(place))) {
+    if (region.buffer != vm::BufferTable::none) close(region.buffer);
+    if (!region.slab) continue;
+    const vm::Slab &tenants = *region.tenants;
+    for (auto node = tenants.first_tenant(); node != vm::Slab::none;
+         node = tenants.next_tenant(node))
+      close(tenants.owner(node));
+  }
+}
+
 void Engine::lose(PoolDevice &device) noexcept {
-  device.lost = true;
+  device.lose();
   uint64_t lost_bytes = lose_carried(device);
-  for (const auto &region : regions_) {
-    if (region == nullptr || region->on(device.place) == nullptr) continue;
+  for (Region &region : regions_in(device.pages_there())) {
     // Nothing writes there any more: what is written elsewhere counts.
-    if (region->shards == nullptr && region->held_at == device.place) region->held_to_write = false;
-    for (uint32_t p = 0; p < region->pages.size(); ++p) {
-      Page &copies = region->pages[p];
+    if (region.shards == nullptr && region.held_at == device.place) region.held_to_write = false;
+    for (uint32_t p = 0; p < region.pages.size(); ++p) {
+      Page &copies = region.pages[p];
       if ((copies.latest() & device.bit()) == 0) continue;
-      copies.left(device.bit());
+      places_.note(region, copies.left(device.bit()));
       if (copies.latest() != 0) continue;
-      copies.device_lost();
-      lost_bytes += region->shape.used_bytes(p);
+      places_.note(region, copies.device_lost());
+      lost_bytes += region.shape.used_bytes(p);
     }
   }
   lost_bytes += lose_remote_writes(device);
-  // Every hit goes the slow way once; buffers that are elsewhere find their way back.
-  for (uint32_t i = 0; i < buffers_.end(); ++i) {
-    const uint64_t word = buffers_.hot(i).word.load(std::memory_order_relaxed);
-    if ((word & Word::alive) != 0 && target(i).region->home == device.place)
-      set_flags(i, 0, Word::resident);
-  }
-  device.lost_generation = ++generation_;
-  device.lost_bytes = lost_bytes;
+  close_at_home(device.place);  // buffers that are elsewhere find their way back
+  device.count_loss(++generation_, lost_bytes);
   Membership(*this).tell_peers();
   lock_.note(WEIR_LOG_ERROR, "device %u is lost, and with it %llu bytes that were nowhere else",
-             device.device.id, static_cast<unsigned long long>(lost_bytes));
+             device.device.id, llu(lost_bytes));
   changed_.notify_all();
 }
 
@@ -101,13 +110,14 @@ bool Engine::next_loss(weir_device_loss *loss, const std::atomic<bool> &stop) {
     if (stop.load()) return false;
     const PoolDevice *next = nullptr;
     for (const auto &device : devices_) {
-      if (device->lost_generation <= loss->generation) continue;
-      if (next == nullptr || device->lost_generation < next->lost_generation) next = device.get();
+      if (device->lost_generation() <= loss->generation) continue;
+      if (next == nullptr || device->lost_generation() < next->lost_generation())
+        next = device.get();
     }
     if (next != nullptr) {
       loss->device = next->device.id;
-      loss->generation = next->lost_generation;
-      loss->lost_bytes = next->lost_bytes;
+      loss->generation = next->lost_generation();
+      loss->lost_bytes = next->lost_bytes();
       return true;
     }
     changed_.wait(lock);
@@ -120,10 +130,10 @@ void Engine::for_each_lost(const std::function<void(const weir_lost_range &)> &v
   for (uint32_t i = 0; i < buffers_.end(); ++i) {
     const uint64_t word = buffers_.hot(i).word.load(std::memory_order_relaxed);
     if ((word & Word::alive) == 0 || (word & Word::virgin) != 0) continue;
-    const Target where = target(i);
+    const Target where = buffers_.target(i);
     const Region &region = *where.region;
     const uint64_t end = where.base + where.size;
-    weir_lost_range run{buffers_.handle(i, word), tag_of(i), 0, 0, {}};
+    weir_lost_range run{buffers_.handle(i), buffers_.tag_of(i), 0, 0, {}};
     for (uint32_t p = region.shape.page_at(where.base); p <= region.shape.page_at(end - 1); ++p) {
       const uint64_t begin = std::max(where.base, region.shape.offset(p));
       const uint64_t stop = std::min(end, region.shape.offset(p) + region.shape.page_bytes(p));
@@ -141,10 +151,10 @@ void Engine::for_each_lost(const std::function<void(const weir_lost_range &)> &v
 
 Status Engine::check_device(const Plan &plan) noexcept {
   const PoolDevice &device = *plan.device;
-  if (device.open() && device.joined == plan.joined) return {};
-  if (device.lost) return fail(WEIR_ERROR_DEVICE_LOST, "device %u is lost", device.device.id);
+  if (device.open() && device.joined() == plan.joined) return {};
+  if (device.lost()) return fail(WEIR_ERROR_DEVICE_LOST, "device %u is lost", device.device.id);
   return fail(WEIR_ERROR_DEVICE_REMOVED,
-              device.leaving ? "device %u is leaving the pool" : "device %u has left the pool",
+              device.leaving() ? "device %u is leaving the pool" : "device %u has left the pool",
               device.device.id);
 }
 

@@ -41,9 +41,7 @@ Status Engine::start_lower(backend::Runtime &runtime) {
     return fail(
         WEIR_ERROR_INVALID_ARGUMENT,
         "host_budget is %llu: with tiers below HOST it takes %llu, of which %llu for staging",
-        static_cast<unsigned long long>(config_.host_budget),
-        static_cast<unsigned long long>(slots * part + part),
-        static_cast<unsigned long long>(slots * part));
+        llu(config_.host_budget), llu(slots * part + part), llu(slots * part));
   }
   const uint32_t threads = config_.background ? config_.compress_threads : 0;
   lower_.workers = make_owned<Workers>(&memory_, threads, config_.compress_share, *clock_);
@@ -93,26 +91,28 @@ void Engine::codec_stats(weir_codec_stats *stats) const noexcept {
   std::transform(codec.forms.begin(), codec.forms.end(), stats->elements, share);
 }
 
-void Engine::add_lower_stats(Stats *stats) noexcept {
+void Engine::add_lower_stats(Counters &stats) noexcept {
   if (!lower_.any()) return;
-  stats->staging_bytes = lower_.staging->bytes();
-  stats->host_budget += lower_.staging->bytes();
-  stats->host_bytes += lower_.staging->bytes();
+  stats[Counter::compressed_raw_bytes] += gauges_.compressed_raw;
+  stats[Counter::storage_raw_bytes] += gauges_.storage_raw;
+  stats[Counter::staging_bytes] += lower_.staging->bytes();
+  stats[Counter::host_budget] += lower_.staging->bytes();
+  stats[Counter::host_bytes] += lower_.staging->bytes();
   const tier::CodecStats codec = lower_.codec->stats();
-  stats->compressed_in_bytes = codec.in_bytes;
-  stats->compressed_out_bytes = codec.out_bytes;
-  stats->decompressed_bytes = codec.decoded_bytes;
-  stats->incompressible_bytes = codec.incompressible_bytes;
+  stats[Counter::compressed_in_bytes] += codec.in_bytes;
+  stats[Counter::compressed_out_bytes] += codec.out_bytes;
+  stats[Counter::decompressed_bytes] += codec.decoded_bytes;
+  stats[Counter::incompressible_bytes] += codec.incompressible_bytes;
   if (lower_.compressed != nullptr) {
-    stats->compressed_budget = lower_.compressed->budget();
-    stats->compressed_bytes = lower_.compressed->used();
+    stats[Counter::compressed_budget] += lower_.compressed->budget();
+    stats[Counter::compressed_bytes] += lower_.compressed->used();
   }
   if (lower_.storage != nullptr) {
-    stats->storage_budget = lower_.storage->budget();
-    stats->storage_bytes = lower_.storage->used();
-    stats->storage_written_bytes = lower_.storage->written_bytes();
-    stats->storage_read_bytes = lower_.storage->read_bytes();
-    stats->io_errors = lower_.storage->errors();
+    stats[Counter::storage_budget] += lower_.storage->budget();
+    stats[Counter::storage_bytes] += lower_.storage->used();
+    stats[Counter::storage_written_bytes] += lower_.storage->written_bytes();
+    stats[Counter::storage_read_bytes] += lower_.storage->read_bytes();
+    stats[Counter::io_errors] += lower_.storage->errors();
   }
 }
 
@@ -250,15 +250,15 @@ bool Engine::empty_chunk(Releasable &lock, uint32_t chunk) {
   }
   std::pmr::vector<PageRef> refs(&memory_);
   uint64_t bytes = 0;
-  for (const auto &region : regions_) {
-    if (region == nullptr || region->registered != nullptr) continue;
-    for (uint32_t p = 0; p < region->pages.size() && bytes < spill_bytes; ++p) {
-      const Page &copies = region->pages[p];
-      const bool here = copies.host && copies.host.chunk == chunk;
+  for (Region &region : regions_in(page::PlaceIndex::at(Place::host))) {
+    if (region.registered != nullptr) continue;
+    for (uint32_t p = 0; p < region.pages.size() && bytes < spill_bytes; ++p) {
+      const Page &copies = region.pages[p];
+      const bool here = copies.host() && copies.host().chunk == chunk;
       if (!here || (copies.latest() & vm::host_bit) == 0) continue;
-      if (copies.sinking || in_use(*region, p) || alias_in_use(*region)) continue;
-      refs.push_back(PageRef{region->id, p, region_generations_[region->id]});
-      bytes += region->shape.used_bytes(p);
+      if (copies.sinking || leases_.in_use(region, p) || alias_in_use(region)) continue;
+      refs.push_back(PageRef{region.id, p, regions_.generation(region)});
+      bytes += region.shape.used_bytes(p);
     }
   }
   if (refs.empty()) return false;

@@ -14,7 +14,7 @@
 #include "core/tier/pace.hpp"
 #include "core/tier/staging.hpp"
 #include "core/tier/storage_store.hpp"
-#include "core/virtual/region.hpp"
+#include "core/virtual/region_pin.hpp"
 
 #include <array>
 #include <atomic>
@@ -52,6 +52,7 @@ struct PendingCopies {
 /// nobody overwrites it in place, and who frees it leaves that to the one who copies.
 struct Sinking {
   vm::Region *region = nullptr;
+  vm::RegionPin pin;  ///< of it
   uint32_t page = 0;
   bool from_host = false;  ///< else from COMPRESSED
   bool attached = true;  ///< the page knows of it; else its source has become this entry's to free
@@ -114,8 +115,7 @@ struct Lower {
 
   uint64_t host_low = 0, host_high = 0;              ///< watermarks: bytes of HOST kept free
   uint64_t compressed_low = 0, compressed_high = 0;  ///< and of COMPRESSED
-  bool ahead = false;  ///< on the way from HOST's low watermark to the high one
-  size_t redundant_cursor = 0;
+  bool ahead = false;           ///< on the way from HOST's low watermark to the high one
   uint64_t retry_after_ns = 0;  ///< a failed sink is not tried again in the background before
 
   bool any() const noexcept { return compressed != nullptr || storage != nullptr; }

@@ -30,17 +30,17 @@ void Engine::free_places(const Region &region, uint32_t chain, uint32_t bits) no
     if ((bits & vm::compressed_bit) != 0 && part.compressed) {
       const tier::UnitSlot slot = lower_.compressed->slot(part.compressed);
       const uint64_t bytes = lower_.compressed->bytes(slot);
-      clients_[client]->compressed.refund(bytes);
+      accounts_.freed(client, Accounts::compressed, bytes);
       if (region.scrub) std::memset(lower_.compressed->address(slot), 0, bytes);
       lower_.compressed->free(slot, client);
       part.compressed = {};
     }
     if ((bits & vm::storage_bit) != 0 && part.storage) {
       const tier::UnitSlot slot = lower_.storage->slot(part.storage);
-      clients_[client]->storage.refund(lower_.storage->bytes(slot));
+      accounts_.freed(client, Accounts::storage, lower_.storage->bytes(slot));
       if (region.scrub) {
         lower_.storage->retire(slot);
-        note_secret();
+        scrub_turns_.note();
       } else {
         lower_.storage->free(slot, client);
       }
@@ -52,8 +52,8 @@ void Engine::free_places(const Region &region, uint32_t chain, uint32_t bits) no
 void Engine::count_below(const Region &region, uint32_t page, uint32_t bits, bool more) noexcept {
   const uint64_t used = region.shape.used_bytes(page);
   const uint64_t change = more ? used : uint64_t{0} - used;
-  if ((bits & vm::compressed_bit) != 0) stats_.compressed_raw_bytes += change;
-  if ((bits & vm::storage_bit) != 0) stats_.storage_raw_bytes += change;
+  if ((bits & vm::compressed_bit) != 0) gauges_.compressed_raw += change;
+  if ((bits & vm::storage_bit) != 0) gauges_.storage_raw += change;
 }
 
 Sinking *Engine::sinking_of(const Region &region, uint32_t page) noexcept {
@@ -80,7 +80,7 @@ void Engine::free_lower(Region &region, uint32_t page) noexcept {
   }
   count_below(region, page, copies.latest() & vm::below_host, false);
   const bool compressed = (copies.latest() & vm::compressed_bit) != 0;
-  copies.left(vm::below_host);
+  places_.note(region, copies.left(vm::below_host));
   if (compressed) lower_.compressed_order->forget_some();
   if (copies.lower == tier::CopyTable::none) return;
   free_places(region, copies.lower, vm::below_host);
@@ -92,7 +92,7 @@ void Engine::free_lower(Region &region, uint32_t page) noexcept {
 void Engine::drop_lower(Region &region, uint32_t page, uint32_t bit) noexcept {
   Page &copies = region.pages[page];
   count_below(region, page, copies.latest() & bit, false);
-  copies.left(bit);
+  places_.note(region, copies.left(bit));
   if (bit == vm::compressed_bit) lower_.compressed_order->forget_some();
   free_places(region, copies.lower, bit);
   const bool lower = (copies.latest() & (vm::below_host | vm::host_bit)) != 0;
@@ -108,17 +108,16 @@ bool Engine::drop_redundant(uint32_t bit, uint64_t bytes, uint32_t client) noexc
                               ? vm::device_bits | vm::host_bit
                               : vm::device_bits | vm::host_bit | vm::compressed_bit;
   uint64_t freed = 0;
-  size_t &cursor = lower_.redundant_cursor;
-  for (size_t looked = 0; looked < regions_.size() && freed < bytes; ++looked) {
-    cursor = (cursor + 1) % regions_.size();
-    Region *region = regions_[cursor].get();
-    if (region == nullptr || (client != UINT32_MAX && region->client != client)) continue;
-    for (uint32_t p = 0; p < region->pages.size() && freed < bytes; ++p) {
-      const Page &copies = region->pages[p];
+  const Place tier = Place::of_bit(bit);
+  for (size_t left = places_.count(tier); left != 0 && freed < bytes; --left) {
+    Region &region = regions_.at(places_.next_around(tier));
+    if (client != UINT32_MAX && region.client != client) continue;
+    for (uint32_t p = 0; p < region.pages.size() && freed < bytes; ++p) {
+      const Page &copies = region.pages[p];
       const bool redundant = (copies.latest() & bit) != 0 && (copies.latest() & faster) != 0;
       if (!redundant || copies.busy != 0 || copies.sinking) continue;
-      freed += region->shape.used_bytes(p);
-      drop_lower(*region, p, bit);
+      freed += region.shape.used_bytes(p);
+      drop_lower(region, p, bit);
     }
   }
   return freed != 0;
@@ -127,17 +126,9 @@ bool Engine::drop_redundant(uint32_t bit, uint64_t bytes, uint32_t client) noexc
 /// A place for a blob in COMPRESSED, if neither budget nor quota has to be made to have room.
 tier::UnitSlot Engine::try_place_compressed(uint32_t client, uint64_t bytes) {
   const uint64_t size = tier::UnitArena::rounded(bytes);
-  Budget &quota = clients_[client]->compressed;
-  if (!quota.charge(size)) return {};
-  tier::UnitSlot slot;
-  try {
-    slot = lower_.compressed->allocate(bytes);
-  } catch (...) {
-    quota.refund(size);
-    throw;
-  }
-  if (!slot) quota.refund(size);
-  return slot;
+  Charge charge = accounts_.charge(client, Accounts::compressed, size);
+  if (!charge) return {};
+  return charge.pay_for([&] { return lower_.compressed->allocate(bytes); });
 }
 
 /// A place for a blob in COMPRESSED; none where neither budget nor quota can be made to have room. May drop the lock.
@@ -145,7 +136,7 @@ tier::UnitSlot Engine::try_place_compressed(uint32_t client, uint64_t bytes) {
 tier::UnitSlot Engine::place_compressed(Releasable &lock, uint32_t client, uint64_t bytes,
                                         bool sinker) {
   const uint64_t size = tier::UnitArena::rounded(bytes);
-  Budget &quota = clients_[client]->compressed;
+  const Budget &quota = accounts_.quota(client, Accounts::compressed);
   for (uint32_t barren = 0; size <= lower_.compressed->budget();) {
     const tier::UnitSlot slot = try_place_compressed(client, bytes);
     if (slot) {
@@ -168,25 +159,18 @@ tier::UnitSlot Engine::place_compressed(Releasable &lock, uint32_t client, uint6
 /// May drop the lock, to overwrite what stands in the way.
 tier::UnitSlot Engine::place_storage(Releasable &lock, uint32_t client, uint64_t bytes) {
   const uint64_t size = tier::UnitArena::rounded(bytes);
-  Budget &quota = clients_[client]->storage;
   for (bool scrubbed = false;;) {
-    const bool within = quota.charge(size);
+    Charge charge = accounts_.charge(client, Accounts::storage, size);
+    const bool within = static_cast<bool>(charge);
     if (within) {
-      tier::UnitSlot slot;
-      try {
-        slot = lower_.storage->allocate(size);
-      } catch (...) {
-        quota.refund(size);
-        throw;
-      }
+      const auto slot = charge.pay_for([&] { return lower_.storage->allocate(size); });
       if (slot) return slot;
-      quota.refund(size);
     }
-    if (within && !scrubbed && secrets_.load(std::memory_order_relaxed) != 0) {
+    if (within && !scrubbed && scrub_turns_.noted() != 0) {
       scrubbed = true;
       lock.unlocked([this] {
         finish_scrubbing(false, true);
-        const Guard another(scrub_mutex_);  // may be at it: that has to end
+        scrub_turns_.await();  // another may be at it: that has to end
       });
       continue;
     }
@@ -216,7 +200,7 @@ void Engine::publish_lower(Region &region, uint32_t page, uint32_t chain, uint32
     lower_.copies.give(chain);
   }
   if ((copies.latest() & bit) == 0) count_below(region, page, bit, true);
-  copies.arrived(bit);
+  places_.note(region, copies.arrived(bit));
   if (bit != vm::compressed_bit) return;
   note_in_order(region, page, vm::compressed_bit);
   if (recompressor_ != nullptr) recompressor_->note(region, page);
@@ -229,20 +213,19 @@ void Engine::note_in_order(Region &region, uint32_t page, uint32_t bit) noexcept
   bool &known = bit == vm::host_bit ? copies.in_host_order : copies.in_compressed_order;
   Policy *order = bit == vm::host_bit ? lower_.host_order.get() : lower_.compressed_order.get();
   if (known || order == nullptr) return;
-  known = order->give_back(PageRef{region.id, page, region_generations_[region.id]}, tick());
+  known = order->give_back(PageRef{region.id, page, regions_.generation(region)}, tick());
 }
 
 /// Tells a tier's policy of every page that it was not told of. False: there was none.
 bool Engine::requeue(uint32_t bit) noexcept {
   bool found = false;
-  for (const auto &region : regions_) {
-    if (region == nullptr) continue;
-    for (uint32_t p = 0; p < region->pages.size(); ++p) {
-      const Page &copies = region->pages[p];
+  for (Region &region : regions_in(page::PlaceIndex::at(Place::of_bit(bit)))) {
+    for (uint32_t p = 0; p < region.pages.size(); ++p) {
+      const Page &copies = region.pages[p];
       const bool known = bit == vm::host_bit ? copies.in_host_order : copies.in_compressed_order;
-      const bool here = (copies.latest() & bit) != 0 && (bit != vm::host_bit || copies.host);
+      const bool here = (copies.latest() & bit) != 0 && (bit != vm::host_bit || copies.host());
       if (known || copies.sinking || !here) continue;
-      note_in_order(*region, p, bit);
+      note_in_order(region, p, bit);
       found = true;
     }
   }
@@ -255,15 +238,11 @@ uint64_t TierView::now() const { return engine_.ticks_.now(); }
 
 /// Of a page that is not there any more the policy forgets what it knew, and is told when it comes again.
 bool TierView::knows(const PageRef &ref) noexcept {
-  if (ref.region >= engine_.regions_.size() || engine_.regions_[ref.region] == nullptr ||
-      engine_.region_generations_[ref.region] != ref.generation) {
-    return false;
-  }
-  Region &region = *engine_.regions_[ref.region];
-  if (ref.page >= region.pages.size()) return false;
-  Page &copies = region.pages[ref.page];
+  Region *region = engine_.regions_.find(ref.region, ref.generation);
+  if (region == nullptr || ref.page >= region->pages.size()) return false;
+  Page &copies = region->pages[ref.page];
   bool &known = bit_ == vm::host_bit ? copies.in_host_order : copies.in_compressed_order;
-  if ((copies.latest() & bit_) == 0 || (bit_ == vm::host_bit && !copies.host)) {
+  if ((copies.latest() & bit_) == 0 || (bit_ == vm::host_bit && !copies.host())) {
     known = false;
     return false;
   }
@@ -272,7 +251,7 @@ bool TierView::knows(const PageRef &ref) noexcept {
 
 bool TierView::describe(const PageRef &ref, PageInfo *info) {
   if (!knows(ref)) return false;
-  Region &region = *engine_.regions_[ref.region];
+  Region &region = engine_.regions_.at(ref.region);
   const Page &copies = region.pages[ref.page];
   info->bytes = region.shape.used_bytes(ref.page);
   info->priority = region.priority;
@@ -280,7 +259,7 @@ bool TierView::describe(const PageRef &ref, PageInfo *info) {
   info->disposable = false;
   info->cold = region.cold;
   info->client = region.client;
-  info->evictable = !copies.sinking && !engine_.in_use(region, ref.page) &&
+  info->evictable = !copies.sinking && !engine_.leases_.in_use(region, ref.page) &&
                     (bit_ != vm::host_bit || !engine_.alias_in_use(region));
   engine_.describe_uses(region, info);
   return true;

@@ -81,17 +81,15 @@ void Engine::map_region(Region &region, Mapping &map) {
   map.owners.clear();
   const auto own = [&](uint32_t index, uint64_t begin, uint64_t end, uint64_t tag) {
     const uint64_t word = buffers_.hot(index).word.load(std::memory_order_relaxed);
-    map.owners.push_back(
-        {begin, end, buffers_.handle(index, word), tag, (word & Word::virgin) != 0});
+    map.owners.push_back({begin, end, buffers_.handle(index), tag, (word & Word::virgin) != 0});
   };
   if (region.slab && region.tenants != nullptr) {
     const vm::Slab &tenants = *region.tenants;
     for (auto node = tenants.first_tenant(); node != physical::SmallArena::none;
          node = tenants.next_tenant(node)) {
       const uint32_t index = tenants.owner(node);
-      const auto tag = tags_.find(index);
       own(index, tenants.offset(node), tenants.offset(node) + tenants.size(node),
-          tag != tags_.end() ? tag->second : 0);
+          buffers_.tenant_tag(index));
     }
   } else if (region.buffer != UINT32_MAX) {
     own(region.buffer, 0, region.shape.size, region.tag);
@@ -157,11 +155,11 @@ void Engine::map_owned(Region &region, uint32_t page, const Owner &owner, Mappin
     }
     tell(device.bit(), state.state() != PageState::resident);
   }
-  if (!copies.host || copies.host.node == UINT32_MAX) return;
+  if (!copies.host() || copies.host().node == UINT32_MAX) return;
   piece.tier = WEIR_TIER_HOST;
   piece.device = WEIR_DEVICE_HOST;
-  piece.container = copies.host.chunk;
-  piece.offset = host_->offset(copies.host) + (begin - from);
+  piece.container = copies.host().chunk;
+  piece.offset = host_->offset(copies.host()) + (begin - from);
   tell(vm::host_bit, false);
 }
 
@@ -198,8 +196,7 @@ void Engine::for_each_piece(const std::function<void(const weir_piece &)> &visit
   Mapping map(visit);
   map_reserved(map);
   for (const auto &device : devices_) begin_count(*device);
-  for (const auto &region : regions_)
-    if (region != nullptr) map_region(*region, map);
+  for (Region &region : regions_) map_region(region, map);
 }
 
 }  // namespace weir::residency

@@ -38,7 +38,7 @@ void Membership::tell_peers() noexcept {
     peers.generation = generation;
     for (auto &other : engine_.devices_) {
       const bool same = other->device.runtime == device->device.runtime;
-      if (other == device || !same || other->gone || other->lost) continue;
+      if (other == device || !same || other->gone() || other->lost()) continue;
       if (!engine_.config_.routes.direct(device->place, other->place)) continue;
       peers.devices[peers.count++] = other->device.index;
     }
@@ -55,9 +55,9 @@ Status Membership::admit(const EngineConfig::DeviceBudget &budget, PoolDevice **
   *back = nullptr;
   for (auto &known : engine_.devices_) {
     if (&known->device != &device) continue;
-    if (!known->gone)
+    if (!known->gone())
       return fail(WEIR_ERROR_INVALID_ARGUMENT, "device %u is of this pool already", device.id);
-    if (known->lost) return fail(WEIR_ERROR_DEVICE_LOST, "device %u is lost", device.id);
+    if (known->lost()) return fail(WEIR_ERROR_DEVICE_LOST, "device %u is lost", device.id);
     *back = known.get();
   }
   if (device.runtime != first.device.runtime) {
@@ -77,7 +77,7 @@ Status Membership::admit(const EngineConfig::DeviceBudget &budget, PoolDevice **
   }
   if (engine_.generation_ >= most_generations)
     return fail(WEIR_ERROR_NOT_SUPPORTED, "the pool's devices have changed %llu times",
-                static_cast<unsigned long long>(most_generations));
+                llu(most_generations));
   return {};
 }
 
@@ -89,6 +89,7 @@ Status Membership::add(const EngineConfig::DeviceBudget &budget, transfer::Route
     Locked lock(engine.lock_);
     WEIR_TRY(admit(budget, &back));
     place = engine.devices_.size();
+    if (back == nullptr) engine.places_.open(static_cast<uint8_t>(place));  // may throw
   }
   Owned<PoolDevice> fresh;
   if (back == nullptr) WEIR_TRY(engine.make_device(budget, static_cast<uint8_t>(place), &fresh));
@@ -98,7 +99,7 @@ Status Membership::add(const EngineConfig::DeviceBudget &budget, transfer::Route
   if (back != nullptr) WEIR_TRY(bring_back(*back, budget.budget));
   ++engine.generation_;
   PoolDevice &device = back != nullptr ? *back : *fresh;
-  device.joined = static_cast<uint32_t>(engine.generation_);
+  device.join(engine.generation_);
   // All have room for what a pool may have: nothing throws from here on.
   if (back == nullptr) {
     engine.config_.devices.push_back(budget);
@@ -118,7 +119,6 @@ Status Membership::bring_back(PoolDevice &device, uint64_t budget) {
   device.granules->set_budget(budget);
   engine_.set_watermarks(device, budget);
   engine_.config_.devices[device.place].budget = budget;
-  device.gone = false;
   return {};
 }
 
@@ -128,7 +128,7 @@ Status Membership::begin_leaving(uint32_t device_id, uint64_t timeout_ns, PoolDe
   uint8_t place = 0;
   WEIR_TRY(engine_.place_of(device_id, &place));
   PoolDevice &device = engine_.device_at(place);
-  if (device.leaving)
+  if (device.leaving())
     return fail(WEIR_ERROR_BUSY, "device %u is being removed already", device.device.id);
   if (heir(device) == nullptr)
     return fail(WEIR_ERROR_INVALID_ARGUMENT, "device %u is the only one of its pool that is left",
@@ -136,40 +136,29 @@ Status Membership::begin_leaving(uint32_t device_id, uint64_t timeout_ns, PoolDe
   if (device.held_bytes != 0) {
     return fail(WEIR_ERROR_BUSY,
                 "%llu bytes of device %u are held (weir_hold, weir_malloc): they can't move",
-                static_cast<unsigned long long>(device.held_bytes), device.device.id);
+                llu(device.held_bytes), device.device.id);
   }
-  for (const auto &region : engine_.regions_) {
-    if (region == nullptr || !engine_.last_of_shards(*region, device)) continue;
+  for (Region &region : engine_.regions_) {
+    if (!engine_.last_of_shards(region, device)) continue;
     return fail(WEIR_ERROR_BUSY,
                 "device %u is the last one of the pool that a buffer is sharded over",
                 device.device.id);
   }
   const uint64_t now = engine_.now_ns();
-  device.leaving = true;
-  device.stay = false;
-  device.leave_by_ns = timeout_ns < UINT64_MAX - now ? now + timeout_ns : UINT64_MAX;
+  device.begin_leaving(timeout_ns < UINT64_MAX - now ? now + timeout_ns : UINT64_MAX);
   // New leases come the slow way from now on, where they are refused.
-  for (uint32_t i = 0; i < engine_.buffers_.end(); ++i) {
-    const uint64_t word = engine_.buffers_.hot(i).word.load(std::memory_order_relaxed);
-    if ((word & Word::alive) != 0 && engine_.target(i).region->home == place)
-      engine_.set_flags(i, 0, Word::resident);
-  }
+  engine_.close_at_home(place);
   engine_.changed_.notify_all();
   *out = &device;
   return {};
 }
 
 Status Membership::remove(uint32_t device_id, uint64_t timeout_ns) {
-  struct Watch {  // releases on the hit path notify while somebody waits for them
-    std::atomic<uint32_t> &waiters;
-    explicit Watch(std::atomic<uint32_t> &w) noexcept : waiters(w) { waiters.fetch_add(1); }
-    ~Watch() { waiters.fetch_sub(1); }
-  };
   const Engine::Scrubbing scrubbing(engine_, true);
   Locked lock(engine_.lock_);
   PoolDevice *device = nullptr;
   WEIR_TRY(begin_leaving(device_id, timeout_ns, &device));
-  const Watch watch(engine_.waiters_);
+  const lease::Admission::Watch watch(engine_.admission_);
   Status status;
   try {
     status = drain(lock, *device);
@@ -178,8 +167,7 @@ Status Membership::remove(uint32_t device_id, uint64_t timeout_ns) {
     status = fail(WEIR_ERROR_OUT_OF_HOST_MEMORY, "no host memory to move the pages of device %u",
                   device->device.id);
   }
-  device->leaving = false;
-  device->leave_by_ns = 0;
+  device->end_leaving();
   engine_.changed_.notify_all();
   return status;
 }
@@ -189,9 +177,9 @@ Status Membership::cancel(uint32_t device_id) {
   uint8_t place = 0;
   WEIR_TRY(engine_.place_of(device_id, &place));
   PoolDevice &device = engine_.device_at(place);
-  if (!device.leaving)
+  if (!device.leaving())
     return fail(WEIR_ERROR_INVALID_ARGUMENT, "device %u is not being removed", device.device.id);
-  device.stay = true;
+  device.stay();
   engine_.changed_.notify_all();
   return {};
 }
@@ -200,7 +188,7 @@ Status Membership::fail_late(PoolDevice &device) noexcept {
   return fail(WEIR_ERROR_TIMEOUT,
               "%llu bytes of device %u are leased, in use by work that has not ended, or still to "
               "be moved",
-              static_cast<unsigned long long>(bytes_left(device)), device.device.id);
+              llu(bytes_left(device)), device.device.id);
 }
 
 /// Until nothing of the pool is on the device any more. May drop the lock.
@@ -209,10 +197,10 @@ Status Membership::drain(Releasable &lock, PoolDevice &device) {
   uint32_t barren = 0;
   bool moved = false;
   for (;;) {
-    if (engine_.stopping_ || device.stay)
+    if (engine_.stopping_ || device.to_stay())
       return fail(WEIR_ERROR_CANCELLED, "the removal of device %u was cancelled", device.device.id);
-    const bool late = engine_.now_ns() >= device.leave_by_ns;
-    if (!device.lost) (void)engine_.give_bounce_back(lock, device);
+    const bool late = engine_.now_ns() >= device.leave_by_ns();
+    if (!device.lost()) (void)engine_.give_bounce_back(lock, device);
     list_pages(device, &pages);
     if (late && moved && !pages.empty()) return fail_late(device);
     if (!pages.empty()) {
@@ -224,18 +212,18 @@ Status Membership::drain(Releasable &lock, PoolDevice &device) {
       }
       // Work that had not ended within the bound of one eviction is waited for again, as long as there is time.
       const bool running = why.code() == WEIR_ERROR_TIMEOUT;
-      if (!why && !running && !device.lost && ++barren == most_barren) return why;
-      if (!running || engine_.now_ns() < device.leave_by_ns) continue;
+      if (!why && !running && !device.lost() && ++barren == most_barren) return why;
+      if (!running || engine_.now_ns() < device.leave_by_ns()) continue;
     } else if (engine_.await_limbo(lock, device)) {
       continue;
     }
     if (empty(device)) return {};
     const uint64_t now = engine_.now_ns();
-    if (now >= device.leave_by_ns) return fail_late(device);
+    if (now >= device.leave_by_ns()) return fail_late(device);
     // Of work that ends on a device nobody tells.
     const bool watched = device.bounce->claimed() || !device.limbo.empty() || has_leases(device);
     const uint64_t until =
-        watched ? std::min(device.leave_by_ns, now + look_ns) : device.leave_by_ns;
+        watched ? std::min(device.leave_by_ns(), now + look_ns) : device.leave_by_ns();
     const Status waited = engine_.wait_changed(lock, AcquireOptions{}, until);
     if (!waited && waited.code() != WEIR_ERROR_TIMEOUT) return waited;
   }
@@ -244,17 +232,16 @@ Status Membership::drain(Releasable &lock, PoolDevice &device) {
 /// A batch of pages that could go now.
 void Membership::list_pages(PoolDevice &device, std::pmr::vector<PageRef> *pages) {
   pages->clear();
-  if (device.lost) return;
+  if (device.lost()) return;
   uint64_t bytes = 0;
-  for (const auto &region : engine_.regions_) {
-    Residence *here = region != nullptr ? region->on(device.place) : nullptr;
-    if (here == nullptr || here->resident == 0) continue;
-    for (uint32_t p = 0; p < here->pages.size() && bytes < batch_bytes; ++p) {
-      if (here->pages[p].state() != PageState::resident) continue;
-      const bool spare = region->pages[p].busy == 0 && engine_.is_spare(*region, p, *here);
-      if (!spare && engine_.in_use(*region, p, device.place)) continue;
-      pages->push_back(PageRef{region->id, p, engine_.region_generations_[region->id]});
-      bytes += region->shape.granule_bytes(p);
+  for (Region &region : engine_.regions_in(device.pages_there())) {
+    const Residence &here = *region.on(device.place);
+    for (uint32_t p = 0; p < here.pages.size() && bytes < batch_bytes; ++p) {
+      if (here.pages[p].state() != PageState::resident) continue;
+      const bool spare = region.pages[p].busy == 0 && engine_.is_spare(region, p, here);
+      if (!spare && engine_.leases_.in_use(region, p, device.place)) continue;
+      pages->push_back(PageRef{region.id, p, engine_.regions_.generation(region)});
+      bytes += region.shape.granule_bytes(p);
     }
     if (bytes >= batch_bytes) return;
   }
@@ -262,12 +249,11 @@ void Membership::list_pages(PoolDevice &device, std::pmr::vector<PageRef> *pages
 
 /// Whether nothing of it keeps the device: of a lost one only leases do, which have yet to be released.
 bool Membership::at_rest(Region &region, const PoolDevice &device) noexcept {
-  const Residence *here = region.on(device.place);
-  if (here == nullptr) return true;
-  for (uint32_t p = 0; p < here->pages.size(); ++p) {
-    if (here->pages[p].state() == PageState::absent) continue;
-    if (!device.lost || here->pages[p].state() != PageState::resident ||
-        engine_.in_use(region, p, device.place))
+  const Residence &here = *region.on(device.place);
+  for (uint32_t p = 0; p < here.pages.size(); ++p) {
+    if (here.pages[p].state() == PageState::absent) continue;
+    if (!device.lost() || here.pages[p].state() != PageState::resident ||
+        engine_.leases_.in_use(region, p, device.place))
       return false;
   }
   return true;
@@ -275,24 +261,21 @@ bool Membership::at_rest(Region &region, const PoolDevice &device) noexcept {
 
 /// Its streams may have leases on other devices' memory (WEIR_USE_ALLOW_REMOTE), and work under them.
 bool Membership::has_leases(const PoolDevice &device) noexcept {
-  engine_.forget_remote_writes();
-  for (const auto &write : engine_.remote_writes_) {
-    if (write.writer == &device.device) return true;
-  }
-  for (const auto &state : engine_.owned_states_) {
-    if (state->device == &device.device && engine_.has_leases(*state->stream)) return true;
-  }
-  return false;
+  if (engine_.remote_writes_.any_by(device.device)) return true;
+  const auto &states = engine_.states_.all();
+  return std::any_of(states.begin(), states.end(), [&device](const auto &state) {
+    return state->device == &device.device && state->has_leases();
+  });
 }
 
 bool Membership::empty(PoolDevice &device) noexcept {
   if (device.in_flight != 0 || has_leases(device)) return false;
-  for (const auto &region : engine_.regions_) {
-    if (region != nullptr && !at_rest(*region, device)) return false;
+  for (Region &region : engine_.regions_in(device.pages_there())) {
+    if (!at_rest(region, device)) return false;
   }
   // What a plan has claimed and not yet filled is in no page; it gives it back as soon as it looks.
   const physical::GranulePool &granules = *device.granules;
-  return device.lost || granules.held() <= granules.idle() + device.stuck_bytes;
+  return device.lost() || granules.held() <= granules.idle() + device.stuck_bytes;
 }
 
 uint64_t Membership::bytes_left(PoolDevice &device) noexcept {
@@ -310,7 +293,7 @@ PoolDevice *Membership::heir(const PoolDevice &device) noexcept {
                       d.granules->room());
   };
   for (const auto &other : engine_.devices_) {
-    if (other->place == device.place || other->gone || other->leaving) continue;
+    if (other->place == device.place || other->gone() || other->leaving()) continue;
     if (best == nullptr || worth(*other) > worth(*best)) best = other.get();
   }
   return best;
@@ -318,10 +301,10 @@ PoolDevice *Membership::heir(const PoolDevice &device) noexcept {
 
 /// The device is empty. Throws std::bad_alloc with everything whole, and some homes elsewhere.
 Status Membership::leave(Releasable &lock, PoolDevice &device) {
-  while (!device.lost && device.granules->idle() != 0) {
+  while (!device.lost() && device.granules->idle() != 0) {
     if (engine_.give_idle(lock, device, UINT64_MAX) == 0) break;
   }
-  if (device.lost) engine_.clear_shards(lock, device);
+  if (device.lost()) engine_.clear_shards(lock, device);
   // The lock has been dropped: a lease that was being granted may have come to its end.
   if (!empty(device)) {
     WEIR_TRY(drain(lock, device));
@@ -332,30 +315,23 @@ Status Membership::leave(Releasable &lock, PoolDevice &device) {
     return fail(WEIR_ERROR_INVALID_ARGUMENT, "device %u is the only one of its pool that is left",
                 device.device.id);
   strip(device);
-  // By number: regions are made meanwhile.
-  for (uint32_t id = 0; id < engine_.regions_.size(); ++id) {
-    if (engine_.regions_[id] != nullptr && engine_.regions_[id]->home == device.place)
-      part_from_lost(*engine_.regions_[id], to->place);
-  }
-  for (const auto &region : engine_.regions_) {
-    const bool moves = region != nullptr && region->home == device.place && !region->kept;
-    if (moves && region->shards == nullptr) rehome(*region, home_for(*region, *to));
+  const auto home = page::PlaceIndex::home(device.place);
+  for (Region &region : engine_.regions_in(home)) part_from_lost(region, to->place);
+  for (Region &region : engine_.regions_in(home)) {
+    if (!region.kept && region.shards == nullptr) rehome(region, home_for(region, *to));
   }
   // From here on nothing throws: the device leaves.
-  for (const auto &region : engine_.regions_) {
-    if (region == nullptr) continue;
-    if (region->shards != nullptr && region->shards->has(device.place))
-      engine_.reshard(*region, device);
-    Residence *here = region->on(device.place);
-    if (here == nullptr) continue;
+  for (Region &region : engine_.regions_) {
+    if (region.shards != nullptr && region.shards->has(device.place))
+      engine_.reshard(region, device);
+    Residence *here = region.on(device.place);
     // Where something of a lost device is still mapped nothing else ever is.
-    if (here->range && device.vmm() && !device.lost) device.addresses->free(here->range);
-    erase_if(region->residences, [here](const auto &r) { return r.get() == here; });
+    if (here != nullptr && here->range && device.vmm() && !device.lost())
+      device.addresses->free(here->range);
+    erase_if(region.residences, [here](const auto &r) { return r.get() == here; });
+    engine_.retire_region(region);
   }
-  for (uint32_t id = 0; id < engine_.regions_.size(); ++id) {
-    if (engine_.regions_[id] != nullptr) engine_.retire_region(*engine_.regions_[id]);
-  }
-  device.gone = true;
+  device.leave();
   device.granules->set_budget(0);
   engine_.config_.devices[device.place].budget = 0;
   ++engine_.generation_;
@@ -368,11 +344,10 @@ Status Membership::leave(Releasable &lock, PoolDevice &device) {
 void Membership::strip(PoolDevice &device) noexcept {
   device.limbo.clear();
   device.emptied.clear();
-  for (const auto &region : engine_.regions_) {
-    Residence *here = region != nullptr ? region->on(device.place) : nullptr;
-    if (here == nullptr) continue;
-    for (uint32_t p = 0; p < here->pages.size(); ++p) {
-      if (here->pages[p].state() == PageState::resident) engine_.vanish(*region, p, device);
+  for (Region &region : engine_.regions_in(device.pages_there())) {
+    const Residence &here = *region.on(device.place);
+    for (uint32_t p = 0; p < here.pages.size(); ++p) {
+      if (here.pages[p].state() == PageState::resident) engine_.vanish(region, p, device);
     }
   }
 }
@@ -396,27 +371,27 @@ void Membership::part_from_lost(Region &slab, uint8_t home) {
     if (engine_.own_lost_page(index, home)) return;  // it was the last: the slab is no more
   }
   for (Page &page : slab.pages) {
-    if (page.lost()) page.discarded();
+    if (page.lost()) engine_.places_.note(slab, page.discarded());
   }
 }
 
 /// Where the region is to be at home from now on: as if its buffer were made now; slabs go to the heir.
 uint8_t Membership::home_for(const Region &region, const PoolDevice &to) {
   if (region.slab) return to.place;
-  const auto found = engine_.users_.find(region.buffer);
-  if (found == engine_.users_.end()) return to.place;
+  const policy::Users *users = engine_.buffers_.users_of(region.buffer);
+  if (users == nullptr) return to.place;
   const uint32_t leaving = engine_.device_at(region.home).bit();
-  const uint8_t home = engine_.choose_home(region.shape.size, found->second, leaving);
+  const uint8_t home = engine_.choose_home(region.shape.size, *users, leaving);
   return home != Placement::nowhere ? home : to.place;
 }
 
 /// Nothing of the region is on its home any more, and so no hit can read what is changed here. Throws std::bad_alloc with
 /// nothing changed.
 void Membership::rehome(Region &region, uint8_t home) {
-  if (region.slab) engine_.move_group(region, home);
+  if (region.slab) engine_.slabs_.move(region, home);
   engine_.leave_lot(region);
   const uint8_t before = region.home;
-  region.home = home;
+  engine_.places_.settle(region, home);
   const uint32_t id = engine_.device_at(home).device.id;
   const auto tell = [&](uint32_t index) WEIR_HELD {
     vm::Hot &hot = engine_.buffers_.hot(index);

@@ -40,7 +40,7 @@ class Membership {
   bool has_leases(const PoolDevice &device) noexcept WEIR_HELD;
   Status fail_late(PoolDevice &device) noexcept;
   bool empty(PoolDevice &device) noexcept WEIR_HELD;
-  bool at_rest(Region &region, const PoolDevice &device) noexcept;
+  bool at_rest(Region &region, const PoolDevice &device) noexcept WEIR_HELD;
   uint64_t bytes_left(PoolDevice &device) noexcept;
   Status leave(Releasable &lock, PoolDevice &device) WEIR_HELD;
   void strip(PoolDevice &device) noexcept WEIR_HELD;

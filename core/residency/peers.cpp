@@ -42,7 +42,7 @@ bool Engine::may_lend(const Victim &victim, const PoolDevice &from, const PoolDe
                                      : config_.routes.beats_host(from.place, to.place);
   return to.place != from.place && to.open() && to.vmm() && worth &&
          to.granules->page_size(page_class) == from.granules->page_size(page_class) &&
-         clients_[region.client]->device[to.place].room() >=
+         accounts_.quota(region.client, to.place).room() >=
              region.shape.charged_bytes(victim.page) &&
          to.no_loan_before_ns <= now_ns();
 }
@@ -75,8 +75,7 @@ bool Engine::borrow_place(Releasable &lock, Victim &victim, const PoolDevice &fr
   Region &region = *victim.region;
   const DevicePage &here = region.on(from.place)->pages[victim.page];
   // What can't go on to HOST or below can't be given back: that is lent only where the page has nowhere else to go.
-  if (!last_resort && !lower_.any() && host_->room() < stats_.borrowed_bytes + victim.used)
-    return false;
+  if (!last_resort && !lower_.any() && host_->room() < gauges_.borrowed + victim.used) return false;
   if (config_.no_peer || !from.vmm() || here.borrowed || region.slab || region.scrub ||
       region.shards != nullptr || region.kept || region.cold || region.streaming ||
       region.shape.fragment(victim.page))
@@ -102,20 +101,14 @@ bool Engine::borrow_place(Releasable &lock, Victim &victim, const PoolDevice &fr
   if (stale && !reads_directly(from, *there, victim.page)) return false;
   physical::DoomedList doomed(&memory_);
   if (!stale) {
-    Budget &quota = clients_[region.client]->device[to->place];
-    const uint64_t charge = region.shape.charged_bytes(victim.page);
-    if (!quota.charge(charge)) return false;
+    Charge charge =
+        accounts_.charge(region.client, to->place, region.shape.charged_bytes(victim.page));
     GranuleId granule = physical::no_granule;
-    try {
+    const auto claim = [&] {
       granule = to->granules->claim(region.shape.page_class(victim.page), victim.bytes, &doomed);
-    } catch (...) {
-      quota.refund(charge);
-      throw;
-    }
-    if (granule == physical::no_granule) {
-      quota.refund(charge);
-      return false;
-    }
+      return granule != physical::no_granule;
+    };
+    if (!charge || !charge.pay_for(claim)) return false;
     set_borrowed(region, victim.page, *to, true);  // first: what is borrowed is not counted as held
     state.granule = granule;
   }
@@ -144,14 +137,14 @@ bool Engine::drop_disposable(Releasable &lock, PoolDevice &device, uint64_t byte
   const auto running = [&](const PageRef &ref) WEIR_HELD {
     fences.clear();
     try {
-      Region &region = *regions_[ref.region];
-      collect_fences(region, ref.page, &fences,
-                     is_spare(region, ref.page, *region.on(device.place)));
+      Region &region = regions_.at(ref.region);
+      history_.collect(region, ref.page, &fences,
+                       is_spare(region, ref.page, *region.on(device.place)));
       if (fences.empty()) return false;
     } catch (const std::bad_alloc &) {
       fences.clear();  // not known: as if it ran
     }
-    offer_borrowed(*regions_[ref.region], ref.page, device);
+    offer_borrowed(regions_.at(ref.region), ref.page, device);
     return true;
   };
   pages.erase(std::remove_if(pages.begin(), pages.end(), running), pages.end());
@@ -168,18 +161,19 @@ Status Engine::open_loan(Loan &loan, uint64_t bytes) {
   loan.mapped = true;
   if (!loan.wipe) return {};
   // Somebody else's bytes behind the page's last one.
-  transfer::Copier copier(*to.up);
+  transfer::Copier copier(*to.streams.up());
   WEIR_TRY(copier.zero(loan.address, bytes));
   WEIR_TRY(copier.flush());
   uint64_t point = 0;
-  WEIR_TRY(to.up->timeline.record(&point));
-  return to.up->timeline.finish(point);
+  WEIR_TRY(to.streams.up()->timeline.record(&point));
+  return to.streams.up()->timeline.finish(point);
 }
 
 /// Outside the lock: nothing has come of it.
 void Engine::close_loan(Loan &loan, uint64_t bytes) noexcept {
   if (loan.wipe && loan.mapped)
-    (void)loan.to->device.table().stream_synchronize(loan.to->device.state(), loan.to->up->native);
+    (void)loan.to->device.table().stream_synchronize(loan.to->device.state(),
+                                                     loan.to->streams.up()->native);
   if (loan.mapped && loan.to->mapper->unmap(loan.address, bytes)) loan.mapped = false;
 }
 
@@ -206,19 +200,23 @@ void Engine::settle_loan(Victim &victim, bool arrived) noexcept {
       loan.memory->set_client(region.client);
     }
     if (region.buffer != vm::BufferTable::none) set_flags(region.buffer, 0, Word::sole);
-    if (!region.kept) region.pages[victim.page].arrived(to.bit());
+    if (!region.kept) places_.note(region, region.pages[victim.page].arrived(to.bit()));
     if (loan.fresh || !state.borrowed) {  // else it is listed already
       set_borrowed(region, victim.page, to, true);
       offer_borrowed(region, victim.page, to);
     }
-    stats_.lent_bytes += victim.used;
+    events_.tell({What::lent, 0, to.place, region.id, victim.page, victim.used});
   } else if (loan.fresh) {
     give_loan_back(victim, state);
   }
-  // Its owner is gone, who did not pay for pages on the move when he went.
-  if (region.kept && state.state() == PageState::resident)
-    clients_[region.client]->device[to.place].refund(region.shape.charged_bytes(victim.page));
+  // Its owner has gone, and left this page to the move.
+  if (region.kept && state.state() == PageState::resident) uncharge(region, victim.page, to.place);
   loan.to = nullptr;
+}
+
+/// The page's charge ends, by the rule in base/accounts.hpp.
+void Engine::uncharge(const Region &region, uint32_t page, uint8_t place) noexcept {
+  accounts_.freed(region.client, place, region.shape.charged_bytes(page));
 }
 
 /// The granule, and what was charged for it.
@@ -227,7 +225,7 @@ void Engine::give_loan_back(Victim &victim, DevicePage &state) noexcept {
   PoolDevice &to = *loan.to;
   Region &region = *victim.region;
   to.no_loan_before_ns = now_ns() + rest_ns;
-  clients_[region.client]->device[to.place].refund(region.shape.charged_bytes(victim.page));
+  uncharge(region, victim.page, to.place);
   const GranuleId granule = state.granule;
   state.granule = physical::no_granule;
   set_borrowed(region, victim.page, to, false);
@@ -245,7 +243,7 @@ void Engine::give_loan_back(Victim &victim, DevicePage &state) noexcept {
 /// Tells a neighbour's policy that the page is to go before all else there.
 void Engine::offer_borrowed(Region &region, uint32_t page, PoolDevice &to) noexcept {
   try {
-    to.policy->dispose(PageRef{region.id, page, region_generations_[region.id]});
+    to.policy->dispose(PageRef{region.id, page, regions_.generation(region)});
     region.on(to.place)->pages[page].queued = true;
   } catch (const std::bad_alloc &) {
     offer(region, page, to);
@@ -261,7 +259,7 @@ void Engine::set_borrowed(Region &region, uint32_t page, PoolDevice &device,
   if (region.held_on(device.place) && state.granule != physical::no_granule)
     count_held(region, page, device, !borrowed);
   const uint64_t bytes = region.shape.granule_bytes(page);
-  stats_.borrowed_bytes += borrowed ? bytes : uint64_t{0} - bytes;
+  gauges_.borrowed += borrowed ? bytes : uint64_t{0} - bytes;
 }
 
 /// Somebody uses the page on the neighbour himself: it is there for its own sake from now on.

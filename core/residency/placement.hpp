@@ -21,6 +21,7 @@
 #pragma once
 
 #include "core/base/numa.hpp"
+#include "core/policy/users.hpp"
 #include "core/transfer/routes.hpp"
 #include "core/virtual/region.hpp"
 
@@ -30,18 +31,7 @@
 
 namespace weir::residency {
 
-/// How often each device of a pool, by its position, is said to use a buffer in one round; the CPU comes last.
-struct Users {
-  static constexpr size_t cpu = vm::max_devices;
-  static constexpr size_t count = cpu + 1;
-  std::array<uint16_t, count> times{};
-
-  bool any() const noexcept {
-    for (const uint16_t each : times)
-      if (each != 0) return true;
-    return false;
-  }
-};
+using policy::Users;
 
 /// What the buffers at home on a device are said to cost: exact, so that it is 0 again without them.
 struct Promise {

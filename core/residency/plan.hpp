@@ -11,10 +11,12 @@
 
 namespace weir::residency {
 
-struct PlanItem {
-  uint64_t begin = 0, end = 0;  ///< bytes of the buffer
+/// Its region and base are resolved under the lock, void after that was dropped without claims, as are:
+struct PlanItem : lease::Range {
+  uint64_t size = 0;
+  uint32_t first = 0, last = 0;  ///< pages, inclusive
+
   uint64_t generation = 0;
-  uint32_t buffer = 0;
   uint32_t use = 0;  ///< the first of the caller's uses that is in it
   uint32_t of = 0;   ///< in a plan of Plan::others: the item of the set
   uint8_t mode = WEIR_READ;
@@ -23,10 +25,6 @@ struct PlanItem {
   bool claimed = false;
   bool virgin = false;  ///< a tenant whose place must be zeroed first
   bool missed = false;
-  // resolved under the lock, void after it was dropped without claims:
-  Region *region = nullptr;
-  uint64_t base = 0, size = 0;
-  uint32_t first = 0, last = 0;  ///< pages, inclusive
 
   bool writes() const noexcept { return mode != WEIR_READ; }
   bool zeroes() const noexcept { return virgin && !(mode == WEIR_DISCARD_WRITE && whole); }
@@ -95,7 +93,7 @@ struct Plan {
   Plan(std::pmr::memory_resource *memory, Stream *stream_, PoolDevice *device_)
       : stream(stream_),
         device(device_),
-        joined(device_ != nullptr ? device_->joined : 0),
+        joined(device_ != nullptr ? device_->joined() : 0),
         items(memory),
         pages(memory),
         others(memory),
@@ -139,18 +137,17 @@ struct Plan {
   uint64_t need_bytes = 0;         ///< of those, without a granule
   uint64_t held_in_set = 0;        ///< of set_bytes, held
   Stamp ready;                     ///< the transfer stream's point after the fills
-  size_t carrying = 0;             ///< pages that Engine::carried_ keeps room for
+  size_t carrying = 0;             ///< pages that Engine::doubts_ keeps room for
   bool rerouted = false;           ///< a device in between was lost: there are other ways
   bool absent = false;  ///< pages are to be given granules, new ones or such as are there
   bool work = false;    ///< something to map, copy or zero
 
-  uint8_t place() const noexcept {
-    if (any) return Engine::any_place;
-    return device != nullptr ? device->place : Engine::host_place;
-  }
-  /// The place that a claim on the region counts for: all uses of a sharded buffer by devices are of one memory.
-  uint8_t claim_place(const Region &region) const noexcept {
-    return region.shards != nullptr && device != nullptr ? Engine::shared_place : place();
+  /// The device's position; of other plans none that there is.
+  uint8_t place() const noexcept { return device != nullptr ? device->place : Place::devices; }
+  /// What a claim on the region counts for: all uses of a sharded buffer by devices are of one memory.
+  ClaimScope scope(const Region &region) const noexcept {
+    if (device == nullptr) return any ? ClaimScope::any() : ClaimScope::host();
+    return region.shards != nullptr ? ClaimScope::shards() : ClaimScope::on(Place(device->place));
   }
   /// Whether a device is to use shards of it, its own or others'.
   bool sharded() const noexcept {

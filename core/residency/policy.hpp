@@ -49,9 +49,7 @@ class View {
   /// As describe(), for nothing but its answer.
   virtual bool knows(const PageRef &page) noexcept = 0;
   virtual uint64_t now() const = 0;
-
- protected:
-  ~View() = default;
+  virtual ~View() = default;
 };
 
 struct Wanted {

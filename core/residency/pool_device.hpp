@@ -4,7 +4,12 @@
 // order of eviction. Guarded by the pool's lock, but for the parts that say otherwise of themselves.
 #pragma once
 
-#include "core/backend/stream.hpp"
+#include "core/backend/transfer_streams.hpp"
+#include "core/page/claim_scope.hpp"
+#include "core/page/eviction_clock.hpp"
+#include "core/page/limbo.hpp"
+#include "core/page/place_index.hpp"
+#include "core/page/standing.hpp"
 #include "core/physical/mapper.hpp"
 #include "core/residency/placement.hpp"
 #include "core/residency/policy.hpp"
@@ -12,12 +17,11 @@
 #include "core/virtual/buffer_table.hpp"
 #include "core/virtual/region.hpp"
 
-#include <atomic>
-
 namespace weir::residency {
 
 using backend::Stamp;
 using backend::Stream;
+using page::ClaimScope;
 using physical::GranuleId;
 using vm::DevicePage;
 using vm::Page;
@@ -28,37 +32,22 @@ using vm::Step;
 using vm::Word;
 
 /// A device of the pool with what the engine keeps for it.
-struct PoolDevice final : View {
-  PoolDevice(class Engine &engine, uint8_t place_, const backend::Device &device_,
-             std::pmr::memory_resource *memory);
+struct PoolDevice : page::Standing {
+  PoolDevice(uint8_t place_, const backend::Device &device_, uint64_t budget,
+             std::pmr::memory_resource *memory)
+      : place(place_), device(device_), limbo(memory), emptied(memory), evictions(budget) {}
 
-  bool describe(const PageRef &page, PageInfo *info) WEIR_HELD override;
-  bool knows(const PageRef &page) noexcept WEIR_HELD override;
-  uint64_t now() const override;
-
-  Engine &engine;
   const uint8_t place;
   const backend::Device &device;
   Owned<physical::GranulePool> granules;
   Owned<vm::AddressSpace> addresses;
   Owned<vm::Sharing> sharing;  ///< where granules can be shared
   Owned<physical::Mapper> mapper;
+  Owned<View> view;  ///< of the policy
   Owned<Policy> policy;
   Owned<transfer::Bounce> bounce;  ///< memory that copies between others may pass
-  Stream *up = nullptr;            ///< copies and fills towards the device
-  Stream *down = nullptr;          ///< copies from the device
-  /// Copies within it (compact.cpp), which may have to wait for work of the caller's: no other copy waits behind them. Opened
-  /// by the first of them.
-  std::atomic<Stream *> side{nullptr};
-  /// Extents that have been moved away from, until the copy has passed. They can't be reused before.
-  struct Left {
-    GranuleId granule;
-    Stamp copied;
-    uint64_t bytes;
-    /// It is to be overwritten after the copy, or is being so: then `copied` is when that has ended.
-    enum class Wipe : uint8_t { none, due, under_way } wipe;
-  };
-  std::pmr::vector<Left> limbo;
+  backend::TransferStreams streams;
+  page::Limbo limbo;
   std::pmr::vector<PageRef> emptied;  ///< pages of slabs that compaction has emptied
   uint64_t page_size = 0, large_page_size = 0;
   uint64_t low_water = 0, high_water = 0;
@@ -70,36 +59,17 @@ struct PoolDevice final : View {
   uint64_t no_loan_before_ns = 0;  ///< it is left alone by its neighbours until then
   uint64_t no_drop_before_ns = 0;  ///< nothing borrowed lies elsewhere too, as far as was seen
   const bool integrated = device.has(WEIR_CAP_INTEGRATED);  ///< its memory is the host's
-  bool lost = false;  ///< the runtime said so: nothing is brought here or taken from here any more
-  bool leaving = false;  ///< its pages are moving away (membership.hpp): nothing is brought here
-  bool gone = false;     ///< it has left the pool, and has its place here until it comes back
-  bool stay = false;     ///< whoever waits for it to leave is to give up
-  uint64_t leave_by_ns = 0;  ///< while it leaves: nothing is waited for beyond this
-  uint32_t joined = 0;       ///< the pool's generation as it came: older mappings do not let it in
-  uint64_t lost_generation = 0;  ///< the pool's generation as it was lost; 0: it was not
-  uint64_t lost_bytes = 0;       ///< what was nowhere else then
-  uint64_t evicted_total = 0;    ///< bytes ever evicted
-  uint64_t eviction_unit = 1;    ///< of the clock of evictions: a 256th of the budget it began with
-  /// Goes around after 65536 budgets, and is never 0.
-  uint32_t eviction_clock() const noexcept {
-    return static_cast<uint32_t>(evicted_total / eviction_unit %
-                                 (DevicePage::eviction_period - 1)) +
-           1;
-  }
-  /// Within the last budget's worth of evictions.
+  page::EvictionClock evictions;
   bool evicted_lately(uint32_t when) const noexcept {
-    constexpr uint32_t period = DevicePage::eviction_period - 1;
-    const uint64_t since = (eviction_clock() + period - when) % period;
-    return when != 0 && since * eviction_unit < granules->budget();
+    return evictions.lately(when, granules->budget());
   }
   uint32_t in_flight = 0;  ///< drains and fills going on: room may appear without a release
   uint32_t gathering = 0;  ///< prefetches that may hold granules and have not marked their pages
   bool draining_ahead = false;  ///< the demoter is on its way from the low to the high watermark
 
   uint32_t bit() const noexcept { return uint32_t{1} << place; }
+  page::PlaceIndex::Sets pages_there() const noexcept { return page::PlaceIndex::at(Place(place)); }
   bool vmm() const noexcept { return granules->vmm(); }
-  /// Whether anything may be brought here.
-  bool open() const noexcept { return !lost && !leaving && !gone; }
 };
 
 }  // namespace weir::residency

@@ -19,7 +19,7 @@ bool Rebalancer::any_room() noexcept {
 /// Looking at every buffer takes time, so there is to be a reason: the devices have changed, or bytes come up from where
 /// they need not be.
 bool Rebalancer::worth_a_look(uint64_t now) noexcept {
-  const uint64_t lifted = engine_.stats_.promoted_bytes;
+  const uint64_t lifted = engine_.gauges_.promoted;
   if (!look_ && (lifted == lifted_before_ || now - looked_at_ns_ < look_ns)) return false;
   if (!any_room()) return false;
   look_ = false;
@@ -38,15 +38,17 @@ bool Rebalancer::may_move(const Region &region) const noexcept {
 void Rebalancer::list() {
   order_.clear();
   page_ = 0;
-  for (const auto &region : engine_.regions_) {
-    if (region == nullptr || !may_move(*region)) continue;
-    const bool spilled = std::any_of(region->pages.begin(), region->pages.end(), [](const Page &p) {
+  using Index = page::PlaceIndex;
+  for (Region &region : engine_.regions_in(Index::at(Place::host) | Index::at(Place::compressed) |
+                                           Index::at(Place::storage))) {
+    if (!may_move(region)) continue;
+    const bool spilled = std::any_of(region.pages.begin(), region.pages.end(), [](const Page &p) {
       return p.latest() != 0 && (p.latest() & (vm::device_bits | vm::lost_bit)) == 0;
     });
     if (!spilled) continue;
     PageInfo info;
-    engine_.describe_uses(*region, &info);
-    order_.push_back(Entry{info.last_use, region->id, engine_.region_generations_[region->id]});
+    engine_.describe_uses(region, &info);
+    order_.push_back(Entry{info.last_use, region.id, engine_.regions_.generation(region)});
   }
   const auto older = [](const Entry &a, const Entry &b) { return a.last_use < b.last_use; };
   if (order_.size() > most_regions) {
@@ -68,7 +70,7 @@ PoolDevice *Rebalancer::lender_for(const Region &region, uint32_t page, uint64_t
     if (!routes.beats_host(region.home, device->place)) continue;
     if (device->granules->room() < taken + region.shape.granule_bytes(page) + device->high_water)
       continue;
-    if (engine.clients_[region.client]->device[device->place].room() < taken + charge) continue;
+    if (engine.accounts_.quota(region.client, device->place).room() < taken + charge) continue;
     if (device->no_loan_before_ns > engine.now_ns()) continue;
     const bool faster = best == nullptr || routes.bandwidth(region.home, device->place) >
                                                routes.bandwidth(region.home, best->place);
@@ -79,11 +81,9 @@ PoolDevice *Rebalancer::lender_for(const Region &region, uint32_t page, uint64_t
 
 /// Pages of one buffer, from page_ on. False: the batch is full, or the next is another device's.
 bool Rebalancer::add(const Entry &entry, uint64_t bytes, PrefetchBatch *batch, uint64_t *gathered) {
-  const auto &region = engine_.regions_[entry.region];
-  if (region == nullptr || engine_.region_generations_[entry.region] != entry.generation ||
-      !may_move(*region))
-    return true;
-  const uint64_t word = engine_.buffers_.hot(region->buffer).word.load(std::memory_order_relaxed);
+  Region *region = engine_.regions_.find(entry.region, entry.generation);
+  if (region == nullptr || !may_move(*region)) return true;
+  const uint64_t generation = engine_.buffers_.hot(region->buffer).generation();
   for (; page_ < region->pages.size(); ++page_) {
     const Page &copies = region->pages[page_];
     const bool spilled =
@@ -95,17 +95,9 @@ bool Rebalancer::add(const Entry &entry, uint64_t bytes, PrefetchBatch *batch, u
     if (there != nullptr && there->pages[page_].state() != PageState::absent) continue;
     const uint64_t begin = region->shape.offset(page_);
     const uint64_t used = region->shape.used_bytes(page_);
-    const bool full = batch->size() == batch_pages || *gathered + used > batch_bytes;
-    if (*gathered + used > bytes) return false;
-    if (!batch->empty() && (full || batch->front().place != to->place)) return false;
-    PrefetchRequest request{};
-    request.buffer = region->buffer;
-    request.generation = word & Word::generation_mask;
-    request.begin = begin;
-    request.end = begin + used;
-    request.mode = WEIR_READ;
-    request.place = to->place;
+    PrefetchRequest request{region->buffer, generation, begin, begin + used, WEIR_READ, to->place};
     request.lend = true;
+    if (*gathered + used > bytes || !policy::fits(*batch, request)) return false;
     batch->push_back(request);
     *gathered += used;
   }
@@ -114,7 +106,7 @@ bool Rebalancer::add(const Entry &entry, uint64_t bytes, PrefetchBatch *batch, u
 
 bool Rebalancer::gather(uint64_t bytes, PrefetchBatch *batch) {
   batch->clear();
-  batch->reserve(batch_pages);
+  batch->reserve(policy::most_together);
   uint64_t gathered = 0;
   while (!order_.empty()) {
     if (!add(order_.back(), bytes, batch, &gathered)) break;
@@ -130,7 +122,7 @@ bool Rebalancer::next(PrefetchBatch *batch, uint64_t *rest_ns) {
   const uint64_t now = engine_.now_ns();
   if (order_.empty() && !worth_a_look(now)) {
     // What has come up meanwhile is looked at when the second is over.
-    if (engine_.stats_.promoted_bytes != lifted_before_ && any_room())
+    if (engine_.gauges_.promoted != lifted_before_ && any_room())
       *rest_ns = looked_at_ns_ + look_ns - std::min(now, looked_at_ns_ + look_ns);
     return false;
   }
@@ -158,9 +150,9 @@ Status Engine::rebalance(uint64_t bytes, uint64_t *moved) {
   own.list();
   PrefetchBatch batch(&memory_);
   while (*moved < bytes && !stopping_ && own.gather(bytes - *moved, &batch)) {
-    const uint64_t before = stats_.rebalanced_bytes;
+    const uint64_t before = gauges_.rebalanced;
     (void)run_prefetches(lock, batch);
-    *moved += stats_.rebalanced_bytes - before;
+    *moved += gauges_.rebalanced - before;
   }
   return {};
 }

@@ -10,13 +10,15 @@
 // the pool's lock.
 #pragma once
 
-#include "core/residency/prefetch.hpp"
+#include "core/policy/hints.hpp"
 #include "core/virtual/region.hpp"
 
 namespace weir::residency {
 
 class Engine;
 struct PoolDevice;
+using policy::PrefetchBatch;
+using policy::PrefetchRequest;
 using vm::Region;
 
 class Rebalancer {
@@ -44,8 +46,6 @@ class Rebalancer {
     uint32_t region;
     uint16_t generation;
   };
-  static constexpr uint64_t batch_bytes = uint64_t{16} << 20U;
-  static constexpr size_t batch_pages = 16;
   static constexpr size_t most_regions = 4096;
   static constexpr uint64_t look_ns = 1'000'000'000;
 

@@ -71,12 +71,8 @@ uint16_t Recompressor::last_use(Region &region) const {
 
 /// nullptr: it is gone, or waits no more.
 Region *Recompressor::find(const Entry &entry) const noexcept {
-  Region *region =
-      entry.region < engine_.regions_.size() ? engine_.regions_[entry.region].get() : nullptr;
-  if (region == nullptr || !region->to_recompress ||
-      static_cast<uint16_t>(engine_.region_generations_[entry.region]) != entry.generation)
-    return nullptr;
-  return region;
+  Region *region = engine_.regions_.find(entry.region, entry.generation);
+  return region != nullptr && region->to_recompress ? region : nullptr;
 }
 
 bool Recompressor::has_turn(const Region &region) const noexcept {
@@ -97,8 +93,7 @@ void Recompressor::queue(Region &region) noexcept {
   if (waiting_.size() >= tidy_at_) tidy();
   try {
     waiting_.push_back(Entry{region.id, ticks_of(engine_.now_ns()),
-                             static_cast<uint16_t>(engine_.region_generations_[region.id]),
-                             last_use(region)});
+                             engine_.regions_.generation(region), last_use(region)});
     region.to_recompress = true;
   } catch (const std::bad_alloc &) {
     region.to_recompress = false;
@@ -198,7 +193,7 @@ void Recompressor::recode(Releasable &lock, Region &region, uint32_t page) {
   job_.attached = true;
   copies.sinking = true;
   hurried_.store(false, std::memory_order_relaxed);
-  ++region.operations;
+  job_.pin = vm::RegionPin(region);
   uint64_t won = 0;
   const bool secret = region.scrub;
   const Outcome outcome = lock.unlocked([&] {
@@ -260,7 +255,6 @@ void Recompressor::settle(Outcome outcome, uint64_t won) noexcept {
   tier::CopyTable &table = engine_.lower_.copies;
   Region &region = *job_.region;
   Page &copies = region.pages[job_.page];
-  --region.operations;
   if (job_.attached) {
     copies.sinking = false;
     region.dense_codec = job_.plan;
@@ -270,8 +264,9 @@ void Recompressor::settle(Outcome outcome, uint64_t won) noexcept {
     } else {
       if (outcome == Outcome::done) exchange(copies.lower, job_.chain);
       engine_.lower_.compressed->set_dense(table[copies.lower].compressed);
-      engine_.stats_.recompressed_bytes += won != 0 ? job_.used : 0;
-      engine_.stats_.recompressed_won_bytes += won;
+      if (won != 0)
+        engine_.events_.tell(
+            {What::recoded, 0, Event::nowhere, region.id, job_.page, job_.used, won});
     }
   }
   engine_.free_places(region, job_.chain, vm::compressed_bit);
@@ -281,7 +276,7 @@ void Recompressor::settle(Outcome outcome, uint64_t won) noexcept {
     table.give(job_.orphan);
   }
   job_.attached = false;
-  engine_.retire_region(region);
+  engine_.unpin(job_.pin);
 }
 
 /// The page's records get the new blobs, the job's the old ones.

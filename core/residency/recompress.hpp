@@ -77,7 +77,7 @@ class Recompressor {
   void tidy() noexcept WEIR_HELD;
   Verdict judge(const Region &region, uint32_t page) const noexcept;
   bool pressed() const noexcept;
-  uint16_t last_use(Region &region) const;
+  uint16_t last_use(Region &region) const WEIR_HELD;
   void recode(Releasable &lock, Region &region, uint32_t page) WEIR_HELD;
   Outcome recode_parts(uint64_t *won);
   void settle(Outcome outcome, uint64_t won) noexcept WEIR_HELD;

@@ -42,7 +42,10 @@ Status Engine::release_taken(Lease *lease, StreamState &state, Stream &stream) {
   };
   bool whole = false;
   for (uint32_t i = 0; i < count; ++i) {
-    if (items[i].remote() && items[i].writes()) end_remote_write(lease, stamp_of(items[i]));
+    if (items[i].remote() && items[i].writes()) {
+      Locked lock(lock_);
+      remote_writes_.end(lease, stamp_of(items[i]));
+    }
     whole = whole || items[i].whole();
   }
   if (whole) {
@@ -54,7 +57,7 @@ Status Engine::release_taken(Lease *lease, StreamState &state, Stream &stream) {
     if (items[i].kind != LeaseKind::none) release_slow(items[i], lease, stamp_of(items[i]));
   }
   state.give(lease);
-  if (waiters_.load() != 0) wake_all();
+  if (admission_.has_watchers()) wake_all();
   return status;
 }
 
@@ -73,7 +76,7 @@ Status Engine::record_release(Stream &stream, uint64_t *point) {
   // No fence: end the work instead of marking its end. If that fails too, the device is gone, and with it
   // everything that a fence could have protected.
   // In one turn: what another thread records after the wait is not over with it.
-  const LastError why = last_error();
+  const KeepError keep;
   stream.timeline.take_turn();
   if (stream.device != nullptr) {
     (void)stream.device->table().stream_synchronize(stream.device->state(), stream.native);
@@ -81,42 +84,21 @@ Status Engine::record_release(Stream &stream, uint64_t *point) {
   *point = stream.timeline.pass_all_in_turn();
   stream.timeline.end_record();
   note_loss(stream, status);
-  last_error() = why;
   return status;
 }
 
 void Engine::release_slow(const LeaseItem &item, const Lease *lease, Stamp stamp) noexcept {
   Locked lock(lock_);
-  const uint64_t end = item.whole() ? buffers_.hot(item.buffer).size() : item.end;
-  const uint64_t begin = item.whole() ? 0 : item.begin;
-  note_use(item.buffer, begin, end, stamp);
-  if (item.whole()) {
-    consume_hints(item.buffer, begin, end);  // it may have been leased on the hit path
-    buffers_.hot(item.buffer).drop_lease(item.mode);
-  } else {
-    remove_partial(item.buffer, lease, item.begin, item.end);
-  }
-  changed_.notify_all();
-}
-
-// Puts a use into the buffer's history. Under the lock.
-void Engine::note_use(uint32_t index, uint64_t begin, uint64_t end, Stamp stamp) noexcept {
-  try {
-    auto [entry, fresh] = history_.try_emplace(index, &memory_);
-    entry->second.add(PastUse{begin, end, stamp}, streams_);
-    set_flags(index, Word::history, 0);
-  } catch (const std::bad_alloc &) {
-    (void)streams_.wait(stamp, UINT64_MAX);
-  }
-  const Target where = target(index);
+  const Target where = buffers_.target(item.buffer);
+  const lease::Range range = item.whole()
+                                 ? lease::all_of(where, item.buffer)
+                                 : lease::part_of(where, item.buffer, item.begin, item.end);
+  history_.note(range.buffer, range.begin, range.end, stamp);
   where.region->last_use = std::max(where.region->last_use, stamp.point());
-}
-
-void Engine::set_flags(uint32_t index, uint64_t set, uint64_t clear) noexcept {
-  std::atomic<uint64_t> &word = buffers_.hot(index).word;
-  uint64_t seen = word.load(std::memory_order_relaxed);
-  while (!word.compare_exchange_weak(seen, (seen | set) & ~clear, std::memory_order_acq_rel)) {
-  }
+  // It may have been leased on the hit path.
+  if (item.whole()) hints_.use(range.buffer, range.begin, range.end);
+  leases_.drop(range, item.mode, lease);
+  changed_.notify_all();
 }
 
 }  // namespace weir::residency

@@ -34,15 +34,14 @@ void Engine::survey_fragments(uint8_t place, std::pmr::vector<LooseFragment> *lo
   PoolDevice &device = device_at(place);
   loose->clear();
   if (device.sharing == nullptr || device.sharing->movable() == nullptr) return;
-  for (const auto &region : regions_) {
-    if (region == nullptr || region->lot_place != place || region->kept) continue;
-    const Residence *here = region->on(place);
-    for (const uint32_t p : {uint32_t{0}, region->shape.pages() - 1}) {
-      if (here == nullptr || here->pages[p].state() != PageState::resident) continue;
-      const vm::Bundle *bundle = bundle_of(*region, p, device);
+  for (Region &region : regions_in(device.pages_there())) {
+    if (region.lot_place != place || region.kept) continue;
+    for (const uint32_t p : {uint32_t{0}, region.shape.pages() - 1}) {
+      if (region.on(place)->pages[p].state() != PageState::resident) continue;
+      const vm::Bundle *bundle = bundle_of(region, p, device);
       if (bundle == nullptr || bundle->users != 1) continue;
-      loose->push_back(LooseFragment{region->id, region_generations_[region->id], p,
-                                     region->shape.used_bytes(p), region->shape.granule_bytes(p)});
+      loose->push_back(LooseFragment{region.id, regions_.generation(region), p,
+                                     region.shape.used_bytes(p), region.shape.granule_bytes(p)});
     }
   }
   std::sort(loose->begin(), loose->end(),
@@ -53,23 +52,25 @@ void Engine::survey_fragments(uint8_t place, std::pmr::vector<LooseFragment> *lo
 /// std::bad_alloc with nothing changed.
 Blocker Engine::claim_fragment(PoolDevice &device, const LooseFragment &loose, bool wait,
                                FragmentMove *move) {
-  if (regions_[loose.region] == nullptr || region_generations_[loose.region] != loose.generation)
-    return Blocker::busy;
-  Region &region = *regions_[loose.region];
+  Region *known = regions_.find(loose.region, loose.generation);
+  if (known == nullptr) return Blocker::busy;
+  Region &region = *known;
   Residence *here = region.on(device.place);
   const bool there = !region.kept && here != nullptr && loose.page < here->pages.size() &&
                      here->pages[loose.page].state() == PageState::resident;
   vm::Bundle *own = there ? bundle_of(region, loose.page, device) : nullptr;
   if (own == nullptr || own->users != 1 || region.pages[loose.page].busy != 0) return Blocker::busy;
   if (region.held_on(device.place)) return Blocker::held;
-  if (in_use(region, loose.page, device.place) || !close_owner(region, loose.page, device.place))
+  if (leases_.in_use(region, loose.page, device.place) ||
+      !leases_.close(region, loose.page, device.place))
     return Blocker::leased;
-  collect_fences(region, loose.page, &move->fences);
+  history_.collect(region, loose.page, &move->fences);
   // And after what fills the device: a wipe of the granule it goes to may still be among that.
-  move->fences.push_back(Stamp::make(device.up->slot, device.up->timeline.last(), true));
+  move->fences.push_back(
+      Stamp::make(device.streams.up()->slot, device.streams.up()->timeline.last(), true));
   const auto passed = [this](Stamp stamp) { return streams_.passed(stamp); };
   // Nor behind what other moves wait for on the stream that copies it.
-  Stream *side = device.side.load(std::memory_order_acquire);
+  Stream *side = device.streams.side();
   const bool queued = side != nullptr && !side->timeline.passed(side->timeline.last());
   if (!wait && (queued || !std::all_of(move->fences.begin(), move->fences.end(), passed)))
     return Blocker::busy;
@@ -118,18 +119,17 @@ Status Engine::carry_fragment(FragmentMove &move) {
     const weir_be_stream side = streams_.at(done.slot()).native;
     if (!status) (void)device.device.table().stream_synchronize(device.device.state(), side);
   }
-  const LastError copied = last_error();
-  const Status unmapped = mapper.unmap(move.scratch.address, move.bytes);
-  if (!status) last_error() = copied;
-  // A range that something is mapped in is never given out again.
-  if (!unmapped) move.scratch = {};
+  {
+    const KeepError keep;
+    // A range that something is mapped in is never given out again.
+    if (!mapper.unmap(move.scratch.address, move.bytes)) move.scratch = {};
+  }
   WEIR_TRY(status);
   WEIR_TRY(mapper.unmap(move.address, move.bytes));
   status = mapper.map(move.address, move.bytes, move.to);
   if (status) return {};
-  const LastError why = last_error();
+  const KeepError keep;
   move.lost = !mapper.map(move.address, move.bytes, move.from);
-  last_error() = why;
   return status;
 }
 
@@ -153,8 +153,8 @@ uint64_t Engine::settle_fragment(FragmentMove &move, bool moved) noexcept {
     }
     state.granule = target.granule;
     sharing.settle(region.client, &region.lot, head, move.place);
-    ++stats_.defragment_moves;
-    stats_.defragment_moved_bytes += region.shape.used_bytes(move.page);
+    events_.tell(
+        {What::moved, 0, device.place, region.id, move.page, region.shape.used_bytes(move.page)});
   } else {
     // The others may have left its granule meanwhile, and left it to this one: then nobody else gives it back.
     if (--target.users == 0) {
@@ -171,7 +171,8 @@ uint64_t Engine::settle_fragment(FragmentMove &move, bool moved) noexcept {
   if (move.lost) {  // the runtime took the old mapping and gives none back
     const bool had_content = region.pages[move.page].latest() != 0;
     vanish(region, move.page, device);
-    if (had_content && region.pages[move.page].latest() == 0) region.pages[move.page].device_lost();
+    if (had_content && region.pages[move.page].latest() == 0)
+      places_.note(region, region.pages[move.page].device_lost());
   }
   retire_region(region);
   changed_.notify_all();
@@ -183,7 +184,7 @@ Status Engine::remap_fragment(uint8_t place, const LooseFragment &loose, bool wa
   PoolDevice &device = device_at(place);
   FragmentMove move(&memory_);
   Locked lock(lock_);
-  if (device.lost) return fail(WEIR_ERROR_DEVICE_LOST, "device %u is lost", device.device.id);
+  if (device.lost()) return fail(WEIR_ERROR_DEVICE_LOST, "device %u is lost", device.device.id);
   const Blocker why = claim_fragment(device, loose, wait, &move);
   if (why != Blocker::none) {
     result->block(why, loose.bytes);
@@ -196,14 +197,12 @@ Status Engine::remap_fragment(uint8_t place, const LooseFragment &loose, bool wa
       return fail(WEIR_ERROR_OUT_OF_HOST_MEMORY, "no host memory to move a part of a buffer");
     }
   });
-  const LastError error = last_error();
+  const KeepError keep;
   note_loss(device, status);
-  *won += settle_fragment(move, status.ok() && !device.lost);
+  *won += settle_fragment(move, status.ok() && !device.lost());
   if (status) {
     ++result->moves;
     result->bytes += loose.bytes;
-  } else {
-    last_error() = error;
   }
   return status;
 }

@@ -12,7 +12,6 @@
 // Loss: the writer's device may be lost while its work on another's memory runs. Those bytes are on a device that is well, and
 // wrong all the same: what was being written so is lost with the writer (lose_remote_writes).
 
-#include "core/base/grow.hpp"
 #include "core/residency/remote.hpp"
 
 #include <algorithm>
@@ -37,13 +36,11 @@ bool Engine::reaches(const PoolDevice &device, const Residence &there, uint32_t 
 /// somebody is working on a page of them, so it is not known yet.
 PoolDevice *Engine::remote_place(const PlanItem &item, const PoolDevice &device, bool *busy,
                                  uint32_t not_there) noexcept {
-  const uint64_t word = buffers_.hot(item.buffer).word.load(std::memory_order_relaxed);
-  if ((word & (Word::alive | Word::generation_mask)) != (Word::alive | item.generation))
-    return nullptr;
-  const Target where = target(item.buffer);
+  if (!buffers_.hot(item.buffer).lives(item.generation, Word::virgin)) return nullptr;
+  const Target where = buffers_.target(item.buffer);
   Region &region = *where.region;
   // Of a slab's page it could not be told whose bytes are lost with the writer.
-  if ((word & Word::virgin) != 0 || (region.slab && item.writes())) return nullptr;
+  if (region.slab && item.writes()) return nullptr;
   if (region.shards != nullptr) return nullptr;  // it is on several devices in any case
   const uint32_t first = region.shape.page_at(where.base + item.begin);
   const uint32_t last = region.shape.page_at(where.base + item.end - 1);
@@ -62,8 +59,10 @@ PoolDevice *Engine::remote_place(const PlanItem &item, const PoolDevice &device,
     PoolDevice &memory = device_at(r->place);
     if ((common & memory.bit()) == 0 || !reaches(device, *r, first, last)) continue;
     // Between places ranges conflict by pages: perhaps it is on the device itself that they don't.
-    if (conflicts(item.buffer, item.begin, item.end, item.writes(), memory.place, region,
-                  where.base))
+    const ClaimScope scope = ClaimScope::on(Place(memory.place));
+    if (buffers_.hold_forbids(item.buffer, item.writes(), scope) ||
+        leases_.conflicts(lease::part_of(where, item.buffer, item.begin, item.end), item.writes(),
+                          scope))
       continue;
     const transfer::Routes &routes = config_.routes;
     if (best == nullptr ||
@@ -112,14 +111,10 @@ Status Engine::divide(Releasable &lock, Plan &plan) {
       continue;
     }
     bool moved = false;
-    for (size_t i = 0; i < plan.items.size(); ++i) {
-      const PlanItem &item = plan.items[i];
-      const uint64_t word = buffers_.hot(item.buffer).word.load(std::memory_order_relaxed);
-      const bool alive =
-          (word & (Word::alive | Word::generation_mask)) == (Word::alive | item.generation);
-      if (!alive || !target(item.buffer).region->slab ||
-          target(item.buffer).region->home == plan.place())
-        continue;
+    for (const PlanItem &item : plan.items) {
+      if (!buffers_.hot(item.buffer).lives(item.generation)) continue;
+      const Region &region = *buffers_.target(item.buffer).region;
+      if (!region.slab || region.home == plan.place()) continue;
       WEIR_TRY(of_use(item.use, unslab_for(lock, item.buffer, plan.place())));
       moved = true;
     }
@@ -169,7 +164,7 @@ bool Engine::remote_stands(const Plan &plan) noexcept {
     for (const PlanPage &page : part->pages) {
       const bool latest = (page.region->pages[page.page].latest() & part->device->bit()) != 0;
       const PageState state = page.region->on(part->place())->pages[page.page].state();
-      if (!latest || state != PageState::resident || part->device->lost) return false;
+      if (!latest || state != PageState::resident || part->device->lost()) return false;
     }
   }
   return true;
@@ -187,40 +182,12 @@ uint8_t Engine::place_in(const Plan &plan, uint32_t buffer) const noexcept {
   return plan.place();
 }
 
-/// What the caller's stream has to wait for before any part of the set. False: nothing.
-bool Engine::gather_all_waits(Plan &plan) {
-  gather_waits(plan);
-  bool any = !plan.waits.empty();
-  if (plan.remote == nullptr) return any;
-  for (const auto &part : plan.remote->plans) {
-    gather_waits(*part);
-    any = any || !part->waits.empty();
-  }
-  return any;
-}
-
-/// Outside the lock.
-Status Engine::enqueue_all_waits(const Plan &plan) noexcept {
-  WEIR_TRY(enqueue_waits(plan));
-  if (plan.remote == nullptr) return {};
-  for (const auto &part : plan.remote->plans) WEIR_TRY(enqueue_waits(*part));
-  return {};
-}
-
-/// So that commit_remote() can't fail.
-void Engine::reserve_remote_writes(const Plan &plan) {
-  if (plan.remote == nullptr && !plan.sharded()) return;
-  forget_remote_writes();
-  const size_t beside = plan.remote != nullptr ? plan.remote->asked.size() : 0;
-  grow_by(remote_writes_, plan.items.size() + beside);
-}
-
 /// As commit(), for what is used where it lies; and notes who is to write on others' memory. remote_writes_ has the room.
 void Engine::commit_remote(Plan &plan, const Lease *lease) noexcept {
   const auto note = [&](const PlanItem &item) WEIR_HELD {
     if (!item.writes()) return;
-    remote_writes_.push_back(RemoteWrite{lease, item.buffer, item.generation, item.begin, item.end,
-                                         &plan.device->device, Stamp{}});
+    remote_writes_.note(
+        {lease, item.buffer, item.generation, item.begin, item.end, &plan.device->device});
   };
   for (const PlanItem &item : plan.items) {
     if (plan.device != nullptr && item.region->shards != nullptr) note(item);
@@ -229,40 +196,19 @@ void Engine::commit_remote(Plan &plan, const Lease *lease) noexcept {
   for (const auto &part : plan.remote->plans) {
     for (const PlanItem &item : part->items) note(item);
     commit(*part);
-    stats_.remote_uses += part->items.size();
+    events_.tell(What::remote_use, part->items.size());
   }
 }
 
 // ---- what a lost writer takes along ----
 
-void Engine::end_remote_write(const Lease *lease, Stamp done) noexcept {
-  Locked lock(lock_);
-  for (RemoteWrite &write : remote_writes_) {
-    if (write.lease != lease || write.done) continue;
-    write.done = done;
-    write.lease = nullptr;  // the record is another lease's soon
-  }
-}
-
-/// Those whose work has ended for certain: a lost device's fences count as passed too.
-void Engine::forget_remote_writes() noexcept {
-  std::erase_if(remote_writes_, [this](const RemoteWrite &write) {
-    return write.done && streams_.passed(write.done) &&
-           streams_.timeline(write.done).done(write.done.point());
-  });
-}
-
 /// The writer is lost: nobody knows what of its unfinished work has come to the other devices, so no copy of those pages is
 /// good. Returns the bytes.
 uint64_t Engine::lose_remote_writes(const PoolDevice &writer) noexcept {
-  forget_remote_writes();
   uint64_t lost_bytes = 0;
-  for (const RemoteWrite &write : remote_writes_) {
-    const uint64_t word = buffers_.hot(write.buffer).word.load(std::memory_order_relaxed);
-    const bool alive =
-        (word & (Word::alive | Word::generation_mask)) == (Word::alive | write.generation);
-    if (write.writer != &writer.device || !alive) continue;
-    const Target where = target(write.buffer);
+  remote_writes_.lose(writer.device, [&](const lease::RemoteWrite &write) WEIR_HELD {
+    if (!buffers_.hot(write.buffer).lives(write.generation)) return;
+    const Target where = buffers_.target(write.buffer);
     Region &region = *where.region;
     const uint32_t last = region.shape.page_at(where.base + write.end - 1);
     for (uint32_t p = region.shape.page_at(where.base + write.begin); p <= last; ++p) {
@@ -273,9 +219,7 @@ uint64_t Engine::lose_remote_writes(const PoolDevice &writer) noexcept {
       if (!known) lost_bytes += region.shape.used_bytes(p);
     }
     set_flags(write.buffer, 0, Word::resident | Word::sole);
-  }
-  std::erase_if(remote_writes_,
-                [&writer](const RemoteWrite &write) { return write.writer == &writer.device; });
+  });
   return lost_bytes;
 }
 
@@ -283,7 +227,7 @@ uint64_t Engine::lose_remote_writes(const PoolDevice &writer) noexcept {
 void Engine::forsake(Region &region, uint32_t page) noexcept {
   free_lower(region, page);
   free_host(region, page);
-  region.pages[page].forsake();
+  places_.note(region, region.pages[page].forsake());
 }
 
 }  // namespace weir::residency

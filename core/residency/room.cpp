@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Room: who may make it (tickets, first come first served) and how (granules, then victims). Only the holder
-// of the head ticket counts leases in while it is still short, so two sets can't starve each other; a thread that has
-// to wait for leases of others holds nothing meanwhile.
+// Room: how it is made (granules, then victims); who may is Admission's. A thread that has to wait for leases of others holds
+// nothing meanwhile.
 
 #include "core/residency/plan.hpp"
 
@@ -11,26 +10,8 @@
 
 namespace weir::residency {
 
-void Engine::enter(Ticket &ticket) noexcept {
-  if (ticket.queued) return;
-  ticket.queued = true;
-  ticket.next = nullptr;
-  if (ticket_tail_ != nullptr) {
-    ticket_tail_->next = &ticket;
-  } else {
-    ticket_head_ = &ticket;
-  }
-  ticket_tail_ = &ticket;
-}
-
-void Engine::leave(Ticket &ticket) noexcept {
-  if (!ticket.queued) return;
-  Ticket *before = nullptr;
-  for (Ticket *t = ticket_head_; t != &ticket; t = t->next) before = t;
-  (before != nullptr ? before->next : ticket_head_) = ticket.next;
-  if (ticket_tail_ == &ticket) ticket_tail_ = before;
-  ticket.queued = false;
-  changed_.notify_all();
+void Engine::leave_queue(lease::Ticket &ticket) noexcept {
+  if (admission_.leave(ticket)) changed_.notify_all();
 }
 
 Status Engine::wait_changed(Releasable &lock, const AcquireOptions &options, uint64_t deadline_ns) {
@@ -57,7 +38,7 @@ void Engine::wake_all() {
 /// No page is on the move, and nothing is to be prefetched.
 bool Engine::idle() noexcept {
   if (recompressor_ != nullptr && recompressor_->working()) return false;
-  if (config_.background && !stopping_ && (prefetching_ != 0 || any_to_prefetch())) return false;
+  if (config_.background && !stopping_ && hints_.pending()) return false;
   return !lower_.sinking && std::all_of(devices_.begin(), devices_.end(),
                                         [](const auto &device) { return device->in_flight == 0; });
 }
@@ -91,32 +72,30 @@ Status Engine::check_budget(Plan &plan) {
     detail.available = available;
     const bool lowered =
         budget < config_.devices[device.place].budget / device.page_size * device.page_size;
-    if (!plan.quiet) ++stats_.over_budget;
+    if (!plan.quiet) events_.tell(What::over_budget);
     return fail(lowered ? WEIR_ERROR_DEVICE_OOM : WEIR_ERROR_OVER_BUDGET, detail,
                 "the set needs %llu bytes of device %u in whole pages; its budget is %llu, %llu of "
                 "it held: short of %llu",
-                static_cast<unsigned long long>(plan.set_bytes), device.device.id,
-                static_cast<unsigned long long>(budget), static_cast<unsigned long long>(held),
-                static_cast<unsigned long long>(plan.set_bytes - available));
+                llu(plan.set_bytes), device.device.id, llu(budget), llu(held),
+                llu(plan.set_bytes - available));
   }
   // Quotas: what the set holds of each client at once.
-  for (const auto &client : clients_) {
-    if (client == nullptr || client->device[device.place].limit() == UINT64_MAX) continue;
+  for (uint32_t client = 0; client < accounts_.clients(); ++client) {
+    const uint64_t quota = accounts_.quota(client, device.place).limit();
+    if (quota == UINT64_MAX) continue;
     uint64_t of_client = 0;
     for (const PlanPage &page : plan.pages) {
-      if (page.region->client == client->id) of_client += page.charged;
+      if (page.region->client == client) of_client += page.charged;
     }
-    const uint64_t quota = client->device[device.place].limit();
     if (of_client <= quota) continue;
     detail.asked = of_client;
     detail.available = quota;
-    if (!plan.quiet) ++stats_.over_budget;
+    if (!plan.quiet) events_.tell(What::over_budget);
     return fail(WEIR_ERROR_OVER_BUDGET, detail,
                 "client \"%s\": the set needs %llu bytes of device %u in whole pages, its quota is "
                 "%llu: short of %llu",
-                client->name.c_str(), static_cast<unsigned long long>(of_client), device.device.id,
-                static_cast<unsigned long long>(quota),
-                static_cast<unsigned long long>(of_client - quota));
+                accounts_.name(client), llu(of_client), device.device.id, llu(quota),
+                llu(of_client - quota));
   }
   return {};
 }
@@ -191,26 +170,23 @@ Status Engine::gather(Releasable &lock, Plan &plan) {
     while (page.absent && page.granule == physical::no_granule) {
       WEIR_TRY(
           check_device(plan));  // it may have been lost, or be leaving, since the lock was dropped
-      Budget &quota = clients_[page.region->client]->device[device.place];
       Wanted wanted;
       wanted.not_before = plan.not_before;
       wanted.keep_prefetched = wanted.all_or_nothing = plan.quiet;
       wanted.clean_only = false;
-      if (quota.charge(page.charged)) {
+      const uint32_t client = page.region->client;
+      if (Charge charge = accounts_.charge(client, device.place, page.charged)) {
         const size_t doomed = plan.doomed.size();
         Status claimed;
-        try {
+        const auto claim = [&] {
           claimed = claim_granule(plan, page);
-        } catch (...) {
-          quota.refund(page.charged);
-          throw;
-        }
-        if (page.granule != physical::no_granule) {
+          return page.granule != physical::no_granule;
+        };
+        if (charge.pay_for(claim)) {
           if (!page.joined) left -= std::min(left, page.bytes);
           break;
         }
         plan.doomed.resize(doomed);
-        quota.refund(page.charged);
         WEIR_TRY(claimed);
         if (!device.vmm()) {
           // What was moved a moment ago is nearer than a victim, and moving than evicting.
@@ -226,7 +202,7 @@ Status Engine::gather(Releasable &lock, Plan &plan) {
         wanted.client = page.region->client;
         wanted.bytes = page.charged;
       }
-      const uint64_t generation = device.evicted_total;
+      const uint64_t generation = device.evictions.total();
       const Status made = make_room(lock, device, wanted, plan.quiet, &barren);
       // The lock was dropped: a prefetch may have brought what is wanted here, and the set's own claim keeps it there.
       if (!made.ok() ? !still_stands(plan) : !still_absent(plan, page))
@@ -239,7 +215,8 @@ Status Engine::gather(Releasable &lock, Plan &plan) {
         (void)compact_for(lock, device, wanted.bytes, true);
         continue;
       }
-      if (plan.quiet && device.evicted_total == generation) return Status(WEIR_ERROR_WOULD_BLOCK);
+      if (plan.quiet && device.evictions.total() == generation)
+        return Status(WEIR_ERROR_WOULD_BLOCK);
     }
   }
   if (config_.background && device.granules->room() < device.low_water) work_.notify_all();
@@ -250,7 +227,7 @@ void Engine::return_granules(Plan &plan) noexcept {
   PoolDevice &device = *plan.device;
   for (PlanPage &page : plan.pages) {
     if (page.granule == physical::no_granule || page.filling) continue;
-    clients_[page.region->client]->device[device.place].refund(page.charged);
+    uncharge(*page.region, page.page, device.place);
     if (!leave_granule(*page.region, page.page, device)) {
       page.granule = physical::no_granule;
       continue;

@@ -17,52 +17,30 @@
 namespace weir::residency {
 namespace {
 
-constexpr uint64_t retry_after_ns = 1'000'000'000;
 /// Work that a buffer's end does not find finished may take so long to be so; longer is not waited for it.
 constexpr uint64_t patience_ns = 100'000'000;
 
 }  // namespace
 
-void Engine::note_secret() noexcept {
-  secrets_.fetch_add(1, std::memory_order_relaxed);
-  scrub_due_.store(true, std::memory_order_release);
-}
-
 /// Without the lock. `own`: some of it is the caller's, who does not return before it is done, be it by another thread.
 void Engine::finish_scrubbing(bool wait, bool own) noexcept {
   const PoolLock::Hush hush(lock_);
-  if (wait || own) {
-    const Guard turn(
-        scrub_mutex_);  // nothing may be due because another is at it: that has to end too
-    scrub_all(wait);
-  } else if (scrub_due_.load(std::memory_order_relaxed)) {
-    const TryGuard turn(scrub_mutex_);
-    if (turn) scrub_all(wait);
-  }
-}
-
-/// With the turn: what is due.
-void Engine::scrub_all(bool wait) noexcept {
-  if (!scrub_due_.load(std::memory_order_acquire)) return;
-  const LastError why = last_error();
-  scrub_due_.store(false, std::memory_order_relaxed);  // who notes some from now on sets it again
-  bool all = lower_.staging == nullptr || lower_.staging->scrub(wait);
-  all = carrier_.scrub(wait) && all;
-  {
+  scrub_turns_.take(wait || own, [this, wait]() WEIR_NOT_HELD {
+    const KeepError keep;
+    bool all = lower_.staging == nullptr || lower_.staging->scrub(wait);
+    all = carrier_.scrub(wait) && all;
     Locked lock(lock_);
     all = scrub_retired(lock, wait) && all;
     all = scrub_limbo(lock, wait) && all;
     all = scrub_storage(lock, wait) && all;
     changed_.notify_all();
-  }
-  if (!all) scrub_due_.store(true, std::memory_order_relaxed);
-  last_error() = why;
+    return all;
+  });
 }
 
 /// By a background thread, of what it and its like have done. Drops the lock.
 void Engine::scrub_behind(Releasable &lock) noexcept {
-  if (!scrub_due_.load(std::memory_order_relaxed)) return;
-  lock.unlocked([this] { finish_scrubbing(false, false); });
+  if (scrub_turns_.due()) lock.unlocked([this] { finish_scrubbing(false, false); });
 }
 
 /// Slots of HOST that copies up still read. free_slot() overwrites them. False: there are some left.
@@ -91,15 +69,12 @@ bool Engine::scrub_limbo(Releasable &lock, bool wait) noexcept {
     PoolDevice &device = *devices_[place];
     for (;;) {
       (void)sweep_limbo(device);
-      const auto left = std::find_if(device.limbo.begin(), device.limbo.end(), [](const auto &l) {
-        return l.wipe != PoolDevice::Left::Wipe::none;
-      });
-      if (left == device.limbo.end() || device.lost) break;
-      if (!wait || !left->copied) {
+      Stamp stamp;
+      if (!device.limbo.any_secret(&stamp) || device.lost()) break;
+      if (!wait || !stamp) {
         all = false;
         break;
       }
-      const Stamp stamp = left->copied;
       const bool ended = streams_.passed(stamp);  // and could not be wiped
       const Status waited = lock.unlocked([&] { return streams_.wait(stamp, UINT64_MAX); });
       if (ended || !waited) {
@@ -114,7 +89,7 @@ bool Engine::scrub_limbo(Releasable &lock, bool wait) noexcept {
 /// Places in STORAGE. One that can't be written stays in the list: False. Drops the lock.
 bool Engine::scrub_storage(Releasable &lock, bool wait) noexcept {
   if (lower_.storage == nullptr || !lower_.storage->retired()) return true;
-  if (!wait && now_ns() < scrub_retry_ns_) return false;
+  if (!wait && scrub_turns_.put_off_at(now_ns())) return false;
   for (tier::UnitSlot slot = lower_.storage->take_retired(); slot;
        slot = lower_.storage->take_retired()) {
     const uint64_t bytes = lower_.storage->bytes(slot);
@@ -127,7 +102,7 @@ bool Engine::scrub_storage(Releasable &lock, bool wait) noexcept {
       continue;
     }
     lower_.storage->retire(slot);
-    scrub_retry_ns_ = now_ns() + retry_after_ns;
+    scrub_turns_.put_off(now_ns());
     lock_.note(WEIR_LOG_WARNING, "a page in storage that is to be scrubbed can't be: %s",
                last_error().text);
     return false;
@@ -138,15 +113,12 @@ bool Engine::scrub_storage(Releasable &lock, bool wait) noexcept {
 /// What a dead buffer has left on devices: its pages leave, and are overwritten by that. Those that something is at work on for
 /// longer than a moment do so when their time comes, unless the caller has the time to wait.
 void Engine::scrub_device(Releasable &lock, uint32_t id, uint16_t generation, bool wait) noexcept {
-  const auto region = [&]() WEIR_HELD -> Region * {
-    return regions_[id] != nullptr && region_generations_[id] == generation ? regions_[id].get()
-                                                                            : nullptr;
-  };
+  const auto region = [&]() WEIR_HELD { return regions_.find(id, generation); };
   for (size_t place = 0; place < devices_.size();
        ++place) {  // one may come while the lock is dropped
     PoolDevice &device = *devices_[place];
     Residence *here = region() != nullptr ? region()->on(device.place) : nullptr;
-    if (here == nullptr || device.lost) continue;
+    if (here == nullptr || device.lost()) continue;
     try {
       std::pmr::vector<PageRef> pages(&memory_);
       std::pmr::vector<Stamp> fences(&memory_);
@@ -156,7 +128,7 @@ void Engine::scrub_device(Releasable &lock, uint32_t id, uint16_t generation, bo
         for (uint32_t p = 0; p < here->pages.size(); ++p) {
           if (here->pages[p].state() != PageState::resident) continue;
           const size_t before = fences.size();
-          collect_fences(*region(), p, &fences);
+          history_.collect(*region(), p, &fences);
           if (wait || fences.size() == before) pages.push_back(PageRef{id, p, generation});
         }
       };

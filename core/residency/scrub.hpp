@@ -12,10 +12,8 @@ class Engine::Scrubbing {
  public:
   /// `wait`: for copies under way too.
   explicit Scrubbing(Engine &engine, bool wait = false) noexcept
-      : engine_(engine), before_(engine.secrets_.load(std::memory_order_relaxed)), wait_(wait) {}
-  ~Scrubbing() {
-    engine_.finish_scrubbing(wait_, engine_.secrets_.load(std::memory_order_relaxed) != before_);
-  }
+      : engine_(engine), before_(engine.scrub_turns_.noted()), wait_(wait) {}
+  ~Scrubbing() { engine_.finish_scrubbing(wait_, engine_.scrub_turns_.noted() != before_); }
   void wait() noexcept { wait_ = true; }
   Scrubbing(const Scrubbing &) = delete;
   Scrubbing &operator=(const Scrubbing &) = delete;

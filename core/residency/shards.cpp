@@ -32,11 +32,11 @@ Status check_layout(const weir_shard_desc &desc, uint64_t page) {
   }
   if (desc.policy == WEIR_SHARD_BLOCKED && desc.stripe != 0)
     return fail(WEIR_ERROR_INVALID_ARGUMENT, "shards: stripe is %llu, and blocks have none",
-                static_cast<unsigned long long>(desc.stripe));
+                llu(desc.stripe));
   if (desc.stripe % page != 0)
-    return fail(
-        WEIR_ERROR_INVALID_ARGUMENT, "shards: stripe %llu is no multiple of the page size %llu",
-        static_cast<unsigned long long>(desc.stripe), static_cast<unsigned long long>(page));
+    return fail(WEIR_ERROR_INVALID_ARGUMENT,
+                "shards: stripe %llu is no multiple of the page size %llu", llu(desc.stripe),
+                llu(page));
   for (uint32_t i = 0; desc.weights != nullptr && i < desc.device_count; ++i) {
     if (desc.weights[i] == 0 || desc.weights[i] > vm::Shards::most_weight)
       return fail(WEIR_ERROR_INVALID_ARGUMENT, "shards: weights[%u] is %u, not 1 to %u", i,
@@ -64,7 +64,7 @@ Status Engine::read_shards(const weir_buffer_desc &desc, ShardWish *wish) {
     if (shards->has(place))
       return fail(WEIR_ERROR_INVALID_ARGUMENT, "shards: devices[%u] is device %u once more", i,
                   device.device.id);
-    if (device.lost) return fail(WEIR_ERROR_DEVICE_LOST, "device %u is lost", device.device.id);
+    if (device.lost()) return fail(WEIR_ERROR_DEVICE_LOST, "device %u is lost", device.device.id);
     if (!device.open())
       return fail(WEIR_ERROR_DEVICE_REMOVED, "device %u is leaving the pool", device.device.id);
     shards->add(place, given.weights != nullptr ? given.weights[i] : 1);
@@ -114,29 +114,28 @@ Status Engine::make_sharded_region(uint64_t size, uint32_t client, ShardWish &wi
     const uint64_t usual = shape.large != 0 ? shape.large_bytes : shape.small_bytes;
     shards.deal_stripes(shape, wish.stripe != 0 ? wish.stripe : usual);
   }
-  Region *fresh = nullptr;
-  WEIR_TRY(make_region(shape, wish.home, client, &fresh));
+  Region &fresh = make_region(shape, wish.home, client);
   Status status;
   try {
-    fresh->residences.reserve(shards.count());
+    fresh.residences.reserve(shards.count());
     for (uint32_t i = 0; i < shards.count(); ++i) {
-      fresh->residences.push_back(make_owned<Residence>(&memory_, shards.place(i), &memory_));
-      fresh->residences.back()->pages.resize(shape.pages());
+      fresh.residences.push_back(make_owned<Residence>(&memory_, shards.place(i), &memory_));
+      fresh.residences.back()->pages.resize(shape.pages());
     }
     status = device_at(wish.home).addresses->allocate(shape.address_bytes(),
                                                       shape.address_alignment(), &shards.range);
   } catch (...) {
-    free_region(*fresh);
+    free_region(fresh);
     throw;
   }
   if (!status) {
-    free_region(*fresh);
+    free_region(fresh);
     return status;
   }
   shards.range_place = wish.home;
-  for (const auto &residence : fresh->residences) residence->range.address = shards.range.address;
-  fresh->shards = std::move(wish.shards);
-  *region = fresh;
+  for (const auto &residence : fresh.residences) residence->range.address = shards.range.address;
+  fresh.shards = std::move(wish.shards);
+  *region = &fresh;
   return {};
 }
 
@@ -240,7 +239,7 @@ bool Engine::give_way(Releasable &lock, Plan &plan, PoolDevice &device) {
     const Residence *there = region.shards == nullptr ? region.on(device.place) : nullptr;
     for (uint32_t p = item.first; there != nullptr && p <= item.last; ++p) {
       if (there->pages[p].state() == PageState::resident)
-        pages.push_back(PageRef{region.id, p, region_generations_[region.id]});
+        pages.push_back(PageRef{region.id, p, regions_.generation(region)});
     }
   }
   Status why;
@@ -252,10 +251,10 @@ Status Engine::list_shards(weir_buffer buffer, uint64_t offset, weir_shard *shar
                            size_t *count) {
   Locked lock(lock_);
   uint32_t index = 0;
-  WEIR_TRY(decode(buffer, &index));
+  WEIR_TRY(buffers_.find(buffer, &index));
   uint64_t length = WEIR_WHOLE;
-  WEIR_TRY(range_of(index, offset, &length));
-  const Target where = target(index);
+  WEIR_TRY(buffers_.range_of(index, offset, &length));
+  const Target where = buffers_.target(index);
   const Region &region = *where.region;
   if (region.shards == nullptr) {
     if (capacity != 0)
@@ -298,7 +297,7 @@ void Engine::reshard(Region &region, const PoolDevice &device) noexcept {
   uint32_t gone = 0;
   for (const auto &other : devices_) {
     if (!other->open()) closed |= other->bit();
-    if (other->gone || other->leaving) gone |= other->bit();
+    if (other->gone() || other->leaving()) gone |= other->bit();
   }
   const bool alive = region.buffer != vm::BufferTable::none;
   if (alive) count_promise(region.buffer, region.home, region.shape.size, false);
@@ -307,10 +306,11 @@ void Engine::reshard(Region &region, const PoolDevice &device) noexcept {
       shards.deal_again(device.place, closed) || shards.deal_again(device.place, gone);
   if (!dealt && alive) shards.stranded = true;
   if (region.home == device.place && dealt) {
-    region.home = shards.place(0);  // or the first that is not lost
+    uint8_t home = shards.place(0);  // or the first that is not lost
     for (uint32_t i = shards.count(); i-- > 0;) {
-      if (device_at(shards.place(i)).open()) region.home = shards.place(i);
+      if (device_at(shards.place(i)).open()) home = shards.place(i);
     }
+    places_.settle(region, home);
     if (alive) {
       vm::Hot &hot = buffers_.hot(region.buffer);
       hot.set_size_home(hot.size(), device_at(region.home).device.id);
@@ -325,7 +325,8 @@ void Engine::reshard(Region &region, const PoolDevice &device) noexcept {
 void Engine::clear_mappings(Releasable &lock, Plan &plan) noexcept {
   lock.unlocked([&] {
     PoolDevice &device = *plan.device;
-    (void)device.device.table().stream_synchronize(device.device.state(), device.up->native);
+    (void)device.device.table().stream_synchronize(device.device.state(),
+                                                   device.streams.up()->native);
     for (PlanPage &page : plan.pages) {
       if (page.region->shards == nullptr || !page.mapped) continue;
       if (plan.device->mapper->unmap(page.granule_address, page.bytes)) page.mapped = false;
@@ -339,33 +340,30 @@ void Engine::clear_shards(Releasable &lock, PoolDevice &device) {
   struct Left {
     uint32_t region, page;
     uint64_t address, bytes;
+    vm::RegionPin pin;
   };
   std::pmr::vector<Left> left(&memory_);
-  for (const auto &region : regions_) {
-    if (region == nullptr || region->shards == nullptr) continue;
-    const Residence *here = region->on(device.place);
-    for (uint32_t p = 0; here != nullptr && p < here->pages.size(); ++p) {
-      if (here->pages[p].state() == PageState::resident)
+  for (Region &region : regions_in(device.pages_there())) {
+    if (region.shards == nullptr) continue;
+    const Residence &here = *region.on(device.place);
+    for (uint32_t p = 0; p < here.pages.size(); ++p) {
+      if (here.pages[p].state() == PageState::resident)
         left.push_back(
-            {region->id, p, granule_address(*region, *here, p), region->shape.granule_bytes(p)});
+            {region.id, p, granule_address(region, here, p), region.shape.granule_bytes(p), {}});
     }
   }
-  for (const Left &page : left) ++regions_[page.region]->operations;
+  for (Left &page : left) page.pin = vm::RegionPin(regions_.at(page.region));
   lock.unlocked([&] {
     for (Left &page : left) {
       if (device.mapper->unmap(page.address, page.bytes)) page.bytes = 0;
     }
   });
   for (const Left &page : left) {
-    Region &region = *regions_[page.region];
-    --region.operations;
+    Region &region = regions_.at(page.region);
     region.shards->stranded = region.shards->stranded || page.bytes != 0;
     if (page.bytes == 0) vanish(region, page.page, device);
   }
-  for (const Left &page : left) {
-    const auto &region = regions_[page.region];
-    if (region != nullptr) retire_region(*region);
-  }
+  for (Left &page : left) unpin(page.pin);
   changed_.notify_all();
 }
 

@@ -20,9 +20,8 @@ Status check_page_size(const char *field, uint64_t size, uint64_t least, uint64_
   if (std::has_single_bit(size) && size >= least && size <= largest_page) return {};
   if (least > largest_page) {
     return fail(WEIR_ERROR_NOT_SUPPORTED,
-                "%s: a granule of %llu bytes is more than a page can have, %llu", field,
-                static_cast<unsigned long long>(least),
-                static_cast<unsigned long long>(largest_page));
+                "%s: a granule of %llu bytes is more than a page can have, %llu", field, llu(least),
+                llu(largest_page));
   }
   const uint64_t most = std::bit_floor(std::clamp(budget, least, largest_page));
   const uint64_t below = std::bit_floor(std::clamp(size, least, most));
@@ -30,14 +29,11 @@ Status check_page_size(const char *field, uint64_t size, uint64_t least, uint64_
   if (below == above) {
     return fail(WEIR_ERROR_INVALID_ARGUMENT,
                 "%s is %llu: not a power of two from %llu to %llu; the nearest that works is %llu",
-                field, static_cast<unsigned long long>(size),
-                static_cast<unsigned long long>(least), static_cast<unsigned long long>(most),
-                static_cast<unsigned long long>(below));
+                field, llu(size), llu(least), llu(most), llu(below));
   }
   return fail(WEIR_ERROR_INVALID_ARGUMENT,
               "%s is %llu: not a power of two times %llu; the nearest that work are %llu and %llu",
-              field, static_cast<unsigned long long>(size), static_cast<unsigned long long>(least),
-              static_cast<unsigned long long>(below), static_cast<unsigned long long>(above));
+              field, llu(size), llu(least), llu(below), llu(above));
 }
 
 /// Of a buffer's records those that do not depend on its pages: table entries, region, its home's addresses. Rounded up.
@@ -81,22 +77,20 @@ Status Engine::choose_pages() {
     WEIR_TRY(check_page_size("large_page_size", large, page, budget));
   } else if (large < page || large % page != 0) {
     return fail(WEIR_ERROR_INVALID_ARGUMENT,
-                "large_page_size %llu is not a multiple of the page size %llu",
-                static_cast<unsigned long long>(large), static_cast<unsigned long long>(page));
+                "large_page_size %llu is not a multiple of the page size %llu", llu(large),
+                llu(page));
   }
   for (const EngineConfig::DeviceBudget &entry : config_.devices) {
     if (!vmm || entry.budget >= large) continue;
     log_(WEIR_LOG_WARNING,
          "large_page_size %llu is more than the budget of device %u, %llu bytes: all pages have "
          "%llu bytes",
-         static_cast<unsigned long long>(large), entry.device->id,
-         static_cast<unsigned long long>(entry.budget), static_cast<unsigned long long>(page));
+         llu(large), entry.device->id, llu(entry.budget), llu(page));
     large = page;
   }
   if (config_.segment_size != 0 && config_.segment_size < page) {
     return fail(WEIR_ERROR_INVALID_ARGUMENT, "segment_size %llu is less than a page of %llu",
-                static_cast<unsigned long long>(config_.segment_size),
-                static_cast<unsigned long long>(page));
+                llu(config_.segment_size), llu(page));
   }
   config_.large_page_size = large;
   return {};
@@ -108,9 +102,9 @@ Status Engine::check_device_budget(const backend::Device &device, uint64_t budge
   const bool vmm = device.has(WEIR_CAP_VMM);
   const uint64_t granule = vmm ? device.description.granule : 256;
   if (page % granule != 0 || page < least_page) {
-    return fail(
-        WEIR_ERROR_INVALID_ARGUMENT, "page_size %llu is not a multiple of device %u's granule %llu",
-        static_cast<unsigned long long>(page), device.id, static_cast<unsigned long long>(granule));
+    return fail(WEIR_ERROR_INVALID_ARGUMENT,
+                "page_size %llu is not a multiple of device %u's granule %llu", llu(page),
+                device.id, llu(granule));
   }
   if (!devices_.empty() && devices_.front()->vmm() != vmm) {
     return fail(WEIR_ERROR_NOT_SUPPORTED,
@@ -120,7 +114,7 @@ Status Engine::check_device_budget(const backend::Device &device, uint64_t budge
   if (budget >= page) return {};
   return fail(WEIR_ERROR_INVALID_ARGUMENT,
               "the budget of device %u, %llu bytes, is less than a page of %llu", device.id,
-              static_cast<unsigned long long>(budget), static_cast<unsigned long long>(page));
+              llu(budget), llu(page));
 }
 
 /// More than there is may be meant, but is as a rule a mistake; WEIR_UNLIMITED is none.
@@ -129,7 +123,7 @@ void Engine::warn_of_budget(const backend::Device &device, uint64_t budget) cons
   if (total == 0 || budget <= total || budget == WEIR_UNLIMITED) return;
   log_(WEIR_LOG_WARNING,
        "the budget of device %u, %llu bytes, is more than the memory it has, %llu bytes", device.id,
-       static_cast<unsigned long long>(budget), static_cast<unsigned long long>(total));
+       llu(budget), llu(total));
 }
 
 // ---- buffers ----
@@ -137,32 +131,26 @@ void Engine::warn_of_budget(const backend::Device &device, uint64_t budget) cons
 Status Engine::check_size(uint64_t size) {
   if (size != 0 && size <= vm::BufferTable::max_size / 2) return {};
   return fail(WEIR_ERROR_INVALID_ARGUMENT, "size is %llu, and a buffer has 1 to %llu bytes",
-              static_cast<unsigned long long>(size),
-              static_cast<unsigned long long>(vm::BufferTable::max_size / 2));
+              llu(size), llu(vm::BufferTable::max_size / 2));
 }
 
 /// Whether `pages` more records of pages, and of `copies` devices' state of them, stay within the budget of records. What does
 /// not is refused before any of them is made, with the figures.
 Status Engine::room_for_records(const char *what, uint64_t size, uint64_t pages, uint64_t copies) {
-  using Number = unsigned long long;
   if (pages > most_pages) {
     return fail(WEIR_ERROR_INVALID_ARGUMENT, "%s of %llu bytes has %llu pages, more than %llu",
-                what, static_cast<Number>(size), static_cast<Number>(pages),
-                static_cast<Number>(most_pages));
+                what, llu(size), llu(pages), llu(most_pages));
   }
   const uint64_t need = region_records + pages * (sizeof(vm::Page) + copies * sizeof(DevicePage));
   const uint64_t taken = memory_.bytes() + buffers_.bytes_of_next();
   if (taken <= config_.record_budget && need <= config_.record_budget - taken) return {};
-  ErrorDetail detail;
-  detail.tier = WEIR_TIER_NONE;
-  detail.asked = need;
-  detail.available = config_.record_budget - std::min(taken, config_.record_budget);
-  return fail(WEIR_ERROR_OUT_OF_HOST_MEMORY, detail,
-              "%s of %llu bytes needs up to %llu bytes of records, and the pool's records take "
-              "%llu of at most "
-              "%llu (record_budget)",
-              what, static_cast<Number>(size), static_cast<Number>(need),
-              static_cast<Number>(taken), static_cast<Number>(config_.record_budget));
+  return fail(
+      WEIR_ERROR_OUT_OF_HOST_MEMORY,
+      {.asked = need, .available = config_.record_budget - std::min(taken, config_.record_budget)},
+      "%s of %llu bytes needs up to %llu bytes of records, and the pool's records take "
+      "%llu of at most "
+      "%llu (record_budget)",
+      what, llu(size), llu(need), llu(taken), llu(config_.record_budget));
 }
 
 Status Engine::room_for_buffer(const weir_buffer_desc &desc, const ShardWish &wish, bool tenant) {

@@ -60,12 +60,12 @@ Status Engine::send_straight(Drain &drain, Victim &victim) {
 
 /// From the device into pinned memory, and waits for it.
 Status Engine::copy_part(PoolDevice &device, uint64_t address, unsigned char *out, uint64_t bytes) {
-  transfer::Copier copier(*device.down);
+  transfer::Copier copier(*device.streams.down());
   Status status = copier.copy(reinterpret_cast<uint64_t>(out), address, bytes);
   if (status) status = copier.flush();
   uint64_t point = 0;
-  if (status) status = device.down->timeline.record(&point);
-  if (status) status = device.down->timeline.finish(point);
+  if (status) status = device.streams.down()->timeline.record(&point);
+  if (status) status = device.streams.down()->timeline.finish(point);
   if (!status) end_copies(device);
   return status;
 }

@@ -28,7 +28,7 @@ Blocker Engine::blocker_of(Region &region, uint32_t buffer, uint64_t begin, uint
   const uint64_t word = buffers_.hot(buffer).word.load(std::memory_order_acquire);
   if (region.pinned) return Blocker::pinned;
   if (region.stable) return Blocker::stable;
-  if (holds_.contains(buffer)) return Blocker::held;
+  if (buffers_.held(buffer)) return Blocker::held;
   if (Word::leases(word) != 0 || (word & Word::partial) != 0) return Blocker::leased;
   if ((word & Word::alive) == 0 || (word & Word::closing) != 0) return Blocker::busy;
   const Residence *here = region.on(region.home);
@@ -44,34 +44,34 @@ Blocker Engine::blocker_of(Region &region, uint32_t buffer, uint64_t begin, uint
 
 void Engine::list_groups(uint8_t place, std::pmr::vector<uint64_t> *groups, MoveResult *result) {
   Locked lock(lock_);
-  if (device_at(place).lost) return;
-  for (const auto &[group, known] : slabs_) {
-    const auto &slabs = known.slabs;
-    if (slabs.empty() || regions_[slabs[0]]->home != place) continue;
-    if (regions_[slabs[0]]->pinned) {
-      for (const uint32_t id : slabs) result->block(Blocker::pinned, regions_[id]->tenants->taken);
+  if (device_at(place).lost()) return;
+  slabs_.for_each_group([&](uint64_t group, const page::SlabAllocator::Ids &slabs) WEIR_HELD {
+    if (regions_.at(slabs[0]).home != place) return;
+    if (regions_.at(slabs[0]).pinned) {
+      for (const uint32_t id : slabs)
+        result->block(Blocker::pinned, regions_.at(id).tenants->taken);
     } else {
       groups->push_back(group);
     }
-  }
+  });
 }
 
 void Engine::survey_group(uint8_t place, uint64_t group, Survey *survey) {
   Locked lock(lock_);
   survey->clear();
-  const auto found = slabs_.find(group);
-  if (found == slabs_.end() || device_at(place).lost) return;
-  std::pmr::vector<uint32_t> slabs(found->second.slabs, &memory_);
-  std::erase_if(slabs, [this](uint32_t id) WEIR_HELD { return regions_[id]->vacant(); });
+  const page::SlabAllocator::Ids *found = slabs_.group(group);
+  if (found == nullptr || device_at(place).lost()) return;
+  std::pmr::vector<uint32_t> slabs(*found, &memory_);
+  std::erase_if(slabs, [this](uint32_t id) WEIR_HELD { return regions_.at(id).vacant(); });
   const auto emptier = [this](uint32_t a, uint32_t b) WEIR_HELD {
-    return regions_[a]->tenants->used() < regions_[b]->tenants->used();
+    return regions_.at(a).tenants->used() < regions_.at(b).tenants->used();
   };
   if (slabs.size() > size_t{2 * most_surveyed}) {
     const auto middle = slabs.begin() + most_surveyed;
     std::nth_element(slabs.begin(), middle, slabs.end(), emptier);
     // Of the fullest those with room.
     const auto full = std::partition(middle, slabs.end(), [this](uint32_t id) WEIR_HELD {
-      return regions_[id]->tenants->free_units() >= regions_[id]->tenants->size() / 16;
+      return regions_.at(id).tenants->free_units() >= regions_.at(id).tenants->size() / 16;
     });
     const auto last = middle + std::min<ptrdiff_t>(full - middle, most_surveyed);
     std::partial_sort(middle, last, full,
@@ -82,8 +82,8 @@ void Engine::survey_group(uint8_t place, uint64_t group, Survey *survey) {
   std::sort(slabs.begin(), slabs.end(), emptier);
   size_t first = 0;
   for (size_t end = slabs.size(); first < end && survey->occupants.size() < most_occupants;) {
-    survey_slab(*regions_[slabs[first++]], survey);
-    if (first < end) survey_slab(*regions_[slabs[--end]], survey);
+    survey_slab(regions_.at(slabs[first++]), survey);
+    if (first < end) survey_slab(regions_.at(slabs[--end]), survey);
   }
 }
 
@@ -91,7 +91,7 @@ void Engine::survey_slab(Region &region, Survey *survey) {
   const Residence *here = region.on(region.home);
   SurveyedPlace slab;
   slab.id = region.id;
-  slab.generation = region_generations_[region.id];
+  slab.generation = regions_.generation(region);
   slab.size = region.shape.physical_bytes();
   slab.first = survey->occupants.size();
   for (uint32_t p = 0; here != nullptr && p < region.pages.size(); ++p) {
@@ -128,10 +128,9 @@ void Engine::survey_slab(Region &region, Survey *survey) {
     tenant.alignment_log2 =
         static_cast<uint8_t>((word >> Word::alignment_shift) & Word::alignment_mask);
     // A node that a move has reserved is not its owner's place yet.
-    const vm::Cold &cold = buffers_.cold(tenant.owner);
-    const bool own = cold.region == region.id && cold.node == node;
     tenant.blocker =
-        own ? blocker_of(region, tenant.owner, tenant.offset, tenant.offset + tenant.size)
+        buffers_.lies_at(tenant.owner, region, node)
+            ? blocker_of(region, tenant.owner, tenant.offset, tenant.offset + tenant.size)
             : Blocker::busy;
     fill_gap(end, tenant.offset);
     survey->occupants.push_back(tenant);
@@ -150,13 +149,12 @@ LayoutStats Engine::layout(uint8_t place) {
     stats.free_bytes = device.granules->idle();
     stats.largest_free = device.granules->largest_free();
   }
-  for (const auto &[group, known] : slabs_) {
-    const auto &slabs = known.slabs;
-    if (slabs.size() < 2 || regions_[slabs[0]]->home != place || regions_[slabs[0]]->pinned)
-      continue;
+  slabs_.for_each_group([&](uint64_t, const page::SlabAllocator::Ids &slabs) WEIR_HELD {
+    if (slabs.size() < 2 || regions_.at(slabs[0]).home != place || regions_.at(slabs[0]).pinned)
+      return;
     for (const uint32_t id : slabs) {
-      const Region &region = *regions_[id];
-      const Residence *here = regions_[id]->on(place);
+      Region &region = regions_.at(id);
+      const Residence *here = region.on(place);
       uint64_t bytes = 0;
       for (uint32_t p = 0; here != nullptr && p < region.pages.size(); ++p)
         bytes += here->pages[p].state() == PageState::resident && !region.idle(p)
@@ -165,7 +163,7 @@ LayoutStats Engine::layout(uint8_t place) {
       stats.slab_bytes += bytes;
       stats.slab_used += std::min(bytes, region.tenants->used());
     }
-  }
+  });
   return stats;
 }
 

@@ -75,16 +75,16 @@ const char *Engine::validate_below(Region &region, uint32_t page) noexcept {
 /// What the hit path may rely on.
 std::string Engine::validate_word(uint32_t index) noexcept {
   const uint64_t word = buffers_.hot(index).word.load();
-  const Target where = target(index);
+  const Target where = buffers_.target(index);
   Region &region = *where.region;
-  const auto partial = partials_.find(index);
-  const bool partials = partial != partials_.end() && !partial->second.empty();
+  const bool partials = leases_.on_parts(index);
   if (partials != ((word & Word::partial) != 0))
     return broken(region, 0, "its buffer's flag of leases on parts is wrong");
   // Closed anyway: who has the buffer to himself may be changing it.
   if ((word & Word::resident) == 0 || partials || (word & Word::writer) != 0) return {};
-  if (hold_forbids(index, false, region.home) ||
-      ((word & Word::sole) != 0 && hold_forbids(index, true, region.home)))
+  const ClaimScope home = ClaimScope::on(Place(region.home));
+  if (buffers_.hold_forbids(index, false, home) ||
+      ((word & Word::sole) != 0 && buffers_.hold_forbids(index, true, home)))
     return broken(region, 0, "open to hits that a hold forbids");
   const uint32_t bit = uint32_t{1} << region.home;
   const uint32_t last = region.shape.page_at(where.base + where.size - 1);
@@ -106,51 +106,18 @@ uint64_t Engine::pinned_bytes(const Region &region, const Residence &here) noexc
   return bytes;
 }
 
-/// A slab's count of its tenants, its closed pages and its place in the group.
-std::string Engine::validate_slab(Region &region) {
-  vm::Slab &slab = *region.tenants;
-  std::string wrong = slab.validate();
-  if (!wrong.empty()) return broken(region, 0, wrong.c_str());
-  // Not of the engine's memory, which tests let run out.
-  std::vector<uint32_t> tenants(slab.pages.size());
-  uint32_t count = 0;
-  for (auto node = slab.first_tenant(); node != vm::Slab::none; node = slab.next_tenant(node)) {
-    const uint64_t at = slab.offset(node);
-    for (uint32_t p = region.shape.page_at(at); p <= region.shape.page_at(at + slab.size(node) - 1);
-         ++p)
-      ++tenants[p];
-    ++count;
-  }
-  if (count != slab.count) return broken(region, 0, "its tenants are not as many as were counted");
-  for (uint32_t p = 0; p < slab.pages.size(); ++p) {
-    if (tenants[p] != slab.pages[p].tenants)
-      return broken(region, p, "its tenants are not as many as were counted");
-    if ((slab.pages[p].closed != vm::Slab::none) != (region.pinned && tenants[p] == 0))
-      return broken(region, p, "closed, and not idle, or the reverse");
-    const Page &copies = region.pages[p];
-    if (tenants[p] == 0 && copies.busy == 0 &&
-        (copies.latest() != 0 || copies.host || copies.lower != tier::CopyTable::none))
-      return broken(region, p, "nobody's, and has a version");
-  }
-  const SlabGroup &group = group_of(region);
-  if (slab.position >= group.slabs.size() || group.slabs[slab.position] != region.id ||
-      group.rooms.room(slab.position) != slab.largest_free())
-    return broken(region, 0, "its group does not know its room");
-  return group.rooms.validate();
-}
-
 std::string Engine::validate_device(PoolDevice &device) {
   uint64_t held = 0;
   uint64_t occupied = 0;
   // Twice: a shared granule is held if any of those who share it is.
   for (const bool all : {false, true}) {
     begin_count(device);
-    for (const auto &region : regions_) {
-      Residence *here = region != nullptr ? region->on(device.place) : nullptr;
+    for (Region &region : regions_) {
+      Residence *here = region.on(device.place);
       if (here == nullptr) continue;
-      const bool counts = all || region->held_on(device.place);
+      const bool counts = all || region.held_on(device.place);
       (all ? occupied : held) +=
-          counts ? occupied_bytes(*region, *here, all) : pinned_bytes(*region, *here);
+          counts ? occupied_bytes(region, *here, all) : pinned_bytes(region, *here);
     }
   }
   if (device.sharing != nullptr) {
@@ -160,18 +127,16 @@ std::string Engine::validate_device(PoolDevice &device) {
   char text[160] = "";
   if (held != device.held_bytes) {
     std::snprintf(text, sizeof text, "device %u: %llu bytes are held, %llu counted",
-                  device.device.id, static_cast<unsigned long long>(held),
-                  static_cast<unsigned long long>(device.held_bytes));
+                  device.device.id, llu(held), llu(device.held_bytes));
   } else if (occupied + device.granules->idle() > device.granules->held()) {
     std::snprintf(text, sizeof text, "device %u: pages and what is idle exceed what is held",
                   device.device.id);
-  } else if (device.granules->held() > device.granules->budget() && !device.lost) {
+  } else if (device.granules->held() > device.granules->budget() && !device.lost()) {
     std::snprintf(text, sizeof text, "device %u: more is held than the budget", device.device.id);
   } else if (const Promise promise = promise_of(device.place); !(promise == device.promise)) {
     std::snprintf(text, sizeof text,
                   "device %u: %llu bytes are promised, %llu counted, or not alike",
-                  device.device.id, static_cast<unsigned long long>(promise.bytes),
-                  static_cast<unsigned long long>(device.promise.bytes));
+                  device.device.id, llu(promise.bytes), llu(device.promise.bytes));
   } else if (const std::string wrong = device.granules->validate(); !wrong.empty()) {
     std::snprintf(text, sizeof text, "device %u: %s", device.device.id, wrong.c_str());
   }
@@ -181,8 +146,8 @@ std::string Engine::validate_device(PoolDevice &device) {
 unsigned char *Engine::compressed_blob(weir_buffer buffer, uint32_t page, uint64_t *bytes) {
   Locked lock(lock_);
   uint32_t index = 0;
-  if (!decode(buffer, &index)) return nullptr;
-  const Page &copies = target(index).region->pages[page];
+  if (!buffers_.find(buffer, &index)) return nullptr;
+  const Page &copies = buffers_.target(index).region->pages[page];
   if ((copies.latest() & vm::compressed_bit) == 0) return nullptr;
   const tier::LowerCopy &part = lower_.copies[copies.lower];
   *bytes = lower_.compressed->blob_bytes(part.compressed);
@@ -191,11 +156,10 @@ unsigned char *Engine::compressed_blob(weir_buffer buffer, uint32_t page, uint64
 
 uint64_t Engine::borrowed_bytes() noexcept {
   uint64_t bytes = 0;
-  for (const auto &region : regions_) {
-    if (region == nullptr) continue;
-    for (const auto &here : region->residences) {
+  for (Region &region : regions_) {
+    for (const auto &here : region.residences) {
       for (uint32_t p = 0; p < here->pages.size(); ++p)
-        bytes += here->pages[p].borrowed ? region->shape.granule_bytes(p) : 0;
+        bytes += here->pages[p].borrowed ? region.shape.granule_bytes(p) : 0;
     }
   }
   return bytes;
@@ -206,12 +170,12 @@ Promise Engine::promise_of(uint8_t place) noexcept {
   for (uint32_t i = 0; i < buffers_.end(); ++i) {
     const bool alive = (buffers_.hot(i).word.load(std::memory_order_relaxed) & Word::alive) != 0;
     if (!alive) continue;
-    const Region &region = *target(i).region;
+    const Region &region = *buffers_.target(i).region;
     if (region.shards != nullptr && region.shards->has(place))
       sum.add(place, region.shards->bytes_on(region.shape, place), Users{});
     if (region.shards != nullptr || region.home != place) continue;
-    const auto users = users_.find(i);
-    sum.add(place, buffers_.hot(i).size(), users != users_.end() ? users->second : Users{});
+    const Users *users = buffers_.users_of(i);
+    sum.add(place, buffers_.hot(i).size(), users != nullptr ? *users : Users{});
   }
   return sum;
 }
@@ -219,12 +183,17 @@ Promise Engine::promise_of(uint8_t place) noexcept {
 std::string Engine::validate() {
   Locked lock(lock_);
   std::string wrong;
-  for (const auto &region : regions_) {
-    for (uint32_t p = 0; region != nullptr && p < region->pages.size() && wrong.empty(); ++p)
-      wrong = validate_page(*region, p);
+  for (Region &region : regions_) {
+    for (uint32_t p = 0; p < region.pages.size() && wrong.empty(); ++p)
+      wrong = validate_page(region, p);
   }
-  for (const auto &region : regions_) {
-    if (region != nullptr && region->slab && wrong.empty()) wrong = validate_slab(*region);
+  for (uint32_t id = 0; id < regions_.ids() && wrong.empty(); ++id) {
+    const Region *region = regions_.live(id);
+    if (!places_.check(id, region)) wrong = "the index of places is not what a recount finds";
+    if (region == nullptr || !region->slab || !wrong.empty()) continue;
+    uint32_t p = 0;
+    wrong = slabs_.validate(*region, &p);
+    if (!wrong.empty()) wrong = broken(regions_.at(id), p, wrong.c_str());
   }
   for (uint32_t i = 0; i < buffers_.end() && wrong.empty(); ++i) {
     if ((buffers_.hot(i).word.load() & Word::alive) != 0) wrong = validate_word(i);
@@ -232,7 +201,7 @@ std::string Engine::validate() {
   for (const auto &device : devices_) {
     if (wrong.empty()) wrong = validate_device(*device);
   }
-  if (wrong.empty() && borrowed_bytes() != stats_.borrowed_bytes)
+  if (wrong.empty() && borrowed_bytes() != gauges_.borrowed)
     wrong = "borrowed bytes are not what is counted";
   return wrong;
 }

@@ -4,9 +4,10 @@
 
 #include "core/tier/block_methods.hpp"
 
+#include "core/tier/codec/elements.hpp"
+#include "core/tier/codec/entropy.hpp"
 #include "core/tier/codec/fx.hpp"
 #include "core/tier/codec/mask.hpp"
-#include "core/tier/codec/matches.hpp"
 #include "core/tier/codec/plane_methods.hpp"
 #include "core/tier/codec/narrow.hpp"
 #include "core/tier/codec/sparse.hpp"
@@ -23,32 +24,24 @@ namespace weir::tier {
 namespace {
 
 constexpr uint64_t pattern_bytes = 8;
+/// The higher ones are not worth their time on what device memory holds.
 constexpr int zstd_level = 1;
-
-}  // namespace
+constexpr uint32_t zstd_price = 8;
 
 // ---- same ----
 
-bool is_same(const unsigned char *bytes, uint64_t count) noexcept {
-  if (count <= pattern_bytes) return false;  // the pattern would be no shorter
-  // The ends first: what starts with zeros as a rule does not end with them too.
-  const uint64_t shifted = count - pattern_bytes;
-  const uint64_t near = std::min<uint64_t>(shifted, 64);
-  if (std::memcmp(bytes, bytes + pattern_bytes, near) != 0) return false;
-  if (std::memcmp(bytes + shifted - near, bytes + count - near, near) != 0) return false;
-  return std::memcmp(bytes, bytes + pattern_bytes, shifted) == 0;
-}
-
-uint64_t SameMethod::encode(const unsigned char *in, uint64_t raw, Form, unsigned char *out,
-                            uint64_t room) noexcept {
-  if (room < pattern_bytes || !is_same(in, raw)) return 0;
-  std::memcpy(out, in, pattern_bytes);
+/// One pattern of 8 bytes.
+uint64_t encode_same(const BlockTask &block) noexcept {
+  if (block.room < pattern_bytes || !is_same(block.in, block.bytes)) return 0;
+  std::memcpy(block.out, block.in, pattern_bytes);
   return pattern_bytes;
 }
 
-Decoded SameMethod::decode(const unsigned char *in, uint64_t bytes, unsigned char *out,
-                           uint64_t raw) noexcept {
-  if (bytes != pattern_bytes || raw <= pattern_bytes) return Decoded::malformed;
+Decoded decode_same(const BlockTask &block) noexcept {
+  const unsigned char *const in = block.in;
+  unsigned char *const out = block.out;
+  const uint64_t raw = block.room;
+  if (block.bytes != pattern_bytes || raw <= pattern_bytes) return Decoded::malformed;
   if (std::all_of(in, in + pattern_bytes, [in](unsigned char byte) { return byte == in[0]; })) {
     std::memset(out, in[0], raw);
     return Decoded::ok;
@@ -65,44 +58,216 @@ Decoded SameMethod::decode(const unsigned char *in, uint64_t bytes, unsigned cha
 
 // ---- raw ----
 
-uint64_t RawMethod::encode(const unsigned char *in, uint64_t raw, Form, unsigned char *out,
-                           uint64_t room) noexcept {
-  if (room < raw) return 0;
-  std::memcpy(out, in, raw);
-  return raw;
+uint64_t encode_raw(const BlockTask &block) noexcept {
+  if (block.room < block.bytes) return 0;
+  std::memcpy(block.out, block.in, block.bytes);
+  return block.bytes;
 }
 
-Decoded RawMethod::decode(const unsigned char *in, uint64_t bytes, unsigned char *out,
-                          uint64_t raw) noexcept {
-  if (bytes != raw) return Decoded::malformed;
-  std::memcpy(out, in, raw);
+Decoded decode_raw(const BlockTask &block) noexcept {
+  if (block.bytes != block.room) return Decoded::malformed;
+  std::memcpy(block.out, block.in, block.bytes);
   return Decoded::ok;
+}
+
+// ---- whether looking for what repeats can pay ----
+
+// Before LZ4 or zstd take their time for it. Floats do not repeat, and where another method does well it takes a lot of
+// repeating to do better.
+
+constexpr uint64_t probe_bytes = 8192;
+constexpr uint64_t windows = 8, window = 256;
+constexpr uint64_t spread = 0x9E3779B97F4A7C15U;
+/// Bytes from such a word on that have to be the same.
+constexpr uint64_t run = 32;
+/// Of the words remembered, one in so many has to have been seen before.
+constexpr uint64_t telling = 16;
+
+/// About what LZ4 leaves of `count` bytes, by a part of them.
+uint64_t lz4_estimate(const unsigned char *in, uint64_t count, unsigned char *scratch) noexcept {
+  const uint64_t part = std::min(count, probe_bytes);
+  const unsigned char *const from = in + (count - part) / 2;
+  const int length =
+      LZ4_compress_default(reinterpret_cast<const char *>(from), reinterpret_cast<char *>(scratch),
+                           static_cast<int>(part), static_cast<int>(part));
+  return length > 0 ? count * static_cast<uint64_t>(length) / part : count;
+}
+
+/// Whether runs of bytes come back, at a multiple of 8 bytes, that may lie too far apart for lz4_estimate to see them. Goes
+/// through all words, and remembers one of 64, always the same ones wherever they stand, with what follows.
+bool repeats(const unsigned char *in, uint64_t count) noexcept {
+  constexpr uint32_t slot_bits = 11;
+  uint64_t slots[1U << slot_bits] = {};
+  uint64_t kept = 0, again = 0;
+  const auto word = [in](uint64_t at) { return load_element<uint64_t>(in + at); };
+  for (uint64_t at = 0; at + run <= count; at += 8) {
+    if (word(at) * spread >> 58U != 0) continue;
+    // Words of few bits come back by chance, and what is behind them does not.
+    uint64_t hash = 0;
+    for (uint64_t i = 0; i < run; i += 8) hash = (hash ^ word(at + i)) * spread;
+    if (hash == 0) continue;  // nothing but zeros, which others see
+    uint64_t &slot = slots[hash >> (64 - slot_bits)];
+    again += slot == hash ? 1 : 0;
+    slot = hash;
+    ++kept;
+  }
+  return kept >= telling && again >= kept / telling;
 }
 
 // ---- LZ4 ----
 
-uint64_t Lz4Method::encode(const unsigned char *in, uint64_t raw, Form, unsigned char *out,
-                           uint64_t room) noexcept {
-  const int length = LZ4_compress_fast(
-      reinterpret_cast<const char *>(in), reinterpret_cast<char *>(out), static_cast<int>(raw),
-      static_cast<int>(std::min<uint64_t>(room, LZ4_MAX_INPUT_SIZE)), 1);
+uint64_t encode_lz4(const BlockTask &block) noexcept {
+  const auto room = static_cast<int>(std::min<uint64_t>(block.room, LZ4_MAX_INPUT_SIZE));
+  const int length = LZ4_compress_fast(reinterpret_cast<const char *>(block.in),
+                                       reinterpret_cast<char *>(block.out),
+                                       static_cast<int>(block.bytes), room, 1);
   return length > 0 ? static_cast<uint64_t>(length) : 0;
 }
 
 /// Most that LZ4 takes its time for it does not gain from: where others do well, a part tells whether it comes near.
-uint64_t Lz4Method::weigh(const unsigned char *in, uint64_t raw, Form form, uint64_t best,
-                          unsigned char *scratch) noexcept {
-  const bool hopeless = best < raw - raw / 16 && lz4_estimate(in, raw, scratch) > best + best / 4;
-  if (hopeless && !repeats(in, raw)) return 0;
-  return encode(in, raw, form, scratch, raw - 1);
+uint64_t weigh_lz4(const BlockTask &block, uint64_t best) noexcept {
+  const uint64_t raw = block.bytes;
+  const bool hopeless =
+      best < raw - raw / 16 && lz4_estimate(block.in, raw, block.out) > best + best / 4;
+  return hopeless && !repeats(block.in, raw) ? 0 : encode_lz4(block);
 }
 
-Decoded Lz4Method::decode(const unsigned char *in, uint64_t bytes, unsigned char *out,
-                          uint64_t raw) noexcept {
-  const int length =
-      LZ4_decompress_safe(reinterpret_cast<const char *>(in), reinterpret_cast<char *>(out),
-                          static_cast<int>(bytes), static_cast<int>(raw));
-  return length >= 0 && static_cast<uint64_t>(length) == raw ? Decoded::ok : Decoded::malformed;
+Decoded decode_lz4(const BlockTask &block) noexcept {
+  return lz4_decode(block.in, block.bytes, block.out, block.room);
+}
+
+// ---- zstd ----
+
+uint64_t encode_zstd(const BlockTask &block) noexcept {
+  const ContextPool<ZSTD_CCtx>::Loan loan(block.contexts.zstd_encoders);
+  if (loan.get() == nullptr) return 0;
+  // Too little room and too little memory are the same to the caller: this block is stored as it is.
+  const size_t length =
+      ZSTD_compressCCtx(loan.get(), block.out, block.room, block.in, block.bytes, zstd_level);
+  return ZSTD_isError(length) != 0 ? 0 : length;
+}
+
+/// What LZ4 leaves, coded by how often bytes stand there, is less than zstd comes to as a rule.
+uint64_t weigh_zstd(const BlockTask &block, uint64_t best) noexcept {
+  const uint64_t raw = block.bytes;
+  const uint64_t matched = lz4_estimate(block.in, raw, block.out);
+  const uint64_t least = matched * (entropy_bits(block.in, raw, windows, window) / 8) / raw;
+  const bool hopeless = least + raw * zstd_price / 64 >= best;
+  return hopeless && !repeats(block.in, raw) ? 0 : encode_zstd(block);
+}
+
+Decoded decode_zstd(const BlockTask &block) noexcept {
+  const ContextPool<ZSTD_DCtx>::Loan loan(block.contexts.zstd_decoders);
+  if (loan.get() == nullptr) return Decoded::no_memory;
+  return zstd_decode(loan.get(), block.in, block.bytes, block.out, block.room);
+}
+
+// ---- those of the codec's own ----
+
+/// By a function that is told the form.
+template <auto encoder>
+uint64_t encode_floats(const BlockTask &block) noexcept {
+  return encoder(block.form, block.in, block.bytes, block.out, block.room, cpu_level());
+}
+template <auto estimate>
+uint64_t weigh_floats(const BlockTask &block, uint64_t /*best*/) noexcept {
+  return estimate(block.form, block.in, block.bytes);
+}
+/// By one that is not.
+template <auto encoder>
+uint64_t encode_any(const BlockTask &block) noexcept {
+  return encoder(block.in, block.bytes, block.out, block.room, cpu_level());
+}
+template <auto decoder, auto... stores>
+Decoded decode_by(const BlockTask &block) noexcept {
+  const bool good = decoder(block.in, block.bytes, block.out, block.room, cpu_level(), stores...);
+  return good ? Decoded::ok : Decoded::malformed;
+}
+
+/// Hardly ever does anything fit, which a look at 256 elements tells.
+uint64_t weigh_narrow(const BlockTask &block, uint64_t best) noexcept {
+  if (narrow_form(block.in, block.bytes) == Form::bytes) return block.bytes;
+  return narrow_encode(block.in, block.bytes, block.out, best);
+}
+
+// ---- planes ----
+
+/// By a plan of the block's own.
+template <class Plan>
+uint64_t encode_planned(const BlockTask &block, Effort effort, Plan &&plan) noexcept {
+  const ContextPool<PlaneEncoder>::Loan loan(block.contexts.plane_encoders);
+  if (loan.get() == nullptr) return 0;
+  return planes_encode(*loan.get(), plan(*loan.get()), effort, block.in, block.bytes, block.out,
+                       block.room);
+}
+
+/// Planned by a look at it: whether zeros are taken out, or differences taken. Whatever is smallest.
+uint64_t encode_planes(const BlockTask &block) noexcept {
+  return encode_planned(block, Effort::dense, [&block](PlaneEncoder &encoder) {
+    Detection found = detect(block.in, block.bytes);
+    if (block.form != Form::bytes) {
+      found.integers = found.integers && found.form == block.form;
+      found.form = block.form;
+    }
+    return dense_plan(encoder, found, block.in, block.bytes);
+  });
+}
+
+/// The same blocks, made with less time: a shorter look, and Huffman codes or nothing.
+uint64_t encode_planes_quickly(const BlockTask &block) noexcept {
+  return encode_planned(block, Effort::quick, [&block](PlaneEncoder &) {
+    return quick_plan(block.form, block.in, block.bytes).plan;
+  });
+}
+
+uint64_t weigh_planes_quickly(const BlockTask &block, uint64_t /*best*/) noexcept {
+  const QuickPlan look = quick_plan(block.form, block.in, block.bytes);
+  return look.bytes + quick_price(look, block.bytes);
+}
+
+Decoded decode_planes(const BlockTask &block) noexcept {
+  const ContextPool<PlaneDecoder>::Loan loan(block.contexts.plane_decoders);
+  if (loan.get() == nullptr) return Decoded::no_memory;
+  return planes_decode(*loan.get(), block.in, block.bytes, block.out, block.room);
+}
+
+// ---- all of them ----
+
+/// By their numbers, and last the quick way to code one of them.
+constexpr std::array<BlockMethod::Way, method_count> all_ways = {{
+    {MethodId::same, "same", 0, encode_same, decode_same},
+    {MethodId::raw, "raw", 0, encode_raw, decode_raw},
+    {MethodId::lz4, "lz4", 0, encode_lz4, decode_lz4, weigh_lz4},
+    {MethodId::zstd, "zstd", zstd_price, encode_zstd, decode_zstd, weigh_zstd},
+    {MethodId::fx, "fx", 0, encode_floats<fx_encode>, decode_by<fx_decode, Stores::cached>,
+     weigh_floats<fx_estimate>},
+    {MethodId::sparse, "sparse", 0, encode_floats<sparse_encode>,
+     decode_by<sparse_decode, Stores::cached>, weigh_floats<sparse_estimate>},
+    {MethodId::mask, "mask", 0, encode_any<mask_encode>, decode_by<mask_decode>},
+    {MethodId::planes, "planes", 16, encode_planes, decode_planes},
+    {MethodId::narrow, "narrow", 0, encode_any<narrow_encode>, decode_by<narrow_decode>,
+     weigh_narrow},
+    {MethodId::planes, "planes", 0, encode_planes_quickly, decode_planes, weigh_planes_quickly},
+}};
+
+/// The cheapest first. Where time counts that is what a look tells all of; then the others need not always be tried.
+constexpr std::array<MethodId, BlockMethods::tried> quick_candidates = {
+    MethodId::fx,     MethodId::sparse, MethodId::mask, MethodId::narrow,
+    MethodId::planes, MethodId::lz4,    MethodId::zstd};
+constexpr std::array<MethodId, BlockMethods::tried> dense_candidates = {
+    MethodId::lz4,  MethodId::fx,   MethodId::sparse, MethodId::narrow,
+    MethodId::mask, MethodId::zstd, MethodId::planes};
+
+}  // namespace
+
+bool is_same(const unsigned char *bytes, uint64_t count) noexcept {
+  if (count <= pattern_bytes) return false;  // the pattern would be no shorter
+  // The ends first: what starts with zeros as a rule does not end with them too.
+  const uint64_t shifted = count - pattern_bytes;
+  const uint64_t near = std::min<uint64_t>(shifted, 64);
+  if (std::memcmp(bytes, bytes + pattern_bytes, near) != 0) return false;
+  if (std::memcmp(bytes + shifted - near, bytes + count - near, near) != 0) return false;
+  return std::memcmp(bytes, bytes + pattern_bytes, shifted) == 0;
 }
 
 // ---- contexts ----
@@ -142,26 +307,22 @@ auto ContextPool<Context>::create() noexcept -> Node * {
   return node;
 }
 
+/// The holder's, who uses it no more: one that is too old is made anew.
 template <class Context>
 void ContextPool<Context>::give(Node *node) noexcept {
-  if (node->age != age_.load(std::memory_order_relaxed)) renew(node);
+  const uint32_t age = age_.load();
+  Context *fresh = node->age != age ? make_() : nullptr;
+  if (fresh != nullptr) {
+    release_(node->context);
+    node->context = fresh;
+    node->age = age;
+  }
   {
     const Guard lock(mutex_);
     node->next = free_;
     free_ = node;
   }
   given_.notify_one();
-}
-
-/// The holder's, who uses it no more.
-template <class Context>
-void ContextPool<Context>::renew(Node *node) noexcept {
-  const uint32_t age = age_.load();
-  Context *fresh = make_();
-  if (fresh == nullptr) return;
-  release_(node->context);
-  node->context = fresh;
-  node->age = age;
 }
 
 template <class Context>
@@ -186,179 +347,44 @@ void ContextPool<Context>::forget() noexcept {
 
 template class ContextPool<ZSTD_CCtx>;
 template class ContextPool<ZSTD_DCtx>;
-
-// ---- zstd ----
-
-ZstdMethod::ZstdMethod(bool decoder_ready) noexcept
-    : BlockMethod(MethodId::zstd, "zstd", 8),
-      encoders_([]() noexcept { return make_encoder(); },
-                [](ZSTD_CCtx *context) noexcept { ZSTD_freeCCtx(context); }),
-      decoders_([]() noexcept { return make_decoder(); },
-                [](ZSTD_DCtx *context) noexcept { ZSTD_freeDCtx(context); }) {
-  if (decoder_ready) const ContextPool<ZSTD_DCtx>::Loan first(decoders_);
-}
-
-uint64_t ZstdMethod::encode(const unsigned char *in, uint64_t raw, Form, unsigned char *out,
-                            uint64_t room) noexcept {
-  const ContextPool<ZSTD_CCtx>::Loan loan(encoders_);
-  if (loan.get() == nullptr) return 0;
-  // Too little room and too little memory are the same to the caller: this block is stored as it is.
-  const size_t length = ZSTD_compressCCtx(loan.get(), out, room, in, raw, zstd_level);
-  return ZSTD_isError(length) != 0 ? 0 : length;
-}
-
-/// What LZ4 leaves, coded by how often bytes stand there, is less than zstd comes to as a rule.
-uint64_t ZstdMethod::weigh(const unsigned char *in, uint64_t raw, Form form, uint64_t best,
-                           unsigned char *scratch) noexcept {
-  const uint64_t matched = lz4_estimate(in, raw, scratch);
-  const uint64_t least = matched * entropy_estimate(in, raw) / raw;
-  if (least + raw * price() / 64 >= best && !repeats(in, raw)) return 0;
-  return encode(in, raw, form, scratch, raw - 1);
-}
-
-Decoded ZstdMethod::decode(const unsigned char *in, uint64_t bytes, unsigned char *out,
-                           uint64_t raw) noexcept {
-  const ContextPool<ZSTD_DCtx>::Loan loan(decoders_);
-  if (loan.get() == nullptr) return Decoded::no_memory;
-  const size_t length = ZSTD_decompressDCtx(loan.get(), out, raw, in, bytes);
-  return ZSTD_isError(length) == 0 && length == raw ? Decoded::ok : Decoded::malformed;
-}
-
-// ---- those of the codec's own ----
-
-uint64_t FxMethod::encode(const unsigned char *in, uint64_t raw, Form form, unsigned char *out,
-                          uint64_t room) noexcept {
-  return fx_encode(form, in, raw, out, room);
-}
-
-uint64_t FxMethod::weigh(const unsigned char *in, uint64_t raw, Form form, uint64_t /*best*/,
-                         unsigned char * /*scratch*/) noexcept {
-  return fx_estimate(form, in, raw);
-}
-
-Decoded FxMethod::decode(const unsigned char *in, uint64_t bytes, unsigned char *out,
-                         uint64_t raw) noexcept {
-  return fx_decode(in, bytes, out, raw) ? Decoded::ok : Decoded::malformed;
-}
-
-uint64_t SparseMethod::encode(const unsigned char *in, uint64_t raw, Form form, unsigned char *out,
-                              uint64_t room) noexcept {
-  return sparse_encode(form, in, raw, out, room);
-}
-
-uint64_t SparseMethod::weigh(const unsigned char *in, uint64_t raw, Form form, uint64_t /*best*/,
-                             unsigned char * /*scratch*/) noexcept {
-  return sparse_estimate(form, in, raw);
-}
-
-Decoded SparseMethod::decode(const unsigned char *in, uint64_t bytes, unsigned char *out,
-                             uint64_t raw) noexcept {
-  return sparse_decode(in, bytes, out, raw) ? Decoded::ok : Decoded::malformed;
-}
-
-uint64_t MaskMethod::encode(const unsigned char *in, uint64_t raw, Form, unsigned char *out,
-                            uint64_t room) noexcept {
-  return mask_encode(in, raw, out, room);
-}
-
-Decoded MaskMethod::decode(const unsigned char *in, uint64_t bytes, unsigned char *out,
-                           uint64_t raw) noexcept {
-  return mask_decode(in, bytes, out, raw) ? Decoded::ok : Decoded::malformed;
-}
-
-uint64_t NarrowMethod::encode(const unsigned char *in, uint64_t raw, Form, unsigned char *out,
-                              uint64_t room) noexcept {
-  return narrow_encode(in, raw, out, room);
-}
-
-/// Hardly ever does anything fit, which a look at 256 elements tells.
-uint64_t NarrowMethod::weigh(const unsigned char *in, uint64_t raw, Form, uint64_t best,
-                             unsigned char *scratch) noexcept {
-  return narrow_form(in, raw) != Form::bytes ? narrow_encode(in, raw, scratch, best) : raw;
-}
-
-Decoded NarrowMethod::decode(const unsigned char *in, uint64_t bytes, unsigned char *out,
-                             uint64_t raw) noexcept {
-  return narrow_decode(in, bytes, out, raw) ? Decoded::ok : Decoded::malformed;
-}
-
 template class ContextPool<PlaneEncoder>;
 template class ContextPool<PlaneDecoder>;
 
-PlanesMethod::PlanesMethod(bool decoder_ready) noexcept
-    : BlockMethod(MethodId::planes, "planes", 16),
-      encoders_([]() noexcept { return PlaneEncoder::create(); },
-                [](PlaneEncoder *encoder) noexcept { delete encoder; }),
-      decoders_([]() noexcept { return PlaneDecoder::create(); },
-                [](PlaneDecoder *decoder) noexcept { delete decoder; }) {
-  if (decoder_ready) const ContextPool<PlaneDecoder>::Loan first(decoders_);
+MethodContexts::MethodContexts(bool decoders_ready) noexcept
+    : zstd_encoders([]() noexcept { return make_encoder(); },
+                    [](ZSTD_CCtx *context) noexcept { ZSTD_freeCCtx(context); }),
+      zstd_decoders([]() noexcept { return make_decoder(); },
+                    [](ZSTD_DCtx *context) noexcept { ZSTD_freeDCtx(context); }),
+      plane_encoders([]() noexcept { return PlaneEncoder::create(); },
+                     [](PlaneEncoder *encoder) noexcept { delete encoder; }),
+      plane_decoders([]() noexcept { return PlaneDecoder::create(); },
+                     [](PlaneDecoder *decoder) noexcept { delete decoder; }) {
+  if (!decoders_ready) return;
+  const ContextPool<ZSTD_DCtx>::Loan zstd(zstd_decoders);
+  const ContextPool<PlaneDecoder>::Loan planes(plane_decoders);
 }
 
-uint64_t PlanesMethod::encode(const unsigned char *in, uint64_t raw, Form form, unsigned char *out,
-                              uint64_t room) noexcept {
-  const ContextPool<PlaneEncoder>::Loan loan(encoders_);
-  if (loan.get() == nullptr) return 0;
-  Detection found = detect(in, raw);
-  if (form != Form::bytes) {
-    found.integers = found.integers && found.form == form;
-    found.form = form;
-  }
-  const PlanesPlan plan = dense_plan(*loan.get(), found, in, raw);
-  return planes_encode(*loan.get(), plan, Effort::dense, in, raw, out, room);
+BlockMethods::BlockMethods(bool decoders_ready) noexcept : contexts_(decoders_ready) {
+  for (size_t i = 0; i < methods_.size(); ++i) methods_[i] = BlockMethod(all_ways[i], contexts_);
 }
-
-Decoded PlanesMethod::decode(const unsigned char *in, uint64_t bytes, unsigned char *out,
-                             uint64_t raw) noexcept {
-  const ContextPool<PlaneDecoder>::Loan loan(decoders_);
-  if (loan.get() == nullptr) return Decoded::no_memory;
-  return planes_decode(*loan.get(), in, bytes, out, raw);
-}
-
-uint64_t QuickPlanesMethod::encode(const unsigned char *in, uint64_t raw, Form form,
-                                   unsigned char *out, uint64_t room) noexcept {
-  const ContextPool<PlaneEncoder>::Loan loan(dense_.encoders_);
-  if (loan.get() == nullptr) return 0;
-  const PlanesPlan plan = quick_plan(form, in, raw).plan;
-  return planes_encode(*loan.get(), plan, Effort::quick, in, raw, out, room);
-}
-
-Decoded QuickPlanesMethod::decode(const unsigned char *in, uint64_t bytes, unsigned char *out,
-                                  uint64_t raw) noexcept {
-  return dense_.decode(in, bytes, out, raw);
-}
-
-uint64_t QuickPlanesMethod::weigh(const unsigned char *in, uint64_t raw, Form form,
-                                  uint64_t /*best*/, unsigned char * /*scratch*/) noexcept {
-  const QuickPlan look = quick_plan(form, in, raw);
-  return look.bytes + quick_price(look, raw);
-}
-
-// ---- all of them ----
 
 BlockMethod *BlockMethods::find(MethodId id, Effort effort) noexcept {
-  switch (id) {
-    case MethodId::same:
-      return &same_;
-    case MethodId::raw:
-      return &raw_;
-    case MethodId::lz4:
-      return &lz4_;
-    case MethodId::zstd:
-      return &zstd_;
-    case MethodId::fx:
-      return &fx_;
-    case MethodId::sparse:
-      return &sparse_;
-    case MethodId::mask:
-      return &mask_;
-    case MethodId::planes:
-      return effort == Effort::dense ? static_cast<BlockMethod *>(&planes_) : &quick_planes_;
-    case MethodId::narrow:
-      return &narrow_;
-    case MethodId::none:
-      break;
+  if (id == MethodId::planes && effort == Effort::quick) return &methods_.back();
+  for (BlockMethod &method : methods_) {
+    if (method.id() == id) return &method;
   }
   return nullptr;
+}
+
+const std::array<MethodId, BlockMethods::tried> &BlockMethods::candidates(Effort effort) noexcept {
+  return effort == Effort::dense ? dense_candidates : quick_candidates;
+}
+
+void BlockMethods::forget() noexcept {
+  contexts_.zstd_encoders.forget();
+  contexts_.zstd_decoders.forget();
+  contexts_.plane_encoders.forget();
+  contexts_.plane_decoders.forget();
 }
 
 }  // namespace weir::tier

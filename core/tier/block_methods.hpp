@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// BlockMethods: the ways one block can be coded, each a name, a number that stands in blobs, and two functions. A
-// further codec is a class here and a line in BlockMethods; the Codec chooses among them by what they measure. What a
+// BlockMethods: the ways one block can be coded, each a name, a number that stands in blobs, and two functions or three.
+// A further codec is a line of the table in block_methods.cpp; the Codec chooses among them by what they measure. What a
 // block's elements are taken for (its Form) is a hint to encode() and nothing else: every method gives back any bytes.
 //
 // A method never reads or writes outside the ranges it is given, whatever is in them, and keeps no trace of one block
-// in the next. Its contexts are its own: as many as there were threads in it at once, freed with it.
+// in the next. Contexts are as many as there were threads in need of one at once, and are freed with the BlockMethods.
 #pragma once
 
 #include "core/base/mutex.hpp"
 #include "core/base/status.hpp"
-#include "core/tier/codec/effort.hpp"
 #include "core/tier/codec/form.hpp"
 
 #include <atomic>
@@ -37,76 +36,15 @@ enum class MethodId : uint8_t {
 };
 constexpr uint32_t method_count = 10;
 
+/// How much time a page's bytes are worth. quick: near the speed of memory. dense: as few bytes as can be had, at a tenth of
+/// the speed where it has to be tried.
+enum class Effort : uint8_t { quick, dense };
+
 enum class Decoded : uint8_t { ok, malformed, no_memory };
-
-class BlockMethod {
- public:
-  BlockMethod(MethodId id, const char *name, uint32_t price) noexcept
-      : id_(id), name_(name), price_(price) {}
-  BlockMethod(const BlockMethod &) = delete;
-  BlockMethod &operator=(const BlockMethod &) = delete;
-
-  MethodId id() const noexcept { return id_; }
-  const char *name() const noexcept { return name_; }
-  /// What its time is worth: 1/64 of the raw bytes it has to save before it is preferred to a method that costs none.
-  uint32_t price() const noexcept { return price_; }
-
-  /// Codes `raw` bytes into at most `room`; 0: they do not fit, or there is no memory for a context.
-  virtual uint64_t encode(const unsigned char *in, uint64_t raw, Form form, unsigned char *out,
-                          uint64_t room) noexcept = 0;
-  /// Writes exactly `raw` bytes, or is not `ok`.
-  virtual Decoded decode(const unsigned char *in, uint64_t bytes, unsigned char *out,
-                         uint64_t raw) noexcept = 0;
-  /// About what encode() would return, without the work where a look tells it, and with what the time is worth that
-  /// some bytes take and others do not. 0: it would be no shorter, or not as short as `best`, which another method comes
-  /// to. `scratch` has room for the raw bytes.
-  virtual uint64_t weigh(const unsigned char *in, uint64_t raw, Form form, uint64_t /*best*/,
-                         unsigned char *scratch) noexcept {
-    return encode(in, raw, form, scratch, raw - 1);
-  }
-
- protected:
-  ~BlockMethod() = default;
-
- private:
-  const MethodId id_;
-  const char *const name_;
-  const uint32_t price_;
-};
 
 /// Whether the bytes repeat every 8, which is how zeros and any other same-filled memory look. Stops at the first
 /// that does not, so that it costs next to nothing on anything else.
 bool is_same(const unsigned char *bytes, uint64_t count) noexcept;
-
-/// One pattern of 8 bytes.
-class SameMethod final : public BlockMethod {
- public:
-  SameMethod() noexcept : BlockMethod(MethodId::same, "same", 0) {}
-  uint64_t encode(const unsigned char *in, uint64_t raw, Form form, unsigned char *out,
-                  uint64_t room) noexcept override;
-  Decoded decode(const unsigned char *in, uint64_t bytes, unsigned char *out,
-                 uint64_t raw) noexcept override;
-};
-
-class RawMethod final : public BlockMethod {
- public:
-  RawMethod() noexcept : BlockMethod(MethodId::raw, "raw", 0) {}
-  uint64_t encode(const unsigned char *in, uint64_t raw, Form form, unsigned char *out,
-                  uint64_t room) noexcept override;
-  Decoded decode(const unsigned char *in, uint64_t bytes, unsigned char *out,
-                 uint64_t raw) noexcept override;
-};
-
-class Lz4Method final : public BlockMethod {
- public:
-  Lz4Method() noexcept : BlockMethod(MethodId::lz4, "lz4", 0) {}
-  uint64_t encode(const unsigned char *in, uint64_t raw, Form form, unsigned char *out,
-                  uint64_t room) noexcept override;
-  Decoded decode(const unsigned char *in, uint64_t bytes, unsigned char *out,
-                 uint64_t raw) noexcept override;
-  uint64_t weigh(const unsigned char *in, uint64_t raw, Form form, uint64_t best,
-                 unsigned char *scratch) noexcept override;
-};
 
 /// Contexts of a library, made when none is free. Borrowing one cannot fail once there is one.
 template <class Context>
@@ -147,7 +85,6 @@ class ContextPool {
   Node *take() noexcept;
   Node *create() noexcept;
   void give(Node *node) noexcept;
-  void renew(Node *node) noexcept;
 
   const Make make_;
   const Free release_;
@@ -158,153 +95,95 @@ class ContextPool {
   std::atomic<uint32_t> age_{0};
 };
 
-extern template class ContextPool<ZSTD_CCtx_s>;
-extern template class ContextPool<ZSTD_DCtx_s>;
-
-/// Level 1: the higher ones are not worth their time on what device memory holds.
-class ZstdMethod final : public BlockMethod {
- public:
-  /// `decoder_ready`: makes the first context for decoding now, so that decoding cannot fail for want of it.
-  explicit ZstdMethod(bool decoder_ready) noexcept;
-  uint64_t encode(const unsigned char *in, uint64_t raw, Form form, unsigned char *out,
-                  uint64_t room) noexcept override;
-  Decoded decode(const unsigned char *in, uint64_t bytes, unsigned char *out,
-                 uint64_t raw) noexcept override;
-  uint64_t weigh(const unsigned char *in, uint64_t raw, Form form, uint64_t best,
-                 unsigned char *scratch) noexcept override;
-
-  void forget() noexcept {
-    encoders_.forget();
-    decoders_.forget();
-  }
-
- private:
-  ContextPool<ZSTD_CCtx_s> encoders_;
-  ContextPool<ZSTD_DCtx_s> decoders_;
-};
-
-class FxMethod final : public BlockMethod {
- public:
-  FxMethod() noexcept : BlockMethod(MethodId::fx, "fx", 0) {}
-  uint64_t encode(const unsigned char *in, uint64_t raw, Form form, unsigned char *out,
-                  uint64_t room) noexcept override;
-  Decoded decode(const unsigned char *in, uint64_t bytes, unsigned char *out,
-                 uint64_t raw) noexcept override;
-  uint64_t weigh(const unsigned char *in, uint64_t raw, Form form, uint64_t best,
-                 unsigned char *scratch) noexcept override;
-};
-
-class SparseMethod final : public BlockMethod {
- public:
-  SparseMethod() noexcept : BlockMethod(MethodId::sparse, "sparse", 0) {}
-  uint64_t encode(const unsigned char *in, uint64_t raw, Form form, unsigned char *out,
-                  uint64_t room) noexcept override;
-  Decoded decode(const unsigned char *in, uint64_t bytes, unsigned char *out,
-                 uint64_t raw) noexcept override;
-  uint64_t weigh(const unsigned char *in, uint64_t raw, Form form, uint64_t best,
-                 unsigned char *scratch) noexcept override;
-};
-
-class MaskMethod final : public BlockMethod {
- public:
-  MaskMethod() noexcept : BlockMethod(MethodId::mask, "mask", 0) {}
-  uint64_t encode(const unsigned char *in, uint64_t raw, Form form, unsigned char *out,
-                  uint64_t room) noexcept override;
-  Decoded decode(const unsigned char *in, uint64_t bytes, unsigned char *out,
-                 uint64_t raw) noexcept override;
-};
-
-class NarrowMethod final : public BlockMethod {
- public:
-  NarrowMethod() noexcept : BlockMethod(MethodId::narrow, "narrow", 0) {}
-  uint64_t encode(const unsigned char *in, uint64_t raw, Form form, unsigned char *out,
-                  uint64_t room) noexcept override;
-  Decoded decode(const unsigned char *in, uint64_t bytes, unsigned char *out,
-                 uint64_t raw) noexcept override;
-  uint64_t weigh(const unsigned char *in, uint64_t raw, Form form, uint64_t best,
-                 unsigned char *scratch) noexcept override;
-};
-
 class PlaneEncoder;
 class PlaneDecoder;
+extern template class ContextPool<ZSTD_CCtx_s>;
+extern template class ContextPool<ZSTD_DCtx_s>;
 extern template class ContextPool<PlaneEncoder>;
 extern template class ContextPool<PlaneDecoder>;
 
-/// Each block is planned by a look at it: whether zeros are taken out, or differences taken. Whatever is smallest.
-class PlanesMethod final : public BlockMethod {
- public:
-  /// `decoder_ready`: as ZstdMethod's.
-  explicit PlanesMethod(bool decoder_ready) noexcept;
-  uint64_t encode(const unsigned char *in, uint64_t raw, Form form, unsigned char *out,
-                  uint64_t room) noexcept override;
-  Decoded decode(const unsigned char *in, uint64_t bytes, unsigned char *out,
-                 uint64_t raw) noexcept override;
+struct MethodContexts {
+  /// `decoders_ready`: makes the first ones for decoding now, so that decoding cannot fail for want of them.
+  explicit MethodContexts(bool decoders_ready) noexcept;
 
-  void forget() noexcept {
-    encoders_.forget();
-    decoders_.forget();
+  ContextPool<ZSTD_CCtx_s> zstd_encoders;
+  ContextPool<ZSTD_DCtx_s> zstd_decoders;
+  ContextPool<PlaneEncoder> plane_encoders;
+  ContextPool<PlaneDecoder> plane_decoders;
+};
+
+/// A block on its way: `bytes` at `in` to at most `room` at `out` when it is coded, to exactly `room` when it is decoded.
+struct BlockTask {
+  MethodContexts &contexts;
+  const unsigned char *in;
+  uint64_t bytes;
+  Form form;
+  unsigned char *out;
+  uint64_t room;
+};
+
+class BlockMethod {
+ public:
+  /// What it is, and its functions for the calls below. Without `weigh`, it is weighed by encoding.
+  struct Way {
+    MethodId id;
+    const char *name;
+    uint32_t price;
+    uint64_t (*encode)(const BlockTask &block) noexcept;
+    Decoded (*decode)(const BlockTask &block) noexcept;
+    uint64_t (*weigh)(const BlockTask &block, uint64_t best) noexcept = nullptr;
+  };
+  BlockMethod() = default;
+  BlockMethod(const Way &way, MethodContexts &contexts) noexcept
+      : way_(&way), contexts_(&contexts) {}
+
+  MethodId id() const noexcept { return way_->id; }
+  const char *name() const noexcept { return way_->name; }
+  /// What its time is worth: 1/64 of the raw bytes it has to save before it is preferred to a method that costs none.
+  uint32_t price() const noexcept { return way_->price; }
+
+  /// Codes `raw` bytes into at most `room`; 0: they do not fit, or there is no memory for a context.
+  uint64_t encode(const unsigned char *in, uint64_t raw, Form form, unsigned char *out,
+                  uint64_t room) const noexcept {
+    return way_->encode({*contexts_, in, raw, form, out, room});
+  }
+  /// Writes exactly `raw` bytes, or is not `ok`.
+  Decoded decode(const unsigned char *in, uint64_t bytes, unsigned char *out,
+                 uint64_t raw) const noexcept {
+    return way_->decode({*contexts_, in, bytes, Form::bytes, out, raw});
+  }
+  /// About what encode() would return, without the work where a look tells it, and with what the time is worth that
+  /// some bytes take and others do not. 0: it would be no shorter, or not as short as `best`, which another method comes
+  /// to. `scratch` has room for the raw bytes.
+  uint64_t weigh(const unsigned char *in, uint64_t raw, Form form, uint64_t best,
+                 unsigned char *scratch) const noexcept {
+    const BlockTask block{*contexts_, in, raw, form, scratch, raw - 1};
+    return way_->weigh != nullptr ? way_->weigh(block, best) : way_->encode(block);
   }
 
  private:
-  friend class QuickPlanesMethod;
-  ContextPool<PlaneEncoder> encoders_;
-  ContextPool<PlaneDecoder> decoders_;
-};
-
-/// The same blocks, made with less time: a shorter look, and Huffman codes or nothing.
-class QuickPlanesMethod final : public BlockMethod {
- public:
-  explicit QuickPlanesMethod(PlanesMethod &dense) noexcept
-      : BlockMethod(MethodId::planes, dense.name(), 0), dense_(dense) {}
-  uint64_t encode(const unsigned char *in, uint64_t raw, Form form, unsigned char *out,
-                  uint64_t room) noexcept override;
-  Decoded decode(const unsigned char *in, uint64_t bytes, unsigned char *out,
-                 uint64_t raw) noexcept override;
-  uint64_t weigh(const unsigned char *in, uint64_t raw, Form form, uint64_t best,
-                 unsigned char *scratch) noexcept override;
-
- private:
-  PlanesMethod &dense_;
+  const Way *way_ = nullptr;
+  MethodContexts *contexts_ = nullptr;
 };
 
 class BlockMethods {
  public:
-  explicit BlockMethods(bool decoders_ready) noexcept
-      : zstd_(decoders_ready), planes_(decoders_ready) {}
+  explicit BlockMethods(bool decoders_ready) noexcept;
+  BlockMethods(const BlockMethods &) = delete;
+  BlockMethods &operator=(const BlockMethods &) = delete;
 
   /// nullptr: there is no such method. What encodes with less time also reads what has been made with more.
   BlockMethod *find(MethodId id, Effort effort = Effort::dense) noexcept;
   /// Those that a trial compares. The others need none.
   static constexpr uint32_t tried = 7;
-  const std::array<BlockMethod *, tried> &candidates(Effort effort) const noexcept {
-    return effort == Effort::dense ? dense_candidates_ : quick_candidates_;
-  }
+  static const std::array<MethodId, tried> &candidates(Effort effort) noexcept;
   /// Nothing of what was coded so far is kept in the contexts to code with.
-  void forget() noexcept {
-    zstd_.forget();
-    planes_.forget();
-  }
-  /// What codes floats of a form that somebody names.
-  BlockMethod *of_floats(Effort effort) noexcept {
-    return effort == Effort::dense ? static_cast<BlockMethod *>(&planes_) : &fx_;
-  }
+  void forget() noexcept;
 
  private:
-  SameMethod same_;
-  RawMethod raw_;
-  Lz4Method lz4_;
-  ZstdMethod zstd_;
-  FxMethod fx_;
-  SparseMethod sparse_;
-  MaskMethod mask_;
-  NarrowMethod narrow_;
-  PlanesMethod planes_;
-  QuickPlanesMethod quick_planes_{planes_};
-  /// The cheapest first. Where time counts that is what a look tells all of; then the others need not always be tried.
-  const std::array<BlockMethod *, tried> quick_candidates_{
-      &fx_, &sparse_, &mask_, &narrow_, &quick_planes_, &lz4_, &zstd_};
-  const std::array<BlockMethod *, tried> dense_candidates_{&lz4_,  &fx_,   &sparse_, &narrow_,
-                                                           &mask_, &zstd_, &planes_};
+  MethodContexts contexts_;
+  /// By their numbers: `none` has none, and the last is the second way to code PLANES.
+  std::array<BlockMethod, method_count> methods_;
 };
 
 }  // namespace weir::tier

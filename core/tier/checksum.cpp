@@ -9,25 +9,17 @@
 #include <xxhash.h>
 
 namespace weir::tier {
-namespace {
 
-constexpr ChecksumKernel plain = {[](const void *bytes, uint64_t count) noexcept -> uint64_t {
-                                    return XXH3_64bits(bytes, count);
-                                  },
-                                  [](void *state, const void *bytes, uint64_t count) noexcept {
-                                    (void)XXH3_64bits_update(static_cast<XXH3_state_t *>(state),
-                                                             bytes, count);
-                                  }};
-
-}  // namespace
+constexpr ChecksumKernel checksum_plain = {
+    [](const void *bytes, uint64_t count) noexcept -> uint64_t {
+      return XXH3_64bits(bytes, count);
+    },
+    [](void *state, const void *bytes, uint64_t count) noexcept {
+      (void)XXH3_64bits_update(static_cast<XXH3_state_t *>(state), bytes, count);
+    }};
 
 const ChecksumKernel &checksum_kernel(CpuLevel level) noexcept {
-#if WEIR_X86_KERNELS
-  if (level == CpuLevel::avx512) return checksum_kernel_avx512();
-  if (level == CpuLevel::avx2) return checksum_kernel_avx2();
-#endif
-  (void)level;
-  return plain;
+  return table_of<checksum_plain, checksum_avx2, checksum_avx512, checksum_plain>(level);
 }
 
 }  // namespace weir::tier

@@ -19,12 +19,9 @@
 #define XXH_VECTOR XXH_AVX512
 WEIR_TARGET_BEGIN_AVX512
 #include <xxhash.h>
-WEIR_TARGET_END
 
 namespace weir::tier {
 namespace {
-
-WEIR_TARGET_BEGIN_AVX512
 
 uint64_t sum(const void *bytes, uint64_t count) noexcept { return XXH3_64bits(bytes, count); }
 
@@ -32,14 +29,13 @@ void add(void *state, const void *bytes, uint64_t count) noexcept {
   (void)XXH3_64bits_update(static_cast<XXH3_state_t *>(state), bytes, count);
 }
 
+}  // namespace
+}  // namespace weir::tier
 WEIR_TARGET_END
 
-}  // namespace
+namespace weir::tier {
 
-const ChecksumKernel &checksum_kernel_avx512() noexcept {
-  static constexpr ChecksumKernel kernel = {sum, add};
-  return kernel;
-}
+constexpr ChecksumKernel checksum_avx512 = {sum, add};
 
 }  // namespace weir::tier
 

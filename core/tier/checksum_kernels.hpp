@@ -19,7 +19,6 @@ struct ChecksumKernel {
 /// Only where cpu_has() the level.
 const ChecksumKernel &checksum_kernel(CpuLevel level = cpu_level()) noexcept;
 
-const ChecksumKernel &checksum_kernel_avx2() noexcept;
-const ChecksumKernel &checksum_kernel_avx512() noexcept;
+extern const ChecksumKernel checksum_plain, checksum_avx2, checksum_avx512;
 
 }  // namespace weir::tier

@@ -4,6 +4,7 @@
 
 #include "core/tier/cipher.hpp"
 
+#include "core/tier/codec/little_endian.hpp"
 #include "core/tier/unit_slot.hpp"
 
 #if defined(WEIR_HAVE_CRYPTO)
@@ -81,7 +82,7 @@ bool Cipher::run(void *context, uint64_t unit, const unsigned char *from, unsign
   auto *cipher = static_cast<EVP_CIPHER_CTX *>(context);
   for (uint64_t at = 0; at < bytes; at += unit_bytes, ++unit) {
     unsigned char tweak[16] = {};
-    for (unsigned i = 0; i < 8; ++i) tweak[i] = static_cast<unsigned char>(unit >> (8 * i));
+    store_little(tweak, unit);
     int count = 0;
     if (EVP_CipherInit_ex(cipher, nullptr, nullptr, nullptr, tweak, -1) != 1 ||
         EVP_CipherUpdate(cipher, to + at, &count, from + at, static_cast<int>(unit_bytes)) != 1 ||

@@ -14,6 +14,7 @@
 #include "core/base/spin_lock.hpp"
 #include "core/tier/checksum.hpp"
 #include "core/tier/codec/detect.hpp"
+#include "core/tier/codec/elements.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -35,36 +36,29 @@ bool many_zeros(const unsigned char *bytes, uint64_t length) noexcept {
   if (length < looks * look_bytes) return false;
   const uint64_t step = (length - look_bytes) / (looks - 1) & ~uint64_t{1};
   uint64_t zeros = 0;
-  for (uint64_t look = 0; look < looks; ++look) {
-    for (uint64_t i = 0; i < look_bytes; i += 2) {
-      const unsigned char *at = bytes + look * step + i;
-      zeros += at[0] == 0 && at[1] == 0 ? 1 : 0;
-    }
-  }
+  for (uint64_t look = 0; look < looks; ++look)
+    zeros += zeros_in(bytes + look * step, look_bytes / 2, 2);
   return zeros * 100 >= looks * look_bytes / 2 * 15;
 }
 
-constexpr MethodId only(CodecChoice choice) noexcept {
-  switch (choice) {
-    case CodecChoice::lz4:
-      return MethodId::lz4;
-    case CodecChoice::zstd:
-      return MethodId::zstd;
-    case CodecChoice::fx:
-      return MethodId::fx;
-    case CodecChoice::sparse:
-      return MethodId::sparse;
-    case CodecChoice::mask:
-      return MethodId::mask;
-    case CodecChoice::planes:
-      return MethodId::planes;
-    case CodecChoice::narrow:
-      return MethodId::narrow;
-    case CodecChoice::automatic:
-    case CodecChoice::raw:
-      break;
-  }
-  return MethodId::raw;
+/// As in CodecChoice: its name, and the one method that comes into question besides SAME and RAW, if there is but one.
+struct Choice {
+  const char *name;
+  MethodId only;
+};
+constexpr Choice choices[] = {
+    {"auto", MethodId::none}, {"lz4", MethodId::lz4},       {"zstd", MethodId::zstd},
+    {"raw", MethodId::none},  {"fx", MethodId::fx},         {"sparse", MethodId::sparse},
+    {"mask", MethodId::mask}, {"planes", MethodId::planes}, {"narrow", MethodId::narrow},
+};
+
+/// Runs work.*step for each of so many pieces.
+template <auto step, class Work>
+void run_pieces(Workers &workers, uint32_t count, Work &work, Workers::Urgency urgency) noexcept {
+  const auto piece = [](void *context, uint32_t index) noexcept {
+    (static_cast<Work *>(context)->*step)(index);
+  };
+  workers.run(count, piece, &work, urgency);
 }
 
 /// Of what the caller's calls so far have left on the stack of this thread: as deep as coders go.
@@ -280,14 +274,13 @@ void Codec::try_methods(Page &page, const CodecPlan &plan) noexcept {
   const uint64_t parts = std::clamp<uint64_t>(page.shape.raw / block_bytes / apart, 1, most_parts);
   Trial trial{page, static_cast<uint32_t>(parts)};
   const Form seen = detect(page.in, page.shape.raw).form;
-  for (BlockMethod *method : methods_.candidates(page.effort)) trial.enter(method, seen);
+  for (const MethodId id : BlockMethods::candidates(page.effort))
+    trial.enter(methods_.find(id, page.effort), seen);
   // What the owner says is tried beside what is seen: it helps where it is right, and costs nothing where it is wrong.
   if (plan.hint != Form::bytes && plan.hint != seen)
-    trial.enter(methods_.of_floats(page.effort), plan.hint);
-  workers_.run(
-      trial.parts,
-      [](void *context, uint32_t index) noexcept { static_cast<Trial *>(context)->part(index); },
-      &trial, page.urgency);
+    trial.enter(methods_.find(page.effort == Effort::dense ? MethodId::planes : MethodId::fx),
+                plan.hint);
+  run_pieces<&Trial::part>(workers_, trial.parts, trial, page.urgency);
   const uint64_t raw = trial.raw.load(std::memory_order_relaxed);
   page.form = seen;
   if (raw == 0) {  // nothing to go by: the cheapest, and whoever comes next tries again
@@ -328,7 +321,7 @@ void Codec::pick(Page &page, CodecPlan *plan) noexcept {
   }
   // Only one comes into question, so the page itself is the trial.
   page.tried = true;
-  page.method = methods_.find(only(choice_), page.effort);
+  page.method = methods_.find(choices[static_cast<size_t>(choice_)].only, page.effort);
   page.form = plan->hint != Form::bytes ? plan->hint : detect(page.in, page.shape.raw).form;
 }
 
@@ -372,11 +365,9 @@ Codec::Codec(Workers &workers, CodecChoice choice, Options options) noexcept
                                  choice == CodecChoice::planes)) {}
 
 bool Codec::parse(const char *name, CodecChoice *choice) noexcept {
-  constexpr const char *names[] = {"auto",   "lz4",  "zstd",   "raw",   "fx",
-                                   "sparse", "mask", "planes", "narrow"};  // as in CodecChoice
-  if (name == nullptr) name = names[0];
-  for (size_t i = 0; i < std::size(names); ++i) {
-    if (std::strcmp(name, names[i]) != 0) continue;
+  if (name == nullptr) name = choices[0].name;
+  for (size_t i = 0; i < std::size(choices); ++i) {
+    if (std::strcmp(name, choices[i].name) != 0) continue;
     *choice = static_cast<CodecChoice>(i);
     return true;
   }
@@ -412,22 +403,14 @@ uint64_t Codec::encode(const void *in, uint64_t raw, void *out, bool must, Codec
     return 0;
   }
   page.begin();
-  workers_.run(
-      page.count(),
-      [](void *context, uint32_t index) noexcept { static_cast<Page *>(context)->code(index); },
-      &page, urgency);
+  run_pieces<&Page::code>(workers_, page.count(), page, urgency);
   assert(page.placed == page.count() && page.end <= shape.bound());
   learn(page, plan);
   if (!must && page.end > paying(raw)) {
     incompressible_bytes_.fetch_add(raw, std::memory_order_relaxed);
     return 0;
   }
-  if (page.as_is_count > 0) {
-    workers_.run(
-        page.count(),
-        [](void *context, uint32_t index) noexcept { static_cast<Page *>(context)->copy(index); },
-        &page, urgency);
-  }
+  if (page.as_is_count > 0) run_pieces<&Page::copy>(workers_, page.count(), page, urgency);
   count(page);
   return page.end;
 }
@@ -509,14 +492,10 @@ Status Codec::decode(const void *blob, uint64_t bytes, void *out, uint64_t raw,
   const char *wrong = raw == 0 ? "no page has no bytes" : reading.check(bytes, raw);
   if (wrong != nullptr) {
     return fail(WEIR_ERROR_CORRUPT, "a compressed page of %llu bytes, %llu raw, is malformed: %s",
-                static_cast<unsigned long long>(bytes), static_cast<unsigned long long>(raw),
-                wrong);
+                llu(bytes), llu(raw), wrong);
   }
   const auto count = static_cast<uint32_t>(reading.shape.blocks());
-  workers_.run(
-      count,
-      [](void *context, uint32_t index) noexcept { static_cast<Reading *>(context)->block(index); },
-      &reading, urgency);
+  run_pieces<&Reading::block>(workers_, count, reading, urgency);
   if (secret) methods_.forget();
   const auto worst = static_cast<Decoded>(reading.worst.load(std::memory_order_relaxed));
   const uint32_t where = reading.where.load(std::memory_order_relaxed);

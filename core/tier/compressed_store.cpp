@@ -39,15 +39,12 @@ CompressedStore::~CompressedStore() {
 }
 
 Status CompressedStore::start() {
-  ErrorDetail detail;
-  detail.tier = WEIR_TIER_COMPRESSED;
-  detail.asked = asked_;
-  detail.available = UnitArena::max_bytes;
+  ErrorDetail detail{
+      .tier = WEIR_TIER_COMPRESSED, .asked = asked_, .available = UnitArena::max_bytes};
   if (asked_ > UnitArena::max_bytes) {
     return fail(WEIR_ERROR_INVALID_ARGUMENT, detail,
                 "a compressed budget of %llu bytes is beyond what a store can place, %llu",
-                static_cast<unsigned long long>(asked_),
-                static_cast<unsigned long long>(UnitArena::max_bytes));
+                llu(asked_), llu(UnitArena::max_bytes));
   }
   if (base_ != nullptr || budget() == 0) return {};
   void *base = reserve(budget());
@@ -58,8 +55,7 @@ Status CompressedStore::start() {
     if (base != nullptr) munmap(base, budget());
     return fail(WEIR_ERROR_OUT_OF_HOST_MEMORY, detail,
                 "address space for %llu bytes of compressed memory could not be reserved: %s",
-                static_cast<unsigned long long>(budget()),
-                strerrordesc_np(static_cast<int>(detail.native)));
+                llu(budget()), strerrordesc_np(static_cast<int>(detail.native)));
   }
   // Hints all three: a child has no use for it, a core dump neither, and huge pages would keep resident what is given
   // back by the unit.
@@ -106,20 +102,12 @@ uint64_t CompressedStore::trim() noexcept {
 
 // ---- the map of what is stale ----
 
-/// The first unit at or after `from` with its bit set; `top_` if there is none.
-uint64_t CompressedStore::find_stale(uint64_t from) const noexcept {
+/// The first unit at or after `from` with its bit set or clear; `top_` if there is none.
+template <bool set>
+uint64_t CompressedStore::find(uint64_t from) const noexcept {
   while (from < top_) {
-    const uint64_t word = stale_map_[from / 64] >> (from % 64);
-    if (word != 0) return from + static_cast<uint64_t>(std::countr_zero(word));
-    from = (from / 64 + 1) * 64;
-  }
-  return top_;
-}
-
-/// The first with its bit clear.
-uint64_t CompressedStore::find_kept(uint64_t from) const noexcept {
-  while (from < top_) {
-    const uint64_t word = ~stale_map_[from / 64] >> (from % 64);
+    const uint64_t map = stale_map_[from / 64];
+    const uint64_t word = (set ? map : ~map) >> (from % 64);
     if (word != 0) return std::min(from + static_cast<uint64_t>(std::countr_zero(word)), top_);
     from = (from / 64 + 1) * 64;
   }
@@ -151,7 +139,7 @@ uint64_t CompressedStore::give_back(uint64_t units, uint64_t runs) noexcept {
   uint64_t given = 0;
   bool wrapped = false;
   while (stale_ > 0 && given < units && runs > 0) {
-    const uint64_t first = find_stale(cursor_);
+    const uint64_t first = find<true>(cursor_);
     if (first >= top_) {
       if (wrapped) break;
       wrapped = true;
@@ -159,7 +147,7 @@ uint64_t CompressedStore::give_back(uint64_t units, uint64_t runs) noexcept {
       continue;
     }
     const uint64_t most = units - given;
-    const uint64_t end = std::min(find_kept(first), most < top_ - first ? first + most : top_);
+    const uint64_t end = std::min(find<false>(first), most < top_ - first ? first + most : top_);
     cursor_ = end;
     --runs;
     unsigned char *from = base_ + first * UnitArena::unit;

@@ -57,12 +57,12 @@ class CompressedStore {
   void put(UnitSlot slot, const unsigned char *blob, uint64_t bytes) noexcept;
 
  private:
-  static constexpr uint32_t dense_mark = uint32_t{1}
-                                         << 31U;  ///< in a slot's note, beside its bytes
+  /// In a slot's note, beside its bytes.
+  static constexpr uint32_t dense_mark = uint32_t{1} << 31U;
 
   uint64_t words() const noexcept { return (budget() / UnitArena::unit + 63) / 64; }
-  uint64_t find_stale(uint64_t from) const noexcept;
-  uint64_t find_kept(uint64_t from) const noexcept;
+  template <bool set>
+  uint64_t find(uint64_t from) const noexcept;
   template <bool set>
   void mark(uint64_t first, uint64_t count) noexcept;
   uint64_t give_back(uint64_t units, uint64_t runs) noexcept;

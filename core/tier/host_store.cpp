@@ -21,9 +21,7 @@ namespace {
 constexpr uint64_t chunk_bytes = uint64_t{64} << 20U;
 
 Status system_error(const char *what) {
-  ErrorDetail detail;
-  detail.native = errno;
-  detail.tier = WEIR_TIER_HOST;
+  const ErrorDetail detail{.tier = WEIR_TIER_HOST, .native = errno};
   const weir_result code = errno == ENOMEM ? WEIR_ERROR_OUT_OF_HOST_MEMORY : WEIR_ERROR_IO;
   return fail(code, detail, "host memory: %s failed: %s", what, strerrordesc_np(errno));
 }
@@ -102,11 +100,6 @@ void HostStore::free(HostSlot slot, uint32_t client) noexcept {
 
 // ---- from one client to another ----
 
-bool HostStore::clean(HostSlot slot, uint32_t client) const noexcept {
-  const uint64_t at = offset(slot);
-  return chunks_[slot.chunk]->owners.all_of(at, at + bytes(slot), client);
-}
-
 void HostStore::take_over(HostSlot slot, uint32_t client, uint64_t written) noexcept {
   const Chunk &chunk = *chunks_[slot.chunk];
   const uint64_t at = offset(slot);
@@ -121,20 +114,6 @@ void HostStore::take_over(HostSlot slot, uint32_t client, uint64_t written) noex
     chunk.owners.each_foreign(at + std::min(written, whole), at + whole, client, zero);
   }
   settle(slot, client);
-}
-
-void HostStore::settle(HostSlot slot, uint32_t client) noexcept {
-  const uint64_t at = offset(slot);
-  chunks_[slot.chunk]->owners.settle(at, at + bytes(slot), client);
-}
-
-void *HostStore::address(HostSlot slot) const noexcept {
-  const Chunk &chunk = *chunks_[slot.chunk];
-  return chunk.view + chunk.arena.offset(slot.node);
-}
-
-uint64_t HostStore::bytes(HostSlot slot) const noexcept {
-  return chunks_[slot.chunk]->arena.size(slot.node);
 }
 
 uint64_t HostStore::growth_for(uint64_t bytes) const noexcept {
@@ -231,15 +210,14 @@ Status HostStore::make_chunk(uint64_t bytes, uint32_t node, Owned<Chunk> *chunk)
     throw;
   }
   if (status) return {};
-  const LastError why = last_error();
-  drop_file_chunk();
-  // Whether it was the file's memory that was refused, and not memory, the allocator tells.
-  if (refused && make_pinned(bytes, node, chunk)) {
-    leave_file(why.text);
-    return {};
+  {
+    const KeepError keep;
+    drop_file_chunk();
+    // Whether it was the file's memory that was refused, and not memory, the allocator tells.
+    if (!refused || !make_pinned(bytes, node, chunk)) return status;
   }
-  last_error() = why;
-  return status;
+  leave_file(last_error().text);
+  return {};
 }
 
 /// Further chunks are the allocator's. Those in the file stay.
@@ -247,8 +225,7 @@ void HostStore::leave_file(const char *why) noexcept {
   if (!in_use_.exchange(false)) return;
   log_(WEIR_LOG_WARNING,
        "host memory in a file is given up: %s; more comes from the runtime's own allocator, and "
-       "host leases on it are "
-       "refused",
+       "host leases on it are refused",
        why);
 }
 
@@ -286,13 +263,9 @@ size_t HostStore::share_of(uint32_t node) noexcept {
 void HostStore::attach(Owned<Chunk> chunk) noexcept {
   chunk->share = share_of(chunk->node);
   shares_[chunk->share].held += chunk->bytes;
-  for (auto &place : chunks_) {
-    if (place == nullptr) {
-      place = std::move(chunk);
-      return;
-    }
-  }
-  chunks_.push_back(std::move(chunk));
+  auto place = std::find(chunks_.begin(), chunks_.end(), nullptr);
+  if (place == chunks_.end()) place = chunks_.insert(place, nullptr);
+  *place = std::move(chunk);
 }
 
 uint32_t HostStore::close_emptiest() noexcept {
@@ -320,8 +293,7 @@ Status HostStore::check_aliasable() const {
   if (in_use_.load() || file_chunks_.load() != 0) return {};
   return fail(WEIR_ERROR_NOT_SUPPORTED,
               file_ >= 0 ? "host leases need host memory in a file, which this system or its "
-                           "runtime does not take (it was "
-                           "logged why)"
+                           "runtime does not take (it was logged why)"
                          : "host leases need a runtime that can register host memory");
 }
 
@@ -330,8 +302,7 @@ Status HostStore::map_alias(HostSlot slot, uint64_t bytes, void *address) const 
   if (!chunk.in_file)
     return fail(WEIR_ERROR_NOT_SUPPORTED,
                 "a host lease needs host memory in a file, and the page lies in memory of the "
-                "runtime's own, which has "
-                "refused more of the other kind (it was logged why)");
+                "runtime's own, which has refused more of the other kind (it was logged why)");
   const uint64_t offset = chunk.file_offset + chunk.arena.offset(slot.node);
   if (mmap(address, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file_,
            static_cast<off_t>(offset)) == MAP_FAILED) {

@@ -56,15 +56,23 @@ class HostStore {
   HostSlot allocate(uint64_t bytes, uint32_t client, uint32_t node = numa::unknown,
                     bool anywhere = true);
   /// Whether the client may be shown all bytes of a slot of his as they are.
-  bool clean(HostSlot slot, uint32_t client) const noexcept;
+  bool clean(HostSlot slot, uint32_t client) const noexcept {
+    const uint64_t at = offset(slot);
+    return chunks_[slot.chunk]->owners.all_of(at, at + bytes(slot), client);
+  }
   /// All bytes of the slot are the client's by now, or zero.
-  void settle(HostSlot slot, uint32_t client) noexcept;
+  void settle(HostSlot slot, uint32_t client) noexcept {
+    const uint64_t at = offset(slot);
+    chunks_[slot.chunk]->owners.settle(at, at + bytes(slot), client);
+  }
   /// The first `written` bytes of the slot are the client's by now: of the rest, what is not is zeroed. Before anybody is shown
   /// the slot.
   void take_over(HostSlot slot, uint32_t client, uint64_t written) noexcept;
   void free(HostSlot slot, uint32_t client) noexcept;
-  void *address(HostSlot slot) const noexcept;
-  uint64_t bytes(HostSlot slot) const noexcept;
+  void *address(HostSlot slot) const noexcept { return chunks_[slot.chunk]->view + offset(slot); }
+  uint64_t bytes(HostSlot slot) const noexcept {
+    return chunks_[slot.chunk]->arena.size(slot.node);
+  }
   /// In its chunk.
   uint64_t offset(HostSlot slot) const noexcept {
     return chunks_[slot.chunk]->arena.offset(slot.node);

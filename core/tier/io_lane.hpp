@@ -37,11 +37,8 @@ class IoLane : public IoSleeper {
   IoLane &operator=(const IoLane &) = delete;
 
   /// Hints, from any thread; see StorageStore.
-  virtual void add_memory(void *base, uint64_t bytes) noexcept {
-    (void)base;
-    (void)bytes;
-  }
-  virtual void remove_memory(void *base) noexcept { (void)base; }
+  virtual void add_memory(void * /*base*/, uint64_t /*bytes*/) noexcept {}
+  virtual void remove_memory(void * /*base*/) noexcept {}
 
  protected:
   /// What the lane's thread does.

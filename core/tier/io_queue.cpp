@@ -4,19 +4,11 @@
 
 #include "core/tier/io_queue.hpp"
 
+#include "core/base/clock.hpp"
+
 #include <cassert>
-#include <chrono>
 
 namespace weir::tier {
-namespace {
-
-int64_t now_ns() noexcept {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(
-             std::chrono::steady_clock::now().time_since_epoch())
-      .count();
-}
-
-}  // namespace
 
 IoQueue::Class IoQueue::class_of(const StorageIo &io) noexcept {
   if (io.write) return io.background ? background_write : demand_write;
@@ -80,26 +72,22 @@ bool IoQueue::may_start(Class which, uint64_t bytes) const noexcept {
 }
 
 bool IoQueue::demand_near() const noexcept {
-  return demand_ != 0 || (quiet_at_ != 0 && now_ns() < quiet_at_);
+  return demand_ != 0 || (quiet_at_ != 0 && Clock().now_ns() < quiet_at_);
 }
 
 /// `classes`: nothing may start now.
 IoQueue::Class IoQueue::choose(bool writes) const noexcept {
-  const auto startable = [this](Class which) WEIR_REQUIRES(mutex_) {
+  static constexpr Class reads_first[] = {demand_read, background_read, demand_write,
+                                          background_write};
+  static constexpr Class writes_first[] = {demand_write, background_write, demand_read,
+                                           background_read};
+  const bool turn = reads_since_write_ >= limits_.reads_per_write;
+  for (const Class which : turn ? writes_first : reads_first) {
     const StorageIo *first = lines_[which].first;
-    return first != nullptr && may_start(which, next_bytes(*first));
-  };
-  const auto first_write = [&]() WEIR_REQUIRES(mutex_) {
-    if (!writes) return classes;
-    if (startable(demand_write)) return demand_write;
-    return startable(background_write) ? background_write : classes;
-  };
-  if (reads_since_write_ >= limits_.reads_per_write) {
-    if (const Class write = first_write(); write != classes) return write;
+    if (first == nullptr || (first->write && !writes)) continue;
+    if (may_start(which, next_bytes(*first))) return which;
   }
-  if (startable(demand_read)) return demand_read;
-  if (startable(background_read)) return background_read;
-  return first_write();
+  return classes;
 }
 
 uint64_t IoQueue::next_bytes(const StorageIo &io) const noexcept {
@@ -190,7 +178,7 @@ void IoQueue::complete(StorageIo *io) noexcept {
     if (serving_ != next_ticket_) room_.notify_all();
   } else if (!io->background) {
     --demand_;
-    if (limits_.quiet_ns != 0) quiet_at_ = now_ns() + limits_.quiet_ns;
+    if (limits_.quiet_ns != 0) quiet_at_ = Clock().now_ns() + limits_.quiet_ns;
   }
   Signal &signal = signal_of(io);
   io->pending.store(0, std::memory_order_release);  // from here on it is the caller's again

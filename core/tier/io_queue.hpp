@@ -63,8 +63,8 @@ class IoQueue {
     uint64_t background_reads = uint64_t{8} << 20U;
     uint64_t writes = uint64_t{4} << 20U;
     uint64_t writes_beside_demand = uint64_t{1} << 20U;  ///< while a demand read is not done ...
-    int64_t quiet_ns = 5'000'000;  ///< ... and so long after one: where one was, more come
-    uint32_t other_pieces = 192;   ///< under way that are not of demand reads
+    uint64_t quiet_ns = 5'000'000;  ///< ... and so long after one: where one was, more come
+    uint32_t other_pieces = 192;    ///< under way that are not of demand reads
     uint64_t reads_per_write = uint64_t{16} << 20U;  ///< after which a write gets a turn
     uint64_t write_behind = uint64_t{64} << 20U;     ///< of writes queued or under way
 
@@ -128,7 +128,7 @@ class IoQueue {
   uint64_t running_[classes] WEIR_GUARDED_BY(mutex_) = {};  ///< bytes under way
   uint32_t other_pieces_ WEIR_GUARDED_BY(mutex_) = 0;  ///< under way that are not of demand reads
   uint32_t demand_ WEIR_GUARDED_BY(mutex_) = 0;        ///< demand reads that are not done
-  int64_t quiet_at_ WEIR_GUARDED_BY(mutex_) = 0;       ///< when the last of them counts as long ago
+  uint64_t quiet_at_ WEIR_GUARDED_BY(mutex_) = 0;      ///< when the last of them counts as long ago
   /// Bytes started while a write was waiting.
   uint64_t reads_since_write_ WEIR_GUARDED_BY(mutex_) = 0;
   bool stopping_ WEIR_GUARDED_BY(mutex_) = false;

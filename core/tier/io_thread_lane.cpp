@@ -27,25 +27,20 @@ class ThreadLane final : public IoLane {
 
  private:
   void run() noexcept override {
-    Piece piece;
-    for (;;) {
-      switch (shared_.queue.next(this, true, &piece)) {
-        case IoQueue::Next::piece:
-          shared_.queue.finish(piece, transfer(&piece));
-          break;
-        case IoQueue::Next::none:
-          wake_.wait();
-          break;
-        case IoQueue::Next::stop:
-          return;
+    for (Piece piece;;) {
+      const IoQueue::Next next = shared_.queue.next(this, true, &piece);
+      if (next == IoQueue::Next::stop) return;
+      if (next == IoQueue::Next::none) {
+        wake_.wait();
+      } else {
+        shared_.queue.finish(piece, transfer(&piece));
       }
     }
   }
 
   int transfer(Piece *piece) noexcept {
     if (!prepare(piece, bounce_.data())) return EIO;
-    int error = 0;
-    do {
+    for (int error = 0;;) {
       if (piece->stalls != 0) std::this_thread::yield();
       int64_t result = -begin(piece);
       if (result == 0) {
@@ -55,9 +50,8 @@ class ThreadLane final : public IoLane {
                      : pread(file(*piece).descriptor(), where(*piece), piece->asked, at);
         if (result < 0) result = -errno;
       }
-      if (!advance(piece, result, &error)) break;
-    } while (true);
-    return error;
+      if (!advance(piece, result, &error)) return error;
+    }
   }
 
   Wake wake_;

@@ -148,7 +148,6 @@ class UringLane final : public IoLane {
   IoQueue::Next fill() noexcept;
   void attempt(unsigned slot) noexcept;
   bool reap() noexcept;
-  void handle(unsigned slot, int64_t result) noexcept;
   void end(unsigned slot, int error) noexcept;
 
   io_uring ring_{};
@@ -282,7 +281,7 @@ bool UringLane::reap() noexcept {
   io_uring_cqe *entry = nullptr;
   bool any = false;
   while (io_uring_peek_cqe(&ring_, &entry) == 0 && entry != nullptr) {
-    const uint64_t slot = io_uring_cqe_get_data64(entry);
+    const auto slot = static_cast<unsigned>(io_uring_cqe_get_data64(entry));
     const int result = entry->res;
     io_uring_cqe_seen(&ring_, entry);
     any = true;
@@ -292,20 +291,12 @@ bool UringLane::reap() noexcept {
       continue;
     }
     const bool deciphers = shared_.key != nullptr && !pieces_[slot].io->write;
-    handle(static_cast<unsigned>(slot), result);
+    int error = 0;
+    advance(&pieces_[slot], result, &error) ? attempt(slot) : end(slot, error);
     // The device need not wait while the next one is decrypted.
     if (deciphers) return true;
   }
   return any;
-}
-
-void UringLane::handle(unsigned slot, int64_t result) noexcept {
-  int error = 0;
-  if (advance(&pieces_[slot], result, &error)) {
-    attempt(slot);
-  } else {
-    end(slot, error);
-  }
 }
 
 void UringLane::end(unsigned slot, int error) noexcept {

@@ -5,7 +5,6 @@
 #include "core/tier/spill_file.hpp"
 
 #include <fcntl.h>
-#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
@@ -37,13 +36,16 @@ uint64_t free_bytes(int descriptor) noexcept {
   return fstatvfs(descriptor, &about) == 0 ? uint64_t{about.f_bavail} * about.f_frsize : UINT64_MAX;
 }
 
-/// What a file of this process may still grow to in that file system.
-uint64_t room_for(int descriptor) noexcept {
-  uint64_t room = free_bytes(descriptor);
+/// What a file of this process may grow to. Asked first, because passing it raises a signal that ends the program.
+uint64_t size_limit() noexcept {
   rlimit limit{};
-  if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY)
-    room = std::min<uint64_t>(room, limit.rlim_cur);
-  return room;
+  const bool known = getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
+  return known ? limit.rlim_cur : UINT64_MAX;
+}
+
+/// And in that file system.
+uint64_t room_for(int descriptor) noexcept {
+  return std::min(free_bytes(descriptor), size_limit());
 }
 
 Status no_room(int error, uint64_t bytes, int descriptor, const std::string &directory) {
@@ -119,13 +121,8 @@ Status SpillFile::open(IoHook *hook) {
 Status SpillFile::preallocate(uint64_t bytes, IoHook *hook, const Log &log) {
   if (bytes == 0) return {};
   int error = ask(hook, IoCall::preallocate, bytes);
-  // Asked first, because passing the limit raises a signal that ends the program.
-  rlimit limit{};
-  if (error == 0 && getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY &&
-      bytes > limit.rlim_cur) {
-    error = EFBIG;
-  }
-  // So is this: a file system that finds out halfway has nothing left for anybody until then.
+  if (error == 0 && bytes > size_limit()) error = EFBIG;
+  // Asked first too: a file system that finds out halfway has nothing left for anybody until then.
   if (error == 0 && bytes > free_bytes(descriptor_)) error = ENOSPC;
   while (error == 0 && fallocate(descriptor_, 0, 0, static_cast<off_t>(bytes)) != 0) {
     if (errno != EINTR) error = errno;
@@ -152,15 +149,11 @@ bool SpillFile::try_direct(uint64_t bytes, IoHook *hook) noexcept {
   if (bytes < unit) return false;
   const int flags = fcntl(descriptor_, F_GETFL);
   if (flags < 0 || fcntl(descriptor_, F_SETFL, flags | O_DIRECT) != 0) return false;
-  void *memory = mmap(nullptr, unit, PROT_READ | PROT_WRITE,
-                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
-  bool works = memory != MAP_FAILED;
+  alignas(unit) unsigned char memory[unit] = {};
   const auto size = static_cast<ssize_t>(unit);
-  works =
-      works && ask(hook, IoCall::write, unit) == 0 && pwrite(descriptor_, memory, unit, 0) == size;
-  works =
-      works && ask(hook, IoCall::read, unit) == 0 && pread(descriptor_, memory, unit, 0) == size;
-  if (memory != MAP_FAILED) munmap(memory, unit);
+  const bool works =
+      ask(hook, IoCall::write, unit) == 0 && pwrite(descriptor_, memory, unit, 0) == size &&
+      ask(hook, IoCall::read, unit) == 0 && pread(descriptor_, memory, unit, 0) == size;
   if (!works) (void)fcntl(descriptor_, F_SETFL, flags);
   return works;
 }

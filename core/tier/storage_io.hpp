@@ -20,10 +20,7 @@ class IoHook {
   /// (a file under O_DIRECT: in whole units).
   virtual int64_t before(IoCall call, uint64_t bytes) noexcept = 0;
   /// Bytes as they came from the file, before they are decrypted.
-  virtual void after_read(void *bytes, uint64_t count) noexcept {
-    (void)bytes;
-    (void)count;
-  }
+  virtual void after_read(void * /*bytes*/, uint64_t /*count*/) noexcept {}
 
  protected:
   ~IoHook() = default;

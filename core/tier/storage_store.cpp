@@ -4,12 +4,6 @@
 
 #include "core/tier/storage_store.hpp"
 
-#include "core/tier/cipher.hpp"
-#include "core/tier/io_lane.hpp"
-#include "core/tier/io_queue.hpp"
-#include "core/tier/spill_file.hpp"
-#include "core/tier/stripes.hpp"
-
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -19,7 +13,6 @@
 #include <cinttypes>
 #include <cstdio>
 #include <cstring>
-#include <optional>
 #include <thread>
 
 namespace weir::tier {
@@ -36,138 +29,88 @@ unsigned ring_count(bool encrypt) noexcept {
 
 }  // namespace
 
-struct StorageStore::State {
-  State(StorageConfig config_, const Log &log_, std::pmr::memory_resource *memory_)
-      : config(std::move(config_)), log(log_), memory(memory_) {}
+StorageStore::Running::~Running() {
+  if (queue) queue->stop();
+  if (zeroes != nullptr) munmap(zeroes, stripe_bytes);
+}
 
-  /// What start() makes; dropped whole if any of it fails. In the order in which it must be made.
-  struct Running {
-    explicit Running(std::pmr::memory_resource *memory) : files(memory), lanes(memory) {}
-    ~Running() {
-      if (queue) queue->stop();
-      if (zeroes != nullptr) munmap(zeroes, stripe_bytes);
-    }
-    Running(const Running &) = delete;
-    Running &operator=(const Running &) = delete;
-
-    void poison(UnitSlot slot, uint32_t client) noexcept;
-
-    std::optional<UnitArena> arena;
-    std::optional<Stripes> stripes;
-    uint32_t retired = UnitSlot{}.node;  ///< the first of their list, each of which notes the next
-    void *zeroes = nullptr;              ///< as long as a stripe; read only, so it takes no memory
-    std::pmr::vector<SpillFile> files;
-    std::optional<CipherKey> key;
-    std::optional<IoQueue> queue;
-    std::pmr::vector<Owned<IoLane>> lanes;
-    char how[128] = "";
-  };
-
-  Status check() const;
-  Status make_files(const Stripes &stripes, Running *fresh) const;
-  Status make_lanes(const Stripes &stripes, Running *fresh) const;
-  void describe(bool uring, Running *fresh) const;
-
-  const StorageConfig config;
-  const Log log;
-  std::pmr::memory_resource *const memory;
-  Owned<Running> running;
-};
-
-Status StorageStore::State::check() const {
-  ErrorDetail detail;
-  detail.tier = WEIR_TIER_STORAGE;
-  detail.asked = config.budget;
-  if (config.directories.empty() || config.directories.size() > max_directories) {
+Status StorageStore::check() const {
+  ErrorDetail detail{.tier = WEIR_TIER_STORAGE, .asked = config_.budget};
+  if (config_.directories.empty() || config_.directories.size() > max_directories) {
     return fail(WEIR_ERROR_INVALID_ARGUMENT, detail,
-                "storage: %zu directories given; it takes 1 to %u", config.directories.size(),
+                "storage: %zu directories given; it takes 1 to %u", config_.directories.size(),
                 max_directories);
   }
   detail.available = UnitArena::max_bytes;
-  if (config.budget < unit || config.budget > UnitArena::max_bytes) {
+  if (config_.budget < unit || config_.budget > UnitArena::max_bytes) {
     return fail(WEIR_ERROR_INVALID_ARGUMENT, detail,
                 "storage: a budget of %" PRIu64 " bytes; it takes %" PRIu64 " to %" PRIu64,
-                config.budget, unit, UnitArena::max_bytes);
+                config_.budget, unit, UnitArena::max_bytes);
   }
   return {};
 }
 
 /// For tests, and not by the queue: what it counts and what a test makes it fail at are the pages' own transfers.
-void StorageStore::State::Running::poison(UnitSlot slot, uint32_t client) noexcept {
+void StorageStore::poison(UnitSlot slot, uint32_t client) noexcept {
   alignas(unit) std::array<unsigned char, 4 * unit> pattern;
   poison::fill(pattern.data(), pattern.size(), client);
   const uint64_t begin = UnitArena::offset(slot);
-  const uint64_t end = begin + arena->bytes(slot);
+  const uint64_t end = begin + bytes(slot);
   for (uint64_t at = begin; at < end;) {
-    const Stripes::Run run = stripes->run(at, std::min<uint64_t>(end - at, pattern.size()));
-    (void)!pwrite(files[run.file].descriptor(), pattern.data(), run.bytes,
+    const Stripes::Run run =
+        running_->stripes.run(at, std::min<uint64_t>(end - at, pattern.size()));
+    (void)!pwrite(running_->files[run.file].descriptor(), pattern.data(), run.bytes,
                   static_cast<off_t>(run.offset));
     at += run.bytes;
   }
 }
 
-Status StorageStore::State::make_files(const Stripes &stripes, Running *fresh) const {
-  fresh->files.reserve(stripes.files());
-  for (uint32_t i = 0; i < stripes.files(); ++i) {
-    SpillFile file;
-    WEIR_TRY(SpillFile::make(config.directories[i], stripes.file_bytes(i), config.direct,
-                             config.hook, log, &file));
-    fresh->files.push_back(std::move(file));
-  }
-  return {};
-}
-
-Status StorageStore::State::make_lanes(const Stripes &stripes, Running *fresh) const {
-  const auto shared = [&] {
-    return IoShared{*fresh->queue, fresh->files, config.hook, fresh->key ? &*fresh->key : nullptr,
-                    stripe_bytes,  memory};
+Status StorageStore::make_lanes(Running *fresh) const {
+  const uint32_t files = fresh->stripes.files();
+  const auto add = [this, fresh](auto make, unsigned count) {
+    const IoShared shared{*fresh->queue, fresh->files,
+                          config_.hook,  fresh->key ? &*fresh->key : nullptr,
+                          stripe_bytes,  memory_};
+    Status status;
+    for (unsigned i = 0; i < count && status; ++i) {
+      Owned<IoLane> lane;
+      status = make(shared, &lane);
+      if (status) fresh->lanes.push_back(std::move(lane));
+    }
+    return status;
   };
-  const auto stop = [&] {
+  const auto stop = [fresh] {
     fresh->queue->stop();
     fresh->lanes.clear();
   };
-  IoQueue::Limits limits = IoQueue::Limits::of_files(stripes.files());
-  const uint32_t threads =
-      config.threads != 0 ? config.threads : std::min(4 + 4 * stripes.files(), 32U);
-  // A lane that is not in the list would have nobody to stop it before it ends.
-  fresh->lanes.reserve(std::max(threads, ring_count(config.encrypt)));
-  if (config.uring) {
-    const LastError before = last_error();
-    fresh->queue.emplace(stripes, limits);
-    Status status;
-    // First: a lane that is running may not be dropped for want of a place while the queue goes on.
-    fresh->lanes.reserve(ring_count(config.encrypt));
-    for (unsigned i = 0; i < ring_count(config.encrypt) && status; ++i) {
-      Owned<IoLane> lane;
-      status = make_uring_lane(shared(), &lane);
-      if (status) fresh->lanes.push_back(std::move(lane));
-    }
+  IoQueue::Limits limits = IoQueue::Limits::of_files(files);
+  const uint32_t threads = config_.threads != 0 ? config_.threads : std::min(4 + 4 * files, 32U);
+  // A lane that is not in the list would have nobody to stop it before it ends, and one that is running may not be dropped
+  // for want of a place while the queue goes on.
+  fresh->lanes.reserve(std::max(threads, ring_count(config_.encrypt)));
+  if (config_.uring) {
+    const KeepError keep;  // threads do as well: what fails here is no error of the caller's
+    fresh->queue.emplace(fresh->stripes, limits);
     // As many as there may be are enough.
+    (void)add(make_uring_lane, ring_count(config_.encrypt));
     if (!fresh->lanes.empty()) {
-      last_error() = before;
       describe(true, fresh);
       return {};
     }
-    log(WEIR_LOG_INFO, "%s; threads do its work", last_error().text);
-    last_error() = before;  // which is no error of the caller's
+    log_(WEIR_LOG_INFO, "%s; threads do its work", last_error().text);
     stop();
   }
   limits.other_pieces = std::max(threads - std::max(threads / 4, 1U), 1U);
-  fresh->queue.emplace(stripes, limits);
-  fresh->lanes.reserve(threads);
-  for (uint32_t i = 0; i < threads; ++i) {
-    Owned<IoLane> lane;
-    if (const Status status = make_thread_lane(shared(), &lane); !status) {
-      stop();
-      return status;
-    }
-    fresh->lanes.push_back(std::move(lane));
+  fresh->queue.emplace(fresh->stripes, limits);
+  if (const Status status = add(make_thread_lane, threads); !status) {
+    stop();
+    return status;
   }
   describe(false, fresh);
   return {};
 }
 
-void StorageStore::State::describe(bool uring, Running *fresh) const {
+void StorageStore::describe(bool uring, Running *fresh) const {
   char lanes[32] = "io_uring";
   if (!uring) std::snprintf(lanes, sizeof lanes, "%zu threads", fresh->lanes.size());
   const auto direct = std::count_if(fresh->files.begin(), fresh->files.end(),
@@ -178,75 +121,55 @@ void StorageStore::State::describe(bool uring, Running *fresh) const {
   if (direct != 0 && direct != files)
     std::snprintf(access, sizeof access, "O_DIRECT in %" PRId64 " of", int64_t{direct});
   std::snprintf(fresh->how, sizeof fresh->how, "%s, %s, %" PRId64 " file%s%s", lanes, access, files,
-                files == 1 ? "" : "s", config.encrypt ? ", AES-256-XTS" : "");
-}
-
-StorageStore::StorageStore(StorageConfig config, const Log &log, std::pmr::memory_resource *memory)
-    : state_(make_owned<State>(memory, std::move(config), log, memory).release()) {}
-
-// The lanes end before what they use.
-StorageStore::~StorageStore() {
-  const Owned<State> owner(state_, MemoryDelete<State>{state_->memory});
+                files == 1 ? "" : "s", config_.encrypt ? ", AES-256-XTS" : "");
 }
 
 Status StorageStore::start() {
-  WEIR_TRY(state_->check());
-  const uint64_t line = state_->config.budget / unit * unit;
-  const Stripes stripes(line, static_cast<uint32_t>(state_->config.directories.size()),
-                        stripe_bytes);
-  Owned<State::Running> fresh = make_owned<State::Running>(state_->memory, state_->memory);
-  fresh->arena.emplace(line, state_->memory);
-  fresh->stripes = stripes;
+  WEIR_TRY(check());
+  const uint64_t line = config_.budget / unit * unit;
+  const Stripes stripes(line, static_cast<uint32_t>(config_.directories.size()), stripe_bytes);
+  Owned<Running> fresh = make_owned<Running>(memory_, stripes, line, memory_);
   void *zeroes = mmap(nullptr, stripe_bytes, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (zeroes == MAP_FAILED)
     return fail(WEIR_ERROR_OUT_OF_HOST_MEMORY, "storage: no address space: %s",
                 strerrordesc_np(errno));
   fresh->zeroes = zeroes;
-  if (state_->config.encrypt) {
-    fresh->key.emplace();
-    WEIR_TRY(fresh->key->make());
+  if (config_.encrypt) WEIR_TRY(fresh->key.emplace().make());
+  fresh->files.resize(stripes.files());
+  for (uint32_t i = 0; i < stripes.files(); ++i) {
+    WEIR_TRY(SpillFile::make(config_.directories[i], stripes.file_bytes(i), config_.direct,
+                             config_.hook, log_, &fresh->files[i]));
   }
-  WEIR_TRY(state_->make_files(stripes, fresh.get()));
-  WEIR_TRY(state_->make_lanes(stripes, fresh.get()));
-  state_->running = std::move(fresh);
-  state_->log(WEIR_LOG_INFO, "storage: %s, %" PRIu64 " bytes in '%s'%s", how(), line,
-              state_->config.directories.front().c_str(),
-              state_->config.directories.size() > 1 ? " and others" : "");
+  WEIR_TRY(make_lanes(fresh.get()));
+  running_ = std::move(fresh);
+  log_(WEIR_LOG_INFO, "storage: %s, %" PRIu64 " bytes in '%s'%s", how(), line,
+       config_.directories.front().c_str(), config_.directories.size() > 1 ? " and others" : "");
   return {};
 }
 
-const char *StorageStore::how() const noexcept {
-  return state_->running != nullptr ? state_->running->how : "not started";
+void StorageStore::free(UnitSlot slot, uint32_t client) noexcept {
+  if (poison::on() && client != poison::nobody) poison(slot, client);
+  arena().free(slot);
 }
 
-UnitSlot StorageStore::allocate(uint64_t bytes) { return state_->running->arena->allocate(bytes); }
-void StorageStore::free(UnitSlot slot, uint32_t client) noexcept {
-  if (poison::on() && client != poison::nobody) state_->running->poison(slot, client);
-  state_->running->arena->free(slot);
-}
 void StorageStore::retire(UnitSlot slot) noexcept {
-  State::Running &running = *state_->running;
-  running.arena->set_note(slot, running.retired);
-  running.retired = slot.node;
+  arena().set_note(slot, running_->retired.node);
+  running_->retired = slot;
 }
-bool StorageStore::retired() const noexcept { return state_->running->retired != UnitSlot{}.node; }
+
 UnitSlot StorageStore::take_retired() noexcept {
-  State::Running &running = *state_->running;
   if (!retired()) return {};
-  UnitName last;
-  last.node = running.retired;
-  const UnitSlot slot = running.arena->slot(last);
-  running.retired = running.arena->note(slot);
-  return slot;
+  const UnitSlot last = slot(running_->retired);
+  running_->retired.node = arena().note(last);
+  return last;
 }
-void StorageStore::free_overwritten(UnitSlot slot) noexcept { state_->running->arena->free(slot); }
 
 Status StorageStore::overwrite(UnitSlot slot, uint64_t bytes) noexcept {
   StorageIo io;
   for (uint64_t at = 0; at < bytes; at += stripe_bytes) {
     io.slot = slot;
     io.slot.first += static_cast<uint32_t>(at / unit);
-    io.memory = state_->running->zeroes;
+    io.memory = running_->zeroes;
     io.bytes = std::min(stripe_bytes, bytes - at);
     io.write = true;
     submit(&io);
@@ -255,53 +178,20 @@ Status StorageStore::overwrite(UnitSlot slot, uint64_t bytes) noexcept {
   return {};
 }
 
-UnitSlot StorageStore::slot(UnitName name) const noexcept {
-  return state_->running->arena->slot(name);
-}
-uint64_t StorageStore::bytes(UnitName slot) const noexcept {
-  return state_->running->arena->bytes(slot);
-}
-uint32_t StorageStore::blob_bytes(UnitName slot) const noexcept {
-  return state_->running->arena->note(slot);
-}
-void StorageStore::set_blob_bytes(UnitName slot, uint32_t bytes) noexcept {
-  state_->running->arena->set_note(slot, bytes);
-}
-uint64_t StorageStore::budget() const noexcept {
-  return state_->running != nullptr ? state_->running->arena->budget() : 0;
-}
-uint64_t StorageStore::used() const noexcept {
-  return state_->running != nullptr ? state_->running->arena->used() : 0;
-}
-uint64_t StorageStore::room() const noexcept { return budget() - used(); }
-
-void StorageStore::submit(StorageIo *io) noexcept { state_->running->queue->submit(io); }
-
 Status StorageStore::wait(StorageIo *io) noexcept {
-  state_->running->queue->wait(io);
+  running_->queue->wait(io);
   if (io->error == 0) return {};
   return fail(WEIR_ERROR_IO, {.tier = WEIR_TIER_STORAGE, .asked = io->bytes, .native = io->error},
               "storage: a %s of %" PRIu64 " bytes failed in '%s' at offset %" PRIu64 ": %s",
-              io->write ? "write" : "read", io->bytes,
-              state_->config.directories[io->error_file].c_str(), io->error_offset,
-              strerrordesc_np(io->error));
+              io->write ? "write" : "read", io->bytes, config_.directories[io->error_file].c_str(),
+              io->error_offset, strerrordesc_np(io->error));
 }
 
 void StorageStore::add_memory(void *base, uint64_t bytes) noexcept {
-  for (auto &lane : state_->running->lanes) lane->add_memory(base, bytes);
+  for (auto &lane : running_->lanes) lane->add_memory(base, bytes);
 }
 void StorageStore::remove_memory(void *base) noexcept {
-  for (auto &lane : state_->running->lanes) lane->remove_memory(base);
-}
-
-uint64_t StorageStore::written_bytes() const noexcept {
-  return state_->running != nullptr ? state_->running->queue->written_bytes() : 0;
-}
-uint64_t StorageStore::read_bytes() const noexcept {
-  return state_->running != nullptr ? state_->running->queue->read_bytes() : 0;
-}
-uint64_t StorageStore::errors() const noexcept {
-  return state_->running != nullptr ? state_->running->queue->errors() : 0;
+  for (auto &lane : running_->lanes) lane->remove_memory(base);
 }
 
 }  // namespace weir::tier

@@ -15,9 +15,15 @@
 #include "core/base/memory.hpp"
 #include "core/base/poison.hpp"
 #include "core/base/status.hpp"
+#include "core/tier/cipher.hpp"
+#include "core/tier/io_lane.hpp"
+#include "core/tier/io_queue.hpp"
+#include "core/tier/spill_file.hpp"
 #include "core/tier/storage_io.hpp"
+#include "core/tier/stripes.hpp"
 #include "core/tier/unit_slot.hpp"
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -39,8 +45,9 @@ class StorageStore {
   static constexpr uint64_t unit = UnitArena::unit;
   static constexpr uint32_t max_directories = 16;
 
-  StorageStore(StorageConfig config, const Log &log, std::pmr::memory_resource *memory);
-  ~StorageStore();  ///< no transfer may be under way
+  StorageStore(StorageConfig config, const Log &log, std::pmr::memory_resource *memory)
+      : config_(std::move(config)), log_(log), memory_(memory) {}
+  ~StorageStore() = default;  ///< no transfer may be under way
   StorageStore(const StorageStore &) = delete;
   StorageStore &operator=(const StorageStore &) = delete;
 
@@ -49,31 +56,31 @@ class StorageStore {
   /// and may be tried again.
   Status start();
   /// E.g. "io_uring, O_DIRECT, 2 files".
-  const char *how() const noexcept;
+  const char *how() const noexcept { return running_ != nullptr ? running_->how : "not started"; }
 
   // ---- under the pool's lock ----
-  UnitSlot allocate(uint64_t bytes);
+  UnitSlot allocate(uint64_t bytes) { return arena().allocate(bytes); }
   void free(UnitSlot slot, uint32_t client = poison::nobody) noexcept;
   /// Instead of free(): the slot stays charged until it has been taken from the list, overwritten, and freed.
   void retire(UnitSlot slot) noexcept;
-  bool retired() const noexcept;
+  bool retired() const noexcept { return static_cast<bool>(running_->retired); }
   /// The one that was retired last, to be overwritten; none: there is none.
   UnitSlot take_retired() noexcept;
   /// What has been overwritten.
-  void free_overwritten(UnitSlot slot) noexcept;
-  UnitSlot slot(UnitName name) const noexcept;
-  uint64_t bytes(UnitName slot) const noexcept;
+  void free_overwritten(UnitSlot slot) noexcept { arena().free(slot); }
+  UnitSlot slot(UnitName name) const noexcept { return arena().slot(name); }
+  uint64_t bytes(UnitName slot) const noexcept { return arena().bytes(slot); }
   /// Of the blob that lies in the slot; 0, as in one that is not retired and of which nothing was said: the bytes lie there as
   /// they are.
-  uint32_t blob_bytes(UnitName slot) const noexcept;
-  void set_blob_bytes(UnitName slot, uint32_t bytes) noexcept;
-  uint64_t budget() const noexcept;
-  uint64_t used() const noexcept;
-  uint64_t room() const noexcept;
+  uint32_t blob_bytes(UnitName slot) const noexcept { return arena().note(slot); }
+  void set_blob_bytes(UnitName slot, uint32_t bytes) noexcept { arena().set_note(slot, bytes); }
+  uint64_t budget() const noexcept { return running_ != nullptr ? arena().budget() : 0; }
+  uint64_t used() const noexcept { return running_ != nullptr ? arena().used() : 0; }
+  uint64_t room() const noexcept { return budget() - used(); }
 
   // ---- outside of it, any thread ----
   /// Queues a transfer, from the start of its slot. A write may wait here until there is room in the write-behind.
-  void submit(StorageIo *io) noexcept;
+  void submit(StorageIo *io) noexcept { running_->queue->submit(io); }
   /// Zeroes over all of the slot, and waits for them to be written. IO as wait() says.
   Status overwrite(UnitSlot slot, uint64_t bytes) noexcept;
   /// Waits for it to end. IO with the errno; says which directory, and where in its file.
@@ -87,13 +94,46 @@ class StorageStore {
   void add_memory(void *base, uint64_t bytes) noexcept;
   void remove_memory(void *base) noexcept;
 
-  uint64_t written_bytes() const noexcept;  ///< in whole units
-  uint64_t read_bytes() const noexcept;
-  uint64_t errors() const noexcept;  ///< transfers that failed
+  /// In whole units.
+  uint64_t written_bytes() const noexcept { return counted(&IoQueue::written_bytes); }
+  uint64_t read_bytes() const noexcept { return counted(&IoQueue::read_bytes); }
+  /// Transfers that failed.
+  uint64_t errors() const noexcept { return counted(&IoQueue::errors); }
 
  private:
-  struct State;
-  State *state_;
+  /// What start() makes; dropped whole if any of it fails. In the order in which it must be made: the lanes end before what
+  /// they use.
+  struct Running {
+    Running(const Stripes &stripes_, uint64_t line, std::pmr::memory_resource *memory)
+        : arena(line, memory), stripes(stripes_), files(memory), lanes(memory) {}
+    ~Running();
+    Running(const Running &) = delete;
+    Running &operator=(const Running &) = delete;
+
+    UnitArena arena;
+    const Stripes stripes;
+    UnitName retired;        ///< the first of their list, each of which notes the next
+    void *zeroes = nullptr;  ///< as long as a stripe; read only, so it takes no memory
+    std::pmr::vector<SpillFile> files;
+    std::optional<CipherKey> key;
+    std::optional<IoQueue> queue;
+    std::pmr::vector<Owned<IoLane>> lanes;
+    char how[128] = "";
+  };
+
+  UnitArena &arena() const noexcept { return running_->arena; }
+  uint64_t counted(uint64_t (IoQueue::*what)() const noexcept) const noexcept {
+    return running_ != nullptr ? (*running_->queue.*what)() : 0;
+  }
+  Status check() const;
+  Status make_lanes(Running *fresh) const;
+  void describe(bool uring, Running *fresh) const;
+  void poison(UnitSlot slot, uint32_t client) noexcept;
+
+  const StorageConfig config_;
+  const Log log_;
+  std::pmr::memory_resource *const memory_;
+  Owned<Running> running_;
 };
 
 }  // namespace weir::tier

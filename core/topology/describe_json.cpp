@@ -37,9 +37,9 @@ std::string describe_json(const Machine &machine) {
   for (size_t i = 0; i < machine.places().size(); ++i)
     places.push_back(place_json(machine.places()[i], i));
   Json &links = document["links"] = Json::array();
-  const auto add = [&](uint32_t from, uint32_t to) {
+  each_link(machine.device_count(), [&](uint32_t from, uint32_t to) {
     const Link link = machine.link(from, to);
-    if (from == to || link.kind == WEIR_LINK_NONE) return;
+    if (link.kind == WEIR_LINK_NONE) return;
     links.push_back({{"from", from == host_end ? 0 : machine.devices()[from]},
                      {"to", to == host_end ? 0 : machine.devices()[to]},
                      {"kind", link_kind_name(link.kind)},
@@ -49,12 +49,7 @@ std::string describe_json(const Machine &machine) {
                      {"hops", link.hops},
                      {"direct", link.direct},
                      {"shared_with", machine.sharing(from, to)}});
-  };
-  for (uint32_t from = 0; from < machine.device_count(); ++from) {
-    add(from, host_end);
-    add(host_end, from);
-    for (uint32_t to = 0; to < machine.device_count(); ++to) add(from, to);
-  }
+  });
   return document.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }
 

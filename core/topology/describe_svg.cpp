@@ -5,17 +5,19 @@
 // scripts and fetches nothing.
 
 #include "core/topology/describe.hpp"
+#include "core/topology/text.hpp"
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
+#include <compare>
 #include <map>
-#include <tuple>
+#include <set>
 
 namespace weir::topology {
 namespace {
 
 constexpr int device_width = 190, device_height = 54, gap = 24, columns = 4;
+constexpr const char *black = "#000000", *grey = "#444444";
 
 const char *colour_of(uint32_t kind) noexcept {
   static constexpr const char *colours[] = {"#999999", "#999999", "#7a7a7a", "#4a8f00", "#c4262e",
@@ -24,16 +26,12 @@ const char *colour_of(uint32_t kind) noexcept {
 }
 
 std::string escaped(std::string_view text) {
+  static constexpr const char *names[] = {"&amp;", "&lt;", "&gt;", "&quot;"};
   std::string result;
   for (const char c : text) {
-    if (c == '&')
-      result += "&amp;";
-    else if (c == '<')
-      result += "&lt;";
-    else if (c == '>')
-      result += "&gt;";
-    else if (c == '"')
-      result += "&quot;";
+    const size_t special = std::string_view("&<>\"").find(c);
+    if (special != std::string_view::npos)
+      result += names[special];
     else
       result += c >= ' ' && c <= '~' ? c : '?';
   }
@@ -44,120 +42,109 @@ struct Point {
   int x = 0, y = 0;
 };
 
-/// Devices that are at one node; or, of a card, its partitions.
-struct Group {
+std::string label(Point at, std::string_view text, const char *colour, int size = 12) {
+  return printed("<text x=\"%d\" y=\"%d\" fill=\"%s\" font-size=\"%d\">", at.x, at.y, colour,
+                 size) +
+         escaped(text) + "</text>\n";
+}
+
+std::string box(Point at, Point size, const char *fill, const char *edge) {
+  return printed(
+      "<rect x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" rx=\"6\" fill=\"%s\" stroke=\"%s\"/>\n",
+      at.x, at.y, size.x, size.y, fill, edge);
+}
+
+int thickness(uint64_t bandwidth) {
+  if (bandwidth == 0) return 1;
+  const double gb = static_cast<double>(bandwidth) / 1e9;
+  return std::clamp(static_cast<int>(std::lround(std::log2(gb + 1) * 0.75)), 1, 8);
+}
+
+/// Where the devices of a group are: at one node; or, of a card, its partitions.
+struct Where {
   uint32_t package = none, node = none, card = none;
-  std::vector<Row> rows;
+  auto operator<=>(const Where &) const noexcept = default;
 };
+using Groups = std::map<Where, std::vector<Row>>;
 
 class Picture {
  public:
-  explicit Picture(const Machine &machine) : machine_(machine) {}
+  explicit Picture(const Machine &machine) : machine_(machine), rows_(rows_of(machine)) {
+    if (!rows_.empty()) rows_.pop_back();  // the host
+  }
 
   std::string run() {
-    collect();
     place_groups();
     bottom_ = std::max(bottom_, 120);
     std::string body = boxes_;
+    for (const Place &place : machine_.places())
+      switches_ += place.kind == PlaceKind::switch_port ? 1 : 0;
     if (switches_ != 0) add_switch(&body);
     body += lines();
     body += devices_;
     body += legend();
-    char head[256];
-    std::snprintf(head, sizeof head,
-                  "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" "
-                  "viewBox=\"0 0 %d %d\" "
-                  "font-family=\"sans-serif\" font-size=\"12\">\n",
-                  width_, bottom_, width_, bottom_);
-    const std::string name(machine_.places()[0].name);
-    return std::string(head) + "<rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n" +
-           label(gap, 22, name.empty() ? "machine" : name, "#000000", 15) + body + "</svg>\n";
+    const std::string_view name = machine_.places()[0].name;
+    return printed(
+               "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" "
+               "viewBox=\"0 0 %d %d\" font-family=\"sans-serif\" font-size=\"12\">\n"
+               "<rect width=\"100%%\" height=\"100%%\" fill=\"#ffffff\"/>\n",
+               width_, bottom_, width_, bottom_) +
+           label({gap, 22}, name.empty() ? "machine" : name, black, 15) + body + "</svg>\n";
   }
 
  private:
-  static std::string label(int x, int y, std::string_view text, const char *colour, int size = 12) {
-    char start[128];
-    std::snprintf(start, sizeof start, "<text x=\"%d\" y=\"%d\" fill=\"%s\" font-size=\"%d\">", x,
-                  y, colour, size);
-    return start + escaped(text) + "</text>\n";
-  }
-  static std::string box(int x, int y, int width, int height, const char *fill, const char *edge) {
-    char text[192];
-    std::snprintf(
-        text, sizeof text,
-        "<rect x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" rx=\"6\" fill=\"%s\" stroke=\"%s\"/>\n",
-        x, y, width, height, fill, edge);
-    return text;
-  }
-
-  void collect() {
-    for (const Place &place : machine_.places())
-      switches_ += place.kind == PlaceKind::switch_port ? 1 : 0;
-    for (const Row &row : rows_of(machine_)) {
-      if (row.device == host_end) continue;
+  Groups groups() const {
+    Groups all;
+    for (const Row &row : rows_) {
       const uint32_t at = machine_.devices()[row.device];
-      const uint32_t package = machine_.above(at, PlaceKind::package);
-      const uint32_t node = machine_.device(row.device).numa_node;
       const Place &place = machine_.places()[at];
-      const uint32_t card = place.kind == PlaceKind::tile ? place.parent : none;
-      const auto same = [=](const Group &g) {
-        return g.package == package && g.node == node && g.card == card;
-      };
-      auto found = std::find_if(groups_.begin(), groups_.end(), same);
-      if (found == groups_.end()) found = groups_.insert(found, Group{package, node, card, {}});
-      found->rows.push_back(row);
+      all[{machine_.above(at, PlaceKind::package), place.numa_node,
+           place.kind == PlaceKind::tile ? place.parent : none}]
+          .push_back(row);
     }
-    std::stable_sort(groups_.begin(), groups_.end(), [](const Group &a, const Group &b) {
-      return std::tie(a.package, a.node, a.card) < std::tie(b.package, b.node, b.card);
-    });
+    return all;
   }
 
   /// Packages side by side, nodes below each other.
   void place_groups() {
+    const Groups all = groups();
     int x = gap;
-    for (size_t begin = 0; begin < groups_.size();) {
-      size_t end = begin;
+    for (auto group = all.begin(); group != all.end();) {
+      const uint32_t package = group->first.package;
       int y = 72, wide = 0;
       std::string nodes;
-      while (end < groups_.size() && groups_[end].package == groups_[begin].package) {
-        const Point size = place_group(groups_[end++], x + gap / 2, y, &nodes);
+      for (; group != all.end() && group->first.package == package; ++group) {
+        const Point size = place_group(group->first, group->second, {x + gap / 2, y}, &nodes);
         y += size.y + gap / 2;
         wide = std::max(wide, size.x);
       }
-      const uint32_t package = groups_[begin].package;
-      const std::string title =
-          package == none ? "machine" : "package " + number(machine_.places()[package].number);
-      boxes_ += box(x, 40, wide + gap, y - 40, "#f4f4f2", "#b0b0a8") +
-                label(x + 12, 60, title, "#444444") + nodes;
+      const uint32_t number = package != none ? machine_.places()[package].number : none;
+      const std::string title = package == none  ? "machine"
+                                : number == none ? "package ?"
+                                                 : "package " + std::to_string(number);
+      boxes_ += box({x, 40}, {wide + gap, y - 40}, "#f4f4f2", "#b0b0a8") +
+                label({x + 12, 60}, title, grey) + nodes;
       x += wide + 3 * gap;
       bottom_ = std::max(bottom_, y + gap);
-      begin = end;
     }
     width_ = std::max(x, 420);
   }
 
-  static std::string number(uint32_t value) { return value != none ? std::to_string(value) : "?"; }
-
-  std::string title_of(const Group &group) const {
-    std::string text = group.node != none ? "NUMA node " + number(group.node) : "no NUMA node";
-    if (group.card == none) return text;
-    const Place &card = machine_.places()[group.card];
-    return text + ", card " + std::string(card.pci_address) + " in " +
-           std::to_string(group.rows.size()) + " partitions";
-  }
-
-  Point place_group(const Group &group, int x, int y, std::string *text) {
-    const int count = static_cast<int>(group.rows.size()), across = std::min(count, columns);
+  Point place_group(const Where &where, const std::vector<Row> &rows, Point at, std::string *text) {
+    const int count = static_cast<int>(rows.size()), across = std::min(count, columns);
     const int down = (count + columns - 1) / columns;
     const Point size{across * (device_width + gap) + gap,
                      down * (device_height + 2 * gap) + 2 * gap};
-    *text += box(x, y, size.x, size.y, "#ffffff", "#c8c8c0") +
-             label(x + 10, y + 18, title_of(group), "#444444");
-    for (int i = 0; i < count; ++i) {
-      const Point at{x + gap + i % columns * (device_width + gap),
-                     y + 2 * gap + i / columns * (device_height + 2 * gap)};
-      place_device(group.rows[static_cast<size_t>(i)], at);
-    }
+    std::string title =
+        where.node != none ? "NUMA node " + std::to_string(where.node) : "no NUMA node";
+    if (where.card != none)
+      title += ", card " + std::string(machine_.places()[where.card].pci_address) + " in " +
+               std::to_string(count) + " partitions";
+    *text += box(at, size, "#ffffff", "#c8c8c0") + label({at.x + 10, at.y + 18}, title, grey);
+    for (int i = 0; i < count; ++i)
+      place_device(rows[static_cast<size_t>(i)],
+                   {at.x + gap + i % columns * (device_width + gap),
+                    at.y + 2 * gap + i / columns * (device_height + 2 * gap)});
     return size;
   }
 
@@ -165,77 +152,64 @@ class Picture {
     const Place &place = machine_.device(row.device);
     centres_[row.device] = {at.x + device_width / 2, at.y + device_height / 2};
     const Link host = machine_.link(host_end, row.device);
-    std::string second = std::string(place.pci_address), third;
-    if (host.kind != WEIR_LINK_NONE)
-      third = std::string("host: ") + short_name(host.kind) +
-              (host.bandwidth != 0 ? " " + gigabytes(host.bandwidth) + " GB/s" : "");
     const uint32_t shared = machine_.sharing(host_end, row.device);
-    if (!third.empty() && shared > 1) third += ", shared by " + std::to_string(shared);
-    devices_ += box(at.x, at.y, device_width, device_height, "#e8f0f8", "#5878a0") +
-                label(at.x + 8, at.y + 16, row.label + " " + std::string(place.name.substr(0, 19)),
-                      "#000000") +
-                label(at.x + 8, at.y + 32, second, "#444444", 11) +
-                label(at.x + 8, at.y + 47, third, colour_of(host.kind), 11);
+    std::string way;
+    if (host.kind != WEIR_LINK_NONE) {
+      way = std::string("host: ") + short_name(host.kind);
+      if (host.bandwidth != 0) way += " " + gigabytes(host.bandwidth) + " GB/s";
+      if (shared > 1) way += ", shared by " + std::to_string(shared);
+    }
+    const std::string title = row.label + " " + std::string(place.name.substr(0, 19));
+    devices_ += box(at, {device_width, device_height}, "#e8f0f8", "#5878a0") +
+                label({at.x + 8, at.y + 16}, title, black) +
+                label({at.x + 8, at.y + 32}, place.pci_address, grey, 11) +
+                label({at.x + 8, at.y + 47}, way, colour_of(host.kind), 11);
   }
 
   void add_switch(std::string *body) {
     switch_at_ = {width_ / 2, bottom_ + 30};
-    *body += box(switch_at_.x - 90, bottom_ + 10, 180, 40, "#eef6e6", "#4a8f00");
-    devices_ += label(switch_at_.x - 70, bottom_ + 34,
-                      "switches, " + std::to_string(switches_) + " ports", "#000000");
+    *body += box({switch_at_.x - 90, bottom_ + 10}, {180, 40}, "#eef6e6", "#4a8f00");
+    devices_ += label({switch_at_.x - 70, bottom_ + 34},
+                      "switches, " + std::to_string(switches_) + " ports", black);
     bottom_ += 50 + gap;
   }
 
-  static int thickness(uint64_t bandwidth) {
-    if (bandwidth == 0) return 1;
-    const double gb = static_cast<double>(bandwidth) / 1e9;
-    return std::clamp(static_cast<int>(std::lround(std::log2(gb + 1) * 0.75)), 1, 8);
-  }
-
-  std::string line(Point from, Point to, const Link &link, std::string_view about) {
-    used_[link.kind] = true;
+  std::string line(Point from, Point to, const Link &link, const std::string &ends) {
+    used_.insert(link.kind);
     // Bent to its side, so that a long line does not run through the boxes between its ends.
     const int across = to.x - from.x, down = to.y - from.y;
     const bool far = std::abs(across) + std::abs(down) > device_width + 2 * gap;
     const int aside = far ? down / 5 : 0, above = far ? -across / 5 : 0;
-    char text[320];
-    std::snprintf(text, sizeof text,
-                  "<path d=\"M%d %d Q%d %d %d %d\" fill=\"none\" stroke=\"%s\" stroke-width=\"%d\" "
-                  "stroke-opacity=\"0.6\"%s>",
-                  from.x, from.y, (from.x + to.x) / 2 + aside, (from.y + to.y) / 2 + above, to.x,
-                  to.y, colour_of(link.kind), thickness(link.bandwidth),
-                  link.direct ? "" : " stroke-dasharray=\"6 4\"");
-    return std::string(text) + "<title>" + escaped(about) + "</title></path>\n";
-  }
-
-  static std::string about(const Link &link) {
-    return std::string(link_kind_name(link.kind)) +
-           (link.bandwidth != 0 ? ", " + gigabytes(link.bandwidth) + " GB/s one way" : "");
+    std::string about = ends + ": " + link_kind_name(link.kind);
+    if (link.bandwidth != 0) about += ", " + gigabytes(link.bandwidth) + " GB/s one way";
+    return printed(
+               "<path d=\"M%d %d Q%d %d %d %d\" fill=\"none\" stroke=\"%s\" stroke-width=\"%d\" "
+               "stroke-opacity=\"0.6\"%s>",
+               from.x, from.y, (from.x + to.x) / 2 + aside, (from.y + to.y) / 2 + above, to.x, to.y,
+               colour_of(link.kind), thickness(link.bandwidth),
+               link.direct ? "" : " stroke-dasharray=\"6 4\"") +
+           "<title>" + escaped(about) + "</title></path>\n";
   }
 
   /// Fabrics only: that every device reaches every other by PCIe somehow is no news, and stands in each box.
   std::string lines() {
     std::string text;
-    const std::vector<Row> rows = rows_of(machine_);
-    for (size_t i = 0; i < rows.size(); ++i) {
-      if (rows[i].device == host_end) continue;
+    for (size_t i = 0; i < rows_.size(); ++i) {
+      const Point here = centres_[rows_[i].device];
       Link best;
-      for (size_t k = 0; k < rows.size(); ++k) {
-        if (k == i || rows[k].device == host_end) continue;
-        const Link link = machine_.link(rows[i].device, rows[k].device);
+      for (size_t k = 0; k < rows_.size(); ++k) {
+        const Link link = machine_.link(rows_[i].device, rows_[k].device);
         const bool fabric = link.kind != WEIR_LINK_NONE && link.kind != WEIR_LINK_PCIE &&
                             link.kind != WEIR_LINK_SAME && link.direct;
         if (!fabric) continue;
         if (switches_ != 0 && link.kind == WEIR_LINK_NVLINK) {
           if (link.bandwidth > best.bandwidth) best = link;
         } else if (k > i) {
-          text += line(centres_[rows[i].device], centres_[rows[k].device], link,
-                       rows[i].label + " - " + rows[k].label + ": " + about(link));
+          text +=
+              line(here, centres_[rows_[k].device], link, rows_[i].label + " - " + rows_[k].label);
         }
       }
-      if (best.bandwidth != 0)
-        text +=
-            line(centres_[rows[i].device], switch_at_, best, rows[i].label + ": " + about(best));
+      if (best.bandwidth != 0) text += line(here, switch_at_, best, rows_[i].label);
     }
     return text;
   }
@@ -243,26 +217,24 @@ class Picture {
   std::string legend() {
     std::string text;
     int x = gap;
-    for (const auto &[kind, used] : used_) {
-      char stroke[160];
-      std::snprintf(stroke, sizeof stroke,
-                    "<path d=\"M%d %d h30\" stroke=\"%s\" stroke-width=\"4\"/>\n", x, bottom_,
-                    colour_of(kind));
-      text += stroke + label(x + 36, bottom_ + 4, link_kind_name(kind), "#000000");
+    for (const uint32_t kind : used_) {
+      text += printed("<path d=\"M%d %d h30\" stroke=\"%s\" stroke-width=\"4\"/>\n", x, bottom_,
+                      colour_of(kind)) +
+              label({x + 36, bottom_ + 4}, link_kind_name(kind), black);
       x += 170;
     }
-    text += label(gap, bottom_ + 24,
-                  "width: by bandwidth, one way; links of PCIe between devices are not drawn",
-                  "#444444", 11);
+    text += label({gap, bottom_ + 24},
+                  "width: by bandwidth, one way; links of PCIe between devices are not drawn", grey,
+                  11);
     bottom_ += 24 + gap;
     width_ = std::max(width_, x);
     return text;
   }
 
   const Machine &machine_;
-  std::vector<Group> groups_;
+  std::vector<Row> rows_;  // without the host's
   std::map<uint32_t, Point> centres_;
-  std::map<uint32_t, bool> used_;
+  std::set<uint32_t> used_;
   std::string boxes_, devices_;
   Point switch_at_;
   int switches_ = 0, width_ = 420, bottom_ = 0;

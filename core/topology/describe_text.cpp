@@ -5,9 +5,11 @@
 
 #include "core/topology/describe.hpp"
 
+#include "core/base/status.hpp"
+#include "core/topology/text.hpp"
+
 #include <algorithm>
 #include <compare>
-#include <cstdio>
 #include <map>
 
 namespace weir::topology {
@@ -44,30 +46,13 @@ class Tree {
   }
 
   std::string line(const Place &place) const {
-    std::string text;
-    const std::string number = place.number != none ? " " + std::to_string(place.number) : "";
-    switch (place.kind) {
-      case PlaceKind::machine:
-        text = "machine";
-        break;
-      case PlaceKind::package:
-        text = "package" + number;
-        break;
-      case PlaceKind::numa_node:
-        text = "NUMA node" + number;
-        break;
-      case PlaceKind::host_bridge:
-        text = "host bridge";
-        break;
-      case PlaceKind::bridge:
-        text = "PCIe bridge";
-        break;
-      case PlaceKind::switch_port:
-        text = "switch port";
-        break;
-      default:
-        text = name_of_end(place);
-    }
+    static constexpr const char *words[] = {"machine",   "package",     "group",
+                                            "NUMA node", "host bridge", "PCIe bridge",
+                                            "device",    "partition",   "switch port"};
+    std::string text = words[static_cast<size_t>(place.kind)];
+    if (place.number != none) text += " " + std::to_string(place.number);
+    if (place.device != none && machine_.has_tiles(place.device)) text = "card";
+    if (place.device != none && !labels_[place.device].empty()) text = labels_[place.device];
     const auto add = [&text](const std::string &more) { text += ", " + more; };
     if (!place.name.empty()) add(std::string(place.name));
     if (!place.pci_address.empty() && !inherited(place))
@@ -78,29 +63,17 @@ class Tree {
     if (place.integrated) add("the host's memory");
     if (place.device != none && place.numa_node != none)
       add("NUMA node " + std::to_string(place.numa_node));
-    if (place.device != none && machine_.has_tiles(place.device)) add(parts(place));
+    if (place.device != none && machine_.has_tiles(place.device))
+      add(plural(machine_.tile_count(place.device), "partition"));
     if (!place.aliases.empty() && place.aliases != place.name)
       text += " (" + std::string(place.aliases) + ")";
     return text;
-  }
-
-  std::string name_of_end(const Place &place) const {
-    if (!labels_[place.device].empty()) return labels_[place.device];
-    if (place.kind == PlaceKind::tile) return "partition " + std::to_string(place.number);
-    return machine_.has_tiles(place.device) ? "card" : "device";
   }
 
   /// Whether the address is only that of the card.
   bool inherited(const Place &place) const {
     return place.kind == PlaceKind::tile &&
            same_address(place.pci_address, machine_.places()[place.parent].pci_address);
-  }
-
-  std::string parts(const Place &card) const {
-    uint64_t count = 0;
-    for (const uint32_t child : below_[machine_.devices()[card.device]])
-      count += machine_.places()[child].kind == PlaceKind::tile ? 1 : 0;
-    return plural(count, "partition");
   }
 
   const Machine &machine_;
@@ -156,13 +129,13 @@ struct Members {
 std::string class_text(const LinkClass &about, const Members &members) {
   if (about.kind == WEIR_LINK_NONE)
     return ".     nothing is known, " + plural(members.count, "way") + "\n";
-  std::string text = short_name(about.kind);
-  text += std::string(text.size() < 6 ? 6 - text.size() : 1, ' ');
-  text += std::string(link_kind_name(about.kind)) + ", ";
+  std::string text = printed("%-5s %s, ", short_name(about.kind), link_kind_name(about.kind));
   const std::string least = gigabytes(members.least), most = gigabytes(members.most);
-  text += members.most == 0 ? std::string("speed unknown, ")
-                            : (least == most ? most : least + " to " + most) + " GB/s one way (" +
-                                  link_figure_name(about.source) + "), ";
+  if (members.most == 0)
+    text += "speed unknown, ";
+  else
+    text += (least == most ? most : least + " to " + most) + " GB/s one way (" +
+            link_figure_name(about.source) + "), ";
   text += plural(about.hops, "hop") + (about.direct ? "" : ", through the host (*)");
   if (about.shared > 1) text += ", shared by " + plural(about.shared, "partition");
   return text + ": " + plural(members.count, "way") + "\n";
@@ -191,21 +164,19 @@ std::string legend(const Machine &machine, const std::vector<Row> &rows) {
 }  // namespace
 
 std::vector<Row> rows_of(const Machine &machine) {
-  std::vector<Row> offered, others;
+  std::vector<Row> rows;
   for (uint32_t i = 0; i < machine.device_count(); ++i) {
-    const Place &place = machine.device(i);
-    if (place.context_device != none)
-      offered.push_back({i, "D" + std::to_string(place.context_device)});
-    else if (place.kind == PlaceKind::tile ? machine.places()[place.parent].context_device == none
-                                           : !machine.has_tiles(i))
-      others.push_back({i, "G" + std::to_string(i)});
+    const uint32_t number = machine.device(i).context_device;
+    if (number != none)
+      rows.push_back({i, "D" + std::to_string(number)});
+    else if (machine.device(machine.card(i)).context_device == none && !machine.has_tiles(i))
+      rows.push_back({i, "G" + std::to_string(i)});
   }
-  std::sort(offered.begin(), offered.end(), [&machine](const Row &a, const Row &b) {
+  std::stable_sort(rows.begin(), rows.end(), [&machine](const Row &a, const Row &b) {
     return machine.device(a.device).context_device < machine.device(b.device).context_device;
   });
-  offered.insert(offered.end(), others.begin(), others.end());
-  if (!offered.empty()) offered.push_back({host_end, "host"});
-  return offered;
+  if (!rows.empty()) rows.push_back({host_end, "host"});
+  return rows;
 }
 
 std::string gigabytes(uint64_t bandwidth) {
@@ -217,13 +188,9 @@ std::string gigabytes(uint64_t bandwidth) {
                             ones[] = {1, 10, 100};
   const uint64_t unit = units[decimals], one = ones[decimals];
   const uint64_t value = bandwidth / unit + (bandwidth % unit >= unit / 2 ? 1 : 0);
-  char text[48];
-  if (value % one == 0)
-    std::snprintf(text, sizeof text, "%llu", static_cast<unsigned long long>(value / one));
-  else
-    std::snprintf(text, sizeof text, "%llu.%0*u", static_cast<unsigned long long>(value / one),
-                  static_cast<int>(decimals), static_cast<unsigned>(value % one));
-  return text;
+  if (value % one == 0) return std::to_string(value / one);
+  return printed("%llu.%0*u", llu(value / one), static_cast<int>(decimals),
+                 static_cast<unsigned>(value % one));
 }
 
 const char *short_name(uint32_t kind) noexcept {

@@ -5,7 +5,6 @@
 #include "core/topology/discover.hpp"
 
 #include "core/topology/hwloc_tree.hpp"
-#include "core/topology/pcie.hpp"
 #include "core/topology/xml_file.hpp"
 
 #include <cerrno>

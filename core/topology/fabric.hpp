@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Fabrics: the links that a machine's matrices tell of (NVLink, xGMI, Xe Link), from matrices over whatever ends a
-// source has to links between devices. Switches are folded: two devices that reach the same fabric of switches have a
-// link of one hop. It knows no hwloc.
+// A machine's links, of what tells them. Fabrics (NVLink, xGMI, Xe Link): from matrices over whatever ends a source has to
+// links between devices. Switches are folded: two devices that reach the same fabric of switches have a link of one hop. PCIe:
+// what the tree alone tells, for every pair that no fabric joins. It knows no hwloc.
 #pragma once
 
 #include "core/base/status.hpp"
@@ -34,5 +34,9 @@ Status add_fabric(const FabricMatrix &matrix, const char *name, Machine *machine
 /// A device with tiles has the best of their links, and tiles of which no matrix tells have their device's. Call it after all
 /// matrices.
 void join_tiles(Machine *machine);
+
+/// Fills the links of kind NONE: devices to the host, and to each other. Bandwidths are generation times lanes of the slowest
+/// link on the way, one way.
+void add_pcie(Machine *machine);
 
 }  // namespace weir::topology

@@ -6,11 +6,9 @@
 #include "core/topology/hwloc_tree.hpp"
 
 #include "core/topology/hwloc_views.hpp"
+#include "core/topology/text.hpp"
 
-#include <algorithm>
-#include <charconv>
 #include <cmath>
-#include <cstdio>
 #include <string_view>
 #include <vector>
 
@@ -34,7 +32,7 @@ bool is_switch(hwloc_obj_t object) {
 }
 
 bool has_runtime(hwloc_obj_t object) {
-  for (hwloc_obj_t child = object->io_first_child; child != nullptr; child = child->next_sibling)
+  for (hwloc_obj_t child : listed(object->io_first_child))
     if (runtime_of(child) != Runtime::other) return true;
   return false;
 }
@@ -46,7 +44,7 @@ bool is_device(hwloc_obj_t object) {
 
 bool leads_to_device(hwloc_obj_t object) {
   if (is_device(object) || is_switch(object)) return true;
-  for (hwloc_obj_t child = object->io_first_child; child != nullptr; child = child->next_sibling)
+  for (hwloc_obj_t child : listed(object->io_first_child))
     if (leads_to_device(child)) return true;
   return false;
 }
@@ -58,11 +56,8 @@ uint64_t speed_of(float gigabytes) {
 }
 
 uint64_t kibibytes(std::string_view text) {
-  constexpr uint64_t most = uint64_t{1} << 40U;
-  uint64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  return error == std::errc{} && end == text.data() + text.size() && value <= most ? value * 1024
-                                                                                   : 0;
+  const uint64_t value = whole_number(text).value_or(0);
+  return value <= uint64_t{1} << 40U ? value * 1024 : 0;
 }
 
 /// Printable, and with no character that separates names in options.
@@ -80,10 +75,9 @@ uint64_t memory_of(hwloc_obj_t object) {
          kibibytes(info_of(object, "LevelZeroMemorySize"));
 }
 
-void write_address(const hwloc_obj_attr_u::hwloc_pcidev_attr_s &pci, std::pmr::string *address) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%04x:%02x:%02x.%x", pci.domain, pci.bus, pci.dev, pci.func);
-  *address = text;
+void tell_pci(const hwloc_obj_attr_u::hwloc_pcidev_attr_s &pci, Place *place) {
+  place->pci_address = printed("%04x:%02x:%02x.%x", pci.domain, pci.bus, pci.dev, pci.func);
+  place->upstream = speed_of(pci.linkspeed);
 }
 
 class Walk {
@@ -93,7 +87,7 @@ class Walk {
 
   Status run() {
     hwloc_obj_t root = hwloc_get_root_obj(topology_);
-    Place &machine = machine_->add(PlaceKind::machine, none);
+    Place &machine = machine_->place(machine_->add(PlaceKind::machine, none));
     machine.memory = root->total_memory;
     set_name(&machine.name, info_of(root, "DMIProductName"));
     if (machine.name.empty()) set_name(&machine.name, info_of(root, "PlatformModel"));
@@ -109,31 +103,25 @@ class Walk {
 
  private:
   void know(hwloc_obj_t object, EndKind kind, uint32_t device) {
-    known_->push_back({object->gp_index, {kind, device}});
-  }
-
-  uint32_t add(PlaceKind kind, uint32_t parent) {
-    machine_->add(kind, parent);
-    return static_cast<uint32_t>(machine_->places().size() - 1);
+    known_->try_emplace(object->gp_index, FabricEnd{kind, device});
   }
 
   /// Packages, and NUMA nodes in them; a node that is the only one of its object holds what is there.
   void cpu_side(hwloc_obj_t object, uint32_t place) {
     uint32_t nodes = 0, inner = place;
-    for (hwloc_obj_t node = object->memory_first_child; node != nullptr;
-         node = node->next_sibling) {
+    for (hwloc_obj_t node : listed(object->memory_first_child)) {
       if (node->type != HWLOC_OBJ_NUMANODE) continue;
       ++nodes;
-      inner = add(PlaceKind::numa_node, place);
+      inner = machine_->add(PlaceKind::numa_node, place);
       machine_->place(inner).number = node->os_index;
       machine_->place(inner).memory = node->attr->numanode.local_memory;
       know(node, EndKind::host, none);
     }
     if (nodes != 1) inner = place;
-    for (hwloc_obj_t child = object->first_child; child != nullptr; child = child->next_sibling) {
+    for (hwloc_obj_t child : listed(object->first_child)) {
       uint32_t at = inner;
       if (child->type == HWLOC_OBJ_PACKAGE) {
-        at = add(PlaceKind::package, inner);
+        at = machine_->add(PlaceKind::package, inner);
         machine_->place(at).number =
             child->os_index != HWLOC_UNKNOWN_INDEX ? child->os_index : none;
         set_name(&machine_->place(at).name, info_of(child, "CPUModel"));
@@ -141,16 +129,14 @@ class Walk {
       }
       if (child->type != HWLOC_OBJ_PU) cpu_side(child, at);
     }
-    for (hwloc_obj_t child = object->io_first_child; child != nullptr; child = child->next_sibling)
-      io_side(child, inner);
+    for (hwloc_obj_t child : listed(object->io_first_child)) io_side(child, inner);
   }
 
   void io_side(hwloc_obj_t object, uint32_t parent) {
     if (too_many_ || !leads_to_device(object)) return;
     if (is_switch(object)) {
-      const uint32_t place = add(PlaceKind::switch_port, parent);
-      write_address(object->attr->pcidev, &machine_->place(place).pci_address);
-      machine_->place(place).upstream = speed_of(object->attr->pcidev.linkspeed);
+      const uint32_t place = machine_->add(PlaceKind::switch_port, parent);
+      tell_pci(object->attr->pcidev, &machine_->place(place));
       set_name(&machine_->place(place).name, "NVSwitch");
       know(object, EndKind::switch_port, none);
       return;
@@ -160,20 +146,15 @@ class Walk {
     if (object->type == HWLOC_OBJ_BRIDGE) {
       const auto &bridge = object->attr->bridge;
       const bool from_pci = number_of(bridge.upstream_type) == HWLOC_OBJ_BRIDGE_PCI;
-      at = add(from_pci ? PlaceKind::bridge : PlaceKind::host_bridge, parent);
-      if (from_pci) {
-        machine_->place(at).upstream = speed_of(bridge.upstream.pci.linkspeed);
-        write_address(bridge.upstream.pci, &machine_->place(at).pci_address);
-      }
+      at = machine_->add(from_pci ? PlaceKind::bridge : PlaceKind::host_bridge, parent);
+      if (from_pci) tell_pci(bridge.upstream.pci, &machine_->place(at));
     }
-    for (hwloc_obj_t child = object->io_first_child; child != nullptr; child = child->next_sibling)
-      io_side(child, at);
+    for (hwloc_obj_t child : listed(object->io_first_child)) io_side(child, at);
   }
 
   void pci_device(hwloc_obj_t object, uint32_t parent) {
-    const uint32_t place = add(PlaceKind::device, parent);
-    write_address(object->attr->pcidev, &machine_->place(place).pci_address);
-    machine_->place(place).upstream = speed_of(object->attr->pcidev.linkspeed);
+    const uint32_t place = machine_->add(PlaceKind::device, parent);
+    tell_pci(object->attr->pcidev, &machine_->place(place));
     machine_->place(place).numa_node = node_of(object);
     become_device(object, place);
     ++functions_;
@@ -197,12 +178,10 @@ class Walk {
     if (too_many_) return;
     bool host_memory = false;
     for (const View &view : views.all()) {
-      if (view.whole != nullptr) tell(view.whole, place);
       const bool parts = views.tells_parts(view);
+      if (view.whole != nullptr) host_memory |= tell(view.whole, place, true);
       for (size_t i = 0; i < view.parts.size(); ++i)
-        tell(view.parts[i], parts ? tiles[i] : place, parts);
-      for (hwloc_obj_t each : view.parts) host_memory = host_memory || is_of_host(each);
-      host_memory = host_memory || (view.whole != nullptr && is_of_host(view.whole));
+        host_memory |= tell(view.parts[i], parts ? tiles[i] : place, parts);
     }
     // A slice's name is no card's.
     if (!tiles.empty() && !machine_->place(tiles[0]).slice)
@@ -215,26 +194,23 @@ class Walk {
     if (host_memory) settle_host_memory(place, tiles);
   }
 
-  /// What one OS device says of the device at `place`; `measures`: and of its size.
-  void tell(hwloc_obj_t object, uint32_t place, bool measures = true) {
+  /// What one OS device says of the device at `place`; `measures`: and of its size. Whether that works in the host's memory:
+  /// GTT is memory of the host that a card may reach, and this one has nothing else.
+  bool tell(hwloc_obj_t object, uint32_t place, bool measures) {
     Place &device = machine_->place(place);
     if (device.device != none) know(object, EndKind::device, device.device);
     if (!device.aliases.empty()) device.aliases += ' ';
     device.aliases += text_of(object->name);
     name_of_model(object, place);
     if (measures && device.memory == 0) device.memory = memory_of(object);
+    return runtime_of(object) == Runtime::rsmi && kibibytes(info_of(object, "RSMIGTTSize")) != 0 &&
+           kibibytes(info_of(object, "RSMIVRAMSize")) == 0;
   }
 
   void name_of_model(hwloc_obj_t object, uint32_t place) {
     Place &device = machine_->place(place);
     for (const char *model : {"GPUModel", "LevelZeroModel"})
       if (device.name.empty()) set_name(&device.name, info_of(object, model));
-  }
-
-  /// GTT is memory of the host that a card may reach; one that has nothing else works in the host's.
-  static bool is_of_host(hwloc_obj_t object) {
-    return runtime_of(object) == Runtime::rsmi && kibibytes(info_of(object, "RSMIGTTSize")) != 0 &&
-           kibibytes(info_of(object, "RSMIVRAMSize")) == 0;
   }
 
   /// Where the card says how much it has and its partitions don't, or all say more than it has, they have it together. The
@@ -275,7 +251,7 @@ class Walk {
   }
 
   uint32_t tile(hwloc_obj_t object, uint32_t parent, uint32_t number) {
-    const uint32_t place = add(PlaceKind::tile, parent);
+    const uint32_t place = machine_->add(PlaceKind::tile, parent);
     Place &made = machine_->place(place);
     made.number = number;
     made.numa_node = machine_->place(parent).numa_node;
@@ -292,14 +268,10 @@ class Walk {
     if (device.name.empty() && object->type == HWLOC_OBJ_PCI_DEVICE)
       set_name(&device.name, info_of(object, "PCIDevice"));
     if (!device.name.empty()) return;
-    if (!device.aliases.empty()) {
-      set_name(&device.name, std::string_view(device.aliases).substr(0, device.aliases.find(' ')));
-      return;
-    }
-    char text[32];
     const auto &pci = object->attr->pcidev;
-    std::snprintf(text, sizeof text, "GPU %04x:%04x", pci.vendor_id, pci.device_id);
-    set_name(&device.name, text);
+    set_name(&device.name, device.aliases.empty()
+                               ? printed("GPU %04x:%04x", pci.vendor_id, pci.device_id)
+                               : std::string(device.aliases.substr(0, device.aliases.find(' '))));
   }
 
   /// OS devices without a PCI function, of one runtime: those of a second would be the same devices again. They may also be
@@ -317,7 +289,7 @@ class Walk {
     if (found.empty() || (named == 0 && functions_ >= found.size())) return;
     bare_ = true;
     for (hwloc_obj_t object : found) {
-      const uint32_t place = add(PlaceKind::device, 0);
+      const uint32_t place = machine_->add(PlaceKind::device, 0);
       machine_->place(place).numa_node = node_of(object);
       become_device(object, place);
       if (too_many_) return;
@@ -339,14 +311,13 @@ class Walk {
         runtime_of(object) == Runtime::other)
       return nullptr;
     hwloc_obj_t card = nullptr;
-    for (hwloc_obj_t each = object->parent->io_first_child; each != nullptr;
-         each = each->next_sibling) {
+    for (hwloc_obj_t each : listed(object->parent->io_first_child)) {
       if (!is_device(each)) continue;
       if (card != nullptr) return nullptr;
       card = each;
     }
     if (card == nullptr) return nullptr;
-    for (hwloc_obj_t each = card->io_first_child; each != nullptr; each = each->next_sibling)
+    for (hwloc_obj_t each : listed(card->io_first_child))
       if (runtime_of(each) == runtime_of(object)) return card;
     return nullptr;
   }
@@ -354,8 +325,7 @@ class Walk {
   static std::vector<hwloc_obj_t> beside(hwloc_obj_t card) {
     std::vector<hwloc_obj_t> found;
     if (card->parent == nullptr || card->parent->type != HWLOC_OBJ_BRIDGE) return found;
-    for (hwloc_obj_t each = card->parent->io_first_child; each != nullptr;
-         each = each->next_sibling)
+    for (hwloc_obj_t each : listed(card->parent->io_first_child))
       if (card_beside(each) == card) found.push_back(each);
     return found;
   }
@@ -380,10 +350,7 @@ class Walk {
 }  // namespace
 
 Status add_places(hwloc_topology_t topology, Machine *machine, KnownObjects *known) {
-  WEIR_TRY(Walk(topology, machine, known).run());
-  std::sort(known->begin(), known->end(),
-            [](const KnownObject &a, const KnownObject &b) { return a.number < b.number; });
-  return {};
+  return Walk(topology, machine, known).run();
 }
 
 }  // namespace weir::topology

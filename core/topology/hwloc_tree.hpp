@@ -8,17 +8,13 @@
 
 #include <hwloc.h>
 
+#include <map>
 #include <memory_resource>
-#include <vector>
 
 namespace weir::topology {
 
-/// Which of hwloc's objects is which end of a link.
-struct KnownObject {
-  uint64_t number = 0;  ///< hwloc's gp_index
-  FabricEnd end;
-};
-using KnownObjects = std::pmr::vector<KnownObject>;
+/// Which of hwloc's objects is which end of a link, by its gp_index.
+using KnownObjects = std::pmr::map<uint64_t, FabricEnd>;
 
 /// Fills *machine, which is empty. NOT_SUPPORTED if there are more devices than it takes.
 Status add_places(hwloc_topology_t topology, Machine *machine, KnownObjects *known);

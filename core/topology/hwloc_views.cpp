@@ -7,6 +7,7 @@
 #include "core/topology/hwloc_views.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace weir::topology {
 namespace {
@@ -20,12 +21,18 @@ std::string_view platform_of(Runtime runtime, hwloc_obj_t object) {
 
 std::vector<hwloc_obj_t> parts_within(hwloc_obj_t whole, Runtime runtime) {
   std::vector<hwloc_obj_t> parts;
-  for (hwloc_obj_t part = whole->io_first_child; part != nullptr; part = part->next_sibling)
+  for (hwloc_obj_t part : listed(whole->io_first_child))
     if (runtime_of(part) == runtime) parts.push_back(part);
   return parts;
 }
 
 }  // namespace
+
+std::vector<hwloc_obj_t> listed(hwloc_obj_t first) {
+  std::vector<hwloc_obj_t> all;
+  for (; first != nullptr; first = first->next_sibling) all.push_back(first);
+  return all;
+}
 
 std::string_view info_of(hwloc_obj_t object, const char *name) {
   return text_of(hwloc_obj_get_info_by_name(object, name));
@@ -35,28 +42,22 @@ Runtime runtime_of(hwloc_obj_t object) {
   if (object->type != HWLOC_OBJ_OS_DEVICE) return Runtime::other;
   const uint32_t kind = number_of(object->attr->osdev.type);
   if (kind != HWLOC_OBJ_OSDEV_GPU && kind != HWLOC_OBJ_OSDEV_COPROC) return Runtime::other;
-  const std::string_view name = text_of(object->name);
-  const auto numbered = [name](std::string_view prefix) {
-    return name.starts_with(prefix) && name.size() > prefix.size() && name[prefix.size()] >= '0' &&
-           name[prefix.size()] <= '9';
-  };
-  if (numbered("cuda")) return Runtime::cuda;
-  if (numbered("nvml")) return Runtime::nvml;
-  if (numbered("rsmi")) return Runtime::rsmi;
-  if (numbered("hip")) return Runtime::hip;
-  if (numbered("ze")) return Runtime::level_zero;
-  if (numbered("opencl")) {
-    const std::string_view type = info_of(object, "OpenCLDeviceType");
-    return type.empty() || type == "GPU" ? Runtime::opencl : Runtime::other;
+  static constexpr std::pair<std::string_view, Runtime> names[] = {
+      {"cuda", Runtime::cuda}, {"nvml", Runtime::nvml},     {"rsmi", Runtime::rsmi},
+      {"hip", Runtime::hip},   {"ze", Runtime::level_zero}, {"opencl", Runtime::opencl}};
+  const std::string_view name = text_of(object->name), type = info_of(object, "OpenCLDeviceType");
+  for (const auto &[prefix, runtime] : names) {
+    if (!name.starts_with(prefix) || name.find_first_of("0123456789") != prefix.size()) continue;
+    const bool other = runtime == Runtime::opencl && !type.empty() && type != "GPU";
+    return other ? Runtime::other : runtime;
   }
   return Runtime::other;
 }
 
 Views::Views(hwloc_obj_t function, const std::vector<hwloc_obj_t> &beside) {
   if (runtime_of(function) != Runtime::other) take(function);
-  for (hwloc_obj_t child = function->io_first_child;
-       function->type == HWLOC_OBJ_PCI_DEVICE && child != nullptr; child = child->next_sibling)
-    take(child);
+  if (function->type == HWLOC_OBJ_PCI_DEVICE)
+    for (hwloc_obj_t child : listed(function->io_first_child)) take(child);
   for (hwloc_obj_t each : beside) take(each);
   for (View &view : views_) {
     if (view.parts.size() == 1) {
@@ -78,11 +79,7 @@ void Views::take(hwloc_obj_t object) {
   auto view = std::find_if(views_.begin(), views_.end(), [&](const View &each) {
     return each.runtime == runtime && each.platform == platform;
   });
-  if (view == views_.end()) {
-    view = views_.insert(views_.end(), View{});
-    view->runtime = runtime;
-    view->platform = platform;
-  }
+  if (view == views_.end()) view = views_.insert(view, {runtime, platform, nullptr, {}});
   view->parts.push_back(object);
 }
 

@@ -26,6 +26,8 @@ uint32_t number_of(const Enum &value) noexcept {
   return number;
 }
 
+/// The objects of a list, as of the children of one kind, from its first.
+std::vector<hwloc_obj_t> listed(hwloc_obj_t first);
 inline std::string_view text_of(const char *text) { return text != nullptr ? text : ""; }
 /// "" if the object has none of that name.
 std::string_view info_of(hwloc_obj_t object, const char *name);

@@ -30,78 +30,68 @@ uint64_t per_second(uint64_t bytes, uint64_t ns) noexcept {
 
 LinkBench::~LinkBench() {
   // Nothing may be freed under a copy. A runtime that cannot wait has lost the device, and the copies with it.
+  const weir_backend_table &table = backend_.table();
   for (End &end : ends_) {
     if (end.stream == nullptr) continue;
-    const weir_backend_table &table = end.device->table();
-    if (table.stream_synchronize(end.device->state(), end.stream) != WEIR_SUCCESS)
-      (void)table.stream_synchronize(end.device->state(), end.stream);
-    (void)table.stream_destroy(end.device->state(), end.stream);
+    if (table.stream_synchronize(backend_.state(), end.stream) != WEIR_SUCCESS)
+      (void)table.stream_synchronize(backend_.state(), end.stream);
+    (void)table.stream_destroy(backend_.state(), end.stream);
   }
   give_back();
 }
 
 void LinkBench::give_back() noexcept {
-  const backend::Device &any = *ends_[0].device;
+  const weir_backend_table &table = backend_.table();
   for (End &end : ends_) {
-    if (end.pinned != nullptr) {
-      (void)any.table().host_free(any.state(), end.pinned, bytes_);
-    } else if (end.address != 0) {
-      (void)any.table().plain_free(end.device->state(), end.device->index, end.address, bytes_);
-    }
+    if (end.pinned != nullptr)
+      (void)table.host_free(backend_.state(), end.pinned, bytes_);
+    else if (end.address != 0)
+      (void)table.plain_free(backend_.state(), end.device->index, end.address, bytes_);
     end.pinned = nullptr;
     end.address = 0;
   }
 }
 
-Status LinkBench::take(End *end, uint64_t bytes) {
-  const backend::Device &any = *ends_[0].device;
-  const weir_backend_table &table = any.table();
-  if (end->device != nullptr)
-    return any.check(
-        table.plain_allocate(any.state(), end->device->index, bytes, least_bytes, &end->address),
-        "plain_allocate");
-  WEIR_TRY(any.check(table.host_allocate(any.state(), bytes, &end->pinned), "host_allocate"));
-  end->address = reinterpret_cast<uint64_t>(end->pinned);
-  return {};
-}
-
-Status LinkBench::take_both(uint64_t bytes) {
+/// At both ends, or at none.
+Status LinkBench::take(uint64_t bytes) {
   bytes_ = bytes;
   for (End &end : ends_) {
-    const Status taken = take(&end, bytes);
-    if (taken) continue;
-    give_back();
-    return taken;
+    const Status taken =
+        end.device != nullptr
+            ? call("plain_allocate", &weir_backend_table::plain_allocate, end.device->index, bytes,
+                   least_bytes, &end.address)
+            : call("host_allocate", &weir_backend_table::host_allocate, bytes, &end.pinned);
+    if (!taken) {
+      give_back();
+      return taken;
+    }
+    if (end.device == nullptr) end.address = reinterpret_cast<uint64_t>(end.pinned);
   }
   return {};
 }
 
 /// Memory that was never written may not be there yet, and would be read faster than it is.
-Status LinkBench::fill(const End &end) {
+Status LinkBench::fill(const End &end) const {
   if (end.device == nullptr) {
     std::memset(end.pinned, contents, bytes_);
     return {};
   }
-  const backend::Device &device = *end.device;
-  const weir_backend_table &table = device.table();
-  WEIR_TRY(device.check(table.fill_async(device.state(), end.stream, end.address, contents, bytes_),
-                        "fill_async"));
-  return device.check(table.stream_synchronize(device.state(), end.stream), "stream_synchronize");
+  WEIR_TRY(call("fill_async", &weir_backend_table::fill_async, end.stream, end.address, contents,
+                bytes_));
+  return call("stream_synchronize", &weir_backend_table::stream_synchronize, end.stream);
 }
 
 Status LinkBench::open(uint64_t bytes) {
   const backend::Device &a = *ends_[0].device, *b = ends_[1].device;
-  const weir_backend_table &table = a.table();
   if (b != nullptr && a.has(WEIR_CAP_PEER) && b->has(WEIR_CAP_PEER)) {
-    WEIR_TRY(a.check(table.peer_enable(a.state(), a.index, b->index), "peer_enable"));
-    WEIR_TRY(a.check(table.peer_enable(a.state(), b->index, a.index), "peer_enable"));
+    WEIR_TRY(call("peer_enable", &weir_backend_table::peer_enable, a.index, b->index));
+    WEIR_TRY(call("peer_enable", &weir_backend_table::peer_enable, b->index, a.index));
   }
-  for (End &end : ends_) {
-    if (end.device == nullptr) continue;
-    WEIR_TRY(a.check(table.stream_create(a.state(), end.device->index, 0, &end.stream),
-                     "stream_create"));
-  }
-  for (Status taken = take_both(bytes); !taken; taken = take_both(bytes)) {
+  for (End &end : ends_)
+    if (end.device != nullptr)
+      WEIR_TRY(call("stream_create", &weir_backend_table::stream_create, end.device->index,
+                    uint64_t{0}, &end.stream));
+  for (Status taken = take(bytes); !taken; taken = take(bytes)) {
     const bool no_room =
         taken.code() == WEIR_ERROR_DEVICE_OOM || taken.code() == WEIR_ERROR_OUT_OF_HOST_MEMORY;
     if (!no_room || bytes / 2 < least_bytes) return taken;
@@ -114,33 +104,29 @@ Status LinkBench::open(uint64_t bytes) {
 /// Between devices on the stream of the one that the bytes come from.
 LinkBench::Way LinkBench::way(uint32_t from) const noexcept {
   const End &source = ends_[from], &target = ends_[1 - from];
-  const End &active = source.device != nullptr ? source : target;
-  return {active.device, active.stream, source.address, target.address};
+  return {source.device != nullptr ? source.stream : target.stream, source.address, target.address};
 }
 
 /// As many copies as it takes, one after the other, waited for together.
-Status LinkBench::time(const Way &way, uint64_t total, uint64_t *ns) {
-  const weir_backend_table &table = way.device->table();
+Status LinkBench::time(const Way &way, uint64_t total, uint64_t *ns) const {
   const uint64_t begin = clock_.now_ns();
   Status status;
   for (uint64_t left = total; left != 0 && status.ok();) {
     const weir_be_copy copy{way.to, way.from, std::min(left, bytes_)};
-    status =
-        way.device->check(table.copy_async(way.device->state(), way.stream, &copy), "copy_async");
+    status = call("copy_async", &weir_backend_table::copy_async, way.stream, &copy);
     left -= copy.bytes;
   }
   if (status)
-    status = way.device->check(table.stream_synchronize(way.device->state(), way.stream),
-                               "stream_synchronize");
+    status = call("stream_synchronize", &weir_backend_table::stream_synchronize, way.stream);
   if (!status) {  // the other way uses the same memory, on a stream of its own
-    (void)table.stream_synchronize(way.device->state(), way.stream);
+    (void)backend_.table().stream_synchronize(backend_.state(), way.stream);
     return status;
   }
   *ns = std::max<uint64_t>(1, clock_.now_ns() - begin);
   return {};
 }
 
-Status LinkBench::find_latency(const Way &way, uint64_t budget_ns, uint64_t *latency_ns) {
+Status LinkBench::find_latency(const Way &way, uint64_t budget_ns, uint64_t *latency_ns) const {
   std::array<uint64_t, most_small> taken{};
   uint64_t spent = 0;
   WEIR_TRY(time(way, small_copy, &spent));  // the first one sets things up
@@ -155,7 +141,7 @@ Status LinkBench::find_latency(const Way &way, uint64_t budget_ns, uint64_t *lat
   return {};
 }
 
-Status LinkBench::find_bandwidth(const Way &way, uint64_t budget_ns, uint64_t *bandwidth) {
+Status LinkBench::find_bandwidth(const Way &way, uint64_t budget_ns, uint64_t *bandwidth) const {
   uint64_t total = least_bytes, best = UINT64_MAX, spent = 0;
   for (uint32_t done = 0; done < runs;) {
     uint64_t ns = 0;

@@ -7,15 +7,11 @@
 
 #include "core/backend/runtime.hpp"
 #include "core/base/clock.hpp"
+#include "core/topology/figures.hpp"
 
 #include <array>
 
 namespace weir::topology {
-
-struct Reading {
-  uint64_t bandwidth = 0;  ///< bytes a second, never 0
-  uint64_t latency_ns = 0;
-};
 
 class LinkBench {
  public:
@@ -24,7 +20,7 @@ class LinkBench {
 
   /// `b` may be nullptr: the host; else it is of the same backend as `a`.
   LinkBench(const backend::Device &a, const backend::Device *b, const Clock &clock) noexcept
-      : ends_{End{&a}, End{b}}, clock_(clock) {}
+      : backend_(a), ends_{End{&a}, End{b}}, clock_(clock) {}
   ~LinkBench();
   LinkBench(const LinkBench &) = delete;
   LinkBench &operator=(const LinkBench &) = delete;
@@ -42,20 +38,24 @@ class LinkBench {
     void *pinned = nullptr;
   };
   struct Way {
-    const backend::Device *device;  ///< whose stream the copies are on
     weir_be_stream stream;
     uint64_t from, to;
   };
 
-  Status take(End *end, uint64_t bytes);
-  Status take_both(uint64_t bytes);
+  /// An entry of the table that both ends have.
+  template <class Entry, class... Values>
+  Status call(const char *name, Entry weir_backend_table::*entry, Values... values) const noexcept {
+    return backend_.check((backend_.table().*entry)(backend_.state(), values...), name);
+  }
+  Status take(uint64_t bytes);
   void give_back() noexcept;
-  Status fill(const End &end);
+  Status fill(const End &end) const;
   Way way(uint32_t from) const noexcept;
-  Status time(const Way &way, uint64_t total, uint64_t *ns);
-  Status find_latency(const Way &way, uint64_t budget_ns, uint64_t *latency_ns);
-  Status find_bandwidth(const Way &way, uint64_t budget_ns, uint64_t *bandwidth);
+  Status time(const Way &way, uint64_t total, uint64_t *ns) const;
+  Status find_latency(const Way &way, uint64_t budget_ns, uint64_t *latency_ns) const;
+  Status find_bandwidth(const Way &way, uint64_t budget_ns, uint64_t *bandwidth) const;
 
+  const backend::Device &backend_;  ///< by which both ends are reached
   std::array<End, 2> ends_;
   const Clock &clock_;
   uint64_t bytes_ = 0;  ///< at each end

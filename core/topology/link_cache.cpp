@@ -6,19 +6,15 @@
 
 #include "core/topology/link_cache.hpp"
 
+#include "core/topology/text.hpp"
+
 #include <nlohmann/json.hpp>
 
-#include <fcntl.h>
-#include <sys/stat.h>
 #include <sys/utsname.h>
-#include <unistd.h>
 #include <xxhash.h>
 
-#include <cerrno>
 #include <cstdlib>
 #include <cstring>
-#include <memory>
-#include <optional>
 
 namespace weir::topology {
 namespace {
@@ -28,34 +24,6 @@ using Json = nlohmann::ordered_json;
 constexpr uint64_t form = 1;
 constexpr uint64_t most_bandwidth = 1'000'000'000'000'000'000;
 constexpr uint64_t most_latency = 1'000'000'000'000;
-
-class File {
- public:
-  explicit File(int fd) noexcept : fd_(fd) {}
-  ~File() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  File(const File &) = delete;
-  File &operator=(const File &) = delete;
-  int fd() const noexcept { return fd_; }
-  bool open() const noexcept { return fd_ >= 0; }
-
- private:
-  int fd_;
-};
-
-/// All of it, or nothing if it is longer than `most` or cannot be read.
-bool read_all(int fd, size_t most, std::pmr::string *text) {
-  char piece[4096];
-  while (true) {
-    const ssize_t got = ::read(fd, piece, sizeof piece);
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return false;
-    if (got == 0) return true;
-    if (text->size() + static_cast<size_t>(got) > most) return false;
-    text->append(piece, static_cast<size_t>(got));
-  }
-}
 
 /// Why this file's contents may be somebody else's; "" if they are the user's own, or the system's.
 const char *untrusted(const struct stat &info) noexcept {
@@ -82,13 +50,14 @@ std::optional<uint32_t> link_end(const Json &link, const char *key, uint32_t dev
   return static_cast<uint32_t>(*device);
 }
 
-std::optional<Figure> figure_of(const Json &link, uint32_t devices) {
-  if (!link.is_object()) return {};
+/// False if it is malformed, or there already.
+bool add_link(const Json &link, uint32_t devices, Figures *figures) {
+  if (!link.is_object()) return false;
   const auto from = link_end(link, "from", devices), to = link_end(link, "to", devices);
   const auto bandwidth = number(link, "bandwidth", most_bandwidth);
   const auto latency = number(link, "latency_ns", most_latency);
-  if (!from || !to || *from == *to || !bandwidth || *bandwidth == 0 || !latency) return {};
-  return Figure{*from, *to, *bandwidth, *latency};
+  if (!from || !to || *from == *to || bandwidth.value_or(0) == 0 || !latency) return false;
+  return figures->try_emplace({*from, *to}, Reading{*bandwidth, *latency}).second;
 }
 
 /// "" or what is wrong; then *figures is as it was.
@@ -104,14 +73,10 @@ const char *parse(const std::pmr::string &text, std::string_view identity, uint3
   if (number(file, "devices", UINT32_MAX) != devices) return "it has another number of devices";
   const auto links = file.find("links");
   if (links == file.end() || !links->is_array()) return "it is malformed";
-  Figures found(std::pmr::get_default_resource());
-  for (const Json &link : *links) {
-    const std::optional<Figure> figure = figure_of(link, devices);
-    if (!figure || found.find(figure->from, figure->to) != nullptr)
-      return "a link in it is malformed";
-    found.set(*figure);
-  }
-  for (const Figure &figure : found) figures->set(figure);
+  Figures found;
+  for (const Json &link : *links)
+    if (!add_link(link, devices, &found)) return "a link in it is malformed";
+  for (const auto &[ends, reading] : found) figures->insert_or_assign(ends, reading);
   return "";
 }
 
@@ -121,11 +86,11 @@ std::string written(std::string_view identity, std::string_view backend, uint32_
     return device == WEIR_DEVICE_HOST ? Json("host") : Json(device);
   };
   Json links = Json::array();
-  for (const Figure &figure : figures)
-    links.push_back({{"from", end(figure.from)},
-                     {"to", end(figure.to)},
-                     {"bandwidth", figure.bandwidth},
-                     {"latency_ns", figure.latency_ns}});
+  for (const auto &[ends, reading] : figures)
+    links.push_back({{"from", end(ends.first)},
+                     {"to", end(ends.second)},
+                     {"bandwidth", reading.bandwidth},
+                     {"latency_ns", reading.latency_ns}});
   const Json file{{"weir_links", form},
                   {"identity", std::string(identity)},
                   {"backend", std::string(backend)},
@@ -165,42 +130,32 @@ int write_all(int fd, const std::string &text) noexcept {
 
 }  // namespace
 
-CacheIdentity::CacheIdentity(std::string_view machine, std::string_view backend,
-                             std::string_view version, std::string_view options,
-                             std::pmr::memory_resource *memory)
-    : fields_(memory) {
-  for (const std::string_view each : {machine, backend, version, options}) field(each);
-}
-
-/// With its length, so that no two lists of fields are the same bytes.
-void CacheIdentity::field(std::string_view value) {
-  const uint64_t length = value.size();
-  fields_.append(reinterpret_cast<const char *>(&length), sizeof length);
-  fields_.append(value);
-}
-
-void CacheIdentity::add(const weir_be_device &device) {
-  field({device.name, strnlen(device.name, sizeof device.name)});
-  field({device.pci_address, strnlen(device.pci_address, sizeof device.pci_address)});
-  field({reinterpret_cast<const char *>(device.uuid), sizeof device.uuid});
-}
-
-std::pmr::string CacheIdentity::text() const {
-  const XXH128_hash_t hash = XXH3_128bits(fields_.data(), fields_.size());
-  char digits[33];
-  std::snprintf(digits, sizeof digits, "%016llx%016llx",
-                static_cast<unsigned long long>(hash.high64),
-                static_cast<unsigned long long>(hash.low64));
-  return {digits, fields_.get_allocator()};
+std::pmr::string cache_identity(std::initializer_list<std::string_view> words,
+                                std::span<const Owned<backend::Device>> devices,
+                                std::pmr::memory_resource *memory) {
+  std::pmr::string fields(memory);
+  // With its length, so that no two lists of fields are the same bytes.
+  const auto add = [&fields](std::string_view value) {
+    const uint64_t length = value.size();
+    fields.append(reinterpret_cast<const char *>(&length), sizeof length).append(value);
+  };
+  for (const std::string_view each : words) add(each);
+  for (const auto &device : devices) {
+    const weir_be_device &about = device->description;
+    add({about.name, strnlen(about.name, sizeof about.name)});
+    add({about.pci_address, strnlen(about.pci_address, sizeof about.pci_address)});
+    add({reinterpret_cast<const char *>(about.uuid), sizeof about.uuid});
+  }
+  const XXH128_hash_t hash = XXH3_128bits(fields.data(), fields.size());
+  return std::pmr::string(printed("%016llx%016llx", llu(hash.high64), llu(hash.low64)), memory);
 }
 
 std::pmr::string machine_id(std::pmr::memory_resource *memory) {
   std::pmr::string id(memory);
   for (const char *path : {"/etc/machine-id", "/var/lib/dbus/machine-id"}) {
-    const File file(::open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
     id.clear();
-    if (!file.open() || !read_all(file.fd(), 256, &id)) continue;
-    while (!id.empty() && id.back() == '\n') id.pop_back();
+    if (TextFile(path).read(256, &id) != 0) continue;
+    id.resize(id.find_last_not_of('\n') + 1);
     if (!id.empty()) return id;
   }
   utsname system{};
@@ -228,29 +183,25 @@ std::pmr::string cache_folder(std::pmr::memory_resource *memory) {
 std::pmr::string cache_file(std::string_view folder, std::string_view identity,
                             std::pmr::memory_resource *memory) {
   std::pmr::string path(folder, memory);
-  path += "/links-";
-  path += identity;
-  return path += ".json";
+  return path.append("/links-").append(identity).append(".json");
 }
 
 CacheRead read_cache(const std::pmr::string &path, std::string_view identity, uint32_t devices,
                      Figures *figures, std::pmr::string *reason) {
   const auto ignored = [&](const char *why) {
     *reason = "measured links in ";
-    *reason += path;
-    *reason += " are not used: ";
-    *reason += why;
+    reason->append(path).append(" are not used: ").append(why);
     return CacheRead::ignored;
   };
   // Neither a link to elsewhere nor a pipe without a writer is followed or waited for.
-  const File file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY));
-  if (!file.open())
-    return errno == ENOENT || errno == ENOTDIR ? CacheRead::none : ignored(std::strerror(errno));
+  const TextFile file(path.c_str(), O_NOFOLLOW);
   struct stat info {};
-  if (fstat(file.fd(), &info) != 0) return ignored(std::strerror(errno));
+  const int error = file.about(&info);
+  if (error == ENOENT || error == ENOTDIR) return CacheRead::none;
+  if (error != 0) return ignored(std::strerror(error));
   if (const char *why = untrusted(info); *why != '\0') return ignored(why);
   std::pmr::string text(path.get_allocator());
-  if (!read_all(file.fd(), largest_cache_file, &text)) return ignored("it cannot be read");
+  if (file.read(largest_cache_file, &text) != 0) return ignored("it cannot be read");
   if (const char *why = parse(text, identity, devices, figures); *why != '\0') return ignored(why);
   return CacheRead::found;
 }
@@ -264,12 +215,10 @@ Status write_cache(const std::pmr::string &folder, std::string_view identity,
   WEIR_TRY(make_folders(folder));
   std::pmr::string draft(folder, memory);
   draft += "/.links-XXXXXX";
-  int error = 0;
-  {
-    const File file(mkostemp(draft.data(), O_CLOEXEC));  // mode 0600
-    if (!file.open()) return cannot("write into", folder, errno);
-    error = write_all(file.fd(), text);
-  }
+  const int file = mkostemp(draft.data(), O_CLOEXEC);  // mode 0600
+  if (file < 0) return cannot("write into", folder, errno);
+  int error = write_all(file, text);
+  close(file);
   if (error == 0 && rename(draft.c_str(), path.c_str()) != 0) error = errno;
   if (error == 0) return {};
   (void)unlink(draft.c_str());

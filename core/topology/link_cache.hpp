@@ -5,28 +5,21 @@
 // every field what is written here, gives no figures at all. Writing replaces a file as a whole or leaves it as it was.
 #pragma once
 
-#include "core/base/status.hpp"
+#include "core/backend/runtime.hpp"
+#include "core/base/memory.hpp"
 #include "core/topology/figures.hpp"
 
-#include <weir/backend.h>
-
+#include <initializer_list>
+#include <span>
 #include <string>
 #include <string_view>
 
 namespace weir::topology {
 
-/// Whose links a file has, as 32 hexadecimal digits.
-class CacheIdentity {
- public:
-  CacheIdentity(std::string_view machine, std::string_view backend, std::string_view version,
-                std::string_view options, std::pmr::memory_resource *memory);
-  void add(const weir_be_device &device);
-  std::pmr::string text() const;
-
- private:
-  void field(std::string_view value);
-  std::pmr::string fields_;
-};
+/// Whose links a file has, as 32 hexadecimal digits: by these words, and all that tells the devices from others.
+std::pmr::string cache_identity(std::initializer_list<std::string_view> words,
+                                std::span<const Owned<backend::Device>> devices,
+                                std::pmr::memory_resource *memory);
 
 /// /etc/machine-id, where there is none the host's name; "" if the system tells neither.
 std::pmr::string machine_id(std::pmr::memory_resource *memory);

@@ -4,42 +4,12 @@
 
 #include "core/topology/machine.hpp"
 
+#include "core/topology/text.hpp"
+
 #include <algorithm>
 #include <array>
-#include <charconv>
-#include <optional>
 
 namespace weir::topology {
-namespace {
-
-struct Address {
-  uint32_t domain = 0, bus = 0, device = 0, function = 0;
-  bool operator==(const Address &) const noexcept = default;
-};
-
-bool hex(std::string_view text, uint32_t *value) noexcept {
-  if (text.empty()) return false;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), *value, 16);
-  return error == std::errc{} && end == text.data() + text.size();
-}
-
-/// "[domain:]bus:device[.function]".
-std::optional<Address> parse(std::string_view text) noexcept {
-  Address address;
-  const size_t dot = text.find('.');
-  if (dot != std::string_view::npos && !hex(text.substr(dot + 1), &address.function)) return {};
-  text = text.substr(0, dot);
-  const size_t last = text.rfind(':');
-  if (last == std::string_view::npos || !hex(text.substr(last + 1), &address.device)) return {};
-  text = text.substr(0, last);
-  const size_t first = text.rfind(':');
-  if (first != std::string_view::npos && !hex(text.substr(0, first), &address.domain)) return {};
-  if (first != std::string_view::npos) text = text.substr(first + 1);
-  if (!hex(text, &address.bus)) return {};
-  return address;
-}
-
-}  // namespace
 
 const char *name_of(PlaceKind kind) noexcept {
   static constexpr std::array names{"machine",   "package",     "group",
@@ -59,16 +29,30 @@ const char *link_figure_name(uint32_t source) noexcept {
   return source < names.size() ? names[source] : "unknown";
 }
 
+std::optional<PciAddress> pci_address_of(std::string_view text) noexcept {
+  const auto hex = [](std::string_view digits) { return whole_number<uint32_t>(digits, 16); };
+  const size_t dot = text.find('.'), last = text.substr(0, dot).rfind(':');
+  if (last == std::string_view::npos) return {};
+  const std::string_view front = text.substr(0, last);
+  const size_t first = front.rfind(':');
+  const auto domain = first != std::string_view::npos ? hex(front.substr(0, first)) : 0;
+  const auto bus = hex(front.substr(first + 1));
+  const auto device = hex(text.substr(0, dot).substr(last + 1));
+  const auto function = dot != std::string_view::npos ? hex(text.substr(dot + 1)) : 0;
+  if (!domain || !bus || !device || !function) return {};
+  return PciAddress{*domain, *bus, *device, *function};
+}
+
 bool same_address(std::string_view a, std::string_view b) noexcept {
-  const std::optional<Address> first = parse(a), second = parse(b);
-  return first && second && *first == *second;
+  const auto first = pci_address_of(a), second = pci_address_of(b);
+  return first && first == second;
 }
 
 bool same_card(std::string_view a, std::string_view b) noexcept {
-  std::optional<Address> first = parse(a), second = parse(b);
+  auto first = pci_address_of(a), second = pci_address_of(b);
   if (!first || !second) return false;
-  first->function = second->function = 0;
-  return *first == *second;
+  first->function = second->function;
+  return first == second;
 }
 
 Link Link::told() const noexcept {
@@ -81,27 +65,13 @@ Link Link::told() const noexcept {
 }
 
 Link combine(const Link &better, const Link &lesser) noexcept {
-  if (lesser.source == WEIR_LINK_FIGURE_MEASURED) {
-    Link result = better.kind != WEIR_LINK_NONE ? better : lesser;
-    result.direct = better.direct;
-    result.bandwidth = lesser.bandwidth;
-    result.source = lesser.source;
-    if (lesser.latency_ns != 0) result.latency_ns = lesser.latency_ns;
-    return result;
-  }
-  if (better.kind == WEIR_LINK_NONE) {
-    // Nothing is known but whether copies work.
-    Link result = lesser;
-    result.direct = better.direct;
-    if (better.bandwidth != 0) {
-      result.bandwidth = better.bandwidth;
-      result.source = better.source;
-    }
-    if (better.latency_ns != 0) result.latency_ns = better.latency_ns;
-    return result;
-  }
   Link result = better;
-  if (lesser.kind != better.kind) return result;
+  if (better.kind == WEIR_LINK_NONE) {  // nothing is known but whether copies work
+    result.kind = lesser.kind;
+    result.hops = lesser.hops;
+  } else if (better.kind != lesser.kind) {
+    return result;
+  }
   if (result.bandwidth == 0) {
     result.bandwidth = lesser.bandwidth;
     result.source = lesser.source;
@@ -111,26 +81,20 @@ Link combine(const Link &better, const Link &lesser) noexcept {
   return result;
 }
 
-Place &Machine::add(PlaceKind kind, uint32_t parent) {
+uint32_t Machine::add(PlaceKind kind, uint32_t parent) {
   Place &place = places_.emplace_back(memory_);
   place.kind = kind;
   place.parent = parent;
-  return place;
+  return static_cast<uint32_t>(places_.size() - 1);
 }
 
 void Machine::make_device(uint32_t place) {
-  const size_t before = devices_.size(), side = before + 2;
+  const size_t before = devices_.size() + 1, side = before + 1;
   std::pmr::vector<Link> grown(side * side, memory_);
-  const auto moved = [before](size_t end) { return end == before ? before + 1 : end; };
-  if (!links_.empty()) {
-    for (size_t from = 0; from <= before; ++from) {
-      for (size_t to = 0; to <= before; ++to)
-        grown[moved(from) * side + moved(to)] = links_[from * (before + 1) + to];
-    }
-  }
+  for (size_t i = 0; i < links_.size(); ++i) grown[i / before * side + i % before] = links_[i];
   devices_.push_back(place);
   links_.swap(grown);
-  places_[place].device = static_cast<uint32_t>(before);
+  places_[place].device = device_count() - 1;
 }
 
 uint32_t Machine::above(uint32_t place, PlaceKind kind) const noexcept {
@@ -140,24 +104,15 @@ uint32_t Machine::above(uint32_t place, PlaceKind kind) const noexcept {
   return none;
 }
 
-bool Machine::has_tiles(uint32_t device) const noexcept {
-  const uint32_t place = devices_[device];
-  return std::any_of(places_.begin(), places_.end(), [place](const Place &each) {
-    return each.kind == PlaceKind::tile && each.parent == place;
-  });
-}
-
-size_t Machine::slot(uint32_t from, uint32_t to) const noexcept {
-  const size_t count = devices_.size();
-  return (from == host_end ? count : from) * (count + 1) + (to == host_end ? count : to);
+uint32_t Machine::tile_count(uint32_t device) const noexcept {
+  uint32_t count = 0;
+  for (uint32_t i = 0; i < device_count(); ++i) count += i != device && card(i) == device ? 1 : 0;
+  return count;
 }
 
 Link Machine::link(uint32_t from, uint32_t to) const noexcept {
   if (from != to) return links_[slot(from, to)];
-  Link same;
-  same.kind = WEIR_LINK_SAME;
-  same.direct = true;
-  return same;
+  return {.kind = WEIR_LINK_SAME, .direct = true};
 }
 
 void Machine::set_link(uint32_t from, uint32_t to, const Link &link) noexcept {
@@ -179,37 +134,39 @@ void Machine::record(uint32_t from, uint32_t to, uint64_t bandwidth, uint64_t la
   if (latency_ns != 0) link.latency_ns = latency_ns;
 }
 
-uint32_t Machine::find(std::string_view pci_address) const noexcept {
+template <class Fits>
+uint32_t Machine::first_device(const Fits &fits) const noexcept {
   for (uint32_t i = 0; i < device_count(); ++i)
-    if (device(i).kind == PlaceKind::device && same_address(device(i).pci_address, pci_address))
-      return i;
+    if (fits(device(i))) return i;
   return none;
+}
+
+uint32_t Machine::find(std::string_view pci_address) const noexcept {
+  return first_device([&](const Place &each) {
+    return each.kind == PlaceKind::device && same_address(each.pci_address, pci_address);
+  });
 }
 
 uint32_t Machine::find_card(std::string_view pci_address) const noexcept {
   const uint32_t exact = find(pci_address);
   if (exact != none) return exact;
-  for (uint32_t i = 0; i < device_count(); ++i)
-    if (device(i).kind == PlaceKind::device && same_card(device(i).pci_address, pci_address))
-      return i;
-  return none;
+  return first_device([&](const Place &each) {
+    return each.kind == PlaceKind::device && same_card(each.pci_address, pci_address);
+  });
 }
 
 uint32_t Machine::tile(uint32_t index, uint32_t nth) const noexcept {
-  for (uint32_t i = 0; i < device_count(); ++i)
-    if (device(i).kind == PlaceKind::tile && device(i).parent == devices_[index] &&
-        device(i).number == nth)
-      return i;
-  return none;
+  return first_device([&](const Place &each) {
+    return each.kind == PlaceKind::tile && each.parent == devices_[index] && each.number == nth;
+  });
 }
 
 uint32_t Machine::add_tile(uint32_t index, uint32_t nth) {
-  Place &made = add(PlaceKind::tile, devices_[index]);
-  made.number = nth;
-  made.numa_node = device(index).numa_node;
-  made.pci_address = device(index).pci_address;
-  make_device(static_cast<uint32_t>(places_.size() - 1));
-  const uint32_t fresh = device_count() - 1;
+  const uint32_t place = add(PlaceKind::tile, devices_[index]), fresh = device_count();
+  places_[place].number = nth;
+  places_[place].numa_node = device(index).numa_node;
+  places_[place].pci_address = device(index).pci_address;
+  make_device(place);
   const auto take = [&](uint32_t other) {
     set_link(fresh, other, link(index, other));
     set_link(other, fresh, link(other, index));
@@ -222,21 +179,13 @@ uint32_t Machine::add_tile(uint32_t index, uint32_t nth) {
 }
 
 bool Machine::one_card(uint32_t a, uint32_t b) const noexcept {
-  const uint32_t here = devices_[a], there = devices_[b];
-  const auto card = [this](uint32_t place) {
-    return places_[place].kind == PlaceKind::tile ? places_[place].parent : place;
-  };
-  return card(here) == card(there) ||
-         same_card(places_[here].pci_address, places_[there].pci_address);
+  return card(a) == card(b) || same_card(device(a).pci_address, device(b).pci_address);
 }
 
 uint32_t Machine::partitions_of(uint32_t index) const noexcept {
   const Place &place = device(index);
-  if (place.kind != PlaceKind::tile) return place.partitions;
-  const auto siblings = std::count_if(places_.begin(), places_.end(), [&place](const Place &each) {
-    return each.kind == PlaceKind::tile && each.parent == place.parent;
-  });
-  return std::max(place.partitions, static_cast<uint32_t>(siblings));
+  return place.kind != PlaceKind::tile ? place.partitions
+                                       : std::max(place.partitions, tile_count(card(index)));
 }
 
 uint32_t Machine::sharing(uint32_t from, uint32_t to) const noexcept {

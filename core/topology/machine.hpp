@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <memory_resource>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -75,7 +76,7 @@ struct Link {
 };
 
 /// What is known of a link when a lesser source is asked for what the better one leaves open. Kinds that differ are not
-/// mixed: a figure of one kind says nothing about another. What was measured counts on either side.
+/// mixed: a figure of one kind says nothing about another. Nothing measured is asked.
 Link combine(const Link &better, const Link &lesser) noexcept;
 
 class Machine {
@@ -90,8 +91,8 @@ class Machine {
   const std::pmr::string &origin() const noexcept { return origin_; }
   void set_origin(std::string_view origin) { origin_ = origin; }
 
-  /// Appends a place; its parent exists. The reference holds until the next call.
-  Place &add(PlaceKind kind, uint32_t parent);
+  /// Appends a place, and returns its index; its parent exists.
+  uint32_t add(PlaceKind kind, uint32_t parent);
   /// Makes a place of kind device or tile an end of links; its links are of kind NONE at first.
   void make_device(uint32_t place);
 
@@ -105,7 +106,13 @@ class Machine {
 
   /// The nearest place of this kind that holds `place`, or none.
   uint32_t above(uint32_t place, PlaceKind kind) const noexcept;
-  bool has_tiles(uint32_t device) const noexcept;
+  /// The device that a tile is a part of; any other end is its own.
+  uint32_t card(uint32_t end) const noexcept {
+    const bool tile = end != host_end && device(end).kind == PlaceKind::tile;
+    return tile ? places_[device(end).parent].device : end;
+  }
+  uint32_t tile_count(uint32_t device) const noexcept;
+  bool has_tiles(uint32_t device) const noexcept { return tile_count(device) != 0; }
 
   /// Ends are indices in devices(), or `host_end`. From an end to itself it is SAME.
   Link link(uint32_t from, uint32_t to) const noexcept;
@@ -132,19 +139,42 @@ class Machine {
  private:
   bool one_card(uint32_t a, uint32_t b) const noexcept;
   uint32_t partitions_of(uint32_t device) const noexcept;
-  size_t slot(uint32_t from, uint32_t to) const noexcept;
+  /// The host comes first: one after `host_end` is 0.
+  size_t slot(uint32_t from, uint32_t to) const noexcept {
+    return size_t{from + 1} * (devices_.size() + 1) + size_t{to + 1};
+  }
+  template <class Fits>
+  uint32_t first_device(const Fits &fits) const noexcept;
 
   std::pmr::memory_resource *memory_;
   std::pmr::string origin_;
   std::pmr::vector<Place> places_;
   std::pmr::vector<uint32_t> devices_;
-  std::pmr::vector<Link> links_;  // (devices + 1) squared, the host last
+  std::pmr::vector<Link> links_;  // (devices + 1) squared
 };
+
+/// Calls it for every link of so many devices: to and from the host, and between two of them.
+template <class Call>
+void each_link(uint32_t devices, const Call &call) {
+  for (uint32_t from = 0; from < devices; ++from) {
+    call(from, host_end);
+    call(host_end, from);
+    for (uint32_t to = 0; to < devices; ++to)
+      if (from != to) call(from, to);
+  }
+}
 
 /// In words, as the C ABI gives them; "unknown" for other values.
 const char *link_kind_name(uint32_t kind) noexcept;
 const char *link_figure_name(uint32_t source) noexcept;
 
+/// The numbers of a PCI address, "[domain:]bus:device[.function]"; what is left out is 0. nvidia-smi writes the domain with eight
+/// digits, sysfs with four.
+struct PciAddress {
+  uint32_t domain = 0, bus = 0, device = 0, function = 0;
+  bool operator==(const PciAddress &) const = default;
+};
+std::optional<PciAddress> pci_address_of(std::string_view text) noexcept;
 /// Whether two spellings are of one PCI address: case and leading zeros of the domain do not matter, nor does a domain
 /// or function left out, which is 0.
 bool same_address(std::string_view a, std::string_view b) noexcept;

@@ -31,7 +31,7 @@ class Measured {
   Status save(const Devices &devices, uint32_t *files) const;
 
   const Figures &figures() const noexcept { return figures_; }
-  void set(const Figure &figure) { figures_.set(figure); }
+  void set(uint32_t from, uint32_t to, const Reading &reading) { figures_[{from, to}] = reading; }
   /// Where files are, known after load(); "" where there is no place for them. It then stays as it is.
   const std::pmr::string &folder() const noexcept { return folder_; }
 
@@ -41,8 +41,7 @@ class Measured {
     uint32_t first, count;
     std::pmr::string options;
   };
-  std::pmr::string identity(const Part &part, const Devices &devices,
-                            std::string_view machine) const;
+  std::pmr::string identity(const Part &part, const Devices &devices) const;
 
   std::pmr::memory_resource *memory_;
   std::pmr::vector<Part> parts_;

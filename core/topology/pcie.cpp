@@ -2,7 +2,7 @@
 //
 // Paths through bridges and packages.
 
-#include "core/topology/pcie.hpp"
+#include "core/topology/fabric.hpp"
 
 #include <algorithm>
 
@@ -57,22 +57,11 @@ uint32_t common(const Machine &machine, uint32_t a, uint32_t b) noexcept {
 }
 
 Link pcie(uint64_t bandwidth, uint32_t hops, bool direct) noexcept {
-  Link link;
-  link.kind = WEIR_LINK_PCIE;
-  link.bandwidth = bandwidth;
-  link.source = bandwidth != 0 ? WEIR_LINK_FIGURE_PCIE : WEIR_LINK_FIGURE_NONE;
-  link.hops = hops;
-  link.direct = direct;
-  return link;
-}
-
-/// Parts of one device.
-Link within_package() noexcept {
-  Link link;
-  link.kind = WEIR_LINK_C2C;
-  link.hops = 1;
-  link.direct = true;
-  return link;
+  return {.kind = WEIR_LINK_PCIE,
+          .hops = hops,
+          .bandwidth = bandwidth,
+          .source = bandwidth != 0 ? WEIR_LINK_FIGURE_PCIE : WEIR_LINK_FIGURE_NONE,
+          .direct = direct};
 }
 
 Link to_host(const Machine &machine, uint32_t device) noexcept {
@@ -86,14 +75,13 @@ Link between(const Machine &machine, uint32_t a, uint32_t b) noexcept {
   const uint32_t meet = common(machine, from, to);
   // MIG slices reach nothing but the host, by the link that they have together.
   const bool slices = machine.device(a).slice || machine.device(b).slice;
-  if (machine.places()[meet].kind == PlaceKind::device && slices) {
+  if (machine.places()[meet].kind == PlaceKind::device) {
+    if (!slices) return {.kind = WEIR_LINK_C2C, .hops = 1, .direct = true};  // parts of one device
     const Link way = machine.link(a, host_end);
     return pcie(way.kind == WEIR_LINK_PCIE ? way.bandwidth : 0, 2 * way.hops, false);
   }
-  if (machine.places()[meet].kind == PlaceKind::device) return within_package();
-  const uint32_t packages[2] = {machine.above(from, PlaceKind::package),
-                                machine.above(to, PlaceKind::package)};
-  const uint32_t crossed = packages[0] != packages[1] ? 1 : 0;
+  const uint32_t crossed =
+      machine.above(from, PlaceKind::package) != machine.above(to, PlaceKind::package) ? 1 : 0;
   const Link up = machine.link(a, host_end), down = machine.link(host_end, b);
   if (up.kind == down.kind && up.kind != WEIR_LINK_PCIE && up.kind != WEIR_LINK_NONE) {
     Link link = up;
@@ -109,31 +97,18 @@ Link between(const Machine &machine, uint32_t a, uint32_t b) noexcept {
               below_bridge && !slices);
 }
 
-/// A device with a place in the PCIe tree.
-bool on_pcie(const Machine &machine, uint32_t device) noexcept {
-  const Place &place = machine.device(device);
-  return !place.pci_address.empty();
-}
-
 }  // namespace
 
 void add_pcie(Machine *machine) {
-  const uint32_t count = machine->device_count();
-  for (uint32_t device = 0; device < count; ++device) {
-    if (!on_pcie(*machine, device)) continue;
-    const Link link = to_host(*machine, device);
-    if (machine->link(device, host_end).kind == WEIR_LINK_NONE)
-      machine->set_link(device, host_end, link);
-    if (machine->link(host_end, device).kind == WEIR_LINK_NONE)
-      machine->set_link(host_end, device, link);
-  }
-  for (uint32_t a = 0; a < count; ++a) {
-    for (uint32_t b = 0; b < count; ++b) {
-      if (a == b || machine->link(a, b).kind != WEIR_LINK_NONE) continue;
-      if (on_pcie(*machine, a) && on_pcie(*machine, b))
-        machine->set_link(a, b, between(*machine, a, b));
-    }
-  }
+  const auto on_pcie = [machine](uint32_t end) {
+    return end == host_end || !machine->device(end).pci_address.empty();
+  };
+  each_link(machine->device_count(), [&](uint32_t from, uint32_t to) {
+    if (machine->link(from, to).kind != WEIR_LINK_NONE || !on_pcie(from) || !on_pcie(to)) return;
+    const bool host = from == host_end || to == host_end;
+    machine->set_link(from, to,
+                      host ? to_host(*machine, std::min(from, to)) : between(*machine, from, to));
+  });
 }
 
 }  // namespace weir::topology

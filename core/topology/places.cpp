@@ -95,12 +95,12 @@ Status Places::reported(uint32_t from, uint32_t to, Link *result) const {
       known->table().link_describe(known->state(), a != nullptr ? a->index : WEIR_DEVICE_HOST,
                                    b != nullptr ? b->index : WEIR_DEVICE_HOST, &link),
       "link_describe"));
-  result->kind = link.kind;
-  result->bandwidth = link.bandwidth;
-  result->latency_ns = link.latency_ns;
-  result->hops = link.hops;
-  result->direct = link.direct != 0;
-  result->source = link.bandwidth != 0 ? WEIR_LINK_FIGURE_BACKEND : WEIR_LINK_FIGURE_NONE;
+  *result = {.kind = link.kind,
+             .hops = link.hops,
+             .bandwidth = link.bandwidth,
+             .latency_ns = link.latency_ns,
+             .source = link.bandwidth != 0 ? WEIR_LINK_FIGURE_BACKEND : WEIR_LINK_FIGURE_NONE,
+             .direct = link.direct != 0};
   return {};
 }
 
@@ -117,14 +117,15 @@ Status Places::link(uint32_t from, uint32_t to, weir_link_info *info) {
   Link link;
   WEIR_TRY(reported(from, to, &link));
   const bool merge = (a == nullptr || wants_machine(a)) && (b == nullptr || wants_machine(b));
-  Figure measured;
+  Reading measured;
   {
     const Guard hold(mutex_);
     if (merge) {
       const Machine &all = machine();
       link = combine(link, all.link(end(from), end(to)).told());
     }
-    if (const Figure *found = measured_.figures().find(from, to)) measured = *found;
+    const auto found = measured_.figures().find({from, to});
+    if (found != measured_.figures().end()) measured = found->second;
   }
   const bool known = measured.bandwidth != 0;
   info->kind = link.kind;

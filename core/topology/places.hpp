@@ -8,10 +8,10 @@
 #pragma once
 
 #include "core/backend/runtime.hpp"
+#include "core/base/clock.hpp"
 #include "core/base/log.hpp"
 #include "core/base/memory.hpp"
 #include "core/base/mutex.hpp"
-#include "core/topology/calibrate.hpp"
 #include "core/topology/machine.hpp"
 #include "core/topology/measured.hpp"
 #include "core/topology/settings.hpp"
@@ -27,6 +27,17 @@ struct Card {
   uint32_t parent;      ///< the first device of its backend on that card
   uint32_t partition;   ///< how many come before it there
   uint32_t partitions;  ///< how many there are
+};
+
+struct CalibrateBounds {
+  uint64_t time_ns = 0;  ///< a pair of ends that is not begun within it is left out
+  uint64_t bytes = 0;    ///< that may be held at once, both ends together
+};
+
+/// Of links, each way by itself.
+struct CalibrateCounts {
+  uint32_t measured = 0, failed = 0, skipped = 0;
+  uint64_t time_ns = 0;
 };
 
 class Places {
@@ -64,6 +75,11 @@ class Places {
   const char *cache_folder();
 
  private:
+  /// Two ends whose links, both ways, are to be measured.
+  struct Pair {
+    const backend::Device *a;
+    const backend::Device *b;  ///< nullptr: the host; else of the same backend as `a`
+  };
   bool wants_machine(const backend::Device *device) const noexcept;
   Machine &machine() WEIR_REQUIRES(mutex_);
   void merge(Machine *machine) WEIR_REQUIRES(mutex_);
@@ -78,8 +94,10 @@ class Places {
   }
   Status reported(uint32_t from, uint32_t to, Link *link) const;
   void load_cache();
-  void record(const Figure &figure, Machine *machine) const WEIR_REQUIRES(mutex_);
+  void record(const Figures::value_type &figure, Machine *machine) const WEIR_REQUIRES(mutex_);
   void links_to_measure(std::pmr::vector<Pair> *pairs, CalibrateCounts *counts) const;
+  void measure(const Pair &pair, uint64_t bytes, const Clock &clock,
+               const std::function<uint64_t(uint32_t)> &share, CalibrateCounts *counts);
 
   std::pmr::memory_resource *memory_;
   const Log &log_;

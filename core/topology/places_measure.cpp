@@ -3,28 +3,13 @@
 // The part of Places that measures: which links, where their figures go, and when the cache is read and written. No lock
 // is held while a link is measured, a file written, or a line logged.
 
+#include "core/topology/link_bench.hpp"
 #include "core/topology/places.hpp"
 
+#include <algorithm>
+#include <bit>
+
 namespace weir::topology {
-namespace {
-
-/// Ends the one calibration that may run.
-class Turn {
- public:
-  explicit Turn(std::atomic<bool> *taken) noexcept : taken_(taken), mine_(!taken->exchange(true)) {}
-  ~Turn() {
-    if (mine_) taken_->store(false);
-  }
-  Turn(const Turn &) = delete;
-  Turn &operator=(const Turn &) = delete;
-  bool mine() const noexcept { return mine_; }
-
- private:
-  std::atomic<bool> *taken_;
-  const bool mine_;
-};
-
-}  // namespace
 
 void Places::load_cache() {
   if (loaded_.load(std::memory_order_acquire)) return;
@@ -34,14 +19,15 @@ void Places::load_cache() {
     if (loaded_.load(std::memory_order_relaxed)) return;
     if (cache_) measured_.load(devices_, &warnings);
     if (merged_)
-      for (const Figure &figure : measured_.figures()) record(figure, machine_.get());
+      for (const auto &figure : measured_.figures()) record(figure, machine_.get());
     loaded_.store(true, std::memory_order_release);
   }
   for (const std::pmr::string &each : warnings) log_(WEIR_LOG_WARNING, "%s", each.c_str());
 }
 
-void Places::record(const Figure &figure, Machine *machine) const {
-  machine->record(end(figure.from), end(figure.to), figure.bandwidth, figure.latency_ns);
+void Places::record(const Figures::value_type &figure, Machine *machine) const {
+  const auto &[ends, reading] = figure;
+  machine->record(end(ends.first), end(ends.second), reading.bandwidth, reading.latency_ns);
 }
 
 const char *Places::cache_folder() {
@@ -69,29 +55,54 @@ void Places::links_to_measure(std::pmr::vector<Pair> *pairs, CalibrateCounts *co
   }
 }
 
+/// Both ways of a pair. `share` tells the time for one of so many links that this pair still has.
+void Places::measure(const Pair &pair, uint64_t bytes, const Clock &clock,
+                     const std::function<uint64_t(uint32_t)> &share, CalibrateCounts *counts) {
+  LinkBench bench(*pair.a, pair.b, clock);
+  const Status opened = bench.open(std::bit_floor(bytes / 2));
+  uint32_t from = pair.a->id, to = pair.b != nullptr ? pair.b->id : WEIR_DEVICE_HOST;
+  for (uint32_t way = 0; way < 2; ++way, std::swap(from, to)) {
+    Reading reading;
+    const Status status = opened ? bench.measure(way, share(2 - way), &reading) : opened;
+    ++(status ? counts->measured : counts->failed);
+    if (!status) {
+      log_(WEIR_LOG_WARNING, "the link from device %d to %d is not measured: %s",
+           static_cast<int>(from), static_cast<int>(to), last_error().text);
+      continue;
+    }
+    const Guard hold(mutex_);
+    measured_.set(from, to, reading);
+    if (merged_) record({{from, to}, reading}, machine_.get());
+  }
+}
+
+/// Links to the host come first: what there is no time for is at the end. The time that is left is shared evenly among the links
+/// that are left, so that what one does not need the others have.
 Status Places::calibrate(const CalibrateBounds &bounds, bool save, const Clock &clock,
                          CalibrateCounts *counts, uint32_t *files) {
-  const Turn turn(&calibrating_);
-  if (!turn.mine())
+  struct End {
+    void operator()(std::atomic<bool> *taken) const noexcept { taken->store(false); }
+  };
+  const std::unique_ptr<std::atomic<bool>, End> turn(calibrating_.exchange(true) ? nullptr
+                                                                                 : &calibrating_);
+  if (turn == nullptr)
     return fail(WEIR_ERROR_BUSY, "another thread is measuring this context's links");
   load_cache();
   const uint64_t begin = clock.now_ns();
+  const auto time_left = [&] {
+    return bounds.time_ns - std::min(bounds.time_ns, clock.now_ns() - begin);
+  };
   std::pmr::vector<Pair> pairs(memory_);
   links_to_measure(&pairs, counts);
-  const CalibrateCounts done =
-      topology::calibrate(pairs, bounds, clock, [this](Status status, const Figure &figure) {
-        if (!status) {
-          log_(WEIR_LOG_WARNING, "the link from device %d to %d is not measured: %s",
-               static_cast<int>(figure.from), static_cast<int>(figure.to), last_error().text);
-          return;
-        }
-        const Guard hold(mutex_);
-        measured_.set(figure);
-        if (merged_) record(figure, machine_.get());
-      });
-  counts->measured += done.measured;
-  counts->failed += done.failed;
-  counts->skipped += done.skipped;
+  for (size_t i = 0; i < pairs.size(); ++i) {
+    const uint64_t later = 2 * (pairs.size() - 1 - i);
+    if (time_left() == 0)
+      counts->skipped += 2;
+    else
+      measure(
+          pairs[i], bounds.bytes, clock, [&](uint32_t own) { return time_left() / (later + own); },
+          counts);
+  }
   counts->time_ns = clock.now_ns() - begin;
   if (!save || !cache_ || measured_.folder().empty()) return {};
   // Only this thread changes what is measured, until its turn ends.

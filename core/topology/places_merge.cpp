@@ -16,11 +16,12 @@ namespace {
 uint32_t join(const weir_be_device &about, Machine *machine) {
   uint32_t parent = 0;
   for (uint32_t i = 0; i < machine->places().size(); ++i) {
-    const Place &place = machine->places()[i];
-    if (place.kind == PlaceKind::numa_node && place.number == about.numa_node) parent = i;
+    const Place &each = machine->places()[i];
+    if (each.kind == PlaceKind::numa_node && each.number == about.numa_node) parent = i;
   }
-  machine->add(PlaceKind::device, parent).pci_address = about.pci_address;
-  machine->make_device(static_cast<uint32_t>(machine->places().size() - 1));
+  const uint32_t place = machine->add(PlaceKind::device, parent);
+  machine->place(place).pci_address = about.pci_address;
+  machine->make_device(place);
   return machine->device_count() - 1;
 }
 
@@ -38,7 +39,7 @@ void Places::merge(Machine *machine) {
   ends_.clear();
   for (const auto &device : devices_) merge_device(*device, machine);
   merge_links(machine);
-  for (const Figure &figure : measured_.figures()) record(figure, machine);
+  for (const auto &figure : measured_.figures()) record(figure, machine);
 }
 
 /// Whether the machine has a place for each of the device's partitions: as the virtual functions of a card are.

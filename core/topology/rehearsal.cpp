@@ -4,9 +4,10 @@
 
 #include "core/topology/rehearsal.hpp"
 
+#include "core/topology/text.hpp"
+
 #include <algorithm>
-#include <cstdio>
-#include <string>
+#include <vector>
 
 namespace weir::topology {
 namespace {
@@ -24,41 +25,27 @@ Link both_ways(const Machine &machine, uint32_t a, uint32_t b) {
   return link;
 }
 
-void add_link(const char *ends, const Link &link, std::pmr::string *options) {
-  char text[160];
-  std::snprintf(text, sizeof text, "%s%s:%s:%llu:%u:%llu:%s", options->ends_with('=') ? "" : ",",
-                ends, link_kind_name(link.kind), static_cast<unsigned long long>(link.bandwidth),
-                std::clamp<uint32_t>(link.hops, 1, 1000),
-                static_cast<unsigned long long>(link.latency_ns),
-                link.direct ? "direct" : "staged");
-  *options += text;
+std::string link_text(const std::string &ends, const Link &link) {
+  return ends + printed(":%s:%llu:%u:%llu:%s", link_kind_name(link.kind), llu(link.bandwidth),
+                        std::clamp<uint32_t>(link.hops, 1, 1000), llu(link.latency_ns),
+                        link.direct ? "direct" : "staged");
 }
 
 /// Partitions whose memory is one: of each the first that has it, and itself of what shares with nobody.
-void add_memory(const Machine &machine, const std::pmr::vector<uint32_t> &devices,
-                std::pmr::string *options) {
-  std::pmr::string with("memory_with=", machine.memory());
-  bool any = false;
-  for (size_t i = 0; i < devices.size(); ++i) {
-    const Place &place = machine.device(devices[i]);
-    size_t first = i;
-    if (place.memory_shared > 1 && place.integrated)
-      for (size_t k = i; k-- > 0;)
-        if (machine.device(devices[k]).parent == place.parent) first = k;
-    any = any || first != i;
-    with += (i != 0 ? "," : "") + std::to_string(first);
-  }
-  if (any) options->append(";").append(with);
+size_t first_with_memory(const Machine &machine, const std::pmr::vector<uint32_t> &devices,
+                         size_t index) {
+  const Place &place = machine.device(devices[index]);
+  if (place.memory_shared < 2 || !place.integrated) return index;
+  size_t first = 0;
+  while (machine.device(devices[first]).parent != place.parent) ++first;
+  return first;
 }
 
-void add_integrated(const Machine &machine, const std::pmr::vector<uint32_t> &devices,
-                    std::pmr::string *options) {
-  const char *before = ";integrated=";
-  for (size_t i = 0; i < devices.size(); ++i) {
-    if (!machine.device(devices[i]).integrated) continue;
-    options->append(before).append(std::to_string(i));
-    before = ",";
-  }
+/// "key=a,b,c;", or nothing of nothing.
+std::string list(const char *key, const std::vector<std::string> &values) {
+  std::string text;
+  for (const std::string &each : values) text += (text.empty() ? key : ",") + each;
+  return values.empty() ? text : text + ";";
 }
 
 }  // namespace
@@ -76,36 +63,33 @@ Status rehearsal_options(const Machine &machine, uint64_t throttle, std::pmr::st
     return fail(WEIR_ERROR_INVALID_ARGUMENT,
                 "topology %s: %zu devices cannot be rehearsed, only 1 to %zu",
                 machine.origin().c_str(), devices.size(), most_devices);
-  std::pmr::string names("names=", machine.memory()), pci("pci=", machine.memory()),
-      numa("numa=", machine.memory()), links("links=", machine.memory());
-  char text[64];
-  bool peers = false;
+  std::vector<std::string> names, addresses, nodes, integrated, memory, links;
+  bool peers = false, memory_is_shared = false;
   for (size_t i = 0; i < devices.size(); ++i) {
     const Place &place = machine.device(devices[i]);
-    const char *comma = i != 0 ? "," : "";
-    names.append(comma).append(place.name);
-    pci.append(comma).append(place.pci_address);
-    if (place.numa_node != none)
-      std::snprintf(text, sizeof text, "%s%u", comma, place.numa_node);
-    else
-      std::snprintf(text, sizeof text, "%s-", comma);
-    numa += text;
+    const std::string number = std::to_string(i);
+    names.emplace_back(place.name);
+    addresses.emplace_back(place.pci_address);
+    nodes.push_back(place.numa_node != none ? std::to_string(place.numa_node) : "-");
+    if (place.integrated) integrated.push_back(number);
+    const size_t with = first_with_memory(machine, devices, i);
+    memory.push_back(std::to_string(with));
+    memory_is_shared = memory_is_shared || with != i;
     const Link host = both_ways(machine, host_end, devices[i]);
-    std::snprintf(text, sizeof text, "h-%zu", i);
-    if (host.kind != WEIR_LINK_NONE && host.direct) add_link(text, host, &links);
+    if (host.kind != WEIR_LINK_NONE && host.direct) links.push_back(link_text("h-" + number, host));
     for (size_t k = i + 1; k < devices.size(); ++k) {
       const Link link = both_ways(machine, devices[i], devices[k]);
       peers = peers || link.direct;
-      std::snprintf(text, sizeof text, "%zu-%zu", i, k);
-      add_link(text, link, &links);
+      links.push_back(link_text(number + "-" + std::to_string(k), link));
     }
   }
-  std::snprintf(text, sizeof text, "devices=%zu;peer=%d;link_slowdown=%llu;", devices.size(),
-                peers ? 1 : 0, static_cast<unsigned long long>(throttle));
-  options->append(text).append(names).append(";").append(pci).append(";").append(numa);
-  add_integrated(machine, devices, options);
-  add_memory(machine, devices, options);
-  if (!links.ends_with('=')) options->append(";").append(links);
+  if (!memory_is_shared) memory.clear();
+  *options += printed("devices=%zu;peer=%d;link_slowdown=%llu;", devices.size(), peers ? 1 : 0,
+                      llu(throttle)) +
+              list("names=", names) + list("pci=", addresses) + list("numa=", nodes) +
+              list("integrated=", integrated) + list("memory_with=", memory) +
+              list("links=", links);
+  options->pop_back();
   return {};
 }
 

@@ -2,9 +2,10 @@
 
 #include "core/topology/settings.hpp"
 
-#include <charconv>
+#include "core/topology/text.hpp"
+
+#include <algorithm>
 #include <cstdlib>
-#include <string_view>
 
 namespace weir::topology {
 namespace {
@@ -20,26 +21,24 @@ Status apply(std::string_view pair, Settings *settings) {
   const size_t equals = pair.find('=');
   if (equals == std::string_view::npos) return refuse(pair, "it has no '='");
   const std::string_view key = pair.substr(0, equals), value = pair.substr(equals + 1);
+  const auto set = [&](bool *flag) {
+    if (value != "0" && value != "1") return refuse(pair, "0 or 1 is needed");
+    *flag = value == "1";
+    return Status{};
+  };
+  if (key == "topology.rehearse") return set(&settings->rehearse);
+  if (key == "topology.cache") return set(&settings->cache);
   if (key == "topology.xml") {
     if (value.empty()) return refuse(pair, "the path of a file is needed");
     settings->file = value;
-  } else if (key == "topology.rehearse") {
-    if (value != "0" && value != "1") return refuse(pair, "0 or 1 is needed");
-    settings->rehearse = value == "1";
-  } else if (key == "topology.cache") {
-    if (value != "0" && value != "1") return refuse(pair, "0 or 1 is needed");
-    settings->cache = value == "1";
-  } else if (key == "topology.throttle") {
-    const auto [end, error] =
-        std::from_chars(value.data(), value.data() + value.size(), settings->throttle);
-    if (error != std::errc{} || end != value.data() + value.size() ||
-        settings->throttle > most_throttle)
-      return refuse(pair, "a whole number from 0 to 1000000 is needed");
-  } else {
+    return {};
+  }
+  if (key != "topology.throttle")
     return refuse(
         pair, "there are topology.xml, topology.cache, topology.rehearse and topology.throttle");
-  }
-  return {};
+  settings->throttle = whole_number(value).value_or(UINT64_MAX);
+  if (settings->throttle <= most_throttle) return {};
+  return refuse(pair, "a whole number from 0 to 1000000 is needed");
 }
 
 }  // namespace

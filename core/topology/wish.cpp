@@ -2,8 +2,10 @@
 
 #include "core/topology/wish.hpp"
 
+#include "core/topology/text.hpp"
+
 #include <algorithm>
-#include <charconv>
+#include <cctype>
 #include <cstring>
 
 namespace weir::topology {
@@ -13,12 +15,6 @@ bool is_digit(char c) noexcept { return c >= '0' && c <= '9'; }
 
 char lower(char c) noexcept { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
 
-int hex(char c) noexcept {
-  c = lower(c);
-  if (is_digit(c)) return c - '0';
-  return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 bool same(std::string_view a, std::string_view b) noexcept {
   return std::equal(a.begin(), a.end(), b.begin(), b.end(),
                     [](char left, char right) { return lower(left) == lower(right); });
@@ -27,19 +23,6 @@ bool same(std::string_view a, std::string_view b) noexcept {
 /// Of a device whose runtime tells one: all 0 is none.
 bool told(const uint8_t *uuid) noexcept {
   return uuid != nullptr && std::any_of(uuid, uuid + 16, [](uint8_t byte) { return byte != 0; });
-}
-
-template <class Number>
-bool number_of(std::string_view text, int base, Number *number) noexcept {
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), *number, base);
-  return !text.empty() && error == std::errc{} && end == text.data() + text.size();
-}
-
-std::string_view trimmed(std::string_view text) noexcept {
-  const auto space = [](char c) { return c == ' ' || c == '\t'; };
-  while (!text.empty() && space(text.front())) text.remove_prefix(1);
-  while (!text.empty() && space(text.back())) text.remove_suffix(1);
-  return text;
 }
 
 /// The digits of "GPU-0123...", "MIG-..." or bare ones with dashes anywhere between them: 32, which are 16 bytes; or the 16
@@ -52,15 +35,14 @@ bool parse_uuid(std::string_view text, Wish *wish) noexcept {
   size_t count = 0;
   for (const char c : text) {
     if (c == '-') continue;
-    if (hex(c) < 0 || count == sizeof digits) return false;
+    if (std::isxdigit(static_cast<unsigned char>(c)) == 0 || count == sizeof digits) return false;
     digits[count++] = lower(c);
   }
   if (count != 32 && count != 16) return false;
   wish->kind = count == 32 ? Wish::Kind::uuid : Wish::Kind::short_uuid;
-  for (size_t i = 0; i < 16; ++i) {
-    wish->uuid[i] = static_cast<uint8_t>(
-        count == 32 ? hex(digits[2 * i]) * 16 + hex(digits[2 * i + 1]) : digits[i]);
-  }
+  for (size_t i = 0; i < 16; ++i)
+    wish->uuid[i] = count == 32 ? *whole_number<uint8_t>({digits + 2 * i, 2}, 16)
+                                : static_cast<uint8_t>(digits[i]);
   return true;
 }
 
@@ -69,7 +51,9 @@ bool parse_name(std::string_view text, Wish *wish) noexcept {
   const size_t colon = text.find(':');
   wish->name = text.substr(0, colon);
   wish->numbered = colon != std::string_view::npos;
-  if (wish->numbered && !number_of(text.substr(colon + 1), 10, &wish->number)) return false;
+  const auto number = wish->numbered ? whole_number<uint32_t>(text.substr(colon + 1)) : 0;
+  if (!number) return false;
+  wish->number = *number;
   if (wish->name.empty() || is_digit(wish->name.front())) return false;
   wish->kind = same(wish->name, "gpu") ? Wish::Kind::gpu : Wish::Kind::backend;
   return std::all_of(wish->name.begin(), wish->name.end(), [](char c) {
@@ -80,21 +64,10 @@ bool parse_name(std::string_view text, Wish *wish) noexcept {
 }  // namespace
 
 bool parse_pci(std::string_view text, PciAddress *address) noexcept {
-  *address = PciAddress{};
-  const size_t dot = text.find('.');
-  if (dot != std::string_view::npos && !number_of(text.substr(dot + 1), 16, &address->function))
-    return false;
-  text = text.substr(0, dot);
-  const size_t last = text.rfind(':');
-  if (last == std::string_view::npos) return false;
-  const size_t first = text.find(':');
-  // Without a domain and a function "17:00" would be anything.
-  if (first == last && dot == std::string_view::npos) return false;
-  const bool domain = first != last;
-  return (!domain || number_of(text.substr(0, first), 16, &address->domain)) &&
-         number_of(text.substr(domain ? first + 1 : 0, last - (domain ? first + 1 : 0)), 16,
-                   &address->bus) &&
-         number_of(text.substr(last + 1), 16, &address->device);
+  const bool bare = text.find('.') == std::string_view::npos && text.find(':') == text.rfind(':');
+  const auto found = bare ? std::nullopt : pci_address_of(text);
+  *address = found.value_or(PciAddress{});
+  return found.has_value();
 }
 
 bool Wish::fits(const Offer &offer) const noexcept {
@@ -121,7 +94,8 @@ bool Wish::fits(const Offer &offer) const noexcept {
 
 Status parse_wish(std::string_view text, Wish *wish) {
   *wish = Wish{};
-  const std::string_view own = trimmed(text);
+  std::string_view own = text.substr(std::min(text.find_first_not_of(" \t"), text.size()));
+  own = own.substr(0, own.find_last_not_of(" \t") + 1);
   if (parse_uuid(own, wish)) return {};
   if (parse_pci(own, &wish->pci)) {
     wish->kind = Wish::Kind::pci;

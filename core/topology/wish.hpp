@@ -5,6 +5,7 @@
 #pragma once
 
 #include "core/base/status.hpp"
+#include "core/topology/machine.hpp"
 
 #include <weir/context.h>
 
@@ -22,12 +23,7 @@ struct Offer {
   const uint8_t *uuid = nullptr;  ///< 16 bytes; all 0 if the runtime tells none
 };
 
-/// The numbers of a PCI address. nvidia-smi writes the domain with eight digits, sysfs with four, others leave it out.
-struct PciAddress {
-  uint32_t domain = 0, bus = 0, device = 0, function = 0;
-  bool operator==(const PciAddress &) const = default;
-};
-/// "0000:17:00.0", "00000000:17:00.0", "17:00.0" or "0000:17:00", in either case. False: it is none.
+/// "0000:17:00.0", "00000000:17:00.0", "17:00.0" or "0000:17:00", in either case. False: it is none, as "17:00" would be anything.
 bool parse_pci(std::string_view text, PciAddress *address) noexcept;
 
 struct Wish {

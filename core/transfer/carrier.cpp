@@ -129,9 +129,8 @@ Status Bounce::open() {
     pieces_[i].mapped = status.ok();
   }
   if (!status) {
-    const LastError why = last_error();
+    const KeepError keep;
     close();
-    last_error() = why;
     return status;
   }
   ring.start(address_, page, count_ * page);
@@ -373,10 +372,9 @@ Status Carrier::carry(Order &order, const Cargo *cargo, size_t count, Stamp afte
   const Guard hold(mutex_);
   const Status status = run(order, cargo, count, after);
   if (status) return {};
-  const LastError why = last_error();
+  const KeepError keep;
   end_locked(order);
   synchronize(*order.arrival);
-  last_error() = why;
   return status;
 }
 

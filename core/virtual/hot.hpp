@@ -108,6 +108,14 @@ struct alignas(32) Hot {
     *where = address;
     return true;
   }
+  uint64_t generation() const noexcept {
+    return word.load(std::memory_order_relaxed) & Word::generation_mask;
+  }
+  /// Whether it is the buffer of that generation, and none of these flags is set.
+  bool lives(uint64_t generation, uint64_t flags = 0) const noexcept {
+    return (word.load(std::memory_order_relaxed) & (Word::alive | Word::generation_mask | flags)) ==
+           (Word::alive | generation);
+  }
   void drop_lease(uint32_t mode) noexcept {
     word.fetch_sub(mode == WEIR_READ ? Word::reader : Word::writer);
   }
@@ -148,6 +156,19 @@ struct alignas(32) Hot {
   }
   uint32_t home() const noexcept {
     return static_cast<uint32_t>(size_home.load(std::memory_order_relaxed) >> 48);
+  }
+  void set_flags(uint64_t set, uint64_t clear) noexcept {
+    uint64_t seen = word.load(std::memory_order_relaxed);
+    while (!word.compare_exchange_weak(seen, (seen | set) & ~clear, std::memory_order_acq_rel)) {
+    }
+  }
+  /// False, with nothing changed: a flag or count of `must_not` is set.
+  bool try_flags(uint64_t must_not, uint64_t set, uint64_t clear) noexcept {
+    uint64_t seen = word.load(std::memory_order_relaxed);
+    do {
+      if ((seen & must_not) != 0) return false;
+    } while (!word.compare_exchange_weak(seen, (seen | set) & ~clear, std::memory_order_acq_rel));
+    return true;
   }
   void set_size_home(uint64_t size, uint32_t home) noexcept {
     size_home.store(size | (uint64_t{home} << 48), std::memory_order_relaxed);

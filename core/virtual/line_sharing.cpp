@@ -81,10 +81,9 @@ bool LineSharing::add_line(Lines &lines, uint64_t size) {
   bytes = bytes / page_ * page_;
   grow_by(lines);
   AddressRange range;
-  const LastError before = last_error();
-  if (!addresses_.allocate(bytes, page_, &range)) {
-    last_error() = before;
-    return false;
+  {
+    const KeepError keep;
+    if (!addresses_.allocate(bytes, page_, &range)) return false;
   }
   Owned<Line> fresh;
   try {

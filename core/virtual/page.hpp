@@ -6,6 +6,7 @@
 #pragma once
 
 #include "core/backend/timeline.hpp"
+#include "core/base/place.hpp"
 #include "core/physical/granule_pool.hpp"
 #include "core/tier/copies.hpp"
 #include "core/tier/host_store.hpp"
@@ -21,13 +22,18 @@ using backend::Stamp;
 using physical::GranuleId;
 
 /// Places a page's bytes can be, as bits of Page::latest(): a device of the pool by its position, or:
-inline constexpr uint32_t max_devices = 28;
-inline constexpr uint32_t storage_bit = uint32_t{1} << max_devices;
-inline constexpr uint32_t compressed_bit = uint32_t{1} << 29U;
-inline constexpr uint32_t host_bit = uint32_t{1} << 30U;
+inline constexpr uint32_t max_devices = Place::devices;
+inline constexpr uint32_t storage_bit = Place::storage.bit();
+inline constexpr uint32_t compressed_bit = Place::compressed.bit();
+inline constexpr uint32_t host_bit = Place::host.bit();
 inline constexpr uint32_t lost_bit = uint32_t{1} << 31U;
 inline constexpr uint32_t below_host = compressed_bit | storage_bit;
 inline constexpr uint32_t device_bits = storage_bit - 1;
+
+/// The tiers that a page was at, and is, as bits: whoever changes a page tells the index of it (page/place_index.hpp).
+struct [[nodiscard]] PlaceChange {
+  uint32_t before, after;
+};
 
 class Page {
  public:
@@ -38,29 +44,49 @@ class Page {
   /// unfinished work on the bytes. Not so where only the memory was lost: a copy that had ended by then is good.
   bool forsaken() const noexcept { return lost() && forsaken_; }
 
+  /// Its copy in HOST, latest or not, or being written.
+  tier::HostSlot host() const noexcept { return host_; }
+  /// The tiers that it has bytes at, or a place for them, as bits.
+  uint32_t tiers() const noexcept {
+    return (latest_ & (host_bit | below_host)) | (host_ ? host_bit : 0);
+  }
+
   /// A new version, which is at `places` alone.
-  void written(uint32_t places) noexcept { latest_ = places; }
+  PlaceChange written(uint32_t places) noexcept { return become(places, host_); }
   /// The latest version is there too.
-  void arrived(uint32_t place) noexcept { latest_ |= place; }
+  PlaceChange arrived(uint32_t place) noexcept { return become(latest_ | place, host_); }
   /// It is there no more, or never was.
-  void left(uint32_t places) noexcept { latest_ &= ~places; }
+  PlaceChange left(uint32_t places) noexcept { return become(latest_ & ~places, host_); }
   /// Without a version: reads as zero.
-  void discarded() noexcept { latest_ = 0; }
+  PlaceChange discarded() noexcept { return become(0, host_); }
   /// Its only copy was in the memory of a device that is lost.
-  void device_lost() noexcept { latest_ = lost_bit, forsaken_ = false; }
+  PlaceChange device_lost() noexcept { return forsaken_ = false, become(lost_bit, host_); }
   /// What it was written by is lost.
-  void forsake() noexcept { latest_ = lost_bit, forsaken_ = true; }
+  PlaceChange forsake() noexcept { return forsaken_ = true, become(lost_bit, host_); }
   /// A copy had ended before the device was lost.
-  void revived() noexcept { latest_ &= ~lost_bit; }
+  PlaceChange revived() noexcept { return become(latest_ & ~lost_bit, host_); }
+  /// Has this slot in HOST from now on, or none.
+  PlaceChange take_slot(tier::HostSlot slot) noexcept { return become(latest_, slot); }
 
  private:
+  PlaceChange become(uint32_t latest, tier::HostSlot slot) noexcept {
+    const uint32_t before = tiers();
+    latest_ = latest;
+    host_ = slot;
+    return {before, tiers()};
+  }
+
   uint32_t latest_ = 0;
 
  public:
   uint16_t leases =
       0;  ///< leases on parts of the owner that touch the page, and operations that must find it in place
   uint16_t busy = 0;  ///< devices on which it is FILLING, DRAINING or MOVING, and other work on it
-  tier::HostSlot host;  ///< its copy in HOST, latest or being written
+
+ private:
+  tier::HostSlot host_;
+
+ public:
   /// Its copies below HOST and the checksum of the latest version, in the pool's CopyTable.
   uint32_t lower = tier::CopyTable::none;
   bool sinking : 1 = false;          ///< being copied down from HOST or COMPRESSED

@@ -22,9 +22,10 @@ namespace weir::vm {
 struct Residence {
   Residence(uint8_t place_, std::pmr::memory_resource *memory) : pages(memory), place(place_) {}
   Packed<DevicePage> pages;
-  AddressRange range;     ///< with VMM; of a sharded region its address alone
-  uint32_t resident = 0;  ///< pages RESIDENT
-  uint8_t place;          ///< position of the device in the pool
+  AddressRange range;        ///< with VMM; of a sharded region its address alone
+  uint32_t resident = 0;     ///< pages in place: RESIDENT, or on their way from there
+  uint8_t place;             ///< position of the device in the pool
+  uint32_t coming : 24 = 0;  ///< pages FILLING that were ABSENT before
 
   std::pmr::memory_resource *memory() const noexcept { return pages.memory(); }
 
@@ -36,6 +37,20 @@ static_assert(sizeof(Residence) == 32);
 struct Tombstone {
   uint64_t begin = 0, end = 0;
   Stamp stamp;
+};
+
+/// How many work on a region. While there are any it is not freed, nor does it get another owner. Only a RegionPin
+/// (virtual/region_pin.hpp) and the steps of its pages change it.
+class PinCount {
+ public:
+  class Pin;
+  bool any() const noexcept { return count_ != 0; }
+  /// A page of it is being worked on from now on, or is not any more (Rule::busy).
+  void page_busy() noexcept { ++count_; }
+  void page_done() noexcept { --count_; }
+
+ private:
+  uint32_t count_ = 0;
 };
 
 struct Region {
@@ -77,12 +92,10 @@ struct Region {
   /// The bytes may change without anybody being told (a hold that writes, weir_malloc): nothing but the copy on `held_at`,
   /// or on a shard's device, counts as the latest. Not of a slab, whose pages are never brought to another device.
   bool held_to_write = false;
-  uint32_t operations = 0;  ///< threads working on it outside the lock: it must not be freed
+  PinCount pin_count;  ///< of threads working on it outside the lock, and of pages on the move
   uint64_t tag = 0;
   uint64_t dead_since =
       0;  ///< of a kept one: the engine's look at what is idle at which its owner died
-  uint64_t next_use = UINT64_MAX;  ///< number of the next announced operation that uses it ...
-  uint32_t next_use_slot = 0;      ///< ... on this stream slot
   uint32_t kept_before = UINT32_MAX, kept_after = UINT32_MAX;  ///< in the list, if `listed`
   tier::CodecPlan codec;                                       ///< what was learnt of its bytes ...
   tier::CodecPlan dense_codec;          ///< ... and of what recompression comes to
@@ -121,6 +134,14 @@ struct Region {
   Residence *on(uint32_t place) noexcept {
     for (auto &r : residences) {
       if (r->place == place) return r.get();
+    }
+    return nullptr;
+  }
+  /// A device's copy of the page's latest version, or nullptr.
+  Residence *latest_on_device(uint32_t page) noexcept {
+    for (auto &r : residences) {
+      const bool latest = (pages[page].latest() >> r->place & 1U) != 0;
+      if (latest && r->pages[page].state() == PageState::resident) return r.get();
     }
     return nullptr;
   }

@@ -34,7 +34,7 @@ inline constexpr size_t page_steps = 14;
 struct Rule {
   Step step;
   PageState from, to;
-  int8_t busy;      ///< change of Page::busy, Region::operations and the device's in_flight
+  int8_t busy;      ///< change of Page::busy, Region::pin_count and the device's in_flight
   int8_t in_place;  ///< change of Residence::resident
   const char *name;
   const char *granule;  ///< what becomes of the page's granule

@@ -191,11 +191,16 @@ void a_client_may_be_given_nothing(void **) {
   weir_buffer other = world.buffer(4 * page_bytes);
   expect_result(WEIR_ERROR_OVER_BUDGET, world.acquire(other, WEIR_READ, &lease));
   assert_int_equal(last_error().tier, WEIR_TIER_HOST);
+  weir_buffer unwritten = world.buffer(page_bytes, WEIR_DEVICE_DEFAULT, no_host);
+  const unsigned char byte = 1;
+  expect_result(WEIR_ERROR_OVER_BUDGET, weir_buffer_write(world.pool, unwritten, 0, 1, &byte));
+  assert_non_null(std::strstr(weir_last_error(), "bytes that are written or must leave a device"));
+  assert_non_null(std::strstr(weir_last_error(), "by this client; a larger host_quota"));
   weir_client_stats stats = WEIR_CLIENT_STATS_INIT;
   ok(weir_client_stats_get(no_host, &stats));
   assert_int_equal(stats.host_bytes, 0);
   world.check(stays, 3 * page_bytes, 5);
-  for (weir_buffer b : {outside, stays, other}) ok(weir_buffer_destroy(world.pool, b));
+  for (weir_buffer b : {outside, stays, other, unwritten}) ok(weir_buffer_destroy(world.pool, b));
   ok(weir_client_destroy(nowhere));
   ok(weir_client_destroy(no_host));
   world.close();

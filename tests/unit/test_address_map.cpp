@@ -2,7 +2,7 @@
 //
 // AddressMap beside std::map, over addresses that collide.
 
-#include "core/residency/address_map.hpp"
+#include "core/page/address_map.hpp"
 
 #include <map>
 #include <random>
@@ -11,7 +11,7 @@
 
 namespace {
 
-using weir::residency::AddressMap;
+using weir::page::AddressMap;
 
 void as_a_map(void **) {
   for (const uint64_t step : {uint64_t{256}, uint64_t{1} << 20U, uint64_t{1} << 44U}) {

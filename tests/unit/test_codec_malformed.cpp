@@ -31,7 +31,7 @@ weir_result decode(Codec &codec, const Bytes &blob, uint64_t raw) {
 }
 
 void expect_corrupt(Codec &codec, const Bytes &blob, uint64_t raw, const char *what) {
-  weir::last_error().text[0] = 0;
+  weir::new_error().text[0] = 0;
   const weir_result result = decode(codec, blob, raw);
   if (result != WEIR_ERROR_CORRUPT) fail_msg("%s: %d", what, result);
   assert_true(weir::last_error().text[0] != 0);

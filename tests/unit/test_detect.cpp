@@ -24,7 +24,7 @@ Detection detect(const Bytes &bytes) {
   const Detection found = weir::tier::detect(bytes.data(), bytes.size());
   const Detection again = weir::tier::detect(bytes.data(), bytes.size());
   assert_true(found.form == again.form && found.integers == again.integers &&
-              found.zeros == again.zeros && found.coded == again.coded);
+              found.zeros == again.zeros);
   return found;
 }
 
@@ -113,19 +113,10 @@ void shares(void **) {
     if (std::fabs(found.zeros / 256.0 - zeros) > 0.03)
       fail_msg("%u zeros, %d", found.zeros, static_cast<int>(found.form));
   }
-  assert_true(detect(random_bytes(block)).coded >= 254);
-  const Detection weights = detect(normal_numbers(Form::bf16, block, 0.02));
-  assert_true(weights.coded > 150 && weights.coded < 190);
   Bytes mask = random_bytes(block);
   for (unsigned char &byte : mask) byte = byte < 30 ? 0 : 1;
-  const Detection two = detect(mask);
-  assert_true(two.two_valued && !two.same && two.form == Form::bytes);
-  assert_true(!detect(normal_numbers(Form::bytes, block, 1)).two_valued);
-  Bytes pattern;
-  while (pattern.size() < block) put(&pattern, uint64_t{0x0123456789ABCDEF});
-  const Detection same = detect(pattern);
-  assert_true(same.same && !same.two_valued && same.coded == 0);
-  assert_true(detect(Bytes(block, 0)).same && detect(Bytes(block, 0)).zeros == 256);
+  assert_true(detect(mask).form == Form::bytes);
+  assert_true(detect(Bytes(block, 0)).zeros == 256);
 }
 
 void looks_at_nothing_outside(void **) {

@@ -22,9 +22,9 @@ constexpr uint32_t devices = 3;
 
 Figures some_figures() {
   Figures figures(heap);
-  figures.set({2, WEIR_DEVICE_HOST, 12'345'678'901, 1500});
-  figures.set({WEIR_DEVICE_HOST, 2, UINT64_C(1'000'000'000'000'000'000), 0});
-  figures.set({0, 1, 1, UINT64_C(1'000'000'000'000)});
+  figures[{2, WEIR_DEVICE_HOST}] = {12'345'678'901, 1500};
+  figures[{WEIR_DEVICE_HOST, 2}] = {UINT64_C(1'000'000'000'000'000'000), 0};
+  figures[{0, 1}] = {1, UINT64_C(1'000'000'000'000)};
   return figures;
 }
 
@@ -234,9 +234,12 @@ void a_folder_that_cannot_be_written_is_an_error(void **) {
 std::string identity_of(std::string_view machine, std::string_view backend,
                         std::string_view version, std::string_view options,
                         const std::vector<weir_be_device> &all) {
-  CacheIdentity id(machine, backend, version, options, heap);
-  for (const weir_be_device &device : all) id.add(device);
-  return std::string(id.text());
+  std::vector<weir::Owned<weir::backend::Device>> owned;
+  for (const weir_be_device &each : all) {
+    owned.push_back(weir::make_owned<weir::backend::Device>(heap));
+    owned.back()->description = each;
+  }
+  return std::string(cache_identity({machine, backend, version, options}, owned, heap));
 }
 
 void whatever_tells_machines_apart_counts(void **) {

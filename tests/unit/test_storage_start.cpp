@@ -208,7 +208,7 @@ void no_io_uring(void **) {
     config.budget = mib;
     config.threads = 3;
     Lines lines;
-    weir::last_error() = {};
+    weir::new_error() = {};
     StorageStore store(config, Log(Lines::add, &lines), std::pmr::new_delete_resource());
     Memory memory(mib);
     memory.fill(1);

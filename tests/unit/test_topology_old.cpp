@@ -215,7 +215,7 @@ void numbers_that_hwloc_goes_by_are_checked(void **) {
       "distances");
   // Twice: a reader takes the last, a check the first.
   refused_for(with(good, "nbobjs=\"2\"", "nbobjs=\"2\" nbobjs=\"65536\""), "twice");
-  for (const char *set : {"", "0x", "0xf...f", "0x1;0x1"})
+  for (const char *set : {"", "0x", "0xf...f", "0x1;0x1", ",0x00000001", ","})
     refused_for(
         with(good, "complete_nodeset=\"0x1\"", "complete_nodeset=\"" + std::string(set) + "\""),
         "complete_nodeset");
@@ -223,6 +223,18 @@ void numbers_that_hwloc_goes_by_are_checked(void **) {
     refused_for(with(good, "type=\"PU\" os_index=\"0\"",
                      "type=\"PU\" os_index=\"" + std::string(index) + "\""),
                 "os_index");
+}
+
+/// hwloc stops at an attribute that it can't read: what comes after it is not there.
+void attributes_are_counted_as_far_as_hwloc_reads(void **) {
+  const std::string good = old_machine();
+  for (const char *other : {"os_i ", "onLine=\"1\" ", "a=\"&x;\" ", "a='1' ", "a =\"1\" ", "\r"})
+    refused_for(with(good, "type=\"PU\" os_index=\"0\"",
+                     "type=\"PU\" " + std::string(other) + "os_index=\"0\""),
+                "cpuset");
+  const Read read(
+      with(good, "type=\"PU\" os_index=\"0\"", "type=\"PU\"\n\ta=\"&lt;&#10;'\" os_index=\"0\""));
+  expect_two_gpus(read.machine);
 }
 
 void every_cut_of_an_old_file_is_refused(void **) {
@@ -273,6 +285,7 @@ int main() {
       cmocka_unit_test(groups_that_lack_sets_are_passed_over),
       cmocka_unit_test(what_hwloc_does_not_read_is_refused_with_the_reason),
       cmocka_unit_test(numbers_that_hwloc_goes_by_are_checked),
+      cmocka_unit_test(attributes_are_counted_as_far_as_hwloc_reads),
       cmocka_unit_test(every_cut_of_an_old_file_is_refused),
       cmocka_unit_test(an_old_file_without_an_attribute_ends),
       cmocka_unit_test(new_files_may_have_groups_without_cpus),

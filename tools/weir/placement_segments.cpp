@@ -5,7 +5,7 @@
 // what it should, blocks are copied first: out of the way of the new one, or out of whole segments, which are given back.
 #include "placement_kinds.hpp"
 
-#include "core/physical/segment_planner.hpp"
+#include "segment_planner.hpp"
 
 #include <memory_resource>
 #include <unordered_map>
@@ -13,8 +13,6 @@
 namespace weir::tool {
 namespace {
 
-using physical::SegmentLedger;
-using physical::SegmentPlanner;
 using Segment = SegmentLedger::Segment;
 
 // Shares of the most that was ever live, but for the waste, a share of a segment.

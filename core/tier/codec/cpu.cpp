@@ -11,17 +11,9 @@
 namespace weir::tier {
 
 const char *cpu_level_name(CpuLevel level) noexcept {
-  switch (level) {
-    case CpuLevel::scalar:
-      return "scalar";
-    case CpuLevel::avx2:
-      return "avx2";
-    case CpuLevel::avx512:
-      return "avx512";
-    case CpuLevel::neon:
-      return "neon";
-  }
-  return "none";
+  constexpr const char *names[cpu_level_count] = {"scalar", "avx2", "avx512", "neon"};
+  const auto index = static_cast<uint32_t>(level);
+  return index < cpu_level_count ? names[index] : "none";
 }
 
 bool cpu_has(CpuLevel level) noexcept {

@@ -27,6 +27,9 @@ inline bool streams_to(const unsigned char *out, Stores stores) noexcept {
   return stores == Stores::streaming && reinterpret_cast<uintptr_t>(out) % 64 == 0;
 }
 
+/// What must follow streaming, for levels that do not stream.
+inline void no_fence() noexcept {}
+
 const char *cpu_level_name(CpuLevel level) noexcept;
 
 /// Whether this processor, and this build, can run it. Kernels of a level that is not there must not be asked for.

@@ -5,6 +5,7 @@
 
 #include "core/tier/codec/detect.hpp"
 
+#include "core/tier/codec/elements.hpp"
 #include "core/tier/codec/entropy.hpp"
 
 #include <algorithm>
@@ -19,25 +20,12 @@ constexpr uint64_t windows = 16;
 constexpr uint64_t window_bytes = detect_sample_bytes / windows;
 static_assert(window_bytes % word == 0);
 
-struct Sample {
-  uint64_t start[windows] = {};
-  uint64_t bytes = 0;  ///< of each
-  uint32_t count = 0;
-};
-
-/// Whole words at places that every width divides.
-Sample sample_of(uint64_t count) noexcept {
-  Sample sample;
-  if (count <= detect_sample_bytes) {
-    sample.count = 1;
-    sample.bytes = count / word * word;
-    return sample;
-  }
-  sample.count = windows;
-  sample.bytes = window_bytes;
-  const uint64_t apart = (count - window_bytes) / (windows - 1);
-  for (uint64_t i = 0; i < windows; ++i) sample.start[i] = i * apart / word * word;
-  return sample;
+/// look(at, length): whole words at places that every width divides, from all over the bytes.
+template <class Look>
+void for_words(const unsigned char *bytes, uint64_t count, Look &&look) {
+  for_windows(count, windows, window_bytes, [&](uint64_t first, uint64_t length) {
+    look(bytes + first / word * word, length / word * word);
+  });
 }
 
 /// Counts by place in a word of 8 bytes: as they are, and with each element rotated by a bit. The lowest byte of a rotated
@@ -100,7 +88,6 @@ struct Planes {
 struct Width {
   uint32_t bytes = 1;
   bool integers = false;
-  uint64_t bits = 0;      ///< for the sample, in 1/65536
   ByteCounts top_plain;   ///< of the highest byte as it is ...
   ByteCounts top_turned;  ///< ... and with the sign rotated out of it
 };
@@ -108,8 +95,8 @@ struct Width {
 /// Fewer elements than this look alike by chance.
 constexpr uint64_t least_elements = 2048;
 
-/// The narrowest whose planes cost no more than 1/32 above the least; also the counts for all bytes.
-Width best_width(const Places &places, uint64_t total, ByteCounts *all) noexcept {
+/// The narrowest whose planes cost no more than 1/32 above the least.
+Width best_width(const Places &places, uint64_t total) noexcept {
   Planes plain(places.plain, nullptr), turned(places.turned, places.lowest);
   Width best;
   uint64_t least = UINT64_MAX;
@@ -121,16 +108,14 @@ Width best_width(const Places &places, uint64_t total, ByteCounts *all) noexcept
       least = std::min(least, bits);
       if (bits <= least + least / 32) {
         // Pixels and records of bytes lose much by a rotation, floats and integers next to nothing.
-        best = {width, as_it_is + as_it_is / 25 < rotated, bits, plain.counts[width - 1],
+        best = {width, as_it_is + as_it_is / 25 < rotated, plain.counts[width - 1],
                 turned.counts[width - 1]};
       }
     }
-    if (width == 1) break;
+    if (width == 1) return best;
     plain.fold();
     turned.fold();
   }
-  *all = plain.counts[0];
-  return best;
 }
 
 /// Small integers have a top byte of 0 or, negative, 0xFF; a float has one only if it is next to nothing or huge.
@@ -159,34 +144,6 @@ bool is_half(ByteCounts upper) noexcept {
   return above(below, 285) || (above(whole, 500) && above(below, 260));
 }
 
-template <class Element>
-uint64_t zeros_in(const unsigned char *bytes, uint64_t length) noexcept {
-  uint64_t zeros = 0;
-  for (uint64_t i = 0; i < length; i += sizeof(Element)) {
-    Element value;
-    std::memcpy(&value, bytes + i, sizeof value);
-    zeros += value == 0 ? 1 : 0;
-  }
-  return zeros;
-}
-
-uint64_t zero_elements(const unsigned char *bytes, const Sample &sample, uint32_t width) noexcept {
-  uint64_t zeros = 0;
-  for (uint32_t i = 0; i < sample.count; ++i) {
-    const unsigned char *at = bytes + sample.start[i];
-    zeros += width == 8   ? zeros_in<uint64_t>(at, sample.bytes)
-             : width == 4 ? zeros_in<uint32_t>(at, sample.bytes)
-             : width == 2 ? zeros_in<uint16_t>(at, sample.bytes)
-                          : zeros_in<uint8_t>(at, sample.bytes);
-  }
-  return zeros;
-}
-
-uint32_t values_in(const ByteCounts &counts) noexcept {
-  return static_cast<uint32_t>(
-      std::count_if(counts.begin(), counts.end(), [](uint32_t count) { return count > 0; }));
-}
-
 Form form_of(const Width &width) noexcept {
   switch (width.bytes) {
     case 2:
@@ -203,26 +160,25 @@ Form form_of(const Width &width) noexcept {
 }  // namespace
 
 Detection detect(const unsigned char *bytes, uint64_t count) noexcept {
-  const Sample sample = sample_of(count);
-  const uint64_t total = sample.count * sample.bytes;
   Detection found;
-  if (total == 0) return found;
+  uint64_t total = 0;
   Places places;
-  for (uint32_t i = 0; i < sample.count; ++i) places.count(bytes + sample.start[i], sample.bytes);
-  ByteCounts all;
-  Width width = best_width(places, total, &all);
-  found.same = std::all_of(std::begin(places.plain), std::end(places.plain),
-                           [](const ByteCounts &place) { return values_in(place) == 1; });
-  found.two_valued = values_in(all) <= 2;
-
+  for_words(bytes, count, [&](const unsigned char *at, uint64_t length) {
+    places.count(at, length);
+    total += length;
+  });
+  if (total == 0) return found;
+  Width width = best_width(places, total);
   const uint64_t elements = total / width.bytes;
-  const uint64_t zeros = zero_elements(bytes, sample, width.bytes);
+  uint64_t zeros = 0;
+  for_words(bytes, count, [&](const unsigned char *at, uint64_t length) {
+    zeros += zeros_in(at, length / width.bytes, width.bytes);
+  });
   width.integers =
       width.bytes > 1 && (width.integers || top_is_extension(width.top_plain, elements, zeros));
   found.integers = width.integers;
   found.form = form_of(width);
   found.zeros = static_cast<uint16_t>(zeros * 256 / elements);
-  found.coded = static_cast<uint16_t>(std::min<uint64_t>(width.bits * 32 / total / 65536, 256));
   return found;
 }
 

@@ -10,12 +10,9 @@ namespace weir::tier {
 
 struct Detection {
   Form form = Form::bytes;
-  bool integers =
-      false;  ///< elements of the form's width, but no floats: their sign stays where it is
-  bool two_valued = false;  ///< no more than two values of bytes were seen
-  bool same = false;        ///< one pattern of 8 bytes was seen and nothing else
-  uint16_t zeros = 0;       ///< elements of zero bytes only, in 1/256 of all
-  uint16_t coded = 256;     ///< what entropy coding of planes would leave, in 1/256 of the bytes
+  /// Elements of the form's width, but no floats: their sign stays where it is.
+  bool integers = false;
+  uint16_t zeros = 0;  ///< elements of zero bytes only, in 1/256 of all
 };
 
 /// Looks at no more than `detect_sample_bytes`, spread over all. The first element starts with the first byte.

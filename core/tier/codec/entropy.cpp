@@ -4,6 +4,8 @@
 
 #include "core/tier/codec/entropy.hpp"
 
+#include "core/tier/codec/elements.hpp"
+
 #include <algorithm>
 #include <bit>
 #include <cstring>
@@ -34,14 +36,13 @@ constexpr auto log2_table = [] {
   return table;
 }();
 
-constexpr uint32_t interpolated(const std::array<uint32_t, (1U << index_bits) + 1> &table,
-                                uint32_t value) {
+constexpr uint32_t interpolated(uint32_t value) {
   if (value < 2) return 0;
   const auto whole = static_cast<uint32_t>(std::bit_width(value) - 1);
   const uint32_t fraction = value << (31 - whole) & 0x7FFFFFFFU;  // of 2^31
   const uint32_t index = fraction >> (31 - index_bits);
   const uint32_t rest = fraction >> (31 - index_bits - 12) & 0xFFFU;  // of 2^12
-  const uint32_t low = table[index], high = table[index + 1];
+  const uint32_t low = log2_table[index], high = log2_table[index + 1];
   return (whole << 16U) + low + ((high - low) * rest >> 12U);
 }
 
@@ -49,7 +50,7 @@ constexpr uint32_t interpolated(const std::array<uint32_t, (1U << index_bits) + 
 constexpr uint32_t products = 1024;
 constexpr auto product_table = [] {
   std::array<uint32_t, products> table{};
-  for (uint32_t i = 0; i < products; ++i) table[i] = i * interpolated(log2_table, i);
+  for (uint32_t i = 0; i < products; ++i) table[i] = i * interpolated(i);
   return table;
 }();
 
@@ -73,7 +74,7 @@ void count_bytes(const unsigned char *bytes, uint64_t count, ByteCounts *counts)
   }
 }
 
-uint32_t log2_fixed(uint32_t value) noexcept { return interpolated(log2_table, value); }
+uint32_t log2_fixed(uint32_t value) noexcept { return interpolated(value); }
 
 uint64_t entropy_bits(const ByteCounts &counts) noexcept {
   uint64_t total = 0, logs = 0, values = 0;
@@ -85,6 +86,16 @@ uint64_t entropy_bits(const ByteCounts &counts) noexcept {
   if (values < 2) return 0;
   const uint64_t bits = total * log2_fixed(static_cast<uint32_t>(total));
   return (bits > logs ? bits - logs : 0) + (values - 1) * correction;
+}
+
+uint64_t entropy_bits(const unsigned char *bytes, uint64_t count, uint64_t windows,
+                      uint64_t window) noexcept {
+  ByteCounts counts{};
+  const uint64_t seen =
+      for_windows(count, windows, window, [bytes, &counts](uint64_t first, uint64_t length) {
+        count_bytes(bytes + first, length, &counts);
+      });
+  return seen == 0 ? 0 : (entropy_bits(counts) >> 16U) * count / seen;
 }
 
 uint64_t huffman_bits(const ByteCounts &counts) noexcept {

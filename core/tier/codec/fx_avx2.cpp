@@ -46,25 +46,16 @@ inline __m256i high_words(__m256i a, __m256i b) {
   return cross(_mm256_packus_epi32(_mm256_srli_epi32(a, 16), _mm256_srli_epi32(b, 16)));
 }
 
-template <bool rotated>
-inline __m256i rotate_left_16(__m256i words) {
-  if constexpr (!rotated) return words;
-  return _mm256_or_si256(_mm256_slli_epi16(words, 1), _mm256_srli_epi16(words, 15));
+/// To the left, by so many bits of 16 or of 32.
+template <int by>
+inline __m256i rotate_16(__m256i words) {
+  if constexpr (by == 0) return words;
+  return _mm256_or_si256(_mm256_slli_epi16(words, by), _mm256_srli_epi16(words, 16 - by));
 }
-template <bool rotated>
-inline __m256i rotate_right_16(__m256i words) {
-  if constexpr (!rotated) return words;
-  return _mm256_or_si256(_mm256_srli_epi16(words, 1), _mm256_slli_epi16(words, 15));
-}
-template <bool rotated>
-inline __m256i rotate_left_32(__m256i words) {
-  if constexpr (!rotated) return words;
-  return _mm256_or_si256(_mm256_slli_epi32(words, 1), _mm256_srli_epi32(words, 31));
-}
-template <bool rotated>
-inline __m256i rotate_right_32(__m256i words) {
-  if constexpr (!rotated) return words;
-  return _mm256_or_si256(_mm256_srli_epi32(words, 1), _mm256_slli_epi32(words, 31));
+template <int by>
+inline __m256i rotate_32(__m256i words) {
+  if constexpr (by == 0) return words;
+  return _mm256_or_si256(_mm256_slli_epi32(words, by), _mm256_srli_epi32(words, 32 - by));
 }
 
 inline uint32_t top_bits(__m256i bytes) {
@@ -107,16 +98,18 @@ inline __m256i load_bitmaps(const unsigned char *from, uint32_t *any) {
 template <Form form, bool rotated>
 inline __m256i split(const unsigned char *in, const FxTarget &to, uint32_t half) {
   if constexpr (form == Form::f32) {
-    const __m256i a = rotate_left_32<rotated>(load(in)), b = rotate_left_32<rotated>(load(in + 32)),
-                  c = rotate_left_32<rotated>(load(in + 64)),
-                  d = rotate_left_32<rotated>(load(in + 96));
+    const __m256i a = rotate_32 < rotated ? 1 : 0 > (load(in)),
+                  b = rotate_32 < rotated ? 1 : 0 > (load(in + 32)),
+                  c = rotate_32 < rotated ? 1 : 0 > (load(in + 64)),
+                  d = rotate_32 < rotated ? 1 : 0 > (load(in + 96));
     store(to.low + 64 * half, low_words(a, b));
     store(to.low + 64 * half + 32, low_words(c, d));
     const __m256i first = high_words(a, b), last = high_words(c, d);
     store(to.middle + 32 * half, low_bytes(first, last));
     return high_bytes(first, last);
   } else {
-    const __m256i a = rotate_left_16<rotated>(load(in)), b = rotate_left_16<rotated>(load(in + 32));
+    const __m256i a = rotate_16 < rotated ? 1 : 0 > (load(in)),
+                  b = rotate_16 < rotated ? 1 : 0 > (load(in + 32));
     store(to.low + 32 * half, low_bytes(a, b));
     const __m256i high = high_bytes(a, b);
     if constexpr (form == Form::bf16) return high;
@@ -134,8 +127,9 @@ inline void join(const FxSource &from, uint32_t half, __m256i exponents, unsigne
     WEIR_UNROLL
     for (uint32_t i = 0; i < 2; ++i) {
       const __m256i low = cross(load(from.low + 64 * half + 32 * i)), words = cross(high[i]);
-      store(out + 64 * i, rotate_right_32<rotated>(_mm256_unpacklo_epi16(low, words)), streaming);
-      store(out + 64 * i + 32, rotate_right_32<rotated>(_mm256_unpackhi_epi16(low, words)),
+      store(out + 64 * i, rotate_32 < rotated ? 31 : 0 > (_mm256_unpacklo_epi16(low, words)),
+            streaming);
+      store(out + 64 * i + 32, rotate_32 < rotated ? 31 : 0 > (_mm256_unpackhi_epi16(low, words)),
             streaming);
     }
   } else {
@@ -148,8 +142,8 @@ inline void join(const FxSource &from, uint32_t half, __m256i exponents, unsigne
     }
     const __m256i low = cross(load(from.low + 32 * half));
     high = cross(high);
-    store(out, rotate_right_16<rotated>(_mm256_unpacklo_epi8(low, high)), streaming);
-    store(out + 32, rotate_right_16<rotated>(_mm256_unpackhi_epi8(low, high)), streaming);
+    store(out, rotate_16 < rotated ? 15 : 0 > (_mm256_unpacklo_epi8(low, high)), streaming);
+    store(out + 32, rotate_16 < rotated ? 15 : 0 > (_mm256_unpackhi_epi8(low, high)), streaming);
   }
 }
 
@@ -259,10 +253,7 @@ WEIR_TARGET_END
 
 }  // namespace
 
-const FxKernels &fx_kernels_avx2() noexcept {
-  static constexpr FxKernels table = fx_table<Code>(fence);
-  return table;
-}
+constexpr FxKernels fx_avx2 = fx_table<Code>(fence);
 
 }  // namespace weir::tier
 

@@ -186,10 +186,7 @@ WEIR_TARGET_END
 
 }  // namespace
 
-const FxKernels &fx_kernels_avx512() noexcept {
-  static constexpr FxKernels table = fx_table<Code>(fence);
-  return table;
-}
+constexpr FxKernels fx_avx512 = fx_table<Code>(fence);
 
 }  // namespace weir::tier
 

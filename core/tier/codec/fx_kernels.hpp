@@ -19,6 +19,7 @@
 #include "core/tier/codec/form.hpp"
 
 #include <cstdint>
+#include <utility>
 
 namespace weir::tier {
 
@@ -53,52 +54,40 @@ using FxEncode = void (*)(const unsigned char *in, uint64_t groups, uint8_t base
 using FxDecode = void (*)(FxSource &from, uint64_t groups, uint8_t base, unsigned char *out,
                           bool streaming) noexcept;
 
-struct FxKernels {
-  FxEncode encode[3][2][fx_most_bits];
-  FxDecode decode[3][2][fx_most_bits];
-  void (*fence)() noexcept;
-
-  static uint32_t row(Form form) { return static_cast<uint32_t>(form) - 1; }
-  FxEncode encoder(Form form, bool rotated, uint32_t k) const {
-    return encode[row(form)][rotated ? 1 : 0][k - 1];
-  }
-  FxDecode decoder(Form form, bool rotated, uint32_t k) const {
-    return decode[row(form)][rotated ? 1 : 0][k - 1];
-  }
+struct FxCoder {
+  FxEncode encode;
+  FxDecode decode;
 };
 
-/// For levels that do not stream.
-inline void no_fence() noexcept {}
+struct FxKernels {
+  static constexpr uint32_t kinds = 3 * 2 * fx_most_bits;
+
+  FxCoder coders[kinds];
+  void (*fence)() noexcept;
+
+  const FxCoder &coder(Form form, bool rotated, uint32_t k) const {
+    const uint32_t row = 2 * (static_cast<uint32_t>(form) - 1) + (rotated ? 1 : 0);
+    return coders[row * fx_most_bits + k - 1];
+  }
+};
 
 /// Of a class template with the static functions encode and decode, the table of all of them.
 template <template <Form, bool, uint32_t> class Code>
 constexpr FxKernels fx_table(void (*fence)() noexcept) {
-  FxKernels table{};
-  table.fence = fence;
-  constexpr auto fill = []<Form form, bool rotated>(FxKernels &to) {
-    auto &encode = to.encode[static_cast<uint32_t>(form) - 1][rotated ? 1 : 0];
-    auto &decode = to.decode[static_cast<uint32_t>(form) - 1][rotated ? 1 : 0];
-    encode[0] = Code<form, rotated, 1>::encode, decode[0] = Code<form, rotated, 1>::decode;
-    encode[1] = Code<form, rotated, 2>::encode, decode[1] = Code<form, rotated, 2>::decode;
-    encode[2] = Code<form, rotated, 3>::encode, decode[2] = Code<form, rotated, 3>::decode;
-    encode[3] = Code<form, rotated, 4>::encode, decode[3] = Code<form, rotated, 4>::decode;
-    encode[4] = Code<form, rotated, 5>::encode, decode[4] = Code<form, rotated, 5>::decode;
-  };
-  fill.template operator()<Form::f16, false>(table);
-  fill.template operator()<Form::f16, true>(table);
-  fill.template operator()<Form::bf16, false>(table);
-  fill.template operator()<Form::bf16, true>(table);
-  fill.template operator()<Form::f32, false>(table);
-  fill.template operator()<Form::f32, true>(table);
-  return table;
+  return [fence]<uint32_t... i>(std::integer_sequence<uint32_t, i...>) {
+    constexpr auto coder = []<uint32_t at>() {
+      constexpr uint32_t row = at / fx_most_bits, k = at % fx_most_bits + 1;
+      using Of = Code<static_cast<Form>(row / 2 + 1), row % 2 != 0, k>;
+      return FxCoder{Of::encode, Of::decode};
+    };
+    return FxKernels{{coder.template operator()<i>()...}, fence};
+  }
+  (std::make_integer_sequence<uint32_t, FxKernels::kinds>());
 }
 
 /// Only where cpu_has() the level.
 const FxKernels &fx_kernels(CpuLevel level) noexcept;
 
-const FxKernels &fx_kernels_scalar() noexcept;
-const FxKernels &fx_kernels_avx2() noexcept;
-const FxKernels &fx_kernels_avx512() noexcept;
-const FxKernels &fx_kernels_neon() noexcept;
+extern const FxKernels fx_scalar, fx_avx2, fx_avx512, fx_neon;
 
 }  // namespace weir::tier

@@ -230,10 +230,7 @@ struct Code {
 
 }  // namespace
 
-const FxKernels &fx_kernels_neon() noexcept {
-  static constexpr FxKernels table = fx_table<Code>(no_fence);
-  return table;
-}
+constexpr FxKernels fx_neon = fx_table<Code>(no_fence);
 
 }  // namespace weir::tier
 

@@ -145,26 +145,10 @@ struct Code {
 
 }  // namespace
 
-const FxKernels &fx_kernels_scalar() noexcept {
-  static constexpr FxKernels table = fx_table<Code>(no_fence);
-  return table;
-}
+constexpr FxKernels fx_scalar = fx_table<Code>(no_fence);
 
 const FxKernels &fx_kernels(CpuLevel level) noexcept {
-  switch (level) {
-#if WEIR_X86_KERNELS
-    case CpuLevel::avx2:
-      return fx_kernels_avx2();
-    case CpuLevel::avx512:
-      return fx_kernels_avx512();
-#endif
-#if WEIR_NEON_KERNELS
-    case CpuLevel::neon:
-      return fx_kernels_neon();
-#endif
-    default:
-      return fx_kernels_scalar();
-  }
+  return table_of<fx_scalar, fx_avx2, fx_avx512, fx_neon>(level);
 }
 
 }  // namespace weir::tier

@@ -19,7 +19,7 @@ FxWriter::FxWriter(Form form, const FxWindow &window, uint64_t raw, unsigned cha
       window_(window),
       out_(out),
       fits_(raw <= UINT32_MAX && shape_.fixed(window.k) <= room),
-      encode_(fx_kernels(level).encoder(form, window.rotated, window.k)) {
+      encode_(fx_kernels(level).coder(form, window.rotated, window.k).encode) {
   if (!fits_) return;
   to_.low = out + fx_header_bytes;
   to_.middle = to_.low + shape_.low();
@@ -78,7 +78,7 @@ bool FxReader::open(const unsigned char *in, uint64_t bytes, uint64_t raw,
   from_.bitmaps = from_.middle + shape_.middle();
   from_.escapes = from_.bitmaps + shape_.bitmaps(k);
   tail_ = from_.escapes + escapes_left_;
-  decode_ = fx_kernels(level).decoder(form, in[3] == 0, k);
+  decode_ = fx_kernels(level).coder(form, in[3] == 0, k).decode;
   fence_ = fx_kernels(level).fence;
   moved_ = false;
   const uint32_t largest = fx_largest_exponent(form);
@@ -87,20 +87,18 @@ bool FxReader::open(const unsigned char *in, uint64_t bytes, uint64_t raw,
          });
 }
 
-/// To where a kernel may read on behind the last of them.
-void FxReader::move_escapes() noexcept {
-  std::memcpy(last_escapes_, from_.escapes, escapes_left_);
-  std::memset(last_escapes_ + escapes_left_, 0, sizeof last_escapes_ - escapes_left_);
-  from_.escapes = last_escapes_;
-  moved_ = true;
-}
-
 bool FxReader::get(unsigned char *out, uint64_t groups, Stores stores) noexcept {
   const bool streaming = streams_to(out, stores);
   bool fine = true;
   while (fine && groups > 0) {
     const uint64_t now = std::min(groups, fx_call_groups);
-    if (!moved_ && escapes_left_ < fx_escape_reach) move_escapes();
+    if (!moved_ && escapes_left_ < fx_escape_reach) {
+      // To where a kernel may read on behind the last of them.
+      std::memcpy(last_escapes_, from_.escapes, escapes_left_);
+      std::memset(last_escapes_ + escapes_left_, 0, sizeof last_escapes_ - escapes_left_);
+      from_.escapes = last_escapes_;
+      moved_ = true;
+    }
     const unsigned char *const before = from_.escapes;
     decode_(from_, now, base_, out, streaming);
     const auto taken = static_cast<uint64_t>(from_.escapes - before);

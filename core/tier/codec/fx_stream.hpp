@@ -63,8 +63,6 @@ class FxReader {
   bool finish(unsigned char *tail) noexcept;
 
  private:
-  void move_escapes() noexcept;
-
   FxShape shape_{Form::bf16, 0};
   uint8_t base_ = 0;
   FxDecode decode_ = nullptr;

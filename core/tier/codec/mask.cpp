@@ -51,22 +51,10 @@ void unpack_scalar(const unsigned char *bits, uint64_t groups, uint8_t first, ui
 
 }  // namespace
 
+constexpr MaskKernels mask_scalar{pack_scalar, unpack_scalar};
+
 const MaskKernels &mask_kernels(CpuLevel level) noexcept {
-  static constexpr MaskKernels scalar{pack_scalar, unpack_scalar};
-  switch (level) {
-#if WEIR_X86_KERNELS
-    case CpuLevel::avx2:
-      return mask_kernels_avx2();
-    case CpuLevel::avx512:
-      return mask_kernels_avx512();
-#endif
-#if WEIR_NEON_KERNELS
-    case CpuLevel::neon:
-      return mask_kernels_neon();
-#endif
-    default:
-      return scalar;
-  }
+  return table_of<mask_scalar, mask_avx2, mask_avx512, mask_neon>(level);
 }
 
 uint64_t mask_encode(const unsigned char *in, uint64_t raw, unsigned char *out, uint64_t room,

@@ -22,8 +22,6 @@ struct MaskKernels {
 /// Only where cpu_has() the level.
 const MaskKernels &mask_kernels(CpuLevel level) noexcept;
 
-const MaskKernels &mask_kernels_avx2() noexcept;
-const MaskKernels &mask_kernels_avx512() noexcept;
-const MaskKernels &mask_kernels_neon() noexcept;
+extern const MaskKernels mask_scalar, mask_avx2, mask_avx512, mask_neon;
 
 }  // namespace weir::tier

@@ -45,10 +45,7 @@ void unpack(const unsigned char *bits, uint64_t groups, uint8_t first, uint8_t o
 
 }  // namespace
 
-const MaskKernels &mask_kernels_neon() noexcept {
-  static constexpr MaskKernels kernels{pack, unpack};
-  return kernels;
-}
+constexpr MaskKernels mask_neon{pack, unpack};
 
 }  // namespace weir::tier
 

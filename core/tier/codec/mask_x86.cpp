@@ -78,15 +78,8 @@ WEIR_TARGET_END
 
 }  // namespace
 
-const MaskKernels &mask_kernels_avx2() noexcept {
-  static constexpr MaskKernels kernels{pack_avx2, unpack_avx2};
-  return kernels;
-}
-
-const MaskKernels &mask_kernels_avx512() noexcept {
-  static constexpr MaskKernels kernels{pack_avx512, unpack_avx512};
-  return kernels;
-}
+constexpr MaskKernels mask_avx2{pack_avx2, unpack_avx2};
+constexpr MaskKernels mask_avx512{pack_avx512, unpack_avx512};
 
 }  // namespace weir::tier
 

@@ -26,31 +26,39 @@ using Halves = std::array<unsigned char, chunk_halves>;
 /// The last elements of a range, filled up to a whole step.
 using Step = std::array<unsigned char, 4 * narrow_step>;
 
-bool to_halves(const NarrowKernels &kernels, Form form, const unsigned char *in, uint64_t count,
-               unsigned char *out) noexcept {
-  const auto loop = form == Form::bf16 ? kernels.to_bf16 : kernels.to_f16;
+/// A loop over `count` elements of `from` bytes each that become `to` bytes each: in whole steps where they lie, and what is
+/// left in a step of its own.
+template <class Loop>
+bool in_steps(Loop &&loop, const unsigned char *in, uint64_t from, unsigned char *out, uint64_t to,
+              uint64_t count) noexcept {
   const uint64_t whole = count / narrow_step * narrow_step;
   if (!loop(in, out, whole)) return false;
   if (whole == count) return true;
   Step rest{};
-  Step halves;
-  std::memcpy(rest.data(), in + 4 * whole, 4 * (count - whole));
-  if (!loop(rest.data(), halves.data(), narrow_step)) return false;
-  std::memcpy(out + 2 * whole, halves.data(), 2 * (count - whole));
+  Step made;
+  std::memcpy(rest.data(), in + from * whole, from * (count - whole));
+  if (!loop(rest.data(), made.data(), narrow_step)) return false;
+  std::memcpy(out + to * whole, made.data(), to * (count - whole));
   return true;
+}
+
+bool to_halves(const NarrowKernels &kernels, Form form, const unsigned char *in, uint64_t count,
+               unsigned char *out) noexcept {
+  return in_steps(form == Form::bf16 ? kernels.to_bf16 : kernels.to_f16, in, 4, out, 2, count);
+}
+
+/// Of a loop that cannot fail.
+auto surely(void (*loop)(const unsigned char *, unsigned char *, uint64_t) noexcept) noexcept {
+  return [loop](const unsigned char *in, unsigned char *out, uint64_t count) noexcept {
+    loop(in, out, count);
+    return true;
+  };
 }
 
 void from_halves(const NarrowKernels &kernels, Form form, const unsigned char *in, uint64_t count,
                  unsigned char *out) noexcept {
-  const auto loop = form == Form::bf16 ? kernels.from_bf16 : kernels.from_f16;
-  const uint64_t whole = count / narrow_step * narrow_step;
-  loop(in, out, whole);
-  if (whole == count) return;
-  Step rest{};
-  Step wide;
-  std::memcpy(rest.data(), in + 2 * whole, 2 * (count - whole));
-  loop(rest.data(), wide.data(), narrow_step);
-  std::memcpy(out + 4 * whole, wide.data(), 4 * (count - whole));
+  const auto loop = surely(form == Form::bf16 ? kernels.from_bf16 : kernels.from_f16);
+  (void)in_steps(loop, in, 2, out, 4, count);
 }
 
 /// Halves in the shortest way there is. 0: they do not fit into `room`.
@@ -173,17 +181,10 @@ bool narrow_decode(const unsigned char *in, uint64_t bytes, unsigned char *out, 
 void round_floats(Form to, const unsigned char *in, unsigned char *out, uint64_t bytes,
                   CpuLevel level) noexcept {
   const NarrowKernels &kernels = narrow_kernels(level);
-  const auto loop = to == Form::bf16 ? kernels.round_bf16 : kernels.round_f16;
-  const uint64_t whole = bytes / (4 * narrow_step) * narrow_step;
-  loop(in, out, whole);
-  Step rest{};
-  const uint64_t left = bytes - 4 * whole;
-  if (left == 0) return;
-  std::memcpy(rest.data(), in + 4 * whole, left);
-  Step rounded;
-  loop(rest.data(), rounded.data(), narrow_step);
-  std::memcpy(rest.data(), rounded.data(), left / 4 * 4);
-  std::memcpy(out + 4 * whole, rest.data(), left);
+  const auto loop = surely(to == Form::bf16 ? kernels.round_bf16 : kernels.round_f16);
+  (void)in_steps(loop, in, 4, out, 4, bytes / 4);
+  const uint64_t behind = bytes / 4 * 4;
+  if (behind != bytes) std::memmove(out + behind, in + behind, bytes - behind);
 }
 
 }  // namespace weir::tier

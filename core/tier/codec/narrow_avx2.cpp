@@ -80,13 +80,16 @@ bool to_bf16(const unsigned char *in, unsigned char *out, uint64_t count) noexce
   return _mm256_testz_si256(lost, set(0xffffU)) != 0;
 }
 
-void from_bf16(const unsigned char *in, unsigned char *out, uint64_t count) noexcept {
+V from_bf16_8(V half) noexcept { return _mm256_slli_epi32(half, 16); }
+
+template <V (*eight)(V) noexcept>
+void from_all(const unsigned char *in, unsigned char *out, uint64_t count) noexcept {
   for (uint64_t i = 0; i < count; i += 16) {
     const V halves = load(in + 2 * i);
-    const V a = _mm256_cvtepu16_epi32(_mm256_castsi256_si128(halves));
-    const V b = _mm256_cvtepu16_epi32(_mm256_extracti128_si256(halves, 1));
-    store(out + 4 * i, _mm256_slli_epi32(a, 16));
-    store(out + 4 * i + 32, _mm256_slli_epi32(b, 16));
+    const V a = eight(_mm256_cvtepu16_epi32(_mm256_castsi256_si128(halves)));
+    const V b = eight(_mm256_cvtepu16_epi32(_mm256_extracti128_si256(halves, 1)));
+    store(out + 4 * i, a);
+    store(out + 4 * i + 32, b);
   }
 }
 
@@ -129,27 +132,15 @@ V from_f16_8(V half) noexcept {
   return _mm256_or_si256(wide, _mm256_slli_epi32(_mm256_and_si256(half, set(0x8000U)), 16));
 }
 
-void from_f16(const unsigned char *in, unsigned char *out, uint64_t count) noexcept {
-  for (uint64_t i = 0; i < count; i += 16) {
-    const V halves = load(in + 2 * i);
-    const V a = from_f16_8(_mm256_cvtepu16_epi32(_mm256_castsi256_si128(halves)));
-    const V b = from_f16_8(_mm256_cvtepu16_epi32(_mm256_extracti128_si256(halves, 1)));
-    store(out + 4 * i, a);
-    store(out + 4 * i + 32, b);
-  }
-}
-
 }  // namespace
 }  // namespace weir::tier
 WEIR_TARGET_END
 
 namespace weir::tier {
 
-const NarrowKernels &narrow_kernels_avx2() noexcept {
-  static constexpr NarrowKernels kernels = {
-      round_all<round_bf16_8>, round_all<round_f16_8>, to_bf16, to_f16, from_bf16, from_f16};
-  return kernels;
-}
+constexpr NarrowKernels narrow_avx2 = {
+    round_all<round_bf16_8>, round_all<round_f16_8>, to_bf16, to_f16,
+    from_all<from_bf16_8>,   from_all<from_f16_8>};
 
 }  // namespace weir::tier
 

@@ -69,9 +69,6 @@ void from_f16(const unsigned char *in, unsigned char *out, uint64_t count) noexc
   }
 }
 
-constexpr NarrowKernels scalar = {
-    round_all<round_to_bf16>, round_all<round_to_f16>, to_bf16, to_f16, from_bf16, from_f16};
-
 }  // namespace
 
 uint32_t round_to_bf16(uint32_t bits) noexcept {
@@ -100,12 +97,11 @@ uint32_t round_to_f16(uint32_t bits) noexcept {
   return (bits & sign) | std::bit_cast<uint32_t>(rounded);
 }
 
+constexpr NarrowKernels narrow_scalar = {
+    round_all<round_to_bf16>, round_all<round_to_f16>, to_bf16, to_f16, from_bf16, from_f16};
+
 const NarrowKernels &narrow_kernels(CpuLevel level) noexcept {
-#if WEIR_X86_KERNELS
-  if (level == CpuLevel::avx2 || level == CpuLevel::avx512) return narrow_kernels_avx2();
-#endif
-  (void)level;
-  return scalar;
+  return table_of<narrow_scalar, narrow_avx2, narrow_avx2, narrow_scalar>(level);
 }
 
 }  // namespace weir::tier

@@ -25,7 +25,7 @@ struct NarrowKernels {
 };
 
 const NarrowKernels &narrow_kernels(CpuLevel level) noexcept;
-const NarrowKernels &narrow_kernels_avx2() noexcept;
+extern const NarrowKernels narrow_scalar, narrow_avx2;
 
 /// One element, as bits.
 uint32_t round_to_bf16(uint32_t bits) noexcept;

@@ -10,11 +10,6 @@
 #include <cstring>
 
 namespace weir::tier {
-namespace {
-
-constexpr uint32_t widest = 8;
-
-}  // namespace
 
 uint64_t take_zeros_out(const unsigned char *in, uint64_t count, uint32_t width,
                         unsigned char *bitmap, unsigned char *kept, CpuLevel level) noexcept {
@@ -24,7 +19,7 @@ uint64_t take_zeros_out(const unsigned char *in, uint64_t count, uint32_t width,
   uint64_t nonzeros = kernels.mark(in, groups, bitmap);
   unsigned char *const end = kernels.pack(in, groups, bitmap, kept);
   if (rest == 0) return nonzeros;
-  unsigned char last[sparse_group * widest] = {}, map[sparse_group / 8];
+  unsigned char last[sparse_group * 8] = {}, map[sparse_group / 8];
   std::memcpy(last, in + groups * sparse_group * width, rest * width);
   nonzeros += kernels.mark(last, 1, map);
   (void)kernels.pack(last, 1, map, end);
@@ -49,7 +44,7 @@ void put_zeros_back(const unsigned char *bitmap, uint64_t count, uint32_t width,
   const uint64_t groups = count / sparse_group, rest = count % sparse_group;
   const unsigned char *const from = kernels.unpack(kept, groups, bitmap, out, false);
   if (rest == 0) return;
-  unsigned char last[sparse_group * widest], map[8] = {};
+  unsigned char last[sparse_group * 8], map[8] = {};
   std::memcpy(map, bitmap + 8 * groups, bitmap_bytes(rest));
   (void)kernels.unpack(from, 1, map, last, false);
   std::memcpy(out + groups * sparse_group * width, last, rest * width);

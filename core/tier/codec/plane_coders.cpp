@@ -7,7 +7,6 @@
 #include "core/tier/codec/plane_coders.hpp"
 
 #include "core/tier/codec/entropy.hpp"
-
 #include "core/tier/codec/zstd_memory.hpp"
 
 #include <lz4.h>
@@ -23,8 +22,8 @@ namespace {
 /// What a way to code has to save before it is taken, in parts of the plane: its time has a price too.
 constexpr uint64_t price_of_coding = 64;  ///< of anything instead of raw bytes
 constexpr uint64_t price_of_zstd = 128;  ///< instead of Huffman codes, which are read twice as fast
-constexpr uint64_t price_of_slowness =
-    64;  ///< of anything instead of LZ4, which is read as fast as memory
+/// Of anything instead of LZ4, which is read as fast as memory.
+constexpr uint64_t price_of_slowness = 64;
 
 constexpr int huffman_part_log = 15;  ///< log2 of the bytes that have one table
 constexpr int dense_level = 3;
@@ -42,30 +41,33 @@ bool all_one_value(const unsigned char *in, uint64_t count) noexcept {
   return std::memcmp(in, in + 1, count - 1) == 0;
 }
 
-/// Bits for one part, by a sample of it.
-uint64_t bits_of_part(const unsigned char *in, uint64_t count) noexcept {
-  ByteCounts counts{};
-  if (count <= sampled) {
-    count_bytes(in, count, &counts);
-    return entropy_bits(counts) >> 16U;
-  }
-  constexpr uint64_t windows = sampled / window;
-  const uint64_t apart = (count - window) / (windows - 1);
-  for (uint64_t i = 0; i < windows; ++i) count_bytes(in + i * apart, window, &counts);
-  return (entropy_bits(counts) >> 16U) * count / sampled;
-}
-
-/// Whether it would. Most planes are mantissas, and it does not.
+/// By a sample of each part. Most planes are mantissas, and it does not.
 bool entropy_of_all_pays(const unsigned char *in, uint64_t count, Effort effort) noexcept {
   constexpr uint64_t part = uint64_t{1} << huffman_part_log;
   uint64_t bits = 0;
   for (uint64_t at = 0; at < count; at += part) {
-    bits += bits_of_part(in + at, std::min(part, count - at));
+    bits += entropy_bits(in + at, std::min(part, count - at), sampled / window, window);
   }
   return entropy_pays(bits, count, effort);
 }
 
 }  // namespace
+
+// ---- what blocks and planes share ----
+
+Decoded lz4_decode(const unsigned char *in, uint64_t bytes, unsigned char *out,
+                   uint64_t count) noexcept {
+  const int length =
+      LZ4_decompress_safe(reinterpret_cast<const char *>(in), reinterpret_cast<char *>(out),
+                          static_cast<int>(bytes), static_cast<int>(count));
+  return length >= 0 && static_cast<uint64_t>(length) == count ? Decoded::ok : Decoded::malformed;
+}
+
+Decoded zstd_decode(ZSTD_DCtx *context, const unsigned char *in, uint64_t bytes, unsigned char *out,
+                    uint64_t count) noexcept {
+  const size_t length = ZSTD_decompressDCtx(context, out, count, in, bytes);
+  return ZSTD_isError(length) == 0 && length == count ? Decoded::ok : Decoded::malformed;
+}
 
 // ---- encoder ----
 
@@ -76,9 +78,9 @@ PlaneEncoder *PlaneEncoder::create() noexcept {
   encoder->lz4_state_.reset(
       new (std::nothrow) unsigned char[static_cast<size_t>(LZ4_sizeofState())]);
   encoder->huffman_ = make_encoder();
-  encoder->zstd_ = make_encoder();
+  encoder->dense_ = make_encoder();
   if (encoder->scratch_ == nullptr || encoder->lz4_state_ == nullptr ||
-      encoder->huffman_ == nullptr || encoder->zstd_ == nullptr) {
+      encoder->huffman_ == nullptr || encoder->dense_ == nullptr) {
     return nullptr;
   }
   // Steps so wide that no match is looked for, and so no table to clear; literals are coded all the same.
@@ -87,26 +89,20 @@ PlaneEncoder *PlaneEncoder::create() noexcept {
                        set(encoder->huffman_, ZSTD_c_windowLog, huffman_part_log) &&
                        set(encoder->huffman_, ZSTD_c_hashLog, ZSTD_HASHLOG_MIN) &&
                        set(encoder->huffman_, ZSTD_c_contentSizeFlag, 0);
-  const bool dense = set(encoder->zstd_, ZSTD_c_compressionLevel, dense_level) &&
-                     set(encoder->zstd_, ZSTD_c_contentSizeFlag, 0);
+  const bool dense = set(encoder->dense_, ZSTD_c_compressionLevel, dense_level) &&
+                     set(encoder->dense_, ZSTD_c_contentSizeFlag, 0);
   return huffman && dense ? encoder.release() : nullptr;
 }
 
 PlaneEncoder::~PlaneEncoder() {
   if (scratch_ != nullptr) explicit_bzero(scratch_.get(), 3 * max_block_bytes);
   ZSTD_freeCCtx(huffman_);
-  ZSTD_freeCCtx(zstd_);
+  ZSTD_freeCCtx(dense_);
 }
 
-uint64_t PlaneEncoder::huffman(const unsigned char *in, uint64_t count, unsigned char *out,
-                               uint64_t room) noexcept {
-  const size_t length = ZSTD_compress2(huffman_, out, room, in, count);
-  return ZSTD_isError(length) != 0 ? 0 : length;
-}
-
-uint64_t PlaneEncoder::zstd(const unsigned char *in, uint64_t count, unsigned char *out,
-                            uint64_t room) noexcept {
-  const size_t length = ZSTD_compress2(zstd_, out, room, in, count);
+uint64_t PlaneEncoder::zstd(ZSTD_CCtx *context, const unsigned char *in, uint64_t count,
+                            unsigned char *out, uint64_t room) noexcept {
+  const size_t length = ZSTD_compress2(context, out, room, in, count);
   return ZSTD_isError(length) != 0 ? 0 : length;
 }
 
@@ -144,9 +140,9 @@ bool PlaneEncoder::matches_pay(const unsigned char *in, uint64_t count, bool val
   if (!values_pay) return lz4(in, count, trial(), count - count / price_of_coding) > 0;
   const unsigned char *part = in + (count - probe_bytes) / 2;
   const uint64_t room = probe_bytes - probe_bytes / price_of_coding;
-  const uint64_t matched = zstd(part, probe_bytes, trial(), room);
+  const uint64_t matched = zstd(dense_, part, probe_bytes, trial(), room);
   if (matched == 0) return false;
-  const uint64_t coded = huffman(part, probe_bytes, trial(), room);
+  const uint64_t coded = zstd(huffman_, part, probe_bytes, trial(), room);
   // More comes to light in all of it than in a part.
   return coded == 0 || matched < coded + coded / 16;
 }
@@ -154,7 +150,7 @@ bool PlaneEncoder::matches_pay(const unsigned char *in, uint64_t count, bool val
 void PlaneEncoder::try_matches(const unsigned char *in, uint64_t count, Best *best) noexcept {
   const uint64_t price = best->method == PlaneMethod::raw ? price_of_coding : price_of_zstd;
   if (const uint64_t room = best->below(count, price); room > 0) {
-    const uint64_t length = zstd(in, count, trial(), room);
+    const uint64_t length = zstd(dense_, in, count, trial(), room);
     if (length > 0) best->take(PlaneMethod::zstd, trial(), length);
   }
   if (best->method == PlaneMethod::raw) return;
@@ -174,7 +170,7 @@ bool PlaneEncoder::encode(const unsigned char *in, uint64_t count, Effort effort
   }
   Best best{out, room, PlaneMethod::raw, count};
   if (entropy_of_all_pays(in, count, effort)) {
-    const uint64_t length = huffman(in, count, out, best.below(count, price_of_coding));
+    const uint64_t length = zstd(huffman_, in, count, out, best.below(count, price_of_coding));
     if (length > 0) best.take(PlaneMethod::huf, out, length);
   }
   if (effort == Effort::dense && matches_pay(in, count, best.method == PlaneMethod::huf)) {
@@ -217,18 +213,11 @@ Decoded PlaneDecoder::decode(CodedPlane coded, const unsigned char *in, unsigned
       if (coded.bytes != 1) return Decoded::malformed;
       std::memset(out, in[0], count);
       return Decoded::ok;
-    case PlaneMethod::lz4: {
-      const int length =
-          LZ4_decompress_safe(reinterpret_cast<const char *>(in), reinterpret_cast<char *>(out),
-                              static_cast<int>(coded.bytes), static_cast<int>(count));
-      return length >= 0 && static_cast<uint64_t>(length) == count ? Decoded::ok
-                                                                   : Decoded::malformed;
-    }
+    case PlaneMethod::lz4:
+      return lz4_decode(in, coded.bytes, out, count);
     case PlaneMethod::huf:
-    case PlaneMethod::zstd: {
-      const size_t length = ZSTD_decompressDCtx(context_, out, count, in, coded.bytes);
-      return ZSTD_isError(length) == 0 && length == count ? Decoded::ok : Decoded::malformed;
-    }
+    case PlaneMethod::zstd:
+      return zstd_decode(context_, in, coded.bytes, out, count);
   }
   return Decoded::malformed;
 }

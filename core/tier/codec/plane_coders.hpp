@@ -9,7 +9,6 @@
 #pragma once
 
 #include "core/tier/block_methods.hpp"
-#include "core/tier/codec/effort.hpp"
 
 #include <cstdint>
 #include <memory>
@@ -34,6 +33,12 @@ constexpr bool entropy_pays(uint64_t bits, uint64_t count, Effort effort) noexce
   return bits < count * 8 - count * 8 / worth;
 }
 
+/// Blocks are read so too. They write exactly `count` bytes, or are not `ok`.
+Decoded lz4_decode(const unsigned char *in, uint64_t bytes, unsigned char *out,
+                   uint64_t count) noexcept;
+Decoded zstd_decode(ZSTD_DCtx_s *context, const unsigned char *in, uint64_t bytes,
+                    unsigned char *out, uint64_t count) noexcept;
+
 class PlaneEncoder {
  public:
   /// nullptr: no memory.
@@ -55,10 +60,8 @@ class PlaneEncoder {
   PlaneEncoder() = default;
   struct Best;
 
-  uint64_t huffman(const unsigned char *in, uint64_t count, unsigned char *out,
-                   uint64_t room) noexcept;
-  uint64_t zstd(const unsigned char *in, uint64_t count, unsigned char *out,
-                uint64_t room) noexcept;
+  static uint64_t zstd(ZSTD_CCtx_s *context, const unsigned char *in, uint64_t count,
+                       unsigned char *out, uint64_t room) noexcept;
   uint64_t lz4(const unsigned char *in, uint64_t count, unsigned char *out, uint64_t room) noexcept;
   bool matches_pay(const unsigned char *in, uint64_t count, bool values_pay) noexcept;
   void try_matches(const unsigned char *in, uint64_t count, Best *best) noexcept;
@@ -67,7 +70,7 @@ class PlaneEncoder {
   std::unique_ptr<unsigned char[]> scratch_;
   std::unique_ptr<unsigned char[]> lz4_state_;
   ZSTD_CCtx_s *huffman_ = nullptr;
-  ZSTD_CCtx_s *zstd_ = nullptr;
+  ZSTD_CCtx_s *dense_ = nullptr;
 };
 
 class PlaneDecoder {

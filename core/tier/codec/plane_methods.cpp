@@ -6,7 +6,9 @@
 #include "core/tier/codec/plane_methods.hpp"
 
 #include "core/tier/codec/bit_planes.hpp"
+#include "core/tier/codec/elements.hpp"
 #include "core/tier/codec/entropy.hpp"
+#include "core/tier/codec/little_endian.hpp"
 #include "core/tier/codec/nonzero.hpp"
 #include "core/tier/codec/planes.hpp"
 
@@ -17,41 +19,14 @@
 namespace weir::tier {
 namespace {
 
-constexpr uint64_t header_bytes = planes_header_bytes, entry_bytes = planes_entry_bytes;
 constexpr uint32_t most_coded = max_planes + 1;
 constexpr uint8_t form_mask = 0x0F, packed_flag = 0x20, zeros_flag = 0x40, integers_flag = 0x80;
 constexpr uint32_t length_mask = 0xFFFFFF;
-
-void put_u32(unsigned char *at, uint32_t value) noexcept {
-  for (int k = 0; k < 4; ++k) at[k] = static_cast<unsigned char>(value >> (8 * k));
-}
-
-uint32_t get_u32(const unsigned char *at) noexcept {
-  return at[0] | uint32_t{at[1]} << 8U | uint32_t{at[2]} << 16U | uint32_t{at[3]} << 24U;
-}
 
 // ---- planning ----
 
 /// Elements in a row, of which differences can be taken, from all over the block.
 constexpr uint64_t plan_windows = 4, plan_window = 1024;
-
-struct PlanSample {
-  const unsigned char *start[plan_windows] = {};
-  uint64_t windows = 0, elements = 0;  ///< elements of each
-
-  PlanSample(const unsigned char *in, uint64_t count, uint32_t width) noexcept {
-    if (count <= plan_windows * plan_window) {
-      windows = count > 0 ? 1 : 0;
-      elements = count;
-      start[0] = in;
-      return;
-    }
-    windows = plan_windows;
-    elements = plan_window;
-    const uint64_t apart = (count - plan_window) / (plan_windows - 1);
-    for (uint64_t i = 0; i < windows; ++i) start[i] = in + i * apart * width;
-  }
-};
 
 uint64_t bits_of_planes(const unsigned char *in, uint64_t count, PlaneLayout layout,
                         unsigned char *scratch) noexcept {
@@ -65,23 +40,23 @@ uint64_t bits_of_planes(const unsigned char *in, uint64_t count, PlaneLayout lay
   return bits;
 }
 
-/// Each window has codes of its own, as each part of a plane has; bitmaps are too short for that.
-uint64_t bits_with(PlaneEncoder &encoder, const PlanSample &sample,
+/// By a sample. Each window has codes of its own, as each part of a plane has; bitmaps are too short for that.
+uint64_t bits_with(PlaneEncoder &encoder, const unsigned char *in, uint64_t count,
                    const PlanesPlan &plan) noexcept {
   const PlaneLayout layout = plan.layout();
   unsigned char bitmap[bitmap_bytes(plan_windows * plan_window)];
   ByteCounts bitmaps{};
   uint64_t bits = 0;
-  for (uint64_t i = 0; i < sample.windows; ++i) {
-    const unsigned char *from = sample.start[i];
-    uint64_t count = sample.elements;
+  for_windows(count, plan_windows, plan_window, [&](uint64_t first, uint64_t elements) {
+    const unsigned char *from = in + first * layout.width;
+    uint64_t kept = elements;
     if (plan.zeros) {
-      count = take_zeros_out(from, count, layout.width, bitmap, encoder.kept());
-      count_bytes(bitmap, bitmap_bytes(sample.elements), &bitmaps);
+      kept = take_zeros_out(from, elements, layout.width, bitmap, encoder.kept());
+      count_bytes(bitmap, bitmap_bytes(elements), &bitmaps);
       from = encoder.kept();
     }
-    bits += bits_of_planes(from, count, layout, encoder.planes());
-  }
+    bits += bits_of_planes(from, kept, layout, encoder.planes());
+  });
   return bits + huffman_bits(bitmaps);
 }
 
@@ -98,16 +73,10 @@ struct Writing {
   bool plane(const unsigned char *in, uint64_t count) noexcept {
     CodedPlane coded;
     if (!encoder.encode(in, count, effort, out + at, room - at, &coded)) return false;
-    put_u32(out + header_bytes + entry_bytes * planes,
-            static_cast<uint32_t>(coded.method) << 24U | coded.bytes);
+    store_little(out + planes_header_bytes + planes_entry_bytes * planes,
+                 static_cast<uint32_t>(coded.method) << 24U | coded.bytes);
     ++planes;
     at += coded.bytes;
-    return true;
-  }
-  bool tail(const unsigned char *in, uint64_t count) noexcept {
-    if (room - at < count) return false;
-    if (count > 0) std::memcpy(out + at, in, count);
-    at += count;
     return true;
   }
 };
@@ -125,7 +94,7 @@ struct Reading {
 
   /// False: it cannot be a block of `raw` bytes.
   bool parse(const unsigned char *in, uint64_t bytes, uint64_t raw) noexcept {
-    if (raw == 0 || raw > max_block_bytes || bytes < header_bytes) return false;
+    if (raw == 0 || raw > max_block_bytes || bytes < planes_header_bytes) return false;
     if ((in[0] & form_mask) > static_cast<uint8_t>(Form::f64)) return false;
     if ((in[0] & ~(form_mask | packed_flag | zeros_flag | integers_flag)) != 0 ||
         in[1] > max_stride)
@@ -138,15 +107,17 @@ struct Reading {
     elements = raw / layout.width;
     tail = raw % layout.width;
     count = in[2];
-    if (count > most_coded || bytes < header_bytes + entry_bytes * count) return false;
-    at = in + header_bytes + entry_bytes * count;
+    if (count > most_coded || bytes < planes_header_bytes + planes_entry_bytes * count)
+      return false;
+    at = in + planes_header_bytes + planes_entry_bytes * count;
     uint64_t all = tail;
     for (uint32_t i = 0; i < count; ++i) {
-      const uint32_t entry = get_u32(in + header_bytes + entry_bytes * i);
+      const uint32_t entry =
+          load_little<uint32_t>(in + planes_header_bytes + planes_entry_bytes * i);
       planes[i] = {static_cast<PlaneMethod>(entry >> 24U), entry & length_mask};
       all += planes[i].bytes;
     }
-    if (all != bytes - header_bytes - entry_bytes * count) return false;
+    if (all != bytes - planes_header_bytes - planes_entry_bytes * count) return false;
     const uint32_t expected = plan.zeros ? 1 : layout.width;  // with zeros, more may follow
     return elements == 0 ? count == 0 : plan.zeros ? count >= expected : count == expected;
   }
@@ -204,11 +175,11 @@ PlanesPlan dense_plan(PlaneEncoder &encoder, const Detection &found, const unsig
                       uint64_t raw) noexcept {
   PlanesPlan best = plain_plan(found);
   const uint32_t width = element_bytes(best.form);
-  const PlanSample sample(in, std::min(raw, max_block_bytes) / width, width);
-  uint64_t least = bits_with(encoder, sample, best);
+  const uint64_t count = std::min(raw, max_block_bytes) / width;
+  uint64_t least = bits_with(encoder, in, count, best);
   least -= least / 32;  // what differences or a bitmap must at least save
   const auto consider = [&](const PlanesPlan &plan) {
-    const uint64_t bits = bits_with(encoder, sample, plan);
+    const uint64_t bits = bits_with(encoder, in, count, plan);
     if (bits >= least) return;
     least = bits;
     best = plan;
@@ -226,9 +197,9 @@ uint64_t packed_encode(PlaneEncoder &encoder, const PlanesPlan &plan, const unsi
                        uint64_t raw, unsigned char *out, uint64_t room) noexcept {
   const PlaneLayout layout = plan.layout();
   const uint64_t groups = raw / (bit_group * layout.width), tail = raw % (bit_group * layout.width);
-  if (room < header_bytes + tail) return 0;
+  if (room < planes_header_bytes + tail) return 0;
   split(in, groups * bit_group, layout, encoder.planes());
-  uint64_t at = header_bytes;
+  uint64_t at = planes_header_bytes;
   if (groups > 0) {
     const uint64_t length =
         pack_bits(encoder.planes(), groups, layout.width, out + at, room - at - tail);
@@ -247,9 +218,9 @@ Decoded packed_decode(PlaneDecoder &decoder, const Reading &reading, const unsig
                       uint64_t bytes, unsigned char *out, uint64_t raw) noexcept {
   const uint64_t group = bit_group * reading.layout.width, groups = raw / group;
   const uint64_t tail = raw % group;
-  const unsigned char *const from = in + header_bytes;
-  if (bytes < header_bytes + tail) return Decoded::malformed;
-  if (!unpack_bits(from, bytes - header_bytes - tail, groups, reading.layout.width,
+  const unsigned char *const from = in + planes_header_bytes;
+  if (bytes < planes_header_bytes + tail) return Decoded::malformed;
+  if (!unpack_bits(from, bytes - planes_header_bytes - tail, groups, reading.layout.width,
                    decoder.planes()))
     return Decoded::malformed;
   const unsigned char *each[max_planes];
@@ -280,7 +251,7 @@ uint64_t planes_encode(PlaneEncoder &encoder, const PlanesPlan &plan, Effort eff
   }
   const bool with_bitmap = plan.zeros && elements > 0;
   const uint64_t planes = (kept > 0 ? layout.width : 0U) + (with_bitmap ? 1U : 0U);
-  Writing writing{encoder, effort, out, room, 0, header_bytes + entry_bytes * planes};
+  Writing writing{encoder, effort, out, room, 0, planes_header_bytes + planes_entry_bytes * planes};
   if (room < writing.at) return 0;
   out[0] =
       static_cast<unsigned char>(static_cast<uint8_t>(plan.form) | (plan.zeros ? zeros_flag : 0) |
@@ -294,8 +265,10 @@ uint64_t planes_encode(PlaneEncoder &encoder, const PlanesPlan &plan, Effort eff
       if (!writing.plane(encoder.planes() + k * kept, kept)) return 0;
     }
   }
-  if (!writing.tail(in + elements * layout.width, raw % layout.width)) return 0;
-  return writing.at;
+  const uint64_t tail = raw % layout.width;
+  if (room - writing.at < tail) return 0;
+  if (tail > 0) std::memcpy(out + writing.at, in + raw - tail, tail);
+  return writing.at + tail;
 }
 
 Decoded planes_decode(PlaneDecoder &decoder, const unsigned char *in, uint64_t bytes,

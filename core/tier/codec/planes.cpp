@@ -6,9 +6,13 @@
 
 #include "core/tier/codec/planes.hpp"
 
+#include "core/tier/codec/elements.hpp"
+
+#include <algorithm>
 #include <bit>
 #include <cassert>
 #include <cstring>
+#include <utility>
 
 namespace weir::tier {
 namespace {
@@ -17,13 +21,6 @@ static_assert(std::endian::native == std::endian::little,
               "plane k is byte k of an element in memory");
 
 // ---- element by element ----
-
-template <class Element>
-Element load(const unsigned char *at) noexcept {
-  Element value;
-  std::memcpy(&value, at, sizeof value);
-  return value;
-}
 
 template <class Element>
 Element sign_low(Element value, bool rotate) noexcept {
@@ -45,10 +42,10 @@ template <class Element>
 void split_each(const unsigned char *in, uint64_t first, uint64_t end, uint64_t count,
                 PlaneLayout layout, unsigned char *out) noexcept {
   for (uint64_t i = first; i < end; ++i) {
-    Element value = sign_low(load<Element>(in + i * sizeof(Element)), layout.rotate);
+    Element value = sign_low(load_element<Element>(in + i * sizeof(Element)), layout.rotate);
     if (layout.stride > 0 && i >= layout.stride) {
       const unsigned char *before = in + (i - layout.stride) * sizeof(Element);
-      value = static_cast<Element>(value - sign_low(load<Element>(before), layout.rotate));
+      value = static_cast<Element>(value - sign_low(load_element<Element>(before), layout.rotate));
     }
     if (layout.fold) value = folded(value);
     for (uint32_t k = 0; k < sizeof(Element); ++k) {
@@ -79,7 +76,7 @@ void sum_up(unsigned char *bytes, uint64_t count) noexcept {
   Element sums[stride] = {};
   const auto add = [&](uint64_t i, uint32_t lane) {
     unsigned char *at = bytes + i * sizeof(Element);
-    sums[lane] = static_cast<Element>(sums[lane] + load<Element>(at));
+    sums[lane] = static_cast<Element>(sums[lane] + load_element<Element>(at));
     const Element value = rotate ? std::rotr(sums[lane], 1) : sums[lane];
     std::memcpy(at, &value, sizeof value);
   };
@@ -95,25 +92,7 @@ void sum_up(unsigned char *bytes, uint64_t count) noexcept {
 using Bytes16 = unsigned char __attribute__((vector_size(16)));
 
 template <class Element>
-struct Lanes;
-template <>
-struct Lanes<uint8_t> {
-  typedef uint8_t Type __attribute__((vector_size(16)));
-};
-template <>
-struct Lanes<uint16_t> {
-  typedef uint16_t Type __attribute__((vector_size(16)));
-};
-template <>
-struct Lanes<uint32_t> {
-  typedef uint32_t Type __attribute__((vector_size(16)));
-};
-template <>
-struct Lanes<uint64_t> {
-  typedef uint64_t Type __attribute__((vector_size(16)));
-};
-template <class Element>
-using Lanes16 = typename Lanes<Element>::Type;
+using Lanes16 [[gnu::vector_size(16)]] = Element;
 
 [[gnu::always_inline]] inline Bytes16 even(Bytes16 a, Bytes16 b) noexcept {
   return __builtin_shufflevector(a, b, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
@@ -219,40 +198,19 @@ void split_as(const unsigned char *in, uint64_t count, PlaneLayout layout,
     split16<Element, rotate, false, false>(in, 0, end, count, 0, out);
   } else {
     // The first have nothing before them.
-    split_each<Element>(in, 0, count < step ? count : step, count, layout, out);
-    if (layout.fold) {
-      split16<Element, rotate, true, true>(in, step, end, count, layout.stride, out);
-    } else {
-      split16<Element, rotate, true, false>(in, step, end, count, layout.stride, out);
-    }
+    split_each<Element>(in, 0, std::min(count, step), count, layout, out);
+    layout.fold ? split16<Element, rotate, true, true>(in, step, end, count, layout.stride, out)
+                : split16<Element, rotate, true, false>(in, step, end, count, layout.stride, out);
   }
   split_each<Element>(in, end, count, count, layout, out);
 }
 
-template <class Element>
-void split_in(const unsigned char *in, uint64_t count, PlaneLayout layout,
-              unsigned char *out) noexcept {
-  if (layout.rotate) {
-    split_as<Element, true>(in, count, layout, out);
-  } else {
-    split_as<Element, false>(in, count, layout, out);
-  }
-}
-
 template <class Element, bool rotate>
 void sum_up_by(uint8_t stride, uint64_t count, unsigned char *out) noexcept {
-  switch (stride) {
-    case 1:
-      return sum_up<Element, 1, rotate>(out, count);
-    case 2:
-      return sum_up<Element, 2, rotate>(out, count);
-    case 3:
-      return sum_up<Element, 3, rotate>(out, count);
-    case 4:
-      return sum_up<Element, 4, rotate>(out, count);
-    default:
-      return;
+  [=]<uint32_t... i>(std::integer_sequence<uint32_t, i...>) {
+    (void)((stride == i + 1 && (sum_up<Element, i + 1, rotate>(out, count), true)) || ...);
   }
+  (std::make_integer_sequence<uint32_t, max_stride>());
 }
 
 template <class Element>
@@ -260,13 +218,9 @@ void join_in(const unsigned char *const *planes, uint64_t count, PlaneLayout lay
              unsigned char *out) noexcept {
   const uint64_t end = count - count % step;
   const bool rotate = layout.rotate && layout.stride == 0;
-  if (rotate) {
-    join16<Element, true, false>(planes, end, out);
-  } else if (layout.fold) {
-    join16<Element, false, true>(planes, end, out);
-  } else {
-    join16<Element, false, false>(planes, end, out);
-  }
+  rotate        ? join16<Element, true, false>(planes, end, out)
+  : layout.fold ? join16<Element, false, true>(planes, end, out)
+                : join16<Element, false, false>(planes, end, out);
   join_each<Element>(planes, end, count, rotate, layout.fold, out);
   layout.rotate ? sum_up_by<Element, true>(layout.stride, count, out)
                 : sum_up_by<Element, false>(layout.stride, count, out);
@@ -277,33 +231,20 @@ void join_in(const unsigned char *const *planes, uint64_t count, PlaneLayout lay
 void split(const unsigned char *in, uint64_t count, PlaneLayout layout,
            unsigned char *out) noexcept {
   assert(layout.stride <= max_stride && !(layout.fold && layout.stride == 0));
-  switch (layout.width) {
-    case 1:
-      return split_in<uint8_t>(in, count, layout, out);
-    case 2:
-      return split_in<uint16_t>(in, count, layout, out);
-    case 4:
-      return split_in<uint32_t>(in, count, layout, out);
-    default:
-      assert(layout.width == 8);
-      return split_in<uint64_t>(in, count, layout, out);
-  }
+  with_element(layout.width, [&]<class Element>(Element) {
+    assert(sizeof(Element) == layout.width);
+    layout.rotate ? split_as<Element, true>(in, count, layout, out)
+                  : split_as<Element, false>(in, count, layout, out);
+  });
 }
 
 void join(const unsigned char *const *planes, uint64_t count, PlaneLayout layout,
           unsigned char *out) noexcept {
   assert(layout.stride <= max_stride && !(layout.fold && layout.stride == 0));
-  switch (layout.width) {
-    case 1:
-      return join_in<uint8_t>(planes, count, layout, out);
-    case 2:
-      return join_in<uint16_t>(planes, count, layout, out);
-    case 4:
-      return join_in<uint32_t>(planes, count, layout, out);
-    default:
-      assert(layout.width == 8);
-      return join_in<uint64_t>(planes, count, layout, out);
-  }
+  with_element(layout.width, [&]<class Element>(Element) {
+    assert(sizeof(Element) == layout.width);
+    join_in<Element>(planes, count, layout, out);
+  });
 }
 
 }  // namespace weir::tier

@@ -20,8 +20,8 @@ struct PlaneLayout {
   uint8_t width = 1;    ///< bytes of an element: 1, 2, 4 or 8
   bool rotate = false;  ///< the sign goes to the lowest bit
   uint8_t stride = 0;   ///< differences between elements so far apart, up to max_stride; 0: none
-  bool fold =
-      false;  ///< differences d become 2 d or, below zero, -2 d - 1: few bits, whatever their sign
+  /// Differences d become 2 d or, below zero, -2 d - 1: few bits, whatever their sign.
+  bool fold = false;
 };
 
 /// Plane k goes to out + k * count.

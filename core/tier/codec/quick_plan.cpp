@@ -4,6 +4,7 @@
 // done for every block. Differences are worth trying packed, and in no other way.
 
 #include "core/tier/codec/bit_planes.hpp"
+#include "core/tier/codec/elements.hpp"
 #include "core/tier/codec/entropy.hpp"
 #include "core/tier/codec/nonzero.hpp"
 #include "core/tier/codec/plane_methods.hpp"
@@ -46,20 +47,13 @@ struct Sample {
     if (count == 0) return;
     std::memcpy(bytes + elements * width, in, count * width);
     elements += count;
-    width == 1   ? look<uint8_t>(in, count)
-    : width == 2 ? look<uint16_t>(in, count)
-    : width == 4 ? look<uint32_t>(in, count)
-                 : look<uint64_t>(in, count);
+    with_element(width, [&]<class Element>(Element) { look<Element>(in, count); });
   }
 
   template <class Element>
   void look(const unsigned char *in, uint64_t count) noexcept {
     constexpr uint32_t top = 8 * sizeof(Element) - 1;
-    const auto at = [in](uint64_t i) {
-      Element value;
-      std::memcpy(&value, in + i * sizeof value, sizeof value);
-      return value;
-    };
+    const auto at = [in](uint64_t i) { return load_element<Element>(in + i * sizeof(Element)); };
     for (uint64_t i = 0; i < count; ++i) {
       zeros += at(i) == 0 ? 1 : 0;
       negative += at(i) >> top;

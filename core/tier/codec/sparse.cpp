@@ -5,6 +5,7 @@
 
 #include "core/tier/codec/sparse.hpp"
 
+#include "core/tier/codec/elements.hpp"
 #include "core/tier/codec/fx_stream.hpp"
 #include "core/tier/codec/little_endian.hpp"
 #include "core/tier/codec/sparse_kernels.hpp"
@@ -32,24 +33,6 @@ struct Shape {
   uint64_t groups, tail;
 };
 
-template <class Word>
-uint64_t count_zeros(const unsigned char *in, uint64_t count) noexcept {
-  uint64_t zeros = 0;
-  for (uint64_t i = 0; i < count; ++i) {
-    Word word;
-    std::memcpy(&word, in + i * sizeof word, sizeof word);
-    zeros += word == 0 ? 1 : 0;
-  }
-  return zeros;
-}
-
-uint64_t count_zeros(uint32_t width, const unsigned char *in, uint64_t count) noexcept {
-  if (width == 1) return count_zeros<uint8_t>(in, count);
-  if (width == 2) return count_zeros<uint16_t>(in, count);
-  if (width == 4) return count_zeros<uint32_t>(in, count);
-  return count_zeros<uint64_t>(in, count);
-}
-
 struct Sample {
   uint64_t elements = 0, zeros = 0;
   FxWindow window;
@@ -63,7 +46,7 @@ Sample sample_of(Form form, const unsigned char *in, uint64_t raw) noexcept {
     const unsigned char *const run = in + first * width;
     census.add(form, run, count);
     sample.elements += count;
-    sample.zeros += count_zeros(width, run, count);
+    sample.zeros += zeros_in(run, count, width);
   });
   if (!fx_supports(form)) return sample;
   census.forget_zeros(sample.zeros);

@@ -8,10 +8,11 @@
 #if WEIR_X86_KERNELS
 #include <immintrin.h>
 
+WEIR_TARGET_BEGIN_AVX2
+#include "core/tier/codec/sparse_loops.hpp"
+
 namespace weir::tier {
 namespace {
-
-WEIR_TARGET_BEGIN_AVX2
 
 inline __m256i load_32(const unsigned char *from) {
   return _mm256_loadu_si256(reinterpret_cast<const __m256i *>(from));
@@ -49,74 +50,38 @@ inline void store(unsigned char *to, __m128i value) {
   bytes == 16 ? _mm_storeu_si128(at, value) : _mm_storel_epi64(at, value);
 }
 
-template <uint32_t width>
-struct Code {
-  static constexpr const SparseShuffles<width> &shuffles = sparse_shuffles<width>;
-  static constexpr uint32_t bytes = shuffles.bytes, lanes = shuffles.lanes;
+template <uint32_t width_>
+struct Lanes {
+  static constexpr const SparseShuffles<width_> &shuffles = sparse_shuffles<width_>;
+  static constexpr uint32_t width = width_, bytes = shuffles.bytes, lanes = shuffles.lanes;
 
-  static uint64_t mark(const unsigned char *in, uint64_t groups, unsigned char *bitmaps) noexcept {
-    uint64_t nonzeros = 0;
-    for (; groups > 0; --groups, bitmaps += 8) {
-      uint64_t map = 0;
-      WEIR_UNROLL
-      for (uint32_t i = 0; i < sparse_group; i += 32 / width, in += 32)
-        map |= nonzero<width>(in) << i;
-      __builtin_memcpy(bitmaps, &map, sizeof map);
-      nonzeros += static_cast<uint64_t>(_mm_popcnt_u64(map));
-    }
-    return nonzeros;
+  static uint64_t map(const unsigned char *in) {
+    uint64_t map = 0;
+    WEIR_UNROLL
+    for (uint32_t i = 0; i < sparse_group; i += 32 / width, in += 32)
+      map |= nonzero<width>(in) << i;
+    return map;
   }
-
-  static uint64_t count(const unsigned char *bitmaps, uint64_t groups) noexcept {
-    uint64_t nonzeros = 0;
-    for (; groups > 0; --groups, bitmaps += 8) {
-      uint64_t map;
-      __builtin_memcpy(&map, bitmaps, sizeof map);
-      nonzeros += static_cast<uint64_t>(_mm_popcnt_u64(map));
-    }
-    return nonzeros;
+  static uint64_t ones(uint64_t bits) { return static_cast<uint64_t>(_mm_popcnt_u64(bits)); }
+  static void pack(const unsigned char *in, uint64_t set, unsigned char *to) {
+    store<bytes>(to, _mm_shuffle_epi8(load<bytes>(in), load<bytes>(shuffles.pack[set])));
   }
-
-  static unsigned char *pack(const unsigned char *in, uint64_t groups, const unsigned char *bitmaps,
-                             unsigned char *to) noexcept {
-    for (; groups > 0; --groups, bitmaps += 8) {
-      uint64_t map;
-      __builtin_memcpy(&map, bitmaps, sizeof map);
-      WEIR_UNROLL
-      for (uint32_t i = 0; i < sparse_group; i += lanes, in += bytes) {
-        const uint64_t set = map >> i & (shuffles.sets - 1);
-        store<bytes>(to, _mm_shuffle_epi8(load<bytes>(in), load<bytes>(shuffles.pack[set])));
-        to += static_cast<uint64_t>(_mm_popcnt_u64(set)) * width;
-      }
-    }
-    return to;
-  }
-
-  static const unsigned char *unpack(const unsigned char *from, uint64_t groups,
-                                     const unsigned char *bitmaps, unsigned char *out,
-                                     bool /*streaming*/) noexcept {
-    for (; groups > 0; --groups, bitmaps += 8) {
-      uint64_t map;
-      __builtin_memcpy(&map, bitmaps, sizeof map);
-      WEIR_UNROLL
-      for (uint32_t i = 0; i < sparse_group; i += lanes, out += bytes) {
-        const uint64_t set = map >> i & (shuffles.sets - 1);
-        store<bytes>(out, _mm_shuffle_epi8(load<bytes>(from), load<bytes>(shuffles.unpack[set])));
-        from += static_cast<uint64_t>(_mm_popcnt_u64(set)) * width;
-      }
-    }
-    return from;
+  static void unpack(const unsigned char *from, uint64_t set, unsigned char *out,
+                     bool /*streaming*/) {
+    store<bytes>(out, _mm_shuffle_epi8(load<bytes>(from), load<bytes>(shuffles.unpack[set])));
   }
 };
 
-WEIR_TARGET_END
+template <uint32_t width>
+using Code = SparseLoops<Lanes<width>>;
 
 }  // namespace
+}  // namespace weir::tier
+WEIR_TARGET_END
 
-const SparseTable &sparse_table_avx2() noexcept {
-  static constexpr SparseTable table = sparse_table<Code>(sparse_no_fence);
-  return table;
-}
+namespace weir::tier {
+
+constexpr SparseTable sparse_avx2 = sparse_table<Code>(no_fence);
 
 }  // namespace weir::tier
 

@@ -8,10 +8,11 @@
 #if WEIR_X86_KERNELS
 #include <immintrin.h>
 
+WEIR_TARGET_BEGIN_AVX512
+#include "core/tier/codec/sparse_loops.hpp"
+
 namespace weir::tier {
 namespace {
-
-WEIR_TARGET_BEGIN_AVX512
 
 void fence() noexcept { _mm_sfence(); }
 
@@ -39,76 +40,38 @@ inline __m512i expand(uint64_t mask, __m512i value) {
   return _mm512_maskz_expand_epi64(static_cast<__mmask8>(mask), value);
 }
 
-template <uint32_t width>
-struct Code {
-  static constexpr uint32_t lanes = 64 / width;
-  static constexpr uint64_t all = lanes == 64 ? ~uint64_t{0} : (uint64_t{1} << lanes % 64) - 1;
+template <uint32_t width_>
+struct Lanes {
+  static constexpr uint32_t width = width_, bytes = 64, lanes = bytes / width;
 
-  static uint64_t mark(const unsigned char *in, uint64_t groups, unsigned char *bitmaps) noexcept {
-    uint64_t nonzeros = 0;
-    for (; groups > 0; --groups, bitmaps += 8) {
-      uint64_t map = 0;
-      WEIR_UNROLL
-      for (uint32_t i = 0; i < sparse_group; i += lanes, in += 64)
-        map |= nonzero<width>(_mm512_loadu_si512(in)) << i;
-      __builtin_memcpy(bitmaps, &map, sizeof map);
-      nonzeros += static_cast<uint64_t>(_mm_popcnt_u64(map));
-    }
-    return nonzeros;
+  static uint64_t map(const unsigned char *in) {
+    uint64_t map = 0;
+    WEIR_UNROLL
+    for (uint32_t i = 0; i < sparse_group; i += lanes, in += 64)
+      map |= nonzero<width>(_mm512_loadu_si512(in)) << i;
+    return map;
   }
-
-  static uint64_t count(const unsigned char *bitmaps, uint64_t groups) noexcept {
-    uint64_t nonzeros = 0;
-    for (; groups > 0; --groups, bitmaps += 8) {
-      uint64_t map;
-      __builtin_memcpy(&map, bitmaps, sizeof map);
-      nonzeros += static_cast<uint64_t>(_mm_popcnt_u64(map));
-    }
-    return nonzeros;
+  static uint64_t ones(uint64_t bits) { return static_cast<uint64_t>(_mm_popcnt_u64(bits)); }
+  static void pack(const unsigned char *in, uint64_t set, unsigned char *to) {
+    _mm512_storeu_si512(to, compress<width>(set, _mm512_loadu_si512(in)));
   }
-
-  static unsigned char *pack(const unsigned char *in, uint64_t groups, const unsigned char *bitmaps,
-                             unsigned char *to) noexcept {
-    for (; groups > 0; --groups, bitmaps += 8) {
-      uint64_t map;
-      __builtin_memcpy(&map, bitmaps, sizeof map);
-      WEIR_UNROLL
-      for (uint32_t i = 0; i < sparse_group; i += lanes, in += 64) {
-        const uint64_t mask = map >> i & all;
-        _mm512_storeu_si512(to, compress<width>(mask, _mm512_loadu_si512(in)));
-        to += static_cast<uint64_t>(_mm_popcnt_u64(mask)) * width;
-      }
-    }
-    return to;
-  }
-
-  static const unsigned char *unpack(const unsigned char *from, uint64_t groups,
-                                     const unsigned char *bitmaps, unsigned char *out,
-                                     bool streaming) noexcept {
-    for (; groups > 0; --groups, bitmaps += 8) {
-      uint64_t map;
-      __builtin_memcpy(&map, bitmaps, sizeof map);
-      WEIR_UNROLL
-      for (uint32_t i = 0; i < sparse_group; i += lanes, out += 64) {
-        const uint64_t mask = map >> i & all;
-        const __m512i value = expand<width>(mask, _mm512_loadu_si512(from));
-        streaming ? _mm512_stream_si512(reinterpret_cast<__m512i *>(out), value)
-                  : _mm512_storeu_si512(out, value);
-        from += static_cast<uint64_t>(_mm_popcnt_u64(mask)) * width;
-      }
-    }
-    return from;
+  static void unpack(const unsigned char *from, uint64_t set, unsigned char *out, bool streaming) {
+    const __m512i value = expand<width>(set, _mm512_loadu_si512(from));
+    streaming ? _mm512_stream_si512(reinterpret_cast<__m512i *>(out), value)
+              : _mm512_storeu_si512(out, value);
   }
 };
 
-WEIR_TARGET_END
+template <uint32_t width>
+using Code = SparseLoops<Lanes<width>>;
 
 }  // namespace
+}  // namespace weir::tier
+WEIR_TARGET_END
 
-const SparseTable &sparse_table_avx512() noexcept {
-  static constexpr SparseTable table = sparse_table<Code>(fence);
-  return table;
-}
+namespace weir::tier {
+
+constexpr SparseTable sparse_avx512 = sparse_table<Code>(fence);
 
 }  // namespace weir::tier
 

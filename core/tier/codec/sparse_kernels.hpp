@@ -32,9 +32,6 @@ struct SparseKernels {
   void (*fence)() noexcept;
 };
 
-/// For levels that do not stream.
-inline void sparse_no_fence() noexcept {}
-
 /// By the logarithm of the width: 1, 2, 4, 8 bytes.
 using SparseTable = std::array<SparseKernels, 4>;
 
@@ -81,9 +78,6 @@ inline constexpr SparseShuffles<width> sparse_shuffles;
 /// Only where cpu_has() the level.
 const SparseKernels &sparse_kernels(uint32_t width, CpuLevel level) noexcept;
 
-const SparseTable &sparse_table_scalar() noexcept;
-const SparseTable &sparse_table_avx2() noexcept;
-const SparseTable &sparse_table_avx512() noexcept;
-const SparseTable &sparse_table_neon() noexcept;
+extern const SparseTable sparse_scalar, sparse_avx2, sparse_avx512, sparse_neon;
 
 }  // namespace weir::tier

@@ -2,13 +2,10 @@
 //
 // SPARSE for NEON: the lanes of 16 bytes are moved by a shuffle that a table has for each set of them.
 
-#include "core/tier/codec/sparse_kernels.hpp"
-#include "core/tier/codec/targets.hpp"
+#include "core/tier/codec/sparse_loops.hpp"
 
 #if WEIR_NEON_KERNELS
 #include <arm_neon.h>
-
-#include <cstring>
 
 namespace weir::tier {
 namespace {
@@ -40,8 +37,6 @@ inline uint64_t bits_of(uint8x16_t a, uint8x16_t b, uint8x16_t c, uint8x16_t d) 
   return vgetq_lane_u64(vreinterpretq_u64_u8(vpaddq_u8(all, all)), 0);
 }
 
-inline uint64_t ones_in(uint64_t map) { return vaddv_u8(vcnt_u8(vcreate_u8(map))); }
-
 /// 16 bytes, or the lower 8 of them.
 template <uint32_t bytes>
 inline uint8x16_t load(const unsigned char *from) {
@@ -56,71 +51,32 @@ inline void store(unsigned char *to, uint8x16_t value) {
     vst1_u8(to, vget_low_u8(value));
 }
 
-template <uint32_t width>
-struct Code {
-  static constexpr const SparseShuffles<width> &shuffles = sparse_shuffles<width>;
-  static constexpr uint32_t bytes = shuffles.bytes, lanes = shuffles.lanes;
+template <uint32_t width_>
+struct Lanes {
+  static constexpr const SparseShuffles<width_> &shuffles = sparse_shuffles<width_>;
+  static constexpr uint32_t width = width_, bytes = shuffles.bytes, lanes = shuffles.lanes;
 
-  static uint64_t load_map(const unsigned char *bitmap) {
-    uint64_t map;
-    std::memcpy(&map, bitmap, sizeof map);
-    return map;
+  static uint64_t map(const unsigned char *in) {
+    constexpr uint32_t part = 16 * width;
+    return ~bits_of(zeros<width>(in), zeros<width>(in + part), zeros<width>(in + 2 * part),
+                    zeros<width>(in + 3 * part));
   }
-
-  static uint64_t mark(const unsigned char *in, uint64_t groups, unsigned char *bitmaps) noexcept {
-    uint64_t nonzeros = 0;
-    for (; groups > 0; --groups, bitmaps += 8, in += sparse_group * width) {
-      constexpr uint32_t part = 16 * width;
-      const uint64_t map = ~bits_of(zeros<width>(in), zeros<width>(in + part),
-                                    zeros<width>(in + 2 * part), zeros<width>(in + 3 * part));
-      std::memcpy(bitmaps, &map, sizeof map);
-      nonzeros += ones_in(map);
-    }
-    return nonzeros;
+  static uint64_t ones(uint64_t bits) { return vaddv_u8(vcnt_u8(vcreate_u8(bits))); }
+  static void pack(const unsigned char *in, uint64_t set, unsigned char *to) {
+    store<bytes>(to, vqtbl1q_u8(load<bytes>(in), load<bytes>(shuffles.pack[set])));
   }
-
-  static uint64_t count(const unsigned char *bitmaps, uint64_t groups) noexcept {
-    uint64_t nonzeros = 0;
-    for (; groups > 0; --groups, bitmaps += 8) nonzeros += ones_in(load_map(bitmaps));
-    return nonzeros;
-  }
-
-  static unsigned char *pack(const unsigned char *in, uint64_t groups, const unsigned char *bitmaps,
-                             unsigned char *to) noexcept {
-    for (; groups > 0; --groups, bitmaps += 8) {
-      const uint64_t map = load_map(bitmaps);
-      WEIR_UNROLL
-      for (uint32_t i = 0; i < sparse_group; i += lanes, in += bytes) {
-        const uint64_t set = map >> i & (shuffles.sets - 1);
-        store<bytes>(to, vqtbl1q_u8(load<bytes>(in), load<bytes>(shuffles.pack[set])));
-        to += ones_in(set) * width;
-      }
-    }
-    return to;
-  }
-
-  static const unsigned char *unpack(const unsigned char *from, uint64_t groups,
-                                     const unsigned char *bitmaps, unsigned char *out,
-                                     bool /*streaming*/) noexcept {
-    for (; groups > 0; --groups, bitmaps += 8) {
-      const uint64_t map = load_map(bitmaps);
-      WEIR_UNROLL
-      for (uint32_t i = 0; i < sparse_group; i += lanes, out += bytes) {
-        const uint64_t set = map >> i & (shuffles.sets - 1);
-        store<bytes>(out, vqtbl1q_u8(load<bytes>(from), load<bytes>(shuffles.unpack[set])));
-        from += ones_in(set) * width;
-      }
-    }
-    return from;
+  static void unpack(const unsigned char *from, uint64_t set, unsigned char *out,
+                     bool /*streaming*/) {
+    store<bytes>(out, vqtbl1q_u8(load<bytes>(from), load<bytes>(shuffles.unpack[set])));
   }
 };
 
+template <uint32_t width>
+using Code = SparseLoops<Lanes<width>>;
+
 }  // namespace
 
-const SparseTable &sparse_table_neon() noexcept {
-  static constexpr SparseTable table = sparse_table<Code>(sparse_no_fence);
-  return table;
-}
+constexpr SparseTable sparse_neon = sparse_table<Code>(no_fence);
 
 }  // namespace weir::tier
 

@@ -71,27 +71,11 @@ struct Code {
 
 }  // namespace
 
-const SparseTable &sparse_table_scalar() noexcept {
-  static constexpr SparseTable table = sparse_table<Code>(sparse_no_fence);
-  return table;
-}
+constexpr SparseTable sparse_scalar = sparse_table<Code>(no_fence);
 
 const SparseKernels &sparse_kernels(uint32_t width, CpuLevel level) noexcept {
   const auto row = static_cast<uint32_t>(std::countr_zero(width));
-  switch (level) {
-#if WEIR_X86_KERNELS
-    case CpuLevel::avx2:
-      return sparse_table_avx2()[row];
-    case CpuLevel::avx512:
-      return sparse_table_avx512()[row];
-#endif
-#if WEIR_NEON_KERNELS
-    case CpuLevel::neon:
-      return sparse_table_neon()[row];
-#endif
-    default:
-      return sparse_table_scalar()[row];
-  }
+  return table_of<sparse_scalar, sparse_avx2, sparse_avx512, sparse_neon>(level)[row];
 }
 
 }  // namespace weir::tier

@@ -3,8 +3,10 @@
 // Which kernels this build can have, and how a file of kernels is compiled for more than the build's own target: all of
 // its functions stand between WEIR_TARGET_BEGIN_* and WEIR_TARGET_END, in an unnamed namespace, behind its last
 // include. An inline function of a header must never be compiled in between: the linker keeps one copy of such a
-// function, and might keep the one that not every processor runs.
+// function, and might keep the one that not every processor runs. Templates of nothing but the file's own types may be.
 #pragma once
+
+#include "core/tier/codec/cpu.hpp"
 
 #if defined(__x86_64__)
 #define WEIR_X86_KERNELS 1
@@ -44,3 +46,21 @@
 #define WEIR_TARGET_BEGIN_AVX2 WEIR_TARGET_BEGIN("avx2,bmi,bmi2,popcnt")
 #define WEIR_TARGET_BEGIN_AVX512 \
   WEIR_TARGET_BEGIN("avx512f,avx512bw,avx512vl,avx512vbmi,avx512vbmi2,avx2,bmi,bmi2,popcnt")
+
+namespace weir::tier {
+
+/// Of a method's tables of kernels the level's; what this build has no kernels for is coded by the scalar ones. A table
+/// that a build does not have is not used by it.
+template <const auto &scalar, const auto &avx2, const auto &avx512, const auto &neon>
+constexpr auto &table_of(CpuLevel level) noexcept {
+  if constexpr (WEIR_X86_KERNELS != 0) {
+    if (level == CpuLevel::avx512) return avx512;
+    if (level == CpuLevel::avx2) return avx2;
+  }
+  if constexpr (WEIR_NEON_KERNELS != 0) {
+    if (level == CpuLevel::neon) return neon;
+  }
+  return scalar;
+}
+
+}  // namespace weir::tier

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Events are counted by the table of effects, and put into the rings that listen.
+
+#include "core/base/events.hpp"
+
+#include <algorithm>
+
+namespace weir {
+namespace {
+
+constexpr size_t kinds = static_cast<size_t>(What::count);
+
+/// Of each kind of event the first of its effects, which lie together; the end is where the next kind's begin.
+constexpr std::array<uint8_t, kinds + 1> first_effects() noexcept {
+  std::array<uint8_t, kinds + 1> first{};
+  for (size_t kind = 0, at = 0; kind <= kinds; ++kind) {
+    while (at < effects.size() && static_cast<size_t>(effects[at].what) < kind) ++at;
+    first[kind] = static_cast<uint8_t>(at);
+  }
+  return first;
+}
+constexpr std::array<uint8_t, kinds + 1> first_effect = first_effects();
+
+constexpr bool each_has_an_effect() noexcept {
+  for (size_t kind = 0; kind < kinds; ++kind)
+    if (first_effect[kind] == first_effect[kind + 1]) return false;
+  return first_effect[kinds] == effects.size() &&
+         std::is_sorted(effects.begin(), effects.end(),
+                        [](const Effect &a, const Effect &b) { return a.what < b.what; });
+}
+static_assert(each_has_an_effect(), "effects are in the order of What, and each event has one");
+
+}  // namespace
+
+void count(const Event &event, Counters *counters) noexcept {
+  const auto kind = static_cast<size_t>(event.what);
+  for (size_t i = first_effect[kind]; i < first_effect[kind + 1]; ++i) {
+    const Effect &effect = effects[i];
+    if ((event.how & effect.with) != effect.with || (event.how & effect.without) != 0) continue;
+    (*counters)[effect.counter] += effect.adds == Effect::Adds::one      ? 1
+                                   : effect.adds == Effect::Adds::amount ? event.amount
+                                                                         : event.more;
+  }
+}
+
+void EventRing::put(const Event &event) noexcept {
+  const size_t at = written_.load(std::memory_order_relaxed);
+  if (at - taken_.load(std::memory_order_acquire) == ring_.size()) {
+    lost_.fetch_add(1, std::memory_order_relaxed);
+    return;
+  }
+  ring_[at & (ring_.size() - 1)] = event;
+  written_.store(at + 1, std::memory_order_release);
+}
+
+bool EventRing::take(Event *event) noexcept {
+  const size_t at = taken_.load(std::memory_order_relaxed);
+  if (at == written_.load(std::memory_order_acquire)) return false;
+  *event = ring_[at & (ring_.size() - 1)];
+  taken_.store(at + 1, std::memory_order_release);
+  return true;
+}
+
+bool Events::listen(EventRing *ring) noexcept {
+  const auto free = std::find(rings_.begin(), rings_.end(), nullptr);
+  if (free == rings_.end()) return false;
+  *free = ring;
+  listening_ |= ring->mask();
+  return true;
+}
+
+void Events::ignore(const EventRing *ring) noexcept {
+  listening_ = 0;
+  for (EventRing *&each : rings_) {
+    if (each == ring) each = nullptr;
+    if (each != nullptr) listening_ |= each->mask();
+  }
+}
+
+void Events::pass_on(const Event &event) noexcept {
+  for (EventRing *each : rings_) {
+    if (each != nullptr && (each->mask() & EventRing::bit_of(event.what)) != 0) each->put(event);
+  }
+}
+
+}  // namespace weir

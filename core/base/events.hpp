@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Events: what happened in a pool, told once by whoever did it, under the pool's lock. The pool's counters are made of events by the
+// table `effects`; rings get those that they ask for. No decision reads an event or a counter: what decides is state (Gauges).
+//
+// Telling allocates nothing and calls nobody. Where no ring listens it costs the counters and one load. Hits of the hit path are no
+// events: they are counted by stream (residency/lease.hpp) and added when somebody asks.
+#pragma once
+
+#include "core/base/pool_lock.hpp"
+
+#include <weir/pool.h>
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory_resource>
+#include <vector>
+
+namespace weir {
+
+/// A counter of weir_pool_stats, by its place in the list of weir/pool.h.
+enum class Counter : uint8_t {
+#define WEIR_COUNTER(name, meaning) name,
+  WEIR_POOL_STATS_FIELDS(WEIR_COUNTER)
+#undef WEIR_COUNTER
+      count
+};
+
+class Counters {
+ public:
+  uint64_t &operator[](Counter counter) noexcept { return values_[static_cast<size_t>(counter)]; }
+  uint64_t operator[](Counter counter) const noexcept {
+    return values_[static_cast<size_t>(counter)];
+  }
+
+ private:
+  std::array<uint64_t, static_cast<size_t>(Counter::count)> values_{};
+};
+
+enum class What : uint8_t {
+  // Uses of a slow acquire.
+  hit,
+  miss,
+  remote_use,  ///< `amount` uses were granted on another device's memory
+  conflict,
+  over_budget,
+  would_block,
+  waited,  ///< an acquire has waited `amount` ns for leases of others
+  device_oom,
+  // Bytes of pages.
+  filled,  ///< a page was brought to `place`, or its older version there was overwritten
+  zeroed,
+  raised,  ///< bytes were read from below HOST for the CPU or HOST
+  evicted,
+  demoted,  ///< copied from a device to HOST, below it, or to a neighbour
+  dropped,  ///< evicted without a copy: another copy is the latest, too
+  discarded,
+  lent,
+  evict_failed,
+  sunk,     ///< moved below HOST
+  recoded,  ///< `more`: what was won by it
+  relayed,
+  host_relayed,
+  split,
+  corrupt,
+  moved,     ///< by defragmentation
+  made_way,  ///< evicted for defragmentation
+  won,       ///< device memory that is free by defragmentation
+  count
+};
+
+struct Event {
+  /// Bits of `how`.
+  enum : uint8_t {
+    from_device = 1,  ///< filled: another device has the bytes ...
+    from_host = 2,    ///< ... or HOST or what is below it ...
+    from_below = 4,   ///< ... that is, below it
+    ahead = 8,        ///< filled by a prefetch; demoted in the background
+    refault = 16,     ///< filled, soon after it was evicted
+    balance = 32,     ///< filled by the rebalancer
+    cached = 64,      ///< "demoted" to HOST, though below it there is a copy already
+  };
+  static constexpr uint8_t nowhere = UINT8_MAX;
+
+  What what = What::count;
+  uint8_t how = 0;
+  uint8_t place = nowhere;  ///< position of the device in the pool
+  uint32_t region = UINT32_MAX;
+  uint32_t page = 0;
+  uint64_t amount = 0;  ///< bytes, or as What says
+  uint64_t more = 0;
+};
+
+/// What an event adds to which counter.
+struct Effect {
+  enum class Adds : uint8_t { one, amount, more };
+  What what;
+  uint8_t with, without;  ///< bits of Event::how that must be there, and that must not
+  Counter counter;
+  Adds adds;
+};
+
+inline constexpr std::array effects{
+    Effect{What::hit, 0, 0, Counter::hits, Effect::Adds::one},
+    Effect{What::miss, 0, 0, Counter::misses, Effect::Adds::one},
+    Effect{What::remote_use, 0, 0, Counter::remote_uses, Effect::Adds::amount},
+    Effect{What::conflict, 0, 0, Counter::lease_conflicts, Effect::Adds::one},
+    Effect{What::over_budget, 0, 0, Counter::over_budget, Effect::Adds::one},
+    Effect{What::would_block, 0, 0, Counter::would_block, Effect::Adds::one},
+    Effect{What::waited, 0, 0, Counter::wait_ns, Effect::Adds::amount},
+    Effect{What::device_oom, 0, 0, Counter::device_oom, Effect::Adds::one},
+    Effect{What::filled, Event::from_device, 0, Counter::peer_bytes, Effect::Adds::amount},
+    Effect{What::filled, Event::from_host, 0, Counter::promoted_bytes, Effect::Adds::amount},
+    Effect{What::filled, Event::from_below, 0, Counter::lifted_bytes, Effect::Adds::amount},
+    Effect{What::filled, Event::ahead, 0, Counter::prefetched_bytes, Effect::Adds::amount},
+    Effect{What::filled, Event::refault, 0, Counter::refaulted_bytes, Effect::Adds::amount},
+    Effect{What::filled, Event::balance, 0, Counter::rebalanced_bytes, Effect::Adds::amount},
+    Effect{What::zeroed, 0, 0, Counter::zero_filled_bytes, Effect::Adds::amount},
+    Effect{What::raised, 0, 0, Counter::lifted_bytes, Effect::Adds::amount},
+    Effect{What::evicted, 0, 0, Counter::evictions, Effect::Adds::one},
+    Effect{What::demoted, 0, Event::cached, Counter::demoted_bytes, Effect::Adds::amount},
+    Effect{What::demoted, Event::ahead, Event::cached, Counter::background_demoted_bytes,
+           Effect::Adds::amount},
+    Effect{What::demoted, Event::cached, 0, Counter::cached_bytes, Effect::Adds::amount},
+    Effect{What::dropped, 0, 0, Counter::dropped_clean_bytes, Effect::Adds::amount},
+    Effect{What::discarded, 0, 0, Counter::discarded_bytes, Effect::Adds::amount},
+    Effect{What::lent, 0, 0, Counter::lent_bytes, Effect::Adds::amount},
+    Effect{What::evict_failed, 0, 0, Counter::eviction_failures, Effect::Adds::one},
+    Effect{What::sunk, 0, 0, Counter::sunk_bytes, Effect::Adds::amount},
+    Effect{What::recoded, 0, 0, Counter::recompressed_bytes, Effect::Adds::amount},
+    Effect{What::recoded, 0, 0, Counter::recompressed_won_bytes, Effect::Adds::more},
+    Effect{What::relayed, 0, 0, Counter::relayed_bytes, Effect::Adds::amount},
+    Effect{What::host_relayed, 0, 0, Counter::host_relayed_bytes, Effect::Adds::amount},
+    Effect{What::split, 0, 0, Counter::split_bytes, Effect::Adds::amount},
+    Effect{What::corrupt, 0, 0, Counter::checksum_failures, Effect::Adds::one},
+    Effect{What::moved, 0, 0, Counter::defragment_moves, Effect::Adds::one},
+    Effect{What::moved, 0, 0, Counter::defragment_moved_bytes, Effect::Adds::amount},
+    Effect{What::made_way, 0, 0, Counter::defragment_evicted_bytes, Effect::Adds::amount},
+    Effect{What::won, 0, 0, Counter::defragment_won_bytes, Effect::Adds::amount},
+};
+
+/// Adds what the event's effects say.
+void count(const Event &event, Counters *counters) noexcept;
+
+/// What one listener has been told and has not taken yet. One thread takes; an event that finds the ring full is lost, and counted.
+class EventRing {
+ public:
+  /// Of events whose bits are in `mask` (bit_of); `capacity`: a power of two. Throws std::bad_alloc.
+  EventRing(uint32_t mask, size_t capacity, std::pmr::memory_resource *memory)
+      : mask_(mask), ring_(capacity, memory) {}
+  EventRing(const EventRing &) = delete;
+  EventRing &operator=(const EventRing &) = delete;
+
+  static constexpr uint32_t bit_of(What what) noexcept { return 1U << static_cast<uint32_t>(what); }
+  static constexpr uint32_t all = ~0U;
+
+  uint32_t mask() const noexcept { return mask_; }
+  bool take(Event *event) noexcept;
+  uint64_t lost() const noexcept { return lost_.load(std::memory_order_relaxed); }
+
+  /// One thread at a time, which the pool's lock sees to.
+  void put(const Event &event) noexcept;
+
+ private:
+  const uint32_t mask_;
+  std::pmr::vector<Event> ring_;
+  std::atomic<size_t> written_{0}, taken_{0};
+  std::atomic<uint64_t> lost_{0};
+};
+static_assert(static_cast<size_t>(What::count) <= 32);
+
+class Events {
+ public:
+  void tell(const Event &event) noexcept WEIR_HELD {
+    count(event, &counters_);
+    if ((listening_ & EventRing::bit_of(event.what)) != 0) pass_on(event);
+  }
+  void tell(What what, uint64_t amount = 0, uint64_t more = 0) noexcept WEIR_HELD {
+    tell(Event{what, 0, Event::nowhere, UINT32_MAX, 0, amount, more});
+  }
+
+  const Counters &counters() const noexcept WEIR_HELD { return counters_; }
+
+  /// The ring is told from now on, until it is taken off. False: there are as many as can be.
+  bool listen(EventRing *ring) noexcept WEIR_HELD;
+  void ignore(const EventRing *ring) noexcept WEIR_HELD;
+
+ private:
+  void pass_on(const Event &event) noexcept;
+
+  Counters counters_;
+  uint32_t listening_ = 0;  ///< to which events some ring listens, as bits
+  std::array<EventRing *, 4> rings_{};
+};
+
+/// Sums that decisions are made by; they would be kept if nothing was counted.
+struct Gauges {
+  uint64_t granted = 0;         ///< uses of slow acquires
+  uint64_t promoted = 0;        ///< bytes brought up from HOST and below
+  uint64_t rebalanced = 0;      ///< bytes of pages that the rebalancer brought
+  uint64_t borrowed = 0;        ///< device memory that pages take on neighbours
+  uint64_t compressed_raw = 0;  ///< bytes of the pages in COMPRESSED ...
+  uint64_t storage_raw = 0;     ///< ... and in STORAGE, as they were
+};
+
+}  // namespace weir

@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What is kept of past uses, and what is told of them.
+
+#include "core/lease/history.hpp"
+
+namespace weir::lease {
+namespace {
+
+/// At this many a region's tombstones are looked through for such as have passed.
+constexpr size_t many_tombstones = 64;
+
+bool touches(const vm::Tombstone &dead, uint64_t begin, uint64_t end) noexcept {
+  return dead.begin < end && begin < dead.end;
+}
+
+/// One tombstone for each stream: its last work stands for all of it, wherever it is.
+void merge(Packed<vm::Tombstone> &dead) noexcept {
+  size_t kept = 0;
+  for (const vm::Tombstone &next : dead) {
+    size_t same = 0;
+    while (same < kept && dead[same].stamp.slot() != next.stamp.slot()) ++same;
+    if (same != kept) {
+      widen(dead[same], next);
+    } else {
+      dead[kept++] = next;
+    }
+  }
+  dead.resize(kept);
+}
+
+}  // namespace
+
+void History::note(uint32_t buffer, uint64_t begin, uint64_t end, Stamp stamp) noexcept {
+  try {
+    auto [entry, fresh] = uses_.try_emplace(buffer, memory_);
+    entry->second.add(PastUse{begin, end, stamp}, streams_);
+    buffers_.hot(buffer).set_flags(vm::Word::history, 0);
+  } catch (const std::bad_alloc &) {
+    (void)streams_.wait(stamp, UINT64_MAX);
+  }
+}
+
+void History::grant_whole(uint32_t buffer, bool write, const backend::Stream *stream) noexcept {
+  vm::Hot &hot = buffers_.hot(buffer);
+  if (write) {
+    forget(buffer);
+    hot.stamp.store(0, std::memory_order_relaxed);
+    return;
+  }
+  const Stamp old = hot.last_use();
+  const bool other = old && (stream == nullptr || old.slot() != stream->slot);
+  const Stamp past = other ? hot.take_past() : Stamp{};
+  if (past && !streams_.passed(past)) note(buffer, 0, hot.size(), past);
+}
+
+bool History::pending(uint32_t buffer) noexcept {
+  const auto entry = uses_.find(buffer);
+  if (entry == uses_.end()) return false;
+  entry->second.forget_passed(streams_);
+  if (!entry->second.empty()) return true;
+  uses_.erase(entry);
+  return false;
+}
+
+void History::gather(const Range &range, bool write, std::pmr::vector<Stamp> *stamps) const {
+  const vm::Hot &hot = buffers_.hot(range.buffer);
+  const Stamp whole = hot.last_use();
+  if (whole && (write || whole.write())) stamps->push_back(whole);
+  // Before its first use a tenant's past is that of its place.
+  if ((hot.word.load(std::memory_order_relaxed) & vm::Word::virgin) != 0)
+    gather_place(*range.region, range.base + range.begin, range.base + range.end, stamps);
+  const PastUses *past = find(range.buffer);
+  if (past == nullptr) return;
+  for (const PastUse &use : past->uses()) {
+    if (use.begin < range.end && range.begin < use.end && (write || use.stamp.write()))
+      stamps->push_back(use.stamp);
+  }
+}
+
+/// No more is kept than a few of a stream.
+void History::bury(vm::Region &region, uint64_t begin, uint64_t end, Stamp stamp) noexcept {
+  if (!stamp || streams_.passed(stamp)) return;
+  auto &dead = region.tombstones;
+  // Of one place that is taken and given again and again the last work stands for all.
+  vm::Tombstone *last = dead.empty() ? nullptr : &dead.back();
+  if (last != nullptr && last->stamp.slot() == stamp.slot() && begin <= last->begin &&
+      last->end <= end && last->stamp.point() <= stamp.point()) {
+    stamp.bits |= last->stamp.bits & Stamp::write_bit;
+    *last = vm::Tombstone{begin, end, stamp};
+    return;
+  }
+  if (dead.size() >= many_tombstones) {
+    erase_if(dead, [this](const vm::Tombstone &old) { return streams_.passed(old.stamp); });
+    if (dead.size() >= many_tombstones / 2) merge(dead);
+  }
+  try {
+    dead.push_back(vm::Tombstone{begin, end, stamp});
+  } catch (const std::bad_alloc &) {
+    (void)streams_.wait(stamp, UINT64_MAX);
+  }
+}
+
+void History::bury_all(const Range &range) noexcept {
+  bury(*range.region, range.base, range.base + range.end, buffers_.hot(range.buffer).last_use());
+  const PastUses *past = find(range.buffer);
+  if (past == nullptr) return;
+  for (const PastUse &use : past->uses())
+    bury(*range.region, range.base + use.begin, range.base + use.end, use.stamp);
+  forget(range.buffer);
+}
+
+void History::inherit(uint32_t buffer, uint64_t size, vm::Region &region) {
+  PastUses inherited(memory_);
+  for (const vm::Tombstone &dead : region.tombstones)
+    inherited.add(PastUse{0, size, dead.stamp}, streams_);
+  inherited.forget_passed(streams_);
+  if (!inherited.empty()) uses_.emplace(buffer, std::move(inherited));
+  region.tombstones.clear();
+}
+
+void History::take_over(const Range &range) noexcept {
+  for (const vm::Tombstone &dead : range.region->tombstones) {
+    if (touches(dead, range.base, range.base + range.end))
+      note(range.buffer, 0, buffers_.hot(range.buffer).size(), dead.stamp);
+  }
+}
+
+void History::gather_place(const vm::Region &region, uint64_t begin, uint64_t end,
+                           std::pmr::vector<Stamp> *stamps) {
+  for (const vm::Tombstone &dead : region.tombstones) {
+    if (touches(dead, begin, end)) stamps->push_back(dead.stamp);
+  }
+}
+
+bool History::past_ended(const vm::Region &region, uint64_t begin, uint64_t end,
+                         const backend::Stream *stream) const noexcept {
+  for (const vm::Tombstone &dead : region.tombstones) {
+    if (!touches(dead, begin, end)) continue;
+    if (stream != nullptr && dead.stamp.slot() == stream->slot) continue;
+    if (!streams_.passed(dead.stamp)) return false;
+  }
+  return true;
+}
+
+bool History::past_of(const vm::Region &region, uint64_t begin, uint64_t end,
+                      Stamp *past) const noexcept {
+  *past = Stamp{};
+  for (const vm::Tombstone &dead : region.tombstones) {
+    if (!touches(dead, begin, end)) continue;
+    if (*past && dead.stamp.slot() != past->slot()) {
+      if (streams_.passed(dead.stamp)) continue;
+      if (!streams_.passed(*past)) return false;
+      *past = Stamp{};
+    }
+    if (dead.stamp.point() > past->point()) *past = dead.stamp;
+  }
+  if (*past) past->bits |= Stamp::write_bit;  // whoever comes next waits for all of it
+  return true;
+}
+
+void History::await_places(const vm::Region &region, uint64_t most_ns) noexcept {
+  for (const vm::Tombstone &dead : region.tombstones) (void)streams_.wait(dead.stamp, most_ns);
+}
+
+void History::collect(vm::Region &region, uint32_t page, std::pmr::vector<Stamp> *fences,
+                      bool copies) const {
+  const auto add = [this, fences](Stamp stamp) {
+    if (stamp && !streams_.passed(stamp)) fences->push_back(stamp);
+  };
+  const uint64_t begin = region.shape.offset(page);
+  const uint64_t end = begin + region.shape.page_bytes(page);
+  for (const vm::Tombstone &dead : region.tombstones) {
+    if (touches(dead, begin, end)) add(dead.stamp);
+  }
+  // Of every device: a copy to another one may still be reading this one's granule.
+  for (const auto &r : region.residences) add(r->pages[page].ready);
+  if (copies) return;
+  (void)each_owner(region, page, [&](uint32_t buffer, uint64_t base) WEIR_HELD {
+    add(buffers_.hot(buffer).last_use());
+    const PastUses *past = find(buffer);
+    if (past == nullptr) return true;
+    for (const PastUse &use : past->uses()) {
+      if (base + use.begin < end && base + use.end > begin) add(use.stamp);
+    }
+    return true;
+  });
+}
+
+bool History::at_rest(const vm::Region &region, uint32_t page) const noexcept {
+  const uint64_t begin = region.shape.offset(page);
+  return past_ended(region, begin, begin + region.shape.page_bytes(page), nullptr) &&
+         std::all_of(region.residences.begin(), region.residences.end(),
+                     [&](const auto &r) { return streams_.passed(r->pages[page].ready); });
+}
+
+}  // namespace weir::lease

@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Leases and the per-stream state of a pool. A lease's record belongs to its stream's state and is never
+// freed before the pool; its handle names pool, stream slot, index and generation, so a stale one is recognised.
+#pragma once
+
+#include "core/backend/stream.hpp"
+#include "core/base/grow.hpp"
+#include "core/base/memory.hpp"
+#include "core/base/pool_lock.hpp"
+#include "core/base/thread_id.hpp"
+
+#include <weir/lease.h>
+
+#include <algorithm>
+#include <array>
+#include <vector>
+
+namespace weir::lease {
+
+enum class LeaseKind : uint8_t {
+  none,
+  whole,    ///< counted in the buffer's word
+  partial,  ///< listed by LeaseTable, counted in its pages
+  // The same on the memory of another device than the stream's (remote.cpp):
+  whole_remote,
+  partial_remote
+};
+
+struct LeaseItem {
+  uint64_t begin = 0, end = 0;  ///< bytes of the buffer
+  uint32_t buffer = 0;
+  uint8_t mode = 0;  ///< WEIR_READ ...
+  LeaseKind kind = LeaseKind::none;
+  bool writes() const noexcept { return mode != WEIR_READ; }
+  bool whole() const noexcept {
+    return kind == LeaseKind::whole || kind == LeaseKind::whole_remote;
+  }
+  bool remote() const noexcept {
+    return kind == LeaseKind::whole_remote || kind == LeaseKind::partial_remote;
+  }
+};
+
+/// Records of two streams share no cache line.
+struct alignas(64) Lease {
+  explicit Lease(std::pmr::memory_resource *memory) : more(memory) {}
+  static constexpr uint32_t inline_items = 4;
+
+  uint32_t index = 0;
+  // Relaxed atomics: a stale handle is compared with whatever the record is now.
+  std::atomic<uint32_t> generation{1};
+  std::atomic<uint32_t> count{0};  ///< items; 0: not in use
+  Lease *next_free = nullptr;
+  std::array<LeaseItem, inline_items> few;
+  std::pmr::vector<LeaseItem> more;  ///< all items, when there are more than inline_items
+
+  LeaseItem *items() noexcept {
+    return count.load(std::memory_order_relaxed) <= inline_items ? few.data() : more.data();
+  }
+};
+
+/// Free records.
+struct LeaseList {
+  Lease *head = nullptr;
+  uint32_t size = 0;
+
+  Lease *pop() noexcept {
+    Lease *lease = head;
+    if (lease != nullptr) {
+      head = lease->next_free;
+      --size;
+    }
+    return lease;
+  }
+  void push(Lease *lease) noexcept {
+    lease->next_free = head;
+    head = lease;
+    ++size;
+  }
+};
+
+/// Records set aside for one thread, which takes them without a lock. No other ever touches `free`.
+struct alignas(64) OwnLeases {
+  std::atomic<uint32_t> thread{0};  ///< its number; set once, under the stream's timeline lock
+  std::atomic<uint64_t> hits{0};
+  LeaseList free;
+};
+
+/// What a pool keeps for a stream. `own` belongs to the threads it names; `shared`, `leases` and `hits` are guarded by
+/// the stream's timeline lock, the rest by the pool's. A record that no handle names belongs to the thread that has buried it.
+struct alignas(64) StreamState {
+  explicit StreamState(std::pmr::memory_resource *memory) : leases(memory) {
+    leases.reserve(max_leases / 64);
+  }
+  static constexpr uint32_t max_leases = 1U << 16;
+  static constexpr uint32_t max_own = 64;
+
+  backend::Stream *stream = nullptr;
+  /// The life of the slot that the rest is of; set under the pool's lock.
+  std::atomic<uint32_t> stream_generation{0};
+  std::atomic<bool> has_announced{false};  ///< operations (core/policy/announcements.hpp)
+  /// That stream's. A closed stream's slot is another's at any time, and not the pool's to look into.
+  const backend::Device *device = nullptr;
+  std::array<OwnLeases, 4> own;  ///< for the first threads that use the stream, by their numbers
+  LeaseList shared;
+  uint64_t hits = 0;
+  std::pmr::vector<Owned<Lease>>
+      leases;  // pointers are stable; read by index without the pool's lock
+
+  uint64_t granted = 0;  ///< acquires that took the slow way
+
+  /// Acquires that the hit path has granted. Takes the stream's timeline lock.
+  uint64_t count_hits() noexcept {
+    const Guard hold(stream->timeline.lock);
+    uint64_t count = hits;
+    for (const OwnLeases &mine : own) count += mine.hits.load(std::memory_order_relaxed);
+    return count;
+  }
+  /// Whether one is unreleased. Takes the stream's timeline lock.
+  bool has_leases() noexcept {
+    const Guard hold(stream->timeline.lock);
+    return std::any_of(leases.begin(), leases.end(),
+                       [](const auto &lease) { return lease->count != 0; });
+  }
+  /// nullptr: the thread has to share. Needs no lock.
+  OwnLeases *of_this_thread() noexcept {
+    const uint32_t thread = thread_number();
+    OwnLeases &mine = own[thread % own.size()];
+    return thread != 0 && mine.thread.load(std::memory_order_relaxed) == thread ? &mine : nullptr;
+  }
+
+  /// A buried record, to be used again. Takes the stream's timeline lock if it is for all threads.
+  void give(Lease *lease) noexcept {
+    lease->count.store(0, std::memory_order_relaxed);
+    OwnLeases *mine = of_this_thread();
+    if (mine != nullptr && mine->free.size < max_own) {
+      mine->free.push(lease);
+    } else {
+      give_to_all(lease);
+    }
+  }
+  [[gnu::cold, gnu::noinline]] void give_to_all(Lease *lease) noexcept {
+    const Guard hold(stream->timeline.lock);
+    shared.push(lease);
+  }
+
+  // ---- under the stream's timeline lock ----
+  void adopt_this_thread() noexcept {
+    const uint32_t thread = number_thread();
+    OwnLeases &mine = own[thread % own.size()];
+    if (thread != 0 && mine.thread.load(std::memory_order_relaxed) == 0)
+      mine.thread.store(thread, std::memory_order_relaxed);
+  }
+  /// nullptr: max_leases are out. Throws std::bad_alloc with nothing changed.
+  Lease *take(std::pmr::memory_resource *memory) {
+    if (Lease *lease = shared.pop()) return lease;
+    const size_t index = leases.size();
+    if (index == max_leases) return nullptr;
+    leases.push_back(make_owned<Lease>(memory, memory));
+    leases.back()->index = static_cast<uint32_t>(index);
+    return leases.back().get();
+  }
+  /// From now on no handle names the lease.
+  static void bury(Lease *lease) noexcept {
+    const uint32_t next = (lease->generation.load(std::memory_order_relaxed) + 1) & generation_mask;
+    lease->generation.store(next != 0 ? next : 1, std::memory_order_relaxed);
+  }
+  /// The unreleased lease of a handle that names this stream's slot, or nullptr.
+  Lease *find(weir_lease handle) noexcept {
+    const auto bits = reinterpret_cast<uint64_t>(handle);
+    const auto index = static_cast<uint32_t>((bits >> index_shift) & (max_leases - 1));
+    if (index >= leases.size()) return nullptr;
+    Lease *lease = leases[index].get();
+    return lease->count.load(std::memory_order_relaxed) != 0 &&
+                   lease->generation.load(std::memory_order_relaxed) == (bits & generation_mask)
+               ? lease
+               : nullptr;
+  }
+
+  // A handle: pool 12 | slot 15 | index 16 | generation 21.
+  weir_lease handle(uint32_t pool_id, const Lease &lease) const noexcept {
+    const uint64_t bits =
+        (uint64_t{pool_id} << pool_shift) | (uint64_t{stream->slot} << slot_shift) |
+        (uint64_t{lease.index} << index_shift) | lease.generation.load(std::memory_order_relaxed);
+    return reinterpret_cast<weir_lease>(bits);
+  }
+  static uint32_t slot_of(weir_lease handle) noexcept {
+    return static_cast<uint32_t>(reinterpret_cast<uint64_t>(handle) >> slot_shift) & 0x7fffU;
+  }
+  static constexpr unsigned index_shift = 21, slot_shift = 37, pool_shift = 52;
+  static constexpr uint32_t generation_mask = (1U << index_shift) - 1;
+};
+
+/// The states by the streams' slots. One is made once and lives as long as the pool; the next stream with the slot takes it over.
+class StreamStates {
+ public:
+  explicit StreamStates(std::pmr::memory_resource *memory)
+      : memory_(memory), states_(backend::StreamTable::max_slots + 1, memory), owned_(memory) {}
+
+  /// nullptr: no stream with the slot has used the pool. Needs no lock.
+  StreamState *find(uint32_t slot) const noexcept {
+    return states_[slot].load(std::memory_order_acquire);
+  }
+  /// Makes the state of the stream's slot, if there is none. Throws std::bad_alloc with nothing changed.
+  StreamState &have(backend::Stream &stream) WEIR_HELD {
+    if (StreamState *found = find(stream.slot)) return *found;
+    grow_by(owned_);
+    owned_.push_back(make_owned<StreamState>(memory_, memory_));
+    StreamState &fresh = *owned_.back();
+    fresh.stream = &stream;
+    states_[stream.slot].store(&fresh, std::memory_order_release);
+    return fresh;
+  }
+  const std::pmr::vector<Owned<StreamState>> &all() const noexcept WEIR_HELD { return owned_; }
+
+ private:
+  std::pmr::memory_resource *memory_;
+  std::pmr::vector<std::atomic<StreamState *>> states_;
+  std::pmr::vector<Owned<StreamState>> owned_ WEIR_GUARDED;
+};
+
+}  // namespace weir::lease

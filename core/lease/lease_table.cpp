@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What forbids a lease, and counting one in and out.
+
+#include "core/lease/lease_table.hpp"
+
+#include <algorithm>
+
+namespace weir::lease {
+
+using vm::Word;
+
+namespace {
+constexpr uint64_t any_lease = Word::readers_mask | Word::writer;
+}
+
+bool LeaseTable::conflicts(const Range &range, bool write, ClaimScope scope) const noexcept {
+  const uint64_t word = buffers_.hot(range.buffer).word.load(std::memory_order_relaxed);
+  if ((word & Word::writer) != 0 || (write && Word::leases(word) != 0)) return true;
+  if ((word & Word::partial) == 0) return false;
+  const vm::Geometry &shape = range.region->shape;
+  const auto *others = partials(range.buffer);
+  return others != nullptr &&
+         std::any_of(others->begin(), others->end(), [&](const Partial &other) {
+           if (!write && other.mode == WEIR_READ) return false;
+           if (other.scope.meets(scope)) return other.begin < range.end && range.begin < other.end;
+           // Between places a page has one latest version: what shares a page conflicts.
+           return shape.page_at(range.base + other.begin) <=
+                      shape.page_at(range.base + range.end - 1) &&
+                  shape.page_at(range.base + range.begin) <=
+                      shape.page_at(range.base + other.end - 1);
+         });
+}
+
+bool LeaseTable::take(const Range &range, uint8_t mode, ClaimScope scope, const void *lease) {
+  const bool write = mode != WEIR_READ;
+  if (whole(range)) return take_whole(range.buffer, write);
+  const auto entry = partials_.try_emplace(range.buffer).first;
+  try {
+    entry->second.push_back({range.begin, range.end, mode, scope, lease});
+  } catch (...) {
+    if (entry->second.empty()) partials_.erase(entry);
+    throw;
+  }
+  buffers_.hot(range.buffer).set_flags(Word::partial, 0);
+  count_pages(*range.region, range.base + range.begin, range.base + range.end, 1);
+  // The flag has closed the hit path; what it granted before shows in the word.
+  const uint64_t seen = buffers_.hot(range.buffer).word.load(std::memory_order_acquire);
+  if ((seen & Word::writer) == 0 && !(write && Word::leases(seen) != 0)) return true;
+  drop(range, mode, lease);
+  return false;
+}
+
+bool LeaseTable::take_whole(uint32_t buffer, bool write) noexcept {
+  vm::Hot &hot = buffers_.hot(buffer);
+  if (write) return hot.try_flags(any_lease, Word::writer, 0);
+  uint64_t seen = hot.word.load(std::memory_order_relaxed);
+  do {
+    if ((seen & Word::writer) != 0 || (seen & Word::readers_mask) == Word::readers_mask)
+      return false;
+  } while (!hot.word.compare_exchange_weak(seen, seen + Word::reader, std::memory_order_acq_rel));
+  return true;
+}
+
+bool LeaseTable::take_alone(uint32_t buffer) noexcept {
+  return buffers_.hot(buffer).try_flags(any_lease | Word::partial, Word::writer, Word::resident);
+}
+
+void LeaseTable::drop(const Range &range, uint8_t mode, const void *lease) noexcept {
+  if (whole(range)) return buffers_.hot(range.buffer).drop_lease(mode);
+  const auto entry = partials_.find(range.buffer);
+  if (entry == partials_.end()) return;
+  auto &parts = entry->second;
+  const auto found = std::find_if(parts.begin(), parts.end(), [&](const Partial &part) {
+    return part.lease == lease && part.begin == range.begin && part.end == range.end;
+  });
+  if (found == parts.end()) return;
+  *found = parts.back();
+  parts.pop_back();
+  count_pages(*range.region, range.base + range.begin, range.base + range.end, -1);
+  if (!parts.empty()) return;
+  partials_.erase(entry);
+  buffers_.hot(range.buffer).set_flags(0, Word::partial);
+}
+
+bool LeaseTable::close_for_copy(uint32_t buffer) noexcept {
+  vm::Hot &hot = buffers_.hot(buffer);
+  hot.set_flags(0, Word::resident);
+  if ((hot.word.load(std::memory_order_acquire) & Word::writer) != 0) return false;
+  const auto *parts = partials(buffer);
+  return parts == nullptr || std::all_of(parts->begin(), parts->end(), [](const Partial &part) {
+           return part.mode == WEIR_READ;
+         });
+}
+
+uint32_t LeaseTable::count(uint32_t buffer) const noexcept {
+  const uint64_t word = buffers_.hot(buffer).word.load(std::memory_order_relaxed);
+  const auto *parts = partials(buffer);
+  return static_cast<uint32_t>(word & Word::readers_mask) + ((word & Word::writer) != 0 ? 1 : 0) +
+         static_cast<uint32_t>(parts != nullptr ? parts->size() : 0);
+}
+
+bool LeaseTable::in_use(vm::Region &region, uint32_t page,
+                        std::optional<uint8_t> place) const noexcept {
+  const bool held = place ? region.held_on(*place) : region.holds != 0;
+  if (held || region.pages[page].leases != 0 || region.pages[page].busy != 0) return true;
+  if (region.pinned) return region.pins(page);
+  return !each_owner(region, page, [this](uint32_t buffer, uint64_t) {
+    return Word::leases(buffers_.hot(buffer).word.load(std::memory_order_relaxed)) == 0;
+  });
+}
+
+bool LeaseTable::close(vm::Region &region, uint32_t page, uint8_t place) noexcept {
+  if (region.held(page, place) || region.pages[page].leases != 0) return false;
+  return each_owner(region, page, [this](uint32_t buffer, uint64_t) {
+    return buffers_.hot(buffer).try_flags(any_lease, 0, Word::resident);
+  });
+}
+
+void LeaseTable::count_pages(vm::Region &region, uint64_t begin, uint64_t end, int delta) noexcept {
+  const uint32_t last = region.shape.page_at(end - 1);
+  for (uint32_t p = region.shape.page_at(begin); p <= last; ++p)
+    region.pages[p].leases = static_cast<uint16_t>(region.pages[p].leases + delta);
+}
+
+}  // namespace weir::lease

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// BufferDirectory: the buffers of a pool: by handle, by index and by weir_malloc's address; where each lies (Target), and what its
+// caller has said of it: tag, users, holds. A live word names a buffer whose region lives; a handle of a dead buffer is not taken
+// for another's, until 2^20 have had its index. What the hit path reads is read without a lock and changed by its rules
+// (virtual/hot.hpp); all else is guarded by the pool's lock.
+#pragma once
+
+#include "core/base/status.hpp"
+#include "core/page/address_map.hpp"
+#include "core/page/claim_scope.hpp"
+#include "core/page/region_store.hpp"
+#include "core/policy/users.hpp"
+#include "core/virtual/buffer_table.hpp"
+
+namespace weir::page {
+
+using policy::Users;
+
+/// What a hold lets others do (docs/leases.md): nobody writes; leases and calls write into the held memory; nobody else.
+enum class HoldKind : uint8_t { read, shared, alone };
+
+/// The holds on a buffer, which are all of one kind and in one scope.
+struct Hold {
+  uint32_t count = 0;
+  uint32_t coming = 0;  ///< calls that are bringing it in: the record is theirs too
+  ClaimScope scope = ClaimScope::any();
+  HoldKind kind = HoldKind::shared;
+};
+
+/// Where a buffer lies.
+struct Target {
+  Region *region = nullptr;
+  uint64_t base = 0;  ///< of the buffer within the region
+  uint64_t size = 0;
+};
+
+class BufferDirectory {
+ public:
+  static constexpr uint32_t none = UINT32_MAX;
+
+  BufferDirectory(RegionStore &regions, std::pmr::memory_resource *memory, uint32_t pool_id);
+
+  // ---- without the lock ----
+  vm::Hot &hot(uint32_t index) noexcept { return table_.hot(index); }
+  /// As BufferTable::decode().
+  bool decode(weir_buffer buffer, uint32_t *index, uint64_t *generation) const noexcept {
+    return table_.decode(buffer, index, generation);
+  }
+  /// No index is as large.
+  uint32_t end() const noexcept { return table_.end(); }
+
+  // ---- handles ----
+  Status find(weir_buffer buffer, uint32_t *index);
+  weir_buffer handle(uint32_t index) noexcept {
+    return table_.handle(index, hot(index).word.load(std::memory_order_relaxed));
+  }
+  /// Resolves WEIR_WHOLE, and says whether the range lies within the buffer.
+  Status range_of(uint32_t index, uint64_t offset, uint64_t *length);
+  uint32_t live() const noexcept WEIR_HELD { return table_.live(); }
+  uint64_t bytes() const noexcept WEIR_HELD { return bytes_; }
+  /// What the next buffer adds to the records.
+  uint64_t bytes_of_next() const noexcept { return table_.bytes_of_next(); }
+
+  // ---- life ----
+  /// An index for a new buffer, not alive yet. Throws std::bad_alloc with nothing changed.
+  uint32_t take(const Users *users) WEIR_HELD;
+  /// A buffer that has its place gets its size and home.
+  void describe(uint32_t index, uint64_t size, uint32_t home) noexcept WEIR_HELD;
+  /// It is alive, with these flags of its word.
+  void publish(uint32_t index, uint64_t flags) noexcept WEIR_HELD;
+  /// It is dead, its tag and holds are gone. Its index, place and users stay until it is given.
+  void kill(uint32_t index) noexcept WEIR_HELD;
+  void give(uint32_t index) noexcept WEIR_HELD {
+    if (!users_.empty()) users_.erase(index);
+    table_.give(index);
+  }
+
+  // ---- places ----
+  Target target(uint32_t index) noexcept WEIR_HELD {
+    const vm::Cold &cold = table_.cold(index);
+    Region &region = regions_.at(cold.region);
+    return {&region, tenant(index) ? region.tenants->offset(cold.node) : 0, hot(index).size()};
+  }
+  bool tenant(uint32_t index) noexcept WEIR_HELD {
+    return table_.cold(index).node != physical::SmallArena::none;
+  }
+  uint32_t node(uint32_t index) noexcept WEIR_HELD { return table_.cold(index).node; }
+  bool lies_at(uint32_t index, const Region &slab, uint32_t node) noexcept WEIR_HELD {
+    return table_.cold(index).region == slab.id && table_.cold(index).node == node;
+  }
+  /// It has a place in the slab; without a node all of the region.
+  void settle(uint32_t index, const Region &region,
+              uint32_t node = physical::SmallArena::none) noexcept WEIR_HELD {
+    table_.cold(index) = vm::Cold{region.id, node};
+  }
+
+  // ---- what callers have said of it ----
+  /// A tenant's: other buffers have theirs in their regions. Throws std::bad_alloc with nothing changed.
+  void set_tag(uint32_t index, uint64_t tag) WEIR_HELD {
+    if (tag != 0) tags_.emplace(index, tag);
+  }
+  uint64_t tenant_tag(uint32_t index) const noexcept WEIR_HELD {
+    const auto tag = tags_.find(index);
+    return tag != tags_.end() ? tag->second : 0;
+  }
+  uint64_t tag_of(uint32_t index) noexcept WEIR_HELD {
+    const auto tag = tags_.find(index);
+    return tag != tags_.end() ? tag->second : target(index).region->tag;
+  }
+  /// nullptr: nothing is known.
+  const Users *users_of(uint32_t index) const noexcept WEIR_HELD {
+    const auto found = users_.empty() ? users_.end() : users_.find(index);
+    return found != users_.end() ? &found->second : nullptr;
+  }
+  /// Of weir_malloc. Throws std::bad_alloc with nothing changed.
+  void set_address(uint32_t index, uint64_t address) WEIR_HELD {
+    addresses_.reserve_one();
+    addresses_.insert(address, index);
+  }
+  /// Forgets it; none: nobody has it.
+  uint32_t take_address(uint64_t address) noexcept WEIR_HELD;
+  size_t addresses() const noexcept WEIR_HELD { return addresses_.size(); }
+
+  // ---- holds ----
+  /// nullptr: it is not held, though somebody may be about to.
+  const Hold *hold_of(uint32_t index) const noexcept WEIR_HELD {
+    const auto found = holds_.empty() ? holds_.end() : holds_.find(index);
+    return found != holds_.end() && found->second.count != 0 ? &found->second : nullptr;
+  }
+  /// Held, or about to be.
+  bool held(uint32_t index) const noexcept WEIR_HELD { return holds_.contains(index); }
+  /// Whether a hold keeps a lease or call that uses the buffer in the scope from being granted.
+  bool hold_forbids(uint32_t index, bool write, ClaimScope scope) const noexcept WEIR_HELD;
+  /// Whether a hold of the kind may join those that are there.
+  Status check_hold(uint32_t index, HoldKind kind, ClaimScope scope) const WEIR_HELD;
+  /// A call is about to hold it, so that nothing can fail once the pages are held. Throws std::bad_alloc with nothing changed.
+  void begin_hold(uint32_t index) WEIR_HELD { ++holds_.try_emplace(index).first->second.coming; }
+  void end_hold(uint32_t index) noexcept WEIR_HELD;
+  /// Between the two: it is held once more, the first time in this way.
+  void count_hold(uint32_t index) noexcept WEIR_HELD { ++holds_.find(index)->second.count; }
+  void count_hold(uint32_t index, HoldKind kind, ClaimScope scope) noexcept WEIR_HELD;
+  /// One hold less. True: it was the last.
+  bool drop_hold(uint32_t index) noexcept WEIR_HELD;
+
+ private:
+  void erase_unheld(uint32_t index) noexcept WEIR_HELD;
+
+  RegionStore &regions_;
+  vm::BufferTable table_;
+  std::pmr::unordered_map<uint32_t, Hold> holds_ WEIR_GUARDED;
+  std::pmr::unordered_map<uint32_t, uint64_t> tags_ WEIR_GUARDED;
+  std::pmr::unordered_map<uint32_t, Users> users_ WEIR_GUARDED;  ///< of the buffers that have some
+  AddressMap addresses_ WEIR_GUARDED;
+  uint64_t bytes_ WEIR_GUARDED = 0;
+};
+
+}  // namespace weir::page

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Ids and their free list; the lists of kept regions.
+
+#include "core/page/region_store.hpp"
+
+#include <cassert>
+
+namespace weir::page {
+namespace {
+
+/// Of what a new region of that shape could take over. Whoever shares granules fits by his size alone, wherever he begins.
+uint64_t shape_key(const vm::Geometry &shape, uint8_t home, uint32_t client) noexcept {
+  uint64_t key = shape.shared ? ~shape.size : shape.large;
+  for (const uint64_t part : {shape.shared ? 0 : uint64_t{shape.small}, shape.small_bytes,
+                              uint64_t{home}, uint64_t{client}}) {
+    key = (key ^ part) * 0x9e3779b97f4a7c15ULL;
+  }
+  return key;
+}
+
+bool fits(const vm::Geometry &kept, const vm::Geometry &wanted, uint64_t alignment) noexcept {
+  if (kept.shared != wanted.shared) return false;
+  if (!kept.shared) return kept.same_shape(wanted);
+  return kept.size == wanted.size && kept.small_bytes == wanted.small_bytes &&
+         kept.large_bytes == wanted.large_bytes && kept.lead % alignment == 0;
+}
+
+}  // namespace
+
+RegionStore::RegionStore(std::pmr::memory_resource *memory)
+    : memory_(memory), regions_(memory), generations_(memory), next_free_(memory), kept_(memory) {}
+
+Region &RegionStore::make(const vm::Geometry &shape, uint8_t home, uint32_t client) {
+  const bool again = free_ != none;
+  const uint32_t id = again ? free_ : ids();
+  Compact<Region> fresh = make_owned<Region>(memory_, id, memory_);
+  fresh->pages.resize(shape.pages());
+  fresh->residences.reserve(1);
+  if (again) {
+    free_ = next_free_[id];
+    regions_[id] = std::move(fresh);
+  } else {
+    // The places beside it first: one that was made for nothing is there the next time, and free() can't fail.
+    generations_.resize(id + size_t{1}, 1);
+    next_free_.resize(id + size_t{1});
+    regions_.push_back(std::move(fresh));
+  }
+  Region &region = *regions_[id];
+  region.shape = shape;
+  region.home = home;
+  region.client = client;
+  pages_ += shape.pages();
+  return region;
+}
+
+bool RegionStore::ended(const Region &region) noexcept {
+  if (!(region.kept || region.vacant()) || region.pin_count.any()) return false;
+  for (const auto &r : region.residences) {
+    if (r->resident != 0) return false;
+  }
+  return true;
+}
+
+void RegionStore::free(Region &region) noexcept {
+  unlist_kept(region);
+  pages_ -= region.pages.size();
+  const uint32_t id = region.id;
+  regions_[id].reset();
+  ++generations_[id];
+  next_free_[id] = free_;
+  free_ = id;
+}
+
+void RegionStore::reshape(Region &region, const vm::Geometry &shape) {
+  pages_ += shape.pages();
+  pages_ -= region.pages.size();
+  region.shape = shape;
+  region.pages.resize(shape.pages());
+}
+
+Region *RegionStore::find_slab(uint32_t id, uint64_t generation) noexcept {
+  Region *region = find(id, generation);
+  return region != nullptr && region->slab && !region->kept ? region : nullptr;
+}
+
+// ---- kept regions ----
+
+void RegionStore::list_kept(Region &region) noexcept {
+  try {
+    auto [entry, first] =
+        kept_.try_emplace(shape_key(region.shape, region.home, region.client), none);
+    region.kept_before = none;
+    region.kept_after = entry->second;
+    if (!first) at(entry->second).kept_before = region.id;
+    entry->second = region.id;
+    region.listed = true;
+  } catch (const std::bad_alloc &) {
+  }
+}
+
+void RegionStore::unlist_kept(Region &region) noexcept {
+  if (!region.listed) return;
+  region.listed = false;
+  if (region.kept_after != none) at(region.kept_after).kept_before = region.kept_before;
+  if (region.kept_before != none) {
+    at(region.kept_before).kept_after = region.kept_after;
+    return;
+  }
+  const auto entry = kept_.find(shape_key(region.shape, region.home, region.client));
+  assert(entry != kept_.end());
+  if (region.kept_after != none) {
+    entry->second = region.kept_after;
+  } else {
+    kept_.erase(entry);
+  }
+}
+
+Region *RegionStore::find_kept(const vm::Geometry &shape, uint64_t alignment, uint8_t home,
+                               uint32_t client) noexcept {
+  const auto entry = kept_.find(shape_key(shape, home, client));
+  for (uint32_t id = entry != kept_.end() ? entry->second : none; id != none;) {
+    Region &region = at(id);
+    id = region.kept_after;
+    const bool same =
+        region.kept && !region.pin_count.any() && region.home == home && region.client == client;
+    const bool whole = same && region.residences[0]->resident == region.pages.size();
+    if (!whole) {
+      unlist_kept(region);
+    } else if (fits(region.shape, shape, alignment)) {
+      return &region;
+    }
+  }
+  return nullptr;
+}
+
+void RegionStore::adopt(Region &region, uint64_t size) noexcept {
+  unlist_kept(region);
+  region.kept = false;
+  region.shape.size = size;
+}
+
+}  // namespace weir::page

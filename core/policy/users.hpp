@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Users: who is said to use a buffer, and how often (weir_buffer_desc). What homes are chosen by; nothing else depends on it.
+#pragma once
+
+#include "core/virtual/page.hpp"
+
+#include <array>
+#include <cstdint>
+
+namespace weir::policy {
+
+/// How often each device of a pool, by its position, is said to use a buffer in one round; the CPU comes last.
+struct Users {
+  static constexpr size_t cpu = vm::max_devices;
+  static constexpr size_t count = cpu + 1;
+  std::array<uint16_t, count> times{};
+
+  bool any() const noexcept {
+    for (const uint16_t each : times)
+      if (each != 0) return true;
+    return false;
+  }
+};
+
+}  // namespace weir::policy
