@@ -39,7 +39,7 @@ type PoolStats struct {
 	BackgroundDemotedBytes uint64 // of demoted_bytes, those copied down ahead of demand
 	PeerBytes              uint64 // bytes copied between devices
 	Evictions              uint64 // pages evicted
-	EvictionFailures       uint64 // evictions given up: a copy failed or a fence took too long
+	EvictionFailures       uint64 // evictions given up: no room below, a failed copy, a slow fence
 	OverBudget             uint64 // acquires refused with OVER_BUDGET
 	WouldBlock             uint64 // acquires refused with WOULD_BLOCK or TIMEOUT
 	LeaseConflicts         uint64 // acquires refused with LEASE_CONFLICT

@@ -51,12 +51,9 @@ class Finder {
   }
 
   /// "host:0".
-  std::pmr::string name_of(const backend::Device &device) const {
+  std::string name_of(const backend::Device &device) const {
     const Offer offer = offer_of(device);
-    std::pmr::string text(offer.backend, context_.memory());
-    text += ':';
-    text += std::to_string(offer.number).c_str();
-    return text;
+    return std::string(offer.backend) + ':' + std::to_string(offer.number);
   }
 
   /// "there is host:0; cuda is not available (the reason's beginning); ...", what matters most first: 330 bytes of it fit a message.
@@ -71,8 +68,10 @@ class Finder {
       text += device.description.pci_address;
     }
     if (text.empty()) text = "there is no device";
+    bool gpus = false;
     for (uint32_t i = 0; i < context_.backend_count(); ++i) {
       const backend::Runtime &runtime = context_.runtime(i);
+      gpus = gpus || std::string_view(runtime.name()) != "host";
       if (runtime.available()) continue;
       text += "; ";
       text += runtime.name();
@@ -80,6 +79,7 @@ class Finder {
       text += beginning_of(runtime.reason());
       text += ')';
     }
+    if (!gpus) text += "; no backend for GPUs is installed: weir-backend1-cuda, -hip, -level-zero";
     return text;
   }
 
@@ -143,7 +143,7 @@ Status find_device(Context &context, const char *wishes, uint32_t *device) {
                   static_cast<int>(all.size()), all.data(), choice.device->id,
                   finder.name_of(*choice.device).c_str(), choice.device->description.name,
                   llu(choice.free >> 20), llu(choice.total >> 20),
-                  first ? "" : "; what stands before it is not there: ",
+                  first ? "" : "; what was wished for first is not there: ",
                   first ? "" : finder.what_there_is().c_str());
     *device = choice.device->id;
     return {};

@@ -205,6 +205,18 @@ void without_a_card_the_host_is_taken_only_if_named(void **) {
   ok(weir_context_destroy(context));
 }
 
+/// Who has installed no backend would else look for a driver.
+void without_a_backend_for_gpus_the_message_says_so(void **) {
+  const weir_context context = make_context("host.memory=16M");
+  expect_none(context, "gpu",
+              {"there is host:0", "weir-backend1-cuda", "\"gpu,host\"", "; see weir devices"});
+  ok(weir_context_destroy(context));
+  const Cards cards;
+  weir_device device = 0;
+  expect_result(WEIR_ERROR_INVALID_ARGUMENT, weir_device_find(cards.context, "gpu:9", &device));
+  assert_null(std::strstr(weir_last_error(), "weir-backend1"));
+}
+
 void a_lost_card_is_passed_over_unless_it_is_named(void **) {
   const Cards cards;
   const auto lose = driver<void(uint32_t)>("weir_sim_lose_device");
@@ -235,6 +247,7 @@ int main() {
       cmocka_unit_test(what_is_no_wish_is_told),
       cmocka_unit_test(the_variable_is_what_nothing_means),
       cmocka_unit_test(without_a_card_the_host_is_taken_only_if_named),
+      cmocka_unit_test(without_a_backend_for_gpus_the_message_says_so),
       cmocka_unit_test(a_lost_card_is_passed_over_unless_it_is_named),
   };
   return cmocka_run_group_tests(tests, nullptr, nullptr);

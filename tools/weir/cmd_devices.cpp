@@ -191,6 +191,13 @@ int run_devices(bool json) {
     std::printf("no backends\n");
   } else {
     for (const Json &backend : backends) print_backend(backend);
+    const bool gpus = std::any_of(backends.begin(), backends.end(),
+                                  [](const Json &backend) { return backend["name"] != "host"; });
+    if (!gpus)
+      std::printf(
+          "no backend for GPUs is installed (Debian packages weir-backend1-cuda, "
+          "weir-backend1-hip, "
+          "weir-backend1-level-zero)\n");
   }
   if (std::fflush(stdout) != 0) throw ToolError("cannot write to standard output");
   return 0;

@@ -303,7 +303,7 @@ WEIR_API weir_result weir_pool_set_defragmentation(weir_pool pool, const weir_de
   X(background_demoted_bytes, "of demoted_bytes, those copied down ahead of demand")           \
   X(peer_bytes, "bytes copied between devices")                                                \
   X(evictions, "pages evicted")                                                                \
-  X(eviction_failures, "evictions given up: a copy failed or a fence took too long")           \
+  X(eviction_failures, "evictions given up: no room below, a failed copy, a slow fence")       \
   X(over_budget, "acquires refused with OVER_BUDGET")                                          \
   X(would_block, "acquires refused with WOULD_BLOCK or TIMEOUT")                               \
   X(lease_conflicts, "acquires refused with LEASE_CONFLICT")                                   \

@@ -169,6 +169,11 @@ def test_buffers_ranges_and_memory_of_texts(pool: weir.Pool, stream: weir.Stream
         pool.buffer("50%")
 
 
+def test_a_device_is_named_by_its_number(context: Any) -> None:
+    with pytest.raises(ValueError, match="the budget of device 0"):
+        context.pool({context.device("host"): "32MB"})
+
+
 SIZED: list[tuple[str, Callable[[Any, Any, Any], object]]] = [
     ("devices", lambda context, pool, size: context.pool(size)),
     ("the budget of device 1", lambda context, pool, size: context.pool({0: "8M", 1: size})),

@@ -29,7 +29,7 @@ def budgets_of(context: Context, devices: Any) -> dict[int, int]:
     given = devices if isinstance(devices, Mapping) else {0: devices}
     name = "the budget of device {}" if isinstance(devices, Mapping) else "devices"
     return {
-        device_number(device): size_in_bytes(budget, name.format(device), device_whole(context, device))
+        device_number(device): size_in_bytes(budget, name.format(device_number(device)), device_whole(context, device))
         for device, budget in given.items()
     }
 

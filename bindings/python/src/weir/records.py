@@ -166,7 +166,7 @@ class PoolStats(_Shown):
     background_demoted_bytes: int  #: of demoted_bytes, those copied down ahead of demand
     peer_bytes: int  #: bytes copied between devices
     evictions: int  #: pages evicted
-    eviction_failures: int  #: evictions given up: a copy failed or a fence took too long
+    eviction_failures: int  #: evictions given up: no room below, a failed copy, a slow fence
     over_budget: int  #: acquires refused with OVER_BUDGET
     would_block: int  #: acquires refused with WOULD_BLOCK or TIMEOUT
     lease_conflicts: int  #: acquires refused with LEASE_CONFLICT

@@ -71,7 +71,7 @@ counters! {
     peer_bytes,
     /// Pages evicted.
     evictions,
-    /// Evictions given up: a copy failed or a fence took too long.
+    /// Evictions given up: no room below, a failed copy, a slow fence.
     eviction_failures,
     /// Acquires refused with OVER_BUDGET.
     over_budget,
