@@ -59,6 +59,10 @@ class PoolLock {
     va_end(args);
   }
 
+  /// The pool ends: whoever works in the background, or waits for room, gives up.
+  void stop() noexcept WEIR_HELD { stopping_ = true; }
+  bool stopping() const noexcept WEIR_HELD { return stopping_; }
+
   /// For a thread that takes this lock with another one of Weir's held: the lines wait until it has dropped that, too.
   class Hush {
    public:
@@ -123,6 +127,7 @@ class PoolLock {
   PoolSignal *due_ = nullptr;     ///< signals to be given when the lock is dropped, a list
   std::atomic<size_t> count_{0};  ///< of lines; changed under the lock
   std::array<Line, 4> lines_;
+  bool stopping_ WEIR_GUARDED = false;
 };
 
 /// The pool is locked, and whoever has this may drop the lock for a while. A base: Locked is what takes it.

@@ -28,8 +28,13 @@ bool fits(const vm::Geometry &kept, const vm::Geometry &wanted, uint64_t alignme
 
 }  // namespace
 
-RegionStore::RegionStore(std::pmr::memory_resource *memory)
-    : memory_(memory), regions_(memory), generations_(memory), next_free_(memory), kept_(memory) {}
+RegionStore::RegionStore(std::pmr::memory_resource *memory, Releaser *releaser)
+    : memory_(memory),
+      releaser_(releaser),
+      regions_(memory),
+      generations_(memory),
+      next_free_(memory),
+      kept_(memory) {}
 
 Region &RegionStore::make(const vm::Geometry &shape, uint8_t home, uint32_t client) {
   const bool again = free_ != none;

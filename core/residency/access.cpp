@@ -40,7 +40,7 @@ Status Engine::settle_page(Releasable &lock, Region &region, uint32_t page) {
       if (state.ready && !streams_.passed(state.ready)) ready = state.ready;
     }
     if (region.pages[page].busy != 0 || region.pages[page].sinking) {
-      await_change(lock);
+      demoter_.await_change(lock);
     } else if (ready) {
       WEIR_TRY(lock.unlocked([&] { return streams_.wait(ready, UINT64_MAX); }));
     } else {
@@ -60,12 +60,12 @@ bool Engine::settled(Region &region, uint32_t page) noexcept {
 void Engine::write_through(const Piece &piece, PoolDevice &device) noexcept {
   Region &region = *piece.where.region;
   Page &copies = region.pages[piece.page];
-  if (region.alias == nullptr || !has_host(region, piece.page)) {
+  if (region.alias == nullptr || !tiers_.has_host(region, piece.page)) {
     invalidate(region, piece.page, device.bit());
     return;
   }
-  std::memcpy(host_bytes(region, piece.page) + piece.within(), piece.in, piece.bytes());
-  free_lower(region, piece.page);
+  std::memcpy(tiers_.host_bytes(region, piece.page) + piece.within(), piece.in, piece.bytes());
+  tiers_.end_version(region, piece.page);
   places_.note(region, copies.written(device.bit() | (copies.latest() & vm::host_bit)));
 }
 
@@ -124,7 +124,7 @@ Status Engine::copy_settled(Releasable &lock, const Piece &piece) {
     if (!intact) forsake_copy(region, page, vm::host_bit);
   }
   if (out != nullptr && (copies.latest() & vm::host_bit) != 0) {
-    std::memcpy(out, host_bytes(region, page) + within, bytes);
+    std::memcpy(out, tiers_.host_bytes(region, page) + within, bytes);
     return {};
   }
   const bool below = (copies.latest() & vm::below_host) != 0 &&
@@ -132,7 +132,7 @@ Status Engine::copy_settled(Releasable &lock, const Piece &piece) {
   if (below && out != nullptr) return read_below(lock, region, page, within, within + bytes, out);
   if (below) {
     const bool whole = within == 0 && bytes >= region.shape.used_bytes(page);
-    WEIR_TRY(give_slot(lock, region, page));
+    WEIR_TRY(host_room_.give_slot(lock, region, page, node_of(region)));
     if (copies.busy != busy || copies.sinking) return copy_piece(lock, piece);
     if ((copies.latest() & (vm::device_bits | vm::host_bit)) == 0 && !whole)
       WEIR_TRY(raise_to_host(lock, region, page));
@@ -144,20 +144,20 @@ Status Engine::copy_settled(Releasable &lock, const Piece &piece) {
     places_.note(region, copies.written(uint32_t{1} << region.home));
   }
   if (copies.latest() == 0) {
-    WEIR_TRY(give_slot(lock, region, page));
+    WEIR_TRY(host_room_.give_slot(lock, region, page, node_of(region)));
     // Another tenant of the page may have been here while the lock was dropped.
     if (copies.busy != busy) return copy_piece(lock, piece);
     if (copies.latest() != 0) return copy_settled(lock, piece);
-    std::memset(host_bytes(region, page), 0, region.shape.used_bytes(page));
+    std::memset(tiers_.host_bytes(region, page), 0, region.shape.used_bytes(page));
     places_.note(region, copies.written(vm::host_bit));
   }
   // A device's copy first: a lease on other bytes of the page may be using it.
   if (region.latest_on_device(page) != nullptr) return copy_on_device(lock, piece);
   if (piece.in != nullptr) {
-    std::memcpy(host_bytes(region, page) + within, piece.in, bytes);
-    free_lower(region, page);
+    std::memcpy(tiers_.host_bytes(region, page) + within, piece.in, bytes);
+    tiers_.end_version(region, page);
     places_.note(region, copies.written(vm::host_bit));
-    note_in_order(region, page, vm::host_bit);
+    tiers_.note(region, page, vm::host_bit);
     set_flags(piece.index, 0, Word::resident);
   }
   return {};
@@ -330,8 +330,8 @@ Status Engine::discard(weir_buffer buffer, uint64_t offset, uint64_t length) {
     if (at < offset || at + region.shape.used_bytes(p) > offset + length) continue;
     // An eviction or a fill under way would bring the old bytes back: it ends first.
     while (region.pages[p].busy != 0) changed_.wait(lock);
-    free_host(region, p);
-    free_lower(region, p);
+    tiers_.free_host(region, p);
+    tiers_.end_version(region, p);
     places_.note(region, region.pages[p].discarded());
   }
   // At the end: a prefetch of the buffer may have opened the hit path meanwhile.

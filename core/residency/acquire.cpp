@@ -228,7 +228,7 @@ Status Engine::claim_and_fill(Releasable &lock, Plan &plan, lease::Ticket &ticke
     for (const PlanItem &item : plan.items) pins.emplace_back(*item.region);
   }
   const auto unpin_all = [&]() WEIR_HELD {
-    for (vm::RegionPin &pin : pins) unpin(pin);
+    for (vm::RegionPin &pin : pins) regions_.unpin(pin);
     if (!pins.empty()) changed_.notify_all();
   };
   Status status;

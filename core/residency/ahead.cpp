@@ -27,10 +27,6 @@ bool well_formed(const weir_use &use) noexcept {
 
 }  // namespace
 
-void Engine::unpin(vm::RegionPin &pin) noexcept {
-  if (Region *last = pin.give_back()) retire_region(*last);
-}
-
 // ---- announcements ----
 
 Status Engine::announce(Stream &stream, const weir_operation *operations, size_t count,
@@ -416,7 +412,7 @@ void Engine::prefetcher_loop() {
   Locked lock(lock_);
   PrefetchBatch batch(&memory_);
   bool blocked = false;
-  while (!stopping_) {
+  while (!lock_.stopping()) {
     scrub_behind(lock);
     batch.clear();
     uint64_t rest = Rebalancer::never;
@@ -443,18 +439,17 @@ void Engine::prefetcher_loop() {
 
 /// Keeps granules free between the watermarks, so that demand rarely meets a dirty victim; grows HOST before it is full;
 /// gives back to the system what nobody needs.
-void Engine::demoter_loop() {
+void Engine::evictor_loop() {
   Locked lock(lock_);
-  while (!stopping_) {
+  while (!lock_.stopping()) {
     scrub_behind(lock);
     bool worked = false;
     try {
-      uint32_t node = numa::unknown;
-      if (host_->wants_growth(&node)) (void)grow_host(lock, node, tier::HostStore::unit);
+      host_room_.grow_ahead(lock);
       give_unneeded_back(lock);
       for (size_t i = 0; i < devices_.size(); ++i) {  // one may come while the lock is dropped
         PoolDevice *device = devices_[i].get();
-        if (!device->vmm() || !device->open() || stopping_) continue;
+        if (!device->vmm() || !device->open() || lock_.stopping()) continue;
         const uint64_t room = device->granules->room();
         if (room >= device->low_water && !(device->draining_ahead && room < device->high_water)) {
           device->draining_ahead = false;
@@ -477,7 +472,7 @@ void Engine::demoter_loop() {
     } catch (const std::bad_alloc &) {
       worked = false;
     }
-    if (!worked && !stopping_) wait_for_work(lock);
+    if (!worked && !lock_.stopping()) wait_for_work(lock);
   }
 }
 

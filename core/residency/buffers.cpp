@@ -128,7 +128,7 @@ void Engine::leave_lot(Region &region) noexcept {
 }
 
 void Engine::free_region(Region &region) noexcept {
-  drop_alias(region);
+  page::Aliases::drop(region);
   for (auto &r : region.residences) {
     if (r->range) devices_[r->place]->addresses->free(r->range);
   }
@@ -143,7 +143,7 @@ void Engine::free_region(Region &region) noexcept {
 
 /// The region has lost its owner. Nobody leases it; its host copies go, its device pages become disposable.
 void Engine::keep_or_free(Region &region) noexcept {
-  drop_alias(region);
+  page::Aliases::drop(region);
   region.registered = nullptr;
   region.buffer = vm::BufferTable::none;
   region.cold = region.streaming = false;
@@ -151,8 +151,8 @@ void Engine::keep_or_free(Region &region) noexcept {
   region.tag = 0;
   uint32_t resident = 0;
   for (uint32_t p = 0; p < region.pages.size(); ++p) {
-    free_host(region, p);
-    free_lower(region, p);
+    tiers_.free_host(region, p);
+    tiers_.end_version(region, p);
     places_.note(region, region.pages[p].discarded());
   }
   for (auto &r : region.residences) {
@@ -184,7 +184,7 @@ void Engine::keep_or_free(Region &region) noexcept {
 void Engine::retire_region(Region &region) noexcept {
   if (!page::RegionStore::ended(region)) return;
   assert(std::all_of(region.pages.begin(), region.pages.end(), [](const Page &page) {
-    return !page.host() && page.lower == tier::CopyTable::none;
+    return !page.host() && page.lower == tier::ColdTiers::none;
   }));
   if (region.slab) slabs_.close(region);
   free_region(region);
@@ -370,7 +370,7 @@ Status Engine::destroy_buffer(weir_buffer buffer) {
   const bool tenant = buffers_.tenant(index);
   if (!tenant) {
     Region &region = *buffers_.target(index).region;
-    await_operations(lock, region);
+    demoter_.await_unpinned(lock, region);
     if (region.registered != nullptr) unregister_memory(lock, region);
   }
   const Region &region = *buffers_.target(index).region;

@@ -157,10 +157,10 @@ Status Engine::order_after_past(Releasable &lock, Plan &plan, bool *again) {
 /// The page has a new version, on `keep_bit` alone: every other copy is stale.
 void Engine::invalidate(Region &region, uint32_t page, uint32_t keep_bit) noexcept {
   Page &copies = region.pages[page];
-  free_lower(region, page);
+  tiers_.end_version(region, page);
   if (copies.latest() == keep_bit) return;
   places_.note(region, copies.written(keep_bit));
-  if (keep_bit != vm::host_bit) free_host(region, page);
+  if (keep_bit != vm::host_bit) tiers_.free_host(region, page);
 }
 
 /// Sets what the hit path may rely on, from the pages as they are. Under the lock, with the buffer claimed.

@@ -270,7 +270,7 @@ Status Engine::move_tenants(uint8_t place, const MoveOrder *orders, size_t count
   }
   for (const TenantMove &move : moves) mark_tenant(device, move, -1);
   for (TenantMove &move : moves) {
-    for (vm::RegionPin &pin : move.pins) unpin(pin);
+    for (vm::RegionPin &pin : move.pins) regions_.unpin(pin);
   }
   changed_.notify_all();
   return status;

@@ -60,22 +60,21 @@ void Engine::give_back(Region &region, const PageRef &ref, PoolDevice &device) n
 /// make room for. May drop the lock.
 Status Engine::place_victim(Releasable &lock, PoolDevice &device, Victim &victim) {
   Region &region = *victim.region;
-  free_host(region, victim.page);  // one that an acquire which failed has left there
+  tiers_.free_host(region, victim.page);  // one that an acquire which failed has left there
   if (borrow_place(lock, victim, device, false)) return {};
-  victim.straight = (lower_.any() && region.cold) || passes_host(device, victim.used);
+  victim.straight = (cold_.any() && region.cold) || passes_host(device, victim.used);
   if (device.integrated && !victim.straight && borrow_place(lock, victim, device, true)) return {};
   Status slot;
   if (!victim.straight)
-    slot = host_slot(lock, region.client, device.node, victim.used, &victim.slot);
+    slot = host_room_.take(lock, region.client, device.node, victim.used, &victim.slot);
   const bool none =
       slot.code() == WEIR_ERROR_OVER_BUDGET || slot.code() == WEIR_ERROR_OUT_OF_HOST_MEMORY;
-  if (none && lower_.any()) victim.straight = true;
+  if (none && cold_.any()) victim.straight = true;
   if (none && !victim.straight && borrow_place(lock, victim, device, true)) return {};
   if (!slot && !victim.straight) return slot;
   victim.plan = region.codec;
-  if (victim.slot) victim.destination = host_->address(victim.slot);
-  if (victim.straight || sums_host(region))
-    victim.chain = lower_.copies.take(parts_of(region, victim.page));
+  if (victim.slot) victim.destination = tiers_.host().address(victim.slot);
+  if (victim.straight || sums_host(region)) victim.chain = cold_.take_chain(victim.used);
   return {};
 }
 
@@ -83,8 +82,8 @@ Status Engine::place_victim(Releasable &lock, PoolDevice &device, Victim &victim
 /// has room for it.
 bool Engine::passes_host(const PoolDevice &device, uint64_t bytes) const noexcept {
   if (!device.integrated) return false;
-  return (lower_.compressed != nullptr && lower_.compressed->room() >= bytes) ||
-         (lower_.storage != nullptr && lower_.storage->room() >= bytes);
+  return (cold_.compressed() != nullptr && cold_.compressed()->room() >= bytes) ||
+         (cold_.storage() != nullptr && cold_.storage()->room() >= bytes);
 }
 
 /// A page that could be dropped, were it not for the time it takes to bring it up from below HOST, is copied to HOST if a
@@ -92,28 +91,27 @@ bool Engine::passes_host(const PoolDevice &device, uint64_t bytes) const noexcep
 void Engine::cache_victim(const PoolDevice &device, Victim &victim) noexcept {
   const uint32_t client = victim.region->client;
   try {
-    free_host(*victim.region, victim.page);
-    victim.slot = try_host_slot(client, device.node, victim.used, true);
+    tiers_.free_host(*victim.region, victim.page);
+    victim.slot = tiers_.try_slot(client, device.node, victim.used, true);
     const bool quota =
         accounts_.quota(client, Accounts::host).room() < tier::HostStore::rounded(victim.used);
-    if (!victim.slot && drop_from_host(victim.used, quota ? client : UINT32_MAX))
-      victim.slot = try_host_slot(client, device.node, victim.used, true);
+    if (!victim.slot && demoter_.drop_clean(victim.used, quota ? client : UINT32_MAX))
+      victim.slot = tiers_.try_slot(client, device.node, victim.used, true);
   } catch (const std::bad_alloc &) {
     victim.slot = {};
   }
   victim.cached = victim.copy = static_cast<bool>(victim.slot);
-  if (victim.slot) victim.destination = host_->address(victim.slot);
+  if (victim.slot) victim.destination = tiers_.host().address(victim.slot);
 }
 
 /// What place_victim() gave, if the page does not go after all.
 void Engine::unplace_victim(Victim &victim) noexcept {
   const Region &region = *victim.region;
   settle_loan(victim, false);
-  if (victim.slot) free_slot(region.client, victim.slot, region.scrub);
-  free_places(region, victim.chain, vm::below_host);
-  lower_.copies.give(victim.chain);
+  if (victim.slot) tiers_.free_slot(region.client, victim.slot, region.scrub);
+  tiers_.free_chain(region, victim.chain);
   victim.slot = {};
-  victim.chain = tier::CopyTable::none;
+  victim.chain = tier::ColdTiers::none;
 }
 
 /// Claims what can go of `pages` and gives each dirty page a place to go to. May drop the lock.
@@ -333,25 +331,26 @@ void Engine::settle_place(Victim &victim) noexcept {
   if (victim.lent) return;
   if (victim.straight) {
     region.codec = victim.plan;
-    lower_.copies[victim.chain].set_checksum(victim.checksum);
-    publish_lower(region, victim.page, victim.chain, victim.into);
+    cold_.set_checksum(victim.chain, victim.checksum);
+    tiers_.publish(region, victim.page, victim.chain, victim.into);
+    if (victim.into == vm::compressed_bit) demoter_.note_compressed(region, victim.page);
     events_.tell({What::sunk, 0, Event::nowhere, region.id, victim.page, victim.used});
     return;
   }
-  if (victim.chain != tier::CopyTable::none) {
-    if (copies.lower == tier::CopyTable::none) {
+  if (victim.chain != tier::ColdTiers::none) {
+    if (copies.lower == tier::ColdTiers::none) {
       copies.lower = victim.chain;
     } else {
-      lower_.copies.give(victim.chain);
+      cold_.give_chain(victim.chain);
     }
-    lower_.copies[copies.lower].set_checksum(victim.checksum);
+    cold_.set_checksum(copies.lower, victim.checksum);
   }
   if (victim.slot) {
-    host_->take_over(victim.slot, region.client, victim.used);
+    tiers_.host().take_over(victim.slot, region.client, victim.used);
     places_.note(region, copies.take_slot(victim.slot));
   }
   places_.note(region, copies.arrived(vm::host_bit));
-  if (victim.slot) note_in_order(region, victim.page, vm::host_bit);
+  if (victim.slot) tiers_.note(region, victim.page, vm::host_bit);
 }
 
 void Engine::settle_victim(Drain &drain, Victim &victim) noexcept {

@@ -62,26 +62,9 @@ bool Engine::DeviceView::describe(const PageRef &ref, PageInfo *info) {
   info->client = region.client;
   const bool spare = copies.busy == 0 && engine_.is_spare(region, ref.page, *here);
   info->evictable = spare || !engine_.leases_.in_use(region, ref.page, device_.place);
-  engine_.describe_uses(region, info);
+  engine_.uses_.describe(region, info);
   engine_.describe_hints(region, ref.page, device_.place, info);
   return true;
-}
-
-/// When a region was used last, and when it will be next.
-void Engine::describe_uses(Region &region, PageInfo *info) noexcept {
-  info->last_use = region.last_use;
-  const auto seen = [this, info](uint32_t index) {
-    const Stamp stamp = buffers_.hot(index).last_use();
-    info->last_use = std::max(info->last_use, stamp.point());
-  };
-  if (!region.slab && region.buffer != vm::BufferTable::none) {
-    seen(region.buffer);
-  } else if (region.slab && !region.pinned) {
-    auto &tenants = *region.tenants;
-    for (auto node = tenants.first(); node != physical::SmallArena::none; node = tenants.next(node))
-      seen(tenants.owner(node));
-  }
-  info->next_use = announcements_.before_use_of(region.id);
 }
 
 Engine::Engine(std::pmr::memory_resource *memory, backend::StreamTable &streams, Ticks &ticks,
@@ -91,7 +74,7 @@ Engine::Engine(std::pmr::memory_resource *memory, backend::StreamTable &streams,
       ticks_(ticks),
       log_(log),
       lock_(log),
-      regions_(&memory_),
+      regions_(&memory_, this),
       places_(&memory_),
       buffers_(regions_, &memory_, pool_id),
       devices_(&memory_),
@@ -102,11 +85,18 @@ Engine::Engine(std::pmr::memory_resource *memory, backend::StreamTable &streams,
       remote_writes_(&memory_, streams_),
       doubts_(&memory_),
       slabs_(regions_, accounts_, &memory_),
-      retired_(&memory_),
-      lower_(*this, &memory_),
+      uses_(buffers_, announcements_),
+      host_view_(vm::host_bit, tiers_, leases_, uses_, ticks_),
+      compressed_view_(vm::compressed_bit, tiers_, leases_, uses_, ticks_),
+      tiers_(&memory_, {regions_, places_, buffers_, accounts_, gauges_}, cold_, scrub_turns_,
+             streams_, ticks_),
+      cold_(&memory_, accounts_),
+      demoter_(&memory_, sync(), cold_, tiers_, regions_, leases_, events_, scrub_turns_),
+      host_room_(&memory_, sync(), cold_, tiers_, leases_, demoter_, streams_),
       states_(&memory_),
       announcements_(&memory_),
-      hints_(&memory_) {
+      hints_(&memory_),
+      scrub_turns_(*this) {
   config_.pool_id = pool_id;
 }
 
@@ -118,8 +108,11 @@ Status Engine::start(EngineConfig config) {
     idle_scan_.start(config_.idle_grace_ns);
   }
   if (config_.clock != nullptr) clock_ = config_.clock;
-  if (config_.host_follows)
-    config_.host_budget = static_cast<uint64_t>(std::max<int64_t>(spare_memory(), 0));
+  if (config_.host_follows) {
+    host_room_.follow(config_.memory_root);
+    const int64_t spare = move::HostRoom::spare_memory(config_.memory_root);
+    config_.host_budget = static_cast<uint64_t>(std::max<int64_t>(spare, 0));
+  }
   std::pmr::vector<backend::Runtime *> runtimes(&memory_);
   bool registrable = true;
   WEIR_TRY(choose_pages());
@@ -146,9 +139,9 @@ Status Engine::start(EngineConfig config) {
                 "a pool over devices of several backends is not supported");
   }
   backend::Runtime &runtime = *runtimes.front();
-  WEIR_TRY(start_lower(runtime));
-  host_ = make_owned<tier::HostStore>(&memory_, &memory_, config_.host_budget, std::move(runtimes),
-                                      registrable, config_.nodes, log_);
+  WEIR_TRY(start_cold_tiers(runtime));
+  tiers_.open(make_owned<tier::HostStore>(&memory_, &memory_, config_.host_budget,
+                                          std::move(runtimes), registrable, config_.nodes, log_));
   rebalancer_ = make_owned<Rebalancer>(&memory_, *this, config_.rebalance_rate, &memory_);
   warn_of_integrated();
   for (const EngineConfig::DeviceBudget &entry : config_.devices)
@@ -169,11 +162,11 @@ Status Engine::start(EngineConfig config) {
         (this->*loop)();
       });
     };
-    demoter_ = near(&Engine::demoter_loop);
-    const size_t prefetchers = lower_.storage != nullptr ? prefetchers_.size() : 1;
+    evictor_ = near(&Engine::evictor_loop);
+    const size_t prefetchers = cold_.storage() != nullptr ? prefetchers_.size() : 1;
     for (size_t i = 0; i < prefetchers; ++i) prefetchers_[i] = near(&Engine::prefetcher_loop);
     if (recompressor_ != nullptr) recompressor_->run_in_background();
-    if (lower_.any() || config_.host_follows) sinker_ = near(&Engine::sinker_loop);
+    if (cold_.any() || config_.host_follows) demoting_ = near(&Engine::demoter_loop);
   } catch (const std::system_error &error) {
     return fail(WEIR_ERROR_OUT_OF_HOST_MEMORY, "cannot start a background thread: %s",
                 error.what());
@@ -252,27 +245,27 @@ Status Engine::shutdown() {
       if (device->leaving())
         return fail(WEIR_ERROR_BUSY, "device %u is being removed from the pool", device->device.id);
     }
-    stopping_ = true;
+    lock_.stop();
     work_.notify_all();
     if (recompressor_ != nullptr) recompressor_->wake();
     changed_.notify_all();
   }
-  if (demoter_.joinable()) demoter_.join();
+  if (evictor_.joinable()) evictor_.join();
   for (std::thread &prefetcher : prefetchers_) {
     if (prefetcher.joinable()) prefetcher.join();
   }
-  if (sinker_.joinable()) sinker_.join();
+  if (demoting_.joinable()) demoting_.join();
   if (recompressor_ != nullptr) recompressor_->join();
   return {};
 }
 
 Engine::~Engine() {
   const bool recompressing = recompressor_ != nullptr && recompressor_->in_background();
-  if (demoter_.joinable() || prefetchers_[0].joinable() || sinker_.joinable() || recompressing)
+  if (evictor_.joinable() || prefetchers_[0].joinable() || demoting_.joinable() || recompressing)
     (void)shutdown();
   release_all();
   for (Region &region : regions_) {
-    drop_alias(region);
+    page::Aliases::drop(region);
   }
 }
 
@@ -291,7 +284,7 @@ void Engine::release_all() noexcept {
     if (region.scrub) scrub_device(lock, region.id, regions_.generation(region), true);
   }
   lock.unlocked([this] {
-    finish_scrubbing(true, true);
+    scrub_turns_.finish(true, true);
     carrier_.close();
   });
   for (auto &device : devices_) {
@@ -345,7 +338,7 @@ Status Engine::destroy_client(uint32_t id) {
 
 Status Engine::client_stats(uint32_t id, weir_client_stats *stats) {
   Locked lock(lock_);
-  (void)sweep_retired();
+  (void)tiers_.sweep_retired();
   accounts_.describe(id, stats);
   return {};
 }
@@ -358,12 +351,12 @@ Status Engine::trim(uint32_t device_id, uint32_t level, uint64_t bytes, uint64_t
   const Scrubbing scrubbing(*this, true);
   Locked lock(lock_);
   if (device_id == WEIR_DEVICE_HOST) {
-    while (level != WEIR_TRIM_GRADUAL && lower_.sinking) await_change(lock);
-    give_chunks_back(lock, bytes, freed);
-    const uint64_t held = host_->held();
-    if (*freed < bytes && level != WEIR_TRIM_GRADUAL) (void)shrink_host(lock, bytes - *freed);
-    *freed += held - std::min(held, host_->held());
-    if (lower_.compressed != nullptr) (void)lower_.compressed->trim();
+    while (level != WEIR_TRIM_GRADUAL && demoter_.working()) demoter_.await_change(lock);
+    host_room_.give_chunks_back(lock, bytes, freed);
+    const uint64_t held = tiers_.host().held();
+    if (*freed < bytes && level != WEIR_TRIM_GRADUAL) (void)host_room_.shrink(lock, bytes - *freed);
+    *freed += held - std::min(held, tiers_.host().held());
+    if (cold_.compressed() != nullptr) (void)cold_.compressed()->trim();
     const uint64_t pinned = carrier_.pinned_bytes();
     if (level == WEIR_TRIM_EMERGENCY && pinned != 0) {
       const uint64_t wait_ns = config_.evict_wait_ns;
@@ -391,25 +384,10 @@ Status Engine::trim(uint32_t device_id, uint32_t level, uint64_t bytes, uint64_t
   }
   if (level == WEIR_TRIM_EMERGENCY) {
     uint64_t spare = 0;
-    give_chunks_back(lock, UINT64_MAX, &spare);
-    if (lower_.compressed != nullptr) (void)lower_.compressed->trim();
+    host_room_.give_chunks_back(lock, UINT64_MAX, &spare);
+    if (cold_.compressed() != nullptr) (void)cold_.compressed()->trim();
   }
   return {};
-}
-
-/// Gives empty chunks of pinned memory back to the system.
-void Engine::give_chunks_back(Releasable &lock, uint64_t bytes, uint64_t *freed) noexcept {
-  (void)sweep_retired();
-  while (*freed < bytes && !growing_) {
-    Owned<tier::HostStore::Chunk> chunk = host_->detach_empty();
-    if (chunk == nullptr) break;
-    *freed += chunk->bytes;
-    lock.unlocked([&] {
-      if (lower_.storage != nullptr) lower_.storage->remove_memory(chunk->view);
-      host_->unmake_chunk(*chunk);
-      chunk.reset();
-    });
-  }
 }
 
 void Engine::stats(weir_pool_stats *out) {
@@ -424,10 +402,12 @@ void Engine::stats(weir_pool_stats *out) {
     stats[Counter::device_segments] += device->granules->segments();
     stats[Counter::device_returned_bytes] += device->returned_bytes;
   }
-  stats[Counter::host_budget] += host_->budget();
-  stats[Counter::host_bytes] += host_->held();
-  stats[Counter::host_used_bytes] += host_->used();
-  add_lower_stats(stats);
+  stats[Counter::host_budget] += tiers_.host().budget();
+  stats[Counter::host_bytes] += tiers_.host().held();
+  stats[Counter::host_used_bytes] += tiers_.host().used();
+  cold_.add_stats(stats);
+  stats[Counter::compressed_raw_bytes] += gauges_.compressed_raw;
+  stats[Counter::storage_raw_bytes] += gauges_.storage_raw;
   stats[Counter::borrowed_bytes] += gauges_.borrowed;
   stats[Counter::generation] += generation_;
   const uint64_t pinned = carrier_.pinned_bytes();

@@ -17,23 +17,22 @@
 //   ahead.cpp      announce, prefetch, background threads
 //   host_lease.cpp leases on CPU memory
 //   loss.cpp       what the loss of a device takes along      validate.cpp  the invariants, for tests
-//   ladder.cpp     down from HOST, and past it                lift.cpp      up from below HOST
-//   lower_room.cpp places below HOST                          lower.cpp     the tiers below HOST, the sinker's thread
+//   tiers.cpp      the tiers, the demoter's thread            read_tiers.cpp  bytes in tiers, for the CPU
 //   straight.cpp   from a device past HOST                    idle.cpp      device memory back to the system
 //   compact.cpp    small buffers into fewer slabs
 //   extents.cpp    regions moved within segments              survey.cpp    what lies where, for compaction
 //   fragments.cpp  pages with a part of a granule             remap.cpp     ... moved to another granule
 //   lines.cpp      weir_malloc: small memory that never moves
 //   first_use.cpp  first leases of small buffers
-//   map.cpp        where everything lies, for tools       recompress.cpp idle pages in COMPRESSED coded again
+//   map.cpp        where everything lies, for tools
 //   peers.cpp      a neighbour's idle memory                  carry.cpp     from a device by other ways than the direct one
 //   homes.cpp      which device a buffer is at home on        remote.cpp    leases on another device's memory
 //   shards.cpp     buffers that lie on several devices        sizes.cpp     of pages, budgets and records
 //   scrub.cpp      what WEIR_BUFFER_SCRUB promises
 // Classes of their own: in lease/ who may use what, after what, and in which order (LeaseTable, History, Admission); in page/ which
 // buffers and regions there are, and where small buffers lie (BufferDirectory, RegionStore, SlabAllocator). Beside it: Membership
-// (devices that come and go), Rebalancer (spilled pages to idle neighbours), Recompressor (idle pages in COMPRESSED coded again),
-// Lower (the tiers below HOST).
+// (devices that come and go), Rebalancer (spilled pages to idle neighbours); in move/ Demoter and HostRoom (room in HOST and below),
+// Recompressor (idle pages in COMPRESSED coded again).
 #pragma once
 
 #include "core/backend/stream.hpp"
@@ -46,6 +45,9 @@
 #include "core/lease/history.hpp"
 #include "core/lease/lease_table.hpp"
 #include "core/lease/remote_writes.hpp"
+#include "core/move/host_room.hpp"
+#include "core/move/recompressor.hpp"
+#include "core/move/tier_view.hpp"
 #include "core/page/buffer_directory.hpp"
 #include "core/page/doubts.hpp"
 #include "core/page/slab_allocator.hpp"
@@ -53,12 +55,11 @@
 #include "core/policy/hints.hpp"
 #include "core/policy/idle_scan.hpp"
 #include "core/policy/scrub_turns.hpp"
-#include "core/residency/lower.hpp"
 #include "core/residency/compact.hpp"
 #include "core/residency/config.hpp"
 #include "core/residency/pool_device.hpp"
 #include "core/residency/rebalance.hpp"
-#include "core/residency/recompress.hpp"
+#include "core/tier/lift.hpp"
 #include "core/transfer/relay.hpp"
 #include "core/virtual/region.hpp"
 
@@ -85,9 +86,7 @@ using page::HoldKind;
 using page::Target;
 
 class Membership;  // residency/membership.hpp
-struct LiftPart;   // residency/lift.hpp
-class Lift;
-struct Plan;  // residency/plan.hpp
+struct Plan;       // residency/plan.hpp
 struct PlanItem;
 struct PlanPage;
 struct Freight;
@@ -101,7 +100,7 @@ struct FragmentMove;  // remap.cpp
 struct Owner;         // map.cpp
 struct Remote;        // remote.hpp
 
-class Engine {
+class Engine final : private page::RegionStore::Releaser, private policy::ScrubTurns::Work {
  public:
   Engine(std::pmr::memory_resource *memory, backend::StreamTable &streams, Ticks &ticks,
          uint32_t pool_id, const Log &log);
@@ -223,18 +222,9 @@ class Engine {
 
  private:
   class DeviceView;  // engine.cpp
-  friend class TierView;
   friend class Membership;
   friend class Rebalancer;
-  friend class Recompressor;
   friend class RemoteClaims;
-  struct RetiredSlot {
-    tier::HostSlot slot;
-    uint32_t client;
-    bool secret;  ///< of a buffer that is to be scrubbed
-    PendingCopies busy;
-  };
-
   // hit_path.cpp
   bool whole_use(const weir_use &use, uint32_t *index, uint64_t *generation) noexcept;
   bool plain_use(const weir_use &use, uint32_t *index, uint64_t *generation) noexcept;
@@ -325,7 +315,7 @@ class Engine {
   Status fill(Plan &plan);
   Status prepare_page(Plan &plan, PlanPage &page);
   Status verify_source(const Plan &plan, PlanPage *page);
-  Status fill_from_below(Plan &plan, Lift &lift, transfer::Copier &copier);
+  Status fill_from_below(Plan &plan, tier::Lift &lift, transfer::Copier &copier);
   uint64_t parts_below(const Plan &plan) const noexcept;
   void destroy_doomed(Releasable &lock, Plan &plan) noexcept WEIR_HELD;
   void offer(Region &region, uint32_t page, PoolDevice &device) noexcept WEIR_HELD;
@@ -348,11 +338,11 @@ class Engine {
   void map_reserved(Mapping &map);
   void map_region(Region &region, Mapping &map) WEIR_HELD;
   void map_owned(Region &region, uint32_t page, const Owner &owner, Mapping &map);
-  void map_below(Region &region, uint32_t page, const weir_piece &piece, Mapping &map);
+  void map_below(Region &region, uint32_t page, const weir_piece &piece, Mapping &map) WEIR_HELD;
 
   // validate.cpp
-  std::string validate_page(Region &region, uint32_t page) noexcept;
-  const char *validate_below(Region &region, uint32_t page) noexcept;
+  std::string validate_page(Region &region, uint32_t page) noexcept WEIR_HELD;
+  const char *validate_below(Region &region, uint32_t page) noexcept WEIR_HELD;
   std::string validate_word(uint32_t index) noexcept WEIR_HELD;
   uint64_t pinned_bytes(const Region &region, const Residence &here) noexcept;
   std::string validate_device(PoolDevice &device) WEIR_HELD;
@@ -473,8 +463,7 @@ class Engine {
   Region *adopt_kept(const vm::Geometry &shape, uint64_t alignment, uint8_t home,
                      uint32_t client) WEIR_HELD;
   void keep_or_free(Region &region) noexcept WEIR_HELD;
-  void retire_region(Region &region) noexcept WEIR_HELD;
-  void unpin(vm::RegionPin &pin) noexcept WEIR_HELD;
+  void retire_region(Region &region) noexcept override WEIR_HELD;
   Status place_tenant(uint32_t index, const weir_buffer_desc &desc, uint8_t home, uint32_t client,
                       bool pinned) WEIR_HELD;
   Status unslab_for(Releasable &lock, uint32_t index, uint8_t place) WEIR_HELD;
@@ -534,102 +523,29 @@ class Engine {
   void clear_shards(Releasable &lock, PoolDevice &device) WEIR_HELD;
   void clear_mappings(Releasable &lock, Plan &plan) noexcept WEIR_HELD;
 
-  // host_room.cpp
+  // read_tiers.cpp
   void forsake_copy(Region &region, uint32_t page, uint32_t bit) noexcept WEIR_HELD;
   Status fail_corrupt(uint32_t use, uint32_t page, uint32_t bit) noexcept;
   bool sums_host(const Region &region) const noexcept;
   Status verify_host(Region &region, uint32_t page, uint32_t use) WEIR_HELD;
-  Status host_slot(Releasable &lock, uint32_t client, uint32_t node, uint64_t bytes,
-                   tier::HostSlot *slot) WEIR_HELD;
-  tier::HostSlot try_host_slot(uint32_t client, uint32_t node, uint64_t bytes,
-                               bool anywhere) WEIR_HELD;
-  void free_host(Region &region, uint32_t page) noexcept WEIR_HELD;
-  Status give_slot(Releasable &lock, Region &region, uint32_t page) WEIR_HELD;
-  bool sweep_retired() noexcept WEIR_HELD;
-  void free_slot(uint32_t client, tier::HostSlot slot, bool secret) noexcept WEIR_HELD;
-  void retire_slot(const Region &region, tier::HostSlot slot,
-                   PendingCopies busy) noexcept WEIR_HELD;
-  bool alias_in_use(const Region &region) noexcept;
-  bool drop_clean_copies(uint64_t bytes) noexcept WEIR_HELD;
-  bool drop_from_host(uint64_t bytes, uint32_t client) WEIR_HELD;
-  Status grow_host(Releasable &lock, uint32_t node, uint64_t bytes) WEIR_HELD;
+  void list_parts(const Region &region, uint32_t page, uint32_t tag,
+                  std::pmr::vector<tier::LiftPart> *parts) WEIR_HELD;
+  Status read_below(Releasable &lock, Region &region, uint32_t page, uint64_t begin, uint64_t end,
+                    unsigned char *out) WEIR_HELD;
+  Status raise_to_host(Releasable &lock, Region &region, uint32_t page) WEIR_HELD;
+
+  // tiers.cpp
+  Status start_cold_tiers(backend::Runtime &runtime);
+  void demoter_loop();
   uint32_t common_node() const noexcept;
   uint32_t node_of(const Region &region) const noexcept { return devices_[region.home]->node; }
   void warn_of_integrated();
-  unsigned char *host_bytes(Region &region, uint32_t page) noexcept;
-  bool has_host(const Region &region, uint32_t page) const noexcept;
-
-  // lower.cpp
-  Status start_lower(backend::Runtime &runtime);
-  void add_lower_stats(Counters &stats) noexcept WEIR_HELD;
-  void sinker_loop();
-  bool keep_host_free(Releasable &lock) WEIR_HELD;
-  bool keep_compressed_free(Releasable &lock) WEIR_HELD;
-  void follow_memory(Releasable &lock) WEIR_HELD;
-  int64_t spare_memory() const;
-  bool shrink_host(Releasable &lock, uint64_t bytes) WEIR_HELD;
-  bool empty_chunk(Releasable &lock, uint32_t chunk) WEIR_HELD;
-
-  // lower_room.cpp
-  uint32_t parts_of(const Region &region, uint32_t page) const noexcept;
-  uint64_t checksum_of_version(const Page &copies) noexcept;
-  void free_places(const Region &region, uint32_t chain, uint32_t bits) noexcept WEIR_HELD;
-  void count_below(const Region &region, uint32_t page, uint32_t bits,
-                   bool more) noexcept WEIR_HELD;
-  Sinking *sinking_of(const Region &region, uint32_t page) noexcept;
-  void free_lower(Region &region, uint32_t page) noexcept WEIR_HELD;
-  void drop_lower(Region &region, uint32_t page, uint32_t bit) noexcept WEIR_HELD;
-  bool drop_redundant(uint32_t bit, uint64_t bytes, uint32_t client) noexcept WEIR_HELD;
-  tier::UnitSlot try_place_compressed(uint32_t client, uint64_t bytes) WEIR_HELD;
-  tier::UnitSlot place_compressed(Releasable &lock, uint32_t client, uint64_t bytes,
-                                  bool sinker) WEIR_HELD;
-  tier::UnitSlot place_storage(Releasable &lock, uint32_t client, uint64_t bytes) WEIR_HELD;
-  void publish_lower(Region &region, uint32_t page, uint32_t chain,
-                     uint32_t bit) noexcept WEIR_HELD;
-  void note_in_order(Region &region, uint32_t page, uint32_t bit) noexcept WEIR_HELD;
-  bool requeue(uint32_t bit) noexcept WEIR_HELD;
-
-  // ladder.cpp
-  void begin_sinking(Region &region, uint32_t page, bool from_host);
-  uint64_t list_sinking(const std::pmr::vector<PageRef> &refs, uint32_t bit, Status *why) WEIR_HELD;
-  uint64_t choose_sinking(uint64_t bytes, uint32_t client, uint32_t bit, Status *why) WEIR_HELD;
-  void await_change(Releasable &lock) WEIR_HELD;
-  void await_operations(Releasable &lock, const Region &region) WEIR_HELD;
-  void end_sinking() noexcept WEIR_HELD;
-  bool sink(Releasable &lock, uint64_t bytes, uint32_t client, bool background,
-            Status *why) WEIR_HELD;
-  bool spill(Releasable &lock, uint64_t bytes, uint32_t client, bool sinker, Status *why) WEIR_HELD;
-  uint64_t carry_down(Releasable &lock, size_t first, bool background, bool more,
-                      Status *why) WEIR_HELD;
-  bool sink_more(size_t first, size_t settled, Round *round) WEIR_NOT_HELD;
-  void send(Sinking &entry, bool background, Round *round) WEIR_NOT_HELD;
-  bool written(const Sinking &entry) noexcept;
-  void send_all(size_t first, bool background, bool more, Round *round) WEIR_NOT_HELD;
-  void finish_sinking(Sinking &entry, Round *round) WEIR_NOT_HELD;
-  Status send_down(Sinking &entry, bool background) WEIR_NOT_HELD;
-  Status send_compressed(Sinking &entry, bool background, bool must) WEIR_NOT_HELD;
-  Status send_stored(Sinking &entry) WEIR_NOT_HELD;
-  Status send_blobs(Sinking &entry) WEIR_NOT_HELD;
-  void write_part(Sinking &entry, tier::UnitSlot slot, const unsigned char *bytes,
-                  uint64_t count) noexcept;
-  Status fail_full(uint32_t client, uint64_t bytes) WEIR_NOT_HELD;
-  uint64_t settle_sinking(Sinking &entry) noexcept WEIR_HELD;
-  uint64_t leave_tier(Region &region, uint32_t page, uint32_t bit) noexcept WEIR_HELD;
 
   // straight.cpp
   Status send_straight(Drain &drain, Victim &victim) WEIR_NOT_HELD;
   Status copy_part(PoolDevice &device, uint64_t address, unsigned char *out, uint64_t bytes);
   Status store_part(Victim &victim, bool background, uint32_t record, tier::StagingSlot *slot,
                     uint64_t raw) WEIR_NOT_HELD;
-
-  // lift.cpp
-  void list_parts(const Region &region, uint32_t page, uint32_t tag,
-                  std::pmr::vector<LiftPart> *parts);
-  Status read_parts(const std::pmr::vector<LiftPart> &parts, uint64_t checksum, uint64_t begin,
-                    uint64_t end, unsigned char *out);
-  Status read_below(Releasable &lock, Region &region, uint32_t page, uint64_t begin, uint64_t end,
-                    unsigned char *out) WEIR_HELD;
-  Status raise_to_host(Releasable &lock, Region &region, uint32_t page) WEIR_HELD;
 
   // access.cpp
   void describe_buffer(uint32_t index, uint64_t offset, uint64_t length,
@@ -697,7 +613,7 @@ class Engine {
 
   // scrub.cpp
   class Scrubbing;
-  void finish_scrubbing(bool wait, bool own) noexcept WEIR_NOT_HELD;
+  bool scrub(bool wait) noexcept override WEIR_NOT_HELD;
   void scrub_behind(Releasable &lock) noexcept WEIR_HELD;
   bool scrub_retired(Releasable &lock, bool wait) noexcept WEIR_HELD;
   bool scrub_storage(Releasable &lock, bool wait) noexcept WEIR_HELD;
@@ -725,7 +641,7 @@ class Engine {
   // ahead.cpp
   void consume_announced(StreamState &state) WEIR_HELD;
   void forget_announced(StreamState &state) noexcept WEIR_HELD;
-  void demoter_loop();
+  void evictor_loop();
   void prefetcher_loop();
   void ask(Releasable &lock, PrefetchBatch &asked, uint32_t slot) WEIR_HELD;
   void gather_prefetches(bool announced, PrefetchBatch *batch) WEIR_HELD;
@@ -779,9 +695,6 @@ class Engine {
   Status bring_to_host(Releasable &lock, Plan &plan) WEIR_HELD;
   Status page_to_host(Releasable &lock, const PlanItem &item, uint32_t page,
                       bool discard) WEIR_HELD;
-  Status host_alias(Region &region, uint32_t first, uint32_t last);
-  void drop_alias(Region &region) noexcept;
-  void unalias(Region &region, uint32_t page) noexcept;
 
   // engine.cpp
   void release_all() noexcept;
@@ -790,8 +703,7 @@ class Engine {
   Status make_device(const EngineConfig::DeviceBudget &budget, uint8_t place,
                      Owned<PoolDevice> *device);
   void release_device(Releasable &lock, PoolDevice &device) noexcept WEIR_HELD;
-  void give_chunks_back(Releasable &lock, uint64_t bytes, uint64_t *freed) noexcept WEIR_HELD;
-  void describe_uses(Region &region, PageInfo *info) noexcept WEIR_HELD;
+  move::Sync sync() noexcept { return {lock_, changed_, work_, points}; }
 
   PoolDevice &device_at(uint8_t place) noexcept { return *devices_[place]; }
   uint64_t tick() noexcept { return ticks_.advance(ticks_.now() + 1); }
@@ -808,7 +720,6 @@ class Engine {
   PoolSignal changed_{lock_};  ///< whatever somebody may wait for
   PoolSignal work_{lock_};     ///< for the background threads
   lease::Admission admission_;
-  bool stopping_ WEIR_GUARDED = false;
   uint32_t node_ =
       numa::unknown;  ///< NUMA node that all devices are at with which the pool was made
   uint64_t generation_ WEIR_GUARDED =
@@ -828,19 +739,14 @@ class Engine {
   lease::RemoteWrites remote_writes_;
   page::Doubts doubts_ WEIR_GUARDED;  ///< of pages that came by ways of several copies
   page::SlabAllocator slabs_ WEIR_GUARDED;
-  Owned<tier::HostStore> host_;
-  std::pmr::vector<RetiredSlot> retired_ WEIR_GUARDED;
-  bool growing_ WEIR_GUARDED = false;
-  bool shrinking_ WEIR_GUARDED = false;
-  Lower lower_;
-  Owned<Recompressor> recompressor_;
+  page::UseTimes uses_;
+  move::TierView host_view_, compressed_view_;
+  page::TierCopies tiers_;
+  tier::ColdTiers cold_;  ///< its transfers may use HOST's memory: it ends first
+  move::Demoter demoter_;
+  move::HostRoom host_room_;
+  Owned<move::Recompressor> recompressor_;
   Owned<Rebalancer> rebalancer_;
-  /// Worth of one round of moving pages down: enough to pay for it, little enough to be waited for.
-  static constexpr uint64_t spill_bytes = uint64_t{8} << 20U;
-  /// A round in the background that goes on while HOST is short ends here.
-  static constexpr uint64_t max_round_bytes = uint64_t{256} << 20U;
-  static constexpr size_t max_round_pages = 1024;
-  uint64_t looked_at_ns_ WEIR_GUARDED = 0;  ///< when the machine's memory was last looked at
   policy::IdleScan idle_scan_ WEIR_GUARDED;
   lease::StreamStates states_;
   policy::Announcements announcements_ WEIR_GUARDED;
@@ -849,7 +755,7 @@ class Engine {
   Gauges gauges_ WEIR_GUARDED;
   Compactor *compactor_ = nullptr;
   policy::ScrubTurns scrub_turns_;  ///< of what could not be overwritten at once (scrub.cpp)
-  std::thread demoter_, sinker_;
+  std::thread evictor_, demoting_;
   std::array<std::thread, 2>
       prefetchers_;  ///< two where there is storage: one reads while the other's copies end
 };

@@ -93,15 +93,16 @@ void Engine::mark_filling(Plan &plan) noexcept {
     const bool near = freight != nullptr && freight->near;
     if (copies.latest() == 0 || page.discard) {
       page.zero = foreign || (!page.discard && !region.slab);
-    } else if (!near && has_host(region, page.page) && (copies.latest() & vm::host_bit) != 0) {
+    } else if (!near && tiers_.has_host(region, page.page) &&
+               (copies.latest() & vm::host_bit) != 0) {
       page.from = vm::host_bit;
-      page.source = reinterpret_cast<uint64_t>(host_bytes(region, page.page));
-      if (sums_host(region)) page.checksum = checksum_of_version(copies);
+      page.source = reinterpret_cast<uint64_t>(tiers_.host_bytes(region, page.page));
+      if (sums_host(region)) page.checksum = tiers_.checksum(copies);
     } else if ((copies.latest() & vm::below_host) != 0 &&
                (freight == nullptr || !freight->past_host)) {
       list_parts(region, page.page, static_cast<uint32_t>(&page - plan.pages.data()), &plan.parts);
-      page.from = plan.parts.back().bit;
-      page.checksum = checksum_of_version(copies);
+      page.from = plan.parts.back().bit();
+      page.checksum = tiers_.checksum(copies);
     } else if (other != nullptr) {
       const DevicePage &there = other->pages[page.page];
       PoolDevice &peer = device_at(other->place);
@@ -220,10 +221,10 @@ Status Engine::verify_source(const Plan &plan, PlanPage *page) {
 }
 
 /// Outside the lock: the pages that come from below HOST, through staging. Their reads have begun.
-Status Engine::fill_from_below(Plan &plan, Lift &lift, transfer::Copier &copier) {
+Status Engine::fill_from_below(Plan &plan, tier::Lift &lift, transfer::Copier &copier) {
   tier::PageChecksum sum;
   for (size_t i = 0; i < plan.parts.size(); ++i) {
-    const LiftPart &part = plan.parts[i];
+    const tier::LiftPart &part = plan.parts[i];
     PlanPage &page = plan.pages[part.page];
     lift.begin(plan.parts);
     tier::StagingSlot *slot = nullptr;
@@ -235,7 +236,7 @@ Status Engine::fill_from_below(Plan &plan, Lift &lift, transfer::Copier &copier)
         read.ok() ? last && sum.sum() != page.checksum : read.code() == WEIR_ERROR_CORRUPT;
     if (damaged) {
       page.corrupt = true;
-      return fail_corrupt(plan.items[page.item].use, page.page, part.bit);
+      return fail_corrupt(plan.items[page.item].use, page.page, part.bit());
     }
     WEIR_TRY(read);
     Status status = copier.copy(page.address + part.offset,
@@ -251,9 +252,10 @@ Status Engine::fill_from_below(Plan &plan, Lift &lift, transfer::Copier &copier)
 }
 
 uint64_t Engine::parts_below(const Plan &plan) const noexcept {
-  if (!lower_.any()) return 0;
+  if (!cold_.any()) return 0;
   uint64_t parts = 0;
-  for (const PlanPage &page : plan.pages) parts += parts_of(*page.region, page.page);
+  for (const PlanPage &page : plan.pages)
+    parts += cold_.parts_of(page.region->shape.used_bytes(page.page));
   return parts;
 }
 
@@ -261,7 +263,7 @@ uint64_t Engine::parts_below(const Plan &plan) const noexcept {
 Status Engine::fill(Plan &plan) {
   PoolDevice &device = *plan.device;
   transfer::Copier copier(*device.streams.up());
-  Lift lift(lower_, plan.quiet);
+  tier::Lift lift(cold_, plan.quiet);
   const auto run = [&]() -> Status {
     if (!plan.parts.empty()) lift.begin(plan.parts);
     for (const Stamp stamp : plan.before)

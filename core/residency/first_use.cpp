@@ -14,7 +14,7 @@ namespace {
 
 /// Whether the page's copy on the device is its only one, so that a write makes none stale.
 bool sole_version(const Page &copies, const PoolDevice &device) noexcept {
-  return copies.latest() == device.bit() && copies.lower == tier::CopyTable::none &&
+  return copies.latest() == device.bit() && copies.lower == tier::ColdTiers::none &&
          !copies.host() && !copies.sinking;
 }
 

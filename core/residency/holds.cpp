@@ -90,10 +90,10 @@ void Engine::leave_latest(Plan &plan) noexcept {
   for (uint32_t p = item.first; p <= item.last; ++p) {
     Page &copies = region.pages[p];
     const bool shard = region.shards != nullptr;
-    free_lower(region, p);
+    tiers_.end_version(region, p);
     places_.note(region,
                  copies.written(shard ? uint32_t{1} << region.home_of(p) : plan.device->bit()));
-    if (copies.leases == 0 && !leased) free_host(region, p);
+    if (copies.leases == 0 && !leased) tiers_.free_host(region, p);
   }
   set_flags(item.buffer, 0, Word::virgin);
 }
@@ -229,7 +229,7 @@ Status Engine::host_register(weir_buffer buffer, void *memory, uint64_t flags) {
   }
   if (region.holds != 0) return fail(WEIR_ERROR_BUSY, "the buffer is held (weir_hold)");
   WEIR_TRY(claim_alone(index));
-  await_operations(lock, region);
+  demoter_.await_unpinned(lock, region);
   vm::RegionPin pin(region);
   const uint64_t bytes = tier::HostStore::rounded(region.shape.size);
   Status status;
@@ -252,22 +252,22 @@ Status Engine::host_register(weir_buffer buffer, void *memory, uint64_t flags) {
                            "host_register");
     });
   }
-  unpin(pin);
+  regions_.unpin(pin);
   if (status) {
     auto *base = static_cast<unsigned char *>(memory);
     for (uint32_t p = 0; p < region.pages.size(); ++p) {
       Page &copies = region.pages[p];
       if ((flags & WEIR_HOST_LOAD) == 0 && (copies.latest() & vm::host_bit) != 0) {
-        __builtin_memcpy(base + region.shape.offset(p), host_bytes(region, p),
+        __builtin_memcpy(base + region.shape.offset(p), tiers_.host_bytes(region, p),
                          region.shape.used_bytes(p));
       }
-      free_host(region, p);
+      tiers_.free_host(region, p);
       if ((flags & WEIR_HOST_LOAD) != 0) {
-        free_lower(region, p);
+        tiers_.end_version(region, p);
         places_.note(region, copies.written(vm::host_bit));
       }
     }
-    drop_alias(region);
+    page::Aliases::drop(region);
     region.registered = base;
     set_flags(index, 0, Word::resident | Word::sole);  // as a prefetch may have set them meanwhile
   }
@@ -296,7 +296,7 @@ void Engine::unregister_memory(Releasable &lock, Region &region) noexcept {
                                                   UINT64_MAX);
     (void)runtime.table().host_unregister(runtime.state(), memory, bytes);
   });
-  unpin(pin);
+  regions_.unpin(pin);
 }
 
 Status Engine::host_unregister(weir_buffer buffer) {
@@ -311,7 +311,7 @@ Status Engine::host_unregister(weir_buffer buffer) {
   if (buffers_.hold_forbids(index, false, ClaimScope::any()))
     return fail(WEIR_ERROR_LEASE_CONFLICT, "a hold on the buffer forbids reading");
   WEIR_TRY(claim_alone(index));
-  await_operations(lock, region);
+  demoter_.await_unpinned(lock, region);
   leases_.count_pages(region, 0, region.shape.size, 1);
   std::pmr::vector<tier::HostSlot> slots(&memory_);
   const auto work = [&]() WEIR_HELD -> Status {
@@ -328,14 +328,15 @@ Status Engine::host_unregister(weir_buffer buffer) {
         ++p;
         continue;
       }
-      WEIR_TRY(
-          host_slot(lock, region.client, node_of(region), region.shape.used_bytes(p), &slots[p]));
+      WEIR_TRY(host_room_.take(lock, region.client, node_of(region), region.shape.used_bytes(p),
+                               &slots[p]));
       p = 0;
     }
     for (uint32_t p = 0; p < region.pages.size(); ++p) {
       if (!slots[p]) continue;
-      __builtin_memcpy(host_->address(slots[p]), host_bytes(region, p), region.shape.used_bytes(p));
-      host_->take_over(slots[p], region.client, region.shape.used_bytes(p));
+      __builtin_memcpy(tiers_.host().address(slots[p]), tiers_.host_bytes(region, p),
+                       region.shape.used_bytes(p));
+      tiers_.host().take_over(slots[p], region.client, region.shape.used_bytes(p));
     }
     return {};
   };
@@ -350,12 +351,12 @@ Status Engine::host_unregister(weir_buffer buffer) {
     for (uint32_t p = 0; p < region.pages.size(); ++p) {
       if (!slots[p]) places_.note(region, region.pages[p].left(vm::host_bit));
       places_.note(region, region.pages[p].take_slot(slots[p]));
-      if (slots[p]) note_in_order(region, p, vm::host_bit);
+      if (slots[p]) tiers_.note(region, p, vm::host_bit);
     }
     unregister_memory(lock, region);
   } else {
     for (const tier::HostSlot slot : slots) {
-      if (slot) free_slot(region.client, slot, region.scrub);
+      if (slot) tiers_.free_slot(region.client, slot, region.scrub);
     }
   }
   leases_.count_pages(region, 0, region.shape.size, -1);

@@ -141,7 +141,7 @@ uint32_t Engine::common_node() const noexcept {
 
 /// Says so where pages of an integrated device have nowhere else to go than HOST, by which nothing is won.
 void Engine::warn_of_integrated() {
-  if (lower_.any()) return;
+  if (cold_.any()) return;
   for (const auto &device : devices_) {
     const auto lends = [&](const auto &to) {
       return !config_.no_peer && !to->integrated && to->vmm() && device->vmm() &&

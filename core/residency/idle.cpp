@@ -54,7 +54,7 @@ void Engine::give_unneeded_back(Releasable &lock) {
     }
   } const look{*this};
   for (size_t i = 0; i < devices_.size(); ++i) {  // one may come while the lock is dropped
-    if (devices_[i]->open() && !stopping_) give_unneeded_back(lock, *devices_[i]);
+    if (devices_[i]->open() && !lock_.stopping()) give_unneeded_back(lock, *devices_[i]);
   }
 }
 

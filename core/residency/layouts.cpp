@@ -22,7 +22,7 @@ bool Engine::may_lay_anew(const Region &region) noexcept {
   const uint64_t word = buffers_.hot(region.buffer).word.load(std::memory_order_relaxed);
   if (Word::leases(word) != 0 || (word & (Word::partial | Word::closing)) != 0) return false;
   const auto untouched = [](const Page &page) {
-    return page.latest() == 0 && !page.host() && page.lower == tier::CopyTable::none &&
+    return page.latest() == 0 && !page.host() && page.lower == tier::ColdTiers::none &&
            page.busy == 0 && page.leases == 0;
   };
   const auto absent = [](const DevicePage &page) { return page.state() == PageState::absent; };

@@ -69,12 +69,12 @@ void Engine::map_reserved(Mapping &map) {
       map.visit(reserved_piece(WEIR_TIER_DEVICE, id, granule, bytes));
     });
   }
-  if (host_ != nullptr)
-    host_->for_each_chunk([&](uint32_t chunk, uint64_t bytes) {
+  if (tiers_.is_open())
+    tiers_.host().for_each_chunk([&](uint32_t chunk, uint64_t bytes) {
       map.visit(reserved_piece(WEIR_TIER_HOST, WEIR_DEVICE_HOST, chunk, bytes));
     });
-  if (lower_.storage != nullptr)
-    map.visit(reserved_piece(WEIR_TIER_STORAGE, WEIR_DEVICE_HOST, 0, lower_.storage->budget()));
+  if (cold_.storage() != nullptr)
+    map.visit(reserved_piece(WEIR_TIER_STORAGE, WEIR_DEVICE_HOST, 0, cold_.storage()->budget()));
 }
 
 void Engine::map_region(Region &region, Mapping &map) {
@@ -159,7 +159,7 @@ void Engine::map_owned(Region &region, uint32_t page, const Owner &owner, Mappin
   piece.tier = WEIR_TIER_HOST;
   piece.device = WEIR_DEVICE_HOST;
   piece.container = copies.host().chunk;
-  piece.offset = host_->offset(copies.host()) + (begin - from);
+  piece.offset = tiers_.host().offset(copies.host()) + (begin - from);
   tell(vm::host_bit, false);
 }
 
@@ -167,27 +167,24 @@ void Engine::map_owned(Region &region, uint32_t page, const Owner &owner, Mappin
 void Engine::map_below(Region &region, uint32_t page, const weir_piece &piece, Mapping &map) {
   const Page &copies = region.pages[page];
   // Without a tier below HOST a page's one record tells of its checksum alone.
-  if (!lower_.any()) return;
+  if (!cold_.any()) return;
   uint64_t at = piece.buffer_offset;
-  for (uint32_t record = copies.lower; record != tier::CopyTable::none;
-       record = lower_.copies[record].next, at += lower_.staging->part_bytes()) {
-    const tier::LowerCopy &part = lower_.copies[record];
+  for (uint32_t record = copies.lower; record != tier::ColdTiers::none;
+       record = cold_.next(record), at += cold_.part_bytes()) {
+    const tier::PartRecord &part = cold_.record(record);
     weir_piece told = piece;
     told.device = WEIR_DEVICE_HOST;
     told.buffer_offset = at;
-    const auto tell = [&](uint32_t tier, uint32_t bit, tier::UnitSlot slot, uint64_t bytes) {
-      told.tier = tier;
-      told.offset = tier::UnitArena::offset(slot);
-      told.bytes = bytes;
+    for (const uint32_t bit : {vm::compressed_bit, vm::storage_bit}) {
+      const tier::ColdStore *store = cold_.store(bit);
+      if (store == nullptr || !part.in(store->place)) continue;
+      const tier::UnitName name = part.in(store->place);
+      told.tier = bit == vm::compressed_bit ? WEIR_TIER_COMPRESSED : WEIR_TIER_STORAGE;
+      told.offset = tier::UnitArena::offset(store->slot(name));
+      told.bytes = store->bytes(name);
       if (piece.state != WEIR_PIECE_KEPT) told.state = state_of(copies, bit, false);
       map.visit(told);
-    };
-    if (part.compressed)
-      tell(WEIR_TIER_COMPRESSED, vm::compressed_bit, lower_.compressed->slot(part.compressed),
-           lower_.compressed->bytes(part.compressed));
-    if (part.storage)
-      tell(WEIR_TIER_STORAGE, vm::storage_bit, lower_.storage->slot(part.storage),
-           lower_.storage->bytes(part.storage));
+    }
   }
 }
 

@@ -197,7 +197,7 @@ Status Membership::drain(Releasable &lock, PoolDevice &device) {
   uint32_t barren = 0;
   bool moved = false;
   for (;;) {
-    if (engine_.stopping_ || device.to_stay())
+    if (engine_.lock_.stopping() || device.to_stay())
       return fail(WEIR_ERROR_CANCELLED, "the removal of device %u was cancelled", device.device.id);
     const bool late = engine_.now_ns() >= device.leave_by_ns();
     if (!device.lost()) (void)engine_.give_bounce_back(lock, device);

@@ -75,7 +75,8 @@ bool Engine::borrow_place(Releasable &lock, Victim &victim, const PoolDevice &fr
   Region &region = *victim.region;
   const DevicePage &here = region.on(from.place)->pages[victim.page];
   // What can't go on to HOST or below can't be given back: that is lent only where the page has nowhere else to go.
-  if (!last_resort && !lower_.any() && host_->room() < gauges_.borrowed + victim.used) return false;
+  if (!last_resort && !cold_.any() && tiers_.host().room() < gauges_.borrowed + victim.used)
+    return false;
   if (config_.no_peer || !from.vmm() || here.borrowed || region.slab || region.scrub ||
       region.shards != nullptr || region.kept || region.cold || region.streaming ||
       region.shape.fragment(victim.page))

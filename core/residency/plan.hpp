@@ -5,7 +5,7 @@
 #pragma once
 
 #include "core/residency/engine.hpp"
-#include "core/residency/lift.hpp"
+#include "core/tier/lift.hpp"
 
 #include <algorithm>
 
@@ -122,7 +122,7 @@ struct Plan {
   /// What the set has of sharded buffers on other devices, one plan each: these claim nothing, the set's items cover them
   /// (shards.cpp).
   std::pmr::vector<Plan> others;
-  std::pmr::vector<LiftPart> parts;  ///< what comes from below HOST, in the order of pages
+  std::pmr::vector<tier::LiftPart> parts;  ///< what comes from below HOST, in the order of pages
   std::pmr::vector<Freight> freights;
   std::pmr::vector<transfer::Cargo> cargo;  ///< of one freight, gathered:
   Freight *gathering = nullptr;
@@ -198,7 +198,7 @@ struct Victim {
   bool straight = false;  ///< to the tiers below HOST, without a slot there
   tier::HostSlot slot;
   uint64_t checksum = 0;                   ///< of what was copied there, if one is wanted
-  uint32_t chain = tier::CopyTable::none;  ///< records for that, or for its places below HOST
+  uint32_t chain = tier::ColdTiers::none;  ///< records for that, or for its places below HOST
   uint32_t into = 0;                       ///< straight: which tier it came to
   tier::CodecPlan plan;
   void *destination = nullptr;

@@ -12,7 +12,7 @@
 #include "core/page/standing.hpp"
 #include "core/physical/mapper.hpp"
 #include "core/residency/placement.hpp"
-#include "core/residency/policy.hpp"
+#include "core/policy/policy.hpp"
 #include "core/transfer/carrier.hpp"
 #include "core/virtual/buffer_table.hpp"
 #include "core/virtual/region.hpp"
@@ -23,6 +23,12 @@ using backend::Stamp;
 using backend::Stream;
 using page::ClaimScope;
 using physical::GranuleId;
+using policy::make_policy;
+using policy::PageInfo;
+using policy::PageRef;
+using policy::Policy;
+using policy::View;
+using policy::Wanted;
 using vm::DevicePage;
 using vm::Page;
 using vm::PageState;

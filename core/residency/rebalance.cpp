@@ -47,7 +47,7 @@ void Rebalancer::list() {
     });
     if (!spilled) continue;
     PageInfo info;
-    engine_.describe_uses(region, &info);
+    engine_.uses_.describe(region, &info);
     order_.push_back(Entry{info.last_use, region.id, engine_.regions_.generation(region)});
   }
   const auto older = [](const Entry &a, const Entry &b) { return a.last_use < b.last_use; };
@@ -149,7 +149,7 @@ Status Engine::rebalance(uint64_t bytes, uint64_t *moved) {
   Rebalancer own(*this, 0, &memory_);  // whole, and nobody else's
   own.list();
   PrefetchBatch batch(&memory_);
-  while (*moved < bytes && !stopping_ && own.gather(bytes - *moved, &batch)) {
+  while (*moved < bytes && !lock_.stopping() && own.gather(bytes - *moved, &batch)) {
     const uint64_t before = gauges_.rebalanced;
     (void)run_prefetches(lock, batch);
     *moved += gauges_.rebalanced - before;

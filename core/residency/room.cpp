@@ -15,7 +15,7 @@ void Engine::leave_queue(lease::Ticket &ticket) noexcept {
 }
 
 Status Engine::wait_changed(Releasable &lock, const AcquireOptions &options, uint64_t deadline_ns) {
-  if (stopping_ || (options.cancelled != nullptr && options.cancelled->load())) {
+  if (lock_.stopping() || (options.cancelled != nullptr && options.cancelled->load())) {
     return fail(WEIR_ERROR_CANCELLED, "the acquire was cancelled");
   }
   if (deadline_ns == UINT64_MAX) {
@@ -38,9 +38,10 @@ void Engine::wake_all() {
 /// No page is on the move, and nothing is to be prefetched.
 bool Engine::idle() noexcept {
   if (recompressor_ != nullptr && recompressor_->working()) return false;
-  if (config_.background && !stopping_ && hints_.pending()) return false;
-  return !lower_.sinking && std::all_of(devices_.begin(), devices_.end(),
-                                        [](const auto &device) { return device->in_flight == 0; });
+  if (config_.background && !lock_.stopping() && hints_.pending()) return false;
+  return !demoter_.working() &&
+         std::all_of(devices_.begin(), devices_.end(),
+                     [](const auto &device) { return device->in_flight == 0; });
 }
 
 void Engine::wait_idle() {
@@ -48,15 +49,13 @@ void Engine::wait_idle() {
     Locked lock(lock_);
     while (!idle()) changed_.wait(lock);
     // Slots of HOST whose copies up are still on their way stay charged until these have ended.
-    while (!retired_.empty()) {
-      const PendingCopies &busy = retired_.front().busy;
-      const Stamp stamp = busy.count != 0 ? busy.stamps[busy.count - 1] : Stamp{};
-      if (!lock.unlocked([&] { return streams_.wait(stamp, UINT64_MAX); })) return;
-      (void)sweep_retired();
+    while (const auto busy = tiers_.retired(false)) {
+      if (!lock.unlocked([&] { return streams_.wait(busy->one(), UINT64_MAX); })) return;
+      (void)tiers_.sweep_retired();
     }
   }
   // So do places in STORAGE that a thread of the pool's is overwriting.
-  finish_scrubbing(true, true);
+  scrub_turns_.finish(true, true);
 }
 
 Status Engine::check_budget(Plan &plan) {
@@ -115,7 +114,7 @@ Status Engine::make_room(Releasable &lock, PoolDevice &device, Wanted wanted, bo
     wanted.disposable_only = false;
   }
   // While HOST is short a dirty page costs a write below it: what can be dropped goes first then.
-  if (victims.empty() && lower_.any() && host_->room() < lower_.host_low) {
+  if (victims.empty() && host_room_.is_short()) {
     wanted.clean_only = true;
     wanted.most_looks = 1024;
     device.policy->choose(wanted, &victims);

@@ -13,7 +13,7 @@ class Engine::Scrubbing {
   /// `wait`: for copies under way too.
   explicit Scrubbing(Engine &engine, bool wait = false) noexcept
       : engine_(engine), before_(engine.scrub_turns_.noted()), wait_(wait) {}
-  ~Scrubbing() { engine_.finish_scrubbing(wait_, engine_.scrub_turns_.noted() != before_); }
+  ~Scrubbing() { engine_.scrub_turns_.finish(wait_, engine_.scrub_turns_.noted() != before_); }
   void wait() noexcept { wait_ = true; }
   Scrubbing(const Scrubbing &) = delete;
   Scrubbing &operator=(const Scrubbing &) = delete;

@@ -363,7 +363,7 @@ void Engine::clear_shards(Releasable &lock, PoolDevice &device) {
     region.shards->stranded = region.shards->stranded || page.bytes != 0;
     if (page.bytes == 0) vanish(region, page.page, device);
   }
-  for (Left &page : left) unpin(page.pin);
+  for (Left &page : left) regions_.unpin(page.pin);
   changed_.notify_all();
 }
 

@@ -21,8 +21,8 @@ constexpr uint32_t slab_pages = 4;
 /// and is looked at again by whoever takes it out.
 void Engine::forget_idle(Region &slab, uint32_t page) noexcept {
   if (!slab.slab || !slab.idle(page) || slab.pages[page].busy != 0) return;
-  free_host(slab, page);
-  free_lower(slab, page);
+  tiers_.free_host(slab, page);
+  tiers_.end_version(slab, page);
   places_.note(slab, slab.pages[page].discarded());
 }
 
@@ -152,10 +152,11 @@ Status Engine::unslab(Releasable &lock, uint32_t index) {
     // Readers too: another tenant may get the place as soon as it is free.
     WEIR_TRY(wait_range(lock, index, 0, where.size, true));
     if (virgin) return {};
-    WEIR_TRY(host_slot(lock, where.region->client, node_of(*where.region), where.size, &slot));
+    WEIR_TRY(
+        host_room_.take(lock, where.region->client, node_of(*where.region), where.size, &slot));
     WEIR_TRY(copy_pieces(lock, index, where, 0, where.size,
-                         static_cast<unsigned char *>(host_->address(slot)), nullptr));
-    host_->take_over(slot, where.region->client, where.size);
+                         static_cast<unsigned char *>(tiers_.host().address(slot)), nullptr));
+    tiers_.host().take_over(slot, where.region->client, where.size);
     return {};
   };
   Status status;
@@ -171,14 +172,14 @@ Status Engine::unslab(Releasable &lock, uint32_t index) {
     fresh->tag = buffers_.tenant_tag(index);
     places_.note(*fresh, fresh->pages[0].take_slot(slot));
     if (!virgin) places_.note(*fresh, fresh->pages[0].arrived(vm::host_bit));
-    if (!virgin) note_in_order(*fresh, 0, vm::host_bit);
+    if (!virgin) tiers_.note(*fresh, 0, vm::host_bit);
     free_place(*where.region, buffers_.node(index));
     buffers_.settle(index, *fresh);
     // A prefetch may have opened the hit path to the old place while the lock was dropped.
     set_flags(index, 0, Word::virgin | Word::resident | Word::sole);
   } else {
     const KeepError keep;
-    if (slot) free_slot(where.region->client, slot, where.region->scrub);
+    if (slot) tiers_.free_slot(where.region->client, slot, where.region->scrub);
     if (fresh != nullptr) free_region(*fresh);
   }
   word.fetch_sub(Word::writer);

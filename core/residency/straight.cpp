@@ -16,34 +16,36 @@ namespace weir::residency {
 /// Outside the lock: a page from a device past HOST to a tier below, part by part through staging.
 Status Engine::send_straight(Drain &drain, Victim &victim) {
   tier::PageChecksum sum;
-  const uint64_t part_bytes = lower_.staging->part_bytes();
+  const uint64_t part_bytes = cold_.part_bytes();
   uint32_t record = victim.chain;
   uint32_t full = 0;  // tiers that did not have room for all of it
   for (uint64_t at = 0; at < victim.used;) {
     const uint64_t raw = std::min(part_bytes, victim.used - at);
-    tier::StagingSlot *slot = lower_.staging->take();
+    tier::StagingSlot *slot = cold_.staging().take();
     slot->secret = victim.region->scrub;
     Status status = copy_part(drain.device, victim.address + at, slot->pinned, raw);
     if (status) {
-      if (victim.region->rounds != tier::Form::bytes && lower_.compressed != nullptr)
+      if (victim.region->rounds != tier::Form::bytes && cold_.compressed() != nullptr)
         tier::round_floats(victim.region->rounds, slot->pinned, slot->pinned, raw);
       sum.add(slot->pinned, raw);
       try {
         status = store_part(victim, drain.background, record, slot, raw);
       } catch (...) {
-        lower_.staging->give(slot, Stamp{});
+        cold_.staging().give(slot, Stamp{});
         throw;
       }
     }
-    lower_.staging->give(slot, Stamp{});
+    cold_.staging().give(slot, Stamp{});
     if (status.code() == WEIR_NOT_READY) {
       const bool compressed = victim.into == vm::compressed_bit;
       full |= compressed ? vm::compressed_bit : vm::storage_bit;
       victim.into = compressed ? vm::storage_bit : vm::compressed_bit;
-      const bool none = compressed ? lower_.storage == nullptr : lower_.compressed == nullptr;
-      if (none || (full & victim.into) != 0) return fail_full(victim.region->client, victim.used);
-      const Locked lock(lock_);  // from the start
-      free_places(*victim.region, victim.chain, vm::below_host);
+      const bool none = compressed ? cold_.storage() == nullptr : cold_.compressed() == nullptr;
+      const Locked lock(lock_);
+      if (none || (full & victim.into) != 0)
+        return cold_.fail_full(victim.region->client, victim.used);
+      // From the start.
+      tiers_.free_places(*victim.region, victim.chain, vm::below_host);
       record = victim.chain;
       at = 0;
       sum.reset();
@@ -52,7 +54,7 @@ Status Engine::send_straight(Drain &drain, Victim &victim) {
     WEIR_TRY(status);
     at += raw;
     const Locked lock(lock_);
-    record = lower_.copies[record].next;
+    record = cold_.next(record);
   }
   victim.checksum = sum.sum();
   return {};
@@ -74,20 +76,20 @@ Status Engine::copy_part(PoolDevice &device, uint64_t address, unsigned char *ou
 Status Engine::store_part(Victim &victim, bool background, uint32_t record, tier::StagingSlot *slot,
                           uint64_t raw) {
   const uint32_t client = victim.region->client;
-  const bool storage = lower_.storage != nullptr && victim.into != vm::compressed_bit;
-  if (lower_.compressed != nullptr && victim.into != vm::storage_bit) {
+  const bool storage = cold_.storage() != nullptr && victim.into != vm::compressed_bit;
+  if (cold_.compressed() != nullptr && victim.into != vm::storage_bit) {
     const uint64_t bytes =
-        lower_.codec->encode(slot->pinned, raw, slot->blob, !storage, &victim.plan,
+        cold_.codec().encode(slot->pinned, raw, slot->blob, !storage, &victim.plan,
                              background ? Workers::Urgency::background : Workers::Urgency::demand,
                              tier::Effort::quick, slot->secret);
     tier::UnitSlot place;
     {
       Locked lock(lock_);
-      if (bytes != 0) place = place_compressed(lock, client, bytes, false);
-      lower_.copies[record].compressed = place;
+      if (bytes != 0) place = demoter_.place_compressed(lock, client, bytes, false);
+      if (place) cold_.place(record, *cold_.compressed(), place);
     }
     if (place) {
-      lower_.compressed->put(place, slot->blob, bytes);
+      cold_.compressed()->put(place, slot->blob, bytes);
       victim.into = vm::compressed_bit;
       return {};
     }
@@ -96,8 +98,8 @@ Status Engine::store_part(Victim &victim, bool background, uint32_t record, tier
   tier::UnitSlot place;
   {
     Locked lock(lock_);
-    place = place_storage(lock, client, raw);
-    lower_.copies[record].storage = place;
+    place = demoter_.place_storage(lock, client, raw);
+    if (place) cold_.place(record, *cold_.storage(), place);
   }
   if (!place) return Status(WEIR_NOT_READY);
   victim.into = vm::storage_bit;
@@ -107,8 +109,8 @@ Status Engine::store_part(Victim &victim, bool background, uint32_t record, tier
   slot->io.bytes = raw;
   slot->io.write = true;
   slot->io.background = background;
-  lower_.storage->submit(&slot->io);
-  return lower_.storage->wait(&slot->io);
+  cold_.storage()->submit(&slot->io);
+  return cold_.storage()->wait(&slot->io);
 }
 
 }  // namespace weir::residency

@@ -41,7 +41,7 @@ std::string Engine::validate_page(Region &region, uint32_t page) noexcept {
   if (moving > copies.busy) return broken(region, page, "on the move and not marked busy");
   if (copies.lost() && copies.latest() != vm::lost_bit)
     return broken(region, page, "lost, and somewhere");
-  if ((copies.latest() & vm::host_bit) != 0 && !has_host(region, page))
+  if ((copies.latest() & vm::host_bit) != 0 && !tiers_.has_host(region, page))
     return broken(region, page, "latest in HOST without a place there");
   const uint32_t only = region.only_latest(page);
   if (only != 0 && copies.latest() != only && copies.latest() != vm::lost_bit)
@@ -57,16 +57,18 @@ std::string Engine::validate_page(Region &region, uint32_t page) noexcept {
 const char *Engine::validate_below(Region &region, uint32_t page) noexcept {
   const Page &copies = region.pages[page];
   const bool below = (copies.latest() & vm::below_host) != 0;
-  if (below && copies.lower == tier::CopyTable::none) return "latest below HOST without a record";
-  if (below && checksum_of_version(copies) == 0) return "latest below HOST without a checksum";
-  Sinking *sinking = sinking_of(region, page);
-  if (copies.sinking != (sinking != nullptr)) return "sinking, and nobody knows of it";
-  for (uint32_t at = copies.lower; at != tier::CopyTable::none; at = lower_.copies[at].next) {
-    const tier::LowerCopy &part = lower_.copies[at];
-    const bool writing = sinking != nullptr && !sinking->from_host;
-    if (static_cast<bool>(part.compressed) != ((copies.latest() & vm::compressed_bit) != 0))
-      return "its places in COMPRESSED are not those of its state";
-    if (!writing && static_cast<bool>(part.storage) != ((copies.latest() & vm::storage_bit) != 0))
+  if (below && copies.lower == tier::ColdTiers::none) return "latest below HOST without a record";
+  if (below && tiers_.checksum(copies) == 0) return "latest below HOST without a checksum";
+  const page::SourcePin *source = tiers_.source_of(region, page);
+  if (copies.sinking != (source != nullptr)) return "sinking, and nobody knows of it";
+  for (uint32_t at = copies.lower; at != tier::ColdTiers::none; at = cold_.next(at)) {
+    const tier::PartRecord &part = cold_.record(at);
+    const bool writing = source != nullptr && !source->from_host;
+    const auto is_there = [&](Place tier) {
+      return static_cast<bool>(part.in(tier)) == ((copies.latest() & tier.bit()) != 0);
+    };
+    if (!is_there(Place::compressed)) return "its places in COMPRESSED are not those of its state";
+    if (!writing && !is_there(Place::storage))
       return "its places in STORAGE are not those of its state";
   }
   return nullptr;
@@ -149,9 +151,10 @@ unsigned char *Engine::compressed_blob(weir_buffer buffer, uint32_t page, uint64
   if (!buffers_.find(buffer, &index)) return nullptr;
   const Page &copies = buffers_.target(index).region->pages[page];
   if ((copies.latest() & vm::compressed_bit) == 0) return nullptr;
-  const tier::LowerCopy &part = lower_.copies[copies.lower];
-  *bytes = lower_.compressed->blob_bytes(part.compressed);
-  return lower_.compressed->address(lower_.compressed->slot(part.compressed));
+  const tier::CompressedStore &store = *cold_.compressed();
+  const tier::UnitName name = cold_.record(copies.lower).in(store.place);
+  *bytes = store.blob_bytes(name);
+  return store.address(store.slot(name));
 }
 
 uint64_t Engine::borrowed_bytes() noexcept {

@@ -31,7 +31,11 @@ void *reserve(uint64_t bytes) noexcept {
 }  // namespace
 
 CompressedStore::CompressedStore(uint64_t budget, std::pmr::memory_resource *memory)
-    : asked_(budget), arena_(budget <= UnitArena::max_bytes ? budget : 0, memory) {}
+    : ColdStore(Place::compressed),
+      asked_(budget),
+      arena_(budget <= UnitArena::max_bytes ? budget : 0, memory) {
+  use(&arena_);
+}
 
 CompressedStore::~CompressedStore() {
   if (base_ != nullptr) munmap(base_, budget());
@@ -69,7 +73,7 @@ Status CompressedStore::start() {
 
 UnitSlot CompressedStore::allocate(uint64_t bytes) {
   if (base_ == nullptr || bytes == 0) return {};
-  const UnitSlot slot = bytes < dense_mark ? arena_.allocate(bytes) : UnitSlot{};
+  const UnitSlot slot = bytes < note_mark ? arena_.allocate(bytes) : UnitSlot{};
   if (!slot) return {};
   mark<false>(slot.first, arena_.bytes(slot) / UnitArena::unit);
   arena_.set_note(slot, static_cast<uint32_t>(bytes));
@@ -85,6 +89,12 @@ void CompressedStore::free(UnitSlot slot, uint32_t client) noexcept {
   if (stale_ > std::max(kept_units, used() / UnitArena::unit / kept_share)) {
     (void)give_back(std::max(step_units, 2 * units), step_runs);
   }
+}
+
+bool CompressedStore::free_secret(UnitSlot slot) noexcept {
+  std::memset(address(slot), 0, bytes(slot));
+  free(slot);
+  return false;
 }
 
 void CompressedStore::put(UnitSlot slot, const unsigned char *blob, uint64_t bytes) noexcept {

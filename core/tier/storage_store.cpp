@@ -142,6 +142,7 @@ Status StorageStore::start() {
   }
   WEIR_TRY(make_lanes(fresh.get()));
   running_ = std::move(fresh);
+  use(&running_->arena);
   log_(WEIR_LOG_INFO, "storage: %s, %" PRIu64 " bytes in '%s'%s", how(), line,
        config_.directories.front().c_str(), config_.directories.size() > 1 ? " and others" : "");
   return {};
@@ -152,9 +153,10 @@ void StorageStore::free(UnitSlot slot, uint32_t client) noexcept {
   arena().free(slot);
 }
 
-void StorageStore::retire(UnitSlot slot) noexcept {
+bool StorageStore::free_secret(UnitSlot slot) noexcept {
   arena().set_note(slot, running_->retired.node);
   running_->retired = slot;
+  return true;
 }
 
 UnitSlot StorageStore::take_retired() noexcept {

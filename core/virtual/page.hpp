@@ -8,7 +8,7 @@
 #include "core/backend/timeline.hpp"
 #include "core/base/place.hpp"
 #include "core/physical/granule_pool.hpp"
-#include "core/tier/copies.hpp"
+#include "core/tier/chains.hpp"
 #include "core/tier/host_store.hpp"
 #include "core/virtual/transitions.hpp"
 
@@ -87,8 +87,8 @@ class Page {
   tier::HostSlot host_;
 
  public:
-  /// Its copies below HOST and the checksum of the latest version, in the pool's CopyTable.
-  uint32_t lower = tier::CopyTable::none;
+  /// Its copies below HOST and the checksum of the latest version, in the pool's Chains.
+  uint32_t lower = tier::Chains::none;
   bool sinking : 1 = false;          ///< being copied down from HOST or COMPRESSED
   bool in_host_order = false;        ///< known to the policy of HOST ...
   bool in_compressed_order = false;  ///< ... and of COMPRESSED

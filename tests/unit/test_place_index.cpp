@@ -66,7 +66,8 @@ void a_million_numbers_come_and_go_as_in_a_set(void **) {
     const auto most = static_cast<uint32_t>(room);
     for (int i = 0; i < 20'000; ++i) {
       // In clusters, so that words fill and empty.
-      const uint32_t id = static_cast<uint32_t>((random() % 8 * (most / 8) + random() % 300) % most);
+      const uint32_t id =
+          static_cast<uint32_t>((random() % 8 * (most / 8) + random() % 300) % most);
       if (random() % 2 == 0) {
         set.insert(id);
         model.insert(id);

@@ -7,7 +7,7 @@
 // no next use is announced. A prefetched page that nobody has used yet is needed before any other whose use is not announced.
 // (L. Belady, "A study of replacement algorithms", IBM Systems Journal 5, 1966.)
 
-#include "core/residency/policy.hpp"
+#include "core/policy/policy.hpp"
 
 #include <algorithm>
 #include <cassert>
@@ -16,7 +16,7 @@
 #include <new>
 #include <tuple>
 
-namespace weir::residency {
+namespace weir::policy {
 namespace {
 
 /// Sixteen bytes a page, whatever the device holds.
@@ -323,4 +323,4 @@ Owned<Policy> make_policy(const char *name, View &view, std::pmr::memory_resourc
   return {};
 }
 
-}  // namespace weir::residency
+}  // namespace weir::policy

@@ -12,7 +12,7 @@
 #include <memory_resource>
 #include <vector>
 
-namespace weir::residency {
+namespace weir::policy {
 
 /// A page of a region on the policy's device. The generation tells a dead region from one that reuses its slot; once in
 /// 65536 lives it does not, and the policy then knows a page twice, which is harmless: the engine refuses the second.
@@ -95,4 +95,4 @@ Owned<Policy> make_lru_window(View &view, std::pmr::memory_resource *memory);
 /// Policies by name; nullptr if there is none. The view outlives the policy.
 Owned<Policy> make_policy(const char *name, View &view, std::pmr::memory_resource *memory);
 
-}  // namespace weir::residency
+}  // namespace weir::policy

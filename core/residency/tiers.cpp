@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The tiers as a whole: set up with the pool, and kept with some room by the demoter's thread, which also makes HOST's budget follow
+// what the machine has to spare. All of it is background work: a caller that needs room makes it himself (move/host_room.hpp).
+
+#include "core/residency/plan.hpp"
+
+#include <algorithm>
+#include <chrono>
+
+namespace weir::residency {
+
+Status Engine::start_cold_tiers(backend::Runtime &runtime) {
+  constexpr uint64_t mib = uint64_t{1} << 20U;
+  if (config_.compressed_budget == 0 && config_.storage.budget == 0) return {};
+  // A page goes in parts, so that staging stays small: one part where pages are of usual size.
+  uint64_t part = 0;
+  for (const auto &device : devices_) {
+    const uint64_t most = device->vmm() ? 32 * mib : 4 * mib;
+    const uint64_t page = device->vmm() ? device->large_page_size : device->granules->budget();
+    part = std::max(part, tier::UnitArena::rounded(std::min(page, most)));
+  }
+  const bool no_host = config_.host_budget == 0 && !config_.host_follows;
+  const uint64_t share = no_host || config_.host_follows ? 4 : config_.host_budget / 16 / part;
+  const auto slots =
+      static_cast<uint32_t>(std::clamp<uint64_t>(share, 2, tier::Staging::max_slots));
+  if (!no_host && !config_.host_follows && config_.host_budget < slots * part + part) {
+    return fail(
+        WEIR_ERROR_INVALID_ARGUMENT,
+        "host_budget is %llu: with tiers below HOST it takes %llu, of which %llu for staging",
+        llu(config_.host_budget), llu(slots * part + part), llu(slots * part));
+  }
+  tier::ColdTiers::Config config;
+  config.compressed = config_.compressed_budget;
+  config.storage = std::move(config_.storage);
+  config.codec = config_.codec;
+  config.threads = config_.background ? config_.compress_threads : 0;
+  config.share = config_.compress_share;
+  config.staging_slots = slots;
+  config.part_bytes = part;
+  config.nodes = &config_.nodes;
+  config.node = node_;
+  WEIR_TRY(cold_.start(std::move(config), runtime, streams_, *clock_, log_));
+  if (!no_host && !config_.host_follows) config_.host_budget -= cold_.staging().bytes();
+  Owned<Policy> compressed_order;
+  if (cold_.compressed() != nullptr) {
+    compressed_order = make_policy(config_.policy, compressed_view_, &memory_);
+    // A method that was asked for by name is not to be left for another.
+    if (config_.recompress_idle_ns != UINT64_MAX && config_.codec == tier::CodecChoice::automatic) {
+      const Locked lock(lock_);  // for nobody yet
+      recompressor_ = make_owned<move::Recompressor>(&memory_, &memory_, sync(), cold_, tiers_,
+                                                     regions_, uses_, events_, *clock_);
+      WEIR_TRY(recompressor_->start(config_.recompress_idle_ns));
+    }
+  }
+  WEIR_TRY(demoter_.start(recompressor_.get()));
+  const Locked lock(lock_);
+  tiers_.set_orders(make_policy(config_.policy, host_view_, &memory_), std::move(compressed_order));
+  return {};
+}
+
+/// Needs no lock: the codec is there from the start to the end, and counts by itself.
+void Engine::codec_stats(weir_codec_stats *stats) const noexcept {
+  if (!cold_.any()) return;
+  const tier::CodecStats codec = cold_.codec().stats();
+  static_assert(tier::method_count <= WEIR_CODEC_SLOTS && tier::form_count <= WEIR_ELEMENT_SLOTS);
+  const auto share = [](const tier::CodecStats::Share &from) {
+    return weir_codec_share{from.in_bytes, from.out_bytes};
+  };
+  std::transform(codec.methods.begin(), codec.methods.end(), stats->methods, share);
+  std::transform(codec.forms.begin(), codec.forms.end(), stats->elements, share);
+}
+
+void Engine::look_at_compressed() {
+  Locked lock(lock_);
+  if (recompressor_ != nullptr) (void)recompressor_->work(lock);
+}
+
+void Engine::look_at_memory() {
+  Locked lock(lock_);
+  host_room_.look_now();
+  host_room_.follow_memory(lock, now_ns());
+}
+
+void Engine::demoter_loop() {
+  Locked lock(lock_);
+  while (!lock_.stopping()) {
+    scrub_behind(lock);
+    bool worked = false;
+    try {
+      host_room_.follow_memory(lock, now_ns());
+      worked =
+          host_room_.keep_free(lock, now_ns()) || demoter_.keep_compressed_free(lock, now_ns());
+    } catch (const std::bad_alloc &) {
+      worked = false;
+    }
+    if (worked || lock_.stopping()) continue;
+    const uint64_t now = now_ns(), retry = demoter_.retry_at_ns();
+    if (config_.host_follows) {
+      work_.wait_for(lock, std::chrono::nanoseconds(move::HostRoom::look_every_ns));
+    } else if (retry > now) {
+      work_.wait_for(lock, std::chrono::nanoseconds(retry - now));
+    } else {
+      work_.wait(lock);
+    }
+  }
+}
+
+}  // namespace weir::residency
