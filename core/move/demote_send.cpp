@@ -37,9 +37,8 @@ void Demoter::send(Move &move, Round *round) {
   Status status;
   try {
     const bool awaited = awaited_.load(std::memory_order_relaxed);
-    status = !move.from_host
-                 ? store_blobs(move)
-                 : send_down(move, awaited ? Workers::Urgency::demand : round->urgency());
+    const auto urgency = awaited ? Workers::Urgency::demand : round->urgency();
+    status = move.from_host ? send(move, urgency, true) : store_blobs(move);
   } catch (const std::bad_alloc &) {
     status = fail(WEIR_ERROR_OUT_OF_HOST_MEMORY, "no host memory for a place below HOST");
   }
@@ -50,89 +49,91 @@ void Demoter::send(Move &move, Round *round) {
   round->all_stored = round->all_stored && stored;
 }
 
-/// One page of HOST.
-Status Demoter::send_down(Move &move, Workers::Urgency urgency) {
-  if (move.checksum == 0 && move.region->rounds == tier::Form::bytes)
-    move.checksum = tier::checksum_of(move.bytes, move.used);
+Status Demoter::send(Outgoing &page, Workers::Urgency urgency, bool own) {
   const bool both = cold_.storage() != nullptr && cold_.compressed() != nullptr;
   bool pass = cold_.compressed() == nullptr;
   if (both) {
     const Locked lock(sync_.lock);
     pass = cold_.storage_is_quicker();
   }
-  if (!pass) WEIR_TRY(compress(move, urgency, !both));
-  if (move.into == nullptr && cold_.storage() != nullptr) WEIR_TRY(store(move));
-  if (move.into == nullptr && both) WEIR_TRY(compress(move, urgency, true));
-  if (move.into != nullptr) return {};
+  if (!pass) WEIR_TRY(compress(page, urgency, !both, own));
+  if (page.into == nullptr && cold_.storage() != nullptr) WEIR_TRY(store(page));
+  if (page.into == nullptr && both) WEIR_TRY(compress(page, urgency, true, own));
+  if (page.into != nullptr) return {};
   const Locked lock(sync_.lock);
-  return cold_.fail_full(move.region->client, move.used);
+  return cold_.fail_full(page.of->client, page.used);
 }
 
-/// Into COMPRESSED, if it pays (or must) and has room: move.into tells.
-Status Demoter::compress(Move &move, Workers::Urgency urgency, bool must) {
+/// Into COMPRESSED, if it pays (or must) and has room: page.into tells.
+Status Demoter::compress(Outgoing &page, Workers::Urgency urgency, bool must, bool own) {
   tier::CompressedStore &store = *cold_.compressed();
-  unsigned char *blob = cold_.staging().spare_blob();
+  const Region &region = *page.of;
+  const bool rounds = region.rounds != tier::Form::bytes;
   const uint64_t part_bytes = cold_.part_bytes();
-  bool placed = true;
-  uint32_t record = move.chain;
   tier::PageChecksum sum;
-  const tier::Form rounds = move.region->rounds;
-  for (uint64_t at = 0; at < move.used && placed; at += part_bytes) {
-    const uint64_t raw = std::min(part_bytes, move.used - at);
+  Status status;
+  uint64_t at = 0;
+  for (uint32_t record = page.chain; at < page.used; at += part_bytes) {
+    const uint64_t raw = std::min(part_bytes, page.used - at);
+    const unsigned char *from = nullptr;
+    status = page.fetch(at, raw, &from);
+    if (!status) break;
     const uint64_t start = cold_.now_ns();
-    const unsigned char *from = move.bytes + at;
-    if (rounds != tier::Form::bytes) {
-      tier::round_floats(rounds, from, rounded_.data(), raw);
-      from = rounded_.data();
-      sum.add(from, raw);
+    if (rounds) {
+      tier::round_floats(region.rounds, from, page.rounded, raw);
+      from = page.rounded;
     }
-    const uint64_t bytes = cold_.codec().encode(from, raw, blob, must, &move.plan, urgency,
-                                                tier::Effort::quick, move.region->scrub);
-    placed = bytes != 0;
-    if (!placed) break;
+    const uint64_t bytes = cold_.codec().encode(from, raw, page.blob, must, &page.plan, urgency,
+                                                tier::Effort::quick, region.scrub);
+    if (bytes == 0) break;
     store.pace.went_down(raw, cold_.now_ns() - start);
+    if (rounds || page.checksum == 0) sum.add(from, raw);
     tier::UnitSlot slot;
     {
       Locked lock(sync_.lock);
-      slot = place_compressed(lock, move.region->client, bytes, true);
-      placed = static_cast<bool>(slot);
-      if (!placed) break;
+      slot = place_compressed(lock, region.client, bytes, own);
+      if (!slot) break;
       cold_.place(record, store, slot);
       record = cold_.next(record);
     }
-    store.put(slot, blob, bytes);
+    store.put(slot, page.blob, bytes);
   }
-  if (move.region->scrub) {
-    std::memset(blob, 0, tier::Codec::bound(part_bytes));
-    if (rounds != tier::Form::bytes) rounded_.clear();
+  if (region.scrub) {
+    std::memset(page.blob, 0, tier::Codec::bound(part_bytes));
+    if (rounds) std::memset(page.rounded, 0, part_bytes);
   }
-  if (placed) {
-    move.into = &store;
-    if (rounds != tier::Form::bytes) move.checksum = sum.sum();
+  if (at >= page.used) {
+    page.into = &store;
+    if (rounds || page.checksum == 0) page.checksum = sum.sum();
   } else {
     const Locked lock(sync_.lock);
-    tiers_.free_places(*move.region, move.chain, vm::compressed_bit);
+    tiers_.free_places(region, page.chain, vm::compressed_bit);
   }
-  return {};
+  return status;
 }
 
 /// Into STORAGE as it is, if there is room: the writes are under way then.
-Status Demoter::store(Move &move) {
-  if (move.checksum == 0) move.checksum = tier::checksum_of(move.bytes, move.used);
-  uint32_t record = move.chain;
-  for (uint64_t at = 0; at < move.used; at += cold_.part_bytes()) {
-    const uint64_t raw = std::min(cold_.part_bytes(), move.used - at);
+Status Demoter::store(Outgoing &page) {
+  const bool sums = page.checksum == 0;
+  tier::PageChecksum sum;
+  uint32_t record = page.chain;
+  for (uint64_t at = 0; at < page.used; at += cold_.part_bytes()) {
+    const uint64_t raw = std::min(cold_.part_bytes(), page.used - at);
+    const unsigned char *from = nullptr;
+    WEIR_TRY(page.fetch(at, raw, &from));
+    if (sums) sum.add(from, raw);
     tier::UnitSlot slot;
     {
       Locked lock(sync_.lock);
-      slot = place_storage(lock, move.region->client, raw);
+      slot = place_storage(lock, page.of->client, raw);
       if (!slot) return {};  // places of earlier parts are freed when the page is settled
       cold_.place(record, *cold_.storage(), slot);
       record = cold_.next(record);
     }
-    write_part(move, slot, move.bytes + at, raw);
+    WEIR_TRY(page.write(slot, from, raw));
   }
-  move.into = cold_.storage();
+  page.into = cold_.storage();
+  if (sums) page.checksum = sum.sum();
   return {};
 }
 
@@ -156,21 +157,21 @@ Status Demoter::store_blobs(Move &move) {
       bytes = from.address(source);
       record = cold_.next(record);
     }
-    write_part(move, slot, bytes, count);
+    WEIR_TRY(move.write(slot, bytes, count));
   }
   move.into = cold_.storage();
   return {};
 }
 
-void Demoter::write_part(Move &move, tier::UnitSlot slot, const unsigned char *bytes,
-                         uint64_t count) noexcept {
-  tier::StorageIo &io = ios_[move.first_io + move.ios++];
+Status Demoter::Move::write(tier::UnitSlot slot, const unsigned char *from, uint64_t count) {
+  tier::StorageIo &io = demoter.ios_[first_io + ios++];
   io.slot = slot;
-  io.memory = const_cast<unsigned char *>(bytes);
+  io.memory = const_cast<unsigned char *>(from);
   io.bytes = count;
   io.write = true;
   io.background = true;
-  cold_.storage()->submit(&io);
+  demoter.cold_.storage()->submit(&io);
+  return {};
 }
 
 bool Demoter::written(const Move &move) noexcept {
@@ -207,11 +208,7 @@ uint64_t Demoter::settle(Move &move) noexcept {
   if (attached && move.valid && !move.failed && move.into != nullptr) {
     const uint32_t into = move.into->place.bit();
     events_.tell({What::sunk, 0, Event::nowhere, region.id, move.page, move.used});
-    if (move.from_host) {
-      region.codec = move.plan;  // else nothing was learnt
-      // A first try at another tier may have left places behind.
-      tiers_.free_places(region, move.chain, vm::below_host & ~into);
-    }
+    if (move.from_host) region.codec = move.plan;  // else nothing was learnt
     cold_.set_checksum(move.chain, move.checksum);
     tiers_.publish(region, move.page, move.chain, into);
     if (into == vm::compressed_bit) note_compressed(region, move.page);

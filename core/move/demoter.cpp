@@ -38,14 +38,17 @@ void Demoter::begin(Region &region, uint32_t page, bool from_host) {
   const uint64_t used = region.shape.used_bytes(page);
   const uint32_t parts = cold_.parts_of(used);
   while (ios_.size() < ios_used_ + parts) ios_.emplace_back();
-  Move &move = moves_.emplace_back();
+  Move &move = moves_.emplace_back(*this);
   try {
     move.chain = from_host ? cold_.take_chain(used) : copies.lower;
   } catch (...) {
     moves_.pop_back();
     throw;
   }
+  move.of = &region;
   move.used = used;
+  move.blob = cold_.staging().spare_blob();
+  move.rounded = rounded_.data();
   // What was rounded once may have been written since; and what is in HOST need not be.
   const bool rounds = from_host && region.rounds != tier::Form::bytes;
   move.checksum = rounds ? 0 : tiers_.checksum(copies);

@@ -26,6 +26,27 @@ using vm::Region;
 
 class Recompressor;
 
+/// A page on its way into a cold tier: where its bytes come from, part by part, and where they have got to.
+class Outgoing {
+ public:
+  const Region *of = nullptr;
+  uint64_t used = 0;
+  uint64_t checksum = 0;  ///< 0: not known yet
+  tier::CodecPlan plan;
+  uint32_t chain = tier::ColdTiers::none;  ///< of its places there
+  tier::ColdStore *into = nullptr;         ///< once it is decided
+  unsigned char *blob = nullptr;           ///< room for a part that is compressed ...
+  unsigned char *rounded = nullptr;        ///< ... and for one whose floats are rounded
+
+  /// The bytes of a part; they stay until the next is fetched, or for good.
+  virtual Status fetch(uint64_t at, uint64_t bytes, const unsigned char **out) = 0;
+  /// Of bytes that were fetched, to a place in STORAGE: ends at once, or is waited for before the page is settled.
+  virtual Status write(tier::UnitSlot slot, const unsigned char *bytes, uint64_t count) = 0;
+
+ protected:
+  ~Outgoing() = default;
+};
+
 class Demoter {
  public:
   /// Worth of one round: enough to pay for it, little enough to be waited for.
@@ -76,6 +97,10 @@ class Demoter {
   uint64_t retry_at_ns() const noexcept WEIR_HELD { return retry_at_ns_; }
   void put_off(uint64_t now_ns) noexcept WEIR_HELD { retry_at_ns_ = now_ns + 1'000'000'000; }
 
+  /// Outside the lock: the page goes to a cold tier, for which room is made. `own`: the caller is the round under way. OVER_BUDGET,
+  /// and what fetching and writing fail with.
+  Status send(Outgoing &page, Workers::Urgency urgency, bool own) WEIR_NOT_HELD;
+
   // ---- places below HOST, for which room is made; none where neither budget nor quota can be made to have it ----
   /// `own`: the caller is the round under way, else it may have to wait for that one. May drop the lock.
   tier::UnitSlot place_compressed(Releasable &lock, uint32_t client, uint64_t bytes,
@@ -91,14 +116,17 @@ class Demoter {
   static constexpr size_t max_round_pages = 1024;
 
   /// One page on its way down.
-  struct Move : SourcePin {
+  struct Move final : SourcePin, Outgoing {
+    explicit Move(Demoter &demoter_) noexcept : demoter(demoter_) {}
+    Status fetch(uint64_t at, uint64_t, const unsigned char **out) override {
+      *out = bytes + at;
+      return {};
+    }
+    Status write(tier::UnitSlot slot, const unsigned char *from, uint64_t count) override;
+
+    Demoter &demoter;
     const unsigned char *bytes = nullptr;  ///< of the source in HOST
     bool failed = false;
-    uint64_t used = 0;
-    uint64_t checksum = 0;  ///< 0: not known yet
-    tier::CodecPlan plan;
-    uint32_t chain = tier::ColdTiers::none;  ///< where it goes; from COMPRESSED the page's own
-    tier::ColdStore *into = nullptr;         ///< once it is decided
     size_t first_io = 0, ios = 0;
   };
   /// What a round has come to so far.
@@ -129,12 +157,9 @@ class Demoter {
   bool add_more(size_t first, size_t settled, Round *round) WEIR_NOT_HELD;
   void send_all(size_t first, Round *round) WEIR_NOT_HELD;
   void send(Move &move, Round *round) WEIR_NOT_HELD;
-  Status send_down(Move &move, Workers::Urgency urgency) WEIR_NOT_HELD;
-  Status compress(Move &move, Workers::Urgency urgency, bool must) WEIR_NOT_HELD;
-  Status store(Move &move) WEIR_NOT_HELD;
+  Status compress(Outgoing &page, Workers::Urgency urgency, bool must, bool own) WEIR_NOT_HELD;
+  Status store(Outgoing &page) WEIR_NOT_HELD;
   Status store_blobs(Move &move) WEIR_NOT_HELD;
-  void write_part(Move &move, tier::UnitSlot slot, const unsigned char *bytes,
-                  uint64_t count) noexcept;
   bool written(const Move &move) noexcept;
   void finish(Move &move, Round *round) WEIR_NOT_HELD;
   uint64_t settle(Move &move) noexcept WEIR_HELD;

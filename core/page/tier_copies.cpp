@@ -181,6 +181,8 @@ void TierCopies::end_version(Region &region, uint32_t page) noexcept {
 
 void TierCopies::publish(Region &region, uint32_t page, uint32_t chain, uint32_t bit) noexcept {
   Page &copies = region.pages[page];
+  // A first try at another tier may have left places behind.
+  if (copies.lower != chain) free_places(region, chain, vm::below_host & ~bit);
   if (copies.lower == tier::ColdTiers::none) {
     copies.lower = chain;
   } else if (copies.lower != chain) {

@@ -541,11 +541,8 @@ class Engine final : private page::RegionStore::Releaser, private policy::ScrubT
   uint32_t node_of(const Region &region) const noexcept { return devices_[region.home]->node; }
   void warn_of_integrated();
 
-  // straight.cpp
+  class StraightDown;  // straight.cpp
   Status send_straight(Drain &drain, Victim &victim) WEIR_NOT_HELD;
-  Status copy_part(PoolDevice &device, uint64_t address, unsigned char *out, uint64_t bytes);
-  Status store_part(Victim &victim, bool background, uint32_t record, tier::StagingSlot *slot,
-                    uint64_t raw) WEIR_NOT_HELD;
 
   // access.cpp
   void describe_buffer(uint32_t index, uint64_t offset, uint64_t length,
