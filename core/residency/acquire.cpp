@@ -98,7 +98,9 @@ Status Engine::bring_in(Releasable &lock, Plan &plan, const AcquireOptions &opti
   struct Turn {  // leaves the queue whatever happens; the lock is held whenever this ends
     Engine &engine;
     lease::Ticket ticket;
-    ~Turn() { engine.leave_queue(ticket); }
+    ~Turn() {
+      if (engine.admission_.leave(ticket)) engine.changed_.notify_all();
+    }
   } turn{*this, {}};
   std::optional<lease::Admission::Watch> watch;
   bool repacked = false;
@@ -236,7 +238,7 @@ Status Engine::claim_and_fill(Releasable &lock, Plan &plan, lease::Ticket &ticke
     status = try_claim(lock, plan, stuck);
     *claimed = status.ok();
     if (*claimed) {
-      leave_queue(ticket);
+      if (admission_.leave(ticket)) changed_.notify_all();
       status = fill_all(lock, plan, stuck);
     }
   } catch (...) {
@@ -377,12 +379,7 @@ Status Engine::do_fill(Releasable &lock, Plan &plan) {
   PoolDevice *lost = nullptr;
   const Status status = lock.unlocked([&] {
     for (const physical::Doomed &old : plan.doomed) (void)plan.device->granules->destroy(old);
-    Status filled;
-    try {
-      filled = fill(plan);
-    } catch (const std::bad_alloc &) {
-      filled = fail(WEIR_ERROR_OUT_OF_HOST_MEMORY, "no host memory while filling pages");
-    }
+    const Status filled = with_memory("while filling pages", [&] { return fill(plan); });
     lost = &lost_by(plan, filled);
     return filled;
   });

@@ -8,32 +8,7 @@
 // are marked FILLING or DRAINING, which keeps everybody else off them. Whoever needs such a page waits on changed_. Who keeps the
 // lock, who drops it and who takes it stands in the signatures (base/pool_lock.hpp).
 //
-//   hit_path.cpp   acquire and release without the mutex      acquire.cpp   the slow path of acquire
-//   claims.cpp     conflicts, leases, undo                    room.cpp      granules, tickets, victims
-//   fill.cpp       bringing pages in                          drain.cpp     taking pages out
-//   commit.cpp     waits and versions at grant                release.cpp   fences at release
-//   buffers.cpp    buffers, kept regions                      slabs.cpp     small buffers, which share pages
-//   access.cpp     read, write, discard, query                holds.cpp     hold, registration
-//   ahead.cpp      announce, prefetch, background threads
-//   host_lease.cpp leases on CPU memory
-//   loss.cpp       what the loss of a device takes along      validate.cpp  the invariants, for tests
-//   ladder.cpp     down from HOST, and past it                lift.cpp      up from below HOST
-//   lower_room.cpp places below HOST                          lower.cpp     the tiers below HOST, the sinker's thread
-//   straight.cpp   from a device past HOST                    idle.cpp      device memory back to the system
-//   compact.cpp    small buffers into fewer slabs
-//   extents.cpp    regions moved within segments              survey.cpp    what lies where, for compaction
-//   fragments.cpp  pages with a part of a granule             remap.cpp     ... moved to another granule
-//   lines.cpp      weir_malloc: small memory that never moves
-//   first_use.cpp  first leases of small buffers
-//   map.cpp        where everything lies, for tools       recompress.cpp idle pages in COMPRESSED coded again
-//   peers.cpp      a neighbour's idle memory                  carry.cpp     from a device by other ways than the direct one
-//   homes.cpp      which device a buffer is at home on        remote.cpp    leases on another device's memory
-//   shards.cpp     buffers that lie on several devices        sizes.cpp     of pages, budgets and records
-//   scrub.cpp      what WEIR_BUFFER_SCRUB promises
-// Classes of their own: in lease/ who may use what, after what, and in which order (LeaseTable, History, Admission); in page/ which
-// buffers and regions there are, and where small buffers lie (BufferDirectory, RegionStore, SlabAllocator). Beside it: Membership
-// (devices that come and go), Rebalancer (spilled pages to idle neighbours), Recompressor (idle pages in COMPRESSED coded again),
-// Lower (the tiers below HOST).
+// README.md says which file has what, and which classes have taken over what.
 #pragma once
 
 #include "core/backend/stream.hpp"
@@ -103,6 +78,8 @@ struct Remote;        // remote.hpp
 
 class Engine {
  public:
+  class EarlyFill;  // residency/plan.hpp
+
   Engine(std::pmr::memory_resource *memory, backend::StreamTable &streams, Ticks &ticks,
          uint32_t pool_id, const Log &log);
   ~Engine();
@@ -285,11 +262,13 @@ class Engine {
   void drop_claims(Plan &plan) noexcept WEIR_HELD;
 
   // room.cpp
+  /// What a page lacks that has got no granule.
+  enum class Short : uint8_t { nothing, memory, quota };
+  Status claim_page(Plan &plan, PlanPage &page, Short *what) WEIR_HELD;
   Status gather(Releasable &lock, Plan &plan) WEIR_HELD;
-  Status make_room(Releasable &lock, PoolDevice &device, Wanted wanted, bool quiet,
+  Status make_room(Releasable &lock, PoolDevice &device, Wanted wanted, EarlyFill &early,
                    uint32_t *barren) WEIR_HELD;
   void return_granules(Plan &plan) noexcept WEIR_HELD;
-  void leave_queue(lease::Ticket &ticket) noexcept WEIR_HELD;
   bool idle() noexcept WEIR_HELD;
   Status wait_changed(Releasable &lock, const AcquireOptions &options,
                       uint64_t deadline_ns) WEIR_HELD;
@@ -361,7 +340,7 @@ class Engine {
 
   // drain.cpp
   uint64_t evict(Releasable &lock, PoolDevice &device, const std::pmr::vector<PageRef> &pages,
-                 bool background, Status *why) WEIR_HELD;
+                 bool background, Status *why, EarlyFill *early = nullptr) WEIR_HELD;
   bool claim_victim(PoolDevice &device, const PageRef &ref, Victim *victim) WEIR_HELD;
   Status place_victim(Releasable &lock, PoolDevice &device, Victim &victim) WEIR_HELD;
   void cache_victim(const PoolDevice &device, Victim &victim) noexcept WEIR_HELD;
@@ -373,6 +352,7 @@ class Engine {
                      std::pmr::vector<Victim> *victims, Status *why) WEIR_HELD;
   bool fences_passed(const Victim &victim) noexcept;
   bool copied(const Victim &victim) noexcept;
+  void finish_next(Drain &drain, Victim &victim, EarlyFill *early);
   void start_victim(Drain &drain, transfer::Copier &copier, Victim &victim);
   void finish_victim(Drain &drain, Victim &victim) WEIR_NOT_HELD;
   static void decide_victim(const PoolDevice &device, Victim &victim) noexcept;
@@ -578,7 +558,7 @@ class Engine {
                    bool more) noexcept WEIR_HELD;
   Sinking *sinking_of(const Region &region, uint32_t page) noexcept;
   void free_lower(Region &region, uint32_t page) noexcept WEIR_HELD;
-  void drop_lower(Region &region, uint32_t page, uint32_t bit) noexcept WEIR_HELD;
+  void leave(Region &region, uint32_t page, uint32_t bit) noexcept WEIR_HELD;
   bool drop_redundant(uint32_t bit, uint64_t bytes, uint32_t client) noexcept WEIR_HELD;
   tier::UnitSlot try_place_compressed(uint32_t client, uint64_t bytes) WEIR_HELD;
   tier::UnitSlot place_compressed(Releasable &lock, uint32_t client, uint64_t bytes,
@@ -596,9 +576,8 @@ class Engine {
   void await_change(Releasable &lock) WEIR_HELD;
   void await_operations(Releasable &lock, const Region &region) WEIR_HELD;
   void end_sinking() noexcept WEIR_HELD;
-  bool sink(Releasable &lock, uint64_t bytes, uint32_t client, bool background,
-            Status *why) WEIR_HELD;
-  bool spill(Releasable &lock, uint64_t bytes, uint32_t client, bool sinker, Status *why) WEIR_HELD;
+  bool sink(Releasable &lock, uint64_t bytes, uint32_t client, uint32_t from, bool background,
+            bool own, Status *why) WEIR_HELD;
   uint64_t carry_down(Releasable &lock, size_t first, bool background, bool more,
                       Status *why) WEIR_HELD;
   bool sink_more(size_t first, size_t settled, Round *round) WEIR_NOT_HELD;

@@ -37,12 +37,7 @@ Status Engine::fail_corrupt(uint32_t use, uint32_t page, uint32_t bit) noexcept 
 void Engine::forsake_copy(Region &region, uint32_t page, uint32_t bit) noexcept {
   Page &copies = region.pages[page];
   if ((copies.latest() & ~bit) == 0 || (copies.latest() & bit) == 0 || copies.sinking) return;
-  if (bit == vm::host_bit) {
-    places_.note(region, copies.left(vm::host_bit));
-    free_host(region, page);
-  } else {
-    drop_lower(region, page, bit);
-  }
+  leave(region, page, bit);
 }
 
 /// Whether pages have checksums in HOST. Not where what lies below is rounded: a page has one checksum, which is about that.
@@ -161,8 +156,7 @@ bool Engine::drop_clean_copies(uint64_t bytes) noexcept {
       const bool used = copies.busy != 0 || copies.leases != 0 || copies.sinking;
       if (!copies.host() || used || !elsewhere) continue;
       freed += region.shape.used_bytes(p);
-      places_.note(region, copies.left(vm::host_bit));
-      free_host(region, p);
+      leave(region, p, vm::host_bit);
     }
   }
   return freed != 0;
@@ -224,7 +218,8 @@ Status Engine::host_slot(Releasable &lock, uint32_t client, uint32_t node, uint6
     }
     const bool possible = size <= quota.limit() && host_->could_hold(size);
     if (possible && lower_.any() &&
-        sink(lock, std::max(size, spill_bytes), within ? UINT32_MAX : client, false, &why))
+        sink(lock, std::max(size, spill_bytes), within ? UINT32_MAX : client, vm::host_bit, false,
+             false, &why))
       continue;
     if (!why) return why;
     ErrorDetail detail;
@@ -256,12 +251,8 @@ Status Engine::grow_host(Releasable &lock, uint32_t node, uint64_t bytes) {
   growing_ = true;
   Owned<tier::HostStore::Chunk> chunk;
   const Status status = lock.unlocked([&] {
-    Status made;
-    try {
-      made = host_->make_chunk(growth, node, &chunk);
-    } catch (const std::bad_alloc &) {
-      made = fail(WEIR_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the records of a host chunk");
-    }
+    const Status made = with_memory("for the records of a host chunk",
+                                    [&] { return host_->make_chunk(growth, node, &chunk); });
     // Which pins it for the kernel: not under the lock.
     if (made && lower_.storage != nullptr) lower_.storage->add_memory(chunk->view, chunk->bytes);
     return made;

@@ -65,13 +65,19 @@ uint64_t Engine::choose_sinking(uint64_t bytes, uint32_t client, uint32_t bit, S
   Wanted wanted;
   wanted.bytes = bytes;
   wanted.client = client;
-  order.choose(wanted, &refs);
-  if (refs.empty() && requeue(bit)) order.choose(wanted, &refs);
-  for (const PageRef &ref : refs) {  // the policy has forgotten them
-    Page &copies = regions_.at(ref.region).pages[ref.page];
-    (from_host ? copies.in_host_order : copies.in_compressed_order) = false;
-  }
-  return list_sinking(refs, bit, why);
+  uint64_t dropped = 0;
+  const Status listed = with_memory("to choose what is to move down", [&]() WEIR_HELD -> Status {
+    order.choose(wanted, &refs);
+    if (refs.empty() && requeue(bit)) order.choose(wanted, &refs);
+    for (const PageRef &ref : refs) {  // the policy has forgotten them
+      Page &copies = regions_.at(ref.region).pages[ref.page];
+      (from_host ? copies.in_host_order : copies.in_compressed_order) = false;
+    }
+    dropped = list_sinking(refs, bit, why);
+    return {};
+  });
+  if (!listed) *why = listed;
+  return dropped;
 }
 
 /// Drops what lies elsewhere too and lists the rest, to be carried down. Returns the bytes dropped.
@@ -85,12 +91,7 @@ uint64_t Engine::list_sinking(const std::pmr::vector<PageRef> &refs, uint32_t bi
     if (copies.sinking || (copies.latest() & bit) == 0) continue;
     if ((copies.latest() & ~bit) != 0) {
       dropped += region.shape.used_bytes(refs[i].page);
-      if (from_host) {
-        places_.note(region, copies.left(vm::host_bit));
-        free_host(region, refs[i].page);
-      } else {
-        drop_lower(region, refs[i].page, bit);
-      }
+      leave(region, refs[i].page, bit);
       continue;
     }
     try {
@@ -119,8 +120,7 @@ bool Engine::drop_from_host(uint64_t bytes, uint32_t client) {
     Page &copies = region.pages[ref.page];
     copies.in_host_order = false;
     if (copies.sinking || (copies.latest() & vm::host_bit) == 0) continue;
-    places_.note(region, copies.left(vm::host_bit));
-    free_host(region, ref.page);
+    leave(region, ref.page, vm::host_bit);
     dropped += region.shape.used_bytes(ref.page);
   }
   return dropped != 0;
@@ -145,23 +145,19 @@ void Engine::end_sinking() noexcept {
   changed_.notify_all();
 }
 
-/// Frees room in HOST by about `bytes` (of `client` alone, if one is named). True: something changed, it is worth
-/// looking again. May drop the lock.
-bool Engine::sink(Releasable &lock, uint64_t bytes, uint32_t client, bool background, Status *why) {
-  if (lower_.sinking) {
+/// Frees room in HOST, or COMPRESSED, by about `bytes` (of `client` alone, if one is named). `own`: the caller is the round under way.
+/// True: something changed, it is worth looking again. May drop the lock.
+bool Engine::sink(Releasable &lock, uint64_t bytes, uint32_t client, uint32_t from, bool background,
+                  bool own, Status *why) {
+  if (!own && lower_.sinking) {
     await_change(lock);
     return true;
   }
   lower_.sinking = true;
   const size_t first = lower_.sinkings.size();
-  uint64_t freed = 0;
-  try {
-    freed = choose_sinking(bytes, client, vm::host_bit, why);
-  } catch (const std::bad_alloc &) {
-    *why = fail(WEIR_ERROR_OUT_OF_HOST_MEMORY, "no host memory to choose what is to leave HOST");
-  }
-  freed += carry_down(lock, first, background, background, why);
-  end_sinking();
+  uint64_t freed = choose_sinking(bytes, client, from, why);
+  freed += carry_down(lock, first, background, background && from == vm::host_bit, why);
+  if (!own) end_sinking();
   return freed != 0;
 }
 
@@ -215,24 +211,17 @@ bool Engine::sink_more(size_t first, size_t settled, Round *round) {
   if (enough || stopping_ || !round->why.ok() || lower_.sinkings.size() - first >= max_round_pages)
     return false;
   const size_t before = lower_.sinkings.size();
-  try {
-    round->freed += choose_sinking(std::min(lower_.host_high - room, spill_bytes), UINT32_MAX,
-                                   vm::host_bit, &round->why);
-  } catch (const std::bad_alloc &) {
-    return false;
-  }
+  round->freed += choose_sinking(std::min(lower_.host_high - room, spill_bytes), UINT32_MAX,
+                                 vm::host_bit, &round->why);
   return lower_.sinkings.size() != before;
 }
 
 /// Outside the lock: one page on its way.
 void Engine::send(Sinking &entry, bool background, Round *round) {
-  Status status;
-  try {
-    const bool alone = background && !lower_.awaited.load(std::memory_order_relaxed);
-    status = entry.from_host ? send_down(entry, alone) : send_blobs(entry);
-  } catch (const std::bad_alloc &) {
-    status = fail(WEIR_ERROR_OUT_OF_HOST_MEMORY, "no host memory for a place below HOST");
-  }
+  const bool alone = background && !lower_.awaited.load(std::memory_order_relaxed);
+  const Status status = with_memory("for a place below HOST", [&] {
+    return entry.from_host ? send_down(entry, alone) : send_blobs(entry);
+  });
   entry.failed = !status.ok();
   round->note(status);
   round->bytes += entry.used;
@@ -462,33 +451,8 @@ uint64_t Engine::leave_tier(Region &region, uint32_t page, uint32_t bit) noexcep
     note_in_order(region, page, bit);
     return 0;
   }
-  if (host) {
-    places_.note(region, copies.left(vm::host_bit));
-    free_host(region, page);
-  } else {
-    drop_lower(region, page, bit);
-  }
+  leave(region, page, bit);
   return region.shape.used_bytes(page);
-}
-
-/// Frees room in COMPRESSED by moving pages on to STORAGE. True: it is worth looking again. May drop the lock.
-bool Engine::spill(Releasable &lock, uint64_t bytes, uint32_t client, bool sinker, Status *why) {
-  if (!sinker && lower_.sinking) {
-    await_change(lock);
-    return true;
-  }
-  lower_.sinking = true;
-  const size_t first = lower_.sinkings.size();
-  uint64_t freed = 0;
-  try {
-    freed = choose_sinking(bytes, client, vm::compressed_bit, why);
-  } catch (const std::bad_alloc &) {
-    *why =
-        fail(WEIR_ERROR_OUT_OF_HOST_MEMORY, "no host memory to choose what is to leave COMPRESSED");
-  }
-  freed += carry_down(lock, first, true, false, why);
-  if (!sinker) end_sinking();
-  return freed != 0;
 }
 
 }  // namespace weir::residency

@@ -135,7 +135,7 @@ bool Engine::keep_host_free(Releasable &lock) {
   // Two pages at least: one is summed up and compressed while the other is written.
   const uint64_t round = std::max(spill_bytes, 2 * lower_.staging->part_bytes());
   const uint64_t bytes = std::min(lower_.host_high - room, round);
-  lower_.ahead = sink(lock, bytes, UINT32_MAX, true, &why);
+  lower_.ahead = sink(lock, bytes, UINT32_MAX, vm::host_bit, true, false, &why);
   // What failed is tried again later, or by whoever can't do without.
   if (!why) lower_.retry_after_ns = now_ns() + retry_after_ns;
   return lower_.ahead && why.ok();
@@ -147,7 +147,8 @@ bool Engine::keep_compressed_free(Releasable &lock) {
     return false;
   Status why;
   const uint64_t raw = lower_.compressed_high - lower_.compressed->room();
-  const bool moved = spill(lock, std::min(raw, spill_bytes), UINT32_MAX, false, &why);
+  const bool moved =
+      sink(lock, std::min(raw, spill_bytes), UINT32_MAX, vm::compressed_bit, true, false, &why);
   if (!why) lower_.retry_after_ns = now_ns() + retry_after_ns;
   return moved && why.ok();
 }

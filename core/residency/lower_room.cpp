@@ -88,9 +88,14 @@ void Engine::free_lower(Region &region, uint32_t page) noexcept {
   copies.lower = tier::CopyTable::none;
 }
 
-/// Gives up the page's copy in one tier below HOST; it has another latest copy. The page is not sinking from there.
-void Engine::drop_lower(Region &region, uint32_t page, uint32_t bit) noexcept {
+/// Gives up the page's copy in one tier; it has another latest copy. The page is not sinking from there.
+void Engine::leave(Region &region, uint32_t page, uint32_t bit) noexcept {
   Page &copies = region.pages[page];
+  if (bit == vm::host_bit) {
+    places_.note(region, copies.left(bit));
+    free_host(region, page);
+    return;
+  }
   count_below(region, page, copies.latest() & bit, false);
   places_.note(region, copies.left(bit));
   if (bit == vm::compressed_bit) lower_.compressed_order->forget_some();
@@ -117,7 +122,7 @@ bool Engine::drop_redundant(uint32_t bit, uint64_t bytes, uint32_t client) noexc
       const bool redundant = (copies.latest() & bit) != 0 && (copies.latest() & faster) != 0;
       if (!redundant || copies.busy != 0 || copies.sinking) continue;
       freed += region.shape.used_bytes(p);
-      drop_lower(region, p, bit);
+      leave(region, p, bit);
     }
   }
   return freed != 0;
@@ -149,7 +154,7 @@ tier::UnitSlot Engine::place_compressed(Releasable &lock, uint32_t client, uint6
     if (drop_redundant(vm::compressed_bit, size, of_client)) continue;
     Status why;
     if (lower_.storage == nullptr ||
-        !spill(lock, std::max(size, spill_bytes), of_client, sinker, &why))
+        !sink(lock, std::max(size, spill_bytes), of_client, vm::compressed_bit, true, sinker, &why))
       break;
     if (++barren > 64) break;  // what was freed does not add up to one range
   }

@@ -34,7 +34,8 @@ struct Scenario : Emptied {
     const auto acquire = [&] {
       const weir_result result = weir_acquire(pool, cpu, uses, 2, nullptr, &lease);
       // The backend refused to register the host memory once: no leases on the CPU for good, and the caller knows.
-      refused = result == WEIR_ERROR_NOT_SUPPORTED && std::strcmp(faults.what(), "host_register") == 0;
+      refused =
+          result == WEIR_ERROR_NOT_SUPPORTED && std::strcmp(faults.what(), "host_register") == 0;
       return refused ? WEIR_SUCCESS : result;
     };
     if (!twice("weir_acquire", acquire) || refused) return;
