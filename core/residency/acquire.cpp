@@ -103,8 +103,7 @@ Status Engine::bring_in(Releasable &lock, Plan &plan, const AcquireOptions &opti
     }
   } turn{*this, {}};
   std::optional<lease::Admission::Watch> watch;
-  bool repacked = false;
-  bool gave_way = false;
+  bool repacked = false, gave_way = false;
   uint32_t idle_given = 0;
   for (;;) {
     WEIR_TRY(check_device(plan));
@@ -121,8 +120,7 @@ Status Engine::bring_in(Releasable &lock, Plan &plan, const AcquireOptions &opti
     WEIR_TRY(plan.try_each([this](Plan &part) { return check_lost(part); }));
     WEIR_TRY(plan.try_each([this](Plan &part) { return check_device(part); }));
     WEIR_TRY(plan.try_each([this](Plan &part) WEIR_HELD { return check_budget(part); }));
-    bool absent = false;
-    bool fits = true;
+    bool absent = false, fits = true;
     plan.each([&absent, &fits](const Plan &part) {
       absent = absent || part.absent;
       fits = fits && part.device->vmm() && part.device->granules->room() >= part.need_bytes;
