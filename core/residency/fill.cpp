@@ -423,7 +423,7 @@ void Engine::settle_fill(Plan &plan, bool filled) noexcept {
       }
       tell_filled(plan, page, how);
       page.granule = physical::no_granule;
-      page.absent = page.stale = false;
+      page.absent = page.stale = page.mapped = false;
     } else if (page.stale) {
       if (page.corrupt) forsake_copy(region, page.page, page.from);
     } else {

@@ -56,8 +56,8 @@ void a_set_comes_while_another_leaves(void **state) {
   {
     const Order order(world);
     world.check(sets.first, set_bytes, 1);
-    assert_int_equal(order.out, pages);
     if (has_vmm(world)) {
+      assert_int_equal(order.out, pages);
       assert_in_range(order.fills, 2, 17);
       assert_in_range(order.out_at_first_fill, 1, pages / 2);
     } else {
