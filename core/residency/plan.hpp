@@ -202,7 +202,7 @@ class Engine::EarlyFill {
   uint64_t look_after() const noexcept { return on_ ? part_ : UINT64_MAX; }
 
  private:
-  static constexpr uint64_t most_parts = 16, least_part = uint64_t{64} << 10U;
+  static constexpr uint64_t most_parts = 16, least_part = uint64_t{256} << 10U;
 
   Engine &engine_;
   Plan &plan_;
