@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // How fast whole pages go down to HOST and come back up on the host backend, against memcpy of the same
-// bytes between warm memory in the same run. Every page and chunk is touched before anything is timed.
+// bytes between warm memory in the same run; and how long a set takes to take another's place over links of a given speed, against
+// the slower way alone. Every page and chunk is touched before anything is timed.
 //
 // Must never judge: it exits 0 whatever the numbers are, and 1 only if a call fails or a byte is wrong.
 
@@ -160,6 +161,60 @@ class Cycle {
   weir_buffer other_[pages] = {};
 };
 
+/// Two sets that each fill the device, over links of one speed: one leaves while the other comes.
+class Exchange {
+ public:
+  Exchange() : rig_("host.memory=512M;host.granule=2M;host.link_bandwidth=2G", pool(), set_bytes) {
+    for (weir_buffer &buffer : sets_) {
+      buffer = rig_.add_buffer(set_bytes);
+      use(buffer);
+    }
+  }
+  /// Both ways: what is on the device is newer than any copy.
+  double exchange_ns() { return use(sets_[next_ ^= 1]); }
+  /// The slower of the two ways, each alone.
+  double alone_ns() {
+    const double start = now_ns();
+    WEIR_BENCH_TRY(weir_pool_trim(rig_.pool(), 0, WEIR_TRIM_EMERGENCY, WEIR_WHOLE, nullptr));
+    const double down = now_ns() - start;
+    return std::max(down, use(sets_[next_]));
+  }
+
+ private:
+  static constexpr uint64_t set_bytes = 64 * 2 * mib;
+
+  double use(weir_buffer set) {
+    const double start = now_ns();
+    rig_.touch(set, WEIR_READ_WRITE);
+    rig_.synchronize();
+    return now_ns() - start;
+  }
+  static weir_pool_desc pool() {
+    weir_pool_desc desc = WEIR_POOL_DESC_INIT;
+    desc.flags = WEIR_POOL_NO_BACKGROUND;
+    desc.host_budget = 4 * set_bytes;
+    desc.page_size = desc.large_page_size = 2 * mib;
+    return desc;
+  }
+
+  Rig rig_;
+  weir_buffer sets_[2] = {};
+  int next_ = 1;
+};
+
+void measure_exchange() {
+  Exchange exchange;
+  for (int i = 0; i < 2; ++i) exchange.exchange_ns();
+  const Pair pair = interleave(
+      repetitions, [&] { return exchange.exchange_ns(); }, [&] { return exchange.alone_ns(); });
+  Json("exchange")
+      .number("page_mib", 2)
+      .number("pages", 64)
+      .pair("exchange_ns", "slower_way_alone_ns", pair)
+      .text("goal", "ratio <= 1.3")
+      .print();
+}
+
 /// Times in, speeds out: a share of the yardstick's speed is the inverse of the ratio of times.
 void print(const char *name, const char *prefault, const Pair &pair,
            const std::vector<double> &remap) {
@@ -213,5 +268,6 @@ int main() {
   RemapMemcpy remap_yardstick;
   yardstick.ns();
   for (const char *prefault : {"0", "1"}) measure(prefault, yardstick, remap_yardstick);
+  measure_exchange();
   return 0;
 }

@@ -16,6 +16,7 @@
 
 #include "core/base/log.hpp"
 #include "core/base/mutex.hpp"
+#include "core/base/status.hpp"
 #include "core/base/thread_safety.hpp"
 
 #include <algorithm>
@@ -26,6 +27,7 @@
 #include <cstdarg>
 #include <cstdio>
 #include <mutex>
+#include <new>
 #include <utility>
 
 namespace weir {
@@ -170,6 +172,21 @@ class WEIR_SCOPED Locked : public Releasable {
   }
   ~Locked() WEIR_RELEASE() WEIR_IS_LOCK { lock_.drop(); }
 };
+
+/// What the work returns; where it runs out of memory OUT_OF_HOST_MEMORY, "no host memory" and what that was to be for.
+template <class Work>
+Status with_memory(const char *purpose, Work &&work) WEIR_IS_LOCK {
+  try {
+    return std::forward<Work>(work)();
+  } catch (const std::bad_alloc &) {
+    return fail(WEIR_ERROR_OUT_OF_HOST_MEMORY, "no host memory %s", purpose);
+  }
+}
+/// The same with the pool locked before and after.
+template <class Work>
+Status with_memory(Releasable &, const char *purpose, Work &&work) WEIR_HELD WEIR_IS_LOCK {
+  return with_memory(purpose, std::forward<Work>(work));
+}
 
 /// What is waited for under the lock. Whoever changes what others wait for says so with the lock held; the wake-up is given when the
 /// lock is dropped. It costs a load while nobody waits.

@@ -315,13 +315,11 @@ Status Defragmenter::run(const weir_defragment_desc &desc, weir_defragment_repor
   run.evict = (desc.flags & WEIR_DEFRAGMENT_EVICT) != 0;
   run.should_stop = desc.should_stop;
   run.user = desc.user;
-  Status status;
-  try {
-    for (uint8_t place = first; place < end && status && !run.ended(); ++place)
-      status = run_device(run, place);
-  } catch (const std::bad_alloc &) {
-    status = fail(WEIR_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the records of a compaction");
-  }
+  const Status status = with_memory("for the records of a compaction", [&]() -> Status {
+    for (uint8_t place = first; place < end && !run.ended(); ++place)
+      WEIR_TRY(run_device(run, place));
+    return {};
+  });
   const KeepError keep;
   report->finished = status && !run.ended() ? 1 : 0;
   report->elapsed_ns = engine_.now_ns() - start;

@@ -34,14 +34,11 @@ void Demoter::send_all(size_t first, Round *round) {
 
 /// One page on its way.
 void Demoter::send(Move &move, Round *round) {
-  Status status;
-  try {
-    const bool awaited = awaited_.load(std::memory_order_relaxed);
-    const auto urgency = awaited ? Workers::Urgency::demand : round->urgency();
-    status = move.from_host ? send(move, urgency, true) : store_blobs(move);
-  } catch (const std::bad_alloc &) {
-    status = fail(WEIR_ERROR_OUT_OF_HOST_MEMORY, "no host memory for a place below HOST");
-  }
+  const bool awaited = awaited_.load(std::memory_order_relaxed);
+  const auto urgency = awaited ? Workers::Urgency::demand : round->urgency();
+  const Status status = with_memory("for a place below HOST", [&] {
+    return move.from_host ? send(move, urgency, true) : store_blobs(move);
+  });
   move.failed = !status.ok();
   round->note(status);
   round->bytes += move.used;

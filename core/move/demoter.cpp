@@ -66,17 +66,17 @@ uint64_t Demoter::choose(uint64_t bytes, uint32_t client, uint32_t bit, Status *
   policy::Wanted wanted;
   wanted.bytes = bytes;
   wanted.client = client;
-  try {
+  uint64_t dropped = 0;
+  const Status listed = with_memory("to choose what is to move down", [&]() WEIR_HELD -> Status {
     order.choose(wanted, &refs);
     if (refs.empty() && tiers_.requeue(bit)) order.choose(wanted, &refs);
     for (const PageRef &ref : refs)  // the policy has forgotten them
       page::TierCopies::forget(regions_.at(ref.region).pages[ref.page], bit);
-    return list(refs, bit, why);
-  } catch (const std::bad_alloc &) {
-    *why = fail(WEIR_ERROR_OUT_OF_HOST_MEMORY, "no host memory to choose what is to leave %s",
-                bit == vm::host_bit ? "HOST" : "COMPRESSED");
-    return 0;
-  }
+    dropped = list(refs, bit, why);
+    return {};
+  });
+  if (!listed) *why = listed;
+  return dropped;
 }
 
 /// Drops what lies elsewhere too and lists the rest, to be carried down. Returns the bytes dropped.

@@ -131,12 +131,8 @@ Status HostRoom::grow(Releasable &lock, uint32_t node, uint64_t bytes) {
   growing_ = true;
   Owned<HostStore::Chunk> chunk;
   const Status status = lock.unlocked([&] {
-    Status made;
-    try {
-      made = host.make_chunk(growth, node, &chunk);
-    } catch (const std::bad_alloc &) {
-      made = fail(WEIR_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the records of a host chunk");
-    }
+    const Status made = with_memory("for the records of a host chunk",
+                                    [&] { return host.make_chunk(growth, node, &chunk); });
     // Which pins it for the kernel: not under the lock.
     if (made && cold_.storage() != nullptr) cold_.storage()->add_memory(chunk->view, chunk->bytes);
     return made;

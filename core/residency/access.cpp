@@ -182,17 +182,15 @@ Status Engine::zero_place(Releasable &lock, uint32_t index, const Target &where)
   if ((buffers_.hot(index).word.load(std::memory_order_relaxed) & Word::virgin) == 0) return {};
   PoolDevice &device = device_at(region.home);
   for (uint32_t p = first; p <= last; ++p) begin_work(region, p, device);
-  Status status;
-  try {
+  const Status status = with_memory(lock, "to zero a small buffer", [&]() WEIR_HELD -> Status {
     const std::pmr::vector<unsigned char> zeroes(where.size, 0, &memory_);
-    for (uint32_t p = first; p <= last && status; ++p) {
+    for (uint32_t p = first; p <= last; ++p) {
       const uint64_t begin = std::max(where.base, shape.offset(p));
       const uint64_t end = std::min(where.base + where.size, shape.offset(p) + shape.page_bytes(p));
-      status = copy_settled(lock, {index, where, p, begin, end, nullptr, zeroes.data()});
+      WEIR_TRY(copy_settled(lock, {index, where, p, begin, end, nullptr, zeroes.data()}));
     }
-  } catch (const std::bad_alloc &) {
-    status = fail(WEIR_ERROR_OUT_OF_HOST_MEMORY, "no host memory to zero a small buffer");
-  }
+    return {};
+  });
   for (uint32_t p = first; p <= last; ++p) end_work(region, p, device);
   if (status) set_flags(index, 0, Word::virgin);
   changed_.notify_all();
@@ -242,20 +240,18 @@ Status Engine::copy_range(weir_buffer buffer, uint64_t offset, uint64_t length, 
   const Target where = buffers_.target(claimed.buffer);
   // A whole claim is counted in the word alone; the pages must stay put too.
   leases_.count_pages(*where.region, where.base + offset, where.base + offset + length, 1);
-  Status status;
-  try {
-    if (claimed.virgin && out != nullptr) {
-      std::memset(out, 0, length);
-    } else {
-      // The rest of the place must read as zero from now on.
-      if (claimed.virgin && !claimed.whole) status = zero_place(lock, claimed.buffer, where);
-      if (status)
-        status = copy_pieces(lock, claimed.buffer, where, offset, offset + length, out, in);
-      if (status && claimed.virgin) set_flags(claimed.buffer, 0, Word::virgin);
-    }
-  } catch (const std::bad_alloc &) {
-    status = fail(WEIR_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the records of this copy");
-  }
+  const Status status =
+      with_memory(lock, "for the records of this copy", [&]() WEIR_HELD -> Status {
+        if (claimed.virgin && out != nullptr) {
+          std::memset(out, 0, length);
+          return {};
+        }
+        // The rest of the place must read as zero from now on.
+        if (claimed.virgin && !claimed.whole) WEIR_TRY(zero_place(lock, claimed.buffer, where));
+        WEIR_TRY(copy_pieces(lock, claimed.buffer, where, offset, offset + length, out, in));
+        if (claimed.virgin) set_flags(claimed.buffer, 0, Word::virgin);
+        return {};
+      });
   const KeepError keep;
   leases_.count_pages(*where.region, where.base + offset, where.base + offset + length, -1);
   drop_claims(plan);
@@ -279,7 +275,7 @@ Status Engine::zero_held(Releasable &lock, const Plan &plan, const Target &where
   const vm::Geometry &shape = where.region->shape;
   const bool tenant = where.region->slab;
   if (tenant && !item.whole) return {};
-  try {
+  return with_memory(lock, "to zero what is held", [&]() WEIR_HELD -> Status {
     std::pmr::vector<unsigned char> zeroes(&memory_);
     for (uint32_t p = item.first; p <= item.last; ++p) {
       const uint64_t begin = std::max(shape.offset(p), where.base);
@@ -298,10 +294,8 @@ Status Engine::zero_held(Releasable &lock, const Plan &plan, const Target &where
       if (!status && lost) places_.note(*where.region, copies.forsake());
       WEIR_TRY(status);
     }
-  } catch (const std::bad_alloc &) {
-    return fail(WEIR_ERROR_OUT_OF_HOST_MEMORY, "no host memory to zero what is held");
-  }
-  return {};
+    return {};
+  });
 }
 
 Status Engine::discard(weir_buffer buffer, uint64_t offset, uint64_t length) {

@@ -98,11 +98,12 @@ Status Engine::bring_in(Releasable &lock, Plan &plan, const AcquireOptions &opti
   struct Turn {  // leaves the queue whatever happens; the lock is held whenever this ends
     Engine &engine;
     lease::Ticket ticket;
-    ~Turn() { engine.leave_queue(ticket); }
+    ~Turn() {
+      if (engine.admission_.leave(ticket)) engine.changed_.notify_all();
+    }
   } turn{*this, {}};
   std::optional<lease::Admission::Watch> watch;
-  bool repacked = false;
-  bool gave_way = false;
+  bool repacked = false, gave_way = false;
   uint32_t idle_given = 0;
   for (;;) {
     WEIR_TRY(check_device(plan));
@@ -119,8 +120,7 @@ Status Engine::bring_in(Releasable &lock, Plan &plan, const AcquireOptions &opti
     WEIR_TRY(plan.try_each([this](Plan &part) { return check_lost(part); }));
     WEIR_TRY(plan.try_each([this](Plan &part) { return check_device(part); }));
     WEIR_TRY(plan.try_each([this](Plan &part) WEIR_HELD { return check_budget(part); }));
-    bool absent = false;
-    bool fits = true;
+    bool absent = false, fits = true;
     plan.each([&absent, &fits](const Plan &part) {
       absent = absent || part.absent;
       fits = fits && part.device->vmm() && part.device->granules->room() >= part.need_bytes;
@@ -236,7 +236,7 @@ Status Engine::claim_and_fill(Releasable &lock, Plan &plan, lease::Ticket &ticke
     status = try_claim(lock, plan, stuck);
     *claimed = status.ok();
     if (*claimed) {
-      leave_queue(ticket);
+      if (admission_.leave(ticket)) changed_.notify_all();
       status = fill_all(lock, plan, stuck);
     }
   } catch (...) {
@@ -377,12 +377,7 @@ Status Engine::do_fill(Releasable &lock, Plan &plan) {
   PoolDevice *lost = nullptr;
   const Status status = lock.unlocked([&] {
     for (const physical::Doomed &old : plan.doomed) (void)plan.device->granules->destroy(old);
-    Status filled;
-    try {
-      filled = fill(plan);
-    } catch (const std::bad_alloc &) {
-      filled = fail(WEIR_ERROR_OUT_OF_HOST_MEMORY, "no host memory while filling pages");
-    }
+    const Status filled = with_memory("while filling pages", [&] { return fill(plan); });
     lost = &lost_by(plan, filled);
     return filled;
   });

@@ -141,8 +141,8 @@ Status Engine::carry_page(Plan &plan, const PlanPage &page, transfer::Copier &co
   if (plan.gathering != &freight) WEIR_TRY(carry_gathered(plan, copier));
   plan.gathering = &freight;
   plan.cargo.push_back({page.address, page.source, page.used});
-  plan.gathered += page.used;
-  if (freight.order.ways.split() && plan.gathered < gathered_bytes) return {};
+  freight.gathered += page.used;
+  if (freight.order.ways.split() && freight.gathered < gathered_bytes) return {};
   return carry_gathered(plan, copier);
 }
 
@@ -169,7 +169,7 @@ Status Engine::carry_gathered(Plan &plan, transfer::Copier &copier) {
   }
   WEIR_TRY(carrier_.carry(freight.order, plan.cargo.data(), plan.cargo.size(), plan.wiped));
   plan.cargo.clear();
-  plan.gathered = 0;
+  freight.gathered = 0;
   return {};
 }
 
@@ -204,7 +204,6 @@ void Engine::settle_freights(Plan &plan, bool filled) noexcept {
     events_.tell(What::split, freight.order.split);
   }
   plan.gathering = nullptr;
-  plan.gathered = 0;
   plan.wiping = false;
   plan.wiped = Stamp{};
   plan.cargo.clear();

@@ -70,7 +70,7 @@ void Engine::scan_pages(Plan &plan, bool *busy) {
   plan.work = plan.absent = false;
   for (uint32_t i = 0; i < plan.items.size(); ++i) {
     PlanItem &item = plan.items[i];
-    item.missed = item.zeroes();
+    item.missed = item.zeroes() || item.brought;
     plan.work = plan.work || item.zeroes();
     for (uint32_t p = item.first; p <= item.last; ++p) {
       if (item.region->shards != nullptr && item.region->home_of(p) != plan.place()) continue;

@@ -127,13 +127,10 @@ void Engine::claim_victims(Releasable &lock, PoolDevice &device,
     } else if (victim.copy) {
       // A place may need the lock dropped; the mark keeps the page ours until then.
       begin_work(region, victim.page, device);
-      Status slot;
-      try {
-        slot = place_victim(lock, device, victim);
-      } catch (const std::bad_alloc &) {
-        unplace_victim(victim);
-        slot = fail(WEIR_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the records of a demotion");
-      }
+      const Status slot = with_memory(lock, "for the records of a demotion", [&]() WEIR_HELD {
+        return place_victim(lock, device, victim);
+      });
+      if (!slot) unplace_victim(victim);
       end_work(region, victim.page, device);
       if (!slot) {
         *why = slot;
@@ -155,7 +152,7 @@ void Engine::claim_victims(Releasable &lock, PoolDevice &device,
 /// Evicts what can go of `pages`; returns the bytes freed on the device. Drops the lock meanwhile. Pages are finished
 /// in the order their copies end, so that unmapping one overlaps with copying the next and its granule is free at once.
 uint64_t Engine::evict(Releasable &lock, PoolDevice &device, const std::pmr::vector<PageRef> &pages,
-                       bool background, Status *why) {
+                       bool background, Status *why, EarlyFill *early) {
   std::pmr::vector<Victim> victims(&memory_);
   try {
     victims.reserve(pages.size());
@@ -185,15 +182,24 @@ uint64_t Engine::evict(Releasable &lock, PoolDevice &device, const std::pmr::vec
       // Before waiting for work of the caller's, what has been copied is let go of.
       const bool idle = fences_passed(victims[i]);
       while (finished < i && (!idle || copied(victims[finished])))
-        finish_victim(drain, victims[finished++]);
+        finish_next(drain, victims[finished++], early);
       start_victim(drain, copier, victims[i]);
     }
-    while (finished < victims.size()) finish_victim(drain, victims[finished++]);
+    while (finished < victims.size()) finish_next(drain, victims[finished++], early);
   });
   changed_.notify_all();
   if (!drain.why) *why = drain.why;
   note_loss(device, drain.why);
   return drain.freed;
+}
+
+/// Outside the lock. Whoever the room is for gets it by parts, while the next copies down go on.
+void Engine::finish_next(Drain &drain, Victim &victim, EarlyFill *early) {
+  finish_victim(drain, victim);
+  if (early == nullptr || drain.freed - drain.seen < early->look_after()) return;
+  drain.seen = drain.freed;
+  Locked lock(lock_);
+  early->more_room(lock);
 }
 
 bool Engine::fences_passed(const Victim &victim) noexcept {
@@ -280,12 +286,8 @@ void Engine::finish_victim(Drain &drain, Victim &victim) {
     }
   }
   if (victim.safe && victim.straight) {
-    Status status;
-    try {
-      status = send_straight(drain, victim);
-    } catch (const std::bad_alloc &) {
-      status = fail(WEIR_ERROR_OUT_OF_HOST_MEMORY, "no host memory for a place below HOST");
-    }
+    Status status =
+        with_memory("for a place below HOST", [&] { return send_straight(drain, victim); });
     if (status && victim.region->scrub) status = wipe(device, victim);
     victim.safe = status.ok();
     drain.note(status);

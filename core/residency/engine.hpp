@@ -8,31 +8,7 @@
 // are marked FILLING or DRAINING, which keeps everybody else off them. Whoever needs such a page waits on changed_. Who keeps the
 // lock, who drops it and who takes it stands in the signatures (base/pool_lock.hpp).
 //
-//   hit_path.cpp   acquire and release without the mutex      acquire.cpp   the slow path of acquire
-//   claims.cpp     conflicts, leases, undo                    room.cpp      granules, tickets, victims
-//   fill.cpp       bringing pages in                          drain.cpp     taking pages out
-//   commit.cpp     waits and versions at grant                release.cpp   fences at release
-//   buffers.cpp    buffers, kept regions                      slabs.cpp     small buffers, which share pages
-//   access.cpp     read, write, discard, query                holds.cpp     hold, registration
-//   ahead.cpp      announce, prefetch, background threads
-//   host_lease.cpp leases on CPU memory
-//   loss.cpp       what the loss of a device takes along      validate.cpp  the invariants, for tests
-//   tiers.cpp      the tiers, the demoter's thread            read_tiers.cpp  bytes in tiers, for the CPU
-//   straight.cpp   from a device past HOST                    idle.cpp      device memory back to the system
-//   compact.cpp    small buffers into fewer slabs
-//   extents.cpp    regions moved within segments              survey.cpp    what lies where, for compaction
-//   fragments.cpp  pages with a part of a granule             remap.cpp     ... moved to another granule
-//   lines.cpp      weir_malloc: small memory that never moves
-//   first_use.cpp  first leases of small buffers
-//   map.cpp        where everything lies, for tools
-//   peers.cpp      a neighbour's idle memory                  carry.cpp     from a device by other ways than the direct one
-//   homes.cpp      which device a buffer is at home on        remote.cpp    leases on another device's memory
-//   shards.cpp     buffers that lie on several devices        sizes.cpp     of pages, budgets and records
-//   scrub.cpp      what WEIR_BUFFER_SCRUB promises
-// Classes of their own: in lease/ who may use what, after what, and in which order (LeaseTable, History, Admission); in page/ which
-// buffers and regions there are, and where small buffers lie (BufferDirectory, RegionStore, SlabAllocator). Beside it: Membership
-// (devices that come and go), Rebalancer (spilled pages to idle neighbours); in move/ Demoter and HostRoom (room in HOST and below),
-// Recompressor (idle pages in COMPRESSED coded again).
+// README.md says which file has what, and which classes have taken over what.
 #pragma once
 
 #include "core/backend/stream.hpp"
@@ -102,6 +78,8 @@ struct Remote;        // remote.hpp
 
 class Engine final : private page::RegionStore::Releaser, private policy::ScrubTurns::Work {
  public:
+  class EarlyFill;  // residency/plan.hpp
+
   Engine(std::pmr::memory_resource *memory, backend::StreamTable &streams, Ticks &ticks,
          uint32_t pool_id, const Log &log);
   ~Engine();
@@ -275,11 +253,13 @@ class Engine final : private page::RegionStore::Releaser, private policy::ScrubT
   void drop_claims(Plan &plan) noexcept WEIR_HELD;
 
   // room.cpp
+  /// What a page lacks that has got no granule.
+  enum class Short : uint8_t { nothing, memory, quota };
+  Status claim_page(Plan &plan, PlanPage &page, Short *what) WEIR_HELD;
   Status gather(Releasable &lock, Plan &plan) WEIR_HELD;
-  Status make_room(Releasable &lock, PoolDevice &device, Wanted wanted, bool quiet,
+  Status make_room(Releasable &lock, PoolDevice &device, Wanted wanted, EarlyFill &early,
                    uint32_t *barren) WEIR_HELD;
   void return_granules(Plan &plan) noexcept WEIR_HELD;
-  void leave_queue(lease::Ticket &ticket) noexcept WEIR_HELD;
   bool idle() noexcept WEIR_HELD;
   Status wait_changed(Releasable &lock, const AcquireOptions &options,
                       uint64_t deadline_ns) WEIR_HELD;
@@ -351,7 +331,7 @@ class Engine final : private page::RegionStore::Releaser, private policy::ScrubT
 
   // drain.cpp
   uint64_t evict(Releasable &lock, PoolDevice &device, const std::pmr::vector<PageRef> &pages,
-                 bool background, Status *why) WEIR_HELD;
+                 bool background, Status *why, EarlyFill *early = nullptr) WEIR_HELD;
   bool claim_victim(PoolDevice &device, const PageRef &ref, Victim *victim) WEIR_HELD;
   Status place_victim(Releasable &lock, PoolDevice &device, Victim &victim) WEIR_HELD;
   void cache_victim(const PoolDevice &device, Victim &victim) noexcept WEIR_HELD;
@@ -363,6 +343,7 @@ class Engine final : private page::RegionStore::Releaser, private policy::ScrubT
                      std::pmr::vector<Victim> *victims, Status *why) WEIR_HELD;
   bool fences_passed(const Victim &victim) noexcept;
   bool copied(const Victim &victim) noexcept;
+  void finish_next(Drain &drain, Victim &victim, EarlyFill *early);
   void start_victim(Drain &drain, transfer::Copier &copier, Victim &victim);
   void finish_victim(Drain &drain, Victim &victim) WEIR_NOT_HELD;
   static void decide_victim(const PoolDevice &device, Victim &victim) noexcept;

@@ -68,7 +68,8 @@ void Engine::mark_filling(Plan &plan) noexcept {
     page.used = region.shape.used_bytes(page.page);
     page.address = address_of(region, here) + region.shape.offset(page.page);
     page.granule_address = page.address - region.shape.before(page.page);
-    if (!page.absent && !page.stale) continue;
+    // Of a set that comes by parts, what has no granule yet is another part's.
+    if (page.absent ? page.granule == physical::no_granule : !page.stale) continue;
     page.source = page.checksum = 0;
     page.freight = no_freight;
     page.from = 0;
@@ -424,7 +425,7 @@ void Engine::settle_fill(Plan &plan, bool filled) noexcept {
       }
       tell_filled(plan, page, how);
       page.granule = physical::no_granule;
-      page.absent = page.stale = false;
+      page.absent = page.stale = page.mapped = false;
     } else if (page.stale) {
       if (page.corrupt) forsake_copy(region, page.page, page.from);
     } else {

@@ -232,12 +232,9 @@ Status Engine::host_register(weir_buffer buffer, void *memory, uint64_t flags) {
   demoter_.await_unpinned(lock, region);
   vm::RegionPin pin(region);
   const uint64_t bytes = tier::HostStore::rounded(region.shape.size);
-  Status status;
-  try {
-    status = wait_range(lock, index, 0, region.shape.size, true);
-  } catch (const std::bad_alloc &) {
-    status = fail(WEIR_ERROR_OUT_OF_HOST_MEMORY, "no host memory to register memory");
-  }
+  Status status = with_memory(lock, "to register memory", [&]() WEIR_HELD {
+    return wait_range(lock, index, 0, region.shape.size, true);
+  });
   for (uint32_t p = 0; p < region.pages.size() && status; ++p) {
     if ((flags & WEIR_HOST_LOAD) != 0 || (region.pages[p].latest() & vm::host_bit) == 0) continue;
     status = verify_host(region, p, 0);
@@ -340,12 +337,7 @@ Status Engine::host_unregister(weir_buffer buffer) {
     }
     return {};
   };
-  Status status;
-  try {
-    status = work();
-  } catch (const std::bad_alloc &) {
-    status = fail(WEIR_ERROR_OUT_OF_HOST_MEMORY, "no host memory to part from registered memory");
-  }
+  const Status status = with_memory(lock, "to part from registered memory", work);
   const KeepError keep;
   if (status) {
     for (uint32_t p = 0; p < region.pages.size(); ++p) {

@@ -34,17 +34,14 @@ Status Engine::page_to_host(Releasable &lock, const PlanItem &item, uint32_t pag
       return page_to_host(lock, item, page, discard);
     const Target where{&region, 0, region.shape.size};
     PoolDevice &home = device_at(region.home);
-    Status status;
     // Of what a hold may be writing it is a copy for this lease alone, also if the hold goes while it is made. One that comes
     // waits for it.
     counts = region.only_latest(page) == 0;
     begin_work(region, page, home);
-    try {
-      status = copy_settled(lock, {item.buffer, where, page, at, at + used,
-                                   tiers_.host_bytes(region, page), nullptr});
-    } catch (const std::bad_alloc &) {
-      status = fail(WEIR_ERROR_OUT_OF_HOST_MEMORY, "no host memory to read a page");
-    }
+    const Status status = with_memory(lock, "to read a page", [&]() WEIR_HELD {
+      return copy_settled(lock, {item.buffer, where, page, at, at + used,
+                                 tiers_.host_bytes(region, page), nullptr});
+    });
     end_work(region, page, home);
     changed_.notify_all();
     WEIR_TRY(status);
@@ -83,12 +80,7 @@ Status Engine::bring_to_host(Releasable &lock, Plan &plan) {
     }
     return {};
   };
-  Status status;
-  try {
-    status = work();
-  } catch (const std::bad_alloc &) {
-    status = fail(WEIR_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the records of a host lease");
-  }
+  const Status status = with_memory(lock, "for the records of a host lease", work);
   const KeepError keep;
   count(-1);
   if (!status) drop_claims(plan);

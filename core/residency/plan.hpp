@@ -25,6 +25,8 @@ struct PlanItem : lease::Range {
   bool claimed = false;
   bool virgin = false;  ///< a tenant whose place must be zeroed first
   bool missed = false;
+  bool brought =
+      false;  ///< some of it came early (EarlyFill): it was missed, whatever is there now
 
   bool writes() const noexcept { return mode != WEIR_READ; }
   bool zeroes() const noexcept { return virgin && !(mode == WEIR_DISCARD_WRITE && whole); }
@@ -82,6 +84,7 @@ struct Freight {
   bool past_host = false;  ///< there are ways from there that don't lead through the host ...
   bool near = false;       ///< ... and are faster than a copy in HOST
   uint64_t bytes = 0;
+  uint64_t gathered = 0;  ///< of those, in Plan::cargo
   transfer::Order order;
   transfer::Ways without;  ///< if the devices in between can't be used after all
   std::array<PoolDevice *, transfer::Ways::most> between{};  ///< that its shares pass
@@ -107,6 +110,7 @@ struct Plan {
   Stream *stream;      ///< of the caller; nullptr for a prefetch or hold
   PoolDevice *device;  ///< nullptr: the CPU
   const void *lease = nullptr;
+  bool whole = false;  ///< not to be brought in by parts
   bool quiet = false;  ///< a prefetch: gives up rather than waits
   bool lends = false;  ///< ... and what it brings is borrowed there
   bool in_place =
@@ -126,7 +130,6 @@ struct Plan {
   std::pmr::vector<Freight> freights;
   std::pmr::vector<transfer::Cargo> cargo;  ///< of one freight, gathered:
   Freight *gathering = nullptr;
-  uint64_t gathered = 0;           ///< bytes
   bool wiping = false;             ///< memory is being zeroed that `wiped` does not cover yet
   Stamp wiped;                     ///< what is carried comes after it
   uint32_t relays = 0;             ///< bits of the devices that copies may pass
@@ -167,6 +170,49 @@ struct Plan {
     body(*this);
     for (Plan &other : others) body(other);
   }
+};
+
+/// What has memory comes up while other pages still go down. A set that is short of room is brought in by parts: as soon as victims
+/// have left the device, pages of the set take their memory and their copies up are handed over, while the next victims' copies down
+/// go on. The set is leased, so what has arrived stays; if the set fails later it stays as if prefetched. Whatever a part meets that is
+/// not plain (another thread at a page, a failure) ends the parts: the set is then brought in as a whole, which says why it can't be.
+/// Each part looks at all pages of the set, so there are few.
+class Engine::EarlyFill {
+ public:
+  EarlyFill(Engine &engine, Plan &plan) noexcept;
+
+  /// The page of the plan that wants a granule next, or nullptr.
+  PlanPage *wanting() noexcept;
+  /// Bytes of granules that are still wanted.
+  uint64_t left() const noexcept { return left_; }
+  /// The page has one.
+  void note(const PlanPage &page) noexcept {
+    if (!page.joined) left_ -= std::min(left_, page.bytes);
+    ready_ += page.bytes;
+  }
+  /// Pages enough for a part have granules.
+  bool due() const noexcept { return on_ && ready_ >= part_; }
+  /// Brings those in.
+  void bring(Releasable &lock) noexcept WEIR_HELD;
+  /// A part could not be brought in: what the plan had claimed has been given back.
+  bool failed() const noexcept { return failed_; }
+  /// Room has been made, and more is on its way: takes granules, and brings in what has them.
+  void more_room(Releasable &lock) noexcept WEIR_HELD;
+  /// How many bytes are to have left the device before that is worth a look; UINT64_MAX: never.
+  uint64_t look_after() const noexcept { return on_ ? part_ : UINT64_MAX; }
+
+ private:
+  static constexpr uint64_t most_parts = 16, least_part = uint64_t{256} << 10U;
+
+  Engine &engine_;
+  Plan &plan_;
+  size_t
+      next_ = 0,
+      first_ =
+          0;  ///< pages of the plan: to be looked at for a granule; to be brought in by the next part
+  uint64_t left_, ready_ = 0;
+  uint64_t part_;
+  bool on_, failed_ = false;
 };
 
 /// A place for a page with a neighbour (peers.cpp).
@@ -222,7 +268,8 @@ struct Drain {
   uint64_t wait_ns;  ///< for the work that uses a page
   uint64_t freed = 0;
   uint64_t untold = 0;
-  Status why;  ///< the first failure
+  uint64_t seen = 0;  ///< of `freed`: what the set that the room is for has looked at
+  Status why;         ///< the first failure
 
   void note(const Status &status) noexcept {
     if (why.ok() && !status.ok()) why = status;

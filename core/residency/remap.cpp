@@ -191,11 +191,7 @@ Status Engine::remap_fragment(uint8_t place, const LooseFragment &loose, bool wa
     return {};
   }
   const Status status = lock.unlocked([&] {
-    try {
-      return carry_fragment(move);
-    } catch (const std::bad_alloc &) {
-      return fail(WEIR_ERROR_OUT_OF_HOST_MEMORY, "no host memory to move a part of a buffer");
-    }
+    return with_memory("to move a part of a buffer", [&] { return carry_fragment(move); });
   });
   const KeepError keep;
   note_loss(device, status);

@@ -10,10 +10,6 @@
 
 namespace weir::residency {
 
-void Engine::leave_queue(lease::Ticket &ticket) noexcept {
-  if (admission_.leave(ticket)) changed_.notify_all();
-}
-
 Status Engine::wait_changed(Releasable &lock, const AcquireOptions &options, uint64_t deadline_ns) {
   if (lock_.stopping() || (options.cancelled != nullptr && options.cancelled->load())) {
     return fail(WEIR_ERROR_CANCELLED, "the acquire was cancelled");
@@ -101,8 +97,9 @@ Status Engine::check_budget(Plan &plan) {
 
 /// Evicts up to wanted.bytes. Success means that something changed and it is worth trying again. `barren`
 /// counts rounds that freed nothing, so that a copy that always fails ends in its error.
-Status Engine::make_room(Releasable &lock, PoolDevice &device, Wanted wanted, bool quiet,
+Status Engine::make_room(Releasable &lock, PoolDevice &device, Wanted wanted, EarlyFill &early,
                          uint32_t *barren) {
+  const bool quiet = wanted.all_or_nothing;
   // The carrier's bounce memory is charged to no client, so giving it back makes no room in a quota.
   if (wanted.client == UINT32_MAX && give_bounce_back(lock, device)) return {};
   std::pmr::vector<PageRef> victims(&memory_);
@@ -124,7 +121,7 @@ Status Engine::make_room(Releasable &lock, PoolDevice &device, Wanted wanted, bo
   if (victims.empty()) device.policy->choose(wanted, &victims);
   if (!victims.empty()) {
     Status why;
-    if (evict(lock, device, victims, false, &why) != 0) {
+    if (evict(lock, device, victims, false, &why, &early) != 0) {
       *barren = 0;
       if (!quiet) {
         for (const PageRef &victim : victims) ask_again(victim, device);
@@ -150,10 +147,25 @@ Status Engine::make_room(Releasable &lock, PoolDevice &device, Wanted wanted, bo
   return Status(WEIR_ERROR_WOULD_BLOCK);
 }
 
+/// A granule for a page of the plan, charged to its client. Throws std::bad_alloc with nothing changed.
+Status Engine::claim_page(Plan &plan, PlanPage &page, Short *what) {
+  *what = Short::quota;
+  Charge charge = accounts_.charge(page.region->client, plan.device->place, page.charged);
+  if (!charge) return {};
+  const size_t doomed = plan.doomed.size();
+  Status claimed;
+  const auto claim = [&] {
+    claimed = claim_granule(plan, page);
+    return page.granule != physical::no_granule;
+  };
+  *what = charge.pay_for(claim) ? Short::nothing : Short::memory;
+  if (*what != Short::nothing) plan.doomed.resize(doomed);
+  return claimed;
+}
+
 /// Claims a granule for every page that has none. On failure the caller gives back what was claimed.
 Status Engine::gather(Releasable &lock, Plan &plan) {
   PoolDevice &device = *plan.device;
-  uint64_t left = plan.need_bytes;
   uint32_t barren = 0;
   // Others may be faster to take what was made free: not for ever.
   constexpr uint32_t most_compactions = 4;
@@ -165,58 +177,55 @@ Status Engine::gather(Releasable &lock, Plan &plan) {
     std::stable_sort(plan.pages.begin(), plan.pages.end(),
                      [](const PlanPage &a, const PlanPage &b) { return a.bytes > b.bytes; });
   }
-  for (PlanPage &page : plan.pages) {
-    while (page.absent && page.granule == physical::no_granule) {
-      WEIR_TRY(
-          check_device(plan));  // it may have been lost, or be leaving, since the lock was dropped
-      Wanted wanted;
-      wanted.not_before = plan.not_before;
-      wanted.keep_prefetched = wanted.all_or_nothing = plan.quiet;
-      wanted.clean_only = false;
-      const uint32_t client = page.region->client;
-      if (Charge charge = accounts_.charge(client, device.place, page.charged)) {
-        const size_t doomed = plan.doomed.size();
-        Status claimed;
-        const auto claim = [&] {
-          claimed = claim_granule(plan, page);
-          return page.granule != physical::no_granule;
-        };
-        if (charge.pay_for(claim)) {
-          if (!page.joined) left -= std::min(left, page.bytes);
-          break;
-        }
-        plan.doomed.resize(doomed);
-        WEIR_TRY(claimed);
-        if (!device.vmm()) {
-          // What was moved a moment ago is nearer than a victim, and moving than evicting.
-          if (sweep_limbo(device)) continue;
-          if (!plan.quiet && compactions++ < most_compactions &&
-              compact_for(lock, device, page.bytes, false))
-            continue;
-          if (!plan.quiet && await_limbo(lock, device)) continue;
-        }
-        const uint64_t room = device.granules->room();
-        wanted.bytes = std::max(page.bytes, left > room ? left - room : 0);
-      } else {
-        wanted.client = page.region->client;
-        wanted.bytes = page.charged;
-      }
-      const uint64_t generation = device.evictions.total();
-      const Status made = make_room(lock, device, wanted, plan.quiet, &barren);
-      // The lock was dropped: a prefetch may have brought what is wanted here, and the set's own claim keeps it there.
-      if (!made.ok() ? !still_stands(plan) : !still_absent(plan, page))
-        return Status(WEIR_NOT_READY);
-      if (!made) {
-        // Nothing can leave. What small buffers and parts of large ones do not fill is all there is left.
-        if (plan.quiet || packed || wanted.client != UINT32_MAX) return made;
-        packed = true;
-        // Whatever came of it: the lock was dropped, and a release that came meanwhile has woken nobody who waits for it.
-        (void)compact_for(lock, device, wanted.bytes, true);
-        continue;
-      }
-      if (plan.quiet && device.evictions.total() == generation)
-        return Status(WEIR_ERROR_WOULD_BLOCK);
+  EarlyFill early(*this, plan);
+  while (PlanPage *page = early.wanting()) {
+    WEIR_TRY(
+        check_device(plan));  // it may have been lost, or be leaving, since the lock was dropped
+    Wanted wanted;
+    wanted.not_before = plan.not_before;
+    wanted.keep_prefetched = wanted.all_or_nothing = plan.quiet;
+    Short what = Short::nothing;
+    WEIR_TRY(claim_page(plan, *page, &what));
+    if (what == Short::nothing) {
+      early.note(*page);
+      continue;
     }
+    if (early.due()) {
+      early.bring(lock);
+      if (early.failed()) return Status(WEIR_NOT_READY);
+      continue;
+    }
+    if (what == Short::memory) {
+      if (!device.vmm()) {
+        // What was moved a moment ago is nearer than a victim, and moving than evicting.
+        if (sweep_limbo(device)) continue;
+        if (!plan.quiet && compactions++ < most_compactions &&
+            compact_for(lock, device, page->bytes, false))
+          continue;
+        if (!plan.quiet && await_limbo(lock, device)) continue;
+      }
+      const uint64_t room = device.granules->room();
+      wanted.bytes = std::max(page->bytes, early.left() > room ? early.left() - room : 0);
+    } else {
+      wanted.client = page->region->client;
+      wanted.bytes = page->charged;
+    }
+    const uint64_t generation = device.evictions.total();
+    const Status made = make_room(lock, device, wanted, early, &barren);
+    if (early.failed()) return Status(WEIR_NOT_READY);
+    // The lock was dropped: a prefetch may have brought what is wanted here, and the set's own claim keeps it there.
+    page = early.wanting();
+    if (page != nullptr && (!made.ok() ? !still_stands(plan) : !still_absent(plan, *page)))
+      return Status(WEIR_NOT_READY);
+    if (!made && page != nullptr) {
+      // Nothing can leave. What small buffers and parts of large ones do not fill is all there is left.
+      if (plan.quiet || packed || wanted.client != UINT32_MAX) return made;
+      packed = true;
+      // Whatever came of it: the lock was dropped, and a release that came meanwhile has woken nobody who waits for it.
+      (void)compact_for(lock, device, wanted.bytes, true);
+      continue;
+    }
+    if (plan.quiet && device.evictions.total() == generation) return Status(WEIR_ERROR_WOULD_BLOCK);
   }
   if (config_.background && device.granules->room() < device.low_water) work_.notify_all();
   return {};

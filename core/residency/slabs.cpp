@@ -159,12 +159,7 @@ Status Engine::unslab(Releasable &lock, uint32_t index) {
     tiers_.host().take_over(slot, where.region->client, where.size);
     return {};
   };
-  Status status;
-  try {
-    status = work();
-  } catch (const std::bad_alloc &) {
-    status = fail(WEIR_ERROR_OUT_OF_HOST_MEMORY, "no host memory to move a small buffer");
-  }
+  const Status status = with_memory(lock, "to move a small buffer", work);
   leases_.count_pages(*where.region, where.base, where.base + where.size, -1);
   if (status) {
     fresh->buffer = index;

@@ -4,9 +4,18 @@
 // has no type here: xxHash's code is compiled once for each level, and none of it may be shared between them.
 #pragma once
 
+#include "core/tier/codec/targets.hpp"
 #include "core/tier/codec/cpu.hpp"
 
-#include <cstdint>
+// All that xxHash includes.
+#if WEIR_X86_KERNELS
+#include <immintrin.h>
+#endif
+#include <limits.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
 
 namespace weir::tier {
 

@@ -2,8 +2,8 @@
 //
 // The lane for systems without io_uring: one piece at a time with pread and pwrite; a store has several of them.
 
+#include "core/base/scratch.hpp"
 #include "core/tier/io_lane.hpp"
-#include "core/tier/pages.hpp"
 #include "core/tier/wake.hpp"
 
 #include <unistd.h>
@@ -20,7 +20,8 @@ class ThreadLane final : public IoLane {
 
   Status start() {
     WEIR_TRY(wake_.make(true));
-    if (shared_.key != nullptr) WEIR_TRY(bounce_.make(shared_.piece_bytes));
+    if (shared_.key != nullptr)
+      WEIR_TRY(bounce_.start(shared_.piece_bytes, "transfer to storage", true));
     return start_thread();
   }
   void wake() noexcept override { wake_.set(); }
@@ -55,7 +56,7 @@ class ThreadLane final : public IoLane {
   }
 
   Wake wake_;
-  Pages bounce_;
+  Scratch bounce_;
 };
 
 }  // namespace

@@ -6,9 +6,9 @@
 // Only the lane's thread touches the ring's queues. Memory is registered from other threads, by a system call on the
 // ring's descriptor that the kernel orders.
 
+#include "core/base/scratch.hpp"
 #include "core/base/mutex.hpp"
 #include "core/tier/io_lane.hpp"
-#include "core/tier/pages.hpp"
 #include "core/tier/wake.hpp"
 
 #if defined(WEIR_HAVE_URING)
@@ -160,7 +160,7 @@ class UringLane final : public IoLane {
   Piece pieces_[depth];
   unsigned free_[depth] = {};  ///< a stack
   unsigned free_count_ = 0;
-  Pages bounce_;
+  Scratch bounce_;
   unsigned char *free_bounces_[bounces] = {};
   unsigned free_bounce_count_ = 0;
 };
@@ -200,7 +200,7 @@ Status UringLane::start() {
   registered_.start(&ring_);
   for (unsigned i = 0; i < depth; ++i) free_[free_count_++] = i;
   if (shared_.key != nullptr) {
-    WEIR_TRY(bounce_.make(shared_.piece_bytes * bounces));
+    WEIR_TRY(bounce_.start(shared_.piece_bytes * bounces, "transfer to storage", true));
     for (unsigned i = 0; i < bounces; ++i)
       free_bounces_[free_bounce_count_++] = bounce_.data() + i * shared_.piece_bytes;
     registered_.add(bounce_.data(), bounce_.bytes());

@@ -10,7 +10,7 @@ namespace weir::test {
 /// The base of a scenario. `open(balance, options)`, `work()` and `end()` are the scenario's own.
 struct Emptied : Subject {
   /// A pool of so many pages without background threads. What is made before it has sweeps of its own.
-  void open_pages(Balance *balance, const char *options, uint64_t pages) {
+  void open_pages(Balance *balance, const char *options, uint64_t pages, uint64_t host_pages = 32) {
     faults.armed.store(false);
     open_context(balance, options);
     const weir_pool_device device{0, 0, pages * page_bytes, {0, 0}};
@@ -18,7 +18,7 @@ struct Emptied : Subject {
     desc.device_count = 1;
     desc.devices = &device;
     desc.flags = WEIR_POOL_NO_BACKGROUND;
-    desc.host_budget = 32 * page_bytes;
+    desc.host_budget = host_pages * page_bytes;
     desc.page_size = desc.large_page_size = page_bytes;
     open_pool(desc);
   }

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Parts of a set that come in early: which sets, and one part.
+
+#include "core/residency/plan.hpp"
+
+#include <algorithm>
+
+namespace weir::residency {
+
+Engine::EarlyFill::EarlyFill(Engine &engine, Plan &plan) noexcept
+    : engine_(engine),
+      plan_(plan),
+      left_(plan.need_bytes),
+      part_(std::max(plan.need_bytes / most_parts, least_part)),
+      on_(plan.lease != nullptr && !plan.whole && plan.remote == nullptr && plan.others.empty() &&
+          plan.device->vmm() && plan.need_bytes >= 2 * part_) {
+  // Bytes that need nothing but the link between HOST and the device, and pages that nobody else has a part of.
+  for (const PlanPage &page : plan.pages) {
+    const bool plain = !page.stale && page.region->shards == nullptr &&
+                       !page.region->shape.fragment(page.page) &&
+                       (page.discard || !page.absent || (page.latest & vm::device_bits) == 0);
+    on_ = on_ && plain && !plan.items[page.item].zeroes();
+  }
+}
+
+PlanPage *Engine::EarlyFill::wanting() noexcept {
+  for (; next_ < plan_.pages.size(); ++next_) {
+    PlanPage &page = plan_.pages[next_];
+    if (page.absent && page.granule == physical::no_granule) return &page;
+  }
+  return nullptr;
+}
+
+void Engine::EarlyFill::bring(Releasable &lock) noexcept {
+  const uint64_t bytes = std::exchange(ready_, 0);
+  for (size_t i = first_; i < next_; ++i) {
+    const PlanPage &page = plan_.pages[i];
+    const vm::Page &copies = page.region->pages[page.page];
+    if (!page.absent) continue;
+    on_ = on_ && engine_.still_absent(plan_, page) && copies.busy == 0 &&
+          copies.latest() == page.latest;
+  }
+  if (!on_) return;  // whoever looks at the whole set says what has changed
+  try {
+    engine_.prepare_filling(plan_);
+  } catch (const std::bad_alloc &) {
+    engine_.forgo_filling(plan_);
+    on_ = false;
+    return;
+  }
+  engine_.mark_filling(plan_);
+  const Status status = engine_.do_fill(lock, plan_);
+  failed_ = plan_.whole = !status.ok() || !engine_.check_device(plan_).ok();
+  on_ = !failed_;
+  if (on_) plan_.need_bytes -= std::min(plan_.need_bytes, bytes);  // what is short is without them
+  for (; on_ && first_ < next_; ++first_) {
+    PlanPage &page = plan_.pages[first_];
+    page.latest = page.region->pages[page.page].latest();
+    if (plan_.items[page.item].missed) plan_.items[page.item].brought = true;
+  }
+}
+
+void Engine::EarlyFill::more_room(Releasable &lock) noexcept {
+  if (!on_ || !engine_.check_device(plan_).ok()) return;
+  try {
+    while (PlanPage *page = wanting()) {
+      Engine::Short what = Engine::Short::nothing;
+      if (!engine_.claim_page(plan_, *page, &what) || what != Engine::Short::nothing) break;
+      note(*page);
+    }
+    if (due()) bring(lock);
+  } catch (const std::bad_alloc &) {
+    on_ = false;
+  }
+}
+
+}  // namespace weir::residency
