@@ -79,7 +79,8 @@ class Finder {
       text += beginning_of(runtime.reason());
       text += ')';
     }
-    if (!gpus) text += "; no backend for GPUs is installed: weir-backend1-cuda, -hip, -level-zero";
+    if (!gpus)
+      text += "; no backend for GPUs is installed; get weir-backend1-cuda, -hip or -level-zero";
     return text;
   }
 

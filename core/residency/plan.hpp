@@ -206,10 +206,8 @@ class Engine::EarlyFill {
 
   Engine &engine_;
   Plan &plan_;
-  size_t
-      next_ = 0,
-      first_ =
-          0;  ///< pages of the plan: to be looked at for a granule; to be brought in by the next part
+  size_t next_ = 0;   ///< page of the plan to be looked at for a granule
+  size_t first_ = 0;  ///< page to be brought in by the next part
   uint64_t left_, ready_ = 0;
   uint64_t part_;
   bool on_, failed_ = false;

@@ -5,8 +5,6 @@
 
 #include "tests/unit/interleaving.hpp"
 
-#include <atomic>
-
 namespace {
 
 using namespace weir::test;
