@@ -185,15 +185,14 @@ Status Engine::bring_in(Releasable &lock, Plan &plan, const AcquireOptions &opti
     }
     if (options.timeout_ns == 0) {
       events_.tell(What::would_block);
-      ErrorDetail detail;
-      detail.tier = WEIR_TIER_DEVICE;
-      detail.device = device.device.id;
+      ErrorDetail detail{.tier = WEIR_TIER_DEVICE, .device = device.device.id};
       detail.asked = stuck->need_bytes;
-      detail.available = device.granules->room();
+      bool busy = false;
+      count_need(*stuck, &busy);  // without what has come early
+      detail.available = device.granules->room() + detail.asked - stuck->need_bytes;
       return fail(WEIR_ERROR_WOULD_BLOCK, detail,
                   "%llu bytes of device %u are short until other leases are released",
-                  llu(stuck->need_bytes - std::min(stuck->need_bytes, detail.available)),
-                  device.device.id);
+                  llu(detail.asked - std::min(detail.asked, detail.available)), device.device.id);
     }
     admission_.begin_wait(turn.ticket);
     changed_.notify_all();  // who queued behind may have to answer WOULD_BLOCK now

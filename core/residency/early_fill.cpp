@@ -33,7 +33,7 @@ PlanPage *Engine::EarlyFill::wanting() noexcept {
 }
 
 void Engine::EarlyFill::bring(Releasable &lock) noexcept {
-  const uint64_t bytes = std::exchange(ready_, 0);
+  ready_ = 0;
   for (size_t i = first_; i < next_; ++i) {
     const PlanPage &page = plan_.pages[i];
     const vm::Page &copies = page.region->pages[page.page];
@@ -53,7 +53,6 @@ void Engine::EarlyFill::bring(Releasable &lock) noexcept {
   const Status status = engine_.do_fill(lock, plan_);
   failed_ = plan_.whole = !status.ok() || !engine_.check_device(plan_).ok();
   on_ = !failed_;
-  if (on_) plan_.need_bytes -= std::min(plan_.need_bytes, bytes);  // what is short is without them
   for (; on_ && first_ < next_; ++first_) {
     PlanPage &page = plan_.pages[first_];
     page.latest = page.region->pages[page.page].latest();

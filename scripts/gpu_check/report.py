@@ -86,6 +86,9 @@ def line(record):
 
 
 def summary(document):
+    for figure in document.figures:
+        if "ratio" in figure or "skipped" in figure:
+            print(f"{figure['target']:16} {figure_case(figure)}: {figure_text(figure)}")
     for record in document.records:
         print(line(record))
         for failure in record.get("failures", []):
@@ -93,8 +96,5 @@ def summary(document):
         if record["outcome"] in ("failed", "timeout", "stuck"):
             for text in record.get("output_tail", "").splitlines()[-8:]:
                 print("    | " + text)
-    for figure in document.figures:
-        if "ratio" in figure or "skipped" in figure:
-            print(f"{figure['target']:16} {figure_case(figure)}: {figure_text(figure)}")
     print(f"gpu-check: {len(document.records)} steps in {document.about.get('seconds', 0)} s, "
           + (f"{len(document.bad)} bad" if document.bad else "all good"))

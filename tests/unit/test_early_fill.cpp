@@ -106,6 +106,7 @@ void a_set_that_fails_leaves_what_has_come(void **state) {
   const weir_pool_stats before = world.stats();
   expect_result(WEIR_ERROR_WOULD_BLOCK, world.acquire(set, WEIR_READ, &refused));
   assert_int_equal(last_error().short_by, page_bytes);
+  assert_int_equal(last_error().asked, set_bytes);
   const weir_buffer_info info = query(world, set);
   assert_int_equal(info.leases, 0);
   const uint64_t came = world.stats().promoted_bytes - before.promoted_bytes;
