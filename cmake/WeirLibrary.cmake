@@ -15,7 +15,7 @@ set(weir_core_libraries)
 # Placements that run on no device and know nothing of the rest of the core: objects of their own, which the weir command
 # links too.
 set(weir_placement_sources)
-foreach(name IN ITEMS granule_ledger granule_ledger_find room_tree shared_line)
+foreach(name IN ITEMS granule_ledger room_tree shared_line)
   list(APPEND weir_placement_sources ${PROJECT_SOURCE_DIR}/core/physical/${name}.cpp)
 endforeach()
 weir_object_library(weir_placement_objects ${weir_placement_sources})

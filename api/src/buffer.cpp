@@ -86,7 +86,7 @@ weir_result weir_buffer_info_get(weir_pool pool, weir_buffer buffer, uint64_t of
                                  uint64_t length, weir_buffer_info *info) {
   return with_engine(pool, [&](Engine &engine) -> Status {
     weir_buffer_info value = WEIR_BUFFER_INFO_INIT;
-    WEIR_TRY(engine.query(buffer, offset, length, &value));
+    WEIR_TRY(engine.inspector().query(buffer, offset, length, &value));
     return weir::write_output(value, "info", info);
   });
 }
@@ -96,7 +96,7 @@ weir_result weir_buffer_shards(weir_pool pool, weir_buffer buffer, uint64_t offs
   return with_engine(pool, [&](Engine &engine) -> Status {
     WEIR_TRY(need(count, "count"));
     if (capacity != 0) WEIR_TRY(need(shards, "shards"));
-    return engine.list_shards(buffer, offset, shards, capacity, count);
+    return engine.inspector().list_shards(buffer, offset, shards, capacity, count);
   });
 }
 

@@ -69,7 +69,7 @@ Status snapshot(weir_pool handle, char *text, size_t capacity, size_t *needed) {
   Pool *pool = nullptr;
   WEIR_TRY(get(handle, &pool));
   WEIR_TRY(weir::api::need_text(text, capacity, needed));
-  const std::string json = weir::observe::snapshot(pool->engine(), pool->name());
+  const std::string json = weir::observe::snapshot(pool->engine().inspector(), pool->name());
   if (needed != nullptr) *needed = json.size() + 1;
   if (capacity != 0) {
     const size_t length = std::min(capacity - 1, json.size());
@@ -86,7 +86,7 @@ Status map(weir_pool handle, weir_piece *pieces, size_t capacity, size_t *count)
   if (pieces == nullptr && capacity != 0)
     return fail(WEIR_ERROR_INVALID_ARGUMENT, "pieces is NULL and capacity %zu", capacity);
   size_t found = 0;
-  pool->engine().for_each_piece([&](const weir_piece &piece) {
+  pool->engine().inspector().for_each_piece([&](const weir_piece &piece) {
     if (found < capacity) pieces[found] = piece;
     ++found;
   });
@@ -101,7 +101,7 @@ Status lost_ranges(weir_pool handle, weir_lost_range *ranges, size_t capacity, s
   if (ranges == nullptr && capacity != 0)
     return fail(WEIR_ERROR_INVALID_ARGUMENT, "ranges is NULL and capacity %zu", capacity);
   size_t found = 0;
-  pool->engine().for_each_lost([&](const weir_lost_range &range) {
+  pool->engine().inspector().for_each_lost([&](const weir_lost_range &range) {
     if (found < capacity) ranges[found] = range;
     ++found;
   });
@@ -198,7 +198,7 @@ weir_result weir_client_stats_get(weir_client client, weir_client_stats *stats) 
     ClientHandle *object = nullptr;
     WEIR_TRY(get(client, &object));
     weir_client_stats value = WEIR_CLIENT_STATS_INIT;
-    WEIR_TRY(object->pool->engine().client_stats(object->id, &value));
+    WEIR_TRY(object->pool->engine().inspector().client_stats(object->id, &value));
     return weir::write_output(value, "stats", stats);
   });
 }
@@ -249,7 +249,7 @@ weir_result weir_pool_stats_get(weir_pool pool, weir_pool_stats *stats) {
     Pool *object = nullptr;
     WEIR_TRY(get(pool, &object));
     weir_pool_stats value{};
-    object->engine().stats(&value);
+    object->engine().inspector().stats(&value);
     return weir::write_output(value, "stats", stats);
   });
 }
@@ -259,7 +259,7 @@ weir_result weir_pool_codec_stats_get(weir_pool pool, weir_codec_stats *stats) {
     weir::pool::Pool *object = nullptr;
     WEIR_TRY(get(pool, &object));
     weir_codec_stats all = WEIR_CODEC_STATS_INIT;
-    object->engine().codec_stats(&all);
+    object->engine().inspector().codec_stats(&all);
     return weir::write_output(all, "stats", stats);
   });
 }
@@ -270,7 +270,7 @@ weir_result weir_pool_device_stats_get(weir_pool pool, weir_device device,
     Pool *object = nullptr;
     WEIR_TRY(get(pool, &object));
     weir_pool_device_stats value = WEIR_POOL_DEVICE_STATS_INIT;
-    WEIR_TRY(object->engine().device_stats(device, &value));
+    WEIR_TRY(object->engine().inspector().device_stats(device, &value));
     return weir::write_output(value, "stats", stats);
   });
 }

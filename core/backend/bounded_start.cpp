@@ -24,21 +24,16 @@ struct Attempt {
   bool done WEIR_GUARDED_BY(mutex) = false, given_up WEIR_GUARDED_BY(mutex) = false;
   Started outcome WEIR_GUARDED_BY(mutex);
 
-  /// Copied on the thread that starts, as the sentence may be its own. Without memory for it there is the result.
-  void keep(const char *reason) noexcept WEIR_REQUIRES(mutex) {
-    try {
-      outcome.reason = reason != nullptr ? reason : "";
-    } catch (...) {
-      outcome.reason.clear();
-    }
-  }
-
-  /// False: nobody waits for it any more.
+  /// False: nobody waits for it any more. The reason is copied on the thread that starts, as the sentence may be its own.
   bool tell(weir_result result, weir_be_state *state, const char *reason) noexcept {
     const Guard hold(mutex);
     if (given_up) return false;
-    if (result != WEIR_SUCCESS) keep(reason);
-    outcome.state = result == WEIR_SUCCESS ? state : nullptr;
+    if (result == WEIR_SUCCESS) outcome.state = state;
+    try {
+      if (result != WEIR_SUCCESS && reason != nullptr) outcome.reason = reason;
+    } catch (...) {
+      // Without memory for it there is the result.
+    }
     outcome.result = result;
     done = true;
     changed.notify_all();

@@ -5,13 +5,15 @@
 
 #include "core/backend/runtime.hpp"
 
-#include "core/backend/trust.hpp"
-
 #include <dlfcn.h>
+#include <sys/stat.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <climits>
 #include <cstddef>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <string_view>
 #include <utility>
@@ -19,6 +21,15 @@
 namespace weir::backend {
 
 namespace {
+
+/// What every table has.
+#define WEIR_REQUIRED_ENTRIES(X)                                                                  \
+  X(name), X(start), X(stop), X(runtime_version), X(last_error_code), X(error_text),              \
+      X(device_count), X(device_describe), X(device_memory), X(link_describe), X(plain_allocate), \
+      X(plain_free), X(host_allocate), X(host_free), X(stream_create), X(stream_wrap),            \
+      X(stream_destroy), X(stream_native), X(stream_synchronize), X(stream_query),                \
+      X(fence_record), X(stream_wait), X(fence_poll), X(fence_wait), X(fence_destroy),            \
+      X(copy_async), X(fill_async)
 
 /// The optional groups. A table has one in whole or not at all; a device that has the capability needs it.
 struct Group {
@@ -67,6 +78,34 @@ std::pair<size_t, size_t> entries_of(const weir_backend_table &table, const Grou
   return {present, all};
 }
 
+Status cannot_load(const char *path) {
+  return fail(WEIR_ERROR_BACKEND, "cannot load backend %s: %s", path, std::strerror(errno));
+}
+
+/// Whether a library's path can be trusted: loading a file runs it, so a place where everybody may put one is refused before
+/// it is opened. Resolves `path` (links followed) into *resolved. BACKEND with the reason: there is no such file; the file or its
+/// folder can be written by everybody; or a folder above can, and lets others rename what is in it (no sticky bit).
+/// Between this look and the loading a path can still change hands, but only by those who may write there.
+Status trusted_path(const char *path, std::string *resolved) {
+  char real[PATH_MAX];
+  if (realpath(path, real) == nullptr) return cannot_load(path);
+  *resolved = real;
+  for (std::string place = real;;) {
+    const bool file = place.size() == resolved->size();
+    struct stat info {};
+    if (stat(place.empty() ? "/" : place.c_str(), &info) != 0) return cannot_load(path);
+    const bool writable = (info.st_mode & S_IWOTH) != 0;
+    const bool sticky = S_ISDIR(info.st_mode) && (info.st_mode & S_ISVTX) != 0;
+    // A sticky folder keeps others from replacing what is in it, not from putting a file there.
+    const bool folder_of_file = !file && place.size() == resolved->rfind('/');
+    if (writable && (!sticky || folder_of_file))
+      return fail(WEIR_ERROR_BACKEND, "backend %s is refused: %s can be written by every user",
+                  path, place.empty() ? "/" : place.c_str());
+    if (place.empty()) return {};
+    place.resize(place.rfind('/'));
+  }
+}
+
 }  // namespace
 
 Runtime::~Runtime() {
@@ -102,14 +141,9 @@ Status Runtime::load(const char *path) {
 Status Runtime::adopt(weir_backend_query_fn query, const char *path) {
   path_ = path;
   const weir_backend_table *table = query != nullptr ? query(WEIR_BACKEND_ABI_MAJOR) : nullptr;
-  if (table == nullptr || table->abi_major != WEIR_BACKEND_ABI_MAJOR) {
+  if (table == nullptr || table->abi_major != WEIR_BACKEND_ABI_MAJOR)
     return fail(WEIR_ERROR_BACKEND, "backend %s does not speak backend ABI %d", path,
                 WEIR_BACKEND_ABI_MAJOR);
-  }
-  return accept(table);
-}
-
-Status Runtime::accept(const weir_backend_table *table) {
   std::memcpy(&table_, table, std::min<size_t>(table->struct_size, sizeof table_));
   table_.struct_size = sizeof table_;
   const char *missing = nullptr;
@@ -117,38 +151,11 @@ Status Runtime::accept(const weir_backend_table *table) {
     if (entry == nullptr && missing == nullptr) missing = name;
   };
 #define WEIR_REQUIRE(entry) require(reinterpret_cast<const void *>(table_.entry), #entry)
-  WEIR_REQUIRE(name);
-  WEIR_REQUIRE(start);
-  WEIR_REQUIRE(stop);
-  WEIR_REQUIRE(runtime_version);
-  WEIR_REQUIRE(last_error_code);
-  WEIR_REQUIRE(error_text);
-  WEIR_REQUIRE(device_count);
-  WEIR_REQUIRE(device_describe);
-  WEIR_REQUIRE(device_memory);
-  WEIR_REQUIRE(link_describe);
-  WEIR_REQUIRE(plain_allocate);
-  WEIR_REQUIRE(plain_free);
-  WEIR_REQUIRE(host_allocate);
-  WEIR_REQUIRE(host_free);
-  WEIR_REQUIRE(stream_create);
-  WEIR_REQUIRE(stream_wrap);
-  WEIR_REQUIRE(stream_destroy);
-  WEIR_REQUIRE(stream_native);
-  WEIR_REQUIRE(stream_synchronize);
-  WEIR_REQUIRE(stream_query);
-  WEIR_REQUIRE(fence_record);
-  WEIR_REQUIRE(stream_wait);
-  WEIR_REQUIRE(fence_poll);
-  WEIR_REQUIRE(fence_wait);
-  WEIR_REQUIRE(fence_destroy);
-  WEIR_REQUIRE(copy_async);
-  WEIR_REQUIRE(fill_async);
+  WEIR_REQUIRED_ENTRIES(WEIR_REQUIRE);
 #undef WEIR_REQUIRE
-  if (missing != nullptr) {
+  if (missing != nullptr)
     return fail(WEIR_ERROR_BACKEND, "backend %s: its table has no entry '%s'", path_.c_str(),
                 missing);
-  }
   WEIR_TRY(check_groups());
   name_ = table_.name;
   return {};
@@ -182,11 +189,10 @@ Status Runtime::check_capabilities(const weir_be_device &device) const {
                 "capabilities %#llx only",
                 path_.c_str(), device.name, each.name, each.words, llu(device.capabilities));
   }
-  if (vmm && (device.granule == 0 || (device.granule & (device.granule - 1)) != 0)) {
+  if (vmm && (device.granule == 0 || (device.granule & (device.granule - 1)) != 0))
     return fail(WEIR_ERROR_BACKEND,
                 "backend %s: device \"%.63s\" has a granule of %llu bytes, no power of two",
                 path_.c_str(), device.name, llu(device.granule));
-  }
   return {};
 }
 
@@ -207,9 +213,8 @@ Status Runtime::start(const char *options, const Log &log, uint64_t timeout_ns) 
   }
   reason_ = !started.reason.empty() ? started.reason.c_str() : weir_result_string(result);
   // A wrong option is the caller's mistake, not a missing runtime.
-  if (result == WEIR_ERROR_INVALID_ARGUMENT) {
+  if (result == WEIR_ERROR_INVALID_ARGUMENT)
     return fail(result, "backend %s: %s", name_.c_str(), reason_.c_str());
-  }
   return {};
 }
 

@@ -51,7 +51,6 @@ class Runtime {
   }
 
  private:
-  Status accept(const weir_backend_table *table);
   Status check_groups() const;
   Status explain(weir_result result, const char *what) const noexcept;
 

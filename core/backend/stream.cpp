@@ -44,9 +44,8 @@ Status StreamTable::take_slot(Stream **stream) {
     *stream = &old;
     return {};
   }
-  if (slots_.size() >= max_slots) {
+  if (slots_.size() >= max_slots)
     return fail(WEIR_ERROR_NOT_SUPPORTED, "more than %u streams are open", max_slots - 1);
-  }
   grow_to(closed_, slots_.size() + 1);  // so that close() can't fail
   Owned<Stream> fresh = make_owned<Stream>(memory_);
   fresh->slot = static_cast<uint32_t>(slots_.size());

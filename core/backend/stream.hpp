@@ -36,6 +36,19 @@ struct Stream {
     if (!may_capture) return {};
     return device->check(device->table().stream_check(device->state(), native), "stream_check");
   }
+  Status copy(const weir_be_copy &one) const noexcept {
+    return device->check(device->table().copy_async(device->state(), native, &one), "copy_async");
+  }
+  /// Of all that has been enqueued.
+  Status mark(Stamp *stamp, bool write = true) noexcept {
+    uint64_t point = 0;
+    WEIR_TRY(timeline.record(&point));
+    *stamp = Stamp::make(slot, point, write);
+    return {};
+  }
+  void synchronize() const noexcept {
+    (void)device->table().stream_synchronize(device->state(), native);
+  }
   bool alive() const noexcept { return magic.load(std::memory_order_acquire) == alive_magic; }
 };
 

@@ -24,11 +24,11 @@ class TransferStreams {
     return down;
   }
   /// Never with the pool's lock held. May throw std::bad_alloc.
-  Status open_side(StreamTable &streams, const Device &device, void *owner, Stream **side) {
+  Status open_side(StreamTable &streams, Stream **side) {
     const Guard hold(opening_);
     *side = this->side();
     if (*side != nullptr) return {};
-    WEIR_TRY(streams.open_transfer(device, owner, side));
+    WEIR_TRY(streams.open_transfer(*up_->device, up_->owner, side));
     side_.store(*side, std::memory_order_release);
     return {};
   }

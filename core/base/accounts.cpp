@@ -9,10 +9,9 @@
 namespace weir {
 
 Status Accounts::create_client(const weir_client_desc &desc, uint32_t *id) {
-  if (desc.priority < WEIR_PRIORITY_LOWEST || desc.priority > WEIR_PRIORITY_HIGHEST) {
+  if (desc.priority < WEIR_PRIORITY_LOWEST || desc.priority > WEIR_PRIORITY_HIGHEST)
     return fail(WEIR_ERROR_INVALID_ARGUMENT, "priority is %d, not %d..%d", desc.priority,
                 WEIR_PRIORITY_LOWEST, WEIR_PRIORITY_HIGHEST);
-  }
   std::pmr::memory_resource *const memory = clients_.get_allocator().resource();
   auto fresh = make_owned<Client>(memory, memory);
   fresh->priority = desc.priority;
@@ -30,18 +29,18 @@ Status Accounts::create_client(const weir_client_desc &desc, uint32_t *id) {
 }
 
 Status Accounts::destroy_client(uint32_t id) {
-  const Client &client = at(id);
+  const Client &client = find(id);
   if (client.buffers == 0) return {};
   return fail(WEIR_ERROR_BUSY, "client \"%s\" has %u buffers", client.name.c_str(), client.buffers);
 }
 
 int8_t Accounts::priority(uint32_t client, int32_t wanted) const noexcept {
-  return static_cast<int8_t>(std::clamp<int32_t>(wanted + at(client).priority, WEIR_PRIORITY_LOWEST,
-                                                 WEIR_PRIORITY_HIGHEST));
+  return static_cast<int8_t>(std::clamp<int32_t>(wanted + find(client).priority,
+                                                 WEIR_PRIORITY_LOWEST, WEIR_PRIORITY_HIGHEST));
 }
 
 void Accounts::describe(uint32_t client, weir_client_stats *stats) const noexcept {
-  const Client &one = at(client);
+  const Client &one = find(client);
   stats->buffers = one.buffers;
   for (uint8_t place = 0; place < devices; ++place) stats->device_bytes += one.quotas[place].used();
   stats->host_bytes = one.quotas[host].used();

@@ -17,12 +17,14 @@
 
 #include "core/base/budget.hpp"
 #include "core/base/memory.hpp"
+#include "core/base/place.hpp"
 #include "core/base/pool_lock.hpp"
 #include "core/base/status.hpp"
 
 #include <weir/pool.h>
 
 #include <array>
+#include <bit>
 #include <string>
 #include <vector>
 
@@ -32,6 +34,9 @@ class Accounts {
  public:
   /// A place is a device of the pool, by its position, or one of the tiers.
   static constexpr uint8_t devices = 28, storage = 28, compressed = 29, host = 30, places = 31;
+  static constexpr uint8_t at(Place place) noexcept {
+    return static_cast<uint8_t>(std::countr_zero(place.bit()));
+  }
 
   explicit Accounts(std::pmr::memory_resource *memory) noexcept : clients_(memory) {}
 
@@ -40,7 +45,7 @@ class Accounts {
   /// BUSY while it has buffers. Its record stays: granules remember whose bytes they hold by its number.
   Status destroy_client(uint32_t id) WEIR_HELD;
   uint32_t clients() const noexcept WEIR_HELD { return static_cast<uint32_t>(clients_.size()); }
-  const char *name(uint32_t client) const noexcept WEIR_HELD { return at(client).name.c_str(); }
+  const char *name(uint32_t client) const noexcept WEIR_HELD { return find(client).name.c_str(); }
   /// Of a buffer of the client that wants it so.
   int8_t priority(uint32_t client, int32_t wanted) const noexcept WEIR_HELD;
   void add_buffer(uint32_t client) noexcept WEIR_HELD { ++clients_[client]->buffers; }
@@ -49,7 +54,7 @@ class Accounts {
 
   // ---- bytes ----
   const Budget &quota(uint32_t client, uint8_t place) const noexcept WEIR_HELD {
-    return at(client).quotas[place];
+    return find(client).quotas[place];
   }
   /// None where the client's quota has no room for it.
   Charge charge(uint32_t client, uint8_t place, uint64_t bytes) noexcept WEIR_HELD {
@@ -68,7 +73,7 @@ class Accounts {
     std::pmr::string name;
     std::array<Budget, places> quotas;
   };
-  const Client &at(uint32_t client) const noexcept WEIR_HELD { return *clients_[client]; }
+  const Client &find(uint32_t client) const noexcept WEIR_HELD { return *clients_[client]; }
 
   std::pmr::vector<Owned<Client>> clients_ WEIR_GUARDED;  ///< by number
 };

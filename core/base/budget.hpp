@@ -8,6 +8,7 @@
 
 #include "core/base/pool_lock.hpp"
 
+#include <algorithm>
 #include <cassert>
 #include <cstdint>
 #include <utility>
@@ -33,6 +34,10 @@ class Budget {
   }
   /// Lowers (or raises) the limit; what is charged already stays charged.
   void set_limit(uint64_t limit) noexcept { limit_ = limit; }
+  /// By so much, but to no less than what is charged.
+  void lower(uint64_t bytes) noexcept {
+    limit_ = std::max(used_, limit_ - std::min(limit_, bytes));
+  }
 
  private:
   uint64_t limit_ = 0;

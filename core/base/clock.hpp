@@ -17,9 +17,8 @@ class Clock {
  public:
   virtual ~Clock() = default;
   virtual uint64_t now_ns() const noexcept {
-    return static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(
-                                     std::chrono::steady_clock::now().time_since_epoch())
-                                     .count());
+    const std::chrono::nanoseconds now = std::chrono::steady_clock::now().time_since_epoch();
+    return static_cast<uint64_t>(now.count());
   }
   /// What the calling thread has used of a CPU.
   virtual uint64_t thread_cpu_ns() const noexcept {

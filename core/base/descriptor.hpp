@@ -27,6 +27,13 @@ Status check_size_of(const T *given, const char *name) {
               size, first_size<T>);
 }
 
+/// Whether all of the flags are among those that this version knows.
+inline Status check_flags(uint64_t flags, uint64_t known) {
+  if ((flags & ~known) == 0) return {};
+  return fail(WEIR_ERROR_INVALID_ARGUMENT, "flags %#llx has bits this version does not know",
+              llu(flags));
+}
+
 /// Copies a caller's descriptor into *out, which holds the defaults. A smaller one leaves the rest at its
 /// default; a larger one must have a zero tail. `name` is for the message.
 template <class T>
@@ -39,12 +46,11 @@ Status read_descriptor(const T *in, const char *name, T *out) {
   }
   const auto *bytes = reinterpret_cast<const unsigned char *>(in);
   for (uint32_t i = sizeof(T); i < size; ++i) {
-    if (bytes[i] != 0) {
+    if (bytes[i] != 0)
       return fail(WEIR_ERROR_INVALID_ARGUMENT,
                   "%s has struct_size %u and a non-zero byte at %u, which this version (size %zu) "
                   "does not know",
                   name, size, i, sizeof(T));
-    }
   }
   std::memcpy(static_cast<void *>(out), in, std::min<size_t>(size, sizeof(T)));
   out->struct_size = sizeof(T);

@@ -150,8 +150,6 @@ class EventRing {
   /// Of events whose bits are in `mask` (bit_of); `capacity`: a power of two. Throws std::bad_alloc.
   EventRing(uint32_t mask, size_t capacity, std::pmr::memory_resource *memory)
       : mask_(mask), ring_(capacity, memory) {}
-  EventRing(const EventRing &) = delete;
-  EventRing &operator=(const EventRing &) = delete;
 
   static constexpr uint32_t bit_of(What what) noexcept { return 1U << static_cast<uint32_t>(what); }
   static constexpr uint32_t all = ~0U;
@@ -200,7 +198,6 @@ struct Gauges {
   uint64_t granted = 0;         ///< uses of slow acquires
   uint64_t promoted = 0;        ///< bytes brought up from HOST and below
   uint64_t rebalanced = 0;      ///< bytes of pages that the rebalancer brought
-  uint64_t borrowed = 0;        ///< device memory that pages take on neighbours
   uint64_t compressed_raw = 0;  ///< bytes of the pages in COMPRESSED ...
   uint64_t storage_raw = 0;     ///< ... and in STORAGE, as they were
 };

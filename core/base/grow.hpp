@@ -23,13 +23,4 @@ void grow_to(Vector &vector, size_t count) {
   if (count > vector.capacity()) vector.reserve(std::max(count, count + count / 4));
 }
 
-/// So that the next entry of an unordered map needs no new buckets. Its reserve() would take the count literally, and so hash
-/// all anew whenever the size passes one of the library's primes, up or down.
-template <class Map>
-void grow_map(Map &map) {
-  const size_t next = map.size() + 1;
-  if (static_cast<float>(next) >= map.max_load_factor() * static_cast<float>(map.bucket_count()))
-    map.reserve(next * 2);
-}
-
 }  // namespace weir

@@ -33,12 +33,7 @@ void HostMemory::do_deallocate(void *memory, size_t bytes, size_t alignment) noe
 }
 
 void advise_huge_pages(void *memory, size_t bytes) noexcept {
-#if defined(MADV_HUGEPAGE)
   (void)madvise(memory, bytes, MADV_HUGEPAGE);
-#else
-  (void)memory;
-  (void)bytes;
-#endif
 }
 
 }  // namespace weir

@@ -17,8 +17,9 @@
 #include <charconv>
 #include <cstdio>
 #include <cstring>
+#include <initializer_list>
+#include <optional>
 #include <string_view>
-#include <utility>
 
 namespace weir {
 namespace {
@@ -75,16 +76,9 @@ class Lines {
     bool any = false;
     while (at_ < end_ || refill()) {
       any = true;
-      const char *from = chunk_ + at_;
-      const auto *stop = static_cast<const char *>(std::memchr(from, '\n', end_ - at_));
-      const size_t found = stop != nullptr ? static_cast<size_t>(stop - from) : end_ - at_;
-      const size_t kept = std::min(found, longest - size);
-      std::memcpy(line_ + size, from, kept);
-      size += kept;
-      at_ += found;
-      if (stop == nullptr) continue;
-      ++at_;
-      break;
+      const char letter = chunk_[at_++];
+      if (letter == '\n') break;
+      if (size < longest) line_[size++] = letter;
     }
     line = {line_, size};
     return any;
@@ -111,12 +105,11 @@ class Lines {
   char line_[longest];
 };
 
-bool parse(string_view text, uint64_t &value) noexcept {
-  uint64_t parsed = 0;
-  const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), parsed);
-  if (error != std::errc{} || stop != text.data() + text.size()) return false;
-  value = parsed;
-  return true;
+std::optional<uint64_t> parse(string_view text) noexcept {
+  uint64_t value = 0;
+  const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{} || stop != text.data() + text.size()) return {};
+  return value;
 }
 
 /// What stands before the next `separator`, which is taken off `rest` with it.
@@ -148,34 +141,29 @@ void append_unescaped(Path &path, string_view field) noexcept {
   }
 }
 
-/// How often a path from /proc goes up ("/../..", as a cgroup namespace shows what lies above it); `rest`: below that.
-size_t ups(string_view path, string_view &rest) noexcept {
+/// How often a path from /proc goes up ("/../..", as a cgroup namespace shows what lies above it), which is cut off.
+size_t take_ups(string_view &path) noexcept {
   size_t count = 0;
   while (path == "/.." || path.starts_with("/../")) {
     path.remove_prefix(3);
     ++count;
   }
-  rest = path;
   return count;
 }
 
-/// Where a cgroup is in a mount that shows the hierarchy from `mount_root` on; `inside` is empty for the mount itself. False
-/// if the mount shows neither the cgroup nor one that is surely above it.
-bool locate(string_view mount_root, string_view cgroup, string_view &inside) noexcept {
+/// Where a cgroup is in a mount that shows the hierarchy from `mount_root` on; empty for the mount itself. None if
+/// the mount shows neither the cgroup nor one that is surely above it.
+std::optional<string_view> locate(string_view mount_root, string_view cgroup) noexcept {
   if (mount_root == "/") mount_root = "";
   if (cgroup == "/") cgroup = "";
-  string_view root_rest;
-  string_view cgroup_rest;
-  const size_t root_ups = ups(mount_root, root_rest);
-  const size_t cgroup_ups = ups(cgroup, cgroup_rest);
-  if (root_ups > cgroup_ups) {
-    // The mount begins further up than any name we know: its root is above us if it lies straight up, else elsewhere.
-    inside = "";
-    return root_rest.empty();
-  }
-  if (root_ups < cgroup_ups || !cgroup_rest.starts_with(root_rest)) return false;
-  inside = cgroup_rest.substr(root_rest.size());
-  return inside.empty() || inside.front() == '/';
+  const size_t root_ups = take_ups(mount_root);
+  const size_t cgroup_ups = take_ups(cgroup);
+  // The mount begins further up than any name we know: its root is above us if it lies straight up, else elsewhere.
+  if (root_ups > cgroup_ups && mount_root.empty()) return "";
+  if (root_ups != cgroup_ups || !cgroup.starts_with(mount_root)) return {};
+  const string_view inside = cgroup.substr(mount_root.size());
+  if (!inside.empty() && inside.front() != '/') return {};
+  return inside;
 }
 
 class Reader {
@@ -184,7 +172,7 @@ class Reader {
 
   MemoryLimit::Room read() noexcept {
     find_cgroups();
-    if (has_v1_ || has_v2_) walk_mounts();
+    if (v1_ || v2_) walk_mounts();
     machine();
     return room_;
   }
@@ -197,11 +185,9 @@ class Reader {
       const string_view controllers = take(line, ':');  // the path behind it may hold colons
       if (line.empty() || line.front() != '/') continue;
       if (hierarchy == "0" && controllers.empty()) {
-        v2_ = Path(line);
-        has_v2_ = true;
+        v2_.emplace(line);
       } else if (lists(controllers, "memory")) {
-        v1_ = Path(line);
-        has_v1_ = true;
+        v1_.emplace(line);
       }
     }
   }
@@ -217,7 +203,7 @@ class Reader {
       take(type_fields, ' ');  // its source
       const bool v2 = type == "cgroup2";
       if (!v2 && (type != "cgroup" || !lists(type_fields, "memory"))) continue;
-      if (v2 ? !has_v2_ : !has_v1_) continue;
+      if (!(v2 ? v2_ : v1_)) continue;
       string_view fields = line.substr(0, separator);
       for (int skipped = 0; skipped < 3; ++skipped) take(fields, ' ');
       Path mount_root;
@@ -229,9 +215,10 @@ class Reader {
   }
 
   void walk(bool v2, string_view mount_root, const Path &point) noexcept {
-    const string_view cgroup = v2 ? v2_.view() : v1_.view();
-    string_view inside;
-    if (!locate(mount_root, cgroup, inside)) return;
+    const string_view cgroup = (v2 ? v2_ : v1_)->view();
+    const std::optional<string_view> located = locate(mount_root, cgroup);
+    if (!located) return;
+    string_view inside = *located;
     string_view name = inside.empty() ? mount_root : cgroup;  // loses its end as `inside` does
     Path folder(point);
     folder.append(inside);
@@ -246,42 +233,48 @@ class Reader {
     }
   }
 
+  struct Limit {
+    const char *file;
+    std::optional<uint64_t> most;
+  };
+
   void level_v2(const Path &folder, string_view name) noexcept {
-    uint64_t most = UINT64_MAX;
-    uint64_t high = UINT64_MAX;
-    const bool has_most = number(folder, "/memory.max", most);
-    const bool has_high = number(folder, "/memory.high", high);
-    uint64_t used = 0;
-    if ((!has_most && !has_high) || !number(folder, "/memory.current", used)) return;
-    used -= std::min(used, stat_sum(folder, "inactive_file", "slab_reclaimable"));
-    if (has_most) limit(most, used, "memory.max", name);
-    if (has_high) limit(high, used, "memory.high", name);
+    level(folder, name, "/memory.current", {"inactive_file", "slab_reclaimable"},
+          {{"memory.max", number(folder, "/memory.max")},
+           {"memory.high", number(folder, "/memory.high")}});
   }
 
   void level_v1(const Path &folder, string_view name, bool own) noexcept {
-    uint64_t inherits = 1;
-    if (!own && number(folder, "/memory.use_hierarchy", inherits) && inherits == 0) return;
-    uint64_t most = UINT64_MAX;
-    uint64_t inherited = UINT64_MAX;
-    const bool has_most = number(folder, "/memory.limit_in_bytes", most) && most < unlimited;
+    if (!own && number(folder, "/memory.use_hierarchy") == uint64_t{0}) return;
+    auto most = number(folder, "/memory.limit_in_bytes");
+    if (most && *most >= unlimited) most.reset();
     // The tightest limit of all ancestors, also of those that no mount shows. What they use is not known, but it's no
     // less than what we do.
-    const bool has_inherited =
-        own && stat(folder, "hierarchical_memory_limit", inherited) && inherited < unlimited;
-    uint64_t used = 0;
-    if ((!has_most && !has_inherited) || !number(folder, "/memory.usage_in_bytes", used)) return;
-    used -= std::min(used, stat_sum(folder, "total_inactive_file", {}));
-    if (has_most) limit(most, used, "memory.limit_in_bytes", name);
-    if (has_inherited) limit(inherited, used, "hierarchical_memory_limit", name);
+    auto inherited = own ? stat(folder, "hierarchical_memory_limit") : std::nullopt;
+    if (inherited && *inherited >= unlimited) inherited.reset();
+    level(folder, name, "/memory.usage_in_bytes", {"total_inactive_file"},
+          {{"memory.limit_in_bytes", most}, {"hierarchical_memory_limit", inherited}});
+  }
+
+  void level(const Path &folder, string_view name, const char *usage,
+             std::initializer_list<string_view> reclaimable,
+             std::initializer_list<Limit> limits) noexcept {
+    if (std::none_of(limits.begin(), limits.end(), [](const Limit &each) { return each.most; }))
+      return;
+    auto used = number(folder, usage);
+    if (!used) return;
+    // What is missing counts as 0, so that room is never told which may not be there.
+    for (const string_view key : reclaimable)
+      *used -= std::min(*used, stat(folder, key).value_or(0));
+    for (const Limit &each : limits)
+      if (each.most) limit(*each.most, *used, each.file, name);
   }
 
   void machine() noexcept {
-    uint64_t available = 0;
-    if (!meminfo("MemAvailable", available) || available >= room_.bytes) return;
-    uint64_t total = UINT64_MAX;
-    meminfo("MemTotal", total);
-    room_.bytes = available;
-    room_.limit = total;
+    const auto available = meminfo("MemAvailable");
+    if (!available || *available >= room_.bytes) return;
+    room_.bytes = *available;
+    room_.limit = meminfo("MemTotal").value_or(UINT64_MAX);
     std::snprintf(room_.source, sizeof room_.source, "MemAvailable");
   }
 
@@ -299,54 +292,38 @@ class Reader {
                   static_cast<int>(name.size()), name.data());
   }
 
-  /// The number a file consists of; false if it is none, "max" for example.
-  static bool number(const Path &folder, string_view name, uint64_t &value) noexcept {
+  /// The number a file consists of; none if it is none, "max" for example.
+  static std::optional<uint64_t> number(const Path &folder, string_view name) noexcept {
     Lines lines(Path(folder).append(name).text());
     string_view line;
-    return lines.next(line) && parse(line, value);
+    return lines.next(line) ? parse(line) : std::nullopt;
   }
 
-  static bool stat(const Path &folder, string_view key, uint64_t &value) noexcept {
+  static std::optional<uint64_t> stat(const Path &folder, string_view key) noexcept {
     Lines lines(Path(folder).append("/memory.stat").text());
     for (string_view line; lines.next(line);)
-      if (take(line, ' ') == key) return parse(line, value);
-    return false;
+      if (take(line, ' ') == key) return parse(line);
+    return {};
   }
 
-  /// What is missing counts as 0, so that room is never told which may not be there.
-  static uint64_t stat_sum(const Path &folder, string_view first, string_view second) noexcept {
-    uint64_t sum = 0;
-    for (const string_view key : {first, second}) {
-      uint64_t value = 0;
-      if (!key.empty() && stat(folder, key, value)) sum += std::min(value, UINT64_MAX - sum);
-    }
-    return sum;
-  }
-
-  bool meminfo(string_view key, uint64_t &bytes) const noexcept {
+  std::optional<uint64_t> meminfo(string_view key) const noexcept {
     Lines lines(Path(root_).append("/proc/meminfo").text());
     for (string_view line; lines.next(line);) {
       if (take(line, ':') != key) continue;
       line.remove_prefix(std::min(line.find_first_not_of(' '), line.size()));
-      uint64_t kib = 0;
-      if (!parse(take(line, ' '), kib) || line != "kB" || kib > UINT64_MAX >> 10) return false;
-      bytes = kib << 10;
-      return true;
+      const auto kib = parse(take(line, ' '));
+      if (!kib || line != "kB" || *kib > UINT64_MAX >> 10) return {};
+      return *kib << 10;
     }
-    return false;
+    return {};
   }
 
   string_view root_;
-  Path v1_;
-  Path v2_;
-  bool has_v1_ = false;
-  bool has_v2_ = false;
+  std::optional<Path> v1_, v2_;
   MemoryLimit::Room room_;
 };
 
 }  // namespace
-
-MemoryLimit::MemoryLimit(std::string root) : root_(std::move(root)) {}
 
 MemoryLimit::Room MemoryLimit::read() const noexcept { return Reader(root_).read(); }
 

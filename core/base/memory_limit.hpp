@@ -9,7 +9,7 @@
 
 #include <cstdint>
 #include <string>
-#include <vector>
+#include <utility>
 
 namespace weir {
 
@@ -22,7 +22,7 @@ class MemoryLimit {
   };
 
   /// `root` is prefixed to every path; tests give a directory with files of their own.
-  explicit MemoryLimit(std::string root = "");
+  explicit MemoryLimit(std::string root = "") : root_(std::move(root)) {}
   Room read() const noexcept;
 
  private:

@@ -37,8 +37,8 @@ namespace weir {
 
 enum class Rank : uint8_t { call = 1, upkeep = 2, pool = 3, transfer = 4, mapping = 5, leaf = 6 };
 
-#if defined(WEIR_DEBUG_CHECKS)
 namespace rank_check {
+#if defined(WEIR_DEBUG_CHECKS)
 inline thread_local uint64_t held = 0;  // a bit per rank
 inline void take(Rank rank) noexcept {
   if ((held >> static_cast<unsigned>(rank)) != 0) {
@@ -49,33 +49,26 @@ inline void take(Rank rank) noexcept {
   held |= uint64_t{1} << static_cast<unsigned>(rank);
 }
 inline void drop(Rank rank) noexcept { held &= ~(uint64_t{1} << static_cast<unsigned>(rank)); }
-}  // namespace rank_check
+#else
+inline void take(Rank /*rank*/) noexcept {}
+inline void drop(Rank /*rank*/) noexcept {}
 #endif
+}  // namespace rank_check
 
 template <Rank rank>
 class WEIR_CAPABILITY("mutex") RankedMutex {
  public:
-  RankedMutex() = default;
-  RankedMutex(const RankedMutex &) = delete;
-  RankedMutex &operator=(const RankedMutex &) = delete;
-
   void lock() WEIR_ACQUIRE() WEIR_IS_LOCK {
-#if defined(WEIR_DEBUG_CHECKS)
     rank_check::take(rank);
-#endif
     mutex_.lock();
   }
   void unlock() WEIR_RELEASE() WEIR_IS_LOCK {
     mutex_.unlock();
-#if defined(WEIR_DEBUG_CHECKS)
     rank_check::drop(rank);
-#endif
   }
   bool try_lock() WEIR_TRY_ACQUIRE(true) WEIR_IS_LOCK {
     if (!mutex_.try_lock()) return false;
-#if defined(WEIR_DEBUG_CHECKS)
     rank_check::take(rank);
-#endif
     return true;
   }
 

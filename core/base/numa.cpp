@@ -51,13 +51,10 @@ std::vector<uint32_t> read_list(const std::string &text) {
 
 Nodes::Nodes(const std::string &root) {
   const std::string folder = root + "/sys/devices/system/node/";
-  const std::vector<uint32_t> online = read_list(read_file(folder + "online"));
-  for (const uint32_t number : online) {
+  for (const uint32_t number : read_list(read_file(folder + "online"))) {
     if (number >= PreferNode::most_nodes) continue;
     const std::string of = folder + "node" + std::to_string(number) + "/";
-    Node node;
-    node.number = number;
-    node.cpus = read_list(read_file(of + "cpulist"));
+    Node node{number, read_list(read_file(of + "cpulist")), {}};
     std::istringstream distances(read_file(of + "distance"));
     for (uint32_t distance = 0; distances >> distance;) node.distances.push_back(distance);
     nodes_.push_back(std::move(node));

@@ -44,8 +44,6 @@ class PoolSignal;
 class PoolLock {
  public:
   explicit PoolLock(const Log &log) noexcept : log_(log) {}
-  PoolLock(const PoolLock &) = delete;
-  PoolLock &operator=(const PoolLock &) = delete;
 
   /// A line for later. More of them at once than are kept are only counted.
   void note(int32_t level, const char *format, ...) noexcept WEIR_HELD
@@ -60,6 +58,10 @@ class PoolLock {
     std::vsnprintf(line.text.data(), line.text.size(), format, args);
     va_end(args);
   }
+
+  /// The pool ends: whoever works in the background, or waits for room, gives up.
+  void stop() noexcept WEIR_HELD { stopping_ = true; }
+  bool stopping() const noexcept WEIR_HELD { return stopping_; }
 
   /// For a thread that takes this lock with another one of Weir's held: the lines wait until it has dropped that, too.
   class Hush {
@@ -88,9 +90,7 @@ class PoolLock {
   };
 
   void take() {
-#if defined(WEIR_DEBUG_CHECKS)
     rank_check::take(Rank::pool);
-#endif
     mutex_.lock();
   }
   void drop() noexcept {
@@ -102,9 +102,7 @@ class PoolLock {
   }
   void unlock() noexcept {
     mutex_.unlock();
-#if defined(WEIR_DEBUG_CHECKS)
     rank_check::drop(Rank::pool);
-#endif
   }
   bool has_lines() const noexcept { return count_.load(std::memory_order_relaxed) != 0; }
   inline void wake_due() noexcept;
@@ -125,6 +123,7 @@ class PoolLock {
   PoolSignal *due_ = nullptr;     ///< signals to be given when the lock is dropped, a list
   std::atomic<size_t> count_{0};  ///< of lines; changed under the lock
   std::array<Line, 4> lines_;
+  bool stopping_ WEIR_GUARDED = false;
 };
 
 /// The pool is locked, and whoever has this may drop the lock for a while. A base: Locked is what takes it.
@@ -182,14 +181,49 @@ template <class Work>
 Status with_memory(Releasable &, const char *purpose, Work &&work) WEIR_HELD WEIR_IS_LOCK {
   return with_memory(purpose, std::forward<Work>(work));
 }
+/// Does the work as far as there is memory for it. False: there was not.
+template <class Work>
+bool if_memory(Work &&work) WEIR_IS_LOCK {
+  try {
+    std::forward<Work>(work)();
+    return true;
+  } catch (const std::bad_alloc &) {
+    return false;
+  }
+}
+
+/// What the work returns. Where it fails or throws, `undo` has been called.
+template <class Work, class Undo>
+Status or_undo(Work &&work, Undo &&undo) WEIR_HELD WEIR_IS_LOCK {
+  Status status;
+  try {
+    status = std::forward<Work>(work)();
+  } catch (...) {
+    undo();
+    throw;
+  }
+  if (!status) undo();
+  return status;
+}
+
+/// Calls `work` when it ends, however that comes.
+template <class Work>
+class AtEnd {
+ public:
+  explicit AtEnd(Work work) noexcept : work_(std::move(work)) {}
+  ~AtEnd() { work_(); }
+  AtEnd(const AtEnd &) = delete;
+  AtEnd &operator=(const AtEnd &) = delete;
+
+ private:
+  Work work_;
+};
 
 /// What is waited for under the lock. Whoever changes what others wait for says so with the lock held; the wake-up is given when the
 /// lock is dropped. It costs a load while nobody waits.
 class PoolSignal {
  public:
   explicit PoolSignal(PoolLock &lock) noexcept : lock_(lock) {}
-  PoolSignal(const PoolSignal &) = delete;
-  PoolSignal &operator=(const PoolSignal &) = delete;
 
   void notify_all() noexcept WEIR_HELD {
     if (waiters_ == 0 || due_) return;

@@ -4,9 +4,14 @@
 // timers without slack, too: what waits on them is copies of some ten microseconds, and the usual slack is fifty.
 #pragma once
 
+#include "core/base/status.hpp"
+
 #include <sys/prctl.h>
 
 #include <csignal>
+#include <system_error>
+#include <thread>
+#include <utility>
 
 namespace weir {
 
@@ -30,5 +35,17 @@ class SignalsBlocked {
   const int slack_;
   sigset_t before_{};
 };
+
+/// A thread of Weir's that does the work; `what` names it. OUT_OF_HOST_MEMORY where the system refuses it. Throws std::bad_alloc.
+template <class Work>
+Status start_thread(std::thread *thread, const char *what, Work &&work) {
+  const SignalsBlocked blocked;
+  try {
+    *thread = std::thread(std::forward<Work>(work));
+    return {};
+  } catch (const std::system_error &error) {
+    return fail(WEIR_ERROR_OUT_OF_HOST_MEMORY, "cannot start %s: %s", what, error.what());
+  }
+}
 
 }  // namespace weir

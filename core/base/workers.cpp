@@ -65,8 +65,6 @@ void Workers::Share::spend(uint64_t start, uint64_t cpu_ns, uint32_t percent) no
 Workers::Workers(uint32_t threads, uint32_t share, const Clock &clock) noexcept
     : clock_(clock), wanted_(threads), percent_(std::clamp<uint32_t>(share, 1, 100)) {}
 
-Workers::~Workers() { stop(); }
-
 Status Workers::start() {
   const Guard one(change_);
   if (threads_ != nullptr || wanted_ == 0) return {};
@@ -75,9 +73,8 @@ Status Workers::start() {
     stop_ = false;
   }
   threads_.reset(new (std::nothrow) std::thread[wanted_]);
-  if (threads_ == nullptr) {
+  if (threads_ == nullptr)
     return fail(WEIR_ERROR_OUT_OF_HOST_MEMORY, "no memory for %u worker threads", wanted_);
-  }
   const SignalsBlocked blocked;
   try {
     for (; running_ < wanted_; ++running_) threads_[running_] = std::thread([this] { work(); });

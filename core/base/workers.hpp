@@ -31,9 +31,7 @@ class Workers {
   /// `share`: percent of a CPU, 1 to 100, that a thread (and the background callers of run()) spends on background
   /// pieces.
   Workers(uint32_t threads, uint32_t share, const Clock &clock) noexcept;
-  ~Workers();  ///< no run() may be under way
-  Workers(const Workers &) = delete;
-  Workers &operator=(const Workers &) = delete;
+  ~Workers() { stop(); }  ///< no run() may be under way
 
   /// Starts the threads. start() and stop() take turns. OUT_OF_HOST_MEMORY if the system refuses one: then there are none, and run() still works.
   Status start();

@@ -3,12 +3,12 @@
 // The background mode: a thread that looks now and then whether a device is more fragmented than it is meant to be, and
 // moves what its rate allows. Off until it is asked for. It never waits for the caller's work, and never evicts.
 
+#include "core/base/descriptor.hpp"
 #include "core/base/signals.hpp"
 #include "core/defrag/defragmenter.hpp"
 
 #include <algorithm>
 #include <chrono>
-#include <system_error>
 
 namespace weir::defrag {
 namespace {
@@ -20,10 +20,7 @@ constexpr uint64_t second_ns = 1'000'000'000;
 }  // namespace
 
 Status Defragmenter::set_background(const weir_defragmentation_desc &desc, bool allowed) {
-  if (desc.flags != 0) {
-    return fail(WEIR_ERROR_INVALID_ARGUMENT, "flags %#llx has bits this version does not know",
-                llu(desc.flags));
-  }
+  WEIR_TRY(check_flags(desc.flags, 0));
   if (desc.reserved != 0) return fail(WEIR_ERROR_INVALID_ARGUMENT, "reserved is %u", desc.reserved);
   if (desc.threshold_permille > 1000)
     return fail(WEIR_ERROR_INVALID_ARGUMENT, "threshold_permille is %u", desc.threshold_permille);
@@ -31,10 +28,9 @@ Status Defragmenter::set_background(const weir_defragmentation_desc &desc, bool 
     stop();
     return {};
   }
-  if (!allowed) {
+  if (!allowed)
     return fail(WEIR_ERROR_NOT_SUPPORTED,
                 "the pool was made with WEIR_POOL_NO_BACKGROUND: call weir_pool_defragment");
-  }
   const Guard one(change_);
   {
     const Guard hold(mutex_);
@@ -47,15 +43,9 @@ Status Defragmenter::set_background(const weir_defragmentation_desc &desc, bool 
     stopping_ = false;
   }
   if (thread_.joinable()) return {};
-  try {
-    const SignalsBlocked blocked;
-    thread_ = std::thread([this] { loop(); });
-  } catch (const std::system_error &error) {
-    end();
-    return fail(WEIR_ERROR_OUT_OF_HOST_MEMORY, "cannot start a background thread: %s",
-                error.what());
-  }
-  return {};
+  const Status started = start_thread(&thread_, "a background thread", [this] { loop(); });
+  if (!started) end();
+  return started;
 }
 
 void Defragmenter::stop() noexcept {
@@ -96,11 +86,7 @@ void Defragmenter::background_step() {
   }
   if (desc.max_bytes == 0 || worst_fragmentation() <= threshold) return;
   weir_defragment_report report = WEIR_DEFRAGMENT_REPORT_INIT;
-  try {
-    (void)run(desc, &report);
-  } catch (const std::bad_alloc &) {
-    // Another time.
-  }
+  if_memory([&] { (void)run(desc, &report); });  // or another time
   const Guard hold(mutex_);
   allowance_ -= std::min(allowance_, report.moved_bytes);
   // What can't be helped now is looked at less and less often.

@@ -5,9 +5,10 @@
 
 #include "core/defrag/defragmenter.hpp"
 
+#include "core/base/descriptor.hpp"
+
 #include <algorithm>
 #include <bit>
-#include <new>
 
 namespace weir::defrag {
 namespace {
@@ -107,8 +108,7 @@ void Defragmenter::describe(Run &run) {
 Status Defragmenter::execute_batch(Run &run, uint8_t place, bool extents) {
   if (run.orders.empty()) return {};
   MoveResult result;
-  const auto move = extents ? &residency::Engine::move_extents : &residency::Engine::move_tenants;
-  const Status status = (engine_.*move)(place, run.orders.data(), run.orders.size(), &result);
+  const Status status = relocator_.execute(place, run.orders, extents, &result);
   run.orders.clear();
   run.count(result);
   return status;
@@ -144,8 +144,7 @@ Status Defragmenter::execute(Run &run, uint8_t place, bool extents) {
   if (run.evicted.empty()) return {};
   Status why;
   size_t gone = 0;
-  const uint64_t freed =
-      engine_.evict_extents(place, run.evicted.data(), run.evicted.size(), &gone, &why);
+  const uint64_t freed = relocator_.evict_extents(place, run.evicted, &gone, &why);
   run.report->evicted_bytes += freed;
   run.report->evict_moves += gone;
   // They count as moves: the next device may do with what is left.
@@ -164,11 +163,11 @@ Status Defragmenter::execute(Run &run, uint8_t place, bool extents) {
 Status Defragmenter::compact_slabs(Run &run, uint8_t place) {
   std::pmr::vector<uint64_t> groups(memory_);
   MoveResult pinned;
-  engine_.list_groups(place, &groups, &pinned);
+  relocator_.list_groups(place, &groups, &pinned);
   run.count(pinned);
   for (const uint64_t group : groups) {
     for (int pass = 0; pass < most_passes && !run.ended(); ++pass) {
-      engine_.survey_group(place, group, &run.survey);
+      relocator_.survey_group(place, group, &run.survey);
       if (pass == 0) run.count_blocked();
       describe(run);
       const Outcome outcome = run.planner.evacuate(run.bounds, &run.moves);
@@ -187,7 +186,7 @@ Status Defragmenter::compact_slabs(Run &run, uint8_t place) {
 
 /// Each alone: it is less than a page, and what it frees is a granule.
 Status Defragmenter::compact_fragments(Run &run, uint8_t place) {
-  engine_.survey_fragments(place, &run.loose);
+  relocator_.survey_fragments(place, &run.loose);
   for (const LooseFragment &loose : run.loose) {
     if (loose.bytes > loose.granule_bytes / 1000 * run.bounds.cost_permille) break;
     if (run.bounds.moves == 0 || loose.bytes > run.bounds.bytes) {
@@ -197,7 +196,7 @@ Status Defragmenter::compact_fragments(Run &run, uint8_t place) {
     if (run.stop(engine_.now_ns())) break;
     MoveResult result;
     const Status status =
-        engine_.remap_fragment(place, loose, run.wait, &result, &run.report->won_bytes);
+        relocator_.remap_fragment(place, loose, run.wait, &result, &run.report->won_bytes);
     run.count(result);
     run.report->copy_moves -= result.moves;
     run.report->remap_moves += result.moves;
@@ -229,9 +228,9 @@ Outcome Defragmenter::cheapest_range(Run &run, uint64_t bytes, uint8_t alignment
 /// The longest range that the bounds allow for, in a few steps.
 Status Defragmenter::widen_range(Run &run, uint8_t place) {
   constexpr uint64_t steps = 8;
-  engine_.survey_segments(place, &run.survey);
+  relocator_.survey_segments(place, &run.survey);
   describe(run);
-  const LayoutStats layout = engine_.layout(place);
+  const LayoutStats layout = relocator_.layout(place);
   for (uint64_t step = steps; step > 0; --step) {
     const uint64_t bytes = layout.free_bytes / steps * step / 256 * 256;
     if (bytes <= layout.largest_free + layout.largest_free / steps) break;
@@ -252,14 +251,14 @@ Status Defragmenter::widen_range(Run &run, uint8_t place) {
 }
 
 Status Defragmenter::compact_segments(Run &run, uint8_t place) {
-  engine_.survey_segments(place, &run.survey);
+  relocator_.survey_segments(place, &run.survey);
   run.count_blocked();
   describe(run);
   const Outcome outcome = run.planner.evacuate(run.bounds, &run.moves);
   run.bounded = run.bounded || outcome.bounded;
   if (!run.moves.empty()) WEIR_TRY(execute(run, place, true));
   if (run.stopped) return {};
-  run.report->won_bytes += engine_.reclaim(place, run.wait);
+  run.report->won_bytes += relocator_.reclaim(place, run.wait);
   return widen_range(run, place);
 }
 
@@ -268,25 +267,25 @@ Status Defragmenter::compact_segments(Run &run, uint8_t place) {
 uint32_t Defragmenter::worst_fragmentation() {
   uint32_t worst = 0;
   for (uint8_t place = 0; place < engine_.device_count(); ++place)
-    worst = std::max(worst, fragmentation(engine_.layout(place)));
+    worst = std::max(worst, fragmentation(relocator_.layout(place)));
   return worst;
 }
 
 Status Defragmenter::run_device(Run &run, uint8_t place) {
   weir_defragment_report &report = *run.report;
   const auto look = [&](uint64_t *largest_free, uint32_t *permille) {
-    const LayoutStats layout = engine_.layout(place);
+    const LayoutStats layout = relocator_.layout(place);
     *largest_free = std::max(*largest_free, layout.largest_free);
     *permille = std::max(*permille, fragmentation(layout));
   };
   look(&report.largest_free_before, &report.fragmentation_before_permille);
-  report.won_bytes += engine_.reclaim(place, run.wait);
+  report.won_bytes += relocator_.reclaim(place, run.wait);
   Status status = compact_slabs(run, place);
-  report.won_bytes += engine_.reclaim(place, run.wait);
+  report.won_bytes += relocator_.reclaim(place, run.wait);
   if (status && !run.ended()) status = compact_fragments(run, place);
-  if (status && !run.ended() && !engine_.has_vmm(place)) {
+  if (status && !run.ended() && !relocator_.memory_of(place).vmm()) {
     status = compact_segments(run, place);
-    report.won_bytes += engine_.reclaim(place, run.wait);
+    report.won_bytes += relocator_.reclaim(place, run.wait);
   }
   look(&report.largest_free_after, &report.fragmentation_after_permille);
   return status;
@@ -294,10 +293,7 @@ Status Defragmenter::run_device(Run &run, uint8_t place) {
 
 Status Defragmenter::run(const weir_defragment_desc &desc, weir_defragment_report *report) {
   constexpr uint64_t known = WEIR_DEFRAGMENT_WAIT | WEIR_DEFRAGMENT_EVICT;
-  if ((desc.flags & ~known) != 0) {
-    return fail(WEIR_ERROR_INVALID_ARGUMENT, "flags %#llx has bits this version does not know",
-                llu(desc.flags));
-  }
+  WEIR_TRY(check_flags(desc.flags, known));
   if (desc.reserved != 0) return fail(WEIR_ERROR_INVALID_ARGUMENT, "reserved is %u", desc.reserved);
   uint8_t first = 0;
   uint8_t end = engine_.device_count();
@@ -323,29 +319,29 @@ Status Defragmenter::run(const weir_defragment_desc &desc, weir_defragment_repor
   const KeepError keep;
   report->finished = status && !run.ended() ? 1 : 0;
   report->elapsed_ns = engine_.now_ns() - start;
-  engine_.count_defragmentation(report->evicted_bytes, report->won_bytes);
+  relocator_.count_defragmentation(report->evicted_bytes, report->won_bytes);
   return status;
 }
 
 /// Single pages of slabs that can't be emptied as a whole: what lies on one is moved into holes elsewhere, also of the same
 /// slab.
 Status Defragmenter::clear_pages(Run &run, uint8_t place, uint64_t bytes) {
-  const uint64_t page = engine_.page_size(place);
+  const uint64_t page = relocator_.memory_of(place).page_size();
   const auto alignment = static_cast<uint8_t>(std::countr_zero(page));
   std::pmr::vector<uint64_t> groups(memory_);
   MoveResult pinned;
-  engine_.list_groups(place, &groups, &pinned);
+  relocator_.list_groups(place, &groups, &pinned);
   for (const uint64_t group : groups) {
     bool moved = true;
     while (moved && run.report->won_bytes < bytes) {
-      engine_.survey_group(place, group, &run.survey);
+      relocator_.survey_group(place, group, &run.survey);
       describe(run);
       const Outcome outcome = cheapest_range(run, page, alignment, run.bounds);
       if (outcome.won_bytes == 0) break;
       const uint64_t before = run.report->copy_moves;
       WEIR_TRY(execute(run, place, false));
       moved = run.report->copy_moves != before;
-      run.report->won_bytes += engine_.reclaim(place, true);
+      run.report->won_bytes += relocator_.reclaim(place, true);
     }
   }
   return {};
@@ -358,23 +354,23 @@ bool Defragmenter::make_pages(uint8_t place, uint64_t bytes) {
   Run run{memory_, &report};
   Status status = compact_slabs(run, place);
   if (status) status = compact_fragments(run, place);
-  report.won_bytes += engine_.reclaim(place, true);
+  report.won_bytes += relocator_.reclaim(place, true);
   if (status && report.won_bytes < bytes) (void)clear_pages(run, place, bytes);
-  engine_.count_defragmentation(0, report.won_bytes);
+  relocator_.count_defragmentation(0, report.won_bytes);
   return report.won_bytes != 0;
 }
 
-bool Defragmenter::make_range(uint8_t place, uint64_t bytes) {
-  if (engine_.has_vmm(place)) return make_pages(place, bytes);
+bool Defragmenter::make_range(uint8_t place, uint64_t bytes, bool pages) {
+  if (pages || relocator_.memory_of(place).vmm()) return make_pages(place, bytes);
   weir_defragment_report report = WEIR_DEFRAGMENT_REPORT_INIT;
   Run run{memory_, &report};
   bool made = false;
   bool worked = true;
   for (int attempt = 0; attempt < most_attempts && worked && !made; ++attempt) {
-    worked = engine_.reclaim(place, attempt != 0) != 0;
-    made = engine_.layout(place).largest_free >= bytes;
+    worked = relocator_.reclaim(place, attempt != 0) != 0;
+    made = relocator_.layout(place).largest_free >= bytes;
     if (made) break;
-    engine_.survey_segments(place, &run.survey);
+    relocator_.survey_segments(place, &run.survey);
     describe(run);
     Bounds bounds;
     Outcome outcome = cheapest_range(run, bytes, 0, bounds);
@@ -384,10 +380,10 @@ bool Defragmenter::make_range(uint8_t place, uint64_t bytes) {
     const uint64_t before = report.copy_moves + report.evict_moves;
     if (!execute(run, place, true)) break;
     worked = worked || report.copy_moves + report.evict_moves != before;
-    (void)engine_.reclaim(place, true);
-    made = engine_.layout(place).largest_free >= bytes;
+    (void)relocator_.reclaim(place, true);
+    made = relocator_.layout(place).largest_free >= bytes;
   }
-  engine_.count_defragmentation(report.evicted_bytes, 0);
+  relocator_.count_defragmentation(report.evicted_bytes, 0);
   return made;
 }
 

@@ -21,16 +21,13 @@ namespace weir::defrag {
 class Defragmenter final : public residency::Compactor {
  public:
   Defragmenter(residency::Engine &engine, std::pmr::memory_resource *memory)
-      : engine_(engine), memory_(memory) {}
+      : engine_(engine), relocator_(engine.relocator()), memory_(memory) {}
   ~Defragmenter() { stop(); }
-  Defragmenter(const Defragmenter &) = delete;
-  Defragmenter &operator=(const Defragmenter &) = delete;
 
   /// *report is filled whatever is answered.
   Status run(const weir_defragment_desc &desc, weir_defragment_report *report);
 
-  bool make_range(uint8_t place, uint64_t bytes) override;
-  bool make_pages(uint8_t place, uint64_t bytes) override;
+  bool make_range(uint8_t place, uint64_t bytes, bool pages) override;
 
   /// The background thread with these settings, or none (threshold 0). Calls take turns: each finds the thread running or
   /// ended, never on its way out.
@@ -54,6 +51,7 @@ class Defragmenter final : public residency::Compactor {
   void describe(Run &run);
   Status execute(Run &run, uint8_t place, bool extents);
   Status execute_batch(Run &run, uint8_t place, bool extents);
+  bool make_pages(uint8_t place, uint64_t bytes);
   Status clear_pages(Run &run, uint8_t place, uint64_t bytes);
   Outcome cheapest_range(Run &run, uint64_t bytes, uint8_t alignment_log2, const Bounds &bounds);
   uint32_t worst_fragmentation();
@@ -61,6 +59,7 @@ class Defragmenter final : public residency::Compactor {
   void end() noexcept WEIR_REQUIRES(change_);
 
   residency::Engine &engine_;
+  residency::Relocator &relocator_;
   std::pmr::memory_resource *memory_;
   RankedMutex<Rank::upkeep> change_;  ///< never taken by the thread
   std::thread thread_ WEIR_GUARDED_BY(change_);

@@ -7,7 +7,6 @@
 #include "core/defrag/planner.hpp"
 
 #include <algorithm>
-#include <bit>
 #include <cassert>
 
 namespace weir::defrag {
@@ -20,18 +19,6 @@ uint64_t align_up(uint64_t value, uint8_t log2) noexcept {
 
 }  // namespace
 
-Planner::Planner(std::pmr::memory_resource *memory)
-    : places_(memory),
-      tenants_(memory),
-      holes_(memory),
-      taken_(memory),
-      order_(memory),
-      sources_(memory),
-      targets_(memory),
-      opened_(memory),
-      windows_(memory),
-      heads_(Classes::of(UINT64_MAX) + 1, none, memory) {}
-
 void Planner::clear() noexcept {
   places_.clear();
   tenants_.clear();
@@ -39,12 +26,10 @@ void Planner::clear() noexcept {
 }
 
 void Planner::add_place(uint64_t size, const PlaceRole &role) {
-  Place place;
-  place.size = size;
-  place.worth = role.worth;
-  place.target = role.target;
-  place.first = static_cast<uint32_t>(tenants_.size());
-  places_.push_back(place);
+  places_.push_back({.size = size,
+                     .worth = role.worth,
+                     .first = static_cast<uint32_t>(tenants_.size()),
+                     .target = role.target});
 }
 
 void Planner::add_tenant(const Tenant &tenant) {
@@ -97,16 +82,13 @@ void Planner::add_hole(uint32_t place, uint64_t offset, uint64_t end, uint32_t b
 
 /// A hole of the tenant's own class, if one of the first few fits, or of the next class that has one.
 uint32_t Planner::find(const Tenant &tenant) const noexcept {
-  const auto fits = [this, &tenant](uint32_t i) {
-    const Hole &hole = holes_[i];
-    return align_up(hole.offset, tenant.alignment_log2) + tenant.size <= hole.offset + hole.size;
-  };
   const uint32_t own = Classes::of(tenant.size);
   uint32_t classes = looks;
   for (uint32_t bin = used_.next(own); bin != none && classes-- > 0; bin = used_.next(bin + 1)) {
     uint32_t left = bin == own ? looks : 1;
     for (uint32_t i = heads_[bin]; i != none && left-- > 0; i = holes_[i].after_in_bin) {
-      if (fits(i)) return i;
+      const uint64_t at = align_up(holes_[i].offset, tenant.alignment_log2);
+      if (at + tenant.size <= holes_[i].offset + holes_[i].size) return i;
     }
   }
   // With an alignment none of the tightest may do: one that is large enough wherever it begins.

@@ -62,7 +62,7 @@ struct Outcome {
 
 class Planner {
  public:
-  explicit Planner(std::pmr::memory_resource *memory);
+  explicit Planner(std::pmr::memory_resource *memory) : memory_(memory) {}
 
   void clear() noexcept;
   /// The tenants that are added next are its; in the order of their offsets, and they do not overlap.
@@ -137,15 +137,17 @@ class Planner {
                     const Bounds &bounds);
   void open_around(uint32_t place, uint64_t begin, uint64_t end);
 
-  std::pmr::vector<Place> places_;
-  std::pmr::vector<Tenant> tenants_;
-  std::pmr::vector<Hole> holes_;
-  std::pmr::vector<Taken> taken_;
-  std::pmr::vector<uint32_t> order_;
-  std::pmr::vector<uint32_t> sources_, targets_;  ///< heaps
-  std::pmr::vector<uint32_t> opened_;
-  std::pmr::vector<Window> windows_;
-  std::pmr::vector<uint32_t> heads_;  ///< of holes, by the class of their size
+  std::pmr::memory_resource *memory_;
+  std::pmr::vector<Place> places_{memory_};
+  std::pmr::vector<Tenant> tenants_{memory_};
+  std::pmr::vector<Hole> holes_{memory_};
+  std::pmr::vector<Taken> taken_{memory_};
+  std::pmr::vector<uint32_t> order_{memory_};
+  std::pmr::vector<uint32_t> sources_{memory_}, targets_{memory_};  ///< heaps
+  std::pmr::vector<uint32_t> opened_{memory_};
+  std::pmr::vector<Window> windows_{memory_};
+  /// Of holes, by the class of their size.
+  std::pmr::vector<uint32_t> heads_{Classes::of(UINT64_MAX) + 1, none, memory_};
   physical::UsedClasses<5, UINT64_MAX> used_;
 };
 

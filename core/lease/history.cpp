@@ -32,13 +32,12 @@ void merge(Packed<vm::Tombstone> &dead) noexcept {
 }  // namespace
 
 void History::note(uint32_t buffer, uint64_t begin, uint64_t end, Stamp stamp) noexcept {
-  try {
+  const bool noted = if_memory([&]() WEIR_HELD {
     auto [entry, fresh] = uses_.try_emplace(buffer, memory_);
     entry->second.add(PastUse{begin, end, stamp}, streams_);
     buffers_.hot(buffer).set_flags(vm::Word::history, 0);
-  } catch (const std::bad_alloc &) {
-    (void)streams_.wait(stamp, UINT64_MAX);
-  }
+  });
+  if (!noted) (void)streams_.wait(stamp, UINT64_MAX);
 }
 
 void History::grant_whole(uint32_t buffer, bool write, const backend::Stream *stream) noexcept {
@@ -70,9 +69,7 @@ void History::gather(const Range &range, bool write, std::pmr::vector<Stamp> *st
   // Before its first use a tenant's past is that of its place.
   if ((hot.word.load(std::memory_order_relaxed) & vm::Word::virgin) != 0)
     gather_place(*range.region, range.base + range.begin, range.base + range.end, stamps);
-  const PastUses *past = find(range.buffer);
-  if (past == nullptr) return;
-  for (const PastUse &use : past->uses()) {
+  for (const PastUse &use : past_uses(range.buffer)) {
     if (use.begin < range.end && range.begin < use.end && (write || use.stamp.write()))
       stamps->push_back(use.stamp);
   }
@@ -94,18 +91,13 @@ void History::bury(vm::Region &region, uint64_t begin, uint64_t end, Stamp stamp
     erase_if(dead, [this](const vm::Tombstone &old) { return streams_.passed(old.stamp); });
     if (dead.size() >= many_tombstones / 2) merge(dead);
   }
-  try {
-    dead.push_back(vm::Tombstone{begin, end, stamp});
-  } catch (const std::bad_alloc &) {
+  if (!if_memory([&] { dead.push_back(vm::Tombstone{begin, end, stamp}); }))
     (void)streams_.wait(stamp, UINT64_MAX);
-  }
 }
 
 void History::bury_all(const Range &range) noexcept {
   bury(*range.region, range.base, range.base + range.end, buffers_.hot(range.buffer).last_use());
-  const PastUses *past = find(range.buffer);
-  if (past == nullptr) return;
-  for (const PastUse &use : past->uses())
+  for (const PastUse &use : past_uses(range.buffer))
     bury(*range.region, range.base + use.begin, range.base + use.end, use.stamp);
   forget(range.buffer);
 }
@@ -178,9 +170,7 @@ void History::collect(vm::Region &region, uint32_t page, std::pmr::vector<Stamp>
   if (copies) return;
   (void)each_owner(region, page, [&](uint32_t buffer, uint64_t base) WEIR_HELD {
     add(buffers_.hot(buffer).last_use());
-    const PastUses *past = find(buffer);
-    if (past == nullptr) return true;
-    for (const PastUse &use : past->uses()) {
+    for (const PastUse &use : past_uses(buffer)) {
       if (base + use.begin < end && base + use.end > begin) add(use.stamp);
     }
     return true;
@@ -192,6 +182,14 @@ bool History::at_rest(const vm::Region &region, uint32_t page) const noexcept {
   return past_ended(region, begin, begin + region.shape.page_bytes(page), nullptr) &&
          std::all_of(region.residences.begin(), region.residences.end(),
                      [&](const auto &r) { return streams_.passed(r->pages[page].ready); });
+}
+
+void History::keep_latest(std::pmr::vector<Stamp> *stamps) noexcept {
+  std::sort(stamps->begin(), stamps->end(), [](Stamp a, Stamp b) {
+    return a.slot() != b.slot() ? a.slot() < b.slot() : a.point() > b.point();
+  });
+  const auto same = [](Stamp a, Stamp b) { return a.slot() == b.slot(); };
+  stamps->erase(std::unique(stamps->begin(), stamps->end(), same), stamps->end());
 }
 
 }  // namespace weir::lease

@@ -13,6 +13,7 @@
 
 #include <algorithm>
 #include <memory_resource>
+#include <span>
 #include <unordered_map>
 #include <vector>
 
@@ -40,26 +41,20 @@ class PastUses {
   /// Throws std::bad_alloc with nothing changed.
   void add(const PastUse &use, backend::StreamTable &streams) {
     forget_passed(streams);
-    size_t kept = 0;
-    for (const PastUse &old : uses_) {
+    std::erase_if(uses_, [&use](const PastUse &old) {
       // Not every use added is the latest: the hit path's stamp moves here when another stream comes.
-      const bool covered = old.stamp.slot() == use.stamp.slot() &&
-                           old.stamp.point() <= use.stamp.point() && use.begin <= old.begin &&
-                           old.end <= use.end && (use.stamp.write() || !old.stamp.write());
-      if (!covered) uses_[kept++] = old;
-    }
-    uses_.resize(kept);
-    if (kept >= merge_above) {
-      merge(use);
-      return;
-    }
+      return old.stamp.slot() == use.stamp.slot() && old.stamp.point() <= use.stamp.point() &&
+             use.begin <= old.begin && old.end <= use.end &&
+             (use.stamp.write() || !old.stamp.write());
+    });
+    if (uses_.size() >= merge_above) return merge(use);
     uses_.push_back(use);
   }
   void forget_passed(backend::StreamTable &streams) noexcept {
     std::erase_if(uses_, [&streams](const PastUse &use) { return streams.passed(use.stamp); });
   }
   bool empty() const noexcept { return uses_.empty(); }
-  const std::pmr::vector<PastUse> &uses() const noexcept { return uses_; }
+  std::span<const PastUse> uses() const noexcept { return uses_; }
 
  private:
   static constexpr size_t merge_above = 32;
@@ -89,10 +84,13 @@ class History {
   void grant_whole(uint32_t buffer, bool write, const backend::Stream *stream) noexcept WEIR_HELD;
   /// Whether any of it is still to be waited for.
   bool pending(uint32_t buffer) noexcept WEIR_HELD;
-  bool knows(uint32_t buffer) const noexcept WEIR_HELD { return find(buffer) != nullptr; }
+  bool knows(uint32_t buffer) const noexcept WEIR_HELD { return uses_.contains(buffer); }
   void forget(uint32_t buffer) noexcept WEIR_HELD { uses_.erase(buffer); }
   /// What a use of the range has to come after: with `write` every use before it, else what was written.
   void gather(const Range &range, bool write, std::pmr::vector<Stamp> *stamps) const WEIR_HELD;
+
+  /// One wait a stream: its latest point stands for the earlier ones.
+  static void keep_latest(std::pmr::vector<Stamp> *stamps) noexcept;
 
   // ---- of places in regions ----
   /// Work that may still run on a dead tenant's place is remembered by the place.
@@ -122,10 +120,10 @@ class History {
   bool at_rest(const vm::Region &region, uint32_t page) const noexcept WEIR_HELD;
 
  private:
-  const PastUses *find(uint32_t buffer) const noexcept WEIR_HELD {
-    if (uses_.empty()) return nullptr;  // as it is most of the time
+  std::span<const PastUse> past_uses(uint32_t buffer) const noexcept WEIR_HELD {
+    if (uses_.empty()) return {};  // as it is most of the time
     const auto entry = uses_.find(buffer);
-    return entry != uses_.end() ? &entry->second : nullptr;
+    return entry != uses_.end() ? entry->second.uses() : std::span<const PastUse>{};
   }
 
   std::pmr::memory_resource *memory_;

@@ -19,17 +19,14 @@ bool LeaseTable::conflicts(const Range &range, bool write, ClaimScope scope) con
   if ((word & Word::writer) != 0 || (write && Word::leases(word) != 0)) return true;
   if ((word & Word::partial) == 0) return false;
   const vm::Geometry &shape = range.region->shape;
-  const auto *others = partials(range.buffer);
-  return others != nullptr &&
-         std::any_of(others->begin(), others->end(), [&](const Partial &other) {
-           if (!write && other.mode == WEIR_READ) return false;
-           if (other.scope.meets(scope)) return other.begin < range.end && range.begin < other.end;
-           // Between places a page has one latest version: what shares a page conflicts.
-           return shape.page_at(range.base + other.begin) <=
-                      shape.page_at(range.base + range.end - 1) &&
-                  shape.page_at(range.base + range.begin) <=
-                      shape.page_at(range.base + other.end - 1);
-         });
+  const auto others = partials(range.buffer);
+  return std::any_of(others.begin(), others.end(), [&](const Partial &other) {
+    if (!write && other.mode == WEIR_READ) return false;
+    if (other.scope.meets(scope)) return other.begin < range.end && range.begin < other.end;
+    // Between places a page has one latest version: what shares a page conflicts.
+    return shape.page_at(range.base + other.begin) <= shape.page_at(range.base + range.end - 1) &&
+           shape.page_at(range.base + range.begin) <= shape.page_at(range.base + other.end - 1);
+  });
 }
 
 bool LeaseTable::take(const Range &range, uint8_t mode, ClaimScope scope, const void *lease) {
@@ -87,17 +84,15 @@ bool LeaseTable::close_for_copy(uint32_t buffer) noexcept {
   vm::Hot &hot = buffers_.hot(buffer);
   hot.set_flags(0, Word::resident);
   if ((hot.word.load(std::memory_order_acquire) & Word::writer) != 0) return false;
-  const auto *parts = partials(buffer);
-  return parts == nullptr || std::all_of(parts->begin(), parts->end(), [](const Partial &part) {
-           return part.mode == WEIR_READ;
-         });
+  const auto parts = partials(buffer);
+  return std::all_of(parts.begin(), parts.end(),
+                     [](const Partial &part) { return part.mode == WEIR_READ; });
 }
 
 uint32_t LeaseTable::count(uint32_t buffer) const noexcept {
   const uint64_t word = buffers_.hot(buffer).word.load(std::memory_order_relaxed);
-  const auto *parts = partials(buffer);
   return static_cast<uint32_t>(word & Word::readers_mask) + ((word & Word::writer) != 0 ? 1 : 0) +
-         static_cast<uint32_t>(parts != nullptr ? parts->size() : 0);
+         static_cast<uint32_t>(partials(buffer).size());
 }
 
 bool LeaseTable::in_use(vm::Region &region, uint32_t page,

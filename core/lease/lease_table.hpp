@@ -12,6 +12,7 @@
 
 #include <memory_resource>
 #include <optional>
+#include <span>
 #include <unordered_map>
 
 namespace weir::lease {
@@ -62,10 +63,9 @@ class LeaseTable {
   }
   bool take_whole(uint32_t buffer, bool write) noexcept WEIR_HELD;
 
-  /// nullptr: no part of the buffer is leased.
-  const std::pmr::vector<Partial> *partials(uint32_t buffer) const noexcept WEIR_HELD {
+  std::span<const Partial> partials(uint32_t buffer) const noexcept WEIR_HELD {
     const auto found = partials_.find(buffer);
-    return found != partials_.end() ? &found->second : nullptr;
+    return found != partials_.end() ? found->second : std::span<const Partial>{};
   }
 
   page::BufferDirectory &buffers_;

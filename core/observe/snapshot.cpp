@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reads the engine through its own calls, so that the picture follows the same rules as any caller's.
+// Reads the pool through the calls that programs have, so that the picture follows the same rules as any caller's.
 
 #include "core/observe/snapshot.hpp"
 
@@ -8,56 +8,42 @@
 
 namespace weir::observe {
 
-std::string snapshot(residency::Engine &engine, const char *name) {
+std::string snapshot(const residency::Inspector &pool, const char *name) {
   nlohmann::ordered_json document;
   document["pool"] = name;
   weir_pool_stats stats{};
-  engine.stats(&stats);
+  pool.stats(&stats);
   auto &counters = document["stats"];
 #define WEIR_FIELD(field, meaning) counters[#field] = stats.field;
   WEIR_POOL_STATS_FIELDS(WEIR_FIELD)
 #undef WEIR_FIELD
+#define WEIR_OF(field) \
+  { #field, of.field }
   auto &devices = document["devices"] = nlohmann::ordered_json::array();
-  engine.for_each_device([&devices](const weir_pool_device_stats &device) {
-    devices.push_back({{"device", device.device},
-                       {"budget", device.budget},
-                       {"bytes", device.bytes},
-                       {"free_bytes", device.free_bytes},
-                       {"held_bytes", device.held_bytes},
-                       {"page_size", device.page_size},
-                       {"large_page_size", device.large_page_size},
-                       {"peak_bytes", device.peak_bytes},
-                       {"segments", device.segments},
-                       {"returned_bytes", device.returned_bytes},
-                       {"memory_total", device.memory_total}});
+  pool.for_each_device([&devices](const weir_pool_device_stats &of) {
+    devices.push_back({WEIR_OF(device), WEIR_OF(budget), WEIR_OF(bytes), WEIR_OF(free_bytes),
+                       WEIR_OF(held_bytes), WEIR_OF(page_size), WEIR_OF(large_page_size),
+                       WEIR_OF(peak_bytes), WEIR_OF(segments), WEIR_OF(returned_bytes),
+                       WEIR_OF(memory_total)});
   });
   auto &clients = document["clients"] = nlohmann::ordered_json::array();
-  engine.for_each_client([&clients](const char *client, const weir_client_stats &held) {
+  pool.for_each_client([&clients](const char *client, const weir_client_stats &of) {
     clients.push_back({{"name", client},
-                       {"buffers", held.buffers},
-                       {"device_bytes", held.device_bytes},
-                       {"host_bytes", held.host_bytes},
-                       {"compressed_bytes", held.compressed_bytes},
-                       {"storage_bytes", held.storage_bytes}});
+                       WEIR_OF(buffers),
+                       WEIR_OF(device_bytes),
+                       WEIR_OF(host_bytes),
+                       WEIR_OF(compressed_bytes),
+                       WEIR_OF(storage_bytes)});
   });
   auto &buffers = document["buffers"] = nlohmann::ordered_json::array();
-  engine.for_each_buffer([&buffers](const weir_buffer_info &buffer) {
-    buffers.push_back({{"size", buffer.size},
-                       {"tag", buffer.tag},
-                       {"home", buffer.home},
-                       {"device_bytes", buffer.device_bytes},
-                       {"peer_bytes", buffer.peer_bytes},
-                       {"host_bytes", buffer.host_bytes},
-                       {"compressed_bytes", buffer.compressed_bytes},
-                       {"storage_bytes", buffer.storage_bytes},
-                       {"both_bytes", buffer.both_bytes},
-                       {"unwritten_bytes", buffer.unwritten_bytes},
-                       {"lost_bytes", buffer.lost_bytes},
-                       {"leases", buffer.leases},
-                       {"held", buffer.held},
-                       {"priority", buffer.priority},
-                       {"pages", buffer.pages}});
+  pool.for_each_buffer([&buffers](const weir_buffer_info &of) {
+    buffers.push_back({WEIR_OF(size), WEIR_OF(tag), WEIR_OF(home), WEIR_OF(device_bytes),
+                       WEIR_OF(peer_bytes), WEIR_OF(host_bytes), WEIR_OF(compressed_bytes),
+                       WEIR_OF(storage_bytes), WEIR_OF(both_bytes), WEIR_OF(unwritten_bytes),
+                       WEIR_OF(lost_bytes), WEIR_OF(leases), WEIR_OF(held), WEIR_OF(priority),
+                       WEIR_OF(pages)});
   });
+#undef WEIR_OF
   return document.dump(1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 

@@ -4,12 +4,12 @@
 // run against the pool: it walks everything.
 #pragma once
 
-#include "core/residency/engine.hpp"
+#include "core/residency/inspector.hpp"
 
 #include <string>
 
 namespace weir::observe {
 
-std::string snapshot(residency::Engine &engine, const char *name);
+std::string snapshot(const residency::Inspector &pool, const char *name);
 
 }  // namespace weir::observe

@@ -18,8 +18,7 @@ void Limbo::enter(GranuleId granule, uint64_t bytes, bool scrub) noexcept {
 }
 
 std::pmr::vector<Limbo::Left>::iterator Limbo::find(GranuleId granule) noexcept {
-  return std::find_if(left_.begin(), left_.end(),
-                      [granule](const Left &left) { return left.granule == granule; });
+  return std::ranges::find(left_, granule, &Left::granule);
 }
 
 void Limbo::settle(GranuleId granule, GranuleId left, Stamp copied) noexcept {
@@ -33,13 +32,7 @@ void Limbo::cancel(GranuleId granule) noexcept { left_.erase(find(granule)); }
 void Limbo::wipe(Left &left, uint64_t address, backend::Stream &stream) noexcept {
   transfer::Copier copier(stream);
   if (!copier.zero(address, left.bytes)) return;
-  uint64_t point = 0;
-  if (stream.timeline.record(&point)) {
-    left.copied = Stamp::make(stream.slot, point, true);
-  } else {
-    const backend::Device &device = *stream.device;
-    (void)device.table().stream_synchronize(device.state(), stream.native);
-  }
+  if (!stream.mark(&left.copied)) stream.synchronize();
   left.wipe = Wipe::under_way;
 }
 
@@ -58,22 +51,21 @@ bool Limbo::sweep(backend::StreamTable &streams, physical::GranulePool &granules
 }
 
 backend::Stamp Limbo::first() const noexcept {
-  const auto first = std::find_if(left_.begin(), left_.end(),
-                                  [](const Left &left) { return static_cast<bool>(left.copied); });
+  const auto settled = [](const Left &left) { return static_cast<bool>(left.copied); };
+  const auto first = std::ranges::find_if(left_, settled);
   return first != left_.end() ? first->copied : Stamp{};
 }
 
 bool Limbo::any_secret(Stamp *settled) const noexcept {
-  const auto first = std::find_if(left_.begin(), left_.end(),
-                                  [](const Left &left) { return left.wipe != Wipe::none; });
+  const auto first = std::ranges::find_if(
+      left_, [](Wipe wipe) { return wipe != Wipe::none; }, &Left::wipe);
   if (first == left_.end()) return false;
   *settled = first->copied;
   return true;
 }
 
 bool Limbo::wiping() const noexcept {
-  return std::any_of(left_.begin(), left_.end(),
-                     [](const Left &left) { return left.wipe == Wipe::under_way; });
+  return std::ranges::find(left_, Wipe::under_way, &Left::wipe) != left_.end();
 }
 
 }  // namespace weir::page

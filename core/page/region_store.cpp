@@ -4,6 +4,7 @@
 
 #include "core/page/region_store.hpp"
 
+#include <algorithm>
 #include <cassert>
 
 namespace weir::page {
@@ -28,8 +29,13 @@ bool fits(const vm::Geometry &kept, const vm::Geometry &wanted, uint64_t alignme
 
 }  // namespace
 
-RegionStore::RegionStore(std::pmr::memory_resource *memory)
-    : memory_(memory), regions_(memory), generations_(memory), next_free_(memory), kept_(memory) {}
+RegionStore::RegionStore(std::pmr::memory_resource *memory, Releaser *releaser)
+    : memory_(memory),
+      releaser_(releaser),
+      regions_(memory),
+      generations_(memory),
+      next_free_(memory),
+      kept_(memory) {}
 
 Region &RegionStore::make(const vm::Geometry &shape, uint8_t home, uint32_t client) {
   const bool again = free_ != none;
@@ -55,11 +61,8 @@ Region &RegionStore::make(const vm::Geometry &shape, uint8_t home, uint32_t clie
 }
 
 bool RegionStore::ended(const Region &region) noexcept {
-  if (!(region.kept || region.vacant()) || region.pin_count.any()) return false;
-  for (const auto &r : region.residences) {
-    if (r->resident != 0) return false;
-  }
-  return true;
+  return (region.kept || region.vacant()) && !region.pin_count.any() &&
+         std::ranges::all_of(region.residences, [](const auto &r) { return r->resident == 0; });
 }
 
 void RegionStore::free(Region &region) noexcept {
@@ -87,7 +90,7 @@ Region *RegionStore::find_slab(uint32_t id, uint64_t generation) noexcept {
 // ---- kept regions ----
 
 void RegionStore::list_kept(Region &region) noexcept {
-  try {
+  if_memory([&]() WEIR_HELD {
     auto [entry, first] =
         kept_.try_emplace(shape_key(region.shape, region.home, region.client), none);
     region.kept_before = none;
@@ -95,8 +98,7 @@ void RegionStore::list_kept(Region &region) noexcept {
     if (!first) at(entry->second).kept_before = region.id;
     entry->second = region.id;
     region.listed = true;
-  } catch (const std::bad_alloc &) {
-  }
+  });
 }
 
 void RegionStore::unlist_kept(Region &region) noexcept {

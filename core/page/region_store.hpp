@@ -7,7 +7,7 @@
 #pragma once
 
 #include "core/base/pool_lock.hpp"
-#include "core/virtual/region.hpp"
+#include "core/virtual/region_pin.hpp"
 
 #include <deque>
 #include <memory_resource>
@@ -21,7 +21,18 @@ class RegionStore {
  public:
   static constexpr uint32_t none = UINT32_MAX;
 
-  explicit RegionStore(std::pmr::memory_resource *memory);
+  /// Frees regions that have ended, with all that they have elsewhere.
+  class Releaser {
+   public:
+    /// Something that kept the region may have gone. If it has ended it is free afterwards.
+    virtual void retire_region(Region &region) noexcept WEIR_HELD = 0;
+
+   protected:
+    ~Releaser() = default;
+  };
+
+  /// Without a releaser nothing may be unpinned.
+  explicit RegionStore(std::pmr::memory_resource *memory, Releaser *releaser = nullptr);
 
   /// A region of that shape, its pages absent everywhere. Throws std::bad_alloc with nothing changed.
   Region &make(const vm::Geometry &shape, uint8_t home, uint32_t client) WEIR_HELD;
@@ -29,6 +40,12 @@ class RegionStore {
   /// nobody works on it, and no page of it is on a device. To be asked whenever one of the three may have become true.
   static bool ended(const Region &region) noexcept;
   void free(Region &region) noexcept WEIR_HELD;
+  void retire(Region &region) noexcept WEIR_HELD { releaser_->retire_region(region); }
+  /// The pin ends, and its region with it, if nothing else keeps that.
+  void unpin(vm::RegionPin &pin) noexcept WEIR_HELD {
+    Region *const region = pin.give_back();
+    if (region != nullptr) retire(*region);
+  }
   /// Another shape for a region that nothing has come to yet and that has room for the pages.
   void reshape(Region &region, const vm::Geometry &shape) WEIR_HELD;
 
@@ -94,6 +111,7 @@ class RegionStore {
 
  private:
   std::pmr::memory_resource *memory_;
+  Releaser *const releaser_;
   std::pmr::deque<Compact<Region>> regions_ WEIR_GUARDED;  ///< by id
   std::pmr::deque<uint16_t> generations_ WEIR_GUARDED;
   std::pmr::deque<uint32_t> next_free_ WEIR_GUARDED;  ///< of an id that nobody has, the next such

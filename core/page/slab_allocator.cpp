@@ -254,7 +254,7 @@ std::string SlabAllocator::validate(const Region &region, uint32_t *page) const 
       return "closed, and not idle, or the reverse";
     const vm::Page &copies = region.pages[p];
     if (tenants[p] == 0 && copies.busy == 0 &&
-        (copies.latest() != 0 || copies.host() || copies.lower != tier::CopyTable::none))
+        (copies.latest() != 0 || copies.host() || copies.lower != tier::Chains::none))
       return "nobody's, and has a version";
   }
   const auto found = groups_.find(key_of(region));

@@ -45,9 +45,8 @@ auto BasicArena<U, B>::search(uint64_t length, uint64_t alignment) const -> Node
       found = search_aligned(size_class + 1, length, alignment);
     }
     if (found != end) return found;
-    if (largest_ != end && fits(largest_, binned_length(largest_), length, alignment)) {
+    if (largest_ != end && fits(largest_, binned_length(largest_), length, alignment))
       return largest_;
-    }
   }
   const Node last = tail();
   return last != end && fits(last, this->length(last), length, alignment) ? last : end;
@@ -73,14 +72,11 @@ auto BasicArena<U, B>::search_aligned(uint32_t size_class, uint64_t length,
                                       uint64_t alignment) const -> Node {
   const uint32_t sure = Classes::of_at_least(length + alignment - 1);
   uint32_t looks = max_looks;
-  Node found = end;
-  used_classes_.each_from(size_class, [&](uint32_t used) {
-    if (used >= sure || looks == 0) return false;
-    found = look(used, length, alignment, &looks);
-    return found == end;
-  });
-  if (found != end) return found;
-  const uint32_t used = used_classes_.next(sure);
+  uint32_t used = used_classes_.next(size_class);
+  for (; used < sure && looks != 0; used = used_classes_.next(used + 1)) {
+    if (const Node found = look(used, length, alignment, &looks); found != end) return found;
+  }
+  used = used_classes_.next(sure);
   return used != Used::none ? bins_[used] : end;
 }
 
@@ -98,25 +94,6 @@ void BasicArena<U, B>::find_largest(uint64_t looks) const {
   if (node == end || longest == bound_) bound_ = longest;
 }
 
-template <class U, unsigned B>
-uint64_t BasicArena<U, B>::largest_known() const {
-  const Node last = tail();
-  const uint64_t binned = largest_ != end ? binned_length(largest_) : 0;
-  return std::max(binned, last != end ? length(last) : 0) << shift_;
-}
-
-template <class U, unsigned B>
-uint64_t BasicArena<U, B>::largest_free() const {
-  if (largest_ == end || binned_length(largest_) != bound_) find_largest(UINT64_MAX);
-  return largest_known();
-}
-
-template <class U, unsigned B>
-uint64_t BasicArena<U, B>::large_free() const {
-  if (largest_ == end) find_largest(max_looks);
-  return largest_known();
-}
-
 // ---- taking and giving ----
 
 template <class U, unsigned B>
@@ -128,7 +105,7 @@ auto BasicArena<U, B>::allocate(uint64_t size, uint64_t alignment) -> Allocation
   const Node node = search(wanted, step);
   if (node == end) return {};
 
-  return carve(node, align_up(entries_[node].offset, step), wanted);
+  return carve<false>(node, align_up(entries_[node].offset, step), wanted);
 }
 
 template <class U, unsigned B>
@@ -140,50 +117,26 @@ auto BasicArena<U, B>::allocate_before(Node next, uint64_t offset, uint64_t size
   if (!is_free(node) || start < entries_[node].offset) return {};
   const uint64_t skipped = start - entries_[node].offset;
   if (skipped > length(node) || wanted > length(node) - skipped) return {};
-  return carve(node, start, wanted);
+  return carve<false>(node, start, wanted);
 }
 
 template <class U, unsigned B>
 auto BasicArena<U, B>::take_before(Node next, uint64_t offset, uint64_t size) noexcept -> Node {
   const Node node = entries_[next == none ? end : live_index(next)].before;
   assert(is_free(node) && unused_count_ >= 2);
-  return carve_reserved(node, offset >> shift_, size >> shift_).node;
-}
-
-template <class U, unsigned B>
-void BasicArena<U, B>::keep_spare(uint32_t entries) {
-  const uint32_t before = spare_;
-  spare_ = entries;
-  try {
-    reserve(0);
-  } catch (...) {
-    spare_ = before;
-    throw;
-  }
-}
-
-template <class U, unsigned B>
-void BasicArena<U, B>::prepare() {
-  reserve(4);
+  return carve<true>(node, offset >> shift_, size >> shift_).node;
 }
 
 /// Takes a part of a free range, from `start` on.
 template <class U, unsigned B>
-auto BasicArena<U, B>::carve(Node node, uint64_t start, uint64_t wanted) -> Allocation {
-  const uint64_t present = entries_[node].after != end ? binned_length(node) : length(node);
-  const uint64_t from = entries_[node].offset;
-  const uint64_t rest = from + present - start - wanted;
-  reserve((start != from ? 1u : 0u) + (rest != 0 ? 1u : 0u));
-  return carve_reserved(node, start, wanted);
-}
-
-template <class U, unsigned B>
-auto BasicArena<U, B>::carve_reserved(Node node, uint64_t start, uint64_t wanted) noexcept
+template <bool reserved>
+auto BasicArena<U, B>::carve(Node node, uint64_t start, uint64_t wanted) noexcept(reserved)
     -> Allocation {
   const bool binned = entries_[node].after != end;
   const uint64_t present = binned ? binned_length(node) : length(node);
   const uint64_t from = entries_[node].offset;
   const uint64_t rest = from + present - start - wanted;
+  if constexpr (!reserved) reserve((start != from ? 1u : 0u) + (rest != 0 ? 1u : 0u));
 
   Node taken = node;
   if (rest == 0) {
@@ -278,13 +231,6 @@ bool BasicArena<U, B>::resize(uint64_t size) {
 
 // ---- the node table ----
 
-/// Makes room for that many take_entry() calls.
-template <class U, unsigned B>
-void BasicArena<U, B>::reserve(uint32_t count) {
-  if (count + spare_ > unused_count_) [[unlikely]]
-    grow(count + spare_);
-}
-
 /// By a quarter, so that little lies idle. The new entries are taken in their order.
 template <class U, unsigned B>
 void BasicArena<U, B>::grow(uint32_t count) {
@@ -295,41 +241,6 @@ void BasicArena<U, B>::grow(uint32_t count) {
   entries_.resize(wanted);
   const size_t first = std::max<size_t>(present, end + 1);
   for (size_t node = wanted; node-- > first;) drop_entry(static_cast<Node>(node));
-}
-
-template <class U, unsigned B>
-auto BasicArena<U, B>::take_entry() noexcept -> Node {
-  assert(unused_count_ != 0);
-  const Node node = unused_;
-  unused_ = entries_[node].list_after;
-  --unused_count_;
-  return node;
-}
-
-template <class U, unsigned B>
-void BasicArena<U, B>::drop_entry(Node node) noexcept {
-  entries_[node].before = unused_mark;
-  entries_[node].list_after = unused_;
-  unused_ = node;
-  ++unused_count_;
-}
-
-template <class U, unsigned B>
-void BasicArena<U, B>::link_before(Node node, Node successor, uint64_t offset) noexcept {
-  Entry &entry = entries_[node];
-  const Node predecessor = entries_[successor].before;
-  entry.offset = static_cast<U>(offset);
-  entry.before = predecessor;
-  entries_[predecessor].after = node;
-  entry.after = successor;
-  entries_[successor].before = node;
-}
-
-template <class U, unsigned B>
-void BasicArena<U, B>::unlink(Node node) noexcept {
-  const Entry &entry = entries_[node];
-  entries_[entry.before].after = entry.after;
-  entries_[entry.after].before = entry.before;
 }
 
 // ---- the bins ----
@@ -374,13 +285,6 @@ void BasicArena<U, B>::take_from_bin(Node node, uint64_t length) noexcept {
   bins_[size_class] = before != end ? first : after;
   used_classes_.remove_if((before | after) == end, size_class);
   if (node == largest_) largest_ = end;
-}
-
-/// Also where the class stays the same: asking would cost as much as it saves.
-template <class U, unsigned B>
-void BasicArena<U, B>::change_bin(Node node, uint64_t from, uint64_t to) noexcept {
-  take_from_bin(node, from);
-  put_in_bin(node, to);
 }
 
 // ---- checking ----
@@ -430,9 +334,8 @@ template <class U, unsigned B>
 std::string BasicArena<U, B>::validate_unused() const {
   uint64_t count = 0;
   for (Node node = unused_; node != end; node = entries_[node].list_after) {
-    if (node >= entries_.size() || entries_[node].before != unused_mark || !is_free(node)) {
+    if (node >= entries_.size() || entries_[node].before != unused_mark || !is_free(node))
       return "node " + std::to_string(node) + ": in the list of the unused, but in use";
-    }
     if (++count > unused_count_) break;
   }
   if (count != unused_count_) return "the list of unused entries has another length than counted";
@@ -449,22 +352,19 @@ std::string BasicArena<U, B>::validate_bins() const {
     if (!broken.empty()) return "bin " + std::to_string(size_class) + ": " + broken;
   }
   const uint64_t binned = free_ranges() - (tail() != end ? 1 : 0);
-  if (seen != binned) {
+  if (seen != binned)
     return std::to_string(seen) + " in bins, " + std::to_string(binned) + " counted";
-  }
   if (longest > bound_) return "a binned range is longer than the bound";
-  if (largest_ != end && (!is_free(largest_) || entries_[largest_].after == end)) {
+  if (largest_ != end && (!is_free(largest_) || entries_[largest_].after == end))
     return "node " + std::to_string(largest_) + " is kept as the largest, but is in no bin";
-  }
   return {};
 }
 
 template <class U, unsigned B>
 std::string BasicArena<U, B>::validate_bin(uint32_t size_class, uint64_t *seen,
                                            uint64_t *longest) const {
-  if (used_classes_.has(size_class) != (bins_[size_class] != end)) {
+  if (used_classes_.has(size_class) != (bins_[size_class] != end))
     return "its bit and its list disagree";
-  }
   Node before = end;
   for (Node node = bins_[size_class]; node != end;
        before = node, node = entries_[node].list_after) {

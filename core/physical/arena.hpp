@@ -27,6 +27,7 @@
 
 #include "core/physical/arena_classes.hpp"
 
+#include <algorithm>
 #include <bit>
 #include <cassert>
 #include <cstdint>
@@ -69,9 +70,12 @@ class BasicArena {
   Node take_before(Node next, uint64_t offset, uint64_t size) noexcept;
   /// So many entries are left whenever a call that may throw has returned, for take_before(), which uses up two at most and
   /// gets them back as its node is freed. std::bad_alloc with nothing changed.
-  void keep_spare(uint32_t entries);
+  void keep_spare(uint32_t entries) {
+    if (entries > unused_count_) grow(entries);
+    spare_ = entries;
+  }
   /// The next two calls of allocate() or allocate_before() do not throw. std::bad_alloc with nothing changed.
-  void prepare();
+  void prepare() { reserve(4); }
   /// Length of the free range right before a live node; 0: there is none.
   uint64_t free_before(Node node) const {
     const Node before = live_entry(node).before;
@@ -115,9 +119,15 @@ class BasicArena {
   uint64_t used() const { return used_ << shift_; }
   uint64_t free_units() const { return (quanta() - used_) << shift_; }
   /// Exact. Walks the top class if its largest range has been taken since the last call, else O(1).
-  uint64_t largest_free() const;
+  uint64_t largest_free() const {
+    if (largest_ == end || binned_length(largest_) != bound_) find_largest(UINT64_MAX);
+    return largest_known();
+  }
   /// A free range of the top class, the longest of the few looked at: for refusals, which must stay O(1).
-  uint64_t large_free() const;
+  uint64_t large_free() const {
+    if (largest_ == end) find_largest(max_looks);
+    return largest_known();
+  }
   uint32_t allocations() const { return live_; }
   uint64_t free_ranges() const { return entries_.size() - 1 - unused_count_ - live_; }
   std::pmr::memory_resource *memory() const noexcept { return entries_.get_allocator().resource(); }
@@ -204,20 +214,55 @@ class BasicArena {
   [[gnu::always_inline]] inline Node lowest_near(uint32_t size_class, Node found) const;
   Node search_aligned(uint32_t size_class, uint64_t length, uint64_t alignment) const;
   void find_largest(uint64_t looks) const;
-  uint64_t largest_known() const;
+  uint64_t largest_known() const {
+    const uint64_t binned = largest_ != end ? binned_length(largest_) : 0;
+    return std::max(binned << shift_, tail_units());
+  }
 
-  [[gnu::always_inline]] inline Allocation carve(Node node, uint64_t start, uint64_t wanted);
-  [[gnu::always_inline]] inline Allocation carve_reserved(Node node, uint64_t start,
-                                                          uint64_t wanted) noexcept;
-  inline void reserve(uint32_t count);
+  /// `reserved`: there are entries for what it splits off.
+  template <bool reserved>
+  [[gnu::always_inline]] inline Allocation carve(Node node, uint64_t start,
+                                                 uint64_t wanted) noexcept(reserved);
+  /// Makes room for that many take_entry() calls.
+  void reserve(uint32_t count) {
+    if (count + spare_ > unused_count_) [[unlikely]]
+      grow(count + spare_);
+  }
   void grow(uint32_t count);
-  [[gnu::always_inline]] inline Node take_entry() noexcept;
-  inline void drop_entry(Node node) noexcept;
-  inline void link_before(Node node, Node successor, uint64_t offset) noexcept;
-  inline void unlink(Node node) noexcept;
+  [[gnu::always_inline]] Node take_entry() noexcept {
+    assert(unused_count_ != 0);
+    const Node node = unused_;
+    unused_ = entries_[node].list_after;
+    --unused_count_;
+    return node;
+  }
+  void drop_entry(Node node) noexcept {
+    entries_[node].before = unused_mark;
+    entries_[node].list_after = unused_;
+    unused_ = node;
+    ++unused_count_;
+  }
+  void link_before(Node node, Node successor, uint64_t offset) noexcept {
+    Entry &entry = entries_[node];
+    const Node predecessor = entries_[successor].before;
+    entry.offset = static_cast<Unit>(offset);
+    entry.before = predecessor;
+    entries_[predecessor].after = node;
+    entry.after = successor;
+    entries_[successor].before = node;
+  }
+  void unlink(Node node) noexcept {
+    const Entry &entry = entries_[node];
+    entries_[entry.before].after = entry.after;
+    entries_[entry.after].before = entry.before;
+  }
   inline void put_in_bin(Node node, uint64_t length) noexcept;
   inline void take_from_bin(Node node, uint64_t length) noexcept;
-  inline void change_bin(Node node, uint64_t from, uint64_t to) noexcept;
+  /// Also where the class stays the same: asking would cost as much as it saves.
+  void change_bin(Node node, uint64_t from, uint64_t to) noexcept {
+    take_from_bin(node, from);
+    put_in_bin(node, to);
+  }
 
   std::string validate_line() const;
   std::string validate_bins() const;

@@ -77,24 +77,6 @@ class UsedClasses {
     const uint32_t stays = 0u - uint32_t{left != 0};
     return (here & stays) | (above & ~stays);
   }
-  /// Those at or above a class in their order, until the visitor returns false.
-  template <class Visit>
-  void each_from(uint32_t size_class, Visit &&visit) const {
-    uint32_t row = Classes::row_of(size_class);
-    if (row >= rows) return;
-    const uint32_t column = size_class & column_mask;
-    uint32_t left = uint32_t{columns_[row]} >> column << column;
-    uint64_t rows_left = rows_ & (UINT64_MAX << row << 1);
-    while (true) {
-      for (; left != 0; left &= left - 1) {
-        if (!visit(row * Classes::columns + lowest_bit(left))) return;
-      }
-      if (rows_left == 0) return;
-      row = lowest_bit(rows_left);
-      rows_left &= rows_left - 1;
-      left = columns_[row];
-    }
-  }
   /// Whether rows and columns agree.
   bool valid() const {
     for (uint32_t row = 0; row < 64; ++row) {

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The ledger's tables, taking and giving back. Everything that can throw is in reserve(), before the first change.
+// The ledger's tables, finding, taking and giving back. Finding changes nothing and looks at a bounded number of rooms.
+// Everything that can throw is in reserve(), before the first change.
 
 #include "core/physical/granule_ledger.hpp"
+
+#include "core/base/grow.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -10,6 +13,9 @@
 
 namespace weir::physical {
 namespace {
+
+constexpr int pair_looks = 24;
+constexpr int aligned_looks = 8;
 
 uint64_t quanta_of(uint64_t bytes) {
   return (bytes + GranuleLedger::quantum - 1) / GranuleLedger::quantum;
@@ -50,15 +56,10 @@ uint32_t GranuleLedger::offset_for(Kind kind, const Node &run, uint64_t length,
 }
 
 void GranuleLedger::reserve(uint32_t nodes, uint32_t slots) {
-  const auto room = [](auto &vector, size_t count) {
-    if (count > vector.capacity()) vector.reserve(std::max(count, vector.capacity() * 2));
-  };
   if (spare_nodes_ < nodes) {
     const size_t count = nodes_.size() + (nodes - spare_nodes_);
-    room(nodes_, count);
-    front_.reserve(count);
-    rear_.reserve(count);
-    closed_.reserve(count);
+    grow_to(nodes_, count);
+    for (RoomTree *tree : {&front_, &rear_, &closed_}) tree->reserve(count);
     while (spare_nodes_ < nodes) {
       nodes_.emplace_back();
       drop_node(static_cast<uint32_t>(nodes_.size() - 1));
@@ -66,7 +67,7 @@ void GranuleLedger::reserve(uint32_t nodes, uint32_t slots) {
   }
   if (spare_slots_ < slots) {
     const size_t count = slots_.size() + (slots - spare_slots_);
-    room(slots_, count);
+    grow_to(slots_, count);
     movable_.reserve(count);
     while (spare_slots_ < slots) {
       slots_.emplace_back().first = unused_slot_;
@@ -90,19 +91,19 @@ void GranuleLedger::drop_node(uint32_t node) noexcept {
   ++spare_nodes_;
 }
 
-RoomTree *GranuleLedger::tree_of(const Node &node) noexcept {
-  if (node.offset == 0) return &front_;
-  return uint64_t{node.offset} + node.length == page_ ? &rear_ : &closed_;
+RoomTree &GranuleLedger::tree_of(const Node &node) noexcept {
+  if (node.offset == 0) return front_;
+  return uint64_t{node.offset} + node.length == page_ ? rear_ : closed_;
 }
 
 void GranuleLedger::index(uint32_t node) noexcept {
   const Node &run = nodes_[node];
-  if (slots_[run.slot].shown) tree_of(run)->insert(node, run.length, run.length);
+  if (slots_[run.slot].shown) tree_of(run).insert(node, run.length, run.length);
 }
 
 void GranuleLedger::unindex(uint32_t node) noexcept {
   const Node &run = nodes_[node];
-  if (slots_[run.slot].shown) tree_of(run)->erase(node);
+  if (slots_[run.slot].shown) tree_of(run).erase(node);
 }
 
 /// A hidden granule, wholly free; its one run is in no index.
@@ -160,6 +161,139 @@ void GranuleLedger::join(uint32_t node, uint32_t next) noexcept {
   nodes_[node].after = nodes_[next].after;
   if (nodes_[node].after != none) nodes_[nodes_[node].after].before = node;
   drop_node(next);
+}
+
+// ---- finding ----
+
+/// The two rooms whose sum passes `sum` by the least, among those looked at from either side.
+GranuleLedger::Pair GranuleLedger::find_pair(uint64_t sum, uint64_t step) const {
+  Pair best;
+  const auto consider = [&](uint32_t rear, uint32_t front) {
+    const uint64_t head = align_down(rear_.room(rear), step);
+    if (head == 0 || head >= sum || head + front_.room(front) < sum) return;
+    const uint64_t excess = rear_.room(rear) + front_.room(front) - sum;
+    if (excess < best.excess) best = {rear, front, excess};
+  };
+  const uint32_t most_rear = rear_.largest(), most_front = front_.largest();
+  if (most_rear == none || most_front == none) return best;
+  const uint64_t rear_most = rear_.room(most_rear), front_most = front_.room(most_front);
+  if (rear_most + front_most < sum) return best;
+  uint32_t rear = rear_.at_least(sum > front_most ? sum - front_most : 1);
+  for (int looks = pair_looks; rear != none && looks > 0 && best.excess != 0; --looks) {
+    const uint64_t head = align_down(rear_.room(rear), step);
+    if (head >= sum) break;
+    if (const uint32_t front = front_.at_least(sum - head); front != none) consider(rear, front);
+    rear = rear_.next(rear);
+  }
+  uint32_t front = front_.at_least(sum > rear_most ? sum - rear_most : 1);
+  for (int looks = pair_looks; front != none && looks > 0 && best.excess != 0; --looks) {
+    if (front_.room(front) >= sum) break;
+    const uint64_t head = align_up(sum - front_.room(front), step);
+    if (const uint32_t found = rear_.at_least(head); found != none) consider(found, front);
+    front = front_.next(front);
+  }
+  return best;
+}
+
+/// Rooms that hold `rest` quanta beside whole granules, without a new granule or with one in place of a whole one: sets the head
+/// and the two runs. False: there are none.
+bool GranuleLedger::split_without_opening(uint64_t rest, uint64_t step, Split *split) const {
+  const auto lay = [split](uint64_t head, uint32_t head_run, uint32_t tail_run) {
+    split->head = head;
+    split->head_run = head_run;
+    split->tail_run = tail_run;
+    return true;
+  };
+  const auto lay_pair = [&](const Pair &pair) {
+    return lay(align_down(rear_.room(pair.rear), step), pair.rear, pair.front);
+  };
+  // Two rooms that hold a page more than the rest: one whole granule less.
+  if (const Pair pair = find_pair(rest + page_, step); pair.excess != UINT64_MAX)
+    return lay_pair(pair);
+  const uint32_t rear = rear_.at_least(rest), front = front_.at_least(rest);
+  if (front != none && front_.room(front) == rest) return lay(0, none, front);
+  if (rear != none && rear_.room(rear) == rest && rest % step == 0) return lay(rest, rear, none);
+  const bool neither = rear == none && front == none;
+  const Pair pair = find_pair(rest, step);
+  if (pair.excess == 0 || (pair.excess != UINT64_MAX && neither)) return lay_pair(pair);
+  if (neither) return false;
+  // A room that is more than enough is filled to its end; what then goes beyond the last whole granule is the new one's.
+  // So the room that is left over is at the rear (or the front) of a granule, where the next buffer can use it.
+  if (front == none || (rear != none && rear_.room(rear) <= front_.room(front))) {
+    const uint64_t head = align_down(rear_.room(rear), step);
+    if (head >= rest) return lay(head, rear, none);
+  }
+  if (front == none) return false;
+  const uint64_t head = align_up(rest + page_ - front_.room(front), step);
+  return lay(head < page_ ? head : 0, none, front);
+}
+
+/// No room is enough: the largest is filled, and a new granule takes what is left.
+void GranuleLedger::split_with_one_new(uint64_t rest, uint64_t step, Split *split) const {
+  const uint32_t rear = rear_.largest(), front = front_.largest();
+  const uint64_t rear_room = rear != none ? align_down(rear_.room(rear), step) : 0;
+  const uint64_t front_room = front != none ? front_.room(front) : 0;
+  if (rear_room != 0 && rear_room >= front_room && rear_room < rest) {
+    split->head = rear_room;
+    split->head_run = rear;
+  } else if (front_room != 0 && front_room < rest) {
+    const uint64_t head = align_up(rest - front_room, step);
+    if (head >= rest) return;
+    split->head = head;
+    split->tail_run = front;
+  }
+}
+
+GranuleLedger::Split GranuleLedger::choose(uint64_t bytes, uint64_t alignment) const {
+  assert(bytes >= page() && std::has_single_bit(alignment) && alignment <= page());
+  Split split;
+  split.at = state_;
+  const uint64_t size = quanta_of(bytes);
+  const uint64_t rest = size % page_;
+  const uint64_t step = std::max<uint64_t>(alignment / quantum, 1);
+  split.whole = size / page_;
+  if (rest == 0) return split;
+  if ((page_ - rest) * quantum <= bytes / least_share_) {
+    ++split.whole;
+    return split;
+  }
+  if (!split_without_opening(rest, step, &split)) split_with_one_new(rest, step, &split);
+  // The tail is what the head and whole granules leave: it is never a whole one.
+  split.whole = (size - split.head) / page_;
+  split.tail = (size - split.head) % page_ * quantum;
+  split.head *= quantum;
+  return split;
+}
+
+GranuleLedger::Place GranuleLedger::find_head(uint64_t bytes) const {
+  assert(bytes > 0 && bytes < page() && bytes % quantum == 0);
+  return {Kind::head, bytes, quantum, rear_.at_least(bytes / quantum), state_};
+}
+
+GranuleLedger::Place GranuleLedger::find_tail(uint64_t bytes) const {
+  assert(bytes > 0 && bytes < page() && bytes % quantum == 0);
+  return {Kind::tail, bytes, quantum, front_.at_least(bytes / quantum), state_};
+}
+
+/// Rooms that no fragment can use come first; then the smallest that is enough.
+GranuleLedger::Place GranuleLedger::find_small(uint64_t bytes, uint64_t alignment) const {
+  assert(bytes > 0 && bytes <= page() && std::has_single_bit(alignment) && alignment <= page());
+  const uint64_t length = quanta_of(bytes);
+  const uint64_t step = std::max<uint64_t>(alignment / quantum, 1);
+  const auto find = [&](const RoomTree &tree) {
+    uint32_t run = tree.at_least(length);
+    for (int looks = aligned_looks; run != none && step > 1 && looks > 0; --looks) {
+      if (offset_for(Kind::small, nodes_[run], length, step) != none) return run;
+      run = tree.next(run);
+    }
+    return step == 1 || run == none ? run : tree.at_least(length + step - 1);
+  };
+  Place place{Kind::small, bytes, alignment, find(closed_), state_};
+  if (place.run != none) return place;
+  const uint32_t rear = find(rear_), front = find(front_);
+  place.run =
+      front == none || (rear != none && rear_.room(rear) <= front_.room(front)) ? rear : front;
+  return place;
 }
 
 // ---- taking and giving ----
@@ -233,67 +367,32 @@ GranuleLedger::Released GranuleLedger::release(Piece piece) noexcept {
   return released;
 }
 
-void GranuleLedger::show(Piece piece) noexcept {
-  assert(live(piece));
-  const uint32_t slot_number = nodes_[piece.node].slot;
+void GranuleLedger::set_shown(Piece piece, bool shown) noexcept {
+  const uint32_t slot_number = node_of(piece).slot;
   Slot &slot = slots_[slot_number];
-  if (slot.shown) return;
-  slot.shown = true;
+  if (slot.shown == shown) return;
+  slot.shown = shown;
   ++state_;
   for (uint32_t node = slot.first; node != none; node = nodes_[node].after) {
-    if (nodes_[node].kind == Kind::free) index(node);
+    const Node &run = nodes_[node];
+    if (run.kind != Kind::free) continue;
+    RoomTree &tree = tree_of(run);
+    shown ? tree.insert(node, run.length, run.length) : tree.erase(node);
   }
-  if (slot.fragments == 0) movable_.insert(slot_number, slot.used, slot.used);
-}
-
-void GranuleLedger::hide(Piece piece) noexcept {
-  assert(live(piece));
-  const uint32_t slot_number = nodes_[piece.node].slot;
-  Slot &slot = slots_[slot_number];
-  if (!slot.shown) return;
-  ++state_;
-  for (uint32_t node = slot.first; node != none; node = nodes_[node].after) {
-    if (nodes_[node].kind == Kind::free) unindex(node);
-  }
-  if (movable_.contains(slot_number)) movable_.erase(slot_number);
-  slot.shown = false;
+  if (slot.fragments != 0) return;
+  shown ? movable_.insert(slot_number, slot.used, slot.used) : movable_.erase(slot_number);
 }
 
 // ---- looking ----
-
-const GranuleLedger::Node &GranuleLedger::node_of(Piece piece) const {
-  assert(live(piece));
-  return nodes_[piece.node];
-}
 
 GranuleLedger::Piece GranuleLedger::live_from(uint32_t node) const {
   while (node != none && nodes_[node].kind == Kind::free) node = nodes_[node].after;
   return node == none ? Piece{} : piece_at(node);
 }
 
-GranuleLedger::Piece GranuleLedger::piece_in(uint32_t slot) const {
-  return slot == none ? Piece{} : live_from(slots_[slot].first);
-}
-
-GranuleLedger::Piece GranuleLedger::first_in(Piece piece) const {
-  return live_from(slot_of(piece).first);
-}
-
-GranuleLedger::Piece GranuleLedger::next_in(Piece piece) const {
-  return live_from(node_of(piece).after);
-}
-
-GranuleLedger::Piece GranuleLedger::emptiest() const { return piece_in(movable_.at_least(0)); }
-
 GranuleLedger::Piece GranuleLedger::next_emptiest(Piece after) const {
   const uint32_t slot = node_of(after).slot;
   return movable_.contains(slot) ? piece_in(movable_.next(slot)) : Piece{};
-}
-
-uint64_t GranuleLedger::table_bytes() const noexcept {
-  return nodes_.capacity() * sizeof(Node) + slots_.capacity() * sizeof(Slot) +
-         front_.table_bytes() + rear_.table_bytes() + closed_.table_bytes() +
-         movable_.table_bytes();
 }
 
 // ---- checking ----
@@ -311,22 +410,19 @@ std::string GranuleLedger::validate_granule(uint32_t slot_number, uint64_t *free
     offset += run.length;
     if (offset > page_) return name + " passes the granule's end";
     const bool is_free = run.kind == Kind::free;
-    if (is_free == ((run.generation & 1U) != 0) || run.kind == Kind::unused) {
+    if (is_free == ((run.generation & 1U) != 0) || run.kind == Kind::unused)
       return name + " has a generation of another kind";
-    }
-    const uint32_t trees = (front_.contains(node) ? 1U : 0U) + (rear_.contains(node) ? 1U : 0U) +
-                           (closed_.contains(node) ? 1U : 0U);
+    const int trees = front_.contains(node) + rear_.contains(node) + closed_.contains(node);
     const RoomTree &tree = run.offset == 0 ? front_ : offset == page_ ? rear_ : closed_;
-    if (trees != (is_free && slot.shown ? 1U : 0U)) return name + " is in the wrong indexes";
-    if (trees != 0 && (!tree.contains(node) || tree.room(node) != run.length)) {
+    if (trees != (is_free && slot.shown ? 1 : 0)) return name + " is in the wrong indexes";
+    if (trees != 0 && (!tree.contains(node) || tree.room(node) != run.length))
       return name + " is indexed as another";
-    }
     if (is_free && last != none && nodes_[last].kind == Kind::free)
       return name + " follows a free one";
     if (run.kind == Kind::tail && run.offset != 0) return name + " is no tail at a front";
     if (run.kind == Kind::head && offset != page_) return name + " is no head at a rear";
     if (is_free) {
-      *free_runs += trees;
+      *free_runs += slot.shown ? 1 : 0;
     } else {
       used += run.length;
       if (run.kind != Kind::small) ++fragments;
@@ -355,9 +451,8 @@ std::string GranuleLedger::validate() const {
   for (const Node &node : nodes_) pieces += node.generation & 1U;
   if (granules != granules_ || used != used_ || pieces != pieces_)
     return "the ledger's sums are wrong";
-  if (free_runs != front_.size() + rear_.size() + closed_.size()) {
+  if (free_runs != front_.size() + rear_.size() + closed_.size())
     return "the indexes hold what is no free run";
-  }
   for (const RoomTree *tree : {&front_, &rear_, &closed_, &movable_}) {
     std::string broken = tree->validate();
     if (!broken.empty()) return broken;

@@ -29,6 +29,7 @@
 
 #include "core/physical/room_tree.hpp"
 
+#include <cassert>
 #include <cstdint>
 #include <memory_resource>
 #include <string>
@@ -118,8 +119,8 @@ class GranuleLedger {
 
   // ---- granules, named by any piece in them ----
   /// Its room may be given out (again). Idempotent, as hide() is.
-  void show(Piece piece) noexcept;
-  void hide(Piece piece) noexcept;
+  void show(Piece piece) noexcept { set_shown(piece, true); }
+  void hide(Piece piece) noexcept { set_shown(piece, false); }
   bool shown(Piece piece) const { return slot_of(piece).shown; }
   uint64_t granule(Piece piece) const { return slot_of(piece).name; }
 
@@ -133,11 +134,11 @@ class GranuleLedger {
   uint64_t bytes(Piece piece) const { return uint64_t{node_of(piece).length} * quantum; }
   uint64_t owner(Piece piece) const { return node_of(piece).owner; }
   /// The pieces of a granule in order of place.
-  Piece first_in(Piece piece) const;
-  Piece next_in(Piece piece) const;
+  Piece first_in(Piece piece) const { return live_from(slot_of(piece).first); }
+  Piece next_in(Piece piece) const { return live_from(node_of(piece).after); }
   /// A piece of the shown granule without fragments that holds the fewest bytes; with `after`, the next one in that order.
   /// None: there is no (further) one.
-  Piece emptiest() const;
+  Piece emptiest() const { return piece_in(movable_.at_least(0)); }
   Piece next_emptiest(Piece after) const;
   /// Bytes that the granule's tenants take.
   uint64_t used_in(Piece piece) const { return slot_of(piece).used * quantum; }
@@ -147,7 +148,6 @@ class GranuleLedger {
   uint64_t used() const noexcept { return used_ * quantum; }
   uint64_t free_bytes() const noexcept { return (granules_ * page_ - used_) * quantum; }
   uint64_t pieces() const noexcept { return pieces_; }
-  uint64_t table_bytes() const noexcept;
 
   /// Empty, or the first invariant that does not hold. O(n).
   std::string validate() const;
@@ -174,17 +174,22 @@ class GranuleLedger {
     uint64_t excess = UINT64_MAX;
   };
 
-  const Node &node_of(Piece piece) const;
+  const Node &node_of(Piece piece) const {
+    assert(live(piece));
+    return nodes_[piece.node];
+  }
   const Slot &slot_of(Piece piece) const { return slots_[node_of(piece).slot]; }
   Piece piece_at(uint32_t node) const { return {node, nodes_[node].generation}; }
   Piece live_from(uint32_t node) const;
-  Piece piece_in(uint32_t slot) const;
+  Piece piece_in(uint32_t slot) const {
+    return slot == none ? Piece{} : live_from(slots_[slot].first);
+  }
 
   Pair find_pair(uint64_t sum, uint64_t step) const;
   bool split_without_opening(uint64_t rest, uint64_t step, Split *split) const;
   void split_with_one_new(uint64_t rest, uint64_t step, Split *split) const;
 
-  RoomTree *tree_of(const Node &node) noexcept;
+  RoomTree &tree_of(const Node &node) noexcept;
   void index(uint32_t node) noexcept;
   void unindex(uint32_t node) noexcept;
   void reserve(uint32_t nodes, uint32_t slots);
@@ -194,6 +199,7 @@ class GranuleLedger {
   uint32_t carve(uint32_t run, uint32_t offset, uint32_t length, Kind kind,
                  uint64_t owner) noexcept;
   void join(uint32_t node, uint32_t next) noexcept;
+  void set_shown(Piece piece, bool shown) noexcept;
   uint32_t offset_for(Kind kind, const Node &run, uint64_t length, uint64_t alignment) const;
 
   std::string validate_granule(uint32_t slot, uint64_t *free_runs) const;

@@ -100,19 +100,6 @@ GranuleId GranulePool::need(IdleList *list) noexcept {
   return id;
 }
 
-/// For the system: one that nobody needed is there no more.
-GranuleId GranulePool::give_up(IdleList *list) noexcept {
-  const GranuleId id = pop(list);
-  list->fewest -= list->fewest != 0 ? 1U : 0U;
-  for (size_t &fewest : list->fewest_before) fewest -= fewest != 0 ? 1U : 0U;
-  return id;
-}
-
-size_t GranulePool::IdleList::unneeded() const noexcept {
-  const size_t before = *std::min_element(fewest_before.begin(), fewest_before.end());
-  return std::min(before, fewest);
-}
-
 GranuleId GranulePool::new_slot() {
   if (unused_.size != 0) {
     const GranuleId id = unused_.head;
@@ -182,9 +169,8 @@ GranuleId GranulePool::claim(PageClass c, uint64_t bytes, DoomedList *doomed) {
     doomed->push_back(Doomed{victim, &granules_[victim], nullptr, false});
     budget_.refund(other_size);
   }
-  const bool charged = budget_.charge(size);
+  [[maybe_unused]] const bool charged = budget_.charge(size);
   assert(charged);
-  (void)charged;
   granules_[id].set_class(c);
   return id;
 }
@@ -217,15 +203,17 @@ void GranulePool::set_budget(uint64_t bytes) noexcept {
 
 void GranulePool::lower_budget(uint64_t bytes) noexcept {
   if (!vmm()) return segments_->lower_limit(bytes);
-  const uint64_t limit = budget_.limit();
-  budget_.set_limit(std::max(budget_.used(), limit - std::min(limit, bytes)));
+  budget_.lower(bytes);
 }
 
 // ---- giving back ----
 
-/// One idle granule of the class; *doomed has room for it.
+/// One idle granule of the class; *doomed has room for it. One that nobody needed is there no more.
 uint64_t GranulePool::doom(PageClass c, DoomedList *doomed) noexcept {
-  const GranuleId id = give_up(&idle_of(c));
+  IdleList &list = idle_of(c);
+  const GranuleId id = pop(&list);
+  list.fewest -= list.fewest != 0 ? 1U : 0U;
+  for (size_t &fewest : list.fewest_before) fewest -= fewest != 0 ? 1U : 0U;
   doomed->push_back(Doomed{id, &granules_[id]});
   return page_size(c);
 }

@@ -15,6 +15,7 @@
 #include "core/base/memory.hpp"
 #include "core/physical/segments.hpp"
 
+#include <algorithm>
 #include <array>
 #include <deque>
 #include <vector>
@@ -149,12 +150,13 @@ class GranulePool {
   struct IdleList : FreeList {
     size_t fewest = 0;
     std::array<size_t, looks_a_grace> fewest_before{};
-    size_t unneeded() const noexcept;
+    size_t unneeded() const noexcept {
+      return std::min(fewest, *std::min_element(fewest_before.begin(), fewest_before.end()));
+    }
   };
   GranuleId pop(FreeList *list) noexcept;
   void push(FreeList *list, GranuleId id) noexcept;
   GranuleId need(IdleList *list) noexcept;
-  GranuleId give_up(IdleList *list) noexcept;
   IdleList &idle_of(PageClass c) noexcept { return idle_[static_cast<size_t>(c)]; }
   std::string validate_unused() const;
   GranuleId new_slot();

@@ -6,8 +6,6 @@
 
 #include "core/base/signals.hpp"
 
-#include <system_error>
-
 namespace weir::physical {
 
 Mapper::~Mapper() {
@@ -22,18 +20,7 @@ Mapper::~Mapper() {
 
 Status Mapper::start() {
   if (!device_.has(WEIR_CAP_VMM) || device_.has(WEIR_CAP_MAP_ANY_THREAD)) return {};
-  try {
-    const SignalsBlocked blocked;
-    thread_ = std::thread([this] { serve(); });
-  } catch (const std::system_error &error) {
-    return fail(WEIR_ERROR_OUT_OF_HOST_MEMORY, "cannot start the mapping thread: %s", error.what());
-  }
-  return {};
-}
-
-void Mapper::set_peers(const Peers &peers) noexcept {
-  const Guard hold(peers_mutex_);
-  peers_ = peers;
+  return start_thread(&thread_, "the mapping thread", [this] { serve(); });
 }
 
 Status Mapper::map(uint64_t address, uint64_t bytes, weir_be_granule granule,

@@ -27,7 +27,10 @@ class Mapper {
     uint32_t count = 0;
     uint16_t generation = 0;
   };
-  void set_peers(const Peers &peers) noexcept;
+  void set_peers(const Peers &peers) noexcept {
+    const Guard hold(peers_mutex_);
+    peers_ = peers;
+  }
   /// Before start(): its thread, if it has one, runs on this NUMA node's processors where the system has several nodes.
   void stay_near(const numa::Nodes &nodes, uint32_t node) noexcept {
     nodes_ = &nodes;

@@ -37,13 +37,6 @@ uint32_t RoomTree::used_from(uint32_t kind) const noexcept {
   return none;
 }
 
-uint32_t RoomTree::used_before(uint32_t kind) const noexcept {
-  while (kind-- != 0) {
-    if ((used_[kind / 64] >> (kind % 64) & 1U) != 0) return kind;
-  }
-  return none;
-}
-
 void RoomTree::mark(uint32_t kind) noexcept {
   const uint64_t bit = uint64_t{1} << (kind % 64);
   uint64_t &word = used_[kind / 64];
@@ -154,9 +147,8 @@ uint32_t RoomTree::first_at_or_after(uint32_t tree, uint64_t room, uint32_t numb
   const Entry &entry = entries_[tree];
   const bool after = entry.room != room ? entry.room > room : tree >= number;
   if (!after) return first_at_or_after(entry.right, room, number, length);
-  if (const uint32_t found = first_at_or_after(entry.left, room, number, length); found != none) {
+  if (const uint32_t found = first_at_or_after(entry.left, room, number, length); found != none)
     return found;
-  }
   if (entry.length >= length) return tree;
   return first_at_or_after(entry.right, room, number, length);
 }
@@ -170,18 +162,10 @@ uint32_t RoomTree::first_from(uint64_t room, uint32_t number, uint64_t length) c
   return none;
 }
 
-uint32_t RoomTree::at_least(uint64_t room, uint64_t length) const noexcept {
-  return first_from(room, 0, length);
-}
-
-uint32_t RoomTree::next(uint32_t number, uint64_t length) const noexcept {
-  return first_from(entries_[number].room, number + 1, length);
-}
-
 uint32_t RoomTree::largest(uint64_t length) const noexcept {
-  uint32_t kind = used_before(class_count);
-  while (kind != none && !enough(root_of(kind), length)) kind = used_before(kind);
-  uint32_t tree = kind != none ? root_of(kind) : none;
+  uint32_t kind = trees();
+  while (kind != 0 && !enough(root_of(kind - 1), length)) --kind;
+  uint32_t tree = kind != 0 ? root_of(kind - 1) : none;
   while (enough(tree, length)) {
     const Entry &entry = entries_[tree];
     if (enough(entry.right, length)) {
@@ -221,7 +205,7 @@ std::string RoomTree::validate_below(uint32_t tree, std::vector<uint32_t> *order
 
 std::string RoomTree::validate() const {
   std::vector<uint32_t> order;
-  for (uint32_t kind = 0; kind < (roots_.empty() ? 1 : class_count); ++kind) {
+  for (uint32_t kind = 0; kind < trees(); ++kind) {
     const size_t before = order.size();
     std::string broken = validate_below(root_of(kind), &order);
     if (!broken.empty()) return broken;
@@ -235,10 +219,9 @@ std::string RoomTree::validate() const {
   }
   const auto in_tree = std::count_if(entries_.begin(), entries_.end(),
                                      [](const Entry &entry) { return entry.in_tree; });
-  if (order.size() != size_ || static_cast<size_t>(in_tree) != size_) {
+  if (order.size() != size_ || static_cast<size_t>(in_tree) != size_)
     return std::to_string(order.size()) + " entries linked, " + std::to_string(in_tree) +
            " marked, " + std::to_string(size_) + " counted";
-  }
   return {};
 }
 

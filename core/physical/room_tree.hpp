@@ -41,11 +41,15 @@ class RoomTree {
   void change(uint32_t number, uint64_t room, uint64_t length) noexcept;
 
   /// The entry of the smallest room >= `room` (and of the lowest number among these) with length >= `length`.
-  uint32_t at_least(uint64_t room, uint64_t length = 0) const noexcept;
+  uint32_t at_least(uint64_t room, uint64_t length = 0) const noexcept {
+    return first_from(room, 0, length);
+  }
   /// The entry of the largest room with length >= `length`.
   uint32_t largest(uint64_t length = 0) const noexcept;
   /// The next one in order whose length is enough.
-  uint32_t next(uint32_t number, uint64_t length = 0) const noexcept;
+  uint32_t next(uint32_t number, uint64_t length = 0) const noexcept {
+    return first_from(entries_[number].room, number + 1, length);
+  }
 
   uint64_t room(uint32_t number) const noexcept { return entries_[number].room; }
   uint64_t length(uint32_t number) const noexcept { return entries_[number].length; }
@@ -53,9 +57,6 @@ class RoomTree {
   size_t size() const noexcept { return size_; }
   bool contains(uint32_t number) const noexcept {
     return number < entries_.size() && entries_[number].in_tree;
-  }
-  uint64_t table_bytes() const noexcept {
-    return entries_.capacity() * sizeof(Entry) + roots_.capacity() * sizeof(uint32_t);
   }
 
   std::string validate() const;
@@ -76,9 +77,9 @@ class RoomTree {
   uint32_t class_of(uint64_t room) const noexcept;
   uint32_t &root_of(uint32_t kind) noexcept { return roots_.empty() ? root_ : roots_[kind]; }
   uint32_t root_of(uint32_t kind) const noexcept { return roots_.empty() ? root_ : roots_[kind]; }
-  /// The first class at or after `kind` that has entries, or the last that is before it; none: there is none.
+  uint32_t trees() const noexcept { return roots_.empty() ? 1 : class_count; }
+  /// The first class at or after `kind` that has entries, or none.
   uint32_t used_from(uint32_t kind) const noexcept;
-  uint32_t used_before(uint32_t kind) const noexcept;
   void mark(uint32_t kind) noexcept;
 
   static uint32_t priority(uint32_t number) noexcept;

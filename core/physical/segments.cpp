@@ -70,13 +70,10 @@ void Segments::drop_slot(uint32_t slot) noexcept {
   unused_slot_ = slot;
 }
 
-Segments::Extent Segments::place(Segment &segment, uint32_t slot, uint64_t bytes) {
-  const Arena::Allocation found = segment.arena.allocate(bytes);
-  return found ? settle(segment, slot, found) : Extent{};
-}
-
+/// The extent at a place that was looked for; none if there was none.
 Segments::Extent Segments::settle(Segment &segment, uint32_t slot,
                                   const Arena::Allocation &found) noexcept {
+  if (!found) return {};
   slots_[slot] = Slot{&segment, found.node};
   segment.arena.set_owner(found.node, slot);
   segment.idle_looks = 0;
@@ -95,48 +92,38 @@ Segments::Extent Segments::claim(uint64_t bytes) {
   try {
     for (const auto &segment : segments_) {
       if (!segment->usable() || segment->arena.free_units() < bytes) continue;
-      found = place(*segment, slot, bytes);
+      found = settle(*segment, slot, segment->arena.allocate(bytes));
       if (found.id != none) return found;
     }
     fresh = open_for(bytes);
-    if (fresh != nullptr) found = place(*fresh, slot, bytes);
+    if (fresh != nullptr) found = settle(*fresh, slot, fresh->arena.allocate(bytes));
   } catch (...) {
     if (fresh != nullptr) abandon(*fresh);
     drop_slot(slot);
     throw;
   }
-  if (found.id == none) {
-    drop_slot(slot);
-  }
+  if (found.id == none) drop_slot(slot);
   return found;
-}
-
-Segment *Segments::numbered(uint32_t number) const noexcept {
-  for (const auto &segment : segments_) {
-    if (segment->number == number) return segment.get();
-  }
-  return nullptr;
 }
 
 Segments::Extent Segments::claim_at(uint32_t number, uint64_t offset, uint64_t bytes,
                                     uint32_t before) {
   const Lock lock(mutex_);
-  Segment *segment = numbered(number);
+  Segment *segment = find([number](const Segment &s) { return s.number == number; });
   if (segment == nullptr || segment->state != Segment::State::made) return {};
   // Both may have changed since the caller looked.
   if (before != none && (before >= slots_.size() || slots_[before].segment != segment)) return {};
   const uint32_t slot = take_slot();
-  Arena::Allocation found;
+  Extent found;
   try {
-    found = segment->arena.allocate_before(before != none ? slots_[before].node : Arena::none,
-                                           offset, rounded(bytes));
+    const Arena::Node next = before != none ? slots_[before].node : Arena::none;
+    found = settle(*segment, slot, segment->arena.allocate_before(next, offset, rounded(bytes)));
   } catch (...) {
     drop_slot(slot);
     throw;
   }
-  if (found) return settle(*segment, slot, found);
-  drop_slot(slot);
-  return {};
+  if (found.id == none) drop_slot(slot);
+  return found;
 }
 
 /// A segment with room for `bytes` that has no memory yet, or nullptr.
@@ -146,30 +133,21 @@ Segment *Segments::open_for(uint64_t bytes) {
   const uint64_t room = budget_.room();
   if (room + empties < bytes) return nullptr;
   grow_by(segments_);
-  Owned<Segment> owned = make_owned<Segment>(memory_, bytes, memory_);
-  Segment &fresh = *owned;
-  if (room < bytes) replace_empties(fresh, bytes - room);
   const uint64_t wanted = std::max(bytes, std::min(preferred(), granted_));
-  const uint64_t size =
-      std::min(wanted, (room + fresh.charge) / Segment::quantum * Segment::quantum);
-  try {
-    (void)fresh.arena.resize(size);
-  } catch (...) {
-    for (const auto &old : segments_) {
-      if (old->replaced_by != &fresh) continue;
-      old->replaced_by = nullptr;
-      old->state = Segment::State::made;
-    }
-    throw;
-  }
-  fresh.bytes = size;
+  const auto size_in = [wanted](uint64_t most) {
+    return std::min(wanted, most / Segment::quantum * Segment::quantum);
+  };
+  segments_.push_back(make_owned<Segment>(memory_, size_in(room + empties), memory_));
+  Segment &fresh = *segments_.back();
+  if (room < bytes) replace_empties(fresh, bytes - room);
+  fresh.bytes = size_in(room + fresh.charge);
+  (void)fresh.arena.resize(fresh.bytes);  // shortens it, if anything: it can't fail
   fresh.number = numbers_++;
   // What is replaced stays charged until it has been given back.
-  if (size > fresh.charge) {
-    (void)budget_.charge(size - fresh.charge);
-    fresh.charge = size;
+  if (fresh.bytes > fresh.charge) {
+    (void)budget_.charge(fresh.bytes - fresh.charge);
+    fresh.charge = fresh.bytes;
   }
-  segments_.push_back(std::move(owned));
   return &fresh;
 }
 
@@ -187,14 +165,6 @@ void Segments::replace_empties(Segment &by, uint64_t needed) noexcept {
   }
 }
 
-/// One of those that are to go before there is memory for `fresh`, or nullptr.
-Segment *Segments::replaced_by(const Segment &fresh) const noexcept {
-  for (const auto &segment : segments_) {
-    if (segment->replaced_by == &fresh) return segment.get();
-  }
-  return nullptr;
-}
-
 /// A segment that nobody needs before it had any memory: all is as if it had not been opened.
 void Segments::abandon(Segment &segment) noexcept {
   uint64_t kept = 0;
@@ -208,16 +178,9 @@ void Segments::abandon(Segment &segment) noexcept {
   erase(&segment);
 }
 
-void Segments::erase(Segment *segment) noexcept {
-  const auto found = std::find_if(segments_.begin(), segments_.end(),
-                                  [segment](const auto &own) { return own.get() == segment; });
-  segments_.erase(found);
-}
-
 /// Its bytes in use have changed.
 void Segments::reorder(Segment *segment) noexcept {
-  auto at = std::find_if(segments_.begin(), segments_.end(),
-                         [segment](const auto &own) { return own.get() == segment; });
+  auto at = position(segment);
   const uint64_t used = segment->arena.used();
   for (; at != segments_.begin() && (*(at - 1))->arena.used() < used; --at)
     std::swap(*at, *(at - 1));
@@ -247,20 +210,18 @@ Status Segments::make(uint32_t extent, uint64_t *address) {
   Segment &segment = *slot.segment;
   if (segment.state == Segment::State::open) WEIR_TRY(obtain(lock, segment));
   while (segment.state == Segment::State::making) changed_.wait(lock);
-  if (segment.state == Segment::State::refused) return tell(segment);
+  if (segment.state == Segment::State::refused)
+    return fail(segment.why, "device %u gave no memory for a segment of %llu bytes", device_.id,
+                llu(segment.bytes));
   *address = segment.address + segment.arena.offset(slot.node);
   return {};
-}
-
-Status Segments::tell(const Segment &segment) const {
-  return fail(segment.why, "device %u gave no memory for a segment of %llu bytes", device_.id,
-              llu(segment.bytes));
 }
 
 /// Gets a segment its memory: all of it, or less. The caller's extent keeps the segment alive.
 Status Segments::obtain(Lock &lock, Segment &segment) {
   segment.state = Segment::State::making;  // from here on nobody carves anything out of it
-  while (Segment *old = replaced_by(segment)) {
+  const auto to_go = [&segment](const Segment &s) { return s.replaced_by == &segment; };
+  while (Segment *old = find(to_go)) {
     lock.unlocked([&] { (void)destroy(*old); });
     erase(old);
   }
@@ -268,10 +229,15 @@ Status Segments::obtain(Lock &lock, Segment &segment) {
   segment.charge = segment.bytes;
   const uint64_t needed = needed_by(segment.arena);
   const uint64_t least = std::max(needed, segment.bytes / 8);
+  const uint64_t alignment = std::bit_floor(std::min<uint64_t>(page_size_, 2 * mib));
   uint64_t size = segment.bytes;
   Status status;
   for (;;) {
-    status = lock.unlocked([&] { return ask(size, &segment.address); });
+    status = lock.unlocked([&] {
+      return device_.check(device_.table().plain_allocate(device_.state(), device_.index, size,
+                                                          alignment, &segment.address),
+                           "plain_allocate");
+    });
     if (status.code() != WEIR_ERROR_DEVICE_OOM || size == needed) break;
     const uint64_t half = size / 2 / Segment::quantum * Segment::quantum;
     size = half >= least ? half : needed;
@@ -294,13 +260,6 @@ Status Segments::obtain(Lock &lock, Segment &segment) {
   if (status) segment.bytes = size;
   changed_.notify_all();
   return status;
-}
-
-Status Segments::ask(uint64_t bytes, uint64_t *address) {
-  const uint64_t alignment = std::bit_floor(std::min<uint64_t>(page_size_, 2 * mib));
-  return device_.check(
-      device_.table().plain_allocate(device_.state(), device_.index, bytes, alignment, address),
-      "plain_allocate");
 }
 
 Status Segments::destroy(Segment &segment) {
@@ -338,14 +297,7 @@ void Segments::forget(Segment *segment) noexcept {
 void Segments::lower_limit(uint64_t bytes) noexcept {
   const Lock lock(mutex_);
   // Twice as much each time in a row: segments are large, and each refusal costs a call.
-  const uint64_t less = bytes << std::min(refusals_++, 20U);
-  const uint64_t limit = budget_.limit();
-  budget_.set_limit(std::max(budget_.used(), limit - std::min(limit, less)));
-}
-
-void Segments::set_limit(uint64_t bytes) noexcept {
-  const Lock lock(mutex_);
-  budget_.set_limit(bytes);
+  budget_.lower(bytes << std::min(refusals_++, 20U));
 }
 
 void Segments::look_at_idle() noexcept {
@@ -383,16 +335,6 @@ uint64_t Segments::take_idle(uint64_t reserve, uint64_t most, std::pmr::vector<S
 
 // ---- numbers ----
 
-uint64_t Segments::limit() const {
-  const Lock lock(mutex_);
-  return budget_.limit();
-}
-
-uint64_t Segments::charged() const {
-  const Lock lock(mutex_);
-  return budget_.used();
-}
-
 uint64_t Segments::free_locked() const noexcept {
   uint64_t bytes = 0;
   for (const auto &segment : segments_)
@@ -400,26 +342,11 @@ uint64_t Segments::free_locked() const noexcept {
   return bytes;
 }
 
-uint64_t Segments::free_bytes() const {
-  const Lock lock(mutex_);
-  return free_locked();
-}
-
-uint64_t Segments::room() const {
-  const Lock lock(mutex_);
-  return budget_.room() + free_locked();
-}
-
 bool Segments::any_spare(uint64_t reserve) const {
   const Lock lock(mutex_);
   const uint64_t free = free_locked();
   return std::any_of(segments_.begin(), segments_.end(),
                      [&](const auto &segment) { return spare(*segment, free, reserve); });
-}
-
-size_t Segments::records() const {
-  const Lock lock(mutex_);
-  return segments_.size();
 }
 
 uint32_t Segments::count() const {

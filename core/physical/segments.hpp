@@ -22,7 +22,7 @@
 #include "core/physical/arena.hpp"
 #include "core/physical/held_bytes.hpp"
 
-#include <deque>
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -69,9 +69,8 @@ class Segments {
   static constexpr uint32_t none = UINT32_MAX;
   /// What lies where, for whoever looks for a better layout.
   struct Piece {
-    uint32_t segment = 0;  ///< its number
-    uint32_t extent =
-        none;  ///< none: this is the segment itself, its extents follow in the order of their offsets
+    uint32_t segment = 0;    ///< its number
+    uint32_t extent = none;  ///< none: the segment itself; its extents follow in their order
     uint64_t offset = 0, size = 0;
   };
 
@@ -97,7 +96,10 @@ class Segments {
   uint64_t take_empty(uint64_t bytes, std::pmr::vector<Segment *> *out);
   void forget(Segment *segment) noexcept;
   void lower_limit(uint64_t bytes) noexcept;
-  void set_limit(uint64_t bytes) noexcept;
+  void set_limit(uint64_t bytes) noexcept {
+    const Lock lock(mutex_);
+    budget_.set_limit(bytes);
+  }
 
   /// Outside of any lock: the address of an extent, whose segment gets its memory if it has none.
   Status make(uint32_t extent, uint64_t *address);
@@ -109,16 +111,31 @@ class Segments {
   /// bytes, but one segment at least.
   uint64_t take_idle(uint64_t reserve, uint64_t most, std::pmr::vector<Segment *> *out);
 
-  uint64_t limit() const;
-  uint64_t charged() const;
-  uint64_t free_bytes() const;
+  uint64_t limit() const {
+    const Lock lock(mutex_);
+    return budget_.limit();
+  }
+  uint64_t charged() const {
+    const Lock lock(mutex_);
+    return budget_.used();
+  }
+  uint64_t free_bytes() const {
+    const Lock lock(mutex_);
+    return free_locked();
+  }
   /// An upper bound of what could be claimed.
-  uint64_t room() const;
+  uint64_t room() const {
+    const Lock lock(mutex_);
+    return budget_.room() + free_locked();
+  }
   /// Whether take_idle() has or will have something, if nothing changes.
   bool any_spare(uint64_t reserve) const;
   uint32_t count() const;
   /// All of them, whatever their state: no more than that are ever taken at once.
-  size_t records() const;
+  size_t records() const {
+    const Lock lock(mutex_);
+    return segments_.size();
+  }
   /// visit(address, bytes) of those that have memory; under the lock, so it must call nothing of this class.
   template <class Visit>
   void for_each(Visit visit) const {
@@ -139,19 +156,28 @@ class Segments {
   uint64_t preferred() const noexcept WEIR_REQUIRES(mutex_);
   uint32_t take_slot() WEIR_REQUIRES(mutex_);
   void drop_slot(uint32_t slot) noexcept WEIR_REQUIRES(mutex_);
-  Extent place(Segment &segment, uint32_t slot, uint64_t bytes) WEIR_REQUIRES(mutex_);
   Extent settle(Segment &segment, uint32_t slot, const Arena::Allocation &found) noexcept
       WEIR_REQUIRES(mutex_);
-  Segment *numbered(uint32_t segment) const noexcept WEIR_REQUIRES(mutex_);
+  /// The first one for which `is` holds, or nullptr.
+  template <class Predicate>
+  Segment *find(Predicate is) const noexcept WEIR_REQUIRES(mutex_) {
+    for (const auto &segment : segments_) {
+      if (is(*segment)) return segment.get();
+    }
+    return nullptr;
+  }
   Segment *open_for(uint64_t bytes) WEIR_REQUIRES(mutex_);
   void replace_empties(Segment &by, uint64_t needed) noexcept WEIR_REQUIRES(mutex_);
-  Segment *replaced_by(const Segment &fresh) const noexcept WEIR_REQUIRES(mutex_);
   void abandon(Segment &segment) noexcept WEIR_REQUIRES(mutex_);
-  void erase(Segment *segment) noexcept WEIR_REQUIRES(mutex_);
+  auto position(const Segment *segment) noexcept WEIR_REQUIRES(mutex_) {
+    return std::find_if(segments_.begin(), segments_.end(),
+                        [segment](const auto &own) { return own.get() == segment; });
+  }
+  void erase(Segment *segment) noexcept WEIR_REQUIRES(mutex_) {
+    segments_.erase(position(segment));
+  }
   void reorder(Segment *segment) noexcept WEIR_REQUIRES(mutex_);
   Status obtain(Lock &lock, Segment &segment) WEIR_REQUIRES(mutex_);
-  Status ask(uint64_t bytes, uint64_t *address);
-  Status tell(const Segment &segment) const;
   static bool spare(const Segment &segment, uint64_t free, uint64_t reserve) noexcept;
   uint64_t free_locked() const noexcept WEIR_REQUIRES(mutex_);
 

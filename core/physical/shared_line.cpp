@@ -4,6 +4,8 @@
 
 #include "core/physical/shared_line.hpp"
 
+#include "core/base/grow.hpp"
+
 #include <algorithm>
 #include <bit>
 #include <cassert>
@@ -64,11 +66,8 @@ void SharedLine::consider(uint32_t hole, bool at_end, uint64_t length, uint64_t 
   const uint64_t cost = opened * (page_ + 1) + std::min(loose, page_);
   if (*best && cost >= *best_cost) return;
   *best_cost = cost;
-  best->hole = hole;
-  best->address = begin * quantum;
-  best->bytes = length * quantum;
-  best->opens.count = opened;
-  best->opens.first = align_up(std::max(align_down(begin, page_), node.begin), page_) / page_;
+  const uint64_t first = align_up(std::max(align_down(begin, page_), node.begin), page_) / page_;
+  *best = {hole, begin * quantum, length * quantum, {first, opened}, best->at};
 }
 
 SharedLine::Plan SharedLine::choose(uint64_t bytes, uint64_t alignment) const {
@@ -104,7 +103,7 @@ SharedLine::Plan SharedLine::choose(uint64_t bytes, uint64_t alignment) const {
 void SharedLine::reserve(uint32_t nodes) {
   if (spare_ >= nodes) return;
   const size_t count = nodes_.size() + (nodes - spare_);
-  if (count > nodes_.capacity()) nodes_.reserve(std::max(count, nodes_.capacity() * 2));
+  grow_to(nodes_, count);
   for (RoomTree *tree : {&left_, &right_, &whole_, &length_}) tree->reserve(count);
   while (spare_ < nodes) {
     nodes_.emplace_back();
@@ -147,11 +146,7 @@ uint32_t SharedLine::insert_after(uint32_t node, uint64_t begin, uint64_t end) n
   const uint32_t next = nodes_[node].after;
   nodes_[fresh] = {begin, end, 0, node, next, nodes_[fresh].generation, true};
   nodes_[node].after = fresh;
-  if (next != none) {
-    nodes_[next].before = fresh;
-  } else {
-    last_ = fresh;
-  }
+  (next != none ? nodes_[next].before : last_) = fresh;
   return fresh;
 }
 
@@ -198,12 +193,9 @@ SharedLine::Pages SharedLine::release(Run run) noexcept {
   const auto absorb_next = [this](uint32_t into) {
     const uint32_t next = nodes_[into].after;
     nodes_[into].end = nodes_[next].end;
-    nodes_[into].after = nodes_[next].after;
-    if (nodes_[into].after != none) {
-      nodes_[nodes_[into].after].before = into;
-    } else {
-      last_ = into;
-    }
+    const uint32_t behind = nodes_[next].after;
+    nodes_[into].after = behind;
+    (behind != none ? nodes_[behind].before : last_) = into;
     drop_node(next);
   };
   if (const uint32_t next = nodes_[node].after; next != none && nodes_[next].hole) {
@@ -226,11 +218,6 @@ SharedLine::Pages SharedLine::release(Run run) noexcept {
 
 // ---- looking ----
 
-const SharedLine::Node &SharedLine::node_of(Run run) const {
-  assert(live(run));
-  return nodes_[run.node];
-}
-
 /// At most one hole lies between two live runs.
 SharedLine::Run SharedLine::live_from(uint32_t node) const {
   if (node != none && nodes_[node].hole) node = nodes_[node].after;
@@ -241,15 +228,6 @@ SharedLine::Run SharedLine::before(Run run) const {
   uint32_t node = node_of(run).before;
   if (node != none && nodes_[node].hole) node = nodes_[node].before;
   return node == none ? Run{} : Run{node, nodes_[node].generation};
-}
-
-uint64_t SharedLine::high() const noexcept {
-  return (nodes_[last_].hole ? nodes_[last_].begin : nodes_[last_].end) * quantum;
-}
-
-uint64_t SharedLine::table_bytes() const noexcept {
-  return nodes_.capacity() * sizeof(Node) + left_.table_bytes() + right_.table_bytes() +
-         whole_.table_bytes() + length_.table_bytes();
 }
 
 std::string SharedLine::validate() const {

@@ -93,9 +93,6 @@ class SharedLine {
   uint64_t open_pages() const noexcept { return open_; }
   uint64_t used() const noexcept { return used_ * quantum; }
   uint64_t runs() const noexcept { return runs_; }
-  /// Addresses up to the end of the last run.
-  uint64_t high() const noexcept;
-  uint64_t table_bytes() const noexcept;
 
   /// Empty, or the first invariant that does not hold. O(n).
   std::string validate() const;
@@ -113,7 +110,10 @@ class SharedLine {
     uint64_t left = 0, whole = 0, right = 0;
   };
 
-  const Node &node_of(Run run) const;
+  const Node &node_of(Run run) const {
+    assert(live(run));
+    return nodes_[run.node];
+  }
   Run live_from(uint32_t node) const;
   Rooms rooms_of(uint64_t begin, uint64_t end) const noexcept;
   uint64_t whole_pages(uint64_t begin, uint64_t end) const noexcept;
@@ -129,8 +129,8 @@ class SharedLine {
   const uint64_t page_;  ///< quanta
   const uint64_t least_share_;
   std::pmr::vector<Node> nodes_;
-  RoomTree left_, right_, whole_,
-      length_;  ///< the holes; the first two only those that have such room
+  /// The holes; all but the last only those that have such room.
+  RoomTree left_, right_, whole_, length_;
   uint32_t first_ = none, last_ = none;
   uint32_t unused_ = none, spare_ = 0;
   uint64_t open_ = 0, used_ = 0, runs_ = 0;

@@ -6,28 +6,29 @@
 
 #include <weir/lease.h>
 
+#include <algorithm>
+
 namespace weir::policy {
 
 void Announcements::append(uint32_t slot, std::pmr::vector<AnnouncedUses> &fresh) {
   Stream &stream = streams_.try_emplace(slot, streams_.get_allocator().resource()).first->second;
   const size_t old = stream.operations.size();
-  uint64_t number = stream.base + old;
-  try {
+  const auto each = [&](auto &&visit) {
+    uint64_t number = stream.base + old;
     for (const AnnouncedUses &uses : fresh) {
-      for (const AnnouncedUse &use : uses) upcoming_[use.region].insert({number, slot});
+      for (const AnnouncedUse &use : uses) visit(use.region, Upcoming{number, slot});
       ++number;
     }
+  };
+  try {
+    each([this](uint32_t region, Upcoming use) { upcoming_[region].insert(use); });
     for (AnnouncedUses &uses : fresh) stream.operations.push_back(std::move(uses));
   } catch (...) {
     while (stream.operations.size() > old) {
       fresh[stream.operations.size() - 1 - old] = std::move(stream.operations.back());
       stream.operations.pop_back();
     }
-    number = stream.base + old;
-    for (const AnnouncedUses &uses : fresh) {
-      for (const AnnouncedUse &use : uses) unlist(use.region, {number, slot});
-      ++number;
-    }
+    each([this](uint32_t region, Upcoming use) { unlist(region, use); });
     throw;
   }
 }
@@ -39,30 +40,24 @@ void Announcements::unlist(uint32_t region, Upcoming use) noexcept {
   if (found->second.empty()) upcoming_.erase(found);
 }
 
-size_t Announcements::count(uint32_t slot) noexcept {
-  const Stream *stream = find(slot);
-  return stream != nullptr ? stream->operations.size() : 0;
-}
-
 void Announcements::consume(uint32_t slot) noexcept {
-  Stream *stream = find(slot);
-  if (stream == nullptr || stream->operations.empty()) return;
-  for (const AnnouncedUse &use : stream->operations.front()) {
-    unlist(use.region, {stream->base, slot});
-    stream->ahead -= use.brought;
+  Stream &stream = find(slot);
+  if (stream.operations.empty()) return;
+  for (const AnnouncedUse &use : stream.operations.front()) {
+    unlist(use.region, {stream.base, slot});
+    stream.ahead -= use.brought;
   }
-  stream->pop();
+  stream.pop();
 }
 
 std::optional<Announcements::Next> Announcements::take(uint32_t slot) noexcept {
-  Stream *stream = find(slot);
-  if (stream == nullptr) return {};
-  const uint64_t end = stream->base + std::min<uint64_t>(stream->operations.size(), lookahead);
-  for (; stream->taken < end; ++stream->taken, stream->taken_use = 0) {
-    const AnnouncedUses &uses = stream->operations[stream->taken - stream->base];
-    while (stream->taken_use < uses.size()) {
-      const size_t index = stream->taken_use++;
-      if (uses[index].mode != WEIR_DISCARD_WRITE) return Next{uses[index], stream->taken, index};
+  Stream &stream = find(slot);
+  const uint64_t end = stream.base + std::min<uint64_t>(stream.operations.size(), lookahead);
+  for (; stream.taken < end; ++stream.taken, stream.taken_use = 0) {
+    const AnnouncedUses &uses = stream.operations[stream.taken - stream.base];
+    while (stream.taken_use < uses.size()) {
+      const size_t index = stream.taken_use++;
+      if (uses[index].mode != WEIR_DISCARD_WRITE) return Next{uses[index], stream.taken, index};
     }
   }
   return {};
@@ -81,16 +76,6 @@ void Announcements::note_brought(uint32_t slot, uint64_t number, size_t index,
   if (stream == nullptr) return;
   stream->operations[number - stream->base][index].brought += bytes;
   stream->ahead += bytes;
-}
-
-uint64_t Announcements::ahead(uint32_t slot) noexcept {
-  const Stream *stream = find(slot);
-  return stream != nullptr ? stream->ahead : 0;
-}
-
-uint64_t Announcements::before(uint32_t slot, uint64_t number) noexcept {
-  const Stream *stream = find(slot);
-  return number - std::min(number, stream != nullptr ? stream->base : 0);
 }
 
 uint64_t Announcements::before_use_of(uint32_t region) noexcept {

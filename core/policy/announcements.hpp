@@ -35,11 +35,12 @@ class Announcements {
   /// Operations of a stream that are looked at ahead of it.
   static constexpr uint64_t lookahead = 64;
 
-  explicit Announcements(std::pmr::memory_resource *memory) : streams_(memory), upcoming_(memory) {}
+  explicit Announcements(std::pmr::memory_resource *memory)
+      : none_(memory), streams_(memory), upcoming_(memory) {}
 
   /// Puts operations behind the stream's others. Throws std::bad_alloc with nothing changed.
   void append(uint32_t slot, std::pmr::vector<AnnouncedUses> &fresh);
-  size_t count(uint32_t slot) noexcept;
+  size_t count(uint32_t slot) noexcept { return find(slot).operations.size(); }
   /// The stream has acquired its oldest operation, or it is not to be.
   void consume(uint32_t slot) noexcept;
   /// The region's owner has ended.
@@ -57,9 +58,11 @@ class Announcements {
   /// So many bytes have come for a use that was taken.
   void note_brought(uint32_t slot, uint64_t number, size_t index, uint64_t bytes) noexcept;
   /// Bytes that have come for operations which the stream has not acquired yet.
-  uint64_t ahead(uint32_t slot) noexcept;
+  uint64_t ahead(uint32_t slot) noexcept { return find(slot).ahead; }
   /// How many operations of the stream come before that one.
-  uint64_t before(uint32_t slot, uint64_t number) noexcept;
+  uint64_t before(uint32_t slot, uint64_t number) noexcept {
+    return number - std::min(number, find(slot).base);
+  }
   /// How many operations come before the next that uses the region; UINT64_MAX: none is announced.
   uint64_t before_use_of(uint32_t region) noexcept;
 
@@ -84,18 +87,18 @@ class Announcements {
     auto operator<=>(const Upcoming &) const = default;
   };
   void unlist(uint32_t region, Upcoming use) noexcept;
-  Stream *find(uint32_t slot) noexcept {
+  Stream &find(uint32_t slot) noexcept {
     const auto found = streams_.find(slot);
-    return found != streams_.end() ? &found->second : nullptr;
+    return found != streams_.end() ? found->second : none_;
   }
   /// The stream, if that operation of it has not been consumed.
   Stream *find(uint32_t slot, uint64_t number) noexcept {
-    Stream *stream = find(slot);
-    const bool there = stream != nullptr && number >= stream->base &&
-                       number - stream->base < stream->operations.size();
-    return there ? stream : nullptr;
+    Stream &stream = find(slot);
+    const bool there = number >= stream.base && number - stream.base < stream.operations.size();
+    return there ? &stream : nullptr;
   }
 
+  Stream none_;                                        ///< of slots whose stream never announced
   std::pmr::unordered_map<uint32_t, Stream> streams_;  ///< by slot, of those that ever announced
   /// By region, which operations use it.
   std::pmr::unordered_map<uint32_t, std::pmr::set<Upcoming>> upcoming_;

@@ -101,12 +101,8 @@ void Hints::ask_again(uint32_t buffer, uint64_t begin, uint64_t end, HintView &v
     if (queued) continue;
     request.mode = WEIR_READ;
     request.remote = false;
-    request.refused = round_;  // the room is somebody's: nobody is woken for it now
-    try {
-      queue(request);
-    } catch (const std::bad_alloc &) {
-      // A hint less.
-    }
+    request.refused = round_;            // the room is somebody's: nobody is woken for it now
+    if_memory([&] { queue(request); });  // or a hint less
   }
 }
 
@@ -135,10 +131,8 @@ uint64_t Hints::age(uint32_t buffer, uint64_t begin, uint64_t end, uint8_t place
 }
 
 void Hints::queue(const PrefetchRequest &request) {
-  const auto behind = std::upper_bound(
-      requests_.begin(), requests_.end(), request,
-      [](const PrefetchRequest &a, const PrefetchRequest &b) { return a.call < b.call; });
-  requests_.insert(behind, request);
+  requests_.insert(std::ranges::upper_bound(requests_, request.call, {}, &PrefetchRequest::call),
+                   request);
 }
 
 void Hints::take(PrefetchBatch *batch) {
@@ -170,9 +164,9 @@ bool Hints::retry() noexcept {
 }
 
 bool Hints::pending() const noexcept {
-  return working_ != 0 ||
-         std::any_of(requests_.begin(), requests_.end(),
-                     [this](const PrefetchRequest &request) { return open(request); });
+  return working_ != 0 || std::ranges::any_of(requests_, [this](const PrefetchRequest &request) {
+           return open(request);
+         });
 }
 
 }  // namespace weir::policy

@@ -140,9 +140,8 @@ class Hints {
   Entries hints_;            ///< by buffer
   size_t sweep_at_ = least;  ///< when they have become so many, those that have ended are removed
   uint64_t calls_ = 0;
-  uint64_t oldest_ = 0;  ///< no call older than this has a hint ...
-  uint64_t hinted_from_ =
-      0;  ///< ... nor what was asked for before these bytes (PrefetchRequest::until)
+  uint64_t oldest_ = 0;       ///< no call older than this has a hint ...
+  uint64_t hinted_from_ = 0;  ///< ... nor anything up to these bytes (PrefetchRequest::until)
   uint64_t asked_bytes_ = 0;  ///< by all calls so far
   /// Of streams, by slot: what it prefetched was used, and no demand has taken its room since. Of slot 0 nobody asks.
   std::bitset<backend::StreamTable::max_slots + 1> foresees_;

@@ -7,7 +7,6 @@
 #include "core/physical/segments.hpp"
 
 #include <algorithm>
-#include <utility>
 
 namespace weir::policy {
 

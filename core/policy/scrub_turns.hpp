@@ -14,6 +14,16 @@ namespace weir::policy {
 
 class ScrubTurns {
  public:
+  /// Overwrites what is due; `wait`: also what copies under way still read. False: there is some left.
+  class Work {
+   public:
+    virtual bool scrub(bool wait) noexcept WEIR_NOT_HELD = 0;
+
+   protected:
+    ~Work() = default;
+  };
+  explicit ScrubTurns(Work &work) noexcept : work_(work) {}
+
   /// A copy that is to be scrubbed could not be overwritten at once.
   void note() noexcept {
     noted_.fetch_add(1, std::memory_order_relaxed);
@@ -22,16 +32,20 @@ class ScrubTurns {
   /// How often there was such.
   uint64_t noted() const noexcept { return noted_.load(std::memory_order_relaxed); }
   bool due() const noexcept { return due_.load(std::memory_order_relaxed); }
-  /// `scrub` does what is due; false: there is some left. `must`: not without the turn.
-  template <class Scrub>
-  void take(bool must, Scrub &&scrub) noexcept WEIR_NOT_HELD {
-    if (must) {
+  /// Has what is due overwritten. `own`: some of it is the caller's, who does not return before it is done, be it by another
+  /// thread; the same with `wait`.
+  void finish(bool wait, bool own) noexcept WEIR_NOT_HELD {
+    if (wait || own) {
       const Guard turn(turn_);  // nothing may be due because another is at it: that has to end too
-      run(scrub);
+      run(wait);
     } else if (due()) {
       const TryGuard turn(turn_);
-      if (turn) run(scrub);
+      if (turn) run(wait);
     }
+  }
+  /// By a background thread, of what it and its like have done.
+  void finish_behind(Releasable &lock) noexcept WEIR_HELD {
+    if (due()) lock.unlocked([this] { finish(false, false); });
   }
   /// Until nobody has the turn who had it.
   void await() noexcept { const Guard turn(turn_); }
@@ -42,17 +56,35 @@ class ScrubTurns {
  private:
   static constexpr uint64_t retry_after_ns = 1'000'000'000;
 
-  template <class Scrub>
-  void run(Scrub &&scrub) noexcept WEIR_NOT_HELD {
+  void run(bool wait) noexcept WEIR_NOT_HELD {
     if (!due_.load(std::memory_order_acquire)) return;
     due_.store(false, std::memory_order_relaxed);  // who notes some from now on sets it again
-    if (!scrub()) due_.store(true, std::memory_order_relaxed);
+    if (!work_.scrub(wait)) due_.store(true, std::memory_order_relaxed);
   }
 
+  Work &work_;
   std::atomic<bool> due_{false};
   std::atomic<uint64_t> noted_{0};
   RankedMutex<Rank::upkeep> turn_;  ///< never taken with the pool's lock held
   uint64_t retry_ns_ WEIR_GUARDED = 0;
+};
+
+/// Stands before the lock in each call by which a copy that is to be scrubbed can stop being one, and does before the call returns
+/// what could not be done on the spot. Where no buffer is to be scrubbed it costs two loads.
+class Scrubbing {
+ public:
+  /// `wait`: for copies under way too.
+  explicit Scrubbing(ScrubTurns &turns, bool wait = false) noexcept
+      : turns_(turns), before_(turns.noted()), wait_(wait) {}
+  ~Scrubbing() { turns_.finish(wait_, turns_.noted() != before_); }
+  void wait() noexcept { wait_ = true; }
+  Scrubbing(const Scrubbing &) = delete;
+  Scrubbing &operator=(const Scrubbing &) = delete;
+
+ private:
+  ScrubTurns &turns_;
+  const uint64_t before_;
+  bool wait_;
 };
 
 }  // namespace weir::policy

@@ -16,11 +16,7 @@ struct Users {
   static constexpr size_t count = cpu + 1;
   std::array<uint16_t, count> times{};
 
-  bool any() const noexcept {
-    for (const uint16_t each : times)
-      if (each != 0) return true;
-    return false;
-  }
+  bool any() const noexcept { return times != std::array<uint16_t, count>{}; }
 };
 
 }  // namespace weir::policy

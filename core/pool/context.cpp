@@ -13,23 +13,31 @@
 #include <cstdlib>
 #include <cstring>
 #include <string>
+#include <string_view>
 
 namespace weir::pool {
 namespace {
 
+/// Cuts the first option off a list.
+std::string_view next_option(std::string_view *rest) noexcept {
+  const std::string_view option = rest->substr(0, rest->find(';'));
+  rest->remove_prefix(std::min(rest->size(), option.size() + 1));
+  return option;
+}
+
+bool is_for(std::string_view option, std::string_view backend) noexcept {
+  return option.starts_with(backend) && option.substr(backend.size()).starts_with('.');
+}
+
 /// The options of one backend, without its prefix. "host.a=1;cuda.b=2;host.c" -> "a=1;c" for "host".
-std::pmr::string options_of(const char *options, const char *name,
+std::pmr::string options_of(std::string_view options, std::string_view name,
                             std::pmr::memory_resource *memory) {
   std::pmr::string result(memory);
-  const size_t length = std::strlen(name);
-  for (const char *at = options; *at != '\0';) {
-    const char *end = std::strchr(at, ';');
-    const size_t size = end != nullptr ? static_cast<size_t>(end - at) : std::strlen(at);
-    if (size > length && std::strncmp(at, name, length) == 0 && at[length] == '.') {
-      if (!result.empty()) result += ';';
-      result.append(at + length + 1, size - length - 1);
-    }
-    at += size + (end != nullptr ? 1 : 0);
+  while (!options.empty()) {
+    const std::string_view option = next_option(&options);
+    if (!is_for(option, name)) continue;
+    if (!result.empty()) result += ';';
+    result += option.substr(name.size() + 1);
   }
   return result;
 }
@@ -44,8 +52,6 @@ Context::Context(const weir_allocator &allocator, const Log &log)
       rehearsal_(&memory_),
       streams_(&memory_, &ticks_) {}
 
-Context::~Context() = default;
-
 Status Context::start(const weir_context_desc &desc, weir_backend_query_fn built_in,
                       const char *search_folder) {
   constexpr uint64_t usual_start_ns = uint64_t{60} * 1'000'000'000;
@@ -54,20 +60,18 @@ Status Context::start(const weir_context_desc &desc, weir_backend_query_fn built
   const char *environment = secure_getenv("WEIR_OPTIONS");
   if (environment == nullptr) environment = "";
   if (options == nullptr) options = environment;
-  if (environment[0] != '\0' && std::strcmp(options, environment) != 0) {
+  if (environment[0] != '\0' && std::strcmp(options, environment) != 0)
     log_(WEIR_LOG_WARNING,
          "WEIR_OPTIONS is \"%s\", and not read: the program gives options of its own, \"%s\"",
          environment, options);
-  }
   topology::Settings settings(&memory_);
   WEIR_TRY(topology::read_settings(options, &settings));
   WEIR_TRY(places_.prepare(settings, &rehearsal_));
   if (built_in != nullptr) WEIR_TRY(add_backend(built_in, "built-in", options));
   for (uint32_t i = 0; i < desc.backend_count; ++i)
     WEIR_TRY(add_backend(desc.backends[i], "linked", options));
-  for (const char *const *path = desc.backend_paths; path != nullptr && *path != nullptr; ++path) {
+  for (const char *const *path = desc.backend_paths; path != nullptr && *path != nullptr; ++path)
     WEIR_TRY(add_library(*path, options));
-  }
   if (search_folder != nullptr) WEIR_TRY(search(search_folder, options));
   WEIR_TRY(check_options(options));
   return places_.complete();
@@ -105,26 +109,17 @@ Status Context::start_backend(Owned<backend::Runtime> runtime, const char *optio
   return {};
 }
 
-/// A library of the search folder that is no backend, or a broken one: it is told like a runtime that is not there.
-void Context::list_as_broken(const char *path) {
-  log_(WEIR_LOG_WARNING, "%s", last_error().text);
-  auto runtime = make_owned<backend::Runtime>(&memory_, &memory_);
-  runtime->stand_for(path, last_error().text);
-  runtimes_.push_back(std::move(runtime));
-}
-
-/// Libraries beside libweir, in the order of their names. One that is broken is reported and passed over.
+/// Libraries beside libweir, in the order of their names. One that is broken, or no backend, is reported, and told like a
+/// runtime that is not there.
 Status Context::search(const char *folder, const char *options) {
   DIR *dir = opendir(folder);
   if (dir == nullptr) return {};
   std::pmr::vector<std::pmr::string> found(&memory_);
   while (const dirent *entry = readdir(dir)) {
-    const char *name = entry->d_name;
-    const size_t length = std::strlen(name);
-    const bool backend = std::strncmp(name, "libweir_backend_", 16) == 0 && length > 3 &&
-                         std::strcmp(name + length - 3, ".so") == 0 &&
-                         std::strcmp(name, "libweir_backend_host.so") != 0;
-    if (backend) found.emplace_back(std::pmr::string(folder, &memory_) + "/" + name);
+    const std::string_view name = entry->d_name;
+    const bool backend = name.starts_with("libweir_backend_") && name.ends_with(".so") &&
+                         name != "libweir_backend_host.so";
+    if (backend) found.emplace_back(std::pmr::string(folder, &memory_) + "/" + entry->d_name);
   }
   closedir(dir);
   std::sort(found.begin(), found.end());
@@ -133,28 +128,25 @@ Status Context::search(const char *folder, const char *options) {
     if (added) continue;
     // A wrong option is the caller's mistake and is told as such.
     if (added.code() == WEIR_ERROR_INVALID_ARGUMENT) return added;
-    list_as_broken(path.c_str());
+    log_(WEIR_LOG_WARNING, "%s", last_error().text);
+    auto broken = make_owned<backend::Runtime>(&memory_, &memory_);
+    broken->stand_for(path.c_str(), last_error().text);
+    runtimes_.push_back(std::move(broken));
   }
   return {};
 }
 
 /// Every option must be for a backend that is there, or the context itself, whose own have been read.
 Status Context::check_options(const char *options) {
-  for (const char *at = options; *at != '\0';) {
-    const char *end = std::strchr(at, ';');
-    const size_t size = end != nullptr ? static_cast<size_t>(end - at) : std::strlen(at);
+  for (std::string_view rest = options; !rest.empty();) {
+    const std::string_view option = next_option(&rest);
     const bool known =
-        size == 0 || std::strncmp(at, "topology.", 9) == 0 ||
-        std::any_of(runtimes_.begin(), runtimes_.end(), [at, size](const auto &runtime) {
-          const size_t length = std::strlen(runtime->name());
-          return size > length && std::strncmp(at, runtime->name(), length) == 0 &&
-                 at[length] == '.';
-        });
-    if (!known) {
+        option.empty() || option.starts_with("topology.") ||
+        std::any_of(runtimes_.begin(), runtimes_.end(),
+                    [option](const auto &runtime) { return is_for(option, runtime->name()); });
+    if (!known)
       return fail(WEIR_ERROR_INVALID_ARGUMENT, "option \"%.*s\" is for no backend of this context",
-                  static_cast<int>(size), at);
-    }
-    at += size + (end != nullptr ? 1 : 0);
+                  static_cast<int>(option.size()), option.data());
   }
   return {};
 }
@@ -163,9 +155,8 @@ Status Context::may_end() {
   for (const auto &pool : pools_) {
     if (pool.load() != nullptr) return fail(WEIR_ERROR_BUSY, "the context still has pools");
   }
-  if (const uint32_t open = user_streams.load(); open != 0) {
+  if (const uint32_t open = user_streams.load(); open != 0)
     return fail(WEIR_ERROR_BUSY, "the context still has %u streams", open);
-  }
   return {};
 }
 

@@ -23,9 +23,6 @@ class Context {
   static constexpr uint32_t max_pools = 4096;
 
   Context(const weir_allocator &allocator, const Log &log);
-  ~Context();
-  Context(const Context &) = delete;
-  Context &operator=(const Context &) = delete;
 
   /// `built_in` (may be NULL) comes first; then desc.backends, desc.backend_paths, and the libraries in `search_folder`.
   Status start(const weir_context_desc &desc, weir_backend_query_fn built_in,
@@ -84,7 +81,6 @@ class Context {
   Status add_backend(weir_backend_query_fn query, const char *path, const char *options);
   Status add_library(const char *path, const char *options);
   Status start_backend(Owned<backend::Runtime> runtime, const char *options);
-  void list_as_broken(const char *path);
   Status search(const char *folder, const char *options);
   Status check_options(const char *options);
   std::pmr::string options_for(const backend::Runtime &runtime, const char *options);

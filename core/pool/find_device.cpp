@@ -52,8 +52,8 @@ class Finder {
 
   /// "host:0".
   std::string name_of(const backend::Device &device) const {
-    const Offer offer = offer_of(device);
-    return std::string(offer.backend) + ':' + std::to_string(offer.number);
+    const uint32_t number = device.id - context_.first_device(device.backend);
+    return std::string(device.runtime->name()) + ':' + std::to_string(number);
   }
 
   /// "there is host:0; cuda is not available (the reason's beginning); ...", what matters most first: 330 bytes of it fit a message.
@@ -86,17 +86,16 @@ class Finder {
 
  private:
   Offer offer_of(const backend::Device &device) const noexcept {
-    return Offer{device.id, device.id - context_.first_device(device.backend),
-                 device.runtime->name(), device.description.pci_address, device.description.uuid};
+    return Offer{device.runtime->name(), device.description.pci_address, device.description.uuid};
   }
   /// Two backends may offer one card: it counts once, as the first's.
   bool seen_before(const backend::Device &device) const noexcept {
-    topology::PciAddress own, other;
-    if (!topology::parse_pci(device.description.pci_address, &own)) return false;
+    const auto own = topology::parse_pci(device.description.pci_address);
+    if (!own) return false;
     for (uint32_t id = 0; id < device.id; ++id) {
       const backend::Device &earlier = *places_.find(id);
       if (earlier.backend == device.backend || !Wish{}.fits(offer_of(earlier))) continue;
-      if (topology::parse_pci(earlier.description.pci_address, &other) && other == own) return true;
+      if (topology::parse_pci(earlier.description.pci_address) == own) return true;
     }
     return false;
   }
@@ -111,14 +110,6 @@ class Finder {
   topology::Places &places_;
 };
 
-/// Cuts the first wish off a list.
-std::string_view first_of(std::string_view *rest) noexcept {
-  const size_t comma = rest->find(',');
-  const std::string_view first = rest->substr(0, comma);
-  rest->remove_prefix(comma == std::string_view::npos ? rest->size() : comma + 1);
-  return first;
-}
-
 }  // namespace
 
 Status find_device(Context &context, const char *wishes, uint32_t *device) {
@@ -129,10 +120,9 @@ Status find_device(Context &context, const char *wishes, uint32_t *device) {
   const char *const origin = set ? "WEIR_DEVICE is " : "";
   // All of them are read before any counts: a slip in the second is told where the first is met, too.
   std::pmr::vector<Wish> list(context.memory());
-  bool more = true;
-  for (std::string_view rest = all; more;) {
-    more = rest.find(',') != std::string_view::npos;
-    WEIR_TRY(topology::parse_wish(first_of(&rest), &list.emplace_back()));
+  for (size_t at = 0, end = 0; at <= all.size(); at = end + 1) {
+    end = std::min(all.find(',', at), all.size());
+    WEIR_TRY(topology::parse_wish(all.substr(at, end - at), &list.emplace_back()));
   }
   const Finder finder(context);
   for (const Wish &wish : list) {

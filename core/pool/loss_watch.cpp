@@ -6,8 +6,6 @@
 
 #include "core/base/signals.hpp"
 
-#include <system_error>
-
 namespace weir::pool {
 
 Status LossWatch::check_thread() const {
@@ -20,18 +18,14 @@ Status LossWatch::set(weir_loss_callback callback, void *user) {
   const Guard hold(mutex_);
   std::thread fresh;
   const uint64_t number = turn_.load() + 1;
-  try {
-    const SignalsBlocked blocked;
-    if (callback != nullptr) {
-      fresh = std::thread([this, callback, user, number] {
-        // Not while the one before it may be called.
-        for (uint64_t turn = turn_.load(); turn < number; turn = turn_.load()) turn_.wait(turn);
-        run(callback, user);
-      });
-    }
-  } catch (const std::system_error &error) {
-    return fail(WEIR_ERROR_OUT_OF_HOST_MEMORY, "cannot start the thread of a loss callback: %s",
-                error.what());
+  if (callback != nullptr) {
+    WEIR_TRY(start_thread(&fresh, "the thread of a loss callback", [this, callback, user, number] {
+      // Not while the one before it may be called.
+      for (uint64_t turn = turn_.load(); turn < number; turn = turn_.load()) turn_.wait(turn);
+      runs_on_.store(std::this_thread::get_id());
+      weir_device_loss loss = WEIR_DEVICE_LOSS_INIT;
+      while (engine_.next_loss(&loss, stop_)) callback(user, &loss);
+    }));
   }
   if (thread_.joinable()) {
     stop_.store(true);
@@ -44,12 +38,6 @@ Status LossWatch::set(weir_loss_callback callback, void *user) {
   turn_.store(number);
   turn_.notify_all();
   return {};
-}
-
-void LossWatch::run(weir_loss_callback callback, void *user) {
-  runs_on_.store(std::this_thread::get_id());
-  weir_device_loss loss = WEIR_DEVICE_LOSS_INIT;
-  while (engine_.next_loss(&loss, stop_)) callback(user, &loss);
 }
 
 }  // namespace weir::pool

@@ -17,8 +17,6 @@ class LossWatch {
  public:
   explicit LossWatch(residency::Engine &engine) noexcept : engine_(engine) {}
   ~LossWatch() { (void)set(nullptr, nullptr); }
-  LossWatch(const LossWatch &) = delete;
-  LossWatch &operator=(const LossWatch &) = delete;
 
   /// Ends the callback there was, after the call of it that may be under way; nullptr: and sets none. BUSY from within one. Without
   /// a thread for the new one the old one stays.
@@ -27,8 +25,6 @@ class LossWatch {
   Status check_thread() const;
 
  private:
-  void run(weir_loss_callback callback, void *user);
-
   residency::Engine &engine_;
   RankedMutex<Rank::call> mutex_;  // one change at a time
   std::atomic<bool> stop_{false};

@@ -4,6 +4,7 @@
 
 #include "core/pool/pool.hpp"
 
+#include "core/base/descriptor.hpp"
 #include "core/base/grow.hpp"
 #include "core/base/signals.hpp"
 #include "core/residency/membership.hpp"
@@ -12,11 +13,13 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <system_error>
 
 namespace weir::pool {
 
 namespace {
+
+/// Of the thread that runs callbacks: whose.
+thread_local const residency::Engine *serving = nullptr;
 
 /// 1/64 of the machine's memory; no limit where it does not tell how much that is.
 uint64_t usual_record_budget() noexcept {
@@ -50,27 +53,23 @@ Status Pool::start(const weir_pool_desc &desc) {
   constexpr uint64_t known = WEIR_POOL_NO_BACKGROUND | WEIR_POOL_CHECKSUM_HOST |
                              WEIR_POOL_ENCRYPT_STORAGE | WEIR_POOL_BUFFERED_STORAGE |
                              WEIR_POOL_NO_IO_URING | WEIR_POOL_NO_PEER;
-  if ((desc.flags & ~known) != 0) {
-    return fail(WEIR_ERROR_INVALID_ARGUMENT, "flags %#llx has bits this version does not know",
-                llu(desc.flags));
-  }
-  if (desc.device_count == 0 || desc.device_count > vm::max_devices || desc.devices == nullptr) {
+  WEIR_TRY(check_flags(desc.flags, known));
+  if (desc.device_count == 0 || desc.device_count > vm::max_devices || desc.devices == nullptr)
     return fail(WEIR_ERROR_INVALID_ARGUMENT, "device_count is %u; a pool has 1 to %u devices",
                 desc.device_count, vm::max_devices);
-  }
   residency::EngineConfig config;
   config.nodes = numa::Nodes(context_.numa_root);
+  std::pmr::vector<uint32_t> ids;
   for (uint32_t i = 0; i < desc.device_count; ++i) {
     const weir_pool_device &entry = desc.devices[i];
     char where[24];
     std::snprintf(where, sizeof where, "devices[%u]", i);
     const backend::Device *device = nullptr;
     WEIR_TRY(read_device(entry, where, &device));
-    for (const auto &other : config.devices) {
-      if (other.device == device)
-        return fail(WEIR_ERROR_INVALID_ARGUMENT, "devices[%u]: device %u is listed twice", i,
-                    entry.device);
-    }
+    if (std::find(ids.begin(), ids.end(), entry.device) != ids.end())
+      return fail(WEIR_ERROR_INVALID_ARGUMENT, "%s: device %u is listed twice", where,
+                  entry.device);
+    ids.push_back(entry.device);
     // Looking at the machine takes its time: only where there is a choice.
     const bool matters = desc.device_count > 1 || config.nodes.count() > 1;
     const uint32_t node = matters ? context_.places().numa_node(*device) : numa::unknown;
@@ -83,8 +82,6 @@ Status Pool::start(const weir_pool_desc &desc) {
                 "watermarks %u and %u: thousandths, low <= high <= 500",
                 desc.watermark_low_permille, desc.watermark_high_permille);
   }
-  std::pmr::vector<uint32_t> ids;
-  for (uint32_t i = 0; i < desc.device_count; ++i) ids.push_back(desc.devices[i].device);
   config.routes.find(context_.places(), ids);
   config.no_peer = (desc.flags & WEIR_POOL_NO_PEER) != 0;
   config.memory_root = context_.memory_root;
@@ -109,7 +106,7 @@ Status Pool::start(const weir_pool_desc &desc) {
   config.pool_id = id_;
   WEIR_TRY(read_lower(desc, &config));
   background_ = config.background;
-  engine_.set_compactor(&defragmenter_);
+  engine_.relocator().set_compactor(&defragmenter_);
   name_ = desc.name != nullptr ? desc.name : "pool";
   return engine_.start(std::move(config));
 }
@@ -118,10 +115,9 @@ Status Pool::start(const weir_pool_desc &desc) {
 Status Pool::read_device(const weir_pool_device &entry, const char *name,
                          const backend::Device **device) {
   *device = context_.places().find(entry.device);
-  if (*device == nullptr) {
+  if (*device == nullptr)
     return fail(WEIR_ERROR_INVALID_ARGUMENT, "%s.device is %u; the context has %u devices", name,
                 entry.device, context_.places().count());
-  }
   if (entry.reserved0 != 0 || entry.reserved[0] != 0 || entry.reserved[1] != 0)
     return fail(WEIR_ERROR_INVALID_ARGUMENT, "%s: its reserved words are not zero", name);
   return {};
@@ -152,16 +148,14 @@ Status Pool::join(const backend::Device &device, const weir_pool_device &entry) 
 /// What the descriptor says of the tiers below HOST.
 Status Pool::read_lower(const weir_pool_desc &desc, residency::EngineConfig *config) {
   if (desc.reserved != 0) return fail(WEIR_ERROR_INVALID_ARGUMENT, "reserved is %u", desc.reserved);
-  if (desc.compress_share_percent > 100) {
+  if (desc.compress_share_percent > 100)
     return fail(WEIR_ERROR_INVALID_ARGUMENT, "compress_share_percent is %u",
                 desc.compress_share_percent);
-  }
   if (!tier::Codec::parse(desc.codec, &config->codec))
     return fail(WEIR_ERROR_INVALID_ARGUMENT, "there is no codec \"%s\"", desc.codec);
-  if (desc.compressed_budget != 0 && desc.compressed_budget < tier::UnitArena::unit) {
+  if (desc.compressed_budget != 0 && desc.compressed_budget < tier::UnitArena::unit)
     return fail(WEIR_ERROR_INVALID_ARGUMENT, "compressed_budget is %llu, less than a unit of %llu",
                 llu(desc.compressed_budget), llu(tier::UnitArena::unit));
-  }
   config->compressed_budget = desc.compressed_budget;
   if (desc.recompress_idle_ns != 0) config->recompress_idle_ns = desc.recompress_idle_ns;
   if (desc.recompress_idle_ns == WEIR_NONE || (!config->background && desc.recompress_idle_ns == 0))
@@ -235,25 +229,13 @@ Status Pool::destroy_client(ClientHandle *client) {
   return {};
 }
 
-namespace {
-/// Of the thread that runs callbacks: whose.
-thread_local const residency::Engine *serving = nullptr;
-}  // namespace
-
 bool Pool::serves(const residency::Engine &engine) noexcept { return serving == &engine; }
 
 Status Pool::submit(std::shared_ptr<Request> request) {
   const Guard hold(mutex_);
   if (ending_) return fail(WEIR_ERROR_INVALID_HANDLE, "the pool is being destroyed");
-  if (!thread_.joinable()) {
-    try {
-      const SignalsBlocked blocked;
-      thread_ = std::thread([this] { serve(); });
-    } catch (const std::system_error &error) {
-      return fail(WEIR_ERROR_OUT_OF_HOST_MEMORY, "cannot start the pool's request thread: %s",
-                  error.what());
-    }
-  }
+  if (!thread_.joinable())
+    WEIR_TRY(start_thread(&thread_, "the pool's request thread", [this] { serve(); }));
   requests_.push_back(std::move(request));
   changed_.notify_all();
   return {};

@@ -11,7 +11,6 @@
 
 #include <deque>
 #include <memory>
-#include <optional>
 #include <string>
 #include <thread>
 
@@ -51,8 +50,6 @@ class Pool {
 
   Pool(Context &context, uint32_t id);
   ~Pool();
-  Pool(const Pool &) = delete;
-  Pool &operator=(const Pool &) = delete;
 
   Status start(const weir_pool_desc &desc);
   Status shutdown();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Bytes without a lease: read and write from the host, discard, query. A copy claims its range like a lease
+// Bytes without a lease: read and write from the host, discard. A copy claims its range like a lease
 // does (ClaimScope::any(): byte by byte), so that neither an eviction nor a conflicting lease gets in its way,
 // and goes to whichever copy is the latest; nothing is promoted.
 
@@ -40,13 +40,23 @@ Status Engine::settle_page(Releasable &lock, Region &region, uint32_t page) {
       if (state.ready && !streams_.passed(state.ready)) ready = state.ready;
     }
     if (region.pages[page].busy != 0 || region.pages[page].sinking) {
-      await_change(lock);
+      demoter_.await_change(lock);
     } else if (ready) {
       WEIR_TRY(lock.unlocked([&] { return streams_.wait(ready, UINT64_MAX); }));
     } else {
       return {};
     }
   }
+}
+
+/// All of them at once: whenever the lock was dropped they are looked at again.
+Status Engine::settle_pages(Releasable &lock, Region &region, uint32_t first, uint32_t last) {
+  for (uint32_t p = first; p <= last;) {
+    const bool still = settled(region, p);
+    if (!still) WEIR_TRY(settle_page(lock, region, p));
+    p = still ? p + 1 : first;
+  }
+  return {};
 }
 
 /// Nobody works on the page, and its bytes have arrived wherever they are.
@@ -60,12 +70,12 @@ bool Engine::settled(Region &region, uint32_t page) noexcept {
 void Engine::write_through(const Piece &piece, PoolDevice &device) noexcept {
   Region &region = *piece.where.region;
   Page &copies = region.pages[piece.page];
-  if (region.alias == nullptr || !has_host(region, piece.page)) {
-    invalidate(region, piece.page, device.bit());
+  if (region.alias == nullptr || !tiers_.has_host(region, piece.page)) {
+    tiers_.invalidate(region, piece.page, device.bit());
     return;
   }
-  std::memcpy(host_bytes(region, piece.page) + piece.within(), piece.in, piece.bytes());
-  free_lower(region, piece.page);
+  std::memcpy(tiers_.host_bytes(region, piece.page) + piece.within(), piece.in, piece.bytes());
+  tiers_.end_version(region, piece.page);
   places_.note(region, copies.written(device.bit() | (copies.latest() & vm::host_bit)));
 }
 
@@ -75,9 +85,7 @@ Status Engine::copy_on_device(Releasable &lock, const Piece &piece) {
   const uint32_t page = piece.page;
   const Residence &there = *region.latest_on_device(page);
   PoolDevice &device = *devices_[there.place];
-  const uint64_t address =
-      device.vmm() ? address_of(region, there) + piece.begin
-                   : device.granules->at(there.pages[page].granule).place + piece.within();
+  const uint64_t address = device.memory.page_address(region, there, page) + piece.within();
   // Nobody else takes or changes the page's versions until this one is told.
   begin_work(region, page, device);
   const bool secret = region.scrub;
@@ -86,7 +94,7 @@ Status Engine::copy_on_device(Releasable &lock, const Piece &piece) {
     backend::Stream &stream = piece.in != nullptr ? *device.streams.up() : *device.streams.down();
     return relay_.copy(stream, address, piece.out, piece.in, piece.bytes(), secret);
   });
-  end_work(region, page, device);
+  end_work(region, page, device, tiers_);
   changed_.notify_all();
   if (!status) {
     const KeepError keep;
@@ -118,13 +126,10 @@ Status Engine::copy_settled(Releasable &lock, const Piece &piece) {
     std::memset(out, 0, bytes);
     return {};
   }
+  if (out != nullptr && (copies.latest() & vm::host_bit) != 0)
+    WEIR_TRY(verify_host(region, page, 0));
   if (out != nullptr && (copies.latest() & vm::host_bit) != 0) {
-    const Status intact = verify_host(region, page, 0);
-    if (!intact && (copies.latest() & ~vm::host_bit) == 0) return intact;
-    if (!intact) forsake_copy(region, page, vm::host_bit);
-  }
-  if (out != nullptr && (copies.latest() & vm::host_bit) != 0) {
-    std::memcpy(out, host_bytes(region, page) + within, bytes);
+    std::memcpy(out, tiers_.host_bytes(region, page) + within, bytes);
     return {};
   }
   const bool below = (copies.latest() & vm::below_host) != 0 &&
@@ -132,7 +137,7 @@ Status Engine::copy_settled(Releasable &lock, const Piece &piece) {
   if (below && out != nullptr) return read_below(lock, region, page, within, within + bytes, out);
   if (below) {
     const bool whole = within == 0 && bytes >= region.shape.used_bytes(page);
-    WEIR_TRY(give_slot(lock, region, page));
+    WEIR_TRY(host_room_.give_slot(lock, region, page, node_of(region)));
     if (copies.busy != busy || copies.sinking) return copy_piece(lock, piece);
     if ((copies.latest() & (vm::device_bits | vm::host_bit)) == 0 && !whole)
       WEIR_TRY(raise_to_host(lock, region, page));
@@ -144,20 +149,20 @@ Status Engine::copy_settled(Releasable &lock, const Piece &piece) {
     places_.note(region, copies.written(uint32_t{1} << region.home));
   }
   if (copies.latest() == 0) {
-    WEIR_TRY(give_slot(lock, region, page));
+    WEIR_TRY(host_room_.give_slot(lock, region, page, node_of(region)));
     // Another tenant of the page may have been here while the lock was dropped.
     if (copies.busy != busy) return copy_piece(lock, piece);
     if (copies.latest() != 0) return copy_settled(lock, piece);
-    std::memset(host_bytes(region, page), 0, region.shape.used_bytes(page));
+    std::memset(tiers_.host_bytes(region, page), 0, region.shape.used_bytes(page));
     places_.note(region, copies.written(vm::host_bit));
   }
   // A device's copy first: a lease on other bytes of the page may be using it.
   if (region.latest_on_device(page) != nullptr) return copy_on_device(lock, piece);
   if (piece.in != nullptr) {
-    std::memcpy(host_bytes(region, page) + within, piece.in, bytes);
-    free_lower(region, page);
+    std::memcpy(tiers_.host_bytes(region, page) + within, piece.in, bytes);
+    tiers_.end_version(region, page);
     places_.note(region, copies.written(vm::host_bit));
-    note_in_order(region, page, vm::host_bit);
+    tiers_.note(region, page, vm::host_bit);
     set_flags(piece.index, 0, Word::resident);
   }
   return {};
@@ -171,14 +176,7 @@ Status Engine::zero_place(Releasable &lock, uint32_t index, const Target &where)
   const uint32_t first = shape.page_at(where.base);
   const uint32_t last = shape.page_at(where.base + where.size - 1);
   WEIR_TRY(wait_range(lock, index, 0, where.size, true));
-  for (uint32_t p = first; p <= last;) {
-    if (settled(region, p)) {
-      ++p;
-    } else {
-      WEIR_TRY(settle_page(lock, region, p));
-      p = first;  // the lock was dropped: all are looked at again
-    }
-  }
+  WEIR_TRY(settle_pages(lock, region, first, last));
   if ((buffers_.hot(index).word.load(std::memory_order_relaxed) & Word::virgin) == 0) return {};
   PoolDevice &device = device_at(region.home);
   for (uint32_t p = first; p <= last; ++p) begin_work(region, p, device);
@@ -191,7 +189,7 @@ Status Engine::zero_place(Releasable &lock, uint32_t index, const Target &where)
     }
     return {};
   });
-  for (uint32_t p = first; p <= last; ++p) end_work(region, p, device);
+  for (uint32_t p = first; p <= last; ++p) end_work(region, p, device, tiers_);
   if (status) set_flags(index, 0, Word::virgin);
   changed_.notify_all();
   return status;
@@ -217,14 +215,10 @@ Status Engine::claim_range(Plan &plan, weir_buffer buffer, uint64_t offset, uint
                            uint8_t mode) {
   plan.lease = &plan;
   plan.any = true;
-  PlanItem item;
-  WEIR_TRY(buffers_.find(buffer, &item.buffer));
-  WEIR_TRY(buffers_.range_of(item.buffer, offset, length));
-  item.generation = buffers_.hot(item.buffer).generation();
-  item.begin = offset;
-  item.end = offset + *length;
-  item.mode = mode;
-  plan.items.push_back(item);
+  uint32_t index = 0;
+  WEIR_TRY(buffers_.find(buffer, &index));
+  WEIR_TRY(buffers_.range_of(index, offset, length));
+  plan.items.push_back({{offset, offset + *length, index}, buffers_.hot(index).generation(), mode});
   WEIR_TRY(resolve(plan));
   WEIR_TRY(check_conflicts(plan));
   return take_claims(plan);
@@ -272,26 +266,24 @@ Status Engine::write(weir_buffer buffer, uint64_t offset, uint64_t length, const
 /// Discards under a hold: what is held stays the latest version, so it is overwritten there.
 Status Engine::zero_held(Releasable &lock, const Plan &plan, const Target &where) {
   const PlanItem &item = plan.items[0];
-  const vm::Geometry &shape = where.region->shape;
-  const bool tenant = where.region->slab;
+  Region &region = *where.region;
+  const vm::Geometry &shape = region.shape;
+  const bool tenant = region.slab;
   if (tenant && !item.whole) return {};
   return with_memory(lock, "to zero what is held", [&]() WEIR_HELD -> Status {
     std::pmr::vector<unsigned char> zeroes(&memory_);
     for (uint32_t p = item.first; p <= item.last; ++p) {
       const uint64_t begin = std::max(shape.offset(p), where.base);
       const uint64_t end = std::min(shape.offset(p) + shape.used_bytes(p), where.base + where.size);
-      const bool inside = begin >= where.base + item.begin && end <= where.base + item.end;
-      if (!inside) continue;
+      if (begin < where.base + item.begin || end > where.base + item.end) continue;
       zeroes.resize(end - begin);
-      Page &copies = where.region->pages[p];
+      Page &copies = region.pages[p];
       const bool lost = !tenant && copies.lost();
-      if (lost)
-        places_.note(
-            *where.region,
-            copies.written(where.region->only_latest(p)));  // its writer was lost, not the device
+      if (lost)  // its writer was lost, not the device
+        places_.note(region, copies.written(region.only_latest(p)));
       const Status status = copy_pieces(lock, item.buffer, where, begin - where.base,
                                         end - where.base, nullptr, zeroes.data());
-      if (!status && lost) places_.note(*where.region, copies.forsake());
+      if (!status && lost) places_.note(region, copies.forsake());
       WEIR_TRY(status);
     }
     return {};
@@ -324,68 +316,14 @@ Status Engine::discard(weir_buffer buffer, uint64_t offset, uint64_t length) {
     if (at < offset || at + region.shape.used_bytes(p) > offset + length) continue;
     // An eviction or a fill under way would bring the old bytes back: it ends first.
     while (region.pages[p].busy != 0) changed_.wait(lock);
-    free_host(region, p);
-    free_lower(region, p);
+    tiers_.free_host(region, p);
+    tiers_.end_version(region, p);
     places_.note(region, region.pages[p].discarded());
   }
   // At the end: a prefetch of the buffer may have opened the hit path meanwhile.
   set_flags(claimed.buffer, 0, Word::resident | Word::sole);
   drop_claims(plan);
   return {};
-}
-
-Status Engine::query(weir_buffer buffer, uint64_t offset, uint64_t length, weir_buffer_info *info) {
-  Locked lock(lock_);
-  uint32_t index = 0;
-  WEIR_TRY(buffers_.find(buffer, &index));
-  WEIR_TRY(buffers_.range_of(index, offset, &length));
-  describe_buffer(index, offset, length, info);
-  return {};
-}
-
-void Engine::describe_buffer(uint32_t index, uint64_t offset, uint64_t length,
-                             weir_buffer_info *info) {
-  const Target where = buffers_.target(index);
-  Region &region = *where.region;
-  const uint64_t word = buffers_.hot(index).word.load(std::memory_order_relaxed);
-  const bool tenant = buffers_.tenant(index);
-  Residence *home = region.on(region.home);
-  info->home = devices_[region.home]->device.id;
-  info->size = where.size;
-  info->tag = buffers_.tag_of(index);
-  const bool placed = home != nullptr && (devices_[region.home]->vmm() || home->resident != 0);
-  info->address = placed ? address_of(*where.region, *home) + where.base : 0;
-  if (placed) region.unsettled = 0;  // from now on somebody knows it
-  info->priority = region.priority;
-  info->pages = tenant ? 0 : region.shape.pages();
-  const Hold *hold = buffers_.hold_of(index);
-  info->held = hold != nullptr ? hold->count : 0;
-  info->leases = leases_.count(index);
-  for (uint64_t at = where.base + offset; at < where.base + offset + length;) {
-    const uint32_t p = region.shape.page_at(at);
-    const uint64_t stop =
-        std::min(where.base + offset + length, region.shape.offset(p) + region.shape.page_bytes(p));
-    const uint64_t bytes = stop - at;
-    const uint32_t latest = (word & Word::virgin) != 0 ? 0 : region.pages[p].latest();
-    const uint32_t home_bit = uint32_t{1} << region.home_of(p);
-    if (latest == 0) {
-      info->unwritten_bytes += bytes;
-    } else if ((latest & vm::lost_bit) != 0) {
-      info->lost_bytes += bytes;
-    } else if ((latest & home_bit) != 0) {
-      info->device_bytes += bytes;
-      if ((latest & vm::host_bit) != 0) info->both_bytes += bytes;
-    } else if ((latest & vm::device_bits) != 0) {
-      info->peer_bytes += bytes;
-    } else if ((latest & vm::host_bit) != 0) {
-      info->host_bytes += bytes;
-    } else if ((latest & vm::compressed_bit) != 0) {
-      info->compressed_bytes += bytes;
-    } else {
-      info->storage_bytes += bytes;
-    }
-    at = stop;
-  }
 }
 
 Status Engine::advise(weir_buffer buffer, uint64_t offset, uint64_t length, uint32_t advice) {
@@ -410,7 +348,7 @@ Status Engine::advise(weir_buffer buffer, uint64_t offset, uint64_t length, uint
       PrefetchBatch asked(&memory_);
       asked.push_back(
           PrefetchRequest{index, generation, offset, offset + length, WEIR_READ, region.home});
-      ask(lock, asked, 0);
+      prefetcher_.ask(lock, asked, 0);
       return {};
     }
     default:
@@ -419,10 +357,9 @@ Status Engine::advise(weir_buffer buffer, uint64_t offset, uint64_t length, uint
 }
 
 Status Engine::set_priority(weir_buffer buffer, int32_t priority) {
-  if (priority < WEIR_PRIORITY_LOWEST || priority > WEIR_PRIORITY_HIGHEST) {
+  if (priority < WEIR_PRIORITY_LOWEST || priority > WEIR_PRIORITY_HIGHEST)
     return fail(WEIR_ERROR_INVALID_ARGUMENT, "priority is %d, not %d..%d", priority,
                 WEIR_PRIORITY_LOWEST, WEIR_PRIORITY_HIGHEST);
-  }
   Locked lock(lock_);
   uint32_t index = 0;
   WEIR_TRY(buffers_.find(buffer, &index));

@@ -12,9 +12,7 @@ namespace weir::residency {
 namespace {
 
 Status bad_use(size_t i, const char *what, unsigned long long value) {
-  ErrorDetail detail;
-  detail.use_index = i;
-  return fail(WEIR_ERROR_INVALID_ARGUMENT, detail, "uses[%zu].%s is %llu", i, what, value);
+  return of_use(i, fail(WEIR_ERROR_INVALID_ARGUMENT, "uses[%zu].%s is %llu", i, what, value));
 }
 
 }  // namespace
@@ -29,13 +27,10 @@ Status Engine::build_plan(const weir_use *uses, size_t count, Plan *plan) {
     if ((use.reserved[0] | use.reserved[1] | use.reserved[2]) != 0)
       return bad_use(i, "reserved", use.reserved[0]);
     PlanItem item;
-    if (!buffers_.find(use.buffer, &item.buffer)) {
-      ErrorDetail detail;
-      detail.use_index = i;
-      return fail(WEIR_ERROR_INVALID_HANDLE, detail,
-                  "uses[%zu].buffer %p is no live buffer of this pool", i,
-                  static_cast<void *>(use.buffer));
-    }
+    if (!buffers_.find(use.buffer, &item.buffer))
+      return of_use(
+          i, fail(WEIR_ERROR_INVALID_HANDLE, "uses[%zu].buffer %p is no live buffer of this pool",
+                  i, static_cast<void *>(use.buffer)));
     const vm::Hot &hot = buffers_.hot(item.buffer);
     item.generation = hot.generation();
     if (use.offset >= hot.size()) return bad_use(i, "offset", use.offset);
@@ -73,11 +68,10 @@ Status Engine::build_plan(const weir_use *uses, size_t count, Plan *plan) {
 Status Engine::check_lost(const Plan &plan) {
   for (const PlanPage &page : plan.pages) {
     if (!page.region->pages[page.page].lost() || page.discard) continue;
-    ErrorDetail detail;
-    detail.use_index = plan.items[page.item].use;
-    return fail(WEIR_ERROR_DATA_LOST, detail,
-                "uses[%u]: bytes of page %u were lost with their device", plan.items[page.item].use,
-                page.page);
+    const uint32_t use = plan.items[page.item].use;
+    return of_use(
+        use, fail(WEIR_ERROR_DATA_LOST, "uses[%u]: bytes of page %u were lost with their device",
+                  use, page.page));
   }
   return {};
 }
@@ -89,24 +83,20 @@ bool Engine::corrupt_to_the_last(const Plan &plan) noexcept {
   });
 }
 
-/// Gets the set's pages in place, leased, and filled. Called and returns with the lock held; on failure nothing
-/// is claimed.
+/// Gets the set's pages in place, leased, and filled. On failure nothing is claimed.
 Status Engine::bring_in(Releasable &lock, Plan &plan, const AcquireOptions &options) {
   const uint64_t now = now_ns();
   const uint64_t deadline =
       options.timeout_ns < UINT64_MAX - now ? now + options.timeout_ns : UINT64_MAX;
-  struct Turn {  // leaves the queue whatever happens; the lock is held whenever this ends
-    Engine &engine;
-    lease::Ticket ticket;
-    ~Turn() {
-      if (engine.admission_.leave(ticket)) engine.changed_.notify_all();
-    }
-  } turn{*this, {}};
+  lease::Ticket ticket;
+  const AtEnd leave([&]() WEIR_HELD {
+    if (admission_.leave(ticket)) changed_.notify_all();
+  });
   std::optional<lease::Admission::Watch> watch;
   bool repacked = false, gave_way = false;
   uint32_t idle_given = 0;
   for (;;) {
-    WEIR_TRY(check_device(plan));
+    WEIR_TRY(plan.check_device());
     if (plan.remote != nullptr) WEIR_TRY(divide(lock, plan));
     settle_layouts(lock, plan);
     WEIR_TRY(resolve(plan));
@@ -118,16 +108,16 @@ Status Engine::bring_in(Releasable &lock, Plan &plan, const AcquireOptions &opti
       continue;
     }
     WEIR_TRY(plan.try_each([this](Plan &part) { return check_lost(part); }));
-    WEIR_TRY(plan.try_each([this](Plan &part) { return check_device(part); }));
+    WEIR_TRY(plan.try_each([](Plan &part) { return part.check_device(); }));
     WEIR_TRY(plan.try_each([this](Plan &part) WEIR_HELD { return check_budget(part); }));
     bool absent = false, fits = true;
     plan.each([&absent, &fits](const Plan &part) {
       absent = absent || part.absent;
-      fits = fits && part.device->vmm() && part.device->granules->room() >= part.need_bytes;
+      fits = fits && part.device->vmm() && part.device->memory.room() >= part.need_bytes;
     });
     if (absent && !plan.quiet) {
       using Answer = lease::Admission::Answer;
-      const Answer answer = admission_.ask(turn.ticket, fits, options.timeout_ns != 0);
+      const Answer answer = admission_.ask(ticket, fits, options.timeout_ns != 0);
       if (answer == Answer::refused) {
         events_.tell(What::would_block);
         return fail(WEIR_ERROR_WOULD_BLOCK, "other acquires are waiting for room before this one");
@@ -143,10 +133,10 @@ Status Engine::bring_in(Releasable &lock, Plan &plan, const AcquireOptions &opti
         continue;
       }
     }
-    admission_.begin_try(turn.ticket);
+    admission_.begin_try(ticket);
     bool claimed = false;
     Plan *stuck = &plan;
-    Status status = claim_and_fill(lock, plan, turn.ticket, &claimed, &stuck);
+    Status status = claim_and_fill(lock, plan, ticket, &claimed, &stuck);
     if (status) return {};
     PoolDevice &device = *stuck->device;
     if (claimed) {
@@ -155,7 +145,7 @@ Status Engine::bring_in(Releasable &lock, Plan &plan, const AcquireOptions &opti
         events_.tell(What::device_oom);
         // What is idle here may be what is missing there. Once: what this set got of its memory is idle again now, too.
         if ((idle_given & device.bit()) != 0 || give_idle(lock, device, UINT64_MAX) == 0)
-          device.granules->lower_budget(device.page_size);
+          device.memory.granules().lower_budget(device.memory.page_size());
         idle_given |= device.bit();
         continue;
       }
@@ -174,7 +164,7 @@ Status Engine::bring_in(Releasable &lock, Plan &plan, const AcquireOptions &opti
         !repacked) {  // fragments: take everything out that can go, then lay it out anew
       repacked = true;
       // Looked at again even if nothing went: a release that came while the lock was dropped has woken nobody.
-      (void)evict_all(lock, device);
+      (void)evict_chosen(lock, device, {.bytes = UINT64_MAX}, false);
       continue;
     }
     if (!plan.others.empty() && !gave_way) {
@@ -188,13 +178,13 @@ Status Engine::bring_in(Releasable &lock, Plan &plan, const AcquireOptions &opti
       ErrorDetail detail{.tier = WEIR_TIER_DEVICE, .device = device.device.id};
       detail.asked = stuck->need_bytes;
       bool busy = false;
-      count_need(*stuck, &busy);  // without what has come early
-      detail.available = device.granules->room() + detail.asked - stuck->need_bytes;
+      stuck->count_need(&busy);  // without what has come early
+      detail.available = device.memory.room() + detail.asked - stuck->need_bytes;
       return fail(WEIR_ERROR_WOULD_BLOCK, detail,
                   "%llu bytes of device %u are short until other leases are released",
                   llu(detail.asked - std::min(detail.asked, detail.available)), device.device.id);
     }
-    admission_.begin_wait(turn.ticket);
+    admission_.begin_wait(ticket);
     changed_.notify_all();  // who queued behind may have to answer WOULD_BLOCK now
     if (!watch) {
       // From here a release on the hit path takes the lock to notify. One that came before is seen by looking again.
@@ -222,27 +212,20 @@ Status Engine::claim_and_fill(Releasable &lock, Plan &plan, lease::Ticket &ticke
   RemoteClaims beside(*this, plan);
   WEIR_TRY(beside.take());
   std::pmr::vector<vm::RegionPin> pins(&memory_);
+  const AtEnd unpin([&]() WEIR_HELD {
+    for (vm::RegionPin &pin : pins) regions_.unpin(pin);
+    if (!pins.empty()) changed_.notify_all();
+  });
   if (plan.lease == nullptr) {  // no lease keeps the regions alive
     pins.reserve(plan.items.size());
     for (const PlanItem &item : plan.items) pins.emplace_back(*item.region);
   }
-  const auto unpin_all = [&]() WEIR_HELD {
-    for (vm::RegionPin &pin : pins) unpin(pin);
-    if (!pins.empty()) changed_.notify_all();
-  };
-  Status status;
-  try {
-    status = try_claim(lock, plan, stuck);
-    *claimed = status.ok();
-    if (*claimed) {
-      if (admission_.leave(ticket)) changed_.notify_all();
-      status = fill_all(lock, plan, stuck);
-    }
-  } catch (...) {
-    unpin_all();
-    throw;
+  Status status = try_claim(lock, plan, stuck);
+  *claimed = status.ok();
+  if (*claimed) {
+    if (admission_.leave(ticket)) changed_.notify_all();
+    status = fill_all(lock, plan, stuck);
   }
-  unpin_all();
   if (!status || beside.keep()) return status;
   drop_claims(plan);
   *claimed = false;
@@ -252,43 +235,25 @@ Status Engine::claim_and_fill(Releasable &lock, Plan &plan, lease::Ticket &ticke
 /// Leases, then granules. On failure both are given back.
 Status Engine::try_claim(Releasable &lock, Plan &plan, Plan **stuck) {
   // What a prefetch holds before it has marked its pages is waited for, as what is in flight is.
-  struct Gathering {
-    Engine &engine;
-    Plan &plan;
-    Gathering(Engine &e, Plan &p) : engine(e), plan(p) {
-      plan.each([this](const Plan &part) { part.device->gathering += plan.quiet ? 1 : 0; });
-    }
-    ~Gathering() {
-      plan.each([this](const Plan &part) { part.device->gathering -= plan.quiet ? 1 : 0; });
-      if (plan.quiet) engine.changed_.notify_all();
-    }
-  } const gathering(*this, plan);
-  const auto undo = [&]() WEIR_HELD {
-    plan.each([this](Plan &part) WEIR_HELD { return_granules(part); });
-    drop_claims(plan);
-    plan.each([this, &lock](Plan &part) WEIR_HELD { destroy_doomed(lock, part); });
-  };
-  try {
+  const uint32_t holds = plan.quiet ? 1 : 0;
+  plan.each([holds](const Plan &part) { part.device->gathering += holds; });
+  const AtEnd gathered([&]() WEIR_HELD {
+    plan.each([holds](const Plan &part) { part.device->gathering -= holds; });
+    if (plan.quiet) changed_.notify_all();
+  });
+  const auto claim = [&]() WEIR_HELD -> Status {
     if (plan.lease != nullptr) WEIR_TRY(take_claims(plan));
-    const Status status = plan.try_each([&](Plan &part) WEIR_HELD {
+    WEIR_TRY(plan.try_each([&](Plan &part) WEIR_HELD {
       *stuck = &part;
       return part.absent ? gather(lock, part) : Status{};
-    });
-    if (!status) {
-      const KeepError keep;
-      undo();
-      return status;
-    }
-    if (!still_stands(plan)) {
-      undo();
-      return Status(WEIR_NOT_READY);
-    }
+    }));
+    if (!still_stands(plan)) return Status(WEIR_NOT_READY);
     bool work = false;
     plan.each([&work](const Plan &part) { work = work || part.work; });
-    if (plan.lease == nullptr && work && !close_for_copy(plan)) {
-      undo();
+    const auto close = [this](const PlanItem &item)
+                           WEIR_HELD { return leases_.close_for_copy(item.buffer); };
+    if (plan.lease == nullptr && work && !std::all_of(plan.items.begin(), plan.items.end(), close))
       return fail(WEIR_ERROR_LEASE_CONFLICT, "the buffer is leased for writing elsewhere");
-    }
     // Only when all of them have what they need for it: a mark can't be taken back by an exception.
     plan.each([this](Plan &part) WEIR_HELD {
       if (part.work) prepare_filling(part);
@@ -297,11 +262,17 @@ Status Engine::try_claim(Releasable &lock, Plan &plan, Plan **stuck) {
       if (part.work) mark_filling(part);
     });
     return {};
-  } catch (...) {
-    plan.each([this](Plan &part) WEIR_HELD { forgo_filling(part); });
-    undo();
-    throw;
-  }
+  };
+  return or_undo(claim, [&]() WEIR_HELD {
+    const KeepError keep;
+    plan.each([this](Plan &part) WEIR_HELD {
+      forgo_filling(part);
+      return_granules(part);
+    });
+    drop_claims(plan);
+    plan.each([this, &lock](Plan &part)
+                  WEIR_HELD { give_to_system(lock, *part.device, part.doomed); });
+  });
 }
 
 bool Engine::still_absent(const Plan &plan, const PlanPage &page) noexcept {
@@ -314,31 +285,22 @@ bool Engine::still_stands(Plan &plan) {
   bool same = true;
   // Another reader of the same pages may have been faster.
   plan.each([this, &same](const Plan &part) {
-    // A device that has left, or is lost, has none of what follows any more.
-    same = same && check_device(part).ok();
-    for (const PlanPage &page : part.pages) {
-      if (!same) return;
+    const auto stands = [&part](const PlanPage &page) {
       const PageState state = page.region->on(part.place())->pages[page.page].state();
       const Page &copies = page.region->pages[page.page];
-      same = same && copies.busy == 0 && copies.latest() == page.latest &&
+      return copies.busy == 0 && copies.latest() == page.latest &&
              state == (page.absent ? PageState::absent : PageState::resident);
-    }
+    };
+    // A device that has left, or is lost, has none of these any more.
+    same = same && part.check_device().ok() &&
+           std::all_of(part.pages.begin(), part.pages.end(), stands);
   });
+  if (!same || plan.lease != nullptr) return same;
   // What no lease keeps in place may have been moved.
-  for (const PlanItem &item : plan.items) {
-    if (plan.lease != nullptr || !same) break;
-    same = buffers_.hot(item.buffer).lives(item.generation);
-    if (!same) break;
-    const Target where = buffers_.target(item.buffer);
-    same = where.region == item.region && where.base == item.base;
-  }
-  return same;
-}
-
-/// For a plan without a lease of its own. False: a buffer of it is leased for writing.
-bool Engine::close_for_copy(Plan &plan) {
   return std::all_of(plan.items.begin(), plan.items.end(), [this](const PlanItem &item) WEIR_HELD {
-    return leases_.close_for_copy(item.buffer);
+    if (!buffers_.hot(item.buffer).lives(item.generation)) return false;
+    const Target where = buffers_.target(item.buffer);
+    return where.region == item.region && where.base == item.base;
   });
 }
 
@@ -353,7 +315,7 @@ Status Engine::fill_all(Releasable &lock, Plan &plan, Plan **stuck) {
     if (!status) {
       const KeepError keep;
       settle_fill(part, false);
-      destroy_doomed(lock, part);
+      give_to_system(lock, *part.device, part.doomed);
       return;
     }
     status = do_fill(lock, part);
@@ -363,7 +325,7 @@ Status Engine::fill_all(Releasable &lock, Plan &plan, Plan **stuck) {
     if (!status || !work) return;
     status = plan.try_each([&](Plan &part) { return *stuck = &part, what(part); });
   };
-  check([this](Plan &part) { return check_device(part); });  // lost by another's call meanwhile
+  check([](Plan &part) { return part.check_device(); });  // lost by another's call meanwhile
   check([this](Plan &part) { return check_lost(part); });
   if (!status) {
     const KeepError keep;
@@ -375,26 +337,18 @@ Status Engine::fill_all(Releasable &lock, Plan &plan, Plan **stuck) {
 Status Engine::do_fill(Releasable &lock, Plan &plan) {
   PoolDevice *lost = nullptr;
   const Status status = lock.unlocked([&] {
-    for (const physical::Doomed &old : plan.doomed) (void)plan.device->granules->destroy(old);
+    for (const physical::Doomed &old : plan.doomed)
+      (void)plan.device->memory.granules().destroy(old);
     const Status filled = with_memory("while filling pages", [&] { return fill(plan); });
     lost = &lost_by(plan, filled);
     return filled;
   });
-  for (const physical::Doomed &old : plan.doomed) plan.device->granules->forget(old);
+  for (const physical::Doomed &old : plan.doomed) plan.device->memory.granules().forget(old);
   plan.doomed.clear();
   note_loss(*lost, status);
   if (status && plan.device->lost()) clear_mappings(lock, plan);
   settle_fill(plan, status.ok() && !plan.device->lost());
   return status;
-}
-
-bool Engine::evict_all(Releasable &lock, PoolDevice &device) {
-  Wanted wanted;
-  wanted.bytes = UINT64_MAX;
-  std::pmr::vector<PageRef> victims(&memory_);
-  device.policy->choose(wanted, &victims);
-  Status why;
-  return !victims.empty() && evict(lock, device, victims, false, &why) != 0;
 }
 
 Status Engine::acquire_slow(Stream &stream, weir_use *uses, size_t count,
@@ -417,47 +371,66 @@ Status Engine::acquire_slow(Stream &stream, weir_use *uses, size_t count,
   if (any && device != nullptr) {
     remote.asked = plan.items;
     plan.remote = &remote;
-  }
-  for (const PlanItem &item : plan.items) {
-    if (plan.remote == nullptr)
+  } else {
+    for (const PlanItem &item : plan.items)
       WEIR_TRY(of_use(item.use, unslab_for(lock, item.buffer, plan.place())));
   }
-  bool again = true;
-  while (again) {
-    if (device != nullptr) {
-      WEIR_TRY(bring_in(lock, plan, options));
-    } else {
-      WEIR_TRY(bring_to_host(lock, plan));
-    }
+  for (bool again = true; again;) {
+    WEIR_TRY(device != nullptr ? bring_in(lock, plan, options) : bring_to_host(lock, plan));
     WEIR_TRY(order_after_past(lock, plan, &again));
   }
   commit_remote(plan, lease);
   commit(plan);
   if (StreamState *state = states_.find(stream.slot); state != nullptr) {
     ++state->granted;
-    if (hints_.retry()) work_.notify_all();
-    if (state->has_announced.load(std::memory_order_relaxed)) consume_announced(*state);
+    prefetcher_.note_acquire(*state);
   }
-  return fill_lease(plan, uses, count, lease);
+  fill_lease(plan, uses, count, lease);
+  return {};
 }
 
-Status Engine::fill_lease(Plan &plan, weir_use *uses, size_t count, Lease *lease) {
+// ---- for the prefetcher ----
+
+static PlanItem item_of(const PrefetchRequest &request) noexcept {
+  return {{request.begin, request.end, request.buffer}, request.generation, request.mode};
+}
+
+bool Engine::lies_in_reach(const PrefetchRequest &request) noexcept {
+  bool busy = false;
+  return remote_place(item_of(request), device_at(request.place), &busy) != nullptr;
+}
+
+Status Engine::bring_ahead(Releasable &lock, std::span<const PrefetchRequest *const> requests,
+                           uint64_t not_before) {
+  Plan plan(&memory_, nullptr, &device_at(requests[0]->place));
+  plan.quiet = true;
+  plan.lends = requests[0]->lend;
+  plan.not_before = not_before;
+  plan.items.reserve(requests.size());
+  for (const PrefetchRequest *request : requests) plan.items.push_back(item_of(*request));
+  WEIR_TRY(bring_in(lock, plan, AcquireOptions{}));
+  for (const PlanItem &item : plan.items) {
+    // The buffer may have died while its slab was being brought in; or somebody has it to himself, and may be moving it.
+    if (plan.lends || !buffers_.hot(item.buffer).lives(item.generation, Word::writer)) continue;
+    const Target where = buffers_.target(item.buffer);
+    refresh_word(item.buffer, *where.region, where.base, where.size);
+  }
+  return {};
+}
+
+void Engine::fill_lease(Plan &plan, weir_use *uses, size_t count, Lease *lease) {
   for (size_t i = 0; i < count; ++i) {
     uint32_t index = 0;
     (void)buffers_.find(uses[i].buffer, &index);
     const Target where = buffers_.target(index);
-    if (plan.device != nullptr) {
-      uses[i].address =
-          address_on(*where.region, place_in(plan, index)) + where.base + uses[i].offset;
-    } else {
-      uses[i].address =
-          reinterpret_cast<uint64_t>(where.region->registered != nullptr ? where.region->registered
-                                                                         : where.region->alias) +
-          uses[i].offset;
-    }
+    const Region &region = *where.region;
+    const uint64_t start =
+        plan.device != nullptr ? address_on(*where.region, place_in(plan, index)) + where.base
+        : region.registered != nullptr ? reinterpret_cast<uint64_t>(region.registered)
+                                       : reinterpret_cast<uint64_t>(region.alias);
+    uses[i].address = start + uses[i].offset;
   }
-  size_t items = plan.items.size();
-  if (plan.remote != nullptr) items = plan.remote->asked.size();
+  const size_t items = (plan.remote != nullptr ? plan.remote->asked : plan.items).size();
   // Only now does the record count as a lease: release looks at `count` under the timeline's lock.
   const Guard hold(plan.stream->timeline.lock);
   if (items > Lease::inline_items) lease->more.resize(items);
@@ -474,9 +447,8 @@ Status Engine::fill_lease(Plan &plan, weir_use *uses, size_t count, Lease *lease
     }
   };
   list(plan);
-  if (plan.remote == nullptr) return {};
+  if (plan.remote == nullptr) return;
   for (const auto &part : plan.remote->plans) list(*part);
-  return {};
 }
 
 }  // namespace weir::residency

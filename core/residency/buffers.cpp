@@ -5,6 +5,7 @@
 // the first to be evicted, unless a new buffer of the same shape and client takes them over as they are, with
 // the fences of the work that may still be running on them. So destruction never waits for a device.
 
+#include "core/base/descriptor.hpp"
 #include "core/base/grow.hpp"
 #include "core/residency/plan.hpp"
 #include "core/residency/scrub.hpp"
@@ -46,18 +47,6 @@ Status Engine::place_of(const Stream &stream, uint8_t *place) {
   return place_of(stream.device->id, place);
 }
 
-vm::Geometry Engine::shape_for(uint8_t place, uint64_t size) const noexcept {
-  const PoolDevice &device = *devices_[place];
-  return device.vmm() ? vm::Geometry::paged(size, device.page_size, device.large_page_size)
-                      : vm::Geometry::whole(size);
-}
-
-/// Where a page's granule is mapped (with VMM).
-uint64_t Engine::granule_address(const Region &region, const Residence &residence,
-                                 uint32_t page) const noexcept {
-  return address_of(region, residence) + region.shape.offset(page) - region.shape.before(page);
-}
-
 // ---- regions ----
 
 /// The lot of a shape that shares granules becomes the region's, or is left.
@@ -71,7 +60,7 @@ Region &Engine::make_region(const vm::Geometry &shape, uint8_t home, uint32_t cl
     fresh.lot_place = shape.shared ? home : Region::no_lot;
     return fresh;
   } catch (...) {
-    if (shape.shared) devices_[home]->sharing->leave(client, lot);
+    if (shape.shared) devices_[home]->memory.sharing()->leave(client, lot);
     throw;
   }
 }
@@ -80,79 +69,60 @@ Region &Engine::make_region(const vm::Geometry &shape, uint8_t home, uint32_t cl
 Status Engine::make_home_region(const vm::Geometry &shape, uint8_t home, uint32_t client,
                                 Region **region, const vm::Sharing::Lot &lot) {
   Region &fresh = make_region(shape, home, client, lot);
-  Status status;
-  try {
-    (void)residence(fresh, *devices_[home], &status);
-  } catch (...) {
-    free_region(fresh);
-    throw;
-  }
-  if (!status) {
-    free_region(fresh);
-    return status;
-  }
+  WEIR_TRY(or_undo([&]() WEIR_HELD { return make_residence(fresh, *devices_[home]); },
+                   [&]() WEIR_HELD { free_region(fresh); }));
   *region = &fresh;
   return {};
 }
 
 /// The region's state on a device, made at first use.
-Residence *Engine::residence(Region &region, PoolDevice &device, Status *status) {
-  if (Residence *found = region.on(device.place)) return found;
+Status Engine::make_residence(Region &region, PoolDevice &device) {
+  if (region.on(device.place) != nullptr) return {};
   // The first has been counted with the buffer.
-  if (!region.residences.empty()) {
-    *status =
-        room_for_records("a copy on another device", region.shape.size, region.shape.pages(), 1);
-    if (!*status) return nullptr;
-  }
+  if (!region.residences.empty())
+    WEIR_TRY(
+        room_for_records("a copy on another device", region.shape.size, region.shape.pages(), 1));
   region.residences.reserve(region.residences.size() + 1);  // one for each device at most
   Compact<Residence> fresh = make_owned<Residence>(&memory_, device.place, &memory_);
   fresh->pages.resize(region.shape.pages());
-  const uint64_t address =
-      region.lot_place == device.place ? device.sharing->address(region.client, region.lot) : 0;
-  if (address != 0) {
-    fresh->range.address = address - region.shape.lead;
-  } else if (device.vmm()) {
-    *status = device.addresses->allocate(region.shape.address_bytes(),
-                                         region.shape.address_alignment(), &fresh->range);
-    if (!*status) return nullptr;
-  }
+  WEIR_TRY(device.memory.reserve(region, &fresh->range));
   region.residences.push_back(std::move(fresh));
-  return region.residences.back().get();
+  return {};
 }
 
 /// Nothing of the region is on the device that it shares granules of.
 void Engine::leave_lot(Region &region) noexcept {
   if (region.lot_place == Region::no_lot) return;
-  device_at(region.lot_place).sharing->leave(region.client, region.lot);
+  device_at(region.lot_place).memory.sharing()->leave(region.client, region.lot);
   region.lot_place = Region::no_lot;
 }
 
 void Engine::free_region(Region &region) noexcept {
-  drop_alias(region);
+  page::Aliases::drop(region);
   for (auto &r : region.residences) {
-    if (r->range) devices_[r->place]->addresses->free(r->range);
+    if (r->range) devices_[r->place]->memory.addresses().free(r->range);
   }
   // Where something of a lost device is still mapped nothing else ever is.
   if (region.shards != nullptr && !region.shards->stranded)
-    devices_[region.shards->range_place]->addresses->free(region.shards->range);
+    devices_[region.shards->range_place]->memory.addresses().free(region.shards->range);
   leave_lot(region);
-  announcements_.forget(region.id);
+  prefetcher_.forget_region(region.id);
   places_.forget(region);
   regions_.free(region);
 }
 
 /// The region has lost its owner. Nobody leases it; its host copies go, its device pages become disposable.
 void Engine::keep_or_free(Region &region) noexcept {
-  drop_alias(region);
+  page::Aliases::drop(region);
   region.registered = nullptr;
   region.buffer = vm::BufferTable::none;
   region.cold = region.streaming = false;
-  announcements_.forget(region.id);
+  prefetcher_.forget_region(region.id);
   region.tag = 0;
   uint32_t resident = 0;
   for (uint32_t p = 0; p < region.pages.size(); ++p) {
-    free_host(region, p);
-    free_lower(region, p);
+    tiers_.free_host(region, p);
+    tiers_.end_version(region, p);
     places_.note(region, region.pages[p].discarded());
   }
   for (auto &r : region.residences) {
@@ -162,11 +132,9 @@ void Engine::keep_or_free(Region &region) noexcept {
         continue;
       ++resident;
       uncharge(region, p, r->place);
-      try {
-        device.policy->dispose(PageRef{region.id, p, regions_.generation(region)});
-      } catch (const std::bad_alloc &) {
-        // It is among the policy's pages already; it only goes a little later.
-      }
+      // If not, it is among the policy's pages already; it only goes a little later.
+      const PageRef ref{region.id, p, regions_.generation(region)};
+      if_memory([&]() WEIR_HELD { device.policy->dispose(ref); });
     }
   }
   region.kept = true;
@@ -184,7 +152,7 @@ void Engine::keep_or_free(Region &region) noexcept {
 void Engine::retire_region(Region &region) noexcept {
   if (!page::RegionStore::ended(region)) return;
   assert(std::all_of(region.pages.begin(), region.pages.end(), [](const Page &page) {
-    return !page.host() && page.lower == tier::CopyTable::none;
+    return !page.host() && page.lower == tier::ColdTiers::none;
   }));
   if (region.slab) slabs_.close(region);
   free_region(region);
@@ -206,7 +174,7 @@ Region *Engine::adopt_kept(const vm::Geometry &shape, uint64_t alignment, uint8_
 
 Status Engine::own_region(uint32_t index, const weir_buffer_desc &desc, uint8_t home,
                           uint32_t client, ShardWish &wish) {
-  vm::Geometry shape = shape_for(home, desc.size);
+  vm::Geometry shape = devices_[home]->memory.shape(desc.size);
   const uint64_t alignment = std::max<uint64_t>(desc.alignment, 1);
   Region *region = nullptr;
   // What is to be scrubbed is zeroed by whole granules, and keeps its bytes to itself.
@@ -217,17 +185,14 @@ Status Engine::own_region(uint32_t index, const weir_buffer_desc &desc, uint8_t 
     if (region == nullptr) region = adopt_kept(sharing, alignment, home, client);
   }
   if (region != nullptr) {
-    try {
-      history_.inherit(index, desc.size, *region);
-    } catch (...) {
-      keep_or_free(*region);
-      throw;
-    }
+    WEIR_TRY(
+        or_undo([&]() WEIR_HELD { return history_.inherit(index, desc.size, *region), Status{}; },
+                [&]() WEIR_HELD { keep_or_free(*region); }));
   } else if (wish.shards != nullptr) {
     WEIR_TRY(make_sharded_region(desc.size, client, wish, &region));
   } else {
     vm::Sharing::Lot lot;
-    vm::Sharing *sharing = devices_[home]->sharing.get();
+    vm::Sharing *sharing = devices_[home]->memory.sharing();
     if (sharing != nullptr && (desc.flags & WEIR_BUFFER_SCRUB) == 0)
       shape = sharing->place(client, desc.size, alignment, &lot);
     WEIR_TRY(make_home_region(shape, home, client, &region, lot));
@@ -260,33 +225,24 @@ Status Engine::create_locked(const weir_buffer_desc &desc, uint32_t client, bool
   }
   const uint8_t home = wish.home;
   PoolDevice &device = *devices_[home];
-  if ((desc.flags & WEIR_BUFFER_STABLE_ADDRESS) != 0 && !device.vmm()) {
+  if ((desc.flags & WEIR_BUFFER_STABLE_ADDRESS) != 0 && !device.vmm())
     return fail(WEIR_ERROR_NOT_SUPPORTED,
                 "STABLE_ADDRESS: device %u has no virtual-memory management", device.device.id);
-  }
-  if (desc.alignment > device.page_size) {
+  if (desc.alignment > device.memory.page_size())
     return fail(WEIR_ERROR_INVALID_ARGUMENT, "alignment %llu is more than the page size %llu",
-                llu(desc.alignment), llu(device.page_size));
-  }
-  // Tenants share pages and may have to leave them (unslab); what must be scrubbed or stay owns its pages.
+                llu(desc.alignment), llu(device.memory.page_size()));
+  // Tenants share pages and may have to leave them (unslab_for); what must be scrubbed or stay owns its pages.
   const bool alone = wish.shards != nullptr ||
                      (desc.flags & (WEIR_BUFFER_SCRUB | WEIR_BUFFER_STABLE_ADDRESS)) != 0;
-  const bool tenant =
-      !alone && (desc.size < device.page_size || (pinned && belongs_in_line(device, desc.size)));
+  const bool tenant = !alone && (desc.size < device.memory.page_size() ||
+                                 (pinned && device.memory.belongs_in_line(desc.size)));
   WEIR_TRY(room_for_buffer(desc, wish, tenant));
   const uint32_t fresh = buffers_.take(known_users ? &users : nullptr);
-  Status status;
-  try {
-    status = tenant ? place_tenant(fresh, desc, home, client, pinned)
-                    : own_region(fresh, desc, home, client, wish);
-  } catch (...) {
-    buffers_.give(fresh);
-    throw;
-  }
-  if (!status) {
-    buffers_.give(fresh);
-    return status;
-  }
+  const auto place = [&]() WEIR_HELD {
+    return tenant ? place_tenant(fresh, desc, home, client, pinned)
+                  : own_region(fresh, desc, home, client, wish);
+  };
+  WEIR_TRY(or_undo(place, [&]() WEIR_HELD { buffers_.give(fresh); }));
   buffers_.describe(fresh, desc.size, device.device.id);
   const uint64_t open = tenant && !pinned ? open_to_first(fresh, device) : 0;
   buffers_.publish(fresh, open | (tenant ? Word::virgin | alignment_bits(desc.alignment) : 0) |
@@ -301,26 +257,20 @@ Status Engine::create_locked(const weir_buffer_desc &desc, uint32_t client, bool
 Status Engine::check_desc(const weir_buffer_desc &desc) {
   constexpr uint64_t lossy = WEIR_BUFFER_LOSSY_BF16 | WEIR_BUFFER_LOSSY_F16;
   constexpr uint64_t known = WEIR_BUFFER_STABLE_ADDRESS | WEIR_BUFFER_SCRUB | lossy;
-  if ((desc.flags & ~known) != 0) {
-    return fail(WEIR_ERROR_INVALID_ARGUMENT, "flags %#llx has bits this version does not know",
-                llu(desc.flags));
-  }
+  WEIR_TRY(check_flags(desc.flags, known));
   if ((desc.flags & lossy) == lossy)
     return fail(WEIR_ERROR_INVALID_ARGUMENT, "flags: LOSSY_BF16 and LOSSY_F16 exclude each other");
-  if ((desc.flags & lossy) != 0 && desc.element != WEIR_ELEMENT_F32) {
+  if ((desc.flags & lossy) != 0 && desc.element != WEIR_ELEMENT_F32)
     return fail(WEIR_ERROR_INVALID_ARGUMENT,
                 "flags: LOSSY_* is for elements of WEIR_ELEMENT_F32 (%d); element is %u",
                 WEIR_ELEMENT_F32, desc.element);
-  }
   WEIR_TRY(check_size(desc.size));
-  if ((desc.alignment & (desc.alignment - 1)) != 0) {
+  if ((desc.alignment & (desc.alignment - 1)) != 0)
     return fail(WEIR_ERROR_INVALID_ARGUMENT, "alignment %llu is not a power of two",
                 llu(desc.alignment));
-  }
-  if (desc.priority < WEIR_PRIORITY_LOWEST || desc.priority > WEIR_PRIORITY_HIGHEST) {
+  if (desc.priority < WEIR_PRIORITY_LOWEST || desc.priority > WEIR_PRIORITY_HIGHEST)
     return fail(WEIR_ERROR_INVALID_ARGUMENT, "priority is %d, not %d..%d", desc.priority,
                 WEIR_PRIORITY_LOWEST, WEIR_PRIORITY_HIGHEST);
-  }
   if (desc.element >= tier::form_count)
     return fail(WEIR_ERROR_INVALID_ARGUMENT, "element is %u, no WEIR_ELEMENT_*", desc.element);
   return {};
@@ -360,17 +310,15 @@ Status Engine::destroy_buffer(weir_buffer buffer) {
   std::atomic<uint64_t> &word = buffers_.hot(index).word;
   uint64_t seen = word.load(std::memory_order_relaxed);
   do {
-    if (Word::leases(seen) != 0 || (seen & Word::partial) != 0) {
+    if (Word::leases(seen) != 0 || (seen & Word::partial) != 0)
       return fail(WEIR_ERROR_BUSY, "the buffer has unreleased leases");
-    }
     if (buffers_.held(index)) return fail(WEIR_ERROR_BUSY, "the buffer is held (weir_hold)");
   } while (!word.compare_exchange_weak(seen, (seen | Word::closing) & ~Word::resident,
                                        std::memory_order_acq_rel));
   // A prefetch or an eviction under way ends by itself. A slab outlives its tenant.
-  const bool tenant = buffers_.tenant(index);
-  if (!tenant) {
+  if (!buffers_.tenant(index)) {
     Region &region = *buffers_.target(index).region;
-    await_operations(lock, region);
+    demoter_.await_unpinned(lock, region);
     if (region.registered != nullptr) unregister_memory(lock, region);
   }
   const Region &region = *buffers_.target(index).region;

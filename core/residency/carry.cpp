@@ -32,10 +32,10 @@ uint32_t Engine::usable_relays(const PoolDevice &to) noexcept {
     const transfer::Bounce &bounce = *device->bounce;
     if (device->place == to.place || !device->open() || bounce.closing) continue;
     if (bounce.claimed() && bounce.opened() < to.joined()) continue;
-    const uint64_t needed = transfer::Bounce::bytes_on(*device->granules) + device->high_water;
+    const uint64_t needed = transfer::Bounce::bytes_on(device->memory.granules());
     const bool room = device->vmm() &&
                       (bounce.not_before_ns == 0 || bounce.not_before_ns <= now_ns()) &&
-                      device->granules->room() >= needed;
+                      device->memory.spare() >= needed;
     if (bounce.claimed() || room) usable |= device->bit();
   }
   return usable;
@@ -75,8 +75,7 @@ Freight &Engine::freight_from(Plan &plan, const Region &region, const Residence 
         freight.relayed == (reach.relays != 0))
       return freight;
   }
-  const uint8_t from = source.place;
-  const uint8_t to = plan.device->place;
+  const uint8_t from = source.place, to = plan.device->place;
   Freight &fresh = plan.freights.emplace_back();
   fresh.source = &source;
   fresh.direct = reach.direct;
@@ -93,20 +92,20 @@ Freight &Engine::freight_from(Plan &plan, const Region &region, const Residence 
 void Engine::choose_ways(Plan &plan) noexcept {
   for (Freight &freight : plan.freights) {
     if (freight.bytes == 0) continue;
-    const uint8_t from = freight.source->place;
-    const uint8_t to = plan.device->place;
     transfer::Order &order = freight.order;
     order.from = &freight.source->device;
     order.to = &plan.device->device;
-    order.from_place = from;
-    order.to_place = to;
+    order.from_place = freight.source->place;
+    order.to_place = plan.device->place;
     order.arrival = plan.device->streams.up();
     order.before = plan.before.data();
     order.before_count = plan.before.size();
-    freight.without = paths_.choose(from, to, freight.bytes, 0, freight.direct);
+    const auto choose = [&](uint32_t relays) WEIR_HELD {
+      return paths_.choose(order.from_place, order.to_place, freight.bytes, relays, freight.direct);
+    };
+    freight.without = choose(0);
     do {
-      const uint32_t relays = freight.relayed ? plan.relays : 0;
-      order.ways = paths_.choose(from, to, freight.bytes, relays, freight.direct);
+      order.ways = choose(freight.relayed ? plan.relays : 0);
     } while (!take_bounces(plan, freight));
   }
 }
@@ -117,7 +116,7 @@ bool Engine::take_bounces(Plan &plan, Freight &freight) noexcept {
   for (uint8_t i = 0; i < order.ways.count; ++i) {
     if (!order.ways.shares[i].device()) continue;
     PoolDevice &between = device_at(order.ways.shares[i].via);
-    if (between.bounce->claimed() || between.bounce->claim(between.high_water)) continue;
+    if (between.bounce->claimed() || between.bounce->claim(between.memory.high_water())) continue;
     plan.relays &= ~between.bit();
     return false;
   }
@@ -161,10 +160,7 @@ Status Engine::carry_gathered(Plan &plan, transfer::Copier &copier) {
   }
   // Also memory of pages that are not carried: what is may share it.
   if (plan.wiping) {
-    WEIR_TRY(copier.flush());
-    uint64_t point = 0;
-    WEIR_TRY(plan.device->streams.up()->timeline.record(&point));
-    plan.wiped = Stamp::make(plan.device->streams.up()->slot, point, true);
+    WEIR_TRY(copier.mark(&plan.wiped));
     plan.wiping = false;
   }
   WEIR_TRY(carrier_.carry(freight.order, plan.cargo.data(), plan.cargo.size(), plan.wiped));
@@ -265,7 +261,7 @@ bool Engine::give_bounce_back(Releasable &lock, PoolDevice &device) noexcept {
   ++device.in_flight;
   const uint64_t wait_ns = patience(device);
   const bool closed = lock.unlocked([&] { return carrier_.close(bounce, wait_ns); });
-  if (closed) device.stuck_bytes += bounce.release();
+  if (closed) device.memory.note_stuck(bounce.release());
   bounce.closing = false;
   --device.in_flight;
   changed_.notify_all();

@@ -38,8 +38,7 @@ Status Engine::resolve(Plan &plan) {
       item.last = where.region->shape.page_at(where.base + where.size - 1);
     }
     if (plan.device == nullptr || item.region->shards != nullptr) continue;
-    Status status;
-    if (residence(*item.region, *plan.device, &status) == nullptr) return status;
+    WEIR_TRY(make_residence(*item.region, *plan.device));
   }
   return {};
 }
@@ -50,15 +49,14 @@ Status Engine::check_conflicts(Plan &plan) {
     const ClaimScope scope = plan.scope(*item.region);
     const bool held = buffers_.hold_forbids(item.buffer, item.writes(), scope);
     if (!held && !leases_.conflicts(item, item.writes(), scope)) continue;
-    ErrorDetail detail;
-    detail.use_index = item.use;
     events_.tell(What::conflict);
-    if (held)
-      return fail(WEIR_ERROR_LEASE_CONFLICT, detail, "uses[%u]: a hold on the buffer forbids %s",
-                  item.use, item.writes() ? "writing here" : "reading");
-    return fail(WEIR_ERROR_LEASE_CONFLICT, detail,
-                "uses[%u]: an unreleased lease on bytes %llu..%llu forbids %s", item.use,
-                llu(item.begin), llu(item.end), item.writes() ? "writing" : "reading");
+    return of_use(
+        item.use,
+        held ? fail(WEIR_ERROR_LEASE_CONFLICT, "uses[%u]: a hold on the buffer forbids %s",
+                    item.use, item.writes() ? "writing here" : "reading")
+             : fail(WEIR_ERROR_LEASE_CONFLICT,
+                    "uses[%u]: an unreleased lease on bytes %llu..%llu forbids %s", item.use,
+                    llu(item.begin), llu(item.end), item.writes() ? "writing" : "reading"));
   }
   return {};
 }
@@ -74,17 +72,16 @@ void Engine::scan_pages(Plan &plan, bool *busy) {
     plan.work = plan.work || item.zeroes();
     for (uint32_t p = item.first; p <= item.last; ++p) {
       if (item.region->shards != nullptr && item.region->home_of(p) != plan.place()) continue;
-      PlanPage page;
-      page.region = item.region;
-      page.page = p;
-      page.item = i;
-      page.bytes = item.region->shape.granule_bytes(p);
-      page.charged = item.region->shape.charged_bytes(p);
-      const uint64_t at = item.region->shape.offset(p);
-      page.discard = item.mode == WEIR_DISCARD_WRITE && !item.region->slab &&
-                     item.base + item.begin <= at &&
-                     at + item.region->shape.used_bytes(p) <= item.base + item.end;
-      plan.pages.push_back(page);
+      const vm::Geometry &shape = item.region->shape;
+      const uint64_t at = shape.offset(p);
+      plan.pages.push_back({.region = item.region,
+                            .page = p,
+                            .item = i,
+                            .discard = item.mode == WEIR_DISCARD_WRITE && !item.region->slab &&
+                                       item.base + item.begin <= at &&
+                                       at + shape.used_bytes(p) <= item.base + item.end,
+                            .bytes = shape.granule_bytes(p),
+                            .charged = shape.charged_bytes(p)});
     }
   }
   const auto key = [](const PlanPage &p) { return std::pair(p.region->id, p.page); };
@@ -106,7 +103,6 @@ void Engine::scan_pages(Plan &plan, bool *busy) {
     page.latest = copies.latest();
     DevicePage &here = region.on(plan.place())->pages[page.page];
     if (copies.busy != 0) {
-      here.wanted = true;
       for (auto &r : region.residences) r->pages[page.page].wanted = true;
       *busy = true;
     }
@@ -121,26 +117,40 @@ void Engine::scan_pages(Plan &plan, bool *busy) {
       plan.items[page.item].missed = true;
     }
   }
-  count_need(plan, busy);
+  plan.count_need(busy);
+}
+
+void Plan::count_need(bool *busy) noexcept {
+  set_bytes = need_bytes = held_in_set = 0;
+  device->memory.begin_count();
+  for (const PlanPage &page : pages) {
+    const vm::Bundle *bundle = device->memory.bundle_of(*page.region, page.page);
+    const uint64_t bytes = device->memory.count_granule(*page.region, page.page);
+    const bool held = bundle != nullptr ? bundle->held != 0
+                                        : page.region->held(page.page, place()) && !page.absent;
+    set_bytes += bytes;
+    if (held) held_in_set += bytes;
+    if (page.absent && (bundle == nullptr || bundle->granule == physical::no_granule))
+      need_bytes += bytes;
+    *busy = *busy || (bundle != nullptr && bundle->maker != nullptr);
+  }
 }
 
 /// Counts every item in. The hit path may have granted a conflicting lease since the check: then what was
 /// counted is taken back, as it is before std::bad_alloc leaves here.
 Status Engine::take_claims(Plan &plan) {
-  for (PlanItem &item : plan.items) {
-    try {
+  const auto take = [&]() WEIR_HELD -> Status {
+    for (PlanItem &item : plan.items) {
       item.claimed = leases_.take(item, item.mode, plan.scope(*item.region), plan.lease);
-    } catch (...) {
-      drop_claims(plan);
-      throw;
+      if (!item.claimed)
+        return of_use(item.use,
+                      fail(WEIR_ERROR_LEASE_CONFLICT, "uses[%u]: leased meanwhile", item.use));
     }
-    if (item.claimed) continue;
-    drop_claims(plan);
-    WEIR_TRY(check_conflicts(plan));
-    return of_use(item.use,
-                  fail(WEIR_ERROR_LEASE_CONFLICT, "uses[%u]: leased meanwhile", item.use));
-  }
-  return {};
+    return {};
+  };
+  const Status taken = or_undo(take, [&]() WEIR_HELD { drop_claims(plan); });
+  if (!taken) WEIR_TRY(check_conflicts(plan));  // which says more of it
+  return taken;
 }
 
 void Engine::drop_claims(Plan &plan) noexcept {

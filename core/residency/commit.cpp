@@ -28,12 +28,7 @@ void Engine::gather_waits(Plan &plan) {
   if (plan.remote != nullptr) {
     for (const auto &part : plan.remote->plans) gather(*part);
   }
-  // One wait a stream: its latest point stands for the earlier ones.
-  std::sort(plan.waits.begin(), plan.waits.end(), [](Stamp a, Stamp b) {
-    return a.slot() != b.slot() ? a.slot() < b.slot() : a.point() > b.point();
-  });
-  const auto same = [](Stamp a, Stamp b) { return a.slot() == b.slot(); };
-  plan.waits.erase(std::unique(plan.waits.begin(), plan.waits.end(), same), plan.waits.end());
+  lease::History::keep_latest(&plan.waits);
 }
 
 /// Outside the lock.
@@ -51,16 +46,12 @@ Status Engine::enqueue_waits(const Plan &plan) noexcept {
 /// The lock was dropped with everything claimed. A page that a write is about to make stale elsewhere may have come to be worked on
 /// meanwhile: that ends by itself. What only sinks sees that it was overwritten.
 void Engine::await_copies(Releasable &lock, const Plan &plan) {
-  const auto busy = [&plan] {
-    for (const PlanItem &item : plan.items) {
-      if (!item.writes()) continue;
-      for (uint32_t p = item.first; p <= item.last; ++p) {
-        if (item.region->pages[p].busy != 0) return true;
-      }
-    }
-    return false;
+  const auto busy = [](const PlanItem &item) {
+    const auto pages = item.region->pages.begin();
+    return item.writes() && std::any_of(pages + item.first, pages + item.last + 1,
+                                        [](const Page &page) { return page.busy != 0; });
   };
-  while (busy()) changed_.wait(lock);
+  while (std::any_of(plan.items.begin(), plan.items.end(), busy)) changed_.wait(lock);
 }
 
 /// Page::latest of each page that the set is to write, in the order of items and pages.
@@ -119,7 +110,7 @@ Status Engine::order_unlocked(Releasable &lock, Plan &plan, bool *stands) {
   if (plan.remote != nullptr) {
     for (const auto &part : plan.remote->plans) await_copies(lock, *part);
   }
-  WEIR_TRY(plan.try_each([this](Plan &part) { return check_device(part); }));
+  WEIR_TRY(plan.try_each([](Plan &part) { return part.check_device(); }));
   WEIR_TRY(plan.try_each([this](Plan &part) { return check_lost(part); }));
   *stands = remote_stands(plan);
   return {};
@@ -154,19 +145,9 @@ Status Engine::order_after_past(Releasable &lock, Plan &plan, bool *again) {
   return *again ? Status{} : waits;
 }
 
-/// The page has a new version, on `keep_bit` alone: every other copy is stale.
-void Engine::invalidate(Region &region, uint32_t page, uint32_t keep_bit) noexcept {
-  Page &copies = region.pages[page];
-  free_lower(region, page);
-  if (copies.latest() == keep_bit) return;
-  places_.note(region, copies.written(keep_bit));
-  if (keep_bit != vm::host_bit) free_host(region, page);
-}
-
 /// Sets what the hit path may rely on, from the pages as they are. Under the lock, with the buffer claimed.
 void Engine::refresh_word(uint32_t index, Region &region, uint64_t base, uint64_t size) noexcept {
-  uint64_t set = 0;
-  uint64_t clear = 0;
+  uint64_t set = 0, clear = 0;
   bool pending = history_.pending(index);
   Residence *home = region.on(region.home);
   // A device that is to leave takes no hits: what is left of it must not be leased again. Nor do several devices at once.
@@ -217,11 +198,11 @@ void Engine::commit(Plan &plan) noexcept {
     if (item.writes()) {
       const uint32_t last = region.shape.page_at(item.base + item.end - 1);
       for (uint32_t p = region.shape.page_at(item.base + item.begin); p <= last; ++p)
-        invalidate(region, p, written_bit(plan, region, p));
+        tiers_.invalidate(region, p, written_bit(plan, region, p));
     }
     if (item.whole) history_.grant_whole(item.buffer, item.writes(), plan.stream);
     region.last_use = std::max(region.last_use, ticks_.now());
-    hints_.use(item.buffer, item.begin, item.end);
+    prefetcher_.note_use(item.buffer, item.begin, item.end);
     refresh_word(item.buffer, region, item.base, item.size);
     events_.tell(item.missed ? What::miss : What::hit);
     ++gauges_.granted;

@@ -26,7 +26,7 @@ bool Engine::claim_victim(PoolDevice &device, const PageRef &ref, Victim *victim
     give_back(region, ref, device);
     return false;
   }
-  forget_idle(region, ref.page);
+  tiers_.forget_idle(region, ref.page);
   const Page &copies = region.pages[ref.page];
   const bool latest_here = (copies.latest() & device.bit()) != 0;
   victim->ref = ref;
@@ -39,10 +39,9 @@ bool Engine::claim_victim(PoolDevice &device, const PageRef &ref, Victim *victim
                    region.registered == nullptr && !device.integrated;
   victim->bytes = region.shape.granule_bytes(ref.page);
   victim->used = region.shape.used_bytes(ref.page);
-  victim->address = device.vmm() ? address_of(region, *here) + region.shape.offset(ref.page)
-                                 : device.granules->at(here->pages[ref.page].granule).place;
+  victim->address = device.memory.page_address(region, *here, ref.page);
   victim->granule_address = victim->address - region.shape.before(ref.page);
-  victim->shared = mapping_of(region, ref.page, device);
+  victim->shared = device.memory.mapping_of(region, ref.page);
   try {
     history_.collect(region, ref.page, &victim->fences, spare);
   } catch (const std::bad_alloc &) {
@@ -60,22 +59,21 @@ void Engine::give_back(Region &region, const PageRef &ref, PoolDevice &device) n
 /// make room for. May drop the lock.
 Status Engine::place_victim(Releasable &lock, PoolDevice &device, Victim &victim) {
   Region &region = *victim.region;
-  free_host(region, victim.page);  // one that an acquire which failed has left there
+  tiers_.free_host(region, victim.page);  // one that an acquire which failed has left there
   if (borrow_place(lock, victim, device, false)) return {};
-  victim.straight = (lower_.any() && region.cold) || passes_host(device, victim.used);
+  victim.straight = (cold_.any() && region.cold) || passes_host(device, victim.used);
   if (device.integrated && !victim.straight && borrow_place(lock, victim, device, true)) return {};
   Status slot;
   if (!victim.straight)
-    slot = host_slot(lock, region.client, device.node, victim.used, &victim.slot);
+    slot = host_room_.take(lock, region.client, device.node, victim.used, &victim.slot);
   const bool none =
       slot.code() == WEIR_ERROR_OVER_BUDGET || slot.code() == WEIR_ERROR_OUT_OF_HOST_MEMORY;
-  if (none && lower_.any()) victim.straight = true;
+  if (none && cold_.any()) victim.straight = true;
   if (none && !victim.straight && borrow_place(lock, victim, device, true)) return {};
   if (!slot && !victim.straight) return slot;
   victim.plan = region.codec;
-  if (victim.slot) victim.destination = host_->address(victim.slot);
-  if (victim.straight || sums_host(region))
-    victim.chain = lower_.copies.take(parts_of(region, victim.page));
+  if (victim.slot) victim.destination = tiers_.host().address(victim.slot);
+  if (victim.straight || sums_host(region)) victim.chain = cold_.take_chain(victim.used);
   return {};
 }
 
@@ -83,8 +81,8 @@ Status Engine::place_victim(Releasable &lock, PoolDevice &device, Victim &victim
 /// has room for it.
 bool Engine::passes_host(const PoolDevice &device, uint64_t bytes) const noexcept {
   if (!device.integrated) return false;
-  return (lower_.compressed != nullptr && lower_.compressed->room() >= bytes) ||
-         (lower_.storage != nullptr && lower_.storage->room() >= bytes);
+  return (cold_.compressed() != nullptr && cold_.compressed()->room() >= bytes) ||
+         (cold_.storage() != nullptr && cold_.storage()->room() >= bytes);
 }
 
 /// A page that could be dropped, were it not for the time it takes to bring it up from below HOST, is copied to HOST if a
@@ -92,28 +90,27 @@ bool Engine::passes_host(const PoolDevice &device, uint64_t bytes) const noexcep
 void Engine::cache_victim(const PoolDevice &device, Victim &victim) noexcept {
   const uint32_t client = victim.region->client;
   try {
-    free_host(*victim.region, victim.page);
-    victim.slot = try_host_slot(client, device.node, victim.used, true);
+    tiers_.free_host(*victim.region, victim.page);
+    victim.slot = tiers_.try_slot(client, device.node, victim.used, true);
     const bool quota =
         accounts_.quota(client, Accounts::host).room() < tier::HostStore::rounded(victim.used);
-    if (!victim.slot && drop_from_host(victim.used, quota ? client : UINT32_MAX))
-      victim.slot = try_host_slot(client, device.node, victim.used, true);
+    if (!victim.slot && demoter_.drop_clean(victim.used, quota ? client : UINT32_MAX))
+      victim.slot = tiers_.try_slot(client, device.node, victim.used, true);
   } catch (const std::bad_alloc &) {
     victim.slot = {};
   }
   victim.cached = victim.copy = static_cast<bool>(victim.slot);
-  if (victim.slot) victim.destination = host_->address(victim.slot);
+  if (victim.slot) victim.destination = tiers_.host().address(victim.slot);
 }
 
 /// What place_victim() gave, if the page does not go after all.
 void Engine::unplace_victim(Victim &victim) noexcept {
   const Region &region = *victim.region;
   settle_loan(victim, false);
-  if (victim.slot) free_slot(region.client, victim.slot, region.scrub);
-  free_places(region, victim.chain, vm::below_host);
-  lower_.copies.give(victim.chain);
+  if (victim.slot) tiers_.free_slot(region.client, victim.slot, region.scrub);
+  tiers_.free_chain(region, victim.chain);
   victim.slot = {};
-  victim.chain = tier::CopyTable::none;
+  victim.chain = tier::ColdTiers::none;
 }
 
 /// Claims what can go of `pages` and gives each dirty page a place to go to. May drop the lock.
@@ -133,7 +130,7 @@ void Engine::claim_victims(Releasable &lock, PoolDevice &device,
         return place_victim(lock, device, victim);
       });
       if (!slot) unplace_victim(victim);
-      end_work(region, victim.page, device);
+      end_work(region, victim.page, device, tiers_);
       if (!slot) {
         *why = slot;
         give_back(region, ref, device);
@@ -145,7 +142,7 @@ void Engine::claim_victims(Releasable &lock, PoolDevice &device,
     }
     if (victim.cached) cache_victim(device, victim);
     DevicePage &state = region.on(device.place)->pages[victim.page];
-    step(region, victim.page, device, Step::begin_evict);
+    step(region, victim.page, device, places_, Step::begin_evict);
     state.wanted = false;
     victims->push_back(std::move(victim));  // reserved by evict()
   }
@@ -163,27 +160,25 @@ uint64_t Engine::evict(Releasable &lock, PoolDevice &device, const std::pmr::vec
     throw;
   }
   // Chosen, they are known to nobody while places are found for them: who finds nothing else to take waits.
-  ++device.in_flight;
-  try {
+  {
+    ++device.in_flight;
+    const AtEnd placed([&device] { --device.in_flight; });
     claim_victims(lock, device, pages, &victims, why);
-  } catch (...) {
-    --device.in_flight;
-    throw;
   }
-  --device.in_flight;
   if (victims.empty()) {
     changed_.notify_all();
     return 0;
   }
-  Drain drain(device, background, patience(device));
+  Drain drain{device, background, patience(device)};
   lock.unlocked([&] {
     points.at("evict.claimed");
     transfer::Copier copier(*device.streams.down());
+    const auto passed = [this](Stamp stamp) { return streams_.passed(stamp); };
     size_t finished = 0;
     for (size_t i = 0; i < victims.size(); ++i) {
       // Before waiting for work of the caller's, what has been copied is let go of.
-      const bool idle = fences_passed(victims[i]);
-      while (finished < i && (!idle || copied(victims[finished])))
+      const bool idle = std::all_of(victims[i].fences.begin(), victims[i].fences.end(), passed);
+      while (finished < i && (!idle || passed(victims[finished].copied)))
         finish_next(drain, victims[finished++], early);
       start_victim(drain, copier, victims[i]);
     }
@@ -195,6 +190,15 @@ uint64_t Engine::evict(Releasable &lock, PoolDevice &device, const std::pmr::vec
   return drain.freed;
 }
 
+/// The same with what the policy chooses.
+uint64_t Engine::evict_chosen(Releasable &lock, PoolDevice &device, const Wanted &wanted,
+                              bool background) {
+  std::pmr::vector<PageRef> victims(&memory_);
+  device.policy->choose(wanted, &victims);
+  Status why;
+  return victims.empty() ? 0 : evict(lock, device, victims, background, &why);
+}
+
 /// Outside the lock. Whoever the room is for gets it by parts, while the next copies down go on.
 void Engine::finish_next(Drain &drain, Victim &victim, EarlyFill *early) {
   finish_victim(drain, victim);
@@ -202,15 +206,6 @@ void Engine::finish_next(Drain &drain, Victim &victim, EarlyFill *early) {
   drain.seen = drain.freed;
   Locked lock(lock_);
   early->more_room(lock);
-}
-
-bool Engine::fences_passed(const Victim &victim) noexcept {
-  return std::all_of(victim.fences.begin(), victim.fences.end(),
-                     [this](Stamp stamp) { return streams_.passed(stamp); });
-}
-
-bool Engine::copied(const Victim &victim) noexcept {
-  return !victim.copied || streams_.passed(victim.copied);
 }
 
 /// What was handed to the transfer stream has to end before its memory can be let go of.
@@ -223,9 +218,7 @@ Status Engine::wipe(PoolDevice &device, Victim &victim) {
   transfer::Copier copier(*device.streams.down());
   victim.wiped = true;
   WEIR_TRY(copier.zero(victim.address, victim.bytes));
-  uint64_t point = 0;
-  Status status = device.streams.down()->timeline.record(&point);
-  if (status) status = device.streams.down()->timeline.finish(point);
+  const Status status = copier.finish();
   if (!status) end_copies(device);
   return status;
 }
@@ -253,14 +246,9 @@ void Engine::start_victim(Drain &drain, transfer::Copier &copier, Victim &victim
     victim.wiped = true;
     status = copier.zero(victim.address, victim.bytes);
   }
-  uint64_t point = 0;
   if (status && !victim.straight && (victim.copy || victim.region->scrub)) {
-    status = device.streams.down()->timeline.record(&point);
-    if (status) {
-      victim.copied = Stamp::make(device.streams.down()->slot, point, false);
-    } else {
-      end_copies(device);  // enqueued, but without a mark
-    }
+    status = copier.mark(&victim.copied, false);
+    if (!status) end_copies(device);  // enqueued, but without a mark
   }
   victim.safe = status.ok();
   note_failure(drain, victim, status);
@@ -301,8 +289,7 @@ void Engine::finish_victim(Drain &drain, Victim &victim) {
   }
   if (victim.out) {
     const Status unmapped =
-        device.vmm() ? unmap_page(device, victim.granule_address, victim.bytes, victim.shared)
-                     : Status{};
+        device.memory.unmap(victim.granule_address, victim.bytes, victim.shared);
     victim.gone = unmapped.ok();
     drain.note(unmapped);
   }
@@ -335,25 +322,26 @@ void Engine::settle_place(Victim &victim) noexcept {
   if (victim.lent) return;
   if (victim.straight) {
     region.codec = victim.plan;
-    lower_.copies[victim.chain].set_checksum(victim.checksum);
-    publish_lower(region, victim.page, victim.chain, victim.into);
+    cold_.set_checksum(victim.chain, victim.checksum);
+    tiers_.publish(region, victim.page, victim.chain, victim.into);
+    if (victim.into == vm::compressed_bit) demoter_.note_compressed(region, victim.page);
     events_.tell({What::sunk, 0, Event::nowhere, region.id, victim.page, victim.used});
     return;
   }
-  if (victim.chain != tier::CopyTable::none) {
-    if (copies.lower == tier::CopyTable::none) {
+  if (victim.chain != tier::ColdTiers::none) {
+    if (copies.lower == tier::ColdTiers::none) {
       copies.lower = victim.chain;
     } else {
-      lower_.copies.give(victim.chain);
+      cold_.give_chain(victim.chain);
     }
-    lower_.copies[copies.lower].set_checksum(victim.checksum);
+    cold_.set_checksum(copies.lower, victim.checksum);
   }
   if (victim.slot) {
-    host_->take_over(victim.slot, region.client, victim.used);
+    tiers_.host().take_over(victim.slot, region.client, victim.used);
     places_.note(region, copies.take_slot(victim.slot));
   }
   places_.note(region, copies.arrived(vm::host_bit));
-  if (victim.slot) note_in_order(region, victim.page, vm::host_bit);
+  if (victim.slot) tiers_.note(region, victim.page, vm::host_bit);
 }
 
 void Engine::settle_victim(Drain &drain, Victim &victim) noexcept {
@@ -366,8 +354,8 @@ void Engine::settle_victim(Drain &drain, Victim &victim) noexcept {
     events_.tell(
         {what, static_cast<uint8_t>(how), device.place, region.id, victim.page, victim.used});
   };
-  step(region, victim.page, device, victim.gone ? Step::evicted : Step::kept);
-  forget_idle(region, victim.page);
+  step(region, victim.page, device, places_, victim.gone ? Step::evicted : Step::kept);
+  tiers_.forget_idle(region, victim.page);
   // What it had from a writer that has been lost meanwhile (remote.cpp): the copy is none.
   const bool forsaken = copies.forsaken();
   if (victim.loan.lost) note_loss(*victim.loan.to, Status(WEIR_ERROR_DEVICE_LOST));
@@ -406,15 +394,12 @@ void Engine::vacate(Region &region, uint32_t page, PoolDevice &device,
                     uint32_t granule_client) noexcept {
   Residence &here = *region.on(device.place);
   DevicePage &state = here.pages[page];
-  set_borrowed(region, page, device, false);
+  device.memory.set_borrowed(region, page, false);
   if (region.slab) region.tenants->pages[page].told = false;  // the policy forgets it
   if (!region.idle(page)) uncharge(region, page, device.place);
   if (region.held(page, device.place))
-    count_held(region, page, device, false);  // a hold on its slab that came meanwhile
-  if (leave_granule(region, page, device)) {
-    device.granules->at(state.granule).set_client(granule_client);
-    device.granules->release(state.granule);
-  }
+    device.memory.count_held(region, page, false);  // a hold on its slab that came meanwhile
+  (void)device.memory.give(device.memory.bundle_of(region, page), state.granule, granule_client);
   if (!idle_scan_.watching() && worth_watching(device)) watch_idle();
   const uint64_t bytes = region.shape.charged_bytes(page);
   device.evictions.count(bytes);
@@ -427,7 +412,7 @@ void Engine::vacate(Region &region, uint32_t page, PoolDevice &device,
 
 /// Without an eviction: its device has left, or the runtime has taken the mapping and gives none back.
 void Engine::vanish(Region &region, uint32_t page, PoolDevice &device) noexcept {
-  step(region, page, device, Step::vanished);
+  step(region, page, device, places_, Step::vanished);
   vacate(region, page, device, physical::client_unknown);
 }
 

@@ -42,16 +42,14 @@ void Engine::EarlyFill::bring(Releasable &lock) noexcept {
           copies.latest() == page.latest;
   }
   if (!on_) return;  // whoever looks at the whole set says what has changed
-  try {
-    engine_.prepare_filling(plan_);
-  } catch (const std::bad_alloc &) {
+  if (!if_memory([&]() WEIR_HELD { engine_.prepare_filling(plan_); })) {
     engine_.forgo_filling(plan_);
     on_ = false;
     return;
   }
   engine_.mark_filling(plan_);
   const Status status = engine_.do_fill(lock, plan_);
-  failed_ = plan_.whole = !status.ok() || !engine_.check_device(plan_).ok();
+  failed_ = plan_.whole = !status.ok() || !plan_.check_device().ok();
   on_ = !failed_;
   for (; on_ && first_ < next_; ++first_) {
     PlanPage &page = plan_.pages[first_];
@@ -61,7 +59,7 @@ void Engine::EarlyFill::bring(Releasable &lock) noexcept {
 }
 
 void Engine::EarlyFill::more_room(Releasable &lock) noexcept {
-  if (!on_ || !engine_.check_device(plan_).ok()) return;
+  if (!on_ || !plan_.check_device().ok()) return;
   try {
     while (PlanPage *page = wanting()) {
       Engine::Short what = Engine::Short::nothing;

@@ -1,14 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// An engine's beginning and end, clients, trim and counters.
+// An engine's beginning and end, clients, trim, and who looks.
 
 #include "core/base/signals.hpp"
 #include "core/residency/membership.hpp"
-#include "core/residency/plan.hpp"
 #include "core/residency/scrub.hpp"
-#include "core/residency/rebalance.hpp"
-#include "core/virtual/granule_sharing.hpp"
-#include "core/virtual/line_sharing.hpp"
 
 #include <algorithm>
 #include <system_error>
@@ -26,63 +22,42 @@ class Engine::DeviceView final : public View {
  public:
   DeviceView(Engine &engine, const PoolDevice &device) noexcept
       : engine_(engine), device_(device) {}
-  bool describe(const PageRef &page, PageInfo *info) WEIR_HELD override;
-  bool knows(const PageRef &page) noexcept WEIR_HELD override;
+  bool describe(const PageRef &ref, PageInfo *info) WEIR_HELD override {
+    if (!knows(ref)) return false;
+    Region &region = engine_.regions_.at(ref.region);
+    Residence *here = region.on(device_.place);
+    const Page &copies = region.pages[ref.page];
+    info->bytes = region.shape.charged_bytes(ref.page);
+    info->priority = region.priority;
+    info->dirty = (copies.latest() & device_.bit()) != 0 && (copies.latest() & ~device_.bit()) == 0;
+    const bool idle = region.idle(ref.page);
+    const bool borrowed = here->pages[ref.page].borrowed && !idle;
+    info->borrowed = borrowed;
+    info->disposable = idle || borrowed;
+    info->dead_since = borrowed      ? PageInfo::lives
+                       : region.slab ? region.tenants->pages[ref.page].idle_since
+                                     : region.dead_since;
+    if (region.slab && !idle) region.tenants->pages[ref.page].told = false;
+    info->cold = region.cold || copies.latest() == 0 || (copies.latest() & device_.bit()) == 0;
+    info->client = region.client;
+    const bool spare = copies.busy == 0 && engine_.is_spare(region, ref.page, *here);
+    info->evictable = spare || !engine_.leases_.in_use(region, ref.page, device_.place);
+    engine_.uses_.describe(region, info);
+    engine_.prefetcher_.describe(region, ref.page, device_.place, info);
+    return true;
+  }
+  bool knows(const PageRef &ref) noexcept WEIR_HELD override {
+    Region *region = engine_.regions_.find(ref.region, ref.generation);
+    const Residence *here = region != nullptr ? region->on(device_.place) : nullptr;
+    // One on the move is no victim, but it may be here again, and nobody tells of it then: it is not to be forgotten.
+    return here != nullptr && here->pages[ref.page].state() != PageState::absent;
+  }
   uint64_t now() const override { return engine_.ticks_.now(); }
 
  private:
   Engine &engine_;
   const PoolDevice &device_;
 };
-
-bool Engine::DeviceView::knows(const PageRef &ref) noexcept {
-  Region *region = engine_.regions_.find(ref.region, ref.generation);
-  const Residence *here = region != nullptr ? region->on(device_.place) : nullptr;
-  // One on the move is no victim, but it may be here again, and nobody tells of it then: it is not to be forgotten.
-  return here != nullptr && here->pages[ref.page].state() != PageState::absent;
-}
-
-bool Engine::DeviceView::describe(const PageRef &ref, PageInfo *info) {
-  if (!knows(ref)) return false;
-  Region &region = engine_.regions_.at(ref.region);
-  Residence *here = region.on(device_.place);
-  const Page &copies = region.pages[ref.page];
-  info->bytes = region.shape.charged_bytes(ref.page);
-  info->priority = region.priority;
-  info->dirty = (copies.latest() & device_.bit()) != 0 && (copies.latest() & ~device_.bit()) == 0;
-  const bool idle = region.idle(ref.page);
-  const bool borrowed = here->pages[ref.page].borrowed && !idle;
-  info->borrowed = borrowed;
-  info->disposable = idle || borrowed;
-  info->dead_since = borrowed      ? PageInfo::lives
-                     : region.slab ? region.tenants->pages[ref.page].idle_since
-                                   : region.dead_since;
-  if (region.slab && !idle) region.tenants->pages[ref.page].told = false;
-  info->cold = region.cold || copies.latest() == 0 || (copies.latest() & device_.bit()) == 0;
-  info->client = region.client;
-  const bool spare = copies.busy == 0 && engine_.is_spare(region, ref.page, *here);
-  info->evictable = spare || !engine_.leases_.in_use(region, ref.page, device_.place);
-  engine_.describe_uses(region, info);
-  engine_.describe_hints(region, ref.page, device_.place, info);
-  return true;
-}
-
-/// When a region was used last, and when it will be next.
-void Engine::describe_uses(Region &region, PageInfo *info) noexcept {
-  info->last_use = region.last_use;
-  const auto seen = [this, info](uint32_t index) {
-    const Stamp stamp = buffers_.hot(index).last_use();
-    info->last_use = std::max(info->last_use, stamp.point());
-  };
-  if (!region.slab && region.buffer != vm::BufferTable::none) {
-    seen(region.buffer);
-  } else if (region.slab && !region.pinned) {
-    auto &tenants = *region.tenants;
-    for (auto node = tenants.first(); node != physical::SmallArena::none; node = tenants.next(node))
-      seen(tenants.owner(node));
-  }
-  info->next_use = announcements_.before_use_of(region.id);
-}
 
 Engine::Engine(std::pmr::memory_resource *memory, backend::StreamTable &streams, Ticks &ticks,
                uint32_t pool_id, const Log &log)
@@ -91,7 +66,7 @@ Engine::Engine(std::pmr::memory_resource *memory, backend::StreamTable &streams,
       ticks_(ticks),
       log_(log),
       lock_(log),
-      regions_(&memory_),
+      regions_(&memory_, this),
       places_(&memory_),
       buffers_(regions_, &memory_, pool_id),
       devices_(&memory_),
@@ -102,11 +77,25 @@ Engine::Engine(std::pmr::memory_resource *memory, backend::StreamTable &streams,
       remote_writes_(&memory_, streams_),
       doubts_(&memory_),
       slabs_(regions_, accounts_, &memory_),
-      retired_(&memory_),
-      lower_(*this, &memory_),
+      prefetcher_(
+          &memory_, sync(),
+          {{devices_, regions_, places_, buffers_, accounts_, uses_, gauges_, config_.routes},
+           states_,
+           ticks_,
+           scrub_turns_},
+          *this),
+      uses_(buffers_, prefetcher_.announcements()),
+      host_view_(vm::host_bit, tiers_, leases_, uses_, ticks_),
+      compressed_view_(vm::compressed_bit, tiers_, leases_, uses_, ticks_),
+      tiers_(&memory_, {regions_, places_, buffers_, accounts_, gauges_}, cold_, scrub_turns_,
+             streams_, ticks_),
+      cold_(&memory_, accounts_),
+      demoter_(&memory_, sync(), cold_, tiers_, regions_, events_, scrub_turns_),
+      host_room_(&memory_, sync(), cold_, tiers_, leases_, demoter_, streams_),
       states_(&memory_),
-      announcements_(&memory_),
-      hints_(&memory_) {
+      relocator_(&memory_, sync(), {regions_, places_, buffers_, slabs_, tiers_, history_, leases_},
+                 devices_, streams_, events_, scrub_turns_, *this),
+      scrub_turns_(*this) {
   config_.pool_id = pool_id;
 }
 
@@ -118,8 +107,11 @@ Status Engine::start(EngineConfig config) {
     idle_scan_.start(config_.idle_grace_ns);
   }
   if (config_.clock != nullptr) clock_ = config_.clock;
-  if (config_.host_follows)
-    config_.host_budget = static_cast<uint64_t>(std::max<int64_t>(spare_memory(), 0));
+  if (config_.host_follows) {
+    host_room_.follow(config_.memory_root);
+    const int64_t spare = move::HostRoom::spare_memory(config_.memory_root);
+    config_.host_budget = static_cast<uint64_t>(std::max<int64_t>(spare, 0));
+  }
   std::pmr::vector<backend::Runtime *> runtimes(&memory_);
   bool registrable = true;
   WEIR_TRY(choose_pages());
@@ -129,9 +121,8 @@ Status Engine::start(EngineConfig config) {
     Owned<PoolDevice> fresh;
     WEIR_TRY(make_device(budget, static_cast<uint8_t>(devices_.size()), &fresh));
     devices_.push_back(std::move(fresh));
-    if (std::find(runtimes.begin(), runtimes.end(), budget.device->runtime) == runtimes.end()) {
+    if (std::find(runtimes.begin(), runtimes.end(), budget.device->runtime) == runtimes.end())
       runtimes.push_back(budget.device->runtime);
-    }
     registrable = registrable && budget.device->has(WEIR_CAP_HOST_REGISTER);
   }
   {
@@ -141,23 +132,21 @@ Status Engine::start(EngineConfig config) {
   }
   node_ = common_node();
   relay_.start(config_.nodes, node_);
-  if (runtimes.size() > 1) {
+  if (runtimes.size() > 1)
     return fail(WEIR_ERROR_NOT_SUPPORTED,
                 "a pool over devices of several backends is not supported");
-  }
   backend::Runtime &runtime = *runtimes.front();
-  WEIR_TRY(start_lower(runtime));
-  host_ = make_owned<tier::HostStore>(&memory_, &memory_, config_.host_budget, std::move(runtimes),
-                                      registrable, config_.nodes, log_);
-  rebalancer_ = make_owned<Rebalancer>(&memory_, *this, config_.rebalance_rate, &memory_);
+  WEIR_TRY(start_cold_tiers(runtime));
+  tiers_.open(make_owned<tier::HostStore>(&memory_, &memory_, config_.host_budget,
+                                          std::move(runtimes), registrable, config_.nodes, log_));
+  prefetcher_.start(config_, *clock_);
   warn_of_integrated();
   for (const EngineConfig::DeviceBudget &entry : config_.devices)
     warn_of_budget(*entry.device, entry.budget);
-  if (memory_.bytes() >= config_.record_budget) {
+  if (memory_.bytes() >= config_.record_budget)
     return fail(WEIR_ERROR_INVALID_ARGUMENT,
                 "record_budget is %llu, and the pool's records take %llu bytes without any buffer",
                 llu(config_.record_budget), llu(memory_.bytes()));
-  }
   uint32_t own = 0;
   WEIR_TRY(create_client(weir_client_desc WEIR_CLIENT_DESC_INIT, &own));
   if (!config_.background) return {};
@@ -169,11 +158,10 @@ Status Engine::start(EngineConfig config) {
         (this->*loop)();
       });
     };
-    demoter_ = near(&Engine::demoter_loop);
-    const size_t prefetchers = lower_.storage != nullptr ? prefetchers_.size() : 1;
-    for (size_t i = 0; i < prefetchers; ++i) prefetchers_[i] = near(&Engine::prefetcher_loop);
+    evictor_ = near(&Engine::evictor_loop);
+    prefetcher_.run_in_background(cold_.storage() != nullptr, config_.nodes, node_);
     if (recompressor_ != nullptr) recompressor_->run_in_background();
-    if (lower_.any() || config_.host_follows) sinker_ = near(&Engine::sinker_loop);
+    if (cold_.any() || config_.host_follows) demoting_ = near(&Engine::demoter_loop);
   } catch (const std::system_error &error) {
     return fail(WEIR_ERROR_OUT_OF_HOST_MEMORY, "cannot start a background thread: %s",
                 error.what());
@@ -181,52 +169,31 @@ Status Engine::start(EngineConfig config) {
   return {};
 }
 
-void Engine::set_watermarks(PoolDevice &device, uint64_t budget) noexcept {
-  device.low_water = budget / 1000 * config_.watermark_low;
-  device.high_water = budget / 1000 * config_.watermark_high;
-}
-
-/// How its regions share granules: by mapping them at several addresses, or by lying beside each other.
-Owned<vm::Sharing> Engine::make_sharing(const PoolDevice &device, uint64_t budget) {
-  const uint64_t page = device.page_size, large = device.large_page_size;
-  if (device.device.has(WEIR_CAP_MULTI_MAP))
-    return adopt_as<vm::Sharing>(
-        make_owned<vm::GranuleSharing>(&memory_, page, large, budget, &memory_));
-  return adopt_as<vm::Sharing>(
-      make_owned<vm::LineSharing>(&memory_, *device.addresses, page, large, budget, &memory_));
-}
-
 /// With all it needs, and known to nobody yet.
 Status Engine::make_device(const EngineConfig::DeviceBudget &budget, uint8_t place,
                            Owned<PoolDevice> *out) {
   const backend::Device &device = *budget.device;
   WEIR_TRY(check_device_budget(device, budget.budget));
-  Owned<PoolDevice> fresh =
-      make_owned<PoolDevice>(&memory_, place, device, budget.budget, &memory_);
-  const uint64_t page = config_.page_size;
-  const uint64_t large = config_.large_page_size;
-  fresh->page_size = page;
-  fresh->large_page_size = large;
-  fresh->node = budget.node;
-  fresh->granules = make_owned<physical::GranulePool>(&memory_, device, page, large, budget.budget,
-                                                      config_.segment_size, &memory_);
   // A guess at what will be used: any of these may be without a limit.
   uint64_t promised = 0;
   for (const uint64_t bytes : {budget.budget, config_.host_budget, config_.compressed_budget,
                                config_.compressed_budget, config_.storage.budget})
     promised = std::min(promised + std::min(bytes, most_promised), most_promised);
-  fresh->addresses = make_owned<vm::AddressSpace>(&memory_, device, page, promised, &memory_);
-  if (device.has(WEIR_CAP_VMM) && vm::Sharing::possible(page))
-    fresh->sharing = make_sharing(*fresh, budget.budget);
-  fresh->mapper = make_owned<physical::Mapper>(&memory_, device);
-  fresh->bounce = make_owned<transfer::Bounce>(&memory_, device, *fresh->granules, *fresh->mapper);
+  page::DeviceMemory::Terms terms{config_.page_size, config_.large_page_size, budget.budget};
+  terms.segment_size = config_.segment_size;
+  terms.addresses = promised;
+  terms.watermark_low = config_.watermark_low;
+  terms.watermark_high = config_.watermark_high;
+  Owned<PoolDevice> fresh = make_owned<PoolDevice>(&memory_, place, device, terms, &memory_);
+  fresh->node = budget.node;
+  fresh->bounce = make_owned<transfer::Bounce>(&memory_, device, fresh->memory.granules(),
+                                               fresh->memory.mapper());
   fresh->view = adopt_as<View>(make_owned<DeviceView>(&memory_, *this, *fresh));
   fresh->policy = make_policy(config_.policy, *fresh->view, &memory_);
   if (fresh->policy == nullptr)
     return fail(WEIR_ERROR_INVALID_ARGUMENT, "there is no policy \"%s\"", config_.policy);
-  set_watermarks(*fresh, budget.budget);
-  fresh->mapper->stay_near(config_.nodes, fresh->node);
-  WEIR_TRY(fresh->mapper->start());
+  fresh->memory.mapper().stay_near(config_.nodes, fresh->node);
+  WEIR_TRY(fresh->memory.mapper().start());
   WEIR_TRY(fresh->streams.open(streams_, device, this));
   *out = std::move(fresh);
   return {};
@@ -244,36 +211,29 @@ Status Engine::shutdown() {
       return fail(WEIR_ERROR_BUSY, "%zu allocations of weir_malloc are out", buffers_.addresses());
     for (uint32_t i = 0; i < buffers_.end(); ++i) {
       const uint64_t word = buffers_.hot(i).word.load();
-      if ((word & Word::alive) != 0 && (Word::leases(word) != 0 || (word & Word::partial) != 0)) {
+      if ((word & Word::alive) != 0 && (Word::leases(word) != 0 || (word & Word::partial) != 0))
         return fail(WEIR_ERROR_BUSY, "a buffer of the pool has unreleased leases");
-      }
     }
     for (const auto &device : devices_) {
       if (device->leaving())
         return fail(WEIR_ERROR_BUSY, "device %u is being removed from the pool", device->device.id);
     }
-    stopping_ = true;
+    lock_.stop();
     work_.notify_all();
     if (recompressor_ != nullptr) recompressor_->wake();
     changed_.notify_all();
   }
-  if (demoter_.joinable()) demoter_.join();
-  for (std::thread &prefetcher : prefetchers_) {
-    if (prefetcher.joinable()) prefetcher.join();
-  }
-  if (sinker_.joinable()) sinker_.join();
+  for (std::thread *thread : {&evictor_, &demoting_})
+    if (thread->joinable()) thread->join();
+  prefetcher_.join();
   if (recompressor_ != nullptr) recompressor_->join();
   return {};
 }
 
 Engine::~Engine() {
-  const bool recompressing = recompressor_ != nullptr && recompressor_->in_background();
-  if (demoter_.joinable() || prefetchers_[0].joinable() || sinker_.joinable() || recompressing)
-    (void)shutdown();
+  if (evictor_.joinable()) (void)shutdown();  // it is the first thread to be started
   release_all();
-  for (Region &region : regions_) {
-    drop_alias(region);
-  }
+  for (Region &region : regions_) page::Aliases::drop(region);
 }
 
 /// Buffers, then the devices' memory.
@@ -291,7 +251,7 @@ void Engine::release_all() noexcept {
     if (region.scrub) scrub_device(lock, region.id, regions_.generation(region), true);
   }
   lock.unlocked([this] {
-    finish_scrubbing(true, true);
+    scrub_turns_.finish(true, true);
     carrier_.close();
   });
   for (auto &device : devices_) {
@@ -303,10 +263,10 @@ void Engine::release_all() noexcept {
 /// Takes every page off a device that is being let go of, whatever fails: fences, unmap, granules.
 void Engine::release_device(Releasable &lock, PoolDevice &device) noexcept {
   device.streams.drain();
-  (void)sweep_limbo(device);
+  (void)relocator_.sweep_limbo(device);
   if (!device.limbo.empty()) {
     device.streams.drain();  // of what had to be overwritten
-    (void)sweep_limbo(device);
+    (void)relocator_.sweep_limbo(device);
   }
   for (Region &region : regions_) {
     Residence *here = region.on(device.place);
@@ -315,13 +275,12 @@ void Engine::release_device(Releasable &lock, PoolDevice &device) noexcept {
       DevicePage &state = here->pages[p];
       if (state.granule == physical::no_granule) continue;
       history_.await_places(region, config_.evict_wait_ns);
-      if (device.vmm())
-        (void)unmap_page(device, granule_address(region, *here, p), region.shape.granule_bytes(p),
-                         mapping_of(region, p, device));
-      if (leave_granule(region, p, device)) device.granules->release(state.granule);
+      (void)device.memory.unmap(granule_address(region, *here, p), region.shape.granule_bytes(p),
+                                device.memory.mapping_of(region, p));
+      if (device.memory.leave(region, p)) device.memory.granules().release(state.granule);
       state.granule = physical::no_granule;
     }
-    if (here->range && device.vmm()) device.addresses->free(here->range);
+    if (here->range && device.vmm()) device.memory.addresses().free(here->range);
   }
   lock.unlocked([&] { device.streams.close(streams_); });
 }
@@ -343,14 +302,7 @@ Status Engine::destroy_client(uint32_t id) {
   return accounts_.destroy_client(id);
 }
 
-Status Engine::client_stats(uint32_t id, weir_client_stats *stats) {
-  Locked lock(lock_);
-  (void)sweep_retired();
-  accounts_.describe(id, stats);
-  return {};
-}
-
-// ---- trim and counters ----
+// ---- trim, who listens ----
 
 Status Engine::trim(uint32_t device_id, uint32_t level, uint64_t bytes, uint64_t *freed) {
   *freed = 0;
@@ -358,12 +310,12 @@ Status Engine::trim(uint32_t device_id, uint32_t level, uint64_t bytes, uint64_t
   const Scrubbing scrubbing(*this, true);
   Locked lock(lock_);
   if (device_id == WEIR_DEVICE_HOST) {
-    while (level != WEIR_TRIM_GRADUAL && lower_.sinking) await_change(lock);
-    give_chunks_back(lock, bytes, freed);
-    const uint64_t held = host_->held();
-    if (*freed < bytes && level != WEIR_TRIM_GRADUAL) (void)shrink_host(lock, bytes - *freed);
-    *freed += held - std::min(held, host_->held());
-    if (lower_.compressed != nullptr) (void)lower_.compressed->trim();
+    while (level != WEIR_TRIM_GRADUAL && demoter_.working()) demoter_.await_change(lock);
+    host_room_.give_chunks_back(lock, bytes, freed);
+    const uint64_t held = tiers_.host().held();
+    if (*freed < bytes && level != WEIR_TRIM_GRADUAL) (void)host_room_.shrink(lock, bytes - *freed);
+    *freed += held - std::min(held, tiers_.host().held());
+    if (cold_.compressed() != nullptr) (void)cold_.compressed()->trim();
     const uint64_t pinned = carrier_.pinned_bytes();
     if (level == WEIR_TRIM_EMERGENCY && pinned != 0) {
       const uint64_t wait_ns = config_.evict_wait_ns;
@@ -375,74 +327,24 @@ Status Engine::trim(uint32_t device_id, uint32_t level, uint64_t bytes, uint64_t
   WEIR_TRY(place_of(device_id, &place));
   PoolDevice &device = *devices_[place];
   Status why;
-  while (level != WEIR_TRIM_GRADUAL && await_limbo(lock, device)) {
+  while (level != WEIR_TRIM_GRADUAL && relocator_.await_limbo(lock, device)) {
   }
   if (level == WEIR_TRIM_EMERGENCY) (void)give_bounce_back(lock, device);
   for (uint32_t barren = 0; *freed < bytes && barren < 2 && !device.lost();) {
     *freed += give_idle(lock, device, bytes - *freed);
     if (*freed >= bytes) break;
-    Wanted wanted;
-    wanted.bytes = bytes - *freed;
-    wanted.clean_only = level == WEIR_TRIM_GRADUAL;
     std::pmr::vector<PageRef> victims(&memory_);
-    device.policy->choose(wanted, &victims);
+    device.policy->choose({.bytes = bytes - *freed, .clean_only = level == WEIR_TRIM_GRADUAL},
+                          &victims);
     if (victims.empty()) break;
     if (evict(lock, device, victims, false, &why) == 0) ++barren;
   }
   if (level == WEIR_TRIM_EMERGENCY) {
     uint64_t spare = 0;
-    give_chunks_back(lock, UINT64_MAX, &spare);
-    if (lower_.compressed != nullptr) (void)lower_.compressed->trim();
+    host_room_.give_chunks_back(lock, UINT64_MAX, &spare);
+    if (cold_.compressed() != nullptr) (void)cold_.compressed()->trim();
   }
   return {};
-}
-
-/// Gives empty chunks of pinned memory back to the system.
-void Engine::give_chunks_back(Releasable &lock, uint64_t bytes, uint64_t *freed) noexcept {
-  (void)sweep_retired();
-  while (*freed < bytes && !growing_) {
-    Owned<tier::HostStore::Chunk> chunk = host_->detach_empty();
-    if (chunk == nullptr) break;
-    *freed += chunk->bytes;
-    lock.unlocked([&] {
-      if (lower_.storage != nullptr) lower_.storage->remove_memory(chunk->view);
-      host_->unmake_chunk(*chunk);
-      chunk.reset();
-    });
-  }
-}
-
-void Engine::stats(weir_pool_stats *out) {
-  Locked lock(lock_);
-  Counters stats = events_.counters();
-  for (const auto &device : devices_) {
-    stats[Counter::device_budget] += device->granules->budget();
-    stats[Counter::device_bytes] += device->granules->held();
-    stats[Counter::device_free_bytes] += device->granules->idle();
-    stats[Counter::device_held_bytes] += device->held_bytes;
-    stats[Counter::device_peak_bytes] += device->granules->peak();
-    stats[Counter::device_segments] += device->granules->segments();
-    stats[Counter::device_returned_bytes] += device->returned_bytes;
-  }
-  stats[Counter::host_budget] += host_->budget();
-  stats[Counter::host_bytes] += host_->held();
-  stats[Counter::host_used_bytes] += host_->used();
-  add_lower_stats(stats);
-  stats[Counter::borrowed_bytes] += gauges_.borrowed;
-  stats[Counter::generation] += generation_;
-  const uint64_t pinned = carrier_.pinned_bytes();
-  stats[Counter::host_budget] += pinned;  // beside what the budget has for pages
-  stats[Counter::host_bytes] += pinned;
-  stats[Counter::staging_bytes] += pinned;
-  stats[Counter::buffers] += buffers_.live();
-  stats[Counter::pages] += regions_.pages();
-  stats[Counter::slabs] += slabs_.count();
-  stats[Counter::buffer_bytes] += buffers_.bytes();
-  stats[Counter::bookkeeping_bytes] += memory_.bytes();
-  for (const auto &state : states_.all()) stats[Counter::hits] += state->count_hits();
-#define WEIR_COPY(name, meaning) out->name = stats[Counter::name];
-  WEIR_POOL_STATS_FIELDS(WEIR_COPY)
-#undef WEIR_COPY
 }
 
 Status Engine::listen(EventRing *ring) {
@@ -455,68 +357,19 @@ void Engine::ignore(const EventRing *ring) {
   events_.ignore(ring);
 }
 
-Status Engine::device_stats(uint32_t device_id, weir_pool_device_stats *stats) {
-  Locked lock(lock_);
-  uint8_t place = 0;
-  WEIR_TRY(place_of(device_id, &place));
-  const PoolDevice &device = *devices_[place];
-  stats->device = device.device.id;
-  stats->budget = device.granules->budget();
-  stats->bytes = device.granules->held();
-  stats->free_bytes = device.granules->idle();
-  stats->held_bytes = device.held_bytes;
-  stats->page_size = device.page_size;
-  stats->large_page_size = device.large_page_size;
-  stats->peak_bytes = device.granules->peak();
-  stats->segments = device.granules->segments();
-  stats->returned_bytes = device.returned_bytes;
-  stats->memory_total = device.device.description.memory_total;
-  stats->state = device.lost()      ? WEIR_POOL_DEVICE_LOST
-                 : device.leaving() ? WEIR_POOL_DEVICE_LEAVING
-                                    : WEIR_POOL_DEVICE_PRESENT;
-  return {};
-}
-
 Status Engine::reset_peak(uint32_t device_id) {
   Locked lock(lock_);
   uint8_t place = 0;
   WEIR_TRY(place_of(device_id, &place));
-  devices_[place]->granules->reset_peak();
+  devices_[place]->memory.granules().reset_peak();
   return {};
 }
 
-// ---- walks ----
+// ---- who looks ----
 
-void Engine::for_each_device(const std::function<void(const weir_pool_device_stats &)> &visit) {
-  const uint8_t count = device_count();
-  for (uint8_t place = 0; place < count; ++place) {
-    weir_pool_device_stats stats = WEIR_POOL_DEVICE_STATS_INIT;
-    if (device_stats(device_at(place).device.id, &stats)) visit(stats);
-  }
-}
-
-void Engine::for_each_client(
-    const std::function<void(const char *, const weir_client_stats &)> &visit) {
-  for (uint32_t id = 0;; ++id) {
-    std::string name;
-    {
-      Locked lock(lock_);
-      if (id >= accounts_.clients()) return;
-      name = accounts_.name(id);
-    }
-    weir_client_stats stats = WEIR_CLIENT_STATS_INIT;
-    if (client_stats(id, &stats)) visit(name.c_str(), stats);
-  }
-}
-
-void Engine::for_each_buffer(const std::function<void(const weir_buffer_info &)> &visit) {
-  Locked lock(lock_);
-  for (uint32_t i = 0; i < buffers_.end(); ++i) {
-    if ((buffers_.hot(i).word.load() & Word::alive) == 0) continue;
-    weir_buffer_info info = WEIR_BUFFER_INFO_INIT;
-    describe_buffer(i, 0, buffers_.hot(i).size(), &info);
-    visit(info);
-  }
+Inspector Engine::inspector() noexcept {
+  return Inspector({lock_, *this, devices_, regions_, places_, buffers_, slabs_, leases_, tiers_,
+                    cold_, gauges_, events_, accounts_, carrier_, states_, memory_, generation_});
 }
 
 bool Engine::has_leases(const Stream &stream) noexcept {

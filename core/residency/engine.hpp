@@ -13,40 +13,25 @@
 
 #include "core/backend/stream.hpp"
 #include "core/base/accounts.hpp"
-#include "core/base/events.hpp"
 #include "core/base/mutex.hpp"
 #include "core/base/pool_lock.hpp"
 #include "core/base/seq_points.hpp"
 #include "core/lease/admission.hpp"
-#include "core/lease/history.hpp"
-#include "core/lease/lease_table.hpp"
 #include "core/lease/remote_writes.hpp"
-#include "core/page/buffer_directory.hpp"
+#include "core/move/host_room.hpp"
+#include "core/move/recompressor.hpp"
+#include "core/move/tier_view.hpp"
 #include "core/page/doubts.hpp"
-#include "core/page/slab_allocator.hpp"
-#include "core/policy/announcements.hpp"
-#include "core/policy/hints.hpp"
 #include "core/policy/idle_scan.hpp"
-#include "core/policy/scrub_turns.hpp"
-#include "core/residency/lower.hpp"
-#include "core/residency/compact.hpp"
 #include "core/residency/config.hpp"
-#include "core/residency/pool_device.hpp"
-#include "core/residency/rebalance.hpp"
-#include "core/residency/recompress.hpp"
+#include "core/residency/inspector.hpp"
+#include "core/residency/prefetcher.hpp"
+#include "core/residency/relocator.hpp"
+#include "core/tier/lift.hpp"
+#include "core/transfer/copier.hpp"
 #include "core/transfer/relay.hpp"
-#include "core/virtual/region.hpp"
 
-#include <deque>
-#include <functional>
-#include <mutex>
-#include <optional>
 #include <thread>
-#include <unordered_map>
-
-namespace weir::transfer {
-class Copier;
-}
 
 namespace weir::residency {
 
@@ -54,15 +39,12 @@ using lease::Lease;
 using lease::LeaseItem;
 using lease::LeaseKind;
 using lease::OwnLeases;
-using lease::StreamState;
 using page::Hold;
 using page::HoldKind;
 using page::Target;
 
 class Membership;  // residency/membership.hpp
-struct LiftPart;   // residency/lift.hpp
-class Lift;
-struct Plan;  // residency/plan.hpp
+struct Plan;       // residency/plan.hpp
 struct PlanItem;
 struct PlanPage;
 struct Freight;
@@ -70,21 +52,19 @@ struct Reach;
 struct Victim;
 struct Loan;
 struct Drain;
-struct TenantMove;    // compact.cpp
-struct ExtentMove;    // extents.cpp
-struct FragmentMove;  // remap.cpp
-struct Owner;         // map.cpp
-struct Remote;        // remote.hpp
+struct Remote;  // remote.hpp
 
-class Engine {
+class Engine final : private page::RegionStore::Releaser,
+                     private policy::ScrubTurns::Work,
+                     private Inspector::Answers,
+                     private Prefetcher::Bringer,
+                     private Relocator::Pages {
  public:
   class EarlyFill;  // residency/plan.hpp
 
   Engine(std::pmr::memory_resource *memory, backend::StreamTable &streams, Ticks &ticks,
          uint32_t pool_id, const Log &log);
   ~Engine();
-  Engine(const Engine &) = delete;
-  Engine &operator=(const Engine &) = delete;
 
   Status start(EngineConfig config);
   /// BUSY while leases or weir_malloc memory are out.
@@ -93,16 +73,12 @@ class Engine {
   // ---- clients ----
   Status create_client(const weir_client_desc &desc, uint32_t *id);
   Status destroy_client(uint32_t id);
-  Status client_stats(uint32_t id, weir_client_stats *stats);
 
   // ---- buffers ----
   Status create_buffer(const weir_buffer_desc &desc, uint32_t client, weir_buffer *buffer);
   Status destroy_buffer(weir_buffer buffer);
   /// Homes for buffers that are going to be made, chosen together; nothing else comes of it.
   Status place_together(const weir_buffer_desc *const *descs, size_t count, weir_device *homes);
-  Status query(weir_buffer buffer, uint64_t offset, uint64_t length, weir_buffer_info *info);
-  Status list_shards(weir_buffer buffer, uint64_t offset, weir_shard *shards, size_t capacity,
-                     size_t *count);
   Status read(weir_buffer buffer, uint64_t offset, uint64_t length, void *destination);
   Status write(weir_buffer buffer, uint64_t offset, uint64_t length, const void *source);
   Status discard(weir_buffer buffer, uint64_t offset, uint64_t length);
@@ -119,61 +95,31 @@ class Engine {
   Status acquire(Stream &stream, weir_use *uses, size_t count, const AcquireOptions &options,
                  weir_lease *lease);
   Status release(weir_lease lease, Stream &stream);
-  Status prefetch(Stream &stream, const weir_use *uses, size_t count);
-  Status announce(Stream &stream, const weir_operation *operations, size_t count, bool replace);
+  Status prefetch(Stream &stream, const weir_use *uses, size_t count) {
+    return prefetcher_.prefetch(stream, uses, count);
+  }
+  Status announce(Stream &stream, const weir_operation *operations, size_t count, bool replace) {
+    return prefetcher_.announce(stream, operations, count, replace);
+  }
 
   // ---- the whole ----
   Status trim(uint32_t device_id, uint32_t level, uint64_t bytes, uint64_t *freed);
   Status reset_peak(uint32_t device_id);
   /// Up to so many spilled bytes to neighbours with memory to spare; *moved: how many went.
-  Status rebalance(uint64_t bytes, uint64_t *moved);
-  void stats(weir_pool_stats *stats);
-  void codec_stats(weir_codec_stats *stats) const noexcept;
-  Status device_stats(uint32_t device_id, weir_pool_device_stats *stats);
+  Status rebalance(uint64_t bytes, uint64_t *moved) { return prefetcher_.rebalance(bytes, moved); }
+  /// Counters, one buffer, walks.
+  Inspector inspector() noexcept;
   /// The ring is told what happens from now on, until it is taken off. BUSY: as many listen as can.
   Status listen(EventRing *ring);
   void ignore(const EventRing *ring);
-  /// Walks, one lock each; for snapshots.
-  void for_each_device(const std::function<void(const weir_pool_device_stats &)> &visit);
-  void for_each_client(const std::function<void(const char *, const weir_client_stats &)> &visit);
-  void for_each_buffer(const std::function<void(const weir_buffer_info &)> &visit);
-  /// Where everything lies; under one lock.
-  void for_each_piece(const std::function<void(const weir_piece &)> &visit);
   bool has_leases(const Stream &stream) noexcept;
   bool next_loss(weir_device_loss *loss, const std::atomic<bool> &stop);
-  void for_each_lost(const std::function<void(const weir_lost_range &)> &visit);
 
-  // ---- compaction: for the layer that plans it ----
-  /// Set before the engine is used by anybody else; outlives it, or is taken back.
-  void set_compactor(Compactor *compactor) noexcept { compactor_ = compactor; }
+  /// Moves within devices.
+  Relocator &relocator() noexcept { return relocator_; }
   /// Positions there are, of devices that have left too.
   uint8_t device_count() noexcept;
-  bool has_vmm(uint8_t place) const noexcept { return devices_[place]->vmm(); }
-  uint64_t page_size(uint8_t place) const noexcept { return devices_[place]->page_size; }
-  Status place_of(uint32_t device_id, uint8_t *place);
-  /// The groups of slabs on a device in which something may be won; *result counts what weir_malloc has there.
-  void list_groups(uint8_t place, std::pmr::vector<uint64_t> *groups, MoveResult *result);
-  /// The slabs of a group, the emptiest and the fullest if they are many.
-  void survey_group(uint8_t place, uint64_t group, Survey *survey);
-  void survey_segments(uint8_t place, Survey *survey);
-  /// Executes the orders, all of one kind, as one step. The copies come after all work so far on the bytes concerned; nobody
-  /// waits for them here. Failure: none of them was done.
-  Status move_tenants(uint8_t place, const MoveOrder *orders, size_t count, MoveResult *result);
-  Status move_extents(uint8_t place, const MoveOrder *orders, size_t count, MoveResult *result);
-  /// Evicts the regions of these tenants of segments; returns the bytes freed.
-  uint64_t evict_extents(uint8_t place, const Occupant *tenants, size_t count, size_t *gone,
-                         Status *why);
-  /// Parts of buffers that could do without a granule of theirs, the smallest first.
-  void survey_fragments(uint8_t place, std::pmr::vector<LooseFragment> *loose);
-  /// Moves one of them, unless it is in use (with `wait`: unless it is leased). *won: device memory that is free now.
-  Status remap_fragment(uint8_t place, const LooseFragment &loose, bool wait, MoveResult *result,
-                        uint64_t *won);
-  /// Frees what emptied slabs and moved extents have left behind, of dead regions too; without `wait` only what nothing
-  /// can be at work on any more. Returns the bytes.
-  uint64_t reclaim(uint8_t place, bool wait);
-  LayoutStats layout(uint8_t place);
-  /// Adds to the pool's counters.
-  void count_defragmentation(uint64_t evicted_bytes, uint64_t won_bytes);
+  Status place_of(uint32_t device_id, uint8_t *place) override;
   uint64_t now_ns() const noexcept { return clock_->now_ns(); }
 
   void warn_of_budget(const backend::Device &device, uint64_t budget) const;
@@ -194,24 +140,12 @@ class Engine {
   /// Waits until no page is on the move, and what weir_prefetch has asked for has been brought or refused; for tests.
   void wait_idle();
   /// "" or the first broken invariant; for tests.
-  std::string validate();
-  /// The blob of a page's first part in COMPRESSED, or nullptr; for tests, which damage it.
-  unsigned char *compressed_blob(weir_buffer buffer, uint32_t page, uint64_t *bytes);
+  std::string validate() { return inspector().validate(); }
 
  private:
   class DeviceView;  // engine.cpp
-  friend class TierView;
   friend class Membership;
-  friend class Rebalancer;
-  friend class Recompressor;
   friend class RemoteClaims;
-  struct RetiredSlot {
-    tier::HostSlot slot;
-    uint32_t client;
-    bool secret;  ///< of a buffer that is to be scrubbed
-    PendingCopies busy;
-  };
-
   // hit_path.cpp
   bool whole_use(const weir_use &use, uint32_t *index, uint64_t *generation) noexcept;
   bool plain_use(const weir_use &use, uint32_t *index, uint64_t *generation) noexcept;
@@ -223,7 +157,7 @@ class Engine {
   Status acquire_set(Stream &stream, StreamState &state, weir_use *uses, size_t count,
                      const AcquireOptions &options, bool fast, weir_lease *out);
   Lease *take_one(Stream &stream, StreamState &state, weir_lease handle) noexcept;
-  Status stream_state(Stream &stream, StreamState **state);
+  Status stream_state(Stream &stream, StreamState **state) override WEIR_NOT_HELD;
 
   // acquire.cpp
   Status acquire_slow(Stream &stream, weir_use *uses, size_t count, const AcquireOptions &options,
@@ -236,20 +170,21 @@ class Engine {
   bool still_absent(const Plan &plan, const PlanPage &page) noexcept;
   bool still_stands(Plan &plan) WEIR_HELD;
   Status fill_all(Releasable &lock, Plan &plan, Plan **stuck) WEIR_HELD;
-  bool close_for_copy(Plan &plan) WEIR_HELD;
   Status do_fill(Releasable &lock, Plan &plan) WEIR_HELD;
-  bool evict_all(Releasable &lock, PoolDevice &device) WEIR_HELD;
   Status check_lost(const Plan &plan);
   bool corrupt_to_the_last(const Plan &plan) noexcept;
   Status order_unlocked(Releasable &lock, Plan &plan, bool *stands) WEIR_HELD;
   Status order_after_past(Releasable &lock, Plan &plan, bool *again) WEIR_HELD;
-  Status fill_lease(Plan &plan, weir_use *uses, size_t count, Lease *lease) WEIR_HELD;
+  void fill_lease(Plan &plan, weir_use *uses, size_t count, Lease *lease) WEIR_HELD;
   Status check_budget(Plan &plan) WEIR_HELD;
+  bool lies_in_reach(const PrefetchRequest &request) noexcept override WEIR_HELD;
+  Status bring_ahead(Releasable &lock, std::span<const PrefetchRequest *const> requests,
+                     uint64_t not_before) override WEIR_HELD;
 
   // layouts.cpp
   bool may_lay_anew(const Region &region) noexcept;
   void lay_anew(Region &region) WEIR_HELD;
-  bool opens_granule(const Region &region) noexcept;
+  bool opens_granule(const Region &region) noexcept WEIR_HELD;
   void list_neighbours(PoolDevice &device, std::pmr::vector<PageRef> *pages) WEIR_HELD;
   void settle_layouts(Releasable &lock, Plan &plan) WEIR_HELD;
 
@@ -273,21 +208,6 @@ class Engine {
   Status wait_changed(Releasable &lock, const AcquireOptions &options,
                       uint64_t deadline_ns) WEIR_HELD;
 
-  // fragments.cpp
-  vm::Bundle *bundle_of(const Region &region, uint32_t page, const PoolDevice &device) noexcept;
-  void begin_count(PoolDevice &device) noexcept;
-  uint64_t count_granule(const Region &region, uint32_t page, PoolDevice &device) noexcept;
-  void count_need(Plan &plan, bool *busy) noexcept;
-  physical::SharedMapping *mapping_of(const Region &region, uint32_t page,
-                                      const PoolDevice &device) noexcept;
-  static Status unmap_page(PoolDevice &device, uint64_t address, uint64_t bytes,
-                           physical::SharedMapping *shared);
-  Status claim_granule(Plan &plan, PlanPage &page);
-  bool leave_granule(const Region &region, uint32_t page, PoolDevice &device) noexcept;
-  void end_making(const Region &region, uint32_t page, PoolDevice &device, Stamp wiped) noexcept;
-  void count_held(const Region &region, uint32_t page, PoolDevice &device, bool more) noexcept;
-  void count_held(const Region &region, const Residence &residence, bool more) noexcept;
-
   // fill.cpp
   void prepare_filling(Plan &plan) WEIR_HELD;
   void forgo_filling(Plan &plan) noexcept WEIR_HELD;
@@ -297,16 +217,10 @@ class Engine {
   Reach reach_of(const Plan &plan, const Region &region, const Residence &from,
                  uint32_t page) const noexcept WEIR_HELD;
   Residence *device_source(Region &region, uint32_t page, const Plan &plan) noexcept WEIR_HELD;
-  void step(Region &region, uint32_t page, PoolDevice &device, Step taken) noexcept WEIR_HELD;
-  void begin_work(Region &region, uint32_t page, PoolDevice &device) noexcept;
-  void count_work_out(Region &region, uint32_t page, PoolDevice &device) noexcept;
-  void end_work(Region &region, uint32_t page, PoolDevice &device) noexcept WEIR_HELD;
   Status fill(Plan &plan);
   Status prepare_page(Plan &plan, PlanPage &page);
   Status verify_source(const Plan &plan, PlanPage *page);
-  Status fill_from_below(Plan &plan, Lift &lift, transfer::Copier &copier);
-  uint64_t parts_below(const Plan &plan) const noexcept;
-  void destroy_doomed(Releasable &lock, Plan &plan) noexcept WEIR_HELD;
+  Status fill_from_below(Plan &plan, tier::Lift &lift, transfer::Copier &copier);
   void offer(Region &region, uint32_t page, PoolDevice &device) noexcept WEIR_HELD;
   void settle_zeroing(const Plan &plan, const PlanItem &item) noexcept WEIR_HELD;
   void tell_filled(const Plan &plan, const PlanPage &page, uint8_t how) noexcept WEIR_HELD;
@@ -316,31 +230,20 @@ class Engine {
   bool answers_lost(PoolDevice &device) noexcept;
   PoolDevice &lost_by(Plan &plan, const Status &status) noexcept;
   PoolDevice &lost_in(PoolDevice &device) noexcept;
-  void note_loss(PoolDevice &device, const Status &status) noexcept WEIR_HELD;
+  void note_loss(PoolDevice &device, const Status &status) noexcept override WEIR_HELD;
   void note_loss(const Stream &stream, const Status &status) noexcept;
   void lose(PoolDevice &device) noexcept WEIR_HELD;
   void close_at_home(uint8_t place) noexcept WEIR_HELD;
-  Status check_device(const Plan &plan) noexcept;
-
-  // map.cpp
-  struct Mapping;
-  void map_reserved(Mapping &map);
-  void map_region(Region &region, Mapping &map) WEIR_HELD;
-  void map_owned(Region &region, uint32_t page, const Owner &owner, Mapping &map);
-  void map_below(Region &region, uint32_t page, const weir_piece &piece, Mapping &map);
-
-  // validate.cpp
-  std::string validate_page(Region &region, uint32_t page) noexcept;
-  const char *validate_below(Region &region, uint32_t page) noexcept;
-  std::string validate_word(uint32_t index) noexcept WEIR_HELD;
-  uint64_t pinned_bytes(const Region &region, const Residence &here) noexcept;
-  std::string validate_device(PoolDevice &device) WEIR_HELD;
-  uint64_t borrowed_bytes() noexcept WEIR_HELD;
-  Promise promise_of(uint8_t place) noexcept WEIR_HELD;
 
   // drain.cpp
   uint64_t evict(Releasable &lock, PoolDevice &device, const std::pmr::vector<PageRef> &pages,
                  bool background, Status *why, EarlyFill *early = nullptr) WEIR_HELD;
+  uint64_t evict(Releasable &lock, PoolDevice &device, const std::pmr::vector<PageRef> &pages,
+                 Status *why) override WEIR_HELD {
+    return evict(lock, device, pages, false, why);
+  }
+  uint64_t evict_chosen(Releasable &lock, PoolDevice &device, const Wanted &wanted,
+                        bool background) WEIR_HELD;
   bool claim_victim(PoolDevice &device, const PageRef &ref, Victim *victim) WEIR_HELD;
   Status place_victim(Releasable &lock, PoolDevice &device, Victim &victim) WEIR_HELD;
   void cache_victim(const PoolDevice &device, Victim &victim) noexcept WEIR_HELD;
@@ -350,8 +253,6 @@ class Engine {
   void give_back(Region &region, const PageRef &ref, PoolDevice &device) noexcept;
   void claim_victims(Releasable &lock, PoolDevice &device, const std::pmr::vector<PageRef> &pages,
                      std::pmr::vector<Victim> *victims, Status *why) WEIR_HELD;
-  bool fences_passed(const Victim &victim) noexcept;
-  bool copied(const Victim &victim) noexcept;
   void finish_next(Drain &drain, Victim &victim, EarlyFill *early);
   void start_victim(Drain &drain, transfer::Copier &copier, Victim &victim);
   void finish_victim(Drain &drain, Victim &victim) WEIR_NOT_HELD;
@@ -359,15 +260,14 @@ class Engine {
   Status wipe(PoolDevice &device, Victim &victim);
   void end_copies(PoolDevice &device) noexcept;
   void settle_victim(Drain &drain, Victim &victim) noexcept WEIR_HELD;
-  void vanish(Region &region, uint32_t page, PoolDevice &device) noexcept WEIR_HELD;
+  void vanish(Region &region, uint32_t page, PoolDevice &device) noexcept override WEIR_HELD;
   void uncharge(const Region &region, uint32_t page, uint8_t place) noexcept WEIR_HELD;
   void vacate(Region &region, uint32_t page, PoolDevice &device,
               uint32_t granule_client) noexcept WEIR_HELD;
 
   // slabs.cpp
-  void forget_idle(Region &slab, uint32_t page) noexcept WEIR_HELD;
   Status open_slab(const vm::Geometry &shape, const page::Kin &kin, Region **out) WEIR_HELD;
-  void free_place(Region &region, uint32_t node) noexcept WEIR_HELD;
+  void free_place(Region &region, uint32_t node) noexcept override WEIR_HELD;
   bool own_lost_page(uint32_t index, uint8_t home) WEIR_HELD;
 
   // first_use.cpp
@@ -378,42 +278,10 @@ class Engine {
   bool lease_fresh(const Stream &stream, weir_use &use) noexcept;
 
   // lines.cpp
-  uint64_t line_bytes(const PoolDevice &device) const noexcept;
-  bool belongs_in_line(const PoolDevice &device, uint64_t size) const noexcept;
   Status place_pinned(const page::Kin &kin, uint64_t size, Region **out,
                       page::SlabAllocator::Place *place) WEIR_HELD;
   Status bring_pinned(Releasable &lock, uint32_t index, PoolDevice &device,
                       Stream *stream) WEIR_HELD;
-
-  // survey.cpp
-  bool on_device(const Region &region, const Residence &here, uint32_t page) noexcept;
-  Blocker blocker_of(Region &region, uint32_t buffer, uint64_t begin,
-                     uint64_t end) noexcept WEIR_HELD;
-  void survey_slab(Region &region, Survey *survey) WEIR_HELD;
-
-  // compact.cpp
-  Status enqueue_moves(PoolDevice &device, std::pmr::vector<Stamp> *waits,
-                       const std::pmr::vector<weir_be_copy> &copies, Stamp *done);
-  Blocker claim_tenant(PoolDevice &device, const MoveOrder &order, TenantMove *move,
-                       std::pmr::vector<Stamp> *waits) WEIR_HELD;
-  bool settle_tenant(PoolDevice &device, TenantMove &move, Stamp done) noexcept WEIR_HELD;
-  void mark_tenant(PoolDevice &device, const TenantMove &move, int delta) noexcept WEIR_HELD;
-
-  // remap.cpp
-  Blocker claim_fragment(PoolDevice &device, const LooseFragment &loose, bool wait,
-                         FragmentMove *move) WEIR_HELD;
-  Status carry_fragment(FragmentMove &move);
-  uint64_t settle_fragment(FragmentMove &move, bool moved) noexcept WEIR_HELD;
-
-  // extents.cpp
-  Blocker blocker_of_extent(PoolDevice &device, Region &region) noexcept WEIR_HELD;
-  bool claim_extent(PoolDevice &device, const MoveOrder &order, ExtentMove *move,
-                    std::pmr::vector<Stamp> *waits, MoveResult *result) WEIR_HELD;
-  void settle_extent(PoolDevice &device, ExtentMove &move, Stamp done) noexcept WEIR_HELD;
-  bool sweep_limbo(PoolDevice &device) noexcept WEIR_HELD;
-  bool await_limbo(Releasable &lock, PoolDevice &device) WEIR_HELD;
-  bool idle_page(Region &region, uint32_t page) noexcept WEIR_HELD;
-  bool compact_for(Releasable &lock, PoolDevice &device, uint64_t bytes, bool slabs) WEIR_HELD;
 
   // commit.cpp
   void gather_waits(Plan &plan) WEIR_HELD;
@@ -423,7 +291,6 @@ class Engine {
   bool writes_stand(const Plan &plan, const std::pmr::vector<uint32_t> &before) noexcept;
   static uint32_t written_bit(const Plan &plan, const Region &region, uint32_t page) noexcept;
   void commit(Plan &plan) noexcept WEIR_HELD;
-  void invalidate(Region &region, uint32_t page, uint32_t keep_bit) noexcept WEIR_HELD;
   void refresh_word(uint32_t index, Region &region, uint64_t base,
                     uint64_t size) noexcept WEIR_HELD;
   void set_flags(uint32_t index, uint64_t set, uint64_t clear) noexcept {
@@ -449,30 +316,27 @@ class Engine {
                       const vm::Sharing::Lot &lot = {}) WEIR_HELD;
   Status make_home_region(const vm::Geometry &shape, uint8_t home, uint32_t client, Region **region,
                           const vm::Sharing::Lot &lot = {}) WEIR_HELD;
-  Residence *residence(Region &region, PoolDevice &device, Status *status);
+  Status make_residence(Region &region, PoolDevice &device) WEIR_HELD;
   Region *adopt_kept(const vm::Geometry &shape, uint64_t alignment, uint8_t home,
                      uint32_t client) WEIR_HELD;
   void keep_or_free(Region &region) noexcept WEIR_HELD;
-  void retire_region(Region &region) noexcept WEIR_HELD;
-  void unpin(vm::RegionPin &pin) noexcept WEIR_HELD;
+  void retire_region(Region &region) noexcept override WEIR_HELD;
   Status place_tenant(uint32_t index, const weir_buffer_desc &desc, uint8_t home, uint32_t client,
                       bool pinned) WEIR_HELD;
   Status unslab_for(Releasable &lock, uint32_t index, uint8_t place) WEIR_HELD;
-  Status unslab(Releasable &lock, uint32_t index) WEIR_HELD;
   Status create_locked(const weir_buffer_desc &desc, uint32_t client, bool pinned,
                        uint32_t *index) WEIR_HELD;
   void destroy_locked(uint32_t index) noexcept WEIR_HELD;
-  Status place_of(const Stream &stream, uint8_t *place);
-  vm::Geometry shape_for(uint8_t place, uint64_t size) const noexcept;
-  /// Of the region's first byte on a device.
-  uint64_t address_of(const Region &region, const Residence &residence) const noexcept {
-    return residence.range.address + region.shape.address_padding() + region.shape.lead;
-  }
+  Status place_of(const Stream &stream, uint8_t *place) override;
   uint64_t address_on(Region &region, uint8_t place) const noexcept;
-  uint64_t granule_address(const Region &region, const Residence &residence,
-                           uint32_t page) const noexcept;
 
-  struct ShardWish;  // shards.cpp
+  /// Where a descriptor wants its buffer.
+  struct ShardWish {
+    uint8_t home = 0;
+    uint32_t policy = 0;
+    uint64_t stripe = 0;
+    Compact<vm::Shards> shards;  ///< none: all of it is at home
+  };
   Status own_region(uint32_t index, const weir_buffer_desc &desc, uint8_t home, uint32_t client,
                     ShardWish &wish) WEIR_HELD;
 
@@ -494,13 +358,6 @@ class Engine {
   Status home_for(const weir_buffer_desc &desc, const Users &users, uint8_t *home) WEIR_HELD;
 
   // shards.cpp
-  /// Where a descriptor wants its buffer.
-  struct ShardWish {
-    uint8_t home = 0;
-    uint32_t policy = 0;
-    uint64_t stripe = 0;
-    Compact<vm::Shards> shards;  ///< none: all of it is at home
-  };
   Status read_shards(const weir_buffer_desc &desc, ShardWish *wish);
   Status check_shard_links(const vm::Shards &shards);
   Status make_sharded_region(uint64_t size, uint32_t client, ShardWish &wish,
@@ -514,105 +371,28 @@ class Engine {
   void clear_shards(Releasable &lock, PoolDevice &device) WEIR_HELD;
   void clear_mappings(Releasable &lock, Plan &plan) noexcept WEIR_HELD;
 
-  // host_room.cpp
+  // read_tiers.cpp
   void forsake_copy(Region &region, uint32_t page, uint32_t bit) noexcept WEIR_HELD;
   Status fail_corrupt(uint32_t use, uint32_t page, uint32_t bit) noexcept;
   bool sums_host(const Region &region) const noexcept;
   Status verify_host(Region &region, uint32_t page, uint32_t use) WEIR_HELD;
-  Status host_slot(Releasable &lock, uint32_t client, uint32_t node, uint64_t bytes,
-                   tier::HostSlot *slot) WEIR_HELD;
-  tier::HostSlot try_host_slot(uint32_t client, uint32_t node, uint64_t bytes,
-                               bool anywhere) WEIR_HELD;
-  void free_host(Region &region, uint32_t page) noexcept WEIR_HELD;
-  Status give_slot(Releasable &lock, Region &region, uint32_t page) WEIR_HELD;
-  bool sweep_retired() noexcept WEIR_HELD;
-  void free_slot(uint32_t client, tier::HostSlot slot, bool secret) noexcept WEIR_HELD;
-  void retire_slot(const Region &region, tier::HostSlot slot,
-                   PendingCopies busy) noexcept WEIR_HELD;
-  bool alias_in_use(const Region &region) noexcept;
-  bool drop_clean_copies(uint64_t bytes) noexcept WEIR_HELD;
-  bool drop_from_host(uint64_t bytes, uint32_t client) WEIR_HELD;
-  Status grow_host(Releasable &lock, uint32_t node, uint64_t bytes) WEIR_HELD;
-  uint32_t common_node() const noexcept;
-  uint32_t node_of(const Region &region) const noexcept { return devices_[region.home]->node; }
-  void warn_of_integrated();
-  unsigned char *host_bytes(Region &region, uint32_t page) noexcept;
-  bool has_host(const Region &region, uint32_t page) const noexcept;
-
-  // lower.cpp
-  Status start_lower(backend::Runtime &runtime);
-  void add_lower_stats(Counters &stats) noexcept WEIR_HELD;
-  void sinker_loop();
-  bool keep_host_free(Releasable &lock) WEIR_HELD;
-  bool keep_compressed_free(Releasable &lock) WEIR_HELD;
-  void follow_memory(Releasable &lock) WEIR_HELD;
-  int64_t spare_memory() const;
-  bool shrink_host(Releasable &lock, uint64_t bytes) WEIR_HELD;
-  bool empty_chunk(Releasable &lock, uint32_t chunk) WEIR_HELD;
-
-  // lower_room.cpp
-  uint32_t parts_of(const Region &region, uint32_t page) const noexcept;
-  uint64_t checksum_of_version(const Page &copies) noexcept;
-  void free_places(const Region &region, uint32_t chain, uint32_t bits) noexcept WEIR_HELD;
-  void count_below(const Region &region, uint32_t page, uint32_t bits,
-                   bool more) noexcept WEIR_HELD;
-  Sinking *sinking_of(const Region &region, uint32_t page) noexcept;
-  void free_lower(Region &region, uint32_t page) noexcept WEIR_HELD;
-  void leave(Region &region, uint32_t page, uint32_t bit) noexcept WEIR_HELD;
-  bool drop_redundant(uint32_t bit, uint64_t bytes, uint32_t client) noexcept WEIR_HELD;
-  tier::UnitSlot try_place_compressed(uint32_t client, uint64_t bytes) WEIR_HELD;
-  tier::UnitSlot place_compressed(Releasable &lock, uint32_t client, uint64_t bytes,
-                                  bool sinker) WEIR_HELD;
-  tier::UnitSlot place_storage(Releasable &lock, uint32_t client, uint64_t bytes) WEIR_HELD;
-  void publish_lower(Region &region, uint32_t page, uint32_t chain,
-                     uint32_t bit) noexcept WEIR_HELD;
-  void note_in_order(Region &region, uint32_t page, uint32_t bit) noexcept WEIR_HELD;
-  bool requeue(uint32_t bit) noexcept WEIR_HELD;
-
-  // ladder.cpp
-  void begin_sinking(Region &region, uint32_t page, bool from_host);
-  uint64_t list_sinking(const std::pmr::vector<PageRef> &refs, uint32_t bit, Status *why) WEIR_HELD;
-  uint64_t choose_sinking(uint64_t bytes, uint32_t client, uint32_t bit, Status *why) WEIR_HELD;
-  void await_change(Releasable &lock) WEIR_HELD;
-  void await_operations(Releasable &lock, const Region &region) WEIR_HELD;
-  void end_sinking() noexcept WEIR_HELD;
-  bool sink(Releasable &lock, uint64_t bytes, uint32_t client, uint32_t from, bool background,
-            bool own, Status *why) WEIR_HELD;
-  uint64_t carry_down(Releasable &lock, size_t first, bool background, bool more,
-                      Status *why) WEIR_HELD;
-  bool sink_more(size_t first, size_t settled, Round *round) WEIR_NOT_HELD;
-  void send(Sinking &entry, bool background, Round *round) WEIR_NOT_HELD;
-  bool written(const Sinking &entry) noexcept;
-  void send_all(size_t first, bool background, bool more, Round *round) WEIR_NOT_HELD;
-  void finish_sinking(Sinking &entry, Round *round) WEIR_NOT_HELD;
-  Status send_down(Sinking &entry, bool background) WEIR_NOT_HELD;
-  Status send_compressed(Sinking &entry, bool background, bool must) WEIR_NOT_HELD;
-  Status send_stored(Sinking &entry) WEIR_NOT_HELD;
-  Status send_blobs(Sinking &entry) WEIR_NOT_HELD;
-  void write_part(Sinking &entry, tier::UnitSlot slot, const unsigned char *bytes,
-                  uint64_t count) noexcept;
-  Status fail_full(uint32_t client, uint64_t bytes) WEIR_NOT_HELD;
-  uint64_t settle_sinking(Sinking &entry) noexcept WEIR_HELD;
-  uint64_t leave_tier(Region &region, uint32_t page, uint32_t bit) noexcept WEIR_HELD;
-
-  // straight.cpp
-  Status send_straight(Drain &drain, Victim &victim) WEIR_NOT_HELD;
-  Status copy_part(PoolDevice &device, uint64_t address, unsigned char *out, uint64_t bytes);
-  Status store_part(Victim &victim, bool background, uint32_t record, tier::StagingSlot *slot,
-                    uint64_t raw) WEIR_NOT_HELD;
-
-  // lift.cpp
   void list_parts(const Region &region, uint32_t page, uint32_t tag,
-                  std::pmr::vector<LiftPart> *parts);
-  Status read_parts(const std::pmr::vector<LiftPart> &parts, uint64_t checksum, uint64_t begin,
-                    uint64_t end, unsigned char *out);
+                  std::pmr::vector<tier::LiftPart> *parts) WEIR_HELD;
   Status read_below(Releasable &lock, Region &region, uint32_t page, uint64_t begin, uint64_t end,
                     unsigned char *out) WEIR_HELD;
   Status raise_to_host(Releasable &lock, Region &region, uint32_t page) WEIR_HELD;
 
+  // tiers.cpp
+  Status start_cold_tiers(backend::Runtime &runtime);
+  void demoter_loop();
+  uint32_t common_node() const noexcept;
+  uint32_t node_of(const Region &region) const noexcept { return devices_[region.home]->node; }
+  void warn_of_integrated();
+
+  class StraightDown;  // straight.cpp
+  Status send_straight(Drain &drain, Victim &victim) WEIR_NOT_HELD;
+
   // access.cpp
-  void describe_buffer(uint32_t index, uint64_t offset, uint64_t length,
-                       weir_buffer_info *info) WEIR_HELD;
   Status claim_range(Plan &plan, weir_buffer buffer, uint64_t offset, uint64_t *length,
                      uint8_t mode) WEIR_HELD;
   Status copy_range(weir_buffer buffer, uint64_t offset, uint64_t length, unsigned char *out,
@@ -638,6 +418,7 @@ class Engine {
   void write_through(const Piece &piece, PoolDevice &device) noexcept WEIR_HELD;
   bool settled(Region &region, uint32_t page) noexcept;
   Status settle_page(Releasable &lock, Region &region, uint32_t page) WEIR_HELD;
+  Status settle_pages(Releasable &lock, Region &region, uint32_t first, uint32_t last) WEIR_HELD;
   Status wait_range(Releasable &lock, uint32_t index, uint64_t begin, uint64_t end,
                     bool write) WEIR_HELD;
 
@@ -654,8 +435,11 @@ class Engine {
   void settle_loan(Victim &victim, bool arrived) noexcept WEIR_HELD;
   void give_loan_back(Victim &victim, DevicePage &state) noexcept WEIR_HELD;
   void offer_borrowed(Region &region, uint32_t page, PoolDevice &to) noexcept WEIR_HELD;
-  void set_borrowed(Region &region, uint32_t page, PoolDevice &device,
-                    bool borrowed) noexcept WEIR_HELD;
+  uint64_t borrowed_bytes() const noexcept WEIR_HELD {
+    uint64_t bytes = 0;
+    for (const auto &device : devices_) bytes += device->memory.borrowed_bytes();
+    return bytes;
+  }
   void keep_borrowed(Region &region, uint32_t page, PoolDevice &device) noexcept WEIR_HELD;
 
   // remote.cpp
@@ -676,11 +460,9 @@ class Engine {
 
   // scrub.cpp
   class Scrubbing;
-  void finish_scrubbing(bool wait, bool own) noexcept WEIR_NOT_HELD;
-  void scrub_behind(Releasable &lock) noexcept WEIR_HELD;
+  bool scrub(bool wait) noexcept override WEIR_NOT_HELD;
   bool scrub_retired(Releasable &lock, bool wait) noexcept WEIR_HELD;
   bool scrub_storage(Releasable &lock, bool wait) noexcept WEIR_HELD;
-  bool scrub_limbo(Releasable &lock, bool wait) noexcept WEIR_HELD;
   void scrub_device(Releasable &lock, uint32_t id, uint16_t generation,
                     bool wait) noexcept WEIR_HELD;
 
@@ -697,52 +479,22 @@ class Engine {
   void note_carried(const Plan &plan, const PlanPage &page) noexcept WEIR_HELD;
   uint64_t lose_carried(const PoolDevice &device) noexcept WEIR_HELD;
   void settle_freights(Plan &plan, bool filled) noexcept WEIR_HELD;
-  uint64_t patience(const PoolDevice &device) const noexcept;
+  uint64_t patience(const PoolDevice &device) const noexcept override;
   bool give_bounce_back(Releasable &lock, PoolDevice &device) noexcept WEIR_HELD;
   PoolDevice *lost_between(Plan &plan) noexcept;
 
-  // ahead.cpp
-  void consume_announced(StreamState &state) WEIR_HELD;
-  void forget_announced(StreamState &state) noexcept WEIR_HELD;
-  void demoter_loop();
-  void prefetcher_loop();
-  void ask(Releasable &lock, PrefetchBatch &asked, uint32_t slot) WEIR_HELD;
-  void gather_prefetches(bool announced, PrefetchBatch *batch) WEIR_HELD;
-  bool run_prefetches(Releasable &lock, PrefetchBatch &batch) WEIR_HELD;
-  bool worth_prefetching(const PrefetchRequest &request) WEIR_HELD;
-  Status prefetch_together(Releasable &lock, const PrefetchRequest *requests,
-                           size_t count) WEIR_HELD;
-  bool next_announced(PrefetchRequest *request) WEIR_HELD;
-  class UseView final : public policy::HintView {
-   public:
-    explicit UseView(Engine &engine) noexcept : engine_(engine) {}
-    bool stamp(uint32_t buffer, uint64_t generation, uint64_t *stamp) noexcept override;
-    bool progress(uint32_t slot, uint32_t generation,
-                  policy::Progress *now) noexcept override WEIR_HELD;
-    uint64_t pages(uint8_t place) noexcept override;
-
-   private:
-    Engine &engine_;
-  };
-  uint64_t bytes_around(const PrefetchRequest &request) noexcept WEIR_HELD;
-  uint64_t bytes_missing(const PrefetchRequest &request) noexcept WEIR_HELD;
-  bool leaves_room(const PrefetchRequest &request, uint64_t beside) noexcept WEIR_HELD;
-  void ask_again(const PageRef &ref, const PoolDevice &device) noexcept WEIR_HELD;
-  void describe_hints(Region &region, uint32_t page, uint8_t place,
-                      PageInfo *info) noexcept WEIR_HELD;
-
   // idle.cpp
+  void evictor_loop();
   void give_to_system(Releasable &lock, PoolDevice &device,
-                      const physical::DoomedList &doomed) noexcept WEIR_HELD;
+                      physical::DoomedList &doomed) noexcept WEIR_HELD;
   uint64_t give_idle(Releasable &lock, PoolDevice &device, uint64_t bytes) WEIR_HELD;
   bool worth_watching(const PoolDevice &device) const;
   void watch_idle() noexcept WEIR_HELD;
   void give_unneeded_back(Releasable &lock) WEIR_HELD;
   void give_unneeded_back(Releasable &lock, PoolDevice &device) WEIR_HELD;
-  void wait_for_work(Releasable &lock) WEIR_HELD;
 
   // holds.cpp
-  void add_hold(Region &region, uint8_t place, bool writes) noexcept;
+  void add_hold(Region &region, uint8_t place, bool writes) noexcept WEIR_HELD;
   void drop_hold(Region &region) noexcept WEIR_HELD;
   void plan_whole(uint32_t index, uint8_t mode, Plan *plan);
   Status bring_whole(Releasable &lock, Plan &plan) WEIR_HELD;
@@ -751,26 +503,18 @@ class Engine {
   void leave_latest(Plan &plan) noexcept WEIR_HELD;
   Status claim_alone(uint32_t index) WEIR_HELD;
   void unregister_memory(Releasable &lock, Region &region) noexcept WEIR_HELD;
-  uint64_t occupied_bytes(const Region &region, const Residence &residence,
-                          bool borrowed = true) noexcept;
 
   // host_lease.cpp
   Status bring_to_host(Releasable &lock, Plan &plan) WEIR_HELD;
   Status page_to_host(Releasable &lock, const PlanItem &item, uint32_t page,
                       bool discard) WEIR_HELD;
-  Status host_alias(Region &region, uint32_t first, uint32_t last);
-  void drop_alias(Region &region) noexcept;
-  void unalias(Region &region, uint32_t page) noexcept;
 
   // engine.cpp
   void release_all() noexcept;
-  void set_watermarks(PoolDevice &device, uint64_t budget) noexcept;
-  Owned<vm::Sharing> make_sharing(const PoolDevice &device, uint64_t budget);
   Status make_device(const EngineConfig::DeviceBudget &budget, uint8_t place,
                      Owned<PoolDevice> *device);
   void release_device(Releasable &lock, PoolDevice &device) noexcept WEIR_HELD;
-  void give_chunks_back(Releasable &lock, uint64_t bytes, uint64_t *freed) noexcept WEIR_HELD;
-  void describe_uses(Region &region, PageInfo *info) noexcept WEIR_HELD;
+  move::Sync sync() noexcept { return {lock_, changed_, work_, points}; }
 
   PoolDevice &device_at(uint8_t place) noexcept { return *devices_[place]; }
   uint64_t tick() noexcept { return ticks_.advance(ticks_.now() + 1); }
@@ -787,17 +531,14 @@ class Engine {
   PoolSignal changed_{lock_};  ///< whatever somebody may wait for
   PoolSignal work_{lock_};     ///< for the background threads
   lease::Admission admission_;
-  bool stopping_ WEIR_GUARDED = false;
-  uint32_t node_ =
-      numa::unknown;  ///< NUMA node that all devices are at with which the pool was made
-  uint64_t generation_ WEIR_GUARDED =
-      0;  ///< changes of the pool's devices so far: come, left, lost
+  uint32_t node_ = numa::unknown;         ///< that all devices are at with which the pool was made
+  uint64_t generation_ WEIR_GUARDED = 0;  ///< changes so far: devices came, left, were lost
 
   page::RegionStore regions_ WEIR_GUARDED;
   page::PlaceIndex places_ WEIR_GUARDED;  ///< of them
   page::BufferDirectory buffers_;
   /// Never moved nor shrunk: those that have left keep their place.
-  std::pmr::vector<Owned<PoolDevice>> devices_;
+  Devices devices_;
   transfer::Paths paths_ WEIR_GUARDED;  ///< of config_.routes
   transfer::Carrier carrier_;
   transfer::Relay relay_;
@@ -807,30 +548,21 @@ class Engine {
   lease::RemoteWrites remote_writes_;
   page::Doubts doubts_ WEIR_GUARDED;  ///< of pages that came by ways of several copies
   page::SlabAllocator slabs_ WEIR_GUARDED;
-  Owned<tier::HostStore> host_;
-  std::pmr::vector<RetiredSlot> retired_ WEIR_GUARDED;
-  bool growing_ WEIR_GUARDED = false;
-  bool shrinking_ WEIR_GUARDED = false;
-  Lower lower_;
-  Owned<Recompressor> recompressor_;
-  Owned<Rebalancer> rebalancer_;
-  /// Worth of one round of moving pages down: enough to pay for it, little enough to be waited for.
-  static constexpr uint64_t spill_bytes = uint64_t{8} << 20U;
-  /// A round in the background that goes on while HOST is short ends here.
-  static constexpr uint64_t max_round_bytes = uint64_t{256} << 20U;
-  static constexpr size_t max_round_pages = 1024;
-  uint64_t looked_at_ns_ WEIR_GUARDED = 0;  ///< when the machine's memory was last looked at
+  Prefetcher prefetcher_;
+  page::UseTimes uses_;
+  move::TierView host_view_, compressed_view_;
+  page::TierCopies tiers_;
+  tier::ColdTiers cold_;  ///< its transfers may use HOST's memory: it ends first
+  move::Demoter demoter_;
+  move::HostRoom host_room_;
+  Owned<move::Recompressor> recompressor_;
   policy::IdleScan idle_scan_ WEIR_GUARDED;
   lease::StreamStates states_;
-  policy::Announcements announcements_ WEIR_GUARDED;
-  policy::Hints hints_ WEIR_GUARDED;
   Events events_ WEIR_GUARDED;
   Gauges gauges_ WEIR_GUARDED;
-  Compactor *compactor_ = nullptr;
+  Relocator relocator_;
   policy::ScrubTurns scrub_turns_;  ///< of what could not be overwritten at once (scrub.cpp)
-  std::thread demoter_, sinker_;
-  std::array<std::thread, 2>
-      prefetchers_;  ///< two where there is storage: one reads while the other's copies end
+  std::thread evictor_, demoting_;
 };
 
 }  // namespace weir::residency

@@ -4,7 +4,6 @@
 // settled under it again. Until it is settled nothing but this plan touches the pages; if any step fails they
 // are as absent (or as stale) as before and every older copy is still the latest.
 
-#include "core/base/grow.hpp"
 #include "core/residency/plan.hpp"
 #include "core/tier/checksum.hpp"
 #include "core/transfer/copier.hpp"
@@ -14,23 +13,21 @@ namespace weir::residency {
 /// What marking needs of memory, so that it can't fail.
 void Engine::prepare_filling(Plan &plan) {
   plan.before.clear();
-  bool into_place = false;
-  bool from_peer = false;
+  bool into_place = false, from_peer = false;
+  uint64_t parts = 0;  // below HOST, at most
   for (const PlanPage &page : plan.pages) {
     const uint32_t latest = page.region->pages[page.page].latest();
     into_place = into_place || page.stale;
     from_peer = from_peer || (page.absent && !page.discard && (latest & vm::host_bit) == 0 &&
                               (latest & vm::device_bits) != 0);
+    if (cold_.any()) parts += cold_.parts_of(page.region->shape.used_bytes(page.page));
   }
   // What is written where bytes already are must come after everything that may still use them; and a copy from another
   // device after what writes there. All else waits for no work of the caller's, nor does the staging it comes through.
   for (const PlanItem &item : plan.items) {
-    if (into_place || from_peer || item.zeroes()) {
+    if (into_place || from_peer || item.zeroes())
       history_.gather({0, item.size, item.buffer, item.region, item.base}, true, &plan.before);
-    }
-  }
-  // A copy may be under way that touches a tenant's place before its first use.
-  for (const PlanItem &item : plan.items) {
+    // A copy may be under way that touches a tenant's place before its first use.
     for (uint32_t p = item.first; item.zeroes() && p <= item.last; ++p) {
       const Stamp ready = item.region->on(plan.place())->pages[p].ready;
       if (ready) plan.before.push_back(ready);
@@ -38,7 +35,7 @@ void Engine::prepare_filling(Plan &plan) {
   }
   plan.before.reserve(plan.before.size() + 3 * plan.pages.size());
   plan.parts.clear();
-  plan.parts.reserve(parts_below(plan));
+  plan.parts.reserve(parts);
   plan.freights.clear();
   plan.rerouted = false;
   plan.freights.reserve(devices_.size() * (generation_ == 0 ? 2 : 3));
@@ -77,14 +74,14 @@ void Engine::mark_filling(Plan &plan) noexcept {
     const uint32_t only = region.only_latest(page.page);
     page.counts = only == 0 || only == device.bit();
     page.corrupt = page.zero = page.wipe = page.rest = false;
-    bool foreign = page.absent && device.granules->at(page.granule).client() != region.client;
-    const vm::Bundle *bundle = bundle_of(region, page.page, device);
+    bool foreign = page.absent && device.memory.at(page.granule).client() != region.client;
+    const vm::Bundle *bundle = device.memory.bundle_of(region, page.page);
     const bool shared = bundle != nullptr;
     page.shared = shared ? bundle->mapping.get() : nullptr;
     if (shared && page.absent && bundle->wiped) plan.before.push_back(bundle->wiped);
     if (foreign && device.vmm() && (shared || page.used < page.bytes)) {
       // All of it, whatever of it the page has. Once for all who share it: they look at whose it was.
-      if (shared) device.granules->at(page.granule).set_client(region.client);
+      if (shared) device.memory.at(page.granule).set_client(region.client);
       page.wipe = true;
       foreign = false;
     }
@@ -94,21 +91,21 @@ void Engine::mark_filling(Plan &plan) noexcept {
     const bool near = freight != nullptr && freight->near;
     if (copies.latest() == 0 || page.discard) {
       page.zero = foreign || (!page.discard && !region.slab);
-    } else if (!near && has_host(region, page.page) && (copies.latest() & vm::host_bit) != 0) {
+    } else if (!near && tiers_.has_host(region, page.page) &&
+               (copies.latest() & vm::host_bit) != 0) {
       page.from = vm::host_bit;
-      page.source = reinterpret_cast<uint64_t>(host_bytes(region, page.page));
-      if (sums_host(region)) page.checksum = checksum_of_version(copies);
+      page.source = reinterpret_cast<uint64_t>(tiers_.host_bytes(region, page.page));
+      if (sums_host(region)) page.checksum = tiers_.checksum(copies);
     } else if ((copies.latest() & vm::below_host) != 0 &&
                (freight == nullptr || !freight->past_host)) {
       list_parts(region, page.page, static_cast<uint32_t>(&page - plan.pages.data()), &plan.parts);
-      page.from = plan.parts.back().bit;
-      page.checksum = checksum_of_version(copies);
+      page.from = plan.parts.back().bit();
+      page.checksum = tiers_.checksum(copies);
     } else if (other != nullptr) {
       const DevicePage &there = other->pages[page.page];
       PoolDevice &peer = device_at(other->place);
       page.from = other->place_bit();
-      page.source = peer.vmm() ? address_of(region, *other) + region.shape.offset(page.page)
-                               : peer.granules->at(there.granule).place;
+      page.source = peer.memory.page_address(region, *other, page.page);
       if (there.ready) plan.before.push_back(there.ready);
       page.freight = static_cast<uint32_t>(freight - plan.freights.data());
       freight->bytes += page.used;
@@ -117,11 +114,11 @@ void Engine::mark_filling(Plan &plan) noexcept {
     DevicePage &state = here.pages[page.page];
     if (page.absent) {
       state.granule = page.granule;
-      page.memory = &device.granules->at(page.granule);
-      if (region.held(page.page, device.place)) count_held(region, page.page, device, true);
+      page.memory = &device.memory.at(page.granule);
+      if (region.held(page.page, device.place)) device.memory.count_held(region, page.page, true);
     }
     if (page.stale && state.ready) plan.before.push_back(state.ready);
-    step(region, page.page, device, page.absent ? Step::begin_fill : Step::begin_refill);
+    step(region, page.page, device, places_, page.absent ? Step::begin_fill : Step::begin_refill);
     page.filling = true;
   }
   for (const PlanItem &item : plan.items) {
@@ -154,37 +151,6 @@ bool Engine::reads_directly(const PoolDevice &to, const Residence &from,
   return !devices_[from.place]->vmm() || from.pages[page].mapped() >= to.joined();
 }
 
-/// Every change of a page's state on a device, with the counts that go along.
-void Engine::step(Region &region, uint32_t page, PoolDevice &device, Step taken) noexcept {
-  Residence &here = *region.on(device.place);
-  const vm::Rule &rule = here.pages[page].apply(taken);
-  const int came = static_cast<int>(rule.to != PageState::absent) -
-                   static_cast<int>(rule.from != PageState::absent);
-  here.resident += static_cast<uint32_t>(int32_t{rule.in_place});
-  here.coming = (here.coming + static_cast<uint32_t>(came - rule.in_place)) & 0xffffffU;
-  if (came != 0) places_.note(region, here);
-  if (rule.busy > 0) begin_work(region, page, device);
-  if (rule.busy < 0) count_work_out(region, page, device);
-}
-
-void Engine::begin_work(Region &region, uint32_t page, PoolDevice &device) noexcept {
-  ++region.pages[page].busy;
-  region.pin_count.page_busy();
-  ++device.in_flight;
-}
-
-void Engine::count_work_out(Region &region, uint32_t page, PoolDevice &device) noexcept {
-  --region.pages[page].busy;
-  region.pin_count.page_done();
-  --device.in_flight;
-}
-
-/// Whoever calls it has told the page which copies are still under way. What ran empty meanwhile has no versions from now on.
-void Engine::end_work(Region &region, uint32_t page, PoolDevice &device) noexcept {
-  count_work_out(region, page, device);
-  forget_idle(region, page);
-}
-
 /// The place of a tenant never written is zeroed once, for whoever comes first, also on pages of it that he does not
 /// lease: nobody else may do so, use it or move these pages until it is done.
 void Engine::mark_zeroing(Plan &plan, const PlanItem &item) noexcept {
@@ -198,15 +164,13 @@ void Engine::mark_zeroing(Plan &plan, const PlanItem &item) noexcept {
 
 Status Engine::prepare_page(Plan &plan, PlanPage &page) {
   PoolDevice &device = *plan.device;
-  WEIR_TRY(device.granules->materialize(*page.memory));
+  WEIR_TRY(device.memory.granules().materialize(*page.memory));
   if (!device.vmm()) {
     page.address = page.memory->place;
     return {};
   }
-  physical::Mapper &mapper = *device.mapper;
-  const uint64_t at = page.granule_address, granule = page.memory->place;
-  WEIR_TRY(page.shared != nullptr ? page.shared->map(mapper, at, page.bytes, granule, &page.opened)
-                                  : mapper.map(at, page.bytes, granule, &page.opened));
+  WEIR_TRY(device.memory.map(page.granule_address, page.bytes, page.memory->place, page.shared,
+                             &page.opened));
   page.mapped = true;
   return {};
 }
@@ -221,10 +185,10 @@ Status Engine::verify_source(const Plan &plan, PlanPage *page) {
 }
 
 /// Outside the lock: the pages that come from below HOST, through staging. Their reads have begun.
-Status Engine::fill_from_below(Plan &plan, Lift &lift, transfer::Copier &copier) {
+Status Engine::fill_from_below(Plan &plan, tier::Lift &lift, transfer::Copier &copier) {
   tier::PageChecksum sum;
   for (size_t i = 0; i < plan.parts.size(); ++i) {
-    const LiftPart &part = plan.parts[i];
+    const tier::LiftPart &part = plan.parts[i];
     PlanPage &page = plan.pages[part.page];
     lift.begin(plan.parts);
     tier::StagingSlot *slot = nullptr;
@@ -236,33 +200,25 @@ Status Engine::fill_from_below(Plan &plan, Lift &lift, transfer::Copier &copier)
         read.ok() ? last && sum.sum() != page.checksum : read.code() == WEIR_ERROR_CORRUPT;
     if (damaged) {
       page.corrupt = true;
-      return fail_corrupt(plan.items[page.item].use, page.page, part.bit);
+      return fail_corrupt(plan.items[page.item].use, page.page, part.bit());
     }
     WEIR_TRY(read);
-    Status status = copier.copy(page.address + part.offset,
-                                reinterpret_cast<uint64_t>(slot->pinned), part.bytes);
-    if (status) status = copier.flush();
-    uint64_t point = 0;
-    if (status) status = plan.device->streams.up()->timeline.record(&point);
-    if (!status) return status;  // the slot stays taken until the stream has been synchronized
-    lift.give(Stamp::make(plan.device->streams.up()->slot, point, true));
+    // If a step fails the slot stays taken until the stream has been synchronized.
+    WEIR_TRY(copier.copy(page.address + part.offset, reinterpret_cast<uint64_t>(slot->pinned),
+                         part.bytes));
+    Stamp copied;
+    WEIR_TRY(copier.mark(&copied));
+    lift.give(copied);
     if (part.secret) scrub_turns_.note();
   }
   return {};
-}
-
-uint64_t Engine::parts_below(const Plan &plan) const noexcept {
-  if (!lower_.any()) return 0;
-  uint64_t parts = 0;
-  for (const PlanPage &page : plan.pages) parts += parts_of(*page.region, page.page);
-  return parts;
 }
 
 /// Outside the lock. Maps page by page and enqueues as it goes, so that mapping overlaps with copying.
 Status Engine::fill(Plan &plan) {
   PoolDevice &device = *plan.device;
   transfer::Copier copier(*device.streams.up());
-  Lift lift(lower_, plan.quiet);
+  tier::Lift lift(cold_, plan.quiet);
   const auto run = [&]() -> Status {
     if (!plan.parts.empty()) lift.begin(plan.parts);
     for (const Stamp stamp : plan.before)
@@ -293,40 +249,26 @@ Status Engine::fill(Plan &plan) {
         const uint64_t at = item.region->shape.offset(p);
         const uint64_t from = std::max(at, item.base);
         const uint64_t to = std::min(at + item.region->shape.page_bytes(p), item.base + item.size);
-        uint64_t page_address = 0;
-        for (const PlanPage &page : plan.pages) {
-          if (page.region == item.region && page.page == p) page_address = page.address;
-        }
-        WEIR_TRY(copier.zero(page_address + (from - at), to - from));
+        const auto page = std::find_if(
+            plan.pages.begin(), plan.pages.end(),
+            [&](const PlanPage &of) { return of.region == item.region && of.page == p; });
+        WEIR_TRY(copier.zero(page->address + (from - at), to - from));
       }
     }
-    WEIR_TRY(copier.flush());
-    uint64_t point = 0;
-    WEIR_TRY(device.streams.up()->timeline.record(&point));
-    plan.ready = Stamp::make(device.streams.up()->slot, point, true);
-    return {};
+    return copier.mark(&plan.ready);
   };
   points.at("fill");
-  Status status = run();
+  const Status status = run();
   if (status) return {};
   const KeepError keep;
   // Nothing may still be writing into memory that is about to be someone else's.
   end_carrying(plan);
-  if (copier.enqueued()) {
-    (void)device.device.table().stream_synchronize(device.device.state(),
-                                                   device.streams.up()->native);
-  }
+  copier.synchronize();
   for (PlanPage &page : plan.pages) {
-    if (page.mapped && unmap_page(device, page.granule_address, page.bytes, page.shared))
+    if (page.mapped && device.memory.unmap(page.granule_address, page.bytes, page.shared))
       page.mapped = false;
   }
   return status;
-}
-
-void Engine::destroy_doomed(Releasable &lock, Plan &plan) noexcept {
-  if (plan.doomed.empty()) return;
-  give_to_system(lock, *plan.device, plan.doomed);
-  plan.doomed.clear();
 }
 
 /// Tells the policy of a page that became resident. Without memory for that it is told at the page's next use.
@@ -347,7 +289,7 @@ void Engine::settle_zeroing(const Plan &plan, const PlanItem &item) noexcept {
   for (uint32_t p = item.first; p <= item.last; ++p) here.pages[p].ready = plan.ready;
   if (!item.claimed) return;
   for (uint32_t p = item.first; p <= item.last; ++p)
-    invalidate(*item.region, p, plan.device->bit());
+    tiers_.invalidate(*item.region, p, plan.device->bit());
   set_flags(item.buffer, 0, Word::virgin);
 }
 
@@ -370,7 +312,7 @@ void Engine::settle_fill(Plan &plan, bool filled) noexcept {
   PoolDevice &device = *plan.device;
   settle_freights(plan, filled);
   for (PlanPage &page : plan.pages) {
-    if (page.zeroing) end_work(*page.region, page.page, device);
+    if (page.zeroing) end_work(*page.region, page.page, device, tiers_);
     page.zeroing = false;
     if (!page.filling) continue;
     page.filling = false;
@@ -379,7 +321,7 @@ void Engine::settle_fill(Plan &plan, bool filled) noexcept {
     DevicePage &state = here.pages[page.page];
     Page &copies = region.pages[page.page];
     // forget_idle() comes when `ready` is known.
-    step(region, page.page, device,
+    step(region, page.page, device, places_,
          filled        ? page.absent ? Step::filled : Step::refilled
          : page.stale  ? Step::refill_failed
          : page.mapped ? Step::stuck
@@ -397,12 +339,12 @@ void Engine::settle_fill(Plan &plan, bool filled) noexcept {
       if (page.absent) {
         if (device.evicted_lately(state.evicted())) how |= Event::refault;
         state.set_mapped(page.opened);
-        device.granules->at(page.granule).set_client(region.client);
+        device.memory.at(page.granule).set_client(region.client);
         if (!device.vmm()) here.range.address = page.address;
-        end_making(region, page.page, device, page.wipe ? plan.ready : Stamp{});
+        device.memory.end_making(region, page.page, page.wipe ? plan.ready : Stamp{});
         if (idle) uncharge(region, page.page, device.place);  // its tenants have left meanwhile
         if (plan.lends && !idle) {
-          set_borrowed(region, page.page, device, true);
+          device.memory.set_borrowed(region, page.page, true);
           offer_borrowed(region, page.page, device);
           how |= Event::balance;
           gauges_.rebalanced += page.used;
@@ -413,7 +355,7 @@ void Engine::settle_fill(Plan &plan, bool filled) noexcept {
       // The bytes are here; where they came from they still are too. A page to be overwritten, or a slab's
       // untouched one, has no version yet.
       if (idle) {
-        forget_idle(region, page.page);
+        tiers_.forget_idle(region, page.page);
         places_.note(region, copies.discarded());
       } else if (copies.latest() != 0 && !page.discard) {
         // What has been lost meanwhile (remote.cpp) is not found again.
@@ -424,25 +366,25 @@ void Engine::settle_fill(Plan &plan, bool filled) noexcept {
       tell_filled(plan, page, how);
       page.granule = physical::no_granule;
       page.absent = page.stale = page.mapped = false;
-    } else if (page.stale) {
-      if (page.corrupt) forsake_copy(region, page.page, page.from);
-    } else {
-      state.granule = physical::no_granule;
-      if (region.held(page.page, device.place)) count_held(region, page.page, device, false);
-      if (page.corrupt) forsake_copy(region, page.page, page.from);
-      if (page.mapped) {
-        // It could not be unmapped: the granule can't be used again. It stays charged, and nobody's.
-        // One that others were in before stays as it is: what they have there must not be zeroed for the next.
-        if (!leave_granule(region, page.page, device) && !page.joined)
-          device.granules->at(page.granule).set_client(physical::client_unknown);
-        if (page.shared != nullptr) page.shared->forsake();
-        device.stuck_bytes += page.bytes;
-        page.granule = physical::no_granule;
-        // At that address nothing else can be, of whichever device.
-        if (region.shards != nullptr) region.shards->stranded = true;
-      }
+      continue;
     }
-    if (!filled) forget_idle(region, page.page);
+    if (page.corrupt) forsake_copy(region, page.page, page.from);
+    if (!page.stale) {
+      state.granule = physical::no_granule;
+      if (region.held(page.page, device.place)) device.memory.count_held(region, page.page, false);
+    }
+    if (!page.stale && page.mapped) {
+      // It could not be unmapped: the granule can't be used again. It stays charged, and nobody's.
+      // One that others were in before stays as it is: what they have there must not be zeroed for the next.
+      if (!device.memory.leave(region, page.page) && !page.joined)
+        device.memory.at(page.granule).set_client(physical::client_unknown);
+      if (page.shared != nullptr) page.shared->forsake();
+      device.memory.note_stuck(page.bytes);
+      page.granule = physical::no_granule;
+      // At that address nothing else can be, of whichever device.
+      if (region.shards != nullptr) region.shards->stranded = true;
+    }
+    tiers_.forget_idle(region, page.page);
   }
   for (const PlanItem &item : plan.items) {
     if (filled && item.zeroes()) settle_zeroing(plan, item);
@@ -450,7 +392,7 @@ void Engine::settle_fill(Plan &plan, bool filled) noexcept {
   // Some bytes may have come to granules that are nobody's now.
   for (const PlanPage &page : plan.pages) {
     if (!filled && page.granule != physical::no_granule && !page.joined)
-      device.granules->at(page.granule).set_client(physical::client_unknown);
+      device.memory.at(page.granule).set_client(physical::client_unknown);
   }
   if (!filled) return_granules(plan);
   forgo_filling(plan);

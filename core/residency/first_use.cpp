@@ -14,7 +14,7 @@ namespace {
 
 /// Whether the page's copy on the device is its only one, so that a write makes none stale.
 bool sole_version(const Page &copies, const PoolDevice &device) noexcept {
-  return copies.latest() == device.bit() && copies.lower == tier::CopyTable::none &&
+  return copies.latest() == device.bit() && copies.lower == tier::ColdTiers::none &&
          !copies.host() && !copies.sinking;
 }
 
@@ -41,7 +41,7 @@ bool Engine::in_place(Region &slab, uint64_t begin, uint64_t size, PoolDevice &d
 void Engine::write_pages(Region &slab, uint64_t begin, uint64_t size, PoolDevice &device) noexcept {
   const uint32_t last = slab.shape.page_at(begin + size - 1);
   for (uint32_t p = slab.shape.page_at(begin); p <= last; ++p) {
-    if (!sole_version(slab.pages[p], device)) invalidate(slab, p, device.bit());
+    if (!sole_version(slab.pages[p], device)) tiers_.invalidate(slab, p, device.bit());
   }
 }
 

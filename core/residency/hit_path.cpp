@@ -103,7 +103,7 @@ Status Engine::stream_state(Stream &stream, StreamState **state) {
   if (found->stream_generation.load(std::memory_order_relaxed) != stream.generation) {
     Locked lock(lock_);
     if (found->stream_generation.load(std::memory_order_relaxed) != stream.generation) {
-      forget_announced(*found);
+      prefetcher_.forget_stream(*found);
       found->device = stream.device;
       found->stream_generation.store(stream.generation, std::memory_order_relaxed);
     }
@@ -114,9 +114,8 @@ Status Engine::stream_state(Stream &stream, StreamState **state) {
 
 Status Engine::acquire(Stream &stream, weir_use *uses, size_t count, const AcquireOptions &options,
                        weir_lease *out) {
-  if (count == 0 || count > UINT16_MAX) {
+  if (count == 0 || count > UINT16_MAX)
     return fail(WEIR_ERROR_INVALID_ARGUMENT, "count is %zu; a set has 1 to 65535 uses", count);
-  }
   WEIR_TRY(stream.check_capture());
   StreamState *state = states_.find(stream.slot);
   if (state == nullptr ||
@@ -144,10 +143,9 @@ Status Engine::acquire_set(Stream &stream, StreamState &state, weir_use *uses, s
   // Counts taken back may have stopped somebody from making room; told here, because the stream's lock comes after
   // the pool's.
   if (admission_.has_watchers()) wake_all();
-  if (lease == nullptr) {
+  if (lease == nullptr)
     return fail(WEIR_ERROR_NOT_SUPPORTED, "more than %u leases are out on one stream",
                 StreamState::max_leases);
-  }
   if (fast && count == 1 && lease_fresh(stream, uses[0])) {
     uint32_t index = 0;
     uint64_t generation = 0;
@@ -169,8 +167,7 @@ Status Engine::acquire_set(Stream &stream, StreamState &state, weir_use *uses, s
     status = fail(WEIR_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the records of this acquire");
   }
   if (!status) {
-    // No handle has named it.
-    state.give(lease);
+    state.give(lease);  // no handle has named it
     return status;
   }
   *out = state.handle(config_.pool_id, *lease);

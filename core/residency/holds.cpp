@@ -2,23 +2,12 @@
 //
 // Residency without leases: holds, and the caller's own memory as the home of a buffer's HOST copies.
 
+#include "core/base/descriptor.hpp"
 #include "core/base/grow.hpp"
 #include "core/residency/plan.hpp"
 #include "core/residency/scrub.hpp"
 
 namespace weir::residency {
-
-/// Bytes of the region's granules on a device that were not counted since begin_count().
-uint64_t Engine::occupied_bytes(const Region &region, const Residence &residence,
-                                bool borrowed) noexcept {
-  uint64_t bytes = 0;
-  for (uint32_t p = 0; p < residence.pages.size(); ++p) {
-    if (residence.pages[p].borrowed && !borrowed) continue;
-    if (residence.pages[p].granule != physical::no_granule)
-      bytes += count_granule(region, p, device_at(residence.place));
-  }
-  return bytes;
-}
 
 /// Held bytes are counted by granules, not by states: a page on the move when a hold comes or goes is counted once all
 /// the same. All holds of a region are on one device, or of a sharded one on all of them.
@@ -27,7 +16,7 @@ void Engine::add_hold(Region &region, uint8_t place, bool writes) noexcept {
   region.held_at = place;
   region.held_to_write = writes && !region.slab;
   for (const auto &r : region.residences) {
-    if (region.held_on(r->place)) count_held(region, *r, true);
+    if (region.held_on(r->place)) device_at(r->place).memory.count_held(region, *r, true);
   }
 }
 
@@ -37,7 +26,7 @@ void Engine::drop_hold(Region &region) noexcept {
     return;
   }
   for (const auto &r : region.residences) {
-    if (region.held_on(r->place)) count_held(region, *r, false);
+    if (region.held_on(r->place)) device_at(r->place).memory.count_held(region, *r, false);
   }
   region.holds = 0;
   region.held_to_write = false;
@@ -49,34 +38,22 @@ void Engine::drop_hold(Region &region) noexcept {
 /// The plan of a claim on the whole buffer, which lasts until the caller drops it: so that no writer is at work.
 void Engine::plan_whole(uint32_t index, uint8_t mode, Plan *plan) {
   plan->lease = plan;
-  PlanItem item;
-  item.buffer = index;
-  item.generation = buffers_.hot(index).generation();
-  item.end = buffers_.hot(index).size();
-  item.mode = mode;
-  plan->items.push_back(item);
+  const vm::Hot &hot = buffers_.hot(index);
+  plan->items.push_back({{0, hot.size(), index}, hot.generation(), mode});
 }
 
 /// Brings the whole buffer to the plan's device and claims it. The bytes are there when it returns, or, with a stream, when
-/// that has come so far. Called and returns with the lock held; on failure nothing is claimed.
+/// that has come so far. On failure nothing is claimed.
 Status Engine::bring_whole(Releasable &lock, Plan &plan) {
   WEIR_TRY(bring_in(lock, plan, AcquireOptions{}));
-  Status status;
-  try {
+  const auto order = [&]() WEIR_HELD {
     const PlanItem &item = plan.items[0];
-    if (plan.stream == nullptr) {
-      status = wait_range(lock, item.buffer, 0, item.end, item.writes());
-    } else {
-      bool stands = true;
-      gather_waits(plan);
-      if (!plan.waits.empty()) status = order_unlocked(lock, plan, &stands);
-    }
-  } catch (...) {
-    drop_claims(plan);
-    throw;
-  }
-  if (!status) drop_claims(plan);
-  return status;
+    if (plan.stream == nullptr) return wait_range(lock, item.buffer, 0, item.end, item.writes());
+    bool stands = true;
+    gather_waits(plan);
+    return plan.waits.empty() ? Status{} : order_unlocked(lock, plan, &stands);
+  };
+  return or_undo(order, [&]() WEIR_HELD { drop_claims(plan); });
 }
 
 /// The copy on the plan's device is the latest version, and no other is. A slot of HOST that a lease may be looking at stays
@@ -89,31 +66,23 @@ void Engine::leave_latest(Plan &plan) noexcept {
   const bool leased = (word & Word::partial) != 0 || (word & Word::readers_mask) > own;
   for (uint32_t p = item.first; p <= item.last; ++p) {
     Page &copies = region.pages[p];
-    const bool shard = region.shards != nullptr;
-    free_lower(region, p);
-    places_.note(region,
-                 copies.written(shard ? uint32_t{1} << region.home_of(p) : plan.device->bit()));
-    if (copies.leases == 0 && !leased) free_host(region, p);
+    tiers_.end_version(region, p);
+    places_.note(region, copies.written(written_bit(plan, region, p)));
+    if (copies.leases == 0 && !leased) tiers_.free_host(region, p);
   }
   set_flags(item.buffer, 0, Word::virgin);
 }
 
-/// The buffer is in place and claimed: it is held from now on, or nothing was done. The claim stays.
+/// The buffer is in place and claimed: it is held from now on, or nothing was done. The claim ends.
 Status Engine::take_hold(Releasable &lock, Plan &plan, HoldKind kind) {
+  const AtEnd taken([&]() WEIR_HELD { drop_claims(plan); });
   const PlanItem &item = plan.items[0];
   Region &region = *item.region;
   // A virgin tenant was zeroed here and nowhere else.
   const bool alone_latest = kind != HoldKind::read || item.virgin;
   // The claim lets readers be, and what they are copying from must not be given up under them.
-  for (uint32_t p = item.first; alone_latest && p <= item.last;) {
-    if (settled(region, p)) {
-      ++p;
-    } else {
-      WEIR_TRY(settle_page(lock, region, p));
-      p = item.first;  // the lock was dropped: all are looked at again
-    }
-  }
-  WEIR_TRY(plan.try_each([this](Plan &part) { return check_device(part); }));
+  if (alone_latest) WEIR_TRY(settle_pages(lock, region, item.first, item.last));
+  WEIR_TRY(plan.try_each([](Plan &part) { return part.check_device(); }));
   WEIR_TRY(plan.try_each([this](Plan &part) { return check_lost(part); }));
   const ClaimScope scope = plan.scope(region);
   WEIR_TRY(buffers_.check_hold(item.buffer, kind, scope));  // another's hold may have been faster
@@ -128,7 +97,7 @@ Status Engine::take_hold(Releasable &lock, Plan &plan, HoldKind kind) {
 /// One more hold on what is held alike: everything is in place.
 Status Engine::nest_hold(Plan &plan) {
   WEIR_TRY(resolve(plan));
-  WEIR_TRY(check_device(plan));
+  WEIR_TRY(plan.check_device());
   WEIR_TRY(spread(plan));
   const PlanItem &item = plan.items[0];
   Region &region = *item.region;
@@ -146,36 +115,17 @@ Status Engine::hold(weir_buffer buffer, uint32_t device_id, HoldKind kind, uint6
   Locked lock(lock_);
   uint32_t index = 0;
   WEIR_TRY(buffers_.find(buffer, &index));
-  uint8_t place = 0;
-  if (device_id == WEIR_DEVICE_DEFAULT) {
-    place = buffers_.target(index).region->home;
-  } else {
-    WEIR_TRY(place_of(device_id, &place));
-  }
+  uint8_t place = buffers_.target(index).region->home;
+  if (device_id != WEIR_DEVICE_DEFAULT) WEIR_TRY(place_of(device_id, &place));
   Plan plan(&memory_, nullptr, devices_[place].get());
   WEIR_TRY(buffers_.check_hold(index, kind, plan.scope(*buffers_.target(index).region)));
   WEIR_TRY(unslab_for(lock, index, place));
   const bool nests = buffers_.hold_of(index) != nullptr;
   buffers_.begin_hold(index);
-  Status status;
-  try {
-    plan_whole(index, kind == HoldKind::alone ? WEIR_READ_WRITE : WEIR_READ, &plan);
-    status = nests ? nest_hold(plan) : bring_whole(lock, plan);
-    if (status && !nests) {
-      try {
-        status = take_hold(lock, plan, kind);
-      } catch (...) {
-        drop_claims(plan);
-        throw;
-      }
-      drop_claims(plan);
-    }
-  } catch (...) {
-    buffers_.end_hold(index);
-    throw;
-  }
-  buffers_.end_hold(index);
-  if (!status) return status;
+  const AtEnd come([&]() WEIR_HELD { buffers_.end_hold(index); });
+  plan_whole(index, kind == HoldKind::alone ? WEIR_READ_WRITE : WEIR_READ, &plan);
+  WEIR_TRY(nests ? nest_hold(plan) : bring_whole(lock, plan));
+  if (!nests) WEIR_TRY(take_hold(lock, plan, kind));
   const Target where = buffers_.target(index);
   *address = address_on(*where.region, place) + where.base;
   return {};
@@ -204,13 +154,9 @@ Status Engine::claim_alone(uint32_t index) {
 }
 
 Status Engine::host_register(weir_buffer buffer, void *memory, uint64_t flags) {
-  if ((flags & ~uint64_t{WEIR_HOST_LOAD}) != 0) {
-    return fail(WEIR_ERROR_INVALID_ARGUMENT, "flags %#llx has bits this version does not know",
-                llu(flags));
-  }
-  if (memory == nullptr || (reinterpret_cast<uint64_t>(memory) & 4095U) != 0) {
+  WEIR_TRY(check_flags(flags, WEIR_HOST_LOAD));
+  if (memory == nullptr || (reinterpret_cast<uint64_t>(memory) & 4095U) != 0)
     return fail(WEIR_ERROR_INVALID_ARGUMENT, "memory %p is NULL or not page-aligned", memory);
-  }
   const Scrubbing scrubbing(*this);
   Locked lock(lock_);
   uint32_t index = 0;
@@ -222,49 +168,42 @@ Status Engine::host_register(weir_buffer buffer, void *memory, uint64_t flags) {
   if (region.registered != nullptr)
     return fail(WEIR_ERROR_BUSY, "the buffer has registered memory already");
   for (const auto &device : devices_) {
-    if (!device->device.has(WEIR_CAP_HOST_REGISTER)) {
+    if (!device->device.has(WEIR_CAP_HOST_REGISTER))
       return fail(WEIR_ERROR_NOT_SUPPORTED, "device %u can't register host memory",
                   device->device.id);
-    }
   }
   if (region.holds != 0) return fail(WEIR_ERROR_BUSY, "the buffer is held (weir_hold)");
   WEIR_TRY(claim_alone(index));
-  await_operations(lock, region);
+  demoter_.await_unpinned(lock, region);
   vm::RegionPin pin(region);
   const uint64_t bytes = tier::HostStore::rounded(region.shape.size);
   Status status = with_memory(lock, "to register memory", [&]() WEIR_HELD {
     return wait_range(lock, index, 0, region.shape.size, true);
   });
-  for (uint32_t p = 0; p < region.pages.size() && status; ++p) {
-    if ((flags & WEIR_HOST_LOAD) != 0 || (region.pages[p].latest() & vm::host_bit) == 0) continue;
-    status = verify_host(region, p, 0);
-    if (status || region.pages[p].latest() == vm::host_bit) continue;
-    forsake_copy(region, p, vm::host_bit);
-    status = {};
+  const bool load = (flags & WEIR_HOST_LOAD) != 0;
+  for (uint32_t p = 0; p < region.pages.size() && status && !load; ++p) {
+    if ((region.pages[p].latest() & vm::host_bit) != 0) status = verify_host(region, p, 0);
   }
   backend::Runtime &runtime = *devices_[0]->device.runtime;
-  if (status) {
-    status = lock.unlocked([&] {
-      return runtime.check(runtime.table().host_register(runtime.state(), memory, bytes),
-                           "host_register");
-    });
-  }
-  unpin(pin);
+  const auto register_it = [&] {
+    return runtime.check(runtime.table().host_register(runtime.state(), memory, bytes),
+                         "host_register");
+  };
+  if (status) status = lock.unlocked(register_it);
+  regions_.unpin(pin);
   if (status) {
     auto *base = static_cast<unsigned char *>(memory);
     for (uint32_t p = 0; p < region.pages.size(); ++p) {
       Page &copies = region.pages[p];
-      if ((flags & WEIR_HOST_LOAD) == 0 && (copies.latest() & vm::host_bit) != 0) {
-        __builtin_memcpy(base + region.shape.offset(p), host_bytes(region, p),
+      if (!load && (copies.latest() & vm::host_bit) != 0)
+        __builtin_memcpy(base + region.shape.offset(p), tiers_.host_bytes(region, p),
                          region.shape.used_bytes(p));
-      }
-      free_host(region, p);
-      if ((flags & WEIR_HOST_LOAD) != 0) {
-        free_lower(region, p);
-        places_.note(region, copies.written(vm::host_bit));
-      }
+      tiers_.free_host(region, p);
+      if (!load) continue;
+      tiers_.end_version(region, p);
+      places_.note(region, copies.written(vm::host_bit));
     }
-    drop_alias(region);
+    page::Aliases::drop(region);
     region.registered = base;
     set_flags(index, 0, Word::resident | Word::sole);  // as a prefetch may have set them meanwhile
   }
@@ -283,17 +222,16 @@ void Engine::unregister_memory(Releasable &lock, Region &region) noexcept {
   const uint64_t bytes = tier::HostStore::rounded(region.shape.size);
   vm::RegionPin pin(region);
   // Another thread may bring the region to a further device meanwhile, which has nothing of this memory.
-  std::array<PoolDevice *, vm::max_devices> users{};
+  std::array<Stream *, vm::max_devices> users{};
   size_t count = 0;
-  for (const auto &r : region.residences) users[count++] = &device_at(r->place);
+  for (const auto &r : region.residences) users[count++] = device_at(r->place).streams.up();
   backend::Runtime &runtime = *devices_[0]->device.runtime;
   lock.unlocked([&] {
     for (size_t i = 0; i < count; ++i)
-      (void)users[i]->streams.up()->timeline.wait(users[i]->streams.up()->timeline.last(),
-                                                  UINT64_MAX);
+      (void)users[i]->timeline.wait(users[i]->timeline.last(), UINT64_MAX);
     (void)runtime.table().host_unregister(runtime.state(), memory, bytes);
   });
-  unpin(pin);
+  regions_.unpin(pin);
 }
 
 Status Engine::host_unregister(weir_buffer buffer) {
@@ -308,7 +246,7 @@ Status Engine::host_unregister(weir_buffer buffer) {
   if (buffers_.hold_forbids(index, false, ClaimScope::any()))
     return fail(WEIR_ERROR_LEASE_CONFLICT, "a hold on the buffer forbids reading");
   WEIR_TRY(claim_alone(index));
-  await_operations(lock, region);
+  demoter_.await_unpinned(lock, region);
   leases_.count_pages(region, 0, region.shape.size, 1);
   std::pmr::vector<tier::HostSlot> slots(&memory_);
   const auto work = [&]() WEIR_HELD -> Status {
@@ -325,14 +263,15 @@ Status Engine::host_unregister(weir_buffer buffer) {
         ++p;
         continue;
       }
-      WEIR_TRY(
-          host_slot(lock, region.client, node_of(region), region.shape.used_bytes(p), &slots[p]));
+      WEIR_TRY(host_room_.take(lock, region.client, node_of(region), region.shape.used_bytes(p),
+                               &slots[p]));
       p = 0;
     }
     for (uint32_t p = 0; p < region.pages.size(); ++p) {
       if (!slots[p]) continue;
-      __builtin_memcpy(host_->address(slots[p]), host_bytes(region, p), region.shape.used_bytes(p));
-      host_->take_over(slots[p], region.client, region.shape.used_bytes(p));
+      __builtin_memcpy(tiers_.host().address(slots[p]), tiers_.host_bytes(region, p),
+                       region.shape.used_bytes(p));
+      tiers_.host().take_over(slots[p], region.client, region.shape.used_bytes(p));
     }
     return {};
   };
@@ -342,12 +281,12 @@ Status Engine::host_unregister(weir_buffer buffer) {
     for (uint32_t p = 0; p < region.pages.size(); ++p) {
       if (!slots[p]) places_.note(region, region.pages[p].left(vm::host_bit));
       places_.note(region, region.pages[p].take_slot(slots[p]));
-      if (slots[p]) note_in_order(region, p, vm::host_bit);
+      if (slots[p]) tiers_.note(region, p, vm::host_bit);
     }
     unregister_memory(lock, region);
   } else {
     for (const tier::HostSlot slot : slots) {
-      if (slot) free_slot(region.client, slot, region.scrub);
+      if (slot) tiers_.free_slot(region.client, slot, region.scrub);
     }
   }
   leases_.count_pages(region, 0, region.shape.size, -1);

@@ -17,15 +17,11 @@ Status Engine::read_users(const weir_buffer_desc &desc, Users *users) {
     return fail(WEIR_ERROR_INVALID_ARGUMENT, "user_count is %u%s", desc.user_count,
                 desc.users == nullptr ? ", and users is NULL" : ", more than 1024");
   for (uint32_t i = 0; i < desc.user_count; ++i) {
-    size_t at = Users::cpu;
-    if (desc.users[i] != WEIR_DEVICE_HOST) {
-      uint8_t place = 0;
-      if (!place_of(desc.users[i], &place))
-        return fail(WEIR_ERROR_INVALID_ARGUMENT, "users[%u]: device %u is not of this pool", i,
-                    desc.users[i]);
-      at = place;
-    }
-    ++users->times[at];
+    uint8_t place = Users::cpu;
+    if (desc.users[i] != WEIR_DEVICE_HOST && !place_of(desc.users[i], &place))
+      return fail(WEIR_ERROR_INVALID_ARGUMENT, "users[%u]: device %u is not of this pool", i,
+                  desc.users[i]);
+    ++users->times[place];
   }
   return {};
 }
@@ -34,28 +30,23 @@ Status Engine::read_users(const weir_buffer_desc &desc, Users *users) {
 Placement Engine::placement(uint32_t leave_out) {
   std::pmr::vector<Placement::Place> places(&memory_);
   for (const auto &device : devices_) {
-    Placement::Place place;
-    place.budget = device->granules->budget();
-    place.promise = device->promise;
-    place.node = device->node;
-    place.usable = device->open() && (leave_out & device->bit()) == 0;
-    places.push_back(place);
+    places.push_back({.budget = device->memory.budget(),
+                      .promise = device->promise,
+                      .node = device->node,
+                      .usable = device->open() && (leave_out & device->bit()) == 0});
   }
   return Placement(config_.routes, config_.nodes, numa::current_node(), std::move(places));
 }
 
 uint8_t Engine::choose_home(uint64_t bytes, const Users &users, uint32_t leave_out) {
-  Placement::Wish wish;
-  wish.bytes = bytes;
-  wish.users = users;
-  return placement(leave_out).choose(wish);
+  return placement(leave_out).choose({.bytes = bytes, .users = users});
 }
 
 uint32_t Engine::unfit_for(const weir_buffer_desc &desc) const noexcept {
   uint32_t unfit = 0;
   for (const auto &device : devices_) {
     const bool stable = (desc.flags & WEIR_BUFFER_STABLE_ADDRESS) == 0 || device->vmm();
-    if (!stable || desc.alignment > device->page_size) unfit |= device->bit();
+    if (!stable || desc.alignment > device->memory.page_size()) unfit |= device->bit();
   }
   return unfit;
 }
@@ -72,12 +63,10 @@ Status fail_all_lost() noexcept {
 /// The home that a descriptor names or leaves to Weir.
 Status Engine::home_for(const weir_buffer_desc &desc, const Users &users, uint8_t *home) {
   if (desc.home != WEIR_DEVICE_ANY) return place_of(desc.home, home);
-  uint8_t chosen = choose_home(desc.size, users, unfit_for(desc));
+  *home = choose_home(desc.size, users, unfit_for(desc));
   // Then it is said of one of them what it lacks.
-  if (chosen == Placement::nowhere) chosen = choose_home(desc.size, users, 0);
-  if (chosen == Placement::nowhere) return fail_all_lost();
-  *home = chosen;
-  return {};
+  if (*home == Placement::nowhere) *home = choose_home(desc.size, users, 0);
+  return *home == Placement::nowhere ? fail_all_lost() : Status{};
 }
 
 Status Engine::place_together(const weir_buffer_desc *const *descs, size_t count,
@@ -111,22 +100,17 @@ Status Engine::place_together(const weir_buffer_desc *const *descs, size_t count
 
 /// A buffer at home on the place begins or ends.
 void Engine::count_promise(uint32_t index, uint8_t home, uint64_t bytes, bool more) noexcept {
-  Promise &promise = devices_[home]->promise;
+  const auto count = [&](uint8_t place, uint64_t there, const auto &...users) {
+    Promise &promise = devices_[place]->promise;
+    more ? promise.add(place, there, users...) : promise.remove(place, there, users...);
+  };
   const Users *users = buffers_.users_of(index);
-  if (users == nullptr && buffers_.tenant(index)) {
-    more ? promise.add(home, bytes) : promise.remove(home, bytes);
-    return;
-  }
+  if (users == nullptr && buffers_.tenant(index)) return count(home, bytes);
   const Region &region = *buffers_.target(index).region;
   const vm::Shards *shards = region.shards.get();
-  for (uint32_t i = 0; shards != nullptr && i < shards->count(); ++i) {
-    const uint64_t there = shards->bytes_on(region.shape, shards->place(i));
-    Promise &there_too = devices_[shards->place(i)]->promise;
-    more ? there_too.add(shards->place(i), there) : there_too.remove(shards->place(i), there);
-  }
-  if (shards != nullptr) return;
-  const Users &known = users != nullptr ? *users : Users{};
-  more ? promise.add(home, bytes, known) : promise.remove(home, bytes, known);
+  if (shards == nullptr) return count(home, bytes, users != nullptr ? *users : Users{});
+  for (uint32_t i = 0; i < shards->count(); ++i)
+    count(shards->place(i), shards->bytes_on(region.shape, shards->place(i)));
 }
 
 // ---- near the devices ----
@@ -141,7 +125,7 @@ uint32_t Engine::common_node() const noexcept {
 
 /// Says so where pages of an integrated device have nowhere else to go than HOST, by which nothing is won.
 void Engine::warn_of_integrated() {
-  if (lower_.any()) return;
+  if (cold_.any()) return;
   for (const auto &device : devices_) {
     const auto lends = [&](const auto &to) {
       return !config_.no_peer && !to->integrated && to->vmm() && device->vmm() &&

@@ -6,87 +6,22 @@
 
 #include "core/residency/plan.hpp"
 
-#include <sys/mman.h>
-
-#include <cerrno>
-#include <cstring>
-
 namespace weir::residency {
-
-void Engine::drop_alias(Region &region) noexcept {
-  if (region.alias == nullptr) return;
-  munmap(region.alias, region.alias_bytes);
-  region.alias = nullptr;
-  for (Page &page : region.pages) page.in_view = false;
-}
-
-/// The view must not show a page's slot any more. A lease on other pages may be looking at the rest of it.
-void Engine::unalias(Region &region, uint32_t page) noexcept {
-  if (region.alias == nullptr) return;
-  const uint64_t word = region.buffer != vm::BufferTable::none
-                            ? buffers_.hot(region.buffer).word.load(std::memory_order_relaxed)
-                            : 0;
-  // Who has the whole buffer to himself to write it is the one who gives the slot up.
-  if (!alias_in_use(region) || (word & Word::writer) != 0) {
-    drop_alias(region);
-    return;
-  }
-  region.pages[page].in_view = false;
-  // Without memory for that it shows what nobody has a lease on.
-  (void)mmap(region.alias + region.shape.offset(page),
-             tier::HostStore::rounded(region.shape.used_bytes(page)), PROT_NONE,
-             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
-}
-
-/// A view of the slots that pages [first, last] have; pages without one are not accessible in it. Others may have leases on
-/// what it shows already: that stays mapped as it is, whatever happens here.
-Status Engine::host_alias(Region &region, uint32_t first, uint32_t last) {
-  if (region.registered != nullptr) return {};
-  WEIR_TRY(host_->check_aliasable());
-  const bool fresh = region.alias == nullptr;
-  if (fresh) {
-    const uint64_t bytes = tier::HostStore::rounded(region.shape.size);
-    void *place =
-        mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (place == MAP_FAILED) {
-      return fail(WEIR_ERROR_OUT_OF_HOST_MEMORY, "no address space for a host lease: %s",
-                  strerrordesc_np(errno));
-    }
-    region.alias = static_cast<unsigned char *>(place);
-    region.alias_bytes = bytes;
-  }
-  for (uint32_t p = first; p <= last; ++p) {
-    Page &page = region.pages[p];
-    if (!page.host() || page.in_view) continue;
-    const Status status =
-        host_->map_alias(page.host(), tier::HostStore::rounded(region.shape.used_bytes(p)),
-                         region.alias + region.shape.offset(p));
-    if (!status) {
-      if (fresh) drop_alias(region);
-      return status;
-    }
-    page.in_view = true;
-  }
-  return {};
-}
 
 /// The latest bytes of one claimed page into HOST. May drop the lock.
 Status Engine::page_to_host(Releasable &lock, const PlanItem &item, uint32_t page, bool discard) {
   Region &region = *item.region;
   WEIR_TRY(settle_page(lock, region, page));
   Page &copies = region.pages[page];
-  if (copies.lost() && !discard) {
+  if (copies.lost() && !discard)
     return fail(WEIR_ERROR_DATA_LOST, "bytes of page %u were lost with their device", page);
-  }
   if ((copies.latest() & vm::host_bit) != 0) {
-    if (discard) return {};
-    const Status intact = verify_host(region, page, item.use);
-    if (intact || (copies.latest() & ~vm::host_bit) == 0) return intact;
-    forsake_copy(region, page, vm::host_bit);
+    if (!discard) WEIR_TRY(verify_host(region, page, item.use));
+    if ((copies.latest() & vm::host_bit) != 0) return {};
   }
   const uint64_t at = region.shape.offset(page);
   const uint64_t used = region.shape.used_bytes(page);
-  WEIR_TRY(give_slot(lock, region, page));
+  WEIR_TRY(host_room_.give_slot(lock, region, page, node_of(region)));
   if (copies.busy != 0) return page_to_host(lock, item, page, discard);
   bool counts = true;
   // A slot that is not the latest version yet is nobody's to read: copies can go there without the lock.
@@ -101,10 +36,10 @@ Status Engine::page_to_host(Releasable &lock, const PlanItem &item, uint32_t pag
     counts = region.only_latest(page) == 0;
     begin_work(region, page, home);
     const Status status = with_memory(lock, "to read a page", [&]() WEIR_HELD {
-      return copy_settled(
-          lock, {item.buffer, where, page, at, at + used, host_bytes(region, page), nullptr});
+      return copy_settled(lock, {item.buffer, where, page, at, at + used,
+                                 tiers_.host_bytes(region, page), nullptr});
     });
-    end_work(region, page, home);
+    end_work(region, page, home, tiers_);
     changed_.notify_all();
     WEIR_TRY(status);
   }
@@ -112,7 +47,7 @@ Status Engine::page_to_host(Releasable &lock, const PlanItem &item, uint32_t pag
   // What a DISCARD_WRITE finds in the slot is a version only when the lease is granted: commit() says so.
   if (discard || !counts) return {};
   places_.note(region, copies.arrived(vm::host_bit));
-  note_in_order(region, page, vm::host_bit);
+  tiers_.note(region, page, vm::host_bit);
   return {};
 }
 
@@ -136,7 +71,9 @@ Status Engine::bring_to_host(Releasable &lock, Plan &plan) {
         item.missed = item.missed || (item.region->pages[p].latest() & vm::host_bit) == 0;
         WEIR_TRY(of_use(item.use, page_to_host(lock, item, p, covered)));
       }
-      WEIR_TRY(of_use(item.use, host_alias(*item.region, item.first, item.last)));
+      if (item.region->registered == nullptr)
+        WEIR_TRY(of_use(item.use,
+                        page::Aliases::show(tiers_.host(), *item.region, item.first, item.last)));
     }
     return {};
   };

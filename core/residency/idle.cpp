@@ -9,19 +9,19 @@
 #include "core/residency/plan.hpp"
 
 #include <algorithm>
-#include <chrono>
 
 namespace weir::residency {
 
 /// What was taken out of the device's pool; the lock is dropped meanwhile.
 void Engine::give_to_system(Releasable &lock, PoolDevice &device,
-                            const physical::DoomedList &doomed) noexcept {
+                            physical::DoomedList &doomed) noexcept {
   if (doomed.empty()) return;
   ++device.in_flight;  // who needs room waits for it: it is charged until the system has it
   lock.unlocked([&] {
-    for (const physical::Doomed &old : doomed) (void)device.granules->destroy(old);
+    for (const physical::Doomed &old : doomed) (void)device.memory.granules().destroy(old);
   });
-  for (const physical::Doomed &old : doomed) device.granules->forget(old);
+  for (const physical::Doomed &old : doomed) device.memory.granules().forget(old);
+  doomed.clear();
   --device.in_flight;
   changed_.notify_all();
 }
@@ -29,13 +29,13 @@ void Engine::give_to_system(Releasable &lock, PoolDevice &device,
 /// Up to `bytes` that are idle, however long; returns how many.
 uint64_t Engine::give_idle(Releasable &lock, PoolDevice &device, uint64_t bytes) {
   physical::DoomedList doomed(&memory_);
-  const uint64_t taken = device.granules->take_idle(bytes, &doomed);
+  const uint64_t taken = device.memory.granules().take_idle(bytes, &doomed);
   give_to_system(lock, device, doomed);
   return taken;
 }
 
 bool Engine::worth_watching(const PoolDevice &device) const {
-  return device.open() && (device.granules->returnable(device.high_water) ||
+  return device.open() && (device.memory.granules().returnable(device.memory.high_water()) ||
                            device.policy->any_disposable() || device.bounce->claimed());
 }
 
@@ -46,47 +46,65 @@ void Engine::watch_idle() noexcept {
 
 void Engine::give_unneeded_back(Releasable &lock) {
   if (!idle_scan_.begin(now_ns())) return;
-  struct Look {
-    Engine &engine;
-    ~Look() {
-      engine.idle_scan_.end();
-      engine.changed_.notify_all();
-    }
-  } const look{*this};
+  const AtEnd looked([this]() WEIR_HELD {
+    idle_scan_.end();
+    changed_.notify_all();
+  });
   for (size_t i = 0; i < devices_.size(); ++i) {  // one may come while the lock is dropped
-    if (devices_[i]->open() && !stopping_) give_unneeded_back(lock, *devices_[i]);
+    if (devices_[i]->open() && !lock_.stopping()) give_unneeded_back(lock, *devices_[i]);
   }
 }
 
 void Engine::give_unneeded_back(Releasable &lock, PoolDevice &device) {
   constexpr uint64_t least_step = uint64_t{64} << 20U;
-  const uint64_t step = std::max(least_step, device.granules->held() / 8);
-  device.granules->look_at_idle();
+  physical::GranulePool &granules = device.memory.granules();
+  const uint64_t step = std::max(least_step, granules.held() / 8);
+  granules.look_at_idle();
   if (++device.bounce->looks > physical::looks_a_grace && give_bounce_back(lock, device))
-    device.returned_bytes += give_idle(lock, device, transfer::Bounce::bytes_on(*device.granules));
-  if (idle_scan_.unneeded_before() != 0) {
-    Wanted wanted;
-    wanted.bytes = step;
-    wanted.dead_before = idle_scan_.unneeded_before();
-    std::pmr::vector<PageRef> victims(&memory_);
-    device.policy->choose(wanted, &victims);
-    Status why;
-    if (!victims.empty()) (void)evict(lock, device, victims, true, &why);
-  }
+    device.memory.note_returned(give_idle(lock, device, transfer::Bounce::bytes_on(granules)));
+  if (const uint64_t before = idle_scan_.unneeded_before(); before != 0)
+    (void)evict_chosen(lock, device, {.bytes = step, .dead_before = before}, true);
   physical::DoomedList doomed(&memory_);
-  device.returned_bytes += device.granules->take_unneeded(device.high_water, step, &doomed);
+  device.memory.note_returned(granules.take_unneeded(device.memory.high_water(), step, &doomed));
   give_to_system(lock, device, doomed);
 }
 
-/// The demoter has nothing to do until it is told, or until the next look; and it rests before that even if the look is
-/// due by now: who only ever holds the lock leaves none for those whose work it waits for.
-void Engine::wait_for_work(Releasable &lock) {
-  constexpr uint64_t least_rest_ns = 100'000;
-  const bool any = std::any_of(devices_.begin(), devices_.end(),
-                               [this](const auto &device) { return worth_watching(*device); });
-  if (!idle_scan_.watch(any)) return work_.wait(lock);
-  const uint64_t rest = std::max(idle_scan_.rest_ns(now_ns()), least_rest_ns);
-  work_.wait_for(lock, std::chrono::nanoseconds(rest));
+/// Keeps granules free between the watermarks, so that demand rarely meets a dirty victim; grows HOST before it is full;
+/// gives back to the system what nobody needs.
+void Engine::evictor_loop() {
+  Locked lock(lock_);
+  while (!lock_.stopping()) {
+    scrub_turns_.finish_behind(lock);
+    bool worked = false;
+    try {
+      host_room_.grow_ahead(lock);
+      give_unneeded_back(lock);
+      for (size_t i = 0; i < devices_.size(); ++i) {  // one may come while the lock is dropped
+        PoolDevice *device = devices_[i].get();
+        if (!device->vmm() || !device->open() || lock_.stopping()) continue;
+        const uint64_t room = device->memory.room();
+        if (room >= device->memory.low_water() &&
+            !(device->draining_ahead && room < device->memory.high_water())) {
+          device->draining_ahead = false;
+          continue;
+        }
+        device->draining_ahead = true;
+        const Wanted wanted{
+            .bytes = std::min(device->memory.high_water() - room, uint64_t{64} << 20U),
+            .not_before = 8,
+            .keep_prefetched = true};
+        device->draining_ahead = evict_chosen(lock, *device, wanted, true) != 0;
+        worked = worked || device->draining_ahead;
+      }
+    } catch (const std::bad_alloc &) {
+      worked = false;
+    }
+    if (worked || lock_.stopping()) continue;
+    // Nothing to do until it is told, or until the next look.
+    const bool any = std::any_of(devices_.begin(), devices_.end(),
+                                 [this](const auto &device) { return worth_watching(*device); });
+    sync().await_work(lock, idle_scan_.watch(any) ? idle_scan_.rest_ns(now_ns()) : UINT64_MAX);
+  }
 }
 
 void Engine::look_at_idle() {

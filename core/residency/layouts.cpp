@@ -22,13 +22,13 @@ bool Engine::may_lay_anew(const Region &region) noexcept {
   const uint64_t word = buffers_.hot(region.buffer).word.load(std::memory_order_relaxed);
   if (Word::leases(word) != 0 || (word & (Word::partial | Word::closing)) != 0) return false;
   const auto untouched = [](const Page &page) {
-    return page.latest() == 0 && !page.host() && page.lower == tier::CopyTable::none &&
+    return page.latest() == 0 && !page.host() && page.lower == tier::ColdTiers::none &&
            page.busy == 0 && page.leases == 0;
   };
   const auto absent = [](const DevicePage &page) { return page.state() == PageState::absent; };
-  return std::all_of(region.pages.begin(), region.pages.end(), untouched) &&
-         std::all_of(region.residences.begin(), region.residences.end(), [&absent](const auto &r) {
-           return std::all_of(r->pages.begin(), r->pages.end(), absent);
+  return std::ranges::all_of(region.pages, untouched) &&
+         std::ranges::all_of(region.residences, [&absent](const auto &r) {
+           return std::ranges::all_of(r->pages, absent);
          });
 }
 
@@ -37,17 +37,17 @@ bool Engine::may_lay_anew(const Region &region) noexcept {
 void Engine::lay_anew(Region &region) {
   PoolDevice &device = device_at(region.home);
   const uint64_t size = region.shape.size;
-  const vm::Geometry alone = shape_for(region.home, size);
+  const vm::Geometry alone = device.memory.shape(size);
   region.pages.reserve(std::max<size_t>(alone.pages() + size_t{1}, region.pages.size()));
   for (auto &r : region.residences) {
-    if (r->range) device.addresses->free(r->range);
+    if (r->range) device.memory.addresses().free(r->range);
   }
   region.residences.clear();
   leave_lot(region);
   vm::Sharing::Lot lot;
   try {
     const uint64_t alignment = uint64_t{1} << (region.unsettled - 1U);
-    regions_.reshape(region, device.sharing->place(region.client, size, alignment, &lot));
+    regions_.reshape(region, device.memory.sharing()->place(region.client, size, alignment, &lot));
   } catch (...) {
     regions_.reshape(region, alone);
     throw;
@@ -62,8 +62,8 @@ void Engine::list_neighbours(PoolDevice &device, std::pmr::vector<PageRef> *page
     if (!region.shape.shared) return false;
     if (region.lot_place != device.place || region.pin_count.any()) return true;
     const uint32_t last = region.shape.pages() - 1;
-    const auto crowded = [&](uint32_t page) {
-      const vm::Bundle *bundle = bundle_of(region, page, device);
+    const auto crowded = [&](uint32_t page) WEIR_HELD {
+      const vm::Bundle *bundle = device.memory.bundle_of(region, page);
       return bundle != nullptr && bundle->users > 1;
     };
     if (!crowded(0) && !crowded(last)) return true;
@@ -77,7 +77,7 @@ void Engine::list_neighbours(PoolDevice &device, std::pmr::vector<PageRef> *page
 bool Engine::opens_granule(const Region &region) noexcept {
   const PoolDevice &device = device_at(region.home);
   for (const uint32_t p : {uint32_t{0}, region.shape.pages() - 1}) {
-    const vm::Bundle *bundle = bundle_of(region, p, device);
+    const vm::Bundle *bundle = device.memory.bundle_of(region, p);
     if (bundle != nullptr && bundle->granule == physical::no_granule) return true;
   }
   return false;
@@ -85,7 +85,7 @@ bool Engine::opens_granule(const Region &region) noexcept {
 
 /// Before a set's regions are brought in: those that nobody has used yet and that would open granules. May drop the lock.
 void Engine::settle_layouts(Releasable &lock, Plan &plan) {
-  if (plan.quiet || plan.device == nullptr || plan.device->sharing == nullptr) return;
+  if (plan.quiet || plan.device == nullptr || plan.device->memory.sharing() == nullptr) return;
   PoolDevice &device = *plan.device;
   const auto each = [&](auto &&visit) WEIR_HELD {
     for (const PlanItem &item : plan.items) {
@@ -101,7 +101,7 @@ void Engine::settle_layouts(Releasable &lock, Plan &plan) {
   if (bytes == 0) return;
   // Not only when the last granule is gone: what is badly laid shortly before that stays so.
   constexpr uint64_t near = 16;
-  if (bytes + device.granules->budget() / near > device.granules->room()) {
+  if (bytes + device.memory.budget() / near > device.memory.room()) {
     std::pmr::vector<PageRef> neighbours(&memory_);
     list_neighbours(device, &neighbours);
     Status why;

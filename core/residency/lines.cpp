@@ -12,40 +12,15 @@
 #include <algorithm>
 
 namespace weir::residency {
-namespace {
-
-constexpr uint64_t most_line_pages = 64;
-constexpr uint64_t least_line_pages = 4;
-
-}  // namespace
-
-uint64_t Engine::line_bytes(const PoolDevice &device) const noexcept {
-  if (!device.vmm()) return device.page_size;
-  const uint64_t pages = device.granules->budget() / device.page_size;
-  return std::clamp(pages, least_line_pages, most_line_pages) * device.page_size;
-}
-
-/// Whether memory of that size is a tenant of a line. Above a page that saves what rounding to pages would cost, where no
-/// others can have the rest of the last one.
-bool Engine::belongs_in_line(const PoolDevice &device, uint64_t size) const noexcept {
-  if (size < device.page_size) return true;
-  const bool anywhere = device.sharing != nullptr && device.sharing->movable() != nullptr;
-  if (!device.vmm() || anywhere || size % device.page_size == 0) return false;
-  const bool large = device.large_page_size > device.page_size && size >= device.large_page_size;
-  return size <= line_bytes(device) / 4 && !large;
-}
 
 /// A range of so many bytes, on pages in use if there is one. Throws std::bad_alloc with nothing changed.
 Status Engine::place_pinned(const page::Kin &kin, uint64_t size, Region **out,
                             page::SlabAllocator::Place *place) {
   PoolDevice &device = device_at(kin.home);
   const uint64_t bytes = (size + 255) / 256 * 256;
-  Region *slab = slabs_.find_pinned(kin, bytes, device.page_size, place);
+  Region *slab = slabs_.find_pinned(kin, bytes, device.memory.page_size(), place);
   if (slab == nullptr) {
-    const uint64_t line = line_bytes(device);
-    WEIR_TRY(open_slab(
-        device.vmm() ? vm::Geometry::paged(line, device.page_size, 0) : vm::Geometry::whole(line),
-        kin, &slab));
+    WEIR_TRY(open_slab(device.memory.small_pages(device.memory.line_pages()), kin, &slab));
     *place = page::SlabAllocator::open_pages(*slab, bytes);
   }
   assert(*place);
@@ -54,22 +29,24 @@ Status Engine::place_pinned(const page::Kin &kin, uint64_t size, Region **out,
   const uint32_t last = slab->shape.page_at(place->offset + bytes - 1);
   for (uint32_t p = slab->shape.page_at(place->offset); here != nullptr && p <= last; ++p) {
     if (slab->tenants->pages[p].tenants == 1 && here->pages[p].granule != physical::no_granule)
-      count_held(*slab, p, device, true);
+      device.memory.count_held(*slab, p, true);
   }
   *out = slab;
   return {};
 }
 
-/// Memory of weir_malloc that is a tenant, in place and ordered after what was there before. As bring_whole().
+/// Memory of weir_malloc, in place and ordered after what was there before; what is no tenant is held there. As bring_whole().
 Status Engine::bring_pinned(Releasable &lock, uint32_t index, PoolDevice &device, Stream *stream) {
   const Target where = buffers_.target(index);
   Region &region = *where.region;
-  if (!in_place(region, where.base, where.size, device) ||
+  const bool tenant = buffers_.tenant(index);
+  if (!tenant || !in_place(region, where.base, where.size, device) ||
       !history_.past_ended(region, where.base, where.base + where.size, stream)) {
     Plan plan(&memory_, stream, &device);
     plan_whole(index, WEIR_DISCARD_WRITE, &plan);
     WEIR_TRY(bring_whole(lock, plan));
     leave_latest(plan);
+    if (!tenant) add_hold(*plan.items[0].region, device.place, true);
     drop_claims(plan);
     return {};
   }
@@ -92,38 +69,19 @@ Status Engine::malloc(uint32_t device_id, Stream *stream, uint64_t size, uint64_
   Locked lock(lock_);
   uint32_t index = 0;
   WEIR_TRY(create_locked(desc, 0, true, &index));
-  Status status;
   const bool tenant = buffers_.tenant(index);
-  try {
+  const auto place = [&]() WEIR_HELD -> Status {
     PoolDevice &device = *devices_[buffers_.target(index).region->home];
-    if (stream != nullptr && stream->device != &device.device) {
-      status =
-          fail(WEIR_ERROR_INVALID_ARGUMENT, "the stream is not of device %u", device.device.id);
-    } else if (tenant) {
-      status = bring_pinned(lock, index, device, stream);
-    } else {
-      Plan plan(&memory_, stream, &device);
-      plan_whole(index, WEIR_DISCARD_WRITE, &plan);
-      status = bring_whole(lock, plan);
-      if (status) {
-        leave_latest(plan);
-        add_hold(*plan.items[0].region, device.place, true);
-        drop_claims(plan);
-      }
-    }
-    if (status) {
-      const Target where = buffers_.target(index);
-      *address = address_of(*where.region, *where.region->on(where.region->home)) + where.base;
-      try {
-        buffers_.set_address(index, *address);
-      } catch (...) {
-        if (!tenant) drop_hold(*where.region);
-        throw;
-      }
-    }
-  } catch (const std::bad_alloc &) {
-    status = fail(WEIR_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the records of an allocation");
-  }
+    if (stream != nullptr && stream->device != &device.device)
+      return fail(WEIR_ERROR_INVALID_ARGUMENT, "the stream is not of device %u", device.device.id);
+    WEIR_TRY(bring_pinned(lock, index, device, stream));
+    const Target where = buffers_.target(index);
+    *address = address_of(*where.region, *where.region->on(where.region->home)) + where.base;
+    if (if_memory([&]() WEIR_HELD { buffers_.set_address(index, *address); })) return {};
+    if (!tenant) drop_hold(*where.region);
+    throw std::bad_alloc();
+  };
+  const Status status = with_memory(lock, "for the records of an allocation", place);
   if (!status) {
     const KeepError keep;
     destroy_locked(index);
@@ -143,10 +101,9 @@ Status Engine::free(Stream *stream, uint64_t address) {
   }
   Locked lock(lock_);
   const uint32_t index = buffers_.take_address(address);
-  if (index == page::BufferDirectory::none) {
+  if (index == page::BufferDirectory::none)
     return fail(WEIR_ERROR_INVALID_ARGUMENT,
                 "%#llx was not returned by weir_malloc, or is free already", llu(address));
-  }
   const Target where = buffers_.target(index);
   const bool tenant = buffers_.tenant(index);
   const Stamp done = stream != nullptr ? Stamp::make(stream->slot, point, true) : Stamp{};

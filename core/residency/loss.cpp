@@ -33,10 +33,10 @@ PoolDevice &Engine::lost_by(Plan &plan, const Status &status) noexcept {
   const uint8_t count = device_count();
   for (uint8_t place = 0; place < count; ++place) {
     PoolDevice &device = device_at(place);
-    const bool source = std::any_of(
-        plan.pages.begin(), plan.pages.end(),
-        [&device](const PlanPage &page) { return page.filling && page.from == device.bit(); });
-    if (source && answers_lost(device)) return device;
+    const auto from_there = [bit = device.bit()](const PlanPage &page) {
+      return page.filling && page.from == bit;
+    };
+    if (std::ranges::any_of(plan.pages, from_there) && answers_lost(device)) return device;
   }
   if (PoolDevice *between = lost_between(plan)) return *between;
   PoolDevice &lost = lost_in(*plan.device);
@@ -65,17 +65,11 @@ void Engine::note_loss(const Stream &stream, const Status &status) noexcept {
 
 /// Every hit there goes the slow way once.
 void Engine::close_at_home(uint8_t place) noexcept {
-  const auto close = [this](uint32_t index) {
-    if ((buffers_.hot(index).word.load(std::memory_order_relaxed) & Word::alive) != 0)
-      set_flags(index, 0, Word::resident);
-  };
   for (Region &region : regions_in(page::PlaceIndex::home(place))) {
-    if (region.buffer != vm::BufferTable::none) close(region.buffer);
-    if (!region.slab) continue;
-    const vm::Slab &tenants = *region.tenants;
-    for (auto node = tenants.first_tenant(); node != vm::Slab::none;
-         node = tenants.next_tenant(node))
-      close(tenants.owner(node));
+    region.for_each_buffer([this](uint32_t index) {
+      if ((buffers_.hot(index).word.load(std::memory_order_relaxed) & Word::alive) != 0)
+        set_flags(index, 0, Word::resident);
+    });
   }
 }
 
@@ -122,40 +116,6 @@ bool Engine::next_loss(weir_device_loss *loss, const std::atomic<bool> &stop) {
     }
     changed_.wait(lock);
   }
-}
-
-/// The lost bytes of every buffer, in runs. Walks all pages under the lock.
-void Engine::for_each_lost(const std::function<void(const weir_lost_range &)> &visit) {
-  Locked lock(lock_);
-  for (uint32_t i = 0; i < buffers_.end(); ++i) {
-    const uint64_t word = buffers_.hot(i).word.load(std::memory_order_relaxed);
-    if ((word & Word::alive) == 0 || (word & Word::virgin) != 0) continue;
-    const Target where = buffers_.target(i);
-    const Region &region = *where.region;
-    const uint64_t end = where.base + where.size;
-    weir_lost_range run{buffers_.handle(i), buffers_.tag_of(i), 0, 0, {}};
-    for (uint32_t p = region.shape.page_at(where.base); p <= region.shape.page_at(end - 1); ++p) {
-      const uint64_t begin = std::max(where.base, region.shape.offset(p));
-      const uint64_t stop = std::min(end, region.shape.offset(p) + region.shape.page_bytes(p));
-      if (!region.pages[p].lost()) continue;
-      if (run.length != 0 && where.base + run.offset + run.length != begin) {
-        visit(run);
-        run.length = 0;
-      }
-      if (run.length == 0) run.offset = begin - where.base;
-      run.length += stop - begin;
-    }
-    if (run.length != 0) visit(run);
-  }
-}
-
-Status Engine::check_device(const Plan &plan) noexcept {
-  const PoolDevice &device = *plan.device;
-  if (device.open() && device.joined() == plan.joined) return {};
-  if (device.lost()) return fail(WEIR_ERROR_DEVICE_LOST, "device %u is lost", device.device.id);
-  return fail(WEIR_ERROR_DEVICE_REMOVED,
-              device.leaving() ? "device %u is leaving the pool" : "device %u has left the pool",
-              device.device.id);
 }
 
 }  // namespace weir::residency

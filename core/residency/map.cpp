@@ -4,11 +4,12 @@
 // under the pool's lock. It reads nothing that a thread may be writing outside of that lock, so without VMM a page that
 // is being brought in, whose place may not be known yet, is left out. Changes nothing.
 
-#include "core/residency/plan.hpp"
+#include "core/residency/inspector.hpp"
 
 #include <algorithm>
 
 namespace weir::residency {
+namespace {
 
 /// Whose bytes a part of a region's pages are: a buffer's, or (no buffer) nobody's.
 struct Owner {
@@ -18,185 +19,179 @@ struct Owner {
   bool virgin = false;
 };
 
-struct Engine::Mapping {
-  explicit Mapping(const std::function<void(const weir_piece &)> &visit_) : visit(visit_) {}
-
-  struct Segment {
-    uint64_t address, bytes;
-  };
-  /// The segment an address of the device lies in.
-  uint64_t segment_of(uint8_t place, uint64_t address) const {
-    for (const Segment &segment : segments[place])
-      if (address - segment.address < segment.bytes) return segment.address;
-    return 0;
-  }
-
-  const std::function<void(const weir_piece &)> &visit;
-  std::array<std::vector<Segment>, vm::max_devices> segments;
-  std::vector<Owner> owners;
-};
-
-namespace {
-
 uint32_t state_of(const Page &copies, uint32_t bit, bool virgin) {
   if (copies.latest() == 0 || virgin) return WEIR_PIECE_UNWRITTEN;
   if ((copies.latest() & bit) == 0) return WEIR_PIECE_STALE;
   return copies.latest() == bit ? WEIR_PIECE_ONLY : WEIR_PIECE_COPY;
 }
 
-weir_piece reserved_piece(uint32_t tier, uint32_t device, uint64_t container, uint64_t bytes) {
-  weir_piece piece{};
-  piece.tier = tier;
-  piece.device = device;
-  piece.state = WEIR_PIECE_RESERVED;
-  piece.container = container;
-  piece.bytes = bytes;
-  return piece;
+/// The segment that an address of the device lies in.
+uint64_t segment_of(const PoolDevice &device, uint64_t address) {
+  uint64_t found = 0;
+  device.memory.granules().for_each_segment([&](uint64_t begin, uint64_t bytes) {
+    if (address - begin < bytes) found = begin;
+  });
+  return found;
 }
+
+/// One walk.
+class Map {
+ public:
+  Map(const Inspector::Tables &pool, const Inspector::Visit<weir_piece> &visit)
+      : pool_(pool), visit_(visit) {}
+
+  void tell_reserved(uint32_t tier, uint32_t device, uint64_t container, uint64_t bytes) {
+    weir_piece piece{};
+    piece.tier = tier;
+    piece.device = device;
+    piece.state = WEIR_PIECE_RESERVED;
+    piece.container = container;
+    piece.bytes = bytes;
+    visit_(piece);
+  }
+
+  /// What is not a page's: idle granules, segments, chunks, files.
+  void tell_reserved() {
+    for (const auto &device : pool_.devices) {
+      const auto tell = [&](uint64_t container, uint64_t bytes) {
+        tell_reserved(WEIR_TIER_DEVICE, device->device.id, container, bytes);
+      };
+      device->memory.granules().for_each_segment(tell);
+      device->memory.granules().for_each_idle(tell);
+    }
+    if (pool_.tiers.is_open())
+      pool_.tiers.host().for_each_chunk([&](uint32_t chunk, uint64_t bytes) {
+        tell_reserved(WEIR_TIER_HOST, WEIR_DEVICE_HOST, chunk, bytes);
+      });
+    if (pool_.cold.storage() != nullptr)
+      tell_reserved(WEIR_TIER_STORAGE, WEIR_DEVICE_HOST, 0, pool_.cold.storage()->budget());
+  }
+
+  void tell_region(const Region &region) WEIR_HELD {
+    list_owners(region);
+    for (uint32_t page = 0; page < region.shape.pages(); ++page) {
+      for (const auto &here : region.residences) {
+        PoolDevice &device = *pool_.devices[here->place];
+        if (!device.vmm() || here->pages[page].granule == physical::no_granule) continue;
+        const uint64_t bytes = device.memory.count_granule(region, page);
+        if (bytes == 0) continue;  // shared, and told already
+        tell_reserved(WEIR_TIER_DEVICE, device.device.id, here->pages[page].granule, bytes);
+      }
+      const uint64_t from = region.shape.offset(page);
+      const uint64_t to = from + region.shape.page_bytes(page);
+      for (const Owner &owner : owners_)
+        if (owner.begin < to && owner.end > from) tell_owned(region, page, owner);
+      if (region.slab && region.idle(page))
+        tell_owned(region, page, Owner{from, to, nullptr, 0, false});
+      tell_below(region, page);
+    }
+  }
+
+ private:
+  void list_owners(const Region &region) WEIR_HELD {
+    owners_.clear();
+    const auto own = [&](uint32_t index, uint64_t begin, uint64_t end, uint64_t tag) {
+      const uint64_t word = pool_.buffers.hot(index).word.load(std::memory_order_relaxed);
+      owners_.push_back({begin, end, pool_.buffers.handle(index), tag, (word & Word::virgin) != 0});
+    };
+    if (region.slab && region.tenants != nullptr) {
+      const vm::Slab &tenants = *region.tenants;
+      for (auto node = tenants.first_tenant(); node != physical::SmallArena::none;
+           node = tenants.next_tenant(node)) {
+        const uint32_t index = tenants.owner(node);
+        own(index, tenants.offset(node), tenants.offset(node) + tenants.size(node),
+            pool_.buffers.tenant_tag(index));
+      }
+    } else if (region.buffer != UINT32_MAX) {
+      own(region.buffer, 0, region.shape.size, region.tag);
+    } else {
+      owners_.push_back({0, region.shape.size, nullptr, 0, false});
+    }
+  }
+
+  /// One owner's part of a page, on devices and in HOST.
+  void tell_owned(const Region &region, uint32_t page, const Owner &owner) {
+    const Page &copies = region.pages[page];
+    const uint64_t from = region.shape.offset(page);
+    const uint64_t begin = std::max(owner.begin, from);
+    const uint64_t end = std::min(owner.end, from + region.shape.page_bytes(page));
+    weir_piece piece{};
+    piece.bytes = end - begin;
+    piece.buffer_offset = begin - owner.begin;
+    piece.buffer = owner.buffer;
+    piece.tag = owner.tag;
+    const auto tell = [&](uint32_t bit, bool moving) {
+      piece.state = state_of(copies, bit, owner.virgin);
+      if (moving) piece.state = WEIR_PIECE_MOVING;
+      if (region.idle(page)) piece.state = WEIR_PIECE_KEPT;
+      visit_(piece);
+    };
+    for (const auto &here : region.residences) {
+      PoolDevice &device = *pool_.devices[here->place];
+      const DevicePage &state = here->pages[page];
+      if (state.granule == physical::no_granule) continue;
+      if (!device.vmm() && state.state() == PageState::filling) continue;
+      piece.tier = WEIR_TIER_DEVICE;
+      piece.device = device.device.id;
+      piece.container = state.granule;
+      piece.offset = begin - from + region.shape.before(page);
+      if (!device.vmm()) {
+        const uint64_t address = device.memory.at(state.granule).place;
+        piece.container = segment_of(device, address);
+        piece.offset += address - piece.container;
+      }
+      tell(device.bit(), state.state() != PageState::resident);
+    }
+    if (!copies.host() || copies.host().node == UINT32_MAX) return;
+    piece.tier = WEIR_TIER_HOST;
+    piece.device = WEIR_DEVICE_HOST;
+    piece.container = copies.host().chunk;
+    piece.offset = pool_.tiers.host().offset(copies.host()) + (begin - from);
+    tell(vm::host_bit, false);
+  }
+
+  /// A page's copies below HOST, of all its owners together.
+  void tell_below(const Region &region, uint32_t page) WEIR_HELD {
+    const Page &copies = region.pages[page];
+    // Without a tier below HOST a page's one record tells of its checksum alone.
+    if (!pool_.cold.any()) return;
+    weir_piece piece{};
+    piece.device = WEIR_DEVICE_HOST;
+    piece.buffer_offset = region.shape.offset(page);
+    if (owners_.size() == 1 && !region.slab) {
+      piece.buffer = owners_[0].buffer;
+      piece.tag = owners_[0].tag;
+    }
+    for (uint32_t record = copies.lower; record != tier::ColdTiers::none;
+         record = pool_.cold.next(record), piece.buffer_offset += pool_.cold.part_bytes()) {
+      for (const uint32_t bit : {vm::compressed_bit, vm::storage_bit}) {
+        const tier::ColdStore *store = pool_.cold.store(bit);
+        if (store == nullptr) continue;
+        const tier::UnitName name = pool_.cold.record(record).in(store->place);
+        if (!name) continue;
+        piece.tier = bit == vm::compressed_bit ? WEIR_TIER_COMPRESSED : WEIR_TIER_STORAGE;
+        piece.offset = tier::UnitArena::offset(store->slot(name));
+        piece.bytes = store->bytes(name);
+        piece.state = state_of(copies, bit, false);
+        if (region.kept) piece.state = WEIR_PIECE_KEPT;
+        visit_(piece);
+      }
+    }
+  }
+
+  const Inspector::Tables &pool_;
+  const Inspector::Visit<weir_piece> &visit_;
+  std::vector<Owner> owners_{};  ///< of the region at hand
+};
 
 }  // namespace
 
-/// What is not a page's: idle granules, segments, chunks, files.
-void Engine::map_reserved(Mapping &map) {
-  for (const auto &device : devices_) {
-    const uint32_t id = device->device.id;
-    device->granules->for_each_segment([&](uint64_t address, uint64_t bytes) {
-      map.segments[device->place].push_back({address, bytes});
-    });
-    for (const Mapping::Segment &segment : map.segments[device->place])
-      map.visit(reserved_piece(WEIR_TIER_DEVICE, id, segment.address, segment.bytes));
-    device->granules->for_each_idle([&](GranuleId granule, uint64_t bytes) {
-      map.visit(reserved_piece(WEIR_TIER_DEVICE, id, granule, bytes));
-    });
-  }
-  if (host_ != nullptr)
-    host_->for_each_chunk([&](uint32_t chunk, uint64_t bytes) {
-      map.visit(reserved_piece(WEIR_TIER_HOST, WEIR_DEVICE_HOST, chunk, bytes));
-    });
-  if (lower_.storage != nullptr)
-    map.visit(reserved_piece(WEIR_TIER_STORAGE, WEIR_DEVICE_HOST, 0, lower_.storage->budget()));
-}
-
-void Engine::map_region(Region &region, Mapping &map) {
-  map.owners.clear();
-  const auto own = [&](uint32_t index, uint64_t begin, uint64_t end, uint64_t tag) {
-    const uint64_t word = buffers_.hot(index).word.load(std::memory_order_relaxed);
-    map.owners.push_back({begin, end, buffers_.handle(index), tag, (word & Word::virgin) != 0});
-  };
-  if (region.slab && region.tenants != nullptr) {
-    const vm::Slab &tenants = *region.tenants;
-    for (auto node = tenants.first_tenant(); node != physical::SmallArena::none;
-         node = tenants.next_tenant(node)) {
-      const uint32_t index = tenants.owner(node);
-      own(index, tenants.offset(node), tenants.offset(node) + tenants.size(node),
-          buffers_.tenant_tag(index));
-    }
-  } else if (region.buffer != UINT32_MAX) {
-    own(region.buffer, 0, region.shape.size, region.tag);
-  } else {
-    map.owners.push_back({0, region.shape.size, nullptr, 0, false});
-  }
-  for (uint32_t page = 0; page < region.shape.pages(); ++page) {
-    for (const auto &here : region.residences) {
-      PoolDevice &device = *devices_[here->place];
-      if (!device.vmm() || here->pages[page].granule == physical::no_granule) continue;
-      const uint64_t bytes = count_granule(region, page, device);
-      if (bytes == 0) continue;  // shared, and told already
-      map.visit(
-          reserved_piece(WEIR_TIER_DEVICE, device.device.id, here->pages[page].granule, bytes));
-    }
-    const uint64_t from = region.shape.offset(page);
-    const uint64_t to = from + region.shape.page_bytes(page);
-    for (const Owner &owner : map.owners)
-      if (owner.begin < to && owner.end > from) map_owned(region, page, owner, map);
-    if (region.slab && region.idle(page))
-      map_owned(region, page, Owner{from, to, nullptr, 0, false}, map);
-    weir_piece below{};
-    below.state = region.kept ? WEIR_PIECE_KEPT : WEIR_PIECE_ONLY;
-    below.buffer_offset = from;
-    if (map.owners.size() == 1 && !region.slab) {
-      below.buffer = map.owners[0].buffer;
-      below.tag = map.owners[0].tag;
-    }
-    map_below(region, page, below, map);
-  }
-}
-
-/// One owner's part of a page, on devices and in HOST.
-void Engine::map_owned(Region &region, uint32_t page, const Owner &owner, Mapping &map) {
-  const Page &copies = region.pages[page];
-  const uint64_t from = region.shape.offset(page);
-  const uint64_t begin = std::max(owner.begin, from);
-  const uint64_t end = std::min(owner.end, from + region.shape.page_bytes(page));
-  weir_piece piece{};
-  piece.bytes = end - begin;
-  piece.buffer_offset = begin - owner.begin;
-  piece.buffer = owner.buffer;
-  piece.tag = owner.tag;
-  const auto tell = [&](uint32_t bit, bool moving) {
-    piece.state = state_of(copies, bit, owner.virgin);
-    if (moving) piece.state = WEIR_PIECE_MOVING;
-    if (region.idle(page)) piece.state = WEIR_PIECE_KEPT;
-    map.visit(piece);
-  };
-  for (const auto &here : region.residences) {
-    PoolDevice &device = *devices_[here->place];
-    const DevicePage &state = here->pages[page];
-    if (state.granule == physical::no_granule) continue;
-    if (!device.vmm() && state.state() == PageState::filling) continue;
-    piece.tier = WEIR_TIER_DEVICE;
-    piece.device = device.device.id;
-    piece.container = state.granule;
-    piece.offset = begin - from + region.shape.before(page);
-    if (!device.vmm()) {
-      const uint64_t address = device.granules->at(state.granule).place;
-      piece.container = map.segment_of(device.place, address);
-      piece.offset += address - piece.container;
-    }
-    tell(device.bit(), state.state() != PageState::resident);
-  }
-  if (!copies.host() || copies.host().node == UINT32_MAX) return;
-  piece.tier = WEIR_TIER_HOST;
-  piece.device = WEIR_DEVICE_HOST;
-  piece.container = copies.host().chunk;
-  piece.offset = host_->offset(copies.host()) + (begin - from);
-  tell(vm::host_bit, false);
-}
-
-/// A page's copies below HOST; `piece` says whose it is.
-void Engine::map_below(Region &region, uint32_t page, const weir_piece &piece, Mapping &map) {
-  const Page &copies = region.pages[page];
-  // Without a tier below HOST a page's one record tells of its checksum alone.
-  if (!lower_.any()) return;
-  uint64_t at = piece.buffer_offset;
-  for (uint32_t record = copies.lower; record != tier::CopyTable::none;
-       record = lower_.copies[record].next, at += lower_.staging->part_bytes()) {
-    const tier::LowerCopy &part = lower_.copies[record];
-    weir_piece told = piece;
-    told.device = WEIR_DEVICE_HOST;
-    told.buffer_offset = at;
-    const auto tell = [&](uint32_t tier, uint32_t bit, tier::UnitSlot slot, uint64_t bytes) {
-      told.tier = tier;
-      told.offset = tier::UnitArena::offset(slot);
-      told.bytes = bytes;
-      if (piece.state != WEIR_PIECE_KEPT) told.state = state_of(copies, bit, false);
-      map.visit(told);
-    };
-    if (part.compressed)
-      tell(WEIR_TIER_COMPRESSED, vm::compressed_bit, lower_.compressed->slot(part.compressed),
-           lower_.compressed->bytes(part.compressed));
-    if (part.storage)
-      tell(WEIR_TIER_STORAGE, vm::storage_bit, lower_.storage->slot(part.storage),
-           lower_.storage->bytes(part.storage));
-  }
-}
-
-void Engine::for_each_piece(const std::function<void(const weir_piece &)> &visit) {
-  Locked lock(lock_);
-  Mapping map(visit);
-  map_reserved(map);
-  for (const auto &device : devices_) begin_count(*device);
-  for (Region &region : regions_) map_region(region, map);
+void Inspector::for_each_piece(const Visit<weir_piece> &visit) const {
+  const Locked lock(pool_.lock);
+  Map map(pool_, visit);
+  map.tell_reserved();
+  for (const auto &device : pool_.devices) device->memory.begin_count();
+  for (const Region &region : pool_.regions) map.tell_region(region);
 }
 
 }  // namespace weir::residency

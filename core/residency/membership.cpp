@@ -5,7 +5,6 @@
 #include "core/residency/membership.hpp"
 
 #include "core/residency/plan.hpp"
-#include "core/residency/rebalance.hpp"
 #include "core/residency/scrub.hpp"
 
 #include <algorithm>
@@ -42,7 +41,7 @@ void Membership::tell_peers() noexcept {
       if (!engine_.config_.routes.direct(device->place, other->place)) continue;
       peers.devices[peers.count++] = other->device.index;
     }
-    device->mapper->set_peers(peers);
+    device->memory.mapper().set_peers(peers);
   }
 }
 
@@ -60,21 +59,18 @@ Status Membership::admit(const EngineConfig::DeviceBudget &budget, PoolDevice **
     if (known->lost()) return fail(WEIR_ERROR_DEVICE_LOST, "device %u is lost", device.id);
     *back = known.get();
   }
-  if (device.runtime != first.device.runtime) {
+  if (device.runtime != first.device.runtime)
     return fail(WEIR_ERROR_NOT_SUPPORTED,
                 "a pool over devices of several backends is not supported: device %u is of another "
                 "one than device %u",
                 device.id, first.device.id);
-  }
-  if (device.has(WEIR_CAP_HOST_REGISTER) != first.device.has(WEIR_CAP_HOST_REGISTER)) {
+  if (device.has(WEIR_CAP_HOST_REGISTER) != first.device.has(WEIR_CAP_HOST_REGISTER))
     return fail(WEIR_ERROR_NOT_SUPPORTED,
                 "devices %u and %u differ in whether they can register host memory", device.id,
                 first.device.id);
-  }
-  if (*back == nullptr && engine_.devices_.size() == vm::max_devices) {
+  if (*back == nullptr && engine_.devices_.size() == vm::max_devices)
     return fail(WEIR_ERROR_INVALID_ARGUMENT, "a pool has %u devices at most, in all its life",
                 vm::max_devices);
-  }
   if (engine_.generation_ >= most_generations)
     return fail(WEIR_ERROR_NOT_SUPPORTED, "the pool's devices have changed %llu times",
                 llu(most_generations));
@@ -108,7 +104,7 @@ Status Membership::add(const EngineConfig::DeviceBudget &budget, transfer::Route
   engine.config_.routes = std::move(routes);
   engine.paths_ = std::move(paths);
   tell_peers();
-  engine.rebalancer_->look_again();
+  engine.prefetcher_.note_device();
   engine.changed_.notify_all();
   engine.work_.notify_all();
   return {};
@@ -116,8 +112,7 @@ Status Membership::add(const EngineConfig::DeviceBudget &budget, transfer::Route
 
 Status Membership::bring_back(PoolDevice &device, uint64_t budget) {
   WEIR_TRY(engine_.check_device_budget(device.device, budget));
-  device.granules->set_budget(budget);
-  engine_.set_watermarks(device, budget);
+  device.memory.set_budget(budget);
   engine_.config_.devices[device.place].budget = budget;
   return {};
 }
@@ -130,14 +125,12 @@ Status Membership::begin_leaving(uint32_t device_id, uint64_t timeout_ns, PoolDe
   PoolDevice &device = engine_.device_at(place);
   if (device.leaving())
     return fail(WEIR_ERROR_BUSY, "device %u is being removed already", device.device.id);
-  if (heir(device) == nullptr)
-    return fail(WEIR_ERROR_INVALID_ARGUMENT, "device %u is the only one of its pool that is left",
-                device.device.id);
-  if (device.held_bytes != 0) {
+  PoolDevice *to = nullptr;
+  WEIR_TRY(find_heir(device, &to));
+  if (device.memory.held_bytes() != 0)
     return fail(WEIR_ERROR_BUSY,
                 "%llu bytes of device %u are held (weir_hold, weir_malloc): they can't move",
-                llu(device.held_bytes), device.device.id);
-  }
+                llu(device.memory.held_bytes()), device.device.id);
   for (Region &region : engine_.regions_) {
     if (!engine_.last_of_shards(region, device)) continue;
     return fail(WEIR_ERROR_BUSY,
@@ -188,7 +181,7 @@ Status Membership::fail_late(PoolDevice &device) noexcept {
   return fail(WEIR_ERROR_TIMEOUT,
               "%llu bytes of device %u are leased, in use by work that has not ended, or still to "
               "be moved",
-              llu(bytes_left(device)), device.device.id);
+              llu(device.memory.in_use()), device.device.id);
 }
 
 /// Until nothing of the pool is on the device any more. May drop the lock.
@@ -197,7 +190,7 @@ Status Membership::drain(Releasable &lock, PoolDevice &device) {
   uint32_t barren = 0;
   bool moved = false;
   for (;;) {
-    if (engine_.stopping_ || device.to_stay())
+    if (engine_.lock_.stopping() || device.to_stay())
       return fail(WEIR_ERROR_CANCELLED, "the removal of device %u was cancelled", device.device.id);
     const bool late = engine_.now_ns() >= device.leave_by_ns();
     if (!device.lost()) (void)engine_.give_bounce_back(lock, device);
@@ -214,7 +207,7 @@ Status Membership::drain(Releasable &lock, PoolDevice &device) {
       const bool running = why.code() == WEIR_ERROR_TIMEOUT;
       if (!why && !running && !device.lost() && ++barren == most_barren) return why;
       if (!running || engine_.now_ns() < device.leave_by_ns()) continue;
-    } else if (engine_.await_limbo(lock, device)) {
+    } else if (engine_.relocator_.await_limbo(lock, device)) {
       continue;
     }
     if (empty(device)) return {};
@@ -247,18 +240,6 @@ void Membership::list_pages(PoolDevice &device, std::pmr::vector<PageRef> *pages
   }
 }
 
-/// Whether nothing of it keeps the device: of a lost one only leases do, which have yet to be released.
-bool Membership::at_rest(Region &region, const PoolDevice &device) noexcept {
-  const Residence &here = *region.on(device.place);
-  for (uint32_t p = 0; p < here.pages.size(); ++p) {
-    if (here.pages[p].state() == PageState::absent) continue;
-    if (!device.lost() || here.pages[p].state() != PageState::resident ||
-        engine_.leases_.in_use(region, p, device.place))
-      return false;
-  }
-  return true;
-}
-
 /// Its streams may have leases on other devices' memory (WEIR_USE_ALLOW_REMOTE), and work under them.
 bool Membership::has_leases(const PoolDevice &device) noexcept {
   if (engine_.remote_writes_.any_by(device.device)) return true;
@@ -268,40 +249,45 @@ bool Membership::has_leases(const PoolDevice &device) noexcept {
   });
 }
 
+/// Whether nothing keeps the device. A lost one is kept by leases alone, which have yet to be released.
 bool Membership::empty(PoolDevice &device) noexcept {
   if (device.in_flight != 0 || has_leases(device)) return false;
   for (Region &region : engine_.regions_in(device.pages_there())) {
-    if (!at_rest(region, device)) return false;
+    const Residence &here = *region.on(device.place);
+    for (uint32_t p = 0; p < here.pages.size(); ++p) {
+      const PageState state = here.pages[p].state();
+      if (state == PageState::absent) continue;
+      if (!device.lost() || state != PageState::resident ||
+          engine_.leases_.in_use(region, p, device.place))
+        return false;
+    }
   }
   // What a plan has claimed and not yet filled is in no page; it gives it back as soon as it looks.
-  const physical::GranulePool &granules = *device.granules;
-  return device.lost() || granules.held() <= granules.idle() + device.stuck_bytes;
-}
-
-uint64_t Membership::bytes_left(PoolDevice &device) noexcept {
-  const physical::GranulePool &granules = *device.granules;
-  return granules.held() - std::min(granules.held(), granules.idle() + device.stuck_bytes);
+  return device.lost() || device.memory.in_use() == 0;
 }
 
 /// Who takes over what has its home on the device: the nearest by link, then the one with the most room.
-PoolDevice *Membership::heir(const PoolDevice &device) noexcept {
+Status Membership::find_heir(const PoolDevice &device, PoolDevice **heir) noexcept {
   const transfer::Routes &routes = engine_.config_.routes;
   PoolDevice *best = nullptr;
   const auto worth = [&](const PoolDevice &d) {
     const bool direct = routes.direct(device.place, d.place);
     return std::tuple(d.open(), direct ? routes.bandwidth(device.place, d.place) : 0,
-                      d.granules->room());
+                      d.memory.room());
   };
   for (const auto &other : engine_.devices_) {
     if (other->place == device.place || other->gone() || other->leaving()) continue;
     if (best == nullptr || worth(*other) > worth(*best)) best = other.get();
   }
-  return best;
+  *heir = best;
+  if (best != nullptr) return {};
+  return fail(WEIR_ERROR_INVALID_ARGUMENT, "device %u is the only one of its pool that is left",
+              device.device.id);
 }
 
 /// The device is empty. Throws std::bad_alloc with everything whole, and some homes elsewhere.
 Status Membership::leave(Releasable &lock, PoolDevice &device) {
-  while (!device.lost() && device.granules->idle() != 0) {
+  while (!device.lost() && device.memory.granules().idle() != 0) {
     if (engine_.give_idle(lock, device, UINT64_MAX) == 0) break;
   }
   if (device.lost()) engine_.clear_shards(lock, device);
@@ -310,10 +296,8 @@ Status Membership::leave(Releasable &lock, PoolDevice &device) {
     WEIR_TRY(drain(lock, device));
     return leave(lock, device);
   }
-  PoolDevice *to = heir(device);
-  if (to == nullptr)
-    return fail(WEIR_ERROR_INVALID_ARGUMENT, "device %u is the only one of its pool that is left",
-                device.device.id);
+  PoolDevice *to = nullptr;
+  WEIR_TRY(find_heir(device, &to));
   strip(device);
   const auto home = page::PlaceIndex::home(device.place);
   for (Region &region : engine_.regions_in(home)) part_from_lost(region, to->place);
@@ -327,12 +311,12 @@ Status Membership::leave(Releasable &lock, PoolDevice &device) {
     Residence *here = region.on(device.place);
     // Where something of a lost device is still mapped nothing else ever is.
     if (here != nullptr && here->range && device.vmm() && !device.lost())
-      device.addresses->free(here->range);
+      device.memory.addresses().free(here->range);
     erase_if(region.residences, [here](const auto &r) { return r.get() == here; });
     engine_.retire_region(region);
   }
   device.leave();
-  device.granules->set_budget(0);
+  device.memory.granules().set_budget(0);
   engine_.config_.devices[device.place].budget = 0;
   ++engine_.generation_;
   tell_peers();
@@ -393,21 +377,13 @@ void Membership::rehome(Region &region, uint8_t home) {
   const uint8_t before = region.home;
   engine_.places_.settle(region, home);
   const uint32_t id = engine_.device_at(home).device.id;
-  const auto tell = [&](uint32_t index) WEIR_HELD {
+  // A tenant that is on its way out of its slab has a region already, which is not its own yet.
+  region.for_each_buffer([&](uint32_t index) WEIR_HELD {
     vm::Hot &hot = engine_.buffers_.hot(index);
     engine_.count_promise(index, before, hot.size(), false);
     hot.set_size_home(hot.size(), id);
     engine_.count_promise(index, home, hot.size(), true);
-  };
-  if (!region.slab) {
-    // A tenant that is on its way out of its slab has a region already, which is not its own yet.
-    if (region.buffer != vm::BufferTable::none) tell(region.buffer);
-  } else {
-    auto &tenants = *region.tenants;
-    for (auto node = tenants.first_tenant(); node != physical::SmallArena::none;
-         node = tenants.next_tenant(node))
-      tell(tenants.owner(node));
-  }
+  });
   const Residence *there = region.on(home);
   for (uint32_t p = 0; there != nullptr && p < there->pages.size(); ++p)
     engine_.keep_borrowed(region, p, engine_.device_at(home));

@@ -17,8 +17,6 @@ namespace weir::residency {
 class Membership {
  public:
   explicit Membership(Engine &engine) noexcept : engine_(engine) {}
-  Membership(const Membership &) = delete;
-  Membership &operator=(const Membership &) = delete;
 
   /// The devices by position, those that have left too.
   void list(std::pmr::vector<uint32_t> *ids);
@@ -33,21 +31,19 @@ class Membership {
 
  private:
   Status admit(const EngineConfig::DeviceBudget &budget, PoolDevice **back) WEIR_HELD;
-  Status bring_back(PoolDevice &device, uint64_t budget);
+  Status bring_back(PoolDevice &device, uint64_t budget) WEIR_HELD;
   Status begin_leaving(uint32_t device_id, uint64_t timeout_ns, PoolDevice **device) WEIR_HELD;
   Status drain(Releasable &lock, PoolDevice &device) WEIR_HELD;
   void list_pages(PoolDevice &device, std::pmr::vector<PageRef> *pages) WEIR_HELD;
   bool has_leases(const PoolDevice &device) noexcept WEIR_HELD;
-  Status fail_late(PoolDevice &device) noexcept;
+  Status fail_late(PoolDevice &device) noexcept WEIR_HELD;
   bool empty(PoolDevice &device) noexcept WEIR_HELD;
-  bool at_rest(Region &region, const PoolDevice &device) noexcept WEIR_HELD;
-  uint64_t bytes_left(PoolDevice &device) noexcept;
   Status leave(Releasable &lock, PoolDevice &device) WEIR_HELD;
   void strip(PoolDevice &device) noexcept WEIR_HELD;
   void part_from_lost(Region &slab, uint8_t home) WEIR_HELD;
   uint8_t home_for(const Region &region, const PoolDevice &to) WEIR_HELD;
   void rehome(Region &region, uint8_t home) WEIR_HELD;
-  PoolDevice *heir(const PoolDevice &device) noexcept;
+  Status find_heir(const PoolDevice &device, PoolDevice **heir) noexcept;
 
   Engine &engine_;
 };

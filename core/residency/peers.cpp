@@ -14,14 +14,6 @@
 #include <algorithm>
 
 namespace weir::residency {
-namespace {
-
-/// After a failure (the runtime refused the memory, or to map it) a neighbour is left alone for so long.
-constexpr uint64_t rest_ns = 1'000'000'000;
-/// A neighbour that had nothing to drop is not searched again for so long.
-constexpr uint64_t drop_rest_ns = 2'000'000;
-
-}  // namespace
 
 /// A borrowed page that lies elsewhere too, or is an older version: it is not leased where it is, so leases and holds on
 /// other devices are no reason to keep it. One that was leased there by a stream of another device may be leased so now, or
@@ -41,7 +33,8 @@ bool Engine::may_lend(const Victim &victim, const PoolDevice &from, const PoolDe
   const bool worth = from.integrated ? config_.routes.direct(from.place, to.place) && !to.integrated
                                      : config_.routes.beats_host(from.place, to.place);
   return to.place != from.place && to.open() && to.vmm() && worth &&
-         to.granules->page_size(page_class) == from.granules->page_size(page_class) &&
+         to.memory.granules().page_size(page_class) ==
+             from.memory.granules().page_size(page_class) &&
          accounts_.quota(region.client, to.place).room() >=
              region.shape.charged_bytes(victim.page) &&
          to.no_loan_before_ns <= now_ns();
@@ -56,9 +49,8 @@ PoolDevice *Engine::neighbour_for(const Victim &victim, const PoolDevice &from, 
   for (size_t i = 1; i < devices_.size(); ++i) {
     PoolDevice &device = *devices_[(from.place + i) % devices_.size()];
     if (!may_lend(victim, from, device)) continue;
-    const uint64_t room = device.granules->room();
-    if (room < victim.bytes + device.high_water && !dropping) continue;
-    const uint64_t idle = room - std::min(room, device.high_water);
+    const uint64_t idle = device.memory.spare();
+    if (idle < victim.bytes && !dropping) continue;
     const int link =
         best != nullptr ? config_.routes.compare(from.place, device.place, best->place) : 1;
     if (link < 0 || (link == 0 && idle <= most)) continue;
@@ -75,7 +67,8 @@ bool Engine::borrow_place(Releasable &lock, Victim &victim, const PoolDevice &fr
   Region &region = *victim.region;
   const DevicePage &here = region.on(from.place)->pages[victim.page];
   // What can't go on to HOST or below can't be given back: that is lent only where the page has nowhere else to go.
-  if (!last_resort && !lower_.any() && host_->room() < gauges_.borrowed + victim.used) return false;
+  if (!last_resort && !cold_.any() && tiers_.host().room() < borrowed_bytes() + victim.used)
+    return false;
   if (config_.no_peer || !from.vmm() || here.borrowed || region.slab || region.scrub ||
       region.shards != nullptr || region.kept || region.cold || region.streaming ||
       region.shape.fragment(victim.page))
@@ -85,15 +78,15 @@ bool Engine::borrow_place(Releasable &lock, Victim &victim, const PoolDevice &fr
     to = neighbour_for(victim, from, true);
     if (to == nullptr || to->no_drop_before_ns > now_ns()) return false;
     if (!drop_disposable(lock, *to, victim.bytes)) {
+      constexpr uint64_t drop_rest_ns = 2'000'000;  // before it is searched again
       to->no_drop_before_ns = now_ns() + drop_rest_ns;
       return false;
     }
     to = neighbour_for(victim, from, false);
     if (to == nullptr) return false;
   }
-  Status status;
-  Residence *there = residence(region, *to, &status);
-  if (there == nullptr) return false;
+  if (!make_residence(region, *to)) return false;
+  Residence *there = region.on(to->place);
   DevicePage &state = there->pages[victim.page];
   // An older version may still be there, and its granule with it.
   const bool stale = state.state() == PageState::resident;
@@ -105,18 +98,20 @@ bool Engine::borrow_place(Releasable &lock, Victim &victim, const PoolDevice &fr
         accounts_.charge(region.client, to->place, region.shape.charged_bytes(victim.page));
     GranuleId granule = physical::no_granule;
     const auto claim = [&] {
-      granule = to->granules->claim(region.shape.page_class(victim.page), victim.bytes, &doomed);
+      granule =
+          to->memory.granules().claim(region.shape.page_class(victim.page), victim.bytes, &doomed);
       return granule != physical::no_granule;
     };
     if (!charge || !charge.pay_for(claim)) return false;
-    set_borrowed(region, victim.page, *to, true);  // first: what is borrowed is not counted as held
+    // First: what is borrowed is not counted as held.
+    to->memory.set_borrowed(region, victim.page, true);
     state.granule = granule;
   }
-  step(region, victim.page, *to, stale ? Step::begin_refill : Step::begin_fill);
+  step(region, victim.page, *to, places_, stale ? Step::begin_refill : Step::begin_fill);
   victim.loan.to = to;
   victim.loan.fresh = !stale;
-  victim.loan.memory = &to->granules->at(state.granule);
-  victim.loan.address = address_of(region, *there) + region.shape.offset(victim.page);
+  victim.loan.memory = &to->memory.at(state.granule);
+  victim.loan.address = to->memory.page_address(region, *there, victim.page);
   victim.loan.wipe = victim.used < victim.bytes && victim.loan.memory->client() != region.client;
   victim.destination = reinterpret_cast<void *>(victim.loan.address);
   if (!doomed.empty()) give_to_system(lock, *to, doomed);
@@ -127,9 +122,7 @@ bool Engine::borrow_place(Releasable &lock, Victim &victim, const PoolDevice &fr
 /// written, and those of dead buffers. False: there are none. Drops the lock.
 bool Engine::drop_disposable(Releasable &lock, PoolDevice &device, uint64_t bytes) {
   constexpr uint64_t least = uint64_t{8} << 20U;
-  Wanted wanted;
-  wanted.bytes = std::max(bytes, least);
-  wanted.clean_only = wanted.disposable_only = true;
+  const Wanted wanted{.bytes = std::max(bytes, least), .clean_only = true, .disposable_only = true};
   std::pmr::vector<PageRef> pages(&memory_);
   device.policy->choose(wanted, &pages);
   // Nobody here waits for what the neighbour is computing.
@@ -147,7 +140,7 @@ bool Engine::drop_disposable(Releasable &lock, PoolDevice &device, uint64_t byte
     offer_borrowed(regions_.at(ref.region), ref.page, device);
     return true;
   };
-  pages.erase(std::remove_if(pages.begin(), pages.end(), running), pages.end());
+  std::erase_if(pages, running);
   Status why;
   return !pages.empty() && evict(lock, device, pages, true, &why) != 0;
 }
@@ -156,25 +149,20 @@ bool Engine::drop_disposable(Releasable &lock, PoolDevice &device, uint64_t byte
 Status Engine::open_loan(Loan &loan, uint64_t bytes) {
   if (!loan.fresh) return {};
   PoolDevice &to = *loan.to;
-  WEIR_TRY(to.granules->materialize(*loan.memory));
-  WEIR_TRY(to.mapper->map(loan.address, bytes, loan.memory->place, &loan.opened));
+  WEIR_TRY(to.memory.granules().materialize(*loan.memory));
+  WEIR_TRY(to.memory.mapper().map(loan.address, bytes, loan.memory->place, &loan.opened));
   loan.mapped = true;
   if (!loan.wipe) return {};
   // Somebody else's bytes behind the page's last one.
   transfer::Copier copier(*to.streams.up());
   WEIR_TRY(copier.zero(loan.address, bytes));
-  WEIR_TRY(copier.flush());
-  uint64_t point = 0;
-  WEIR_TRY(to.streams.up()->timeline.record(&point));
-  return to.streams.up()->timeline.finish(point);
+  return copier.finish();
 }
 
 /// Outside the lock: nothing has come of it.
 void Engine::close_loan(Loan &loan, uint64_t bytes) noexcept {
-  if (loan.wipe && loan.mapped)
-    (void)loan.to->device.table().stream_synchronize(loan.to->device.state(),
-                                                     loan.to->streams.up()->native);
-  if (loan.mapped && loan.to->mapper->unmap(loan.address, bytes)) loan.mapped = false;
+  if (loan.wipe && loan.mapped) loan.to->streams.up()->synchronize();
+  if (loan.mapped && loan.to->memory.mapper().unmap(loan.address, bytes)) loan.mapped = false;
 }
 
 /// Under the lock: the page is with the neighbour now, or is not. `arrived`: with all of its bytes.
@@ -185,12 +173,12 @@ void Engine::settle_loan(Victim &victim, bool arrived) noexcept {
   Region &region = *victim.region;
   Residence &there = *region.on(to.place);
   DevicePage &state = there.pages[victim.page];
-  step(region, victim.page, to,
+  step(region, victim.page, to, places_,
        arrived       ? loan.fresh ? Step::filled : Step::refilled
        : !loan.fresh ? Step::refill_failed
        : loan.mapped ? Step::stuck
                      : Step::fill_failed);
-  forget_idle(region, victim.page);
+  tiers_.forget_idle(region, victim.page);
   state.wanted = false;
   if (arrived) {
     state.ready = Stamp{};
@@ -202,7 +190,7 @@ void Engine::settle_loan(Victim &victim, bool arrived) noexcept {
     if (region.buffer != vm::BufferTable::none) set_flags(region.buffer, 0, Word::sole);
     if (!region.kept) places_.note(region, region.pages[victim.page].arrived(to.bit()));
     if (loan.fresh || !state.borrowed) {  // else it is listed already
-      set_borrowed(region, victim.page, to, true);
+      to.memory.set_borrowed(region, victim.page, true);
       offer_borrowed(region, victim.page, to);
     }
     events_.tell({What::lent, 0, to.place, region.id, victim.page, victim.used});
@@ -224,19 +212,17 @@ void Engine::give_loan_back(Victim &victim, DevicePage &state) noexcept {
   Loan &loan = victim.loan;
   PoolDevice &to = *loan.to;
   Region &region = *victim.region;
+  constexpr uint64_t rest_ns = 1'000'000'000;  // the runtime refused the memory, or to map it
   to.no_loan_before_ns = now_ns() + rest_ns;
   uncharge(region, victim.page, to.place);
   const GranuleId granule = state.granule;
   state.granule = physical::no_granule;
-  set_borrowed(region, victim.page, to, false);
-  if (loan.mapped) {  // it could not be unmapped: it stays charged, and nobody's
-    loan.memory->set_client(physical::client_unknown);
-    to.stuck_bytes += victim.bytes;
-  } else if (loan.memory->place == 0) {
-    to.granules->forget(granule);
+  to.memory.set_borrowed(region, victim.page, false);
+  loan.memory->set_client(physical::client_unknown);  // some of the bytes may have come
+  if (loan.mapped) {
+    to.memory.note_stuck(victim.bytes);
   } else {
-    loan.memory->set_client(physical::client_unknown);  // some of the bytes may have come
-    to.granules->release(granule);
+    to.memory.unclaim(region, victim.page, granule);
   }
 }
 
@@ -250,22 +236,10 @@ void Engine::offer_borrowed(Region &region, uint32_t page, PoolDevice &to) noexc
   }
 }
 
-void Engine::set_borrowed(Region &region, uint32_t page, PoolDevice &device,
-                          bool borrowed) noexcept {
-  DevicePage &state = region.on(device.place)->pages[page];
-  if (state.borrowed == borrowed) return;
-  state.borrowed = borrowed;
-  state.visited = false;
-  if (region.held_on(device.place) && state.granule != physical::no_granule)
-    count_held(region, page, device, !borrowed);
-  const uint64_t bytes = region.shape.granule_bytes(page);
-  gauges_.borrowed += borrowed ? bytes : uint64_t{0} - bytes;
-}
-
 /// Somebody uses the page on the neighbour himself: it is there for its own sake from now on.
 void Engine::keep_borrowed(Region &region, uint32_t page, PoolDevice &device) noexcept {
   if (!region.on(device.place)->pages[page].borrowed) return;
-  set_borrowed(region, page, device, false);
+  device.memory.set_borrowed(region, page, false);
   offer(region, page, device);
 }
 

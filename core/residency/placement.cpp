@@ -5,6 +5,8 @@
 #include "core/residency/placement.hpp"
 
 #include <algorithm>
+#include <functional>
+#include <numeric>
 #include <tuple>
 
 namespace weir::residency {
@@ -20,28 +22,12 @@ constexpr int most_turns = 32;
 
 constexpr double bytes_of(uint64_t bytes) noexcept { return static_cast<double>(bytes); }
 
-/// visit(user, bytes a round)
-template <class Visit>
-void for_each_use(uint8_t home, uint64_t bytes, const Users &users, Visit visit) {
-  bool any = false;
-  for (size_t i = 0; i < Users::count; ++i) {
-    if (users.times[i] == 0) continue;
-    any = true;
-    visit(i, bytes * users.times[i]);
-  }
-  if (!any) visit(size_t{home}, bytes);
-}
-
 }  // namespace
 
 void Promise::add(uint8_t home, uint64_t more, const Users &users) noexcept {
+  if (!users.any()) return add(home, more);
   bytes += more;
-  for_each_use(home, more, users, [this](size_t user, uint64_t use) { traffic[user] += use; });
-}
-
-void Promise::remove(uint8_t home, uint64_t less, const Users &users) noexcept {
-  bytes -= less;
-  for_each_use(home, less, users, [this](size_t user, uint64_t use) { traffic[user] -= use; });
+  for (size_t user = 0; user < Users::count; ++user) traffic[user] += more * users.times[user];
 }
 
 Placement::Placement(const transfer::Routes &routes, const numa::Nodes &nodes, uint32_t node,
@@ -217,19 +203,17 @@ void Placement::choose_all(std::pmr::vector<Wish> *wishes) {
       places_[wish.home].promise.add(wish.home, wish.bytes, wish.users);
   }
   const auto traffic = [](const Wish *wish) {
-    uint64_t sum = 0;
-    for (const uint16_t each : wish->users.times) sum += each * wish->bytes;
-    return sum;
+    const auto &times = wish->users.times;
+    return wish->bytes * std::accumulate(times.begin(), times.end(), uint64_t{0});
   };
-  std::stable_sort(order.begin(), order.end(),
-                   [&](const Wish *a, const Wish *b) { return traffic(a) > traffic(b); });
+  std::ranges::stable_sort(order, std::greater{}, traffic);
   std::pmr::vector<Wish> open(wishes->get_allocator());
   for (Wish *wish : order) {
     wish->home = choose(*wish);
-    if (wish->home == nowhere) continue;
-    places_[wish->home].promise.add(wish->home, wish->bytes, wish->users);
+    open.push_back(*wish);
+    if (wish->home != nowhere)
+      places_[wish->home].promise.add(wish->home, wish->bytes, wish->users);
   }
-  for (const Wish *wish : order) open.push_back(*wish);
   double least = cost();
   for (int turn = 0; turn < most_turns; ++turn)
     if (!move_each(&open, &least) && !swap_two(&open, &least)) break;

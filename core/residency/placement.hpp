@@ -38,17 +38,16 @@ struct Promise {
   uint64_t bytes = 0;
   std::array<uint64_t, Users::count> traffic{};  ///< bytes a round, by user
 
+  /// Without users the home alone is one.
   void add(uint8_t home, uint64_t more, const Users &users) noexcept;
-  void remove(uint8_t home, uint64_t less, const Users &users) noexcept;
-  /// The same without users: the home alone is one.
   void add(uint8_t home, uint64_t more) noexcept {
     bytes += more;
     traffic[home] += more;
   }
-  void remove(uint8_t home, uint64_t less) noexcept {
-    bytes -= less;
-    traffic[home] -= less;
+  void remove(uint8_t home, uint64_t less, const Users &users) noexcept {
+    add(home, uint64_t{0} - less, users);
   }
+  void remove(uint8_t home, uint64_t less) noexcept { add(home, uint64_t{0} - less); }
   bool operator==(const Promise &) const = default;
 };
 

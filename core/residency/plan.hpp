@@ -5,28 +5,26 @@
 #pragma once
 
 #include "core/residency/engine.hpp"
-#include "core/residency/lift.hpp"
+#include "core/tier/lift.hpp"
 
 #include <algorithm>
 
 namespace weir::residency {
 
-/// Its region and base are resolved under the lock, void after that was dropped without claims, as are:
+/// Its region, base, size and pages are resolved under the lock, and void after that was dropped without claims.
 struct PlanItem : lease::Range {
-  uint64_t size = 0;
-  uint32_t first = 0, last = 0;  ///< pages, inclusive
-
   uint64_t generation = 0;
-  uint32_t use = 0;  ///< the first of the caller's uses that is in it
-  uint32_t of = 0;   ///< in a plan of Plan::others: the item of the set
   uint8_t mode = WEIR_READ;
   bool remote = false;  ///< the caller allows that it is used where it lies (remote.cpp)
   bool whole = false;
   bool claimed = false;
   bool virgin = false;  ///< a tenant whose place must be zeroed first
   bool missed = false;
-  bool brought =
-      false;  ///< some of it came early (EarlyFill): it was missed, whatever is there now
+  bool brought = false;  ///< some of it came early (EarlyFill): it was missed, whatever is there
+  uint32_t use = 0;      ///< the first of the caller's uses that is in it
+  uint32_t of = 0;       ///< in a plan of Plan::others: the item of the set
+  uint32_t first = 0, last = 0;  ///< pages, inclusive
+  uint64_t size = 0;
 
   bool writes() const noexcept { return mode != WEIR_READ; }
   bool zeroes() const noexcept { return virgin && !(mode == WEIR_DISCARD_WRITE && whole); }
@@ -54,20 +52,18 @@ struct PlanPage {
   /// It stays RESIDENT, but a tenant's place on it is being zeroed by this plan.
   bool zeroing = false;
   bool joined = false;  ///< its granule was there: others have parts of it
-  bool wipe =
-      false;  ///< another client's bytes are in its granule, and others will have parts of that
-  bool rest = false;  ///< what lies behind its last byte may be another client's
-  bool zero = false;  ///< content: zeroes ...
+  bool wipe = false;    ///< another client's bytes are in its granule, which others will share
+  bool rest = false;    ///< what lies behind its last byte may be another client's
+  bool zero = false;    ///< content: zeroes ...
   uint32_t from = 0;  ///< ... or a copy from the place of this bit; 0 with !zero: whatever is there
-  uint64_t source = 0;  ///< its address, unless it is below HOST (plan.parts)
-  uint32_t freight =
-      no_freight;  ///< of plan.freights, where more than the link to the plan's device is to be used
-  uint64_t checksum = 0;         ///< of it; 0: none was made
-  uint64_t address = 0;          ///< of the page's first byte on the device
-  uint64_t granule_address = 0;  ///< where its granule is mapped
-  uint64_t bytes = 0;            ///< of the granule
-  uint64_t charged = 0;          ///< to the client
-  uint64_t used = 0;             ///< of the page
+  uint64_t source = 0;            ///< its address, unless it is below HOST (plan.parts)
+  uint32_t freight = no_freight;  ///< of plan.freights, if not the link to the device alone is used
+  uint64_t checksum = 0;          ///< of it; 0: none was made
+  uint64_t address = 0;           ///< of the page's first byte on the device
+  uint64_t granule_address = 0;   ///< where its granule is mapped
+  uint64_t bytes = 0;             ///< of the granule
+  uint64_t charged = 0;           ///< to the client
+  uint64_t used = 0;              ///< of the page
 };
 
 /// Who is let in to a page where it lies (carry.cpp).
@@ -110,23 +106,21 @@ struct Plan {
   Stream *stream;      ///< of the caller; nullptr for a prefetch or hold
   PoolDevice *device;  ///< nullptr: the CPU
   const void *lease = nullptr;
-  bool whole = false;  ///< not to be brought in by parts
-  bool quiet = false;  ///< a prefetch: gives up rather than waits
-  bool lends = false;  ///< ... and what it brings is borrowed there
-  bool in_place =
-      false;  ///< of pages where they lie, for a stream of another device: brings nothing
+  bool whole = false;     ///< not to be brought in by parts
+  bool quiet = false;     ///< a prefetch: gives up rather than waits
+  bool lends = false;     ///< ... and what it brings is borrowed there
+  bool in_place = false;  ///< of pages where they lie, for another device's stream: brings nothing
   Remote *remote = nullptr;  ///< what may be used where it lies; nullptr: nothing of it
   uint32_t not_there = 0;  ///< devices, as bits, on whose memory nothing is to be used so after all
   bool any = false;        ///< a copy from or to the host: conflicts byte by byte with every place
-  uint32_t
-      joined;  ///< of the device, as the plan was made: one that has left meanwhile is another when it is back
+  uint32_t joined;  ///< as the plan was made: a device that leaves is another when it is back
   uint64_t not_before = 0;
   std::pmr::vector<PlanItem> items;
   std::pmr::vector<PlanPage> pages;
   /// What the set has of sharded buffers on other devices, one plan each: these claim nothing, the set's items cover them
   /// (shards.cpp).
   std::pmr::vector<Plan> others;
-  std::pmr::vector<LiftPart> parts;  ///< what comes from below HOST, in the order of pages
+  std::pmr::vector<tier::LiftPart> parts;  ///< what comes from below HOST, in the order of pages
   std::pmr::vector<Freight> freights;
   std::pmr::vector<transfer::Cargo> cargo;  ///< of one freight, gathered:
   Freight *gathering = nullptr;
@@ -152,12 +146,17 @@ struct Plan {
     if (device == nullptr) return any ? ClaimScope::any() : ClaimScope::host();
     return region.shards != nullptr ? ClaimScope::shards() : ClaimScope::on(Place(device->place));
   }
+  /// Whether the device may still be used. DEVICE_LOST, DEVICE_REMOVED.
+  Status check_device() const noexcept { return device->check(joined); }
   /// Whether a device is to use shards of it, its own or others'.
   bool sharded() const noexcept {
     return device != nullptr && std::any_of(items.begin(), items.end(), [](const PlanItem &item) {
              return item.region->shards != nullptr;
            });
   }
+  /// What the set needs in granules, all in all and of such as are not there, and what of it is held already. *busy is set where
+  /// somebody else is making one of them.
+  void count_need(bool *busy) noexcept WEIR_HELD;
   /// The plan and its others, until one fails.
   template <class Body>
   Status try_each(Body &&body) WEIR_HELD {
@@ -218,8 +217,7 @@ struct Loan {
   PoolDevice *to = nullptr;  ///< until it is settled
   physical::Granule *memory = nullptr;
   uint64_t address = 0;
-  bool fresh =
-      false;  ///< the granule was claimed for it; else an older version of the page is there
+  bool fresh = false;   ///< the granule was claimed for it; else it has an older version
   bool wipe = false;    ///< another client's bytes are in it
   bool mapped = false;  ///< by this eviction ...
   uint16_t opened = 0;  ///< ... for the peers of this generation
@@ -242,7 +240,7 @@ struct Victim {
   bool straight = false;  ///< to the tiers below HOST, without a slot there
   tier::HostSlot slot;
   uint64_t checksum = 0;                   ///< of what was copied there, if one is wanted
-  uint32_t chain = tier::CopyTable::none;  ///< records for that, or for its places below HOST
+  uint32_t chain = tier::ColdTiers::none;  ///< records for that, or for its places below HOST
   uint32_t into = 0;                       ///< straight: which tier it came to
   tier::CodecPlan plan;
   void *destination = nullptr;
@@ -256,8 +254,6 @@ struct Victim {
 
 /// One round of evictions: what it has come to so far.
 struct Drain {
-  Drain(PoolDevice &device_, bool background_, uint64_t wait_ns_) noexcept
-      : device(device_), background(background_), wait_ns(wait_ns_) {}
   /// Waiters are woken when so much has been settled, and in the end: not for every small page.
   static constexpr uint64_t worth_telling = uint64_t{1} << 20U;
 
@@ -267,7 +263,7 @@ struct Drain {
   uint64_t freed = 0;
   uint64_t untold = 0;
   uint64_t seen = 0;  ///< of `freed`: what the set that the room is for has looked at
-  Status why;         ///< the first failure
+  Status why{};       ///< the first failure
 
   void note(const Status &status) noexcept {
     if (why.ok() && !status.ok()) why = status;

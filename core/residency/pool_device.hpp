@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// PoolDevice: a device of the pool with what the engine keeps for it: granules, addresses, the transfer streams, the
-// order of eviction. Guarded by the pool's lock, but for the parts that say otherwise of themselves.
+// PoolDevice: a device of the pool with what the engine keeps for it: its memory, the transfer streams, the order of
+// eviction. Guarded by the pool's lock, but for the parts that say otherwise of themselves.
 #pragma once
 
 #include "core/backend/transfer_streams.hpp"
 #include "core/page/claim_scope.hpp"
+#include "core/page/device_memory.hpp"
 #include "core/page/eviction_clock.hpp"
 #include "core/page/limbo.hpp"
-#include "core/page/place_index.hpp"
 #include "core/page/standing.hpp"
+#include "core/page/tier_copies.hpp"
 #include "core/physical/mapper.hpp"
 #include "core/residency/placement.hpp"
-#include "core/residency/policy.hpp"
+#include "core/policy/policy.hpp"
 #include "core/transfer/carrier.hpp"
 #include "core/virtual/buffer_table.hpp"
 #include "core/virtual/region.hpp"
@@ -21,8 +22,16 @@ namespace weir::residency {
 
 using backend::Stamp;
 using backend::Stream;
+using page::address_of;
 using page::ClaimScope;
+using page::granule_address;
 using physical::GranuleId;
+using policy::make_policy;
+using policy::PageInfo;
+using policy::PageRef;
+using policy::Policy;
+using policy::View;
+using policy::Wanted;
 using vm::DevicePage;
 using vm::Page;
 using vm::PageState;
@@ -31,45 +40,89 @@ using vm::Residence;
 using vm::Step;
 using vm::Word;
 
-/// A device of the pool with what the engine keeps for it.
 struct PoolDevice : page::Standing {
-  PoolDevice(uint8_t place_, const backend::Device &device_, uint64_t budget,
-             std::pmr::memory_resource *memory)
-      : place(place_), device(device_), limbo(memory), emptied(memory), evictions(budget) {}
+  PoolDevice(uint8_t place_, const backend::Device &device_, const page::DeviceMemory::Terms &terms,
+             std::pmr::memory_resource *records)
+      : place(place_),
+        device(device_),
+        memory(place_, device_, terms, records),
+        limbo(records),
+        emptied(records),
+        evictions(terms.budget) {}
 
   const uint8_t place;
   const backend::Device &device;
-  Owned<physical::GranulePool> granules;
-  Owned<vm::AddressSpace> addresses;
-  Owned<vm::Sharing> sharing;  ///< where granules can be shared
-  Owned<physical::Mapper> mapper;
+  page::DeviceMemory memory;
   Owned<View> view;  ///< of the policy
   Owned<Policy> policy;
   Owned<transfer::Bounce> bounce;  ///< memory that copies between others may pass
   backend::TransferStreams streams;
   page::Limbo limbo;
   std::pmr::vector<PageRef> emptied;  ///< pages of slabs that compaction has emptied
-  uint64_t page_size = 0, large_page_size = 0;
-  uint64_t low_water = 0, high_water = 0;
-  uint64_t held_bytes = 0;         ///< pages of held regions
-  uint64_t returned_bytes = 0;     ///< given back to the system by itself
-  uint64_t stuck_bytes = 0;        ///< charged and nobody's: what could not be unmapped
-  Promise promise;                 ///< of the live buffers that are at home here
-  uint32_t node = UINT32_MAX;      ///< NUMA node it is at; UINT32_MAX: unknown
-  uint64_t no_loan_before_ns = 0;  ///< it is left alone by its neighbours until then
-  uint64_t no_drop_before_ns = 0;  ///< nothing borrowed lies elsewhere too, as far as was seen
+  Promise promise;                    ///< of the live buffers that are at home here
+  uint32_t node = UINT32_MAX;         ///< NUMA node it is at; UINT32_MAX: unknown
+  uint64_t no_loan_before_ns = 0;     ///< it is left alone by its neighbours until then
+  uint64_t no_drop_before_ns = 0;     ///< nothing borrowed lies elsewhere too, as far as was seen
   const bool integrated = device.has(WEIR_CAP_INTEGRATED);  ///< its memory is the host's
   page::EvictionClock evictions;
   bool evicted_lately(uint32_t when) const noexcept {
-    return evictions.lately(when, granules->budget());
+    return evictions.lately(when, memory.budget());
   }
   uint32_t in_flight = 0;  ///< drains and fills going on: room may appear without a release
   uint32_t gathering = 0;  ///< prefetches that may hold granules and have not marked their pages
   bool draining_ahead = false;  ///< the demoter is on its way from the low to the high watermark
 
+  /// Whether anything may be brought here by who saw it when it had joined then. DEVICE_LOST, DEVICE_REMOVED.
+  Status check(uint32_t as_joined) const noexcept {
+    if (open() && joined() == as_joined) return {};
+    if (lost()) return fail(WEIR_ERROR_DEVICE_LOST, "device %u is lost", device.id);
+    return fail(WEIR_ERROR_DEVICE_REMOVED,
+                leaving() ? "device %u is leaving the pool" : "device %u has left the pool",
+                device.id);
+  }
   uint32_t bit() const noexcept { return uint32_t{1} << place; }
   page::PlaceIndex::Sets pages_there() const noexcept { return page::PlaceIndex::at(Place(place)); }
-  bool vmm() const noexcept { return granules->vmm(); }
+  bool vmm() const noexcept { return memory.vmm(); }
 };
+
+using Devices = std::pmr::vector<Owned<PoolDevice>>;  ///< of a pool, by position
+
+/// The page is there, and nobody is working on it: what a slab's free ranges on it are good for.
+inline bool on_device(const Region &region, const Residence &here, uint32_t page) noexcept {
+  const Page &copies = region.pages[page];
+  return here.pages[page].state() == PageState::resident && copies.busy == 0 &&
+         (copies.latest() == 0 || (copies.latest() & here.place_bit()) != 0);
+}
+
+/// The page is being worked on: everybody else keeps off it.
+inline void begin_work(Region &region, uint32_t page, PoolDevice &device) noexcept {
+  ++region.pages[page].busy;
+  region.pin_count.page_busy();
+  ++device.in_flight;
+}
+inline void count_work_out(Region &region, uint32_t page, PoolDevice &device) noexcept {
+  --region.pages[page].busy;
+  region.pin_count.page_done();
+  --device.in_flight;
+}
+/// Whoever calls it has told the page which copies are still under way. What ran empty meanwhile has no versions from now on.
+inline void end_work(Region &region, uint32_t page, PoolDevice &device,
+                     page::TierCopies &tiers) noexcept WEIR_HELD {
+  count_work_out(region, page, device);
+  tiers.forget_idle(region, page);
+}
+/// Every change of a page's state on a device, with the counts that go along.
+inline void step(Region &region, uint32_t page, PoolDevice &device, page::PlaceIndex &places,
+                 Step taken) noexcept WEIR_HELD {
+  Residence &here = *region.on(device.place);
+  const vm::Rule &rule = here.pages[page].apply(taken);
+  const int came = static_cast<int>(rule.to != PageState::absent) -
+                   static_cast<int>(rule.from != PageState::absent);
+  here.resident += static_cast<uint32_t>(int32_t{rule.in_place});
+  here.coming = (here.coming + static_cast<uint32_t>(came - rule.in_place)) & 0xffffffU;
+  if (came != 0) places.note(region, here);
+  if (rule.busy > 0) begin_work(region, page, device);
+  if (rule.busy < 0) count_work_out(region, page, device);
+}
 
 }  // namespace weir::residency

@@ -2,24 +2,23 @@
 //
 // Spilled pages to neighbours that have memory to spare by now.
 
-#include "core/residency/plan.hpp"
-#include "core/residency/scrub.hpp"
+#include "core/residency/rebalance.hpp"
 
 #include <algorithm>
 
 namespace weir::residency {
 
 bool Rebalancer::any_room() noexcept {
-  return std::any_of(engine_.devices_.begin(), engine_.devices_.end(), [](const auto &device) {
+  return std::any_of(tables_.devices.begin(), tables_.devices.end(), [](const auto &device) {
     return device->open() && device->vmm() &&
-           device->granules->room() >= device->page_size + device->high_water;
+           device->memory.room() >= device->memory.page_size() + device->memory.high_water();
   });
 }
 
 /// Looking at every buffer takes time, so there is to be a reason: the devices have changed, or bytes come up from where
 /// they need not be.
 bool Rebalancer::worth_a_look(uint64_t now) noexcept {
-  const uint64_t lifted = engine_.gauges_.promoted;
+  const uint64_t lifted = tables_.gauges.promoted;
   if (!look_ && (lifted == lifted_before_ || now - looked_at_ns_ < look_ns)) return false;
   if (!any_room()) return false;
   look_ = false;
@@ -39,39 +38,35 @@ void Rebalancer::list() {
   order_.clear();
   page_ = 0;
   using Index = page::PlaceIndex;
-  for (Region &region : engine_.regions_in(Index::at(Place::host) | Index::at(Place::compressed) |
-                                           Index::at(Place::storage))) {
-    if (!may_move(region)) continue;
-    const bool spilled = std::any_of(region.pages.begin(), region.pages.end(), [](const Page &p) {
-      return p.latest() != 0 && (p.latest() & (vm::device_bits | vm::lost_bit)) == 0;
-    });
-    if (!spilled) continue;
+  const Index::Sets below =
+      Index::at(Place::host) | Index::at(Place::compressed) | Index::at(Place::storage);
+  for (Region &region : page::Walk(tables_.places, below, tables_.regions)) {
+    if (!may_move(region) || std::ranges::none_of(region.pages, spilled)) continue;
     PageInfo info;
-    engine_.describe_uses(region, &info);
-    order_.push_back(Entry{info.last_use, region.id, engine_.regions_.generation(region)});
+    tables_.uses.describe(region, &info);
+    order_.push_back(Entry{info.last_use, region.id, tables_.regions.generation(region)});
   }
-  const auto older = [](const Entry &a, const Entry &b) { return a.last_use < b.last_use; };
   if (order_.size() > most_regions) {
     const auto first = order_.end() - static_cast<ptrdiff_t>(most_regions);
-    std::nth_element(order_.begin(), first, order_.end(), older);
+    std::ranges::nth_element(order_, first, {}, &Entry::last_use);
     order_.erase(order_.begin(), first);
   }
-  std::sort(order_.begin(), order_.end(), older);
+  std::ranges::sort(order_, {}, &Entry::last_use);
 }
 
 /// Who could lend memory to a page whose home has none to spare, besides what is `taken` there already.
 PoolDevice *Rebalancer::lender_for(const Region &region, uint32_t page, uint64_t taken) noexcept {
-  Engine &engine = engine_;
-  const transfer::Routes &routes = engine.config_.routes;
+  const transfer::Routes &routes = tables_.routes;
   const uint64_t charge = region.shape.charged_bytes(page);
   PoolDevice *best = nullptr;
-  for (const auto &device : engine.devices_) {
+  for (const auto &device : tables_.devices) {
     if (device->place == region.home || !device->open() || !device->vmm()) continue;
     if (!routes.beats_host(region.home, device->place)) continue;
-    if (device->granules->room() < taken + region.shape.granule_bytes(page) + device->high_water)
+    if (device->memory.room() <
+        taken + region.shape.granule_bytes(page) + device->memory.high_water())
       continue;
-    if (engine.accounts_.quota(region.client, device->place).room() < taken + charge) continue;
-    if (device->no_loan_before_ns > engine.now_ns()) continue;
+    if (tables_.accounts.quota(region.client, device->place).room() < taken + charge) continue;
+    if (device->no_loan_before_ns > clock_.now_ns()) continue;
     const bool faster = best == nullptr || routes.bandwidth(region.home, device->place) >
                                                routes.bandwidth(region.home, best->place);
     if (faster) best = device.get();
@@ -81,14 +76,13 @@ PoolDevice *Rebalancer::lender_for(const Region &region, uint32_t page, uint64_t
 
 /// Pages of one buffer, from page_ on. False: the batch is full, or the next is another device's.
 bool Rebalancer::add(const Entry &entry, uint64_t bytes, PrefetchBatch *batch, uint64_t *gathered) {
-  Region *region = engine_.regions_.find(entry.region, entry.generation);
+  Region *region = tables_.regions.find(entry.region, entry.generation);
   if (region == nullptr || !may_move(*region)) return true;
-  const uint64_t generation = engine_.buffers_.hot(region->buffer).generation();
+  const uint64_t generation = tables_.buffers.hot(region->buffer).generation();
   for (; page_ < region->pages.size(); ++page_) {
     const Page &copies = region->pages[page_];
-    const bool spilled =
-        copies.latest() != 0 && (copies.latest() & (vm::device_bits | vm::lost_bit)) == 0;
-    if (!spilled || copies.busy != 0 || copies.sinking || region->shape.fragment(page_)) continue;
+    if (!spilled(copies) || copies.busy != 0 || copies.sinking) continue;
+    if (region->shape.fragment(page_)) continue;
     PoolDevice *to = lender_for(*region, page_, *gathered);
     if (to == nullptr) return true;
     const Residence *there = region->on(to->place);
@@ -118,11 +112,11 @@ bool Rebalancer::gather(uint64_t bytes, PrefetchBatch *batch) {
 
 bool Rebalancer::next(PrefetchBatch *batch, uint64_t *rest_ns) {
   *rest_ns = never;
-  if (rate_ == 0 || engine_.config_.no_peer || engine_.devices_.size() < 2) return false;
-  const uint64_t now = engine_.now_ns();
+  if (rate_ == 0 || tables_.devices.size() < 2) return false;
+  const uint64_t now = clock_.now_ns();
   if (order_.empty() && !worth_a_look(now)) {
     // What has come up meanwhile is looked at when the second is over.
-    if (engine_.gauges_.promoted != lifted_before_ && any_room())
+    if (tables_.gauges.promoted != lifted_before_ && any_room())
       *rest_ns = looked_at_ns_ + look_ns - std::min(now, looked_at_ns_ + look_ns);
     return false;
   }
@@ -137,24 +131,6 @@ bool Rebalancer::next(PrefetchBatch *batch, uint64_t *rest_ns) {
   not_before_ns_ =
       now + static_cast<uint64_t>(static_cast<double>(bytes) * 1e9 / static_cast<double>(rate_));
   return true;
-}
-
-// ---- the engine's part ----
-
-Status Engine::rebalance(uint64_t bytes, uint64_t *moved) {
-  const Scrubbing scrubbing(*this);
-  Locked lock(lock_);
-  *moved = 0;
-  if (config_.no_peer) return {};
-  Rebalancer own(*this, 0, &memory_);  // whole, and nobody else's
-  own.list();
-  PrefetchBatch batch(&memory_);
-  while (*moved < bytes && !stopping_ && own.gather(bytes - *moved, &batch)) {
-    const uint64_t before = gauges_.rebalanced;
-    (void)run_prefetches(lock, batch);
-    *moved += gauges_.rebalanced - before;
-  }
-  return {};
 }
 
 }  // namespace weir::residency

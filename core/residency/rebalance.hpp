@@ -10,29 +10,44 @@
 // the pool's lock.
 #pragma once
 
+#include "core/base/accounts.hpp"
+#include "core/base/clock.hpp"
+#include "core/base/events.hpp"
+#include "core/page/use_times.hpp"
 #include "core/policy/hints.hpp"
-#include "core/virtual/region.hpp"
+#include "core/residency/pool_device.hpp"
+#include "core/transfer/routes.hpp"
 
 namespace weir::residency {
 
-class Engine;
-struct PoolDevice;
 using policy::PrefetchBatch;
 using policy::PrefetchRequest;
-using vm::Region;
 
 class Rebalancer {
  public:
   static constexpr uint64_t never = UINT64_MAX;
 
+  struct Tables {
+    const Devices &devices;
+    page::RegionStore &regions;
+    const page::PlaceIndex &places;  ///< of them
+    page::BufferDirectory &buffers;
+    const Accounts &accounts;
+    const page::UseTimes &uses;
+    const Gauges &gauges;
+    const transfer::Routes &routes;
+  };
   /// `bytes_per_second` 0: only when it is asked to.
-  Rebalancer(Engine &engine, uint64_t bytes_per_second, std::pmr::memory_resource *memory)
-      : engine_(engine), rate_(bytes_per_second), order_(memory) {}
+  Rebalancer(std::pmr::memory_resource *memory, const Tables &tables, const Clock &clock,
+             uint64_t bytes_per_second)
+      : tables_(tables), clock_(clock), rate_(bytes_per_second), order_(memory) {}
   Rebalancer(const Rebalancer &) = delete;
   Rebalancer &operator=(const Rebalancer &) = delete;
 
   /// What to move next, if it is time: otherwise *rest_ns says how long it is not, or `never`: until something changes.
   bool next(PrefetchBatch *batch, uint64_t *rest_ns) WEIR_HELD;
+  /// Another one over the same pool, which nobody but the caller asks.
+  Rebalancer apart() const { return {order_.get_allocator().resource(), tables_, clock_, 0}; }
   /// Looks at all buffers for what may be moved.
   void list() WEIR_HELD;
   /// Of that the next, whatever the time, up to `bytes`. False: nothing is left of it, or there is nowhere to move it to.
@@ -49,13 +64,18 @@ class Rebalancer {
   static constexpr size_t most_regions = 4096;
   static constexpr uint64_t look_ns = 1'000'000'000;
 
+  /// Its bytes are in HOST or below, and nowhere else.
+  static bool spilled(const Page &page) noexcept {
+    return page.latest() != 0 && (page.latest() & (vm::device_bits | vm::lost_bit)) == 0;
+  }
   bool any_room() noexcept;
   bool worth_a_look(uint64_t now) noexcept WEIR_HELD;
   bool may_move(const Region &region) const noexcept;
   PoolDevice *lender_for(const Region &region, uint32_t page, uint64_t taken) noexcept WEIR_HELD;
   bool add(const Entry &entry, uint64_t bytes, PrefetchBatch *batch, uint64_t *gathered) WEIR_HELD;
 
-  Engine &engine_;
+  const Tables tables_;
+  const Clock &clock_;
   const uint64_t rate_;
   std::pmr::vector<Entry> order_;  ///< what a look has found, the next to be moved last
   uint32_t page_ = 0;              ///< of that one, where to go on

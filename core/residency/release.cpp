@@ -6,8 +6,6 @@
 
 #include "core/residency/plan.hpp"
 
-#include <mutex>
-
 namespace weir::residency {
 
 /// A lease of several items, of ranges, on the CPU, or released on another stream than it was acquired on; or no lease.
@@ -24,10 +22,9 @@ Status Engine::release_set(weir_lease handle, StreamState *state, Stream &stream
   }
   if (lease == nullptr)
     return fail(WEIR_ERROR_INVALID_HANDLE, "no unreleased lease %p", static_cast<void *>(handle));
-  if (home.device != stream.device) {
+  if (home.device != stream.device)
     return fail(WEIR_ERROR_INVALID_ARGUMENT,
                 "the stream given to release is of another device than the lease's");
-  }
   return release_taken(lease, *state, stream);
 }
 
@@ -78,9 +75,7 @@ Status Engine::record_release(Stream &stream, uint64_t *point) {
   // In one turn: what another thread records after the wait is not over with it.
   const KeepError keep;
   stream.timeline.take_turn();
-  if (stream.device != nullptr) {
-    (void)stream.device->table().stream_synchronize(stream.device->state(), stream.native);
-  }
+  if (stream.device != nullptr) stream.synchronize();
   *point = stream.timeline.pass_all_in_turn();
   stream.timeline.end_record();
   note_loss(stream, status);
@@ -96,7 +91,7 @@ void Engine::release_slow(const LeaseItem &item, const Lease *lease, Stamp stamp
   history_.note(range.buffer, range.begin, range.end, stamp);
   where.region->last_use = std::max(where.region->last_use, stamp.point());
   // It may have been leased on the hit path.
-  if (item.whole()) hints_.use(range.buffer, range.begin, range.end);
+  if (item.whole()) prefetcher_.note_use(range.buffer, range.begin, range.end);
   leases_.drop(range, item.mode, lease);
   changed_.notify_all();
 }

@@ -225,8 +225,8 @@ uint64_t Engine::lose_remote_writes(const PoolDevice &writer) noexcept {
 
 /// No copy of the page is any good, nor will one be that is on its way.
 void Engine::forsake(Region &region, uint32_t page) noexcept {
-  free_lower(region, page);
-  free_host(region, page);
+  tiers_.end_version(region, page);
+  tiers_.free_host(region, page);
   places_.note(region, region.pages[page].forsake());
 }
 

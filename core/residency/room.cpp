@@ -7,13 +7,14 @@
 
 #include <algorithm>
 #include <chrono>
+#include <functional>
+#include <utility>
 
 namespace weir::residency {
 
 Status Engine::wait_changed(Releasable &lock, const AcquireOptions &options, uint64_t deadline_ns) {
-  if (stopping_ || (options.cancelled != nullptr && options.cancelled->load())) {
+  if (lock_.stopping() || (options.cancelled != nullptr && options.cancelled->load()))
     return fail(WEIR_ERROR_CANCELLED, "the acquire was cancelled");
-  }
   if (deadline_ns == UINT64_MAX) {
     changed_.wait(lock);
     return {};
@@ -34,9 +35,9 @@ void Engine::wake_all() {
 /// No page is on the move, and nothing is to be prefetched.
 bool Engine::idle() noexcept {
   if (recompressor_ != nullptr && recompressor_->working()) return false;
-  if (config_.background && !stopping_ && hints_.pending()) return false;
-  return !lower_.sinking && std::all_of(devices_.begin(), devices_.end(),
-                                        [](const auto &device) { return device->in_flight == 0; });
+  if (prefetcher_.pending()) return false;
+  return !demoter_.working() &&
+         std::ranges::all_of(devices_, [](const auto &each) { return each->in_flight == 0; });
 }
 
 void Engine::wait_idle() {
@@ -44,21 +45,20 @@ void Engine::wait_idle() {
     Locked lock(lock_);
     while (!idle()) changed_.wait(lock);
     // Slots of HOST whose copies up are still on their way stay charged until these have ended.
-    while (!retired_.empty()) {
-      const PendingCopies &busy = retired_.front().busy;
-      const Stamp stamp = busy.count != 0 ? busy.stamps[busy.count - 1] : Stamp{};
-      if (!lock.unlocked([&] { return streams_.wait(stamp, UINT64_MAX); })) return;
-      (void)sweep_retired();
+    while (const auto busy = tiers_.retired(false)) {
+      if (!lock.unlocked([&] { return streams_.wait(busy->one(), UINT64_MAX); })) return;
+      (void)tiers_.sweep_retired();
     }
   }
   // So do places in STORAGE that a thread of the pool's is overwriting.
-  finish_scrubbing(true, true);
+  scrub_turns_.finish(true, true);
 }
 
 Status Engine::check_budget(Plan &plan) {
   PoolDevice &device = *plan.device;
-  const uint64_t held = device.held_bytes - std::min(device.held_bytes, plan.held_in_set);
-  const uint64_t budget = device.granules->budget();
+  const uint64_t all_held = device.memory.held_bytes(), unit = device.memory.page_size();
+  const uint64_t held = all_held - std::min(all_held, plan.held_in_set);
+  const uint64_t budget = device.memory.budget();
   const uint64_t available = budget > held ? budget - held : 0;
   ErrorDetail detail;
   detail.tier = WEIR_TIER_DEVICE;
@@ -66,8 +66,7 @@ Status Engine::check_budget(Plan &plan) {
   detail.asked = plan.set_bytes;
   if (plan.set_bytes > available) {
     detail.available = available;
-    const bool lowered =
-        budget < config_.devices[device.place].budget / device.page_size * device.page_size;
+    const bool lowered = budget < config_.devices[device.place].budget / unit * unit;
     if (!plan.quiet) events_.tell(What::over_budget);
     return fail(lowered ? WEIR_ERROR_DEVICE_OOM : WEIR_ERROR_OVER_BUDGET, detail,
                 "the set needs %llu bytes of device %u in whole pages; its budget is %llu, %llu of "
@@ -112,7 +111,7 @@ Status Engine::make_room(Releasable &lock, PoolDevice &device, Wanted wanted, Ea
     wanted.disposable_only = false;
   }
   // While HOST is short a dirty page costs a write below it: what can be dropped goes first then.
-  if (victims.empty() && lower_.any() && host_->room() < lower_.host_low) {
+  if (victims.empty() && host_room_.is_short()) {
     wanted.clean_only = true;
     wanted.most_looks = 1024;
     device.policy->choose(wanted, &victims);
@@ -125,7 +124,7 @@ Status Engine::make_room(Releasable &lock, PoolDevice &device, Wanted wanted, Ea
     if (evict(lock, device, victims, false, &why, &early) != 0) {
       *barren = 0;
       if (!quiet) {
-        for (const PageRef &victim : victims) ask_again(victim, device);
+        for (const PageRef &victim : victims) prefetcher_.note_evicted(victim, device);
       }
       return {};
     }
@@ -155,8 +154,9 @@ Status Engine::claim_page(Plan &plan, PlanPage &page, Short *what) {
   if (!charge) return {};
   const size_t doomed = plan.doomed.size();
   Status claimed;
-  const auto claim = [&] {
-    claimed = claim_granule(plan, page);
+  const auto claim = [&]() WEIR_HELD {
+    claimed = plan.device->memory.claim(*page.region, page.page, &plan, &plan.doomed, &page.granule,
+                                        &page.joined);
     return page.granule != physical::no_granule;
   };
   *what = charge.pay_for(claim) ? Short::nothing : Short::memory;
@@ -174,14 +174,10 @@ Status Engine::gather(Releasable &lock, Plan &plan) {
   bool packed = false;
   device.policy->reserve(plan.pages.size());
   // Extents of different sizes fit best with the largest first.
-  if (!device.vmm()) {
-    std::stable_sort(plan.pages.begin(), plan.pages.end(),
-                     [](const PlanPage &a, const PlanPage &b) { return a.bytes > b.bytes; });
-  }
+  if (!device.vmm()) std::ranges::stable_sort(plan.pages, std::greater{}, &PlanPage::bytes);
   EarlyFill early(*this, plan);
   while (PlanPage *page = early.wanting()) {
-    WEIR_TRY(
-        check_device(plan));  // it may have been lost, or be leaving, since the lock was dropped
+    WEIR_TRY(plan.check_device());  // it may be lost, or leaving, since the lock was dropped
     Wanted wanted;
     wanted.not_before = plan.not_before;
     wanted.keep_prefetched = wanted.all_or_nothing = plan.quiet;
@@ -199,13 +195,13 @@ Status Engine::gather(Releasable &lock, Plan &plan) {
     if (what == Short::memory) {
       if (!device.vmm()) {
         // What was moved a moment ago is nearer than a victim, and moving than evicting.
-        if (sweep_limbo(device)) continue;
+        if (relocator_.sweep_limbo(device)) continue;
         if (!plan.quiet && compactions++ < most_compactions &&
-            compact_for(lock, device, page->bytes, false))
+            relocator_.compact_for(lock, device, page->bytes, false))
           continue;
-        if (!plan.quiet && await_limbo(lock, device)) continue;
+        if (!plan.quiet && relocator_.await_limbo(lock, device)) continue;
       }
-      const uint64_t room = device.granules->room();
+      const uint64_t room = device.memory.room();
       wanted.bytes = std::max(page->bytes, early.left() > room ? early.left() - room : 0);
     } else {
       wanted.client = page->region->client;
@@ -223,12 +219,12 @@ Status Engine::gather(Releasable &lock, Plan &plan) {
       if (plan.quiet || packed || wanted.client != UINT32_MAX) return made;
       packed = true;
       // Whatever came of it: the lock was dropped, and a release that came meanwhile has woken nobody who waits for it.
-      (void)compact_for(lock, device, wanted.bytes, true);
+      (void)relocator_.compact_for(lock, device, wanted.bytes, true);
       continue;
     }
     if (plan.quiet && device.evictions.total() == generation) return Status(WEIR_ERROR_WOULD_BLOCK);
   }
-  if (config_.background && device.granules->room() < device.low_water) work_.notify_all();
+  if (config_.background && device.memory.room() < device.memory.low_water()) work_.notify_all();
   return {};
 }
 
@@ -237,19 +233,8 @@ void Engine::return_granules(Plan &plan) noexcept {
   for (PlanPage &page : plan.pages) {
     if (page.granule == physical::no_granule || page.filling) continue;
     uncharge(*page.region, page.page, device.place);
-    if (!leave_granule(*page.region, page.page, device)) {
-      page.granule = physical::no_granule;
-      continue;
-    }
-    physical::Granule &granule = device.granules->at(page.granule);
-    // It may have been taken for wiped, and was not.
-    if (page.region->shape.fragment(page.page)) granule.set_client(physical::client_unknown);
-    if (device.vmm() && granule.place == 0) {
-      device.granules->forget(page.granule);
-    } else {
-      device.granules->release(page.granule);
-    }
-    page.granule = physical::no_granule;
+    device.memory.unclaim(*page.region, page.page,
+                          std::exchange(page.granule, physical::no_granule));
   }
 }
 

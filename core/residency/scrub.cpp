@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Scrubbing: every copy of a buffer with WEIR_BUFFER_SCRUB is overwritten as it stops being one. Where nothing stands in the way
-// that is done on the spot: slots of HOST (free_slot), places in COMPRESSED (free_places), staging, memory of a device as a page
+// that is done on the spot: slots of HOST and places in COMPRESSED (page/tier_copies.hpp), staging, memory of a device as a page
 // leaves it (drain.cpp). What can't be is noted: slots and staging that a copy under way still reads, and places in STORAGE, which
 // need a write. Whoever caused that (Scrubbing, in each call that can) does it before he returns, as far as no copy is to be
 // waited for; calls that end a buffer or take memory away, and the end of the pool, wait for those too. A place in STORAGE
@@ -15,93 +15,54 @@
 #include <algorithm>
 
 namespace weir::residency {
-namespace {
 
-/// Work that a buffer's end does not find finished may take so long to be so; longer is not waited for it.
-constexpr uint64_t patience_ns = 100'000'000;
-
-}  // namespace
-
-/// Without the lock. `own`: some of it is the caller's, who does not return before it is done, be it by another thread.
-void Engine::finish_scrubbing(bool wait, bool own) noexcept {
+/// What is due, without the lock (ScrubTurns).
+bool Engine::scrub(bool wait) noexcept {
   const PoolLock::Hush hush(lock_);
-  scrub_turns_.take(wait || own, [this, wait]() WEIR_NOT_HELD {
-    const KeepError keep;
-    bool all = lower_.staging == nullptr || lower_.staging->scrub(wait);
-    all = carrier_.scrub(wait) && all;
-    Locked lock(lock_);
-    all = scrub_retired(lock, wait) && all;
-    all = scrub_limbo(lock, wait) && all;
-    all = scrub_storage(lock, wait) && all;
-    changed_.notify_all();
-    return all;
-  });
+  const KeepError keep;
+  bool all = !cold_.any() || cold_.staging().scrub(wait);
+  all = carrier_.scrub(wait) && all;
+  Locked lock(lock_);
+  all = scrub_retired(lock, wait) && all;
+  all = relocator_.scrub_limbo(lock, wait) && all;
+  all = scrub_storage(lock, wait) && all;
+  changed_.notify_all();
+  return all;
 }
 
-/// By a background thread, of what it and its like have done. Drops the lock.
-void Engine::scrub_behind(Releasable &lock) noexcept {
-  if (scrub_turns_.due()) lock.unlocked([this] { finish_scrubbing(false, false); });
-}
-
-/// Slots of HOST that copies up still read. free_slot() overwrites them. False: there are some left.
+/// Slots of HOST that copies up still read. TierCopies overwrites them. False: there are some left.
 bool Engine::scrub_retired(Releasable &lock, bool wait) noexcept {
   for (;;) {
-    (void)sweep_retired();
-    const auto secret = std::find_if(retired_.begin(), retired_.end(),
-                                     [](const RetiredSlot &old) { return old.secret; });
-    if (secret == retired_.end()) return true;
+    (void)tiers_.sweep_retired();
+    const auto busy = tiers_.retired(true);
+    if (!busy) return true;
     if (!wait) return false;
-    const PendingCopies busy = secret->busy;
     const Status ended = lock.unlocked([&] {
       Status waited;
-      for (uint32_t i = 0; i < busy.count && waited; ++i)
-        waited = streams_.wait(busy.stamps[i], UINT64_MAX);
+      for (uint32_t i = 0; i < busy->count && waited; ++i)
+        waited = streams_.wait(busy->stamps[i], UINT64_MAX);
       return waited;
     });
     if (!ended) return false;
   }
 }
 
-/// Extents that buffers have been moved away from: by the device itself, after the copy. False: there are some left.
-bool Engine::scrub_limbo(Releasable &lock, bool wait) noexcept {
-  bool all = true;
-  for (size_t place = 0; place < devices_.size(); ++place) {
-    PoolDevice &device = *devices_[place];
-    for (;;) {
-      (void)sweep_limbo(device);
-      Stamp stamp;
-      if (!device.limbo.any_secret(&stamp) || device.lost()) break;
-      if (!wait || !stamp) {
-        all = false;
-        break;
-      }
-      const bool ended = streams_.passed(stamp);  // and could not be wiped
-      const Status waited = lock.unlocked([&] { return streams_.wait(stamp, UINT64_MAX); });
-      if (ended || !waited) {
-        all = false;
-        break;
-      }
-    }
-  }
-  return all;
-}
-
 /// Places in STORAGE. One that can't be written stays in the list: False. Drops the lock.
 bool Engine::scrub_storage(Releasable &lock, bool wait) noexcept {
-  if (lower_.storage == nullptr || !lower_.storage->retired()) return true;
+  if (cold_.storage() == nullptr || !cold_.storage()->retired()) return true;
   if (!wait && scrub_turns_.put_off_at(now_ns())) return false;
-  for (tier::UnitSlot slot = lower_.storage->take_retired(); slot;
-       slot = lower_.storage->take_retired()) {
-    const uint64_t bytes = lower_.storage->bytes(slot);
+  for (tier::UnitSlot slot = cold_.storage()->take_retired(); slot;
+       slot = cold_.storage()->take_retired()) {
+    const uint64_t bytes = cold_.storage()->bytes(slot);
     const Status written = lock.unlocked([&] {
-      const Status first = lower_.storage->overwrite(slot, bytes);
-      return first ? first : lower_.storage->overwrite(slot, bytes);
+      const Status first = cold_.storage()->overwrite(slot, bytes);
+      return first ? first : cold_.storage()->overwrite(slot, bytes);
     });
     if (written) {
-      lower_.storage->free_overwritten(slot);
+      cold_.storage()->free_overwritten(slot);
       continue;
     }
-    lower_.storage->retire(slot);
+    (void)cold_.storage()->free_secret(slot);
     scrub_turns_.put_off(now_ns());
     lock_.note(WEIR_LOG_WARNING, "a page in storage that is to be scrubbed can't be: %s",
                last_error().text);
@@ -113,13 +74,14 @@ bool Engine::scrub_storage(Releasable &lock, bool wait) noexcept {
 /// What a dead buffer has left on devices: its pages leave, and are overwritten by that. Those that something is at work on for
 /// longer than a moment do so when their time comes, unless the caller has the time to wait.
 void Engine::scrub_device(Releasable &lock, uint32_t id, uint16_t generation, bool wait) noexcept {
+  constexpr uint64_t patience_ns = 100'000'000;
   const auto region = [&]() WEIR_HELD { return regions_.find(id, generation); };
   for (size_t place = 0; place < devices_.size();
        ++place) {  // one may come while the lock is dropped
     PoolDevice &device = *devices_[place];
     Residence *here = region() != nullptr ? region()->on(device.place) : nullptr;
     if (here == nullptr || device.lost()) continue;
-    try {
+    if_memory([&]() WEIR_HELD {
       std::pmr::vector<PageRef> pages(&memory_);
       std::pmr::vector<Stamp> fences(&memory_);
       const auto list = [&]() WEIR_HELD {
@@ -140,14 +102,12 @@ void Engine::scrub_device(Releasable &lock, uint32_t id, uint16_t generation, bo
             (void)streams_.wait(stamp, until - std::min(now_ns(), until));
         });
         here = region() != nullptr ? region()->on(device.place) : nullptr;
-        if (here == nullptr) continue;
+        if (here == nullptr) return;
         list();
       }
       Status why;
       if (!pages.empty()) (void)evict(lock, device, pages, false, &why);
-    } catch (const std::bad_alloc &) {
-      // Then they leave later.
-    }
+    });  // or they leave later
   }
 }
 

@@ -1,27 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Scrubbing: stands before the lock in each call by which a copy that is to be scrubbed can stop being one, and does before the
-// call returns what could not be done on the spot (scrub.cpp). Where no buffer is to be scrubbed it costs two loads.
+// Scrubbing in a call of the engine's (policy/scrub_turns.hpp, scrub.cpp).
 #pragma once
 
 #include "core/residency/engine.hpp"
 
 namespace weir::residency {
 
-class Engine::Scrubbing {
+class Engine::Scrubbing : public policy::Scrubbing {
  public:
-  /// `wait`: for copies under way too.
   explicit Scrubbing(Engine &engine, bool wait = false) noexcept
-      : engine_(engine), before_(engine.scrub_turns_.noted()), wait_(wait) {}
-  ~Scrubbing() { engine_.finish_scrubbing(wait_, engine_.scrub_turns_.noted() != before_); }
-  void wait() noexcept { wait_ = true; }
-  Scrubbing(const Scrubbing &) = delete;
-  Scrubbing &operator=(const Scrubbing &) = delete;
-
- private:
-  Engine &engine_;
-  const uint64_t before_;
-  bool wait_;
+      : policy::Scrubbing(engine.scrub_turns_, wait) {}
 };
 
 }  // namespace weir::residency

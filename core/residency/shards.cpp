@@ -13,6 +13,7 @@
 #include "core/residency/remote.hpp"
 
 #include <algorithm>
+#include <iterator>
 
 namespace weir::residency {
 
@@ -115,23 +116,16 @@ Status Engine::make_sharded_region(uint64_t size, uint32_t client, ShardWish &wi
     shards.deal_stripes(shape, wish.stripe != 0 ? wish.stripe : usual);
   }
   Region &fresh = make_region(shape, wish.home, client);
-  Status status;
-  try {
+  const auto open = [&] {
     fresh.residences.reserve(shards.count());
     for (uint32_t i = 0; i < shards.count(); ++i) {
       fresh.residences.push_back(make_owned<Residence>(&memory_, shards.place(i), &memory_));
       fresh.residences.back()->pages.resize(shape.pages());
     }
-    status = device_at(wish.home).addresses->allocate(shape.address_bytes(),
-                                                      shape.address_alignment(), &shards.range);
-  } catch (...) {
-    free_region(fresh);
-    throw;
-  }
-  if (!status) {
-    free_region(fresh);
-    return status;
-  }
+    return device_at(wish.home).memory.addresses().allocate(
+        shape.address_bytes(), shape.address_alignment(), &shards.range);
+  };
+  WEIR_TRY(or_undo(open, [&]() WEIR_HELD { free_region(fresh); }));
   shards.range_place = wish.home;
   for (const auto &residence : fresh.residences) residence->range.address = shards.range.address;
   fresh.shards = std::move(wish.shards);
@@ -152,8 +146,7 @@ Status Engine::check_reach(const Plan &plan, const PlanItem &item) {
   Region &region = *item.region;
   const vm::Shards &shards = *region.shards;
   const PoolDevice &device = *plan.device;
-  ErrorDetail detail;
-  detail.use_index = item.use;
+  const ErrorDetail detail{.use_index = item.use};
   if (shards.stranded)
     return fail(WEIR_ERROR_DEVICE_LOST, detail,
                 "uses[%u]: a part of the buffer was mapped on a device that is lost, and nothing "
@@ -190,12 +183,10 @@ Status Engine::spread(Plan &plan) {
       places |= uint32_t{1} << item.region->home_of(p);
     for (const auto &device : devices_) {
       if ((places & device->bit()) == 0 || device->place == plan.place()) continue;
-      Plan *other = nullptr;
-      for (Plan &made : plan.others) {
-        if (made.device == device.get()) other = &made;
-      }
-      if (other == nullptr) {
-        other = &plan.others.emplace_back(&memory_, plan.stream, device.get());
+      auto other = std::ranges::find(plan.others, device.get(), &Plan::device);
+      if (other == plan.others.end()) {
+        plan.others.emplace_back(&memory_, plan.stream, device.get());
+        other = std::prev(plan.others.end());
         other->lease = plan.lease;
         other->quiet = plan.quiet;
         other->not_before = plan.not_before;
@@ -246,40 +237,6 @@ bool Engine::give_way(Releasable &lock, Plan &plan, PoolDevice &device) {
   return !pages.empty() && evict(lock, device, pages, false, &why) != 0;
 }
 
-/// The runs of bytes from the one on that `offset` is in, each on one device.
-Status Engine::list_shards(weir_buffer buffer, uint64_t offset, weir_shard *shards, size_t capacity,
-                           size_t *count) {
-  Locked lock(lock_);
-  uint32_t index = 0;
-  WEIR_TRY(buffers_.find(buffer, &index));
-  uint64_t length = WEIR_WHOLE;
-  WEIR_TRY(buffers_.range_of(index, offset, &length));
-  const Target where = buffers_.target(index);
-  const Region &region = *where.region;
-  if (region.shards == nullptr) {
-    if (capacity != 0)
-      shards[0] = weir_shard{0, where.size, device_at(region.home).device.id, 0, 0};
-    *count = 1;
-    return {};
-  }
-  const vm::Geometry &shape = region.shape;
-  // Back to the begin of the run that the first byte is in.
-  uint32_t first = shape.page_at(offset);
-  while (first > 0 && region.home_of(first - 1) == region.home_of(first)) --first;
-  size_t runs = 0;
-  for (uint32_t p = first; p < shape.pages(); ++p) {
-    const bool begins = p == first || region.home_of(p) != region.home_of(p - 1);
-    if (begins) ++runs;
-    if (runs > capacity) continue;
-    if (begins)
-      shards[runs - 1] =
-          weir_shard{shape.offset(p), 0, device_at(region.home_of(p)).device.id, 0, 0};
-    shards[runs - 1].length += shape.used_bytes(p);
-  }
-  *count = runs;
-  return runs <= capacity || capacity == 0 ? Status() : Status(WEIR_INCOMPLETE);
-}
-
 // ---- devices that leave ----
 
 /// Whether a buffer would be left without a device if this one left.
@@ -320,22 +277,19 @@ void Engine::reshard(Region &region, const PoolDevice &device) noexcept {
 }
 
 /// What a plan has mapped in ranges that others use, on a device that was lost while it did so, is taken out again, once its
-/// copies have ended, as far as the device still makes them: their sources may be freed next. Called and returns with the lock
-/// held; drops it.
+/// copies have ended, as far as the device still makes them: their sources may be freed next.
 void Engine::clear_mappings(Releasable &lock, Plan &plan) noexcept {
   lock.unlocked([&] {
     PoolDevice &device = *plan.device;
-    (void)device.device.table().stream_synchronize(device.device.state(),
-                                                   device.streams.up()->native);
+    device.streams.up()->synchronize();
     for (PlanPage &page : plan.pages) {
       if (page.region->shards == nullptr || !page.mapped) continue;
-      if (plan.device->mapper->unmap(page.granule_address, page.bytes)) page.mapped = false;
+      if (plan.device->memory.mapper().unmap(page.granule_address, page.bytes)) page.mapped = false;
     }
   });
 }
 
-/// Of a lost device, which is about to be forgotten: what it has mapped in ranges that others use is in their way. Called and
-/// returns with the lock held; drops it.
+/// Of a lost device, which is about to be forgotten: what it has mapped in ranges that others use is in their way.
 void Engine::clear_shards(Releasable &lock, PoolDevice &device) {
   struct Left {
     uint32_t region, page;
@@ -355,7 +309,7 @@ void Engine::clear_shards(Releasable &lock, PoolDevice &device) {
   for (Left &page : left) page.pin = vm::RegionPin(regions_.at(page.region));
   lock.unlocked([&] {
     for (Left &page : left) {
-      if (device.mapper->unmap(page.address, page.bytes)) page.bytes = 0;
+      if (device.memory.mapper().unmap(page.address, page.bytes)) page.bytes = 0;
     }
   });
   for (const Left &page : left) {
@@ -363,7 +317,7 @@ void Engine::clear_shards(Releasable &lock, PoolDevice &device) {
     region.shards->stranded = region.shards->stranded || page.bytes != 0;
     if (page.bytes == 0) vanish(region, page.page, device);
   }
-  for (Left &page : left) unpin(page.pin);
+  for (Left &page : left) regions_.unpin(page.pin);
   changed_.notify_all();
 }
 

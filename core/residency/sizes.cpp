@@ -18,19 +18,17 @@ constexpr uint64_t largest_page = physical::Arena::max_alignment;
 /// With VMM: a power of two from `least`, one itself, up. Says which would do, and fit a budget of `budget`.
 Status check_page_size(const char *field, uint64_t size, uint64_t least, uint64_t budget) {
   if (std::has_single_bit(size) && size >= least && size <= largest_page) return {};
-  if (least > largest_page) {
+  if (least > largest_page)
     return fail(WEIR_ERROR_NOT_SUPPORTED,
                 "%s: a granule of %llu bytes is more than a page can have, %llu", field, llu(least),
                 llu(largest_page));
-  }
   const uint64_t most = std::bit_floor(std::clamp(budget, least, largest_page));
   const uint64_t below = std::bit_floor(std::clamp(size, least, most));
   const uint64_t above = std::bit_ceil(std::clamp(size, least, most));
-  if (below == above) {
+  if (below == above)
     return fail(WEIR_ERROR_INVALID_ARGUMENT,
                 "%s is %llu: not a power of two from %llu to %llu; the nearest that works is %llu",
                 field, llu(size), llu(least), llu(most), llu(below));
-  }
   return fail(WEIR_ERROR_INVALID_ARGUMENT,
               "%s is %llu: not a power of two times %llu; the nearest that work are %llu and %llu",
               field, llu(size), llu(least), llu(below), llu(above));
@@ -45,11 +43,9 @@ constexpr uint64_t most_pages = uint64_t{1} << 31U;
 
 /// One size of pages for all devices, so that any page can be on any of them.
 Status Engine::choose_pages() {
-  bool vmm = true;
-  bool plain = true;
+  bool vmm = true, plain = true;
   uint64_t granule = 0;
-  bool many =
-      true;  // large pages only where every budget has many of them: else their rounding costs more than mapping
+  bool many = true;  // large pages in every budget: of a few the rounding costs more than mapping
   uint64_t offered = UINT64_MAX, budget = UINT64_MAX;  // the least of all
   for (const EngineConfig::DeviceBudget &entry : config_.devices) {
     const weir_be_device &told = entry.device->description;
@@ -60,10 +56,9 @@ Status Engine::choose_pages() {
     budget = std::min(budget, entry.budget);
     many = many && told.granule_large != 0 && entry.budget / told.granule_large >= 64;
   }
-  if (!vmm && !plain) {
+  if (!vmm && !plain)
     return fail(WEIR_ERROR_NOT_SUPPORTED,
                 "a pool over devices with virtual-memory management and without is not supported");
-  }
   const uint64_t page = config_.page_size != 0 ? config_.page_size : granule;
   if (vmm) WEIR_TRY(check_page_size("page_size", page, std::max(granule, least_page), budget));
   config_.page_size = page;
@@ -88,10 +83,9 @@ Status Engine::choose_pages() {
          llu(large), entry.device->id, llu(entry.budget), llu(page));
     large = page;
   }
-  if (config_.segment_size != 0 && config_.segment_size < page) {
+  if (config_.segment_size != 0 && config_.segment_size < page)
     return fail(WEIR_ERROR_INVALID_ARGUMENT, "segment_size %llu is less than a page of %llu",
                 llu(config_.segment_size), llu(page));
-  }
   config_.large_page_size = large;
   return {};
 }
@@ -101,16 +95,14 @@ Status Engine::check_device_budget(const backend::Device &device, uint64_t budge
   const uint64_t page = config_.page_size;
   const bool vmm = device.has(WEIR_CAP_VMM);
   const uint64_t granule = vmm ? device.description.granule : 256;
-  if (page % granule != 0 || page < least_page) {
+  if (page % granule != 0 || page < least_page)
     return fail(WEIR_ERROR_INVALID_ARGUMENT,
                 "page_size %llu is not a multiple of device %u's granule %llu", llu(page),
                 device.id, llu(granule));
-  }
-  if (!devices_.empty() && devices_.front()->vmm() != vmm) {
+  if (!devices_.empty() && devices_.front()->vmm() != vmm)
     return fail(WEIR_ERROR_NOT_SUPPORTED,
                 "device %u has %s virtual-memory management, unlike the pool's others", device.id,
                 vmm ? "a" : "no");
-  }
   if (budget >= page) return {};
   return fail(WEIR_ERROR_INVALID_ARGUMENT,
               "the budget of device %u, %llu bytes, is less than a page of %llu", device.id,
@@ -137,10 +129,9 @@ Status Engine::check_size(uint64_t size) {
 /// Whether `pages` more records of pages, and of `copies` devices' state of them, stay within the budget of records. What does
 /// not is refused before any of them is made, with the figures.
 Status Engine::room_for_records(const char *what, uint64_t size, uint64_t pages, uint64_t copies) {
-  if (pages > most_pages) {
+  if (pages > most_pages)
     return fail(WEIR_ERROR_INVALID_ARGUMENT, "%s of %llu bytes has %llu pages, more than %llu",
                 what, llu(size), llu(pages), llu(most_pages));
-  }
   const uint64_t need = region_records + pages * (sizeof(vm::Page) + copies * sizeof(DevicePage));
   const uint64_t taken = memory_.bytes() + buffers_.bytes_of_next();
   if (taken <= config_.record_budget && need <= config_.record_budget - taken) return {};
@@ -154,16 +145,16 @@ Status Engine::room_for_records(const char *what, uint64_t size, uint64_t pages,
 }
 
 Status Engine::room_for_buffer(const weir_buffer_desc &desc, const ShardWish &wish, bool tenant) {
-  const PoolDevice &home = *devices_[wish.home];
+  const page::DeviceMemory &home = devices_[wish.home]->memory;
   if (tenant || !home.vmm()) return room_for_records("a buffer", desc.size, 1, 1);
   // Counted in 64 bits: what is too large has more pages than a shape can count.
-  const uint64_t page = home.page_size;
+  const uint64_t page = home.page_size();
   if (wish.shards == nullptr)
     return room_for_records("a buffer", desc.size,
-                            vm::Geometry::most_pages(desc.size, page, home.large_page_size), 1);
+                            vm::Geometry::most_pages(desc.size, page, home.large_page_size()), 1);
   const uint32_t count = wish.shards->count();
   const uint64_t largest =
-      vm::Shards::shape_of(desc.size, page, home.large_page_size, wish.stripe, count).large_bytes;
+      vm::Shards::shape_of(desc.size, page, home.large_page_size(), wish.stripe, count).large_bytes;
   return room_for_records("a sharded buffer", desc.size,
                           vm::Geometry::most_pages(desc.size, page, largest), count);
 }

@@ -9,33 +9,14 @@
 #include <algorithm>
 
 namespace weir::residency {
-namespace {
-
-// More pages waste less at a page's end; each is resident on its own.
-constexpr uint32_t slab_pages = 4;
-}  // namespace
 
 // ---- places ----
-
-/// A page without tenants has no versions: nothing of it is copied anywhere. While somebody is at work on it it keeps them,
-/// and is looked at again by whoever takes it out.
-void Engine::forget_idle(Region &slab, uint32_t page) noexcept {
-  if (!slab.slab || !slab.idle(page) || slab.pages[page].busy != 0) return;
-  free_host(slab, page);
-  free_lower(slab, page);
-  places_.note(slab, slab.pages[page].discarded());
-}
 
 /// A slab without tenants.
 Status Engine::open_slab(const vm::Geometry &shape, const page::Kin &kin, Region **out) {
   WEIR_TRY(make_home_region(shape, kin.home, kin.client, out));
-  try {
-    slabs_.open(**out, kin);
-  } catch (...) {
-    free_region(**out);
-    throw;
-  }
-  return {};
+  return or_undo([&]() WEIR_HELD { return slabs_.open(**out, kin), Status{}; },
+                 [&]() WEIR_HELD { free_region(**out); });
 }
 
 Status Engine::place_tenant(uint32_t index, const weir_buffer_desc &desc, uint8_t home,
@@ -50,28 +31,20 @@ Status Engine::place_tenant(uint32_t index, const weir_buffer_desc &desc, uint8_
   } else {
     region = slabs_.find(kin, desc.size, alignment, &place);
     if (region == nullptr) {
-      const vm::Geometry shape =
-          device.vmm() ? vm::Geometry::paged(device.page_size * slab_pages, device.page_size, 0)
-                       : vm::Geometry::whole(device.page_size);
-      WEIR_TRY(open_slab(shape, kin, &region));
-      try {
-        place = region->tenants->allocate(desc.size, alignment);
-      } catch (...) {
-        retire_region(*region);
-        throw;
-      }
+      // More pages waste less at a page's end; each is resident on its own.
+      constexpr uint32_t slab_pages = 4;
+      WEIR_TRY(open_slab(device.memory.small_pages(slab_pages), kin, &region));
+      const auto take = [&] {
+        return place = region->tenants->allocate(desc.size, alignment), Status{};
+      };
+      WEIR_TRY(or_undo(take, [&]() WEIR_HELD { retire_region(*region); }));
       (void)slabs_.occupy(*region, place);  // of absent pages
     }
   }
   region->tenants->set_owner(place.node, index);
   buffers_.settle(index, *region, place.node);
-  try {
-    buffers_.set_tag(index, desc.tag);
-  } catch (...) {
-    free_place(*region, place.node);
-    throw;
-  }
-  return {};
+  return or_undo([&]() WEIR_HELD { return buffers_.set_tag(index, desc.tag), Status{}; },
+                 [&]() WEIR_HELD { free_place(*region, place.node); });
 }
 
 /// A place in a slab. One that has no tenants stays for as long as pages of it are there: it is used again before another is
@@ -84,21 +57,18 @@ void Engine::free_place(Region &region, uint32_t node) noexcept {
   bool idle = false;
   for (uint32_t p = region.shape.page_at(begin); p <= last; ++p) {
     if (!region.idle(p)) continue;
-    forget_idle(region, p);
+    tiers_.forget_idle(region, p);
     if (here == nullptr || here->pages[p].granule == physical::no_granule) continue;
     PoolDevice &device = device_at(region.home);
-    if (region.pinned) count_held(region, p, device, false);
+    if (region.pinned) device.memory.count_held(region, p, false);
     if (here->pages[p].state() == PageState::filling) continue;  // settle_fill() refunds
     uncharge(region, p, region.home);
     idle = true;
     bool &told = region.tenants->pages[p].told;
     if (told) continue;
-    try {
-      device.policy->dispose(PageRef{region.id, p, regions_.generation(region)});
-      told = true;
-    } catch (const std::bad_alloc &) {
-      // It is among the policy's pages already; it only goes a little later.
-    }
+    // If not, it is among the policy's pages already; it only goes a little later.
+    const PageRef ref{region.id, p, regions_.generation(region)};
+    told = if_memory([&]() WEIR_HELD { device.policy->dispose(ref); });
   }
   if (idle) watch_idle();
   retire_region(region);
@@ -110,7 +80,7 @@ bool Engine::own_lost_page(uint32_t index, uint8_t home) {
   const Target where = buffers_.target(index);
   const uint8_t before = where.region->home;
   const bool last = where.region->tenants->count == 1;
-  Region &fresh = make_region(shape_for(home, where.size), home, where.region->client);
+  Region &fresh = make_region(device_at(home).memory.shape(where.size), home, where.region->client);
   fresh.buffer = index;
   fresh.priority = where.region->priority;
   fresh.tag = buffers_.tag_of(index);
@@ -126,36 +96,31 @@ bool Engine::own_lost_page(uint32_t index, uint8_t home) {
 
 // ---- a tenant that can't stay one ----
 
+/// Gives a tenant that is to be used elsewhere than at home pages of its own, through HOST: tenants share a page, and a page has
+/// one latest version, so one of them can't be used elsewhere alone.
 Status Engine::unslab_for(Releasable &lock, uint32_t index, uint8_t place) {
   const Target where = buffers_.target(index);
   if (!where.region->slab || where.region->home == place) return {};
-  return unslab(lock, index);
-}
-
-/// Gives a tenant pages of its own, through HOST: tenants share a page, and a page has one latest version, so
-/// one of them can't be used elsewhere alone.
-Status Engine::unslab(Releasable &lock, uint32_t index) {
   std::atomic<uint64_t> &word = buffers_.hot(index).word;
-  if (buffers_.held(index) || !leases_.take_alone(index)) {
+  if (buffers_.held(index) || !leases_.take_alone(index))
     return fail(WEIR_ERROR_LEASE_CONFLICT,
                 "a buffer below a page is leased or held on its home device; it can be used "
                 "elsewhere only when it is not");
-  }
-  const Target where = buffers_.target(index);
   leases_.count_pages(*where.region, where.base, where.base + where.size, 1);
   const bool virgin = (word.load() & Word::virgin) != 0;
   Region *fresh = nullptr;
   tier::HostSlot slot;
   const auto work = [&]() WEIR_HELD -> Status {
-    fresh = &make_region(shape_for(where.region->home, where.size), where.region->home,
+    fresh = &make_region(device_at(where.region->home).memory.shape(where.size), where.region->home,
                          where.region->client);
     // Readers too: another tenant may get the place as soon as it is free.
     WEIR_TRY(wait_range(lock, index, 0, where.size, true));
     if (virgin) return {};
-    WEIR_TRY(host_slot(lock, where.region->client, node_of(*where.region), where.size, &slot));
+    WEIR_TRY(
+        host_room_.take(lock, where.region->client, node_of(*where.region), where.size, &slot));
     WEIR_TRY(copy_pieces(lock, index, where, 0, where.size,
-                         static_cast<unsigned char *>(host_->address(slot)), nullptr));
-    host_->take_over(slot, where.region->client, where.size);
+                         static_cast<unsigned char *>(tiers_.host().address(slot)), nullptr));
+    tiers_.host().take_over(slot, where.region->client, where.size);
     return {};
   };
   const Status status = with_memory(lock, "to move a small buffer", work);
@@ -166,14 +131,14 @@ Status Engine::unslab(Releasable &lock, uint32_t index) {
     fresh->tag = buffers_.tenant_tag(index);
     places_.note(*fresh, fresh->pages[0].take_slot(slot));
     if (!virgin) places_.note(*fresh, fresh->pages[0].arrived(vm::host_bit));
-    if (!virgin) note_in_order(*fresh, 0, vm::host_bit);
+    if (!virgin) tiers_.note(*fresh, 0, vm::host_bit);
     free_place(*where.region, buffers_.node(index));
     buffers_.settle(index, *fresh);
     // A prefetch may have opened the hit path to the old place while the lock was dropped.
     set_flags(index, 0, Word::virgin | Word::resident | Word::sole);
   } else {
     const KeepError keep;
-    if (slot) free_slot(where.region->client, slot, where.region->scrub);
+    if (slot) tiers_.free_slot(where.region->client, slot, where.region->scrub);
     if (fresh != nullptr) free_region(*fresh);
   }
   word.fetch_sub(Word::writer);

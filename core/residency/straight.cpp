@@ -1,114 +1,69 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Straight down: a page leaves a device for a tier below HOST without a slot there, because it is not expected back soon
+// Straight down: a page leaves a device for a cold tier without a slot in HOST, because it is not expected back soon
 // or because HOST can't make room. Part by part through staging, by the thread that evicts it; part of drain.cpp.
 
 #include "core/residency/plan.hpp"
-#include "core/tier/checksum.hpp"
-#include "core/tier/codec/narrow.hpp"
 #include "core/transfer/copier.hpp"
 
-#include <algorithm>
 #include <cstring>
 
 namespace weir::residency {
 
-/// Outside the lock: a page from a device past HOST to a tier below, part by part through staging.
+/// The page's parts, each copied from the device when it is wanted. One slot of staging is enough: a part is where it goes to before
+/// the next is fetched.
+class Engine::StraightDown final : public move::Outgoing {
+ public:
+  StraightDown(Engine &engine, const Drain &drain, const Victim &victim)
+      : engine_(engine), drain_(drain), victim_(victim), slot_(engine.cold_.staging().take()) {
+    of = victim.region;
+    used = victim.used;
+    plan = victim.plan;
+    chain = victim.chain;
+    blob = slot_->blob;
+    rounded = slot_->pinned;  // in place
+    slot_->secret = victim.region->scrub;
+  }
+  ~StraightDown() { engine_.cold_.staging().give(slot_, Stamp{}); }
+  StraightDown(const StraightDown &) = delete;
+  StraightDown &operator=(const StraightDown &) = delete;
+
+  Status fetch(uint64_t at, uint64_t bytes, const unsigned char **out) override {
+    *out = slot_->pinned;
+    const uint64_t whole = tier::UnitArena::rounded(bytes);
+    std::memset(slot_->pinned + bytes, 0, whole - bytes);  // goes along to STORAGE
+    transfer::Copier copier(*drain_.device.streams.down());
+    Status status =
+        copier.copy(reinterpret_cast<uint64_t>(slot_->pinned), victim_.address + at, bytes);
+    if (status) status = copier.finish();
+    if (!status) engine_.end_copies(drain_.device);
+    return status;
+  }
+  Status write(tier::UnitSlot slot, const unsigned char *bytes, uint64_t count) override {
+    slot_->io.slot = slot;
+    slot_->io.memory = const_cast<unsigned char *>(bytes);
+    slot_->io.bytes = count;
+    slot_->io.write = true;
+    slot_->io.background = drain_.background;
+    engine_.cold_.storage()->submit(&slot_->io);
+    return engine_.cold_.storage()->wait(&slot_->io);
+  }
+
+ private:
+  Engine &engine_;
+  const Drain &drain_;
+  const Victim &victim_;
+  tier::StagingSlot *const slot_;
+};
+
 Status Engine::send_straight(Drain &drain, Victim &victim) {
-  tier::PageChecksum sum;
-  const uint64_t part_bytes = lower_.staging->part_bytes();
-  uint32_t record = victim.chain;
-  uint32_t full = 0;  // tiers that did not have room for all of it
-  for (uint64_t at = 0; at < victim.used;) {
-    const uint64_t raw = std::min(part_bytes, victim.used - at);
-    tier::StagingSlot *slot = lower_.staging->take();
-    slot->secret = victim.region->scrub;
-    Status status = copy_part(drain.device, victim.address + at, slot->pinned, raw);
-    if (status) {
-      if (victim.region->rounds != tier::Form::bytes && lower_.compressed != nullptr)
-        tier::round_floats(victim.region->rounds, slot->pinned, slot->pinned, raw);
-      sum.add(slot->pinned, raw);
-      try {
-        status = store_part(victim, drain.background, record, slot, raw);
-      } catch (...) {
-        lower_.staging->give(slot, Stamp{});
-        throw;
-      }
-    }
-    lower_.staging->give(slot, Stamp{});
-    if (status.code() == WEIR_NOT_READY) {
-      const bool compressed = victim.into == vm::compressed_bit;
-      full |= compressed ? vm::compressed_bit : vm::storage_bit;
-      victim.into = compressed ? vm::storage_bit : vm::compressed_bit;
-      const bool none = compressed ? lower_.storage == nullptr : lower_.compressed == nullptr;
-      if (none || (full & victim.into) != 0) return fail_full(victim.region->client, victim.used);
-      const Locked lock(lock_);  // from the start
-      free_places(*victim.region, victim.chain, vm::below_host);
-      record = victim.chain;
-      at = 0;
-      sum.reset();
-      continue;
-    }
-    WEIR_TRY(status);
-    at += raw;
-    const Locked lock(lock_);
-    record = lower_.copies[record].next;
-  }
-  victim.checksum = sum.sum();
+  StraightDown page(*this, drain, victim);
+  WEIR_TRY(demoter_.send(
+      page, drain.background ? Workers::Urgency::background : Workers::Urgency::demand, false));
+  victim.checksum = page.checksum;
+  victim.plan = page.plan;
+  victim.into = page.into->place.bit();
   return {};
-}
-
-/// From the device into pinned memory, and waits for it.
-Status Engine::copy_part(PoolDevice &device, uint64_t address, unsigned char *out, uint64_t bytes) {
-  transfer::Copier copier(*device.streams.down());
-  Status status = copier.copy(reinterpret_cast<uint64_t>(out), address, bytes);
-  if (status) status = copier.flush();
-  uint64_t point = 0;
-  if (status) status = device.streams.down()->timeline.record(&point);
-  if (status) status = device.streams.down()->timeline.finish(point);
-  if (!status) end_copies(device);
-  return status;
-}
-
-/// One part, in staging, to COMPRESSED or STORAGE; all parts of a page go to the same. NOT_READY: it has no room.
-Status Engine::store_part(Victim &victim, bool background, uint32_t record, tier::StagingSlot *slot,
-                          uint64_t raw) {
-  const uint32_t client = victim.region->client;
-  const bool storage = lower_.storage != nullptr && victim.into != vm::compressed_bit;
-  if (lower_.compressed != nullptr && victim.into != vm::storage_bit) {
-    const uint64_t bytes =
-        lower_.codec->encode(slot->pinned, raw, slot->blob, !storage, &victim.plan,
-                             background ? Workers::Urgency::background : Workers::Urgency::demand,
-                             tier::Effort::quick, slot->secret);
-    tier::UnitSlot place;
-    {
-      Locked lock(lock_);
-      if (bytes != 0) place = place_compressed(lock, client, bytes, false);
-      lower_.copies[record].compressed = place;
-    }
-    if (place) {
-      lower_.compressed->put(place, slot->blob, bytes);
-      victim.into = vm::compressed_bit;
-      return {};
-    }
-  }
-  if (!storage) return Status(WEIR_NOT_READY);
-  tier::UnitSlot place;
-  {
-    Locked lock(lock_);
-    place = place_storage(lock, client, raw);
-    lower_.copies[record].storage = place;
-  }
-  if (!place) return Status(WEIR_NOT_READY);
-  victim.into = vm::storage_bit;
-  std::memset(slot->pinned + raw, 0, tier::UnitArena::rounded(raw) - raw);  // goes along
-  slot->io.slot = place;
-  slot->io.memory = slot->pinned;
-  slot->io.bytes = raw;
-  slot->io.write = true;
-  slot->io.background = background;
-  lower_.storage->submit(&slot->io);
-  return lower_.storage->wait(&slot->io);
 }
 
 }  // namespace weir::residency

@@ -4,31 +4,31 @@
 // whole. Reads only, under the lock, and no more of a group than can be read in a moment: of many slabs the emptiest and
 // the fullest. extents.cpp has the same for segments.
 
-#include "core/residency/plan.hpp"
+#include "core/residency/relocator.hpp"
 
 #include <algorithm>
 
 namespace weir::residency {
 namespace {
 
-/// A survey of a group looks at so many slabs, of the emptiest and of the fullest each.
-constexpr ptrdiff_t most_surveyed = 32;
-constexpr size_t most_occupants = size_t{1} << 16U;
+/// Bytes of the slab's pages that are there and have tenants.
+uint64_t bytes_in_use(const Region &region, const Residence *here) noexcept {
+  uint64_t bytes = 0;
+  for (uint32_t p = 0; here != nullptr && p < region.pages.size(); ++p) {
+    if (here->pages[p].state() == PageState::resident && !region.idle(p))
+      bytes += region.shape.page_bytes(p);
+  }
+  return bytes;
+}
 
 }  // namespace
 
-/// The page is there, and nobody is working on it: what a slab's free ranges on it are good for.
-bool Engine::on_device(const Region &region, const Residence &here, uint32_t page) noexcept {
-  const Page &copies = region.pages[page];
-  return here.pages[page].state() == PageState::resident && copies.busy == 0 &&
-         (copies.latest() == 0 || (copies.latest() & here.place_bit()) != 0);
-}
-
-Blocker Engine::blocker_of(Region &region, uint32_t buffer, uint64_t begin, uint64_t end) noexcept {
-  const uint64_t word = buffers_.hot(buffer).word.load(std::memory_order_acquire);
+Blocker Relocator::blocker_of(Region &region, uint32_t buffer, uint64_t begin,
+                              uint64_t end) noexcept {
+  const uint64_t word = tables_.buffers.hot(buffer).word.load(std::memory_order_acquire);
   if (region.pinned) return Blocker::pinned;
   if (region.stable) return Blocker::stable;
-  if (buffers_.held(buffer)) return Blocker::held;
+  if (tables_.buffers.held(buffer)) return Blocker::held;
   if (Word::leases(word) != 0 || (word & Word::partial) != 0) return Blocker::leased;
   if ((word & Word::alive) == 0 || (word & Word::closing) != 0) return Blocker::busy;
   const Residence *here = region.on(region.home);
@@ -42,36 +42,39 @@ Blocker Engine::blocker_of(Region &region, uint32_t buffer, uint64_t begin, uint
   return Blocker::none;
 }
 
-void Engine::list_groups(uint8_t place, std::pmr::vector<uint64_t> *groups, MoveResult *result) {
-  Locked lock(lock_);
+void Relocator::list_groups(uint8_t place, std::pmr::vector<uint64_t> *groups, MoveResult *result) {
+  Locked lock(sync_.lock);
   if (device_at(place).lost()) return;
-  slabs_.for_each_group([&](uint64_t group, const page::SlabAllocator::Ids &slabs) WEIR_HELD {
-    if (regions_.at(slabs[0]).home != place) return;
-    if (regions_.at(slabs[0]).pinned) {
+  tables_.slabs.for_each_group([&](uint64_t group, const auto &slabs) WEIR_HELD {
+    if (tables_.regions.at(slabs[0]).home != place) return;
+    if (tables_.regions.at(slabs[0]).pinned) {
       for (const uint32_t id : slabs)
-        result->block(Blocker::pinned, regions_.at(id).tenants->taken);
+        result->block(Blocker::pinned, tables_.regions.at(id).tenants->taken);
     } else {
       groups->push_back(group);
     }
   });
 }
 
-void Engine::survey_group(uint8_t place, uint64_t group, Survey *survey) {
-  Locked lock(lock_);
+void Relocator::survey_group(uint8_t place, uint64_t group, Survey *survey) {
+  constexpr ptrdiff_t most_surveyed = 32;  // slabs, of the emptiest and of the fullest each
+  constexpr size_t most_occupants = size_t{1} << 16U;
+  Locked lock(sync_.lock);
   survey->clear();
-  const page::SlabAllocator::Ids *found = slabs_.group(group);
+  const page::SlabAllocator::Ids *found = tables_.slabs.group(group);
   if (found == nullptr || device_at(place).lost()) return;
-  std::pmr::vector<uint32_t> slabs(*found, &memory_);
-  std::erase_if(slabs, [this](uint32_t id) WEIR_HELD { return regions_.at(id).vacant(); });
+  std::pmr::vector<uint32_t> slabs(*found, memory_);
+  std::erase_if(slabs, [this](uint32_t id) WEIR_HELD { return tables_.regions.at(id).vacant(); });
   const auto emptier = [this](uint32_t a, uint32_t b) WEIR_HELD {
-    return regions_.at(a).tenants->used() < regions_.at(b).tenants->used();
+    return tables_.regions.at(a).tenants->used() < tables_.regions.at(b).tenants->used();
   };
   if (slabs.size() > size_t{2 * most_surveyed}) {
     const auto middle = slabs.begin() + most_surveyed;
     std::nth_element(slabs.begin(), middle, slabs.end(), emptier);
     // Of the fullest those with room.
     const auto full = std::partition(middle, slabs.end(), [this](uint32_t id) WEIR_HELD {
-      return regions_.at(id).tenants->free_units() >= regions_.at(id).tenants->size() / 16;
+      return tables_.regions.at(id).tenants->free_units() >=
+             tables_.regions.at(id).tenants->size() / 16;
     });
     const auto last = middle + std::min<ptrdiff_t>(full - middle, most_surveyed);
     std::partial_sort(middle, last, full,
@@ -82,54 +85,44 @@ void Engine::survey_group(uint8_t place, uint64_t group, Survey *survey) {
   std::sort(slabs.begin(), slabs.end(), emptier);
   size_t first = 0;
   for (size_t end = slabs.size(); first < end && survey->occupants.size() < most_occupants;) {
-    survey_slab(regions_.at(slabs[first++]), survey);
-    if (first < end) survey_slab(regions_.at(slabs[--end]), survey);
+    survey_slab(tables_.regions.at(slabs[first++]), survey);
+    if (first < end) survey_slab(tables_.regions.at(slabs[--end]), survey);
   }
 }
 
-void Engine::survey_slab(Region &region, Survey *survey) {
+void Relocator::survey_slab(Region &region, Survey *survey) {
   const Residence *here = region.on(region.home);
-  SurveyedPlace slab;
-  slab.id = region.id;
-  slab.generation = regions_.generation(region);
-  slab.size = region.shape.physical_bytes();
-  slab.first = survey->occupants.size();
-  for (uint32_t p = 0; here != nullptr && p < region.pages.size(); ++p) {
-    if (here->pages[p].state() == PageState::resident && !region.idle(p))
-      slab.worth += region.shape.page_bytes(p);
-  }
+  SurveyedPlace slab{.id = region.id,
+                     .generation = tables_.regions.generation(region),
+                     .size = region.shape.physical_bytes(),
+                     .worth = bytes_in_use(region, here),
+                     .first = survey->occupants.size()};
   if (slab.worth == 0) return;
   // What is free on pages that are elsewhere, or nobody's, is no place to move to.
   const auto fill_gap = [&](uint64_t begin, uint64_t end) {
     while (begin < end) {
       const uint32_t p = region.shape.page_at(begin);
       const uint64_t stop = std::min(end, region.shape.offset(p) + region.shape.page_bytes(p));
-      if (!on_device(region, *here, p) || region.idle(p)) {
-        Occupant filler;
-        filler.offset = begin;
-        filler.size = stop - begin;
-        filler.filler = true;
-        survey->occupants.push_back(filler);
-      }
+      if (!on_device(region, *here, p) || region.idle(p))
+        survey->occupants.push_back({.offset = begin, .size = stop - begin, .filler = true});
       begin = stop;
     }
   };
   const physical::SmallArena &tenants = *region.tenants;
   uint64_t end = 0;
   for (auto node = tenants.first(); node != physical::SmallArena::none; node = tenants.next(node)) {
-    Occupant tenant;
-    tenant.offset = tenants.offset(node);
-    tenant.size = tenants.size(node);
-    tenant.node = node;
-    tenant.node_generation = tenants.generation(node);
-    tenant.owner = tenants.owner(node);
-    const uint64_t word = buffers_.hot(tenant.owner).word.load(std::memory_order_relaxed);
+    Occupant tenant{.offset = tenants.offset(node),
+                    .size = tenants.size(node),
+                    .owner = tenants.owner(node),
+                    .node = node,
+                    .node_generation = tenants.generation(node)};
+    const uint64_t word = tables_.buffers.hot(tenant.owner).word.load(std::memory_order_relaxed);
     tenant.generation = word & Word::generation_mask;
     tenant.alignment_log2 =
         static_cast<uint8_t>((word >> Word::alignment_shift) & Word::alignment_mask);
     // A node that a move has reserved is not its owner's place yet.
     tenant.blocker =
-        buffers_.lies_at(tenant.owner, region, node)
+        tables_.buffers.lies_at(tenant.owner, region, node)
             ? blocker_of(region, tenant.owner, tenant.offset, tenant.offset + tenant.size)
             : Blocker::busy;
     fill_gap(end, tenant.offset);
@@ -141,25 +134,20 @@ void Engine::survey_slab(Region &region, Survey *survey) {
   survey->places.push_back(slab);
 }
 
-LayoutStats Engine::layout(uint8_t place) {
-  Locked lock(lock_);
+LayoutStats Relocator::layout(uint8_t place) {
+  Locked lock(sync_.lock);
   PoolDevice &device = device_at(place);
   LayoutStats stats;
   if (!device.vmm()) {
-    stats.free_bytes = device.granules->idle();
-    stats.largest_free = device.granules->largest_free();
+    stats.free_bytes = device.memory.granules().idle();
+    stats.largest_free = device.memory.granules().largest_free();
   }
-  slabs_.for_each_group([&](uint64_t, const page::SlabAllocator::Ids &slabs) WEIR_HELD {
-    if (slabs.size() < 2 || regions_.at(slabs[0]).home != place || regions_.at(slabs[0]).pinned)
-      return;
+  tables_.slabs.for_each_group([&](uint64_t, const auto &slabs) WEIR_HELD {
+    const Region &first = tables_.regions.at(slabs[0]);
+    if (slabs.size() < 2 || first.home != place || first.pinned) return;
     for (const uint32_t id : slabs) {
-      Region &region = regions_.at(id);
-      const Residence *here = region.on(place);
-      uint64_t bytes = 0;
-      for (uint32_t p = 0; here != nullptr && p < region.pages.size(); ++p)
-        bytes += here->pages[p].state() == PageState::resident && !region.idle(p)
-                     ? region.shape.page_bytes(p)
-                     : 0;
+      Region &region = tables_.regions.at(id);
+      const uint64_t bytes = bytes_in_use(region, region.on(place));
       stats.slab_bytes += bytes;
       stats.slab_used += std::min(bytes, region.tenants->used());
     }

@@ -51,6 +51,14 @@ struct BlobShape {
     return std::min(block_bytes, raw - start(index));
   }
 
+  /// What the table says of a block; and where the coded block begins, which is where the one before ends.
+  uint64_t entry(const unsigned char *blob, uint64_t index) const noexcept {
+    return load_little<uint64_t>(blob + entry_at(index));
+  }
+  uint64_t from(const unsigned char *blob, uint64_t index) const noexcept {
+    return index == 0 ? payload_at() : entry(blob, index - 1) & end_mask;
+  }
+
   /// The most bytes it can have.
   constexpr uint64_t bound() const noexcept { return payload_at() + raw; }
 
@@ -76,8 +84,7 @@ struct BlobShape {
     *shape = BlobShape{load_little<uint64_t>(blob + 8), (blob[6] & with_sums) != 0};
     if (load_little<uint32_t>(blob + 16) != shape->blocks())
       return "it has another number of blocks than its raw bytes have";
-    if (bytes < header_bytes ||
-        (bytes - header_bytes) / entry_bytes / (shape->sums ? 2 : 1) < shape->blocks())
+    if ((bytes - header_bytes) / entry_bytes / (shape->sums ? 2 : 1) < shape->blocks())
       return "it is shorter than its table of blocks";
     return nullptr;
   }

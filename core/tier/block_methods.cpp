@@ -83,14 +83,19 @@ constexpr uint64_t run = 32;
 /// Of the words remembered, one in so many has to have been seen before.
 constexpr uint64_t telling = 16;
 
+uint64_t lz4(const unsigned char *in, uint64_t count, unsigned char *out, uint64_t room) noexcept {
+  const auto most = static_cast<int>(std::min<uint64_t>(room, LZ4_MAX_INPUT_SIZE));
+  const int length =
+      LZ4_compress_default(reinterpret_cast<const char *>(in), reinterpret_cast<char *>(out),
+                           static_cast<int>(count), most);
+  return length > 0 ? static_cast<uint64_t>(length) : 0;
+}
+
 /// About what LZ4 leaves of `count` bytes, by a part of them.
 uint64_t lz4_estimate(const unsigned char *in, uint64_t count, unsigned char *scratch) noexcept {
   const uint64_t part = std::min(count, probe_bytes);
-  const unsigned char *const from = in + (count - part) / 2;
-  const int length =
-      LZ4_compress_default(reinterpret_cast<const char *>(from), reinterpret_cast<char *>(scratch),
-                           static_cast<int>(part), static_cast<int>(part));
-  return length > 0 ? count * static_cast<uint64_t>(length) / part : count;
+  const uint64_t length = lz4(in + (count - part) / 2, part, scratch, part);
+  return length > 0 ? count * length / part : count;
 }
 
 /// Whether runs of bytes come back, at a multiple of 8 bytes, that may lie too far apart for lz4_estimate to see them. Goes
@@ -117,11 +122,7 @@ bool repeats(const unsigned char *in, uint64_t count) noexcept {
 // ---- LZ4 ----
 
 uint64_t encode_lz4(const BlockTask &block) noexcept {
-  const auto room = static_cast<int>(std::min<uint64_t>(block.room, LZ4_MAX_INPUT_SIZE));
-  const int length = LZ4_compress_fast(reinterpret_cast<const char *>(block.in),
-                                       reinterpret_cast<char *>(block.out),
-                                       static_cast<int>(block.bytes), room, 1);
-  return length > 0 ? static_cast<uint64_t>(length) : 0;
+  return lz4(block.in, block.bytes, block.out, block.room);
 }
 
 /// Most that LZ4 takes its time for it does not gain from: where others do well, a part tells whether it comes near.
@@ -351,14 +352,10 @@ template class ContextPool<PlaneEncoder>;
 template class ContextPool<PlaneDecoder>;
 
 MethodContexts::MethodContexts(bool decoders_ready) noexcept
-    : zstd_encoders([]() noexcept { return make_encoder(); },
-                    [](ZSTD_CCtx *context) noexcept { ZSTD_freeCCtx(context); }),
-      zstd_decoders([]() noexcept { return make_decoder(); },
-                    [](ZSTD_DCtx *context) noexcept { ZSTD_freeDCtx(context); }),
-      plane_encoders([]() noexcept { return PlaneEncoder::create(); },
-                     [](PlaneEncoder *encoder) noexcept { delete encoder; }),
-      plane_decoders([]() noexcept { return PlaneDecoder::create(); },
-                     [](PlaneDecoder *decoder) noexcept { delete decoder; }) {
+    : zstd_encoders(make_encoder, [](ZSTD_CCtx *context) noexcept { ZSTD_freeCCtx(context); }),
+      zstd_decoders(make_decoder, [](ZSTD_DCtx *context) noexcept { ZSTD_freeDCtx(context); }),
+      plane_encoders(PlaneEncoder::create, [](PlaneEncoder *one) noexcept { delete one; }),
+      plane_decoders(PlaneDecoder::create, [](PlaneDecoder *one) noexcept { delete one; }) {
   if (!decoders_ready) return;
   const ContextPool<ZSTD_DCtx>::Loan zstd(zstd_decoders);
   const ContextPool<PlaneDecoder>::Loan planes(plane_decoders);

@@ -54,8 +54,6 @@ class ContextPool {
   using Free = void (*)(Context *) noexcept;
   ContextPool(Make make, Free release) noexcept : make_(make), release_(release) {}
   ~ContextPool();
-  ContextPool(const ContextPool &) = delete;
-  ContextPool &operator=(const ContextPool &) = delete;
 
   struct Node {
     Context *context;
@@ -169,8 +167,6 @@ class BlockMethod {
 class BlockMethods {
  public:
   explicit BlockMethods(bool decoders_ready) noexcept;
-  BlockMethods(const BlockMethods &) = delete;
-  BlockMethods &operator=(const BlockMethods &) = delete;
 
   /// nullptr: there is no such method. What encodes with less time also reads what has been made with more.
   BlockMethod *find(MethodId id, Effort effort = Effort::dense) noexcept;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// XXH3 for one instruction set: xxHash's own code, compiled for it, once for each file that includes this. Before: XXH_VECTOR, the
-// build's target, and all that xxHash includes, so that nothing else is compiled for it. All of it is static there, so that none of it
-// can stand in for the build's own.
+// XXH3 for one instruction set: xxHash's own code, compiled for it, once for each file that includes this. Before, but for the
+// build's own: XXH_VECTOR, the target, and all that xxHash includes, so that nothing else is compiled for it. All of it is static
+// there, so that none of it can stand in for the build's own.
 
 #include <xxhash.h>
 

@@ -58,34 +58,30 @@ Status CipherKey::make() {
 
 Cipher::~Cipher() {
   // They hold the key's schedule; freeing wipes it.
-  EVP_CIPHER_CTX_free(static_cast<EVP_CIPHER_CTX *>(encrypt_));
-  EVP_CIPHER_CTX_free(static_cast<EVP_CIPHER_CTX *>(decrypt_));
+  EVP_CIPHER_CTX_free(encrypt_);
+  EVP_CIPHER_CTX_free(decrypt_);
 }
 
 Status Cipher::start(const CipherKey &key) {
-  EVP_CIPHER_CTX *encrypt = EVP_CIPHER_CTX_new();
-  encrypt_ = encrypt;
-  EVP_CIPHER_CTX *decrypt = EVP_CIPHER_CTX_new();
-  decrypt_ = decrypt;
-  if (encrypt == nullptr || decrypt == nullptr) {
+  encrypt_ = EVP_CIPHER_CTX_new();
+  decrypt_ = EVP_CIPHER_CTX_new();
+  if (encrypt_ == nullptr || decrypt_ == nullptr)
     return fail(WEIR_ERROR_OUT_OF_HOST_MEMORY, "storage: no memory for a cipher");
-  }
-  if (EVP_EncryptInit_ex(encrypt, EVP_aes_256_xts(), nullptr, key.bytes(), nullptr) != 1)
+  if (EVP_EncryptInit_ex(encrypt_, EVP_aes_256_xts(), nullptr, key.bytes(), nullptr) != 1)
     return crypto_error("EVP_EncryptInit_ex");
-  if (EVP_DecryptInit_ex(decrypt, EVP_aes_256_xts(), nullptr, key.bytes(), nullptr) != 1)
+  if (EVP_DecryptInit_ex(decrypt_, EVP_aes_256_xts(), nullptr, key.bytes(), nullptr) != 1)
     return crypto_error("EVP_DecryptInit_ex");
   return {};
 }
 
-bool Cipher::run(void *context, uint64_t unit, const unsigned char *from, unsigned char *to,
-                 uint64_t bytes) noexcept {
-  auto *cipher = static_cast<EVP_CIPHER_CTX *>(context);
+bool Cipher::run(EVP_CIPHER_CTX *context, uint64_t unit, const unsigned char *from,
+                 unsigned char *to, uint64_t bytes) noexcept {
   for (uint64_t at = 0; at < bytes; at += unit_bytes, ++unit) {
     unsigned char tweak[16] = {};
     store_little(tweak, unit);
     int count = 0;
-    if (EVP_CipherInit_ex(cipher, nullptr, nullptr, nullptr, tweak, -1) != 1 ||
-        EVP_CipherUpdate(cipher, to + at, &count, from + at, static_cast<int>(unit_bytes)) != 1 ||
+    if (EVP_CipherInit_ex(context, nullptr, nullptr, nullptr, tweak, -1) != 1 ||
+        EVP_CipherUpdate(context, to + at, &count, from + at, static_cast<int>(unit_bytes)) != 1 ||
         count != static_cast<int>(unit_bytes)) {
       return false;
     }
@@ -105,7 +101,8 @@ Cipher::~Cipher() = default;
 Status Cipher::start(const CipherKey &) {
   return fail(WEIR_ERROR_NOT_SUPPORTED, "storage: this build of Weir was made without libcrypto");
 }
-bool Cipher::run(void *, uint64_t, const unsigned char *, unsigned char *, uint64_t) noexcept {
+bool Cipher::run(evp_cipher_ctx_st *, uint64_t, const unsigned char *, unsigned char *,
+                 uint64_t) noexcept {
   return false;
 }
 

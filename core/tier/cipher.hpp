@@ -13,6 +13,8 @@
 
 #include <cstdint>
 
+struct evp_cipher_ctx_st;
+
 namespace weir::tier {
 
 class CipherKey {
@@ -49,11 +51,10 @@ class Cipher {
   }
 
  private:
-  static bool run(void *context, uint64_t unit, const unsigned char *from, unsigned char *to,
-                  uint64_t bytes) noexcept;
+  static bool run(evp_cipher_ctx_st *context, uint64_t unit, const unsigned char *from,
+                  unsigned char *to, uint64_t bytes) noexcept;
 
-  void *encrypt_ = nullptr;  ///< EVP_CIPHER_CTX
-  void *decrypt_ = nullptr;
+  evp_cipher_ctx_st *encrypt_ = nullptr, *decrypt_ = nullptr;
 };
 
 }  // namespace weir::tier

@@ -17,7 +17,6 @@
 #include "core/tier/codec/elements.hpp"
 
 #include <algorithm>
-#include <bit>
 #include <cassert>
 #include <cstring>
 
@@ -77,20 +76,19 @@ struct Codec::Page {
   BlobShape shape;
   Effort effort;
   Workers::Urgency urgency;
-  BlockMethod *same, *as_is, *sparse, *fx = nullptr;
-  BlockMethod *method =
-      nullptr;              ///< besides SAME, RAW and what takes its place; nullptr: only those
-  Form form = Form::bytes;  ///< what the method is told of the bytes
-  bool tried = false;       ///< method is what a trial found
-  bool skipped = false;     ///< the plan says that nothing but SAME is worth a look
-  bool secret = false;      ///< nothing of it may stay on a stack
-  bool must = false;  ///< there is a blob in any case: blocks that stay as they are need not wait
+  BlockMethod *same, *as_is;
+  const bool secret;  ///< nothing of it may stay on a stack
+  const bool must;    ///< there is a blob in any case: blocks that stay as they are need not wait
+  BlockMethod *sparse = nullptr, *fx = nullptr;
+  BlockMethod *method = nullptr;  ///< besides SAME, RAW and what takes its place; none: only those
+  Form form = Form::bytes;        ///< what the method is told of the bytes
+  bool tried = false;             ///< method is what a trial found
+  bool skipped = false;           ///< the plan says that nothing but SAME is worth a look
 
   /// Of the table and what follows, while blocks are coded. Whoever codes the block `placed` reads `end` without it.
   SpinLock lock{};
   bool placing = false;
-  uint32_t placed =
-      0;  ///< blocks before this one have their end in the table, and coded ones are there
+  uint32_t placed = 0;  ///< blocks before it have their end in the table, and coded ones are there
   uint64_t end = 0;
   uint64_t tried_bytes = 0;  ///< raw bytes of the placed blocks that are not SAME ...
   uint64_t coded_bytes = 0;  ///< ... and what became of them
@@ -102,16 +100,6 @@ struct Codec::Page {
   unsigned char *place(uint32_t index) const noexcept {
     return out + shape.payload_at() + BlobShape::start(index);
   }
-  uint64_t from(uint32_t index) const noexcept {
-    return index == 0 ? shape.payload_at()
-                      : load_little<uint64_t>(entry(index - 1)) & BlobShape::end_mask;
-  }
-
-  void begin() noexcept {
-    shape.begin(out);
-    end = shape.payload_at();
-  }
-
   /// What codes a block of floats many of which are zero: that is seen block by block, as one layer's outputs are and
   /// another's are not.
   BlockMethod *stand_in(const BlockMethod *planned, const unsigned char *block,
@@ -165,7 +153,7 @@ struct Codec::Page {
     if (placing) return;
     placing = true;
     while (placed < count()) {
-      const uint64_t found = load_little<uint64_t>(entry(placed));
+      const uint64_t found = shape.entry(out, placed);
       if (found == 0) break;
       const uint64_t bytes = found & BlobShape::end_mask;
       const auto method_id = static_cast<MethodId>(found >> BlobShape::method_shift);
@@ -192,10 +180,11 @@ struct Codec::Page {
 
   /// Copies a block that stays as it is, if it is not there yet. Every block's end is known.
   void copy(uint32_t index) const noexcept {
-    const uint64_t entry_of = load_little<uint64_t>(entry(index));
-    if (static_cast<MethodId>(entry_of >> BlobShape::method_shift) != MethodId::raw) return;
+    const uint64_t method_of = shape.entry(out, index) >> BlobShape::method_shift;
+    if (static_cast<MethodId>(method_of) != MethodId::raw) return;
     const uint64_t length = shape.length(index);
-    (void)as_is->encode(in + BlobShape::start(index), length, form, out + from(index), length);
+    unsigned char *const to = out + shape.from(out, index);
+    (void)as_is->encode(in + BlobShape::start(index), length, form, to, length);
   }
 
   /// Whether it can have as many SAME blocks as it takes to pay: a look at both ends of each.
@@ -380,16 +369,15 @@ uint64_t Codec::encode(const void *in, uint64_t raw, void *out, bool must, Codec
   assert(shape.blocks() <= UINT32_MAX);
   if (raw == 0) return 0;
   if (choice_ == CodecChoice::raw) must = true;
-  Page page{static_cast<const unsigned char *>(in),
-            static_cast<unsigned char *>(out),
-            shape,
-            effort,
-            urgency,
-            methods_.find(MethodId::same),
-            methods_.find(MethodId::raw),
-            nullptr};
-  page.must = must;
-  page.secret = secret;
+  Page page{.in = static_cast<const unsigned char *>(in),
+            .out = static_cast<unsigned char *>(out),
+            .shape = shape,
+            .effort = effort,
+            .urgency = urgency,
+            .same = methods_.find(MethodId::same),
+            .as_is = methods_.find(MethodId::raw),
+            .secret = secret,
+            .must = must};
   struct Forget {  // however it ends
     Codec &codec;
     const bool secret;
@@ -402,7 +390,8 @@ uint64_t Codec::encode(const void *in, uint64_t raw, void *out, bool must, Codec
     incompressible_bytes_.fetch_add(raw, std::memory_order_relaxed);
     return 0;
   }
-  page.begin();
+  shape.begin(page.out);
+  page.end = shape.payload_at();
   run_pieces<&Page::code>(workers_, page.count(), page, urgency);
   assert(page.placed == page.count() && page.end <= shape.bound());
   learn(page, plan);
@@ -416,19 +405,10 @@ uint64_t Codec::encode(const void *in, uint64_t raw, void *out, bool must, Codec
 }
 
 void Codec::count(const Page &page) noexcept {
-  const auto add = [](std::atomic<uint64_t> &to, uint64_t bytes) {
-    to.fetch_add(bytes, std::memory_order_relaxed);
-  };
-  add(in_bytes_, page.shape.raw);
-  add(out_bytes_, page.end);
-  Tally &form = by_form_[static_cast<size_t>(page.form)];
-  add(form.in_bytes, page.shape.raw);
-  add(form.out_bytes, page.end);
-  for (size_t i = 0; i < method_count; ++i) {
-    if (page.methods[i].in_bytes == 0) continue;
-    add(by_method_[i].in_bytes, page.methods[i].in_bytes);
-    add(by_method_[i].out_bytes, page.methods[i].out_bytes);
-  }
+  all_.add({page.shape.raw, page.end});
+  by_form_[static_cast<size_t>(page.form)].add({page.shape.raw, page.end});
+  for (size_t i = 0; i < method_count; ++i)
+    if (page.methods[i].in_bytes != 0) by_method_[i].add(page.methods[i]);
 }
 
 // ---- and back ----
@@ -442,14 +422,8 @@ struct Codec::Reading {
   std::atomic<uint8_t> worst{static_cast<uint8_t>(Decoded::ok)};
   std::atomic<uint32_t> where{UINT32_MAX};
 
-  uint64_t entry(uint64_t index) const noexcept {
-    return load_little<uint64_t>(blob + shape.entry_at(index));
-  }
-  uint64_t from(uint64_t index) const noexcept {
-    return index == 0 ? shape.payload_at() : entry(index - 1) & BlobShape::end_mask;
-  }
   MethodId method_id(uint64_t index) const noexcept {
-    return static_cast<MethodId>(entry(index) >> BlobShape::method_shift);
+    return static_cast<MethodId>(shape.entry(blob, index) >> BlobShape::method_shift);
   }
 
   /// What is wrong with the header, or nullptr: then every block lies in the blob and in `out`.
@@ -458,7 +432,7 @@ struct Codec::Reading {
     if (shape.raw != raw) return "it is of another number of bytes";
     uint64_t end = shape.payload_at();
     for (uint64_t i = 0; i < shape.blocks(); ++i) {
-      const uint64_t next = entry(i) & BlobShape::end_mask;
+      const uint64_t next = shape.from(blob, i + 1);
       if (next <= end || next > bytes) return "a block of it has no length or lies outside of it";
       if (next - end > shape.length(i)) return "a block of it is longer than its raw bytes";
       if (methods.find(method_id(i)) == nullptr) return "a block of it is coded in no known way";
@@ -469,12 +443,11 @@ struct Codec::Reading {
 
   void block(uint32_t index) noexcept {
     if (worst.load(std::memory_order_relaxed) != static_cast<uint8_t>(Decoded::ok)) return;
-    const uint64_t start = from(index);
+    const uint64_t start = shape.from(blob, index);
     const uint64_t length = shape.length(index);
     unsigned char *to = out + BlobShape::start(index);
     BlockMethod *method = methods.find(method_id(index));
-    Decoded result =
-        method->decode(blob + start, (entry(index) & BlobShape::end_mask) - start, to, length);
+    Decoded result = method->decode(blob + start, shape.from(blob, index + 1) - start, to, length);
     if (secret) clear_stack();
     if (result == Decoded::ok && shape.sums &&
         checksum_of(to, length) != load_little<uint64_t>(blob + shape.sum_at(index)))
@@ -490,39 +463,33 @@ Status Codec::decode(const void *blob, uint64_t bytes, void *out, uint64_t raw,
   Reading reading{static_cast<const unsigned char *>(blob), static_cast<unsigned char *>(out),
                   methods_, secret};
   const char *wrong = raw == 0 ? "no page has no bytes" : reading.check(bytes, raw);
-  if (wrong != nullptr) {
+  if (wrong != nullptr)
     return fail(WEIR_ERROR_CORRUPT, "a compressed page of %llu bytes, %llu raw, is malformed: %s",
                 llu(bytes), llu(raw), wrong);
-  }
   const auto count = static_cast<uint32_t>(reading.shape.blocks());
   run_pieces<&Reading::block>(workers_, count, reading, urgency);
   if (secret) methods_.forget();
   const auto worst = static_cast<Decoded>(reading.worst.load(std::memory_order_relaxed));
   const uint32_t where = reading.where.load(std::memory_order_relaxed);
-  if (worst == Decoded::no_memory) {
+  if (worst == Decoded::no_memory)
     return fail(WEIR_ERROR_OUT_OF_HOST_MEMORY,
                 "no memory for a context to decode a compressed page with");
-  }
-  if (worst == Decoded::malformed) {
+  if (worst == Decoded::malformed)
     return fail(WEIR_ERROR_CORRUPT, "block %u of %u of a compressed page is malformed (%s)",
                 where + 1, count, methods_.find(reading.method_id(where))->name());
-  }
   decoded_bytes_.fetch_add(raw, std::memory_order_relaxed);
   return {};
 }
 
 CodecStats Codec::stats() const noexcept {
   CodecStats stats;
-  stats.in_bytes = in_bytes_.load(std::memory_order_relaxed);
-  stats.out_bytes = out_bytes_.load(std::memory_order_relaxed);
+  const CodecStats::Share all = all_.read();
+  stats.in_bytes = all.in_bytes;
+  stats.out_bytes = all.out_bytes;
   stats.decoded_bytes = decoded_bytes_.load(std::memory_order_relaxed);
   stats.incompressible_bytes = incompressible_bytes_.load(std::memory_order_relaxed);
-  const auto read = [](const Tally &tally) {
-    return CodecStats::Share{tally.in_bytes.load(std::memory_order_relaxed),
-                             tally.out_bytes.load(std::memory_order_relaxed)};
-  };
-  for (size_t i = 0; i < method_count; ++i) stats.methods[i] = read(by_method_[i]);
-  for (size_t i = 0; i < form_count; ++i) stats.forms[i] = read(by_form_[i]);
+  for (size_t i = 0; i < method_count; ++i) stats.methods[i] = by_method_[i].read();
+  for (size_t i = 0; i < form_count; ++i) stats.forms[i] = by_form_[i].read();
   return stats;
 }
 

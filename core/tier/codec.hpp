@@ -27,8 +27,7 @@ struct CodecPlan {
   uint8_t skip = 0;     ///< pages still to be passed over as incompressible ...
   uint8_t backoff = 0;  ///< ... and how many, as a power of two, the next time
   uint8_t age = 0;      ///< pages since the last trial
-  uint32_t ratio =
-      0;  ///< of the page that was tried last, raw / coded in 1/256, blocks of one pattern left out
+  uint32_t ratio = 0;   ///< raw / coded of the page tried last, in 1/256, without SAME blocks
 };
 
 /// What a page may be coded with: whatever pays, or one method alone (besides SAME and RAW).
@@ -60,8 +59,7 @@ class Codec {
 
   struct Options {
     bool sums = false;  ///< blobs have a checksum of each block
-    bool ready =
-        true;  ///< what decoding needs is had now, so that it cannot fail for want of memory
+    bool ready = true;  ///< what decoding needs is had now, so that it cannot lack memory
   };
   Codec(Workers &workers, CodecChoice choice, Options options) noexcept;
   Codec(Workers &workers, CodecChoice choice) noexcept : Codec(workers, choice, Options()) {}
@@ -104,10 +102,19 @@ class Codec {
   const CodecChoice choice_;
   const bool sums_;
   BlockMethods methods_;
-  std::atomic<uint64_t> in_bytes_{0}, out_bytes_{0}, decoded_bytes_{0}, incompressible_bytes_{0};
   struct Tally {
     std::atomic<uint64_t> in_bytes{0}, out_bytes{0};
+
+    void add(CodecStats::Share more) noexcept {
+      in_bytes.fetch_add(more.in_bytes, std::memory_order_relaxed);
+      out_bytes.fetch_add(more.out_bytes, std::memory_order_relaxed);
+    }
+    CodecStats::Share read() const noexcept {
+      return {in_bytes.load(std::memory_order_relaxed), out_bytes.load(std::memory_order_relaxed)};
+    }
   };
+  Tally all_;
+  std::atomic<uint64_t> decoded_bytes_{0}, incompressible_bytes_{0};
   std::array<Tally, method_count> by_method_;
   std::array<Tally, form_count> by_form_;
 };

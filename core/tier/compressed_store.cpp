@@ -31,7 +31,11 @@ void *reserve(uint64_t bytes) noexcept {
 }  // namespace
 
 CompressedStore::CompressedStore(uint64_t budget, std::pmr::memory_resource *memory)
-    : asked_(budget), arena_(budget <= UnitArena::max_bytes ? budget : 0, memory) {}
+    : ColdStore(Place::compressed),
+      asked_(budget),
+      arena_(budget <= UnitArena::max_bytes ? budget : 0, memory) {
+  use(&arena_);
+}
 
 CompressedStore::~CompressedStore() {
   if (base_ != nullptr) munmap(base_, budget());
@@ -41,11 +45,10 @@ CompressedStore::~CompressedStore() {
 Status CompressedStore::start() {
   ErrorDetail detail{
       .tier = WEIR_TIER_COMPRESSED, .asked = asked_, .available = UnitArena::max_bytes};
-  if (asked_ > UnitArena::max_bytes) {
+  if (asked_ > UnitArena::max_bytes)
     return fail(WEIR_ERROR_INVALID_ARGUMENT, detail,
                 "a compressed budget of %llu bytes is beyond what a store can place, %llu",
                 llu(asked_), llu(UnitArena::max_bytes));
-  }
   if (base_ != nullptr || budget() == 0) return {};
   void *base = reserve(budget());
   void *map = base != nullptr ? reserve(words() * sizeof(uint64_t)) : nullptr;
@@ -69,7 +72,7 @@ Status CompressedStore::start() {
 
 UnitSlot CompressedStore::allocate(uint64_t bytes) {
   if (base_ == nullptr || bytes == 0) return {};
-  const UnitSlot slot = bytes < dense_mark ? arena_.allocate(bytes) : UnitSlot{};
+  const UnitSlot slot = bytes < note_mark ? arena_.allocate(bytes) : UnitSlot{};
   if (!slot) return {};
   mark<false>(slot.first, arena_.bytes(slot) / UnitArena::unit);
   arena_.set_note(slot, static_cast<uint32_t>(bytes));
@@ -82,9 +85,14 @@ void CompressedStore::free(UnitSlot slot, uint32_t client) noexcept {
   arena_.free(slot);
   mark<true>(slot.first, units);
   top_ = std::max(top_, slot.first + units);
-  if (stale_ > std::max(kept_units, used() / UnitArena::unit / kept_share)) {
+  if (stale_ > std::max(kept_units, used() / UnitArena::unit / kept_share))
     (void)give_back(std::max(step_units, 2 * units), step_runs);
-  }
+}
+
+bool CompressedStore::free_secret(UnitSlot slot) noexcept {
+  std::memset(address(slot), 0, bytes(slot));
+  free(slot);
+  return false;
 }
 
 void CompressedStore::put(UnitSlot slot, const unsigned char *blob, uint64_t bytes) noexcept {

@@ -14,36 +14,27 @@
 #include "core/base/memory.hpp"
 #include "core/base/poison.hpp"
 #include "core/base/status.hpp"
-#include "core/tier/unit_slot.hpp"
+#include "core/tier/cold_store.hpp"
 
 namespace weir::tier {
 
-class CompressedStore {
+class CompressedStore : public ColdStore {
  public:
   CompressedStore(uint64_t budget, std::pmr::memory_resource *memory);
-  ~CompressedStore();
-  CompressedStore(const CompressedStore &) = delete;
-  CompressedStore &operator=(const CompressedStore &) = delete;
+  ~CompressedStore() override;
 
   /// Reserves the address space. OUT_OF_HOST_MEMORY with the reason; INVALID_ARGUMENT for a budget beyond
   /// UnitArena::max_bytes. Before it there is nothing to allocate.
   Status start();
 
   // ---- under the pool's lock ----
-  /// For a blob of `bytes`, less than 2 GiB. No slot: nothing free is long enough. Throws std::bad_alloc with nothing
-  /// changed. Its memory holds anything.
-  UnitSlot allocate(uint64_t bytes);
-  void free(UnitSlot slot, uint32_t client = poison::nobody) noexcept;
-  UnitSlot slot(UnitName name) const noexcept { return arena_.slot(name); }
-  uint64_t bytes(UnitName slot) const noexcept { return arena_.bytes(slot); }
-  /// Of the slot's blob.
-  uint32_t blob_bytes(UnitName slot) const noexcept { return arena_.note(slot) & ~dense_mark; }
+  /// For a blob of `bytes`, less than 2 GiB. Its memory holds anything.
+  UnitSlot allocate(uint64_t bytes) override;
+  void free(UnitSlot slot, uint32_t client = poison::nobody) noexcept override;
+  bool free_secret(UnitSlot slot) noexcept override;
   /// The blob has been coded again already, or that was tried.
-  bool dense(UnitName slot) const noexcept { return (arena_.note(slot) & dense_mark) != 0; }
-  void set_dense(UnitName slot) noexcept { arena_.set_note(slot, arena_.note(slot) | dense_mark); }
-  uint64_t budget() const noexcept { return arena_.budget(); }
-  uint64_t used() const noexcept { return arena_.used(); }
-  uint64_t room() const noexcept { return arena_.room(); }
+  bool dense(UnitName slot) const noexcept { return (arena_.note(slot) & note_mark) != 0; }
+  void set_dense(UnitName slot) noexcept { arena_.set_note(slot, arena_.note(slot) | note_mark); }
   /// Bytes of free ranges that may be resident.
   uint64_t stale() const noexcept { return stale_ * UnitArena::unit; }
   /// Gives memory of free ranges back to the system, so that what is resident is what is used; returns an upper bound
@@ -57,9 +48,6 @@ class CompressedStore {
   void put(UnitSlot slot, const unsigned char *blob, uint64_t bytes) noexcept;
 
  private:
-  /// In a slot's note, beside its bytes.
-  static constexpr uint32_t dense_mark = uint32_t{1} << 31U;
-
   uint64_t words() const noexcept { return (budget() / UnitArena::unit + 63) / 64; }
   template <bool set>
   uint64_t find(uint64_t from) const noexcept;
@@ -70,11 +58,10 @@ class CompressedStore {
   const uint64_t asked_;
   UnitArena arena_;
   unsigned char *base_ = nullptr;
-  uint64_t *stale_map_ =
-      nullptr;  ///< a bit a unit; pageable memory of its own, touched only where the store is
-  uint64_t stale_ = 0;   ///< units
-  uint64_t top_ = 0;     ///< no bit is set at or above
-  uint64_t cursor_ = 0;  ///< where giving back goes on
+  uint64_t *stale_map_ = nullptr;  ///< a bit a unit; pageable, touched only where the store is
+  uint64_t stale_ = 0;             ///< units
+  uint64_t top_ = 0;               ///< no bit is set at or above
+  uint64_t cursor_ = 0;            ///< where giving back goes on
 };
 
 }  // namespace weir::tier

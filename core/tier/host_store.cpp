@@ -155,10 +155,9 @@ Status HostStore::register_view(void *view, uint64_t bytes) noexcept {
   return {};
 }
 
-/// *refused: the runtime does not take the file's memory.
-Status HostStore::make_in_file(uint64_t bytes, uint32_t node, Owned<Chunk> *chunk, bool *refused) {
-  Owned<Chunk> fresh = make_owned<Chunk>(memory_, memory_, bytes, true);
-  fresh->node = node;
+/// Gives the chunk its memory. *refused: the runtime does not take the file's.
+Status HostStore::make_in_file(Chunk *fresh, bool *refused) noexcept {
+  const uint64_t bytes = fresh->bytes;
   fresh->file_offset = file_end_;
   if (!may_grow_to(file_end_ + bytes) ||
       ftruncate(file_, static_cast<off_t>(file_end_ + bytes)) != 0)
@@ -177,13 +176,11 @@ Status HostStore::make_in_file(uint64_t bytes, uint32_t node, Owned<Chunk> *chun
   }
   file_end_ += bytes;
   fresh->view = static_cast<unsigned char *>(view);
-  *chunk = std::move(fresh);
   return {};
 }
 
 Status HostStore::make_pinned(uint64_t bytes, uint32_t node, Owned<Chunk> *chunk) {
-  Owned<Chunk> fresh = make_owned<Chunk>(memory_, memory_, bytes, false);
-  fresh->node = node;
+  Owned<Chunk> fresh = make_owned<Chunk>(memory_, memory_, bytes, node, false);
   void *memory = nullptr;
   backend::Runtime &runtime = *runtimes_.front();
   WEIR_TRY(runtime.check(runtime.table().host_allocate(runtime.state(), bytes, &memory),
@@ -195,21 +192,18 @@ Status HostStore::make_pinned(uint64_t bytes, uint32_t node, Owned<Chunk> *chunk
 
 Status HostStore::make_chunk(uint64_t bytes, uint32_t node, Owned<Chunk> *chunk) {
   const numa::PreferNode prefer(nodes_, node);
-  file_chunks_.fetch_add(
-      1);  // before the look: who leaves the file counts those that may still be in it
+  Owned<Chunk> fresh = make_owned<Chunk>(memory_, memory_, bytes, node, true);
+  file_chunks_.fetch_add(1);  // before the look: who leaves the file counts what may be in it
   if (!in_use_.load()) {
     drop_file_chunk();
     return make_pinned(bytes, node, chunk);
   }
   bool refused = false;
-  Status status;
-  try {
-    status = make_in_file(bytes, node, chunk, &refused);
-  } catch (...) {
-    drop_file_chunk();
-    throw;
+  const Status status = make_in_file(fresh.get(), &refused);
+  if (status) {
+    *chunk = std::move(fresh);
+    return {};
   }
-  if (status) return {};
   {
     const KeepError keep;
     drop_file_chunk();
@@ -242,9 +236,8 @@ void HostStore::unmake_chunk(Chunk &chunk) noexcept {
     (void)runtimes_.front()->table().host_free(runtimes_.front()->state(), chunk.view, chunk.bytes);
     return;
   }
-  for (backend::Runtime *runtime : runtimes_) {
+  for (backend::Runtime *runtime : runtimes_)
     (void)runtime->table().host_unregister(runtime->state(), chunk.view, chunk.bytes);
-  }
   munmap(chunk.view, chunk.bytes);
   if (fallocate(file_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
                 static_cast<off_t>(chunk.file_offset), static_cast<off_t>(chunk.bytes)) != 0)

@@ -44,8 +44,6 @@ class HostStore {
             std::pmr::vector<backend::Runtime *> runtimes, bool registrable,
             const numa::Nodes &nodes, const Log &log);
   ~HostStore();
-  HostStore(const HostStore &) = delete;
-  HostStore &operator=(const HostStore &) = delete;
 
   static uint64_t rounded(uint64_t bytes) noexcept { return (bytes + unit - 1) / unit * unit; }
 
@@ -99,13 +97,14 @@ class HostStore {
   // ---- outside the lock ----
   struct Chunk {
     /// The file's memory is zero at first.
-    Chunk(std::pmr::memory_resource *memory, uint64_t bytes_, bool in_file_)
+    Chunk(std::pmr::memory_resource *memory, uint64_t bytes_, uint32_t node_, bool in_file_)
         : bytes(bytes_),
+          node(node_),
           in_file(in_file_),
           arena(bytes_, unit, memory),
           owners(bytes_, in_file_ ? Owners::nobody : Owners::several, memory) {}
     uint64_t bytes;
-    uint32_t node = numa::unknown;
+    uint32_t node;
     size_t share = 0;  ///< of the node, once attached
     bool in_file;
     uint64_t file_offset = 0;
@@ -142,7 +141,7 @@ class HostStore {
     uint64_t held = 0, used = 0;
   };
   HostSlot allocate_in(size_t chunk, uint64_t bytes);
-  Status make_in_file(uint64_t bytes, uint32_t node, Owned<Chunk> *chunk, bool *refused);
+  Status make_in_file(Chunk *fresh, bool *refused) noexcept;
   Status make_pinned(uint64_t bytes, uint32_t node, Owned<Chunk> *chunk);
   Status register_view(void *view, uint64_t bytes) noexcept;
   void leave_file(const char *why) noexcept;

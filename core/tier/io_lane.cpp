@@ -54,35 +54,25 @@ int IoLane::begin(Piece *piece) noexcept {
 }
 
 bool IoLane::advance(Piece *piece, int64_t result, int *error) noexcept {
-  *error = 0;
-  if (result < 0 && result != -EINTR && result != -EAGAIN) {
-    *error = static_cast<int>(-result);
-    return false;
-  }
-  if (result == 0) {  // past the end of a file, which we made long enough
-    *error = EIO;
-    return false;
-  }
-  uint64_t count = result < 0 ? 0 : static_cast<uint64_t>(result);
+  // 0: past the end of a file, which we made long enough.
+  *error = result < 0 ? static_cast<int>(-result) : EIO;
+  const bool passing = result == -EINTR || result == -EAGAIN;
+  if (result <= 0 && !passing) return false;
+  uint64_t count = passing ? 0 : static_cast<uint64_t>(result);
   assert(count <= piece->bytes - piece->done);
   // What is left must be asked for in whole units again.
   if (file(*piece).direct() && piece->done + count != piece->bytes) count = count / unit * unit;
-  if (count == 0) {
-    if (++piece->stalls < max_stalls) return true;
-    *error = result < 0 ? static_cast<int>(-result) : EIO;
-    return false;
-  }
+  if (count == 0) return ++piece->stalls < max_stalls;
   piece->stalls = 0;
   piece->done += count;
   if (piece->done != piece->bytes) return true;
-  if (!piece->io->write && !end_read(piece)) *error = EIO;
-  return false;
-}
-
-bool IoLane::end_read(Piece *piece) noexcept {
+  *error = 0;
+  if (piece->io->write) return false;
   if (shared_.hook != nullptr) shared_.hook->after_read(piece->memory, piece->bytes);
-  return shared_.key == nullptr ||
-         cipher_.decrypt(piece->line / unit, piece->memory, piece->memory, piece->bytes);
+  if (shared_.key != nullptr &&
+      !cipher_.decrypt(piece->line / unit, piece->memory, piece->memory, piece->bytes))
+    *error = EIO;
+  return false;
 }
 
 }  // namespace weir::tier

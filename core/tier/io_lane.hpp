@@ -7,7 +7,6 @@
 // handler of the program's runs on it.
 #pragma once
 
-#include "core/base/log.hpp"
 #include "core/base/memory.hpp"
 #include "core/base/status.hpp"
 #include "core/tier/cipher.hpp"
@@ -33,8 +32,6 @@ class IoLane : public IoSleeper {
  public:
   explicit IoLane(const IoShared &shared) : shared_(shared) {}
   virtual ~IoLane() = default;
-  IoLane(const IoLane &) = delete;
-  IoLane &operator=(const IoLane &) = delete;
 
   /// Hints, from any thread; see StorageStore.
   virtual void add_memory(void * /*base*/, uint64_t /*bytes*/) noexcept {}
@@ -67,8 +64,6 @@ class IoLane : public IoSleeper {
   Cipher cipher_;  ///< the thread's own
 
  private:
-  bool end_read(Piece *piece) noexcept;
-
   std::thread thread_;
 };
 

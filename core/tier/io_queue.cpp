@@ -34,7 +34,8 @@ void IoQueue::submit(StorageIo *io) noexcept {
     io->pending.store(1, std::memory_order_relaxed);
     if (io->write) {
       const uint64_t ticket = next_ticket_++;
-      while (!may_submit(ticket, io->total)) room_.wait(hold);
+      while (ticket != serving_ || (behind_ != 0 && behind_ + io->total > limits_.write_behind))
+        room_.wait(hold);
       ++serving_;
       behind_ += io->total;
       if (serving_ != next_ticket_) room_.notify_all();
@@ -55,11 +56,6 @@ void IoQueue::wait(StorageIo *io) noexcept {
   while (io->pending.load(std::memory_order_acquire) != 0) signal_of(io).wait(hold);
 }
 
-/// A write, once all before it have been.
-bool IoQueue::may_submit(uint64_t ticket, uint64_t bytes) const noexcept {
-  return ticket == serving_ && (behind_ == 0 || behind_ + bytes <= limits_.write_behind);
-}
-
 bool IoQueue::may_start(Class which, uint64_t bytes) const noexcept {
   if (which == demand_read)
     return running_[which] == 0 || running_[which] + bytes <= limits_.demand_reads;
@@ -68,11 +64,8 @@ bool IoQueue::may_start(Class which, uint64_t bytes) const noexcept {
     return running_[which] == 0 || running_[which] + bytes <= limits_.background_reads;
   const uint64_t running = running_[demand_write] + running_[background_write];
   if (running == 0 || running + bytes <= limits_.writes_beside_demand) return true;
-  return running + bytes <= limits_.writes && !demand_near();
-}
-
-bool IoQueue::demand_near() const noexcept {
-  return demand_ != 0 || (quiet_at_ != 0 && Clock().now_ns() < quiet_at_);
+  if (running + bytes > limits_.writes || demand_ != 0) return false;
+  return quiet_at_ == 0 || Clock().now_ns() >= quiet_at_;
 }
 
 /// `classes`: nothing may start now.
@@ -85,13 +78,13 @@ IoQueue::Class IoQueue::choose(bool writes) const noexcept {
   for (const Class which : turn ? writes_first : reads_first) {
     const StorageIo *first = lines_[which].first;
     if (first == nullptr || (first->write && !writes)) continue;
-    if (may_start(which, next_bytes(*first))) return which;
+    if (may_start(which, next_run(*first).bytes)) return which;
   }
   return classes;
 }
 
-uint64_t IoQueue::next_bytes(const StorageIo &io) const noexcept {
-  return stripes_.run(UnitArena::offset(io.slot) + io.started, io.total - io.started).bytes;
+Stripes::Run IoQueue::next_run(const StorageIo &io) const noexcept {
+  return stripes_.run(UnitArena::offset(io.slot) + io.started, io.total - io.started);
 }
 
 IoQueue::Next IoQueue::next(IoSleeper *lane, bool writes, Piece *piece) noexcept {
@@ -122,14 +115,13 @@ IoQueue::Next IoQueue::next(IoSleeper *lane, bool writes, Piece *piece) noexcept
 
 void IoQueue::take(Class which, Piece *piece) noexcept {
   StorageIo *io = lines_[which].first;
-  *piece = Piece();
-  piece->io = io;
-  piece->memory = static_cast<unsigned char *>(io->memory) + io->started;
-  piece->line = UnitArena::offset(io->slot) + io->started;
-  const Stripes::Run run = stripes_.run(piece->line, io->total - io->started);
-  piece->file = run.file;
-  piece->offset = run.offset;
-  piece->bytes = run.bytes;
+  const Stripes::Run run = next_run(*io);
+  *piece = {.io = io,
+            .memory = static_cast<unsigned char *>(io->memory) + io->started,
+            .line = UnitArena::offset(io->slot) + io->started,
+            .file = run.file,
+            .offset = run.offset,
+            .bytes = run.bytes};
   io->started += run.bytes;
   ++io->running;
   if (io->started == io->total) pop(which);

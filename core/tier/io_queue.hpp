@@ -81,8 +81,6 @@ class IoQueue {
 
   IoQueue(const Stripes &stripes, const Limits &limits) noexcept
       : stripes_(stripes), limits_(limits) {}
-  IoQueue(const IoQueue &) = delete;
-  IoQueue &operator=(const IoQueue &) = delete;
 
   void submit(StorageIo *io) noexcept;
   void wait(StorageIo *io) noexcept;
@@ -110,10 +108,8 @@ class IoQueue {
 
   static Class class_of(const StorageIo &io) noexcept;
   bool may_start(Class which, uint64_t bytes) const noexcept WEIR_REQUIRES(mutex_);
-  bool may_submit(uint64_t ticket, uint64_t bytes) const noexcept WEIR_REQUIRES(mutex_);
-  bool demand_near() const noexcept WEIR_REQUIRES(mutex_);
   Class choose(bool writes) const noexcept WEIR_REQUIRES(mutex_);
-  uint64_t next_bytes(const StorageIo &io) const noexcept;
+  Stripes::Run next_run(const StorageIo &io) const noexcept;
   void take(Class which, Piece *piece) noexcept WEIR_REQUIRES(mutex_);
   void pop(Class which) noexcept WEIR_REQUIRES(mutex_);
   void complete(StorageIo *io) noexcept WEIR_REQUIRES(mutex_);

@@ -52,12 +52,8 @@ class RegisteredMemory {
       // It pins the memory, which takes a while and counts against a limit: no lock is held meanwhile.
       const bool taken = update(i, &memory);
       const Guard hold(mutex_);
-      places_[i].begin = taken ? at : nullptr;
-      places_[i].bytes = taken ? count : 0;
-      if (!taken) {
-        places_[i].base = nullptr;
-        return;
-      }
+      places_[i] = taken ? Place{base, at, count} : Place{};
+      if (!taken) return;
       at += count;
       bytes -= count;
     }
@@ -167,8 +163,7 @@ class UringLane final : public IoLane {
 
 Status UringLane::open_ring() {
   io_uring_params params{};
-  params.flags =
-      IORING_SETUP_COOP_TASKRUN;  // nothing but this thread waits: no need to interrupt it
+  params.flags = IORING_SETUP_COOP_TASKRUN;  // only this thread waits: no need to interrupt it
   int result = io_uring_queue_init_params(entries, &ring_, &params);
   if (result == -EINVAL) {
     params = {};

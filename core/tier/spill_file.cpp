@@ -15,7 +15,6 @@
 #include <cinttypes>
 #include <cstdlib>
 #include <cstring>
-#include <utility>
 
 namespace weir::tier {
 namespace {
@@ -59,20 +58,11 @@ Status no_room(int error, uint64_t bytes, int descriptor, const std::string &dir
               directory.c_str(), bytes, detail.available, strerrordesc_np(error));
 }
 
-bool is_lack_of_room(int error) noexcept {
-  return error == ENOSPC || error == EDQUOT || error == EFBIG;
-}
-
 }  // namespace
 
 SpillFile::~SpillFile() {
   if (descriptor_ >= 0) close(descriptor_);
 }
-
-SpillFile::SpillFile(SpillFile &&other) noexcept
-    : descriptor_(std::exchange(other.descriptor_, -1)),
-      direct_(other.direct_),
-      directory_(std::move(other.directory_)) {}
 
 SpillFile &SpillFile::operator=(SpillFile &&other) noexcept {
   std::swap(descriptor_, other.descriptor_);
@@ -131,14 +121,14 @@ Status SpillFile::preallocate(uint64_t bytes, IoHook *hook, const Log &log) {
     const uint64_t room = room_for(descriptor_);
     if (bytes > room) return no_room(ENOSPC, bytes, descriptor_, directory_);
     error = ftruncate(descriptor_, static_cast<off_t>(bytes)) == 0 ? 0 : errno;
-    if (error == 0) {
+    if (error == 0)
       log(WEIR_LOG_WARNING,
           "storage: the file system of '%s' can't take room in advance: writes will fail when it "
           "is full",
           directory_.c_str());
-    }
   }
-  if (is_lack_of_room(error)) return no_room(error, bytes, descriptor_, directory_);
+  if (error == ENOSPC || error == EDQUOT || error == EFBIG)
+    return no_room(error, bytes, descriptor_, directory_);
   if (error != 0) return system_error(error, "take room for the file", directory_);
   return {};
 }

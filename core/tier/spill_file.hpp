@@ -13,6 +13,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 
 namespace weir::tier {
 
@@ -20,7 +21,7 @@ class SpillFile {
  public:
   SpillFile() = default;
   ~SpillFile();
-  SpillFile(SpillFile &&other) noexcept;
+  SpillFile(SpillFile &&other) noexcept { *this = std::move(other); }
   SpillFile &operator=(SpillFile &&other) noexcept;
 
   /// IO with errno; OVER_BUDGET where the file system has not the room. `direct`: O_DIRECT where it works.
@@ -29,7 +30,6 @@ class SpillFile {
 
   int descriptor() const noexcept { return descriptor_; }
   bool direct() const noexcept { return direct_; }
-  const std::string &directory() const noexcept { return directory_; }
 
  private:
   Status open(IoHook *hook);

@@ -9,15 +9,6 @@
 #include <cstring>
 
 namespace weir::tier {
-namespace {
-
-/// The wait for one copy failed: all that its stream has is waited for.
-void end_copies(const backend::Stream &stream) noexcept {
-  (void)stream.device->table().stream_synchronize(stream.device->state(), stream.native);
-}
-
-}  // namespace
-
 Staging::~Staging() {
   if (allocation_ != nullptr)
     (void)runtime_->table().host_free(runtime_->state(), allocation_, bytes() + UnitArena::unit);
@@ -54,43 +45,39 @@ void Staging::clear(StagingSlot &slot) const noexcept {
   poison::fill(slot.blob, blob_stride_, poison::nobody);
 }
 
-StagingSlot *Staging::try_take() noexcept {
-  const Guard hold(mutex_);
+/// One that nobody has; `idle`: and that no copy uses any more.
+StagingSlot *Staging::claim(bool idle) noexcept {
   for (uint32_t i = 0; i < count_; ++i) {
     StagingSlot &slot = slots_[i];
-    if (slot.taken || !streams_.passed(slot.busy)) continue;
+    if (slot.taken || (idle && !streams_.passed(slot.busy))) continue;
     slot.taken = true;
-    clear(slot);
     return &slot;
   }
   return nullptr;
 }
 
+StagingSlot *Staging::try_take() noexcept {
+  const Guard hold(mutex_);
+  StagingSlot *slot = claim(true);
+  if (slot != nullptr) clear(*slot);
+  return slot;
+}
+
 StagingSlot *Staging::take() noexcept {
   if (StagingSlot *slot = try_take()) return slot;
-  StagingSlot &slot = take_any();
-  await(slot);
-  clear(slot);
-  return &slot;
-}
-
-/// One that a copy may still use.
-StagingSlot &Staging::take_any() noexcept {
-  Guard hold(mutex_);
-  for (;;) {
-    for (uint32_t i = 0; i < count_; ++i) {
-      StagingSlot &slot = slots_[i];
-      if (slot.taken) continue;
-      slot.taken = true;
-      return slot;
-    }
-    given_.wait(hold);
+  StagingSlot *slot = nullptr;
+  {
+    Guard hold(mutex_);
+    for (slot = claim(false); slot == nullptr; slot = claim(false)) given_.wait(hold);
   }
+  await(*slot);
+  clear(*slot);
+  return slot;
 }
 
-/// A copy, not compute: it ends soon. Of a lost device it has ended.
+/// A copy, not compute: it ends soon. Of a lost device it has ended. Where the wait fails all that the stream has is waited for.
 void Staging::await(const StagingSlot &slot) noexcept {
-  if (!streams_.wait(slot.busy, UINT64_MAX)) end_copies(streams_.at(slot.busy.slot()));
+  if (!streams_.wait(slot.busy, UINT64_MAX)) streams_.at(slot.busy.slot()).synchronize();
 }
 
 bool Staging::scrub(bool wait) noexcept {

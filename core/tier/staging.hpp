@@ -35,8 +35,6 @@ class Staging {
 
   explicit Staging(backend::StreamTable &streams) noexcept : streams_(streams) {}
   ~Staging();
-  Staging(const Staging &) = delete;
-  Staging &operator=(const Staging &) = delete;
 
   Status start(backend::Runtime &runtime, uint32_t slots, uint64_t part_bytes, uint64_t blob_bytes);
   uint64_t part_bytes() const noexcept { return part_bytes_; }
@@ -56,7 +54,7 @@ class Staging {
   bool scrub(bool wait) noexcept;
 
  private:
-  StagingSlot &take_any() noexcept;
+  StagingSlot *claim(bool idle) noexcept WEIR_REQUIRES(mutex_);
   void await(const StagingSlot &slot) noexcept;
   void clear(StagingSlot &slot) const noexcept;
 

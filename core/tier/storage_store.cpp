@@ -4,12 +4,10 @@
 
 #include "core/tier/storage_store.hpp"
 
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <cinttypes>
 #include <cstdio>
 #include <cstring>
@@ -31,22 +29,19 @@ unsigned ring_count(bool encrypt) noexcept {
 
 StorageStore::Running::~Running() {
   if (queue) queue->stop();
-  if (zeroes != nullptr) munmap(zeroes, stripe_bytes);
 }
 
 Status StorageStore::check() const {
   ErrorDetail detail{.tier = WEIR_TIER_STORAGE, .asked = config_.budget};
-  if (config_.directories.empty() || config_.directories.size() > max_directories) {
+  if (config_.directories.empty() || config_.directories.size() > max_directories)
     return fail(WEIR_ERROR_INVALID_ARGUMENT, detail,
                 "storage: %zu directories given; it takes 1 to %u", config_.directories.size(),
                 max_directories);
-  }
   detail.available = UnitArena::max_bytes;
-  if (config_.budget < unit || config_.budget > UnitArena::max_bytes) {
+  if (config_.budget < unit || config_.budget > UnitArena::max_bytes)
     return fail(WEIR_ERROR_INVALID_ARGUMENT, detail,
                 "storage: a budget of %" PRIu64 " bytes; it takes %" PRIu64 " to %" PRIu64,
                 config_.budget, unit, UnitArena::max_bytes);
-  }
   return {};
 }
 
@@ -129,19 +124,15 @@ Status StorageStore::start() {
   const uint64_t line = config_.budget / unit * unit;
   const Stripes stripes(line, static_cast<uint32_t>(config_.directories.size()), stripe_bytes);
   Owned<Running> fresh = make_owned<Running>(memory_, stripes, line, memory_);
-  void *zeroes = mmap(nullptr, stripe_bytes, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (zeroes == MAP_FAILED)
-    return fail(WEIR_ERROR_OUT_OF_HOST_MEMORY, "storage: no address space: %s",
-                strerrordesc_np(errno));
-  fresh->zeroes = zeroes;
+  WEIR_TRY(fresh->zeroes.start(stripe_bytes, "overwrite storage from"));
   if (config_.encrypt) WEIR_TRY(fresh->key.emplace().make());
   fresh->files.resize(stripes.files());
-  for (uint32_t i = 0; i < stripes.files(); ++i) {
+  for (uint32_t i = 0; i < stripes.files(); ++i)
     WEIR_TRY(SpillFile::make(config_.directories[i], stripes.file_bytes(i), config_.direct,
                              config_.hook, log_, &fresh->files[i]));
-  }
   WEIR_TRY(make_lanes(fresh.get()));
   running_ = std::move(fresh);
+  use(&running_->arena);
   log_(WEIR_LOG_INFO, "storage: %s, %" PRIu64 " bytes in '%s'%s", how(), line,
        config_.directories.front().c_str(), config_.directories.size() > 1 ? " and others" : "");
   return {};
@@ -152,9 +143,10 @@ void StorageStore::free(UnitSlot slot, uint32_t client) noexcept {
   arena().free(slot);
 }
 
-void StorageStore::retire(UnitSlot slot) noexcept {
+bool StorageStore::free_secret(UnitSlot slot) noexcept {
   arena().set_note(slot, running_->retired.node);
   running_->retired = slot;
+  return true;
 }
 
 UnitSlot StorageStore::take_retired() noexcept {
@@ -169,7 +161,7 @@ Status StorageStore::overwrite(UnitSlot slot, uint64_t bytes) noexcept {
   for (uint64_t at = 0; at < bytes; at += stripe_bytes) {
     io.slot = slot;
     io.slot.first += static_cast<uint32_t>(at / unit);
-    io.memory = running_->zeroes;
+    io.memory = running_->zeroes.data();
     io.bytes = std::min(stripe_bytes, bytes - at);
     io.write = true;
     submit(&io);

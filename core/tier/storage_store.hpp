@@ -14,14 +14,15 @@
 #include "core/base/log.hpp"
 #include "core/base/memory.hpp"
 #include "core/base/poison.hpp"
+#include "core/base/scratch.hpp"
 #include "core/base/status.hpp"
 #include "core/tier/cipher.hpp"
+#include "core/tier/cold_store.hpp"
 #include "core/tier/io_lane.hpp"
 #include "core/tier/io_queue.hpp"
 #include "core/tier/spill_file.hpp"
 #include "core/tier/storage_io.hpp"
 #include "core/tier/stripes.hpp"
-#include "core/tier/unit_slot.hpp"
 
 #include <optional>
 #include <string>
@@ -33,23 +34,20 @@ struct StorageConfig {
   std::vector<std::string> directories;
   uint64_t budget = 0;
   bool encrypt = false;
-  bool direct = true;  ///< O_DIRECT where it works
-  bool uring = true;   ///< io_uring where it works
-  uint32_t threads =
-      0;  ///< that read and write where there is no io_uring; 0: by the number of directories
+  bool direct = true;    ///< O_DIRECT where it works
+  bool uring = true;     ///< io_uring where it works
+  uint32_t threads = 0;  ///< where there is no io_uring; 0: by the number of directories
   IoHook *hook = nullptr;
 };
 
-class StorageStore {
+class StorageStore final : public ColdStore {
  public:
   static constexpr uint64_t unit = UnitArena::unit;
   static constexpr uint32_t max_directories = 16;
 
   StorageStore(StorageConfig config, const Log &log, std::pmr::memory_resource *memory)
-      : config_(std::move(config)), log_(log), memory_(memory) {}
-  ~StorageStore() = default;  ///< no transfer may be under way
-  StorageStore(const StorageStore &) = delete;
-  StorageStore &operator=(const StorageStore &) = delete;
+      : ColdStore(Place::storage), config_(std::move(config)), log_(log), memory_(memory) {}
+  ~StorageStore() override = default;  ///< no transfer may be under way
 
   /// Makes the files. IO with errno and the directory named; OVER_BUDGET where a file system has not the room;
   /// NOT_SUPPORTED for encryption without libcrypto. Throws std::bad_alloc. A start that fails leaves nothing behind
@@ -59,24 +57,16 @@ class StorageStore {
   const char *how() const noexcept { return running_ != nullptr ? running_->how : "not started"; }
 
   // ---- under the pool's lock ----
-  UnitSlot allocate(uint64_t bytes) { return arena().allocate(bytes); }
-  void free(UnitSlot slot, uint32_t client = poison::nobody) noexcept;
-  /// Instead of free(): the slot stays charged until it has been taken from the list, overwritten, and freed.
-  void retire(UnitSlot slot) noexcept;
+  UnitSlot allocate(uint64_t bytes) override { return arena().allocate(bytes); }
+  void free(UnitSlot slot, uint32_t client = poison::nobody) noexcept override;
+  /// The slot stays charged until it has been taken from the list, overwritten, and freed.
+  bool free_secret(UnitSlot slot) noexcept override;
   bool retired() const noexcept { return static_cast<bool>(running_->retired); }
   /// The one that was retired last, to be overwritten; none: there is none.
   UnitSlot take_retired() noexcept;
   /// What has been overwritten.
   void free_overwritten(UnitSlot slot) noexcept { arena().free(slot); }
-  UnitSlot slot(UnitName name) const noexcept { return arena().slot(name); }
-  uint64_t bytes(UnitName slot) const noexcept { return arena().bytes(slot); }
-  /// Of the blob that lies in the slot; 0, as in one that is not retired and of which nothing was said: the bytes lie there as
-  /// they are.
-  uint32_t blob_bytes(UnitName slot) const noexcept { return arena().note(slot); }
   void set_blob_bytes(UnitName slot, uint32_t bytes) noexcept { arena().set_note(slot, bytes); }
-  uint64_t budget() const noexcept { return running_ != nullptr ? arena().budget() : 0; }
-  uint64_t used() const noexcept { return running_ != nullptr ? arena().used() : 0; }
-  uint64_t room() const noexcept { return budget() - used(); }
 
   // ---- outside of it, any thread ----
   /// Queues a transfer, from the start of its slot. A write may wait here until there is room in the write-behind.
@@ -107,13 +97,11 @@ class StorageStore {
     Running(const Stripes &stripes_, uint64_t line, std::pmr::memory_resource *memory)
         : arena(line, memory), stripes(stripes_), files(memory), lanes(memory) {}
     ~Running();
-    Running(const Running &) = delete;
-    Running &operator=(const Running &) = delete;
 
     UnitArena arena;
     const Stripes stripes;
-    UnitName retired;        ///< the first of their list, each of which notes the next
-    void *zeroes = nullptr;  ///< as long as a stripe; read only, so it takes no memory
+    UnitName retired;  ///< the first of their list, each of which notes the next
+    Scratch zeroes;    ///< as long as a stripe; never written, so it takes no memory
     std::pmr::vector<SpillFile> files;
     std::optional<CipherKey> key;
     std::optional<IoQueue> queue;

@@ -39,7 +39,6 @@ class Stripes {
     return bytes;
   }
   uint32_t files() const noexcept { return files_; }
-  uint64_t width() const noexcept { return width_; }
 
  private:
   uint64_t line_;

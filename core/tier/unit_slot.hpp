@@ -51,7 +51,6 @@ class UnitArena {
   static uint64_t offset(UnitSlot slot) noexcept { return uint64_t{slot.first} * unit; }
   uint64_t budget() const noexcept { return arena_.size() * unit; }
   uint64_t used() const noexcept { return arena_.used() * unit; }
-  uint64_t room() const noexcept { return budget() - used(); }
 
  private:
   physical::SmallArena arena_;

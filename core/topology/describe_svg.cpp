@@ -65,7 +65,6 @@ struct Where {
   uint32_t package = none, node = none, card = none;
   auto operator<=>(const Where &) const noexcept = default;
 };
-using Groups = std::map<Where, std::vector<Row>>;
 
 class Picture {
  public:
@@ -76,13 +75,9 @@ class Picture {
   std::string run() {
     place_groups();
     bottom_ = std::max(bottom_, 120);
-    std::string body = boxes_;
-    for (const Place &place : machine_.places())
-      switches_ += place.kind == PlaceKind::switch_port ? 1 : 0;
-    if (switches_ != 0) add_switch(&body);
-    body += lines();
-    body += devices_;
-    body += legend();
+    add_switch();
+    std::string body = boxes_ + lines() + devices_;
+    body += legend();  // of the kinds that lines() has drawn
     const std::string_view name = machine_.places()[0].name;
     return printed(
                "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" "
@@ -93,21 +88,15 @@ class Picture {
   }
 
  private:
-  Groups groups() const {
-    Groups all;
-    for (const Row &row : rows_) {
-      const uint32_t at = machine_.devices()[row.device];
-      const Place &place = machine_.places()[at];
-      all[{machine_.above(at, PlaceKind::package), place.numa_node,
-           place.kind == PlaceKind::tile ? place.parent : none}]
-          .push_back(row);
-    }
-    return all;
-  }
-
   /// Packages side by side, nodes below each other.
   void place_groups() {
-    const Groups all = groups();
+    std::map<Where, std::vector<Row>> all;
+    for (const Row &row : rows_) {
+      const Place &place = machine_.device(row.device);
+      const uint32_t package = machine_.above(machine_.devices()[row.device], PlaceKind::package);
+      const uint32_t card = place.kind == PlaceKind::tile ? place.parent : none;
+      all[{package, place.numa_node, card}].push_back(row);
+    }
     int x = gap;
     for (auto group = all.begin(); group != all.end();) {
       const uint32_t package = group->first.package;
@@ -166,9 +155,12 @@ class Picture {
                 label({at.x + 8, at.y + 47}, way, colour_of(host.kind), 11);
   }
 
-  void add_switch(std::string *body) {
+  void add_switch() {
+    for (const Place &place : machine_.places())
+      switches_ += place.kind == PlaceKind::switch_port ? 1 : 0;
+    if (switches_ == 0) return;
     switch_at_ = {width_ / 2, bottom_ + 30};
-    *body += box({switch_at_.x - 90, bottom_ + 10}, {180, 40}, "#eef6e6", "#4a8f00");
+    boxes_ += box({switch_at_.x - 90, bottom_ + 10}, {180, 40}, "#eef6e6", "#4a8f00");
     devices_ += label({switch_at_.x - 70, bottom_ + 34},
                       "switches, " + std::to_string(switches_) + " ports", black);
     bottom_ += 50 + gap;

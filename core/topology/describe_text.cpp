@@ -29,29 +29,26 @@ class Tree {
       if (row.device != host_end) labels_[row.device] = row.label;
   }
 
-  std::string run() {
-    print(0, 0);
-    return std::move(text_);
+  std::string print(uint32_t index = 0, size_t depth = 0) const {
+    const Place &place = machine_.places()[index];
+    const bool bridge = place.kind == PlaceKind::bridge || place.kind == PlaceKind::host_bridge;
+    std::string text;
+    if (!bridge || below_[index].size() > 1) {
+      text = std::string(depth * 2, ' ') + line(place) + "\n";
+      ++depth;
+    }
+    for (const uint32_t child : below_[index]) text += print(child, depth);
+    return text;
   }
 
  private:
-  void print(uint32_t index, size_t depth) {
-    const Place &place = machine_.places()[index];
-    const bool bridge = place.kind == PlaceKind::bridge || place.kind == PlaceKind::host_bridge;
-    if (!bridge || below_[index].size() > 1) {
-      text_ += std::string(depth * 2, ' ') + line(place) + "\n";
-      ++depth;
-    }
-    for (const uint32_t child : below_[index]) print(child, depth);
-  }
-
   std::string line(const Place &place) const {
-    static constexpr const char *words[] = {"machine",   "package",     "group",
-                                            "NUMA node", "host bridge", "PCIe bridge",
-                                            "device",    "partition",   "switch port"};
+    static constexpr const char *words[] = {"machine",     "package", "NUMA node", "host bridge",
+                                            "PCIe bridge", "device",  "partition", "switch port"};
     std::string text = words[static_cast<size_t>(place.kind)];
+    const uint32_t tiles = place.device != none ? machine_.tile_count(place.device) : 0;
     if (place.number != none) text += " " + std::to_string(place.number);
-    if (place.device != none && machine_.has_tiles(place.device)) text = "card";
+    if (tiles != 0) text = "card";
     if (place.device != none && !labels_[place.device].empty()) text = labels_[place.device];
     const auto add = [&text](const std::string &more) { text += ", " + more; };
     if (!place.name.empty()) add(std::string(place.name));
@@ -61,10 +58,8 @@ class Tree {
     if (place.memory != 0 && place.memory_shared > 1)
       text += " shared by " + plural(place.memory_shared, "partition");
     if (place.integrated) add("the host's memory");
-    if (place.device != none && place.numa_node != none)
-      add("NUMA node " + std::to_string(place.numa_node));
-    if (place.device != none && machine_.has_tiles(place.device))
-      add(plural(machine_.tile_count(place.device), "partition"));
+    if (place.numa_node != none) add("NUMA node " + std::to_string(place.numa_node));
+    if (tiles != 0) add(plural(tiles, "partition"));
     if (!place.aliases.empty() && place.aliases != place.name)
       text += " (" + std::string(place.aliases) + ")";
     return text;
@@ -79,7 +74,6 @@ class Tree {
   const Machine &machine_;
   std::vector<std::vector<uint32_t>> below_;
   std::vector<std::string> labels_;
-  std::string text_;
 };
 
 std::string cell(const Link &link) {
@@ -114,8 +108,7 @@ std::string matrix(const Machine &machine, const std::vector<Row> &rows) {
 /// What the links of one line of the legend have in common. Measured bandwidths are all different, so they share a line.
 struct LinkClass {
   uint32_t kind;
-  uint64_t
-      inverted;  ///< the bandwidth's complement, so that the faster come first; 0 of what was measured
+  uint64_t inverted;  ///< bandwidth's complement: the faster come first; 0 of what was measured
   uint32_t hops;
   bool direct;
   uint32_t source;
@@ -172,9 +165,8 @@ std::vector<Row> rows_of(const Machine &machine) {
     else if (machine.device(machine.card(i)).context_device == none && !machine.has_tiles(i))
       rows.push_back({i, "G" + std::to_string(i)});
   }
-  std::stable_sort(rows.begin(), rows.end(), [&machine](const Row &a, const Row &b) {
-    return machine.device(a.device).context_device < machine.device(b.device).context_device;
-  });
+  std::ranges::stable_sort(
+      rows, {}, [&](const Row &row) { return machine.device(row.device).context_device; });
   if (!rows.empty()) rows.push_back({host_end, "host"});
   return rows;
 }
@@ -211,7 +203,8 @@ std::string memory_text(uint64_t bytes) {
 
 std::string describe_text(const Machine &machine) {
   const std::vector<Row> rows = rows_of(machine);
-  std::string text = "topology " + std::string(machine.origin()) + "\n" + Tree(machine, rows).run();
+  std::string text =
+      "topology " + std::string(machine.origin()) + "\n" + Tree(machine, rows).print();
   if (rows.empty()) return text + "\nno devices\n";
   return text + "\nlinks, from row to column, GB/s one way\n" + matrix(machine, rows) + "\n" +
          legend(machine, rows);

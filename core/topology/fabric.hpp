@@ -12,11 +12,11 @@
 
 namespace weir::topology {
 
-enum class EndKind : uint8_t { unknown, device, switch_port, host };
+enum class EndKind : uint8_t { unknown, device, switch_port };
 
 struct FabricEnd {
   EndKind kind = EndKind::unknown;
-  uint32_t device = none;  ///< index in Machine::devices()
+  uint32_t device = none;  ///< index in Machine::devices(), or host_end
 };
 
 /// Rows are where bytes come from. Values are megabytes (10^6) a second one way, or hops.
@@ -25,6 +25,8 @@ struct FabricMatrix {
   bool hops = false;               ///< values are hops, not bandwidths
   std::span<const FabricEnd> ends;
   std::span<const uint64_t> values;
+
+  uint64_t value(size_t from, size_t to) const noexcept { return values[from * ends.size() + to]; }
 };
 
 /// Sets the links of the matrix; hops only where there is a link already. Bandwidths beyond all sense are refused;

@@ -77,9 +77,7 @@ Status add_matrices(hwloc_topology_t topology, const KnownObjects &known, Machin
         const auto end = known.find(matrix->objs[i]->gp_index);
         if (end != known.end()) ends[i] = end->second;
       }
-      const std::pmr::vector<uint64_t> values(
-          matrix->values, matrix->values + size_t{matrix->nbobjs} * matrix->nbobjs,
-          machine->memory());
+      const std::span<const uint64_t> values(matrix->values, ends.size() * ends.size());
       WEIR_TRY(add_fabric({what->kind, what->hops, ends, values}, what->name.data(), machine));
     }
   }

@@ -8,6 +8,7 @@
 #include "core/topology/hwloc_views.hpp"
 #include "core/topology/text.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <string_view>
 #include <vector>
@@ -31,22 +32,20 @@ bool is_switch(hwloc_obj_t object) {
           (pci.vendor_id == nvidia && pci.class_id == 0x0680));
 }
 
-bool has_runtime(hwloc_obj_t object) {
-  for (hwloc_obj_t child : listed(object->io_first_child))
-    if (runtime_of(child) != Runtime::other) return true;
-  return false;
-}
-
 bool is_device(hwloc_obj_t object) {
+  const auto shown = [](hwloc_obj_t child) { return runtime_of(child) != Runtime::other; };
   return object->type == HWLOC_OBJ_PCI_DEVICE &&
-         (is_gpu(object->attr->pcidev) || has_runtime(object));
+         (is_gpu(object->attr->pcidev) ||
+          std::ranges::any_of(listed(object->io_first_child), shown));
 }
 
 bool leads_to_device(hwloc_obj_t object) {
-  if (is_device(object) || is_switch(object)) return true;
-  for (hwloc_obj_t child : listed(object->io_first_child))
-    if (leads_to_device(child)) return true;
-  return false;
+  return is_device(object) || is_switch(object) ||
+         std::ranges::any_of(listed(object->io_first_child), leads_to_device);
+}
+
+bool is_within(hwloc_obj_t object, hwloc_obj_type_t type) {
+  return object->parent != nullptr && object->parent->type == type;
 }
 
 /// hwloc has gigabytes a second as a float; what makes no sense is unknown.
@@ -94,8 +93,8 @@ class Walk {
     cpu_side(root, 0);
     for (Runtime runtime : {Runtime::level_zero, Runtime::rsmi, Runtime::hip, Runtime::cuda,
                             Runtime::nvml, Runtime::opencl})
-      bare_devices(runtime);
-    if (machine_->device_count() > Machine::most_devices || too_many_)
+      if (bare_devices(runtime)) break;
+    if (too_many_)
       return fail(WEIR_ERROR_INVALID_ARGUMENT, "topology %s: it has more than %u devices",
                   machine_->origin().c_str(), Machine::most_devices);
     return {};
@@ -115,17 +114,16 @@ class Walk {
       inner = machine_->add(PlaceKind::numa_node, place);
       machine_->place(inner).number = node->os_index;
       machine_->place(inner).memory = node->attr->numanode.local_memory;
-      know(node, EndKind::host, none);
+      know(node, EndKind::device, host_end);
     }
     if (nodes != 1) inner = place;
     for (hwloc_obj_t child : listed(object->first_child)) {
       uint32_t at = inner;
       if (child->type == HWLOC_OBJ_PACKAGE) {
         at = machine_->add(PlaceKind::package, inner);
-        machine_->place(at).number =
-            child->os_index != HWLOC_UNKNOWN_INDEX ? child->os_index : none;
+        machine_->place(at).number = child->os_index;  // an unknown one is `none`
         set_name(&machine_->place(at).name, info_of(child, "CPUModel"));
-        know(child, EndKind::host, none);
+        know(child, EndKind::device, host_end);
       }
       if (child->type != HWLOC_OBJ_PU) cpu_side(child, at);
     }
@@ -141,7 +139,7 @@ class Walk {
       know(object, EndKind::switch_port, none);
       return;
     }
-    if (is_device(object)) return pci_device(object, parent);
+    if (is_device(object)) return device(object, parent);
     uint32_t at = parent;
     if (object->type == HWLOC_OBJ_BRIDGE) {
       const auto &bridge = object->attr->bridge;
@@ -152,12 +150,15 @@ class Walk {
     for (hwloc_obj_t child : listed(object->io_first_child)) io_side(child, at);
   }
 
-  void pci_device(hwloc_obj_t object, uint32_t parent) {
+  /// A PCI function, or an OS device that is in none.
+  void device(hwloc_obj_t object, uint32_t parent) {
     const uint32_t place = machine_->add(PlaceKind::device, parent);
-    tell_pci(object->attr->pcidev, &machine_->place(place));
+    if (object->type == HWLOC_OBJ_PCI_DEVICE) {
+      tell_pci(object->attr->pcidev, &machine_->place(place));
+      ++functions_;
+    }
     machine_->place(place).numa_node = node_of(object);
     become_device(object, place);
-    ++functions_;
     show(Views(object, beside(object)), object, place);
   }
 
@@ -275,40 +276,32 @@ class Walk {
   }
 
   /// OS devices without a PCI function, of one runtime: those of a second would be the same devices again. They may also be
-  /// functions that this runtime has not named, if there are as many.
-  void bare_devices(Runtime runtime) {
-    if (bare_) return;
+  /// functions that this runtime has not named, if there are as many. Whether it has any.
+  bool bare_devices(Runtime runtime) {
     std::vector<hwloc_obj_t> found;
     size_t named = 0;
     for (hwloc_obj_t object = hwloc_get_next_osdev(topology_, nullptr); object != nullptr;
          object = hwloc_get_next_osdev(topology_, object)) {
       if (runtime_of(object) != runtime) continue;
-      if (object->parent != nullptr && object->parent->type == HWLOC_OBJ_PCI_DEVICE) ++named;
+      if (is_within(object, HWLOC_OBJ_PCI_DEVICE)) ++named;
       if (!within_io(object)) found.push_back(object);
     }
-    if (found.empty() || (named == 0 && functions_ >= found.size())) return;
-    bare_ = true;
-    for (hwloc_obj_t object : found) {
-      const uint32_t place = machine_->add(PlaceKind::device, 0);
-      machine_->place(place).numa_node = node_of(object);
-      become_device(object, place);
-      if (too_many_) return;
-      show(Views(object, {}), object, place);
-    }
+    if (found.empty() || (named == 0 && functions_ >= found.size())) return false;
+    for (hwloc_obj_t object : found)
+      if (!too_many_) device(object, 0);
+    return true;
   }
 
   /// Of a card, or a part of another OS device.
   static bool within_io(hwloc_obj_t object) {
-    return object->parent != nullptr &&
-           (object->parent->type == HWLOC_OBJ_PCI_DEVICE ||
-            object->parent->type == HWLOC_OBJ_OS_DEVICE || card_beside(object) != nullptr);
+    return is_within(object, HWLOC_OBJ_PCI_DEVICE) || is_within(object, HWLOC_OBJ_OS_DEVICE) ||
+           card_beside(object) != nullptr;
   }
 
   /// hwloc before 2.12 looks for a partition's function, which is none that the system has, and leaves it below the bridge
   /// where it would be. It is of the card there, if that is the only one and has more of the same runtime.
   static hwloc_obj_t card_beside(hwloc_obj_t object) {
-    if (object->parent == nullptr || object->parent->type != HWLOC_OBJ_BRIDGE ||
-        runtime_of(object) == Runtime::other)
+    if (!is_within(object, HWLOC_OBJ_BRIDGE) || runtime_of(object) == Runtime::other)
       return nullptr;
     hwloc_obj_t card = nullptr;
     for (hwloc_obj_t each : listed(object->parent->io_first_child)) {
@@ -317,16 +310,13 @@ class Walk {
       card = each;
     }
     if (card == nullptr) return nullptr;
-    for (hwloc_obj_t each : listed(card->io_first_child))
-      if (runtime_of(each) == runtime_of(object)) return card;
-    return nullptr;
+    return parts_within(card, runtime_of(object)).empty() ? nullptr : card;
   }
 
   static std::vector<hwloc_obj_t> beside(hwloc_obj_t card) {
-    std::vector<hwloc_obj_t> found;
-    if (card->parent == nullptr || card->parent->type != HWLOC_OBJ_BRIDGE) return found;
-    for (hwloc_obj_t each : listed(card->parent->io_first_child))
-      if (card_beside(each) == card) found.push_back(each);
+    if (!is_within(card, HWLOC_OBJ_BRIDGE)) return {};
+    std::vector<hwloc_obj_t> found = listed(card->parent->io_first_child);
+    std::erase_if(found, [&](hwloc_obj_t each) { return card_beside(each) != card; });
     return found;
   }
 
@@ -344,7 +334,7 @@ class Walk {
   Machine *machine_;
   KnownObjects *known_;
   size_t functions_ = 0;  // devices that are PCI functions
-  bool bare_ = false, too_many_ = false;
+  bool too_many_ = false;
 };
 
 }  // namespace

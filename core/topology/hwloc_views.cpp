@@ -19,13 +19,6 @@ std::string_view platform_of(Runtime runtime, hwloc_obj_t object) {
   return name.substr(0, name.rfind('d'));
 }
 
-std::vector<hwloc_obj_t> parts_within(hwloc_obj_t whole, Runtime runtime) {
-  std::vector<hwloc_obj_t> parts;
-  for (hwloc_obj_t part : listed(whole->io_first_child))
-    if (runtime_of(part) == runtime) parts.push_back(part);
-  return parts;
-}
-
 }  // namespace
 
 std::vector<hwloc_obj_t> listed(hwloc_obj_t first) {
@@ -54,6 +47,12 @@ Runtime runtime_of(hwloc_obj_t object) {
   return Runtime::other;
 }
 
+std::vector<hwloc_obj_t> parts_within(hwloc_obj_t object, Runtime runtime) {
+  std::vector<hwloc_obj_t> parts = listed(object->io_first_child);
+  std::erase_if(parts, [&](hwloc_obj_t part) { return runtime_of(part) != runtime; });
+  return parts;
+}
+
 Views::Views(hwloc_obj_t function, const std::vector<hwloc_obj_t> &beside) {
   if (runtime_of(function) != Runtime::other) take(function);
   if (function->type == HWLOC_OBJ_PCI_DEVICE)
@@ -64,11 +63,8 @@ Views::Views(hwloc_obj_t function, const std::vector<hwloc_obj_t> &beside) {
       view.whole = view.parts.front();
       view.parts = parts_within(view.whole, view.runtime);
     }
-    if (view.parts.size() > count_ ||
-        (!view.parts.empty() && view.parts.size() == count_ && view.runtime > teller_->runtime)) {
-      count_ = view.parts.size();
+    if (view.parts.size() > part_count() || (tells_parts(view) && view.runtime > teller_->runtime))
       teller_ = &view;
-    }
   }
 }
 

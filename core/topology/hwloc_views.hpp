@@ -18,6 +18,7 @@ namespace weir::topology {
 enum class Runtime : uint8_t { other, opencl, nvml, cuda, hip, rsmi, level_zero };
 
 /// hwloc hands on what a file gives for some of its enums, unlooked at: a number until it has been compared.
+/// Its bytes are taken, as a value that the enum does not have must not be read as one of it.
 template <class Enum>
 uint32_t number_of(const Enum &value) noexcept {
   static_assert(sizeof(Enum) == sizeof(uint32_t));
@@ -32,6 +33,8 @@ inline std::string_view text_of(const char *text) { return text != nullptr ? tex
 /// "" if the object has none of that name.
 std::string_view info_of(hwloc_obj_t object, const char *name);
 Runtime runtime_of(hwloc_obj_t object);
+/// What the runtime has directly within the object.
+std::vector<hwloc_obj_t> parts_within(hwloc_obj_t object, Runtime runtime);
 
 /// The devices that one runtime, or one platform or driver of it, has at a card.
 struct View {
@@ -49,7 +52,7 @@ class Views {
   Views &operator=(const Views &) = delete;
 
   /// 0: the card is one device.
-  size_t part_count() const noexcept { return count_; }
+  size_t part_count() const noexcept { return teller_ != nullptr ? teller_->parts.size() : 0; }
   /// Who tells the partitions: the most preferred of those with the most.
   const View *teller() const noexcept { return teller_; }
   /// Level Zero that was told to have no cards, only their parts: each says the card's memory, as sysman knows no parts.
@@ -60,14 +63,13 @@ class Views {
   const std::vector<View> &all() const noexcept { return views_; }
   /// Whether the view's parts are the card's: one that has fewer hides some, nobody knows which.
   bool tells_parts(const View &view) const noexcept {
-    return count_ != 0 && view.parts.size() == count_;
+    return teller_ != nullptr && view.parts.size() == part_count();
   }
 
  private:
   void take(hwloc_obj_t object);
 
   std::vector<View> views_;
-  size_t count_ = 0;
   const View *teller_ = nullptr;
 };
 

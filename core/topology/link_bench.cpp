@@ -101,38 +101,34 @@ Status LinkBench::open(uint64_t bytes) {
   return {};
 }
 
-/// Between devices on the stream of the one that the bytes come from.
-LinkBench::Way LinkBench::way(uint32_t from) const noexcept {
+/// As many copies as it takes, one after the other, waited for together. Between devices on the stream of the one that the
+/// bytes come from.
+Status LinkBench::time(uint32_t from, uint64_t total, uint64_t *ns) const {
   const End &source = ends_[from], &target = ends_[1 - from];
-  return {source.device != nullptr ? source.stream : target.stream, source.address, target.address};
-}
-
-/// As many copies as it takes, one after the other, waited for together.
-Status LinkBench::time(const Way &way, uint64_t total, uint64_t *ns) const {
+  const weir_be_stream stream = source.device != nullptr ? source.stream : target.stream;
   const uint64_t begin = clock_.now_ns();
   Status status;
   for (uint64_t left = total; left != 0 && status.ok();) {
-    const weir_be_copy copy{way.to, way.from, std::min(left, bytes_)};
-    status = call("copy_async", &weir_backend_table::copy_async, way.stream, &copy);
+    const weir_be_copy copy{target.address, source.address, std::min(left, bytes_)};
+    status = call("copy_async", &weir_backend_table::copy_async, stream, &copy);
     left -= copy.bytes;
   }
-  if (status)
-    status = call("stream_synchronize", &weir_backend_table::stream_synchronize, way.stream);
+  if (status) status = call("stream_synchronize", &weir_backend_table::stream_synchronize, stream);
   if (!status) {  // the other way uses the same memory, on a stream of its own
-    (void)backend_.table().stream_synchronize(backend_.state(), way.stream);
+    (void)backend_.table().stream_synchronize(backend_.state(), stream);
     return status;
   }
   *ns = std::max<uint64_t>(1, clock_.now_ns() - begin);
   return {};
 }
 
-Status LinkBench::find_latency(const Way &way, uint64_t budget_ns, uint64_t *latency_ns) const {
+Status LinkBench::find_latency(uint32_t from, uint64_t budget_ns, uint64_t *latency_ns) const {
   std::array<uint64_t, most_small> taken{};
   uint64_t spent = 0;
-  WEIR_TRY(time(way, small_copy, &spent));  // the first one sets things up
+  WEIR_TRY(time(from, small_copy, &spent));  // the first one sets things up
   size_t count = 0;
   do {
-    WEIR_TRY(time(way, small_copy, &taken[count]));
+    WEIR_TRY(time(from, small_copy, &taken[count]));
     spent += taken[count++];
   } while (count < taken.size() && spent < budget_ns);
   const auto middle = taken.begin() + static_cast<std::ptrdiff_t>(count / 2);
@@ -141,11 +137,11 @@ Status LinkBench::find_latency(const Way &way, uint64_t budget_ns, uint64_t *lat
   return {};
 }
 
-Status LinkBench::find_bandwidth(const Way &way, uint64_t budget_ns, uint64_t *bandwidth) const {
+Status LinkBench::find_bandwidth(uint32_t from, uint64_t budget_ns, uint64_t *bandwidth) const {
   uint64_t total = least_bytes, best = UINT64_MAX, spent = 0;
   for (uint32_t done = 0; done < runs;) {
     uint64_t ns = 0;
-    WEIR_TRY(time(way, total, &ns));
+    WEIR_TRY(time(from, total, &ns));
     spent += ns;
     best = std::min(best, ns);
     ++done;
@@ -163,11 +159,10 @@ Status LinkBench::find_bandwidth(const Way &way, uint64_t budget_ns, uint64_t *b
 }
 
 Status LinkBench::measure(uint32_t from, uint64_t budget_ns, Reading *reading) {
-  const Way there = way(from);
   const uint64_t begin = clock_.now_ns(), quarter = budget_ns / 4;
-  WEIR_TRY(find_latency(there, quarter, &reading->latency_ns));
+  WEIR_TRY(find_latency(from, quarter, &reading->latency_ns));
   const uint64_t spent = clock_.now_ns() - begin;
-  return find_bandwidth(there, budget_ns - std::min(budget_ns, spent), &reading->bandwidth);
+  return find_bandwidth(from, budget_ns - std::min(budget_ns, spent), &reading->bandwidth);
 }
 
 }  // namespace weir::topology

@@ -7,7 +7,7 @@
 
 #include "core/backend/runtime.hpp"
 #include "core/base/clock.hpp"
-#include "core/topology/figures.hpp"
+#include "core/topology/machine.hpp"
 
 #include <array>
 
@@ -37,10 +37,6 @@ class LinkBench {
     uint64_t address = 0;
     void *pinned = nullptr;
   };
-  struct Way {
-    weir_be_stream stream;
-    uint64_t from, to;
-  };
 
   /// An entry of the table that both ends have.
   template <class Entry, class... Values>
@@ -50,10 +46,9 @@ class LinkBench {
   Status take(uint64_t bytes);
   void give_back() noexcept;
   Status fill(const End &end) const;
-  Way way(uint32_t from) const noexcept;
-  Status time(const Way &way, uint64_t total, uint64_t *ns) const;
-  Status find_latency(const Way &way, uint64_t budget_ns, uint64_t *latency_ns) const;
-  Status find_bandwidth(const Way &way, uint64_t budget_ns, uint64_t *bandwidth) const;
+  Status time(uint32_t from, uint64_t total, uint64_t *ns) const;
+  Status find_latency(uint32_t from, uint64_t budget_ns, uint64_t *latency_ns) const;
+  Status find_bandwidth(uint32_t from, uint64_t budget_ns, uint64_t *bandwidth) const;
 
   const backend::Device &backend_;  ///< by which both ends are reached
   std::array<End, 2> ends_;

@@ -36,10 +36,8 @@ const char *untrusted(const struct stat &info) noexcept {
 
 std::optional<uint64_t> number(const Json &object, const char *key, uint64_t most) {
   const auto at = object.find(key);
-  if (at == object.end() || !at->is_number_unsigned()) return {};
-  const uint64_t value = at->get<uint64_t>();
-  if (value > most) return {};
-  return value;
+  if (at == object.end() || !at->is_number_unsigned() || at->get<uint64_t>() > most) return {};
+  return at->get<uint64_t>();
 }
 
 std::optional<uint32_t> link_end(const Json &link, const char *key, uint32_t devices) {
@@ -67,8 +65,7 @@ const char *parse(const std::pmr::string &text, std::string_view identity, uint3
   if (!file.is_object()) return "it is malformed";
   if (number(file, "weir_links", form) != form) return "it is of another version";
   const auto owner = file.find("identity");
-  if (owner == file.end() || !owner->is_string() ||
-      owner->get_ref<const std::string &>() != identity)
+  if (owner == file.end() || *owner != std::string(identity))
     return "it is another machine's, or of other devices";
   if (number(file, "devices", UINT32_MAX) != devices) return "it has another number of devices";
   const auto links = file.find("links");
@@ -197,7 +194,7 @@ CacheRead read_cache(const std::pmr::string &path, std::string_view identity, ui
   const TextFile file(path.c_str(), O_NOFOLLOW);
   struct stat info {};
   const int error = file.about(&info);
-  if (error == ENOENT || error == ENOTDIR) return CacheRead::none;
+  if (error == ENOENT || error == ENOTDIR) return CacheRead::absent;
   if (error != 0) return ignored(std::strerror(error));
   if (const char *why = untrusted(info); *why != '\0') return ignored(why);
   std::pmr::string text(path.get_allocator());

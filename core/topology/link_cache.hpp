@@ -7,7 +7,7 @@
 
 #include "core/backend/runtime.hpp"
 #include "core/base/memory.hpp"
-#include "core/topology/figures.hpp"
+#include "core/topology/machine.hpp"
 
 #include <initializer_list>
 #include <span>
@@ -32,7 +32,7 @@ std::pmr::string cache_file(std::string_view folder, std::string_view identity,
 
 inline constexpr uint64_t largest_cache_file = uint64_t{8} << 20U;
 
-enum class CacheRead : uint8_t { none, found, ignored };
+enum class CacheRead : uint8_t { absent, found, ignored };
 
 /// Adds the file's figures to *figures; numbers of devices are those within the backend, below `devices`. `ignored`: it is
 /// there and is not used; *reason says why, with its path.

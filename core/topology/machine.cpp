@@ -12,9 +12,8 @@
 namespace weir::topology {
 
 const char *name_of(PlaceKind kind) noexcept {
-  static constexpr std::array names{"machine",   "package",     "group",
-                                    "numa_node", "host_bridge", "pcie_bridge",
-                                    "device",    "subdevice",   "switch_port"};
+  static constexpr std::array names{"machine",     "package", "numa_node", "host_bridge",
+                                    "pcie_bridge", "device",  "subdevice", "switch_port"};
   return names[static_cast<size_t>(kind)];
 }
 
@@ -58,9 +57,9 @@ bool same_card(std::string_view a, std::string_view b) noexcept {
 Link Link::told() const noexcept {
   Link result = *this;
   if (source != WEIR_LINK_FIGURE_MEASURED) return result;
-  result.bandwidth = told_bandwidth;
-  result.latency_ns = told_latency_ns;
-  result.source = told_source;
+  result.bandwidth = before.bandwidth;
+  result.latency_ns = before.latency_ns;
+  result.source = source_before;
   return result;
 }
 
@@ -98,15 +97,14 @@ void Machine::make_device(uint32_t place) {
 }
 
 uint32_t Machine::above(uint32_t place, PlaceKind kind) const noexcept {
-  for (uint32_t at = places_[place].parent; at != none; at = places_[at].parent) {
+  for (uint32_t at = places_[place].parent; at != none; at = places_[at].parent)
     if (places_[at].kind == kind) return at;
-  }
   return none;
 }
 
 uint32_t Machine::tile_count(uint32_t device) const noexcept {
   uint32_t count = 0;
-  for (uint32_t i = 0; i < device_count(); ++i) count += i != device && card(i) == device ? 1 : 0;
+  for (uint32_t i = 0; i < device_count(); ++i) count += is_tile(i, device) ? 1 : 0;
   return count;
 }
 
@@ -119,19 +117,18 @@ void Machine::set_link(uint32_t from, uint32_t to, const Link &link) noexcept {
   if (from != to) links_[slot(from, to)] = link;
 }
 
-void Machine::record(uint32_t from, uint32_t to, uint64_t bandwidth, uint64_t latency_ns) noexcept {
+void Machine::record(uint32_t from, uint32_t to, const Reading &reading) noexcept {
   if (from == to) return;
   Link &link = links_[slot(from, to)];
-  if (bandwidth != 0) {
+  if (reading.bandwidth != 0) {
     if (link.source != WEIR_LINK_FIGURE_MEASURED) {
-      link.told_bandwidth = link.bandwidth;
-      link.told_latency_ns = link.latency_ns;
-      link.told_source = link.source;
+      link.before = {link.bandwidth, link.latency_ns};
+      link.source_before = link.source;
     }
-    link.bandwidth = bandwidth;
+    link.bandwidth = reading.bandwidth;
     link.source = WEIR_LINK_FIGURE_MEASURED;
   }
-  if (latency_ns != 0) link.latency_ns = latency_ns;
+  if (reading.latency_ns != 0) link.latency_ns = reading.latency_ns;
 }
 
 template <class Fits>

@@ -9,10 +9,12 @@
 #include <weir/topology.h>
 
 #include <cstdint>
+#include <map>
 #include <memory_resource>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace weir::topology {
@@ -20,7 +22,6 @@ namespace weir::topology {
 enum class PlaceKind : uint8_t {
   machine,
   package,
-  group,  ///< of cores, such as a die with memory of its own
   numa_node,
   host_bridge,
   bridge,
@@ -37,15 +38,11 @@ inline constexpr uint32_t host_end = UINT32_MAX;
 struct Place {
   explicit Place(std::pmr::memory_resource *resource)
       : name(resource), pci_address(resource), aliases(resource) {}
-  Place(const Place &) = delete;
   Place(Place &&) = default;
-  Place &operator=(const Place &) = delete;
-  Place &operator=(Place &&) = delete;
 
   PlaceKind kind = PlaceKind::machine;
   uint32_t parent = none;
-  uint32_t number =
-      none;  ///< the system's number of a package or NUMA node; of a tile its place in the device
+  uint32_t number = none;          ///< the system's, of a package or node; of a tile its place
   uint32_t numa_node = none;       ///< of a device: the system's number of the node it is at
   uint32_t device = none;          ///< index in Machine::devices()
   uint32_t context_device = none;  ///< the weir_device that it is, if a backend offers it
@@ -60,6 +57,16 @@ struct Place {
   std::pmr::string aliases;      ///< what the system and the runtimes call it: "cuda0 nvml0"
 };
 
+/// What was measured of a link, one way.
+struct Reading {
+  uint64_t bandwidth = 0;  ///< bytes a second; never 0 of a link that was measured
+  uint64_t latency_ns = 0;
+  bool operator==(const Reading &) const noexcept = default;
+};
+/// By the numbers of the two devices, from and to, or WEIR_DEVICE_HOST. Ordered, so that the same figures are always written
+/// the same way.
+using Figures = std::pmr::map<std::pair<uint32_t, uint32_t>, Reading>;
+
 struct Link {
   uint32_t kind = WEIR_LINK_NONE;
   uint32_t hops = 0;
@@ -68,8 +75,8 @@ struct Link {
   uint32_t source = WEIR_LINK_FIGURE_NONE;  ///< of the bandwidth
   bool direct = false;                      ///< the hardware lets one end reach the other's memory
   // What bandwidth, latency_ns and source were before a measurement took their place.
-  uint64_t told_bandwidth = 0, told_latency_ns = 0;
-  uint32_t told_source = WEIR_LINK_FIGURE_NONE;
+  Reading before{};
+  uint32_t source_before = WEIR_LINK_FIGURE_NONE;
 
   /// The link as if nothing had been measured.
   Link told() const noexcept;
@@ -111,6 +118,10 @@ class Machine {
     const bool tile = end != host_end && device(end).kind == PlaceKind::tile;
     return tile ? places_[device(end).parent].device : end;
   }
+  /// Whether `end` is a tile of the device.
+  bool is_tile(uint32_t end, uint32_t device) const noexcept {
+    return end != device && card(end) == device;
+  }
   uint32_t tile_count(uint32_t device) const noexcept;
   bool has_tiles(uint32_t device) const noexcept { return tile_count(device) != 0; }
 
@@ -122,7 +133,7 @@ class Machine {
     set_link(b, a, link);
   }
   /// What was measured on a link counts more than all else, for good. 0 of either leaves that as it is.
-  void record(uint32_t from, uint32_t to, uint64_t bandwidth, uint64_t latency_ns) noexcept;
+  void record(uint32_t from, uint32_t to, const Reading &reading) noexcept;
 
   /// The device at this PCI address (see same_address), or none. A tile is not found by its address.
   uint32_t find(std::string_view pci_address) const noexcept;

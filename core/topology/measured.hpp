@@ -6,7 +6,7 @@
 
 #include "core/backend/runtime.hpp"
 #include "core/base/memory.hpp"
-#include "core/topology/figures.hpp"
+#include "core/topology/machine.hpp"
 
 #include <string>
 #include <vector>

@@ -25,9 +25,9 @@ Status Places::add(backend::Runtime &runtime, uint32_t backend, std::string_view
     device->index = i;
     device->id = static_cast<uint32_t>(devices_.size());
     device->description.struct_size = sizeof device->description;
-    const Status status = runtime.check(
+    Status described = runtime.check(
         table.device_describe(runtime.state(), i, &device->description), "device_describe");
-    const Status described = status ? runtime.check_capabilities(device->description) : status;
+    if (described) described = runtime.check_capabilities(device->description);
     if (!described) {
       devices_.resize(before);
       return described;
@@ -57,16 +57,13 @@ Status Places::complete() {
       }))
     return fail(WEIR_ERROR_INVALID_ARGUMENT, "topology.rehearse=1 needs the host backend");
   const Guard hold(mutex_);
-  if (machine_ != nullptr) {
-    merge(machine_.get());
-    merged_ = true;
-  }
+  if (machine_ != nullptr) merge(std::move(machine_));
   return {};
 }
 
-/// The system is only looked at for devices that may be found in it.
+/// The system is only looked at for devices that may be found in it. The host, nullptr, is in each.
 bool Places::wants_machine(const backend::Device *device) const noexcept {
-  return device != nullptr && (merged_ || device->description.pci_address[0] != '\0');
+  return device == nullptr || merged_ || device->description.pci_address[0] != '\0';
 }
 
 Machine &Places::machine() {
@@ -77,9 +74,7 @@ Machine &Places::machine() {
     fresh->set_origin("of the system, which hwloc cannot tell");
     fresh->add(PlaceKind::machine, none);
   }
-  merge(fresh.get());
-  machine_ = std::move(fresh);
-  merged_ = true;
+  merge(std::move(fresh));
   return *machine_;
 }
 
@@ -116,7 +111,7 @@ Status Places::link(uint32_t from, uint32_t to, weir_link_info *info) {
   load_cache();
   Link link;
   WEIR_TRY(reported(from, to, &link));
-  const bool merge = (a == nullptr || wants_machine(a)) && (b == nullptr || wants_machine(b));
+  const bool merge = wants_machine(a) && wants_machine(b);
   Reading measured;
   {
     const Guard hold(mutex_);
@@ -139,13 +134,15 @@ Status Places::link(uint32_t from, uint32_t to, weir_link_info *info) {
   return {};
 }
 
+bool of_one_card(const backend::Device &a, const backend::Device &b) noexcept {
+  return a.id == b.id || (a.backend == b.backend &&
+                          same_card(a.description.pci_address, b.description.pci_address));
+}
+
 Card Places::card(const backend::Device &device) const noexcept {
   Card card{device.id, 0, 0};
   for (const auto &other : devices_) {
-    if (other->id != device.id &&
-        (other->backend != device.backend ||
-         !same_card(other->description.pci_address, device.description.pci_address)))
-      continue;
+    if (!of_one_card(*other, device)) continue;
     card.parent = std::min(card.parent, other->id);
     card.partition += other->id < device.id ? 1 : 0;
     ++card.partitions;

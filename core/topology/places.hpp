@@ -22,6 +22,9 @@
 
 namespace weir::topology {
 
+/// Whether both are of one card, which one backend offers.
+bool of_one_card(const backend::Device &a, const backend::Device &b) noexcept;
+
 /// What a device is of the card that it is on.
 struct Card {
   uint32_t parent;      ///< the first device of its backend on that card
@@ -82,7 +85,7 @@ class Places {
   };
   bool wants_machine(const backend::Device *device) const noexcept;
   Machine &machine() WEIR_REQUIRES(mutex_);
-  void merge(Machine *machine) WEIR_REQUIRES(mutex_);
+  void merge(Owned<Machine> machine) WEIR_REQUIRES(mutex_);
   void merge_device(const backend::Device &device, Machine *machine) WEIR_REQUIRES(mutex_);
   uint32_t place_of(const backend::Device &device, Machine *machine) const WEIR_REQUIRES(mutex_);
   bool each_is_listed(const backend::Device &device, const Machine &machine) const;
@@ -96,8 +99,6 @@ class Places {
   void load_cache();
   void record(const Figures::value_type &figure, Machine *machine) const WEIR_REQUIRES(mutex_);
   void links_to_measure(std::pmr::vector<Pair> *pairs, CalibrateCounts *counts) const;
-  void measure(const Pair &pair, uint64_t bytes, const Clock &clock,
-               const std::function<uint64_t(uint32_t)> &share, CalibrateCounts *counts);
 
   std::pmr::memory_resource *memory_;
   const Log &log_;

@@ -27,7 +27,7 @@ void Places::load_cache() {
 
 void Places::record(const Figures::value_type &figure, Machine *machine) const {
   const auto &[ends, reading] = figure;
-  machine->record(end(ends.first), end(ends.second), reading.bandwidth, reading.latency_ns);
+  machine->record(end(ends.first), end(ends.second), reading);
 }
 
 const char *Places::cache_folder() {
@@ -55,27 +55,6 @@ void Places::links_to_measure(std::pmr::vector<Pair> *pairs, CalibrateCounts *co
   }
 }
 
-/// Both ways of a pair. `share` tells the time for one of so many links that this pair still has.
-void Places::measure(const Pair &pair, uint64_t bytes, const Clock &clock,
-                     const std::function<uint64_t(uint32_t)> &share, CalibrateCounts *counts) {
-  LinkBench bench(*pair.a, pair.b, clock);
-  const Status opened = bench.open(std::bit_floor(bytes / 2));
-  uint32_t from = pair.a->id, to = pair.b != nullptr ? pair.b->id : WEIR_DEVICE_HOST;
-  for (uint32_t way = 0; way < 2; ++way, std::swap(from, to)) {
-    Reading reading;
-    const Status status = opened ? bench.measure(way, share(2 - way), &reading) : opened;
-    ++(status ? counts->measured : counts->failed);
-    if (!status) {
-      log_(WEIR_LOG_WARNING, "the link from device %d to %d is not measured: %s",
-           static_cast<int>(from), static_cast<int>(to), last_error().text);
-      continue;
-    }
-    const Guard hold(mutex_);
-    measured_.set(from, to, reading);
-    if (merged_) record({{from, to}, reading}, machine_.get());
-  }
-}
-
 /// Links to the host come first: what there is no time for is at the end. The time that is left is shared evenly among the links
 /// that are left, so that what one does not need the others have.
 Status Places::calibrate(const CalibrateBounds &bounds, bool save, const Clock &clock,
@@ -95,13 +74,29 @@ Status Places::calibrate(const CalibrateBounds &bounds, bool save, const Clock &
   std::pmr::vector<Pair> pairs(memory_);
   links_to_measure(&pairs, counts);
   for (size_t i = 0; i < pairs.size(); ++i) {
-    const uint64_t later = 2 * (pairs.size() - 1 - i);
-    if (time_left() == 0)
+    if (time_left() == 0) {
       counts->skipped += 2;
-    else
-      measure(
-          pairs[i], bounds.bytes, clock, [&](uint32_t own) { return time_left() / (later + own); },
-          counts);
+      continue;
+    }
+    const auto [a, b] = pairs[i];
+    LinkBench bench(*a, b, clock);
+    const Status opened = bench.open(std::bit_floor(bounds.bytes / 2));
+    uint32_t from = a->id, to = b != nullptr ? b->id : WEIR_DEVICE_HOST;
+    for (uint32_t way = 0; way < 2; ++way, std::swap(from, to)) {
+      const uint64_t links_left = 2 * (pairs.size() - i) - way;
+      Reading reading;
+      const Status status =
+          opened ? bench.measure(way, time_left() / links_left, &reading) : opened;
+      ++(status ? counts->measured : counts->failed);
+      if (!status) {
+        log_(WEIR_LOG_WARNING, "the link from device %d to %d is not measured: %s",
+             static_cast<int>(from), static_cast<int>(to), last_error().text);
+        continue;
+      }
+      const Guard hold(mutex_);
+      measured_.set(from, to, reading);
+      if (merged_) record({{from, to}, reading}, machine_.get());
+    }
   }
   counts->time_ns = clock.now_ns() - begin;
   if (!save || !cache_ || measured_.folder().empty()) return {};

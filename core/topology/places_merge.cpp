@@ -8,6 +8,7 @@
 #include "core/topology/rehearsal.hpp"
 
 #include <algorithm>
+#include <set>
 
 namespace weir::topology {
 namespace {
@@ -35,28 +36,22 @@ uint32_t tile_of(const weir_be_device &about, uint32_t nth, Machine *machine) {
 
 }  // namespace
 
-void Places::merge(Machine *machine) {
+void Places::merge(Owned<Machine> machine) {
   ends_.clear();
-  for (const auto &device : devices_) merge_device(*device, machine);
-  merge_links(machine);
-  for (const auto &figure : measured_.figures()) record(figure, machine);
+  for (const auto &device : devices_) merge_device(*device, machine.get());
+  merge_links(machine.get());
+  for (const auto &figure : measured_.figures()) record(figure, machine.get());
+  machine_ = std::move(machine);
+  merged_ = true;
 }
 
 /// Whether the machine has a place for each of the device's partitions: as the virtual functions of a card are.
 bool Places::each_is_listed(const backend::Device &device, const Machine &machine) const {
-  const auto partition = [&device](const backend::Device &other) {
-    return other.backend == device.backend &&
-           same_card(other.description.pci_address, device.description.pci_address);
-  };
-  for (const auto &one : devices_) {
-    if (!partition(*one)) continue;
-    if (machine.find(one->description.pci_address) == none) return false;
-    for (const auto &other : devices_)
-      if (other != one && partition(*other) &&
-          same_address(one->description.pci_address, other->description.pci_address))
-        return false;
-  }
-  return true;
+  std::pmr::set<uint32_t> seen({none}, memory_);
+  return std::all_of(devices_.begin(), devices_.end(), [&](const auto &each) {
+    return !of_one_card(*each, device) ||
+           seen.insert(machine.find(each->description.pci_address)).second;
+  });
 }
 
 bool Places::taken(uint32_t place, uint32_t backend) const noexcept {
@@ -72,11 +67,10 @@ uint32_t Places::place_of(const backend::Device &device, Machine *machine) const
   if (rehearse_ && std::string_view(device.runtime->name()) == "host") {
     const std::pmr::vector<uint32_t> order = rehearsed(*machine);
     if (device.index < order.size()) found = order[device.index];
-  } else if (of.partitions < 2) {
+  } else if (of.partitions < 2 || each_is_listed(device, *machine)) {
     found = machine->find(about.pci_address);
   } else {
-    found = each_is_listed(device, *machine) ? machine->find(about.pci_address)
-                                             : tile_of(about, of.partition, machine);
+    found = tile_of(about, of.partition, machine);
   }
   return found == none || taken(found, device.backend) ? join(about, machine) : found;
 }

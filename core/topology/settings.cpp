@@ -49,10 +49,8 @@ Status read_settings(const char *options, Settings *settings) {
     rest.remove_prefix(std::min(rest.size(), pair.size() + 1));
     if (pair.starts_with("topology.")) WEIR_TRY(apply(pair, settings));
   }
-  if (settings->file.empty()) {
-    const char *file = secure_getenv("WEIR_TOPOLOGY_XML");
-    if (file != nullptr && file[0] != '\0') settings->file = file;
-  }
+  const char *file = secure_getenv("WEIR_TOPOLOGY_XML");
+  if (settings->file.empty() && file != nullptr) settings->file = file;
   if (settings->throttle != 0 && !settings->rehearse)
     return fail(WEIR_ERROR_INVALID_ARGUMENT,
                 "option topology.throttle is for a rehearsed machine (topology.rehearse=1)");

@@ -16,8 +16,7 @@ struct Settings {
   std::pmr::string file;  ///< "" = the system's topology
   bool cache = true;      ///< figures of earlier measurements are read, and new ones saved
   bool rehearse = false;  ///< the host backend stands up the machine's devices
-  uint64_t throttle =
-      0;  ///< how many times slower than the machine's rehearsed links are; 0 = not held up
+  uint64_t throttle = 0;  ///< how many times slower rehearsed links are; 0 = not held up
 };
 
 /// `options` are all of the context's. INVALID_ARGUMENT names what is wrong.

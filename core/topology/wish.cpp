@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cctype>
-#include <cstring>
 
 namespace weir::topology {
 namespace {
@@ -25,12 +24,15 @@ bool told(const uint8_t *uuid) noexcept {
   return uuid != nullptr && std::any_of(uuid, uuid + 16, [](uint8_t byte) { return byte != 0; });
 }
 
+std::string_view characters(const uint8_t *uuid) noexcept {
+  return {reinterpret_cast<const char *>(uuid), 16};
+}
+
 /// The digits of "GPU-0123...", "MIG-..." or bare ones with dashes anywhere between them: 32, which are 16 bytes; or the 16
 /// that ROCm gives a card, which its runtime hands out as they are written.
 bool parse_uuid(std::string_view text, Wish *wish) noexcept {
-  for (const std::string_view prefix : {"GPU-", "MIG-"}) {
+  for (const std::string_view prefix : {"GPU-", "MIG-"})
     if (same(text.substr(0, prefix.size()), prefix)) text.remove_prefix(prefix.size());
-  }
   char digits[32];
   size_t count = 0;
   for (const char c : text) {
@@ -63,11 +65,9 @@ bool parse_name(std::string_view text, Wish *wish) noexcept {
 
 }  // namespace
 
-bool parse_pci(std::string_view text, PciAddress *address) noexcept {
+std::optional<PciAddress> parse_pci(std::string_view text) noexcept {
   const bool bare = text.find('.') == std::string_view::npos && text.find(':') == text.rfind(':');
-  const auto found = bare ? std::nullopt : pci_address_of(text);
-  *address = found.value_or(PciAddress{});
-  return found.has_value();
+  return bare ? std::nullopt : pci_address_of(text);
 }
 
 bool Wish::fits(const Offer &offer) const noexcept {
@@ -77,17 +77,11 @@ bool Wish::fits(const Offer &offer) const noexcept {
     case Kind::backend:
       return same(offer.backend, name);
     case Kind::uuid:
-      return told(offer.uuid) && std::memcmp(offer.uuid, uuid, sizeof uuid) == 0;
-    case Kind::short_uuid: {
-      const auto text = [](const uint8_t *bytes) {
-        return std::string_view(reinterpret_cast<const char *>(bytes), 16);
-      };
-      return told(offer.uuid) && same(text(offer.uuid), text(uuid));
-    }
-    case Kind::pci: {
-      PciAddress own;
-      return parse_pci(offer.pci_address, &own) && own == pci;
-    }
+      return told(offer.uuid) && characters(offer.uuid) == characters(uuid);
+    case Kind::short_uuid:
+      return told(offer.uuid) && same(characters(offer.uuid), characters(uuid));
+    case Kind::pci:
+      return parse_pci(offer.pci_address) == pci;
   }
   return false;
 }
@@ -97,8 +91,9 @@ Status parse_wish(std::string_view text, Wish *wish) {
   std::string_view own = text.substr(std::min(text.find_first_not_of(" \t"), text.size()));
   own = own.substr(0, own.find_last_not_of(" \t") + 1);
   if (parse_uuid(own, wish)) return {};
-  if (parse_pci(own, &wish->pci)) {
+  if (const auto pci = parse_pci(own)) {
     wish->kind = Wish::Kind::pci;
+    wish->pci = *pci;
     return {};
   }
   if (parse_name(own, wish)) return {};

@@ -10,21 +10,20 @@
 #include <weir/context.h>
 
 #include <cstdint>
+#include <optional>
 #include <string_view>
 
 namespace weir::topology {
 
 /// A device as a wish sees it.
 struct Offer {
-  uint32_t device = 0;
-  uint32_t number = 0;            ///< among its backend's
   std::string_view backend;       ///< "cuda"
   std::string_view pci_address;   ///< "" if there is none
   const uint8_t *uuid = nullptr;  ///< 16 bytes; all 0 if the runtime tells none
 };
 
-/// "0000:17:00.0", "00000000:17:00.0", "17:00.0" or "0000:17:00", in either case. False: it is none, as "17:00" would be anything.
-bool parse_pci(std::string_view text, PciAddress *address) noexcept;
+/// "0000:17:00.0", "00000000:17:00.0", "17:00.0" or "0000:17:00", in either case. Nothing else, as "17:00" would be anything.
+std::optional<PciAddress> parse_pci(std::string_view text) noexcept;
 
 struct Wish {
   enum class Kind : uint8_t { gpu, backend, uuid, short_uuid, pci };

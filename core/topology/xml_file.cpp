@@ -111,18 +111,14 @@ std::optional<size_t> first_of(Text set) {
 
 uint64_t words(Text text) {
   uint64_t count = 0;
-  bool within = false;
-  for (const char c : text) {
-    const bool blank = blanks.find(c) != Text::npos;
-    count += !blank && !within ? 1 : 0;
-    within = !blank;
-  }
+  for (size_t at = text.find_first_not_of(blanks); at != Text::npos; ++count)
+    at = text.find_first_not_of(blanks, text.find_first_of(blanks, at));
   return count;
 }
 
 struct Tag {
   Text name, attributes;
-  bool closes = false, empty = false;
+  bool empty;  ///< it opens nothing
 };
 
 /// An element that is open; the latter half is of objects.
@@ -144,12 +140,8 @@ class Scan {
       WEIR_TRY(content(rest_.substr(0, at)));
       if (at == Text::npos) break;
       rest_.remove_prefix(at);
-      bool skipped = false;
-      WEIR_TRY(skip_markup(&skipped));
-      if (skipped) continue;
-      Tag tag;
-      WEIR_TRY(read_tag(&tag));
-      WEIR_TRY(tag.closes ? close_tag(tag) : open_tag(tag));
+      const bool markup = rest_.starts_with("<!") || rest_.starts_with("<?");
+      WEIR_TRY(markup ? skip_markup() : read_tag());
     }
     if (!open_.empty()) return bad("it ends within <", open_.back().name, ">");
     if (!root_) return bad("it is no XML");
@@ -168,19 +160,14 @@ class Scan {
   }
 
   /// Comments, declarations and the document type. Entities are what files use to grow beyond their size.
-  Status skip_markup(bool *skipped) {
-    *skipped = true;
+  Status skip_markup() {
     if (rest_.starts_with("<!--")) return skip_past("-->");
     if (rest_.starts_with("<?")) return skip_past("?>");
-    if (rest_.starts_with("<!DOCTYPE")) {
-      if (std::none_of(std::begin(document_types), std::end(document_types),
-                       [this](Text each) { return rest_.starts_with(each); }))
-        return bad("it has a document type of its own");
-      return skip_past(">");
-    }
-    if (rest_.starts_with("<!")) return bad("\"", rest_.substr(0, 12), "\" is not understood");
-    *skipped = false;
-    return {};
+    if (!rest_.starts_with("<!DOCTYPE"))
+      return bad("\"", rest_.substr(0, 12), "\" is not understood");
+    for (const Text type : document_types)
+      if (rest_.starts_with(type)) return skip_past(">");
+    return bad("it has a document type of its own");
   }
 
   Status skip_past(Text end) {
@@ -190,29 +177,26 @@ class Scan {
     return {};
   }
 
-  Status read_tag(Tag *tag) {
-    size_t end = 1;
-    char quote = '\0';
-    for (; end < rest_.size() && (quote != '\0' || rest_[end] != '>'); ++end) {
-      const char c = rest_[end];
-      if (quote == '\0' && c == '<') break;
-      if (quote == c)
-        quote = '\0';
-      else if (quote == '\0' && (c == '"' || c == '\''))
-        quote = c;
+  /// A tag ends at the first '>' that is not quoted.
+  Status read_tag() {
+    constexpr Text marks = "<>\"'";
+    size_t end = rest_.find_first_of(marks, 1);
+    while (end < rest_.size() && (rest_[end] == '"' || rest_[end] == '\'')) {
+      const size_t close = std::min(rest_.find(rest_[end], end + 1), rest_.size());
+      end = rest_.find_first_of(marks, close + 1);
     }
-    if (end >= rest_.size() || rest_[end] != '>') return bad("it ends within a tag");
+    if (end == Text::npos || rest_[end] != '>') return bad("it ends within a tag");
     Text inner = rest_.substr(1, end - 1);
-    tag->closes = inner.starts_with('/');
-    if (tag->closes) inner.remove_prefix(1);
-    tag->empty = inner.ends_with('/');
-    if (tag->empty) inner.remove_suffix(1);
-    tag->name = inner.substr(0, inner.find_first_of(blanks));
-    tag->attributes = inner.substr(tag->name.size());
-    if (tag->name.empty()) return bad("a tag has no name");
-    if (repeats_attribute(tag->attributes)) return bad("<", tag->name, "> has an attribute twice");
+    const bool closes = inner.starts_with('/');
+    if (closes) inner.remove_prefix(1);
+    const bool empty = inner.ends_with('/');
+    if (empty) inner.remove_suffix(1);
+    const Text name = inner.substr(0, inner.find_first_of(blanks));
+    const Tag tag{name, inner.substr(name.size()), empty};
+    if (name.empty()) return bad("a tag has no name");
+    if (repeats_attribute(tag.attributes)) return bad("<", name, "> has an attribute twice");
     rest_.remove_prefix(end + 1);
-    return {};
+    return closes ? close_tag(name) : open_tag(tag);
   }
 
   Status open_tag(const Tag &tag) {
@@ -240,9 +224,9 @@ class Scan {
     return {};
   }
 
-  Status close_tag(const Tag &tag) {
-    if (open_.empty() || open_.back().name != tag.name)
-      return bad("</", tag.name, "> closes what is not open");
+  Status close_tag(Text name) {
+    if (open_.empty() || open_.back().name != name)
+      return bad("</", name, "> closes what is not open");
     const bool matrix = matrix_depth_ == open_.size();
     open_.pop_back();
     return matrix ? close_matrix() : Status{};
@@ -308,9 +292,8 @@ class Scan {
   /// Whether hwloc makes a level of it that there is; it looks a filter up by it.
   static bool is_old_cache(Text attributes) {
     const uint64_t depth = number_in(attributes, "depth").value_or(0);
-    const uint64_t kind = attribute(attributes, "cache_type")
-                              ? number_in(attributes, "cache_type").value_or(UINT64_MAX)
-                              : 0;
+    const Text type = attribute(attributes, "cache_type").value_or("0");
+    const uint64_t kind = whole_number(type).value_or(UINT64_MAX);
     return depth != 0 && depth <= 5 && kind <= 2 && (kind != 2 || depth <= 3);
   }
 
@@ -344,12 +327,11 @@ class Scan {
 
   /// hwloc allocates by an old matrix's size, and then takes its values as they come.
   Status check_old_element(const Tag &tag) {
-    if (open_.back().name == "object") {
-      if (!among(within_old_objects, tag.name)) return bad("<", tag.name, "> is within an object");
-      if (tag.name == "distances") return open_matrix(tag);
-    } else if (tag.name == "latency" && matrix_depth_ == open_.size()) {
-      ++values_;
-    }
+    const bool within = open_.back().name == "object";
+    if (within && !among(within_old_objects, tag.name))
+      return bad("<", tag.name, "> is within an object");
+    if (within && tag.name == "distances") return open_matrix(tag);
+    if (tag.name == "latency" && matrix_depth_ == open_.size()) ++values_;
     return {};
   }
 
@@ -357,13 +339,11 @@ class Scan {
   Status open_matrix(const Tag &tag) {
     const bool old = tag.name == "distances";
     name_ = old ? tag.name : attribute(tag.attributes, "name").value_or("(no name)");
-    const uint64_t side = number_in(tag.attributes, "nbobjs").value_or(0);
+    side_ = number_in(tag.attributes, "nbobjs").value_or(0);
     const bool deep = !old || number_in(tag.attributes, "relative_depth").value_or(0) != 0;
-    if (side == 0 || side > most_matrix || !deep)
-      return bad(old ? "<" : "matrix ", name_,
-                 old ? "> has no size that makes sense" : " has no size that makes sense");
-    side_ = side;
-    indexes_ = old ? side : 0;
+    if (side_ == 0 || side_ > most_matrix || !deep)
+      return bad("matrix ", name_, " has no size that makes sense");
+    indexes_ = old ? side_ : 0;
     values_ = 0;
     matrix_depth_ = open_.size() + 1;
     return {};

@@ -5,6 +5,7 @@
 #include "core/transfer/carrier.hpp"
 
 #include "core/base/poison.hpp"
+#include "core/base/pool_lock.hpp"
 #include "core/transfer/copier.hpp"
 
 #include <algorithm>
@@ -12,24 +13,6 @@
 
 namespace weir::transfer {
 namespace {
-
-void synchronize(const Stream &stream) noexcept {
-  (void)stream.device->table().stream_synchronize(stream.device->state(), stream.native);
-}
-
-Status enqueue(const Stream &stream, const Cargo &piece) {
-  const backend::Device &device = *stream.device;
-  const weir_be_copy copy{piece.destination, piece.source, piece.bytes};
-  return device.check(device.table().copy_async(device.state(), stream.native, &copy),
-                      "copy_async");
-}
-
-Status mark(Stream &stream, Stamp *stamp) {
-  uint64_t point = 0;
-  WEIR_TRY(stream.timeline.record(&point));
-  *stamp = Stamp::make(stream.slot, point, true);
-  return {};
-}
 
 /// Where a share is in the cargo.
 struct Cursor {
@@ -148,8 +131,7 @@ void Bounce::close() noexcept {
   if (all)
     (void)device_.table().range_free(device_.state(), device_.index, address_, count_ * page);
   address_ = 0;
-  ring.count = 0;
-  ring.busy = {};
+  ring.stop();
 }
 
 // ---- pinned memory, streams ----
@@ -166,11 +148,8 @@ Status Carrier::open_pinned(const backend::Device &device) {
 
 Status Carrier::stream(Stream **slot, const backend::Device &device) {
   if (*slot != nullptr) return {};
-  try {
-    return streams_.open_transfer(device, this, slot);
-  } catch (const std::bad_alloc &) {
-    return fail(WEIR_ERROR_OUT_OF_HOST_MEMORY, "no host memory for a stream of copies");
-  }
+  return with_memory("for a stream of copies",
+                     [&] { return streams_.open_transfer(device, this, slot); });
 }
 
 /// Waits without the mutex, so that others carry on: by their pieces the memory may be in use again when it returns.
@@ -183,7 +162,7 @@ bool Carrier::await(const Ring *ring, uint64_t timeout_ns) noexcept {
   for (const Stamp stamp : busy) {
     const Status waited = streams_.wait(stamp, timeout_ns);
     if (waited.code() == WEIR_ERROR_TIMEOUT) return false;
-    if (!waited) synchronize(streams_.at(stamp.slot()));
+    if (!waited) streams_.at(stamp.slot()).synchronize();
   }
   return true;
 }
@@ -221,8 +200,7 @@ bool Carrier::close_pinned(uint64_t timeout_ns) noexcept {
   poison::fill(memory_, pinned_bytes(), poison::nobody);
   (void)runtime_->table().host_free(runtime_->state(), memory_, pinned_bytes());
   memory_ = nullptr;
-  pinned_.count = 0;
-  pinned_.busy = {};
+  pinned_.stop();
   pinned_bytes_.store(0, std::memory_order_relaxed);
   return true;
 }
@@ -232,7 +210,7 @@ bool Carrier::scrub(bool wait) noexcept {
   if (!secret_) return true;
   if (!wait && !idle(pinned_)) return false;
   for (const Stamp stamp : pinned_.busy) {
-    if (!streams_.wait(stamp, UINT64_MAX)) synchronize(streams_.at(stamp.slot()));
+    if (!streams_.wait(stamp, UINT64_MAX)) streams_.at(stamp.slot()).synchronize();
   }
   std::memset(memory_, 0, pinned_bytes());
   secret_ = false;
@@ -301,17 +279,15 @@ Status Carrier::piece(Lane &lane) {
   const uint32_t first = ring.next;
   ring.next += units;
   const uint64_t between = ring.address(first);
-  Stamp there;
   for (uint32_t i = first; i < ring.next; ++i) {
     const bool same = i != first && ring.busy[i].bits == ring.busy[i - 1].bits;
     if (!same) WEIR_TRY(streams_.enqueue_wait(*lane.out, ring.busy[i]));
   }
-  WEIR_TRY(enqueue(*lane.out, Cargo{between, piece.source, piece.bytes}));
-  WEIR_TRY(mark(*lane.out, &there));
-  WEIR_TRY(streams_.enqueue_wait(*lane.in, there));
-  WEIR_TRY(enqueue(*lane.in, Cargo{piece.destination, between, piece.bytes}));
-  WEIR_TRY(mark(*lane.in, &lane.last));
-  lane.there = there;
+  WEIR_TRY(lane.out->copy({between, piece.source, piece.bytes}));
+  WEIR_TRY(lane.out->mark(&lane.there));
+  WEIR_TRY(streams_.enqueue_wait(*lane.in, lane.there));
+  WEIR_TRY(lane.in->copy({piece.destination, between, piece.bytes}));
+  WEIR_TRY(lane.in->mark(&lane.last));
   for (uint32_t i = first; i < ring.next; ++i) ring.busy[i] = lane.last;
   return {};
 }
@@ -374,7 +350,7 @@ Status Carrier::carry(Order &order, const Cargo *cargo, size_t count, Stamp afte
   if (status) return {};
   const KeepError keep;
   end_locked(order);
-  synchronize(*order.arrival);
+  order.arrival->synchronize();
   return status;
 }
 
@@ -386,13 +362,13 @@ Status Carrier::finish(const Order &order) {
 void Carrier::end(const Order &order) noexcept {
   const Guard hold(mutex_);
   end_locked(order);
-  synchronize(*order.arrival);
+  order.arrival->synchronize();
 }
 
 void Carrier::end_locked(const Order &order) noexcept {
   for (uint8_t i = 0; i < order.ways.count; ++i) {
     for (const Stream *stream : {sides_[order.from_place].out[i], sides_[order.to_place].in[i]})
-      if (stream != nullptr) synchronize(*stream);
+      if (stream != nullptr) stream->synchronize();
   }
 }
 

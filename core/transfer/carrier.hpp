@@ -43,6 +43,11 @@ struct Ring {
   std::array<Stamp, most> busy{};  ///< of each unit the copy out of it
 
   void start(uint64_t address, uint64_t stride_bytes, uint64_t bytes) noexcept;
+  /// The memory is gone.
+  void stop() noexcept {
+    count = 0;
+    busy = {};
+  }
   uint64_t address(uint32_t unit) const noexcept {
     return base + unit / run * stride + unit % run * unit_bytes;
   }
@@ -60,8 +65,6 @@ class Bounce {
 
   Bounce(const backend::Device &device, physical::GranulePool &pool, physical::Mapper &mapper)
       : device_(device), pool_(pool), mapper_(mapper) {}
-  Bounce(const Bounce &) = delete;
-  Bounce &operator=(const Bounce &) = delete;
 
   // ---- under the pool's lock ----
   static uint64_t bytes_on(const physical::GranulePool &pool) noexcept;
@@ -126,8 +129,6 @@ class Carrier {
 
   explicit Carrier(backend::StreamTable &streams) noexcept : streams_(streams) {}
   ~Carrier() { close(); }
-  Carrier(const Carrier &) = delete;
-  Carrier &operator=(const Carrier &) = delete;
 
   /// The memory that the order passes. A bounce that can't be opened is told in *closed, and nothing was enqueued.
   Status open(const Order &order, Bounce **closed);

@@ -11,6 +11,8 @@
 
 namespace weir::transfer {
 
+using backend::Stamp;
+
 class Copier {
  public:
   explicit Copier(backend::Stream &stream) noexcept : stream_(stream) {}
@@ -47,9 +49,23 @@ class Copier {
     for (uint32_t i = 0; i < count; ++i) WEIR_TRY(enqueue(batch_[i]));
     return {};
   }
+  /// Hands over the rest. *end: when all of it, and what else the stream has been given so far, has ended.
+  Status mark(Stamp *end, bool write = true) {
+    WEIR_TRY(flush());
+    return stream_.mark(end, write);
+  }
+  /// Hands over the rest, and waits for the end of all.
+  Status finish() {
+    Stamp end;
+    WEIR_TRY(mark(&end));
+    return stream_.timeline.finish(end.point());
+  }
+  /// Waits until the backend is at work on nothing that it was handed.
+  void synchronize() noexcept {
+    if (enqueued_) stream_.synchronize();
+  }
   /// Whether the backend may have been handed anything.
   bool enqueued() const noexcept { return enqueued_; }
-  backend::Stream &stream() noexcept { return stream_; }
 
  private:
   /// Of a copy that takes so long a call's cost is nothing: some 5 us over PCIe.
@@ -57,9 +73,7 @@ class Copier {
 
   Status enqueue(const weir_be_copy &copy) {
     enqueued_ = true;
-    const backend::Device &device = *stream_.device;
-    return device.check(device.table().copy_async(device.state(), stream_.native, &copy),
-                        "copy_async");
+    return stream_.copy(copy);
   }
 
   backend::Stream &stream_;

@@ -21,14 +21,6 @@ constexpr size_t most_searched = 12;
 
 }  // namespace
 
-double Paths::Path::fast() const noexcept {
-  return direct() ? first.bytes_per_ns : std::max(first.bytes_per_ns, second.bytes_per_ns);
-}
-
-double Paths::Path::slow() const noexcept {
-  return direct() ? first.bytes_per_ns : std::min(first.bytes_per_ns, second.bytes_per_ns);
-}
-
 uint64_t Paths::Path::chunk(uint64_t bytes) const noexcept {
   if (direct()) return bytes;
   const double best = std::sqrt(static_cast<double>(bytes) * step_ns * fast());
@@ -98,14 +90,12 @@ Paths::Hop Paths::hop(size_t from, size_t to) const noexcept {
   const Way &way = routes_.way(from, to);
   const auto rank = static_cast<size_t>(rank_of(way.kind));
   const bool host = from == routes_.count() || to == routes_.count();
-  Hop hop;
-  hop.known = way.bandwidth != 0;
-  hop.bytes_per_ns = hop.known ? static_cast<double>(way.bandwidth) / 1e9
-                     : host    ? slowest_
-                               : usual_[rank];
-  hop.latency_ns = way.latency_ns != 0 ? static_cast<double>(way.latency_ns) : usual_latency_ns;
-  hop.port = rank == 1 ? Port::slot : Port::own;
-  return hop;
+  const bool known = way.bandwidth != 0;
+  const double rate = known  ? static_cast<double>(way.bandwidth) / 1e9
+                      : host ? slowest_
+                             : usual_[rank];
+  return {rate, way.latency_ns != 0 ? static_cast<double>(way.latency_ns) : usual_latency_ns,
+          rank == 1 ? Port::slot : Port::own, known};
 }
 
 Paths::List Paths::list(uint8_t from, uint8_t to, uint32_t relays, bool direct) const noexcept {
@@ -115,15 +105,13 @@ Paths::List Paths::list(uint8_t from, uint8_t to, uint32_t relays, bool direct) 
     const size_t between = via == Share::host ? routes_.count() : via;
     path.via = via;
     path.first = hop(from, path.direct() ? to : between);
-    if (!path.direct()) path.second = hop(between, to);
+    path.second = path.direct() ? path.first : hop(between, to);
     // What is at a switch has one port into it; a link to the host is none of a switch's.
-    const bool fabric = via != Share::host;
-    Hop &last = path.direct() ? path.first : path.second;
-    const auto into = [&](Hop &of, size_t end) {
-      if (fabric && of.port == Port::own && switched_[end]) of.port = Port::fabric;
+    const auto into = [&](Hop &of, bool switched) {
+      if (via != Share::host && of.port == Port::own && switched) of.port = Port::fabric;
     };
-    into(last, to);
-    into(path.first, from);
+    into(path.first, switched_[from] || (path.direct() && switched_[to]));
+    into(path.second, switched_[to] || (path.direct() && switched_[from]));
   };
   if (direct && routes_.direct(from, to)) add(Share::direct);
   for (uint8_t r = 0; r < routes_.count() && r < most_devices; ++r) {

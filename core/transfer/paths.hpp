@@ -26,6 +26,7 @@
 
 #include "core/transfer/routes.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 
@@ -94,13 +95,13 @@ class Paths {
   };
   struct Path {
     uint8_t via = Share::direct;
-    Hop first, second;  ///< second: unused if direct
+    Hop first, second;  ///< the same one if direct
     bool direct() const noexcept { return via == Share::direct; }
-    bool known() const noexcept { return first.known && (direct() || second.known); }
-    double fast() const noexcept;
-    double slow() const noexcept;
+    bool known() const noexcept { return first.known && second.known; }
+    double fast() const noexcept { return std::max(first.bytes_per_ns, second.bytes_per_ns); }
+    double slow() const noexcept { return std::min(first.bytes_per_ns, second.bytes_per_ns); }
     Port leaves() const noexcept { return first.port; }
-    Port enters() const noexcept { return direct() ? first.port : second.port; }
+    Port enters() const noexcept { return second.port; }
     uint64_t chunk(uint64_t bytes) const noexcept;
     /// What does not grow with the bytes, and what does, at a chunk's size.
     double fixed_ns(uint64_t chunk) const noexcept;

@@ -28,15 +28,12 @@ Status Relay::take_staging(const backend::Device &device) {
 
 /// One copy on a transfer stream, and its end.
 Status Relay::copy_through(backend::Stream &stream, uint64_t to, uint64_t from, uint64_t bytes) {
-  const backend::Device &device = *stream.device;
-  const weir_be_copy copy{to, from, bytes};
-  WEIR_TRY(
-      device.check(device.table().copy_async(device.state(), stream.native, &copy), "copy_async"));
+  WEIR_TRY(stream.copy({to, from, bytes}));
   uint64_t point = 0;
   Status status = stream.timeline.record(&point);
   if (status) status = stream.timeline.finish(point);
   // The staging memory is about to be another copy's.
-  if (!status) (void)device.table().stream_synchronize(device.state(), stream.native);
+  if (!status) stream.synchronize();
   return status;
 }
 

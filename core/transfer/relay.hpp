@@ -13,10 +13,7 @@ namespace weir::transfer {
 
 class Relay {
  public:
-  Relay() = default;
   ~Relay();
-  Relay(const Relay &) = delete;
-  Relay &operator=(const Relay &) = delete;
 
   /// Staging is taken from this node's memory.
   void start(const numa::Nodes &nodes, uint32_t node) noexcept {

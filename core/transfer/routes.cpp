@@ -23,12 +23,6 @@ int rank_of(uint32_t kind) noexcept {
   }
 }
 
-/// Bytes a second where nobody tells any: a middling link of the rank.
-static double assumed(uint32_t kind) noexcept {
-  constexpr double by_rank[] = {6e9, 12e9, 48e9};
-  return by_rank[rank_of(kind)];
-}
-
 void Routes::find(topology::Places &places, const std::pmr::vector<uint32_t> &ids) {
   count_ = ids.size();
   ways_.assign((count_ + 1) * (count_ + 1), Way{});
@@ -40,24 +34,22 @@ void Routes::find(topology::Places &places, const std::pmr::vector<uint32_t> &id
       const uint32_t from = a < count_ ? ids[a] : WEIR_DEVICE_HOST;
       const uint32_t to = b < count_ ? ids[b] : WEIR_DEVICE_HOST;
       if (!places.link(from, to, &info)) continue;
-      Way &way = at(a, b);
-      way.bandwidth = info.bandwidth;
-      way.latency_ns = info.latency_ns;
-      way.kind = info.kind;
       const bool reach = a == count_ || b == count_ || places.find(ids[a])->has(WEIR_CAP_PEER);
-      way.direct = info.direct != 0 && reach;
+      ways_[a * (count_ + 1) + b] = {info.bandwidth, info.latency_ns, info.kind,
+                                     info.direct != 0 && reach};
     }
   }
 }
 
 Routes::Pace Routes::one_link(uint8_t a, uint8_t b) const noexcept {
   const size_t from = a != host ? a : count_, to = b != host ? b : count_;
+  constexpr double assumed[] = {6e9, 12e9, 48e9};  // bytes a second: a middling link of the rank
   Pace slower;
-  for (const Way &way : {at(from, to), at(to, from)}) {
+  for (const Way &each : {way(from, to), way(to, from)}) {
     const double speed =
-        way.bandwidth != 0 ? static_cast<double>(way.bandwidth) : assumed(way.kind);
+        each.bandwidth != 0 ? static_cast<double>(each.bandwidth) : assumed[rank_of(each.kind)];
     slower.byte = std::max(slower.byte, 1 / speed);
-    slower.copy = std::max(slower.copy, static_cast<double>(way.latency_ns) * 1e-9);
+    slower.copy = std::max(slower.copy, static_cast<double>(each.latency_ns) * 1e-9);
   }
   return slower;
 }
@@ -75,15 +67,15 @@ bool Routes::better(const Way &a, const Way &b) noexcept {
 }
 
 int Routes::compare(uint8_t from, uint8_t a, uint8_t b) const noexcept {
-  const uint64_t to_a = at(from, a).bandwidth, to_b = at(from, b).bandwidth;
+  const uint64_t to_a = bandwidth(from, a), to_b = bandwidth(from, b);
   if (to_a > to_b && to_a - to_b > to_b / 50) return 1;
   if (to_b > to_a && to_b - to_a > to_a / 50) return -1;
   return 0;
 }
 
 bool Routes::beats_host(uint8_t from, uint8_t to) const noexcept {
-  return direct(from, to) && better(at(from, to), at(from, count_)) &&
-         better(at(to, from), at(count_, from));
+  return direct(from, to) && better(way(from, to), way(from, count_)) &&
+         better(way(to, from), way(count_, from));
 }
 
 }  // namespace weir::transfer

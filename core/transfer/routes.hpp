@@ -35,13 +35,13 @@ class Routes {
 
   /// Whether a copy needs no host in between, either way.
   bool direct(uint8_t from, uint8_t to) const noexcept {
-    return from < count_ && to < count_ && at(from, to).direct && at(to, from).direct;
+    return from < count_ && to < count_ && way(from, to).direct && way(to, from).direct;
   }
   /// Bytes a second, one way; 0: unknown.
-  uint64_t bandwidth(uint8_t from, uint8_t to) const noexcept { return at(from, to).bandwidth; }
+  uint64_t bandwidth(uint8_t from, uint8_t to) const noexcept { return way(from, to).bandwidth; }
   size_t count() const noexcept { return count_; }
   /// count() is the host.
-  const Way &way(size_t from, size_t to) const noexcept { return at(from, to); }
+  const Way &way(size_t from, size_t to) const noexcept { return ways_[from * (count_ + 1) + to]; }
   /// Whether bytes go faster from a device to `a` (> 0) than to `b` (< 0). Links within a fiftieth of each other are alike:
   /// measured ones differ by more from run to run.
   int compare(uint8_t from, uint8_t a, uint8_t b) const noexcept;
@@ -61,9 +61,6 @@ class Routes {
   bool beats_host(uint8_t from, uint8_t to) const noexcept;
 
  private:
-  /// The host is the last.
-  const Way &at(size_t from, size_t to) const noexcept { return ways_[from * (count_ + 1) + to]; }
-  Way &at(size_t from, size_t to) noexcept { return ways_[from * (count_ + 1) + to]; }
   Pace one_link(uint8_t a, uint8_t b) const noexcept;
   static bool better(const Way &a, const Way &b) noexcept;
 

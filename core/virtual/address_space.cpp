@@ -27,7 +27,7 @@ AddressSpace::AddressSpace(const backend::Device &device, uint64_t page_size,
 
 AddressSpace::~AddressSpace() {
   for (auto &r : reservations_) {
-    (void)device_.table().range_free(device_.state(), device_.index, r->address, r->bytes);
+    (void)device_.table().range_free(device_.state(), device_.index, r->address, r->arena.size());
   }
 }
 
@@ -74,10 +74,6 @@ Status AddressSpace::reserve(uint64_t bytes, uint64_t *address, uint64_t *size) 
     }
     wanted = std::max(least, wanted / 2 / page_size_ * page_size_);
   }
-}
-
-void AddressSpace::free(const AddressRange &range) noexcept {
-  reservations_[range.reservation]->arena.free(range.node);
 }
 
 }  // namespace weir::vm

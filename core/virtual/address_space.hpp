@@ -29,14 +29,17 @@ class AddressSpace {
   AddressSpace &operator=(const AddressSpace &) = delete;
 
   Status allocate(uint64_t bytes, uint64_t alignment, AddressRange *range);
-  void free(const AddressRange &range) noexcept;  ///< nothing is mapped in it
+  /// Nothing is mapped in it.
+  void free(const AddressRange &range) noexcept {
+    reservations_[range.reservation]->arena.free(range.node);
+  }
 
  private:
   struct Reservation {
-    Reservation(uint64_t address_, uint64_t bytes_, uint64_t quantum,
+    Reservation(uint64_t address_, uint64_t bytes, uint64_t quantum,
                 std::pmr::memory_resource *memory)
-        : address(address_), bytes(bytes_), arena(bytes_, quantum, memory) {}
-    uint64_t address, bytes;
+        : address(address_), arena(bytes, quantum, memory) {}
+    uint64_t address;
     physical::Arena arena;
   };
 

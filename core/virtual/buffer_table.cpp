@@ -17,7 +17,7 @@ BufferTable::BufferTable(std::pmr::memory_resource *memory, uint32_t pool_id)
 
 BufferTable::~BufferTable() {
   for (size_t chunk = 0; chunk < hot_.size();) {
-    const size_t count = chunk < block_chunks ? 1 : block_chunks;
+    const size_t count = chunks_at(chunk);
     memory_->deallocate(hot_[chunk], count * chunk_size * sizeof(Hot), count == 1 ? 64 : huge_page);
     memory_->deallocate(cold_[chunk], count * chunk_size * sizeof(Cold), alignof(Cold));
     chunk += count;
@@ -27,7 +27,7 @@ BufferTable::~BufferTable() {
 /// Room for another chunk's records, not yet constructed. Throws std::bad_alloc with nothing changed.
 void BufferTable::add_chunks() {
   if (hot_.size() == max_chunks) throw std::bad_alloc();
-  const size_t count = hot_.size() < block_chunks ? 1 : block_chunks;
+  const size_t count = chunks_at(hot_.size());
   const size_t hot_bytes = count * chunk_size * sizeof(Hot);
   const size_t alignment = count == 1 ? 64 : huge_page;
   auto *hot = static_cast<Hot *>(memory_->allocate(hot_bytes, alignment));
@@ -47,8 +47,7 @@ void BufferTable::add_chunks() {
 
 uint64_t BufferTable::bytes_of_next() const noexcept {
   const bool full = free_ == none && fresh_ >> chunk_shift == hot_.size();
-  const uint64_t count = hot_.size() < block_chunks ? 1 : block_chunks;
-  return full ? count * chunk_size * (sizeof(Hot) + sizeof(Cold)) : 0;
+  return full ? chunks_at(hot_.size()) * chunk_size * (sizeof(Hot) + sizeof(Cold)) : 0;
 }
 
 uint32_t BufferTable::take() {
@@ -79,10 +78,9 @@ void BufferTable::give(uint32_t index) noexcept {
 }
 
 uint64_t BufferTable::next_generation(uint32_t index) noexcept {
-  const uint64_t old = hot(index).word.load(std::memory_order_relaxed) & Word::generation_mask;
-  uint64_t generation = (old + (uint64_t{1} << Word::generation_shift)) & Word::generation_mask;
-  if (generation == 0) generation = uint64_t{1} << Word::generation_shift;
-  return generation;
+  constexpr uint64_t first = uint64_t{1} << Word::generation_shift;
+  const uint64_t generation = (hot(index).generation() + first) & Word::generation_mask;
+  return generation != 0 ? generation : first;
 }
 
 weir_buffer BufferTable::handle(uint32_t index, uint64_t word) const noexcept {

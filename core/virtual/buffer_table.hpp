@@ -58,6 +58,9 @@ class BufferTable {
   /// The first chunks come one by one, so that a small pool stays small; later ones by the block, a huge page of
   /// hot records each.
   static constexpr uint32_t block_chunks = 16;
+  static constexpr size_t chunks_at(size_t chunk) noexcept {
+    return chunk < block_chunks ? 1 : block_chunks;
+  }
   static constexpr size_t huge_page = size_t{block_chunks} * chunk_size * sizeof(Hot);
 
   /// The n-th index of a chunk: first one record of every cache line, then the others.

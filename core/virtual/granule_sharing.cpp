@@ -30,9 +30,8 @@ Geometry GranuleSharing::place(uint32_t client, uint64_t size, uint64_t address_
   try {
     if (split.opens_head()) made[0] = take_bundle();
     if (split.opens_tail()) made[1] = take_bundle();
-    const bool taken = own.commit(split, made[0], made[1], 0, &claim);
+    [[maybe_unused]] const bool taken = own.commit(split, made[0], made[1], 0, &claim);
     assert(taken);
-    (void)taken;
   } catch (...) {
     give_bundle(made[0]);
     give_bundle(made[1]);
@@ -42,10 +41,7 @@ Geometry GranuleSharing::place(uint32_t client, uint64_t size, uint64_t address_
   if (claim.head) own.show(claim.head);
   if (claim.tail) own.show(claim.tail);
   *lot = claim;
-  Geometry shape = Geometry::led(size, page_, large_page_, split.head);
-  shape.shared = true;
-  shape.cut = split.tail != 0;
-  return shape;
+  return shared_shape(size, split.head, split.tail != 0);
 }
 
 void GranuleSharing::release(GranuleLedger &own, Piece piece) noexcept {

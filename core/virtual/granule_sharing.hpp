@@ -17,11 +17,7 @@ class GranuleSharing final : public Sharing {
 
   GranuleSharing(uint64_t page, uint64_t large_page, uint64_t budget,
                  std::pmr::memory_resource *memory)
-      : Sharing(memory),
-        page_(page),
-        large_page_(large_page),
-        largest_(budget / 4),
-        ledgers_(memory) {}
+      : Sharing(page, large_page, budget, memory), ledgers_(memory) {}
 
   Geometry place(uint32_t client, uint64_t size, uint64_t address_alignment, Lot *lot) override;
   void leave(uint32_t client, const Lot &lot) noexcept override;
@@ -53,8 +49,6 @@ class GranuleSharing final : public Sharing {
   physical::GranuleLedger &ledger(uint32_t client);
   void release(physical::GranuleLedger &ledger, Piece piece) noexcept;
 
-  const uint64_t page_, large_page_;
-  const uint64_t largest_;                                    ///< region that shares
   std::pmr::vector<Owned<physical::GranuleLedger>> ledgers_;  ///< by client
 };
 

@@ -23,24 +23,14 @@ constexpr uint64_t regions_per_line = 8;
 
 LineSharing::LineSharing(AddressSpace &addresses, uint64_t page, uint64_t large_page,
                          uint64_t budget, std::pmr::memory_resource *memory)
-    : Sharing(memory),
+    : Sharing(page, large_page, budget, memory),
       addresses_(addresses),
-      page_(page),
-      large_page_(large_page),
-      largest_(budget / 4),
       first_line_(std::max(least_line_pages * page, std::min(budget / 2, largest_first_line))),
       lines_(memory) {}
 
 LineSharing::Lines &LineSharing::lines_of(uint32_t client) {
-  while (lines_.size() <= client) {
-    grow_by(lines_);
-    lines_.emplace_back();
-  }
+  if (client >= lines_.size()) lines_.resize(client + 1);
   return lines_[client];
-}
-
-const LineSharing::Line &LineSharing::line_of(uint32_t client, const Lot &lot) const noexcept {
-  return *lines_[client][std::get<LinePlace>(lot).line];
 }
 
 uint64_t LineSharing::address(uint32_t client, const Lot &lot) const noexcept {
@@ -70,13 +60,8 @@ LineSharing::SharedLine::Plan LineSharing::choose(const Lines &lines, uint64_t s
 /// False: the device has no addresses for it. Throws std::bad_alloc with nothing changed.
 bool LineSharing::add_line(Lines &lines, uint64_t size) {
   uint64_t bytes = std::max(first_line_, regions_per_line * size);
-  size_t at = lines.size();
-  for (size_t i = lines.size(); i-- > 0;) {
-    if (lines[i] == nullptr) {
-      at = i;
-    } else {
-      bytes = std::max(bytes, 2 * lines[i]->bytes);
-    }
+  for (const auto &line : lines) {
+    if (line != nullptr) bytes = std::max(bytes, 2 * line->bytes);
   }
   bytes = bytes / page_ * page_;
   grow_by(lines);
@@ -92,10 +77,11 @@ bool LineSharing::add_line(Lines &lines, uint64_t size) {
     addresses_.free(range);
     throw;
   }
-  if (at == lines.size()) {
+  const auto unused = std::find(lines.begin(), lines.end(), nullptr);
+  if (unused == lines.end()) {
     lines.push_back(std::move(fresh));
   } else {
-    lines[at] = std::move(fresh);
+    *unused = std::move(fresh);
   }
   return true;
 }
@@ -165,18 +151,7 @@ Geometry LineSharing::place(uint32_t client, uint64_t size, uint64_t address_ali
   for (const uint32_t index : spare) give_bundle(index);
   *lot = place;
   const uint64_t lead = plan.address % page_;
-  Geometry shape = Geometry::led(size, page_, large_page_, lead != 0 ? page_ - lead : 0);
-  shape.shared = true;
-  shape.cut = (plan.address + plan.bytes) % page_ != 0;
-  return shape;
-}
-
-bool LineSharing::stuck(uint32_t index) const noexcept {
-  return index != none && bundles_[index].mapping->stuck();
-}
-
-void LineSharing::leave_bundle(uint32_t index) noexcept {
-  if (index != none && --bundles_[index].lots == 0) give_bundle(index);
+  return shared_shape(size, lead != 0 ? page_ - lead : 0, (plan.address + plan.bytes) % page_ != 0);
 }
 
 void LineSharing::leave(uint32_t client, const Lot &lot) noexcept {

@@ -53,19 +53,23 @@ class LineSharing final : public Sharing {
   };
 
   uint32_t bundle_at(uint32_t client, const Lot &lot, bool first) const noexcept override;
-  const Line &line_of(uint32_t client, const Lot &lot) const noexcept;
+  const Line &line_of(uint32_t client, const Lot &lot) const noexcept {
+    return *lines_[client][std::get<LinePlace>(lot).line];
+  }
   Lines &lines_of(uint32_t client);
   SharedLine::Plan choose(const Lines &lines, uint64_t size, uint64_t step, uint32_t *line) const;
   bool add_line(Lines &lines, uint64_t size);
   uint32_t take_mapped_bundle();
   Ends ends_of(const SharedLine &line, SharedLine::Run run, uint32_t spare[2]) noexcept;
-  void leave_bundle(uint32_t index) noexcept;
-  bool stuck(uint32_t index) const noexcept;
+  void leave_bundle(uint32_t index) noexcept {
+    if (index != none && --bundles_[index].lots == 0) give_bundle(index);
+  }
+  bool stuck(uint32_t index) const noexcept {
+    return index != none && bundles_[index].mapping->stuck();
+  }
   std::string validate(const SharedLine &line, std::pmr::vector<uint32_t> *lots) const;
 
   AddressSpace &addresses_;
-  const uint64_t page_, large_page_;
-  const uint64_t largest_;         ///< region that shares
   const uint64_t first_line_;      ///< bytes of a client's first line
   std::pmr::vector<Lines> lines_;  ///< by client
 };

@@ -8,7 +8,7 @@
 #include "core/backend/timeline.hpp"
 #include "core/base/place.hpp"
 #include "core/physical/granule_pool.hpp"
-#include "core/tier/copies.hpp"
+#include "core/tier/chains.hpp"
 #include "core/tier/host_store.hpp"
 #include "core/virtual/transitions.hpp"
 
@@ -79,16 +79,15 @@ class Page {
   uint32_t latest_ = 0;
 
  public:
-  uint16_t leases =
-      0;  ///< leases on parts of the owner that touch the page, and operations that must find it in place
+  uint16_t leases = 0;  ///< on parts of the owner that touch it; operations that must find it there
   uint16_t busy = 0;  ///< devices on which it is FILLING, DRAINING or MOVING, and other work on it
 
  private:
   tier::HostSlot host_;
 
  public:
-  /// Its copies below HOST and the checksum of the latest version, in the pool's CopyTable.
-  uint32_t lower = tier::CopyTable::none;
+  /// Its copies below HOST and the checksum of the latest version, in the pool's Chains.
+  uint32_t lower = tier::Chains::none;
   bool sinking : 1 = false;          ///< being copied down from HOST or COMPRESSED
   bool in_host_order = false;        ///< known to the policy of HOST ...
   bool in_compressed_order = false;  ///< ... and of COMPRESSED

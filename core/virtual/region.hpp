@@ -13,9 +13,6 @@
 #include "core/virtual/sharing.hpp"
 #include "core/virtual/slab.hpp"
 
-#include <array>
-#include <vector>
-
 namespace weir::vm {
 
 /// A region on one device.
@@ -79,23 +76,19 @@ struct Region {
   bool listed = false;         ///< a kept one that may be taken over: in the list of its shape
   bool to_recompress = false;  ///< known to the recompressor
   static constexpr uint8_t no_lot = UINT8_MAX;
-  uint8_t lot_place =
-      no_lot;  ///< where it has its lot; elsewhere its fragments have granules to themselves
+  uint8_t lot_place = no_lot;  ///< of its lot; elsewhere its fragments have granules to themselves
   /// It shares granules, and nobody has been told its address: 1 + log2 of that one's alignment. Its lot may still be another
   /// (residency/layouts.cpp). 0: it may not.
   uint8_t unsettled = 0;
-  tier::Form rounds = tier::Form::
-      bytes;  ///< what floats are rounded to as they go to COMPRESSED; `bytes`: they are not
+  tier::Form rounds = tier::Form::bytes;  ///< for floats in COMPRESSED; `bytes`: not at all
   uint32_t holds = 0;
-  uint8_t held_at =
-      0;  ///< on this device, if there are any; of a sharded region on all of its devices
+  uint8_t held_at = 0;  ///< where, if there are any; of a sharded region on all of its devices
   /// The bytes may change without anybody being told (a hold that writes, weir_malloc): nothing but the copy on `held_at`,
   /// or on a shard's device, counts as the latest. Not of a slab, whose pages are never brought to another device.
   bool held_to_write = false;
   PinCount pin_count;  ///< of threads working on it outside the lock, and of pages on the move
   uint64_t tag = 0;
-  uint64_t dead_since =
-      0;  ///< of a kept one: the engine's look at what is idle at which its owner died
+  uint64_t dead_since = 0;  ///< of a kept one: the engine's look at what is idle, as its owner died
   uint32_t kept_before = UINT32_MAX, kept_after = UINT32_MAX;  ///< in the list, if `listed`
   tier::CodecPlan codec;                                       ///< what was learnt of its bytes ...
   tier::CodecPlan dense_codec;          ///< ... and of what recompression comes to
@@ -136,6 +129,14 @@ struct Region {
       if (r->place == place) return r.get();
     }
     return nullptr;
+  }
+  /// The buffers that lie in it: its owner, or a slab's tenants.
+  template <class Visit>
+  void for_each_buffer(Visit &&visit) const WEIR_HELD {
+    if (buffer != UINT32_MAX) visit(buffer);
+    if (!slab) return;
+    for (auto node = tenants->first_tenant(); node != Slab::none; node = tenants->next_tenant(node))
+      visit(tenants->owner(node));
   }
   /// A device's copy of the page's latest version, or nullptr.
   Residence *latest_on_device(uint32_t page) noexcept {

@@ -10,8 +10,6 @@
 
 namespace weir::vm {
 
-uint64_t Sharing::address(uint32_t /*client*/, const Lot & /*lot*/) const noexcept { return 0; }
-
 uint32_t Sharing::take_bundle() {
   if (unused_ == none) {
     grow_by(bundles_);
@@ -20,9 +18,9 @@ uint32_t Sharing::take_bundle() {
   }
   const uint32_t index = unused_;
   unused_ = bundles_[index].next_unused;
-  Owned<physical::SharedMapping> mapping = std::move(bundles_[index].mapping);
-  bundles_[index] = Bundle{};
-  bundles_[index].mapping = std::move(mapping);
+  Bundle fresh;
+  fresh.mapping = std::move(bundles_[index].mapping);
+  bundles_[index] = std::move(fresh);
   return index;
 }
 

@@ -37,9 +37,8 @@ struct Bundle {
   uint32_t held = 0;            ///< of those, of held regions
   uint32_t lots = 0;            ///< on a line: regions that have a fragment in it, in place or not
   const void *maker = nullptr;  ///< the plan that brings the first of them
-  backend::Stamp
-      wiped;  ///< the granule's memory, before it was shared; what comes into it comes after that
-  uint64_t seen = 0;  ///< the last count (Sharing::begin_count) that came by
+  backend::Stamp wiped;  ///< of its memory, before it was shared: what comes in comes after that
+  uint64_t seen = 0;     ///< the last count (Sharing::begin_count) that came by
   uint32_t next_unused = UINT32_MAX;
   Owned<physical::SharedMapping> mapping;  ///< where it has one address; else each fragment maps it
 };
@@ -55,7 +54,13 @@ class Sharing {
   };
   using Lot = std::variant<physical::GranuleLedger::Claim, LinePlace>;
 
-  explicit Sharing(std::pmr::memory_resource *memory) : memory_(memory), bundles_(memory) {}
+  /// Regions of more than a quarter of the budget share nothing.
+  Sharing(uint64_t page, uint64_t large_page, uint64_t budget, std::pmr::memory_resource *memory)
+      : page_(page),
+        large_page_(large_page),
+        largest_(budget / 4),
+        memory_(memory),
+        bundles_(memory) {}
   virtual ~Sharing() = default;
   Sharing(const Sharing &) = delete;
   Sharing &operator=(const Sharing &) = delete;
@@ -71,7 +76,7 @@ class Sharing {
   /// The region is no more; nothing of it is on the device.
   virtual void leave(uint32_t client, const Lot &lot) noexcept = 0;
   /// Of the region's first byte; 0: wherever the region has a range of addresses.
-  virtual uint64_t address(uint32_t client, const Lot &lot) const noexcept;
+  virtual uint64_t address(uint32_t /*client*/, const Lot & /*lot*/) const noexcept { return 0; }
   /// The kind whose fragments can be moved; nullptr: they lie where their neighbours want them.
   virtual GranuleSharing *movable() noexcept { return nullptr; }
 
@@ -98,7 +103,16 @@ class Sharing {
   /// One that nobody is in. Throws std::bad_alloc with nothing changed.
   uint32_t take_bundle();
   void give_bundle(uint32_t index) noexcept;
+  /// With a lot; `head` bytes on its first page (0: it begins with a whole page), `cut` as in Geometry.
+  Geometry shared_shape(uint64_t size, uint64_t head, bool cut) const noexcept {
+    Geometry shape = Geometry::led(size, page_, large_page_, head);
+    shape.shared = true;
+    shape.cut = cut;
+    return shape;
+  }
 
+  const uint64_t page_, large_page_;
+  const uint64_t largest_;  ///< region that shares
   std::pmr::memory_resource *memory_;
   std::pmr::vector<Bundle> bundles_;
 

@@ -137,6 +137,7 @@ void one_bad_page_among_many(void **) {
 unsigned char *blob_of(World &world, weir_buffer buffer, uint32_t page, uint64_t *bytes) {
   return reinterpret_cast<weir::pool::Pool *>(world.pool)
       ->engine()
+      .inspector()
       .compressed_blob(buffer, page, bytes);
 }
 

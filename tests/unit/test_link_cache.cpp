@@ -30,7 +30,7 @@ Figures some_figures() {
 
 struct Found {
   Figures figures{heap};
-  CacheRead result = CacheRead::none;
+  CacheRead result = CacheRead::absent;
   std::pmr::string reason;
 };
 
@@ -93,7 +93,7 @@ void no_file_is_no_figure(void **) {
   const CacheFolder folder;
   for (const std::string &path : {file_in(folder), folder.path() + "/a/b.json"}) {
     const Found found = read_at(path);
-    assert_true(found.result == CacheRead::none);
+    assert_true(found.result == CacheRead::absent);
     assert_string_equal(found.reason.c_str(), "");
   }
 }

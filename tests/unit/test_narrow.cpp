@@ -33,9 +33,7 @@ CodedBlock coder(uint64_t largest) {
 BlockBytes fitting(Form form, uint64_t raw, Values values, uint64_t seed) {
   const BlockBytes small = make_values(form, values, (raw + 3) / 4 * 2, seed);
   BlockBytes wide(small.size() * 2);
-  const auto &loops = narrow_kernels(CpuLevel::scalar);
-  (form == Form::bf16 ? loops.from_bf16 : loops.from_f16)(small.data(), wide.data(),
-                                                          small.size() / 2);
+  (void)narrow_kernels(CpuLevel::scalar).of(form).from(small.data(), wide.data(), small.size() / 2);
   wide.resize(raw);
   return wide;
 }
@@ -78,11 +76,11 @@ void every_half(void **) {
     BlockBytes in(2 * 65536), wide(4 * 65536), out(2 * 65536);
     for (uint32_t i = 0; i < 65536; ++i)
       weir::tier::store_little<uint16_t>(&in[2 * i], static_cast<uint16_t>(i));
-    loops.from_bf16(in.data(), wide.data(), 65536);
-    assert_true(loops.to_bf16(wide.data(), out.data(), 65536));
+    assert_true(loops.bf16.from(in.data(), wide.data(), 65536));
+    assert_true(loops.bf16.to(wide.data(), out.data(), 65536));
     assert_memory_equal(in.data(), out.data(), in.size());
-    loops.from_f16(in.data(), wide.data(), 65536);
-    assert_true(loops.to_f16(wide.data(), out.data(), 65536));
+    assert_true(loops.f16.from(in.data(), wide.data(), 65536));
+    assert_true(loops.f16.to(wide.data(), out.data(), 65536));
     assert_memory_equal(in.data(), out.data(), in.size());
     for (uint32_t i = 0; i < 0x7c00; ++i) {  // what the format says
       const auto bits = weir::tier::load_little<uint32_t>(&wide[4 * i]);
@@ -117,7 +115,7 @@ void too_large_for_a_half(void **) {
     for (const CpuLevel level : levels_here()) {
       float in[16] = {1, 2, 3, value};
       unsigned char out[32];
-      assert_false(narrow_kernels(level).to_f16(reinterpret_cast<unsigned char *>(in), out, 16));
+      assert_false(narrow_kernels(level).f16.to(reinterpret_cast<unsigned char *>(in), out, 16));
     }
   }
 }
@@ -149,8 +147,7 @@ void pinned(void **) {
   for (uint32_t i = 0; i < std::size(halves); ++i) {
     const BlockBytes small = pinned_bytes(9000, 2, 60);
     BlockBytes wide(18000);
-    const auto &loops = narrow_kernels(CpuLevel::scalar);
-    (i == 0 ? loops.from_bf16 : loops.from_f16)(small.data(), wide.data(), 4500);
+    (void)narrow_kernels(CpuLevel::scalar).of(halves[i]).from(small.data(), wide.data(), 4500);
     wide.resize(17999);
     const BlockBytes coded = coder(32768).check_round_trip(wide);
     if (digest(coded) != digests[i])

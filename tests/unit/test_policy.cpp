@@ -3,7 +3,7 @@
 // The policy by itself, before a set of pages that come, are used, leave without a word, and are chosen: the least recently used
 // goes first whatever has left, no page is forgotten, and what is kept stays in proportion to the pages there are.
 
-#include "core/residency/policy.hpp"
+#include "core/policy/policy.hpp"
 
 #include "tests/support/cmocka.hpp"
 
@@ -14,7 +14,7 @@
 namespace {
 
 using namespace weir;
-using namespace weir::residency;
+using namespace weir::policy;
 
 constexpr uint64_t page_bytes = 4096;
 

@@ -189,7 +189,7 @@ void only_where_it_is_wanted(void **) {
 void damage_is_not_covered_up(void **) {
   Idle world(Idle::setup(8, nullptr, idle));
   uint64_t bytes = 0;
-  unsigned char *blob = world.engine().compressed_blob(world.buffers[1], 1, &bytes);
+  unsigned char *blob = world.engine().inspector().compressed_blob(world.buffers[1], 1, &bytes);
   assert_non_null(blob);
   blob[bytes - 1] ^= 0x10U;
   test_clock.pass(2 * idle);

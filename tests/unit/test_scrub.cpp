@@ -458,7 +458,7 @@ void what_is_coded_again(void **) {
     for (weir_buffer buffer : buffers) {
       for (uint32_t page = 0; page < 2; ++page) {
         uint64_t length = 0;
-        const unsigned char *at = engine.compressed_blob(buffer, page, &length);
+        const unsigned char *at = engine.inspector().compressed_blob(buffer, page, &length);
         all.push_back({at, length});
       }
     }

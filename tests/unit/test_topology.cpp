@@ -248,14 +248,14 @@ void what_was_measured_is_kept(void **) {
   Text text(machine_xml(two_gpus()));
   const Link before = text.machine.link(0, host_end);
   assert_int_equal(before.told().bandwidth, before.bandwidth);
-  text.machine.record(0, host_end, 12345, 0);
+  text.machine.record(0, host_end, {12345, 0});
   assert_int_equal(text.machine.link(0, host_end).bandwidth, 12345);
   assert_int_equal(text.machine.link(0, host_end).source, WEIR_LINK_FIGURE_MEASURED);
   assert_int_equal(text.machine.link(host_end, 0).source, WEIR_LINK_FIGURE_PCIE);
-  text.machine.record(0, host_end, 0, 777);
+  text.machine.record(0, host_end, {0, 777});
   assert_int_equal(text.machine.link(0, host_end).bandwidth, 12345);
   assert_int_equal(text.machine.link(0, host_end).latency_ns, 777);
-  text.machine.record(0, host_end, 23456, 888);
+  text.machine.record(0, host_end, {23456, 888});
   assert_int_equal(text.machine.link(0, host_end).bandwidth, 23456);
   const Link told = text.machine.link(0, host_end).told();
   assert_int_equal(told.bandwidth, before.bandwidth);

@@ -113,9 +113,9 @@ void measured_links_share_a_line(void **) {
   const std::string gpus = bridge_xml(20, "17", "17", gpu_xml("17", 30, "cuda0")) +
                            bridge_xml(21, "27", "27", gpu_xml("27", 40, "cuda1"));
   assert_true(discover_text(machine_xml(gpus), "test", &machine).ok());
-  machine.record(0, host_end, 12'300'000'000, 900);
-  machine.record(1, host_end, 13'100'000'000, 900);
-  machine.record(host_end, 1, 12'900'000'000, 900);
+  machine.record(0, host_end, {12'300'000'000, 900});
+  machine.record(1, host_end, {13'100'000'000, 900});
+  machine.record(host_end, 1, {12'900'000'000, 900});
   const std::string text = describe_text(machine);
   for (const char *line :
        {"\nPCIE  pcie, 12.3 to 13.1 GB/s one way (measured), 1 hop: 3 ways\n", "PCIE 13.1"})

@@ -9,7 +9,9 @@
 
 #include "tests/support/cmocka.hpp"
 
+#include <functional>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace {
@@ -107,34 +109,44 @@ void idle_memory_is_looked_at_by_one_and_only_while_there_may_be_some(void **) {
   assert_int_equal(scan.unneeded_before(), 1);
 }
 
-void what_is_noted_is_scrubbed_by_whoever_has_the_turn(void **) {
-  ScrubTurns turns;
+/// What the tests have overwrite something: counts, and may be told to do something else.
+struct Scrub final : ScrubTurns::Work {
+  bool scrub(bool) noexcept override { return what ? std::exchange(what, {})() : ++done != 0; }
+  std::function<bool()> what;  ///< the next time
   uint32_t done = 0;
-  const auto scrub = [&] { return ++done; };
-  turns.take(true, scrub);
-  turns.take(false, scrub);
-  assert_int_equal(done, 0);
+};
+
+void what_is_noted_is_scrubbed_by_whoever_has_the_turn(void **) {
+  Scrub scrub;
+  ScrubTurns turns(scrub);
+  turns.finish(false, true);
+  turns.finish(true, false);
+  turns.finish(false, false);
+  assert_int_equal(scrub.done, 0);
   turns.note();
   turns.note();
   assert_int_equal(turns.noted(), 2);
-  turns.take(false, scrub);
-  assert_int_equal(done, 1);
+  turns.finish(false, false);
+  assert_int_equal(scrub.done, 1);
   assert_false(turns.due());
   turns.note();
-  turns.take(true, [] { return false; });  // some of it is left
+  scrub.what = [] { return false; };  // some of it is left
+  turns.finish(false, true);
   assert_true(turns.due());
-  turns.take(true, [&] {
+  scrub.what = [&] {
     turns.note();  // of another thread's meanwhile
     // Who need not see the end of it leaves it to whoever has the turn.
-    std::thread([&] { turns.take(false, scrub); }).join();
+    std::thread([&] { turns.finish(false, false); }).join();
     return true;
-  });
-  assert_int_equal(done, 1);
+  };
+  turns.finish(true, false);
+  assert_int_equal(scrub.done, 1);
   assert_true(turns.due());
 }
 
 void a_write_that_failed_is_put_off(void **) {
-  ScrubTurns turns;
+  Scrub scrub;
+  ScrubTurns turns(scrub);
   assert_false(turns.put_off_at(0));
   turns.put_off(10);
   assert_true(turns.put_off_at(1'000'000'009));

@@ -17,25 +17,16 @@ const char *cpu_level_name(CpuLevel level) noexcept {
 }
 
 bool cpu_has(CpuLevel level) noexcept {
-  switch (level) {
-    case CpuLevel::scalar:
-      return true;
 #if WEIR_X86_KERNELS
-    case CpuLevel::avx2:
-      return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi") &&
-             __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("popcnt");
-    case CpuLevel::avx512:
-      return cpu_has(CpuLevel::avx2) && __builtin_cpu_supports("avx512f") &&
-             __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
-             __builtin_cpu_supports("avx512vbmi") && __builtin_cpu_supports("avx512vbmi2");
+  const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi") &&
+                    __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("popcnt");
+  if (level == CpuLevel::avx2) return avx2;
+  if (level == CpuLevel::avx512)
+    return avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+           __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512vbmi") &&
+           __builtin_cpu_supports("avx512vbmi2");
 #endif
-#if WEIR_NEON_KERNELS
-    case CpuLevel::neon:
-      return true;
-#endif
-    default:
-      return false;
-  }
+  return level == CpuLevel::scalar || (WEIR_NEON_KERNELS != 0 && level == CpuLevel::neon);
 }
 
 CpuLevel cpu_level() noexcept {

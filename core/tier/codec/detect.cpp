@@ -59,8 +59,7 @@ struct Places {
 struct Planes {
   ByteCounts counts[word];
   uint32_t width = word;
-  const ByteCounts
-      *lowest;  ///< that do not come from wider elements'; nullptr: there are none such
+  const ByteCounts *lowest;  ///< that are not sums of wider elements'; nullptr: none
 
   Planes(const ByteCounts *places, const ByteCounts *low) noexcept : lowest(low) {
     std::copy_n(places, word, counts);
@@ -145,29 +144,22 @@ bool is_half(ByteCounts upper) noexcept {
 }
 
 Form form_of(const Width &width) noexcept {
-  switch (width.bytes) {
-    case 2:
-      return !width.integers && is_half(width.top_turned) ? Form::f16 : Form::bf16;
-    case 4:
-      return Form::f32;
-    case 8:
-      return Form::f64;
-    default:
-      return Form::bytes;
-  }
+  if (width.bytes == 8) return Form::f64;
+  if (width.bytes == 4) return Form::f32;
+  if (width.bytes == 1) return Form::bytes;
+  return !width.integers && is_half(width.top_turned) ? Form::f16 : Form::bf16;
 }
 
 }  // namespace
 
 Detection detect(const unsigned char *bytes, uint64_t count) noexcept {
-  Detection found;
   uint64_t total = 0;
   Places places;
   for_words(bytes, count, [&](const unsigned char *at, uint64_t length) {
     places.count(at, length);
     total += length;
   });
-  if (total == 0) return found;
+  if (total == 0) return {};
   Width width = best_width(places, total);
   const uint64_t elements = total / width.bytes;
   uint64_t zeros = 0;
@@ -176,10 +168,7 @@ Detection detect(const unsigned char *bytes, uint64_t count) noexcept {
   });
   width.integers =
       width.bytes > 1 && (width.integers || top_is_extension(width.top_plain, elements, zeros));
-  found.integers = width.integers;
-  found.form = form_of(width);
-  found.zeros = static_cast<uint16_t>(zeros * 256 / elements);
-  return found;
+  return {form_of(width), width.integers, static_cast<uint16_t>(zeros * 256 / elements)};
 }
 
 }  // namespace weir::tier

@@ -12,18 +12,9 @@ enum class Form : uint8_t { bytes = 0, f16 = 1, bf16 = 2, f32 = 3, f64 = 4 };
 constexpr uint32_t form_count = 5;
 
 constexpr uint32_t element_bytes(Form form) {
-  switch (form) {
-    case Form::f16:
-    case Form::bf16:
-      return 2;
-    case Form::f32:
-      return 4;
-    case Form::f64:
-      return 8;
-    case Form::bytes:
-      break;
-  }
-  return 1;
+  if (form == Form::f64) return 8;
+  if (form == Form::f32) return 4;
+  return form == Form::f16 || form == Form::bf16 ? 2 : 1;
 }
 
 }  // namespace weir::tier

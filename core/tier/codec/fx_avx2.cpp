@@ -20,11 +20,9 @@ WEIR_TARGET_BEGIN_AVX2
 inline __m256i load(const unsigned char *from) {
   return _mm256_loadu_si256(reinterpret_cast<const __m256i *>(from));
 }
-inline void store(unsigned char *to, __m256i value) {
-  _mm256_storeu_si256(reinterpret_cast<__m256i *>(to), value);
-}
-inline void store(unsigned char *to, __m256i value, bool streaming) {
-  streaming ? _mm256_stream_si256(reinterpret_cast<__m256i *>(to), value) : store(to, value);
+inline void store(unsigned char *to, __m256i value, bool streaming = false) {
+  auto *const at = reinterpret_cast<__m256i *>(to);
+  streaming ? _mm256_stream_si256(at, value) : _mm256_storeu_si256(at, value);
 }
 void fence() noexcept { _mm_sfence(); }
 inline __m256i bytes_of(int value) { return _mm256_set1_epi8(static_cast<char>(value)); }
@@ -97,19 +95,17 @@ inline __m256i load_bitmaps(const unsigned char *from, uint32_t *any) {
 /// Takes 32 elements apart, the half-th of a group.
 template <Form form, bool rotated>
 inline __m256i split(const unsigned char *in, const FxTarget &to, uint32_t half) {
+  constexpr int by = rotated ? 1 : 0;
   if constexpr (form == Form::f32) {
-    const __m256i a = rotate_32 < rotated ? 1 : 0 > (load(in)),
-                  b = rotate_32 < rotated ? 1 : 0 > (load(in + 32)),
-                  c = rotate_32 < rotated ? 1 : 0 > (load(in + 64)),
-                  d = rotate_32 < rotated ? 1 : 0 > (load(in + 96));
+    const __m256i a = rotate_32<by>(load(in)), b = rotate_32<by>(load(in + 32)),
+                  c = rotate_32<by>(load(in + 64)), d = rotate_32<by>(load(in + 96));
     store(to.low + 64 * half, low_words(a, b));
     store(to.low + 64 * half + 32, low_words(c, d));
     const __m256i first = high_words(a, b), last = high_words(c, d);
     store(to.middle + 32 * half, low_bytes(first, last));
     return high_bytes(first, last);
   } else {
-    const __m256i a = rotate_16 < rotated ? 1 : 0 > (load(in)),
-                  b = rotate_16 < rotated ? 1 : 0 > (load(in + 32));
+    const __m256i a = rotate_16<by>(load(in)), b = rotate_16<by>(load(in + 32));
     store(to.low + 32 * half, low_bytes(a, b));
     const __m256i high = high_bytes(a, b);
     if constexpr (form == Form::bf16) return high;
@@ -127,10 +123,9 @@ inline void join(const FxSource &from, uint32_t half, __m256i exponents, unsigne
     WEIR_UNROLL
     for (uint32_t i = 0; i < 2; ++i) {
       const __m256i low = cross(load(from.low + 64 * half + 32 * i)), words = cross(high[i]);
-      store(out + 64 * i, rotate_32 < rotated ? 31 : 0 > (_mm256_unpacklo_epi16(low, words)),
-            streaming);
-      store(out + 64 * i + 32, rotate_32 < rotated ? 31 : 0 > (_mm256_unpackhi_epi16(low, words)),
-            streaming);
+      constexpr int by = rotated ? 31 : 0;
+      store(out + 64 * i, rotate_32<by>(_mm256_unpacklo_epi16(low, words)), streaming);
+      store(out + 64 * i + 32, rotate_32<by>(_mm256_unpackhi_epi16(low, words)), streaming);
     }
   } else {
     __m256i high = exponents;
@@ -142,8 +137,9 @@ inline void join(const FxSource &from, uint32_t half, __m256i exponents, unsigne
     }
     const __m256i low = cross(load(from.low + 32 * half));
     high = cross(high);
-    store(out, rotate_16 < rotated ? 15 : 0 > (_mm256_unpacklo_epi8(low, high)), streaming);
-    store(out + 32, rotate_16 < rotated ? 15 : 0 > (_mm256_unpackhi_epi8(low, high)), streaming);
+    constexpr int by = rotated ? 15 : 0;
+    store(out, rotate_16<by>(_mm256_unpacklo_epi8(low, high)), streaming);
+    store(out + 32, rotate_16<by>(_mm256_unpackhi_epi8(low, high)), streaming);
   }
 }
 

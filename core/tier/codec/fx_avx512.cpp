@@ -14,36 +14,31 @@
 namespace weir::tier {
 namespace {
 
-/// Indices of a permutation of two registers, 64 bytes each: element i is start + i * step, or with `halves` the
-/// elements of the first register's half and of the second's by turns.
-template <class Index, uint32_t count>
-constexpr std::array<Index, count> strided(uint32_t start) {
-  std::array<Index, count> made{};
-  for (uint32_t i = 0; i < count; ++i) made[i] = static_cast<Index>(start + 2 * i);
-  return made;
-}
-template <class Index, uint32_t count>
-constexpr std::array<Index, count> zipped(uint32_t start) {
+/// Indices of a permutation of two registers, 64 bytes each, from element `start` on: every second one, or zipped, those
+/// of the first register and of the second by turns.
+template <class Index>
+constexpr auto indices(uint32_t start, bool zipped) {
+  constexpr uint32_t count = 64 / sizeof(Index);
   std::array<Index, count> made{};
   for (uint32_t i = 0; i < count; ++i)
-    made[i] = static_cast<Index>(start + i / 2 + (i % 2 != 0 ? count : 0));
+    made[i] = static_cast<Index>(start + (zipped ? i / 2 + i % 2 * count : 2 * i));
   return made;
 }
-alignas(64) constexpr auto even_bytes = strided<uint8_t, 64>(0),
-                           odd_bytes = strided<uint8_t, 64>(1),
-                           first_bytes = zipped<uint8_t, 64>(0),
-                           last_bytes = zipped<uint8_t, 64>(32);
-alignas(64) constexpr auto even_words = strided<uint16_t, 32>(0),
-                           odd_words = strided<uint16_t, 32>(1),
-                           first_words = zipped<uint16_t, 32>(0),
-                           last_words = zipped<uint16_t, 32>(16);
+alignas(64) constexpr auto even_bytes = indices<uint8_t>(0, false),
+                           odd_bytes = indices<uint8_t>(1, false),
+                           first_bytes = indices<uint8_t>(0, true),
+                           last_bytes = indices<uint8_t>(32, true);
+alignas(64) constexpr auto even_words = indices<uint16_t>(0, false),
+                           odd_words = indices<uint16_t>(1, false),
+                           first_words = indices<uint16_t>(0, true),
+                           last_words = indices<uint16_t>(16, true);
 
 WEIR_TARGET_BEGIN_AVX512
 
 inline __m512i load(const void *from) { return _mm512_loadu_si512(from); }
-inline void store(void *to, __m512i value) { _mm512_storeu_si512(to, value); }
-inline void store(void *to, __m512i value, bool streaming) {
-  streaming ? _mm512_stream_si512(static_cast<__m512i *>(to), value) : store(to, value);
+inline void store(void *to, __m512i value, bool streaming = false) {
+  streaming ? _mm512_stream_si512(static_cast<__m512i *>(to), value)
+            : _mm512_storeu_si512(to, value);
 }
 void fence() noexcept { _mm_sfence(); }
 inline __m512i bytes_of(int value) { return _mm512_set1_epi8(static_cast<char>(value)); }
@@ -55,15 +50,11 @@ inline __m512i pick_words(__m512i a, const std::array<uint16_t, 32> &which, __m5
   return _mm512_permutex2var_epi16(a, _mm512_load_si512(&which), b);
 }
 
-template <bool rotated>
-inline __m512i rotate_left(__m512i words) {
-  if constexpr (!rotated) return words;
-  return _mm512_or_si512(_mm512_slli_epi16(words, 1), _mm512_srli_epi16(words, 15));
-}
-template <bool rotated>
-inline __m512i rotate_right(__m512i words) {
-  if constexpr (!rotated) return words;
-  return _mm512_or_si512(_mm512_srli_epi16(words, 1), _mm512_slli_epi16(words, 15));
+/// To the left, by so many bits of 16.
+template <int by>
+inline __m512i rotate(__m512i words) {
+  if constexpr (by == 0) return words;
+  return _mm512_or_si512(_mm512_slli_epi16(words, by), _mm512_srli_epi16(words, 16 - by));
 }
 
 template <uint32_t count>
@@ -91,20 +82,21 @@ inline __m512i load_bitmaps(const unsigned char *from, uint64_t *any) {
 
 template <Form form, bool rotated>
 inline __m512i split(const unsigned char *in, FxTarget &to) {
+  constexpr int by = rotated ? 1 : 0;
   __m512i exponents;
   if constexpr (form == Form::f32) {
     __m512i high[2];
     WEIR_UNROLL
     for (uint32_t half = 0; half < 2; ++half) {
-      const __m512i a = _mm512_rol_epi32(load(in + 128 * half), rotated ? 1 : 0);
-      const __m512i b = _mm512_rol_epi32(load(in + 128 * half + 64), rotated ? 1 : 0);
+      const __m512i a = _mm512_rol_epi32(load(in + 128 * half), by);
+      const __m512i b = _mm512_rol_epi32(load(in + 128 * half + 64), by);
       store(to.low + 64 * half, pick_words(a, even_words, b));
       high[half] = pick_words(a, odd_words, b);
     }
     store(to.middle, pick_bytes(high[0], even_bytes, high[1]));
     exponents = pick_bytes(high[0], odd_bytes, high[1]);
   } else {
-    const __m512i a = rotate_left<rotated>(load(in)), b = rotate_left<rotated>(load(in + 64));
+    const __m512i a = rotate<by>(load(in)), b = rotate<by>(load(in + 64));
     store(to.low, pick_bytes(a, even_bytes, b));
     exponents = pick_bytes(a, odd_bytes, b);
     if constexpr (form == Form::f16) {
@@ -140,8 +132,9 @@ inline void join(FxSource &from, __m512i exponents, unsigned char *out, bool str
       high = _mm512_or_si512(high, middle);
     }
     const __m512i low = load(from.low);
-    store(out, rotate_right<rotated>(pick_bytes(low, first_bytes, high)), streaming);
-    store(out + 64, rotate_right<rotated>(pick_bytes(low, last_bytes, high)), streaming);
+    constexpr int by = rotated ? 15 : 0;
+    store(out, rotate<by>(pick_bytes(low, first_bytes, high)), streaming);
+    store(out + 64, rotate<by>(pick_bytes(low, last_bytes, high)), streaming);
   }
   from.low += fx_low_bytes(form);
   from.middle += fx_middle_bytes(form);

@@ -67,25 +67,18 @@ inline uint64_t load_bitmaps(const unsigned char *from, uint8x16_t (&codes)[part
   return any;
 }
 
-template <bool rotated>
-inline uint16x8_t rotate_left(uint16x8_t words) {
-  if constexpr (!rotated) return words;
-  return vsliq_n_u16(vshrq_n_u16(words, 15), words, 1);
+/// To the left, by so many bits of 16 or of 32.
+template <int by>
+inline uint8x16_t rotate_16(uint8x16_t bytes) {
+  if constexpr (by == 0) return bytes;
+  const uint16x8_t words = vreinterpretq_u16_u8(bytes);
+  return vreinterpretq_u8_u16(vsliq_n_u16(vshrq_n_u16(words, 16 - by), words, by));
 }
-template <bool rotated>
-inline uint16x8_t rotate_right(uint16x8_t words) {
-  if constexpr (!rotated) return words;
-  return vsriq_n_u16(vshlq_n_u16(words, 15), words, 1);
-}
-template <bool rotated>
-inline uint32x4_t rotate_left(uint32x4_t words) {
-  if constexpr (!rotated) return words;
-  return vsliq_n_u32(vshrq_n_u32(words, 31), words, 1);
-}
-template <bool rotated>
-inline uint32x4_t rotate_right(uint32x4_t words) {
-  if constexpr (!rotated) return words;
-  return vsriq_n_u32(vshlq_n_u32(words, 31), words, 1);
+template <int by>
+inline uint8x16_t rotate_32(uint8x16_t bytes) {
+  if constexpr (by == 0) return bytes;
+  const uint32x4_t words = vreinterpretq_u32_u8(bytes);
+  return vreinterpretq_u8_u32(vsliq_n_u32(vshrq_n_u32(words, 32 - by), words, by));
 }
 
 inline uint8x16_t load(const unsigned char *from) { return vld1q_u8(from); }
@@ -95,21 +88,21 @@ inline uint8x16_t odd(uint8x16_t a, uint8x16_t b) { return vuzp2q_u8(a, b); }
 /// Takes a part apart, 16 elements of f16 or bf16: gives the upper bytes.
 template <bool rotated>
 inline uint8x16_t split_16(const unsigned char *in, unsigned char *low) {
-  const uint8x16_t a = vreinterpretq_u8_u16(rotate_left<rotated>(vreinterpretq_u16_u8(load(in))));
-  const uint8x16_t b =
-      vreinterpretq_u8_u16(rotate_left<rotated>(vreinterpretq_u16_u8(load(in + lanes))));
+  constexpr int by = rotated ? 1 : 0;
+  const uint8x16_t a = rotate_16<by>(load(in)), b = rotate_16<by>(load(in + lanes));
   vst1q_u8(low, even(a, b));
   return odd(a, b);
 }
 
 template <bool rotated>
 inline uint8x16_t split_32(const unsigned char *in, unsigned char *low, unsigned char *middle) {
+  constexpr int by = rotated ? 1 : 0;
   uint8x16_t high[2];
   WEIR_UNROLL
   for (uint32_t i = 0; i < 2; ++i) {
-    const uint32x4_t a = rotate_left<rotated>(vreinterpretq_u32_u8(load(in + 32 * i)));
-    const uint32x4_t b = rotate_left<rotated>(vreinterpretq_u32_u8(load(in + 32 * i + lanes)));
-    const uint16x8_t first = vreinterpretq_u16_u32(a), last = vreinterpretq_u16_u32(b);
+    const uint8x16_t a = rotate_32<by>(load(in + 32 * i));
+    const uint8x16_t b = rotate_32<by>(load(in + 32 * i + lanes));
+    const uint16x8_t first = vreinterpretq_u16_u8(a), last = vreinterpretq_u16_u8(b);
     vst1q_u8(low + lanes * i, vreinterpretq_u8_u16(vuzp1q_u16(first, last)));
     high[i] = vreinterpretq_u8_u16(vuzp2q_u16(first, last));
   }
@@ -138,10 +131,9 @@ inline void split(const unsigned char *in, FxTarget &to, uint8x16_t (&exponents)
 template <bool rotated>
 inline void join_16(const unsigned char *low, uint8x16_t high, unsigned char *out) {
   const uint8x16_t bytes = load(low);
-  const uint16x8_t a = vreinterpretq_u16_u8(vzip1q_u8(bytes, high));
-  const uint16x8_t b = vreinterpretq_u16_u8(vzip2q_u8(bytes, high));
-  vst1q_u8(out, vreinterpretq_u8_u16(rotate_right<rotated>(a)));
-  vst1q_u8(out + lanes, vreinterpretq_u8_u16(rotate_right<rotated>(b)));
+  constexpr int by = rotated ? 15 : 0;
+  vst1q_u8(out, rotate_16<by>(vzip1q_u8(bytes, high)));
+  vst1q_u8(out + lanes, rotate_16<by>(vzip2q_u8(bytes, high)));
 }
 
 template <bool rotated>
@@ -149,14 +141,15 @@ inline void join_32(const unsigned char *low, const unsigned char *middle, uint8
                     unsigned char *out) {
   const uint8x16_t bytes = load(middle);
   const uint8x16_t high[2] = {vzip1q_u8(bytes, top), vzip2q_u8(bytes, top)};
+  constexpr int by = rotated ? 31 : 0;
   WEIR_UNROLL
   for (uint32_t i = 0; i < 2; ++i) {
     const uint16x8_t words = vreinterpretq_u16_u8(load(low + lanes * i));
     const uint16x8_t upper = vreinterpretq_u16_u8(high[i]);
-    const uint32x4_t a = vreinterpretq_u32_u16(vzip1q_u16(words, upper));
-    const uint32x4_t b = vreinterpretq_u32_u16(vzip2q_u16(words, upper));
-    vst1q_u8(out + 32 * i, vreinterpretq_u8_u32(rotate_right<rotated>(a)));
-    vst1q_u8(out + 32 * i + lanes, vreinterpretq_u8_u32(rotate_right<rotated>(b)));
+    const uint8x16_t a = vreinterpretq_u8_u16(vzip1q_u16(words, upper));
+    const uint8x16_t b = vreinterpretq_u8_u16(vzip2q_u16(words, upper));
+    vst1q_u8(out + 32 * i, rotate_32<by>(a));
+    vst1q_u8(out + 32 * i + lanes, rotate_32<by>(b));
   }
 }
 

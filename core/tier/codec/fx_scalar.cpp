@@ -21,30 +21,30 @@ inline uint64_t spread_bits(uint64_t bits) {
   return ((apart + 0x7F * ones) >> 7U) & ones;
 }
 
+/// Both give which elements have any of the bits.
 template <uint32_t count>
-void store_bitmaps(const unsigned char *codes, unsigned char *to, uint64_t *any) {
-  uint64_t maps[count] = {};
+uint64_t store_bitmaps(const unsigned char *codes, unsigned char *to) {
+  uint64_t maps[count] = {}, any = 0;
   for (uint32_t at = 0; at < fx_group; at += 8) {
     const auto word = load_little<uint64_t>(codes + at);
     WEIR_UNROLL
     for (uint32_t bit = 0; bit < count; ++bit) maps[bit] |= gather_bits(word >> bit) << at;
   }
-  *any = 0;
   WEIR_UNROLL
   for (uint32_t bit = 0; bit < count; ++bit) {
     store_little(to + 8 * bit, maps[bit]);
-    *any |= maps[bit];
+    any |= maps[bit];
   }
+  return any;
 }
 
 template <uint32_t count>
-void load_bitmaps(const unsigned char *from, unsigned char *codes, uint64_t *any) {
-  uint64_t maps[count];
-  *any = 0;
+uint64_t load_bitmaps(const unsigned char *from, unsigned char *codes) {
+  uint64_t maps[count], any = 0;
   WEIR_UNROLL
   for (uint32_t bit = 0; bit < count; ++bit) {
     maps[bit] = load_little<uint64_t>(from + 8 * bit);
-    *any |= maps[bit];
+    any |= maps[bit];
   }
   for (uint32_t at = 0; at < fx_group; at += 8) {
     uint64_t word = 0;
@@ -52,6 +52,7 @@ void load_bitmaps(const unsigned char *from, unsigned char *codes, uint64_t *any
     for (uint32_t bit = 0; bit < count; ++bit) word |= spread_bits(maps[bit] >> at) << bit;
     store_little(codes + at, word);
   }
+  return any;
 }
 
 /// Takes 64 elements apart: low and middle to their planes, the exponents to `exponents`.
@@ -75,8 +76,7 @@ void split(const unsigned char *in, FxTarget &to, unsigned char *exponents) {
       middle[i] = high & 7U;
       exponents[i] = form == Form::f16 ? high >> 3U : high;
     }
-    uint64_t any = 0;
-    if constexpr (form == Form::f16) store_bitmaps<3>(middle, to.middle, &any);
+    if constexpr (form == Form::f16) store_bitmaps<3>(middle, to.middle);
   }
   to.low += fx_low_bytes(form);
   to.middle += fx_middle_bytes(form);
@@ -93,8 +93,7 @@ void join(FxSource &from, const unsigned char *exponents, unsigned char *out) {
     }
   } else {
     unsigned char middle[fx_group] = {};
-    uint64_t any = 0;
-    if constexpr (form == Form::f16) load_bitmaps<3>(from.middle, middle, &any);
+    if constexpr (form == Form::f16) load_bitmaps<3>(from.middle, middle);
     for (uint32_t i = 0; i < fx_group; ++i) {
       const uint32_t high =
           form == Form::f16 ? uint32_t{exponents[i]} << 3U | middle[i] : uint32_t{exponents[i]};
@@ -119,11 +118,9 @@ struct Code {
         const auto code = static_cast<unsigned char>(offset + 1);
         codes[i] = offset < fx_window(k) ? code : 0;
       }
-      uint64_t any = 0;
-      store_bitmaps<k>(codes, to.bitmaps, &any);
+      uint64_t left = ~store_bitmaps<k>(codes, to.bitmaps);
       to.bitmaps += 8 * k;
-      for (uint64_t left = ~any; left != 0; left &= left - 1)
-        *to.escapes++ = exponents[__builtin_ctzll(left)];
+      for (; left != 0; left &= left - 1) *to.escapes++ = exponents[__builtin_ctzll(left)];
     }
   }
 
@@ -131,13 +128,11 @@ struct Code {
                      bool /*streaming*/) noexcept {
     unsigned char exponents[fx_group];
     for (; groups > 0; --groups, out += fx_group * element_bytes(form)) {
-      uint64_t any = 0;
-      load_bitmaps<k>(from.bitmaps, exponents, &any);
+      uint64_t left = ~load_bitmaps<k>(from.bitmaps, exponents);
       from.bitmaps += 8 * k;
       for (uint32_t i = 0; i < fx_group; ++i)
         exponents[i] = static_cast<unsigned char>(exponents[i] + base - 1);
-      for (uint64_t left = ~any; left != 0; left &= left - 1)
-        exponents[__builtin_ctzll(left)] = *from.escapes++;
+      for (; left != 0; left &= left - 1) exponents[__builtin_ctzll(left)] = *from.escapes++;
       join<form, rotated>(from, exponents, out);
     }
   }

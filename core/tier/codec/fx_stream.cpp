@@ -21,10 +21,8 @@ FxWriter::FxWriter(Form form, const FxWindow &window, uint64_t raw, unsigned cha
       fits_(raw <= UINT32_MAX && shape_.fixed(window.k) <= room),
       encode_(fx_kernels(level).coder(form, window.rotated, window.k).encode) {
   if (!fits_) return;
-  to_.low = out + fx_header_bytes;
-  to_.middle = to_.low + shape_.low();
-  to_.bitmaps = to_.middle + shape_.middle();
-  to_.escapes = escapes_begin_ = to_.bitmaps + shape_.bitmaps(window.k);
+  to_ = shape_.planes(out, window.k);
+  escapes_begin_ = to_.escapes;
   escapes_end_ = out + room - shape_.tail;
 }
 
@@ -73,10 +71,7 @@ bool FxReader::open(const unsigned char *in, uint64_t bytes, uint64_t raw,
   escapes_left_ = load_little<uint32_t>(in + 4);
   shape_ = FxShape(form, raw);
   if (raw > UINT32_MAX || bytes != shape_.fixed(k) + escapes_left_) return false;
-  from_.low = in + fx_header_bytes;
-  from_.middle = from_.low + shape_.low();
-  from_.bitmaps = from_.middle + shape_.middle();
-  from_.escapes = from_.bitmaps + shape_.bitmaps(k);
+  from_ = shape_.planes(in, k);
   tail_ = from_.escapes + escapes_left_;
   decode_ = fx_kernels(level).coder(form, in[3] == 0, k).decode;
   fence_ = fx_kernels(level).fence;

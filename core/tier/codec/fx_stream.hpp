@@ -18,12 +18,16 @@ struct FxShape {
       : form(of),
         groups(raw / (fx_group * element_bytes(of))),
         tail(raw % (fx_group * element_bytes(of))) {}
-  uint64_t low() const noexcept { return groups * fx_low_bytes(form); }
-  uint64_t middle() const noexcept { return groups * fx_middle_bytes(form); }
-  uint64_t bitmaps(uint32_t k) const noexcept { return groups * 8 * k; }
+  /// Where the planes of a coded block begin.
+  template <class Byte>
+  FxPlanes<Byte> planes(Byte *block, uint32_t k) const noexcept {
+    Byte *const low = block + fx_header_bytes, *const middle = low + groups * fx_low_bytes(form);
+    Byte *const bitmaps = middle + groups * fx_middle_bytes(form);
+    return {low, middle, bitmaps, bitmaps + groups * 8 * k};
+  }
   /// All but the escapes.
   uint64_t fixed(uint32_t k) const noexcept {
-    return fx_header_bytes + low() + middle() + bitmaps(k) + tail;
+    return fx_header_bytes + groups * (fx_low_bytes(form) + fx_middle_bytes(form) + 8 * k) + tail;
   }
   Form form;
   uint64_t groups, tail;

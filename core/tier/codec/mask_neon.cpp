@@ -8,8 +8,6 @@
 #if WEIR_NEON_KERNELS
 #include <arm_neon.h>
 
-#include <cstring>
-
 namespace weir::tier {
 namespace {
 

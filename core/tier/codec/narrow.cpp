@@ -28,9 +28,8 @@ using Step = std::array<unsigned char, 4 * narrow_step>;
 
 /// A loop over `count` elements of `from` bytes each that become `to` bytes each: in whole steps where they lie, and what is
 /// left in a step of its own.
-template <class Loop>
-bool in_steps(Loop &&loop, const unsigned char *in, uint64_t from, unsigned char *out, uint64_t to,
-              uint64_t count) noexcept {
+bool in_steps(NarrowLoop loop, const unsigned char *in, uint64_t from, unsigned char *out,
+              uint64_t to, uint64_t count) noexcept {
   const uint64_t whole = count / narrow_step * narrow_step;
   if (!loop(in, out, whole)) return false;
   if (whole == count) return true;
@@ -40,25 +39,6 @@ bool in_steps(Loop &&loop, const unsigned char *in, uint64_t from, unsigned char
   if (!loop(rest.data(), made.data(), narrow_step)) return false;
   std::memcpy(out + to * whole, made.data(), to * (count - whole));
   return true;
-}
-
-bool to_halves(const NarrowKernels &kernels, Form form, const unsigned char *in, uint64_t count,
-               unsigned char *out) noexcept {
-  return in_steps(form == Form::bf16 ? kernels.to_bf16 : kernels.to_f16, in, 4, out, 2, count);
-}
-
-/// Of a loop that cannot fail.
-auto surely(void (*loop)(const unsigned char *, unsigned char *, uint64_t) noexcept) noexcept {
-  return [loop](const unsigned char *in, unsigned char *out, uint64_t count) noexcept {
-    loop(in, out, count);
-    return true;
-  };
-}
-
-void from_halves(const NarrowKernels &kernels, Form form, const unsigned char *in, uint64_t count,
-                 unsigned char *out) noexcept {
-  const auto loop = surely(form == Form::bf16 ? kernels.from_bf16 : kernels.from_f16);
-  (void)in_steps(loop, in, 2, out, 4, count);
 }
 
 /// Halves in the shortest way there is. 0: they do not fit into `room`.
@@ -94,33 +74,23 @@ uint64_t take_halves(const unsigned char *in, uint64_t bytes, unsigned char *hal
   const auto word = load_little<uint32_t>(in);
   const uint64_t length = word & length_mask;
   if (length > bytes - 4) return 0;
-  bool good = false;
-  switch (word >> 30U) {
-    case as_is:
-      good = length == count;
-      if (good) std::memcpy(halves, in + 4, count);
-      break;
-    case by_fx:
-      good = fx_decode(in + 4, length, halves, count, level);
-      break;
-    case by_sparse:
-      good = sparse_decode(in + 4, length, halves, count, level);
-      break;
-    default:
-      break;
-  }
+  const uint32_t inner = word >> 30U;
+  bool good = inner == as_is && length == count;
+  if (good) std::memcpy(halves, in + 4, count);
+  if (inner == by_fx) good = fx_decode(in + 4, length, halves, count, level);
+  if (inner == by_sparse) good = sparse_decode(in + 4, length, halves, count, level);
   return good ? 4 + length : 0;
 }
 
 bool all_fit(Form form, const unsigned char *in, uint64_t raw) noexcept {
-  const NarrowKernels &kernels = narrow_kernels(CpuLevel::scalar);
+  const NarrowLoop loop = narrow_kernels(CpuLevel::scalar).of(form).to;
   constexpr uint64_t looks = 16;
   const uint64_t count = raw / 4;
   Step out;
-  if (count < narrow_step) return to_halves(kernels, form, in, count, out.data());
+  if (count < narrow_step) return in_steps(loop, in, 4, out.data(), 2, count);
   for (uint64_t look = 0; look < looks; ++look) {
     const uint64_t at = (count - narrow_step) * look / (looks - 1);
-    if (!to_halves(kernels, form, in + 4 * at, narrow_step, out.data())) return false;
+    if (!loop(in + 4 * at, out.data(), narrow_step)) return false;
   }
   return true;
 }
@@ -137,14 +107,14 @@ uint64_t narrow_encode(const unsigned char *in, uint64_t raw, unsigned char *out
                        CpuLevel level) noexcept {
   const Form form = narrow_form(in, raw);
   if (form == Form::bytes || room < header) return 0;
-  const NarrowKernels &kernels = narrow_kernels(level);
+  const NarrowLoop loop = narrow_kernels(level).of(form).to;
   store_little<uint32_t>(out, static_cast<uint32_t>(form));
   uint64_t made = header;
   Halves halves;
   const uint64_t elements = raw / 4 * 4;
   for (uint64_t at = 0; at < elements; at += chunk_raw) {
     const uint64_t count = std::min(chunk_raw, elements - at) / 4;
-    if (!to_halves(kernels, form, in + at, count, halves.data())) return 0;
+    if (!in_steps(loop, in + at, 4, halves.data(), 2, count)) return 0;
     const uint64_t put = put_halves(form, halves.data(), 2 * count, out + made, room - made, level);
     if (put == 0) return 0;
     made += put;
@@ -161,7 +131,7 @@ bool narrow_decode(const unsigned char *in, uint64_t bytes, unsigned char *out, 
   const auto word = load_little<uint32_t>(in);
   const auto form = static_cast<Form>(word & 0xffU);
   if (word > 0xffU || (form != Form::bf16 && form != Form::f16)) return false;
-  const NarrowKernels &kernels = narrow_kernels(level);
+  const NarrowLoop loop = narrow_kernels(level).of(form).from;
   uint64_t from = header;
   Halves halves;
   const uint64_t elements = raw / 4 * 4;
@@ -169,7 +139,7 @@ bool narrow_decode(const unsigned char *in, uint64_t bytes, unsigned char *out, 
     const uint64_t count = std::min(chunk_raw, elements - at) / 4;
     const uint64_t took = take_halves(in + from, bytes - from, halves.data(), 2 * count, level);
     if (took == 0) return false;
-    from_halves(kernels, form, halves.data(), count, out + at);
+    (void)in_steps(loop, halves.data(), 2, out + at, 4, count);
     from += took;
   }
   const uint64_t rest = raw - elements;
@@ -180,9 +150,7 @@ bool narrow_decode(const unsigned char *in, uint64_t bytes, unsigned char *out, 
 
 void round_floats(Form to, const unsigned char *in, unsigned char *out, uint64_t bytes,
                   CpuLevel level) noexcept {
-  const NarrowKernels &kernels = narrow_kernels(level);
-  const auto loop = surely(to == Form::bf16 ? kernels.round_bf16 : kernels.round_f16);
-  (void)in_steps(loop, in, 4, out, 4, bytes / 4);
+  (void)in_steps(narrow_kernels(level).of(to).round, in, 4, out, 4, bytes / 4);
   const uint64_t behind = bytes / 4 * 4;
   if (behind != bytes) std::memmove(out + behind, in + behind, bytes - behind);
 }

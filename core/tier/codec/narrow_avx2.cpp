@@ -35,33 +35,32 @@ V keep_nan(V size, uint32_t kept) noexcept {
   return _mm256_or_si256(upper, _mm256_and_si256(none, set(0x00400000U)));
 }
 
-V round_bf16_8(V bits) noexcept {
+/// To the form that lacks so many of the lowest bits: bf16 or f16.
+template <int lost>
+V round_8(V bits) noexcept {
+  constexpr uint32_t kept = ~uint32_t{0} << lost, below_half = (1U << (lost - 1)) - 1;
   const V size = _mm256_and_si256(bits, set(0x7fffffffU));
-  const V odd = _mm256_and_si256(_mm256_srli_epi32(size, 16), set(1));
-  const V sum = _mm256_add_epi32(_mm256_add_epi32(size, set(0x7fffU)), odd);
-  const V rounded = _mm256_and_si256(sum, set(0xffff0000U));
-  V out = choose(above(rounded, 0x7f7fffffU), size, rounded);
-  out = choose(above(size, 0x7f800000U), keep_nan(size, 0xffff0000U), out);
+  const V odd = _mm256_and_si256(_mm256_srli_epi32(size, lost), set(1));
+  const V sum = _mm256_add_epi32(_mm256_add_epi32(size, set(below_half)), odd);
+  V out = _mm256_and_si256(sum, set(kept));
+  if constexpr (lost == 16) {
+    out = choose(above(out, 0x7f7fffffU), size, out);
+  } else {
+    const __m256 half = _mm256_set1_ps(0.5F);
+    const V small =
+        _mm256_castps_si256(_mm256_sub_ps(_mm256_add_ps(_mm256_castsi256_ps(size), half), half));
+    out = choose(above(size, 0x387fffffU), out, small);
+    out = choose(above(size, 0x477fefffU), size, out);
+  }
+  out = choose(above(size, 0x7f800000U), keep_nan(size, kept), out);
   return _mm256_or_si256(out, _mm256_and_si256(bits, set(0x80000000U)));
 }
-
-V round_f16_8(V bits) noexcept {
-  const V size = _mm256_and_si256(bits, set(0x7fffffffU));
-  const V odd = _mm256_and_si256(_mm256_srli_epi32(size, 13), set(1));
-  const V sum = _mm256_add_epi32(_mm256_add_epi32(size, set(0xfffU)), odd);
-  const V rounded = _mm256_and_si256(sum, set(0xffffe000U));
-  const __m256 half = _mm256_set1_ps(0.5F);
-  const V small =
-      _mm256_castps_si256(_mm256_sub_ps(_mm256_add_ps(_mm256_castsi256_ps(size), half), half));
-  V out = choose(above(size, 0x387fffffU), rounded, small);
-  out = choose(above(size, 0x477fefffU), size, out);
-  out = choose(above(size, 0x7f800000U), keep_nan(size, 0xffffe000U), out);
-  return _mm256_or_si256(out, _mm256_and_si256(bits, set(0x80000000U)));
-}
+constexpr int bf16_lost = 16, f16_lost = 13;
 
 template <V (*eight)(V) noexcept>
-void round_all(const unsigned char *in, unsigned char *out, uint64_t count) noexcept {
+bool round_all(const unsigned char *in, unsigned char *out, uint64_t count) noexcept {
   for (uint64_t i = 0; i < count; i += 8) store(out + 4 * i, eight(load(in + 4 * i)));
+  return true;
 }
 
 /// 16 values below 2^16 in order, as 16 bits each.
@@ -83,7 +82,7 @@ bool to_bf16(const unsigned char *in, unsigned char *out, uint64_t count) noexce
 V from_bf16_8(V half) noexcept { return _mm256_slli_epi32(half, 16); }
 
 template <V (*eight)(V) noexcept>
-void from_all(const unsigned char *in, unsigned char *out, uint64_t count) noexcept {
+bool from_all(const unsigned char *in, unsigned char *out, uint64_t count) noexcept {
   for (uint64_t i = 0; i < count; i += 16) {
     const V halves = load(in + 2 * i);
     const V a = eight(_mm256_cvtepu16_epi32(_mm256_castsi256_si128(halves)));
@@ -91,13 +90,14 @@ void from_all(const unsigned char *in, unsigned char *out, uint64_t count) noexc
     store(out + 4 * i, a);
     store(out + 4 * i + 32, b);
   }
+  return true;
 }
 
 /// Eight halves in 32 bits each; *lost gets a bit wherever that is not exact.
 V to_f16_8(V bits, V *lost) noexcept {
   const V size = _mm256_and_si256(bits, set(0x7fffffffU));
   const V over = _mm256_andnot_si256(above(size, 0x7f7fffffU), above(size, 0x477fefffU));
-  const V off = _mm256_xor_si256(round_f16_8(bits), bits);
+  const V off = _mm256_xor_si256(round_8<f16_lost>(bits), bits);
   *lost = _mm256_or_si256(*lost, _mm256_or_si256(over, off));
   const V normal = _mm256_srli_epi32(_mm256_sub_epi32(size, set(0x38000000U)), 13);
   const V small =
@@ -139,8 +139,8 @@ WEIR_TARGET_END
 namespace weir::tier {
 
 constexpr NarrowKernels narrow_avx2 = {
-    round_all<round_bf16_8>, round_all<round_f16_8>, to_bf16, to_f16,
-    from_all<from_bf16_8>,   from_all<from_f16_8>};
+    {round_all<round_8<bf16_lost>>, to_bf16, from_all<from_bf16_8>},
+    {round_all<round_8<f16_lost>>, to_f16, from_all<from_f16_8>}};
 
 }  // namespace weir::tier
 

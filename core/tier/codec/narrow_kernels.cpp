@@ -19,10 +19,11 @@ constexpr uint32_t f16_over = 0x477ff000U;   ///< 65520: rounds to infinity
 constexpr uint32_t f16_least = 0x38800000U;  ///< 2^-14, the least normal value
 constexpr uint32_t f16_bias = 0x38000000U;   ///< difference of the exponents' biases, in place
 
-template <uint32_t (*one)(uint32_t) noexcept>
-void round_all(const unsigned char *in, unsigned char *out, uint64_t count) noexcept {
+template <class In, uint32_t (*one)(In) noexcept>
+bool each(const unsigned char *in, unsigned char *out, uint64_t count) noexcept {
   for (uint64_t i = 0; i < count; ++i)
-    store_little<uint32_t>(out + 4 * i, one(load_little<uint32_t>(in + 4 * i)));
+    store_little<uint32_t>(out + 4 * i, one(load_little<In>(in + sizeof(In) * i)));
+  return true;
 }
 
 bool to_bf16(const unsigned char *in, unsigned char *out, uint64_t count) noexcept {
@@ -35,10 +36,7 @@ bool to_bf16(const unsigned char *in, unsigned char *out, uint64_t count) noexce
   return lost == 0;
 }
 
-void from_bf16(const unsigned char *in, unsigned char *out, uint64_t count) noexcept {
-  for (uint64_t i = 0; i < count; ++i)
-    store_little<uint32_t>(out + 4 * i, uint32_t{load_little<uint16_t>(in + 2 * i)} << 16U);
-}
+uint32_t from_bf16(uint16_t half) noexcept { return uint32_t{half} << 16U; }
 
 uint32_t half_of(uint32_t size) noexcept {
   if (size >= infinity) return 0x7c00U | (size >> 13U & 0x3ffU);
@@ -58,35 +56,29 @@ bool to_f16(const unsigned char *in, unsigned char *out, uint64_t count) noexcep
   return true;
 }
 
-void from_f16(const unsigned char *in, unsigned char *out, uint64_t count) noexcept {
-  for (uint64_t i = 0; i < count; ++i) {
-    const uint32_t half = load_little<uint16_t>(in + 2 * i);
-    const uint32_t size = half & 0x7fffU;
-    uint32_t wide = (size << 13U) + f16_bias;
-    if (size >= 0x7c00U) wide = (size << 13U) + 2 * f16_bias;
-    if (size < 0x400U) wide = std::bit_cast<uint32_t>(static_cast<float>(size) * 0x1p-24F);
-    store_little<uint32_t>(out + 4 * i, (half & 0x8000U) << 16U | wide);
-  }
+uint32_t from_f16(uint16_t half) noexcept {
+  const uint32_t size = half & 0x7fffU;
+  uint32_t wide = (size << 13U) + f16_bias;
+  if (size >= 0x7c00U) wide = (size << 13U) + 2 * f16_bias;
+  if (size < 0x400U) wide = std::bit_cast<uint32_t>(static_cast<float>(size) * 0x1p-24F);
+  return (half & 0x8000U) << 16U | wide;
 }
+
+/// What is kept of a NaN, which must stay one.
+uint32_t nan_of(uint32_t kept) noexcept { return (kept & 0x007fffffU) == 0 ? kept | quiet : kept; }
 
 }  // namespace
 
 uint32_t round_to_bf16(uint32_t bits) noexcept {
   const uint32_t size = bits & ~sign;
-  if (size > infinity) {
-    const uint32_t kept = bits & 0xffff0000U;
-    return (kept & 0x007f0000U) == 0 ? kept | quiet : kept;
-  }
+  if (size > infinity) return nan_of(bits & 0xffff0000U);
   const uint32_t rounded = (size + 0x7fffU + (size >> 16U & 1U)) & 0xffff0000U;
   return rounded >= infinity ? bits : (bits & sign) | rounded;
 }
 
 uint32_t round_to_f16(uint32_t bits) noexcept {
   const uint32_t size = bits & ~sign;
-  if (size > infinity) {
-    const uint32_t kept = bits & 0xffffe000U;
-    return (kept & 0x007fe000U) == 0 ? kept | quiet : kept;
-  }
+  if (size > infinity) return nan_of(bits & 0xffffe000U);
   if (size >= f16_over) return bits;
   if (size >= f16_least) {
     const uint32_t rounded = (size + 0xfffU + (size >> 13U & 1U)) & ~0x1fffU;
@@ -98,7 +90,8 @@ uint32_t round_to_f16(uint32_t bits) noexcept {
 }
 
 constexpr NarrowKernels narrow_scalar = {
-    round_all<round_to_bf16>, round_all<round_to_f16>, to_bf16, to_f16, from_bf16, from_f16};
+    {each<uint32_t, round_to_bf16>, to_bf16, each<uint16_t, from_bf16>},
+    {each<uint32_t, round_to_f16>, to_f16, each<uint16_t, from_f16>}};
 
 const NarrowKernels &narrow_kernels(CpuLevel level) noexcept {
   return table_of<narrow_scalar, narrow_avx2, narrow_avx2, narrow_scalar>(level);

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "core/tier/codec/cpu.hpp"
+#include "core/tier/codec/form.hpp"
 
 #include <cstdint>
 
@@ -12,16 +13,18 @@ namespace weir::tier {
 
 inline constexpr uint64_t narrow_step = 16;
 
+/// False: some value does not fit exactly; `out` is then partly written.
+using NarrowLoop = bool (*)(const unsigned char *in, unsigned char *out, uint64_t count) noexcept;
+
+/// Those of one form. Only `to` can fail.
+struct NarrowLoops {
+  NarrowLoop round;  ///< elements of four bytes; in place if wanted
+  NarrowLoop to;     ///< to two bytes each
+  NarrowLoop from;   ///< and back; `in` may be the last part of `out`
+};
 struct NarrowKernels {
-  /// Elements of four bytes, rounded; in place if wanted.
-  void (*round_bf16)(const unsigned char *in, unsigned char *out, uint64_t count) noexcept;
-  void (*round_f16)(const unsigned char *in, unsigned char *out, uint64_t count) noexcept;
-  /// To two bytes each. False: some value does not fit exactly; `out` is then partly written.
-  bool (*to_bf16)(const unsigned char *in, unsigned char *out, uint64_t count) noexcept;
-  bool (*to_f16)(const unsigned char *in, unsigned char *out, uint64_t count) noexcept;
-  /// And back; `in` may be the last part of `out`.
-  void (*from_bf16)(const unsigned char *in, unsigned char *out, uint64_t count) noexcept;
-  void (*from_f16)(const unsigned char *in, unsigned char *out, uint64_t count) noexcept;
+  NarrowLoops bf16, f16;
+  const NarrowLoops &of(Form form) const noexcept { return form == Form::bf16 ? bf16 : f16; }
 };
 
 const NarrowKernels &narrow_kernels(CpuLevel level) noexcept;

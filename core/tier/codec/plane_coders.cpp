@@ -37,10 +37,6 @@ bool set(ZSTD_CCtx *context, ZSTD_cParameter parameter, int value) noexcept {
   return ZSTD_isError(ZSTD_CCtx_setParameter(context, parameter, value)) == 0;
 }
 
-bool all_one_value(const unsigned char *in, uint64_t count) noexcept {
-  return std::memcmp(in, in + 1, count - 1) == 0;
-}
-
 /// By a sample of each part. Most planes are mantissas, and it does not.
 bool entropy_of_all_pays(const unsigned char *in, uint64_t count, Effort effort) noexcept {
   constexpr uint64_t part = uint64_t{1} << huffman_part_log;
@@ -163,7 +159,7 @@ void PlaneEncoder::try_matches(const unsigned char *in, uint64_t count, Best *be
 bool PlaneEncoder::encode(const unsigned char *in, uint64_t count, Effort effort,
                           unsigned char *out, uint64_t room, CodedPlane *coded) noexcept {
   assert(count > 0 && count <= max_block_bytes);
-  if (count > 1 && room > 0 && all_one_value(in, count)) {
+  if (count > 1 && room > 0 && std::memcmp(in, in + 1, count - 1) == 0) {
     out[0] = in[0];
     *coded = {PlaneMethod::same, 1};
     return true;

@@ -44,8 +44,6 @@ class PlaneEncoder {
   /// nullptr: no memory.
   static PlaneEncoder *create() noexcept;
   ~PlaneEncoder();
-  PlaneEncoder(const PlaneEncoder &) = delete;
-  PlaneEncoder &operator=(const PlaneEncoder &) = delete;
 
   /// quick: Huffman codes or nothing. dense: whatever is smallest.
   /// Codes a plane of 1 byte or more into at most `room`. False: it does not fit, coded or not.
@@ -78,8 +76,6 @@ class PlaneDecoder {
   /// nullptr: no memory.
   static PlaneDecoder *create() noexcept;
   ~PlaneDecoder();
-  PlaneDecoder(const PlaneDecoder &) = delete;
-  PlaneDecoder &operator=(const PlaneDecoder &) = delete;
 
   /// Writes exactly `count` bytes, or is not `ok`.
   Decoded decode(CodedPlane coded, const unsigned char *in, unsigned char *out,

@@ -23,22 +23,15 @@ constexpr uint32_t most_coded = max_planes + 1;
 constexpr uint8_t form_mask = 0x0F, packed_flag = 0x20, zeros_flag = 0x40, integers_flag = 0x80;
 constexpr uint32_t length_mask = 0xFFFFFF;
 
+/// Where the entry of a plane stands; for their number, where the planes begin.
+constexpr uint64_t planes_at(uint64_t planes) noexcept {
+  return planes_header_bytes + planes_entry_bytes * planes;
+}
+
 // ---- planning ----
 
 /// Elements in a row, of which differences can be taken, from all over the block.
 constexpr uint64_t plan_windows = 4, plan_window = 1024;
-
-uint64_t bits_of_planes(const unsigned char *in, uint64_t count, PlaneLayout layout,
-                        unsigned char *scratch) noexcept {
-  split(in, count, layout, scratch);
-  uint64_t bits = 0;
-  for (uint32_t k = 0; k < layout.width; ++k) {
-    ByteCounts counts{};
-    count_bytes(scratch + k * count, count, &counts);
-    bits += huffman_bits(counts);
-  }
-  return bits;
-}
 
 /// By a sample. Each window has codes of its own, as each part of a plane has; bitmaps are too short for that.
 uint64_t bits_with(PlaneEncoder &encoder, const unsigned char *in, uint64_t count,
@@ -55,7 +48,12 @@ uint64_t bits_with(PlaneEncoder &encoder, const unsigned char *in, uint64_t coun
       count_bytes(bitmap, bitmap_bytes(elements), &bitmaps);
       from = encoder.kept();
     }
-    bits += bits_of_planes(from, kept, layout, encoder.planes());
+    split(from, kept, layout, encoder.planes());
+    for (uint32_t k = 0; k < layout.width; ++k) {
+      ByteCounts counts{};
+      count_bytes(encoder.planes() + k * kept, kept, &counts);
+      bits += huffman_bits(counts);
+    }
   });
   return bits + huffman_bits(bitmaps);
 }
@@ -73,9 +71,8 @@ struct Writing {
   bool plane(const unsigned char *in, uint64_t count) noexcept {
     CodedPlane coded;
     if (!encoder.encode(in, count, effort, out + at, room - at, &coded)) return false;
-    store_little(out + planes_header_bytes + planes_entry_bytes * planes,
+    store_little(out + planes_at(planes++),
                  static_cast<uint32_t>(coded.method) << 24U | coded.bytes);
-    ++planes;
     at += coded.bytes;
     return true;
   }
@@ -107,19 +104,17 @@ struct Reading {
     elements = raw / layout.width;
     tail = raw % layout.width;
     count = in[2];
-    if (count > most_coded || bytes < planes_header_bytes + planes_entry_bytes * count)
-      return false;
-    at = in + planes_header_bytes + planes_entry_bytes * count;
+    if (count > most_coded || bytes < planes_at(count)) return false;
+    at = in + planes_at(count);
     uint64_t all = tail;
     for (uint32_t i = 0; i < count; ++i) {
-      const uint32_t entry =
-          load_little<uint32_t>(in + planes_header_bytes + planes_entry_bytes * i);
+      const auto entry = load_little<uint32_t>(in + planes_at(i));
       planes[i] = {static_cast<PlaneMethod>(entry >> 24U), entry & length_mask};
       all += planes[i].bytes;
     }
-    if (all != bytes - planes_header_bytes - planes_entry_bytes * count) return false;
-    const uint32_t expected = plan.zeros ? 1 : layout.width;  // with zeros, more may follow
-    return elements == 0 ? count == 0 : plan.zeros ? count >= expected : count == expected;
+    if (all != bytes - planes_at(count)) return false;
+    if (elements == 0) return count == 0;
+    return plan.zeros ? count >= 1 : count == layout.width;  // with zeros, more may follow
   }
 
   /// Planes `first` to the last, of `length` bytes each, to `out`.
@@ -169,30 +164,6 @@ struct Reading {
   }
 };
 
-}  // namespace
-
-PlanesPlan dense_plan(PlaneEncoder &encoder, const Detection &found, const unsigned char *in,
-                      uint64_t raw) noexcept {
-  PlanesPlan best = plain_plan(found);
-  const uint32_t width = element_bytes(best.form);
-  const uint64_t count = std::min(raw, max_block_bytes) / width;
-  uint64_t least = bits_with(encoder, in, count, best);
-  least -= least / 32;  // what differences or a bitmap must at least save
-  const auto consider = [&](const PlanesPlan &plan) {
-    const uint64_t bits = bits_with(encoder, in, count, plan);
-    if (bits >= least) return;
-    least = bits;
-    best = plan;
-  };
-  if (found.zeros > 16) consider({found.form, found.integers, true, 0});
-  for (uint8_t stride = 1; stride <= max_stride; ++stride) {
-    consider({found.form, found.integers, false, stride});
-  }
-  return best;
-}
-
-namespace {
-
 uint64_t packed_encode(PlaneEncoder &encoder, const PlanesPlan &plan, const unsigned char *in,
                        uint64_t raw, unsigned char *out, uint64_t room) noexcept {
   const PlaneLayout layout = plan.layout();
@@ -219,8 +190,8 @@ Decoded packed_decode(PlaneDecoder &decoder, const Reading &reading, const unsig
   const uint64_t group = bit_group * reading.layout.width, groups = raw / group;
   const uint64_t tail = raw % group;
   const unsigned char *const from = in + planes_header_bytes;
-  if (bytes < planes_header_bytes + tail) return Decoded::malformed;
-  if (!unpack_bits(from, bytes - planes_header_bytes - tail, groups, reading.layout.width,
+  if (bytes < planes_header_bytes + tail ||
+      !unpack_bits(from, bytes - planes_header_bytes - tail, groups, reading.layout.width,
                    decoder.planes()))
     return Decoded::malformed;
   const unsigned char *each[max_planes];
@@ -232,6 +203,26 @@ Decoded packed_decode(PlaneDecoder &decoder, const Reading &reading, const unsig
 }
 
 }  // namespace
+
+PlanesPlan dense_plan(PlaneEncoder &encoder, const Detection &found, const unsigned char *in,
+                      uint64_t raw) noexcept {
+  PlanesPlan best = plain_plan(found);
+  const uint32_t width = element_bytes(best.form);
+  const uint64_t count = std::min(raw, max_block_bytes) / width;
+  uint64_t least = bits_with(encoder, in, count, best);
+  least -= least / 32;  // what differences or a bitmap must at least save
+  const auto consider = [&](const PlanesPlan &plan) {
+    const uint64_t bits = bits_with(encoder, in, count, plan);
+    if (bits >= least) return;
+    least = bits;
+    best = plan;
+  };
+  if (found.zeros > 16) consider({found.form, found.integers, true, 0});
+  for (uint8_t stride = 1; stride <= max_stride; ++stride) {
+    consider({found.form, found.integers, false, stride});
+  }
+  return best;
+}
 
 uint64_t planes_encode(PlaneEncoder &encoder, const PlanesPlan &plan, Effort effort,
                        const unsigned char *in, uint64_t raw, unsigned char *out,
@@ -251,7 +242,7 @@ uint64_t planes_encode(PlaneEncoder &encoder, const PlanesPlan &plan, Effort eff
   }
   const bool with_bitmap = plan.zeros && elements > 0;
   const uint64_t planes = (kept > 0 ? layout.width : 0U) + (with_bitmap ? 1U : 0U);
-  Writing writing{encoder, effort, out, room, 0, planes_header_bytes + planes_entry_bytes * planes};
+  Writing writing{encoder, effort, out, room, 0, planes_at(planes)};
   if (room < writing.at) return 0;
   out[0] =
       static_cast<unsigned char>(static_cast<uint8_t>(plan.form) | (plan.zeros ? zeros_flag : 0) |

@@ -27,17 +27,6 @@ Element sign_low(Element value, bool rotate) noexcept {
   return rotate ? std::rotl(value, 1) : value;
 }
 
-/// Of a difference, and back.
-template <class Element>
-Element folded(Element value) noexcept {
-  const auto sign = static_cast<Element>(0 - (value >> (8 * sizeof value - 1)));
-  return static_cast<Element>(static_cast<Element>(value << 1) ^ sign);
-}
-template <class Element>
-Element unfolded(Element value) noexcept {
-  return static_cast<Element>(value >> 1 ^ static_cast<Element>(0 - (value & 1)));
-}
-
 template <class Element>
 void split_each(const unsigned char *in, uint64_t first, uint64_t end, uint64_t count,
                 PlaneLayout layout, unsigned char *out) noexcept {
@@ -47,7 +36,10 @@ void split_each(const unsigned char *in, uint64_t first, uint64_t end, uint64_t 
       const unsigned char *before = in + (i - layout.stride) * sizeof(Element);
       value = static_cast<Element>(value - sign_low(load_element<Element>(before), layout.rotate));
     }
-    if (layout.fold) value = folded(value);
+    if (layout.fold) {
+      const auto sign = static_cast<Element>(0 - (value >> (8 * sizeof value - 1)));
+      value = static_cast<Element>(static_cast<Element>(value << 1) ^ sign);
+    }
     for (uint32_t k = 0; k < sizeof(Element); ++k) {
       out[k * count + i] = static_cast<unsigned char>(value >> (8 * k));
     }
@@ -64,7 +56,7 @@ void join_each(const unsigned char *const *planes, uint64_t first, uint64_t coun
       value = static_cast<Element>(value | static_cast<Element>(planes[k][i]) << (8 * k));
     }
     if (rotate) value = std::rotr(value, 1);
-    if (fold) value = unfolded(value);
+    if (fold) value = static_cast<Element>(value >> 1 ^ static_cast<Element>(0 - (value & 1)));
     std::memcpy(out + i * sizeof value, &value, sizeof value);
   }
 }

@@ -24,9 +24,8 @@ constexpr uint64_t most = runs * run;
 struct Sample {
   unsigned char bytes[most * max_planes];
   uint64_t elements = 0, zeros = 0, negative = 0;
-  uint64_t packed = 0;  ///< elements of which there are differences ...
-  uint64_t bits[max_stride + 1] =
-      {};  ///< ... and to how many bits those would be packed, by stride
+  uint64_t packed = 0;                 ///< elements of which there are differences ...
+  uint64_t bits[max_stride + 1] = {};  ///< ... and the bits those would be packed to, by stride
 
   Sample(const unsigned char *in, uint64_t count, uint32_t width) noexcept {
     const uint64_t spacing = count / runs;

@@ -21,16 +21,24 @@ constexpr uint64_t call_elements = sparse_call_groups * sparse_group;
 /// FX must save so much of the nonzeros: what is saved is paid for with a pass more.
 constexpr uint64_t fx_worth = 16;
 
-struct Shape {
-  Shape(Form form, uint64_t raw) noexcept
-      : width(element_bytes(form)),
+/// What all steps have at hand.
+struct Block {
+  Block(Form form_, uint64_t raw, CpuLevel level_) noexcept
+      : form(form_),
+        level(level_),
+        width(element_bytes(form)),
+        kernels(sparse_kernels(width, level)),
         groups(raw / (sparse_group * width)),
         tail(raw % (sparse_group * width)) {}
   uint64_t bitmaps() const noexcept { return 8 * groups; }
   /// All but the nonzeros.
   uint64_t fixed() const noexcept { return header_bytes + bitmaps() + tail; }
-  uint32_t width;
-  uint64_t groups, tail;
+
+  const Form form;
+  const CpuLevel level;
+  const uint32_t width;
+  const SparseKernels &kernels;
+  const uint64_t groups, tail;
 };
 
 struct Sample {
@@ -60,22 +68,14 @@ bool fx_pays(Form form, const FxWindow &window, uint64_t nonzeros) noexcept {
   return fx_header_bytes + window.expected(form, nonzeros) + plain / fx_worth < plain;
 }
 
-/// What the two ways to write nonzeros, and the two to read them, have at hand.
-struct Block {
-  const Form form;
-  const Shape shape;
-  const SparseKernels &kernels;
-  const CpuLevel level;
-};
-
 // ---- encoding ----
 
 /// As they are, to `out`, where there is room for all of them and `spare` bytes more.
 void write_plain(const Block &block, const unsigned char *in, const unsigned char *bitmaps,
                  unsigned char *out, uint64_t nonzeros, uint64_t spare) noexcept {
-  const uint32_t width = block.shape.width;
+  const uint32_t width = block.width;
   const unsigned char *const end = out + nonzeros * width + spare;
-  for (uint64_t left = block.shape.groups; left > 0;) {
+  for (uint64_t left = block.groups; left > 0;) {
     const uint64_t now = std::min(left, sparse_call_groups);
     if (static_cast<uint64_t>(end - out) >= now * sparse_group * width + sparse_reach) {
       out = block.kernels.pack(in, now, bitmaps, out);
@@ -96,12 +96,12 @@ void write_plain(const Block &block, const unsigned char *in, const unsigned cha
 uint64_t write_fx(const Block &block, const FxWindow &window, const unsigned char *in,
                   const unsigned char *bitmaps, unsigned char *out, uint64_t nonzeros,
                   uint64_t room) noexcept {
-  const uint32_t width = block.shape.width;
+  const uint32_t width = block.width;
   FxWriter writer(block.form, window, nonzeros * width, out, room, block.level);
   if (!writer.fits()) return 0;
   unsigned char packed[(call_elements + fx_group) * 4 + sparse_reach];
   unsigned char *end = packed;
-  for (uint64_t left = block.shape.groups; left > 0;) {
+  for (uint64_t left = block.groups; left > 0;) {
     const uint64_t now = std::min(left, sparse_call_groups);
     end = block.kernels.pack(in, now, bitmaps, end);
     const uint64_t whole = static_cast<uint64_t>(end - packed) / (fx_group * width);
@@ -150,7 +150,7 @@ class PlainNonzeros {
 
 class FxNonzeros {
  public:
-  explicit FxNonzeros(const Block &block) noexcept : width_(block.shape.width) {}
+  explicit FxNonzeros(const Block &block) noexcept : width_(block.width) {}
 
   bool open(const unsigned char *in, uint64_t bytes, const Block &block,
             uint64_t nonzeros) noexcept {
@@ -199,14 +199,14 @@ bool unpack_all(const Block &block, Nonzeros &nonzeros, const unsigned char *bit
                 unsigned char *out, Stores stores) noexcept {
   const bool streaming = streams_to(out, stores);
   bool fine = true;
-  for (uint64_t left = block.shape.groups; left > 0;) {
+  for (uint64_t left = block.groups; left > 0;) {
     const uint64_t now = std::min(left, sparse_call_groups);
     const unsigned char *const from = nonzeros.take(block.kernels.count(bitmaps, now));
     fine = from != nullptr;
     if (!fine) break;
     block.kernels.unpack(from, now, bitmaps, out, streaming);
     bitmaps += 8 * now;
-    out += now * sparse_group * block.shape.width;
+    out += now * sparse_group * block.width;
     left -= now;
   }
   if (streaming) block.kernels.fence();
@@ -217,15 +217,14 @@ bool unpack_all(const Block &block, Nonzeros &nonzeros, const unsigned char *bit
 
 uint64_t sparse_encode(Form form, const unsigned char *in, uint64_t raw, unsigned char *out,
                        uint64_t room, CpuLevel level) noexcept {
-  const Shape shape(form, raw);
-  if (raw > UINT32_MAX || shape.fixed() > room) return 0;
-  const Block block{form, shape, sparse_kernels(shape.width, level), level};
+  const Block block(form, raw, level);
+  if (raw > UINT32_MAX || block.fixed() > room) return 0;
   const Sample sample = sample_of(form, in, raw);
-  unsigned char *const bitmaps = out + header_bytes, *const coded = bitmaps + shape.bitmaps();
-  const uint64_t nonzeros = block.kernels.mark(in, shape.groups, bitmaps);
-  const uint64_t left = room - shape.fixed();
+  unsigned char *const bitmaps = out + header_bytes, *const coded = bitmaps + block.bitmaps();
+  const uint64_t nonzeros = block.kernels.mark(in, block.groups, bitmaps);
+  const uint64_t left = room - block.fixed();
   const bool fx = fx_pays(form, sample.window, nonzeros);
-  uint64_t length = nonzeros * shape.width;
+  uint64_t length = nonzeros * block.width;
   if (fx) {
     length = write_fx(block, sample.window, in, bitmaps, coded, nonzeros, left);
     if (length == 0) return 0;
@@ -233,12 +232,12 @@ uint64_t sparse_encode(Form form, const unsigned char *in, uint64_t raw, unsigne
     if (length > left) return 0;
     write_plain(block, in, bitmaps, coded, nonzeros, left - length);
   }
-  if (shape.tail > 0) std::memcpy(coded + length, in + raw - shape.tail, shape.tail);
+  if (block.tail > 0) std::memcpy(coded + length, in + raw - block.tail, block.tail);
   out[0] = static_cast<unsigned char>(form);
   out[1] = fx ? 1 : 0;
   out[2] = out[3] = 0;
   store_little(out + 4, static_cast<uint32_t>(nonzeros));
-  return shape.fixed() + length;
+  return block.fixed() + length;
 }
 
 bool sparse_decode(const unsigned char *in, uint64_t bytes, unsigned char *out, uint64_t raw,
@@ -248,32 +247,31 @@ bool sparse_decode(const unsigned char *in, uint64_t bytes, unsigned char *out, 
     return false;
   }
   const auto form = static_cast<Form>(in[0]);
-  const Shape shape(form, raw);
-  if (bytes < shape.fixed()) return false;
-  const Block block{form, shape, sparse_kernels(shape.width, level), level};
-  const uint64_t nonzeros = load_little<uint32_t>(in + 4), length = bytes - shape.fixed();
-  const unsigned char *const bitmaps = in + header_bytes, *const coded = bitmaps + shape.bitmaps();
+  const Block block(form, raw, level);
+  if (bytes < block.fixed()) return false;
+  const uint64_t nonzeros = load_little<uint32_t>(in + 4), length = bytes - block.fixed();
+  const unsigned char *const bitmaps = in + header_bytes, *const coded = bitmaps + block.bitmaps();
   if (in[1] != 0) {
     FxNonzeros values(block);
     if (!values.open(coded, length, block, nonzeros)) return false;
     if (!unpack_all(block, values, bitmaps, out, stores)) return false;
   } else {
-    if (length != nonzeros * shape.width) return false;
-    PlainNonzeros values(coded, length, shape.width);
+    if (length != nonzeros * block.width) return false;
+    PlainNonzeros values(coded, length, block.width);
     if (!unpack_all(block, values, bitmaps, out, stores)) return false;
   }
-  if (shape.tail > 0) std::memcpy(out + raw - shape.tail, coded + length, shape.tail);
+  if (block.tail > 0) std::memcpy(out + raw - block.tail, coded + length, block.tail);
   return true;
 }
 
 uint64_t sparse_estimate(Form form, const unsigned char *in, uint64_t raw) noexcept {
-  const Shape shape(form, raw);
+  const Block block(form, raw, cpu_level());
   const Sample sample = sample_of(form, in, raw);
-  if (sample.elements == 0) return shape.fixed();
+  if (sample.elements == 0) return block.fixed();
   const uint64_t nonzeros =
-      shape.groups * sparse_group * (sample.elements - sample.zeros) / sample.elements;
-  if (!fx_pays(form, sample.window, nonzeros)) return shape.fixed() + nonzeros * shape.width;
-  return shape.fixed() + fx_header_bytes + sample.window.expected(form, nonzeros);
+      block.groups * sparse_group * (sample.elements - sample.zeros) / sample.elements;
+  if (!fx_pays(form, sample.window, nonzeros)) return block.fixed() + nonzeros * block.width;
+  return block.fixed() + fx_header_bytes + sample.window.expected(form, nonzeros);
 }
 
 }  // namespace weir::tier

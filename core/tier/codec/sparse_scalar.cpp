@@ -2,6 +2,7 @@
 //
 // SPARSE without vector instructions, for any machine of either byte order, and without a branch for an element.
 
+#include "core/tier/codec/elements.hpp"
 #include "core/tier/codec/little_endian.hpp"
 #include "core/tier/codec/sparse_kernels.hpp"
 #include "core/tier/codec/targets.hpp"
@@ -17,17 +18,12 @@ struct Code {
       width == 1, uint8_t,
       std::conditional_t<width == 2, uint16_t, std::conditional_t<width == 4, uint32_t, uint64_t>>>;
 
-  static Word load(const unsigned char *from) {
-    Word word;
-    std::memcpy(&word, from, width);
-    return word;
-  }
-
   static uint64_t mark(const unsigned char *in, uint64_t groups, unsigned char *bitmaps) noexcept {
     uint64_t nonzeros = 0;
     for (; groups > 0; --groups, bitmaps += 8) {
       uint64_t map = 0;
-      for (uint32_t i = 0; i < sparse_group; ++i, in += width) map |= uint64_t{load(in) != 0} << i;
+      for (uint32_t i = 0; i < sparse_group; ++i, in += width)
+        map |= uint64_t{load_element<Word>(in) != 0} << i;
       store_little(bitmaps, map);
       nonzeros += static_cast<uint64_t>(std::popcount(map));
     }
@@ -60,7 +56,8 @@ struct Code {
       auto map = load_little<uint64_t>(bitmaps);
       for (uint32_t i = 0; i < sparse_group; ++i, out += width, map >>= 1U) {
         const uint64_t there = map & 1U;
-        const auto word = static_cast<Word>(load(from) & static_cast<Word>(0 - there));
+        const auto word =
+            static_cast<Word>(load_element<Word>(from) & static_cast<Word>(0 - there));
         std::memcpy(out, &word, width);
         from += there * width;
       }

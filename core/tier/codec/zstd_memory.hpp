@@ -10,7 +10,6 @@
 #include <zstd.h>
 
 #include <cstddef>
-#include <cstdint>
 #include <cstdlib>
 #include <cstring>
 

@@ -3,51 +3,58 @@
 // Recompressor: pages that lie idle in COMPRESSED are coded again, densely, before the tier is so full that they would
 // have to go on to STORAGE. What FAST leaves on the table is worth the time only for bytes that nobody waits for, so
 // this is background work on a thread of its own, within the pool's share for compression; nobody waits for it, and it
-// takes neither staging nor the sinker's turn.
+// takes neither staging nor the demoter's turn.
 //
 // What waits are regions: whether bytes lie idle is known of a buffer, not of a page, and so a page costs nothing here. A region's
 // turn walks its pages; what comes to COMPRESSED behind the walk, and what can't be coded just then, gives it another turn.
 //
 // What must hold: the page's old blobs stay readable until the new ones are complete, and are freed only while nobody
 // reads them; until then the page is marked `sinking`, as one that is on its way to STORAGE. A page is tried once for
-// each version of its bytes. Everything is guarded by the pool's lock but memory_, which is the worker's.
+// each version of its bytes. Everything is guarded by the pool's lock but raw_ and blob_, which are the worker's.
 #pragma once
 
-#include "core/base/mutex.hpp"
+#include "core/base/clock.hpp"
 #include "core/base/scratch.hpp"
-#include "core/residency/lift.hpp"
-#include "core/residency/policy.hpp"
-#include "core/base/pool_lock.hpp"
+#include "core/move/sync.hpp"
+#include "core/page/tier_copies.hpp"
+#include "core/page/use_times.hpp"
 
 #include <atomic>
 #include <deque>
-#include <mutex>
 #include <thread>
 
-namespace weir::residency {
+namespace weir::move {
 
+using page::SourcePin;
 using vm::Region;
 
 class Recompressor {
  public:
-  Recompressor(Engine &engine, std::pmr::memory_resource *memory);
+  Recompressor(std::pmr::memory_resource *memory, const Sync &sync, tier::ColdTiers &cold,
+               page::TierCopies &tiers, page::RegionStore &regions, const page::UseTimes &uses,
+               Events &events, const Clock &clock)
+      : sync_(sync),
+        cold_(cold),
+        tiers_(tiers),
+        regions_(regions),
+        uses_(uses),
+        events_(events),
+        clock_(clock),
+        waiting_(memory),
+        parts_(memory),
+        wake_(sync.lock) {}
   ~Recompressor() { join(); }
-  Recompressor(const Recompressor &) = delete;
-  Recompressor &operator=(const Recompressor &) = delete;
 
-  /// Reserves what it works in. OUT_OF_HOST_MEMORY.
-  Status start(uint64_t part_bytes, uint64_t idle_ns);
-  /// The thread that does it; ends when the engine is stopping. May throw std::system_error.
+  /// Reserves what it works in, once the tiers have been started. OUT_OF_HOST_MEMORY.
+  Status start(uint64_t idle_ns);
+  /// The thread that does it; ends when the pool stops. May throw std::system_error.
   void run_in_background();
   void wake() noexcept WEIR_HELD { wake_.notify_all(); }
-  bool in_background() const noexcept { return thread_.joinable(); }
   void join();
 
   // ---- under the pool's lock ----
   /// A page came to COMPRESSED. Without memory to remember its region, it stays as it is coded.
   void note(Region &region, uint32_t page) noexcept WEIR_HELD;
-  /// The page at work, or nullptr.
-  Sinking *working_on() noexcept { return job_.attached ? &job_ : nullptr; }
   bool working() const noexcept { return working_; }
   /// Somebody waits for the page at work.
   void hurry() noexcept { hurried_.store(true, std::memory_order_relaxed); }
@@ -71,27 +78,37 @@ class Recompressor {
   enum class Outcome : uint8_t { later, never, done };
 
   Region *find(const Entry &entry) const noexcept WEIR_HELD;
-  bool has_turn(const Region &region) const noexcept WEIR_HELD;
   void queue(Region &region) noexcept WEIR_HELD;
   void end_turn(Region *region, bool again) noexcept WEIR_HELD;
   void tidy() noexcept WEIR_HELD;
-  Verdict judge(const Region &region, uint32_t page) const noexcept;
+  Verdict judge(const Region &region, uint32_t page) const noexcept WEIR_HELD;
   bool pressed() const noexcept;
   uint16_t last_use(Region &region) const WEIR_HELD;
   void recode(Releasable &lock, Region &region, uint32_t page) WEIR_HELD;
   Outcome recode_parts(uint64_t *won);
   void settle(Outcome outcome, uint64_t won) noexcept WEIR_HELD;
-  void exchange(uint32_t page_chain, uint32_t job_chain) noexcept;
   void loop();
 
-  Engine &engine_;
+  const Sync sync_;
+  tier::ColdTiers &cold_;
+  page::TierCopies &tiers_;
+  page::RegionStore &regions_;
+  const page::UseTimes &uses_;
+  Events &events_;
+  const Clock &clock_;
   static constexpr size_t least_tidy = 64;
   std::pmr::deque<Entry> waiting_;  ///< longest first; the first has its turn
   size_t tidy_at_ = least_tidy;     ///< at so many, those of dead regions are removed
-  uint32_t next_page_ = 0;          ///< of the turn
-  bool again_ = false;              ///< the region is to have another
-  std::pmr::vector<LiftPart> parts_;
-  Sinking job_;  ///< attached: the page at work, and that knows of it
+  struct {
+    uint32_t next = 0;   ///< page
+    bool again = false;  ///< the region is to have another turn
+  } walk_;               ///< of the region that has its turn
+  std::pmr::vector<tier::LiftPart> parts_;
+  struct Job : SourcePin {
+    uint64_t used = 0;
+    tier::CodecPlan plan;
+    uint32_t chain = tier::ColdTiers::none;  ///< of the new blobs
+  } job_;                                    ///< the page at work
   bool working_ = false;
   std::atomic<bool> hurried_{false};
   bool dozing_ = false;  ///< the thread waits to be woken
@@ -101,4 +118,4 @@ class Recompressor {
   std::thread thread_;
 };
 
-}  // namespace weir::residency
+}  // namespace weir::move

@@ -7,16 +7,18 @@
 // no next use is announced. A prefetched page that nobody has used yet is needed before any other whose use is not announced.
 // (L. Belady, "A study of replacement algorithms", IBM Systems Journal 5, 1966.)
 
-#include "core/residency/policy.hpp"
+#include "core/base/pool_lock.hpp"
+#include "core/policy/policy.hpp"
 
 #include <algorithm>
 #include <cassert>
 #include <cmath>
 #include <cstring>
+#include <functional>
 #include <new>
 #include <tuple>
 
-namespace weir::residency {
+namespace weir::policy {
 namespace {
 
 /// Sixteen bytes a page, whatever the device holds.
@@ -48,8 +50,6 @@ class LruWindow final : public Policy {
   LruWindow(View &view, std::pmr::memory_resource *memory)
       : view_(view), heap_(memory), disposable_(memory), candidates_(memory) {}
 
-  const char *name() const noexcept override { return "lru-window"; }
-
   void reserve(size_t pages) override {
     make_room_for(heap_.size() + pages);
     candidates_.reserve(max_candidates);
@@ -78,12 +78,7 @@ class LruWindow final : public Policy {
   }
   bool any_disposable() const noexcept override { return !disposable_.empty(); }
   bool give_back(const PageRef &page, uint64_t tick) noexcept override {
-    try {
-      admit(page, tick);
-      return true;
-    } catch (const std::bad_alloc &) {
-      return false;
-    }
+    return if_memory([&] { admit(page, tick); });
   }
 
   uint64_t choose(const Wanted &wanted, std::pmr::vector<PageRef> *victims) override {
@@ -101,31 +96,25 @@ class LruWindow final : public Policy {
       if (more == 0 && candidates_.empty()) break;
       found += more;
     }
-    while (heap_end_ != heap_.size()) {
-      ++heap_end_;
-      std::push_heap(heap_.begin(), heap_.begin() + static_cast<ptrdiff_t>(heap_end_), later);
-    }
+    while (heap_end_ != heap_.size()) heap_in_next();
     if (found >= wanted.bytes || !wanted.all_or_nothing) {
       give_room_back();
       return found;
     }
     disposable_.insert(disposable_.end(), victims->begin() + static_cast<ptrdiff_t>(first),
                        victims->begin() + static_cast<ptrdiff_t>(first_used));
-    put_back(first_used, *victims);
+    // Victims stay after all, in their order. The heap has room for what has just been taken from it.
+    for (size_t i = first_used; i < victims->size(); ++i) {
+      PageInfo info;
+      const PageRef &page = (*victims)[i];
+      if (view_.describe(page, &info)) push(Entry::of(page, info.last_use));
+    }
     victims->resize(first);
     return 0;
   }
 
  private:
   static constexpr size_t max_candidates = 256;
-
-  /// Victims from the `first` on stay after all, in their order. The heap has room for what has just been taken from it.
-  void put_back(size_t first, const std::pmr::vector<PageRef> &victims) {
-    for (size_t i = first; i < victims.size(); ++i) {
-      PageInfo info;
-      if (view_.describe(victims[i], &info)) push(Entry::of(victims[i], info.last_use));
-    }
-  }
 
   static bool room_for_victims(const std::pmr::vector<PageRef> &victims) noexcept {
     return victims.size() < victims.capacity();
@@ -158,39 +147,33 @@ class LruWindow final : public Policy {
   void give_room_back() noexcept {
     const size_t wanted = heap_.size() + reserved_;
     if (heap_.capacity() <= 2 * with_slack(wanted)) return;
-    try {
+    if_memory([&] {
       std::pmr::vector<Entry> shorter(heap_.get_allocator());
       shorter.reserve(with_slack(wanted));
       shorter.assign(heap_.begin(), heap_.end());
       heap_.swap(shorter);
-    } catch (const std::bad_alloc &) {
-    }
+    });
   }
 
   void tidy_disposable() noexcept {
     std::erase_if(disposable_, [this](const PageRef &page) { return !view_.knows(page); });
     const auto key = [](const PageRef &p) { return std::tuple(p.region, p.page, p.generation); };
-    std::sort(disposable_.begin(), disposable_.end(),
-              [&key](const PageRef &a, const PageRef &b) { return key(a) < key(b); });
-    const auto end =
-        std::unique(disposable_.begin(), disposable_.end(),
-                    [&key](const PageRef &a, const PageRef &b) { return key(a) == key(b); });
-    disposable_.erase(end, disposable_.end());
+    std::ranges::sort(disposable_, {}, key);
+    const auto same = [&key](const PageRef &a, const PageRef &b) { return key(a) == key(b); };
+    disposable_.erase(std::unique(disposable_.begin(), disposable_.end(), same), disposable_.end());
     tidy_disposable_at_ = std::max(least_tidy, 2 * disposable_.size());
   }
   void tidy_heap() noexcept {
     const auto key = [](const Entry &e) {
       return std::tuple(e.region, e.page, uint64_t{e.generation});
     };
-    std::sort(heap_.begin(), heap_.end(), [&key](const Entry &a, const Entry &b) {
-      return key(a) != key(b) ? key(a) < key(b) : a.tick > b.tick;
+    std::ranges::sort(heap_, [&key](const Entry &a, const Entry &b) {
+      return key(a) != key(b) ? key(a) < key(b) : later(a, b);
     });
-    const auto end =
-        std::unique(heap_.begin(), heap_.end(),
-                    [&key](const Entry &a, const Entry &b) { return key(a) == key(b); });
-    heap_.erase(end, heap_.end());
+    const auto same = [&key](const Entry &a, const Entry &b) { return key(a) == key(b); };
+    heap_.erase(std::unique(heap_.begin(), heap_.end(), same), heap_.end());
     heap_end_ = heap_.size();
-    std::make_heap(heap_.begin(), heap_.end(), later);
+    std::ranges::make_heap(heap_, later);
     tidy_heap_at_ = std::max(least_tidy, 2 * heap_.size());
   }
 
@@ -199,6 +182,10 @@ class LruWindow final : public Policy {
     make_room_for(heap_.size() + 1);
     heap_.push_back(entry);
     std::swap(heap_[heap_end_], heap_.back());
+    heap_in_next();
+  }
+  /// The entry behind the heap becomes one of it.
+  void heap_in_next() noexcept {
     ++heap_end_;
     std::push_heap(heap_.begin(), heap_.begin() + static_cast<ptrdiff_t>(heap_end_), later);
   }
@@ -215,21 +202,17 @@ class LruWindow final : public Policy {
 
   uint64_t take_disposable(const Wanted &wanted, std::pmr::vector<PageRef> *victims) {
     uint64_t found = 0;
-    size_t kept = 0;
-    for (size_t i = 0; i < disposable_.size(); ++i) {
+    std::erase_if(disposable_, [&](const PageRef &page) {
       PageInfo info;
-      const PageRef page = disposable_[i];
-      if (!view_.describe(page, &info) || !info.disposable) continue;
+      if (!view_.describe(page, &info) || !info.disposable) return true;
       if (found >= wanted.bytes || !room_for_victims(*victims) || wanted.dirty_only ||
           !counts_for(info, wanted) || !info.evictable || info.dead_since >= wanted.dead_before ||
-          (wanted.clean_only && info.borrowed && info.dirty)) {
-        disposable_[kept++] = page;
-        continue;
-      }
+          (wanted.clean_only && info.borrowed && info.dirty))
+        return false;
       victims->push_back(page);
       found += info.bytes;
-    }
-    disposable_.resize(kept);
+      return true;
+    });
     return found;
   }
 
@@ -285,8 +268,7 @@ class LruWindow final : public Policy {
       candidates_.push_back(Scored{entry, score(info, view_.now()), info.bytes});
       gathered += info.bytes;
     }
-    std::stable_sort(candidates_.begin(), candidates_.end(),
-                     [](const Scored &a, const Scored &b) { return a.score > b.score; });
+    std::ranges::stable_sort(candidates_, std::greater{}, &Scored::score);
     uint64_t found = 0;
     for (const Scored &candidate : candidates_) {
       if (found < bytes && room_for_victims(*victims)) {
@@ -300,8 +282,7 @@ class LruWindow final : public Policy {
   }
 
   View &view_;
-  std::pmr::vector<Entry>
-      heap_;  ///< a heap in front, while victims are chosen followed by what was parked
+  std::pmr::vector<Entry> heap_;  ///< and behind it, while victims are chosen, what was parked
   size_t heap_end_ = 0;
   size_t hand_ = 0;      ///< the entry to be asked for next
   size_t reserved_ = 0;  ///< the most that was asked for lately
@@ -313,14 +294,9 @@ class LruWindow final : public Policy {
 
 }  // namespace
 
-Owned<Policy> make_lru_window(View &view, std::pmr::memory_resource *memory) {
-  Owned<LruWindow> policy = make_owned<LruWindow>(memory, view, memory);
-  return adopt_as<Policy>(std::move(policy));
-}
-
 Owned<Policy> make_policy(const char *name, View &view, std::pmr::memory_resource *memory) {
-  if (name == nullptr || std::strcmp(name, "lru-window") == 0) return make_lru_window(view, memory);
-  return {};
+  if (name != nullptr && std::strcmp(name, "lru-window") != 0) return {};
+  return adopt_as<Policy>(make_owned<LruWindow>(memory, view, memory));
 }
 
-}  // namespace weir::residency
+}  // namespace weir::policy

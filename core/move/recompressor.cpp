@@ -2,14 +2,12 @@
 //
 // Recompression: which pages, when, and the exchange of a page's blobs.
 
-#include "core/residency/recompress.hpp"
-
-#include "core/residency/plan.hpp"
+#include "core/move/recompressor.hpp"
 
 #include <algorithm>
 #include <cstring>
 
-namespace weir::residency {
+namespace weir::move {
 namespace {
 
 /// A page that comes to less than this part fewer bytes stays as it is: what is dense comes back more slowly.
@@ -20,16 +18,11 @@ uint32_t ticks_of(uint64_t ns) noexcept { return static_cast<uint32_t>(ns >> tic
 
 }  // namespace
 
-Recompressor::Recompressor(Engine &engine, std::pmr::memory_resource *memory)
-    : engine_(engine), waiting_(memory), parts_(memory), wake_(engine.lock_) {
-  job_.attached = false;
-}
-
-Status Recompressor::start(uint64_t part_bytes, uint64_t idle_ns) {
+Status Recompressor::start(uint64_t idle_ns) {
   constexpr uint64_t longest = uint64_t{1} << 50U;  // days: differences of ticks stay unambiguous
   idle_ = ticks_of(std::min(idle_ns, longest));
-  WEIR_TRY(raw_.start(part_bytes, "decompress pages in that are coded again"));
-  return blob_.start(tier::Codec::bound(part_bytes), "compress pages again in");
+  WEIR_TRY(raw_.start(cold_.part_bytes(), "decompress pages in that are coded again"));
+  return blob_.start(tier::Codec::bound(cold_.part_bytes()), "compress pages again in");
 }
 
 void Recompressor::run_in_background() {
@@ -41,17 +34,17 @@ void Recompressor::join() {
 }
 
 void Recompressor::loop() {
-  Locked lock(engine_.lock_);
-  while (!engine_.stopping_) {
+  Locked lock(sync_.lock);
+  while (!sync_.lock.stopping()) {
     const uint64_t next = work(lock);
-    if (engine_.stopping_) break;
+    if (sync_.lock.stopping()) break;
     if (next == UINT64_MAX) {
       dozing_ = true;
       wake_.wait(lock);
       dozing_ = false;
       continue;
     }
-    const uint64_t now = engine_.now_ns();
+    const uint64_t now = clock_.now_ns();
     wake_.wait_for(lock, std::chrono::nanoseconds(next > now ? next - now : 0));
   }
 }
@@ -59,52 +52,45 @@ void Recompressor::loop() {
 // ---- which ----
 
 bool Recompressor::pressed() const noexcept {
-  const tier::CompressedStore &store = *engine_.lower_.compressed;
+  const tier::CompressedStore &store = *cold_.compressed();
   return store.room() <= store.budget() / 2;
 }
 
 uint16_t Recompressor::last_use(Region &region) const {
-  PageInfo info;
-  engine_.describe_uses(region, &info);
+  policy::PageInfo info;
+  uses_.describe(region, &info);
   return static_cast<uint16_t>(info.last_use);
 }
 
 /// nullptr: it is gone, or waits no more.
 Region *Recompressor::find(const Entry &entry) const noexcept {
-  Region *region = engine_.regions_.find(entry.region, entry.generation);
+  Region *region = regions_.find(entry.region, entry.generation);
   return region != nullptr && region->to_recompress ? region : nullptr;
-}
-
-bool Recompressor::has_turn(const Region &region) const noexcept {
-  return !waiting_.empty() && find(waiting_.front()) == &region;
 }
 
 void Recompressor::note(Region &region, uint32_t page) noexcept {
   if (dozing_ && pressed()) wake_.notify_all();
   if (!region.to_recompress) {
     queue(region);
-  } else if (page < next_page_ && has_turn(region)) {
-    again_ = true;
+  } else if (page < walk_.next && find(waiting_.front()) == &region) {  // it has the turn
+    walk_.again = true;
   }
 }
 
 /// To the end of the line.
 void Recompressor::queue(Region &region) noexcept {
   if (waiting_.size() >= tidy_at_) tidy();
-  try {
-    waiting_.push_back(Entry{region.id, ticks_of(engine_.now_ns()),
-                             engine_.regions_.generation(region), last_use(region)});
+  if_memory([&]() WEIR_HELD {
+    waiting_.push_back(
+        Entry{region.id, ticks_of(clock_.now_ns()), regions_.generation(region), last_use(region)});
     region.to_recompress = true;
-  } catch (const std::bad_alloc &) {
-    region.to_recompress = false;
-  }
+  });
 }
 
 /// Of the first, which is `region` unless that is gone.
 void Recompressor::end_turn(Region *region, bool again) noexcept {
   waiting_.pop_front();
-  next_page_ = 0;
-  again_ = false;
+  walk_ = {};
   if (region == nullptr) return;
   region->to_recompress = false;
   if (again) queue(*region);
@@ -120,16 +106,16 @@ void Recompressor::tidy() noexcept {
 
 /// What is to become of a page of a region that was not used for long enough.
 Recompressor::Verdict Recompressor::judge(const Region &region, uint32_t page) const noexcept {
-  const Page &copies = region.pages[page];
-  const tier::CompressedStore &store = *engine_.lower_.compressed;
+  const vm::Page &copies = region.pages[page];
+  const tier::CompressedStore &store = *cold_.compressed();
   if (region.kept || (copies.latest() & vm::compressed_bit) == 0) return Verdict::pass;
-  if (store.dense(engine_.lower_.copies[copies.lower].compressed)) return Verdict::pass;
+  if (store.dense(cold_.record(copies.lower).in(store.place))) return Verdict::pass;
   const bool elsewhere = (copies.latest() & ~vm::below_host) != 0;
   if (elsewhere || copies.busy != 0 || copies.sinking) return Verdict::put_off;
   // Its new blobs come beside the old ones. They are shorter; where not even so much is free, other pages leave first.
   uint64_t taken = 0;
-  for (uint32_t at = copies.lower; at != tier::CopyTable::none; at = engine_.lower_.copies[at].next)
-    taken += store.blob_bytes(engine_.lower_.copies[at].compressed);
+  for (uint32_t at = copies.lower; at != tier::ColdTiers::none; at = cold_.next(at))
+    taken += store.blob_bytes(cold_.record(at).in(store.place));
   return store.room() < taken ? Verdict::put_off : Verdict::go;
 }
 
@@ -140,7 +126,7 @@ uint64_t Recompressor::work(Releasable &lock) {
     explicit Turn(Recompressor &self_) noexcept : self(self_) { self.working_ = true; }
     ~Turn() {
       self.working_ = false;
-      self.engine_.changed_.notify_all();
+      self.sync_.changed.notify_all();
     }
   } turn(*this);
   // One turn for each: those that get another are not due for a while.
@@ -149,23 +135,23 @@ uint64_t Recompressor::work(Releasable &lock) {
     if (looks % 256 == 0) {  // others want the lock too
       lock.unlocked([] {});
     }
-    if (engine_.stopping_ || waiting_.empty()) break;
+    if (sync_.lock.stopping() || waiting_.empty()) break;
     const Entry entry = waiting_.front();
     Region *region = find(entry);
     const bool used = region != nullptr && last_use(*region) != entry.use;
     if (region != nullptr) {
-      const uint64_t now = engine_.now_ns();
+      const uint64_t now = clock_.now_ns();
       const uint32_t waited = ticks_of(now) - entry.since;
       if (waited < idle_) return now + (uint64_t{idle_ - waited} << tick_shift);
     }
-    if (region == nullptr || used || next_page_ >= region->pages.size()) {
-      end_turn(region, used || again_);
+    if (region == nullptr || used || walk_.next >= region->pages.size()) {
+      end_turn(region, used || walk_.again);
       --turns;
       continue;
     }
-    const uint32_t page = next_page_++;
+    const uint32_t page = walk_.next++;
     const Verdict verdict = judge(*region, page);
-    if (verdict == Verdict::put_off) again_ = true;
+    if (verdict == Verdict::put_off) walk_.again = true;
     if (verdict == Verdict::go) recode(lock, *region, page);
   }
   return UINT64_MAX;
@@ -174,77 +160,69 @@ uint64_t Recompressor::work(Releasable &lock) {
 // ---- how ----
 
 void Recompressor::recode(Releasable &lock, Region &region, uint32_t page) {
-  Page &copies = region.pages[page];
+  const uint64_t used = region.shape.used_bytes(page);
+  const bool secret = region.scrub;
   try {
     parts_.clear();
-    parts_.reserve(engine_.parts_of(region, page));
-    engine_.list_parts(region, page, 0, &parts_);
-    job_ = Sinking{};
-    job_.attached = false;
-    job_.chain = engine_.lower_.copies.take(static_cast<uint32_t>(parts_.size()));
+    parts_.reserve(cold_.parts_of(used));
+    tier::LiftPart like;
+    like.secret = secret;
+    cold_.list_parts(region.pages[page].lower, vm::compressed_bit, used, like, &parts_);
+    job_ = Job{};
+    job_.chain = cold_.take_chain(used);
   } catch (const std::bad_alloc &) {
     note(region, page);
     return;
   }
-  job_.region = &region;
-  job_.page = page;
-  job_.used = region.shape.used_bytes(page);
+  job_.used = used;
   job_.plan = region.dense_codec;
-  job_.attached = true;
-  copies.sinking = true;
   hurried_.store(false, std::memory_order_relaxed);
-  job_.pin = vm::RegionPin(region);
+  tiers_.pin(job_, region, page, false);
   uint64_t won = 0;
-  const bool secret = region.scrub;
   const Outcome outcome = lock.unlocked([&] {
-    engine_.points.at("recompress");
+    sync_.points.at("recompress");
     Outcome recoded = Outcome::later;
-    try {
-      recoded = recode_parts(&won);
-    } catch (const std::bad_alloc &) {
-      recoded = Outcome::later;
-    }
+    if_memory([&] { recoded = recode_parts(&won); });
     if (secret) {
       raw_.clear();
       blob_.clear();
     }
-    engine_.points.at("recompressed");
+    sync_.points.at("recompressed");
     return recoded;
   });
   settle(outcome, won);
-  engine_.changed_.notify_all();
+  sync_.changed.notify_all();
 }
 
 /// Outside the lock, which it takes for places. There must be room for both versions at a time.
 Recompressor::Outcome Recompressor::recode_parts(uint64_t *won) {
-  Lower &lower = engine_.lower_;
+  tier::CompressedStore &store = *cold_.compressed();
   uint64_t before = 0;
   uint64_t after = 0;
   uint32_t record = job_.chain;
-  for (const LiftPart &part : parts_) {
+  for (const tier::LiftPart &part : parts_) {
     constexpr auto urgency = Workers::Urgency::background;
     if (hurried_.load(std::memory_order_relaxed)) return Outcome::later;
-    const Status decoded = lower.codec->decode(lower.compressed->address(part.place), part.blob,
-                                               raw_.data(), part.bytes, urgency, part.secret);
+    const Status decoded = cold_.codec().decode(store.address(part.place), part.blob, raw_.data(),
+                                                part.bytes, urgency, part.secret);
     // What is damaged is told to whoever reads it; the checksum of the page goes with it whatever happens here.
     if (!decoded) return Outcome::never;
     const uint64_t bytes =
-        lower.codec->encode(raw_.data(), part.bytes, blob_.data(), false, &job_.plan, urgency,
-                            tier::Effort::dense, part.secret);
+        cold_.codec().encode(raw_.data(), part.bytes, blob_.data(), false, &job_.plan, urgency,
+                             tier::Effort::dense, part.secret);
     before += tier::UnitArena::rounded(part.blob);
     after += tier::UnitArena::rounded(bytes);
     if (bytes == 0 || after > before - before / worth) return Outcome::never;
     tier::UnitSlot slot;
     {
-      const Locked lock(engine_.lock_);
-      if (!job_.attached || engine_.stopping_) return Outcome::later;
-      slot = engine_.try_place_compressed(job_.region->client, bytes);
+      const Locked lock(sync_.lock);
+      if (!job_.attached || sync_.lock.stopping()) return Outcome::later;
+      slot = cold_.try_place(store, job_.region->client, bytes);
       if (!slot) return Outcome::later;
-      tier::LowerCopy &own = lower.copies[record];
-      own.compressed = slot;
-      record = own.next;
+      cold_.place(record, store, slot);
+      record = cold_.next(record);
     }
-    lower.compressed->put(slot, blob_.data(), bytes);
+    store.put(slot, blob_.data(), bytes);
   }
   *won = before - after;
   return Outcome::done;
@@ -252,41 +230,23 @@ Recompressor::Outcome Recompressor::recode_parts(uint64_t *won) {
 
 /// Under the lock: the page has its new blobs, or its old ones as before.
 void Recompressor::settle(Outcome outcome, uint64_t won) noexcept {
-  tier::CopyTable &table = engine_.lower_.copies;
   Region &region = *job_.region;
-  Page &copies = region.pages[job_.page];
-  if (job_.attached) {
-    copies.sinking = false;
+  const vm::Page &copies = region.pages[job_.page];
+  if (tiers_.unpin(job_)) {
     region.dense_codec = job_.plan;
     const bool read = copies.busy != 0;  // the old blobs are being brought up right now
     if (read || outcome == Outcome::later) {
       note(region, job_.page);
     } else {
-      if (outcome == Outcome::done) exchange(copies.lower, job_.chain);
-      engine_.lower_.compressed->set_dense(table[copies.lower].compressed);
+      if (outcome == Outcome::done) cold_.exchange(copies.lower, job_.chain, vm::compressed_bit);
+      tier::CompressedStore &store = *cold_.compressed();
+      store.set_dense(cold_.record(copies.lower).in(store.place));
       if (won != 0)
-        engine_.events_.tell(
-            {What::recoded, 0, Event::nowhere, region.id, job_.page, job_.used, won});
+        events_.tell({What::recoded, 0, Event::nowhere, region.id, job_.page, job_.used, won});
     }
   }
-  engine_.free_places(region, job_.chain, vm::compressed_bit);
-  table.give(job_.chain);
-  if (job_.orphan != tier::CopyTable::none) {
-    engine_.free_places(region, job_.orphan, vm::below_host);
-    table.give(job_.orphan);
-  }
-  job_.attached = false;
-  engine_.unpin(job_.pin);
+  tiers_.free_chain(region, job_.chain);
+  regions_.unpin(job_.pin);
 }
 
-/// The page's records get the new blobs, the job's the old ones.
-void Recompressor::exchange(uint32_t page_chain, uint32_t job_chain) noexcept {
-  tier::CopyTable &table = engine_.lower_.copies;
-  for (uint32_t to = page_chain, from = job_chain; to != tier::CopyTable::none;) {
-    std::swap(table[to].compressed, table[from].compressed);
-    to = table[to].next;
-    from = table[from].next;
-  }
-}
-
-}  // namespace weir::residency
+}  // namespace weir::move

@@ -12,7 +12,7 @@
 #include <memory_resource>
 #include <vector>
 
-namespace weir::residency {
+namespace weir::policy {
 
 /// A page of a region on the policy's device. The generation tells a dead region from one that reuses its slot; once in
 /// 65536 lives it does not, and the policy then knows a page twice, which is harmless: the engine refuses the second.
@@ -25,9 +25,8 @@ struct PageRef {
 /// What a policy may weigh.
 struct PageInfo {
   uint64_t bytes = 0;
-  uint64_t last_use = 0;  ///< logical tick (base/clock.hpp)
-  uint64_t next_use =
-      UINT64_MAX;  ///< operations until its announced next use; UINT64_MAX: not announced
+  uint64_t last_use = 0;           ///< logical tick (base/clock.hpp)
+  uint64_t next_use = UINT64_MAX;  ///< operations until then; UINT64_MAX: not announced
   /// Its place among the prefetches that nobody has used yet, by their age; UINT64_MAX: it is none of them.
   uint64_t prefetch = UINT64_MAX;
   int32_t priority = 0;
@@ -59,18 +58,15 @@ struct Wanted {
   bool clean_only = false;
   bool dirty_only = false;
   bool disposable_only = false;
-  bool keep_prefetched = false;  ///< nothing that was prefetched and not used yet
-  bool all_or_nothing = false;   ///< no victims where there are not `bytes` of them
-  uint64_t dead_before =
-      UINT64_MAX;  ///< if set, only disposable pages, of owners that died before this look
-  size_t most_looks =
-      SIZE_MAX;  ///< at this many pages, coldest first; what was not found among them is not found
+  bool keep_prefetched = false;       ///< nothing that was prefetched and not used yet
+  bool all_or_nothing = false;        ///< no victims where there are not `bytes` of them
+  uint64_t dead_before = UINT64_MAX;  ///< if set, only of owners that died before this look
+  size_t most_looks = SIZE_MAX;       ///< no page beyond so many, coldest first, is looked at
 };
 
 class Policy {
  public:
   virtual ~Policy() = default;
-  virtual const char *name() const noexcept = 0;
 
   /// The page became resident. Throws std::bad_alloc with nothing changed.
   virtual void admit(const PageRef &page, uint64_t tick) = 0;
@@ -89,10 +85,7 @@ class Policy {
   virtual bool give_back(const PageRef &page, uint64_t tick) noexcept = 0;
 };
 
-/// Least recently used, corrected by announced next uses and by the cost of a write-back.
-Owned<Policy> make_lru_window(View &view, std::pmr::memory_resource *memory);
-
 /// Policies by name; nullptr if there is none. The view outlives the policy.
 Owned<Policy> make_policy(const char *name, View &view, std::pmr::memory_resource *memory);
 
-}  // namespace weir::residency
+}  // namespace weir::policy

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// CopyTable: where pages' bytes lie below HOST. A page has a chain of records there, one for each part of at most
+// Chains: where pages' bytes lie in the cold tiers. A page has a chain of records there, one for each part of at most
 // part_bytes, or none; the records are few where few pages are below HOST, so a page pays four bytes for the table.
 // A chain belongs to one version of a page's bytes: a new version frees it. Under the pool's lock.
 //
@@ -8,19 +8,26 @@
 // long its blob is, the stores remember with the slot.
 #pragma once
 
+#include "core/base/place.hpp"
 #include "core/tier/unit_slot.hpp"
 
+#include <array>
 #include <deque>
 #include <memory_resource>
 
 namespace weir::tier {
 
 /// One part of a page.
-struct LowerCopy {
+struct PartRecord {
   static constexpr uint32_t none = UINT32_MAX;
 
-  UnitName compressed;
-  UnitName storage;
+  UnitName &in(Place tier) noexcept { return places_[tier.tier()]; }
+  const UnitName &in(Place tier) const noexcept { return places_[tier.tier()]; }
+
+ private:
+  std::array<UnitName, 2> places_;  ///< STORAGE, COMPRESSED
+
+ public:
   uint32_t next = none;  ///< part, or the next unused record
 
   /// In a chain's first record: of the whole page's bytes; 0: not known.
@@ -33,15 +40,16 @@ struct LowerCopy {
  private:
   uint32_t checksum_low_ = 0, checksum_high_ = 0;  ///< in halves, so that nothing is padded
 };
-static_assert(sizeof(LowerCopy) == 20);
+static_assert(sizeof(PartRecord) == 20);
 
-class CopyTable {
+class Chains {
  public:
-  static constexpr uint32_t none = LowerCopy::none;
+  static constexpr uint32_t none = PartRecord::none;
 
-  explicit CopyTable(std::pmr::memory_resource *memory) : records_(memory) {}
+  explicit Chains(std::pmr::memory_resource *memory) : records_(memory) {}
 
-  LowerCopy &operator[](uint32_t record) noexcept { return records_[record]; }
+  PartRecord &operator[](uint32_t record) noexcept { return records_[record]; }
+  const PartRecord &operator[](uint32_t record) const noexcept { return records_[record]; }
 
   /// A chain of `parts` empty records. Throws std::bad_alloc with nothing changed.
   uint32_t take(uint32_t parts) {
@@ -54,7 +62,7 @@ class CopyTable {
       const uint32_t record = unused_;
       unused_ = records_[record].next;
       --unused_count_;
-      records_[record] = LowerCopy{};
+      records_[record] = PartRecord{};
       records_[record].next = first;
       first = record;
     }
@@ -68,6 +76,11 @@ class CopyTable {
       first = next;
     }
   }
+  /// Two chains of the same page exchange their places in a tier.
+  void exchange(uint32_t one, uint32_t other, Place tier) noexcept {
+    for (; one != none; one = records_[one].next, other = records_[other].next)
+      std::swap(records_[one].in(tier), records_[other].in(tier));
+  }
 
  private:
   void put_back(uint32_t record) noexcept {
@@ -76,7 +89,7 @@ class CopyTable {
     ++unused_count_;
   }
 
-  std::pmr::deque<LowerCopy> records_;
+  std::pmr::deque<PartRecord> records_;
   uint32_t unused_ = none;
   uint32_t unused_count_ = 0;
 };

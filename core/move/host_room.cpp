@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Room in HOST: for a page that needs it now, and kept by the background.
+
+#include "core/move/host_room.hpp"
+
+#include "core/base/memory_limit.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+namespace weir::move {
+
+using tier::HostStore;
+
+Status HostRoom::take(Releasable &lock, uint32_t client, uint32_t node, uint64_t bytes,
+                      tier::HostSlot *slot) {
+  HostStore &host = tiers_.host();
+  bool dropped = false;
+  bool stuck = false;
+  Status why;
+  for (;;) {
+    // While there is budget for a chunk near the device, another node's does not do.
+    const bool anywhere = stuck || host.growth_for(bytes) == 0;
+    *slot = tiers_.try_slot(client, node, bytes, anywhere);
+    if (*slot) {
+      uint32_t wanting = numa::unknown;
+      if (is_short() || host.wants_growth(&wanting)) sync_.work.notify_all();
+      return {};
+    }
+    if (tiers_.sweep_retired()) continue;
+    const bool within = tiers_.host_quota(client).room() >= HostStore::rounded(bytes);
+    if (within && !stuck && host.growth_for(bytes) != 0) {
+      why = grow(lock, node, bytes);
+      if (why) continue;
+      stuck = true;  // the machine has no more: what HOST has must do
+      *slot = tiers_.try_slot(client, node, bytes, true);
+      if (*slot) return {};
+      if (!cold_.any()) return why;
+    }
+    if (growing_) {
+      sync_.changed.wait(lock);
+      continue;
+    }
+    if (!dropped && within && tiers_.drop_redundant(vm::host_bit, bytes, UINT32_MAX)) continue;
+    dropped = true;
+    if (const auto busy = tiers_.retired(false)) {
+      WEIR_TRY(lock.unlocked([&] { return streams_.wait(busy->one(), UINT64_MAX); }));
+      continue;
+    }
+    if (make_room(lock, client, bytes, within, stuck, &why)) continue;
+    return why ? fail_full(client, bytes, within) : why;
+  }
+}
+
+/// Of what others have: an empty chunk that is too short, or pages that can move further down.
+bool HostRoom::make_room(Releasable &lock, uint32_t client, uint64_t bytes, bool within, bool stuck,
+                         Status *why) {
+  const HostStore &host = tiers_.host();
+  const uint64_t size = HostStore::rounded(bytes);
+  uint64_t given_back = 0;
+  // No chunk is long enough: empty ones make room for one that is.
+  if (within && !stuck && !host.could_hold(size)) give_chunks_back(lock, WEIR_WHOLE, &given_back);
+  if (given_back != 0) return true;
+  const bool possible = size <= tiers_.host_quota(client).limit() && host.could_hold(size);
+  return possible && cold_.any() &&
+         demoter_.demote(lock, std::max(size, Demoter::round_bytes), within ? UINT32_MAX : client,
+                         0, why);
+}
+
+Status HostRoom::fail_full(uint32_t client, uint64_t bytes, bool within) const {
+  const HostStore &host = tiers_.host();
+  const Budget &quota = tiers_.host_quota(client);
+  const uint64_t room = within ? host.room() : quota.room();
+  return fail(WEIR_ERROR_OVER_BUDGET, {.tier = WEIR_TIER_HOST, .asked = bytes, .available = room},
+              "HOST has no room for %llu bytes that are written or must leave a device: %llu of "
+              "%llu in use%s",
+              llu(bytes), llu(within ? host.used() : quota.used()),
+              llu(within ? host.budget() : quota.limit()),
+              within ? "; a larger host_budget makes room"
+                     : " by this client; a larger host_quota makes room");
+}
+
+Status HostRoom::give_slot(Releasable &lock, Region &region, uint32_t page, uint32_t node) {
+  HostStore &host = tiers_.host();
+  vm::Page &copies = region.pages[page];
+  if (region.registered != nullptr || copies.host()) return {};
+  const uint64_t used = region.shape.used_bytes(page);
+  tier::HostSlot slot;
+  Status status;
+  ++copies.leases;
+  try {
+    status = take(lock, region.client, node, used, &slot);
+  } catch (...) {
+    --copies.leases;
+    throw;
+  }
+  if (status && !host.clean(slot, region.client)) {
+    // Not under the lock. Nobody knows of the slot yet.
+    auto *memory = static_cast<unsigned char *>(host.address(slot));
+    const uint64_t bytes = host.bytes(slot);
+    lock.unlocked([&] { std::memset(memory, 0, bytes); });
+  }
+  if (status) host.take_over(slot, region.client, used);
+  --copies.leases;
+  if (!status) return status;
+  if (copies.host()) {
+    tiers_.free_slot(region.client, slot, region.scrub);
+  } else {
+    tiers_.take_slot(region, page, slot);
+  }
+  return {};
+}
+
+Status HostRoom::grow(Releasable &lock, uint32_t node, uint64_t bytes) {
+  HostStore &host = tiers_.host();
+  if (growing_) {
+    sync_.changed.wait(lock);
+    return {};
+  }
+  if (follows_) {  // much may have been taken since the last look
+    const int64_t spare = lock.unlocked([this] { return spare_memory(root_); });
+    host.set_budget(host.held() + static_cast<uint64_t>(std::max<int64_t>(spare, 0)));
+    if (growing_) return {};
+  }
+  const uint64_t growth = host.growth_for(bytes);
+  if (growth == 0 || !host.begin_growth(growth)) return {};
+  growing_ = true;
+  Owned<HostStore::Chunk> chunk;
+  const Status status = lock.unlocked([&] {
+    const Status made = with_memory("for the records of a host chunk",
+                                    [&] { return host.make_chunk(growth, node, &chunk); });
+    // Which pins it for the kernel: not under the lock.
+    if (made && cold_.storage() != nullptr) cold_.storage()->add_memory(chunk->view, chunk->bytes);
+    return made;
+  });
+  growing_ = false;
+  sync_.changed.notify_all();
+  if (!status) {
+    host.cancel_growth(growth);
+    return status;
+  }
+  host.attach(std::move(chunk));
+  return {};
+}
+
+void HostRoom::give_chunks_back(Releasable &lock, uint64_t bytes, uint64_t *freed) noexcept {
+  HostStore &host = tiers_.host();
+  (void)tiers_.sweep_retired();
+  while (*freed < bytes && !growing_) {
+    Owned<HostStore::Chunk> chunk = host.detach_empty();
+    if (chunk == nullptr) break;
+    *freed += chunk->bytes;
+    lock.unlocked([&] {
+      if (cold_.storage() != nullptr) cold_.storage()->remove_memory(chunk->view);
+      host.unmake_chunk(*chunk);
+      chunk.reset();
+    });
+  }
+}
+
+bool HostRoom::shrink(Releasable &lock, uint64_t bytes) {
+  HostStore &host = tiers_.host();
+  if (shrinking_) {  // one at a time closes a chunk
+    while (shrinking_) sync_.changed.wait(lock);
+    return true;
+  }
+  struct Turn {
+    HostRoom &self;
+    explicit Turn(HostRoom &self_) noexcept : self(self_) { self.shrinking_ = true; }
+    ~Turn() {
+      self.tiers_.host().reopen();
+      self.shrinking_ = false;
+      self.sync_.changed.notify_all();
+    }
+  } turn(*this);
+  uint64_t freed = 0;
+  give_chunks_back(lock, bytes, &freed);
+  while (freed < bytes && cold_.any() && !growing_) {
+    const uint32_t chunk = host.close_emptiest();
+    if (chunk == UINT32_MAX) break;
+    const uint64_t before = freed;
+    while (empty_chunk(lock, chunk)) {
+    }
+    host.reopen();
+    (void)tiers_.sweep_retired();
+    give_chunks_back(lock, bytes, &freed);
+    if (freed == before) break;
+  }
+  return freed != 0;
+}
+
+/// Moves some pages of a chunk down. False: none can go. May drop the lock.
+bool HostRoom::empty_chunk(Releasable &lock, uint32_t chunk) {
+  if (demoter_.working()) {
+    demoter_.await_change(lock);
+    return true;
+  }
+  std::pmr::vector<policy::PageRef> pages(memory_);
+  const auto may_leave = [this](Region &region, uint32_t page) WEIR_HELD {
+    return !region.pages[page].sinking && !leases_.in_use(region, page) &&
+           !tiers_.aliases().in_use(region);
+  };
+  tiers_.list_chunk(chunk, Demoter::round_bytes, may_leave, &pages);
+  return !pages.empty() && demoter_.demote(lock, pages);
+}
+
+// ---- for the background ----
+
+void HostRoom::grow_ahead(Releasable &lock) {
+  uint32_t node = numa::unknown;
+  if (tiers_.host().wants_growth(&node)) (void)grow(lock, node, HostStore::unit);
+}
+
+bool HostRoom::keep_free(Releasable &lock, uint64_t now_ns) {
+  if (!cold_.any() || now_ns < demoter_.retry_at_ns()) return false;
+  const uint64_t low = cold_.low_water(tiers_.host().budget()), high = 2 * low;
+  const uint64_t room = tiers_.host().room();
+  if (room >= (ahead_ ? high : low)) {
+    ahead_ = false;
+    return false;
+  }
+  Status why;
+  // Two pages at least: one is summed up and compressed while the other is written.
+  const uint64_t round = std::max(Demoter::round_bytes, 2 * cold_.part_bytes());
+  ahead_ = demoter_.demote(lock, std::min(high - room, round), UINT32_MAX, high, &why);
+  // What failed is tried again later, or by whoever can't do without.
+  if (!why) demoter_.put_off(now_ns);
+  return ahead_ && why.ok();
+}
+
+int64_t HostRoom::spare_memory(const std::string &root) {
+  constexpr uint64_t most = uint64_t{1} << 50U;
+  const MemoryLimit::Room found = MemoryLimit(root).read();
+  const auto room = static_cast<int64_t>(std::min(found.bytes, most));
+  const auto reserve = static_cast<int64_t>(std::min(found.limit, most) / 16);
+  return std::min(room / 5 * 4, room - reserve);
+}
+
+void HostRoom::follow_memory(Releasable &lock, uint64_t now_ns) {
+  if (!follows_) return;
+  if (looked_at_ns_ != 0 && now_ns - looked_at_ns_ < look_every_ns) return;
+  looked_at_ns_ = now_ns;
+  const int64_t spare = lock.unlocked([this] { return spare_memory(root_); });
+  HostStore &host = tiers_.host();
+  const uint64_t held = host.held();
+  const uint64_t budget = spare >= 0 ? held + static_cast<uint64_t>(spare)
+                                     : held - std::min(held, static_cast<uint64_t>(-spare));
+  host.set_budget(budget);
+  if (held > budget) (void)shrink(lock, held - budget);
+}
+
+}  // namespace weir::move
