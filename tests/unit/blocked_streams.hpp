@@ -69,6 +69,7 @@ struct BlockedStreams {
     for (Blocked *each : {&first, &second}) {
       each->work.open();
       each->stream->timeline.drain();
+      each->stream->synchronize();  // its thread may not yet have come to the blocker
       (void)streams.close(each->stream);
     }
   }
