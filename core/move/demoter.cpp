@@ -146,14 +146,15 @@ bool Demoter::spill(Releasable &lock, uint64_t bytes, uint32_t client, bool own,
   return carry(lock, round, why);
 }
 
-bool Demoter::keep_compressed_free(Releasable &lock, uint64_t now_ns) {
+bool Demoter::keep_compressed_free(Releasable &lock, const Clock &clock) {
   const tier::CompressedStore *store = cold_.compressed();
   if (store == nullptr || cold_.storage() == nullptr) return false;
-  if (now_ns < retry_at_ns_ || store->room() >= cold_.low_water(store->budget())) return false;
+  if (clock.now_ns() < retry_at_ns_ || store->room() >= cold_.low_water(store->budget()))
+    return false;
   Status why;
   const uint64_t raw = 2 * cold_.low_water(store->budget()) - store->room();
   const bool moved = spill(lock, std::min(raw, round_bytes), UINT32_MAX, false, &why);
-  if (!why) put_off(now_ns);
+  if (!why) put_off(clock.now_ns());
   return moved && why.ok();
 }
 

@@ -87,7 +87,7 @@ class Demoter {
   /// Drops pages from HOST that lie elsewhere too, coldest first. False: there was none.
   bool drop_clean(uint64_t bytes, uint32_t client) WEIR_HELD;
   /// The same in the background for COMPRESSED, while it has less room than its low watermark.
-  bool keep_compressed_free(Releasable &lock, uint64_t now_ns) WEIR_HELD;
+  bool keep_compressed_free(Releasable &lock, const Clock &clock) WEIR_HELD;
 
   /// A failed round is not tried again in the background before; 0: now.
   uint64_t retry_at_ns() const noexcept WEIR_HELD { return retry_at_ns_; }

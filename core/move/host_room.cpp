@@ -212,8 +212,8 @@ void HostRoom::grow_ahead(Releasable &lock) {
   if (tiers_.host().wants_growth(&node)) (void)grow(lock, node, HostStore::unit);
 }
 
-bool HostRoom::keep_free(Releasable &lock, uint64_t now_ns) {
-  if (!cold_.any() || now_ns < demoter_.retry_at_ns()) return false;
+bool HostRoom::keep_free(Releasable &lock, const Clock &clock) {
+  if (!cold_.any() || clock.now_ns() < demoter_.retry_at_ns()) return false;
   const uint64_t low = cold_.low_water(tiers_.host().budget()), high = 2 * low;
   const uint64_t room = tiers_.host().room();
   if (room >= (ahead_ ? high : low)) {
@@ -225,7 +225,7 @@ bool HostRoom::keep_free(Releasable &lock, uint64_t now_ns) {
   const uint64_t round = std::max(Demoter::round_bytes, 2 * cold_.part_bytes());
   ahead_ = demoter_.demote(lock, std::min(high - room, round), UINT32_MAX, high, &why);
   // What failed is tried again later, or by whoever can't do without.
-  if (!why) demoter_.put_off(now_ns);
+  if (!why) demoter_.put_off(clock.now_ns());
   return ahead_ && why.ok();
 }
 

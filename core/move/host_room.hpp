@@ -61,7 +61,7 @@ class HostRoom {
   /// Grows the store before it is full.
   void grow_ahead(Releasable &lock) WEIR_HELD;
   /// Moves pages down while HOST has less room than the low watermark, up to the high one. True: it did something.
-  bool keep_free(Releasable &lock, uint64_t now_ns) WEIR_HELD;
+  bool keep_free(Releasable &lock, const Clock &clock) WEIR_HELD;
 
  private:
   Status grow(Releasable &lock, uint32_t node, uint64_t bytes) WEIR_HELD;

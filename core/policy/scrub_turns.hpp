@@ -22,7 +22,7 @@ class ScrubTurns {
    protected:
     ~Work() = default;
   };
-  explicit ScrubTurns(Work &work) noexcept : work_(work) {}
+  ScrubTurns(PoolLock &lock, Work &work) noexcept : lock_(lock), work_(work) {}
 
   /// A copy that is to be scrubbed could not be overwritten at once.
   void note() noexcept {
@@ -35,10 +35,12 @@ class ScrubTurns {
   /// Has what is due overwritten. `own`: some of it is the caller's, who does not return before it is done, be it by another
   /// thread; the same with `wait`.
   void finish(bool wait, bool own) noexcept WEIR_NOT_HELD {
+    if (!wait && !own && !due()) return;
+    const PoolLock::Hush hush(lock_);  // what is logged meanwhile is told without the turn
     if (wait || own) {
       const Guard turn(turn_);  // nothing may be due because another is at it: that has to end too
       run(wait);
-    } else if (due()) {
+    } else {
       const TryGuard turn(turn_);
       if (turn) run(wait);
     }
@@ -62,6 +64,7 @@ class ScrubTurns {
     if (!work_.scrub(wait)) due_.store(true, std::memory_order_relaxed);
   }
 
+  PoolLock &lock_;
   Work &work_;
   std::atomic<bool> due_{false};
   std::atomic<uint64_t> noted_{0};

@@ -95,7 +95,7 @@ Engine::Engine(std::pmr::memory_resource *memory, backend::StreamTable &streams,
       states_(&memory_),
       relocator_(&memory_, sync(), {regions_, places_, buffers_, slabs_, tiers_, history_, leases_},
                  devices_, streams_, events_, scrub_turns_, *this),
-      scrub_turns_(*this) {
+      scrub_turns_(lock_, *this) {
   config_.pool_id = pool_id;
 }
 

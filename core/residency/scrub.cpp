@@ -18,7 +18,6 @@ namespace weir::residency {
 
 /// What is due, without the lock (ScrubTurns).
 bool Engine::scrub(bool wait) noexcept {
-  const PoolLock::Hush hush(lock_);
   const KeepError keep;
   bool all = !cold_.any() || cold_.staging().scrub(wait);
   all = carrier_.scrub(wait) && all;

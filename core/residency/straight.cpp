@@ -30,6 +30,7 @@ class Engine::StraightDown final : public move::Outgoing {
 
   Status fetch(uint64_t at, uint64_t bytes, const unsigned char **out) override {
     *out = slot_->pinned;
+    if (at == in_slot_) return {};  // did not pay to be compressed
     const uint64_t whole = tier::UnitArena::rounded(bytes);
     std::memset(slot_->pinned + bytes, 0, whole - bytes);  // goes along to STORAGE
     transfer::Copier copier(*drain_.device.streams.down());
@@ -37,6 +38,8 @@ class Engine::StraightDown final : public move::Outgoing {
         copier.copy(reinterpret_cast<uint64_t>(slot_->pinned), victim_.address + at, bytes);
     if (status) status = copier.finish();
     if (!status) engine_.end_copies(drain_.device);
+    const bool intact = status && victim_.region->rounds == tier::Form::bytes;
+    in_slot_ = intact ? at : UINT64_MAX;
     return status;
   }
   Status write(tier::UnitSlot slot, const unsigned char *bytes, uint64_t count) override {
@@ -54,6 +57,7 @@ class Engine::StraightDown final : public move::Outgoing {
   const Drain &drain_;
   const Victim &victim_;
   tier::StagingSlot *const slot_;
+  uint64_t in_slot_ = UINT64_MAX;  ///< where the part begins that is there as it was on the device
 };
 
 Status Engine::send_straight(Drain &drain, Victim &victim) {

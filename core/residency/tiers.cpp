@@ -76,8 +76,7 @@ void Engine::demoter_loop() {
     bool worked = false;
     if_memory([&]() WEIR_HELD {
       host_room_.follow_memory(lock, now_ns());
-      worked =
-          host_room_.keep_free(lock, now_ns()) || demoter_.keep_compressed_free(lock, now_ns());
+      worked = host_room_.keep_free(lock, *clock_) || demoter_.keep_compressed_free(lock, *clock_);
     });
     if (worked || lock_.stopping()) continue;
     const uint64_t now = now_ns(), retry = demoter_.retry_at_ns();

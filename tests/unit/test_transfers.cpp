@@ -4,6 +4,7 @@
 // not happen before its end is tried meanwhile, a number of times, on a thread or a stream of its own: it must not
 // have ended, and what is seen afterwards must be right.
 
+#include <atomic>
 #include <cstdlib>
 #include <cstring>
 #include <functional>
@@ -262,6 +263,43 @@ void work_without_a_fence_is_ended_by_the_release(void **) {
   }
 }
 
+std::atomic<uint32_t> copies{0};
+
+weir_result count_copies(const char *entry) {
+  if (std::strncmp(entry, "copy", 4) == 0) ++copies;
+  return WEIR_SUCCESS;
+}
+
+uint8_t noise(uint64_t i) {
+  const uint64_t x = (i + 1) * 0x9e3779b97f4a7c15U;
+  return static_cast<uint8_t>(((x ^ (x >> 31U)) * 0xbf58476d1ce4e5b9U) >> 56U);
+}
+
+/// Past HOST, to STORAGE, as they do not compress: what was tried for COMPRESSED is written.
+void pages_that_do_not_compress_leave_a_device_by_one_copy(void **) {
+  World world = interposed_world({.host_pages = 0, .compressed_pages = 16, .storage_pages = 16});
+  weir_buffer buffer = world.buffer(two_pages);
+  weir_lease lease = nullptr;
+  uint64_t address = 0;
+  ok(world.acquire(buffer, WEIR_DISCARD_WRITE, &lease, &address));
+  const auto write = [](void *to) {
+    for (uint64_t i = 0; i < two_pages; ++i) static_cast<uint8_t *>(to)[i] = noise(i);
+  };
+  ok(weir_stream_host_call(world.streams[0], write, reinterpret_cast<void *>(address)));
+  ok(weir_release(lease, world.streams[0]));
+  ok(weir_stream_synchronize(world.streams[0]));
+  copies = 0;
+  interposed.interpose.store(count_copies);
+  ok(weir_pool_trim(world.pool, 0, WEIR_TRIM_EMERGENCY, WEIR_WHOLE, nullptr));
+  interposed.interpose.store(nullptr);
+  assert_int_equal(world.stats().storage_bytes, two_pages);
+  assert_int_equal(copies, 2);
+  std::vector<uint8_t> got(two_pages);
+  ok(weir_buffer_read(world.pool, buffer, 0, two_pages, got.data()));
+  for (uint64_t i = 0; i < two_pages; ++i) assert_int_equal(got[i], noise(i));
+  world.close();
+}
+
 }  // namespace
 
 int main() {
@@ -276,6 +314,7 @@ int main() {
       cmocka_unit_test(a_slot_is_reused_after_its_copy),
       cmocka_unit_test(transfers_without_a_mark_are_ended),
       cmocka_unit_test(work_without_a_fence_is_ended_by_the_release),
+      cmocka_unit_test(pages_that_do_not_compress_leave_a_device_by_one_copy),
   };
   return cmocka_run_group_tests(tests, nullptr, nullptr);
 }

@@ -111,14 +111,16 @@ void idle_memory_is_looked_at_by_one_and_only_while_there_may_be_some(void **) {
 
 /// What the tests have overwrite something: counts, and may be told to do something else.
 struct Scrub final : ScrubTurns::Work {
+  explicit Scrub(weir::Log log = {}) : lock(log) {}
   bool scrub(bool) noexcept override { return what ? std::exchange(what, {})() : ++done != 0; }
+  weir::PoolLock lock;
   std::function<bool()> what;  ///< the next time
   uint32_t done = 0;
 };
 
 void what_is_noted_is_scrubbed_by_whoever_has_the_turn(void **) {
   Scrub scrub;
-  ScrubTurns turns(scrub);
+  ScrubTurns turns(scrub.lock, scrub);
   turns.finish(false, true);
   turns.finish(true, false);
   turns.finish(false, false);
@@ -144,9 +146,30 @@ void what_is_noted_is_scrubbed_by_whoever_has_the_turn(void **) {
   assert_true(turns.due());
 }
 
+void what_is_logged_meanwhile_is_told_without_the_turn(void **) {
+  uint32_t told = 0;
+  Scrub scrub(weir::Log(
+      [](void *count, int32_t, const char *) { ++*static_cast<uint32_t *>(count); }, &told));
+  ScrubTurns turns(scrub.lock, scrub);
+  for (const bool own : {true, false}) {
+    turns.note();
+    scrub.what = [&] {
+      const uint32_t before = told;
+      {
+        const weir::Locked held(scrub.lock);
+        scrub.lock.note(WEIR_LOG_WARNING, "a place can't be overwritten");
+      }
+      assert_int_equal(told, before);
+      return true;
+    };
+    turns.finish(false, own);
+    assert_int_equal(told, own ? 1 : 2);
+  }
+}
+
 void a_write_that_failed_is_put_off(void **) {
   Scrub scrub;
-  ScrubTurns turns(scrub);
+  ScrubTurns turns(scrub.lock, scrub);
   assert_false(turns.put_off_at(0));
   turns.put_off(10);
   assert_true(turns.put_off_at(1'000'000'009));
@@ -161,6 +184,7 @@ int main() {
       cmocka_unit_test(there_is_room_for_all_that_it_was_made_for),
       cmocka_unit_test(idle_memory_is_looked_at_by_one_and_only_while_there_may_be_some),
       cmocka_unit_test(what_is_noted_is_scrubbed_by_whoever_has_the_turn),
+      cmocka_unit_test(what_is_logged_meanwhile_is_told_without_the_turn),
       cmocka_unit_test(a_write_that_failed_is_put_off),
   };
   return cmocka_run_group_tests_name("upkeep", tests, nullptr, nullptr);
