@@ -91,7 +91,7 @@ class TierCopies {
   // ---- of any tier, by its bit ----
   /// Gives up the page's copy there; it has another. It is not on its way down from there.
   void leave(Region &region, uint32_t page, uint32_t bit) noexcept WEIR_HELD;
-  /// Whether the page has the tier's policy know it.
+  /// Whether the tier's policy knows the page.
   static bool &known(vm::Page &page, uint32_t bit) noexcept {
     return bit == vm::host_bit ? page.in_host_order : page.in_compressed_order;
   }

@@ -114,7 +114,7 @@ class Compactor {
 
 class Relocator {
  public:
-  /// What others do for it: take pages out, and give up places and granules.
+  /// What others do for it: they evict pages, free tenants' places, and know the state of the device.
   class Pages {
    public:
     /// What of them can leave the device does. Returns the bytes freed; drops the lock.
