@@ -19,6 +19,7 @@ bool leaves_doubt(abi::Result code) noexcept;
 
 /// Who is asked a second time: the device of a context, or nobody without one.
 struct Witness {
+  // NOLINTNEXTLINE(google-explicit-constructor): a context is what callers have
   Witness(abi::Context of) noexcept : context(of) {}
   Witness(abi::Context of, bool in_a_hurry) noexcept : context(of), hurried(in_a_hurry) {}
   abi::Context context;

@@ -345,7 +345,8 @@ void Streams::clear() noexcept {
   const std::lock_guard lock(mutex_);
   const Relaxed relaxed(runtime_);
   const Functions &call = runtime_.call();
-  for (const auto &[handle, stream] : streams_) {
+  for (const auto &known : streams_) {
+    const auto &stream = known.second;
     if (!stream->owned) continue;
     end_quietly([&] { return call.hipStreamSynchronize(stream->native); });
     end_quietly([&] { return call.hipStreamDestroy(stream->native); });
