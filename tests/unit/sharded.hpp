@@ -122,6 +122,7 @@ struct Trio : World {
   void close_sharded() {
     validate(*this);
     trim_devices();
+    engine_of(*this).wait_idle();  // what the pool's own thread was taking out meanwhile
     const weir_pool_stats left = stats();
     assert_int_equal(left.buffers, 0);
     assert_int_equal(left.pages, 0);
