@@ -5,7 +5,6 @@
 #include "api/src/guard.hpp"
 
 #include "core/observe/snapshot.hpp"
-#include "core/residency/membership.hpp"
 
 #include <cstring>
 #include <memory>
@@ -18,7 +17,6 @@ using weir::api::need;
 using weir::pool::ClientHandle;
 using weir::pool::Context;
 using weir::pool::Pool;
-using weir::residency::Membership;
 
 namespace {
 
@@ -145,7 +143,7 @@ weir_result weir_pool_remove_device(weir_pool pool, weir_device device, uint64_t
   return guarded([&]() -> Status {
     Pool *object = nullptr;
     WEIR_TRY(get(pool, &object));
-    return Membership(object->engine()).remove(device, timeout_ns);
+    return object->engine().membership().remove(device, timeout_ns);
   });
 }
 
@@ -153,7 +151,7 @@ weir_result weir_pool_cancel_remove(weir_pool pool, weir_device device) {
   return guarded([&]() -> Status {
     Pool *object = nullptr;
     WEIR_TRY(get(pool, &object));
-    return Membership(object->engine()).cancel(device);
+    return object->engine().membership().cancel(device);
   });
 }
 

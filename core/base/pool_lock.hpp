@@ -7,7 +7,7 @@
 //   Releasable &lock ... WEIR_HELD     is called with it held, and may drop it meanwhile: what the caller knew may be over
 //   WEIR_NOT_HELD                      is called without it, and takes it where it needs it
 //
-// Clang compares locks by their expressions, of which one mutex has many (engine_.lock_, lock_, ...). So all of them stand for one
+// Clang compares locks by their expressions, of which one mutex has many (env_.sync.lock, lock_, ...). So all of them stand for one
 // capability, `pool_role`. Two pools are never locked at once.
 //
 // What must hold: a log callback is called with no lock of Weir's held, so lines wait until the lock is dropped. Wakes too wait for

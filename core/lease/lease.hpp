@@ -22,7 +22,7 @@ enum class LeaseKind : uint8_t {
   none,
   whole,    ///< counted in the buffer's word
   partial,  ///< listed by LeaseTable, counted in its pages
-  // The same on the memory of another device than the stream's (remote.cpp):
+  // The same on the memory of another device than the stream's (RemoteUses):
   whole_remote,
   partial_remote
 };

@@ -84,7 +84,7 @@ class DeviceMemory {
     return vmm() ? vm::Geometry::paged(page_size() * count, page_size(), 0)
                  : vm::Geometry::whole(page_size());
   }
-  /// How many pages a slab of weir_malloc has (residency/lines.cpp).
+  /// How many pages a slab of weir_malloc has (residency/slabs.hpp).
   uint64_t line_pages() const { return std::clamp<uint64_t>(budget() / page_size(), 4, 64); }
   bool belongs_in_line(uint64_t size) const;
 

@@ -3,7 +3,7 @@
 // Standing: whether a device belongs to the pool: in it, leaving, gone until it comes back, or lost for good. Guarded by the pool's lock.
 //
 // What must hold: only its verbs change it, and only those who add, remove and lose devices call them (residency/membership.cpp,
-// loss.cpp). What is lost stays lost. Of generations there are 65535, as joining sees to.
+// residency/losses.hpp). What is lost stays lost. Of generations there are 65535, as joining sees to.
 #pragma once
 
 #include <cassert>

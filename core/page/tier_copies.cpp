@@ -256,4 +256,15 @@ SourcePin *TierCopies::source_of(const Region &region, uint32_t page) noexcept {
   return source;
 }
 
+void TierCopies::list_parts(const Region &region, uint32_t page, uint32_t tag,
+                            std::pmr::vector<tier::LiftPart> *parts) const {
+  const vm::Page &copies = region.pages[page];
+  tier::LiftPart like;
+  like.page = tag;
+  like.secret = region.scrub;
+  const bool compressed = (copies.latest() & vm::compressed_bit) != 0;
+  cold_.list_parts(copies.lower, compressed ? vm::compressed_bit : vm::storage_bit,
+                   region.shape.used_bytes(page), like, parts);
+}
+
 }  // namespace weir::page

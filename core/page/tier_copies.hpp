@@ -18,6 +18,7 @@
 #include "core/policy/policy.hpp"
 #include "core/policy/scrub_turns.hpp"
 #include "core/tier/cold_tiers.hpp"
+#include "core/tier/lift.hpp"
 #include "core/virtual/region_pin.hpp"
 
 #include <optional>
@@ -77,7 +78,11 @@ class TierCopies {
         ticks_(ticks),
         aliases_(tables.buffers),
         retired_(memory) {}
-  void open(Owned<tier::HostStore> host) noexcept { host_ = std::move(host); }
+  /// `sums`: pages have checksums in HOST.
+  void open(Owned<tier::HostStore> host, bool sums) noexcept {
+    host_ = std::move(host);
+    sums_host_ = sums;
+  }
   /// Of pages that leave HOST and COMPRESSED, where there is a tier below.
   void set_orders(Owned<Policy> host, Owned<Policy> compressed) noexcept WEIR_HELD {
     host_order_ = std::move(host);
@@ -152,7 +157,15 @@ class TierCopies {
   /// Of a slot given up (`secret`: of one that is to be scrubbed) the copies up that hold it; none: there is no such slot.
   std::optional<PendingCopies> retired(bool secret) const noexcept WEIR_HELD;
 
+  /// Whether it has checksums there. Not where what lies below is rounded: a page has one checksum, which is about that.
+  bool sums_host(const Region &region) const noexcept {
+    return sums_host_ && region.rounds == tier::Form::bytes;
+  }
+
   // ---- the cold tiers ----
+  /// What is to be read of a page in one of them, the faster.
+  void list_parts(const Region &region, uint32_t page, uint32_t tag,
+                  std::pmr::vector<tier::LiftPart> *parts) const WEIR_HELD;
   /// Of the page's latest version; 0: none is known.
   uint64_t checksum(const vm::Page &page) const noexcept WEIR_HELD {
     return cold_.checksum(page.lower);
@@ -203,6 +216,7 @@ class TierCopies {
   Ticks &ticks_;
   Aliases aliases_;
   Owned<tier::HostStore> host_;
+  bool sums_host_ = false;
   Owned<Policy> host_order_ WEIR_GUARDED, compressed_order_ WEIR_GUARDED;
   std::pmr::vector<RetiredSlot> retired_ WEIR_GUARDED;
   SourcePin *sources_ WEIR_GUARDED = nullptr;  ///< those attached, a list

@@ -37,7 +37,7 @@ struct PageInfo {
   bool evictable = false;   ///< neither leased nor held, and in place
   uint32_t client = 0;
   static constexpr uint64_t lives = UINT64_MAX - 1;
-  /// Of a disposable page: the look at what is idle (idle.cpp) at which its owner died; `lives`: he did not.
+  /// Of a disposable page: the look at what is idle (IdleScan) at which its owner died; `lives`: he did not.
   uint64_t dead_since = 0;
 };
 

@@ -7,7 +7,6 @@
 #include "core/base/descriptor.hpp"
 #include "core/base/grow.hpp"
 #include "core/base/signals.hpp"
-#include "core/residency/membership.hpp"
 
 #include <unistd.h>
 
@@ -136,7 +135,7 @@ Status Pool::join(const backend::Device &device, const weir_pool_device &entry) 
   const auto hush = engine_.hush();
   const Guard one(devices_mutex_);
   std::pmr::vector<uint32_t> ids(context_.memory());
-  residency::Membership membership(engine_);
+  residency::Membership &membership = engine_.membership();
   membership.list(&ids);
   if (std::find(ids.begin(), ids.end(), entry.device) == ids.end()) ids.push_back(entry.device);
   transfer::Routes routes;

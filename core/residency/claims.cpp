@@ -1,31 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Claims: what forbids a lease, and counting one in and out. All under the pool's lock; the words are changed
-// by compare-and-swap all the same, because the hit path does not take it.
+// What plans are about, and counting it in and out.
 
-#include "core/residency/plan.hpp"
+#include "core/residency/claims.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace weir::residency {
 
-/// The word of a buffer, which stays virgin if it is: the hit path grants its first lease no more.
-uint64_t Engine::settled_word(uint32_t index) noexcept {
-  std::atomic<uint64_t> &word = buffers_.hot(index).word;
+uint64_t Claims::settled_word(uint32_t index) noexcept {
+  std::atomic<uint64_t> &word = page_.buffers.hot(index).word;
   constexpr uint64_t open = Word::virgin | Word::resident;
   if ((word.load(std::memory_order_relaxed) & open) == open)
     word.fetch_and(~Word::resident, std::memory_order_acq_rel);
   return word.load(std::memory_order_relaxed);
 }
 
-// Buffers may have died, moved or changed since the plan was made: everything derived is derived again.
-Status Engine::resolve(Plan &plan) {
+Status Claims::resolve(Plan &plan) {
   for (PlanItem &item : plan.items) {
     const uint64_t word = settled_word(item.buffer);
     if ((word & (Word::alive | Word::generation_mask)) != (Word::alive | item.generation))
       return of_use(item.use, fail(WEIR_ERROR_INVALID_HANDLE,
                                    "the buffer of uses[%u] was destroyed", item.use));
-    const Target where = buffers_.target(item.buffer);
+    const page::Target where = page_.buffers.target(item.buffer);
     item.region = where.region;
     item.base = where.base;
     item.size = where.size;
@@ -38,18 +36,18 @@ Status Engine::resolve(Plan &plan) {
       item.last = where.region->shape.page_at(where.base + where.size - 1);
     }
     if (plan.device == nullptr || item.region->shards != nullptr) continue;
-    WEIR_TRY(make_residence(*item.region, *plan.device));
+    WEIR_TRY(life_.make_residence(*item.region, *plan.device));
   }
   return {};
 }
 
-Status Engine::check_conflicts(Plan &plan) {
+Status Claims::check_conflicts(Plan &plan) {
   if (plan.lease == nullptr) return {};  // brings bytes in for nobody in particular
   for (const PlanItem &item : plan.items) {
     const ClaimScope scope = plan.scope(*item.region);
-    const bool held = buffers_.hold_forbids(item.buffer, item.writes(), scope);
-    if (!held && !leases_.conflicts(item, item.writes(), scope)) continue;
-    events_.tell(What::conflict);
+    const bool held = page_.buffers.hold_forbids(item.buffer, item.writes(), scope);
+    if (!held && !lease_.leases.conflicts(item, item.writes(), scope)) continue;
+    env_.events.tell(What::conflict);
     return of_use(
         item.use,
         held ? fail(WEIR_ERROR_LEASE_CONFLICT, "uses[%u]: a hold on the buffer forbids %s",
@@ -61,9 +59,8 @@ Status Engine::check_conflicts(Plan &plan) {
   return {};
 }
 
-// Lists every page of the set once, with what it lacks. *busy: another thread is working on one of them.
-void Engine::scan_pages(Plan &plan, bool *busy) {
-  *busy = false;
+bool Claims::scan_pages(Plan &plan) {
+  bool busy = false;
   plan.pages.clear();
   plan.work = plan.absent = false;
   for (uint32_t i = 0; i < plan.items.size(); ++i) {
@@ -104,9 +101,9 @@ void Engine::scan_pages(Plan &plan, bool *busy) {
     DevicePage &here = region.on(plan.place())->pages[page.page];
     if (copies.busy != 0) {
       for (auto &r : region.residences) r->pages[page.page].wanted = true;
-      *busy = true;
+      busy = true;
     }
-    if (!plan.in_place && !plan.lends) keep_borrowed(region, page.page, *plan.device);
+    if (!plan.in_place && !plan.lends) pages_.keep_borrowed(region, page.page, *plan.device);
     page.absent = here.state() == PageState::absent;
     page.stale = here.state() == PageState::resident &&
                  (copies.latest() & plan.device->bit()) == 0 && !page.discard &&
@@ -117,7 +114,8 @@ void Engine::scan_pages(Plan &plan, bool *busy) {
       plan.items[page.item].missed = true;
     }
   }
-  plan.count_need(busy);
+  plan.count_need(&busy);
+  return busy;
 }
 
 void Plan::count_need(bool *busy) noexcept {
@@ -136,28 +134,132 @@ void Plan::count_need(bool *busy) noexcept {
   }
 }
 
-/// Counts every item in. The hit path may have granted a conflicting lease since the check: then what was
-/// counted is taken back, as it is before std::bad_alloc leaves here.
-Status Engine::take_claims(Plan &plan) {
+Status Claims::take(Plan &plan) {
   const auto take = [&]() WEIR_HELD -> Status {
     for (PlanItem &item : plan.items) {
-      item.claimed = leases_.take(item, item.mode, plan.scope(*item.region), plan.lease);
+      item.claimed = lease_.leases.take(item, item.mode, plan.scope(*item.region), plan.lease);
       if (!item.claimed)
         return of_use(item.use,
                       fail(WEIR_ERROR_LEASE_CONFLICT, "uses[%u]: leased meanwhile", item.use));
     }
     return {};
   };
-  const Status taken = or_undo(take, [&]() WEIR_HELD { drop_claims(plan); });
+  const Status taken = or_undo(take, [&]() WEIR_HELD { drop(plan); });
   if (!taken) WEIR_TRY(check_conflicts(plan));  // which says more of it
   return taken;
 }
 
-void Engine::drop_claims(Plan &plan) noexcept {
+void Claims::drop(Plan &plan) noexcept {
   for (PlanItem &item : plan.items) {
-    if (std::exchange(item.claimed, false)) leases_.drop(item, item.mode, plan.lease);
+    if (std::exchange(item.claimed, false)) lease_.leases.drop(item, item.mode, plan.lease);
   }
-  changed_.notify_all();
+  env_.sync.changed.notify_all();
+}
+
+Status Claims::check_lost(const Plan &plan) {
+  for (const PlanPage &page : plan.pages) {
+    if (!page.region->pages[page.page].lost() || page.discard) continue;
+    const uint32_t use = plan.items[page.item].use;
+    return of_use(
+        use, fail(WEIR_ERROR_DATA_LOST, "uses[%u]: bytes of page %u were lost with their device",
+                  use, page.page));
+  }
+  return {};
+}
+
+bool Claims::still_absent(const Plan &plan, const PlanPage &page) noexcept {
+  const Residence *here = page.region->on(plan.place());
+  return here != nullptr && here->pages[page.page].state() == PageState::absent;
+}
+
+bool Claims::still_stands(Plan &plan) {
+  bool same = true;
+  // Another reader of the same pages may have been faster.
+  plan.each([this, &same](const Plan &part) {
+    const auto stands = [&part](const PlanPage &page) {
+      const PageState state = page.region->on(part.place())->pages[page.page].state();
+      const Page &copies = page.region->pages[page.page];
+      return copies.busy == 0 && copies.latest() == page.latest &&
+             state == (page.absent ? PageState::absent : PageState::resident);
+    };
+    // A device that has left, or is lost, has none of these any more.
+    same = same && part.check_device().ok() &&
+           std::all_of(part.pages.begin(), part.pages.end(), stands);
+  });
+  if (!same || plan.lease != nullptr) return same;
+  // What no lease keeps in place may have been moved.
+  return std::all_of(plan.items.begin(), plan.items.end(), [this](const PlanItem &item) WEIR_HELD {
+    if (!page_.buffers.hot(item.buffer).lives(item.generation)) return false;
+    const page::Target where = page_.buffers.target(item.buffer);
+    return where.region == item.region && where.base == item.base;
+  });
+}
+
+Status Claims::check_reach(const Plan &plan, const PlanItem &item) {
+  Region &region = *item.region;
+  const vm::Shards &shards = *region.shards;
+  const PoolDevice &device = *plan.device;
+  const ErrorDetail detail{.use_index = item.use};
+  if (shards.stranded)
+    return fail(WEIR_ERROR_DEVICE_LOST, detail,
+                "uses[%u]: a part of the buffer was mapped on a device that is lost, and nothing "
+                "can take its place",
+                item.use);
+  if (shards.has(device.place)) return {};
+  for (uint32_t p = item.first; p <= item.last; ++p) {
+    const uint8_t place = shards.place_of(p);
+    const Residence &there = *region.on(place);
+    const bool mapped = there.pages[p].state() == PageState::resident;
+    if (env_.config.routes.direct(place, device.place) &&
+        (!mapped || pages_.reads_directly(device, there, p)))
+      continue;
+    return fail(WEIR_ERROR_NOT_SUPPORTED, detail,
+                "uses[%u]: device %u does not reach page %u of the sharded buffer on device %u%s",
+                item.use, device.device.id, p, page_.devices[place]->device.id,
+                env_.config.routes.direct(place, device.place)
+                    ? ": it was mapped before the device joined the pool"
+                    : "");
+  }
+  return {};
+}
+
+Status Claims::spread(Plan &plan) {
+  plan.others.clear();
+  if (!plan.sharded()) return {};
+  plan.others.reserve(page_.devices.size());  // they are pointed to
+  for (uint32_t i = 0; i < plan.items.size(); ++i) {
+    const PlanItem &item = plan.items[i];
+    if (item.region->shards == nullptr) continue;
+    WEIR_TRY(check_reach(plan, item));
+    uint32_t places = 0;
+    for (uint32_t p = item.first; p <= item.last; ++p)
+      places |= uint32_t{1} << item.region->home_of(p);
+    for (const auto &device : page_.devices) {
+      if ((places & device->bit()) == 0 || device->place == plan.place()) continue;
+      auto other = std::ranges::find(plan.others, device.get(), &Plan::device);
+      if (other == plan.others.end()) {
+        plan.others.emplace_back(env_.memory, plan.stream, device.get());
+        other = std::prev(plan.others.end());
+        other->lease = plan.lease;
+        other->quiet = plan.quiet;
+        other->not_before = plan.not_before;
+      }
+      other->items.push_back(item);
+      other->items.back().claimed = false;
+      other->items.back().of = i;
+    }
+  }
+  return {};
+}
+
+bool Claims::scan_all(Plan &plan) {
+  bool any = false;
+  plan.each([&](Plan &part) WEIR_HELD { any = scan_pages(part) || any; });
+  for (const Plan &other : plan.others) {
+    for (const PlanItem &item : other.items)
+      plan.items[item.of].missed = plan.items[item.of].missed || item.missed;
+  }
+  return any;
 }
 
 }  // namespace weir::residency

@@ -8,7 +8,9 @@
 // held or destroyed between claim and settling has not been moved. Until it is settled the old place is the buffer's, and the new
 // one a reserved node with the buffer as its owner.
 
+#include "core/residency/evictor.hpp"
 #include "core/residency/relocator.hpp"
+#include "core/residency/slabs.hpp"
 #include "core/transfer/copier.hpp"
 
 #include <algorithm>
@@ -27,11 +29,11 @@ uint32_t last_page(const Region &region, uint64_t begin, uint64_t size) noexcept
 /// Outside the lock: all the copies after all the waits. *done: when they have ended. Failure: none of them is running.
 Status Relocator::enqueue_moves(PoolDevice &device, std::pmr::vector<Stamp> *waits,
                                 std::span<const weir_be_copy> copies, Stamp *done) {
-  sync_.points.at("compact.claimed");
+  env_.sync.points.at("compact.claimed");
   if (copies.empty()) return {};
   Stream *side = nullptr;
   try {
-    WEIR_TRY(device.streams.open_side(streams_, &side));
+    WEIR_TRY(device.streams.open_side(env_.streams, &side));
   } catch (const std::bad_alloc &) {
     return fail(WEIR_ERROR_OUT_OF_HOST_MEMORY, "no host memory for a stream of device %u",
                 device.device.id);
@@ -39,7 +41,7 @@ Status Relocator::enqueue_moves(PoolDevice &device, std::pmr::vector<Stamp> *wai
   lease::History::keep_latest(waits);
   transfer::Copier copier(*side);
   const auto run = [&]() -> Status {
-    for (const Stamp stamp : *waits) WEIR_TRY(streams_.enqueue_wait(*side, stamp));
+    for (const Stamp stamp : *waits) WEIR_TRY(env_.streams.enqueue_wait(*side, stamp));
     for (const weir_be_copy &copy : copies)
       WEIR_TRY(copier.copy(copy.destination, copy.source, copy.bytes));
     return copier.mark(done);
@@ -49,7 +51,7 @@ Status Relocator::enqueue_moves(PoolDevice &device, std::pmr::vector<Stamp> *wai
     const KeepError keep;
     copier.synchronize();  // what they were to fill is about to be someone else's
   }
-  sync_.points.at("compact.copied");
+  env_.sync.points.at("compact.copied");
   return status;
 }
 
@@ -83,10 +85,10 @@ void Relocator::list_copies(PoolDevice &device, const Move &move,
 Status Relocator::execute(uint8_t place, std::span<const MoveOrder> orders, bool extents,
                           MoveResult *result) {
   PoolDevice &device = device_at(place);
-  std::pmr::vector<Move> moves(memory_);
-  std::pmr::vector<Stamp> waits(memory_);
-  std::pmr::vector<weir_be_copy> copies(memory_);
-  Locked lock(sync_.lock);
+  std::pmr::vector<Move> moves(env_.memory);
+  std::pmr::vector<Stamp> waits(env_.memory);
+  std::pmr::vector<weir_be_copy> copies(env_.memory);
+  Locked lock(env_.sync.lock);
   if (device.lost()) return fail(WEIR_ERROR_DEVICE_LOST, "device %u is lost", device.device.id);
   moves.reserve(orders.size());
   copies.reserve(3 * orders.size());  // a tenant is smaller than a page: it lies on two at most
@@ -100,9 +102,10 @@ Status Relocator::execute(uint8_t place, std::span<const MoveOrder> orders, bool
     }
   } catch (const std::bad_alloc &) {
     for (const Move &move : moves) {
-      extents ? (void)settle_extent(device, move, Stamp{}) : pages_.free_place(*move.to, move.node);
+      extents ? (void)settle_extent(device, move, Stamp{})
+              : others_.small.free_place(*move.to, move.node);
     }
-    sync_.changed.notify_all();
+    env_.sync.changed.notify_all();
     throw;
   }
   if (moves.empty()) return {};
@@ -113,7 +116,7 @@ Status Relocator::execute(uint8_t place, std::span<const MoveOrder> orders, bool
   Stamp done;
   const Status status = lock.unlocked([&] { return enqueue_moves(device, &waits, copies, &done); });
   const KeepError keep;
-  pages_.note_loss(device, status);
+  others_.losses.note(device, status);
   for (Move &move : moves) {
     if (extents ? settle_extent(device, move, done) : settle_tenant(device, move, done)) {
       ++result->moves;
@@ -123,7 +126,7 @@ Status Relocator::execute(uint8_t place, std::span<const MoveOrder> orders, bool
     }
   }
   for (Move &move : moves) mark(device, move, false);
-  sync_.changed.notify_all();
+  env_.sync.changed.notify_all();
   return status;
 }
 
@@ -133,8 +136,8 @@ Status Relocator::execute(uint8_t place, std::span<const MoveOrder> orders, bool
 Blocker Relocator::claim_tenant(PoolDevice &device, const MoveOrder &order, Move *move,
                                 std::pmr::vector<Stamp> *waits) {
   const Occupant &tenant = order.tenant;
-  Region *from = tables_.regions.find_slab(order.from, order.from_generation);
-  Region *to = tables_.regions.find_slab(order.to, order.to_generation);
+  Region *from = page_.regions.find_slab(order.from, order.from_generation);
+  Region *to = page_.regions.find_slab(order.to, order.to_generation);
   if (from == nullptr || to == nullptr || from->home != device.place || to->home != device.place)
     return Blocker::busy;
   const auto same = [](const physical::SmallArena &arena, uint32_t node, uint32_t generation) {
@@ -143,13 +146,13 @@ Blocker Relocator::claim_tenant(PoolDevice &device, const MoveOrder &order, Move
   if (!same(*from->tenants, tenant.node, tenant.node_generation)) return Blocker::busy;
   const bool before = order.before != UINT32_MAX;
   if (before && !same(*to->tenants, order.before, order.before_generation)) return Blocker::busy;
-  std::atomic<uint64_t> &word = tables_.buffers.hot(tenant.owner).word;
+  std::atomic<uint64_t> &word = page_.buffers.hot(tenant.owner).word;
   uint64_t seen = word.load(std::memory_order_acquire);
   if ((seen & Word::generation_mask) != tenant.generation ||
-      !tables_.buffers.lies_at(tenant.owner, *from, tenant.node))
+      !page_.buffers.lies_at(tenant.owner, *from, tenant.node))
     return Blocker::busy;
   const uint64_t at = from->tenants->offset(tenant.node);
-  const uint64_t size = tables_.buffers.hot(tenant.owner).size();
+  const uint64_t size = page_.buffers.hot(tenant.owner).size();
   const Blocker why = blocker_of(*from, tenant.owner, at, at + size);
   if (why != Blocker::none) return why;
   Residence *there = to->on(device.place);
@@ -161,7 +164,7 @@ Blocker Relocator::claim_tenant(PoolDevice &device, const MoveOrder &order, Move
   const auto place = to->tenants->allocate_before(
       before ? order.before : physical::SmallArena::none, order.offset, size);
   if (!place) return Blocker::busy;
-  if (!tables_.slabs.occupy(*to, place)) {
+  if (!page_.slabs.occupy(*to, place)) {
     to->tenants->free(place.node);
     return Blocker::no_room;
   }
@@ -171,18 +174,18 @@ Blocker Relocator::claim_tenant(PoolDevice &device, const MoveOrder &order, Move
   // Closed before its fences are looked at: a hit may come and go until then.
   do {
     if (Word::leases(seen) != 0 || (seen & Word::virgin) != virgin) {
-      pages_.free_place(*to, place.node);
+      others_.small.free_place(*to, place.node);
       return Blocker::leased;
     }
   } while (!word.compare_exchange_weak(seen, seen & ~Word::resident, std::memory_order_acq_rel));
   try {
-    tables_.history.gather({0, size, tenant.owner, from, at}, true, waits);
+    lease_.history.gather({0, size, tenant.owner, from, at}, true, waits);
     for (uint32_t p = from->shape.page_at(at); virgin == 0 && p <= last_page(*from, at, size); ++p)
       waits->push_back(from->on(device.place)->pages[p].ready);
     for (uint32_t p = first; p <= last; ++p) waits->push_back(there->pages[p].ready);
-    tables_.history.gather_place(*to, order.offset, order.offset + size, waits);
+    lease_.history.gather_place(*to, order.offset, order.offset + size, waits);
   } catch (const std::bad_alloc &) {
-    pages_.free_place(*to, place.node);
+    others_.small.free_place(*to, place.node);
     return Blocker::busy;
   }
   return Blocker::none;
@@ -194,9 +197,9 @@ void Relocator::mark(PoolDevice &device, Move &move, bool ours) noexcept {
   const auto each = [&](Region &region, uint64_t at, vm::RegionPin &pin) WEIR_HELD {
     const uint32_t last = last_page(region, at, move.order->tenant.size);
     for (uint32_t p = region.shape.page_at(at); p <= last; ++p)
-      ours ? begin_work(region, p, device) : end_work(region, p, device, tables_.tiers);
+      ours ? begin_work(region, p, device) : end_work(region, p, device, page_.tiers);
     if (ours) pin = vm::RegionPin(region);
-    if (!ours) tables_.regions.unpin(pin);
+    if (!ours) page_.regions.unpin(pin);
   };
   each(*move.from, move.order->tenant.offset, move.pins[0]);
   each(*move.to, move.order->offset, move.pins[1]);
@@ -207,54 +210,54 @@ bool Relocator::settle_tenant(PoolDevice &device, const Move &move, Stamp done) 
   const Occupant &tenant = move.order->tenant;
   Region &from = *move.from;
   Region &to = *move.to;
-  vm::Hot &hot = tables_.buffers.hot(tenant.owner);
+  vm::Hot &hot = page_.buffers.hot(tenant.owner);
   const uint64_t word = hot.word.load(std::memory_order_acquire);
   const bool same = (word & (Word::alive | Word::closing | Word::generation_mask)) ==
                         (Word::alive | tenant.generation) &&
-                    tables_.buffers.lies_at(tenant.owner, from, tenant.node);
+                    page_.buffers.lies_at(tenant.owner, from, tenant.node);
   const bool in_use =
-      Word::leases(word) != 0 || (word & Word::partial) != 0 || tables_.buffers.held(tenant.owner);
+      Word::leases(word) != 0 || (word & Word::partial) != 0 || page_.buffers.held(tenant.owner);
   const uint64_t size = tenant.size;
   if (!same || in_use || device.lost() || (move.bytes != 0 && !done)) {
     // The copy may be running all the same: nobody may write what it reads, use what it writes, or take either away. Who waits
     // at these pages has looked at his fences already, but looks at `ready` again.
     const auto bar = [&](Region &region, uint64_t at) WEIR_HELD {
-      tables_.history.bury(region, at, at + size, done);
+      lease_.history.bury(region, at, at + size, done);
       Residence &here = *region.on(device.place);
       for (uint32_t p = region.shape.page_at(at); done && p <= last_page(region, at, size); ++p)
         here.pages[p].ready = done;
     };
     bar(to, move.order->offset);
     bar(from, tenant.offset);
-    pages_.free_place(to, move.node);
+    others_.small.free_place(to, move.node);
     return false;
   }
   // What runs on the old place: the copy, which comes after all else; without one, whatever the history names.
-  if (move.bytes == 0) tables_.history.bury_all({0, size, tenant.owner, &from, tenant.offset});
-  tables_.history.bury(from, tenant.offset, tenant.offset + size, done);
+  if (move.bytes == 0) lease_.history.bury_all({0, size, tenant.owner, &from, tenant.offset});
+  lease_.history.bury(from, tenant.offset, tenant.offset + size, done);
   hot.stamp.exchange(0, std::memory_order_acquire);
-  tables_.history.forget(tenant.owner);
-  tables_.buffers.settle(tenant.owner, to, move.node);
+  lease_.history.forget(tenant.owner);
+  page_.buffers.settle(tenant.owner, to, move.node);
   hot.set_flags(0, Word::resident | Word::sole);
   if (move.bytes != 0) {
-    tables_.history.note(tenant.owner, 0, hot.size(), done);
+    lease_.history.note(tenant.owner, 0, hot.size(), done);
     const uint32_t last = last_page(to, move.order->offset, size);
     for (uint32_t p = to.shape.page_at(move.order->offset); p <= last; ++p)
-      tables_.tiers.invalidate(to, p, device.bit());
+      page_.tiers.invalidate(to, p, device.bit());
   } else {
-    tables_.history.take_over({0, size, tenant.owner, &to, move.order->offset});
+    lease_.history.take_over({0, size, tenant.owner, &to, move.order->offset});
   }
   to.last_use = std::max(to.last_use, from.last_use);
-  events_.tell({What::moved, 0, device.place, to.id, 0, move.bytes});
+  env_.events.tell({What::moved, 0, device.place, to.id, 0, move.bytes});
   // What pages it was the last one on is told, so that they can be given back soon.
   Residence *here = from.on(device.place);
-  pages_.free_place(from, tenant.node);
+  others_.small.free_place(from, tenant.node);
   const bool all = from.vacant();  // pages that were empty before too: the slab ends with the last
   const uint32_t last = all ? from.shape.pages() - 1 : last_page(from, tenant.offset, size);
   try {
     for (uint32_t p = all ? 0 : from.shape.page_at(tenant.offset); p <= last; ++p) {
       if (from.idle(p) && here->pages[p].state() == PageState::resident)
-        device.emptied.push_back(PageRef{from.id, p, tables_.regions.generation(from)});
+        device.emptied.push_back(PageRef{from.id, p, page_.regions.generation(from)});
     }
   } catch (const std::bad_alloc &) {
     // Whoever needs memory takes them first.
@@ -265,19 +268,19 @@ bool Relocator::settle_tenant(PoolDevice &device, const Move &move, Stamp done) 
 // ---- what is left behind ----
 
 uint64_t Relocator::reclaim(uint8_t place, bool wait) {
-  Locked lock(sync_.lock);
+  Locked lock(env_.sync.lock);
   PoolDevice &device = device_at(place);
   while (wait && await_limbo(lock, device)) {
   }
   if (!wait) (void)sweep_limbo(device);
-  std::pmr::vector<PageRef> victims(memory_);
+  std::pmr::vector<PageRef> victims(env_.memory);
   victims.reserve(device.emptied.size());
   // Whatever is at work on a page without an owner is waited for, or not.
   const auto may = [&](const Region &region, uint32_t page) WEIR_HELD {
-    return wait || (region.pages[page].busy == 0 && tables_.history.at_rest(region, page));
+    return wait || (region.pages[page].busy == 0 && lease_.history.at_rest(region, page));
   };
   const auto take = [&](const PageRef &ref) WEIR_HELD {
-    Region *region = tables_.regions.find(ref.region, ref.generation);
+    Region *region = page_.regions.find(ref.region, ref.generation);
     const Residence *here = region != nullptr ? region->on(place) : nullptr;
     if (here == nullptr || !region->idle(ref.page) ||
         here->pages[ref.page].state() == PageState::absent)
@@ -289,20 +292,20 @@ uint64_t Relocator::reclaim(uint8_t place, bool wait) {
   std::erase_if(device.emptied, take);
   // Without VMM extents of dead regions lie in the way of the living.
   for (Region &region :
-       page::Walk(tables_.places, device.vmm() ? 0 : device.pages_there(), tables_.regions)) {
+       page::Walk(page_.places, device.vmm() ? 0 : device.pages_there(), page_.regions)) {
     if (!region.idle(0) || region.on(place)->resident == 0 || region.pin_count.any()) continue;
-    const PageRef ref{region.id, 0, tables_.regions.generation(region)};
+    const PageRef ref{region.id, 0, page_.regions.generation(region)};
     const bool listed = std::ranges::find(victims, region.id, &PageRef::region) != victims.end();
     if (!listed && may(region, 0)) victims.push_back(ref);
   }
   Status why;
-  return victims.empty() ? 0 : pages_.evict(lock, device, victims, &why);
+  return victims.empty() ? 0 : others_.evictor.evict(lock, device, victims, false, &why);
 }
 
 void Relocator::count_defragmentation(uint64_t evicted_bytes, uint64_t won_bytes) {
-  Locked lock(sync_.lock);
-  events_.tell(What::made_way, evicted_bytes);
-  events_.tell(What::won, won_bytes);
+  Locked lock(env_.sync.lock);
+  env_.events.tell(What::made_way, evicted_bytes);
+  env_.events.tell(What::won, won_bytes);
 }
 
 }  // namespace weir::residency

@@ -43,7 +43,7 @@ struct EngineConfig {
   uint32_t pool_id = 0;
   bool host_follows = false;     ///< the host budget is what the machine has to spare
   std::string memory_root;       ///< of the files that tell what that is; tests have their own
-  const Clock *clock = nullptr;  ///< a test's
+  const Clock *clock = nullptr;  ///< a test's; from the start on the pool's
   uint64_t compressed_budget = 0;
   tier::StorageConfig storage;  ///< budget 0: no STORAGE
   tier::CodecChoice codec = tier::CodecChoice::automatic;

@@ -2,14 +2,19 @@
 //
 // Parts of a set that come in early: which sets, and one part.
 
-#include "core/residency/plan.hpp"
+#include "core/residency/early_fill.hpp"
+
+#include "core/residency/claims.hpp"
+#include "core/residency/filler.hpp"
 
 #include <algorithm>
 
 namespace weir::residency {
 
-Engine::EarlyFill::EarlyFill(Engine &engine, Plan &plan) noexcept
-    : engine_(engine),
+EarlyFill::EarlyFill(Gatherer &gatherer, Filler &filler, Claims &claims, Plan &plan) noexcept
+    : gatherer_(gatherer),
+      filler_(filler),
+      claims_(claims),
       plan_(plan),
       left_(plan.need_bytes),
       part_(std::max(plan.need_bytes / most_parts, least_part)),
@@ -24,7 +29,7 @@ Engine::EarlyFill::EarlyFill(Engine &engine, Plan &plan) noexcept
   }
 }
 
-PlanPage *Engine::EarlyFill::wanting() noexcept {
+PlanPage *EarlyFill::wanting() noexcept {
   for (; next_ < plan_.pages.size(); ++next_) {
     PlanPage &page = plan_.pages[next_];
     if (page.absent && page.granule == physical::no_granule) return &page;
@@ -32,23 +37,23 @@ PlanPage *Engine::EarlyFill::wanting() noexcept {
   return nullptr;
 }
 
-void Engine::EarlyFill::bring(Releasable &lock) noexcept {
+void EarlyFill::bring(Releasable &lock) noexcept {
   ready_ = 0;
   for (size_t i = first_; i < next_; ++i) {
     const PlanPage &page = plan_.pages[i];
     const vm::Page &copies = page.region->pages[page.page];
     if (!page.absent) continue;
-    on_ = on_ && engine_.still_absent(plan_, page) && copies.busy == 0 &&
+    on_ = on_ && claims_.still_absent(plan_, page) && copies.busy == 0 &&
           copies.latest() == page.latest;
   }
   if (!on_) return;  // whoever looks at the whole set says what has changed
-  if (!if_memory([&]() WEIR_HELD { engine_.prepare_filling(plan_); })) {
-    engine_.forgo_filling(plan_);
+  if (!if_memory([&]() WEIR_HELD { filler_.prepare(plan_); })) {
+    filler_.forgo(plan_);
     on_ = false;
     return;
   }
-  engine_.mark_filling(plan_);
-  const Status status = engine_.do_fill(lock, plan_);
+  filler_.mark(plan_);
+  const Status status = filler_.bring(lock, plan_);
   failed_ = plan_.whole = !status.ok() || !plan_.check_device().ok();
   on_ = !failed_;
   for (; on_ && first_ < next_; ++first_) {
@@ -58,12 +63,12 @@ void Engine::EarlyFill::bring(Releasable &lock) noexcept {
   }
 }
 
-void Engine::EarlyFill::more_room(Releasable &lock) noexcept {
+void EarlyFill::more_room(Releasable &lock) noexcept {
   if (!on_ || !plan_.check_device().ok()) return;
   try {
     while (PlanPage *page = wanting()) {
-      Engine::Short what = Engine::Short::nothing;
-      if (!engine_.claim_page(plan_, *page, &what) || what != Engine::Short::nothing) break;
+      Gatherer::Short what = Gatherer::Short::nothing;
+      if (!gatherer_.claim_page(plan_, *page, &what) || what != Gatherer::Short::nothing) break;
       note(*page);
     }
     if (due()) bring(lock);

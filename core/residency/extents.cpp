@@ -6,6 +6,7 @@
 // page's `ready` stamp. The old extent stays in limbo until the copy has passed: extents know of no fences, so nobody may get it
 // before.
 
+#include "core/residency/evictor.hpp"
 #include "core/residency/relocator.hpp"
 
 namespace weir::residency {
@@ -19,19 +20,19 @@ Blocker Relocator::blocker_of_extent(PoolDevice &device, Region &region) noexcep
   if (region.held_on(device.place)) return Blocker::held;
   if (here.pages[0].state() != PageState::resident || region.pages[0].busy != 0 || region.idle(0))
     return Blocker::busy;
-  if (tables_.leases.in_use(region, 0, device.place)) return Blocker::leased;
+  if (lease_.leases.in_use(region, 0, device.place)) return Blocker::leased;
   return Blocker::none;
 }
 
 void Relocator::survey_segments(uint8_t place, Survey *survey) {
-  Locked lock(sync_.lock);
+  Locked lock(env_.sync.lock);
   survey->clear();
   PoolDevice &device = device_at(place);
   if (device.vmm() || device.lost()) return;
-  std::pmr::vector<physical::Segments::Piece> pieces(memory_);
+  std::pmr::vector<physical::Segments::Piece> pieces(env_.memory);
   device.memory.granules().survey(&pieces);
-  std::pmr::vector<uint32_t> owners(memory_);  // of extents
-  for (Region &region : page::Walk(tables_.places, device.pages_there(), tables_.regions)) {
+  std::pmr::vector<uint32_t> owners(env_.memory);  // of extents
+  for (Region &region : page::Walk(page_.places, device.pages_there(), page_.regions)) {
     const uint32_t extent = device.memory.at(region.on(place)->pages[0].granule).node;
     if (extent >= owners.size()) owners.resize(extent + 1, UINT32_MAX);
     owners[extent] = region.id;
@@ -49,8 +50,8 @@ void Relocator::survey_segments(uint8_t place, Survey *survey) {
         .offset = piece.offset, .size = piece.size, .node = piece.extent, .blocker = Blocker::busy};
     if (piece.extent < owners.size() && owners[piece.extent] != UINT32_MAX) {
       tenant.owner = owners[piece.extent];
-      Region &owner = tables_.regions.at(tenant.owner);
-      tenant.generation = tables_.regions.generation(owner);
+      Region &owner = page_.regions.at(tenant.owner);
+      tenant.generation = page_.regions.generation(owner);
       tenant.blocker = blocker_of_extent(device, owner);
     }
     survey->occupants.push_back(tenant);
@@ -64,7 +65,7 @@ void Relocator::survey_segments(uint8_t place, Survey *survey) {
 Blocker Relocator::claim_extent(PoolDevice &device, const MoveOrder &order, Move *move,
                                 std::pmr::vector<Stamp> *waits) {
   const Occupant &tenant = order.tenant;
-  Region *found = tables_.regions.find(tenant.owner, tenant.generation);
+  Region *found = page_.regions.find(tenant.owner, tenant.generation);
   Residence *here = found != nullptr ? found->on(device.place) : nullptr;
   if (here == nullptr || here->pages[0].granule == physical::no_granule ||
       device.memory.at(here->pages[0].granule).node != tenant.node)
@@ -73,16 +74,16 @@ Blocker Relocator::claim_extent(PoolDevice &device, const MoveOrder &order, Move
   const Blocker why = blocker_of_extent(device, region);
   if (why != Blocker::none) return why;
   // Closed before its fences are looked at: a hit may come and go until then.
-  if (!tables_.leases.close(region, 0, device.place)) return Blocker::leased;
-  tables_.history.collect(region, 0, waits);
+  if (!lease_.leases.close(region, 0, device.place)) return Blocker::leased;
+  lease_.history.collect(region, 0, waits);
   device.limbo.reserve();
   const GranuleId granule = device.memory.granules().claim_at(
       order.to, order.offset, region.shape.page_bytes(0), order.before);
   if (granule == physical::no_granule) return Blocker::busy;
   *move = Move{&order, &region, nullptr, 0, granule, region.shape.used_bytes(0)};
-  step(region, 0, device, tables_.places, Step::begin_move);
+  step(region, 0, device, page_.places, Step::begin_move);
   device.limbo.enter(granule, region.shape.page_bytes(0), region.scrub);
-  if (region.scrub) scrub_turns_.note();
+  if (region.scrub) env_.scrub_turns.note();
   return Blocker::none;
 }
 
@@ -92,8 +93,8 @@ bool Relocator::settle_extent(PoolDevice &device, const Move &move, Stamp done) 
   const bool moved = done && !device.lost();
   Residence &here = *region.on(device.place);
   DevicePage &page = here.pages[0];
-  step(region, 0, device, tables_.places, moved ? Step::moved : Step::move_failed);
-  tables_.tiers.forget_idle(region, 0);
+  step(region, 0, device, page_.places, moved ? Step::moved : Step::move_failed);
+  page_.tiers.forget_idle(region, 0);
   page.wanted = false;
   Stream *side = device.streams.side();
   if (!done && region.scrub && !device.lost() && side != nullptr) {
@@ -109,28 +110,29 @@ bool Relocator::settle_extent(PoolDevice &device, const Move &move, Stamp done) 
     page.ready = done;
     device.memory.at(page.granule).set_client(region.client);
     here.range.address = device.memory.at(page.granule).place;
-    events_.tell({What::moved, 0, device.place, region.id, 0, move.bytes});
+    env_.events.tell({What::moved, 0, device.place, region.id, 0, move.bytes});
   }
-  tables_.regions.retire(region);
+  page_.regions.retire(region);
   return moved;
 }
 
 uint64_t Relocator::evict_extents(uint8_t place, std::span<const Occupant> tenants, size_t *gone,
                                   Status *why) {
-  const uint64_t noted = scrub_turns_.noted();
-  const AtEnd scrubbed([&] { scrub_turns_.finish(false, scrub_turns_.noted() != noted); });
-  Locked lock(sync_.lock);
+  const uint64_t noted = env_.scrub_turns.noted();
+  const AtEnd scrubbed([&] { env_.scrub_turns.finish(false, env_.scrub_turns.noted() != noted); });
+  Locked lock(env_.sync.lock);
   PoolDevice &device = device_at(place);
-  std::pmr::vector<PageRef> victims(memory_);
+  std::pmr::vector<PageRef> victims(env_.memory);
   victims.reserve(tenants.size());
   for (const Occupant &tenant : tenants) {
-    if (tables_.regions.find(tenant.owner, tenant.generation) != nullptr)
+    if (page_.regions.find(tenant.owner, tenant.generation) != nullptr)
       victims.push_back(PageRef{tenant.owner, 0, static_cast<uint16_t>(tenant.generation)});
   }
   *gone = 0;
-  const uint64_t freed = victims.empty() ? 0 : pages_.evict(lock, device, victims, why);
+  const uint64_t freed =
+      victims.empty() ? 0 : others_.evictor.evict(lock, device, victims, false, why);
   for (const PageRef &ref : victims) {
-    Region *region = tables_.regions.find(ref.region, ref.generation);
+    Region *region = page_.regions.find(ref.region, ref.generation);
     const Residence *here = region != nullptr ? region->on(place) : nullptr;
     *gone += here == nullptr || here->pages[0].state() == PageState::absent ? 1 : 0;
   }
@@ -140,22 +142,22 @@ uint64_t Relocator::evict_extents(uint8_t place, std::span<const Occupant> tenan
 // ---- what is left behind ----
 
 bool Relocator::sweep_limbo(PoolDevice &device) noexcept {
-  const bool any =
-      device.limbo.sweep(streams_, device.memory.granules(), device.lost(), device.streams.side());
-  if (any) sync_.changed.notify_all();
+  const bool any = device.limbo.sweep(env_.streams, device.memory.granules(), device.lost(),
+                                      device.streams.side());
+  if (any) env_.sync.changed.notify_all();
   return any;
 }
 
 bool Relocator::scrub_limbo(Releasable &lock, bool wait) noexcept {
   bool all = true;
-  for (size_t place = 0; place < devices_.size(); ++place) {
-    PoolDevice &device = *devices_[place];
+  for (size_t place = 0; place < page_.devices.size(); ++place) {
+    PoolDevice &device = *page_.devices[place];
     for (;;) {
       (void)sweep_limbo(device);
       Stamp stamp;
       if (!device.limbo.any_secret(&stamp) || device.lost()) break;
-      const bool stuck = !wait || !stamp || streams_.passed(stamp);  // and could not be wiped
-      if (!stuck && lock.unlocked([&] { return streams_.wait(stamp, UINT64_MAX); })) continue;
+      const bool stuck = !wait || !stamp || env_.streams.passed(stamp);  // and could not be wiped
+      if (!stuck && lock.unlocked([&] { return env_.streams.wait(stamp, UINT64_MAX); })) continue;
       all = false;
       break;
     }
@@ -167,8 +169,8 @@ bool Relocator::await_limbo(Releasable &lock, PoolDevice &device) {
   if (sweep_limbo(device)) return true;
   const Stamp stamp = device.limbo.first();
   if (!stamp) return false;
-  const uint64_t wait_ns = pages_.patience(device);
-  if (!lock.unlocked([&] { return streams_.wait(stamp, wait_ns); })) return false;
+  const uint64_t wait_ns = others_.idle.patience(device);
+  if (!lock.unlocked([&] { return env_.streams.wait(stamp, wait_ns); })) return false;
   // Else the copy has passed, but not what overwrites the place it left.
   return sweep_limbo(device) || device.limbo.wiping();
 }
@@ -177,7 +179,7 @@ bool Relocator::compact_for(Releasable &lock, PoolDevice &device, uint64_t bytes
   if (compactor_ == nullptr || device.lost()) return false;
   if (!slabs && device.memory.granules().idle() < bytes) return false;
   return lock.unlocked([&] {
-    sync_.points.at("compact");
+    env_.sync.points.at("compact");
     try {
       return compactor_->make_range(device.place, bytes, slabs);
     } catch (const std::bad_alloc &) {

@@ -4,6 +4,7 @@
 // fence for all, then a stamp and a decrement a buffer to release. virtual/hot.hpp has the rules that make it right.
 // A lease of one whole buffer, by far the commonest, has a way of its own: every locked instruction counts.
 
+#include "core/residency/engine.hpp"
 #include "core/residency/plan.hpp"
 
 #include <mutex>
@@ -14,8 +15,8 @@ namespace weir::residency {
 inline bool Engine::whole_use(const weir_use &use, uint32_t *index, uint64_t *generation) noexcept {
   const bool plain =
       (use.offset | use.flags | use.reserved[0] | use.reserved[1] | use.reserved[2]) == 0 &&
-      use.mode - 1U <= 2U && buffers_.decode(use.buffer, index, generation);
-  return plain && (use.length == WEIR_WHOLE || use.length == buffers_.hot(*index).size());
+      use.mode - 1U <= 2U && pages_.buffers.decode(use.buffer, index, generation);
+  return plain && (use.length == WEIR_WHOLE || use.length == pages_.buffers.hot(*index).size());
 }
 
 /// The same for others than the hit path, into which it is compiled.
@@ -41,7 +42,7 @@ inline weir_lease Engine::record_one(StreamState &state, OwnLeases &own, uint32_
   uint32_t index = 0;
   uint64_t generation = 0;
   if (!whole_use(use, &index, &generation)) return false;
-  vm::Hot &hot = buffers_.hot(index);
+  vm::Hot &hot = pages_.buffers.hot(index);
   if (!hot.try_first_lease(generation, stream.slot, stream.device->id, &use.address) &&
       !lease_fresh(stream, use))
     return false;
@@ -58,8 +59,8 @@ inline bool Engine::acquire_one(Stream &stream, StreamState &state, weir_use &us
   if (own == nullptr || own->free.head == nullptr) return false;
   if (!whole_use(use, &index, &generation)) return false;
   const auto mode = static_cast<uint8_t>(use.mode);
-  if (!buffers_.hot(index).try_lease(generation, mode, stream.slot, stream.device->id,
-                                     &use.address))
+  if (!pages_.buffers.hot(index).try_lease(generation, mode, stream.slot, stream.device->id,
+                                           &use.address))
     return mode == WEIR_DISCARD_WRITE && acquire_first(stream, state, use, out);
   *out = record_one(state, *own, index, mode);
   return true;
@@ -76,8 +77,8 @@ bool Engine::acquire_fast(Stream &stream, StreamState &state, weir_use *uses, si
     uint64_t generation = 0;
     if (!whole_use(use, &index, &generation)) break;
     const auto mode = static_cast<uint8_t>(use.mode);
-    if (!buffers_.hot(index).try_lease(generation, mode, stream.slot, stream.device->id,
-                                       &addresses[done]))
+    if (!pages_.buffers.hot(index).try_lease(generation, mode, stream.slot, stream.device->id,
+                                             &addresses[done]))
       break;
     LeaseItem &item = lease->few[done];
     item.buffer = index;
@@ -90,26 +91,8 @@ bool Engine::acquire_fast(Stream &stream, StreamState &state, weir_use *uses, si
     state.hits += count;
     return true;
   }
-  while (done-- > 0) buffers_.hot(lease->few[done].buffer).drop_lease(lease->few[done].mode);
+  while (done-- > 0) pages_.buffers.hot(lease->few[done].buffer).drop_lease(lease->few[done].mode);
   return false;
-}
-
-Status Engine::stream_state(Stream &stream, StreamState **state) {
-  StreamState *found = states_.find(stream.slot);
-  if (found == nullptr) {
-    Locked lock(lock_);
-    found = &states_.have(stream);
-  }
-  if (found->stream_generation.load(std::memory_order_relaxed) != stream.generation) {
-    Locked lock(lock_);
-    if (found->stream_generation.load(std::memory_order_relaxed) != stream.generation) {
-      prefetcher_.forget_stream(*found);
-      found->device = stream.device;
-      found->stream_generation.store(stream.generation, std::memory_order_relaxed);
-    }
-  }
-  *state = found;
-  return {};
 }
 
 Status Engine::acquire(Stream &stream, weir_use *uses, size_t count, const AcquireOptions &options,
@@ -117,10 +100,10 @@ Status Engine::acquire(Stream &stream, weir_use *uses, size_t count, const Acqui
   if (count == 0 || count > UINT16_MAX)
     return fail(WEIR_ERROR_INVALID_ARGUMENT, "count is %zu; a set has 1 to 65535 uses", count);
   WEIR_TRY(stream.check_capture());
-  StreamState *state = states_.find(stream.slot);
+  StreamState *state = leases_.states.find(stream.slot);
   if (state == nullptr ||
       state->stream_generation.load(std::memory_order_relaxed) != stream.generation)
-    WEIR_TRY(stream_state(stream, &state));
+    WEIR_TRY(services_.acquirer.stream_state(stream, &state));
   const bool fast =
       stream.device != nullptr && !state->has_announced.load(std::memory_order_relaxed);
   if (fast && count == 1 && acquire_one(stream, *state, uses[0], out)) return {};
@@ -142,14 +125,14 @@ Status Engine::acquire_set(Stream &stream, StreamState &state, weir_use *uses, s
   }
   // Counts taken back may have stopped somebody from making room; told here, because the stream's lock comes after
   // the pool's.
-  if (admission_.has_watchers()) wake_all();
+  if (leases_.admission.has_watchers()) wake_all();
   if (lease == nullptr)
     return fail(WEIR_ERROR_NOT_SUPPORTED, "more than %u leases are out on one stream",
                 StreamState::max_leases);
   if (fast && count == 1 && lease_fresh(stream, uses[0])) {
     uint32_t index = 0;
     uint64_t generation = 0;
-    (void)buffers_.decode(uses[0].buffer, &index, &generation);
+    (void)pages_.buffers.decode(uses[0].buffer, &index, &generation);
     const Guard hold(stream.timeline.lock);
     LeaseItem &item = lease->few[0];
     item.buffer = index;
@@ -162,7 +145,7 @@ Status Engine::acquire_set(Stream &stream, StreamState &state, weir_use *uses, s
   }
   Status status;
   try {
-    status = acquire_slow(stream, uses, count, options, lease);
+    status = services_.acquirer.acquire(stream, uses, count, options, lease);
   } catch (const std::bad_alloc &) {
     status = fail(WEIR_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the records of this acquire");
   }
@@ -181,7 +164,7 @@ inline Lease *Engine::take_one(Stream &stream, StreamState &state, weir_lease ha
   if (lease == nullptr || lease->count != 1) return nullptr;
   const LeaseItem &item = lease->few[0];
   if (item.kind != LeaseKind::whole) return nullptr;
-  const Stamp seen{buffers_.hot(item.buffer).stamp.load(std::memory_order_relaxed)};
+  const Stamp seen{pages_.buffers.hot(item.buffer).stamp.load(std::memory_order_relaxed)};
   if ((seen && seen.slot() != stream.slot) || !stream.timeline.begin_record()) return nullptr;
   state.bury(lease);
   return lease;
@@ -189,7 +172,7 @@ inline Lease *Engine::take_one(Stream &stream, StreamState &state, weir_lease ha
 
 Status Engine::release(weir_lease handle, Stream &stream) {
   const uint32_t slot = StreamState::slot_of(handle);
-  StreamState *state = states_.find(slot);
+  StreamState *state = leases_.states.find(slot);
   if (state == nullptr || slot != stream.slot) return release_set(handle, state, stream);
   backend::Timeline &timeline = stream.timeline;
   Lease *lease = nullptr;
@@ -200,7 +183,7 @@ Status Engine::release(weir_lease handle, Stream &stream) {
   if (lease == nullptr) return release_set(handle, state, stream);
   // No lock is held: the runtime takes as long over it as its channel is full.
   const uint8_t mode = lease->few[0].mode;
-  vm::Hot &hot = buffers_.hot(lease->few[0].buffer);
+  vm::Hot &hot = pages_.buffers.hot(lease->few[0].buffer);
   uint64_t point = 0;
   const bool published = timeline.record_in_turn(&point).ok() &&
                          hot.publish(Stamp::make(stream.slot, point, mode != WEIR_READ));
@@ -208,7 +191,7 @@ Status Engine::release(weir_lease handle, Stream &stream) {
   if (!published) return release_taken(lease, *state, stream);
   state->give(lease);
   hot.drop_lease(mode);
-  if (admission_.has_watchers()) wake_all();
+  if (leases_.admission.has_watchers()) wake_all();
   return {};
 }
 

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Homes: the cost model of placement.hpp put to use for an engine's buffers: what a descriptor says of users, what each device has
-// promised, and the choice. Under the pool's lock, but for place_together() and what is called at the start.
+// The homes of buffers.
 
-#include "core/residency/plan.hpp"
+#include "core/residency/homes.hpp"
+
+#include "core/base/descriptor.hpp"
+#include "core/residency/buffer_maker.hpp"
 
 #include <algorithm>
 
 namespace weir::residency {
 
-/// The descriptor's list as positions in the pool.
-Status Engine::read_users(const weir_buffer_desc &desc, Users *users) {
+Status Homes::read_users(const weir_buffer_desc &desc, Users *users) const {
   if (desc.reserved != 0) return fail(WEIR_ERROR_INVALID_ARGUMENT, "reserved is %u", desc.reserved);
   constexpr uint32_t most = 1024;
   if (desc.user_count > most || (desc.user_count != 0 && desc.users == nullptr))
@@ -18,7 +19,7 @@ Status Engine::read_users(const weir_buffer_desc &desc, Users *users) {
                 desc.users == nullptr ? ", and users is NULL" : ", more than 1024");
   for (uint32_t i = 0; i < desc.user_count; ++i) {
     uint8_t place = Users::cpu;
-    if (desc.users[i] != WEIR_DEVICE_HOST && !place_of(desc.users[i], &place))
+    if (desc.users[i] != WEIR_DEVICE_HOST && !find_place(page_.devices, desc.users[i], &place))
       return fail(WEIR_ERROR_INVALID_ARGUMENT, "users[%u]: device %u is not of this pool", i,
                   desc.users[i]);
     ++users->times[place];
@@ -26,25 +27,24 @@ Status Engine::read_users(const weir_buffer_desc &desc, Users *users) {
   return {};
 }
 
-/// The model of the pool as it stands.
-Placement Engine::placement(uint32_t leave_out) {
-  std::pmr::vector<Placement::Place> places(&memory_);
-  for (const auto &device : devices_) {
+Placement Homes::placement(uint32_t leave_out) const {
+  std::pmr::vector<Placement::Place> places(env_.memory);
+  for (const auto &device : page_.devices) {
     places.push_back({.budget = device->memory.budget(),
                       .promise = device->promise,
                       .node = device->node,
                       .usable = device->open() && (leave_out & device->bit()) == 0});
   }
-  return Placement(config_.routes, config_.nodes, numa::current_node(), std::move(places));
+  return Placement(env_.config.routes, env_.config.nodes, numa::current_node(), std::move(places));
 }
 
-uint8_t Engine::choose_home(uint64_t bytes, const Users &users, uint32_t leave_out) {
+uint8_t Homes::choose(uint64_t bytes, const Users &users, uint32_t leave_out) {
   return placement(leave_out).choose({.bytes = bytes, .users = users});
 }
 
-uint32_t Engine::unfit_for(const weir_buffer_desc &desc) const noexcept {
+uint32_t Homes::unfit_for(const weir_buffer_desc &desc) const noexcept {
   uint32_t unfit = 0;
-  for (const auto &device : devices_) {
+  for (const auto &device : page_.devices) {
     const bool stable = (desc.flags & WEIR_BUFFER_STABLE_ADDRESS) == 0 || device->vmm();
     if (!stable || desc.alignment > device->memory.page_size()) unfit |= device->bit();
   }
@@ -60,22 +60,21 @@ Status fail_all_lost() noexcept {
 
 }  // namespace
 
-/// The home that a descriptor names or leaves to Weir.
-Status Engine::home_for(const weir_buffer_desc &desc, const Users &users, uint8_t *home) {
-  if (desc.home != WEIR_DEVICE_ANY) return place_of(desc.home, home);
-  *home = choose_home(desc.size, users, unfit_for(desc));
+Status Homes::home_for(const weir_buffer_desc &desc, const Users &users, uint8_t *home) {
+  if (desc.home != WEIR_DEVICE_ANY) return find_place(page_.devices, desc.home, home);
+  *home = choose(desc.size, users, unfit_for(desc));
   // Then it is said of one of them what it lacks.
-  if (*home == Placement::nowhere) *home = choose_home(desc.size, users, 0);
+  if (*home == Placement::nowhere) *home = choose(desc.size, users, 0);
   return *home == Placement::nowhere ? fail_all_lost() : Status{};
 }
 
-Status Engine::place_together(const weir_buffer_desc *const *descs, size_t count,
-                              weir_device *homes) {
-  std::pmr::vector<Placement::Wish> wishes(count, &memory_);
-  Locked lock(lock_);
+Status Homes::place_together(const weir_buffer_desc *const *descs, size_t count,
+                             weir_device *homes) {
+  std::pmr::vector<Placement::Wish> wishes(count, env_.memory);
+  Locked lock(env_.sync.lock);
   for (size_t i = 0; i < count; ++i) {
     const weir_buffer_desc &desc = *descs[i];
-    WEIR_TRY(check_desc(desc));
+    WEIR_TRY(BufferMaker::check_desc(desc));
     if (desc.shards != nullptr)
       return fail(WEIR_ERROR_INVALID_ARGUMENT,
                   "descs[%zu] has shards: it says itself where it is to be", i);
@@ -83,7 +82,7 @@ Status Engine::place_together(const weir_buffer_desc *const *descs, size_t count
     wish.bytes = desc.size;
     WEIR_TRY(read_users(desc, &wish.users));
     if (desc.home != WEIR_DEVICE_ANY)
-      WEIR_TRY(place_of(desc.home, &wish.home));
+      WEIR_TRY(find_place(page_.devices, desc.home, &wish.home));
     else
       wish.unfit = unfit_for(desc);
   }
@@ -94,19 +93,18 @@ Status Engine::place_together(const weir_buffer_desc *const *descs, size_t count
       return fail(WEIR_ERROR_NOT_SUPPORTED, "descs[%zu]: no device of the pool can be its home", i);
     if (wishes[i].home == Placement::nowhere) return fail_all_lost();
   }
-  for (size_t i = 0; i < count; ++i) homes[i] = devices_[wishes[i].home]->device.id;
+  for (size_t i = 0; i < count; ++i) homes[i] = page_.devices[wishes[i].home]->device.id;
   return {};
 }
 
-/// A buffer at home on the place begins or ends.
-void Engine::count_promise(uint32_t index, uint8_t home, uint64_t bytes, bool more) noexcept {
+void Homes::count_promise(uint32_t index, uint8_t home, uint64_t bytes, bool more) noexcept {
   const auto count = [&](uint8_t place, uint64_t there, const auto &...users) {
-    Promise &promise = devices_[place]->promise;
+    Promise &promise = page_.devices[place]->promise;
     more ? promise.add(place, there, users...) : promise.remove(place, there, users...);
   };
-  const Users *users = buffers_.users_of(index);
-  if (users == nullptr && buffers_.tenant(index)) return count(home, bytes);
-  const Region &region = *buffers_.target(index).region;
+  const Users *users = page_.buffers.users_of(index);
+  if (users == nullptr && page_.buffers.tenant(index)) return count(home, bytes);
+  const Region &region = *page_.buffers.target(index).region;
   const vm::Shards *shards = region.shards.get();
   if (shards == nullptr) return count(home, bytes, users != nullptr ? *users : Users{});
   for (uint32_t i = 0; i < shards->count(); ++i)
@@ -115,29 +113,110 @@ void Engine::count_promise(uint32_t index, uint8_t home, uint64_t bytes, bool mo
 
 // ---- near the devices ----
 
-/// The NUMA node that all devices are at, or unknown.
-uint32_t Engine::common_node() const noexcept {
-  const uint32_t first = devices_.front()->node;
-  const bool all = std::all_of(devices_.begin(), devices_.end(),
+uint32_t Homes::common_node() const noexcept {
+  const uint32_t first = page_.devices.front()->node;
+  const bool all = std::all_of(page_.devices.begin(), page_.devices.end(),
                                [first](const auto &device) { return device->node == first; });
   return all ? first : numa::unknown;
 }
 
-/// Says so where pages of an integrated device have nowhere else to go than HOST, by which nothing is won.
-void Engine::warn_of_integrated() {
-  if (cold_.any()) return;
-  for (const auto &device : devices_) {
+void Homes::warn_of_integrated() const {
+  if (page_.cold.any()) return;
+  for (const auto &device : page_.devices) {
     const auto lends = [&](const auto &to) {
-      return !config_.no_peer && !to->integrated && to->vmm() && device->vmm() &&
-             config_.routes.direct(device->place, to->place);
+      return !env_.config.no_peer && !to->integrated && to->vmm() && device->vmm() &&
+             env_.config.routes.direct(device->place, to->place);
     };
-    if (!device->integrated || std::any_of(devices_.begin(), devices_.end(), lends)) continue;
+    if (!device->integrated || std::any_of(page_.devices.begin(), page_.devices.end(), lends))
+      continue;
     log_(WEIR_LOG_WARNING,
          "device %u has the host's memory, and its pool neither COMPRESSED nor STORAGE nor a "
          "neighbour: its pages go to HOST, which frees nothing",
          device->device.id);
     return;
   }
+}
+
+namespace {
+
+Status check_layout(const weir_shard_desc &desc, uint64_t page) {
+  if (desc.reserved != 0)
+    return fail(WEIR_ERROR_INVALID_ARGUMENT, "shards: reserved is %u", desc.reserved);
+  if (desc.policy != WEIR_SHARD_STRIPED && desc.policy != WEIR_SHARD_BLOCKED)
+    return fail(WEIR_ERROR_INVALID_ARGUMENT, "shards: policy is %u", desc.policy);
+  if (desc.device_count == 0 || desc.device_count > vm::Shards::most_places ||
+      desc.devices == nullptr) {
+    return fail(WEIR_ERROR_INVALID_ARGUMENT, "shards: device_count is %u%s", desc.device_count,
+                desc.devices == nullptr ? ", and devices is NULL" : ", not 1 to 28");
+  }
+  if (desc.policy == WEIR_SHARD_BLOCKED && desc.stripe != 0)
+    return fail(WEIR_ERROR_INVALID_ARGUMENT, "shards: stripe is %llu, and blocks have none",
+                llu(desc.stripe));
+  if (desc.stripe % page != 0)
+    return fail(WEIR_ERROR_INVALID_ARGUMENT,
+                "shards: stripe %llu is no multiple of the page size %llu", llu(desc.stripe),
+                llu(page));
+  for (uint32_t i = 0; desc.weights != nullptr && i < desc.device_count; ++i) {
+    if (desc.weights[i] == 0 || desc.weights[i] > vm::Shards::most_weight)
+      return fail(WEIR_ERROR_INVALID_ARGUMENT, "shards: weights[%u] is %u, not 1 to %u", i,
+                  desc.weights[i], vm::Shards::most_weight);
+  }
+  return {};
+}
+
+}  // namespace
+
+Status Homes::read_shards(const weir_buffer_desc &desc, ShardWish *wish) const {
+  weir_shard_desc given = WEIR_SHARD_DESC_INIT;
+  WEIR_TRY(read_descriptor(desc.shards, "desc.shards", &given));
+  WEIR_TRY(check_layout(given, env_.config.page_size));
+  if (desc.user_count != 0)
+    return fail(WEIR_ERROR_INVALID_ARGUMENT,
+                "user_count is %u: where a sharded buffer lies is said by its shards",
+                desc.user_count);
+  Owned<vm::Shards> shards = make_owned<vm::Shards>(env_.memory, env_.memory);
+  for (uint32_t i = 0; i < given.device_count; ++i) {
+    uint8_t place = 0;
+    WEIR_TRY(find_place(page_.devices, given.devices[i], &place));
+    const PoolDevice &device = *page_.devices[place];
+    if (shards->has(place))
+      return fail(WEIR_ERROR_INVALID_ARGUMENT, "shards: devices[%u] is device %u once more", i,
+                  device.device.id);
+    if (device.lost()) return fail(WEIR_ERROR_DEVICE_LOST, "device %u is lost", device.device.id);
+    if (!device.open())
+      return fail(WEIR_ERROR_DEVICE_REMOVED, "device %u is leaving the pool", device.device.id);
+    shards->add(place, given.weights != nullptr ? given.weights[i] : 1);
+  }
+  wish->home = shards->place(0);
+  const bool named = desc.home != WEIR_DEVICE_DEFAULT && desc.home != WEIR_DEVICE_ANY;
+  if (named && desc.home != page_.devices[wish->home]->device.id)
+    return fail(WEIR_ERROR_INVALID_ARGUMENT,
+                "home is device %u, and the first of the shards' devices %u", desc.home,
+                page_.devices[wish->home]->device.id);
+  if (shards->count() == 1) return {};
+  WEIR_TRY(check_shard_links(*shards));
+  wish->policy = given.policy;
+  wish->stripe = given.stripe;
+  wish->shards = std::move(shards);
+  return {};
+}
+
+Status Homes::check_shard_links(const vm::Shards &shards) const {
+  for (uint32_t i = 0; i < shards.count(); ++i) {
+    const PoolDevice &device = *page_.devices[shards.place(i)];
+    if (!device.vmm() || !device.device.has(WEIR_CAP_SHARED_RANGE))
+      return fail(WEIR_ERROR_NOT_SUPPORTED,
+                  "shards: device %u has no address ranges that several devices share "
+                  "(WEIR_CAP_SHARED_RANGE)",
+                  device.device.id);
+    for (uint32_t j = 0; j < shards.count(); ++j) {
+      const PoolDevice &other = *page_.devices[shards.place(j)];
+      if (i == j || env_.config.routes.direct(other.place, device.place)) continue;
+      return fail(WEIR_ERROR_NOT_SUPPORTED, "shards: device %u does not reach device %u directly",
+                  device.device.id, other.device.id);
+    }
+  }
+  return {};
 }
 
 }  // namespace weir::residency

@@ -8,11 +8,7 @@
 // were given up and whose copies have ended are freed before a client's bytes are told.
 #pragma once
 
-#include "core/lease/lease.hpp"
-#include "core/lease/lease_table.hpp"
-#include "core/page/slab_allocator.hpp"
-#include "core/page/tier_copies.hpp"
-#include "core/residency/pool_device.hpp"
+#include "core/residency/losses.hpp"
 
 #include <functional>
 
@@ -20,32 +16,13 @@ namespace weir::residency {
 
 class Inspector {
  public:
-  /// What no table says.
-  class Answers {
-   public:
-    virtual Status place_of(uint32_t device_id, uint8_t *place) = 0;
-
-   protected:
-    ~Answers() = default;
-  };
   struct Tables {
-    PoolLock &lock;
-    Answers &answers;
-    const std::pmr::vector<Owned<PoolDevice>> &devices;
-    page::RegionStore &regions;
-    const page::PlaceIndex &places;
-    page::BufferDirectory &buffers;
-    const page::SlabAllocator &slabs;
-    const lease::LeaseTable &leases;
-    page::TierCopies &tiers;
-    const tier::ColdTiers &cold;
-    const Gauges &gauges WEIR_GUARDED;
-    const Events &events WEIR_GUARDED;
-    const Accounts &accounts;
+    const Env &env;
+    const PageLayer &page;
+    const LeaseLayer &lease;
     const transfer::Carrier &carrier;
-    const lease::StreamStates &states;
     const CountingMemory &memory;
-    const uint64_t &generation WEIR_GUARDED;
+    const Losses &losses;
   };
   template <class What>
   using Visit = std::function<void(const What &)>;

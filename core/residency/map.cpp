@@ -52,26 +52,26 @@ class Map {
 
   /// What is not a page's: idle granules, segments, chunks, files.
   void tell_reserved() {
-    for (const auto &device : pool_.devices) {
+    for (const auto &device : pool_.page.devices) {
       const auto tell = [&](uint64_t container, uint64_t bytes) {
         tell_reserved(WEIR_TIER_DEVICE, device->device.id, container, bytes);
       };
       device->memory.granules().for_each_segment(tell);
       device->memory.granules().for_each_idle(tell);
     }
-    if (pool_.tiers.is_open())
-      pool_.tiers.host().for_each_chunk([&](uint32_t chunk, uint64_t bytes) {
+    if (pool_.page.tiers.is_open())
+      pool_.page.tiers.host().for_each_chunk([&](uint32_t chunk, uint64_t bytes) {
         tell_reserved(WEIR_TIER_HOST, WEIR_DEVICE_HOST, chunk, bytes);
       });
-    if (pool_.cold.storage() != nullptr)
-      tell_reserved(WEIR_TIER_STORAGE, WEIR_DEVICE_HOST, 0, pool_.cold.storage()->budget());
+    if (pool_.page.cold.storage() != nullptr)
+      tell_reserved(WEIR_TIER_STORAGE, WEIR_DEVICE_HOST, 0, pool_.page.cold.storage()->budget());
   }
 
   void tell_region(const Region &region) WEIR_HELD {
     list_owners(region);
     for (uint32_t page = 0; page < region.shape.pages(); ++page) {
       for (const auto &here : region.residences) {
-        PoolDevice &device = *pool_.devices[here->place];
+        PoolDevice &device = *pool_.page.devices[here->place];
         if (!device.vmm() || here->pages[page].granule == physical::no_granule) continue;
         const uint64_t bytes = device.memory.count_granule(region, page);
         if (bytes == 0) continue;  // shared, and told already
@@ -91,8 +91,9 @@ class Map {
   void list_owners(const Region &region) WEIR_HELD {
     owners_.clear();
     const auto own = [&](uint32_t index, uint64_t begin, uint64_t end, uint64_t tag) {
-      const uint64_t word = pool_.buffers.hot(index).word.load(std::memory_order_relaxed);
-      owners_.push_back({begin, end, pool_.buffers.handle(index), tag, (word & Word::virgin) != 0});
+      const uint64_t word = pool_.page.buffers.hot(index).word.load(std::memory_order_relaxed);
+      owners_.push_back(
+          {begin, end, pool_.page.buffers.handle(index), tag, (word & Word::virgin) != 0});
     };
     if (region.slab && region.tenants != nullptr) {
       const vm::Slab &tenants = *region.tenants;
@@ -100,7 +101,7 @@ class Map {
            node = tenants.next_tenant(node)) {
         const uint32_t index = tenants.owner(node);
         own(index, tenants.offset(node), tenants.offset(node) + tenants.size(node),
-            pool_.buffers.tenant_tag(index));
+            pool_.page.buffers.tenant_tag(index));
       }
     } else if (region.buffer != UINT32_MAX) {
       own(region.buffer, 0, region.shape.size, region.tag);
@@ -127,7 +128,7 @@ class Map {
       visit_(piece);
     };
     for (const auto &here : region.residences) {
-      PoolDevice &device = *pool_.devices[here->place];
+      PoolDevice &device = *pool_.page.devices[here->place];
       const DevicePage &state = here->pages[page];
       if (state.granule == physical::no_granule) continue;
       if (!device.vmm() && state.state() == PageState::filling) continue;
@@ -146,7 +147,7 @@ class Map {
     piece.tier = WEIR_TIER_HOST;
     piece.device = WEIR_DEVICE_HOST;
     piece.container = copies.host().chunk;
-    piece.offset = pool_.tiers.host().offset(copies.host()) + (begin - from);
+    piece.offset = pool_.page.tiers.host().offset(copies.host()) + (begin - from);
     tell(vm::host_bit, false);
   }
 
@@ -154,7 +155,7 @@ class Map {
   void tell_below(const Region &region, uint32_t page) WEIR_HELD {
     const Page &copies = region.pages[page];
     // Without a tier below HOST a page's one record tells of its checksum alone.
-    if (!pool_.cold.any()) return;
+    if (!pool_.page.cold.any()) return;
     weir_piece piece{};
     piece.device = WEIR_DEVICE_HOST;
     piece.buffer_offset = region.shape.offset(page);
@@ -163,11 +164,12 @@ class Map {
       piece.tag = owners_[0].tag;
     }
     for (uint32_t record = copies.lower; record != tier::ColdTiers::none;
-         record = pool_.cold.next(record), piece.buffer_offset += pool_.cold.part_bytes()) {
+         record = pool_.page.cold.next(record),
+                  piece.buffer_offset += pool_.page.cold.part_bytes()) {
       for (const uint32_t bit : {vm::compressed_bit, vm::storage_bit}) {
-        const tier::ColdStore *store = pool_.cold.store(bit);
+        const tier::ColdStore *store = pool_.page.cold.store(bit);
         if (store == nullptr) continue;
-        const tier::UnitName name = pool_.cold.record(record).in(store->place);
+        const tier::UnitName name = pool_.page.cold.record(record).in(store->place);
         if (!name) continue;
         piece.tier = bit == vm::compressed_bit ? WEIR_TIER_COMPRESSED : WEIR_TIER_STORAGE;
         piece.offset = tier::UnitArena::offset(store->slot(name));
@@ -187,11 +189,11 @@ class Map {
 }  // namespace
 
 void Inspector::for_each_piece(const Visit<weir_piece> &visit) const {
-  const Locked lock(pool_.lock);
+  const Locked lock(pool_.env.sync.lock);
   Map map(pool_, visit);
   map.tell_reserved();
-  for (const auto &device : pool_.devices) device->memory.begin_count();
-  for (const Region &region : pool_.regions) map.tell_region(region);
+  for (const auto &device : pool_.page.devices) device->memory.begin_count();
+  for (const Region &region : pool_.page.regions) map.tell_region(region);
 }
 
 }  // namespace weir::residency

@@ -4,9 +4,6 @@
 
 #include "core/residency/membership.hpp"
 
-#include "core/residency/plan.hpp"
-#include "core/residency/scrub.hpp"
-
 #include <algorithm>
 
 namespace weir::residency {
@@ -18,41 +15,22 @@ constexpr uint64_t batch_bytes = uint64_t{32} << 20U;
 constexpr uint32_t most_barren = 3;
 /// Between two looks at work that nobody tells the end of.
 constexpr uint64_t look_ns = 5'000'000;
-/// DevicePage::mapped has no more.
-constexpr uint64_t most_generations = UINT16_MAX;
 
 }  // namespace
 
 void Membership::list(std::pmr::vector<uint32_t> *ids) {
-  Locked lock(engine_.lock_);
-  ids->reserve(engine_.devices_.size() + 1);
-  for (const auto &device : engine_.devices_) ids->push_back(device->device.id);
-}
-
-void Membership::tell_peers() noexcept {
-  const auto generation =
-      static_cast<uint16_t>(std::min<uint64_t>(engine_.generation_, most_generations));
-  for (auto &device : engine_.devices_) {
-    physical::Mapper::Peers peers;
-    peers.generation = generation;
-    for (auto &other : engine_.devices_) {
-      const bool same = other->device.runtime == device->device.runtime;
-      if (other == device || !same || other->gone() || other->lost()) continue;
-      if (!engine_.config_.routes.direct(device->place, other->place)) continue;
-      peers.devices[peers.count++] = other->device.index;
-    }
-    device->memory.mapper().set_peers(peers);
-  }
+  Locked lock(env_.sync.lock);
+  ids->reserve(others_.devices.size() + 1);
+  for (const auto &device : others_.devices) ids->push_back(device->device.id);
 }
 
 // ---- coming ----
 
-/// Whether the device may join. *back: it was here before.
 Status Membership::admit(const EngineConfig::DeviceBudget &budget, PoolDevice **back) {
   const backend::Device &device = *budget.device;
-  const PoolDevice &first = *engine_.devices_.front();
+  const PoolDevice &first = *others_.devices.front();
   *back = nullptr;
-  for (auto &known : engine_.devices_) {
+  for (auto &known : others_.devices) {
     if (&known->device != &device) continue;
     if (!known->gone())
       return fail(WEIR_ERROR_INVALID_ARGUMENT, "device %u is of this pool already", device.id);
@@ -68,52 +46,50 @@ Status Membership::admit(const EngineConfig::DeviceBudget &budget, PoolDevice **
     return fail(WEIR_ERROR_NOT_SUPPORTED,
                 "devices %u and %u differ in whether they can register host memory", device.id,
                 first.device.id);
-  if (*back == nullptr && engine_.devices_.size() == vm::max_devices)
+  if (*back == nullptr && others_.devices.size() == vm::max_devices)
     return fail(WEIR_ERROR_INVALID_ARGUMENT, "a pool has %u devices at most, in all its life",
                 vm::max_devices);
-  if (engine_.generation_ >= most_generations)
+  if (others_.losses.generation() >= Losses::most_generations)
     return fail(WEIR_ERROR_NOT_SUPPORTED, "the pool's devices have changed %llu times",
-                llu(most_generations));
+                llu(Losses::most_generations));
   return {};
 }
 
 Status Membership::add(const EngineConfig::DeviceBudget &budget, transfer::Routes routes) {
-  Engine &engine = engine_;
   PoolDevice *back = nullptr;
   size_t place = 0;
   {
-    Locked lock(engine.lock_);
+    Locked lock(env_.sync.lock);
     WEIR_TRY(admit(budget, &back));
-    place = engine.devices_.size();
-    if (back == nullptr) engine.places_.open(static_cast<uint8_t>(place));  // may throw
+    place = others_.devices.size();
+    if (back == nullptr) page_.places.open(static_cast<uint8_t>(place));  // may throw
   }
   Owned<PoolDevice> fresh;
-  if (back == nullptr) WEIR_TRY(engine.make_device(budget, static_cast<uint8_t>(place), &fresh));
+  if (back == nullptr) WEIR_TRY(maker_.make(budget, static_cast<uint8_t>(place), &fresh));
   transfer::Paths paths;
-  paths.find(routes, engine.config_.split_sizes);
-  Locked lock(engine.lock_);
+  paths.find(routes, config_.split_sizes);
+  Locked lock(env_.sync.lock);
   if (back != nullptr) WEIR_TRY(bring_back(*back, budget.budget));
-  ++engine.generation_;
   PoolDevice &device = back != nullptr ? *back : *fresh;
-  device.join(engine.generation_);
+  device.join(others_.losses.next_generation());
   // All have room for what a pool may have: nothing throws from here on.
   if (back == nullptr) {
-    engine.config_.devices.push_back(budget);
-    engine.devices_.push_back(std::move(fresh));
+    config_.devices.push_back(budget);
+    others_.devices.push_back(std::move(fresh));
   }
-  engine.config_.routes = std::move(routes);
-  engine.paths_ = std::move(paths);
-  tell_peers();
-  engine.prefetcher_.note_device();
-  engine.changed_.notify_all();
-  engine.work_.notify_all();
+  config_.routes = std::move(routes);
+  others_.carriage.set_paths(std::move(paths));
+  others_.losses.tell_peers();
+  others_.prefetcher.note_device();
+  env_.sync.changed.notify_all();
+  env_.sync.work.notify_all();
   return {};
 }
 
 Status Membership::bring_back(PoolDevice &device, uint64_t budget) {
-  WEIR_TRY(engine_.check_device_budget(device.device, budget));
+  WEIR_TRY(others_.sizes.check_device_budget(device.device, budget));
   device.memory.set_budget(budget);
-  engine_.config_.devices[device.place].budget = budget;
+  config_.devices[device.place].budget = budget;
   return {};
 }
 
@@ -121,8 +97,8 @@ Status Membership::bring_back(PoolDevice &device, uint64_t budget) {
 
 Status Membership::begin_leaving(uint32_t device_id, uint64_t timeout_ns, PoolDevice **out) {
   uint8_t place = 0;
-  WEIR_TRY(engine_.place_of(device_id, &place));
-  PoolDevice &device = engine_.device_at(place);
+  WEIR_TRY(find_place(others_.devices, device_id, &place));
+  PoolDevice &device = device_at(place);
   if (device.leaving())
     return fail(WEIR_ERROR_BUSY, "device %u is being removed already", device.device.id);
   PoolDevice *to = nullptr;
@@ -131,27 +107,27 @@ Status Membership::begin_leaving(uint32_t device_id, uint64_t timeout_ns, PoolDe
     return fail(WEIR_ERROR_BUSY,
                 "%llu bytes of device %u are held (weir_hold, weir_malloc): they can't move",
                 llu(device.memory.held_bytes()), device.device.id);
-  for (Region &region : engine_.regions_) {
-    if (!engine_.last_of_shards(region, device)) continue;
+  for (Region &region : page_.regions) {
+    if (!last_of_shards(region, device)) continue;
     return fail(WEIR_ERROR_BUSY,
                 "device %u is the last one of the pool that a buffer is sharded over",
                 device.device.id);
   }
-  const uint64_t now = engine_.now_ns();
+  const uint64_t now = config_.clock->now_ns();
   device.begin_leaving(timeout_ns < UINT64_MAX - now ? now + timeout_ns : UINT64_MAX);
   // New leases come the slow way from now on, where they are refused.
-  engine_.close_at_home(place);
-  engine_.changed_.notify_all();
+  others_.pages.close_at_home(place);
+  env_.sync.changed.notify_all();
   *out = &device;
   return {};
 }
 
 Status Membership::remove(uint32_t device_id, uint64_t timeout_ns) {
-  const Engine::Scrubbing scrubbing(engine_, true);
-  Locked lock(engine_.lock_);
+  const policy::Scrubbing scrubbing(env_.scrub_turns, true);
+  Locked lock(env_.sync.lock);
   PoolDevice *device = nullptr;
   WEIR_TRY(begin_leaving(device_id, timeout_ns, &device));
-  const lease::Admission::Watch watch(engine_.admission_);
+  const lease::Admission::Watch watch(lease_.admission);
   Status status;
   try {
     status = drain(lock, *device);
@@ -161,19 +137,19 @@ Status Membership::remove(uint32_t device_id, uint64_t timeout_ns) {
                   device->device.id);
   }
   device->end_leaving();
-  engine_.changed_.notify_all();
+  env_.sync.changed.notify_all();
   return status;
 }
 
 Status Membership::cancel(uint32_t device_id) {
-  Locked lock(engine_.lock_);
+  Locked lock(env_.sync.lock);
   uint8_t place = 0;
-  WEIR_TRY(engine_.place_of(device_id, &place));
-  PoolDevice &device = engine_.device_at(place);
+  WEIR_TRY(find_place(others_.devices, device_id, &place));
+  PoolDevice &device = device_at(place);
   if (!device.leaving())
     return fail(WEIR_ERROR_INVALID_ARGUMENT, "device %u is not being removed", device.device.id);
   device.stay();
-  engine_.changed_.notify_all();
+  env_.sync.changed.notify_all();
   return {};
 }
 
@@ -184,21 +160,20 @@ Status Membership::fail_late(PoolDevice &device) noexcept {
               llu(device.memory.in_use()), device.device.id);
 }
 
-/// Until nothing of the pool is on the device any more. May drop the lock.
 Status Membership::drain(Releasable &lock, PoolDevice &device) {
-  std::pmr::vector<PageRef> pages(&engine_.memory_);
+  std::pmr::vector<PageRef> pages(env_.memory);
   uint32_t barren = 0;
   bool moved = false;
   for (;;) {
-    if (engine_.lock_.stopping() || device.to_stay())
+    if (env_.sync.lock.stopping() || device.to_stay())
       return fail(WEIR_ERROR_CANCELLED, "the removal of device %u was cancelled", device.device.id);
-    const bool late = engine_.now_ns() >= device.leave_by_ns();
-    if (!device.lost()) (void)engine_.give_bounce_back(lock, device);
+    const bool late = config_.clock->now_ns() >= device.leave_by_ns();
+    if (!device.lost()) (void)others_.idle.give_bounce_back(lock, device);
     list_pages(device, &pages);
     if (late && moved && !pages.empty()) return fail_late(device);
     if (!pages.empty()) {
       Status why;
-      if (engine_.evict(lock, device, pages, false, &why) != 0) {
+      if (evictor_.evict(lock, device, pages, false, &why) != 0) {
         barren = 0;
         moved = true;
         continue;
@@ -206,59 +181,56 @@ Status Membership::drain(Releasable &lock, PoolDevice &device) {
       // Work that had not ended within the bound of one eviction is waited for again, as long as there is time.
       const bool running = why.code() == WEIR_ERROR_TIMEOUT;
       if (!why && !running && !device.lost() && ++barren == most_barren) return why;
-      if (!running || engine_.now_ns() < device.leave_by_ns()) continue;
-    } else if (engine_.relocator_.await_limbo(lock, device)) {
+      if (!running || config_.clock->now_ns() < device.leave_by_ns()) continue;
+    } else if (others_.relocator.await_limbo(lock, device)) {
       continue;
     }
     if (empty(device)) return {};
-    const uint64_t now = engine_.now_ns();
+    const uint64_t now = config_.clock->now_ns();
     if (now >= device.leave_by_ns()) return fail_late(device);
     // Of work that ends on a device nobody tells.
     const bool watched = device.bounce->claimed() || !device.limbo.empty() || has_leases(device);
     const uint64_t until =
         watched ? std::min(device.leave_by_ns(), now + look_ns) : device.leave_by_ns();
-    const Status waited = engine_.wait_changed(lock, AcquireOptions{}, until);
+    const Status waited = env_.sync.await_change(lock, nullptr, *config_.clock, until);
     if (!waited && waited.code() != WEIR_ERROR_TIMEOUT) return waited;
   }
 }
 
-/// A batch of pages that could go now.
 void Membership::list_pages(PoolDevice &device, std::pmr::vector<PageRef> *pages) {
   pages->clear();
   if (device.lost()) return;
   uint64_t bytes = 0;
-  for (Region &region : engine_.regions_in(device.pages_there())) {
+  for (Region &region : page::Walk(page_.places, device.pages_there(), page_.regions)) {
     const Residence &here = *region.on(device.place);
     for (uint32_t p = 0; p < here.pages.size() && bytes < batch_bytes; ++p) {
       if (here.pages[p].state() != PageState::resident) continue;
-      const bool spare = region.pages[p].busy == 0 && engine_.is_spare(region, p, here);
-      if (!spare && engine_.leases_.in_use(region, p, device.place)) continue;
-      pages->push_back(PageRef{region.id, p, engine_.regions_.generation(region)});
+      const bool spare = region.pages[p].busy == 0 && is_spare(region, p, here);
+      if (!spare && lease_.leases.in_use(region, p, device.place)) continue;
+      pages->push_back(PageRef{region.id, p, page_.regions.generation(region)});
       bytes += region.shape.granule_bytes(p);
     }
     if (bytes >= batch_bytes) return;
   }
 }
 
-/// Its streams may have leases on other devices' memory (WEIR_USE_ALLOW_REMOTE), and work under them.
 bool Membership::has_leases(const PoolDevice &device) noexcept {
-  if (engine_.remote_writes_.any_by(device.device)) return true;
-  const auto &states = engine_.states_.all();
+  if (lease_.remote_writes.any_by(device.device)) return true;
+  const auto &states = lease_.states.all();
   return std::any_of(states.begin(), states.end(), [&device](const auto &state) {
     return state->device == &device.device && state->has_leases();
   });
 }
 
-/// Whether nothing keeps the device. A lost one is kept by leases alone, which have yet to be released.
 bool Membership::empty(PoolDevice &device) noexcept {
   if (device.in_flight != 0 || has_leases(device)) return false;
-  for (Region &region : engine_.regions_in(device.pages_there())) {
+  for (Region &region : page::Walk(page_.places, device.pages_there(), page_.regions)) {
     const Residence &here = *region.on(device.place);
     for (uint32_t p = 0; p < here.pages.size(); ++p) {
       const PageState state = here.pages[p].state();
       if (state == PageState::absent) continue;
       if (!device.lost() || state != PageState::resident ||
-          engine_.leases_.in_use(region, p, device.place))
+          lease_.leases.in_use(region, p, device.place))
         return false;
     }
   }
@@ -266,16 +238,15 @@ bool Membership::empty(PoolDevice &device) noexcept {
   return device.lost() || device.memory.in_use() == 0;
 }
 
-/// Who takes over what has its home on the device: the nearest by link, then the one with the most room.
 Status Membership::find_heir(const PoolDevice &device, PoolDevice **heir) noexcept {
-  const transfer::Routes &routes = engine_.config_.routes;
+  const transfer::Routes &routes = config_.routes;
   PoolDevice *best = nullptr;
   const auto worth = [&](const PoolDevice &d) {
     const bool direct = routes.direct(device.place, d.place);
     return std::tuple(d.open(), direct ? routes.bandwidth(device.place, d.place) : 0,
                       d.memory.room());
   };
-  for (const auto &other : engine_.devices_) {
+  for (const auto &other : others_.devices) {
     if (other->place == device.place || other->gone() || other->leaving()) continue;
     if (best == nullptr || worth(*other) > worth(*best)) best = other.get();
   }
@@ -285,12 +256,11 @@ Status Membership::find_heir(const PoolDevice &device, PoolDevice **heir) noexce
               device.device.id);
 }
 
-/// The device is empty. Throws std::bad_alloc with everything whole, and some homes elsewhere.
 Status Membership::leave(Releasable &lock, PoolDevice &device) {
   while (!device.lost() && device.memory.granules().idle() != 0) {
-    if (engine_.give_idle(lock, device, UINT64_MAX) == 0) break;
+    if (others_.idle.give_idle(lock, device, UINT64_MAX) == 0) break;
   }
-  if (device.lost()) engine_.clear_shards(lock, device);
+  if (device.lost()) clear_shards(lock, device);
   // The lock has been dropped: a lease that was being granted may have come to its end.
   if (!empty(device)) {
     WEIR_TRY(drain(lock, device));
@@ -300,44 +270,41 @@ Status Membership::leave(Releasable &lock, PoolDevice &device) {
   WEIR_TRY(find_heir(device, &to));
   strip(device);
   const auto home = page::PlaceIndex::home(device.place);
-  for (Region &region : engine_.regions_in(home)) part_from_lost(region, to->place);
-  for (Region &region : engine_.regions_in(home)) {
+  for (Region &region : page::Walk(page_.places, home, page_.regions))
+    part_from_lost(region, to->place);
+  for (Region &region : page::Walk(page_.places, home, page_.regions)) {
     if (!region.kept && region.shards == nullptr) rehome(region, home_for(region, *to));
   }
   // From here on nothing throws: the device leaves.
-  for (Region &region : engine_.regions_) {
-    if (region.shards != nullptr && region.shards->has(device.place))
-      engine_.reshard(region, device);
+  for (Region &region : page_.regions) {
+    if (region.shards != nullptr && region.shards->has(device.place)) reshard(region, device);
     Residence *here = region.on(device.place);
     // Where something of a lost device is still mapped nothing else ever is.
     if (here != nullptr && here->range && device.vmm() && !device.lost())
       device.memory.addresses().free(here->range);
     erase_if(region.residences, [here](const auto &r) { return r.get() == here; });
-    engine_.retire_region(region);
+    others_.life.retire_region(region);
   }
   device.leave();
   device.memory.granules().set_budget(0);
-  engine_.config_.devices[device.place].budget = 0;
-  ++engine_.generation_;
-  tell_peers();
-  engine_.lock_.note(WEIR_LOG_INFO, "device %u has left the pool", device.device.id);
+  config_.devices[device.place].budget = 0;
+  (void)others_.losses.next_generation();
+  others_.losses.tell_peers();
+  env_.sync.lock.note(WEIR_LOG_INFO, "device %u has left the pool", device.device.id);
   return {};
 }
 
-/// Of a lost device: what is on it is nobody's from now on.
 void Membership::strip(PoolDevice &device) noexcept {
   device.limbo.clear();
   device.emptied.clear();
-  for (Region &region : engine_.regions_in(device.pages_there())) {
+  for (Region &region : page::Walk(page_.places, device.pages_there(), page_.regions)) {
     const Residence &here = *region.on(device.place);
     for (uint32_t p = 0; p < here.pages.size(); ++p) {
-      if (here.pages[p].state() == PageState::resident) engine_.vanish(region, p, device);
+      if (here.pages[p].state() == PageState::resident) others_.pages.vanish(region, p, device);
     }
   }
 }
 
-/// Small buffers with lost bytes get a lost page of their own: their slab is to be used by others. Throws std::bad_alloc with
-/// everything whole.
 void Membership::part_from_lost(Region &slab, uint8_t home) {
   if (!slab.slab) return;
   const auto lost = [&](uint32_t page) { return slab.pages[page].lost(); };
@@ -345,48 +312,113 @@ void Membership::part_from_lost(Region &slab, uint8_t home) {
   for (auto node = tenants.first_tenant(); node != physical::SmallArena::none;) {
     const uint32_t index = tenants.owner(node);
     const uint64_t base = tenants.offset(node);
-    const uint64_t size = engine_.buffers_.hot(index).size();
+    const uint64_t size = page_.buffers.hot(index).size();
     node = tenants.next_tenant(node);
-    const bool written = (engine_.buffers_.hot(index).word.load() & Word::virgin) == 0;
+    const bool written = (page_.buffers.hot(index).word.load() & Word::virgin) == 0;
     const uint32_t last = slab.shape.page_at(base + size - 1);
     bool any = false;
     for (uint32_t p = slab.shape.page_at(base); p <= last; ++p) any = any || lost(p);
     if (!any || !written) continue;
-    if (engine_.own_lost_page(index, home)) return;  // it was the last: the slab is no more
+    if (others_.small.own_lost_page(index, home)) return;  // it was the last: the slab is no more
   }
   for (Page &page : slab.pages) {
-    if (page.lost()) engine_.places_.note(slab, page.discarded());
+    if (page.lost()) page_.places.note(slab, page.discarded());
   }
 }
 
-/// Where the region is to be at home from now on: as if its buffer were made now; slabs go to the heir.
 uint8_t Membership::home_for(const Region &region, const PoolDevice &to) {
   if (region.slab) return to.place;
-  const policy::Users *users = engine_.buffers_.users_of(region.buffer);
+  const policy::Users *users = page_.buffers.users_of(region.buffer);
   if (users == nullptr) return to.place;
-  const uint32_t leaving = engine_.device_at(region.home).bit();
-  const uint8_t home = engine_.choose_home(region.shape.size, *users, leaving);
+  const uint32_t leaving = device_at(region.home).bit();
+  const uint8_t home = others_.homes.choose(region.shape.size, *users, leaving);
   return home != Placement::nowhere ? home : to.place;
 }
 
-/// Nothing of the region is on its home any more, and so no hit can read what is changed here. Throws std::bad_alloc with
-/// nothing changed.
 void Membership::rehome(Region &region, uint8_t home) {
-  if (region.slab) engine_.slabs_.move(region, home);
-  engine_.leave_lot(region);
+  if (region.slab) page_.slabs.move(region, home);
+  others_.life.leave_lot(region);
   const uint8_t before = region.home;
-  engine_.places_.settle(region, home);
-  const uint32_t id = engine_.device_at(home).device.id;
+  page_.places.settle(region, home);
+  const uint32_t id = device_at(home).device.id;
   // A tenant that is on its way out of its slab has a region already, which is not its own yet.
   region.for_each_buffer([&](uint32_t index) WEIR_HELD {
-    vm::Hot &hot = engine_.buffers_.hot(index);
-    engine_.count_promise(index, before, hot.size(), false);
+    vm::Hot &hot = page_.buffers.hot(index);
+    others_.homes.count_promise(index, before, hot.size(), false);
     hot.set_size_home(hot.size(), id);
-    engine_.count_promise(index, home, hot.size(), true);
+    others_.homes.count_promise(index, home, hot.size(), true);
   });
   const Residence *there = region.on(home);
   for (uint32_t p = 0; there != nullptr && p < there->pages.size(); ++p)
-    engine_.keep_borrowed(region, p, engine_.device_at(home));
+    others_.pages.keep_borrowed(region, p, device_at(home));
+}
+
+// ---- buffers that are sharded over the device ----
+
+bool Membership::last_of_shards(const Region &region, const PoolDevice &device) const noexcept {
+  if (region.shards == nullptr || region.kept || !region.shards->has(device.place)) return false;
+  return std::none_of(others_.devices.begin(), others_.devices.end(), [&](const auto &other) {
+    return other->place != device.place && other->open() && region.shards->has(other->place);
+  });
+}
+
+void Membership::reshard(Region &region, const PoolDevice &device) noexcept {
+  vm::Shards &shards = *region.shards;
+  uint32_t closed = 0;
+  uint32_t gone = 0;
+  for (const auto &other : others_.devices) {
+    if (!other->open()) closed |= other->bit();
+    if (other->gone() || other->leaving()) gone |= other->bit();
+  }
+  const bool alive = region.buffer != vm::BufferTable::none;
+  if (alive) others_.homes.count_promise(region.buffer, region.home, region.shape.size, false);
+  // What is lost, and still of the pool, is better than nothing: the bytes can be read, and destroyed.
+  const bool dealt =
+      shards.deal_again(device.place, closed) || shards.deal_again(device.place, gone);
+  if (!dealt && alive) shards.stranded = true;
+  if (region.home == device.place && dealt) {
+    uint8_t home = shards.place(0);  // or the first that is not lost
+    for (uint32_t i = shards.count(); i-- > 0;) {
+      if (device_at(shards.place(i)).open()) home = shards.place(i);
+    }
+    page_.places.settle(region, home);
+    if (alive) {
+      vm::Hot &hot = page_.buffers.hot(region.buffer);
+      hot.set_size_home(hot.size(), device_at(region.home).device.id);
+    }
+  }
+  if (alive) others_.homes.count_promise(region.buffer, region.home, region.shape.size, true);
+}
+
+void Membership::clear_shards(Releasable &lock, PoolDevice &device) {
+  struct Left {
+    uint32_t region, page;
+    uint64_t address, bytes;
+    vm::RegionPin pin;
+  };
+  std::pmr::vector<Left> left(env_.memory);
+  for (Region &region : page::Walk(page_.places, device.pages_there(), page_.regions)) {
+    if (region.shards == nullptr) continue;
+    const Residence &here = *region.on(device.place);
+    for (uint32_t p = 0; p < here.pages.size(); ++p) {
+      if (here.pages[p].state() == PageState::resident)
+        left.push_back(
+            {region.id, p, granule_address(region, here, p), region.shape.granule_bytes(p), {}});
+    }
+  }
+  for (Left &page : left) page.pin = vm::RegionPin(page_.regions.at(page.region));
+  lock.unlocked([&] {
+    for (Left &page : left) {
+      if (device.memory.mapper().unmap(page.address, page.bytes)) page.bytes = 0;
+    }
+  });
+  for (const Left &page : left) {
+    Region &region = page_.regions.at(page.region);
+    region.shards->stranded = region.shards->stranded || page.bytes != 0;
+    if (page.bytes == 0) others_.pages.vanish(region, page.page, device);
+  }
+  for (Left &page : left) page_.regions.unpin(page.pin);
+  env_.sync.changed.notify_all();
 }
 
 }  // namespace weir::residency

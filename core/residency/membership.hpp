@@ -10,13 +10,41 @@
 // in (DevicePage::mapped against PoolDevice::joined). All under the pool's lock, which drops where pages move.
 #pragma once
 
-#include "core/residency/engine.hpp"
+#include "core/residency/env.hpp"
+#include "core/residency/carriage.hpp"
+#include "core/residency/device_maker.hpp"
+#include "core/residency/evictor.hpp"
+#include "core/residency/homes.hpp"
+#include "core/residency/losses.hpp"
+#include "core/residency/region_life.hpp"
+#include "core/residency/slabs.hpp"
 
 namespace weir::residency {
 
 class Membership {
  public:
-  explicit Membership(Engine &engine) noexcept : engine_(engine) {}
+  struct Others {
+    Devices &devices;
+    Carriage &carriage;
+    const Sizes &sizes;
+    PageTable &pages;
+    RegionLife &life;
+    IdleMemory &idle;
+    Losses &losses;
+    Slabs &small;
+    Homes &homes;
+    Relocator &relocator;
+    Prefetcher &prefetcher;
+  };
+  Membership(const Env &env, const PageLayer &page, const LeaseLayer &lease, const Others &others,
+             EngineConfig &config, DeviceMaker &maker, Evictor &evictor) noexcept
+      : env_(env),
+        page_(page),
+        lease_(lease),
+        others_(others),
+        config_(config),
+        maker_(maker),
+        evictor_(evictor) {}
 
   /// The devices by position, those that have left too.
   void list(std::pmr::vector<uint32_t> *ids);
@@ -26,26 +54,51 @@ class Membership {
   Status remove(uint32_t device_id, uint64_t timeout_ns);
   /// Ends a remove() that another thread waits in. Not one whose device is empty already.
   Status cancel(uint32_t device_id);
-  /// Tells the mappers who may access what they map from now on. Under the lock.
-  void tell_peers() noexcept WEIR_HELD;
 
  private:
+  /// Whether the device may join. *back: it was here before.
   Status admit(const EngineConfig::DeviceBudget &budget, PoolDevice **back) WEIR_HELD;
   Status bring_back(PoolDevice &device, uint64_t budget) WEIR_HELD;
   Status begin_leaving(uint32_t device_id, uint64_t timeout_ns, PoolDevice **device) WEIR_HELD;
+  /// Until nothing of the pool is on the device any more. May drop the lock.
   Status drain(Releasable &lock, PoolDevice &device) WEIR_HELD;
+  /// A batch of pages that could go now.
   void list_pages(PoolDevice &device, std::pmr::vector<PageRef> *pages) WEIR_HELD;
+  /// Its streams may have leases on other devices' memory (WEIR_USE_ALLOW_REMOTE), and work under them.
   bool has_leases(const PoolDevice &device) noexcept WEIR_HELD;
   Status fail_late(PoolDevice &device) noexcept WEIR_HELD;
+  /// Whether nothing keeps the device. A lost one is kept by leases alone, which have yet to be released.
   bool empty(PoolDevice &device) noexcept WEIR_HELD;
+  /// The device is empty. Throws std::bad_alloc with everything whole, and some homes elsewhere.
   Status leave(Releasable &lock, PoolDevice &device) WEIR_HELD;
+  /// Of a lost device: what is on it is nobody's from now on.
   void strip(PoolDevice &device) noexcept WEIR_HELD;
+  /// Small buffers with lost bytes get a lost page of their own: their slab is to be used by others. Throws std::bad_alloc with
+  /// everything whole.
   void part_from_lost(Region &slab, uint8_t home) WEIR_HELD;
+  /// Where the region is to be at home from now on: as if its buffer were made now; slabs go to the heir.
   uint8_t home_for(const Region &region, const PoolDevice &to) WEIR_HELD;
+  /// Nothing of the region is on its home any more, and so no hit can read what is changed here. Throws std::bad_alloc with
+  /// nothing changed.
   void rehome(Region &region, uint8_t home) WEIR_HELD;
+  /// Who takes over what has its home on the device: the nearest by link, then the one with the most room.
   Status find_heir(const PoolDevice &device, PoolDevice **heir) noexcept;
 
-  Engine &engine_;
+  /// Whether a buffer would be left without a device if this one left.
+  bool last_of_shards(const Region &region, const PoolDevice &device) const noexcept;
+  /// Nothing of the region is on the device any more: its pages are others' from now on.
+  void reshard(Region &region, const PoolDevice &device) noexcept WEIR_HELD;
+  /// Of a lost device, which is about to be forgotten: what it has mapped in ranges that others use is in their way.
+  void clear_shards(Releasable &lock, PoolDevice &device) WEIR_HELD;
+  PoolDevice &device_at(uint8_t place) noexcept { return *others_.devices[place]; }
+
+  const Env &env_;
+  const PageLayer &page_;
+  const LeaseLayer &lease_;
+  const Others others_;
+  EngineConfig &config_;
+  DeviceMaker &maker_;
+  Evictor &evictor_;
 };
 
 }  // namespace weir::residency

@@ -1,21 +1,36 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Plan: what one acquire (or prefetch, or hold) needs, worked out under the pool's lock and carried out
-// partly outside of it. Victim: one page on its way out.
+// partly outside of it.
+//
+// A sharded buffer's pages lie on several devices, each on one of them at a time, at one range of addresses that all of them use
+// (virtual/shards.hpp). A set that uses such a buffer is several plans: one for the device of the stream, and one for each other
+// device that has pages of it (Plan::others). They are claimed, given room and filled as one: the claims are the first plan's, so a
+// set waits for leases holding nothing, as every other does.
+//
+// What must hold: a page is mapped from one device at a time, so one of a sharded buffer is neither lent to a neighbour nor brought
+// anywhere but to its shard's device. No hit is granted on such a buffer: leases of it are of several devices. The stream that
+// writes may be of another device than the memory, so writers are noted as those of WEIR_USE_ALLOW_REMOTE are (remote_uses.hpp).
 #pragma once
 
-#include "core/residency/engine.hpp"
+#include "core/lease/lease_table.hpp"
+#include "core/residency/pool_device.hpp"
 #include "core/tier/lift.hpp"
+
+#include "core/transfer/carrier.hpp"
+#include "core/transfer/paths.hpp"
 
 #include <algorithm>
 
 namespace weir::residency {
 
+struct Remote;  // remote_uses.hpp
+
 /// Its region, base, size and pages are resolved under the lock, and void after that was dropped without claims.
 struct PlanItem : lease::Range {
   uint64_t generation = 0;
   uint8_t mode = WEIR_READ;
-  bool remote = false;  ///< the caller allows that it is used where it lies (remote.cpp)
+  bool remote = false;  ///< the caller allows that it is used where it lies (RemoteUses)
   bool whole = false;
   bool claimed = false;
   bool virgin = false;  ///< a tenant whose place must be zeroed first
@@ -66,13 +81,7 @@ struct PlanPage {
   uint64_t used = 0;              ///< of the page
 };
 
-/// Who is let in to a page where it lies (carry.cpp).
-struct Reach {
-  bool direct = true;   ///< the plan's device
-  uint32_t relays = 0;  ///< devices in between, as bits
-};
-
-/// What a plan takes from one device (carry.cpp).
+/// What a plan takes from one device (carriage.hpp).
 struct Freight {
   PoolDevice *source = nullptr;
   bool direct = true;      ///< what it takes is open to the plan's device ...
@@ -117,8 +126,7 @@ struct Plan {
   uint64_t not_before = 0;
   std::pmr::vector<PlanItem> items;
   std::pmr::vector<PlanPage> pages;
-  /// What the set has of sharded buffers on other devices, one plan each: these claim nothing, the set's items cover them
-  /// (shards.cpp).
+  /// What the set has of sharded buffers on other devices, one plan each: these claim nothing, the set's items cover them.
   std::pmr::vector<Plan> others;
   std::pmr::vector<tier::LiftPart> parts;  ///< what comes from below HOST, in the order of pages
   std::pmr::vector<Freight> freights;
@@ -134,7 +142,7 @@ struct Plan {
   uint64_t need_bytes = 0;         ///< of those, without a granule
   uint64_t held_in_set = 0;        ///< of set_bytes, held
   Stamp ready;                     ///< the transfer stream's point after the fills
-  size_t carrying = 0;             ///< pages that Engine::doubts_ keeps room for
+  size_t carrying = 0;             ///< pages that page::Doubts keeps room for
   bool rerouted = false;           ///< a device in between was lost: there are other ways
   bool absent = false;  ///< pages are to be given granules, new ones or such as are there
   bool work = false;    ///< something to map, copy or zero
@@ -168,105 +176,6 @@ struct Plan {
   void each(Body &&body) WEIR_HELD {
     body(*this);
     for (Plan &other : others) body(other);
-  }
-};
-
-/// What has memory comes up while other pages still go down. A set that is short of room is brought in by parts: as soon as victims
-/// have left the device, pages of the set take their memory and their copies up are handed over, while the next victims' copies down
-/// go on. The set is leased, so what has arrived stays; if the set fails later it stays as if prefetched. Whatever a part meets that is
-/// not plain (another thread at a page, a failure) ends the parts: the set is then brought in as a whole, which says why it can't be.
-/// Each part looks at all pages of the set, so there are few.
-class Engine::EarlyFill {
- public:
-  EarlyFill(Engine &engine, Plan &plan) noexcept;
-
-  /// The page of the plan that wants a granule next, or nullptr.
-  PlanPage *wanting() noexcept;
-  /// Bytes of granules that are still wanted.
-  uint64_t left() const noexcept { return left_; }
-  /// The page has one.
-  void note(const PlanPage &page) noexcept {
-    if (!page.joined) left_ -= std::min(left_, page.bytes);
-    ready_ += page.bytes;
-  }
-  /// Pages enough for a part have granules.
-  bool due() const noexcept { return on_ && ready_ >= part_; }
-  /// Brings those in.
-  void bring(Releasable &lock) noexcept WEIR_HELD;
-  /// A part could not be brought in: what the plan had claimed has been given back.
-  bool failed() const noexcept { return failed_; }
-  /// Room has been made, and more is on its way: takes granules, and brings in what has them.
-  void more_room(Releasable &lock) noexcept WEIR_HELD;
-  /// How many bytes are to have left the device before that is worth a look; UINT64_MAX: never.
-  uint64_t look_after() const noexcept { return on_ ? part_ : UINT64_MAX; }
-
- private:
-  static constexpr uint64_t most_parts = 16, least_part = uint64_t{256} << 10U;
-
-  Engine &engine_;
-  Plan &plan_;
-  size_t next_ = 0;   ///< page of the plan to be looked at for a granule
-  size_t first_ = 0;  ///< page to be brought in by the next part
-  uint64_t left_, ready_ = 0;
-  uint64_t part_;
-  bool on_, failed_ = false;
-};
-
-/// A place for a page with a neighbour (peers.cpp).
-struct Loan {
-  PoolDevice *to = nullptr;  ///< until it is settled
-  physical::Granule *memory = nullptr;
-  uint64_t address = 0;
-  bool fresh = false;   ///< the granule was claimed for it; else it has an older version
-  bool wipe = false;    ///< another client's bytes are in it
-  bool mapped = false;  ///< by this eviction ...
-  uint16_t opened = 0;  ///< ... for the peers of this generation
-  bool lost = false;    ///< the neighbour is, as this eviction has found out
-};
-
-struct Victim {
-  explicit Victim(std::pmr::memory_resource *memory) : fences(memory) {}
-  PageRef ref;
-  Region *region = nullptr;
-  uint32_t page = 0;
-  std::pmr::vector<Stamp> fences;
-  bool copy = false;  ///< dirty: goes to `slot` or to registered memory
-  bool had_content = false;
-  bool safe = false;      ///< its bytes are elsewhere, or not needed
-  bool wiped = false;     ///< zeroed on the device, or maybe: no version any more
-  bool out = false;       ///< safe, and it is to be unmapped
-  bool gone = false;      ///< unmapped
-  bool cached = false;    ///< clean, but copied to HOST because its other copies are below that
-  bool straight = false;  ///< to the tiers below HOST, without a slot there
-  tier::HostSlot slot;
-  uint64_t checksum = 0;                   ///< of what was copied there, if one is wanted
-  uint32_t chain = tier::ColdTiers::none;  ///< records for that, or for its places below HOST
-  uint32_t into = 0;                       ///< straight: which tier it came to
-  tier::CodecPlan plan;
-  void *destination = nullptr;
-  Loan loan;
-  bool lent = false;  ///< its bytes have come to where the loan is
-  uint64_t address = 0, bytes = 0, used = 0;
-  uint64_t granule_address = 0;               ///< where its granule is mapped
-  physical::SharedMapping *shared = nullptr;  ///< for others too
-  Stamp copied;
-};
-
-/// One round of evictions: what it has come to so far.
-struct Drain {
-  /// Waiters are woken when so much has been settled, and in the end: not for every small page.
-  static constexpr uint64_t worth_telling = uint64_t{1} << 20U;
-
-  PoolDevice &device;
-  bool background;
-  uint64_t wait_ns;  ///< for the work that uses a page
-  uint64_t freed = 0;
-  uint64_t untold = 0;
-  uint64_t seen = 0;  ///< of `freed`: what the set that the room is for has looked at
-  Status why{};       ///< the first failure
-
-  void note(const Status &status) noexcept {
-    if (why.ok() && !status.ok()) why = status;
   }
 };
 

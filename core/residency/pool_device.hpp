@@ -12,8 +12,8 @@
 #include "core/page/standing.hpp"
 #include "core/page/tier_copies.hpp"
 #include "core/physical/mapper.hpp"
-#include "core/residency/placement.hpp"
 #include "core/policy/policy.hpp"
+#include "core/residency/placement.hpp"
 #include "core/transfer/carrier.hpp"
 #include "core/virtual/buffer_table.hpp"
 #include "core/virtual/region.hpp"
@@ -70,7 +70,7 @@ struct PoolDevice : page::Standing {
   }
   uint32_t in_flight = 0;  ///< drains and fills going on: room may appear without a release
   uint32_t gathering = 0;  ///< prefetches that may hold granules and have not marked their pages
-  bool draining_ahead = false;  ///< the demoter is on its way from the low to the high watermark
+  bool draining_ahead = false;  ///< the background is on its way from the low to the high watermark
 
   /// Whether anything may be brought here by who saw it when it had joined then. DEVICE_LOST, DEVICE_REMOVED.
   Status check(uint32_t as_joined) const noexcept {
@@ -87,11 +87,30 @@ struct PoolDevice : page::Standing {
 
 using Devices = std::pmr::vector<Owned<PoolDevice>>;  ///< of a pool, by position
 
+/// The position of a device of the pool. Under the lock.
+Status find_place(const Devices &devices, uint32_t device_id, uint8_t *place);
+/// Where a stream's work is done. A device that has left the pool is told from one that never was of it.
+Status find_place(const Devices &devices, const Stream &stream, uint8_t *place);
+
+/// Of the region's first byte, as the device at the place reaches it.
+inline uint64_t address_on(Region &region, uint8_t place) noexcept {
+  if (region.shards != nullptr) return region.shards->range.address;
+  return address_of(region, *region.on(place));
+}
+
 /// The page is there, and nobody is working on it: what a slab's free ranges on it are good for.
 inline bool on_device(const Region &region, const Residence &here, uint32_t page) noexcept {
   const Page &copies = region.pages[page];
   return here.pages[page].state() == PageState::resident && copies.busy == 0 &&
          (copies.latest() == 0 || (copies.latest() & here.place_bit()) != 0);
+}
+
+/// A borrowed page that lies elsewhere too, or is an older version: it is not leased where it is, so leases and holds on
+/// other devices are no reason to keep it. One that was leased there by a stream of another device may be leased so now, or
+/// that one's work may not have ended: it goes like any other page, but first.
+inline bool is_spare(const Region &region, uint32_t page, const Residence &here) noexcept {
+  const DevicePage &state = here.pages[page];
+  return state.borrowed && !state.visited && region.pages[page].latest() != here.place_bit();
 }
 
 /// The page is being worked on: everybody else keeps off it.

@@ -34,11 +34,11 @@ Status Prefetcher::announce(Stream &stream, const weir_operation *operations, si
                             bool replace) {
   StreamState *state = nullptr;
   WEIR_TRY(admit(stream, count, &state));
-  Locked lock(sync_.lock);
+  Locked lock(env_.sync.lock);
   // All of it is checked and copied before any of it counts.
-  std::pmr::vector<policy::AnnouncedUses> fresh(memory_);
+  std::pmr::vector<policy::AnnouncedUses> fresh(env_.memory);
   for (size_t i = 0; i < count; ++i) {
-    policy::AnnouncedUses operation(memory_);
+    policy::AnnouncedUses operation(env_.memory);
     WEIR_TRY(read_operation(operations[i], i, &operation));
     fresh.push_back(std::move(operation));
   }
@@ -47,7 +47,7 @@ Status Prefetcher::announce(Stream &stream, const weir_operation *operations, si
   // Only now: what fails leaves the old ones.
   for (size_t i = 0; replace && i < old; ++i) consume(*state);
   state->has_announced.store(announcements_.count(stream.slot) != 0, std::memory_order_relaxed);
-  sync_.work.notify_all();
+  env_.sync.work.notify_all();
   return {};
 }
 
@@ -66,16 +66,16 @@ Status Prefetcher::read_operation(const weir_operation &from, size_t number,
   for (uint64_t u = 0; u < from.use_count; ++u) {
     const weir_use &use = from.uses[u];
     uint32_t index = 0;
-    const bool alive = tables_.buffers.find(use.buffer, &index).ok();
+    const bool alive = page_.buffers.find(use.buffer, &index).ok();
     uint64_t length = use.length;
-    if (!well_formed(use) || (alive && !tables_.buffers.range_of(index, use.offset, &length)))
+    if (!well_formed(use) || (alive && !page_.buffers.range_of(index, use.offset, &length)))
       return of_use(u, fail(invalid,
                             "operations[%zu].uses[%llu]: range, mode, flags or reserved words are "
                             "not valid",
                             number, llu(u)));
     if (!alive) continue;
-    operation->push_back({index, tables_.buffers.target(index).region->id,
-                          tables_.buffers.hot(index).generation(), use.offset, use.offset + length,
+    operation->push_back({index, page_.buffers.target(index).region->id,
+                          page_.buffers.hot(index).generation(), use.offset, use.offset + length,
                           static_cast<uint8_t>(use.mode),
                           (use.flags & WEIR_USE_ALLOW_REMOTE) != 0});
   }
@@ -83,7 +83,7 @@ Status Prefetcher::read_operation(const weir_operation &from, size_t number,
 }
 
 void Prefetcher::note_acquire(StreamState &state) {
-  if (hints_.retry()) sync_.work.notify_all();
+  if (hints_.retry()) env_.sync.work.notify_all();
   if (state.has_announced.load(std::memory_order_relaxed)) consume(state);
 }
 
@@ -92,7 +92,7 @@ void Prefetcher::consume(StreamState &state) {
   const uint32_t slot = state.stream->slot;
   announcements_.consume(slot);
   state.has_announced.store(announcements_.count(slot) != 0, std::memory_order_relaxed);
-  sync_.work.notify_all();
+  env_.sync.work.notify_all();
 }
 
 void Prefetcher::forget_stream(StreamState &state) noexcept {
@@ -102,19 +102,19 @@ void Prefetcher::forget_stream(StreamState &state) noexcept {
 
 /// The next use worth bringing in, within the first operations announced on any stream.
 bool Prefetcher::next_announced(PrefetchRequest *request) {
-  for (const auto &state : tables_.states.all()) {
+  for (const auto &state : lease_.states.all()) {
     if (state->device == nullptr) continue;
-    const auto device = std::ranges::find_if(tables_.devices, [&](const auto &each) {
+    const auto device = std::ranges::find_if(page_.devices, [&](const auto &each) {
       return each->device.id == state->device->id && !each->gone();
     });
-    if (device == tables_.devices.end()) continue;
+    if (device == page_.devices.end()) continue;
     const uint8_t place = (*device)->place;
     const uint32_t slot = state->stream->slot;
     for (auto next = announcements_.take(slot); next; next = announcements_.take(slot)) {
       const policy::AnnouncedUse &use = next->use;
       constexpr uint64_t needless = Word::closing | Word::resident | Word::virgin;
-      if (!tables_.buffers.hot(use.buffer).lives(use.generation, needless)) continue;
-      const Region &region = *tables_.buffers.target(use.buffer).region;
+      if (!page_.buffers.hot(use.buffer).lives(use.generation, needless)) continue;
+      const Region &region = *page_.buffers.target(use.buffer).region;
       if (region.slab && region.home != place) continue;
       *request = PrefetchRequest{use.buffer, use.generation, use.begin,   use.end,      use.mode,
                                  place,      slot,           next->index, next->number, use.remote};
@@ -132,12 +132,12 @@ Status Prefetcher::prefetch(Stream &stream, const weir_use *uses, size_t count) 
     return fail(WEIR_ERROR_NOT_SUPPORTED, "prefetch to the CPU's memory is not supported");
   StreamState *state = nullptr;
   WEIR_TRY(admit(stream, count, &state));
-  const policy::Scrubbing scrubbing(tables_.scrub_turns);
-  Locked lock(sync_.lock);
+  const policy::Scrubbing scrubbing(env_.scrub_turns);
+  Locked lock(env_.sync.lock);
   uint8_t place = 0;
-  WEIR_TRY(bringer_.place_of(stream, &place));
+  WEIR_TRY(find_place(page_.devices, stream, &place));
   // All are checked before any of them counts.
-  PrefetchBatch asked(memory_);
+  PrefetchBatch asked(env_.memory);
   asked.reserve(count);
   for (size_t i = 0; i < count; ++i) {
     const weir_use &use = uses[i];
@@ -146,11 +146,11 @@ Status Prefetcher::prefetch(Stream &stream, const weir_use *uses, size_t count) 
                     fail(WEIR_ERROR_INVALID_ARGUMENT,
                          "uses[%zu]: mode %u, flags or reserved words are not valid", i, use.mode));
     uint32_t index = 0;
-    WEIR_TRY(of_use(i, tables_.buffers.find(use.buffer, &index)));
+    WEIR_TRY(of_use(i, page_.buffers.find(use.buffer, &index)));
     uint64_t length = use.length;
-    WEIR_TRY(of_use(i, tables_.buffers.range_of(index, use.offset, &length)));
-    asked.push_back({index, tables_.buffers.hot(index).generation(), use.offset,
-                     use.offset + length, static_cast<uint8_t>(use.mode), place});
+    WEIR_TRY(of_use(i, page_.buffers.range_of(index, use.offset, &length)));
+    asked.push_back({index, page_.buffers.hot(index).generation(), use.offset, use.offset + length,
+                     static_cast<uint8_t>(use.mode), place});
     asked.back().remote = (use.flags & WEIR_USE_ALLOW_REMOTE) != 0;
   }
   ask(lock, asked, stream.slot);
@@ -158,7 +158,7 @@ Status Prefetcher::prefetch(Stream &stream, const weir_use *uses, size_t count) 
 }
 
 void Prefetcher::ask(Releasable &lock, PrefetchBatch &asked, uint32_t slot) {
-  const StreamState *state = tables_.states.find(slot);
+  const StreamState *state = lease_.states.find(slot);
   const uint32_t life =
       state != nullptr ? state->stream_generation.load(std::memory_order_relaxed) : 0;
   hints_.begin_call();
@@ -167,19 +167,19 @@ void Prefetcher::ask(Releasable &lock, PrefetchBatch &asked, uint32_t slot) {
     request.bytes = bytes_of(request, false);
     hints_.ask(request, life, *this);
     // It is as good as used just now: what is older goes before it, also when the hint has ended.
-    Region &region = *tables_.buffers.target(request.buffer).region;
-    region.last_use = std::max(region.last_use, tables_.ticks.now());
+    Region &region = *page_.buffers.target(request.buffer).region;
+    region.last_use = std::max(region.last_use, env_.ticks.now());
   }
-  if (hints_.retry()) sync_.work.notify_all();
-  if (background_) return;
-  PrefetchBatch batch(memory_);
+  if (hints_.retry()) env_.sync.work.notify_all();
+  if (env_.config.background) return;
+  PrefetchBatch batch(env_.memory);
   for (gather(false, &batch); !batch.empty(); gather(false, &batch)) (void)run(lock, batch);
 }
 
 // ---- what hints are told of buffers, streams and devices ----
 
 bool Prefetcher::stamp(uint32_t buffer, uint64_t generation, uint64_t *stamp) noexcept {
-  const vm::Hot &hot = tables_.buffers.hot(buffer);
+  const vm::Hot &hot = page_.buffers.hot(buffer);
   if (!hot.lives(generation)) return false;
   *stamp = hot.stamp.load(std::memory_order_relaxed);
   return true;
@@ -187,10 +187,10 @@ bool Prefetcher::stamp(uint32_t buffer, uint64_t generation, uint64_t *stamp) no
 
 bool Prefetcher::progress(uint32_t slot, uint32_t generation, policy::Progress *now) noexcept {
   if (slot == 0) {
-    now->uses = now->point = tables_.gauges.granted;
+    now->uses = now->point = env_.gauges.granted;
     return true;
   }
-  StreamState *state = tables_.states.find(slot);
+  StreamState *state = lease_.states.find(slot);
   if (state == nullptr || !state->stream->alive() ||
       state->stream_generation.load(std::memory_order_relaxed) != generation)
     return false;
@@ -200,14 +200,14 @@ bool Prefetcher::progress(uint32_t slot, uint32_t generation, policy::Progress *
 }
 
 uint64_t Prefetcher::pages(uint8_t place) noexcept {
-  const PoolDevice &device = *tables_.devices[place];
+  const PoolDevice &device = *page_.devices[place];
   return device.memory.budget() / device.memory.page_size();
 }
 
 /// What it takes of the device that it is for, in whole pages but for what is smaller than one. `missing`: of them those that are
 /// not there.
 uint64_t Prefetcher::bytes_of(const PrefetchRequest &request, bool missing) noexcept {
-  Region &region = *tables_.buffers.target(request.buffer).region;
+  Region &region = *page_.buffers.target(request.buffer).region;
   if (region.slab) return request.end - request.begin;
   const vm::Geometry &shape = region.shape;
   const uint32_t first = shape.page_at(request.begin), last = shape.page_at(request.end - 1);
@@ -226,7 +226,7 @@ uint64_t Prefetcher::bytes_of(const PrefetchRequest &request, bool missing) noex
 
 /// Whether the device has room for it beside what comes with it, or may be given some.
 bool Prefetcher::leaves_room(const PrefetchRequest &request, uint64_t beside) noexcept {
-  const PoolDevice &device = *tables_.devices[request.place];
+  const PoolDevice &device = *page_.devices[request.place];
   const uint64_t room = device.memory.room(), budget = device.memory.budget();
   // An announced use that comes long before its turn takes the place of one that is announced too: more would be copied in all. So
   // no more comes early than hides the copies (the fixed horizon of R. H. Patterson et al., "Informed prefetching and caching"), but
@@ -262,15 +262,14 @@ void Prefetcher::describe(Region &region, uint32_t page, uint8_t place, PageInfo
     return;
   }
   hints_.each_buffer([&](uint32_t buffer) WEIR_HELD {
-    if ((tables_.buffers.hot(buffer).word.load(std::memory_order_relaxed) & Word::alive) == 0)
-      return;
-    const page::Target where = tables_.buffers.target(buffer);
+    if ((page_.buffers.hot(buffer).word.load(std::memory_order_relaxed) & Word::alive) == 0) return;
+    const page::Target where = page_.buffers.target(buffer);
     if (where.region == &region) look(buffer, where.base);
   });
 }
 
 void Prefetcher::note_evicted(const PageRef &ref, const PoolDevice &device) noexcept {
-  Region *found = hints_.count() != 0 ? tables_.regions.find(ref.region, ref.generation) : nullptr;
+  Region *found = hints_.count() != 0 ? page_.regions.find(ref.region, ref.generation) : nullptr;
   const Residence *here = found != nullptr ? found->on(device.place) : nullptr;
   if (here == nullptr || here->pages[ref.page].state() != PageState::absent) return;
   const Region &region = *found;
@@ -282,13 +281,13 @@ void Prefetcher::note_evicted(const PageRef &ref, const PoolDevice &device) noex
 // ---- at work ----
 
 bool Prefetcher::worth_bringing(const PrefetchRequest &request) {
-  if (!tables_.buffers.hot(request.buffer).lives(request.generation, Word::closing | Word::virgin))
+  if (!page_.buffers.hot(request.buffer).lives(request.generation, Word::closing | Word::virgin))
     return false;
   // Used meanwhile, it was in time for somebody else.
   if (request.call != 0 && !hints_.wants(request, *this)) return false;
-  const Region &region = *tables_.buffers.target(request.buffer).region;
+  const Region &region = *page_.buffers.target(request.buffer).region;
   // What a hold may write is copied anew for every lease elsewhere.
-  const page::Hold *hold = tables_.buffers.hold_of(request.buffer);
+  const page::Hold *hold = page_.buffers.hold_of(request.buffer);
   const bool elsewhere = region.shards == nullptr && hold != nullptr &&
                          hold->scope != ClaimScope::on(Place(request.place));
   if (hold != nullptr &&
@@ -299,7 +298,7 @@ bool Prefetcher::worth_bringing(const PrefetchRequest &request) {
 
 /// Several uses for one device, so that what comes from storage is read at once. WOULD_BLOCK: there was no room.
 Status Prefetcher::bring_together(Releasable &lock, std::span<const PrefetchRequest> requests) {
-  const PoolDevice &device = *tables_.devices[requests[0].place];
+  const PoolDevice &device = *page_.devices[requests[0].place];
   WEIR_TRY(device.check(device.joined()));
   std::array<const PrefetchRequest *, policy::most_together> chosen{};
   size_t count = 0;
@@ -363,17 +362,17 @@ bool Prefetcher::run(Releasable &lock, PrefetchBatch &batch) {
 }
 
 Status Prefetcher::rebalance(uint64_t bytes, uint64_t *moved) {
-  const policy::Scrubbing scrubbing(tables_.scrub_turns);
-  Locked lock(sync_.lock);
+  const policy::Scrubbing scrubbing(env_.scrub_turns);
+  Locked lock(env_.sync.lock);
   *moved = 0;
   if (rebalancer_ == nullptr) return {};
   Rebalancer own = rebalancer_->apart();  // whole, and nobody else's
   own.list();
-  PrefetchBatch batch(memory_);
-  while (*moved < bytes && !sync_.lock.stopping() && own.gather(bytes - *moved, &batch)) {
-    const uint64_t before = tables_.gauges.rebalanced;
+  PrefetchBatch batch(env_.memory);
+  while (*moved < bytes && !env_.sync.lock.stopping() && own.gather(bytes - *moved, &batch)) {
+    const uint64_t before = env_.gauges.rebalanced;
     (void)run(lock, batch);
-    *moved += tables_.gauges.rebalanced - before;
+    *moved += env_.gauges.rebalanced - before;
   }
   return {};
 }
@@ -392,11 +391,11 @@ void Prefetcher::join() {
 }
 
 void Prefetcher::loop() {
-  Locked lock(sync_.lock);
-  PrefetchBatch batch(memory_);
+  Locked lock(env_.sync.lock);
+  PrefetchBatch batch(env_.memory);
   bool blocked = false;
-  while (!sync_.lock.stopping()) {
-    tables_.scrub_turns.finish_behind(lock);
+  while (!env_.sync.lock.stopping()) {
+    env_.scrub_turns.finish_behind(lock);
     batch.clear();
     uint64_t rest = Rebalancer::never;
     if_memory([&]() WEIR_HELD {
@@ -407,13 +406,13 @@ void Prefetcher::loop() {
         hints_.begin_work();
         const AtEnd done([this]() WEIR_HELD {
           hints_.end_work();
-          sync_.changed.notify_all();
+          env_.sync.changed.notify_all();
         });
         if (!run(lock, batch)) blocked = true;
       }
     });  // or a hint less
     if (!batch.empty()) continue;
-    sync_.await_work(lock, rest);
+    env_.sync.await_work(lock, rest);
     blocked = false;
   }
 }

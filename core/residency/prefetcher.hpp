@@ -9,11 +9,7 @@
 #pragma once
 
 #include "core/base/numa.hpp"
-#include "core/lease/lease.hpp"
-#include "core/move/sync.hpp"
 #include "core/policy/announcements.hpp"
-#include "core/policy/scrub_turns.hpp"
-#include "core/residency/config.hpp"
 #include "core/residency/rebalance.hpp"
 
 #include <span>
@@ -30,7 +26,6 @@ class Prefetcher final : private policy::HintView {
    public:
     /// The pool's record of the stream, made by its first call.
     virtual Status stream_state(Stream &stream, StreamState **state) WEIR_NOT_HELD = 0;
-    virtual Status place_of(const Stream &stream, uint8_t *place) = 0;
     /// Whether the bytes can be used from the request's device where they lie.
     virtual bool lies_in_reach(const PrefetchRequest &request) noexcept WEIR_HELD = 0;
     /// Requests for one device, at once. Evicts nothing that is needed within `not_before` operations. WOULD_BLOCK: no room.
@@ -40,25 +35,18 @@ class Prefetcher final : private policy::HintView {
    protected:
     ~Bringer() = default;
   };
-  struct Tables : Rebalancer::Tables {
-    const lease::StreamStates &states;
-    const Ticks &ticks;
-    policy::ScrubTurns &scrub_turns;
-  };
-  Prefetcher(std::pmr::memory_resource *memory, const move::Sync &sync, const Tables &tables,
-             Bringer &bringer)
-      : memory_(memory),
-        sync_(sync),
-        tables_(tables),
+  Prefetcher(const Env &env, const PageLayer &page, const LeaseLayer &lease, Bringer &bringer)
+      : env_(env),
+        page_(page),
+        lease_(lease),
         bringer_(bringer),
-        announcements_(memory),
-        hints_(memory) {}
+        announcements_(env.memory),
+        hints_(env.memory) {}
 
   /// Before anything is asked for.
-  void start(const EngineConfig &config, const Clock &clock) {
-    background_ = config.background;
-    if (config.no_peer) return;
-    rebalancer_ = make_owned<Rebalancer>(memory_, memory_, tables_, clock, config.rebalance_rate);
+  void start() {
+    if (env_.config.no_peer) return;
+    rebalancer_ = make_owned<Rebalancer>(env_.memory, env_, page_, env_.config.rebalance_rate);
   }
   /// The threads; they end when the pool stops. Two where there is storage: one reads while the other's copies end. May throw
   /// std::system_error.
@@ -95,7 +83,7 @@ class Prefetcher final : private policy::HintView {
   void describe(Region &region, uint32_t page, uint8_t place, PageInfo *info) noexcept WEIR_HELD;
   /// The threads have something to bring that calls have asked for and that has not been refused.
   bool pending() const noexcept WEIR_HELD {
-    return background_ && !sync_.lock.stopping() && hints_.pending();
+    return env_.config.background && !env_.sync.lock.stopping() && hints_.pending();
   }
   policy::Announcements &announcements() noexcept { return announcements_; }
 
@@ -118,11 +106,10 @@ class Prefetcher final : private policy::HintView {
   bool run(Releasable &lock, PrefetchBatch &batch) WEIR_HELD;
   void loop();
 
-  std::pmr::memory_resource *const memory_;
-  const move::Sync sync_;
-  const Tables tables_;
+  const Env &env_;
+  const PageLayer &page_;
+  const LeaseLayer &lease_;
   Bringer &bringer_;
-  bool background_ = false;
   Owned<Rebalancer> rebalancer_;  ///< none where pages do not go to neighbours
   policy::Announcements announcements_ WEIR_GUARDED;
   policy::Hints hints_ WEIR_GUARDED;

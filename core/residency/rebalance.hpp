@@ -2,7 +2,7 @@
 //
 // Rebalancer: pages that were spilled to HOST or below it, while no neighbour had memory to spare, follow when one has: a
 // device has joined, or another's buffers have ended. They are copied to the neighbour as if they had been lent to it at
-// once (peers.cpp): borrowed, above its reserve, the first to go. The most recently used buffers come first. Nothing
+// once (lender.hpp): borrowed, above its reserve, the first to go. The most recently used buffers come first. Nothing
 // is evicted for it, what is leased for writing or held is left alone, and no byte changes its only place: the copy
 // below stays until its tier wants the room.
 //
@@ -10,13 +10,8 @@
 // the pool's lock.
 #pragma once
 
-#include "core/base/accounts.hpp"
-#include "core/base/clock.hpp"
-#include "core/base/events.hpp"
-#include "core/page/use_times.hpp"
 #include "core/policy/hints.hpp"
-#include "core/residency/pool_device.hpp"
-#include "core/transfer/routes.hpp"
+#include "core/residency/env.hpp"
 
 namespace weir::residency {
 
@@ -27,27 +22,16 @@ class Rebalancer {
  public:
   static constexpr uint64_t never = UINT64_MAX;
 
-  struct Tables {
-    const Devices &devices;
-    page::RegionStore &regions;
-    const page::PlaceIndex &places;  ///< of them
-    page::BufferDirectory &buffers;
-    const Accounts &accounts;
-    const page::UseTimes &uses;
-    const Gauges &gauges;
-    const transfer::Routes &routes;
-  };
   /// `bytes_per_second` 0: only when it is asked to.
-  Rebalancer(std::pmr::memory_resource *memory, const Tables &tables, const Clock &clock,
-             uint64_t bytes_per_second)
-      : tables_(tables), clock_(clock), rate_(bytes_per_second), order_(memory) {}
+  Rebalancer(const Env &env, const PageLayer &page, uint64_t bytes_per_second)
+      : env_(env), page_(page), rate_(bytes_per_second), order_(env.memory) {}
   Rebalancer(const Rebalancer &) = delete;
   Rebalancer &operator=(const Rebalancer &) = delete;
 
   /// What to move next, if it is time: otherwise *rest_ns says how long it is not, or `never`: until something changes.
   bool next(PrefetchBatch *batch, uint64_t *rest_ns) WEIR_HELD;
   /// Another one over the same pool, which nobody but the caller asks.
-  Rebalancer apart() const { return {order_.get_allocator().resource(), tables_, clock_, 0}; }
+  Rebalancer apart() const { return {env_, page_, 0}; }
   /// Looks at all buffers for what may be moved.
   void list() WEIR_HELD;
   /// Of that the next, whatever the time, up to `bytes`. False: nothing is left of it, or there is nowhere to move it to.
@@ -74,11 +58,11 @@ class Rebalancer {
   PoolDevice *lender_for(const Region &region, uint32_t page, uint64_t taken) noexcept WEIR_HELD;
   bool add(const Entry &entry, uint64_t bytes, PrefetchBatch *batch, uint64_t *gathered) WEIR_HELD;
 
-  const Tables tables_;
-  const Clock &clock_;
+  const Env &env_;
+  const PageLayer &page_;
   const uint64_t rate_;
   std::pmr::vector<Entry> order_;  ///< what a look has found, the next to be moved last
-  uint32_t page_ = 0;              ///< of that one, where to go on
+  uint32_t next_page_ = 0;         ///< of that one, where to go on
   bool look_ = true;
   uint64_t looked_at_ns_ = 0;
   uint64_t lifted_before_ = 0;  ///< what had come up from HOST and below at that look

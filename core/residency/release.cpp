@@ -4,6 +4,7 @@
 // fail to end the lease: where a fence can't be recorded the stream is synchronised, where there is no memory to
 // remember one it is waited for.
 
+#include "core/residency/engine.hpp"
 #include "core/residency/plan.hpp"
 
 namespace weir::residency {
@@ -31,7 +32,7 @@ Status Engine::release_set(weir_lease handle, StreamState *state, Stream &stream
 /// Of a lease that no handle names any more.
 Status Engine::release_taken(Lease *lease, StreamState &state, Stream &stream) {
   uint64_t point = 0;
-  const Status status = record_release(stream, &point);
+  const Status status = movers_.losses.record_end(stream, &point);
   const uint32_t count = lease->count;
   LeaseItem *items = lease->items();
   const auto stamp_of = [&](const LeaseItem &item) {
@@ -41,7 +42,7 @@ Status Engine::release_taken(Lease *lease, StreamState &state, Stream &stream) {
   for (uint32_t i = 0; i < count; ++i) {
     if (items[i].remote() && items[i].writes()) {
       Locked lock(lock_);
-      remote_writes_.end(lease, stamp_of(items[i]));
+      leases_.remote_writes.end(lease, stamp_of(items[i]));
     }
     whole = whole || items[i].whole();
   }
@@ -54,45 +55,30 @@ Status Engine::release_taken(Lease *lease, StreamState &state, Stream &stream) {
     if (items[i].kind != LeaseKind::none) release_slow(items[i], lease, stamp_of(items[i]));
   }
   state.give(lease);
-  if (admission_.has_watchers()) wake_all();
+  if (leases_.admission.has_watchers()) wake_all();
   return status;
 }
 
 /// In the turn of the stream's timeline: ends a lease of a whole buffer that has no fence of another stream.
 void Engine::release_fast(LeaseItem *item, Stamp stamp) noexcept {
   if (!item->whole()) return;
-  vm::Hot &hot = buffers_.hot(item->buffer);
+  vm::Hot &hot = pages_.buffers.hot(item->buffer);
   if (!hot.publish(stamp)) return;
   hot.drop_lease(item->mode);
   item->kind = LeaseKind::none;
 }
 
-Status Engine::record_release(Stream &stream, uint64_t *point) {
-  Status status = stream.timeline.record(point);
-  if (status) return status;
-  // No fence: end the work instead of marking its end. If that fails too, the device is gone, and with it
-  // everything that a fence could have protected.
-  // In one turn: what another thread records after the wait is not over with it.
-  const KeepError keep;
-  stream.timeline.take_turn();
-  if (stream.device != nullptr) stream.synchronize();
-  *point = stream.timeline.pass_all_in_turn();
-  stream.timeline.end_record();
-  note_loss(stream, status);
-  return status;
-}
-
 void Engine::release_slow(const LeaseItem &item, const Lease *lease, Stamp stamp) noexcept {
   Locked lock(lock_);
-  const Target where = buffers_.target(item.buffer);
+  const Target where = pages_.buffers.target(item.buffer);
   const lease::Range range = item.whole()
                                  ? lease::all_of(where, item.buffer)
                                  : lease::part_of(where, item.buffer, item.begin, item.end);
-  history_.note(range.buffer, range.begin, range.end, stamp);
+  leases_.history.note(range.buffer, range.begin, range.end, stamp);
   where.region->last_use = std::max(where.region->last_use, stamp.point());
   // It may have been leased on the hit path.
-  if (item.whole()) prefetcher_.note_use(range.buffer, range.begin, range.end);
-  leases_.drop(range, item.mode, lease);
+  if (item.whole()) movers_.prefetcher.note_use(range.buffer, range.begin, range.end);
+  leases_.leases.drop(range, item.mode, lease);
   changed_.notify_all();
 }
 

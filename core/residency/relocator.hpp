@@ -9,18 +9,16 @@
 // older work on both places, and newer work after them. What a copy leaves is nobody's before it has passed.
 #pragma once
 
-#include "core/base/events.hpp"
-#include "core/lease/history.hpp"
-#include "core/lease/lease_table.hpp"
-#include "core/move/sync.hpp"
-#include "core/page/slab_allocator.hpp"
-#include "core/residency/pool_device.hpp"
+#include "core/residency/env.hpp"
+#include "core/residency/losses.hpp"
 
 #include <array>
 #include <span>
 
 namespace weir::residency {
 
+class Evictor;  // residency/evictor.hpp
+class Slabs;    // residency/slabs.hpp
 /// Why something stays where it is.
 enum class Blocker : uint8_t {
   none,
@@ -114,50 +112,24 @@ class Compactor {
 
 class Relocator {
  public:
-  /// What others do for it: they evict pages, free tenants' places, and know the state of the device.
-  class Pages {
-   public:
-    /// What of them can leave the device does. Returns the bytes freed; drops the lock.
-    virtual uint64_t evict(Releasable &lock, PoolDevice &device,
-                           const std::pmr::vector<PageRef> &pages, Status *why) WEIR_HELD = 0;
-    /// The page is gone from the device, without an eviction.
-    virtual void vanish(Region &region, uint32_t page, PoolDevice &device) noexcept WEIR_HELD = 0;
-    /// A slab has a tenant less.
-    virtual void free_place(Region &slab, uint32_t node) noexcept WEIR_HELD = 0;
-    /// The device is lost, if a call of its runtime's has ended so.
-    virtual void note_loss(PoolDevice &device, const Status &status) noexcept WEIR_HELD = 0;
-    /// How long work on the device is waited for, in nanoseconds.
-    virtual uint64_t patience(const PoolDevice &device) const noexcept = 0;
-
-   protected:
-    ~Pages() = default;
-  };
-  struct Tables {
-    page::RegionStore &regions;
-    page::PlaceIndex &places;
-    page::BufferDirectory &buffers;
-    page::SlabAllocator &slabs;
-    page::TierCopies &tiers;
-    lease::History &history;
-    lease::LeaseTable &leases;
+  struct Others {
+    PageTable &pages;
+    IdleMemory &idle;
+    Losses &losses;
+    Evictor &evictor;
+    Slabs &small;
   };
 
-  Relocator(std::pmr::memory_resource *memory, const move::Sync &sync, const Tables &tables,
-            const std::pmr::vector<Owned<PoolDevice>> &devices, backend::StreamTable &streams,
-            Events &events, policy::ScrubTurns &scrub, Pages &pages)
-      : memory_(memory),
-        sync_(sync),
-        tables_(tables),
-        devices_(devices),
-        streams_(streams),
-        events_(events),
-        scrub_turns_(scrub),
-        pages_(pages) {}
+  Relocator(const Env &env, const PageLayer &page, const LeaseLayer &lease,
+            const Others &others) noexcept
+      : env_(env), page_(page), lease_(lease), others_(others) {}
 
   // ---- for the layer that plans ----
   /// Set before the pool is used by anybody else; outlives it, or is taken back.
   void set_compactor(Compactor *compactor) noexcept { compactor_ = compactor; }
-  const page::DeviceMemory &memory_of(uint8_t at) const noexcept { return devices_[at]->memory; }
+  const page::DeviceMemory &memory_of(uint8_t at) const noexcept {
+    return page_.devices[at]->memory;
+  }
   LayoutStats layout(uint8_t place);
   /// The groups of slabs on a device in which something may be won; *result counts what weir_malloc has there.
   void list_groups(uint8_t place, std::pmr::vector<uint64_t> *groups, MoveResult *result);
@@ -205,7 +177,7 @@ class Relocator {
   };
   struct FragmentMove;  // remap.cpp
 
-  PoolDevice &device_at(uint8_t place) noexcept { return *devices_[place]; }
+  PoolDevice &device_at(uint8_t place) noexcept { return *page_.devices[place]; }
   Blocker blocker_of(Region &region, uint32_t buffer, uint64_t begin,
                      uint64_t end) noexcept WEIR_HELD;
   void survey_slab(Region &region, Survey *survey) WEIR_HELD;
@@ -229,14 +201,10 @@ class Relocator {
                        std::pmr::vector<Stamp> *waits) WEIR_HELD;
   bool settle_extent(PoolDevice &device, const Move &move, Stamp done) noexcept WEIR_HELD;
 
-  std::pmr::memory_resource *const memory_;
-  const move::Sync sync_;
-  const Tables tables_;
-  const std::pmr::vector<Owned<PoolDevice>> &devices_;
-  backend::StreamTable &streams_;
-  Events &events_;
-  policy::ScrubTurns &scrub_turns_;
-  Pages &pages_;
+  const Env &env_;
+  const PageLayer &page_;
+  const LeaseLayer &lease_;
+  const Others others_;
   Compactor *compactor_ = nullptr;
 };
 

@@ -27,17 +27,17 @@ struct Relocator::FragmentMove {
 };
 
 void Relocator::survey_fragments(uint8_t place, std::pmr::vector<LooseFragment> *loose) {
-  Locked lock(sync_.lock);
+  Locked lock(env_.sync.lock);
   PoolDevice &device = device_at(place);
   loose->clear();
   if (device.memory.sharing() == nullptr || device.memory.sharing()->movable() == nullptr) return;
-  for (Region &region : page::Walk(tables_.places, device.pages_there(), tables_.regions)) {
+  for (Region &region : page::Walk(page_.places, device.pages_there(), page_.regions)) {
     if (region.lot_place != place || region.kept) continue;
     for (const uint32_t p : {uint32_t{0}, region.shape.pages() - 1}) {
       if (region.on(place)->pages[p].state() != PageState::resident) continue;
       const vm::Bundle *bundle = device.memory.bundle_of(region, p);
       if (bundle == nullptr || bundle->users != 1) continue;
-      loose->push_back(LooseFragment{region.id, tables_.regions.generation(region), p,
+      loose->push_back(LooseFragment{region.id, page_.regions.generation(region), p,
                                      region.shape.used_bytes(p), region.shape.granule_bytes(p)});
     }
   }
@@ -48,7 +48,7 @@ void Relocator::survey_fragments(uint8_t place, std::pmr::vector<LooseFragment> 
 /// std::bad_alloc with nothing changed.
 Blocker Relocator::claim_fragment(PoolDevice &device, const LooseFragment &loose, bool wait,
                                   FragmentMove *move) {
-  Region *known = tables_.regions.find(loose.region, loose.generation);
+  Region *known = page_.regions.find(loose.region, loose.generation);
   if (known == nullptr) return Blocker::busy;
   Region &region = *known;
   Residence *here = region.on(device.place);
@@ -57,14 +57,14 @@ Blocker Relocator::claim_fragment(PoolDevice &device, const LooseFragment &loose
   vm::Bundle *own = there ? device.memory.bundle_of(region, loose.page) : nullptr;
   if (own == nullptr || own->users != 1 || region.pages[loose.page].busy != 0) return Blocker::busy;
   if (region.held_on(device.place)) return Blocker::held;
-  if (tables_.leases.in_use(region, loose.page, device.place) ||
-      !tables_.leases.close(region, loose.page, device.place))
+  if (lease_.leases.in_use(region, loose.page, device.place) ||
+      !lease_.leases.close(region, loose.page, device.place))
     return Blocker::leased;
-  tables_.history.collect(region, loose.page, &move->fences);
+  lease_.history.collect(region, loose.page, &move->fences);
   // And after what fills the device: a wipe of the granule it goes to may still be among that.
   move->fences.push_back(
       Stamp::make(device.streams.up()->slot, device.streams.up()->timeline.last(), true));
-  const auto passed = [this](Stamp stamp) { return streams_.passed(stamp); };
+  const auto passed = [this](Stamp stamp) { return env_.streams.passed(stamp); };
   // Nor behind what other moves wait for on the stream that copies it.
   Stream *side = device.streams.side();
   const bool queued = side != nullptr && !side->timeline.passed(side->timeline.last());
@@ -104,9 +104,9 @@ Status Relocator::carry_fragment(FragmentMove &move) {
   Stamp done;
   Status status = enqueue_moves(device, &move.fences, {&move.copy, 1}, &done);
   if (status && done) {
-    status = streams_.finish(done);
+    status = env_.streams.finish(done);
     // The target may be someone else's next.
-    if (!status) streams_.at(done.slot()).synchronize();
+    if (!status) env_.streams.at(done.slot()).synchronize();
   }
   {
     const KeepError keep;
@@ -131,14 +131,14 @@ uint64_t Relocator::settle_fragment(FragmentMove &move, bool moved) noexcept {
   vm::GranuleSharing &sharing = *device.memory.sharing()->movable();
   vm::Bundle &target = sharing.bundle_of(region.client, move.place);
   if (move.scratch) device.memory.addresses().free(move.scratch);
-  end_work(region, move.page, device, tables_.tiers);
+  end_work(region, move.page, device, page_.tiers);
   state.wanted = false;
   if (moved) {
     freed = device.memory.give(device.memory.bundle_of(region, move.page), state.granule,
                                region.client);
     state.granule = target.granule;
     sharing.settle(region.client, &region.lot, move.page < region.shape.front, move.place);
-    events_.tell(
+    env_.events.tell(
         {What::moved, 0, device.place, region.id, move.page, region.shape.used_bytes(move.page)});
   } else {
     // The others may have left its granule meanwhile, and left it to this one: then nobody else gives it back.
@@ -147,20 +147,20 @@ uint64_t Relocator::settle_fragment(FragmentMove &move, bool moved) noexcept {
   }
   if (move.lost) {  // the runtime took the old mapping and gives none back
     const bool had_content = region.pages[move.page].latest() != 0;
-    pages_.vanish(region, move.page, device);
+    others_.pages.vanish(region, move.page, device);
     if (had_content && region.pages[move.page].latest() == 0)
-      tables_.places.note(region, region.pages[move.page].device_lost());
+      page_.places.note(region, region.pages[move.page].device_lost());
   }
-  tables_.regions.retire(region);
-  sync_.changed.notify_all();
+  page_.regions.retire(region);
+  env_.sync.changed.notify_all();
   return freed ? move.bytes : 0;
 }
 
 Status Relocator::remap_fragment(uint8_t place, const LooseFragment &loose, bool wait,
                                  MoveResult *result, uint64_t *won) {
   PoolDevice &device = device_at(place);
-  FragmentMove move{std::pmr::vector<Stamp>(memory_)};
-  Locked lock(sync_.lock);
+  FragmentMove move{std::pmr::vector<Stamp>(env_.memory)};
+  Locked lock(env_.sync.lock);
   if (device.lost()) return fail(WEIR_ERROR_DEVICE_LOST, "device %u is lost", device.device.id);
   const Blocker why = claim_fragment(device, loose, wait, &move);
   if (why != Blocker::none) {
@@ -171,7 +171,7 @@ Status Relocator::remap_fragment(uint8_t place, const LooseFragment &loose, bool
     return with_memory("to move a part of a buffer", [&] { return carry_fragment(move); });
   });
   const KeepError keep;
-  pages_.note_loss(device, status);
+  others_.losses.note(device, status);
   *won += settle_fragment(move, status.ok() && !device.lost());
   if (status) {
     ++result->moves;

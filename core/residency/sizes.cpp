@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Sizes: which pages a pool works with, which budgets a device may have, and how large buffers may be by the records that
-// they need. What can't work is refused before anything is made, with the figures.
+// Sizes of pages, budgets and records.
 
-#include "core/residency/plan.hpp"
+#include "core/residency/sizes.hpp"
+
+#include "core/residency/homes.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -41,8 +42,7 @@ constexpr uint64_t most_pages = uint64_t{1} << 31U;
 
 }  // namespace
 
-/// One size of pages for all devices, so that any page can be on any of them.
-Status Engine::choose_pages() {
+Status Sizes::choose_pages() {
   bool vmm = true, plain = true;
   uint64_t granule = 0;
   bool many = true;  // large pages in every budget: of a few the rounding costs more than mapping
@@ -90,8 +90,7 @@ Status Engine::choose_pages() {
   return {};
 }
 
-/// Whether the pool's pages fit the device, and its budget one of them.
-Status Engine::check_device_budget(const backend::Device &device, uint64_t budget) {
+Status Sizes::check_device_budget(const backend::Device &device, uint64_t budget) const {
   const uint64_t page = config_.page_size;
   const bool vmm = device.has(WEIR_CAP_VMM);
   const uint64_t granule = vmm ? device.description.granule : 256;
@@ -109,8 +108,7 @@ Status Engine::check_device_budget(const backend::Device &device, uint64_t budge
               llu(budget), llu(page));
 }
 
-/// More than there is may be meant, but is as a rule a mistake; WEIR_UNLIMITED is none.
-void Engine::warn_of_budget(const backend::Device &device, uint64_t budget) const {
+void Sizes::warn_of_budget(const backend::Device &device, uint64_t budget) const {
   const uint64_t total = device.description.memory_total;
   if (total == 0 || budget <= total || budget == WEIR_UNLIMITED) return;
   log_(WEIR_LOG_WARNING,
@@ -118,22 +116,19 @@ void Engine::warn_of_budget(const backend::Device &device, uint64_t budget) cons
        llu(budget), llu(total));
 }
 
-// ---- buffers ----
-
-Status Engine::check_size(uint64_t size) {
+Status Sizes::check_size(uint64_t size) {
   if (size != 0 && size <= vm::BufferTable::max_size / 2) return {};
   return fail(WEIR_ERROR_INVALID_ARGUMENT, "size is %llu, and a buffer has 1 to %llu bytes",
               llu(size), llu(vm::BufferTable::max_size / 2));
 }
 
-/// Whether `pages` more records of pages, and of `copies` devices' state of them, stay within the budget of records. What does
-/// not is refused before any of them is made, with the figures.
-Status Engine::room_for_records(const char *what, uint64_t size, uint64_t pages, uint64_t copies) {
+Status Sizes::room_for_records(const char *what, uint64_t size, uint64_t pages,
+                               uint64_t copies) const {
   if (pages > most_pages)
     return fail(WEIR_ERROR_INVALID_ARGUMENT, "%s of %llu bytes has %llu pages, more than %llu",
                 what, llu(size), llu(pages), llu(most_pages));
   const uint64_t need = region_records + pages * (sizeof(vm::Page) + copies * sizeof(DevicePage));
-  const uint64_t taken = memory_.bytes() + buffers_.bytes_of_next();
+  const uint64_t taken = records_.bytes() + buffers_.bytes_of_next();
   if (taken <= config_.record_budget && need <= config_.record_budget - taken) return {};
   return fail(
       WEIR_ERROR_OUT_OF_HOST_MEMORY,
@@ -144,7 +139,8 @@ Status Engine::room_for_records(const char *what, uint64_t size, uint64_t pages,
       what, llu(size), llu(need), llu(taken), llu(config_.record_budget));
 }
 
-Status Engine::room_for_buffer(const weir_buffer_desc &desc, const ShardWish &wish, bool tenant) {
+Status Sizes::room_for_buffer(const weir_buffer_desc &desc, const ShardWish &wish,
+                              bool tenant) const {
   const page::DeviceMemory &home = devices_[wish.home]->memory;
   if (tenant || !home.vmm()) return room_for_records("a buffer", desc.size, 1, 1);
   // Counted in 64 bits: what is too large has more pages than a shape can count.

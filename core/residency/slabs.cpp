@@ -1,149 +1,217 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Slabs: regions whose pages tenants share, buffers below a page, placed by the offset allocator and grouped by device,
-// client and priority, so that they grow cold together. A tenant that is used elsewhere than on its home device
-// leaves its slab for pages of its own.
+// Small buffers: their places, and their first use.
 
-#include "core/residency/plan.hpp"
+#include "core/residency/slabs.hpp"
+
+#include "core/residency/cpu_copies.hpp"
 
 #include <algorithm>
+#include <cassert>
 
 namespace weir::residency {
+namespace {
+
+/// Whether the page's copy on the device is its only one, so that a write makes none stale.
+bool sole_version(const Page &copies, const PoolDevice &device) noexcept {
+  return copies.latest() == device.bit() && copies.lower == tier::ColdTiers::none &&
+         !copies.host() && !copies.sinking;
+}
+
+}  // namespace
 
 // ---- places ----
 
-/// A slab without tenants.
-Status Engine::open_slab(const vm::Geometry &shape, const page::Kin &kin, Region **out) {
-  WEIR_TRY(make_home_region(shape, kin.home, kin.client, out));
-  return or_undo([&]() WEIR_HELD { return slabs_.open(**out, kin), Status{}; },
-                 [&]() WEIR_HELD { free_region(**out); });
+Status Slabs::open(const vm::Geometry &shape, const page::Kin &kin, Region **out) {
+  WEIR_TRY(life_.make_at_home(shape, kin.home, kin.client, out));
+  return or_undo([&]() WEIR_HELD { return page_.slabs.open(**out, kin), Status{}; },
+                 [&]() WEIR_HELD { life_.free(**out); });
 }
 
-Status Engine::place_tenant(uint32_t index, const weir_buffer_desc &desc, uint8_t home,
-                            uint32_t client, bool pinned) {
-  PoolDevice &device = *devices_[home];
-  const page::Kin kin{home, client, accounts_.priority(client, desc.priority), pinned};
+Status Slabs::place_tenant(uint32_t index, const weir_buffer_desc &desc, uint8_t home,
+                           uint32_t client, bool pinned) {
+  PoolDevice &device = *page_.devices[home];
+  const page::Kin kin{home, client, page_.accounts.priority(client, desc.priority), pinned};
   const uint64_t alignment = std::max<uint64_t>(desc.alignment, 256);
   page::SlabAllocator::Place place;
   Region *region = nullptr;
   if (pinned) {
     WEIR_TRY(place_pinned(kin, desc.size, &region, &place));
   } else {
-    region = slabs_.find(kin, desc.size, alignment, &place);
+    region = page_.slabs.find(kin, desc.size, alignment, &place);
     if (region == nullptr) {
       // More pages waste less at a page's end; each is resident on its own.
       constexpr uint32_t slab_pages = 4;
-      WEIR_TRY(open_slab(device.memory.small_pages(slab_pages), kin, &region));
+      WEIR_TRY(open(device.memory.small_pages(slab_pages), kin, &region));
       const auto take = [&] {
         return place = region->tenants->allocate(desc.size, alignment), Status{};
       };
-      WEIR_TRY(or_undo(take, [&]() WEIR_HELD { retire_region(*region); }));
-      (void)slabs_.occupy(*region, place);  // of absent pages
+      WEIR_TRY(or_undo(take, [&]() WEIR_HELD { life_.retire_region(*region); }));
+      (void)page_.slabs.occupy(*region, place);  // of absent pages
     }
   }
   region->tenants->set_owner(place.node, index);
-  buffers_.settle(index, *region, place.node);
-  return or_undo([&]() WEIR_HELD { return buffers_.set_tag(index, desc.tag), Status{}; },
+  page_.buffers.settle(index, *region, place.node);
+  return or_undo([&]() WEIR_HELD { return page_.buffers.set_tag(index, desc.tag), Status{}; },
                  [&]() WEIR_HELD { free_place(*region, place.node); });
 }
 
-/// A place in a slab. One that has no tenants stays for as long as pages of it are there: it is used again before another is
-/// opened, and its pages go before any other.
-void Engine::free_place(Region &region, uint32_t node) noexcept {
+Status Slabs::place_pinned(const page::Kin &kin, uint64_t size, Region **out,
+                           page::SlabAllocator::Place *place) {
+  PoolDevice &device = *page_.devices[kin.home];
+  const uint64_t bytes = (size + 255) / 256 * 256;
+  Region *slab = page_.slabs.find_pinned(kin, bytes, device.memory.page_size(), place);
+  if (slab == nullptr) {
+    WEIR_TRY(open(device.memory.small_pages(device.memory.line_pages()), kin, &slab));
+    *place = page::SlabAllocator::open_pages(*slab, bytes);
+  }
+  assert(*place);
+  (void)page_.slabs.occupy(*slab, *place);  // the pool's: no quota
+  const Residence *here = slab->on(kin.home);
+  const uint32_t last = slab->shape.page_at(place->offset + bytes - 1);
+  for (uint32_t p = slab->shape.page_at(place->offset); here != nullptr && p <= last; ++p) {
+    if (slab->tenants->pages[p].tenants == 1 && here->pages[p].granule != physical::no_granule)
+      device.memory.count_held(*slab, p, true);
+  }
+  *out = slab;
+  return {};
+}
+
+void Slabs::free_place(Region &region, uint32_t node) noexcept {
   const uint64_t begin = region.tenants->offset(node);
   const uint32_t last = region.shape.page_at(begin + region.tenants->size(node) - 1);
-  slabs_.vacate(region, node, idle_scan_.looks());
+  page_.slabs.vacate(region, node, others_.idle.looks());
   Residence *here = region.on(region.home);
   bool idle = false;
   for (uint32_t p = region.shape.page_at(begin); p <= last; ++p) {
     if (!region.idle(p)) continue;
-    tiers_.forget_idle(region, p);
+    page_.tiers.forget_idle(region, p);
     if (here == nullptr || here->pages[p].granule == physical::no_granule) continue;
-    PoolDevice &device = device_at(region.home);
+    PoolDevice &device = *page_.devices[region.home];
     if (region.pinned) device.memory.count_held(region, p, false);
-    if (here->pages[p].state() == PageState::filling) continue;  // settle_fill() refunds
-    uncharge(region, p, region.home);
+    if (here->pages[p].state() == PageState::filling) continue;  // Filler::settle() refunds
+    others_.pages.uncharge(region, p, region.home);
     idle = true;
     bool &told = region.tenants->pages[p].told;
     if (told) continue;
     // If not, it is among the policy's pages already; it only goes a little later.
-    const PageRef ref{region.id, p, regions_.generation(region)};
+    const PageRef ref{region.id, p, page_.regions.generation(region)};
     told = if_memory([&]() WEIR_HELD { device.policy->dispose(ref); });
   }
-  if (idle) watch_idle();
-  retire_region(region);
+  if (idle) others_.idle.watch();
+  life_.retire_region(region);
 }
 
-/// A tenant whose bytes are lost, and which nobody leases, parts from its slab; its own page says that it is lost. True: it was the
-/// last of the slab, which ends. Throws std::bad_alloc with nothing changed.
-bool Engine::own_lost_page(uint32_t index, uint8_t home) {
-  const Target where = buffers_.target(index);
+bool Slabs::own_lost_page(uint32_t index, uint8_t home) {
+  const page::Target where = page_.buffers.target(index);
   const uint8_t before = where.region->home;
   const bool last = where.region->tenants->count == 1;
-  Region &fresh = make_region(device_at(home).memory.shape(where.size), home, where.region->client);
+  Region &fresh =
+      life_.make(page_.devices[home]->memory.shape(where.size), home, where.region->client);
   fresh.buffer = index;
   fresh.priority = where.region->priority;
-  fresh.tag = buffers_.tag_of(index);
-  places_.note(fresh, fresh.pages[0].device_lost());
-  free_place(*where.region, buffers_.node(index));
-  buffers_.settle(index, fresh);
-  count_promise(index, before, where.size, false);
-  buffers_.hot(index).set_size_home(where.size, device_at(home).device.id);
-  count_promise(index, home, where.size, true);
-  set_flags(index, 0, Word::resident | Word::sole);
+  fresh.tag = page_.buffers.tag_of(index);
+  page_.places.note(fresh, fresh.pages[0].device_lost());
+  free_place(*where.region, page_.buffers.node(index));
+  page_.buffers.settle(index, fresh);
+  homes_.count_promise(index, before, where.size, false);
+  page_.buffers.hot(index).set_size_home(where.size, page_.devices[home]->device.id);
+  homes_.count_promise(index, home, where.size, true);
+  page_.buffers.hot(index).set_flags(0, Word::resident | Word::sole);
   return last;
 }
 
 // ---- a tenant that can't stay one ----
 
-/// Gives a tenant that is to be used elsewhere than at home pages of its own, through HOST: tenants share a page, and a page has
-/// one latest version, so one of them can't be used elsewhere alone.
-Status Engine::unslab_for(Releasable &lock, uint32_t index, uint8_t place) {
-  const Target where = buffers_.target(index);
+Status Slabs::unslab_for(Releasable &lock, uint32_t index, uint8_t place) {
+  const page::Target where = page_.buffers.target(index);
   if (!where.region->slab || where.region->home == place) return {};
-  std::atomic<uint64_t> &word = buffers_.hot(index).word;
-  if (buffers_.held(index) || !leases_.take_alone(index))
+  std::atomic<uint64_t> &word = page_.buffers.hot(index).word;
+  if (page_.buffers.held(index) || !lease_.leases.take_alone(index))
     return fail(WEIR_ERROR_LEASE_CONFLICT,
                 "a buffer below a page is leased or held on its home device; it can be used "
                 "elsewhere only when it is not");
-  leases_.count_pages(*where.region, where.base, where.base + where.size, 1);
+  lease_.leases.count_pages(*where.region, where.base, where.base + where.size, 1);
   const bool virgin = (word.load() & Word::virgin) != 0;
   Region *fresh = nullptr;
   tier::HostSlot slot;
   const auto work = [&]() WEIR_HELD -> Status {
-    fresh = &make_region(device_at(where.region->home).memory.shape(where.size), where.region->home,
-                         where.region->client);
+    fresh = &life_.make(page_.devices[where.region->home]->memory.shape(where.size),
+                        where.region->home, where.region->client);
     // Readers too: another tenant may get the place as soon as it is free.
-    WEIR_TRY(wait_range(lock, index, 0, where.size, true));
+    WEIR_TRY(cpu_.wait_range(lock, index, 0, where.size, true));
     if (virgin) return {};
-    WEIR_TRY(
-        host_room_.take(lock, where.region->client, node_of(*where.region), where.size, &slot));
-    WEIR_TRY(copy_pieces(lock, index, where, 0, where.size,
-                         static_cast<unsigned char *>(tiers_.host().address(slot)), nullptr));
-    tiers_.host().take_over(slot, where.region->client, where.size);
+    WEIR_TRY(others_.host_room.take(lock, where.region->client,
+                                    page_.devices[where.region->home]->node, where.size, &slot));
+    WEIR_TRY(cpu_.copy_pieces(lock, index, where, 0, where.size,
+                              static_cast<unsigned char *>(page_.tiers.host().address(slot)),
+                              nullptr));
+    page_.tiers.host().take_over(slot, where.region->client, where.size);
     return {};
   };
   const Status status = with_memory(lock, "to move a small buffer", work);
-  leases_.count_pages(*where.region, where.base, where.base + where.size, -1);
+  lease_.leases.count_pages(*where.region, where.base, where.base + where.size, -1);
   if (status) {
     fresh->buffer = index;
     fresh->priority = where.region->priority;
-    fresh->tag = buffers_.tenant_tag(index);
-    places_.note(*fresh, fresh->pages[0].take_slot(slot));
-    if (!virgin) places_.note(*fresh, fresh->pages[0].arrived(vm::host_bit));
-    if (!virgin) tiers_.note(*fresh, 0, vm::host_bit);
-    free_place(*where.region, buffers_.node(index));
-    buffers_.settle(index, *fresh);
+    fresh->tag = page_.buffers.tenant_tag(index);
+    page_.places.note(*fresh, fresh->pages[0].take_slot(slot));
+    if (!virgin) page_.places.note(*fresh, fresh->pages[0].arrived(vm::host_bit));
+    if (!virgin) page_.tiers.note(*fresh, 0, vm::host_bit);
+    free_place(*where.region, page_.buffers.node(index));
+    page_.buffers.settle(index, *fresh);
     // A prefetch may have opened the hit path to the old place while the lock was dropped.
-    set_flags(index, 0, Word::virgin | Word::resident | Word::sole);
+    page_.buffers.hot(index).set_flags(0, Word::virgin | Word::resident | Word::sole);
   } else {
     const KeepError keep;
-    if (slot) tiers_.free_slot(where.region->client, slot, where.region->scrub);
-    if (fresh != nullptr) free_region(*fresh);
+    if (slot) page_.tiers.free_slot(where.region->client, slot, where.region->scrub);
+    if (fresh != nullptr) life_.free(*fresh);
   }
   word.fetch_sub(Word::writer);
-  changed_.notify_all();
+  env_.sync.changed.notify_all();
   return status;
+}
+
+// ---- first use ----
+
+bool Slabs::in_place(Region &slab, uint64_t begin, uint64_t size, PoolDevice &device) noexcept {
+  Residence *here = slab.on(device.place);
+  if (!device.open() || here == nullptr) return false;
+  const uint32_t last = slab.shape.page_at(begin + size - 1);
+  for (uint32_t p = slab.shape.page_at(begin); p <= last; ++p) {
+    DevicePage &state = here->pages[p];
+    const Page &copies = slab.pages[p];
+    if (!on_device(slab, *here, p) || (copies.latest() & ~device.bit()) != 0 || !state.queued)
+      return false;
+    if (!state.ready) continue;
+    if (!env_.streams.passed(state.ready)) return false;
+    state.ready = Stamp{};
+  }
+  return true;
+}
+
+void Slabs::write_pages(Region &slab, uint64_t begin, uint64_t size, PoolDevice &device) noexcept {
+  const uint32_t last = slab.shape.page_at(begin + size - 1);
+  for (uint32_t p = slab.shape.page_at(begin); p <= last; ++p) {
+    if (!sole_version(slab.pages[p], device)) page_.tiers.invalidate(slab, p, device.bit());
+  }
+}
+
+uint64_t Slabs::open_to_first(uint32_t index, PoolDevice &device) noexcept {
+  const page::Target where = page_.buffers.target(index);
+  Region &slab = *where.region;
+  const uint32_t last = slab.shape.page_at(where.base + where.size - 1);
+  for (uint32_t p = slab.shape.page_at(where.base); p <= last; ++p) {
+    if (!sole_version(slab.pages[p], device)) return 0;
+  }
+  Stamp past;
+  if (slab.cold || !in_place(slab, where.base, where.size, device) ||
+      !lease_.history.past_of(slab, where.base, where.base + where.size, &past))
+    return 0;
+  vm::Hot &hot = page_.buffers.hot(index);
+  hot.stamp.store(past.bits, std::memory_order_relaxed);
+  hot.address = address_of(slab, *slab.on(slab.home)) + where.base;
+  return Word::resident | Word::sole;
 }
 
 }  // namespace weir::residency

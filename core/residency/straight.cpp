@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Straight down: a page leaves a device for a cold tier without a slot in HOST, because it is not expected back soon
-// or because HOST can't make room. Part by part through staging, by the thread that evicts it; part of drain.cpp.
+// or because HOST can't make room. Part by part through staging, by the thread that evicts it; part of evictor.cpp.
 
-#include "core/residency/plan.hpp"
-#include "core/transfer/copier.hpp"
+#include "core/residency/evictor.hpp"
 
 #include <cstring>
 
@@ -12,10 +11,10 @@ namespace weir::residency {
 
 /// The page's parts, each copied from the device when it is wanted. One slot of staging is enough: a part is where it goes to before
 /// the next is fetched.
-class Engine::StraightDown final : public move::Outgoing {
+class Evictor::StraightDown final : public move::Outgoing {
  public:
-  StraightDown(Engine &engine, const Drain &drain, const Victim &victim)
-      : engine_(engine), drain_(drain), victim_(victim), slot_(engine.cold_.staging().take()) {
+  StraightDown(tier::ColdTiers &cold, const Drain &drain, const Victim &victim)
+      : cold_(cold), drain_(drain), victim_(victim), slot_(cold_.staging().take()) {
     of = victim.region;
     used = victim.used;
     plan = victim.plan;
@@ -24,7 +23,7 @@ class Engine::StraightDown final : public move::Outgoing {
     rounded = slot_->pinned;  // in place
     slot_->secret = victim.region->scrub;
   }
-  ~StraightDown() { engine_.cold_.staging().give(slot_, Stamp{}); }
+  ~StraightDown() { cold_.staging().give(slot_, Stamp{}); }
   StraightDown(const StraightDown &) = delete;
   StraightDown &operator=(const StraightDown &) = delete;
 
@@ -37,7 +36,7 @@ class Engine::StraightDown final : public move::Outgoing {
     Status status =
         copier.copy(reinterpret_cast<uint64_t>(slot_->pinned), victim_.address + at, bytes);
     if (status) status = copier.finish();
-    if (!status) engine_.end_copies(drain_.device);
+    if (!status) end_copies(drain_.device);
     const bool intact = status && victim_.region->rounds == tier::Form::bytes;
     in_slot_ = intact ? at : UINT64_MAX;
     return status;
@@ -48,21 +47,21 @@ class Engine::StraightDown final : public move::Outgoing {
     slot_->io.bytes = count;
     slot_->io.write = true;
     slot_->io.background = drain_.background;
-    engine_.cold_.storage()->submit(&slot_->io);
-    return engine_.cold_.storage()->wait(&slot_->io);
+    cold_.storage()->submit(&slot_->io);
+    return cold_.storage()->wait(&slot_->io);
   }
 
  private:
-  Engine &engine_;
+  tier::ColdTiers &cold_;
   const Drain &drain_;
   const Victim &victim_;
   tier::StagingSlot *const slot_;
   uint64_t in_slot_ = UINT64_MAX;  ///< where the part begins that is there as it was on the device
 };
 
-Status Engine::send_straight(Drain &drain, Victim &victim) {
-  StraightDown page(*this, drain, victim);
-  WEIR_TRY(demoter_.send(
+Status Evictor::send_straight(Drain &drain, Victim &victim) {
+  StraightDown page(page_.cold, drain, victim);
+  WEIR_TRY(others_.demoter.send(
       page, drain.background ? Workers::Urgency::background : Workers::Urgency::demand, false));
   victim.checksum = page.checksum;
   victim.plan = page.plan;

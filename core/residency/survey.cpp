@@ -25,10 +25,10 @@ uint64_t bytes_in_use(const Region &region, const Residence *here) noexcept {
 
 Blocker Relocator::blocker_of(Region &region, uint32_t buffer, uint64_t begin,
                               uint64_t end) noexcept {
-  const uint64_t word = tables_.buffers.hot(buffer).word.load(std::memory_order_acquire);
+  const uint64_t word = page_.buffers.hot(buffer).word.load(std::memory_order_acquire);
   if (region.pinned) return Blocker::pinned;
   if (region.stable) return Blocker::stable;
-  if (tables_.buffers.held(buffer)) return Blocker::held;
+  if (page_.buffers.held(buffer)) return Blocker::held;
   if (Word::leases(word) != 0 || (word & Word::partial) != 0) return Blocker::leased;
   if ((word & Word::alive) == 0 || (word & Word::closing) != 0) return Blocker::busy;
   const Residence *here = region.on(region.home);
@@ -43,13 +43,13 @@ Blocker Relocator::blocker_of(Region &region, uint32_t buffer, uint64_t begin,
 }
 
 void Relocator::list_groups(uint8_t place, std::pmr::vector<uint64_t> *groups, MoveResult *result) {
-  Locked lock(sync_.lock);
+  Locked lock(env_.sync.lock);
   if (device_at(place).lost()) return;
-  tables_.slabs.for_each_group([&](uint64_t group, const auto &slabs) WEIR_HELD {
-    if (tables_.regions.at(slabs[0]).home != place) return;
-    if (tables_.regions.at(slabs[0]).pinned) {
+  page_.slabs.for_each_group([&](uint64_t group, const auto &slabs) WEIR_HELD {
+    if (page_.regions.at(slabs[0]).home != place) return;
+    if (page_.regions.at(slabs[0]).pinned) {
       for (const uint32_t id : slabs)
-        result->block(Blocker::pinned, tables_.regions.at(id).tenants->taken);
+        result->block(Blocker::pinned, page_.regions.at(id).tenants->taken);
     } else {
       groups->push_back(group);
     }
@@ -59,22 +59,22 @@ void Relocator::list_groups(uint8_t place, std::pmr::vector<uint64_t> *groups, M
 void Relocator::survey_group(uint8_t place, uint64_t group, Survey *survey) {
   constexpr ptrdiff_t most_surveyed = 32;  // slabs, of the emptiest and of the fullest each
   constexpr size_t most_occupants = size_t{1} << 16U;
-  Locked lock(sync_.lock);
+  Locked lock(env_.sync.lock);
   survey->clear();
-  const page::SlabAllocator::Ids *found = tables_.slabs.group(group);
+  const page::SlabAllocator::Ids *found = page_.slabs.group(group);
   if (found == nullptr || device_at(place).lost()) return;
-  std::pmr::vector<uint32_t> slabs(*found, memory_);
-  std::erase_if(slabs, [this](uint32_t id) WEIR_HELD { return tables_.regions.at(id).vacant(); });
+  std::pmr::vector<uint32_t> slabs(*found, env_.memory);
+  std::erase_if(slabs, [this](uint32_t id) WEIR_HELD { return page_.regions.at(id).vacant(); });
   const auto emptier = [this](uint32_t a, uint32_t b) WEIR_HELD {
-    return tables_.regions.at(a).tenants->used() < tables_.regions.at(b).tenants->used();
+    return page_.regions.at(a).tenants->used() < page_.regions.at(b).tenants->used();
   };
   if (slabs.size() > size_t{2 * most_surveyed}) {
     const auto middle = slabs.begin() + most_surveyed;
     std::nth_element(slabs.begin(), middle, slabs.end(), emptier);
     // Of the fullest those with room.
     const auto full = std::partition(middle, slabs.end(), [this](uint32_t id) WEIR_HELD {
-      return tables_.regions.at(id).tenants->free_units() >=
-             tables_.regions.at(id).tenants->size() / 16;
+      return page_.regions.at(id).tenants->free_units() >=
+             page_.regions.at(id).tenants->size() / 16;
     });
     const auto last = middle + std::min<ptrdiff_t>(full - middle, most_surveyed);
     std::partial_sort(middle, last, full,
@@ -85,15 +85,15 @@ void Relocator::survey_group(uint8_t place, uint64_t group, Survey *survey) {
   std::sort(slabs.begin(), slabs.end(), emptier);
   size_t first = 0;
   for (size_t end = slabs.size(); first < end && survey->occupants.size() < most_occupants;) {
-    survey_slab(tables_.regions.at(slabs[first++]), survey);
-    if (first < end) survey_slab(tables_.regions.at(slabs[--end]), survey);
+    survey_slab(page_.regions.at(slabs[first++]), survey);
+    if (first < end) survey_slab(page_.regions.at(slabs[--end]), survey);
   }
 }
 
 void Relocator::survey_slab(Region &region, Survey *survey) {
   const Residence *here = region.on(region.home);
   SurveyedPlace slab{.id = region.id,
-                     .generation = tables_.regions.generation(region),
+                     .generation = page_.regions.generation(region),
                      .size = region.shape.physical_bytes(),
                      .worth = bytes_in_use(region, here),
                      .first = survey->occupants.size()};
@@ -116,13 +116,13 @@ void Relocator::survey_slab(Region &region, Survey *survey) {
                     .owner = tenants.owner(node),
                     .node = node,
                     .node_generation = tenants.generation(node)};
-    const uint64_t word = tables_.buffers.hot(tenant.owner).word.load(std::memory_order_relaxed);
+    const uint64_t word = page_.buffers.hot(tenant.owner).word.load(std::memory_order_relaxed);
     tenant.generation = word & Word::generation_mask;
     tenant.alignment_log2 =
         static_cast<uint8_t>((word >> Word::alignment_shift) & Word::alignment_mask);
     // A node that a move has reserved is not its owner's place yet.
     tenant.blocker =
-        tables_.buffers.lies_at(tenant.owner, region, node)
+        page_.buffers.lies_at(tenant.owner, region, node)
             ? blocker_of(region, tenant.owner, tenant.offset, tenant.offset + tenant.size)
             : Blocker::busy;
     fill_gap(end, tenant.offset);
@@ -135,18 +135,18 @@ void Relocator::survey_slab(Region &region, Survey *survey) {
 }
 
 LayoutStats Relocator::layout(uint8_t place) {
-  Locked lock(sync_.lock);
+  Locked lock(env_.sync.lock);
   PoolDevice &device = device_at(place);
   LayoutStats stats;
   if (!device.vmm()) {
     stats.free_bytes = device.memory.granules().idle();
     stats.largest_free = device.memory.granules().largest_free();
   }
-  tables_.slabs.for_each_group([&](uint64_t, const auto &slabs) WEIR_HELD {
-    const Region &first = tables_.regions.at(slabs[0]);
+  page_.slabs.for_each_group([&](uint64_t, const auto &slabs) WEIR_HELD {
+    const Region &first = page_.regions.at(slabs[0]);
     if (slabs.size() < 2 || first.home != place || first.pinned) return;
     for (const uint32_t id : slabs) {
-      Region &region = tables_.regions.at(id);
+      Region &region = page_.regions.at(id);
       const uint64_t bytes = bytes_in_use(region, region.on(place));
       stats.slab_bytes += bytes;
       stats.slab_used += std::min(bytes, region.tenants->used());

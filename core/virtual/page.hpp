@@ -102,7 +102,7 @@ static_assert(sizeof(Page) == 24);
 class DevicePage {
  public:
   PageState state() const noexcept { return state_; }
-  /// What else the step changes is the caller's (Engine::step).
+  /// What else the step changes is the caller's (step() of residency/pool_device.hpp).
   const Rule &apply(Step step) noexcept {
     const Rule &rule = rules[static_cast<size_t>(step)];
 #if defined(WEIR_DEBUG_CHECKS)
@@ -126,7 +126,7 @@ class DevicePage {
   bool wanted : 1 = false;    ///< somebody waits for it while it is draining: keep it
   bool queued : 1 = false;    ///< known to the policy
   bool borrowed : 1 = false;  ///< spilled here from a neighbour: the first to go
-  /// Borrowed, and a stream of another device has used it here since it came (residency/remote.cpp).
+  /// Borrowed, and a stream of another device has used it here since it came (residency/remote_uses.hpp).
   bool visited : 1 = false;
 
   /// In place: the pool's generation as it was mapped: devices that came later have no access to it. Ends at 65535, as
