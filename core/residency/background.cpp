@@ -65,6 +65,24 @@ void Background::give_unneeded_back(Releasable &lock, PoolDevice &device) {
   others_.idle.give_to_system(lock, device, doomed);
 }
 
+bool Background::keep_free(Releasable &lock, PoolDevice &device) {
+  if (!device.vmm() || !device.open()) return false;
+  const uint64_t room = device.memory.room();
+  const uint64_t until =
+      device.draining_ahead ? device.memory.high_water() : device.memory.low_water();
+  if (room >= until) {
+    device.draining_ahead = false;
+    return false;
+  }
+  if (device.making_room != 0) return false;  // it tells this thread when it has ended
+  const Wanted wanted{.bytes = std::min(device.memory.high_water() - room, uint64_t{64} << 20U),
+                      .not_before = 8,
+                      .keep_prefetched = true};
+  device.draining_ahead = true;
+  device.draining_ahead = evictor_.evict_chosen(lock, device, wanted, true) != 0;
+  return device.draining_ahead;
+}
+
 void Background::evictor_loop() {
   const Devices &devices = page_.devices;
   Locked lock(env_.sync.lock);
@@ -75,21 +93,7 @@ void Background::evictor_loop() {
       others_.host_room.grow_ahead(lock);
       give_unneeded_back(lock);
       for (size_t i = 0; i < devices.size(); ++i) {  // one may come while the lock is dropped
-        PoolDevice *device = devices[i].get();
-        if (!device->vmm() || !device->open() || env_.sync.lock.stopping()) continue;
-        const uint64_t room = device->memory.room();
-        if (room >= device->memory.low_water() &&
-            !(device->draining_ahead && room < device->memory.high_water())) {
-          device->draining_ahead = false;
-          continue;
-        }
-        device->draining_ahead = true;
-        const Wanted wanted{
-            .bytes = std::min(device->memory.high_water() - room, uint64_t{64} << 20U),
-            .not_before = 8,
-            .keep_prefetched = true};
-        device->draining_ahead = evictor_.evict_chosen(lock, *device, wanted, true) != 0;
-        worked = worked || device->draining_ahead;
+        if (!env_.sync.lock.stopping()) worked = keep_free(lock, *devices[i]) || worked;
       }
     } catch (const std::bad_alloc &) {
       worked = false;
@@ -110,6 +114,14 @@ void Background::look_at_idle() {
   (void)others_.idle.scan().watch(true);
   while (others_.idle.scan().looking()) env_.sync.changed.wait(lock);  // the thread was faster
   give_unneeded_back(lock);
+}
+
+bool Background::look_at_room() {
+  Locked lock(env_.sync.lock);
+  bool worked = false;
+  for (size_t i = 0; i < page_.devices.size(); ++i)
+    worked = keep_free(lock, *page_.devices[i]) || worked;
+  return worked;
 }
 
 void Background::look_at_compressed() {

@@ -40,13 +40,20 @@ class Background {
   void join();
 
   // ---- for tests ----
+  /// Gives back now what has been idle for long enough, if it is time to look.
   void look_at_idle() WEIR_NOT_HELD;
+  /// One step towards the high watermark on each device that needs one; true: something was evicted.
+  bool look_at_room() WEIR_NOT_HELD;
+  /// Makes HOST's budget follow the machine now, where it does so at all.
   void look_at_memory() WEIR_NOT_HELD;
+  /// Codes again what has lain idle in COMPRESSED for long enough.
   void look_at_compressed() WEIR_NOT_HELD;
 
  private:
   void evictor_loop();
   void demoter_loop();
+  /// One step from the low to the high watermark. False: there is enough, or nothing to evict, or a set is making room itself.
+  bool keep_free(Releasable &lock, PoolDevice &device) WEIR_HELD;
   void give_unneeded_back(Releasable &lock) WEIR_HELD;
   void give_unneeded_back(Releasable &lock, PoolDevice &device) WEIR_HELD;
 

@@ -157,12 +157,8 @@ class Engine final {
   SeqPoints points;
   /// Wakes everybody who waits inside acquire (a request was cancelled).
   void wake_all();
-  /// Makes HOST's budget follow the machine now, where it does so at all; for tests.
-  void look_at_memory() { upkeep_.look_at_memory(); }
-  /// Gives back now what has been idle for long enough, if it is time to look; for tests, with a clock of their own.
-  void look_at_idle() { upkeep_.look_at_idle(); }
-  /// Codes again what has lain idle in COMPRESSED for long enough; for tests, with a clock of their own.
-  void look_at_compressed() { upkeep_.look_at_compressed(); }
+  /// What the pool's threads do, for tests that do it themselves, with a clock of their own.
+  Background &upkeep() noexcept { return upkeep_; }
   /// As if the device had said that it is lost; for tests.
   void lose_device(uint8_t place);
   /// Waits until no page is on the move, and what weir_prefetch has asked for has been brought or refused; for tests.

@@ -116,6 +116,13 @@ Status Gatherer::claim_page(Plan &plan, PlanPage &page, Short *what) {
 
 Status Gatherer::gather(Releasable &lock, Plan &plan) {
   PoolDevice &device = *plan.device;
+  // The background evicts when this has ended: beside it, it would take what the set is about to take, and then what has just come.
+  ++device.making_room;
+  const AtEnd made_room([&]() WEIR_HELD {
+    --device.making_room;
+    if (env_.config.background && device.memory.room() < device.memory.low_water())
+      env_.sync.work.notify_all();
+  });
   uint32_t barren = 0;
   // Others may be faster to take what was made free: not for ever.
   constexpr uint32_t most_compactions = 4;
@@ -174,8 +181,6 @@ Status Gatherer::gather(Releasable &lock, Plan &plan) {
     }
     if (plan.quiet && device.evictions.total() == generation) return Status(WEIR_ERROR_WOULD_BLOCK);
   }
-  if (env_.config.background && device.memory.room() < device.memory.low_water())
-    env_.sync.work.notify_all();
   return {};
 }
 

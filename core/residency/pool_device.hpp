@@ -70,6 +70,8 @@ struct PoolDevice : page::Standing {
   }
   uint32_t in_flight = 0;  ///< drains and fills going on: room may appear without a release
   uint32_t gathering = 0;  ///< prefetches that may hold granules and have not marked their pages
+  uint32_t making_room =
+      0;  ///< sets that take victims themselves: the background takes none beside them
   bool draining_ahead = false;  ///< the background is on its way from the low to the high watermark
 
   /// Whether anything may be brought here by who saw it when it had joined then. DEVICE_LOST, DEVICE_REMOVED.

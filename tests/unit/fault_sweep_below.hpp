@@ -120,7 +120,9 @@ struct Scenario : Subject {
   }
 
   /// What lies idle in COMPRESSED is coded again. That it can't be is nobody's failure.
-  void recompress() { reinterpret_cast<weir::pool::Pool *>(pool)->engine().look_at_compressed(); }
+  void recompress() {
+    reinterpret_cast<weir::pool::Pool *>(pool)->engine().upkeep().look_at_compressed();
+  }
 
   void work() {
     for (uint32_t i = 0; i < buffer_count; ++i) i == noisy ? fill_noisy(i) : fill(i, i + 1);

@@ -228,7 +228,7 @@ void idle_slots_go_back(void **) {
   const auto pass = [&](uint32_t looks) {
     for (uint32_t i = 0; i < looks; ++i) {
       clock.pass(grace_ns / weir::physical::looks_a_grace);
-      engine_of(world).look_at_idle();
+      engine_of(world).upkeep().look_at_idle();
     }
   };
   for (int turn = 0; turn < 2; ++turn) {

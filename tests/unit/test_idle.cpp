@@ -80,7 +80,7 @@ struct IdleWorld : World {
   void pass(uint32_t looks) {
     for (uint32_t i = 0; i < looks; ++i) {
       clock.pass(look);
-      engine().look_at_idle();
+      engine().upkeep().look_at_idle();
     }
   }
   weir_pool_device_stats device() {

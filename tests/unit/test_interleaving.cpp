@@ -123,6 +123,35 @@ void pressure_and_the_victims_user(void **state) {
   }
 }
 
+/// What an acquire is about to take, and then what it has just brought, is no victim for the background beside it.
+void the_background_takes_nothing_beside_an_acquire_that_makes_room(void **state) {
+  World world = world_for(state);
+  weir_buffer older = world.buffer(two_pages), newer = world.buffer(two_pages);
+  world.fill(older, two_pages, 1);
+  world.fill(newer, two_pages, 2);
+  weir_buffer wanted = world.buffer(page_bytes);
+  bool beside = false;
+  {
+    Gate gate(world.pool, "evict.claimed");
+    Kernel kernel{0, page_bytes, 3, 0};
+    Task user([&] { return run(world, wanted, WEIR_DISCARD_WRITE, &kernel); });
+    gate.await();
+    beside = engine_of(world).upkeep().look_at_room();
+    gate.open();
+    ok(user.join());
+  }
+  assert_false(beside);
+  assert_int_equal(world.stats().background_demoted_bytes, 0);
+  // The budget is full again: now it keeps some of it free, where that can be done by the page.
+  assert_int_equal(engine_of(world).upkeep().look_at_room(), has_vmm(world));
+  assert_int_equal(world.stats().background_demoted_bytes, has_vmm(world) ? page_bytes : 0);
+  world.check(older, two_pages, 1);
+  world.check(newer, two_pages, 2);
+  world.check(wanted, page_bytes, 3);
+  for (weir_buffer buffer : {older, newer, wanted}) ok(weir_buffer_destroy(world.pool, buffer));
+  close_clean(world);
+}
+
 void a_buffer_is_destroyed_while_its_pages_leave(void **state) {
   for (const char *point : {"evict.claimed", "evict.unmapped"}) {
     World world = world_for(state);
@@ -451,6 +480,7 @@ int main() {
       BOTH(an_acquire_meets_an_eviction),
       BOTH(an_unmapped_page_comes_back),
       BOTH(pressure_and_the_victims_user),
+      BOTH(the_background_takes_nothing_beside_an_acquire_that_makes_room),
       BOTH(a_buffer_is_destroyed_while_its_pages_leave),
       BOTH(a_write_from_the_host_meets_an_eviction),
       BOTH(a_read_from_the_host_meets_an_eviction),

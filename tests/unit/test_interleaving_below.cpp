@@ -73,7 +73,7 @@ class Descent {
     gate_ = std::make_unique<Gate>(world.pool, spill ? "sink" : how.point);
     sinker_ = std::make_unique<Task>([this, recode] {
       if (!recode) return trim_host();
-      engine().look_at_compressed();
+      engine().upkeep().look_at_compressed();
       return weir_result{WEIR_SUCCESS};
     });
     gate_->await();

@@ -53,7 +53,7 @@ template <typename Done>
 bool comes_by_looking(World &world, Done done) {
   auto &engine = reinterpret_cast<weir::pool::Pool *>(world.pool)->engine();
   for (int looks = 0; looks < 64; ++looks) {
-    engine.look_at_memory();
+    engine.upkeep().look_at_memory();
     if (done()) return true;
   }
   return false;

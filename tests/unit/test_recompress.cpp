@@ -92,7 +92,7 @@ struct Idle : World {
   }
   weir::residency::Engine &engine() { return reinterpret_cast<weir::pool::Pool *>(pool)->engine(); }
   void look() {
-    engine().look_at_compressed();
+    engine().upkeep().look_at_compressed();
     assert_string_equal(engine().validate().c_str(), "");
   }
   void end() {
@@ -219,7 +219,7 @@ void beside(Idle &world, Body meanwhile) {
   test_clock.pass(2 * idle);
   Gate gate(world.pool, "recompressed");
   Task coder([&world] {
-    world.engine().look_at_compressed();
+    world.engine().upkeep().look_at_compressed();
     return weir_result{WEIR_SUCCESS};
   });
   gate.await();
@@ -247,7 +247,7 @@ void it_is_being_brought_up(void **) {
   {
     Stops stops(world, {"fill", "recompressed"});
     Task coder([&world] {
-      world.engine().look_at_compressed();
+      world.engine().upkeep().look_at_compressed();
       return weir_result{WEIR_SUCCESS};
     });
     stops.await("recompressed");

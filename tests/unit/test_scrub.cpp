@@ -466,7 +466,7 @@ void what_is_coded_again(void **) {
   };
   const std::vector<Blob> before = blobs();
   test_clock.pass(2 * idle);
-  engine.look_at_compressed();
+  engine.upkeep().look_at_compressed();
   assert_true(world.stats().recompressed_bytes != 0);
   // Where a blob was there is another's by now, or nothing.
   const std::vector<Blob> after = blobs();
