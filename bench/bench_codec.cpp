@@ -14,11 +14,11 @@
 #include "common.hpp"
 
 #include "bench/codec/data.hpp"
-#include "core/tier/codec.hpp"
-#include "core/tier/codec/cpu.hpp"
-#include "core/tier/codec/fx.hpp"
-#include "core/tier/codec/mask.hpp"
-#include "core/tier/codec/sparse.hpp"
+#include "core/codec/codec.hpp"
+#include "core/codec/cpu.hpp"
+#include "core/codec/fx.hpp"
+#include "core/codec/mask.hpp"
+#include "core/codec/sparse.hpp"
 
 #include <sched.h>
 #include <time.h>
@@ -30,9 +30,9 @@
 namespace {
 
 using namespace weir::bench;
-using weir::tier::CpuLevel;
-using weir::tier::Form;
-using weir::tier::Stores;
+using weir::codec::CpuLevel;
+using weir::codec::Form;
+using weir::codec::Stores;
 
 constexpr uint64_t block = 256 * kib;
 constexpr uint64_t page = 2 * mib;
@@ -65,20 +65,20 @@ struct Method {
 constexpr Method methods[] = {
     {"fx",
      [](Form form, const unsigned char *in, uint64_t raw, unsigned char *out, uint64_t room,
-        CpuLevel level) { return weir::tier::fx_encode(form, in, raw, out, room, level); },
-     weir::tier::fx_decode, [](const CodecData &data) { return data.form != Form::bytes; }},
+        CpuLevel level) { return weir::codec::fx_encode(form, in, raw, out, room, level); },
+     weir::codec::fx_decode, [](const CodecData &data) { return data.form != Form::bytes; }},
     {"sparse",
      [](Form form, const unsigned char *in, uint64_t raw, unsigned char *out, uint64_t room,
-        CpuLevel level) { return weir::tier::sparse_encode(form, in, raw, out, room, level); },
-     weir::tier::sparse_decode,
+        CpuLevel level) { return weir::codec::sparse_encode(form, in, raw, out, room, level); },
+     weir::codec::sparse_decode,
      [](const CodecData &data) {
-       return weir::tier::sparse_estimate(data.form, data.bytes.data(), block) < block / 8 * 7;
+       return weir::codec::sparse_estimate(data.form, data.bytes.data(), block) < block / 8 * 7;
      }},
     {"mask",
      [](Form, const unsigned char *in, uint64_t raw, unsigned char *out, uint64_t room,
-        CpuLevel level) { return weir::tier::mask_encode(in, raw, out, room, level); },
+        CpuLevel level) { return weir::codec::mask_encode(in, raw, out, room, level); },
      [](const unsigned char *in, uint64_t bytes, unsigned char *out, uint64_t raw, CpuLevel level,
-        Stores) { return weir::tier::mask_decode(in, bytes, out, raw, level); },
+        Stores) { return weir::codec::mask_decode(in, bytes, out, raw, level); },
      [](const CodecData &data) { return data.two_valued; }},
 };
 
@@ -183,7 +183,7 @@ void measure(const Method &method, const CodecData &data, CpuLevel level, Memory
   Json("codec")
       .text("data", data.name.c_str())
       .text("method", method.name)
-      .text("level", weir::tier::cpu_level_name(level))
+      .text("level", weir::codec::cpu_level_name(level))
       .number("compression", coded.compression())
       .number("compress_gib_per_s", gib_per_s(out.size(), in.subject))
       .number("decompress_gib_per_s", gib_per_s(out.size(), back.subject))
@@ -200,7 +200,7 @@ void measure(const Method &method, const CodecData &data, CpuLevel level, Memory
 
 /// Pages of one region, of which a blob is made only if it pays, or in any case. Trials are part of it.
 void measure_random(uint64_t total, bool must, Memory &in, Memory &out) {
-  using namespace weir::tier;
+  using namespace weir::codec;
   weir::Clock clock;
   weir::Workers workers(0, 100, clock);
   Codec codec(workers, CodecChoice::automatic);
@@ -243,9 +243,9 @@ int main(int argc, char **argv) {
     if (data.name.find(only) == std::string::npos) return;
     for (const Method &method : methods) {
       if (!method.suits(data)) continue;
-      for (uint32_t i = 0; i < weir::tier::cpu_level_count; ++i) {
+      for (uint32_t i = 0; i < weir::codec::cpu_level_count; ++i) {
         const auto level = static_cast<CpuLevel>(i);
-        if (weir::tier::cpu_has(level)) measure(method, data, level, memory, out);
+        if (weir::codec::cpu_has(level)) measure(method, data, level, memory, out);
       }
     }
   });

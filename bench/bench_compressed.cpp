@@ -9,7 +9,7 @@
 
 #include "common.hpp"
 
-#include "core/tier/codec.hpp"
+#include "core/codec/codec.hpp"
 #include "core/tier/compressed_store.hpp"
 
 #include <lz4.h>
@@ -28,9 +28,9 @@ namespace {
 using namespace weir::bench;
 using weir::Clock;
 using weir::Workers;
-using weir::tier::Codec;
-using weir::tier::CodecChoice;
-using weir::tier::CodecPlan;
+using weir::codec::Codec;
+using weir::codec::CodecChoice;
+using weir::codec::CodecPlan;
 using weir::tier::CompressedStore;
 using weir::tier::UnitSlot;
 
@@ -197,7 +197,7 @@ class Stored {
   const char *method() const {
     constexpr const char *names[] = {"none", "same",   "raw",  "lz4",    "zstd",
                                      "fx",   "sparse", "mask", "planes", "narrow"};
-    static_assert(std::size(names) == weir::tier::method_count);
+    static_assert(std::size(names) == weir::codec::method_count);
     return names[plan_.method];
   }
 

@@ -12,7 +12,7 @@
 #include "common.hpp"
 
 #include "core/base/clock.hpp"
-#include "core/defrag/planner.hpp"
+#include "core/policy/defragment_planner.hpp"
 
 #include <cmath>
 #include <map>

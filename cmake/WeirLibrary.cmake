@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # The product: libweir.so, libweir_static.a and the backend plugins.
-#   core/*/*.cpp, core/tier/codec/*.cpp -> objects weir_core      the manager; its placements are weir_placement_objects
+#   core/*/*.cpp        -> objects weir_core      the manager; its placements are weir_placement_objects
 #   backends/host/*.cpp -> objects weir_host      the built-in backend; plugin.cpp goes to its plugin only
 #   api/src/*.cpp       -> objects weir_api       the C shim; it makes the libraries. Never in batches: a test that stands in for
 #                                                 some functions takes the other files' from the archive
@@ -20,13 +20,13 @@ foreach(name IN ITEMS granule_ledger room_tree shared_line)
 endforeach()
 weir_object_library(weir_placement_objects ${weir_placement_sources})
 
-weir_glob(weir_core_sources "core/*/*.cpp" "core/tier/codec/*.cpp")
+weir_glob(weir_core_sources "core/*/*.cpp")
 list(REMOVE_ITEM weir_core_sources ${weir_placement_sources})
 if(weir_core_sources)
   find_package(nlohmann_json 3.10 REQUIRED)  # headers only
   weir_object_library(weir_core ${weir_core_sources})
   # One file for each instruction set, with the same names in them; they include little.
-  weir_glob(weir_apart "core/tier/codec/*.cpp" "core/tier/checksum*.cpp")
+  weir_glob(weir_apart "core/codec/*.cpp")
   weir_batches(weir_core APART ${weir_apart})
   # The checksum is compiled in: the library then needs xxhash's header to build and nothing of it to run.
   target_compile_definitions(weir_core PRIVATE XXH_INLINE_ALL)
@@ -59,7 +59,7 @@ if(WEIR_URING_FOUND AND TARGET weir_core)
   list(APPEND weir_core_libraries PkgConfig::WEIR_URING)
 endif()
 if(WEIR_CRYPTO_FOUND AND TARGET weir_core)
-  set_source_files_properties(${PROJECT_SOURCE_DIR}/core/tier/cipher.cpp PROPERTIES COMPILE_DEFINITIONS WEIR_HAVE_CRYPTO)
+  set_source_files_properties(${PROJECT_SOURCE_DIR}/core/codec/cipher.cpp PROPERTIES COMPILE_DEFINITIONS WEIR_HAVE_CRYPTO)
   target_include_directories(weir_core SYSTEM PRIVATE ${WEIR_CRYPTO_INCLUDE_DIRS})
   list(APPEND weir_core_libraries PkgConfig::WEIR_CRYPTO)
 endif()

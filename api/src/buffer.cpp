@@ -13,8 +13,8 @@ using weir::api::get;
 using weir::api::guarded;
 using weir::api::need;
 using weir::backend::Stream;
+using weir::pool::Engine;
 using weir::pool::Pool;
-using weir::residency::Engine;
 
 namespace {
 
@@ -42,7 +42,7 @@ Status create_buffer(weir_pool handle, const weir_buffer_desc *given, weir_buffe
       return fail(WEIR_ERROR_INVALID_HANDLE, "the client is of another pool");
     client = object->id;
   }
-  return pool->engine().create_buffer(desc, client, out);
+  return pool->engine().maker().create_buffer(desc, client, out);
 }
 
 Status place_buffers(weir_pool handle, const weir_buffer_desc *const *descs, size_t count,
@@ -62,7 +62,7 @@ Status place_buffers(weir_pool handle, const weir_buffer_desc *const *descs, siz
     WEIR_TRY(weir::read_descriptor(descs[i], name, &read[i]));
     all[i] = &read[i];
   }
-  return pool->engine().place_together(all.data(), count, homes);
+  return pool->engine().homes().place_together(all.data(), count, homes);
 }
 
 }  // namespace
@@ -79,7 +79,7 @@ weir_result weir_buffer_place(weir_pool pool, const weir_buffer_desc *const *des
 }
 
 weir_result weir_buffer_destroy(weir_pool pool, weir_buffer buffer) {
-  return with_engine(pool, [&](Engine &engine) { return engine.destroy_buffer(buffer); });
+  return with_engine(pool, [&](Engine &engine) { return engine.maker().destroy_buffer(buffer); });
 }
 
 weir_result weir_buffer_info_get(weir_pool pool, weir_buffer buffer, uint64_t offset,
@@ -102,28 +102,32 @@ weir_result weir_buffer_shards(weir_pool pool, weir_buffer buffer, uint64_t offs
 
 weir_result weir_buffer_read(weir_pool pool, weir_buffer buffer, uint64_t offset, uint64_t length,
                              void *destination) {
-  return with_engine(
-      pool, [&](Engine &engine) { return engine.read(buffer, offset, length, destination); });
+  return with_engine(pool, [&](Engine &engine) {
+    return engine.cpu_copies().read(buffer, offset, length, destination);
+  });
 }
 
 weir_result weir_buffer_write(weir_pool pool, weir_buffer buffer, uint64_t offset, uint64_t length,
                               const void *source) {
-  return with_engine(pool,
-                     [&](Engine &engine) { return engine.write(buffer, offset, length, source); });
+  return with_engine(pool, [&](Engine &engine) {
+    return engine.cpu_copies().write(buffer, offset, length, source);
+  });
 }
 
 weir_result weir_advise(weir_pool pool, weir_buffer buffer, uint64_t offset, uint64_t length,
                         uint32_t advice) {
-  return with_engine(pool,
-                     [&](Engine &engine) { return engine.advise(buffer, offset, length, advice); });
+  return with_engine(
+      pool, [&](Engine &engine) { return engine.maker().advise(buffer, offset, length, advice); });
 }
 
 weir_result weir_discard(weir_pool pool, weir_buffer buffer, uint64_t offset, uint64_t length) {
-  return with_engine(pool, [&](Engine &engine) { return engine.discard(buffer, offset, length); });
+  return with_engine(
+      pool, [&](Engine &engine) { return engine.cpu_copies().discard(buffer, offset, length); });
 }
 
 weir_result weir_buffer_set_priority(weir_pool pool, weir_buffer buffer, int32_t priority) {
-  return with_engine(pool, [&](Engine &engine) { return engine.set_priority(buffer, priority); });
+  return with_engine(pool,
+                     [&](Engine &engine) { return engine.maker().set_priority(buffer, priority); });
 }
 
 weir_result weir_hold(weir_pool pool, weir_buffer buffer, weir_device device, uint64_t *address) {
@@ -146,25 +150,27 @@ weir_result weir_hold_as(weir_pool pool, weir_buffer buffer, weir_device device,
       return fail(WEIR_ERROR_INVALID_ARGUMENT,
                   "flags: WEIR_HOLD_ALONE is for mode WEIR_READ_WRITE (%d); mode is %u",
                   WEIR_READ_WRITE, mode);
-    using weir::residency::HoldKind;
+    using weir::HoldKind;
     const HoldKind kind = mode == WEIR_READ ? HoldKind::read
                           : alone           ? HoldKind::alone
                                             : HoldKind::shared;
-    return engine.hold(buffer, device, kind, address);
+    return engine.holder().hold(buffer, device, kind, address);
   });
 }
 
 weir_result weir_unhold(weir_pool pool, weir_buffer buffer) {
-  return with_engine(pool, [&](Engine &engine) { return engine.unhold(buffer); });
+  return with_engine(pool, [&](Engine &engine) { return engine.holder().unhold(buffer); });
 }
 
 weir_result weir_host_register(weir_pool pool, weir_buffer buffer, void *memory, uint64_t flags) {
-  return with_engine(pool,
-                     [&](Engine &engine) { return engine.host_register(buffer, memory, flags); });
+  return with_engine(pool, [&](Engine &engine) {
+    return engine.registrar().host_register(buffer, memory, flags);
+  });
 }
 
 weir_result weir_host_unregister(weir_pool pool, weir_buffer buffer) {
-  return with_engine(pool, [&](Engine &engine) { return engine.host_unregister(buffer); });
+  return with_engine(pool,
+                     [&](Engine &engine) { return engine.registrar().host_unregister(buffer); });
 }
 
 weir_result weir_malloc(weir_pool pool, weir_device device, weir_stream stream, uint64_t size,
@@ -175,7 +181,7 @@ weir_result weir_malloc(weir_pool pool, weir_device device, weir_stream stream, 
     WEIR_TRY(need(address, "address"));
     Stream *queue = nullptr;
     if (stream != nullptr) WEIR_TRY(get(*object, stream, &queue));
-    return object->engine().malloc(device, queue, size, address);
+    return object->engine().lines().malloc(device, queue, size, address);
   });
 }
 
@@ -185,7 +191,7 @@ weir_result weir_free(weir_pool pool, weir_stream stream, uint64_t address) {
     WEIR_TRY(get(pool, &object));
     Stream *queue = nullptr;
     if (stream != nullptr) WEIR_TRY(get(*object, stream, &queue));
-    return object->engine().free(queue, address);
+    return object->engine().lines().free(queue, address);
   });
 }
 

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The codec's functions over tier::Codec. Each call has a codec of its own, which works on the calling thread alone:
+// The codec's functions over codec::Codec. Each call has a codec of its own, which works on the calling thread alone:
 // calls share nothing.
 //
 // Must never let an exception through, and must answer any blob, however damaged, with a result.
 
 #include "core/base/descriptor.hpp"
 #include "core/base/status.hpp"
-#include "core/tier/codec.hpp"
+#include "core/codec/codec.hpp"
 
 #include <weir/codec.h>
 
@@ -18,16 +18,16 @@ namespace {
 using weir::fail;
 using weir::Status;
 using weir::Workers;
-using weir::tier::BlobShape;
-using weir::tier::Codec;
-using weir::tier::CodecChoice;
-using weir::tier::CodecPlan;
-using weir::tier::Effort;
-using weir::tier::Form;
+using weir::codec::BlobShape;
+using weir::codec::Codec;
+using weir::codec::CodecChoice;
+using weir::codec::CodecPlan;
+using weir::codec::Effort;
+using weir::codec::Form;
 
-static_assert(weir::tier::method_count <= WEIR_CODEC_SLOTS);
-static_assert(static_cast<int>(weir::tier::MethodId::planes) == WEIR_CODEC_PLANES);
-static_assert(static_cast<int>(weir::tier::MethodId::narrow) == WEIR_CODEC_NARROW);
+static_assert(weir::codec::method_count <= WEIR_CODEC_SLOTS);
+static_assert(static_cast<int>(weir::codec::MethodId::planes) == WEIR_CODEC_PLANES);
+static_assert(static_cast<int>(weir::codec::MethodId::narrow) == WEIR_CODEC_NARROW);
 static_assert(static_cast<int>(Form::f64) == WEIR_ELEMENT_F64);
 
 constexpr uint64_t max_bytes = uint64_t{1} << 50U;
@@ -43,7 +43,7 @@ struct OneCall {
 
 Status check(const weir_compress_desc &desc, CodecChoice *choice) {
   if (desc.level > WEIR_COMPRESS_LEVEL_DENSE) return fail(invalid, "desc.level is %u", desc.level);
-  if (desc.element >= weir::tier::form_count)
+  if (desc.element >= weir::codec::form_count)
     return fail(invalid, "desc.element is %u", desc.element);
   if (desc.reserved != 0) return fail(invalid, "desc.reserved is %u, not 0", desc.reserved);
   if ((desc.flags & ~uint64_t{WEIR_COMPRESS_NO_CHECKSUM}) != 0)
@@ -145,10 +145,10 @@ weir_result weir_compressed_info_get(const void *blob, uint64_t blob_bytes,
   const auto *bytes = static_cast<const unsigned char *>(blob);
   uint64_t end = shape.payload_at();
   for (uint64_t i = 0; i < shape.blocks(); ++i) {
-    const auto entry = weir::tier::load_little<uint64_t>(bytes + shape.entry_at(i));
+    const auto entry = weir::codec::load_little<uint64_t>(bytes + shape.entry_at(i));
     const uint64_t method = entry >> BlobShape::method_shift;
     const uint64_t next = entry & BlobShape::end_mask;
-    if (next <= end || next > blob_bytes || method == 0 || method >= weir::tier::method_count) {
+    if (next <= end || next > blob_bytes || method == 0 || method >= weir::codec::method_count) {
       return fail(WEIR_ERROR_CORRUPT, "entry %" PRIu64 " of a blob's table is 0x%" PRIx64, i, entry)
           .code();
     }

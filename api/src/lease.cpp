@@ -18,7 +18,7 @@ using weir::pool::Request;
 
 namespace {
 
-Status read_options(const weir_acquire_options *given, weir::residency::AcquireOptions *options) {
+Status read_options(const weir_acquire_options *given, weir::page::AcquireOptions *options) {
   if (given == nullptr) return {};
   weir_acquire_options desc = WEIR_ACQUIRE_OPTIONS_INIT;
   WEIR_TRY(weir::read_descriptor(given, "options", &desc));
@@ -61,7 +61,7 @@ Status acquire_async(weir_pool handle, weir_stream stream, weir_use *uses, size_
                 "acquire on one of them, or on a stream of weir_stream_create");
   }
   if (callback == nullptr) return fail(WEIR_ERROR_INVALID_ARGUMENT, "callback is NULL");
-  weir::residency::AcquireOptions options;
+  weir::page::AcquireOptions options;
   WEIR_TRY(read_options(given, &options));
   request->uses = uses;
   request->count = count;
@@ -89,7 +89,7 @@ weir_result weir_acquire(weir_pool pool, weir_stream stream, weir_use *uses, siz
     if (uses == nullptr || lease == nullptr) {
       return fail(WEIR_ERROR_INVALID_ARGUMENT, "%s is NULL", uses == nullptr ? "uses" : "lease");
     }
-    weir::residency::AcquireOptions own;
+    weir::page::AcquireOptions own;
     WEIR_TRY(read_options(options, &own));
     return object->engine().acquire(*queue, uses, count, own, lease);
   });
@@ -151,7 +151,7 @@ weir_result weir_prefetch(weir_pool pool, weir_stream stream, const weir_use *us
     WEIR_TRY(get(pool, &object));
     WEIR_TRY(weir::api::get(*object, stream, &queue));
     if (count != 0) WEIR_TRY(need(uses, "uses"));
-    return object->engine().prefetch(*queue, uses, count);
+    return object->engine().prefetcher().prefetch(*queue, uses, count);
   });
 }
 
@@ -167,8 +167,8 @@ weir_result weir_announce(weir_pool pool, weir_stream stream, const weir_operati
       return fail(WEIR_ERROR_INVALID_ARGUMENT, "flags %#llx has bits this version does not know",
                   static_cast<unsigned long long>(flags));
     }
-    return object->engine().announce(*queue, operations, count,
-                                     (flags & WEIR_ANNOUNCE_REPLACE) != 0);
+    return object->engine().prefetcher().announce(*queue, operations, count,
+                                                  (flags & WEIR_ANNOUNCE_REPLACE) != 0);
   });
 }
 

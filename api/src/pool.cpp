@@ -4,7 +4,7 @@
 
 #include "api/src/guard.hpp"
 
-#include "core/observe/snapshot.hpp"
+#include "core/pool/snapshot.hpp"
 
 #include <cstring>
 #include <memory>
@@ -67,7 +67,7 @@ Status snapshot(weir_pool handle, char *text, size_t capacity, size_t *needed) {
   Pool *pool = nullptr;
   WEIR_TRY(get(handle, &pool));
   WEIR_TRY(weir::api::need_text(text, capacity, needed));
-  const std::string json = weir::observe::snapshot(pool->engine().inspector(), pool->name());
+  const std::string json = weir::pool::snapshot(pool->engine().inspector(), pool->name());
   if (needed != nullptr) *needed = json.size() + 1;
   if (capacity != 0) {
     const size_t length = std::min(capacity - 1, json.size());
@@ -133,7 +133,7 @@ weir_result weir_pool_rebalance(weir_pool pool, uint64_t bytes, uint64_t *moved)
     Pool *object = nullptr;
     WEIR_TRY(get(pool, &object));
     uint64_t done = 0;
-    const Status status = object->engine().rebalance(bytes, &done);
+    const Status status = object->engine().prefetcher().rebalance(bytes, &done);
     if (moved != nullptr) *moved = done;
     return status;
   });
@@ -207,7 +207,7 @@ weir_result weir_pool_trim(weir_pool pool, weir_device device, uint32_t level, u
     Pool *object = nullptr;
     WEIR_TRY(get(pool, &object));
     uint64_t done = 0;
-    const Status status = object->engine().trim(device, level, bytes, &done);
+    const Status status = object->engine().trimmer().trim(device, level, bytes, &done);
     if (freed != nullptr) *freed = done;
     return status;
   });
@@ -277,7 +277,7 @@ weir_result weir_pool_reset_peak(weir_pool pool, weir_device device) {
   return guarded([&]() -> Status {
     Pool *object = nullptr;
     WEIR_TRY(get(pool, &object));
-    return object->engine().reset_peak(device);
+    return object->engine().inspector().reset_peak(device);
   });
 }
 

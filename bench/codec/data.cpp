@@ -15,7 +15,7 @@
 namespace weir::bench {
 namespace {
 
-using tier::Form;
+using codec::Form;
 using Bytes = std::vector<unsigned char>;
 
 constexpr uint64_t once = uint64_t{2} << 20U;

@@ -3,7 +3,7 @@
 // What the codec's methods are measured on: bytes of a known form, far more than any cache holds.
 #pragma once
 
-#include "core/tier/codec/form.hpp"
+#include "core/codec/form.hpp"
 
 #include <cstdint>
 #include <functional>
@@ -14,7 +14,7 @@ namespace weir::bench {
 
 struct CodecData {
   std::string name;
-  tier::Form form;
+  codec::Form form;
   bool two_valued;
   std::vector<unsigned char> bytes;
 };

@@ -4,7 +4,7 @@
 // table `effects`; rings get those that they ask for. No decision reads an event or a counter: what decides is state (Gauges).
 //
 // Telling allocates nothing and calls nobody. Where no ring listens it costs the counters and one load. Hits of the hit path are no
-// events: they are counted by stream (residency/lease.hpp) and added when somebody asks.
+// events: they are counted by stream (lease/lease.hpp) and added when somebody asks.
 #pragma once
 
 #include "core/base/pool_lock.hpp"

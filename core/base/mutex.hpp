@@ -7,9 +7,9 @@
 // violation, so a deadlock shows as a stack, not as a hang.
 //
 //   call      held through a call that uses the pool, and by which calls take turns: the clients and requests of a Pool, its
-//             devices, its loss callback; one asynchronous request; a context's look at its pools
+//             devices, its loss callback, its Defragmenter's settings; one asynchronous request; a context's look at its pools
 //   upkeep    held for work beside the calls, which uses the pool: threads of Weir's own are started and ended (Workers,
-//             Defragmenter), what is to be scrubbed is overwritten (the engine)
+//             Background), what is to be scrubbed is overwritten (the engine)
 //   pool      the pool's lock
 //   transfer  held across calls of the backend that move or map memory: Carrier, SharedMapping, the engine's staging and the
 //             opening of its streams of moves

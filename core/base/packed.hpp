@@ -84,12 +84,12 @@ class Packed {
     word_ = reinterpret_cast<uintptr_t>(from) | no_elements;
   }
   template <class Predicate>
-  friend size_t erase_if(Packed &list, Predicate predicate) {
-    T *const kept = std::remove_if(list.begin(), list.end(), predicate);
-    const auto erased = static_cast<size_t>(list.end() - kept);
+  size_t erase_if(Predicate predicate) {
+    T *const kept = std::remove_if(begin(), end(), predicate);
+    const auto erased = static_cast<size_t>(end() - kept);
     if (erased == 0) return 0;
     std::destroy_n(kept, erased);
-    list.head()->size -= static_cast<uint32_t>(erased);
+    head()->size -= static_cast<uint32_t>(erased);
     return erased;
   }
 

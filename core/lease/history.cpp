@@ -10,14 +10,14 @@ namespace {
 /// At this many a region's tombstones are looked through for such as have passed.
 constexpr size_t many_tombstones = 64;
 
-bool touches(const vm::Tombstone &dead, uint64_t begin, uint64_t end) noexcept {
+bool touches(const page::Tombstone &dead, uint64_t begin, uint64_t end) noexcept {
   return dead.begin < end && begin < dead.end;
 }
 
 /// One tombstone for each stream: its last work stands for all of it, wherever it is.
-void merge(Packed<vm::Tombstone> &dead) noexcept {
+void merge(Packed<page::Tombstone> &dead) noexcept {
   size_t kept = 0;
-  for (const vm::Tombstone &next : dead) {
+  for (const page::Tombstone &next : dead) {
     size_t same = 0;
     while (same < kept && dead[same].stamp.slot() != next.stamp.slot()) ++same;
     if (same != kept) {
@@ -35,13 +35,13 @@ void History::note(uint32_t buffer, uint64_t begin, uint64_t end, Stamp stamp) n
   const bool noted = if_memory([&]() WEIR_HELD {
     auto [entry, fresh] = uses_.try_emplace(buffer, memory_);
     entry->second.add(PastUse{begin, end, stamp}, streams_);
-    buffers_.hot(buffer).set_flags(vm::Word::history, 0);
+    buffers_.hot(buffer).set_flags(page::Word::history, 0);
   });
   if (!noted) (void)streams_.wait(stamp, UINT64_MAX);
 }
 
 void History::grant_whole(uint32_t buffer, bool write, const backend::Stream *stream) noexcept {
-  vm::Hot &hot = buffers_.hot(buffer);
+  page::Hot &hot = buffers_.hot(buffer);
   if (write) {
     forget(buffer);
     hot.stamp.store(0, std::memory_order_relaxed);
@@ -63,11 +63,11 @@ bool History::pending(uint32_t buffer) noexcept {
 }
 
 void History::gather(const Range &range, bool write, std::pmr::vector<Stamp> *stamps) const {
-  const vm::Hot &hot = buffers_.hot(range.buffer);
+  const page::Hot &hot = buffers_.hot(range.buffer);
   const Stamp whole = hot.last_use();
   if (whole && (write || whole.write())) stamps->push_back(whole);
   // Before its first use a tenant's past is that of its place.
-  if ((hot.word.load(std::memory_order_relaxed) & vm::Word::virgin) != 0)
+  if ((hot.word.load(std::memory_order_relaxed) & page::Word::virgin) != 0)
     gather_place(*range.region, range.base + range.begin, range.base + range.end, stamps);
   for (const PastUse &use : past_uses(range.buffer)) {
     if (use.begin < range.end && range.begin < use.end && (write || use.stamp.write()))
@@ -76,22 +76,22 @@ void History::gather(const Range &range, bool write, std::pmr::vector<Stamp> *st
 }
 
 /// No more is kept than a few of a stream.
-void History::bury(vm::Region &region, uint64_t begin, uint64_t end, Stamp stamp) noexcept {
+void History::bury(page::Region &region, uint64_t begin, uint64_t end, Stamp stamp) noexcept {
   if (!stamp || streams_.passed(stamp)) return;
-  auto &dead = region.tombstones;
+  auto &dead = region.past.tombstones;
   // Of one place that is taken and given again and again the last work stands for all.
-  vm::Tombstone *last = dead.empty() ? nullptr : &dead.back();
+  page::Tombstone *last = dead.empty() ? nullptr : &dead.back();
   if (last != nullptr && last->stamp.slot() == stamp.slot() && begin <= last->begin &&
       last->end <= end && last->stamp.point() <= stamp.point()) {
     stamp.bits |= last->stamp.bits & Stamp::write_bit;
-    *last = vm::Tombstone{begin, end, stamp};
+    *last = page::Tombstone{begin, end, stamp};
     return;
   }
   if (dead.size() >= many_tombstones) {
-    erase_if(dead, [this](const vm::Tombstone &old) { return streams_.passed(old.stamp); });
+    dead.erase_if([this](const page::Tombstone &old) { return streams_.passed(old.stamp); });
     if (dead.size() >= many_tombstones / 2) merge(dead);
   }
-  if (!if_memory([&] { dead.push_back(vm::Tombstone{begin, end, stamp}); }))
+  if (!if_memory([&] { dead.push_back(page::Tombstone{begin, end, stamp}); }))
     (void)streams_.wait(stamp, UINT64_MAX);
 }
 
@@ -102,32 +102,32 @@ void History::bury_all(const Range &range) noexcept {
   forget(range.buffer);
 }
 
-void History::inherit(uint32_t buffer, uint64_t size, vm::Region &region) {
+void History::inherit(uint32_t buffer, uint64_t size, page::Region &region) {
   PastUses inherited(memory_);
-  for (const vm::Tombstone &dead : region.tombstones)
+  for (const page::Tombstone &dead : region.past.tombstones)
     inherited.add(PastUse{0, size, dead.stamp}, streams_);
   inherited.forget_passed(streams_);
   if (!inherited.empty()) uses_.emplace(buffer, std::move(inherited));
-  region.tombstones.clear();
+  region.past.tombstones.clear();
 }
 
 void History::take_over(const Range &range) noexcept {
-  for (const vm::Tombstone &dead : range.region->tombstones) {
+  for (const page::Tombstone &dead : range.region->past.tombstones) {
     if (touches(dead, range.base, range.base + range.end))
       note(range.buffer, 0, buffers_.hot(range.buffer).size(), dead.stamp);
   }
 }
 
-void History::gather_place(const vm::Region &region, uint64_t begin, uint64_t end,
+void History::gather_place(const page::Region &region, uint64_t begin, uint64_t end,
                            std::pmr::vector<Stamp> *stamps) {
-  for (const vm::Tombstone &dead : region.tombstones) {
+  for (const page::Tombstone &dead : region.past.tombstones) {
     if (touches(dead, begin, end)) stamps->push_back(dead.stamp);
   }
 }
 
-bool History::past_ended(const vm::Region &region, uint64_t begin, uint64_t end,
+bool History::past_ended(const page::Region &region, uint64_t begin, uint64_t end,
                          const backend::Stream *stream) const noexcept {
-  for (const vm::Tombstone &dead : region.tombstones) {
+  for (const page::Tombstone &dead : region.past.tombstones) {
     if (!touches(dead, begin, end)) continue;
     if (stream != nullptr && dead.stamp.slot() == stream->slot) continue;
     if (!streams_.passed(dead.stamp)) return false;
@@ -135,10 +135,10 @@ bool History::past_ended(const vm::Region &region, uint64_t begin, uint64_t end,
   return true;
 }
 
-bool History::past_of(const vm::Region &region, uint64_t begin, uint64_t end,
+bool History::past_of(const page::Region &region, uint64_t begin, uint64_t end,
                       Stamp *past) const noexcept {
   *past = Stamp{};
-  for (const vm::Tombstone &dead : region.tombstones) {
+  for (const page::Tombstone &dead : region.past.tombstones) {
     if (!touches(dead, begin, end)) continue;
     if (*past && dead.stamp.slot() != past->slot()) {
       if (streams_.passed(dead.stamp)) continue;
@@ -151,18 +151,19 @@ bool History::past_of(const vm::Region &region, uint64_t begin, uint64_t end,
   return true;
 }
 
-void History::await_places(const vm::Region &region, uint64_t most_ns) noexcept {
-  for (const vm::Tombstone &dead : region.tombstones) (void)streams_.wait(dead.stamp, most_ns);
+void History::await_places(const page::Region &region, uint64_t most_ns) noexcept {
+  for (const page::Tombstone &dead : region.past.tombstones)
+    (void)streams_.wait(dead.stamp, most_ns);
 }
 
-void History::collect(vm::Region &region, uint32_t page, std::pmr::vector<Stamp> *fences,
+void History::collect(page::Region &region, uint32_t page, std::pmr::vector<Stamp> *fences,
                       bool copies) const {
   const auto add = [this, fences](Stamp stamp) {
     if (stamp && !streams_.passed(stamp)) fences->push_back(stamp);
   };
   const uint64_t begin = region.shape.offset(page);
   const uint64_t end = begin + region.shape.page_bytes(page);
-  for (const vm::Tombstone &dead : region.tombstones) {
+  for (const page::Tombstone &dead : region.past.tombstones) {
     if (touches(dead, begin, end)) add(dead.stamp);
   }
   // Of every device: a copy to another one may still be reading this one's granule.
@@ -177,7 +178,7 @@ void History::collect(vm::Region &region, uint32_t page, std::pmr::vector<Stamp>
   });
 }
 
-bool History::at_rest(const vm::Region &region, uint32_t page) const noexcept {
+bool History::at_rest(const page::Region &region, uint32_t page) const noexcept {
   const uint64_t begin = region.shape.offset(page);
   return past_ended(region, begin, begin + region.shape.page_bytes(page), nullptr) &&
          std::all_of(region.residences.begin(), region.residences.end(),

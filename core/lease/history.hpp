@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // History: after what bytes may be used. It has the past uses of buffers for which the one stamp that the hit path keeps
-// (vm::Hot::stamp) is not enough: of parts, and of several streams. And it reads and writes the tombstones of regions: what may
+// (page::Hot::stamp) is not enough: of parts, and of several streams. And it reads and writes the tombstones of regions: what may
 // still run where a buffer was that is dead. All under the pool's lock.
 //
 // What must hold: no stamp is dropped that has not passed, unless a lease of everything it covers comes after it. What there
-// is no memory to remember is waited for. While a buffer has past uses here, its word says so (vm::Word::history).
+// is no memory to remember is waited for. While a buffer has past uses here, its word says so (page::Word::history).
 #pragma once
 
 #include "core/backend/stream.hpp"
@@ -22,7 +22,7 @@ namespace weir::lease {
 using backend::Stamp;
 
 /// Bytes of a buffer, or of a place in a region, and work on them; the stamp's write bit tells the mode.
-using PastUse = vm::Tombstone;
+using PastUse = page::Tombstone;
 
 /// One stands for both, of one stream: that only makes others wait for more.
 inline void widen(PastUse &use, const PastUse &other) noexcept {
@@ -94,30 +94,30 @@ class History {
 
   // ---- of places in regions ----
   /// Work that may still run on a dead tenant's place is remembered by the place.
-  void bury(vm::Region &region, uint64_t begin, uint64_t end, Stamp stamp) noexcept WEIR_HELD;
+  void bury(page::Region &region, uint64_t begin, uint64_t end, Stamp stamp) noexcept WEIR_HELD;
   /// The buffer, which is all of the range, leaves its place: all that may still run on it is the place's past.
   void bury_all(const Range &range) noexcept WEIR_HELD;
   /// A new buffer of so many bytes has a kept region. Throws std::bad_alloc with nothing changed.
-  void inherit(uint32_t buffer, uint64_t size, vm::Region &region) WEIR_HELD;
+  void inherit(uint32_t buffer, uint64_t size, page::Region &region) WEIR_HELD;
   /// The buffer, which is all of the range, has come to this place without a copy that would be ordered after its past.
   void take_over(const Range &range) noexcept WEIR_HELD;
-  static void gather_place(const vm::Region &region, uint64_t begin, uint64_t end,
+  static void gather_place(const page::Region &region, uint64_t begin, uint64_t end,
                            std::pmr::vector<Stamp> *stamps);
   /// Whether all work of dead tenants on the range has ended, or is of the stream's own past.
-  bool past_ended(const vm::Region &region, uint64_t begin, uint64_t end,
+  bool past_ended(const page::Region &region, uint64_t begin, uint64_t end,
                   const backend::Stream *stream) const noexcept WEIR_HELD;
   /// What of dead tenants may still run on the range, if it is one stream's. False: it is of several.
-  bool past_of(const vm::Region &region, uint64_t begin, uint64_t end,
+  bool past_of(const page::Region &region, uint64_t begin, uint64_t end,
                Stamp *past) const noexcept WEIR_HELD;
-  void await_places(const vm::Region &region, uint64_t most_ns) noexcept WEIR_HELD;
+  void await_places(const page::Region &region, uint64_t most_ns) noexcept WEIR_HELD;
 
   // ---- of pages ----
   /// What may still run on the page, on any device. `copies`: of copies alone, where nobody has leased it on this device since it
   /// came there.
-  void collect(vm::Region &region, uint32_t page, std::pmr::vector<Stamp> *fences,
+  void collect(page::Region &region, uint32_t page, std::pmr::vector<Stamp> *fences,
                bool copies = false) const WEIR_HELD;
   /// Whether nothing of the dead, and no copy, runs on the page any more.
-  bool at_rest(const vm::Region &region, uint32_t page) const noexcept WEIR_HELD;
+  bool at_rest(const page::Region &region, uint32_t page) const noexcept WEIR_HELD;
 
  private:
   std::span<const PastUse> past_uses(uint32_t buffer) const noexcept WEIR_HELD {

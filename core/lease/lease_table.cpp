@@ -8,7 +8,7 @@
 
 namespace weir::lease {
 
-using vm::Word;
+using page::Word;
 
 namespace {
 constexpr uint64_t any_lease = Word::readers_mask | Word::writer;
@@ -18,7 +18,7 @@ bool LeaseTable::conflicts(const Range &range, bool write, ClaimScope scope) con
   const uint64_t word = buffers_.hot(range.buffer).word.load(std::memory_order_relaxed);
   if ((word & Word::writer) != 0 || (write && Word::leases(word) != 0)) return true;
   if ((word & Word::partial) == 0) return false;
-  const vm::Geometry &shape = range.region->shape;
+  const page::Geometry &shape = range.region->shape;
   const auto others = partials(range.buffer);
   return std::any_of(others.begin(), others.end(), [&](const Partial &other) {
     if (!write && other.mode == WEIR_READ) return false;
@@ -49,7 +49,7 @@ bool LeaseTable::take(const Range &range, uint8_t mode, ClaimScope scope, const 
 }
 
 bool LeaseTable::take_whole(uint32_t buffer, bool write) noexcept {
-  vm::Hot &hot = buffers_.hot(buffer);
+  page::Hot &hot = buffers_.hot(buffer);
   if (write) return hot.try_flags(any_lease, Word::writer, 0);
   uint64_t seen = hot.word.load(std::memory_order_relaxed);
   do {
@@ -81,7 +81,7 @@ void LeaseTable::drop(const Range &range, uint8_t mode, const void *lease) noexc
 }
 
 bool LeaseTable::close_for_copy(uint32_t buffer) noexcept {
-  vm::Hot &hot = buffers_.hot(buffer);
+  page::Hot &hot = buffers_.hot(buffer);
   hot.set_flags(0, Word::resident);
   if ((hot.word.load(std::memory_order_acquire) & Word::writer) != 0) return false;
   const auto parts = partials(buffer);
@@ -95,27 +95,27 @@ uint32_t LeaseTable::count(uint32_t buffer) const noexcept {
          static_cast<uint32_t>(partials(buffer).size());
 }
 
-bool LeaseTable::in_use(vm::Region &region, uint32_t page,
+bool LeaseTable::in_use(page::Region &region, uint32_t page,
                         std::optional<uint8_t> place) const noexcept {
-  const bool held = place ? region.held_on(*place) : region.holds != 0;
-  if (held || region.pages[page].leases != 0 || region.pages[page].busy != 0) return true;
-  if (region.pinned) return region.pins(page);
+  const bool held = place ? region.held_on(*place) : region.holds.count != 0;
+  if (held || region.pages[page].leases != 0 || region.pages[page].busy() != 0) return true;
+  if (region.is.pinned) return region.pins(page);
   return !each_owner(region, page, [this](uint32_t buffer, uint64_t) {
     return Word::leases(buffers_.hot(buffer).word.load(std::memory_order_relaxed)) == 0;
   });
 }
 
-bool LeaseTable::close(vm::Region &region, uint32_t page, uint8_t place) noexcept {
+bool LeaseTable::close(page::Region &region, uint32_t page, uint8_t place) noexcept {
   if (region.held(page, place) || region.pages[page].leases != 0) return false;
   return each_owner(region, page, [this](uint32_t buffer, uint64_t) {
     return buffers_.hot(buffer).try_flags(any_lease, 0, Word::resident);
   });
 }
 
-void LeaseTable::count_pages(vm::Region &region, uint64_t begin, uint64_t end, int delta) noexcept {
+void LeaseTable::count_pages(page::Region &region, uint64_t begin, uint64_t end,
+                             int delta) noexcept {
   const uint32_t last = region.shape.page_at(end - 1);
-  for (uint32_t p = region.shape.page_at(begin); p <= last; ++p)
-    region.pages[p].leases = static_cast<uint16_t>(region.pages[p].leases + delta);
+  for (uint32_t p = region.shape.page_at(begin); p <= last; ++p) region.count_lease(p, delta);
 }
 
 }  // namespace weir::lease

@@ -4,7 +4,7 @@
 // a part is listed here and counted in the pages under it. It alone decides what conflicts, but for what holds forbid. All under
 // the pool's lock; the words change by compare-and-swap all the same.
 //
-// What must hold: a buffer's word says that it has leases on parts (vm::Word::partial) exactly while there are some here. A
+// What must hold: a buffer's word says that it has leases on parts (page::Word::partial) exactly while there are some here. A
 // page with a lease on any of its bytes is neither taken out nor moved, nor does a buffer that is leased change its place.
 #pragma once
 
@@ -42,13 +42,13 @@ class LeaseTable {
 
   /// Whether a lease, a hold or an operation needs the page in place on a device. A hold on one is no reason to keep what lies
   /// on another, or below.
-  bool in_use(vm::Region &region, uint32_t page,
+  bool in_use(page::Region &region, uint32_t page,
               std::optional<uint8_t> place = {}) const noexcept WEIR_HELD;
   /// Closes the hit path of every buffer on the page. False if one is leased: then some may be closed without need, which only
   /// sends their next acquire the slow way.
-  bool close(vm::Region &region, uint32_t page, uint8_t place) noexcept WEIR_HELD;
+  bool close(page::Region &region, uint32_t page, uint8_t place) noexcept WEIR_HELD;
   /// Bytes of the region are to stay where they are, once more or once less: what a claim of a whole buffer does not say.
-  static void count_pages(vm::Region &region, uint64_t begin, uint64_t end, int delta) noexcept;
+  static void count_pages(page::Region &region, uint64_t begin, uint64_t end, int delta) noexcept;
 
  private:
   struct Partial {

@@ -5,14 +5,14 @@
 
 #include "core/base/pool_lock.hpp"
 #include "core/page/buffer_directory.hpp"
-#include "core/virtual/region.hpp"
+#include "core/page/region.hpp"
 
 namespace weir::lease {
 
 struct Range {
   uint64_t begin = 0, end = 0;  ///< bytes of the buffer
   uint32_t buffer = 0;
-  vm::Region *region = nullptr;
+  page::Region *region = nullptr;
   uint64_t base = 0;  ///< of the buffer within the region
 };
 
@@ -27,10 +27,11 @@ inline Range all_of(const page::Target &where, uint32_t buffer) noexcept {
 /// Shows every buffer with bytes on the page, and where it begins in the region, until `visit` says false; then that is the answer.
 /// Nobody leases memory of weir_malloc: it is not shown.
 template <class Visit>
-bool each_owner(vm::Region &region, uint32_t page, Visit &&visit) WEIR_HELD {
-  if (region.pinned) return true;
-  if (!region.slab)
-    return region.buffer == page::BufferDirectory::none || visit(region.buffer, uint64_t{0});
+bool each_owner(page::Region &region, uint32_t page, Visit &&visit) WEIR_HELD {
+  if (region.is.pinned) return true;
+  if (!region.is.slab)
+    return region.owner.buffer == page::BufferDirectory::none ||
+           visit(region.owner.buffer, uint64_t{0});
   const uint64_t begin = region.shape.offset(page);
   const uint64_t end = begin + region.shape.page_bytes(page);
   auto &tenants = *region.tenants;

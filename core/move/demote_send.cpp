@@ -3,9 +3,9 @@
 // Moves down: one page at a time is compressed or written, several writes under way; each is settled as its bytes have arrived.
 // Outside the pool's lock, which is taken for places and to settle.
 
+#include "core/codec/checksum.hpp"
+#include "core/codec/narrow.hpp"
 #include "core/move/demoter.hpp"
-#include "core/tier/checksum.hpp"
-#include "core/tier/codec/narrow.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -14,7 +14,7 @@ namespace weir::move {
 
 /// What the round has listed is sent, and settled as it arrives.
 void Demoter::send_all(Round *round) {
-  sync_.points.at("sink");
+  env_.sync.points.at("sink");
   // Nobody but the round's thread, this one, adds moves or takes them away.
   size_t sent = round->first;
   size_t settled = sent;
@@ -50,24 +50,24 @@ Status Demoter::send(Outgoing &page, Workers::Urgency urgency, bool own) {
   const bool both = cold_.storage() != nullptr && cold_.compressed() != nullptr;
   bool pass = cold_.compressed() == nullptr;
   if (both) {
-    const Locked lock(sync_.lock);
+    const Locked lock(env_.sync.lock);
     pass = cold_.storage_is_quicker();
   }
   if (!pass) WEIR_TRY(compress(page, urgency, !both, own));
   if (page.into == nullptr && cold_.storage() != nullptr) WEIR_TRY(store(page));
   if (page.into == nullptr && both) WEIR_TRY(compress(page, urgency, true, own));
   if (page.into != nullptr) return {};
-  const Locked lock(sync_.lock);
-  return cold_.fail_full(page.of->client, page.used);
+  const Locked lock(env_.sync.lock);
+  return cold_.fail_full(page.of->owner.client, page.used);
 }
 
 /// Into COMPRESSED, if it pays (or must) and has room: page.into tells.
 Status Demoter::compress(Outgoing &page, Workers::Urgency urgency, bool must, bool own) {
   tier::CompressedStore &store = *cold_.compressed();
   const Region &region = *page.of;
-  const bool rounds = region.rounds != tier::Form::bytes;
+  const bool rounds = region.rounds != codec::Form::bytes;
   const uint64_t part_bytes = cold_.part_bytes();
-  tier::PageChecksum sum;
+  codec::PageChecksum sum;
   Status status;
   uint64_t at = 0;
   for (uint32_t record = page.chain; at < page.used; at += part_bytes) {
@@ -77,34 +77,34 @@ Status Demoter::compress(Outgoing &page, Workers::Urgency urgency, bool must, bo
     if (!status) break;
     const uint64_t start = cold_.now_ns();
     if (rounds) {
-      tier::round_floats(region.rounds, from, page.rounded, raw);
+      codec::round_floats(region.rounds, from, page.rounded, raw);
       from = page.rounded;
     }
     const uint64_t bytes = cold_.codec().encode(from, raw, page.blob, must, &page.plan, urgency,
-                                                tier::Effort::quick, region.scrub);
+                                                codec::Effort::quick, region.is.secret);
     if (bytes == 0) break;
     store.pace.went_down(raw, cold_.now_ns() - start);
     if (rounds || page.checksum == 0) sum.add(from, raw);
     tier::UnitSlot slot;
     {
-      Locked lock(sync_.lock);
-      slot = place_compressed(lock, region.client, bytes, own);
+      Locked lock(env_.sync.lock);
+      slot = place_compressed(lock, region.owner.client, bytes, own);
       if (!slot) break;
       cold_.place(record, store, slot);
       record = cold_.next(record);
     }
     store.put(slot, page.blob, bytes);
   }
-  if (region.scrub) {
-    std::memset(page.blob, 0, tier::Codec::bound(part_bytes));
+  if (region.is.secret) {
+    std::memset(page.blob, 0, codec::Codec::bound(part_bytes));
     if (rounds) std::memset(page.rounded, 0, part_bytes);
   }
   if (at >= page.used) {
     page.into = &store;
     if (rounds || page.checksum == 0) page.checksum = sum.sum();
   } else {
-    const Locked lock(sync_.lock);
-    tiers_.free_places(region, page.chain, vm::compressed_bit);
+    const Locked lock(env_.sync.lock);
+    tiers_.free_places(region, page.chain, page::compressed_bit);
   }
   return status;
 }
@@ -112,7 +112,7 @@ Status Demoter::compress(Outgoing &page, Workers::Urgency urgency, bool must, bo
 /// Into STORAGE as it is, if there is room: the writes are under way then.
 Status Demoter::store(Outgoing &page) {
   const bool sums = page.checksum == 0;
-  tier::PageChecksum sum;
+  codec::PageChecksum sum;
   uint32_t record = page.chain;
   for (uint64_t at = 0; at < page.used; at += cold_.part_bytes()) {
     const uint64_t raw = std::min(cold_.part_bytes(), page.used - at);
@@ -121,8 +121,8 @@ Status Demoter::store(Outgoing &page) {
     if (sums) sum.add(from, raw);
     tier::UnitSlot slot;
     {
-      Locked lock(sync_.lock);
-      slot = place_storage(lock, page.of->client, raw);
+      Locked lock(env_.sync.lock);
+      slot = place_storage(lock, page.of->owner.client, raw);
       if (!slot) return {};  // places of earlier parts are freed when the page is settled
       cold_.place(record, *cold_.storage(), slot);
       record = cold_.next(record);
@@ -143,12 +143,12 @@ Status Demoter::store_blobs(Move &move) {
     const unsigned char *bytes = nullptr;
     {
       // The chain is the page's own, or was: it is looked at under the lock only.
-      Locked lock(sync_.lock);
+      Locked lock(env_.sync.lock);
       if (!move.attached) return {};
       const tier::UnitSlot source = from.slot(cold_.record(record).in(from.place));
       count = from.blob_bytes(source);
-      slot = place_storage(lock, move.region->client, count);
-      if (!slot) return cold_.fail_full(move.region->client, count);
+      slot = place_storage(lock, move.region->owner.client, count);
+      if (!slot) return cold_.fail_full(move.region->owner.client, count);
       cold_.place(record, *cold_.storage(), slot);
       cold_.storage()->set_blob_bytes(slot, count);
       bytes = from.address(source);
@@ -185,36 +185,36 @@ void Demoter::finish(Move &move, Round *round) {
     move.failed = move.failed || !status.ok();
     round->note(status);
   }
-  sync_.points.at("sunk");
+  env_.sync.points.at("sunk");
   constexpr uint64_t worth_telling = uint64_t{1} << 20U;
-  const Locked lock(sync_.lock);
+  const Locked lock(env_.sync.lock);
   const uint64_t freed = settle(move);
   round->freed += freed;
   round->untold += freed;
   if (round->untold < worth_telling) return;
   round->untold = 0;
-  sync_.changed.notify_all();
+  env_.sync.changed.notify_all();
 }
 
 /// Under the lock: the page has its new copy, or everything is as it was. Returns the bytes freed where it left.
 uint64_t Demoter::settle(Move &move) noexcept {
   Region &region = *move.region;
   uint64_t freed = 0;
-  const uint32_t from = move.from_host ? vm::host_bit : vm::compressed_bit;
+  const uint32_t from = move.from_host ? page::host_bit : page::compressed_bit;
   const bool attached = tiers_.unpin(move);
   if (attached && move.valid && !move.failed && move.into != nullptr) {
     const uint32_t into = move.into->place.bit();
-    events_.tell({What::sunk, 0, Event::nowhere, region.id, move.page, move.used});
-    if (move.from_host) region.codec = move.plan;  // else nothing was learnt
+    env_.events.tell({What::sunk, 0, Event::nowhere, region.id, move.page, move.used});
+    if (move.from_host) region.codec.quick = move.plan;  // else nothing was learnt
     cold_.set_checksum(move.chain, move.checksum);
     tiers_.publish(region, move.page, move.chain, into);
-    if (into == vm::compressed_bit) note_compressed(region, move.page);
+    if (into == page::compressed_bit) note_compressed(region, move.page);
     freed = leave(region, move.page, from);
   } else {
     if (move.from_host) {
       tiers_.free_chain(region, move.chain);
     } else if (attached) {
-      tiers_.free_places(region, move.chain, vm::storage_bit);
+      tiers_.free_places(region, move.chain, page::storage_bit);
     }
     if (attached) tiers_.note(region, move.page, from);
   }
@@ -224,9 +224,9 @@ uint64_t Demoter::settle(Move &move) noexcept {
 
 /// The page has another latest copy now. It goes from the tier, unless somebody came to use it there meanwhile.
 uint64_t Demoter::leave(Region &region, uint32_t page, uint32_t bit) noexcept {
-  const vm::Page &copies = region.pages[page];
-  const bool viewed = bit == vm::host_bit && tiers_.aliases().in_use(region);
-  if (copies.busy != 0 || copies.leases != 0 || viewed) {
+  const page::Page &copies = region.pages[page];
+  const bool viewed = bit == page::host_bit && tiers_.aliases().in_use(region);
+  if (copies.busy() != 0 || copies.leases != 0 || viewed) {
     tiers_.note(region, page, bit);
     return 0;
   }

@@ -11,7 +11,7 @@
 
 namespace weir::move {
 
-using vm::Page;
+using page::Page;
 
 Status Demoter::start(Recompressor *recompressor) {
   recompressor_ = recompressor;
@@ -22,7 +22,7 @@ Status Demoter::start(Recompressor *recompressor) {
 void Demoter::await_change(Releasable &lock) {
   if (working_) awaited_.store(true, std::memory_order_relaxed);
   if (recompressor_ != nullptr) recompressor_->hurry();
-  sync_.changed.wait(lock);
+  env_.sync.changed.wait(lock);
 }
 
 // ---- which pages ----
@@ -45,9 +45,9 @@ void Demoter::begin(Region &region, uint32_t page, bool from_host) {
   move.blob = cold_.staging().spare_blob();
   move.rounded = rounded_.data();
   // What was rounded once may have been written since; and what is in HOST need not be.
-  const bool rounds = from_host && region.rounds != tier::Form::bytes;
+  const bool rounds = from_host && region.rounds != codec::Form::bytes;
   move.checksum = rounds ? 0 : tiers_.checksum(copies);
-  move.plan = region.codec;
+  move.plan = region.codec.quick;
   move.first_io = ios_used_;
   if (from_host) move.bytes = tiers_.host_bytes(region, page);
   ios_used_ += parts;
@@ -56,7 +56,7 @@ void Demoter::begin(Region &region, uint32_t page, bool from_host) {
 
 /// Chooses what is to leave a tier.
 uint64_t Demoter::choose(uint64_t bytes, uint32_t client, uint32_t bit, Status *why) {
-  std::pmr::vector<PageRef> refs(memory_);
+  std::pmr::vector<PageRef> refs(env_.memory);
   policy::Policy &order = *tiers_.order(bit);
   const policy::Wanted wanted{.bytes = bytes, .client = client};
   uint64_t dropped = 0;
@@ -64,7 +64,7 @@ uint64_t Demoter::choose(uint64_t bytes, uint32_t client, uint32_t bit, Status *
     order.choose(wanted, &refs);
     if (refs.empty() && tiers_.requeue(bit)) order.choose(wanted, &refs);
     for (const PageRef &ref : refs)  // the policy has forgotten them
-      page::TierCopies::known(regions_.at(ref.region).pages[ref.page], bit) = false;
+      page::TierCopies::forgotten(regions_.at(ref.region), ref.page, bit);
     dropped = list(refs, bit, why);
     return {};
   });
@@ -87,7 +87,7 @@ uint64_t Demoter::list(const std::pmr::vector<PageRef> &refs, uint32_t bit, Stat
       continue;
     }
     try {
-      begin(region, page, bit == vm::host_bit);
+      begin(region, page, bit == page::host_bit);
     } catch (const std::bad_alloc &) {
       *why = fail(WEIR_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the records of a demotion");
       for (; i < refs.size(); ++i) tiers_.note(regions_.at(refs[i].region), refs[i].page, bit);
@@ -98,18 +98,18 @@ uint64_t Demoter::list(const std::pmr::vector<PageRef> &refs, uint32_t bit, Stat
 }
 
 bool Demoter::drop_clean(uint64_t bytes, uint32_t client) {
-  std::pmr::vector<PageRef> refs(memory_);
+  std::pmr::vector<PageRef> refs(env_.memory);
   constexpr size_t most_looks = 256;  // for every page that leaves a device
   const policy::Wanted wanted{
       .bytes = bytes, .client = client, .clean_only = true, .most_looks = most_looks};
-  tiers_.order(vm::host_bit)->choose(wanted, &refs);
+  tiers_.order(page::host_bit)->choose(wanted, &refs);
   bool dropped = false;
   for (const PageRef &ref : refs) {
     Region &region = regions_.at(ref.region);
-    Page &copies = region.pages[ref.page];
-    page::TierCopies::known(copies, vm::host_bit) = false;
-    if (copies.sinking || (copies.latest() & vm::host_bit) == 0) continue;
-    tiers_.leave(region, ref.page, vm::host_bit);
+    const Page &copies = region.pages[ref.page];
+    page::TierCopies::forgotten(region, ref.page, page::host_bit);
+    if (copies.sinking || (copies.latest() & page::host_bit) == 0) continue;
+    tiers_.leave(region, ref.page, page::host_bit);
     dropped = true;
   }
   return dropped;
@@ -124,14 +124,14 @@ bool Demoter::demote(Releasable &lock, uint64_t bytes, uint32_t client, uint64_t
     return true;
   }
   Round round{.first = moves_.size(), .until = until, .background = until != 0};
-  round.freed = choose(bytes, client, vm::host_bit, why);
+  round.freed = choose(bytes, client, page::host_bit, why);
   return carry(lock, round, why);
 }
 
 bool Demoter::demote(Releasable &lock, const std::pmr::vector<PageRef> &pages) {
   Status why;
   Round round{.first = moves_.size(), .background = true};
-  round.freed = list(pages, vm::host_bit, &why);
+  round.freed = list(pages, page::host_bit, &why);
   return carry(lock, round, &why);
 }
 
@@ -142,19 +142,19 @@ bool Demoter::spill(Releasable &lock, uint64_t bytes, uint32_t client, bool own,
     return true;
   }
   Round round{.first = moves_.size(), .background = true};
-  round.freed = choose(bytes, client, vm::compressed_bit, why);
+  round.freed = choose(bytes, client, page::compressed_bit, why);
   return carry(lock, round, why);
 }
 
-bool Demoter::keep_compressed_free(Releasable &lock, const Clock &clock) {
+bool Demoter::keep_compressed_free(Releasable &lock) {
   const tier::CompressedStore *store = cold_.compressed();
   if (store == nullptr || cold_.storage() == nullptr) return false;
-  if (clock.now_ns() < retry_at_ns_ || store->room() >= cold_.low_water(store->budget()))
+  if (env_.now_ns() < retry_at_ns_ || store->room() >= cold_.low_water(store->budget()))
     return false;
   Status why;
   const uint64_t raw = 2 * cold_.low_water(store->budget()) - store->room();
   const bool moved = spill(lock, std::min(raw, round_bytes), UINT32_MAX, false, &why);
-  if (!why) put_off(clock.now_ns());
+  if (!why) put_off(env_.now_ns());
   return moved && why.ok();
 }
 
@@ -177,7 +177,7 @@ bool Demoter::carry(Releasable &lock, Round round, Status *why) {
   if (!within) {
     working_ = false;
     awaited_.store(false, std::memory_order_relaxed);
-    sync_.changed.notify_all();
+    env_.sync.changed.notify_all();
   }
   return round.freed != 0;
 }
@@ -185,17 +185,17 @@ bool Demoter::carry(Releasable &lock, Round round, Status *why) {
 /// Lists more pages of HOST, as long as what is under way does not make room enough. False: there is nothing to add.
 bool Demoter::add_more(size_t settled, Round *round) {
   if (round->until == 0) return false;
-  const Locked lock(sync_.lock);
+  const Locked lock(env_.sync.lock);
   uint64_t room = tiers_.host().room();
   for (size_t i = settled; i < moves_.size(); ++i) room += moves_[i].used;
   const bool enough = room >= round->until || round->bytes >= max_round_bytes;
-  if (enough || sync_.lock.stopping() || !round->why.ok() ||
+  if (enough || env_.sync.lock.stopping() || !round->why.ok() ||
       moves_.size() - round->first >= max_round_pages)
     return false;
   const size_t before = moves_.size();
   Status why;
   round->freed +=
-      choose(std::min(round->until - room, round_bytes), UINT32_MAX, vm::host_bit, &why);
+      choose(std::min(round->until - room, round_bytes), UINT32_MAX, page::host_bit, &why);
   round->note(why);
   return moves_.size() != before;
 }
@@ -211,12 +211,12 @@ tier::UnitSlot Demoter::place_compressed(Releasable &lock, uint32_t client, uint
     const tier::UnitSlot slot = cold_.try_place(store, client, bytes);
     if (slot) {
       const bool low = store.room() < cold_.low_water(store.budget());
-      if (low && cold_.storage() != nullptr) sync_.work.notify_all();
+      if (low && cold_.storage() != nullptr) env_.sync.work.notify_all();
       return slot;
     }
     if (quota.limit() < size) break;
     const uint32_t of_client = quota.room() < size ? client : UINT32_MAX;
-    if (tiers_.drop_redundant(vm::compressed_bit, size, of_client)) continue;
+    if (tiers_.drop_redundant(page::compressed_bit, size, of_client)) continue;
     Status why;
     if (cold_.storage() == nullptr ||
         !spill(lock, std::max(size, round_bytes), of_client, own, &why))
@@ -233,15 +233,15 @@ tier::UnitSlot Demoter::place_storage(Releasable &lock, uint32_t client, uint64_
     const tier::UnitSlot slot = cold_.try_place(store, client, size);
     if (slot) return slot;
     const bool within = cold_.quota(client, store).room() >= size;
-    if (within && !scrubbed && scrub_.noted() != 0) {
+    if (within && !scrubbed && env_.scrub_turns.noted() != 0) {
       scrubbed = true;
       lock.unlocked([this] {
-        scrub_.finish(false, true);
-        scrub_.await();  // another may be at it: that has to end
+        env_.scrub_turns.finish(false, true);
+        env_.scrub_turns.await();  // another may be at it: that has to end
       });
       continue;
     }
-    if (!tiers_.drop_redundant(vm::storage_bit, size, within ? UINT32_MAX : client)) return {};
+    if (!tiers_.drop_redundant(page::storage_bit, size, within ? UINT32_MAX : client)) return {};
     scrubbed = false;
   }
 }

@@ -11,7 +11,7 @@
 #pragma once
 
 #include "core/base/scratch.hpp"
-#include "core/move/sync.hpp"
+#include "core/page/env.hpp"
 #include "core/page/tier_copies.hpp"
 
 #include <atomic>
@@ -19,9 +19,9 @@
 
 namespace weir::move {
 
+using page::Region;
 using page::SourcePin;
 using policy::PageRef;
-using vm::Region;
 
 class Recompressor;
 
@@ -31,7 +31,7 @@ class Outgoing {
   const Region *of = nullptr;
   uint64_t used = 0;
   uint64_t checksum = 0;  ///< 0: not known yet
-  tier::CodecPlan plan;
+  codec::CodecPlan plan;
   uint32_t chain = tier::ColdTiers::none;  ///< of its places there
   tier::ColdStore *into = nullptr;         ///< once it is decided
   unsigned char *blob = nullptr;           ///< room for a part that is compressed ...
@@ -51,18 +51,14 @@ class Demoter {
   /// Worth of one round: enough to pay for it, little enough to be waited for.
   static constexpr uint64_t round_bytes = uint64_t{8} << 20U;
 
-  Demoter(std::pmr::memory_resource *memory, const Sync &sync, tier::ColdTiers &cold,
-          page::TierCopies &tiers, page::RegionStore &regions, Events &events,
-          policy::ScrubTurns &scrub)
-      : memory_(memory),
-        sync_(sync),
+  Demoter(const Env &env, tier::ColdTiers &cold, page::TierCopies &tiers,
+          page::RegionStore &regions)
+      : env_(env),
         cold_(cold),
         tiers_(tiers),
         regions_(regions),
-        events_(events),
-        scrub_(scrub),
-        moves_(memory),
-        ios_(memory) {}
+        moves_(env.memory),
+        ios_(env.memory) {}
 
   /// Where there are cold tiers; they have been started. `recompressor`, if any, is told what comes to COMPRESSED.
   Status start(Recompressor *recompressor);
@@ -87,7 +83,7 @@ class Demoter {
   /// Drops pages from HOST that lie elsewhere too, coldest first. False: there was none.
   bool drop_clean(uint64_t bytes, uint32_t client) WEIR_HELD;
   /// The same in the background for COMPRESSED, while it has less room than its low watermark.
-  bool keep_compressed_free(Releasable &lock, const Clock &clock) WEIR_HELD;
+  bool keep_compressed_free(Releasable &lock) WEIR_HELD;
 
   /// A failed round is not tried again in the background before; 0: now.
   uint64_t retry_at_ns() const noexcept WEIR_HELD { return retry_at_ns_; }
@@ -161,13 +157,10 @@ class Demoter {
   uint64_t settle(Move &move) noexcept WEIR_HELD;
   uint64_t leave(Region &region, uint32_t page, uint32_t bit) noexcept WEIR_HELD;
 
-  std::pmr::memory_resource *const memory_;
-  const Sync sync_;
+  const Env &env_;
   tier::ColdTiers &cold_;
   page::TierCopies &tiers_;
   page::RegionStore &regions_;
-  Events &events_;
-  policy::ScrubTurns &scrub_;
   Recompressor *recompressor_ = nullptr;
   Scratch rounded_;  ///< a part of a page whose floats are rounded
 

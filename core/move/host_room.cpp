@@ -25,7 +25,7 @@ Status HostRoom::take(Releasable &lock, uint32_t client, uint32_t node, uint64_t
     *slot = tiers_.try_slot(client, node, bytes, anywhere);
     if (*slot) {
       uint32_t wanting = numa::unknown;
-      if (is_short() || host.wants_growth(&wanting)) sync_.work.notify_all();
+      if (is_short() || host.wants_growth(&wanting)) env_.sync.work.notify_all();
       return {};
     }
     if (tiers_.sweep_retired()) continue;
@@ -39,13 +39,13 @@ Status HostRoom::take(Releasable &lock, uint32_t client, uint32_t node, uint64_t
       if (!cold_.any()) return why;
     }
     if (growing_) {
-      sync_.changed.wait(lock);
+      env_.sync.changed.wait(lock);
       continue;
     }
-    if (!dropped && within && tiers_.drop_redundant(vm::host_bit, bytes, UINT32_MAX)) continue;
+    if (!dropped && within && tiers_.drop_redundant(page::host_bit, bytes, UINT32_MAX)) continue;
     dropped = true;
     if (const auto busy = tiers_.retired(false)) {
-      WEIR_TRY(lock.unlocked([&] { return streams_.wait(busy->one(), UINT64_MAX); }));
+      WEIR_TRY(lock.unlocked([&] { return env_.streams.wait(busy->one(), UINT64_MAX); }));
       continue;
     }
     if (make_room(lock, client, bytes, within, stuck, &why)) continue;
@@ -83,29 +83,29 @@ Status HostRoom::fail_full(uint32_t client, uint64_t bytes, bool within) const {
 
 Status HostRoom::give_slot(Releasable &lock, Region &region, uint32_t page, uint32_t node) {
   HostStore &host = tiers_.host();
-  vm::Page &copies = region.pages[page];
-  if (region.registered != nullptr || copies.host()) return {};
+  const page::Page &copies = region.pages[page];
+  if (region.host.registered != nullptr || copies.host()) return {};
   const uint64_t used = region.shape.used_bytes(page);
   tier::HostSlot slot;
   Status status;
-  ++copies.leases;
+  region.count_lease(page, 1);
   try {
-    status = take(lock, region.client, node, used, &slot);
+    status = take(lock, region.owner.client, node, used, &slot);
   } catch (...) {
-    --copies.leases;
+    region.count_lease(page, -1);
     throw;
   }
-  if (status && !host.clean(slot, region.client)) {
+  if (status && !host.clean(slot, region.owner.client)) {
     // Not under the lock. Nobody knows of the slot yet.
     auto *memory = static_cast<unsigned char *>(host.address(slot));
     const uint64_t bytes = host.bytes(slot);
     lock.unlocked([&] { std::memset(memory, 0, bytes); });
   }
-  if (status) host.take_over(slot, region.client, used);
-  --copies.leases;
+  if (status) host.take_over(slot, region.owner.client, used);
+  region.count_lease(page, -1);
   if (!status) return status;
   if (copies.host()) {
-    tiers_.free_slot(region.client, slot, region.scrub);
+    tiers_.free_slot(region.owner.client, slot, region.is.secret);
   } else {
     tiers_.take_slot(region, page, slot);
   }
@@ -115,11 +115,12 @@ Status HostRoom::give_slot(Releasable &lock, Region &region, uint32_t page, uint
 Status HostRoom::grow(Releasable &lock, uint32_t node, uint64_t bytes) {
   HostStore &host = tiers_.host();
   if (growing_) {
-    sync_.changed.wait(lock);
+    env_.sync.changed.wait(lock);
     return {};
   }
-  if (follows_) {  // much may have been taken since the last look
-    const int64_t spare = lock.unlocked([this] { return spare_memory(root_); });
+  if (env_.config.host.follows) {  // much may have been taken since the last look
+    const int64_t spare =
+        lock.unlocked([this] { return spare_memory(env_.config.host.memory_root); });
     host.set_budget(host.held() + static_cast<uint64_t>(std::max<int64_t>(spare, 0)));
     if (growing_) return {};
   }
@@ -135,7 +136,7 @@ Status HostRoom::grow(Releasable &lock, uint32_t node, uint64_t bytes) {
     return made;
   });
   growing_ = false;
-  sync_.changed.notify_all();
+  env_.sync.changed.notify_all();
   if (!status) {
     host.cancel_growth(growth);
     return status;
@@ -162,18 +163,15 @@ void HostRoom::give_chunks_back(Releasable &lock, uint64_t bytes, uint64_t *free
 bool HostRoom::shrink(Releasable &lock, uint64_t bytes) {
   HostStore &host = tiers_.host();
   if (shrinking_) {  // one at a time closes a chunk
-    while (shrinking_) sync_.changed.wait(lock);
+    while (shrinking_) env_.sync.changed.wait(lock);
     return true;
   }
-  struct Turn {
-    HostRoom &self;
-    explicit Turn(HostRoom &self_) noexcept : self(self_) { self.shrinking_ = true; }
-    ~Turn() {
-      self.tiers_.host().reopen();
-      self.shrinking_ = false;
-      self.sync_.changed.notify_all();
-    }
-  } turn(*this);
+  shrinking_ = true;
+  const AtEnd turn([&]() WEIR_HELD {
+    host.reopen();
+    shrinking_ = false;
+    env_.sync.changed.notify_all();
+  });
   uint64_t freed = 0;
   give_chunks_back(lock, bytes, &freed);
   while (freed < bytes && cold_.any() && !growing_) {
@@ -196,7 +194,7 @@ bool HostRoom::empty_chunk(Releasable &lock, uint32_t chunk) {
     demoter_.await_change(lock);
     return true;
   }
-  std::pmr::vector<policy::PageRef> pages(memory_);
+  std::pmr::vector<policy::PageRef> pages(env_.memory);
   const auto may_leave = [this](Region &region, uint32_t page) WEIR_HELD {
     return !region.pages[page].sinking && !leases_.in_use(region, page) &&
            !tiers_.aliases().in_use(region);
@@ -212,8 +210,20 @@ void HostRoom::grow_ahead(Releasable &lock) {
   if (tiers_.host().wants_growth(&node)) (void)grow(lock, node, HostStore::unit);
 }
 
-bool HostRoom::keep_free(Releasable &lock, const Clock &clock) {
-  if (!cold_.any() || clock.now_ns() < demoter_.retry_at_ns()) return false;
+bool HostRoom::step(Releasable &lock) {
+  env_.scrub_turns.finish_behind(lock);
+  follow_memory(lock, false);
+  return keep_free(lock) || demoter_.keep_compressed_free(lock);
+}
+
+uint64_t HostRoom::rest_ns() noexcept {
+  if (env_.config.host.follows) return look_every_ns;
+  const uint64_t now = env_.now_ns(), retry = demoter_.retry_at_ns();
+  return retry > now ? retry - now : UINT64_MAX;
+}
+
+bool HostRoom::keep_free(Releasable &lock) {
+  if (!cold_.any() || env_.now_ns() < demoter_.retry_at_ns()) return false;
   const uint64_t low = cold_.low_water(tiers_.host().budget()), high = 2 * low;
   const uint64_t room = tiers_.host().room();
   if (room >= (ahead_ ? high : low)) {
@@ -225,7 +235,7 @@ bool HostRoom::keep_free(Releasable &lock, const Clock &clock) {
   const uint64_t round = std::max(Demoter::round_bytes, 2 * cold_.part_bytes());
   ahead_ = demoter_.demote(lock, std::min(high - room, round), UINT32_MAX, high, &why);
   // What failed is tried again later, or by whoever can't do without.
-  if (!why) demoter_.put_off(clock.now_ns());
+  if (!why) demoter_.put_off(env_.now_ns());
   return ahead_ && why.ok();
 }
 
@@ -237,11 +247,13 @@ int64_t HostRoom::spare_memory(const std::string &root) {
   return std::min(room / 5 * 4, room - reserve);
 }
 
-void HostRoom::follow_memory(Releasable &lock, uint64_t now_ns) {
-  if (!follows_) return;
-  if (looked_at_ns_ != 0 && now_ns - looked_at_ns_ < look_every_ns) return;
-  looked_at_ns_ = now_ns;
-  const int64_t spare = lock.unlocked([this] { return spare_memory(root_); });
+void HostRoom::follow_memory(Releasable &lock, bool at_once) {
+  if (!env_.config.host.follows) return;
+  const uint64_t now = env_.now_ns();
+  if (!at_once && looked_at_ns_ != 0 && now - looked_at_ns_ < look_every_ns) return;
+  looked_at_ns_ = now;
+  const int64_t spare =
+      lock.unlocked([this] { return spare_memory(env_.config.host.memory_root); });
   HostStore &host = tiers_.host();
   const uint64_t held = host.held();
   const uint64_t budget = spare >= 0 ? held + static_cast<uint64_t>(spare)

@@ -2,40 +2,31 @@
 //
 // HostRoom: room in HOST: slots for pages on their way down, the store's growth within its budget, which may follow what the
 // machine has to spare, and what can be given up for room: copies of pages that are on a device as well, and then what the demoter
-// can move further down. Under the pool's lock, which it drops to grow, to wait and to have pages moved.
+// can move further down. Under the pool's lock, which it drops to grow, to wait and to have pages moved. As a task, that of the
+// demoter's thread, it keeps HOST and COMPRESSED with some room and HOST's budget with what the machine has to spare.
 //
 // What must hold: one thread at a time grows the store, and one empties a chunk of it.
 #pragma once
 
+#include "core/base/task.hpp"
 #include "core/lease/lease_table.hpp"
 #include "core/move/demoter.hpp"
+#include "core/page/env.hpp"
 
 #include <string>
 
 namespace weir::move {
 
-class HostRoom {
+class HostRoom final : public Task {
  public:
-  HostRoom(std::pmr::memory_resource *memory, const Sync &sync, tier::ColdTiers &cold,
-           page::TierCopies &tiers, lease::LeaseTable &leases, Demoter &demoter,
-           backend::StreamTable &streams)
-      : memory_(memory),
-        sync_(sync),
-        cold_(cold),
-        tiers_(tiers),
-        leases_(leases),
-        demoter_(demoter),
-        streams_(streams) {}
+  HostRoom(const Env &env, tier::ColdTiers &cold, page::TierCopies &tiers,
+           lease::LeaseTable &leases, Demoter &demoter)
+      : env_(env), cold_(cold), tiers_(tiers), leases_(leases), demoter_(demoter) {}
   HostRoom(const HostRoom &) = delete;
   HostRoom &operator=(const HostRoom &) = delete;
 
-  /// HOST's budget follows the machine; `root` is of the files that tell what that has.
-  void follow(const std::string &root) {
-    follows_ = true;
-    root_ = root;
-  }
   /// What HOST may take beyond what it holds: four fifths of what the process still could, and never the last sixteenth of
-  /// the limit, which is left for the program's own memory. Negative: so much is to be given back.
+  /// the limit, which is left for the program's own memory. Negative: so much is to be given back. `root` is of the files that tell.
   static int64_t spare_memory(const std::string &root);
 
   /// Pages have to leave HOST soon: it has less room than its low watermark.
@@ -54,31 +45,29 @@ class HostRoom {
   bool shrink(Releasable &lock, uint64_t bytes) WEIR_HELD;
 
   // ---- for the background ----
-  static constexpr uint64_t look_every_ns = 500'000'000;
-  /// Makes the budget follow the machine, if it is to, and if it is time to look.
-  void follow_memory(Releasable &lock, uint64_t now_ns) WEIR_HELD;
-  void look_now() noexcept WEIR_HELD { looked_at_ns_ = 0; }
+  bool step(Releasable &lock) override WEIR_HELD;
+  uint64_t rest_ns() noexcept override WEIR_HELD;
+  const char *name() const noexcept override { return "the demoter's thread"; }
+  /// Makes the budget follow the machine, if it is to, and if it is time to look or to be done at once.
+  void follow_memory(Releasable &lock, bool at_once) WEIR_HELD;
   /// Grows the store before it is full.
   void grow_ahead(Releasable &lock) WEIR_HELD;
-  /// Moves pages down while HOST has less room than the low watermark, up to the high one. True: it did something.
-  bool keep_free(Releasable &lock, const Clock &clock) WEIR_HELD;
 
  private:
+  static constexpr uint64_t look_every_ns = 500'000'000;
+  /// Moves pages down while HOST has less room than the low watermark, up to the high one. True: it did something.
+  bool keep_free(Releasable &lock) WEIR_HELD;
   Status grow(Releasable &lock, uint32_t node, uint64_t bytes) WEIR_HELD;
   bool make_room(Releasable &lock, uint32_t client, uint64_t bytes, bool within, bool stuck,
                  Status *why) WEIR_HELD;
   bool empty_chunk(Releasable &lock, uint32_t chunk) WEIR_HELD;
   Status fail_full(uint32_t client, uint64_t bytes, bool within) const WEIR_HELD;
 
-  std::pmr::memory_resource *const memory_;
-  const Sync sync_;
+  const Env &env_;
   tier::ColdTiers &cold_;
   page::TierCopies &tiers_;
   lease::LeaseTable &leases_;
   Demoter &demoter_;
-  backend::StreamTable &streams_;
-  bool follows_ = false;
-  std::string root_;
   bool growing_ WEIR_GUARDED = false;
   bool shrinking_ WEIR_GUARDED = false;
   bool ahead_ WEIR_GUARDED = false;  ///< on the way from the low watermark to the high one

@@ -22,31 +22,11 @@ Status Recompressor::start(uint64_t idle_ns) {
   constexpr uint64_t longest = uint64_t{1} << 50U;  // days: differences of ticks stay unambiguous
   idle_ = ticks_of(std::min(idle_ns, longest));
   WEIR_TRY(raw_.start(cold_.part_bytes(), "decompress pages in that are coded again"));
-  return blob_.start(tier::Codec::bound(cold_.part_bytes()), "compress pages again in");
+  return blob_.start(codec::Codec::bound(cold_.part_bytes()), "compress pages again in");
 }
 
-void Recompressor::run_in_background() {
-  thread_ = std::thread([this] { loop(); });
-}
-
-void Recompressor::join() {
-  if (thread_.joinable()) thread_.join();
-}
-
-void Recompressor::loop() {
-  Locked lock(sync_.lock);
-  while (!sync_.lock.stopping()) {
-    const uint64_t next = work(lock);
-    if (sync_.lock.stopping()) break;
-    if (next == UINT64_MAX) {
-      dozing_ = true;
-      wake_.wait(lock);
-      dozing_ = false;
-      continue;
-    }
-    const uint64_t now = clock_.now_ns();
-    wake_.wait_for(lock, std::chrono::nanoseconds(next > now ? next - now : 0));
-  }
+uint64_t Recompressor::rest_ns() noexcept {
+  return due_ns_ == UINT64_MAX ? due_ns_ : due_ns_ - std::min(env_.now_ns(), due_ns_);
 }
 
 // ---- which ----
@@ -65,12 +45,12 @@ uint16_t Recompressor::last_use(Region &region) const {
 /// nullptr: it is gone, or waits no more.
 Region *Recompressor::find(const Entry &entry) const noexcept {
   Region *region = regions_.find(entry.region, entry.generation);
-  return region != nullptr && region->to_recompress ? region : nullptr;
+  return region != nullptr && region->is.to_recompress ? region : nullptr;
 }
 
 void Recompressor::note(Region &region, uint32_t page) noexcept {
-  if (dozing_ && pressed()) wake_.notify_all();
-  if (!region.to_recompress) {
+  if (due_ns_ == UINT64_MAX && pressed()) wake_.notify_all();
+  if (!region.is.to_recompress) {
     queue(region);
   } else if (page < walk_.next && find(waiting_.front()) == &region) {  // it has the turn
     walk_.again = true;
@@ -82,8 +62,8 @@ void Recompressor::queue(Region &region) noexcept {
   if (waiting_.size() >= tidy_at_) tidy();
   if_memory([&]() WEIR_HELD {
     waiting_.push_back(
-        Entry{region.id, ticks_of(clock_.now_ns()), regions_.generation(region), last_use(region)});
-    region.to_recompress = true;
+        Entry{region.id, ticks_of(env_.now_ns()), regions_.generation(region), last_use(region)});
+    region.is.to_recompress = true;
   });
 }
 
@@ -92,7 +72,7 @@ void Recompressor::end_turn(Region *region, bool again) noexcept {
   waiting_.pop_front();
   walk_ = {};
   if (region == nullptr) return;
-  region->to_recompress = false;
+  region->is.to_recompress = false;
   if (again) queue(*region);
 }
 
@@ -106,12 +86,12 @@ void Recompressor::tidy() noexcept {
 
 /// What is to become of a page of a region that was not used for long enough.
 Recompressor::Verdict Recompressor::judge(const Region &region, uint32_t page) const noexcept {
-  const vm::Page &copies = region.pages[page];
+  const page::Page &copies = region.pages[page];
   const tier::CompressedStore &store = *cold_.compressed();
-  if (region.kept || (copies.latest() & vm::compressed_bit) == 0) return Verdict::pass;
+  if (region.is.kept || (copies.latest() & page::compressed_bit) == 0) return Verdict::pass;
   if (store.dense(cold_.record(copies.lower).in(store.place))) return Verdict::pass;
-  const bool elsewhere = (copies.latest() & ~vm::below_host) != 0;
-  if (elsewhere || copies.busy != 0 || copies.sinking) return Verdict::put_off;
+  const bool elsewhere = (copies.latest() & ~page::below_host) != 0;
+  if (elsewhere || copies.busy() != 0 || copies.sinking) return Verdict::put_off;
   // Its new blobs come beside the old ones. They are shorter; where not even so much is free, other pages leave first.
   uint64_t taken = 0;
   for (uint32_t at = copies.lower; at != tier::ColdTiers::none; at = cold_.next(at))
@@ -121,26 +101,23 @@ Recompressor::Verdict Recompressor::judge(const Region &region, uint32_t page) c
 
 uint64_t Recompressor::work(Releasable &lock) {
   if (working_) return UINT64_MAX;
-  struct Turn {
-    Recompressor &self;
-    explicit Turn(Recompressor &self_) noexcept : self(self_) { self.working_ = true; }
-    ~Turn() {
-      self.working_ = false;
-      self.sync_.changed.notify_all();
-    }
-  } turn(*this);
+  working_ = true;
+  const AtEnd turn([this]() WEIR_HELD {
+    working_ = false;
+    env_.sync.changed.notify_all();
+  });
   // One turn for each: those that get another are not due for a while.
   size_t turns = waiting_.size();
   for (uint32_t looks = 1; turns != 0 && pressed(); ++looks) {
     if (looks % 256 == 0) {  // others want the lock too
       lock.unlocked([] {});
     }
-    if (sync_.lock.stopping() || waiting_.empty()) break;
+    if (env_.sync.lock.stopping() || waiting_.empty()) break;
     const Entry entry = waiting_.front();
     Region *region = find(entry);
     const bool used = region != nullptr && last_use(*region) != entry.use;
     if (region != nullptr) {
-      const uint64_t now = clock_.now_ns();
+      const uint64_t now = env_.now_ns();
       const uint32_t waited = ticks_of(now) - entry.since;
       if (waited < idle_) return now + (uint64_t{idle_ - waited} << tick_shift);
     }
@@ -161,13 +138,13 @@ uint64_t Recompressor::work(Releasable &lock) {
 
 void Recompressor::recode(Releasable &lock, Region &region, uint32_t page) {
   const uint64_t used = region.shape.used_bytes(page);
-  const bool secret = region.scrub;
+  const bool secret = region.is.secret;
   try {
     parts_.clear();
     parts_.reserve(cold_.parts_of(used));
     tier::LiftPart like;
     like.secret = secret;
-    cold_.list_parts(region.pages[page].lower, vm::compressed_bit, used, like, &parts_);
+    cold_.list_parts(region.pages[page].lower, page::compressed_bit, used, like, &parts_);
     job_ = Job{};
     job_.chain = cold_.take_chain(used);
   } catch (const std::bad_alloc &) {
@@ -175,23 +152,23 @@ void Recompressor::recode(Releasable &lock, Region &region, uint32_t page) {
     return;
   }
   job_.used = used;
-  job_.plan = region.dense_codec;
+  job_.plan = region.codec.dense;
   hurried_.store(false, std::memory_order_relaxed);
   tiers_.pin(job_, region, page, false);
   uint64_t won = 0;
   const Outcome outcome = lock.unlocked([&] {
-    sync_.points.at("recompress");
+    env_.sync.points.at("recompress");
     Outcome recoded = Outcome::later;
     if_memory([&] { recoded = recode_parts(&won); });
     if (secret) {
       raw_.clear();
       blob_.clear();
     }
-    sync_.points.at("recompressed");
+    env_.sync.points.at("recompressed");
     return recoded;
   });
   settle(outcome, won);
-  sync_.changed.notify_all();
+  env_.sync.changed.notify_all();
 }
 
 /// Outside the lock, which it takes for places. There must be room for both versions at a time.
@@ -209,15 +186,15 @@ Recompressor::Outcome Recompressor::recode_parts(uint64_t *won) {
     if (!decoded) return Outcome::never;
     const uint64_t bytes =
         cold_.codec().encode(raw_.data(), part.bytes, blob_.data(), false, &job_.plan, urgency,
-                             tier::Effort::dense, part.secret);
+                             codec::Effort::dense, part.secret);
     before += tier::UnitArena::rounded(part.blob);
     after += tier::UnitArena::rounded(bytes);
     if (bytes == 0 || after > before - before / worth) return Outcome::never;
     tier::UnitSlot slot;
     {
-      const Locked lock(sync_.lock);
-      if (!job_.attached || sync_.lock.stopping()) return Outcome::later;
-      slot = cold_.try_place(store, job_.region->client, bytes);
+      const Locked lock(env_.sync.lock);
+      if (!job_.attached || env_.sync.lock.stopping()) return Outcome::later;
+      slot = cold_.try_place(store, job_.region->owner.client, bytes);
       if (!slot) return Outcome::later;
       cold_.place(record, store, slot);
       record = cold_.next(record);
@@ -231,18 +208,18 @@ Recompressor::Outcome Recompressor::recode_parts(uint64_t *won) {
 /// Under the lock: the page has its new blobs, or its old ones as before.
 void Recompressor::settle(Outcome outcome, uint64_t won) noexcept {
   Region &region = *job_.region;
-  const vm::Page &copies = region.pages[job_.page];
+  const page::Page &copies = region.pages[job_.page];
   if (tiers_.unpin(job_)) {
-    region.dense_codec = job_.plan;
-    const bool read = copies.busy != 0;  // the old blobs are being brought up right now
+    region.codec.dense = job_.plan;
+    const bool read = copies.busy() != 0;  // the old blobs are being brought up right now
     if (read || outcome == Outcome::later) {
       note(region, job_.page);
     } else {
-      if (outcome == Outcome::done) cold_.exchange(copies.lower, job_.chain, vm::compressed_bit);
+      if (outcome == Outcome::done) cold_.exchange(copies.lower, job_.chain, page::compressed_bit);
       tier::CompressedStore &store = *cold_.compressed();
       store.set_dense(cold_.record(copies.lower).in(store.place));
       if (won != 0)
-        events_.tell({What::recoded, 0, Event::nowhere, region.id, job_.page, job_.used, won});
+        env_.events.tell({What::recoded, 0, Event::nowhere, region.id, job_.page, job_.used, won});
     }
   }
   tiers_.free_chain(region, job_.chain);

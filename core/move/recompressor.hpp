@@ -2,8 +2,8 @@
 //
 // Recompressor: pages that lie idle in COMPRESSED are coded again, densely, before the tier is so full that they would
 // have to go on to STORAGE. What FAST leaves on the table is worth the time only for bytes that nobody waits for, so
-// this is background work on a thread of its own, within the pool's share for compression; nobody waits for it, and it
-// takes neither staging nor the demoter's turn.
+// this is a task of its own, within the pool's share for compression; nobody waits for it, and it takes neither staging
+// nor the demoter's turn.
 //
 // What waits are regions: whether bytes lie idle is known of a buffer, not of a page, and so a page costs nothing here. A region's
 // turn walks its pages; what comes to COMPRESSED behind the walk, and what can't be coded just then, gives it another turn.
@@ -13,44 +13,35 @@
 // each version of its bytes. Everything is guarded by the pool's lock but raw_ and blob_, which are the worker's.
 #pragma once
 
-#include "core/base/clock.hpp"
 #include "core/base/scratch.hpp"
-#include "core/move/sync.hpp"
+#include "core/base/task.hpp"
+#include "core/page/env.hpp"
 #include "core/page/tier_copies.hpp"
-#include "core/page/use_times.hpp"
 
 #include <atomic>
 #include <deque>
-#include <thread>
 
 namespace weir::move {
 
+using page::Region;
 using page::SourcePin;
-using vm::Region;
 
-class Recompressor {
+class Recompressor final : public Task {
  public:
-  Recompressor(std::pmr::memory_resource *memory, const Sync &sync, tier::ColdTiers &cold,
-               page::TierCopies &tiers, page::RegionStore &regions, const page::UseTimes &uses,
-               Events &events, const Clock &clock)
-      : sync_(sync),
+  Recompressor(const Env &env, tier::ColdTiers &cold, page::TierCopies &tiers,
+               page::RegionStore &regions, const page::UseTimes &uses)
+      : env_(env),
         cold_(cold),
         tiers_(tiers),
         regions_(regions),
         uses_(uses),
-        events_(events),
-        clock_(clock),
-        waiting_(memory),
-        parts_(memory),
-        wake_(sync.lock) {}
-  ~Recompressor() { join(); }
+        waiting_(env.memory),
+        parts_(env.memory),
+        wake_(env.sync.lock) {}
 
   /// Reserves what it works in, once the tiers have been started. OUT_OF_HOST_MEMORY.
   Status start(uint64_t idle_ns);
-  /// The thread that does it; ends when the pool stops. May throw std::system_error.
-  void run_in_background();
-  void wake() noexcept WEIR_HELD { wake_.notify_all(); }
-  void join();
+  PoolSignal &wake() noexcept { return wake_; }  ///< of its thread
 
   // ---- under the pool's lock ----
   /// A page came to COMPRESSED. Without memory to remember its region, it stays as it is coded.
@@ -61,6 +52,13 @@ class Recompressor {
   /// Codes what is due, as far as it is; drops the lock meanwhile. Returns when there will be more, in nanoseconds of the
   /// engine's clock; UINT64_MAX: nobody knows.
   uint64_t work(Releasable &lock) WEIR_HELD;
+
+  bool step(Releasable &lock) override WEIR_HELD {
+    due_ns_ = work(lock);
+    return false;
+  }
+  uint64_t rest_ns() noexcept override WEIR_HELD;
+  const char *name() const noexcept override { return "the recompressor's thread"; }
 
  private:
   /// A region that waits; `since` and `use` are what was known when it was put here, to tell whether it was used since. Twelve
@@ -87,15 +85,12 @@ class Recompressor {
   void recode(Releasable &lock, Region &region, uint32_t page) WEIR_HELD;
   Outcome recode_parts(uint64_t *won);
   void settle(Outcome outcome, uint64_t won) noexcept WEIR_HELD;
-  void loop();
 
-  const Sync sync_;
+  const Env &env_;
   tier::ColdTiers &cold_;
   page::TierCopies &tiers_;
   page::RegionStore &regions_;
   const page::UseTimes &uses_;
-  Events &events_;
-  const Clock &clock_;
   static constexpr size_t least_tidy = 64;
   std::pmr::deque<Entry> waiting_;  ///< longest first; the first has its turn
   size_t tidy_at_ = least_tidy;     ///< at so many, those of dead regions are removed
@@ -106,16 +101,15 @@ class Recompressor {
   std::pmr::vector<tier::LiftPart> parts_;
   struct Job : SourcePin {
     uint64_t used = 0;
-    tier::CodecPlan plan;
+    codec::CodecPlan plan;
     uint32_t chain = tier::ColdTiers::none;  ///< of the new blobs
   } job_;                                    ///< the page at work
   bool working_ = false;
   std::atomic<bool> hurried_{false};
-  bool dozing_ = false;  ///< the thread waits to be woken
+  uint64_t due_ns_ = 0;  ///< when the thread looks again; UINT64_MAX: when it is woken
   uint32_t idle_ = 0;    ///< of Entry::since
   Scratch raw_, blob_;   ///< room for a part, and for its blob
   PoolSignal wake_;
-  std::thread thread_;
 };
 
 }  // namespace weir::move

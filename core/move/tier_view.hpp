@@ -16,17 +16,17 @@ class TierView final : public policy::View {
       : bit_(bit), tiers_(tiers), leases_(leases), uses_(uses), ticks_(ticks) {}
 
   bool describe(const policy::PageRef &ref, policy::PageInfo *info) WEIR_HELD override {
-    vm::Region *const region = tiers_.find(ref, bit_);
+    page::Region *const region = tiers_.find(ref, bit_);
     if (region == nullptr) return false;
-    const vm::Page &copies = region->pages[ref.page];
+    const page::Page &copies = region->pages[ref.page];
     info->bytes = region->shape.used_bytes(ref.page);
     info->priority = region->priority;
     info->dirty = (copies.latest() & ~bit_) == 0;
     info->disposable = false;
-    info->cold = region->cold;
-    info->client = region->client;
+    info->cold = region->is.cold;
+    info->client = region->owner.client;
     info->evictable = !copies.sinking && !leases_.in_use(*region, ref.page) &&
-                      (bit_ != vm::host_bit || !tiers_.aliases().in_use(*region));
+                      (bit_ != page::host_bit || !tiers_.aliases().in_use(*region));
     uses_.describe(*region, info);
     return true;
   }

@@ -11,11 +11,9 @@
 
 namespace weir::page {
 
-using vm::Word;
-
 Status Aliases::show(const tier::HostStore &host, Region &region, uint32_t first, uint32_t last) {
   WEIR_TRY(host.check_aliasable());
-  const bool fresh = region.alias == nullptr;
+  const bool fresh = region.host.alias == nullptr;
   if (fresh) {
     const uint64_t bytes = tier::HostStore::rounded(region.shape.size);
     void *place =
@@ -24,15 +22,15 @@ Status Aliases::show(const tier::HostStore &host, Region &region, uint32_t first
       return fail(WEIR_ERROR_OUT_OF_HOST_MEMORY, "no address space for a host lease: %s",
                   strerrordesc_np(errno));
     }
-    region.alias = static_cast<unsigned char *>(place);
-    region.alias_bytes = bytes;
+    region.host.alias = static_cast<unsigned char *>(place);
+    region.host.alias_bytes = bytes;
   }
   for (uint32_t p = first; p <= last; ++p) {
-    vm::Page &page = region.pages[p];
+    Page &page = region.pages.edit(p);
     if (!page.host() || page.in_view) continue;
     const Status status =
         host.map_alias(page.host(), tier::HostStore::rounded(region.shape.used_bytes(p)),
-                       region.alias + region.shape.offset(p));
+                       region.host.alias + region.shape.offset(p));
     if (!status) {
       if (fresh) drop(region);
       return status;
@@ -43,33 +41,33 @@ Status Aliases::show(const tier::HostStore &host, Region &region, uint32_t first
 }
 
 bool Aliases::in_use(const Region &region) noexcept {
-  if (region.alias == nullptr || region.buffer == BufferDirectory::none) return false;
-  const uint64_t word = buffers_.hot(region.buffer).word.load(std::memory_order_relaxed);
+  if (region.host.alias == nullptr || region.owner.buffer == BufferDirectory::none) return false;
+  const uint64_t word = buffers_.hot(region.owner.buffer).word.load(std::memory_order_relaxed);
   return Word::leases(word) != 0 || (word & Word::partial) != 0;
 }
 
 void Aliases::hide(Region &region, uint32_t page) noexcept {
-  if (region.alias == nullptr) return;
-  const uint64_t word = region.buffer != BufferDirectory::none
-                            ? buffers_.hot(region.buffer).word.load(std::memory_order_relaxed)
+  if (region.host.alias == nullptr) return;
+  const uint64_t word = region.owner.buffer != BufferDirectory::none
+                            ? buffers_.hot(region.owner.buffer).word.load(std::memory_order_relaxed)
                             : 0;
   // Who has the whole buffer to himself to write it is the one who gives the slot up.
   if (!in_use(region) || (word & Word::writer) != 0) {
     drop(region);
     return;
   }
-  region.pages[page].in_view = false;
+  region.pages.edit(page).in_view = false;
   // Without memory for that it shows what nobody has a lease on.
-  (void)mmap(region.alias + region.shape.offset(page),
+  (void)mmap(region.host.alias + region.shape.offset(page),
              tier::HostStore::rounded(region.shape.used_bytes(page)), PROT_NONE,
              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
 }
 
 void Aliases::drop(Region &region) noexcept {
-  if (region.alias == nullptr) return;
-  munmap(region.alias, region.alias_bytes);
-  region.alias = nullptr;
-  for (vm::Page &page : region.pages) page.in_view = false;
+  if (region.host.alias == nullptr) return;
+  munmap(region.host.alias, region.host.alias_bytes);
+  region.host.alias = nullptr;
+  for (uint32_t p = 0; p < region.pages.size(); ++p) region.pages.edit(p).in_view = false;
 }
 
 }  // namespace weir::page

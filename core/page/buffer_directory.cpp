@@ -6,8 +6,6 @@
 
 namespace weir::page {
 
-using vm::Word;
-
 BufferDirectory::BufferDirectory(RegionStore &regions, std::pmr::memory_resource *memory,
                                  uint32_t pool_id)
     : regions_(regions),

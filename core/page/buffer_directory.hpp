@@ -3,19 +3,17 @@
 // BufferDirectory: the buffers of a pool: by handle, by index and by weir_malloc's address; where each lies (Target), and what its
 // caller has said of it: tag, users, holds. A live word names a buffer whose region lives; a handle of a dead buffer is not taken
 // for another's, until 2^20 have had its index. What the hit path reads is read without a lock and changed by its rules
-// (virtual/hot.hpp); all else is guarded by the pool's lock.
+// (page/hot.hpp); all else is guarded by the pool's lock.
 #pragma once
 
 #include "core/base/status.hpp"
 #include "core/page/address_map.hpp"
 #include "core/page/claim_scope.hpp"
 #include "core/page/region_store.hpp"
-#include "core/policy/users.hpp"
-#include "core/virtual/buffer_table.hpp"
+#include "core/page/users.hpp"
+#include "core/page/buffer_table.hpp"
 
 namespace weir::page {
-
-using policy::Users;
 
 /// What a hold lets others do (docs/leases.md): nobody writes; leases and calls write into the held memory; nobody else.
 enum class HoldKind : uint8_t { read, shared, alone };
@@ -42,7 +40,7 @@ class BufferDirectory {
   BufferDirectory(RegionStore &regions, std::pmr::memory_resource *memory, uint32_t pool_id);
 
   // ---- without the lock ----
-  vm::Hot &hot(uint32_t index) noexcept { return table_.hot(index); }
+  Hot &hot(uint32_t index) noexcept { return table_.hot(index); }
   /// As BufferTable::decode().
   bool decode(weir_buffer buffer, uint32_t *index, uint64_t *generation) const noexcept {
     return table_.decode(buffer, index, generation);
@@ -78,7 +76,7 @@ class BufferDirectory {
 
   // ---- places ----
   Target target(uint32_t index) noexcept WEIR_HELD {
-    const vm::Cold &cold = table_.cold(index);
+    const Cold &cold = table_.cold(index);
     Region &region = regions_.at(cold.region);
     return {&region, tenant(index) ? region.tenants->offset(cold.node) : 0, hot(index).size()};
   }
@@ -92,7 +90,7 @@ class BufferDirectory {
   /// It has a place in the slab; without a node all of the region.
   void settle(uint32_t index, const Region &region,
               uint32_t node = physical::SmallArena::none) noexcept WEIR_HELD {
-    table_.cold(index) = vm::Cold{region.id, node};
+    table_.cold(index) = Cold{region.id, node};
   }
 
   // ---- what callers have said of it ----
@@ -147,7 +145,7 @@ class BufferDirectory {
   void erase_unheld(uint32_t index) noexcept WEIR_HELD;
 
   RegionStore &regions_;
-  vm::BufferTable table_;
+  BufferTable table_;
   std::pmr::unordered_map<uint32_t, Hold> holds_ WEIR_GUARDED;
   std::pmr::unordered_map<uint32_t, uint64_t> tags_ WEIR_GUARDED;
   std::pmr::unordered_map<uint32_t, Users> users_ WEIR_GUARDED;  ///< of the buffers that have some

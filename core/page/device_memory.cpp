@@ -5,8 +5,8 @@
 #include "core/page/device_memory.hpp"
 
 #include "core/page/region_store.hpp"
-#include "core/virtual/granule_sharing.hpp"
-#include "core/virtual/line_sharing.hpp"
+#include "core/page/granule_sharing.hpp"
+#include "core/page/line_sharing.hpp"
 
 namespace weir::page {
 
@@ -20,14 +20,14 @@ DeviceMemory::DeviceMemory(uint8_t place, const backend::Device &device, const T
       addresses_(device, terms.page_size, terms.addresses, memory),
       mapper_(device) {
   const uint64_t page = terms.page_size, large = terms.large_page_size;
-  if (!vmm() || !vm::Sharing::possible(page)) return;
+  if (!vmm() || !Sharing::possible(page)) return;
   // By mapping granules at several addresses, or by lying beside each other.
   if (device.has(WEIR_CAP_MULTI_MAP)) {
-    sharing_ = adopt_as<vm::Sharing>(
-        make_owned<vm::GranuleSharing>(memory, page, large, terms.budget, memory));
+    sharing_ =
+        adopt_as<Sharing>(make_owned<GranuleSharing>(memory, page, large, terms.budget, memory));
   } else {
-    sharing_ = adopt_as<vm::Sharing>(
-        make_owned<vm::LineSharing>(memory, addresses_, page, large, terms.budget, memory));
+    sharing_ = adopt_as<Sharing>(
+        make_owned<LineSharing>(memory, addresses_, page, large, terms.budget, memory));
   }
 }
 
@@ -40,9 +40,9 @@ bool DeviceMemory::belongs_in_line(uint64_t size) const {
   return size <= line_pages() * page_size() / 4 && !large;
 }
 
-Status DeviceMemory::reserve(const Region &region, vm::AddressRange *range) {
+Status DeviceMemory::reserve(const Region &region, AddressRange *range) {
   const uint64_t address =
-      region.lot_place == place_ ? sharing_->address(region.client, region.lot) : 0;
+      region.layout.lot_place == place_ ? sharing_->address(region.owner.client, region.lot) : 0;
   if (address != 0) {
     range->address = address - region.shape.lead;
   } else if (vmm()) {
@@ -54,7 +54,7 @@ Status DeviceMemory::reserve(const Region &region, vm::AddressRange *range) {
 
 Status DeviceMemory::claim(const Region &region, uint32_t page, const void *maker,
                            physical::DoomedList *doomed, GranuleId *granule, bool *joined) {
-  vm::Bundle *bundle = bundle_of(region, page);
+  Bundle *bundle = bundle_of(region, page);
   if (bundle != nullptr && bundle->granule != physical::no_granule) {
     if (bundle->maker != nullptr && bundle->maker != maker) return Status(WEIR_NOT_READY);
     ++bundle->users;
@@ -62,7 +62,7 @@ Status DeviceMemory::claim(const Region &region, uint32_t page, const void *make
     *joined = true;
     return {};
   }
-  const vm::Geometry &shape = region.shape;
+  const Geometry &shape = region.shape;
   *granule = granules_.claim(shape.page_class(page), shape.granule_bytes(page), doomed);
   if (bundle == nullptr || *granule == physical::no_granule) return {};
   bundle->granule = *granule;
@@ -84,14 +84,14 @@ void DeviceMemory::unclaim(const Region &region, uint32_t page, GranuleId granul
 
 void DeviceMemory::count_held(const Region &region, uint32_t page, bool more) noexcept {
   const uint64_t bytes = region.shape.granule_bytes(page);
-  if (vm::Bundle *bundle = bundle_of(region, page); bundle != nullptr) {
+  if (Bundle *bundle = bundle_of(region, page); bundle != nullptr) {
     if (more ? bundle->held++ != 0 : --bundle->held != 0) return;
   }
   held_bytes_ += more ? bytes : uint64_t{0} - bytes;
 }
 
 void DeviceMemory::set_borrowed(Region &region, uint32_t page, bool borrowed) noexcept {
-  vm::DevicePage &state = region.on(place_)->pages[page];
+  DevicePage &state = region.on(place_)->pages.edit(page);
   if (state.borrowed == borrowed) return;
   state.borrowed = borrowed;
   state.visited = false;
@@ -111,7 +111,7 @@ std::string DeviceMemory::validate(RegionStore &regions, bool lost) {
     for (Region &region : regions) {
       const Residence *here = region.on(place_);
       for (uint32_t p = 0; here != nullptr && p < here->pages.size(); ++p) {
-        const vm::DevicePage &page = here->pages[p];
+        const DevicePage &page = here->pages[p];
         if (all && page.borrowed) borrowed += region.shape.granule_bytes(p);
         const bool is_held = region.held_on(place_) ? !page.borrowed : region.pins(p);
         if (page.granule != physical::no_granule && (all || is_held))

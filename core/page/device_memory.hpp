@@ -2,7 +2,7 @@
 //
 // DeviceMemory: what pages have of one device's physical memory: granules (extents, where there is no virtual memory), addresses,
 // and who shares them. A page has a granule of its own or a fragment, a part of one in which other regions have theirs
-// (virtual/sharing.hpp).
+// (page/sharing.hpp).
 //
 // What must hold: a shared granule comes with its first fragment, goes with the last and counts once. Held are those granules in
 // which a page lies that is held and not borrowed. It never makes room. Guarded by the pool's lock, but for what says otherwise.
@@ -11,15 +11,13 @@
 #include "core/base/pool_lock.hpp"
 #include "core/physical/granule_pool.hpp"
 #include "core/physical/mapper.hpp"
-#include "core/virtual/region.hpp"
+#include "core/page/region.hpp"
 
 namespace weir::page {
 
 class RegionStore;
 
 using physical::GranuleId;
-using vm::Region;
-using vm::Residence;
 
 /// Of the region's first byte on a device.
 inline uint64_t address_of(const Region &region, const Residence &here) noexcept {
@@ -46,10 +44,10 @@ class DeviceMemory {
 
   physical::GranulePool &granules() noexcept { return granules_; }
   const physical::GranulePool &granules() const noexcept { return granules_; }
-  vm::AddressSpace &addresses() noexcept { return addresses_; }
+  AddressSpace &addresses() noexcept { return addresses_; }
   physical::Mapper &mapper() noexcept { return mapper_; }
   /// nullptr: granules can't be shared there.
-  vm::Sharing *sharing() const noexcept { return sharing_.get(); }
+  Sharing *sharing() const noexcept { return sharing_.get(); }
 
   bool vmm() const noexcept { return granules_.vmm(); }
   uint64_t page_size() const noexcept { return terms_.page_size; }
@@ -75,22 +73,21 @@ class DeviceMemory {
 
   // ---- shapes ----
   /// Of a region that shares nothing.
-  vm::Geometry shape(uint64_t size) const noexcept {
-    return vmm() ? vm::Geometry::paged(size, page_size(), large_page_size())
-                 : vm::Geometry::whole(size);
+  Geometry shape(uint64_t size) const noexcept {
+    return vmm() ? Geometry::paged(size, page_size(), large_page_size()) : Geometry::whole(size);
   }
   /// Pages of the small class; without VMM an extent as large as one.
-  vm::Geometry small_pages(uint64_t count) const noexcept {
-    return vmm() ? vm::Geometry::paged(page_size() * count, page_size(), 0)
-                 : vm::Geometry::whole(page_size());
+  Geometry small_pages(uint64_t count) const noexcept {
+    return vmm() ? Geometry::paged(page_size() * count, page_size(), 0)
+                 : Geometry::whole(page_size());
   }
-  /// How many pages a slab of weir_malloc has (residency/slabs.hpp).
+  /// How many pages a slab of weir_malloc has (acquire/slabs.hpp).
   uint64_t line_pages() const { return std::clamp<uint64_t>(budget() / page_size(), 4, 64); }
   bool belongs_in_line(uint64_t size) const;
 
   // ---- addresses ----
   /// For a region that comes to the device: its lot's, or a range of its own.
-  Status reserve(const Region &region, vm::AddressRange *range) WEIR_HELD;
+  Status reserve(const Region &region, AddressRange *range) WEIR_HELD;
   /// Outside the lock. Through `shared` where that maps a page's granule for all that have a part of it.
   Status map(uint64_t address, uint64_t bytes, weir_be_granule granule,
              physical::SharedMapping *shared, uint16_t *generation) {
@@ -111,14 +108,14 @@ class DeviceMemory {
 
   // ---- granules and fragments ----
   /// What the page shares its granule through; nullptr if the granule is its own.
-  vm::Bundle *bundle_of(const Region &region, uint32_t page) const noexcept WEIR_HELD {
-    if (place_ != region.lot_place || !region.shape.fragment(page)) return nullptr;
-    return &sharing_->bundle(region.client, region.lot, page < region.shape.front);
+  Bundle *bundle_of(const Region &region, uint32_t page) const noexcept WEIR_HELD {
+    if (place_ != region.layout.lot_place || !region.shape.fragment(page)) return nullptr;
+    return &sharing_->bundle(region.owner.client, region.lot, page < region.shape.front);
   }
   /// What maps the page's granule for all that have a part of it; nullptr: the page has addresses of its own.
   physical::SharedMapping *mapping_of(const Region &region,
                                       uint32_t page) const noexcept WEIR_HELD {
-    const vm::Bundle *bundle = bundle_of(region, page);
+    const Bundle *bundle = bundle_of(region, page);
     return bundle != nullptr ? bundle->mapping.get() : nullptr;
   }
   /// A granule for a page; its client has been charged for it. NOT_READY: another than `maker` is making it. no_granule with
@@ -129,7 +126,7 @@ class DeviceMemory {
   void unclaim(const Region &region, uint32_t page, GranuleId granule) noexcept WEIR_HELD;
   /// The page has come into place: who shares its granule need not wait any longer, but for its memory to be zeroed.
   void end_making(const Region &region, uint32_t page, backend::Stamp wiped) noexcept WEIR_HELD {
-    vm::Bundle *bundle = bundle_of(region, page);
+    Bundle *bundle = bundle_of(region, page);
     if (bundle == nullptr) return;
     bundle->maker = nullptr;
     if (wiped) bundle->wiped = wiped;
@@ -139,7 +136,7 @@ class DeviceMemory {
     return leave(bundle_of(region, page));
   }
   /// The same of a page's bundle, or none; if nobody does the granule is free, with bytes of `client` in it.
-  bool give(vm::Bundle *bundle, GranuleId granule, uint32_t client) noexcept WEIR_HELD {
+  bool give(Bundle *bundle, GranuleId granule, uint32_t client) noexcept WEIR_HELD {
     if (!leave(bundle)) return false;
     at(granule).set_client(client);
     granules_.release(granule);
@@ -153,7 +150,7 @@ class DeviceMemory {
   }
   /// Bytes of the page's granule, or 0 if it was counted since begin_count().
   uint64_t count_granule(const Region &region, uint32_t page) noexcept WEIR_HELD {
-    vm::Bundle *bundle = bundle_of(region, page);
+    Bundle *bundle = bundle_of(region, page);
     return bundle != nullptr && sharing_->counted(*bundle) ? 0 : region.shape.granule_bytes(page);
   }
   /// The page's granule is held from now on, or is held no more by it.
@@ -162,7 +159,7 @@ class DeviceMemory {
   void count_held(const Region &region, const Residence &here, bool more) noexcept WEIR_HELD {
     // A page is never held where it is borrowed.
     for (uint32_t p = 0; p < here.pages.size(); ++p) {
-      const vm::DevicePage &page = here.pages[p];
+      const DevicePage &page = here.pages[p];
       if (page.granule != physical::no_granule && !page.borrowed) count_held(region, p, more);
     }
   }
@@ -180,7 +177,7 @@ class DeviceMemory {
   std::string validate(RegionStore &regions, bool lost) WEIR_HELD;
 
  private:
-  static bool leave(vm::Bundle *bundle) noexcept {
+  static bool leave(Bundle *bundle) noexcept {
     if (bundle == nullptr) return true;
     if (--bundle->users != 0) return false;
     bundle->granule = physical::no_granule;
@@ -193,8 +190,8 @@ class DeviceMemory {
   const backend::Device &device_;
   Terms terms_;
   physical::GranulePool granules_;
-  vm::AddressSpace addresses_;
-  Owned<vm::Sharing> sharing_;  ///< where granules can be shared
+  AddressSpace addresses_;
+  Owned<Sharing> sharing_;  ///< where granules can be shared
   physical::Mapper mapper_;
   uint64_t held_bytes_ WEIR_GUARDED = 0;
   uint64_t borrowed_bytes_ WEIR_GUARDED = 0;

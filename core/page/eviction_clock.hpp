@@ -4,7 +4,7 @@
 // 256th of the budget that the device began with. It goes around after 65536 budgets, and is never 0.
 #pragma once
 
-#include "core/virtual/page.hpp"
+#include "core/page/page.hpp"
 
 #include <algorithm>
 
@@ -24,7 +24,7 @@ class EvictionClock {
   }
 
  private:
-  static constexpr uint32_t period = vm::DevicePage::eviction_period - 1;
+  static constexpr uint32_t period = DevicePage::eviction_period - 1;
   uint64_t total_ = 0;
   const uint64_t unit_;
 };

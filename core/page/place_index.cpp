@@ -29,7 +29,7 @@ void PlaceIndex::reserve(size_t regions) {
   counts_.resize(regions);
 }
 
-void PlaceIndex::note(const vm::Region &region, vm::PlaceChange change) noexcept {
+void PlaceIndex::note(const Region &region, PlaceChange change) noexcept {
   for (uint8_t tier = 0; tier < tiers && change.before != change.after; ++tier) {
     const uint32_t bit = Place::of_tier(tier).bit();
     if (((change.before ^ change.after) & bit) == 0) continue;
@@ -43,7 +43,7 @@ void PlaceIndex::note(const vm::Region &region, vm::PlaceChange change) noexcept
   }
 }
 
-void PlaceIndex::note(const vm::Region &region, const vm::Residence &here) noexcept {
+void PlaceIndex::note(const Region &region, const Residence &here) noexcept {
   IdSet &there = set(at(Place(here.place)));
   if (here.resident + here.coming != 0) {
     there.insert(region.id);
@@ -52,13 +52,13 @@ void PlaceIndex::note(const vm::Region &region, const vm::Residence &here) noexc
   }
 }
 
-void PlaceIndex::settle(vm::Region &region, uint8_t home_) noexcept {
+void PlaceIndex::settle(Region &region, uint8_t home_) noexcept {
   set(home(region.home)).erase(region.id);
   region.home = home_;
   set(home(home_)).insert(region.id);
 }
 
-void PlaceIndex::forget(const vm::Region &region) noexcept {
+void PlaceIndex::forget(const Region &region) noexcept {
   for (IdSet &set : sets_) set.erase(region.id);
   counts_[region.id] = {};
 }
@@ -86,19 +86,19 @@ size_t PlaceIndex::count(Place place) const noexcept {
   return sets_[static_cast<size_t>(std::countr_zero(at(place)))].size();
 }
 
-bool PlaceIndex::check(uint32_t id, const vm::Region *region) const noexcept {
+bool PlaceIndex::check(uint32_t id, const Region *region) const noexcept {
   std::array<uint32_t, tiers> pages{};
   Sets in = 0;
   if (region != nullptr) {
     in |= home(region->home);
     for (uint8_t tier = 0; tier < tiers; ++tier) {
-      for (const vm::Page &page : region->pages)
+      for (const Page &page : region->pages)
         pages[tier] += (page.tiers() & Place::of_tier(tier).bit()) != 0 ? 1 : 0;
       if (pages[tier] != 0) in |= at(Place::of_tier(tier));
     }
     for (const auto &here : region->residences) {
-      for (const vm::DevicePage &page : here->pages)
-        if (page.state() != vm::PageState::absent) in |= at(Place(here->place));
+      for (const DevicePage &page : here->pages)
+        if (page.state() != PageState::absent) in |= at(Place(here->place));
     }
   }
   for (size_t i = 0; i < sets_.size(); ++i)

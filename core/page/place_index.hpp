@@ -11,7 +11,7 @@
 #include "core/base/place.hpp"
 #include "core/base/pool_lock.hpp"
 #include "core/page/id_set.hpp"
-#include "core/virtual/region.hpp"
+#include "core/page/region.hpp"
 
 #include <deque>
 
@@ -35,19 +35,19 @@ class PlaceIndex {
   void open(uint8_t device);  ///< one more, or one that was there before
   void reserve(size_t regions);
 
-  void note(const vm::Region &region, vm::PlaceChange change) noexcept;
+  void note(const Region &region, PlaceChange change) noexcept;
   /// Whether the region has pages on the device now.
-  void note(const vm::Region &region, const vm::Residence &here) noexcept;
-  void settle(vm::Region &region, uint8_t home) noexcept;
+  void note(const Region &region, const Residence &here) noexcept;
+  void settle(Region &region, uint8_t home) noexcept;
   /// The region is about to go, with all its pages.
-  void forget(const vm::Region &region) noexcept;
+  void forget(const Region &region) noexcept;
 
   uint32_t next(Sets sets, uint32_t from) const noexcept;
   /// Of those with pages in a tier the one after the one that the last such call found, round and round; none: there is none.
   uint32_t next_around(Place tier) noexcept;
   size_t count(Place place) const noexcept;
   /// Whether all that is known of the number is so; nullptr: no region has it.
-  bool check(uint32_t id, const vm::Region *region) const noexcept;
+  bool check(uint32_t id, const Region *region) const noexcept;
 
  private:
   static constexpr uint8_t tiers = 3;
@@ -65,7 +65,7 @@ class Walk {
   struct Iterator {
     const Walk *walk;
     uint32_t id;
-    vm::Region &operator*() const noexcept WEIR_HELD { return walk->regions_.at(id); }
+    Region &operator*() const noexcept WEIR_HELD { return walk->regions_.at(id); }
     bool operator!=(const Iterator &other) const noexcept { return id != other.id; }
     Iterator &operator++() noexcept {
       id = walk->index_.next(walk->sets_, id + 1);

@@ -11,7 +11,7 @@ namespace weir::page {
 namespace {
 
 /// Of what a new region of that shape could take over. Whoever shares granules fits by his size alone, wherever he begins.
-uint64_t shape_key(const vm::Geometry &shape, uint8_t home, uint32_t client) noexcept {
+uint64_t shape_key(const Geometry &shape, uint8_t home, uint32_t client) noexcept {
   uint64_t key = shape.shared ? ~shape.size : shape.large;
   for (const uint64_t part : {shape.shared ? 0 : uint64_t{shape.small}, shape.small_bytes,
                               uint64_t{home}, uint64_t{client}}) {
@@ -20,7 +20,7 @@ uint64_t shape_key(const vm::Geometry &shape, uint8_t home, uint32_t client) noe
   return key;
 }
 
-bool fits(const vm::Geometry &kept, const vm::Geometry &wanted, uint64_t alignment) noexcept {
+bool fits(const Geometry &kept, const Geometry &wanted, uint64_t alignment) noexcept {
   if (kept.shared != wanted.shared) return false;
   if (!kept.shared) return kept.same_shape(wanted);
   return kept.size == wanted.size && kept.small_bytes == wanted.small_bytes &&
@@ -37,7 +37,7 @@ RegionStore::RegionStore(std::pmr::memory_resource *memory, Releaser *releaser)
       next_free_(memory),
       kept_(memory) {}
 
-Region &RegionStore::make(const vm::Geometry &shape, uint8_t home, uint32_t client) {
+Region &RegionStore::make(const Geometry &shape, uint8_t home, uint32_t client) {
   const bool again = free_ != none;
   const uint32_t id = again ? free_ : ids();
   Compact<Region> fresh = make_owned<Region>(memory_, id, memory_);
@@ -55,13 +55,13 @@ Region &RegionStore::make(const vm::Geometry &shape, uint8_t home, uint32_t clie
   Region &region = *regions_[id];
   region.shape = shape;
   region.home = home;
-  region.client = client;
+  region.owner.client = client;
   pages_ += shape.pages();
   return region;
 }
 
 bool RegionStore::ended(const Region &region) noexcept {
-  return (region.kept || region.vacant()) && !region.pin_count.any() &&
+  return (region.is.kept || region.vacant()) && !region.pin_count.any() &&
          std::ranges::all_of(region.residences, [](const auto &r) { return r->resident == 0; });
 }
 
@@ -75,7 +75,7 @@ void RegionStore::free(Region &region) noexcept {
   free_ = id;
 }
 
-void RegionStore::reshape(Region &region, const vm::Geometry &shape) {
+void RegionStore::reshape(Region &region, const Geometry &shape) {
   pages_ += shape.pages();
   pages_ -= region.pages.size();
   region.shape = shape;
@@ -84,7 +84,7 @@ void RegionStore::reshape(Region &region, const vm::Geometry &shape) {
 
 Region *RegionStore::find_slab(uint32_t id, uint64_t generation) noexcept {
   Region *region = find(id, generation);
-  return region != nullptr && region->slab && !region->kept ? region : nullptr;
+  return region != nullptr && region->is.slab && !region->is.kept ? region : nullptr;
 }
 
 // ---- kept regions ----
@@ -92,40 +92,40 @@ Region *RegionStore::find_slab(uint32_t id, uint64_t generation) noexcept {
 void RegionStore::list_kept(Region &region) noexcept {
   if_memory([&]() WEIR_HELD {
     auto [entry, first] =
-        kept_.try_emplace(shape_key(region.shape, region.home, region.client), none);
-    region.kept_before = none;
-    region.kept_after = entry->second;
-    if (!first) at(entry->second).kept_before = region.id;
+        kept_.try_emplace(shape_key(region.shape, region.home, region.owner.client), none);
+    region.kept.before = none;
+    region.kept.after = entry->second;
+    if (!first) at(entry->second).kept.before = region.id;
     entry->second = region.id;
-    region.listed = true;
+    region.is.listed = true;
   });
 }
 
 void RegionStore::unlist_kept(Region &region) noexcept {
-  if (!region.listed) return;
-  region.listed = false;
-  if (region.kept_after != none) at(region.kept_after).kept_before = region.kept_before;
-  if (region.kept_before != none) {
-    at(region.kept_before).kept_after = region.kept_after;
+  if (!region.is.listed) return;
+  region.is.listed = false;
+  if (region.kept.after != none) at(region.kept.after).kept.before = region.kept.before;
+  if (region.kept.before != none) {
+    at(region.kept.before).kept.after = region.kept.after;
     return;
   }
-  const auto entry = kept_.find(shape_key(region.shape, region.home, region.client));
+  const auto entry = kept_.find(shape_key(region.shape, region.home, region.owner.client));
   assert(entry != kept_.end());
-  if (region.kept_after != none) {
-    entry->second = region.kept_after;
+  if (region.kept.after != none) {
+    entry->second = region.kept.after;
   } else {
     kept_.erase(entry);
   }
 }
 
-Region *RegionStore::find_kept(const vm::Geometry &shape, uint64_t alignment, uint8_t home,
+Region *RegionStore::find_kept(const Geometry &shape, uint64_t alignment, uint8_t home,
                                uint32_t client) noexcept {
   const auto entry = kept_.find(shape_key(shape, home, client));
   for (uint32_t id = entry != kept_.end() ? entry->second : none; id != none;) {
     Region &region = at(id);
-    id = region.kept_after;
-    const bool same =
-        region.kept && !region.pin_count.any() && region.home == home && region.client == client;
+    id = region.kept.after;
+    const bool same = region.is.kept && !region.pin_count.any() && region.home == home &&
+                      region.owner.client == client;
     const bool whole = same && region.residences[0]->resident == region.pages.size();
     if (!whole) {
       unlist_kept(region);
@@ -138,7 +138,7 @@ Region *RegionStore::find_kept(const vm::Geometry &shape, uint64_t alignment, ui
 
 void RegionStore::adopt(Region &region, uint64_t size) noexcept {
   unlist_kept(region);
-  region.kept = false;
+  region.is.kept = false;
   region.shape.size = size;
 }
 

@@ -7,15 +7,13 @@
 #pragma once
 
 #include "core/base/pool_lock.hpp"
-#include "core/virtual/region_pin.hpp"
+#include "core/page/region_pin.hpp"
 
 #include <deque>
 #include <memory_resource>
 #include <unordered_map>
 
 namespace weir::page {
-
-using vm::Region;
 
 class RegionStore {
  public:
@@ -35,19 +33,19 @@ class RegionStore {
   explicit RegionStore(std::pmr::memory_resource *memory, Releaser *releaser = nullptr);
 
   /// A region of that shape, its pages absent everywhere. Throws std::bad_alloc with nothing changed.
-  Region &make(const vm::Geometry &shape, uint8_t home, uint32_t client) WEIR_HELD;
+  Region &make(const Geometry &shape, uint8_t home, uint32_t client) WEIR_HELD;
   /// Whether nothing keeps the region any more, so that it is to be freed: it has no owner (kept, or a slab without tenants),
   /// nobody works on it, and no page of it is on a device. To be asked whenever one of the three may have become true.
   static bool ended(const Region &region) noexcept;
   void free(Region &region) noexcept WEIR_HELD;
   void retire(Region &region) noexcept WEIR_HELD { releaser_->retire_region(region); }
   /// The pin ends, and its region with it, if nothing else keeps that.
-  void unpin(vm::RegionPin &pin) noexcept WEIR_HELD {
+  void unpin(RegionPin &pin) noexcept WEIR_HELD {
     Region *const region = pin.give_back();
     if (region != nullptr) retire(*region);
   }
   /// Another shape for a region that nothing has come to yet and that has room for the pages.
-  void reshape(Region &region, const vm::Geometry &shape) WEIR_HELD;
+  void reshape(Region &region, const Geometry &shape) WEIR_HELD;
 
   Region &at(uint32_t id) noexcept WEIR_HELD { return *regions_[id]; }
   /// The region that has the id now, or nullptr.
@@ -96,7 +94,7 @@ class RegionStore {
   /// Its shape, home and client are what they were when it was listed, if it is.
   void unlist_kept(Region &region) noexcept WEIR_HELD;
   /// A kept region that a new one of the shape and alignment could be, with everything in place; or nullptr.
-  Region *find_kept(const vm::Geometry &shape, uint64_t alignment, uint8_t home,
+  Region *find_kept(const Geometry &shape, uint64_t alignment, uint8_t home,
                     uint32_t client) noexcept WEIR_HELD;
   /// It has an owner again, of so many bytes.
   void adopt(Region &region, uint64_t size) noexcept WEIR_HELD;
@@ -104,7 +102,7 @@ class RegionStore {
   template <class Visit>
   void for_each_kept(Visit &&visit) WEIR_HELD {
     for (const auto &[key, first] : kept_) {
-      for (uint32_t id = first; id != none && visit(at(id)); id = at(id).kept_after) {
+      for (uint32_t id = first; id != none && visit(at(id)); id = at(id).kept.after) {
       }
     }
   }

@@ -12,7 +12,6 @@ namespace weir::page {
 namespace {
 
 using physical::RoomTree;
-using vm::PageState;
 
 /// Slabs with room that are asked for a place at an alignment, or with the page there, before one is taken that is sure; and with
 /// closed pages, before another is made.
@@ -23,7 +22,7 @@ uint64_t group_key(const Kin &kin) noexcept {
          (static_cast<uint64_t>(kin.priority + 128) << 8) | (kin.pinned ? 1U : 0U);
 }
 uint64_t key_of(const Region &slab) noexcept {
-  return group_key(Kin{slab.home, slab.client, slab.priority, slab.pinned});
+  return group_key(Kin{slab.home, slab.owner.client, slab.priority, slab.is.pinned});
 }
 
 /// Whether a page below the range has no tenants and is on its way in, out or elsewhere: who takes the range waits for work
@@ -31,7 +30,7 @@ uint64_t key_of(const Region &slab) noexcept {
 bool idle_on_its_way(const Region &slab, uint64_t offset, uint64_t size) noexcept {
   const uint32_t last = slab.shape.page_at(offset + size - 1);
   for (uint32_t p = slab.shape.page_at(offset); p <= last; ++p) {
-    if (slab.idle(p) && slab.pages[p].busy != 0) return true;
+    if (slab.idle(p) && slab.pages[p].busy() != 0) return true;
   }
   return false;
 }
@@ -61,7 +60,7 @@ void SlabAllocator::note_room(Region &slab) noexcept {
   RoomTree &rooms = *slab.tenants->rooms;
   const uint32_t position = slab.tenants->position;
   const uint64_t room = slab.tenants->largest_free();
-  const uint64_t run = slab.pinned ? slab.tenants->longest_closed : 0;
+  const uint64_t run = slab.is.pinned ? slab.tenants->longest_closed : 0;
   if (rooms.contains(position)) {
     rooms.change(position, room, run);
   } else {
@@ -79,13 +78,13 @@ void SlabAllocator::join(Group &group, Region &slab) {
 }
 
 void SlabAllocator::open(Region &region, const Kin &kin) {
-  const vm::Geometry &shape = region.shape;
-  region.tenants = make_owned<vm::Slab>(memory_, shape.physical_bytes(), shape.pages(), memory_);
-  region.pinned = kin.pinned;
+  const Geometry &shape = region.shape;
+  region.tenants = make_owned<Slab>(memory_, shape.physical_bytes(), shape.pages(), memory_);
+  region.is.pinned = kin.pinned;
   region.priority = static_cast<int8_t>(kin.priority);
   if (kin.pinned) region.tenants->close_all(shape.physical_bytes() / shape.pages());
   join(group_at(group_key(kin)), region);
-  region.slab = true;
+  region.is.slab = true;
 }
 
 void SlabAllocator::close(Region &slab) noexcept {
@@ -107,7 +106,7 @@ void SlabAllocator::close(Region &slab) noexcept {
 }
 
 void SlabAllocator::move(Region &slab, uint8_t home) {
-  Group &to = group_at(group_key(Kin{home, slab.client, slab.priority, slab.pinned}));
+  Group &to = group_at(group_key(Kin{home, slab.owner.client, slab.priority, slab.is.pinned}));
   to.reserve_one();
   close(slab);
   join(to, slab);
@@ -116,18 +115,18 @@ void SlabAllocator::move(Region &slab, uint8_t home) {
 // ---- places ----
 
 bool SlabAllocator::occupy(Region &slab, const Place &place) noexcept {
-  vm::Slab &tenants = *slab.tenants;
+  Slab &tenants = *slab.tenants;
   const uint64_t size = tenants.size(place.node);
   const uint32_t first = slab.shape.page_at(place.offset);
   const uint32_t last = slab.shape.page_at(place.offset + size - 1);
-  const vm::Residence *here = slab.on(slab.home);
+  const Residence *here = slab.on(slab.home);
   uint64_t bytes = 0;
   for (uint32_t p = first; here != nullptr && p <= last; ++p) {
     const bool there = here->pages[p].granule != physical::no_granule &&
                        here->pages[p].state() != PageState::filling;
     if (there && tenants.pages[p].tenants == 0) bytes += slab.shape.charged_bytes(p);
   }
-  Charge charge = accounts_.charge(slab.client, slab.home, bytes);
+  Charge charge = accounts_.charge(slab.owner.client, slab.home, bytes);
   if (!charge) return false;
   charge.absorb();
   for (uint32_t p = first; p <= last; ++p) ++tenants.pages[p].tenants;
@@ -138,7 +137,7 @@ bool SlabAllocator::occupy(Region &slab, const Place &place) noexcept {
 }
 
 void SlabAllocator::vacate(Region &slab, uint32_t node, uint64_t look) noexcept {
-  vm::Slab &tenants = *slab.tenants;
+  Slab &tenants = *slab.tenants;
   const uint64_t size = tenants.size(node);
   const uint32_t first = slab.shape.page_at(tenants.offset(node));
   const uint32_t last = slab.shape.page_at(tenants.offset(node) + size - 1);
@@ -149,7 +148,7 @@ void SlabAllocator::vacate(Region &slab, uint32_t node, uint64_t look) noexcept 
   }
   tenants.taken -= size;
   if (--tenants.count == 0) --count_;
-  if (slab.pinned) tenants.close_idle(next, first, last, slab.shape.small_bytes);
+  if (slab.is.pinned) tenants.close_idle(next, first, last, slab.shape.small_bytes);
   note_room(slab);
 }
 
@@ -202,20 +201,20 @@ Region *SlabAllocator::find_pinned(const Kin &kin, uint64_t bytes, uint64_t page
 }
 
 SlabAllocator::Place SlabAllocator::open_pages(Region &region, uint64_t bytes) noexcept {
-  vm::Slab &slab = *region.tenants;
+  Slab &slab = *region.tenants;
   const uint64_t page_bytes = region.shape.small_bytes;
-  const vm::Residence *here = region.on(region.home);
+  const Residence *here = region.on(region.home);
   uint32_t best = 0, best_count = 0, best_absent = UINT32_MAX;
   uint64_t best_before = 0;
   const auto count = static_cast<uint32_t>(slab.pages.size());
   for (uint32_t p = 0; p < count && best_absent != 0; ++p) {
-    if (slab.pages[p].closed == vm::Slab::none) continue;
+    if (slab.pages[p].closed == Slab::none) continue;
     const uint64_t before = std::min(slab.free_before(slab.pages[p].closed), bytes - 256);
     const auto need = static_cast<uint32_t>((bytes - before + page_bytes - 1) / page_bytes);
     uint32_t absent = 0;
     uint32_t have = 0;
-    while (have < need && p + have < count && slab.pages[p + have].closed != vm::Slab::none &&
-           region.pages[p + have].busy == 0) {
+    while (have < need && p + have < count && slab.pages[p + have].closed != Slab::none &&
+           region.pages[p + have].busy() == 0) {
       absent += here->pages[p + have].state() == PageState::absent ? 1 : 0;
       ++have;
     }
@@ -233,13 +232,13 @@ SlabAllocator::Place SlabAllocator::open_pages(Region &region, uint64_t bytes) n
 }
 
 std::string SlabAllocator::validate(const Region &region, uint32_t *page) const {
-  const vm::Slab &slab = *region.tenants;
+  const Slab &slab = *region.tenants;
   std::string wrong = slab.validate();
   if (!wrong.empty()) return wrong;
   // Not of the pool's memory, which tests let run out.
   std::vector<uint32_t> tenants(slab.pages.size());
   uint32_t count = 0;
-  for (auto node = slab.first_tenant(); node != vm::Slab::none; node = slab.next_tenant(node)) {
+  for (auto node = slab.first_tenant(); node != Slab::none; node = slab.next_tenant(node)) {
     const uint64_t at = slab.offset(node);
     for (uint32_t p = region.shape.page_at(at); p <= region.shape.page_at(at + slab.size(node) - 1);
          ++p)
@@ -250,10 +249,10 @@ std::string SlabAllocator::validate(const Region &region, uint32_t *page) const 
   uint32_t &p = *page;
   for (p = 0; p < slab.pages.size(); ++p) {
     if (tenants[p] != slab.pages[p].tenants) return "its tenants are not as many as were counted";
-    if ((slab.pages[p].closed != vm::Slab::none) != (region.pinned && tenants[p] == 0))
+    if ((slab.pages[p].closed != Slab::none) != (region.is.pinned && tenants[p] == 0))
       return "closed, and not idle, or the reverse";
-    const vm::Page &copies = region.pages[p];
-    if (tenants[p] == 0 && copies.busy == 0 &&
+    const Page &copies = region.pages[p];
+    if (tenants[p] == 0 && copies.busy() == 0 &&
         (copies.latest() != 0 || copies.host() || copies.lower != tier::Chains::none))
       return "nobody's, and has a version";
   }

@@ -2,8 +2,8 @@
 //
 // Standing: whether a device belongs to the pool: in it, leaving, gone until it comes back, or lost for good. Guarded by the pool's lock.
 //
-// What must hold: only its verbs change it, and only those who add, remove and lose devices call them (residency/membership.cpp,
-// residency/losses.hpp). What is lost stays lost. Of generations there are 65535, as joining sees to.
+// What must hold: only its verbs change it, and only those who add, remove and lose devices call them (pool/membership.cpp,
+// move/losses.hpp). What is lost stays lost. Of generations there are 65535, as joining sees to.
 #pragma once
 
 #include <cassert>

@@ -9,29 +9,27 @@
 
 namespace weir::page {
 
-using vm::Page;
-
 // ---- of any tier ----
 
 void TierCopies::leave(Region &region, uint32_t page, uint32_t bit) noexcept {
-  Page &copies = region.pages[page];
-  if (bit == vm::host_bit) {
+  Page &copies = region.pages.edit(page);
+  if (bit == host_bit) {
     tables_.places.note(region, copies.left(bit));
     free_host(region, page);
     return;
   }
   count(region, page, copies.latest() & bit, false);
   tables_.places.note(region, copies.left(bit));
-  if (bit == vm::compressed_bit) compressed_order_->forget_some();
+  if (bit == compressed_bit) compressed_order_->forget_some();
   free_places(region, copies.lower, bit);
-  const bool lower = (copies.latest() & (vm::below_host | vm::host_bit)) != 0;
+  const bool lower = (copies.latest() & (below_host | host_bit)) != 0;
   if (lower || copies.sinking) return;  // the checksum is still of use
   cold_.give_chain(copies.lower);
   copies.lower = tier::ColdTiers::none;
 }
 
 void TierCopies::note(Region &region, uint32_t page, uint32_t bit) noexcept {
-  Page &copies = region.pages[page];
+  Page &copies = region.pages.edit(page);
   Policy *const policy = order(bit);
   if (known(copies, bit) || policy == nullptr) return;
   known(copies, bit) =
@@ -43,7 +41,7 @@ bool TierCopies::requeue(uint32_t bit) noexcept {
   bool found = false;
   for (Region &region : Walk(tables_.places, PlaceIndex::at(Place::of_bit(bit)), tables_.regions)) {
     for (uint32_t p = 0; p < region.pages.size(); ++p) {
-      Page &copies = region.pages[p];
+      Page &copies = region.pages.edit(p);
       if (known(copies, bit) || copies.sinking || !there(copies, bit)) continue;
       note(region, p, bit);
       found = true;
@@ -56,7 +54,7 @@ bool TierCopies::requeue(uint32_t bit) noexcept {
 Region *TierCopies::find(const PageRef &ref, uint32_t bit) noexcept {
   Region *region = tables_.regions.find(ref.region, ref.generation);
   if (region == nullptr || ref.page >= region->pages.size()) return nullptr;
-  Page &copies = region->pages[ref.page];
+  Page &copies = region->pages.edit(ref.page);
   if (there(copies, bit)) return region;
   known(copies, bit) = false;
   return nullptr;
@@ -65,23 +63,26 @@ Region *TierCopies::find(const PageRef &ref, uint32_t bit) noexcept {
 void TierCopies::count(const Region &region, uint32_t page, uint32_t bits, bool more) noexcept {
   const uint64_t used = region.shape.used_bytes(page);
   const uint64_t change = more ? used : uint64_t{0} - used;
-  if ((bits & vm::compressed_bit) != 0) tables_.gauges.compressed_raw += change;
-  if ((bits & vm::storage_bit) != 0) tables_.gauges.storage_raw += change;
+  if ((bits & compressed_bit) != 0) tables_.gauges.compressed_raw += change;
+  if ((bits & storage_bit) != 0) tables_.gauges.storage_raw += change;
 }
 
 void TierCopies::invalidate(Region &region, uint32_t page, uint32_t keep_bit) noexcept {
-  Page &copies = region.pages[page];
+  Page &copies = region.pages.edit(page);
   end_version(region, page);
   if (copies.latest() == keep_bit) return;
   tables_.places.note(region, copies.written(keep_bit));
-  if (keep_bit != vm::host_bit) free_host(region, page);
+  if (keep_bit != host_bit) free_host(region, page);
+}
+
+void TierCopies::discard(Region &region, uint32_t page) noexcept {
+  free_host(region, page);
+  end_version(region, page);
+  tables_.places.note(region, region.pages.edit(page).discarded());
 }
 
 void TierCopies::forget_idle(Region &slab, uint32_t page) noexcept {
-  if (!slab.slab || !slab.idle(page) || slab.pages[page].busy != 0) return;
-  free_host(slab, page);
-  end_version(slab, page);
-  tables_.places.note(slab, slab.pages[page].discarded());
+  if (slab.is.slab && slab.idle(page) && slab.pages[page].busy() == 0) discard(slab, page);
 }
 
 // ---- HOST ----
@@ -104,18 +105,18 @@ void TierCopies::retire_slot(const Region &region, tier::HostSlot slot,
                              PendingCopies busy) noexcept {
   if (!busy.passed(streams_)) {
     try {
-      retired_.push_back(RetiredSlot{slot, region.client, region.scrub, busy});
-      if (region.scrub) scrub_.note();
+      retired_.push_back(RetiredSlot{slot, region.owner.client, region.is.secret, busy});
+      if (region.is.secret) scrub_.note();
       return;
     } catch (const std::bad_alloc &) {
       for (uint32_t i = 0; i < busy.count; ++i) (void)streams_.wait(busy.stamps[i], UINT64_MAX);
     }
   }
-  free_slot(region.client, slot, region.scrub);
+  free_slot(region.owner.client, slot, region.is.secret);
 }
 
 void TierCopies::free_host(Region &region, uint32_t page) noexcept {
-  Page &copies = region.pages[page];
+  Page &copies = region.pages.edit(page);
   if (!copies.host()) return;
   aliases_.hide(region, page);
   const tier::HostSlot slot = copies.host();
@@ -154,11 +155,22 @@ std::optional<PendingCopies> TierCopies::retired(bool secret) const noexcept {
 
 /// Bytes that are to be scrubbed are overwritten first: in COMPRESSED here, in STORAGE by whoever scrubs next.
 void TierCopies::free_places(const Region &region, uint32_t chain, uint32_t bits) noexcept {
-  if (cold_.free_places(chain, region.client, region.scrub, bits)) scrub_.note();
+  if (cold_.free_places(chain, region.owner.client, region.is.secret, bits)) scrub_.note();
+}
+
+void TierCopies::set_checksum(Region &region, uint32_t page, uint32_t chain,
+                              uint64_t sum) noexcept {
+  Page &copies = region.pages.edit(page);
+  if (copies.lower == tier::ColdTiers::none) {
+    copies.lower = chain;
+  } else {
+    cold_.give_chain(chain);
+  }
+  cold_.set_checksum(copies.lower, sum);
 }
 
 void TierCopies::end_version(Region &region, uint32_t page) noexcept {
-  Page &copies = region.pages[page];
+  Page &copies = region.pages.edit(page);
   if (SourcePin *source = source_of(region, page); source != nullptr) {
     source->valid = false;
     // Its compressed parts are being read: written to STORAGE, or coded again.
@@ -167,9 +179,9 @@ void TierCopies::end_version(Region &region, uint32_t page) noexcept {
       source->orphan = std::exchange(copies.lower, tier::ColdTiers::none);
     }
   }
-  count(region, page, copies.latest() & vm::below_host, false);
-  const bool compressed = (copies.latest() & vm::compressed_bit) != 0;
-  tables_.places.note(region, copies.left(vm::below_host));
+  count(region, page, copies.latest() & below_host, false);
+  const bool compressed = (copies.latest() & compressed_bit) != 0;
+  tables_.places.note(region, copies.left(below_host));
   if (compressed) compressed_order_->forget_some();
   if (copies.lower == tier::ColdTiers::none) return;
   free_chain(region, copies.lower);
@@ -177,9 +189,9 @@ void TierCopies::end_version(Region &region, uint32_t page) noexcept {
 }
 
 void TierCopies::publish(Region &region, uint32_t page, uint32_t chain, uint32_t bit) noexcept {
-  Page &copies = region.pages[page];
+  Page &copies = region.pages.edit(page);
   // A first try at another tier may have left places behind.
-  if (copies.lower != chain) free_places(region, chain, vm::below_host & ~bit);
+  if (copies.lower != chain) free_places(region, chain, below_host & ~bit);
   if (copies.lower == tier::ColdTiers::none) {
     copies.lower = chain;
   } else if (copies.lower != chain) {
@@ -189,24 +201,25 @@ void TierCopies::publish(Region &region, uint32_t page, uint32_t chain, uint32_t
   }
   if ((copies.latest() & bit) == 0) count(region, page, bit, true);
   tables_.places.note(region, copies.arrived(bit));
-  if (bit == vm::compressed_bit) note(region, page, bit);
+  if (bit == compressed_bit) note(region, page, bit);
 }
 
 bool TierCopies::drop_redundant(uint32_t bit, uint64_t bytes, uint32_t client) noexcept {
-  const bool host = bit == vm::host_bit;
-  uint32_t faster = vm::device_bits;
-  if (!host) faster |= vm::host_bit;
-  if (bit == vm::storage_bit) faster |= vm::compressed_bit;
+  const bool host = bit == host_bit;
+  uint32_t faster = device_bits;
+  if (!host) faster |= host_bit;
+  if (bit == storage_bit) faster |= compressed_bit;
   uint64_t freed = 0;
   const Place tier = Place::of_bit(bit);
   for (size_t left = tables_.places.count(tier); left != 0 && freed < bytes; --left) {
     Region &region = tables_.regions.at(tables_.places.next_around(tier));
-    if (client != UINT32_MAX && region.client != client) continue;
-    if (host && (region.registered != nullptr || region.alias != nullptr)) continue;
+    if (client != UINT32_MAX && region.owner.client != client) continue;
+    if (host && (region.host.registered != nullptr || region.host.alias != nullptr)) continue;
     for (uint32_t p = 0; p < region.pages.size() && freed < bytes; ++p) {
       const Page &copies = region.pages[p];
       const bool here = host ? copies.host() && copies.leases == 0 : (copies.latest() & bit) != 0;
-      if (!here || (copies.latest() & faster) == 0 || copies.busy != 0 || copies.sinking) continue;
+      if (!here || (copies.latest() & faster) == 0 || copies.busy() != 0 || copies.sinking)
+        continue;
       freed += region.shape.used_bytes(p);
       leave(region, p, bit);
     }
@@ -217,14 +230,14 @@ bool TierCopies::drop_redundant(uint32_t bit, uint64_t bytes, uint32_t client) n
 // ---- sources of moves down ----
 
 void TierCopies::pin(SourcePin &source, Region &region, uint32_t page, bool from_host) noexcept {
-  Page &copies = region.pages[page];
+  Page &copies = region.pages.edit(page);
   source.region = &region;
   source.page = page;
   source.from_host = from_host;
   source.attached = source.valid = true;
   if (from_host) source.slot = copies.host();
   copies.sinking = true;
-  source.pin = vm::RegionPin(region);
+  source.pin = RegionPin(region);
   source.after = sources_;
   if (sources_ != nullptr) sources_->before = &source;
   sources_ = &source;
@@ -232,7 +245,7 @@ void TierCopies::pin(SourcePin &source, Region &region, uint32_t page, bool from
 
 void TierCopies::detach(SourcePin &source) noexcept {
   source.attached = false;
-  source.region->pages[source.page].sinking = false;
+  source.region->pages.edit(source.page).sinking = false;
   (source.before != nullptr ? source.before->after : sources_) = source.after;
   if (source.after != nullptr) source.after->before = source.before;
   source.before = source.after = nullptr;
@@ -258,12 +271,12 @@ SourcePin *TierCopies::source_of(const Region &region, uint32_t page) noexcept {
 
 void TierCopies::list_parts(const Region &region, uint32_t page, uint32_t tag,
                             std::pmr::vector<tier::LiftPart> *parts) const {
-  const vm::Page &copies = region.pages[page];
+  const Page &copies = region.pages[page];
   tier::LiftPart like;
   like.page = tag;
-  like.secret = region.scrub;
-  const bool compressed = (copies.latest() & vm::compressed_bit) != 0;
-  cold_.list_parts(copies.lower, compressed ? vm::compressed_bit : vm::storage_bit,
+  like.secret = region.is.secret;
+  const bool compressed = (copies.latest() & compressed_bit) != 0;
+  cold_.list_parts(copies.lower, compressed ? compressed_bit : storage_bit,
                    region.shape.used_bytes(page), like, parts);
 }
 

@@ -19,7 +19,7 @@
 #include "core/policy/scrub_turns.hpp"
 #include "core/tier/cold_tiers.hpp"
 #include "core/tier/lift.hpp"
-#include "core/virtual/region_pin.hpp"
+#include "core/page/region_pin.hpp"
 
 #include <optional>
 
@@ -31,7 +31,7 @@ using policy::Policy;
 
 /// The copies up that may still read a slot, one a device at most.
 struct PendingCopies {
-  std::array<Stamp, vm::max_devices> stamps;
+  std::array<Stamp, max_devices> stamps;
   uint32_t count = 0;
 
   void add(Stamp stamp) noexcept { stamps[count++] = stamp; }
@@ -48,7 +48,7 @@ struct PendingCopies {
 /// overwrites it in place. Should the page give it up, it is the pin's, which frees it in the end.
 struct SourcePin {
   Region *region = nullptr;
-  vm::RegionPin pin;  ///< of it
+  RegionPin pin;  ///< of it
   uint32_t page = 0;
   bool from_host = false;                         ///< else from COMPRESSED
   bool attached = false;                          ///< the page has it
@@ -96,21 +96,23 @@ class TierCopies {
   // ---- of any tier, by its bit ----
   /// Gives up the page's copy there; it has another. It is not on its way down from there.
   void leave(Region &region, uint32_t page, uint32_t bit) noexcept WEIR_HELD;
-  /// Whether the tier's policy knows the page.
-  static bool &known(vm::Page &page, uint32_t bit) noexcept {
-    return bit == vm::host_bit ? page.in_host_order : page.in_compressed_order;
-  }
   /// Tells the tier's policy of a page that came there. Without memory for that, it is found by requeue().
   void note(Region &region, uint32_t page, uint32_t bit) noexcept WEIR_HELD;
+  /// The tier's policy has chosen the page, and knows it no more.
+  static void forgotten(Region &region, uint32_t page, uint32_t bit) noexcept {
+    known(region.pages.edit(page), bit) = false;
+  }
   /// Tells the tier's policy of every page that it was not told of. False: there was none.
   bool requeue(uint32_t bit) noexcept WEIR_HELD;
   /// The page is there, as far as the tier's policy is concerned: else it is known no more.
   Region *find(const PageRef &ref, uint32_t bit) noexcept WEIR_HELD;
   Policy *order(uint32_t bit) noexcept WEIR_HELD {
-    return bit == vm::host_bit ? host_order_.get() : compressed_order_.get();
+    return bit == host_bit ? host_order_.get() : compressed_order_.get();
   }
   /// The page has a new version, on `keep_bit` alone: every other copy is stale.
   void invalidate(Region &region, uint32_t page, uint32_t keep_bit) noexcept WEIR_HELD;
+  /// Nobody's, or no more of interest: every copy of it is given up, and it reads as zero.
+  void discard(Region &region, uint32_t page) noexcept WEIR_HELD;
   /// A page without tenants has no versions: nothing of it is copied anywhere. While somebody is at work on it it keeps them,
   /// and is looked at again by whoever takes it out.
   void forget_idle(Region &slab, uint32_t page) noexcept WEIR_HELD;
@@ -118,10 +120,11 @@ class TierCopies {
   // ---- HOST ----
   /// In HOST, or in the caller's own memory.
   bool has_host(const Region &region, uint32_t page) const noexcept {
-    return region.registered != nullptr || region.pages[page].host();
+    return region.host.registered != nullptr || region.pages[page].host();
   }
   unsigned char *host_bytes(const Region &region, uint32_t page) const noexcept {
-    if (region.registered != nullptr) return region.registered + region.shape.offset(page);
+    if (region.host.registered != nullptr)
+      return region.host.registered + region.shape.offset(page);
     return static_cast<unsigned char *>(host_->address(region.pages[page].host()));
   }
   /// If neither budget nor quota has to be made to have room. `anywhere`: in another node's chunk if there is no room in one of
@@ -130,7 +133,7 @@ class TierCopies {
   void free_slot(uint32_t client, tier::HostSlot slot, bool secret) noexcept WEIR_HELD;
   /// A slot becomes the page's.
   void take_slot(Region &region, uint32_t page, tier::HostSlot slot) noexcept WEIR_HELD {
-    tables_.places.note(region, region.pages[page].take_slot(slot));
+    tables_.places.note(region, region.pages.edit(page).take_slot(slot));
   }
   /// Gives up a page's slot, if it has one. Who is copying it down meanwhile frees it.
   void free_host(Region &region, uint32_t page) noexcept WEIR_HELD;
@@ -142,11 +145,11 @@ class TierCopies {
   void list_chunk(uint32_t chunk, uint64_t bytes, May &&may,
                   std::pmr::vector<PageRef> *pages) WEIR_HELD {
     for (Region &region : Walk(tables_.places, PlaceIndex::at(Place::host), tables_.regions)) {
-      if (region.registered != nullptr) continue;
+      if (region.host.registered != nullptr) continue;
       for (uint32_t p = 0; p < region.pages.size() && bytes != 0; ++p) {
-        const vm::Page &copies = region.pages[p];
+        const Page &copies = region.pages[p];
         const bool here = copies.host() && copies.host().chunk == chunk;
-        if (!here || (copies.latest() & vm::host_bit) == 0 || !may(region, p)) continue;
+        if (!here || (copies.latest() & host_bit) == 0 || !may(region, p)) continue;
         pages->push_back(PageRef{region.id, p, tables_.regions.generation(region)});
         bytes -= std::min(bytes, region.shape.used_bytes(p));
       }
@@ -159,7 +162,7 @@ class TierCopies {
 
   /// Whether it has checksums there. Not where what lies below is rounded: a page has one checksum, which is about that.
   bool sums_host(const Region &region) const noexcept {
-    return sums_host_ && region.rounds == tier::Form::bytes;
+    return sums_host_ && region.rounds == codec::Form::bytes;
   }
 
   // ---- the cold tiers ----
@@ -167,9 +170,11 @@ class TierCopies {
   void list_parts(const Region &region, uint32_t page, uint32_t tag,
                   std::pmr::vector<tier::LiftPart> *parts) const WEIR_HELD;
   /// Of the page's latest version; 0: none is known.
-  uint64_t checksum(const vm::Page &page) const noexcept WEIR_HELD {
+  uint64_t checksum(const Page &page) const noexcept WEIR_HELD {
     return cold_.checksum(page.lower);
   }
+  /// Of its copy in HOST; in `chain`, which becomes the page's or is given back.
+  void set_checksum(Region &region, uint32_t page, uint32_t chain, uint64_t sum) noexcept WEIR_HELD;
   /// The version that the page's chain is about is gone: with it go its copies in the cold tiers and its checksum.
   void end_version(Region &region, uint32_t page) noexcept WEIR_HELD;
   /// The page's bytes are in the tier of `bit` now too, at the places of `chain`, which becomes the page's.
@@ -177,7 +182,7 @@ class TierCopies {
   /// A chain of a page's that is not the page's, or not any more: the places, and then the records.
   void free_places(const Region &region, uint32_t chain, uint32_t bits) noexcept WEIR_HELD;
   void free_chain(const Region &region, uint32_t chain) noexcept WEIR_HELD {
-    free_places(region, chain, vm::below_host);
+    free_places(region, chain, below_host);
     cold_.give_chain(chain);
   }
   /// Frees copies in a tier whose page has its latest version in a faster place too (of `client` alone, if one is named),
@@ -204,9 +209,13 @@ class TierCopies {
                    PendingCopies busy) noexcept WEIR_HELD;
   void detach(SourcePin &source) noexcept WEIR_HELD;
   void count(const Region &region, uint32_t page, uint32_t bits, bool more) noexcept WEIR_HELD;
+  /// Whether the tier's policy knows the page.
+  static bool &known(Page &page, uint32_t bit) noexcept {
+    return bit == host_bit ? page.in_host_order : page.in_compressed_order;
+  }
   /// Its latest version is there; in HOST, in a slot.
-  static bool there(const vm::Page &page, uint32_t bit) noexcept {
-    return (page.latest() & bit) != 0 && (bit != vm::host_bit || page.host());
+  static bool there(const Page &page, uint32_t bit) noexcept {
+    return (page.latest() & bit) != 0 && (bit != host_bit || page.host());
   }
 
   const Tables tables_;

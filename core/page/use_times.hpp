@@ -18,11 +18,11 @@ class UseTimes {
       : buffers_(buffers), announcements_(announcements) {}
 
   void describe(Region &region, policy::PageInfo *info) const noexcept WEIR_HELD {
-    info->last_use = region.last_use;
+    info->last_use = region.past.last_use;
     const auto seen = [this, info](uint32_t index) {
       info->last_use = std::max(info->last_use, buffers_.hot(index).last_use().point());
     };
-    if (!region.pinned) region.for_each_buffer(seen);
+    if (!region.is.pinned) region.for_each_buffer(seen);
     info->next_use = announcements_.before_use_of(region.id);
   }
 

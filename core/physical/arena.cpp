@@ -6,17 +6,14 @@
 #include "core/physical/arena.hpp"
 
 #include <algorithm>
-#include <new>
 
 namespace weir::physical {
 
 template <class U, unsigned B>
 BasicArena<U, B>::BasicArena(uint64_t size, uint64_t quantum, std::pmr::memory_resource *memory)
-    : entries_(memory), bins_(memory), shift_(static_cast<uint32_t>(std::countr_zero(quantum))) {
+    : bins_(memory), shift_(static_cast<uint32_t>(std::countr_zero(quantum))), nodes_(memory) {
   assert(std::has_single_bit(quantum));
   assert((size >> shift_) <= max_quanta);
-  grow(1);
-  entries_[end].generation = 1;
   resize(std::min(size >> shift_, max_quanta) << shift_);
 }
 
@@ -25,9 +22,9 @@ BasicArena<U, B>::BasicArena(uint64_t size, uint64_t quantum, std::pmr::memory_r
 template <class U, unsigned B>
 auto BasicArena<U, B>::look(uint32_t size_class, uint64_t length, uint64_t alignment,
                             uint32_t *looks) const -> Node {
-  for (Node node = bins_[size_class]; node != end && *looks > 0; node = entries_[node].list_after) {
+  for (Node node = bins_[size_class]; node != end && *looks > 0; node = nodes_[node].list_after) {
     --*looks;
-    if (fits(node, binned_length(node), length, alignment)) return node;
+    if (fits(node, nodes_.binned_length(node), length, alignment)) return node;
   }
   return end;
 }
@@ -38,18 +35,18 @@ auto BasicArena<U, B>::search(uint64_t length, uint64_t alignment) const -> Node
     const uint32_t size_class = Classes::of(length);
     uint32_t looks = max_looks;
     Node found = look(size_class, length, alignment, &looks);
-    if (found != end && binned_length(found) == length) return found;
+    if (found != end && nodes_.binned_length(found) == length) return found;
     if (alignment == 1) {
       found = lowest_near(size_class, found);
     } else if (found == end) {
       found = search_aligned(size_class + 1, length, alignment);
     }
     if (found != end) return found;
-    if (largest_ != end && fits(largest_, binned_length(largest_), length, alignment))
+    if (largest_ != end && fits(largest_, nodes_.binned_length(largest_), length, alignment))
       return largest_;
   }
-  const Node last = tail();
-  return last != end && fits(last, this->length(last), length, alignment) ? last : end;
+  const Node last = nodes_.tail();
+  return last != end && fits(last, nodes_.length(last), length, alignment) ? last : end;
 }
 
 /// The lowest of `found` and the heads of the next classes, or, where there is none of them, the head of the first
@@ -59,7 +56,7 @@ template <class U, unsigned B>
 auto BasicArena<U, B>::lowest_near(uint32_t size_class, Node found) const -> Node {
   for (uint32_t i = 1; i <= near_classes; ++i) {
     const Node other = bins_[size_class + i];
-    found = entries_[other].offset < entries_[found].offset ? other : found;
+    found = nodes_[other].offset < nodes_[found].offset ? other : found;
   }
   if (found != end) return found;
   const uint32_t above = used_classes_.next(size_class + near_classes + 1);
@@ -86,9 +83,9 @@ template <class U, unsigned B>
 void BasicArena<U, B>::find_largest(uint64_t looks) const {
   Node node = used_classes_.empty() ? end : bins_[used_classes_.last()];
   uint64_t longest = 0;
-  for (; node != end && longest < bound_ && looks > 0; node = entries_[node].list_after, --looks) {
-    if (binned_length(node) <= longest) continue;
-    longest = binned_length(node);
+  for (; node != end && longest < bound_ && looks > 0; node = nodes_[node].list_after, --looks) {
+    if (nodes_.binned_length(node) <= longest) continue;
+    longest = nodes_.binned_length(node);
     largest_ = node;
   }
   if (node == end || longest == bound_) bound_ = longest;
@@ -105,25 +102,25 @@ auto BasicArena<U, B>::allocate(uint64_t size, uint64_t alignment) -> Allocation
   const Node node = search(wanted, step);
   if (node == end) return {};
 
-  return carve<false>(node, align_up(entries_[node].offset, step), wanted);
+  return carve<false>(node, align_up(nodes_[node].offset, step), wanted);
 }
 
 template <class U, unsigned B>
 auto BasicArena<U, B>::allocate_before(Node next, uint64_t offset, uint64_t size) -> Allocation {
-  const Node node = entries_[next == none ? end : live_index(next)].before;
+  const Node node = nodes_[next == none ? end : nodes_.live_index(next)].before;
   const uint64_t wanted = (size + (uint64_t{1} << shift_) - 1) >> shift_;
   const uint64_t start = offset >> shift_;
   assert(size > 0 && start << shift_ == offset);
-  if (!is_free(node) || start < entries_[node].offset) return {};
-  const uint64_t skipped = start - entries_[node].offset;
-  if (skipped > length(node) || wanted > length(node) - skipped) return {};
+  if (!nodes_.is_free(node) || start < nodes_[node].offset) return {};
+  const uint64_t skipped = start - nodes_[node].offset;
+  if (skipped > nodes_.length(node) || wanted > nodes_.length(node) - skipped) return {};
   return carve<false>(node, start, wanted);
 }
 
 template <class U, unsigned B>
 auto BasicArena<U, B>::take_before(Node next, uint64_t offset, uint64_t size) noexcept -> Node {
-  const Node node = entries_[next == none ? end : live_index(next)].before;
-  assert(is_free(node) && unused_count_ >= 2);
+  const Node node = nodes_[next == none ? end : nodes_.live_index(next)].before;
+  assert(nodes_.is_free(node));
   return carve<true>(node, offset >> shift_, size >> shift_).node;
 }
 
@@ -132,72 +129,68 @@ template <class U, unsigned B>
 template <bool reserved>
 auto BasicArena<U, B>::carve(Node node, uint64_t start, uint64_t wanted) noexcept(reserved)
     -> Allocation {
-  const bool binned = entries_[node].after != end;
-  const uint64_t present = binned ? binned_length(node) : length(node);
-  const uint64_t from = entries_[node].offset;
+  const bool binned = nodes_[node].after != end;
+  const uint64_t present = binned ? nodes_.binned_length(node) : nodes_.length(node);
+  const uint64_t from = nodes_[node].offset;
   const uint64_t rest = from + present - start - wanted;
-  if constexpr (!reserved) reserve((start != from ? 1u : 0u) + (rest != 0 ? 1u : 0u));
+  if constexpr (!reserved) nodes_.reserve((start != from ? 1u : 0u) + (rest != 0 ? 1u : 0u));
 
   Node taken = node;
   if (rest == 0) {
     if (binned) take_from_bin(node, present);
-    entries_[node].offset = static_cast<U>(start);
+    nodes_[node].offset = static_cast<U>(start);
   } else {  // what is left keeps its entry: its successor need not be touched
-    taken = take_entry();
-    link_before(taken, node, start);
-    entries_[node].offset = static_cast<U>(start + wanted);
+    taken = nodes_.take();
+    nodes_.link_before(taken, node, start);
+    nodes_[node].offset = static_cast<U>(start + wanted);
     if (binned) change_bin(node, present, rest);
   }
   if (start != from) {
-    const Node gap = take_entry();
-    link_before(gap, taken, from);
+    const Node gap = nodes_.take();
+    nodes_.link_before(gap, taken, from);
     put_in_bin(gap, start - from);
   }
-  Entry &entry = entries_[taken];
-  ++entry.generation;
-  entry.list_before = 0;
+  nodes_.make_live(taken);
   used_ += wanted;
-  ++live_;
   return {taken, start << shift_};
 }
 
 /// Joins what is free on either side: the free neighbour keeps its entry and grows over the range.
 template <class U, unsigned B>
 void BasicArena<U, B>::free(Node node) noexcept {
-  assert(live(node));
-  const uint64_t freed = length(node);
+  assert(nodes_.live(node));
+  const uint64_t freed = nodes_.length(node);
   used_ -= freed;
-  --live_;
-  ++entries_[node].generation;
-  const Node before = entries_[node].before;
-  Node after = entries_[node].after;
-  const bool joins_before = is_free(before);
-  if (!is_free(after)) {
+  nodes_.make_free(node);
+  const Node before = nodes_[node].before;
+  Node after = nodes_[node].after;
+  const bool joins_before = nodes_.is_free(before);
+  if (!nodes_.is_free(after)) {
     if (!joins_before) {
       if (after != end) put_in_bin(node, freed);
       return;
     }
   } else if (!joins_before) {
-    const bool binned = entries_[after].after != end;
-    const uint64_t present = binned ? binned_length(after) : 0;
-    entries_[after].offset = entries_[node].offset;
-    entries_[after].before = before;
-    entries_[before].after = after;
-    drop_entry(node);
+    const bool binned = nodes_[after].after != end;
+    const uint64_t present = binned ? nodes_.binned_length(after) : 0;
+    nodes_[after].offset = nodes_[node].offset;
+    nodes_[after].before = before;
+    nodes_[before].after = after;
+    nodes_.drop(node);
     if (binned) change_bin(after, present, present + freed);
     return;
   } else {
     const Node joined = after;
-    after = entries_[joined].after;
-    if (after != end) take_from_bin(joined, binned_length(joined));
-    drop_entry(joined);
+    after = nodes_[joined].after;
+    if (after != end) take_from_bin(joined, nodes_.binned_length(joined));
+    nodes_.drop(joined);
   }
-  const uint64_t present = binned_length(before);
-  drop_entry(node);
-  entries_[before].after = after;
-  entries_[after].before = before;
+  const uint64_t present = nodes_.binned_length(before);
+  nodes_.drop(node);
+  nodes_[before].after = after;
+  nodes_[after].before = before;
   if (after != end) {
-    change_bin(before, present, length(before));
+    change_bin(before, present, nodes_.length(before));
   } else {
     take_from_bin(before, present);  // it is the tail now
   }
@@ -207,7 +200,7 @@ template <class U, unsigned B>
 bool BasicArena<U, B>::resize(uint64_t size) {
   const uint64_t wanted = size >> shift_;
   const uint64_t present = quanta();
-  const Node last = tail();
+  const Node last = nodes_.tail();
   if (wanted > max_quanta) return false;
   if (wanted > present) {
     if (const size_t needed = bins_for(wanted); bins_.size() < needed) {
@@ -215,32 +208,18 @@ bool BasicArena<U, B>::resize(uint64_t size) {
       bins_.resize(needed);
     }
     if (last == end) {
-      reserve(1);
-      link_before(take_entry(), end, present);
+      nodes_.reserve(1);
+      nodes_.link_before(nodes_.take(), end, present);
     }
   } else if (wanted < present) {
-    if (last == end || entries_[last].offset > wanted) return false;
-    if (entries_[last].offset == wanted) {
-      unlink(last);
-      drop_entry(last);
+    if (last == end || nodes_[last].offset > wanted) return false;
+    if (nodes_[last].offset == wanted) {
+      nodes_.unlink(last);
+      nodes_.drop(last);
     }
   }
-  entries_[end].offset = static_cast<U>(wanted);
+  nodes_[end].offset = static_cast<U>(wanted);
   return true;
-}
-
-// ---- the node table ----
-
-/// By a quarter, so that little lies idle. The new entries are taken in their order.
-template <class U, unsigned B>
-void BasicArena<U, B>::grow(uint32_t count) {
-  const size_t present = entries_.size();
-  const size_t wanted = present + std::max<size_t>({count, 4, present / 8});
-  if (wanted >= unused_mark) throw std::bad_alloc();
-  entries_.reserve(wanted);  // exactly
-  entries_.resize(wanted);
-  const size_t first = std::max<size_t>(present, end + 1);
-  for (size_t node = wanted; node-- > first;) drop_entry(static_cast<Node>(node));
 }
 
 // ---- the bins ----
@@ -252,20 +231,18 @@ void BasicArena<U, B>::grow(uint32_t count) {
 template <class U, unsigned B>
 void BasicArena<U, B>::put_in_bin(Node node, uint64_t length) noexcept {
   const uint32_t size_class = Classes::of(length);
-  Entry &entry = entries_[node];
+  Entry &entry = nodes_[node];
   const Node first = bins_[size_class];
   // All ones or none: of a choice, compilers would make a branch.
-  const Node behind = Node{0} - Node{entries_[first].offset < entry.offset};
+  const Node behind = Node{0} - Node{nodes_[first].offset < entry.offset};
   const Node lower = first & behind;
-  const Node next = (first & ~behind) | (entries_[lower].list_after & behind);
+  const Node next = (first & ~behind) | (nodes_[lower].list_after & behind);
   bins_[size_class] = lower | (node & ~behind);
   entry.list_after = next;
-  entries_[next].list_before = node;
-  entries_[lower].list_after = node;
+  nodes_[next].list_before = node;
+  nodes_[lower].list_after = node;
   entry.list_before = lower;
-  if constexpr (wide) {
-    entry.binned_length = static_cast<uint32_t>(std::min<uint64_t>(length, too_long));
-  }
+  nodes_.note_length(entry, length);
   used_classes_.add(size_class);
   if (length >= bound_) {
     bound_ = length;
@@ -277,11 +254,11 @@ void BasicArena<U, B>::put_in_bin(Node node, uint64_t length) noexcept {
 template <class U, unsigned B>
 void BasicArena<U, B>::take_from_bin(Node node, uint64_t length) noexcept {
   const uint32_t size_class = Classes::of(length);
-  const Node before = entries_[node].list_before;
-  const Node after = entries_[node].list_after;
+  const Node before = nodes_[node].list_before;
+  const Node after = nodes_[node].list_after;
   const Node first = bins_[size_class];
-  entries_[after].list_before = before;
-  entries_[before].list_after = after;
+  nodes_[after].list_before = before;
+  nodes_[before].list_after = after;
   bins_[size_class] = before != end ? first : after;
   used_classes_.remove_if((before | after) == end, size_class);
   if (node == largest_) largest_ = end;
@@ -291,59 +268,7 @@ void BasicArena<U, B>::take_from_bin(Node node, uint64_t length) noexcept {
 
 template <class U, unsigned B>
 std::string BasicArena<U, B>::validate() const {
-  std::string broken = validate_line();
-  if (broken.empty()) broken = validate_unused();
-  if (broken.empty()) broken = validate_bins();
-  return broken;
-}
-
-template <class U, unsigned B>
-std::string BasicArena<U, B>::validate_line() const {
-  const auto at = [](Node node, const char *what) {
-    return "node " + std::to_string(node) + ": " + what;
-  };
-  const auto differ = [](uint64_t found, uint64_t counted, const char *what) {
-    return std::to_string(found) + " " + what + ", " + std::to_string(counted) + " counted";
-  };
-  uint64_t ranges = 0, live = 0, used = 0;
-  bool free_before = false;
-  Node before = end;
-  for (Node node = entries_[end].after; node != end; before = node, node = entries_[node].after) {
-    if (node >= entries_.size()) return at(before, "its successor lies out of the table");
-    const Entry &entry = entries_[node];
-    if (entry.before != before) return at(node, "its predecessor does not lead to it");
-    if (before == end && entry.offset != 0) return at(node, "the first range does not start at 0");
-    if (entry.after >= entries_.size()) return at(node, "its successor lies out of the table");
-    if (entries_[entry.after].offset <= entry.offset) return at(node, "its length is not positive");
-    if (free_before && is_free(node)) return at(node, "two free ranges touch");
-    if (++ranges >= entries_.size()) return at(node, "the chain does not end");
-    free_before = is_free(node);
-    live += free_before ? 0 : 1;
-    used += free_before ? 0 : length(node);
-  }
-  if (is_free(end)) return "the end's entry counts as free";
-  if (entries_[end].before != before) return at(before, "the end does not link back to it");
-  if (ranges == 0 && quanta() != 0) return "no range covers the line";
-  if (live != live_) return differ(live, live_, "live ranges");
-  if (used != used_) return differ(used, used_, "quanta used");
-  if (ranges - live != free_ranges()) return differ(ranges - live, free_ranges(), "free ranges");
-  return {};
-}
-
-template <class U, unsigned B>
-std::string BasicArena<U, B>::validate_unused() const {
-  uint64_t count = 0;
-  for (Node node = unused_; node != end; node = entries_[node].list_after) {
-    if (node >= entries_.size() || entries_[node].before != unused_mark || !is_free(node))
-      return "node " + std::to_string(node) + ": in the list of the unused, but in use";
-    if (++count > unused_count_) break;
-  }
-  if (count != unused_count_) return "the list of unused entries has another length than counted";
-  return {};
-}
-
-template <class U, unsigned B>
-std::string BasicArena<U, B>::validate_bins() const {
+  if (std::string broken = nodes_.validate(used_); !broken.empty()) return broken;
   uint64_t seen = 0, longest = 0;
   if (bins_.size() < bins_for(quanta())) return "too few bins for the line's length";
   if (!used_classes_.valid()) return "a row of classes and its bit disagree";
@@ -351,11 +276,11 @@ std::string BasicArena<U, B>::validate_bins() const {
     const std::string broken = validate_bin(size_class, &seen, &longest);
     if (!broken.empty()) return "bin " + std::to_string(size_class) + ": " + broken;
   }
-  const uint64_t binned = free_ranges() - (tail() != end ? 1 : 0);
+  const uint64_t binned = free_ranges() - (nodes_.tail() != end ? 1 : 0);
   if (seen != binned)
     return std::to_string(seen) + " in bins, " + std::to_string(binned) + " counted";
   if (longest > bound_) return "a binned range is longer than the bound";
-  if (largest_ != end && (!is_free(largest_) || entries_[largest_].after == end))
+  if (largest_ != end && (!nodes_.is_free(largest_) || nodes_[largest_].after == end))
     return "node " + std::to_string(largest_) + " is kept as the largest, but is in no bin";
   return {};
 }
@@ -366,17 +291,17 @@ std::string BasicArena<U, B>::validate_bin(uint32_t size_class, uint64_t *seen,
   if (used_classes_.has(size_class) != (bins_[size_class] != end))
     return "its bit and its list disagree";
   Node before = end;
-  for (Node node = bins_[size_class]; node != end;
-       before = node, node = entries_[node].list_after) {
-    if (node >= entries_.size()) return "a link leads out of the table";
-    const Entry &entry = entries_[node];
+  for (Node node = bins_[size_class]; node != end; before = node, node = nodes_[node].list_after) {
+    if (!nodes_.has(node)) return "a link leads out of the table";
+    const Entry &entry = nodes_[node];
     const std::string name = "node " + std::to_string(node);
-    if (!is_free(node) || entry.before == unused_mark) return name + " is not a free range";
+    if (!nodes_.is_free(node) || nodes_.is_unused(node)) return name + " is not a free range";
     if (entry.after == end) return name + " is the tail";
     if (entry.list_before != before) return name + " does not link back";
-    if (binned_length(node) != length(node)) return name + " has another length than noted";
-    if (Classes::of(length(node)) != size_class) return name + " is of another class";
-    *longest = std::max(*longest, length(node));
+    if (nodes_.binned_length(node) != nodes_.length(node))
+      return name + " has another length than noted";
+    if (Classes::of(nodes_.length(node)) != size_class) return name + " is of another class";
+    *longest = std::max(*longest, nodes_.length(node));
     if (++*seen > free_ranges()) return "more ranges than counted";
   }
   return {};

@@ -5,10 +5,9 @@
 // in a table beside the line, so that it can manage memory the CPU cannot see.
 //
 // Invariants, all checked by validate():
-//  - the nodes, chained in address order, tile [0, size) without gap or overlap; no two free ones touch;
+//  - the nodes are as node_table.hpp says, and tile [0, size);
 //  - a free node is in exactly one bin, that of its size, except the tail (the free range that ends the
 //    line), which is in none: it is used last, so that holes fill first and the end stays free for resize();
-//  - a node's generation is odd while it is allocated and even otherwise, and never goes back;
 //  - `bound_` is no smaller than any binned range, and `largest_`, where known, is a binned range that was a
 //    long one of the top class when it was noted.
 //
@@ -26,6 +25,7 @@
 #pragma once
 
 #include "core/physical/arena_classes.hpp"
+#include "core/physical/node_table.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -33,17 +33,16 @@
 #include <cstdint>
 #include <memory_resource>
 #include <string>
-#include <type_traits>
 #include <vector>
 
 namespace weir::physical {
 
 template <class Unit, unsigned second_bits>
 class BasicArena {
-  static_assert(std::is_same_v<Unit, uint64_t> || std::is_same_v<Unit, uint32_t>);
+  using Table = NodeTable<Unit>;
 
  public:
-  using Node = uint32_t;
+  using Node = typename Table::Node;
   static constexpr Node none = UINT32_MAX;
   /// The longest line, in quanta.
   static constexpr uint64_t max_quanta = uint64_t{1} << (sizeof(Unit) == 8 ? 48 : 31);
@@ -70,16 +69,13 @@ class BasicArena {
   Node take_before(Node next, uint64_t offset, uint64_t size) noexcept;
   /// So many entries are left whenever a call that may throw has returned, for take_before(), which uses up two at most and
   /// gets them back as its node is freed. std::bad_alloc with nothing changed.
-  void keep_spare(uint32_t entries) {
-    if (entries > unused_count_) grow(entries);
-    spare_ = entries;
-  }
+  void keep_spare(uint32_t entries) { nodes_.keep_spare(entries); }
   /// The next two calls of allocate() or allocate_before() do not throw. std::bad_alloc with nothing changed.
-  void prepare() { reserve(4); }
+  void prepare() { nodes_.reserve(4); }
   /// Length of the free range right before a live node; 0: there is none.
   uint64_t free_before(Node node) const {
     const Node before = live_entry(node).before;
-    return is_free(before) ? length(before) << shift_ : 0;
+    return nodes_.is_free(before) ? nodes_.length(before) << shift_ : 0;
   }
   /// The node must be live.
   void free(Node node) noexcept;
@@ -88,31 +84,32 @@ class BasicArena {
   bool resize(uint64_t size);
 
   uint64_t offset(Node node) const { return uint64_t{live_entry(node).offset} << shift_; }
-  uint64_t size(Node node) const { return length(live_index(node)) << shift_; }
+  uint64_t size(Node node) const { return nodes_.length(nodes_.live_index(node)) << shift_; }
   uint32_t generation(Node node) const { return live_entry(node).generation; }
   /// 32 bits of the caller's for as long as the node lives; 0 at first.
   void set_owner(Node node, uint32_t owner) noexcept {
-    entries_[live_index(node)].list_before = owner;
+    nodes_[nodes_.live_index(node)].list_before = owner;
   }
   uint32_t owner(Node node) const { return live_entry(node).list_before; }
-  bool live(Node node) const {
-    return node != end && node < entries_.size() && (entries_[node].generation & 1) != 0;
-  }
+  bool live(Node node) const { return nodes_.live(node); }
 
   /// All ranges in address order, as visit(offset, size, node), the node none if the range is free. Ends when the
   /// visitor returns false. O(n).
   template <class Visit>
   void each_range(Visit &&visit) const {
-    for (Node node = entries_[end].after; node != end; node = entries_[node].after) {
-      const uint64_t at = entries_[node].offset;
-      if (!visit(at << shift_, length(node) << shift_, is_free(node) ? none : node)) return;
+    for (Node node = nodes_[end].after; node != end; node = nodes_[node].after) {
+      const uint64_t at = nodes_[node].offset;
+      if (!visit(at << shift_, nodes_.length(node) << shift_, nodes_.is_free(node) ? none : node))
+        return;
     }
   }
   /// The free range that ends the line, which allocate() takes from last.
-  uint64_t tail_units() const { return tail() != end ? length(tail()) << shift_ : 0; }
+  uint64_t tail_units() const {
+    return nodes_.tail() != end ? nodes_.length(nodes_.tail()) << shift_ : 0;
+  }
 
   /// The live nodes in address order.
-  Node first() const { return live_from(entries_[end].after); }
+  Node first() const { return live_from(nodes_[end].after); }
   Node next(Node node) const { return live_from(live_entry(node).after); }
 
   uint64_t size() const { return quanta() << shift_; }
@@ -120,7 +117,7 @@ class BasicArena {
   uint64_t free_units() const { return (quanta() - used_) << shift_; }
   /// Exact. Walks the top class if its largest range has been taken since the last call, else O(1).
   uint64_t largest_free() const {
-    if (largest_ == end || binned_length(largest_) != bound_) find_largest(UINT64_MAX);
+    if (largest_ == end || nodes_.binned_length(largest_) != bound_) find_largest(UINT64_MAX);
     return largest_known();
   }
   /// A free range of the top class, the longest of the few looked at: for refusals, which must stay O(1).
@@ -128,44 +125,21 @@ class BasicArena {
     if (largest_ == end) find_largest(max_looks);
     return largest_known();
   }
-  uint32_t allocations() const { return live_; }
-  uint64_t free_ranges() const { return entries_.size() - 1 - unused_count_ - live_; }
-  std::pmr::memory_resource *memory() const noexcept { return entries_.get_allocator().resource(); }
-  uint64_t node_bytes() const {
-    return entries_.capacity() * sizeof(Entry) + bins_.capacity() * sizeof(Node);
-  }
-  bool empty() const { return live_ == 0; }
+  uint32_t allocations() const { return nodes_.live_count(); }
+  uint64_t free_ranges() const { return nodes_.free_count(); }
+  std::pmr::memory_resource *memory() const noexcept { return bins_.get_allocator().resource(); }
+  uint64_t node_bytes() const { return nodes_.bytes() + bins_.capacity() * sizeof(Node); }
+  bool empty() const { return nodes_.live_count() == 0; }
 
   /// Empty, or the first invariant that does not hold. O(n).
   std::string validate() const;
 
  private:
-  /// A range's length is the distance to the next one's offset.
-  struct SmallEntry {
-    Unit offset = 0;
-    uint32_t generation = 0;
-    uint32_t before = 0;  ///< neighbours in address order
-    uint32_t after = 0;
-    uint32_t list_before = 0;  ///< in the bin; the owner while live
-    uint32_t list_after = 0;   ///< in the bin, or the next unused entry
-  };
-  /// Here there is room for a copy of a binned range's length, which saves the look at its neighbour. Aligned, so that
-  /// none lies across two cache lines.
-  struct alignas(32) WideEntry : SmallEntry {
-    uint32_t binned_length = 0;  ///< too_long if it does not fit
-  };
-  static constexpr bool wide = sizeof(Unit) == 8;
-  static constexpr uint32_t too_long = UINT32_MAX;
-  using Entry = std::conditional_t<wide, WideEntry, SmallEntry>;
-  static_assert(sizeof(Entry) == (wide ? 32 : 24));
-
+  using Entry = typename Table::Entry;
   using Classes = SizeClasses<second_bits>;
   using Used = UsedClasses<second_bits, max_quanta + max_alignment>;
 
-  /// Entry 0 stands at the line's end and closes the chain to a ring; it counts as allocated, so that
-  /// nothing merges across the ends. As a link in a list, it means "no more".
-  static constexpr Node end = 0;
-  static constexpr uint32_t unused_mark = UINT32_MAX;  ///< `before` of an entry that is no range
+  static constexpr Node end = Table::end;
   static constexpr uint32_t max_looks = 8;
   /// So many that their ranges are at most an eighth longer: beyond that, what is split off costs more than lying low
   /// gains.
@@ -176,33 +150,17 @@ class BasicArena {
     return (Classes::row_of(Classes::of(quanta)) + 1) * size_t{Classes::columns} + near_classes;
   }
 
-  uint64_t quanta() const { return entries_[end].offset; }
-  uint64_t length(Node node) const {
-    return uint64_t{entries_[entries_[node].after].offset} - entries_[node].offset;
-  }
-  /// length() of a range that is in a bin.
-  uint64_t binned_length(Node node) const {
-    if constexpr (wide) {
-      if (const uint32_t known = entries_[node].binned_length; known != too_long) return known;
-    }
-    return length(node);
-  }
-  bool is_free(Node node) const { return (entries_[node].generation & 1) == 0; }
-  Node tail() const { return is_free(entries_[end].before) ? entries_[end].before : end; }
-  Node live_index(Node node) const {
-    assert(live(node));
-    return node;
-  }
-  const Entry &live_entry(Node node) const { return entries_[live_index(node)]; }
+  uint64_t quanta() const { return nodes_[end].offset; }
+  const Entry &live_entry(Node node) const { return nodes_[nodes_.live_index(node)]; }
   /// At most one free range lies between two live ones.
   Node live_from(Node node) const {
-    if (is_free(node)) node = entries_[node].after;
+    if (nodes_.is_free(node)) node = nodes_[node].after;
     return node == end ? none : node;
   }
 
   /// Whether a range at that place and length holds `length` at the alignment.
   bool fits(Node node, uint64_t present, uint64_t length, uint64_t alignment) const {
-    const uint64_t from = entries_[node].offset;
+    const uint64_t from = nodes_[node].offset;
     return align_up(from, alignment) - from + length <= present;
   }
   static uint64_t align_up(uint64_t value, uint64_t alignment) {
@@ -215,7 +173,7 @@ class BasicArena {
   Node search_aligned(uint32_t size_class, uint64_t length, uint64_t alignment) const;
   void find_largest(uint64_t looks) const;
   uint64_t largest_known() const {
-    const uint64_t binned = largest_ != end ? binned_length(largest_) : 0;
+    const uint64_t binned = largest_ != end ? nodes_.binned_length(largest_) : 0;
     return std::max(binned << shift_, tail_units());
   }
 
@@ -223,39 +181,6 @@ class BasicArena {
   template <bool reserved>
   [[gnu::always_inline]] inline Allocation carve(Node node, uint64_t start,
                                                  uint64_t wanted) noexcept(reserved);
-  /// Makes room for that many take_entry() calls.
-  void reserve(uint32_t count) {
-    if (count + spare_ > unused_count_) [[unlikely]]
-      grow(count + spare_);
-  }
-  void grow(uint32_t count);
-  [[gnu::always_inline]] Node take_entry() noexcept {
-    assert(unused_count_ != 0);
-    const Node node = unused_;
-    unused_ = entries_[node].list_after;
-    --unused_count_;
-    return node;
-  }
-  void drop_entry(Node node) noexcept {
-    entries_[node].before = unused_mark;
-    entries_[node].list_after = unused_;
-    unused_ = node;
-    ++unused_count_;
-  }
-  void link_before(Node node, Node successor, uint64_t offset) noexcept {
-    Entry &entry = entries_[node];
-    const Node predecessor = entries_[successor].before;
-    entry.offset = static_cast<Unit>(offset);
-    entry.before = predecessor;
-    entries_[predecessor].after = node;
-    entry.after = successor;
-    entries_[successor].before = node;
-  }
-  void unlink(Node node) noexcept {
-    const Entry &entry = entries_[node];
-    entries_[entry.before].after = entry.after;
-    entries_[entry.after].before = entry.before;
-  }
   inline void put_in_bin(Node node, uint64_t length) noexcept;
   inline void take_from_bin(Node node, uint64_t length) noexcept;
   /// Also where the class stays the same: asking would cost as much as it saves.
@@ -264,22 +189,15 @@ class BasicArena {
     put_in_bin(node, to);
   }
 
-  std::string validate_line() const;
-  std::string validate_bins() const;
   std::string validate_bin(uint32_t size_class, uint64_t *seen, uint64_t *longest) const;
-  std::string validate_unused() const;
 
-  std::pmr::vector<Entry> entries_;
   std::pmr::vector<Node> bins_;  ///< list heads by class; no more than the size needs
   Used used_classes_;
   uint64_t used_ = 0;
   mutable uint64_t bound_ = 0;
   mutable Node largest_ = end;  ///< end: none known
-  Node unused_ = end;
-  uint32_t shift_ = 0;  ///< log2 of the quantum
-  uint32_t unused_count_ = 0;
-  uint32_t spare_ = 0;  ///< of them, put by
-  uint32_t live_ = 0;
+  uint32_t shift_ = 0;          ///< log2 of the quantum
+  Table nodes_;  ///< last: what each call reads of it lies beside what it changes here
 };
 
 /// Device memory, host memory and address space in bytes.

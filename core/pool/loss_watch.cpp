@@ -24,7 +24,7 @@ Status LossWatch::set(weir_loss_callback callback, void *user) {
       for (uint64_t turn = turn_.load(); turn < number; turn = turn_.load()) turn_.wait(turn);
       runs_on_.store(std::this_thread::get_id());
       weir_device_loss loss = WEIR_DEVICE_LOSS_INIT;
-      while (engine_.next_loss(&loss, stop_)) callback(user, &loss);
+      while (engine_.losses().next(&loss, stop_)) callback(user, &loss);
     }));
   }
   if (thread_.joinable()) {

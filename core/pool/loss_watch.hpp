@@ -5,7 +5,7 @@
 #pragma once
 
 #include "core/base/mutex.hpp"
-#include "core/residency/engine.hpp"
+#include "core/pool/engine.hpp"
 
 #include <weir/pool.h>
 
@@ -15,7 +15,7 @@ namespace weir::pool {
 
 class LossWatch {
  public:
-  explicit LossWatch(residency::Engine &engine) noexcept : engine_(engine) {}
+  explicit LossWatch(Engine &engine) noexcept : engine_(engine) {}
   ~LossWatch() { (void)set(nullptr, nullptr); }
 
   /// Ends the callback there was, after the call of it that may be under way; nullptr: and sets none. BUSY from within one. Without
@@ -25,7 +25,7 @@ class LossWatch {
   Status check_thread() const;
 
  private:
-  residency::Engine &engine_;
+  Engine &engine_;
   RankedMutex<Rank::call> mutex_;  // one change at a time
   std::atomic<bool> stop_{false};
   std::atomic<uint64_t> turn_{

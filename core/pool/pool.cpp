@@ -18,7 +18,7 @@ namespace weir::pool {
 namespace {
 
 /// Of the thread that runs callbacks: whose.
-thread_local const residency::Engine *serving = nullptr;
+thread_local const Engine *serving = nullptr;
 
 /// 1/64 of the machine's memory; no limit where it does not tell how much that is.
 uint64_t usual_record_budget() noexcept {
@@ -34,7 +34,7 @@ Pool::Pool(Context &context, uint32_t id)
       id_(id),
       name_(context.memory()),
       engine_(context.memory(), context.streams(), context.ticks(), id, context.log()),
-      defragmenter_(engine_, context.memory()),
+      defragmenter_(engine_.relocator(), engine_.background(), context.memory()),
       loss_watch_(engine_),
       clients_(context.memory()) {}
 
@@ -53,10 +53,10 @@ Status Pool::start(const weir_pool_desc &desc) {
                              WEIR_POOL_ENCRYPT_STORAGE | WEIR_POOL_BUFFERED_STORAGE |
                              WEIR_POOL_NO_IO_URING | WEIR_POOL_NO_PEER;
   WEIR_TRY(check_flags(desc.flags, known));
-  if (desc.device_count == 0 || desc.device_count > vm::max_devices || desc.devices == nullptr)
+  if (desc.device_count == 0 || desc.device_count > page::max_devices || desc.devices == nullptr)
     return fail(WEIR_ERROR_INVALID_ARGUMENT, "device_count is %u; a pool has 1 to %u devices",
-                desc.device_count, vm::max_devices);
-  residency::EngineConfig config;
+                desc.device_count, page::max_devices);
+  page::EngineConfig config;
   config.nodes = numa::Nodes(context_.numa_root);
   std::pmr::vector<uint32_t> ids;
   for (uint32_t i = 0; i < desc.device_count; ++i) {
@@ -83,25 +83,26 @@ Status Pool::start(const weir_pool_desc &desc) {
   }
   config.routes.find(context_.places(), ids);
   config.no_peer = (desc.flags & WEIR_POOL_NO_PEER) != 0;
-  config.memory_root = context_.memory_root;
-  config.host_follows = desc.host_budget == 0;
-  config.host_budget = desc.host_budget != WEIR_NONE ? desc.host_budget : 0;
+  config.host.memory_root = context_.memory_root;
+  config.host.follows = desc.host_budget == 0;
+  config.host.budget = desc.host_budget != WEIR_NONE ? desc.host_budget : 0;
   config.clock = context_.clock;
   config.split_sizes = context_.split_sizes;
-  config.page_size = desc.page_size;
-  config.segment_size = desc.segment_size;
+  config.memory.page_size = desc.page_size;
+  config.memory.segment_size = desc.segment_size;
   if (desc.idle_grace_ns != 0)
     config.idle_grace_ns = desc.idle_grace_ns != WEIR_NONE ? desc.idle_grace_ns : UINT64_MAX;
-  config.large_page_size = desc.large_page_size;
+  config.memory.large_page_size = desc.large_page_size;
   config.record_budget = desc.record_budget != 0 ? desc.record_budget : usual_record_budget();
-  if (desc.watermark_low_permille != 0) config.watermark_low = desc.watermark_low_permille;
-  config.watermark_high = desc.watermark_high_permille != 0 ? desc.watermark_high_permille
-                                                            : std::max(30U, config.watermark_low);
+  if (desc.watermark_low_permille != 0) config.memory.watermark_low = desc.watermark_low_permille;
+  config.memory.watermark_high = desc.watermark_high_permille != 0
+                                     ? desc.watermark_high_permille
+                                     : std::max(30U, config.memory.watermark_low);
   if (desc.evict_wait_ns != 0) config.evict_wait_ns = desc.evict_wait_ns;
   config.policy = desc.policy;
   config.background = (desc.flags & WEIR_POOL_NO_BACKGROUND) == 0;
   if (!config.background) config.idle_grace_ns = UINT64_MAX;
-  config.checksum_host = (desc.flags & WEIR_POOL_CHECKSUM_HOST) != 0;
+  config.host.checksum = (desc.flags & WEIR_POOL_CHECKSUM_HOST) != 0;
   config.pool_id = id_;
   WEIR_TRY(read_lower(desc, &config));
   background_ = config.background;
@@ -126,7 +127,7 @@ Status Pool::add_device(const weir_pool_device &entry) {
   const backend::Device *device = nullptr;
   WEIR_TRY(read_device(entry, "device", &device));
   WEIR_TRY(join(*device, entry));
-  engine_.warn_of_budget(*device, entry.budget);
+  engine_.sizes().warn_of_budget(*device, entry.budget);
   return {};
 }
 
@@ -135,7 +136,7 @@ Status Pool::join(const backend::Device &device, const weir_pool_device &entry) 
   const auto hush = engine_.hush();
   const Guard one(devices_mutex_);
   std::pmr::vector<uint32_t> ids(context_.memory());
-  residency::Membership &membership = engine_.membership();
+  Membership &membership = engine_.membership();
   membership.list(&ids);
   if (std::find(ids.begin(), ids.end(), entry.device) == ids.end()) ids.push_back(entry.device);
   transfer::Routes routes;
@@ -145,27 +146,27 @@ Status Pool::join(const backend::Device &device, const weir_pool_device &entry) 
 }
 
 /// What the descriptor says of the tiers below HOST.
-Status Pool::read_lower(const weir_pool_desc &desc, residency::EngineConfig *config) {
+Status Pool::read_lower(const weir_pool_desc &desc, page::EngineConfig *config) {
   if (desc.reserved != 0) return fail(WEIR_ERROR_INVALID_ARGUMENT, "reserved is %u", desc.reserved);
   if (desc.compress_share_percent > 100)
     return fail(WEIR_ERROR_INVALID_ARGUMENT, "compress_share_percent is %u",
                 desc.compress_share_percent);
-  if (!tier::Codec::parse(desc.codec, &config->codec))
+  if (!codec::Codec::parse(desc.codec, &config->below.codec))
     return fail(WEIR_ERROR_INVALID_ARGUMENT, "there is no codec \"%s\"", desc.codec);
   if (desc.compressed_budget != 0 && desc.compressed_budget < tier::UnitArena::unit)
     return fail(WEIR_ERROR_INVALID_ARGUMENT, "compressed_budget is %llu, less than a unit of %llu",
                 llu(desc.compressed_budget), llu(tier::UnitArena::unit));
-  config->compressed_budget = desc.compressed_budget;
+  config->below.compressed = desc.compressed_budget;
   if (desc.recompress_idle_ns != 0) config->recompress_idle_ns = desc.recompress_idle_ns;
   if (desc.recompress_idle_ns == WEIR_NONE || (!config->background && desc.recompress_idle_ns == 0))
     config->recompress_idle_ns = UINT64_MAX;
   if (desc.rebalance_bytes_per_second != 0)
     config->rebalance_rate =
         desc.rebalance_bytes_per_second != WEIR_NONE ? desc.rebalance_bytes_per_second : 0;
-  config->compress_share = desc.compress_share_percent != 0 ? desc.compress_share_percent : 100;
-  config->compress_threads = desc.compress_threads != 0
-                                 ? desc.compress_threads
-                                 : std::max(1U, std::thread::hardware_concurrency() / 4);
+  config->below.share = desc.compress_share_percent != 0 ? desc.compress_share_percent : 100;
+  config->below.threads = desc.compress_threads != 0
+                              ? desc.compress_threads
+                              : std::max(1U, std::thread::hardware_concurrency() / 4);
   if (desc.storage_budget == 0) {
     if (desc.storage_path_count == 0) return {};
     return fail(WEIR_ERROR_INVALID_ARGUMENT, "storage_budget is 0, but there are storage_paths");
@@ -179,13 +180,13 @@ Status Pool::read_lower(const weir_pool_desc &desc, residency::EngineConfig *con
   for (uint32_t i = 0; i < desc.storage_path_count; ++i) {
     if (desc.storage_paths[i] == nullptr || desc.storage_paths[i][0] == '\0')
       return fail(WEIR_ERROR_INVALID_ARGUMENT, "storage_paths[%u] is NULL or empty", i);
-    config->storage.directories.emplace_back(desc.storage_paths[i]);
+    config->below.storage.directories.emplace_back(desc.storage_paths[i]);
   }
-  config->storage.budget = desc.storage_budget;
-  config->storage.encrypt = (desc.flags & WEIR_POOL_ENCRYPT_STORAGE) != 0;
-  config->storage.direct = (desc.flags & WEIR_POOL_BUFFERED_STORAGE) == 0;
-  config->storage.uring = (desc.flags & WEIR_POOL_NO_IO_URING) == 0;
-  config->storage.hook = context_.io_hook;
+  config->below.storage.budget = desc.storage_budget;
+  config->below.storage.encrypt = (desc.flags & WEIR_POOL_ENCRYPT_STORAGE) != 0;
+  config->below.storage.direct = (desc.flags & WEIR_POOL_BUFFERED_STORAGE) == 0;
+  config->below.storage.uring = (desc.flags & WEIR_POOL_NO_IO_URING) == 0;
+  config->below.storage.hook = context_.io_hook;
   return {};
 }
 
@@ -200,7 +201,6 @@ Status Pool::shutdown() {
     if (!idle()) return fail(WEIR_ERROR_BUSY, "asynchronous acquires are not finished");
     WEIR_TRY(engine_.shutdown());
     ending_ = true;
-    defragmenter_.stop();
   }
   // Without the mutex, which a callback under way may be about to take.
   return loss_watch_.set(nullptr, nullptr);
@@ -228,7 +228,7 @@ Status Pool::destroy_client(ClientHandle *client) {
   return {};
 }
 
-bool Pool::serves(const residency::Engine &engine) noexcept { return serving == &engine; }
+bool Pool::serves(const Engine &engine) noexcept { return serving == &engine; }
 
 Status Pool::submit(std::shared_ptr<Request> request) {
   const Guard hold(mutex_);
@@ -242,7 +242,7 @@ Status Pool::submit(std::shared_ptr<Request> request) {
 
 Status Pool::grant(Request &request, weir_lease *lease) {
   if (request.cancelled.load()) return fail(WEIR_ERROR_CANCELLED, "the acquire was cancelled");
-  residency::AcquireOptions options;
+  page::AcquireOptions options;
   options.timeout_ns = request.timeout_ns;
   options.cancelled = &request.cancelled;
   return engine_.acquire(*request.stream, request.uses, request.count, options, lease);

@@ -4,10 +4,10 @@
 #pragma once
 
 #include "core/base/mutex.hpp"
-#include "core/defrag/defragmenter.hpp"
+#include "core/pool/defragmenter.hpp"
 #include "core/pool/context.hpp"
 #include "core/pool/loss_watch.hpp"
-#include "core/residency/engine.hpp"
+#include "core/pool/engine.hpp"
 
 #include <deque>
 #include <memory>
@@ -35,7 +35,7 @@ struct Request {
   uint64_t timeout_ns = 0;
   weir_acquire_callback callback = nullptr;
   void *user = nullptr;
-  residency::Engine *engine = nullptr;
+  Engine *engine = nullptr;
   std::atomic<bool> cancelled{false};
   RankedMutex<Rank::call> mutex;
   Signal ended;
@@ -56,8 +56,8 @@ class Pool {
   bool alive() const noexcept { return magic_.load(std::memory_order_acquire) == alive_magic; }
 
   Context &context() noexcept { return context_; }
-  residency::Engine &engine() noexcept { return engine_; }
-  defrag::Defragmenter &defragmenter() noexcept { return defragmenter_; }
+  Engine &engine() noexcept { return engine_; }
+  Defragmenter &defragmenter() noexcept { return defragmenter_; }
   Status set_defragmentation(const weir_defragmentation_desc &desc);
   uint32_t id() const noexcept { return id_; }
   const char *name() const noexcept { return name_.c_str(); }
@@ -71,12 +71,12 @@ class Pool {
   /// Queues a request; the pool's thread is started by the first.
   Status submit(std::shared_ptr<Request> request);
   /// Whether this thread is the one that runs the callbacks of such requests for the engine's pool.
-  static bool serves(const residency::Engine &engine) noexcept;
+  static bool serves(const Engine &engine) noexcept;
 
  private:
   Status read_device(const weir_pool_device &entry, const char *name,
                      const backend::Device **device);
-  Status read_lower(const weir_pool_desc &desc, residency::EngineConfig *config);
+  Status read_lower(const weir_pool_desc &desc, page::EngineConfig *config);
   Status join(const backend::Device &device, const weir_pool_device &entry);
   void serve();
   Status grant(Request &request, weir_lease *lease);
@@ -88,9 +88,9 @@ class Pool {
   Context &context_;
   const uint32_t id_;
   std::pmr::string name_;
-  residency::Engine engine_;
-  defrag::Defragmenter defragmenter_;      ///< ends before the engine
-  LossWatch loss_watch_;                   ///< and so does this
+  Engine engine_;
+  Defragmenter defragmenter_;
+  LossWatch loss_watch_;                   ///< ends before the engine
   RankedMutex<Rank::call> devices_mutex_;  ///< one device is added at a time
   bool background_ = true;
   RankedMutex<Rank::call> mutex_;

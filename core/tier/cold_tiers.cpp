@@ -12,12 +12,12 @@ Status ColdTiers::start(Config config, backend::Runtime &runtime, backend::Strea
                         const Clock &clock, const Log &log) {
   workers_ = make_owned<Workers>(memory_, config.threads, config.share, clock);
   WEIR_TRY(workers_->start());
-  codec_ = make_owned<Codec>(memory_, *workers_, config.codec);
+  codec_ = make_owned<codec::Codec>(memory_, *workers_, config.codec);
   staging_ = make_owned<Staging>(memory_, streams);
   {
     const numa::PreferNode prefer(*config.nodes, config.node);
     WEIR_TRY(staging_->start(runtime, config.staging_slots, config.part_bytes,
-                             Codec::bound(config.part_bytes)));
+                             codec::Codec::bound(config.part_bytes)));
   }
   if (config.storage.budget != 0) {
     storage_ = make_owned<StorageStore>(memory_, std::move(config.storage), log, memory_);
@@ -101,7 +101,7 @@ void ColdTiers::add_stats(Counters &stats) const noexcept {
   stats[Counter::staging_bytes] += staging_->bytes();
   stats[Counter::host_budget] += staging_->bytes();
   stats[Counter::host_bytes] += staging_->bytes();
-  const CodecStats codec = codec_->stats();
+  const codec::CodecStats codec = codec_->stats();
   stats[Counter::compressed_in_bytes] += codec.in_bytes;
   stats[Counter::compressed_out_bytes] += codec.out_bytes;
   stats[Counter::decompressed_bytes] += codec.decoded_bytes;

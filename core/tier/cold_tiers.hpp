@@ -13,8 +13,8 @@
 #include "core/base/numa.hpp"
 #include "core/base/pool_lock.hpp"
 #include "core/base/workers.hpp"
+#include "core/codec/codec.hpp"
 #include "core/tier/chains.hpp"
-#include "core/tier/codec.hpp"
 #include "core/tier/compressed_store.hpp"
 #include "core/tier/staging.hpp"
 #include "core/tier/storage_store.hpp"
@@ -41,7 +41,7 @@ class ColdTiers {
   struct Config {
     uint64_t compressed = 0;  ///< budget; 0: there is no such tier
     StorageConfig storage;    ///< the same
-    CodecChoice codec = CodecChoice::automatic;
+    codec::CodecChoice codec = codec::CodecChoice::automatic;
     uint32_t threads = 0, share = 100;   ///< of the workers
     uint32_t staging_slots = 0;          ///< ...
     uint64_t part_bytes = 0;             ///< ... each for a part of a page
@@ -66,7 +66,7 @@ class ColdTiers {
     return storage_.get();
   }
   // Where there is any tier:
-  Codec &codec() const noexcept { return *codec_; }
+  codec::Codec &codec() const noexcept { return *codec_; }
   Staging &staging() const noexcept { return *staging_; }
   uint64_t part_bytes() const noexcept { return staging_->part_bytes(); }
   /// By which transfers are timed.
@@ -128,7 +128,7 @@ class ColdTiers {
   Accounts &accounts_;
   const Clock clock_;
   Owned<Workers> workers_;
-  Owned<Codec> codec_;
+  Owned<codec::Codec> codec_;
   Owned<CompressedStore> compressed_;
   Owned<Staging> staging_;
   Owned<StorageStore> storage_;  ///< may have staging's memory registered: it goes first

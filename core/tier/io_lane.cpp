@@ -15,6 +15,7 @@ namespace weir::tier {
 namespace {
 
 constexpr uint64_t unit = UnitArena::unit;
+static_assert(unit == codec::Cipher::unit_bytes);
 /// A file that brings nothing that often, without an error, never will.
 constexpr uint32_t max_stalls = 1024;
 

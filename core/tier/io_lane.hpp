@@ -9,7 +9,7 @@
 
 #include "core/base/memory.hpp"
 #include "core/base/status.hpp"
-#include "core/tier/cipher.hpp"
+#include "core/codec/cipher.hpp"
 #include "core/tier/io_queue.hpp"
 #include "core/tier/spill_file.hpp"
 
@@ -23,8 +23,8 @@ struct IoShared {
   IoQueue &queue;
   std::span<const SpillFile> files;
   IoHook *hook = nullptr;
-  const CipherKey *key = nullptr;  ///< null: nothing is encrypted
-  uint64_t piece_bytes = 0;        ///< at most
+  const codec::CipherKey *key = nullptr;  ///< null: nothing is encrypted
+  uint64_t piece_bytes = 0;               ///< at most
   std::pmr::memory_resource *memory = nullptr;
 };
 
@@ -61,7 +61,7 @@ class IoLane : public IoSleeper {
   const SpillFile &file(const Piece &piece) const noexcept { return shared_.files[piece.file]; }
 
   const IoShared shared_;
-  Cipher cipher_;  ///< the thread's own
+  codec::Cipher cipher_;  ///< the thread's own
 
  private:
   std::thread thread_;

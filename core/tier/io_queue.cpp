@@ -91,17 +91,17 @@ IoQueue::Next IoQueue::next(IoSleeper *lane, bool writes, Piece *piece) noexcept
   IoSleeper *sleeper = nullptr;
   {
     const Guard hold(mutex_);
-    if (lane->asleep_) {  // woken by something else than us
+    if (lane->asleep) {  // woken by something else than us
       IoSleeper **at = &asleep_;
-      while (*at != lane) at = &(*at)->next_asleep_;
-      *at = lane->next_asleep_;
-      lane->asleep_ = false;
+      while (*at != lane) at = &(*at)->next_asleep;
+      *at = lane->next_asleep;
+      lane->asleep = false;
     }
     const Class which = choose(writes);
     if (which == classes) {
       if (stopping_) return Next::stop;
-      lane->asleep_ = true;
-      lane->next_asleep_ = asleep_;
+      lane->asleep = true;
+      lane->next_asleep = asleep_;
       asleep_ = lane;
       return Next::none;
     }
@@ -186,8 +186,8 @@ void IoQueue::stop() noexcept {
 IoSleeper *IoQueue::take_sleeper() noexcept {
   IoSleeper *sleeper = asleep_;
   if (sleeper == nullptr) return nullptr;
-  asleep_ = sleeper->next_asleep_;
-  sleeper->asleep_ = false;
+  asleep_ = sleeper->next_asleep;
+  sleeper->asleep = false;
   return sleeper;
 }
 

@@ -46,13 +46,12 @@ class IoSleeper {
   /// Ends its sleep, or the next one. From any thread, with no lock held.
   virtual void wake() noexcept = 0;
 
+  // The queue's own, under its lock:
+  bool asleep = false;
+  IoSleeper *next_asleep = nullptr;
+
  protected:
   ~IoSleeper() = default;
-
- private:
-  friend class IoQueue;
-  bool asleep_ = false;
-  IoSleeper *next_asleep_ = nullptr;
 };
 
 class IoQueue {

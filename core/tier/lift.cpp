@@ -4,7 +4,7 @@
 
 #include "core/tier/lift.hpp"
 
-#include "core/tier/checksum.hpp"
+#include "core/codec/checksum.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -66,7 +66,7 @@ void Lift::give(backend::Stamp busy) noexcept {
 
 Status read_parts(ColdTiers &cold, const std::pmr::vector<LiftPart> &parts, uint64_t checksum,
                   uint64_t begin, uint64_t end, unsigned char *out) {
-  PageChecksum sum;
+  codec::PageChecksum sum;
   Lift lift(cold, false);
   for (const LiftPart &part : parts) {
     lift.begin(parts);

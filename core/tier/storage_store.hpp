@@ -16,7 +16,7 @@
 #include "core/base/poison.hpp"
 #include "core/base/scratch.hpp"
 #include "core/base/status.hpp"
-#include "core/tier/cipher.hpp"
+#include "core/codec/cipher.hpp"
 #include "core/tier/cold_store.hpp"
 #include "core/tier/io_lane.hpp"
 #include "core/tier/io_queue.hpp"
@@ -103,7 +103,7 @@ class StorageStore final : public ColdStore {
     UnitName retired;  ///< the first of their list, each of which notes the next
     Scratch zeroes;    ///< as long as a stripe; never written, so it takes no memory
     std::pmr::vector<SpillFile> files;
-    std::optional<CipherKey> key;
+    std::optional<codec::CipherKey> key;
     std::optional<IoQueue> queue;
     std::pmr::vector<Owned<IoLane>> lanes;
     char how[128] = "";

@@ -17,7 +17,7 @@
 
 namespace weir::test {
 
-constexpr uint64_t fuzz_block = tier::BlobShape::block_bytes;
+constexpr uint64_t fuzz_block = codec::BlobShape::block_bytes;
 constexpr uint64_t fuzz_most_raw = 3 * fuzz_block, fuzz_most_coded = fuzz_most_raw + 4096;
 
 /// What is decoded: a blob, or with `method` what stands for one block of that method.
@@ -32,8 +32,8 @@ struct FuzzCase {
 /// False: a file of these bytes is no case.
 inline bool read_case(const uint8_t *data, size_t size, FuzzCase *what) {
   if (size < 4 || size - 4 > fuzz_most_coded) return false;
-  what->method = static_cast<MethodId>(data[0] % tier::method_count);
-  what->level = data[0] / tier::method_count;
+  what->method = static_cast<MethodId>(data[0] % codec::method_count);
+  what->level = data[0] / codec::method_count;
   what->raw = 1 + (data[1] | uint64_t{data[2]} << 8U | uint64_t{data[3]} << 16U) %
                       (what->method == MethodId::none ? fuzz_most_raw : fuzz_block);
   what->guard_behind = (size & 1U) == 0;
@@ -44,7 +44,7 @@ inline bool read_case(const uint8_t *data, size_t size, FuzzCase *what) {
 inline Bytes write_case(const FuzzCase &what) {
   const uint64_t raw = what.raw - 1;
   Bytes file = {static_cast<unsigned char>(static_cast<uint32_t>(what.method) +
-                                           what.level * tier::method_count),
+                                           what.level * codec::method_count),
                 static_cast<unsigned char>(raw), static_cast<unsigned char>(raw >> 8U),
                 static_cast<unsigned char>(raw >> 16U)};
   file.insert(file.end(), what.bytes.begin(), what.bytes.end());
@@ -57,10 +57,10 @@ class FuzzSeeds {
     for (const uint64_t raw : {uint64_t{9}, uint64_t{200}, uint64_t{1500}, uint64_t{6003}}) {
       for (const Kind kind : all_kinds) {
         const Bytes in = make_bytes(kind, raw);
-        for (uint32_t form = 0; form < tier::form_count; ++form) {
-          for (uint32_t id = 1; id < tier::method_count; ++id) {
+        for (uint32_t form = 0; form < codec::form_count; ++form) {
+          for (uint32_t id = 1; id < codec::method_count; ++id) {
             for (const Effort effort : {Effort::quick, Effort::dense})
-              block(in, static_cast<MethodId>(id), static_cast<tier::Form>(form), effort);
+              block(in, static_cast<MethodId>(id), static_cast<codec::Form>(form), effort);
           }
         }
         for (const bool sums : {false, true}) blob(in, sums);
@@ -105,11 +105,11 @@ class FuzzSeeds {
   }
 
  private:
-  using Effort = tier::Effort;
+  using Effort = codec::Effort;
 
   /// Of blocks that differ in nothing but numbers one is enough. Levels make the same blocks, and are read by their own
   /// kernels.
-  void block(const Bytes &in, MethodId id, tier::Form form, Effort effort) {
+  void block(const Bytes &in, MethodId id, codec::Form form, Effort effort) {
     FuzzCase made;
     made.method = id;
     made.raw = in.size();
@@ -163,7 +163,7 @@ class FuzzSeeds {
 
   Clock clock_;
   Workers workers_{0, 100, clock_};
-  tier::BlockMethods methods_{false};
+  codec::BlockMethods methods_{false};
   std::set<std::string> seen_;
   std::vector<FuzzCase> cases_;
 };

@@ -8,11 +8,11 @@
 
 // As in the library, which is why there is none to link.
 #define XXH_INLINE_ALL
-#include "core/tier/checksum.hpp"
-#include "core/tier/codec/fx.hpp"
-#include "core/tier/codec/mask.hpp"
-#include "core/tier/codec/narrow.hpp"
-#include "core/tier/codec/sparse.hpp"
+#include "core/codec/checksum.hpp"
+#include "core/codec/fx.hpp"
+#include "core/codec/mask.hpp"
+#include "core/codec/narrow.hpp"
+#include "core/codec/sparse.hpp"
 #include "tests/fuzz/codec_seeds.hpp"
 
 #include <array>
@@ -23,7 +23,7 @@
 namespace {
 
 using namespace weir::test;
-using namespace weir::tier;
+using namespace weir::codec;
 using weir::Clock;
 using weir::Workers;
 

@@ -3,7 +3,7 @@
 // Bytes of several kinds for the tests of the codec, the same on every run, and a guarded place to put blobs in.
 #pragma once
 
-#include "core/tier/codec.hpp"
+#include "core/codec/codec.hpp"
 #include "tests/support/cmocka.hpp"
 
 #include <cmath>
@@ -16,12 +16,12 @@
 namespace weir::test {
 
 using Bytes = std::vector<unsigned char>;
-using tier::Codec;
-using tier::CodecChoice;
-using tier::CodecPlan;
-using tier::MethodId;
+using codec::Codec;
+using codec::CodecChoice;
+using codec::CodecPlan;
+using codec::MethodId;
 
-constexpr uint64_t header = tier::BlobShape::header_bytes;
+constexpr uint64_t header = codec::BlobShape::header_bytes;
 constexpr auto demand = Workers::Urgency::demand;
 
 enum class Kind {

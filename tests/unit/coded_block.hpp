@@ -6,7 +6,7 @@
 // before it that nobody may touch.
 #pragma once
 
-#include "core/tier/codec/cpu.hpp"
+#include "core/codec/cpu.hpp"
 #include "tests/support/cmocka.hpp"
 
 #include <sys/mman.h>
@@ -20,14 +20,14 @@
 
 namespace weir::test {
 
-using tier::CpuLevel;
-using tier::Stores;
+using codec::CpuLevel;
+using codec::Stores;
 using BlockBytes = std::vector<unsigned char>;
 
 inline std::vector<CpuLevel> levels_here() {
   std::vector<CpuLevel> levels;
-  for (uint32_t i = 0; i < tier::cpu_level_count; ++i) {
-    if (tier::cpu_has(static_cast<CpuLevel>(i))) levels.push_back(static_cast<CpuLevel>(i));
+  for (uint32_t i = 0; i < codec::cpu_level_count; ++i) {
+    if (codec::cpu_has(static_cast<CpuLevel>(i))) levels.push_back(static_cast<CpuLevel>(i));
   }
   return levels;
 }
@@ -211,7 +211,7 @@ class CodedBlock {
     unsigned char *const to = coded_.ending(coded.size(), out_gap);
     const uint64_t length = encode_(from, raw, to, coded.size(), level);
     if (length != coded.size() || std::memcmp(to, coded.data(), length) != 0)
-      fail_msg("%s: not the bytes of the scalar code", tier::cpu_level_name(level));
+      fail_msg("%s: not the bytes of the scalar code", codec::cpu_level_name(level));
     // What is there before shows that nothing is written behind a room that is too small.
     const uint64_t less = coded.size() - 1;
     unsigned char *const cut = coded_.ending(less);
@@ -225,9 +225,9 @@ class CodedBlock {
     for (const Stores stores : {Stores::cached, Stores::streaming}) {
       if (!in.empty()) std::memset(out, ~in[0], in.size());
       if (!decode_(from, coded.size(), out, in.size(), level, stores))
-        fail_msg("%s: does not decode", tier::cpu_level_name(level));
+        fail_msg("%s: does not decode", codec::cpu_level_name(level));
       if (!in.empty() && std::memcmp(out, in.data(), in.size()) != 0)
-        fail_msg("%s: other bytes", tier::cpu_level_name(level));
+        fail_msg("%s: other bytes", codec::cpu_level_name(level));
     }
   }
 

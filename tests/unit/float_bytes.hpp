@@ -3,8 +3,8 @@
 // Bytes as elements of each form have them, the same on every run: what models hold, and what they hardly ever do.
 #pragma once
 
-#include "core/tier/codec/form.hpp"
-#include "core/tier/codec/little_endian.hpp"
+#include "core/codec/form.hpp"
+#include "core/codec/little_endian.hpp"
 
 #include <cstdint>
 #include <cstring>
@@ -27,38 +27,38 @@ constexpr Values all_values[] = {Values::normal,   Values::scattered, Values::eq
                                  Values::zeros};
 
 /// The bits of a float in another form, cut off: exact enough to have its distribution.
-inline uint64_t bits_of(float value, tier::Form form) {
+inline uint64_t bits_of(float value, codec::Form form) {
   uint32_t bits = 0;
   std::memcpy(&bits, &value, sizeof bits);
   switch (form) {
-    case tier::Form::f16: {
+    case codec::Form::f16: {
       const uint32_t exponent = bits >> 23U & 255U;
       const uint32_t narrow = exponent < 113 ? 0 : exponent > 142 ? 31 : exponent - 112;
       return (bits >> 16U & 0x8000U) | narrow << 10U | (bits >> 13U & 0x3FFU);
     }
-    case tier::Form::bf16:
+    case codec::Form::bf16:
       return bits >> 16U;
-    case tier::Form::f32:
+    case codec::Form::f32:
       return bits;
-    case tier::Form::f64: {
+    case codec::Form::f64: {
       const double wide = value;
       uint64_t all = 0;
       std::memcpy(&all, &wide, sizeof all);
       return all;
     }
-    case tier::Form::bytes:
+    case codec::Form::bytes:
       break;
   }
   return bits >> 24U;
 }
 
-inline uint64_t special_bits(uint64_t which, uint64_t payload, tier::Form form) {
-  const uint32_t width = 8 * tier::element_bytes(form);
-  const uint32_t mantissa = form == tier::Form::f16    ? 10
-                            : form == tier::Form::bf16 ? 7
-                            : form == tier::Form::f32  ? 23
-                            : form == tier::Form::f64  ? 52
-                                                       : 3;
+inline uint64_t special_bits(uint64_t which, uint64_t payload, codec::Form form) {
+  const uint32_t width = 8 * codec::element_bytes(form);
+  const uint32_t mantissa = form == codec::Form::f16    ? 10
+                            : form == codec::Form::bf16 ? 7
+                            : form == codec::Form::f32  ? 23
+                            : form == codec::Form::f64  ? 52
+                                                        : 3;
   const uint64_t sign = uint64_t{1} << (width - 1), fraction = (uint64_t{1} << mantissa) - 1;
   const uint64_t exponents = (sign - 1) & ~fraction;
   switch (which % 8) {
@@ -81,11 +81,11 @@ inline uint64_t special_bits(uint64_t which, uint64_t payload, tier::Form form) 
   }
 }
 
-inline std::vector<unsigned char> make_values(tier::Form form, Values values, uint64_t raw,
+inline std::vector<unsigned char> make_values(codec::Form form, Values values, uint64_t raw,
                                               uint64_t seed = 1) {
   std::mt19937_64 random(seed);
   std::normal_distribution<float> normal(0.0F, 0.02F);
-  const uint32_t width = tier::element_bytes(form);
+  const uint32_t width = codec::element_bytes(form);
   std::vector<unsigned char> bytes(raw + 8);
   for (uint64_t at = 0; at < raw; at += width) {
     uint64_t bits = 0;
@@ -113,7 +113,7 @@ inline std::vector<unsigned char> make_values(tier::Form form, Values values, ui
         break;
     }
     unsigned char element[8];
-    tier::store_little(element, bits);
+    codec::store_little(element, bits);
     std::memcpy(&bytes[at], element, width);
   }
   bytes.resize(raw);

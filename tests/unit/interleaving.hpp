@@ -26,7 +26,7 @@ inline World world_for(void **state, uint32_t devices = 1) {
                 .devices = devices});
 }
 
-inline residency::Engine &engine_of(World &world) {
+inline pool::Engine &engine_of(World &world) {
   return reinterpret_cast<pool::Pool *>(world.pool)->engine();
 }
 

@@ -51,7 +51,7 @@ struct Site {
     ok(weir_pool_destroy(pool));
     ok(weir_context_destroy(context));
   }
-  weir::residency::Engine &engine() const {
+  weir::pool::Engine &engine() const {
     return reinterpret_cast<weir::pool::Pool *>(pool)->engine();
   }
   void validate() const { assert_string_equal(engine().validate().c_str(), ""); }

@@ -4,7 +4,7 @@
 // memory whose ends are pages that nobody may touch.
 #pragma once
 
-#include "core/tier/codec/form.hpp"
+#include "core/codec/form.hpp"
 #include "tests/support/cmocka.hpp"
 
 #include <sys/mman.h>
@@ -65,27 +65,27 @@ void put(Bytes *bytes, Element value) {
   std::memcpy(bytes->data() + at, &value, sizeof value);
 }
 
-inline void put_as(Bytes *bytes, tier::Form form, double value) {
+inline void put_as(Bytes *bytes, codec::Form form, double value) {
   switch (form) {
-    case tier::Form::bytes:
+    case codec::Form::bytes:
       return put(bytes, static_cast<int8_t>(std::lround(std::fmax(-127, std::fmin(127, value)))));
-    case tier::Form::f16:
+    case codec::Form::f16:
       return put(bytes, to_half(static_cast<float>(value)));
-    case tier::Form::bf16:
+    case codec::Form::bf16:
       return put(bytes,
                  static_cast<uint16_t>(std::bit_cast<uint32_t>(static_cast<float>(value)) >> 16U));
-    case tier::Form::f32:
+    case codec::Form::f32:
       return put(bytes, static_cast<float>(value));
-    case tier::Form::f64:
+    case codec::Form::f64:
       return put(bytes, value);
   }
 }
 
-constexpr tier::Form all_forms[] = {tier::Form::bytes, tier::Form::f16, tier::Form::bf16,
-                                    tier::Form::f32, tier::Form::f64};
+constexpr codec::Form all_forms[] = {codec::Form::bytes, codec::Form::f16, codec::Form::bf16,
+                                     codec::Form::f32, codec::Form::f64};
 
 /// Normal numbers, `zeros` of which are zero; cut to `length` bytes.
-inline Bytes normal_numbers(tier::Form form, size_t length, double width, double zeros = 0,
+inline Bytes normal_numbers(codec::Form form, size_t length, double width, double zeros = 0,
                             uint64_t seed = 1) {
   std::mt19937_64 random(seed);
   std::normal_distribution<double> normal(0, width);
@@ -99,7 +99,7 @@ inline Bytes normal_numbers(tier::Form form, size_t length, double width, double
 }
 
 /// A slow wave with a little noise, as fields of simulations are.
-inline Bytes smooth_numbers(tier::Form form, size_t length, uint32_t stride = 1) {
+inline Bytes smooth_numbers(codec::Form form, size_t length, uint32_t stride = 1) {
   std::mt19937_64 random(3);
   std::uniform_real_distribution<double> noise(0, 1e-7);
   Bytes bytes;

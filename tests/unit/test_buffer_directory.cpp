@@ -12,13 +12,13 @@ namespace {
 using weir::Place;
 using weir::page::BufferDirectory;
 using weir::page::ClaimScope;
+using weir::page::Geometry;
 using weir::page::HoldKind;
+using weir::page::Region;
 using weir::page::RegionStore;
 using weir::page::Target;
-using weir::policy::Users;
-using weir::vm::Geometry;
-using weir::vm::Region;
-using weir::vm::Word;
+using weir::page::Users;
+using weir::page::Word;
 
 constexpr uint64_t page = 4096;
 
@@ -120,7 +120,7 @@ void places_and_tags(void **) {
   assert_int_equal(site.buffers.tag_of(index), 11);
   assert_int_equal(site.buffers.tenant_tag(index), 0);
   Region &slab = site.make_region();
-  slab.tenants = weir::make_owned<weir::vm::Slab>(site.memory, page, 1U, site.memory);
+  slab.tenants = weir::make_owned<weir::page::Slab>(site.memory, page, 1U, site.memory);
   (void)slab.tenants->allocate(256, 256);
   const auto place = slab.tenants->allocate(1024, 256);
   site.buffers.settle(index, slab, place.node);

@@ -5,14 +5,14 @@
 
 // As in the library, which is why there is none to link.
 #define XXH_INLINE_ALL
-#include "core/tier/checksum.hpp"
+#include "core/codec/checksum.hpp"
 #include "tests/unit/coded_block.hpp"
 #include "tests/unit/codec_data.hpp"
 
 namespace {
 
 using namespace weir::test;
-using namespace weir::tier;
+using namespace weir::codec;
 
 /// Around the lengths at which XXH3 takes another way, or its long one another turn.
 constexpr uint64_t lengths[] = {0,   1,   3,    4,    8,    9,    16,    17,     128,        129,

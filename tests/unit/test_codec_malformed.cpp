@@ -213,13 +213,13 @@ void mutations_of_many_blocks(void **) {
 /// The methods by themselves: what is not exactly the block is refused, and no more than the block is written.
 void wrong_sizes(void **) {
   if (threads_only) skip();
-  using weir::tier::Decoded;
-  weir::tier::BlockMethods methods(true);
-  using weir::tier::Form;
+  using weir::codec::Decoded;
+  weir::codec::BlockMethods methods(true);
+  using weir::codec::Form;
   for (const MethodId id :
        {MethodId::same, MethodId::raw, MethodId::lz4, MethodId::zstd, MethodId::fx,
         MethodId::sparse, MethodId::mask, MethodId::planes, MethodId::narrow}) {
-    weir::tier::BlockMethod &method = *methods.find(id);
+    weir::codec::BlockMethod &method = *methods.find(id);
     const Kind kind = id == MethodId::same     ? Kind::pattern
                       : id == MethodId::fx     ? Kind::bf16
                       : id == MethodId::sparse ? Kind::sparse
@@ -248,7 +248,7 @@ void wrong_sizes(void **) {
     }
   }
   assert_null(methods.find(MethodId::none));
-  assert_null(methods.find(static_cast<MethodId>(weir::tier::method_count)));
+  assert_null(methods.find(static_cast<MethodId>(weir::codec::method_count)));
 }
 
 // ---- memory that runs out ----

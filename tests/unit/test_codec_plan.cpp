@@ -55,7 +55,7 @@ void sticks(void **) {
   Rig floats;
   floats.page(make_bytes(Kind::bf16, 2 * block));
   assert_int_equal(floats.plan.method, fx);
-  assert_true(floats.plan.form == weir::tier::Form::bf16);
+  assert_true(floats.plan.form == weir::codec::Form::bf16);
   // ... and pages of one pattern teach nothing.
   for (int i = 0; i < 100; ++i) floats.page(Bytes(2 * block, 0));
   assert_int_equal(floats.plan.age, 0);
@@ -112,7 +112,7 @@ void other_data(void **) {
 
 /// What the owner says is tried beside what is seen, and counts for nothing if it is wrong.
 void hints(void **) {
-  using weir::tier::Form;
+  using weir::codec::Form;
   const Bytes floats = make_bytes(Kind::bf16, 2 * block), text = make_bytes(Kind::text, 2 * block);
   Rig plain;
   const uint64_t length = plain.page(floats);
@@ -137,7 +137,7 @@ void dense(void **) {
     Room room(Codec::bound(in.size()));
     CodecPlan plan;
     const uint64_t least = quick.codec.encode(in.data(), in.size(), room.data(), true, &plan,
-                                              demand, weir::tier::Effort::dense);
+                                              demand, weir::codec::Effort::dense);
     assert_true(least < length);
     check_decodes(quick.codec, Bytes(room.data(), room.data() + least), in);
   }

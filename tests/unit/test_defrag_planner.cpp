@@ -3,7 +3,7 @@
 // The planner against a shadow: places as plain maps of ranges, on which every move is carried out alone, in the plan's
 // order and in any other, and must find its target free each time. Bounds hold to the byte; what is said to be won is won.
 
-#include "core/defrag/planner.hpp"
+#include "core/policy/defragment_planner.hpp"
 
 #include <algorithm>
 #include <cmath>

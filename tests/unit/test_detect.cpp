@@ -3,7 +3,7 @@
 // Detection on numbers of every kind, made up here or recorded, in samples of every size; and that it looks at nothing
 // outside and says the same twice.
 
-#include "core/tier/codec/detect.hpp"
+#include "core/codec/detect.hpp"
 #include "tests/unit/plane_data.hpp"
 
 #include <algorithm>
@@ -16,13 +16,13 @@
 namespace {
 
 using namespace weir::test;
-using namespace weir::tier;
+using namespace weir::codec;
 
 constexpr size_t block = size_t{256} << 10U;
 
 Detection detect(const Bytes &bytes) {
-  const Detection found = weir::tier::detect(bytes.data(), bytes.size());
-  const Detection again = weir::tier::detect(bytes.data(), bytes.size());
+  const Detection found = weir::codec::detect(bytes.data(), bytes.size());
+  const Detection again = weir::codec::detect(bytes.data(), bytes.size());
   assert_true(found.form == again.form && found.integers == again.integers &&
               found.zeros == again.zeros);
   return found;
@@ -122,12 +122,12 @@ void shares(void **) {
 void looks_at_nothing_outside(void **) {
   for (size_t length = 0; length < 300; ++length) {
     Guarded guarded(random_bytes(length));
-    weir::tier::detect(guarded.data(), length);
+    weir::codec::detect(guarded.data(), length);
   }
   for (const size_t length : {detect_sample_bytes - 1, detect_sample_bytes, detect_sample_bytes + 1,
                               detect_sample_bytes + 9, size_t{100003}}) {
     Guarded guarded(random_bytes(length));
-    weir::tier::detect(guarded.data(), length);
+    weir::codec::detect(guarded.data(), length);
   }
 }
 

@@ -49,11 +49,11 @@ struct Site {
     return made;
   }
   Region &make(uint64_t size, bool alone = false, uint32_t client = 0) WEIR_HELD {
-    weir::vm::Sharing::Lot lot;
+    weir::page::Sharing::Lot lot;
     const bool lots = !alone && memory.sharing() != nullptr;
     const auto shape = lots ? memory.sharing()->place(client, size, 1, &lot) : memory.shape(size);
     Region &region = regions.make(shape, 0, client);
-    region.lot = lot, region.lot_place = shape.shared ? uint8_t{0} : Region::no_lot;
+    region.lot = lot, region.layout.lot_place = shape.shared ? uint8_t{0} : Region::no_lot;
     auto here = weir::make_owned<Residence>(region.memory(), uint8_t{0}, region.memory());
     here->pages.resize(region.pages.size());
     region.residences.push_back(std::move(here));
@@ -77,7 +77,7 @@ struct Site {
   GranuleId bring(Region &region, uint32_t p) WEIR_HELD {
     assert_true(claim(region, p, one) == WEIR_SUCCESS && granule != no_granule);
     assert_true(memory.granules().materialize(memory.at(granule)).ok());
-    return region.on(0)->pages[p].granule = granule;
+    return region.on(0)->pages.edit(p).granule = granule;
   }
   void check(const char *wrong = "", bool lost = false) WEIR_HELD {
     assert_string_equal(memory.validate(regions, lost).c_str(), wrong);
@@ -110,7 +110,7 @@ void others_wait_for_the_maker_of_a_shared_granule(void **) {
     const weir::Locked lock(site.lock);
     DeviceMemory &memory = site.memory;
     Region &left = site.make(page + part), &right = site.make(page + part);
-    weir::vm::Bundle &bundle = *memory.bundle_of(left, 1);
+    weir::page::Bundle &bundle = *memory.bundle_of(left, 1);
     const weir::backend::Stamp wiped{5};
     const GranuleId granule = site.bring(left, 1);
     assert_true(site.claim(right, 0, one) == WEIR_SUCCESS && site.joined);
@@ -149,17 +149,17 @@ void granules_and_counts_are_those_of_a_model(void **) {
     std::map<const void *, Known> granules;
     const auto known_of = [&](Region &of, uint32_t q) -> Known & {
       if (!of.shape.fragment(q)) return granules[&of.pages[q]];
-      return granules[&memory.sharing()->bundle(of.client, of.lot, q < of.shape.front)];
+      return granules[&memory.sharing()->bundle(of.owner.client, of.lot, q < of.shape.front)];
     };
     uint64_t in_use = 0, waited = 0, joined = 0, refused = 0;
     for (uint32_t step = 1; step < 6000; ++step) {
       Region &region = site.regions.at(below(24));
       const uint32_t p = below(region.pages.size()), die = below(16);
-      weir::vm::DevicePage &state = region.on(0)->pages[p];
+      weir::page::DevicePage &state = region.on(0)->pages.edit(p);
       Known &known = known_of(region, p);
       if (die == 0) {
-        memory.count_held(region, *region.on(0), region.holds == 0);
-        region.holds ^= 1;
+        memory.count_held(region, *region.on(0), region.holds.count == 0);
+        region.holds.count ^= 1;
       } else if (die < 3) {
         state.visited = true;
         const bool was = state.borrowed;
@@ -177,13 +177,13 @@ void granules_and_counts_are_those_of_a_model(void **) {
         if (!joins) known = {0, 0, 0, site.granule, region.shape.fragment(p) ? maker : nullptr};
         assert_int_equal(state.granule = site.granule, known.id);
         ++known.users;
-        if (region.holds != 0 && !state.borrowed) memory.count_held(region, p, true);
+        if (region.holds.count != 0 && !state.borrowed) memory.count_held(region, p, true);
       } else if (known.maker != nullptr && die < 8) {
         memory.end_making(region, p, {});
         known.maker = nullptr;
       } else {
         memory.set_borrowed(region, p, false);
-        if (region.holds != 0) memory.count_held(region, p, false);
+        if (region.holds.count != 0) memory.count_held(region, p, false);
         const bool made = known.maker == nullptr, last = --known.users == 0;
         if (!made) memory.unclaim(region, p, state.granule);
         assert_true(!made || memory.give(memory.bundle_of(region, p), state.granule, 1) == last);
@@ -193,13 +193,13 @@ void granules_and_counts_are_those_of_a_model(void **) {
       memory.begin_count();
       for (Region &each : site.regions)
         for (uint32_t q = 0; q < each.pages.size(); ++q) {
-          const weir::vm::DevicePage &there = each.on(0)->pages[q];
+          const weir::page::DevicePage &there = each.on(0)->pages[q];
           const uint64_t bytes = each.shape.granule_bytes(q);
           borrowed += there.borrowed ? bytes : 0;
           if (there.granule == no_granule) continue;
           counted += memory.count_granule(each, q);
           if (std::exchange(known_of(each, q).seen, step) != step) in_use += bytes;
-          if (each.holds == 0 || there.borrowed) continue;
+          if (each.holds.count == 0 || there.borrowed) continue;
           if (std::exchange(known_of(each, q).held, step) != step) held += bytes;
         }
       assert_true(memory.held_bytes() == held && memory.borrowed_bytes() == borrowed);
@@ -261,7 +261,7 @@ void parts_of_a_granule_are_seen_at_their_addresses(void **) {
       assert_true(lock.unlocked([&] { return memory.unmap(at, page, mapping); }).ok());
     }
     // Where its lot is not, a part has a granule and addresses to itself.
-    weir::vm::AddressRange range;
+    weir::page::AddressRange range;
     assert_true(!there.bundle_of(*both[1], 0) && there.reserve(*both[1], &range).ok() && range);
   }
 }
@@ -270,7 +270,7 @@ void what_does_not_add_up_is_named(void **) {
   Site site("multi_map=0");
   const weir::Locked lock(site.lock);
   Region &region = site.make(page + part), &absent = site.make(page);
-  weir::vm::DevicePage &state = absent.on(0)->pages[0];
+  weir::page::DevicePage &state = absent.on(0)->pages.edit(0);
   for (const uint32_t p : {0U, 1U}) site.bring(region, p);
   site.memory.count_held(region, 0, true);
   site.check("device 7: 0 bytes are held, 65536 counted");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The fault sweep of sets that come by parts (residency/plan.hpp): each of two sets takes all of the device, so that the first
+// The fault sweep of sets that come by parts (move/plan.hpp): each of two sets takes all of the device, so that the first
 // pages of one arrive while the last ones of the other still leave, and the n-th fallible backend call or allocation of that fails.
 // Whatever failed, a second try succeeds, every byte is right, and nothing is left in the end.
 

@@ -3,8 +3,8 @@
 // FX gives back every byte, at every length, address and level of the processor, whatever the elements are and whichever
 // window was chosen; it says no to whatever is no block of its own, and touches nothing outside its ranges.
 
-#include "core/tier/codec/fx.hpp"
-#include "core/tier/codec/fx_stream.hpp"
+#include "core/codec/fx.hpp"
+#include "core/codec/fx_stream.hpp"
 #include "tests/unit/coded_block.hpp"
 #include "tests/unit/float_bytes.hpp"
 
@@ -13,18 +13,18 @@
 namespace {
 
 using namespace weir::test;
-using weir::tier::Form;
-using weir::tier::FxWindow;
+using weir::codec::Form;
+using weir::codec::FxWindow;
 
 constexpr Form forms[] = {Form::f16, Form::bf16, Form::f32};
 constexpr uint64_t block = uint64_t{256} << 10U;
-constexpr uint64_t header = weir::tier::fx_header_bytes;
+constexpr uint64_t header = weir::codec::fx_header_bytes;
 
 CodedBlock coder(Form form, uint64_t largest) {
   return CodedBlock(
       [form](const unsigned char *in, uint64_t raw, unsigned char *out, uint64_t room,
-             CpuLevel level) { return weir::tier::fx_encode(form, in, raw, out, room, level); },
-      weir::tier::fx_decode, largest, 64);
+             CpuLevel level) { return weir::codec::fx_encode(form, in, raw, out, room, level); },
+      weir::codec::fx_decode, largest, 64);
 }
 
 /// Encodes with a window that nobody would choose.
@@ -34,7 +34,7 @@ uint64_t encode_with(Form form, bool rotated, uint8_t k, uint8_t base, const uns
   window.k = k;
   window.rotated = rotated;
   window.base = base;
-  weir::tier::FxWriter writer(form, window, raw, out, room, level);
+  weir::codec::FxWriter writer(form, window, raw, out, room, level);
   if (!writer.fits() || !writer.put(in, writer.shape().groups)) return 0;
   return writer.finish(in + raw - writer.shape().tail);
 }
@@ -45,7 +45,7 @@ CodedBlock coder_with(Form form, bool rotated, uint8_t k, uint8_t base, uint64_t
           CpuLevel level) {
         return encode_with(form, rotated, k, base, in, raw, out, room, level);
       },
-      weir::tier::fx_decode, largest, 64);
+      weir::codec::fx_decode, largest, 64);
 }
 
 // ---- round trips ----
@@ -84,13 +84,13 @@ void whole_blocks(void **) {
 /// All there are of 16 bits; of 32, all upper halves with lower ones that differ.
 void every_pattern(void **) {
   for (const Form form : forms) {
-    const uint32_t width = weir::tier::element_bytes(form);
+    const uint32_t width = weir::codec::element_bytes(form);
     BlockBytes in(width << 16U);
     for (uint32_t i = 0; i <= UINT16_MAX; ++i) {
       if (width == 4) {
-        weir::tier::store_little(&in[4 * i], i << 16U | (i * 40503U & 0xFFFFU));
+        weir::codec::store_little(&in[4 * i], i << 16U | (i * 40503U & 0xFFFFU));
       } else {
-        weir::tier::store_little(&in[2 * i], static_cast<uint16_t>(i));
+        weir::codec::store_little(&in[2 * i], static_cast<uint16_t>(i));
       }
     }
     coder(form, in.size()).check_round_trip(in);
@@ -99,11 +99,11 @@ void every_pattern(void **) {
 
 void every_window(void **) {
   for (const Form form : forms) {
-    const uint32_t largest = weir::tier::fx_largest_exponent(form);
+    const uint32_t largest = weir::codec::fx_largest_exponent(form);
     const BlockBytes scattered = make_values(form, Values::scattered, 1500);
     const BlockBytes normal = make_values(form, Values::normal, 1203);
-    for (uint8_t k = 1; k <= weir::tier::fx_most_bits; ++k) {
-      const uint32_t last = largest + 1 - weir::tier::fx_window(k);
+    for (uint8_t k = 1; k <= weir::codec::fx_most_bits; ++k) {
+      const uint32_t last = largest + 1 - weir::codec::fx_window(k);
       for (uint32_t base = 0; base <= last; base += base < 4 || base + 4 > last ? 1 : 3) {
         CodedBlock code = coder_with(form, (base & 1U) == 0, k, static_cast<uint8_t>(base), 2048);
         code.check_round_trip(scattered);
@@ -135,7 +135,7 @@ void forms_without_exponents(void **) {
   const BlockBytes in = make_values(Form::f32, Values::normal, 4096);
   for (const Form form : {Form::bytes, Form::f64}) {
     coder(form, 4096).check_refused(in, 8192);
-    assert_int_equal(weir::tier::fx_estimate(form, in.data(), in.size()), 0);
+    assert_int_equal(weir::codec::fx_estimate(form, in.data(), in.size()), 0);
   }
 }
 
@@ -143,7 +143,7 @@ void forms_without_exponents(void **) {
 void pinned(void **) {
   constexpr uint64_t digests[] = {0x5FEAD8226FE26246, 0x60C2EF48CC4E3756, 0x62B1B26D8469D78E};
   for (uint32_t i = 0; i < std::size(forms); ++i) {
-    const BlockBytes in = pinned_bytes(9001, weir::tier::element_bytes(forms[i]), 10);
+    const BlockBytes in = pinned_bytes(9001, weir::codec::element_bytes(forms[i]), 10);
     const BlockBytes coded = coder(forms[i], 16384).check_round_trip(in);
     if (digest(coded) != digests[i])
       fail_msg("form %u: 0x%016llX", i, static_cast<unsigned long long>(digest(coded)));
@@ -169,7 +169,7 @@ void one_sign(void **) {
   for (const Form form : forms) {
     BlockBytes in = make_values(form, Values::normal, block);
     const uint64_t both = coder(form, block).encode(in).size();
-    const uint32_t width = weir::tier::element_bytes(form);
+    const uint32_t width = weir::codec::element_bytes(form);
     for (const bool negative : {false, true}) {
       for (uint64_t at = width - 1; at < block; at += width)
         in[at] = static_cast<unsigned char>(negative ? in[at] | 0x80U : in[at] & 0x7FU);
@@ -188,8 +188,9 @@ void the_best_window(void **) {
       const BlockBytes in = make_values(form, values, 32768, 5);
       BlockBytes out(2 * in.size());
       uint64_t best = UINT64_MAX;
-      for (uint8_t k = 1; k <= weir::tier::fx_most_bits; ++k) {
-        const uint32_t last = weir::tier::fx_largest_exponent(form) + 1 - weir::tier::fx_window(k);
+      for (uint8_t k = 1; k <= weir::codec::fx_most_bits; ++k) {
+        const uint32_t last =
+            weir::codec::fx_largest_exponent(form) + 1 - weir::codec::fx_window(k);
         for (uint32_t at = 0; at <= 2 * last + 1; ++at) {
           const uint32_t base = at / 2;
           best = std::min(best,
@@ -210,7 +211,7 @@ void no_period_hides(void **) {
   for (uint64_t at = 0; at + 1024 <= block; at += 4096)
     std::memcpy(&in[at], &wide[at], 1024);  // a quarter
   const uint64_t coded = coder(Form::bf16, block).encode(in).size();
-  const uint64_t estimate = weir::tier::fx_estimate(Form::bf16, in.data(), in.size());
+  const uint64_t estimate = weir::codec::fx_estimate(Form::bf16, in.data(), in.size());
   assert_true(std::abs(static_cast<double>(estimate) / static_cast<double>(coded) - 1) < 0.05);
 }
 
@@ -219,7 +220,7 @@ void estimates(void **) {
     for (const Values values : all_values) {
       const BlockBytes in = make_values(form, values, block - 5);
       const uint64_t coded = coder(form, block).encode(in).size();
-      const uint64_t estimate = weir::tier::fx_estimate(form, in.data(), in.size());
+      const uint64_t estimate = weir::codec::fx_estimate(form, in.data(), in.size());
       assert_true(std::abs(static_cast<double>(estimate) / static_cast<double>(coded) - 1) < 0.02);
     }
   }
@@ -231,7 +232,8 @@ void damages(void **) {
   for (const Form form : forms) {
     CodedBlock code = coder(form, 4096);
     for (const Values values : {Values::normal, Values::scattered}) {
-      const BlockBytes in = make_values(form, values, 3 * 64 * weir::tier::element_bytes(form) + 5);
+      const BlockBytes in =
+          make_values(form, values, 3 * 64 * weir::codec::element_bytes(form) + 5);
       code.check_damages(code.encode(in), in.size());
     }
   }
@@ -274,23 +276,23 @@ void headers(void **) {
 /// One escape more or less than the bitmaps say, in the count and in the bytes.
 void counts_of_escapes(void **) {
   for (const Form form : forms) {
-    const uint64_t raw = 40 * 64 * weir::tier::element_bytes(form);
+    const uint64_t raw = 40 * 64 * weir::codec::element_bytes(form);
     CodedBlock code = coder(form, raw + 256);
     for (const Values values : {Values::normal, Values::scattered}) {
       const BlockBytes good = code.encode(make_values(form, values, raw));
-      const auto count = weir::tier::load_little<uint32_t>(&good[4]);
+      const auto count = weir::codec::load_little<uint32_t>(&good[4]);
       assert_true(count > 0);
       BlockBytes bad = good;
-      weir::tier::store_little(&bad[4], count - 1);
+      weir::codec::store_little(&bad[4], count - 1);
       code.check_malformed(bad, raw);
       bad.pop_back();
       code.check_malformed(bad, raw);
       bad = good;
-      weir::tier::store_little(&bad[4], count + 1);
+      weir::codec::store_little(&bad[4], count + 1);
       code.check_malformed(bad, raw);
       bad.push_back(3);
       code.check_malformed(bad, raw);
-      weir::tier::store_little(&bad[4], UINT32_MAX);
+      weir::codec::store_little(&bad[4], UINT32_MAX);
       code.check_malformed(bad, raw);
     }
   }
@@ -300,12 +302,12 @@ void counts_of_escapes(void **) {
 void escapes_that_are_not_there(void **) {
   for (const Form form : forms) {
     CodedBlock code = coder(form, block);
-    const weir::tier::FxShape shape(form, block);
+    const weir::codec::FxShape shape(form, block);
     for (const uint32_t there : {0U, 1U, 100U, 5000U}) {
       BlockBytes bad(shape.fixed(2) + there, 0);
       bad[0] = static_cast<unsigned char>(form);
       bad[1] = 2;
-      weir::tier::store_little(&bad[4], there);
+      weir::codec::store_little(&bad[4], there);
       code.check_malformed(bad, block);
     }
   }
@@ -334,7 +336,7 @@ void garbage(void **) {
     const Form form = forms[random() % 3];
     const auto k = static_cast<uint32_t>(1 + random() % 5);
     const uint64_t raw = random() % (i % 16 == 0 ? 8192 : 600);
-    const weir::tier::FxShape shape(form, raw);
+    const weir::codec::FxShape shape(form, raw);
     // Either few groups, where the count may happen to be right, or any count.
     const uint64_t escapes = random() % (shape.groups * 64 + 2);
     BlockBytes bytes(i % 4 == 0 ? random() % 300 : shape.fixed(k) + escapes);
@@ -347,9 +349,9 @@ void garbage(void **) {
       bytes[0] = static_cast<unsigned char>(form);
       bytes[1] = static_cast<unsigned char>(k);
       bytes[2] = static_cast<unsigned char>(
-          random() % (weir::tier::fx_largest_exponent(form) + 2 - weir::tier::fx_window(k)));
+          random() % (weir::codec::fx_largest_exponent(form) + 2 - weir::codec::fx_window(k)));
       bytes[3] = static_cast<unsigned char>(random() % 2);
-      weir::tier::store_little(&bytes[4], static_cast<uint32_t>(escapes));
+      weir::codec::store_little(&bytes[4], static_cast<uint32_t>(escapes));
     }
     taken += code.check_any(bytes, raw) ? 1 : 0;
   }

@@ -16,9 +16,9 @@ using weir::PoolLock;
 using weir::backend::Stamp;
 using weir::lease::History;
 using weir::lease::Range;
+using weir::page::Region;
+using weir::page::Word;
 using weir::test::Scarce;
-using weir::vm::Region;
-using weir::vm::Word;
 using Stamps = std::pmr::vector<Stamp>;
 
 constexpr uint64_t page = 4096;
@@ -35,13 +35,13 @@ struct Site : weir::test::BlockedStreams {
   uint32_t buffer = buffers.take(nullptr);
 
   Site() {
-    region.shape = weir::vm::Geometry::paged(4 * page, page, 0);
+    region.shape = weir::page::Geometry::paged(4 * page, page, 0);
     region.pages.resize(4);
-    region.buffer = buffer;
+    region.owner.buffer = buffer;
     hot().set_size_home(4 * page, 0);
     hot().word = Word::alive;
   }
-  weir::vm::Hot &hot() { return buffers.hot(buffer); }
+  weir::page::Hot &hot() { return buffers.hot(buffer); }
   bool flagged() { return (hot().word.load() & Word::history) != 0; }
   Range part(uint64_t begin, uint64_t end) { return {begin, end, buffer, &region, 0}; }
   Range all() { return part(0, 4 * page); }
@@ -119,7 +119,7 @@ void without_memory_a_use_is_waited_for(void **) {
   site.history.note(site.buffer, 0, 100, past);
   assert_true(site.streams.passed(past));
   site.history.bury(site.region, 0, 100, site.first.use(true));
-  assert_int_equal(site.region.tombstones.size(), 0);
+  assert_int_equal(site.region.past.tombstones.size(), 0);
 }
 
 void a_place_remembers_the_last_work_of_a_stream(void **) {
@@ -127,7 +127,7 @@ void a_place_remembers_the_last_work_of_a_stream(void **) {
   const Stamp old = site.first.use(true), late = site.first.use(false);
   site.history.bury(site.region, 100, 200, old);
   site.history.bury(site.region, 0, 300, late);
-  assert_int_equal(site.region.tombstones.size(), 1);
+  assert_int_equal(site.region.past.tombstones.size(), 1);
   Stamp past;
   assert_true(site.history.past_of(site.region, 0, 100, &past));
   assert_int_equal(past.point(), late.point());
@@ -139,7 +139,7 @@ void a_place_remembers_the_last_work_of_a_stream(void **) {
   site.first.finish();
   assert_true(site.history.past_ended(site.region, 0, 100, site.second.stream));
   site.history.bury(site.region, 1000, 1100, old);  // has passed
-  assert_int_equal(site.region.tombstones.size(), 1);
+  assert_int_equal(site.region.past.tombstones.size(), 1);
 }
 
 void the_past_of_several_streams_is_nobodys(void **) {
@@ -162,7 +162,7 @@ void many_tombstones_become_one_a_stream(void **) {
   for (uint64_t i = 0; i < 200; ++i) {
     last = site.first.use(i == 3);
     site.history.bury(site.region, 2 * i, 2 * i + 1, last);
-    assert_true(site.region.tombstones.size() <= 64);
+    assert_true(site.region.past.tombstones.size() <= 64);
   }
   Stamp past;
   for (uint64_t i = 0; i < 200; ++i) {
@@ -192,7 +192,7 @@ void a_dead_buffers_past_is_its_places(void **) {
   expect(site.gather(site.part(50, 60), false), {whole, part});
   // ... or the region.
   site.history.inherit(site.buffer, 4 * page, site.region);
-  assert_int_equal(site.region.tombstones.size(), 0);
+  assert_int_equal(site.region.past.tombstones.size(), 0);
   expect(site.gather(site.part(300, 400), true), {whole, part});
 }
 
@@ -205,7 +205,7 @@ void a_moved_buffer_takes_over_the_past_of_its_new_place(void **) {
   assert_false(site.history.knows(site.buffer));
   site.history.take_over({0, 200, site.buffer, &site.region, page});
   expect(site.gather({150, 200, site.buffer, &site.region, page}, false), {dead});
-  assert_int_equal(site.region.tombstones.size(), 1);
+  assert_int_equal(site.region.past.tombstones.size(), 1);
 }
 
 void a_page_is_left_by_what_runs_on_it_and_no_other(void **) {
@@ -214,10 +214,10 @@ void a_page_is_left_by_what_runs_on_it_and_no_other(void **) {
   site.history.note(site.buffer, page, 2 * page, use);
   site.history.bury(site.region, 2 * page, 2 * page + 1, dead);
   site.region.residences.push_back(
-      weir::make_owned<weir::vm::Residence>(&site.memory, uint8_t{0}, &site.memory));
+      weir::make_owned<weir::page::Residence>(&site.memory, uint8_t{0}, &site.memory));
   site.region.residences[0]->pages.resize(4);
   const Stamp copy = site.second.use(true);
-  site.region.residences[0]->pages[1].ready = copy;
+  site.region.residences[0]->pages.edit(1).ready = copy;
   expect(site.collect(0), {});
   expect(site.collect(1), {use, copy});
   expect(site.collect(1, true), {copy});

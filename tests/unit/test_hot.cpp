@@ -3,14 +3,14 @@
 // The stamp of a buffer's last use: which of two releases it names when they are published in the wrong order, and that a
 // write stays known; and who may take it out.
 
-#include "core/virtual/hot.hpp"
+#include "core/page/hot.hpp"
 
 #include "tests/support/cmocka.hpp"  // last: it has macros with plain names
 
 namespace {
 
 using weir::backend::Stamp;
-using weir::vm::Hot;
+using weir::page::Hot;
 
 constexpr uint32_t stream = 3;
 
@@ -48,35 +48,35 @@ void another_streams_point_is_not_replaced(void **) {
 
 /// A buffer that the hit path gives to read, and who reads it.
 struct Readable {
-  static constexpr uint64_t generation = uint64_t{7} << weir::vm::Word::generation_shift;
+  static constexpr uint64_t generation = uint64_t{7} << weir::page::Word::generation_shift;
   static constexpr uint32_t home = 1;
   Hot hot;
   Readable() {
-    hot.word = generation | weir::vm::Word::alive | weir::vm::Word::resident;
+    hot.word = generation | weir::page::Word::alive | weir::page::Word::resident;
     hot.set_size_home(4096, home);
   }
   bool read(uint32_t slot = stream) {
     uint64_t where = 0;
     return hot.try_lease(generation, WEIR_READ, slot, home, &where);
   }
-  uint64_t leases() const { return weir::vm::Word::leases(hot.word.load()); }
+  uint64_t leases() const { return weir::page::Word::leases(hot.word.load()); }
 };
 
 void the_only_reader_takes_the_past_and_closes_the_hit_path(void **) {
   Readable buffer;
   assert_true(buffer.hot.publish(use(5, true)));
-  buffer.hot.word += weir::vm::Word::reader;  // the slow way's own lease
+  buffer.hot.word += weir::page::Word::reader;  // the slow way's own lease
   assert_int_equal(buffer.hot.take_past().bits, use(5, true).bits);
   assert_int_equal(buffer.hot.last_use().bits, 0);
   assert_false(buffer.read());  // who came now would publish into what another stream is to have
-  assert_int_equal(buffer.leases(), weir::vm::Word::reader);
+  assert_int_equal(buffer.leases(), weir::page::Word::reader);
 }
 
 void the_past_stays_while_another_might_publish(void **) {
   Readable buffer;
   assert_true(buffer.hot.publish(use(5, true)));
   assert_true(buffer.read());
-  buffer.hot.word += weir::vm::Word::reader;
+  buffer.hot.word += weir::page::Word::reader;
   assert_int_equal(buffer.hot.take_past().bits, 0);
   assert_int_equal(buffer.hot.last_use().bits, use(5, true).bits);
   assert_false(buffer.hot.publish(use(2, false, stream + 1)));  // goes into the history

@@ -56,7 +56,7 @@ struct IdleWorld : World {
     ok(weir_pool_create(context, &desc, &pool));
     ok(weir_stream_create(context, 0, 0, &streams[0]));
   }
-  weir::residency::Engine &engine() { return reinterpret_cast<weir::pool::Pool *>(pool)->engine(); }
+  weir::pool::Engine &engine() { return reinterpret_cast<weir::pool::Pool *>(pool)->engine(); }
   /// What was used once and is nobody's any more.
   void leave_idle(uint64_t bytes) {
     std::vector<weir_buffer> buffers;

@@ -82,7 +82,7 @@ class Descent {
     gate_->await();
   }
 
-  weir::residency::Engine &engine() {
+  weir::pool::Engine &engine() {
     return reinterpret_cast<weir::pool::Pool *>(world.pool)->engine();
   }
   weir_result trim_host(uint32_t level = WEIR_TRIM_SELECTIVE) {

@@ -30,7 +30,7 @@ struct Between {
     world.check(buffer, size, 1);
     use.buffer = buffer;
   }
-  weir::residency::Engine &engine() {
+  weir::pool::Engine &engine() {
     return reinterpret_cast<weir::pool::Pool *>(world.pool)->engine();
   }
   weir_result acquire() { return weir_acquire(world.pool, other, &use, 1, nullptr, &lease); }

@@ -17,8 +17,8 @@ using weir::PoolLock;
 using weir::lease::LeaseTable;
 using weir::lease::Range;
 using weir::page::ClaimScope;
-using weir::vm::Region;
-using weir::vm::Word;
+using weir::page::Region;
+using weir::page::Word;
 
 constexpr uint64_t page = 4096;
 constexpr uint8_t near = 0, far = 1;  // devices
@@ -38,9 +38,9 @@ struct Site {
   const int lease = 0, other = 0;
 
   Site() {
-    region.shape = weir::vm::Geometry::paged(4 * page, page, 0);
+    region.shape = weir::page::Geometry::paged(4 * page, page, 0);
     region.pages.resize(4);
-    region.buffer = buffer;
+    region.owner.buffer = buffer;
     open(buffer, 4 * page);
   }
   void open(uint32_t index, uint64_t size) {
@@ -55,7 +55,7 @@ struct Site {
     return table.take(range, mode, scope, whose != nullptr ? whose : &lease);
   }
   bool untouched() {
-    for (const weir::vm::Page &each : region.pages) {
+    for (const weir::page::Page &each : region.pages) {
       if (each.leases != 0) return false;
     }
     return Word::leases(word()) == 0 && (word() & Word::partial) == 0 && !table.on_parts(buffer) &&
@@ -187,11 +187,11 @@ void a_page_is_in_use_by_leases_holds_and_work_on_it(void **) {
   assert_true(site.table.in_use(region, 3));
   assert_false(site.table.close(region, 3, near));
   site.table.drop(site.all(), WEIR_READ, &site.lease);
-  region.pages[2].busy = 1;
+  region.pages.edit(2).work_began();
   assert_true(site.table.in_use(region, 2));
-  region.pages[2].busy = 0;
-  region.holds = 1;
-  region.held_at = far;
+  region.pages.edit(2).work_ended();
+  region.holds.count = 1;
+  region.holds.at = far;
   assert_true(site.table.in_use(region, 2, far));
   assert_false(site.table.in_use(region, 2, near));
   assert_true(site.table.in_use(region, 2));
@@ -203,18 +203,18 @@ void a_page_is_in_use_by_leases_holds_and_work_on_it(void **) {
 void a_page_of_a_slab_is_in_use_by_its_tenants_alone(void **) {
   Site site;
   Region slab(1, std::pmr::get_default_resource());
-  slab.slab = true;
-  slab.shape = weir::vm::Geometry::paged(2 * page, page, 0);
+  slab.is.slab = true;
+  slab.shape = weir::page::Geometry::paged(2 * page, page, 0);
   slab.pages.resize(2);
-  slab.tenants = weir::make_owned<weir::vm::Slab>(std::pmr::get_default_resource(), 2 * page, 2U,
-                                                  std::pmr::get_default_resource());
-  weir::vm::Slab &tenants = *slab.tenants;
+  slab.tenants = weir::make_owned<weir::page::Slab>(std::pmr::get_default_resource(), 2 * page, 2U,
+                                                    std::pmr::get_default_resource());
+  weir::page::Slab &tenants = *slab.tenants;
   uint32_t index[3];
   const uint64_t at[3] = {0, page - 512, page + 512};
   for (size_t i = 0; i < 3; ++i) {
     index[i] = site.buffers.take(nullptr);
     site.open(index[i], 1024);
-    const auto place = tenants.allocate_before(weir::vm::Slab::none, at[i], 1024);
+    const auto place = tenants.allocate_before(weir::page::Slab::none, at[i], 1024);
     assert_true(static_cast<bool>(place));
     tenants.set_owner(place.node, index[i]);
   }

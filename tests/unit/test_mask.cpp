@@ -3,7 +3,7 @@
 // MASK gives back every byte of what has two values or one, refuses whatever has a third, wherever that stands, and says
 // no to whatever is no block of its own.
 
-#include "core/tier/codec/mask.hpp"
+#include "core/codec/mask.hpp"
 #include "tests/unit/coded_block.hpp"
 
 namespace {
@@ -14,9 +14,9 @@ constexpr uint64_t block = uint64_t{256} << 10U;
 
 CodedBlock coder(uint64_t largest) {
   return CodedBlock(
-      weir::tier::mask_encode,
+      weir::codec::mask_encode,
       [](const unsigned char *in, uint64_t bytes, unsigned char *out, uint64_t raw, CpuLevel level,
-         Stores /*stores*/) { return weir::tier::mask_decode(in, bytes, out, raw, level); },
+         Stores /*stores*/) { return weir::codec::mask_decode(in, bytes, out, raw, level); },
       largest, 64);
 }
 

@@ -4,8 +4,8 @@
 // refuses others, and says no to whatever is no block of its own. Rounding comes to what arithmetic in double comes to,
 // leaves what is exact alone, keeps NaNs, infinities and what would become one, and stays within the bound it promises.
 
-#include "core/tier/codec/narrow.hpp"
-#include "core/tier/codec/narrow_kernels.hpp"
+#include "core/codec/narrow.hpp"
+#include "core/codec/narrow_kernels.hpp"
 #include "tests/unit/coded_block.hpp"
 #include "tests/unit/float_bytes.hpp"
 
@@ -15,17 +15,17 @@
 namespace {
 
 using namespace weir::test;
-using weir::tier::Form;
-using weir::tier::narrow_kernels;
+using weir::codec::Form;
+using weir::codec::narrow_kernels;
 
 constexpr Form halves[] = {Form::bf16, Form::f16};
 constexpr uint64_t block = uint64_t{256} << 10U;
 
 CodedBlock coder(uint64_t largest) {
   return CodedBlock(
-      weir::tier::narrow_encode,
+      weir::codec::narrow_encode,
       [](const unsigned char *in, uint64_t bytes, unsigned char *out, uint64_t raw, CpuLevel level,
-         Stores) { return weir::tier::narrow_decode(in, bytes, out, raw, level); },
+         Stores) { return weir::codec::narrow_decode(in, bytes, out, raw, level); },
       largest, 64);
 }
 
@@ -75,7 +75,7 @@ void every_half(void **) {
     const auto &loops = narrow_kernels(level);
     BlockBytes in(2 * 65536), wide(4 * 65536), out(2 * 65536);
     for (uint32_t i = 0; i < 65536; ++i)
-      weir::tier::store_little<uint16_t>(&in[2 * i], static_cast<uint16_t>(i));
+      weir::codec::store_little<uint16_t>(&in[2 * i], static_cast<uint16_t>(i));
     assert_true(loops.bf16.from(in.data(), wide.data(), 65536));
     assert_true(loops.bf16.to(wide.data(), out.data(), 65536));
     assert_memory_equal(in.data(), out.data(), in.size());
@@ -83,7 +83,7 @@ void every_half(void **) {
     assert_true(loops.f16.to(wide.data(), out.data(), 65536));
     assert_memory_equal(in.data(), out.data(), in.size());
     for (uint32_t i = 0; i < 0x7c00; ++i) {  // what the format says
-      const auto bits = weir::tier::load_little<uint32_t>(&wide[4 * i]);
+      const auto bits = weir::codec::load_little<uint32_t>(&wide[4 * i]);
       const double value = i < 1024 ? std::ldexp(i, -24)
                                     : std::ldexp(1024 + i % 1024, static_cast<int>(i / 1024) - 25);
       assert_true(static_cast<double>(std::bit_cast<float>(bits)) == value);
@@ -200,7 +200,7 @@ std::vector<uint32_t> finite_floats() {
 
 BlockBytes bytes_of(const std::vector<uint32_t> &words) {
   BlockBytes bytes(4 * words.size());
-  for (size_t i = 0; i < words.size(); ++i) weir::tier::store_little(&bytes[4 * i], words[i]);
+  for (size_t i = 0; i < words.size(); ++i) weir::codec::store_little(&bytes[4 * i], words[i]);
   return bytes;
 }
 
@@ -210,14 +210,14 @@ void it_rounds_to_the_nearest(void **) {
   for (const Form form : halves) {
     for (const CpuLevel level : levels_here()) {
       BlockBytes out(in.size()), again(in.size());
-      weir::tier::round_floats(form, in.data(), out.data(), in.size(), level);
-      weir::tier::round_floats(form, out.data(), again.data(), in.size(), level);
+      weir::codec::round_floats(form, in.data(), out.data(), in.size(), level);
+      weir::codec::round_floats(form, out.data(), again.data(), in.size(), level);
       assert_memory_equal(out.data(), again.data(), out.size());
       for (size_t i = 0; i < all.size(); ++i) {
-        const auto got = weir::tier::load_little<uint32_t>(&out[4 * i]);
+        const auto got = weir::codec::load_little<uint32_t>(&out[4 * i]);
         if (got == expected(form, all[i])) continue;
         fail_msg("form %u, %s: 0x%08x became 0x%08x, expected 0x%08x", static_cast<unsigned>(form),
-                 weir::tier::cpu_level_name(level), all[i], got, expected(form, all[i]));
+                 weir::codec::cpu_level_name(level), all[i], got, expected(form, all[i]));
       }
     }
   }
@@ -228,8 +228,8 @@ void it_stays_within_the_bound(void **) {
   const std::vector<uint32_t> all = finite_floats();
   for (const uint32_t bits : all) {
     const auto value = static_cast<double>(std::bit_cast<float>(bits));
-    const auto brain = static_cast<double>(std::bit_cast<float>(weir::tier::round_to_bf16(bits)));
-    const auto half = static_cast<double>(std::bit_cast<float>(weir::tier::round_to_f16(bits)));
+    const auto brain = static_cast<double>(std::bit_cast<float>(weir::codec::round_to_bf16(bits)));
+    const auto half = static_cast<double>(std::bit_cast<float>(weir::codec::round_to_f16(bits)));
     assert_true(std::abs(brain - value) <= std::max(std::ldexp(std::abs(value), -8), 0x1p-134));
     assert_true(std::abs(half - value) <= std::max(std::ldexp(std::abs(value), -11), 0x1p-25));
   }
@@ -246,9 +246,9 @@ void specials_stay_what_they_are(void **) {
   for (const Form form : halves) {
     for (const CpuLevel level : levels_here()) {
       BlockBytes out(in.size());
-      weir::tier::round_floats(form, in.data(), out.data(), in.size(), level);
+      weir::codec::round_floats(form, in.data(), out.data(), in.size(), level);
       for (size_t i = 0; i < words.size(); ++i) {
-        const auto got = weir::tier::load_little<uint32_t>(&out[4 * i]);
+        const auto got = weir::codec::load_little<uint32_t>(&out[4 * i]);
         const uint32_t kept = form == Form::bf16 ? 0x7f0000U : 0x7fe000U;
         if ((words[i] & 0x7fffffffU) <= 0x7f800000U) assert_int_equal(got, words[i]);
         if ((words[i] & 0x7fffffffU) <= 0x7f800000U) continue;
@@ -257,8 +257,8 @@ void specials_stay_what_they_are(void **) {
         assert_int_equal(got & 0x7fffffU, payload != 0 ? payload : 0x400000U);
       }
       BlockBytes coded(2 * in.size());
-      assert_true(weir::tier::narrow_encode(out.data(), out.size(), coded.data(), coded.size(),
-                                            level) != 0);
+      assert_true(weir::codec::narrow_encode(out.data(), out.size(), coded.data(), coded.size(),
+                                             level) != 0);
     }
   }
 }
@@ -269,7 +269,7 @@ void it_rounds_in_place(void **) {
   for (uint64_t raw = 0; raw <= 300; ++raw) {
     for (const CpuLevel level : levels_here()) {
       BlockBytes out = in;
-      weir::tier::round_floats(Form::bf16, out.data(), out.data(), raw, level);
+      weir::codec::round_floats(Form::bf16, out.data(), out.data(), raw, level);
       for (uint64_t at = 0; at < 300; ++at) {
         const bool rounded = at < raw / 4 * 4;
         if (rounded && at % 4 < 2) assert_int_equal(out[at], 0);

@@ -51,7 +51,7 @@ void a_list_is_a_word_and_what_it_holds(void **) {
     assert_int_equal(list.size(), 103);
     assert_int_equal(list.back(), 99);
     assert_true(memory.calls < 14);
-    assert_int_equal(erase_if(list, [](uint64_t value) { return value % 2 == 0; }), 53);
+    assert_int_equal(list.erase_if([](uint64_t value) { return value % 2 == 0; }), 53);
     assert_int_equal(list.size(), 50);
     assert_int_equal(list[0], 1);
     assert_int_equal(list[49], 99);
@@ -60,7 +60,7 @@ void a_list_is_a_word_and_what_it_holds(void **) {
     list.clear();
     assert_int_equal(memory.out, 0);
     assert_true(list.empty() && list.memory() == &memory);
-    assert_int_equal(erase_if(list, [](uint64_t) { return true; }), 0);
+    assert_int_equal(list.erase_if([](uint64_t) { return true; }), 0);
     list.push_back(7);
     assert_int_equal(list[0], 7);
   }
@@ -76,7 +76,7 @@ void elements_are_moved_and_ended(void **) {
       thing->words.push_back(i);
       things.push_back(std::move(thing));
     }
-    (void)erase_if(things, [](const auto &thing) { return thing->words[0] < 10; });
+    (void)things.erase_if([](const auto &thing) { return thing->words[0] < 10; });
     assert_int_equal(things.size(), 10);
     assert_int_equal(things[9]->words[0], 19);
   }

@@ -19,8 +19,8 @@ using weir::Compact;
 using weir::Place;
 using weir::page::IdSet;
 using weir::page::PlaceIndex;
+using weir::page::Region;
 using weir::page::Walk;
-using weir::vm::Region;
 
 std::pmr::memory_resource *memory() { return std::pmr::new_delete_resource(); }
 
@@ -113,7 +113,7 @@ void only_what_reserves_allocates(void **) {
   counted.refuse = true;
   Region region(999'999, memory());
   index.settle(region, 3);
-  index.note(region, weir::vm::Page{}.arrived(weir::vm::host_bit));
+  index.note(region, weir::page::Page{}.arrived(weir::page::host_bit));
   assert_int_equal(index.next(PlaceIndex::home(3), 0), 999'999);
   bool refused = false;
   try {
@@ -156,7 +156,7 @@ struct Regions {
     index.forget(region);
     all[id].reset();
   }
-  void change(Region &region, uint32_t page, weir::vm::PlaceChange change) {
+  void change(Region &region, uint32_t page, weir::page::PlaceChange change) {
     index.note(region, change);
     assert_true(page < region.pages.size());
   }
@@ -184,12 +184,12 @@ void a_region_is_at_a_tier_until_its_last_page_has_left(void **) {
   Region &region = regions.make(2, 0);
   (void)regions.make(2, 1);
   const auto host = PlaceIndex::at(Place::host);
-  weir::vm::Page &first = region.pages[0], &second = region.pages[1];
+  weir::page::Page &first = region.pages.edit(0), &second = region.pages.edit(1);
   regions.change(region, 0, first.take_slot({7, 0}));  // a place, without a version yet
-  regions.change(region, 0, first.arrived(weir::vm::host_bit));
-  regions.change(region, 1, second.written(weir::vm::host_bit | weir::vm::storage_bit));
+  regions.change(region, 0, first.arrived(weir::page::host_bit));
+  regions.change(region, 1, second.written(weir::page::host_bit | weir::page::storage_bit));
   regions.check();
-  regions.change(region, 0, first.left(weir::vm::host_bit));
+  regions.change(region, 0, first.left(weir::page::host_bit));
   regions.change(region, 1, second.discarded());
   assert_true(regions.in(host) == std::vector<uint32_t>{0});
   assert_true(regions.in(PlaceIndex::at(Place::storage)).empty());
@@ -197,7 +197,7 @@ void a_region_is_at_a_tier_until_its_last_page_has_left(void **) {
   assert_true(regions.in(host).empty());
   regions.check();
   // What is not told is found by a recount.
-  const auto untold = first.arrived(weir::vm::compressed_bit);
+  const auto untold = first.arrived(weir::page::compressed_bit);
   assert_false(regions.index.check(0, &region));
   regions.change(region, 0, untold);
   regions.check();
@@ -208,18 +208,18 @@ void a_region_is_on_a_device_while_a_page_is_not_absent(void **) {
   const weir::Locked lock(regions.lock);
   Region &region = regions.make(1, 0);
   region.residences.push_back(
-      weir::make_owned<weir::vm::Residence>(memory(), uint8_t{1}, memory()));
-  weir::vm::Residence &here = *region.residences[0];
+      weir::make_owned<weir::page::Residence>(memory(), uint8_t{1}, memory()));
+  weir::page::Residence &here = *region.residences[0];
   here.pages.resize(1);
   const auto there = PlaceIndex::at(Place(1));
   here.coming = 1;
-  (void)here.pages[0].apply(weir::vm::Step::begin_fill);
+  (void)here.pages.edit(0).apply(weir::page::Step::begin_fill);
   regions.index.note(region, here);
   assert_true(regions.in(there) == std::vector<uint32_t>{0});
   assert_true(regions.in(PlaceIndex::at(Place(0))).empty());
   regions.check();
   here.coming = 0;
-  (void)here.pages[0].apply(weir::vm::Step::fill_failed);
+  (void)here.pages.edit(0).apply(weir::page::Step::fill_failed);
   regions.index.note(region, here);
   assert_true(regions.in(there).empty());
   regions.check();
@@ -269,20 +269,20 @@ void a_search_goes_round(void **) {
   assert_int_equal(regions.index.next_around(Place::host), PlaceIndex::none);
   for (const uint32_t id : {5U, 130U, 299U}) {
     Region &region = *regions.all[id];
-    regions.change(region, 0, region.pages[0].arrived(weir::vm::host_bit));
+    regions.change(region, 0, region.pages.edit(0).arrived(weir::page::host_bit));
   }
   assert_int_equal(regions.index.count(Place::host), 3);
   assert_int_equal(regions.index.next_around(Place::host), 5);
   assert_int_equal(regions.index.next_around(Place::host), 130);
-  regions.change(*regions.all[5], 0, regions.all[5]->pages[0].left(weir::vm::host_bit));
+  regions.change(*regions.all[5], 0, regions.all[5]->pages.edit(0).left(weir::page::host_bit));
   assert_int_equal(regions.index.next_around(Place::host), 299);
   assert_int_equal(regions.index.next_around(Place::host), 130);
-  regions.change(*regions.all[5], 0, regions.all[5]->pages[0].arrived(weir::vm::host_bit));
+  regions.change(*regions.all[5], 0, regions.all[5]->pages.edit(0).arrived(weir::page::host_bit));
   // Several sets: each region once, in the order of their numbers.
   Region &both = *regions.all[130];
-  regions.change(both, 0, both.pages[0].arrived(weir::vm::storage_bit));
+  regions.change(both, 0, both.pages.edit(0).arrived(weir::page::storage_bit));
   Region &stored = *regions.all[7];
-  regions.change(stored, 0, stored.pages[0].arrived(weir::vm::storage_bit));
+  regions.change(stored, 0, stored.pages.edit(0).arrived(weir::page::storage_bit));
   const auto found = regions.in(host | PlaceIndex::at(Place::storage));
   assert_true((found == std::vector<uint32_t>{5, 7, 130, 299}));
 }
@@ -295,20 +295,20 @@ void a_walk_costs_what_it_finds(void **) {
   for (uint32_t i = 0; i < count; ++i) (void)regions.make(1, 0);
   for (uint32_t i = 0; i < 100; ++i) {
     Region &region = *regions.all[i * 1999];
-    regions.change(region, 0, region.pages[0].arrived(weir::vm::host_bit));
+    regions.change(region, 0, region.pages.edit(0).arrived(weir::page::host_bit));
   }
   using Clock = std::chrono::steady_clock;
   uint64_t before = 0, after = 0;
   const auto start = Clock::now();
   for (const auto &region : regions.all) {
     if (region == nullptr) continue;
-    for (const weir::vm::Page &page : region->pages)
-      before += (page.latest() & weir::vm::host_bit) != 0 ? region->id : 0;
+    for (const weir::page::Page &page : region->pages)
+      before += (page.latest() & weir::page::host_bit) != 0 ? region->id : 0;
   }
   const auto middle = Clock::now();
   for (const Region &region : Walk(regions.index, PlaceIndex::at(Place::host), regions)) {
-    for (const weir::vm::Page &page : region.pages)
-      after += (page.latest() & weir::vm::host_bit) != 0 ? region.id : 0;
+    for (const weir::page::Page &page : region.pages)
+      after += (page.latest() & weir::page::host_bit) != 0 ? region.id : 0;
   }
   const auto last = Clock::now();
   assert_true(before == after && before != 0);

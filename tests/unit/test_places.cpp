@@ -92,7 +92,7 @@ void the_clock_tells_what_was_evicted_lately(void **) {
   assert_false(clock.lately(first, 25600));
   assert_int_equal(clock.total(), 25600);
   // It goes around, and past 0.
-  constexpr uint64_t period = weir::vm::DevicePage::eviction_period - 1;
+  constexpr uint64_t period = weir::page::DevicePage::eviction_period - 1;
   EvictionClock late(256);
   late.count(period - 1);
   assert_int_equal(late.now(), period);

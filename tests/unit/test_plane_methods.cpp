@@ -6,7 +6,7 @@
 //
 // Must be reproducible: seeds are fixed.
 
-#include "core/tier/codec/plane_methods.hpp"
+#include "core/codec/plane_methods.hpp"
 #include "tests/unit/plane_data.hpp"
 #include "tests/unit/refusing_zstd.hpp"
 
@@ -21,7 +21,7 @@
 namespace {
 
 using namespace weir::test;
-using namespace weir::tier;
+using namespace weir::codec;
 
 constexpr size_t block = max_block_bytes;
 constexpr Effort efforts[] = {Effort::quick, Effort::dense};

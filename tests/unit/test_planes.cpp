@@ -4,16 +4,16 @@
 // and the entropy that decisions are taken by against the formula. Every width, stride and length up to where vectors
 // begin to repeat, at both ends of memory that may be touched.
 
-#include "core/tier/codec/entropy.hpp"
-#include "core/tier/codec/nonzero.hpp"
-#include "core/tier/codec/planes.hpp"
+#include "core/codec/entropy.hpp"
+#include "core/codec/nonzero.hpp"
+#include "core/codec/planes.hpp"
 #include "tests/unit/coded_block.hpp"
 #include "tests/unit/plane_data.hpp"
 
 namespace {
 
 using namespace weir::test;
-using namespace weir::tier;
+using namespace weir::codec;
 
 uint64_t element(const Bytes &bytes, uint64_t index, PlaneLayout layout) {
   uint64_t value = 0;

@@ -90,7 +90,7 @@ struct Idle : World {
     ok(weir_pool_trim(pool, 0, WEIR_TRIM_SELECTIVE, WEIR_WHOLE, nullptr));
     ok(weir_pool_trim(pool, WEIR_DEVICE_HOST, WEIR_TRIM_SELECTIVE, WEIR_WHOLE, nullptr));
   }
-  weir::residency::Engine &engine() { return reinterpret_cast<weir::pool::Pool *>(pool)->engine(); }
+  weir::pool::Engine &engine() { return reinterpret_cast<weir::pool::Pool *>(pool)->engine(); }
   void look() {
     engine().upkeep().look_at_compressed();
     assert_string_equal(engine().validate().c_str(), "");

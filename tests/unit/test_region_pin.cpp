@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// RegionPin (core/virtual/region_pin.hpp), without a pool: it counts, moves with its value, names the region to the one who gives the
+// RegionPin (core/page/region_pin.hpp), without a pool: it counts, moves with its value, names the region to the one who gives the
 // last pin back, and in checked builds a forgotten one ends the process.
 
-#include "core/virtual/region_pin.hpp"
+#include "core/page/region_pin.hpp"
 #include "tests/support/cmocka.hpp"
 
 #include <sys/wait.h>
@@ -17,8 +17,8 @@
 
 namespace {
 
-using weir::vm::Region;
-using weir::vm::RegionPin;
+using weir::page::Region;
+using weir::page::RegionPin;
 
 void the_last_pin_names_the_region(void **) {
   Region region(7, std::pmr::new_delete_resource());

@@ -4,7 +4,7 @@
 // region a new one takes over.
 
 #include "core/page/region_store.hpp"
-#include "core/virtual/region_pin.hpp"
+#include "core/page/region_pin.hpp"
 
 #include <initializer_list>
 #include <vector>
@@ -14,10 +14,10 @@
 namespace {
 
 using weir::make_owned;
+using weir::page::Geometry;
+using weir::page::Region;
 using weir::page::RegionStore;
-using weir::vm::Geometry;
-using weir::vm::Region;
-using weir::vm::Residence;
+using weir::page::Residence;
 
 constexpr uint64_t page = 4096;
 
@@ -37,7 +37,7 @@ struct Site {
     here->pages.resize(pages);
     here->resident = pages;
     region.residences.push_back(std::move(here));
-    region.kept = true;
+    region.is.kept = true;
     regions.list_kept(region);
     return region;
   }
@@ -105,16 +105,16 @@ void ended_without_owner_work_and_pages(void **) {
   assert_false(RegionStore::ended(region));
   here.resident = 0;
   assert_true(RegionStore::ended(region));
-  weir::vm::RegionPin pin(region);
+  weir::page::RegionPin pin(region);
   assert_false(RegionStore::ended(region));
   assert_ptr_equal(pin.give_back(), &region);
   assert_true(RegionStore::ended(region));
-  region.kept = false;
+  region.is.kept = false;
   assert_false(RegionStore::ended(region));
   // A slab has an owner while it has a tenant.
   Region &slab = site.make(4);
-  slab.tenants = make_owned<weir::vm::Slab>(site.memory, 4 * page, 4U, site.memory);
-  slab.slab = true;
+  slab.tenants = make_owned<weir::page::Slab>(site.memory, 4 * page, 4U, site.memory);
+  slab.is.slab = true;
   assert_true(RegionStore::ended(slab));
   assert_ptr_equal(site.regions.find_slab(slab.id, site.regions.generation(slab)), &slab);
   assert_null(site.regions.find_slab(region.id, site.regions.generation(region)));
@@ -143,7 +143,7 @@ void the_latest_kept_is_taken_first(void **) {
   assert_null(site.regions.find_kept(wanted, 1, 0, 1));
   site.regions.free(second);  // out of the middle
   site.regions.adopt(third, wanted.size);
-  assert_false(third.kept || third.listed);
+  assert_false(third.is.kept || third.is.listed);
   assert_int_equal(third.shape.size, wanted.size);
   assert_ptr_equal(find(), &first);
   // What has left the device in part is not offered any more, nor after it is whole again.
@@ -151,7 +151,7 @@ void the_latest_kept_is_taken_first(void **) {
   assert_null(find());
   first.residences[0]->resident = 2;
   assert_null(find());
-  assert_true(other.listed);
+  assert_true(other.is.listed);
 }
 
 void one_worked_on_is_not_taken_over(void **) {
@@ -159,9 +159,9 @@ void one_worked_on_is_not_taken_over(void **) {
   const weir::Locked lock(site.lock);
   Region &region = site.make_kept(1);
   Region &busy = site.make_kept(1);
-  weir::vm::RegionPin pin(busy);
+  weir::page::RegionPin pin(busy);
   assert_ptr_equal(site.regions.find_kept(region.shape, 1, 0, 0), &region);
-  assert_false(busy.listed);
+  assert_false(busy.is.listed);
   (void)pin.give_back();
 }
 

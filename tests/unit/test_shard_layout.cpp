@@ -3,7 +3,7 @@
 // How the pages of a sharded buffer are dealt out: every page has one device, shares follow the weights, a page never
 // straddles two stripes, and who leaves hands his pages to the others.
 
-#include "core/virtual/shards.hpp"
+#include "core/page/shards.hpp"
 
 #include <string>
 
@@ -11,8 +11,8 @@
 
 namespace {
 
-using weir::vm::Geometry;
-using weir::vm::Shards;
+using weir::page::Geometry;
+using weir::page::Shards;
 
 constexpr uint64_t page = 1024;
 constexpr uint64_t large = 8 * page;

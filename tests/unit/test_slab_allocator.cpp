@@ -11,13 +11,13 @@
 namespace {
 
 using weir::make_owned;
+using weir::page::Geometry;
 using weir::page::Kin;
+using weir::page::Region;
 using weir::page::RegionStore;
+using weir::page::Residence;
 using weir::page::SlabAllocator;
-using weir::vm::Geometry;
-using weir::vm::Region;
-using weir::vm::Residence;
-using weir::vm::Step;
+using weir::page::Step;
 using Place = SlabAllocator::Place;
 
 constexpr uint64_t page = 4096;
@@ -54,7 +54,7 @@ struct Site {
   }
   /// The page is on the slab's home device.
   static void bring(Region &slab, uint32_t p) {
-    weir::vm::DevicePage &here = slab.residences[0]->pages[p];
+    weir::page::DevicePage &here = slab.residences[0]->pages.edit(p);
     (void)here.apply(Step::begin_fill);
     here.granule = weir::physical::GranuleId(p);
     (void)here.apply(Step::filled);
@@ -145,13 +145,13 @@ void an_idle_page_on_its_way_is_left_alone(void **) {
   Site site;
   const weir::Locked lock(site.lock);
   Region &slab = site.open();
-  slab.pages[0].busy = 1;
+  slab.pages.edit(0).work_began();
   Place place;
   assert_null(site.find(512, &place));
   assert_int_equal(slab.tenants->allocations(), 0);
-  slab.pages[0].busy = 0;
+  slab.pages.edit(0).work_ended();
   assert_ptr_equal(site.find(512, &place), &slab);
-  slab.pages[0].busy = 1;  // it has a tenant, who waits anyway
+  slab.pages.edit(0).work_began();  // it has a tenant, who waits anyway
   assert_ptr_equal(site.find(512, &place), &slab);
 }
 
@@ -208,7 +208,7 @@ void an_alignment_is_found_where_it_must_be(void **) {
       assert_true(site.slabs.occupy(slab, place));
       if (size == page) assert_int_equal(place.offset, 256);
     }
-    for (auto node = slab.tenants->first(); node != weir::vm::Slab::none;
+    for (auto node = slab.tenants->first(); node != weir::page::Slab::none;
          node = slab.tenants->next(node)) {
       if (slab.tenants->size(node) == page) {
         site.slabs.vacate(slab, node, 0);
@@ -241,8 +241,8 @@ void lines_use_pages_in_use_first(void **) {
   // It begins in what is left of the first page, and opens one.
   const Place across = take(page);
   assert_int_equal(across.offset, page / 2 + page / 4);
-  assert_true(line.tenants->pages[1].closed == weir::vm::Slab::none);
-  assert_true(line.tenants->pages[2].closed != weir::vm::Slab::none);
+  assert_true(line.tenants->pages[1].closed == weir::page::Slab::none);
+  assert_true(line.tenants->pages[2].closed != weir::page::Slab::none);
   assert_int_equal(line.tenants->longest_closed, 2);
   assert_false(static_cast<bool>(take(3 * page)));
   site.assert_valid();

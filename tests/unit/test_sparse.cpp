@@ -4,9 +4,9 @@
 // else, with the nonzeros as they are and coded by FX; it says no to whatever is no block of its own, and touches
 // nothing outside its ranges.
 
-#include "core/tier/codec/fx.hpp"
-#include "core/tier/codec/fx_kernels.hpp"
-#include "core/tier/codec/sparse.hpp"
+#include "core/codec/fx.hpp"
+#include "core/codec/fx_kernels.hpp"
+#include "core/codec/sparse.hpp"
 #include "tests/unit/coded_block.hpp"
 #include "tests/unit/float_bytes.hpp"
 
@@ -15,8 +15,8 @@
 namespace {
 
 using namespace weir::test;
-using weir::tier::element_bytes;
-using weir::tier::Form;
+using weir::codec::element_bytes;
+using weir::codec::Form;
 
 constexpr Form forms[] = {Form::bytes, Form::f16, Form::bf16, Form::f32, Form::f64};
 constexpr uint64_t block = uint64_t{256} << 10U;
@@ -25,8 +25,10 @@ constexpr uint64_t header = 8;
 CodedBlock coder(Form form, uint64_t largest) {
   return CodedBlock(
       [form](const unsigned char *in, uint64_t raw, unsigned char *out, uint64_t room,
-             CpuLevel level) { return weir::tier::sparse_encode(form, in, raw, out, room, level); },
-      weir::tier::sparse_decode, largest, 64);
+             CpuLevel level) {
+        return weir::codec::sparse_encode(form, in, raw, out, room, level);
+      },
+      weir::codec::sparse_decode, largest, 64);
 }
 
 /// Normal values of which so many of 100 are zeros.
@@ -142,7 +144,7 @@ void estimates(void **) {
       const BlockBytes in = with_zeros(form, block - 5, percent);
       const auto coded = static_cast<double>(code.encode(in).size());
       const auto estimate =
-          static_cast<double>(weir::tier::sparse_estimate(form, in.data(), in.size()));
+          static_cast<double>(weir::codec::sparse_estimate(form, in.data(), in.size()));
       assert_true(std::abs(estimate - coded) < 0.03 * static_cast<double>(block));
     }
   }
@@ -182,9 +184,9 @@ void bitmaps_that_lie(void **) {
         code.check_malformed(bad, raw);
       }
       BlockBytes bad = good;
-      const auto nonzeros = weir::tier::load_little<uint32_t>(&good[4]);
+      const auto nonzeros = weir::codec::load_little<uint32_t>(&good[4]);
       for (const uint32_t wrong : {nonzeros - 1, nonzeros + 1, 0U, UINT32_MAX}) {
-        weir::tier::store_little(&bad[4], wrong);
+        weir::codec::store_little(&bad[4], wrong);
         code.check_malformed(bad, raw);
       }
     }
@@ -247,14 +249,14 @@ void garbage(void **) {
     }
     uint64_t nonzeros = ones;
     if (density % 5 == 0) nonzeros = random() % (64 * groups + 1);
-    const bool fx = weir::tier::fx_supports(form) && random() % 2 == 0;
+    const bool fx = weir::codec::fx_supports(form) && random() % 2 == 0;
     BlockBytes payload(nonzeros * width);
     for (unsigned char &byte : payload) byte = static_cast<unsigned char>(random());
     if (fx) {
       // A block of FX of the right raw length, mostly with something wrong in it.
       BlockBytes coded(2 * payload.size() + 64);
-      coded.resize(weir::tier::fx_encode(form, payload.data(), payload.size(), coded.data(),
-                                         coded.size(), CpuLevel::scalar));
+      coded.resize(weir::codec::fx_encode(form, payload.data(), payload.size(), coded.data(),
+                                          coded.size(), CpuLevel::scalar));
       if (random() % 4 != 0) {
         unsigned char &byte = coded[random() % coded.size()];
         byte = static_cast<unsigned char>(byte ^ random());
@@ -263,7 +265,7 @@ void garbage(void **) {
     }
     bytes[0] = static_cast<unsigned char>(form);
     bytes[1] = fx ? 1 : 0;
-    weir::tier::store_little(&bytes[4], static_cast<uint32_t>(nonzeros));
+    weir::codec::store_little(&bytes[4], static_cast<uint32_t>(nonzeros));
     bytes.insert(bytes.end(), payload.begin(), payload.end());
     bytes.insert(bytes.end(), tail, 9);
     if (i % 8 == 0) {

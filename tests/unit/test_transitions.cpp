@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The table of page states (core/virtual/transitions.hpp): its steps lead from state to state and back, docs/page-states.md shows
+// The table of page states (core/page/transitions.hpp): its steps lead from state to state and back, docs/page-states.md shows
 // it as it is, and in checked builds a step that has no rule from a state ends the process.
 
-#include "core/virtual/page.hpp"
+#include "core/page/page.hpp"
 #include "tests/support/cmocka.hpp"
 
 #include <sys/wait.h>
@@ -19,13 +19,13 @@
 
 namespace {
 
-using weir::vm::DevicePage;
-using weir::vm::PageState;
-using weir::vm::Rule;
-using weir::vm::Step;
+using weir::page::DevicePage;
+using weir::page::PageState;
+using weir::page::Rule;
+using weir::page::Step;
 
-constexpr const char *names[weir::vm::page_states] = {"ABSENT", "FILLING", "RESIDENT", "DRAINING",
-                                                      "MOVING"};
+constexpr const char *names[weir::page::page_states] = {"ABSENT", "FILLING", "RESIDENT", "DRAINING",
+                                                        "MOVING"};
 const char *name_of(PageState state) { return names[static_cast<size_t>(state)]; }
 
 std::string number(int value) {
@@ -36,7 +36,7 @@ std::string table() {
   std::ostringstream out;
   out << "| Step | From | To | `busy` | In place | Granule | When "
          "|\n|---|---|---|--:|--:|---|---|\n";
-  for (const Rule &rule : weir::vm::rules)
+  for (const Rule &rule : weir::page::rules)
     out << "| `" << rule.name << "` | " << name_of(rule.from) << " | " << name_of(rule.to) << " | "
         << number(rule.busy) << " | " << number(rule.in_place) << " | " << rule.granule << " | "
         << rule.when << " |\n";
@@ -46,7 +46,7 @@ std::string table() {
 /// A page in that state, by steps of the table.
 DevicePage page_in(PageState state) {
   DevicePage page;
-  const std::vector<Step> way[weir::vm::page_states] = {
+  const std::vector<Step> way[weir::page::page_states] = {
       {},
       {Step::begin_fill},
       {Step::begin_fill, Step::filled},
@@ -58,12 +58,12 @@ DevicePage page_in(PageState state) {
 }
 
 void every_step_does_what_its_rule_says(void **) {
-  for (const Rule &rule : weir::vm::rules) {
+  for (const Rule &rule : weir::page::rules) {
     DevicePage page = page_in(rule.from);
     const Rule &applied = page.apply(rule.step);
     assert_ptr_equal(&applied, &rule);
     assert_true(page.state() == rule.to);
-    assert_ptr_equal(weir::vm::rule_of(rule.step, rule.from), &rule);
+    assert_ptr_equal(weir::page::rule_of(rule.step, rule.from), &rule);
   }
 }
 
@@ -75,7 +75,7 @@ void counts_are_those_of_the_state(void **) {
   const auto in_place = [](PageState state) {
     return state != PageState::absent && state != PageState::filling;
   };
-  for (const Rule &rule : weir::vm::rules) {
+  for (const Rule &rule : weir::page::rules) {
     assert_int_equal(rule.busy, int{busy(rule.to)} - int{busy(rule.from)});
     // A refill counts its page as in place all the time.
     const bool refill = rule.step == Step::begin_refill || rule.step == Step::refilled ||
@@ -102,14 +102,15 @@ bool aborts(PageState from, Step step) {
 void a_step_without_a_rule_is_refused(void **) {
 #if defined(WEIR_DEBUG_CHECKS)
   size_t refused = 0;
-  for (size_t state = 0; state < weir::vm::page_states; ++state) {
-    for (const Rule &rule : weir::vm::rules) {
+  for (size_t state = 0; state < weir::page::page_states; ++state) {
+    for (const Rule &rule : weir::page::rules) {
       const auto from = static_cast<PageState>(state);
       assert_int_equal(aborts(from, rule.step), from != rule.from);
       refused += from != rule.from ? 1 : 0;
     }
   }
-  assert_int_equal(refused, weir::vm::page_states * weir::vm::page_steps - weir::vm::page_steps);
+  assert_int_equal(refused,
+                   weir::page::page_states * weir::page::page_steps - weir::page::page_steps);
 #else
   (void)aborts;
   skip();  // steps are looked at in checked builds only

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// FX over one block that lies in memory as a whole.
+
+#include "core/codec/fx.hpp"
+
+#include "core/codec/fx_stream.hpp"
+
+namespace weir::codec {
+namespace {
+
+FxWindow window_of(Form form, const unsigned char *in, uint64_t raw) noexcept {
+  FxCensus census;
+  const uint32_t width = element_bytes(form);
+  for_sample(in, raw / width, width,
+             [&](uint64_t first, uint64_t count) { census.add(form, in + first * width, count); });
+  return census.best(form);
+}
+
+}  // namespace
+
+uint64_t fx_encode(Form form, const unsigned char *in, uint64_t raw, unsigned char *out,
+                   uint64_t room, CpuLevel level) noexcept {
+  if (!fx_supports(form)) return 0;
+  FxWriter writer(form, window_of(form, in, raw), raw, out, room, level);
+  const FxShape &shape = writer.shape();
+  if (!writer.fits() || !writer.put(in, shape.groups)) return 0;
+  return writer.finish(in + raw - shape.tail);
+}
+
+bool fx_decode(const unsigned char *in, uint64_t bytes, unsigned char *out, uint64_t raw,
+               CpuLevel level, Stores stores) noexcept {
+  FxReader reader;
+  if (!reader.open(in, bytes, raw, level)) return false;
+  const FxShape &shape = reader.shape();
+  return reader.get(out, shape.groups, stores) && reader.finish(out + raw - shape.tail);
+}
+
+uint64_t fx_estimate(Form form, const unsigned char *in, uint64_t raw) noexcept {
+  if (!fx_supports(form)) return 0;
+  const FxShape shape(form, raw);
+  return fx_header_bytes + shape.tail +
+         window_of(form, in, raw).expected(form, shape.groups * fx_group);
+}
+
+}  // namespace weir::codec

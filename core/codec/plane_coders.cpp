@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The coders over liblz4 and libzstd. What of libzstd is not in its stable interface is how contexts are made
+// (zstd_memory.hpp) and one parameter, whose failure leaves planes as they are, and makes nothing unreadable: frames are
+// ordinary ones.
+
+#include "core/codec/plane_coders.hpp"
+
+#include "core/codec/entropy.hpp"
+#include "core/codec/zstd_memory.hpp"
+
+#include <lz4.h>
+
+#include <algorithm>
+#include <cassert>
+#include <cstring>
+#include <new>
+
+namespace weir::codec {
+namespace {
+
+/// What a way to code has to save before it is taken, in parts of the plane: its time has a price too.
+constexpr uint64_t price_of_coding = 64;  ///< of anything instead of raw bytes
+constexpr uint64_t price_of_zstd = 128;  ///< instead of Huffman codes, which are read twice as fast
+/// Of anything instead of LZ4, which is read as fast as memory.
+constexpr uint64_t price_of_slowness = 64;
+
+constexpr int huffman_part_log = 15;  ///< log2 of the bytes that have one table
+constexpr int dense_level = 3;
+
+/// Of which matches are looked for, to tell whether to look for them in all.
+constexpr uint64_t probe_bytes = uint64_t{16} << 10U;
+/// Of each part's bytes the entropy is taken of so many, in windows spread over it.
+constexpr uint64_t sampled = 1024, window = 256;
+
+bool set(ZSTD_CCtx *context, ZSTD_cParameter parameter, int value) noexcept {
+  return ZSTD_isError(ZSTD_CCtx_setParameter(context, parameter, value)) == 0;
+}
+
+/// By a sample of each part. Most planes are mantissas, and it does not.
+bool entropy_of_all_pays(const unsigned char *in, uint64_t count, Effort effort) noexcept {
+  constexpr uint64_t part = uint64_t{1} << huffman_part_log;
+  uint64_t bits = 0;
+  for (uint64_t at = 0; at < count; at += part) {
+    bits += entropy_bits(in + at, std::min(part, count - at), sampled / window, window);
+  }
+  return entropy_pays(bits, count, effort);
+}
+
+}  // namespace
+
+// ---- what blocks and planes share ----
+
+Decoded lz4_decode(const unsigned char *in, uint64_t bytes, unsigned char *out,
+                   uint64_t count) noexcept {
+  const int length =
+      LZ4_decompress_safe(reinterpret_cast<const char *>(in), reinterpret_cast<char *>(out),
+                          static_cast<int>(bytes), static_cast<int>(count));
+  return length >= 0 && static_cast<uint64_t>(length) == count ? Decoded::ok : Decoded::malformed;
+}
+
+Decoded zstd_decode(ZSTD_DCtx *context, const unsigned char *in, uint64_t bytes, unsigned char *out,
+                    uint64_t count) noexcept {
+  const size_t length = ZSTD_decompressDCtx(context, out, count, in, bytes);
+  return ZSTD_isError(length) == 0 && length == count ? Decoded::ok : Decoded::malformed;
+}
+
+// ---- encoder ----
+
+PlaneEncoder *PlaneEncoder::create() noexcept {
+  std::unique_ptr<PlaneEncoder> encoder(new (std::nothrow) PlaneEncoder);
+  if (encoder == nullptr) return nullptr;
+  encoder->scratch_.reset(new (std::nothrow) unsigned char[3 * max_block_bytes]);
+  encoder->lz4_state_.reset(
+      new (std::nothrow) unsigned char[static_cast<size_t>(LZ4_sizeofState())]);
+  encoder->huffman_ = make_encoder();
+  encoder->dense_ = make_encoder();
+  if (encoder->scratch_ == nullptr || encoder->lz4_state_ == nullptr ||
+      encoder->huffman_ == nullptr || encoder->dense_ == nullptr) {
+    return nullptr;
+  }
+  // Steps so wide that no match is looked for, and so no table to clear; literals are coded all the same.
+  const bool huffman = set(encoder->huffman_, ZSTD_c_compressionLevel, ZSTD_minCLevel()) &&
+                       set(encoder->huffman_, ZSTD_c_literalCompressionMode, ZSTD_ps_enable) &&
+                       set(encoder->huffman_, ZSTD_c_windowLog, huffman_part_log) &&
+                       set(encoder->huffman_, ZSTD_c_hashLog, ZSTD_HASHLOG_MIN) &&
+                       set(encoder->huffman_, ZSTD_c_contentSizeFlag, 0);
+  const bool dense = set(encoder->dense_, ZSTD_c_compressionLevel, dense_level) &&
+                     set(encoder->dense_, ZSTD_c_contentSizeFlag, 0);
+  return huffman && dense ? encoder.release() : nullptr;
+}
+
+PlaneEncoder::~PlaneEncoder() {
+  if (scratch_ != nullptr) explicit_bzero(scratch_.get(), 3 * max_block_bytes);
+  ZSTD_freeCCtx(huffman_);
+  ZSTD_freeCCtx(dense_);
+}
+
+uint64_t PlaneEncoder::zstd(ZSTD_CCtx *context, const unsigned char *in, uint64_t count,
+                            unsigned char *out, uint64_t room) noexcept {
+  const size_t length = ZSTD_compress2(context, out, room, in, count);
+  return ZSTD_isError(length) != 0 ? 0 : length;
+}
+
+uint64_t PlaneEncoder::lz4(const unsigned char *in, uint64_t count, unsigned char *out,
+                           uint64_t room) noexcept {
+  const int length = LZ4_compress_fast_extState(
+      lz4_state_.get(), reinterpret_cast<const char *>(in), reinterpret_cast<char *>(out),
+      static_cast<int>(count), static_cast<int>(std::min<uint64_t>(room, LZ4_MAX_INPUT_SIZE)), 1);
+  return length > 0 ? static_cast<uint64_t>(length) : 0;
+}
+
+/// The smallest so far stands in `out`; others are tried beside it.
+struct PlaneEncoder::Best {
+  unsigned char *out;
+  uint64_t room;
+  PlaneMethod method;
+  uint64_t bytes;
+
+  /// What another way must not be longer than, to be so many parts of the plane better.
+  uint64_t below(uint64_t count, uint64_t price) const noexcept {
+    const uint64_t least = count / price;
+    return std::min(room, bytes > least + 1 ? bytes - least - 1 : 0);
+  }
+  void take(PlaneMethod other, const unsigned char *from, uint64_t length) noexcept {
+    method = other;
+    bytes = length;
+    if (from != out) std::memcpy(out, from, length);
+  }
+};
+
+/// Whether there is more in matches than in the values alone. A part from the middle tells, or LZ4 where values tell
+/// nothing: it passes over what has no matches, and finds those that are too far apart for a part to have both.
+bool PlaneEncoder::matches_pay(const unsigned char *in, uint64_t count, bool values_pay) noexcept {
+  if (count <= 2 * probe_bytes) return true;
+  if (!values_pay) return lz4(in, count, trial(), count - count / price_of_coding) > 0;
+  const unsigned char *part = in + (count - probe_bytes) / 2;
+  const uint64_t room = probe_bytes - probe_bytes / price_of_coding;
+  const uint64_t matched = zstd(dense_, part, probe_bytes, trial(), room);
+  if (matched == 0) return false;
+  const uint64_t coded = zstd(huffman_, part, probe_bytes, trial(), room);
+  // More comes to light in all of it than in a part.
+  return coded == 0 || matched < coded + coded / 16;
+}
+
+void PlaneEncoder::try_matches(const unsigned char *in, uint64_t count, Best *best) noexcept {
+  const uint64_t price = best->method == PlaneMethod::raw ? price_of_coding : price_of_zstd;
+  if (const uint64_t room = best->below(count, price); room > 0) {
+    const uint64_t length = zstd(dense_, in, count, trial(), room);
+    if (length > 0) best->take(PlaneMethod::zstd, trial(), length);
+  }
+  if (best->method == PlaneMethod::raw) return;
+  const uint64_t room = std::min(
+      {best->room, best->bytes + count / price_of_slowness, count - count / price_of_coding});
+  const uint64_t length = lz4(in, count, trial(), room);
+  if (length > 0) best->take(PlaneMethod::lz4, trial(), length);
+}
+
+bool PlaneEncoder::encode(const unsigned char *in, uint64_t count, Effort effort,
+                          unsigned char *out, uint64_t room, CodedPlane *coded) noexcept {
+  assert(count > 0 && count <= max_block_bytes);
+  if (count > 1 && room > 0 && std::memcmp(in, in + 1, count - 1) == 0) {
+    out[0] = in[0];
+    *coded = {PlaneMethod::same, 1};
+    return true;
+  }
+  Best best{out, room, PlaneMethod::raw, count};
+  if (entropy_of_all_pays(in, count, effort)) {
+    const uint64_t length = zstd(huffman_, in, count, out, best.below(count, price_of_coding));
+    if (length > 0) best.take(PlaneMethod::huf, out, length);
+  }
+  if (effort == Effort::dense && matches_pay(in, count, best.method == PlaneMethod::huf)) {
+    try_matches(in, count, &best);
+  }
+  if (best.method == PlaneMethod::raw) {
+    if (room < count) return false;
+    std::memcpy(out, in, count);
+  }
+  *coded = {best.method, static_cast<uint32_t>(best.bytes)};
+  return true;
+}
+
+// ---- decoder ----
+
+PlaneDecoder *PlaneDecoder::create() noexcept {
+  std::unique_ptr<PlaneDecoder> decoder(new (std::nothrow) PlaneDecoder);
+  if (decoder == nullptr) return nullptr;
+  decoder->scratch_.reset(
+      new (std::nothrow) unsigned char[2 * max_block_bytes + max_block_bytes / 8]);
+  decoder->context_ = make_decoder();
+  if (decoder->scratch_ == nullptr || decoder->context_ == nullptr) return nullptr;
+  return decoder.release();
+}
+
+PlaneDecoder::~PlaneDecoder() {
+  if (scratch_ != nullptr)
+    explicit_bzero(scratch_.get(), 2 * max_block_bytes + max_block_bytes / 8);
+  ZSTD_freeDCtx(context_);
+}
+
+Decoded PlaneDecoder::decode(CodedPlane coded, const unsigned char *in, unsigned char *out,
+                             uint64_t count) noexcept {
+  switch (coded.method) {
+    case PlaneMethod::raw:
+      if (coded.bytes != count) return Decoded::malformed;
+      std::memcpy(out, in, count);
+      return Decoded::ok;
+    case PlaneMethod::same:
+      if (coded.bytes != 1) return Decoded::malformed;
+      std::memset(out, in[0], count);
+      return Decoded::ok;
+    case PlaneMethod::lz4:
+      return lz4_decode(in, coded.bytes, out, count);
+    case PlaneMethod::huf:
+    case PlaneMethod::zstd:
+      return zstd_decode(context_, in, coded.bytes, out, count);
+  }
+  return Decoded::malformed;
+}
+
+}  // namespace weir::codec

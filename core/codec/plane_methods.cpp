@@ -1,0 +1,280 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Blocks of planes: what is in one, its plan, and both ways. Everything a coded block says of itself is checked before
+// anything is decoded.
+
+#include "core/codec/plane_methods.hpp"
+
+#include "core/codec/bit_planes.hpp"
+#include "core/codec/elements.hpp"
+#include "core/codec/entropy.hpp"
+#include "core/codec/little_endian.hpp"
+#include "core/codec/nonzero.hpp"
+#include "core/codec/planes.hpp"
+
+#include <algorithm>
+#include <cassert>
+#include <cstring>
+
+namespace weir::codec {
+namespace {
+
+constexpr uint32_t most_coded = max_planes + 1;
+constexpr uint8_t form_mask = 0x0F, packed_flag = 0x20, zeros_flag = 0x40, integers_flag = 0x80;
+constexpr uint32_t length_mask = 0xFFFFFF;
+
+/// Where the entry of a plane stands; for their number, where the planes begin.
+constexpr uint64_t planes_at(uint64_t planes) noexcept {
+  return planes_header_bytes + planes_entry_bytes * planes;
+}
+
+// ---- planning ----
+
+/// Elements in a row, of which differences can be taken, from all over the block.
+constexpr uint64_t plan_windows = 4, plan_window = 1024;
+
+/// By a sample. Each window has codes of its own, as each part of a plane has; bitmaps are too short for that.
+uint64_t bits_with(PlaneEncoder &encoder, const unsigned char *in, uint64_t count,
+                   const PlanesPlan &plan) noexcept {
+  const PlaneLayout layout = plan.layout();
+  unsigned char bitmap[bitmap_bytes(plan_windows * plan_window)];
+  ByteCounts bitmaps{};
+  uint64_t bits = 0;
+  for_windows(count, plan_windows, plan_window, [&](uint64_t first, uint64_t elements) {
+    const unsigned char *from = in + first * layout.width;
+    uint64_t kept = elements;
+    if (plan.zeros) {
+      kept = take_zeros_out(from, elements, layout.width, bitmap, encoder.kept());
+      count_bytes(bitmap, bitmap_bytes(elements), &bitmaps);
+      from = encoder.kept();
+    }
+    split(from, kept, layout, encoder.planes());
+    for (uint32_t k = 0; k < layout.width; ++k) {
+      ByteCounts counts{};
+      count_bytes(encoder.planes() + k * kept, kept, &counts);
+      bits += huffman_bits(counts);
+    }
+  });
+  return bits + huffman_bits(bitmaps);
+}
+
+// ---- encoding ----
+
+/// A block being put together.
+struct Writing {
+  PlaneEncoder &encoder;
+  const Effort effort;
+  unsigned char *const out;
+  const uint64_t room;
+  uint64_t planes = 0, at = 0;
+
+  bool plane(const unsigned char *in, uint64_t count) noexcept {
+    CodedPlane coded;
+    if (!encoder.encode(in, count, effort, out + at, room - at, &coded)) return false;
+    store_little(out + planes_at(planes++),
+                 static_cast<uint32_t>(coded.method) << 24U | coded.bytes);
+    at += coded.bytes;
+    return true;
+  }
+};
+
+// ---- decoding ----
+
+/// What a coded block says of itself.
+struct Reading {
+  PlanesPlan plan;
+  PlaneLayout layout;
+  uint64_t elements = 0, tail = 0;
+  uint32_t count = 0;
+  CodedPlane planes[most_coded];
+  const unsigned char *at = nullptr;  ///< the next plane
+
+  /// False: it cannot be a block of `raw` bytes.
+  bool parse(const unsigned char *in, uint64_t bytes, uint64_t raw) noexcept {
+    if (raw == 0 || raw > max_block_bytes || bytes < planes_header_bytes) return false;
+    if ((in[0] & form_mask) > static_cast<uint8_t>(Form::f64)) return false;
+    if ((in[0] & ~(form_mask | packed_flag | zeros_flag | integers_flag)) != 0 ||
+        in[1] > max_stride)
+      return false;
+    plan = {static_cast<Form>(in[0] & form_mask), (in[0] & integers_flag) != 0,
+            (in[0] & zeros_flag) != 0, in[1], (in[0] & packed_flag) != 0};
+    if (plan.zeros && plan.stride > 0) return false;
+    layout = plan.layout();
+    if (plan.packed) return plan.stride > 0 && in[2] == 0;
+    elements = raw / layout.width;
+    tail = raw % layout.width;
+    count = in[2];
+    if (count > most_coded || bytes < planes_at(count)) return false;
+    at = in + planes_at(count);
+    uint64_t all = tail;
+    for (uint32_t i = 0; i < count; ++i) {
+      const auto entry = load_little<uint32_t>(in + planes_at(i));
+      planes[i] = {static_cast<PlaneMethod>(entry >> 24U), entry & length_mask};
+      all += planes[i].bytes;
+    }
+    if (all != bytes - planes_at(count)) return false;
+    if (elements == 0) return count == 0;
+    return plan.zeros ? count >= 1 : count == layout.width;  // with zeros, more may follow
+  }
+
+  /// Planes `first` to the last, of `length` bytes each, to `out`.
+  Decoded join_planes(PlaneDecoder &decoder, uint32_t first, uint64_t length,
+                      unsigned char *out) noexcept {
+    if (layout.width == 1 && layout.stride == 0) return next(decoder, first, out, length);
+    const unsigned char *each[max_planes];
+    for (uint32_t k = 0; k < layout.width; ++k) {
+      const CodedPlane coded = planes[first + k];
+      if (coded.method == PlaneMethod::raw && coded.bytes == length) {
+        each[k] = at;  // where it is
+        at += length;
+        continue;
+      }
+      unsigned char *plane = decoder.planes() + k * length;
+      if (const Decoded result = next(decoder, first + k, plane, length); result != Decoded::ok) {
+        return result;
+      }
+      each[k] = plane;
+    }
+    join(each, length, layout, out);
+    return Decoded::ok;
+  }
+
+  Decoded with_zeros(PlaneDecoder &decoder, unsigned char *out) noexcept {
+    const unsigned char *bitmap = decoder.bitmap();
+    const Decoded result = next(decoder, 0, decoder.bitmap(), bitmap_bytes(elements));
+    if (result != Decoded::ok) return result;
+    const uint64_t kept = kept_of(bitmap, elements);
+    if (kept == UINT64_MAX || count != (kept > 0 ? layout.width + 1U : 1U)) {
+      return Decoded::malformed;
+    }
+    if (kept > 0) {
+      const Decoded joined = join_planes(decoder, 1, kept, decoder.kept());
+      if (joined != Decoded::ok) return joined;
+    }
+    put_zeros_back(bitmap, elements, layout.width, decoder.kept(), out);
+    return Decoded::ok;
+  }
+
+ private:
+  Decoded next(PlaneDecoder &decoder, uint32_t index, unsigned char *out,
+               uint64_t length) noexcept {
+    const unsigned char *from = at;
+    at += planes[index].bytes;
+    return decoder.decode(planes[index], from, out, length);
+  }
+};
+
+uint64_t packed_encode(PlaneEncoder &encoder, const PlanesPlan &plan, const unsigned char *in,
+                       uint64_t raw, unsigned char *out, uint64_t room) noexcept {
+  const PlaneLayout layout = plan.layout();
+  const uint64_t groups = raw / (bit_group * layout.width), tail = raw % (bit_group * layout.width);
+  if (room < planes_header_bytes + tail) return 0;
+  split(in, groups * bit_group, layout, encoder.planes());
+  uint64_t at = planes_header_bytes;
+  if (groups > 0) {
+    const uint64_t length =
+        pack_bits(encoder.planes(), groups, layout.width, out + at, room - at - tail);
+    if (length == 0) return 0;
+    at += length;
+  }
+  out[0] = static_cast<unsigned char>(static_cast<uint8_t>(plan.form) | packed_flag |
+                                      (plan.integers ? integers_flag : 0));
+  out[1] = plan.stride;
+  out[2] = 0;
+  if (tail > 0) std::memcpy(out + at, in + raw - tail, tail);
+  return at + tail;
+}
+
+Decoded packed_decode(PlaneDecoder &decoder, const Reading &reading, const unsigned char *in,
+                      uint64_t bytes, unsigned char *out, uint64_t raw) noexcept {
+  const uint64_t group = bit_group * reading.layout.width, groups = raw / group;
+  const uint64_t tail = raw % group;
+  const unsigned char *const from = in + planes_header_bytes;
+  if (bytes < planes_header_bytes + tail ||
+      !unpack_bits(from, bytes - planes_header_bytes - tail, groups, reading.layout.width,
+                   decoder.planes()))
+    return Decoded::malformed;
+  const unsigned char *each[max_planes];
+  for (uint32_t k = 0; k < reading.layout.width; ++k)
+    each[k] = decoder.planes() + k * groups * bit_group;
+  join(each, groups * bit_group, reading.layout, out);
+  if (tail > 0) std::memcpy(out + raw - tail, in + bytes - tail, tail);
+  return Decoded::ok;
+}
+
+}  // namespace
+
+PlanesPlan dense_plan(PlaneEncoder &encoder, const Detection &found, const unsigned char *in,
+                      uint64_t raw) noexcept {
+  PlanesPlan best = plain_plan(found);
+  const uint32_t width = element_bytes(best.form);
+  const uint64_t count = std::min(raw, max_block_bytes) / width;
+  uint64_t least = bits_with(encoder, in, count, best);
+  least -= least / 32;  // what differences or a bitmap must at least save
+  const auto consider = [&](const PlanesPlan &plan) {
+    const uint64_t bits = bits_with(encoder, in, count, plan);
+    if (bits >= least) return;
+    least = bits;
+    best = plan;
+  };
+  if (found.zeros > 16) consider({found.form, found.integers, true, 0});
+  for (uint8_t stride = 1; stride <= max_stride; ++stride) {
+    consider({found.form, found.integers, false, stride});
+  }
+  return best;
+}
+
+uint64_t planes_encode(PlaneEncoder &encoder, const PlanesPlan &plan, Effort effort,
+                       const unsigned char *in, uint64_t raw, unsigned char *out,
+                       uint64_t room) noexcept {
+  assert(plan.stride <= max_stride && !(plan.zeros && plan.stride > 0));
+  assert(!plan.packed || plan.stride > 0);
+  if (raw == 0 || raw > max_block_bytes) return 0;
+  if (plan.packed) return packed_encode(encoder, plan, in, raw, out, room);
+  const PlaneLayout layout = plan.layout();
+  const uint64_t elements = raw / layout.width;
+  const unsigned char *from = in;
+  uint64_t kept = elements;
+  // The bitmap stands in the planes' place until it is coded.
+  if (plan.zeros) {
+    kept = take_zeros_out(in, elements, layout.width, encoder.planes(), encoder.kept());
+    from = encoder.kept();
+  }
+  const bool with_bitmap = plan.zeros && elements > 0;
+  const uint64_t planes = (kept > 0 ? layout.width : 0U) + (with_bitmap ? 1U : 0U);
+  Writing writing{encoder, effort, out, room, 0, planes_at(planes)};
+  if (room < writing.at) return 0;
+  out[0] =
+      static_cast<unsigned char>(static_cast<uint8_t>(plan.form) | (plan.zeros ? zeros_flag : 0) |
+                                 (plan.integers ? integers_flag : 0));
+  out[1] = plan.stride;
+  out[2] = static_cast<unsigned char>(planes);
+  if (with_bitmap && !writing.plane(encoder.planes(), bitmap_bytes(elements))) return 0;
+  if (kept > 0) {
+    split(from, kept, layout, encoder.planes());
+    for (uint32_t k = 0; k < layout.width; ++k) {
+      if (!writing.plane(encoder.planes() + k * kept, kept)) return 0;
+    }
+  }
+  const uint64_t tail = raw % layout.width;
+  if (room - writing.at < tail) return 0;
+  if (tail > 0) std::memcpy(out + writing.at, in + raw - tail, tail);
+  return writing.at + tail;
+}
+
+Decoded planes_decode(PlaneDecoder &decoder, const unsigned char *in, uint64_t bytes,
+                      unsigned char *out, uint64_t raw) noexcept {
+  Reading reading;
+  if (!reading.parse(in, bytes, raw)) return Decoded::malformed;
+  if (reading.plan.packed) return packed_decode(decoder, reading, in, bytes, out, raw);
+  if (reading.elements > 0) {
+    const Decoded result = reading.plan.zeros
+                               ? reading.with_zeros(decoder, out)
+                               : reading.join_planes(decoder, 0, reading.elements, out);
+    if (result != Decoded::ok) return result;
+  }
+  if (reading.tail > 0) std::memcpy(out + raw - reading.tail, reading.at, reading.tail);
+  return Decoded::ok;
+}
+
+}  // namespace weir::codec

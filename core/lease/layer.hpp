@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// LeaseLayer: the owners of this folder, as the classes above take them.
+#pragma once
+
+#include "core/lease/admission.hpp"
+#include "core/lease/history.hpp"
+#include "core/lease/lease_table.hpp"
+#include "core/lease/remote_writes.hpp"
+
+namespace weir::lease {
+
+/// Who may use what, and after what.
+struct LeaseLayer {
+  History &history;
+  LeaseTable &leases;
+  RemoteWrites &remote_writes;
+  StreamStates &states;
+  Admission &admission;
+};
+
+}  // namespace weir::lease
+
+namespace weir {
+using lease::Lease;
+using lease::LeaseItem;
+using lease::LeaseKind;
+using lease::LeaseLayer;
+using lease::StreamState;
+}  // namespace weir

@@ -1,0 +1,369 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Pages leave a device: claimed under the lock, copied and unmapped outside of it, settled under it.
+
+#include "core/move/evictor.hpp"
+
+#include "core/codec/checksum.hpp"
+#include "core/move/lender.hpp"
+
+#include <algorithm>
+
+namespace weir::move {
+
+bool Evictor::claim_victim(PoolDevice &device, const PageRef &ref, Victim *victim) {
+  Region *found = page_.regions.find(ref.region, ref.generation);
+  Residence *here = found != nullptr ? found->on(device.place) : nullptr;
+  if (here == nullptr) return false;
+  Region &region = *found;
+  const PageState state = here->pages[ref.page].state();
+  if (state == PageState::filling) pages_.give_back(region, ref, device);
+  if (state != PageState::resident && state != PageState::moving) return false;
+  const bool spare = is_spare(region, ref.page, *here);
+  if (region.pages[ref.page].busy() != 0 ||
+      (!spare && !lease_.leases.close(region, ref.page, device.place))) {
+    pages_.give_back(region, ref, device);
+    return false;
+  }
+  page_.tiers.forget_idle(region, ref.page);
+  const Page &copies = region.pages[ref.page];
+  const bool latest_here = (copies.latest() & device.bit()) != 0;
+  victim->ref = ref;
+  victim->region = &region;
+  victim->page = ref.page;
+  victim->had_content = copies.latest() != 0;
+  victim->copy = latest_here && (copies.latest() & ~device.bit()) == 0;
+  const bool near = (copies.latest() & ~device.bit() & ~page::below_host) != 0;
+  victim->cached = latest_here && !victim->copy && !near && !region.is.cold && !region.is.secret &&
+                   region.host.registered == nullptr && !device.integrated;
+  victim->bytes = region.shape.granule_bytes(ref.page);
+  victim->used = region.shape.used_bytes(ref.page);
+  victim->from.address = device.memory.page_address(region, *here, ref.page);
+  victim->from.granule = victim->from.address - region.shape.before(ref.page);
+  victim->from.shared = device.memory.mapping_of(region, ref.page);
+  try {
+    lease_.history.collect(region, ref.page, &victim->fences, spare);
+  } catch (const std::bad_alloc &) {
+    pages_.give_back(region, ref, device);
+    return false;
+  }
+  return true;
+}
+
+Status Evictor::place_victim(Releasable &lock, PoolDevice &device, Victim &victim) {
+  Region &region = *victim.region;
+  const bool tiers_below = page_.cold.any();
+  page_.tiers.free_host(region, victim.page);  // one that an acquire which failed has left there
+  if (lender_.borrow(lock, victim, device, false)) return {};
+  if ((tiers_below && region.is.cold) || passes_host(device, victim.used))
+    return place_below(victim);
+  if (device.integrated && lender_.borrow(lock, victim, device, true)) return {};
+  Status slot =
+      others_.host_room.take(lock, region.owner.client, device.node, victim.used, &victim.to.slot);
+  if (slot) {
+    victim.to.address = page_.tiers.host().address(victim.to.slot);
+    if (page_.tiers.sums_host(region)) victim.to.chain = page_.cold.take_chain(victim.used);
+    return {};
+  }
+  if (slot.code() != WEIR_ERROR_OVER_BUDGET && slot.code() != WEIR_ERROR_OUT_OF_HOST_MEMORY)
+    return slot;
+  if (tiers_below) return place_below(victim);
+  if (lender_.borrow(lock, victim, device, true)) return {};
+  return slot;
+}
+
+Status Evictor::place_below(Victim &victim) {
+  victim.straight = true;
+  victim.to.plan = victim.region->codec.quick;
+  victim.to.chain = page_.cold.take_chain(victim.used);
+  return {};
+}
+
+bool Evictor::passes_host(const PoolDevice &device, uint64_t bytes) const noexcept {
+  if (!device.integrated) return false;
+  return (page_.cold.compressed() != nullptr && page_.cold.compressed()->room() >= bytes) ||
+         (page_.cold.storage() != nullptr && page_.cold.storage()->room() >= bytes);
+}
+
+void Evictor::cache_victim(const PoolDevice &device, Victim &victim) noexcept {
+  const uint32_t client = victim.region->owner.client;
+  try {
+    page_.tiers.free_host(*victim.region, victim.page);
+    victim.to.slot = page_.tiers.try_slot(client, device.node, victim.used, true);
+    const bool quota =
+        page_.accounts.quota(client, Accounts::host).room() < tier::HostStore::rounded(victim.used);
+    if (!victim.to.slot && others_.demoter.drop_clean(victim.used, quota ? client : UINT32_MAX))
+      victim.to.slot = page_.tiers.try_slot(client, device.node, victim.used, true);
+  } catch (const std::bad_alloc &) {
+    victim.to.slot = {};
+  }
+  victim.cached = victim.copy = static_cast<bool>(victim.to.slot);
+  if (victim.to.slot) victim.to.address = page_.tiers.host().address(victim.to.slot);
+}
+
+void Evictor::unplace_victim(Victim &victim) noexcept {
+  const Region &region = *victim.region;
+  lender_.settle(victim, false);
+  if (victim.to.slot) page_.tiers.free_slot(region.owner.client, victim.to.slot, region.is.secret);
+  page_.tiers.free_chain(region, victim.to.chain);
+  victim.to.slot = {};
+  victim.to.chain = tier::ColdTiers::none;
+}
+
+void Evictor::claim_victims(Releasable &lock, PoolDevice &device,
+                            const std::pmr::vector<PageRef> &pages,
+                            std::pmr::vector<Victim> *victims, Status *why) {
+  for (const PageRef &ref : pages) {
+    Victim victim(env_.memory);
+    if (!claim_victim(device, ref, &victim)) continue;
+    Region &region = *victim.region;
+    if (victim.copy && region.host.registered != nullptr) {
+      victim.to.address = region.host.registered + region.shape.offset(victim.page);
+    } else if (victim.copy) {
+      // A place may need the lock dropped; the mark keeps the page ours until then.
+      pages_.mark_busy(region, victim.page, device);
+      const Status slot = with_memory(lock, "for the records of a demotion", [&]() WEIR_HELD {
+        return place_victim(lock, device, victim);
+      });
+      if (!slot) unplace_victim(victim);
+      pages_.unmark_busy(region, victim.page, device);
+      if (!slot) {
+        *why = slot;
+        pages_.give_back(region, ref, device);
+        env_.events.tell({What::evict_failed, 0, device.place, region.id, victim.page});
+        env_.sync.changed.notify_all();
+        life_.retire_region(region);
+        continue;
+      }
+    }
+    if (victim.cached) cache_victim(device, victim);
+    pages_.transition(region, victim.page, device, Step::begin_evict);
+    victims->push_back(std::move(victim));  // reserved by evict()
+  }
+}
+
+uint64_t Evictor::evict(Releasable &lock, PoolDevice &device,
+                        const std::pmr::vector<PageRef> &pages, bool background, Status *why,
+                        Awaiting *early) {
+  std::pmr::vector<Victim> victims(env_.memory);
+  try {
+    victims.reserve(pages.size());
+  } catch (const std::bad_alloc &) {
+    for (const PageRef &ref : pages) pages_.give_back(page_.regions.at(ref.region), ref, device);
+    throw;
+  }
+  // Chosen, they are known to nobody while places are found for them: who finds nothing else to take waits.
+  {
+    ++device.in_flight;
+    const AtEnd placed([&device] { --device.in_flight; });
+    claim_victims(lock, device, pages, &victims, why);
+  }
+  if (victims.empty()) {
+    env_.sync.changed.notify_all();
+    return 0;
+  }
+  Drain drain{device, background, idle_.patience(device)};
+  lock.unlocked([&] {
+    env_.sync.points.at("evict.claimed");
+    transfer::Copier copier(*device.streams.down());
+    const auto passed = [this](Stamp stamp) { return env_.streams.passed(stamp); };
+    size_t finished = 0;
+    for (size_t i = 0; i < victims.size(); ++i) {
+      // Before waiting for work of the caller's, what has been copied is let go of.
+      const bool idle = std::all_of(victims[i].fences.begin(), victims[i].fences.end(), passed);
+      while (finished < i && (!idle || passed(victims[finished].copied)))
+        finish_next(drain, victims[finished++], early);
+      start_victim(drain, copier, victims[i]);
+    }
+    while (finished < victims.size()) finish_next(drain, victims[finished++], early);
+  });
+  env_.sync.changed.notify_all();
+  if (!drain.why) *why = drain.why;
+  others_.losses.note(device, drain.why);
+  return drain.freed;
+}
+
+uint64_t Evictor::evict_chosen(Releasable &lock, PoolDevice &device, const Wanted &wanted,
+                               bool background) {
+  std::pmr::vector<PageRef> victims(env_.memory);
+  device.policy->choose(wanted, &victims);
+  Status why;
+  return victims.empty() ? 0 : evict(lock, device, victims, background, &why);
+}
+
+void Evictor::finish_next(Drain &drain, Victim &victim, Awaiting *early) {
+  finish_victim(drain, victim);
+  if (early == nullptr || drain.freed - drain.seen < early->look_after()) return;
+  drain.seen = drain.freed;
+  Locked lock(env_.sync.lock);
+  early->more_room(lock);
+}
+
+void Evictor::end_copies(PoolDevice &device) noexcept {
+  (void)Losses::answers_lost(device);  // which waits for them
+}
+
+Status Evictor::wipe(PoolDevice &device, Victim &victim) {
+  transfer::Copier copier(*device.streams.down());
+  victim.wiped = true;
+  WEIR_TRY(copier.zero(victim.from.address, victim.bytes));
+  const Status status = copier.finish();
+  if (!status) end_copies(device);
+  return status;
+}
+
+void Evictor::start_victim(Drain &drain, transfer::Copier &copier, Victim &victim) {
+  PoolDevice &device = drain.device;
+  Status status;
+  for (const Stamp stamp : victim.fences) {
+    status = env_.streams.wait(stamp, drain.wait_ns);
+    if (!status) break;
+  }
+  if (status && victim.loan.to != nullptr) {
+    const Status opened = lender_.open(victim.loan, victim.bytes);
+    victim.loan.lost = opened.code() == WEIR_ERROR_DEVICE_LOST;
+    if (!opened)
+      return;  // the neighbour's affair: the page stays, and has another place to go to the next time
+  }
+  if (status && victim.copy && !victim.straight) {
+    status = copier.copy(reinterpret_cast<uint64_t>(victim.to.address), victim.from.address,
+                         victim.used);
+    if (status) status = copier.flush();
+  }
+  if (status && victim.region->is.secret && !victim.copy) {
+    victim.wiped = true;
+    status = copier.zero(victim.from.address, victim.bytes);
+  }
+  if (status && !victim.straight && (victim.copy || victim.region->is.secret)) {
+    status = copier.mark(&victim.copied, false);
+    if (!status) end_copies(device);  // enqueued, but without a mark
+  }
+  victim.safe = status.ok();
+  note_failure(drain, victim, status);
+}
+
+void Evictor::note_failure(Drain &drain, Victim &victim, const Status &status) noexcept {
+  const bool ask = status.code() == WEIR_ERROR_DEVICE_LOST && victim.loan.to != nullptr;
+  victim.loan.lost = victim.loan.lost || (ask && others_.losses.answers_lost(*victim.loan.to));
+  if (!victim.loan.lost) drain.note(status);
+}
+
+void Evictor::finish_victim(Drain &drain, Victim &victim) {
+  PoolDevice &device = drain.device;
+  if (victim.safe && victim.copied) {
+    Status status = env_.streams.finish(victim.copied);
+    if (!status) end_copies(device);  // its slot is about to be someone else's
+    if (status && victim.copy && victim.region->is.secret) status = wipe(device, victim);
+    victim.safe = status.ok();
+    note_failure(drain, victim, status);
+    if ((status || victim.wiped) && victim.copy && !victim.cached &&
+        page_.tiers.sums_host(*victim.region) && victim.to.slot) {
+      victim.to.checksum = codec::checksum_of(victim.to.address, victim.used);
+    }
+  }
+  if (victim.safe && victim.straight) {
+    Status status =
+        with_memory("for a place below HOST", [&] { return send_straight(drain, victim); });
+    if (status && victim.region->is.secret) status = wipe(device, victim);
+    victim.safe = status.ok();
+    drain.note(status);
+  }
+  if (victim.loan.to != nullptr && !victim.safe) lender_.close(victim.loan, victim.bytes);
+  {
+    const Locked lock(env_.sync.lock);
+    decide_victim(device, victim);
+  }
+  if (victim.out) {
+    const Status unmapped =
+        device.memory.unmap(victim.from.granule, victim.bytes, victim.from.shared);
+    victim.gone = unmapped.ok();
+    drain.note(unmapped);
+  }
+  env_.sync.points.at("evict.unmapped");
+  const Locked lock(env_.sync.lock);
+  settle_victim(drain, victim);
+  drain.untold += victim.bytes;
+  if (drain.untold < Drain::worth_telling) return;
+  drain.untold = 0;
+  env_.sync.changed.notify_all();
+}
+
+void Evictor::decide_victim(const PoolDevice &device, Victim &victim) noexcept {
+  // Somebody asked for it meanwhile: it stays, unless it has no bytes worth staying for.
+  const DevicePage &state = victim.region->on(device.place)->pages[victim.page];
+  // The other copy that it was to be dropped for may have been lost with its device.
+  const bool dropped = victim.had_content && !victim.copy && !victim.region->idle(victim.page);
+  const uint32_t others = victim.region->pages[victim.page].latest() & ~device.bit();
+  victim.safe = victim.safe && !(dropped && others == 0);
+  if (victim.loan.to != nullptr && victim.loan.to->lost()) victim.safe = false;
+  victim.out = victim.safe && (victim.region->is.secret || !(state.wanted && victim.had_content));
+}
+
+void Evictor::settle_place(Victim &victim) noexcept {
+  Region &region = *victim.region;
+  // Lost, but the copy had ended; or see `forsaken` there.
+  pages_.revived(region, victim.page);
+  if (victim.loan.arrived) return;
+  if (victim.straight) {
+    region.codec.quick = victim.to.plan;
+    page_.cold.set_checksum(victim.to.chain, victim.to.checksum);
+    page_.tiers.publish(region, victim.page, victim.to.chain, victim.to.bit);
+    if (victim.to.bit == page::compressed_bit) others_.demoter.note_compressed(region, victim.page);
+    env_.events.tell({What::sunk, 0, Event::nowhere, region.id, victim.page, victim.used});
+    return;
+  }
+  if (victim.to.chain != tier::ColdTiers::none)
+    page_.tiers.set_checksum(region, victim.page, victim.to.chain, victim.to.checksum);
+  if (victim.to.slot) {
+    page_.tiers.host().take_over(victim.to.slot, region.owner.client, victim.used);
+    page_.tiers.take_slot(region, victim.page, victim.to.slot);
+  }
+  pages_.arrived(region, victim.page, page::host_bit);
+  if (victim.to.slot) page_.tiers.note(region, victim.page, page::host_bit);
+}
+
+void Evictor::settle_victim(Drain &drain, Victim &victim) noexcept {
+  PoolDevice &device = drain.device;
+  Region &region = *victim.region;
+  const DevicePage &state = region.on(device.place)->pages[victim.page];
+  const Page &copies = region.pages[victim.page];
+  const auto tell = [&](What what, int how) WEIR_HELD {
+    env_.events.tell(
+        {what, static_cast<uint8_t>(how), device.place, region.id, victim.page, victim.used});
+  };
+  pages_.transition(region, victim.page, device, victim.gone ? Step::evicted : Step::kept);
+  page_.tiers.forget_idle(region, victim.page);
+  // What it had from a writer that has been lost meanwhile (losses.hpp): the copy is none.
+  const bool forsaken = copies.forsaken();
+  if (victim.loan.lost) others_.losses.note(*victim.loan.to, Status(WEIR_ERROR_DEVICE_LOST));
+  if (victim.loan.to != nullptr && victim.loan.to->lost()) victim.safe = false;
+  victim.loan.arrived = victim.safe && victim.loan.to != nullptr;
+  if (victim.loan.arrived) lender_.settle(victim, true);
+  if (victim.copy && (victim.safe || victim.wiped) && !region.idle(victim.page)) {
+    settle_place(victim);
+    const int how = (victim.cached ? Event::cached : 0) | (drain.background ? Event::ahead : 0);
+    tell(What::demoted, how);
+  } else {
+    unplace_victim(victim);
+  }
+  if (victim.gone) {
+    if (!victim.had_content) {
+      tell(What::discarded, 0);
+    } else if (!victim.copy || victim.cached) {
+      tell(What::dropped, 0);
+    }
+    drain.freed += region.shape.charged_bytes(victim.page);
+    pages_.vacate(region, victim.page, device,
+                  region.is.secret ? physical::client_unknown : region.owner.client);
+  } else {
+    if (victim.wiped || region.idle(victim.page)) pages_.left(region, victim.page, device.bit());
+    if (!state.wanted) tell(What::evict_failed, 0);
+    pages_.give_back(region, victim.ref, device);
+  }
+  const bool owned = !region.idle(victim.page), nowhere = copies.latest() == 0;
+  if (victim.had_content && owned && nowhere) pages_.device_lost(region, victim.page);
+  if (forsaken && owned) pages_.forsake(region, victim.page);
+  life_.retire_region(region);
+}
+
+}  // namespace weir::move

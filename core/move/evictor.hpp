@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Evictor: pages leave a device. Claimed under the lock (nobody leases them, the hit path is closed), copied and unmapped outside
+// of it, settled under it. A page whose bytes could not be brought to safety stays where it is; one that somebody asked for
+// meanwhile stays too, clean now. Which pages go is for others to say; where their bytes go is said in place_victim().
+#pragma once
+
+#include "core/lease/layer.hpp"
+#include "core/page/env.hpp"
+#include "core/move/host_room.hpp"
+#include "core/move/losses.hpp"
+#include "core/move/region_life.hpp"
+#include "core/move/victim.hpp"
+#include "core/transfer/copier.hpp"
+
+namespace weir::move {
+
+class Lender;
+
+class Evictor {
+ public:
+  struct Others {
+    Demoter &demoter;
+    HostRoom &host_room;
+    Losses &losses;
+  };
+  Evictor(const Env &env, const PageLayer &page, const LeaseLayer &lease, const Others &others,
+          page::PageTable &pages, page::IdleMemory &idle, RegionLife &life, Lender &lender) noexcept
+      : env_(env),
+        page_(page),
+        lease_(lease),
+        others_(others),
+        pages_(pages),
+        idle_(idle),
+        life_(life),
+        lender_(lender) {}
+
+  /// Evicts what can go of `pages`; returns the bytes freed on the device. Drops the lock meanwhile. Pages are finished
+  /// in the order their copies end, so that unmapping one overlaps with copying the next and its granule is free at once.
+  uint64_t evict(Releasable &lock, PoolDevice &device, const std::pmr::vector<PageRef> &pages,
+                 bool background, Status *why, Awaiting *early = nullptr) WEIR_HELD;
+  /// The same with what the policy chooses.
+  uint64_t evict_chosen(Releasable &lock, PoolDevice &device, const Wanted &wanted,
+                        bool background) WEIR_HELD;
+
+ private:
+  class StraightDown;  // straight.cpp
+
+  // ---- claims and places, under the lock ----
+  /// Claims what can go of `pages` and gives each dirty page a place to go to. May drop the lock.
+  void claim_victims(Releasable &lock, PoolDevice &device, const std::pmr::vector<PageRef> &pages,
+                     std::pmr::vector<Victim> *victims, Status *why) WEIR_HELD;
+  bool claim_victim(PoolDevice &device, const PageRef &ref, Victim *victim) WEIR_HELD;
+  /// The one place that says where a dirty page may go, and in which order: to a neighbour or to HOST, or past HOST: what is not
+  /// expected back soon, and what HOST can't make room for. May drop the lock.
+  Status place_victim(Releasable &lock, PoolDevice &device, Victim &victim) WEIR_HELD;
+  /// Marks it to pass HOST by.
+  Status place_below(Victim &victim) WEIR_HELD;
+  /// Memory of an integrated device is the host's: in HOST a page would take as much of it, and nothing would be won. True: a tier below
+  /// has room for it.
+  bool passes_host(const PoolDevice &device, uint64_t bytes) const noexcept;
+  /// A page that could be dropped, were it not for the time it takes to bring it up from below HOST, is copied to HOST if a
+  /// slot can be had there for nothing.
+  void cache_victim(const PoolDevice &device, Victim &victim) noexcept WEIR_HELD;
+  /// What place_victim() gave, if the page does not go after all.
+  void unplace_victim(Victim &victim) noexcept WEIR_HELD;
+
+  // ---- outside of it ----
+  /// Waits for the fences and sends the copy on its way. What went well so far is marked `safe`.
+  void start_victim(Drain &drain, transfer::Copier &copier, Victim &victim);
+  /// Takes the lock in between: waits for the copy, unmaps, settles.
+  void finish_victim(Drain &drain, Victim &victim) WEIR_NOT_HELD;
+  /// Whoever the room is for gets it by parts, while the next copies down go on.
+  void finish_next(Drain &drain, Victim &victim, Awaiting *early);
+  /// By parts to a tier below HOST (straight.cpp).
+  Status send_straight(Drain &drain, Victim &victim) WEIR_NOT_HELD;
+  /// Zeroes a page whose bytes are in HOST already, and waits for it.
+  static Status wipe(PoolDevice &device, Victim &victim);
+  /// What was handed to the transfer stream has to end before its memory can be let go of.
+  static void end_copies(PoolDevice &device) noexcept;
+  /// A loan that fails because the neighbour is lost is no failure of this device's.
+  void note_failure(Drain &drain, Victim &victim, const Status &status) noexcept;
+
+  // ---- ends, under the lock ----
+  /// Whether a page whose copy has ended leaves the device, or stays there after all.
+  static void decide_victim(const PoolDevice &device, Victim &victim) noexcept;
+  void settle_victim(Drain &drain, Victim &victim) noexcept WEIR_HELD;
+  /// The page's bytes have come to where place_victim() meant them to.
+  void settle_place(Victim &victim) noexcept WEIR_HELD;
+
+  const Env &env_;
+  const PageLayer &page_;
+  const LeaseLayer &lease_;
+  const Others others_;
+  page::PageTable &pages_;
+  page::IdleMemory &idle_;
+  RegionLife &life_;
+  Lender &lender_;
+};
+
+}  // namespace weir::move

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Background: the threads of what runs by itself, one for each task, and their loop: a step, the next as long as there is something
+// to do, then rest until woken or until the task wants to look again. What the tasks are is Upkeep's, and the Defragmenter's.
+//
+// What must hold: a task has one thread at most, which takes the pool's lock and never `change_`.
+#pragma once
+
+#include "core/base/mutex.hpp"
+#include "core/base/numa.hpp"
+#include "core/base/task.hpp"
+
+#include <list>
+#include <memory_resource>
+#include <thread>
+
+namespace weir::pool {
+
+class Background {
+ public:
+  Background(PoolLock &lock, const numa::Nodes &nodes, std::pmr::memory_resource *memory)
+      : lock_(lock), nodes_(nodes), quiet_(lock), lanes_(memory) {}
+  ~Background() { stop(); }
+
+  /// The task has a thread, near the node if that is known, until it is stopped or the pool is. `wake` ends its rests (nullptr:
+  /// nobody does). OUT_OF_HOST_MEMORY.
+  Status start(Task &task, uint32_t node, PoolSignal *wake) WEIR_NOT_HELD;
+  /// The task's thread, or all, has ended when this returns. A step under way is finished.
+  void stop(const Task *only = nullptr) noexcept WEIR_NOT_HELD;
+
+ private:
+  struct Lane {
+    Lane(Task &task_, PoolSignal &wake_) noexcept : task(task_), wake(wake_) {}
+    Task &task;
+    PoolSignal &wake;
+    bool ending WEIR_GUARDED = false;
+    std::thread thread;
+  };
+  void run(Lane &lane) WEIR_NOT_HELD;
+
+  PoolLock &lock_;
+  const numa::Nodes &nodes_;
+  PoolSignal quiet_;  ///< of tasks that nobody wakes
+  RankedMutex<Rank::upkeep> change_;
+  std::pmr::list<Lane> lanes_ WEIR_GUARDED_BY(change_);  ///< of all tasks that ever had a thread
+};
+
+}  // namespace weir::pool

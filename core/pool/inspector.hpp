@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Inspector: what a pool tells of itself: counters, buffers, devices, clients, and where everything lies. It has no state and is made
+// where it is needed (Engine::inspector()). It takes the pool's lock, so it is called without; visitors of the walks that are under
+// one lock are called with the lock held, and must not call the pool.
+//
+// What must hold: a look changes nothing but this, and reset_peak() its counter. A region whose address was told keeps it (Region::unsettled). Slots of HOST that
+// were given up and whose copies have ended are freed before a client's bytes are told.
+#pragma once
+
+#include "core/move/losses.hpp"
+
+#include <functional>
+
+namespace weir::pool {
+
+class Inspector {
+ public:
+  struct Tables {
+    const Env &env;
+    const PageLayer &page;
+    const LeaseLayer &lease;
+    const transfer::Carrier &carrier;
+    const CountingMemory &memory;
+    const move::Losses &losses;
+  };
+  template <class What>
+  using Visit = std::function<void(const What &)>;
+
+  explicit Inspector(const Tables &tables) noexcept : pool_(tables) {}
+
+  void stats(weir_pool_stats *out) const;
+  /// Needs no lock: the codec is there from the start to the end, and counts by itself.
+  void codec_stats(weir_codec_stats *stats) const noexcept;
+  Status device_stats(uint32_t device_id, weir_pool_device_stats *stats) const;
+  /// The peak counts from now on.
+  Status reset_peak(uint32_t device_id) const;
+  Status client_stats(uint32_t id, weir_client_stats *stats) const;
+
+  Status query(weir_buffer buffer, uint64_t offset, uint64_t length, weir_buffer_info *info) const;
+  /// The runs of bytes from the one on that `offset` is in, each on one device.
+  Status list_shards(weir_buffer buffer, uint64_t offset, weir_shard *shards, size_t capacity,
+                     size_t *count) const;
+  /// "" or the first broken invariant; for tests (validate.cpp).
+  std::string validate() const;
+  /// The blob of a page's first part in COMPRESSED, or nullptr; for tests, which damage it.
+  unsigned char *compressed_blob(weir_buffer buffer, uint32_t page, uint64_t *bytes) const;
+
+  /// Walks, one lock for each step; for snapshots.
+  void for_each_device(const Visit<weir_pool_device_stats> &visit) const;
+  void for_each_client(
+      const std::function<void(const char *, const weir_client_stats &)> &visit) const;
+  /// Walks under one lock: of buffers, of their lost bytes in runs, and of where everything lies (map.cpp).
+  void for_each_buffer(const Visit<weir_buffer_info> &visit) const;
+  void for_each_lost(const Visit<weir_lost_range> &visit) const;
+  void for_each_piece(const Visit<weir_piece> &visit) const;
+
+ private:
+  void describe(uint32_t index, uint64_t offset, uint64_t length,
+                weir_buffer_info *info) const WEIR_HELD;
+
+  const Tables pool_;
+};
+
+}  // namespace weir::pool

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Reads the pool through the calls that programs have, so that the picture follows the same rules as any caller's.
+
+#include "core/pool/snapshot.hpp"
+
+#include <nlohmann/json.hpp>
+
+namespace weir::pool {
+
+std::string snapshot(const Inspector &pool, const char *name) {
+  nlohmann::ordered_json document;
+  document["pool"] = name;
+  weir_pool_stats stats{};
+  pool.stats(&stats);
+  auto &counters = document["stats"];
+#define WEIR_FIELD(field, meaning) counters[#field] = stats.field;
+  WEIR_POOL_STATS_FIELDS(WEIR_FIELD)
+#undef WEIR_FIELD
+#define WEIR_OF(field) \
+  { #field, of.field }
+  auto &devices = document["devices"] = nlohmann::ordered_json::array();
+  pool.for_each_device([&devices](const weir_pool_device_stats &of) {
+    devices.push_back({WEIR_OF(device), WEIR_OF(budget), WEIR_OF(bytes), WEIR_OF(free_bytes),
+                       WEIR_OF(held_bytes), WEIR_OF(page_size), WEIR_OF(large_page_size),
+                       WEIR_OF(peak_bytes), WEIR_OF(segments), WEIR_OF(returned_bytes),
+                       WEIR_OF(memory_total)});
+  });
+  auto &clients = document["clients"] = nlohmann::ordered_json::array();
+  pool.for_each_client([&clients](const char *client, const weir_client_stats &of) {
+    clients.push_back({{"name", client},
+                       WEIR_OF(buffers),
+                       WEIR_OF(device_bytes),
+                       WEIR_OF(host_bytes),
+                       WEIR_OF(compressed_bytes),
+                       WEIR_OF(storage_bytes)});
+  });
+  auto &buffers = document["buffers"] = nlohmann::ordered_json::array();
+  pool.for_each_buffer([&buffers](const weir_buffer_info &of) {
+    buffers.push_back({WEIR_OF(size), WEIR_OF(tag), WEIR_OF(home), WEIR_OF(device_bytes),
+                       WEIR_OF(peer_bytes), WEIR_OF(host_bytes), WEIR_OF(compressed_bytes),
+                       WEIR_OF(storage_bytes), WEIR_OF(both_bytes), WEIR_OF(unwritten_bytes),
+                       WEIR_OF(lost_bytes), WEIR_OF(leases), WEIR_OF(held), WEIR_OF(priority),
+                       WEIR_OF(pages)});
+  });
+#undef WEIR_OF
+  return document.dump(1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+}  // namespace weir::pool
