@@ -249,7 +249,7 @@ Status Segments::obtain(Lock &lock, Segment &segment) {
     refusals_ = 0;
     segment.state = Segment::State::made;
   } else {
-    granted_ = needed / 2;
+    granted_ = needed / 2 / Segment::quantum * Segment::quantum;
     segment.address = 0;
     segment.why = status.code();
     segment.state = Segment::State::refused;

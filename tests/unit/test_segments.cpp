@@ -248,6 +248,20 @@ void refused_sizes_are_halved_and_then_exact(void **) {
   bench->end();
 }
 
+/// What is asked for after a refusal is half as much, in whole quanta.
+void half_of_an_odd_number_of_quanta(void **) {
+  auto bench = std::make_unique<Bench>(128 * mib);
+  constexpr uint64_t quantum = 256;
+  bench->own.answer = WEIR_ERROR_BACKEND;
+  assert_int_equal(bench->take(3 * quantum), no_granule);
+  bench->own.answer = WEIR_SUCCESS;
+  const GranuleId one = bench->take(quantum);
+  assert_int_equal(bench->own.asked.back(), quantum);
+  bench->check();
+  bench->pool->release(one);
+  bench->end();
+}
+
 void a_refusal_changes_nothing(void **) {
   auto bench = std::make_unique<Bench>(128 * mib, 32 * mib, 40 * mib);
   const GranuleId kept = bench->take(20 * mib);
@@ -486,6 +500,7 @@ int main() {
       cmocka_unit_test(segments_grow_with_what_is_held),
       cmocka_unit_test(large_requests_get_a_segment_of_their_own),
       cmocka_unit_test(refused_sizes_are_halved_and_then_exact),
+      cmocka_unit_test(half_of_an_odd_number_of_quanta),
       cmocka_unit_test(a_refusal_changes_nothing),
       cmocka_unit_test(empty_segments_make_place_for_another_shape),
       cmocka_unit_test(the_fullest_segment_is_filled_first),
