@@ -45,9 +45,10 @@ struct Lossy : World {
                .flags = WEIR_POOL_NO_BACKGROUND | flags,
                .compressed_pages = compressed_pages,
                .storage_pages = storage_pages}) {}
-  weir_buffer make(uint64_t flags, uint64_t bytes = size) {
+  weir_buffer make(uint64_t flags, uint64_t bytes = size, weir_client client = nullptr) {
     weir_buffer_desc desc = WEIR_BUFFER_DESC_INIT;
     desc.size = bytes;
+    desc.client = client;
     desc.element = WEIR_ELEMENT_F32;
     desc.flags = flags;
     weir_buffer made = nullptr;
@@ -180,6 +181,40 @@ void by_every_way_down(void **) {
   }
 }
 
+/// From the device or from HOST, to COMPRESSED or past it, by the client's quota there: rounded there alone. A page that was coded in
+/// vain goes to STORAGE as it was.
+void past_host_and_past_compressed(void **) {
+  enum class From { device, cold, host };  // HOST: there is none; it is passed; it is not
+  for (const From from : {From::device, From::cold, From::host}) {
+    const uint64_t flag = from == From::cold ? f16 : bf16;
+    for (const uint64_t quota : {uint64_t{WEIR_NONE}, uint64_t{0}}) {
+      Lossy world(from == From::device ? 0 : 64, 96, WEIR_POOL_CHECKSUM_HOST, 96);
+      weir_client_desc desc = WEIR_CLIENT_DESC_INIT;
+      desc.compressed_quota = quota;
+      weir_client client = nullptr;
+      ok(weir_client_create(world.pool, &desc, &client));
+      // Scrubbed, a page is overwritten wherever it passes.
+      const uint64_t scrub = from == From::cold ? WEIR_BUFFER_SCRUB : 0;
+      weir_buffer buffer = world.make(flag | scrub, size, client);
+      const std::vector<float> exact = floats(12);
+      world.put_on_device(buffer, exact);
+      if (from == From::cold) ok(weir_advise(world.pool, buffer, 0, WEIR_WHOLE, WEIR_ADVISE_COLD));
+      from == From::host ? world.below() : world.to_host();
+      const weir_pool_stats stats = world.stats();
+      assert_int_equal(stats.host_used_bytes, 0);
+      assert_int_equal(stats.compressed_raw_bytes, quota == 0 ? size : 0);
+      assert_int_equal(stats.storage_raw_bytes, quota == 0 ? 0 : size);
+      const std::vector<float> wanted = quota == 0 ? rounded(exact, flag) : exact;
+      assert_true(same(world.get(buffer), wanted));
+      assert_true(same(world.get_on_device(buffer), wanted));
+      assert_int_equal(world.stats().checksum_failures, 0);
+      ok(weir_buffer_destroy(world.pool, buffer));
+      ok(weir_client_destroy(client));
+      world.close();
+    }
+  }
+}
+
 /// COMPRESSED is full: some of it goes on to STORAGE, as it is by then, and some past COMPRESSED, exact.
 void through_storage(void **) {
   Lossy world(64, 96, 0, 4);
@@ -304,15 +339,11 @@ void refusals(void **) {
 
 int main() {
   const CMUnitTest tests[] = {
-      cmocka_unit_test(it_comes_back_rounded),
-      cmocka_unit_test(it_takes_half_the_room),
-      cmocka_unit_test(nobody_else_is_rounded),
-      cmocka_unit_test(by_every_way_down),
-      cmocka_unit_test(through_storage),
-      cmocka_unit_test(with_checksums_of_host),
-      cmocka_unit_test(in_parts),
-      cmocka_unit_test(small_buffers_stay_exact),
-      cmocka_unit_test(refusals),
+      cmocka_unit_test(it_comes_back_rounded),         cmocka_unit_test(it_takes_half_the_room),
+      cmocka_unit_test(nobody_else_is_rounded),        cmocka_unit_test(by_every_way_down),
+      cmocka_unit_test(past_host_and_past_compressed), cmocka_unit_test(through_storage),
+      cmocka_unit_test(with_checksums_of_host),        cmocka_unit_test(in_parts),
+      cmocka_unit_test(small_buffers_stay_exact),      cmocka_unit_test(refusals),
   };
   return cmocka_run_group_tests(tests, nullptr, nullptr);
 }
