@@ -187,16 +187,20 @@ Moved multiply(uint64_t pages, Ahead ahead) {
 }
 
 /// No more than without it in the pool of the examples, a quarter of the matrices. Where the pool is a page too small for what is
-/// used again, a set that comes a step early costs a hit. How often depends on whether the prefetcher's thread or the next step is
-/// faster: of one size more or less, of all together hardly anything.
+/// used again, a set that comes a step early costs a hit; never much. What makes room depends a little on which copies have ended:
+/// on a busy machine a run in a hundred moves some pages more, so a run that moves too many is made again, twice at most.
 void of_matrices(void **) {
   uint64_t all_with = 0, all_without = 0;
   for (const uint64_t pages : {6U, 9U, 13U, 20U, 27U, 40U, 64U, 100U}) {
     const Moved without = multiply(pages, Ahead::none);
+    const auto few = [&](const Moved &with) {
+      return pages == 27 ? with.bytes() <= without.bytes()
+                         : with.bytes() * 100 <= without.bytes() * 105;
+    };
     for (const Ahead ahead : {Ahead::before, Ahead::after_acquire, Ahead::after_release}) {
-      const Moved with = multiply(pages, ahead);
-      assert_true(pages == 27 ? with.bytes() <= without.bytes()
-                              : with.bytes() * 100 <= without.bytes() * 115);
+      Moved with = multiply(pages, ahead);
+      for (int again = 0; again < 2 && !few(with); ++again) with = multiply(pages, ahead);
+      assert_true(few(with));
       assert_true(with.hits > without.hits);
       all_with += with.bytes();
       all_without += without.bytes();
