@@ -5,14 +5,14 @@
 #include "core/acquire/acquirer.hpp"
 
 #include "core/acquire/claims.hpp"
-#include "core/move/evictor.hpp"
-#include "core/move/filler.hpp"
 #include "core/acquire/gatherer.hpp"
 #include "core/acquire/grants.hpp"
 #include "core/acquire/host_leases.hpp"
 #include "core/acquire/layouts.hpp"
 #include "core/acquire/remote_uses.hpp"
 #include "core/acquire/slabs.hpp"
+#include "core/move/evictor.hpp"
+#include "core/move/filler.hpp"
 
 #include <algorithm>
 #include <optional>

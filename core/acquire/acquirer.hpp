@@ -8,9 +8,9 @@
 #pragma once
 
 #include "core/lease/layer.hpp"
-#include "core/page/env.hpp"
 #include "core/move/plan.hpp"
 #include "core/move/prefetcher.hpp"
+#include "core/page/env.hpp"
 
 namespace weir::move {
 class Evictor;

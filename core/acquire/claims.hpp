@@ -5,9 +5,9 @@
 #pragma once
 
 #include "core/lease/layer.hpp"
-#include "core/page/env.hpp"
 #include "core/move/plan.hpp"
 #include "core/move/region_life.hpp"
+#include "core/page/env.hpp"
 
 namespace weir::acquire {
 

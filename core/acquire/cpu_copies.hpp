@@ -6,10 +6,10 @@
 #pragma once
 
 #include "core/lease/layer.hpp"
-#include "core/page/env.hpp"
 #include "core/move/host_room.hpp"
 #include "core/move/losses.hpp"
 #include "core/move/plan.hpp"
+#include "core/page/env.hpp"
 #include "core/transfer/relay.hpp"
 
 namespace weir::acquire {

@@ -6,9 +6,9 @@
 
 #include "core/acquire/claims.hpp"
 #include "core/acquire/early_fill.hpp"
+#include "core/acquire/remote_uses.hpp"
 #include "core/move/evictor.hpp"
 #include "core/move/filler.hpp"
-#include "core/acquire/remote_uses.hpp"
 
 #include <algorithm>
 #include <functional>

@@ -4,11 +4,11 @@
 // Admission's. A thread that has to wait for leases of others holds nothing meanwhile.
 #pragma once
 
-#include "core/page/env.hpp"
 #include "core/move/host_room.hpp"
 #include "core/move/plan.hpp"
 #include "core/move/prefetcher.hpp"
 #include "core/move/relocator.hpp"
+#include "core/page/env.hpp"
 
 namespace weir::move {
 class Evictor;

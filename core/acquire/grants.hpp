@@ -5,11 +5,11 @@
 // its work takes. Everything is claimed by then, so that nothing that comes meanwhile is older.
 #pragma once
 
+#include "core/acquire/remote_uses.hpp"
 #include "core/lease/layer.hpp"
-#include "core/page/env.hpp"
 #include "core/lease/lease.hpp"
 #include "core/move/losses.hpp"
-#include "core/acquire/remote_uses.hpp"
+#include "core/page/env.hpp"
 
 namespace weir::acquire {
 

@@ -5,9 +5,9 @@
 // queue to order things on, so acquire waits for the bytes, and release's fence has passed at once.
 #pragma once
 
+#include "core/acquire/cpu_copies.hpp"
 #include "core/lease/layer.hpp"
 #include "core/page/env.hpp"
-#include "core/acquire/cpu_copies.hpp"
 
 namespace weir::acquire {
 

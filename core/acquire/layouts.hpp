@@ -8,8 +8,8 @@
 // address does.
 #pragma once
 
-#include "core/page/env.hpp"
 #include "core/move/plan.hpp"
+#include "core/page/env.hpp"
 
 namespace weir::move {
 class Evictor;

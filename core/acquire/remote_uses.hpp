@@ -13,9 +13,9 @@
 // wrong all the same: what was being written so is lost with the writer (Losses).
 #pragma once
 
+#include "core/acquire/claims.hpp"
 #include "core/lease/layer.hpp"
 #include "core/page/env.hpp"
-#include "core/acquire/claims.hpp"
 
 #include <span>
 

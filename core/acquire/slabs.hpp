@@ -11,11 +11,11 @@
 // (page/slab.hpp).
 #pragma once
 
-#include "core/lease/layer.hpp"
-#include "core/page/env.hpp"
-#include "core/move/host_room.hpp"
 #include "core/acquire/homes.hpp"
+#include "core/lease/layer.hpp"
+#include "core/move/host_room.hpp"
 #include "core/move/region_life.hpp"
+#include "core/page/env.hpp"
 
 namespace weir::acquire {
 

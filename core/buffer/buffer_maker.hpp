@@ -4,10 +4,10 @@
 // tenant of a slab. What becomes of a destroyed buffer's region says region_life.hpp.
 #pragma once
 
-#include "core/lease/layer.hpp"
-#include "core/page/env.hpp"
-#include "core/move/demoter.hpp"
 #include "core/acquire/slabs.hpp"
+#include "core/lease/layer.hpp"
+#include "core/move/demoter.hpp"
+#include "core/page/env.hpp"
 
 namespace weir::move {
 class Scrubber;

@@ -4,8 +4,8 @@
 // its bytes at one address, until the last hold on it ends.
 #pragma once
 
-#include "core/page/env.hpp"
 #include "core/acquire/cpu_copies.hpp"
+#include "core/page/env.hpp"
 
 namespace weir::acquire {
 class Acquirer;  // acquire/acquirer.hpp

@@ -4,10 +4,10 @@
 // is a buffer that is held.
 #pragma once
 
-#include "core/lease/layer.hpp"
-#include "core/page/env.hpp"
 #include "core/buffer/buffer_maker.hpp"
+#include "core/lease/layer.hpp"
 #include "core/move/losses.hpp"
+#include "core/page/env.hpp"
 
 namespace weir::acquire {
 class Claims;

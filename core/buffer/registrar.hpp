@@ -4,9 +4,9 @@
 // and nobody works on its pages.
 #pragma once
 
+#include "core/acquire/cpu_copies.hpp"
 #include "core/lease/layer.hpp"
 #include "core/page/env.hpp"
-#include "core/acquire/cpu_copies.hpp"
 
 namespace weir::buffer {
 

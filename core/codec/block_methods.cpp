@@ -8,8 +8,8 @@
 #include "core/codec/entropy.hpp"
 #include "core/codec/fx.hpp"
 #include "core/codec/mask.hpp"
-#include "core/codec/plane_methods.hpp"
 #include "core/codec/narrow.hpp"
+#include "core/codec/plane_methods.hpp"
 #include "core/codec/sparse.hpp"
 #include "core/codec/zstd_memory.hpp"
 

@@ -4,8 +4,8 @@
 // has no type here: xxHash's code is compiled once for each level, and none of it may be shared between them.
 #pragma once
 
-#include "core/codec/targets.hpp"
 #include "core/codec/cpu.hpp"
+#include "core/codec/targets.hpp"
 
 // All that xxHash includes.
 #if WEIR_X86_KERNELS

@@ -10,9 +10,9 @@
 // destination is to blame.
 #pragma once
 
-#include "core/page/env.hpp"
 #include "core/move/losses.hpp"
 #include "core/move/plan.hpp"
+#include "core/page/env.hpp"
 #include "core/transfer/copier.hpp"
 
 namespace weir::move {

@@ -9,8 +9,8 @@
 // one a reserved node with the buffer as its owner.
 
 #include "core/move/evictor.hpp"
-#include "core/move/relocator.hpp"
 #include "core/move/region_life.hpp"
+#include "core/move/relocator.hpp"
 #include "core/transfer/copier.hpp"
 
 #include <algorithm>

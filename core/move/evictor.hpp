@@ -6,11 +6,11 @@
 #pragma once
 
 #include "core/lease/layer.hpp"
-#include "core/page/env.hpp"
 #include "core/move/host_room.hpp"
 #include "core/move/losses.hpp"
 #include "core/move/region_life.hpp"
 #include "core/move/victim.hpp"
+#include "core/page/env.hpp"
 #include "core/transfer/copier.hpp"
 
 namespace weir::move {

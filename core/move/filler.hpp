@@ -6,8 +6,8 @@
 #pragma once
 
 #include "core/lease/layer.hpp"
-#include "core/page/env.hpp"
 #include "core/move/carriage.hpp"
+#include "core/page/env.hpp"
 
 namespace weir::move {
 

@@ -10,9 +10,9 @@
 #pragma once
 
 #include "core/lease/layer.hpp"
-#include "core/page/env.hpp"
 #include "core/move/region_life.hpp"
 #include "core/move/victim.hpp"
+#include "core/page/env.hpp"
 
 namespace weir::move {
 

@@ -7,8 +7,8 @@
 #pragma once
 
 #include "core/lease/layer.hpp"
-#include "core/page/env.hpp"
 #include "core/page/doubts.hpp"
+#include "core/page/env.hpp"
 #include "core/page/page_table.hpp"
 
 #include <atomic>

@@ -8,10 +8,10 @@
 // that is needed sooner than what it brings. What was announced and finds no room is the next again. Guarded by the pool's lock.
 #pragma once
 
-#include "core/lease/layer.hpp"
 #include "core/base/task.hpp"
-#include "core/policy/announcements.hpp"
+#include "core/lease/layer.hpp"
 #include "core/move/rebalance.hpp"
+#include "core/policy/announcements.hpp"
 
 #include <span>
 

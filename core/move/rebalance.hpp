@@ -10,8 +10,8 @@
 // the pool's lock.
 #pragma once
 
-#include "core/policy/hints.hpp"
 #include "core/page/env.hpp"
+#include "core/policy/hints.hpp"
 
 namespace weir::move {
 

@@ -5,9 +5,9 @@
 // work that may still be running on them. So destruction never waits for a device. All under the pool's lock.
 #pragma once
 
+#include "core/move/prefetcher.hpp"
 #include "core/page/env.hpp"
 #include "core/page/page_table.hpp"
-#include "core/move/prefetcher.hpp"
 #include "core/page/sizes.hpp"
 
 namespace weir::move {

@@ -10,8 +10,8 @@
 #pragma once
 
 #include "core/lease/layer.hpp"
-#include "core/page/env.hpp"
 #include "core/move/losses.hpp"
+#include "core/page/env.hpp"
 
 #include <array>
 #include <span>

@@ -11,9 +11,9 @@
 #pragma once
 
 #include "core/lease/layer.hpp"
-#include "core/page/env.hpp"
 #include "core/move/evictor.hpp"
 #include "core/move/relocator.hpp"
+#include "core/page/env.hpp"
 
 namespace weir::move {
 

@@ -8,10 +8,10 @@
 
 #include "core/base/status.hpp"
 #include "core/page/address_map.hpp"
+#include "core/page/buffer_table.hpp"
 #include "core/page/claim_scope.hpp"
 #include "core/page/region_store.hpp"
 #include "core/page/users.hpp"
-#include "core/page/buffer_table.hpp"
 
 namespace weir::page {
 

@@ -7,8 +7,8 @@
 #include "core/backend/runtime.hpp"
 #include "core/base/clock.hpp"
 #include "core/base/numa.hpp"
-#include "core/tier/cold_tiers.hpp"
 #include "core/page/device_memory.hpp"
+#include "core/tier/cold_tiers.hpp"
 #include "core/transfer/paths.hpp"
 
 #include <atomic>

@@ -4,9 +4,9 @@
 
 #include "core/page/device_memory.hpp"
 
-#include "core/page/region_store.hpp"
 #include "core/page/granule_sharing.hpp"
 #include "core/page/line_sharing.hpp"
+#include "core/page/region_store.hpp"
 
 namespace weir::page {
 

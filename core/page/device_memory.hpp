@@ -9,9 +9,9 @@
 #pragma once
 
 #include "core/base/pool_lock.hpp"
+#include "core/page/region.hpp"
 #include "core/physical/granule_pool.hpp"
 #include "core/physical/mapper.hpp"
-#include "core/page/region.hpp"
 
 namespace weir::page {
 

@@ -6,11 +6,11 @@
 
 #include "core/base/events.hpp"
 #include "core/base/sync.hpp"
+#include "core/page/config.hpp"
+#include "core/page/pool_device.hpp"
 #include "core/page/slab_allocator.hpp"
 #include "core/page/use_times.hpp"
 #include "core/policy/scrub_turns.hpp"
-#include "core/page/config.hpp"
-#include "core/page/pool_device.hpp"
 
 namespace weir::page {
 

@@ -7,10 +7,10 @@
 
 #include "core/backend/timeline.hpp"
 #include "core/base/place.hpp"
+#include "core/page/transitions.hpp"
 #include "core/physical/granule_pool.hpp"
 #include "core/tier/chains.hpp"
 #include "core/tier/host_store.hpp"
-#include "core/page/transitions.hpp"
 
 #include <cstdint>
 #include <cstdio>

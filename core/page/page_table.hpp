@@ -5,8 +5,8 @@
 // hit path may rely on. It decides nothing and never waits. All under the pool's lock.
 #pragma once
 
-#include "core/page/env.hpp"
 #include "core/base/accounts.hpp"
+#include "core/page/env.hpp"
 #include "core/page/idle_memory.hpp"
 #include "core/transfer/paths.hpp"
 

@@ -21,9 +21,9 @@
 #pragma once
 
 #include "core/base/numa.hpp"
+#include "core/page/region.hpp"
 #include "core/page/users.hpp"
 #include "core/transfer/routes.hpp"
-#include "core/page/region.hpp"
 
 #include <array>
 #include <cstdint>

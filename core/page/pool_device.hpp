@@ -5,18 +5,18 @@
 #pragma once
 
 #include "core/backend/transfer_streams.hpp"
+#include "core/page/buffer_table.hpp"
 #include "core/page/claim_scope.hpp"
 #include "core/page/device_memory.hpp"
 #include "core/page/eviction_clock.hpp"
 #include "core/page/limbo.hpp"
+#include "core/page/placement.hpp"
+#include "core/page/region.hpp"
 #include "core/page/standing.hpp"
 #include "core/page/tier_copies.hpp"
 #include "core/physical/mapper.hpp"
 #include "core/policy/policy.hpp"
-#include "core/page/placement.hpp"
 #include "core/transfer/carrier.hpp"
-#include "core/page/buffer_table.hpp"
-#include "core/page/region.hpp"
 
 namespace weir::page {
 

@@ -18,10 +18,10 @@
 
 #include "core/backend/timeline.hpp"
 #include "core/base/memory.hpp"
+#include "core/page/geometry.hpp"
 #include "core/physical/granule_ledger.hpp"
 #include "core/physical/shared_line.hpp"
 #include "core/physical/shared_mapping.hpp"
-#include "core/page/geometry.hpp"
 
 #include <variant>
 #include <vector>

@@ -15,11 +15,11 @@
 #include "core/base/events.hpp"
 #include "core/page/aliases.hpp"
 #include "core/page/place_index.hpp"
+#include "core/page/region_pin.hpp"
 #include "core/policy/policy.hpp"
 #include "core/policy/scrub_turns.hpp"
 #include "core/tier/cold_tiers.hpp"
 #include "core/tier/lift.hpp"
-#include "core/page/region_pin.hpp"
 
 #include <optional>
 

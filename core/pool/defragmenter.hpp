@@ -9,8 +9,8 @@
 #pragma once
 
 #include "core/base/mutex.hpp"
-#include "core/policy/defragment_planner.hpp"
 #include "core/move/relocator.hpp"
+#include "core/policy/defragment_planner.hpp"
 #include "core/pool/background.hpp"
 
 #include <weir/pool.h>

@@ -5,9 +5,9 @@
 #pragma once
 
 #include "core/lease/layer.hpp"
-#include "core/page/env.hpp"
 #include "core/move/prefetcher.hpp"
 #include "core/move/relocator.hpp"
+#include "core/page/env.hpp"
 #include "core/page/sizes.hpp"
 
 namespace weir::pool {

@@ -5,8 +5,8 @@
 // pages are there with nothing that a write would make stale, the hit path grants the first lease (Word::virgin); where the
 // pages are there but nobody's, one look under the lock does. All else is the slow way's.
 
-#include "core/pool/engine.hpp"
 #include "core/move/plan.hpp"
+#include "core/pool/engine.hpp"
 
 #include <algorithm>
 

@@ -4,8 +4,8 @@
 // fence for all, then a stamp and a decrement a buffer to release. page/hot.hpp has the rules that make it right.
 // A lease of one whole buffer, by far the commonest, has a way of its own: every locked instruction counts.
 
-#include "core/pool/engine.hpp"
 #include "core/move/plan.hpp"
+#include "core/pool/engine.hpp"
 
 #include <mutex>
 

@@ -10,15 +10,15 @@
 // in (DevicePage::mapped against PoolDevice::joined). All under the pool's lock, which drops where pages move.
 #pragma once
 
-#include "core/lease/layer.hpp"
-#include "core/page/env.hpp"
-#include "core/move/carriage.hpp"
-#include "core/pool/device_maker.hpp"
-#include "core/move/evictor.hpp"
 #include "core/acquire/homes.hpp"
+#include "core/acquire/slabs.hpp"
+#include "core/lease/layer.hpp"
+#include "core/move/carriage.hpp"
+#include "core/move/evictor.hpp"
 #include "core/move/losses.hpp"
 #include "core/move/region_life.hpp"
-#include "core/acquire/slabs.hpp"
+#include "core/page/env.hpp"
+#include "core/pool/device_maker.hpp"
 
 namespace weir::pool {
 

@@ -4,10 +4,10 @@
 #pragma once
 
 #include "core/base/mutex.hpp"
-#include "core/pool/defragmenter.hpp"
 #include "core/pool/context.hpp"
-#include "core/pool/loss_watch.hpp"
+#include "core/pool/defragmenter.hpp"
 #include "core/pool/engine.hpp"
+#include "core/pool/loss_watch.hpp"
 
 #include <deque>
 #include <memory>

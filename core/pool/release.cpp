@@ -4,8 +4,8 @@
 // fail to end the lease: where a fence can't be recorded the stream is synchronised, where there is no memory to
 // remember one it is waited for.
 
-#include "core/pool/engine.hpp"
 #include "core/move/plan.hpp"
+#include "core/pool/engine.hpp"
 
 namespace weir::pool {
 

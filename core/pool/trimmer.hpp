@@ -4,10 +4,10 @@
 // the level says. What goes by itself is Upkeep's.
 #pragma once
 
-#include "core/page/env.hpp"
-#include "core/move/host_room.hpp"
 #include "core/move/evictor.hpp"
+#include "core/move/host_room.hpp"
 #include "core/move/relocator.hpp"
+#include "core/page/env.hpp"
 
 namespace weir::pool {
 

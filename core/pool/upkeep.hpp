@@ -10,12 +10,12 @@
 // give it sleeps. A reserve as large as the high watermark stays. What is asked for (Trimmer) goes at once.
 #pragma once
 
-#include "core/page/env.hpp"
-#include "core/move/host_room.hpp"
-#include "core/move/recompressor.hpp"
 #include "core/move/evictor.hpp"
-#include "core/page/idle_memory.hpp"
+#include "core/move/host_room.hpp"
 #include "core/move/prefetcher.hpp"
+#include "core/move/recompressor.hpp"
+#include "core/page/env.hpp"
+#include "core/page/idle_memory.hpp"
 #include "core/pool/background.hpp"
 
 namespace weir::pool {

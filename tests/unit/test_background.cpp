@@ -6,8 +6,8 @@
 // Must be reproducible: a task does its step with the pool's lock held and keeps it until it rests, so who has the lock after a step
 // that found nothing knows that the thread waits. A rest may end for no reason, which leaves no trace in what is compared.
 
-#include "core/pool/background.hpp"
 #include "core/base/clock.hpp"
+#include "core/pool/background.hpp"
 #include "tests/support/cmocka.hpp"
 
 #include <dlfcn.h>

@@ -3,8 +3,8 @@
 // RegionStore without a pool: ids and generations, walks that make and free on their way, when a region has ended, and which kept
 // region a new one takes over.
 
-#include "core/page/region_store.hpp"
 #include "core/page/region_pin.hpp"
+#include "core/page/region_store.hpp"
 
 #include <initializer_list>
 #include <vector>
