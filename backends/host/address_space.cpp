@@ -281,7 +281,8 @@ weir_result AddressSpace::unmap_run(uint32_t device, uint64_t address, uint64_t 
                                     std::vector<uint64_t> *tags) {
   std::vector<std::shared_ptr<Extent>> dropped;  // outlives the lock: giving memory back is slow
   Mappings *mappings = nullptr;
-  Mappings::iterator first, last;
+  // Where the run ends is told by the address: what lies behind it may go while the lock is not held.
+  const uint64_t end = address + bytes;
   {
     std::lock_guard hold(mutex_);
     const Mappings none;
@@ -289,17 +290,16 @@ weir_result AddressSpace::unmap_run(uint32_t device, uint64_t address, uint64_t 
     mappings = const_cast<Mappings *>(mappings_around(address, bytes));
     WEIR_BACKEND_TRY(
         find_run(device, address, bytes, mappings != nullptr ? *mappings : none, &from, &to));
-    first = mappings->erase(from, from);  // the same place, to be written to
-    last = mappings->erase(to, to);
-    const auto count = static_cast<size_t>(std::distance(first, last));
+    const auto count = static_cast<size_t>(std::distance(from, to));
     tags->reserve(count);
     dropped.reserve(count);
-    for (auto each = first; each != last; ++each) each->second.ready = false;
+    for (auto each = mappings->find(address); each != mappings->end() && each->first < end; ++each)
+      each->second.ready = false;
   }
   const int error = map_nothing(address, bytes);
   {
     std::lock_guard hold(mutex_);
-    for (auto each = first; each != last;) {
+    for (auto each = mappings->find(address); each != mappings->end() && each->first < end;) {
       each->second.ready = error != 0;
       if (error != 0) {
         ++each;

@@ -167,15 +167,22 @@ uint64_t Evictor::evict(Releasable &lock, PoolDevice &device,
     env_.sync.points.at("evict.claimed");
     transfer::Copier copier(*device.streams.down());
     const auto passed = [this](Stamp stamp) { return env_.streams.passed(stamp); };
-    size_t finished = 0;
-    for (size_t i = 0; i < victims.size(); ++i) {
+    size_t begun = 0, finished = 0;
+    while (finished < victims.size()) {
+      const std::span<Victim> under_way(&victims[finished], begun - finished);
+      Victim *next = begun < victims.size() ? &victims[begun] : nullptr;
       // Before waiting for work of the caller's, what has been copied is let go of.
-      const bool idle = std::all_of(victims[i].fences.begin(), victims[i].fences.end(), passed);
-      while (finished < i && (!idle || passed(victims[finished].copied)))
-        finish_next(drain, victims[finished++], early);
-      start_victim(drain, copier, victims[i]);
+      const bool idle = next != nullptr && std::ranges::all_of(next->fences, passed);
+      const size_t ended = ended_run(drain, under_way, idle ? next : nullptr);
+      if (next != nullptr && (under_way.empty() || (idle && ended == 0))) {
+        start_victim(drain, copier, *next);
+        ++begun;
+      } else {
+        const size_t count = std::max<size_t>(ended, 1);
+        finish_next(drain, under_way.first(count), early);
+        finished += count;
+      }
     }
-    while (finished < victims.size()) finish_next(drain, victims[finished++], early);
   });
   env_.sync.changed.notify_all();
   if (!drain.why) *why = drain.why;
@@ -191,8 +198,26 @@ uint64_t Evictor::evict_chosen(Releasable &lock, PoolDevice &device, const Wante
   return victims.empty() ? 0 : evict(lock, device, victims, background, &why);
 }
 
-void Evictor::finish_next(Drain &drain, Victim &victim, Awaiting *early) {
-  finish_victim(drain, victim);
+size_t Evictor::ended_run(const Drain &drain, std::span<const Victim> under_way,
+                          const Victim *next) const {
+  const auto together = [](const Victim &one, const Victim &other) {
+    return one.region == other.region && one.from.granule + one.bytes == other.from.granule &&
+           one.from.shared == nullptr && other.from.shared == nullptr && !one.straight &&
+           !other.straight;
+  };
+  const size_t longest = drain.device.memory.mapper().longest_run();
+  size_t count = 0;
+  while (count < under_way.size() && count < longest &&
+         env_.streams.passed(under_way[count].copied) &&
+         (count == 0 || together(under_way[count - 1], under_way[count])))
+    ++count;
+  const bool grows = next != nullptr && count != 0 && count == under_way.size() &&
+                     count < longest && together(under_way.back(), *next);
+  return grows ? 0 : count;
+}
+
+void Evictor::finish_next(Drain &drain, std::span<Victim> victims, Awaiting *early) {
+  finish_victims(drain, victims);
   if (early == nullptr || drain.freed - drain.seen < early->look_after()) return;
   drain.seen = drain.freed;
   Locked lock(env_.sync.lock);
@@ -248,7 +273,7 @@ void Evictor::note_failure(Drain &drain, Victim &victim, const Status &status) n
   if (!victim.loan.lost) drain.note(status);
 }
 
-void Evictor::finish_victim(Drain &drain, Victim &victim) {
+void Evictor::land_victim(Drain &drain, Victim &victim) {
   PoolDevice &device = drain.device;
   if (victim.safe && victim.copied) {
     Status status = env_.streams.finish(victim.copied);
@@ -269,23 +294,52 @@ void Evictor::finish_victim(Drain &drain, Victim &victim) {
     drain.note(status);
   }
   if (victim.loan.to != nullptr && !victim.safe) lender_.close(victim.loan, victim.bytes);
+}
+
+void Evictor::finish_victims(Drain &drain, std::span<Victim> victims) {
+  for (Victim &victim : victims) land_victim(drain, victim);
   {
     const Locked lock(env_.sync.lock);
-    decide_victim(device, victim);
+    for (Victim &victim : victims) decide_victim(drain.device, victim);
   }
-  if (victim.out) {
-    const Status unmapped =
-        device.memory.unmap(victim.from.granule, victim.bytes, victim.from.shared);
-    victim.gone = unmapped.ok();
-    drain.note(unmapped);
-  }
-  env_.sync.points.at("evict.unmapped");
+  unmap_victims(drain, victims);
+  for ([[maybe_unused]] const Victim &victim : victims) env_.sync.points.at("evict.unmapped");
   const Locked lock(env_.sync.lock);
-  settle_victim(drain, victim);
-  drain.untold += victim.bytes;
+  for (Victim &victim : victims) {
+    settle_victim(drain, victim);
+    drain.untold += victim.bytes;
+  }
   if (drain.untold < Drain::worth_telling) return;
   drain.untold = 0;
   env_.sync.changed.notify_all();
+}
+
+void Evictor::unmap_victims(Drain &drain, std::span<Victim> victims) {
+  page::DeviceMemory &memory = drain.device.memory;
+  const auto leaves = [](const Victim &victim) { return victim.out; };
+  while (!victims.empty()) {
+    const auto end = std::ranges::find_if_not(victims, leaves);
+    const std::span<Victim> run = victims.first(static_cast<size_t>(end - victims.begin()));
+    victims = victims.subspan(std::max<size_t>(run.size(), 1));
+    Status unmapped;
+    if (run.size() > 1) {
+      const uint64_t from = run.front().from.granule;
+      const uint64_t bytes = run.back().from.granule + run.back().bytes - from;
+      unmapped = memory.mapper().unmap_run(from, bytes, static_cast<uint32_t>(run.size()));
+      for (Victim &victim : run) victim.gone = unmapped.ok();
+      // A device that is lost has nothing mapped any more.
+      if (unmapped || unmapped.code() == WEIR_ERROR_DEVICE_LOST) {
+        drain.note(unmapped);
+        continue;
+      }
+    }
+    // By itself, or after a refusal, so that all go that can.
+    for (Victim &victim : run) {
+      unmapped = memory.unmap(victim.from.granule, victim.bytes, victim.from.shared);
+      victim.gone = unmapped.ok();
+      drain.note(unmapped);
+    }
+  }
 }
 
 void Evictor::decide_victim(const PoolDevice &device, Victim &victim) noexcept {

@@ -13,6 +13,8 @@
 #include "core/page/env.hpp"
 #include "core/transfer/copier.hpp"
 
+#include <span>
+
 namespace weir::move {
 
 class Lender;
@@ -36,7 +38,7 @@ class Evictor {
         lender_(lender) {}
 
   /// Evicts what can go of `pages`; returns the bytes freed on the device. Drops the lock meanwhile. Pages are finished
-  /// in the order their copies end, so that unmapping one overlaps with copying the next and its granule is free at once.
+  /// in the order their copies end, so that unmapping some overlaps with copying the next and their granules are free at once.
   uint64_t evict(Releasable &lock, PoolDevice &device, const std::pmr::vector<PageRef> &pages,
                  bool background, Status *why, Awaiting *early = nullptr) WEIR_HELD;
   /// The same with what the policy chooses.
@@ -68,10 +70,18 @@ class Evictor {
   // ---- outside of it ----
   /// Waits for the fences and sends the copy on its way. What went well so far is marked `safe`.
   void start_victim(Drain &drain, transfer::Copier &copier, Victim &victim);
-  /// Takes the lock in between: waits for the copy, unmaps, settles.
-  void finish_victim(Drain &drain, Victim &victim) WEIR_NOT_HELD;
-  /// Whoever the room is for gets it by parts, while the next copies down go on.
-  void finish_next(Drain &drain, Victim &victim, Awaiting *early);
+  /// Of those that are under way: how many from the first on lie side by side and have ended, so that they can be finished together.
+  /// 0: the first has not ended, or all have and `next`, if there is one, may go with them.
+  size_t ended_run(const Drain &drain, std::span<const Victim> under_way, const Victim *next) const;
+  /// Finishes victims that lie side by side, whose memory is free then; tells whoever the room is for, while the next copies
+  /// down go on.
+  void finish_next(Drain &drain, std::span<Victim> victims, Awaiting *early);
+  /// Takes the lock in between: waits for the copies, unmaps, settles.
+  void finish_victims(Drain &drain, std::span<Victim> victims) WEIR_NOT_HELD;
+  /// Waits until the page's bytes are safe.
+  void land_victim(Drain &drain, Victim &victim) WEIR_NOT_HELD;
+  /// Those that leave, neighbours by one call.
+  static void unmap_victims(Drain &drain, std::span<Victim> victims);
   /// By parts to a tier below HOST (straight.cpp).
   Status send_straight(Drain &drain, Victim &victim) WEIR_NOT_HELD;
   /// Zeroes a page whose bytes are in HOST already, and waits for it.

@@ -6,6 +6,8 @@
 
 #include "core/codec/checksum.hpp"
 
+#include <array>
+
 namespace weir::move {
 
 void Filler::prepare(Plan &plan) {
@@ -118,16 +120,43 @@ void Filler::mark_zeroing(Plan &plan, const PlanItem &item) noexcept {
   }
 }
 
-Status Filler::prepare_page(Plan &plan, PlanPage &page) {
+/// Outside the lock: gives the plan's page `first` its memory, and as many after it as lie side by side, up to *longest. That
+/// doubles, so that the first copy begins after one page is mapped, and most pages come by few calls.
+Status Filler::map_pages(Plan &plan, size_t first, uint32_t *longest) {
   PoolDevice &device = *plan.device;
+  PlanPage &page = plan.pages[first];
   WEIR_TRY(device.memory.granules().materialize(*page.memory.record));
   if (!device.vmm()) {
     page.address = page.memory.record->place;
     return {};
   }
-  WEIR_TRY(device.memory.map(page.memory.address, page.bytes, page.memory.record->place,
-                             page.memory.shared, &page.memory.opened));
-  page.memory.mapped = true;
+  if (page.memory.shared != nullptr) {
+    WEIR_TRY(device.memory.map(page.memory.address, page.bytes, page.memory.record->place,
+                               page.memory.shared, &page.memory.opened));
+    page.memory.mapped = true;
+    return {};
+  }
+  std::array<weir_be_piece, physical::Mapper::most_in_run> pieces;
+  pieces[0] = {page.memory.record->place, 0, page.bytes};
+  uint64_t end = page.memory.address + page.bytes;
+  uint32_t count = 1;
+  for (; count < *longest && first + count < plan.pages.size(); ++count) {
+    const PlanPage &next = plan.pages[first + count];
+    if (!next.filling || !next.absent || next.region != page.region ||
+        next.memory.shared != nullptr || next.memory.address != end)
+      break;
+    WEIR_TRY(device.memory.granules().materialize(*next.memory.record));
+    pieces[count] = {next.memory.record->place, 0, next.bytes};
+    end += next.bytes;
+  }
+  physical::Mapper &mapper = device.memory.mapper();
+  uint16_t opened = 0;
+  WEIR_TRY(mapper.map_run(page.memory.address, {pieces.data(), count}, &opened));
+  for (uint32_t i = 0; i < count; ++i) {
+    plan.pages[first + i].memory.opened = opened;
+    plan.pages[first + i].memory.mapped = true;
+  }
+  *longest = std::min(2 * *longest, mapper.longest_run());
   return {};
 }
 
@@ -170,7 +199,7 @@ Status Filler::fill_from_below(Plan &plan, tier::Lift &lift, transfer::Copier &c
   return {};
 }
 
-/// Outside the lock. Maps page by page and enqueues as it goes, so that mapping overlaps with copying.
+/// Outside the lock. Maps as it goes and enqueues page by page, so that mapping overlaps with copying.
 Status Filler::fill(Plan &plan) {
   PoolDevice &device = *plan.device;
   transfer::Copier copier(*device.streams.up());
@@ -179,9 +208,11 @@ Status Filler::fill(Plan &plan) {
     if (!plan.fill.parts.empty()) lift.begin(plan.fill.parts);
     for (const Stamp stamp : plan.fill.before)
       WEIR_TRY(env_.streams.enqueue_wait(*device.streams.up(), stamp));
-    for (PlanPage &page : plan.pages) {
+    uint32_t longest = 1;
+    for (size_t i = 0; i < plan.pages.size(); ++i) {
+      PlanPage &page = plan.pages[i];
       if (!page.filling) continue;
-      if (page.absent) WEIR_TRY(prepare_page(plan, page));
+      if (page.absent && !page.memory.mapped) WEIR_TRY(map_pages(plan, i, &longest));
       if (page.zero.granule) WEIR_TRY(copier.zero(page.memory.address, page.bytes));
       plan.haul.wiping = plan.haul.wiping || page.zero.granule;
       if (page.zero.content) {

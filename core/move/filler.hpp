@@ -42,7 +42,7 @@ class Filler {
   void mark_zeroing(Plan &plan, const PlanItem &item) noexcept WEIR_HELD;
 
   Status fill(Plan &plan);
-  static Status prepare_page(Plan &plan, PlanPage &page);
+  static Status map_pages(Plan &plan, size_t first, uint32_t *longest);
   static Status verify_source(const Plan &plan, PlanPage *page);
   Status fill_from_below(Plan &plan, tier::Lift &lift, transfer::Copier &copier);
   PoolDevice &lost_by(Plan &plan, const Status &status) noexcept;

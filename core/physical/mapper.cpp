@@ -25,27 +25,42 @@ Status Mapper::start() {
 
 Status Mapper::map(uint64_t address, uint64_t bytes, weir_be_granule granule,
                    uint16_t *generation) {
+  const weir_be_piece piece{granule, 0, bytes};
+  return map_run(address, {&piece, 1}, generation);
+}
+
+Status Mapper::map_run(uint64_t address, std::span<const weir_be_piece> pieces,
+                       uint16_t *generation) {
   Peers peers;
   {
     const Guard hold(peers_mutex_);
     peers = peers_;
   }
   if (generation != nullptr) *generation = peers.generation;
-  return run(Call{true, address, bytes, granule, &peers});
+  return run(Call{address, 0, static_cast<uint32_t>(pieces.size()), pieces.data(), &peers});
 }
 
-Status Mapper::unmap(uint64_t address, uint64_t bytes) {
-  return run(Call{false, address, bytes, 0, nullptr});
+Status Mapper::unmap(uint64_t address, uint64_t bytes) { return unmap_run(address, bytes, 1); }
+
+Status Mapper::unmap_run(uint64_t address, uint64_t bytes, uint32_t count) {
+  return run(Call{address, bytes, count, nullptr, nullptr});
 }
 
 Status Mapper::perform(const Call &call) {
   const weir_backend_table &table = device_.table();
-  if (!call.map)
-    return device_.check(table.unmap(device_.state(), device_.index, call.address, call.bytes),
-                         "unmap");
-  return device_.check(table.map(device_.state(), device_.index, call.address, call.bytes,
-                                 call.granule, 0, call.peers->devices.data(), call.peers->count),
-                       "map");
+  weir_be_state *const state = device_.state();
+  if (call.pieces == nullptr) {
+    const auto unmap = call.count == 1 ? table.unmap : table.unmap_run;
+    return device_.check(unmap(state, device_.index, call.address, call.bytes), "unmap");
+  }
+  const uint32_t *const peers = call.peers->devices.data();
+  const weir_be_piece &piece = *call.pieces;
+  const weir_result result = call.count == 1
+                                 ? table.map(state, device_.index, call.address, piece.bytes,
+                                             piece.granule, 0, peers, call.peers->count)
+                                 : table.map_run(state, device_.index, call.address, call.pieces,
+                                                 call.count, peers, call.peers->count);
+  return device_.check(result, "map");
 }
 
 Status Mapper::run(const Call &call) {

@@ -2,7 +2,8 @@
 //
 // Mapper: map and unmap of one device. Where the runtime wants mapping kept off the application's threads
 // (it may stall, or leave the thread with another current context), the calls run on a thread of the mapper's; the caller waits either way.
-// Never called with a lock held.
+// Neighbours are mapped and unmapped by one call where the backend takes runs: what a runtime charges for access to a mapping, and for its end, it
+// charges once a call. Never called with a lock held.
 #pragma once
 
 #include "core/backend/runtime.hpp"
@@ -10,6 +11,7 @@
 #include "core/base/numa.hpp"
 
 #include <array>
+#include <span>
 #include <thread>
 
 namespace weir::physical {
@@ -42,11 +44,19 @@ class Mapper {
              uint16_t *generation = nullptr);
   Status unmap(uint64_t address, uint64_t bytes);
 
+  /// How many granules side by side one call takes. A caller that needs the first of them soon asks for less.
+  static constexpr uint32_t most_in_run = 16;
+  uint32_t longest_run() const noexcept { return device_.has(WEIR_CAP_MAP_RUN) ? most_in_run : 1; }
+  /// All of `pieces` (at most longest_run()), the first at `address`, or none.
+  Status map_run(uint64_t address, std::span<const weir_be_piece> pieces, uint16_t *generation);
+  /// `count` pieces that cover [address, address+bytes): all, or none.
+  Status unmap_run(uint64_t address, uint64_t bytes, uint32_t count);
+
  private:
   struct Call {
-    bool map = false;
     uint64_t address = 0, bytes = 0;
-    weir_be_granule granule = 0;
+    uint32_t count = 0;
+    const weir_be_piece *pieces = nullptr;  ///< nullptr: unmap
     const Peers *peers = nullptr;
   };
   Status run(const Call &call);

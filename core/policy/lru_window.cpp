@@ -34,7 +34,11 @@ struct Entry {
   PageRef ref() const noexcept { return PageRef{region, page, static_cast<uint16_t>(generation)}; }
 };
 static_assert(sizeof(Entry) == 16);
-bool later(const Entry &a, const Entry &b) noexcept { return a.tick > b.tick; }
+/// What was used at once goes in the order of addresses: neighbours are unmapped by one call.
+bool later(const Entry &a, const Entry &b) noexcept {
+  if (a.tick != b.tick) return a.tick > b.tick;
+  return a.region != b.region ? a.region > b.region : a.page > b.page;
+}
 
 /// With less slack than a vector takes: there is an entry for every page.
 constexpr size_t with_slack(size_t count) noexcept { return count + count / 8 + 16; }

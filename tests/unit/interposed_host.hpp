@@ -2,7 +2,7 @@
 //
 // The backend under test (the host's, as a rule) behind a table of our own, so that a test decides what a runtime's call answers: the n-th call
 // fails, a stream is capturing, the device is lost, a transfer stays in flight. Only entries that may fail in a
-// healthy program stand behind it; of what frees only unmap does, which a device that is lost may refuse. The table's functions have no user pointer before start(), so its
+// healthy program stand behind it; of what frees only unmap and unmap_run do, which a device that is lost may refuse. The table's functions have no user pointer before start(), so its
 // state is global to the program: set it while no other test's context lives.
 #pragma once
 
@@ -62,7 +62,7 @@ class Blocker {
 
 struct InterposedHost {
   std::atomic<Interpose> interpose{nullptr};
-  std::atomic<Interpose> frees{nullptr};  ///< the same for unmap
+  std::atomic<Interpose> frees{nullptr};  ///< the same for unmap and unmap_run
   /// If set, each copy and fill enqueued from now on stands behind it: it is in flight until it is opened.
   std::atomic<Blocker *> transfers{nullptr};
   /// The same for fills alone.
@@ -103,6 +103,15 @@ struct Interposed<Member> {
   }
 };
 
+template <auto Member>
+weir_result unmap(weir_be_state *state, uint32_t device, uint64_t address, uint64_t bytes) {
+  constexpr bool run = Member == &weir_backend_table::unmap_run;
+  const Interpose ask = interposed.frees.load();
+  const weir_result answer = ask != nullptr ? ask(run ? "unmap_run" : "unmap") : WEIR_SUCCESS;
+  if (answer != WEIR_SUCCESS) return answer;
+  return (interposed.real->*Member)(state, device, address, bytes);
+}
+
 inline const weir_backend_table *InterposedHost::query(uint32_t abi_major) {
   const weir_backend_query_fn other = Target::get().query();
   interposed.real = other != nullptr ? other(abi_major) : weir_host_backend_query(abi_major);
@@ -112,15 +121,13 @@ inline const weir_backend_table *InterposedHost::query(uint32_t abi_major) {
   Interposed<&weir_backend_table::entry>::name = #entry; \
   if (interposed.real->entry != nullptr)                 \
   interposed.table.entry = Interposed<&weir_backend_table::entry>::call
-  interposed.table.unmap = [](weir_be_state *state, uint32_t device, uint64_t address,
-                              uint64_t bytes) -> weir_result {
-    const Interpose ask = interposed.frees.load();
-    const weir_result answer = ask != nullptr ? ask("unmap") : WEIR_SUCCESS;
-    return answer != WEIR_SUCCESS ? answer : interposed.real->unmap(state, device, address, bytes);
-  };
+  interposed.table.unmap = unmap<&weir_backend_table::unmap>;
+  if (interposed.real->unmap_run != nullptr)
+    interposed.table.unmap_run = unmap<&weir_backend_table::unmap_run>;
   WEIR_INTERPOSE(granule_create);
   WEIR_INTERPOSE(range_reserve);
   WEIR_INTERPOSE(map);
+  WEIR_INTERPOSE(map_run);
   WEIR_INTERPOSE(plain_allocate);
   WEIR_INTERPOSE(host_allocate);
   WEIR_INTERPOSE(host_register);

@@ -159,6 +159,15 @@ inline void lose_memory(weir_backend_table &t) {
     WEIR_LOSE({d});
     return losing.real->unmap(s, d, address, bytes);
   };
+  t.map_run = [](weir_be_state *s, uint32_t d, uint64_t address, const weir_be_piece *pieces,
+                 uint32_t count, const uint32_t *peers, uint32_t peer_count) -> weir_result {
+    WEIR_LOSE({d});
+    return losing.real->map_run(s, d, address, pieces, count, peers, peer_count);
+  };
+  t.unmap_run = [](weir_be_state *s, uint32_t d, uint64_t address, uint64_t bytes) -> weir_result {
+    WEIR_LOSE({d});
+    return losing.real->unmap_run(s, d, address, bytes);
+  };
 }
 
 inline void lose_work(weir_backend_table &t) {

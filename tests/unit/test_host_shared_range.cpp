@@ -147,6 +147,37 @@ void two_devices_map_into_one_range_at_once(void **) {
   assert_int_equal(b.t.range_free(b.s, 0, range, 2 * places * kib64), WEIR_SUCCESS);
 }
 
+/// Each device's runs begin where the other's end: what lies behind a run may go while the run is being unmapped.
+void runs_side_by_side_go_at_once(void **) {
+  const Backend b("devices=2");
+  constexpr uint64_t length = 4, runs = 8, stride = 2 * length * kib64;
+  const uint64_t range = b.range(runs * stride);
+  std::atomic<int> wrong{0};
+  const auto work = [&](uint32_t device) {
+    std::vector<weir_be_piece> pieces(runs * length, weir_be_piece{0, 0, kib64});
+    for (auto &piece : pieces)
+      if (b.t.granule_create(b.s, device, kib64, 0, &piece.granule) != WEIR_SUCCESS) ++wrong;
+    for (int round = 0; round < 200; ++round) {
+      const auto place = [&](uint64_t run) { return range + run * stride + device * stride / 2; };
+      for (uint64_t i = 0; i < runs; ++i)
+        wrong += b.t.map_run(b.s, device, place(i), &pieces[i * length], length, nullptr, 0) !=
+                 WEIR_SUCCESS;
+      for (uint64_t i = 0; i < runs; ++i) {
+        // One thread goes up and the other down.
+        const uint64_t at = place(device == 0 ? i : runs - 1 - i);
+        wrong += b.t.unmap_run(b.s, device, at, length * kib64) != WEIR_SUCCESS;
+      }
+    }
+    for (const auto &piece : pieces)
+      if (b.t.granule_destroy(b.s, device, piece.granule) != WEIR_SUCCESS) ++wrong;
+  };
+  std::thread other([&] { work(1); });
+  work(0);
+  other.join();
+  assert_int_equal(wrong.load(), 0);
+  assert_int_equal(b.t.range_free(b.s, 0, range, runs * stride), WEIR_SUCCESS);
+}
+
 }  // namespace
 
 int main() {
@@ -157,6 +188,7 @@ int main() {
       cmocka_unit_test(both_devices_must_share),
       cmocka_unit_test(a_copy_takes_the_link_of_the_granules_devices),
       cmocka_unit_test(two_devices_map_into_one_range_at_once),
+      cmocka_unit_test(runs_side_by_side_go_at_once),
   };
   return cmocka_run_group_tests(tests, nullptr, nullptr);
 }

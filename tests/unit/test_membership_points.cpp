@@ -98,8 +98,8 @@ struct Scene {
     setup.backend = backend;
     return setup;
   }
-  /// Of the pages noted as safe one has been let go of since: the mover stands between unmapping it and saying so.
-  void one_is_let_go() { given_up_ = has_vmm(world) ? 1 : pages; }
+  /// Pages noted as safe have been let go of since: the mover stands between unmapping a run of them and saying so.
+  void run_is_let_go() { given_up_ = pages; }
 
   std::array<Content *, 3> all() { return {&only, &both, &hosted}; }
 
@@ -271,7 +271,7 @@ bool interrupt(Way way, const Case &what, const char *options, int64_t n) {
     if (stood) {
       if (what.loses != WEIR_DEVICE_HOST) scene.note_safe(what.loses);
       if (what.loses == to && std::strcmp(stop.where(), "evict.unmapped") == 0)
-        scene.one_is_let_go();
+        scene.run_is_let_go();
       const weir_result acted = what.waits ? act_beside(scene, what, &stop) : what.action(scene);
       stop.open();
       const weir_result moved = mover.join();

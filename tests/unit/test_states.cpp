@@ -46,7 +46,7 @@ weir_result no_fences(const char *entry) {
   return is(entry, "fence_record") ? WEIR_ERROR_BACKEND : WEIR_SUCCESS;
 }
 weir_result no_mapping(const char *entry) {
-  return is(entry, "map") ? WEIR_ERROR_BACKEND : WEIR_SUCCESS;
+  return is(entry, "map") || is(entry, "map_run") ? WEIR_ERROR_BACKEND : WEIR_SUCCESS;
 }
 weir_result no_streams(const char *entry) {
   return is(entry, "stream_create") ? WEIR_ERROR_BACKEND : WEIR_SUCCESS;
