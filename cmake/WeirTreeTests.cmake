@@ -141,6 +141,7 @@ if(TARGET weir_conformance)
   weir_test_program(${PROJECT_SOURCE_DIR}/tests/conformance/test_conformance_parts.cpp conformance weir_conformance_suite)
   weir_register_test(conformance_list conformance
     sh -c "$<TARGET_FILE:weir_conformance> --list | diff -u ${PROJECT_SOURCE_DIR}/conformance/requirements.txt -")
+  weir_register_test(conformance_sentences conformance ${Python3_EXECUTABLE} ${scripts}/check-sentences ${PROJECT_SOURCE_DIR})
 endif()
 
 # The template must pass what it claims, and no planted fault may pass: each tenth here, all of them in the outer ring.

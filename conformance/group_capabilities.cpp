@@ -167,7 +167,8 @@ REQUIRE("CA-010", lacks(WEIR_CAP_MULTI_MAP, WEIR_CAP_VMM),
   TRY(second.reserve(t.granule, t.granule));
   TRY(mover.make(t.granule));
   TRY(mover.write(mapped.address(), t.granule, 1));
-  REFUSED(map, t.device, second.address(), t.granule, mapped.granule.get(), 0, nullptr, 0);
+  REFUSED_AS(invalid_or_unsupported(), map, t.device, second.address(), t.granule,
+             mapped.granule.get(), 0, nullptr, 0);
   return mover.check(mapped.address(), t.granule, 1);
 }
 
@@ -207,7 +208,8 @@ REQUIRE("CA-013", (Needs{WEIR_CAP_VMM, WEIR_CAP_SHARED_RANGE, 2, false}),
   Granule granule(t, t.other);
   TRY(range.reserve(bytes, bytes));
   TRY(granule.create(bytes));
-  REFUSED(map, t.other, range.address(), bytes, granule.get(), 0, nullptr, 0);
+  REFUSED_AS(invalid_or_unsupported(), map, t.other, range.address(), bytes, granule.get(), 0,
+             nullptr, 0);
   TRY(granule.destroy());
   return range.free();
 }

@@ -145,7 +145,7 @@ REQUIRE("EX-007", exports, "Exports and imports, refused ones too, leave no desc
     TRY(export_fd(t, exported.granule, &fd));
     TRY(granule.import(fd.get(), t.granule));
     weir_be_granule refused = 0;
-    REFUSED(granule_import, t.device, -1, t.granule, &refused);
+    REFUSED_SOMEHOW(granule_import, t.device, -1, t.granule, &refused);
     REFUSED(granule_import, t.device, fd.get(), 0, &refused);
     return granule.destroy();
   };
@@ -162,7 +162,7 @@ REQUIRE("EX-008", exports, "What is no exported memory is not imported, and noth
   const Descriptor in(ends[0]), out(ends[1]);
   for (const int fd : {-1, 100000, null.get(), in.get()}) {
     weir_be_granule granule = untouched;
-    REFUSED(granule_import, t.device, fd, t.granule, &granule);
+    REFUSED_SOMEHOW(granule_import, t.device, fd, t.granule, &granule);
     CHECK(granule == untouched, "the refused call wrote ", granule, " as a handle");
   }
   CHECK(fcntl(null.get(), F_GETFD) >= 0, "a refused import closed the caller's descriptor");
@@ -343,8 +343,8 @@ REQUIRE(
   larger.adopt(imported);
   Range range(t);
   TRY(range.reserve(2 * t.granule, t.granule));
-  REFUSED(map, t.device, range.address(), 2 * t.granule, imported, 0, nullptr, 0);
-  REFUSED(map, t.device, range.address(), t.granule, imported, t.granule, nullptr, 0);
+  REFUSED_SOMEHOW(map, t.device, range.address(), 2 * t.granule, imported, 0, nullptr, 0);
+  REFUSED_SOMEHOW(map, t.device, range.address(), t.granule, imported, t.granule, nullptr, 0);
   return {};
 }
 

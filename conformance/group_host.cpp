@@ -2,8 +2,7 @@
 //
 // Host memory for copies: the backend's own, and the caller's when it is registered.
 #include "conformance/fixtures.hpp"
-
-#include <sys/mman.h>
+#include "conformance/registered.hpp"
 
 #include <cstring>
 #include <fstream>
@@ -14,54 +13,6 @@ namespace {
 
 constexpr Needs registers = needs(WEIR_CAP_HOST_REGISTER);
 constexpr uint64_t page = 4096;
-
-/// Memory of the program's own, page by page from the system.
-class Pages {
- public:
-  explicit Pages(uint64_t bytes) noexcept
-      : memory_(mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)),
-        bytes_(bytes) {}
-  ~Pages() {
-    if (memory_ != MAP_FAILED) munmap(memory_, bytes_);
-  }
-  Pages(const Pages &) = delete;
-  Pages &operator=(const Pages &) = delete;
-  void *get() const noexcept { return memory_; }
-  uint64_t address() const noexcept { return reinterpret_cast<uintptr_t>(memory_); }
-  std::span<std::byte> bytes() const noexcept {
-    return {static_cast<std::byte *>(memory_), bytes_};
-  }
-
- private:
-  void *memory_;
-  uint64_t bytes_;
-};
-
-/// Registered while it lives. Declared after what it registers.
-class Registered {
- public:
-  explicit Registered(Session &session) noexcept : session_(session) {}
-  ~Registered() { session_.keep(end()); }
-  Registered(const Registered &) = delete;
-  Registered &operator=(const Registered &) = delete;
-  Outcome begin(void *memory, uint64_t bytes) {
-    MUST_IN(session_, host_register, memory, bytes);
-    memory_ = memory;
-    bytes_ = bytes;
-    return {};
-  }
-  Outcome end() {
-    if (memory_ == nullptr) return {};
-    void *memory = std::exchange(memory_, nullptr);
-    MUST_IN(session_, host_unregister, memory, bytes_);
-    return {};
-  }
-
- private:
-  Session &session_;
-  void *memory_ = nullptr;
-  uint64_t bytes_ = 0;
-};
 
 /// There and back through a device.
 Outcome round_trip(Test &t, uint32_t device, std::span<std::byte> host, uint64_t seed) {
@@ -115,7 +66,7 @@ REQUIRE("HM-004", always(), "An absurd amount of host memory is refused.") {
   void *const as_before = &t;
   for (const uint64_t bytes : {UINT64_MAX, uint64_t{1} << 62U}) {
     void *memory = as_before;
-    REFUSED(host_allocate, bytes, &memory);
+    REFUSED_AS(no_host_memory(), host_allocate, bytes, &memory);
     CHECK(memory == as_before, "the refused call wrote an address");
   }
   Pinned after(t);

@@ -152,17 +152,22 @@ REQUIRE("VM-008", vmm,
   Scene s(t);
   TRY(s.make(t));
   const uint64_t address = s.range.address(), half = t.granule / 2;
-  REFUSED(map, t.device, address + half, t.granule, s.granule.get(), 0, nullptr, 0);
-  REFUSED(map, t.device, address, half, s.granule.get(), 0, nullptr, 0);
-  REFUSED(map, t.device, address, t.granule + half, s.granule.get(), 0, nullptr, 0);
-  REFUSED(map, t.device, address, t.granule, s.granule.get(), half, nullptr, 0);
+  REFUSED_AS(invalid_or_unsupported(), map, t.device, address + half, t.granule, s.granule.get(), 0,
+             nullptr, 0);
+  REFUSED_AS(invalid_or_unsupported(), map, t.device, address, half, s.granule.get(), 0, nullptr,
+             0);
+  REFUSED_AS(invalid_or_unsupported(), map, t.device, address, t.granule + half, s.granule.get(), 0,
+             nullptr, 0);
+  REFUSED_AS(invalid_or_unsupported(), map, t.device, address, t.granule, s.granule.get(), half,
+             nullptr, 0);
   return s.intact(t);
 }
 
 REQUIRE("VM-009", vmm, "A map of no bytes is refused and changes nothing.") {
   Scene s(t);
   TRY(s.make(t));
-  REFUSED(map, t.device, s.range.address(), 0, s.granule.get(), 0, nullptr, 0);
+  REFUSED_AS(invalid_or_unsupported(), map, t.device, s.range.address(), 0, s.granule.get(), 0,
+             nullptr, 0);
   return s.intact(t);
 }
 
@@ -170,10 +175,14 @@ REQUIRE("VM-010", vmm, "A map beyond the granule's end is refused and changes no
   Scene s(t);
   TRY(s.make(t));
   const uint64_t address = s.range.address();
-  REFUSED(map, t.device, address, 3 * t.granule, s.granule.get(), 0, nullptr, 0);
-  REFUSED(map, t.device, address, 2 * t.granule, s.granule.get(), t.granule, nullptr, 0);
-  REFUSED(map, t.device, address, t.granule, s.granule.get(), 2 * t.granule, nullptr, 0);
-  REFUSED(map, t.device, address, 2 * t.granule, s.granule.get(), 0 - t.granule, nullptr, 0);
+  REFUSED_AS(invalid_or_unsupported(), map, t.device, address, 3 * t.granule, s.granule.get(), 0,
+             nullptr, 0);
+  REFUSED_AS(invalid_or_unsupported(), map, t.device, address, 2 * t.granule, s.granule.get(),
+             t.granule, nullptr, 0);
+  REFUSED_AS(invalid_or_unsupported(), map, t.device, address, t.granule, s.granule.get(),
+             2 * t.granule, nullptr, 0);
+  REFUSED_AS(invalid_or_unsupported(), map, t.device, address, 2 * t.granule, s.granule.get(),
+             0 - t.granule, nullptr, 0);
   return s.intact(t);
 }
 
@@ -380,7 +389,8 @@ REQUIRE("VM-021", vmm,
         "A refused map leaves its granule free to be destroyed and its range to be freed.") {
   Scene s(t);
   TRY(s.make(t));
-  REFUSED(map, t.device, s.range.address(), 3 * t.granule, s.granule.get(), 0, nullptr, 0);
+  REFUSED_AS(invalid_or_unsupported(), map, t.device, s.range.address(), 3 * t.granule,
+             s.granule.get(), 0, nullptr, 0);
   TRY(s.granule.destroy());
   return s.range.free();
 }

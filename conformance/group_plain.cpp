@@ -9,9 +9,9 @@
 namespace weir::conformance {
 namespace {
 
-Outcome refused(Test &t, uint64_t bytes, uint64_t alignment) {
+Outcome refused(Test &t, uint64_t bytes, uint64_t alignment, const Want &want = invalid()) {
   uint64_t address = untouched;
-  REFUSED(plain_allocate, t.device, bytes, alignment, &address);
+  REFUSED_AS(want, plain_allocate, t.device, bytes, alignment, &address);
   CHECK(address == untouched, "the refused call wrote ", address, " as an address");
   return {};
 }
@@ -130,7 +130,7 @@ REQUIRE("PL-009", always(), "More memory than the device has is DEVICE_OOM, and 
 
 REQUIRE("PL-010", always(), "An absurd amount of memory is refused.") {
   for (const uint64_t bytes : {UINT64_MAX, UINT64_MAX - 4095, uint64_t{1} << 63U})
-    TRY(refused(t, bytes, 4096));
+    TRY(refused(t, bytes, 4096, invalid_or_out_of_memory()));
   Plain after(t);
   return after.allocate(mib);
 }

@@ -1,78 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The calling thread's state in a vendor's runtime, where there is one that can be asked: the library that the
-// backend has loaded is looked up, never loaded here. Elsewhere these requirements have nothing to look at, and
-// say so.
-#include "conformance/fixtures.hpp"
-
-#include <dlfcn.h>
-
-#include <cstdlib>
-#include <cstring>
+// The calling thread's state: its signal mask, its floating point, and what it has chosen in a vendor's runtime, where there
+// is one that can be asked.
+#include "conformance/refusals.hpp"
+#include "conformance/thread_state.hpp"
 
 namespace weir::conformance {
 namespace {
-
-/// The function of a library that is in the process already; nullptr if there is none.
-template <class Function>
-bool find_loaded(const char *variable, const char *name, const char *symbol, Function **function) {
-  const char *path = std::getenv(variable);
-  void *library = dlopen(path != nullptr && *path != '\0' ? path : name, RTLD_NOW | RTLD_NOLOAD);
-  if (library == nullptr) return false;
-  void *found = dlsym(library, symbol);
-  std::memcpy(function, &found, sizeof found);
-  return found != nullptr;
-}
-
-/// What the thread has chosen in its runtime: a context, or a device. All vendors' calls return 0 for success.
-class Choice {
- public:
-  Choice() {
-    const bool cuda =
-        find_loaded("WEIR_CUDA_LIBRARY", "libcuda.so.1", "cuCtxGetCurrent", &get_context_) &&
-        find_loaded("WEIR_CUDA_LIBRARY", "libcuda.so.1", "cuCtxSetCurrent", &set_context_) &&
-        find_loaded("WEIR_CUDA_LIBRARY", "libcuda.so.1", "cuDevicePrimaryCtxRetain", &retain_);
-    if (!cuda) get_context_ = nullptr;
-    bool hip = false;
-    for (const char *name : {"libamdhip64.so.7", "libamdhip64.so.6"}) {
-      hip = hip || (find_loaded("WEIR_HIP_LIBRARY", name, "hipGetDevice", &get_device_) &&
-                    find_loaded("WEIR_HIP_LIBRARY", name, "hipSetDevice", &set_device_));
-    }
-    if (!hip) get_device_ = nullptr;
-  }
-  bool any() const noexcept { return get_context_ != nullptr || get_device_ != nullptr; }
-  /// Makes the thread choose something of the first device.
-  void choose() const {
-    void *context = nullptr;
-    if (get_context_ != nullptr && retain_(&context, 0) == 0) (void)set_context_(context);
-    if (get_device_ != nullptr) (void)set_device_(0);
-  }
-  /// Fails if the thread's choice is not what it was when note() was called.
-  void note() { get(&context_, &device_); }
-  Outcome same(const char *after) const {
-    void *context = nullptr;
-    int device = -1;
-    get(&context, &device);
-    CHECK(context == context_, "after ", after, " the thread's current context is ", context,
-          ", and was ", context_);
-    CHECK(device == device_, "after ", after, " the thread's current device is ", device,
-          ", and was ", device_);
-    return {};
-  }
-
- private:
-  void get(void **context, int *device) const {
-    if (get_context_ != nullptr) (void)get_context_(context);
-    if (get_device_ != nullptr) (void)get_device_(device);
-  }
-  int (*get_context_)(void **) = nullptr;
-  int (*set_context_)(void *) = nullptr;
-  int (*retain_)(void **, int) = nullptr;
-  int (*get_device_)(int *) = nullptr;
-  int (*set_device_)(int) = nullptr;
-  void *context_ = nullptr;
-  int device_ = -1;
-};
 
 /// Calls of every group on one device, with a look after each.
 Outcome walk(Test &t, uint32_t device, const Choice &choice) {
@@ -106,7 +40,8 @@ Outcome walk(Test &t, uint32_t device, const Choice &choice) {
     TRY(choice.same("fence_wait"));
     TRY(stream.synchronize());
     TRY(choice.same("stream_synchronize"));
-    REFUSED(plain_allocate, device, t.about.memory_total * 2, 4096, &address);
+    ANSWERS(WEIR_ERROR_DEVICE_OOM, plain_allocate, device, t.about.memory_total * 2, 4096,
+            &address);
     TRY(choice.same("a plain_allocate that is refused"));
     TRY(fence.destroy());
     TRY(choice.same("fence_destroy"));
@@ -156,6 +91,47 @@ REQUIRE("RT-018", always(),
     for (uint32_t device = t.device_count; device-- > 0;) TRY(walk(t, device, choice));
     return {};
   });
+}
+
+/// Every entry, good and refused, on one device, on the calling thread. Each call is followed by a look.
+Outcome every_entry(Test &t, uint32_t device) {
+  Standing s(t, device);
+  TRY(s.make());
+  TRY(s.everything());
+  for (const Refusal &row : refusals())
+    if (row.applies(s)) TRY(row.make(s));
+  {
+    Session second(t, device);
+    TRY(second.start(t.library, t.settings.options));
+    Plain left(second);
+    TRY(left.allocate(4096));
+  }
+  return s.whole();
+}
+
+/// On every device, on a thread that has chosen something; `ways` counts the threads that could.
+Outcome watched(Test &t, Chosen chosen, uint32_t *ways) {
+  for (uint32_t device = 0; device < t.device_count; ++device) {
+    TRY(in_threads(1, [&](uint32_t) -> Outcome {
+      Choice choice;
+      if (!choice.choose(chosen, static_cast<int>(t.device_count) - 1)) return {};
+      ++*ways;
+      ThreadState state(choice, words("device ", device, ", the thread chose ", name_of(chosen)));
+      return every_entry(t, device);
+    }));
+  }
+  return {};
+}
+
+REQUIRE(
+    "RT-027", always(),
+    "Every entry, refused or not, leaves the thread's signal mask, its floating-point modes and "
+    "its choice in the runtime as they were.") {
+  uint32_t ways = 0;
+  for (const Chosen chosen : {Chosen::nothing, Chosen::first, Chosen::last, Chosen::own_context})
+    TRY(watched(t, chosen, &ways));
+  t.note(words(ways / t.device_count, " kinds of choice in a runtime, none among them"));
+  return {};
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Several threads at once. Streams are used by one thread at a time, as the interface asks; what maps is one
-// thread per device unless MAP_ANY_THREAD says otherwise.
+// Several threads at once. Here a stream is used by one thread at a time; group_one_stream.cpp has the others. What maps is
+// one thread per device unless MAP_ANY_THREAD says otherwise.
 #include "conformance/fixtures.hpp"
 
 #include <algorithm>

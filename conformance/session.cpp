@@ -99,7 +99,13 @@ std::string Want::text() const {
   if (kind_ == Kind::error) return "an error";
   std::string text = result_name(first_);
   if (second_ != first_) text += " or " + result_name(second_);
+  if (third_ != second_) text += " or " + result_name(third_);
   return text;
+}
+
+Watch *&Watch::current() noexcept {
+  static thread_local Watch *current = nullptr;
+  return current;
 }
 
 Outcome Session::start(const Library &library, const std::string &options, weir_log_callback log,
@@ -113,7 +119,7 @@ Outcome Session::start(const Library &library, const std::string &options, weir_
   desc.log_user = log_user;
   const char *reason = nullptr;
   const weir_result result = table.start(&desc, &state, &reason);
-  if (result == WEIR_SUCCESS) return {};
+  if (result == WEIR_SUCCESS) return Watch::after("start");
   state = nullptr;
   const std::string why = reason != nullptr ? ": " + word(reason) : ", and no reason is given";
   return Outcome::failure(place(site) + ": the backend does not start: start(\"" + options +
@@ -121,8 +127,10 @@ Outcome Session::start(const Library &library, const std::string &options, weir_
 }
 
 void Session::stop() {
-  if (state != nullptr) table.stop(state);
+  if (state == nullptr) return;
+  table.stop(state);
   state = nullptr;
+  keep(Watch::after("stop"));
 }
 
 Outcome Session::missing(const Site &site, const char *name) const {

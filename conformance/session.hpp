@@ -44,18 +44,57 @@ class Want {
  public:
   static Want exactly(weir_result result) { return {Kind::exact, result, result}; }
   static Want either(weir_result a, weir_result b) { return {Kind::exact, a, b}; }
+  static Want one_of(weir_result a, weir_result b, weir_result c) { return {Kind::exact, a, b, c}; }
   static Want any_error() { return {Kind::error, 0, 0}; }
   bool holds(weir_result result) const noexcept {
-    return kind_ == Kind::error ? result < 0 : result == first_ || result == second_;
+    return kind_ == Kind::error ? result < 0
+                                : result == first_ || result == second_ || result == third_;
   }
   std::string text() const;
 
  private:
   enum class Kind : uint8_t { exact, error };
   Want(Kind kind, weir_result first, weir_result second) noexcept
-      : kind_(kind), first_(first), second_(second) {}
+      : Want(kind, first, second, second) {}
+  Want(Kind kind, weir_result first, weir_result second, weir_result third) noexcept
+      : kind_(kind), first_(first), second_(second), third_(third) {}
   Kind kind_;
-  weir_result first_, second_;
+  weir_result first_, second_, third_;
+};
+
+/// The results of refusals. What the backend can see and the header does not allow:
+inline Want invalid() { return Want::exactly(WEIR_ERROR_INVALID_ARGUMENT); }
+/// What would need a capability that the device may be without:
+inline Want invalid_or_unsupported() {
+  return Want::either(WEIR_ERROR_INVALID_ARGUMENT, WEIR_ERROR_NOT_SUPPORTED);
+}
+/// More memory than any device could ever have:
+inline Want invalid_or_out_of_memory() {
+  return Want::either(WEIR_ERROR_INVALID_ARGUMENT, WEIR_ERROR_DEVICE_OOM);
+}
+/// More host memory than there is:
+inline Want no_host_memory() {
+  return Want::one_of(WEIR_ERROR_OUT_OF_HOST_MEMORY, WEIR_ERROR_INVALID_ARGUMENT,
+                      WEIR_ERROR_DEVICE_OOM);
+}
+
+/// Looks at something of the calling thread's after each call that the thread makes through a Session.
+class Watch {
+ public:
+  /// The thread is watched from now on.
+  Watch() noexcept { current() = this; }
+  Watch(const Watch &) = delete;
+  Watch &operator=(const Watch &) = delete;
+  static Outcome after(const char *entry) {
+    return current() != nullptr ? current()->same(entry) : Outcome{};
+  }
+
+ protected:
+  ~Watch() { current() = nullptr; }
+  virtual Outcome same(const char *entry) = 0;
+
+ private:
+  static Watch *&current() noexcept;
 };
 
 class Session {
@@ -80,7 +119,7 @@ class Session {
                  std::type_identity_t<Parameters>... arguments) {
     if (entry == nullptr) return missing(site, name);
     const weir_result result = entry(state, arguments...);
-    if (want.holds(result)) return {};
+    if (want.holds(result)) return Watch::after(name);
     return unexpected(site, want, name, list(arguments...), result);
   }
   Outcome missing(const Site &site, const char *name) const;
@@ -109,7 +148,13 @@ class Session {
   EXPECT_IN(session, ::weir::conformance::Want::exactly(WEIR_SUCCESS), entry, __VA_ARGS__)
 /// The same for the test's own session, which is called t everywhere.
 #define MUST(entry, ...) MUST_IN(t, entry, __VA_ARGS__)
-#define REFUSED(entry, ...) EXPECT_IN(t, ::weir::conformance::Want::any_error(), entry, __VA_ARGS__)
+/// It must answer INVALID_ARGUMENT.
+#define REFUSED(entry, ...) EXPECT_IN(t, ::weir::conformance::invalid(), entry, __VA_ARGS__)
+/// It must answer what the Want allows.
+#define REFUSED_AS(want, entry, ...) EXPECT_IN(t, (want), entry, __VA_ARGS__)
+/// It must fail, the header does not say how.
+#define REFUSED_SOMEHOW(entry, ...) \
+  EXPECT_IN(t, ::weir::conformance::Want::any_error(), entry, __VA_ARGS__)
 #define ANSWERS(result, entry, ...) \
   EXPECT_IN(t, ::weir::conformance::Want::exactly(result), entry, __VA_ARGS__)
 #define ANSWERS_EITHER(one, other, entry, ...) \

@@ -23,8 +23,8 @@ namespace weir::mutants {
 struct Fault {
   const char *name;
   const char *wrong;  ///< what the backend does wrong, as a sentence
-  const char
-      *caught_by;  ///< patterns of requirements, joined by ',': at least one of them must fail
+  const char *
+      caught_by;  ///< patterns of requirements, joined by ',': at least one must fail; NONE: it gets through
   void (*plant)(weir_backend_table &table);
 };
 
@@ -47,14 +47,57 @@ std::span<const Fault> stream_faults();
 std::span<const Fault> fence_faults();
 std::span<const Fault> copy_faults();
 std::span<const Fault> thread_faults();
+std::span<const Fault> subtle_state_faults();
+std::span<const Fault> subtle_device_faults();
+std::span<const Fault> subtle_granule_faults();
+std::span<const Fault> subtle_memory_faults();
+std::span<const Fault> subtle_map_faults();
+std::span<const Fault> subtle_shared_faults();
+std::span<const Fault> subtle_run_faults();
+std::span<const Fault> subtle_export_faults();
+std::span<const Fault> subtle_fabric_faults();
+std::span<const Fault> subtle_wrap_faults();
+std::span<const Fault> subtle_stream_faults();
+std::span<const Fault> subtle_queue_faults();
+std::span<const Fault> subtle_fence_faults();
+std::span<const Fault> subtle_timeout_faults();
+std::span<const Fault> subtle_copy_faults();
+std::span<const Fault> subtle_batch_faults();
+std::span<const Fault> subtle_thread_faults();
 
 /// Calls visit(fault) for all of them.
 template <class Visit>
 void each_fault(Visit visit) {
-  for (const auto faults :
-       {table_faults(), device_faults(), state_faults(), granule_faults(), map_faults(),
-        shared_faults(), run_faults(), export_faults(), memory_faults(), stream_faults(),
-        fence_faults(), copy_faults(), thread_faults()}) {
+  for (const auto faults : {table_faults(),
+                            device_faults(),
+                            state_faults(),
+                            granule_faults(),
+                            map_faults(),
+                            shared_faults(),
+                            run_faults(),
+                            export_faults(),
+                            memory_faults(),
+                            stream_faults(),
+                            fence_faults(),
+                            copy_faults(),
+                            thread_faults(),
+                            subtle_state_faults(),
+                            subtle_device_faults(),
+                            subtle_granule_faults(),
+                            subtle_memory_faults(),
+                            subtle_map_faults(),
+                            subtle_shared_faults(),
+                            subtle_run_faults(),
+                            subtle_export_faults(),
+                            subtle_fabric_faults(),
+                            subtle_wrap_faults(),
+                            subtle_stream_faults(),
+                            subtle_queue_faults(),
+                            subtle_fence_faults(),
+                            subtle_timeout_faults(),
+                            subtle_copy_faults(),
+                            subtle_batch_faults(),
+                            subtle_thread_faults()}) {
     for (const Fault &fault : faults) visit(fault);
   }
 }
