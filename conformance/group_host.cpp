@@ -14,22 +14,6 @@ namespace {
 constexpr Needs registers = needs(WEIR_CAP_HOST_REGISTER);
 constexpr uint64_t page = 4096;
 
-/// There and back through a device.
-Outcome round_trip(Test &t, uint32_t device, std::span<std::byte> host, uint64_t seed) {
-  Plain plain(t, device);
-  Stream stream(t, device);
-  TRY(plain.allocate(host.size()));
-  TRY(stream.create());
-  const uint64_t address = reinterpret_cast<uintptr_t>(host.data());
-  make_pattern(host, seed);
-  TRY(stream.copy(plain.address(), address, host.size()));
-  TRY(stream.synchronize());
-  make_pattern(host, seed + 1);
-  TRY(stream.copy(address, plain.address(), host.size()));
-  TRY(stream.synchronize());
-  return check_pattern(host, seed, words("host memory after a way through device ", device));
-}
-
 REQUIRE("HM-001", always(),
         "Host memory is page-aligned, and the CPU reads and writes it to its last byte.") {
   for (const uint64_t bytes : {uint64_t{1}, uint64_t{100}, page, page + 1, mib - 1, 4 * mib}) {

@@ -15,24 +15,9 @@ namespace {
 constexpr Needs takes_registration = needs(WEIR_CAP_HOST_REGISTER);
 constexpr uint64_t host_page = 4096;
 
-/// Bytes there and back through a device. `around` is what must not change.
-Outcome there_and_back(Test &t, uint32_t device, std::span<std::byte> host, uint64_t seed) {
-  Plain plain(t, device);
-  Stream stream(t, device);
-  TRY(plain.allocate(host.size()));
-  TRY(stream.create());
-  const uint64_t address = reinterpret_cast<uintptr_t>(host.data());
-  make_pattern(host, seed);
-  TRY(stream.copy(plain.address(), address, host.size()));
-  TRY(stream.synchronize());
-  make_pattern(host, seed + 1);
-  TRY(stream.copy(address, plain.address(), host.size()));
-  TRY(stream.synchronize());
-  return check_pattern(host, seed, words("host memory after a way through device ", device));
-}
 Outcome every_device(Test &t, std::span<std::byte> host, uint64_t seed) {
   for (uint32_t device = 0; device < t.device_count; ++device)
-    TRY(there_and_back(t, device, host, seed + 2 * device));
+    TRY(round_trip(t, device, host, seed + 2 * device));
   return {};
 }
 

@@ -59,4 +59,20 @@ class Registered {
   uint64_t bytes_ = 0;
 };
 
+/// The bytes go to a device and come back.
+inline Outcome round_trip(Test &t, uint32_t device, std::span<std::byte> host, uint64_t seed) {
+  Plain plain(t, device);
+  Stream stream(t, device);
+  TRY(plain.allocate(host.size()));
+  TRY(stream.create());
+  const uint64_t address = reinterpret_cast<uintptr_t>(host.data());
+  make_pattern(host, seed);
+  TRY(stream.copy(plain.address(), address, host.size()));
+  TRY(stream.synchronize());
+  make_pattern(host, seed + 1);
+  TRY(stream.copy(address, plain.address(), host.size()));
+  TRY(stream.synchronize());
+  return check_pattern(host, seed, words("host memory after a way through device ", device));
+}
+
 }  // namespace weir::conformance

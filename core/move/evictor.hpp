@@ -71,7 +71,7 @@ class Evictor {
   /// Waits for the fences and sends the copy on its way. What went well so far is marked `safe`.
   void start_victim(Drain &drain, transfer::Copier &copier, Victim &victim);
   /// Of those that are under way: how many from the first on lie side by side and have ended, so that they can be finished together.
-  /// 0: the first has not ended, or all have and `next`, if there is one, may go with them.
+  /// 0: the first has not ended, or all have and `next`, which lies behind them, is to be started first.
   size_t ended_run(const Drain &drain, std::span<const Victim> under_way, const Victim *next) const;
   /// Finishes victims that lie side by side, whose memory is free then; tells whoever the room is for, while the next copies
   /// down go on.

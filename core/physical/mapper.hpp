@@ -2,8 +2,8 @@
 //
 // Mapper: map and unmap of one device. Where the runtime wants mapping kept off the application's threads
 // (it may stall, or leave the thread with another current context), the calls run on a thread of the mapper's; the caller waits either way.
-// Neighbours are mapped and unmapped by one call where the backend takes runs: what a runtime charges for access to a mapping, and for its end, it
-// charges once a call. Never called with a lock held.
+// One call maps or unmaps neighbours where the backend takes runs, because giving access and unmapping cost a runtime about as much for a run as for one
+// granule. Never called with a lock held.
 #pragma once
 
 #include "core/backend/runtime.hpp"

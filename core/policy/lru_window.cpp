@@ -34,7 +34,7 @@ struct Entry {
   PageRef ref() const noexcept { return PageRef{region, page, static_cast<uint16_t>(generation)}; }
 };
 static_assert(sizeof(Entry) == 16);
-/// What was used at once goes in the order of addresses: neighbours are unmapped by one call.
+/// Pages of one last use are evicted in the order of addresses, so that one call unmaps neighbours.
 bool later(const Entry &a, const Entry &b) noexcept {
   if (a.tick != b.tick) return a.tick > b.tick;
   return a.region != b.region ? a.region > b.region : a.page > b.page;
