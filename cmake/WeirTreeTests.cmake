@@ -24,6 +24,13 @@ if(weir_vendors AND TARGET bench_device AND TARGET weir_command AND NOT WEIR_SAN
   weir_register_test(gpu_check_simulated tool ${Python3_EXECUTABLE} ${scripts}/gpu-check --simulated --quick
     --tree ${CMAKE_BINARY_DIR} --json ${CMAKE_BINARY_DIR}/gpu_check_simulated.json)
   set_tests_properties(gpu_check_simulated PROPERTIES TIMEOUT 600)  # its own limit is less
+  # A device that another process keeps busy: each barrier takes longer than a query of a shared list waits for it.
+  if(TARGET weir_backend_level_zero AND NOT WEIR_SANITIZE)
+    weir_register_test(conformance_level_zero_slow conformance weir_conformance $<TARGET_FILE:weir_backend_level_zero>
+      --filter "ST-*" --jobs 2 --timeout 120)
+    set_tests_properties(conformance_level_zero_slow PROPERTIES TIMEOUT 600 ENVIRONMENT
+      "${weir_test_environment};${weir_environment_level_zero};WEIR_SIM=devices=2\;memory=256M\;mode=strict;WEIR_SIM_ZE=barrier_us=3000\;hold_us=200")
+  endif()
   # A driver in which a process is stuck for good: the step is told as such, with the call.
   set(result ${CMAKE_BINARY_DIR}/gpu_check_stuck.json)
   weir_register_test(gpu_check_stuck tool sh -c "! ${Python3_EXECUTABLE} ${scripts}/gpu-check --simulated --quick --tree ${CMAKE_BINARY_DIR} \

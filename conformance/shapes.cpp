@@ -4,6 +4,7 @@
 #include "conformance/shapes.hpp"
 
 #include <algorithm>
+#include <thread>
 
 namespace weir::conformance {
 namespace {
@@ -123,6 +124,18 @@ Outcome shapes(Test &t, const Axes &axes,
   }
   if (shape.number == 0) t.note("there was nothing of the kind to look at");
   return {};
+}
+
+Outcome finished(Session &session, const Stream &stream, Owner owner, Site site) {
+  const bool ours_alone = owner == Owner::made || owner == Owner::transfer;
+  const uint64_t end = ours_alone ? 0 : now_ns() + patience_ns;
+  weir_result result = session.table.stream_query(session.state, stream.get());
+  while (result == WEIR_NOT_READY && now_ns() < end) {
+    std::this_thread::yield();
+    result = session.table.stream_query(session.state, stream.get());
+  }
+  if (succeeds.holds(result)) return {};
+  return session.unexpected(site, succeeds, "stream_query", owner_name(owner), result);
 }
 
 Outcome count_call(Session &session, const Stream &stream, std::atomic<uint32_t> &count,

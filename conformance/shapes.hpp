@@ -112,6 +112,9 @@ Outcome batch(Session &session, const Stream &stream, const std::vector<weir_be_
 /// The stream waits for the fence.
 Outcome waits(Session &session, const Stream &stream, const Fence &fence,
               Site site = Site::current());
+/// The stream is asked and answers that its work has finished: at once when nobody else may use it, else before the suite's
+/// patience is over, asked again and again.
+Outcome finished(Session &session, const Stream &stream, Owner owner, Site site = Site::current());
 /// All bytes are as wanted.
 Outcome check_same(std::span<const std::byte> is, std::span<const std::byte> wanted,
                    const std::string &what, Site site = Site::current());

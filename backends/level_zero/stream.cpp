@@ -15,8 +15,9 @@ namespace {
 
 /// Drivers have been reported to go wrong from 4 GiB on.
 constexpr uint64_t largest_command = uint64_t{2} << 30U;
-/// How long a query of a list that is not ours alone gives an idle queue to answer.
-constexpr uint64_t query_patience_ns = 1'000'000;
+/// The most that a query of a list that is not ours alone waits for an answer, after several in a row that had none, as on a
+/// device that another process keeps busy.
+constexpr uint64_t most_patience_ns = 64'000'000;
 /// Since when zeCommandListHostSynchronize is there.
 constexpr abi::ApiVersion synchronize_since = abi::version(1, 6);
 
@@ -201,7 +202,8 @@ weir_result Stream::query_known() {
 }
 
 // What the program enqueued on its list itself is not known here, so each query asks anew: the driver, or where that
-// cannot be asked, a barrier, which an idle queue passes in microseconds.
+// cannot be asked, a barrier, which an idle queue passes in microseconds. Each query is given twice the time of the one
+// before it that got no answer: an idle queue is found to be idle however slow its device is.
 weir_result Stream::query_shared() {
   const Api &api = platform_.api();
   if (api.list_synchronize != nullptr && platform_.version() >= synchronize_since) {
@@ -216,9 +218,13 @@ weir_result Stream::query_shared() {
     events_.give_back_unused(end);
     return marked;
   }
-  const weir_result result = events_.finish(events_.slot(end), query_patience_ns);
+  const uint64_t patience = patience_ns_.load(std::memory_order_relaxed);
+  const weir_result result = events_.finish(events_.slot(end), patience);
   events_.give_back(end);
-  return result == WEIR_ERROR_TIMEOUT ? WEIR_NOT_READY : result;
+  const bool late = result == WEIR_ERROR_TIMEOUT;
+  patience_ns_.store(late ? std::min(2 * patience, most_patience_ns) : least_patience_ns,
+                     std::memory_order_relaxed);
+  return late ? WEIR_NOT_READY : result;
 }
 
 }  // namespace weir::level_zero

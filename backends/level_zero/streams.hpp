@@ -14,6 +14,7 @@
 #include "backends/level_zero/events.hpp"
 #include "backends/level_zero/host_calls.hpp"
 
+#include <atomic>
 #include <memory>
 #include <mutex>
 #include <shared_mutex>
@@ -48,6 +49,9 @@ class Stream {
 
  private:
   friend class Streams;
+  /// How long a query of a list that is not ours alone gives an idle queue to answer, at least.
+  static constexpr uint64_t least_patience_ns = 1'000'000;
+
   weir_result barrier(abi::Event signal);
   weir_result before_command();
   weir_result after_command();
@@ -71,6 +75,7 @@ class Stream {
   uint64_t finished_ = 0;         // so many of them are known to be done
   EventIndex marker_ = no_event;  // signalled after the first marker_at_ of them
   uint64_t marker_at_ = 0;
+  std::atomic<uint64_t> patience_ns_{least_patience_ns};  // what the next query_shared() waits
   std::unique_ptr<HostCalls> calls_;
 };
 

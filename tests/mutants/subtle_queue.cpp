@@ -62,6 +62,26 @@ constexpr Fault faults[] = {
                     : result;
        };
      }},
+    // stream_query: "asked again, it is SUCCESS".
+    {"wrapped_stream_never_idle", "stream_query never says of a wrapped stream that all is done",
+     "ST-023",
+     [](weir_backend_table &t) {
+       static Book<weir_be_stream, bool> wrapped;
+       t.stream_wrap = [](weir_be_state *state, uint32_t device, void *native,
+                          weir_be_stream *stream) {
+         const weir_result result = real().stream_wrap(state, device, native, stream);
+         if (result == WEIR_SUCCESS) wrapped.put(*stream, true);
+         return result;
+       };
+       t.stream_destroy = [](weir_be_state *state, weir_be_stream stream) {
+         (void)wrapped.take(stream);
+         return real().stream_destroy(state, stream);
+       };
+       t.stream_query = [](weir_be_state *state, weir_be_stream stream) {
+         const weir_result result = real().stream_query(state, stream);
+         return wrapped.find(stream) ? weir_result{WEIR_NOT_READY} : result;
+       };
+     }},
     // stream_check: "SUCCESS, or STREAM_CAPTURING when the stream is recording a graph."
     {"check_answers_not_ready", "stream_check says NOT_READY of a stream that has work to do",
      "ST-017",

@@ -210,7 +210,9 @@ typedef struct weir_backend_table {
   weir_result (*stream_check)(weir_be_state *state, weir_be_stream stream);
   /** Blocks the thread until everything enqueued on the stream so far has finished. */
   weir_result (*stream_synchronize)(weir_be_state *state, weir_be_stream stream);
-  weir_result (*stream_query)(weir_be_state *state, weir_be_stream stream); /**< SUCCESS or NOT_READY */
+  /** SUCCESS or NOT_READY. A stream that the program may use as well (one that was wrapped, or whose native stream was asked
+   *  for) may be NOT_READY a few times more after its work has finished; asked again, it is SUCCESS. */
+  weir_result (*stream_query)(weir_be_state *state, weir_be_stream stream);
   /** Enqueues function(user), to run on a CPU thread in the stream's order. */
   weir_result (*stream_host_call)(weir_be_state *state, weir_be_stream stream, weir_host_function function,
                                   void *user);

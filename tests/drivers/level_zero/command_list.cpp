@@ -221,6 +221,8 @@ void CommandList::serve() noexcept {
 }
 
 void CommandList::perform(const Command &command) noexcept {
+  if (command.kind == Command::Kind::barrier && driver_.options.barrier_ns != 0)
+    host::wait_until(host::now_ns() + driver_.options.barrier_ns);
   if (command.bytes == 0) return;
   try {
     transfer(command);

@@ -10,6 +10,7 @@
  *   multi_map=0        1: a physical memory object may be mapped at several addresses
  *   import=1           0: there are no zexDriver...Pointer functions
  *   hold_us=2000       how long a command that nothing orders is held back, so that a later one overtakes it; 0: never
+ *   barrier_us=0       how long a barrier takes, as on a device whose engines another process keeps busy
  *   tiles=1            devices that are tiles of one card, at one PCI address
  *   stale_imports=1    a card goes on reaching what it reached first at another card's mapped address, until the reservation
  *                      is freed, as with Intel's driver; 0: it reaches what is mapped there

@@ -22,12 +22,12 @@ std::string parse_options(const char *text, DriverOptions *options) {
         return "";
       return common::bad_option(key, value, "a power of two up to 2M");
     }
-    if (key == "hold_us") {
+    if (key == "hold_us" || key == "barrier_us") {
       uint64_t microseconds = 0;
       if (!common::parse_number(value, 1000, &microseconds) || microseconds > 60'000'000) {
         return common::bad_option(key, value, "microseconds, at most a minute");
       }
-      parsed.hold_ns = microseconds * 1000;
+      (key == "hold_us" ? parsed.hold_ns : parsed.barrier_ns) = microseconds * 1000;
       return "";
     }
     if (key == "units") {
@@ -44,8 +44,9 @@ std::string parse_options(const char *text, DriverOptions *options) {
     if (key == "stale_imports") return common::read_flag(key, value, &parsed.stale_imports);
     if (key == "multi_map") return common::read_flag(key, value, &parsed.multi_map);
     if (key == "import") return common::read_flag(key, value, &parsed.import);
-    return common::unknown_option(
-        key, "max_alloc, large_page, multi_map, import, hold_us, units, tiles, stale_imports");
+    return common::unknown_option(key,
+                                  "max_alloc, large_page, multi_map, import, hold_us, barrier_us, "
+                                  "units, tiles, stale_imports");
   };
   std::string reason = common::read_options(text, take);
   if (reason.empty()) *options = parsed;

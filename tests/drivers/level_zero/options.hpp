@@ -16,6 +16,7 @@ struct DriverOptions {
   uint64_t tiles = 1;  ///< devices on one card
   bool stale_imports = true;
   uint64_t hold_ns = 2'000'000;
+  uint64_t barrier_ns = 0;  ///< how long a barrier takes
   bool clock_units = false;
 };
 
