@@ -17,7 +17,7 @@ namespace {
 constexpr uint64_t largest_command = uint64_t{2} << 30U;
 /// The most that a query of a list that is not ours alone waits for an answer, after several in a row that had none, as on a
 /// device that another process keeps busy.
-constexpr uint64_t most_patience_ns = 64'000'000;
+constexpr uint64_t most_patience_ns = 8'000'000;
 /// Since when zeCommandListHostSynchronize is there.
 constexpr abi::ApiVersion synchronize_since = abi::version(1, 6);
 

@@ -10,13 +10,23 @@
  *  - Entries are thread-safe unless the comment says otherwise. They never throw and never exit.
  *  - They return a weir_result. On failure nothing has changed, nothing is leaked, and last_error_code() gives the
  *    thread a code that is not 0 until its next call: the runtime's own where a call of it failed, else one of the
- *    backend's. NOT_READY and TIMEOUT are answers, and need no code.
+ *    backend's. NOT_READY and TIMEOUT are answers, and need no code. What the code is after a call that succeeded, or
+ *    after a call with another state, is open.
  *  - What a comment does not allow and the backend can see is refused with INVALID_ARGUMENT, unless another result is
- *    named: sizes of 0 or of the wrong multiple, unknown flags, devices that do not exist. Handles and addresses that are
- *    dead or made up need not be recognised.
+ *    named: sizes of 0 or of the wrong multiple, unknown flags, devices that do not exist, 0 and NULL where a granule, a
+ *    fence or a stream is needed. Handles and addresses that are dead or made up need not be recognised, nor a wrong
+ *    size that the backend rounds up to the right one. Host memory or addresses that can't be had are
+ *    OUT_OF_HOST_MEMORY, or INVALID_ARGUMENT or DEVICE_OOM where the runtime says no more.
  *  - Out-parameters are written only on success. weir_be_device and weir_be_link begin with `struct_size`, which the
- *    caller sets: the backend writes at most that many bytes, leaves it as it is, and 0 means unknown in the rest.
- *  - Entries leave the calling thread's runtime state (such as the current CUDA context) as they found it.
+ *    caller sets: the backend writes at most that many bytes, leaves it as it is, and 0 means unknown in the rest, which
+ *    the caller zeroes.
+ *  - Entries leave the calling thread's runtime state as they found it: the runtime's current device or context, and the
+ *    thread's signal mask and floating-point modes.
+ *  - What enqueues (copies, fills, waits, records, host functions) and what asks (a check, query or poll) does not wait for
+ *    work, while fewer than 200 calls are outstanding on the stream; a copy from host memory to host memory may. Other
+ *    entries may wait for work of any stream, as runtimes do.
+ *  - There is room for what device and system have memory for, and at least for 64 streams, 10,000 fences that have
+ *    not passed, 5,000 copies in a stream, 256 ranges, hundreds of maps, 1,000 pieces of plain memory and 256 of host memory.
  *  - Devices are named by their index within the backend, addresses are uint64_t, sizes are bytes.
  *  - A NULL entry means NOT_SUPPORTED. Groups are all or none; which group a capability needs is said at the
  *    group. The loader refuses a table whose capabilities and groups disagree.
@@ -75,7 +85,7 @@ typedef struct weir_be_link {
   uint32_t kind;           /**< WEIR_LINK_* */
   uint64_t bandwidth;      /**< bytes a second one way; 0 = unknown */
   uint64_t latency_ns;     /**< 0 = unknown */
-  uint32_t hops;           /**< links in a row; 0 from a device to itself */
+  uint32_t hops;           /**< links in a row; 0 from a device to itself, elsewhere at least 1 where it is known */
   uint32_t direct;         /**< 1 = copy_async works between the two */
 } weir_be_link;
 
@@ -99,7 +109,7 @@ typedef struct weir_be_fabric_handle {
 } weir_be_fabric_handle;
 
 /** One copy. Both sides are addresses: device addresses, or host memory from host_allocate / host_register.
- *  Ranges do not overlap. */
+ *  Ranges do not overlap: what a copy does whose sides overlap is undefined. */
 typedef struct weir_be_copy {
   uint64_t destination; /**< address of the first byte written */
   uint64_t source;      /**< address of the first byte read */
@@ -117,8 +127,9 @@ typedef struct weir_backend_table {
   /** Finds and starts the runtime. On failure *reason (never NULL then, static or owned by the library until
    *  this thread's next start) says why in words for a person: "HIP runtime 5.2 found, 6.0 needed". Called once per context; several states may exist. */
   weir_result (*start)(const weir_be_start *desc, weir_be_state **state, const char **reason);
-  /** Frees everything the state still owns, also when its streams have work to do: that is waited for or given up. No
-   *  other entry is running or will be called with it. Any thread may call it. */
+  /** Frees everything the state still owns, also when its streams have work to do: that is waited for or given up. When it
+   *  returns nothing of the state runs any more, neither host functions nor the log. No other entry is running or will be
+   *  called with it. Any thread may call it. */
   void (*stop)(weir_be_state *state);
   /** The runtime's version, "" if unknown. Lives as long as the state. */
   const char *(*runtime_version)(weir_be_state *state);
@@ -141,12 +152,14 @@ typedef struct weir_backend_table {
    *      needs WEIR_CAP_VMM and WEIR_CAP_PEER ---- */
   /** Makes `bytes` (a multiple of the granule) of physical memory on the device. Contents are undefined.
    *  `flags` are WEIR_BE_GRANULE_*: runtimes fix at creation how memory may leave the process. DEVICE_OOM when the
-   *  device has none left; NOT_SUPPORTED for a flag without its capability. */
+   *  device has none left; NOT_SUPPORTED for a flag without its capability; either NOT_SUPPORTED or INVALID_ARGUMENT for a
+   *  flag that the backend does not know. */
   weir_result (*granule_create)(weir_be_state *state, uint32_t device, uint64_t bytes, uint64_t flags,
                                 weir_be_granule *granule);
   /** Legal only when it is mapped nowhere. */
   weir_result (*granule_destroy)(weir_be_state *state, uint32_t device, weir_be_granule granule);
-  /** Reserves addresses of the device without memory behind them; `alignment` is a power of two >= granule. */
+  /** Reserves addresses of the device without memory behind them; `alignment` is a power of two >= granule. One of more
+   *  than 1 GiB may be refused. */
   weir_result (*range_reserve)(weir_be_state *state, uint32_t device, uint64_t bytes, uint64_t alignment,
                                uint64_t *address);
   /** `address` and `bytes` as reserved; nothing is mapped in it, by no device. */
@@ -157,7 +170,9 @@ typedef struct weir_backend_table {
    *  where it is one of `peers`. Without WEIR_CAP_MAP_PART a granule is mapped whole: `offset` is 0 and `bytes` its size,
    *  and anything else is NOT_SUPPORTED. When it returns, work enqueued from now on sees it. Called on one thread per device
    *  unless WEIR_CAP_MAP_ANY_THREAD, so with WEIR_CAP_SHARED_RANGE several devices may map into disjoint places of one
-   *  reservation at the same time. A granule is mapped once at a time unless WEIR_CAP_MULTI_MAP. */
+   *  reservation at the same time. A granule is mapped once at a time unless WEIR_CAP_MULTI_MAP. `peers` are other devices,
+   *  each once and in any order, and NULL only where there are none. That a device without access is kept from the memory is
+   *  not promised. */
   weir_result (*map)(weir_be_state *state, uint32_t device, uint64_t address, uint64_t bytes,
                      weir_be_granule granule, uint64_t offset, const uint32_t *peers, uint32_t peer_count);
   /** Removes exactly what one map call made; `device` is the one that call was told. The core calls it only when no work
@@ -171,7 +186,8 @@ typedef struct weir_backend_table {
   /** A new descriptor of a granule made with WEIR_BE_GRANULE_EXPORT_FD; the caller closes it. It can be sent to another
    *  process. The exporter keeps the granule for as long as others use it. */
   weir_result (*granule_export)(weir_be_state *state, uint32_t device, weir_be_granule granule, int32_t *fd);
-  /** A granule over somebody's exported memory of `bytes`; the descriptor stays the caller's. Ended by granule_destroy. */
+  /** A granule over somebody's exported memory of `bytes`, as it was exported: another number is refused where the backend
+   *  can see it. The descriptor stays the caller's. Ended by granule_destroy. */
   weir_result (*granule_import)(weir_be_state *state, uint32_t device, int32_t fd, uint64_t bytes,
                                 weir_be_granule *granule);
 
@@ -187,14 +203,16 @@ typedef struct weir_backend_table {
   weir_result (*host_allocate)(weir_be_state *state, uint64_t bytes, void **memory);
   /** `memory` and `bytes` as allocated. No copy that uses them is pending. */
   weir_result (*host_free)(weir_be_state *state, void *memory, uint64_t bytes);
-  /** Makes existing page-aligned host memory usable for copies by every device of the backend. */
+  /** Makes existing page-aligned host memory usable for copies by every device of the backend. `bytes` need be no whole
+   *  pages; the rest of the last page may be registered with them. */
   weir_result (*host_register)(weir_be_state *state, void *memory, uint64_t bytes);
   /** `memory` and `bytes` as registered. No copy that uses them is pending. */
   weir_result (*host_unregister)(weir_be_state *state, void *memory, uint64_t bytes);
 
   /* ---- streams (required; host_call: WEIR_CAP_HOST_CALL) ---- */
   /** In-order queues; different streams are unordered. `flags` are 0 or WEIR_BE_STREAM_TRANSFER: that needs
-   *  WEIR_CAP_TRANSFER_STREAM, and without it is INVALID_ARGUMENT. */
+   *  WEIR_CAP_TRANSFER_STREAM, and without it is INVALID_ARGUMENT. Any threads may use the stream, several at a time: the
+   *  order of what they enqueue is open, but for what each enqueues itself. */
   weir_result (*stream_create)(weir_be_state *state, uint32_t device, uint64_t flags, weir_be_stream *stream);
   /** Wraps a stream of the runtime, which stays the caller's. NULL is the runtime's default stream, and INVALID_ARGUMENT
    *  where it has none. A stream that means another queue on every thread (CUDA's per-thread default stream) answers on the
@@ -213,7 +231,9 @@ typedef struct weir_backend_table {
   /** SUCCESS or NOT_READY. A stream that the program may use as well (one that was wrapped, or whose native stream was asked
    *  for) may be NOT_READY a few times more after its work has finished; asked again, it is SUCCESS. */
   weir_result (*stream_query)(weir_be_state *state, weir_be_stream stream);
-  /** Enqueues function(user), to run on a CPU thread in the stream's order. */
+  /** Enqueues function(user), to run on a CPU thread in the stream's order. The function may block; what is behind it in the
+   *  stream, and what waits for that, waits. Other streams' host functions may wait for it too, as when the runtime has one
+   *  thread for all, but nothing else of other streams does. It calls no entry. */
   weir_result (*stream_host_call)(weir_be_state *state, weir_be_stream stream, weir_host_function function,
                                   void *user);
 
@@ -233,15 +253,17 @@ typedef struct weir_backend_table {
   /* ---- copies (copy and fill required; batch: WEIR_CAP_BATCH_COPY) ---- */
   /** Enqueues a copy. A copy never spans two map calls' ranges or two reservations on either side. */
   weir_result (*copy_async)(weir_be_state *state, weir_be_stream stream, const weir_be_copy *copy);
-  /** Enqueues all or none; order among them is free. */
+  /** Enqueues all or none; order among them is free, so none writes what another reads or writes. No copies do nothing, and
+   *  may be INVALID_ARGUMENT; likewise copies and fills of 0 bytes. */
   weir_result (*copy_batch_async)(weir_be_state *state, weir_be_stream stream, const weir_be_copy *copies,
                                   uint32_t count);
-  /** Fills device memory with a byte. */
+  /** Fills device memory with a byte. For host memory it is undefined. */
   weir_result (*fill_async)(weir_be_state *state, weir_be_stream stream, uint64_t address, uint8_t value,
                             uint64_t bytes);
 
   /* ---- peers: all or none, WEIR_CAP_PEER ---- */
-  /** Whether `device` can reach `peer`'s memory directly; enables it where the runtime asks for that. */
+  /** Whether `device` can reach `peer`'s memory directly; enables it where the runtime asks for that. SUCCESS wherever the
+   *  link is direct, and NOT_SUPPORTED where it can't. What it says of a device and itself is open. */
   weir_result (*peer_enable)(weir_be_state *state, uint32_t device, uint32_t peer);
 
   /* ---- export over a fabric, between the machines of one: all or none, WEIR_CAP_EXPORT_FABRIC ---- */
