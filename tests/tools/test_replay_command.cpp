@@ -159,6 +159,23 @@ void replays_every_way(void **) {
   }
 }
 
+/// No run is faster than the bound, and the tight one is not below the simple one.
+void bounds_a_paced_run(void **) {
+  const TemporaryFile trace(busy_trace());
+  const Outcome outcome = run_weir({"replay", trace.path(), "--device-memory", "40%", "--json",
+                                    "--pace", "1e9,1e9,1e8", "--no-verify", "--no-warm-up"});
+  assert_int_equal(outcome.status, 0);
+  const Json report = Json::parse(outcome.output);
+  assert_true(report["bound_fetched_bytes"].get<uint64_t>() > 0);
+  assert_true(report["bound_fetched_bytes"].get<uint64_t>() <=
+              report["promoted_bytes"].get<uint64_t>());
+  const double bound = report["bound_seconds"].get<double>();
+  assert_true(bound >= report["bound_simple_seconds"].get<double>());
+  assert_true(report["bound_simple_seconds"].get<double>() >=
+              report["compute_seconds"].get<double>());
+  assert_true(report["seconds"].get<double>() >= bound);
+}
+
 void replays_allocations_alone(void **) {
   const TemporaryFile trace(busy_trace());
   const Outcome outcome =
@@ -329,6 +346,7 @@ int main() {
       cmocka_unit_test(replays_and_reports),
       cmocka_unit_test(replays_beside_a_neighbour),
       cmocka_unit_test(replays_every_way),
+      cmocka_unit_test(bounds_a_paced_run),
       cmocka_unit_test(replays_allocations_alone),
       cmocka_unit_test(storage_alone),
       cmocka_unit_test(compression_alone),

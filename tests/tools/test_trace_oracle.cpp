@@ -2,6 +2,7 @@
 //
 // The oracle: worked examples with every byte accounted for, and random plans against a plain reimplementation that
 // looks for the farthest next use by scanning.
+#include "tests/tools/plan_script.hpp"
 #include "tests/tools/trace_files.hpp"
 
 #include "tools/weir/oracle.hpp"
@@ -14,28 +15,7 @@ namespace {
 
 using namespace weir::tool;
 
-/// Builds plans an operation at a time.
-class Script {
- public:
-  void birth(uint64_t bytes) {
-    plan_.events.push_back(static_cast<uint32_t>(plan_.block_bytes.size()) << 3 | plan_alloc);
-    plan_.block_bytes.push_back(bytes);
-  }
-  void operation(const std::vector<std::pair<uint32_t, PlanKind>> &uses,
-                 const std::vector<uint32_t> &frees = {}) {
-    PlanOperation &operation = plan_.operations.emplace_back();
-    operation.prelude = prelude_;
-    operation.body = plan_.events.size();
-    for (const auto &[block, kind] : uses) plan_.events.push_back(block << 3 | kind);
-    for (const uint32_t block : frees) plan_.events.push_back(block << 3 | plan_free);
-    operation.end = prelude_ = plan_.events.size();
-  }
-  const Plan &plan() const { return plan_; }
-
- private:
-  Plan plan_;
-  uint64_t prelude_ = 0;
-};
+using Script = weir::test::PlanScript;
 
 void check(const OracleTraffic &traffic, uint64_t fetched, uint64_t written_back,
            uint64_t dropped) {

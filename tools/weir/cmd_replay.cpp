@@ -130,6 +130,9 @@ class Replay {
     report_.compute_seconds = compute_seconds(plan_, *options_.pace);
     report_.oracle_slowdown =
         oracle_slowdown(report_.oracle, *report_.compute_seconds, options_.pace->link_bandwidth());
+    progress_.start("bounding", "operations", plan_.operations.size());
+    report_.bound = least_time(plan_, report_.stats.device_budget - settings_.neighbour_budget,
+                               *options_.pace, options_.touch);
   }
 
   const ReplayOptions &options_;

@@ -152,6 +152,11 @@ std::string report_json(const Report &report) {
   json["oracle_slowdown"] = optional_number(report.oracle_slowdown);
   json["oracle_fetched_bytes"] = report.oracle.fetched;
   json["oracle_written_back_bytes"] = report.oracle.written_back;
+  if (report.bound) {
+    json["bound_seconds"] = report.bound->seconds;
+    json["bound_simple_seconds"] = report.bound->simple_seconds;
+    json["bound_fetched_bytes"] = report.bound->fetched;
+  }
   json["all_resident_device_bytes"] = report.all_resident_stats.device_budget;
   json["all_resident_demoted_bytes"] = report.all_resident_stats.demoted_bytes;
   json["compute_seconds"] = optional_number(report.compute_seconds);
@@ -216,6 +221,13 @@ std::string report_text(const Report &report) {
   }
   table.row("time, constrained", format_fixed(report.constrained.seconds, 3) + " s");
   table.row("slowdown", times(report.slowdown()));
+  if (report.bound && report.compute_seconds.value_or(0) > 0) {
+    const auto beside = [&](double seconds) {
+      return times(seconds / *report.compute_seconds) + " (" + format_fixed(seconds, 3) + " s)";
+    };
+    table.row("slowdown, no policy below", beside(report.bound->seconds));
+    table.row("the same, simple bound", beside(report.bound->simple_seconds));
+  }
   table.row("slowdown, oracle", times(report.oracle_slowdown));
   table.row("wrong words", options.verify ? std::to_string(report.verify_errors) : "not checked");
   return table.take();

@@ -4,6 +4,7 @@
 // contract with scripts; they are only added to.
 #pragma once
 
+#include "bound.hpp"
 #include "oracle.hpp"
 #include "replay_options.hpp"
 #include "replayer.hpp"
@@ -31,6 +32,7 @@ struct Report {
   std::optional<double> compute_seconds;  ///< with --pace: the sum of the modelled times
   OracleTraffic oracle;
   std::optional<double> oracle_slowdown;
+  std::optional<Bound> bound;  ///< with --pace
 
   /// Bytes of all pages compressed, before to after; 0 if there were none.
   double compressed_ratio() const {
