@@ -183,6 +183,7 @@ if(TARGET weir_static)
     foreach(source IN LISTS sources)
       weir_test_program(${source} tool weir_tool weir_static)
     endforeach()
+    target_link_libraries(test_virtual_time PRIVATE weir_virtual_time)
   endif()
 endif()
 

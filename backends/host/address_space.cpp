@@ -44,20 +44,23 @@ weir_result reserve_aligned(uint64_t bytes, uint64_t alignment, uint64_t *addres
   return WEIR_SUCCESS;
 }
 
-int map_fixed(uint64_t address, uint64_t bytes, int fd, uint64_t offset, bool populate) {
+}  // namespace
+
+int AddressSpace::map_fixed(uint64_t address, uint64_t bytes, int fd, uint64_t offset,
+                            bool populate) const {
+  if (!contents_) return 0;
   const int flags = MAP_SHARED | MAP_FIXED | MAP_NORESERVE | (populate ? MAP_POPULATE : 0);
   void *mapped =
       mmap(pointer(address), bytes, PROT_READ | PROT_WRITE, flags, fd, static_cast<off_t>(offset));
   return mapped == MAP_FAILED ? errno : 0;
 }
 
-int map_nothing(uint64_t address, uint64_t bytes) {
+int AddressSpace::map_nothing(uint64_t address, uint64_t bytes) const {
+  if (!contents_) return 0;
   void *mapped = mmap(pointer(address), bytes, PROT_NONE,
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
   return mapped == MAP_FAILED ? errno : 0;
 }
-
-}  // namespace
 
 AddressSpace::~AddressSpace() {
   for (const auto &[address, reservation] : reservations_) {

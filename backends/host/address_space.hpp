@@ -28,7 +28,8 @@ struct Physical {
 class AddressSpace {
  public:
   /// `granule` is what addresses, offsets and sizes of reserve() and map() must be multiples of.
-  explicit AddressSpace(uint64_t granule) noexcept : granule_(granule) {}
+  /// Without contents nothing is mapped in the process.
+  AddressSpace(uint64_t granule, bool contents) noexcept : granule_(granule), contents_(contents) {}
   ~AddressSpace();
   AddressSpace(const AddressSpace &) = delete;
   AddressSpace &operator=(const AddressSpace &) = delete;
@@ -101,7 +102,12 @@ class AddressSpace {
   /// Whether the value is a multiple of the granule and, if it is a size, not 0.
   weir_result check_unit(const char *what, uint64_t value, bool size) const noexcept;
 
+  // What they do to the process's addresses, without contents nothing; 0 or errno.
+  int map_fixed(uint64_t address, uint64_t bytes, int fd, uint64_t offset, bool populate) const;
+  int map_nothing(uint64_t address, uint64_t bytes) const;
+
   const uint64_t granule_;
+  const bool contents_;
   mutable std::shared_mutex mutex_;
   Reservations reservations_;
 };

@@ -17,8 +17,7 @@ uint64_t now_ns() noexcept {
   return static_cast<uint64_t>(time.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(time.tv_nsec);
 }
 
-void wait_until(uint64_t deadline_ns) noexcept {
-  constexpr uint64_t spin_ns = 20'000;  // what a sleep commonly overshoots by
+void wait_until(uint64_t deadline_ns, uint64_t spin_ns) noexcept {
   if (now_ns() + spin_ns < deadline_ns) {
     const uint64_t wake = deadline_ns - spin_ns;
     const timespec time{static_cast<time_t>(wake / 1'000'000'000),

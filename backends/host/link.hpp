@@ -14,8 +14,8 @@ namespace weir::host {
 
 /// Monotonic time in nanoseconds.
 uint64_t now_ns() noexcept;
-/// Sleeps until shortly before `deadline_ns`, then spins up to it.
-void wait_until(uint64_t deadline_ns) noexcept;
+/// Sleeps until shortly before `deadline_ns`, then spins up to it: for `spin_ns`, which is what a sleep commonly overshoots by.
+void wait_until(uint64_t deadline_ns, uint64_t spin_ns = 20'000) noexcept;
 
 class LinkMeter {
  public:

@@ -30,7 +30,7 @@ bool touch(const std::byte *a, const std::byte *b, uint64_t bytes) noexcept {
 
 Model::Model(const Options &options)
     : options_(options),
-      space_(options.granule),
+      space_(options.granule, options.contents),
       links_(options.devices, options.link_bandwidth, options.peer_bandwidth,
              options.link_latency_ns) {
   links_.share(cards_of(options_));
@@ -54,7 +54,8 @@ weir_result Model::open() {
     const uint32_t with = options_.memory_with.empty() ? device : options_.memory_with[device];
     if (std::count(options_.memory_with.begin(), options_.memory_with.end(), with) > 1)
       rooms[device] = with == device ? std::make_shared<Room>(options_.memory) : rooms[with];
-    WEIR_BACKEND_TRY(memory->open(device, options_.memory, options_.punch_hole, rooms[device]));
+    WEIR_BACKEND_TRY(memory->open(device, options_.memory, options_.punch_hole && options_.contents,
+                                  rooms[device]));
     memory_.push_back(std::move(memory));
   }
   return WEIR_SUCCESS;
@@ -100,7 +101,7 @@ weir_result Model::check_granule_size(uint64_t bytes) const noexcept {
 weir_result Model::granule_create(uint32_t device, uint64_t bytes, uint64_t flags,
                                   weir_be_granule *granule) {
   WEIR_BACKEND_TRY(check_vmm(device));
-  const uint64_t known = options_.export_fd ? WEIR_BE_GRANULE_EXPORT_FD : 0;
+  const uint64_t known = exports() ? WEIR_BE_GRANULE_EXPORT_FD : 0;
   if ((flags & ~known) != 0) {
     return refuse(WEIR_ERROR_NOT_SUPPORTED, "granule flags %#llx, of which %#llx are known",
                   static_cast<Number>(flags), static_cast<Number>(known));
@@ -119,7 +120,8 @@ weir_result Model::granule_destroy(uint32_t device, weir_be_granule granule) {
 
 weir_result Model::granule_export(uint32_t device, weir_be_granule granule, int32_t *fd) {
   WEIR_BACKEND_TRY(check_vmm(device));
-  if (!options_.export_fd) return refuse(WEIR_ERROR_NOT_SUPPORTED, "export is off (export_fd=0)");
+  if (!exports())
+    return refuse(WEIR_ERROR_NOT_SUPPORTED, "export is off (export_fd=0 or contents=0)");
   std::shared_ptr<Extent> extent;
   WEIR_BACKEND_TRY(granules_.find_exportable(device, granule, &extent));
   return export_extent(*extent, fd);
@@ -128,7 +130,8 @@ weir_result Model::granule_export(uint32_t device, weir_be_granule granule, int3
 weir_result Model::granule_import(uint32_t device, int32_t fd, uint64_t bytes,
                                   weir_be_granule *granule) {
   WEIR_BACKEND_TRY(check_vmm(device));
-  if (!options_.export_fd) return refuse(WEIR_ERROR_NOT_SUPPORTED, "import is off (export_fd=0)");
+  if (!exports())
+    return refuse(WEIR_ERROR_NOT_SUPPORTED, "import is off (export_fd=0 or contents=0)");
   WEIR_BACKEND_TRY(check_granule_size(bytes));
   DeviceMemory::Place place;
   WEIR_BACKEND_TRY(exported_place(fd, bytes, &place));
@@ -310,7 +313,7 @@ weir_result Model::resolve(const weir_be_copy &copy, Operation *operation) {
                   to.device);
   }
   operation->kind = Operation::Kind::copy;
-  operation->destination = to.memory;
+  operation->destination = options_.contents ? to.memory : nullptr;
   operation->source = from.memory;
   operation->bytes = copy.bytes;
   operation->link = links_.path(from.device, to.device);
@@ -347,7 +350,7 @@ weir_result Model::fill(Stream &stream, uint64_t address, uint8_t value, uint64_
   }
   Operation operation;
   operation.kind = Operation::Kind::fill;
-  operation.destination = to.memory;
+  operation.destination = options_.contents ? to.memory : nullptr;
   operation.bytes = bytes;
   operation.value = value;
   stream.enqueue(&operation, 1);

@@ -73,6 +73,7 @@ class Model {
   weir_result check_capability(uint32_t device, uint64_t capability,
                                const char *off) const noexcept;
   void wait_as_asked(uint32_t device) noexcept;
+  bool exports() const noexcept { return options_.export_fd && options_.contents; }
 
   Options options_;
   std::vector<std::unique_ptr<DeviceMemory>> memory_;

@@ -31,7 +31,7 @@ struct Key {
   uint64_t unit = 1024;  ///< what K stands for
 };
 
-constexpr std::array<Key, 23> keys{{
+constexpr std::array<Key, 24> keys{{
     {"memory", nullptr, &Options::memory},
     {"granule", nullptr, &Options::granule},
     {"granule_large", nullptr, &Options::granule_large},
@@ -51,6 +51,7 @@ constexpr std::array<Key, 23> keys{{
     {"register", &Options::host_register},
     {"map_may_block", &Options::map_may_block},
     {"punch_hole", &Options::punch_hole},
+    {"contents", &Options::contents},
     {"link_bandwidth", nullptr, &Options::link_bandwidth, 1000},
     {"peer_bandwidth", nullptr, &Options::peer_bandwidth, 1000},
     {"link_latency_ns", nullptr, &Options::link_latency_ns, 1000},
@@ -126,9 +127,9 @@ std::string check_sizes(Options *o, bool large_given) {
 
 uint64_t Options::capabilities() const noexcept {
   const auto when = [](bool on, uint64_t capability) { return on ? capability : uint64_t{0}; };
-  return WEIR_CAP_HOST_ACCESS | when(vmm, WEIR_CAP_VMM) |
+  return when(contents, WEIR_CAP_HOST_ACCESS) | when(vmm, WEIR_CAP_VMM) |
          when(vmm && multi_map, WEIR_CAP_MULTI_MAP) | when(vmm && map_part, WEIR_CAP_MAP_PART) |
-         when(vmm && export_fd, WEIR_CAP_EXPORT_FD) | when(peer, WEIR_CAP_PEER) |
+         when(vmm && export_fd && contents, WEIR_CAP_EXPORT_FD) | when(peer, WEIR_CAP_PEER) |
          when(vmm && peer && shared_range, WEIR_CAP_SHARED_RANGE) |
          when(vmm && map_run, WEIR_CAP_MAP_RUN) |
          when(vmm && peer && access_later, WEIR_CAP_ACCESS_LATER) |

@@ -48,6 +48,8 @@ struct Options {
   bool host_register = true;
   bool map_may_block = false;  ///< mapping waits for the device's running work, as some runtimes do
   bool punch_hole = true;      ///< freed device memory goes back to the system
+  /// Else copies and fills take their links' time and move nothing, nothing is mapped, and no memory is used.
+  bool contents = true;
   Prefault prefault = Prefault::from_second;
   uint64_t link_bandwidth =
       0;  ///< bytes a second, device <-> host, each direction; 0 = as fast as memcpy

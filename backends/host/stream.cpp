@@ -110,7 +110,8 @@ void Stream::perform(const Operation &operation, StreamTable &table) noexcept {
       copy(operation);
       return;
     case Operation::Kind::fill:
-      std::memset(operation.destination, operation.value, operation.bytes);
+      if (operation.destination != nullptr)
+        std::memset(operation.destination, operation.value, operation.bytes);
       break;
     case Operation::Kind::call:
       operation.function(operation.user);
@@ -125,8 +126,12 @@ void Stream::perform(const Operation &operation, StreamTable &table) noexcept {
 }
 
 void Stream::copy(const Operation &operation) noexcept {
+  const auto move = [&operation] {
+    if (operation.destination != nullptr)
+      std::memcpy(operation.destination, operation.source, operation.bytes);
+  };
   if (operation.link == nullptr) {
-    std::memcpy(operation.destination, operation.source, operation.bytes);
+    move();
     link_clock_ = unknown;
     return;
   }
@@ -134,10 +139,15 @@ void Stream::copy(const Operation &operation) noexcept {
   const uint64_t ready =
       link_clock_ == unknown ? now_ns() : std::max(operation.enqueued_ns, link_clock_);
   const uint64_t end = operation.link->book(operation.bytes, ready, operation.with_latency);
-  std::memcpy(operation.destination, operation.source, operation.bytes);
+  move();
   const uint64_t copied = now_ns();
   link_clock_ = std::max(end, copied);
-  if (copied < end) wait_until(end);
+  if (copied >= end) return;
+  // Whoever moves nothing has no use for a spin, and a processor for more than that.
+  if (operation.destination != nullptr)
+    wait_until(end);
+  else
+    wait_until(end, 0);
 }
 
 StreamTable::StreamTable() : streams_(std::allocator<Stream>().allocate(capacity)) {}

@@ -28,8 +28,8 @@ struct Operation {
   enum class Kind : uint8_t { copy, fill, call, wait };
   Kind kind = Kind::copy;
   bool with_latency = false;
-  uint8_t value = 0;  // fill
-  std::byte *destination = nullptr;
+  uint8_t value = 0;                 // fill
+  std::byte *destination = nullptr;  // NULL: nothing is moved, which takes its time
   const std::byte *source = nullptr;
   uint64_t bytes = 0;
   LinkMeter *link = nullptr;  // copy: NULL where nothing is simulated

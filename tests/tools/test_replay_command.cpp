@@ -159,6 +159,38 @@ void replays_every_way(void **) {
   }
 }
 
+/// Time that only passes while all wait: a trace of more memory than any machine has, in which each run is as the last.
+void replays_in_virtual_time(void **) {
+  std::string text = busy_trace();
+  // 24 blocks of 64 KiB become 24 of 256 GiB.
+  for (size_t at; (at = text.find(" 65536")) != std::string::npos;)
+    text.replace(at, 6, " 274877906944");
+  const TemporaryFile trace(text);
+  const std::vector<std::string> arguments = {
+      "replay", trace.path(),     "--device-memory", "40%",       "--json",
+      "--pace", "1e15,1e15,1e12", "--virtual",       "--granule", "1G"};
+  const Outcome outcome = run_weir(arguments);
+  if (outcome.errors.find("built with a sanitizer") != std::string::npos) skip();
+  if (outcome.status != 0) print_error("%s\n", outcome.errors.c_str());
+  assert_int_equal(outcome.status, 0);
+  const Json report = Json::parse(outcome.output);
+  assert_true(report["virtual"].get<bool>());
+  assert_true(report["peak_live_bytes"].get<uint64_t>() > uint64_t{24} << 38U);
+  assert_true(report["promoted_bytes"].get<uint64_t>() >=
+              report["bound_fetched_bytes"].get<uint64_t>());
+  assert_true(report["seconds"].get<double>() >= report["bound_seconds"].get<double>());
+  assert_true(report["first_seconds"].get<double>() > 0);
+  // With everything in place it takes the operations' own time, and next to nothing more.
+  const double compute = report["compute_seconds"].get<double>();
+  assert_true(report["seconds_all_resident"].get<double>() >= compute);
+  assert_true(report["seconds_all_resident"].get<double>() <= 1.05 * compute);
+  for (int i = 0; i < 3; ++i) {
+    const Outcome again = run_weir(arguments);
+    assert_int_equal(again.status, 0);
+    assert_string_equal(again.output.c_str(), outcome.output.c_str());
+  }
+}
+
 /// No run is faster than the bound, and the tight one is not below the simple one.
 void bounds_a_paced_run(void **) {
   const TemporaryFile trace(busy_trace());
@@ -347,6 +379,7 @@ int main() {
       cmocka_unit_test(replays_beside_a_neighbour),
       cmocka_unit_test(replays_every_way),
       cmocka_unit_test(bounds_a_paced_run),
+      cmocka_unit_test(replays_in_virtual_time),
       cmocka_unit_test(replays_allocations_alone),
       cmocka_unit_test(storage_alone),
       cmocka_unit_test(compression_alone),

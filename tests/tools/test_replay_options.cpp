@@ -94,6 +94,27 @@ void flags_that_make_no_sense_are_named(void **) {
   refused([](ReplayFlags &f) { f.pace = "1,2,3,4"; }, "--pace: '1,2,3,4'");
   refused([](ReplayFlags &f) { f.pace = "1,x,3"; }, "--pace: 'x'");
   refused([](ReplayFlags &f) { f.slow = 2; }, "--slow needs --pace");
+  refused([](ReplayFlags &f) { f.virtual_time = true; }, "--virtual needs --pace");
+  refused(
+      [](ReplayFlags &f) {
+        f.virtual_time = true;
+        f.pace = "a100";
+        f.backend = "cuda";
+      },
+      "--virtual does not go with another --backend than host");
+  refused(
+      [](ReplayFlags &f) {
+        f.virtual_time = true;
+        f.pace = "a100";
+        f.compressed_memory = "1G";
+      },
+      "--virtual does not go with --compressed-memory");
+  refused(
+      [](ReplayFlags &f) {
+        f.virtual_time = f.yardstick = true;
+        f.pace = "a100";
+      },
+      "--virtual does not go with --yardstick");
   assert_string_equal(error_of([] { check_replay_flags(flags_for()); }).c_str(), "");
 }
 

@@ -49,6 +49,37 @@ void bytes_go_all_the_way_round(void **) {
   assert_int_equal(bytes_at(first)[110], data[110]);
 }
 
+/// Devices of far more memory than there is: copies take their time, and nothing else.
+void without_contents_nothing_moves(void **) {
+  HostBackend backend("contents=0;memory=32768G;granule=1G;granule_large=0;link_bandwidth=1G");
+  weir_be_device about{};
+  about.struct_size = sizeof about;
+  backend.check(backend->device_describe(backend.state(), 0, &about));
+  assert_int_equal(about.memory_total, uint64_t{32} << 40U);
+  assert_int_equal(about.capabilities & (WEIR_CAP_HOST_ACCESS | WEIR_CAP_EXPORT_FD), 0);
+  const weir_be_stream stream = backend.stream();
+  const uint64_t bytes = uint64_t{20} << 40U, little = 10'000'000;
+  weir_be_granule granule = 0;
+  uint64_t address = 0;
+  backend.check(backend->granule_create(backend.state(), 0, bytes, 0, &granule));
+  backend.check(backend->range_reserve(backend.state(), 0, bytes, uint64_t{1} << 30U, &address));
+  backend.check(backend->map(backend.state(), 0, address, bytes, granule, 0, nullptr, 0));
+  backend.check(backend->fill_async(backend.state(), stream, address, 7, bytes));
+  std::vector<unsigned char> back(little, 0xEE);
+  const weir_be_copy copy{address_of(back.data()), address, little};
+  const uint64_t start = now_ns();
+  backend.check(backend->copy_async(backend.state(), stream, &copy));
+  backend.check(backend->stream_synchronize(backend.state(), stream));
+  assert_true(now_ns() - start >= 10'000'000);  // 10 MB at 1 GB/s
+  assert_true(back == std::vector<unsigned char>(little, 0xEE));
+  int32_t fd = -1;
+  assert_int_equal(backend->granule_export(backend.state(), 0, granule, &fd),
+                   WEIR_ERROR_NOT_SUPPORTED);
+  backend.check(backend->unmap(backend.state(), 0, address, bytes));
+  backend.check(backend->range_free(backend.state(), 0, address, bytes));
+  backend.check(backend->granule_destroy(backend.state(), 0, granule));
+}
+
 void a_batch_is_all_or_nothing(void **) {
   HostBackend backend;
   const weir_be_stream stream = backend.stream();
@@ -419,6 +450,7 @@ void refusals_are_logged(void **) {
 int main() {
   const CMUnitTest tests[] = {
       cmocka_unit_test(bytes_go_all_the_way_round),
+      cmocka_unit_test(without_contents_nothing_moves),
       cmocka_unit_test(a_batch_is_all_or_nothing),
       cmocka_unit_test(bad_copies_are_refused_when_enqueued),
       cmocka_unit_test(a_refusal_names_the_value),

@@ -12,6 +12,8 @@
 #include "report.hpp"
 #include "weir_machine.hpp"
 
+#include "tools/virtual_time/virtual_time.hpp"
+
 #include <algorithm>
 #include <cstdio>
 
@@ -29,7 +31,7 @@ class Replay {
  public:
   explicit Replay(const ReplayOptions &options)
       : options_(options),
-        progress_(Progress::choose(options.json && !options.progress)),
+        progress_(Progress::choose((options.json || options.virtual_time) && !options.progress)),
         pattern_(options.data, options.seed) {}
 
   Report run() {
@@ -73,6 +75,7 @@ class Replay {
     WeirMachineDesc desc;
     desc.context_options = context_options;
     desc.backend = options_.backend;
+    desc.contents = options_.verify;
     desc.page = settings_.page;
     desc.device_budget = device_budget;
     desc.host_budget = settings_.host_budget;
@@ -112,11 +115,11 @@ class Replay {
 
   /// A whole run whose time does not count: the first use of memory costs far more than any other, and which blocks find
   /// their like is different once. Without filling and checking (--no-verify) nothing touches memory.
-  bool warms_up() const { return options_.warm_up && options_.verify; }
+  bool warms_up() const { return options_.warm_up && (options_.verify || options_.virtual_time); }
 
   void constrained() {
     WeirMachine machine(constrained_machine(options_, settings_), plan_.block_bytes.size());
-    if (warms_up()) (void)measured("warming up", machine);
+    if (warms_up()) report_.first_seconds = measured("warming up", machine).seconds;
     machine.take_lower_peaks();
     const weir_pool_stats before = machine.stats();
     report_.constrained = measured("constrained", machine);
@@ -157,6 +160,14 @@ void print_errors(const Report &report) {
 }  // namespace
 
 int run_replay(const ReplayOptions &options) {
+  if (options.virtual_time) {
+    if (!virtual_time::available())
+      throw ToolError(
+          "--virtual: this program was built with a sanitizer, which has its own threads and "
+          "clocks");
+    virtual_time::start();
+    JobRing::sleeps_are_exact = true;
+  }
   std::optional<OutputFile> file;
   if (!options.json_out.empty()) file.emplace(options.json_out);
   Replay replay(options);

@@ -9,6 +9,7 @@ WeirMachineDesc constrained_machine(const ReplayOptions &options, const Settings
   WeirMachineDesc desc;
   desc.context_options = settings.context_options;
   desc.backend = options.backend;
+  desc.contents = options.verify;
   desc.page = settings.page;
   desc.device_budget = settings.device_budget;
   desc.neighbour_budget = settings.neighbour_budget;

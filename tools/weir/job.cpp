@@ -95,8 +95,9 @@ void JobRing::execute(const Job &job) {
 }
 
 void JobRing::hold_until(uint64_t end_ns) const {
-  if (end_ns > now_ns() + spin_ns) {
-    const uint64_t wake = end_ns - spin_ns;
+  const uint64_t spin = sleeps_are_exact ? 0 : spin_ns;
+  if (end_ns > now_ns() + spin) {
+    const uint64_t wake = end_ns - spin;
     const timespec until{static_cast<time_t>(wake / 1'000'000'000),
                          static_cast<long>(wake % 1'000'000'000)};
     while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, nullptr) == EINTR) {

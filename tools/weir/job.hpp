@@ -59,6 +59,9 @@ struct Job {
 
 class JobRing {
  public:
+  /// A sleep ends when it is to, as in virtual time: none is cut short to spin up to its end.
+  inline static bool sleeps_are_exact = false;
+
   JobRing(size_t slots, const Pattern &pattern, VerifyLog &log);
   JobRing(const JobRing &) = delete;
   JobRing &operator=(const JobRing &) = delete;

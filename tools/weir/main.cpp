@@ -92,6 +92,10 @@ void add_replay_flags(CLI::App &command, ReplayFlags &flags) {
   command.add_flag("--no-warm-up", flags.no_warm_up,
                    "do not replay once on cold memory before the clock starts");
   command.add_flag(
+      "--virtual", flags.virtual_time,
+      "with --pace: in time that only passes while all threads wait, and without contents; any "
+      "size fits, and each run is as the last");
+  command.add_flag(
       "--yardstick", flags.yardstick,
       "also run on plain memory, alternating with the all-resident run, three times each");
   command.add_flag("--json", flags.json, "print the result as JSON");

@@ -105,10 +105,25 @@ std::string host_options(const ReplayOptions &options, uint64_t page, uint64_t b
   if (neighbour) text += ";host.links=0-1:nvlink:300G,h-0:pcie:30G,h-1:pcie:30G";
   if (!options.vmm) text += ";host.vmm=0";
   if (!options.multi_map) text += ";host.multi_map=0";
+  if (options.virtual_time) text += ";host.contents=0;host.register=0";
   if (options.pace)
     text += ";host.link_bandwidth=" +
             std::to_string(static_cast<uint64_t>(options.pace->link_bandwidth()));
   return text;
+}
+
+/// What has no time of its own there, or does work for its contents' sake, does not go with it.
+void check_virtual(const ReplayFlags &flags, ReplayOptions &options) {
+  if (!flags.virtual_time) return;
+  const char *against = flags.backend != "host"            ? "another --backend than host"
+                        : !flags.storage.empty()           ? "--storage"
+                        : !flags.compressed_memory.empty() ? "--compressed-memory"
+                        : flags.yardstick                  ? "--yardstick"
+                                                           : nullptr;
+  if (against != nullptr) throw ToolError(std::string("--virtual does not go with ") + against);
+  if (flags.pace.empty()) throw ToolError("--virtual needs --pace");
+  options.virtual_time = true;
+  options.verify = false;
 }
 
 }  // namespace
@@ -170,6 +185,7 @@ ReplayOptions check_replay_flags(const ReplayFlags &flags) {
   options.touch = flags.touch;
   options.yardstick = flags.yardstick;
   options.backend = flags.backend;
+  check_virtual(flags, options);
   options.json = flags.json;
   options.json_out = flags.json_out;
   options.progress = flags.progress;

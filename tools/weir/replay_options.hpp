@@ -43,6 +43,7 @@ struct ReplayOptions {
   bool steps = false;
   bool touch = false;
   bool yardstick = false;
+  bool virtual_time = false;  ///< then nothing is verified
   uint64_t limit = UINT64_MAX;
   uint64_t announce = 32;
   uint64_t ahead = 64;
@@ -64,6 +65,7 @@ struct ReplayFlags {
   uint64_t scale = 1, seed = 1, limit = UINT64_MAX, announce = 32, ahead = 64;
   bool no_vmm = false, no_multi_map = false, no_verify = false, no_warm_up = false;
   bool yardstick = false, json = false, progress = false, steps = false, touch = false;
+  bool virtual_time = false;
   bool encrypt_storage = false, buffered_storage = false, no_io_uring = false;
 };
 

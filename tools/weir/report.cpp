@@ -148,6 +148,8 @@ std::string report_json(const Report &report) {
   if (!report.first_errors.empty()) json["first_verify_errors"] = errors_json(report.first_errors);
   json["seconds"] = report.constrained.seconds;
   json["seconds_all_resident"] = report.seconds_all_resident;
+  json["first_seconds"] = optional_number(report.first_seconds);
+  json["virtual"] = options.virtual_time;
   json["slowdown"] = report.slowdown();
   json["oracle_slowdown"] = optional_number(report.oracle_slowdown);
   json["oracle_fetched_bytes"] = report.oracle.fetched;
@@ -219,6 +221,8 @@ std::string report_text(const Report &report) {
     table.row("time, plain memory", format_fixed(*report.seconds_plain, 3) + " s");
     table.row("overhead, all resident", times(report.seconds_all_resident / *report.seconds_plain));
   }
+  if (options.virtual_time && report.first_seconds)
+    table.row("time, constrained, first", format_fixed(*report.first_seconds, 3) + " s");
   table.row("time, constrained", format_fixed(report.constrained.seconds, 3) + " s");
   table.row("slowdown", times(report.slowdown()));
   if (report.bound && report.compute_seconds.value_or(0) > 0) {

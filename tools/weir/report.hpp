@@ -22,8 +22,9 @@ struct Report {
   const Plan *plan = nullptr;
   const Settings *settings = nullptr;
   RunResult constrained;
-  weir_pool_stats stats{};  ///< of the constrained run
-  LowerPeaks lower_peaks;   ///< the same
+  std::optional<double> first_seconds;  ///< of the run before it, on cold memory, if there was one
+  weir_pool_stats stats{};              ///< of the constrained run
+  LowerPeaks lower_peaks;               ///< the same
   double seconds_all_resident = 0;
   weir_pool_stats all_resident_stats{};
   uint64_t verify_errors = 0;  ///< of all runs

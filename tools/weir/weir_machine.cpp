@@ -47,11 +47,12 @@ WeirMachine::WeirMachine(const WeirMachineDesc &desc, size_t blocks)
   weir_device_info info = WEIR_DEVICE_INFO_INIT;
   require(weir_device_info_get(context_.get(), device, &info),
           "cannot ask about device " + std::to_string(device));
-  constexpr uint64_t needed = WEIR_CAP_HOST_CALL | WEIR_CAP_HOST_ACCESS;
+  const uint64_t needed = WEIR_CAP_HOST_CALL | (desc.contents ? WEIR_CAP_HOST_ACCESS : 0);
   if ((info.capabilities & needed) != needed)
-    throw ToolError(
-        "device " + std::to_string(device) + " (" + info.name +
-        ") can't replay: the CPU must reach its memory and its streams must run host functions");
+    throw ToolError("device " + std::to_string(device) + " (" + info.name +
+                    ") can't replay: the CPU must reach its memory" +
+                    (desc.contents ? "" : ", which --no-verify does without,") +
+                    " and its streams must run host functions");
   stream_ = open_stream(context_.get(), device);
 
   weir_pool_device places[2] = {};

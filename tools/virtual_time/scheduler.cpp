@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The scheduler: handing the turn on, and jumping to the next moment.
+#include "tools/virtual_time/scheduler.hpp"
+
+#include "tools/virtual_time/real.hpp"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+
+namespace weir::virtual_time {
+
+Scheduler::Thread *Scheduler::begin() {
+  running_ = new Thread;
+  return running_;
+}
+
+Scheduler::Thread *Scheduler::add() {
+  auto *thread = new Thread;
+  ready_.push_back(thread);
+  return thread;
+}
+
+void Scheduler::remove(Thread *thread) {
+  std::erase(ready_, thread);
+  delete thread;
+}
+
+bool Scheduler::wait(const void *key, uint64_t deadline) {
+  Thread &self = *running_;
+  self.key = key;
+  self.deadline = deadline;
+  self.order = ++orders_;
+  self.timed_out = false;
+  if (key != nullptr) waiting_[key].push_back(&self);
+  if (deadline != never) moments_.emplace(deadline, self.order, &self);
+  hand_on();
+  return !self.timed_out;
+}
+
+void Scheduler::wake(const void *key, size_t most) {
+  const auto found = waiting_.find(key);
+  if (found == waiting_.end()) return;
+  std::deque<Thread *> &threads = found->second;
+  for (; most != 0 && !threads.empty(); --most) {
+    Thread *thread = threads.front();
+    threads.pop_front();
+    if (thread->deadline != never) moments_.erase(Moment{thread->deadline, thread->order, thread});
+    ready_.push_back(thread);
+  }
+  if (threads.empty()) waiting_.erase(found);
+}
+
+void Scheduler::yield() {
+  ready_.push_back(running_);
+  hand_on();
+}
+
+void Scheduler::look() {
+  if (++running_->looks <= free_looks) return;
+  looking_.push_back(running_);
+  hand_on(true);
+}
+
+void Scheduler::enter(Thread *thread) { take(thread); }
+
+void Scheduler::leave() {
+  running_->ended = true;
+  wake(running_);
+  give(next());
+}
+
+/// Those whose moment has come are ready.
+void Scheduler::expire() {
+  while (!moments_.empty() && std::get<0>(*moments_.begin()) <= now_) {
+    Thread *thread = std::get<2>(*moments_.begin());
+    moments_.erase(moments_.begin());
+    thread->timed_out = true;
+    if (thread->key != nullptr) forget(thread);
+    ready_.push_back(thread);
+  }
+}
+
+/// It waits for its key no more.
+void Scheduler::forget(Thread *thread) {
+  const auto found = waiting_.find(thread->key);
+  std::erase(found->second, thread);
+  if (found->second.empty()) waiting_.erase(found);
+}
+
+Scheduler::Thread *Scheduler::next() {
+  if (ready_.empty() && !looking_.empty()) {
+    now_ += look_ns;
+    expire();
+    ready_.insert(ready_.end(), looking_.begin(), looking_.end());
+    looking_.clear();
+  }
+  if (ready_.empty()) {
+    if (moments_.empty()) {
+      std::fprintf(stderr,
+                   "virtual time: all threads wait, and for nothing that comes by itself\n");
+      std::abort();
+    }
+    now_ = std::max(now_, std::get<0>(*moments_.begin()));
+    expire();
+  }
+  Thread *thread = ready_.front();
+  ready_.pop_front();
+  return thread;
+}
+
+void Scheduler::hand_on(bool looks) {
+  Thread *self = running_;
+  if (!looks) self->looks = 0;
+  Thread *other = next();
+  if (other == self) return;
+  give(other);
+  take(self);
+}
+
+void Scheduler::give(Thread *thread) {
+  thread->turn.store(1, std::memory_order_release);
+  real::futex_wake(&thread->turn);
+}
+
+void Scheduler::take(Thread *thread) {
+  while (thread->turn.load(std::memory_order_acquire) == 0) real::futex_wait(&thread->turn, 0);
+  thread->turn.store(0, std::memory_order_relaxed);
+  running_ = thread;
+}
+
+}  // namespace weir::virtual_time

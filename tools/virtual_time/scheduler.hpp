@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Scheduler: whose turn it is, who waits for what and until when, and what time it is.
+//
+// What must hold: exactly one thread has the turn, and only that one touches the scheduler, so it needs no lock. The turn is handed
+// on in the order in which threads became ready; moments at which several wait end in the order in which the waits began. Nothing
+// else decides, so two runs of one program do the same.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <set>
+#include <tuple>
+#include <unordered_map>
+
+namespace weir::virtual_time {
+
+class Scheduler {
+ public:
+  static constexpr uint64_t never = UINT64_MAX;
+
+  struct Thread {
+    std::atomic<uint32_t> turn{0};  ///< 1: it is its turn, which it has not taken yet
+    const void *key = nullptr;      ///< what it waits for
+    uint64_t deadline = never, order = 0;
+    bool timed_out = false;
+    bool ended = false;
+    uint32_t looks = 0;  ///< at the clock, since it last waited
+  };
+
+  /// The caller becomes the thread with the turn.
+  Thread *begin();
+
+  // ---- by the thread with the turn ----
+  uint64_t now() const noexcept { return now_; }
+  /// A thread that will be ready; whoever makes it sees to it that it calls enter() first.
+  Thread *add();
+  /// It has not begun after all.
+  void remove(Thread *thread);
+  /// Waits until somebody wakes the key, or for the deadline. False: it is the deadline. Without a key for the deadline alone.
+  bool wait(const void *key, uint64_t deadline);
+  /// Those who wait for the key become ready, the first `most` of them.
+  void wake(const void *key, size_t most = SIZE_MAX);
+  /// The others come first.
+  void yield();
+  /// The clock was read. Who does so again and again waits for something, so the others come first, and time goes by.
+  void look();
+
+  // ---- by threads of add() ----
+  /// Waits for its first turn.
+  void enter(Thread *thread);
+  /// Has ended; hands its turn on and has no other.
+  void leave();
+
+ private:
+  using Moment = std::tuple<uint64_t, uint64_t, Thread *>;
+
+  Thread *next();
+  void hand_on(bool looks = false);
+  void give(Thread *thread);
+  void take(Thread *thread);
+  void forget(Thread *thread);
+  void expire();
+
+  static constexpr uint32_t free_looks = 3;
+  static constexpr uint64_t look_ns = 1000;
+
+  uint64_t now_ = uint64_t{1000} * 1'000'000'000;
+  uint64_t orders_ = 0;
+  Thread *running_ = nullptr;
+  std::deque<Thread *> ready_;
+  std::deque<Thread *> looking_;  ///< go on when nobody is ready, some time later
+  std::unordered_map<const void *, std::deque<Thread *>> waiting_;
+  std::set<Moment> moments_;
+};
+
+}  // namespace weir::virtual_time
