@@ -12,8 +12,6 @@
 #include "report.hpp"
 #include "weir_machine.hpp"
 
-#include "tools/virtual_time/virtual_time.hpp"
-
 #include <algorithm>
 #include <cstdio>
 
@@ -160,14 +158,6 @@ void print_errors(const Report &report) {
 }  // namespace
 
 int run_replay(const ReplayOptions &options) {
-  if (options.virtual_time) {
-    if (!virtual_time::available())
-      throw ToolError(
-          "--virtual: this program was built with a sanitizer, which has its own threads and "
-          "clocks");
-    virtual_time::start();
-    JobRing::sleeps_are_exact = true;
-  }
   std::optional<OutputFile> file;
   if (!options.json_out.empty()) file.emplace(options.json_out);
   Replay replay(options);

@@ -6,7 +6,10 @@
 #include "allocator_replay.hpp"
 #include "commands.hpp"
 #include "error.hpp"
+#include "job.hpp"
 #include "usage.hpp"
+
+#include "tools/virtual_time/virtual_time.hpp"
 
 #include <weir/weir.h>
 
@@ -26,6 +29,15 @@ using weir::tool::ReplayFlags;
 using weir::tool::ToolError;
 using weir::tool::TopoFlags;
 using weir::tool::UsageError;
+
+/// Before the program has a second thread.
+void begin_virtual_time() {
+  if (!weir::virtual_time::available())
+    throw ToolError(
+        "--virtual: this program was built with a sanitizer, which has its own threads and clocks");
+  weir::virtual_time::start();
+  weir::tool::JobRing::sleeps_are_exact = true;
+}
 
 /// What a pool is made of, and how a trace runs in it.
 void add_pool_flags(CLI::App &command, ReplayFlags &flags) {
@@ -264,7 +276,9 @@ int run(int argc, char **argv) {
     return run_allocator_replay(check_allocator_flags(allocator_flags, replay_flags.trace,
                                                       replay_flags.granule, replay_flags.json,
                                                       replay_flags.json_out));
-  return run_replay(check_replay_flags(replay_flags));
+  const weir::tool::ReplayOptions options = check_replay_flags(replay_flags);
+  if (options.virtual_time) begin_virtual_time();
+  return run_replay(options);
 }
 
 }  // namespace
