@@ -149,6 +149,7 @@ bool Events::renew(EventSlot &returned) noexcept {
   }
   if (api.event_reset(returned.event) != abi::success) return false;
   returned.passed.store(false, std::memory_order_relaxed);
+  ++returned.uses;
   return true;
 }
 
@@ -159,6 +160,17 @@ weir_result Events::poll(EventSlot &slot) noexcept {
   if (result != abi::success) return runtime_refusal(result, "zeEventQueryStatus");
   slot.passed.store(true, std::memory_order_release);
   return WEIR_SUCCESS;
+}
+
+uint32_t Events::use(const EventSlot &slot) noexcept {
+  std::lock_guard hold(mutex_);
+  return slot.uses;
+}
+
+weir_result Events::poll_use(EventIndex index, uint32_t use) noexcept {
+  std::lock_guard hold(mutex_);
+  EventSlot &found = slot(index);
+  return found.uses == use ? poll(found) : WEIR_SUCCESS;
 }
 
 weir_result Events::finish(EventSlot &slot, uint64_t timeout_ns) noexcept {

@@ -26,6 +26,8 @@ struct EventSlot {
   /// Odd while a fence stands on the event (fences.hpp).
   std::atomic<uint32_t> generation{0};
   uint64_t recorder = 0;  ///< the stream that signals it
+  uint32_t uses =
+      0;  ///< how often it has been signalled and come into use again; guarded by the table's mutex
 
   /// A command that waits for this event, on stream `stream`; `done` is signalled when it has gone on.
   struct Waiter {
@@ -62,6 +64,10 @@ class Events {
 
   /// SUCCESS if it has been signalled, NOT_READY if not.
   weir_result poll(EventSlot &slot) noexcept;
+  /// Which use of a slot this is, for poll_use().
+  uint32_t use(const EventSlot &slot) noexcept;
+  /// The same of that use, which may be over: it was signalled then.
+  weir_result poll_use(EventIndex index, uint32_t use) noexcept;
   /// Blocks until it is signalled: SUCCESS, or TIMEOUT after `timeout_ns` (UINT64_MAX = no limit).
   weir_result finish(EventSlot &slot, uint64_t timeout_ns) noexcept;
 

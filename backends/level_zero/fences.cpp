@@ -34,7 +34,7 @@ weir_result Fences::record(Stream &stream, weir_be_fence *fence) {
   WEIR_BACKEND_TRY(events_.take(&index));
   EventSlot &slot = events_.slot(index);
   slot.recorder = stream.id();
-  const weir_result result = stream.mark(slot.event);
+  const weir_result result = stream.record(index);
   if (result != WEIR_SUCCESS) {
     events_.give_back_unused(index);
     return result;

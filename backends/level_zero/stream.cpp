@@ -72,6 +72,17 @@ weir_result Stream::mark(abi::Event event) {
   return barrier(event);
 }
 
+weir_result Stream::record(EventIndex index) {
+  EventSlot &slot = events_.slot(index);
+  const uint32_t use = events_.use(slot);
+  std::lock_guard hold(mutex_);
+  WEIR_BACKEND_TRY(barrier(slot.event));
+  recorded_ = index;
+  recorded_use_ = use;
+  recorded_at_ = enqueued_;
+  return WEIR_SUCCESS;
+}
+
 weir_result Stream::wait(EventSlot &awaited) {
   // What this stream itself signals comes before what it does later anyway.
   if (awaited.recorder == id_) return WEIR_SUCCESS;
@@ -181,9 +192,15 @@ weir_result Stream::query() {
   return query_shared();
 }
 
-/// With the lock. Where every command is ours, one marker after the last of them serves all queries.
+/// With the lock. Where every command is ours, one marker after the last of them serves all queries, or the last fence: when it has
+/// passed the stream's work has finished, and a marker of this moment would not have been signalled yet.
 weir_result Stream::query_known() {
   if (finished_ == enqueued_) return WEIR_SUCCESS;
+  if (recorded_ != no_event && recorded_at_ == enqueued_) {
+    const weir_result recorded = events_.poll_use(recorded_, recorded_use_);
+    if (recorded == WEIR_SUCCESS) finished_ = recorded_at_;
+    return recorded;
+  }
   if (marker_ == no_event || marker_at_ != enqueued_) {
     EventIndex fresh = no_event;
     WEIR_BACKEND_TRY(events_.take(&fresh));

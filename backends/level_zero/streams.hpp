@@ -39,6 +39,8 @@ class Stream {
 
   /// Signals `event` after everything enqueued so far.
   weir_result mark(abi::Event event);
+  /// The same for a fence's event, which later answers a query of the stream.
+  weir_result record(EventIndex index);
   /// What follows runs after `awaited`.
   weir_result wait(EventSlot &awaited);
   weir_result copy(uint64_t destination, uint64_t source, uint64_t bytes);
@@ -75,6 +77,10 @@ class Stream {
   uint64_t finished_ = 0;         // so many of them are known to be done
   EventIndex marker_ = no_event;  // signalled after the first marker_at_ of them
   uint64_t marker_at_ = 0;
+  EventIndex recorded_ =
+      no_event;  // the last fence's, signalled after the first recorded_at_ of them
+  uint32_t recorded_use_ = 0;
+  uint64_t recorded_at_ = 0;
   std::atomic<uint64_t> patience_ns_{least_patience_ns};  // what the next query_shared() waits
   std::unique_ptr<HostCalls> calls_;
 };

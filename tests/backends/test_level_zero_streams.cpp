@@ -240,6 +240,24 @@ void fences_wait_for_their_work(void **) {
 
 // Fences are destroyed while commands still wait for them, and their events come back into use by the hundred.
 // The driver tells of every event that is reset too early.
+/// Nobody else uses the stream: it is not asked a second time, and a fence that is gone has passed too.
+void a_query_after_the_fence_is_answered(void **) {
+  machine("devices=1;memory=64M");
+  {
+    Backend backend;
+    const Bench bench(backend);
+    for (uint8_t round = 1; round <= 20; ++round) {
+      bench.fill(bench.stream, bench.memory, round, MiB);
+      const weir_be_fence filled = bench.record(bench.stream);
+      assert_ok(backend, backend->fence_wait(backend.state, filled, UINT64_MAX));
+      if (round % 2 == 0) assert_ok(backend, backend->fence_destroy(backend.state, filled));
+      assert_ok(backend, backend->stream_query(backend.state, bench.stream));
+      if (round % 2 != 0) assert_ok(backend, backend->fence_destroy(backend.state, filled));
+    }
+  }
+  assert_clean();
+}
+
 void storm_behind_a_gate(void **) {
   machine("devices=1;memory=64M");
   {
@@ -557,6 +575,7 @@ int main() {
       cmocka_unit_test(in_order_with_the_programs_commands),
       cmocka_unit_test(stream_misuse),
       cmocka_unit_test(fences_wait_for_their_work),
+      cmocka_unit_test(a_query_after_the_fence_is_answered),
       cmocka_unit_test(storm_behind_a_gate),
       cmocka_unit_test(event_is_kept_for_its_waiter),
       cmocka_unit_test(streams_end_without_blocking),
