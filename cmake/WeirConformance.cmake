@@ -2,7 +2,8 @@
 #
 # The conformance suite. conformance/*.cpp but main.cpp -> objects weir_conformance_suite (its own tests link it), with
 # main.cpp -> bin/weir-conformance. It knows the backend ABI and nothing else of Weir. tests/mutants/*.cpp -> backends with a
-# planted fault each, in <build>/lib/mutants.
+# planted fault each, in <build>/lib/mutants. tests/conformance/faulty_backend.cpp -> one that fails in all the ways that the
+# suite has to tell, in <build>/lib/conformance.
 
 weir_glob(weir_conformance_sources "conformance/*.cpp")
 set(weir_conformance_main ${PROJECT_SOURCE_DIR}/conformance/main.cpp)
@@ -36,4 +37,5 @@ if(WEIR_BUILD_TESTS AND TARGET weir_host AND NOT WEIR_SANITIZE)
   weir_backend_plugin(weir_backend_mutant mutants weir_mutant_faults weir_host weir_backend_common)
   add_executable(weir_mutants ${weir_mutant_list})
   target_link_libraries(weir_mutants PRIVATE weir_mutant_faults weir_host weir_backend_common weir_build)
+  weir_backend_plugin(weir_backend_faulty conformance ${PROJECT_SOURCE_DIR}/tests/conformance/faulty_backend.cpp weir_host weir_backend_common)
 endif()

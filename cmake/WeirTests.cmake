@@ -7,6 +7,7 @@
 #   tests/backends/test_*.cpp       -> one program each; loads a backend plugin by path    label backend
 #   tests/unit/test_*.cpp           -> one program each on libweir_static.a         label unit
 #   tests/conformance/test_*.cpp    -> one program each on the conformance suite's parts  label conformance
+#   tests/conformance/test_*.py     -> the suite's program on a backend with faults        label conformance
 #   tests/abi/test_*.{c,cpp}        -> one program each on libweir.so               label abi
 #   tests/cpp/*.cpp                 -> weir.hpp, each as the translation units choose (WeirCppTests.cmake)   label abi
 #   tests/fuzz/fuzz_*.cpp           -> one program each on libweir_static.a         label fuzz

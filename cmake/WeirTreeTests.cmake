@@ -27,7 +27,7 @@ if(weir_vendors AND TARGET bench_device AND TARGET weir_command AND NOT WEIR_SAN
   # A device that another process keeps busy: each barrier takes longer than a query of a shared list waits for it.
   if(TARGET weir_backend_level_zero AND NOT WEIR_SANITIZE)
     weir_register_test(conformance_level_zero_slow conformance weir_conformance $<TARGET_FILE:weir_backend_level_zero>
-      --filter "ST-*" --jobs 2 --timeout 120)
+      --filter "ST-02*" --jobs 2 --timeout 120)
     set_tests_properties(conformance_level_zero_slow PROPERTIES TIMEOUT 600 ENVIRONMENT
       "${weir_test_environment};${weir_environment_level_zero};WEIR_SIM=devices=2\;memory=256M\;mode=strict;WEIR_SIM_ZE=barrier_us=3000\;hold_us=200")
   endif()
@@ -110,6 +110,8 @@ set(weir_conformance_kinds all bare)
 set(weir_conformance_filter)
 if(WEIR_SANITIZE)
   set(weir_conformance_kinds all)
+  # Tens of thousands of everything are the plain build's.
+  set(weir_conformance_filter --filter "-LI-*")
 endif()
 if(WEIR_SANITIZE STREQUAL thread)
   set(weir_conformance_filter --filter "TH-*,ST-*,FE-*,CP-*,PE-*,HM-*,FA-*")
@@ -123,6 +125,16 @@ if(TARGET weir_conformance)
     # The second device, with what the first run has not: a large unit, and none of the freedoms of mapping and streams.
     weir_conformance_run(conformance_host_second weir_backend_host
       "memory=64M\;granule=16K\;granule_large=256K\;devices=2\;multi_map=0\;map_any_thread=0\;any_thread=0\;map_may_block=1\;map_part=0\;peer=0\;map_run=0" --device 1)
+  endif()
+  # What only shows on other machines: between more than two devices, in a crowd of them, and on ones of many GiB, of which next
+  # to nothing is touched.
+  if(NOT WEIR_SANITIZE)
+    weir_conformance_run(conformance_host_many weir_backend_host "memory=64M\;granule=64K\;granule_large=0\;devices=4"
+      --filter "PE-*,AR-018,DV-02*,HM-018,RT-03*")
+    weir_conformance_run(conformance_host_crowd weir_backend_host "memory=16M\;granule=64K\;granule_large=0\;devices=40"
+      --filter "DV-0*,PE-029,PE-03*")
+    weir_conformance_run(conformance_host_large weir_backend_host
+      "memory=96G\;granule=2M\;granule_large=32M\;devices=2\;prefault=0" --filter "PL-019,PM-023,VM-048,AR-016,AR-019")
   endif()
   # The vendors' backends on simulated machines: every freedom they have, and as bare as they can be made.
   foreach(vendor IN LISTS weir_vendors)
@@ -138,6 +150,24 @@ if(TARGET weir_conformance)
         "${weir_test_environment};${weir_environment_${vendor}};WEIR_SIM=devices=2\;memory=256M\;mode=strict\;links=nvlink;WEIR_SIM_ZE=tiles=2")
     endforeach()
   endforeach()
+  # Simulated machines of more devices, of many GiB, and on a fabric.
+  if(NOT WEIR_SANITIZE)
+    foreach(vendor IN LISTS weir_vendors)
+      weir_conformance_run(conformance_${vendor}_many weir_backend_${vendor} "peer=1" --filter "PE-010,PE-02[2468],PE-029,PE-03*,DV-027")
+      weir_conformance_run(conformance_${vendor}_large weir_backend_${vendor} "peer=1" --filter "PL-019,PM-023,VM-048,AR-016,AR-019")
+      foreach(kind IN ITEMS many large)
+        set(machine_many "devices=4\;memory=256M")
+        set(machine_large "memory=96G")
+        set_tests_properties(conformance_${vendor}_${kind} PROPERTIES ENVIRONMENT
+          "${weir_test_environment};${weir_environment_${vendor}};WEIR_SIM=${machine_${kind}}\;mode=strict\;links=nvlink")
+      endforeach()
+    endforeach()
+    if(cuda IN_LIST weir_vendors)
+      weir_conformance_run(conformance_cuda_fabric weir_backend_cuda "peer=1" --filter "EX-*,CA-003,PM-0*")
+      set_tests_properties(conformance_cuda_fabric PROPERTIES ENVIRONMENT
+        "${weir_test_environment};${weir_environment_cuda};WEIR_SIM=devices=2\;memory=256M\;mode=strict\;export_fabric=1")
+    endif()
+  endif()
   # A driver in which a process is stuck for good costs one requirement: the suite ends, and says where.
   if(TARGET weir_sim_cuda AND TARGET weir_backend_cuda AND NOT WEIR_SANITIZE)
     weir_register_test(conformance_stuck conformance weir_conformance $<TARGET_FILE:weir_backend_cuda> --filter "VM-*" --jobs 2 --timeout 3)
@@ -146,14 +176,53 @@ if(TARGET weir_conformance)
       PASS_REGULAR_EXPRESSION "killed, and does not end: it is stuck in its driver.*not run: a process before it")
   endif()
   weir_test_program(${PROJECT_SOURCE_DIR}/tests/conformance/test_conformance_parts.cpp conformance weir_conformance_suite)
+  if(TARGET weir_backend_faulty)
+    weir_register_test(test_conformance_program conformance ${Python3_EXECUTABLE} -B ${PROJECT_SOURCE_DIR}/tests/conformance/test_conformance_program.py)
+  endif()
+  weir_test_program(${PROJECT_SOURCE_DIR}/tests/conformance/test_conformance_told.cpp conformance weir_conformance_suite)
   weir_register_test(conformance_list conformance
     sh -c "$<TARGET_FILE:weir_conformance> --list | diff -u ${PROJECT_SOURCE_DIR}/conformance/requirements.txt -")
   weir_register_test(conformance_sentences conformance ${Python3_EXECUTABLE} ${scripts}/check-sentences ${PROJECT_SOURCE_DIR})
 endif()
 
+# Seeds after the list are counted, and each that fails is a result of its own.
+if(TARGET weir_conformance AND NOT WEIR_SANITIZE)
+  weir_register_test(conformance_soak conformance weir_conformance $<TARGET_FILE:weir_backend_host> --options
+    "memory=64M\;granule=64K\;granule_large=0\;devices=2" --filter FA-007 --seed 5 --soak 1)
+  set_tests_properties(conformance_soak PROPERTIES TIMEOUT 300
+    PASS_REGULAR_EXPRESSION "\nok 1 - FA-007 .*# soak: [0-9]+ seeds from 5 on, [1-9][0-9]* steps, 0 failed\n1\\.\\.1\n")
+  if(TARGET weir_backend_mutant)
+    weir_register_test(conformance_soak_fails conformance weir_conformance $<TARGET_FILE:weir_backend_mutant> --options
+      "memory=64M\;granule=64K\;granule_large=0\;devices=2" --filter FA-007 --seed 5 --soak 1)
+    set_tests_properties(conformance_soak_fails PROPERTIES TIMEOUT 300
+      ENVIRONMENT "${weir_test_environment};WEIR_MUTANT=function_skips_wait"
+      PASS_REGULAR_EXPRESSION "\nnot ok 2 - FA-007 seed 5 .*# soak: [0-9]+ seeds from 5 on, [0-9]+ steps, [1-9][0-9]* failed\n1\\.\\.[0-9]+\n")
+  endif()
+endif()
+
 # The template must pass what it claims, and no planted fault may pass: each tenth here, all of them in the outer ring.
 if(TARGET weir_conformance AND TARGET weir_backend_template AND NOT WEIR_SANITIZE STREQUAL thread)
   weir_register_test(conformance_template conformance weir_conformance $<TARGET_FILE:weir_backend_template> --jobs 2)
+endif()
+# weir_told_test(NAME FAULT FILTER TEXT): what the suite says of a fault. No ';' in the text, which would make it two.
+function(weir_told_test name fault filter text)
+  weir_register_test(conformance_told_${name} conformance weir_conformance $<TARGET_FILE:weir_backend_mutant>
+    --options "devices=2\;memory=48M\;granule=64K\;granule_large=1M" --filter ${filter} --timeout 3)
+  set_tests_properties(conformance_told_${name} PROPERTIES TIMEOUT 120 ENVIRONMENT "${weir_test_environment};WEIR_MUTANT=${fault}"
+    PASS_REGULAR_EXPRESSION "${text}")
+endfunction()
+if(TARGET weir_conformance AND TARGET weir_mutants)
+  weir_told_test(crash crash_in_fence_wait FE-007
+    "# crash: killed by signal 11 .Segmentation fault., in fence_wait.[0-9a-fx]+, [0-9a-fx]+., called at group_fences.cpp:[0-9]+")
+  weir_told_test(hang hang_in_fence_poll FE-001
+    "# timeout: not ended after 3 s, in fence_poll.[0-9a-fx]+., called at group_fences.cpp:[0-9]+, for [23] s")
+  weir_told_test(taken_down crash_when_taken_down CP-009
+    "# crash: fail: [a-z_]+.cpp:[0-9]+: .*byte [0-9]+ of [0-9]+ is .*. then killed by signal 11 .Segmentation fault. while it was taken down, in plain_free.0, [0-9a-fx]+, [0-9a-fx]+., called at fixtures.hpp:")
+  weir_told_test(stop crash_in_stop ST-001
+    "# crash: killed by signal 11 .Segmentation fault. when nothing had failed and the state was stopped, in stop.0x[0-9a-f]+., called at session.cpp:")
+  # The copy is under way when the test fails: no memory goes before it has ended, so that the failure is all that is told.
+  weir_told_test(rest free_amid_work_crashes FE-002 "# fail: group_fences.cpp:[0-9]+: at the moment fence 1 passed: byte 0 of [0-9a-fx]+ is 238 .nothing was copied., not 1")
+  weir_told_test(bytes map_ignores_offset VM-006 "# fail: .*the bytes of seed [0-9]+, written before")
 endif()
 if(TARGET weir_conformance AND TARGET weir_mutants)
   weir_register_test(conformance_mutants conformance ${Python3_EXECUTABLE} ${scripts}/check-mutants ${CMAKE_BINARY_DIR}

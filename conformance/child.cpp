@@ -49,6 +49,22 @@ std::string why_not(const Test &t, const Needs &needs) {
   return {};
 }
 
+/// The verdict, with all that a person should know beside it: a failure's notes and complaints too.
+void judge(const Outcome &outcome, const std::string &notes, const std::string &complaint,
+           Report *report) {
+  if (outcome.passed() && complaint.empty()) {
+    report->verdict = outcome.empty() ? "empty" : "pass";
+    report->message =
+        outcome.text() + (outcome.text().empty() || notes.empty() ? "" : "; ") + notes;
+    return;
+  }
+  report->verdict = "fail";
+  report->message = outcome.passed() ? complaint : outcome.text();
+  if (!outcome.passed() && !complaint.empty()) report->message += "\nand " + complaint;
+  if (outcome.empty()) report->message += "\nnote: " + outcome.text();
+  if (!notes.empty()) report->message += "\nnote: " + notes;
+}
+
 Report examine(const Settings &settings, const Requirement &requirement) {
   Report report;
   Complaints complaints;
@@ -71,13 +87,12 @@ Report examine(const Settings &settings, const Requirement &requirement) {
       report.verdict = "not-supported";
       return report;
     }
+    set_phase(CallPage::Phase::body);
     outcome = requirement.run(t);
   }
+  set_phase(CallPage::Phase::ending);
   t.stop();
-  if (outcome.passed() && !complaints.first().empty())
-    outcome = Outcome::failure(complaints.first());
-  report.verdict = outcome.passed() ? "pass" : "fail";
-  report.message = outcome.passed() ? t.notes : outcome.text();
+  judge(outcome, t.notes, complaints.first(), &report);
   return report;
 }
 
@@ -107,7 +122,7 @@ std::string look(const Settings &settings) {
     return std::string(chars, strnlen(chars, size));
   };
   line("backend", word(t.table.name));
-  line("runtime", t.table.runtime_version != nullptr ? word(t.table.runtime_version(t.state)) : "");
+  line("runtime", t.table.runtime_version != nullptr ? word(CALL(runtime_version)) : "");
   line("abi", std::to_string(t.table.abi_major));
   line("table_bytes", std::to_string(t.table.struct_size));
   line("devices", std::to_string(t.device_count));
@@ -157,7 +172,7 @@ bool read_report(const std::string &text, Report *report) {
   report->capabilities = std::strtoull(text.c_str() + first + 1, nullptr, 10);
   report->message = text.substr(second + 1, text.size() - second - 2);
   return report->verdict == "pass" || report->verdict == "fail" ||
-         report->verdict == "not-supported";
+         report->verdict == "not-supported" || report->verdict == "empty";
 }
 
 uint64_t seed_for(uint64_t seed, const std::string &id) {
@@ -168,7 +183,10 @@ uint64_t seed_for(uint64_t seed, const std::string &id) {
 
 int run_role(const Settings &settings) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);  // nobody is left to end a test whose runner has died
-  if (has_starter()) fcntl(starter_descriptor, F_SETFD, FD_CLOEXEC);
+  if (has_starter()) {
+    fcntl(starter_descriptor, F_SETFD, FD_CLOEXEC);
+    share_calls(settings.role != Settings::Role::helper);
+  }
   if (settings.role == Settings::Role::helper) return help(settings);
   if (settings.role == Settings::Role::describe) {
     tell(look(settings));
@@ -183,9 +201,13 @@ int run_role(const Settings &settings) {
   const Report report = examine(settings, *requirement);
   if (has_starter()) {
     tell(write_report(report));
+    set_phase(CallPage::Phase::told);
     return 0;
   }
-  std::printf("%s %s\n%s%s%s\n", requirement->id, requirement->sentence, report.verdict.c_str(),
+  if (report.verdict == "fail") std::fputs(last_calls(call_page()).c_str(), stderr);
+  const bool advice = report.verdict == "fail" && requirement->needs.advised;
+  std::printf("%s %s\n%s%s%s\n", requirement->id, requirement->sentence,
+              advice ? "advised, not kept" : report.verdict.c_str(),
               report.message.empty() ? "" : ": ", report.message.c_str());
   return report.verdict == "fail" ? 1 : 0;
 }

@@ -13,7 +13,7 @@ namespace weir::conformance {
 
 /// What a requirement's process says. Crashes and timeouts are seen by the runner; waivers are its own.
 struct Report {
-  std::string verdict;  ///< "pass", "fail" or "not-supported"
+  std::string verdict;  ///< "pass", "fail", "not-supported" or "empty"
   uint64_t capabilities = 0;
   std::string message;
 };

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Patterns, moving them, and what can be seen of a process and a device from outside.
+#include "conformance/explain.hpp"
 #include "conformance/fixtures.hpp"
 
 #include <dirent.h>
@@ -13,8 +14,6 @@
 namespace weir::conformance {
 namespace {
 
-constexpr uint8_t poison = 0xEE;
-
 uint64_t entries_of(const char *folder) {
   DIR *directory = opendir(folder);
   if (directory == nullptr) return 0;
@@ -24,11 +23,10 @@ uint64_t entries_of(const char *folder) {
   return count;
 }
 
-Outcome difference(const Site &site, const std::string &what, size_t index, std::byte is,
-                   std::byte wanted, size_t of) {
-  return Outcome::failure(words(place(site), ": ", what, ": byte ", uint64_t{index}, " of ",
-                                uint64_t{of}, " is ", static_cast<uint32_t>(is), ", not ",
-                                static_cast<uint32_t>(wanted)));
+/// The two differ.
+Outcome difference(const Site &site, const std::string &what, std::span<const std::byte> is,
+                   std::span<const std::byte> wanted) {
+  return Outcome::failure(place(site) + ": " + what + ": " + explain(is, wanted));
 }
 
 /// Bytes are made and compared a block at a time (UNSEEN, test.hpp).
@@ -48,23 +46,28 @@ class PatternBlocks {
   uint64_t words_[block_bytes / sizeof(uint64_t)];
 };
 
-/// `next` gives the blocks that the bytes must be.
+/// How much of a pattern behind its end is looked at for bytes that came from there.
+constexpr size_t beyond_bytes = size_t{1} << 20U;
+
+/// `next` gives the blocks that the bytes must be. True if all are.
 template <typename Next>
-Outcome check_blocks(std::span<const std::byte> bytes, Next next, const std::string &what,
-                     Site site) {
+bool same_blocks(std::span<const std::byte> bytes, Next next) {
   for (size_t at = 0; at < bytes.size(); at += block_bytes) {
     const auto now = bytes.subspan(at, std::min(bytes.size() - at, block_bytes));
     const std::span<const std::byte> wanted(next(), now.size());
-    const size_t wrong = first_difference(now, wanted);
-    if (wrong == now.size()) continue;
-    return difference(site, what, at + wrong, now[wrong], wanted[wrong], bytes.size());
+    if (first_difference(now, wanted) != now.size()) return false;
   }
-  return {};
+  return true;
 }
 
 }  // namespace
 
 void make_pattern(std::span<std::byte> bytes, uint64_t seed) {
+  remember_seed(seed);
+  fill_pattern(bytes, seed);
+}
+
+void fill_pattern(std::span<std::byte> bytes, uint64_t seed) {
   PatternBlocks pattern(seed);
   while (!bytes.empty()) {
     const auto now = bytes.first(std::min(bytes.size(), block_bytes));
@@ -87,16 +90,25 @@ size_t first_difference(std::span<const std::byte> is, std::span<const std::byte
 Outcome check_pattern(std::span<const std::byte> bytes, uint64_t seed, const std::string &what,
                       Site site) {
   PatternBlocks pattern(seed);
-  return check_blocks(
-      bytes, [&] { return pattern.next(); }, what, site);
+  if (same_blocks(bytes, [&] { return pattern.next(); })) return {};
+  std::vector<std::byte> wanted(bytes.size() + std::min(bytes.size() + block_bytes, beyond_bytes));
+  fill_pattern(wanted, seed);
+  return difference(site, what, bytes, wanted);
 }
 
 Outcome check_value(std::span<const std::byte> bytes, uint8_t value, const std::string &what,
                     Site site) {
   std::byte block[block_bytes];
   std::memset(block, value, sizeof block);
-  return check_blocks(
-      bytes, [&] { return block; }, what, site);
+  if (same_blocks(bytes, [&] { return block; })) return {};
+  return difference(site, what, bytes,
+                    std::vector<std::byte>(bytes.size(), static_cast<std::byte>(value)));
+}
+
+Outcome check_same(std::span<const std::byte> is, std::span<const std::byte> wanted,
+                   const std::string &what, Site site) {
+  if (first_difference(is, wanted) == is.size()) return {};
+  return difference(site, what, is, wanted);
 }
 
 Outcome Mover::make(uint64_t bytes, Site site) {
@@ -113,7 +125,7 @@ Outcome Mover::write(uint64_t address, uint64_t bytes, uint64_t seed, Site site)
 Outcome Mover::read(uint64_t address, uint64_t bytes, Site site) {
   TRY(stream.synchronize(site));  // the stream may still read from staging memory
   // So that bytes that were not copied are not taken for the right ones.
-  std::fill_n(staging.bytes().begin(), bytes, std::byte{poison});
+  std::fill_n(staging.bytes().begin(), bytes, std::byte{nothing_came});
   TRY(stream.copy(staging.address(), address, bytes, site));
   return stream.synchronize(site);
 }
@@ -191,7 +203,9 @@ Outcome in_threads(uint32_t count, const std::function<Outcome(uint32_t)> &body)
   }
   for (std::thread &thread : threads) thread.join();
   for (const Outcome &outcome : outcomes) TRY(outcome);
-  return {};
+  for (const Outcome &outcome : outcomes)
+    if (!outcome.empty()) return {};
+  return outcomes.empty() ? Outcome{} : outcomes.front();
 }
 
 void Meeting::wait() {

@@ -99,16 +99,34 @@ Outcome Pinned::free(Site site) {
 // ---- streams and fences
 
 Outcome Stream::create(uint64_t flags, Site site) {
-  return session_.expect(site, success, "stream_create", session_.table.stream_create, device_,
-                         flags, &stream_);
+  return made(session_.expect(site, success, "stream_create", session_.table.stream_create, device_,
+                              flags, &stream_),
+              false);
 }
 
 Outcome Stream::wrap(void *native, Site site) {
-  return session_.expect(site, success, "stream_wrap", session_.table.stream_wrap, device_, native,
-                         &stream_);
+  return made(session_.expect(site, success, "stream_wrap", session_.table.stream_wrap, device_,
+                              native, &stream_),
+              true);
+}
+
+Outcome Stream::made(Outcome outcome, bool wrapped) {
+  if (!outcome.passed()) return outcome;
+  wrapped_ = wrapped;
+  made_by_ = std::this_thread::get_id();
+  rested_ = 0;
+  know(*this);
+  return outcome;
 }
 
 Outcome Stream::destroy(Site site) {
+  if (stream_ != nullptr) lost_sight_of_a_stream();
+  return end(site);
+}
+
+Outcome Stream::end(Site site) {
+  // First, so that nobody waits for it when it is gone.
+  forget(*this);
   const weir_be_stream stream = std::exchange(stream_, nullptr);
   if (stream == nullptr) return {};
   return session_.expect(site, success, "stream_destroy", session_.table.stream_destroy, stream);
@@ -152,6 +170,7 @@ Outcome Fence::wait(Site site) {
 // ---- gates
 
 Gate::~Gate() {
+  forget(*this);
   open();
   // The functions that stand at the gate use it until they have left.
   std::unique_lock lock(mutex_);

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Things of a backend that end themselves. Taking one down is a call like any other: a refusal fails the
-// test. Members that can fail say where in the suite they were asked from.
+// test. Members that can fail say where in the suite they were asked from. When the test has failed, destructors of memory and of
+// streams wait first until no stream uses anything any more, or leave memory to the state's stop (rest.hpp); members never do.
 #pragma once
 
+#include "conformance/rest.hpp"
 #include "conformance/session.hpp"
 #include "conformance/test.hpp"
 
@@ -13,6 +15,7 @@
 #include <functional>
 #include <mutex>
 #include <span>
+#include <thread>
 #include <vector>
 
 namespace weir::conformance {
@@ -24,7 +27,9 @@ class Granule {
  public:
   explicit Granule(Session &session) noexcept : session_(session), device_(session.device) {}
   Granule(Session &session, uint32_t device) noexcept : session_(session), device_(device) {}
-  ~Granule() { session_.keep(destroy()); }
+  ~Granule() {
+    if (come_to_rest()) session_.keep(destroy());
+  }
   Granule(const Granule &) = delete;
   Granule &operator=(const Granule &) = delete;
   Outcome create(uint64_t bytes, uint64_t flags = 0, Site site = Site::current());
@@ -44,7 +49,9 @@ class Range {
  public:
   explicit Range(Session &session) noexcept : session_(session), device_(session.device) {}
   Range(Session &session, uint32_t device) noexcept : session_(session), device_(device) {}
-  ~Range() { session_.keep(free()); }
+  ~Range() {
+    if (come_to_rest()) session_.keep(free());
+  }
   Range(const Range &) = delete;
   Range &operator=(const Range &) = delete;
   Outcome reserve(uint64_t bytes, uint64_t alignment, Site site = Site::current());
@@ -63,7 +70,9 @@ class Map {
  public:
   explicit Map(Session &session) noexcept : session_(session), device_(session.device) {}
   Map(Session &session, uint32_t device) noexcept : session_(session), device_(device) {}
-  ~Map() { session_.keep(unmap()); }
+  ~Map() {
+    if (come_to_rest()) session_.keep(unmap());
+  }
   Map(const Map &) = delete;
   Map &operator=(const Map &) = delete;
   Outcome map(uint64_t address, uint64_t bytes, const Granule &granule, uint64_t offset = 0,
@@ -96,7 +105,9 @@ class Plain {
  public:
   explicit Plain(Session &session) noexcept : session_(session), device_(session.device) {}
   Plain(Session &session, uint32_t device) noexcept : session_(session), device_(device) {}
-  ~Plain() { session_.keep(free()); }
+  ~Plain() {
+    if (come_to_rest()) session_.keep(free());
+  }
   Plain(const Plain &) = delete;
   Plain &operator=(const Plain &) = delete;
   Outcome allocate(uint64_t bytes, uint64_t alignment = 4096, Site site = Site::current());
@@ -118,7 +129,9 @@ class Plain {
 class Pinned {
  public:
   explicit Pinned(Session &session) noexcept : session_(session) {}
-  ~Pinned() { session_.keep(free()); }
+  ~Pinned() {
+    if (come_to_rest()) session_.keep(free());
+  }
   Pinned(const Pinned &) = delete;
   Pinned &operator=(const Pinned &) = delete;
   Outcome allocate(uint64_t bytes, Site site = Site::current());
@@ -138,7 +151,10 @@ class Stream {
  public:
   explicit Stream(Session &session) noexcept : session_(session), device_(session.device) {}
   Stream(Session &session, uint32_t device) noexcept : session_(session), device_(device) {}
-  ~Stream() { session_.keep(destroy()); }
+  ~Stream() {
+    (void)come_to_rest();
+    session_.keep(end());
+  }
   Stream(const Stream &) = delete;
   Stream &operator=(const Stream &) = delete;
   Outcome create(Site site = Site::current()) { return create(0, site); }
@@ -150,11 +166,18 @@ class Stream {
   Outcome synchronize(Site site = Site::current());
   weir_be_stream get() const noexcept { return stream_; }
   uint32_t device() const noexcept { return device_; }
+  /// Waits until it has nothing to do, once for each `failing`. False if that did not come before the deadline.
+  bool rest(uint64_t failing, uint64_t deadline_ns);
 
  private:
+  Outcome end(Site site = Site::current());
+  Outcome made(Outcome outcome, bool wrapped);
   Session &session_;
   uint32_t device_;
   weir_be_stream stream_ = nullptr;
+  bool wrapped_ = false;
+  std::thread::id made_by_;
+  uint64_t rested_ = 0;  ///< the last episode of failing in which it was waited for
 };
 
 class Fence {
@@ -180,7 +203,7 @@ class Fence {
 /// suite's patience is over, so that a failed test ends.
 class Gate {
  public:
-  explicit Gate(Session &session) noexcept : session_(session) {}
+  explicit Gate(Session &session) : session_(session) { know(*this); }
   ~Gate();
   Gate(const Gate &) = delete;
   Gate &operator=(const Gate &) = delete;
@@ -205,19 +228,23 @@ class Gate {
 void make_pattern(std::span<std::byte> bytes, uint64_t seed);
 /// Where the two, which are as long, first differ; their length if nowhere.
 size_t first_difference(std::span<const std::byte> is, std::span<const std::byte> wanted) noexcept;
-/// Fails with the first byte that is not the pattern's.
+/// Fails unless the bytes are the pattern's. All of these explain what is there instead (explain.hpp).
 Outcome check_pattern(std::span<const std::byte> bytes, uint64_t seed, const std::string &what,
                       Site site = Site::current());
 /// Fails unless all bytes have the value.
 Outcome check_value(std::span<const std::byte> bytes, uint8_t value, const std::string &what,
                     Site site = Site::current());
 
+/// Fails unless the bytes are those that are wanted, of which there may be more.
+Outcome check_same(std::span<const std::byte> is, std::span<const std::byte> wanted,
+                   const std::string &what, Site site = Site::current());
+
 /// Puts patterns into device memory and looks for them there, through a stream and pinned memory of its own.
 class Mover {
  public:
   explicit Mover(Session &session) noexcept : Mover(session, session.device) {}
   Mover(Session &session, uint32_t device) noexcept
-      : session_(session), stream(session, device), staging(session) {}
+      : session_(session), staging(session), stream(session, device) {}
   /// Nothing longer than `bytes` is moved.
   Outcome make(uint64_t bytes, Site site = Site::current());
   Outcome write(uint64_t address, uint64_t bytes, uint64_t seed, Site site = Site::current());
@@ -232,8 +259,8 @@ class Mover {
   Session &session_;
 
  public:
+  Pinned staging;  ///< goes after the stream that uses it
   Stream stream;
-  Pinned staging;
 };
 
 uint64_t now_ns() noexcept;
@@ -248,7 +275,7 @@ struct Holdings {
 Holdings holdings();
 /// Waits until the process holds no more than before, but for `spare` of each; threads take a moment to end.
 Outcome holdings_back(const Holdings &before, uint64_t spare, Site site = Site::current());
-/// Runs `body(index)` in as many threads at once and gives the first failure.
+/// Runs `body(index)` in as many threads at once and gives the first failure; Outcome::nothing if all returned that.
 Outcome in_threads(uint32_t count, const std::function<Outcome(uint32_t)> &body);
 
 /// Where threads wait for each other, so that they do meet in what comes next however busy the machine is. Who has left, by a

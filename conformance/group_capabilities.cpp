@@ -202,7 +202,7 @@ REQUIRE("CA-013", (Needs{WEIR_CAP_VMM, WEIR_CAP_SHARED_RANGE, 2, false}),
         "Without SHARED_RANGE another device's granule is not mapped in a range of the device.") {
   weir_be_device about;
   TRY(t.describe(t.other, &about));
-  if (about.granule == 0) return {};
+  if (about.granule == 0) return t.nothing("the other device has no granules");
   const uint64_t bytes = std::max(t.granule, about.granule);
   Range range(t);
   Granule granule(t, t.other);

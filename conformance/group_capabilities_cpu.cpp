@@ -35,8 +35,8 @@ Outcome learn(Test &t, const Stream &stream, Learning by) {
       break;
   }
   for (;;) {
-    const weir_result now = by == Learning::query ? t.table.stream_query(t.state, stream.get())
-                                                  : t.table.fence_poll(t.state, fence.get());
+    const weir_result now =
+        by == Learning::query ? CALL(stream_query, stream.get()) : CALL(fence_poll, fence.get());
     if (now == WEIR_SUCCESS) return {};
     CHECK(now == WEIR_NOT_READY, "asked whether work is done, the answer is ", result_name(now));
     CHECK(now_ns() < give_up, "the work was not done in time");

@@ -46,11 +46,9 @@ class Bench {
     TRY(stream_.copy(to + to_offset, from + from_offset, bytes));
     if (to != out_.address()) TRY(stream_.copy(out_.address(), to, bytes_));
     TRY(stream_.synchronize());
-    const size_t at = first_difference(out_.bytes(), wanted);
-    CHECK(at == wanted.size(), "a copy of ", bytes, " bytes to offset ", to_offset, " from offset ",
-          from_offset, ": byte ", uint64_t{at}, " is ", static_cast<uint32_t>(out_.bytes()[at]),
-          ", not ", static_cast<uint32_t>(wanted[at]));
-    return {};
+    return check_same(
+        out_.bytes(), wanted,
+        words("a copy of ", bytes, " bytes to offset ", to_offset, " from offset ", from_offset));
   }
   uint64_t host_out() const { return out_.address(); }
   std::span<std::byte> out() const { return out_.bytes(); }
@@ -239,10 +237,7 @@ REQUIRE(
   }
   TRY(mover.read(plain.address(), bytes));
   const std::span<const std::byte> is = mover.staging.bytes().first(bytes);
-  const size_t wrong = first_difference(is, model);
-  CHECK(wrong == bytes, "byte ", uint64_t{wrong}, " is ", static_cast<uint32_t>(is[wrong]),
-        ", not ", static_cast<uint32_t>(model[wrong]));
-  return {};
+  return check_same(is, model, "memory after many copies");
 }
 
 REQUIRE("CP-013", always(), "Copies in both directions at once, on two streams, are both right.") {
@@ -327,8 +322,8 @@ REQUIRE("CP-016", batches, "A batch does all of its copies, whatever their sizes
     const std::span<const std::byte> all =
         i % 3 == 2 ? std::span<const std::byte>(host) : bench.out();
     const auto part = all.subspan(at, bytes);
-    CHECK(first_difference(part, bench.in().subspan(at, bytes)) == bytes, "copy ", i,
-          " of the batch, of ", bytes, " bytes, is not right");
+    TRY(check_same(part, bench.in().subspan(at, bytes),
+                   words("copy ", i, " of the batch, of ", bytes, " bytes")));
     TRY(check_value(all.subspan(at + bytes, piece - bytes), around, words("behind copy ", i)));
   }
   return {};

@@ -21,6 +21,7 @@ class Row {
   Row(Test &t, const Shape &shape)
       : t_(t), device_(shape.device), unit_(shape.about.granule), range_(t, shape.device) {}
   ~Row() {
+    if (!come_to_rest()) return;
     for (const uint32_t each : mapped_) {
       t_.keep(t_.expect(Site::current(), Want::exactly(WEIR_SUCCESS), "unmap", t_.table.unmap,
                         device_, at(each), unit_));

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Devices and the links between them: what is said must be true, complete and always the same.
-#include "conformance/fixtures.hpp"
+#include "conformance/process.hpp"
 
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cstring>
 
@@ -98,16 +99,18 @@ REQUIRE("DV-004", always(),
 
 REQUIRE("DV-005", needs(0, 2), "Devices can be told apart by their uuid, unless they have none.") {
   const uint8_t none[16] = {};
+  uint32_t told = 0;
   std::vector<weir_be_device> all(t.device_count);
   for (uint32_t i = 0; i < t.device_count; ++i) {
     TRY(t.describe(i, &all[i]));
     if (std::memcmp(all[i].uuid, none, sizeof none) == 0) continue;
+    ++told;
     for (uint32_t j = 0; j < i; ++j) {
       CHECK(std::memcmp(all[i].uuid, all[j].uuid, sizeof none) != 0, "devices ", j, " and ", i,
             " have the same uuid");
     }
   }
-  return {};
+  return told > 1 ? Outcome{} : t.nothing("no two devices have a uuid");
 }
 
 REQUIRE("DV-006", always(),
@@ -307,6 +310,102 @@ REQUIRE("DV-019", needs(0, 2),
     }
   }
   return {};
+}
+
+REQUIRE("DV-024", advised(),
+        "Different places that have a link are at least one hop apart, and both ends tell the same "
+        "kind and whether it is direct.") {
+  size_t links = 0;
+  for (const uint32_t from : ends(t)) {
+    for (const uint32_t to : ends(t)) {
+      if (from == to) continue;
+      weir_be_link out, back;
+      TRY(link(t, from, to, &out));
+      TRY(link(t, to, from, &back));
+      if (out.kind == WEIR_LINK_NONE && back.kind == WEIR_LINK_NONE) continue;
+      ++links;
+      CHECK(out.hops >= 1, "from ", from, " to ", to, " it is ", out.hops, " hops");
+      CHECK(out.kind == back.kind, "the link from ", from, " to ", to, " is of kind ", out.kind,
+            ", and back of kind ", back.kind);
+      CHECK(out.direct == back.direct, "the link from ", from, " to ", to, " is direct ",
+            out.direct, ", and back ", back.direct);
+    }
+  }
+  return links != 0 ? Outcome{} : t.nothing("no two places have a link");
+}
+
+using Uuid = std::array<uint8_t, 16>;
+
+Outcome uuids(const Test &t, Session &session, std::vector<Uuid> *all) {
+  all->resize(t.device_count);
+  for (uint32_t i = 0; i < t.device_count; ++i) {
+    weir_be_device about{};
+    about.struct_size = sizeof about;
+    MUST_IN(session, device_describe, i, &about);
+    std::memcpy((*all)[i].data(), about.uuid, sizeof about.uuid);
+  }
+  return {};
+}
+
+Outcome same_uuids(const std::vector<Uuid> &is, const std::vector<Uuid> &was, const char *where) {
+  CHECK(is.size() == was.size(), is.size(), " devices have a uuid ", where, ", and ", was.size(),
+        " before");
+  for (size_t i = 0; i < is.size(); ++i)
+    CHECK(is[i] == was[i], "device ", uint64_t{i}, " has another uuid ", where);
+  return {};
+}
+
+bool any_uuid(const std::vector<Uuid> &all) {
+  return std::any_of(all.begin(), all.end(), [](const Uuid &each) { return each != Uuid{}; });
+}
+
+REQUIRE("DV-025", always(), "A device's uuid is the same in every state.") {
+  std::vector<Uuid> first, now;
+  TRY(uuids(t, t, &first));
+  {
+    Session beside(t, t.device);
+    TRY(beside.start(t.library, t.settings.options));
+    TRY(uuids(t, beside, &now));
+    TRY(same_uuids(now, first, "in a second state"));
+  }
+  t.stop();
+  TRY(t.start(t.library, t.settings.options));
+  TRY(uuids(t, t, &now));
+  TRY(same_uuids(now, first, "in a state that was started after the first had ended"));
+  return any_uuid(first) ? Outcome{} : t.nothing("no device has a uuid");
+}
+
+/// Tells how many devices there are, and each one's uuid in two numbers.
+HELPER(tell_uuids) {
+  std::vector<Uuid> all;
+  TRY(uuids(t, t, &all));
+  TRY(channel.send(all.size()));
+  for (const Uuid &each : all) {
+    uint64_t halves[2];
+    std::memcpy(halves, each.data(), sizeof halves);
+    for (const uint64_t half : halves) TRY(channel.send(half));
+  }
+  return {};
+}
+
+REQUIRE("DV-026", advised(), "A device's uuid is the same in another process.") {
+  std::vector<Uuid> mine, theirs;
+  TRY(uuids(t, t, &mine));
+  if (!any_uuid(mine)) return t.nothing("no device has a uuid");
+  Peer peer(t);
+  TRY(peer.start("tell_uuids"));
+  uint64_t count = 0;
+  TRY(peer.channel.receive(&count));
+  CHECK(count == mine.size(), "there are ", count, " devices in another process, and ",
+        uint64_t{mine.size()}, " here");
+  theirs.resize(mine.size());
+  for (Uuid &each : theirs) {
+    uint64_t halves[2] = {};
+    for (uint64_t &half : halves) TRY(peer.channel.receive(&half));
+    std::memcpy(each.data(), halves, sizeof halves);
+  }
+  TRY(peer.join());
+  return same_uuids(theirs, mine, "in another process");
 }
 
 }  // namespace

@@ -20,9 +20,9 @@ Outcome fail_once(Test &t) {
 
 /// The code and words of the thread's last failure are there.
 Outcome told(Test &t, const char *after) {
-  const int64_t code = t.table.last_error_code(t.state);
+  const int64_t code = CALL_IN(t, last_error_code);
   CHECK(code != 0, "after a failed ", after, " the thread's native code is 0");
-  const char *text = t.table.error_text(t.state, code);
+  const char *text = CALL_IN(t, error_text, code);
   CHECK(text != nullptr && *text != '\0', "after a failed ", after, ", native code ", code,
         " has no words");
   return {};
@@ -31,8 +31,8 @@ Outcome told(Test &t, const char *after) {
 REQUIRE("ER-001", always(), "A thread that has met no failure has the native code 0.") {
   TRY(fail_once(t));
   return in_threads(2, [&](uint32_t) -> Outcome {
-    CHECK(t.table.last_error_code(t.state) == 0, "a new thread has the native code ",
-          t.table.last_error_code(t.state));
+    CHECK(CALL_IN(t, last_error_code) == 0, "a new thread has the native code ",
+          CALL_IN(t, last_error_code));
     return {};
   });
 }
@@ -85,26 +85,26 @@ REQUIRE("ER-003", needs(WEIR_CAP_VMM),
 REQUIRE("ER-004", always(),
         "The native code is the thread's own: another thread's failure does not change it.") {
   TRY(fail_once(t));
-  const int64_t mine = t.table.last_error_code(t.state);
-  const std::string words_before = word(t.table.error_text(t.state, mine));
+  const int64_t mine = CALL_IN(t, last_error_code);
+  const std::string words_before = word(CALL_IN(t, error_text, mine));
   TRY(in_threads(3, [&](uint32_t) -> Outcome {
     uint64_t address = 0;
-    CHECK(t.table.last_error_code(t.state) == 0, "the failure of one thread is seen by another");
+    CHECK(CALL_IN(t, last_error_code) == 0, "the failure of one thread is seen by another");
     ANSWERS(WEIR_ERROR_DEVICE_OOM, plain_allocate, t.device, t.about.memory_total * 4, 4096,
             &address);
     return told(t, "plain_allocate");
   }));
-  CHECK(t.table.last_error_code(t.state) == mine, "the code has become ",
-        t.table.last_error_code(t.state), " by failures of other threads");
-  CHECK(words_before == word(t.table.error_text(t.state, mine)), "the words \"", words_before,
-        "\" have become \"", t.table.error_text(t.state, mine), "\"");
+  CHECK(CALL_IN(t, last_error_code) == mine, "the code has become ", CALL_IN(t, last_error_code),
+        " by failures of other threads");
+  CHECK(words_before == word(CALL_IN(t, error_text, mine)), "the words \"", words_before,
+        "\" have become \"", CALL_IN(t, error_text, mine), "\"");
   return {};
 }
 
 REQUIRE("ER-005", always(), "Every number has words, never NULL.") {
   for (const int64_t code : {int64_t{0}, int64_t{1}, int64_t{-1}, int64_t{700}, int64_t{123456789},
                              INT64_MAX, INT64_MIN, int64_t{1} << 32U, int64_t{0x78000001}}) {
-    const char *text = t.table.error_text(t.state, code);
+    const char *text = CALL_IN(t, error_text, code);
     CHECK(text != nullptr, "error_text(", code, ") is NULL");
     CHECK(std::strlen(text) < 4096, "error_text(", code, ") has no end");
   }
@@ -113,14 +113,13 @@ REQUIRE("ER-005", always(), "Every number has words, never NULL.") {
 
 REQUIRE("ER-006", always(), "Asking for the code and its words changes neither.") {
   TRY(fail_once(t));
-  const int64_t code = t.table.last_error_code(t.state);
-  const std::string text = word(t.table.error_text(t.state, code));
+  const int64_t code = CALL_IN(t, last_error_code);
+  const std::string text = word(CALL_IN(t, error_text, code));
   for (int i = 0; i < 10; ++i) {
-    CHECK(t.table.last_error_code(t.state) == code, "the code has become ",
-          t.table.last_error_code(t.state));
-    CHECK(text == word(t.table.error_text(t.state, code)), "the words \"", text,
-          "\" have become \"", t.table.error_text(t.state, code), "\"");
-    (void)t.table.error_text(t.state, code + 1);
+    CHECK(CALL_IN(t, last_error_code) == code, "the code has become ", CALL_IN(t, last_error_code));
+    CHECK(text == word(CALL_IN(t, error_text, code)), "the words \"", text, "\" have become \"",
+          CALL_IN(t, error_text, code), "\"");
+    (void)CALL_IN(t, error_text, code + 1);
   }
   return {};
 }

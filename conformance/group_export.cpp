@@ -338,7 +338,7 @@ REQUIRE(
   TRY(exported.make(t, 1));
   TRY(export_fd(t, exported.granule, &fd));
   weir_be_granule imported = 0;
-  if (t.table.granule_import(t.state, t.device, fd.get(), 2 * t.granule, &imported) < 0) return {};
+  if (CALL(granule_import, t.device, fd.get(), 2 * t.granule, &imported) < 0) return {};
   Granule larger(t);
   larger.adopt(imported);
   Range range(t);

@@ -57,7 +57,7 @@ REQUIRE("FA-001", alone(needs(WEIR_CAP_VMM)),
     std::vector<std::unique_ptr<Granule>> granules;
     TRY(fill(t, granules, t.granule, [&t](Granule &granule, uint64_t bytes) {
       weir_be_granule handle = untouched;
-      const weir_result result = t.table.granule_create(t.state, t.device, bytes, 0, &handle);
+      const weir_result result = CALL(granule_create, t.device, bytes, 0, &handle);
       if (result == WEIR_SUCCESS) granule.adopt(handle);
       if (result != WEIR_SUCCESS && handle != untouched) return weir_result{WEIR_ERROR_INTERNAL};
       return result;
@@ -93,7 +93,7 @@ REQUIRE("FA-002", alone(),
     std::vector<std::unique_ptr<Plain>> pieces;
     TRY(fill(t, pieces, mib / 4, [&t](Plain &piece, uint64_t bytes) {
       uint64_t where = untouched;
-      const weir_result result = t.table.plain_allocate(t.state, t.device, bytes, 4096, &where);
+      const weir_result result = CALL(plain_allocate, t.device, bytes, 4096, &where);
       if (result == WEIR_SUCCESS) piece.adopt(where, bytes);
       if (result != WEIR_SUCCESS && where != untouched) return weir_result{WEIR_ERROR_INTERNAL};
       return result;

@@ -136,7 +136,7 @@ REQUIRE("FE-028", host_call,
         MUST(fence_wait, fence.get(), patience_ns);
       } else {
         const uint64_t end = now_ns() + patience_ns;
-        while (t.table.fence_poll(t.state, fence.get()) == WEIR_NOT_READY && now_ns() < end)
+        while (CALL(fence_poll, fence.get()) == WEIR_NOT_READY && now_ns() < end)
           std::this_thread::yield();
         MUST(fence_poll, fence.get());
       }
@@ -189,7 +189,7 @@ Outcome life_goes_on(Test &t, const Shape &shape, Stream &held, Stream &stream, 
     TRY(t.describe(shape.device, &about));
     MUST(device_memory, shape.device, &free_bytes, &total);
     REFUSED(plain_allocate, shape.device, 0, 4096, &address);
-    CHECK(t.table.last_error_code(t.state) != 0, "a refused call leaves no code");
+    CHECK(CALL_IN(t, last_error_code) != 0, "a refused call leaves no code");
     REFUSED(fill_async, stream.get(), 0, 1, 64);
   }
   return {};

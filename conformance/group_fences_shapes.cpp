@@ -27,6 +27,7 @@ class Bench {
         out_(t),
         fed_(t, device),
         feeder_(t, device),
+        holder_(t, device),
         reader_(t, device) {}
   Outcome make() {
     TRY(plain_.allocate(bytes_));
@@ -34,6 +35,7 @@ class Bench {
     TRY(out_.allocate(bytes_));
     TRY(fed_.allocate(bytes_));
     TRY(feeder_.create());
+    TRY(holder_.create());
     TRY(reader_.make(bytes_));
     make_pattern(in_.bytes(), 1);
     return {};
@@ -96,6 +98,7 @@ class Bench {
     return check_value(out_.bytes(), 0xEE, "host memory");
   }
   Stream &feeder() { return feeder_; }
+  Stream &holder() { return holder_; }
 
  private:
   Test &t_;
@@ -103,7 +106,7 @@ class Bench {
   Plain plain_;
   Pinned in_, out_;
   Plain fed_;
-  Stream feeder_;
+  Stream feeder_, holder_;
   Mover reader_;
   std::atomic<uint32_t> count_{0};
 };
@@ -112,7 +115,7 @@ class Bench {
 Outcome polled(Test &t, const Fence &fence) {
   const uint64_t end = now_ns() + patience_ns;
   weir_result answer = WEIR_NOT_READY;
-  while ((answer = t.table.fence_poll(t.state, fence.get())) == WEIR_NOT_READY && now_ns() < end)
+  while ((answer = CALL(fence_poll, fence.get())) == WEIR_NOT_READY && now_ns() < end)
     std::this_thread::yield();
   CHECK(answer == WEIR_SUCCESS, "polling ends with ", result_name(answer));
   return {};
@@ -131,14 +134,23 @@ Outcome free_form(Test &t, Queue &queue, Bench &bench, Work work, bool by_polls)
   return bench.done(work);
 }
 
-Outcome held_form(Test &t, Queue &queue, Bench &bench, Work work) {
+/// The queue is held itself, or waits for another one that is: the work is the first thing behind the wait.
+Outcome held_form(Test &t, Queue &queue, Bench &bench, Work work, bool by_wait) {
   TRY(bench.fresh(work));
   Gate gate(t);
   Fence fence(t);
   Settled settled(t, &gate);
   settled.add(queue.use());
   settled.add(bench.feeder());
-  TRY(queue.hold(gate));
+  settled.add(bench.holder());
+  if (by_wait) {
+    Fence held(t);
+    TRY(gate.hold(bench.holder()));
+    TRY(held.record(bench.holder()));
+    TRY(waits(t, queue.use(), held));
+  } else {
+    TRY(queue.hold(gate));
+  }
   TRY(gate.reached());
   TRY(bench.enqueue(work, queue.use()));
   TRY(fence.record(queue.use()));
@@ -165,7 +177,8 @@ REQUIRE("FE-024", always(),
         TRY(free_form(t, queue, bench, work, true));
         TRY(free_form(t, queue, bench, work, false));
         if (!shape.has(WEIR_CAP_HOST_CALL)) return {};
-        return held_form(t, queue, bench, work);
+        TRY(held_form(t, queue, bench, work, false));
+        return held_form(t, queue, bench, work, true);
       };
       const Outcome outcome = run();
       if (!outcome.passed())
@@ -219,7 +232,8 @@ REQUIRE("FE-025", host_call,
           if (index == count) {
             const uint64_t end = now_ns() + patience_ns / 4;
             while (begun.load() < count && now_ns() < end) std::this_thread::yield();
-            const weir_result briefly = t.table.fence_wait(t.state, fence.get(), 30'000'000);
+            const weir_result briefly = called(Site::current(), "fence_wait", t.table.fence_wait,
+                                               t.state, fence.get(), 30'000'000);
             opened = true;
             gate.open();
             CHECK(briefly == WEIR_ERROR_TIMEOUT, "a fence that is held answers ",
@@ -228,7 +242,8 @@ REQUIRE("FE-025", host_call,
           }
           ++begun;
           const uint64_t began = now_ns();
-          const weir_result answer = t.table.fence_wait(t.state, fence.get(), times[index]);
+          const weir_result answer = called(Site::current(), "fence_wait", t.table.fence_wait,
+                                            t.state, fence.get(), times[index]);
           const uint64_t took = now_ns() - began;
           CHECK(opened.load(), "a wait of ", times[index], " ns ended with ", result_name(answer),
                 " before the fence passed, after ", took, " ns");

@@ -2,6 +2,7 @@
 //
 // Copies and fills by shape: large ones between all kinds of memory, and fills at every place. All of the
 // destination is looked at, not only what was to be written.
+#include "conformance/explain.hpp"
 #include "conformance/places.hpp"
 #include "conformance/shapes.hpp"
 
@@ -216,10 +217,9 @@ Outcome filled(Stream &stream, const Pinned &host, uint64_t address, uint64_t se
   const auto behind = std::upper_bound(
       all.begin(), all.end(), wrong, [](uint64_t at, const Patch &patch) { return at < patch.at; });
   const Patch patch = behind == all.begin() ? all.front() : *(behind - 1);
-  return Outcome::failure(words("fills in ", where, ": byte ", uint64_t{wrong} - patch.at,
-                                " from where ", patch.bytes, " bytes at ", address + patch.at,
-                                " were filled is ", static_cast<uint32_t>(is[wrong]), ", not ",
-                                static_cast<uint32_t>(wanted[wrong])));
+  return Outcome::failure(words("fills in ", where, ", ", uint64_t{wrong} - patch.at,
+                                " bytes from where ", patch.bytes, " bytes at ", address + patch.at,
+                                " were filled: ", explain(is, wanted)));
 }
 
 /// A large fill at an odd place.

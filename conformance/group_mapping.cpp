@@ -401,7 +401,7 @@ REQUIRE("VM-022", needs(WEIR_CAP_VMM, 2),
   Mover mover(t), other(t, t.other);
   weir_be_device about;
   TRY(t.describe(t.other, &about));
-  if (about.granule == 0) return {};
+  if (about.granule == 0) return t.nothing("the other device has no granules");
   const uint64_t bytes = std::max(t.granule, about.granule);
   TRY(mine.make(bytes, bytes));
   TRY(theirs.make(bytes, bytes));

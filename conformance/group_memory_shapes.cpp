@@ -292,8 +292,7 @@ REQUIRE("AR-016", vmm, "Ranges beyond 4 GiB are usable at every place.") {
       TRY(in_shape(words("a range of ", bytes), use_long_range(t, device, bytes)));
       ++looked;
     }
-    if (looked == 0) t.note(words("device ", device.index, " has not so many addresses"));
-    return {};
+    return looked != 0 ? Outcome{} : t.nothing("it has not so many addresses");
   });
 }
 
@@ -305,6 +304,7 @@ struct Neighbour {
   Neighbour(Test &t_, Kind kind_, uint32_t device)
       : t(t_), kind(kind_), range(t_, device), plain(t_, device), pinned(t_) {}
   ~Neighbour() {
+    if (!come_to_rest()) return;
     if (pages == nullptr) return;
     if (enrolled)
       t.keep(t.expect(Site::current(), Want::exactly(WEIR_SUCCESS), "host_unregister",

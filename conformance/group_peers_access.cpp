@@ -18,7 +18,7 @@ struct Circle {
 };
 Outcome circles_with(Test &t, uint64_t capabilities, std::vector<Circle> *circles) {
   std::vector<DevicePair> pairs;
-  TRY(direct_pairs(t, capabilities, &pairs));
+  FIND(direct_pairs(t, capabilities, &pairs));
   circles->clear();
   for (const DevicePair &pair : pairs) {
     if (circles->empty() || circles->back().owner.index != pair.from.index)
@@ -67,7 +67,7 @@ REQUIRE(
     "PE-022", needs(WEIR_CAP_VMM | WEIR_CAP_PEER, 2),
     "A map for several peers, in any order of them, is used by each of them and by the owner.") {
   std::vector<Circle> circles;
-  TRY(circles_with(t, WEIR_CAP_VMM, &circles));
+  FIND(circles_with(t, WEIR_CAP_VMM, &circles));
   for (const Circle &circle : circles) {
     const uint64_t unit = circle.owner.unit;
     Hands hands;
@@ -100,6 +100,7 @@ class AccessRow {
   static constexpr uint64_t places = 9;
   AccessRow(Test &t, const DeviceFacts &device) : t_(t), device_(device), range_(t, device.index) {}
   ~AccessRow() {
+    if (!come_to_rest()) return;
     for (const auto &[place, units] : mapped_)
       t_.keep(t_.expect(Site::current(), Want::exactly(WEIR_SUCCESS), "unmap", t_.table.unmap,
                         device_.index, at(place), units * device_.unit));
@@ -173,7 +174,7 @@ REQUIRE("PE-026", needs(given_later | WEIR_CAP_PEER, 2),
         "Access is added to any whole pieces, by whichever calls they were mapped, lasts beside "
         "unmaps of others, and can be added again after a new map.") {
   std::vector<Circle> circles;
-  TRY(circles_with(t, given_later, &circles));
+  FIND(circles_with(t, given_later, &circles));
   struct {
     uint64_t first, end;
   } const spans[] = {{0, 1}, {0, 9}, {1, 3}, {2, 5}, {4, 5}, {5, 7}, {3, 8}, {8, 9}};
@@ -213,7 +214,7 @@ REQUIRE("PE-027", needs(given_later | WEIR_CAP_PEER, 2),
         "Access with a gap, a part of a piece, no peers or a peer that does not exist is refused, "
         "wherever the fault is, and who has access keeps it.") {
   std::vector<Circle> circles;
-  TRY(circles_with(t, given_later, &circles));
+  FIND(circles_with(t, given_later, &circles));
   for (const Circle &circle : circles) {
     const uint64_t unit = circle.owner.unit;
     const std::vector<uint32_t> all = with_owner(circle, circle.others), &others = circle.others;
@@ -317,7 +318,7 @@ REQUIRE(
     "Ranges of either device take granules of both, with peers and without; each goes by its own "
     "device, and the range when it is empty.") {
   std::vector<DevicePair> pairs;
-  TRY(direct_pairs(t, shared_range, &pairs));
+  FIND(direct_pairs(t, shared_range, &pairs));
   for (const DevicePair &pair : pairs)
     for (const DeviceFacts *home : {&pair.from, &pair.to})
       TRY(in_shape(words("devices ", pair.from.index, " and ", pair.to.index,

@@ -87,7 +87,7 @@ REQUIRE("PE-021", needs(WEIR_CAP_PEER, 2),
         "Copies between all devices with direct links move all of their bytes and no others, of "
         "every size, on anybody's stream.") {
   std::vector<DevicePair> pairs;
-  TRY(direct_pairs(t, 0, &pairs));
+  FIND(direct_pairs(t, 0, &pairs));
   for (const DevicePair &pair : pairs) {
     std::vector<DeviceFacts> runners;
     TRY(runners_of(t, pair, &runners));
@@ -161,7 +161,7 @@ REQUIRE(
     "PE-023", needs(WEIR_CAP_VMM | WEIR_CAP_PEER | WEIR_CAP_HOST_CALL, 2),
     "A peer's work in a mapped granule waits for the owner's, and the owner's for the peer's.") {
   std::vector<DevicePair> pairs;
-  TRY(direct_pairs(t, WEIR_CAP_VMM | WEIR_CAP_HOST_CALL, &pairs));
+  FIND(direct_pairs(t, WEIR_CAP_VMM | WEIR_CAP_HOST_CALL, &pairs));
   for (const DevicePair &pair : pairs) {
     for (const bool batched : {false, true}) {
       if (batched && !(pair.from.has(WEIR_CAP_BATCH_COPY) && pair.to.has(WEIR_CAP_BATCH_COPY)))
@@ -180,7 +180,7 @@ REQUIRE(
     "PE-024", needs(WEIR_CAP_VMM | WEIR_CAP_PEER | WEIR_CAP_MULTI_MAP, 2),
     "What a peer writes at one address of a granule its owner reads at another, and the reverse.") {
   std::vector<DevicePair> pairs;
-  TRY(direct_pairs(t, WEIR_CAP_VMM | WEIR_CAP_MULTI_MAP, &pairs));
+  FIND(direct_pairs(t, WEIR_CAP_VMM | WEIR_CAP_MULTI_MAP, &pairs));
   for (const DevicePair &pair : pairs) {
     const auto body = [&]() -> Outcome {
       const uint32_t peer = pair.to.index;

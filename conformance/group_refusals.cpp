@@ -105,11 +105,11 @@ REQUIRE("ER-014", alone(), "No refused call leaks anything, however often it is 
 
 /// The thread's code after a refused call and its words.
 Outcome told(const Standing &s, const Refusal &row, int64_t *code, const char **text) {
-  *code = s.t.table.last_error_code(s.t.state);
+  *code = CALL_IN(s.t, last_error_code);
   CHECK(*code != 0, row.text(s), ": the thread's native code is 0");
-  *text = s.t.table.error_text(s.t.state, *code);
+  *text = CALL_IN(s.t, error_text, *code);
   CHECK(*text != nullptr && **text != '\0', row.text(s), ": native code ", *code, " has no words");
-  const int64_t again = s.t.table.last_error_code(s.t.state);
+  const int64_t again = CALL_IN(s.t, last_error_code);
   CHECK(again == *code, row.text(s), ": asking for the words of ", *code, " made it ", again);
   return {};
 }
@@ -151,8 +151,8 @@ REQUIRE("ER-016", always(),
     TRY(in_threads(1, [&](uint32_t) -> Outcome {
       uint64_t address = 0;
       REFUSED(plain_allocate, s.device, 0, 4096, &address);
-      const int64_t theirs = t.table.last_error_code(t.state);
-      (void)t.table.error_text(t.state, theirs);
+      const int64_t theirs = CALL_IN(t, last_error_code);
+      (void)CALL_IN(t, error_text, theirs);
       return {};
     }));
     if (states) {

@@ -24,6 +24,7 @@ class Row {
     for (uint32_t i = 0; i < places; ++i) granules.push_back(std::make_unique<Granule>(t, device));
   }
   ~Row() {
+    if (!come_to_rest()) return;
     for (uint32_t i = 0; i < places; ++i)
       if (mapped_[i]) t_.keep(unmap(i));
   }
@@ -375,7 +376,8 @@ REQUIRE("PE-019", shared_runs,
   TRY(find_peer(t, &peer));
   weir_be_device about;
   TRY(t.describe(peer, &about));
-  if ((about.capabilities & WEIR_CAP_SHARED_RANGE) == 0 || about.granule != t.granule) return {};
+  if ((about.capabilities & WEIR_CAP_SHARED_RANGE) == 0 || about.granule != t.granule)
+    return t.nothing("no peer shares ranges with granules of this size");
   Row row(t);
   Granule theirs(t, peer);
   Map foreign(t, peer);

@@ -19,6 +19,7 @@ class LongRun {
   LongRun(Test &t, const DeviceFacts &device)
       : range(t, device.index), mover(t, device.index), t_(t), device_(device) {}
   ~LongRun() {
+    if (!come_to_rest()) return;
     for (uint64_t i = 0; i < pieces.size(); ++i)
       if (mapped_[i]) t_.keep(unmap(i));
   }

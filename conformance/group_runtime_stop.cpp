@@ -19,7 +19,7 @@ namespace {
 Outcome start_and_use(Test &t, const weir_be_start &desc, const std::string &what) {
   Session session(t, 0);
   const char *reason = nullptr;
-  const weir_result result = t.table.start(&desc, &session.state, &reason);
+  const weir_result result = start_called(t.table, &desc, &session.state, &reason);
   CHECK(result == WEIR_SUCCESS, what, ": start = ", result_name(result), ", ", reason);
   Plain plain(session);
   Mover mover(session);
@@ -60,8 +60,8 @@ Outcome refused_start(const Test &t, const std::string &options, const std::stri
   auto *const as_before = reinterpret_cast<weir_be_state *>(&desc);
   weir_be_state *state = as_before;
   *reason = nullptr;
-  const weir_result result = t.table.start(&desc, &state, reason);
-  if (result == WEIR_SUCCESS) t.table.stop(state);
+  const weir_result result = start_called(t.table, &desc, &state, reason);
+  if (result == WEIR_SUCCESS) stop_called(t.table, state);
   CHECK(result == WEIR_ERROR_INVALID_ARGUMENT, "start(\"", shown, "\") = ", result_name(result),
         ", wanted INVALID_ARGUMENT");
   CHECK(state == as_before, "start(\"", shown, "\") failed and wrote a state");
@@ -297,10 +297,9 @@ REQUIRE("RT-024", alone(),
   for (const auto &each : all) {
     CHECK(each->held.late.load() == 0, "device ", each->device, ", ", name_of(each->work),
           ": a host function was called after stop had returned");
-    const auto now = each->pages.bytes();
-    CHECK(std::memcmp(now.data(), each->after_stop.data(), now.size()) == 0, "device ",
-          each->device, ", ", name_of(each->work),
-          ": registered memory changed after stop had returned");
+    TRY(check_same(each->pages.bytes(), each->after_stop,
+                   words("device ", each->device, ", ", name_of(each->work),
+                         ": registered memory changed after stop had returned")));
   }
   return {};
 }
@@ -360,7 +359,7 @@ REQUIRE("RT-025", always(),
 }
 
 /// What the process holds of addresses.
-uint64_t addresses() {
+uint64_t addresses_held() {
   std::ifstream file("/proc/self/statm");
   uint64_t pages = 0;
   file >> pages;
@@ -373,7 +372,7 @@ REQUIRE("RT-026", alone(vmm),
   uint64_t bytes = 64 * 1024 * mib, before = 0;
   if (t.about.address_space != 0) bytes = std::min(bytes, t.about.address_space / 4);
   bytes = bytes / t.granule * t.granule;
-  if (bytes < 4 * t.granule) return {};
+  if (bytes < 4 * t.granule) return t.nothing("the device has not so many addresses");
   t.stop();
   for (uint64_t round = 0; round <= rounds; ++round) {
     Session session(t, t.device);
@@ -386,9 +385,9 @@ REQUIRE("RT-026", alone(vmm),
       MUST_IN(session, map, t.device, place, t.granule, granule, 0, nullptr, 0);
     }
     session.stop();
-    if (round == 0) before = addresses();
+    if (round == 0) before = addresses_held();
   }
-  const uint64_t after = addresses();
+  const uint64_t after = addresses_held();
   CHECK(after < before + spare * bytes, rounds, " states that had reserved ", bytes,
         " bytes of addresses each: the process grew from ", before, " to ", after);
   return {};

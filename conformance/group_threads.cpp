@@ -296,8 +296,8 @@ REQUIRE("TH-014", always(),
       }
       Plain plain(t);
       TRY(plain.allocate(4 * kib));
-      CHECK(t.table.last_error_code(t.state) == 0, "a thread without failures has the native code ",
-            t.table.last_error_code(t.state));
+      CHECK(CALL_IN(t, last_error_code) == 0, "a thread without failures has the native code ",
+            CALL_IN(t, last_error_code));
     }
     return {};
   });

@@ -12,8 +12,8 @@
 namespace weir::conformance {
 namespace {
 
-constexpr uint32_t threads = 4;
-constexpr uint64_t bytes = kib;
+constexpr uint32_t ring_threads = 4;
+constexpr uint64_t ring_bytes = kib;
 constexpr uint64_t rounds = 300;
 
 /// Where one thread tells another what fence to wait for; 0: none yet.
@@ -32,14 +32,14 @@ class Ring {
  public:
   explicit Ring(Test &t) : t_(t), source_(t), taken_(t) {}
   Outcome run() {
-    TRY(source_.allocate(rounds * bytes));
-    TRY(taken_.allocate(rounds * bytes));
+    TRY(source_.allocate(rounds * ring_bytes));
+    TRY(taken_.allocate(rounds * ring_bytes));
     make_pattern(source_.bytes(), 1);
-    for (uint32_t i = 0; i < threads; ++i) {
+    for (uint32_t i = 0; i < ring_threads; ++i) {
       slots_[i] = std::make_unique<Pinned>(t_);
-      TRY(slots_[i]->allocate(bytes));
+      TRY(slots_[i]->allocate(ring_bytes));
     }
-    const Outcome outcome = in_threads(threads, [&](uint32_t index) -> Outcome {
+    const Outcome outcome = in_threads(ring_threads, [&](uint32_t index) -> Outcome {
       Outcome played = play(index);
       if (!played.passed()) over_ = true;
       return played;
@@ -59,16 +59,16 @@ class Ring {
   Outcome play(uint32_t index) {
     Test &t = t_;
     const uint32_t device = (t.device + index) % t.device_count;
-    constexpr Owner owners[threads] = {Owner::made, Owner::wrapped, Owner::base_of_wrapped,
-                                       Owner::made};
+    constexpr Owner owners[ring_threads] = {Owner::made, Owner::wrapped, Owner::base_of_wrapped,
+                                            Owner::made};
     Plain memory(t, device);
     Queue queue(t, owners[index], device);
     bool there = false;
-    TRY(memory.allocate(bytes));
+    TRY(memory.allocate(ring_bytes));
     TRY(queue.make(&there));
     Settled settled(t);
     settled.add(queue.use());
-    const bool first = index == 0, last = index + 1 == threads;
+    const bool first = index == 0, last = index + 1 == ring_threads;
     for (uint64_t round = 0; round < rounds; ++round) {
       Stream &stream = queue.use();
       if (!first) {
@@ -82,10 +82,10 @@ class Ring {
         MUST(stream_wait, stream.get(), taken);
       }
       const uint64_t from =
-          first ? source_.address() + round * bytes : slots_[index - 1]->address();
-      const uint64_t to = last ? taken_.address() + round * bytes : slots_[index]->address();
-      TRY(stream.copy(memory.address(), from, bytes));
-      TRY(stream.copy(to, memory.address(), bytes));
+          first ? source_.address() + round * ring_bytes : slots_[index - 1]->address();
+      const uint64_t to = last ? taken_.address() + round * ring_bytes : slots_[index]->address();
+      TRY(stream.copy(memory.address(), from, ring_bytes));
+      TRY(stream.copy(to, memory.address(), ring_bytes));
       weir_be_fence fence = 0;
       MUST(fence_record, stream.get(), &fence);
       CHECK(fence != 0, "the fence is 0, which is none");
@@ -96,8 +96,8 @@ class Ring {
 
   Test &t_;
   Pinned source_, taken_;
-  std::array<std::unique_ptr<Pinned>, threads> slots_;
-  std::array<Told, threads> told_{};
+  std::array<std::unique_ptr<Pinned>, ring_threads> slots_;
+  std::array<Told, ring_threads> told_{};
   std::atomic<bool> over_{false};
 };
 
@@ -171,10 +171,7 @@ REQUIRE("TH-021", needs(WEIR_CAP_VMM | WEIR_CAP_MAP_ANY_THREAD),
         "Threads map and unmap runs and aliases in one range, with refused maps between, and each "
         "sees its own bytes.") {
   constexpr uint32_t count = 8;
-  if (count * Section::pieces * t.granule > t.budget) {
-    t.note("the device is too small");
-    return {};
-  }
+  if (count * Section::pieces * t.granule > t.budget) return t.nothing("the device is too small");
   Range range(t);
   TRY(range.reserve(uint64_t{count} * Section::places * t.granule, t.granule));
   std::vector<std::unique_ptr<Section>> sections;
@@ -206,14 +203,14 @@ REQUIRE("TH-023", alone(),
       TRY(stream.fill(plain.address(), static_cast<uint8_t>(i), 4 * kib));
       TRY(fence.record(stream));
       TRY(in_threads(1, [&](uint32_t) -> Outcome {
-        CHECK(t.table.last_error_code(t.state) == 0, "a new thread has the native code ",
-              t.table.last_error_code(t.state));
+        CHECK(CALL_IN(t, last_error_code) == 0, "a new thread has the native code ",
+              CALL_IN(t, last_error_code));
         TRY(fence.wait());
         uint64_t address = 0;
         REFUSED(plain_allocate, t.device, 0, 4096, &address);
-        const int64_t code = t.table.last_error_code(t.state);
+        const int64_t code = CALL_IN(t, last_error_code);
         CHECK(code != 0, "a refused call leaves no code");
-        const char *text = t.table.error_text(t.state, code);
+        const char *text = CALL_IN(t, error_text, code);
         CHECK(text != nullptr && text[0] != '\0', "the code ", code, " has no words");
         Fence own(t);
         TRY(stream.fill(plain.address(), static_cast<uint8_t>(i + 1), 4 * kib));

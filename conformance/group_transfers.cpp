@@ -118,10 +118,7 @@ REQUIRE("ST-030", needs(WEIR_CAP_TRANSFER_STREAM),
 
 REQUIRE("ST-031", always(),
         "A stream that records no graph is said not to, idle, busy or held, whoever owns it.") {
-  if (t.table.stream_check == nullptr) {
-    t.note("streams cannot record graphs here");
-    return {};
-  }
+  if (t.table.stream_check == nullptr) return t.nothing("streams cannot record graphs here");
   return shapes(t, {every_owner}, [&](const Shape &shape, Queue &queue) -> Outcome {
     constexpr uint64_t bytes = 256 * kib;
     Plain plain(t, shape.device);

@@ -13,6 +13,7 @@ int main(int count, char **values) {
   using weir::conformance::Settings;
   try {
     Settings settings;
+    if (count > 0 && *values[0] != '\0') settings.program = values[0];
     const std::string why =
         weir::conformance::read_arguments({values + 1, values + count}, &settings);
     if (settings.help) {

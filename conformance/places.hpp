@@ -38,7 +38,9 @@ class Memory {
         plain_(session, device),
         mapped_(session, device),
         pinned_(session) {}
-  ~Memory() { session_.keep(end()); }
+  ~Memory() {
+    if (come_to_rest()) session_.keep(end());
+  }
   Memory(const Memory &) = delete;
   Memory &operator=(const Memory &) = delete;
   /// `unit`: the device's granule, to whose multiple mapped memory is rounded up.

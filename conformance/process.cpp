@@ -73,6 +73,8 @@ pid_t spawn(const Spawn &what) {
     posix_spawn_file_actions_adddup2(&files.actions, what.output, STDERR_FILENO);
   }
   posix_spawn_file_actions_adddup2(&files.actions, what.starter, starter_descriptor);
+  if (what.calls >= 0)
+    posix_spawn_file_actions_adddup2(&files.actions, what.calls, calls_descriptor);
   Attributes attributes;
   if (what.own_group) {
     posix_spawnattr_setflags(&attributes.attributes, POSIX_SPAWN_SETPGROUP);
@@ -152,6 +154,7 @@ Outcome Peer::start(const std::string &name, Site site) {
   Spawn what;
   what.arguments = arguments_for(test_.settings, Settings::Role::helper, name);
   what.starter = theirs.get();
+  what.calls = shared_calls();
   process_ = spawn(what);
   CHECK(process_ > 0, place(site), ": no other process: ", system_words());
   return {};

@@ -41,6 +41,7 @@ struct Spawn {
   std::vector<std::string> arguments;
   int starter = -1;  ///< becomes starter_descriptor
   int output = -1;   ///< becomes stdout and stderr; -1 = as here
+  int calls = -1;    ///< becomes calls_descriptor (calls.hpp); not starter_descriptor itself
   bool own_group = false;
 };
 /// Starts this program anew. -1 and errno on failure.

@@ -16,7 +16,7 @@ namespace {
         [](const weir_backend_table &table) { return table.entry != nullptr; },        \
         []([[maybe_unused]] const Standing &s, [[maybe_unused]] Outs::Values &o,       \
            [[maybe_unused]] uint32_t n) {                                              \
-          return s.t.table.entry(s.t.state __VA_OPT__(, ) __VA_ARGS__);                \
+          return CALL_IN(s.t, entry __VA_OPT__(, ) __VA_ARGS__);                             \
         } \
   }
 /// Refused as INVALID_ARGUMENT.

@@ -17,7 +17,7 @@ class Pages {
   explicit Pages(uint64_t bytes, int flags = MAP_PRIVATE | MAP_ANONYMOUS, int fd = -1) noexcept
       : memory_(mmap(nullptr, bytes, PROT_READ | PROT_WRITE, flags, fd, 0)), bytes_(bytes) {}
   ~Pages() {
-    if (memory_ != MAP_FAILED) munmap(memory_, bytes_);
+    if (memory_ != MAP_FAILED && come_to_rest()) munmap(memory_, bytes_);
   }
   Pages(const Pages &) = delete;
   Pages &operator=(const Pages &) = delete;
@@ -37,7 +37,9 @@ class Pages {
 class Registered {
  public:
   explicit Registered(Session &session) noexcept : session_(session) {}
-  ~Registered() { session_.keep(end()); }
+  ~Registered() {
+    if (come_to_rest()) session_.keep(end());
+  }
   Registered(const Registered &) = delete;
   Registered &operator=(const Registered &) = delete;
   Outcome begin(void *memory, uint64_t bytes) {

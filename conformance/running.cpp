@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -46,14 +47,42 @@ void drain(Descriptor *from, std::string *text) {
 
 }  // namespace
 
+/// Where there can be none, less is told.
+Descriptor Running::make_page() {
+  const Descriptor made(memfd_create("weir-conformance-calls", MFD_CLOEXEC));
+  if (made.get() < 0 || ftruncate(made.get(), sizeof(CallPage)) != 0) return {};
+  // A number that the new process's own descriptors do not take.
+  Descriptor page(fcntl(made.get(), F_DUPFD_CLOEXEC, 16));
+  if (page.get() < 0) return {};
+  void *memory = mmap(nullptr, sizeof(CallPage), PROT_READ | PROT_WRITE, MAP_SHARED, page.get(), 0);
+  if (memory == MAP_FAILED) return {};
+  calls_.reset(static_cast<CallPage *>(memory));
+  calls_->magic = CallPage::right;
+  return page;
+}
+
+void Running::Unmap::operator()(CallPage *page) const noexcept { munmap(page, sizeof(CallPage)); }
+
+std::string Running::told_end(const std::string &end) const {
+  if (!calls_) return end;
+  return weir::conformance::told_end(*calls_, end,
+                                     timed_out_ ? under_way_ : calls_under_way(*calls_, ended_ns_));
+}
+
+std::string Running::last_calls() const {
+  return calls_ ? weir::conformance::last_calls(*calls_) : "";
+}
+
 std::string Running::start(const std::vector<std::string> &arguments, uint64_t timeout_ns) {
   Descriptor tell, print;
   if (!make_pipe(&told_, &tell) || !make_pipe(&output_, &print))
     return std::string("no pipe: ") + std::strerror(errno);
+  const Descriptor page = make_page();
   Spawn what;
   what.arguments = arguments;
   what.starter = tell.get();
   what.output = print.get();
+  what.calls = page.get();
   what.own_group = true;
   started_ns_ = now_ns();
   deadline_ns_ = started_ns_ + timeout_ns;
@@ -67,6 +96,7 @@ bool Running::step() {
   const uint64_t now = now_ns();
   if (!timed_out_ && now >= deadline_ns_) {
     timed_out_ = true;
+    if (calls_) under_way_ = calls_under_way(*calls_, now);
     gives_up_ns_ = now + dying_ns;
     ::kill(-process_, SIGKILL);
   }
@@ -105,6 +135,29 @@ Running::~Running() {
   if (process_ <= 0) return;
   ::kill(-process_, SIGKILL);
   waitpid(process_, nullptr, 0);
+}
+
+void wait_for_any(const std::vector<Running *> &running) {
+  std::vector<pollfd> waiting;
+  uint64_t deadline = UINT64_MAX;
+  for (const Running *each : running) {
+    for (const int fd : {each->told_descriptor(), each->output_descriptor()}) {
+      if (fd >= 0) waiting.push_back({fd, POLLIN, 0});
+    }
+    // Once it has closed its pipes it is about to end, which no descriptor tells.
+    const bool ending = each->told_descriptor() < 0;
+    deadline = std::min(deadline, ending ? now_ns() + 1'000'000 : each->deadline_ns());
+  }
+  const uint64_t now = now_ns();
+  const uint64_t left = deadline > now ? (deadline - now) / 1'000'000 + 1 : 0;
+  (void)poll(waiting.data(), waiting.size(), static_cast<int>(std::min<uint64_t>(left, 1000)));
+}
+
+std::string run_to_end(Running &running, const std::vector<std::string> &arguments,
+                       uint64_t timeout_ns) {
+  if (std::string why = running.start(arguments, timeout_ns); !why.empty()) return why;
+  while (!running.step()) wait_for_any({&running});
+  return {};
 }
 
 }  // namespace weir::conformance

@@ -3,9 +3,11 @@
 // A process under test: what it prints and tells, when it ends, and how. Its whole group is killed with it.
 #pragma once
 
+#include "conformance/calls.hpp"
 #include "conformance/process.hpp"
 
 #include <string>
+#include <vector>
 
 namespace weir::conformance {
 
@@ -33,8 +35,20 @@ class Running {
   /// "" if it ended with status 0.
   std::string bad_end() const;
   uint64_t duration_ns() const noexcept { return ended_ns_ - started_ns_; }
+  /// How the process ended, as bad_end() or the runner says it, with what had failed and which calls were under way.
+  std::string told_end(const std::string &end) const;
+  /// The last calls of each of its threads, "" if it made none.
+  std::string last_calls() const;
 
  private:
+  /// For the process's calls.
+  Descriptor make_page();
+
+  struct Unmap {
+    void operator()(CallPage *page) const noexcept;
+  };
+  std::unique_ptr<CallPage, Unmap> calls_;
+  std::string under_way_;  ///< when its time was over
   Descriptor told_, output_;
   std::string told_text_, output_text_;
   pid_t process_ = -1;
@@ -45,5 +59,11 @@ class Running {
   uint64_t deadline_ns_ = 0;  ///< when to look at the latest
   uint64_t gives_up_ns_ = 0;  ///< on a process that was killed
 };
+
+/// Waits until one of them has something to tell, has ended, or has used up its time.
+void wait_for_any(const std::vector<Running *> &running);
+/// Lets a process run to its end. "" or why it could not be started.
+std::string run_to_end(Running &running, const std::vector<std::string> &arguments,
+                       uint64_t timeout_ns);
 
 }  // namespace weir::conformance

@@ -63,12 +63,12 @@ std::string number(uint64_t value) {
 
 void Complaints::add(std::string text) {
   const std::lock_guard hold(mutex_);
-  if (first_.empty()) first_ = std::move(text);
+  if (first_.passed()) first_ = Outcome::failure(std::move(text));
 }
 
 std::string Complaints::first() const {
   const std::lock_guard hold(mutex_);
-  return first_;
+  return first_.text();
 }
 
 Outcome Library::open(const std::string &path) {
@@ -118,7 +118,7 @@ Outcome Session::start(const Library &library, const std::string &options, weir_
   desc.log = log;
   desc.log_user = log_user;
   const char *reason = nullptr;
-  const weir_result result = table.start(&desc, &state, &reason);
+  const weir_result result = start_called(table, &desc, &state, &reason, site);
   if (result == WEIR_SUCCESS) return Watch::after("start");
   state = nullptr;
   const std::string why = reason != nullptr ? ": " + word(reason) : ", and no reason is given";
@@ -128,7 +128,7 @@ Outcome Session::start(const Library &library, const std::string &options, weir_
 
 void Session::stop() {
   if (state == nullptr) return;
-  table.stop(state);
+  stop_called(table, state);
   state = nullptr;
   keep(Watch::after("stop"));
 }
@@ -141,9 +141,9 @@ Outcome Session::unexpected(const Site &site, const Want &want, const char *name
                             const std::string &arguments, weir_result result) const {
   std::string text = place(site) + ": " + name + "(" + arguments + ") = " + result_name(result);
   if (result < 0 && table.last_error_code != nullptr && table.error_text != nullptr) {
-    const int64_t native = table.last_error_code(state);
-    text +=
-        " (native " + std::to_string(native) + ": " + word(table.error_text(state, native)) + ")";
+    const int64_t native = called(site, "last_error_code", table.last_error_code, state);
+    text += " (native " + std::to_string(native) + ": " +
+            word(called(site, "error_text", table.error_text, state, native)) + ")";
   }
   return Outcome::failure(text + ", wanted " + want.text());
 }

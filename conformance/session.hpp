@@ -4,6 +4,7 @@
 // Session::expect, which says what was called with what when the answer is another one than wanted.
 #pragma once
 
+#include "conformance/calls.hpp"
 #include "conformance/outcome.hpp"
 
 #include <weir/backend.h>
@@ -23,7 +24,7 @@ class Complaints {
 
  private:
   mutable std::mutex mutex_;
-  std::string first_;
+  Outcome first_;
 };
 
 /// A shared library with the entry point of a backend. It is never unloaded: the table must live.
@@ -97,6 +98,19 @@ class Watch {
   static Watch *&current() noexcept;
 };
 
+/// start and stop, which are calls under way like any other.
+inline weir_result start_called(const weir_backend_table &table, const weir_be_start *desc,
+                                weir_be_state **state, const char **reason,
+                                Site site = Site::current()) {
+  Call call(site, "start", desc);
+  return call.ends(table.start(desc, state, reason));
+}
+inline void stop_called(const weir_backend_table &table, weir_be_state *state,
+                        Site site = Site::current()) {
+  const Call call(site, "stop", state);
+  table.stop(state);
+}
+
 class Session {
  public:
   explicit Session(Complaints &complaints) noexcept : complaints_(&complaints) {}
@@ -118,7 +132,7 @@ class Session {
                  weir_result (*entry)(weir_be_state *, Parameters...),
                  std::type_identity_t<Parameters>... arguments) {
     if (entry == nullptr) return missing(site, name);
-    const weir_result result = entry(state, arguments...);
+    const weir_result result = called(site, name, entry, state, arguments...);
     if (want.holds(result)) return Watch::after(name);
     return unexpected(site, want, name, list(arguments...), result);
   }

@@ -31,6 +31,7 @@ constexpr Place places[] = {
     {"--jobs", nullptr, &Settings::jobs},
     {"--timeout", nullptr, nullptr, &Settings::timeout_s},
     {"--seed", nullptr, nullptr, &Settings::seed},
+    {"--soak", nullptr, nullptr, &Settings::soak_s},
 };
 
 std::string store(const Place &place, const std::string &value, Settings *settings) {
@@ -41,6 +42,7 @@ std::string store(const Place &place, const std::string &value, Settings *settin
   uint64_t number = 0;
   if (!read_number(value, &number) || (place.small != nullptr && number > UINT32_MAX))
     return std::string(place.name) + " " + value + ": a number is needed";
+  if (place.small == &Settings::device) settings->device_named = true;
   if (place.small != nullptr) {
     settings->*place.small = static_cast<uint32_t>(number);
   } else {
@@ -69,7 +71,41 @@ bool take_flag(const std::string &name, Settings *settings) {
   if (name == "--list") settings->list = true;
   if (name == "--help" || name == "-h") settings->help = true;
   if (name == "--allow-oom") settings->allow_oom = true;
-  return name == "--list" || name == "--help" || name == "-h" || name == "--allow-oom";
+  if (name == "--all-devices") settings->all_devices = true;
+  return name == "--list" || name == "--help" || name == "-h" || name == "--allow-oom" ||
+         name == "--all-devices";
+}
+
+/// "" or which arguments exclude each other.
+std::string clash(const Settings &settings) {
+  if (!settings.all_devices) return {};
+  if (settings.device_named)
+    return "--all-devices and --device exclude each other: every device, or the one that is named";
+  if (settings.role == Settings::Role::one)
+    return "--all-devices and --run-one exclude each other: a requirement is run on one device, "
+           "which --device names";
+  return {};
+}
+
+/// As a shell takes it for one word.
+std::string quoted(const std::string &text) {
+  if (text.find_first_of("\"\\$`!") == std::string::npos) return "\"" + text + "\"";
+  std::string word = "'";
+  for (const char c : text) {
+    if (c == '\'') {
+      word += "'\\''";
+    } else {
+      word += c;
+    }
+  }
+  return word + "'";
+}
+
+/// The same, without quotes where there is no need of any.
+std::string shell_word(const std::string &text) {
+  static const std::string plain =
+      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-+./:=@%,";
+  return !text.empty() && text.find_first_not_of(plain) == std::string::npos ? text : quoted(text);
 }
 
 }  // namespace
@@ -97,7 +133,7 @@ std::string read_arguments(const std::vector<std::string> &arguments, Settings *
   if (settings->backend.find('/') == std::string::npos) settings->backend.insert(0, "./");
   if (settings->jobs == 0) return "--jobs 0: at least one is needed";
   if (settings->timeout_s == 0) return "--timeout 0: at least a second is needed";
-  return {};
+  return clash(*settings);
 }
 
 std::vector<std::string> arguments_for(const Settings &settings, Settings::Role role,
@@ -122,15 +158,24 @@ std::vector<std::string> arguments_for(const Settings &settings, Settings::Role 
   return arguments;
 }
 
+std::string again(const Settings &settings, const std::string &id) {
+  return shell_word(settings.program) + " " + shell_word(settings.backend) + " --device " +
+         std::to_string(settings.device) + " --options " + quoted(settings.options) + " --seed " +
+         std::to_string(settings.seed) + (settings.allow_oom ? " --allow-oom" : "") +
+         " --run-one " + id;
+}
+
 const char *usage() {
   return "usage: weir-conformance BACKEND.so [argument...]\n"
          "       weir-conformance --list\n"
          "  --device N          the device under test (0)\n"
+         "  --all-devices       every device, one after the other\n"
          "  --options TEXT      the backend's options, \"key=value;key=value\"\n"
-         "  --filter IDS        globs of requirements, such as VM-*,CP-001\n"
+         "  --filter IDS        globs of requirements, such as VM-*,-VM-013; a '-' leaves out\n"
          "  --jobs N            tests at a time (1)\n"
          "  --timeout SECONDS   for one test (60)\n"
          "  --seed N            of all that is random (1)\n"
+         "  --soak SECONDS      then the random model of FA-007 with seeds N, N+1, ...\n"
          "  --allow-oom         fill the device to its last byte, however large it is\n"
          "  --waivers FILE      lines of: backend | device glob | test glob | issue | YYYY-MM-DD | "
          "reason\n"

@@ -94,6 +94,8 @@ Settled::~Settled() {
 Outcome shapes(Test &t, const Axes &axes,
                const std::function<Outcome(const Shape &, Queue &)> &body) {
   Shape shape;
+  bool looked = false;
+  std::string why_not = "there was nothing of the kind to look at";
   for (uint32_t index = 0; index < t.device_count; ++index) {
     // The device under test first.
     shape.device = (t.device + index) % t.device_count;
@@ -110,7 +112,10 @@ Outcome shapes(Test &t, const Axes &axes,
           bool there = false;
           TRY(queue.make(&there));
           if (!there) return {};
-          TRY(body(shape, queue));
+          const Outcome outcome = body(shape, queue);
+          TRY(outcome);
+          if (outcome.empty()) why_not = outcome.text();
+          looked = looked || !outcome.empty();
           ++shape.number;
           return queue.end();
         };
@@ -122,17 +127,17 @@ Outcome shapes(Test &t, const Axes &axes,
       }
     }
   }
-  if (shape.number == 0) t.note("there was nothing of the kind to look at");
-  return {};
+  return looked ? Outcome{} : Test::nothing(why_not);
 }
 
 Outcome finished(Session &session, const Stream &stream, Owner owner, Site site) {
   const bool ours_alone = owner == Owner::made || owner == Owner::transfer;
   const uint64_t end = ours_alone ? 0 : now_ns() + patience_ns;
-  weir_result result = session.table.stream_query(session.state, stream.get());
+  weir_result result =
+      called(site, "stream_query", session.table.stream_query, session.state, stream.get());
   while (result == WEIR_NOT_READY && now_ns() < end) {
     std::this_thread::yield();
-    result = session.table.stream_query(session.state, stream.get());
+    result = called(site, "stream_query", session.table.stream_query, session.state, stream.get());
   }
   if (succeeds.holds(result)) return {};
   return session.unexpected(site, succeeds, "stream_query", owner_name(owner), result);
@@ -154,15 +159,6 @@ Outcome batch(Session &session, const Stream &stream, const std::vector<weir_be_
 Outcome waits(Session &session, const Stream &stream, const Fence &fence, Site site) {
   return session.expect(site, succeeds, "stream_wait", session.table.stream_wait, stream.get(),
                         fence.get());
-}
-
-Outcome check_same(std::span<const std::byte> is, std::span<const std::byte> wanted,
-                   const std::string &what, Site site) {
-  const size_t at = first_difference(is, wanted);
-  if (at == wanted.size()) return {};
-  return Outcome::failure(words(place(site), ": ", what, ": byte ", uint64_t{at}, " of ",
-                                uint64_t{wanted.size()}, " is ", static_cast<uint32_t>(is[at]),
-                                ", not ", static_cast<uint32_t>(wanted[at])));
 }
 
 }  // namespace weir::conformance

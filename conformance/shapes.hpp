@@ -2,7 +2,7 @@
 //
 // The shapes that a requirement walks: every device, every way in which a stream may be somebody's, every size. A
 // stream is used through one handle and held through another, which means the same queue. What a shape's device
-// lacks leaves that shape out, and a walk without any shape says so.
+// lacks leaves that shape out, and a walk without any shape returns Outcome::nothing.
 #pragma once
 
 #include "conformance/fixtures.hpp"
@@ -99,7 +99,8 @@ struct Axes {
   uint64_t with = 0;  ///< WEIR_CAP_* that a device must have to be walked
 };
 
-/// Runs `body` for all shapes that apply, each with a queue of its own. A failure names the shape.
+/// Runs `body` for all shapes that apply, each with a queue of its own. A failure names the shape. Outcome::nothing if no
+/// shape applied, or each body returned that.
 Outcome shapes(Test &t, const Axes &axes,
                const std::function<Outcome(const Shape &, Queue &)> &body);
 
@@ -115,8 +116,5 @@ Outcome waits(Session &session, const Stream &stream, const Fence &fence,
 /// The stream is asked and answers that its work has finished: at once when nobody else may use it, else before the suite's
 /// patience is over, asked again and again.
 Outcome finished(Session &session, const Stream &stream, Owner owner, Site site = Site::current());
-/// All bytes are as wanted.
-Outcome check_same(std::span<const std::byte> is, std::span<const std::byte> wanted,
-                   const std::string &what, Site site = Site::current());
 
 }  // namespace weir::conformance

@@ -131,11 +131,11 @@ Outcome Standing::devices() {
   MUST(link_describe, device, WEIR_DEVICE_HOST, &link);
   MUST(link_describe, device, device, &link);
   if (peer != UINT32_MAX) MUST(peer_enable, device, peer);
-  (void)t.table.runtime_version(t.state);
+  (void)CALL_IN(t, runtime_version);
   TRY(Watch::after("runtime_version"));
-  const int64_t code = t.table.last_error_code(t.state);
+  const int64_t code = CALL_IN(t, last_error_code);
   TRY(Watch::after("last_error_code"));
-  (void)t.table.error_text(t.state, code);
+  (void)CALL_IN(t, error_text, code);
   return Watch::after("error_text");
 }
 

@@ -134,6 +134,7 @@ std::string level_of(const Needs &needs) {
   if (needs.with != 0) add(capability_names(needs.with));
   if (needs.without != 0) add("without " + capability_names(needs.without));
   if (needs.devices > 1) add(std::to_string(needs.devices) + " devices");
+  if (needs.advised) add("advised");
   return text.empty() ? "required" : text;
 }
 

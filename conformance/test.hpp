@@ -44,17 +44,22 @@ struct Needs {
   uint64_t with = 0;     ///< WEIR_CAP_*
   uint64_t without = 0;  ///< WEIR_CAP_*
   uint32_t devices = 1;
-  bool alone = false;  ///< measures something that other tests on the device would disturb
+  bool alone = false;    ///< measures something that other tests on the device would disturb
+  bool advised = false;  ///< a backend that does not keep it conforms all the same, and is told
 };
 constexpr Needs always() { return {}; }
 constexpr Needs needs(uint64_t capabilities, uint32_t devices = 1) {
-  return {capabilities, 0, devices, false};
+  return {capabilities, 0, devices, false, false};
 }
 constexpr Needs lacks(uint64_t capabilities, uint64_t with = 0) {
-  return {with, capabilities, 1, false};
+  return {with, capabilities, 1, false, false};
 }
 constexpr Needs alone(Needs other = {}) {
   other.alone = true;
+  return other;
+}
+constexpr Needs advised(Needs other = {}) {
+  other.advised = true;
   return other;
 }
 inline constexpr Needs vmm = needs(WEIR_CAP_VMM);
@@ -74,6 +79,9 @@ class Test : public Session {
 
   /// Something a person should know about a verdict.
   void note(const std::string &text) { notes += (notes.empty() ? "" : "; ") + text; }
+
+  /// What a body returns that found nothing to look at: the requirement applied, and is neither kept nor broken.
+  static Outcome nothing(std::string why) { return Outcome::nothing(std::move(why)); }
 
   const Settings &settings;
   const Library &library;
@@ -108,7 +116,7 @@ const std::vector<Requirement> &requirements();
 const Requirement *find_requirement(const std::string &id);
 /// The group's name: "ranges" for AR-001.
 std::string group_of(const Requirement &requirement);
-/// "required", "VMM", "PEER, 2 devices", "VMM, without MULTI_MAP".
+/// "required", "VMM", "PEER, 2 devices", "VMM, without MULTI_MAP", "advised", "VMM, advised".
 std::string level_of(const Needs &needs);
 /// "VMM+PEER"; "none" for 0.
 std::string capability_names(uint64_t capabilities);

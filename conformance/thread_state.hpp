@@ -7,11 +7,16 @@
 #include "conformance/fixtures.hpp"
 
 #include <dlfcn.h>
+#include <locale.h>
+#include <pthread.h>
+#include <sched.h>
 #include <signal.h>
+#include <sys/prctl.h>
 
 #include <cfenv>
 #include <cstdlib>
 #include <cstring>
+#include <string>
 
 #if defined(__SSE__)
 #include <xmmintrin.h>
@@ -123,26 +128,92 @@ class Choice {
   int device_ = -1;
 };
 
+/// How a thread is set while it is watched: two ways that differ in everything, so that a backend can't leave the thread as it was
+/// by setting it one way always.
+struct Manner {
+  int rounding;
+  uint32_t floating;  ///< flush to zero and denormals are zero, in the register's bits
+  int blocked_signal, other_blocked_signal;
+  const char *name;  ///< the thread's
+  unsigned long slack_ns;
+};
+inline constexpr Manner manners[] = {
+    {FE_DOWNWARD, 0x8040, SIGUSR2, SIGWINCH, "suite's thread", 61'000},
+    {FE_UPWARD, 0, SIGUSR1, SIGTTOU, "thread of suite", 1'000'000},
+};
+
+/// What the system keeps for a thread.
+class SystemState {
+ public:
+  static SystemState of_this_thread() {
+    SystemState is;
+    pthread_getname_np(pthread_self(), is.name_, sizeof is.name_);
+    is.slack_ = prctl(PR_GET_TIMERSLACK, 0UL, 0UL, 0UL, 0UL);
+    CPU_ZERO(&is.processors_);
+    (void)pthread_getaffinity_np(pthread_self(), sizeof is.processors_, &is.processors_);
+    sched_param parameters{};
+    (void)pthread_getschedparam(pthread_self(), &is.policy_, &parameters);
+    is.priority_ = parameters.sched_priority;
+    // Neither can be asked for without being set.
+    (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &is.cancel_state_);
+    (void)pthread_setcancelstate(is.cancel_state_, nullptr);
+    (void)pthread_setcanceltype(PTHREAD_CANCEL_DEFERRED, &is.cancel_type_);
+    (void)pthread_setcanceltype(is.cancel_type_, nullptr);
+    is.locale_ = uselocale(nullptr);
+    return is;
+  }
+  Outcome same(const SystemState &now, const std::string &after) const {
+    CHECK(std::strcmp(name_, now.name_) == 0, "after ", after, " the thread is called ", now.name_,
+          ", not ", name_);
+    CHECK(slack_ == now.slack_, "after ", after, " the thread's timer slack is ", now.slack_,
+          " ns, not ", slack_);
+    CHECK(CPU_EQUAL(&processors_, &now.processors_) != 0, "after ", after,
+          " the thread may run on ", CPU_COUNT(&now.processors_),
+          " processors, or on others than before, when there were ", CPU_COUNT(&processors_));
+    CHECK(policy_ == now.policy_ && priority_ == now.priority_, "after ", after,
+          " the thread is scheduled by policy ", now.policy_, " and priority ", now.priority_);
+    CHECK(cancel_state_ == now.cancel_state_ && cancel_type_ == now.cancel_type_, "after ", after,
+          " the thread's cancellation has state ", now.cancel_state_, " and type ",
+          now.cancel_type_);
+    CHECK(locale_ == now.locale_, "after ", after, " the thread has another locale");
+    return {};
+  }
+
+ private:
+  char name_[16] = {};
+  int slack_ = 0, policy_ = 0, priority_ = 0, cancel_state_ = 0, cancel_type_ = 0;
+  cpu_set_t processors_{};
+  locale_t locale_ = nullptr;
+};
+
 /// Looks, after each call that the thread makes, whether its state is as it was. It gives the thread a state that nobody has by
-/// chance, and takes it back.
+/// chance, and takes it back. For threads of the suite's own, which nobody cancels.
 class ThreadState : public Watch {
  public:
-  ThreadState(Choice &choice, std::string who) : choice_(choice), who_(std::move(who)) {
+  ThreadState(Choice &choice, std::string who, const Manner &manner = manners[0])
+      : choice_(choice), who_(std::move(who)), manner_(manner) {
     sigset_t mask;
     sigemptyset(&mask);
-    sigaddset(&mask, SIGUSR2);
-    sigaddset(&mask, SIGWINCH);
+    sigaddset(&mask, manner.blocked_signal);
+    sigaddset(&mask, manner.other_blocked_signal);
     pthread_sigmask(SIG_SETMASK, &mask, &before_);
     rounding_before_ = std::fegetround();
-    std::fesetround(FE_DOWNWARD);
+    std::fesetround(manner.rounding);
 #if defined(__SSE__)
     modes_before_ = _mm_getcsr();
-    _mm_setcsr(modes_before_ | flush_to_zero);
+    _mm_setcsr((modes_before_ & ~flush_to_zero) | manner.floating);
     modes_ = modes();
 #endif
+    pthread_getname_np(pthread_self(), name_before_, sizeof name_before_);
+    slack_before_ = prctl(PR_GET_TIMERSLACK, 0UL, 0UL, 0UL, 0UL);
+    pthread_setname_np(pthread_self(), manner.name);
+    (void)prctl(PR_SET_TIMERSLACK, manner.slack_ns, 0UL, 0UL, 0UL);
+    system_ = SystemState::of_this_thread();
     choice_.note();
   }
   ~ThreadState() {
+    (void)prctl(PR_SET_TIMERSLACK, static_cast<unsigned long>(slack_before_), 0UL, 0UL, 0UL);
+    pthread_setname_np(pthread_self(), name_before_);
 #if defined(__SSE__)
     _mm_setcsr(modes_before_);
 #endif
@@ -153,7 +224,7 @@ class ThreadState : public Watch {
  protected:
   Outcome same(const char *entry) override {
     const std::string after = words(entry, " (", who_, ")");
-    CHECK(std::fegetround() == FE_DOWNWARD, "after ", after, " the rounding mode is ",
+    CHECK(std::fegetround() == manner_.rounding, "after ", after, " the rounding mode is ",
           std::fegetround());
 #if defined(__SSE__)
     CHECK(modes() == modes_, "after ", after, " the floating-point modes are ", modes(), ", not ",
@@ -162,11 +233,13 @@ class ThreadState : public Watch {
     sigset_t mask;
     pthread_sigmask(SIG_SETMASK, nullptr, &mask);
     for (int signal = 1; signal < NSIG; ++signal) {
-      const bool wanted = signal == SIGUSR2 || signal == SIGWINCH;
+      const bool wanted =
+          signal == manner_.blocked_signal || signal == manner_.other_blocked_signal;
       if (sigismember(&mask, signal) < 0) continue;
       CHECK((sigismember(&mask, signal) == 1) == wanted, "after ", after, " signal ", signal,
             " is ", wanted ? "no longer" : "now", " blocked");
     }
+    TRY(system_.same(SystemState::of_this_thread(), after));
     return choice_.same(after.c_str());
   }
 
@@ -179,8 +252,11 @@ class ThreadState : public Watch {
 #endif
   Choice &choice_;
   const std::string who_;
+  const Manner &manner_;
+  SystemState system_;
   sigset_t before_{};
-  int rounding_before_ = 0;
+  int rounding_before_ = 0, slack_before_ = 0;
+  char name_before_[16] = {};
 };
 
 }  // namespace weir::conformance

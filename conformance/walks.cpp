@@ -19,16 +19,27 @@ Outcome devices_with(Test &t, uint64_t capabilities, std::vector<DeviceFacts> *d
     facts.slack = std::min(facts.about.memory_total / 64, 32 * mib);
     devices->push_back(facts);
   }
-  if (devices->empty()) t.note("there was no device to look at");
-  return {};
+  return devices->empty() ? Test::nothing("there was no device to look at") : Outcome{};
 }
 
 Outcome each_device(Test &t, uint64_t capabilities,
                     const std::function<Outcome(const DeviceFacts &)> &body) {
   std::vector<DeviceFacts> devices;
   TRY(devices_with(t, capabilities, &devices));
-  for (const DeviceFacts &device : devices)
-    TRY(in_shape(words("device ", device.index), body(device)));
+  if (devices.empty()) return Test::nothing("there was no device to look at");
+  size_t looked_at = 0;
+  std::string why_not;
+  for (const DeviceFacts &device : devices) {
+    const Outcome outcome = in_shape(words("device ", device.index), body(device));
+    TRY(outcome);
+    if (!outcome.empty()) {
+      ++looked_at;
+      continue;
+    }
+    why_not += (why_not.empty() ? "" : "; ") + words("device ", device.index, ": ", outcome.text());
+  }
+  if (looked_at == 0) return Test::nothing(why_not);
+  if (!why_not.empty()) t.note(why_not);
   return {};
 }
 
@@ -53,12 +64,11 @@ Outcome direct_pairs(Test &t, uint64_t capabilities, std::vector<DevicePair> *pa
       pairs->push_back({from, to});
     }
   }
-  if (pairs->empty()) t.note("no two devices reach each other directly");
-  return {};
+  return pairs->empty() ? Test::nothing("no two devices reach each other directly") : Outcome{};
 }
 
 Outcome told_a_code(const Test &t, Site site) {
-  CHECK(t.table.last_error_code(t.state) != 0, place(site), ": a refused call left no code");
+  CHECK(CALL_IN(t, last_error_code) != 0, place(site), ": a refused call left no code");
   return {};
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What requirements about memory walk: devices with what they say of themselves, and pairs of devices that reach
-// each other. A failure names the device or the shape; a walk that finds nothing to look at says so.
+// each other. A failure names the device or the shape; a walk that finds nothing to look at returns that.
 #pragma once
 
 #include "conformance/fixtures.hpp"
@@ -28,9 +28,9 @@ struct DeviceFacts {
   }
 };
 
-/// All devices with the capabilities, the one under test first.
+/// All devices with the capabilities, the one under test first; Outcome::nothing if there is none.
 Outcome devices_with(Test &t, uint64_t capabilities, std::vector<DeviceFacts> *devices);
-/// Runs the body for each of them.
+/// Runs the body for each of them. Outcome::nothing if each body, if any, returned that.
 Outcome each_device(Test &t, uint64_t capabilities,
                     const std::function<Outcome(const DeviceFacts &)> &body);
 /// The outcome, with the shape in front of a failure's text.
@@ -40,7 +40,8 @@ Outcome in_shape(const std::string &shape, const Outcome &outcome);
 struct DevicePair {
   DeviceFacts from, to;
 };
-/// All ordered pairs with PEER and the capabilities and a direct link both ways, each enabled both ways.
+/// All ordered pairs with PEER and the capabilities and a direct link both ways, each enabled both ways;
+/// Outcome::nothing if there is none.
 Outcome direct_pairs(Test &t, uint64_t capabilities, std::vector<DevicePair> *pairs);
 
 /// After a refused call the thread has a code.

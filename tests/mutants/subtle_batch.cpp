@@ -44,7 +44,7 @@ constexpr Fault faults[] = {
      }},
     // "Enqueues all or none".
     {"batch_in_parts_of_1024",
-     "a batch is enqueued in parts of 1,024, and a part that is refused alone", "NONE",
+     "a batch is enqueued in parts of 1,024, and a part that is refused alone", "CP-032",
      [](weir_backend_table &t) {
        t.copy_batch_async = [](weir_be_state *state, weir_be_stream stream,
                                const weir_be_copy *copies, uint32_t count) {
@@ -196,7 +196,7 @@ constexpr Fault faults[] = {
        };
      }},
     // weir_be_copy: "bytes: how many", in 64 bits, in a batch too.
-    {"batch_sizes_in_24_bits", "the size of a copy in a batch is kept in 24 bits", "NONE",
+    {"batch_sizes_in_24_bits", "the size of a copy in a batch is kept in 24 bits", "CP-031",
      [](weir_backend_table &t) {
        t.copy_batch_async = [](weir_be_state *state, weir_be_stream stream,
                                const weir_be_copy *copies, uint32_t count) {
@@ -222,7 +222,7 @@ constexpr Fault faults[] = {
        };
      }},
     // "On failure nothing has changed, nothing is leaked".
-    {"refused_batches_keep_places", "a batch that is refused keeps one of 1,000 places", "NONE",
+    {"refused_batches_keep_places", "a batch that is refused keeps one of 1,000 places", "CP-032",
      [](weir_backend_table &t) {
        static std::atomic<uint32_t> kept{0};
        t.copy_batch_async = [](weir_be_state *state, weir_be_stream stream, auto... rest) {

@@ -122,14 +122,15 @@ constexpr Fault faults[] = {
     // "In-order queues".
     {"large_copy_in_device_jumps_queue",
      "a copy of more than 8 MiB within a device does not wait for what its stream does before it",
-     "NONE",
+     "CP-030",
      [](weir_backend_table &t) {
        let_jump<[](weir_be_state *, weir_be_stream, const weir_be_copy &c) {
          const uint32_t to = device_at(c.destination);
          return large < c.bytes && to != WEIR_DEVICE_HOST && to == device_at(c.source);
        }>(t);
        guard_frees(t);
-     }},
+     },
+     "memory=128M"},
     // "In-order queues"; both sides of a copy may be "host memory from host_allocate / host_register".
     {"host_copy_jumps_queue", "a copy from host memory to host memory does not wait for its turn",
      "CP-029",
@@ -167,7 +168,7 @@ constexpr Fault faults[] = {
      }},
     // fence_record: "Marks the end of what is enqueued on the stream so far."
     {"large_readback_passes_early",
-     "fences do not wait for the last MiB of a copy of more than 8 MiB to the host", "NONE",
+     "fences do not wait for the last MiB of a copy of more than 8 MiB to the host", "CP-030",
      [](weir_backend_table &t) {
        pay_debts<skip_records>(t);
        note_places(t);
@@ -276,27 +277,6 @@ constexpr Fault faults[] = {
          return result;
        };
      }},
-    // weir_be_copy: "Ranges do not overlap"; what is not allowed and can be seen "is refused with INVALID_ARGUMENT".
-    {"overlapping_copy_taken", "a copy whose sides overlap is done", "NONE",
-     [](weir_backend_table &t) {
-       t.copy_async = [](weir_be_state *state, weir_be_stream stream, const weir_be_copy *given) {
-         const weir_result result = real().copy_async(state, stream, given);
-         if (result != refused || stream == nullptr || given == nullptr || given->bytes == 0)
-           return result;
-         const uint64_t a = given->source, b = given->destination;
-         std::byte *const between =
-             (a < b ? b - a : a - b) < given->bytes ? scratch(given->bytes) : nullptr;
-         if (between == nullptr) return result;
-         const uint64_t middle = reinterpret_cast<uintptr_t>(between);
-         if (copy(state, stream, {middle, a, given->bytes}) != WEIR_SUCCESS) {
-           delete[] between;
-           return result;
-         }
-         const weir_result second = copy(state, stream, {b, middle, given->bytes});
-         (void)end_scratch(state, stream, between);
-         return second;
-       };
-     }},
     // fill_async: "Fills device memory", from `address` on.
     {"fill_from_word_before", "a fill that begins within 16 bytes begins where they begin",
      "CP-009,CP-011,CP-012",
@@ -326,8 +306,8 @@ constexpr Fault faults[] = {
          return result;
        };
      }},
-    // "refused with INVALID_ARGUMENT, unless another result is named: sizes of 0".
-    {"fill_of_nothing_not_supported", "a fill of 0 bytes is refused with NOT_SUPPORTED", "NONE",
+    // "No copies do nothing, and may be INVALID_ARGUMENT; likewise copies and fills of 0 bytes."
+    {"fill_of_nothing_not_supported", "a fill of 0 bytes is refused with NOT_SUPPORTED", "CP-033",
      [](weir_backend_table &t) {
        t.fill_async = [](weir_be_state *state, weir_be_stream stream, uint64_t address,
                          uint8_t value, uint64_t bytes) {

@@ -326,7 +326,7 @@ constexpr Fault faults[] = {
      }},
     // link.direct: "1 = copy_async works between the two", and PEER: "copies ... need no staging".
     {"second_pair_of_peers_fails",
-     "copies work between the first pair of devices that had one, and no other", "NONE",
+     "copies work between the first pair of devices that had one, and no other", "PE-021",
      [](weir_backend_table &t) {
        mem::note_streams(t);
        t.plain_allocate = [](weir_be_state *state, uint32_t device, uint64_t bytes,
@@ -347,7 +347,8 @@ constexpr Fault faults[] = {
          }
          return real().copy_async(state, stream, copy);
        };
-     }},
+     },
+     "devices=4"},
 };
 
 }  // namespace

@@ -129,7 +129,7 @@ constexpr Fault faults[] = {
      }},
     // granule_destroy ends a granule, and "the caller closes" the descriptor: then all is given back.
     {"exported_granules_leak", "the memory of a granule that was exported is not given back",
-     "NONE",
+     "EX-023",
      [](weir_backend_table &t) {
        static Book<Key, bool> exported;
        mem::note_granules(t);
@@ -150,7 +150,7 @@ constexpr Fault faults[] = {
      }},
     // device_memory: "Bytes free now"; an import is "over somebody's exported memory".
     {"imports_counted_as_used", "memory that a process imports from itself is counted twice",
-     "NONE",
+     "EX-025",
      [](weir_backend_table &t) {
        static Book<std::pair<weir_be_state *, uint32_t>, uint64_t> sums;
        note_imports(t);
@@ -248,7 +248,7 @@ constexpr Fault faults[] = {
        };
      }},
     // "A new descriptor ...; the caller closes it": then its place is free again.
-    {"exports_run_out", "every export keeps a place: after 2000 there is none left", "NONE",
+    {"exports_run_out", "every export keeps a place: after 2000 there is none left", "LI-022",
      [](weir_backend_table &t) {
        t.granule_export = [](weir_be_state *state, auto... rest) {
          static std::atomic<int> places{2000};
@@ -277,7 +277,7 @@ constexpr Fault faults[] = {
      }},
     // map: "Maps granule bytes [offset, offset+bytes)", of an imported granule too.
     {"imported_offset_ignored", "a part of an imported granule is mapped from its beginning",
-     "NONE",
+     "EX-026",
      [](weir_backend_table &t) {
        note_imports(t);
        t.map = [](weir_be_state *state, uint32_t device, uint64_t address, uint64_t bytes,

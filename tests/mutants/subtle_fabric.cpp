@@ -126,7 +126,7 @@ struct Fabric {
 constexpr Fault faults[] = {
     // granule_export_fabric: "A handle of a granule made with WEIR_BE_GRANULE_EXPORT_FABRIC".
     {"fabric_export_of_any_granule", "granules made for a descriptor only are exported to a fabric",
-     "NONE",
+     "EX-027",
      [](weir_backend_table &t) {
        Fabric::plant(t);
        t.granule_export_fabric = [](weir_be_state *state, uint32_t device, weir_be_granule granule,
@@ -140,14 +140,14 @@ constexpr Fault faults[] = {
      }},
     // "how a granule may leave the process; said when it is made": a flag is leave for one way only.
     {"fabric_granule_has_descriptor", "a granule made for a fabric is exported as a descriptor",
-     "NONE",
+     "EX-027",
      [](weir_backend_table &t) {
        Fabric::plant(t);
        t.granule_export = export_fd;
      }},
     // The same sentence: the flags are bits, and both may be given.
     {"fabric_excludes_descriptor", "a granule can't be made for a fabric and a descriptor at once",
-     "NONE",
+     "EX-027",
      [](weir_backend_table &t) {
        Fabric::plant(t);
        t.granule_create = [](weir_be_state *state, uint32_t device, uint64_t bytes, uint64_t flags,
@@ -193,7 +193,7 @@ constexpr Fault faults[] = {
        };
      }},
     // "Ended by granule_destroy", which gives everything back.
-    {"fabric_import_leaks", "each import from a fabric leaves a descriptor open", "NONE",
+    {"fabric_import_leaks", "each import from a fabric leaves a descriptor open", "EX-024",
      [](weir_backend_table &t) {
        Fabric::plant(t);
        t.granule_import_fabric = [](auto... rest) {

@@ -163,7 +163,7 @@ constexpr Fault faults[] = {
      }},
     // "waited for any number of times by any thread or stream".
     {"fence_of_128_waits", "a fence has room for 128 streams that wait; one more does not wait",
-     "NONE",
+     "ST-036",
      [](weir_backend_table &t) {
        own_fences(t);
        static Book<weir_be_fence, uint32_t> waits;
@@ -213,7 +213,7 @@ constexpr Fault faults[] = {
      }},
     // "Work enqueued on `stream` from now on runs after the fence", host functions too.
     {"function_skips_wait", "a host function right after a wait does not wait; copies and fills do",
-     "NONE",
+     "ST-037,FE-024",
      [](weir_backend_table &t) {
        pay_debts<skip_calls>(t);
        t.stream_wait = [](weir_be_state *state, weir_be_stream stream, weir_be_fence fence) {
@@ -279,7 +279,7 @@ constexpr Fault faults[] = {
     // fence_poll: "SUCCESS or NOT_READY"; "different streams are unordered".
     {"fences_pass_in_order_of_record",
      "when a fence is seen to have passed, all that were recorded before it have, on any stream",
-     "NONE",
+     "FE-032",
      [](weir_backend_table &t) {
        own_fences(t);
        static std::atomic<uint64_t> passed{0};
@@ -293,7 +293,7 @@ constexpr Fault faults[] = {
      }},
     // "Ends a fence, passed or not": the place of one that has not passed is free again too.
     {"unpassed_fences_keep_places",
-     "a fence that is destroyed before it has passed keeps its place; there are 10,000", "NONE",
+     "a fence that is destroyed before it has passed keeps its place; there are 10,000", "FE-033",
      [](weir_backend_table &t) {
        static std::atomic<uint32_t> kept{0};
        t.fence_destroy = [](weir_be_state *state, weir_be_fence fence) {

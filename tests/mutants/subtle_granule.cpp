@@ -127,7 +127,7 @@ constexpr Fault faults[] = {
      }},
     // "On failure nothing has changed".
     {"refused_destroy_counts_as_free", "a mapped granule's refused end makes more memory look free",
-     "NONE",
+     "PM-021",
      [](weir_backend_table &t) {
        mem::note_granules(t);
        static Book<std::pair<weir_be_state *, uint32_t>, uint64_t> gained;
@@ -169,7 +169,7 @@ constexpr Fault faults[] = {
      }},
     // A handle is one granule's for as long as that lives: "Physical memory; 0 is none."
     {"granule_ids_of_16_bits", "after 65535 granules a new one gets the handle of one that lives",
-     "NONE",
+     "LI-019",
      [](weir_backend_table &t) {
        t.granule_create = [](weir_be_state *state, uint32_t device, uint64_t bytes, uint64_t flags,
                              weir_be_granule *granule) {
@@ -208,7 +208,7 @@ constexpr Fault faults[] = {
      }},
     // granule_create: "DEVICE_OOM when the device has none left", and granule_destroy ends it.
     {"granule_end_on_other_thread_leaks",
-     "a granule that another thread than its maker's ends gives no memory back", "NONE",
+     "a granule that another thread than its maker's ends gives no memory back", "PM-022",
      [](weir_backend_table &t) {
        static Book<Key, std::thread::id> makers;
        t.granule_create = [](weir_be_state *state, uint32_t device, uint64_t bytes, uint64_t flags,
@@ -228,7 +228,7 @@ constexpr Fault faults[] = {
        };
      }},
     // range_reserve: "`alignment` is a power of two >= granule".
-    {"range_aligned_to_1g_at_most", "an alignment above 1 GiB is kept as far as 1 GiB", "NONE",
+    {"range_aligned_to_1g_at_most", "an alignment above 1 GiB is kept as far as 1 GiB", "AR-019",
      [](weir_backend_table &t) {
        static Book<uint64_t, Shift> shifted;
        t.range_reserve = [](weir_be_state *state, uint32_t device, uint64_t bytes,
@@ -370,6 +370,17 @@ constexpr Fault faults[] = {
          return result;
        };
      }},
+    // granule_create: "Makes `bytes` ... of physical memory".
+    {"granule_size_of_32_bits", "a size of a granule loses what is above its lower 32 bits",
+     "PM-023",
+     [](weir_backend_table &t) {
+       t.granule_create = [](weir_be_state *state, uint32_t device, uint64_t bytes, uint64_t flags,
+                             weir_be_granule *granule) {
+         const uint64_t cut = bytes & UINT32_MAX;
+         return create(state, device, cut != 0 ? cut : bytes, flags, granule);
+       };
+     },
+     "memory=96G;granule=2M;granule_large=32M;prefault=0"},
 };
 
 }  // namespace

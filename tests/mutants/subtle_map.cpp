@@ -144,13 +144,14 @@ constexpr Fault faults[] = {
      }},
     // map: "Maps granule bytes [offset, offset+bytes)".
     {"map_offset_of_31_bits", "an offset in a granule of more than 2 GiB loses its upper bits",
-     "NONE",
+     "VM-048",
      [](weir_backend_table &t) {
        t.map = [](weir_be_state *state, uint32_t device, uint64_t address, uint64_t bytes,
                   weir_be_granule granule, uint64_t offset, auto... rest) {
          return map(state, device, address, bytes, granule, offset & INT32_MAX, rest...);
        };
-     }},
+     },
+     "memory=96G;granule=2M;granule_large=32M;prefault=0"},
     // map: "at `address` ... inside one reservation".
     {"map_beyond_4g_of_range", "a map 4 GiB behind a range's beginning goes to its beginning",
      "AR-016",
@@ -335,7 +336,7 @@ constexpr Fault faults[] = {
        };
      }},
     // MAP_ANY_THREAD: "mapping may be called on the application's threads".
-    {"unmap_by_mapping_thread_only", "MAP_ANY_THREAD is claimed; who mapped must unmap", "NONE",
+    {"unmap_by_mapping_thread_only", "MAP_ANY_THREAD is claimed; who mapped must unmap", "VM-047",
      [](weir_backend_table &t) {
        static Book<uint64_t, std::thread::id> threads;
        t.map = [](weir_be_state *state, uint32_t device, uint64_t address, auto... rest) {
@@ -351,7 +352,8 @@ constexpr Fault faults[] = {
        };
      }},
     // unmap removes what map made, its record too; "nothing is leaked".
-    {"mapping_ids_run_out", "mappings have numbers that are not used again: 50000 are all", "NONE",
+    {"mapping_ids_run_out", "mappings have numbers that are not used again: 50000 are all",
+     "LI-020",
      [](weir_backend_table &t) {
        t.map = [](weir_be_state *state, auto... rest) {
          static std::atomic<int> left{50000};

@@ -97,7 +97,7 @@ Book<Key, uint64_t> small_blocks;
 constexpr Fault faults[] = {
     // plain_allocate: "DEVICE_OOM when there is none."
     {"plain_size_of_32_bits", "a size of plain memory loses what is above its lower 32 bits",
-     "NONE",
+     "PL-019",
      [](weir_backend_table &t) {
        static constexpr auto low = [](uint64_t bytes) {
          const uint64_t cut = bytes & UINT32_MAX;
@@ -109,7 +109,8 @@ constexpr Fault faults[] = {
        t.plain_free = [](weir_be_state *state, uint32_t device, uint64_t address, uint64_t bytes) {
          return plain_free(state, device, address, low(bytes));
        };
-     }},
+     },
+     "memory=96G;granule=2M;granule_large=32M;prefault=0"},
     // plain_allocate: "`alignment` is a power of two <= 2 MiB".
     {"plain_top_alignment_refused", "an alignment of 2 MiB, the greatest, is refused", "PL-002",
      [](weir_backend_table &t) {
@@ -219,7 +220,8 @@ constexpr Fault faults[] = {
        };
      }},
     // host_allocate: "Pinned, page-aligned memory".
-    {"small_pinned_side_by_side", "small host memory after the first lies in the same page", "NONE",
+    {"small_pinned_side_by_side", "small host memory after the first lies in the same page",
+     "HM-020",
      [](weir_backend_table &t) {
        static std::mutex mutex;
        t.start = [](const weir_be_start *desc, weir_be_state **state, const char **reason) {
@@ -321,7 +323,7 @@ constexpr Fault faults[] = {
      }},
     // start: "several states may exist"; each has its own devices, for which it registers.
     {"registered_in_one_state", "memory that one state has registered is refused to another",
-     "NONE",
+     "HM-021",
      [](weir_backend_table &t) {
        static Book<uint64_t, weir_be_state *> owners;
        t.host_register = [](weir_be_state *state, void *memory, uint64_t bytes) {
@@ -352,7 +354,7 @@ constexpr Fault faults[] = {
      }},
     // host_unregister ends a registration; "nothing is leaked".
     {"registrations_run_out", "a registration keeps its place: after 10000 there is none left",
-     "NONE",
+     "LI-021",
      [](weir_backend_table &t) {
        t.host_register = [](weir_be_state *state, void *memory, uint64_t bytes) {
          static std::atomic<int> places{10000};
@@ -387,6 +389,45 @@ constexpr Fault faults[] = {
            for (const auto &each : live) *bytes_at(each.first.second + each.second - 1) = 0;
          }
          real().stop(state);
+       };
+     }},
+    // plain_allocate: memory that no one else has, however much there is.
+    {"small_plain_given_twice", "of more than 3000 pieces of plain memory small ones share memory",
+     "LI-023",
+     [](weir_backend_table &t) {
+       static std::mutex mutex;
+       static std::map<Key, int> owners;
+       static uint64_t living = 0;
+       t.plain_allocate = [](weir_be_state *state, uint32_t device, uint64_t bytes,
+                             uint64_t alignment, uint64_t *address) {
+         const std::lock_guard lock(mutex);
+         static uint64_t last_small = 0;
+         const auto shared = owners.find({state, last_small});
+         if (living > 3000 && bytes <= 64 && alignment <= 64 && shared != owners.end()) {
+           *address = last_small;
+         } else {
+           const weir_result result = allocate(state, device, bytes, alignment, address);
+           if (result != WEIR_SUCCESS) return result;
+           if (bytes == 64 && alignment == 64) last_small = *address;
+         }
+         ++living;
+         ++owners[{state, *address}];
+         return weir_result{WEIR_SUCCESS};
+       };
+       t.plain_free = [](weir_be_state *state, uint32_t device, uint64_t address, uint64_t bytes) {
+         const std::lock_guard lock(mutex);
+         const auto owner = owners.find({state, address});
+         if (owner != owners.end() && owner->second > 1) {
+           --living;
+           --owner->second;
+           return weir_result{WEIR_SUCCESS};
+         }
+         const weir_result result = plain_free(state, device, address, bytes);
+         if (result == WEIR_SUCCESS && owner != owners.end()) {
+           --living;
+           owners.erase(owner);
+         }
+         return result;
        };
      }},
 };

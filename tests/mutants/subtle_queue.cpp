@@ -231,7 +231,7 @@ constexpr Fault faults[] = {
      }},
     // stream_query: "SUCCESS or NOT_READY", of any stream of the backend, not the one that was asked about last.
     {"query_idle_once_is_idle",
-     "a stream that was found idle is idle until work comes from the thread that asked", "NONE",
+     "a stream that was found idle is idle until work comes from the thread that asked", "ST-039",
      [](weir_backend_table &t) {
        t.stream_create = [](weir_be_state *state, uint32_t device, uint64_t flags,
                             weir_be_stream *stream) {
@@ -264,31 +264,6 @@ constexpr Fault faults[] = {
        t.stream_wait = [](weir_be_state *state, weir_be_stream stream, weir_be_fence fence) {
          if (stream != nullptr) (void)idle.take(native_of(state, stream));
          return real().stream_wait(state, stream, fence);
-       };
-     }},
-    // copy_async: "Enqueues a copy": the thread goes on, however long the queue is.
-    {"long_queue_blocks_copies", "a copy that is 1,024 behind the stream's work blocks the thread",
-     "NONE",
-     [](weir_backend_table &t) {
-       static Book<weir_be_stream, uint32_t> counts;
-       static Book<weir_be_stream, weir_be_fence> marks;
-       t.stream_create = [](weir_be_state *state, uint32_t device, uint64_t flags,
-                            weir_be_stream *stream) {
-         const weir_result result = real().stream_create(state, device, flags, stream);
-         if (result == WEIR_SUCCESS) (void)marks.take(*stream);
-         return result;
-       };
-       t.copy_async = [](weir_be_state *state, weir_be_stream stream, const weir_be_copy *given) {
-         const uint32_t count = counts.find(stream).value_or(0) + 1;
-         counts.put(stream, count);
-         weir_be_fence now = 0;
-         if (count % 512 == 0 && stream != nullptr &&
-             real().fence_record(state, stream, &now) == WEIR_SUCCESS) {
-           const auto mark = marks.take(stream);
-           if (mark && count > 512) (void)real().fence_wait(state, *mark, 5'000'000'000);
-           marks.put(stream, now);
-         }
-         return real().copy_async(state, stream, given);
        };
      }},
 };

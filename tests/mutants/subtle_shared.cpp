@@ -87,13 +87,14 @@ constexpr Fault faults[] = {
        };
      }},
     // map: "readable and writable by `device` ... and by `peers`".
-    {"second_peer_gets_no_access", "of the peers of a map only the first has access", "NONE",
+    {"second_peer_gets_no_access", "of the peers of a map only the first has access", "PE-022",
      [](weir_backend_table &t) {
        mem::note_maps(t);
        mem::deny<later_peer>(t);
-     }},
+     },
+     "devices=4"},
     // The same sentence, of as many as there are.
-    {"map_of_33_peers", "a map that names more than 32 peers is refused", "NONE",
+    {"map_of_33_peers", "a map that names more than 32 peers is refused", "PE-029",
      [](weir_backend_table &t) {
        t.map = [](weir_be_state *state, uint32_t device, uint64_t address, uint64_t bytes,
                   weir_be_granule granule, uint64_t offset, const uint32_t *peers, uint32_t count) {
@@ -101,7 +102,8 @@ constexpr Fault faults[] = {
                     ? refuse(state)
                     : real().map(state, device, address, bytes, granule, offset, peers, count);
        };
-     }},
+     },
+     "devices=40"},
     // The same sentence: until it is unmapped, whatever is mapped beside it.
     {"later_map_revokes_peers", "a map takes the access of peers it does not name from its range",
      "PE-028",
@@ -136,7 +138,7 @@ constexpr Fault faults[] = {
      }},
     // The same sentence, and "several devices may map into disjoint places of one reservation".
     {"shared_with_one_other_only", "a range can be shared with one other device, not with two",
-     "NONE",
+     "PE-031",
      [](weir_backend_table &t) {
        t.range_reserve = reserve_without_guest;
        t.map = [](weir_be_state *state, uint32_t device, uint64_t address, auto... rest) {
@@ -147,7 +149,8 @@ constexpr Fault faults[] = {
          if (result == WEIR_SUCCESS) guests.put(range, device);
          return result;
        };
-     }},
+     },
+     "devices=4"},
     // range_free: "nothing is mapped in it, by no device" - and then it is freed.
     {"foreign_unmap_leaves_range_busy", "a range in which another device had mapped can't be freed",
      "PE-011,PE-013,PE-019",
@@ -166,7 +169,7 @@ constexpr Fault faults[] = {
      }},
     // map: "Maps granule bytes [offset, offset+bytes)", in another's range too.
     {"foreign_map_ignores_offset", "in another's range a granule is mapped from its beginning",
-     "NONE",
+     "PE-032",
      [](weir_backend_table &t) {
        mem::note_ranges(t);
        t.map = [](weir_be_state *state, uint32_t device, uint64_t address, uint64_t bytes,
@@ -192,7 +195,7 @@ constexpr Fault faults[] = {
      }},
     // map_run: "short for as many map calls ..., under the same rules".
     {"foreign_run_refused", "a run in another device's range is refused, though a map is not",
-     "NONE",
+     "PE-032",
      [](weir_backend_table &t) {
        mem::note_ranges(t);
        t.map_run = [](weir_be_state *state, uint32_t device, uint64_t address, auto... rest) {
@@ -236,7 +239,7 @@ constexpr Fault faults[] = {
      }},
     // access_add: "Whoever has access keeps it".
     {"access_takes_from_others", "giving access to a peer takes it from those the map had named",
-     "NONE",
+     "PE-030",
      [](weir_backend_table &t) {
        deny_revoked(t);
        t.access_add = [](weir_be_state *state, uint32_t device, uint64_t address, uint64_t bytes,
@@ -251,7 +254,8 @@ constexpr Fault faults[] = {
          }
          return result;
        };
-     }},
+     },
+     "devices=4"},
     // access_add: "work that uses them may be pending".
     {"access_refused_under_work", "access is refused while a stream of the device has work to do",
      "PE-018",
@@ -285,7 +289,7 @@ constexpr Fault faults[] = {
      }},
     // access_add: "Whole pieces that `device` has mapped must cover it".
     {"access_by_any_device",
-     "access is given in the name of a device that has mapped nothing there", "NONE",
+     "access is given in the name of a device that has mapped nothing there", "PE-033",
      [](weir_backend_table &t) {
        mem::note_maps(t);
        t.access_add = [](weir_be_state *state, uint32_t device, uint64_t address, auto... rest) {

@@ -199,7 +199,7 @@ constexpr Fault faults[] = {
      }},
     // The same sentence.
     {"stop_leaks_imports", "an imported granule that lives at stop leaves its descriptor open",
-     "NONE",
+     "RT-033",
      [](T &t) {
        t.granule_import = [](weir_be_state *state, uint32_t device, int32_t fd, uint64_t bytes,
                              weir_be_granule *granule) {
@@ -219,7 +219,7 @@ constexpr Fault faults[] = {
      }},
     // stop: "Any thread may call it."
     {"stop_needs_starting_thread", "a stop by another thread than the starting one ends nothing",
-     "NONE",
+     "RT-032",
      [](T &t) {
        static Book<weir_be_state *, std::thread::id> starters;
        t.start = [](const weir_be_start *desc, weir_be_state **state, const char **reason) {
@@ -257,7 +257,7 @@ constexpr Fault faults[] = {
      }},
     // runtime_version: "Lives as long as the state."
     {"version_ends_with_other_state", "the version becomes \"\" when another state is stopped",
-     "NONE",
+     "RT-029",
      [](T &t) {
        static std::atomic<bool> ended{false};
        t.start = [](const weir_be_start *desc, weir_be_state **state, const char **reason) {
@@ -307,7 +307,7 @@ constexpr Fault faults[] = {
      }},
     // error_text: "valid until the thread's next failure".
     {"error_text_one_a_thread",
-     "the text of a code is overwritten when another code's is asked for", "NONE",
+     "the text of a code is overwritten when another code's is asked for", "RT-030",
      [](T &t) {
        t.error_text = [](weir_be_state *state, int64_t native) -> const char * {
          static thread_local char text[256];
@@ -316,7 +316,7 @@ constexpr Fault faults[] = {
        };
      }},
     // "log_user goes with log"; "Called once per context; several states may exist."
-    {"log_goes_to_last_state", "lines for the log go to the state that was started last", "NONE",
+    {"log_goes_to_last_state", "lines for the log go to the state that was started last", "RT-031",
      [](T &t) {
        t.start = [](const weir_be_start *desc, weir_be_state **state, const char **reason) {
          weir_be_start other = *desc;
@@ -370,7 +370,7 @@ constexpr Fault faults[] = {
        };
      }},
     // device_count: "It does not change while the state lives"; "several states may exist".
-    {"device_count_is_global", "the number of devices is that of the state started last", "NONE",
+    {"device_count_is_global", "the number of devices is that of the state started last", "DV-027",
      [](T &t) {
        static std::atomic<uint32_t> count{0};
        t.start = [](const weir_be_start *desc, weir_be_state **state, const char **reason) {

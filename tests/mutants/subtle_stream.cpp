@@ -104,7 +104,7 @@ constexpr Fault faults[] = {
      }},
     // stream_destroy: "a native stream made by stream_create ends too".
     {"transfer_queue_not_given_back",
-     "a stream for copies alone keeps its engine when it has ended; there are 128", "NONE",
+     "a stream for copies alone keeps its engine when it has ended; there are 128", "ST-035,ST-036",
      [](weir_backend_table &t) {
        static std::atomic<uint32_t> used{0};
        t.stream_create = [](weir_be_state *state, uint32_t device, uint64_t flags,
@@ -145,7 +145,7 @@ constexpr Fault faults[] = {
      }},
     // stream_destroy: "ends too, after its work has finished", and the work after a fence "runs after the fence".
     {"destroyed_stream_stops_waiting",
-     "a stream that is destroyed does what it has to do without waiting for fences", "NONE",
+     "a stream that is destroyed does what it has to do without waiting for fences", "ST-037",
      [](weir_backend_table &t) {
        note_ends(t);
        t.stream_wait = [](weir_be_state *state, weir_be_stream stream, weir_be_fence fence) {
@@ -172,7 +172,8 @@ constexpr Fault faults[] = {
      }},
     // "Blocks the thread until everything enqueued on the stream so far has finished."
     {"synchronize_until_idle",
-     "stream_synchronize waits for what others enqueue meanwhile, until the stream is idle", "NONE",
+     "stream_synchronize waits for what others enqueue meanwhile, until the stream is idle",
+     "ST-038",
      [](weir_backend_table &t) {
        t.stream_synchronize = [](weir_be_state *state, weir_be_stream stream) {
          const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10);
@@ -248,7 +249,7 @@ constexpr Fault faults[] = {
      }},
     // "different streams are unordered": a stream that was made is none of those that live.
     {"stream_number_256_is_an_old_one",
-     "stream numbers are 8 bits: the 257th stream is the first again, if that lives", "NONE",
+     "stream numbers are 8 bits: the 257th stream is the first again, if that lives", "ST-036",
      [](weir_backend_table &t) {
        struct Old {
          weir_be_state *state;

@@ -96,7 +96,7 @@ constexpr Fault faults[] = {
 #if defined(__x86_64__)
     // The same sentence: a batch that is written with vector instructions, and small numbers that are 0 ever after.
     {"batch_leaves_flush_to_zero", "a batch leaves the thread's small floating-point numbers at 0",
-     "NONE",
+     "RT-027",
      [](weir_backend_table &t) {
        t.copy_batch_async = [](auto... rest) {
          const weir_result result = real().copy_batch_async(rest...);
@@ -107,7 +107,7 @@ constexpr Fault faults[] = {
 #endif
     // The same sentence: the name was meant for the worker.
     {"stream_names_calling_thread", "stream_create gives its worker's name to the calling thread",
-     "NONE",
+     "RT-027",
      [](weir_backend_table &t) {
        t.stream_create = [](auto... rest) {
          const weir_result result = real().stream_create(rest...);
@@ -118,7 +118,7 @@ constexpr Fault faults[] = {
     // The same sentence: the thread goes near the device and stays there.
     {"second_device_pins_thread",
      "stream_create for another device leaves the thread on the processors near that device",
-     "NONE",
+     "RT-027",
      [](weir_backend_table &t) {
        t.stream_create = [](weir_be_state *state, uint32_t device, uint64_t flags,
                             weir_be_stream *stream) {
@@ -135,7 +135,7 @@ constexpr Fault faults[] = {
      }},
     // The same sentence.
     {"synchronize_leaves_cancel_off",
-     "stream_synchronize leaves the thread so that it can't be cancelled", "NONE",
+     "stream_synchronize leaves the thread so that it can't be cancelled", "RT-027",
      [](weir_backend_table &t) {
        t.stream_synchronize = [](auto... rest) {
          int before = 0;
@@ -257,7 +257,7 @@ constexpr Fault faults[] = {
        };
      }},
     // "Entries are thread-safe"; "Work enqueued on `stream` from now on runs after the fence", that fence.
-    {"waits_of_threads_mixed", "of two stream_waits at once both wait for one fence", "NONE",
+    {"waits_of_threads_mixed", "of two stream_waits at once both wait for one fence", "TH-026",
      [](weir_backend_table &t) {
        static Book<weir_be_state *, weir_be_fence> current;
        t.stream_wait = [](weir_be_state *state, weir_be_stream stream, weir_be_fence fence) {
@@ -272,7 +272,7 @@ constexpr Fault faults[] = {
        };
      }},
     // "Entries are thread-safe": a fill's value is the caller's own.
-    {"fills_of_threads_mixed", "of two fills at once both write one value", "NONE",
+    {"fills_of_threads_mixed", "of two fills at once both write one value", "TH-027",
      [](weir_backend_table &t) {
        static std::atomic<uint8_t> current{0};
        t.fill_async = [](weir_be_state *state, weir_be_stream stream, uint64_t address,
@@ -284,7 +284,7 @@ constexpr Fault faults[] = {
      }},
     // "waited for any number of times by any thread": whether or not the thread that recorded it lives.
     {"fences_end_with_their_thread", "fences are gone when the thread that recorded them has ended",
-     "NONE",
+     "TH-025",
      [](weir_backend_table &t) {
        own_fences(t);
        t.fence_record = [](weir_be_state *state, weir_be_stream stream, weir_be_fence *fence) {
@@ -301,7 +301,7 @@ constexpr Fault faults[] = {
      }},
     // STREAM_ANY_THREAD: "on one made by stream_create any may always", also when its maker is gone.
     {"streams_end_with_their_thread",
-     "a stream takes no copies when the thread that made it has ended", "NONE",
+     "a stream takes no copies when the thread that made it has ended", "TH-025",
      [](weir_backend_table &t) {
        t.stream_create = [](weir_be_state *state, uint32_t device, uint64_t flags,
                             weir_be_stream *stream) {

@@ -108,7 +108,7 @@ constexpr Fault faults[] = {
        };
      }},
     // fence_wait: "SUCCESS or WEIR_ERROR_TIMEOUT", and TIMEOUT when the time is over.
-    {"signal_ends_wait", "a signal that the thread handles ends its wait with TIMEOUT", "NONE",
+    {"signal_ends_wait", "a signal that the thread handles ends its wait with TIMEOUT", "FE-035",
      [](weir_backend_table &t) {
        t.fence_wait = [](weir_be_state *state, weir_be_fence fence, uint64_t timeout_ns) {
          const uint64_t end = end_of(timeout_ns);
@@ -178,7 +178,7 @@ constexpr Fault faults[] = {
        };
      }},
     // "NOT_READY and TIMEOUT are answers": they leave nothing behind.
-    {"timed_out_waits_pile_up", "a wait that timed out keeps its place; there are 2,000", "NONE",
+    {"timed_out_waits_pile_up", "a wait that timed out keeps its place; there are 2,000", "FE-034",
      [](weir_backend_table &t) {
        static std::atomic<uint32_t> kept{0};
        t.fence_wait = [](weir_be_state *state, weir_be_fence fence, uint64_t timeout_ns) {
@@ -220,7 +220,7 @@ constexpr Fault faults[] = {
      }},
     // "Entries leave the calling thread's runtime state ... as they found it."
     {"wait_leaves_timer_slack",
-     "a wait that has to sleep leaves the thread with another timer slack", "NONE",
+     "a wait that has to sleep leaves the thread with another timer slack", "RT-027",
      [](weir_backend_table &t) {
        t.fence_wait = [](weir_be_state *state, weir_be_fence fence, uint64_t timeout_ns) {
          const weir_result result = wait(state, fence, 0);
@@ -231,7 +231,7 @@ constexpr Fault faults[] = {
      }},
     // The same sentence, on the way out that is taken seldom.
     {"timeout_leaves_rounding", "a wait that times out leaves the thread with another rounding",
-     "NONE",
+     "RT-027",
      [](weir_backend_table &t) {
        t.fence_wait = [](weir_be_state *state, weir_be_fence fence, uint64_t timeout_ns) {
          const int before = std::fegetround();

@@ -68,7 +68,8 @@ constexpr Fault faults[] = {
      }},
     // "Blocks the thread until everything enqueued on the stream so far has finished."
     {"wrapper_synchronizes_own_work",
-     "to synchronize a wrapper waits for what was enqueued through the wrapper alone", "NONE",
+     "to synchronize a wrapper waits for what was enqueued through the wrapper alone",
+     "ST-033,ST-038",
      [](weir_backend_table &t) {
        note_wrapper_work(t);
        t.stream_synchronize = [](weir_be_state *state, weir_be_stream stream) {
@@ -94,7 +95,7 @@ constexpr Fault faults[] = {
      }},
     // stream_destroy: "Ends the wrapper", one of them; "a stream of the runtime, which stays the caller's".
     {"second_wrapper_ends_with_first", "the end of one wrapper ends the others of the stream",
-     "NONE",
+     "ST-034,ST-035",
      [](weir_backend_table &t) {
        t.stream_wrap = [](weir_be_state *state, uint32_t device, void *native,
                           weir_be_stream *stream) {
@@ -163,7 +164,7 @@ constexpr Fault faults[] = {
      }},
     // stream_destroy: "Ends the wrapper".
     {"wrapper_places_used_up",
-     "wrappers that were ended keep their places: after 2,000 none is left", "NONE",
+     "wrappers that were ended keep their places: after 2,000 none is left", "ST-035",
      [](weir_backend_table &t) {
        static std::atomic<uint32_t> wrapped{0};
        t.stream_wrap = [](weir_be_state *state, uint32_t device, void *native,
@@ -226,7 +227,7 @@ constexpr Fault faults[] = {
      }},
     // stream_native: "The runtime's own handle, as stream_wrap takes it", of streams for copies alone too.
     {"transfer_native_not_wrapped",
-     "the native handle of a stream for copies alone can't be wrapped", "NONE",
+     "the native handle of a stream for copies alone can't be wrapped", "ST-033,ST-034,ST-035",
      [](weir_backend_table &t) {
        static Book<void *, bool> transfers;
        t.stream_create = [](weir_be_state *state, uint32_t device, uint64_t flags,
@@ -245,7 +246,7 @@ constexpr Fault faults[] = {
      }},
     // STREAM_ANY_THREAD: "any thread may enqueue and record on a wrapped stream".
     {"wrapper_copies_on_its_thread",
-     "only the wrapping thread can enqueue copies on a wrapper; all can record", "NONE",
+     "only the wrapping thread can enqueue copies on a wrapper; all can record", "ST-039,TH-025",
      [](weir_backend_table &t) {
        static Book<weir_be_stream, std::thread::id> threads;
        t.stream_wrap = [](weir_be_state *state, uint32_t device, void *native,
