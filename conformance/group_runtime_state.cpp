@@ -178,14 +178,14 @@ Outcome every_entry(Test &t, uint32_t device) {
 }
 
 /// On every device, on a thread that has chosen something; `ways` counts the threads that could.
-Outcome watched(Test &t, Chosen chosen, const Manner &manner, uint32_t *ways) {
+Outcome watched(Test &t, Chosen chosen, const Manner &manner, Looks looks, uint32_t *ways) {
   for (uint32_t device = 0; device < t.device_count; ++device) {
     TRY(in_threads(1, [&](uint32_t) -> Outcome {
       Choice choice;
       if (!choice.choose(chosen, static_cast<int>(t.device_count) - 1)) return {};
       ++*ways;
       ThreadState state(choice, words("device ", device, ", the thread chose ", name_of(chosen)),
-                        manner);
+                        manner, looks);
       return every_entry(t, device);
     }));
   }
@@ -194,16 +194,22 @@ Outcome watched(Test &t, Chosen chosen, const Manner &manner, uint32_t *ways) {
 
 REQUIRE("RT-027", always(),
         "Every entry, answered at once or later, refused or timed out, leaves the thread's signal "
-        "mask, "
-        "its floating-point modes, its name, processors, timers and cancellation, and its choice "
-        "in the "
-        "runtime as they were.") {
+        "mask, its floating-point modes and its choice in the runtime as they were.") {
   uint32_t ways = 0, number = 0;
   for (const Chosen chosen : {Chosen::nothing, Chosen::first, Chosen::last, Chosen::own_context})
-    TRY(watched(t, chosen, manners[number++ % 2], &ways));
+    TRY(watched(t, chosen, manners[number++ % 2], Looks::named, &ways));
   // Once more, for those who have no runtime to choose in.
-  TRY(watched(t, Chosen::nothing, manners[1], &ways));
+  TRY(watched(t, Chosen::nothing, manners[1], Looks::named, &ways));
   t.note(words(ways / t.device_count - 1, " kinds of choice in a runtime, none among them"));
+  return {};
+}
+
+REQUIRE("RT-034", advised(),
+        "Every entry leaves the thread's name, processors, timer slack, scheduling, cancellation "
+        "and locale as they were.") {
+  uint32_t ways = 0;
+  for (const Manner &manner : manners)
+    TRY(watched(t, Chosen::nothing, manner, Looks::besides, &ways));
   return {};
 }
 

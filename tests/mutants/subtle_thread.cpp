@@ -107,7 +107,7 @@ constexpr Fault faults[] = {
 #endif
     // The same sentence: the name was meant for the worker.
     {"stream_names_calling_thread", "stream_create gives its worker's name to the calling thread",
-     "RT-027",
+     "RT-034",
      [](weir_backend_table &t) {
        t.stream_create = [](auto... rest) {
          const weir_result result = real().stream_create(rest...);
@@ -118,7 +118,7 @@ constexpr Fault faults[] = {
     // The same sentence: the thread goes near the device and stays there.
     {"second_device_pins_thread",
      "stream_create for another device leaves the thread on the processors near that device",
-     "RT-027",
+     "RT-034",
      [](weir_backend_table &t) {
        t.stream_create = [](weir_be_state *state, uint32_t device, uint64_t flags,
                             weir_be_stream *stream) {
@@ -135,7 +135,7 @@ constexpr Fault faults[] = {
      }},
     // The same sentence.
     {"synchronize_leaves_cancel_off",
-     "stream_synchronize leaves the thread so that it can't be cancelled", "RT-027",
+     "stream_synchronize leaves the thread so that it can't be cancelled", "RT-034",
      [](weir_backend_table &t) {
        t.stream_synchronize = [](auto... rest) {
          int before = 0;

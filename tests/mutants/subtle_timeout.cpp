@@ -220,7 +220,7 @@ constexpr Fault faults[] = {
      }},
     // "Entries leave the calling thread's runtime state ... as they found it."
     {"wait_leaves_timer_slack",
-     "a wait that has to sleep leaves the thread with another timer slack", "RT-027",
+     "a wait that has to sleep leaves the thread with another timer slack", "RT-034",
      [](weir_backend_table &t) {
        t.fence_wait = [](weir_be_state *state, weir_be_fence fence, uint64_t timeout_ns) {
          const weir_result result = wait(state, fence, 0);

@@ -204,7 +204,7 @@ typedef struct weir_backend_table {
   /** `memory` and `bytes` as allocated. No copy that uses them is pending. */
   weir_result (*host_free)(weir_be_state *state, void *memory, uint64_t bytes);
   /** Makes existing page-aligned host memory usable for copies by every device of the backend. `bytes` need be no whole
-   *  pages; the rest of the last page may be registered with them. */
+   *  pages; the rest of the last page may be registered with them. Memory that another state has registered may be refused. */
   weir_result (*host_register)(weir_be_state *state, void *memory, uint64_t bytes);
   /** `memory` and `bytes` as registered. No copy that uses them is pending. */
   weir_result (*host_unregister)(weir_be_state *state, void *memory, uint64_t bytes);
