@@ -165,13 +165,23 @@ weir_result Model::range_free(uint32_t device, uint64_t address, uint64_t bytes)
   return space_.free(device, address, bytes);
 }
 
-weir_result Model::check_peers(const uint32_t *peers, uint32_t peer_count) const noexcept {
+weir_result Model::check_peers(uint32_t device, const uint32_t *peers,
+                               uint32_t peer_count) const noexcept {
   if (peer_count != 0 && !options_.peer)
     return refuse(WEIR_ERROR_NOT_SUPPORTED, "peers are off (peer=0)");
   if (peer_count != 0 && peers == nullptr) {
     return refuse(WEIR_ERROR_INVALID_ARGUMENT, "peers is NULL and peer_count %u", peer_count);
   }
-  for (uint32_t i = 0; i < peer_count; ++i) WEIR_BACKEND_TRY(check_device(peers[i]));
+  uint64_t named = 0;  // there are at most 64 devices
+  for (uint32_t i = 0; i < peer_count; ++i) {
+    WEIR_BACKEND_TRY(check_device(peers[i]));
+    const uint64_t bit = uint64_t{1} << peers[i];
+    if (peers[i] == device || (named & bit) != 0) {
+      return refuse(WEIR_ERROR_INVALID_ARGUMENT, "peers[%u] is device %u, which is %s", i, peers[i],
+                    peers[i] == device ? "the one that maps" : "named already");
+    }
+    named |= bit;
+  }
   return WEIR_SUCCESS;
 }
 
@@ -200,7 +210,7 @@ weir_result Model::map_piece(uint32_t device, uint64_t address, const weir_be_pi
 weir_result Model::map(uint32_t device, uint64_t address, uint64_t bytes, weir_be_granule granule,
                        uint64_t offset, const uint32_t *peers, uint32_t peer_count) {
   WEIR_BACKEND_TRY(check_vmm(device));
-  WEIR_BACKEND_TRY(check_peers(peers, peer_count));
+  WEIR_BACKEND_TRY(check_peers(device, peers, peer_count));
   wait_as_asked(device);
   return map_piece(device, address, {granule, offset, bytes});
 }
@@ -225,7 +235,7 @@ weir_result Model::check_capability(uint32_t device, uint64_t capability,
 weir_result Model::map_run(uint32_t device, uint64_t address, const weir_be_piece *pieces,
                            uint32_t count, const uint32_t *peers, uint32_t peer_count) {
   WEIR_BACKEND_TRY(check_capability(device, WEIR_CAP_MAP_RUN, "map_run=0"));
-  WEIR_BACKEND_TRY(check_peers(peers, peer_count));
+  WEIR_BACKEND_TRY(check_peers(device, peers, peer_count));
   if (pieces == nullptr || count == 0) {
     return refuse(WEIR_ERROR_INVALID_ARGUMENT, "pieces=%p with count=%u",
                   static_cast<const void *>(pieces), count);
@@ -262,7 +272,7 @@ weir_result Model::unmap_run(uint32_t device, uint64_t address, uint64_t bytes) 
 weir_result Model::access_add(uint32_t device, uint64_t address, uint64_t bytes,
                               const uint32_t *peers, uint32_t peer_count) const {
   WEIR_BACKEND_TRY(check_capability(device, WEIR_CAP_ACCESS_LATER, "peer=0 or access_later=0"));
-  WEIR_BACKEND_TRY(check_peers(peers, peer_count));
+  WEIR_BACKEND_TRY(check_peers(device, peers, peer_count));
   if (peer_count == 0) return refuse(WEIR_ERROR_INVALID_ARGUMENT, "peer_count=0");
   return space_.check_run(device, address, bytes);
 }

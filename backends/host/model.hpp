@@ -67,7 +67,8 @@ class Model {
   bool shares_ranges(uint32_t device) const noexcept;
   weir_result check_vmm(uint32_t device) const noexcept;
   weir_result check_granule_size(uint64_t bytes) const noexcept;
-  weir_result check_peers(const uint32_t *peers, uint32_t peer_count) const noexcept;
+  weir_result check_peers(uint32_t device, const uint32_t *peers,
+                          uint32_t peer_count) const noexcept;
   weir_result resolve(const weir_be_copy &copy, Operation *operation);
   weir_result map_piece(uint32_t device, uint64_t address, const weir_be_piece &piece);
   weir_result check_capability(uint32_t device, uint64_t capability,

@@ -49,6 +49,28 @@ void bytes_go_all_the_way_round(void **) {
   assert_int_equal(bytes_at(first)[110], data[110]);
 }
 
+void peers_are_others_and_each_is_named_once(void **) {
+  HostBackend backend("devices=3;memory=64M;granule=64K;granule_large=0");
+  const uint64_t bytes = 65536;
+  weir_be_granule granule = 0;
+  uint64_t address = 0;
+  backend.check(backend->granule_create(backend.state(), 1, bytes, 0, &granule));
+  backend.check(backend->range_reserve(backend.state(), 1, bytes, bytes, &address));
+  const uint32_t itself[] = {0, 1}, twice[] = {2, 0, 2}, good[] = {2, 0};
+  const auto map = [&](const uint32_t *peers, uint32_t count) {
+    return backend->map(backend.state(), 1, address, bytes, granule, 0, peers, count);
+  };
+  assert_int_equal(map(itself, 2), WEIR_ERROR_INVALID_ARGUMENT);
+  assert_int_equal(map(twice, 3), WEIR_ERROR_INVALID_ARGUMENT);
+  backend.check(map(good, 2));
+  assert_int_equal(backend->access_add(backend.state(), 1, address, bytes, itself, 2),
+                   WEIR_ERROR_INVALID_ARGUMENT);
+  backend.check(backend->access_add(backend.state(), 1, address, bytes, good, 2));
+  backend.check(backend->unmap(backend.state(), 1, address, bytes));
+  backend.check(backend->range_free(backend.state(), 1, address, bytes));
+  backend.check(backend->granule_destroy(backend.state(), 1, granule));
+}
+
 /// Devices of far more memory than there is: copies take their time, and nothing else.
 void without_contents_nothing_moves(void **) {
   HostBackend backend("contents=0;memory=512G;granule=1G;granule_large=0;link_bandwidth=1G");
@@ -450,6 +472,7 @@ void refusals_are_logged(void **) {
 int main() {
   const CMUnitTest tests[] = {
       cmocka_unit_test(bytes_go_all_the_way_round),
+      cmocka_unit_test(peers_are_others_and_each_is_named_once),
       cmocka_unit_test(without_contents_nothing_moves),
       cmocka_unit_test(a_batch_is_all_or_nothing),
       cmocka_unit_test(bad_copies_are_refused_when_enqueued),
