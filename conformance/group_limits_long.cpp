@@ -249,11 +249,12 @@ REQUIRE(
 }
 
 REQUIRE(
-    "LI-023", alone(),
-    "As many small pieces of plain memory as a device has room for, up to 66,000, live at once, "
+    "LI-023", advised(alone()),
+    "As many small pieces of plain memory as a device has room for, up to 30,000, live at once, "
     "each apart from the others.") {
-  constexpr uint64_t unit = 64, least = 1000, most_ns = 1'500'000'000;
-  const uint64_t most = std::min(long_count, t.budget / (2 * kib));
+  // Where a piece is a mapping of the process, it can have about 65,000 in all.
+  constexpr uint64_t unit = 64, least = 1000, at_most = 30'000, most_ns = 1'500'000'000;
+  const uint64_t most = std::min(at_most, t.budget / (2 * kib));
   std::vector<std::unique_ptr<Plain>> all;
   Mover mover(t);
   uint64_t before = 0, now = 0;
@@ -268,14 +269,16 @@ REQUIRE(
     // What a small piece costs is the runtime's business: it may have none left before free memory says so.
     uint64_t address = 0;
     const weir_result result = t.table.plain_allocate(t.state, t.device, unit, unit, &address);
-    if (result == WEIR_ERROR_DEVICE_OOM && all.size() >= least) break;
+    const bool none_left =
+        result == WEIR_ERROR_DEVICE_OOM || result == WEIR_ERROR_OUT_OF_HOST_MEMORY;
+    if (none_left && all.size() >= least) break;
     CHECK(result == WEIR_SUCCESS, "piece ", uint64_t{all.size()},
           ": plain_allocate = ", result_name(result));
     all.push_back(std::make_unique<Plain>(t));
     all.back()->adopt(address, unit);
     if (all.size() % 256 == 1) TRY(mover.write(all.back()->address(), unit, all.size()));
   }
-  if (all.size() < long_count) t.note(words(all.size(), " pieces"));
+  if (all.size() < at_most) t.note(words(all.size(), " pieces"));
   std::vector<uint64_t> addresses;
   for (const auto &each : all) addresses.push_back(each->address());
   for (size_t i = 0; i < all.size(); i += 256) TRY(mover.check(addresses[i], unit, i + 1));

@@ -24,17 +24,24 @@ void *pointer(uint64_t address) {
   return reinterpret_cast<void *>(static_cast<uintptr_t>(address));
 }
 
+/// What a failure of the system's comes to: without memory, or a mapping, for it that is the host's.
+weir_result result_of(int error, weir_result otherwise) {
+  return error == ENOMEM ? weir_result{WEIR_ERROR_OUT_OF_HOST_MEMORY} : otherwise;
+}
+
 /// Whether [inner, inner + bytes) lies inside [outer, outer + size).
 bool inside(uint64_t inner, uint64_t bytes, uint64_t outer, uint64_t size) {
   return inner >= outer && inner - outer <= size && bytes <= size - (inner - outer);
 }
 
 weir_result reserve_aligned(uint64_t bytes, uint64_t alignment, uint64_t *address) {
-  if (bytes > UINT64_MAX - alignment) return system_failure(ENOMEM);
+  if (bytes > UINT64_MAX - alignment) return result_of(ENOMEM, system_failure(ENOMEM));
   const uint64_t asked = bytes + alignment;
   void *base = mmap(nullptr, asked, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (base == MAP_FAILED) {
-    return system_failure(errno, "reserving %llu bytes", static_cast<Number>(bytes));
+    const int error = errno;
+    return result_of(error,
+                     system_failure(error, "reserving %llu bytes", static_cast<Number>(bytes)));
   }
   const uint64_t start = reinterpret_cast<uintptr_t>(base);
   const uint64_t aligned = (start + alignment - 1) / alignment * alignment;
@@ -204,8 +211,8 @@ weir_result AddressSpace::connect(uint64_t address, Mapping mapping, bool shares
     }
   }
   if (error == 0) return WEIR_SUCCESS;
-  return system_failure(error, "mapping [%#llx, +%llu)", static_cast<Number>(address),
-                        static_cast<Number>(bytes));
+  return result_of(error, system_failure(error, "mapping [%#llx, +%llu)",
+                                         static_cast<Number>(address), static_cast<Number>(bytes)));
 }
 
 weir_result AddressSpace::unmap(uint32_t device, uint64_t address, uint64_t bytes, uint64_t *tag) {

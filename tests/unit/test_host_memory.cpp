@@ -231,7 +231,7 @@ void reserve_refuses_what_it_must(void **) {
   assert_int_equal(b.t.range_reserve(b.s, 0, kib64, 0, &address), invalid);
   assert_int_equal(b.t.range_reserve(b.s, 1, kib64, kib64, &address), invalid);
   assert_int_equal(b.t.range_reserve(b.s, 0, uint64_t{1} << 62U, kib64, &address),
-                   WEIR_ERROR_BACKEND);
+                   WEIR_ERROR_OUT_OF_HOST_MEMORY);
   assert_int_equal(b.t.last_error_code(b.s), ENOMEM);
   assert_true(b.why().find("memory") != std::string::npos);
   assert_int_equal(address, 1);
