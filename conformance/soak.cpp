@@ -39,10 +39,11 @@ void Suite::tell_soaked(uint64_t seed, Result result) {
 }
 
 /// One seed at the least.
-void Suite::soak() {
+bool Suite::soak() {
   const uint64_t end = now_ns() + settings_.soak_s * second_ns;
   Settings each = settings_;
   uint64_t seeds = 0, steps = 0, failures = 0;
+  bool stuck = false;
   for (bool goes_on = true; goes_on; ++each.seed) {
     Running running;
     const std::string why =
@@ -60,10 +61,12 @@ void Suite::soak() {
       ++failures;
       tell_soaked(each.seed, std::move(result));
     }
-    goes_on = why.empty() && !running.stuck() && now_ns() < end;
+    stuck = running.stuck();
+    goes_on = why.empty() && !stuck && now_ns() < end;
   }
   say("# soak: " + std::to_string(seeds) + " seeds from " + std::to_string(settings_.seed) +
       " on, " + std::to_string(steps) + " steps, " + std::to_string(failures) + " failed\n");
+  return stuck;
 }
 
 }  // namespace weir::conformance

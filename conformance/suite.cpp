@@ -189,7 +189,7 @@ bool Suite::run(bool lost) {
     tell_finished();
   }
   tell_finished();
-  if (soaks && !lost) soak();
+  if (soaks && !lost) lost = soak();
   if (soaks) plan();
   return lost;
 }

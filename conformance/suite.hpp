@@ -61,7 +61,8 @@ class Suite {
   void give_up(size_t next);
   void waive(Result &result);
   void tell_finished();
-  void soak();
+  /// True if a process is stuck in the driver.
+  bool soak();
   void tell_soaked(uint64_t seed, Result result);
 
   const Settings settings_;

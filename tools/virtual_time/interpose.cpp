@@ -140,7 +140,8 @@ bool available() noexcept { return true; }
 bool started() noexcept { return ward != nullptr; }
 
 void start() noexcept {
-  static Ward own;
+  // Never destroyed: what ends with the program locks and reads clocks to the last.
+  static Ward &own = *new Ward;
   (void)pthread_key_create(&own.last_word, leave);
   ward = &own;
   self = own.scheduler.begin();

@@ -6,6 +6,7 @@
 #include "tools/virtual_time/real.hpp"
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 
@@ -52,11 +53,6 @@ void Scheduler::wake(const void *key, size_t most) {
   if (threads.empty()) waiting_.erase(found);
 }
 
-void Scheduler::yield() {
-  ready_.push_back(running_);
-  hand_on();
-}
-
 void Scheduler::look() {
   if (++running_->looks <= free_looks) return;
   looking_.push_back(running_);
@@ -92,6 +88,8 @@ void Scheduler::forget(Thread *thread) {
 Scheduler::Thread *Scheduler::next() {
   if (ready_.empty() && !looking_.empty()) {
     now_ += look_ns;
+    if (!moments_.empty())
+      now_ = std::min(now_, std::max(now_ - look_ns, std::get<0>(*moments_.begin())));
     expire();
     ready_.insert(ready_.end(), looking_.begin(), looking_.end());
     looking_.clear();
@@ -125,9 +123,11 @@ void Scheduler::give(Thread *thread) {
 }
 
 void Scheduler::take(Thread *thread) {
+  const int error = errno;
   while (thread->turn.load(std::memory_order_acquire) == 0) real::futex_wait(&thread->turn, 0);
   thread->turn.store(0, std::memory_order_relaxed);
   running_ = thread;
+  errno = error;
 }
 
 }  // namespace weir::virtual_time

@@ -43,8 +43,6 @@ class Scheduler {
   bool wait(const void *key, uint64_t deadline);
   /// Those who wait for the key become ready, the first `most` of them.
   void wake(const void *key, size_t most = SIZE_MAX);
-  /// The others come first.
-  void yield();
   /// The clock was read. Who does so again and again waits for something, so the others come first, and time goes by.
   void look();
 

@@ -29,7 +29,8 @@ class Replay {
  public:
   explicit Replay(const ReplayOptions &options)
       : options_(options),
-        progress_(Progress::choose((options.json || options.virtual_time) && !options.progress)),
+        progress_(options.virtual_time ? Progress::Style::none
+                                       : Progress::choose(options.json && !options.progress)),
         pattern_(options.data, options.seed) {}
 
   Report run() {
@@ -131,6 +132,7 @@ class Replay {
     report_.compute_seconds = compute_seconds(plan_, *options_.pace);
     report_.oracle_slowdown =
         oracle_slowdown(report_.oracle, *report_.compute_seconds, options_.pace->link_bandwidth());
+    if (options_.backend != "host") return;  // whose link has another pace than the options say
     progress_.start("bounding", "operations", plan_.operations.size());
     report_.bound = least_time(plan_, report_.stats.device_budget - settings_.neighbour_budget,
                                *options_.pace, options_.touch);

@@ -14,8 +14,9 @@ void require(weir_result result, const std::string &doing) {
                   (detail.empty() ? "" : ": " + detail));
 }
 
-Context open_context(const std::string &options) {
+Context open_context(const std::string &options, uint64_t flags) {
   weir_context_desc desc = WEIR_CONTEXT_DESC_INIT;
+  desc.flags = flags;
   if (!options.empty()) desc.options = options.c_str();
   weir_context context = nullptr;
   require(weir_context_create(&desc, &context),

@@ -31,7 +31,7 @@ using Stream = std::unique_ptr<std::remove_pointer_t<weir_stream>, StreamClose>;
 using Pool = std::unique_ptr<std::remove_pointer_t<weir_pool>, PoolClose>;
 
 /// `options` empty: what WEIR_OPTIONS says.
-Context open_context(const std::string &options);
+Context open_context(const std::string &options, uint64_t flags = 0);
 Stream open_stream(weir_context context, weir_device device);
 
 /// The first device of the backend. ToolError if there is none, with the backend's own reason.

@@ -119,6 +119,7 @@ void check_virtual(const ReplayFlags &flags, ReplayOptions &options) {
                         : !flags.storage.empty()           ? "--storage"
                         : !flags.compressed_memory.empty() ? "--compressed-memory"
                         : flags.yardstick                  ? "--yardstick"
+                        : flags.progress                   ? "--progress"
                                                            : nullptr;
   if (against != nullptr) throw ToolError(std::string("--virtual does not go with ") + against);
   if (flags.pace.empty()) throw ToolError("--virtual needs --pace");

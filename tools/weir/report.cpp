@@ -229,8 +229,8 @@ std::string report_text(const Report &report) {
     const auto beside = [&](double seconds) {
       return times(seconds / *report.compute_seconds) + " (" + format_fixed(seconds, 3) + " s)";
     };
-    table.row("slowdown, no policy below", beside(report.bound->seconds));
-    table.row("the same, simple bound", beside(report.bound->simple_seconds));
+    table.row("slowdown, least possible", beside(report.bound->seconds));
+    table.row("the same, by the simple bound", beside(report.bound->simple_seconds));
   }
   table.row("slowdown, oracle", times(report.oracle_slowdown));
   table.row("wrong words", options.verify ? std::to_string(report.verify_errors) : "not checked");

@@ -22,11 +22,12 @@
  *    the caller zeroes.
  *  - Entries leave the calling thread's runtime state as they found it: the runtime's current device or context, and the
  *    thread's signal mask and floating-point modes.
- *  - What enqueues (copies, fills, waits, records, host functions) and what asks (a check, query or poll) does not wait for
- *    work, while fewer than 200 calls are outstanding on the stream; a copy from host memory to host memory may. Other
- *    entries may wait for work of any stream, as runtimes do.
+ *  - What enqueues (copies, fills, waits, records, host functions) does not wait for work, while fewer than 200 calls are
+ *    outstanding on the stream; a copy from host memory to host memory may. What asks (a check, query or poll) does not
+ *    either; of a stream that the program may use as well it may take some milliseconds. Entries that make and end
+ *    memory, maps and streams may wait for work of any stream, as runtimes do.
  *  - There is room for what device and system have memory for, and at least for 64 streams, 10,000 fences that have
- *    not passed, 5,000 copies in a stream, 256 ranges, hundreds of maps, 1,000 pieces of plain memory and 256 of host memory.
+ *    not passed, 5,000 copies in a stream that goes on, 256 ranges, hundreds of maps, 1,000 pieces of plain memory and 256 of host memory.
  *  - Devices are named by their index within the backend, addresses are uint64_t, sizes are bytes.
  *  - A NULL entry means NOT_SUPPORTED. Groups are all or none; which group a capability needs is said at the
  *    group. The loader refuses a table whose capabilities and groups disagree.
@@ -242,7 +243,7 @@ typedef struct weir_backend_table {
    * once, passed or not. fence_record and fence_poll are on Weir's fastest path: tens of nanoseconds matter. */
   /** Marks the end of what is enqueued on the stream so far. */
   weir_result (*fence_record)(weir_be_state *state, weir_be_stream stream, weir_be_fence *fence);
-  /** Work enqueued on `stream` from now on runs after the fence. Does not block the thread. */
+  /** Work enqueued on `stream` from now on runs after the fence. Does not block the thread until that passes. */
   weir_result (*stream_wait)(weir_be_state *state, weir_be_stream stream, weir_be_fence fence);
   weir_result (*fence_poll)(weir_be_state *state, weir_be_fence fence);     /**< SUCCESS or NOT_READY */
   /** Blocks up to timeout_ns (0 = poll, UINT64_MAX = no limit): SUCCESS or WEIR_ERROR_TIMEOUT. */
