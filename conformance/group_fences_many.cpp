@@ -22,7 +22,7 @@ Outcome seen_to_pass(Test &t, Fence &fence, Stream &stream, uint64_t way) {
   if (way % 3 == 0) return fence.wait();
   if (way % 3 == 1) TRY(stream.synchronize());
   const uint64_t end = now_ns() + patience_ns;
-  while (t.table.fence_poll(t.state, fence.get()) == WEIR_NOT_READY && now_ns() < end)
+  while (CALL(fence_poll, fence.get()) == WEIR_NOT_READY && now_ns() < end)
     std::this_thread::yield();
   MUST(fence_poll, fence.get());
   return {};
@@ -215,12 +215,12 @@ class Waiter {
           begun_ = true;
           const uint64_t began = now_ns();
           if (way == Blocked::synchronize) {
-            answer_ = t.table.stream_synchronize(t.state, stream.get());
+            answer_ = CALL(stream_synchronize, stream.get());
           } else {
             const uint64_t limit = way == Blocked::brief       ? brief_ns
                                    : way == Blocked::long_wait ? patience_ns
                                                                : UINT64_MAX;
-            answer_ = t.table.fence_wait(t.state, fence.get(), limit);
+            answer_ = CALL(fence_wait, fence.get(), limit);
           }
           took_ = now_ns() - began;
           over_ = true;

@@ -268,7 +268,7 @@ REQUIRE(
     }
     // What a small piece costs is the runtime's business: it may have none left before free memory says so.
     uint64_t address = 0;
-    const weir_result result = t.table.plain_allocate(t.state, t.device, unit, unit, &address);
+    const weir_result result = CALL(plain_allocate, t.device, unit, unit, &address);
     const bool none_left =
         result == WEIR_ERROR_DEVICE_OOM || result == WEIR_ERROR_OUT_OF_HOST_MEMORY;
     if (none_left && all.size() >= least) break;

@@ -293,8 +293,7 @@ REQUIRE("AR-019", vmm, "An alignment of any power of two is kept, far beyond 1 G
         if (alignment > uint64_t{1} << 36U) {
           // There need not be so many addresses; what is given is as it was asked for.
           uint64_t address = 0;
-          if (t.table.range_reserve(t.state, device.index, unit, alignment, &address) !=
-              WEIR_SUCCESS)
+          if (CALL(range_reserve, device.index, unit, alignment, &address) != WEIR_SUCCESS)
             return {};
           MUST(range_free, device.index, address, unit);
           CHECK(address % alignment == 0, "an alignment of ", alignment, ": the address is ",
@@ -389,7 +388,7 @@ REQUIRE("HM-021", needs(WEIR_CAP_HOST_REGISTER),
     Registered theirs(second);
     TRY(theirs.begin(beside.get(), bytes));
     MUST_IN(first, host_register, pages.get(), bytes);
-    const bool both = second.table.host_register(second.state, pages.get(), bytes) == WEIR_SUCCESS;
+    const bool both = CALL_IN(second, host_register, pages.get(), bytes) == WEIR_SUCCESS;
     if (both) {
       ++shared;
       TRY(used_by(second, pages, 1));

@@ -120,10 +120,10 @@ Actor::~Actor() {
   }
   for (const auto &lane : lanes_)
     if (Stream &stream = lane->queue.use(); stream.get() != nullptr)
-      t.table.stream_synchronize(t.state, stream.get());
+      (void)CALL(stream_synchronize, stream.get());
   for (const auto &window : windows_)
     if (window->area != nullptr)
-      t.table.unmap(t.state, window->store->device, window->address, window->bytes);
+      (void)CALL(unmap, window->store->device, window->address, window->bytes);
 }
 
 const DeviceFacts &Actor::facts(uint32_t device) const { return common_.devices[device]; }

@@ -265,7 +265,7 @@ Outcome Actor::ask() {
     ANSWERS(WEIR_ERROR_TIMEOUT, fence_wait, mark->fence.get(), limit);
   } else {
     ANSWERS_EITHER(WEIR_SUCCESS, WEIR_NOT_READY, fence_poll, mark->fence.get());
-    const weir_result result = t.table.fence_wait(t.state, mark->fence.get(), limit);
+    const weir_result result = CALL(fence_wait, mark->fence.get(), limit);
     CHECK(result == WEIR_SUCCESS || result == WEIR_ERROR_TIMEOUT, "fence_wait for ", limit,
           " ns = ", result_name(result));
     // It stays passed. What the host knows does not grow by it: the next steps would depend on time.

@@ -107,6 +107,7 @@ std::vector<std::pair<std::string, std::string>> told_settings(const Settings &s
           {"seed", std::to_string(settings.seed)},
           {"timeout", std::to_string(settings.timeout_s)},
           {"jobs", std::to_string(settings.jobs)},
+          {"soak", std::to_string(settings.soak_s)},
           {"allow-oom", settings.allow_oom ? "yes" : "no"}};
 }
 
@@ -324,6 +325,7 @@ std::string submission_text(const std::vector<Result> &results, const Facts &fac
       {"seed", std::to_string(settings.seed)},
       {"jobs", std::to_string(settings.jobs)},
       {"timeout_s", std::to_string(settings.timeout_s)},
+      {"soak_s", std::to_string(settings.soak_s)},
       {"allow_oom", settings.allow_oom ? "true" : "false"},
       {"waivers", settings.waivers.empty() ? "false" : "true"},
       {"complete", of_list(results) == requirements().size() ? "true" : "false"}};

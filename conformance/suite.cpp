@@ -133,11 +133,13 @@ void Suite::give_up(size_t next) {
 }
 
 void Suite::waive(Result &result) {
-  if (!is_bad(result.verdict)) return;
+  if (!is_bad(result.verdict) && result.verdict != Verdict::advised) return;
   Waiver *waiver = find_waiver(common_.waivers, facts_["backend"], facts_["device"],
                                result.requirement->id, common_.today);
   if (waiver == nullptr) return;
   waiver->used = true;
+  if (result.verdict == Verdict::advised)
+    return;  // it is no failure that a waiver would have to cover
   result.was = result.verdict;
   result.verdict = Verdict::waived;
   result.waiver = waiver->issue + ": " + waiver->reason + " (until " + waiver->expiry + ")";

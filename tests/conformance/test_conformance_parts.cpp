@@ -307,7 +307,7 @@ void how_a_run_was_asked_for_is_told(void **) {
   assert_string_equal(
       settings_lines(settings).c_str(),
       "# device-index: 1\n# options: a=b;c=d\n# filter: VM-*\n# seed: 7\n# timeout: "
-      "9\n# jobs: 3\n# allow-oom: no\n");
+      "9\n# jobs: 3\n# soak: 0\n# allow-oom: no\n");
 }
 
 void nothing_is_no_failure_and_counts_as_the_last_word(void **) {

@@ -6,7 +6,11 @@
 
 #include "tools/virtual_time/virtual_time.hpp"
 
+#include <pthread.h>
+#include <time.h>
+
 #include <atomic>
+#include <cerrno>
 #include <chrono>
 #include <condition_variable>
 #include <mutex>
@@ -108,6 +112,37 @@ void all_are_told_and_go_in_the_order_in_which_they_came(void **) {
   changed.notify_all();
   for (std::thread &thread : threads) thread.join();
   assert_string_equal(log.text().c_str(), "0 1 2 3 4");
+}
+
+/// Without a predicate, which would hide a wake-up too many and a result that is wrong.
+void one_is_told_and_a_wait_says_that_it_timed_out(void **) {
+  std::mutex mutex;
+  std::condition_variable changed;
+  int woken = 0;
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 3; ++i)
+    threads.emplace_back([&] {
+      std::unique_lock lock(mutex);
+      changed.wait(lock);
+      ++woken;
+    });
+  for (int told = 1; told <= 3; ++told) {
+    std::this_thread::sleep_for(1s);
+    {
+      const std::lock_guard lock(mutex);
+      assert_int_equal(woken, told - 1);
+    }
+    changed.notify_one();
+  }
+  for (std::thread &thread : threads) thread.join();
+  assert_int_equal(woken, 3);
+  timespec end{};
+  clock_gettime(CLOCK_MONOTONIC, &end);
+  end.tv_sec += 2;
+  const std::lock_guard lock(mutex);
+  assert_int_equal(
+      pthread_cond_clockwait(changed.native_handle(), mutex.native_handle(), CLOCK_MONOTONIC, &end),
+      ETIMEDOUT);
 }
 
 void who_sleeps_with_a_lock_holds_up_who_wants_it(void **) {
@@ -236,6 +271,7 @@ int main() {
       cmocka_unit_test(time_stands_still_for_who_works),
       cmocka_unit_test(a_wait_ends_when_it_is_told_or_when_its_time_is_over),
       cmocka_unit_test(all_are_told_and_go_in_the_order_in_which_they_came),
+      cmocka_unit_test(one_is_told_and_a_wait_says_that_it_timed_out),
       cmocka_unit_test(who_sleeps_with_a_lock_holds_up_who_wants_it),
       cmocka_unit_test(readers_share_and_a_writer_waits),
       cmocka_unit_test(a_word_is_waited_for),

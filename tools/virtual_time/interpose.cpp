@@ -28,7 +28,8 @@ constexpr uint64_t wall_ahead = uint64_t{1'780'000'000} * second;
 struct Ward {
   Scheduler scheduler;
   std::unordered_map<pthread_t, Thread *> threads;
-  pthread_key_t last_word{};  ///< of a thread, behind the destructors of its own variables
+  /// Its destructor ends a thread's part in the scheduler: after the destructors of the thread's C++ variables.
+  pthread_key_t thread_end{};
 };
 Ward *ward = nullptr;
 thread_local Thread *self = nullptr;
@@ -104,7 +105,7 @@ void *run(void *beginning) {
   delete static_cast<Beginning *>(beginning);
   ward->scheduler.enter(begin.thread);
   self = begin.thread;
-  (void)pthread_setspecific(ward->last_word, begin.thread);
+  (void)pthread_setspecific(ward->thread_end, begin.thread);
   return begin.function(begin.argument);
 }
 
@@ -142,7 +143,7 @@ bool started() noexcept { return ward != nullptr; }
 void start() noexcept {
   // Never destroyed: what ends with the program locks and reads clocks to the last.
   static Ward &own = *new Ward;
-  (void)pthread_key_create(&own.last_word, leave);
+  (void)pthread_key_create(&own.thread_end, leave);
   ward = &own;
   self = own.scheduler.begin();
 }

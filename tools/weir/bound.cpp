@@ -56,8 +56,9 @@ struct Records {
   void add(const BlockUse *first, size_t count, uint32_t operation, Versions &versions,
            uint64_t size);
   void link(size_t blocks);
-  /// By how much a record needs more than what was written before it.
-  int64_t reach(const Record &record) const {
+  /// By this records of a block are compared: what one needs, less all that was written before it. The larger it is, the more of the
+  /// bytes that there were earlier it needs.
+  int64_t needed_of_old(const Record &record) const {
     return static_cast<int64_t>(record.needed) -
            static_cast<int64_t>(record.gained_up_to - record.gained);
   }
@@ -124,7 +125,8 @@ void Records::link(size_t blocks) {
     std::vector<uint32_t> &stack = stacks[record.block];
     if (!stack.empty()) record.next = stack.back();
     if (record.needed == 0) continue;
-    while (!stack.empty() && reach(all[stack.back()]) <= reach(record)) stack.pop_back();
+    while (!stack.empty() && needed_of_old(all[stack.back()]) <= needed_of_old(record))
+      stack.pop_back();
     if (!stack.empty()) record.above = stack.back();
     stack.push_back(at);
   }
@@ -314,7 +316,7 @@ Bound least_time(const Plan &plan, uint64_t capacity, const Pace &pace, bool tou
   if (plan.operations.empty()) return bound;
   std::vector<double> times{0};
   for (const PlanOperation &operation : plan.operations)
-    times.push_back(times.back() + pace.seconds(plan, operation));
+    times.push_back(times.back() + static_cast<double>(pace.nanoseconds(plan, operation)) * 1e-9);
   const Records records(plan, touch);
   const uint64_t affordable = most_work / std::max<uint64_t>(records.all.size(), 1);
   const std::vector<uint32_t> at =

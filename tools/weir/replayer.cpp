@@ -18,6 +18,10 @@ double Pace::seconds(const Plan &plan, const PlanOperation &operation) const {
   return std::max(compute, memory) / static_cast<double>(plan.scale) * slow;
 }
 
+uint64_t Pace::nanoseconds(const Plan &plan, const PlanOperation &operation) const {
+  return static_cast<uint64_t>(std::llround(seconds(plan, operation) * 1e9));
+}
+
 double compute_seconds(const Plan &plan, const Pace &pace) {
   double sum = 0;
   for (const PlanOperation &operation : plan.operations) sum += pace.seconds(plan, operation);
@@ -115,9 +119,7 @@ class Loop {
   }
 
   uint64_t duration_ns(const PlanOperation &operation) const {
-    return options_.pace
-               ? static_cast<uint64_t>(std::llround(options_.pace->seconds(plan_, operation) * 1e9))
-               : 0;
+    return options_.pace ? options_.pace->nanoseconds(plan_, operation) : 0;
   }
 
   void enqueue(const std::string &name, const std::vector<BlockUse> &uses, Job &job) {

@@ -24,6 +24,8 @@ struct Pace {
   double slow = 1;
 
   double seconds(const Plan &plan, const PlanOperation &operation) const;
+  /// The same as a job lasts.
+  uint64_t nanoseconds(const Plan &plan, const PlanOperation &operation) const;
   double link_bandwidth() const { return link / slow; }
 };
 
