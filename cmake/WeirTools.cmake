@@ -10,7 +10,8 @@ set(weir_tool_main ${PROJECT_SOURCE_DIR}/tools/weir/main.cpp)
 list(REMOVE_ITEM weir_tool_sources ${weir_tool_main})
 
 # Virtual time takes the place of the C library's threads and clocks in the program that it is linked to. A sanitizer has done so already.
-set(weir_virtual_time_sources tools/virtual_time/real.cpp tools/virtual_time/scheduler.cpp tools/virtual_time/interpose.cpp)
+set(weir_virtual_time_sources tools/virtual_time/real.cpp tools/virtual_time/scheduler.cpp tools/virtual_time/switch.cpp
+  tools/virtual_time/interpose.cpp)
 if(WEIR_SANITIZE)
   set(weir_virtual_time_sources tools/virtual_time/absent.cpp)
 endif()

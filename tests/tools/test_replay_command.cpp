@@ -180,6 +180,8 @@ void replays_in_virtual_time(void **) {
               report["bound_fetched_bytes"].get<uint64_t>());
   assert_true(report["seconds"].get<double>() >= report["bound_seconds"].get<double>());
   assert_true(report["first_seconds"].get<double>() > 0);
+  assert_true(report["first_promoted_bytes"].get<uint64_t>() >=
+              report["bound_fetched_bytes"].get<uint64_t>());
   // With everything in place it takes the operations' own time, and next to nothing more.
   const double compute = report["compute_seconds"].get<double>();
   assert_true(report["seconds_all_resident"].get<double>() >= compute);
@@ -189,6 +191,52 @@ void replays_in_virtual_time(void **) {
     assert_int_equal(again.status, 0);
     assert_string_equal(again.output.c_str(), outcome.output.c_str());
   }
+  // Who hands the turn on, the program or the kernel, decides nothing.
+  setenv("WEIR_VIRTUAL_TIME_BY_KERNEL", "1", 1);
+  const Outcome by_kernel = run_weir(arguments);
+  unsetenv("WEIR_VIRTUAL_TIME_BY_KERNEL");
+  assert_string_equal(by_kernel.output.c_str(), outcome.output.c_str());
+}
+
+/// Which has every block named before the first operation, and so created: none takes memory before it is used, or the 40 of which
+/// one is alive at a time, in a pool with room for three, would not fit.
+void announces_all_of_a_trace(void **) {
+  std::string text = "#vmt 1\n#name passing\na 0 65536 x\n";
+  for (int i = 0; i < 40; ++i) {
+    const std::string block = std::to_string(i + 1);
+    text += "a " + block + " 65536 x\no " + std::to_string(2 * i) + " 1000 n\nu " + block +
+            " w\no " + std::to_string(2 * i + 1) + " 1000 n\nu " + block + " r\nu 0 x\ne\nf " +
+            block + "\n";
+  }
+  const TemporaryFile trace(text);
+  const std::vector<std::string> arguments = {"replay",
+                                              trace.path(),
+                                              "--device-memory",
+                                              "192K",
+                                              "--host-memory",
+                                              "0",
+                                              "--ahead",
+                                              "1",
+                                              "--json",
+                                              "--pace",
+                                              "1e9,1e9,1e8",
+                                              "--announce",
+                                              "all",
+                                              "--no-all-resident",
+                                              "--policy",
+                                              "lru-window"};
+  const Outcome outcome = run_weir(arguments);
+  if (outcome.status != 0) print_error("%s\n", outcome.errors.c_str());
+  assert_int_equal(outcome.status, 0);
+  const Json report = Json::parse(outcome.output);
+  assert_string_equal(report["announce"].get<std::string>().c_str(), "all");
+  assert_string_equal(report["policy"].get<std::string>().c_str(), "lru-window");
+  assert_int_equal(report["verify_errors"].get<int>(), 0);
+  assert_true(report["seconds_all_resident"].is_null() && report["slowdown"].is_null());
+  assert_int_equal(report["first_promoted_bytes"].get<uint64_t>(), 0);
+  std::vector<std::string> unknown = arguments;
+  unknown.back() = "none-such";
+  assert_int_equal(run_weir(unknown).status, 1);
 }
 
 /// No run is faster than the bound, and the tight one is not below the simple one.
@@ -379,6 +427,7 @@ int main() {
       cmocka_unit_test(replays_beside_a_neighbour),
       cmocka_unit_test(replays_every_way),
       cmocka_unit_test(bounds_a_paced_run),
+      cmocka_unit_test(announces_all_of_a_trace),
       cmocka_unit_test(replays_in_virtual_time),
       cmocka_unit_test(replays_allocations_alone),
       cmocka_unit_test(storage_alone),

@@ -87,6 +87,8 @@ void flags_that_make_no_sense_are_named(void **) {
           "--storage-size: 'much'");
   refused([](ReplayFlags &f) { f.storage = {"/tmp"}, f.storage_size = "0"; },
           "--storage-size: '0'");
+  refused([](ReplayFlags &f) { f.no_all_resident = f.yardstick = true; },
+          "--no-all-resident does not go with --yardstick");
   refused([](ReplayFlags &f) { f.codec = "lz4"; }, "--codec: 'lz4' needs --compressed-memory");
   refused([](ReplayFlags &f) { f.storage = {"/tmp"}, f.codec = "lzma"; }, "--codec: 'lzma'");
   refused([](ReplayFlags &f) { f.compress_threads = 5000; }, "--compress-threads: 5000");

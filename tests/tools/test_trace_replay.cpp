@@ -33,7 +33,8 @@ struct Seen {
   uint64_t destroyed = 0;
   uint64_t begun = 0;
   uint64_t broken_rules = 0;
-  size_t furthest = 0;  ///< most operations announced and not begun
+  size_t furthest = 0;            ///< most operations announced and not begun
+  uint64_t created_at_first = 0;  ///< blocks created when the first operation began
   size_t longest_queue = 0;
   uint64_t abandoned = 0;
 };
@@ -73,7 +74,7 @@ class FakeMachine final : public Machine {
              std::span<std::byte *> addresses) override {
     rule(!open_ && uses.size() == addresses.size());
     open_ = true;
-    ++seen_.begun;
+    if (seen_.begun++ == 0) seen_.created_at_first = seen_.created;
     if (setup_.announcing) {
       rule(!announced_.empty() && announced_.front().first == name &&
            std::equal(uses.begin(), uses.end(), announced_.front().second.begin(),
@@ -236,6 +237,27 @@ void keeps_the_order_of_calls(void **) {
   }
 }
 
+/// Births too, where they are operations.
+void announces_a_whole_plan_before_its_first_operation(void **) {
+  const Plan plan = busy_plan();
+  for (const bool touch : {false, true}) {
+    RunOptions options;
+    options.announce = announce_all;
+    options.touch = touch;
+    const Outcome outcome = run(plan, {}, options);
+    const uint64_t operations =
+        plan.operations.size() + (touch ? plan.block_bytes.size() : uint64_t{0});
+    assert_string_equal(outcome.error.c_str(), "");
+    assert_int_equal(outcome.result.verify_errors, 0);
+    assert_int_equal(outcome.seen.broken_rules, 0);
+    assert_int_equal(outcome.seen.begun, operations);
+    assert_int_equal(outcome.seen.furthest, operations);
+    assert_int_equal(outcome.seen.created_at_first, plan.block_bytes.size());
+    assert_int_equal(outcome.seen.created, plan.block_bytes.size());
+    assert_int_equal(outcome.seen.destroyed, outcome.seen.created);
+  }
+}
+
 void sees_every_planted_fault(void **) {
   const Plan plan = busy_plan();
   const Fault faults[] = {Fault::flip_a_bit, Fault::keep_old_bytes, Fault::swap_blocks,
@@ -337,6 +359,7 @@ void pace_is_the_longer_of_two(void **) {
 int main() {
   const CMUnitTest tests[] = {
       cmocka_unit_test(keeps_the_order_of_calls),
+      cmocka_unit_test(announces_a_whole_plan_before_its_first_operation),
       cmocka_unit_test(sees_every_planted_fault),
       cmocka_unit_test(says_where_the_first_error_is),
       cmocka_unit_test(makes_zeros_where_the_machine_does_not),

@@ -1,19 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Virtual time: what the C++ library offers to wait and to take turns by, in a program whose clocks go by it. All of it is over in a
-// moment, and in one order each time.
+// moment, and in one order each time. All of it is done twice: with one kernel thread that runs all threads, and with one each.
 #include "tests/support/cmocka.hpp"
 
+#include "tools/virtual_time/switch.hpp"
 #include "tools/virtual_time/virtual_time.hpp"
 
 #include <pthread.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <cerrno>
 #include <chrono>
 #include <condition_variable>
+#include <cstdlib>
 #include <mutex>
+#include <set>
 #include <shared_mutex>
 #include <string>
 #include <thread>
@@ -257,6 +263,49 @@ void two_runs_are_one(void **) {
   for (int i = 0; i < 20; ++i) assert_string_equal(scramble().c_str(), first.c_str());
 }
 
+constexpr const char *by_kernel = "WEIR_VIRTUAL_TIME_BY_KERNEL";
+
+void one_kernel_thread_runs_all_unless_each_has_its_own(void **) {
+  std::mutex mutex;
+  std::set<long> kernel_threads = {syscall(SYS_gettid)};
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 3; ++i)
+    threads.emplace_back([&] {
+      std::this_thread::sleep_for(1s);
+      const std::lock_guard lock(mutex);
+      kernel_threads.insert(syscall(SYS_gettid));
+    });
+  for (std::thread &thread : threads) thread.join();
+  const bool one = weir::virtual_time::can_switch() && std::getenv(by_kernel) == nullptr;
+  assert_int_equal(kernel_threads.size(), one ? 1 : 4);
+}
+
+thread_local int mine = 0;
+
+/// Its variables, its name, its errno, and what it throws, over any number of turns.
+void a_thread_keeps_what_is_its_own(void **) {
+  std::atomic<int> wrong{0};
+  std::vector<std::thread> threads;
+  for (int i = 1; i <= 4; ++i)
+    threads.emplace_back([&wrong, i] {
+      const pthread_t self = pthread_self();
+      mine = i;
+      for (int step = 0; step < 100; ++step) {
+        errno = i;
+        try {
+          std::this_thread::sleep_for(std::chrono::microseconds(i));
+          throw i;
+        } catch (const int caught) {
+          if (caught != i) ++wrong;
+        }
+        if (errno != i || mine != i || pthread_equal(self, pthread_self()) == 0) ++wrong;
+      }
+    });
+  for (std::thread &thread : threads) thread.join();
+  assert_int_equal(wrong.load(), 0);
+  assert_int_equal(mine, 0);
+}
+
 int begin(void **) {
   if (weir::virtual_time::available()) weir::virtual_time::start();
   return 0;
@@ -266,6 +315,9 @@ int begin(void **) {
 
 int main() {
   if (!weir::virtual_time::available()) return 77;  // a sanitizer's build
+  // There is no way back from virtual time, so each way has a process.
+  const pid_t child = fork();
+  if (child == 0) setenv(by_kernel, "1", 1);
   const CMUnitTest tests[] = {
       cmocka_unit_test(sleeps_pass_at_once_and_in_their_order),
       cmocka_unit_test(time_stands_still_for_who_works),
@@ -278,6 +330,12 @@ int main() {
       cmocka_unit_test(who_looks_at_the_clock_lets_time_go_by),
       cmocka_unit_test(a_threads_own_variables_end_in_its_turn),
       cmocka_unit_test(two_runs_are_one),
+      cmocka_unit_test(one_kernel_thread_runs_all_unless_each_has_its_own),
+      cmocka_unit_test(a_thread_keeps_what_is_its_own),
   };
-  return cmocka_run_group_tests(tests, begin, nullptr);
+  const int failed = cmocka_run_group_tests(tests, begin, nullptr);
+  if (child == 0) return failed;
+  int status = 0;
+  const bool ended = child > 0 && waitpid(child, &status, 0) == child;
+  return failed != 0 || !ended || status != 0 ? 1 : 0;
 }

@@ -14,6 +14,7 @@
 #include <cerrno>
 #include <climits>
 #include <cstdarg>
+#include <cstdlib>
 #include <mutex>
 #include <unordered_map>
 
@@ -145,7 +146,7 @@ void start() noexcept {
   static Ward &own = *new Ward;
   (void)pthread_key_create(&own.thread_end, leave);
   ward = &own;
-  self = own.scheduler.begin();
+  self = own.scheduler.begin(can_switch() && std::getenv("WEIR_VIRTUAL_TIME_BY_KERNEL") == nullptr);
 }
 
 }  // namespace weir::virtual_time

@@ -12,8 +12,10 @@
 
 namespace weir::virtual_time {
 
-Scheduler::Thread *Scheduler::begin() {
+Scheduler::Thread *Scheduler::begin(bool carried) {
   running_ = new Thread;
+  carried_ = carried;
+  if (carried_) carry(running_->context);
   return running_;
 }
 
@@ -59,12 +61,25 @@ void Scheduler::look() {
   hand_on(true);
 }
 
-void Scheduler::enter(Thread *thread) { take(thread); }
+void Scheduler::enter(Thread *thread) {
+  if (!carried_) {
+    take(thread);
+    return;
+  }
+  park(thread->context);
+  arrive();
+}
 
 void Scheduler::leave() {
-  running_->ended = true;
-  wake(running_);
-  give(next());
+  Thread *self = running_;
+  self->ended = true;
+  wake(self);
+  if (!carried_) {
+    give(next());
+    return;
+  }
+  left_ = self;
+  go_over_to(next());  // returns on the thread's own kernel thread, without the turn
 }
 
 /// Those whose moment has come are ready.
@@ -113,8 +128,26 @@ void Scheduler::hand_on(bool looks) {
   if (!looks) self->looks = 0;
   Thread *other = next();
   if (other == self) return;
+  if (carried_) {
+    go_over_to(other);
+    arrive();
+    return;
+  }
   give(other);
   take(self);
+}
+
+void Scheduler::go_over_to(Thread *thread) {
+  Thread *self = running_;
+  running_ = thread;
+  go_over(self->context, thread->context);
+}
+
+/// The carrier has come over from another thread.
+void Scheduler::arrive() {
+  if (left_ == nullptr) return;
+  release(left_->context);
+  left_ = nullptr;
 }
 
 void Scheduler::give(Thread *thread) {

@@ -5,7 +5,12 @@
 // What must hold: exactly one thread has the turn, and only that one touches the scheduler, so it needs no lock. The turn is handed
 // on in the order in which threads became ready; moments at which several wait end in the order in which the waits began. Nothing
 // else decides, so two runs of one program do the same.
+//
+// Two ways to hand it on, which decide nothing: one kernel thread runs them all (switch.hpp), or, where that can't be, each has its own,
+// and the kernel wakes the next.
 #pragma once
+
+#include "tools/virtual_time/switch.hpp"
 
 #include <atomic>
 #include <cstddef>
@@ -23,6 +28,7 @@ class Scheduler {
 
   struct Thread {
     std::atomic<uint32_t> turn{0};  ///< 1: it is its turn, which it has not taken yet
+    Context context;                ///< where one kernel thread runs them all
     const void *key = nullptr;      ///< what it waits for
     uint64_t deadline = never, order = 0;
     bool timed_out = false;
@@ -30,8 +36,8 @@ class Scheduler {
     uint32_t looks = 0;  ///< at the clock, since it last waited
   };
 
-  /// The caller becomes the thread with the turn.
-  Thread *begin();
+  /// The caller becomes the thread with the turn. `carried`: its kernel thread runs them all.
+  Thread *begin(bool carried);
 
   // ---- by the thread with the turn ----
   uint64_t now() const noexcept { return now_; }
@@ -59,6 +65,8 @@ class Scheduler {
   void hand_on(bool looks = false);
   void give(Thread *thread);
   void take(Thread *thread);
+  void go_over_to(Thread *thread);
+  void arrive();
   void forget(Thread *thread);
   void expire();
 
@@ -67,7 +75,9 @@ class Scheduler {
 
   uint64_t now_ = uint64_t{1000} * 1'000'000'000;
   uint64_t orders_ = 0;
+  bool carried_ = false;
   Thread *running_ = nullptr;
+  Thread *left_ = nullptr;  ///< has ended, and is to be left to its own kernel thread
   std::deque<Thread *> ready_;
   std::deque<Thread *> looking_;  ///< go on when nobody is ready, some time later
   std::unordered_map<const void *, std::deque<Thread *>> waiting_;

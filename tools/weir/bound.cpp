@@ -44,7 +44,7 @@ struct Records {
   std::vector<Record> all;
   std::vector<uint32_t> starts, uses;
 
-  Records(const Plan &plan, bool touch);
+  Records(const Plan &plan, bool touch, Unwritten unwritten);
 
   /// How many of the bytes that there are behind `at` the later record `by` needs: what was written in between is new.
   uint64_t needed_of(const Record &at, const Record &by) const {
@@ -63,10 +63,13 @@ struct Records {
            static_cast<int64_t>(record.gained_up_to - record.gained);
   }
   std::vector<uint64_t> contents_, gains_;  ///< by block
+  const bool loaded_;
 };
 
-Records::Records(const Plan &plan, bool touch)
-    : contents_(plan.block_bytes.size()), gains_(plan.block_bytes.size()) {
+Records::Records(const Plan &plan, bool touch, Unwritten unwritten)
+    : contents_(plan.block_bytes.size()),
+      gains_(plan.block_bytes.size()),
+      loaded_(unwritten == Unwritten::loaded) {
   std::vector<Versions> versions(plan.block_bytes.size());
   UseMerger merger;
   std::vector<BlockUse> merged;
@@ -105,7 +108,14 @@ void Records::add(const BlockUse *first, size_t count, uint32_t operation, Versi
     });
     record.width += use.length;
     if (use.mode != UseMode::overwrite) record.needed += old;
-    if (use.mode == UseMode::read) continue;
+    if (use.mode == UseMode::read && !loaded_) continue;
+    if (use.mode == UseMode::read) {
+      // It has been found there. No newer than below, so it is not written.
+      record.gained += use.length - old;
+      content += use.length - old;
+      versions.write(use.offset, use.length, size, 1);
+      continue;
+    }
     record.written += use.length;
     record.grown += use.length - old;
     record.gained += use.mode == UseMode::overwrite ? use.length : use.length - old;
@@ -311,13 +321,14 @@ class LastRecords {
 
 }  // namespace
 
-Bound least_time(const Plan &plan, uint64_t capacity, const Pace &pace, bool touch, uint32_t cuts) {
+Bound least_time(const Plan &plan, uint64_t capacity, const Pace &pace, bool touch, uint32_t cuts,
+                 Unwritten unwritten) {
   Bound bound;
   if (plan.operations.empty()) return bound;
   std::vector<double> times{0};
   for (const PlanOperation &operation : plan.operations)
     times.push_back(times.back() + static_cast<double>(pace.nanoseconds(plan, operation)) * 1e-9);
-  const Records records(plan, touch);
+  const Records records(plan, touch, unwritten);
   const uint64_t affordable = most_work / std::max<uint64_t>(records.all.size(), 1);
   const std::vector<uint32_t> at =
       cut(times, std::min<uint64_t>(cuts, std::max(affordable, least_cuts)));

@@ -31,9 +31,14 @@ struct Bound {
   double seconds = 0;         ///< the tight bound; never less than the simple one
 };
 
-/// `touch`: each block is written when it is born; without it what nobody has written comes in for nothing. At most `cuts` segments;
-/// fewer for plans of very many uses.
+/// What is there before anybody has written it.
+enum class Unwritten : uint8_t {
+  zero,    ///< nothing that would have to be kept: it always comes in for nothing
+  loaded,  ///< contents from elsewhere, as weights are: they come in for nothing once, and after that as what is written does
+};
+
+/// `touch`: each block is written when it is born. At most `cuts` segments; fewer for plans of very many uses.
 Bound least_time(const Plan &plan, uint64_t capacity, const Pace &pace, bool touch = false,
-                 uint32_t cuts = 256);
+                 uint32_t cuts = 256, Unwritten unwritten = Unwritten::zero);
 
 }  // namespace weir::tool

@@ -19,6 +19,7 @@ namespace weir::tool {
 namespace {
 
 constexpr int yardstick_rounds = 3;
+constexpr uint32_t bound_cuts = 256;
 
 double median(std::vector<double> values) {
   std::sort(values.begin(), values.end());
@@ -45,7 +46,7 @@ class Replay {
     run_options_.touch = options_.touch;
     run_options_.pace = options_.pace;
     run_options_.progress = [this](uint64_t operations) { progress_.update(operations); };
-    all_resident();
+    if (options_.all_resident) all_resident();
     constrained();
     oracle();
     progress_.done();
@@ -78,6 +79,7 @@ class Replay {
     desc.page = settings_.page;
     desc.device_budget = device_budget;
     desc.host_budget = settings_.host_budget;
+    desc.policy = options_.policy;
     return desc;
   }
 
@@ -121,6 +123,7 @@ class Replay {
     if (warms_up()) report_.first_seconds = measured("warming up", machine).seconds;
     machine.take_lower_peaks();
     const weir_pool_stats before = machine.stats();
+    if (warms_up()) report_.first_promoted = before.promoted_bytes;
     report_.constrained = measured("constrained", machine);
     report_.stats = stats_between(before, machine.stats());
     report_.lower_peaks = machine.take_lower_peaks();
@@ -134,8 +137,12 @@ class Replay {
         oracle_slowdown(report_.oracle, *report_.compute_seconds, options_.pace->link_bandwidth());
     if (options_.backend != "host") return;  // whose link has another pace than the options say
     progress_.start("bounding", "operations", plan_.operations.size());
-    report_.bound = least_time(plan_, report_.stats.device_budget - settings_.neighbour_budget,
-                               *options_.pace, options_.touch);
+    const uint64_t capacity = report_.stats.device_budget - settings_.neighbour_budget;
+    const auto bound = [&](Unwritten unwritten) {
+      return least_time(plan_, capacity, *options_.pace, options_.touch, bound_cuts, unwritten);
+    };
+    report_.bound = bound(Unwritten::zero);
+    report_.bound_loaded = bound(Unwritten::loaded);
   }
 
   const ReplayOptions &options_;

@@ -14,6 +14,7 @@ WeirMachineDesc constrained_machine(const ReplayOptions &options, const Settings
   desc.device_budget = settings.device_budget;
   desc.neighbour_budget = settings.neighbour_budget;
   desc.host_budget = settings.host_budget;
+  desc.policy = options.policy;
   LowerTiers &lower = desc.lower;
   lower.compressed_budget = settings.compressed_budget;
   lower.storage_budget = settings.storage_budget;

@@ -82,8 +82,14 @@ void add_pool_flags(CLI::App &command, ReplayFlags &flags) {
   command.add_flag("--no-verify", flags.no_verify,
                    "neither fill nor check; operations only hold time (--pace)");
   command.add_option("--limit", flags.limit, "replay only the first operations");
-  command.add_option("--announce", flags.announce, "operations announced ahead; 0 = none")
+  command
+      .add_option("--announce", flags.announce,
+                  "operations announced ahead; 0 = none, all = the whole trace before its first")
+      ->transform([](const std::string &text) {
+        return text == "all" ? std::to_string(weir::tool::announce_all) : text;
+      })
       ->capture_default_str();
+  command.add_option("--policy", flags.policy, "the pool's policy [default: the library's]");
   command.add_option("--ahead", flags.ahead, "operations the host may be ahead of the stream")
       ->capture_default_str();
   command.add_option("--backend", flags.backend, "use the first device of this backend")
@@ -110,6 +116,8 @@ void add_replay_flags(CLI::App &command, ReplayFlags &flags) {
   command.add_flag(
       "--yardstick", flags.yardstick,
       "also run on plain memory, alternating with the all-resident run, three times each");
+  command.add_flag("--no-all-resident", flags.no_all_resident,
+                   "no run with everything in place: only those under the budgets");
   command.add_flag("--json", flags.json, "print the result as JSON");
   command.add_option("--json-out", flags.json_out, "also write the JSON to this file");
   command.add_flag("--progress", flags.progress, "show progress also with --json and no terminal");

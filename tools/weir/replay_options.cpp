@@ -157,9 +157,11 @@ ReplayOptions check_replay_flags(const ReplayFlags &flags) {
   if (flags.limit == 0) throw ToolError("--limit: 0 operations are nothing to replay");
   if (flags.ahead == 0 || flags.ahead > most_ahead)
     throw ToolError("--ahead: " + std::to_string(flags.ahead) + " is not between 1 and 65536");
-  if (flags.announce > most_ahead)
+  if (flags.announce > most_ahead && flags.announce != announce_all)
     throw ToolError("--announce: " + std::to_string(flags.announce) +
-                    " is not between 0 and 65536");
+                    " is not between 0 and 65536, nor 'all'");
+  if (flags.no_all_resident && flags.yardstick)
+    throw ToolError("--no-all-resident does not go with --yardstick");
   options.data = parse_data(flags.data);
   if (!(flags.slow > 0))
     throw ToolError("--slow: " + std::to_string(flags.slow) + " is not above 0");
@@ -185,6 +187,8 @@ ReplayOptions check_replay_flags(const ReplayFlags &flags) {
   options.steps = flags.steps;
   options.touch = flags.touch;
   options.yardstick = flags.yardstick;
+  options.all_resident = !flags.no_all_resident;
+  options.policy = flags.policy;
   options.backend = flags.backend;
   check_virtual(flags, options);
   options.json = flags.json;

@@ -43,9 +43,11 @@ struct ReplayOptions {
   bool steps = false;
   bool touch = false;
   bool yardstick = false;
+  bool all_resident = true;   ///< the run with everything in place, too
+  std::string policy;         ///< empty = the library's choice
   bool virtual_time = false;  ///< then nothing is verified
   uint64_t limit = UINT64_MAX;
-  uint64_t announce = 32;
+  uint64_t announce = 32;  ///< announce_all = the whole plan
   uint64_t ahead = 64;
   std::string backend = "host";
   bool json = false;
@@ -57,7 +59,7 @@ struct ReplayOptions {
 struct ReplayFlags {
   std::string trace, device_memory = "75%", host_memory, neighbour, granule, data = "pattern", pace,
                      json_out;
-  std::string compressed_memory, storage_size, codec;
+  std::string compressed_memory, storage_size, codec, policy;
   std::vector<std::string> storage;
   uint64_t compress_threads = 0;
   std::string backend = "host";
@@ -65,7 +67,7 @@ struct ReplayFlags {
   uint64_t scale = 1, seed = 1, limit = UINT64_MAX, announce = 32, ahead = 64;
   bool no_vmm = false, no_multi_map = false, no_verify = false, no_warm_up = false;
   bool yardstick = false, json = false, progress = false, steps = false, touch = false;
-  bool virtual_time = false;
+  bool virtual_time = false, no_all_resident = false;
   bool encrypt_storage = false, buffered_storage = false, no_io_uring = false;
 };
 

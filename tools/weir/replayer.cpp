@@ -2,7 +2,8 @@
 //
 // Replayer: the loop. For each operation: blocks born before and inside it are created, the window
 // is announced, the uses are acquired, the job is enqueued, the lease is released, blocks freed
-// inside it are destroyed.
+// inside it are destroyed. Where the whole plan is announced, all blocks are created before the first operation, and still
+// destroyed where the trace frees them.
 #include "replayer.hpp"
 
 #include "versions.hpp"
@@ -37,7 +38,7 @@ class Loop {
         machine_(machine),
         options_(options),
         ring_(std::max<uint64_t>(options.ahead, 1), pattern, log_),
-        window_(options.announce + 1),
+        window_(options.announce == announce_all ? 1 : options.announce + 1),
         versions_(plan.block_bytes.size()),
         live_(plan.block_bytes.size()) {}
   ~Loop() { machine_.abandon(); }  // jobs in flight use the ring
@@ -45,6 +46,7 @@ class Loop {
   Loop &operator=(const Loop &) = delete;
 
   RunResult run() {
+    if (options_.announce == announce_all) announce_whole_plan();
     const uint64_t start = now_ns();
     for (uint64_t i = 0; i < plan_.operations.size(); ++i) {
       operation(i);
@@ -62,6 +64,31 @@ class Loop {
   }
 
  private:
+  /// In the order in which operation() will acquire.
+  void announce_whole_plan() {
+    std::vector<BlockUse> uses;
+    for (const PlanOperation &operation : plan_.operations) {
+      for (uint64_t i = operation.prelude; i < operation.end; ++i) {
+        if (plan_kind(plan_.events[i]) != plan_alloc) continue;
+        const uint32_t block = plan_block(plan_.events[i]);
+        create(block);
+        if (options_.touch) machine_.announce("birth", birth_of(block));
+      }
+      merger_.merge(plan_, operation, uses);
+      if (!uses.empty()) machine_.announce(plan_.names[operation.name], uses);
+    }
+  }
+
+  void create(uint32_t block) {
+    machine_.create(block, plan_.block_bytes[block]);
+    live_[block] = 1;
+  }
+
+  const std::vector<BlockUse> &birth_of(uint32_t block) {
+    touched_.assign(1, BlockUse{0, plan_.block_bytes[block], block, UseMode::overwrite});
+    return touched_;
+  }
+
   void operation(uint64_t index) {
     const PlanOperation &operation = plan_.operations[index];
     const std::string &name = plan_.names[operation.name];
@@ -90,13 +117,11 @@ class Loop {
       destroy(block);
       return;
     }
-    machine_.create(block, plan_.block_bytes[block]);
-    live_[block] = 1;
+    if (options_.announce != announce_all) create(block);
     if (!options_.touch) return;
     Job &job = ring_.next();
     job.operation = operation;
-    touched_.assign(1, BlockUse{0, plan_.block_bytes[block], block, UseMode::overwrite});
-    enqueue("birth", touched_, job);
+    enqueue("birth", birth_of(block), job);
   }
 
   void destroy(uint32_t block) {
@@ -113,7 +138,7 @@ class Loop {
       const PlanOperation &operation = plan_.operations[prepared_];
       std::vector<BlockUse> &uses = window_[prepared_ % window_.size()];
       merger_.merge(plan_, operation, uses);
-      if (options_.announce != 0 && !uses.empty())
+      if (options_.announce != 0 && options_.announce != announce_all && !uses.empty())
         machine_.announce(plan_.names[operation.name], uses);
     }
   }

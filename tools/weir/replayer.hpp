@@ -32,6 +32,10 @@ struct Pace {
 /// The sum over all operations.
 double compute_seconds(const Plan &plan, const Pace &pace);
 
+/// For RunOptions::announce: the whole plan, before its first operation. Its blocks are then all created first, so that they can be named;
+/// they take no memory until they are used.
+constexpr uint64_t announce_all = UINT64_MAX;
+
 struct RunOptions {
   uint64_t announce = 32;  ///< operations; 0 = none
   uint64_t ahead = 64;     ///< operations the host may be ahead of the stream

@@ -22,7 +22,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-Json optional_number(const std::optional<double> &value) {
+template <class Number>
+Json optional_number(const std::optional<Number> &value) {
   return value ? Json(*value) : Json(nullptr);
 }
 
@@ -114,9 +115,10 @@ std::string report_json(const Report &report) {
   json["data"] = data_mode_name(options.data);
   json["seed"] = options.seed;
   json["verify"] = options.verify;
-  json["announce"] = options.announce;
+  json["announce"] = options.announce == announce_all ? Json("all") : Json(options.announce);
   json["ahead"] = options.ahead;
   json["backend"] = options.backend;
+  json["policy"] = options.policy.empty() ? Json(nullptr) : Json(options.policy);
   json["vmm"] = options.vmm;
   json["multi_map"] = options.multi_map;
   json["warm_up"] = options.warm_up;
@@ -147,10 +149,11 @@ std::string report_json(const Report &report) {
   json["verify_errors"] = report.verify_errors;
   if (!report.first_errors.empty()) json["first_verify_errors"] = errors_json(report.first_errors);
   json["seconds"] = report.constrained.seconds;
-  json["seconds_all_resident"] = report.seconds_all_resident;
+  json["seconds_all_resident"] = optional_number(report.seconds_all_resident);
   json["first_seconds"] = optional_number(report.first_seconds);
+  json["first_promoted_bytes"] = optional_number(report.first_promoted);
   json["virtual"] = options.virtual_time;
-  json["slowdown"] = report.slowdown();
+  json["slowdown"] = optional_number(report.slowdown());
   json["oracle_slowdown"] = optional_number(report.oracle_slowdown);
   json["oracle_fetched_bytes"] = report.oracle.fetched;
   json["oracle_written_back_bytes"] = report.oracle.written_back;
@@ -158,6 +161,8 @@ std::string report_json(const Report &report) {
     json["bound_seconds"] = report.bound->seconds;
     json["bound_simple_seconds"] = report.bound->simple_seconds;
     json["bound_fetched_bytes"] = report.bound->fetched;
+    json["bound_loaded_seconds"] = report.bound_loaded->seconds;
+    json["bound_loaded_fetched_bytes"] = report.bound_loaded->fetched;
   }
   json["all_resident_device_bytes"] = report.all_resident_stats.device_budget;
   json["all_resident_demoted_bytes"] = report.all_resident_stats.demoted_bytes;
@@ -172,7 +177,7 @@ std::string report_json(const Report &report) {
   }
   if (report.seconds_plain) {
     json["seconds_plain"] = *report.seconds_plain;
-    json["overhead_all_resident"] = report.seconds_all_resident / *report.seconds_plain;
+    json["overhead_all_resident"] = *report.seconds_all_resident / *report.seconds_plain;
   }
   json["notes"] = report.settings->notes;
   return json.dump(2) + "\n";
@@ -216,10 +221,12 @@ std::string report_text(const Report &report) {
       std::to_string(stats.hits) + " of " + std::to_string(stats.hits + stats.misses) + " (" +
           percent(static_cast<double>(stats.hits), static_cast<double>(stats.hits + stats.misses)) +
           ")");
-  table.row("time, all resident", format_fixed(report.seconds_all_resident, 3) + " s");
+  if (report.seconds_all_resident)
+    table.row("time, all resident", format_fixed(*report.seconds_all_resident, 3) + " s");
   if (report.seconds_plain) {
     table.row("time, plain memory", format_fixed(*report.seconds_plain, 3) + " s");
-    table.row("overhead, all resident", times(report.seconds_all_resident / *report.seconds_plain));
+    table.row("overhead, all resident",
+              times(*report.seconds_all_resident / *report.seconds_plain));
   }
   if (options.virtual_time && report.first_seconds)
     table.row("time, constrained, first", format_fixed(*report.first_seconds, 3) + " s");

@@ -23,9 +23,10 @@ struct Report {
   const Settings *settings = nullptr;
   RunResult constrained;
   std::optional<double> first_seconds;  ///< of the run before it, on cold memory, if there was one
-  weir_pool_stats stats{};              ///< of the constrained run
-  LowerPeaks lower_peaks;               ///< the same
-  double seconds_all_resident = 0;
+  std::optional<uint64_t> first_promoted;      ///< bytes brought up in that run
+  weir_pool_stats stats{};                     ///< of the constrained run
+  LowerPeaks lower_peaks;                      ///< the same
+  std::optional<double> seconds_all_resident;  ///< nothing: it was not run
   weir_pool_stats all_resident_stats{};
   uint64_t verify_errors = 0;  ///< of all runs
   std::vector<VerifyError> first_errors;
@@ -34,6 +35,8 @@ struct Report {
   OracleTraffic oracle;
   std::optional<double> oracle_slowdown;
   std::optional<Bound> bound;  ///< with --pace
+  std::optional<Bound>
+      bound_loaded;  ///< the same, of a program that loads what it reads and nobody wrote
 
   /// Bytes of all pages compressed, before to after; 0 if there were none.
   double compressed_ratio() const {
@@ -41,7 +44,10 @@ struct Report {
                                            : static_cast<double>(stats.compressed_in_bytes) /
                                                  static_cast<double>(stats.compressed_out_bytes);
   }
-  double slowdown() const { return constrained.seconds / seconds_all_resident; }
+  std::optional<double> slowdown() const {
+    if (!seconds_all_resident) return {};
+    return constrained.seconds / *seconds_all_resident;
+  }
 };
 
 std::string report_json(const Report &report);

@@ -72,6 +72,7 @@ WeirMachine::WeirMachine(const WeirMachineDesc &desc, size_t blocks)
   pool.page_size = desc.page;
   pool.large_page_size = desc.page;
   pool.name = "replay";
+  if (!desc.policy.empty()) pool.policy = desc.policy.c_str();
   const LowerTiers &lower = desc.lower;
   std::vector<const char *> paths;
   for (const std::string &path : lower.storage) paths.push_back(path.c_str());

@@ -38,6 +38,7 @@ struct WeirMachineDesc {
   uint64_t neighbour_budget = 0;  ///< of the next device of the backend; 0 = it is not in the pool
   uint64_t host_budget = 0;       ///< 0 = none
   bool contents = true;           ///< jobs read and write the memory: the CPU has to reach it
+  std::string policy;             ///< empty = the library's choice
   LowerTiers lower;
 };
 
