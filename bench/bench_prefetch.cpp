@@ -48,7 +48,7 @@ void scan(uint64_t pages, uint32_t ahead, bool announced, const char *name, bool
   must(weir_pool_trim(pool, 0, WEIR_TRIM_EMERGENCY, WEIR_WHOLE, nullptr));
   for (uint32_t i = 0; announced && i < passes * count; ++i) {
     const weir_use use = WEIR_USE(buffers[i % count], WEIR_READ);
-    const weir_operation operation = {nullptr, &use, 1, {0, 0, 0}};
+    const weir_operation operation = {nullptr, &use, 1, 0, {0, 0}};
     must(weir_announce(pool, stream, &operation, 1, 0));
   }
   weir_pool_stats before = WEIR_POOL_STATS_INIT, after = WEIR_POOL_STATS_INIT;

@@ -83,7 +83,7 @@ class Pages {
     std::vector<weir_operation> operations(order.size());
     for (size_t i = 0; i < order.size(); ++i) {
       uses[i] = WEIR_USE(buffers_[order[i]], write ? WEIR_DISCARD_WRITE : WEIR_READ);
-      operations[i] = weir_operation{"bench", &uses[i], 1, {0, 0, 0}};
+      operations[i] = weir_operation{"bench", &uses[i], 1, 0, {0, 0}};
     }
     WEIR_BENCH_TRY(weir_announce(rig_.pool(), rig_.stream(), operations.data(), operations.size(),
                                  WEIR_ANNOUNCE_REPLACE));

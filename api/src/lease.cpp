@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// weir/lease.h: acquire, release, asynchronous requests, prefetch, announce.
+// weir/lease.h: names of operations, acquire, release, asynchronous requests, prefetch, announce.
 
 #include "api/src/guard.hpp"
 
+#include <cstring>
 #include <memory>
 
 using weir::fail;
@@ -18,7 +19,8 @@ using weir::pool::Request;
 
 namespace {
 
-Status read_options(const weir_acquire_options *given, weir::page::AcquireOptions *options) {
+Status read_options(Pool &pool, const weir_acquire_options *given,
+                    weir::page::AcquireOptions *options) {
   if (given == nullptr) return {};
   weir_acquire_options desc = WEIR_ACQUIRE_OPTIONS_INIT;
   WEIR_TRY(weir::read_descriptor(given, "options", &desc));
@@ -27,12 +29,19 @@ Status read_options(const weir_acquire_options *given, weir::page::AcquireOption
                 "options.flags %#llx has bits this version does not know",
                 static_cast<unsigned long long>(desc.flags));
   }
-  if (desc.reserved != 0)
-    return fail(WEIR_ERROR_INVALID_ARGUMENT, "options.reserved is %u, not 0", desc.reserved);
+  weir::lease::OperationNames &names = pool.engine().operation_names();
+  if (desc.operation_id != 0 && !names.given(desc.operation_id)) {
+    return fail(WEIR_ERROR_INVALID_ARGUMENT,
+                "options.operation_id is %u; weir_operation_id has not given it",
+                desc.operation_id);
+  }
   if (desc.timeout_ns == WEIR_INFINITE && (desc.flags & WEIR_ACQUIRE_SOLE_HOLDER) == 0) {
     return fail(WEIR_ERROR_INVALID_ARGUMENT, "an infinite timeout needs WEIR_ACQUIRE_SOLE_HOLDER");
   }
   options->timeout_ns = desc.timeout_ns;
+  options->operation = desc.operation_id;
+  if (desc.operation_id == 0 && desc.operation != nullptr)
+    options->operation = names.try_id_of(desc.operation);
   return {};
 }
 
@@ -62,10 +71,11 @@ Status acquire_async(weir_pool handle, weir_stream stream, weir_use *uses, size_
   }
   if (callback == nullptr) return fail(WEIR_ERROR_INVALID_ARGUMENT, "callback is NULL");
   weir::page::AcquireOptions options;
-  WEIR_TRY(read_options(given, &options));
+  WEIR_TRY(read_options(*pool, given, &options));
   request->uses = uses;
   request->count = count;
   request->timeout_ns = options.timeout_ns;
+  request->operation = options.operation;
   request->callback = callback;
   request->user = user;
   request->engine = &pool->engine();
@@ -79,6 +89,24 @@ Status acquire_async(weir_pool handle, weir_stream stream, weir_use *uses, size_
 
 extern "C" {
 
+weir_result weir_operation_id(weir_pool pool, const char *name, uint32_t *id) {
+  return guarded([&]() -> Status {
+    Pool *object = nullptr;
+    WEIR_TRY(get(pool, &object));
+    WEIR_TRY(need(name, "name"));
+    WEIR_TRY(need(id, "id"));
+    const size_t length = std::strlen(name);
+    if (length == 0) return fail(WEIR_ERROR_INVALID_ARGUMENT, "name is empty");
+    constexpr size_t longest = weir::lease::OperationNames::longest;
+    if (length > longest) {
+      return fail(WEIR_ERROR_INVALID_ARGUMENT, "name has %zu bytes; at most %zu are allowed",
+                  length, longest);
+    }
+    *id = object->engine().operation_names().id_of({name, length});
+    return {};
+  });
+}
+
 weir_result weir_acquire(weir_pool pool, weir_stream stream, weir_use *uses, size_t count,
                          const weir_acquire_options *options, weir_lease *lease) {
   return guarded([&]() -> Status {
@@ -90,7 +118,7 @@ weir_result weir_acquire(weir_pool pool, weir_stream stream, weir_use *uses, siz
       return fail(WEIR_ERROR_INVALID_ARGUMENT, "%s is NULL", uses == nullptr ? "uses" : "lease");
     }
     weir::page::AcquireOptions own;
-    WEIR_TRY(read_options(options, &own));
+    WEIR_TRY(read_options(*object, options, &own));
     return object->engine().acquire(*queue, uses, count, own, lease);
   });
 }

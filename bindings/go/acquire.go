@@ -26,8 +26,10 @@ type AcquireOptions struct {
 	// SoleHolder is the caller's word that it holds no other lease, and that nobody waits for one it holds, so that waiting
 	// without a bound can't deadlock. It lets a ctx that never ends wait.
 	SoleHolder bool
-	// Operation is a name for the policy to learn from.
+	// Operation is a name for the policy to learn from. The pool's number of it is looked up; see [Pool.OperationID].
 	Operation string
+	// OperationID is the number of a name, and taken in its place; 0 is none.
+	OperationID uint32
 }
 
 // Acquire acquires a set of uses on a stream, all or nothing. If it would fit once leases of others are released, it waits
@@ -80,15 +82,19 @@ func (p *Pool) acquire(ctx context.Context, stream *Stream, options *AcquireOpti
 	if options != nil && options.Timeout < 0 {
 		return Lease{}, refused(op, ErrInvalidArgument, "Timeout is %v", options.Timeout)
 	}
+	var operation C.uint32_t
+	if options != nil {
+		var err error
+		if operation, err = p.operationNumber(op, options.Operation, options.OperationID); err != nil {
+			return Lease{}, err
+		}
+	}
 	s, err := begin(op, p, stream, uses)
 	if err != nil {
 		return Lease{}, err
 	}
-	var name *C.char
-	if options != nil {
-		name = s.operation(options.Operation)
-	}
-	C.weirgo_acquire_set(s.one, &s.uses[0], C.size_t(len(s.uses)), name)
+	s.operation = operation
+	C.weirgo_acquire_set(s.one, &s.uses[0], C.size_t(len(s.uses)), operation)
 	if s.one.error != 0 {
 		err := oneError(op, s.one)
 		if errors.Is(err, ErrWouldBlock) && mayWait(ctx, options) {
@@ -158,7 +164,7 @@ func (s *leaseState) request(ctx context.Context, options *AcquireOptions) (got 
 	defer waiter.Delete()
 	var request *C.weirgo_request
 	e := C.weirgo_acquire_async(C.uintptr_t(s.pool.handle), C.uintptr_t(s.stream.handle), &s.uses[0],
-		C.size_t(len(s.uses)), s.operation(options.Operation), flags, timeout, C.uintptr_t(waiter), &request)
+		C.size_t(len(s.uses)), s.operation, flags, timeout, C.uintptr_t(waiter), &request)
 	if e != nil {
 		return grant{err: failed("acquire", e)}, false
 	}

@@ -60,6 +60,9 @@ func TestSoleHolderWaitsWithoutABound(t *testing.T) {
 		return w.pool.AcquireWith(background, w.stream, AcquireOptions{SoleHolder: true, Operation: "sole"}, Read(wanted))
 	})
 	w.awaitWaiter(nil)
+	if id, err := w.pool.OperationID("sole"); id != 1 || err != nil {
+		t.Fatal(id, err)
+	}
 	ok(t, lease.Release())
 	got := <-result
 	ok(t, got.err)

@@ -145,7 +145,7 @@ func (r *run) do(ctx context.Context, s *leaseState) error {
 		var done C.size_t
 		var state C.int32_t
 		err := failed("run", C.weirgo_run(C.uintptr_t(s.pool.handle), C.uintptr_t(s.stream.handle), &r.steps[r.done],
-			C.size_t(len(r.steps)-r.done), &s.uses[r.first], nil, &done, &state))
+			C.size_t(len(r.steps)-r.done), &s.uses[r.first], &done, &state))
 		r.advance(int(done))
 		if err == nil {
 			return nil
@@ -224,10 +224,12 @@ func (p *Pool) Prefetch(stream *Stream, uses ...Use) error {
 	return failed(op, C.weirgo_prefetch(C.uintptr_t(p.handle), C.uintptr_t(stream.handle), &s.uses[0], C.size_t(len(s.uses))))
 }
 
-// Operation is what a later acquire on a stream will use.
+// Operation is what a later acquire on a stream will use. Its name, or in that's place the number of a name ([Pool.OperationID]),
+// is for the policy to learn from.
 type Operation struct {
 	Name string
 	Uses []Use
+	ID   uint32
 }
 
 // Announce tells what the next acquires on the stream will use, in order, after what was announced before.
@@ -247,13 +249,14 @@ func (p *Pool) announce(stream *Stream, operations []Operation, flags C.uint64_t
 	}
 	defer p.leave()
 	var all []Use
-	var texts cStrings
-	defer texts.free()
 	counts := make([]C.uint64_t, len(operations)+1)
-	names := make([]C.uintptr_t, len(operations)+1)
+	ids := make([]C.uint32_t, len(operations)+1)
 	for i := range operations {
 		counts[i] = C.uint64_t(len(operations[i].Uses))
-		names[i] = C.uintptr_t(uintptr(unsafe.Pointer(texts.add(operations[i].Name))))
+		var err error
+		if ids[i], err = p.operationNumber(op, operations[i].Name, operations[i].ID); err != nil {
+			return err
+		}
 		all = append(all, operations[i].Uses...)
 	}
 	uses := &C.weirgo_use{}
@@ -270,7 +273,7 @@ func (p *Pool) announce(stream *Stream, operations []Operation, flags C.uint64_t
 		}
 		defer stream.leave()
 	}
-	return failed(op, C.weirgo_announce(C.uintptr_t(p.handle), C.uintptr_t(stream.handle), &counts[0], &names[0],
+	return failed(op, C.weirgo_announce(C.uintptr_t(p.handle), C.uintptr_t(stream.handle), &counts[0], &ids[0],
 		C.size_t(len(operations)), uses, flags))
 }
 

@@ -217,11 +217,12 @@ func TestReadManyAndWriteMany(t *testing.T) {
 func TestAnnouncements(t *testing.T) {
 	w := newWorld(t, setup{devicePages: 4, hostPages: 64})
 	a, b := w.buffer(2), w.buffer(2)
-	ok(t, w.pool.Announce(w.stream, Operation{"one", []Use{Read(a)}}, Operation{"", nil}, Operation{"two", []Use{Read(a), Read(b)}}))
-	ok(t, w.pool.AnnounceAnew(w.stream, Operation{"three", []Use{Read(b)}}))
+	ok(t, w.pool.Announce(w.stream, Operation{Name: "one", Uses: []Use{Read(a)}}, Operation{},
+		Operation{Name: "two", Uses: []Use{Read(a), Read(b)}}))
+	ok(t, w.pool.AnnounceAnew(w.stream, Operation{Name: "three", Uses: []Use{Read(b)}}))
 	ok(t, w.acquire(Read(b)).Release())
 	ok(t, w.pool.AnnounceAnew(w.stream))
 	ok(t, w.pool.Announce(w.stream))
-	expect(t, w.pool.Announce(w.stream, Operation{"bad", []Use{{Buffer: a, Length: Whole, Mode: 99}}}), ErrInvalidArgument)
+	expect(t, w.pool.Announce(w.stream, Operation{Name: "bad", Uses: []Use{{Buffer: a, Length: Whole, Mode: 99}}}), ErrInvalidArgument)
 	ok(t, w.pool.Prefetch(w.stream))
 }

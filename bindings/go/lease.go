@@ -82,7 +82,7 @@ type leaseState struct {
 	buffer     *Buffer // of a state with a slot
 	buffers    []*Buffer
 	uses       []C.weirgo_use // no Go pointers in it
-	name       []byte
+	operation  C.uint32_t     // of the acquire that waits; 0: none
 	stack      []uintptr
 }
 
@@ -171,15 +171,6 @@ func (s *leaseState) add(op string, use *Use) error {
 	u.mode, u.flags = use.Mode.parts()
 	u.address = 0
 	return nil
-}
-
-// operation is the name as C wants it, in memory of the state; nil for "".
-func (s *leaseState) operation(name string) *C.char {
-	if name == "" {
-		return nil
-	}
-	s.name = append(append(s.name[:0], name...), 0)
-	return (*C.char)(unsafe.Pointer(&s.name[0]))
 }
 
 func (s *leaseState) leaveAll() {

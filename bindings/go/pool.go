@@ -68,6 +68,7 @@ type Pool struct {
 		handle cgo.Handle
 	}
 	removing sync.Map // Device of each RemoveDevice under way
+	names    operationNames
 }
 
 func flag(on bool, bit C.uint64_t) C.uint64_t {

@@ -81,6 +81,7 @@ type PoolStats struct {
 	RebalancedBytes        uint64 // bytes copied from HOST and below to neighbours that had memory to spare
 	Generation             uint64 // changes of the pool's devices so far: one added, one removed, one lost
 	RemoteUses             uint64 // uses granted on another device's memory (WEIR_USE_ALLOW_REMOTE)
+	SharedOperationIDs     uint64 // times a name got the number that all names beyond the first 65,536 share (weir_operation_id)
 }
 
 // The counters follow two words of 32 bits. A library that has more than these is not asked for them.

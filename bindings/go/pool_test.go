@@ -21,6 +21,7 @@ import (
 func snake(name string) string {
 	name = strings.Replace(strings.Replace(name, "Nanoseconds", "Ns", 1), "OOM", "Oom", 1)
 	name = strings.Replace(name, "IO", "Io", 1)
+	name = strings.Replace(name, "IDs", "Ids", 1)
 	var out strings.Builder
 	for i, r := range name {
 		if i > 0 && unicode.IsUpper(r) {

@@ -248,7 +248,7 @@ func TestRoundsLeaveNothing(t *testing.T) {
 		s, err := w.context.NewStream(0)
 		ok(t, err)
 		w.fill(b, 1)
-		ok(t, w.pool.AnnounceAnew(s, Operation{"round", []Use{Read(b)}}))
+		ok(t, w.pool.AnnounceAnew(s, Operation{Name: "round", Uses: []Use{Read(b)}}))
 		ok(t, w.pool.Run(background, s, func(View) {}, Read(b)))
 		ok(t, s.Synchronize())
 		ctx, cancel := context.WithTimeout(background, minute)

@@ -205,6 +205,10 @@ weirgo_error *weirgo_pool_set_defragmentation(uintptr_t pool,
   return weirgo_check(weir_pool_set_defragmentation(POOL(pool), desc));
 }
 
+weirgo_error *weirgo_operation_id(uintptr_t pool, const char *name, uint32_t *id) {
+  return weirgo_check(weir_operation_id(POOL(pool), name, id));
+}
+
 weirgo_error *weirgo_pool_stats(uintptr_t pool, weir_pool_stats *stats) {
   *stats = (weir_pool_stats)WEIR_POOL_STATS_INIT;
   return weirgo_check(weir_pool_stats_get(POOL(pool), stats));

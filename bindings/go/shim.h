@@ -82,6 +82,7 @@ weirgo_error *weirgo_pool_defragment(uintptr_t pool, weir_defragment_desc *desc,
                                      uintptr_t should_stop, weir_defragment_report *report);
 weirgo_error *weirgo_pool_set_defragmentation(uintptr_t pool,
                                               const weir_defragmentation_desc *desc);
+weirgo_error *weirgo_operation_id(uintptr_t pool, const char *name, uint32_t *id);
 weirgo_error *weirgo_pool_stats(uintptr_t pool, weir_pool_stats *stats);
 weirgo_error *weirgo_pool_codec_stats(uintptr_t pool, weir_codec_stats *stats);
 weirgo_error *weirgo_pool_device_stats(uintptr_t pool, uint32_t device,
@@ -150,13 +151,14 @@ typedef struct weirgo_one {
   uintptr_t pool;
   weirgo_use use; /* where that is the only one */
 } weirgo_one;
+/* `operation` is a number of weir_operation_id, 0: none. */
 static inline void weirgo_acquire_set(weirgo_one *one, weirgo_use *uses, size_t count,
-                                      const char *operation) {
+                                      uint32_t operation) {
   weir_acquire_options options = WEIR_ACQUIRE_OPTIONS_INIT;
   weir_result result;
-  options.operation = operation;
+  options.operation_id = operation;
   result = weir_acquire((weir_pool)one->pool, (weir_stream)one->stream, (weir_use *)uses, count,
-                        operation != NULL ? &options : NULL, (weir_lease *)&one->lease);
+                        operation != 0 ? &options : NULL, (weir_lease *)&one->lease);
   if (result != WEIR_SUCCESS) one->error = (uintptr_t)weirgo_check(result);
 }
 static inline void weirgo_acquire_one(weirgo_one *one) {
@@ -173,7 +175,7 @@ static inline void weirgo_release_one(weirgo_one *one) {
 typedef struct weirgo_request weirgo_request;
 /* Acquires on the pool's thread; weirgoAcquired(waiter, ...) is called once when it has ended. */
 weirgo_error *weirgo_acquire_async(uintptr_t pool, uintptr_t stream, const weirgo_use *uses,
-                                   size_t count, const char *operation, uint64_t flags,
+                                   size_t count, uint32_t operation, uint64_t flags,
                                    uint64_t timeout_ns, uintptr_t waiter, weirgo_request **request);
 void weirgo_request_cancel(weirgo_request *request);
 /* After weirgoAcquired was called: copies the uses with their addresses out, and ends the request. */
@@ -188,13 +190,13 @@ typedef struct weirgo_step {
 /* *done is how many steps were taken; *state of the one after is told where that failed: 0 in its acquire, 1 in its
  * host call (its lease has ended), 2 in its release (its call is enqueued, and its lease has ended). */
 weirgo_error *weirgo_run(uintptr_t pool, uintptr_t stream, const weirgo_step *steps, size_t count,
-                         weirgo_use *uses, const char *operation, size_t *done, int32_t *state);
+                         weirgo_use *uses, size_t *done, int32_t *state);
 
 weirgo_error *weirgo_prefetch(uintptr_t pool, uintptr_t stream, const weirgo_use *uses,
                               size_t count);
-/* use_counts[i] of the uses belong to operation i, in order; names[i] may be NULL and is C memory. */
+/* use_counts[i] of the uses belong to operation i, in order; ids[i] is a number of weir_operation_id, 0: none. */
 weirgo_error *weirgo_announce(uintptr_t pool, uintptr_t stream, const uint64_t *use_counts,
-                              const uintptr_t *names, size_t count, const weirgo_use *uses,
+                              const uint32_t *ids, size_t count, const weirgo_use *uses,
                               uint64_t flags);
 
 /* ---- arena and codec ---- */

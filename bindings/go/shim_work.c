@@ -203,14 +203,14 @@ weirgo_error *weirgo_write_many(uintptr_t pool, const weirgo_transfer *transfers
 }
 
 weirgo_error *weirgo_announce(uintptr_t pool, uintptr_t stream, const uint64_t *use_counts,
-                              const uintptr_t *names, size_t count, const weirgo_use *uses,
+                              const uint32_t *ids, size_t count, const weirgo_use *uses,
                               uint64_t flags) {
   weir_operation *operations = calloc(count + 1, sizeof *operations);
   weirgo_error *error;
   if (operations == NULL) return out_of_memory();
   for (size_t i = 0; i < count; i++) {
     operations[i] = (weir_operation)WEIR_OPERATION_INIT;
-    operations[i].name = (const char *)names[i];
+    operations[i].operation_id = ids[i];
     operations[i].uses = (const weir_use *)uses;
     operations[i].use_count = use_counts[i];
     uses += use_counts[i];
@@ -250,16 +250,14 @@ static weir_result enqueue_step(uintptr_t stream, const weirgo_step *step, const
 }
 
 weirgo_error *weirgo_run(uintptr_t pool, uintptr_t stream, const weirgo_step *steps, size_t count,
-                         weirgo_use *uses, const char *operation, size_t *done, int32_t *state) {
-  weir_acquire_options options = WEIR_ACQUIRE_OPTIONS_INIT;
-  options.operation = operation;
+                         weirgo_use *uses, size_t *done, int32_t *state) {
   *state = 0;
   for (*done = 0; *done < count; ++*done) {
     const weirgo_step *step = &steps[*done];
     weir_lease lease = NULL;
     weirgo_error *error;
-    weir_result result = weir_acquire(POOL(pool), STREAM(stream), (weir_use *)uses, step->use_count,
-                                      operation != NULL ? &options : NULL, &lease);
+    weir_result result =
+        weir_acquire(POOL(pool), STREAM(stream), (weir_use *)uses, step->use_count, NULL, &lease);
     if (result < 0) return *state = 0, weirgo_check(result);
     error = weirgo_check(enqueue_step(stream, step, uses));
     *state = error != NULL ? 1 : 2;
@@ -287,13 +285,12 @@ static void acquired(void *user, weir_result result, weir_lease lease) {
 }
 
 weirgo_error *weirgo_acquire_async(uintptr_t pool, uintptr_t stream, const weirgo_use *uses,
-                                   size_t count, const char *operation, uint64_t flags,
+                                   size_t count, uint32_t operation, uint64_t flags,
                                    uint64_t timeout_ns, uintptr_t waiter,
                                    weirgo_request **request) {
   weir_acquire_options options = WEIR_ACQUIRE_OPTIONS_INIT;
   const size_t uses_bytes = count * sizeof *uses;
-  const size_t name_bytes = operation != NULL ? strlen(operation) + 1 : 0;
-  weirgo_request *own = malloc(sizeof *own + uses_bytes + name_bytes);
+  weirgo_request *own = malloc(sizeof *own + uses_bytes);
   weir_request handle = NULL;
   weir_result result;
   if (own == NULL) return out_of_memory();
@@ -303,11 +300,7 @@ weirgo_error *weirgo_acquire_async(uintptr_t pool, uintptr_t stream, const weirg
   memcpy(own->uses, uses, uses_bytes);
   options.flags = flags;
   options.timeout_ns = timeout_ns;
-  if (operation != NULL) {
-    char *name = (char *)own->uses + uses_bytes;
-    memcpy(name, operation, name_bytes);
-    options.operation = name;
-  }
+  options.operation_id = operation;
   result = weir_acquire_async(POOL(pool), STREAM(stream), (weir_use *)own->uses, count, &options,
                               acquired, own, &handle);
   if (result < 0) {

@@ -6,6 +6,7 @@
 #include "core/lease/admission.hpp"
 #include "core/lease/history.hpp"
 #include "core/lease/lease_table.hpp"
+#include "core/lease/operation_names.hpp"
 #include "core/lease/remote_writes.hpp"
 
 namespace weir::lease {
@@ -17,6 +18,7 @@ struct LeaseLayer {
   RemoteWrites &remote_writes;
   StreamStates &states;
   Admission &admission;
+  OperationNames &operations;
 };
 
 }  // namespace weir::lease

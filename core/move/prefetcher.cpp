@@ -57,7 +57,10 @@ Status Prefetcher::read_operation(const weir_operation &from, size_t number,
   constexpr weir_result invalid = WEIR_ERROR_INVALID_ARGUMENT;
   if (from.use_count != 0 && from.uses == nullptr)
     return fail(invalid, "operations[%zu].uses is NULL", number);
-  if ((from.reserved[0] | from.reserved[1] | from.reserved[2]) != 0)
+  if (from.operation_id != 0 && !lease_.operations.given(from.operation_id))
+    return fail(invalid, "operations[%zu].operation_id is %llu; weir_operation_id has not given it",
+                number, llu(from.operation_id));
+  if ((from.reserved[0] | from.reserved[1]) != 0)
     return fail(invalid, "operations[%zu]: its reserved words are not zero", number);
   if (from.use_count > UINT16_MAX)
     return fail(invalid, "operations[%zu].use_count is %llu; an operation has at most 65535 uses",

@@ -57,6 +57,7 @@ struct EngineConfig {
 struct AcquireOptions {
   uint64_t timeout_ns = 0;
   const std::atomic<bool> *cancelled = nullptr;
+  uint32_t operation = 0;  ///< its number (lease/operation_names.hpp); 0: it has none
 };
 
 }  // namespace weir::page

@@ -40,7 +40,8 @@ Engine::LeaseOwners::LeaseOwners(Engine &engine)
     : history(&engine.memory_, engine.streams_, engine.pages_.buffers),
       leases(&engine.memory_, engine.pages_.buffers),
       remote_writes(&engine.memory_, engine.streams_),
-      states(&engine.memory_) {}
+      states(&engine.memory_),
+      operations(&engine.memory_) {}
 
 Engine::Movers::Movers(const Env &env, const PageLayer &page, const LeaseLayer &lease,
                        PageOwners &owners, Services &services, Engine &engine)

@@ -88,6 +88,7 @@ class Engine final {
   Membership &membership() noexcept { return services_.membership; }
   move::Losses &losses() noexcept { return movers_.losses; }
   move::Relocator &relocator() noexcept { return movers_.relocator; }
+  lease::OperationNames &operation_names() noexcept { return leases_.operations; }
   const page::Sizes &sizes() const noexcept { return services_.sizes; }
   Inspector inspector() noexcept;
   /// The threads of what runs by itself.
@@ -132,6 +133,7 @@ class Engine final {
     lease::RemoteWrites remote_writes;
     lease::StreamStates states;
     lease::Admission admission;
+    lease::OperationNames operations;
   };
   struct Services;
   struct Movers {
@@ -222,8 +224,8 @@ class Engine final {
   const PageLayer page_{pages_.devices, pages_.regions,  pages_.places,
                         pages_.buffers, pages_.slabs,    pages_.tiers,
                         pages_.cold,    pages_.accounts, movers_.uses};
-  const LeaseLayer lease_{leases_.history, leases_.leases, leases_.remote_writes, leases_.states,
-                          leases_.admission};
+  const LeaseLayer lease_{leases_.history, leases_.leases,    leases_.remote_writes,
+                          leases_.states,  leases_.admission, leases_.operations};
   Movers movers_;
   Services services_;
   Background background_;  ///< its tasks are above

@@ -37,6 +37,7 @@ void Inspector::stats(weir_pool_stats *out) const {
   stats[Counter::slabs] += pool_.page.slabs.count();
   stats[Counter::buffer_bytes] += pool_.page.buffers.bytes();
   stats[Counter::bookkeeping_bytes] += pool_.memory.bytes();
+  stats[Counter::shared_operation_ids] += pool_.lease.operations.shared_calls();
   for (const auto &state : pool_.lease.states.all()) stats[Counter::hits] += state->count_hits();
 #define WEIR_COPY(name, meaning) out->name = stats[Counter::name];
   WEIR_POOL_STATS_FIELDS(WEIR_COPY)

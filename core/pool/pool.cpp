@@ -244,6 +244,7 @@ Status Pool::grant(Request &request, weir_lease *lease) {
   if (request.cancelled.load()) return fail(WEIR_ERROR_CANCELLED, "the acquire was cancelled");
   page::AcquireOptions options;
   options.timeout_ns = request.timeout_ns;
+  options.operation = request.operation;
   options.cancelled = &request.cancelled;
   return engine_.acquire(*request.stream, request.uses, request.count, options, lease);
 }

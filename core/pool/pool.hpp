@@ -33,6 +33,7 @@ struct Request {
   weir_use *uses = nullptr;
   size_t count = 0;
   uint64_t timeout_ns = 0;
+  uint32_t operation = 0;
   weir_acquire_callback callback = nullptr;
   void *user = nullptr;
   Engine *engine = nullptr;

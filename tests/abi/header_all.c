@@ -14,6 +14,8 @@
 
 CHECK(use_is_64_bytes, sizeof(weir_use) == 64);
 CHECK(operation_is_48_bytes, sizeof(weir_operation) == 48);
+CHECK(operation_id_was_the_first_reserved_word, offsetof(weir_operation, operation_id) == 24);
+CHECK(operation_id_of_an_acquire_was_reserved, offsetof(weir_acquire_options, operation_id) == 4);
 CHECK(arena_range_is_24_bytes, sizeof(weir_arena_range) == 24);
 CHECK(arena_class_is_32_bytes, sizeof(weir_arena_class) == 32);
 CHECK(pool_device_is_32_bytes, sizeof(weir_pool_device) == 32);

@@ -121,6 +121,7 @@ void add_context_and_pool(Calls &calls, Objects &o) {
 void add_buffer_and_lease(Calls &calls, Objects &o) {
   static uint64_t address = 0;
   static uint8_t byte = 0;
+  static uint32_t id = 0;
   static weir_buffer buffer = nullptr;
   static weir_lease lease = nullptr;
   static weir_request request = nullptr;
@@ -132,32 +133,32 @@ void add_buffer_and_lease(Calls &calls, Objects &o) {
   const weir_pool p = o.world.pool;
   const weir_stream s = o.world.streams[0];
   const weir_buffer b = o.buffer;
-  calls.insert(calls.end(),
-               {[=] { return weir_buffer_create(p, &desc, &buffer); },
-                [=] { return weir_buffer_destroy(p, b); },
-                [=] { return weir_buffer_info_get(p, b, 0, WEIR_WHOLE, &info); },
-                [=] { return weir_buffer_read(p, b, 0, 1, &byte); },
-                [=] { return weir_buffer_write(p, b, 0, 1, &byte); },
-                [=] { return weir_advise(p, b, 0, WEIR_WHOLE, WEIR_ADVISE_COLD); },
-                [=] { return weir_discard(p, b, 0, WEIR_WHOLE); },
-                [=] { return weir_buffer_set_priority(p, b, 0); },
-                [=] { return weir_hold(p, b, 0, &address); },
-                [=] { return weir_unhold(p, b); },
-                [=] { return weir_host_register(p, b, memory, 0); },
-                [=] { return weir_host_unregister(p, b); },
-                [=] { return weir_malloc(p, 0, nullptr, 1, &address); },
-                [&o] { return weir_free(o.world.pool, nullptr, o.address); },
-                [=] { return weir_free(p, nullptr, 0); },
-                [&o, p, s] { return weir_acquire(p, s, &o.use, 1, nullptr, &lease); },
-                [&o, p, s] {
-                  return weir_acquire_async(p, s, &o.use, 1, nullptr, Objects::take, nullptr,
-                                            &request);
-                },
-                [&o] { return weir_request_wait(o.request, &result); },
-                [&o] { return weir_request_cancel(o.request); },
-                [&o] { return weir_release(o.lease, o.world.streams[0]); },
-                [&o, p, s] { return weir_prefetch(p, s, &o.use, 1); },
-                [=] { return weir_announce(p, s, nullptr, 0, WEIR_ANNOUNCE_REPLACE); }});
+  calls.insert(calls.end(), {[=] { return weir_buffer_create(p, &desc, &buffer); },
+                             [=] { return weir_buffer_destroy(p, b); },
+                             [=] { return weir_buffer_info_get(p, b, 0, WEIR_WHOLE, &info); },
+                             [=] { return weir_buffer_read(p, b, 0, 1, &byte); },
+                             [=] { return weir_buffer_write(p, b, 0, 1, &byte); },
+                             [=] { return weir_advise(p, b, 0, WEIR_WHOLE, WEIR_ADVISE_COLD); },
+                             [=] { return weir_discard(p, b, 0, WEIR_WHOLE); },
+                             [=] { return weir_buffer_set_priority(p, b, 0); },
+                             [=] { return weir_hold(p, b, 0, &address); },
+                             [=] { return weir_unhold(p, b); },
+                             [=] { return weir_host_register(p, b, memory, 0); },
+                             [=] { return weir_host_unregister(p, b); },
+                             [=] { return weir_malloc(p, 0, nullptr, 1, &address); },
+                             [&o] { return weir_free(o.world.pool, nullptr, o.address); },
+                             [=] { return weir_free(p, nullptr, 0); },
+                             [&o, p, s] { return weir_acquire(p, s, &o.use, 1, nullptr, &lease); },
+                             [&o, p, s] {
+                               return weir_acquire_async(p, s, &o.use, 1, nullptr, Objects::take,
+                                                         nullptr, &request);
+                             },
+                             [&o] { return weir_request_wait(o.request, &result); },
+                             [&o] { return weir_request_cancel(o.request); },
+                             [&o] { return weir_release(o.lease, o.world.streams[0]); },
+                             [&o, p, s] { return weir_prefetch(p, s, &o.use, 1); },
+                             [=] { return weir_announce(p, s, nullptr, 0, WEIR_ANNOUNCE_REPLACE); },
+                             [=] { return weir_operation_id(p, "name", &id); }});
 }
 
 /// 0, or what the child says was wrong.

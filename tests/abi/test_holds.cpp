@@ -51,7 +51,7 @@ weir_result prefetch(Case &c) {
 template <bool here>
 weir_result announce(Case &c) {
   weir_use use = WEIR_USE(c.buffer, WEIR_READ);
-  const weir_operation next = {"next", &use, 1, {0, 0, 0}};
+  const weir_operation next = {"next", &use, 1, 0, {0, 0}};
   weir_stream stream = c.world.streams[here ? c.at : c.other];
   const weir_result result = weir_announce(c.world.pool, stream, &next, 1, WEIR_ANNOUNCE_REPLACE);
   ok(weir_announce(c.world.pool, stream, nullptr, 0, WEIR_ANNOUNCE_REPLACE));

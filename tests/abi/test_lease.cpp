@@ -311,8 +311,8 @@ void prefetch_and_announcements_bring_bytes_in(void **) {
   weir_use use_b = WEIR_USE(b, WEIR_READ);
   ok(weir_prefetch(world.pool, world.streams[0], &use_a, 1));
   world.check(a, 2 * page_bytes, 1);
-  const weir_operation operations[2] = {{"first", &use_a, 1, {0, 0, 0}},
-                                        {nullptr, &use_b, 1, {0, 0, 0}}};
+  const weir_operation operations[2] = {{"first", &use_a, 1, 0, {0, 0}},
+                                        {nullptr, &use_b, 1, 0, {0, 0}}};
   ok(weir_announce(world.pool, world.streams[0], operations, 2, WEIR_ANNOUNCE_REPLACE));
   world.check(a, 2 * page_bytes, 1);
   world.check(b, 2 * page_bytes, 2);

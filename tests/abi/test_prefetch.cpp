@@ -63,7 +63,7 @@ Moved run_scan(const Scan &scan) {
   if (scan.ahead == Ahead::announced) {
     for (uint32_t i = 0; i < passes * buffers_in_scan; ++i) {
       const weir_use use = WEIR_USE(buffers[i % buffers_in_scan], scan.mode);
-      const weir_operation operation = {nullptr, &use, 1, {0, 0, 0}};
+      const weir_operation operation = {nullptr, &use, 1, 0, {0, 0}};
       ok(weir_announce(world.pool, world.streams[0], &operation, 1, 0));
     }
   }

@@ -107,11 +107,12 @@ void reserved_words_are_checked_in_hints(void **) {
   weir_buffer buffer = world.buffer(page_bytes);
   for (uint32_t word = 0; word < 3; ++word) {
     weir_use use = WEIR_USE(buffer, WEIR_READ);
-    weir_operation operation = {nullptr, &use, 1, {0, 0, 0}};
-    operation.reserved[word] = 1;
+    weir_operation operation = {nullptr, &use, 1, 0, {0, 0}};
+    uint64_t &odd = word < 2 ? operation.reserved[word] : operation.operation_id;
+    odd = 1;
     expect_result(WEIR_ERROR_INVALID_ARGUMENT,
                   weir_announce(world.pool, world.streams[0], &operation, 1, 0));
-    operation.reserved[word] = 0;
+    odd = 0;
     use.reserved[word] = 1;
     expect_result(WEIR_ERROR_INVALID_ARGUMENT,
                   weir_announce(world.pool, world.streams[0], &operation, 1, 0));
@@ -120,11 +121,11 @@ void reserved_words_are_checked_in_hints(void **) {
   }
   weir_use use = WEIR_USE(buffer, WEIR_READ);
   use.flags = 2;
-  const weir_operation operation = {nullptr, &use, 1, {0, 0, 0}};
+  const weir_operation operation = {nullptr, &use, 1, 0, {0, 0}};
   expect_result(WEIR_ERROR_INVALID_ARGUMENT,
                 weir_announce(world.pool, world.streams[0], &operation, 1, 0));
   expect_result(WEIR_ERROR_INVALID_ARGUMENT, weir_prefetch(world.pool, world.streams[0], &use, 1));
-  const weir_operation empty = {nullptr, nullptr, 1, {0, 0, 0}};
+  const weir_operation empty = {nullptr, nullptr, 1, 0, {0, 0}};
   expect_result(WEIR_ERROR_INVALID_ARGUMENT,
                 weir_announce(world.pool, world.streams[0], &empty, 1, 0));
   world.close();

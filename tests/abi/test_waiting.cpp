@@ -218,8 +218,8 @@ void announcements_steer_eviction(void **) {
   weir_buffer c = world.buffer(two_pages);
   const weir_use use_a = WEIR_USE(a, WEIR_READ);
   const weir_use use_c = WEIR_USE(c, WEIR_READ);
-  const weir_operation operations[2] = {{nullptr, &use_c, 1, {0, 0, 0}},
-                                        {nullptr, &use_a, 1, {0, 0, 0}}};
+  const weir_operation operations[2] = {{nullptr, &use_c, 1, 0, {0, 0}},
+                                        {nullptr, &use_a, 1, 0, {0, 0}}};
   world.fill(a, two_pages, 1);
   world.fill(b, two_pages, 2);
   ok(weir_announce(world.pool, world.streams[0], operations, 2, 0));

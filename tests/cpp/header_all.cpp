@@ -117,7 +117,8 @@ struct Function {
   static_cast<void>(second.code());
   OK(lease.release(stream));
   OK(pool.prefetch(stream, weir::use_list(fixed, 1)));
-  OK(pool.announce(stream, {{"a", uses}, {nullptr, {weir::read(a)}}}));
+  wait.operation_id = take(pool.operation_id("a"));
+  OK(pool.announce(stream, {{"a", uses}, {nullptr, {weir::read(a)}}, {nullptr, uses, 1}}));
   OK(pool.run(stream, uses,
               [](const weir::lease &held) { static_cast<void>(held.span<const int>(0)); }));
   static_cast<void>(

@@ -28,7 +28,7 @@ void leases(const weir::pool &pool, const weir::stream &stream, const weir::buff
             const weir::buffer &output) {
   weir::acquire_options options;
   options.timeout_ns = 1000000000;  // wait up to a second for the leases of others
-  options.operation = "attention";
+  options.operation_id = pool.operation_id("attention");  // asked once, outside of the loop
   auto lease =
       pool.acquire(stream, {weir::read(weights), weir::discard_write(output, 0, 4096)}, options);
   auto in = lease.span<const float>(0);

@@ -120,6 +120,23 @@ void kernels_run_on_more_than_the_device_holds(void **) {
   for (const weir::buffer &buffer : buffers) assert_int_equal(world.leases(buffer), 0);
 }
 
+/// A name's number is taken by acquires and announcements of its pool, and another is refused.
+void operations_have_numbers(void **) {
+  World world;
+  const weir::buffer one = world.buffer(page);
+  const uint32_t id = TAKE(world.pool.operation_id("check"));
+  assert_int_equal(id, 1);
+  assert_int_equal(TAKE(world.pool.operation_id("check")), id);
+  weir::acquire_options options;
+  for (uint32_t given = id; given <= id + 1; ++given) {
+    options.operation_id = given;
+    const auto lease = world.pool.try_acquire(world.stream, discard_write(one), options);
+    assert_int_equal(lease.code(), given == id ? WEIR_SUCCESS : WEIR_ERROR_INVALID_ARGUMENT);
+  }
+  OK(world.pool.announce(world.stream, {{nullptr, {read(one)}, id}}, WEIR_ANNOUNCE_REPLACE));
+  OK(world.pool.announce(world.stream, {}, WEIR_ANNOUNCE_REPLACE));
+}
+
 /// A function object in a stream is destroyed once it has run, and at once where it can't be enqueued.
 void a_host_call_destroys_its_function(void **) {
   World world;
@@ -365,6 +382,7 @@ int main() {
       cmocka_unit_test(options_default_to_what_c_has),
       cmocka_unit_test(options_arrive_where_they_belong),
       cmocka_unit_test(kernels_run_on_more_than_the_device_holds),
+      cmocka_unit_test(operations_have_numbers),
       cmocka_unit_test(a_host_call_destroys_its_function),
       cmocka_unit_test(a_span_is_checked),
       cmocka_unit_test(a_lease_has_as_many_uses_as_one_likes),

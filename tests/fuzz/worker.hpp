@@ -281,7 +281,7 @@ class Worker : public Blocks {
         expect(weir_prefetch(world_.pool, stream, &use, 1), "prefetch");
         return;
       case 1: {
-        weir_operation operation = {"op", &use, 1, {0, 0, 0}};
+        weir_operation operation = {"op", &use, 1, 0, {0, 0}};
         const uint64_t flags = below(3) == 0 ? WEIR_ANNOUNCE_REPLACE : 0;
         expect(weir_announce(world_.pool, stream, &operation, 1, flags), "announce");
         return;

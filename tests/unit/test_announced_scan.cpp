@@ -26,7 +26,7 @@ uint64_t scan(uint32_t steps) {
   for (uint32_t step = 0; step < passes * count; ++step) {
     for (uint32_t next = step; step % steps == 0 && next < step + steps; ++next) {
       const weir_use use = WEIR_USE(buffers[next % count], WEIR_READ);
-      const weir_operation operation = {nullptr, &use, 1, {0, 0, 0}};
+      const weir_operation operation = {nullptr, &use, 1, 0, {0, 0}};
       ok(weir_announce(world.pool, world.streams[0], &operation, 1, 0));
     }
     engine_of(world).wait_idle();

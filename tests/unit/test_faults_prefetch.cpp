@@ -26,7 +26,7 @@ struct Scenario : Emptied {
     std::vector<weir_use> uses;
     for (uint32_t i = first; i < end; ++i) uses.push_back(WEIR_USE(contents[i].buffer, WEIR_READ));
     std::vector<weir_operation> operations;
-    for (const weir_use &use : uses) operations.push_back({nullptr, &use, 1, {0, 0, 0}});
+    for (const weir_use &use : uses) operations.push_back({nullptr, &use, 1, 0, {0, 0}});
     twice("weir_announce",
           [&] { return weir_announce(pool, stream, operations.data(), operations.size(), flags); });
     validate();
@@ -88,7 +88,7 @@ struct Announced : Subject {
   weir_result announce(std::initializer_list<uint32_t> which, uint64_t flags) {
     std::vector<weir_use> uses;
     for (const uint32_t i : which) uses.push_back(WEIR_USE(contents[i].buffer, WEIR_READ));
-    const weir_operation operation = {nullptr, uses.data(), uses.size(), {0, 0, 0}};
+    const weir_operation operation = {nullptr, uses.data(), uses.size(), 0, {0, 0}};
     const std::vector<weir_operation> operations(20, operation);
     return weir_announce(pool, stream, operations.data(), operations.size(), flags);
   }

@@ -111,6 +111,15 @@ void WeirMachine::destroy(uint32_t block) {
           "cannot destroy block " + std::to_string(block));
 }
 
+/// 0 for a name that can have no number: a trace's may be empty, or of any length.
+uint32_t WeirMachine::operation_id(const std::string &name) {
+  const auto [found, fresh] = operation_ids_.try_emplace(name, 0);
+  if (!fresh || name.empty()) return found->second;
+  const weir_result result = weir_operation_id(pool_.get(), name.c_str(), &found->second);
+  if (result != WEIR_ERROR_INVALID_ARGUMENT) require(result, "cannot name an operation");
+  return found->second;
+}
+
 void WeirMachine::announce(const std::string &name, std::span<const BlockUse> uses) {
   uses_.clear();
   for (const BlockUse &use : uses) {
@@ -121,7 +130,7 @@ void WeirMachine::announce(const std::string &name, std::span<const BlockUse> us
     uses_.push_back(announced);
   }
   weir_operation operation{};
-  operation.name = name.c_str();
+  operation.operation_id = operation_id(name);
   operation.uses = uses_.data();
   operation.use_count = uses_.size();
   require(weir_announce(pool_.get(), stream_.get(), &operation, 1, 0),
@@ -140,7 +149,7 @@ void WeirMachine::begin(const std::string &name, std::span<const BlockUse> uses,
   weir_acquire_options options = WEIR_ACQUIRE_OPTIONS_INIT;
   options.flags = WEIR_ACQUIRE_SOLE_HOLDER;
   options.timeout_ns = WEIR_INFINITE;
-  options.operation = name.c_str();
+  options.operation_id = operation_id(name);
   require(
       weir_acquire(pool_.get(), stream_.get(), uses_.data(), uses_.size(), &options, &lease_),
       "cannot acquire the " + std::to_string(uses.size()) + " uses of an operation '" + name + "'");

@@ -8,6 +8,7 @@
 #include "handles.hpp"
 #include "machine.hpp"
 
+#include <unordered_map>
 #include <vector>
 
 namespace weir::tool {
@@ -65,6 +66,8 @@ class WeirMachine final : public Machine {
   LowerPeaks take_lower_peaks();
 
  private:
+  uint32_t operation_id(const std::string &name);
+
   Context context_;
   Stream stream_;
   Pool pool_;
@@ -73,6 +76,7 @@ class WeirMachine final : public Machine {
   LowerPeaks peaks_;
   std::vector<weir_buffer> buffers_;  ///< by block; NULL = not alive
   std::vector<weir_use> uses_;
+  std::unordered_map<std::string, uint32_t> operation_ids_;  ///< of names that came up
 };
 
 /// What the counters of `after` gained over `before`; sizes and budgets as in `after`.

@@ -50,13 +50,23 @@ typedef struct weir_use {
 /** Initialises a weir_use of the whole buffer. */
 #define WEIR_USE(buffer, mode) {(buffer), 0, WEIR_WHOLE, (mode), 0, 0, {0, 0, 0}}
 
+/** Answers the number of an operation's name in this pool, for weir_acquire_options and weir_operation: 1 and up, the same for the
+ *  same name for as long as the pool lives. A policy learns from it what a program does again and again. Ask once, outside of the
+ *  loop: passing the number costs an acquire nothing, while the name itself would be looked up each time. `name` is copied: bytes
+ *  as they are, 1 to 1023 of them before the 0. 65,536 names of a pool have numbers of their own; all further names get one that they share, and
+ *  weir_pool_stats.shared_operation_ids counts how often. Numbers of one pool mean nothing to another. Thread-safe.
+ *  Errors (*id is not written): INVALID_HANDLE, INVALID_ARGUMENT (a name that is NULL, empty or too long; id is NULL),
+ *  OUT_OF_HOST_MEMORY (the name has got no number). docs/operations.md tells what to name. */
+WEIR_API weir_result weir_operation_id(weir_pool pool, const char *name, uint32_t *id);
+
 /** How to acquire. NULL in its place means all defaults. */
 typedef struct weir_acquire_options {
   uint32_t struct_size;
-  uint32_t reserved;
+  uint32_t operation_id;   /**< what weir_operation_id of the lease's pool answered; 0 = none. Another: INVALID_ARGUMENT */
   uint64_t flags;          /**< WEIR_ACQUIRE_* */
   uint64_t timeout_ns;     /**< how long to wait for other leases; 0 = do not, WEIR_INFINITE needs SOLE_HOLDER */
-  const char *operation;   /**< a name for the policy to learn from; NULL = none. Not looked at after the call, be it weir_acquire_async */
+  const char *operation;   /**< a name, looked up as by weir_operation_id, where operation_id is 0 (else it is not looked at); NULL = none. One
+                                that is empty, too long or finds no memory counts as none. Not looked at after the call, be it weir_acquire_async */
 } weir_acquire_options;
 #define WEIR_ACQUIRE_OPTIONS_INIT {sizeof(weir_acquire_options), 0, 0, 0, NULL}
 
@@ -117,12 +127,13 @@ WEIR_API weir_result weir_prefetch(weir_pool pool, weir_stream stream, const wei
 
 /** One operation to come. Fixed size: 48 bytes. */
 typedef struct weir_operation {
-  const char *name;      /**< may be NULL. Copied */
+  const char *name;      /**< may be NULL. Not looked at where operation_id is not 0, nor after the call */
   const weir_use *uses;  /**< copied; addresses are not written */
   uint64_t use_count;    /**< entries of `uses` */
-  uint64_t reserved[3];
+  uint64_t operation_id; /**< what weir_operation_id of the pool answered; 0 = none. Another: INVALID_ARGUMENT, and nothing is announced */
+  uint64_t reserved[2];
 } weir_operation;
-#define WEIR_OPERATION_INIT {NULL, NULL, 0, {0, 0, 0}}
+#define WEIR_OPERATION_INIT {NULL, NULL, 0, 0, {0, 0}}
 
 /** Flags of weir_announce. */
 enum { WEIR_ANNOUNCE_REPLACE = 1 /**< forget what was announced on this stream before */ };

@@ -344,7 +344,8 @@ WEIR_API weir_result weir_pool_set_defragmentation(weir_pool pool, const weir_de
   X(split_bytes, "of peer_bytes, those of copies that went several ways at once") \
   X(rebalanced_bytes, "bytes copied from HOST and below to neighbours that had memory to spare") \
   X(generation, "changes of the pool's devices so far: one added, one removed, one lost") \
-  X(remote_uses, "uses granted on another device's memory (WEIR_USE_ALLOW_REMOTE)")
+  X(remote_uses, "uses granted on another device's memory (WEIR_USE_ALLOW_REMOTE)") \
+  X(shared_operation_ids, "times a name got the number that all names beyond the first 65,536 share (weir_operation_id)")
 
 /** The counters of a pool: a uint64_t for each of WEIR_POOL_STATS_FIELDS. */
 typedef struct weir_pool_stats {

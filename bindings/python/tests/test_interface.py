@@ -135,7 +135,7 @@ def test_a_set_lies_as_the_c_structs_say(pool: weir.Pool, stream: weir.Stream) -
     ]
     options = native.options
     assert (options.struct_size, options.timeout_ns) == (ffi.sizeof("weir_acquire_options"), 1_500_000_000)
-    assert ffi.string(options.operation) == b"name"
+    assert (options.operation, options.operation_id) == (ffi.NULL, pool.operation_id("name"))
     gates = [native.gates[i] for i in range(native.gate_count)]
     assert gates == [pool._gate, stream._gate, first._gate, second._gate]
     assert native.lease == ffi.NULL
@@ -146,6 +146,7 @@ def test_a_set_lies_as_the_c_structs_say(pool: weir.Pool, stream: weir.Stream) -
     assert (plain.options.flags, plain.options.timeout_ns, plain.options.operation) == (
         lib.WEIR_ACQUIRE_SOLE_HOLDER, 0, ffi.NULL
     )  # fmt: skip
+    assert plain.options.operation_id == 0
     assert (plain.uses[0].mode, plain.count, plain.gate_count) == (lib.WEIR_READ_WRITE, 1, 3)
 
 

@@ -37,6 +37,34 @@ def test_a_lease_ends_with_its_block(pool: weir.Pool, stream: weir.Stream) -> No
         _ = lease[0]
 
 
+def test_operations_have_numbers(pool: weir.Pool, stream: weir.Stream) -> None:
+    buffer = pool.buffer(PAGE)
+    assert [pool.operation_id(name) for name in ("layer", "head", "layer")] == [1, 2, 1]
+    for operation in (2, "third", None, 0):
+        with pool.acquire(stream, weir.overwrite(buffer), operation=operation):
+            pass
+    assert pool.operation_id("fourth") == 4
+    with pool.prepare(stream, weir.read(buffer), operation="fifth").acquire():
+        pass
+    pool.acquire_async(stream, weir.read(buffer), operation="sixth").result().release()
+    pool.announce(stream, [weir.Operation([weir.read(buffer)], 6), weir.Operation([weir.read(buffer)], "seventh")])
+    assert pool.operation_id("eighth") == 8
+    for unknown in (9, 1 << 31):
+        with pytest.raises(weir.InvalidArgument, match=f"operation_id is {unknown}"):
+            pool.acquire(stream, weir.read(buffer), operation=unknown)
+        with pytest.raises(weir.InvalidArgument, match=f"operation_id is {unknown}"):
+            pool.announce(stream, [weir.Operation([weir.read(buffer)], unknown)])
+    for name, words in (("", "empty"), ("n" * 1024, "1024")):
+        with pytest.raises(weir.InvalidArgument, match=words):
+            pool.operation_id(name)
+    with pytest.raises(ValueError, match="zero bytes"):
+        pool.operation_id("a\0b")
+    for wrong in (True, -1, 1 << 32, 1.5, b"name"):
+        with pytest.raises(TypeError, match="operation_id gave"):
+            pool.acquire(stream, weir.read(buffer), operation=wrong)  # type: ignore[arg-type]
+    assert pool.stats.shared_operation_ids == 0
+
+
 def test_an_exception_in_the_block_is_the_one_that_is_told(pool: weir.Pool, stream: weir.Stream) -> None:
     buffer = pool.buffer(PAGE)
 

@@ -442,3 +442,37 @@ def test_backward_on_another_thread(pool: weir.Pool) -> None:
         thread.join(60)
     expected = sum((i * (x * i).exp()).detach() for i in range(4))
     assert torch.allclose(x.grad, expected)
+
+
+# ---- names ----
+
+
+def test_copies_are_named_by_their_module(small: weir.Pool) -> None:
+    class Layer(torch.nn.Module):  # type: ignore[misc,name-defined]
+        def forward(self, values: Any) -> Any:
+            return values.exp()
+
+    class Net(torch.nn.Module):  # type: ignore[misc,name-defined]
+        def __init__(self) -> None:
+            super().__init__()
+            self.layers = torch.nn.ModuleList([Layer(), Layer()])
+
+        def forward(self, values: Any) -> Any:
+            return self.layers[1](self.layers[0](values)).sum()
+
+    net, alone = Net(), torch.ones(64, requires_grad=True)
+    for _ in range(2):
+        with weir_torch.offload(small, min_bytes=1):
+            loss = net(alone.exp())
+        loss.backward()
+    name = net.forward.__qualname__.rsplit(".", 1)[0]
+    assert {each: small.operation_id(each) for each in small._operations} == {
+        f"{name}.layers.0 saves": 1, f"{name}.layers.1 saves": 2,
+        f"{name}.layers.1 restores": 3, f"{name}.layers.0 restores": 4,
+    }  # fmt: skip
+    net.layers.append(Layer())  # found although the names were learned before
+    with weir_torch.offload(small, min_bytes=1):
+        net.layers[2](alone)
+        assert weir_torch._name_within(net, net.layers[2]) == "layers.2"
+    assert weir_torch._name_within(net, Layer()).endswith("Layer")
+    assert len(weir_torch._operation("é" * 2000, "saves").encode()) <= 1023  # type: ignore[union-attr]

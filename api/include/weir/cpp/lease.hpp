@@ -73,21 +73,23 @@ class use_list {
   size_t size_;
 };
 
-/// An operation to come, for pool::announce. It has its own copy of the uses; the name must live until the call.
+/// An operation to come, for pool::announce. It has its own copy of the uses; the name must live until the call. With an `id`, of
+/// pool::operation_id, the name is not looked at.
 class operation {
  public:
-  operation(const char *name, const use_list &uses) : name_(name) {
+  operation(const char *name, const use_list &uses, uint32_t id = 0) : name_(name), id_(id) {
     uses_.reserve(uses.size());
     for (const use &one : uses) uses_.push_back(one.c());
   }
   weir_operation c() const noexcept {
     weir_operation c = WEIR_OPERATION_INIT;
-    c.name = name_, c.uses = uses_.data(), c.use_count = uses_.size();
+    c.name = name_, c.uses = uses_.data(), c.use_count = uses_.size(), c.operation_id = id_;
     return c;
   }
 
  private:
   const char *name_;
+  uint32_t id_;
   std::vector<weir_use> uses_;
 };
 

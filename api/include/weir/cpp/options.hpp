@@ -106,11 +106,13 @@ struct buffer_desc {
 struct acquire_options {
   uint64_t flags = 0;              /**< WEIR_ACQUIRE_* */
   uint64_t timeout_ns = 0;         /**< 0: do not wait; WEIR_INFINITE needs SOLE_HOLDER */
-  const char *operation = nullptr; /**< a name for the policy to learn from */
+  const char *operation = nullptr; /**< a name for the policy to learn from, looked up by each acquire */
+  uint32_t operation_id = 0;       /**< its number, of pool::operation_id, which costs nothing; 0: none */
 
   operator weir_acquire_options() const noexcept {
     weir_acquire_options c = WEIR_ACQUIRE_OPTIONS_INIT;
     c.flags = flags, c.timeout_ns = timeout_ns, c.operation = operation;
+    c.operation_id = operation_id;
     return c;
   }
 };

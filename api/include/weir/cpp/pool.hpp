@@ -115,6 +115,12 @@ class pool {
       const acquire_options &options = {}) const;
   /// weir_prefetch.
   returned<void> prefetch(const stream &on, const use_list &uses) const;
+  /// weir_operation_id; the number.
+  returned<uint32_t> operation_id(const char *name) const {
+    uint32_t id = 0;
+    const weir_result code = weir_operation_id(get(), name, &id);
+    return detail::done(code, uint32_t{id});
+  }
   /// weir_announce.
   returned<void> announce(const stream &on, const std::vector<operation> &operations,
                           uint64_t flags = 0) const;

@@ -182,6 +182,11 @@ def _use_hint(value: Any, index: int, function: str) -> str:
     return f"{where} must be a use, such as {_EXAMPLE}, not {shown(value)}"
 
 
+def not_an_operation(operation: Any) -> TypeError:
+    """What is no operation's name, nor the number of one."""
+    return TypeError(f"an operation is its name, or the number that Pool.operation_id gave, not {shown(operation)}")
+
+
 def not_operations(operations: Any) -> TypeError:
     """For Pool.announce."""
     from .lease import Operation, Use

@@ -91,10 +91,11 @@ discard_write = overwrite
 
 
 class Operation(NamedTuple):
-    """One operation to come, for `Pool.announce`: what it will use, and its name for logs."""
+    """One operation to come, for `Pool.announce`: what it will use, and for the policy to learn from its name, or the number of
+    that (`Pool.operation_id`)."""
 
     uses: Sequence[Use]
-    name: str | None = None
+    name: str | int | None = None
 
 
 def check_set(function: str, stream: Stream, uses: Sequence[Use]) -> None:
@@ -114,8 +115,8 @@ _rests: dict[int, bytes] = {}
 _whole_uses: dict[tuple[int, bool], bytes] = {}
 
 
-def _rest(count: int, timeout: int = 0, flags: int = 0, name: int = 0) -> bytes:
-    return _SET_REST.pack(0, count, _OPTIONS_SIZE, 0, flags, timeout, name, 0, count + 2, 0, 0)
+def _rest(count: int, timeout: int = 0, flags: int = 0, operation_id: int = 0) -> bytes:
+    return _SET_REST.pack(0, count, _OPTIONS_SIZE, operation_id, flags, timeout, 0, 0, count + 2, 0, 0)
 
 
 def _uses_words(uses: Sequence[Use]) -> list[bytes]:
@@ -155,7 +156,7 @@ class Prepared(NoBlock):
         uses: Sequence[Use],
         timeout: float | None,
         sole_holder: bool,
-        operation: str | None,
+        operation: str | int | None,
         function: str = "prepare",
     ) -> None:
         check_set(function, stream, uses)
@@ -168,11 +169,8 @@ class Prepared(NoBlock):
             rest = _rests.get(count)
             self._rest = _rests.setdefault(count, _rest(count)) if rest is None else rest
         else:
-            name = 0
-            if operation is not None:
-                self._keep.append(_core.text_or_null(operation))
-                name = int(ffi.cast("uintptr_t", self._keep[0]))
-            self._rest = _rest(count, nanoseconds(timeout), _SOLE_HOLDER if sole_holder else 0, name)
+            number = pool._number_of(operation)
+            self._rest = _rest(count, nanoseconds(timeout), _SOLE_HOLDER if sole_holder else 0, number)
         self._idle: list[Any] = [self._make()]
 
     def _make(self) -> Any:

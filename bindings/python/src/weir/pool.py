@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from . import enums
-from ._arguments import Paths, bytes_like, device_number, instance, known_options, not_operations, paths
+from ._arguments import Paths, bytes_like, device_number, instance, known_options, not_an_operation, not_operations, paths
 from ._budgets import budgets_of, device_whole, whole_of
 from ._capi import ffi, lib
 from ._core import Closable, entered, nanoseconds, text_or_null, watch
@@ -39,6 +39,7 @@ from .stream import Stream
 
 _NEVER: int = lib.WEIR_NONE
 _POOL_DEVICE = "weir_pool_device *"
+_OWN_NUMBERS = 65536  # of names of operations
 
 
 class Pool(Closable):
@@ -176,6 +177,7 @@ class Pool(Closable):
         self._loss: Any = None
         self._backends: dict[int, tuple[str, int]] = {}
         self._reach: dict[int, bool] = {}
+        self._operations: dict[str, int] = {}  # the numbers of names that were asked for
         self._begin(raw, owned)
 
     def _destroy(self) -> int:
@@ -190,16 +192,47 @@ class Pool(Closable):
 
     # ---- leases ----
 
+    def operation_id(self, name: str) -> int:
+        """The number of an operation's name in this pool: 1 and up, the same for the same name as long as the pool lives.
+        `acquire`, `prepare`, `acquire_async` and `Operation` take it in the name's place, and ask for it where they are given a
+        name. A name has 1 to 1023 bytes. 65,536 names of a pool have numbers of their own, and all further ones share one
+        (`PoolStats.shared_operation_ids`)."""
+        if not isinstance(name, str):
+            raise not_an_operation(name)
+        number = self._operations.get(name)
+        if number is not None:
+            return number
+        if "\0" in name:
+            raise ValueError("the name of an operation has no zero bytes")
+        out = ffi.new("uint32_t *")
+        with entered(self):
+            check(lib.weir_operation_id(self._raw, name.encode("utf-8", "surrogateescape"), out))
+        number = int(out[0])
+        if number <= _OWN_NUMBERS:  # the shared one is counted each time it is given
+            self._operations[name] = number
+        return number
+
+    def _number_of(self, operation: str | int | None) -> int:
+        """What C takes: 0 is no operation."""
+        if operation is None:
+            return 0
+        if isinstance(operation, str):
+            return self.operation_id(operation)
+        if type(operation) is int and 0 <= operation < 1 << 32:
+            return operation
+        raise not_an_operation(operation)
+
     def acquire(
         self,
         stream: Stream,
         *uses: Use,
         timeout: float | None = None,
         sole_holder: bool = False,
-        operation: str | None = None,
+        operation: str | int | None = None,
     ) -> Lease:
         """Acquires a set of uses on a stream, all or nothing. `timeout` in seconds is how long to wait for others (None: not);
-        `math.inf` needs `sole_holder`, the word that this thread holds no other lease. Use it as a context manager:
+        `math.inf` needs `sole_holder`, the word that this thread holds no other lease. `operation` is the name of what is going to
+        be done, for the policy to learn from, or the number of that name (`operation_id`). Use it as a context manager:
 
             with pool.acquire(stream, weir.read(a), weir.overwrite(b)) as lease:
                 enqueue(stream, lease.address(0), lease.address(1))
@@ -213,7 +246,7 @@ class Pool(Closable):
         *uses: Use,
         timeout: float | None = None,
         sole_holder: bool = False,
-        operation: str | None = None,
+        operation: str | int | None = None,
     ) -> Prepared:
         """A set that is going to be acquired often: `with prepared.acquire() as lease`."""
         return Prepared(self, stream, uses, timeout, sole_holder, operation)
@@ -224,7 +257,7 @@ class Pool(Closable):
         *uses: Use,
         timeout: float | None = None,
         sole_holder: bool = False,
-        operation: str | None = None,
+        operation: str | int | None = None,
     ) -> PendingLease:
         """As acquire, on a thread of the pool: a Future of the lease, and awaitable. Requests of a pool run in order."""
         return PendingLease(Prepared(self, stream, uses, timeout, sole_holder, operation, "acquire_async"))
@@ -244,9 +277,10 @@ class Pool(Closable):
         with entered(self, stream, *(use.buffer for each in operations for use in each.uses)):
             keep = []
             for target, each in zip(native, operations):
-                uses, name = fill_uses(each.uses), text_or_null(each.name)
-                target.uses, target.use_count, target.name = uses, len(each.uses), name
-                keep.append((uses, name))
+                uses = fill_uses(each.uses)
+                target.uses, target.use_count = uses, len(each.uses)
+                target.operation_id = self._number_of(each.name)
+                keep.append(uses)
             flags = lib.WEIR_ANNOUNCE_REPLACE if replace else 0
             check(lib.weir_announce(self._raw, stream._raw, native, len(operations), flags))
 

@@ -208,6 +208,8 @@ class PoolStats(_Shown):
     rebalanced_bytes: int  #: bytes copied from HOST and below to neighbours that had memory to spare
     generation: int  #: changes of the pool's devices so far: one added, one removed, one lost
     remote_uses: int  #: uses granted on another device's memory (WEIR_USE_ALLOW_REMOTE)
+    #: times a name got the number that all names beyond the first 65,536 share (weir_operation_id)
+    shared_operation_ids: int
 
 
 @dataclasses.dataclass(frozen=True)

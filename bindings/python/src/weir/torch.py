@@ -16,6 +16,7 @@ import atexit
 import ctypes
 import dataclasses
 import pathlib
+import sys
 import threading
 import warnings
 import weakref
@@ -36,6 +37,7 @@ from .pool import Pool
 from .stream import Stream
 from .views import View
 
+_LONGEST_NAME = 1023  # bytes of an operation's
 _LIBRARY = str(pathlib.Path(__file__).parent / "libweir_torch.so")
 
 
@@ -181,10 +183,13 @@ class _Kept:
 class _Saved:
     """Bytes in the pool, and what tensor they make. Ends with the graph that needs it."""
 
-    __slots__ = ("__weakref__", "buffer", "device", "dtype", "elements", "narrow", "number", "shape", "storage", "strides")
+    __slots__ = (
+        "__weakref__", "buffer", "device", "dtype", "elements", "module", "narrow", "number", "shape", "storage", "strides"
+    )  # fmt: skip
 
-    def __init__(self, tensor: Any, number: int) -> None:
+    def __init__(self, tensor: Any, number: int, module: str) -> None:
         self.number = number
+        self.module = module
         self.dtype, self.device = tensor.dtype, tensor.device
         self.shape, self.strides = tuple(tensor.shape), tuple(tensor.stride())
         self.narrow = _narrow(tensor)
@@ -194,6 +199,52 @@ class _Saved:
 
     def restore(self, block: offload) -> Any:
         return block._restore(self)
+
+
+# What runs every module's forward: modules under way are found on the stack by it, so that calls of modules cost nothing.
+_CALLS = {torch.nn.Module._call_impl.__code__}
+#: By a module, the names of those in it.
+_inner_names: weakref.WeakKeyDictionary[Any, weakref.WeakKeyDictionary[Any, str]] = weakref.WeakKeyDictionary()
+
+
+def _name_within(outer: Any, inner: Any) -> str:
+    """What `outer` calls a module in it; the module's class where it has none for it."""
+    for again in (False, True):
+        names = None if again else _inner_names.get(outer)
+        if names is None:
+            # Weak, as a module has its parents' names for no longer than it lives.
+            names = weakref.WeakKeyDictionary({module: name for name, module in outer.named_modules() if name})
+            _inner_names[outer] = names
+        name = names.get(inner)
+        if name is not None:
+            return str(name)
+    return type(inner).__qualname__
+
+
+def _qualified_name() -> str:
+    """The module whose forward this thread is in, from the outermost on, such as "Net.layers.3.attention"; "" outside of all."""
+    modules: list[Any] = []
+    frame: Any = sys._getframe(1)
+    while frame is not None:
+        if frame.f_code in _CALLS:
+            module = frame.f_locals.get("self")
+            if module is not None:
+                modules.append(module)
+        frame = frame.f_back
+    if not modules:
+        return ""
+    modules.reverse()
+    parts = [type(modules[0]).__qualname__]
+    parts += [_name_within(outer, inner) for outer, inner in zip(modules, modules[1:])]
+    return ".".join(parts)
+
+
+def _operation(module: str, what: str) -> str | None:
+    """The name of an acquire for a module; one that is longer than the library takes has the end of it."""
+    if not module:
+        return None
+    name = f"{module} {what}".encode("utf-8", "replace")[-_LONGEST_NAME:]
+    return name.decode("utf-8", "ignore")
 
 
 def _span(tensor: Any) -> int:
@@ -238,7 +289,10 @@ class offload:
     device: of the pool, for tensors on the CPU, which must be able to reach it (the host backend's).
 
     On their way they pass the pool's device memory, and are demoted from there as its budget demands. The backward pass
-    copies them out again. CUDA tensors are copied on PyTorch's current stream."""
+    copies them out again. CUDA tensors are copied on PyTorch's current stream.
+
+    The copies are named, for the pool's policy to learn from, by the module that was being called when a tensor was saved:
+    "Net.layers.3.attention saves", and "... restores" in the backward pass. Outside of modules they have no name."""
 
     def __init__(
         self,
@@ -292,7 +346,7 @@ class offload:
         if saved is not None:
             self.stats.shared += 1
             return saved
-        saved = _Saved(tensor, self._next)
+        saved = _Saved(tensor, self._next, _qualified_name())
         self._next += 1
         if tensor.is_cuda:  # it may come of another stream, and its memory must last until the copy of this one is done
             tensor.record_stream(torch.cuda.current_stream(tensor.device))
@@ -302,7 +356,8 @@ class offload:
             flat = tensor.as_strided(saved.narrow, saved.strides).reshape(-1)
         size = flat.numel() * flat.element_size()
         saved.buffer = self.pool.buffer(size, home=self._home(tensor.device))
-        with self.pool.acquire(self._stream_of(tensor.device), overwrite(saved.buffer), timeout=60.0) as lease:
+        stream, operation = self._stream_of(tensor.device), _operation(saved.module, "saves")
+        with self.pool.acquire(stream, overwrite(saved.buffer), timeout=60.0, operation=operation) as lease:
             target = as_tensor(lease[0], _dtype_name(flat.dtype))
             target.copy_(flat.view(target.dtype))
             del target
@@ -325,7 +380,8 @@ class offload:
             flat = torch.empty(count, dtype=saved.dtype, device=saved.device)
             with self._lock:
                 stream = self._stream_of(saved.device)
-                with self.pool.acquire(stream, read(saved.buffer), timeout=60.0) as lease:
+                operation = _operation(saved.module, "restores")
+                with self.pool.acquire(stream, read(saved.buffer), timeout=60.0, operation=operation) as lease:
                     source = as_tensor(lease[0], _dtype_name(flat.dtype))
                     flat.view(source.dtype).copy_(source)
                     del source

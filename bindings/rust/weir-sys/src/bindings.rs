@@ -2401,6 +2401,7 @@ pub struct weir_pool_stats {
     pub rebalanced_bytes: u64,
     pub generation: u64,
     pub remote_uses: u64,
+    pub shared_operation_ids: u64,
 }
 #[test]
 fn bindgen_test_layout_weir_pool_stats() {
@@ -2408,7 +2409,7 @@ fn bindgen_test_layout_weir_pool_stats() {
     let ptr = UNINIT.as_ptr();
     assert_eq!(
         ::core::mem::size_of::<weir_pool_stats>(),
-        528usize,
+        536usize,
         "Size of weir_pool_stats",
     );
     assert_eq!(
@@ -2810,6 +2811,13 @@ fn bindgen_test_layout_weir_pool_stats() {
         unsafe { ::core::ptr::addr_of!((*ptr).remote_uses) as usize - ptr as usize },
         520usize,
         "Offset of field: weir_pool_stats::remote_uses",
+    );
+    assert_eq!(
+        unsafe {
+            ::core::ptr::addr_of!((*ptr).shared_operation_ids) as usize - ptr as usize
+        },
+        528usize,
+        "Offset of field: weir_pool_stats::shared_operation_ids",
     );
 }
 extern "C" {
@@ -3809,17 +3817,33 @@ fn bindgen_test_layout_weir_use() {
         "Offset of field: weir_use::reserved",
     );
 }
+extern "C" {
+    /**Answers the number of an operation's name in this pool, for weir_acquire_options and weir_operation: 1 and up, the same for the
+same name for as long as the pool lives. A policy learns from it what a program does again and again. Ask once, outside of the
+loop: passing the number costs an acquire nothing, while the name itself would be looked up each time. `name` is copied: bytes
+as they are, 1 to 1023 of them before the 0. 65,536 names of a pool have numbers of their own; all further names get one that they share, and
+weir_pool_stats.shared_operation_ids counts how often. Numbers of one pool mean nothing to another. Thread-safe.
+Errors (*id is not written): INVALID_HANDLE, INVALID_ARGUMENT (a name that is NULL, empty or too long; id is NULL),
+OUT_OF_HOST_MEMORY (the name has got no number). docs/operations.md tells what to name.*/
+    pub fn weir_operation_id(
+        pool: weir_pool,
+        name: *const ::core::ffi::c_char,
+        id: *mut u32,
+    ) -> weir_result;
+}
 /// How to acquire. NULL in its place means all defaults.
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct weir_acquire_options {
     pub struct_size: u32,
-    pub reserved: u32,
+    /// what weir_operation_id of the lease's pool answered; 0 = none. Another: INVALID_ARGUMENT
+    pub operation_id: u32,
     /// WEIR_ACQUIRE_*
     pub flags: u64,
     /// how long to wait for other leases; 0 = do not, WEIR_INFINITE needs SOLE_HOLDER
     pub timeout_ns: u64,
-    /// a name for the policy to learn from; NULL = none. Not looked at after the call, be it weir_acquire_async
+    /**a name, looked up as by weir_operation_id, where operation_id is 0 (else it is not looked at); NULL = none. One
+that is empty, too long or finds no memory counts as none. Not looked at after the call, be it weir_acquire_async*/
     pub operation: *const ::core::ffi::c_char,
 }
 #[test]
@@ -3842,9 +3866,9 @@ fn bindgen_test_layout_weir_acquire_options() {
         "Offset of field: weir_acquire_options::struct_size",
     );
     assert_eq!(
-        unsafe { ::core::ptr::addr_of!((*ptr).reserved) as usize - ptr as usize },
+        unsafe { ::core::ptr::addr_of!((*ptr).operation_id) as usize - ptr as usize },
         4usize,
-        "Offset of field: weir_acquire_options::reserved",
+        "Offset of field: weir_acquire_options::operation_id",
     );
     assert_eq!(
         unsafe { ::core::ptr::addr_of!((*ptr).flags) as usize - ptr as usize },
@@ -3955,13 +3979,15 @@ tells which): none is brought. At most 2^24 uses.*/
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct weir_operation {
-    /// may be NULL. Copied
+    /// may be NULL. Not looked at where operation_id is not 0, nor after the call
     pub name: *const ::core::ffi::c_char,
     /// copied; addresses are not written
     pub uses: *const weir_use,
     /// entries of `uses`
     pub use_count: u64,
-    pub reserved: [u64; 3usize],
+    /// what weir_operation_id of the pool answered; 0 = none. Another: INVALID_ARGUMENT, and nothing is announced
+    pub operation_id: u64,
+    pub reserved: [u64; 2usize],
 }
 #[test]
 fn bindgen_test_layout_weir_operation() {
@@ -3993,8 +4019,13 @@ fn bindgen_test_layout_weir_operation() {
         "Offset of field: weir_operation::use_count",
     );
     assert_eq!(
-        unsafe { ::core::ptr::addr_of!((*ptr).reserved) as usize - ptr as usize },
+        unsafe { ::core::ptr::addr_of!((*ptr).operation_id) as usize - ptr as usize },
         24usize,
+        "Offset of field: weir_operation::operation_id",
+    );
+    assert_eq!(
+        unsafe { ::core::ptr::addr_of!((*ptr).reserved) as usize - ptr as usize },
+        32usize,
         "Offset of field: weir_operation::reserved",
     );
 }

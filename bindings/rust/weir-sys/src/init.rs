@@ -58,8 +58,13 @@ init! {
 }
 
 impl Init for weir_operation {
-    const INIT: Self =
-        weir_operation { name: core::ptr::null(), uses: core::ptr::null(), use_count: 0, reserved: [0; 3] };
+    const INIT: Self = weir_operation {
+        name: core::ptr::null(),
+        uses: core::ptr::null(),
+        use_count: 0,
+        operation_id: 0,
+        reserved: [0; 2],
+    };
 }
 
 impl Init for weir_pool_device {

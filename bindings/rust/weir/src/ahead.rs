@@ -38,6 +38,12 @@ impl<'a> Operation<'a> {
         self.raw.name = name.as_ptr();
         self
     }
+
+    /// The number of a name, of [`Pool::operation_id`] of the pool that it is announced to. A name is not looked at then.
+    pub fn numbered(mut self, id: u32) -> Operation<'a> {
+        self.raw.operation_id = u64::from(id);
+        self
+    }
 }
 
 impl std::fmt::Debug for Operation<'_> {
@@ -47,6 +53,16 @@ impl std::fmt::Debug for Operation<'_> {
 }
 
 impl Pool {
+    /// The number of an operation's name in this pool: 1 and up, the same for the same name as long as the pool lives. Ask once:
+    /// acquiring with the number costs nothing, while a name is looked up each time. A name has 1 to 1023 bytes. 65,536 names of a
+    /// pool have numbers of their own, and all further ones share one ([`PoolStats::shared_operation_ids`](crate::PoolStats)).
+    pub fn operation_id(&self, name: &CStr) -> Result<u32> {
+        let mut id = 0;
+        // SAFETY: the pool is live, the name ends with 0 and is copied.
+        check(unsafe { sys::weir_operation_id(self.as_raw(), name.as_ptr(), &mut id) })?;
+        Ok(id)
+    }
+
     /// Starts bringing the uses' bytes to the stream's device, as far as room can be had without harm. Returns at once.
     pub fn prefetch(&self, stream: &Stream, uses: &[Use<'_>]) -> Result<()> {
         // SAFETY: the handles are live; a `Use` is a `weir_use`, and is only read.

@@ -22,6 +22,7 @@ pub struct AcquireOptions {
     flags: u64,
     timeout_ns: u64,
     operation: Option<CString>,
+    operation_id: u32,
 }
 
 impl AcquireOptions {
@@ -44,9 +45,15 @@ impl AcquireOptions {
         self
     }
 
-    /// A name for the policy to learn from.
+    /// A name for the policy to learn from. Each acquire looks it up; with its number ([`AcquireOptions::operation_id`]) none does.
     pub fn operation(mut self, name: &CStr) -> AcquireOptions {
         self.operation = Some(name.to_owned());
+        self
+    }
+
+    /// The number of a name for the policy to learn from, of [`Pool::operation_id`] of the lease's pool. A name is not looked at then.
+    pub fn operation_id(mut self, id: u32) -> AcquireOptions {
+        self.operation_id = id;
         self
     }
 
@@ -55,6 +62,7 @@ impl AcquireOptions {
         let mut raw = sys::weir_acquire_options::INIT;
         raw.flags = self.flags;
         raw.timeout_ns = self.timeout_ns;
+        raw.operation_id = self.operation_id;
         raw.operation = self.operation.as_ref().map_or(ptr::null(), |name| name.as_ptr());
         raw
     }

@@ -155,6 +155,8 @@ counters! {
     generation,
     /// Uses granted on another device's memory (WEIR_USE_ALLOW_REMOTE).
     remote_uses,
+    /// Times a name got the number that all names beyond the first 65,536 share ([`Pool::operation_id`](crate::Pool::operation_id)).
+    shared_operation_ids,
 }
 
 // A counter that the header has and this page lacks would be missed silently.

@@ -5,6 +5,7 @@
 mod common;
 
 use common::{machine, machine_with, pool_of, site, Site, PAGE};
+use std::ffi::CString;
 use std::time::Duration;
 use weir::*;
 
@@ -346,6 +347,33 @@ fn prefetched_bytes_are_there_and_announcements_are_consumed() {
     let options = AcquireOptions::new().timeout(Duration::from_secs(5)).operation(name);
     drop(pool.acquire_with(&stream, [Use::read(&buffers[0])], &options).unwrap());
     drop(pool.acquire_with(&stream, uses, &AcquireOptions::new().as_sole_holder()).unwrap());
+}
+
+#[test]
+fn operations_have_numbers() {
+    let context = machine(1);
+    let pool = pool_of(&context, 4);
+    let stream = Stream::new(&context, Device(0)).unwrap();
+    let buffer = pool.buffer(PAGE).unwrap();
+    let name = |text: &str| CString::new(text).unwrap();
+    assert_eq!(pool.operation_id(&name("layer")).unwrap(), 1);
+    assert_eq!(pool.operation_id(&name("head")).unwrap(), 2);
+    assert_eq!(pool.operation_id(&name("layer")).unwrap(), 1);
+    assert!(matches!(pool.operation_id(&name("")), Err(Error::InvalidArgument(_))));
+    assert!(matches!(pool.operation_id(&name(&"n".repeat(1024))), Err(Error::InvalidArgument(_))));
+    let uses = [Use::discard_write(&buffer)];
+    pool.announce(&stream, &[Operation::new(&uses).numbered(2)]).unwrap();
+    let unknown = pool.announce_anew(&stream, &[Operation::new(&uses).numbered(3)]);
+    assert!(matches!(unknown, Err(Error::InvalidArgument(_))));
+    drop(pool.acquire_with(&stream, uses, &AcquireOptions::new().operation_id(1)).unwrap());
+    let unknown = pool.acquire_with(&stream, uses, &AcquireOptions::new().operation_id(3));
+    assert!(matches!(unknown, Err(Error::InvalidArgument(_))));
+    // A name that an acquire was given has got a number, and is not looked at beside one.
+    drop(pool.acquire_with(&stream, uses, &AcquireOptions::new().operation(&name("third"))).unwrap());
+    let both = AcquireOptions::new().operation(&name("not looked at")).operation_id(3);
+    drop(pool.acquire_with(&stream, uses, &both).unwrap());
+    assert_eq!(pool.operation_id(&name("fourth")).unwrap(), 4);
+    assert_eq!(pool.stats().unwrap().shared_operation_ids, 0);
 }
 
 /// The bytes that the matmul example brings to a device of a quarter of the three matrices, each of 6 x 6 tiles of a page.
