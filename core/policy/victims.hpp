@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Victims: the parts that may be evicted from a plan's virtual memory, in one heap a cost class, the one used farthest in the future
+// on top. No lock; guarded by its owner.
+//
+// A part is in at most one heap. Room for a part is made once; after that nothing here allocates.
+#pragma once
+
+#include "core/policy/prices.hpp"
+
+#include <cstdint>
+#include <memory_resource>
+#include <vector>
+
+namespace weir::policy {
+
+class Victims {
+ public:
+  static constexpr uint32_t none = UINT32_MAX;
+
+  explicit Victims(std::pmr::memory_resource *memory)
+      : heaps_{std::pmr::vector<Entry>(memory), std::pmr::vector<Entry>(memory),
+               std::pmr::vector<Entry>(memory)},
+        places_(memory) {}
+
+  /// Parts below this may be put. Throws std::bad_alloc with nothing changed but room.
+  void make_room(uint32_t parts);
+  /// It is used next at operation `key`. A part that is there already is moved.
+  void put(uint32_t part, Cost cost, uint64_t key) noexcept;
+  /// Passed over if it is not there.
+  void remove(uint32_t part) noexcept;
+  void clear() noexcept;
+
+  /// The one of a class that is used last, or none.
+  uint32_t farthest(Cost cost) const noexcept {
+    const std::pmr::vector<Entry> &heap = heaps_[static_cast<uint32_t>(cost)];
+    return heap.empty() ? none : heap.front().part;
+  }
+  /// Of farthest(), if there is one.
+  uint64_t farthest_key(Cost cost) const noexcept {
+    return heaps_[static_cast<uint32_t>(cost)].front().key;
+  }
+  uint64_t bytes() const noexcept;
+
+ private:
+  struct Entry {
+    uint64_t key = 0;
+    uint32_t part = 0;
+  };
+  struct Place {
+    uint32_t heap = none, index = 0;
+  };
+  /// Of two with one key the one with the smaller number: plans do not depend on the order of calls.
+  static bool before(const Entry &a, const Entry &b) noexcept {
+    return a.key != b.key ? a.key > b.key : a.part < b.part;
+  }
+  void up(uint32_t heap, uint32_t index, const Entry &entry) noexcept;
+  void down(uint32_t heap, uint32_t index, const Entry &entry) noexcept;
+  void settle(uint32_t heap, uint32_t index, const Entry &entry) noexcept;
+  void at(uint32_t heap, uint32_t index, const Entry &entry) noexcept {
+    heaps_[heap][index] = entry;
+    places_[entry.part] = {heap, index};
+  }
+
+  std::pmr::vector<Entry> heaps_[costs];
+  std::pmr::vector<Place> places_;  ///< by part
+};
+
+}  // namespace weir::policy
