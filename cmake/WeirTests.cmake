@@ -108,7 +108,9 @@ set(weir_single_threaded
   test_codec_plan test_compressed_store
   test_address_map test_arena test_arena_at test_arena_c test_arena_classes test_arena_random test_checksum test_defrag_planner test_detect
   test_fx test_granule_ledger test_host_options test_link_cache test_mask test_memory_limit test_narrow test_pace test_packed test_plane_methods test_planes
-  test_policy test_shared_line test_sparse test_topology test_topology_files test_topology_text fuzz_codec)
+  test_policy test_shared_line test_sparse test_topology test_topology_files test_topology_text fuzz_codec
+  test_cast test_given_up test_memory_profile test_residency_plan test_plan_upkeep test_program_log test_alignment test_program_walk
+  test_learned_forecast test_learned_sizes test_learned_faults)
 
 # Unit tests of the engine that mean something on every backend.
 set(weir_engine_tests test_faults test_remote)

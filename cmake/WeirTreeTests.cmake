@@ -228,3 +228,10 @@ if(TARGET weir_conformance AND TARGET weir_mutants)
   weir_register_test(conformance_mutants conformance ${Python3_EXECUTABLE} ${scripts}/check-mutants ${CMAKE_BINARY_DIR}
     --every 10)
 endif()
+
+# In virtual time, so on every machine the same: on two recorded programs "auto" is no slower than "lru-window".
+if(TARGET weir_command AND NOT WEIR_SANITIZE AND NOT WEIR_COVERAGE)
+  weir_register_test(policy_table tree ${Python3_EXECUTABLE} ${scripts}/policy_table.py --weir $<TARGET_FILE:weir_command>
+    --traces ${PROJECT_SOURCE_DIR}/examples/traces --only gpt2s_train_varlen --only graphsage_train --percent 50
+    --policy lru-window --policy auto --no-slower 2)
+endif()

@@ -105,6 +105,17 @@ def known_results(args, program):
     return [result for result in known if all(result.get(key) == value for key, value in same.items())]
 
 
+def slower(shown, policies, percent):
+    """A line for each run that takes longer than the first policy's, by more than that."""
+    lines = []
+    for (trace, memory, policy), result in sorted(shown.items()):
+        first = shown.get((trace, memory, policies[0]))
+        if policy in policies[1:] and first and result["seconds"] > first["seconds"] * (1 + percent / 100):
+            lines.append(f"{trace} at {memory} %: {policy} takes {result['seconds'] / first['seconds']:.3f} of {policies[0]}'s time")
+            say(f"failed: {lines[-1]}")
+    return lines
+
+
 def parse():
     parser = argparse.ArgumentParser(prog="scripts/bench policy", description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -120,6 +131,8 @@ def parse():
     parser.add_argument("--minutes", type=float, default=60, help="no run begins after so many [default: 60]")
     parser.add_argument("--out", type=pathlib.Path, help="file of results, gone on with")
     parser.add_argument("--quick", action="store_true", help="two small traces at 50 %%")
+    parser.add_argument("--no-slower", type=float, metavar="PERCENT",
+                        help="fail where a policy's second pass takes so much longer than the first policy's")
     args = parser.parse_args()
     if args.quick:
         args.only, args.percent = args.only or list(QUICK), args.percent or [50]
@@ -173,6 +186,8 @@ def main():
         ours = [result for key, result in sorted(shown.items(), key=lambda item: (item[0][0], -item[0][1]))
                 if key in wanted and key[2] == policy]
         say(f"\n{policy or 'the default policy'}, announced: {args.announce}; multiples of the bound\n\n{table(ours)}")
+    if args.no_slower is not None:
+        failures += slower(shown, policies, args.no_slower)
     undone = len(wanted) - len({key for key in wanted if key in {(r["trace"], r["percent"], r["policy"] or "") for r in results}})
     if undone:
         say(f"\n{undone} of {len(wanted)} runs are missing")

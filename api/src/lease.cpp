@@ -19,6 +19,8 @@ using weir::pool::Request;
 
 namespace {
 
+constexpr weir::page::AcquireOptions usual_options{};
+
 Status read_options(Pool &pool, const weir_acquire_options *given,
                     weir::page::AcquireOptions *options) {
   if (given == nullptr) return {};
@@ -117,6 +119,8 @@ weir_result weir_acquire(weir_pool pool, weir_stream stream, weir_use *uses, siz
     if (uses == nullptr || lease == nullptr) {
       return fail(WEIR_ERROR_INVALID_ARGUMENT, "%s is NULL", uses == nullptr ? "uses" : "lease");
     }
+    if (options == nullptr)
+      return object->engine().acquire(*queue, uses, count, usual_options, lease);
     weir::page::AcquireOptions own;
     WEIR_TRY(read_options(*object, options, &own));
     return object->engine().acquire(*queue, uses, count, own, lease);

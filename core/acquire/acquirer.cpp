@@ -368,7 +368,7 @@ Status Acquirer::acquire(Stream &stream, weir_use *uses, size_t count,
   others_.grants.commit(plan, lease);
   if (StreamState *state = lease_.states.find(stream.slot); state != nullptr) {
     ++state->granted;
-    others_.prefetcher.note_acquire(*state);
+    others_.prefetcher.note_acquire(*state, plan);
   }
   others_.grants.fill_lease(plan, uses, count, lease);
   return {};
@@ -387,6 +387,8 @@ Status Acquirer::stream_state(Stream &stream, StreamState **state) {
     if (found->stream_generation.load(std::memory_order_relaxed) != stream.generation) {
       others_.prefetcher.forget_stream(*found);
       found->device = stream.device;
+      found->set_way(StreamState::learned, lease_.log.on() && stream.device != nullptr);
+      lease_.log.began({stream.slot, stream.generation});
       found->stream_generation.store(stream.generation, std::memory_order_relaxed);
     }
   }
@@ -409,6 +411,7 @@ Status Acquirer::bring_ahead(Releasable &lock,
   move::Plan plan(env_.memory, nullptr, page_.devices[requests[0]->place].get());
   plan.terms.quiet = true;
   plan.terms.lends = requests[0]->lend;
+  plan.terms.planned = requests[0]->planned;
   plan.terms.not_before = not_before;
   plan.items.reserve(requests.size());
   for (const policy::PrefetchRequest *request : requests) plan.items.push_back(item_of(*request));

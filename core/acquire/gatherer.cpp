@@ -138,6 +138,7 @@ Status Gatherer::gather(Releasable &lock, move::Plan &plan) {
     Wanted wanted;
     wanted.not_before = plan.terms.not_before;
     wanted.keep_prefetched = wanted.all_or_nothing = plan.terms.quiet;
+    wanted.given_up_only = plan.terms.planned;
     Short what = Short::nothing;
     WEIR_TRY(claim_page(plan, *page, &what));
     if (what == Short::nothing) {

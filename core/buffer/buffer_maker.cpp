@@ -99,6 +99,7 @@ Status BufferMaker::create_locked(const weir_buffer_desc &desc, uint32_t client,
                                    (lease_.history.knows(fresh) ? Word::history : 0));
   page_.accounts.add_buffer(client);
   others_.homes.count_promise(fresh, home, desc.size, true);
+  lease_.log.born(fresh, page_.buffers.hot(fresh).generation(), desc.size);
   *index = fresh;
   return {};
 }
@@ -117,6 +118,7 @@ void BufferMaker::destroy_locked(uint32_t index) noexcept {
   const page::Target where = page_.buffers.target(index);
   page_.accounts.remove_buffer(where.region->owner.client);
   others_.homes.count_promise(index, where.region->home, where.size, false);
+  lease_.log.died(index, page_.buffers.hot(index).generation(), where.size);
   // What may still run on its bytes is remembered by the place, not by the buffer.
   lease_.history.bury_all(lease::all_of(where, index));
   page_.buffers.kill(index);

@@ -8,6 +8,7 @@
 #include "core/lease/lease_table.hpp"
 #include "core/lease/operation_names.hpp"
 #include "core/lease/remote_writes.hpp"
+#include "core/lease/use_log.hpp"
 
 namespace weir::lease {
 
@@ -18,6 +19,7 @@ struct LeaseLayer {
   RemoteWrites &remote_writes;
   StreamStates &states;
   Admission &admission;
+  UseLog &log;
   OperationNames &operations;
 };
 
@@ -29,4 +31,7 @@ using lease::LeaseItem;
 using lease::LeaseKind;
 using lease::LeaseLayer;
 using lease::StreamState;
+using lease::UseLog;
+using lease::UseRecord;
+using lease::UseRing;
 }  // namespace weir

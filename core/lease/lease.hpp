@@ -9,6 +9,7 @@
 #include "core/base/memory.hpp"
 #include "core/base/pool_lock.hpp"
 #include "core/base/thread_id.hpp"
+#include "core/lease/use_ring.hpp"
 
 #include <weir/lease.h>
 
@@ -82,8 +83,10 @@ struct LeaseList {
 /// Records set aside for one thread, which takes them without a lock. No other ever touches `free`.
 struct alignas(64) OwnLeases {
   std::atomic<uint32_t> thread{0};  ///< its number; set once, under the stream's timeline lock
-  std::atomic<uint64_t> hits{0};
+  std::atomic<uint64_t> hits{0};    ///< that are not in the ring
   LeaseList free;
+  std::atomic<UseRing *> ring{
+      nullptr};  ///< of what the thread acquires; made by it, when the stream is learned from
 };
 
 /// What a pool keeps for a stream. `own` belongs to the threads it names; `shared`, `leases` and `hits` are guarded by
@@ -98,7 +101,16 @@ struct alignas(64) StreamState {
   backend::Stream *stream = nullptr;
   /// The life of the slot that the rest is of; set under the pool's lock.
   std::atomic<uint32_t> stream_generation{0};
-  std::atomic<bool> has_announced{false};  ///< operations (core/policy/announcements.hpp)
+  /// What acquires have to heed, as bits; none: the hit path looks no further.
+  std::atomic<uint8_t> ways{0};
+  static constexpr uint8_t announced = 1;  ///< operations (core/policy/announcements.hpp)
+  static constexpr uint8_t learned =
+      2;  ///< what is acquired goes into the pool's log (use_log.hpp)
+  /// Of a stream that is learned from, the thread that acquired last, as take_turn() has it.
+  std::atomic<uint32_t> turn{nobody};
+  static constexpr uint32_t nobody = UINT32_MAX, without_own = uint32_t{1} << 31;
+  std::atomic<UseRing *> shared_ring{
+      nullptr};  ///< of threads without records of their own; written under the timeline's lock
   /// That stream's. A closed stream's slot is another's at any time, and not the pool's to look into.
   const backend::Device *device = nullptr;
   std::array<OwnLeases, 4> own;  ///< for the first threads that use the stream, by their numbers
@@ -113,7 +125,14 @@ struct alignas(64) StreamState {
   uint64_t count_hits() noexcept {
     const Guard hold(stream->timeline.lock);
     uint64_t count = hits;
-    for (const OwnLeases &mine : own) count += mine.hits.load(std::memory_order_relaxed);
+    const auto add = [&count](const std::atomic<UseRing *> &ring) {
+      if (const UseRing *found = ring.load(std::memory_order_acquire)) count += found->hits();
+    };
+    for (const OwnLeases &mine : own) {
+      count += mine.hits.load(std::memory_order_relaxed);
+      add(mine.ring);
+    }
+    add(shared_ring);
     return count;
   }
   /// Whether one is unreleased. Takes the stream's timeline lock.
@@ -127,6 +146,35 @@ struct alignas(64) StreamState {
     const uint32_t thread = thread_number();
     OwnLeases &mine = own[thread % own.size()];
     return thread != 0 && mine.thread.load(std::memory_order_relaxed) == thread ? &mine : nullptr;
+  }
+
+  bool has_announced() const noexcept {
+    return (ways.load(std::memory_order_relaxed) & announced) != 0;
+  }
+  void set_way(uint8_t way, bool on) noexcept {
+    if (on)
+      ways.fetch_or(way, std::memory_order_relaxed);
+    else
+      ways.fetch_and(static_cast<uint8_t>(~way), std::memory_order_relaxed);
+  }
+
+  // ---- of a stream that is learned from ----
+  /// nullptr: another thread has acquired since, or the calling one has none. Needs no lock.
+  OwnLeases *in_turn() noexcept {
+    const uint32_t thread = thread_number();
+    return turn.load(std::memory_order_relaxed) == thread ? &own[thread % own.size()] : nullptr;
+  }
+  /// The calling thread acquires. False: it did so before, too.
+  bool take_turn() noexcept {
+    const uint32_t mine = thread_number() | (of_this_thread() == nullptr ? without_own : 0);
+    if (turn.load(std::memory_order_relaxed) == mine) return false;
+    turn.store(mine, std::memory_order_relaxed);
+    return true;
+  }
+  /// Where the calling thread's ring is, or is to be.
+  std::atomic<UseRing *> &ring_of_this_thread() noexcept {
+    OwnLeases *mine = of_this_thread();
+    return mine != nullptr ? mine->ring : shared_ring;
   }
 
   /// A buried record, to be used again. Takes the stream's timeline lock if it is for all threads.
@@ -178,10 +226,10 @@ struct alignas(64) StreamState {
   }
 
   // A handle: pool 12 | slot 15 | index 16 | generation 21.
-  weir_lease handle(uint32_t pool_id, const Lease &lease) const noexcept {
-    const uint64_t bits =
-        (uint64_t{pool_id} << pool_shift) | (uint64_t{stream->slot} << slot_shift) |
-        (uint64_t{lease.index} << index_shift) | lease.generation.load(std::memory_order_relaxed);
+  static weir_lease handle(uint32_t pool_id, uint32_t slot, const Lease &lease) noexcept {
+    const uint64_t bits = (uint64_t{pool_id} << pool_shift) | (uint64_t{slot} << slot_shift) |
+                          (uint64_t{lease.index} << index_shift) |
+                          lease.generation.load(std::memory_order_relaxed);
     return reinterpret_cast<weir_lease>(bits);
   }
   static uint32_t slot_of(weir_lease handle) noexcept {

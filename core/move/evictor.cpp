@@ -54,22 +54,27 @@ Status Evictor::place_victim(Releasable &lock, PoolDevice &device, Victim &victi
   Region &region = *victim.region;
   const bool tiers_below = page_.cold.any();
   page_.tiers.free_host(region, victim.page);  // one that an acquire which failed has left there
+  if (victim.stays) return place_in_host(lock, device, victim);
   if (lender_.borrow(lock, victim, device, false)) return {};
   if ((tiers_below && region.is.cold) || passes_host(device, victim.used))
     return place_below(victim);
   if (device.integrated && lender_.borrow(lock, victim, device, true)) return {};
-  Status slot =
-      others_.host_room.take(lock, region.owner.client, device.node, victim.used, &victim.to.slot);
-  if (slot) {
-    victim.to.address = page_.tiers.host().address(victim.to.slot);
-    if (page_.tiers.sums_host(region)) victim.to.chain = page_.cold.take_chain(victim.used);
-    return {};
-  }
+  const Status slot = place_in_host(lock, device, victim);
+  if (slot) return {};
   if (slot.code() != WEIR_ERROR_OVER_BUDGET && slot.code() != WEIR_ERROR_OUT_OF_HOST_MEMORY)
     return slot;
   if (tiers_below) return place_below(victim);
   if (lender_.borrow(lock, victim, device, true)) return {};
   return slot;
+}
+
+Status Evictor::place_in_host(Releasable &lock, PoolDevice &device, Victim &victim) {
+  const Region &region = *victim.region;
+  WEIR_TRY(
+      others_.host_room.take(lock, region.owner.client, device.node, victim.used, &victim.to.slot));
+  victim.to.address = page_.tiers.host().address(victim.to.slot);
+  if (page_.tiers.sums_host(region)) victim.to.chain = page_.cold.take_chain(victim.used);
+  return {};
 }
 
 Status Evictor::place_below(Victim &victim) {
@@ -110,11 +115,32 @@ void Evictor::unplace_victim(Victim &victim) noexcept {
   victim.to.chain = tier::ColdTiers::none;
 }
 
-void Evictor::claim_victims(Releasable &lock, PoolDevice &device,
+bool Evictor::is_dirty(const PoolDevice &device, const PageRef &ref) const noexcept {
+  Region *region = page_.regions.find(ref.region, ref.generation);
+  const Residence *here = region != nullptr ? region->on(device.place) : nullptr;
+  return here != nullptr && here->pages[ref.page].state() == PageState::resident &&
+         region->pages[ref.page].latest() == device.bit() && !region->idle(ref.page) &&
+         !region->is.secret && !device.integrated;
+}
+
+bool Evictor::may_clean(const PoolDevice &device, const PageRef &ref) const noexcept {
+  if (!is_dirty(device, ref) || others_.host_room.is_short()) return false;
+  const Region &region = page_.regions.at(ref.region);
+  if (!lease_.history.at_rest(region, ref.page)) return false;
+  const uint64_t bytes = tier::HostStore::rounded(region.shape.used_bytes(ref.page));
+  return region.host.registered != nullptr ||
+         (page_.tiers.host().room() >= bytes &&
+          page_.accounts.quota(region.owner.client, Accounts::host).room() >= bytes);
+}
+
+void Evictor::claim_victims(Releasable &lock, const Drain &drain,
                             const std::pmr::vector<PageRef> &pages,
                             std::pmr::vector<Victim> *victims, Status *why) {
+  PoolDevice &device = drain.device;
   for (const PageRef &ref : pages) {
+    if (drain.stay && !may_clean(device, ref)) continue;
     Victim victim(env_.memory);
+    victim.stays = drain.stay;
     if (!claim_victim(device, ref, &victim)) continue;
     Region &region = *victim.region;
     if (victim.copy && region.host.registered != nullptr) {
@@ -129,8 +155,10 @@ void Evictor::claim_victims(Releasable &lock, PoolDevice &device,
       pages_.unmark_busy(region, victim.page, device);
       if (!slot) {
         *why = slot;
-        pages_.give_back(region, ref, device);
-        env_.events.tell({What::evict_failed, 0, device.place, region.id, victim.page});
+        if (!victim.stays) {  // else the policy knows it
+          pages_.give_back(region, ref, device);
+          env_.events.tell({What::evict_failed, 0, device.place, region.id, victim.page});
+        }
         env_.sync.changed.notify_all();
         life_.retire_region(region);
         continue;
@@ -145,6 +173,23 @@ void Evictor::claim_victims(Releasable &lock, PoolDevice &device,
 uint64_t Evictor::evict(Releasable &lock, PoolDevice &device,
                         const std::pmr::vector<PageRef> &pages, bool background, Status *why,
                         Awaiting *early) {
+  Drain drain{device, background, idle_.patience(device)};
+  run(lock, drain, pages, why, early);
+  return drain.freed;
+}
+
+uint64_t Evictor::clean(Releasable &lock, PoolDevice &device,
+                        const std::pmr::vector<PageRef> &pages) {
+  Drain drain{
+      .device = device, .background = true, .wait_ns = idle_.patience(device), .stay = true};
+  Status why;  // what can't be copied now leaves with a copy when it has to
+  run(lock, drain, pages, &why, nullptr);
+  return drain.cleaned;
+}
+
+void Evictor::run(Releasable &lock, Drain &drain, const std::pmr::vector<PageRef> &pages,
+                  Status *why, Awaiting *early) {
+  PoolDevice &device = drain.device;
   std::pmr::vector<Victim> victims(env_.memory);
   try {
     victims.reserve(pages.size());
@@ -156,13 +201,12 @@ uint64_t Evictor::evict(Releasable &lock, PoolDevice &device,
   {
     ++device.in_flight;
     const AtEnd placed([&device] { --device.in_flight; });
-    claim_victims(lock, device, pages, &victims, why);
+    claim_victims(lock, drain, pages, &victims, why);
   }
   if (victims.empty()) {
     env_.sync.changed.notify_all();
-    return 0;
+    return;
   }
-  Drain drain{device, background, idle_.patience(device)};
   lock.unlocked([&] {
     env_.sync.points.at("evict.claimed");
     transfer::Copier copier(*device.streams.down());
@@ -187,7 +231,6 @@ uint64_t Evictor::evict(Releasable &lock, PoolDevice &device,
   env_.sync.changed.notify_all();
   if (!drain.why) *why = drain.why;
   others_.losses.note(device, drain.why);
-  return drain.freed;
 }
 
 uint64_t Evictor::evict_chosen(Releasable &lock, PoolDevice &device, const Wanted &wanted,
@@ -350,7 +393,8 @@ void Evictor::decide_victim(const PoolDevice &device, Victim &victim) noexcept {
   const uint32_t others = victim.region->pages[victim.page].latest() & ~device.bit();
   victim.safe = victim.safe && !(dropped && others == 0);
   if (victim.loan.to != nullptr && victim.loan.to->lost()) victim.safe = false;
-  victim.out = victim.safe && (victim.region->is.secret || !(state.wanted && victim.had_content));
+  victim.out = victim.safe && !victim.stays &&
+               (victim.region->is.secret || !(state.wanted && victim.had_content));
 }
 
 void Evictor::settle_place(Victim &victim) noexcept {
@@ -395,6 +439,7 @@ void Evictor::settle_victim(Drain &drain, Victim &victim) noexcept {
   if (victim.loan.arrived) lender_.settle(victim, true);
   if (victim.copy && (victim.safe || victim.wiped) && !region.idle(victim.page)) {
     settle_place(victim);
+    if (victim.stays) drain.cleaned += victim.used;
     const int how = (victim.cached ? Event::cached : 0) | (drain.background ? Event::ahead : 0);
     tell(What::demoted, how);
   } else {
@@ -411,8 +456,8 @@ void Evictor::settle_victim(Drain &drain, Victim &victim) noexcept {
                   region.is.secret ? physical::client_unknown : region.owner.client);
   } else {
     if (victim.wiped || region.idle(victim.page)) pages_.left(region, victim.page, device.bit());
-    if (!state.wanted) tell(What::evict_failed, 0);
-    pages_.give_back(region, victim.ref, device);
+    if (!state.wanted && !victim.stays) tell(What::evict_failed, 0);
+    if (!victim.stays) pages_.give_back(region, victim.ref, device);  // else the policy knows it
   }
   const bool owned = !region.idle(victim.page), nowhere = copies.latest() == 0;
   if (victim.had_content && owned && nowhere) pages_.device_lost(region, victim.page);

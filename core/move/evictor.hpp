@@ -41,7 +41,14 @@ class Evictor {
   /// in the order their copies end, so that unmapping some overlaps with copying the next and their granules are free at once.
   uint64_t evict(Releasable &lock, PoolDevice &device, const std::pmr::vector<PageRef> &pages,
                  bool background, Status *why, Awaiting *early = nullptr) WEIR_HELD;
-  /// The same with what the policy chooses.
+  /// Copies what is dirty of `pages` to HOST, or to the memory that they are registered with; they stay, and can be evicted without a
+  /// copy from then on, until they are written again. Those whose work has not ended are left alone; so are all where HOST, or the client's
+  /// quota there, has no room: copies would make room for each other. Returns the bytes copied. Whoever wants a page meanwhile waits for its copy. Drops the lock.
+  uint64_t clean(Releasable &lock, PoolDevice &device,
+                 const std::pmr::vector<PageRef> &pages) WEIR_HELD;
+  /// Whether that would ever copy the page.
+  bool is_dirty(const PoolDevice &device, const PageRef &ref) const noexcept WEIR_HELD;
+  /// As evict(), with what the policy chooses.
   uint64_t evict_chosen(Releasable &lock, PoolDevice &device, const Wanted &wanted,
                         bool background) WEIR_HELD;
 
@@ -49,13 +56,17 @@ class Evictor {
   class StraightDown;  // straight.cpp
 
   // ---- claims and places, under the lock ----
+  bool may_clean(const PoolDevice &device, const PageRef &ref) const noexcept WEIR_HELD;
+  void run(Releasable &lock, Drain &drain, const std::pmr::vector<PageRef> &pages, Status *why,
+           Awaiting *early) WEIR_HELD;
   /// Claims what can go of `pages` and gives each dirty page a place to go to. May drop the lock.
-  void claim_victims(Releasable &lock, PoolDevice &device, const std::pmr::vector<PageRef> &pages,
+  void claim_victims(Releasable &lock, const Drain &drain, const std::pmr::vector<PageRef> &pages,
                      std::pmr::vector<Victim> *victims, Status *why) WEIR_HELD;
   bool claim_victim(PoolDevice &device, const PageRef &ref, Victim *victim) WEIR_HELD;
   /// The one place that says where a dirty page may go, and in which order: to a neighbour or to HOST, or past HOST: what is not
   /// expected back soon, and what HOST can't make room for. May drop the lock.
   Status place_victim(Releasable &lock, PoolDevice &device, Victim &victim) WEIR_HELD;
+  Status place_in_host(Releasable &lock, PoolDevice &device, Victim &victim) WEIR_HELD;
   /// Marks it to pass HOST by.
   Status place_below(Victim &victim) WEIR_HELD;
   /// Memory of an integrated device is the host's: in HOST a page would take as much of it, and nothing would be won. True: a tier below

@@ -126,9 +126,11 @@ struct Plan {
   const void *lease = nullptr;
   /// How it is to be brought in.
   struct Terms {
-    bool whole = false;     ///< not to be brought in by parts
-    bool quiet = false;     ///< a prefetch: gives up rather than waits
-    bool lends = false;     ///< ... and what it brings is borrowed there
+    bool whole = false;  ///< not to be brought in by parts
+    bool quiet = false;  ///< a prefetch: gives up rather than waits
+    bool lends = false;  ///< ... and what it brings is borrowed there
+    bool planned =
+        false;  ///< ... by a plan: it takes the room of what that has given up, and of nothing else
     bool in_place = false;  ///< pages where they lie, for another device's stream: brings nothing
     bool every_place = false;  ///< a copy from or to the host: conflicts byte by byte everywhere
     uint64_t not_before = 0;

@@ -46,7 +46,8 @@ Status Prefetcher::announce(Stream &stream, const weir_operation *operations, si
   announcements_.append(stream.slot, fresh);
   // Only now: what fails leaves the old ones.
   for (size_t i = 0; replace && i < old; ++i) consume(*state);
-  state->has_announced.store(announcements_.count(stream.slot) != 0, std::memory_order_relaxed);
+  state->set_way(StreamState::announced, announcements_.count(stream.slot) != 0);
+  if (plans_ != nullptr) plans_->note_announced(*state, replace && old != 0);
   env_.sync.work.notify_all();
   return {};
 }
@@ -77,30 +78,34 @@ Status Prefetcher::read_operation(const weir_operation &from, size_t number,
                             "not valid",
                             number, llu(u)));
     if (!alive) continue;
-    operation->push_back({index, page_.buffers.target(index).region->id,
-                          page_.buffers.hot(index).generation(), use.offset, use.offset + length,
-                          static_cast<uint8_t>(use.mode),
-                          (use.flags & WEIR_USE_ALLOW_REMOTE) != 0});
+    const page::Hot &hot = page_.buffers.hot(index);
+    operation->push_back({index, page_.buffers.target(index).region->id, hot.generation(),
+                          use.offset, use.offset + length, static_cast<uint8_t>(use.mode),
+                          (use.flags & WEIR_USE_ALLOW_REMOTE) != 0, page_.buffers.tenant(index),
+                          hot.size()});
   }
   return {};
 }
 
-void Prefetcher::note_acquire(StreamState &state) {
+void Prefetcher::note_acquire(StreamState &state, const Plan &set) {
   if (hints_.retry()) env_.sync.work.notify_all();
-  if (state.has_announced.load(std::memory_order_relaxed)) consume(state);
+  const bool announced = state.has_announced();
+  if (announced) consume(state);
+  if (plans_ != nullptr) plans_->note_acquire(state, announced, set);
 }
 
 /// The stream's next announced operation is over.
 void Prefetcher::consume(StreamState &state) {
   const uint32_t slot = state.stream->slot;
   announcements_.consume(slot);
-  state.has_announced.store(announcements_.count(slot) != 0, std::memory_order_relaxed);
+  state.set_way(StreamState::announced, announcements_.count(slot) != 0);
   env_.sync.work.notify_all();
 }
 
 void Prefetcher::forget_stream(StreamState &state) noexcept {
   while (announcements_.count(state.stream->slot) != 0) consume(state);
   hints_.forget_stream(state.stream->slot);
+  if (plans_ != nullptr) plans_->forget_stream(state);
 }
 
 /// The next use worth bringing in, within the first operations announced on any stream.
@@ -112,6 +117,7 @@ bool Prefetcher::next_announced(PrefetchRequest *request) {
     });
     if (device == page_.devices.end()) continue;
     const uint8_t place = (*device)->place;
+    if (plans_ != nullptr && plans_->plans_announced(place)) continue;
     const uint32_t slot = state->stream->slot;
     for (auto next = announcements_.take(slot); next; next = announcements_.take(slot)) {
       const policy::AnnouncedUse &use = next->use;
@@ -234,6 +240,7 @@ bool Prefetcher::leaves_room(const PrefetchRequest &request, uint64_t beside) no
   // An announced use that comes long before its turn takes the place of one that is announced too: more would be copied in all. So
   // no more comes early than hides the copies (the fixed horizon of R. H. Patterson et al., "Informed prefetching and caching"), but
   // into memory that is free and that the demoter has not made so.
+  if (request.planned) return true;  // there is, or the plan has given up as much
   if (request.slot != 0)
     return room >= device.memory.high_water() + beside + request.bytes ||
            announcements_.ahead(request.slot) + beside + request.bytes <=
@@ -339,6 +346,15 @@ void Prefetcher::gather(bool announced, PrefetchBatch *batch) {
   }
 }
 
+bool Prefetcher::bring_planned(Releasable &lock) {
+  PrefetchRequest request{};
+  if (plans_ == nullptr || !plans_->next(&request)) return false;
+  Status status(WEIR_ERROR_OUT_OF_HOST_MEMORY);
+  const AtEnd settled([&]() WEIR_HELD { plans_->settle(lock, request, status); });
+  status = bring_together(lock, {&request, 1});
+  return true;
+}
+
 /// All of a batch at once, or one after the other where there is not the room. False: what was left of it waits for room.
 bool Prefetcher::run(Releasable &lock, PrefetchBatch &batch) {
   for (PrefetchRequest &request : batch) request.refused = 0;
@@ -384,8 +400,13 @@ bool Prefetcher::Lane::step(Releasable &lock) {
   own_.env_.scrub_turns.finish_behind(lock);
   batch_.clear();
   rest_ns_ = Rebalancer::never;
+  bool brought = false;  // for a plan
   if_memory([&]() WEIR_HELD {
     own_.gather(false, &batch_);
+    if (batch_.empty() && own_.bring_planned(lock)) {
+      brought = true;
+      return;
+    }
     if (batch_.empty() && !blocked_) own_.gather(true, &batch_);
     Rebalancer *rebalancer = own_.rebalancer_.get();
     if (batch_.empty() && rebalancer != nullptr) (void)rebalancer->next(&batch_, &rest_ns_);
@@ -398,7 +419,7 @@ bool Prefetcher::Lane::step(Releasable &lock) {
     if (!own_.run(lock, batch_)) blocked_ = true;
   });                                      // or a hint less
   blocked_ = blocked_ && !batch_.empty();  // until it has rested
-  return !batch_.empty();
+  return brought || !batch_.empty();
 }
 
 }  // namespace weir::move

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Prefetcher: what is brought ahead of demand: what calls have asked for, then what streams have announced, then, when nothing else
-// is to be done, spilled pages for neighbours (Rebalancer). It chooses what comes next and whether there is room for it; bringing it
+// Prefetcher: what is brought ahead of demand: what calls have asked for, then what a plan wants (PlanExecutor) or, where there is none,
+// what streams have announced, then, when nothing else is to be done, spilled pages for neighbours (Rebalancer). It chooses what comes next and whether there is room for it; bringing it
 // is the Bringer's. Its lanes do so, or without threads the call that asks, as far as that needs no lease to end.
 //
 // What must hold: all of it is hints. A buffer that died meanwhile is skipped, and a prefetch takes neither a leased page nor one
@@ -10,6 +10,7 @@
 
 #include "core/base/task.hpp"
 #include "core/lease/layer.hpp"
+#include "core/move/plan_executor.hpp"
 #include "core/move/rebalance.hpp"
 #include "core/policy/announcements.hpp"
 
@@ -57,13 +58,22 @@ class Prefetcher final : private policy::HintView {
         lanes_{Lane(*this), Lane(*this)} {}
 
   /// Before anything is asked for.
-  void start() {
+  void start(Evictor &evictor) {
+    if (env_.config.plans)
+      plans_ = make_owned<PlanExecutor>(env_.memory, env_, page_, lease_, evictor, announcements());
     if (env_.config.no_peer) return;
     rebalancer_ = make_owned<Rebalancer>(env_.memory, env_, page_, env_.config.rebalance_rate);
   }
   /// Two where there is storage: one reads while the other's copies end.
   std::span<Lane> lanes() noexcept {
     return std::span(lanes_).first(page_.cold.storage() != nullptr ? 2 : 1);
+  }
+
+  /// nullptr: the pool's policy carries no plans out.
+  PlanExecutor *plans() noexcept { return plans_.get(); }
+  /// Whether a plan says what leaves the device ahead of demand.
+  bool planned(uint8_t place) const noexcept WEIR_HELD {
+    return plans_ != nullptr && plans_->plans_for(place);
   }
 
   // ---- calls ----
@@ -76,8 +86,8 @@ class Prefetcher final : private policy::HintView {
   void ask(Releasable &lock, PrefetchBatch &asked, uint32_t slot) WEIR_HELD;
 
   // ---- what it is told ----
-  /// The stream has acquired, its next announced operation if there is one.
-  void note_acquire(StreamState &state) WEIR_HELD;
+  /// The stream has acquired, its next announced operation if there is one: this set.
+  void note_acquire(StreamState &state, const Plan &set) WEIR_HELD;
   void note_use(uint32_t buffer, uint64_t begin, uint64_t end) noexcept WEIR_HELD {
     hints_.use(buffer, begin, end);
   }
@@ -89,11 +99,16 @@ class Prefetcher final : private policy::HintView {
   }
   /// Another stream has the slot: what its last one has said of its future is void.
   void forget_stream(StreamState &state) noexcept WEIR_HELD;
-  /// The region's owner has ended.
-  void forget_region(uint32_t region) noexcept WEIR_HELD { announcements_.forget(region); }
+  /// The region's owner is ending.
+  void forget_region(const Region &region) noexcept WEIR_HELD {
+    announcements_.forget(region.id);
+    if (plans_ != nullptr) plans_->forget_region(region);
+  }
 
   /// What prefetches say of a page.
   void describe(Region &region, uint32_t page, uint8_t place, PageInfo *info) noexcept WEIR_HELD;
+  /// The next bytes that a plan wants. False: there are none, or no room for them. Drops the lock.
+  bool bring_planned(Releasable &lock) WEIR_HELD;
   /// The threads have something to bring that calls have asked for and that has not been refused.
   bool pending() const noexcept WEIR_HELD {
     return env_.config.background && !env_.sync.lock.stopping() && hints_.pending();
@@ -123,6 +138,7 @@ class Prefetcher final : private policy::HintView {
   const LeaseLayer &lease_;
   Bringer &bringer_;
   Owned<Rebalancer> rebalancer_;  ///< none where pages do not go to neighbours
+  Owned<PlanExecutor> plans_;
   policy::Announcements announcements_ WEIR_GUARDED;
   policy::Hints hints_ WEIR_GUARDED;
   std::array<Lane, 2> lanes_;

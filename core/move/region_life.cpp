@@ -64,7 +64,7 @@ void RegionLife::free(Region &region) noexcept {
   if (region.shards != nullptr && !region.shards->stranded)
     page_.devices[region.shards->range_place]->memory.addresses().free(region.shards->range);
   leave_lot(region);
-  prefetcher_.forget_region(region.id);
+  prefetcher_.forget_region(region);
   page_.places.forget(region);
   page_.regions.free(region);
 }
@@ -72,9 +72,9 @@ void RegionLife::free(Region &region) noexcept {
 void RegionLife::keep_or_free(Region &region) noexcept {
   page::Aliases::drop(region);
   region.host.registered = nullptr;
+  prefetcher_.forget_region(region);
   region.owner.buffer = page::BufferTable::none;
   region.is.cold = region.is.streaming = false;
-  prefetcher_.forget_region(region.id);
   region.tag = 0;
   uint32_t resident = 0;
   for (uint32_t p = 0; p < region.pages.size(); ++p) page_.tiers.discard(region, p);

@@ -49,6 +49,7 @@ struct Victim {
   bool gone = false;      ///< unmapped
   bool cached = false;    ///< clean, but copied to HOST because its other copies are below that
   bool straight = false;  ///< to the tiers below HOST, without a slot there
+  bool stays = false;     ///< it is cleaned: its bytes are copied to HOST, and it stays
   /// Where its bytes go.
   struct Goal {
     tier::HostSlot slot;
@@ -76,8 +77,10 @@ struct Drain {
 
   PoolDevice &device;
   bool background;
-  uint64_t wait_ns;  ///< for the work that uses a page
+  uint64_t wait_ns;   ///< for the work that uses a page
+  bool stay = false;  ///< pages are cleaned, and stay
   uint64_t freed = 0;
+  uint64_t cleaned = 0;  ///< bytes copied of pages that stay
   uint64_t untold = 0;
   uint64_t seen = 0;  ///< of `freed`: what the set that the room is for has looked at
   Status why{};       ///< the first failure

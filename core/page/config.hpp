@@ -43,6 +43,9 @@ struct EngineConfig {
   uint64_t idle_grace_ns = 10'000'000'000;
   uint64_t evict_wait_ns = 10'000'000'000;
   const char *policy = nullptr;
+  bool plans = false;  ///< the policy carries out plans of what is to come
+  bool learns =
+      false;  ///< what streams acquire is logged for who learns from it (core/lease/use_log.hpp); not without `background`
   bool background = true;
   uint32_t pool_id = 0;
   const Clock *clock = nullptr;  ///< a test's; from the start on the pool's

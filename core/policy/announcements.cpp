@@ -10,18 +10,25 @@
 
 namespace weir::policy {
 
+bool AnnouncedUse::needs() const noexcept {
+  return mode != WEIR_DISCARD_WRITE || begin != 0 || end < size;
+}
+
 void Announcements::append(uint32_t slot, std::pmr::vector<AnnouncedUses> &fresh) {
   Stream &stream = streams_.try_emplace(slot, streams_.get_allocator().resource()).first->second;
   const size_t old = stream.operations.size();
   const auto each = [&](auto &&visit) {
     uint64_t number = stream.base + old;
     for (const AnnouncedUses &uses : fresh) {
-      for (const AnnouncedUse &use : uses) visit(use.region, Upcoming{number, slot});
+      for (const AnnouncedUse &use : uses) visit(use.region, Upcoming{number, slot, use.needs()});
       ++number;
     }
   };
   try {
-    each([this](uint32_t region, Upcoming use) { upcoming_[region].insert(use); });
+    each([this](uint32_t region, Upcoming use) {
+      const auto listed = upcoming_[region].insert(use).first;
+      listed->needed = listed->needed || use.needed;
+    });
     for (AnnouncedUses &uses : fresh) stream.operations.push_back(std::move(uses));
   } catch (...) {
     while (stream.operations.size() > old) {
@@ -76,6 +83,15 @@ void Announcements::note_brought(uint32_t slot, uint64_t number, size_t index,
   if (stream == nullptr) return;
   stream->operations[number - stream->base][index].brought += bytes;
   stream->ahead += bytes;
+}
+
+std::optional<Announcements::NextUse> Announcements::next_use(uint32_t slot, uint32_t region,
+                                                              uint64_t from) const noexcept {
+  const auto found = upcoming_.find(region);
+  if (found == upcoming_.end()) return {};
+  for (auto use = found->second.lower_bound({from, 0}); use != found->second.end(); ++use)
+    if (use->slot == slot) return NextUse{use->number, use->needed};
+  return {};
 }
 
 uint64_t Announcements::before_use_of(uint32_t region) noexcept {

@@ -9,7 +9,6 @@
 #pragma once
 
 #include <algorithm>
-#include <compare>
 #include <deque>
 #include <memory_resource>
 #include <optional>
@@ -26,7 +25,11 @@ struct AnnouncedUse {
   uint64_t begin, end;
   uint8_t mode;
   bool remote;
+  bool shares = false;   ///< it lies on pages that are others' too
+  uint64_t size = 0;     ///< of the buffer
   uint64_t brought = 0;  ///< bytes that have come to a device for it
+  /// Of content that is there: not where all of the buffer is written anew.
+  bool needs() const noexcept;
 };
 using AnnouncedUses = std::pmr::vector<AnnouncedUse>;  ///< of one operation
 
@@ -66,6 +69,26 @@ class Announcements {
   /// How many operations come before the next that uses the region; UINT64_MAX: none is announced.
   uint64_t before_use_of(uint32_t region) noexcept;
 
+  // ---- for who plans ahead (policy/announced_forecast.hpp) ----
+  /// The number of the stream's oldest operation.
+  uint64_t oldest(uint32_t slot) noexcept { return find(slot).base; }
+  /// nullptr: it has been consumed, or is not announced.
+  const AnnouncedUses *operation(uint32_t slot, uint64_t number) noexcept {
+    const Stream *stream = find(slot, number);
+    return stream != nullptr ? &stream->operations[number - stream->base] : nullptr;
+  }
+  /// Whether that operation uses the region, of which the owner lives, and has not been consumed.
+  bool lists(uint32_t slot, uint32_t region, uint64_t number) const noexcept {
+    const auto found = upcoming_.find(region);
+    return found != upcoming_.end() && found->second.contains({number, slot});
+  }
+  struct NextUse {
+    uint64_t number;  ///< of the operation
+    bool needed;      ///< it needs content that is there
+  };
+  /// The stream's next operation from that one on that uses the region, if one is announced.
+  std::optional<NextUse> next_use(uint32_t slot, uint32_t region, uint64_t from) const noexcept;
+
  private:
   struct Stream {
     explicit Stream(std::pmr::memory_resource *memory) : operations(memory) {}
@@ -82,9 +105,12 @@ class Announcements {
     uint64_t ahead = 0;                         ///< the sum of `brought`
   };
   struct Upcoming {
-    uint64_t number;  ///< of an operation ...
-    uint32_t slot;    ///< ... of this stream
-    auto operator<=>(const Upcoming &) const = default;
+    uint64_t number;              ///< of an operation ...
+    uint32_t slot;                ///< ... of this stream
+    mutable bool needed = false;  ///< by one of its uses at least, with the content that is there
+    bool operator<(const Upcoming &other) const noexcept {
+      return number != other.number ? number < other.number : slot < other.slot;
+    }
   };
   void unlist(uint32_t region, Upcoming use) noexcept;
   Stream &find(uint32_t slot) noexcept {

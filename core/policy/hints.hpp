@@ -33,15 +33,16 @@ struct PrefetchRequest {
   uint64_t generation;
   uint64_t begin, end;
   uint8_t mode, place;
-  uint32_t slot = 0;    ///< of the stream that announced it; 0: asked for by a call ...
-  size_t use = 0;       ///< ... as this use ...
-  uint64_t number = 0;  ///< ... of this operation
-  bool remote = false;  ///< not if the use can be granted where the bytes are
-  bool lend = false;    ///< to a neighbour that has memory to spare (rebalance.hpp)
-  uint64_t call = 0;    ///< of the hint that goes with it; 0: none does
-  uint32_t asker = 0;   ///< the slot of the stream of that call
-  uint64_t bytes = 0;   ///< of the pages that it is on ...
-  uint64_t until = 0;   ///< ... and of all that calls have asked for, up to it and with it
+  uint32_t slot = 0;     ///< of the stream that announced it; 0: asked for by a call ...
+  size_t use = 0;        ///< ... as this use ...
+  uint64_t number = 0;   ///< ... of this operation
+  bool remote = false;   ///< not if the use can be granted where the bytes are
+  bool lend = false;     ///< to a neighbour that has memory to spare (rebalance.hpp)
+  bool planned = false;  ///< by a plan (move/plan_executor.hpp), of which `number` is the operation
+  uint64_t call = 0;     ///< of the hint that goes with it; 0: none does
+  uint32_t asker = 0;    ///< the slot of the stream of that call
+  uint64_t bytes = 0;    ///< of the pages that it is on ...
+  uint64_t until = 0;    ///< ... and of all that calls have asked for, up to it and with it
   /// The round in which there was no room for it, nor for its asker's later ones.
   uint64_t refused = 0;
 };

@@ -7,13 +7,13 @@
 // no next use is announced. A prefetched page that nobody has used yet is needed before any other whose use is not announced.
 // (L. Belady, "A study of replacement algorithms", IBM Systems Journal 5, 1966.)
 
+#include "core/policy/lru_window.hpp"
+
 #include "core/base/pool_lock.hpp"
-#include "core/policy/policy.hpp"
 
 #include <algorithm>
 #include <cassert>
 #include <cmath>
-#include <cstring>
 #include <functional>
 #include <new>
 #include <tuple>
@@ -94,7 +94,8 @@ class LruWindow final : public Policy {
     const size_t first = victims->size();
     uint64_t found = take_disposable(wanted, victims);
     const size_t first_used = victims->size();
-    if (wanted.dead_before != UINT64_MAX || wanted.disposable_only) return found;
+    const bool no_more = wanted.disposable_only || wanted.given_up_only;
+    if (wanted.dead_before != UINT64_MAX || no_more) return found;
     while (found < wanted.bytes && heap_end_ != 0 && room_for_victims(*victims)) {
       const uint64_t more = take_best(wanted, wanted.bytes - found, victims);
       if (more == 0 && candidates_.empty()) break;
@@ -298,8 +299,7 @@ class LruWindow final : public Policy {
 
 }  // namespace
 
-Owned<Policy> make_policy(const char *name, View &view, std::pmr::memory_resource *memory) {
-  if (name != nullptr && std::strcmp(name, "lru-window") != 0) return {};
+Owned<Policy> make_lru_window(View &view, std::pmr::memory_resource *memory) {
   return adopt_as<Policy>(make_owned<LruWindow>(memory, view, memory));
 }
 

@@ -59,10 +59,13 @@ struct Wanted {
   bool dirty_only = false;
   bool disposable_only = false;
   bool keep_prefetched = false;       ///< nothing that was prefetched and not used yet
+  bool given_up_only = false;         ///< only what a plan has given up, and can be dropped
   bool all_or_nothing = false;        ///< no victims where there are not `bytes` of them
   uint64_t dead_before = UINT64_MAX;  ///< if set, only of owners that died before this look
   size_t most_looks = SIZE_MAX;       ///< no page beyond so many, coldest first, is looked at
 };
+
+class GivenUp;
 
 class Policy {
  public:
@@ -83,9 +86,11 @@ class Policy {
   virtual uint64_t choose(const Wanted &wanted, std::pmr::vector<PageRef> *victims) = 0;
   /// A victim that stays after all. False: there was no memory to remember it; it is to be admitted again later.
   virtual bool give_back(const PageRef &page, uint64_t tick) noexcept = 0;
+  /// What plans have given up, of a policy that carries plans out; nullptr: it does not.
+  virtual GivenUp *given_up() noexcept { return nullptr; }
 };
 
-/// Policies by name; nullptr if there is none. The view outlives the policy.
+/// Policies by name; nullptr if there is none. The view outlives the policy. NULL and "lru-window" name the same.
 Owned<Policy> make_policy(const char *name, View &view, std::pmr::memory_resource *memory);
 
 }  // namespace weir::policy

@@ -74,6 +74,7 @@ class Context {
   std::string memory_root;
   std::string numa_root;  ///< of the files that tell the system's NUMA nodes
   transfer::SplitSizes split_sizes;
+  bool learns = false;           ///< pools made from now on learn, if a test says so
   const Clock *clock = nullptr;  ///< what pools made from now on tell time by, if a test says so
 
  private:

@@ -41,6 +41,7 @@ Engine::LeaseOwners::LeaseOwners(Engine &engine)
       leases(&engine.memory_, engine.pages_.buffers),
       remote_writes(&engine.memory_, engine.streams_),
       states(&engine.memory_),
+      log(&engine.memory_),
       operations(&engine.memory_) {}
 
 Engine::Movers::Movers(const Env &env, const PageLayer &page, const LeaseLayer &lease,
@@ -134,6 +135,13 @@ Status Engine::start(page::EngineConfig config) {
     for (const auto &device : pages_.devices) pages_.places.open(device->place);
     movers_.losses.tell_peers();
   }
+  if (config_.learns && config_.background) {
+    // What is smaller is not worth a plan: all of it stays.
+    constexpr uint64_t share = 65536;
+    uint64_t budget = 0;
+    for (const auto &device : pages_.devices) budget += device->memory.budget();
+    leases_.log.start(budget / share);
+  }
   const uint32_t node = services_.homes.common_node();
   services_.cpu.start(config_.nodes, node);
   if (runtimes.size() > 1)
@@ -145,7 +153,7 @@ Status Engine::start(page::EngineConfig config) {
       make_owned<tier::HostStore>(&memory_, &memory_, config_.host.budget, std::move(runtimes),
                                   registrable, config_.nodes, log_),
       config_.host.checksum);
-  movers_.prefetcher.start();
+  movers_.prefetcher.start(movers_.evictor);
   services_.homes.warn_of_integrated();
   for (const page::EngineConfig::DeviceBudget &entry : config_.devices)
     services_.sizes.warn_of_budget(*entry.device, entry.budget);

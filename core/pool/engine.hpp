@@ -133,6 +133,7 @@ class Engine final {
     lease::RemoteWrites remote_writes;
     lease::StreamStates states;
     lease::Admission admission;
+    UseLog log;
     lease::OperationNames operations;
   };
   struct Services;
@@ -182,15 +183,24 @@ class Engine final {
   };
 
   // hit_path.cpp
-  bool whole_use(const weir_use &use, uint32_t *index, uint64_t *generation) noexcept;
+  struct Whole;
+  Whole whole_use(const weir_use &use) noexcept;
   bool plain_use(const weir_use &use, uint32_t *index, uint64_t *generation) noexcept;
-  weir_lease record_one(StreamState &state, OwnLeases &own, uint32_t index, uint8_t mode) noexcept;
-  bool acquire_first(Stream &stream, StreamState &state, weir_use &use, weir_lease *out) noexcept;
-  bool acquire_one(Stream &stream, StreamState &state, weir_use &use, weir_lease *out) noexcept;
-  bool acquire_fast(Stream &stream, StreamState &state, weir_use *uses, size_t count,
-                    Lease *lease) noexcept;
+  weir_lease record_one(const Stream &stream, OwnLeases &own, uint32_t index,
+                        uint8_t mode) noexcept;
+  bool acquire_first(Stream &stream, OwnLeases &own, weir_use &use, weir_lease *out) noexcept;
+  bool acquire_one(Stream &stream, OwnLeases *own, weir_use &use, weir_lease *out,
+                   uint64_t *what) noexcept;
+  template <class Write>
+  bool acquire_fast(Stream &stream, weir_use *uses, size_t count, Lease *lease,
+                    Write &&write) noexcept;
   Status acquire_set(Stream &stream, StreamState &state, weir_use *uses, size_t count,
                      const page::AcquireOptions &options, bool fast, weir_lease *out);
+  Status acquire_missed(Stream &stream, StreamState &state, weir_use *uses, size_t count,
+                        const page::AcquireOptions &options, bool fast, Lease *lease,
+                        weir_lease *out);
+  Status acquire_logged(Stream &stream, StreamState &state, weir_use *uses, size_t count,
+                        const page::AcquireOptions &options, bool fast, weir_lease *out);
   Lease *take_one(Stream &stream, StreamState &state, weir_lease handle) noexcept;
   // first_use.cpp
   bool lease_fresh(const Stream &stream, weir_use &use) noexcept;
@@ -224,8 +234,8 @@ class Engine final {
   const PageLayer page_{pages_.devices, pages_.regions,  pages_.places,
                         pages_.buffers, pages_.slabs,    pages_.tiers,
                         pages_.cold,    pages_.accounts, movers_.uses};
-  const LeaseLayer lease_{leases_.history, leases_.leases,    leases_.remote_writes,
-                          leases_.states,  leases_.admission, leases_.operations};
+  const LeaseLayer lease_{leases_.history,   leases_.leases, leases_.remote_writes, leases_.states,
+                          leases_.admission, leases_.log,    leases_.operations};
   Movers movers_;
   Services services_;
   Background background_;  ///< its tasks are above

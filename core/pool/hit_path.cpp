@@ -3,7 +3,11 @@
 // Acquire and release of resident buffers without the pool's lock: one compare-and-swap a buffer to acquire, one
 // fence for all, then a stamp and a decrement a buffer to release. page/hot.hpp has the rules that make it right.
 // A lease of one whole buffer, by far the commonest, has a way of its own: every locked instruction counts.
+//
+// A stream that is learned from has ways of its own too, made of the same functions, so that one that is not pays nothing for it. There a
+// use costs two stores more, and an acquire a few loads (core/lease/use_log.hpp).
 
+#include "core/lease/use_writer.hpp"
 #include "core/move/plan.hpp"
 #include "core/pool/engine.hpp"
 
@@ -11,84 +15,100 @@
 
 namespace weir::pool {
 
-/// Whether the use could be one of a whole buffer; checks all that the word does not tell.
-inline bool Engine::whole_use(const weir_use &use, uint32_t *index, uint64_t *generation) noexcept {
+/// A use that could be one of a whole buffer.
+struct Engine::Whole {
+  page::Hot *hot = nullptr;  ///< nullptr: it is none
+  uint32_t index = 0;
+  uint8_t mode = 0;
+  uint64_t generation = 0;
+
+  explicit operator bool() const noexcept { return hot != nullptr; }
+};
+
+/// Checks all that the word does not tell.
+inline Engine::Whole Engine::whole_use(const weir_use &use) noexcept {
+  Whole whole;
+  const uint32_t mode = use.mode;
   const bool plain =
       (use.offset | use.flags | use.reserved[0] | use.reserved[1] | use.reserved[2]) == 0 &&
-      use.mode - 1U <= 2U && pages_.buffers.decode(use.buffer, index, generation);
-  return plain && (use.length == WEIR_WHOLE || use.length == pages_.buffers.hot(*index).size());
+      mode - 1U <= 2U && pages_.buffers.decode(use.buffer, &whole.index, &whole.generation);
+  if (!plain) return whole;
+  page::Hot &hot = pages_.buffers.hot(whole.index);
+  if (use.length != WEIR_WHOLE && use.length != hot.size()) return whole;
+  whole.hot = &hot;
+  whole.mode = static_cast<uint8_t>(mode);
+  return whole;
 }
 
 /// The same for others than the hit path, into which it is compiled.
 bool Engine::plain_use(const weir_use &use, uint32_t *index, uint64_t *generation) noexcept {
-  return whole_use(use, index, generation);
+  const Whole whole = whole_use(use);
+  *index = whole.index;
+  *generation = whole.generation;
+  return whole.hot != nullptr;
 }
 
 /// The record of a lease that has been granted to this thread.
-inline weir_lease Engine::record_one(StreamState &state, OwnLeases &own, uint32_t index,
+inline weir_lease Engine::record_one(const Stream &stream, OwnLeases &own, uint32_t index,
                                      uint8_t mode) noexcept {
   Lease *lease = own.free.pop();
   lease->few[0].buffer = index;
   lease->few[0].mode = mode;
   lease->few[0].kind = LeaseKind::whole;
   lease->count.store(1, std::memory_order_relaxed);
-  own.hits.store(own.hits.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-  return state.handle(config_.pool_id, *lease);
+  return StreamState::handle(config_.pool_id, stream.slot, *lease);
 }
 
 /// The first lease of a small buffer, to write all of it. Apart, so that a hit has nothing to keep for it.
-[[gnu::noinline]] bool Engine::acquire_first(Stream &stream, StreamState &state, weir_use &use,
+[[gnu::noinline]] bool Engine::acquire_first(Stream &stream, OwnLeases &own, weir_use &use,
                                              weir_lease *out) noexcept {
-  uint32_t index = 0;
-  uint64_t generation = 0;
-  if (!whole_use(use, &index, &generation)) return false;
-  page::Hot &hot = pages_.buffers.hot(index);
-  if (!hot.try_first_lease(generation, stream.slot, stream.device->id, &use.address) &&
+  const Whole whole = whole_use(use);
+  if (!whole) return false;
+  if (!whole.hot->try_first_lease(whole.generation, stream.slot, stream.device->id, &use.address) &&
       !lease_fresh(stream, use))
     return false;
-  *out = record_one(state, *state.of_this_thread(), index, WEIR_DISCARD_WRITE);
+  *out = record_one(stream, own, whole.index, WEIR_DISCARD_WRITE);
   return true;
 }
 
-/// A lease of one whole resident buffer with a record of the thread's own, granted or not even tried.
-inline bool Engine::acquire_one(Stream &stream, StreamState &state, weir_use &use,
-                                weir_lease *out) noexcept {
-  uint32_t index = 0;
-  uint64_t generation = 0;
-  OwnLeases *own = state.of_this_thread();
+/// A lease of one whole resident buffer with a record of the thread's own (nullptr: it has none), granted or not even tried. The caller
+/// counts the hit, or logs it as *what.
+[[gnu::always_inline]] inline bool Engine::acquire_one(Stream &stream, OwnLeases *own,
+                                                       weir_use &use, weir_lease *out,
+                                                       uint64_t *what) noexcept {
   if (own == nullptr || own->free.head == nullptr) return false;
-  if (!whole_use(use, &index, &generation)) return false;
-  const auto mode = static_cast<uint8_t>(use.mode);
-  if (!pages_.buffers.hot(index).try_lease(generation, mode, stream.slot, stream.device->id,
-                                           &use.address))
-    return mode == WEIR_DISCARD_WRITE && acquire_first(stream, state, use, out);
-  *out = record_one(state, *own, index, mode);
+  const Whole whole = whole_use(use);
+  if (!whole) return false;
+  *what = UseRecord::what(use.buffer, whole.mode);
+  if (!whole.hot->try_lease(whole.generation, whole.mode, stream.slot, stream.device->id,
+                            &use.address))
+    return whole.mode == WEIR_DISCARD_WRITE && acquire_first(stream, *own, use, out);
+  *out = record_one(stream, *own, whole.index, whole.mode);
   return true;
 }
 
-bool Engine::acquire_fast(Stream &stream, StreamState &state, weir_use *uses, size_t count,
-                          Lease *lease) noexcept {
+/// Under the timeline's lock. The caller counts the hits, or publishes what has been written for him.
+template <class Write>
+[[gnu::always_inline]] inline bool Engine::acquire_fast(Stream &stream, weir_use *uses,
+                                                        size_t count, Lease *lease,
+                                                        Write &&write) noexcept {
   size_t done = 0;
   std::array<uint64_t, Lease::inline_items>
       addresses;  // the caller's are written when all are granted
   for (; done < count; ++done) {
-    const weir_use &use = uses[done];
-    uint32_t index = 0;
-    uint64_t generation = 0;
-    if (!whole_use(use, &index, &generation)) break;
-    const auto mode = static_cast<uint8_t>(use.mode);
-    if (!pages_.buffers.hot(index).try_lease(generation, mode, stream.slot, stream.device->id,
-                                             &addresses[done]))
+    const Whole whole = whole_use(uses[done]);
+    if (!whole || !whole.hot->try_lease(whole.generation, whole.mode, stream.slot,
+                                        stream.device->id, &addresses[done]))
       break;
     LeaseItem &item = lease->few[done];
-    item.buffer = index;
-    item.mode = mode;
+    item.buffer = whole.index;
+    item.mode = whole.mode;
     item.kind = LeaseKind::whole;
+    write(done, UseRecord::what(uses[done].buffer, whole.mode));
   }
   if (done == count) {
     for (size_t i = 0; i < count; ++i) uses[i].address = addresses[i];
     lease->count = static_cast<uint32_t>(count);
-    state.hits += count;
     return true;
   }
   while (done-- > 0) pages_.buffers.hot(lease->few[done].buffer).drop_lease(lease->few[done].mode);
@@ -104,10 +124,27 @@ Status Engine::acquire(Stream &stream, weir_use *uses, size_t count,
   if (state == nullptr ||
       state->stream_generation.load(std::memory_order_relaxed) != stream.generation)
     WEIR_TRY(services_.acquirer.stream_state(stream, &state));
-  const bool fast =
-      stream.device != nullptr && !state->has_announced.load(std::memory_order_relaxed);
-  if (fast && count == 1 && acquire_one(stream, *state, uses[0], out)) return {};
-  return acquire_set(stream, *state, uses, count, options, fast, out);
+  const uint8_t ways = state->ways.load(std::memory_order_relaxed);
+  const bool fast = stream.device != nullptr && ways == 0;
+  if (fast && count == 1) {
+    OwnLeases *own = state->of_this_thread();
+    uint64_t what = 0;
+    if (acquire_one(stream, own, uses[0], out, &what)) {
+      own->hits.store(own->hits.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+      return {};
+    }
+  }
+  if (fast || (ways & StreamState::learned) == 0)
+    return acquire_set(stream, *state, uses, count, options, fast, out);
+  if (ways == StreamState::learned && count == 1) {
+    OwnLeases *own = state->in_turn();  // a thread that had its turn has a ring
+    uint64_t what = 0;
+    if (acquire_one(stream, own, uses[0], out, &what)) {
+      own->ring.load(std::memory_order_relaxed)->hit(what, leases_.log.when(options.operation));
+      return {};
+    }
+  }
+  return acquire_logged(stream, *state, uses, count, options, ways == StreamState::learned, out);
 }
 
 Status Engine::acquire_set(Stream &stream, StreamState &state, weir_use *uses, size_t count,
@@ -118,11 +155,19 @@ Status Engine::acquire_set(Stream &stream, StreamState &state, weir_use *uses, s
     state.adopt_this_thread();
     lease = state.take(&memory_);
     if (lease != nullptr && fast && count <= Lease::inline_items &&
-        acquire_fast(stream, state, uses, count, lease)) {
-      *out = state.handle(config_.pool_id, *lease);
+        acquire_fast(stream, uses, count, lease, [](size_t /*use*/, uint64_t /*what*/) {})) {
+      state.hits += count;
+      *out = StreamState::handle(config_.pool_id, stream.slot, *lease);
       return {};
     }
   }
+  return acquire_missed(stream, state, uses, count, options, fast, lease, out);
+}
+
+/// With a record (nullptr: none is left) for a set that the hit path has not granted. `fast`: it was open to the stream.
+Status Engine::acquire_missed(Stream &stream, StreamState &state, weir_use *uses, size_t count,
+                              const page::AcquireOptions &options, bool fast, Lease *lease,
+                              weir_lease *out) {
   // Counts taken back may have stopped somebody from making room; told here, because the stream's lock comes after
   // the pool's.
   if (leases_.admission.has_watchers()) wake_all();
@@ -140,7 +185,7 @@ Status Engine::acquire_set(Stream &stream, StreamState &state, weir_use *uses, s
     item.kind = LeaseKind::whole;
     lease->count = 1;
     ++state.hits;
-    *out = state.handle(config_.pool_id, *lease);
+    *out = StreamState::handle(config_.pool_id, stream.slot, *lease);
     return {};
   }
   Status status;
@@ -153,7 +198,36 @@ Status Engine::acquire_set(Stream &stream, StreamState &state, weir_use *uses, s
     state.give(lease);  // no handle has named it
     return status;
   }
-  *out = state.handle(config_.pool_id, *lease);
+  *out = StreamState::handle(config_.pool_id, stream.slot, *lease);
+  return {};
+}
+
+/// The same as acquire_set(), of a stream that is learned from.
+Status Engine::acquire_logged(Stream &stream, StreamState &state, weir_use *uses, size_t count,
+                              const page::AcquireOptions &options, bool fast, weir_lease *out) {
+  lease::UseWriter writer(leases_.log, pages_.buffers);
+  UseRing *ring = writer.ring(stream, state);
+  if (ring == nullptr) return acquire_set(stream, state, uses, count, options, fast, out);
+  Lease *lease = nullptr;
+  {
+    const Guard hold(stream.timeline.lock);
+    if (state.take_turn()) leases_.log.next_moment();
+    lease = state.take(&memory_);
+    const uint64_t head = ring->head(), when = leases_.log.when(options.operation);
+    const auto write = [&](size_t use, uint64_t what) {
+      const uint64_t ends =
+          (use == 0 ? UseRecord::first : 0) | (use == count - 1 ? UseRecord::last : 0);
+      ring->put(head + use, what | ends, when);
+    };
+    if (lease != nullptr && fast && count <= Lease::inline_items &&
+        acquire_fast(stream, uses, count, lease, write)) {
+      ring->publish_hits(head + count);
+      *out = StreamState::handle(config_.pool_id, stream.slot, *lease);
+      return {};
+    }
+  }
+  WEIR_TRY(acquire_missed(stream, state, uses, count, options, fast, lease, out));
+  writer.add(stream, state, {uses, count}, options.operation);
   return {};
 }
 

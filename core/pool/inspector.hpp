@@ -43,6 +43,8 @@ class Inspector {
                      size_t *count) const;
   /// "" or the first broken invariant; for tests (validate.cpp).
   std::string validate() const;
+  /// What streams acquire, where that is logged; for tests.
+  UseLog &use_log() noexcept { return pool_.lease.log; }
   /// The blob of a page's first part in COMPRESSED, or nullptr; for tests, which damage it.
   unsigned char *compressed_blob(weir_buffer buffer, uint32_t page, uint64_t *bytes) const;
 

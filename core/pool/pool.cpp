@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstring>
 
 namespace weir::pool {
 
@@ -102,6 +103,12 @@ Status Pool::start(const weir_pool_desc &desc) {
   config.policy = desc.policy;
   config.background = (desc.flags & WEIR_POOL_NO_BACKGROUND) == 0;
   if (!config.background) config.idle_grace_ns = UINT64_MAX;
+  config.plans = desc.policy != nullptr && std::strcmp(desc.policy, "auto") == 0;
+  // Where there is little, learning takes more than it can save.
+  constexpr uint64_t worth_learning = uint64_t{64} << 20U;
+  uint64_t budgets = 0;
+  for (uint32_t i = 0; i < desc.device_count; ++i) budgets += desc.devices[i].budget;
+  config.learns = context_.learns || (config.plans && budgets >= worth_learning);
   config.host.checksum = (desc.flags & WEIR_POOL_CHECKSUM_HOST) != 0;
   config.pool_id = id_;
   WEIR_TRY(read_lower(desc, &config));

@@ -12,6 +12,10 @@ Status Upkeep::start(Background &background, uint32_t node) {
   PoolSignal &work = env_.sync.work;
   WEIR_TRY(background.start(*this, node, &work));
   for (Task &lane : others_.prefetcher.lanes()) WEIR_TRY(background.start(lane, node, &work));
+  if (move::PlanExecutor *plans = others_.prefetcher.plans(); plans != nullptr) {
+    WEIR_TRY(background.start(*plans, node, &work));
+    WEIR_TRY(background.start(plans->cleaner(), node, &work));
+  }
   if (move::Recompressor *recompressor = others_.recompressor.get(); recompressor != nullptr)
     WEIR_TRY(background.start(*recompressor, numa::unknown, &recompressor->wake()));
   if (page_.cold.any() || env_.config.host.follows)
@@ -65,7 +69,8 @@ bool Upkeep::keep_free(Releasable &lock, PoolDevice &device) {
   if (device.making_room != 0) return false;  // it tells this thread when it has ended
   const Wanted wanted{.bytes = std::min(device.memory.high_water() - room, uint64_t{64} << 20U),
                       .not_before = 8,
-                      .keep_prefetched = true};
+                      .keep_prefetched = true,
+                      .given_up_only = others_.prefetcher.planned(device.place)};
   device.draining_ahead = true;
   device.draining_ahead = evictor_.evict_chosen(lock, device, wanted, true) != 0;
   return device.draining_ahead;
@@ -105,6 +110,15 @@ void Upkeep::look_at_idle() {
 bool Upkeep::look_at_room() {
   Locked lock(env_.sync.lock);
   return keep_free(lock);
+}
+
+bool Upkeep::look_at_plans() {
+  Locked lock(env_.sync.lock);
+  move::PlanExecutor *plans = others_.prefetcher.plans();
+  if (plans == nullptr) return false;
+  bool worked = plans->step(lock);
+  worked = plans->cleaner().step(lock) || worked;
+  return others_.prefetcher.bring_planned(lock) || worked;
 }
 
 void Upkeep::look_at_compressed() {

@@ -43,6 +43,8 @@ class Upkeep final : private Task {
   void look_at_idle() WEIR_NOT_HELD;
   /// One step towards the high watermark on each device that needs one; true: something was evicted.
   bool look_at_room() WEIR_NOT_HELD;
+  /// One step of the plans, and what they want brought by now; true: there was something to do.
+  bool look_at_plans() WEIR_NOT_HELD;
   /// Makes HOST's budget follow the machine now, where it does so at all.
   void look_at_memory() WEIR_NOT_HELD;
   /// Codes again what has lain idle in COMPRESSED for long enough.

@@ -75,6 +75,7 @@ struct Setup {
   uint64_t recompress_idle_ns = 0;
   uint64_t rebalance_bytes_per_second = 0;
   uint64_t page_granules = 1;  ///< of which a page of the pool is
+  const char *policy = nullptr;
   void (*before_pool)(weir_context context) = nullptr;
 };
 
@@ -118,6 +119,7 @@ struct World {
     desc.segment_size = setup.segment_pages * page_bytes;
     desc.recompress_idle_ns = setup.recompress_idle_ns;
     desc.rebalance_bytes_per_second = setup.rebalance_bytes_per_second;
+    desc.policy = setup.policy;
     if (setup.before_pool != nullptr) setup.before_pool(context);
     ok(weir_pool_create(context, &desc, &pool));
   }

@@ -36,6 +36,10 @@ class Gate {
     std::unique_lock hold(mutex_);
     changed_.wait(hold, [this] { return standing_; });
   }
+  bool standing() {
+    const std::lock_guard hold(mutex_);
+    return standing_;
+  }
   /// Lets go who stands there, and whoever comes after.
   void open() { next(""); }
   /// Lets go who stands there; the next thread that comes to `point` is held.

@@ -39,7 +39,9 @@ typedef struct weir_pool_desc {
   uint32_t watermark_low_permille;            /**< thousandths of the device budget kept free; below it background demotion starts (0 = 10) */
   uint32_t watermark_high_permille;           /**< ... and goes on until this many are free (0 = 30) */
   uint64_t evict_wait_ns;            /**< how long one eviction may wait for the fences of released work (0 = 10 s) */
-  const char *policy;                /**< NULL = "lru-window" */
+  const char *policy;                /**< NULL = "lru-window": what was used longest ago and is not announced goes first. "auto" learns what each stream
+                                          does, and evicts and brings back by a plan of what comes; 32 MiB of host memory and more, and
+                                          two threads (docs/policies.md). Others: INVALID_ARGUMENT */
   const char *name;                  /**< for logs and snapshots; NULL = "pool" */
   uint64_t compressed_budget;        /**< bytes of pageable host memory for compressed pages; 0 = no such tier */
   uint64_t storage_budget;           /**< bytes of spill files in all, preallocated by weir_pool_create; 0 = no such tier */

@@ -1,0 +1,354 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Plans made, followed and ended; what they have done with is given up and cleaned.
+
+#include "core/move/plan_executor.hpp"
+
+#include "core/move/evictor.hpp"
+
+#include <algorithm>
+
+namespace weir::move {
+namespace {
+
+/// A plan is made when so many operations are announced ahead: it is worth nothing for a few.
+constexpr uint64_t worth_planning = 128;
+/// Planned at each step of the task, in which the lock is held.
+constexpr int most_walked = 16;
+/// Operations between two looks at what others than the plan's parts take.
+constexpr uint64_t measured_every = 128;
+/// Of the memory that may be planned with, for what is under way, and for what nobody has foreseen.
+constexpr uint32_t planned_free = 40;
+/// A walk of the regions is followed by so many times its own time without one.
+constexpr uint64_t walk_share = 20;
+/// Cleaned at once: enough to fill a link, little to wait for.
+constexpr uint64_t most_cleaned = uint64_t{4} << 20U;
+
+/// Bytes that the region has on a device, and whether some of them are nowhere else.
+struct Share {
+  uint64_t there = 0, content = 0;
+  bool dirty = false;
+};
+Share share_of(const Region &region, const Residence *here, uint32_t bit) noexcept {
+  Share share;
+  for (uint32_t p = 0; p < region.pages.size(); ++p) {
+    const uint64_t bytes = region.shape.charged_bytes(p);
+    const uint32_t latest = region.pages[p].latest();
+    if (latest != 0) share.content += bytes;
+    if (here == nullptr || here->pages[p].state() == PageState::absent) continue;
+    share.there += bytes;
+    share.dirty = share.dirty || latest == bit;
+  }
+  return share;
+}
+
+}  // namespace
+
+// ---- what it is told ----
+
+PoolDevice *PlanExecutor::device_of(const StreamState &state) noexcept {
+  const auto found = std::ranges::find_if(page_.devices, [&state](const auto &each) {
+    return state.device != nullptr && each->device.id == state.device->id && !each->gone();
+  });
+  return found != page_.devices.end() ? found->get() : nullptr;
+}
+
+policy::ResidencyPlan::Terms PlanExecutor::terms_of(const PoolDevice &device) noexcept {
+  policy::ResidencyPlan::Terms terms;
+  terms.page_bytes = device.memory.page_size();
+  terms.free_permille = planned_free;
+  return terms;
+}
+
+PlanExecutor::DevicePlans &PlanExecutor::have(const PoolDevice &device) {
+  while (devices_.size() <= device.place) devices_.emplace_back();
+  return devices_[device.place];
+}
+
+PlanExecutor::Learned &PlanExecutor::have_learned(const PoolDevice &device) {
+  DevicePlans &plans = have(device);
+  if (plans.learned == nullptr) {
+    policy::LearnedForecast::Terms learning;
+    learning.budget /= page_.devices.size();
+    learning.smallest = device.memory.page_size();  // what shares its pages with others
+    plans.learned = make_owned<Learned>(env_.memory, terms_of(device), learning, env_.memory);
+  }
+  return *plans.learned;
+}
+
+void PlanExecutor::note_announced(const StreamState &state, bool replaced) noexcept {
+  PoolDevice *device = device_of(state);
+  if (device == nullptr) return;
+  if (Announced *own =
+          device->place < devices_.size() ? devices_[device->place].announced.get() : nullptr;
+      replaced && own != nullptr && own->on)
+    end(*device, *own);  // its dates count operations that are not to be
+  if_memory([&]() WEIR_HELD {
+    DevicePlans &plans = have(*device);
+    if (plans.announced == nullptr)
+      plans.announced =
+          make_owned<Announced>(env_.memory, terms_of(*device), announcements_, env_.memory);
+    plans.announced->forecast.follow(state.stream->slot);
+  });
+}
+
+void PlanExecutor::note_acquire(const StreamState &state, bool announced,
+                                const Plan &set) noexcept {
+  const PoolDevice *device = device_of(state);
+  if (device == nullptr || device->place >= devices_.size()) return;
+  DevicePlans &plans = devices_[device->place];
+  if (announced && plans.announced != nullptr) {
+    plans.announced->forecast.note_acquire(state.stream->slot);
+    ++plans.announced->now;
+    plans.announced->plan.advance(plans.announced->now);
+  }
+  Followed *own = plans.followed();
+  if (own == nullptr) return;
+  own->blocked = false;
+  const Region *last = nullptr;
+  for (const PlanPage &page : set.pages) {
+    if (page.source.bit == 0 || page.region == last) continue;
+    last = page.region;
+    const uint32_t part = own->cast.of(page.region->owner.buffer);
+    if (part != policy::Cast::none) own->plan.missed(part);
+  }
+}
+
+void PlanExecutor::forget_stream(const StreamState &state) noexcept {
+  for (const DevicePlans &plans : devices_)
+    if (plans.announced != nullptr) plans.announced->forecast.forget(state.stream->slot);
+}
+
+void PlanExecutor::forget_region(const Region &region) noexcept {
+  for (const auto &residence : region.residences)
+    if (policy::GivenUp *given_up = page_.devices[residence->place]->policy->given_up())
+      given_up->take_back(region.id);
+  if (region.owner.buffer == page::BufferTable::none) return;
+  for (const DevicePlans &plans : devices_) {
+    Announced *own = plans.announced.get();
+    const uint32_t part = own != nullptr ? own->cast.of(region.owner.buffer) : policy::Cast::none;
+    if (part == policy::Cast::none) continue;
+    own->plan.died(part);
+    own->cast.end(part);
+  }
+}
+
+// ---- plans ----
+
+template <class OutlookOf>
+void PlanExecutor::make(PoolDevice &device, Followed &own, OutlookOf &&outlook) {
+  own.on = false;
+  const uint64_t start = env_.now_ns();
+  std::pmr::vector<policy::ResidencyPlan::Resident> residents(env_.memory);
+  const auto sets = device.pages_there() | page::PlaceIndex::at(Place::host) |
+                    page::PlaceIndex::at(Place::compressed) | page::PlaceIndex::at(Place::storage);
+  for (Region &region : page::Walk(page_.places, sets, page_.regions)) {
+    const uint32_t buffer = region.owner.buffer;
+    if (region.is.kept || region.is.slab || buffer == page::BufferTable::none ||
+        region.shards != nullptr || region.holds.count != 0)
+      continue;
+    uint64_t last_use = own.now;
+    policy::Outlook after;
+    const uint32_t part = outlook(region, &after, &last_use);
+    if (part == policy::Cast::none) continue;
+    const Share share = share_of(region, region.on(device.place), device.bit());
+    residents.push_back({part, share.there, share.content, share.dirty, after, last_use});
+  }
+  device.policy->given_up()->clear();
+  measure(device, own);
+  own.plan.rebuild(own.now, residents);
+  own.on = true;
+  own.blocked = false;
+  walked_since(own, start);
+}
+
+void PlanExecutor::walked_since(Followed &own, uint64_t start_ns) const noexcept {
+  const uint64_t end = env_.now_ns();
+  own.dear_until = end + walk_share * (end - start_ns);
+}
+
+void PlanExecutor::begin(PoolDevice &device, Announced &own) {
+  own.forecast.rewind();
+  make(device, own, [&](const Region &region, policy::Outlook *after, uint64_t *) WEIR_HELD {
+    const uint32_t buffer = region.owner.buffer;
+    const uint64_t generation = page_.buffers.hot(buffer).generation();
+    *after = own.forecast.outlook_of(region.id);
+    uint32_t part = own.cast.of(buffer);
+    if (part != policy::Cast::none && own.cast[part].generation != generation) {
+      own.cast.end(part);
+      part = policy::Cast::none;
+    }
+    if (part == policy::Cast::none && after->fate != policy::Fate::unknown)
+      part = own.cast.born(buffer, generation, page_.buffers.hot(buffer).size());
+    return part;
+  });
+}
+
+void PlanExecutor::begin(PoolDevice &device, Learned &own) {
+  own.forecast.rewind();
+  make(device, own, [&](const Region &region, policy::Outlook *after, uint64_t *last) WEIR_HELD {
+    const uint32_t part = own.cast.of(region.owner.buffer);
+    if (part == policy::Cast::none) return part;
+    *after = own.forecast.outlook(part);
+    if (part < own.last_use.size()) *last = own.last_use[part];
+    return part;
+  });
+}
+
+/// What is there for others than the plan's parts takes from what it may use: slabs and held memory come and go.
+void PlanExecutor::measure(PoolDevice &device, Followed &own) noexcept {
+  uint64_t others = 0;
+  for (Region &region : page::Walk(page_.places, device.pages_there(), page_.regions)) {
+    if (region.is.kept || region.vacant()) continue;
+    const uint32_t buffer = region.owner.buffer;
+    const bool planned = region.shards == nullptr && region.holds.count == 0;
+    if (planned && buffer != page::BufferTable::none && own.cast.of(buffer) != policy::Cast::none)
+      continue;
+    // Pages without content are an earlier buffer's, kept for this one: as good as free until then.
+    const Residence &here = *region.on(device.place);
+    for (uint32_t p = 0; p < here.pages.size(); ++p)
+      if (here.pages[p].state() != PageState::absent && region.pages[p].latest() != 0)
+        others += region.shape.charged_bytes(p);
+  }
+  own.others = std::max(others, own.others - own.others / 8);  // it may grow again as it did
+  const uint64_t budget = device.memory.budget();
+  own.plan.set_capacity(budget - std::min(budget, own.others));
+  own.measured = own.now;
+}
+
+void PlanExecutor::end(PoolDevice &device, Followed &own) noexcept {
+  own.on = false;
+  own.plan.clear();
+  device.policy->given_up()->clear();
+}
+
+/// What the plan has done with by now: the first pages of it that are there.
+void PlanExecutor::give_up(PoolDevice &device, Followed &own, const policy::PlannedDrop &drop) {
+  const policy::Cast::Part &part = own.cast[drop.part];
+  if (!page_.buffers.hot(part.buffer).lives(part.generation)) return;
+  Region &region = *page_.buffers.target(part.buffer).region;
+  const Residence *here = region.is.slab ? nullptr : region.on(device.place);
+  // What is held stays whatever is planned.
+  if (here == nullptr || region.holds.count != 0 || region.shards != nullptr) return;
+  policy::GivenUp &given_up = *device.policy->given_up();
+  const uint64_t used =
+      std::max(region.past.last_use, page_.buffers.hot(part.buffer).last_use().point());
+  if (used != given_up.listed_at(region.id)) given_up.take_back(region.id);  // that stayed
+  uint64_t left = drop.bytes;
+  for (uint32_t p = 0; p < here->pages.size() && left != 0; ++p) {
+    const PageRef ref{region.id, p, page_.regions.generation(region)};
+    if (here->pages[p].state() != PageState::resident || given_up.holds(ref)) continue;
+    const uint64_t bytes = region.shape.charged_bytes(p);
+    // One that is dirty and never cleaned goes with a copy when its turn comes.
+    given_up.give_up(ref, used, bytes, evictor_.is_dirty(device, ref));
+    left -= std::min(left, bytes);
+  }
+}
+
+bool PlanExecutor::go_on(PoolDevice &device, Followed &own, policy::Forecast &forecast) {
+  if (own.now >= own.measured + measured_every && may_walk(own)) {
+    const uint64_t start = env_.now_ns();
+    measure(device, own);
+    walked_since(own, start);
+  }
+  bool worked = false;
+  for (int i = 0; i < most_walked && own.plan.step(forecast); ++i) worked = true;
+  while (const auto drop = own.plan.next_drop()) {
+    give_up(device, own, *drop);
+    worked = true;
+  }
+  if (worked) own.blocked = false;
+  return worked;
+}
+
+/// Makes a plan where there is none, or goes on with the one there is. What is announced is better known than what was learned.
+bool PlanExecutor::follow(PoolDevice &device, DevicePlans &plans) {
+  if (Announced *own = plans.announced.get(); own != nullptr) {
+    own->forecast.forget_if([this](uint32_t slot) {
+      const StreamState *state = lease_.states.find(slot);
+      return state == nullptr || !state->stream->alive() ||
+             state->stream_generation.load(std::memory_order_relaxed) != state->stream->generation;
+    });
+    if (own->on && own->forecast.announced() == 0) end(device, *own);
+    const bool wanted = own->plan.wants_rebuild(!own->on) && may_walk(*own) &&
+                        (own->on || own->forecast.announced() >= worth_planning);
+    if (wanted) begin(device, *own);
+    if (own->on) {
+      if (plans.learned != nullptr) plans.learned->on = false;
+      return go_on(device, *own, own->forecast);
+    }
+  }
+  Learned *own = plans.learned.get();
+  if (own == nullptr) return false;
+  const bool moved = own->forecast.moved() || own->forecast.resized();
+  if (own->plan.wants_rebuild(moved || !own->on)) {
+    if (own->forecast.aligned()) {
+      if (may_walk(*own)) begin(device, *own);
+    } else if (own->on)
+      end(device, *own);  // nothing is known of what comes
+  }
+  return own->on && go_on(device, *own, own->forecast);
+}
+
+bool PlanExecutor::step(Releasable &lock) {
+  bool worked = false;
+  if (lease_.log.on()) {
+    constexpr size_t most_learned = 256;
+    size_t learned = 0;
+    lock.unlocked(
+        [&] { (void)if_memory([&] { learned = lease_.log.drain(*this, most_learned); }); });
+    worked = learned != 0;
+    rest_ns_ = worked ? least_rest_ns : std::min(2 * rest_ns_, most_rest_ns);
+  }
+  for (size_t place = 0; place < devices_.size() && !env_.sync.lock.stopping(); ++place) {
+    DevicePlans &plans = devices_[place];
+    PoolDevice &device = *page_.devices[place];
+    if (!device.open() || !device.vmm()) {
+      if (Followed *own = plans.followed()) end(device, *own);
+      continue;
+    }
+    try {
+      worked = follow(device, plans) || worked;
+    } catch (const std::bad_alloc &) {
+      if (plans.announced != nullptr) end(device, *plans.announced);
+      if (plans.learned != nullptr) end(device, *plans.learned);
+    }
+  }
+  if (worked) env_.sync.work.notify_all();
+  return worked;
+}
+
+bool PlanExecutor::clean(Releasable &lock, PoolDevice &device, Followed &own) {
+  policy::GivenUp &given_up = *device.policy->given_up();
+  std::pmr::vector<PageRef> pages(env_.memory);
+  if (!given_up.next_to_clean(most_cleaned, *device.view, &pages)) return false;
+  const uint64_t cleaned = evictor_.clean(lock, device, pages);
+  given_up.settle(pages, *device.view);
+  if (cleaned == 0) return false;
+  own.blocked = false;
+  env_.sync.work.notify_all();
+  return true;
+}
+
+/// What still has work to wait for is looked at again.
+uint64_t PlanExecutor::Cleaner::rest_ns() noexcept {
+  constexpr uint64_t look_again = 1'000'000;
+  for (const auto &device : own_.page_.devices) {
+    const policy::GivenUp *given_up = device->policy->given_up();
+    if (given_up != nullptr && given_up->any_dirty() && own_.plans_for(device->place))
+      return look_again;
+  }
+  return UINT64_MAX;
+}
+
+bool PlanExecutor::Cleaner::step(Releasable &lock) {
+  bool worked = false;
+  for (size_t place = 0; place < own_.devices_.size() && !own_.env_.sync.lock.stopping(); ++place) {
+    Followed *plan = own_.devices_[place].followed();
+    PoolDevice &device = *own_.page_.devices[place];
+    if (plan != nullptr && device.open()) worked = own_.clean(lock, device, *plan) || worked;
+  }
+  return worked;
+}
+
+}  // namespace weir::move

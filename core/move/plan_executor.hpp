@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// PlanExecutor: carries out, device by device, what a plan (policy/residency_plan.hpp) decides: pages that it has done with are given up
+// (policy/given_up.hpp) and cleaned while the link down has time, and what it wants by a date is handed to the prefetcher, which
+// brings it. There is a plan for a device while its streams have announced enough, or it has been learned what they do, in a pool whose
+// policy carries plans out.
+//
+// What must hold: all of it is hints. A plan that is wrong costs time: demand takes what it needs as without a plan, and a page that is
+// used after it was given up stays. Guarded by the pool's lock.
+#pragma once
+
+#include "core/base/task.hpp"
+#include "core/lease/layer.hpp"
+#include "core/move/plan.hpp"
+#include "core/page/env.hpp"
+#include "core/policy/announced_forecast.hpp"
+#include "core/policy/given_up.hpp"
+#include "core/policy/hints.hpp"
+#include "core/policy/learned_forecast.hpp"
+#include "core/policy/residency_plan.hpp"
+
+namespace weir::move {
+
+class Evictor;
+
+class PlanExecutor final : public Task, private lease::Observer {
+ public:
+  /// Copies what was given up, while the plan goes on.
+  class Cleaner final : public Task {
+   public:
+    explicit Cleaner(PlanExecutor &own) : own_(own) {}
+    bool step(Releasable &lock) override WEIR_HELD;
+    uint64_t rest_ns() noexcept override WEIR_HELD;
+    const char *name() const noexcept override { return "the cleaner's thread"; }
+
+   private:
+    PlanExecutor &own_;
+  };
+
+  PlanExecutor(const Env &env, const PageLayer &page, const LeaseLayer &lease, Evictor &evictor,
+               policy::Announcements &announcements)
+      : env_(env),
+        page_(page),
+        lease_(lease),
+        evictor_(evictor),
+        announcements_(announcements),
+        devices_(env.memory),
+        cleaner_(*this) {}
+
+  Cleaner &cleaner() noexcept { return cleaner_; }
+
+  // ---- what it is told ----
+  /// The stream has announced, `replaced`: instead of what it had; where there is no memory for a plan nothing is lost but the plan.
+  void note_announced(const StreamState &state, bool replaced) noexcept WEIR_HELD;
+  /// The stream has acquired this set, which was its next announced operation.
+  void note_acquire(const StreamState &state, bool announced, const Plan &set) noexcept WEIR_HELD;
+  /// Another stream has its slot.
+  void forget_stream(const StreamState &state) noexcept WEIR_HELD;
+  /// The region's owner is ending.
+  void forget_region(const Region &region) noexcept WEIR_HELD;
+
+  // ---- for the prefetcher ----
+  /// Whether what comes to the device ahead of demand is a plan's affair.
+  bool plans_for(uint8_t place) const noexcept WEIR_HELD;
+  /// Whether that plan is of what was announced.
+  bool plans_announced(uint8_t place) const noexcept WEIR_HELD;
+  /// The next bytes that a plan wants, and has room for: to be brought, and then told of by settle(). False: there are none now.
+  bool next(policy::PrefetchRequest *request) WEIR_HELD;
+  /// It was brought, or why not. WOULD_BLOCK: there was no room. Waits until the link has little more to do than that: what is
+  /// demanded next is behind it. Drops the lock.
+  void settle(Releasable &lock, const policy::PrefetchRequest &request,
+              const Status &status) WEIR_HELD;
+
+  // ---- the task: the plans ----
+  bool step(Releasable &lock) override WEIR_HELD;
+  uint64_t rest_ns() noexcept override WEIR_HELD { return lease_.log.on() ? rest_ns_ : UINT64_MAX; }
+  const char *name() const noexcept override { return "the planner's thread"; }
+
+ private:
+  /// A plan for a device.
+  struct Followed {
+    Followed(const policy::ResidencyPlan::Terms &terms, std::pmr::memory_resource *memory)
+        : cast(memory), plan(cast, terms, memory) {}
+    policy::Cast cast;
+    policy::ResidencyPlan plan;
+    uint64_t now = 0;         ///< operations so far
+    uint64_t others = 0;      ///< bytes that the plan can't have ...
+    uint64_t measured = 0;    ///< ... at that operation
+    bool on = false;          ///< it has been made, and is followed
+    bool blocked = false;     ///< what it wants next finds no room, until something changes
+    bool asked = false;       ///< what it wants next is being brought
+    uint64_t dear_until = 0;  ///< ns: regions have been walked, and are not sooner than then
+    Stamp last;               ///< of what was brought last
+  };
+  struct Announced : Followed {
+    Announced(const policy::ResidencyPlan::Terms &terms, policy::Announcements &announcements,
+              std::pmr::memory_resource *memory)
+        : Followed(terms, memory), forecast(announcements, cast, memory) {}
+    policy::AnnouncedForecast forecast;
+  };
+  struct Learned : Followed {
+    Learned(const policy::ResidencyPlan::Terms &terms,
+            const policy::LearnedForecast::Terms &learning, std::pmr::memory_resource *memory)
+        : Followed(terms, memory),
+          forecast(cast, learning, memory),
+          last_use(memory),
+          uses(memory) {}
+    policy::LearnedForecast forecast;
+    std::pmr::vector<uint64_t> last_use;         ///< by part, operations
+    std::pmr::vector<policy::ObservedUse> uses;  ///< of the operation that is being observed
+  };
+  struct DevicePlans {
+    Owned<Announced> announced;
+    Owned<Learned> learned;
+    /// The one that is followed, or nullptr.
+    Followed *followed() const noexcept {
+      if (announced != nullptr && announced->on) return announced.get();
+      return learned != nullptr && learned->on ? learned.get() : nullptr;
+    }
+  };
+  static constexpr uint64_t least_rest_ns = 100'000, most_rest_ns = 50'000'000;
+  enum class Look : uint8_t { wanted, passed, no_room };
+
+  // ---- what is observed (lease::Observer), on the task's thread ----
+  void observe(const lease::ObservedOperation &operation) override WEIR_NOT_HELD;
+  void born(uint32_t buffer, uint64_t generation, uint64_t bytes) override WEIR_NOT_HELD;
+  void died(uint32_t buffer, uint64_t generation) override WEIR_NOT_HELD;
+  void began(const lease::ObservedStream &) override {}
+  void missed(const lease::ObservedStream &, uint64_t) override {}  // it finds its place again
+  void missed_lives(uint64_t) override {}  // what it does not know it does not plan for
+
+  PoolDevice *device_of(const StreamState &state) noexcept WEIR_HELD;
+  DevicePlans &have(const PoolDevice &device) WEIR_HELD;
+  Learned &have_learned(const PoolDevice &device) WEIR_HELD;
+  static policy::ResidencyPlan::Terms terms_of(const PoolDevice &device) noexcept;
+  void learn(Learned &own, const lease::ObservedOperation &operation) WEIR_HELD;
+
+  /// Makes a plan anew; `outlook` tells of a region and its part what comes, after which operation.
+  template <class OutlookOf>
+  void make(PoolDevice &device, Followed &own, OutlookOf &&outlook) WEIR_HELD;
+  void begin(PoolDevice &device, Announced &own) WEIR_HELD;
+  void begin(PoolDevice &device, Learned &own) WEIR_HELD;
+  /// A walk of regions begins, which may not cost more than a small share of the time. False: not now.
+  bool may_walk(const Followed &own) const noexcept { return env_.now_ns() >= own.dear_until; }
+  void walked_since(Followed &own, uint64_t start_ns) const noexcept;
+  void measure(PoolDevice &device, Followed &own) noexcept WEIR_HELD;
+  void end(PoolDevice &device, Followed &own) noexcept WEIR_HELD;
+  bool follow(PoolDevice &device, DevicePlans &plans) WEIR_HELD;
+  bool go_on(PoolDevice &device, Followed &own, policy::Forecast &forecast) WEIR_HELD;
+  uint32_t client_of(const policy::PrefetchRequest &request) noexcept WEIR_HELD;
+  void give_up(PoolDevice &device, Followed &own, const policy::PlannedDrop &drop) WEIR_HELD;
+  bool clean(Releasable &lock, PoolDevice &device, Followed &own) WEIR_HELD;
+  /// Whether a fetch is for now, and what of it.
+  Look look_at(PoolDevice &device, Followed &own, uint64_t number,
+               policy::PrefetchRequest *request) WEIR_HELD;
+
+  const Env &env_;
+  const PageLayer &page_;
+  const LeaseLayer &lease_;
+  Evictor &evictor_;
+  policy::Announcements &announcements_;
+  std::pmr::vector<DevicePlans> devices_ WEIR_GUARDED;  ///< by place
+  uint64_t rest_ns_ WEIR_GUARDED = least_rest_ns;       ///< until there is something new to learn
+  uint8_t observed_ WEIR_GUARDED = 0;  ///< the place of the stream that was observed last
+  Cleaner cleaner_;
+};
+
+}  // namespace weir::move

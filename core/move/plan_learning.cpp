@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What streams do, told to the forecasts that learn from it. On the planner's thread, which holds no lock between two operations.
+
+#include "core/move/plan_executor.hpp"
+
+#include <algorithm>
+
+namespace weir::move {
+
+void PlanExecutor::observe(const lease::ObservedOperation &operation) {
+  const Locked lock(env_.sync.lock);
+  const StreamState *state = lease_.states.find(operation.stream.slot);
+  PoolDevice *device = state != nullptr ? device_of(*state) : nullptr;
+  if (device == nullptr) return;
+  observed_ = device->place;
+  learn(have_learned(*device), operation);
+}
+
+void PlanExecutor::learn(Learned &own, const lease::ObservedOperation &operation) {
+  const policy::Lives &lives = own.forecast.log().lives();
+  own.uses.clear();
+  for (const lease::ObservedUse &use : operation.uses) {
+    // What is not followed keeps its place among the uses.
+    const uint32_t life = lives.of(use.buffer);
+    const bool known = life != policy::Lives::none && lives[life].generation == use.generation;
+    const uint64_t bytes = known ? lives[life].bytes : 0;
+    const bool whole = use.begin == 0 && use.end >= bytes;
+    uint8_t mode = use.mode == WEIR_READ ? 0 : policy::use_writes;
+    if (use.mode == WEIR_DISCARD_WRITE && whole)
+      mode |= policy::use_whole;
+    else
+      mode |= policy::use_needs;
+    own.uses.push_back({use.buffer, mode, use.begin, std::min(use.end, bytes)});
+  }
+  own.forecast.observe({operation.name, operation.stream.slot, own.uses});
+  own.now = own.forecast.now();
+  for (const uint32_t part : own.forecast.born_parts()) own.plan.born(part);
+  own.plan.advance(own.now);
+  own.last_use.resize(std::max<size_t>(own.last_use.size(), own.cast.size()));
+  for (const policy::ObservedUse &use : own.uses) {
+    const uint32_t part = own.cast.of(use.buffer);
+    if (part == policy::Cast::none) continue;
+    own.plan.used(part);
+    own.last_use[part] = own.now;
+  }
+  own.blocked = false;
+}
+
+void PlanExecutor::born(uint32_t buffer, uint64_t generation, uint64_t bytes) {
+  const Locked lock(env_.sync.lock);
+  // Of one that has died since, nobody knows where it was: where something was observed last.
+  const bool lives = page_.buffers.hot(buffer).lives(generation);
+  const uint8_t home = lives ? page_.buffers.target(buffer).region->home : observed_;
+  have_learned(*page_.devices[home])
+      .forecast.born(buffer, generation, bytes, policy::LearnedForecast::no_stream);
+}
+
+void PlanExecutor::died(uint32_t buffer, uint64_t) {
+  const Locked lock(env_.sync.lock);
+  for (const DevicePlans &plans : devices_) {
+    if (plans.learned == nullptr) continue;
+    const uint32_t part = plans.learned->cast.of(buffer);
+    if (part != policy::Cast::none) plans.learned->plan.died(part);
+    plans.learned->forecast.died(buffer);
+  }
+}
+
+}  // namespace weir::move

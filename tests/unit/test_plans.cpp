@@ -1,0 +1,287 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Plans carried out step by step, in a pool without threads of its own: what is announced is brought by its date, and as often as has to
+// be; what a plan has done with is cleaned where it lies, and stays if it is used after all; a plan that comes out otherwise than planned
+// costs time and no byte.
+
+#include "tests/unit/interleaving.hpp"
+
+#include <random>
+
+namespace {
+
+using namespace weir::test;
+
+World world_of(const char *policy, uint64_t flags = WEIR_POOL_NO_BACKGROUND) {
+  return World({.device_pages = 64, .host_pages = 256, .flags = flags, .policy = policy});
+}
+
+/// A program like a training's: forwards each operation writes a buffer of a page, backwards each reads one, the last first, which is
+/// destroyed then. All of it is announced.
+struct Program {
+  World &world;
+  uint64_t flags;
+  std::vector<weir_buffer> buffers;  ///< nullptr: destroyed
+  std::vector<uint32_t> seeds;
+  struct Operation {
+    size_t buffer;
+    uint32_t mode;
+  };
+  std::vector<Operation> operations;
+  size_t done = 0;
+  uint32_t written = 0;
+
+  explicit Program(World &world_, uint64_t flags_ = 0) : world(world_), flags(flags_) {}
+  void create(uint32_t count) {
+    for (uint32_t i = 0; i < count; ++i) {
+      weir_buffer_desc desc = WEIR_BUFFER_DESC_INIT;
+      desc.size = page_bytes;
+      desc.flags = flags;
+      weir_buffer made = nullptr;
+      ok(weir_buffer_create(world.pool, &desc, &made));
+      buffers.push_back(made);
+      seeds.push_back(0);
+    }
+  }
+  void begin_round(uint32_t count, uint64_t announce_flags = 0) {
+    const size_t first = buffers.size();
+    create(count);
+    operations.clear();
+    done = 0;
+    for (size_t i = 0; i < count; ++i) operations.push_back({first + i, WEIR_DISCARD_WRITE});
+    for (size_t i = count; i-- > 0;) operations.push_back({first + i, WEIR_READ});
+    announce(announce_flags);
+  }
+  void announce(uint64_t announce_flags) {
+    std::vector<weir_use> uses;
+    std::vector<weir_operation> announced;
+    for (const Operation &operation : operations)
+      uses.push_back(WEIR_USE(buffers[operation.buffer], operation.mode));
+    for (weir_use &use : uses) {
+      announced.push_back(WEIR_OPERATION_INIT);
+      announced.back().uses = &use;
+      announced.back().use_count = 1;
+    }
+    ok(weir_announce(world.pool, world.streams[0], announced.data(), announced.size(),
+                     announce_flags));
+  }
+  bool look() { return engine_of(world).upkeep().look_at_plans(); }
+  void look_until_done() {
+    while (look()) continue;
+  }
+  void run(const Operation &operation) {
+    uint32_t &seed = seeds[operation.buffer];
+    Kernel kernel{.bytes = page_bytes, .seed = seed};
+    if (operation.mode != WEIR_READ) kernel.seed = seed = ++written;
+    ok(weir::test::run(world, buffers[operation.buffer], operation.mode, &kernel));
+    assert_int_equal(kernel.wrong, 0);
+  }
+  void destroy(size_t buffer) {
+    ok(weir_buffer_destroy(world.pool, buffers[buffer]));
+    buffers[buffer] = nullptr;
+  }
+  /// As announced; the plan keeps pace, if it is to.
+  void run_until(size_t operation, bool keeps_pace = true) {
+    for (; done < operation; ++done) {
+      if (keeps_pace) look_until_done();
+      run(operations[done]);
+      if (operations[done].mode == WEIR_READ) destroy(operations[done].buffer);
+    }
+  }
+  void run_all(bool keeps_pace = true) { run_until(operations.size(), keeps_pace); }
+  /// What is left is what was written.
+  void end() {
+    for (size_t i = 0; i < buffers.size(); ++i) {
+      if (buffers[i] == nullptr) continue;
+      if (seeds[i] != 0) world.check(buffers[i], page_bytes, seeds[i]);
+      destroy(i);
+    }
+    close_clean(world);
+  }
+};
+
+constexpr uint32_t pages = 64;     // of the device
+constexpr uint32_t larger = 96;    // of a round
+constexpr uint32_t kept_free = 4;  // at most, of what a plan may have
+
+/// What a round has copied, in pages.
+struct Copied {
+  uint64_t up, ahead, down, behind;
+};
+Copied round_of(Program &program) {
+  const weir_pool_stats before = program.world.stats();
+  program.begin_round(larger);
+  program.run_all();
+  const weir_pool_stats after = program.world.stats();
+  assert_int_equal(after.eviction_failures, before.eviction_failures);
+  return {(after.promoted_bytes - before.promoted_bytes) / page_bytes,
+          (after.prefetched_bytes - before.prefetched_bytes) / page_bytes,
+          (after.demoted_bytes - before.demoted_bytes) / page_bytes,
+          (after.background_demoted_bytes - before.background_demoted_bytes) / page_bytes};
+}
+
+/// No policy can do with less than what does not fit, once down and once up.
+void a_plan_moves_what_does_not_fit_and_no_more(void **) {
+  World world = world_of("auto");
+  Program program(world);
+  for (int round = 0; round < 3; ++round) {
+    const Copied copied = round_of(program);
+    assert_in_range(copied.up, larger - pages, larger - pages + kept_free);
+    assert_in_range(copied.down, larger - pages, larger - pages + kept_free);
+  }
+  program.end();
+}
+
+void what_is_planned_is_there_when_it_is_needed(void **) {
+  World world = world_of("auto");
+  Program program(world);
+  const Copied copied = round_of(program);
+  assert_int_equal(copied.ahead, copied.up);
+  program.end();
+}
+
+/// Dirty pages leave by a copy that nobody waits for: by the time their room is needed they are clean.
+void what_is_given_up_is_cleaned_where_it_lies(void **) {
+  World world = world_of("auto");
+  Program program(world);
+  const Copied copied = round_of(program);
+  assert_int_equal(copied.behind, copied.down);
+  program.end();
+}
+
+/// The same program, planned by nobody.
+void lru_window_does_none_of_this(void **) {
+  World world = world_of("lru-window");
+  Program program(world);
+  const Copied copied = round_of(program);
+  assert_true(copied.up > larger - pages + 8 || copied.ahead < copied.up);
+  assert_true(copied.behind == 0);
+  program.end();
+}
+
+/// A copy of a secret outside of the device has to be overwritten in its turn: it is made when it has to be.
+void a_secret_is_not_copied_ahead(void **) {
+  World world = world_of("auto");
+  Program program(world, WEIR_BUFFER_SCRUB);
+  assert_int_equal(round_of(program).behind, 0);
+  program.end();
+}
+
+/// The program does something else than it has announced: all of its bytes are right.
+void a_plan_that_is_wrong_costs_no_byte(void **) {
+  World world = world_of("auto");
+  Program program(world);
+  std::mt19937 random(3);
+  for (int round = 0; round < 3; ++round) {
+    program.begin_round(larger, WEIR_ANNOUNCE_REPLACE);
+    for (size_t i = 0; i < 300; ++i) {
+      if (random() % 2 == 0) program.look();
+      const uint32_t modes[] = {WEIR_READ, WEIR_READ_WRITE, WEIR_DISCARD_WRITE};
+      const size_t buffer = random() % program.buffers.size();
+      const uint32_t mode = modes[program.seeds[buffer] == 0 ? 2 : random() % 3];
+      if (program.buffers[buffer] != nullptr) program.run({buffer, mode});
+      if (random() % 16 == 0) validate(world);
+    }
+  }
+  program.end();
+}
+
+void buffers_of_a_plan_may_die(void **) {
+  World world = world_of("auto");
+  Program program(world);
+  program.begin_round(larger);
+  program.run_until(larger + 10);
+  for (size_t i = 0; i < larger / 2; i += 3) {
+    program.destroy(i);
+    program.look_until_done();
+    validate(world);
+  }
+  for (; program.done < program.operations.size(); ++program.done) {
+    program.look_until_done();
+    if (program.buffers[program.operations[program.done].buffer] != nullptr)
+      program.run(program.operations[program.done]);
+  }
+  program.end();
+}
+
+/// What has been announced since counts; and nothing, once it has been taken back.
+void a_plan_follows_what_is_announced_anew(void **) {
+  World world = world_of("auto");
+  Program program(world);
+  program.begin_round(larger);
+  program.run_until(larger);
+  ok(weir_announce(world.pool, world.streams[0], nullptr, 0, WEIR_ANNOUNCE_REPLACE));
+  program.look_until_done();
+  const weir_pool_stats before = world.stats();
+  program.run_until(larger + larger / 2);
+  assert_int_equal(world.stats().prefetched_bytes, before.prefetched_bytes);
+  assert_int_equal(world.stats().background_demoted_bytes, before.background_demoted_bytes);
+  program.run_all();
+  const Copied copied = round_of(program);
+  assert_int_equal(copied.ahead, copied.up);
+  program.end();
+}
+
+/// Room is needed elsewhere while a plan is followed.
+void memory_is_taken_back_from_a_plan(void **) {
+  World world = world_of("auto");
+  Program program(world);
+  program.begin_round(larger);
+  for (size_t i = 0; i < 2 * larger; ++i) {
+    program.run_until(i + 1);
+    uint64_t address = 0;
+    if (i % 16 == 0) ok(trim_all(world));
+    if (i == 40) ok(weir_hold(world.pool, program.buffers[0], 0, &address));
+    if (i == 150) ok(weir_unhold(world.pool, program.buffers[0]));
+    validate(world);
+  }
+  program.end();
+}
+
+/// The page that is being copied is wanted by a writer, who waits: HOST has the version before, the device the new one.
+void a_writer_waits_for_the_copy_of_what_is_cleaned(void **) {
+  World world = world_of("auto");
+  Program program(world);
+  program.begin_round(larger);
+  program.run_until(pages / 2, false);
+  program.look_until_done();
+  program.run_until(pages / 2 + 1, false);
+  {
+    Gate gate(world.pool, "evict.claimed");
+    Task cleaner([&] {
+      program.look_until_done();
+      return WEIR_SUCCESS;
+    });
+    gate.await();
+    Kernel kernel{.bytes = page_bytes, .seed = program.seeds[0] = ++program.written};
+    Task writer(
+        [&] { return weir::test::run(world, program.buffers[0], WEIR_READ_WRITE, &kernel); });
+    assert_true(keeps_waiting(writer));
+    gate.open();
+    ok(cleaner.join());
+    ok(writer.join());
+  }
+  validate(world);
+  const weir_buffer_info info = query(world, program.buffers[0]);
+  assert_int_equal(info.device_bytes, page_bytes);
+  assert_int_equal(info.both_bytes, 0);
+  program.end();
+}
+
+}  // namespace
+
+int main() {
+  const CMUnitTest tests[] = {
+      cmocka_unit_test(a_plan_moves_what_does_not_fit_and_no_more),
+      cmocka_unit_test(what_is_planned_is_there_when_it_is_needed),
+      cmocka_unit_test(what_is_given_up_is_cleaned_where_it_lies),
+      cmocka_unit_test(lru_window_does_none_of_this),
+      cmocka_unit_test(a_secret_is_not_copied_ahead),
+      cmocka_unit_test(a_plan_that_is_wrong_costs_no_byte),
+      cmocka_unit_test(buffers_of_a_plan_may_die),
+      cmocka_unit_test(a_plan_follows_what_is_announced_anew),
+      cmocka_unit_test(memory_is_taken_back_from_a_plan),
+      cmocka_unit_test(a_writer_waits_for_the_copy_of_what_is_cleaned),
+  };
+  return cmocka_run_group_tests(tests, nullptr, nullptr);
+}
