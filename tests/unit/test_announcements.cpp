@@ -4,6 +4,8 @@
 
 #include "core/policy/announcements.hpp"
 
+#include "tests/support/failing_memory.hpp"
+
 #include "tests/support/cmocka.hpp"
 
 #include <weir/lease.h>
@@ -12,26 +14,11 @@
 
 namespace {
 
+using weir::test::Failing;
+
 using weir::policy::AnnouncedUse;
 using weir::policy::AnnouncedUses;
 using weir::policy::Announcements;
-
-/// Refuses the n-th allocation from when it is told to.
-class Failing final : public std::pmr::memory_resource {
- public:
-  size_t left = SIZE_MAX;
-
- private:
-  void *do_allocate(size_t bytes, size_t alignment) override {
-    if (left == 0) throw std::bad_alloc();
-    --left;
-    return std::pmr::new_delete_resource()->allocate(bytes, alignment);
-  }
-  void do_deallocate(void *memory, size_t bytes, size_t alignment) override {
-    std::pmr::new_delete_resource()->deallocate(memory, bytes, alignment);
-  }
-  bool do_is_equal(const memory_resource &other) const noexcept override { return this == &other; }
-};
 
 AnnouncedUse use_of(uint32_t buffer, uint8_t mode = WEIR_READ) {
   return {buffer, buffer, 0, 0, 100, mode, false};

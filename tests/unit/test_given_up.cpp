@@ -6,6 +6,8 @@
 #include "core/base/pool_lock.hpp"
 #include "core/policy/given_up.hpp"
 
+#include "tests/support/failing_memory.hpp"
+
 #include "tests/support/cmocka.hpp"
 
 #include <algorithm>
@@ -14,6 +16,8 @@
 #include <set>
 
 namespace {
+
+using weir::test::Failing;
 
 using namespace weir;
 using namespace weir::policy;
@@ -211,23 +215,6 @@ void what_is_announced_to_come_soon_stays_for_now(void **) {
   assert_true(site.choose(ahead) == Numbers{2});
   assert_true(site.choose(2) == Numbers{1});  // demand has no choice
 }
-
-/// Refuses the n-th allocation from when it is told to.
-class Failing final : public std::pmr::memory_resource {
- public:
-  size_t left = SIZE_MAX;
-
- private:
-  void *do_allocate(size_t bytes, size_t alignment) override {
-    if (left == 0) throw std::bad_alloc();
-    --left;
-    return std::pmr::new_delete_resource()->allocate(bytes, alignment);
-  }
-  void do_deallocate(void *memory, size_t bytes, size_t alignment) override {
-    std::pmr::new_delete_resource()->deallocate(memory, bytes, alignment);
-  }
-  bool do_is_equal(const memory_resource &other) const noexcept override { return this == &other; }
-};
 
 void without_memory_nothing_is_half_listed(void **) {
   for (size_t position = 0; position < 40; ++position) {

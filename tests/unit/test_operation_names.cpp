@@ -12,29 +12,16 @@
 #include <thread>
 #include <vector>
 
+#include "tests/support/failing_memory.hpp"
+
 #include "tests/support/cmocka.hpp"  // last: it has macros with plain names
 
 namespace {
 
+using weir::test::Failing;
+
 using weir::CountingMemory;
 using weir::lease::OperationNames;
-
-/// Refuses every allocation from when it is told to.
-class Failing final : public std::pmr::memory_resource {
- public:
-  size_t left = SIZE_MAX;
-
- private:
-  void *do_allocate(size_t bytes, size_t alignment) override {
-    if (left == 0) throw std::bad_alloc();
-    --left;
-    return std::pmr::new_delete_resource()->allocate(bytes, alignment);
-  }
-  void do_deallocate(void *memory, size_t bytes, size_t alignment) override {
-    std::pmr::new_delete_resource()->deallocate(memory, bytes, alignment);
-  }
-  bool do_is_equal(const memory_resource &other) const noexcept override { return this == &other; }
-};
 
 /// Lets others run in the middle of each allocation, and sees whether one of them allocates too.
 class Slow final : public std::pmr::memory_resource {
