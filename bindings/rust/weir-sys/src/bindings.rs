@@ -1396,7 +1396,9 @@ page_size, at most 1 GiB. More than a device's budget: one class only, told by a
     pub watermark_high_permille: u32,
     /// how long one eviction may wait for the fences of released work (0 = 10 s)
     pub evict_wait_ns: u64,
-    /// NULL = "lru-window"
+    /**NULL = "lru-window": what was used longest ago and is not announced goes first. "auto" learns what each stream
+does, and evicts and brings back by a plan of what comes; 32 MiB of host memory and more, and
+two threads (docs/policies.md). Others: INVALID_ARGUMENT*/
     pub policy: *const ::core::ffi::c_char,
     /// for logs and snapshots; NULL = "pool"
     pub name: *const ::core::ffi::c_char,
