@@ -88,7 +88,6 @@ class PlanExecutor final : public Task, private lease::Observer {
     uint64_t measured = 0;    ///< ... at that operation
     bool on = false;          ///< it has been made, and is followed
     bool blocked = false;     ///< what it wants next finds no room, until something changes
-    bool asked = false;       ///< what it wants next is being brought
     uint64_t dear_until = 0;  ///< ns: regions have been walked, and are not sooner than then
     Stamp last;               ///< of what was brought last
   };
@@ -112,6 +111,7 @@ class PlanExecutor final : public Task, private lease::Observer {
   struct DevicePlans {
     Owned<Announced> announced;
     Owned<Learned> learned;
+    bool asked = false;  ///< what one of them wants is being brought, be it followed still or not
     /// The one that is followed, or nullptr.
     Followed *followed() const noexcept {
       if (announced != nullptr && announced->on) return announced.get();

@@ -27,7 +27,7 @@ bool PlanExecutor::next(policy::PrefetchRequest *request) {
   constexpr int most_looked = 64;
   for (size_t place = 0; place < devices_.size(); ++place) {
     Followed *own = devices_[place].followed();
-    if (own == nullptr || own->blocked || own->asked) continue;
+    if (own == nullptr || own->blocked || devices_[place].asked) continue;
     PoolDevice &device = *page_.devices[place];
     if (!device.open()) continue;
     uint64_t number = 0;
@@ -37,7 +37,7 @@ bool PlanExecutor::next(policy::PrefetchRequest *request) {
       if (fetch == nullptr) break;
       if (!own->plan.waits(*fetch)) seen = look_at(device, *own, number, request);
     }
-    if (seen == Look::wanted) return own->asked = true;
+    if (seen == Look::wanted) return devices_[place].asked = true;
     own->blocked = true;
   }
   return false;
@@ -99,10 +99,10 @@ uint32_t PlanExecutor::client_of(const policy::PrefetchRequest &request) noexcep
 
 void PlanExecutor::settle(Releasable &lock, const policy::PrefetchRequest &request,
                           const Status &status) {
+  devices_[request.place].asked = false;
   Followed *followed = devices_[request.place].followed();
   if (followed == nullptr) return;
   Followed &own = *followed;
-  own.asked = false;
   // It may be over by now, or the plan another one.
   uint64_t number = request.number;
   const policy::PlannedFetch *fetch = own.plan.next_fetch(&number);

@@ -20,8 +20,8 @@ class GivenUp {
   explicit GivenUp(std::pmr::memory_resource *memory)
       : clean_(memory), dirty_(memory), regions_(memory) {}
 
-  /// The page, of so many bytes, may go, unless it was used after the tick: that of its last use. One that is listed already is listed anew. Throws
-  /// std::bad_alloc with nothing changed but for that: it may be listed no more.
+  /// The page, of so many bytes, may go, unless it is used after the tick, which is that of its last use. One that is listed already
+  /// is listed anew. Throws std::bad_alloc with nothing changed.
   void give_up(const PageRef &page, uint64_t tick, uint64_t bytes, bool dirty);
   /// The region's pages stay, all that are listed.
   void take_back(uint32_t region) noexcept { regions_.erase(region); }
@@ -41,8 +41,8 @@ class GivenUp {
   /// Appends what may go at once, and then, unless only that is wanted, what has to be copied; they are listed no more. The bytes of
   /// all of them. With all_or_nothing none if they are less than wanted.
   uint64_t choose(const Wanted &wanted, View &view, std::pmr::vector<PageRef> *victims);
-  /// Appends dirty pages, the first given up first, until they come to `bytes`: they are listed until cleaned() or refused() is
-  /// told of them. False: there is none.
+  /// Appends dirty pages, the first given up first, until they come to `bytes`: they stay listed, and settle()
+  /// is told of them in the end. False: there is none.
   bool next_to_clean(uint64_t bytes, View &view, std::pmr::vector<PageRef> *pages);
   /// They were handed out to be cleaned: those that are clean now may go at once, others have to be copied still.
   void settle(const std::pmr::vector<PageRef> &pages, View &view) noexcept;

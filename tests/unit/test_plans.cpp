@@ -222,6 +222,33 @@ void a_plan_follows_what_is_announced_anew(void **) {
   program.end();
 }
 
+/// The plan ends while what it wants is being brought: the next one has its fetches all the same.
+void a_plan_that_ends_amid_a_fetch_leaves_the_next_its_own(void **) {
+  World world = world_of("auto");
+  Program program(world);
+  program.begin_round(larger);
+  program.run_until(larger);
+  bool met = false;
+  while (!met && program.done < program.operations.size()) {
+    Gate gate(world.pool, "fill");
+    Task looker([&] {
+      program.look_until_done();
+      return WEIR_SUCCESS;
+    });
+    while (!gate.standing() && !looker.ended()) std::this_thread::yield();
+    met = gate.standing();
+    if (met) ok(weir_announce(world.pool, world.streams[0], nullptr, 0, WEIR_ANNOUNCE_REPLACE));
+    gate.open();
+    ok(looker.join());
+    program.run_until(program.done + 1, false);
+  }
+  assert_true(met);
+  program.run_all(false);
+  const Copied copied = round_of(program);
+  assert_int_equal(copied.ahead, copied.up);
+  program.end();
+}
+
 /// Room is needed elsewhere while a plan is followed.
 void memory_is_taken_back_from_a_plan(void **) {
   World world = world_of("auto");
@@ -280,6 +307,7 @@ int main() {
       cmocka_unit_test(a_plan_that_is_wrong_costs_no_byte),
       cmocka_unit_test(buffers_of_a_plan_may_die),
       cmocka_unit_test(a_plan_follows_what_is_announced_anew),
+      cmocka_unit_test(a_plan_that_ends_amid_a_fetch_leaves_the_next_its_own),
       cmocka_unit_test(memory_is_taken_back_from_a_plan),
       cmocka_unit_test(a_writer_waits_for_the_copy_of_what_is_cleaned),
   };
