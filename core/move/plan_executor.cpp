@@ -228,8 +228,9 @@ void PlanExecutor::give_up(PoolDevice &device, Followed &own, const policy::Plan
   if (!page_.buffers.hot(part.buffer).lives(part.generation)) return;
   Region &region = *page_.buffers.target(part.buffer).region;
   const Residence *here = region.is.slab ? nullptr : region.on(device.place);
-  // What is held stays whatever is planned.
-  if (here == nullptr || region.holds.count != 0 || region.shards != nullptr) return;
+  // What is held stays whatever is planned. What is to stay longer than others goes when lru-window chooses it.
+  if (here == nullptr || region.holds.count != 0 || region.shards != nullptr || region.priority > 0)
+    return;
   policy::GivenUp &given_up = *device.policy->given_up();
   const uint64_t used =
       std::max(region.past.last_use, page_.buffers.hot(part.buffer).last_use().point());

@@ -31,12 +31,15 @@ struct Program {
   size_t done = 0;
   uint32_t written = 0;
 
+  int32_t priority = 0;
+
   explicit Program(World &world_, uint64_t flags_ = 0) : world(world_), flags(flags_) {}
   void create(uint32_t count) {
     for (uint32_t i = 0; i < count; ++i) {
       weir_buffer_desc desc = WEIR_BUFFER_DESC_INIT;
       desc.size = page_bytes;
       desc.flags = flags;
+      desc.priority = priority;
       weir_buffer made = nullptr;
       ok(weir_buffer_create(world.pool, &desc, &made));
       buffers.push_back(made);
@@ -163,6 +166,15 @@ void lru_window_does_none_of_this(void **) {
 void a_secret_is_not_copied_ahead(void **) {
   World world = world_of("auto");
   Program program(world, WEIR_BUFFER_SCRUB);
+  assert_int_equal(round_of(program).behind, 0);
+  program.end();
+}
+
+/// A plan does not weigh priorities: what has one is left to lru-window, which does.
+void what_has_a_priority_is_not_given_up(void **) {
+  World world = world_of("auto");
+  Program program(world);
+  program.priority = 1;
   assert_int_equal(round_of(program).behind, 0);
   program.end();
 }
@@ -304,6 +316,7 @@ int main() {
       cmocka_unit_test(what_is_given_up_is_cleaned_where_it_lies),
       cmocka_unit_test(lru_window_does_none_of_this),
       cmocka_unit_test(a_secret_is_not_copied_ahead),
+      cmocka_unit_test(what_has_a_priority_is_not_given_up),
       cmocka_unit_test(a_plan_that_is_wrong_costs_no_byte),
       cmocka_unit_test(buffers_of_a_plan_may_die),
       cmocka_unit_test(a_plan_follows_what_is_announced_anew),
