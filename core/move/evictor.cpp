@@ -125,12 +125,19 @@ bool Evictor::is_dirty(const PoolDevice &device, const PageRef &ref) const noexc
 
 bool Evictor::may_clean(const PoolDevice &device, const PageRef &ref) const noexcept {
   if (!is_dirty(device, ref) || others_.host_room.is_short()) return false;
-  const Region &region = page_.regions.at(ref.region);
-  if (!lease_.history.at_rest(region, ref.page)) return false;
+  Region &region = page_.regions.at(ref.region);
   const uint64_t bytes = tier::HostStore::rounded(region.shape.used_bytes(ref.page));
-  return region.host.registered != nullptr ||
-         (page_.tiers.host().room() >= bytes &&
-          page_.accounts.quota(region.owner.client, Accounts::host).room() >= bytes);
+  const bool room = region.host.registered != nullptr ||
+                    (page_.tiers.host().room() >= bytes &&
+                     page_.accounts.quota(region.owner.client, Accounts::host).room() >= bytes);
+  if (!room) return false;
+  bool ended = false;
+  if_memory([&]() WEIR_HELD {
+    std::pmr::vector<Stamp> fences(env_.memory);
+    lease_.history.collect(region, ref.page, &fences);
+    ended = std::ranges::all_of(fences, [this](Stamp stamp) { return env_.streams.passed(stamp); });
+  });
+  return ended;
 }
 
 void Evictor::claim_victims(Releasable &lock, const Drain &drain,

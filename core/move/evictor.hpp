@@ -56,6 +56,7 @@ class Evictor {
   class StraightDown;  // straight.cpp
 
   // ---- claims and places, under the lock ----
+  /// Whether it can be copied now, and no work of anybody's has to be waited for. False where there is no memory to tell.
   bool may_clean(const PoolDevice &device, const PageRef &ref) const noexcept WEIR_HELD;
   void run(Releasable &lock, Drain &drain, const std::pmr::vector<PageRef> &pages, Status *why,
            Awaiting *early) WEIR_HELD;

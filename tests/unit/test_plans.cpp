@@ -12,8 +12,8 @@ namespace {
 
 using namespace weir::test;
 
-World world_of(const char *policy, uint64_t flags = WEIR_POOL_NO_BACKGROUND) {
-  return World({.device_pages = 64, .host_pages = 256, .flags = flags, .policy = policy});
+World world_of(const char *policy, uint64_t host_pages = 256) {
+  return World({.device_pages = 64, .host_pages = host_pages, .policy = policy});
 }
 
 /// A program like a training's: forwards each operation writes a buffer of a page, backwards each reads one, the last first, which is
@@ -149,6 +149,82 @@ void what_is_given_up_is_cleaned_where_it_lies(void **) {
   Program program(world);
   const Copied copied = round_of(program);
   assert_int_equal(copied.behind, copied.down);
+  program.end();
+}
+
+void what_is_cleaned_is_still_on_the_device(void **) {
+  World world = world_of("auto");
+  Program program(world);
+  program.begin_round(larger);
+  program.run_until(pages / 2);
+  program.look_until_done();
+  uint64_t there = 0, clean = 0;
+  for (size_t i = 0; i < pages / 2; ++i) {
+    const weir_buffer_info info = query(world, program.buffers[i]);
+    there += info.device_bytes / page_bytes;
+    clean += info.both_bytes / page_bytes;
+  }
+  assert_int_equal(there, pages / 2);
+  assert_true(clean > pages / 4);
+  program.end();
+}
+
+/// Whoever cleans does not wait for a kernel: pages that one still works on are cleaned when it has ended.
+void work_that_has_not_ended_is_not_waited_for(void **) {
+  World world = world_of("auto");
+  Program program(world);
+  program.begin_round(larger);
+  program.look_until_done();
+  std::atomic<bool> go{false};
+  const auto wait = [](void *user) {
+    while (!static_cast<std::atomic<bool> *>(user)->load()) std::this_thread::yield();
+  };
+  ok(weir_stream_host_call(world.streams[0], wait, &go));
+  std::vector<Kernel> kernels(pages / 2);
+  for (Kernel &kernel : kernels) {
+    const size_t buffer = program.operations[program.done++].buffer;
+    kernel.bytes = page_bytes;
+    kernel.seed = program.seeds[buffer] = ++program.written;
+    weir_lease lease = nullptr;
+    ok(world.acquire(program.buffers[buffer], WEIR_DISCARD_WRITE, &lease, &kernel.address));
+    ok(weir_stream_host_call(world.streams[0], Kernel::write, &kernel));
+    ok(weir_release(lease, world.streams[0]));
+  }
+  program.look_until_done();  // would stand still
+  assert_int_equal(world.stats().background_demoted_bytes, 0);
+  go.store(true);
+  ok(weir_stream_synchronize(world.streams[0]));
+  program.look_until_done();
+  assert_true(world.stats().background_demoted_bytes > pages / 4 * page_bytes);
+  program.end();
+}
+
+/// Copies in a HOST that is full would push each other out.
+void a_full_host_ends_the_cleaning(void **) {
+  constexpr uint64_t host_pages = 8;
+  World world = world_of("auto", host_pages);
+  Program program(world);
+  program.begin_round(larger);
+  program.run_until(pages / 2);
+  program.look_until_done();
+  assert_in_range(world.stats().background_demoted_bytes / page_bytes, 1, host_pages);
+  program.end();
+}
+
+void what_others_hold_is_not_planned_with(void **) {
+  constexpr uint32_t held = 16;
+  World world = world_of("auto");
+  weir_buffer other = world.buffer(held * page_bytes);
+  world.fill(other, held * page_bytes, 1);
+  uint64_t address = 0;
+  ok(weir_hold(world.pool, other, 0, &address));
+  Program program(world);
+  const Copied copied = round_of(program);
+  assert_int_equal(copied.ahead, copied.up);
+  assert_int_equal(copied.behind, copied.down);
+  assert_in_range(copied.up, larger - pages + held, larger - pages + held + kept_free);
+  ok(weir_unhold(world.pool, other));
+  ok(weir_buffer_destroy(world.pool, other));
   program.end();
 }
 
@@ -314,6 +390,10 @@ int main() {
       cmocka_unit_test(a_plan_moves_what_does_not_fit_and_no_more),
       cmocka_unit_test(what_is_planned_is_there_when_it_is_needed),
       cmocka_unit_test(what_is_given_up_is_cleaned_where_it_lies),
+      cmocka_unit_test(what_is_cleaned_is_still_on_the_device),
+      cmocka_unit_test(work_that_has_not_ended_is_not_waited_for),
+      cmocka_unit_test(a_full_host_ends_the_cleaning),
+      cmocka_unit_test(what_others_hold_is_not_planned_with),
       cmocka_unit_test(lru_window_does_none_of_this),
       cmocka_unit_test(a_secret_is_not_copied_ahead),
       cmocka_unit_test(what_has_a_priority_is_not_given_up),
