@@ -18,7 +18,7 @@ constexpr int most_walked = 16;
 /// Operations between two looks at what others than the plan's parts take.
 constexpr uint64_t measured_every = 128;
 /// Of the memory that may be planned with, for what is under way, and for what nobody has foreseen.
-constexpr uint32_t planned_free = 40;
+constexpr uint32_t planned_free = 20;
 /// A walk of the regions is followed by so many times its own time without one.
 constexpr uint64_t walk_share = 20;
 /// Cleaned at once: enough to fill a link, little to wait for.
@@ -101,6 +101,11 @@ void PlanExecutor::note_acquire(const StreamState &state, bool announced,
     plans.announced->forecast.note_acquire(state.stream->slot);
     ++plans.announced->now;
     plans.announced->plan.advance(plans.announced->now);
+  }
+  if (plans.learned != nullptr) {
+    // The caller waits for copies, most likely: what it has done until now is learned meanwhile.
+    rest_ns_ = least_rest_ns;
+    env_.sync.work.notify_all();
   }
   Followed *own = plans.followed();
   if (own == nullptr) return;
@@ -283,10 +288,10 @@ bool PlanExecutor::follow(PoolDevice &device, DevicePlans &plans) {
   if (own == nullptr) return false;
   const bool moved = own->forecast.moved() || own->forecast.resized();
   if (own->plan.wants_rebuild(moved || !own->on)) {
-    if (own->forecast.aligned()) {
+    if (own->forecast.trusted()) {
       if (may_walk(*own)) begin(device, *own);
     } else if (own->on)
-      end(device, *own);  // nothing is known of what comes
+      end(device, *own);  // what comes is not known well enough
   }
   return own->on && go_on(device, *own, own->forecast);
 }

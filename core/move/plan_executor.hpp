@@ -71,6 +71,11 @@ class PlanExecutor final : public Task, private lease::Observer {
   void settle(Releasable &lock, const policy::PrefetchRequest &request,
               const Status &status) WEIR_HELD;
 
+  // ---- for the policy ----
+  /// When a page of the region is used next on the device, by what was learned.
+  void describe(const Region &region, uint8_t place,
+                policy::PageInfo *info) const noexcept WEIR_HELD;
+
   // ---- the task: the plans ----
   bool step(Releasable &lock) override WEIR_HELD;
   uint64_t rest_ns() noexcept override WEIR_HELD { return lease_.log.on() ? rest_ns_ : UINT64_MAX; }

@@ -72,6 +72,14 @@ PlanExecutor::Look PlanExecutor::look_at(PoolDevice &device, Followed &own, uint
     return region.pages[p].latest() == 0 ||
            (here != nullptr && here->pages[p].state() != PageState::absent);
   };
+  // What is on its way out is brought when it has left. What is cleaned stays, and is listed.
+  const auto leaves = [&](uint32_t p) WEIR_HELD {
+    return here != nullptr && here->pages[p].state() == PageState::draining &&
+           region.pages[p].latest() != 0 &&
+           !given_up.holds(PageRef{region.id, p, page_.regions.generation(region)});
+  };
+  for (uint32_t p = first; p <= last; ++p)
+    if (leaves(p)) return Look::passed;
   while (first <= last && there(first)) ++first;
   if (first > last) return over();
   uint64_t bytes = 0;

@@ -47,6 +47,20 @@ void PlanExecutor::learn(Learned &own, const lease::ObservedOperation &operation
   own.blocked = false;
 }
 
+void PlanExecutor::describe(const Region &region, uint8_t place,
+                            policy::PageInfo *info) const noexcept {
+  if (place >= devices_.size() || region.owner.buffer == page::BufferTable::none) return;
+  const Learned *own = devices_[place].learned.get();
+  if (own == nullptr || !own->forecast.trusted() || plans_announced(place)) return;
+  const uint32_t part = own->cast.of(region.owner.buffer);
+  if (part == policy::Cast::none || part >= own->last_use.size()) return;
+  const policy::Outlook outlook = own->forecast.outlook(part);
+  if (outlook.fate == policy::Fate::unknown) return;
+  const uint64_t at = own->last_use[part] + outlook.distance;
+  info->foreseen = at - std::min(at, own->now);
+  info->done = outlook.fate != policy::Fate::needed;
+}
+
 void PlanExecutor::born(uint32_t buffer, uint64_t generation, uint64_t bytes) {
   const Locked lock(env_.sync.lock);
   // Of one that has died since, nobody knows where it was: where something was observed last.

@@ -251,6 +251,7 @@ bool Prefetcher::leaves_room(const PrefetchRequest &request, uint64_t beside) no
 }
 
 void Prefetcher::describe(Region &region, uint32_t page, uint8_t place, PageInfo *info) noexcept {
+  if (plans_ != nullptr) plans_->describe(region, place, info);
   if (hints_.count() == 0) return;
   const uint64_t begin = region.shape.offset(page);
   const uint64_t end = begin + region.shape.page_bytes(page);

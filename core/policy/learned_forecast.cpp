@@ -119,7 +119,9 @@ void LearnedForecast::observe(const ObservedOperation &operation) noexcept {
   log_operation(operation, stream);
   const uint32_t number = log_.end() - 1;
   Alignment &alignment = alignments_[stream];
+  const uint64_t jumps = alignment.jumps();
   alignment.observe(log_, contexts_, number);
+  trust_.note_operation(!alignment.aligned() || alignment.jumps() != jumps);
   pair_births(number, alignment);
   pair_uses(number, alignment);
   speeds_.note(stream);
@@ -226,6 +228,9 @@ void LearnedForecast::pair_uses(uint32_t number, const Alignment &alignment) noe
     if (twin == twins_end || log_.use(twin).slot != logged.slot) continue;
     log_.set_twin(use, twin);
     const uint32_t role = log_.use(twin).life;
+    const uint32_t expected = pairing_.player_of(log_.lives()[role]);
+    if (expected != Cast::none && pairing_.has_part(life))
+      trust_.note_use(expected != life.own.part);
     if (role == logged.life || !log_.lives()[role].alive)
       pairing_.cast_as(log_.lives()[role], life);
     if (round_apart && !life.persists && (life.born == ProgramLog::none || life.born < match)) {

@@ -15,6 +15,7 @@
 #include "core/policy/program_walk.hpp"
 #include "core/policy/size_scaling.hpp"
 #include "core/policy/stream_speeds.hpp"
+#include "core/policy/trust.hpp"
 
 namespace weir::policy {
 
@@ -50,6 +51,8 @@ class LearnedForecast final : public Forecast {
   uint64_t now() const noexcept { return now_; }
   /// The stream of the newest operation knows its place.
   bool aligned() const noexcept { return matched_; }
+  /// aligned(), and what was forecast has come true lately.
+  bool trusted() const noexcept { return matched_ && trust_.holds(); }
   /// A stream goes on from another place than the one from which it has been walked since rewind(), or from one at last, and seems to
   /// stay: it is time to rewind.
   bool moved() const noexcept;
@@ -99,6 +102,7 @@ class LearnedForecast final : public Forecast {
   std::pmr::vector<Alignment> alignments_;  ///< by stream
   StreamSpeeds speeds_;
   SizeScaling scaling_;
+  Trust trust_;
   Pairing pairing_;
   ProgramWalk walk_;
   uint64_t smallest_;

@@ -10,6 +10,7 @@
 #include "core/policy/lru_window.hpp"
 
 #include "core/base/pool_lock.hpp"
+#include "core/policy/prices.hpp"
 
 #include <algorithm>
 #include <cassert>
@@ -221,11 +222,18 @@ class LruWindow final : public Policy {
     return found;
   }
 
+  /// Of evicting it, in copies. What is to be overwritten or destroyed does not come back.
+  static double cost(const PageInfo &info) noexcept {
+    if (info.done) return info.dirty ? 1.0 : Prices::clean_dead;
+    return info.dirty ? 2.0 : 1.0;
+  }
   static double score(const PageInfo &info, uint64_t now) noexcept {
     const double age = now > info.last_use ? static_cast<double>(now - info.last_use) : 1.0;
     constexpr double window = 64.0;  // beyond what is usually announced
     double distance =
         info.next_use != UINT64_MAX ? static_cast<double>(info.next_use) : window + age;
+    if (info.next_use == UINT64_MAX && info.foreseen != UINT64_MAX)
+      distance = std::max(1.0, static_cast<double>(info.foreseen));
     const bool prefetched = info.prefetch != UINT64_MAX;
     if (info.cold && !prefetched) distance = 1e18;
     // Nearer than anything whose use is not announced, dirty or clean; of two, that of the later call goes first.
@@ -234,7 +242,7 @@ class LruWindow final : public Policy {
       distance = std::min(distance, window / 2 * (place / (place + 1)));
     }
     // A class weighs more than any distance.
-    return distance / (info.dirty ? 2.0 : 1.0) * std::pow(1e-6, info.priority);
+    return distance / cost(info) * std::pow(1e-6, info.priority);
   }
 
   /// Nobody pays for what has no owner.
@@ -256,8 +264,9 @@ class LruWindow final : public Policy {
     candidates_.clear();
     uint64_t gathered = 0;
     const uint64_t enough = bytes * 4;
+    size_t compared = 32;
     while (heap_end_ != 0 && candidates_.size() < max_candidates &&
-           (gathered < enough || candidates_.size() < 32) && looks_ != 0) {
+           (gathered < enough || candidates_.size() < compared) && looks_ != 0) {
       --looks_;
       const Entry entry = park_oldest();
       PageInfo info;
@@ -270,6 +279,8 @@ class LruWindow final : public Policy {
         push(Entry::of(entry.ref(), info.last_use));
         continue;
       }
+      // The oldest are not those that are used last any more: more are worth a look.
+      if (info.foreseen != UINT64_MAX) compared = max_candidates;
       candidates_.push_back(Scored{entry, score(info, view_.now()), info.bytes});
       gathered += info.bytes;
     }

@@ -27,6 +27,10 @@ struct PageInfo {
   uint64_t bytes = 0;
   uint64_t last_use = 0;           ///< logical tick (base/clock.hpp)
   uint64_t next_use = UINT64_MAX;  ///< operations until then; UINT64_MAX: not announced
+  /// Operations until then by what was learned of the program; UINT64_MAX: nothing is foreseen.
+  uint64_t foreseen = UINT64_MAX;
+  bool done =
+      false;  ///< by that, nobody reads these bytes again: then they are destroyed or overwritten
   /// Its place among the prefetches that nobody has used yet, by their age; UINT64_MAX: it is none of them.
   uint64_t prefetch = UINT64_MAX;
   int32_t priority = 0;

@@ -24,6 +24,13 @@ constexpr uint64_t least_between = 16;  ///< operations from one plan to the nex
 constexpr uint64_t share_between =
     16;  ///< ... one more for so many planned: what a plan costs is bounded so
 
+constexpr uint64_t least_overdue_looks =
+    64;  ///< operations between two looks at what is overdue, ...
+constexpr uint64_t overdue_looks_share = 16;  ///< ... and one more for so many parts
+
+/// What comes this much later than foreseen is not waited for.
+constexpr uint64_t patience(uint64_t distance) { return 8 + distance / 4; }
+
 bool is_dead(Fate fate) { return fate == Fate::overwritten || fate == Fate::dies; }
 
 uint64_t permille_of(uint64_t bytes, uint32_t permille) {
@@ -63,7 +70,7 @@ void ResidencyPlan::clear() noexcept {
 void ResidencyPlan::rebuild(uint64_t now, std::span<const Resident> residents) {
   clear();
   advance(now);
-  planned_ = planned_when_cleared_ = built_at_ = now_;
+  planned_ = planned_when_cleared_ = built_at_ = looked_at_ = now_;
   ever_built_ = true;
   misses_ = 0;
   make_room({});
@@ -123,6 +130,7 @@ void ResidencyPlan::walk(const ForecastOperation &operation) {
     if (has(part)) state(part);
   for (const ForecastUse &one : operation.uses)
     if (has(one.part)) use(one, at);
+  forget_overdue(at);
   shrink(at);
   if (at > now_) profile_.set(at, static_cast<int64_t>(used_));
   for (const ForecastUse &one : operation.uses)
@@ -204,6 +212,23 @@ void ResidencyPlan::want(const ForecastUse &use, uint64_t operation, uint64_t mi
     return;
   }
   fetches_.append({use.part, its.life, operation, use.begin, use.end, missing, its.drops_planned});
+}
+
+/// What was to be used and has not been is not wanted soonest of all. It is as far away again as it is late.
+void ResidencyPlan::forget_overdue(uint64_t operation) noexcept {
+  if (operation < looked_at_ + std::max(least_overdue_looks, states_.size() / overdue_looks_share))
+    return;
+  looked_at_ = operation;
+  for (uint32_t part = 0; part < states_.size(); ++part) {
+    State &its = states_[part];
+    if (its.resident == 0 || its.key >= operation || its.planned_use == operation) continue;
+    const uint64_t distance = its.key - std::min(its.key, its.planned_use);
+    const uint64_t late = operation - its.key;
+    if (late <= patience(distance)) continue;
+    its.fate = Fate::unknown;
+    its.key = operation + std::max(least_age, late);
+    offer(part);
+  }
 }
 
 /// Until the virtual memory is within its bounds.

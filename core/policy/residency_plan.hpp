@@ -132,6 +132,7 @@ class ResidencyPlan {
   void offer(uint32_t part) noexcept;
   void use(const ForecastUse &use, uint64_t operation) noexcept;
   void want(const ForecastUse &use, uint64_t operation, uint64_t missing) noexcept;
+  void forget_overdue(uint64_t operation) noexcept;
   void shrink(uint64_t operation);
   uint32_t choose(uint64_t operation) const noexcept;
   void evict(uint32_t part, uint64_t bytes, uint64_t operation);
@@ -146,7 +147,7 @@ class ResidencyPlan {
   std::pmr::vector<State> states_;  ///< by part
   uint64_t used_ = 0;               ///< bytes of the virtual memory
   uint64_t now_ = 0, planned_ = 0;
-  uint64_t built_at_ = 0, planned_when_cleared_ = 0;
+  uint64_t built_at_ = 0, planned_when_cleared_ = 0, looked_at_ = 0;
   uint32_t misses_ = 0;  ///< since it was built
   bool built_ = false, ever_built_ = false;
 };

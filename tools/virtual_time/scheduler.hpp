@@ -70,7 +70,7 @@ class Scheduler {
   void forget(Thread *thread);
   void expire();
 
-  static constexpr uint32_t free_looks = 3;
+  static constexpr uint32_t free_looks = 100;
   static constexpr uint64_t look_ns = 1000;
 
   uint64_t now_ = uint64_t{1000} * 1'000'000'000;
