@@ -108,9 +108,9 @@ set(weir_single_threaded
   test_codec_plan test_compressed_store
   test_address_map test_arena test_arena_at test_arena_c test_arena_classes test_arena_random test_checksum test_defrag_planner test_detect
   test_fx test_granule_ledger test_host_options test_link_cache test_mask test_memory_limit test_narrow test_pace test_packed test_plane_methods test_planes
-  test_policy test_shared_line test_sparse test_topology test_topology_files test_topology_text fuzz_codec
+  test_policy test_shared_line test_sparse test_topology test_topology_files test_topology_text fuzz_codec fuzz_policy
   test_cast test_given_up test_memory_profile test_residency_plan test_plan_upkeep test_program_log test_alignment test_program_walk
-  test_learned_forecast test_learned_sizes test_learned_faults)
+  test_learned_forecast test_learned_sizes test_learned_faults test_saved_program test_policy_blob)
 
 # Unit tests of the engine that mean something on every backend.
 set(weir_engine_tests test_faults test_remote)
@@ -152,7 +152,7 @@ if(TARGET weir_static)
     add_executable(${name} ${source})
     target_link_libraries(${name} PRIVATE weir_test_support weir_static weir_build PkgConfig::CMOCKA)
     weir_register_test(${name} fuzz ${name} ${WEIR_FUZZ_ARGUMENTS})
-    if(NOT name STREQUAL fuzz_codec)  # which has no backend
+    if(NOT name MATCHES "^fuzz_(codec|policy)$")  # which have no backend
       weir_register_on_vendors(${name} fuzz strict ${name} ${fuzz_arguments_on_vendors})
       # A runtime whose unmap waits for every stream (7.14).
       if("hip" IN_LIST weir_vendors)
@@ -191,7 +191,7 @@ if(TARGET weir_static)
 endif()
 
 # About loading and describing backends, about files, or about bytes alone: nothing of them is another backend's.
-set(weir_host_only test_backends test_codec_api test_context test_find_device test_partitions test_pool_losses test_runtimes test_spill_failures test_struct_size test_topology_api)
+set(weir_host_only test_backends test_codec_api test_context test_find_device test_partitions test_policy_save test_pool_losses test_runtimes test_spill_failures test_struct_size test_topology_api)
 # About a state into which only a simulated driver can be put: gpu-check leaves them out.
 set(weir_simulated_only test_full_channel)
 # The tiers below HOST, what is lost in them, and the order of prefetches are the engine's work: its threads are seen on the host

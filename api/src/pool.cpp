@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// weir/pool.h: pools, clients, trim, counters, snapshot.
+// weir/pool.h: pools, clients, trim, what was learned, counters, snapshot.
 
 #include "api/src/guard.hpp"
 
@@ -75,6 +75,21 @@ Status snapshot(weir_pool handle, char *text, size_t capacity, size_t *needed) {
     text[length] = '\0';
   }
   return Status(capacity == 0 || capacity > json.size() ? WEIR_SUCCESS : WEIR_INCOMPLETE);
+}
+
+Status policy_save(weir_pool handle, void *bytes, uint64_t capacity, uint64_t *needed) {
+  Pool *pool = nullptr;
+  WEIR_TRY(get(handle, &pool));
+  WEIR_TRY(need(needed, "needed"));
+  if (capacity != 0) WEIR_TRY(need(bytes, "bytes"));
+  return pool->engine().policy_store().save(static_cast<unsigned char *>(bytes), capacity, needed);
+}
+
+Status policy_load(weir_pool handle, const void *bytes, uint64_t size) {
+  Pool *pool = nullptr;
+  WEIR_TRY(get(handle, &pool));
+  WEIR_TRY(need(bytes, "bytes"));
+  return pool->engine().policy_store().load({static_cast<const unsigned char *>(bytes), size});
 }
 
 Status map(weir_pool handle, weir_piece *pieces, size_t capacity, size_t *count) {
@@ -240,6 +255,15 @@ weir_result weir_pool_set_defragmentation(weir_pool pool, const weir_defragmenta
     WEIR_TRY(weir::read_descriptor(given, "desc", &desc));
     return object->set_defragmentation(desc);
   });
+}
+
+weir_result weir_pool_policy_save(weir_pool pool, void *bytes, uint64_t capacity,
+                                  uint64_t *needed) {
+  return guarded([&] { return policy_save(pool, bytes, capacity, needed); });
+}
+
+weir_result weir_pool_policy_load(weir_pool pool, const void *bytes, uint64_t size) {
+  return guarded([&] { return policy_load(pool, bytes, size); });
 }
 
 weir_result weir_pool_stats_get(weir_pool pool, weir_pool_stats *stats) {

@@ -205,6 +205,10 @@ weirgo_error *weirgo_pool_set_defragmentation(uintptr_t pool,
   return weirgo_check(weir_pool_set_defragmentation(POOL(pool), desc));
 }
 
+weirgo_error *weirgo_pool_policy_load(uintptr_t pool, const void *bytes, uint64_t size) {
+  return weirgo_check(weir_pool_policy_load(POOL(pool), bytes, size));
+}
+
 weirgo_error *weirgo_operation_id(uintptr_t pool, const char *name, uint32_t *id) {
   return weirgo_check(weir_operation_id(POOL(pool), name, id));
 }

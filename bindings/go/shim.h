@@ -82,6 +82,9 @@ weirgo_error *weirgo_pool_defragment(uintptr_t pool, weir_defragment_desc *desc,
                                      uintptr_t should_stop, weir_defragment_report *report);
 weirgo_error *weirgo_pool_set_defragmentation(uintptr_t pool,
                                               const weir_defragmentation_desc *desc);
+/* *bytes is C memory. */
+weirgo_error *weirgo_pool_policy_save(uintptr_t pool, void **bytes, uint64_t *size);
+weirgo_error *weirgo_pool_policy_load(uintptr_t pool, const void *bytes, uint64_t size);
 weirgo_error *weirgo_operation_id(uintptr_t pool, const char *name, uint32_t *id);
 weirgo_error *weirgo_pool_stats(uintptr_t pool, weir_pool_stats *stats);
 weirgo_error *weirgo_pool_codec_stats(uintptr_t pool, weir_codec_stats *stats);

@@ -65,6 +65,26 @@ weirgo_error *weirgo_pool_snapshot(uintptr_t pool, char **text, size_t *length) 
   return whole_text(snapshot_text, pool, 0, text, length);
 }
 
+/* What is longer than it was when it was asked for is refused, and is asked for again. */
+weirgo_error *weirgo_pool_policy_save(uintptr_t pool, void **bytes, uint64_t *size) {
+  uint64_t needed = 0;
+  weir_result result = weir_pool_policy_save(POOL(pool), NULL, 0, &needed);
+  while (result == WEIR_SUCCESS) {
+    const uint64_t capacity = needed + needed / 8;
+    void *own = malloc(capacity);
+    if (own == NULL) return out_of_memory();
+    result = weir_pool_policy_save(POOL(pool), own, capacity, &needed);
+    if (result == WEIR_SUCCESS) {
+      *bytes = own;
+      *size = needed;
+      return NULL;
+    }
+    free(own);
+    if (result == WEIR_ERROR_INVALID_ARGUMENT && needed > capacity) result = WEIR_SUCCESS;
+  }
+  return unfinished(result);
+}
+
 /* ---- arrays, likewise ---- */
 
 typedef weir_result (*array_function)(uintptr_t handle, void *items, size_t capacity,

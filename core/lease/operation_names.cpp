@@ -81,6 +81,15 @@ uint32_t OperationNames::id_of(std::string_view name) {
   return entry.id;
 }
 
+std::pmr::vector<std::string_view> OperationNames::all() {
+  const Guard hold(mutex_);
+  // The newest is the first of the list, and has the highest number.
+  const size_t count = entries_.empty() ? 0 : entries_.front().id;
+  std::pmr::vector<std::string_view> names(count, memory_);
+  for (const Entry &entry : entries_) names[entry.id - 1] = entry.text;
+  return names;
+}
+
 uint32_t OperationNames::try_id_of(const char *name) noexcept {
   const size_t length = strnlen(name, longest + 1);
   if (length == 0 || length > longest) return none;

@@ -34,6 +34,8 @@ class OperationNames {
   uint32_t id_of(std::string_view name);
   /// For who would rather go on without a number: `none` for a name that is empty, too long, or finds no memory.
   uint32_t try_id_of(const char *name) noexcept;
+  /// The names that have numbers of their own, by number, from 1 on; they live as long as this does. Throws std::bad_alloc.
+  std::pmr::vector<std::string_view> all();
   /// Whether id_of() has answered this number.
   bool given(uint64_t id) const noexcept {
     return id != none && id <= given_.load(std::memory_order_acquire);

@@ -40,6 +40,8 @@ class UseLog {
   }
   /// Another thread acquires on a stream than the one before. Returns the moment that begins.
   uint32_t next_moment() noexcept { return moment_.fetch_add(1, std::memory_order_relaxed) + 1; }
+  /// Whether a stream has had a ring: it has acquired something.
+  bool used() const noexcept { return rings_.load(std::memory_order_acquire) != nullptr; }
   /// One more ring for that stream. nullptr: there is no memory for it, or there are as many as there may be.
   UseRing *add_ring(const ObservedStream &stream) noexcept;
 

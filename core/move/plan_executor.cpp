@@ -65,14 +65,17 @@ PlanExecutor::DevicePlans &PlanExecutor::have(const PoolDevice &device) {
   return devices_[device.place];
 }
 
+Owned<PlanExecutor::Learned> PlanExecutor::make_learned(const PoolDevice &device,
+                                                        size_t devices) const {
+  policy::LearnedForecast::Terms learning;
+  learning.budget /= devices;
+  learning.smallest = device.memory.page_size();  // what shares its pages with others
+  return make_owned<Learned>(env_.memory, terms_of(device), learning, env_.memory);
+}
+
 PlanExecutor::Learned &PlanExecutor::have_learned(const PoolDevice &device) {
   DevicePlans &plans = have(device);
-  if (plans.learned == nullptr) {
-    policy::LearnedForecast::Terms learning;
-    learning.budget /= page_.devices.size();
-    learning.smallest = device.memory.page_size();  // what shares its pages with others
-    plans.learned = make_owned<Learned>(env_.memory, terms_of(device), learning, env_.memory);
-  }
+  if (plans.learned == nullptr) plans.learned = make_learned(device, page_.devices.size());
   return *plans.learned;
 }
 

@@ -18,6 +18,11 @@
 #include "core/policy/hints.hpp"
 #include "core/policy/learned_forecast.hpp"
 #include "core/policy/residency_plan.hpp"
+#include "core/policy/saved_program.hpp"
+
+namespace weir::policy {
+class LogSaver;
+}
 
 namespace weir::move {
 
@@ -75,6 +80,13 @@ class PlanExecutor final : public Task, private lease::Observer {
   /// When a page of the region is used next on the device, by what was learned.
   void describe(const Region &region, uint8_t place,
                 policy::PageInfo *info) const noexcept WEIR_HELD;
+
+  // ---- what was learned, saved and loaded (plan_saving.cpp): one call at a time ----
+  /// What has been learned on each device, the newest that fits so many bytes of records; names stay numbers. Throws std::bad_alloc.
+  void save(policy::SavedProgram *program, uint64_t most_bytes) WEIR_NOT_HELD;
+  /// Learns it, in the place of what was known; `names`: the numbers of its names here. INVALID_ARGUMENT: something has been learned
+  /// from the pool's own streams. Throws std::bad_alloc with nothing changed.
+  Status load(const policy::SavedProgram &program, std::span<const uint32_t> names) WEIR_NOT_HELD;
 
   // ---- the task: the plans ----
   bool step(Releasable &lock) override WEIR_HELD;
@@ -137,6 +149,11 @@ class PlanExecutor final : public Task, private lease::Observer {
   PoolDevice *device_of(const StreamState &state) noexcept WEIR_HELD;
   DevicePlans &have(const PoolDevice &device) WEIR_HELD;
   Learned &have_learned(const PoolDevice &device) WEIR_HELD;
+  Owned<Learned> make_learned(const PoolDevice &device, size_t devices) const;
+  bool copy_some(size_t place, policy::LogSaver &saver, uint64_t most_bytes,
+                 bool *begun) WEIR_NOT_HELD;
+  bool was_loaded(size_t place) WEIR_NOT_HELD;
+  Status replace_learned(std::span<Owned<Learned>> fresh) WEIR_NOT_HELD;
   static policy::ResidencyPlan::Terms terms_of(const PoolDevice &device) noexcept;
   void learn(Learned &own, const lease::ObservedOperation &operation) WEIR_HELD;
 

@@ -33,17 +33,29 @@ void Contexts::push(uint32_t stream, uint32_t shape) noexcept {
   const uint64_t before = its.sums[its.operations % its.sums.size()];
   const uint64_t sum = before * context_base + shape + 1;
   its.sums[++its.operations % its.sums.size()] = sum;
-  const size_t mask = entries_.size() / lengths.size() - 1;
   for (size_t length = 0; length < lengths.size(); ++length) {
     Place &place = places_[length];
     place.there = its.operations >= lengths[length];
     if (!place.there) continue;
     const uint64_t old = its.sums[(its.operations - lengths[length]) % its.sums.size()];
-    const uint64_t hash =
-        spread(sum - old * powers_[length] + stream * uint64_t{0xD6E8FEB86659FD93});
-    place.slot = static_cast<uint32_t>(hash & mask);
-    place.tag = static_cast<uint32_t>(hash >> 32) | 1;
+    place.sum = sum - old * powers_[length];
+    locate(stream, &place);
   }
+}
+
+void Contexts::locate(uint32_t stream, Place *place) const noexcept {
+  const size_t mask = entries_.size() / lengths.size() - 1;
+  const uint64_t hash = spread(place->sum + stream * uint64_t{0xD6E8FEB86659FD93});
+  place->slot = static_cast<uint32_t>(hash & mask);
+  place->tag = static_cast<uint32_t>(hash >> 32) | 1;
+}
+
+uint32_t Contexts::find_on(uint32_t stream, size_t length) const noexcept {
+  Place place = places_[length];
+  if (!place.there) return none;
+  locate(stream, &place);
+  const Entry &entry = table(length)[place.slot];
+  return entry.tag == place.tag ? entry.operation : none;
 }
 
 void Contexts::put(uint32_t operation) noexcept {

@@ -34,6 +34,8 @@ class Contexts {
     const Entry &entry = table(length)[place.slot];
     return entry.tag == place.tag ? entry.operation : none;
   }
+  /// As find(), as if all of them were of that stream.
+  uint32_t find_on(uint32_t stream, size_t length) const noexcept;
   /// They end at this operation.
   void put(uint32_t operation) noexcept;
   /// Nothing is known.
@@ -52,6 +54,7 @@ class Contexts {
     uint32_t operation = 0;
   };
   struct Place {
+    uint64_t sum = 0;  ///< of the operations in a row, whatever their stream
     uint32_t slot = 0, tag = 0;
     bool there = false;  ///< the stream has had so many operations
   };
@@ -60,6 +63,8 @@ class Contexts {
     std::array<uint64_t, lengths[0] + 1>
         sums{};  ///< hashes of all up to each of the last operations
   };
+  /// Where operations of that sum are in the table, if they are of that stream.
+  void locate(uint32_t stream, Place *place) const noexcept;
   Entry *table(size_t length) noexcept {
     return entries_.data() + length * (entries_.size() / lengths.size());
   }

@@ -5,22 +5,15 @@
 
 #include "core/policy/learned_forecast.hpp"
 
+#include "core/policy/saved_program.hpp"
+#include "core/policy/shapes.hpp"
+
 #include <algorithm>
 #include <bit>
 #include <new>
 
 namespace weir::policy {
 namespace {
-
-constexpr uint32_t unnamed =
-    uint32_t{1} << 31;  ///< set in what stands for the name of an operation without one
-
-uint32_t mix(uint32_t hash, uint32_t value) noexcept {
-  uint64_t product = (uint64_t{hash} << 32 | value) * uint64_t{0x9E3779B97F4A7C15};
-  product ^= product >> 29;
-  product *= uint64_t{0xBF58476D1CE4E5B9};
-  return static_cast<uint32_t>(product >> 32);
-}
 
 /// A range of a buffer of the log, in the proportions of one that has another size.
 uint64_t in_proportion(uint64_t units, uint64_t logged, uint64_t bytes) noexcept {
@@ -71,6 +64,7 @@ LearnedForecast::LearnedForecast(Cast &cast, const Terms &terms, const Shares &s
     : log_(shares.log, memory),
       contexts_(shares.context_entries, shares.streams, memory),
       alignments_(shares.streams, memory),
+      numbers_(shares.streams),
       pairing_(cast, shares.expected, memory),
       walk_(shares.streams, memory),
       smallest_(terms.smallest),
@@ -96,8 +90,7 @@ size_t LearnedForecast::bytes() const noexcept {
 void LearnedForecast::born(uint32_t buffer, uint64_t generation, uint64_t bytes,
                            uint32_t stream) noexcept {
   died(buffer);
-  const auto streams = static_cast<uint32_t>(alignments_.size());
-  const uint32_t slot = stream == no_stream ? ProgramLog::no_stream : stream % streams;
+  const uint32_t slot = stream == no_stream ? ProgramLog::no_stream : numbers_.of(stream);
   if (bytes < smallest_) {
     log_.born_unfollowed(slot);
     return;
@@ -114,9 +107,31 @@ void LearnedForecast::died(uint32_t buffer) noexcept {
 
 void LearnedForecast::observe(const ObservedOperation &operation) noexcept {
   if (log_.used_up()) start_anew();
+  const uint32_t name = name_of(operation);
+  const auto given = static_cast<uint32_t>(operation.uses.size());
+  const uint32_t shape = shape_of(name, given);
+  const uint32_t stream = number_of(operation.stream, shape);
+  const std::span<const ObservedUse> uses = within_limit(operation);
+  const uint32_t number =
+      log_.begin_operation(name, shape, stream, static_cast<uint32_t>(uses.size()));
+  log_.set_given(number, static_cast<uint16_t>(std::min<uint32_t>(given, UINT16_MAX)));
+  for (uint32_t slot = 0; slot < uses.size(); ++slot) {
+    const uint32_t life = log_.lives().of(uses[slot].buffer);
+    if (life != Lives::none) log_.add_use(life, uses[slot], slot);
+  }
+  place(stream);
+}
+
+/// The number of the stream of an operation, which is pushed to the contexts.
+uint32_t LearnedForecast::number_of(uint32_t stream, uint32_t shape) noexcept {
+  contexts_.push(numbers_.of(stream), shape);
+  if (numbers_.looks(stream) && numbers_.look(stream, contexts_, log_, shape))
+    contexts_.push(numbers_.of(stream), shape);
+  return numbers_.of(stream);
+}
+
+void LearnedForecast::place(uint32_t stream) noexcept {
   born_parts_.clear();
-  const auto stream = static_cast<uint32_t>(operation.stream % alignments_.size());
-  log_operation(operation, stream);
   const uint32_t number = log_.end() - 1;
   Alignment &alignment = alignments_[stream];
   const uint64_t jumps = alignment.jumps();
@@ -135,6 +150,7 @@ void LearnedForecast::observe(const ObservedOperation &operation) noexcept {
 void LearnedForecast::start_anew() noexcept {
   log_.clear();
   contexts_.clear();
+  numbers_.withdraw();
   for (Alignment &alignment : alignments_) alignment.clear();
   walk_.clear();
 }
@@ -156,18 +172,6 @@ uint32_t LearnedForecast::name_of(const ObservedOperation &operation) const noex
     hash = mix(hash, use.mode * 64 + size_class);
   }
   return hash | unnamed;
-}
-
-void LearnedForecast::log_operation(const ObservedOperation &operation, uint32_t stream) noexcept {
-  const uint32_t name = name_of(operation);
-  const std::span<const ObservedUse> uses = within_limit(operation);
-  const uint32_t shape = mix(name, static_cast<uint32_t>(operation.uses.size()));
-  log_.begin_operation(name, shape, stream, static_cast<uint32_t>(uses.size()));
-  for (uint32_t slot = 0; slot < uses.size(); ++slot) {
-    const uint32_t life = log_.lives().of(uses[slot].buffer);
-    if (life != Lives::none) log_.add_use(life, uses[slot], slot);
-  }
-  contexts_.push(stream, shape);
 }
 
 /// Gives a buffer its part. False: it has one, or there is no memory.

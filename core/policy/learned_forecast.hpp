@@ -14,10 +14,13 @@
 #include "core/policy/pairing.hpp"
 #include "core/policy/program_walk.hpp"
 #include "core/policy/size_scaling.hpp"
+#include "core/policy/stream_numbers.hpp"
 #include "core/policy/stream_speeds.hpp"
 #include "core/policy/trust.hpp"
 
 namespace weir::policy {
+
+struct SavedLog;
 
 class LearnedForecast final : public Forecast {
  public:
@@ -46,6 +49,10 @@ class LearnedForecast final : public Forecast {
   /// A buffer has been destroyed. Its part is ended: take it from the Cast before, if it is of interest.
   void died(uint32_t buffer) noexcept;
   std::span<const uint32_t> born_parts() const noexcept { return born_parts_; }
+
+  /// Learns what a program did once: as if it had been observed, and nothing were left of it. `names`: the numbers of the program's
+  /// names here. Before anything has been told. What finds no room is forgotten, the oldest first.
+  void load(const SavedLog &log, std::span<const uint32_t> names) noexcept;
 
   /// Operations observed.
   uint64_t now() const noexcept { return now_; }
@@ -88,10 +95,15 @@ class LearnedForecast final : public Forecast {
   void start_anew() noexcept;
   std::span<const ObservedUse> within_limit(const ObservedOperation &operation) const noexcept;
   uint32_t name_of(const ObservedOperation &operation) const noexcept;
-  void log_operation(const ObservedOperation &operation, uint32_t stream) noexcept;
+  uint32_t number_of(uint32_t stream, uint32_t shape) noexcept;
+  /// It has been logged as the newest, and has been pushed to the contexts.
+  void place(uint32_t stream) noexcept;
   void pair_births(uint32_t operation, const Alignment &alignment) noexcept;
   void pair_uses(uint32_t operation, const Alignment &alignment) noexcept;
   bool give_part(Life &life, const Life *role) noexcept;
+  // learned_forecast_load.cpp
+  class Loading;
+  void leave_loaded(uint32_t streams) noexcept;
   void foresee(const ProgramWalk::Step &step);
   void foresee_births(const LoggedOperation &operation, bool resized);
   void foresee_use(uint32_t number);
@@ -100,6 +112,7 @@ class LearnedForecast final : public Forecast {
   ProgramLog log_;
   Contexts contexts_;
   std::pmr::vector<Alignment> alignments_;  ///< by stream
+  StreamNumbers numbers_;
   StreamSpeeds speeds_;
   SizeScaling scaling_;
   Trust trust_;

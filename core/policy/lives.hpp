@@ -41,9 +41,10 @@ struct Life {
   uint16_t stream = 0;  ///< while it waits for the operation that it is born before
   uint16_t rank = 0;    ///< among the births before its operation
   uint8_t growth = 0;   ///< size_scaling.hpp
-  bool alive = false;
-  bool waits = false;     ///< no operation has come since its birth
-  bool persists = false;  ///< it has been seen to outlive a round of the program
+  bool alive : 1 = false;
+  bool waits : 1 = false;     ///< no operation has come since its birth
+  bool persists : 1 = false;  ///< it has been seen to outlive a round of the program
+  bool left : 1 = false;      ///< it is not alive, and what became of it is not known
 };
 
 class Lives {

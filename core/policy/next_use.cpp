@@ -26,12 +26,13 @@ Outlook after_use(const ProgramLog &log, uint32_t number, uint32_t twins) noexce
   const LoggedUse &use = log.use(number);
   if (use.next != ProgramLog::none) return seen_after(log, use);
   const Life &life = log.lives()[use.life];
-  if (!life.alive) {
+  if (!life.alive && !life.left) {
     if (life.died == ProgramLog::none) return {};
     return {Fate::dies, std::max<uint64_t>(1, life.died - std::min(life.died, use.operation))};
   }
   if (twins == 0 || use.twin == ProgramLog::none || !log.holds_use(use.twin)) return {};
   Outlook outlook = after_use(log, use.twin, twins - 1);
+  if (life.left) return outlook;  // what comes is of the one that plays its role
   // It has not come yet: whatever followed the twin, this is still to come.
   if (outlook.fate == Fate::needed || outlook.fate == Fate::overwritten)
     outlook.distance = std::max<uint64_t>(outlook.distance, log.end() - 1 - use.operation);

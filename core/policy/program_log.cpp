@@ -46,6 +46,16 @@ uint32_t ProgramLog::born(uint32_t buffer, uint64_t generation, uint64_t bytes,
   return born;
 }
 
+uint32_t ProgramLog::known(uint32_t buffer, uint64_t generation, uint64_t bytes) noexcept {
+  died(buffer);
+  return make_room_for_a_life() ? lives_.begin(buffer, generation, bytes) : none;
+}
+
+void ProgramLog::skip_births(uint32_t stream, uint32_t count) noexcept {
+  Stream &its = streams_[slot_of(stream)];
+  its.births = static_cast<uint16_t>(std::min<uint32_t>(its.births + count, UINT16_MAX));
+}
+
 /// Dead lives are there for as long as operations mention them. Where nearly all are of buffers that live, forgetting operations
 /// would give little room for much memory of the program.
 bool ProgramLog::make_room_for_a_life() noexcept {
@@ -73,6 +83,17 @@ void ProgramLog::died(uint32_t buffer) noexcept {
     operation.last_died = dead;
   }
   lives_.end(dead);
+}
+
+void ProgramLog::left(uint32_t buffer) noexcept {
+  const uint32_t gone = lives_.of(buffer);
+  if (gone == none) return;
+  if (lives_[gone].waits) {
+    stop_waiting(lives_[gone]);
+    lives_.unmention(gone);
+  }
+  lives_[gone].left = true;
+  lives_.end(gone);
 }
 
 /// It waits no more, and its mention is the caller's.
@@ -131,7 +152,7 @@ uint32_t ProgramLog::begin_operation(uint32_t name, uint32_t shape, uint32_t str
   operation.previous = its.newest != none && holds(its.newest) ? its.newest : none;
   operation.next = operation.first_born = operation.last_born = none;
   operation.first_died = operation.last_died = none;
-  operation.stream = static_cast<uint16_t>(stream);
+  operation.stream = static_cast<uint8_t>(stream);
   const uint32_t number = operations_.push(operation);
   if (operation.previous != none) operations_[operation.previous].next = number;
   its.newest = number;

@@ -56,7 +56,8 @@ struct LoggedOperation {
   uint32_t first_died, last_died;
   uint16_t uses;    ///< that are logged
   uint16_t births;  ///< those of buffers that are not followed counted
-  uint16_t stream;
+  uint16_t given;   ///< uses, those that are not logged counted
+  uint8_t stream;
   bool
       resized;  ///< here the sizes of buffers began to differ by another ratio from those of the round before
 };
@@ -69,7 +70,7 @@ class ProgramLog {
 
   struct Sizes {
     uint32_t operations = 1, uses = 1, lives = 1;
-    uint32_t streams = 1;              ///< numbers of streams are below this
+    uint32_t streams = 1;              ///< numbers of streams are below this; at most 256
     uint32_t most_entries = none - 1;  ///< numbered before the log is to be cleared
   };
 
@@ -82,8 +83,14 @@ class ProgramLog {
   uint32_t born(uint32_t buffer, uint64_t generation, uint64_t bytes, uint32_t stream) noexcept;
   /// One that is not followed has been created: it is counted only.
   void born_unfollowed(uint32_t stream) noexcept { count_birth(slot_of(stream)); }
+  /// So many that are not followed have been created.
+  void skip_births(uint32_t stream, uint32_t count) noexcept;
+  /// One that was there before the log begins: it is born before no operation of it. As born().
+  uint32_t known(uint32_t buffer, uint64_t generation, uint64_t bytes) noexcept;
   /// A buffer has been destroyed, after the newest operation of the stream that used it last. Unknown ones are passed over.
   void died(uint32_t buffer) noexcept;
+  /// What becomes of a buffer is not known: its number may be another's from now on. Unknown ones are passed over.
+  void left(uint32_t buffer) noexcept;
   /// An operation begins, with the births that have waited for it. Returns its number. `uses`: that follow, at most
   /// most_uses(), for which room is made. The operation's stream is below Sizes::streams.
   uint32_t begin_operation(uint32_t name, uint32_t shape, uint32_t stream, uint32_t uses) noexcept;
@@ -101,6 +108,8 @@ class ProgramLog {
   // What has happened.
   const LoggedOperation &operation(uint32_t number) const noexcept { return operations_[number]; }
   bool holds(uint32_t operation) const noexcept { return operations_.holds(operation); }
+  /// The oldest operation.
+  uint32_t first() const noexcept { return operations_.first(); }
   /// One beyond the newest operation.
   uint32_t end() const noexcept { return operations_.end(); }
   uint32_t held() const noexcept { return operations_.size(); }
@@ -125,6 +134,9 @@ class ProgramLog {
   // What is found out.
   void set_twin(uint32_t use, uint32_t twin) noexcept { uses_[use].twin = twin; }
   void set_resized(uint32_t operation) noexcept { operations_[operation].resized = true; }
+  void set_given(uint32_t operation, uint16_t uses) noexcept {
+    operations_[operation].given = uses;
+  }
 
   size_t bytes() const noexcept {
     return operations_.bytes() + uses_.bytes() + lives_.bytes() +

@@ -97,6 +97,7 @@ Engine::Services::Services(const Env &env, const PageLayer &page, const LeaseLay
       trimmer(env, page,
               {owners.carrier, movers.demoter, movers.host_room, movers.idle, movers.relocator},
               movers.evictor),
+      policy_store(env, page, lease, movers.prefetcher),
       upkeep(
           env, page,
           {movers.host_room, movers.demoter, movers.recompressor, movers.idle, movers.prefetcher},

@@ -45,6 +45,7 @@
 #include "core/pool/device_maker.hpp"
 #include "core/pool/inspector.hpp"
 #include "core/pool/membership.hpp"
+#include "core/pool/policy_store.hpp"
 #include "core/pool/trimmer.hpp"
 #include "core/pool/upkeep.hpp"
 #include "core/tier/lift.hpp"
@@ -89,6 +90,7 @@ class Engine final {
   move::Losses &losses() noexcept { return movers_.losses; }
   move::Relocator &relocator() noexcept { return movers_.relocator; }
   lease::OperationNames &operation_names() noexcept { return leases_.operations; }
+  PolicyStore &policy_store() noexcept { return services_.policy_store; }
   const page::Sizes &sizes() const noexcept { return services_.sizes; }
   Inspector inspector() noexcept;
   /// The threads of what runs by itself.
@@ -179,6 +181,7 @@ class Engine final {
     DeviceMaker device_maker;
     Membership membership;
     Trimmer trimmer;
+    PolicyStore policy_store;
     Upkeep upkeep;
   };
 
@@ -212,7 +215,6 @@ class Engine final {
   // engine.cpp
   Status start_cold_tiers(backend::Runtime &runtime, uint32_t node);
   void release_all() noexcept;
-  Sync sync() noexcept { return {lock_, changed_, work_, points}; }
 
   CountingMemory memory_;
   backend::StreamTable &streams_;
@@ -229,8 +231,10 @@ class Engine final {
 
   PageOwners pages_;
   LeaseOwners leases_;
-  const Env env_{&memory_, sync(),  config_, streams_,
-                 ticks_,   events_, gauges_, movers_.scrub_turns};
+  const Env env_{&memory_, {lock_, changed_, work_, points},
+                 config_,  streams_,
+                 ticks_,   events_,
+                 gauges_,  movers_.scrub_turns};
   const PageLayer page_{pages_.devices, pages_.regions,  pages_.places,
                         pages_.buffers, pages_.slabs,    pages_.tiers,
                         pages_.cold,    pages_.accounts, movers_.uses};

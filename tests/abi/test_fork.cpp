@@ -60,6 +60,7 @@ void add_context_and_pool(Calls &calls, Objects &o) {
   static uint32_t count = 0;
   static uint64_t freed = 0;
   static size_t needed = 0;
+  static uint64_t learned = 0;
   static void *native = nullptr;
   static weir_context context = nullptr;
   static weir_stream stream = nullptr;
@@ -110,6 +111,8 @@ void add_context_and_pool(Calls &calls, Objects &o) {
                 [=] { return weir_pool_stats_get(p, &stats); },
                 [=] { return weir_pool_device_stats_get(p, 0, &device_stats); },
                 [=] { return weir_pool_snapshot(p, nullptr, 0, &needed); },
+                [=] { return weir_pool_policy_save(p, nullptr, 0, &learned); },
+                [=] { return weir_pool_policy_load(p, &learned, sizeof learned); },
                 [=] { return weir_pool_map(p, nullptr, 0, &needed); },
                 [] { return weir_context_destroy(nullptr); },
                 [] { return weir_pool_destroy(nullptr); },

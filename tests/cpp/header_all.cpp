@@ -142,6 +142,8 @@ struct Function {
   static_cast<void>(pool.lost_ranges());
   static_cast<void>(pool.map());
   static_cast<void>(pool.snapshot());
+  const std::vector<unsigned char> learned = take(pool.policy_save());
+  OK(pool.policy_load(learned.data(), learned.size()));
   weir::host_resource host(pool, stream);
   std::pmr::vector<int> in_host(&host);
   const weir::device_allocator allocator(pool, stream);

@@ -267,6 +267,25 @@ void an_error_is_a_copy_with_its_numbers(void **) {
   FAILS(WEIR_ERROR_INVALID_ARGUMENT, world.pool.acquire(world.stream, read(other, 1 << 30)));
 }
 
+/// A pool that learns has it saved and loaded; one that does not says so.
+void what_was_learned_is_saved_and_loaded(void **) {
+  World world;
+  FAILS(WEIR_ERROR_NOT_SUPPORTED, world.pool.policy_save());
+  weir::context_desc machine = small_context();
+  machine.options = "host.memory=80M;host.granule=16K;host.granule_large=0";
+  const weir::context context = TAKE(weir::context::create(machine));
+  weir::pool_desc desc;
+  desc.devices.push_back({0, uint64_t{64} << 20});
+  desc.host_budget = uint64_t{1} << 20;
+  desc.policy = "auto";
+  const weir::pool pool = TAKE(weir::pool::create(context, desc));
+  const std::vector<unsigned char> learned = TAKE(pool.policy_save());
+  assert_true(learned.size() > 8 && learned[0] == 'W');
+  OK(pool.policy_load(learned.data(), learned.size()));
+  FAILS(WEIR_ERROR_CORRUPT, pool.policy_load(learned.data(), learned.size() - 1));
+  FAILS(WEIR_ERROR_NOT_SUPPORTED, world.pool.policy_load(learned.data(), learned.size()));
+}
+
 void lists_and_texts_come_whole(void **) {
   World world;
   std::vector<weir::buffer> buffers;
@@ -388,6 +407,7 @@ int main() {
       cmocka_unit_test(a_lease_has_as_many_uses_as_one_likes),
       cmocka_unit_test(run_releases_and_hands_on),
       cmocka_unit_test(an_error_is_a_copy_with_its_numbers),
+      cmocka_unit_test(what_was_learned_is_saved_and_loaded),
       cmocka_unit_test(lists_and_texts_come_whole),
       cmocka_unit_test(a_client_is_charged),
       cmocka_unit_test(containers_live_in_host_leases),

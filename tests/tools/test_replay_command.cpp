@@ -10,6 +10,8 @@
 #include <dirent.h>
 #include <sys/stat.h>
 
+#include <fstream>
+#include <iterator>
 #include <vector>
 
 namespace {
@@ -239,6 +241,41 @@ void announces_all_of_a_trace(void **) {
   assert_int_equal(run_weir(unknown).status, 1);
 }
 
+/// What one run has learned is another's from its first operation on, and both are what that one saves.
+void saves_and_loads_what_a_policy_has_learned(void **) {
+  const TemporaryFile trace(busy_trace()), first(""), second(""), damaged("no such bytes");
+  const auto run = [&trace](std::vector<std::string> more) {
+    std::vector<std::string> arguments = {
+        "replay", trace.path(),  "--device-memory",  "64M",  "--json",
+        "--pace", "1e9,1e9,1e8", "--policy",         "auto", "--announce",
+        "0",      "--no-verify", "--no-all-resident"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return run_weir(arguments);
+  };
+  const auto bytes_of = [](const TemporaryFile &file) {
+    std::ifstream in(file.path(), std::ios::binary);
+    return std::string(std::istreambuf_iterator<char>(in), {});
+  };
+  Outcome outcome = run({"--policy-save", first.path()});
+  if (outcome.status != 0) print_error("%s\n", outcome.errors.c_str());
+  assert_int_equal(outcome.status, 0);
+  assert_true(Json::parse(outcome.output)["policy_load"].is_null());
+  const std::string learned = bytes_of(first);
+  assert_true(learned.size() > 100 && learned.compare(0, 8, "WEIRplcy") == 0);
+  outcome = run({"--policy-load", first.path(), "--policy-save", second.path()});
+  assert_int_equal(outcome.status, 0);
+  assert_string_equal(Json::parse(outcome.output)["policy_load"].get<std::string>().c_str(),
+                      first.path().c_str());
+  assert_true(bytes_of(second).size() > learned.size());
+  outcome = run({"--policy-load", damaged.path()});
+  assert_int_equal(outcome.status, 1);
+  assert_true(contains(outcome.errors, "cannot load what was learned"));
+  outcome = run({"--policy-load", "/nonexistent/file"});
+  assert_int_equal(outcome.status, 1);
+  assert_true(contains(outcome.errors, "/nonexistent/file"));
+  assert_int_equal(run({"--policy-save", "/nonexistent/file"}).status, 1);
+}
+
 /// No run is faster than the bound, and the tight one is not below the simple one.
 void bounds_a_paced_run(void **) {
   const TemporaryFile trace(busy_trace());
@@ -426,6 +463,7 @@ int main() {
       cmocka_unit_test(replays_and_reports),
       cmocka_unit_test(replays_beside_a_neighbour),
       cmocka_unit_test(replays_every_way),
+      cmocka_unit_test(saves_and_loads_what_a_policy_has_learned),
       cmocka_unit_test(bounds_a_paced_run),
       cmocka_unit_test(announces_all_of_a_trace),
       cmocka_unit_test(replays_in_virtual_time),

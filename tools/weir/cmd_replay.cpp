@@ -13,7 +13,11 @@
 #include "weir_machine.hpp"
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <iterator>
 
 namespace weir::tool {
 namespace {
@@ -24,6 +28,13 @@ constexpr uint32_t bound_cuts = 256;
 double median(std::vector<double> values) {
   std::sort(values.begin(), values.end());
   return values[values.size() / 2];
+}
+
+std::string bytes_of(const std::string &path) {
+  std::ifstream file(path, std::ios::binary);
+  std::string bytes{std::istreambuf_iterator<char>(file), {}};
+  if (!file) throw ToolError("cannot read '" + path + "': " + std::strerror(errno));
+  return bytes;
 }
 
 class Replay {
@@ -119,7 +130,10 @@ class Replay {
   bool warms_up() const { return options_.warm_up && (options_.verify || options_.virtual_time); }
 
   void constrained() {
+    std::optional<OutputFile> learned;
+    if (!options_.policy_save.empty()) learned.emplace(options_.policy_save);
     WeirMachine machine(constrained_machine(options_, settings_), plan_.block_bytes.size());
+    if (!options_.policy_load.empty()) machine.load_policy(bytes_of(options_.policy_load));
     if (warms_up()) report_.first_seconds = measured("warming up", machine).seconds;
     machine.take_lower_peaks();
     const weir_pool_stats before = machine.stats();
@@ -127,6 +141,7 @@ class Replay {
     report_.constrained = measured("constrained", machine);
     report_.stats = stats_between(before, machine.stats());
     report_.lower_peaks = machine.take_lower_peaks();
+    if (learned) learned->commit(machine.save_policy());
   }
 
   void oracle() {

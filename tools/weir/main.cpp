@@ -107,6 +107,11 @@ void add_replay_flags(CLI::App &command, ReplayFlags &flags) {
   command.add_flag("--steps", flags.steps,
                    "what an operation frees before its end is gone before it goes on");
   command.add_flag("--touch", flags.touch, "write every block once when it is allocated");
+  command.add_option(
+      "--policy-load", flags.policy_load,
+      "before the run with the budgets, load what a policy has learned from this file");
+  command.add_option("--policy-save", flags.policy_save,
+                     "after it, save what the policy has learned in this file");
   command.add_flag("--no-warm-up", flags.no_warm_up,
                    "do not replay once on cold memory before the clock starts");
   command.add_flag(

@@ -189,6 +189,8 @@ ReplayOptions check_replay_flags(const ReplayFlags &flags) {
   options.yardstick = flags.yardstick;
   options.all_resident = !flags.no_all_resident;
   options.policy = flags.policy;
+  options.policy_load = flags.policy_load;
+  options.policy_save = flags.policy_save;
   options.backend = flags.backend;
   check_virtual(flags, options);
   options.json = flags.json;

@@ -43,9 +43,10 @@ struct ReplayOptions {
   bool steps = false;
   bool touch = false;
   bool yardstick = false;
-  bool all_resident = true;   ///< the run with everything in place, too
-  std::string policy;         ///< empty = the library's choice
-  bool virtual_time = false;  ///< then nothing is verified
+  bool all_resident = true;              ///< the run with everything in place, too
+  std::string policy;                    ///< empty = the library's choice
+  std::string policy_load, policy_save;  ///< files of what a policy has learned; empty = none
+  bool virtual_time = false;             ///< then nothing is verified
   uint64_t limit = UINT64_MAX;
   uint64_t announce = 32;  ///< announce_all = the whole plan
   uint64_t ahead = 64;
@@ -59,7 +60,7 @@ struct ReplayOptions {
 struct ReplayFlags {
   std::string trace, device_memory = "75%", host_memory, neighbour, granule, data = "pattern", pace,
                      json_out;
-  std::string compressed_memory, storage_size, codec, policy;
+  std::string compressed_memory, storage_size, codec, policy, policy_load, policy_save;
   std::vector<std::string> storage;
   uint64_t compress_threads = 0;
   std::string backend = "host";

@@ -119,6 +119,7 @@ std::string report_json(const Report &report) {
   json["ahead"] = options.ahead;
   json["backend"] = options.backend;
   json["policy"] = options.policy.empty() ? Json(nullptr) : Json(options.policy);
+  json["policy_load"] = options.policy_load.empty() ? Json(nullptr) : Json(options.policy_load);
   json["vmm"] = options.vmm;
   json["multi_map"] = options.multi_map;
   json["warm_up"] = options.warm_up;

@@ -182,6 +182,27 @@ void WeirMachine::abandon() noexcept {
   if (stream_) weir_stream_synchronize(stream_.get());
 }
 
+void WeirMachine::load_policy(const std::string &bytes) {
+  require(weir_pool_policy_load(pool_.get(), bytes.data(), bytes.size()),
+          "cannot load what was learned");
+}
+
+std::string WeirMachine::save_policy() const {
+  std::string bytes;
+  uint64_t needed = 0;
+  require(weir_pool_policy_save(pool_.get(), nullptr, 0, &needed), "cannot save what was learned");
+  // What is learned of what was done last may come in between.
+  for (;;) {
+    bytes.resize(needed + needed / 8);
+    const weir_result result =
+        weir_pool_policy_save(pool_.get(), bytes.data(), bytes.size(), &needed);
+    if (result == WEIR_ERROR_INVALID_ARGUMENT && needed > bytes.size()) continue;
+    require(result, "cannot save what was learned");
+    bytes.resize(needed);
+    return bytes;
+  }
+}
+
 weir_pool_stats WeirMachine::stats() const {
   weir_pool_stats stats{};
   stats.struct_size = sizeof stats;

@@ -59,6 +59,10 @@ class WeirMachine final : public Machine {
   void abandon() noexcept override;
   bool starts_zeroed() const override { return true; }
 
+  /// What the policy has learned; before the first operation, and at any time.
+  void load_policy(const std::string &bytes);
+  std::string save_policy() const;
+
   weir_pool_stats stats() const;
   /// Where everything lies now.
   std::vector<weir_piece> map() const;

@@ -168,6 +168,23 @@ class pool {
     return detail::done(weir_pool_set_loss_callback(get(), callback, user));
   }
 
+  /// weir_pool_policy_save, whole.
+  returned<std::vector<unsigned char>> policy_save() const {
+    std::vector<unsigned char> bytes;
+    for (uint64_t needed = 0;; bytes.resize(needed + needed / 8)) {
+      needed = 0;
+      const weir_result code = weir_pool_policy_save(get(), bytes.data(), bytes.size(), &needed);
+      if (needed > bytes.size()) continue;
+      if (code < 0) return detail::fail_last<std::vector<unsigned char>>(code);
+      bytes.resize(needed);
+      return returned<std::vector<unsigned char>>(std::move(bytes));
+    }
+  }
+  /// weir_pool_policy_load.
+  returned<void> policy_load(const void *bytes, uint64_t size) const {
+    return detail::done(weir_pool_policy_load(get(), bytes, size));
+  }
+
   /// weir_pool_stats_get.
   returned<pool_stats> stats() const {
     pool_stats stats = WEIR_POOL_STATS_INIT;

@@ -39,6 +39,19 @@ def listed(kind: str, call: Callable[[Any, int, Any], int], make: Callable[[Any]
     return [make(array[i]) for i in range(count)]
 
 
+def saved(call: Callable[[Any, int, Any], int]) -> bytes:
+    """Bytes. `call` is given its memory, how much that is, and where to say how much it takes; what has no room is refused."""
+    count = ffi.new("uint64_t *")
+    check(call(ffi.NULL, 0, count))
+    while True:
+        capacity = int(count[0]) + int(count[0]) // 8
+        array = ffi.new("unsigned char[]", capacity)
+        result = call(array, capacity, count)
+        if result != lib.WEIR_ERROR_INVALID_ARGUMENT or count[0] <= capacity:
+            check(result)
+            return bytes(ffi.buffer(array, count[0]))
+
+
 def exported(call: Callable[[Any, int, Any], int], capacity: int = 4096) -> str:
     """A text. `call` is given its memory, how much that is, and where to say how much it takes."""
     text, _ = _whole("char[]", capacity, call)

@@ -14,7 +14,7 @@ from ._arguments import Paths, bytes_like, device_number, instance, known_option
 from ._budgets import budgets_of, device_whole, whole_of
 from ._capi import ffi, lib
 from ._core import Closable, entered, nanoseconds, text_or_null, watch
-from ._outputs import exported, listed
+from ._outputs import exported, listed, saved
 from ._pool_calls import Asking, losses
 from ._sizes import MACHINE, Size, size_in_bytes
 from .buffer import Allocation, Buffer, BufferOptions
@@ -361,6 +361,22 @@ class Pool(Closable):
             text = exported(lambda *out: lib.weir_pool_snapshot(self._raw, *out))
         document: dict[str, Any] = json.loads(text)
         return document
+
+    def save_policy(self) -> bytes:
+        """What the pool's policy has learned of the program, for `load_policy` of a later pool, also in another process. At most
+        64 MiB: names of operations, sizes and orders, and nothing of any content. It takes what is known now. It is a cache:
+        another release of the library may refuse it. `NotSupported`: the pool's policy learns nothing."""
+        with entered(self):
+            return saved(lambda *out: lib.weir_pool_policy_save(self._raw, *out))
+
+    def load_policy(self, data: Any) -> None:
+        """Has the pool's policy know what another has learned (`save_policy`: bytes, or what has them), so that the first round of
+        the program is planned as a later one would be. Before the pool's first acquire. `Corrupt`: they are damaged;
+        `NotSupported`: of another version, policy or page size. The pool is as it was then."""
+        bytes_like(data, "data")
+        with entered(self):
+            view = ffi.from_buffer(data)
+            check(lib.weir_pool_policy_load(self._raw, view, len(view)))
 
     def map(self) -> list[Piece]:
         """Where everything lies; for tools."""

@@ -2332,6 +2332,38 @@ OUT_OF_HOST_MEMORY; NOT_SUPPORTED: the pool was made with WEIR_POOL_NO_BACKGROUN
         desc: *const weir_defragmentation_desc,
     ) -> weir_result;
 }
+extern "C" {
+    /**Writes what the pool's policy has learned of the program, for weir_pool_policy_load of a later pool, also in another process: at most
+64 MiB into the caller's `bytes`, if `capacity` is enough; *needed gets how many they are. A capacity of 0 only asks (`bytes` may be NULL).
+The bytes have the names of operations in them, sizes of buffers and the order of uses; nothing of any content, and no address. They
+are a cache: a later release of the library may refuse them (docs/abi.md). Takes what is known at that moment, while the program runs
+too: then *needed may be more the next time. Host memory of about twice the bytes is taken for the time of the call, and the pool's lock
+for moments. Any thread; takes turns with other saves and loads of the pool. docs/policies.md tells when to save.
+Errors (nothing is written to `bytes`): INVALID_ARGUMENT (`needed` is NULL, `bytes` is NULL with a capacity; `capacity` is too small:
+*needed tells what would do), NOT_SUPPORTED (this pool learns nothing; the message says why), OUT_OF_HOST_MEMORY.*/
+    pub fn weir_pool_policy_save(
+        pool: weir_pool,
+        bytes: *mut ::core::ffi::c_void,
+        capacity: u64,
+        needed: *mut u64,
+    ) -> weir_result;
+}
+extern "C" {
+    /**Has the pool's policy know what another has learned and weir_pool_policy_save has written: `size` bytes, which are not looked at after
+the call. The first round of the program is planned then as a later one would be. Before the first acquire of the pool; buffers and
+streams may be there. Loading again before it takes the place of all that was loaded. Devices get what those of the same place in
+the pool's list have learned. The program's names get numbers (weir_operation_id). The bytes may be anything: they are checked as a whole before
+anything is allocated or changed, and what they say can cost a program time and nothing else. Takes about a second for each
+million operations, and host memory of about twice the bytes beside that of the policy. Any thread; takes turns with other saves and loads.
+Errors (the pool knows what it did before; at OUT_OF_HOST_MEMORY some names may have got numbers): INVALID_ARGUMENT (`bytes` is NULL;
+something has been acquired), CORRUPT (cut, damaged, or no saved policy), NOT_SUPPORTED (of another version of the format, byte
+order, policy or page size; or this pool learns nothing: the message says which), OUT_OF_HOST_MEMORY.*/
+    pub fn weir_pool_policy_load(
+        pool: weir_pool,
+        bytes: *const ::core::ffi::c_void,
+        size: u64,
+    ) -> weir_result;
+}
 /// The counters of a pool: a uint64_t for each of WEIR_POOL_STATS_FIELDS.
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]

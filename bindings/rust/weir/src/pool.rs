@@ -278,6 +278,36 @@ impl Pool {
         Ok(ranges.iter().map(known).collect())
     }
 
+    /// What the pool's policy has learned of the program, for [`Pool::load_policy`] of a later pool, also in another process. At most
+    /// 64 MiB: names of operations, sizes and orders, and nothing of any content. It takes what is known now. It is a cache: another
+    /// release of the library may refuse it. [`Error::NotSupported`]: the pool's policy learns nothing.
+    pub fn save_policy(&self) -> Result<Vec<u8>> {
+        let mut bytes = Vec::<u8>::new();
+        loop {
+            let mut needed = 0;
+            // SAFETY: the handle is live, and there is room for as many bytes as told.
+            let result = unsafe {
+                let capacity = bytes.len() as u64;
+                sys::weir_pool_policy_save(self.as_raw(), bytes.as_mut_ptr().cast(), capacity, &mut needed)
+            };
+            let needed = needed as usize; // at most 64 MiB
+            if needed <= bytes.len() {
+                check(result)?;
+                bytes.truncate(needed);
+                return Ok(bytes);
+            }
+            bytes = vec![0u8; needed + needed / 8];
+        }
+    }
+
+    /// Has the pool's policy know what another has learned, so that the first round of the program is planned as a later one would
+    /// be. Before the pool's first acquire. [`Error::Corrupt`]: the bytes are damaged; [`Error::NotSupported`]: they are of another
+    /// version, policy or page size. The pool is as it was then.
+    pub fn load_policy(&self, bytes: &[u8]) -> Result<()> {
+        // SAFETY: the handle is live, and there are as many bytes as told, which are only read.
+        check(unsafe { sys::weir_pool_policy_load(self.as_raw(), bytes.as_ptr().cast(), bytes.len() as u64) })
+    }
+
     /// Where everything lies in the pool. Walks all pages: for tools, not for every frame.
     pub fn map(&self) -> Result<Vec<Piece>> {
         // SAFETY: a plain C struct of integers and a pointer.

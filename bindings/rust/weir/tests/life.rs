@@ -376,6 +376,35 @@ fn operations_have_numbers() {
     assert_eq!(pool.stats().unwrap().shared_operation_ids, 0);
 }
 
+#[test]
+fn what_was_learned_is_saved_and_loaded() {
+    let context = machine_with(1, "host.memory=80M");
+    // The least that is learned in, of which next to nothing is taken.
+    let pool = PoolOptions::new()
+        .host_budget(16 << 20)
+        .device(Device(0), 64 << 20)
+        .policy("auto")
+        .create(&context)
+        .unwrap();
+    let saved = pool.save_policy().unwrap();
+    pool.load_policy(&saved).unwrap();
+    assert_eq!(pool.save_policy().unwrap(), saved);
+    let mut damaged = saved.clone();
+    damaged[40] ^= 1;
+    for other in [&[], &saved[1..], &damaged[..]] {
+        assert!(matches!(pool.load_policy(other), Err(Error::Corrupt(_))));
+    }
+    damaged[12] ^= 2; // the version
+    assert!(matches!(pool.load_policy(&damaged), Err(Error::NotSupported(_))));
+    let stream = Stream::new(&context, Device(0)).unwrap();
+    let buffer = pool.buffer(PAGE).unwrap();
+    drop(pool.acquire(&stream, [Use::discard_write(&buffer)]).unwrap());
+    assert!(matches!(pool.load_policy(&saved), Err(Error::InvalidArgument(_))));
+    let other = pool_of(&context, 4);
+    assert!(matches!(other.save_policy(), Err(Error::NotSupported(_))));
+    assert!(matches!(other.load_policy(&saved), Err(Error::NotSupported(_))));
+}
+
 /// The bytes that the matmul example brings to a device of a quarter of the three matrices, each of 6 x 6 tiles of a page.
 fn matmul_moves(prefetch: bool) -> u64 {
     const N: usize = 6;
